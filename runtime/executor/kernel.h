@@ -1,0 +1,90 @@
+// What a backend implements: kernels, chosen once at load from ordered lists.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/graph.h"
+
+namespace act {
+
+// A concrete tensor in the arena. dims are those at the run's batch size.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> dims;
+  int64_t elements = 0;
+  int64_t bytes = 0;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
+// What a step changes between runs; read by updates and random number streams.
+struct StepState {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  float learning_rate = 0;
+  float momentum = 0;
+  float weight_decay = 0;
+};
+
+// A node at one batch size, before any memory exists: what a kernel is chosen by.
+struct KernelSite {
+  const Node* node = nullptr;
+  std::vector<TensorView> inputs, outputs;  // data is null; a left-out optional input has data null and bytes 0
+  int64_t batch = 1;
+  int64_t workspace_bytes = 0;  // scratch space the arena gives this node; a kernel that needs more must refuse
+  int threads = 1;
+};
+
+// What a kernel gets at each run: the same tensors, with data. Kernels allocate nothing here.
+struct KernelArgs {
+  std::span<const TensorView> inputs, outputs;
+  std::span<std::byte> workspace;  // 64-byte aligned, at least as many bytes as asked for
+  const StepState* state = nullptr;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Runs to the end on the calling thread's OpenMP team. A failure of a library is an error string; empty: done.
+  virtual std::string Run(const KernelArgs& args) = 0;
+  // Scratch bytes really used, at most KernelSite::workspace_bytes.
+  virtual int64_t WorkspaceBytes() const { return 0; }
+  // Time spent here counts as library time in --profile.
+  virtual bool IsLibraryCall() const { return false; }
+  // One line for --verbose=dispatch ("jit:avx512_core, 2.0 MiB scratch").
+  virtual std::string Describe() const { return ""; }
+};
+
+struct KernelEntry {
+  std::string name;  // "dnnl.conv", "reference.conv"
+  // The kernel for this site, or null with the reason of the refusal in *why.
+  std::function<std::unique_ptr<Kernel>(const KernelSite& site, std::string* why)> create;
+};
+
+// op name -> kernels, fastest first and reference last. Filled by one explicit list per backend.
+class KernelRegistry {
+ public:
+  void Add(const std::string& op, KernelEntry entry) { entries_[op].push_back(std::move(entry)); }
+  const std::vector<KernelEntry>& For(const std::string& op) const {
+    static const std::vector<KernelEntry> kEmpty;
+    const auto it = entries_.find(op);
+    return it == entries_.end() ? kEmpty : it->second;
+  }
+  const std::map<std::string, std::vector<KernelEntry>>& all() const { return entries_; }
+
+ private:
+  std::map<std::string, std::vector<KernelEntry>> entries_;
+};
+
+}  // namespace act

@@ -1,0 +1,70 @@
+// The static memory planner: gives every buffer of a schedule its place in one arena.
+//
+//   PackingProblem -> SolvePacking -> Packing -> ValidatePacking (packing_validate.h)
+//
+// Plain values in and out, no state, standard library only. The problem is two-dimensional strip packing
+// with the time axis fixed (dynamic storage allocation, NP-hard), so the solver runs a list of cheap
+// greedy heuristics, then improves the best result, and stops at the lower bound.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace act {
+
+// One allocation. It owns the bytes [offset, offset + size rounded up to `alignment`), so that a kernel may
+// read a full vector at the tail, during the ops [lower, upper). A buffer without bytes or without a live
+// range conflicts with nothing and is placed at offset 0.
+struct Buffer {
+  int64_t lower = 0;       // first op index at which the buffer is live
+  int64_t upper = 0;       // one past the last op index
+  int64_t size = 0;        // bytes
+  int64_t alignment = 64;  // bytes, positive; need not be a power of two
+};
+
+struct PackingProblem {
+  std::vector<Buffer> buffers;
+};
+
+struct Packing {
+  std::vector<int64_t> offsets;  // bytes from the start of the arena, parallel to PackingProblem::buffers
+  int64_t height = 0;            // bytes the arena needs: max of offset + aligned size
+};
+
+// The ways to find a packing. The greedy ones come first and each costs one or two placements of all
+// buffers; the searches start from the best packing so far and spend what is left of the budget.
+enum class PackingHeuristic : uint32_t {
+  kByStart,     // program order: what an allocator at run time would do
+  kByLength,    // longest live range first: exact for the nested ranges of forward and backward
+  kByArea,      // largest size x length first
+  kBySize,      // largest size first
+  kByPressure,  // those that cross the op with the most live bytes first
+  kSkyline,     // fill the lowest place with the longest-lived buffer that fits into it
+  kBump,        // search: place what stuck out of the arena earlier the next time
+  kSwap,        // search: exchange a buffer at the top with one that lies in its way
+};
+inline constexpr uint32_t kPackingHeuristicCount = 8;
+
+// The name in dumps and benchmarks, for example "by-length".
+std::string_view PackingHeuristicName(PackingHeuristic heuristic);
+
+struct PackingOptions {
+  // Work limit in visited (buffer, neighbour) pairs, about 1 ns each. A count and not a time, so that the
+  // offsets, and with them the peak that a plan promises, are the same on every machine. The greedy
+  // heuristics stop being tried at this limit, but at least one always runs to its end.
+  int64_t max_steps = 100'000'000;
+  // Bit i allows PackingHeuristic(i). With none, the buffers are placed in program order.
+  uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;
+};
+
+// Max over time of the live bytes, each size rounded up to its alignment: no packing is lower. Saturates at
+// INT64_MAX.
+int64_t PackingLowerBound(const PackingProblem& problem);
+
+// Packs all buffers; deterministic. Stops early at the lower bound. Always returns one offset per buffer.
+// Sizes whose sum passes INT64_MAX give height INT64_MAX, and negative sizes or alignments below 1 are
+// placed as 0 and 1: ValidatePacking rejects all of these.
+Packing SolvePacking(const PackingProblem& problem, const PackingOptions& options = {});
+
+}  // namespace act

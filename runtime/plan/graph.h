@@ -1,0 +1,81 @@
+// The graph that both the compiler and the runtime read: plain data, a DAG of nodes and values by id.
+// compiler/ir adds what only the compiler needs (building, verifying, printing).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/attributes.h"
+#include "runtime/base/tensor_type.h"
+#include "runtime/plan/program.h"
+
+namespace act {
+
+using ValueId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+enum class ValueKind : uint8_t {
+  kActivation,  // made by a node
+  kInput,       // fed by the user each step
+  kParameter,   // trained, or frozen where no node mutates it
+  kBuffer,      // running statistics: kept between steps, not trained
+  kConstant,
+  kOptimizer,  // optimizer state: starts at zero
+};
+
+// Bytes that something else owns (a mapped file, a protobuf message, a vector).
+struct HostTensor {
+  std::shared_ptr<const void> owner;
+  const std::byte* data = nullptr;
+  int64_t bytes = 0;
+  static HostTensor Copy(const void* data, int64_t bytes);
+};
+
+struct Value {
+  std::string name;  // parameters, buffers and inputs: the model's own names
+  TensorType type;
+  ValueKind kind = ValueKind::kActivation;
+  HostTensor data;  // constants, and the initial values of parameters and buffers; data == nullptr: not known
+};
+
+enum class Phase : uint8_t {
+  kForward,
+  kDerived,  // a function of forward values alone that only the backward pass reads: may run in either pass
+  kBackward,
+  kUpdate,
+};
+
+struct Node {
+  std::string op;    // name in the op table (compiler/ops)
+  std::string name;  // where it comes from: the ONNX node's name, or made from it
+  std::vector<ValueId> inputs;  // kNoValue: an optional input left out
+  std::vector<ValueId> outputs;
+  Attributes attrs;
+  Phase phase = Phase::kForward;
+  std::vector<int32_t> mutates;  // positions in `inputs` that the node writes in place (parameters, buffers, state)
+  Program program;               // op "Fused" only
+  Dim workspace_bytes;           // scratch space the kernel may use, bound (filled in by the planning pass)
+};
+
+// Nodes are in execution order, which is a topological order: each value is made before it is read.
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<ValueId> inputs;   // kInput values, in the model's order
+  std::vector<ValueId> outputs;  // values that must exist when the step ends (the loss first)
+
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
+};
+
+// Lives for the whole run, at one place in the arena.
+inline bool IsPersistent(ValueKind kind) {
+  return kind == ValueKind::kParameter || kind == ValueKind::kBuffer || kind == ValueKind::kConstant ||
+         kind == ValueKind::kOptimizer;
+}
+
+}  // namespace act

@@ -1,0 +1,53 @@
+// A compiled plan: what actc writes and actrun runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/graph.h"
+
+namespace act {
+
+// One storage is one range of bytes in the arena; values that alias (reshapes, in-place results) share one.
+using StorageId = int32_t;
+
+// A scheduled graph with its storages. storage_of[value] is -1 for values that nothing reads or writes.
+struct StepGraph {
+  Graph graph;
+  std::vector<StorageId> storage_of;
+  int32_t storages = 0;
+};
+
+// What the report says of a saved-activation edge (one stored tensor).
+struct SavedEdge {
+  std::string name;        // the forward value
+  ValueId stored = kNoValue;  // the value that crosses from forward to backward, in StepGraph::graph
+  std::vector<std::string> consumers;  // backward nodes that read it
+  std::string form;        // "keep", "mask1", "uniform2,g256", ...
+  std::string reason;      // one sentence for --explain
+  double bits = 0;         // per element, metadata included
+  Dim bytes;               // stored
+  Dim bytes_uncompressed;  // as float32 (or the value's own type)
+};
+
+struct Plan {
+  std::string model_name;  // file name of the ONNX model, without folders
+  std::string level;       // "L0".."L3"
+  std::string optimizer;   // "sgd", "none"
+  uint64_t seed = 0;
+  int64_t default_batch = 1;     // batch of the report
+  bool fixed_batch = false;      // the model has no batch axis N: every --batch but default_batch is refused
+  int64_t workspace_limit = 0;   // --workspace, bytes per node
+
+  StepGraph train;
+  // Forward pass with running statistics and without dropout; persistent values have the same names as in `train`.
+  // outputs: loss, then (classification) the number of correct predictions as f32[]; empty where there is none.
+  StepGraph eval;
+
+  std::vector<SavedEdge> edges;
+  // The ONNX model without its weights, for --export-onnx (opaque to the runtime).
+  HostTensor onnx_model;
+};
+
+}  // namespace act

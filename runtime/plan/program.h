@@ -1,0 +1,102 @@
+// The expression program of a fused loop: one pass over an iteration space, a tile at a time.
+//
+// Registers are numbered: inputs first, then constants, then one per instruction (SSA). Each register holds a tile of
+// float32. A register whose operands are all columns or scalars is itself a column or scalar, and is computed once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/tensor_type.h"
+#include "runtime/codec/codec.h"
+
+namespace act {
+
+enum class Opcode : uint8_t {
+  kAdd,      // a + b
+  kSub,      // a - b
+  kMul,      // a * b
+  kDiv,      // a / b
+  kFma,      // a * b + c
+  kMax,      // NaN in a or b gives NaN
+  kMin,      // NaN in a or b gives NaN
+  kNeg,      // -a
+  kAbs,      // |a|
+  kSqrt,     // sqrt(a)
+  kExp,      // e^a
+  kLog,      // ln(a)
+  kTanh,     // tanh(a)
+  kSigmoid,  // 1 / (1 + e^-a)
+  kErf,      // erf(a)
+  kPow,      // a^b
+  kFloor,    // floor(a)
+  kGreater,  // a > b ? 1 : 0
+  kEqual,    // a == b ? 1 : 0
+  kSelect,   // a != 0 ? b : c
+  kDropout,  // keep(seed, step, stream, element) ? a / (1 - probability) : 0; probability = parameter
+  kSin,      // sin(a)
+  kCos,      // cos(a)
+};
+
+struct Instr {
+  Opcode op = Opcode::kAdd;
+  int32_t a = -1, b = -1, c = -1;  // operand registers; -1 where the opcode takes fewer
+  float parameter = 0;             // kDropout: probability of dropping
+  int32_t stream = 0;              // kDropout: random stream, see kernels/math/random.h
+  bool operator==(const Instr&) const = default;
+};
+
+// A constant register: `value`, or value / extent(N) where extent is not 0 (the 1/n of a mean over the batch).
+struct ProgramConstant {
+  float value = 0;
+  Dim extent = Dim(0);
+  bool operator==(const ProgramConstant&) const = default;
+};
+
+// How input i of the node becomes register i. The operand broadcasts to the iteration space by ONNX's (numpy's) rules;
+// other dtypes convert to float32. With a codec the operand is a code of the whole iteration space, decoded in the loop.
+struct ProgramInput {
+  Codec codec;  // kind kNone: a plain tensor
+  int32_t stream = 0;
+  bool operator==(const ProgramInput&) const = default;
+};
+
+enum class OutputKind : uint8_t {
+  kStore,   // register -> float32 tensor of the iteration space (or another dtype: converted)
+  kEncode,  // register -> code of the iteration space
+  kSum,     // register summed over the leading axes -> tensor of the trailing axes of the space ([] sums all)
+};
+
+struct ProgramOutput {
+  OutputKind kind = OutputKind::kStore;
+  int32_t reg = -1;
+  Codec codec;         // kEncode
+  int32_t stream = 0;  // kEncode: random stream
+  bool operator==(const ProgramOutput&) const = default;
+};
+
+// Output i of the node is outputs[i].
+struct Program {
+  Dims space;  // iteration space: dims of the result, row-major
+  std::vector<ProgramInput> inputs;
+  std::vector<ProgramConstant> constants;
+  std::vector<Instr> instrs;
+  std::vector<ProgramOutput> outputs;
+
+  bool Empty() const { return outputs.empty(); }
+  int32_t FirstConstant() const { return static_cast<int32_t>(inputs.size()); }
+  int32_t FirstInstr() const { return static_cast<int32_t>(inputs.size() + constants.size()); }
+  int32_t Registers() const { return FirstInstr() + static_cast<int32_t>(instrs.size()); }
+  bool operator==(const Program&) const = default;
+};
+
+// Number of operand registers the opcode reads: 1, 2 or 3.
+int Arity(Opcode op);
+const char* ToString(Opcode op);
+
+// Nullopt when every register, codec and shape rule above holds; else what is wrong (untrusted plans).
+std::optional<std::string> CheckProgram(const Program& program);
+
+}  // namespace act
