@@ -1,0 +1,130 @@
+#include "compiler/ir/graph_builder.h"
+
+#include <cstring>
+
+#include "compiler/ops/op_table.h"
+#include "runtime/base/error.h"
+
+namespace act {
+
+ValueId GraphBuilder::Input(std::string name, TensorType type, ValueKind kind, HostTensor data) {
+  const auto id = static_cast<ValueId>(graph_.values.size());
+  graph_.values.push_back({std::move(name), std::move(type), kind, std::move(data)});
+  if (kind == ValueKind::kInput) graph_.inputs.push_back(id);
+  return id;
+}
+
+ValueId GraphBuilder::Constant(std::string name, TensorType type, HostTensor data) {
+  return Input(std::move(name), std::move(type), ValueKind::kConstant, std::move(data));
+}
+
+ValueId GraphBuilder::Scalar(float value) {
+  for (size_t i = 0; i < graph_.values.size(); ++i) {
+    const Value& v = graph_.values[i];
+    if (v.kind == ValueKind::kConstant && v.type.dims.empty() && v.type.dtype == DType::kFloat32 &&
+        v.data.bytes == sizeof value && std::memcmp(v.data.data, &value, sizeof value) == 0)
+      return static_cast<ValueId>(i);
+  }
+  return Constant("", {DType::kFloat32, {}}, HostTensor::Copy(&value, sizeof value));
+}
+
+llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, std::vector<ValueId> inputs,
+                                                       Attributes attrs, std::string name, int outputs,
+                                                       std::vector<TensorType> wanted) {
+  const std::string place = "node '" + name + "' (" + op + ")";
+  const OpDef* def = FindOp(op);
+  if (!def) return MakeError(place, "unknown operator");
+  const int count = static_cast<int>(inputs.size());
+  if (count < def->min_inputs || (def->max_inputs >= 0 && count > def->max_inputs))
+    return MakeError(place, "takes " + std::to_string(def->min_inputs) +
+                                (def->max_inputs < 0 ? " or more"
+                                 : def->max_inputs > def->min_inputs ? " to " + std::to_string(def->max_inputs)
+                                                                     : "") +
+                                " inputs, has " + std::to_string(count));
+  Node node{op, std::move(name), std::move(inputs), {}, std::move(attrs), phase_, {}, {}, {}};
+  for (int i : def->mutates)
+    if (i < count && node.inputs[static_cast<size_t>(i)] != kNoValue) node.mutates.push_back(i);
+
+  wanted.resize(static_cast<size_t>(outputs));
+  InferContext context{node, {}, wanted};
+  for (int i = 0; i < count; ++i) {
+    const ValueId id = node.inputs[static_cast<size_t>(i)];
+    if (id == kNoValue && i < def->min_inputs) return MakeError(place, "input " + std::to_string(i) + " is missing");
+    context.inputs.push_back(id == kNoValue ? nullptr : &graph_.value(id).type);
+  }
+  if (llvm::Error error = def->infer(context)) return WithPlace(std::move(error), place);
+  for (const TensorType& type : wanted)
+    if (type.Bytes().TooLarge()) return MakeError(place, "result " + ToString(type) + " is too large");
+  for (int i = 0; i < outputs; ++i) {
+    const auto id = static_cast<ValueId>(graph_.values.size());
+    graph_.values.push_back({"", std::move(wanted[static_cast<size_t>(i)]), ValueKind::kActivation, {}});
+    node.outputs.push_back(id);
+  }
+  graph_.nodes.push_back(std::move(node));
+  return graph_.nodes.back().outputs;
+}
+
+llvm::Expected<ValueId> GraphBuilder::Add1(const std::string& op, std::vector<ValueId> inputs, Attributes attrs,
+                                           std::string name) {
+  ACT_TRY(const std::vector<ValueId> out, Add(op, std::move(inputs), std::move(attrs), std::move(name)));
+  return out[0];
+}
+
+llvm::Expected<ValueId> GraphBuilder::AddTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
+                                               Attributes attrs, std::string name) {
+  ACT_TRY(const std::vector<ValueId> out,
+          Add(op, std::move(inputs), std::move(attrs), std::move(name), 1, {std::move(type)}));
+  return out[0];
+}
+
+llvm::Expected<ValueId> GraphBuilder::Reshape(ValueId x, Dims dims, std::string name) {
+  if (type(x).dims == dims) return x;
+  return AddTyped("Reshape", {x}, {type(x).dtype, std::move(dims)}, {}, std::move(name));
+}
+
+llvm::Expected<ValueId> GraphBuilder::Transpose(ValueId x, std::vector<int64_t> perm, std::string name) {
+  Attributes attrs;
+  attrs.Set("perm", std::move(perm));
+  return Add1("Transpose", {x}, std::move(attrs), std::move(name));
+}
+
+llvm::Expected<ValueId> GraphBuilder::Expand(ValueId x, Dims dims, std::string name) {
+  if (type(x).dims == dims) return x;
+  return AddTyped("Expand", {x}, {type(x).dtype, std::move(dims)}, {}, std::move(name));
+}
+
+llvm::Expected<ValueId> GraphBuilder::Slice(ValueId x, std::vector<int64_t> starts, Dims extents,
+                                            std::vector<int64_t> steps, std::string name) {
+  Attributes attrs;
+  attrs.Set("starts", std::move(starts));
+  attrs.Set("steps", std::move(steps));
+  return AddTyped("Slice", {x}, {type(x).dtype, std::move(extents)}, std::move(attrs), std::move(name));
+}
+
+llvm::Expected<ValueId> GraphBuilder::ConvTranspose(ValueId x, ValueId w, ValueId bias, Attributes attrs,
+                                                    std::string name) {
+  // The forward pass of a transposed convolution is the input gradient of a convolution from its output to its input.
+  const std::string place = "node '" + name + "' (ConvTranspose)";
+  const Dims& xd = type(x).dims;
+  const Dims& wd = type(w).dims;
+  const size_t rank = xd.size();
+  if (rank < 3 || wd.size() != rank) return MakeError(place, "input and weight must have the same rank, 3 to 5");
+  const auto strides = attrs.Ints("strides"), dilations = attrs.Ints("dilations"), pads = attrs.Ints("pads"),
+             extra = attrs.Ints("output_padding", std::vector<int64_t>(rank - 2, 0));
+  if (strides.size() != rank - 2 || dilations.size() != rank - 2 || pads.size() != 2 * (rank - 2) ||
+      extra.size() != rank - 2)
+    return MakeError(place, "strides, dilations, pads and output_padding must have one entry per spatial axis");
+  Dims out{xd[0]};
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    const int64_t kernel = wd[i + 2].fixed;
+    out.push_back((xd[i + 1] - Dim(1)) * Dim(strides[i]) +
+                  Dim((kernel - 1) * dilations[i] + 1 + extra[i] - pads[i] - pads[i + rank - 2]));
+  }
+  out.push_back(wd[1] * Dim(attrs.Int("group", 1)));
+  Attributes conv = attrs;
+  ACT_TRY(ValueId y, AddTyped("ConvGradInput", {x, w}, {DType::kFloat32, out}, conv, name));
+  if (bias == kNoValue) return y;
+  return Add1("Add", {y, bias}, {}, name + ".bias");
+}
+
+}  // namespace act

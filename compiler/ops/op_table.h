@@ -1,0 +1,73 @@
+// The op table: the one place where an operator is described. Types from types (infer), the backward pass (grad), its
+// arithmetic where it is elementwise (expr), and its cost.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/plan/graph.h"
+
+namespace act {
+
+class GradContext;
+class ExprBuilder;
+
+// What an infer rule sees: the node's inputs, and its outputs to fill in. Operators whose result cannot follow from the
+// inputs (the gradient of a convolution's input) find the wanted type in `outputs` and check it.
+struct InferContext {
+  const Node& node;
+  std::vector<const TensorType*> inputs;  // null: left out
+  std::vector<TensorType>& outputs;
+
+  const TensorType& in(size_t i) const { return *inputs[i]; }
+  bool Has(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+  // An error without a place; the caller adds the node.
+  llvm::Error Fail(const std::string& what) const;
+};
+
+// Work of one run, as polynomials in N. Bytes are those of operands and results.
+struct Cost {
+  Dim flops, bytes;
+};
+
+struct OpDef {
+  std::string name;
+  int min_inputs = 1, max_inputs = 1;  // max_inputs -1: any number
+  llvm::Error (*infer)(InferContext&) = nullptr;
+  // Builds the gradients of the inputs from those of the outputs. Null: the gradient is zero (comparisons, Floor).
+  void (*grad)(GradContext&) = nullptr;
+  // Elementwise operators: the result's register from the operands' registers. Null: not elementwise.
+  int (*expr)(ExprBuilder&, const Node&, const std::vector<int>& operands) = nullptr;
+  Dim (*flops)(const Node&, const Graph&) = nullptr;  // null: one per output element
+  std::vector<int> mutates;                           // inputs written in place
+  bool boolean = false;    // the result is 0 or 1: saved exactly in one bit
+  bool nonlinear = false;  // derived nodes: not affine in the saved value, so decoding before it would bias
+  bool random = false;     // two equal nodes do not compute the same value
+};
+
+// The operator of this name; null where there is none.
+const OpDef* FindOp(const std::string& name);
+// Every operator, in the order of the tables.
+const std::vector<OpDef>& AllOps();
+
+Cost CostOf(const Node& node, const Graph& graph);
+
+// The families; each is one file. Called once by op_table.cc.
+void AddElementwiseOps(std::vector<OpDef>& ops);
+void AddStructureOps(std::vector<OpDef>& ops);
+void AddReductionOps(std::vector<OpDef>& ops);
+void AddSpatialOps(std::vector<OpDef>& ops);
+void AddMatMulOps(std::vector<OpDef>& ops);
+void AddNormalizationOps(std::vector<OpDef>& ops);
+void AddLossOps(std::vector<OpDef>& ops);
+void AddUpdateOps(std::vector<OpDef>& ops);
+void AddCodecOps(std::vector<OpDef>& ops);
+
+// ONNX's (numpy's) broadcast of two shapes; nullopt where they do not fit.
+std::optional<Dims> Broadcast(const Dims& a, const Dims& b);
+// The axes of `from` over which a gradient of shape `to` must be summed to come back to shape `from`.
+std::vector<int64_t> BroadcastAxes(const Dims& from, const Dims& to);
+
+}  // namespace act
