@@ -1,40 +1,88 @@
 #!/usr/bin/env bash
-# Installs what the build needs on Debian 12 or Ubuntu 24.04: packages by apt, oneDNN 3 and ONNX's proto from PyPI into .deps.
-# Does nothing where all is there. Run as root, or with sudo available.
+# Installs what the build needs on Debian 12 or Ubuntu 24.04: packages by apt, and into .deps what their releases lack:
+# ONNX's current .proto, and oneDNN 3 where the release has version 2. Does nothing where all is there.
+# As root, or with sudo available. Where there is no apt, it names what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-packages=(g++ cmake ninja-build ccache python3 unzip llvm-19-dev libzstd-dev zlib1g-dev libhwy-dev librandom123-dev
-  libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libgtest-dev libbenchmark-dev)
-missing=()
-for p in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
-done
+
+onednn=2023.2.0 # oneDNN 3.2, built with GNU OpenMP
+onnx=1.23.2
+
 sudo=""
 [ "$(id -u)" = 0 ] || sudo="sudo"
-if [ ${#missing[@]} -gt 0 ]; then
-  echo "setup: installing ${missing[*]}"
-  $sudo apt-get update -qq
-  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
+candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9].*\)/\1/p'; }
+install() {
+  echo "setup: installing $*" >&2
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+# Package lists are refreshed once, and only if something is to be installed.
+refresh() {
+  [ -n "${refreshed:-}" ] || $sudo apt-get update -qq
+  refreshed=1
+}
+
+if ! command -v apt-get >/dev/null; then
+  echo "setup: no apt-get here; cmake names each library that it does not find" >&2
+  exit 0
 fi
 
-onednn=2023.2.0
-onnx=1.23.2
-if [ ! -e .deps/lib/libdnnl.so.3 ] || [ ! -e .deps/proto/onnx-ml.proto ]; then
-  echo "setup: fetching oneDNN $onednn and ONNX's proto $onnx into .deps"
-  if ! python3 -m pip --version >/dev/null 2>&1; then
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-pip >/dev/null
+packages=(g++ cmake ninja-build ccache git python3 unzip ca-certificates libzstd-dev zlib1g-dev libhwy-dev
+  librandom123-dev libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libgtest-dev libbenchmark-dev)
+missing=()
+for package in "${packages[@]}"; do
+  installed "$package" || missing+=("$package")
+done
+has_llvm=""
+for version in 22 21 20 19 18 17 16; do
+  installed "llvm-$version-dev" && has_llvm=1
+done
+if [ ${#missing[@]} -gt 0 ] || [ -z "$has_llvm" ]; then
+  refresh
+  if [ -z "$has_llvm" ]; then
+    for version in 19 18 17 16; do # the newest that the release has, from the one that is tested
+      if [ -n "$(candidate "llvm-$version-dev")" ]; then
+        missing+=("llvm-$version-dev")
+        break
+      fi
+    done
   fi
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
-  # Wheels are zip files: unpacking them needs no virtual environment and touches no system Python.
-  python3 -m pip download -q --no-deps -d "$work" "onednn-devel-cpu-gomp==$onednn" "onednn-cpu-gomp==$onednn"
-  python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_27_x86_64 \
-    --platform manylinux_2_28_x86_64 -d "$work" "onnx==$onnx"
+  install "${missing[@]}"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Wheels are zip files: unpacking them needs no virtual environment and touches no system Python.
+wheel() {
+  if ! python3 -m pip --version >/dev/null 2>&1; then
+    refresh
+    install python3-pip
+  fi
+  python3 -m pip download -q --disable-pip-version-check --no-deps -d "$work" "$@"
+}
+
+# Fetched whole and moved into place last, so that an interrupted set-up starts over.
+if [ ! -e .deps/proto/onnx-ml.proto ]; then
+  echo "setup: fetching the .proto of ONNX $onnx" >&2
+  wheel --only-binary=:all: --python-version 3.12 --platform manylinux_2_27_x86_64 --platform manylinux_2_28_x86_64 \
+    "onnx==$onnx"
   mkdir -p .deps/proto
-  for wheel in "$work"/onednn*.whl; do unzip -qo "$wheel" -d "$work/onednn"; done
-  cp -r "$work"/onednn/*.data/data/* .deps/
-  # Wheels cannot hold links, so the library comes three times.
-  ln -sf libdnnl.so.3.2 .deps/lib/libdnnl.so.3
-  ln -sf libdnnl.so.3.2 .deps/lib/libdnnl.so
-  unzip -qoj "$work"/onnx-*.whl onnx/onnx-ml.proto -d .deps/proto
+  unzip -qoj "$work"/onnx-*.whl onnx/onnx-ml.proto -d "$work"
+  mv "$work/onnx-ml.proto" .deps/proto/
+fi
+
+if [ ! -e .deps/lib/libdnnl.so.3 ] && ! [[ "$(dpkg-query -W -f='${Version}' libdnnl-dev 2>/dev/null)" =~ ^[3-9]\. ]]; then
+  if [[ "$(candidate libdnnl-dev)" =~ ^[3-9]\. ]]; then
+    refresh
+    install libdnnl-dev
+  else
+    echo "setup: fetching oneDNN $onednn" >&2
+    wheel "onednn-devel-cpu-gomp==$onednn" "onednn-cpu-gomp==$onednn"
+    for file in "$work"/onednn*.whl; do unzip -qo "$file" -d "$work/onednn"; done
+    mkdir -p .deps
+    cp -r "$work"/onednn/*.data/data/* .deps/
+    # Wheels cannot hold links, so the library comes three times.
+    ln -sf libdnnl.so.3.2 .deps/lib/libdnnl.so
+    ln -sf libdnnl.so.3.2 .deps/lib/libdnnl.so.3
+  fi
 fi

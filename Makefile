@@ -1,0 +1,75 @@
+# make           the tools, in build/bin (installs what is missing first)
+# make check     set up, build, run every test
+# make demo      compile and train a ResNet with exact and with compressed activations, side by side
+# make help      the other targets
+
+PRESET ?= release
+JOBS ?= $(shell nproc)
+BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
+
+export NINJA_STATUS = [%f/%t] 
+
+.PHONY: all setup configure tools build check test check-long demo asan debug tidy format bench speed clean help
+.DEFAULT_GOAL := all
+
+all: tools
+
+help:
+	@echo 'make              the tools: $(BUILD)/bin/actc, actrun, actplan'
+	@echo 'make check        set up, build, run every test'
+	@echo 'make test         the tests alone; TESTS=REGEX picks some'
+	@echo 'make check-long   also the slow statistical tests, over every golden case'
+	@echo 'make demo         train a ResNet with exact and with compressed activations, side by side'
+	@echo 'make asan         the tests under address and undefined behaviour sanitizers'
+	@echo 'make bench        the kernels alone'
+	@echo 'make speed        ResNet-50, a training step beside PyTorch (PYTHON=... names one that has torch)'
+	@echo 'make format       clang-format over all sources'
+	@echo 'make tidy         clang-tidy over all sources'
+	@echo 'make clean        removes $(BUILD)'
+	@echo 'PRESET=release|debug|asan, JOBS=N'
+
+setup:
+	@scripts/setup.sh
+
+# CMake's chatter is shown only where it fails.
+configure: setup
+	@mkdir -p $(BUILD)
+	@cmake --preset $(PRESET) >$(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
+
+tools: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target actc actrun actplan
+
+build: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+
+check: build test
+
+test:
+	@scripts/run_tests.sh $(BUILD) $(JOBS) "$(TESTS)"
+
+check-long: export ACT_LONG_TESTS = 1
+check-long: check
+
+demo:
+	@scripts/demo.sh
+
+asan:
+	@$(MAKE) --no-print-directory check PRESET=asan
+
+debug:
+	@$(MAKE) --no-print-directory build PRESET=debug
+
+bench: build
+	@for b in $(BUILD)/bin/*_bench; do echo "== $$(basename $$b)"; $$b --benchmark_min_time=0.2 || exit 1; done
+
+speed: tools
+	@$(if $(PYTHON),$(PYTHON),python3) benchmarks/speed.py --bin $(BUILD)/bin
+
+format:
+	@git ls-files '*.h' '*.cc' | xargs clang-format -i
+
+tidy: build
+	@scripts/tidy.sh $(BUILD) $(JOBS)
+
+clean:
+	@rm -rf $(BUILD)
