@@ -4,7 +4,7 @@
 //
 // Plain values in and out, no state, standard library only. The problem is two-dimensional strip packing
 // with the time axis fixed (dynamic storage allocation, NP-hard), so the solver runs a list of cheap
-// greedy heuristics, then improves the best result, and stops at the lower bound.
+// greedy heuristics, then a search of bounded length, keeps the best, and stops at the lower bound.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,18 @@ struct Packing {
   int64_t height = 0;            // bytes the arena needs: max of offset + aligned size
 };
 
-// The ways to find a packing. The greedy ones come first and each costs one or two placements of all
-// buffers; the searches start from the best packing so far and spend what is left of the budget.
+// The ways to find a packing, tried in this order; the best result counts. Each of the greedy ones places all
+// buffers once; the search takes what is left of the step limit.
 enum class PackingHeuristic : uint32_t {
-  kByStart,     // program order: what an allocator at run time would do
-  kByLength,    // longest live range first: exact for the nested ranges of forward and backward
-  kByArea,      // largest size x length first
-  kBySize,      // largest size first
-  kByPressure,  // those that cross the op with the most live bytes first
-  kSkyline,     // fill the lowest place with the longest-lived buffer that fits into it
-  kBump,        // search: place what stuck out of the arena earlier the next time
-  kSwap,        // search: exchange a buffer at the top with one that lies in its way
+  // Fill the lowest place first; prefer buffers live where the most bytes are live, among these long ones.
+  kSkylineByPressure,
+  kSkylineByPressureAndSize,  // the same, but prefer large ones to long ones
+  kSkylineByLength,           // the same, but prefer long ones only
+  kByLength,                  // longest live range first, lowest gap: exact for ranges that nest
+  kByArea,                    // largest size x length first, lowest gap
+  kBySize,                    // largest size first, lowest gap
+  kByStart,                   // program order, tightest gap: what an allocator at run time does
+  kSwapSearch,                // hill climbing over the order in which the skyline is filled
 };
 inline constexpr uint32_t kPackingHeuristicCount = 8;
 
@@ -50,10 +51,10 @@ inline constexpr uint32_t kPackingHeuristicCount = 8;
 std::string_view PackingHeuristicName(PackingHeuristic heuristic);
 
 struct PackingOptions {
-  // Work limit in visited (buffer, neighbour) pairs, about 1 ns each. A count and not a time, so that the
-  // offsets, and with them the peak that a plan promises, are the same on every machine. The greedy
-  // heuristics stop being tried at this limit, but at least one always runs to its end.
-  int64_t max_steps = 100'000'000;
+  // Work limit in visited (buffer, neighbour) pairs, 1 to 4 ns each. A count and not a time, so that the
+  // offsets, and with them the peak that a plan promises, are the same on every machine. Checked between
+  // placements: at least one greedy heuristic always runs to its end.
+  int64_t max_steps = 20'000'000;
   // Bit i allows PackingHeuristic(i). With none, the buffers are placed in program order.
   uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;
 };

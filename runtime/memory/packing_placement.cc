@@ -1,8 +1,10 @@
 #include "runtime/memory/packing_placement.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 namespace act::packing_internal {
 namespace {
@@ -10,9 +12,7 @@ namespace {
 // The sum of all sizes may pass 64 bits even where the live bytes do not.
 __extension__ typedef __int128 WideBytes;
 
-int64_t Saturate(WideBytes bytes) {
-  return bytes > INT64_MAX ? INT64_MAX : static_cast<int64_t>(bytes);
-}
+int64_t Saturate(WideBytes bytes) { return bytes > INT64_MAX ? INT64_MAX : static_cast<int64_t>(bytes); }
 
 int32_t RankOf(const std::vector<int64_t>& times, int64_t time) {
   return static_cast<int32_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
@@ -30,6 +30,28 @@ std::vector<int64_t> LiveBytes(const std::vector<Item>& items, int32_t time_coun
   for (int32_t t = 0; t < time_count; ++t) live[t] = Saturate(bytes += delta[t]);
   return live;
 }
+
+// The maximum over any non-empty range in constant time, from those over all ranges of length 2^k.
+class RangeMaximum {
+ public:
+  explicit RangeMaximum(std::vector<int64_t> values) : levels_{std::move(values)} {
+    const size_t count = levels_[0].size();
+    for (size_t half = 1; 2 * half <= count; half *= 2) {
+      const std::vector<int64_t>& below = levels_.back();
+      std::vector<int64_t> level(count - 2 * half + 1);
+      for (size_t i = 0; i < level.size(); ++i) level[i] = std::max(below[i], below[i + half]);
+      levels_.push_back(std::move(level));
+    }
+  }
+
+  int64_t Max(int32_t lower, int32_t upper) const {
+    const auto k = static_cast<size_t>(std::bit_width(static_cast<uint32_t>(upper - lower)) - 1);
+    return std::max(levels_[k][lower], levels_[k][upper - (size_t{1} << k)]);
+  }
+
+ private:
+  std::vector<std::vector<int64_t>> levels_;
+};
 
 // A piece of the skyline: below `top` the arena is used or given up during [lower, upper).
 struct Segment {
@@ -54,6 +76,48 @@ void MergeLevelNeighbours(std::vector<Segment>& skyline) {
   skyline.resize(kept + 1);
 }
 
+// The items not yet placed, grouped by start.
+class WaitingItems {
+ public:
+  WaitingItems(const Instance& instance, const std::vector<int32_t>& rank)
+      : first_at_(instance.first_at), entries_(instance.items.size()), next_(instance.items.size() + 1) {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const int32_t index = instance.by_lower[i];
+      entries_[i] = {instance.items[index].upper, rank[index], index};
+    }
+    std::iota(next_.begin(), next_.end(), 0);
+  }
+
+  // Removes and returns the item of the least rank that lives within [lower, upper); -1 if there is none.
+  int32_t TakeFirstIn(int32_t lower, int32_t upper, int64_t& steps) {
+    const int32_t end = first_at_[upper];
+    int32_t chosen = -1;
+    for (int32_t i = SkipTaken(first_at_[lower]); i < end; i = SkipTaken(i + 1)) {
+      ++steps;
+      const Entry& entry = entries_[i];
+      if (entry.upper <= upper && (chosen < 0 || entry.rank < entries_[chosen].rank)) chosen = i;
+    }
+    if (chosen < 0) return -1;
+    next_[chosen] = chosen + 1;
+    return entries_[chosen].index;
+  }
+
+ private:
+  struct Entry {
+    int32_t upper, rank, index;
+  };
+
+  // The first entry at or after `i` that still waits; halves the path on the way (union-find).
+  int32_t SkipTaken(int32_t i) {
+    while (next_[i] != i) i = next_[i] = next_[next_[i]];
+    return i;
+  }
+
+  const std::vector<int32_t>& first_at_;
+  std::vector<Entry> entries_;  // by start
+  std::vector<int32_t> next_;   // an entry itself while it waits, else a later one
+};
+
 }  // namespace
 
 Instance::Instance(const PackingProblem& problem) {
@@ -74,18 +138,27 @@ Instance::Instance(const PackingProblem& problem) {
     const int64_t alignment = std::max<int64_t>(buffer.alignment, 1);
     int64_t length = 0;
     if (__builtin_sub_overflow(buffer.upper, buffer.lower, &length)) length = INT64_MAX;
-    items.push_back({RankOf(times, buffer.lower), RankOf(times, buffer.upper), AlignUp(buffer.size, alignment),
-                     alignment, length, 0});
+    items.push_back({RankOf(times, buffer.lower), RankOf(times, buffer.upper),
+                     AlignUp(buffer.size, alignment), alignment, length, 0});
   }
 
-  const std::vector<int64_t> live = LiveBytes(items, time_count);
+  const RangeMaximum live(LiveBytes(items, time_count));
   for (Item& item : items) {
-    item.pressure = *std::max_element(live.begin() + item.lower, live.begin() + item.upper);
+    item.pressure = live.Max(item.lower, item.upper);
     lower_bound = std::max(lower_bound, item.pressure);
   }
+
+  by_lower.resize(items.size());
+  std::iota(by_lower.begin(), by_lower.end(), 0);
+  std::stable_sort(by_lower.begin(), by_lower.end(),
+                   [&](int32_t a, int32_t b) { return items[a].lower < items[b].lower; });
+  first_at.assign(static_cast<size_t>(time_count) + 1, 0);
+  for (const Item& item : items) ++first_at[item.lower + 1];
+  std::partial_sum(first_at.begin(), first_at.end(), first_at.begin());
 }
 
-void PlaceInOrder(const Instance& instance, const Order& order, Fit fit, Placement& placement, int64_t& steps) {
+void PlaceInGaps(const Instance& instance, const Order& order, Fit fit, Placement& placement,
+                 int64_t& steps) {
   struct Placed {
     int32_t lower, upper;
     int64_t offset, end;
@@ -110,7 +183,7 @@ void PlaceInOrder(const Instance& instance, const Order& order, Fit fit, Placeme
         if (other.offset - offset >= item.size) {
           best_offset = offset;
           best_gap = gap;
-          if (fit == Fit::kFirst) break;
+          if (fit == Fit::kLowest) break;
         }
       }
       top = std::max(top, other.end);
@@ -121,51 +194,48 @@ void PlaceInOrder(const Instance& instance, const Order& order, Fit fit, Placeme
     const int64_t end = SaturatingAdd(best_offset, item.size);
     placement.offsets[index] = best_offset;
     placement.height = std::max(placement.height, end);
-    const auto position = std::upper_bound(
-        placed.begin(), placed.end(), best_offset,
-        [](int64_t offset, const Placed& other) { return offset < other.offset; });
+    const auto position =
+        std::upper_bound(placed.begin(), placed.end(), best_offset,
+                         [](int64_t offset, const Placed& other) { return offset < other.offset; });
     placed.insert(position, {item.lower, item.upper, best_offset, end});
   }
 }
 
-void PlaceOnSkyline(const Instance& instance, const std::vector<double>& priority, Placement& placement,
-                    int64_t& steps) {
-  // Highest priority first, so that the first that fits is the choice.
-  Order waiting(instance.items.size());
-  std::iota(waiting.begin(), waiting.end(), 0);
-  std::stable_sort(waiting.begin(), waiting.end(),
-                   [&](int32_t a, int32_t b) { return priority[a] > priority[b]; });
-  placement.offsets.assign(instance.items.size(), 0);
+void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& placement, int64_t& steps) {
+  const size_t count = instance.items.size();
+  std::vector<int32_t> rank(count);
+  for (size_t i = 0; i < count; ++i) rank[order[i]] = static_cast<int32_t>(i);
+  placement.offsets.assign(count, 0);
   placement.height = 0;
 
+  WaitingItems waiting(instance, rank);
   std::vector<Segment> skyline = {{0, instance.time_count, 0}};
-  while (!waiting.empty()) {
+  for (size_t left = count; left > 0;) {
     const size_t lowest = LowestSegment(skyline);
     const Segment space = skyline[lowest];
-    const auto chosen = std::find_if(waiting.begin(), waiting.end(), [&](int32_t index) {
-      const Item& item = instance.items[index];
-      return space.lower <= item.lower && item.upper <= space.upper;
-    });
-    steps += static_cast<int64_t>(skyline.size()) + (chosen - waiting.begin()) + 1;
+    const int32_t chosen = waiting.TakeFirstIn(space.lower, space.upper, steps);
+    steps += static_cast<int64_t>(skyline.size());
 
-    if (chosen == waiting.end()) {
+    if (chosen < 0) {
       // Nothing fits: give the space up. This ends, as one segment over all times fits everything.
-      const int64_t left = lowest > 0 ? skyline[lowest - 1].top : INT64_MAX;
-      const int64_t right = lowest + 1 < skyline.size() ? skyline[lowest + 1].top : INT64_MAX;
-      skyline[lowest].top = std::min(left, right);
+      const int64_t before = lowest > 0 ? skyline[lowest - 1].top : INT64_MAX;
+      const int64_t after = lowest + 1 < skyline.size() ? skyline[lowest + 1].top : INT64_MAX;
+      skyline[lowest].top = std::min(before, after);
     } else {
-      const Item& item = instance.items[*chosen];
+      const Item& item = instance.items[chosen];
       const int64_t offset = AlignUp(space.top, item.alignment);
       const int64_t end = SaturatingAdd(offset, item.size);
-      placement.offsets[*chosen] = offset;
+      placement.offsets[chosen] = offset;
       placement.height = std::max(placement.height, end);
-      waiting.erase(chosen);
+      --left;
 
       skyline[lowest] = {item.lower, item.upper, end};
       const auto at = skyline.begin() + static_cast<std::ptrdiff_t>(lowest);
-      if (item.upper < space.upper) skyline.insert(at + 1, {item.upper, space.upper, space.top});
       if (space.lower < item.lower) {
-        skyline.insert(skyline.begin() + static_cast<std::ptrdiff_t>(lowest), {space.lower, item.lower, space.top});
+        const auto middle = skyline.insert(at, {space.lower, item.lower, space.top}) + 1;
+        if (item.upper < space.upper) skyline.insert(middle + 1, {item.upper, space.upper, space.top});
+      } else if (item.upper < space.upper) {
+        skyline.insert(at + 1, {item.upper, space.upper, space.top});
       }
     }
     MergeLevelNeighbours(skyline);

@@ -17,16 +17,18 @@ struct Item {
   int64_t pressure;   // the most bytes live at any time in [lower, upper)
 };
 
+using Order = std::vector<int32_t>;  // a permutation of the items
+
 struct Instance {
   explicit Instance(const PackingProblem& problem);
 
   std::vector<Item> items;
   std::vector<size_t> buffer_of;  // the buffer of each item
-  int32_t time_count = 0;         // ranks lie in [0, time_count]
+  Order by_lower;                 // the items by start
+  std::vector<int32_t> first_at;  // time -> where in by_lower the items that start then or later begin
+  int32_t time_count = 0;         // times lie in [0, time_count)
   int64_t lower_bound = 0;        // bytes
 };
-
-using Order = std::vector<int32_t>;  // a permutation of the items
 
 struct Placement {
   std::vector<int64_t> offsets;  // bytes, per item
@@ -34,17 +36,17 @@ struct Placement {
 };
 
 enum class Fit {
-  kFirst,  // the lowest gap
-  kBest,   // the tightest gap
+  kLowest,    // the first gap from the bottom
+  kTightest,  // the gap that leaves the fewest bytes
 };
 
 // Places the items one after the other into gaps left by those before. Adds the work done to `steps`.
-void PlaceInOrder(const Instance& instance, const Order& order, Fit fit, Placement& placement, int64_t& steps);
+void PlaceInGaps(const Instance& instance, const Order& order, Fit fit, Placement& placement, int64_t& steps);
 
-// Fills the arena from the bottom: at the lowest segment of the skyline places the item with the highest
-// `priority` that fits into the segment's time span. Adds the work done to `steps`.
-void PlaceOnSkyline(const Instance& instance, const std::vector<double>& priority, Placement& placement,
-                    int64_t& steps);
+// Fills the arena from the bottom: at the lowest segment of the skyline places the first item in `order`
+// whose live range fits into the segment's (Burke et al., "A new placement heuristic for the orthogonal
+// stock-cutting problem", 2004). Adds the work done to `steps`.
+void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& placement, int64_t& steps);
 
 // INT64_MAX where the sum does not fit. Both non-negative.
 inline int64_t SaturatingAdd(int64_t a, int64_t b) {

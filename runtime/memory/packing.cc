@@ -1,0 +1,124 @@
+#include "runtime/memory/packing.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "runtime/memory/packing_placement.h"
+#include "runtime/memory/packing_search.h"
+
+namespace act {
+namespace {
+
+using packing_internal::Fit;
+using packing_internal::Instance;
+using packing_internal::Item;
+using packing_internal::Order;
+using packing_internal::Placement;
+using packing_internal::PlaceOnSkyline;
+
+using Key = std::pair<double, double>;  // greatest first
+
+Key ByPressure(const Item& i) { return {double(i.pressure), double(i.length)}; }
+Key ByPressureAndSize(const Item& i) { return {double(i.pressure), double(i.size)}; }
+Key ByLength(const Item& i) { return {double(i.length), double(i.size)}; }
+Key ByArea(const Item& i) { return {double(i.size) * double(i.length), double(i.size)}; }
+Key BySize(const Item& i) { return {double(i.size), double(i.length)}; }
+Key ByStart(const Item& i) { return {-double(i.lower), double(i.length)}; }
+
+using Place = void (*)(const Instance&, const Order&, Placement&, int64_t& steps);
+
+void IntoLowestGap(const Instance& instance, const Order& order, Placement& placement, int64_t& steps) {
+  PlaceInGaps(instance, order, Fit::kLowest, placement, steps);
+}
+
+void IntoTightestGap(const Instance& instance, const Order& order, Placement& placement, int64_t& steps) {
+  PlaceInGaps(instance, order, Fit::kTightest, placement, steps);
+}
+
+struct Greedy {
+  PackingHeuristic id;
+  std::string_view name;
+  Key (*key)(const Item&);
+  Place place;
+};
+
+// In the order of PackingHeuristic: what is most often best, first.
+constexpr Greedy kGreedy[] = {
+    {PackingHeuristic::kSkylineByPressure, "skyline-by-pressure", ByPressure, PlaceOnSkyline},
+    {PackingHeuristic::kSkylineByPressureAndSize, "skyline-by-pressure-and-size", ByPressureAndSize,
+     PlaceOnSkyline},
+    {PackingHeuristic::kSkylineByLength, "skyline-by-length", ByLength, PlaceOnSkyline},
+    {PackingHeuristic::kByLength, "by-length", ByLength, IntoLowestGap},
+    {PackingHeuristic::kByArea, "by-area", ByArea, IntoLowestGap},
+    {PackingHeuristic::kBySize, "by-size", BySize, IntoLowestGap},
+    {PackingHeuristic::kByStart, "by-start", ByStart, IntoTightestGap},
+};
+static_assert(std::size(kGreedy) + 1 == kPackingHeuristicCount, "all but the search");
+
+bool Allows(const PackingOptions& options, PackingHeuristic heuristic) {
+  return (options.heuristics >> static_cast<uint32_t>(heuristic) & 1u) != 0;
+}
+
+Order OrderBy(const Instance& instance, Key (*key)(const Item&)) {
+  std::vector<Key> keys(instance.items.size());
+  std::transform(instance.items.begin(), instance.items.end(), keys.begin(), key);
+  Order order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] > keys[b]; });
+  return order;
+}
+
+Placement Solve(const Instance& instance, const PackingOptions& options) {
+  std::optional<Placement> best;
+  int64_t steps = 0;
+  const auto finished = [&] {
+    return best && (best->height == instance.lower_bound || steps >= options.max_steps);
+  };
+
+  for (const Greedy& greedy : kGreedy) {
+    if (finished()) break;
+    if (!Allows(options, greedy.id)) continue;
+    Placement placement;
+    greedy.place(instance, OrderBy(instance, greedy.key), placement, steps);
+    if (!best || placement.height < best->height) best = std::move(placement);
+  }
+  if (!best) {
+    best.emplace();
+    IntoTightestGap(instance, OrderBy(instance, ByStart), *best, steps);
+  }
+  if (!finished() && Allows(options, PackingHeuristic::kSwapSearch)) {
+    packing_internal::SwapSearch(instance, OrderBy(instance, ByPressure), options.max_steps - steps, *best);
+  }
+  return *best;
+}
+
+}  // namespace
+
+std::string_view PackingHeuristicName(PackingHeuristic heuristic) {
+  for (const Greedy& greedy : kGreedy) {
+    if (greedy.id == heuristic) return greedy.name;
+  }
+  return "swap-search";
+}
+
+int64_t PackingLowerBound(const PackingProblem& problem) { return Instance(problem).lower_bound; }
+
+Packing SolvePacking(const PackingProblem& problem, const PackingOptions& options) {
+  Packing packing;
+  packing.offsets.assign(problem.buffers.size(), 0);
+  const Instance instance(problem);
+  if (instance.items.empty()) return packing;
+
+  const Placement placement = Solve(instance, options);
+  packing.height = placement.height;
+  for (size_t i = 0; i < instance.items.size(); ++i) {
+    packing.offsets[instance.buffer_of[i]] = placement.offsets[i];
+  }
+  return packing;
+}
+
+}  // namespace act
