@@ -1,0 +1,40 @@
+// The one allocation of a run: every tensor and every workspace is a range of it.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace act {
+
+class Arena {
+ public:
+  // Reserves `bytes`, aligned to a huge page, with an inaccessible page on both sides: a kernel that runs
+  // over either end stops there. Memory is taken from the machine page by page at first touch.
+  static llvm::Expected<std::unique_ptr<Arena>> Allocate(int64_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // The range [offset, offset + bytes). Raises the high-water mark; an error where it leaves the arena.
+  llvm::Expected<std::byte*> HandOut(int64_t offset, int64_t bytes);
+
+  // The highest byte that was ever handed out, plus one. Measured here, not taken from the plan.
+  int64_t high_water_bytes() const { return high_water_bytes_; }
+  int64_t bytes() const { return bytes_; }
+  std::byte* base() const { return base_; }
+
+ private:
+  Arena(void* mapping, size_t mapping_bytes, std::byte* base, int64_t bytes)
+      : mapping_(mapping), mapping_bytes_(mapping_bytes), base_(base), bytes_(bytes) {}
+
+  void* mapping_;
+  size_t mapping_bytes_;
+  std::byte* base_;
+  int64_t bytes_;
+  int64_t high_water_bytes_ = 0;
+};
+
+}  // namespace act

@@ -1,0 +1,71 @@
+// A step graph made ready to run at one batch size: a kernel and tensors with addresses for every node.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/executor/arena.h"
+#include "runtime/executor/kernel.h"
+#include "runtime/memory/layout.h"
+#include "runtime/plan/plan.h"
+
+namespace act {
+
+struct BoundNode {
+  const Node* node = nullptr;
+  std::string kernel_name;            // "dnnl.conv"; empty for Reshape, which has no kernel
+  std::unique_ptr<Kernel> kernel;     // null for Reshape
+  std::vector<std::string> refusals;  // of the faster kernels: "dnnl.conv: dilations are not supported"
+  std::vector<TensorView> inputs, outputs;
+  std::span<std::byte> workspace;
+  double seconds = 0;  // in the kernel, over all runs
+};
+
+// Looks on while a graph runs: the dump of a step, the memory check.
+class NodeObserver {
+ public:
+  virtual ~NodeObserver() = default;
+  // `position` is the node's place in the graph. An error ends the run.
+  virtual llvm::Error BeforeNode(size_t /*position*/) { return llvm::Error::success(); }
+  virtual llvm::Error AfterNode(size_t /*position*/) { return llvm::Error::success(); }
+};
+
+class BoundGraph {
+ public:
+  // Chooses the first kernel of each registry list that takes the node. `step` and `arena` must outlive the
+  // result; `layout` may be that of a larger batch. An op that no kernel takes is an error with every refusal
+  // in it.
+  static llvm::Expected<std::unique_ptr<BoundGraph>> Bind(const StepGraph& step, const StepLayout& layout,
+                                                          int64_t batch, const KernelRegistry& registry,
+                                                          int threads, Arena& arena);
+
+  // Runs all nodes in order. Allocates nothing unless it fails.
+  llvm::Error Run(const StepState& state, std::span<NodeObserver* const> observers = {});
+
+  int64_t batch() const { return batch_; }
+  const StepGraph& step() const { return *step_; }
+  // The tensor of a value; data is null where nothing reads or writes it.
+  const TensorView& view(ValueId id) const { return views_[static_cast<size_t>(id)]; }
+  const std::vector<BoundNode>& nodes() const { return nodes_; }
+  // Forgets the time measured so far (after warm-up runs).
+  void ResetTimes();
+
+ private:
+  BoundGraph(const StepGraph& step, int64_t batch) : step_(&step), batch_(batch) {}
+
+  const StepGraph* step_;
+  int64_t batch_;
+  std::vector<TensorView> views_;  // by value
+  std::vector<BoundNode> nodes_;   // by position
+};
+
+// The tensor of a type at batch n, without data.
+TensorView MakeView(const TensorType& type, int64_t batch);
+
+}  // namespace act

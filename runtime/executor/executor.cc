@@ -1,0 +1,116 @@
+#include "runtime/executor/executor.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/error.h"
+#include "runtime/base/size.h"
+
+namespace act {
+namespace {
+
+// Gives back the pages of weights that have been copied: a plan's weights would else be resident twice.
+// Advice about pages that lie wholly inside the tensor; their contents stay as they are, whoever owns them.
+void ReleasePages(const HostTensor& tensor) {
+#ifdef MADV_PAGEOUT
+  constexpr uintptr_t kPage = 4096;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(tensor.data) + kPage - 1) / kPage * kPage;
+  const uintptr_t end =
+      (reinterpret_cast<uintptr_t>(tensor.data) + static_cast<uintptr_t>(tensor.bytes)) / kPage * kPage;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_PAGEOUT);
+#endif
+}
+
+llvm::Error LoadInitialValue(const Value& value, const TensorView& view) {
+  if (value.kind == ValueKind::kOptimizer && value.data.data == nullptr) {
+    std::memset(view.data, 0, static_cast<size_t>(view.bytes));
+    return llvm::Error::success();
+  }
+  const std::string place = "tensor '" + value.name + "'";
+  if (value.data.data == nullptr && view.bytes > 0) {
+    return MakeError(place, "the plan holds no value for it",
+                     "compile a model that has its weights, or give the weights with --load");
+  }
+  if (value.data.bytes != view.bytes) {
+    return MakeError(place, "holds " + std::to_string(value.data.bytes) + " bytes, its type " +
+                                ToString(value.type) + " needs " + std::to_string(view.bytes));
+  }
+  if (view.bytes == 0) return llvm::Error::success();
+  std::memcpy(view.data, value.data.data, static_cast<size_t>(view.bytes));
+  ReleasePages(value.data);
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t available_bytes) {
+  if (layout.arena_bytes <= available_bytes) return llvm::Error::success();
+  ACT_TRY(const int64_t batch, LargestBatch(plan, available_bytes));
+  std::string hint = "the largest batch that fits is " + std::to_string(batch);
+  if (batch < 1 || plan.fixed_batch)
+    hint = "no batch fits: compile at a higher level, or use a machine with more memory";
+  return MakeError("--batch=" + std::to_string(layout.batch),
+                   "needs " + FormatSize(layout.arena_bytes) + " of memory, and this machine has " +
+                       FormatSize(available_bytes) + " free",
+                   hint);
+}
+
+llvm::Expected<std::unique_ptr<Executor>> Executor::Create(const Plan& plan, MemoryLayout layout,
+                                                           const KernelRegistry& registry,
+                                                           const ExecutorOptions& options) {
+  ACT_CHECK_OK(ValidateLayout(plan, layout));
+  std::unique_ptr<Executor> executor(new Executor(plan, std::move(layout), registry, options));
+  ACT_TRY(executor->arena_, Arena::Allocate(executor->layout_.arena_bytes));
+  // Bound first: an op without a kernel is told before anything large is read.
+  ACT_CHECK_OK(executor->Train(executor->layout_.batch).takeError());
+  ACT_CHECK_OK(executor->LoadPersistents(plan.train, executor->layout_.train));
+  ACT_CHECK_OK(executor->LoadPersistents(plan.eval, executor->layout_.eval));
+  return executor;
+}
+
+llvm::Error Executor::LoadPersistents(const StepGraph& step, const StepLayout& layout) {
+  for (size_t v = 0; v < step.graph.values.size(); ++v) {
+    const Value& value = step.graph.values[v];
+    const StorageId storage = step.storage_of[v];
+    if (!IsPersistent(value.kind) || storage < 0) continue;
+    TensorView view = MakeView(value.type, layout_.batch);
+    const int64_t offset = std::max<int64_t>(0, layout.offset[static_cast<size_t>(storage)]);
+    ACT_TRY(view.data, arena_->HandOut(offset, view.bytes));
+    const bool loaded = std::any_of(persistents_.begin(), persistents_.end(),
+                                    [&](const PersistentTensor& p) { return p.name == value.name; });
+    if (loaded) continue;  // shared by name with the training graph
+    ACT_CHECK_OK(LoadInitialValue(value, view));
+    persistents_.push_back({value.name, value.kind, std::move(view)});
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<BoundGraph*> Executor::Bound(BoundByBatch& bound, const StepGraph& step,
+                                            const StepLayout& layout, int64_t batch) {
+  if (batch < 1 || batch > layout_.batch) {
+    return MakeError("batch " + std::to_string(batch), "is outside 1.." + std::to_string(layout_.batch));
+  }
+  std::unique_ptr<BoundGraph>& graph = bound[batch];
+  if (!graph) {
+    ACT_TRY(graph, BoundGraph::Bind(step, layout, batch, *registry_, options_.threads, *arena_));
+  }
+  return graph.get();
+}
+
+void Executor::BeginStep() {
+  if (options_.check_memory) FillDead(*arena_, layout_.persistent_bytes);
+}
+
+llvm::Error Executor::Run(BoundGraph& graph, const StepState& state,
+                          std::span<NodeObserver* const> observers) {
+  if (!options_.check_memory) return graph.Run(state, observers);
+  const StepLayout& layout = &graph.step() == &plan_->train ? layout_.train : layout_.eval;
+  MemoryCheck check(graph, layout, layout_.persistent_bytes, *arena_);
+  std::vector<NodeObserver*> all(observers.begin(), observers.end());
+  all.push_back(&check);
+  return graph.Run(state, all);
+}
+
+}  // namespace act

@@ -1,0 +1,82 @@
+// Runs a plan at one batch size: owns the arena, loads what lives in it for the whole run, and binds the step
+// graphs.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/executor/arena.h"
+#include "runtime/executor/bound_graph.h"
+#include "runtime/executor/kernel.h"
+#include "runtime/executor/memory_check.h"
+#include "runtime/memory/layout.h"
+#include "runtime/plan/plan.h"
+
+namespace act {
+
+struct ExecutorOptions {
+  int threads = 1;            // the size of the OpenMP team that kernels are chosen for
+  bool check_memory = false;  // verify after each node that nothing else was written (slow)
+};
+
+// A tensor that keeps its value between steps.
+struct PersistentTensor {
+  std::string name;  // the model's own, or for optimizer state the compiler's
+  ValueKind kind = ValueKind::kParameter;
+  TensorView view;
+};
+
+class Executor {
+ public:
+  // Allocates the arena, copies parameters, buffers and constants into it (optimizer state is zeroed), and
+  // binds the training graph at layout.batch. The plan must outlive the executor; of its weights only their
+  // types are read later. Errors: a layout that does not validate, weights that the plan does not hold, an op
+  // without a kernel.
+  static llvm::Expected<std::unique_ptr<Executor>> Create(const Plan& plan, MemoryLayout layout,
+                                                          const KernelRegistry& registry,
+                                                          const ExecutorOptions& options);
+
+  // The graphs at batch 1 <= n <= layout.batch, bound at first use: a smaller last batch runs at the same
+  // offsets.
+  llvm::Expected<BoundGraph*> Train(int64_t batch) {
+    return Bound(train_, plan_->train, layout_.train, batch);
+  }
+  llvm::Expected<BoundGraph*> Eval(int64_t batch) { return Bound(eval_, plan_->eval, layout_.eval, batch); }
+
+  // Runs a bound graph whose inputs have been written. With check_memory, dead bytes are checked as well.
+  llvm::Error Run(BoundGraph& graph, const StepState& state, std::span<NodeObserver* const> observers = {});
+  // To be called before the inputs of a step are written: with check_memory, what is dead now is made NaN.
+  void BeginStep();
+
+  const std::vector<PersistentTensor>& persistents() const { return persistents_; }
+  const Plan& plan() const { return *plan_; }
+  const MemoryLayout& layout() const { return layout_; }
+  const Arena& arena() const { return *arena_; }
+
+ private:
+  using BoundByBatch = std::map<int64_t, std::unique_ptr<BoundGraph>>;
+  Executor(const Plan& plan, MemoryLayout layout, const KernelRegistry& registry,
+           const ExecutorOptions& options)
+      : plan_(&plan), layout_(std::move(layout)), registry_(&registry), options_(options) {}
+  llvm::Expected<BoundGraph*> Bound(BoundByBatch& bound, const StepGraph& step, const StepLayout& layout,
+                                    int64_t batch);
+  llvm::Error LoadPersistents(const StepGraph& step, const StepLayout& layout);
+
+  const Plan* plan_;
+  MemoryLayout layout_;
+  const KernelRegistry* registry_;
+  ExecutorOptions options_;
+  std::unique_ptr<Arena> arena_;
+  std::vector<PersistentTensor> persistents_;
+  BoundByBatch train_, eval_;
+};
+
+// An error where `layout` needs more than `available_bytes`, with the largest batch that fits in the hint.
+llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t available_bytes);
+
+}  // namespace act

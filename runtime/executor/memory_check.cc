@@ -1,0 +1,133 @@
+#include "runtime/executor/memory_check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+constexpr int kDead = 0xFF;
+
+// FNV-1a over 64-bit words, and over bytes at the tail.
+uint64_t Hash(const std::byte* data, int64_t bytes) {
+  constexpr uint64_t kPrime = 0x100000001b3;
+  uint64_t hash = 0xcbf29ce484222325;
+  for (; bytes >= 8; data += 8, bytes -= 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, data, 8);
+    hash = (hash ^ word) * kPrime;
+    hash ^= hash >> 32;  // the prime alone carries no high bit of a word into the low half
+  }
+  for (; bytes > 0; ++data, --bytes) hash = (hash ^ static_cast<uint64_t>(*data)) * kPrime;
+  return hash;
+}
+
+// The first byte in [begin, end) that is not 0xFF, or null. A range equals itself shifted by one where all
+// bytes agree.
+const std::byte* FirstTouched(const std::byte* begin, const std::byte* end) {
+  if (begin == end) return nullptr;
+  const auto size = static_cast<size_t>(end - begin);
+  if (*begin == std::byte{kDead} && std::memcmp(begin, begin + 1, size - 1) == 0) return nullptr;
+  return std::find_if(begin, end, [](std::byte b) { return b != std::byte{kDead}; });
+}
+
+std::string Describe(const Node& node) { return "node '" + node.name + "' (" + node.op + ")"; }
+
+}  // namespace
+
+void FillDead(Arena& arena, int64_t persistent_bytes) {
+  std::memset(arena.base() + persistent_bytes, kDead, static_cast<size_t>(arena.bytes() - persistent_bytes));
+}
+
+MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes,
+                         Arena& arena)
+    : graph_(graph), layout_(layout), persistent_bytes_(persistent_bytes), arena_(arena) {
+  const StepGraph& step = graph.step();
+  ranges_.resize(static_cast<size_t>(step.storages));
+  for (size_t v = 0; v < step.graph.values.size(); ++v) {
+    const TensorView& view = graph.view(static_cast<ValueId>(v));
+    if (view.data == nullptr || view.bytes == 0) continue;
+    const auto storage = static_cast<size_t>(step.storage_of[v]);
+    Range& range = ranges_[storage];
+    range.begin = layout.offset[storage];
+    range.end =
+        std::max(range.end, range.begin + view.bytes);  // at this batch, which may be less than the layout's
+    range.lower = layout.lower[storage];
+    range.upper = layout.upper[storage];
+    range.name = step.graph.values[v].name;
+  }
+  for (Range& range : ranges_) range.hash = Hash(arena.base() + range.begin, range.end - range.begin);
+}
+
+llvm::Error MemoryCheck::AfterNode(size_t position) {
+  const Node& node = *graph_.nodes()[position].node;
+  const StepGraph& step = graph_.step();
+  std::vector<bool> written(ranges_.size());
+  const auto mark = [&](ValueId id) {
+    if (id != kNoValue && step.storage_of[static_cast<size_t>(id)] >= 0) {
+      written[static_cast<size_t>(step.storage_of[static_cast<size_t>(id)])] = true;
+    }
+  };
+  for (ValueId id : node.outputs) mark(id);
+  for (int32_t input : node.mutates) mark(node.inputs[static_cast<size_t>(input)]);
+
+  const auto now = static_cast<int64_t>(position);
+  ACT_CHECK_OK(CheckUnchanged(now, written));
+  ACT_CHECK_OK(CheckDead(now));
+  for (const Range& range : ranges_) {
+    if (range.upper == now + 1 && range.begin >= persistent_bytes_) {
+      std::memset(arena_.base() + range.begin, kDead, static_cast<size_t>(range.end - range.begin));
+    }
+  }
+  const std::span<std::byte> workspace = graph_.nodes()[position].workspace;
+  std::fill(workspace.begin(), workspace.end(), std::byte{kDead});
+  return llvm::Error::success();
+}
+
+llvm::Error MemoryCheck::CheckUnchanged(int64_t position, const std::vector<bool>& written) {
+  for (size_t s = 0; s < ranges_.size(); ++s) {
+    Range& range = ranges_[s];
+    if (!LiveAt(range, position)) continue;
+    const uint64_t hash = Hash(arena_.base() + range.begin, range.end - range.begin);
+    if (!written[s] && hash != range.hash) {
+      return MakeError(Describe(*graph_.nodes()[static_cast<size_t>(position)].node),
+                       "changed tensor '" + range.name + "' (bytes " + std::to_string(range.begin) + " to " +
+                           std::to_string(range.end) + " of the arena), which is not its own");
+    }
+    range.hash = hash;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error MemoryCheck::CheckDead(int64_t position) {
+  std::vector<std::pair<int64_t, int64_t>> live = {{0, persistent_bytes_}, {arena_.bytes(), arena_.bytes()}};
+  for (const Range& range : ranges_) {
+    if (LiveAt(range, position)) live.emplace_back(range.begin, range.end);
+  }
+  const auto at = static_cast<size_t>(position);
+  if (layout_.workspace_offset[at] >= 0) {
+    live.emplace_back(layout_.workspace_offset[at],
+                      layout_.workspace_offset[at] + layout_.workspace_bytes[at]);
+  }
+  std::sort(live.begin(), live.end());
+  int64_t dead = 0;  // where the bytes that nothing owns begin
+  for (const auto& [begin, end] : live) {
+    if (begin > dead) {
+      const std::byte* touched = FirstTouched(arena_.base() + dead, arena_.base() + begin);
+      if (touched != nullptr) {
+        return MakeError(Describe(*graph_.nodes()[at].node),
+                         "wrote to byte " + std::to_string(touched - arena_.base()) +
+                             " of the arena, in the dead range " + std::to_string(dead) + " to " +
+                             std::to_string(begin));
+      }
+    }
+    dead = std::max(dead, end);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace act

@@ -1,0 +1,51 @@
+// The memory check of --check-memory: proves, node by node, that kernels write only what is theirs.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/executor/arena.h"
+#include "runtime/executor/bound_graph.h"
+#include "runtime/memory/layout.h"
+
+namespace act {
+
+// Fills everything behind the persistent tensors with 0xFF, which is NaN as any float: a kernel that reads a
+// byte before a node has written it computes NaN.
+void FillDead(Arena& arena, int64_t persistent_bytes);
+
+// Watches one run of a graph. After each node
+//   - every byte outside the live ranges must still be 0xFF,
+//   - every live tensor that the node neither makes nor mutates must be unchanged (by a 64-bit hash),
+// and what dies there is filled with 0xFF. A violation is an error that names the node and the bytes or
+// tensor.
+class MemoryCheck : public NodeObserver {
+ public:
+  // To be made when FillDead() has run and the step's inputs are written.
+  MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes, Arena& arena);
+  llvm::Error AfterNode(size_t position) override;
+
+ private:
+  struct Range {
+    int64_t begin = 0, end = 0;  // bytes in the arena
+    std::string name;            // of a value that lives there
+    int64_t lower = 0, upper = 0;
+    uint64_t hash = 0;
+  };
+  bool LiveAt(const Range& range, int64_t position) const {
+    return range.lower <= position && position < range.upper;
+  }
+  llvm::Error CheckDead(int64_t position);
+  llvm::Error CheckUnchanged(int64_t position, const std::vector<bool>& written);
+
+  const BoundGraph& graph_;
+  const StepLayout& layout_;
+  int64_t persistent_bytes_;
+  Arena& arena_;
+  std::vector<Range> ranges_;  // by storage; empty where a storage has no bytes
+};
+
+}  // namespace act
