@@ -1,0 +1,31 @@
+#include "kernels/reference/batch_norm_shape.h"
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/registry.h"
+
+namespace act {
+namespace {
+
+std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why) {
+  const auto shape = BatchNormShapeOf(site, why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const float* x = args.inputs[0].as<float>();
+    for (int64_t c = 0; c < s.channels; ++c) {
+      double sum = 0, m2 = 0;
+      for (int64_t r = 0; r < s.rows; ++r) sum += x[r * s.channels + c];
+      const double mean = s.rows > 0 ? sum / static_cast<double>(s.rows) : 0;
+      for (int64_t r = 0; r < s.rows; ++r)
+        m2 += (x[r * s.channels + c] - mean) * (x[r * s.channels + c] - mean);
+      s.Store(args, c, mean, m2);
+    }
+    return "";
+  });
+}
+
+}  // namespace
+
+void RegisterReferenceBatchNorm(KernelRegistry& registry) {
+  registry.Add("BatchNormStats", {"reference.batch_norm_stats", BatchNormStats});
+}
+
+}  // namespace act

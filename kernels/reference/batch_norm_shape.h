@@ -1,0 +1,54 @@
+// Batch statistics: x [rows, C] to mean and rstd [C], and the running statistics they update.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+struct BatchNormShape {
+  int64_t rows = 0, channels = 0;
+  double epsilon = 1e-5, momentum = 0.1;
+
+  // Stores what the sum of squared deviations m2 about `mean` says of channel c. An empty batch leaves the
+  // running statistics as they are.
+  void Store(const KernelArgs& args, int64_t c, double mean, double m2) const {
+    const auto n = static_cast<double>(rows);
+    const double variance = rows > 0 ? m2 / n : 0;
+    args.outputs[0].as<float>()[c] = static_cast<float>(mean);
+    args.outputs[1].as<float>()[c] = static_cast<float>(1 / std::sqrt(variance + epsilon));
+    const auto update = [&](size_t input, double value) {
+      if (rows == 0 || args.inputs.size() <= input || args.inputs[input].data == nullptr) return;
+      float& running = args.inputs[input].as<float>()[c];
+      running = static_cast<float>((1 - momentum) * running + momentum * value);
+    };
+    update(1, mean);
+    update(2, rows > 1 ? m2 / (n - 1) : variance);
+  }
+};
+
+inline std::optional<BatchNormShape> BatchNormShapeOf(const KernelSite& site, std::string* why) {
+  const auto no = [why](std::string reason) {
+    if (why) *why = std::move(reason);
+    return std::nullopt;
+  };
+  const TensorView& x = site.inputs[0];
+  if (x.dtype != DType::kFloat32 || x.dims.empty()) return no("f32 [..,C] only");
+  BatchNormShape s;
+  s.channels = x.dims.back();
+  s.rows = s.channels > 0 ? x.elements / s.channels : 0;
+  s.epsilon = site.node->attrs.Float("epsilon", 1e-5);
+  s.momentum = site.node->attrs.Float("momentum", 0.1);
+  if (site.outputs.size() < 2 || site.outputs[0].elements != s.channels ||
+      site.outputs[1].elements != s.channels)
+    return no("mean and rstd are not [C]");
+  for (size_t i = 1; i < site.inputs.size(); ++i)
+    if (site.inputs[i].bytes > 0 && site.inputs[i].elements != s.channels)
+      return no("running statistics are not [C]");
+  return s;
+}
+
+}  // namespace act

@@ -1,0 +1,39 @@
+// A kernel that is one function: most kernels have no state but the shapes they were made for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+template <class F>
+class LambdaKernel final : public Kernel {
+ public:
+  LambdaKernel(F run, int64_t workspace_bytes, std::string describe)
+      : run_(std::move(run)), workspace_bytes_(workspace_bytes), describe_(std::move(describe)) {}
+  std::string Run(const KernelArgs& args) override { return run_(args); }
+  int64_t WorkspaceBytes() const override { return workspace_bytes_; }
+  std::string Describe() const override { return describe_; }
+
+ private:
+  F run_;
+  int64_t workspace_bytes_;
+  std::string describe_;
+};
+
+// run: std::string(const KernelArgs&), empty where all went well.
+template <class F>
+std::unique_ptr<Kernel> MakeKernel(F run, int64_t workspace_bytes = 0, std::string describe = "") {
+  return std::make_unique<LambdaKernel<F>>(std::move(run), workspace_bytes, std::move(describe));
+}
+
+// The answer of a KernelEntry that does not take a site.
+inline std::unique_ptr<Kernel> Refuse(std::string* why, std::string reason) {
+  if (why) *why = std::move(reason);
+  return nullptr;
+}
+
+}  // namespace act

@@ -1,0 +1,30 @@
+// What the classification losses share: rows of logits, and what a row's label says.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+struct LossShape {
+  int64_t rows = 0;     // labels
+  int64_t classes = 0;  // C
+  int64_t rows_per_sample = 1;
+  std::optional<int64_t> ignore_index;
+  bool mean = true;
+
+  bool Ignored(int64_t label) const { return ignore_index && label == *ignore_index; }
+  // "label 12 at sample 3 is outside 0..9", or empty where all labels are in range or ignored.
+  std::string CheckLabels(const int64_t* label) const;
+  // Sum of the class weights (1 without them) of the labels that count; 1 for reduction sum.
+  double Denominator(const int64_t* label, const float* class_weight) const;
+};
+
+// class_weight may be null or have bytes 0.
+std::optional<LossShape> LossShapeOf(const Attributes& attrs, const TensorView& logits,
+                                     const TensorView& label, const TensorView* class_weight,
+                                     std::string* why);
+
+}  // namespace act

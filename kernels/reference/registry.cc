@@ -1,0 +1,17 @@
+#include "kernels/reference/registry.h"
+
+namespace act {
+
+void RegisterReferenceKernels(KernelRegistry& registry) {
+  RegisterReferenceConv(registry);
+  RegisterReferenceMatMul(registry);
+  RegisterReferencePool(registry);
+  RegisterReferenceReduce(registry);
+  RegisterReferenceMovement(registry);
+  RegisterReferenceResize(registry);
+  RegisterReferenceLoss(registry);
+  RegisterReferenceBatchNorm(registry);
+  RegisterReferenceSgd(registry);
+}
+
+}  // namespace act

@@ -1,0 +1,23 @@
+// Reference kernels: plain loops in double precision. The truth in tests, and the last resort at run time:
+// they take every site that makes sense and need no workspace.
+#pragma once
+
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+// Appends the reference kernel of every operator of docs/runtime_ops.md but Fused.
+void RegisterReferenceKernels(KernelRegistry& registry);
+
+// Its parts, one a file.
+void RegisterReferenceConv(KernelRegistry& registry);
+void RegisterReferenceMatMul(KernelRegistry& registry);
+void RegisterReferencePool(KernelRegistry& registry);
+void RegisterReferenceReduce(KernelRegistry& registry);
+void RegisterReferenceMovement(KernelRegistry& registry);
+void RegisterReferenceResize(KernelRegistry& registry);
+void RegisterReferenceLoss(KernelRegistry& registry);
+void RegisterReferenceBatchNorm(KernelRegistry& registry);
+void RegisterReferenceSgd(KernelRegistry& registry);
+
+}  // namespace act
