@@ -1,0 +1,46 @@
+// Runs the built tools as a user's shell does, and keeps what they say.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace act::e2e {
+
+struct Outcome {
+  int exit_code = -1;  // 128 + n where signal n ended it
+  std::string out, err;
+};
+
+// ACT_BIN_DIR/NAME.
+std::string ToolPath(const std::string& tool);
+
+// args[0] is a path. A run that takes longer than `timeout_seconds` is ended and has exit code 124.
+Outcome RunTool(const std::vector<std::string>& args, unsigned timeout_seconds = 300);
+
+// "actc model.onnx -O L0: exit 1" and the ends of both outputs: the text for a failing assertion.
+std::string Describe(const std::vector<std::string>& args, const Outcome& outcome);
+
+// A folder of its own under the system's temporary folder, removed with all in it.
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// Empty where the file cannot be read.
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, const std::string& bytes);
+bool Exists(const std::string& path);
+// Names in a folder, sorted.
+std::vector<std::string> List(const std::string& folder);
+
+}  // namespace act::e2e

@@ -1,0 +1,31 @@
+// Reads what the tools write. It shares no code with them, so that a mistake made both in writing and reading
+// shows.
+#pragma once
+
+#include <llvm/Support/Error.h>
+#include <llvm/Support/JSON.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace act::e2e {
+
+struct Tensor {
+  std::vector<int64_t> shape;
+  std::vector<double> data;  // float32 and float64 exactly; int64 up to 2^53
+};
+
+using Tensors = std::map<std::string, Tensor>;
+
+// A safetensors file: 8 bytes of header length, a JSON header, the bytes.
+llvm::Expected<Tensors> ReadTensors(const std::string& path);
+llvm::Expected<llvm::json::Object> ReadJson(const std::string& path);
+
+// Square root of the sum of squares, in double.
+double Norm(const Tensor& tensor);
+// |a - b|; infinite where the element counts differ or an element is not finite.
+double Distance(const Tensor& a, const Tensor& b);
+
+}  // namespace act::e2e

@@ -1,0 +1,110 @@
+// Compressed activations may make a gradient noisy, never wrong on average: over many seeds its mean is the
+// exact gradient.
+//
+// Let e_k = g_k - g be the error of seed k's gradient, K seeds. The mean of <e_i, e_j> over pairs i != j has
+// expectation |bias|^2, whatever the noise. Its variance without bias is 2 E<e_i, e_j>^2 / (K (K - 1)),
+// estimated from the same pairs. The ratio of the two is a degenerate U-statistic: its limit is a weighted
+// sum of (chi^2_1 - 1) terms, whose tail is heaviest when one weight has all: P(ratio > 10) <= P(chi^2_1
+// > 15.1) = 1e-4. A bias whose square is a few per cent of the noise's variance fails.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <tuple>
+
+#include "tests/e2e/golden_case.h"
+
+namespace act::e2e {
+namespace {
+
+constexpr int kSeeds = 200;
+constexpr double kRatioLimit = 10;
+
+// All grad.* of a dump less the expected ones, one after the other.
+std::vector<double> GradientError(const Tensors& step, const Tensors& expected) {
+  std::vector<double> error;
+  for (const auto& [name, truth] : expected) {
+    if (name.rfind("grad.", 0) != 0) continue;
+    const auto found = step.find(name);
+    if (found == step.end() || found->second.data.size() != truth.data.size()) return {};
+    for (size_t i = 0; i < truth.data.size(); ++i) error.push_back(found->second.data[i] - truth.data[i]);
+  }
+  return error;
+}
+
+double Dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+struct PairStatistic {
+  double mean = 0;       // of <e_i, e_j>, i != j: estimates |bias|^2
+  double deviation = 0;  // of that mean, were there no bias
+};
+
+PairStatistic OverPairs(const std::vector<std::vector<double>>& errors) {
+  double sum = 0, squares = 0, pairs = 0;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const double product = Dot(errors[i], errors[j]);
+      sum += product;
+      squares += product * product;
+      ++pairs;
+    }
+  }
+  return {sum / pairs, std::sqrt(squares / pairs / pairs)};
+}
+
+using Parameters = std::tuple<std::string, std::string>;  // case, level
+
+class Unbiased : public testing::TestWithParam<Parameters> {};
+
+TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
+  const auto& [name, level] = GetParam();
+  llvm::Expected<GoldenCase> golden = LoadGoldenCase(name);
+  ASSERT_TRUE(static_cast<bool>(golden)) << llvm::toString(golden.takeError());
+  const ScratchFolder scratch;
+  const std::string plan = scratch / "plan.bin";
+  auto compiled = Compile(*golden, "model.onnx", level, plan, scratch);
+  ASSERT_TRUE(static_cast<bool>(compiled)) << llvm::toString(compiled.takeError());
+
+  std::vector<std::vector<double>> errors;
+  double noise = 0, gradient = 0;  // mean |e_k|^2, |g|^2
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    auto run = Train(*golden, plan, /*steps=*/1, seed, scratch);
+    ASSERT_TRUE(static_cast<bool>(run)) << llvm::toString(run.takeError());
+    errors.push_back(GradientError(run->step, golden->expected));
+    ASSERT_FALSE(errors.back().empty()) << "the dump lacks a gradient";
+    noise += Dot(errors.back(), errors.back()) / kSeeds;
+  }
+  for (const auto& [key, tensor] : golden->expected) {
+    if (key.rfind("grad.", 0) == 0) gradient += Norm(tensor) * Norm(tensor);
+  }
+
+  const PairStatistic pairs = OverPairs(errors);
+  RecordProperty("relative_variance", std::to_string(noise / gradient));
+  // Without noise there is nothing to average: then the case says nothing, or the seed is not used.
+  EXPECT_GT(noise, 1e-8 * gradient)
+      << "the gradients hardly differ from the exact one: nothing is compressed";
+  EXPECT_LE(pairs.mean, kRatioLimit * pairs.deviation)
+      << "bias^2 / |g|^2 about " << pairs.mean / gradient << " +- " << pairs.deviation / gradient
+      << ", relative variance of one gradient " << noise / gradient;
+}
+
+std::string Name(const testing::TestParamInfo<Parameters>& info) {
+  return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Unbiased,
+                         testing::Combine(testing::Values("lenet", "odd_channels", "resnet_basic"),
+                                          testing::Values("L2", "L3")),
+                         Name);
+
+// `make check-long`: every case.
+INSTANTIATE_TEST_SUITE_P(Long, Unbiased,
+                         testing::Combine(testing::ValuesIn(GoldenCases()),
+                                          testing::Values("L1", "L2", "L3")),
+                         Name);
+
+}  // namespace
+}  // namespace act::e2e
