@@ -21,7 +21,7 @@ inline constexpr int64_t kDefaultGroupSize = 256;
 struct Codec {
   CodecKind kind = CodecKind::kNone;
   int32_t bits = 0;         // kUniform: 1..8, kIndex: 1..8, kMask: 1
-  int32_t group_size = 0;   // elements; a multiple of 8 in 64..1024
+  int32_t group_size = 0;   // elements; 64, 128, 256, 512 or 1024
 
   static Codec Mask() { return {CodecKind::kMask, 1, kDefaultGroupSize}; }
   static Codec Uniform(int bits, int64_t group = kDefaultGroupSize) {

@@ -95,8 +95,25 @@ struct Program {
 // Number of operand registers the opcode reads: 1, 2 or 3.
 int Arity(Opcode op);
 const char* ToString(Opcode op);
+// One line: the instructions and results in readable form.
+std::string ToString(const Program& program);
 
 // Nullopt when every register, codec and shape rule above holds; else what is wrong (untrusted plans).
 std::optional<std::string> CheckProgram(const Program& program);
+
+// The program as people read it, one register or output a line:
+//   in1 = decode<uniform2,g256, stream 3>
+//   r0 = fma(in0, in2, 0.5)
+//   out0 = store(r0)
+// Inputs that are plain tensors have no line; constants stand where they are used.
+std::string ToString(const Program& program);
+
+// Scratch bytes that a fused kernel may need, for outputs of these types: the partial sums of kSum outputs. Every other
+// temporary lives on the threads' stacks. Independent of the number of threads.
+Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs);
+
+// A kSum output of `columns` elements is summed in this many parts, which are then added in order: the result is the same
+// for every number of threads. Fewer parts where the columns are many, to bound the scratch space.
+inline constexpr int64_t SumParts(int64_t columns) { return columns <= 8192 ? 16 : 2; }
 
 }  // namespace act

@@ -1,0 +1,216 @@
+#include "runtime/plan/program.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace act {
+namespace {
+
+// More registers than any fused loop has use for; a hostile plan stops here.
+constexpr int64_t kMaxRegisters = 4096;
+
+std::string FormatFloat(float value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(value));
+  // The shortest form that reads back as the same float.
+  for (int digits = 1; digits < 9; ++digits) {
+    char shorter[32];
+    std::snprintf(shorter, sizeof(shorter), "%.*g", digits, static_cast<double>(value));
+    if (std::strtof(shorter, nullptr) == value) return shorter;
+  }
+  return text;
+}
+
+std::string RegisterName(const Program& program, int32_t reg) {
+  if (reg < 0 || reg >= program.Registers()) return "?" + std::to_string(reg);
+  if (reg < program.FirstConstant()) return "in" + std::to_string(reg);
+  if (reg >= program.FirstInstr()) return "r" + std::to_string(reg - program.FirstInstr());
+  const ProgramConstant& constant = program.constants[static_cast<size_t>(reg - program.FirstConstant())];
+  const std::string value = FormatFloat(constant.value);
+  return constant.extent == Dim(0) ? value : value + "/(" + ToString(constant.extent) + ")";
+}
+
+std::string CodecName(const Codec& codec, int32_t stream) {
+  const std::string random = codec.kind == CodecKind::kUniform ? ", stream " + std::to_string(stream) : "";
+  return "<" + ToString(codec) + random + ">";
+}
+
+std::optional<std::string> CheckInstr(const Instr& instr, int32_t self) {
+  if (instr.op > Opcode::kCos) return "unknown opcode " + std::to_string(static_cast<int>(instr.op));
+  const int32_t operands[] = {instr.a, instr.b, instr.c};
+  const int arity = Arity(instr.op);
+  for (int i = 0; i < 3; ++i) {
+    if (i < arity && (operands[i] < 0 || operands[i] >= self))
+      return "operand register " + std::to_string(operands[i]) + " is not made before it is read";
+    if (i >= arity && operands[i] != -1) return std::string(ToString(instr.op)) + " has too many operands";
+  }
+  if (instr.op == Opcode::kDropout && !(instr.parameter >= 0 && instr.parameter < 1))
+    return "dropout probability " + FormatFloat(instr.parameter) + " is not in [0, 1)";
+  return std::nullopt;
+}
+
+std::optional<std::string> CheckCode(const Codec& codec, const Dims& space) {
+  if (auto wrong = CheckCodec(codec)) return wrong;
+  if (!CodeType(codec, space))
+    return "elements per sample of " + ToString(space) + " vary with the batch size";
+  return std::nullopt;
+}
+
+std::optional<std::string> CheckOutput(const ProgramOutput& output, const Program& program) {
+  if (output.kind > OutputKind::kSum) return "unknown kind " + std::to_string(static_cast<int>(output.kind));
+  if (output.reg < 0 || output.reg >= program.Registers())
+    return "register " + std::to_string(output.reg) + " does not exist";
+  if (output.kind == OutputKind::kEncode) return CheckCode(output.codec, program.space);
+  if (output.codec.kind != CodecKind::kNone) return "only an encoded output has a codec";
+  return std::nullopt;
+}
+
+}  // namespace
+
+int Arity(Opcode op) {
+  switch (op) {
+    case Opcode::kAdd:
+    case Opcode::kSub:
+    case Opcode::kMul:
+    case Opcode::kDiv:
+    case Opcode::kMax:
+    case Opcode::kMin:
+    case Opcode::kPow:
+    case Opcode::kGreater:
+    case Opcode::kEqual:
+      return 2;
+    case Opcode::kFma:
+    case Opcode::kSelect:
+      return 3;
+    case Opcode::kNeg:
+    case Opcode::kAbs:
+    case Opcode::kSqrt:
+    case Opcode::kExp:
+    case Opcode::kLog:
+    case Opcode::kTanh:
+    case Opcode::kSigmoid:
+    case Opcode::kErf:
+    case Opcode::kFloor:
+    case Opcode::kDropout:
+    case Opcode::kSin:
+    case Opcode::kCos:
+      return 1;
+  }
+  return 1;
+}
+
+const char* ToString(Opcode op) {
+  switch (op) {
+    case Opcode::kAdd:
+      return "add";
+    case Opcode::kSub:
+      return "sub";
+    case Opcode::kMul:
+      return "mul";
+    case Opcode::kDiv:
+      return "div";
+    case Opcode::kFma:
+      return "fma";
+    case Opcode::kMax:
+      return "max";
+    case Opcode::kMin:
+      return "min";
+    case Opcode::kNeg:
+      return "neg";
+    case Opcode::kAbs:
+      return "abs";
+    case Opcode::kSqrt:
+      return "sqrt";
+    case Opcode::kExp:
+      return "exp";
+    case Opcode::kLog:
+      return "log";
+    case Opcode::kTanh:
+      return "tanh";
+    case Opcode::kSigmoid:
+      return "sigmoid";
+    case Opcode::kErf:
+      return "erf";
+    case Opcode::kPow:
+      return "pow";
+    case Opcode::kFloor:
+      return "floor";
+    case Opcode::kGreater:
+      return "greater";
+    case Opcode::kEqual:
+      return "equal";
+    case Opcode::kSelect:
+      return "select";
+    case Opcode::kDropout:
+      return "dropout";
+    case Opcode::kSin:
+      return "sin";
+    case Opcode::kCos:
+      return "cos";
+  }
+  return "?";
+}
+
+std::optional<std::string> CheckProgram(const Program& program) {
+  const size_t parts[] = {program.inputs.size(), program.constants.size(), program.instrs.size(),
+                          program.outputs.size()};
+  for (size_t part : parts)
+    if (part > kMaxRegisters)
+      return "the program has more than " + std::to_string(kMaxRegisters) + " registers";
+  for (const Dim& d : program.space)
+    if (d.TooLarge()) return "the iteration space " + ToString(program.space) + " is too large";
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Codec& codec = program.inputs[i].codec;
+    if (codec.kind == CodecKind::kNone) continue;
+    if (auto wrong = CheckCode(codec, program.space)) return "in" + std::to_string(i) + ": " + *wrong;
+  }
+  for (size_t i = 0; i < program.instrs.size(); ++i)
+    if (auto wrong = CheckInstr(program.instrs[i], program.FirstInstr() + static_cast<int32_t>(i)))
+      return "r" + std::to_string(i) + ": " + *wrong;
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    if (auto wrong = CheckOutput(program.outputs[i], program))
+      return "out" + std::to_string(i) + ": " + *wrong;
+  return std::nullopt;
+}
+
+std::string ToString(const Program& program) {
+  std::string s;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const ProgramInput& input = program.inputs[i];
+    if (input.codec.kind == CodecKind::kNone) continue;
+    s += "in" + std::to_string(i) + " = decode" + CodecName(input.codec, input.stream) + "\n";
+  }
+  for (size_t i = 0; i < program.instrs.size(); ++i) {
+    const Instr& instr = program.instrs[i];
+    s += "r" + std::to_string(i) + " = " + ToString(instr.op) + "(" + RegisterName(program, instr.a);
+    if (Arity(instr.op) > 1) s += ", " + RegisterName(program, instr.b);
+    if (Arity(instr.op) > 2) s += ", " + RegisterName(program, instr.c);
+    if (instr.op == Opcode::kDropout)
+      s += ", p " + FormatFloat(instr.parameter) + ", stream " + std::to_string(instr.stream);
+    s += ")\n";
+  }
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const ProgramOutput& output = program.outputs[i];
+    s += "out" + std::to_string(i) + " = ";
+    if (output.kind == OutputKind::kStore) s += "store";
+    if (output.kind == OutputKind::kSum) s += "sum";
+    if (output.kind == OutputKind::kEncode) s += "encode" + CodecName(output.codec, output.stream);
+    s += "(" + RegisterName(program, output.reg) + ")\n";
+  }
+  return s;
+}
+
+Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs) {
+  Dim bytes(0);
+  for (size_t i = 0; i < program.outputs.size() && i < outputs.size(); ++i) {
+    if (program.outputs[i].kind != OutputKind::kSum) continue;
+    const Dim columns = outputs[i].Elements();
+    const int64_t parts = columns.IsFixed() ? SumParts(columns.fixed) : SumParts(0);
+    // Each output's double-precision partial sums start at a cache line.
+    bytes = bytes + columns * Dim(parts * 8) + Dim(64);
+  }
+  return bytes;
+}
+
+}  // namespace act
