@@ -1,0 +1,286 @@
+#include "runtime/plan/plan_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+// No model has tensors of more axes; kernels may keep dims in fixed arrays of this length.
+constexpr size_t kMostAxes = 16;
+
+std::string Place(const Node& node) { return "node '" + node.name + "' (" + node.op + ")"; }
+std::string Place(const Value& value) { return "value '" + value.name + "'"; }
+
+// Sizes must not shrink as N grows (a smaller last batch runs in the layout of the full one).
+bool IsPossible(const Dim& dim) {
+  return !dim.TooLarge() && dim.per_batch >= 0 && dim.per_batch2 >= 0 && dim.At(1) >= 0;
+}
+
+llvm::Error CheckValue(const Value& value) {
+  const auto fail = [&](const std::string& what) { return MakeError(Place(value), what); };
+  if (value.type.rank() > static_cast<int64_t>(kMostAxes)) return fail("more than 16 axes");
+  for (const Dim& dim : value.type.dims)
+    if (!IsPossible(dim)) return fail("an impossible extent in " + ToString(value.type));
+  const Dim bytes = value.type.Bytes();
+  if (bytes.TooLarge()) return fail("too large: " + ToString(value.type));
+  if (IsPersistent(value.kind) && !bytes.IsFixed())
+    return fail("its size varies with the batch: " + ToString(value.type));
+  if (!value.data.data) return llvm::Error::success();
+  if (!IsPersistent(value.kind) || value.kind == ValueKind::kOptimizer) return fail("data where it has none");
+  if (value.data.bytes != bytes.fixed) {
+    return fail(std::to_string(value.data.bytes) + " bytes of data for " + ToString(value.type));
+  }
+  return llvm::Error::success();
+}
+
+// Operand dims against the iteration space, by numpy's broadcasting.
+bool Broadcasts(const Dims& operand, const Dims& space) {
+  if (operand.size() > space.size()) return false;
+  const size_t skipped = space.size() - operand.size();
+  for (size_t i = 0; i < operand.size(); ++i)
+    if (!(operand[i] == Dim(1)) && !(operand[i] == space[skipped + i])) return false;
+  return true;
+}
+
+bool IsTrailing(const Dims& part, const Dims& space) {
+  return part.size() <= space.size() && std::equal(part.rbegin(), part.rend(), space.rbegin());
+}
+
+bool IsCodeOf(const TensorType& type, const Codec& codec, const Dims& space) {
+  return std::optional<TensorType>(type) == CodeType(codec, space);
+}
+
+llvm::Error CheckFused(const Graph& graph, const Node& node) {
+  const auto fail = [&](const std::string& what) { return MakeError(Place(node), what); };
+  const Program& program = node.program;
+  for (const Dim& dim : program.space)
+    if (!IsPossible(dim)) return fail("an impossible iteration space " + ToString(program.space));
+  if (TensorType{DType::kFloat64, program.space}.Bytes().TooLarge())
+    return fail("too large an iteration space");
+  if (const auto problem = CheckProgram(program)) return fail("its program: " + *problem);
+  if (program.inputs.size() != node.inputs.size()) return fail("its program has another number of inputs");
+  if (program.outputs.size() != node.outputs.size()) return fail("its program has another number of outputs");
+
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) return fail("its program has no optional inputs");
+    const TensorType& type = graph.value(node.inputs[i]).type;
+    const Codec& codec = program.inputs[i].codec;
+    const bool fits = codec.kind == CodecKind::kNone ? Broadcasts(type.dims, program.space)
+                                                     : IsCodeOf(type, codec, program.space);
+    if (!fits) {
+      return fail("input " + std::to_string(i) + ", " + ToString(type) +
+                  ", does not fit the iteration space " + ToString(program.space));
+    }
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const TensorType& type = graph.value(node.outputs[i]).type;
+    const ProgramOutput& output = program.outputs[i];
+    const bool fits = output.kind == OutputKind::kStore    ? type.dims == program.space
+                      : output.kind == OutputKind::kEncode ? IsCodeOf(type, output.codec, program.space)
+                                                           : IsTrailing(type.dims, program.space);
+    if (!fits) {
+      return fail("output " + std::to_string(i) + ", " + ToString(type) +
+                  ", does not fit the iteration space " + ToString(program.space));
+    }
+  }
+  return llvm::Error::success();
+}
+
+// Ids in range, inputs made before, outputs made once. `made`: of each value, whether it exists before this
+// node.
+llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>& made) {
+  const Graph& graph = step.graph;
+  const auto count = static_cast<ValueId>(graph.values.size());
+  const auto fail = [&](const std::string& what) { return MakeError(Place(node), what); };
+  const auto has_storage = [&](ValueId id) { return step.storage_of[static_cast<size_t>(id)] >= 0; };
+
+  for (const ValueId id : node.inputs) {
+    if (id < kNoValue || id >= count) return fail("an input is no value");
+    if (id == kNoValue) continue;
+    if (!made[static_cast<size_t>(id)]) return fail("reads " + Place(graph.value(id)) + " before it is made");
+    if (!has_storage(id)) return fail("reads " + Place(graph.value(id)) + ", which has no storage");
+  }
+  for (const ValueId id : node.outputs) {
+    if (id < 0 || id >= count) return fail("an output is no value");
+    if (made[static_cast<size_t>(id)])
+      return fail("makes " + Place(graph.value(id)) + ", which exists already");
+    if (!has_storage(id)) return fail("writes " + Place(graph.value(id)) + ", which has no storage");
+    made[static_cast<size_t>(id)] = true;
+  }
+  for (const int32_t position : node.mutates) {
+    if (position < 0 || position >= static_cast<int32_t>(node.inputs.size()) ||
+        node.inputs[static_cast<size_t>(position)] == kNoValue) {
+      return fail("mutates an input that it does not have");
+    }
+    const Value& value = graph.value(node.inputs[static_cast<size_t>(position)]);
+    if (!IsPersistent(value.kind) || value.kind == ValueKind::kConstant) {
+      return fail("mutates " + Place(value) + ", which is no parameter, buffer or optimizer state");
+    }
+  }
+  if (!IsPossible(node.workspace_bytes))
+    return fail("an impossible workspace: " + ToString(node.workspace_bytes));
+  if ((node.op == "Fused") == node.program.Empty()) {
+    return fail(node.program.Empty() ? "no program" : "a program on an operator that runs none");
+  }
+  return node.op == "Fused" ? CheckFused(graph, node) : llvm::Error::success();
+}
+
+// A Reshape is no work at run time: its result is its operand's bytes.
+llvm::Error CheckReshape(const StepGraph& step, const Node& node) {
+  if (node.inputs.size() != 1 || node.outputs.size() != 1 || node.inputs[0] == kNoValue) {
+    return MakeError(Place(node), "takes one value and makes one");
+  }
+  const ValueId in = node.inputs[0], out = node.outputs[0];
+  if (step.storage_of[static_cast<size_t>(in)] != step.storage_of[static_cast<size_t>(out)]) {
+    return MakeError(Place(node), "its output does not share its input's storage");
+  }
+  if (!(step.graph.value(in).type.Bytes() == step.graph.value(out).type.Bytes())) {
+    return MakeError(Place(node), ToString(step.graph.value(in).type) + " is not the size of " +
+                                      ToString(step.graph.value(out).type));
+  }
+  return llvm::Error::success();
+}
+
+// In one storage, a value may be written only when those before it have been read for the last time; the node
+// that reads last may write (in place). Values that a Reshape makes are the same bytes as its operand.
+llvm::Error CheckStorages(const StepGraph& step) {
+  const Graph& graph = step.graph;
+  const auto end = static_cast<int64_t>(graph.nodes.size());
+  struct Range {
+    int64_t made = -1, last_read = -1;
+  };
+  std::vector<ValueId> root(graph.values.size());
+  std::vector<Range> range(graph.values.size());  // of roots
+  for (size_t v = 0; v < root.size(); ++v) {
+    root[v] = static_cast<ValueId>(v);
+    if (IsPersistent(graph.values[v].kind)) range[v].last_read = end;
+  }
+  std::vector<ValueId> order;  // roots, as they are written
+  for (size_t v = 0; v < root.size(); ++v)
+    if (graph.values[v].kind != ValueKind::kActivation && step.storage_of[v] >= 0)
+      order.push_back(static_cast<ValueId>(v));
+  for (int64_t t = 0; t < end; ++t) {
+    const Node& node = graph.nodes[static_cast<size_t>(t)];
+    for (const ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      int64_t& last_read = range[static_cast<size_t>(root[static_cast<size_t>(id)])].last_read;
+      last_read = std::max(last_read, t);
+    }
+    for (const ValueId id : node.outputs) {
+      if (node.op == "Reshape") {
+        root[static_cast<size_t>(id)] = root[static_cast<size_t>(node.inputs[0])];
+      } else {
+        range[static_cast<size_t>(id)].made = t;
+        order.push_back(id);
+      }
+    }
+  }
+  for (const ValueId id : graph.outputs)
+    range[static_cast<size_t>(root[static_cast<size_t>(id)])].last_read = end;
+
+  std::vector<ValueId> latest(static_cast<size_t>(step.storages),
+                              kNoValue);  // in each storage, the one read last
+  for (const ValueId id : order) {
+    ValueId& before = latest[static_cast<size_t>(step.storage_of[static_cast<size_t>(id)])];
+    const Range& mine = range[static_cast<size_t>(id)];
+    if (before != kNoValue) {
+      const Range& other = range[static_cast<size_t>(before)];
+      // Two values that exist before the first node, or that one node makes, cannot share bytes at all.
+      if (other.last_read > mine.made || other.made == mine.made) {
+        return MakeError(Place(graph.value(id)),
+                         "overwrites " + Place(graph.value(before)) + " in their storage before it is read");
+      }
+    }
+    if (before == kNoValue || mine.last_read >= range[static_cast<size_t>(before)].last_read) before = id;
+  }
+  return llvm::Error::success();
+}
+
+// By name: a checkpoint, the evaluation graph and the user's files find values so.
+llvm::Expected<std::map<std::string, const Value*>> NamedValues(const Graph& graph) {
+  std::map<std::string, const Value*> named;
+  for (const Value& value : graph.values) {
+    if (value.kind == ValueKind::kActivation) continue;
+    if (!named.emplace(value.name, &value).second)
+      return MakeError(Place(value), "two values have this name");
+  }
+  return named;
+}
+
+llvm::Error CheckBoth(const Plan& plan) {
+  ACT_TRY(const auto train, NamedValues(plan.train.graph));
+  ACT_TRY(const auto eval, NamedValues(plan.eval.graph));
+  for (const auto& [name, value] : eval) {
+    const auto it = train.find(name);
+    if (it == train.end()) continue;
+    if (it->second->kind != value->kind || !(it->second->type == value->type)) {
+      return MakeError(Place(*value), "differs between training and evaluation");
+    }
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error CheckStepGraph(const StepGraph& step) {
+  const Graph& graph = step.graph;
+  const auto count = static_cast<ValueId>(graph.values.size());
+  if (step.storage_of.size() != graph.values.size())
+    return MakeError("", "storages are not given for all values");
+  if (step.storages < 0 || static_cast<size_t>(step.storages) > graph.values.size()) {
+    return MakeError("", "an impossible number of storages");
+  }
+  std::vector<bool> made(graph.values.size());
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    ACT_CHECK_OK(CheckValue(value));
+    if (step.storage_of[v] < -1 || step.storage_of[v] >= step.storages)
+      return MakeError(Place(value), "no such storage");
+    made[v] = IsPersistent(value.kind);
+  }
+  for (const ValueId id : graph.inputs) {
+    if (id < 0 || id >= count || graph.value(id).kind != ValueKind::kInput) {
+      return MakeError("", "an input of the graph is no input value");
+    }
+    if (made[static_cast<size_t>(id)]) return MakeError(Place(graph.value(id)), "is an input twice");
+    made[static_cast<size_t>(id)] = true;
+  }
+  for (const Node& node : graph.nodes) {
+    ACT_CHECK_OK(CheckNode(step, node, made));
+    if (node.op == "Reshape") ACT_CHECK_OK(CheckReshape(step, node));
+  }
+  for (const ValueId id : graph.outputs) {
+    if (id < 0 || id >= count || !made[static_cast<size_t>(id)]) {
+      return MakeError("", "an output of the graph is never made");
+    }
+    if (step.storage_of[static_cast<size_t>(id)] < 0)
+      return MakeError(Place(graph.value(id)), "has no storage");
+  }
+  return CheckStorages(step);
+}
+
+llvm::Error CheckPlan(const Plan& plan) {
+  if (plan.default_batch < 1 || plan.default_batch >= kTooLarge)
+    return MakeError("", "an impossible batch size");
+  if (plan.workspace_limit < 0) return MakeError("", "a negative workspace limit");
+  if (llvm::Error error = CheckStepGraph(plan.train)) return WithPlace(std::move(error), "training");
+  if (llvm::Error error = CheckStepGraph(plan.eval)) return WithPlace(std::move(error), "evaluation");
+  ACT_CHECK_OK(CheckBoth(plan));
+  for (const SavedEdge& edge : plan.edges) {
+    const std::string place = "edge '" + edge.name + "'";
+    if (edge.stored < kNoValue || edge.stored >= static_cast<ValueId>(plan.train.graph.values.size())) {
+      return MakeError(place, "no such value");
+    }
+    if (!IsPossible(edge.bytes) || !IsPossible(edge.bytes_uncompressed))
+      return MakeError(place, "an impossible size");
+    if (!std::isfinite(edge.bits) || edge.bits < 0) return MakeError(place, "an impossible number of bits");
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace act

@@ -1,0 +1,38 @@
+// The frame of a plan file, shared by the writer and the reader:
+//
+//   header (64 bytes) | FlatBuffer | zeros to a multiple of 64 | blobs, each padded to a multiple of 64 |
+//   checksum
+//
+// Integers are little-endian. The checksum is XXH64 of all bytes before it.
+#pragma once
+
+#include <llvm/Support/xxhash.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace act::plan_file {
+
+inline constexpr char kMagic[8] = {'A', 'C', 'T', 'P', 'L', 'A', 'N', '\n'};
+inline constexpr int64_t kAlignment = 64;
+inline constexpr int64_t kChecksumBytes = 8;
+
+struct Header {
+  char magic[8];
+  uint32_t version;       // kPlanVersion
+  uint32_t reserved;      // 0
+  uint64_t file_bytes;    // of the whole file, checksum included
+  uint64_t schema_bytes;  // of the FlatBuffer, which starts behind the header
+  uint64_t blob_bytes;    // of the blob section, a multiple of 64
+  uint8_t padding[24];    // 0
+};
+static_assert(sizeof(Header) == kAlignment);
+
+inline constexpr int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+inline uint64_t Checksum(std::span<const std::byte> bytes) {
+  return llvm::xxHash64(llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace act::plan_file

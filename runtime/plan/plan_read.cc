@@ -1,0 +1,270 @@
+#include <cstring>
+#include <span>
+
+#include "plan_generated.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/plan/file_kind.h"
+#include "runtime/plan/plan_check.h"
+#include "runtime/plan/plan_file.h"
+#include "runtime/plan/plan_io.h"
+
+namespace act {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+// What lies between the header and the checksum.
+struct Sections {
+  Bytes schema;  // the FlatBuffer
+  Bytes blobs;
+};
+
+// Checks header and checksum.
+llvm::Expected<Sections> OpenFrame(Bytes file) {
+  using plan_file::Header;
+  if (file.size() < sizeof(plan_file::kMagic) ||
+      std::memcmp(file.data(), plan_file::kMagic, sizeof(plan_file::kMagic)) != 0) {
+    const FileKind kind = GuessFileKind(file);
+    return MakeError("", kind.name + ", not a plan" + kind.what_to_do);
+  }
+  if (file.size() < sizeof(Header)) return MakeError("", "truncated: the file ends in its header");
+  Header header;
+  std::memcpy(&header, file.data(), sizeof header);
+  if (header.version != kPlanVersion) {
+    return MakeError("", "a plan of version " + std::to_string(header.version) +
+                             ", this program reads version " + std::to_string(kPlanVersion) +
+                             ": compile the model again");
+  }
+  if (header.file_bytes > file.size()) {
+    return MakeError("",
+                     "truncated: " + std::to_string(file.size()) + " of " +
+                         std::to_string(header.file_bytes) + " bytes are there",
+                     "copy it again, or compile the model again");
+  }
+  const auto damaged = [](const char* what) {
+    return MakeError("", std::string("damaged: ") + what, "copy it again, or compile the model again");
+  };
+  if (header.file_bytes < file.size()) return damaged("there are bytes behind its end");
+  const Bytes content = file.first(file.size() - plan_file::kChecksumBytes);
+  uint64_t checksum = 0;
+  std::memcpy(&checksum, file.data() + content.size(), sizeof checksum);
+  if (checksum != plan_file::Checksum(content)) return damaged("the checksum does not match");
+
+  // A matching checksum says nothing against malice, so the sizes are checked too.
+  const uint64_t room = content.size() - sizeof header;
+  if (header.schema_bytes > room) return damaged("its header");
+  const auto schema_bytes = static_cast<int64_t>(header.schema_bytes);
+  if (header.blob_bytes != room - static_cast<uint64_t>(plan_file::AlignUp(schema_bytes)) ||
+      header.blob_bytes > room) {
+    return damaged("its header");
+  }
+  return Sections{content.subspan(sizeof header, header.schema_bytes), content.last(header.blob_bytes)};
+}
+
+// FlatBuffer -> Plan. The first problem is kept, and makes the result meaningless.
+class Reader {
+ public:
+  Reader(std::shared_ptr<const MappedFile> file, const Sections& sections)
+      : file_(std::move(file)), blobs_(sections.blobs), budget_(sections.schema.size()) {}
+
+  Plan Read(const fb::Plan& from);
+  const std::string& problem() const { return problem_; }
+
+ private:
+  void Fail(const std::string& problem) {
+    if (problem_.empty()) problem_ = problem;
+  }
+  // Each vector's bytes may be read once: hostile offsets cannot make a small file fill the memory.
+  bool Take(size_t bytes) {
+    if (bytes > budget_) Fail("parts of its FlatBuffer overlap");
+    if (!problem_.empty()) return false;
+    budget_ -= bytes;
+    return true;
+  }
+
+  template <class T>
+  T Enum(uint8_t value, T last) {
+    if (value > static_cast<uint8_t>(last)) Fail("an enumeration has a value that is not known");
+    return static_cast<T>(value);
+  }
+  std::string Text(const flatbuffers::String* from) {
+    return from && Take(from->size()) ? from->str() : std::string();
+  }
+  template <class T>
+  std::vector<T> Numbers(const flatbuffers::Vector<T>* from) {
+    return from && Take(from->size() * sizeof(T)) ? std::vector<T>(from->begin(), from->end())
+                                                  : std::vector<T>();
+  }
+  // from's elements, each turned into a T by `read`.
+  template <class T, class Vector, class Read>
+  std::vector<T> Each(const Vector* from, Read read) {
+    std::vector<T> result;
+    if (!from || !Take(from->size() * sizeof(typename Vector::const_iterator::value_type))) return result;
+    result.reserve(from->size());
+    for (const auto* element : *from) result.push_back(read(*element));
+    return result;
+  }
+
+  static Dim ReadDim(const fb::Dim& from) { return {from.fixed(), from.per_batch(), from.per_batch2()}; }
+  static Dim ReadDim(const fb::Dim* from) { return from ? ReadDim(*from) : Dim(0); }
+  Dims ReadDims(const flatbuffers::Vector<const fb::Dim*>* from) {
+    return Each<Dim>(from, [](const fb::Dim& dim) { return ReadDim(dim); });
+  }
+  Codec ReadCodec(const fb::Codec& from) {
+    return {Enum(from.kind(), CodecKind::kIndex), from.bits(), from.group_size()};
+  }
+  HostTensor ReadBlob(const fb::Blob* from);
+  Attributes ReadAttributes(const flatbuffers::Vector<flatbuffers::Offset<fb::Attribute>>* from);
+  Program ReadProgram(const fb::Program* from);
+  Node ReadNode(const fb::Node& from);
+  StepGraph ReadStep(const fb::StepGraph& from);
+
+  std::shared_ptr<const MappedFile> file_;
+  Bytes blobs_;
+  size_t budget_;
+  std::string problem_;
+};
+
+HostTensor Reader::ReadBlob(const fb::Blob* from) {
+  if (!from) return {};
+  if (from->offset() > blobs_.size() || from->bytes() > blobs_.size() - from->offset()) {
+    Fail("a blob lies outside the file");
+    return {};
+  }
+  if (from->offset() % plan_file::kAlignment != 0) Fail("a blob is not aligned");
+  return {file_, blobs_.data() + from->offset(), static_cast<int64_t>(from->bytes())};
+}
+
+Attributes Reader::ReadAttributes(const flatbuffers::Vector<flatbuffers::Offset<fb::Attribute>>* from) {
+  Attributes result;
+  if (!from) return result;
+  for (const fb::Attribute* attribute : *from) {
+    const std::string name = Text(attribute->name());
+    const std::vector<int64_t> ints = Numbers(attribute->ints());
+    const std::vector<double> floats = Numbers(attribute->floats());
+    if (result.Has(name)) Fail("attribute '" + name + "' is there twice");
+    switch (attribute->kind()) {
+      case fb::AttributeKind_Int:
+        if (ints.size() != 1) Fail("attribute '" + name + "' is not one integer");
+        result.Set(name, ints.empty() ? 0 : ints[0]);
+        break;
+      case fb::AttributeKind_Float:
+        if (floats.size() != 1) Fail("attribute '" + name + "' is not one number");
+        result.Set(name, floats.empty() ? 0.0 : floats[0]);
+        break;
+      case fb::AttributeKind_String:
+        result.Set(name, Text(attribute->text()));
+        break;
+      case fb::AttributeKind_Ints:
+        result.Set(name, ints);
+        break;
+      case fb::AttributeKind_Floats:
+        result.Set(name, floats);
+        break;
+      default:
+        Fail("attribute '" + name + "' is of no known kind");
+    }
+  }
+  return result;
+}
+
+Program Reader::ReadProgram(const fb::Program* from) {
+  Program program;
+  if (!from) return program;
+  program.space = ReadDims(from->space());
+  program.inputs = Each<ProgramInput>(from->inputs(), [&](const fb::ProgramInput& input) {
+    return ProgramInput{ReadCodec(input.codec()), input.stream()};
+  });
+  program.constants = Each<ProgramConstant>(from->constants(), [](const fb::ProgramConstant& constant) {
+    return ProgramConstant{constant.value(), ReadDim(constant.extent())};
+  });
+  program.instrs = Each<Instr>(from->instrs(), [&](const fb::Instr& i) {
+    return Instr{Enum(i.op(), Opcode::kCos), i.a(), i.b(), i.c(), i.parameter(), i.stream()};
+  });
+  program.outputs = Each<ProgramOutput>(from->outputs(), [&](const fb::ProgramOutput& o) {
+    return ProgramOutput{Enum(o.kind(), OutputKind::kSum), o.reg(), ReadCodec(o.codec()), o.stream()};
+  });
+  return program;
+}
+
+Node Reader::ReadNode(const fb::Node& from) {
+  Node node;
+  node.op = Text(from.op());
+  node.name = Text(from.name());
+  node.inputs = Numbers(from.inputs());
+  node.outputs = Numbers(from.outputs());
+  node.attrs = ReadAttributes(from.attrs());
+  node.phase = Enum(from.phase(), Phase::kUpdate);
+  node.mutates = Numbers(from.mutates());
+  node.program = ReadProgram(from.program());
+  node.workspace_bytes = ReadDim(from.workspace());
+  return node;
+}
+
+StepGraph Reader::ReadStep(const fb::StepGraph& from) {
+  StepGraph step;
+  step.graph.values = Each<Value>(from.values(), [&](const fb::Value& value) {
+    step.storage_of.push_back(value.storage());
+    return Value{Text(value.name()),
+                 {Enum(value.dtype(), DType::kInt16), ReadDims(value.dims())},
+                 Enum(value.kind(), ValueKind::kOptimizer),
+                 ReadBlob(value.data())};
+  });
+  step.graph.nodes = Each<Node>(from.nodes(), [&](const fb::Node& node) { return ReadNode(node); });
+  step.graph.inputs = Numbers(from.inputs());
+  step.graph.outputs = Numbers(from.outputs());
+  step.storages = from.storages();
+  return step;
+}
+
+Plan Reader::Read(const fb::Plan& from) {
+  Plan plan;
+  plan.model_name = Text(from.model_name());
+  plan.level = Text(from.level());
+  plan.optimizer = Text(from.optimizer());
+  plan.seed = from.seed();
+  plan.default_batch = from.default_batch();
+  plan.fixed_batch = from.fixed_batch();
+  plan.workspace_limit = from.workspace_limit();
+  plan.train = ReadStep(*from.train());
+  plan.eval = ReadStep(*from.eval());
+  plan.edges = Each<SavedEdge>(from.edges(), [&](const fb::SavedEdge& edge) {
+    SavedEdge result;
+    result.name = Text(edge.name());
+    result.stored = edge.stored();
+    result.consumers =
+        Each<std::string>(edge.consumers(), [&](const flatbuffers::String& s) { return Text(&s); });
+    result.form = Text(edge.form());
+    result.reason = Text(edge.reason());
+    result.bits = edge.bits();
+    result.bytes = ReadDim(edge.bytes());
+    result.bytes_uncompressed = ReadDim(edge.bytes_uncompressed());
+    return result;
+  });
+  plan.onnx_model = ReadBlob(from.onnx_model());
+  return plan;
+}
+
+llvm::Expected<Plan> ReadMapped(std::shared_ptr<const MappedFile> file) {
+  ACT_TRY(const Sections sections, OpenFrame(file->bytes()));
+  const auto* schema = reinterpret_cast<const uint8_t*>(sections.schema.data());
+  flatbuffers::Verifier verifier(schema, sections.schema.size());
+  if (!fb::VerifyPlanBuffer(verifier)) return MakeError("", "damaged: its FlatBuffer is malformed");
+  Reader reader(std::move(file), sections);
+  Plan plan = reader.Read(*fb::GetPlan(schema));
+  if (!reader.problem().empty()) return MakeError("", "damaged: " + reader.problem());
+  ACT_CHECK_OK(CheckPlan(plan));
+  return plan;
+}
+
+}  // namespace
+
+llvm::Expected<Plan> ReadPlan(const std::string& path) {
+  ACT_TRY(auto file, MappedFile::Open(path));
+  llvm::Expected<Plan> plan = ReadMapped(std::move(file));
+  if (!plan) return WithPlace(plan.takeError(), path);
+  return plan;
+}
+
+}  // namespace act

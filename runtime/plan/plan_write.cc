@@ -1,0 +1,182 @@
+#include <bit>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "plan_generated.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/plan/plan_check.h"
+#include "runtime/plan/plan_file.h"
+#include "runtime/plan/plan_io.h"
+
+namespace act {
+namespace {
+
+using flatbuffers::Offset;
+
+static_assert(std::endian::native == std::endian::little, "the header is written as it lies in memory");
+
+fb::Dim ToFb(const Dim& dim) { return {dim.fixed, dim.per_batch, dim.per_batch2}; }
+fb::Codec ToFb(const Codec& codec) {
+  return {static_cast<uint8_t>(codec.kind), codec.bits, codec.group_size};
+}
+
+std::vector<fb::Dim> ToFb(const Dims& dims) {
+  std::vector<fb::Dim> result;
+  for (const Dim& dim : dims) result.push_back(ToFb(dim));
+  return result;
+}
+
+class Writer {
+ public:
+  void Build(const Plan& plan);
+  llvm::Error Save(const std::string& path) const;
+
+ private:
+  std::optional<fb::Blob> AddBlob(const HostTensor& tensor);
+  Offset<fb::Attribute> Write(const std::string& name, const Attribute& attribute);
+  Offset<fb::Program> Write(const Program& program);
+  Offset<fb::Node> Write(const Node& node);
+  Offset<fb::StepGraph> Write(const StepGraph& step);
+  Offset<fb::SavedEdge> Write(const SavedEdge& edge);
+
+  flatbuffers::FlatBufferBuilder builder_;
+  std::vector<HostTensor> blobs_;                                     // in file order
+  int64_t blob_bytes_ = 0;                                            // padding included
+  std::map<std::pair<const std::byte*, int64_t>, fb::Blob> blob_of_;  // train and eval share their weights
+};
+
+std::optional<fb::Blob> Writer::AddBlob(const HostTensor& tensor) {
+  if (!tensor.data) return std::nullopt;
+  const auto [it, is_new] = blob_of_.try_emplace(
+      {tensor.data, tensor.bytes}, static_cast<uint64_t>(blob_bytes_), static_cast<uint64_t>(tensor.bytes));
+  if (is_new) {
+    blobs_.push_back(tensor);
+    blob_bytes_ += plan_file::AlignUp(tensor.bytes);
+  }
+  return it->second;
+}
+
+Offset<fb::Attribute> Writer::Write(const std::string& name, const Attribute& attribute) {
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  std::string text;
+  fb::AttributeKind kind = fb::AttributeKind_Int;
+  if (const auto* i = std::get_if<int64_t>(&attribute)) {
+    ints = {*i};
+  } else if (const auto* f = std::get_if<double>(&attribute)) {
+    kind = fb::AttributeKind_Float, floats = {*f};
+  } else if (const auto* s = std::get_if<std::string>(&attribute)) {
+    kind = fb::AttributeKind_String, text = *s;
+  } else if (const auto* is = std::get_if<std::vector<int64_t>>(&attribute)) {
+    kind = fb::AttributeKind_Ints, ints = *is;
+  } else {
+    kind = fb::AttributeKind_Floats, floats = std::get<std::vector<double>>(attribute);
+  }
+  return fb::CreateAttributeDirect(builder_, name.c_str(), kind, ints.empty() ? nullptr : &ints,
+                                   floats.empty() ? nullptr : &floats, text.empty() ? nullptr : text.c_str());
+}
+
+Offset<fb::Program> Writer::Write(const Program& program) {
+  if (program.Empty()) return 0;
+  const std::vector<fb::Dim> space = ToFb(program.space);
+  std::vector<fb::ProgramInput> inputs;
+  for (const ProgramInput& input : program.inputs) inputs.emplace_back(ToFb(input.codec), input.stream);
+  std::vector<fb::ProgramConstant> constants;
+  for (const ProgramConstant& c : program.constants) constants.emplace_back(c.value, ToFb(c.extent));
+  std::vector<fb::Instr> instrs;
+  for (const Instr& i : program.instrs)
+    instrs.emplace_back(static_cast<uint8_t>(i.op), i.a, i.b, i.c, i.parameter, i.stream);
+  std::vector<fb::ProgramOutput> outputs;
+  for (const ProgramOutput& o : program.outputs)
+    outputs.emplace_back(static_cast<uint8_t>(o.kind), o.reg, ToFb(o.codec), o.stream);
+  return fb::CreateProgramDirect(builder_, &space, &inputs, &constants, &instrs, &outputs);
+}
+
+Offset<fb::Node> Writer::Write(const Node& node) {
+  std::vector<Offset<fb::Attribute>> attrs;
+  for (const auto& [name, attribute] : node.attrs.map()) attrs.push_back(Write(name, attribute));
+  const Offset<fb::Program> program = Write(node.program);
+  const fb::Dim workspace = ToFb(node.workspace_bytes);
+  return fb::CreateNodeDirect(builder_, node.op.c_str(), node.name.c_str(), &node.inputs, &node.outputs,
+                              &attrs, static_cast<uint8_t>(node.phase), &node.mutates, program, &workspace);
+}
+
+Offset<fb::StepGraph> Writer::Write(const StepGraph& step) {
+  std::vector<Offset<fb::Value>> values;
+  for (size_t i = 0; i < step.graph.values.size(); ++i) {
+    const Value& value = step.graph.values[i];
+    const std::vector<fb::Dim> dims = ToFb(value.type.dims);
+    const std::optional<fb::Blob> data = AddBlob(value.data);
+    values.push_back(
+        fb::CreateValueDirect(builder_, value.name.c_str(), static_cast<uint8_t>(value.type.dtype), &dims,
+                              static_cast<uint8_t>(value.kind), data ? &*data : nullptr, step.storage_of[i]));
+  }
+  std::vector<Offset<fb::Node>> nodes;
+  for (const Node& node : step.graph.nodes) nodes.push_back(Write(node));
+  return fb::CreateStepGraphDirect(builder_, &values, &nodes, &step.graph.inputs, &step.graph.outputs,
+                                   step.storages);
+}
+
+Offset<fb::SavedEdge> Writer::Write(const SavedEdge& edge) {
+  const std::vector<Offset<flatbuffers::String>> consumers = [&] {
+    std::vector<Offset<flatbuffers::String>> result;
+    for (const std::string& consumer : edge.consumers) result.push_back(builder_.CreateString(consumer));
+    return result;
+  }();
+  const fb::Dim bytes = ToFb(edge.bytes), uncompressed = ToFb(edge.bytes_uncompressed);
+  return fb::CreateSavedEdgeDirect(builder_, edge.name.c_str(), edge.stored, &consumers, edge.form.c_str(),
+                                   edge.reason.c_str(), edge.bits, &bytes, &uncompressed);
+}
+
+void Writer::Build(const Plan& plan) {
+  const Offset<fb::StepGraph> train = Write(plan.train), eval = Write(plan.eval);
+  std::vector<Offset<fb::SavedEdge>> edges;
+  for (const SavedEdge& edge : plan.edges) edges.push_back(Write(edge));
+  const std::optional<fb::Blob> model = AddBlob(plan.onnx_model);
+  fb::FinishPlanBuffer(
+      builder_, fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(),
+                                     plan.optimizer.c_str(), plan.seed, plan.default_batch, plan.fixed_batch,
+                                     plan.workspace_limit, train, eval, &edges, model ? &*model : nullptr));
+}
+
+llvm::Error Writer::Save(const std::string& path) const {
+  const auto schema_bytes = static_cast<int64_t>(builder_.GetSize());
+  plan_file::Header header = {};
+  std::memcpy(header.magic, plan_file::kMagic, sizeof header.magic);
+  header.version = kPlanVersion;
+  header.schema_bytes = static_cast<uint64_t>(schema_bytes);
+  header.blob_bytes = static_cast<uint64_t>(blob_bytes_);
+  header.file_bytes = sizeof header + static_cast<uint64_t>(plan_file::AlignUp(schema_bytes)) +
+                      header.blob_bytes + plan_file::kChecksumBytes;
+
+  ACT_TRY(auto file, OutputFile::Create(path));
+  const auto write_padded = [&](const void* data, int64_t bytes) -> llvm::Error {
+    static constexpr char kZeros[plan_file::kAlignment] = {};
+    ACT_CHECK_OK(file->Write(data, bytes));
+    return file->Write(kZeros, plan_file::AlignUp(bytes) - bytes);
+  };
+  ACT_CHECK_OK(file->Write(&header, sizeof header));
+  ACT_CHECK_OK(write_padded(builder_.GetBufferPointer(), schema_bytes));
+  for (const HostTensor& blob : blobs_) ACT_CHECK_OK(write_padded(blob.data, blob.bytes));
+
+  uint64_t checksum = 0;
+  {
+    ACT_TRY(const auto written, file->ReadBack());
+    checksum = plan_file::Checksum(written->bytes());
+  }
+  ACT_CHECK_OK(file->Write(&checksum, sizeof checksum));
+  return file->Commit();
+}
+
+}  // namespace
+
+llvm::Error WritePlan(const Plan& plan, const std::string& path) {
+  if (llvm::Error error = CheckPlan(plan)) return WithPlace(std::move(error), path);
+  Writer writer;
+  writer.Build(plan);
+  return writer.Save(path);
+}
+
+}  // namespace act
