@@ -1,0 +1,236 @@
+#include "runtime/memory/layout.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "runtime/base/error.h"
+#include "runtime/memory/categories.h"
+#include "runtime/memory/packing.h"
+
+namespace act {
+namespace {
+
+int64_t AlignUp(int64_t bytes) {
+  return SaturatingAdd(bytes, kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+// Evaluated axis by axis, as the executor sees it. Never negative; saturates.
+int64_t BytesAt(const TensorType& type, int64_t batch) {
+  return std::max<int64_t>(0, SaturatingMul(ElementCount(DimsAt(type.dims, batch)), ByteSize(type.dtype)));
+}
+
+// Sizes and live ranges of one step graph at `batch`; no offsets yet.
+StepLayout Measure(const StepGraph& step, int64_t batch) {
+  const Graph& graph = step.graph;
+  const auto storages = static_cast<size_t>(step.storages);
+  const auto end = static_cast<int64_t>(graph.nodes.size());
+  StepLayout layout;
+  layout.offset.assign(storages, -1);
+  layout.bytes.assign(storages, 0);
+  layout.lower.assign(storages, end);
+  layout.upper.assign(storages, 0);
+
+  const auto live = [&](ValueId id, int64_t from, int64_t to) {
+    if (id == kNoValue) return;
+    const StorageId storage = step.storage_of[static_cast<size_t>(id)];
+    if (storage < 0) return;
+    const auto s = static_cast<size_t>(storage);
+    layout.lower[s] = std::min(layout.lower[s], from);
+    layout.upper[s] = std::max(layout.upper[s], to);
+  };
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    if (step.storage_of[v] < 0) continue;
+    int64_t& bytes = layout.bytes[static_cast<size_t>(step.storage_of[v])];
+    bytes = std::max(bytes, AlignUp(BytesAt(graph.values[v].type, batch)));
+    if (IsPersistent(graph.values[v].kind)) live(static_cast<ValueId>(v), 0, end);
+  }
+  // The user's inputs are written before the first node.
+  for (const ValueId id : graph.inputs) live(id, 0, std::min<int64_t>(1, end));
+  for (int64_t t = 0; t < end; ++t) {
+    const Node& node = graph.nodes[static_cast<size_t>(t)];
+    for (const ValueId id : node.inputs) live(id, t, t + 1);
+    for (const ValueId id : node.outputs) live(id, t, t + 1);
+    const int64_t workspace = AlignUp(std::max<int64_t>(0, node.workspace_bytes.At(batch)));
+    layout.workspace_bytes.push_back(workspace);
+  }
+  for (const ValueId id : graph.outputs) live(id, end - 1, end);
+  for (size_t s = 0; s < storages; ++s)
+    if (layout.upper[s] <= layout.lower[s]) layout.lower[s] = layout.upper[s] = 0;
+  layout.workspace_offset.assign(graph.nodes.size(), -1);
+  return layout;
+}
+
+// Persistent storages lie one behind the other at the arena's start, where both step graphs find them by
+// name.
+class PersistentPlaces {
+ public:
+  void Place(const StepGraph& step, StepLayout& layout) {
+    for (size_t v = 0; v < step.graph.values.size(); ++v) {
+      const Value& value = step.graph.values[v];
+      if (!IsPersistent(value.kind) || step.storage_of[v] < 0) continue;
+      const auto s = static_cast<size_t>(step.storage_of[v]);
+      if (layout.bytes[s] == 0 || layout.offset[s] >= 0) continue;
+      const auto [it, is_new] = offset_of_.try_emplace(value.name, bytes_);
+      if (is_new) bytes_ = SaturatingAdd(bytes_, layout.bytes[s]);
+      layout.offset[s] = it->second;
+    }
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::map<std::string_view, int64_t> offset_of_;
+  int64_t bytes_ = 0;
+};
+
+// Live bytes at each node; needs the persistent offsets to tell what is counted in persistent_bytes.
+// Saturates.
+std::vector<int64_t> Timeline(const StepLayout& layout, int64_t persistent_bytes) {
+  const size_t nodes = layout.workspace_bytes.size();
+  std::vector<int64_t> change(nodes + 1, 0);
+  for (size_t s = 0; s < layout.bytes.size(); ++s) {
+    if (layout.offset[s] >= 0 || layout.upper[s] == layout.lower[s]) continue;
+    const auto lower = static_cast<size_t>(layout.lower[s]), upper = static_cast<size_t>(layout.upper[s]);
+    change[lower] += layout.bytes[s];
+    change[upper] -= layout.bytes[s];
+  }
+  std::vector<int64_t> timeline(nodes);
+  int64_t live = persistent_bytes;
+  for (size_t t = 0; t < nodes; ++t) {
+    live += change[t];
+    timeline[t] = live + layout.workspace_bytes[t];
+  }
+  return timeline;
+}
+
+// All sizes together stay below 2^60, so that no later sum overflows.
+bool TooLarge(const StepLayout& layout) {
+  int64_t sum = 0;
+  for (const int64_t bytes : layout.bytes) sum = SaturatingAdd(sum, bytes);
+  for (const int64_t bytes : layout.workspace_bytes) sum = SaturatingAdd(sum, bytes);
+  return sum >= kTooLarge - kArenaAlignment;
+}
+
+// Both step graphs up to their lower bounds.
+llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch) {
+  if (batch < 1) return MakeError("--batch=" + std::to_string(batch), "a batch has at least one sample");
+  if (plan.fixed_batch && batch != plan.default_batch) {
+    return MakeError("--batch=" + std::to_string(batch),
+                     "the model's batch size is fixed at " + std::to_string(plan.default_batch),
+                     "export the model with a symbolic first axis");
+  }
+  MemoryLayout result;
+  result.batch = batch;
+  result.train = Measure(plan.train, batch);
+  result.eval = Measure(plan.eval, batch);
+  if (TooLarge(result.train) || TooLarge(result.eval)) {
+    return MakeError("--batch=" + std::to_string(batch), "the tensors have more than 2^60 bytes");
+  }
+  PersistentPlaces places;
+  places.Place(plan.train, result.train);
+  places.Place(plan.eval, result.eval);
+  result.persistent_bytes = places.bytes();
+  for (StepLayout* layout : {&result.train, &result.eval}) {
+    layout->timeline = Timeline(*layout, result.persistent_bytes);
+    const auto highest = std::max_element(layout->timeline.begin(), layout->timeline.end());
+    layout->peak_node = highest - layout->timeline.begin();
+    layout->lower_bound_bytes = layout->timeline.empty() ? result.persistent_bytes : *highest;
+  }
+  return result;
+}
+
+// Everything that is not persistent, above what is.
+void PlaceTransients(const StepGraph& step, int64_t persistent_bytes, StepLayout& layout) {
+  PackingProblem problem;
+  std::vector<int64_t*> places;
+  const auto add = [&](int64_t lower, int64_t upper, int64_t bytes, int64_t& place) {
+    if (bytes == 0 || lower == upper) return;
+    problem.buffers.push_back({lower, upper, bytes, kArenaAlignment});
+    places.push_back(&place);
+  };
+  for (size_t s = 0; s < layout.bytes.size(); ++s)
+    if (layout.offset[s] < 0) add(layout.lower[s], layout.upper[s], layout.bytes[s], layout.offset[s]);
+  for (size_t t = 0; t < step.graph.nodes.size(); ++t) {
+    const auto now = static_cast<int64_t>(t);
+    add(now, now + 1, layout.workspace_bytes[t], layout.workspace_offset[t]);
+  }
+  const Packing packing = SolvePacking(problem);
+  layout.peak_bytes = persistent_bytes;
+  for (size_t i = 0; i < places.size(); ++i) {
+    *places[i] = persistent_bytes + packing.offsets[i];
+    layout.peak_bytes = std::max(layout.peak_bytes, *places[i] + problem.buffers[i].size);
+  }
+}
+
+void CountCategories(const StepGraph& step, int64_t persistent_bytes, StepLayout& layout) {
+  if (layout.timeline.empty()) return;
+  const auto peak = static_cast<size_t>(layout.peak_node);
+  const CategoryBytes at_peak = CategoryTimeline(step, layout, persistent_bytes)[peak];
+  std::copy(at_peak.begin(), at_peak.end(), layout.category_bytes);
+  layout.category_bytes[static_cast<size_t>(MemoryCategory::kTransient)] +=
+      layout.peak_bytes - layout.lower_bound_bytes;
+}
+
+}  // namespace
+
+llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch) {
+  ACT_TRY(MemoryLayout result, MeasureBoth(plan, batch));
+  PlaceTransients(plan.train, result.persistent_bytes, result.train);
+  PlaceTransients(plan.eval, result.persistent_bytes, result.eval);
+  CountCategories(plan.train, result.persistent_bytes, result.train);
+  CountCategories(plan.eval, result.persistent_bytes, result.eval);
+  result.arena_bytes = std::max(result.train.peak_bytes, result.eval.peak_bytes);
+  return result;
+}
+
+namespace {
+
+// The largest batch in [low, high) for which `fits` holds; fits(low) does, fits(high) does not. `first` is
+// tried first.
+template <class Fits>
+int64_t Bisect(int64_t low, int64_t high, int64_t first, Fits fits) {
+  for (int64_t middle = first; high - low > 1; middle = low + (high - low) / 2) {
+    if (middle <= low || middle >= high) middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
+llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes) {
+  constexpr int64_t kMostSamples = int64_t{1} << 40;
+  const auto arena_at = [&plan](int64_t batch) -> int64_t {
+    llvm::Expected<MemoryLayout> layout = LayOut(plan, batch);
+    if (layout) return layout->arena_bytes;
+    llvm::consumeError(layout.takeError());  // too large
+    return kTooLarge;
+  };
+  const auto bound_at = [&plan](int64_t batch) -> int64_t {
+    llvm::Expected<MemoryLayout> layout = MeasureBoth(plan, batch);
+    if (layout) return std::max(layout->train.lower_bound_bytes, layout->eval.lower_bound_bytes);
+    llvm::consumeError(layout.takeError());
+    return kTooLarge;
+  };
+  if (plan.fixed_batch) return arena_at(plan.default_batch) <= bytes ? plan.default_batch : 0;
+  if (arena_at(1) > bytes) return 0;
+
+  // The lower bound costs little and is mostly reached, or missed by a ratio that hardly depends on the
+  // batch. So the batch at which the bound reaches `bytes`, and then the one at which the bound times that
+  // ratio does, leave few packings to solve.
+  const int64_t bound = Bisect(1, kMostSamples, 2, [&](int64_t n) { return bound_at(n) <= bytes; });
+  const int64_t arena = arena_at(bound);
+  if (arena <= bytes) return bound;
+  const double ratio = static_cast<double>(arena) / static_cast<double>(bound_at(bound));
+  int64_t low =
+      Bisect(1, bound, 2, [&](int64_t n) { return static_cast<double>(bound_at(n)) * ratio <= bytes; });
+  int64_t high = bound;
+  for (int64_t stride = 1; low > 1 && arena_at(low) > bytes; stride *= 2) {
+    high = low;
+    low = std::max<int64_t>(1, low - stride);
+  }
+  const int64_t close = std::min(high, low + 1);
+  return Bisect(low, high, close, [&](int64_t n) { return arena_at(n) <= bytes; });
+}
+
+}  // namespace act

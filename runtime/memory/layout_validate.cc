@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "runtime/base/error.h"
+#include "runtime/memory/layout.h"
+
+namespace act {
+namespace {
+
+llvm::Error Wrong(const std::string& what) {
+  return MakeError("internal error: memory layout", what, "please report this model");
+}
+
+// A range of bytes and when it is live, with what it is for the message.
+struct Tenant {
+  int64_t begin, end;    // bytes
+  int64_t lower, upper;  // node positions
+  std::string name;
+};
+
+// Sweeps over the nodes with the live ranges ordered by address: a newcomer can only meet its two neighbours.
+llvm::Error CheckDisjoint(std::vector<Tenant> tenants) {
+  std::vector<const Tenant*> arrivals, departures;
+  for (const Tenant& tenant : tenants) arrivals.push_back(&tenant), departures.push_back(&tenant);
+  std::sort(arrivals.begin(), arrivals.end(), [](auto* a, auto* b) { return a->lower < b->lower; });
+  std::sort(departures.begin(), departures.end(), [](auto* a, auto* b) { return a->upper < b->upper; });
+  std::map<int64_t, const Tenant*> live;  // by begin
+  auto leaving = departures.begin();
+  for (const Tenant* tenant : arrivals) {
+    while (leaving != departures.end() && (*leaving)->upper <= tenant->lower) live.erase((*leaving++)->begin);
+    const auto next = live.lower_bound(tenant->begin);
+    const Tenant* clash = nullptr;
+    if (next != live.end() && next->first < tenant->end) clash = next->second;
+    if (next != live.begin() && std::prev(next)->second->end > tenant->begin) clash = std::prev(next)->second;
+    if (clash) {
+      return Wrong(tenant->name + " at bytes " + std::to_string(tenant->begin) + " to " +
+                   std::to_string(tenant->end) + " overlaps " + clash->name + " at " +
+                   std::to_string(clash->begin) + " to " + std::to_string(clash->end) +
+                   ", both live at node " + std::to_string(tenant->lower));
+    }
+    live.emplace(tenant->begin, tenant);
+  }
+  return llvm::Error::success();
+}
+
+class StepChecker {
+ public:
+  StepChecker(const StepGraph& step, const StepLayout& layout, const MemoryLayout& whole)
+      : step_(step), layout_(layout), whole_(whole) {}
+
+  llvm::Error Check() {
+    const size_t storages = static_cast<size_t>(step_.storages), nodes = step_.graph.nodes.size();
+    for (const auto* of_storages : {&layout_.offset, &layout_.bytes, &layout_.lower, &layout_.upper})
+      if (of_storages->size() != storages) return Wrong("it is not of this plan");
+    for (const auto* of_nodes : {&layout_.workspace_offset, &layout_.workspace_bytes})
+      if (of_nodes->size() != nodes) return Wrong("it is not of this plan");
+    ACT_CHECK_OK(CheckUses());
+    return CheckPlaces();
+  }
+
+ private:
+  // A value that is read or written at `node` is inside its storage, and its storage is live then.
+  llvm::Error CheckUse(ValueId id, int64_t node) const {
+    const Value& value = step_.graph.value(id);
+    const auto s = static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]);
+    const int64_t bytes = value.type.Bytes().At(whole_.batch);
+    if (bytes == 0) return llvm::Error::success();
+    if (layout_.offset[s] < 0) return Wrong("value '" + value.name + "' has no place");
+    if (bytes > layout_.bytes[s]) return Wrong("value '" + value.name + "' is larger than its storage");
+    if (node < layout_.lower[s] || node >= layout_.upper[s]) {
+      return Wrong("value '" + value.name + "' is used at node " + std::to_string(node) +
+                   ", its storage lives from " + std::to_string(layout_.lower[s]) + " to " +
+                   std::to_string(layout_.upper[s]));
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error CheckUses() const {
+    const Graph& graph = step_.graph;
+    const auto nodes = static_cast<int64_t>(graph.nodes.size());
+    for (int64_t t = 0; t < nodes; ++t) {
+      const Node& node = graph.nodes[static_cast<size_t>(t)];
+      for (const ValueId id : node.inputs)
+        if (id != kNoValue) ACT_CHECK_OK(CheckUse(id, t));
+      for (const ValueId id : node.outputs) ACT_CHECK_OK(CheckUse(id, t));
+      if (node.workspace_bytes.At(whole_.batch) > layout_.workspace_bytes[static_cast<size_t>(t)]) {
+        return Wrong("node '" + node.name + "' has too little workspace");
+      }
+    }
+    if (nodes == 0) return llvm::Error::success();
+    for (const ValueId id : graph.inputs)
+      if (step_.storage_of[static_cast<size_t>(id)] >= 0) ACT_CHECK_OK(CheckUse(id, 0));
+    for (const ValueId id : graph.outputs) ACT_CHECK_OK(CheckUse(id, nodes - 1));
+    for (size_t v = 0; v < graph.values.size(); ++v) {
+      if (!IsPersistent(graph.values[v].kind) || step_.storage_of[v] < 0) continue;
+      ACT_CHECK_OK(CheckUse(static_cast<ValueId>(v), 0));
+      ACT_CHECK_OK(CheckUse(static_cast<ValueId>(v), nodes - 1));
+    }
+    return llvm::Error::success();
+  }
+
+  // Inside the arena, aligned, on the right side of persistent_bytes, and disjoint.
+  llvm::Error CheckPlaces() const {
+    std::vector<bool> is_persistent(layout_.offset.size());
+    std::vector<std::string> name(layout_.offset.size());
+    for (size_t v = 0; v < step_.graph.values.size(); ++v) {
+      if (step_.storage_of[v] < 0) continue;
+      const auto s = static_cast<size_t>(step_.storage_of[v]);
+      if (IsPersistent(step_.graph.values[v].kind)) is_persistent[s] = true;
+      if (name[s].empty()) name[s] = "value '" + step_.graph.values[v].name + "'";
+    }
+    std::vector<Tenant> tenants;
+    int64_t highest = whole_.persistent_bytes;
+    const auto add = [&](int64_t offset, int64_t bytes, int64_t lower, int64_t upper, std::string who,
+                         bool persistent) -> llvm::Error {
+      if (offset % kArenaAlignment != 0) return Wrong(who + " is not aligned");
+      const int64_t from = persistent ? 0 : whole_.persistent_bytes;
+      const int64_t to = persistent ? whole_.persistent_bytes : layout_.peak_bytes;
+      if (offset < from || bytes < 0 || bytes > to || offset > to - bytes)
+        return Wrong(who + " is outside its part");
+      if (lower < upper && bytes > 0)
+        tenants.push_back({offset, offset + bytes, lower, upper, std::move(who)});
+      return llvm::Error::success();
+    };
+    for (size_t s = 0; s < layout_.offset.size(); ++s) {
+      if (layout_.offset[s] < 0) continue;
+      ACT_CHECK_OK(add(layout_.offset[s], layout_.bytes[s], layout_.lower[s], layout_.upper[s], name[s],
+                       is_persistent[s]));
+    }
+    for (size_t t = 0; t < layout_.workspace_offset.size(); ++t) {
+      const auto now = static_cast<int64_t>(t);
+      if (layout_.workspace_bytes[t] == 0) continue;
+      ACT_CHECK_OK(add(layout_.workspace_offset[t], layout_.workspace_bytes[t], now, now + 1,
+                       "workspace of node '" + step_.graph.nodes[t].name + "'", false));
+    }
+    if (layout_.peak_bytes != highest) return Wrong("the peak is not the end of what is highest");
+    if (layout_.peak_bytes > whole_.arena_bytes) return Wrong("the arena is smaller than the peak");
+    return CheckDisjoint(std::move(tenants));
+  }
+
+  const StepGraph& step_;
+  const StepLayout& layout_;
+  const MemoryLayout& whole_;
+};
+
+// What keeps its place from step to step, of both graphs: each has one place, and no two share a byte.
+llvm::Error CheckPersistent(const Plan& plan, const MemoryLayout& layout) {
+  std::map<std::string, Tenant> tenants;  // by name
+  for (const auto& [step, places] :
+       {std::pair(&plan.train, &layout.train), std::pair(&plan.eval, &layout.eval)}) {
+    for (size_t v = 0; v < step->graph.values.size(); ++v) {
+      const Value& value = step->graph.values[v];
+      if (!IsPersistent(value.kind) || step->storage_of[v] < 0) continue;
+      const auto s = static_cast<size_t>(step->storage_of[v]);
+      if (places->offset[s] < 0) continue;
+      const int64_t begin = places->offset[s];
+      const Tenant tenant{begin, begin + places->bytes[s], 0, 1, "value '" + value.name + "'"};
+      const auto [it, is_new] = tenants.emplace(value.name, tenant);
+      if (!is_new && it->second.begin != begin) {
+        return Wrong(tenant.name + " lies at byte " + std::to_string(it->second.begin) +
+                     " in training and at " + std::to_string(begin) + " in evaluation");
+      }
+    }
+  }
+  std::vector<Tenant> all;
+  for (auto& [name, tenant] : tenants) all.push_back(std::move(tenant));
+  return CheckDisjoint(std::move(all));
+}
+
+}  // namespace
+
+llvm::Error ValidateLayout(const Plan& plan, const MemoryLayout& layout) {
+  ACT_CHECK_OK(StepChecker(plan.train, layout.train, layout).Check());
+  ACT_CHECK_OK(StepChecker(plan.eval, layout.eval, layout).Check());
+  return CheckPersistent(plan, layout);
+}
+
+}  // namespace act
