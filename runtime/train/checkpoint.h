@@ -1,0 +1,45 @@
+// Checkpoints: everything a run needs to continue as if it had not stopped, as one safetensors file.
+//
+//   param.NAME, buffer.NAME   in the model's own names, layouts and types
+//   optimizer.NAME            optimizer state, zero at the start
+//   step, seed                i64 scalars: steps done; the seed of shuffling, dropout and stochastic rounding
+//   epoch, position           i64 scalars: the epoch under way, and its samples that have been seen
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/data/host_view.h"
+#include "runtime/executor/executor.h"
+
+namespace act {
+
+// Where a run stands between two steps.
+struct TrainPosition {
+  uint64_t step = 0;  // steps done
+  uint64_t seed = 0;
+  uint64_t epoch = 0;    // epochs done
+  int64_t position = 0;  // samples of the next epoch done
+  bool operator==(const TrainPosition&) const = default;
+};
+
+// On failure (a full disk) a checkpoint that was there before stays as it was.
+llvm::Error SaveCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
+                           const TrainPosition& position);
+
+// Fills the tensors from the file. A file without optimizer state or position (a model's weights alone)
+// leaves those as they are. Errors, before anything is changed: a parameter or buffer that is missing or of
+// another type.
+llvm::Error LoadCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
+                           TrainPosition& position);
+
+// "param.conv1.weight"; empty for constants, which are part of the plan.
+std::string CheckpointName(const PersistentTensor& tensor);
+
+// A tensor in the arena as a tensor of a file.
+HostView ViewOf(const TensorView& view);
+
+}  // namespace act
