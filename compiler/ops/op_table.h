@@ -41,7 +41,7 @@ struct OpDef {
   // Elementwise operators: the result's register from the operands' registers. Null: not elementwise.
   int (*expr)(ExprBuilder&, const Node&, const std::vector<int>& operands) = nullptr;
   Dim (*flops)(const Node&, const Graph&) = nullptr;  // null: one per output element
-  std::vector<int> mutates;                           // inputs written in place
+  std::vector<int> mutates = {};                      // inputs written in place
   bool boolean = false;    // the result is 0 or 1: saved exactly in one bit
   bool nonlinear = false;  // derived nodes: not affine in the saved value, so decoding before it would bias
   bool random = false;     // two equal nodes do not compute the same value

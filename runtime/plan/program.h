@@ -95,8 +95,6 @@ struct Program {
 // Number of operand registers the opcode reads: 1, 2 or 3.
 int Arity(Opcode op);
 const char* ToString(Opcode op);
-// One line: the instructions and results in readable form.
-std::string ToString(const Program& program);
 
 // Nullopt when every register, codec and shape rule above holds; else what is wrong (untrusted plans).
 std::optional<std::string> CheckProgram(const Program& program);

@@ -1,0 +1,126 @@
+#include "compiler/autodiff/differentiate.h"
+
+#include "compiler/ops/op_table.h"
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+class Differentiator {
+ public:
+  Differentiator(Graph& graph, const std::vector<ValueId>& trainable, const std::string& optimizer)
+      : graph_(graph), builder_(graph), optimizer_(optimizer), trainable_(trainable) {
+    FindPaths();
+  }
+
+  llvm::Expected<Gradients> Run(ValueId loss) {
+    if (graph_.value(loss).type != TensorType{DType::kFloat32, {}})
+      return MakeError("", "the loss must be a scalar f32, it is " + ToString(graph_.value(loss).type));
+    if (!wanted_[static_cast<size_t>(loss)])
+      return MakeError("", "no trainable parameter has a path to the loss",
+                       "check --freeze and --loss-output; parameters are float initializers of the model");
+    builder_.SetPhase(Phase::kBackward);
+    const size_t forward_nodes = graph_.nodes.size();
+    ACT_CHECK_OK(Accumulate(loss, builder_.Scalar(1), "loss"));
+    for (size_t i = forward_nodes; i-- > 0;) {
+      ACT_CHECK_OK(DifferentiateNode(i));
+      ACT_CHECK_OK(UpdateParametersFirstReadBy(i));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // wanted_[v]: v depends on a trainable parameter. first_reader_: the first node in execution order that reads v; behind
+  // its rule the gradient of v is complete.
+  void FindPaths() {
+    wanted_.assign(graph_.values.size(), false);
+    first_reader_.assign(graph_.values.size(), -1);
+    for (ValueId v : trainable_) wanted_[static_cast<size_t>(v)] = true;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const OpDef* def = FindOp(node.op);
+      bool any = false;
+      for (ValueId v : node.inputs) {
+        if (v == kNoValue) continue;
+        if (first_reader_[static_cast<size_t>(v)] < 0) first_reader_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
+        any |= wanted_[static_cast<size_t>(v)];
+      }
+      if (!any || !def->grad) continue;
+      for (ValueId v : node.outputs)
+        wanted_[static_cast<size_t>(v)] = graph_.value(v).type.dtype == DType::kFloat32;
+    }
+    grad_.assign(graph_.values.size(), kNoValue);
+  }
+
+  llvm::Error DifferentiateNode(size_t index) {
+    const Node node = graph_.nodes[index];
+    const OpDef* def = FindOp(node.op);
+    std::vector<ValueId> output_grads;
+    bool any = false;
+    for (ValueId v : node.outputs) {
+      output_grads.push_back(grad_[static_cast<size_t>(v)]);
+      any |= output_grads.back() != kNoValue;
+    }
+    std::vector<bool> wanted;
+    bool anything_wanted = false;
+    for (ValueId v : node.inputs) {
+      wanted.push_back(v != kNoValue && wanted_[static_cast<size_t>(v)]);
+      anything_wanted |= wanted.back();
+    }
+    if (!any || !anything_wanted || !def->grad) return llvm::Error::success();
+    GradContext context(builder_, node, std::move(output_grads), std::move(wanted), result_.saved);
+    def->grad(context);
+    ACT_CHECK_OK(context.TakeError());
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (context.grads()[i] != kNoValue) ACT_CHECK_OK(Accumulate(node.inputs[i], context.grads()[i], node.name));
+    return llvm::Error::success();
+  }
+
+  llvm::Error Accumulate(ValueId value, ValueId grad, const std::string& from) {
+    ValueId& sum = grad_[static_cast<size_t>(value)];
+    if (sum == kNoValue) {
+      sum = grad;
+      return llvm::Error::success();
+    }
+    ACT_TRY(const ValueId total, builder_.Add1("Add", {sum, grad}, {}, from + ".grad.sum"));
+    grad_[static_cast<size_t>(value)] = total;
+    return llvm::Error::success();
+  }
+
+  llvm::Error UpdateParametersFirstReadBy(size_t index) {
+    for (ValueId p : trainable_) {
+      const ValueId grad = grad_[static_cast<size_t>(p)];
+      if (first_reader_[static_cast<size_t>(p)] != static_cast<int64_t>(index) || grad == kNoValue) continue;
+      result_.of_parameters.emplace_back(p, grad);
+      const std::string name = graph_.value(p).name;
+      if (optimizer_ == "none") {
+        graph_.outputs.push_back(grad);
+        continue;
+      }
+      const ValueId velocity = builder_.Input(name + ".velocity", graph_.value(p).type, ValueKind::kOptimizer);
+      builder_.SetPhase(Phase::kUpdate);
+      llvm::Error error = builder_.Add("SgdUpdate", {p, velocity, grad}, {}, name + ".update", 0).takeError();
+      builder_.SetPhase(Phase::kBackward);
+      if (error) return error;
+    }
+    return llvm::Error::success();
+  }
+
+  Graph& graph_;
+  GraphBuilder builder_;
+  const std::string optimizer_;
+  const std::vector<ValueId>& trainable_;
+  std::vector<bool> wanted_;
+  std::vector<int64_t> first_reader_;
+  std::vector<ValueId> grad_;  // of forward values only
+  Gradients result_;
+};
+
+}  // namespace
+
+llvm::Expected<Gradients> Differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& trainable,
+                                        const std::string& optimizer) {
+  return Differentiator(graph, trainable, optimizer).Run(loss);
+}
+
+}  // namespace act

@@ -1,0 +1,70 @@
+#include "compiler/autodiff/grad_context.h"
+
+#include "compiler/ops/op_table.h"
+
+namespace act {
+
+ValueId GradContext::Check(llvm::Expected<ValueId> value) {
+  if (value) return *value;
+  error_ = llvm::joinErrors(std::move(error_), value.takeError());
+  return kNoValue;
+}
+
+ValueId GradContext::Save(ValueId value, Need need) {
+  saved_.push_back({value, need});
+  return value;
+}
+
+ValueId GradContext::Derive(const std::string& op, std::vector<ValueId> saved, Attributes attrs) {
+  builder_.SetPhase(Phase::kDerived);
+  const ValueId result = Emit(op, std::move(saved), std::move(attrs));
+  builder_.SetPhase(Phase::kBackward);
+  return result;
+}
+
+ValueId GradContext::DeriveReshape(ValueId saved, const Dims& dims) {
+  builder_.SetPhase(Phase::kDerived);
+  const ValueId result = ReshapeTo(saved, dims);
+  builder_.SetPhase(Phase::kBackward);
+  return result;
+}
+
+ValueId GradContext::DeriveRows(ValueId saved) {
+  const Dims dims = type(saved).dims;
+  Dim rows(1);
+  for (size_t i = 0; i + 1 < dims.size(); ++i) rows = rows * dims[i];
+  return DeriveReshape(saved, {rows, dims.back()});
+}
+
+ValueId GradContext::Emit(const std::string& op, std::vector<ValueId> inputs, Attributes attrs) {
+  if (error_) return kNoValue;
+  return Check(builder_.Add1(op, std::move(inputs), std::move(attrs), node_.name + ".grad"));
+}
+
+ValueId GradContext::EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
+                               Attributes attrs) {
+  if (error_) return kNoValue;
+  return Check(
+      builder_.AddTyped(op, std::move(inputs), std::move(type), std::move(attrs), node_.name + ".grad"));
+}
+
+ValueId GradContext::ReshapeTo(ValueId x, const Dims& dims) {
+  if (error_) return kNoValue;
+  return Check(builder_.Reshape(x, dims, node_.name + ".grad"));
+}
+
+void GradContext::SetGrad(size_t i, ValueId grad) {
+  if (error_ || grad == kNoValue) return;
+  const Dims& wanted = type(in(i)).dims;
+  const std::vector<int64_t> axes = BroadcastAxes(wanted, type(grad).dims);
+  if (!axes.empty()) {
+    Attributes attrs;
+    attrs.Set("axes", axes);
+    attrs.Set("keepdims", int64_t{0});
+    grad = Emit("ReduceSum", {grad}, std::move(attrs));
+    if (error_) return;
+  }
+  grads_[i] = ReshapeTo(grad, wanted);
+}
+
+}  // namespace act

@@ -1,0 +1,79 @@
+// What a gradient rule sees. Forward values are read only through Save(), so the list of saved-activation edges is
+// recorded while the backward pass is built and cannot drift from the rules.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph_builder.h"
+
+namespace act {
+
+// What backward really uses of a saved value; it decides which codecs may carry the edge.
+enum class Need : uint8_t {
+  kValue,  // the numbers
+  kSign,   // x > 0: one bit
+  kIndex,  // small integers, exactly
+  kStats,  // per-channel statistics, labels: small, kept as they are
+};
+
+// One forward value that the backward pass reads.
+struct SavedUse {
+  ValueId value;
+  Need need;
+};
+
+// Rules run inside Differentiate(), which checks for errors once per rule: after the first error all calls return kNoValue.
+class GradContext {
+ public:
+  GradContext(GraphBuilder& builder, const Node& node, std::vector<ValueId> output_grads, std::vector<bool> wanted,
+              std::vector<SavedUse>& saved)
+      : builder_(builder),
+        node_(node),
+        output_grads_(std::move(output_grads)),
+        wanted_(std::move(wanted)),
+        saved_(saved),
+        grads_(node.inputs.size(), kNoValue) {}
+
+  const Node& node() const { return node_; }
+  const Attributes& attrs() const { return node_.attrs; }
+  ValueId in(size_t i) const { return i < node_.inputs.size() ? node_.inputs[i] : kNoValue; }
+  ValueId out(size_t i = 0) const { return node_.outputs[i]; }
+  const TensorType& type(ValueId id) const { return builder_.type(id); }
+  // Gradient of output i; kNoValue where nothing flows back.
+  ValueId dout(size_t i = 0) const { return output_grads_[i]; }
+  // Is the gradient of input i asked for?
+  bool Wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
+
+  // A forward value that the backward pass reads.
+  ValueId Save(ValueId value, Need need = Need::kValue);
+  // A function of saved values alone (Phase::kDerived): may run in the forward pass, so that its result is stored instead.
+  ValueId Derive(const std::string& op, std::vector<ValueId> saved, Attributes attrs = {});
+  ValueId DeriveReshape(ValueId saved, const Dims& dims);
+  // [.., K] as a matrix [rows, K].
+  ValueId DeriveRows(ValueId saved);
+  // A node of the backward pass.
+  ValueId Emit(const std::string& op, std::vector<ValueId> inputs, Attributes attrs = {});
+  ValueId EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type, Attributes attrs = {});
+  ValueId Scalar(float value) { return builder_.Scalar(value); }
+  ValueId ReshapeTo(ValueId x, const Dims& dims);
+
+  // The gradient of input i. Where x was broadcast, sums it back to x's shape.
+  void SetGrad(size_t i, ValueId grad);
+
+  const std::vector<ValueId>& grads() const { return grads_; }
+  llvm::Error TakeError() { return std::move(error_); }
+
+ private:
+  ValueId Check(llvm::Expected<ValueId> value);
+
+  GraphBuilder& builder_;
+  const Node node_;  // a copy: building the backward pass grows the graph's vectors
+  std::vector<ValueId> output_grads_;
+  std::vector<bool> wanted_;
+  std::vector<SavedUse>& saved_;
+  std::vector<ValueId> grads_;
+  llvm::Error error_ = llvm::Error::success();
+};
+
+}  // namespace act

@@ -1,0 +1,95 @@
+#include "compiler/ir/verify.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "compiler/ops/op_table.h"
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+constexpr std::array kRunnable = {"Fused",       "Conv",           "ConvGradInput", "ConvGradWeight",
+                                  "MatMul",      "MaxPool",        "MaxPoolGrad",   "AveragePool",
+                                  "AveragePoolGrad", "ReduceSum",  "ReduceMean",    "ReduceMax",
+                                  "Transpose",   "Concat",         "Slice",         "SliceGrad",
+                                  "Pad",         "Resize",         "ResizeGrad",    "SoftmaxCrossEntropy",
+                                  "SoftmaxCrossEntropyGrad", "CountCorrect", "BatchNormStats", "SgdUpdate",
+                                  "Reshape"};
+
+class Verifier {
+ public:
+  Verifier(const Graph& graph, Stage stage) : graph_(graph), stage_(stage) {}
+
+  llvm::Error Run() {
+    const size_t n = graph_.values.size();
+    made_.assign(n, false);
+    mutated_.assign(n, false);
+    backward_.assign(n, false);
+    for (size_t v = 0; v < n; ++v) made_[v] = graph_.values[v].kind != ValueKind::kActivation;
+    for (const Node& node : graph_.nodes)
+      if (llvm::Error error = CheckNode(node))
+        return WithPlace(std::move(error), "node '" + node.name + "' (" + node.op + ")");
+    for (ValueId v : graph_.outputs)
+      if (!InRange(v) || !made_[static_cast<size_t>(v)])
+        return MakeError("", "graph output %" + std::to_string(v) + " is not made");
+    return llvm::Error::success();
+  }
+
+ private:
+  bool InRange(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < graph_.values.size(); }
+
+  llvm::Error CheckNode(const Node& node) {
+    const OpDef* def = FindOp(node.op);
+    if (!def) return MakeError("", "unknown operator");
+    if (stage_ == Stage::kFused && std::find(kRunnable.begin(), kRunnable.end(), std::string_view(node.op)) == kRunnable.end())
+      return MakeError("", "is not an operator that a plan may run");
+    const bool forward = node.phase == Phase::kForward;
+    std::vector<TensorType> types;
+    InferContext context{node, {}, types};
+    for (ValueId v : node.inputs) {
+      context.inputs.push_back(v == kNoValue ? nullptr : InRange(v) ? &graph_.value(v).type : nullptr);
+      if (v == kNoValue) continue;
+      const std::string value = "%" + std::to_string(v);
+      if (!InRange(v)) return MakeError("", value + " does not exist");
+      const auto i = static_cast<size_t>(v);
+      if (!made_[i]) return MakeError("", "reads " + value + " before it is made");
+      if (mutated_[i]) return MakeError("", "reads '" + graph_.value(v).name + "' after it was updated");
+      if (forward && backward_[i]) return MakeError("", "is a forward node and reads " + value + " of the backward pass");
+    }
+    for (int32_t m : node.mutates) {
+      if (m < 0 || static_cast<size_t>(m) >= node.inputs.size() || !IsPersistent(graph_.value(node.inputs[static_cast<size_t>(m)]).kind))
+        return MakeError("", "writes an input that is not a parameter, buffer or optimizer state");
+      mutated_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = true;
+    }
+    for (ValueId v : node.outputs) {
+      if (!InRange(v)) return MakeError("", "makes %" + std::to_string(v) + ", which does not exist");
+      if (made_[static_cast<size_t>(v)]) return MakeError("", "makes %" + std::to_string(v) + " a second time");
+      made_[static_cast<size_t>(v)] = true;
+      backward_[static_cast<size_t>(v)] = node.phase == Phase::kBackward || node.phase == Phase::kUpdate;
+      types.push_back(graph_.value(v).type);
+    }
+    if (node.op == "Fused") {
+      if (const auto wrong = CheckProgram(node.program)) return MakeError("", *wrong);
+      return llvm::Error::success();
+    }
+    const std::vector<TensorType> declared = types;
+    ACT_CHECK_OK(def->infer(context));
+    for (size_t i = 0; i < types.size(); ++i)
+      if (types[i] != declared[i])
+        return MakeError("", "result " + std::to_string(i) + " is " + ToString(declared[i]) + ", should be " +
+                                 ToString(types[i]));
+    return llvm::Error::success();
+  }
+
+  const Graph& graph_;
+  const Stage stage_;
+  std::vector<bool> made_, mutated_, backward_;
+};
+
+}  // namespace
+
+llvm::Error Verify(const Graph& graph, Stage stage) { return Verifier(graph, stage).Run(); }
+
+}  // namespace act

@@ -1,0 +1,69 @@
+#include "compiler/ops/codec_ops.h"
+
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+// Compress(x) -> code: u8[bytes].
+llvm::Error InferCompress(InferContext& c) {
+  const Codec codec = CodecOf(c.node.attrs);
+  if (const auto wrong = CheckCodec(codec)) return c.Fail(*wrong);
+  const std::optional<TensorType> type = CodeType(codec, c.in(0).dims);
+  if (!type) return c.Fail("elements per sample of " + ToString(c.in(0)) + " vary with the batch size");
+  c.outputs[0] = *type;
+  return llvm::Error::success();
+}
+
+// Decompress(code) -> x, the wanted type.
+llvm::Error InferDecompress(InferContext& c) {
+  const std::optional<TensorType> type = CodeType(CodecOf(c.node.attrs), c.outputs[0].dims);
+  if (!type || *type != c.in(0)) return c.Fail("code " + ToString(c.in(0)) + " does not hold " + ToString(c.outputs[0]));
+  return llvm::Error::success();
+}
+
+// The fusion pass computes the result types from the nodes that it replaces.
+llvm::Error InferFused(InferContext& c) {
+  if (c.outputs.empty()) return c.Fail("has no result");
+  return llvm::Error::success();
+}
+
+Dim FusedFlops(const Node& node, const Graph&) {
+  Dim elements(1);
+  for (const Dim& d : node.program.space) elements = elements * d;
+  return elements * Dim(static_cast<int64_t>(node.program.instrs.size() + node.program.outputs.size()));
+}
+
+}  // namespace
+
+Codec CodecOf(const Attributes& attrs) {
+  const std::string kind = attrs.String("kind");
+  Codec codec;
+  codec.kind = kind == "mask"      ? CodecKind::kMask
+               : kind == "uniform" ? CodecKind::kUniform
+               : kind == "index"   ? CodecKind::kIndex
+                                   : CodecKind::kNone;
+  codec.bits = static_cast<int32_t>(attrs.Int("bits"));
+  codec.group_size = static_cast<int32_t>(attrs.Int("group_size"));
+  return codec;
+}
+
+Attributes CodecAttributes(const Codec& codec, int64_t stream) {
+  Attributes attrs;
+  attrs.Set("kind", std::string(codec.kind == CodecKind::kMask      ? "mask"
+                                : codec.kind == CodecKind::kUniform ? "uniform"
+                                                                    : "index"));
+  attrs.Set("bits", int64_t{codec.bits});
+  attrs.Set("group_size", int64_t{codec.group_size});
+  attrs.Set("stream", stream);
+  return attrs;
+}
+
+void AddCodecOps(std::vector<OpDef>& ops) {
+  ops.push_back({.name = "Compress", .infer = InferCompress});
+  ops.push_back({.name = "Decompress", .infer = InferDecompress});
+  ops.push_back(
+      {.name = "Fused", .min_inputs = 0, .max_inputs = -1, .infer = InferFused, .flops = FusedFlops});
+}
+
+}  // namespace act

@@ -1,0 +1,209 @@
+// Elementwise operators of two or more operands, with numpy's broadcasting.
+#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/elementwise.h"
+#include "compiler/ops/expr_builder.h"
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+using B = ExprBuilder;
+using Regs = std::vector<int>;
+
+llvm::Error InferResult(InferContext& c, DType dtype) {
+  Dims dims;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!c.Has(i)) return c.Fail("an operand is left out");
+    const std::optional<Dims> joint = Broadcast(dims, c.in(i).dims);
+    if (!joint)
+      return c.Fail("shapes do not broadcast: " + ToString(dims) + " and " + ToString(c.in(i).dims));
+    dims = *joint;
+  }
+  c.outputs[0] = {dtype, dims};
+  return llvm::Error::success();
+}
+
+llvm::Error InferCompare(InferContext& c) { return InferResult(c, DType::kBool); }
+
+llvm::Error InferCast(InferContext& c) {
+  return InferResult(c, static_cast<DType>(c.node.attrs.Int("to", static_cast<int64_t>(DType::kFloat32))));
+}
+
+// Where(condition, a, b): the condition may have any type; a and b are f32.
+llvm::Error InferWhere(InferContext& c) {
+  if (c.in(1).dtype != DType::kFloat32 || c.in(2).dtype != DType::kFloat32)
+    return c.Fail("takes f32 operands behind the condition, got " + ToString(c.in(1)) + " and " + ToString(c.in(2)));
+  return InferResult(c, DType::kFloat32);
+}
+
+void AddGrad(GradContext& g) {
+  for (size_t i = 0; i < 2; ++i)
+    if (g.Wants(i)) g.SetGrad(i, g.dout());
+}
+
+void SubGrad(GradContext& g) {
+  if (g.Wants(0)) g.SetGrad(0, g.dout());
+  if (g.Wants(1)) g.SetGrad(1, g.Emit("Neg", {g.dout()}));
+}
+
+void MulGrad(GradContext& g) {
+  if (g.in(0) == g.in(1)) {  // x * x: one edge, not two
+    const ValueId twice = g.Emit("Mul", {g.dout(), g.Scalar(2)});
+    return g.SetGrad(0, g.Emit("Mul", {twice, g.Save(g.in(0))}));
+  }
+  for (size_t i = 0; i < 2; ++i)
+    if (g.Wants(i)) g.SetGrad(i, g.Emit("Mul", {g.dout(), g.Save(g.in(1 - i))}));
+}
+
+void DivGrad(GradContext& g) {
+  if (g.Wants(0)) g.SetGrad(0, g.Emit("Mul", {g.dout(), g.Derive("Reciprocal", {g.Save(g.in(1))})}));
+  if (g.Wants(1)) {
+    const ValueId slope = g.Derive("DivDerivative", {g.Save(g.in(0)), g.Save(g.in(1))});
+    g.SetGrad(1, g.Emit("Mul", {g.dout(), slope}));
+  }
+}
+
+void PowGrad(GradContext& g) {
+  if (g.Wants(0)) {
+    const ValueId slope = g.Derive("PowDerivative", {g.Save(g.in(0)), g.Save(g.in(1))});
+    g.SetGrad(0, g.Emit("Mul", {g.dout(), slope}));
+  }
+  if (g.Wants(1)) {
+    const ValueId slope = g.Derive("PowExponentDerivative", {g.Save(g.in(0)), g.Save(g.in(1))});
+    g.SetGrad(1, g.Emit("Mul", {g.dout(), slope}));
+  }
+}
+
+// Max and Min: the gradient goes to the winner; equal operands share it (as PyTorch's maximum).
+void WinnerGrad(GradContext& g) {
+  const bool max = g.node().op == "Max";
+  for (size_t i = 0; i < 2; ++i) {
+    if (!g.Wants(i)) continue;
+    const ValueId a = g.Save(g.in(max ? i : 1 - i)), b = g.Save(g.in(max ? 1 - i : i));
+    g.SetGrad(i, g.Emit("Mul", {g.dout(), g.Derive("WinnerShare", {a, b})}));
+  }
+}
+
+void WhereGrad(GradContext& g) {
+  const ValueId condition = g.Save(g.in(0), Need::kSign);
+  const ValueId zero = g.Scalar(0);
+  if (g.Wants(1)) g.SetGrad(1, g.Emit("Where", {condition, g.dout(), zero}));
+  if (g.Wants(2)) g.SetGrad(2, g.Emit("Where", {condition, zero, g.dout()}));
+}
+
+void CastGrad(GradContext& g) {
+  Attributes attrs;
+  attrs.Set("to", static_cast<int64_t>(g.type(g.in(0)).dtype));
+  g.SetGrad(0, g.Emit("Cast", {g.dout()}, attrs));
+}
+
+// The keep mask is a function of (seed, step, stream, element): backward makes it again, nothing is saved.
+void DropoutGrad(GradContext& g) { g.SetGrad(0, g.Emit("Dropout", {g.dout()}, g.attrs())); }
+
+int Binary(Opcode op, B& b, const Regs& r) { return b.Op(op, r[0], r[1]); }
+
+}  // namespace
+
+llvm::Error InferElementwise(InferContext& c) {
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (c.Has(i) && c.in(i).dtype != DType::kFloat32)
+      return c.Fail("computes in f32, operand " + std::to_string(i) + " is " + ToString(c.in(i)));
+  return InferResult(c, DType::kFloat32);
+}
+
+void AddBinaryOps(std::vector<OpDef>& ops) {
+  const auto add = [&ops](OpDef def) {
+    if (!def.infer) def.infer = InferElementwise;
+    if (def.max_inputs == 1) def.min_inputs = def.max_inputs = 2;
+    ops.push_back(std::move(def));
+  };
+  add({.name = "Add", .grad = AddGrad, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kAdd, b, r);
+       }});
+  add({.name = "Sub", .grad = SubGrad, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kSub, b, r);
+       }});
+  add({.name = "Mul", .grad = MulGrad, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kMul, b, r);
+       }});
+  add({.name = "Div", .grad = DivGrad, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kDiv, b, r);
+       }});
+  add({.name = "DivDerivative",  // -a / b^2
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Neg(b.Div(r[0], b.Mul(r[1], r[1]))); },
+       .nonlinear = true});
+  add({.name = "Pow", .grad = PowGrad, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kPow, b, r);
+       }});
+  add({.name = "PowDerivative",  // b a^(b - 1)
+       .expr =
+           [](B& b, const Node&, const Regs& r) {
+             return b.Mul(r[1], b.Op(Opcode::kPow, r[0], b.Sub(r[1], b.Const(1))));
+           },
+       .nonlinear = true});
+  add({.name = "PowExponentDerivative",  // a^b ln a
+       .expr =
+           [](B& b, const Node&, const Regs& r) {
+             return b.Mul(b.Op(Opcode::kPow, r[0], r[1]), b.Unary(Opcode::kLog, r[0]));
+           },
+       .nonlinear = true});
+  add({.name = "Max", .grad = WinnerGrad, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kMax, b, r);
+       }});
+  add({.name = "Min", .grad = WinnerGrad, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kMin, b, r);
+       }});
+  add({.name = "WinnerShare",  // a > b: 1, a == b: 1/2
+       .expr =
+           [](B& b, const Node&, const Regs& r) {
+             return b.Fma(b.Op(Opcode::kEqual, r[0], r[1]), b.Const(.5f), b.Greater(r[0], r[1]));
+           },
+       .nonlinear = true});
+  add({.name = "EqualShare",  // Equal as a number
+       .expr = [](B& b, const Node&, const Regs& r) { return Binary(Opcode::kEqual, b, r); },
+       .boolean = true,
+       .nonlinear = true});
+  add({.name = "Equal", .infer = InferCompare, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kEqual, b, r);
+       }});
+  add({.name = "Greater", .infer = InferCompare, .expr = [](B& b, const Node&, const Regs& r) {
+         return Binary(Opcode::kGreater, b, r);
+       }});
+  add({.name = "Less", .infer = InferCompare, .expr = [](B& b, const Node&, const Regs& r) {
+         return b.Greater(r[1], r[0]);
+       }});
+  add({.name = "Where",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .infer = InferWhere,
+       .grad = WhereGrad,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Select(r[0], r[1], r[2]); }});
+  ops.push_back({.name = "Cast",
+                 .infer = InferCast,
+                 .grad = CastGrad,
+                 .expr = [](B&, const Node&, const Regs& r) { return r[0]; }});
+  ops.push_back({.name = "DivideByExtent",  // x / extent(N): the mean's 1 / n, which depends on the batch
+                 .infer = InferElementwise,
+                 .grad = [](GradContext& g) { g.SetGrad(0, g.Emit("DivideByExtent", {g.dout()}, g.attrs())); },
+                 .expr =
+                     [](B& b, const Node& n, const Regs& r) {
+                       const auto e = n.attrs.Ints("extent", {1, 0, 0});
+                       return b.Mul(r[0], b.Over(1, Dim(e[0], e[1], e[2])));
+                     }});
+  ops.push_back({.name = "Dropout",
+                 .infer = InferElementwise,
+                 .grad = DropoutGrad,
+                 .expr =
+                     [](B& b, const Node& n, const Regs& r) {
+                       return b.Op(Opcode::kDropout, r[0], -1, -1, static_cast<float>(n.attrs.Float("probability")),
+                                   static_cast<int32_t>(n.attrs.Int("stream")));
+                     },
+                 .random = true});
+}
+
+void AddElementwiseOps(std::vector<OpDef>& ops) {
+  AddUnaryOps(ops);
+  AddBinaryOps(ops);
+}
+
+}  // namespace act

@@ -1,0 +1,217 @@
+// Elementwise operators of one operand. A row: the name, the function, and the derivative as a function of x or of
+// y = f(x), whichever is cheaper; both are one expression.
+#include <cmath>
+
+#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/elementwise.h"
+#include "compiler/ops/expr_builder.h"
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+using B = ExprBuilder;
+using Function = int (*)(B&, const Attributes&, int);
+
+constexpr float kInvSqrt2 = 0.70710678118654752f;
+constexpr float kInvSqrt2Pi = 0.39894228040143268f;
+constexpr float kSqrt2OverPi = 0.79788456080286536f;
+constexpr float kSeluAlpha = 1.6732632423543772f, kSeluScale = 1.0507009873554805f;
+
+enum class Of { kX, kY, kNone };  // what the derivative reads; kNone: no gradient
+enum class Result { kNumber, kBoolean };
+
+struct UnaryOp {
+  const char* name;
+  Function f;
+  Of of;
+  Function derivative;
+  Result derivative_is = Result::kNumber;
+  bool linear_derivative = false;  // affine in what it reads (Square: 2x)
+};
+
+float Attr(const Attributes& a, const char* name, double fallback) {
+  return static_cast<float>(a.Float(name, fallback));
+}
+
+int Softplus(B& b, int x) {  // max(x, 0) + ln(1 + e^-|x|): no overflow
+  const int tail = b.Unary(Opcode::kLog, b.Add(b.Const(1), b.Unary(Opcode::kExp, b.Neg(b.Unary(Opcode::kAbs, x)))));
+  return b.Add(b.Max(x, b.Const(0)), tail);
+}
+
+int Positive(B& b, int x) { return b.Greater(x, b.Const(0)); }
+
+int GeluInner(B& b, int x) {  // sqrt(2/pi) (x + .044715 x^3)
+  const int cubic = b.Mul(b.Mul(x, x), b.Mul(x, b.Const(.044715f)));
+  return b.Mul(b.Const(kSqrt2OverPi), b.Add(x, cubic));
+}
+
+bool TanhGelu(const Attributes& a) { return a.String("approximate", "none") == "tanh"; }
+
+int Gelu(B& b, const Attributes& a, int x) {
+  const int phi = TanhGelu(a) ? b.Unary(Opcode::kTanh, GeluInner(b, x))
+                              : b.Unary(Opcode::kErf, b.Mul(x, b.Const(kInvSqrt2)));
+  return b.Mul(b.Mul(b.Const(.5f), x), b.Add(b.Const(1), phi));
+}
+
+int GeluDerivative(B& b, const Attributes& a, int x) {
+  if (TanhGelu(a)) {
+    const int t = b.Unary(Opcode::kTanh, GeluInner(b, x));
+    const int slope = b.Fma(b.Mul(x, x), b.Const(3 * .044715f * kSqrt2OverPi), b.Const(kSqrt2OverPi));
+    const int tail = b.Mul(b.Mul(b.Mul(b.Const(.5f), x), b.Sub(b.Const(1), b.Mul(t, t))), slope);
+    return b.Add(b.Mul(b.Const(.5f), b.Add(b.Const(1), t)), tail);
+  }
+  const int cdf = b.Mul(b.Const(.5f), b.Add(b.Const(1), b.Unary(Opcode::kErf, b.Mul(x, b.Const(kInvSqrt2)))));
+  const int pdf = b.Mul(b.Const(kInvSqrt2Pi), b.Unary(Opcode::kExp, b.Mul(b.Const(-.5f), b.Mul(x, x))));
+  return b.Add(cdf, b.Mul(x, pdf));
+}
+
+int Clip(B& b, const Attributes& a, int x) {
+  if (a.Has("min")) x = b.Max(x, b.Const(Attr(a, "min", 0)));
+  if (a.Has("max")) x = b.Min(x, b.Const(Attr(a, "max", 0)));
+  return x;
+}
+
+// 1 strictly between the bounds: PyTorch's hardtanh (ReLU6). At a bound itself no gradient passes.
+int ClipMask(B& b, const Attributes& a, int y) {
+  int inside = b.Const(1);
+  if (a.Has("min")) inside = b.Mul(inside, b.Greater(y, b.Const(Attr(a, "min", 0))));
+  if (a.Has("max")) inside = b.Mul(inside, b.Greater(b.Const(Attr(a, "max", 0)), y));
+  return inside;
+}
+
+int HardSigmoid(B& b, const Attributes& a, int x) {
+  const int line = b.Fma(x, b.Const(Attr(a, "alpha", .2)), b.Const(Attr(a, "beta", .5)));
+  return b.Min(b.Max(line, b.Const(0)), b.Const(1));
+}
+
+int EluLike(B& b, int x, float scale, float alpha) {
+  const int negative = b.Mul(b.Const(scale * alpha), b.Sub(b.Unary(Opcode::kExp, b.Min(x, b.Const(0))), b.Const(1)));
+  return b.Select(Positive(b, x), b.Mul(b.Const(scale), x), negative);
+}
+
+int EluLikeDerivative(B& b, int x, float scale, float alpha) {
+  const int negative = b.Mul(b.Const(scale * alpha), b.Unary(Opcode::kExp, b.Min(x, b.Const(0))));
+  return b.Select(Positive(b, x), b.Const(scale), negative);
+}
+
+constexpr UnaryOp kUnaryOps[] = {
+    {"Identity", [](B&, const Attributes&, int x) { return x; }, Of::kNone, nullptr},
+    {"Neg", [](B& b, const Attributes&, int x) { return b.Neg(x); }, Of::kNone, nullptr},
+    {"Floor", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kFloor, x); }, Of::kNone, nullptr},
+    {"Relu", [](B& b, const Attributes&, int x) { return b.Max(x, b.Const(0)); }, Of::kY,
+     [](B& b, const Attributes&, int y) { return Positive(b, y); }, Result::kBoolean},
+    {"LeakyRelu",
+     [](B& b, const Attributes& a, int x) {
+       return b.Select(Positive(b, x), x, b.Mul(x, b.Const(Attr(a, "alpha", .01))));
+     },
+     Of::kNone, nullptr},
+    {"Clip", Clip, Of::kY, ClipMask, Result::kBoolean},
+    {"Abs", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kAbs, x); }, Of::kX,
+     [](B& b, const Attributes&, int x) { return b.Sub(Positive(b, x), b.Greater(b.Const(0), x)); }},
+    {"Sqrt", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSqrt, x); }, Of::kY,
+     [](B& b, const Attributes&, int y) { return b.Div(b.Const(.5f), y); }},
+    {"Square", [](B& b, const Attributes&, int x) { return b.Mul(x, x); }, Of::kX,
+     [](B& b, const Attributes&, int x) { return b.Mul(b.Const(2), x); }, Result::kNumber, true},
+    {"Reciprocal", [](B& b, const Attributes&, int x) { return b.Div(b.Const(1), x); }, Of::kY,
+     [](B& b, const Attributes&, int y) { return b.Neg(b.Mul(y, y)); }},
+    {"Exp", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kExp, x); }, Of::kY,
+     [](B&, const Attributes&, int y) { return y; }, Result::kNumber, true},
+    {"Log", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kLog, x); }, Of::kX,
+     [](B& b, const Attributes&, int x) { return b.Div(b.Const(1), x); }},
+    {"Tanh", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kTanh, x); }, Of::kY,
+     [](B& b, const Attributes&, int y) { return b.Sub(b.Const(1), b.Mul(y, y)); }},
+    {"Sigmoid", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, x); }, Of::kY,
+     [](B& b, const Attributes&, int y) { return b.Mul(y, b.Sub(b.Const(1), y)); }},
+    {"Erf", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kErf, x); }, Of::kX,
+     [](B& b, const Attributes&, int x) {  // 2 / sqrt(pi) e^(-x^2)
+       return b.Mul(b.Const(1.1283791670955126f), b.Unary(Opcode::kExp, b.Neg(b.Mul(x, x))));
+     }},
+    {"Sin", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSin, x); }, Of::kX,
+     [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kCos, x); }},
+    {"Cos", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kCos, x); }, Of::kX,
+     [](B& b, const Attributes&, int x) { return b.Neg(b.Unary(Opcode::kSin, x)); }},
+    {"Softplus", [](B& b, const Attributes&, int x) { return Softplus(b, x); }, Of::kX,
+     [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, x); }},
+    {"Elu", [](B& b, const Attributes& a, int x) { return EluLike(b, x, 1, Attr(a, "alpha", 1)); }, Of::kX,
+     [](B& b, const Attributes& a, int x) { return EluLikeDerivative(b, x, 1, Attr(a, "alpha", 1)); }},
+    {"Selu", [](B& b, const Attributes&, int x) { return EluLike(b, x, kSeluScale, kSeluAlpha); }, Of::kX,
+     [](B& b, const Attributes&, int x) { return EluLikeDerivative(b, x, kSeluScale, kSeluAlpha); }},
+    {"HardSigmoid", HardSigmoid, Of::kY,
+     [](B& b, const Attributes& a, int y) {
+       const int inside = b.Mul(Positive(b, y), b.Greater(b.Const(1), y));
+       return b.Mul(inside, b.Const(Attr(a, "alpha", .2)));
+     }},
+    {"HardSwish",
+     [](B& b, const Attributes&, int x) {
+       const int gate = b.Min(b.Max(b.Fma(x, b.Const(1.f / 6), b.Const(.5f)), b.Const(0)), b.Const(1));
+       return b.Mul(x, gate);
+     },
+     Of::kX,
+     [](B& b, const Attributes&, int x) {  // 0 below -3, 1 above 3, x / 3 + 1 / 2 between
+       const int line = b.Fma(x, b.Const(1.f / 3), b.Const(.5f));
+       const int high = b.Select(b.Greater(x, b.Const(3)), b.Const(1), line);
+       return b.Select(b.Greater(b.Const(-3), x), b.Const(0), high);
+     }},
+    {"Silu", [](B& b, const Attributes&, int x) { return b.Mul(x, b.Unary(Opcode::kSigmoid, x)); }, Of::kX,
+     [](B& b, const Attributes&, int x) {  // s + x s (1 - s)
+       const int s = b.Unary(Opcode::kSigmoid, x);
+       return b.Fma(b.Mul(x, s), b.Sub(b.Const(1), s), s);
+     }},
+    {"Gelu", Gelu, Of::kX, GeluDerivative},
+    {"Mish", [](B& b, const Attributes&, int x) { return b.Mul(x, b.Unary(Opcode::kTanh, Softplus(b, x))); }, Of::kX,
+     [](B& b, const Attributes&, int x) {  // t + x (1 - t^2) sigmoid(x), t = tanh(softplus(x))
+       const int t = b.Unary(Opcode::kTanh, Softplus(b, x));
+       const int slope = b.Mul(b.Sub(b.Const(1), b.Mul(t, t)), b.Unary(Opcode::kSigmoid, x));
+       return b.Fma(x, slope, t);
+     }},
+};
+
+const UnaryOp* FindUnary(const std::string& name) {
+  for (const UnaryOp& op : kUnaryOps)
+    if (name == op.name) return &op;
+  return nullptr;
+}
+
+constexpr char kDerivative[] = "Derivative";
+
+int Expr(B& b, const Node& node, const std::vector<int>& x) { return FindUnary(node.op)->f(b, node.attrs, x[0]); }
+
+int DerivativeExpr(B& b, const Node& node, const std::vector<int>& x) {
+  const std::string base = node.op.substr(0, node.op.size() - sizeof kDerivative + 1);
+  return FindUnary(base)->derivative(b, node.attrs, x[0]);
+}
+
+void Grad(GradContext& g) {
+  const UnaryOp* op = FindUnary(g.node().op);
+  const ValueId read = op->of == Of::kX ? g.in(0) : g.out();
+  const ValueId slope = g.Derive(g.node().op + kDerivative, {g.Save(read)}, g.attrs());
+  g.SetGrad(0, g.Emit("Mul", {g.dout(), slope}));
+}
+
+void LeakyReluGrad(GradContext& g) {
+  const ValueId mask = g.Derive("ReluDerivative", {g.Save(g.out(), Need::kSign)});
+  const ValueId below = g.Emit("Mul", {g.dout(), g.Scalar(Attr(g.attrs(), "alpha", .01))});
+  g.SetGrad(0, g.Emit("Where", {mask, g.dout(), below}));
+}
+
+}  // namespace
+
+void AddUnaryOps(std::vector<OpDef>& ops) {
+  for (const UnaryOp& op : kUnaryOps) {
+    OpDef def{.name = op.name, .infer = InferElementwise, .expr = Expr};
+    if (op.derivative) def.grad = Grad;
+    if (def.name == "Identity") def.grad = [](GradContext& g) { g.SetGrad(0, g.dout()); };
+    if (def.name == "Neg") def.grad = [](GradContext& g) { g.SetGrad(0, g.Emit("Neg", {g.dout()})); };
+    if (def.name == "LeakyRelu") def.grad = LeakyReluGrad;
+    ops.push_back(def);
+    if (!op.derivative) continue;
+    ops.push_back({.name = std::string(op.name) + kDerivative,
+                   .infer = InferElementwise,
+                   .expr = DerivativeExpr,
+                   .boolean = op.derivative_is == Result::kBoolean,
+                   .nonlinear = !op.linear_derivative});
+  }
+}
+
+}  // namespace act

@@ -1,0 +1,57 @@
+// Losses that are operators of their own, and what counts correct predictions.
+#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+llvm::Error CheckLabels(InferContext& c, const TensorType& logits, const TensorType& label) {
+  if (logits.rank() < 1) return c.Fail("scores need a class axis");
+  Dims want(logits.dims.begin(), logits.dims.end() - 1);
+  if (label.dims != want || (label.dtype != DType::kInt64 && label.dtype != DType::kInt32))
+    return c.Fail("labels are " + ToString(label) + ", must be i64" + ToString(want) + " for scores " +
+                  ToString(logits) + " (classes last)");
+  return llvm::Error::success();
+}
+
+llvm::Error InferLoss(InferContext& c) {
+  if (c.Has(2) && c.in(2).dims != Dims{c.in(0).dims.back()}) return c.Fail("class weights do not fit the classes");
+  c.outputs[0] = {DType::kFloat32, {}};
+  if (c.outputs.size() > 1) c.outputs[1] = c.in(0);
+  return CheckLabels(c, c.in(0), c.in(1));
+}
+
+llvm::Error InferGrad(InferContext& c) {
+  c.outputs[0] = c.in(1);
+  return CheckLabels(c, c.in(1), c.in(2));
+}
+
+llvm::Error InferCount(InferContext& c) {
+  c.outputs[0] = {DType::kFloat32, {}};
+  return CheckLabels(c, c.in(0), c.in(1));
+}
+
+// The probabilities are saved, not the scores: the gradient is linear in them, so that a lossy code of them is unbiased.
+void LossGrad(GradContext& g) {
+  std::vector<ValueId> inputs{g.dout(), g.Save(g.out(1)), g.Save(g.in(1), Need::kStats)};
+  if (g.in(2) != kNoValue) inputs.push_back(g.Save(g.in(2), Need::kStats));
+  g.SetGrad(0, g.Emit("SoftmaxCrossEntropyGrad", inputs, g.attrs()));
+}
+
+}  // namespace
+
+void AddLossOps(std::vector<OpDef>& ops) {
+  ops.push_back({.name = "SoftmaxCrossEntropy",
+                 .min_inputs = 2,
+                 .max_inputs = 3,
+                 .infer = InferLoss,
+                 .grad = LossGrad,
+                 .flops = [](const Node& n, const Graph& g) {
+                   return g.value(n.inputs[0]).type.Elements() * Dim(4);
+                 }});
+  ops.push_back(
+      {.name = "SoftmaxCrossEntropyGrad", .min_inputs = 3, .max_inputs = 4, .infer = InferGrad});
+  ops.push_back({.name = "CountCorrect", .min_inputs = 2, .max_inputs = 2, .infer = InferCount});
+}
+
+}  // namespace act

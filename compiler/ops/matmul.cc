@@ -1,0 +1,79 @@
+// Matrix multiplication of any rank with broadcast batch axes.
+#include <algorithm>
+
+#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+// Rows and columns of an operand after the transposition that its flag asks for.
+struct Matrix {
+  Dims batch;
+  Dim rows, columns;
+};
+
+Matrix MatrixOf(const TensorType& type, bool transposed) {
+  const size_t r = type.dims.size();
+  Matrix m{{type.dims.begin(), type.dims.end() - 2}, type.dims[r - 2], type.dims[r - 1]};
+  if (transposed) std::swap(m.rows, m.columns);
+  return m;
+}
+
+llvm::Error Infer(InferContext& c) {
+  if (c.in(0).rank() < 2 || c.in(1).rank() < 2) return c.Fail("operands need rank 2 at least");
+  const Matrix a = MatrixOf(c.in(0), c.node.attrs.Int("trans_a") != 0);
+  const Matrix b = MatrixOf(c.in(1), c.node.attrs.Int("trans_b") != 0);
+  const std::optional<Dims> batch = Broadcast(a.batch, b.batch);
+  if (a.columns != b.rows || !batch)
+    return c.Fail("operands do not fit: " + ToString(c.in(0)) + " and " + ToString(c.in(1)));
+  Dims dims = *batch;
+  dims.push_back(a.rows);
+  dims.push_back(b.columns);
+  c.outputs[0] = {DType::kFloat32, dims};
+  return llvm::Error::success();
+}
+
+Dim Flops(const Node& node, const Graph& graph) {
+  const Matrix a = MatrixOf(graph.value(node.inputs[0]).type, node.attrs.Int("trans_a") != 0);
+  return graph.value(node.outputs[0]).type.Elements() * a.columns * Dim(2);
+}
+
+ValueId Product(GradContext& g, ValueId a, bool trans_a, ValueId b, bool trans_b) {
+  Attributes attrs;
+  attrs.Set("trans_a", int64_t{trans_a});
+  attrs.Set("trans_b", int64_t{trans_b});
+  return g.Emit("MatMul", {a, b}, attrs);
+}
+
+// A weight [K, M] under many leading axes: its gradient is one product over all of them, not a sum of small ones.
+ValueId Rows(GradContext& g, ValueId x) {
+  const Dims dims = g.type(x).dims;
+  Dim rows(1);
+  for (size_t i = 0; i + 1 < dims.size(); ++i) rows = rows * dims[i];
+  return g.ReshapeTo(x, {rows, dims.back()});
+}
+
+// y = A B with A = a or a^T, B = b or b^T: dA = dy B^T, dB = A^T dy; where the operand is transposed, the gradient is too.
+void Grad(GradContext& g) {
+  const bool ta = g.attrs().Int("trans_a") != 0, tb = g.attrs().Int("trans_b") != 0;
+  const ValueId a = g.in(0), b = g.in(1);
+  const bool flat = g.type(b).rank() == 2 && g.type(a).rank() > 2 && !ta;
+  if (g.Wants(1)) {
+    const ValueId saved = flat ? g.DeriveRows(g.Save(a)) : g.Save(a);
+    const ValueId dy = flat ? Rows(g, g.dout()) : g.dout();
+    g.SetGrad(1, tb ? Product(g, dy, true, saved, ta) : Product(g, saved, !ta, dy, false));
+  }
+  if (g.Wants(0)) {
+    const ValueId saved = g.Save(b);
+    g.SetGrad(0, ta ? Product(g, saved, tb, g.dout(), true) : Product(g, g.dout(), false, saved, !tb));
+  }
+}
+
+}  // namespace
+
+void AddMatMulOps(std::vector<OpDef>& ops) {
+  ops.push_back({.name = "MatMul", .min_inputs = 2, .max_inputs = 2, .infer = Infer, .grad = Grad, .flops = Flops});
+}
+
+}  // namespace act

@@ -1,0 +1,154 @@
+// Operators that move elements and compute nothing.
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/expr_builder.h"
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+Dim NoFlops(const Node&, const Graph&) { return 0; }
+
+llvm::Error InferReshape(InferContext& c) {
+  const TensorType& to = c.outputs[0];
+  if (to.dtype != c.in(0).dtype || to.Elements() != c.in(0).Elements())
+    return c.Fail("cannot reshape " + ToString(c.in(0)) + " to " + ToString(to));
+  return llvm::Error::success();
+}
+
+llvm::Error InferExpand(InferContext& c) {
+  const TensorType& to = c.outputs[0];
+  const std::optional<Dims> joint = Broadcast(c.in(0).dims, to.dims);
+  if (!joint || *joint != to.dims) return c.Fail("cannot expand " + ToString(c.in(0)) + " to " + ToString(to));
+  return llvm::Error::success();
+}
+
+llvm::Error InferTranspose(InferContext& c) {
+  const Ints perm = c.node.attrs.Ints("perm");
+  Ints sorted = perm;
+  std::sort(sorted.begin(), sorted.end());
+  Ints all(c.in(0).dims.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all) return c.Fail("perm is not a permutation of the axes of " + ToString(c.in(0)));
+  Dims dims;
+  for (int64_t axis : perm) dims.push_back(c.in(0).dims[static_cast<size_t>(axis)]);
+  c.outputs[0] = {c.in(0).dtype, dims};
+  return llvm::Error::success();
+}
+
+llvm::Error InferConcat(InferContext& c) {
+  TensorType type = c.in(0);
+  const int64_t axis = c.node.attrs.Int("axis", -1);
+  if (axis < 0 || axis >= type.rank()) return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(type));
+  Dim& extent = type.dims[static_cast<size_t>(axis)];
+  extent = 0;
+  for (const TensorType* in : c.inputs) {
+    TensorType same = *in;
+    if (same.rank() != type.rank()) return c.Fail("operands have different ranks");
+    extent = extent + same.dims[static_cast<size_t>(axis)];
+    same.dims[static_cast<size_t>(axis)] = extent;
+    if (same != type) return c.Fail("operands do not fit: " + ToString(c.in(0)) + " and " + ToString(*in));
+  }
+  c.outputs[0] = type;
+  return llvm::Error::success();
+}
+
+// Is every index of `small` inside `large`, axis by axis: starts + (extent - 1) * steps? Axes that vary with N must be whole.
+llvm::Error CheckSlice(InferContext& c, const TensorType& large, const TensorType& small) {
+  const Ints starts = c.node.attrs.Ints("starts"), steps = c.node.attrs.Ints("steps");
+  const size_t rank = large.dims.size();
+  if (small.dims.size() != rank || starts.size() != rank || steps.size() != rank)
+    return c.Fail("starts and steps need one entry per axis");
+  for (size_t i = 0; i < rank; ++i) {
+    if (large.dims[i] == small.dims[i] && starts[i] == 0 && steps[i] == 1) continue;
+    const int64_t last = SaturatingAdd(starts[i], SaturatingMul(small.dims[i].fixed - 1, steps[i]));
+    const bool inside = starts[i] >= 0 && starts[i] < large.dims[i].fixed && last >= 0 && last < large.dims[i].fixed;
+    if (!large.dims[i].IsFixed() || !small.dims[i].IsFixed())
+      return c.Fail("axis " + std::to_string(i) + " of " + ToString(large) + " varies with the batch size");
+    if (small.dims[i].fixed > 0 && !inside)
+      return c.Fail("range of axis " + std::to_string(i) + " is outside " + ToString(large));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error InferSlice(InferContext& c) { return CheckSlice(c, c.in(0), c.outputs[0]); }
+llvm::Error InferSliceGrad(InferContext& c) { return CheckSlice(c, c.outputs[0], c.in(0)); }
+
+llvm::Error InferPad(InferContext& c) {
+  TensorType type = c.in(0);
+  const Ints pads = c.node.attrs.Ints("pads");
+  const size_t rank = type.dims.size();
+  if (pads.size() != 2 * rank) return c.Fail("pads needs two entries per axis");
+  for (size_t i = 0; i < rank; ++i) {
+    type.dims[i] = type.dims[i] + Dim(SaturatingAdd(pads[i], pads[i + rank]));
+    if (type.dims[i].fixed < 0) return c.Fail("crops more than there is on axis " + std::to_string(i));
+  }
+  c.outputs[0] = type;
+  return llvm::Error::success();
+}
+
+void ReshapeGrad(GradContext& g) { g.SetGrad(0, g.ReshapeTo(g.dout(), g.type(g.in(0)).dims)); }
+void ExpandGrad(GradContext& g) { g.SetGrad(0, g.dout()); }  // SetGrad sums back
+
+void TransposeGrad(GradContext& g) {
+  const Ints perm = g.attrs().Ints("perm");
+  Ints inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  Attributes attrs;
+  attrs.Set("perm", inverse);
+  g.SetGrad(0, g.Emit("Transpose", {g.dout()}, attrs));
+}
+
+void ConcatGrad(GradContext& g) {
+  const auto axis = static_cast<size_t>(g.attrs().Int("axis"));
+  int64_t at = 0;
+  for (size_t i = 0; i < g.node().inputs.size(); ++i) {
+    const TensorType type = g.type(g.in(i));
+    Attributes attrs;
+    Ints starts(type.dims.size(), 0);
+    starts[axis] = at;
+    attrs.Set("starts", starts);
+    attrs.Set("steps", Ints(type.dims.size(), 1));
+    if (g.Wants(i)) g.SetGrad(i, g.EmitTyped("Slice", {g.dout()}, type, attrs));
+    at += type.dims[axis].fixed;
+  }
+}
+
+void SliceGrad(GradContext& g) {
+  g.SetGrad(0, g.EmitTyped("SliceGrad", {g.dout()}, g.type(g.in(0)), g.attrs()));
+}
+void SliceGradGrad(GradContext& g) {
+  g.SetGrad(0, g.EmitTyped("Slice", {g.dout()}, g.type(g.in(0)), g.attrs()));
+}
+
+void PadGrad(GradContext& g) {  // constant padding: crop
+  Ints pads = g.attrs().Ints("pads");
+  for (int64_t& p : pads) p = -p;
+  Attributes attrs;
+  attrs.Set("pads", pads);
+  attrs.Set("mode", std::string("constant"));
+  g.SetGrad(0, g.Emit("Pad", {g.dout()}, attrs));
+}
+
+}  // namespace
+
+void AddStructureOps(std::vector<OpDef>& ops) {
+  ops.push_back({.name = "Reshape", .infer = InferReshape, .grad = ReshapeGrad, .flops = NoFlops});
+  ops.push_back({.name = "Expand",
+                 .infer = InferExpand,
+                 .grad = ExpandGrad,
+                 .expr = [](ExprBuilder&, const Node&, const std::vector<int>& r) { return r[0]; },
+                 .flops = NoFlops});
+  ops.push_back({.name = "Transpose", .infer = InferTranspose, .grad = TransposeGrad, .flops = NoFlops});
+  ops.push_back(
+      {.name = "Concat", .max_inputs = -1, .infer = InferConcat, .grad = ConcatGrad, .flops = NoFlops});
+  ops.push_back({.name = "Slice", .infer = InferSlice, .grad = SliceGrad, .flops = NoFlops});
+  ops.push_back({.name = "SliceGrad", .infer = InferSliceGrad, .grad = SliceGradGrad, .flops = NoFlops});
+  ops.push_back({.name = "Pad", .infer = InferPad, .grad = PadGrad, .flops = NoFlops});
+}
+
+}  // namespace act

@@ -1,0 +1,63 @@
+#include "compiler/policy/policy.h"
+
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+// A code must save at least half of the tensor, or it is not worth its time and error.
+bool SavesHalf(const Codec& codec, const TensorType& type) {
+  const std::optional<TensorType> code = CodeType(codec, type.dims);
+  return code && 2 * code->Bytes().At(16) <= type.Bytes().At(16);
+}
+
+}  // namespace
+
+bool Policy::CodesLossily(const EdgeFacts& facts) const {
+  return Lossy() && facts.activation && !facts.exact_bits && facts.index_bits == 0 &&
+         facts.type.dtype == DType::kFloat32 && HasBatchAxis(facts.type) && (!products_only || facts.feeds_product) &&
+         SavesHalf(Codec::Uniform(bits, group_size), facts.type);
+}
+
+Decision Policy::Decide(const EdgeFacts& facts) const {
+  if (!facts.activation) return {{}, "is not made by a node of the step: it is there in any case"};
+  if (facts.exact_bits && SavesHalf(Codec::Mask(), facts.type)) return {Codec::Mask(), "only its sign is read: one bit each, exact"};
+  if (facts.index_bits > 0 && facts.index_bits < 8 * ByteSize(facts.type.dtype)) {
+    const Codec codec = Codec::Index(static_cast<int>(facts.index_bits));
+    if (facts.index_bits <= 8 && facts.type.dtype == DType::kUint8 && CodeType(codec, facts.type.dims))
+      return {codec, "positions in a pooling window: the fewest bits that hold them, exact"};
+  }
+  if (CodesLossily(facts))
+    return {Codec::Uniform(bits, group_size),
+            "level " + level + " stores it in " + std::to_string(bits) + " bits, stochastically rounded (unbiased)"};
+  if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
+  if (facts.type.dtype != DType::kFloat32) return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
+  if (!HasBatchAxis(facts.type)) return {{}, "a statistic or scalar: small, kept exactly"};
+  if (products_only && !facts.feeds_product)
+    return {{}, "level " + level + " compresses only what convolutions and matrix products read"};
+  return {{}, "too small: a code would not save half of it"};
+}
+
+llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_override, int64_t group_size) {
+  Policy policy;
+  policy.level = level;
+  policy.group_size = group_size;
+  if (level == "L1" || level == "L2") {
+    policy.bits = 4;
+  } else if (level == "L3") {
+    policy.bits = 2;
+  } else if (level != "L0") {
+    return MakeError("-O " + level, "no such level", "this version has L0, L1, L2 and L3");
+  }
+  policy.products_only = level == "L1";
+  if (bits_override != 0) {
+    if (bits_override < 1 || bits_override > 8) return MakeError("--bits", "must be 1 to 8 bits per element");
+    if (level == "L0") return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2 or L3");
+    policy.bits = static_cast<int>(bits_override);
+  }
+  if (group_size < 64 || group_size > 1024 || group_size % 8 != 0)
+    return MakeError("--group-size", "must be a multiple of 8 from 64 to 1024");
+  return policy;
+}
+
+}  // namespace act

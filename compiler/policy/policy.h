@@ -1,0 +1,43 @@
+// The policy: for each saved-activation edge, how it is stored.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <string>
+
+#include "runtime/plan/graph.h"
+
+namespace act {
+
+// What the policy may look at: one forward value that the backward pass reads.
+struct EdgeFacts {
+  TensorType type;
+  bool exact_bits = false;      // 0 or 1 only: one bit holds it exactly
+  int64_t index_bits = 0;       // > 0: unsigned integers of so many bits
+  bool feeds_product = false;   // read by the gradient of a convolution or matrix product
+  bool activation = false;      // made by a node each step (not a parameter, input or statistic)
+};
+
+struct Decision {
+  Codec codec;         // kNone: kept as it is
+  std::string reason;  // one sentence for --explain
+};
+
+// A level's rules. L0: lossless forms only. L1: 4 bits for what convolutions and matrix products read. L2: 4 bits for all.
+// L3: 2 bits for all.
+struct Policy {
+  std::string level = "L0";
+  int bits = 0;  // of lossy codes; 0: none
+  bool products_only = false;
+  int64_t group_size = kDefaultGroupSize;
+
+  bool Lossy() const { return bits > 0; }
+  // Would a value of these facts be stored with an error?
+  bool CodesLossily(const EdgeFacts& facts) const;
+  Decision Decide(const EdgeFacts& facts) const;
+};
+
+// bits_override: --bits (0: the level's own). Errors: unknown level, bits outside 1..8, group size not a multiple of 8 in 64..1024.
+llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_override, int64_t group_size);
+
+}  // namespace act

@@ -1,0 +1,63 @@
+// BatchNorm and Dropout in the form for training (batch statistics, a random mask) or for evaluation (stored statistics,
+// no mask).
+#include "compiler/ir/graph_builder.h"
+#include "passes/pass.h"
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+// inputs of BatchNorm: x, gamma, beta, running_mean, running_var
+llvm::Expected<ValueId> Lower(GraphBuilder& builder, const Node& node, bool batch_statistics) {
+  const auto& in = node.inputs;
+  Attributes apply;
+  apply.Set("batch", int64_t{batch_statistics});
+  ValueId mean = in[3], rstd = kNoValue;
+  if (batch_statistics) {
+    Attributes stats;
+    stats.Set("epsilon", node.attrs.Float("epsilon", 1e-5));
+    stats.Set("momentum", node.attrs.Float("momentum", .1));
+    ACT_TRY(const auto out, builder.Add("BatchNormStats", {in[0], in[3], in[4]}, stats, node.name + ".stats", 2));
+    mean = out[0];
+    rstd = out[1];
+  } else {
+    Attributes epsilon;
+    epsilon.Set("epsilon", node.attrs.Float("epsilon", 1e-5));
+    ACT_TRY(rstd, builder.Add1("InverseDeviation", {in[4]}, epsilon, node.name + ".rstd"));
+  }
+  return builder.Add1("BatchNormApply", {in[0], mean, rstd, in[1], in[2]}, apply, node.name);
+}
+
+llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
+  std::vector<ValueId> replacement(graph.values.size());
+  for (size_t i = 0; i < replacement.size(); ++i) replacement[i] = static_cast<ValueId>(i);
+  const auto replace = [&replacement](ValueId& v) {
+    if (v != kNoValue) v = replacement[static_cast<size_t>(v)];
+  };
+  std::vector<Node> nodes = std::move(graph.nodes);
+  graph.nodes.clear();
+  GraphBuilder builder(graph);
+  for (Node& node : nodes) {
+    for (ValueId& v : node.inputs) replace(v);
+    if (node.op == "BatchNorm") {
+      const bool frozen = node.attrs.Int("frozen") != 0;
+      ACT_TRY(const ValueId y, Lower(builder, node, training && !frozen));
+      replacement[static_cast<size_t>(node.outputs[0])] = y;
+    } else if (node.op == "Dropout" && (!training || node.attrs.Float("probability") == 0)) {
+      replacement[static_cast<size_t>(node.outputs[0])] = node.inputs[0];
+    } else {
+      if (node.op == "Dropout") node.attrs.Set("stream", int64_t{context.next_stream++});
+      graph.nodes.push_back(std::move(node));
+    }
+  }
+  for (ValueId& v : graph.outputs) replace(v);
+  if (context.loss != kNoValue) replace(context.loss);
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error LowerForTraining(Graph& graph, PassContext& context) { return LowerAll(graph, context, true); }
+llvm::Error LowerForEvaluation(Graph& graph, PassContext& context) { return LowerAll(graph, context, false); }
+
+}  // namespace act

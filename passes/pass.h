@@ -1,0 +1,39 @@
+// A pass rewrites a graph. One pass, one file; pipeline.cc is the list, in order, with the reason for each.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <string>
+#include <vector>
+
+#include "compiler/autodiff/grad_context.h"
+#include "compiler/policy/policy.h"
+#include "runtime/plan/graph.h"
+#include "runtime/plan/plan.h"
+
+namespace act {
+
+// What passes share beside the graph.
+struct PassContext {
+  ValueId loss = kNoValue;
+  std::vector<ValueId> trainable;
+  std::string optimizer = "sgd";
+  Policy policy;
+  std::vector<SavedUse> saved;    // filled by differentiate
+  std::vector<SavedEdge> edges;   // filled by compress; `stored` follows the graph through later passes
+  int32_t next_stream = 0;        // random streams: dropout and stochastic rounding
+};
+
+using PassFunction = llvm::Error (*)(Graph&, PassContext&);
+
+// Each of these is documented in its own file.
+llvm::Error CancelTransposes(Graph& graph, PassContext& context);
+llvm::Error LowerForTraining(Graph& graph, PassContext& context);
+llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);
+llvm::Error EliminateDeadCode(Graph& graph, PassContext& context);
+llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context);
+llvm::Error AddGradients(Graph& graph, PassContext& context);
+llvm::Error Compress(Graph& graph, PassContext& context);
+llvm::Error FuseLoops(Graph& graph, PassContext& context);
+
+}  // namespace act
