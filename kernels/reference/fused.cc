@@ -1,0 +1,167 @@
+#include "kernels/reference/fused.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/math/convert.h"
+#include "kernels/math/random.h"
+#include "kernels/reference/codec.h"
+#include "kernels/reference/fused_shape.h"
+#include "kernels/reference/lambda_kernel.h"
+
+namespace act {
+namespace {
+
+using Register = std::vector<float>;  // one value per element of the space
+
+RandomStream StreamOf(const StepState& state, int32_t stream) {
+  return {state.seed, state.step, static_cast<uint32_t>(stream)};
+}
+
+Register ReadBroadcast(const TensorView& view, const FusedShape& shape) {
+  Register x(static_cast<size_t>(shape.count));
+  const std::vector<int64_t> strides = BroadcastStrides(view.dims, shape.dims);
+  const int64_t size = ByteSize(view.dtype);
+  for (int64_t i = 0; i < shape.count; ++i) {
+    int64_t rest = i, offset = 0;
+    for (size_t axis = shape.dims.size(); axis-- > 0; rest /= shape.dims[axis])
+      offset += rest % shape.dims[axis] * strides[axis];
+    ReadAsFloat(view.dtype, view.as<const std::byte>() + offset * size, 1, 1, &x[static_cast<size_t>(i)]);
+  }
+  return x;
+}
+
+Register ReadCode(const TensorView& view, const Codec& codec, const FusedShape& shape) {
+  Register x(static_cast<size_t>(shape.count));
+  const int64_t bytes = LayoutOf(codec, shape.elements).sample_bytes;
+  for (int64_t s = 0; s < shape.samples; ++s)
+    DecodeSampleReference(codec, shape.elements, view.as<const uint8_t>() + s * bytes,
+                          x.data() + s * shape.elements);
+  return x;
+}
+
+Register Dropout(const Instr& instr, const Register& a, const FusedShape& shape, const StepState& state) {
+  Register x(a.size());
+  const uint32_t threshold = DropoutThreshold(instr.parameter);
+  const RandomStream stream = StreamOf(state, instr.stream);
+  const float scale = 1.0f / (1.0f - instr.parameter);
+  for (int64_t i = 0; i < shape.count; ++i) {
+    const uint32_t u = Random32(stream, i / shape.elements, shape.elements, i % shape.elements);
+    x[static_cast<size_t>(i)] = u >= threshold ? a[static_cast<size_t>(i)] * scale : 0.0f;
+  }
+  return x;
+}
+
+void WriteSum(const Register& x, const TensorView& view) {
+  std::vector<double> sum(static_cast<size_t>(view.elements), 0.0);
+  for (size_t i = 0; i < x.size(); ++i) sum[i % sum.size()] += static_cast<double>(x[i]);
+  for (size_t i = 0; i < sum.size(); ++i) view.as<float>()[i] = static_cast<float>(sum[i]);
+}
+
+void Write(const ProgramOutput& output, const Register& x, const TensorView& view, const FusedShape& shape,
+           const StepState& state) {
+  if (output.kind == OutputKind::kStore) return WriteFromFloat(view.dtype, x.data(), shape.count, view.data);
+  if (output.kind == OutputKind::kSum) return WriteSum(x, view);
+  const int64_t bytes = LayoutOf(output.codec, shape.elements).sample_bytes;
+  for (int64_t s = 0; s < shape.samples; ++s)
+    EncodeSampleReference(output.codec, StreamOf(state, output.stream), s, shape.elements,
+                          x.data() + s * shape.elements, view.as<uint8_t>() + s * bytes);
+}
+
+void RunProgram(const Program& program, const FusedShape& shape, int64_t batch, const KernelArgs& args) {
+  std::vector<Register> registers;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Codec& codec = program.inputs[i].codec;
+    registers.push_back(codec.kind == CodecKind::kNone ? ReadBroadcast(args.inputs[i], shape)
+                                                       : ReadCode(args.inputs[i], codec, shape));
+  }
+  for (const ProgramConstant& constant : program.constants)
+    registers.emplace_back(static_cast<size_t>(shape.count), ConstantAt(constant, batch));
+  for (const Instr& instr : program.instrs) {
+    const auto at = [&registers](int32_t reg, size_t i) {
+      return reg < 0 ? 0.0 : static_cast<double>(registers[static_cast<size_t>(reg)][i]);
+    };
+    Register x(static_cast<size_t>(shape.count));
+    if (instr.op == Opcode::kDropout) {
+      x = Dropout(instr, registers[static_cast<size_t>(instr.a)], shape, *args.state);
+    } else {
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = static_cast<float>(Evaluate(instr.op, at(instr.a, i), at(instr.b, i), at(instr.c, i)));
+    }
+    registers.push_back(std::move(x));
+  }
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    Write(program.outputs[i], registers[static_cast<size_t>(program.outputs[i].reg)], args.outputs[i], shape,
+          *args.state);
+}
+
+}  // namespace
+
+double Evaluate(Opcode op, double a, double b, double c) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  switch (op) {
+    case Opcode::kAdd:
+      return a + b;
+    case Opcode::kSub:
+      return a - b;
+    case Opcode::kMul:
+      return a * b;
+    case Opcode::kDiv:
+      return a / b;
+    case Opcode::kFma:
+      return std::fma(a, b, c);
+    case Opcode::kMax:
+      return std::isnan(a) || std::isnan(b) ? nan : std::fmax(a, b);
+    case Opcode::kMin:
+      return std::isnan(a) || std::isnan(b) ? nan : std::fmin(a, b);
+    case Opcode::kNeg:
+      return -a;
+    case Opcode::kAbs:
+      return std::fabs(a);
+    case Opcode::kSqrt:
+      return std::sqrt(a);
+    case Opcode::kExp:
+      return std::exp(a);
+    case Opcode::kLog:
+      return std::log(a);
+    case Opcode::kTanh:
+      return std::tanh(a);
+    case Opcode::kSigmoid:
+      return 1 / (1 + std::exp(-a));
+    case Opcode::kErf:
+      return std::erf(a);
+    case Opcode::kPow:
+      return std::pow(a, b);
+    case Opcode::kFloor:
+      return std::floor(a);
+    case Opcode::kGreater:
+      return a > b ? 1 : 0;
+    case Opcode::kEqual:
+      return a == b ? 1 : 0;
+    case Opcode::kSelect:
+      return a != 0 ? b : c;
+    case Opcode::kDropout:
+      return a;
+    case Opcode::kSin:
+      return std::sin(a);
+    case Opcode::kCos:
+      return std::cos(a);
+  }
+  return nan;
+}
+
+void RegisterReferenceFusedKernel(KernelRegistry& registry) {
+  registry.Add("Fused",
+               {"reference.fused", [](const KernelSite& site, std::string* why) -> std::unique_ptr<Kernel> {
+                  const std::optional<FusedShape> shape = FusedShapeOf(site, why);
+                  if (!shape) return nullptr;
+                  const Program& program = site.node->program;
+                  const int64_t batch = site.batch;
+                  return MakeKernel([&program, shape = *shape, batch](const KernelArgs& args) {
+                    RunProgram(program, shape, batch, args);
+                    return std::string();
+                  });
+                }});
+}
+
+}  // namespace act

@@ -1,0 +1,33 @@
+// A fused node at one batch size: what its program, operands and results must agree on before a kernel
+// touches memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+struct FusedShape {
+  std::vector<int64_t> dims;  // iteration space
+  int64_t count = 0;          // elements of the space
+  int64_t samples = 0;        // SamplesOf(space): codes and random numbers are laid out per sample
+  int64_t elements = 0;       // of one sample
+};
+
+// Shape of a site whose program passed CheckProgram. Nullopt, with the reason in *why, where an operand does
+// not broadcast to the space, a code or a result has the wrong size, or a type is not one that fused loops
+// convert.
+std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why);
+
+// Strides in elements, one per axis of the space, of an operand that broadcasts to it; 0 along broadcast
+// axes.
+std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand, const std::vector<int64_t>& space);
+
+// Value of a constant register at this batch size.
+float ConstantAt(const ProgramConstant& constant, int64_t batch);
+
+}  // namespace act
