@@ -29,7 +29,7 @@ class DataSet : public BatchSource {
   void StartEpoch(uint64_t epoch, int64_t position) override {
     std::iota(order_.begin(), order_.end(), 0u);
     if (options_.shuffle) ShuffleSamples(options_.seed, epoch, order_);
-    next_ = position;
+    next_ = std::min(position, SamplesPerEpoch());
   }
 
   int64_t Next(int64_t batch) override {

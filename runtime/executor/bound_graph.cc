@@ -76,11 +76,13 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
     const StorageId storage = step.storage_of[v];
     if (storage < 0 || layout.offset[static_cast<size_t>(storage)] < 0) continue;
     TensorView& view = bound->views_[v];
-    if (view.bytes > layout.bytes[static_cast<size_t>(storage)]) {
+    const int64_t bytes = layout.bytes[static_cast<size_t>(storage)];
+    if (view.bytes > bytes) {
       return MakeError("value '" + graph.values[v].name + "'", "is larger than its storage",
                        "compile the model again");
     }
-    ACT_TRY(view.data, arena.HandOut(layout.offset[static_cast<size_t>(storage)], view.bytes));
+    // The whole storage: a kernel may read a full vector at the tail.
+    ACT_TRY(view.data, arena.HandOut(layout.offset[static_cast<size_t>(storage)], bytes));
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];

@@ -99,6 +99,12 @@ llvm::Expected<BoundGraph*> Executor::Bound(BoundByBatch& bound, const StepGraph
   return graph.get();
 }
 
+std::vector<const BoundGraph*> Executor::BoundTrainGraphs() const {
+  std::vector<const BoundGraph*> graphs;
+  for (const auto& [batch, graph] : train_) graphs.push_back(graph.get());
+  return graphs;
+}
+
 void Executor::BeginStep() {
   if (options_.check_memory) FillDead(*arena_, layout_.persistent_bytes);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,8 @@ class Executor {
   void BeginStep();
 
   const std::vector<PersistentTensor>& persistents() const { return persistents_; }
+  // The training graphs bound so far.
+  std::vector<const BoundGraph*> BoundTrainGraphs() const;
   const Plan& plan() const { return *plan_; }
   const MemoryLayout& layout() const { return layout_; }
   const Arena& arena() const { return *arena_; }

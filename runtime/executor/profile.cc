@@ -1,0 +1,83 @@
+#include "runtime/executor/profile.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+namespace act {
+namespace {
+
+void SortBySeconds(std::vector<ProfileRow>& rows) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const ProfileRow& a, const ProfileRow& b) { return a.seconds > b.seconds; });
+}
+
+std::string FormatRow(const ProfileRow& row, double total_seconds) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%10.3f ms %5.1f %%  %4lld  ", row.seconds * 1e3,
+                total_seconds > 0 ? 100 * row.seconds / total_seconds : 0.0,
+                static_cast<long long>(row.nodes));
+  std::string kernel = row.kernel;
+  kernel.resize(std::max<size_t>(kernel.size(), 26), ' ');
+  return text + kernel + "  " + row.what + "\n";
+}
+
+}  // namespace
+
+Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
+  std::map<std::pair<std::string, std::string>, ProfileRow> by_node, by_kernel;  // (name or op, kernel)
+  Profile profile;
+  for (const BoundGraph* graph : graphs) {
+    for (const BoundNode& bound : graph->nodes()) {
+      if (!bound.kernel) continue;
+      const bool library = bound.kernel->IsLibraryCall();
+      profile.seconds += bound.seconds;
+      if (library) profile.library_seconds += bound.seconds;
+      const auto add = [&](auto& rows, const std::string& what) {
+        ProfileRow& row = rows[{what, bound.kernel_name}];
+        row.what = what;
+        row.op = bound.node->op;
+        row.kernel = bound.kernel_name;
+        row.library = library;
+        row.seconds += bound.seconds;
+        row.nodes += 1;
+      };
+      add(by_node, bound.node->op + " " + bound.node->name);
+      add(by_kernel, bound.node->op);
+    }
+  }
+  for (auto& [key, row] : by_node) profile.nodes.push_back(std::move(row));
+  for (auto& [key, row] : by_kernel) profile.kernels.push_back(std::move(row));
+  SortBySeconds(profile.nodes);
+  SortBySeconds(profile.kernels);
+  return profile;
+}
+
+std::string FormatProfile(const Profile& profile, size_t most_nodes) {
+  std::string text = "         time  share  nodes  kernel                      operator\n";
+  for (const ProfileRow& row : profile.kernels) text += FormatRow(row, profile.seconds);
+  text += "\n         time  share  nodes  kernel                      node\n";
+  for (size_t i = 0; i < std::min(most_nodes, profile.nodes.size()); ++i) {
+    text += FormatRow(profile.nodes[i], profile.seconds);
+  }
+  return text;
+}
+
+std::string FormatDispatch(const BoundGraph& graph) {
+  std::string text;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const BoundNode& bound = graph.nodes()[i];
+    text += "[" + std::to_string(i) + "] " + bound.node->op + " '" + bound.node->name + "': ";
+    if (!bound.kernel) {
+      text += "no kernel, shares its input's storage\n";
+      continue;
+    }
+    const std::string details = bound.kernel->Describe();
+    text += bound.kernel_name + (details.empty() ? "" : " (" + details + ")") + "\n";
+    for (const std::string& refusal : bound.refusals) text += "      refused by " + refusal + "\n";
+  }
+  return text;
+}
+
+}  // namespace act

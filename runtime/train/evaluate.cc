@@ -1,0 +1,69 @@
+#include "runtime/train/evaluate.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+// Labels of the batch that count. They are inputs, whose storage holds them before the run (reshaped or not).
+int64_t CountLabels(const BoundGraph& graph) {
+  for (const BoundNode& bound : graph.nodes()) {
+    if (bound.node->op != "CountCorrect") continue;
+    const TensorView& labels = bound.inputs[1];
+    if (!bound.node->attrs.Has("ignore_index")) return labels.elements;
+    const Graph& step = graph.step().graph;
+    const bool is_input = std::any_of(step.inputs.begin(), step.inputs.end(),
+                                      [&](ValueId id) { return graph.view(id).data == labels.data; });
+    if (!is_input || labels.dtype != DType::kInt64) return labels.elements;
+    const int64_t* begin = labels.as<int64_t>();
+    return labels.elements -
+           std::count(begin, begin + labels.elements, bound.node->attrs.Int("ignore_index"));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void FillInputs(const BoundGraph& graph, BatchSource& data) {
+  const std::vector<ValueId>& inputs = graph.step().graph.inputs;
+  for (size_t slot = 0; slot < inputs.size(); ++slot) {
+    const TensorView& view = graph.view(inputs[slot]);
+    if (view.data != nullptr) data.Fill(slot, view);
+  }
+}
+
+llvm::Expected<double> LossOf(const BoundGraph& graph) {
+  const std::vector<ValueId>& outputs = graph.step().graph.outputs;
+  if (outputs.empty()) return MakeError("plan", "has no loss");
+  const TensorView& loss = graph.view(outputs[0]);
+  if (loss.data == nullptr || loss.elements != 1 || loss.dtype != DType::kFloat32) {
+    return MakeError("loss '" + graph.step().graph.value(outputs[0]).name + "'", "is not a float scalar");
+  }
+  return static_cast<double>(*loss.as<float>());
+}
+
+llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const StepState& state) {
+  data.StartEpoch(0, 0);
+  Evaluation result;
+  int64_t samples = 0, labels = 0;
+  double correct = 0;
+  while (const int64_t batch = data.Next(executor.layout().batch)) {
+    ACT_TRY(BoundGraph* const graph, executor.Eval(batch));
+    executor.BeginStep();
+    FillInputs(*graph, data);
+    labels += CountLabels(*graph);
+    ACT_CHECK_OK(executor.Run(*graph, state));
+    ACT_TRY(const double loss, LossOf(*graph));
+    result.loss += loss * static_cast<double>(batch);
+    samples += batch;
+    const std::vector<ValueId>& outputs = graph->step().graph.outputs;
+    if (outputs.size() > 1) correct += static_cast<double>(*graph->view(outputs[1]).as<float>());
+  }
+  if (samples > 0) result.loss /= static_cast<double>(samples);
+  if (labels > 0) result.accuracy = correct / static_cast<double>(labels);
+  return result;
+}
+
+}  // namespace act

@@ -1,0 +1,29 @@
+// Loss and accuracy over a data set.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "runtime/data/batch_source.h"
+#include "runtime/executor/executor.h"
+
+namespace act {
+
+struct Evaluation {
+  uint64_t epoch = 0;              // epochs trained before
+  double loss = 0;                 // mean over the samples
+  std::optional<double> accuracy;  // share of labels that are the argmax; models with class labels only
+};
+
+// Runs the plan's eval graph over one epoch of `data`. Parameters and buffers stay as they are.
+llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const StepState& state);
+
+// Writes every input of a step graph that something reads.
+void FillInputs(const BoundGraph& graph, BatchSource& data);
+
+// The first output: a float scalar.
+llvm::Expected<double> LossOf(const BoundGraph& graph);
+
+}  // namespace act

@@ -1,0 +1,125 @@
+#include "runtime/train/run_report.h"
+
+#include <llvm/Support/JSON.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <numeric>
+
+#include "runtime/base/size.h"
+
+namespace act {
+namespace {
+
+__attribute__((format(printf, 2, 3))) std::string Line(const char* label, const char* format, ...) {
+  char value[256], line[320];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(value, sizeof value, format, arguments);
+  va_end(arguments);
+  std::snprintf(line, sizeof line, "  %-22s %s\n", label, value);
+  return line;
+}
+
+std::string Bytes(int64_t bytes) { return FormatSize(bytes) + " (" + std::to_string(bytes) + " bytes)"; }
+
+// Of full batches, which all steps but the last of an epoch are.
+double SamplesPerSecond(const RunReport& report) {
+  const double median = Summarize(report.result->step_seconds).median;
+  return median > 0 ? static_cast<double>(report.executor->layout().batch) / median : 0;
+}
+
+}  // namespace
+
+StepTimes Summarize(std::vector<double> seconds) {
+  if (seconds.empty()) return {};
+  std::sort(seconds.begin(), seconds.end());
+  const size_t n = seconds.size();
+  const double median = n % 2 == 1 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
+  const auto rank = static_cast<size_t>(std::ceil(0.99 * static_cast<double>(n)));  // nearest rank
+  return {.median = median, .min = seconds.front(), .p99 = seconds[rank - 1]};
+}
+
+double LibraryShare(const RunReport& report) {
+  const std::vector<double>& steps = report.result->step_seconds;
+  const double all = std::accumulate(steps.begin(), steps.end(), 0.0);
+  return all > 0 ? report.profile.library_seconds / all : 0;
+}
+
+std::string FormatRunReport(const RunReport& report) {
+  const Plan& plan = report.executor->plan();
+  const MemoryLayout& layout = report.executor->layout();
+  const TrainResult& result = *report.result;
+  std::string text = "=== Plan ===\n";
+  text += Line("model", "%s", plan.model_name.c_str());
+  text += Line("level", "%s", plan.level.c_str());
+  text += Line("optimizer", "%s", plan.optimizer.c_str());
+  text += Line("batch", "%lld", static_cast<long long>(layout.batch));
+  text += Line("nodes of a step", "%zu", plan.train.graph.nodes.size());
+  text += Line("device", "%s, %d thread%s", report.device.c_str(), report.threads,
+               report.threads == 1 ? "" : "s");
+  text += Line("seed", "%llu", static_cast<unsigned long long>(report.seed));
+
+  text += "\n=== Memory ===\n";
+  text += Line("peak, planned", "%s", Bytes(layout.train.peak_bytes).c_str());
+  text += Line("peak, measured", "%s", Bytes(report.executor->arena().high_water_bytes()).c_str());
+  text += Line("arena", "%s", Bytes(layout.arena_bytes).c_str());
+  text += Line("process, resident", "%s", Bytes(report.resident_peak_bytes).c_str());
+
+  const StepTimes step = Summarize(result.step_seconds), input = Summarize(result.input_seconds);
+  text += "\n=== Performance ===\n";
+  text += Line("steps", "%zu", result.step_seconds.size());
+  if (!result.losses.empty())
+    text += Line("loss", "%.6g at first, %.6g at last", result.losses.front(), result.losses.back());
+  text += Line("step", "median %.3f ms, min %.3f ms, p99 %.3f ms", step.median * 1e3, step.min * 1e3,
+               step.p99 * 1e3);
+  text += Line("inputs", "median %.3f ms, not counted in the step", input.median * 1e3);
+  text += Line("throughput", "%.4g samples/s", SamplesPerSecond(report));
+  text += Line("in library calls", "%.1f %% of the steps", 100 * LibraryShare(report));
+  return text;
+}
+
+std::string RunReportJson(const RunReport& report) {
+  const Plan& plan = report.executor->plan();
+  const MemoryLayout& layout = report.executor->layout();
+  const TrainResult& result = *report.result;
+  const StepTimes step = Summarize(result.step_seconds);
+  llvm::json::Array evaluations;
+  for (const Evaluation& evaluation : result.evaluations) {
+    evaluations.push_back(
+        llvm::json::Object{{"epoch", static_cast<int64_t>(evaluation.epoch)},
+                           {"loss", evaluation.loss},
+                           {"accuracy", evaluation.accuracy ? llvm::json::Value(*evaluation.accuracy)
+                                                            : llvm::json::Value(nullptr)}});
+  }
+  llvm::json::Value json = llvm::json::Object{
+      {"model", plan.model_name},
+      {"level", plan.level},
+      {"batch", layout.batch},
+      {"device", report.device},
+      {"threads", report.threads},
+      {"seed", static_cast<int64_t>(report.seed)},
+      {"peak_bytes", report.executor->arena().high_water_bytes()},
+      {"planned_peak_bytes", layout.train.peak_bytes},
+      {"arena_bytes", layout.arena_bytes},
+      {"resident_peak_bytes", report.resident_peak_bytes},
+      {"losses", llvm::json::Array(result.losses)},
+      {"evaluations", std::move(evaluations)},
+      {"step_seconds", llvm::json::Object{{"median", step.median},
+                                          {"min", step.min},
+                                          {"p99", step.p99},
+                                          {"all", llvm::json::Array(result.step_seconds)}}},
+      {"input_seconds", llvm::json::Array(result.input_seconds)},
+      {"samples_per_second", SamplesPerSecond(report)},
+      {"library_share", LibraryShare(report)},
+      {"interrupted", result.interrupted},
+  };
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::formatv("{0:2}", json) << "\n";
+  return text;
+}
+
+}  // namespace act

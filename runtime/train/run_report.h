@@ -1,0 +1,38 @@
+// What actrun tells at the end of a run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/executor/executor.h"
+#include "runtime/executor/profile.h"
+#include "runtime/train/trainer.h"
+
+namespace act {
+
+struct RunReport {
+  const Executor* executor = nullptr;
+  const TrainResult* result = nullptr;
+  Profile profile;
+  std::string device;
+  int threads = 1;
+  uint64_t seed = 0;
+  int64_t resident_peak_bytes = 0;
+};
+
+// Over the steps of a run; zeros where there were none.
+struct StepTimes {
+  double median = 0, min = 0, p99 = 0;  // seconds
+};
+StepTimes Summarize(std::vector<double> seconds);
+
+// Share of the time of all steps that was spent in library calls.
+double LibraryShare(const RunReport& report);
+
+// The sections "Plan", "Memory" and "Performance".
+std::string FormatRunReport(const RunReport& report);
+
+// The keys of docs/cli.md.
+std::string RunReportJson(const RunReport& report);
+
+}  // namespace act

@@ -1,0 +1,154 @@
+#include "runtime/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "runtime/base/error.h"
+#include "runtime/train/progress.h"
+#include "runtime/train/step_dump.h"
+
+namespace act {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// Steps of this run where they are known beforehand, else 0.
+int64_t TotalSteps(const TrainOptions& options, int64_t samples, int64_t batch, bool partial,
+                   int64_t position) {
+  int64_t total = 0;
+  if (options.epochs > 0 && samples > 0) {
+    const auto steps_in = [&](int64_t n) { return (n + (partial ? batch - 1 : 0)) / batch; };
+    total = steps_in(std::max<int64_t>(0, samples - position)) + (options.epochs - 1) * steps_in(samples);
+  }
+  return options.steps > 0 && (total == 0 || options.steps < total) ? options.steps : total;
+}
+
+std::string Describe(const Evaluation& evaluation) {
+  char text[96];
+  std::snprintf(text, sizeof text, "epoch %llu  eval loss %.6g",
+                static_cast<unsigned long long>(evaluation.epoch), evaluation.loss);
+  std::string line = text;
+  if (evaluation.accuracy) {
+    std::snprintf(text, sizeof text, "  accuracy %.4f", *evaluation.accuracy);
+    line += text;
+  }
+  return line;
+}
+
+class Loop {
+ public:
+  Loop(Executor& executor, BatchSource& data, BatchSource* eval_data, const TrainOptions& options,
+       TrainPosition& position)
+      : executor_(executor),
+        data_(data),
+        eval_data_(eval_data),
+        options_(options),
+        position_(position),
+        total_steps_(TotalSteps(options, data.SamplesPerEpoch(), executor.layout().batch,
+                                !executor.plan().fixed_batch, position.position)),
+        end_step_(position.step + static_cast<uint64_t>(total_steps_)),
+        progress_(total_steps_) {}
+
+  llvm::Expected<TrainResult> Run() {
+    if (data_.SamplesPerEpoch() > 0) data_.StartEpoch(position_.epoch, position_.position);
+    int64_t epochs_ended = 0;
+    Warn();
+    while (!result_.interrupted) {
+      const int64_t batch = data_.Next(executor_.layout().batch);
+      if (batch == 0) {
+        ACT_CHECK_OK(EndEpoch());
+        if (++epochs_ended == options_.epochs) break;
+        data_.StartEpoch(position_.epoch, 0);
+        continue;
+      }
+      if (options_.steps > 0 && StepsDone() == options_.steps) break;
+      ACT_CHECK_OK(Step(batch));
+      result_.interrupted = options_.stop && *options_.stop;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  int64_t StepsDone() const { return static_cast<int64_t>(result_.losses.size()); }
+
+  StepState State() const {
+    return {.seed = position_.seed,
+            .step = position_.step,
+            .learning_rate =
+                static_cast<float>(options_.schedule.At(options_.learning_rate, position_.step, end_step_)),
+            .momentum = static_cast<float>(options_.momentum),
+            .weight_decay = static_cast<float>(options_.weight_decay)};
+  }
+
+  void Warn() {
+    for (const std::string& warning : data_.TakeWarnings()) progress_.Say("actrun: warning: " + warning);
+  }
+
+  llvm::Error Step(int64_t batch) {
+    ACT_TRY(BoundGraph* const graph, executor_.Train(batch));
+    const bool dumps = StepsDone() == 0 && !options_.dump_step.empty();
+    std::optional<StepDump> dump;
+    NodeObserver* observer = dumps ? &dump.emplace(*graph) : nullptr;
+
+    executor_.BeginStep();
+    const auto start = Clock::now();
+    FillInputs(*graph, data_);
+    const auto filled = Clock::now();
+    ACT_CHECK_OK(executor_.Run(*graph, State(), {&observer, dumps ? size_t{1} : size_t{0}}));
+    const auto end = Clock::now();
+    Warn();
+
+    if (dumps) ACT_CHECK_OK(dump->Write(options_.dump_step, executor_.persistents()));
+    ACT_TRY(const double loss, LossOf(*graph));
+    if (!std::isfinite(loss)) {
+      return MakeError("step " + std::to_string(position_.step), "the loss is " + std::to_string(loss),
+                       "lower --lr, or look for wrong numbers in the data; nothing was saved");
+    }
+    ++position_.step;
+    position_.position = data_.SamplesPerEpoch() > 0 ? position_.position + batch : 0;
+    result_.losses.push_back(loss);
+    result_.input_seconds.push_back(Seconds(start, filled));
+    result_.step_seconds.push_back(Seconds(filled, end));
+    progress_.Step(StepsDone(), loss, batch);
+    return llvm::Error::success();
+  }
+
+  llvm::Error EndEpoch() {
+    ++position_.epoch;
+    position_.position = 0;
+    if (!eval_data_) return llvm::Error::success();
+    ACT_TRY(Evaluation evaluation, Evaluate(executor_, *eval_data_, State()));
+    evaluation.epoch = position_.epoch;
+    for (const std::string& warning : eval_data_->TakeWarnings())
+      progress_.Say("actrun: warning: " + warning);
+    progress_.Say(Describe(evaluation));
+    result_.evaluations.push_back(evaluation);
+    return llvm::Error::success();
+  }
+
+  Executor& executor_;
+  BatchSource& data_;
+  BatchSource* eval_data_;
+  const TrainOptions& options_;
+  TrainPosition& position_;
+  const int64_t total_steps_;
+  const uint64_t end_step_;
+  Progress progress_;
+  TrainResult result_;
+};
+
+}  // namespace
+
+llvm::Expected<TrainResult> Train(Executor& executor, BatchSource& data, BatchSource* eval_data,
+                                  const TrainOptions& options, TrainPosition& position) {
+  return Loop(executor, data, eval_data, options, position).Run();
+}
+
+}  // namespace act
