@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,13 @@ constexpr int kNotStarted = 127;  // what a shell answers
 void RedirectTo(const std::string& path, int descriptor) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || dup2(file, descriptor) < 0) _exit(kNotStarted);
+}
+
+// write() then answers EFBIG, where by default SIGXFSZ would end the process.
+void LimitFileSize(rlim_t bytes) {
+  const rlimit limit = {bytes, bytes};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(kNotStarted);
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 int WaitFor(pid_t child, unsigned timeout_seconds) {
@@ -46,7 +54,7 @@ std::string Tail(const std::string& text, size_t bytes) {
 
 std::string ToolPath(const std::string& tool) { return std::string(ACT_BIN_DIR) + "/" + tool; }
 
-Outcome RunTool(const std::vector<std::string>& args, unsigned timeout_seconds) {
+Outcome RunTool(const std::vector<std::string>& args, const Limits& limits) {
   const ScratchFolder logs;
   std::vector<char*> argv;
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
@@ -58,11 +66,12 @@ Outcome RunTool(const std::vector<std::string>& args, unsigned timeout_seconds) 
     dup2(null, STDIN_FILENO);
     RedirectTo(out, STDOUT_FILENO);
     RedirectTo(err, STDERR_FILENO);
+    if (limits.largest_file_bytes > 0) LimitFileSize(static_cast<rlim_t>(limits.largest_file_bytes));
     execv(argv[0], argv.data());
     _exit(kNotStarted);
   }
   Outcome outcome;
-  outcome.exit_code = child < 0 ? kNotStarted : WaitFor(child, timeout_seconds);
+  outcome.exit_code = child < 0 ? kNotStarted : WaitFor(child, limits.seconds);
   outcome.out = ReadFile(out);
   outcome.err = ReadFile(err);
   return outcome;

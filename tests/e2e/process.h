@@ -15,8 +15,13 @@ struct Outcome {
 // ACT_BIN_DIR/NAME.
 std::string ToolPath(const std::string& tool);
 
-// args[0] is a path. A run that takes longer than `timeout_seconds` is ended and has exit code 124.
-Outcome RunTool(const std::vector<std::string>& args, unsigned timeout_seconds = 300);
+struct Limits {
+  unsigned seconds = 300;          // a run that takes longer is ended and has exit code 124
+  int64_t largest_file_bytes = 0;  // writing further fails, as on a full disk; 0: no limit
+};
+
+// args[0] is a path.
+Outcome RunTool(const std::vector<std::string>& args, const Limits& limits = {});
 
 // "actc model.onnx -O L0: exit 1" and the ends of both outputs: the text for a failing assertion.
 std::string Describe(const std::vector<std::string>& args, const Outcome& outcome);

@@ -1,5 +1,7 @@
 #include "tests/e2e/tensors.h"
 
+#include <llvm/Support/raw_ostream.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,6 +21,16 @@ std::vector<double> Convert(const char* bytes, size_t size) {
     values[i] = static_cast<double>(value);
   }
   return values;
+}
+
+template <class T>
+std::string Bytes(const std::vector<double>& values) {
+  std::string bytes;
+  for (const double x : values) {
+    const T value = static_cast<T>(x);
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -41,6 +53,7 @@ llvm::Expected<Tensors> ReadTensors(const std::string& path) {
     Tensor tensor;
     for (const auto& extent : *entry.getArray("shape")) tensor.shape.push_back(*extent.getAsInteger());
     const llvm::StringRef dtype = *entry.getString("dtype");
+    tensor.dtype = dtype.str();
     const char* bytes = file.data() + start + begin;
     if (dtype == "F32") {
       tensor.data = Convert<float>(bytes, end - begin);
@@ -54,6 +67,22 @@ llvm::Expected<Tensors> ReadTensors(const std::string& path) {
     tensors[key.str()] = std::move(tensor);
   }
   return tensors;
+}
+
+void WriteTensors(const std::string& path, const Tensors& tensors) {
+  llvm::json::Object entries;
+  std::string bytes;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t begin = bytes.size();
+    bytes += tensor.dtype == "I64" ? Bytes<int64_t>(tensor.data) : Bytes<float>(tensor.data);
+    entries[name] = llvm::json::Object{{"dtype", tensor.dtype},
+                                       {"shape", tensor.shape},
+                                       {"data_offsets", llvm::json::Array{begin, bytes.size()}}};
+  }
+  std::string header;
+  llvm::raw_string_ostream(header) << llvm::json::Value(std::move(entries));
+  const uint64_t header_bytes = header.size();
+  WriteFile(path, std::string(reinterpret_cast<const char*>(&header_bytes), 8) + header + bytes);
 }
 
 llvm::Expected<llvm::json::Object> ReadJson(const std::string& path) {

@@ -13,6 +13,7 @@
 namespace act::e2e {
 
 struct Tensor {
+  std::string dtype = "F32";  // safetensors' name
   std::vector<int64_t> shape;
   std::vector<double> data;  // float32 and float64 exactly; int64 up to 2^53
 };
@@ -21,6 +22,8 @@ using Tensors = std::map<std::string, Tensor>;
 
 // A safetensors file: 8 bytes of header length, a JSON header, the bytes.
 llvm::Expected<Tensors> ReadTensors(const std::string& path);
+// The same format from F32 and I64 tensors.
+void WriteTensors(const std::string& path, const Tensors& tensors);
 llvm::Expected<llvm::json::Object> ReadJson(const std::string& path);
 
 // Square root of the sum of squares, in double.

@@ -1,0 +1,192 @@
+// actc's promises to its caller: exit codes, messages that name the place, and no file left by a request that
+// failed.
+#include <gtest/gtest.h>
+
+#include "tests/e2e/onnx_models.h"
+#include "tests/e2e/process.h"
+#include "tests/e2e/refusal.h"
+#include "tests/e2e/tensors.h"
+
+namespace act::e2e {
+namespace {
+
+class Actc : public testing::Test {
+ protected:
+  // A model file, and the command that compiles it to plan().
+  std::string Write(const std::string& bytes, const std::string& name = "model.onnx") {
+    WriteFile(scratch_ / name, bytes);
+    return scratch_ / name;
+  }
+  std::vector<std::string> Command(const std::string& model,
+                                   const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args = {ToolPath("actc"), model, "-O", "L3", "-o", plan()};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  std::string plan() const { return scratch_ / "plan.bin"; }
+  void ExpectNoPlan() const {
+    for (const std::string& name : List(scratch_.path())) EXPECT_EQ(name, "model.onnx");
+  }
+
+  ScratchFolder scratch_;
+};
+
+TEST_F(Actc, CompilesAClassifier) {
+  ExpectDone(Command(Write(Classifier().Bytes())));
+  EXPECT_TRUE(Exists(plan()));
+  EXPECT_EQ(List(scratch_.path()), (std::vector<std::string>{"model.onnx", "plan.bin"}));
+}
+
+TEST_F(Actc, HelpAndVersionGoToStandardOutput) {
+  EXPECT_NE(ExpectDone({ToolPath("actc"), "--help"}).find("--optimizer"), std::string::npos);
+  EXPECT_NE(ExpectDone({ToolPath("actc"), "--version"}).find("0.1"), std::string::npos);
+}
+
+TEST_F(Actc, WrongUsageIsExit2) {
+  const std::string model = Write(Classifier().Bytes());
+  ExpectWrongUsage({ToolPath("actc")}, {});
+  ExpectWrongUsage(Command(model, {"--no-such-flag"}), {"--no-such-flag"});
+  ExpectWrongUsage({ToolPath("actc"), model, "-O", "L9", "-o", plan()}, {"L9"});
+  ExpectWrongUsage(Command(model, {"--batch=0"}), {"batch"});
+  ExpectWrongUsage(Command(model, {"--batch=-3"}), {"batch"});
+  ExpectWrongUsage(Command(model, {"--batch=many"}), {"batch"});
+  ExpectWrongUsage(Command(model, {"--workspace=lots"}), {"workspace"});
+  ExpectNoPlan();
+}
+
+TEST_F(Actc, NamesAFileThatIsNotThere) {
+  ExpectRefused(Command(scratch_ / "absent.onnx"), {"absent.onnx", "No such file"});
+}
+
+TEST_F(Actc, NamesWhatAFileIsInsteadOfAModel) {
+  ExpectRefused(Command(Write("")), {"model.onnx"});
+  ExpectRefused(Command(Write("import torch\n\nmodel = torch.nn.Linear(4, 3)\n")), {"model.onnx"});
+  ExpectRefused(Command(Write(std::string(4096, '\0'))), {"model.onnx"});
+  ExpectRefused(Command(scratch_.path()), {scratch_.path()});
+  ExpectNoPlan();
+}
+
+TEST_F(Actc, NamesAPlanForWhatItIs) {
+  const std::string model = Write(Classifier().Bytes());
+  ExpectDone(Command(model));
+  ExpectRefused({ToolPath("actc"), plan(), "-O", "L0", "-o", scratch_ / "other.bin"}, {"plan.bin", "plan"});
+  EXPECT_FALSE(Exists(scratch_ / "other.bin"));
+}
+
+TEST_F(Actc, RefusesATruncatedModel) {
+  const std::string whole = ReadFile(std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx");
+  ASSERT_GT(whole.size(), 1000u);
+  for (const size_t bytes : {whole.size() / 3, whole.size() - 1}) {
+    ExpectRefused(Command(Write(whole.substr(0, bytes))), {"model.onnx"});
+  }
+  ExpectNoPlan();
+}
+
+TEST_F(Actc, NamesTheNodeAndTheOperatorThatItDoesNotKnow) {
+  const OnnxModel model = Linear().Node("odd_one", "FrobnicateAll", {"logits"}, "loss").Output("loss", {});
+  ExpectRefused(Command(Write(model.Bytes())), {"model.onnx", "odd_one", "FrobnicateAll"});
+  ExpectNoPlan();
+}
+
+TEST_F(Actc, NamesTheNodeWhoseShapesDoNotFit) {
+  const OnnxModel model = OnnxModel()
+                              .Input("image", onnx::TensorProto::FLOAT, {"N", 5})
+                              .Weight("weight", {4, 3})
+                              .Node("linear", "MatMul", {"image", "weight"}, "y")
+                              .Mean("mean", "y", "loss")
+                              .Output("loss", {});
+  ExpectRefused(Command(Write(model.Bytes())), {"model.onnx", "linear"});
+  ExpectNoPlan();
+}
+
+TEST_F(Actc, NamesTheNodeThatReadsAValueThatNothingMakes) {
+  const OnnxModel model =
+      OnnxModel().Node("lost", "Relu", {"nowhere"}, "y").Mean("mean", "y", "loss").Output("loss", {});
+  ExpectRefused(Command(Write(model.Bytes())), {"model.onnx", "lost", "nowhere"});
+  ExpectNoPlan();
+}
+
+TEST_F(Actc, RefusesInitializersThatTheirBytesDoNotFill) {
+  const OnnxModel model = OnnxModel()
+                              .Input("image", onnx::TensorProto::FLOAT, {"N", 4})
+                              .Weight("weight", {4, 3}, /*elements=*/11)
+                              .Node("linear", "MatMul", {"image", "weight"}, "y")
+                              .Mean("mean", "y", "loss")
+                              .Output("loss", {});
+  ExpectRefused(Command(Write(model.Bytes())), {"model.onnx", "weight"});
+  ExpectNoPlan();
+}
+
+TEST_F(Actc, RefusesExtentsThatNoMemoryHolds) {
+  const int64_t huge = int64_t{1} << 40;  // its square overflows int64
+  const OnnxModel model = OnnxModel()
+                              .Input("image", onnx::TensorProto::FLOAT, {"N", huge, huge, 4})
+                              .Weight("scale", {4})
+                              .Node("scaled", "Mul", {"image", "scale"}, "y")
+                              .Mean("mean", "y", "loss")
+                              .Output("loss", {});
+  ExpectRefused(Command(Write(model.Bytes())), {"model.onnx"});
+  ExpectNoPlan();
+}
+
+TEST_F(Actc, NamesTheMissingWeightsAndTheFlagThatMakesSome) {
+  const std::string model = std::string(ACT_MODELS_DIR) + "/zoo/resnet18.onnx";
+  const std::string error = ExpectRefused(Command(model), {"resnet18.onnx", "resnet18.onnx.data"});
+  EXPECT_NE(error.find("--init=he"), std::string::npos) << error;
+  EXPECT_FALSE(Exists(plan()));
+  ExpectDone({ToolPath("actc"), model, "-O", "L3"});  // a report needs no weights
+}
+
+TEST_F(Actc, AsksForALossWhereThereIsNone) {
+  const std::string model = Write(Linear().Output("logits", {"N", 3}).Bytes());
+  const std::string error = ExpectRefused(Command(model), {"model.onnx", "loss"});
+  EXPECT_NE(error.find("--loss="), std::string::npos) << error;
+  ExpectNoPlan();
+  ExpectDone(Command(model, {"--loss=cross-entropy"}));
+}
+
+TEST_F(Actc, AsksWhichOfSeveralLosses) {
+  const std::string model =
+      Write(Classifier().Mean("mean", "logits", "average").Output("average", {}).Bytes());
+  const std::string error = ExpectRefused(Command(model), {"model.onnx", "loss", "average"});
+  EXPECT_NE(error.find("--loss-output="), std::string::npos) << error;
+  ExpectRefused(Command(model, {"--loss-output=absent"}), {"absent"});
+  ExpectNoPlan();
+  ExpectDone(Command(model, {"--loss-output=average"}));
+}
+
+TEST_F(Actc, NamesAnOutputThatItCannotWrite) {
+  const std::string model = Write(Classifier().Bytes());
+  ExpectRefused({ToolPath("actc"), model, "-O", "L0", "-o", scratch_ / "absent/plan.bin"},
+                {"absent/plan.bin"});
+  ExpectRefused(Command(model, {"--report-json=" + (scratch_ / "absent/report.json")}),
+                {"absent/report.json"});
+}
+
+TEST_F(Actc, KeepsTheOldPlanWhereTheDiskIsFull) {
+  const std::string model = std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx";
+  ExpectDone(Command(model));
+  const std::string before = ReadFile(plan());
+  ExpectRefused({ToolPath("actc"), model, "-O", "L0", "-o", plan()}, {"plan.bin"},
+                {.seconds = 60, .largest_file_bytes = 4096});
+  EXPECT_TRUE(before == ReadFile(plan())) << "the old plan was touched";
+  EXPECT_EQ(List(scratch_.path()), std::vector<std::string>{"plan.bin"});
+}
+
+TEST_F(Actc, ReportGoesToStandardOutput) {
+  const std::string model = Write(Classifier().Bytes());
+  EXPECT_NE(ExpectDone(Command(model)).find("peak"), std::string::npos);
+  EXPECT_EQ(ExpectDone(Command(model, {"--report=none"})), "");
+  EXPECT_NE(ExpectDone(Command(model, {"--explain"})).size(), 0u);
+}
+
+TEST_F(Actc, SameInputGivesTheSamePlan) {
+  const std::string model = std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx";
+  ExpectDone(Command(model));
+  const std::string first = ReadFile(plan());
+  ExpectDone(Command(model));
+  EXPECT_TRUE(first == ReadFile(plan()));
+}
+
+}  // namespace
+}  // namespace act::e2e

@@ -1,0 +1,53 @@
+// actplan's promises: it shows good plans, and says of bad ones what is wrong.
+#include <gtest/gtest.h>
+
+#include "tests/e2e/process.h"
+#include "tests/e2e/refusal.h"
+
+namespace act::e2e {
+namespace {
+
+class Actplan : public testing::Test {
+ protected:
+  std::string Compile(const std::string& level) const {
+    const std::string plan = scratch_ / (level + ".bin");
+    ExpectDone({ToolPath("actc"), Model(), "-O", level, "-o", plan, "--report=none"});
+    return plan;
+  }
+  static std::string Model() { return std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx"; }
+
+  ScratchFolder scratch_;
+};
+
+TEST_F(Actplan, ShowsVerifiesAndLaysOut) {
+  const std::string plan = Compile("L3");
+  EXPECT_NE(ExpectDone({ToolPath("actplan"), "show", plan}).find("Conv"), std::string::npos);
+  ExpectDone({ToolPath("actplan"), "verify", plan});
+  EXPECT_NE(ExpectDone({ToolPath("actplan"), "layout", plan}).size(), 0u);
+}
+
+TEST_F(Actplan, TellsTwoPlansApart) {
+  const std::string exact = Compile("L0"), compressed = Compile("L3");
+  const Outcome same = RunTool({ToolPath("actplan"), "diff", exact, exact});
+  const Outcome different = RunTool({ToolPath("actplan"), "diff", exact, compressed});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_NE(same.out, different.out);
+}
+
+TEST_F(Actplan, VerifyRefusesDamage) {
+  const std::string plan = Compile("L3");
+  std::string bytes = ReadFile(plan);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  WriteFile(plan, bytes);
+  ExpectRefused({ToolPath("actplan"), "verify", plan}, {"L3.bin"});
+  ExpectRefused({ToolPath("actplan"), "verify", Model()}, {"model.onnx", "an ONNX model, not a plan"});
+  ExpectRefused({ToolPath("actplan"), "show", scratch_ / "absent.bin"}, {"absent.bin"});
+}
+
+TEST_F(Actplan, WrongUsageIsExit2) {
+  ExpectWrongUsage({ToolPath("actplan")}, {});
+  ExpectWrongUsage({ToolPath("actplan"), "frobnicate", Model()}, {"frobnicate"});
+}
+
+}  // namespace
+}  // namespace act::e2e

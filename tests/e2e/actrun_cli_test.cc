@@ -1,0 +1,207 @@
+// actrun's promises to its caller: exit codes, messages that name the place, checkpoints that are whole or
+// not there.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/e2e/golden_case.h"
+#include "tests/e2e/process.h"
+#include "tests/e2e/refusal.h"
+#include "tests/e2e/tensors.h"
+
+namespace act::e2e {
+namespace {
+
+// lenet with its batch of 4, compiled once a test.
+class Actrun : public testing::Test {
+ protected:
+  void SetUp() override {
+    ExpectDone({ToolPath("actc"), Golden("model.onnx"), "-O", "L3", "-o", plan(), "--report=none"});
+    auto inputs = ReadTensors(Golden("inputs.safetensors"));
+    ASSERT_TRUE(static_cast<bool>(inputs)) << llvm::toString(inputs.takeError());
+    inputs_ = std::move(*inputs);
+  }
+
+  static std::string Golden(const std::string& file) {
+    return std::string(ACT_GOLDEN_DIR) + "/lenet/" + file;
+  }
+  std::string plan() const { return scratch_ / "plan.bin"; }
+  std::vector<std::string> Command(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args = {ToolPath("actrun"), plan(), "--batch=4", "--threads=1", "--steps=1"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  // A run on inputs_ as they are now.
+  std::vector<std::string> CommandOnInputs() const {
+    WriteTensors(scratch_ / "inputs.safetensors", inputs_);
+    return Command({"--inputs=" + (scratch_ / "inputs.safetensors")});
+  }
+
+  ScratchFolder scratch_;
+  Tensors inputs_;
+};
+
+TEST_F(Actrun, RunsOnRandomInputsAndOnGivenOnes) {
+  ExpectDone(Command());
+  EXPECT_NE(ExpectDone(CommandOnInputs()).find("peak"), std::string::npos);
+}
+
+TEST_F(Actrun, HelpAndVersionGoToStandardOutput) {
+  EXPECT_NE(ExpectDone({ToolPath("actrun"), "--help"}).find("--threads"), std::string::npos);
+  EXPECT_NE(ExpectDone({ToolPath("actrun"), "--version"}).find("0.1"), std::string::npos);
+}
+
+TEST_F(Actrun, WrongUsageIsExit2) {
+  ExpectWrongUsage({ToolPath("actrun")}, {});
+  ExpectWrongUsage(Command({"--no-such-flag"}), {"--no-such-flag"});
+  ExpectWrongUsage({ToolPath("actrun"), plan(), "--batch=0"}, {"batch"});
+  ExpectWrongUsage({ToolPath("actrun"), plan(), "--batch=-1"}, {"batch"});
+  ExpectWrongUsage(Command({"--threads=0"}), {"threads"});
+}
+
+TEST_F(Actrun, NamesWhatAFileIsInsteadOfAPlan) {
+  ExpectRefused({ToolPath("actrun"), Golden("model.onnx"), "--batch=4"},
+                {"model.onnx", "an ONNX model, not a plan"});
+  ExpectRefused({ToolPath("actrun"), Golden("inputs.safetensors"), "--batch=4"},
+                {"inputs.safetensors", "not a plan"});
+  ExpectRefused({ToolPath("actrun"), scratch_ / "absent.bin"}, {"absent.bin"});
+  WriteFile(scratch_ / "empty.bin", "");
+  ExpectRefused({ToolPath("actrun"), scratch_ / "empty.bin"}, {"empty.bin"});
+}
+
+TEST_F(Actrun, RefusesAPlanOfAnotherVersion) {
+  std::string bytes = ReadFile(plan());
+  bytes.at(8) =
+      static_cast<char>(bytes[8] + 1);  // docs/plan_format.md: the version follows eight bytes of magic
+  WriteFile(plan(), bytes);
+  ExpectRefused(Command(), {"plan.bin", "version"});
+}
+
+TEST_F(Actrun, RefusesAPlanWithAnyByteChanged) {
+  const std::string bytes = ReadFile(plan());
+  constexpr size_t kPlaces = 40;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    std::string damaged = bytes;
+    const size_t at = i * (bytes.size() - 1) / (kPlaces - 1);
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    WriteFile(plan(), damaged);
+    SCOPED_TRACE("byte " + std::to_string(at) + " of " + std::to_string(bytes.size()));
+    ExpectRefused(Command(), {"plan.bin"});
+  }
+}
+
+TEST_F(Actrun, RefusesATruncatedPlan) {
+  const std::string bytes = ReadFile(plan());
+  for (const size_t size : {size_t{20}, size_t{70}, bytes.size() / 2, bytes.size() - 1}) {
+    WriteFile(plan(), bytes.substr(0, size));
+    ExpectRefused(Command(), {"plan.bin"});
+  }
+}
+
+TEST_F(Actrun, NamesALabelThatIsNoClass) {
+  for (const double label : {10.0, -1.0, 1e12}) {
+    inputs_["label"].data[2] = label;
+    ExpectRefused(CommandOnInputs(), {"label"});
+  }
+}
+
+TEST_F(Actrun, NamesAnInputOfTheWrongShapeTypeOrName) {
+  const Tensors good = inputs_;
+  inputs_["image"].shape = {4, 1, 8, 32};
+  ExpectRefused(CommandOnInputs(), {"image", "16"});
+  inputs_ = good;
+  inputs_["label"].dtype = "F32";
+  ExpectRefused(CommandOnInputs(), {"label"});
+  inputs_ = good;
+  inputs_.erase("label");
+  ExpectRefused(CommandOnInputs(), {"label"});
+  inputs_ = good;
+  ExpectRefused({ToolPath("actrun"), plan(), "--batch=5", "--inputs=" + Golden("inputs.safetensors")},
+                {"batch"});
+}
+
+TEST_F(Actrun, WarnsOfNotANumberInTheData) {
+  inputs_["image"].data[3] = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<std::string> command = CommandOnInputs();
+  const Outcome outcome = RunTool(command);
+  EXPECT_NE(outcome.err.find("image"), std::string::npos) << Describe(command, outcome);
+  EXPECT_NE(outcome.err.find("NaN"), std::string::npos) << Describe(command, outcome);
+}
+
+TEST_F(Actrun, NamesADataSetFileThatIsNotOne) {
+  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  ExpectRefused(
+      Command({"--data=image=" + (scratch_ / "absent.npy") + ",label=" + digits + "train_label.npy"}),
+      {"absent.npy"});
+  ExpectRefused(Command({"--data=image=" + plan() + ",label=" + digits + "train_label.npy"}), {"plan.bin"});
+  ExpectRefused(Command({"--data=label=" + digits + "train_label.npy"}), {"image"});
+  ExpectRefused(Command({"--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy"}),
+                {"image"});  // 8 x 8 images, where lenet takes 16 x 16
+}
+
+// The answer comes before any allocation, with the batch that would fit.
+TEST_F(Actrun, RefusesAPeakAboveTheMachinesMemory) {
+  const std::string error = ExpectRefused({ToolPath("actrun"), plan(), "--batch=4000000000"}, {"memory"},
+                                          {.seconds = 60, .largest_file_bytes = 0});
+  EXPECT_NE(error.find("batch"), std::string::npos) << error;
+}
+
+TEST_F(Actrun, NamesAFileThatItCannotWrite) {
+  ExpectRefused(Command({"--save=" + (scratch_ / "absent/end.safetensors")}), {"absent/end.safetensors"});
+  ExpectRefused(Command({"--report-json=" + (scratch_ / "absent/run.json")}), {"absent/run.json"});
+  ExpectRefused(Command({"--dump-step=" + (scratch_ / "absent/step.safetensors")}),
+                {"absent/step.safetensors"});
+}
+
+TEST_F(Actrun, KeepsTheOldCheckpointWhereTheDiskIsFull) {
+  const std::string checkpoint = scratch_ / "end.safetensors";
+  ExpectDone(Command({"--save=" + checkpoint}));
+  const std::string before = ReadFile(checkpoint);
+  ASSERT_GT(before.size(), 4096u);
+  ExpectRefused(Command({"--save=" + checkpoint, "--steps=2"}), {"end.safetensors"},
+                {.seconds = 60, .largest_file_bytes = 4096});
+  EXPECT_TRUE(before == ReadFile(checkpoint)) << "the old checkpoint was touched";
+  EXPECT_EQ(List(scratch_.path()), (std::vector<std::string>{"end.safetensors", "plan.bin"}));
+}
+
+TEST_F(Actrun, RefusesACheckpointOfAnotherModel) {
+  ExpectRefused(Command({"--load=" + Golden("inputs.safetensors")}), {"inputs.safetensors"});
+  ExpectRefused(Command({"--load=" + Golden("model.onnx")}), {"model.onnx"});
+}
+
+// Two steps and two steps are four steps, to the bit: optimizer state, step count and random streams are in
+// the checkpoint.
+TEST_F(Actrun, ResumesWhereItStopped) {
+  const std::string middle = scratch_ / "middle.safetensors", resumed = scratch_ / "resumed.safetensors",
+                    straight = scratch_ / "straight.safetensors";
+  const std::vector<std::string> command = {
+      ToolPath("actrun"), plan(),           "--batch=4", "--threads=1",
+      "--lr=0.05",        "--momentum=0.9", "--seed=7",  "--inputs=" + Golden("inputs.safetensors")};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> args = command;
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  ExpectDone(with({"--steps=4", "--save=" + straight}));
+  ExpectDone(with({"--steps=2", "--save=" + middle}));
+  ExpectDone(with({"--steps=2", "--load=" + middle, "--save=" + resumed}));
+  EXPECT_TRUE(ReadFile(straight) == ReadFile(resumed));
+  EXPECT_FALSE(ReadFile(straight) == ReadFile(middle));
+}
+
+TEST_F(Actrun, SeedDecidesTheNoiseAndNothingElseDoes) {
+  const std::vector<std::string> files = {scratch_ / "a.safetensors", scratch_ / "b.safetensors",
+                                          scratch_ / "c.safetensors"};
+  const std::vector<std::string> seeds = {"1", "1", "2"};
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::vector<std::string> args = CommandOnInputs();
+    args.insert(args.end(), {"--seed=" + seeds[i], "--dump-step=" + files[i]});
+    ExpectDone(args);
+  }
+  EXPECT_TRUE(ReadFile(files[0]) == ReadFile(files[1]));
+  EXPECT_FALSE(ReadFile(files[0]) == ReadFile(files[2]));
+}
+
+}  // namespace
+}  // namespace act::e2e
