@@ -1,0 +1,124 @@
+#include "kernels/cpu/matmul.h"
+
+#include <algorithm>
+
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/matmul_shape.h"
+
+namespace act {
+namespace {
+
+using dnnl::memory;
+
+struct Problem {
+  memory::desc a, b, y;
+};
+
+// One operand: y's batch axes, of extent 1 where the operand broadcasts, and a matrix by its two strides.
+memory::desc Operand(const Strided& batch, int64_t rows, int64_t columns, int64_t row_stride,
+                     int64_t column_stride) {
+  memory::dims dims, strides;
+  for (size_t d = 0; d < batch.dims.size(); ++d) {
+    const bool broadcast = batch.strides[d] == 0;
+    dims.push_back(broadcast ? 1 : batch.dims[d]);
+    strides.push_back(broadcast ? rows * columns : batch.strides[d]);
+  }
+  dims.insert(dims.end(), {rows, columns});
+  strides.insert(strides.end(), {row_stride, column_stride});
+  return {dims, memory::data_type::f32, strides};
+}
+
+Problem ProblemOf(MatMulShape s) {
+  // x [B.., M, K] times one matrix is one product of B*M rows.
+  const bool shared_b =
+      std::all_of(s.b_batch.strides.begin(), s.b_batch.strides.end(), [](int64_t v) { return v == 0; });
+  const std::vector<int64_t> dense = RowMajorStrides(s.a_batch.dims);
+  bool dense_a = s.a_k == 1;
+  for (size_t d = 0; d < dense.size(); ++d)
+    dense_a = dense_a && (s.a_batch.dims[d] == 1 || s.a_batch.strides[d] == dense[d] * s.m * s.k);
+  if (shared_b && dense_a) {
+    s.m *= s.Batches();
+    s.a_batch = s.b_batch = {};
+  }
+  Strided y_batch = s.a_batch;
+  y_batch.strides = RowMajorStrides(y_batch.dims);
+  for (int64_t& stride : y_batch.strides) stride *= s.m * s.n;
+  return {Operand(s.a_batch, s.m, s.k, s.a_m, s.a_k), Operand(s.b_batch, s.k, s.n, s.b_k, s.b_n),
+          Operand(y_batch, s.m, s.n, s.n, 1)};
+}
+
+class DnnlMatMul final : public Kernel {
+ public:
+  DnnlMatMul(const DnnlContext& context, const Problem& p, const dnnl::matmul::primitive_desc& desc,
+             int threads)
+      : call_(context, dnnl::matmul(desc)),
+        name_(desc.impl_info_str()),
+        threads_(threads),
+        workspace_bytes_(AlignedBytes(desc.scratchpad_desc())) {
+    a_ = call_.Bind(DNNL_ARG_SRC, p.a);
+    b_ = call_.Bind(DNNL_ARG_WEIGHTS, p.b);
+    y_ = call_.Bind(DNNL_ARG_DST, p.y);
+    scratch_ = call_.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
+  }
+
+  std::string Run(const KernelArgs& args) override {
+    const ThreadScope scope(threads_);
+    call_.Set(a_, args.inputs[0].data);
+    call_.Set(b_, args.inputs[1].data);
+    call_.Set(y_, args.outputs[0].data);
+    call_.Set(scratch_, args.workspace.data());
+    return call_.Run();
+  }
+  int64_t WorkspaceBytes() const override { return workspace_bytes_; }
+  bool IsLibraryCall() const override { return true; }
+  std::string Describe() const override {
+    return name_ + ", " + std::to_string(threads_) + " threads, " +
+           std::to_string((workspace_bytes_ + 1023) / 1024) + " KiB workspace";
+  }
+
+ private:
+  DnnlCall call_;
+  std::string name_;
+  int threads_;
+  int64_t workspace_bytes_;
+  size_t a_ = 0, b_ = 0, y_ = 0, scratch_ = 0;
+};
+
+std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& site, std::string* why) {
+  const auto shape = MatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
+  if (!shape) return nullptr;
+  if (site.inputs[0].elements == 0 || site.inputs[1].elements == 0 || site.outputs[0].elements == 0)
+    return Refuse(why, "an empty tensor");
+  std::string reason = "oneDNN has no fast implementation";
+  try {
+    const Problem problem = ProblemOf(*shape);
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    for (int threads : ThreadLadder(site.threads)) {
+      const ThreadScope scope(threads);
+      dnnl::matmul::primitive_desc desc(context.engine, problem.a, problem.b, problem.y, attr);
+      do {
+        const std::string name = desc.impl_info_str();
+        if (name.rfind("ref", 0) == 0) break;
+        const int64_t needed = AlignedBytes(desc.scratchpad_desc());
+        if (needed <= site.workspace_bytes)
+          return std::make_unique<DnnlMatMul>(context, problem, desc, threads);
+        reason = name + " needs " + std::to_string(needed) + " bytes of workspace, " +
+                 std::to_string(site.workspace_bytes) + " are given";
+      } while (desc.next_impl());
+    }
+  } catch (const dnnl::error& error) {
+    reason = error.what();
+  }
+  return Refuse(why, reason);
+}
+
+}  // namespace
+
+void RegisterDnnlMatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context) {
+  registry.Add("MatMul", {"dnnl.matmul", [context](const KernelSite& site, std::string* why) {
+                            return Create(*context, site, why);
+                          }});
+}
+
+}  // namespace act
