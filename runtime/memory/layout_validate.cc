@@ -119,6 +119,7 @@ class StepChecker {
       const int64_t to = persistent ? whole_.persistent_bytes : layout_.peak_bytes;
       if (offset < from || bytes < 0 || bytes > to || offset > to - bytes)
         return Wrong(who + " is outside its part");
+      highest = std::max(highest, offset + bytes);
       if (lower < upper && bytes > 0)
         tenants.push_back({offset, offset + bytes, lower, upper, std::move(who)});
       return llvm::Error::success();

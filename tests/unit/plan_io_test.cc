@@ -1,0 +1,210 @@
+#include "runtime/plan/plan_io.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "runtime/plan/plan_file.h"
+#include "tests/unit/small_plan.h"
+#include "tests/unit/temporary_folder.h"
+
+namespace act {
+namespace {
+
+using testing::Contents;
+using testing::Overwrite;
+using testing::SmallPlan;
+using testing::TemporaryFolder;
+
+std::string_view View(const HostTensor& tensor) {
+  return {reinterpret_cast<const char*>(tensor.data), static_cast<size_t>(tensor.bytes)};
+}
+
+void ExpectSameStep(const StepGraph& a, const StepGraph& b) {
+  EXPECT_EQ(a.storage_of, b.storage_of);
+  EXPECT_EQ(a.storages, b.storages);
+  EXPECT_EQ(a.graph.inputs, b.graph.inputs);
+  EXPECT_EQ(a.graph.outputs, b.graph.outputs);
+  ASSERT_EQ(a.graph.values.size(), b.graph.values.size());
+  for (size_t i = 0; i < a.graph.values.size(); ++i) {
+    const Value &x = a.graph.values[i], &y = b.graph.values[i];
+    EXPECT_EQ(x.name, y.name);
+    EXPECT_EQ(x.type, y.type) << x.name;
+    EXPECT_EQ(x.kind, y.kind) << x.name;
+    EXPECT_EQ(x.data.data == nullptr, y.data.data == nullptr) << x.name;
+    EXPECT_EQ(View(x.data), View(y.data)) << x.name;
+  }
+  ASSERT_EQ(a.graph.nodes.size(), b.graph.nodes.size());
+  for (size_t i = 0; i < a.graph.nodes.size(); ++i) {
+    const Node &x = a.graph.nodes[i], &y = b.graph.nodes[i];
+    EXPECT_EQ(x.op, y.op);
+    EXPECT_EQ(x.name, y.name);
+    EXPECT_EQ(x.inputs, y.inputs) << x.name;
+    EXPECT_EQ(x.outputs, y.outputs) << x.name;
+    EXPECT_EQ(x.attrs, y.attrs) << x.name;
+    EXPECT_EQ(x.phase, y.phase) << x.name;
+    EXPECT_EQ(x.mutates, y.mutates) << x.name;
+    EXPECT_EQ(x.program, y.program) << x.name;
+    EXPECT_EQ(x.workspace_bytes, y.workspace_bytes) << x.name;
+  }
+}
+
+// The message of reading a file with these contents.
+std::string ReadError(const std::string& contents) {
+  TemporaryFolder folder;
+  Overwrite(folder / "f", contents);
+  llvm::Expected<Plan> plan = ReadPlan(folder / "f");
+  if (plan) return "";
+  const std::string message = llvm::toString(plan.takeError());
+  const std::string place = (folder / "f") + ": ";
+  EXPECT_EQ(message.substr(0, place.size()), place);
+  return message.substr(place.size());
+}
+
+std::string Written(const Plan& plan) {
+  TemporaryFolder folder;
+  llvm::cantFail(WritePlan(plan, folder / "p"));
+  return Contents(folder / "p");
+}
+
+// With the checksum that belongs to it: what a hostile writer would make.
+std::string Resealed(std::string file) {
+  const size_t content = file.size() - plan_file::kChecksumBytes;
+  const uint64_t checksum = plan_file::Checksum({reinterpret_cast<const std::byte*>(file.data()), content});
+  std::memcpy(file.data() + content, &checksum, sizeof checksum);
+  return file;
+}
+
+TEST(PlanIo, ReadsBackAllThatWasWritten) {
+  TemporaryFolder folder;
+  Plan plan = SmallPlan();
+  Node& node = plan.train.graph.nodes[0];
+  node.attrs.Set("int", int64_t{-3});
+  node.attrs.Set("float", 0.1);
+  node.attrs.Set("text", std::string("a b"));
+  node.attrs.Set("empty text", std::string());
+  node.attrs.Set("ints", std::vector<int64_t>{1, INT64_MIN});
+  node.attrs.Set("no ints", std::vector<int64_t>{});
+  node.attrs.Set("floats", std::vector<double>{1e-300, 2.5});
+  Program& program = plan.train.graph.nodes[1].program;
+  program.constants = {{0.5f, Dim(0, 3, 1)}};
+  program.instrs = {{Opcode::kDropout, 0, -1, -1, 0.25f, 9}};
+  llvm::cantFail(WritePlan(plan, folder / "p"));
+  const Plan read = llvm::cantFail(ReadPlan(folder / "p"));
+  EXPECT_EQ(read.model_name, "small.onnx");
+  EXPECT_EQ(read.level, "L2");
+  EXPECT_EQ(read.optimizer, "sgd");
+  EXPECT_EQ(read.seed, 11u);
+  EXPECT_EQ(read.default_batch, 2);
+  EXPECT_FALSE(read.fixed_batch);
+  EXPECT_EQ(read.workspace_limit, 4096);
+  EXPECT_EQ(View(read.onnx_model), "onnx");
+  ExpectSameStep(plan.train, read.train);
+  ExpectSameStep(plan.eval, read.eval);
+  ASSERT_EQ(read.edges.size(), 1u);
+  const SavedEdge &edge = read.edges[0], &expected = plan.edges[0];
+  EXPECT_EQ(edge.name, expected.name);
+  EXPECT_EQ(edge.stored, expected.stored);
+  EXPECT_EQ(edge.consumers, expected.consumers);
+  EXPECT_EQ(edge.form, expected.form);
+  EXPECT_EQ(edge.reason, expected.reason);
+  EXPECT_EQ(edge.bits, expected.bits);
+  EXPECT_EQ(edge.bytes, expected.bytes);
+  EXPECT_EQ(edge.bytes_uncompressed, expected.bytes_uncompressed);
+}
+
+TEST(PlanIo, TheSamePlanMakesTheSameBytes) { EXPECT_EQ(Written(SmallPlan()), Written(SmallPlan())); }
+
+TEST(PlanIo, WeightsAreAlignedSharedAndOutliveThePlan) {
+  TemporaryFolder folder;
+  llvm::cantFail(WritePlan(SmallPlan(), folder / "p"));
+  HostTensor weights;
+  {
+    const Plan read = llvm::cantFail(ReadPlan(folder / "p"));
+    weights = read.train.graph.values[2].data;
+    EXPECT_EQ(weights.data, read.eval.graph.values[3].data.data);
+  }
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(weights.data) % 64, 0u);
+  EXPECT_EQ(View(weights), View(testing::Ramp(64 * 4)));
+}
+
+TEST(PlanIo, APlanWithoutWeightsIsLegal) {
+  TemporaryFolder folder;
+  Plan plan = SmallPlan();
+  for (StepGraph* step : {&plan.train, &plan.eval})
+    for (Value& value : step->graph.values) value.data = {};
+  plan.onnx_model = {};
+  llvm::cantFail(WritePlan(plan, folder / "p"));
+  const Plan read = llvm::cantFail(ReadPlan(folder / "p"));
+  EXPECT_EQ(read.train.graph.values[2].data.data, nullptr);
+  EXPECT_EQ(read.onnx_model.data, nullptr);
+}
+
+TEST(PlanIo, EveryFlippedBitIsFound) {
+  const std::string good = Written(SmallPlan());
+  TemporaryFolder folder;
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    Overwrite(folder / "p", bad);
+    llvm::Expected<Plan> plan = ReadPlan(folder / "p");
+    ASSERT_FALSE(plan) << "byte " << i << " of " << good.size();
+    llvm::consumeError(plan.takeError());
+  }
+}
+
+TEST(PlanIo, EveryTruncationIsFound) {
+  const std::string good = Written(SmallPlan());
+  for (size_t size = 0; size < good.size(); size += size < 200 ? 1 : 97)
+    ASSERT_NE(ReadError(good.substr(0, size)), "") << size;
+  EXPECT_EQ(ReadError(good.substr(0, 90)),
+            "truncated: 90 of " + std::to_string(good.size()) +
+                " bytes are there\nhint: copy it again, or compile the model again");
+  EXPECT_NE(ReadError(good + "x").find("bytes behind its end"), std::string::npos);
+}
+
+// The checksum is no defence against a writer that computes it: the structure must be checked too. Each of
+// these files must give a plan or an error; a sanitizer build shows what else happens.
+TEST(PlanIo, ResealedDamageNeverReadsOutsideTheFile) {
+  const std::string good = Written(SmallPlan());
+  TemporaryFolder folder;
+  int errors = 0;
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (i % 2 ? 0xff : 1 << (i / 2 % 8)));
+    Overwrite(folder / "p", Resealed(bad));
+    llvm::Expected<Plan> plan = ReadPlan(folder / "p");
+    if (!plan) llvm::consumeError(plan.takeError()), ++errors;
+  }
+  EXPECT_GT(errors, 100);
+}
+
+TEST(PlanIo, NamesWhatAFileIsInstead) {
+  EXPECT_EQ(ReadError(std::string("\x08\x07\x12\x07pytorch\x1a", 12)),
+            "an ONNX model, not a plan: compile it with actc");
+  EXPECT_EQ(ReadError(std::string("\x10\0\0\0\0\0\0\0{\"a\": 1}", 16)), "a safetensors file, not a plan");
+  EXPECT_EQ(ReadError(""), "an empty file, not a plan");
+  EXPECT_EQ(ReadError("#!/bin/sh\n"), "a file of another kind, not a plan");
+}
+
+TEST(PlanIo, AnotherVersionSaysSo) {
+  std::string file = Written(SmallPlan());
+  file[8] = 3;
+  EXPECT_EQ(ReadError(Resealed(file)),
+            "a plan of version 3, this program reads version 1: compile the model again");
+}
+
+TEST(PlanIo, AFailedWriteLeavesTheOldFile) {
+  TemporaryFolder folder;
+  llvm::cantFail(WritePlan(SmallPlan(), folder / "p"));
+  const std::string before = Contents(folder / "p");
+  Plan bad = SmallPlan();
+  bad.train.graph.nodes[0].inputs[0] = 1000;
+  EXPECT_EQ(llvm::toString(WritePlan(bad, folder / "p")),
+            (folder / "p") + ": training: node 'fc' (MatMul): an input is no value");
+  EXPECT_EQ(Contents(folder / "p"), before);
+  EXPECT_EQ(folder.Files(), 1u);
+}
+
+}  // namespace
+}  // namespace act
