@@ -1,0 +1,358 @@
+// Turns elementwise operators, sums over leading axes, encode and decode into fused loops, so that a chain of them is one
+// pass over memory. Every such node becomes part of a Fused node, alone or with others.
+//
+// 1. A cheap node that reads at most one full-size tensor (a decode, a mask, a normalization) is repeated in each of its
+//    readers rather than stored between them, where all of them are loops over the same elements.
+// 2. Loops over the same elements merge, where one reads what the other makes or both read the same tensor, and where
+//    moving one to the other's place breaks no dependency.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "compiler/ops/codec_ops.h"
+#include "compiler/ops/expr_builder.h"
+#include "compiler/ops/op_table.h"
+#include "passes/pass.h"
+
+namespace act {
+namespace {
+
+// Merging stops here: a program's tiles (4 KiB a register) must stay in the first-level cache.
+constexpr size_t kMaxNodesPerLoop = 24;
+
+bool IsLeadingSum(const Node& node, const Graph& graph) {
+  if (node.op != "ReduceSum") return false;
+  const auto axes = node.attrs.Ints("axes");
+  const size_t rank = graph.value(node.inputs[0]).type.dims.size();
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != static_cast<int64_t>(i)) return false;
+  const bool drops_axes = graph.value(node.outputs[0]).type.dims.size() == rank - axes.size();
+  return !axes.empty() && drops_axes;
+}
+
+// A loop's result keeps its meaning inside the loop only if it is a number there too: casts to integers round when stored.
+bool RoundsWhenStored(const Node& node, const Graph& graph) {
+  return node.op == "Cast" && graph.value(node.outputs[0]).type.dtype != DType::kFloat32;
+}
+
+// Operators whose repetition costs next to nothing beside reading their operands.
+bool IsCheap(const Node& node) {
+  static const std::set<std::string> kCheap = {
+      "Identity", "Neg", "Relu", "ReluDerivative", "Clip", "ClipDerivative", "Add", "Sub", "Mul", "Max", "Min",
+      "Where", "Expand", "Cast", "BatchNormApply", "Normalize", "DivideByExtent", "Decompress", "Square",
+      "SquareDerivative", "BatchNormGradInput", "Greater", "Less", "Equal", "Abs", "HardSigmoidDerivative"};
+  return kCheap.count(node.op) != 0;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph) : graph_(graph) {}
+
+  void Run() {
+    RepeatCheapNodes();
+    MakeGroups();
+    while (MergeOnce()) {
+    }
+    Emit();
+  }
+
+ private:
+  const TensorType& type(ValueId v) const { return graph_.value(v).type; }
+
+  bool IsLoop(const Node& node) const {
+    const OpDef* def = FindOp(node.op);
+    return (def && def->expr) || node.op == "Compress" || node.op == "Decompress" || IsLeadingSum(node, graph_);
+  }
+  // The elements that the node walks over.
+  const Dims& Space(const Node& node) const {
+    const bool by_input = node.op == "Compress" || node.op == "ReduceSum";
+    return type(by_input ? node.inputs[0] : node.outputs[0]).dims;
+  }
+  Dim SpaceElements(const Dims& dims) const { return TensorType{DType::kFloat32, dims}.Elements(); }
+
+  void Index() {
+    producer_.assign(graph_.values.size(), -1);
+    readers_.assign(graph_.values.size(), {});
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (ValueId v : graph_.nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
+      for (ValueId v : graph_.nodes[i].inputs)
+        if (v != kNoValue) readers_[static_cast<size_t>(v)].push_back(i);
+    }
+    is_output_.assign(graph_.values.size(), false);
+    for (ValueId v : graph_.outputs) is_output_[static_cast<size_t>(v)] = true;
+    is_mutated_.assign(graph_.values.size(), false);
+    for (const Node& node : graph_.nodes)
+      for (int32_t m : node.mutates) is_mutated_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = true;
+  }
+
+  void RepeatCheapNodes() {
+    Index();
+    // Memory that repeating a node reads, in full-size f32 tensors; a node is repeated when it is at most one.
+    std::vector<double> reads(graph_.values.size(), -1);
+    std::vector<bool> repeat(graph_.nodes.size(), false);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (!IsLoop(node) || node.op == "Compress" || node.op == "ReduceSum" || !IsCheap(node) ||
+          RoundsWhenStored(node, graph_))
+        continue;
+      const ValueId out = node.outputs[0];
+      const auto full = static_cast<double>(type(out).Bytes().At(16));
+      double sum = 0;
+      for (ValueId v : node.inputs) {
+        const double known = reads[static_cast<size_t>(v)];
+        sum += known >= 0 ? known : full > 0 ? static_cast<double>(type(v).Bytes().At(16)) / full : 0;
+      }
+      // Only within one pass: a forward node repeated in the backward pass would change what is saved. And only what no
+      // update overwrites in between.
+      bool all_loops = !is_output_[static_cast<size_t>(out)] && !readers_[static_cast<size_t>(out)].empty();
+      for (size_t r : readers_[static_cast<size_t>(out)]) {
+        const Node& reader = graph_.nodes[r];
+        all_loops &= IsLoop(reader) && Space(reader) == Space(node) &&
+                     (reader.phase == Phase::kForward) == (node.phase == Phase::kForward);
+      }
+      for (ValueId v : node.inputs) all_loops &= !is_mutated_[static_cast<size_t>(v)];
+      if (sum > 1.3 || !all_loops) continue;
+      reads[static_cast<size_t>(out)] = sum;
+      repeat[i] = true;
+    }
+    // Each reader gets copies of its own, made right in front of it.
+    std::vector<Node> nodes;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (repeat[i]) continue;
+      Node node = graph_.nodes[i];
+      std::map<ValueId, ValueId> copies;
+      for (ValueId& v : node.inputs) v = Copy(v, repeat, copies, nodes, node.phase);
+      nodes.push_back(std::move(node));
+    }
+    graph_.nodes = std::move(nodes);
+  }
+
+  ValueId Copy(ValueId v, const std::vector<bool>& repeat, std::map<ValueId, ValueId>& copies,
+               std::vector<Node>& nodes, Phase phase) {
+    if (v == kNoValue) return v;
+    const int64_t p = producer_[static_cast<size_t>(v)];
+    if (p < 0 || !repeat[static_cast<size_t>(p)]) return v;
+    const auto it = copies.find(v);
+    if (it != copies.end()) return it->second;
+    Node node = graph_.nodes[static_cast<size_t>(p)];
+    for (ValueId& in : node.inputs) in = Copy(in, repeat, copies, nodes, phase);
+    const auto made = static_cast<ValueId>(graph_.values.size());
+    graph_.values.push_back(graph_.value(v));
+    node.outputs = {made};
+    node.phase = phase;
+    nodes.push_back(std::move(node));
+    return copies[v] = made;
+  }
+
+  // A group of nodes that becomes one node; order_ holds the groups in execution order.
+  struct Group {
+    std::vector<size_t> nodes;
+    bool loop = false;
+    Dims space;
+    Phase phase;
+    std::set<int> before;  // groups that must run earlier
+  };
+
+  void MakeGroups() {
+    Index();
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const bool loop = IsLoop(node);
+      groups_.push_back({{i}, loop, loop ? Space(node) : Dims{}, node.phase, {}});
+      order_.push_back(static_cast<int>(i));
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      for (ValueId v : node.inputs)
+        if (v != kNoValue && producer_[static_cast<size_t>(v)] >= 0)
+          groups_[i].before.insert(static_cast<int>(producer_[static_cast<size_t>(v)]));
+      // What is written in place runs behind everything that reads the old value.
+      for (int32_t m : node.mutates)
+        for (size_t r : readers_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])])
+          if (r < i) groups_[i].before.insert(static_cast<int>(r));
+    }
+  }
+
+  // Does group `b` read a sum that group `a` makes? Then they cannot be one loop.
+  bool ReadsSumOf(const Group& b, const Group& a) const {
+    for (size_t i : b.nodes)
+      for (ValueId v : graph_.nodes[i].inputs) {
+        const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
+        if (p < 0) continue;
+        const Node& from = graph_.nodes[static_cast<size_t>(p)];
+        const bool not_a_register = from.op == "ReduceSum" || from.op == "Compress" || RoundsWhenStored(from, graph_);
+        if (not_a_register && std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end()) return true;
+      }
+    return false;
+  }
+
+  std::set<ValueId> FullInputs(const Group& g) const {
+    std::set<ValueId> inputs;
+    const Dim elements = SpaceElements(g.space);
+    for (size_t i : g.nodes)
+      for (ValueId v : graph_.nodes[i].inputs)
+        if (v != kNoValue && type(v).Elements() == elements && !elements.TooLarge()) inputs.insert(v);
+    return inputs;
+  }
+
+  bool Related(const Group& a, const Group& b) const {
+    for (size_t i : b.nodes)
+      for (ValueId v : graph_.nodes[i].inputs) {
+        const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
+        if (p >= 0 && std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end()) return true;
+      }
+    const std::set<ValueId> x = FullInputs(a), y = FullInputs(b);
+    return std::any_of(x.begin(), x.end(), [&y](ValueId v) { return y.count(v) != 0; });
+  }
+
+  // Merges the first pair that may be merged; false where there is none.
+  bool MergeOnce() {
+    for (size_t at = next_; at < order_.size(); ++at) {
+      Group& b = groups_[static_cast<size_t>(order_[at])];
+      if (!b.loop) continue;
+      // Nearest earlier loops first; the window keeps tensors from living on for a distant reader.
+      size_t looked = 0;
+      for (size_t back = at; back-- > 0 && looked < 64; ++looked) {
+        Group& a = groups_[static_cast<size_t>(order_[back])];
+        if (!a.loop || a.space != b.space || a.nodes.size() + b.nodes.size() > kMaxNodesPerLoop) continue;
+        if ((a.phase == Phase::kForward) != (b.phase == Phase::kForward)) continue;
+        if (!Related(a, b) || ReadsSumOf(b, a)) continue;
+        if (CanMoveUp(back, at)) {
+          Merge(back, at, back);
+        } else if (CanMoveDown(back, at)) {
+          Merge(back, at, at);
+        } else {
+          continue;
+        }
+        next_ = back > 0 ? back - 1 : 0;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool CanMoveUp(size_t a, size_t b) const {  // does b need nothing between?
+    const std::set<int>& before = groups_[static_cast<size_t>(order_[b])].before;
+    for (size_t i = a + 1; i < b; ++i)
+      if (before.count(order_[i])) return false;
+    return true;
+  }
+  bool CanMoveDown(size_t a, size_t b) const {  // does nothing between need a?
+    for (size_t i = a + 1; i < b; ++i)
+      if (groups_[static_cast<size_t>(order_[i])].before.count(order_[a])) return false;
+    return true;
+  }
+
+  void Merge(size_t a, size_t b, size_t place) {
+    const int ga = order_[a], gb = order_[b];
+    Group &x = groups_[static_cast<size_t>(ga)], &y = groups_[static_cast<size_t>(gb)];
+    x.nodes.insert(x.nodes.end(), y.nodes.begin(), y.nodes.end());
+    std::sort(x.nodes.begin(), x.nodes.end());
+    x.before.insert(y.before.begin(), y.before.end());
+    x.before.erase(ga);
+    x.before.erase(gb);
+    for (Group& g : groups_)
+      if (g.before.erase(gb)) g.before.insert(ga);
+    x.before.erase(ga);
+    if (place == b) {
+      order_[b] = ga;
+      order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(a));
+    } else {
+      order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(b));
+    }
+  }
+
+  void Emit() {
+    std::vector<Node> nodes;
+    for (int g : order_) {
+      const Group& group = groups_[static_cast<size_t>(g)];
+      if (group.loop) {
+        nodes.push_back(MakeLoop(group));
+      } else {
+        nodes.push_back(graph_.nodes[group.nodes[0]]);
+      }
+    }
+    graph_.nodes = std::move(nodes);
+  }
+
+  // The scalar constant in `v`, if it is one that is known.
+  std::optional<float> ScalarOf(ValueId v) const {
+    const Value& value = graph_.value(v);
+    if (value.kind != ValueKind::kConstant || value.type.dtype != DType::kFloat32 || !value.data.data ||
+        value.type.Elements() != Dim(1) || value.data.bytes != sizeof(float))
+      return std::nullopt;
+    float f;
+    std::memcpy(&f, value.data.data, sizeof f);
+    return f;
+  }
+
+  Node MakeLoop(const Group& group) const {
+    Node loop;
+    loop.op = "Fused";
+    loop.phase = group.phase;
+    ExprBuilder b;
+    std::map<ValueId, int> reg;                       // of values made or read in the loop
+    std::map<std::pair<ValueId, int>, int> decoded;   // of codes, by stream
+    std::set<size_t> members(group.nodes.begin(), group.nodes.end());
+    const auto operand = [&](ValueId v) {
+      const auto it = reg.find(v);
+      if (it != reg.end()) return it->second;
+      const std::optional<float> scalar = ScalarOf(v);
+      if (scalar) return reg[v] = b.Const(*scalar);
+      loop.inputs.push_back(v);
+      return reg[v] = b.Input({});
+    };
+    const auto emit = [&](ValueId v, const ProgramOutput& output) {
+      loop.outputs.push_back(v);
+      b.Output(output);
+    };
+    for (size_t i : group.nodes) {
+      const Node& node = graph_.nodes[i];
+      if (!node.name.empty() && loop.name.size() < 160)
+        if (loop.name.find(node.name) == std::string::npos) loop.name += (loop.name.empty() ? "" : "+") + node.name;
+      const ValueId out = node.outputs[0];
+      const auto stream = static_cast<int32_t>(node.attrs.Int("stream"));
+      if (node.op == "Decompress") {
+        const auto key = std::make_pair(node.inputs[0], stream);
+        if (!decoded.count(key)) {
+          loop.inputs.push_back(node.inputs[0]);
+          decoded[key] = b.Input({CodecOf(node.attrs), stream});
+        }
+        reg[out] = decoded[key];
+      } else if (node.op == "Compress") {
+        emit(out, {OutputKind::kEncode, operand(node.inputs[0]), CodecOf(node.attrs), stream});
+        continue;
+      } else if (node.op == "ReduceSum") {
+        emit(out, {OutputKind::kSum, operand(node.inputs[0]), {}, 0});
+        continue;
+      } else {
+        std::vector<int> operands;
+        for (ValueId v : node.inputs) operands.push_back(operand(v));
+        reg[out] = FindOp(node.op)->expr(b, node, operands);
+      }
+      bool read_outside = is_output_[static_cast<size_t>(out)];
+      for (size_t r : readers_[static_cast<size_t>(out)]) read_outside |= members.count(r) == 0;
+      if (read_outside) emit(out, {OutputKind::kStore, reg[out], {}, 0});
+    }
+    loop.program = b.Finish(group.space);
+    return loop;
+  }
+
+  Graph& graph_;
+  std::vector<int64_t> producer_;
+  std::vector<std::vector<size_t>> readers_;
+  std::vector<bool> is_output_, is_mutated_;
+  std::vector<Group> groups_;
+  std::vector<int> order_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+llvm::Error FuseLoops(Graph& graph, PassContext&) {
+  Fuser(graph).Run();
+  return llvm::Error::success();
+}
+
+}  // namespace act

@@ -1,0 +1,123 @@
+#include "passes/pipeline.h"
+
+#include <chrono>
+
+#include "compiler/ir/graph_builder.h"
+#include "compiler/ir/verify.h"
+#include "passes/assign_storage.h"
+#include "passes/pass.h"
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+struct PassEntry {
+  const char* name;
+  PassFunction run;
+  Stage stage;  // what holds of the graph behind it
+  const char* description;
+};
+
+// The training step. Read it top to bottom; every line says why it stands where it does.
+constexpr PassEntry kTrainingPasses[] = {
+    {"cancel-transposes", CancelTransposes, Stage::kImported,
+     "channels-last between layers; on the forward graph, so that the backward pass is built in that layout"},
+    {"lower-batch-norm", LowerForTraining, Stage::kImported,
+     "BatchNorm as statistics and an elementwise part: what fusion and gradients work on"},
+    {"common-subexpressions", EliminateCommonSubexpressions, Stage::kImported,
+     "one tensor under one name before anything is saved"},
+    {"dead-code", EliminateDeadCode, Stage::kImported, "what the loss does not need is not differentiated"},
+    {"add-gradients", AddGradients, Stage::kTraining,
+     "the backward pass, and each parameter's update as soon as its gradient is complete"},
+    {"common-subexpressions", EliminateCommonSubexpressions, Stage::kTraining,
+     "derived values that equal forward values: never stored twice"},
+    {"dead-code", EliminateDeadCode, Stage::kTraining, "gradients that nothing uses"},
+    {"compress", Compress, Stage::kCompressed, "the policy: what crosses to the backward pass, and in which form"},
+    {"dead-code", EliminateDeadCode, Stage::kCompressed, "forward results that only readers of codes needed"},
+    {"fuse-loops", FuseLoops, Stage::kFused, "elementwise chains, sums, encode and decode in one pass over memory"},
+};
+
+// The forward pass alone, with stored statistics, for --eval-data.
+constexpr PassEntry kEvaluationPasses[] = {
+    {"cancel-transposes", CancelTransposes, Stage::kImported, "channels-last between layers"},
+    {"lower-batch-norm", LowerForEvaluation, Stage::kImported, "stored statistics, no dropout"},
+    {"common-subexpressions", EliminateCommonSubexpressions, Stage::kImported, "as in training"},
+    {"dead-code", EliminateDeadCode, Stage::kImported, "batch statistics and what else only training needs"},
+    {"fuse-loops", FuseLoops, Stage::kFused, "as in training"},
+};
+
+template <size_t N>
+llvm::Error RunPasses(const PassEntry (&passes)[N], const char* prefix, Graph& graph, PassContext& context,
+                      const CompileOptions& options, std::vector<PassTime>* times) {
+  for (const PassEntry& pass : passes) {
+    const auto start = std::chrono::steady_clock::now();
+    if (llvm::Error error = pass.run(graph, context)) return error;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const std::string name = std::string(prefix) + pass.name;
+    if (times) times->push_back({name, seconds.count(), graph.nodes.size()});
+    if (options.after_pass) options.after_pass(name, graph);
+    if (options.verify_each)
+      if (llvm::Error error = Verify(graph, pass.stage))
+        return WithPlace(std::move(error), "internal error: after pass " + name);
+  }
+  return llvm::Error::success();
+}
+
+// Adds the number of correct predictions to the outputs, where the loss is a cross entropy.
+llvm::Error AddCountCorrect(Graph& graph, ValueId loss) {
+  for (const Node& node : graph.nodes) {
+    if (node.op != "SoftmaxCrossEntropy" || node.outputs[0] != loss) continue;
+    GraphBuilder builder(graph);
+    ACT_TRY(const ValueId count,
+            builder.Add1("CountCorrect", {node.inputs[0], node.inputs[1]}, Attributes(node.attrs), "correct"));
+    graph.outputs.push_back(count);
+    break;
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, std::vector<PassTime>* times) {
+  if (options.optimizer != "sgd" && options.optimizer != "none")
+    return MakeError("--optimizer=" + options.optimizer, "no such optimizer", "this version has sgd and none");
+  Plan plan;
+  plan.model_name = model.model_name;
+  plan.level = options.level;
+  plan.optimizer = options.optimizer;
+  plan.seed = options.seed;
+  plan.default_batch = model.fixed_batch ? model.batch : options.batch;
+  plan.fixed_batch = model.fixed_batch;
+  plan.workspace_limit = options.workspace_limit;
+  plan.onnx_model = model.skeleton;
+
+  PassContext context;
+  context.loss = model.loss;
+  context.trainable = model.trainable;
+  context.optimizer = options.optimizer;
+  ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
+  Graph evaluation = model.graph;
+  if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
+  ACT_CHECK_OK(RunPasses(kTrainingPasses, "", model.graph, context, options, times));
+  std::vector<ValueId*> follow;
+  for (SavedEdge& edge : context.edges) follow.push_back(&edge.stored);
+  plan.train = AssignStorage(std::move(model.graph), options.workspace_limit, follow);
+  plan.edges = std::move(context.edges);
+
+  PassContext evaluation_context;
+  evaluation_context.loss = model.loss;
+  ACT_CHECK_OK(AddCountCorrect(evaluation, model.loss));
+  ACT_CHECK_OK(RunPasses(kEvaluationPasses, "eval.", evaluation, evaluation_context, options, times));
+  plan.eval = AssignStorage(std::move(evaluation), options.workspace_limit);
+  return plan;
+}
+
+std::string DescribePasses() {
+  std::string text;
+  for (const PassEntry& pass : kTrainingPasses)
+    text += "  " + std::string(pass.name) + std::string(24 - std::min<size_t>(23, std::string(pass.name).size()), ' ') +
+            pass.description + "\n";
+  return text;
+}
+
+}  // namespace act

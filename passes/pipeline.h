@@ -1,0 +1,41 @@
+// From an imported model to a plan: the passes in order.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compiler/import/import_onnx.h"
+#include "runtime/plan/plan.h"
+
+namespace act {
+
+struct CompileOptions {
+  std::string level = "L0";
+  std::string optimizer = "sgd";  // sgd, none
+  int64_t bits = 0;               // --bits; 0: the level's own
+  int64_t group_size = kDefaultGroupSize;
+  int64_t batch = 1;
+  int64_t workspace_limit = 0;  // bytes a node; 0: no limit
+  uint64_t seed = 0;
+  bool verify_each = false;
+  // Called behind each pass with its name and the graph (--print-after); may be empty.
+  std::function<void(const std::string& pass, const Graph& graph)> after_pass;
+};
+
+// Seconds of each pass, and the nodes that were left behind it (--time-passes).
+struct PassTime {
+  std::string pass;
+  double seconds = 0;
+  size_t nodes = 0;
+};
+
+// Errors name the pass whose result a verifier refuses, the node that cannot be differentiated, or the option.
+llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, std::vector<PassTime>* times = nullptr);
+
+// One line a pass: "name  what it does", in order (for --help).
+std::string DescribePasses();
+
+}  // namespace act
