@@ -1,0 +1,123 @@
+#include "runtime/memory/workspace.h"
+
+#include <algorithm>
+
+namespace act {
+namespace {
+
+constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
+constexpr int64_t kFloat = 4;
+// Threads that a bound has in mind. oneDNN keeps buffers per thread.
+constexpr int64_t kThreads = 16;
+// What any primitive may want beside its large buffers: measured 4 KiB a thread and 4 KiB.
+constexpr int64_t kSmallScratch = 128 * kKiB;
+
+int64_t RoundUp(int64_t value, int64_t to) { return SaturatingMul(SaturatingAdd(value, to - 1) / to, to); }
+
+// The extent of an axis of fixed extent. One that varies with N counts as 1: no convolution that a framework
+// writes has one behind its batch axis, and a kernel that does not fit refuses cleanly.
+int64_t Extent(const TensorType& type, size_t axis) {
+  return axis < type.dims.size() && type.dims[axis].IsFixed() ? std::max<int64_t>(type.dims[axis].fixed, 1)
+                                                              : 1;
+}
+
+// Per-thread buffers of `bytes`: for all threads where that is small, for at least `at_least` of them where
+// it is not.
+int64_t PerThread(int64_t bytes, int64_t at_least, int64_t small) {
+  return std::min(SaturatingMul(bytes, kThreads), std::max(SaturatingMul(bytes, at_least), small));
+}
+
+// Weights [M,C/group,K..] in oneDNN's blocked layout: channels in blocks of 16, depthwise groups likewise;
+// one part in 32 more where it pads rows to keep them from falling on the same cache lines.
+int64_t PackedWeights(const TensorType& w, int64_t group) {
+  const int64_t m = Extent(w, 0) / std::max<int64_t>(group, 1), c = Extent(w, 1);
+  int64_t taps = 1;
+  for (size_t axis = 2; axis < w.dims.size(); ++axis) taps = SaturatingMul(taps, Extent(w, axis));
+  const bool depthwise = group > 1 && m <= 1 && c == 1;
+  const int64_t channels =
+      depthwise ? RoundUp(group, 16) : SaturatingMul(group, SaturatingMul(RoundUp(m, 16), RoundUp(c, 16)));
+  const int64_t bytes = SaturatingMul(SaturatingMul(channels, taps), kFloat);
+  return RoundUp(SaturatingAdd(bytes, bytes / 32), 64);
+}
+
+// One sample of channels-last `activation`, with a border of `border` pixels on each side.
+int64_t Image(const TensorType& activation, int64_t border) {
+  int64_t bytes = kFloat;
+  for (size_t axis = 1; axis < activation.dims.size(); ++axis) {
+    const bool spatial = axis + 1 < activation.dims.size();
+    bytes = SaturatingMul(bytes, SaturatingAdd(Extent(activation, axis), spatial ? 2 * border : 0));
+  }
+  return SaturatingAdd(bytes, 16 * kKiB);
+}
+
+bool HasStride(const Node& node) {
+  const std::vector<int64_t> strides = node.attrs.Ints("strides");
+  return std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
+}
+
+int64_t ConvBound(const TensorType& w, const Node& node) {
+  return SaturatingAdd(PackedWeights(w, node.attrs.Int("group", 1)), kSmallScratch);
+}
+
+// A strided gradient spreads one image of dy at a time, in a buffer per thread.
+int64_t ConvGradInputBound(const TensorType& dy, const TensorType& w, const Node& node) {
+  const int64_t spread = HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0;
+  return SaturatingAdd(ConvBound(w, node), spread);
+}
+
+// Threads that share a weight add up their own copies of dw; a strided 1x1 gathers the image of x it reads.
+int64_t ConvGradWeightBound(const TensorType& dy, const TensorType& x, const TensorType& dw,
+                            const Node& node) {
+  const int64_t copies = PerThread(PackedWeights(dw, node.attrs.Int("group", 1)), 0, 4 * kMiB);
+  int64_t gathered = 0;
+  if (HasStride(node)) {
+    TensorType image = dy;
+    if (!image.dims.empty() && !x.dims.empty()) image.dims.back() = x.dims.back();
+    gathered = PerThread(Image(image, 0), 4, 4 * kMiB);
+  }
+  return SaturatingAdd(ConvBound(dw, node), SaturatingAdd(copies, gathered));
+}
+
+// Blocks of 64 columns and at most 1024 rows of an operand that must be copied, one per thread. Where they do
+// not fit, another of oneDNN's implementations needs none.
+int64_t MatMulBound(const TensorType& a, const Node& node) {
+  const bool trans_a = node.attrs.Int("trans_a") != 0;
+  const size_t k_axis = a.dims.size() - (trans_a ? 2 : 1);
+  const bool fixed = a.dims.size() >= 2 && a.dims[k_axis].IsFixed();
+  const int64_t k = fixed ? std::min<int64_t>(RoundUp(Extent(a, k_axis), 64), 1024) : 1024;
+  const int64_t block = k * 64 * kFloat;
+  return std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
+}
+
+}  // namespace
+
+Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes) {
+  const auto type = [&graph](const std::vector<ValueId>& ids, size_t i) {
+    return i < ids.size() && ids[i] != kNoValue ? graph.value(ids[i]).type : TensorType();
+  };
+  Dim bound(0);
+  if (node.op == "Conv") bound = ConvBound(type(node.inputs, 1), node);
+  if (node.op == "ConvGradInput")
+    bound = ConvGradInputBound(type(node.inputs, 0), type(node.inputs, 1), node);
+  if (node.op == "ConvGradWeight")
+    bound = ConvGradWeightBound(type(node.inputs, 0), type(node.inputs, 1), type(node.outputs, 0), node);
+  if (node.op == "MatMul") bound = MatMulBound(type(node.inputs, 0), node);
+  if (node.op == "BatchNormStats") {
+    const TensorType mean = type(node.outputs, 0);
+    bound = SaturatingMul(kRowParts, BatchNormPartBytes(std::min(Extent(mean, 0), kTooLarge / 1024)));
+  }
+  if (node.op == "ReduceSum" || node.op == "ReduceMean") {
+    const Dim kept = type(node.outputs, 0).Elements();
+    if (kept.IsFixed())
+      bound = std::min(SaturatingMul(kRowParts, ReducePartBytes(std::min(kept.fixed, kMiB))), kMiB);
+  }
+  if (node.op == "Fused") {
+    std::vector<TensorType> outputs;
+    for (size_t i = 0; i < node.outputs.size(); ++i) outputs.push_back(type(node.outputs, i));
+    bound = FusedWorkspaceBound(node.program, outputs);
+  }
+  if (limit_bytes <= 0) return bound;
+  return bound.IsFixed() ? Dim(std::min(bound.fixed, limit_bytes)) : Dim(limit_bytes);
+}
+
+}  // namespace act
