@@ -1,0 +1,246 @@
+// actrun: trains with a plan that actc made. docs/cli.md describes the command line.
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/raw_ostream.h>
+#include <omp.h>
+
+#include <cmath>
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "kernels/cpu/registry.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/base/size.h"
+#include "runtime/data/batch_source.h"
+#include "runtime/data/dataset.h"
+#include "runtime/executor/executor.h"
+#include "runtime/executor/machine.h"
+#include "runtime/executor/profile.h"
+#include "runtime/memory/layout.h"
+#include "runtime/plan/plan_io.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/run_report.h"
+#include "runtime/train/trainer.h"
+
+namespace act {
+namespace {
+
+namespace cl = llvm::cl;
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+constexpr int64_t kDefaultSteps = 10;
+
+volatile std::sig_atomic_t g_stop = 0;
+
+struct Flags {
+  cl::OptionCategory machine{"Machine"};
+  cl::OptionCategory data_group{"Data",
+                                "Without --inputs and --data the inputs are random: for timing and memory."};
+  cl::OptionCategory training{"Training"};
+  cl::OptionCategory files{"Checkpoints and reports"};
+
+  cl::opt<std::string> plan{cl::Positional, cl::Required, cl::desc("PLAN"), cl::cat(machine)};
+  cl::opt<long> batch{"batch", cl::desc("Samples of a step (default: the plan's)"), cl::value_desc("N"),
+                      cl::cat(machine)};
+  cl::opt<std::string> device{"device", cl::desc("Where to run: cpu (default) or cuda"),
+                              cl::value_desc("cpu|cuda"), cl::init("cpu"), cl::cat(machine)};
+  cl::opt<long> threads{"threads", cl::desc("Threads (default: the physical cores)"), cl::value_desc("T"),
+                        cl::cat(machine)};
+  cl::opt<bool> check_memory{
+      "check-memory", cl::cat(machine),
+      cl::desc("Verify after each operator that it wrote nothing but its own tensors (slow)")};
+
+  cl::opt<std::string> inputs{"inputs", cl::desc("One fixed batch, by input name"),
+                              cl::value_desc("FILE.safetensors"), cl::cat(data_group)};
+  cl::opt<std::string> data{
+      "data", cl::value_desc("NAME=FILE.npy,..."), cl::cat(data_group),
+      cl::desc("A data set, one file an input, first axis the samples; shuffled each epoch")};
+  cl::opt<std::string> eval_data{"eval-data", cl::value_desc("NAME=FILE.npy,..."), cl::cat(data_group),
+                                 cl::desc("Loss and accuracy on this data set after each epoch of --data")};
+  cl::opt<unsigned long> seed{
+      "seed", cl::value_desc("S"), cl::cat(data_group),
+      cl::desc("Shuffling, dropout and stochastic rounding (default: the checkpoint's or plan's)")};
+
+  cl::opt<long> steps{"steps", cl::desc("Steps of this run (default: 10, or one epoch of --data)"),
+                      cl::value_desc("K"), cl::cat(training)};
+  cl::opt<long> epochs{"epochs",
+                       cl::desc("Epochs of this run; what ends first, --steps or --epochs, ends it"),
+                       cl::value_desc("E"), cl::cat(training)};
+  cl::opt<double> lr{"lr", cl::desc("Learning rate (default 0.01)"), cl::value_desc("RATE"), cl::init(0.01),
+                     cl::cat(training)};
+  cl::opt<double> momentum{"momentum", cl::desc("Momentum (default 0.9)"), cl::value_desc("M"), cl::init(0.9),
+                           cl::cat(training)};
+  cl::opt<double> weight_decay{"weight-decay", cl::desc("Weight decay (default 0)"), cl::value_desc("W"),
+                               cl::cat(training)};
+  cl::opt<std::string> lr_schedule{"lr-schedule", cl::init("constant"), cl::cat(training),
+                                   cl::value_desc("SCHEDULE"),
+                                   cl::desc("constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
+
+  cl::opt<std::string> load{"load", cl::desc("Continue from a checkpoint"), cl::value_desc("FILE"),
+                            cl::cat(files)};
+  cl::opt<std::string> save{"save", cl::desc("Write a checkpoint at the end (safetensors)"),
+                            cl::value_desc("FILE"), cl::cat(files)};
+  cl::opt<std::string> dump_step{
+      "dump-step", cl::value_desc("FILE"), cl::cat(files),
+      cl::desc("First step's loss, gradients and running statistics (safetensors)")};
+  cl::opt<std::string> report_json{"report-json", cl::desc("Memory, losses and times as JSON"),
+                                   cl::value_desc("FILE"), cl::cat(files)};
+  cl::opt<bool> profile{"profile", cl::desc("Print the most expensive kernels and nodes"), cl::cat(files)};
+  cl::opt<std::string> verbose{"verbose", cl::value_desc("dispatch"), cl::cat(files),
+                               cl::desc("dispatch: each node's kernel, and why faster ones refused")};
+};
+
+// LLVM's message, "actrun: what.  Try: ...", in our form.
+int UsageError(llvm::StringRef message) {
+  message.consume_front("actrun: ");
+  const auto [first, rest] = message.split('\n');
+  llvm::errs() << "actrun: error: " << first << "\n";
+  if (!rest.empty()) llvm::errs() << "hint: " << rest.ltrim("actrun: ").rtrim() << "\n";
+  return kWrongUsage;
+}
+
+bool IsNotNegative(double number) { return std::isfinite(number) && number >= 0; }
+
+// What is wrong with the flags by themselves, or "".
+std::string CheckUsage(const Flags& f) {
+  if (f.batch.getNumOccurrences() && f.batch < 1) return "--batch: a batch has at least one sample";
+  if (f.threads.getNumOccurrences() && (f.threads < 1 || f.threads > 4096))
+    return "--threads: expected 1 to 4096";
+  if (f.device != "cpu" && f.device != "cuda")
+    return "--device: expected cpu or cuda, not '" + f.device + "'";
+  if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
+  if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
+  if (!IsNotNegative(f.lr)) return "--lr: expected a number that is not negative";
+  if (!IsNotNegative(f.momentum) || f.momentum >= 1) return "--momentum: expected a number in [0, 1)";
+  if (!IsNotNegative(f.weight_decay)) return "--weight-decay: expected a number that is not negative";
+  if (!f.inputs.empty() && !f.data.empty()) return "--inputs and --data: give one of them";
+  if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
+  if (f.epochs > 0 && f.data.empty())
+    return "--epochs: needs --data; without it there are steps, but no epochs";
+  if (!f.verbose.empty() && f.verbose != "dispatch")
+    return "--verbose: expected dispatch, not '" + f.verbose + "'";
+  return "";
+}
+
+// Told before the run and not after it.
+llvm::Error CheckWritable(const std::string& path) {
+  return path.empty() ? llvm::Error::success() : OutputFile::Create(path).takeError();
+}
+
+struct Sources {
+  std::unique_ptr<BatchSource> train, eval;
+};
+
+llvm::Expected<Sources> OpenSources(const Flags& f, const Plan& plan, int64_t batch, uint64_t seed) {
+  const DataSetOptions options{.shuffle = true, .seed = seed, .partial_batch = !plan.fixed_batch};
+  const DataSetOptions eval_options{.shuffle = false, .seed = seed, .partial_batch = !plan.fixed_batch};
+  const std::vector<InputSlot> slots = InputSlots(plan.train.graph);
+  Sources sources;
+  if (!f.inputs.empty()) {
+    ACT_TRY(sources.train, FixedBatch(slots, f.inputs, batch));
+  } else if (!f.data.empty()) {
+    ACT_TRY(sources.train, OpenDataSet(slots, batch, "--data", f.data, options));
+  } else {
+    sources.train = RandomBatch(slots, seed);
+  }
+  if (f.eval_data.empty()) return sources;
+  if (plan.eval.graph.nodes.empty()) return MakeError("--eval-data", "the plan has no graph for evaluation");
+  ACT_TRY(sources.eval,
+          OpenDataSet(InputSlots(plan.eval.graph), batch, "--eval-data", f.eval_data, eval_options));
+  return sources;
+}
+
+TrainOptions OptionsOf(const Flags& f, LearningRateSchedule schedule) {
+  TrainOptions options{.steps = f.steps,
+                       .epochs = f.epochs,
+                       .learning_rate = f.lr,
+                       .momentum = f.momentum,
+                       .weight_decay = f.weight_decay,
+                       .schedule = schedule,
+                       .dump_step = f.dump_step,
+                       .stop = &g_stop};
+  if (options.steps == 0 && options.epochs == 0)
+    (f.data.empty() ? options.steps : options.epochs) = f.data.empty() ? kDefaultSteps : 1;
+  return options;
+}
+
+llvm::Error Run(const Flags& f, const LearningRateSchedule& schedule) {
+  for (const auto* path : {&f.save, &f.dump_step, &f.report_json}) ACT_CHECK_OK(CheckWritable(*path));
+  ACT_TRY(const Plan plan, ReadPlan(f.plan));
+  if (f.device == "cuda")
+    return MakeError("--device=cuda", "this build has no CUDA backend", "run with --device=cpu");
+  const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
+  omp_set_num_threads(threads);
+
+  ACT_TRY(MemoryLayout layout,
+          LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch));
+  ACT_CHECK_OK(CheckFits(plan, layout, AvailableMemoryBytes()));
+  KernelRegistry registry;
+  RegisterCpuKernels(registry);
+  ACT_TRY(const auto executor, Executor::Create(plan, std::move(layout), registry,
+                                                {.threads = threads, .check_memory = f.check_memory}));
+
+  TrainPosition position{.seed = plan.seed};
+  if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, executor->persistents(), position));
+  if (f.seed.getNumOccurrences()) position.seed = f.seed;
+  ACT_TRY(Sources sources, OpenSources(f, plan, executor->layout().batch, position.seed));
+  if (f.verbose == "dispatch") {
+    for (const BoundGraph* graph : executor->BoundTrainGraphs()) llvm::errs() << FormatDispatch(*graph);
+  }
+
+  ACT_TRY(const TrainResult result,
+          Train(*executor, *sources.train, sources.eval.get(), OptionsOf(f, schedule), position));
+  if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
+  if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, executor->persistents(), position));
+
+  const RunReport report{.executor = executor.get(),
+                         .result = &result,
+                         .profile = CollectProfile(executor->BoundTrainGraphs()),
+                         .device = f.device,
+                         .threads = threads,
+                         .seed = position.seed,
+                         .resident_peak_bytes = ResidentPeakBytes()};
+  if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, RunReportJson(report)));
+  llvm::outs() << FormatRunReport(report);
+  if (f.profile) llvm::outs() << "\n=== Profile ===\n" << FormatProfile(report.profile);
+  return llvm::Error::success();
+}
+
+// The step under way is finished and saved; a second signal ends the process at once.
+void StopAtSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { g_stop = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  cl::HideUnrelatedOptions({&flags.machine, &flags.data_group, &flags.training, &flags.files});
+  cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actrun " ACT_VERSION "\n"; });
+  std::string message;
+  llvm::raw_string_ostream messages(message);
+  if (!cl::ParseCommandLineOptions(argc, argv, "Trains with a plan that actc made.\n", &messages))
+    return UsageError(message);
+  const std::string wrong = CheckUsage(flags);
+  if (!wrong.empty()) return UsageError(wrong);
+  auto schedule = LearningRateSchedule::Parse(flags.lr_schedule);
+  if (!schedule) {
+    PrintError("actrun", schedule.takeError());
+    return kWrongUsage;
+  }
+  StopAtSignals();
+  if (llvm::Error error = Run(flags, *schedule)) {
+    PrintError("actrun", std::move(error));
+    return kFailed;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace act
+
+int main(int argc, char** argv) { return act::Main(argc, argv); }
