@@ -1,0 +1,85 @@
+#include "runtime/memory/report.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/base/error.h"
+#include "runtime/base/size.h"
+
+namespace act {
+namespace {
+
+// Memory sizes of the cards that people have.
+constexpr const char* kCards[] = {"8GiB", "16GiB", "24GiB", "40GiB", "80GiB"};
+
+bool Matches(const SavedEdge& edge, const std::string& glob) {
+  const auto matches = [&](const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; };
+  return glob.empty() || matches(edge.name) ||
+         std::any_of(edge.consumers.begin(), edge.consumers.end(), matches);
+}
+
+// "a", "a and b", "a, b and c".
+std::string Enumerated(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text.empty() ? "nobody" : text;
+}
+
+}  // namespace
+
+std::string NodeLabel(const Node& node) { return node.name.empty() ? node.op : node.op + " " + node.name; }
+
+llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch) {
+  MemoryReport report;
+  report.model = plan.model_name;
+  report.level = plan.level;
+  report.batch = batch;
+  ACT_TRY(report.layout, LayOut(plan, batch));
+  const std::vector<Node>& nodes = plan.train.graph.nodes;
+  for (const Node& node : nodes) report.ops.push_back(NodeLabel(node));
+  const auto is_backward = [](const Node& node) { return node.phase == Phase::kBackward; };
+  report.first_backward = std::find_if(nodes.begin(), nodes.end(), is_backward) - nodes.begin();
+  report.by_category = CategoryTimeline(plan.train, report.layout.train, report.layout.persistent_bytes);
+
+  double elements = 0, coded_bits = 0;
+  for (const SavedEdge& edge : plan.edges) {
+    const int64_t bytes = edge.bytes.At(batch), uncompressed = edge.bytes_uncompressed.At(batch);
+    report.edges.push_back({edge.name, edge.form, edge.consumers, edge.bits, bytes, uncompressed});
+    report.saved_bytes = SaturatingAdd(report.saved_bytes, bytes);
+    report.saved_bytes_uncompressed = SaturatingAdd(report.saved_bytes_uncompressed, uncompressed);
+    if (edge.bits <= 0) continue;
+    coded_bits += 8.0 * static_cast<double>(bytes);
+    elements += 8.0 * static_cast<double>(bytes) / edge.bits;
+  }
+  if (elements > 0) report.saved_bits = coded_bits / elements;
+  for (const char* card : kCards) {
+    ACT_TRY(const int64_t largest, LargestBatch(plan, *ParseSize(card)));
+    report.max_batch.push_back({card, largest});
+  }
+  return report;
+}
+
+std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glob) {
+  std::string text;
+  for (const SavedEdge& edge : plan.edges) {
+    if (!Matches(edge, glob)) continue;
+    char bits[32];
+    std::snprintf(bits, sizeof bits, "%.3g", edge.bits);
+    text += edge.name + ": read by " + Enumerated(edge.consumers) + ".\n";
+    if (!edge.reason.empty()) text += "  Why: " + edge.reason + ".\n";
+    text += "  Form: " + edge.form + ", " + bits + " bits an element; " +
+            FormatSize(edge.bytes_uncompressed.At(batch)) + " -> " + FormatSize(edge.bytes.At(batch)) + ".\n";
+  }
+  if (text.empty()) {
+    return plan.edges.empty() ? "There are no saved-activation edges.\n"
+                              : "No saved-activation edge matches '" + glob + "'.\n";
+  }
+  return text;
+}
+
+}  // namespace act

@@ -1,0 +1,59 @@
+// The memory report of a plan at one batch size: what the training step needs, when, and for what.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/memory/categories.h"
+#include "runtime/memory/layout.h"
+
+namespace act {
+
+// A saved-activation edge at the report's batch size.
+struct ReportEdge {
+  std::string name, form;
+  std::vector<std::string> consumers;
+  double bits = 0;  // per element, metadata included
+  int64_t bytes = 0, bytes_uncompressed = 0;
+};
+
+struct BatchThatFits {
+  std::string card;   // "16GiB"
+  int64_t batch = 0;  // 0: not even one sample
+};
+
+// Plain values: the printers below need no plan.
+struct MemoryReport {
+  std::string model, level;
+  MemoryLayout layout;  // of training and evaluation
+  int64_t batch = 0;
+  std::vector<std::string> ops;            // label of each training node, "Conv layer1.0.conv1"
+  int64_t first_backward = 0;              // node position; ops.size() where there is no backward pass
+  std::vector<CategoryBytes> by_category;  // live bytes at each training node
+  std::vector<ReportEdge> edges;
+  int64_t saved_bytes = 0, saved_bytes_uncompressed = 0;  // of all edges together
+  double saved_bits = 0;                                  // per element, mean over all elements of all edges
+  std::vector<BatchThatFits> max_batch;
+};
+
+// Lays the plan out at `batch`. Errors: LayOut's.
+llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch);
+
+// For people: peak, categories, saved activations, a picture of the step, and which batch fits which card.
+std::string ReportText(const MemoryReport& report);
+// The keys are in docs/memory_report.md.
+std::string ReportJson(const MemoryReport& report);
+// One page that needs nothing else, with the timeline stacked by category.
+std::string ReportHtml(const MemoryReport& report);
+
+// A paragraph for each saved-activation edge whose name, or that of a consumer, matches the shell pattern
+// `glob` (empty: all): who reads it, why it is saved, its form, bits, and bytes before and after at `batch`.
+std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glob);
+
+// "Conv layer1.0.conv1": how reports name a node.
+std::string NodeLabel(const Node& node);
+
+}  // namespace act
