@@ -57,7 +57,7 @@ TEST_F(Actrun, WrongUsageIsExit2) {
   ExpectWrongUsage(Command({"--no-such-flag"}), {"--no-such-flag"});
   ExpectWrongUsage({ToolPath("actrun"), plan(), "--batch=0"}, {"batch"});
   ExpectWrongUsage({ToolPath("actrun"), plan(), "--batch=-1"}, {"batch"});
-  ExpectWrongUsage(Command({"--threads=0"}), {"threads"});
+  ExpectWrongUsage({ToolPath("actrun"), plan(), "--threads=0"}, {"threads"});
 }
 
 TEST_F(Actrun, NamesWhatAFileIsInsteadOfAPlan) {
@@ -159,7 +159,7 @@ TEST_F(Actrun, KeepsTheOldCheckpointWhereTheDiskIsFull) {
   ExpectDone(Command({"--save=" + checkpoint}));
   const std::string before = ReadFile(checkpoint);
   ASSERT_GT(before.size(), 4096u);
-  ExpectRefused(Command({"--save=" + checkpoint, "--steps=2"}), {"end.safetensors"},
+  ExpectRefused(Command({"--save=" + checkpoint, "--seed=9"}), {"end.safetensors"},
                 {.seconds = 60, .largest_file_bytes = 4096});
   EXPECT_TRUE(before == ReadFile(checkpoint)) << "the old checkpoint was touched";
   EXPECT_EQ(List(scratch_.path()), (std::vector<std::string>{"end.safetensors", "plan.bin"}));
