@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <optional>
 
 #include "runtime/base/error.h"
 
@@ -26,6 +26,17 @@ llvm::Error SyncToDisk(int fd, const std::string& path) {
   // EINVAL and EROFS: the file system, a pipe or a device knows no sync.
   if (::fsync(fd) == 0 || errno == EINVAL || errno == EROFS) return llvm::Error::success();
   return SystemError(path, "cannot write", errno);
+}
+
+// A new name is on the disk only when its folder is.
+llvm::Error SyncFolderOf(const std::string& path) {
+  std::string folder = llvm::sys::path::parent_path(path).str();
+  if (folder.empty()) folder = ".";
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return llvm::Error::success();  // a folder that may be written to but not read
+  llvm::Error synced = SyncToDisk(fd, path);
+  ::close(fd);
+  return synced;
 }
 
 }  // namespace
@@ -59,14 +70,21 @@ void MappedFile::ReleasePages() const {
   if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
 }
 
+// LLVM's TempFile would also take over the program's signal handlers, so only its unique names are used.
 struct OutputFile::Target {
-  std::string path;                                  // as the user wrote it: in messages
-  std::string resolved;                              // behind symbolic links: what is replaced
-  std::optional<llvm::sys::fs::TempFile> temporary;  // none: `fd` is the device or pipe itself
+  std::string path;       // as the user wrote it: in messages
+  std::string resolved;   // behind symbolic links: what is replaced
+  std::string temporary;  // empty: `fd` is the device or pipe itself
   int fd = -1;
+
+  ~Target() {
+    if (fd >= 0) ::close(fd);
+    if (!temporary.empty()) ::unlink(temporary.c_str());
+  }
 };
 
 OutputFile::OutputFile(std::unique_ptr<Target> target) : target_(std::move(target)) {}
+OutputFile::~OutputFile() = default;
 
 llvm::Expected<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
   auto target = std::make_unique<Target>();
@@ -84,23 +102,13 @@ llvm::Expected<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
     if (!llvm::sys::fs::real_path(path, real)) target->resolved = real.str().str();
   }
 
-  auto temporary = llvm::sys::fs::TempFile::create(target->resolved + ".%%%%%%%%.tmp");
-  if (!temporary) {
-    const std::error_code code = llvm::errorToErrorCode(temporary.takeError());
+  llvm::SmallString<256> temporary;
+  if (const std::error_code code =
+          llvm::sys::fs::createUniqueFile(target->resolved + ".%%%%%%%%.tmp", target->fd, temporary)) {
     return MakeError(path, "cannot write: " + code.message());
   }
-  target->temporary.emplace(std::move(*temporary));
-  target->fd = target->temporary->FD;
+  target->temporary = temporary.str().str();
   return std::unique_ptr<OutputFile>(new OutputFile(std::move(target)));
-}
-
-OutputFile::~OutputFile() {
-  if (!target_) return;
-  if (target_->temporary) {
-    llvm::consumeError(target_->temporary->discard());
-  } else {
-    ::close(target_->fd);
-  }
 }
 
 llvm::Error OutputFile::Write(const void* data, int64_t bytes) {
@@ -119,33 +127,19 @@ llvm::Error OutputFile::Write(const void* data, int64_t bytes) {
 }
 
 llvm::Expected<std::shared_ptr<const MappedFile>> OutputFile::ReadBack() {
-  if (!target_->temporary) return MakeError(target_->path, "cannot write: not a regular file");
-  return MappedFile::Open(target_->temporary->TmpName);
+  if (target_->temporary.empty()) return MakeError(target_->path, "cannot write: not a regular file");
+  return MappedFile::Open(target_->temporary);
 }
 
 llvm::Error OutputFile::Commit() {
   const std::unique_ptr<Target> target = std::move(target_);
-  llvm::Error synced = SyncToDisk(target->fd, target->path);
-  if (!target->temporary) {
-    ::close(target->fd);
-    return synced;
+  ACT_CHECK_OK(SyncToDisk(target->fd, target->path));
+  if (target->temporary.empty()) return llvm::Error::success();
+  if (std::rename(target->temporary.c_str(), target->resolved.c_str()) != 0) {
+    return SystemError(target->path, "cannot write", errno);
   }
-  if (synced) {
-    llvm::consumeError(target->temporary->discard());
-    return synced;
-  }
-  if (llvm::Error error = target->temporary->keep(target->resolved)) {
-    const std::error_code code = llvm::errorToErrorCode(std::move(error));
-    return MakeError(target->path, "cannot write: " + code.message());
-  }
-  // The new name is on the disk only when its folder is.
-  std::string folder = llvm::sys::path::parent_path(target->resolved).str();
-  if (folder.empty()) folder = ".";
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return llvm::Error::success();  // a folder that may be written to but not read
-  llvm::Error folder_synced = SyncToDisk(fd, target->path);
-  ::close(fd);
-  return folder_synced;
+  target->temporary.clear();
+  return SyncFolderOf(target->resolved);
 }
 
 llvm::Error WriteFile(const std::string& path, std::string_view contents) {

@@ -33,8 +33,7 @@ class MappedFile {
 
 // A file that appears at `path` only when it is complete: bytes go to a temporary file in the same folder,
 // and Commit() moves it into place. Until then, and after any failure, a file that was there before stays as
-// it is; destroyed without a Commit() (or killed by a signal) the temporary file is removed. A path that
-// names a device or a pipe
+// it is; destroyed without a Commit() the temporary file is removed. A path that names a device or a pipe
 // (/dev/stdout) is written to directly.
 class OutputFile {
  public:
