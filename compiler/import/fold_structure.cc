@@ -1,0 +1,320 @@
+// Operators that move, count or make elements, on known tensors. Shape and Size of any value fold in
+// importer.cc: they read only its type.
+#include <algorithm>
+
+#include "compiler/import/fold_shapes.h"
+
+namespace act::onnx_import {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// The tensor of `dims` whose element at coordinate c is x's at linear index source(c).
+template <class F>
+Folded Rearrange(const Known& x, const Dims& dims, F source) {
+  Known result{{x.type.dtype, dims}, {}};
+  if (x.IsSplat()) {
+    result.elements = x.elements;
+    return std::vector<Known>{std::move(result)};
+  }
+  const auto fixed = FixedDims(dims);
+  if (!fixed) return std::nullopt;
+  const int64_t count = ElementCount(*fixed);
+  Ints at(fixed->size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    result.elements.push_back(x.elements[static_cast<size_t>(source(at))]);
+    for (size_t axis = at.size(); axis-- > 0;) {
+      if (++at[axis] < (*fixed)[axis]) break;
+      at[axis] = 0;
+    }
+  }
+  return std::vector<Known>{std::move(result)};
+}
+
+// Row-major strides, in elements. All dims of a known tensor that is no splat are fixed.
+Ints Strides(const Dims& dims) {
+  Ints strides(dims.size());
+  int64_t step = 1;
+  for (size_t i = dims.size(); i-- > 0; step = SaturatingMul(step, dims[i].fixed)) strides[i] = step;
+  return strides;
+}
+
+Folded WithDims(const Known& x, const Dims& dims) {
+  Known result{{x.type.dtype, dims}, x.elements};
+  return std::vector<Known>{std::move(result)};
+}
+
+// Axes as ONNX counts them in a tensor of this rank; nullopt for one outside or given twice.
+std::optional<std::vector<bool>> AxisSet(const Ints& axes, size_t rank) {
+  std::vector<bool> set(rank, false);
+  for (int64_t a : axes) {
+    const auto axis = NormalizeAxis(a, rank);
+    if (!axis || set[*axis]) return std::nullopt;
+    set[*axis] = true;
+  }
+  return set;
+}
+
+Folded Unsqueeze(const FoldArgs& args) {
+  const auto axes = args.Integers(1, "axes");
+  if (!args.At(0) || !axes) return std::nullopt;
+  const auto set = AxisSet(*axes, args.At(0)->type.dims.size() + axes->size());
+  if (!set) return std::nullopt;
+  Dims dims;
+  size_t next = 0;
+  for (bool inserted : *set) dims.push_back(inserted ? Dim(1) : args.At(0)->type.dims[next++]);
+  return WithDims(*args.At(0), dims);
+}
+
+Folded Squeeze(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  const Dims& from = args.At(0)->type.dims;
+  const auto axes = args.Integers(1, "axes");
+  if (!axes && args.At(1)) return std::nullopt;
+  const auto set = AxisSet(axes.value_or(Ints{}), from.size());
+  if (!set) return std::nullopt;
+  Dims dims;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const bool drop = axes ? (*set)[i] : from[i] == Dim(1);
+    if (drop && from[i] != Dim(1)) return std::nullopt;
+    if (!drop) dims.push_back(from[i]);
+  }
+  return WithDims(*args.At(0), dims);
+}
+
+Folded Reshape(const FoldArgs& args) {
+  if (!args.At(0) || !args.At(1)) return std::nullopt;
+  const auto shape = AsDims(*args.At(1));
+  if (!shape) return std::nullopt;
+  const auto dims = ResolveReshape(args.At(0)->type.dims, *shape, args.attrs.Int("allowzero") != 0);
+  return dims ? WithDims(*args.At(0), *dims) : std::nullopt;
+}
+
+Folded Flatten(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  const Dims& from = args.At(0)->type.dims;
+  int64_t axis = args.attrs.Int("axis", 1);
+  if (axis < 0) axis += static_cast<int64_t>(from.size());
+  if (axis < 0 || axis > static_cast<int64_t>(from.size())) return std::nullopt;
+  Dim rows(1), columns(1);
+  for (size_t i = 0; i < from.size(); ++i)
+    (static_cast<int64_t>(i) < axis ? rows : columns) =
+        (static_cast<int64_t>(i) < axis ? rows : columns) * from[i];
+  return WithDims(*args.At(0), {rows, columns});
+}
+
+Folded Transpose(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  const Dims& from = args.At(0)->type.dims;
+  Ints perm = args.attrs.Ints("perm");
+  if (perm.empty())
+    for (size_t i = from.size(); i-- > 0;) perm.push_back(static_cast<int64_t>(i));
+  const auto set = AxisSet(perm, from.size());
+  if (!set || perm.size() != from.size()) return std::nullopt;
+  Dims dims;
+  for (int64_t axis : perm) dims.push_back(from[*NormalizeAxis(axis, from.size())]);
+  const Ints strides = Strides(from);
+  return Rearrange(*args.At(0), dims, [&](const Ints& at) {
+    int64_t source = 0;
+    for (size_t i = 0; i < at.size(); ++i) source += at[i] * strides[*NormalizeAxis(perm[i], from.size())];
+    return source;
+  });
+}
+
+Folded Concat(const FoldArgs& args) {
+  if (args.in.empty() || !args.At(0)) return std::nullopt;
+  const TensorType& first = args.At(0)->type;
+  const auto axis = NormalizeAxis(args.attrs.Int("axis"), first.dims.size());
+  if (!axis) return std::nullopt;
+  Known result{first, {}};
+  result.type.dims[*axis] = Dim(0);
+  std::vector<std::vector<Element>> parts;
+  Ints rows;  // elements of each part behind and including `axis`
+  int64_t outer = 1;
+  for (const Known* part : args.in) {
+    if (!part || part->type.dtype != first.dtype || part->type.dims.size() != first.dims.size())
+      return std::nullopt;
+    const auto fixed = FixedDims(part->type.dims);
+    if (!fixed) return std::nullopt;
+    outer = ElementCount(Ints(fixed->begin(), fixed->begin() + static_cast<std::ptrdiff_t>(*axis)));
+    rows.push_back(ElementCount(Ints(fixed->begin() + static_cast<std::ptrdiff_t>(*axis), fixed->end())));
+    parts.push_back(BroadcastElements(*part, *fixed));
+    TensorType rest = part->type;
+    result.type.dims[*axis] = result.type.dims[*axis] + rest.dims[*axis];
+    rest.dims[*axis] = result.type.dims[*axis];
+    if (rest != result.type) return std::nullopt;
+  }
+  if (!FixedDims(result.type.dims)) return std::nullopt;
+  for (int64_t o = 0; o < outer; ++o)
+    for (size_t p = 0; p < parts.size(); ++p)
+      for (int64_t i = 0; i < rows[p]; ++i)
+        result.elements.push_back(parts[p][static_cast<size_t>(o * rows[p] + i)]);
+  return std::vector<Known>{std::move(result)};
+}
+
+Folded Gather(const FoldArgs& args) {
+  if (!args.At(0) || !args.At(1)) return std::nullopt;
+  const Dims& from = args.At(0)->type.dims;
+  const auto axis = NormalizeAxis(args.attrs.Int("axis"), from.size());
+  const auto index = AsIntegers(*args.At(1));
+  if (!axis || !index || !FixedDims(from)) return std::nullopt;
+  const int64_t extent = from[*axis].fixed;
+  for (int64_t i : *index)
+    if (i < -extent || i >= extent) return std::nullopt;
+  const auto begin = static_cast<std::ptrdiff_t>(*axis);
+  Dims dims(from.begin(), from.begin() + begin);
+  const Dims& middle = args.At(1)->type.dims;
+  dims.insert(dims.end(), middle.begin(), middle.end());
+  dims.insert(dims.end(), from.begin() + begin + 1, from.end());
+  const Ints strides = Strides(from), index_strides = Strides(middle);
+  return Rearrange(*args.At(0), dims, [&](const Ints& at) {
+    int64_t source = 0, position = 0;
+    for (size_t i = 0; i < *axis; ++i) source += at[i] * strides[i];
+    for (size_t i = 0; i < middle.size(); ++i) position += at[*axis + i] * index_strides[i];
+    const int64_t i = (*index)[static_cast<size_t>(position)];
+    source += (i < 0 ? i + extent : i) * strides[*axis];
+    for (size_t k = *axis + 1; k < from.size(); ++k) source += at[k - 1 + middle.size()] * strides[k];
+    return source;
+  });
+}
+
+Folded SliceRanges(const Known& x, const std::vector<SliceRange>& ranges) {
+  Dims dims;
+  for (const SliceRange& range : ranges) dims.push_back(range.extent);
+  const Ints strides = Strides(x.type.dims);
+  return Rearrange(x, dims, [&](const Ints& at) {
+    int64_t source = 0;
+    for (size_t i = 0; i < at.size(); ++i) source += (ranges[i].start + at[i] * ranges[i].step) * strides[i];
+    return source;
+  });
+}
+
+Folded Slice(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  const Dims& from = args.At(0)->type.dims;
+  std::vector<SliceRange> ranges;
+  for (const Dim& dim : from) ranges.push_back({0, dim, 1});
+  // Slice-1 has attributes, Slice-10 inputs; ends may be polynomials.
+  const auto starts = args.Integers(1, "starts");
+  std::optional<Dims> ends;
+  if (const Known* known = args.At(2)) {
+    ends = AsDims(*known);
+  } else if (args.attrs.Has("ends")) {
+    ends.emplace();
+    for (int64_t end : args.attrs.Ints("ends")) ends->push_back(end);
+  }
+  if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
+  auto axes = args.Integers(3, "axes");
+  auto steps = args.Integers(4, "steps");
+  if ((!axes && args.At(3)) || (!steps && args.At(4))) return std::nullopt;
+  if (!axes) {
+    axes.emplace();
+    for (size_t i = 0; i < starts->size(); ++i) axes->push_back(static_cast<int64_t>(i));
+  }
+  if (!steps) steps = Ints(starts->size(), 1);
+  if (axes->size() != starts->size() || steps->size() != starts->size()) return std::nullopt;
+  for (size_t i = 0; i < starts->size(); ++i) {
+    const auto axis = NormalizeAxis((*axes)[i], from.size());
+    if (!axis) return std::nullopt;
+    const auto range = ResolveSlice(from[*axis], (*starts)[i], (*ends)[i], (*steps)[i]);
+    if (!range) return std::nullopt;
+    ranges[*axis] = *range;
+  }
+  return SliceRanges(*args.At(0), ranges);
+}
+
+Folded Split(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  const Dims& from = args.At(0)->type.dims;
+  const auto axis = NormalizeAxis(args.attrs.Int("axis"), from.size());
+  if (!axis) return std::nullopt;
+  const auto sizes = ResolveSplit(from[*axis], args.Integers(1, "split"), args.outputs);
+  if (!sizes) return std::nullopt;
+  std::vector<Known> parts;
+  int64_t start = 0;
+  for (int64_t size : *sizes) {
+    std::vector<SliceRange> ranges;
+    for (const Dim& dim : from) ranges.push_back({0, dim, 1});
+    ranges[*axis] = {start, size, 1};
+    Folded part = SliceRanges(*args.At(0), ranges);
+    if (!part) return std::nullopt;
+    parts.push_back(std::move((*part)[0]));
+    start += size;
+  }
+  return parts;
+}
+
+Folded Expand(const FoldArgs& args) {
+  if (!args.At(0) || !args.At(1)) return std::nullopt;
+  const auto shape = AsDims(*args.At(1));
+  if (!shape) return std::nullopt;
+  // Expand is a broadcast both ways: 1 in the shape keeps the operand's extent.
+  const Dims& from = args.At(0)->type.dims;
+  Dims dims = *shape;
+  while (dims.size() < from.size()) dims.insert(dims.begin(), Dim(1));
+  for (size_t i = 0; i < from.size(); ++i) {
+    Dim& dim = dims[i + dims.size() - from.size()];
+    if (dim == Dim(1)) dim = from[i];
+    if (from[i] != Dim(1) && from[i] != dim) return std::nullopt;
+  }
+  if (args.At(0)->IsSplat()) return WithDims(*args.At(0), dims);
+  const auto fixed = FixedDims(dims);
+  if (!fixed) return std::nullopt;
+  return std::vector<Known>{Known{{args.At(0)->type.dtype, dims}, BroadcastElements(*args.At(0), *fixed)}};
+}
+
+Folded Range(const FoldArgs& args) {
+  for (size_t i = 0; i < 3; ++i)
+    if (!args.At(i) || args.At(i)->elements.size() != 1) return std::nullopt;
+  const DType dtype = args.At(0)->type.dtype;
+  if (IsFloat(dtype)) return std::nullopt;
+  const auto start = AsIntegers(*args.At(0)), limit = AsIntegers(*args.At(1)), step = AsIntegers(*args.At(2));
+  if (!start || !limit || !step || (*step)[0] == 0) return std::nullopt;
+  const auto range = Dim((*limit)[0]) - Dim((*start)[0]);
+  const int64_t by = (*step)[0];
+  const int64_t count =
+      (range.fixed > 0) == (by > 0) && range.fixed != 0 ? (range.fixed - (by > 0 ? 1 : -1)) / by + 1 : 0;
+  if (count > kMaxKnownElements) return std::nullopt;
+  Known result{{dtype, {Dim(count)}}, {}};
+  for (int64_t i = 0; i < count; ++i) result.elements.push_back({Dim((*start)[0] + i * by), 0});
+  return std::vector<Known>{std::move(result)};
+}
+
+template <Dim (*combine)(const Dim&, const Dim&)>
+Folded ReduceAll(const FoldArgs& args) {  // over all elements, which is how shapes are reduced
+  if (!args.At(0) || args.At(0)->type.dims.size() > 1 || IsFloat(args.At(0)->type.dtype)) return std::nullopt;
+  const auto values = AsDims(*args.At(0));
+  if (!values || values->empty()) return std::nullopt;
+  Dim result = (*values)[0];
+  for (size_t i = 1; i < values->size(); ++i) result = combine(result, (*values)[i]);
+  if (result.TooLarge()) return std::nullopt;
+  Dims dims;
+  if (args.attrs.Int("keepdims", 1) != 0) dims.assign(args.At(0)->type.dims.size(), Dim(1));
+  return std::vector<Known>{Known{{args.At(0)->type.dtype, dims}, {{result, 0}}}};
+}
+
+Dim Times(const Dim& a, const Dim& b) { return a * b; }
+Dim Plus(const Dim& a, const Dim& b) { return a + b; }
+
+}  // namespace
+
+const std::vector<FoldEntry>& StructureFolds() {
+  static const std::vector<FoldEntry> entries = {
+      {"Unsqueeze", Unsqueeze},
+      {"Squeeze", Squeeze},
+      {"Reshape", Reshape},
+      {"Flatten", Flatten},
+      {"Transpose", Transpose},
+      {"Concat", Concat},
+      {"Gather", Gather},
+      {"Slice", Slice},
+      {"Split", Split},
+      {"Expand", Expand},
+      {"Range", Range},
+      {"ReduceProd", ReduceAll<Times>},
+      {"ReduceSum", ReduceAll<Plus>},
+  };
+  return entries;
+}
+
+}  // namespace act::onnx_import

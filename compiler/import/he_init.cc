@@ -1,0 +1,54 @@
+#include "compiler/import/he_init.h"
+
+#include <Random123/philox.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace act::onnx_import {
+namespace {
+
+uint64_t Fnv1a(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+// Two normal numbers from two uniform ones (Box and Muller 1958); 32 bits each, never log(0).
+void BoxMuller(uint32_t a, uint32_t b, float deviation, float* out) {
+  const float u = (static_cast<float>(a >> 8) + 0.5f) * 0x1p-24f;
+  const float angle = static_cast<float>(b) * (2 * std::numbers::pi_v<float> * 0x1p-32f);
+  const float radius = deviation * std::sqrt(-2 * std::log(u));
+  out[0] = radius * std::cos(angle);
+  out[1] = radius * std::sin(angle);
+}
+
+}  // namespace
+
+HostTensor HeNormal(const std::string& name, const TensorType& type, uint64_t seed) {
+  const int64_t count = type.Elements().fixed;
+  const auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(count));
+  float* out = data->data();
+  if (type.rank() < 2) {
+    const bool ones = name.find("weight") != std::string::npos || name.find("var") != std::string::npos;
+    std::fill(data->begin(), data->end(), ones ? 1.f : 0.f);
+  } else if (count > 0) {
+    const auto fan_in = static_cast<double>(count / type.dims[0].fixed);
+    const auto deviation = static_cast<float>(std::sqrt(2 / fan_in));
+    const uint64_t hash = Fnv1a(name) ^ seed;
+    const r123::Philox4x32::key_type key{{static_cast<uint32_t>(hash), static_cast<uint32_t>(hash >> 32)}};
+#pragma omp parallel for schedule(static)
+    for (int64_t block = 0; block < (count + 3) / 4; ++block) {
+      const r123::Philox4x32::ctr_type counter{
+          {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}};
+      const auto random = r123::Philox4x32()(counter, key);
+      float four[4];
+      BoxMuller(random[0], random[1], deviation, four);
+      BoxMuller(random[2], random[3], deviation, four + 2);
+      for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i) out[4 * block + i] = four[i];
+    }
+  }
+  return {data, reinterpret_cast<const std::byte*>(out), count * static_cast<int64_t>(sizeof(float))};
+}
+
+}  // namespace act::onnx_import

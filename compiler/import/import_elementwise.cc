@@ -1,0 +1,247 @@
+// Elementwise operators. Most are ours under the same name; known scalars stay scalars instead of whole
+// tensors, and what changes nothing (x + 0, x * 1, a Cast between floats) adds no node.
+#include "compiler/import/importer.h"
+#include "compiler/import/onnx_types.h"
+#include "compiler/ops/op_table.h"
+
+namespace act::onnx_import {
+namespace {
+
+// Unary operators and their float attributes, which keep their names. Defaults are ONNX's.
+struct Unary {
+  const char* op;
+  struct {
+    const char* name;
+    double fallback;
+  } attrs[2] = {};
+};
+constexpr Unary kUnary[] = {
+    {"Neg"},
+    {"Abs"},
+    {"Sqrt"},
+    {"Exp"},
+    {"Log"},
+    {"Tanh"},
+    {"Sigmoid"},
+    {"Erf"},
+    {"Relu"},
+    {"Reciprocal"},
+    {"Floor"},
+    {"Sin"},
+    {"Cos"},
+    {"Softplus"},
+    {"HardSwish"},
+    {"Mish"},
+    {"LeakyRelu", {{"alpha", .01}}},
+    {"Elu", {{"alpha", 1}}},
+    {"HardSigmoid", {{"alpha", .2}, {"beta", .5}}},
+};
+
+llvm::Error ImportUnary(NodeContext& c) {
+  Attributes attrs;
+  for (const Unary& unary : kUnary)
+    if (c.node.op_type() == unary.op)
+      for (const auto& attr : unary.attrs)
+        if (attr.name) attrs.Set(attr.name, c.attrs.Float(attr.name, attr.fallback));
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit(c.node.op_type(), {x}, attrs));
+}
+
+llvm::Error ImportGelu(NodeContext& c) {
+  Attributes attrs;
+  attrs.Set("approximate", c.attrs.String("approximate", "none"));
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit("Gelu", {x}, attrs));
+}
+
+llvm::Error ImportSelu(NodeContext& c) {
+  // Ours has the constants of the paper; ONNX's attributes repeat them.
+  constexpr double kAlpha = 1.67326319217681884765625, kGamma = 1.05070102214813232421875;
+  if (static_cast<float>(c.attrs.Float("alpha", kAlpha)) != static_cast<float>(kAlpha) ||
+      static_cast<float>(c.attrs.Float("gamma", kGamma)) != static_cast<float>(kGamma))
+    return c.Fail("alpha and gamma other than the standard ones are not supported");
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit("Selu", {x}));
+}
+
+// Input i for a broadcast whose other operands have the dims `others`: a known constant that does not widen
+// the result is a scalar.
+llvm::Expected<ValueId> BroadcastOperand(NodeContext& c, size_t i, const Dims& others) {
+  const std::optional<double> number = c.Number(i);
+  if (number && IsFloat(c.Type(i).dtype) && Broadcast(others, c.DimsOf(i)) == others)
+    return c.builder().Scalar(static_cast<float>(*number));
+  return c.Value(i);
+}
+
+llvm::Error ImportBinary(NodeContext& c) {
+  const std::string& op = c.node.op_type();
+  // x + 0, x - 0, x * 1 and x / 1, where the constant does not widen x.
+  const double neutral = op == "Add" || op == "Sub" ? 0 : 1;
+  const bool commutes = op == "Add" || op == "Mul";
+  for (size_t i = 0; i < 2; ++i) {
+    if (i == 0 && !commutes) continue;
+    if (c.Number(i) == neutral && c.Type(i).dtype == c.Type(1 - i).dtype &&
+        Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
+      return c.Set(0, Operand(c.In(1 - i)));
+  }
+  ACT_TRY(const ValueId a, BroadcastOperand(c, 0, c.DimsOf(1)));
+  ACT_TRY(const ValueId b, BroadcastOperand(c, 1, c.DimsOf(0)));
+  return c.Return(c.Emit(op, {a, b}));
+}
+
+llvm::Error ImportComparison(NodeContext& c) {
+  if (c.In(0).uniform || c.In(1).uniform)
+    return c.Fail("compares random numbers in a way that is no dropout mask");
+  ACT_TRY(const ValueId a, BroadcastOperand(c, 0, c.DimsOf(1)));
+  ACT_TRY(const ValueId b, BroadcastOperand(c, 1, c.DimsOf(0)));
+  return c.Return(c.Emit(c.node.op_type(), {a, b}));
+}
+
+llvm::Error ImportNot(NodeContext& c) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit("Equal", {x, c.builder().Scalar(0)}));
+}
+
+// a <= b is not (a > b), and so on. (They differ for NaN, where ONNX gives false.)
+llvm::Error ImportOrEqual(NodeContext& c) {
+  ACT_TRY(const ValueId a, BroadcastOperand(c, 0, c.DimsOf(1)));
+  ACT_TRY(const ValueId b, BroadcastOperand(c, 1, c.DimsOf(0)));
+  ACT_TRY(const ValueId strict, c.Emit(c.node.op_type() == "LessOrEqual" ? "Less" : "Greater", {a, b}));
+  ACT_TRY(const ValueId equal, c.Emit("Equal", {a, b}));
+  Attributes to_float;
+  to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
+  ACT_TRY(const ValueId x, c.Emit("Cast", {strict}, to_float));
+  ACT_TRY(const ValueId y, c.Emit("Cast", {equal}, to_float));
+  ACT_TRY(const ValueId either, c.Emit("Max", {x, y}));
+  return c.Return(c.Emit("Greater", {either, c.builder().Scalar(0)}));
+}
+
+llvm::Error ImportVariadic(NodeContext& c) {  // Sum, Max, Min of any number of operands
+  const std::string op = c.node.op_type() == "Sum" ? "Add" : c.node.op_type();
+  ACT_TRY(ValueId result, c.Value(0));
+  for (size_t i = 1; i < c.inputs(); ++i) {
+    ACT_TRY(const ValueId x, BroadcastOperand(c, i, c.TypeOf(result).dims));
+    ACT_TRY(result, c.Emit(op, {result, x}));
+  }
+  return c.Set(0, result);
+}
+
+llvm::Error ImportPow(NodeContext& c) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  const auto exponent = c.Number(1);
+  if (exponent && Broadcast(c.DimsOf(0), c.DimsOf(1)) == c.DimsOf(0)) {
+    if (*exponent == 1) return c.Set(0, x);
+    if (*exponent == 2) return c.Return(c.Emit("Square", {x}));
+    if (*exponent == .5) return c.Return(c.Emit("Sqrt", {x}));
+    if (*exponent == -1) return c.Return(c.Emit("Reciprocal", {x}));
+    return c.Return(c.Emit("Pow", {x, c.builder().Scalar(static_cast<float>(*exponent))}));
+  }
+  ACT_TRY(const ValueId y, BroadcastOperand(c, 1, c.DimsOf(0)));
+  return c.Return(c.Emit("Pow", {x, y}));
+}
+
+llvm::Error ImportClip(NodeContext& c) {
+  ACT_TRY(ValueId x, c.Value(0));
+  Attributes attrs;
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    const char* bound = i == 1 ? "min" : "max";
+    if (const auto number = c.Number(i)) {
+      attrs.Set(bound, *number);
+    } else if (c.Has(i)) {  // a bound that is computed
+      ACT_TRY(const ValueId limit, c.Value(i));
+      ACT_TRY(x, c.Emit(i == 1 ? "Max" : "Min", {x, limit}));
+    } else if (c.attrs.Has(bound)) {  // before opset 11
+      attrs.Set(bound, c.attrs.Float(bound));
+    }
+  }
+  if (attrs.map().empty()) return c.Set(0, x);
+  return c.Return(c.Emit("Clip", {x}, attrs));
+}
+
+llvm::Error ImportCastTo(NodeContext& c, DType to) {
+  // Floats are computed in f32 whatever their width was.
+  const DType target = IsFloat(to) ? DType::kFloat32 : to;
+  if (c.Type(0).dtype == target) return c.Set(0, Operand(c.In(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  Attributes attrs;
+  attrs.Set("to", static_cast<int64_t>(target));
+  return c.Return(c.Emit("Cast", {x}, attrs));
+}
+
+llvm::Error ImportCast(NodeContext& c) {
+  const auto to = FromOnnxType(c.attrs.Int("to"));
+  if (!to)
+    return c.Fail("casts to element type " + std::to_string(c.attrs.Int("to")) + ", which is not supported");
+  return ImportCastTo(c, *to);
+}
+
+llvm::Error ImportCastLike(NodeContext& c) { return ImportCastTo(c, c.Type(1).dtype); }
+
+llvm::Error ImportIdentity(NodeContext& c) { return c.Set(0, Operand(c.In(0))); }
+
+llvm::Error ImportWhere(NodeContext& c) {
+  ACT_TRY(const ValueId condition, c.Value(0));
+  const Dims& dims = c.DimsOf(0);
+  const auto with_b = Broadcast(dims, c.DimsOf(2)), with_a = Broadcast(dims, c.DimsOf(1));
+  if (!with_a || !with_b) return c.Fail("shapes do not broadcast");
+  ACT_TRY(const ValueId a, BroadcastOperand(c, 1, *with_b));
+  ACT_TRY(const ValueId b, BroadcastOperand(c, 2, *with_a));
+  ACT_TRY(const ValueId y, c.Emit("Where", {condition, a, b}));
+  // Both may have been constants that widened the condition.
+  const auto dims_y = Broadcast(*with_a, *with_b);
+  if (!dims_y) return c.Fail("shapes do not broadcast");
+  return c.Return(c.builder().Expand(y, *dims_y, c.name()));
+}
+
+// x where x > 0, else slope * x; the slope is a parameter.
+llvm::Error ImportPRelu(NodeContext& c) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(ValueId slope, c.Value(1));
+  // Before opset 9, and still from some exporters: one slope per channel as [C].
+  Dims dims = c.DimsOf(1);
+  if (dims.size() == 1 && c.Type(0).rank() > 2 && dims[0] == c.DimsOf(0)[1]) {
+    for (int64_t i = 2; i < c.Type(0).rank(); ++i) dims.push_back(1);
+    ACT_TRY(slope, c.Reshape(slope, dims));
+  }
+  Attributes upper;
+  upper.Set("max", 0.0);
+  ACT_TRY(const ValueId positive, c.Emit("Relu", {x}));
+  ACT_TRY(const ValueId negative, c.Emit("Clip", {x}, upper));
+  ACT_TRY(const ValueId scaled, c.Emit("Mul", {negative, slope}));
+  return c.Return(c.Emit("Add", {positive, scaled}));
+}
+
+}  // namespace
+
+const std::vector<ImportEntry>& ElementwiseImports() {
+  static const std::vector<ImportEntry> entries = [] {
+    std::vector<ImportEntry> list = {
+        {"Add", 2, 2, ImportBinary},
+        {"Sub", 2, 2, ImportBinary},
+        {"Mul", 2, 2, ImportBinary},
+        {"Div", 2, 2, ImportBinary},
+        {"Sum", 1, -1, ImportVariadic},
+        {"Max", 1, -1, ImportVariadic},
+        {"Min", 1, -1, ImportVariadic},
+        {"Pow", 2, 2, ImportPow},
+        {"Equal", 2, 2, ImportComparison},
+        {"Greater", 2, 2, ImportComparison},
+        {"Not", 1, 1, ImportNot},
+        {"LessOrEqual", 2, 2, ImportOrEqual},
+        {"GreaterOrEqual", 2, 2, ImportOrEqual},
+        {"Where", 3, 3, ImportWhere},
+        {"Clip", 1, 3, ImportClip},
+        {"Cast", 1, 1, ImportCast},
+        {"CastLike", 2, 2, ImportCastLike},
+        {"Identity", 1, 1, ImportIdentity},
+        {"Gelu", 1, 1, ImportGelu},
+        {"Selu", 1, 1, ImportSelu},
+        {"PRelu", 2, 2, ImportPRelu},
+    };
+    for (const Unary& unary : kUnary) list.push_back({unary.op, 1, 1, ImportUnary});
+    return list;
+  }();
+  return entries;
+}
+
+}  // namespace act::onnx_import

@@ -1,0 +1,43 @@
+// ONNX in: a training or inference model becomes a graph of our own operators (docs/onnx_import.md).
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/graph.h"
+
+namespace act {
+
+struct ImportOptions {
+  std::map<std::string, int64_t> dims;  // --dim: extents of symbolic axes other than the batch
+  std::string loss;         // --loss: cross-entropy, mse, l1, smooth-l1, bce-with-logits; empty: in the model
+  std::string loss_output;  // --loss-output; empty: the only scalar float output
+  std::vector<std::string> freeze;  // --freeze: globs (* and ?) over parameter names
+  bool freeze_bn = false;           // --freeze-bn: BatchNormalization keeps its stored statistics
+  bool init_he = false;             // --init=he: initial weights where the external data file is missing
+  uint64_t seed = 0;                // of --init=he
+  bool report_only = false;         // weights are not needed: data of a missing file stays null
+};
+
+struct ImportResult {
+  Graph graph;  // outputs: the loss
+  ValueId loss = kNoValue;
+  std::vector<ValueId> trainable;               // parameters that are not frozen, in order of first use
+  std::string model_name;                       // file name without folders
+  bool fixed_batch = false;                     // no axis of the model varies with N
+  int64_t batch = 1;                            // of a fixed batch: extent of the first input's leading axis
+  ValueId logits = kNoValue, label = kNoValue;  // inputs of the cross entropy ([..,C], [..]), for accuracy
+  HostTensor
+      skeleton;  // the model without the weights that are in `graph`: what ExportTrainedOnnx fills again
+  int onnx_nodes = 0;  // nodes in the file, functions expanded
+};
+
+// Reads the model at `path` and imports what its loss needs. Every value has a type with dims polynomial in
+// N. Weights are mapped or moved, not copied. Errors name the file and the node, tensor or flag.
+llvm::Expected<ImportResult> ImportOnnx(const std::string& path, const ImportOptions& options);
+
+}  // namespace act

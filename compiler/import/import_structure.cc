@@ -1,0 +1,248 @@
+// Operators that move elements: views, transposes, slices, joins.
+#include <algorithm>
+
+#include "compiler/import/fold_shapes.h"
+#include "compiler/import/importer.h"
+
+namespace act::onnx_import {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+llvm::Error ReturnView(NodeContext& c, Dims dims) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Reshape(x, std::move(dims)));
+}
+
+llvm::Error ImportReshape(NodeContext& c) {
+  ACT_TRY(const Dims shape, c.DimsFrom(1));
+  const auto dims = ResolveReshape(c.DimsOf(0), shape, c.attrs.Int("allowzero") != 0);
+  if (!dims) return c.Fail("cannot reshape " + ToString(c.Type(0)) + " to " + ToString(shape));
+  return ReturnView(c, *dims);
+}
+
+llvm::Error ImportFlatten(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  int64_t axis = c.attrs.Int("axis", 1);
+  if (axis < 0) axis += c.Type(0).rank();
+  if (axis < 0 || axis > c.Type(0).rank()) return c.Fail("axis is outside " + ToString(c.Type(0)));
+  Dims dims{1, 1};
+  for (size_t i = 0; i < from.size(); ++i) {
+    Dim& side = dims[static_cast<int64_t>(i) < axis ? 0 : 1];
+    side = side * from[i];
+  }
+  return ReturnView(c, dims);
+}
+
+llvm::Expected<std::vector<bool>> AxisSet(const NodeContext& c, const Ints& axes, size_t rank) {
+  std::vector<bool> set(rank, false);
+  for (int64_t a : axes) {
+    ACT_TRY(const size_t axis, c.Axis(a, rank));
+    if (set[axis]) return c.Fail("names axis " + std::to_string(axis) + " twice");
+    set[axis] = true;
+  }
+  return set;
+}
+
+llvm::Error ImportUnsqueeze(NodeContext& c) {
+  ACT_TRY(const auto axes, c.Integers(1, "axes"));
+  if (!axes) return c.Fail("names no axes");
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const std::vector<bool> inserted, AxisSet(c, *axes, from.size() + axes->size()));
+  Dims dims;
+  size_t next = 0;
+  for (bool is_new : inserted) dims.push_back(is_new ? Dim(1) : from[next++]);
+  return ReturnView(c, dims);
+}
+
+llvm::Error ImportSqueeze(NodeContext& c) {
+  ACT_TRY(const auto axes, c.Integers(1, "axes"));
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const std::vector<bool> named, AxisSet(c, axes.value_or(Ints{}), from.size()));
+  Dims dims;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const bool drop = axes ? named[i] : from[i] == Dim(1);
+    if (drop && from[i] != Dim(1))
+      return c.Fail("squeezes axis " + std::to_string(i) + " of " + ToString(c.Type(0)));
+    if (!drop) dims.push_back(from[i]);
+  }
+  return ReturnView(c, dims);
+}
+
+llvm::Error ImportTranspose(NodeContext& c) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  Ints perm = c.attrs.Ints("perm");
+  if (perm.empty())
+    for (int64_t i = c.Type(0).rank(); i-- > 0;) perm.push_back(i);
+  return c.Return(c.Transpose(x, perm));
+}
+
+llvm::Error ImportConcat(NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
+  std::vector<ValueId> parts;
+  for (size_t i = 0; i < c.inputs(); ++i) {
+    if (!c.Has(i)) return c.Fail("input " + std::to_string(i) + " is left out");
+    ACT_TRY(const ValueId part, c.Value(i));
+    parts.push_back(part);
+  }
+  if (parts.size() == 1) return c.Set(0, parts[0]);
+  Attributes attrs;
+  attrs.Set("axis", static_cast<int64_t>(axis));
+  return c.Return(c.Emit("Concat", std::move(parts), attrs));
+}
+
+llvm::Error ImportExpand(NodeContext& c) {
+  ACT_TRY(Dims dims, c.DimsFrom(1));
+  const Dims& from = c.DimsOf(0);
+  while (dims.size() < from.size()) dims.insert(dims.begin(), Dim(1));
+  for (size_t i = 0; i < from.size(); ++i) {
+    Dim& dim = dims[i + dims.size() - from.size()];
+    if (dim == Dim(1)) dim = from[i];
+  }
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.builder().Expand(x, dims, c.name()));
+}
+
+llvm::Expected<ValueId> SliceOf(const NodeContext& c, ValueId x, const std::vector<SliceRange>& ranges) {
+  Ints starts, steps;
+  Dims extents;
+  for (const SliceRange& range : ranges) {
+    starts.push_back(range.start);
+    steps.push_back(range.step);
+    extents.push_back(range.extent);
+  }
+  const bool all = extents == c.TypeOf(x).dims &&
+                   std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
+  if (all) return x;
+  return c.builder().Slice(x, starts, extents, steps, c.name());
+}
+
+std::vector<SliceRange> Whole(const Dims& dims) {
+  std::vector<SliceRange> ranges;
+  for (const Dim& dim : dims) ranges.push_back({0, dim, 1});
+  return ranges;
+}
+
+llvm::Error ImportSlice(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const auto starts, c.Integers(1, "starts"));
+  ACT_TRY(const auto axes_given, c.Integers(3, "axes"));
+  ACT_TRY(const auto steps_given, c.Integers(4, "steps"));
+  Dims ends;
+  if (c.Has(2)) {
+    ACT_TRY(ends, c.DimsFrom(2));
+  } else {
+    for (int64_t end : c.attrs.Ints("ends")) ends.push_back(end);
+  }
+  if (!starts || starts->size() != ends.size()) return c.Fail("starts and ends must have the same length");
+  Ints axes(starts->size()), steps(starts->size(), 1);
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  if (axes_given) axes = *axes_given;
+  if (steps_given) steps = *steps_given;
+  if (axes.size() != ends.size() || steps.size() != ends.size())
+    return c.Fail("axes and steps must be as many as starts");
+  std::vector<SliceRange> ranges = Whole(from);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ACT_TRY(const size_t axis, c.Axis(axes[i], from.size()));
+    const auto range = ResolveSlice(from[axis], (*starts)[i], ends[i], steps[i]);
+    if (!range)
+      return c.Fail("axis " + std::to_string(axis) + " of " + ToString(c.Type(0)) +
+                    " is cut in a way that depends on the batch size");
+    ranges[axis] = *range;
+  }
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(SliceOf(c, x, ranges));
+}
+
+llvm::Error ImportSplit(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
+  ACT_TRY(const auto given, c.Integers(1, "split"));
+  const auto sizes = ResolveSplit(from[axis], given, c.outputs());
+  if (!sizes) return c.Fail("cannot split axis " + std::to_string(axis) + " of " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  int64_t start = 0;
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    std::vector<SliceRange> ranges = Whole(from);
+    ranges[axis] = {start, (*sizes)[i], 1};
+    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
+    ACT_CHECK_OK(c.Set(i, part));
+    start += (*sizes)[i];
+  }
+  return llvm::Error::success();
+}
+
+// Gather with indices known when compiling: evenly spaced ones are a slice. Others need a table lookup.
+llvm::Error ImportGather(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
+  const auto known = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
+  if (!known || !from[axis].IsFixed()) return c.Fail("looks up a table by data, which is not supported");
+  Ints index = *known;
+  for (int64_t& i : index) {
+    if (i < -from[axis].fixed || i >= from[axis].fixed)
+      return c.Fail("index " + std::to_string(i) + " is outside " + ToString(c.Type(0)));
+    if (i < 0) i += from[axis].fixed;
+  }
+  const int64_t step = index.size() > 1 ? index[1] - index[0] : 1;
+  for (size_t i = 1; i < index.size(); ++i)
+    if (step == 0 || index[i] - index[i - 1] != step)
+      return c.Fail("gathers indices that are not evenly spaced, which is not supported");
+  std::vector<SliceRange> ranges = Whole(from);
+  ranges[axis] = {index.empty() ? 0 : index[0], static_cast<int64_t>(index.size()), step};
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
+  Dims dims(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis));
+  dims.insert(dims.end(), c.DimsOf(1).begin(), c.DimsOf(1).end());
+  dims.insert(dims.end(), from.begin() + static_cast<std::ptrdiff_t>(axis) + 1, from.end());
+  return c.Return(c.Reshape(part, dims));
+}
+
+llvm::Error ImportPad(NodeContext& c) {
+  const size_t rank = c.DimsOf(0).size();
+  ACT_TRY(const auto given, c.Integers(1, "pads"));
+  ACT_TRY(const auto axes_given, c.Integers(3, "axes"));
+  if (!given) return c.Fail("gives no pads");
+  Ints axes(rank);
+  for (size_t i = 0; i < rank; ++i) axes[i] = static_cast<int64_t>(i);
+  if (axes_given) axes = *axes_given;
+  if (given->size() != 2 * axes.size()) return c.Fail("pads must be two for each axis");
+  Ints pads(2 * rank, 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ACT_TRY(const size_t axis, c.Axis(axes[i], rank));
+    pads[axis] = (*given)[i];
+    pads[axis + rank] = (*given)[i + axes.size()];
+  }
+  ACT_TRY(const ValueId x, c.Value(0));
+  if (std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p == 0; })) return c.Set(0, x);
+  const std::string mode = c.attrs.String("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge")
+    return c.Fail("mode " + mode + " is not supported");
+  if (c.Has(2) && !c.Number(2)) return c.Fail("the padding value must be a constant");
+  Attributes attrs;
+  attrs.Set("pads", pads);
+  attrs.Set("mode", mode);
+  attrs.Set("value", c.Has(2) ? *c.Number(2) : c.attrs.Float("value", 0));
+  return c.Return(c.Emit("Pad", {x}, attrs));
+}
+
+}  // namespace
+
+const std::vector<ImportEntry>& StructureImports() {
+  static const std::vector<ImportEntry> entries = {
+      {"Reshape", 2, 2, ImportReshape},
+      {"Flatten", 1, 1, ImportFlatten},
+      {"Unsqueeze", 1, 2, ImportUnsqueeze},
+      {"Squeeze", 1, 2, ImportSqueeze},
+      {"Transpose", 1, 1, ImportTranspose},
+      {"Concat", 1, -1, ImportConcat},
+      {"Expand", 2, 2, ImportExpand},
+      {"Slice", 1, 5, ImportSlice},
+      {"Split", 1, 2, ImportSplit},
+      {"Gather", 2, 2, ImportGather},
+      {"Pad", 1, 4, ImportPad},
+  };
+  return entries;
+}
+
+}  // namespace act::onnx_import

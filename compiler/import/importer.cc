@@ -1,0 +1,182 @@
+#include "compiler/import/importer.h"
+
+#include <charconv>
+#include <cstring>
+
+#include "compiler/import/fold_shapes.h"
+#include "compiler/import/onnx_types.h"
+
+namespace act::onnx_import {
+namespace {
+
+// All known tensors of an import together, in elements: 32 times what swin_t needs.
+constexpr int64_t kMaxKnownTotal = int64_t{1} << 23;
+
+bool IsStandard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
+
+// The number that was meant: exporters keep 0.1 as a float, whose double is 0.10000000149.
+double ShortestDecimal(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  double result = value;
+  std::from_chars(text, end, result);
+  return result;
+}
+
+// Elements of a known tensor as the bytes of its type.
+HostTensor Bytes(const Known& known, const std::vector<Element>& elements) {
+  const auto size = static_cast<size_t>(ByteSize(known.type.dtype));
+  std::vector<std::byte> bytes(elements.size() * size);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    std::byte* to = bytes.data() + i * size;
+    if (IsFloat(known.type.dtype)) {
+      const auto value = static_cast<float>(elements[i].real);
+      std::memcpy(to, &value, sizeof value);
+    } else {
+      const int64_t value = elements[i].integer.fixed;  // little-endian: the low bytes come first
+      std::memcpy(to, &value, size);
+    }
+  }
+  return HostTensor::Copy(bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+}  // namespace
+
+const Operand* Importer::Find(const std::string& name) const {
+  const auto it = operands_.find(name);
+  return it == operands_.end() ? nullptr : &it->second;
+}
+
+llvm::Error Importer::Define(const std::string& name, Operand operand) {
+  if (operand.known) known_elements_ += static_cast<int64_t>(operand.known->elements.size());
+  if (known_elements_ > kMaxKnownTotal)
+    return MakeError("value '" + name + "'", "the constants of the model are too large to fold");
+  if (operand.value != kNoValue) {
+    Value& value = builder_.graph().value(operand.value);
+    if (value.kind == ValueKind::kActivation && value.name.empty()) value.name = name;
+  }
+  if (!operands_.emplace(name, std::move(operand)).second)
+    return MakeError("value '" + name + "'", "is made twice; every name may have one producer");
+  return llvm::Error::success();
+}
+
+llvm::Expected<ValueId> Importer::Materialize(const Operand& operand) {
+  if (operand.value != kNoValue) return operand.value;
+  if (operand.uniform) return MakeError("", "random numbers may only be compared with a constant (dropout)");
+  const Known& known = *operand.known;
+  for (const Element& e : known.elements)
+    if (!e.integer.IsFixed()) return MakeError("", "a tensor computed from the batch size is used as data");
+  TensorType type = known.type;
+  if (IsFloat(type.dtype)) type.dtype = DType::kFloat32;
+  if (!known.IsSplat()) return builder_.Constant("", type, Bytes({type, {}}, known.elements));
+  ValueId scalar = kNoValue;
+  if (type.dtype == DType::kFloat32) {
+    scalar = builder_.Scalar(static_cast<float>(known.elements[0].real));
+  } else {
+    scalar = builder_.Constant("", {type.dtype, {}}, Bytes({type, {}}, known.elements));
+  }
+  return builder_.Expand(scalar, type.dims);
+}
+
+llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
+  ACT_TRY(Attributes attrs, ReadAttributes(node));
+  NodeContext context(*this, node, std::move(attrs));
+  if (IsStandard(node)) {
+    FoldArgs args{{}, context.attrs, context.outputs()};
+    bool all_known = true;
+    for (size_t i = 0; i < context.inputs(); ++i) {
+      const bool has = context.Has(i);
+      args.in.push_back(has && context.In(i).known ? &*context.In(i).known : nullptr);
+      all_known = all_known && (!has || args.in.back());
+    }
+    const FoldFn fold = FindFold(node.op_type());
+    if (fold && all_known) {
+      if (Folded results = fold(args)) {
+        for (size_t i = 0; i < results->size() && i < context.outputs(); ++i) {
+          TensorType type = (*results)[i].type;
+          ACT_CHECK_OK(context.Set(i, Operand{std::move(type), kNoValue, std::move((*results)[i]), {}}));
+        }
+        return llvm::Error::success();
+      }
+    }
+  }
+  const ImportEntry* entry = FindImport(node);
+  if (!entry) {
+    return context.Fail("works on data here; it is supported only on shapes and constants",
+                        "shapes that depend on data cannot be compiled");
+  }
+  const int count = node.input_size();
+  if (count < entry->min_inputs || (entry->max_inputs >= 0 && count > entry->max_inputs))
+    return context.Fail("has " + std::to_string(count) + " inputs");
+  for (int i = 0; i < entry->min_inputs; ++i)
+    if (node.input(i).empty()) return context.Fail("input " + std::to_string(i) + " is left out");
+  if (node.output_size() == 0) return context.Fail("has no output");
+  if (llvm::Error error = entry->import(context)) {
+    // Errors of the graph builder name our operator; those of Materialize have no place at all.
+    return llvm::handleErrors(std::move(error), [&](const ActError& e) {
+      return e.place().rfind(PlaceOf(node), 0) == 0 ? MakeError(e.place(), e.what(), e.hint())
+                                                    : MakeError(PlaceOf(node), e.what(), e.hint());
+    });
+  }
+  return llvm::Error::success();
+}
+
+std::string PlaceOf(const onnx::NodeProto& node) {
+  const std::string name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : "";
+  return "node '" + name + "' (" + node.op_type() + ")";
+}
+
+llvm::Expected<Attributes> ReadAttributes(const onnx::NodeProto& node) {
+  Attributes attrs;
+  for (const auto& a : node.attribute()) {
+    switch (a.type()) {
+      case onnx::AttributeProto::INT:
+        attrs.Set(a.name(), a.i());
+        break;
+      case onnx::AttributeProto::FLOAT:
+        attrs.Set(a.name(), ShortestDecimal(a.f()));
+        break;
+      case onnx::AttributeProto::STRING:
+        attrs.Set(a.name(), a.s());
+        break;
+      case onnx::AttributeProto::INTS:
+        attrs.Set(a.name(), std::vector<int64_t>(a.ints().begin(), a.ints().end()));
+        break;
+      case onnx::AttributeProto::FLOATS: {
+        std::vector<double> values;
+        for (float value : a.floats()) values.push_back(ShortestDecimal(value));
+        attrs.Set(a.name(), std::move(values));
+        break;
+      }
+      case onnx::AttributeProto::TENSOR:
+      case onnx::AttributeProto::GRAPH:
+      case onnx::AttributeProto::STRINGS:
+        break;
+      default:
+        return MakeError(PlaceOf(node), "attribute '" + a.name() + "' has an unsupported type");
+    }
+  }
+  return attrs;
+}
+
+const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::string& attribute) {
+  for (const auto& a : node.attribute())
+    if (a.name() == attribute && a.type() == onnx::AttributeProto::TENSOR) return &a.t();
+  return nullptr;
+}
+
+const ImportEntry* FindImport(const onnx::NodeProto& node) {
+  if (!IsStandard(node)) return nullptr;
+  for (const auto* family :
+       {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &MatMulImports(), &SpatialImports(),
+        &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports()})
+    for (const ImportEntry& entry : *family)
+      if (node.op_type() == entry.op) return &entry;
+  return nullptr;
+}
+
+bool IsSupported(const onnx::NodeProto& node) {
+  return FindImport(node) || (IsStandard(node) && FindFold(node.op_type()));
+}
+
+}  // namespace act::onnx_import

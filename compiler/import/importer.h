@@ -1,0 +1,144 @@
+// The state of one import, and what the function of one ONNX operator sees of it.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/import/known.h"
+#include "compiler/import/model_file.h"
+#include "compiler/ir/graph_builder.h"
+#include "onnx/onnx-ml.pb.h"
+#include "runtime/base/error.h"
+
+namespace act::onnx_import {
+
+// What an ONNX name stands for: a value of the graph, a tensor known while importing, or both.
+struct Operand {
+  TensorType type;
+  ValueId value = kNoValue;
+  std::optional<Known> known;
+  std::optional<std::pair<double, double>>
+      uniform;  // random numbers in [first, second): only a comparison may read them
+};
+
+class Importer {
+ public:
+  Importer(Graph& graph, int64_t opset) : builder_(graph), opset_(opset) {}
+
+  GraphBuilder& builder() { return builder_; }
+  int64_t opset() const { return opset_; }
+
+  // Null where nothing has this name yet.
+  const Operand* Find(const std::string& name) const;
+  // Errors: the name is taken (values are assigned once), or the known tensors together exceed what folding
+  // may hold.
+  llvm::Error Define(const std::string& name, Operand operand);
+
+  // The operand as a value of the graph in its full shape; makes a constant of a known tensor.
+  llvm::Expected<ValueId> Materialize(const Operand& operand);
+
+  // Imports one node: folds it where all it reads is known, else calls the function of its operator. A node
+  // without either is an error. Its inputs must be defined.
+  llvm::Error ImportNode(const onnx::NodeProto& node);
+
+  // Inputs of the cross entropy that was imported last.
+  ValueId logits = kNoValue, label = kNoValue;
+  bool freeze_bn = false;
+  int64_t dropouts = 0;  // each has its own stream of random numbers
+
+ private:
+  GraphBuilder builder_;
+  int64_t opset_;
+  std::map<std::string, Operand> operands_;
+  int64_t known_elements_ = 0;
+};
+
+// One node while it is imported: its inputs and attributes, typed, and the graph to add to. Failures name the
+// node.
+class NodeContext {
+ public:
+  NodeContext(Importer& importer_in, const onnx::NodeProto& node_in, Attributes attrs_in);
+
+  Importer& importer;
+  const onnx::NodeProto& node;
+  const Attributes attrs;  // floats as the shortest decimal that gives them: 1e-05, not 9.99999974e-06
+
+  int64_t opset() const { return importer.opset(); }
+  size_t inputs() const { return static_cast<size_t>(node.input_size()); }
+  size_t outputs() const { return static_cast<size_t>(node.output_size()); }
+  // The input is there and not left out (an empty name).
+  bool Has(size_t i) const { return i < inputs() && !node.input(static_cast<int>(i)).empty(); }
+  // The output is there and named; whether something reads it is not known.
+  bool WantsOutput(size_t i) const { return i < outputs() && !node.output(static_cast<int>(i)).empty(); }
+
+  const Operand& In(size_t i) const;  // Has(i)
+  const TensorType& Type(size_t i) const { return In(i).type; }
+  const Dims& DimsOf(size_t i) const { return In(i).type.dims; }
+  llvm::Expected<ValueId> Value(size_t i) const { return importer.Materialize(In(i)); }
+
+  // Integers that newer opsets take as input `i` and older ones as attribute `name`; nullopt where neither is
+  // there. An error where the input depends on data or on N.
+  llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i, const char* name) const;
+  llvm::Expected<Dims> DimsFrom(size_t i) const;  // the elements of input i
+  // Known number that all elements of the input have; nullopt for anything else.
+  std::optional<double> Number(size_t i) const;
+  // Axis 0..rank-1 from one that may count from the end.
+  llvm::Expected<size_t> Axis(int64_t axis, size_t rank) const;
+
+  // Adds a node of ours, named after this one.
+  llvm::Expected<ValueId> Emit(const std::string& op, std::vector<ValueId> in,
+                               Attributes attributes = {}) const;
+  llvm::Expected<ValueId> Transpose(ValueId x, std::vector<int64_t> perm) const;
+  // [N, C, S..] <-> [N, S.., C]. A later pass cancels the pairs.
+  llvm::Expected<ValueId> ToChannelsLast(ValueId x) const;
+  llvm::Expected<ValueId> ToChannelsFirst(ValueId x) const;
+  llvm::Expected<ValueId> Reshape(ValueId x, Dims dims) const;
+  GraphBuilder& builder() const { return importer.builder(); }
+  const TensorType& TypeOf(ValueId id) const { return importer.builder().type(id); }
+
+  // Defines output i.
+  llvm::Error Set(size_t i, ValueId value) const;
+  llvm::Error Set(size_t i, Operand operand) const;
+  llvm::Error Return(llvm::Expected<ValueId> value) const;  // output 0
+
+  llvm::Error Fail(const std::string& what, const std::string& hint = "") const;
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
+// "node '/conv1/Conv' (Conv)": a node without a name goes by its first output.
+std::string PlaceOf(const onnx::NodeProto& node);
+
+// ONNX's attributes as ours. Graphs and sparse tensors are left out; tensors too (FindTensor).
+llvm::Expected<Attributes> ReadAttributes(const onnx::NodeProto& node);
+const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::string& attribute);
+
+using ImportFn = llvm::Error (*)(NodeContext&);
+struct ImportEntry {
+  const char* op;
+  int min_inputs, max_inputs;  // max -1: any number
+  ImportFn import;
+};
+// The families of standard operators, each one file. Adding an operator is one entry.
+const std::vector<ImportEntry>& ElementwiseImports();
+const std::vector<ImportEntry>& ConstantImports();
+const std::vector<ImportEntry>& StructureImports();
+const std::vector<ImportEntry>& MatMulImports();
+const std::vector<ImportEntry>& SpatialImports();
+const std::vector<ImportEntry>& NormalizationImports();
+const std::vector<ImportEntry>& ReductionImports();
+const std::vector<ImportEntry>& RandomImports();
+const std::vector<ImportEntry>& LossImports();
+
+// Null where the operator is not imported.
+const ImportEntry* FindImport(const onnx::NodeProto& node);
+// The node's operator is imported, or at least folds.
+bool IsSupported(const onnx::NodeProto& node);
+
+}  // namespace act::onnx_import

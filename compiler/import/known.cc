@@ -1,0 +1,97 @@
+#include "compiler/import/known.h"
+
+namespace act::onnx_import {
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kFloat16 ||
+         dtype == DType::kBFloat16;
+}
+
+Known IntegerVector(const Dims& values) {
+  Known known{{DType::kInt64, {static_cast<int64_t>(values.size())}}, {}};
+  for (const Dim& value : values) known.elements.push_back({value, 0});
+  return known;
+}
+
+Known IntegerScalar(const Dim& value) { return {{DType::kInt64, {}}, {{value, 0}}}; }
+
+Element RealElement(DType dtype, double value) {
+  return {Dim(0), dtype == DType::kFloat64 ? value : static_cast<double>(static_cast<float>(value))};
+}
+
+Known RealScalar(DType dtype, double value) { return {{dtype, {}}, {RealElement(dtype, value)}}; }
+
+std::optional<std::vector<int64_t>> FixedDims(const Dims& dims) {
+  std::vector<int64_t> fixed;
+  for (const Dim& dim : dims) {
+    if (!dim.IsFixed() || dim.fixed < 0) return std::nullopt;
+    fixed.push_back(dim.fixed);
+  }
+  if (ElementCount(fixed) > kMaxKnownElements) return std::nullopt;
+  return fixed;
+}
+
+std::optional<Dims> AsDims(const Known& known) {
+  if (IsFloat(known.type.dtype)) return std::nullopt;
+  const auto dims = FixedDims(known.type.dims);
+  if (!dims) return std::nullopt;
+  Dims values;
+  for (const Element& element : BroadcastElements(known, *dims)) values.push_back(element.integer);
+  return values;
+}
+
+std::optional<std::vector<int64_t>> AsIntegers(const Known& known) {
+  const auto dims = AsDims(known);
+  if (!dims) return std::nullopt;
+  std::vector<int64_t> values;
+  for (const Dim& dim : *dims) {
+    if (!dim.IsFixed()) return std::nullopt;
+    values.push_back(dim.fixed);
+  }
+  return values;
+}
+
+std::optional<double> AsReal(const Known& known) {
+  if (known.elements.empty()) return std::nullopt;
+  const Element& first = known.elements[0];
+  for (const Element& e : known.elements)
+    if (e.real != first.real || e.integer != first.integer) return std::nullopt;
+  if (IsFloat(known.type.dtype)) return first.real;
+  if (!first.integer.IsFixed()) return std::nullopt;
+  return static_cast<double>(first.integer.fixed);
+}
+
+std::vector<Element> BroadcastElements(const Known& known, const std::vector<int64_t>& dims) {
+  const size_t count = static_cast<size_t>(ElementCount(dims));
+  if (known.IsSplat()) return std::vector<Element>(count, known.elements[0]);
+  // Stride of the source along each output axis; 0 where it broadcasts.
+  std::vector<int64_t> stride(dims.size(), 0);
+  int64_t step = 1;
+  for (size_t i = known.type.dims.size(); i-- > 0;) {
+    const int64_t extent = known.type.dims[i].fixed;
+    if (extent != 1) stride[i + dims.size() - known.type.dims.size()] = step;
+    step *= extent;
+  }
+  std::vector<Element> result;
+  result.reserve(count);
+  for (size_t linear = 0; linear < count; ++linear) {
+    int64_t rest = static_cast<int64_t>(linear), source = 0;
+    for (size_t axis = dims.size(); axis-- > 0;) {
+      source += rest % dims[axis] * stride[axis];
+      rest /= dims[axis];
+    }
+    result.push_back(known.elements[static_cast<size_t>(source)]);
+  }
+  return result;
+}
+
+std::optional<int> Compare(const Dim& a, const Dim& b) {
+  const Dim d = a - b;
+  if (d == Dim(0)) return 0;
+  // Both coefficients of N of one sign: monotone, so N = 1 is the extreme.
+  if (d.per_batch >= 0 && d.per_batch2 >= 0 && d.At(1) > 0) return 1;
+  if (d.per_batch <= 0 && d.per_batch2 <= 0 && d.At(1) < 0) return -1;
+  return std::nullopt;
+}
+
+}  // namespace act::onnx_import

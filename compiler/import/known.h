@@ -1,0 +1,54 @@
+// Tensors known while importing: the small integer tensors that exporters compute shapes with (elements
+// polynomial in the batch size N), and their float constants. Folding works on these; they reach the graph
+// only where an op needs one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/tensor_type.h"
+
+namespace act::onnx_import {
+
+// Folding stops here, so that a small file cannot ask for a huge tensor.
+inline constexpr int64_t kMaxKnownElements = 1 << 16;
+
+struct Element {
+  Dim integer;      // integer and bool types
+  double real = 0;  // float types; values of f32 are rounded to float
+};
+
+struct Known {
+  TensorType type;
+  std::vector<Element>
+      elements;  // row-major; or a single one that fills all of `type` (whose dims may then vary with N)
+
+  bool IsSplat() const { return elements.size() == 1; }
+};
+
+bool IsFloat(DType dtype);
+
+// 1-D i64 tensor, the form of shapes.
+Known IntegerVector(const Dims& values);
+Known IntegerScalar(const Dim& value);
+Known RealScalar(DType dtype, double value);
+// An element of the type, rounded and truncated as a store to it would.
+Element RealElement(DType dtype, double value);
+
+// The elements as dims; nullopt for float tensors and for splats whose length is not fixed.
+std::optional<Dims> AsDims(const Known& known);
+// The elements as integers; nullopt where one varies with N.
+std::optional<std::vector<int64_t>> AsIntegers(const Known& known);
+// The value that every element has, for float and fixed integer tensors.
+std::optional<double> AsReal(const Known& known);
+
+// The dims where all are fixed and the tensor is small enough to hold element by element.
+std::optional<std::vector<int64_t>> FixedDims(const Dims& dims);
+// All elements of `known` broadcast to `dims`, row-major; its own dims must broadcast to them.
+std::vector<Element> BroadcastElements(const Known& known, const std::vector<int64_t>& dims);
+
+// Sign of a - b for every N >= 1: -1, 0, 1, or nullopt where it depends on N.
+std::optional<int> Compare(const Dim& a, const Dim& b);
+
+}  // namespace act::onnx_import

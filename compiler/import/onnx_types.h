@@ -1,0 +1,16 @@
+// ONNX's element types and ours. The numbers are TensorProto.DataType's, a stable part of the format.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "runtime/base/tensor_type.h"
+
+namespace act::onnx_import {
+
+// nullopt for types that no value of ours has (strings, complex numbers, 4- and 8-bit floats, unsigned
+// integers over 8 bits).
+std::optional<DType> FromOnnxType(int64_t data_type);
+int ToOnnxType(DType dtype);
+
+}  // namespace act::onnx_import
