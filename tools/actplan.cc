@@ -1,0 +1,311 @@
+// actplan: looks at plans that actc made. docs/cli.md describes the command line.
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/Format.h>
+#include <llvm/Support/FormatVariadic.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Support/xxhash.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "compiler/ir/dump.h"
+#include "runtime/base/error.h"
+#include "runtime/base/size.h"
+#include "runtime/memory/layout.h"
+#include "runtime/memory/report.h"
+#include "runtime/plan/plan_io.h"
+
+namespace act {
+namespace {
+
+namespace cl = llvm::cl;
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+struct Flags {
+  cl::SubCommand show{"show", "What the plan is: model, level, sizes, operators, memory"};
+  cl::SubCommand verify{"verify", "Check the file, and its memory layout at several batch sizes"};
+  cl::SubCommand layout{"layout", "Where each storage lies in the arena, and when it is live"};
+  cl::SubCommand diff{"diff", "What differs between two plans"};
+
+  cl::OptionCategory group{"Options"};
+  cl::opt<std::string> plan{cl::Positional, cl::Required,    cl::desc("PLAN"), cl::cat(group),
+                            cl::sub(show),  cl::sub(verify), cl::sub(layout),  cl::sub(diff)};
+  cl::opt<std::string> other{cl::Positional, cl::Required, cl::desc("PLAN"), cl::cat(group), cl::sub(diff)};
+  cl::opt<long> batch{"batch",
+                      cl::desc("Batch size (default: the plan's)"),
+                      cl::value_desc("N"),
+                      cl::cat(group),
+                      cl::sub(show),
+                      cl::sub(layout),
+                      cl::sub(diff)};
+  cl::opt<bool> nodes{"nodes", cl::desc("List the nodes of the training step"), cl::cat(group),
+                      cl::sub(show)};
+  cl::opt<bool> parameters{"parameters", cl::desc("List parameters and buffers"), cl::cat(group),
+                           cl::sub(show)};
+  cl::opt<bool> edges{"edges", cl::desc("List the saved activations and why they are saved"), cl::cat(group),
+                      cl::sub(show)};
+  cl::opt<bool> eval{"eval", cl::desc("The graph of evaluation instead of the training step"), cl::cat(group),
+                     cl::sub(show), cl::sub(layout)};
+
+  int64_t BatchOr(int64_t fallback) const { return batch.getNumOccurrences() ? int64_t{batch} : fallback; }
+};
+
+llvm::raw_ostream& Row(llvm::StringRef name) { return llvm::outs() << "  " << llvm::left_justify(name, 20); }
+
+int64_t CountKind(const Graph& graph, ValueKind kind) {
+  return std::count_if(graph.values.begin(), graph.values.end(),
+                       [=](const Value& v) { return v.kind == kind; });
+}
+
+bool HasWeights(const Plan& plan) {
+  return std::none_of(plan.train.graph.values.begin(), plan.train.graph.values.end(), [](const Value& value) {
+    return (value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer) && !value.data.data;
+  });
+}
+
+std::map<std::string, int64_t> OperatorCounts(const Graph& graph) {
+  std::map<std::string, int64_t> counts;
+  for (const Node& node : graph.nodes) ++counts[node.op];
+  return counts;
+}
+
+void PrintParameters(const Graph& graph) {
+  for (const Value& value : graph.values) {
+    if (value.kind != ValueKind::kParameter && value.kind != ValueKind::kBuffer) continue;
+    llvm::outs() << "  " << llvm::left_justify(value.kind == ValueKind::kBuffer ? "buffer" : "parameter", 11)
+                 << value.name << ": " << ToString(value.type) << "\n";
+  }
+}
+
+llvm::Error Show(const Flags& f) {
+  ACT_TRY(const Plan plan, ReadPlan(f.plan));
+  const int64_t batch = f.BatchOr(plan.default_batch);
+  ACT_TRY(const MemoryReport report, MakeMemoryReport(plan, batch));
+  const Graph& graph = f.eval ? plan.eval.graph : plan.train.graph;
+  const Graph& train = plan.train.graph;
+
+  Row("model") << plan.model_name << "\n";
+  Row("level") << plan.level << "\n";
+  Row("optimizer") << plan.optimizer << "\n";
+  Row("seed") << plan.seed << "\n";
+  Row("batch") << plan.default_batch << (plan.fixed_batch ? " (fixed)\n" : " (any)\n");
+  Row("weights") << (HasWeights(plan) ? "in the plan\n" : "not in the plan\n");
+  Row("workspace limit") << FormatSize(plan.workspace_limit) << " a node\n";
+  Row("training") << train.nodes.size() << " nodes, " << plan.train.storages << " storages, "
+                  << CountKind(train, ValueKind::kParameter) << " parameters, "
+                  << CountKind(train, ValueKind::kBuffer) << " buffers\n";
+  Row("evaluation") << plan.eval.graph.nodes.size() << " nodes\n";
+  Row("inputs");
+  const char* separator = "";
+  for (const ValueId id : graph.inputs) {
+    llvm::outs() << separator << graph.value(id).name << ": " << ToString(graph.value(id).type);
+    separator = ", ";
+  }
+  llvm::outs() << "\n";
+  Row("operators");
+  separator = "";
+  for (const auto& [op, count] : OperatorCounts(graph)) {
+    llvm::outs() << separator << count << " " << op;
+    separator = ", ";
+  }
+  llvm::outs() << "\n\n" << ReportText(report);
+  if (f.parameters) llvm::outs() << "\nparameters and buffers\n", PrintParameters(graph);
+  if (f.edges) llvm::outs() << "\n" << ExplainEdges(plan, batch, "");
+  if (f.nodes) llvm::outs() << "\n" << Dump(graph);
+  return llvm::Error::success();
+}
+
+llvm::Error Verify(const Flags& f) {
+  ACT_TRY(const Plan plan, ReadPlan(f.plan));
+  std::set<int64_t> batches{plan.default_batch};
+  if (!plan.fixed_batch) batches.insert({1, 2, 3, 16, 127, 512});
+  std::string lines;
+  llvm::raw_string_ostream out(lines);
+  for (const int64_t batch : batches) {
+    llvm::Expected<MemoryLayout> layout = LayOut(plan, batch);
+    if (!layout) return WithPlace(layout.takeError(), f.plan);
+    if (llvm::Error error = ValidateLayout(plan, *layout)) return WithPlace(std::move(error), f.plan);
+    out << "  batch " << llvm::right_justify(std::to_string(batch), 6) << ": arena of "
+        << FormatSize(layout->arena_bytes) << " (" << layout->arena_bytes << " bytes)\n";
+  }
+  llvm::outs() << f.plan << ": a valid plan of version " << kPlanVersion << "\n" << out.str();
+  return llvm::Error::success();
+}
+
+// Of each storage, the names of the values in it.
+std::vector<std::string> StorageNames(const StepGraph& step) {
+  std::vector<std::string> names(static_cast<size_t>(step.storages));
+  for (size_t v = 0; v < step.graph.values.size(); ++v) {
+    if (step.storage_of[v] < 0) continue;
+    std::string& name = names[static_cast<size_t>(step.storage_of[v])];
+    name += (name.empty() ? "" : ", ") + step.graph.values[v].name;
+  }
+  return names;
+}
+
+llvm::Error Layout(const Flags& f) {
+  ACT_TRY(const Plan plan, ReadPlan(f.plan));
+  ACT_TRY(const MemoryLayout whole, LayOut(plan, f.BatchOr(plan.default_batch)));
+  ACT_CHECK_OK(ValidateLayout(plan, whole));
+  const StepGraph& step = f.eval ? plan.eval : plan.train;
+  const StepLayout& layout = f.eval ? whole.eval : whole.train;
+  const std::vector<std::string> names = StorageNames(step);
+  const std::vector<MemoryCategory> categories = StorageCategories(step);
+
+  struct Line {
+    int64_t offset, bytes, lower, upper;
+    std::string category, name;
+  };
+  std::vector<Line> lines;
+  for (size_t s = 0; s < names.size(); ++s) {
+    if (layout.offset[s] < 0) continue;
+    lines.push_back({layout.offset[s], layout.bytes[s], layout.lower[s], layout.upper[s],
+                     ToString(categories[s]), names[s]});
+  }
+  for (size_t t = 0; t < layout.workspace_offset.size(); ++t) {
+    const auto now = static_cast<int64_t>(t);
+    if (layout.workspace_offset[t] < 0) continue;
+    lines.push_back({layout.workspace_offset[t], layout.workspace_bytes[t], now, now + 1,
+                     ToString(MemoryCategory::kWorkspace), NodeLabel(step.graph.nodes[t])});
+  }
+  std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+    return std::pair(a.offset, a.lower) < std::pair(b.offset, b.lower);
+  });
+  llvm::outs() << "batch " << whole.batch << ", " << (f.eval ? "evaluation" : "training") << ": "
+               << layout.peak_bytes << " bytes, lower bound " << layout.lower_bound_bytes << ", arena "
+               << whole.arena_bytes << "\n"
+               << "        offset          bytes    live nodes  category    name\n";
+  for (const Line& line : lines) {
+    llvm::outs() << llvm::format("%14lld %14lld %6lld..%-6lld ", static_cast<long long>(line.offset),
+                                 static_cast<long long>(line.bytes), static_cast<long long>(line.lower),
+                                 static_cast<long long>(line.upper))
+                 << llvm::left_justify(line.category, 12) << line.name << "\n";
+  }
+  return llvm::Error::success();
+}
+
+// Collects "what: a -> b" where they differ.
+class Differences {
+ public:
+  void Compare(const std::string& what, const std::string& a, const std::string& b) {
+    if (a != b) text_ += "  " + what + ": " + a + " -> " + b + "\n";
+  }
+  void Compare(const std::string& what, int64_t a, int64_t b) {
+    Compare(what, std::to_string(a), std::to_string(b));
+  }
+  // Maps from name to text; what only one has is "none" in the other.
+  template <class Map>
+  void CompareMaps(const std::string& what, const Map& a, const Map& b) {
+    std::set<std::string> names;
+    for (const auto& [name, text] : a) names.insert(name);
+    for (const auto& [name, text] : b) names.insert(name);
+    const auto find = [](const Map& map, const std::string& name) {
+      const auto it = map.find(name);
+      return it == map.end() ? std::string("none") : it->second;
+    };
+    for (const std::string& name : names) Compare(what + " " + name, find(a, name), find(b, name));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+using Texts = std::map<std::string, std::string>;
+
+Texts EdgeForms(const Plan& plan) {
+  Texts forms;
+  for (const SavedEdge& edge : plan.edges) forms[edge.name] = edge.form;
+  return forms;
+}
+
+Texts OperatorTexts(const Graph& graph) {
+  Texts texts;
+  for (const auto& [op, count] : OperatorCounts(graph)) texts[op] = std::to_string(count);
+  return texts;
+}
+
+// Types of parameters and buffers, and a mark where the stored weights are others.
+Texts Weights(const Graph& graph) {
+  Texts texts;
+  for (const Value& value : graph.values) {
+    if (value.kind != ValueKind::kParameter && value.kind != ValueKind::kBuffer) continue;
+    const std::string_view bytes(reinterpret_cast<const char*>(value.data.data),
+                                 value.data.data ? static_cast<size_t>(value.data.bytes) : 0);
+    texts[value.name] =
+        ToString(value.type) +
+        (value.data.data ? llvm::formatv(" hash {0:x}", llvm::xxHash64(bytes)).str() : " unknown");
+  }
+  return texts;
+}
+
+llvm::Error Diff(const Flags& f) {
+  ACT_TRY(const Plan a, ReadPlan(f.plan));
+  ACT_TRY(const Plan b, ReadPlan(f.other));
+  ACT_TRY(const MemoryLayout at_a, LayOut(a, f.BatchOr(a.default_batch)));
+  ACT_TRY(const MemoryLayout at_b, LayOut(b, f.BatchOr(a.default_batch)));
+  Differences d;
+  d.Compare("model", a.model_name, b.model_name);
+  d.Compare("level", a.level, b.level);
+  d.Compare("optimizer", a.optimizer, b.optimizer);
+  d.Compare("seed", std::to_string(a.seed), std::to_string(b.seed));
+  d.Compare("batch", a.default_batch, b.default_batch);
+  d.Compare("fixed batch", a.fixed_batch, b.fixed_batch);
+  d.Compare("workspace limit", a.workspace_limit, b.workspace_limit);
+  d.Compare("nodes", static_cast<int64_t>(a.train.graph.nodes.size()),
+            static_cast<int64_t>(b.train.graph.nodes.size()));
+  d.CompareMaps("operator", OperatorTexts(a.train.graph), OperatorTexts(b.train.graph));
+  d.CompareMaps("weights", Weights(a.train.graph), Weights(b.train.graph));
+  d.CompareMaps("edge", EdgeForms(a), EdgeForms(b));
+  d.Compare("peak at batch " + std::to_string(at_a.batch), FormatSize(at_a.train.peak_bytes),
+            FormatSize(at_b.train.peak_bytes));
+  if (d.text().empty() && Dump(a.train.graph) != Dump(b.train.graph)) d.Compare("graph", "one", "another");
+  llvm::outs() << (d.text().empty() ? "no differences\n" : d.text());
+  return llvm::Error::success();
+}
+
+// LLVM's message, "actplan: what.  Try: ...", in our form.
+int UsageError(llvm::StringRef message) {
+  message.consume_front("actplan");
+  message.consume_front(": ");
+  const auto [first, rest] = message.split('\n');
+  llvm::errs() << "actplan: error: " << first << "\n";
+  llvm::errs() << "hint: actplan show|verify|layout|diff PLAN; actplan --help lists the options\n";
+  return kWrongUsage;
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  for (cl::SubCommand* command : {&flags.show, &flags.verify, &flags.layout, &flags.diff})
+    cl::HideUnrelatedOptions(flags.group, *command);
+  cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actplan " ACT_VERSION "\n"; });
+  std::string message;
+  llvm::raw_string_ostream messages(message);
+  if (!cl::ParseCommandLineOptions(argc, argv, "Looks at plans that actc made.\n", &messages))
+    return UsageError(messages.str());
+  if (flags.batch.getNumOccurrences() && flags.batch < 1)
+    return UsageError("--batch: a batch has at least one sample");
+
+  const struct {
+    cl::SubCommand* command;
+    llvm::Error (*run)(const Flags&);
+  } commands[] = {{&flags.show, Show}, {&flags.verify, Verify}, {&flags.layout, Layout}, {&flags.diff, Diff}};
+  for (const auto& [command, run] : commands) {
+    if (!*command) continue;
+    if (llvm::Error error = run(flags)) {
+      PrintError("actplan", std::move(error));
+      return kFailed;
+    }
+    return 0;
+  }
+  return UsageError("no command");
+}
+
+}  // namespace
+}  // namespace act
+
+int main(int argc, char** argv) { return act::Main(argc, argv); }
