@@ -78,8 +78,10 @@ llvm::Error MemoryCheck::AfterNode(size_t position) {
   const auto now = static_cast<int64_t>(position);
   ACT_CHECK_OK(CheckUnchanged(now, written));
   ACT_CHECK_OK(CheckDead(now));
+  const bool is_last =
+      position + 1 == graph_.nodes().size();  // what lives until then is read when the run has ended
   for (const Range& range : ranges_) {
-    if (range.upper == now + 1 && range.begin >= persistent_bytes_) {
+    if (range.upper == now + 1 && range.begin >= persistent_bytes_ && !is_last) {
       std::memset(arena_.base() + range.begin, kDead, static_cast<size_t>(range.end - range.begin));
     }
   }
