@@ -79,6 +79,7 @@ class Compressor {
       const Node& from = node(static_cast<size_t>(producer_[static_cast<size_t>(v)]));
       const OpDef* def = FindOp(from.op);
       facts.exact_bits = facts.type.dtype == DType::kBool || def->boolean;
+      facts.of_loss = from.op == "SoftmaxCrossEntropy";
       if (from.op == "MaxPool" && from.outputs.size() > 1 && from.outputs[1] == v) {
         int64_t window = 1;
         for (int64_t k : from.attrs.Ints("kernel_shape")) window *= k;

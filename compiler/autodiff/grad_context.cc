@@ -55,7 +55,7 @@ ValueId GradContext::ReshapeTo(ValueId x, const Dims& dims) {
 
 void GradContext::SetGrad(size_t i, ValueId grad) {
   if (error_ || grad == kNoValue) return;
-  const Dims& wanted = type(in(i)).dims;
+  const Dims wanted = type(in(i)).dims;  // a copy: Emit grows the values
   const std::vector<int64_t> axes = BroadcastAxes(wanted, type(grad).dims);
   if (!axes.empty()) {
     Attributes attrs;

@@ -1,9 +1,13 @@
 #include "compiler/policy/policy.h"
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 
 namespace act {
 namespace {
+
+constexpr int kLossBits = 8;
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
@@ -13,10 +17,13 @@ bool SavesHalf(const Codec& codec, const TensorType& type) {
 
 }  // namespace
 
+int Policy::BitsOf(const EdgeFacts& facts) const { return facts.of_loss ? std::max(bits, kLossBits) : bits; }
+
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
   return Lossy() && facts.activation && !facts.exact_bits && facts.index_bits == 0 &&
          facts.type.dtype == DType::kFloat32 && HasBatchAxis(facts.type) && (!products_only || facts.feeds_product) &&
-         SavesHalf(Codec::Uniform(bits, group_size), facts.type);
+         SamplesOf(facts.type.dims).elements.At(1) >= group_size &&
+         SavesHalf(Codec::Uniform(BitsOf(facts), group_size), facts.type);
 }
 
 Decision Policy::Decide(const EdgeFacts& facts) const {
@@ -28,14 +35,15 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
       return {codec, "positions in a pooling window: the fewest bits that hold them, exact"};
   }
   if (CodesLossily(facts))
-    return {Codec::Uniform(bits, group_size),
-            "level " + level + " stores it in " + std::to_string(bits) + " bits, stochastically rounded (unbiased)"};
+    return {Codec::Uniform(BitsOf(facts), group_size),
+            "level " + level + " stores it in " + std::to_string(BitsOf(facts)) + " bits, stochastically rounded (unbiased)" +
+                (facts.of_loss ? "; more than others, since every gradient depends on it" : "")};
   if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
   if (facts.type.dtype != DType::kFloat32) return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
   if (!HasBatchAxis(facts.type)) return {{}, "a statistic or scalar: small, kept exactly"};
   if (products_only && !facts.feeds_product)
     return {{}, "level " + level + " compresses only what convolutions and matrix products read"};
-  return {{}, "too small: a code would not save half of it"};
+  return {{}, "less than one group of elements a sample: too little to gain"};
 }
 
 llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_override, int64_t group_size) {

@@ -14,6 +14,7 @@ struct EdgeFacts {
   TensorType type;
   bool exact_bits = false;      // 0 or 1 only: one bit holds it exactly
   int64_t index_bits = 0;       // > 0: unsigned integers of so many bits
+  bool of_loss = false;         // made by a loss: its error enters every gradient
   bool feeds_product = false;   // read by the gradient of a convolution or matrix product
   bool activation = false;      // made by a node each step (not a parameter, input or statistic)
 };
@@ -24,7 +25,8 @@ struct Decision {
 };
 
 // A level's rules. L0: lossless forms only. L1: 4 bits for what convolutions and matrix products read. L2: 4 bits for all.
-// L3: 2 bits for all.
+// L3: 2 bits for all. Lossy codes have exceptions: tensors of less than one group a sample are kept (nothing to gain), and
+// what a loss saves takes 8 bits (all gradients depend on it).
 struct Policy {
   std::string level = "L0";
   int bits = 0;  // of lossy codes; 0: none
@@ -34,6 +36,8 @@ struct Policy {
   bool Lossy() const { return bits > 0; }
   // Would a value of these facts be stored with an error?
   bool CodesLossily(const EdgeFacts& facts) const;
+  // Bits of the lossy code of such a value.
+  int BitsOf(const EdgeFacts& facts) const;
   Decision Decide(const EdgeFacts& facts) const;
 };
 

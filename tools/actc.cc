@@ -1,0 +1,193 @@
+// actc: an ONNX training graph becomes a plan, with its memory report. docs/cli.md describes the command line.
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/Format.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <string>
+
+#include "compiler/emit/emit_onnx.h"
+#include "compiler/import/import_onnx.h"
+#include "compiler/ir/dump.h"
+#include "compiler/policy/policy.h"
+#include "passes/pipeline.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/base/size.h"
+#include "runtime/memory/report.h"
+#include "runtime/plan/plan_io.h"
+
+namespace act {
+namespace {
+
+namespace cl = llvm::cl;
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+struct Flags {
+  cl::OptionCategory compile{"Compilation"};
+  cl::OptionCategory model_group{"The model"};
+  cl::OptionCategory reports{"Reports", "Without -o the report alone is printed; that needs no weights."};
+  cl::OptionCategory debugging{"Looking inside"};
+
+  cl::opt<std::string> model{cl::Positional, cl::Required, cl::desc("MODEL.onnx"), cl::cat(compile)};
+  cl::opt<std::string> level{"O", cl::desc("L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 2-bit"),
+                             cl::value_desc("L0..L3"), cl::init("L0"), cl::cat(compile)};
+  cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
+  cl::opt<std::string> optimizer{"optimizer", cl::desc("sgd (with momentum, default) or none (gradients only)"),
+                                 cl::value_desc("sgd|none"), cl::init("sgd"), cl::cat(compile)};
+  cl::opt<long> bits{"bits", cl::desc("Bits of lossy codes (default: the level's)"), cl::value_desc("1..8"),
+                     cl::cat(compile)};
+  cl::opt<long> group_size{"group-size", cl::desc("Elements that share a code's range (default 256)"),
+                           cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
+  cl::opt<std::string> workspace{"workspace", cl::desc("Bound of one kernel's scratch space (default: none)"),
+                                 cl::value_desc("SIZE"), cl::cat(compile)};
+  cl::opt<unsigned long> seed{"seed", cl::desc("The plan's seed (default 0)"), cl::value_desc("S"), cl::cat(compile)};
+
+  cl::opt<std::string> loss{"loss", cl::cat(model_group), cl::value_desc("KIND"),
+                            cl::desc("Add a loss and its input `label`: cross-entropy, mse, l1, smooth-l1, bce-with-logits")};
+  cl::opt<std::string> loss_output{"loss-output", cl::cat(model_group), cl::value_desc("NAME"),
+                                   cl::desc("The output that is the loss (default: the only scalar float output)")};
+  cl::list<std::string> dims{"dim", cl::cat(model_group), cl::value_desc("NAME=EXTENT"),
+                             cl::desc("Fix a symbolic axis other than the batch")};
+  cl::list<std::string> freeze{"freeze", cl::cat(model_group), cl::value_desc("GLOB"), cl::CommaSeparated,
+                               cl::desc("Parameters that do not train")};
+  cl::opt<bool> freeze_bn{"freeze-bn", cl::cat(model_group), cl::desc("BatchNormalization keeps its stored statistics")};
+  cl::opt<std::string> init{"init", cl::cat(model_group), cl::value_desc("he"),
+                            cl::desc("he: seeded initial weights where the external data file is missing")};
+
+  cl::opt<long> batch{"batch", cl::desc("The report's batch (default: the model's where it is fixed, else 1)"),
+                      cl::value_desc("N"), cl::init(1), cl::cat(reports)};
+  cl::opt<std::string> report{"report", cl::desc("text (default) or none"), cl::value_desc("text|none"),
+                              cl::init("text"), cl::cat(reports)};
+  cl::opt<std::string> report_json{"report-json", cl::desc("The report as JSON"), cl::value_desc("FILE"), cl::cat(reports)};
+  cl::opt<std::string> report_html{"report-html", cl::desc("The report as a page with pictures"), cl::value_desc("FILE"),
+                                   cl::cat(reports)};
+  cl::opt<std::string> explain{"explain", cl::ValueOptional, cl::value_desc("GLOB"), cl::cat(reports),
+                               cl::desc("For each saved activation: who reads it, why, its form, bytes before and after")};
+
+  cl::opt<std::string> emit_onnx{"emit-onnx", cl::cat(debugging), cl::value_desc("FILE"),
+                                 cl::desc("The rewritten graph as ONNX, Compress and Decompress in domain act")};
+  cl::opt<std::string> print_after{"print-after", cl::cat(debugging), cl::value_desc("PASS"),
+                                   cl::desc("Print the graph behind this pass (`import`: as read; `all`)")};
+  cl::opt<bool> verify_each{"verify-each", cl::cat(debugging), cl::desc("Verify the graph behind every pass")};
+  cl::opt<bool> time_passes{"time-passes", cl::cat(debugging), cl::desc("Print the seconds of each pass")};
+};
+
+// LLVM's message, "actc: what.  Try: ...", in our form.
+int UsageError(llvm::StringRef message) {
+  message.consume_front("actc: ");
+  const auto [first, rest] = message.split('\n');
+  llvm::errs() << "actc: error: " << first << "\n";
+  if (!rest.empty()) llvm::errs() << "hint: " << rest.ltrim("actc: ").rtrim() << "\n";
+  return kWrongUsage;
+}
+
+struct Request {
+  ImportOptions import;
+  CompileOptions compile;
+};
+
+// The flags as options; errors are wrong usage.
+llvm::Expected<Request> MakeRequest(const Flags& f) {
+  Request r;
+  if (f.batch < 1) return MakeError("--batch", "a batch has at least one sample");
+  r.compile.batch = f.batch;
+  ACT_TRY(const Policy policy, MakePolicy(f.level, f.bits, f.group_size));
+  r.compile.level = policy.level;
+  r.compile.bits = f.bits;
+  r.compile.group_size = f.group_size;
+  r.compile.optimizer = f.optimizer;
+  if (f.optimizer != "sgd" && f.optimizer != "none") return MakeError("--optimizer", "expected sgd or none, not '" + f.optimizer + "'");
+  if (!f.workspace.empty()) {
+    const std::optional<int64_t> bytes = ParseSize(f.workspace.getValue());
+    if (!bytes || *bytes == 0) return MakeError("--workspace", "'" + f.workspace + "' is not a size", "sizes are written as 64MiB, 1.5GB or 4096");
+    r.compile.workspace_limit = *bytes;
+  }
+  if (f.report != "text" && f.report != "none") return MakeError("--report", "expected text or none, not '" + f.report + "'");
+  if (!f.init.empty() && f.init != "he") return MakeError("--init", "expected he, not '" + f.init + "'");
+  for (const std::string& dim : f.dims) {
+    const auto [name, extent] = llvm::StringRef(dim).split('=');
+    int64_t value = 0;
+    if (name.empty() || extent.getAsInteger(10, value) || value < 1)
+      return MakeError("--dim", "expected NAME=EXTENT, not '" + dim + "'");
+    r.import.dims[name.str()] = value;
+  }
+  r.compile.seed = r.import.seed = f.seed;
+  r.compile.verify_each = f.verify_each;
+  r.import.loss = f.loss;
+  r.import.loss_output = f.loss_output;
+  r.import.freeze.assign(f.freeze.begin(), f.freeze.end());
+  r.import.freeze_bn = f.freeze_bn;
+  r.import.init_he = f.init == "he";
+  r.import.report_only = f.output.empty();
+  return r;
+}
+
+llvm::Error Run(const Flags& f, Request request) {
+  for (const auto* path : {&f.output, &f.report_json, &f.report_html, &f.emit_onnx})
+    if (!path->empty()) ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // told before the work, not after it
+  ACT_TRY(ImportResult model, ImportOnnx(f.model, request.import));
+  const int onnx_nodes = model.onnx_nodes;
+  if (f.print_after == "import" || f.print_after == "all") llvm::outs() << "// import\n" << Dump(model.graph);
+  bool known_pass = f.print_after.empty() || f.print_after == "import" || f.print_after == "all";
+  llvm::Error emitted = llvm::Error::success();
+  request.compile.after_pass = [&](const std::string& pass, const Graph& graph) {
+    if (f.print_after == pass || f.print_after == "all") llvm::outs() << "// " << pass << "\n" << Dump(graph);
+    known_pass |= f.print_after == pass;
+    if (pass == "compress" && !f.emit_onnx.empty())
+      emitted = llvm::joinErrors(std::move(emitted), EmitOnnx(graph, f.emit_onnx));
+  };
+  std::vector<PassTime> times;
+  llvm::Expected<Plan> compiled = Compile(std::move(model), request.compile, &times);
+  if (!compiled) return llvm::joinErrors(std::move(emitted), WithPlace(compiled.takeError(), f.model));
+  ACT_CHECK_OK(std::move(emitted));
+  const Plan& plan = *compiled;
+  if (!known_pass) return MakeError("--print-after=" + f.print_after, "no such pass", "the passes are:\n" + DescribePasses());
+
+  ACT_TRY(const MemoryReport report, MakeMemoryReport(plan, plan.default_batch));
+  ACT_CHECK_OK(ValidateLayout(plan, report.layout));
+  if (!f.output.empty()) ACT_CHECK_OK(WritePlan(plan, f.output));
+  if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, ReportJson(report)));
+  if (!f.report_html.empty()) ACT_CHECK_OK(WriteFile(f.report_html, ReportHtml(report)));
+  if (f.report == "text") {
+    llvm::outs() << ReportText(report);
+    llvm::outs() << "graph: " << onnx_nodes << " ONNX nodes became " << plan.train.graph.nodes.size()
+                 << " of the training step, backward pass and updates included\n";
+  }
+  if (f.explain.getNumOccurrences()) llvm::outs() << ExplainEdges(plan, plan.default_batch, f.explain);
+  if (f.time_passes)
+    for (const PassTime& t : times)
+      llvm::errs() << llvm::format("%10.3f ms  %6zu nodes  ", 1e3 * t.seconds, t.nodes) << t.pass << "\n";
+  return llvm::Error::success();
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  cl::HideUnrelatedOptions({&flags.compile, &flags.model_group, &flags.reports, &flags.debugging});
+  cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actc " ACT_VERSION "\n"; });
+  std::string message;
+  llvm::raw_string_ostream messages(message);
+  if (!cl::ParseCommandLineOptions(argc, argv,
+                                   "Compiles an ONNX training graph into a plan whose saved activations take a few bits,\n"
+                                   "and tells its peak memory before the run.\n\n"
+                                   "  actc model.onnx -O L3 -o plan.bin     then: actrun plan.bin --batch 512\n"
+                                   "  actc model.onnx -O L3 --batch 512     the report alone\n",
+                                   &messages))
+    return UsageError(message);
+  llvm::Expected<Request> request = MakeRequest(flags);
+  if (!request) {
+    PrintError("actc", request.takeError());
+    return kWrongUsage;
+  }
+  if (llvm::Error error = Run(flags, std::move(*request))) {
+    PrintError("actc", std::move(error));
+    return kFailed;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace act
+
+int main(int argc, char** argv) { return act::Main(argc, argv); }
