@@ -28,9 +28,9 @@ bool IsTrailing(int64_t count, const std::vector<int64_t>& space) {
 bool Converts(DType dtype) { return dtype != DType::kFloat16; }
 
 std::string Text(const std::vector<int64_t>& dims) {
-  std::string s = "[";
-  for (size_t i = 0; i < dims.size(); ++i) s += (i ? "," : "") + std::to_string(dims[i]);
-  return s + "]";
+  std::string s;
+  for (int64_t d : dims) s.append(s.empty() ? 0 : 1, ',').append(std::to_string(d));
+  return std::string("[").append(s).append("]");
 }
 
 std::string CheckOperand(const ProgramInput& input, const TensorView& view, const FusedShape& shape) {

@@ -10,6 +10,13 @@ namespace {
 // More registers than any fused loop has use for; a hostile plan stops here.
 constexpr int64_t kMaxRegisters = 4096;
 
+// "in" and 3 -> "in3".
+std::string Numbered(const char* what, int64_t number) {
+  std::string s = what;
+  s += std::to_string(number);
+  return s;
+}
+
 std::string FormatFloat(float value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(value));
@@ -23,17 +30,18 @@ std::string FormatFloat(float value) {
 }
 
 std::string RegisterName(const Program& program, int32_t reg) {
-  if (reg < 0 || reg >= program.Registers()) return "?" + std::to_string(reg);
-  if (reg < program.FirstConstant()) return "in" + std::to_string(reg);
-  if (reg >= program.FirstInstr()) return "r" + std::to_string(reg - program.FirstInstr());
+  if (reg < 0 || reg >= program.Registers()) return Numbered("?", reg);
+  if (reg < program.FirstConstant()) return Numbered("in", reg);
+  if (reg >= program.FirstInstr()) return Numbered("r", reg - program.FirstInstr());
   const ProgramConstant& constant = program.constants[static_cast<size_t>(reg - program.FirstConstant())];
   const std::string value = FormatFloat(constant.value);
   return constant.extent == Dim(0) ? value : value + "/(" + ToString(constant.extent) + ")";
 }
 
 std::string CodecName(const Codec& codec, int32_t stream) {
-  const std::string random = codec.kind == CodecKind::kUniform ? ", stream " + std::to_string(stream) : "";
-  return "<" + ToString(codec) + random + ">";
+  const std::string random = codec.kind == CodecKind::kUniform ? Numbered(", stream ", stream) : "";
+  std::string s = "<";
+  return s.append(ToString(codec)).append(random).append(">");
 }
 
 std::optional<std::string> CheckInstr(const Instr& instr, int32_t self) {
@@ -163,14 +171,15 @@ std::optional<std::string> CheckProgram(const Program& program) {
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Codec& codec = program.inputs[i].codec;
     if (codec.kind == CodecKind::kNone) continue;
-    if (auto wrong = CheckCode(codec, program.space)) return "in" + std::to_string(i) + ": " + *wrong;
+    if (auto wrong = CheckCode(codec, program.space))
+      return Numbered("in", static_cast<int64_t>(i)) + ": " + *wrong;
   }
   for (size_t i = 0; i < program.instrs.size(); ++i)
     if (auto wrong = CheckInstr(program.instrs[i], program.FirstInstr() + static_cast<int32_t>(i)))
-      return "r" + std::to_string(i) + ": " + *wrong;
+      return Numbered("r", static_cast<int64_t>(i)) + ": " + *wrong;
   for (size_t i = 0; i < program.outputs.size(); ++i)
     if (auto wrong = CheckOutput(program.outputs[i], program))
-      return "out" + std::to_string(i) + ": " + *wrong;
+      return Numbered("out", static_cast<int64_t>(i)) + ": " + *wrong;
   return std::nullopt;
 }
 
@@ -179,11 +188,12 @@ std::string ToString(const Program& program) {
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput& input = program.inputs[i];
     if (input.codec.kind == CodecKind::kNone) continue;
-    s += "in" + std::to_string(i) + " = decode" + CodecName(input.codec, input.stream) + "\n";
+    s += Numbered("in", static_cast<int64_t>(i)) + " = decode" + CodecName(input.codec, input.stream) + "\n";
   }
   for (size_t i = 0; i < program.instrs.size(); ++i) {
     const Instr& instr = program.instrs[i];
-    s += "r" + std::to_string(i) + " = " + ToString(instr.op) + "(" + RegisterName(program, instr.a);
+    s += Numbered("r", static_cast<int64_t>(i)) + " = " + ToString(instr.op) + "(" +
+         RegisterName(program, instr.a);
     if (Arity(instr.op) > 1) s += ", " + RegisterName(program, instr.b);
     if (Arity(instr.op) > 2) s += ", " + RegisterName(program, instr.c);
     if (instr.op == Opcode::kDropout)
@@ -192,7 +202,7 @@ std::string ToString(const Program& program) {
   }
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const ProgramOutput& output = program.outputs[i];
-    s += "out" + std::to_string(i) + " = ";
+    s += Numbered("out", static_cast<int64_t>(i)) + " = ";
     if (output.kind == OutputKind::kStore) s += "store";
     if (output.kind == OutputKind::kSum) s += "sum";
     if (output.kind == OutputKind::kEncode) s += "encode" + CodecName(output.codec, output.stream);

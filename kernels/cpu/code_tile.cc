@@ -1,0 +1,327 @@
+#include "kernels/cpu/code_tile.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/highway_targets.h"
+#include "kernels/math/small_code.h"
+#include "kernels/math/uniform_code.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/code_tile.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After highway.h.
+#include "kernels/cpu/random-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace act::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = HWY_CAPPED(float, 16);
+using DI = hn::Rebind<int32_t, D>;
+using DU = hn::Rebind<uint32_t, D>;
+using V = hn::Vec<D>;
+using Mask = hn::Mask<D>;
+
+constexpr size_t kMaxLanes = hn::MaxLanes(D());
+// What one vector takes of a bit plane: at least a byte.
+constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
+// Where elements are handled in runs that every vector length divides.
+constexpr size_t kRun = 64;
+
+HWY_INLINE Mask LoadMask(const uint8_t* plane, size_t i) {
+  uint8_t bits[8] = {};
+  std::memcpy(bits, plane + i / 8, kMaskBytes);
+  if constexpr (kMaxLanes < 8) bits[0] = static_cast<uint8_t>(bits[0] >> (i % 8));
+  return hn::LoadMaskBits(D(), bits);
+}
+
+// ---- Bit planes
+// -------------------------------------------------------------------------------------------------------
+
+// Bytes q[i] < 2^bits to `bits` planes of ceil(count / 8) bytes. q is readable, and 0, up to a multiple of
+// kRun.
+void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
+  const HWY_CAPPED(uint8_t, kRun) d8;
+  const size_t plane_bytes = (count + 7) / 8;
+  if constexpr (hn::MaxLanes(d8) < 8) {
+    std::memset(planes, 0, static_cast<size_t>(bits) * plane_bytes);
+    for (size_t i = 0; i < count; ++i)
+      for (size_t b = 0; b < static_cast<size_t>(bits); ++b)
+        planes[b * plane_bytes + i / 8] |= static_cast<uint8_t>((q[i] >> b & 1) << (i % 8));
+    return;
+  }
+  const size_t lanes = hn::Lanes(d8);
+  for (size_t i = 0; i < count; i += lanes) {
+    const auto v = hn::LoadU(d8, q + i);
+    for (int b = 0; b < bits; ++b) {
+      uint8_t packed[8];
+      hn::StoreMaskBits(d8, hn::TestBit(v, hn::Set(d8, static_cast<uint8_t>(1 << b))), packed);
+      uint8_t* to = planes + static_cast<size_t>(b) * plane_bytes + i / 8;
+      if (i + lanes <= count) {
+        std::memcpy(to, packed, hn::MaxLanes(d8) / 8);
+      } else {
+        std::memcpy(to, packed, (count - i + 7) / 8);
+      }
+    }
+  }
+}
+
+// The planes of a group that ends a sample, where they can be read a vector at a time: copied behind one
+// another.
+struct PaddedPlanes {
+  uint8_t bytes[8 * 128 + 8];
+  PaddedPlanes(const uint8_t* planes, size_t plane_bytes, int bits) {
+    for (int b = 0; b < bits; ++b)
+      std::memcpy(bytes + 128 * b, planes + static_cast<size_t>(b) * plane_bytes, plane_bytes);
+  }
+};
+
+// ---- Masks and indices
+// ------------------------------------------------------------------------------------------------
+
+// Masks have no metadata and whole groups are whole bytes, so a sample's mask is one run of bits.
+void EncodeMaskTile(const float* x, size_t count, uint8_t* bits) {
+  const D d;
+  size_t i = 0;
+  if constexpr (kMaxLanes >= 8) {
+    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+      uint8_t packed[8];
+      hn::StoreMaskBits(d, hn::Gt(hn::LoadU(d, x + i), hn::Zero(d)), packed);
+      std::memcpy(bits + i / 8, packed, kMaskBytes);
+    }
+  }
+  for (; i < count; i += 8) {
+    uint32_t byte = 0;
+    for (size_t j = i; j < std::min(i + 8, count); ++j) byte |= EncodeMask(x[j]) << (j - i);
+    bits[i / 8] = static_cast<uint8_t>(byte);
+  }
+}
+
+void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
+  const D d;
+  alignas(64) uint8_t q[kTileElements] = {};
+  const V largest = hn::Set(d, static_cast<float>((1 << bits) - 1));
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    const V v = hn::LoadU(d, x + i);
+    const V clamped =
+        hn::IfThenElseZero(hn::Gt(v, hn::Zero(d)), hn::IfThenElse(hn::Lt(v, largest), v, largest));
+    const auto code = hn::U8FromU32(hn::BitCast(DU(), hn::ConvertTo(DI(), clamped)));
+    hn::StoreU(code, hn::Rebind<uint8_t, D>(), q + i);
+  }
+  for (; i < count; ++i) q[i] = static_cast<uint8_t>(EncodeIndex(x[i], bits));
+  PackPlanes(q, count, bits, planes);
+}
+
+// ---- Uniform codes
+// ----------------------------------------------------------------------------------------------------
+
+UniformScale ScaleOf(const float* x, size_t count, int bits) {
+  const D d;
+  const DU du;
+  const size_t lanes = hn::Lanes(d);
+  V lowest = hn::Set(d, x[0]), highest = lowest;
+  const auto magnitude = hn::Set(du, 0x7FFFFFFFu);
+  auto largest = hn::And(hn::BitCast(du, lowest), magnitude);
+  const auto take = [&](V v) HWY_ATTR {
+    lowest = hn::Min(lowest, v);
+    highest = hn::Max(highest, v);
+    largest = hn::Max(largest, hn::And(hn::BitCast(du, v), magnitude));
+  };
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) take(hn::LoadU(d, x + i));
+  if (i < count) {
+    const Mask rest = hn::FirstN(d, count - i);
+    take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), hn::Set(d, x[0])));
+  }
+  return MakeUniformScale(hn::GetLane(hn::MinOfLanes(d, lowest)), hn::GetLane(hn::MaxOfLanes(d, highest)),
+                          hn::GetLane(hn::MaxOfLanes(du, largest)), bits);
+}
+
+// Codes of kRun elements: `words` are the kRandomLanes words they share, see Random16.
+template <int kSubWord>
+HWY_INLINE void QuantizeLanes(const float* x, const uint32_t* words, V minimum, V steps, uint8_t* q) {
+  const D d;
+  const DU du;
+  for (size_t lane = 0; lane < kRandomLanes; lane += hn::Lanes(d)) {
+    const auto word = hn::LoadU(du, words + lane);
+    const auto u16 = hn::And(hn::RotateRight<8 * kSubWord>(word), hn::Set(du, 0xFFFFu));
+    const V v = hn::LoadU(d, x + kRandomLanes * kSubWord + lane);
+    const auto t = hn::BitCast(du, hn::NearestInt(hn::Mul(hn::Sub(v, minimum), steps)));
+    const auto code = hn::U8FromU32(hn::ShiftRight<16>(hn::Add(t, u16)));
+    hn::StoreU(code, hn::Rebind<uint8_t, D>(), q + kRandomLanes * kSubWord + lane);
+  }
+}
+
+HWY_INLINE void QuantizeRun(const float* x, const uint32_t* words, V minimum, V steps, uint8_t* q) {
+  QuantizeLanes<0>(x, words, minimum, steps, q);
+  QuantizeLanes<1>(x, words, minimum, steps, q);
+  QuantizeLanes<2>(x, words, minimum, steps, q);
+  QuantizeLanes<3>(x, words, minimum, steps, q);
+}
+
+// words: those of the group's first run and of the runs behind it.
+void EncodeUniformGroup(const float* x, size_t count, int bits, const uint32_t* words, uint8_t* metadata,
+                        uint8_t* planes) {
+  const UniformScale scale = ScaleOf(x, count, bits);
+  std::memcpy(metadata, &scale.minimum_bf16, 2);
+  std::memcpy(metadata + 2, &scale.scale_bf16, 2);
+  if (!IsFinite(scale)) {
+    std::memset(planes, 0, static_cast<size_t>(bits) * ((count + 7) / 8));
+    return;
+  }
+  alignas(64) uint8_t q[kTileElements];
+  const V minimum = hn::Set(D(), scale.minimum), steps = hn::Set(D(), scale.steps);
+  size_t i = 0;
+  for (; i + kRun <= count; i += kRun) QuantizeRun(x + i, words + i / 4, minimum, steps, q + i);
+  if (i < count) {
+    alignas(64) float rest[kRun] = {};
+    std::copy(x + i, x + count, rest);
+    QuantizeRun(rest, words + i / 4, minimum, steps, q + i);
+    std::fill(q + count, q + i + kRun, uint8_t{0});
+  }
+  PackPlanes(q, count, bits, planes);
+}
+
+// x[i] = base + sum over planes of bit i times level 2^b. The sum is exact (see DequantizeUniform), so its
+// order is free.
+template <int kBits>
+void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t count, float base, float level,
+                  float* x) {
+  const D d;
+  const V from = hn::Set(d, base);
+  V levels[kBits];
+  for (int b = 0; b < kBits; ++b) levels[b] = hn::Set(d, level * static_cast<float>(1 << b));
+  const auto decode = [&](size_t i) HWY_ATTR {
+    V v = hn::IfThenElseZero(LoadMask(planes, i), levels[0]);
+    for (int b = 1; b < kBits; ++b) {
+      const Mask bit = LoadMask(planes + static_cast<size_t>(b) * plane_bytes, i);
+      v = hn::IfThenElse(bit, hn::Add(v, levels[b]), v);
+    }
+    return hn::Add(v, from);
+  };
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) hn::StoreU(decode(i), d, x + i);
+  if (i < count) hn::BlendedStore(decode(i), hn::FirstN(d, count - i), d, x + i);
+}
+
+using DecodeFunction = void (*)(const uint8_t*, size_t, size_t, float, float, float*);
+constexpr DecodeFunction kDecodePlanes[] = {DecodePlanes<1>, DecodePlanes<2>, DecodePlanes<3>,
+                                            DecodePlanes<4>, DecodePlanes<5>, DecodePlanes<6>,
+                                            DecodePlanes<7>, DecodePlanes<8>};
+
+void DecodeGroup(const Codec& codec, const uint8_t* planes, size_t count, float base, float level, float* x) {
+  const DecodeFunction decode = kDecodePlanes[codec.bits - 1];
+  const size_t plane_bytes = (count + 7) / 8;
+  if (count == static_cast<size_t>(codec.group_size))
+    return decode(planes, plane_bytes, count, base, level, x);
+  const PaddedPlanes padded(planes, plane_bytes, codec.bits);
+  decode(padded.bytes, 128, count, base, level, x);
+}
+
+// ---- Tiles
+// ------------------------------------------------------------------------------------------------------------
+
+void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                const TilePlace& place, const float* x, uint8_t* code) {
+  const int64_t group = codec.group_size;
+  alignas(64) uint32_t words[kTileElements / 4];
+  if (codec.kind == CodecKind::kUniform) {
+    uint64_t call = FirstCall(kRandom16Block, place.sample, place.elements, place.first);
+    for (int64_t e = 0; e < place.count; e += kRandom16Block, call += kRandomLanes)
+      RandomRow(random, call, words + e / 4);
+  }
+  for (int64_t e = 0; e < place.count; e += group) {
+    const int64_t g = (place.first + e) / group;
+    const size_t count = static_cast<size_t>(std::min(group, place.count - e));
+    uint8_t* planes = code + layout.payload_offset + g * layout.group_bytes;
+    if (codec.kind == CodecKind::kUniform)
+      EncodeUniformGroup(x + e, count, codec.bits, words + e / 4, code + g * layout.metadata_bytes, planes);
+    else if (codec.kind == CodecKind::kMask)
+      EncodeMaskTile(x + e, count, planes);
+    else
+      EncodeIndexGroup(x + e, count, codec.bits, planes);
+  }
+  if (place.first + place.count == place.elements) {
+    const int64_t rest = layout.elements % group;
+    const int64_t end =
+        layout.payload_offset + layout.elements / group * layout.group_bytes + codec.bits * ((rest + 7) / 8);
+    std::memset(code + end, 0, static_cast<size_t>(layout.sample_bytes - end));
+  }
+}
+
+void DecodeTile(const Codec& codec, const CodeLayout& layout, const TilePlace& place, const uint8_t* code,
+                float* x) {
+  const int64_t group = codec.group_size;
+  for (int64_t e = 0; e < place.count; e += group) {
+    const int64_t g = (place.first + e) / group;
+    const size_t count = static_cast<size_t>(std::min(group, place.count - e));
+    float base = 0, level = 1;
+    if (codec.kind == CodecKind::kUniform) {
+      uint16_t stored[2];
+      std::memcpy(stored, code + g * layout.metadata_bytes, 4);
+      base = FloatFromBFloat16(stored[0]);
+      level = FloatFromBFloat16(stored[1]);
+    }
+    DecodeGroup(codec, code + layout.payload_offset + g * layout.group_bytes, count, base, level, x + e);
+  }
+}
+
+void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
+                 float* x) {
+  const D d;
+  const DU du;
+  const auto threshold = hn::Set(du, DropoutThreshold(probability));
+  const V scale = hn::Set(d, 1.0f / (1.0f - probability));
+  uint64_t call = FirstCall(kRandom32Block, place.sample, place.elements, place.first);
+  for (int64_t e = 0; e < place.count; e += kRandom32Block, call += kRandomLanes) {
+    alignas(64) uint32_t words[kRandom32Block];
+    RandomRow(random, call, words);
+    const size_t count = static_cast<size_t>(std::min(kRandom32Block, place.count - e));
+    for (size_t i = 0; i < count; i += hn::Lanes(d)) {
+      const Mask inside = hn::FirstN(d, count - i);
+      const Mask keep = hn::RebindMask(d, hn::Not(hn::Lt(hn::Load(du, words + i), threshold)));
+      const V v = hn::Mul(hn::MaskedLoad(inside, d, a + e + i), scale);
+      hn::BlendedStore(hn::IfThenElseZero(keep, v), inside, d, x + e + i);
+    }
+  }
+}
+
+void RandomRows(const RandomStream& random, uint64_t first_call, size_t rows, uint32_t* words) {
+  for (size_t r = 0; r < rows; ++r)
+    RandomRow(random, first_call + r * kRandomLanes, words + r * kRandom32Block);
+}
+
+}  // namespace
+}  // namespace act::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace act {
+
+HWY_EXPORT(EncodeTile);
+HWY_EXPORT(DecodeTile);
+HWY_EXPORT(DropoutTile);
+HWY_EXPORT(RandomRows);
+
+void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                const TilePlace& place, const float* x, uint8_t* code) {
+  HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
+}
+void DecodeTile(const Codec& codec, const CodeLayout& layout, const TilePlace& place, const uint8_t* code,
+                float* x) {
+  HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, place, code, x);
+}
+void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
+                 float* x) {
+  HWY_DYNAMIC_DISPATCH(DropoutTile)(random, probability, place, a, x);
+}
+void RandomRows(const RandomStream& random, uint64_t first_call, size_t rows, uint32_t* words) {
+  HWY_DYNAMIC_DISPATCH(RandomRows)(random, first_call, rows, words);
+}
+
+}  // namespace act
+#endif

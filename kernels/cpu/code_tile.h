@@ -1,0 +1,37 @@
+// Encoding, decoding and dropout of one tile, vectorised: byte for byte the codes of
+// kernels/reference/codec.h, on every instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/fused_tile.h"
+#include "kernels/math/random.h"
+#include "runtime/codec/codec.h"
+
+namespace act {
+
+// Part of a sample: elements first .. first + count - 1, count <= kTileElements; first is a multiple of
+// kTileElements and count too, unless the sample ends there.
+struct TilePlace {
+  int64_t sample = 0;
+  int64_t elements = 0;  // of the whole sample
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// x: the tile's `count` elements. code: the sample's code, LayoutOf(codec, elements) = layout.
+void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                const TilePlace& place, const float* x, uint8_t* code);
+void DecodeTile(const Codec& codec, const CodeLayout& layout, const TilePlace& place, const uint8_t* code,
+                float* x);
+
+// x[i] = keep ? a[i] / (1 - probability) : 0. x may be a.
+void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
+                 float* x);
+
+// Words of `rows` rows of 16 calls from `first_call` (a multiple of 16) on: words[row][word 0..3][call
+// 0..15].
+void RandomRows(const RandomStream& random, uint64_t first_call, size_t rows, uint32_t* words);
+
+}  // namespace act

@@ -1,0 +1,60 @@
+#include "kernels/cpu/fused.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "kernels/cpu/fused_loop.h"
+#include "kernels/cpu/fused_run.h"
+
+namespace act {
+namespace {
+
+// Below this a second thread costs more than it saves.
+constexpr int64_t kTilesPerThread = 16;
+
+class FusedKernel final : public Kernel {
+ public:
+  FusedKernel(FusedLoop loop, int threads) : loop_(std::move(loop)) {
+    threads_ = static_cast<int>(std::clamp<int64_t>(loop_.tiles / kTilesPerThread, 1, std::max(threads, 1)));
+  }
+
+  std::string Run(const KernelArgs& args) override {
+    // Sums are cut in the same parts whoever computes them; everything else is independent of the cut.
+    const int64_t parts = loop_.parts > 0 ? loop_.parts : threads_;
+    const auto first_tile = [this, parts](int64_t part) { return loop_.tiles * part / parts; };
+#pragma omp parallel num_threads(threads_) if (threads_ > 1)
+    {
+      alignas(64) float scratch[kScratchFloats];
+      TileWalker walker(loop_, args, scratch);
+#pragma omp for schedule(static)
+      for (int64_t part = 0; part < parts; ++part) walker.Run(first_tile(part), first_tile(part + 1), part);
+    }
+    FinishSums(loop_, args);
+    return "";
+  }
+
+  int64_t WorkspaceBytes() const override { return loop_.workspace_bytes; }
+
+  std::string Describe() const override {
+    return std::to_string(loop_.steps.size()) + " steps a tile, " + std::to_string(loop_.once.size()) +
+           " once, " + std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
+  }
+
+ private:
+  const FusedLoop loop_;
+  int threads_ = 1;
+};
+
+std::unique_ptr<Kernel> CreateFused(const KernelSite& site, std::string* why) {
+  const std::optional<FusedShape> shape = FusedShapeOf(site, why);
+  if (!shape) return nullptr;
+  std::optional<FusedLoop> loop = MakeFusedLoop(site, *shape, why);
+  if (!loop) return nullptr;
+  return std::make_unique<FusedKernel>(std::move(*loop), site.threads);
+}
+
+}  // namespace
+
+void RegisterFusedKernels(KernelRegistry& registry) { registry.Add("Fused", {"fused", CreateFused}); }
+
+}  // namespace act

@@ -1,0 +1,322 @@
+#include "kernels/cpu/fused_loop.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/fused_peephole.h"
+
+namespace act {
+namespace {
+
+// Tile buffers are this far apart: a whole page would make a store seem to alias the next loads (they compare
+// 12 bits).
+constexpr int64_t kBufferFloats = kTileElements + 80;
+
+int64_t AlignUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+std::vector<int64_t> WithoutLeadingOnes(const std::vector<int64_t>& dims) {
+  return {std::find_if(dims.begin(), dims.end(), [](int64_t d) { return d != 1; }), dims.end()};
+}
+
+// dims are trailing axes of the space.
+bool IsTrailing(const std::vector<int64_t>& dims, const std::vector<int64_t>& space) {
+  return dims.size() <= space.size() && std::equal(dims.rbegin(), dims.rend(), space.rbegin());
+}
+
+// Merges neighbouring axes that step as one.
+ReadPattern PatternOf(const TensorView& view, const FusedShape& shape) {
+  const std::vector<int64_t> strides = BroadcastStrides(view.dims, shape.dims);
+  ReadPattern p;
+  for (size_t i = 0; i < shape.dims.size(); ++i) {
+    if (shape.dims[i] == 1) continue;
+    if (!p.extents.empty() && p.strides.back() == strides[i] * shape.dims[i]) {
+      p.extents.back() *= shape.dims[i];
+      p.strides.back() = strides[i];
+    } else {
+      p.extents.push_back(shape.dims[i]);
+      p.strides.push_back(strides[i]);
+    }
+  }
+  return p;
+}
+
+// Builds a FusedLoop; columns with longer periods than `longest_column` are read per tile instead.
+class Builder {
+ public:
+  Builder(const KernelSite& site, const FusedShape& shape, int64_t longest_column)
+      : site_(site), program_(site.node->program), longest_column_(longest_column) {
+    loop_.shape = shape;
+  }
+
+  FusedLoop Build() {
+    Walk();
+    PlaceInputs();
+    PlaceConstants();
+    const std::vector<LoopInstr> instrs = OptimizeInstrs(program_, Varying());
+    for (const LoopInstr& i : instrs) PlaceInstr(i);
+    AddInputSteps();
+    for (const LoopInstr& i : instrs) AddInstr(i);
+    AddOutputs();
+    DropUnusedReads();
+    FindDirectStores();
+    AllocateBuffers();
+    return std::move(loop_);
+  }
+
+ private:
+  LoopRegister& reg(int32_t r) { return loop_.registers[static_cast<size_t>(r)]; }
+  const ProgramInput& input(size_t i) const { return program_.inputs[i]; }
+
+  void Walk() {
+    bool per_sample = false;
+    for (const ProgramInput& i : program_.inputs) per_sample |= i.codec.kind != CodecKind::kNone;
+    for (const ProgramOutput& o : program_.outputs) per_sample |= o.kind == OutputKind::kEncode;
+    for (const Instr& i : program_.instrs) per_sample |= i.op == Opcode::kDropout;
+    loop_.walk_samples = per_sample ? loop_.shape.samples : 1;
+    loop_.walk_elements = per_sample ? loop_.shape.elements : loop_.shape.count;
+    loop_.tiles_per_sample = AlignUp(loop_.walk_elements, kTileElements) / kTileElements;
+    loop_.tiles = loop_.walk_samples * loop_.tiles_per_sample;
+    loop_.tail = std::min(loop_.walk_elements, kTileElements);
+    loop_.registers.resize(static_cast<size_t>(program_.Registers()));
+    loop_.inputs.resize(program_.inputs.size());
+    loop_.reads.resize(program_.inputs.size());
+    loop_.outputs.resize(program_.outputs.size());
+  }
+
+  int64_t Allocate(int64_t floats) {
+    const int64_t start = loop_.scratch_floats;
+    loop_.scratch_floats += AlignUp(floats, 16);
+    return start;
+  }
+
+  void PlaceOnce(LoopRegister& r, int64_t period) {
+    r.place = period == 1 ? Place::kScalar : Place::kColumn;
+    r.period = period;
+    r.scratch = Allocate(period == 1 ? 1 : period + loop_.tail);
+  }
+
+  void PlaceInputs() {
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      LoopRegister& r = loop_.registers[i];
+      const TensorView& view = site_.inputs[i];
+      r.input = static_cast<int32_t>(i);
+      if (input(i).codec.kind != CodecKind::kNone) {
+        r.place = Place::kBuffer;
+        loop_.inputs[i] = {input(i).codec, LayoutOf(input(i).codec, loop_.shape.elements)};
+      } else if (view.elements == loop_.shape.count && view.dtype == DType::kFloat32) {
+        r.place = Place::kDirect;
+      } else if (view.elements <= longest_column_ && view.elements < loop_.shape.count &&
+                 IsTrailing(WithoutLeadingOnes(view.dims), loop_.shape.dims)) {
+        PlaceOnce(r, view.elements);
+      } else {
+        r.place = Place::kBuffer;
+        loop_.reads[i] = PatternOf(view, loop_.shape);
+      }
+    }
+  }
+
+  void PlaceConstants() {
+    loop_.first_constant = program_.FirstConstant();
+    for (size_t i = 0; i < program_.constants.size(); ++i) {
+      PlaceOnce(reg(program_.FirstConstant() + static_cast<int32_t>(i)), 1);
+      loop_.constants.push_back(ConstantAt(program_.constants[i], site_.batch));
+    }
+  }
+
+  // Registers that are neither scalars nor columns.
+  std::vector<bool> Varying() const {
+    std::vector<bool> varies(loop_.registers.size(), false);
+    for (size_t i = 0; i < varies.size(); ++i)
+      varies[i] = loop_.registers[i].place != Place::kUnused && !loop_.registers[i].IsOnce();
+    for (size_t i = 0; i < program_.instrs.size(); ++i) {
+      const Instr& instr = program_.instrs[i];
+      bool v = instr.op == Opcode::kDropout;
+      for (int32_t operand : {instr.a, instr.b, instr.c})
+        v = v || (operand >= 0 && varies[static_cast<size_t>(operand)]);
+      varies[static_cast<size_t>(program_.FirstInstr()) + i] = v;
+    }
+    return varies;
+  }
+
+  void PlaceInstr(const LoopInstr& instr) {
+    int64_t period = 1;
+    bool once = !instr.IsDropout();
+    for (int32_t operand : {instr.a, instr.b, instr.c}) {
+      if (operand < 0) continue;
+      once = once && reg(operand).IsOnce();
+      period = std::max(period, reg(operand).period);
+    }
+    if (once)
+      PlaceOnce(reg(instr.reg), period);
+    else
+      reg(instr.reg).place = Place::kBuffer;
+  }
+
+  void AddInputSteps() {
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const LoopRegister& r = loop_.registers[i];
+      Step step;
+      step.reg = step.tensor = static_cast<int32_t>(i);
+      step.kind = input(i).codec.kind != CodecKind::kNone ? StepKind::kDecode : StepKind::kRead;
+      if (r.place == Place::kBuffer) loop_.steps.push_back(step);
+    }
+  }
+
+  void AddInstr(const LoopInstr& instr) {
+    Step step;
+    step.kind = instr.IsDropout() ? StepKind::kDropout : StepKind::kApply;
+    step.instr = instr.instr;
+    step.reg = instr.reg;
+    step.a = instr.a;
+    step.b = instr.b;
+    step.c = instr.c;
+    step.probability = instr.probability;
+    step.stream = instr.stream;
+    (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
+  }
+
+  // A scalar has no tile to read; it gets one where a result wants it.
+  int32_t AsTile(int32_t r) {
+    if (reg(r).place != Place::kScalar) return r;
+    Step step;
+    step.a = r;
+    step.reg = static_cast<int32_t>(loop_.registers.size());
+    loop_.registers.push_back({Place::kBuffer});
+    loop_.steps.insert(loop_.steps.begin(), step);
+    return step.reg;
+  }
+
+  void AddOutputs() {
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      const ProgramOutput& output = program_.outputs[i];
+      Step step;
+      step.reg = AsTile(output.reg);
+      step.tensor = static_cast<int32_t>(i);
+      step.stream = output.stream;
+      if (output.kind == OutputKind::kStore) {
+        step.kind = StepKind::kStore;
+      } else if (output.kind == OutputKind::kEncode) {
+        step.kind = StepKind::kEncode;
+        loop_.outputs[i] = {output.codec, LayoutOf(output.codec, loop_.shape.elements)};
+      } else {
+        step.kind = StepKind::kSum;
+        AddSum(static_cast<int32_t>(i));
+      }
+      InsertOutput(step);
+    }
+    for (SumOutput& sum : loop_.sums) {
+      sum.workspace = AlignUp(loop_.workspace_bytes, 64);
+      loop_.workspace_bytes =
+          sum.workspace + loop_.parts * sum.columns * static_cast<int64_t>(sizeof(double));
+    }
+  }
+
+  // Stores come last, of operands before others: the tensor may be an operand that a later step still reads.
+  // The other results follow the step that makes their register, while it is in the first-level cache.
+  void InsertOutput(const Step& step) {
+    const auto is_store = [](const Step& s) { return s.kind == StepKind::kStore; };
+    const auto makes = [&step](const Step& s) { return s.reg == step.reg && s.kind < StepKind::kStore; };
+    auto at = loop_.steps.end();
+    if (step.kind == StepKind::kStore) {
+      if (reg(step.reg).place == Place::kDirect)
+        at = std::find_if(loop_.steps.begin(), loop_.steps.end(), is_store);
+    } else {
+      const auto maker = std::find_if(loop_.steps.begin(), loop_.steps.end(), makes);
+      at = maker == loop_.steps.end() ? loop_.steps.begin() : maker + 1;
+    }
+    loop_.steps.insert(at, step);
+  }
+
+  void AddSum(int32_t output) {
+    SumOutput sum;
+    sum.output = output;
+    sum.columns = site_.outputs[static_cast<size_t>(output)].elements;
+    const int64_t parts = std::max<int64_t>(1, std::min(SumParts(sum.columns), loop_.tiles));
+    loop_.parts = loop_.parts == 0 ? parts : std::min(loop_.parts, parts);
+    if (sum.columns <= longest_column_) sum.scratch = Allocate(sum.columns + loop_.tail);
+    loop_.sums.push_back(sum);
+  }
+
+  void DropUnusedReads() {
+    std::vector<bool> read(loop_.registers.size(), false);
+    for (const std::vector<Step>* steps : {&loop_.once, &loop_.steps})
+      for (const Step& s : *steps) {
+        for (int32_t operand : {s.a, s.b, s.c})
+          if (operand >= 0) read[static_cast<size_t>(operand)] = true;
+        if (s.kind >= StepKind::kStore) read[static_cast<size_t>(s.reg)] = true;
+      }
+    std::erase_if(loop_.steps, [&read](const Step& s) {
+      return (s.kind == StepKind::kRead || s.kind == StepKind::kDecode) && !read[static_cast<size_t>(s.reg)];
+    });
+  }
+
+  void FindDirectStores() {
+    for (const Step& store : loop_.steps) {
+      const bool f32 = store.tensor >= 0 && store.kind == StepKind::kStore &&
+                       site_.outputs[static_cast<size_t>(store.tensor)].dtype == DType::kFloat32;
+      if (!f32 || reg(store.reg).place != Place::kBuffer) continue;
+      const auto taken = [&store](const DirectStore& d) { return d.reg == store.reg; };
+      if (std::any_of(loop_.direct.begin(), loop_.direct.end(), taken)) continue;
+      DirectStore direct{store.tensor, store.reg, {}};
+      bool made = false;
+      for (const Step& s : loop_.steps) {
+        const int32_t operands[] = {s.a, s.b, s.c, s.kind >= StepKind::kStore ? s.reg : -1};
+        for (int32_t operand : operands)
+          if (made && operand >= 0 && reg(operand).place == Place::kDirect)
+            direct.read_later.push_back(reg(operand).input);
+        // kRead takes operands of other types or shapes: none that a result may share its memory with.
+        made = made || (s.reg == store.reg && s.kind < StepKind::kStore);
+      }
+      loop_.direct.push_back(direct);
+    }
+  }
+
+  // Linear scan over the steps: a buffer is free again behind the last step that reads it.
+  void AllocateBuffers() {
+    std::vector<size_t> last(loop_.registers.size(), 0);
+    for (size_t i = 0; i < loop_.steps.size(); ++i)
+      for (int32_t r : {loop_.steps[i].reg, loop_.steps[i].a, loop_.steps[i].b, loop_.steps[i].c})
+        if (r >= 0) last[static_cast<size_t>(r)] = i;
+    std::vector<int64_t> free;
+    for (size_t i = 0; i < loop_.steps.size(); ++i) {
+      const Step& s = loop_.steps[i];
+      // Operands first: the result may take the place of one.
+      std::vector<int32_t> dying;
+      for (int32_t r : {s.a, s.b, s.c, s.kind >= StepKind::kStore ? s.reg : -1})
+        if (r >= 0 && reg(r).place == Place::kBuffer && last[static_cast<size_t>(r)] == i &&
+            std::find(dying.begin(), dying.end(), r) == dying.end())
+          dying.push_back(r);
+      for (int32_t r : dying) free.push_back(reg(r).scratch);
+      if (s.kind >= StepKind::kStore) continue;
+      if (free.empty()) free.push_back(Allocate(kBufferFloats));
+      reg(s.reg).scratch = free.back();
+      free.pop_back();
+    }
+  }
+
+  const KernelSite& site_;
+  const Program& program_;
+  const int64_t longest_column_;
+  FusedLoop loop_;
+};
+
+}  // namespace
+
+std::optional<FusedLoop> MakeFusedLoop(const KernelSite& site, const FusedShape& shape, std::string* why) {
+  const auto refuse = [why](std::string reason) {
+    if (why) *why = std::move(reason);
+    return std::nullopt;
+  };
+  // Shorter columns are worth their scratch space first.
+  for (int64_t longest_column : {8192, 2048, 1}) {
+    FusedLoop loop = Builder(site, shape, longest_column).Build();
+    if (static_cast<int64_t>(loop.registers.size()) > kMaxLoopRegisters)
+      return refuse("more than " + std::to_string(kMaxLoopRegisters) + " registers");
+    if (loop.scratch_floats > kScratchFloats) continue;
+    if (loop.workspace_bytes > site.workspace_bytes)
+      return refuse("partial sums need " + std::to_string(loop.workspace_bytes) + " bytes of workspace");
+    return loop;
+  }
+  return refuse("too many live registers for a thread's scratch space");
+}
+
+}  // namespace act

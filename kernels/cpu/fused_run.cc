@@ -1,0 +1,224 @@
+#include "kernels/cpu/fused_run.h"
+
+#include <algorithm>
+
+#include "kernels/math/convert.h"
+
+namespace act {
+namespace {
+
+// Tiles added in float32 before the sum is moved to double precision.
+constexpr int64_t kTilesPerFlush = 16;
+
+double* PartialSums(const FusedLoop&, const KernelArgs& args, const SumOutput& sum, int64_t part) {
+  return reinterpret_cast<double*>(args.workspace.data() + sum.workspace) + part * sum.columns;
+}
+
+}  // namespace
+
+TileWalker::TileWalker(const FusedLoop& loop, const KernelArgs& args, float* scratch)
+    : loop_(loop), args_(args), scratch_(scratch) {
+  for (size_t r = 0; r < loop.registers.size(); ++r) {
+    at_[r] = scratch + loop.registers[r].scratch;
+    made_in_[r] = -1;
+  }
+  for (const DirectStore& direct : loop.direct) {
+    const void* to = args.outputs[static_cast<size_t>(direct.output)].data;
+    const auto lies_there = [&args, to](int32_t input) {
+      return args.inputs[static_cast<size_t>(input)].data == to;
+    };
+    if (std::none_of(direct.read_later.begin(), direct.read_later.end(), lies_there))
+      made_in_[direct.reg] = direct.output;
+  }
+  ComputeOnce();
+}
+
+TileOperand TileWalker::Operand(int32_t reg) const {
+  if (reg < 0) return {};
+  return {at_[reg], loop_.registers[static_cast<size_t>(reg)].place == Place::kScalar};
+}
+
+void TileWalker::ComputeOnce() {
+  for (size_t i = 0; i < loop_.constants.size(); ++i)
+    *at_[static_cast<size_t>(loop_.first_constant) + i] = loop_.constants[i];
+  for (size_t r = 0; r < loop_.registers.size(); ++r) {
+    const LoopRegister& column = loop_.registers[r];
+    if (!column.IsOnce() || column.input < 0) continue;
+    const TensorView& view = args_.inputs[static_cast<size_t>(column.input)];
+    ReadAsFloat(view.dtype, view.data, 1, column.period, at_[r]);
+    for (int64_t i = 0; column.place == Place::kColumn && i < loop_.tail; ++i)
+      at_[r][column.period + i] = at_[r][i];
+  }
+  for (const Step& step : loop_.once) RunOnce(step);
+}
+
+// Computes one period and repeats its beginning. An operand's period divides the result's.
+void TileWalker::RunOnce(const Step& step) {
+  const LoopRegister& result = loop_.registers[static_cast<size_t>(step.reg)];
+  float* to = at_[step.reg];
+  const auto operand = [this](int32_t reg, int64_t start) -> TileOperand {
+    if (reg < 0) return {};
+    const LoopRegister& r = loop_.registers[static_cast<size_t>(reg)];
+    return {at_[reg] + (r.place == Place::kScalar ? 0 : start % r.period), r.place == Place::kScalar};
+  };
+  const int64_t piece = std::min(kTileElements, std::max<int64_t>(loop_.tail, 1));
+  for (int64_t i = 0; i < result.period; i += piece) {
+    const size_t n = static_cast<size_t>(std::min(piece, result.period - i));
+    ApplyTile(step.instr, n, operand(step.a, i), operand(step.b, i), operand(step.c, i), to + i);
+  }
+  for (int64_t i = 0; result.place == Place::kColumn && i < loop_.tail; ++i) to[result.period + i] = to[i];
+}
+
+void TileWalker::Run(int64_t first, int64_t last, int64_t part) {
+  ClearSums(part);
+  if (first < last) {
+    TilePlace place;
+    place.elements = loop_.walk_elements;
+    place.sample = first / loop_.tiles_per_sample;
+    place.first = first % loop_.tiles_per_sample * kTileElements;
+    for (int64_t t = first; t < last; ++t) {
+      place.count = std::min(kTileElements, place.elements - place.first);
+      RunTile(place);
+      if ((t - first) % kTilesPerFlush == kTilesPerFlush - 1) FlushSums();
+      place.first += kTileElements;
+      if (place.first >= place.elements) {
+        place.first = 0;
+        ++place.sample;
+      }
+    }
+  }
+  FlushSums();
+}
+
+void TileWalker::RunTile(const TilePlace& place) {
+  PlaceTile(place);
+  for (const Step& step : loop_.steps) RunStep(step, place);
+}
+
+void TileWalker::PlaceTile(const TilePlace& place) {
+  const int64_t offset = place.sample * place.elements + place.first;
+  int64_t period = 0, phase = 0;  // neighbouring columns mostly have one period
+  for (size_t r = 0; r < loop_.registers.size(); ++r) {
+    const LoopRegister& reg = loop_.registers[r];
+    if (reg.place == Place::kDirect) {
+      at_[r] = args_.inputs[static_cast<size_t>(reg.input)].as<float>() + offset;
+    } else if (reg.place == Place::kColumn) {
+      if (reg.period != period) phase = offset % reg.period;
+      period = reg.period;
+      at_[r] = scratch_ + reg.scratch + phase;
+    } else if (made_in_[r] >= 0) {
+      at_[r] = args_.outputs[static_cast<size_t>(made_in_[r])].as<float>() + offset;
+    }
+  }
+}
+
+void TileWalker::RunStep(const Step& step, const TilePlace& place) {
+  const int64_t offset = place.sample * place.elements + place.first;
+  const size_t tensor = static_cast<size_t>(step.tensor);
+  float* x = at_[step.reg];
+  const RandomStream random{args_.state->seed, args_.state->step, static_cast<uint32_t>(step.stream)};
+  switch (step.kind) {
+    case StepKind::kApply:
+      return ApplyTile(step.instr, static_cast<size_t>(place.count), Operand(step.a), Operand(step.b),
+                       Operand(step.c), x);
+    case StepKind::kDropout: {
+      const TileOperand a = Operand(step.a);
+      if (a.splat) std::fill_n(x, place.count, *a.data);
+      return DropoutTile(random, step.probability, place, a.splat ? x : a.data, x);
+    }
+    case StepKind::kRead:
+      return Read(step.tensor, offset, place.count, x);
+    case StepKind::kDecode: {
+      const CodedTensor& coded = loop_.inputs[tensor];
+      const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
+      return DecodeTile(coded.codec, coded.layout, place, codes, x);
+    }
+    case StepKind::kStore:
+      return Store(step, offset, place.count);
+    case StepKind::kEncode: {
+      const CodedTensor& coded = loop_.outputs[tensor];
+      auto* codes = args_.outputs[tensor].as<uint8_t>() + place.sample * coded.layout.sample_bytes;
+      return EncodeTile(coded.codec, coded.layout, random, place, x, codes);
+    }
+    case StepKind::kSum:
+      return AddToSum(step, offset, place.count);
+  }
+}
+
+// Elements offset .. offset + count - 1 of an operand broadcast to the space, as floats.
+void TileWalker::Read(int32_t input, int64_t offset, int64_t count, float* x) const {
+  const ReadPattern& pattern = loop_.reads[static_cast<size_t>(input)];
+  const TensorView& view = args_.inputs[static_cast<size_t>(input)];
+  const int64_t size = ByteSize(view.dtype);
+  const size_t axes = pattern.extents.size();
+  const int64_t run = axes == 0 ? 1 : pattern.extents.back();
+  const int64_t stride = axes == 0 ? 0 : pattern.strides.back();
+  // Runs along the innermost axis; the outer ones by division, once a run.
+  while (count > 0) {
+    const int64_t inner = offset % run;
+    int64_t rest = offset / run, from = inner * stride;
+    for (size_t axis = axes; axis-- > 1; rest /= pattern.extents[axis - 1])
+      from += rest % pattern.extents[axis - 1] * pattern.strides[axis - 1];
+    const int64_t n = std::min(count, run - inner);
+    const std::byte* p = view.as<const std::byte>() + from * size;
+    if (stride == 0) {
+      float value;
+      ReadAsFloat(view.dtype, p, 1, 1, &value);
+      std::fill_n(x, n, value);
+    } else {
+      ReadAsFloat(view.dtype, p, stride, n, x);
+    }
+    offset += n;
+    count -= n;
+    x += n;
+  }
+}
+
+void TileWalker::Store(const Step& step, int64_t offset, int64_t count) const {
+  if (made_in_[step.reg] == step.tensor) return;
+  const TensorView& view = args_.outputs[static_cast<size_t>(step.tensor)];
+  std::byte* to = view.as<std::byte>() + offset * ByteSize(view.dtype);
+  if (static_cast<void*>(at_[step.reg]) != to) WriteFromFloat(view.dtype, at_[step.reg], count, to);
+}
+
+void TileWalker::AddToSum(const Step& step, int64_t offset, int64_t count) {
+  const auto is_it = [&step](const SumOutput& s) { return s.output == step.tensor; };
+  const SumOutput& sum = *std::find_if(loop_.sums.begin(), loop_.sums.end(), is_it);
+  const int64_t phase = offset % sum.columns;
+  const float* x = at_[step.reg];
+  if (sum.scratch >= 0) return AddTile(static_cast<size_t>(count), x, scratch_ + sum.scratch + phase);
+  double* total = PartialSums(loop_, args_, sum, part_);
+  for (int64_t i = 0, c = phase; i < count; ++i, c = c + 1 == sum.columns ? 0 : c + 1)
+    total[c] += static_cast<double>(x[i]);
+}
+
+void TileWalker::ClearSums(int64_t part) {
+  part_ = part;
+  for (const SumOutput& sum : loop_.sums) {
+    std::fill_n(PartialSums(loop_, args_, sum, part), sum.columns, 0.0);
+    if (sum.scratch >= 0) std::fill_n(scratch_ + sum.scratch, sum.columns + loop_.tail, 0.0f);
+  }
+}
+
+void TileWalker::FlushSums() {
+  for (const SumOutput& sum : loop_.sums) {
+    if (sum.scratch < 0) continue;
+    double* total = PartialSums(loop_, args_, sum, part_);
+    const int64_t length = sum.columns + loop_.tail;
+    for (int64_t i = 0; i < length; i += sum.columns)
+      FlushTile(static_cast<size_t>(std::min(sum.columns, length - i)), scratch_ + sum.scratch + i, total);
+  }
+}
+
+void FinishSums(const FusedLoop& loop, const KernelArgs& args) {
+  for (const SumOutput& sum : loop.sums) {
+    float* to = args.outputs[static_cast<size_t>(sum.output)].as<float>();
+    for (int64_t c = 0; c < sum.columns; ++c) {
+      double total = 0;
+      for (int64_t part = 0; part < loop.parts; ++part) total += PartialSums(loop, args, sum, part)[c];
+      to[c] = static_cast<float>(total);
+    }
+  }
+}
+
+}  // namespace act

@@ -1,0 +1,44 @@
+// One thread's walk over tiles of a fused loop.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/code_tile.h"
+#include "kernels/cpu/fused_loop.h"
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+class TileWalker {
+ public:
+  // scratch: loop.scratch_floats floats of this thread's own. Computes scalars and columns.
+  TileWalker(const FusedLoop& loop, const KernelArgs& args, float* scratch);
+
+  // Tiles first .. last - 1; what they add to the sums becomes partial sums number `part`.
+  void Run(int64_t first, int64_t last, int64_t part);
+
+ private:
+  TileOperand Operand(int32_t reg) const;
+  void ComputeOnce();
+  void RunOnce(const Step& step);
+  void RunTile(const TilePlace& place);
+  void PlaceTile(const TilePlace& place);
+  void RunStep(const Step& step, const TilePlace& place);
+  void Read(int32_t input, int64_t offset, int64_t count, float* x) const;
+  void Store(const Step& step, int64_t offset, int64_t count) const;
+  void AddToSum(const Step& step, int64_t offset, int64_t count);
+  void ClearSums(int64_t part);
+  void FlushSums();
+
+  const FusedLoop& loop_;
+  const KernelArgs& args_;
+  float* const scratch_;
+  int64_t part_ = 0;
+  float* at_[kMaxLoopRegisters];        // each register in the present tile
+  int32_t made_in_[kMaxLoopRegisters];  // result that the register is made in; -1: none
+};
+
+// Adds up the partial sums, in order, and writes the results. After all threads are done.
+void FinishSums(const FusedLoop& loop, const KernelArgs& args);
+
+}  // namespace act

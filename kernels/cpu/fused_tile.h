@@ -1,0 +1,42 @@
+// What a fused loop does to one tile: vectorised loops over at most kTileElements floats, for the best
+// instruction set of the machine. Pointers need no alignment, and nothing is read or written past element n.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/plan/program.h"
+
+namespace act {
+
+// 4 KiB of float32: a handful of tiles fits the first-level cache. A multiple of every codec group.
+inline constexpr int64_t kTileElements = 1024;
+
+// The opcodes of programs, and those that peephole optimisation makes of them.
+enum class TileOp : uint8_t {
+  kLastOpcode = static_cast<uint8_t>(Opcode::kCos),
+  kCopy,       // a
+  kMulSub,     // a * b - c
+  kNegMulAdd,  // c - a * b
+};
+inline TileOp ToTileOp(Opcode op) { return static_cast<TileOp>(op); }
+
+struct TileOperand {
+  const float* data = nullptr;
+  bool splat = false;  // data[0] stands for all elements
+};
+
+struct TileInstr {
+  TileOp op = TileOp::kCopy;
+  bool relu = false;  // max(result, 0), for add, sub, mul and the multiply-adds
+};
+
+// dst[i] = op(a[i], b[i], c[i]). dst may be one of the operands. kDropout is not done here.
+void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst);
+
+// sum[i] += x[i].
+void AddTile(size_t n, const float* x, float* sum);
+// total[i] += sum[i]; sum[i] = 0.
+void FlushTile(size_t n, float* sum, double* total);
+
+}  // namespace act
