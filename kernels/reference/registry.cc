@@ -1,5 +1,7 @@
 #include "kernels/reference/registry.h"
 
+#include "kernels/reference/fused.h"
+
 namespace act {
 
 void RegisterReferenceKernels(KernelRegistry& registry) {
@@ -12,6 +14,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceLoss(registry);
   RegisterReferenceBatchNorm(registry);
   RegisterReferenceSgd(registry);
+  RegisterReferenceFusedKernel(registry);
 }
 
 }  // namespace act

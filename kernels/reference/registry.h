@@ -6,7 +6,7 @@
 
 namespace act {
 
-// Appends the reference kernel of every operator of docs/runtime_ops.md but Fused.
+// Appends the reference kernel of every operator of docs/runtime_ops.md.
 void RegisterReferenceKernels(KernelRegistry& registry);
 
 // Its parts, one a file.
