@@ -23,8 +23,8 @@ struct TrainOptions {
   double learning_rate = 0;
   double momentum = 0;
   double weight_decay = 0;
-  LearningRateSchedule schedule;
-  std::string dump_step;  // where to write the first step's numbers; empty: nowhere
+  LearningRateSchedule schedule = {};
+  std::string dump_step = {};  // where to write the first step's numbers; empty: nowhere
   const volatile std::sig_atomic_t* stop = nullptr;  // set by a signal: end after the step under way
 };
 
