@@ -1,7 +1,9 @@
 #include "kernels/cpu/registry.h"
 
 #include "kernels/cpu/conv.h"
+#include "kernels/cpu/fused.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/special.h"
 #include "kernels/reference/registry.h"
 
 namespace act {
@@ -10,6 +12,16 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   const auto context = std::make_shared<DnnlContext>();
   RegisterDnnlConv(registry, context);
   RegisterDnnlMatMul(registry, context);
+  RegisterCpuMaxPool(registry);
+  RegisterCpuAveragePool(registry);
+  RegisterCpuReduce(registry);
+  RegisterCpuTranspose(registry);
+  RegisterCpuMovement(registry);
+  RegisterCpuResize(registry);
+  RegisterCpuLoss(registry);
+  RegisterCpuBatchNorm(registry);
+  RegisterCpuSgd(registry);
+  RegisterFusedKernels(registry);
   RegisterReferenceKernels(registry);
 }
 

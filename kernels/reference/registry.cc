@@ -2,6 +2,8 @@
 
 #include "kernels/reference/fused.h"
 
+#include "kernels/reference/fused.h"
+
 namespace act {
 
 void RegisterReferenceKernels(KernelRegistry& registry) {
@@ -14,6 +16,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceLoss(registry);
   RegisterReferenceBatchNorm(registry);
   RegisterReferenceSgd(registry);
+  RegisterReferenceFusedKernel(registry);
   RegisterReferenceFusedKernel(registry);
 }
 

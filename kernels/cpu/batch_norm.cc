@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "kernels/cpu/special.h"
+#include "kernels/cpu/vector_clones.h"
+#include "kernels/reference/batch_norm_shape.h"
+#include "kernels/reference/lambda_kernel.h"
+#include "runtime/memory/workspace.h"
+
+namespace act {
+namespace {
+
+// Floats of x that are read twice: 64 KiB stay in the L2 cache in between.
+constexpr int64_t kChunkFloats = 16 * 1024;
+
+// Statistics of one part of the rows, in the workspace.
+struct Part {
+  double *mean, *m2;    // [C]: of the rows so far
+  float *sum, *square;  // [C]: of the chunk at hand
+  Part(std::byte* at, int64_t channels) {
+    mean = reinterpret_cast<double*>(at);
+    m2 = mean + channels;
+    sum = reinterpret_cast<float*>(m2 + channels);
+    square = sum + channels;
+  }
+};
+
+// center[c] = mean of the rows of x [rows, C], in float.
+ACT_VECTOR_CLONES void ChunkMean(const float* x, int64_t rows, int64_t channels, float* center) {
+  for (int64_t c = 0; c < channels; ++c) center[c] = 0;
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    const float *a = x + r * channels, *b = a + channels, *d = b + channels, *e = d + channels;
+    for (int64_t c = 0; c < channels; ++c) center[c] += (a[c] + b[c]) + (d[c] + e[c]);
+  }
+  for (; r < rows; ++r)
+    for (int64_t c = 0; c < channels; ++c) center[c] += x[r * channels + c];
+  const float scale = 1.0f / static_cast<float>(rows);
+  for (int64_t c = 0; c < channels; ++c) center[c] *= scale;
+}
+
+// Merges the chunk x [rows, C] into mean and m2 of `before` rows (Chan, Golub, LeVeque 1979). center is near
+// the chunk's mean; what it misses is in the sum of deviations, so float is enough inside a chunk.
+ACT_VECTOR_CLONES void MergeChunk(const float* x, int64_t rows, int64_t channels, int64_t before,
+                                  const float* center, float* square, double* mean, double* m2) {
+  constexpr int64_t kBlock = 64;
+  const auto n = static_cast<double>(rows), total = static_cast<double>(before + rows);
+  const double share = n / total, cross = static_cast<double>(before) * share;
+  for (int64_t at = 0; at < channels; at += kBlock) {
+    const int64_t count = std::min(kBlock, channels - at);
+    float deviation[kBlock] = {};
+    for (int64_t c = 0; c < count; ++c) square[at + c] = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = x + r * channels + at;
+      for (int64_t c = 0; c < count; ++c) {
+        const float d = row[c] - center[at + c];
+        deviation[c] += d;
+        square[at + c] += d * d;
+      }
+    }
+    for (int64_t c = 0; c < count; ++c) {
+      const double missed = deviation[c] / n;
+      const double chunk_mean = center[at + c] + missed;
+      const double chunk_m2 = square[at + c] - deviation[c] * missed;
+      const double delta = chunk_mean - mean[at + c];
+      mean[at + c] += delta * share;
+      m2[at + c] += chunk_m2 + delta * delta * cross;
+    }
+  }
+}
+
+std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why) {
+  const auto shape = BatchNormShapeOf(site, why);
+  if (!shape) return nullptr;
+  const int64_t part_bytes = BatchNormPartBytes(shape->channels);
+  const int64_t parts = std::min({kRowParts, std::max<int64_t>(shape->rows, 1),
+                                  part_bytes > 0 ? site.workspace_bytes / part_bytes : kRowParts});
+  if (parts < 1) return Refuse(why, "the workspace does not hold one part of the statistics");
+  const int64_t chunk = std::clamp<int64_t>(kChunkFloats / std::max<int64_t>(shape->channels, 1), 8, 256);
+  return MakeKernel(
+      [s = *shape, part_bytes, parts, chunk](const KernelArgs& args) -> std::string {
+        const float* x = args.inputs[0].as<float>();
+        const auto begin = [&](int64_t part) { return s.rows * part / parts; };
+#pragma omp parallel for schedule(static, 1)
+        for (int64_t p = 0; p < parts; ++p) {
+          const Part part(args.workspace.data() + p * part_bytes, s.channels);
+          std::fill_n(part.mean, 2 * s.channels, 0.0);
+          for (int64_t r = begin(p); r < begin(p + 1); r += chunk) {
+            const int64_t rows = std::min(chunk, begin(p + 1) - r);
+            ChunkMean(x + r * s.channels, rows, s.channels, part.sum);
+            MergeChunk(x + r * s.channels, rows, s.channels, r - begin(p), part.sum, part.square, part.mean,
+                       part.m2);
+          }
+        }
+        for (int64_t c = 0; c < s.channels; ++c) {
+          double mean = 0, m2 = 0;
+          for (int64_t p = 0; p < parts; ++p) {
+            const Part part(args.workspace.data() + p * part_bytes, s.channels);
+            const auto before = static_cast<double>(begin(p)), n = static_cast<double>(begin(p + 1)) - before;
+            if (n == 0) continue;
+            const double delta = part.mean[c] - mean;
+            mean += delta * n / (before + n);
+            m2 += part.m2[c] + delta * delta * before * n / (before + n);
+          }
+          s.Store(args, c, mean, m2);
+        }
+        return "";
+      },
+      parts* part_bytes);
+}
+
+}  // namespace
+
+void RegisterCpuBatchNorm(KernelRegistry& registry) {
+  registry.Add("BatchNormStats", {"cpu.batch_norm_stats", BatchNormStats});
+}
+
+}  // namespace act

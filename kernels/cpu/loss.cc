@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/softmax.h"
+#include "kernels/cpu/special.h"
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/loss_shape.h"
+
+namespace act {
+namespace {
+
+// Losses of this many groups of rows are added in order, for the same bits on any number of threads.
+constexpr int64_t kParts = 64;
+
+const TensorView* OptionalInput(std::span<const TensorView> inputs, size_t i) {
+  return i < inputs.size() && inputs[i].bytes > 0 ? &inputs[i] : nullptr;
+}
+
+const float* WeightsOf(const KernelArgs& args, size_t i) {
+  const TensorView* weight = OptionalInput(args.inputs, i);
+  return weight ? weight->as<float>() : nullptr;
+}
+
+std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string* why) {
+  const auto shape =
+      LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], OptionalInput(site.inputs, 2), why);
+  if (!shape) return nullptr;
+  if (site.outputs[0].elements != 1 || site.outputs[1].elements != site.inputs[0].elements)
+    return Refuse(why, "outputs are not loss [] and prob of the dims of logits");
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const float* logits = args.inputs[0].as<float>();
+    const int64_t* label = args.inputs[1].as<int64_t>();
+    const float* weight = WeightsOf(args, 2);
+    float* prob = args.outputs[1].as<float>();
+    if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
+    double parts[kParts] = {};
+#pragma omp parallel for schedule(static, 1)
+    for (int64_t p = 0; p < kParts; ++p)
+      for (int64_t r = s.rows * p / kParts; r < s.rows * (p + 1) / kParts; ++r) {
+        const float* row = logits + r * s.classes;
+        const double log_sum = SoftmaxRow(row, s.classes, prob + r * s.classes);
+        if (!s.Ignored(label[r])) parts[p] += (weight ? weight[label[r]] : 1.0) * (log_sum - row[label[r]]);
+      }
+    double loss = 0;
+    for (double part : parts) loss += part;
+    *args.outputs[0].as<float>() = static_cast<float>(loss / s.Denominator(label, weight));
+    return "";
+  });
+}
+
+std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::string* why) {
+  const auto shape =
+      LossShapeOf(site.node->attrs, site.inputs[1], site.inputs[2], OptionalInput(site.inputs, 3), why);
+  if (!shape) return nullptr;
+  if (site.inputs[0].elements != 1 || site.outputs[0].elements != site.inputs[1].elements)
+    return Refuse(why, "dloss is not [] or dlogits has not the dims of prob");
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const float* prob = args.inputs[1].as<float>();
+    const int64_t* label = args.inputs[2].as<int64_t>();
+    const float* weight = WeightsOf(args, 3);
+    if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
+    const double scale = *args.inputs[0].as<float>() / s.Denominator(label, weight);
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < s.rows; ++r) {
+      float* row = args.outputs[0].as<float>() + r * s.classes;
+      if (s.Ignored(label[r])) {
+        std::fill_n(row, s.classes, 0.0f);
+        continue;
+      }
+      const auto row_scale = static_cast<float>(scale * (weight ? weight[label[r]] : 1.0));
+      for (int64_t c = 0; c < s.classes; ++c) row[c] = row_scale * prob[r * s.classes + c];
+      // The one that matters most is made anew: prob - 1 loses nothing in float, row_scale * prob - row_scale
+      // could.
+      row[label[r]] = row_scale * (prob[r * s.classes + label[r]] - 1.0f);
+    }
+    return "";
+  });
+}
+
+std::unique_ptr<Kernel> CountCorrect(const KernelSite& site, std::string* why) {
+  const auto shape = LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], nullptr, why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const int64_t* label = args.inputs[1].as<int64_t>();
+    int64_t correct = 0;
+#pragma omp parallel for schedule(static) reduction(+ : correct)
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const float* row = args.inputs[0].as<float>() + r * s.classes;
+      correct += !s.Ignored(label[r]) && label[r] == std::max_element(row, row + s.classes) - row;
+    }
+    *args.outputs[0].as<float>() = static_cast<float>(correct);
+    return "";
+  });
+}
+
+}  // namespace
+
+void RegisterCpuLoss(KernelRegistry& registry) {
+  registry.Add("SoftmaxCrossEntropy", {"cpu.softmax_cross_entropy", SoftmaxCrossEntropy});
+  registry.Add("SoftmaxCrossEntropyGrad", {"cpu.softmax_cross_entropy_grad", SoftmaxCrossEntropyGrad});
+  registry.Add("CountCorrect", {"cpu.count_correct", CountCorrect});
+}
+
+}  // namespace act

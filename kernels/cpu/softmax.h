@@ -1,0 +1,12 @@
+// The softmax of one row.
+#pragma once
+
+#include <cstdint>
+
+namespace act {
+
+// prob[c] = exp(logits[c]) / sum of exp(logits); returns log of that sum. count >= 1. A NaN in the row gives
+// NaN.
+double SoftmaxRow(const float* logits, int64_t count, float* prob);
+
+}  // namespace act
