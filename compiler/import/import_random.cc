@@ -7,7 +7,6 @@ namespace {
 llvm::Expected<ValueId> Dropout(NodeContext& c, ValueId x, double probability) {
   Attributes attrs;
   attrs.Set("probability", probability);
-  attrs.Set("stream", c.importer.dropouts++);
   return c.Emit("Dropout", {x}, attrs);
 }
 

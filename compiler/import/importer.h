@@ -48,7 +48,6 @@ class Importer {
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
   bool freeze_bn = false;
-  int64_t dropouts = 0;  // each has its own stream of random numbers
 
  private:
   GraphBuilder builder_;

@@ -1,12 +1,13 @@
 #include "compiler/import/model_file.h"
 
-#include <llvm/Support/MemoryBuffer.h>
-
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "compiler/import/onnx_types.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 
 namespace act::onnx_import {
 namespace {
@@ -16,7 +17,7 @@ constexpr int64_t kOldestIr = 3, kNewestIr = onnx::IR_VERSION;
 constexpr char kPlanIdentifier[] = "ACTP";  // file identifier of runtime/plan/plan.fbs, at byte 4
 
 // Says what a file that is no ONNX model is, where it shows.
-llvm::Error NotAModel(llvm::StringRef bytes, const std::string& path) {
+llvm::Error NotAModel(std::string_view bytes, const std::string& path) {
   if (bytes.empty()) return MakeError(path, "is empty, not an ONNX model");
   if (bytes.size() >= 8 && bytes.substr(4, 4) == kPlanIdentifier)
     return MakeError(path, "a plan, not an ONNX model",
@@ -38,6 +39,14 @@ llvm::Expected<int64_t> DefaultOpset(const onnx::ModelProto& proto, const std::s
                          " to " + std::to_string(kNewestOpset) + " are supported",
                      "export it again with opset_version=17, or convert it with onnx.version_converter");
   return opset;
+}
+
+std::optional<int64_t> ParseInteger(const std::string& text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return value;
 }
 
 // One of ONNX's repeated fields as `type` stores it.
@@ -94,9 +103,8 @@ T Load(const HostTensor& data, size_t i) {
 }  // namespace
 
 llvm::Expected<ModelFile> ReadModel(const std::string& path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer) return MakeError(path, "cannot read: " + buffer.getError().message());
-  const llvm::StringRef bytes = (*buffer)->getBuffer();
+  ACT_TRY(const std::shared_ptr<const MappedFile> mapped, MappedFile::Open(path));
+  const std::string_view bytes(reinterpret_cast<const char*>(mapped->bytes().data()), mapped->bytes().size());
   if (bytes.size() > INT32_MAX)
     return MakeError(path, "is larger than 2 GiB, the limit of protobuf", "save it with external data");
   ModelFile file{path, std::make_unique<onnx::ModelProto>(), 0};
@@ -145,35 +153,35 @@ llvm::Expected<HostTensor> ExternalData::Read(const onnx::TensorProto& tensor, i
   const auto found = files_.find(location);
   if (found == files_.end()) {
     const std::string path = (std::filesystem::path(model_path_).parent_path() / relative).string();
-    auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     HostTensor file;
-    if (buffer) {
-      const std::shared_ptr<const llvm::MemoryBuffer> owner = std::move(*buffer);
-      file = {owner, reinterpret_cast<const std::byte*>(owner->getBufferStart()),
-              static_cast<int64_t>(owner->getBufferSize())};
-    } else if (!allow_missing) {
-      return MakeError(place,
-                       "external data file " + path + " cannot be read: " + buffer.getError().message(),
-                       "put the file there, or start from seeded weights with --init=he");
+    if (auto mapped = MappedFile::Open(path)) {
+      file = {*mapped, (*mapped)->bytes().data(), static_cast<int64_t>((*mapped)->bytes().size())};
+    } else if (allow_missing) {
+      llvm::consumeError(mapped.takeError());
+    } else {
+      return llvm::handleErrors(mapped.takeError(), [&place](const ActError& e) {
+        return MakeError(place + ": external data " + e.place(), e.what(),
+                         "put the file there, or start from seeded weights with --init=he");
+      });
     }
     files_[location] = file;
   }
   const HostTensor& file = files_[location];
   if (!file.owner) return HostTensor{};
 
-  int64_t offset = 0, length = bytes;
-  if (llvm::StringRef(offset_text).getAsInteger(10, offset) ||
-      (!length_text.empty() && llvm::StringRef(length_text).getAsInteger(10, length)))
+  const std::optional<int64_t> offset = ParseInteger(offset_text);
+  const std::optional<int64_t> length = length_text.empty() ? bytes : ParseInteger(length_text);
+  if (!offset || !length)
     return MakeError(place,
                      "external data has offset '" + offset_text + "' and length '" + length_text + "'");
-  if (length != bytes)
-    return MakeError(place, "external data has " + std::to_string(length) + " bytes, its type needs " +
+  if (*length != bytes)
+    return MakeError(place, "external data has " + std::to_string(*length) + " bytes, its type needs " +
                                 std::to_string(bytes));
-  if (offset < 0 || offset > file.bytes || bytes > file.bytes - offset)
+  if (*offset < 0 || *offset > file.bytes || bytes > file.bytes - *offset)
     return MakeError(place, "external data '" + location + "' has " + std::to_string(file.bytes) +
-                                " bytes; " + std::to_string(bytes) + " at offset " + std::to_string(offset) +
+                                " bytes; " + std::to_string(bytes) + " at offset " + std::to_string(*offset) +
                                 " are not all there");
-  return HostTensor{file.owner, file.data + offset, bytes};
+  return HostTensor{file.owner, file.data + *offset, bytes};
 }
 
 llvm::Expected<HostTensor> TakeData(onnx::TensorProto& tensor, const TensorType& type, ExternalData& external,
