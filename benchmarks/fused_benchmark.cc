@@ -1,0 +1,241 @@
+// Speed of the fused loops that a convolutional net runs between its convolutions, beside a plain copy.
+// Tensors are those of ResNet-50 at batch 16: 16 x 56 x 56 x 256 (51 MB) by default.
+//
+// bytes_per_second counts each float32 tensor read or written once, and the bytes of codes; columns are free.
+#include <benchmark/benchmark.h>
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/unit/fused_case.h"
+
+namespace act {
+namespace {
+
+const Dims kSpace = {Dim::Batch(), Dim(56), Dim(56), Dim(256)};
+const Dims kColumn = {Dim(256)};
+constexpr int64_t kBatch = 16;
+const int kThreads = omp_get_max_threads();  // OMP_NUM_THREADS
+
+TensorType Full() { return {DType::kFloat32, kSpace}; }
+TensorType Column() { return {DType::kFloat32, kColumn}; }
+
+// Writes programs as the compiler does: operands first, then constants.
+struct ProgramBuilder {
+  Program program;
+  std::vector<TensorType> inputs, outputs;
+
+  ProgramBuilder() { program.space = kSpace; }
+  int32_t In(TensorType type, Codec codec = {}) {
+    program.inputs.push_back({codec, 0});
+    inputs.push_back(type);
+    return program.FirstConstant() - 1;
+  }
+  int32_t Constant(float value) {
+    program.constants.push_back({value, Dim(0)});
+    return program.FirstInstr() - 1;
+  }
+  int32_t Op(Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) {
+    program.instrs.push_back({op, a, b, c});
+    return program.Registers() - 1;
+  }
+  void Out(OutputKind kind, int32_t reg, Codec codec = {}) {
+    program.outputs.push_back({kind, reg, codec, static_cast<int32_t>(program.outputs.size())});
+    outputs.push_back(kind == OutputKind::kSum ? Column() : Full());
+  }
+};
+
+// Operands are normal numbers, and codes those of normal numbers.
+void Fill(FusedCase& c, const Program& program) {
+  std::vector<float> x;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Codec codec = program.inputs[i].codec;
+    TensorView& view = c.input_views[i];
+    const int64_t n =
+        codec.kind == CodecKind::kNone ? view.elements : kBatch * SamplesOf(kSpace).elements.fixed;
+    x.resize(static_cast<size_t>(n));
+    uint32_t state = 12345;
+    for (float& v : x) {
+      v = 0;
+      for (int k = 0; k < 4; ++k)
+        v += static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f - 0.5f;
+    }
+    if (codec.kind == CodecKind::kNone) {
+      std::memcpy(view.data, x.data(), static_cast<size_t>(view.bytes));
+    } else {
+      ProgramBuilder encode;
+      encode.Out(OutputKind::kEncode, encode.In(Full()), codec);
+      FusedCase e(encode.program, encode.inputs, encode.outputs, kBatch);
+      std::memcpy(e.In(0), x.data(), x.size() * 4);
+      e.Run("fused", kThreads);
+      std::memcpy(view.data, e.output_views[0].data, static_cast<size_t>(view.bytes));
+    }
+  }
+}
+
+void Measure(benchmark::State& state, const ProgramBuilder& b) {
+  FusedCase c(b.program, b.inputs, b.outputs, kBatch);
+  Fill(c, b.program);
+  c.Prepare("fused", kThreads);
+  for (auto _ : state) c.Repeat();
+  int64_t bytes = 0;
+  for (const auto* views : {&c.input_views, &c.output_views})
+    for (const TensorView& view : *views) bytes += view.bytes;
+  state.SetBytesProcessed(state.iterations() * bytes);
+}
+
+void Copy(benchmark::State& state) {
+  ProgramBuilder b;
+  b.Out(OutputKind::kStore, b.In(Full()));
+  Measure(state, b);
+}
+
+void Memcpy(benchmark::State& state) {
+  const size_t n = static_cast<size_t>(kBatch * 56 * 56 * 256);
+  std::vector<float> from(n, 1.0f), to(n, 2.0f);
+  for (auto _ : state) {
+#pragma omp parallel
+    {
+      const size_t part = n / static_cast<size_t>(kThreads),
+                   start = part * static_cast<size_t>(omp_get_thread_num());
+      std::memcpy(to.data() + start, from.data() + start, part * 4);
+    }
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(n) * 8);
+}
+
+void ReadOnly(benchmark::State& state) {
+  ProgramBuilder b;
+  b.Out(OutputKind::kSum, b.In(Full()));
+  Measure(state, b);
+}
+
+void WriteOnly(benchmark::State& state) {
+  ProgramBuilder b;
+  b.Out(OutputKind::kStore, b.In(Column()));
+  Measure(state, b);
+}
+
+void AddRelu(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t x = b.In(Full()), y = b.In(Full()), zero = b.Constant(0);
+  b.Out(OutputKind::kStore, b.Op(Opcode::kMax, b.Op(Opcode::kAdd, x, y), zero));
+  Measure(state, b);
+}
+
+// The xhat and y = relu(xhat gamma + beta) of a BatchNorm: x, mean, rstd, gamma, beta.
+struct BatchNorm {
+  int32_t xhat, y;
+  explicit BatchNorm(ProgramBuilder& b) {
+    const int32_t x = b.In(Full()), mean = b.In(Column()), rstd = b.In(Column()), gamma = b.In(Column()),
+                  beta = b.In(Column()), zero = b.Constant(0);
+    xhat = b.Op(Opcode::kMul, b.Op(Opcode::kSub, x, mean), rstd);
+    y = b.Op(Opcode::kMax, b.Op(Opcode::kAdd, b.Op(Opcode::kMul, xhat, gamma), beta), zero);
+  }
+};
+
+void BatchNormRelu(benchmark::State& state) {
+  ProgramBuilder b;
+  const BatchNorm bn(b);
+  b.Out(OutputKind::kStore, bn.y);
+  Measure(state, b);
+}
+
+// As above with scale and shift computed before: one multiply-add.
+void ScaleShiftRelu(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t x = b.In(Full()), scale = b.In(Column()), shift = b.In(Column()), zero = b.Constant(0);
+  b.Out(OutputKind::kStore, b.Op(Opcode::kMax, b.Op(Opcode::kFma, x, scale, shift), zero));
+  Measure(state, b);
+}
+
+void BatchNormReluEncode(benchmark::State& state) {
+  ProgramBuilder b;
+  const BatchNorm bn(b);
+  b.Out(OutputKind::kStore, bn.y);
+  b.Out(OutputKind::kEncode, bn.xhat, Codec::Uniform(static_cast<int>(state.range(0))));
+  b.Out(OutputKind::kEncode, bn.y, Codec::Mask());
+  Measure(state, b);
+}
+
+void Encode(benchmark::State& state) {
+  ProgramBuilder b;
+  b.Out(OutputKind::kEncode, b.In(Full()), Codec::Uniform(static_cast<int>(state.range(0))));
+  Measure(state, b);
+}
+
+void EncodeMask(benchmark::State& state) {
+  ProgramBuilder b;
+  b.Out(OutputKind::kEncode, b.In(Full()), Codec::Mask());
+  Measure(state, b);
+}
+
+void Decode(benchmark::State& state) {
+  ProgramBuilder b;
+  b.Out(OutputKind::kStore, b.In(Full(), Codec::Uniform(static_cast<int>(state.range(0)))));
+  Measure(state, b);
+}
+
+// sum(dy mask), sum(dy mask xhat)
+void BatchNormGradReduce(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t dy = b.In(Full()), mask = b.In(Full(), Codec::Mask()),
+                xhat = b.In(Full(), Codec::Uniform(static_cast<int>(state.range(0))));
+  const int32_t d = b.Op(Opcode::kMul, dy, mask);
+  b.Out(OutputKind::kSum, d);
+  b.Out(OutputKind::kSum, b.Op(Opcode::kMul, d, xhat));
+  Measure(state, b);
+}
+
+// dx = gamma rstd (dy mask - mean(dbeta) - xhat mean(dgamma))
+void BatchNormGradApply(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t dy = b.In(Full()), mask = b.In(Full(), Codec::Mask()),
+                xhat = b.In(Full(), Codec::Uniform(static_cast<int>(state.range(0)))), scale = b.In(Column()),
+                dbeta = b.In(Column()), dgamma = b.In(Column());
+  const int32_t d = b.Op(Opcode::kSub, b.Op(Opcode::kMul, dy, mask), dbeta);
+  b.Out(OutputKind::kStore,
+        b.Op(Opcode::kMul, scale, b.Op(Opcode::kSub, d, b.Op(Opcode::kMul, xhat, dgamma))));
+  Measure(state, b);
+}
+
+void Gelu(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t x = b.In(Full()), root = b.Constant(std::sqrt(0.5f)), half = b.Constant(0.5f),
+                one = b.Constant(1);
+  const int32_t erf = b.Op(Opcode::kErf, b.Op(Opcode::kMul, x, root));
+  b.Out(OutputKind::kStore, b.Op(Opcode::kMul, b.Op(Opcode::kMul, x, half), b.Op(Opcode::kAdd, erf, one)));
+  Measure(state, b);
+}
+
+void Dropout(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t y = b.Op(Opcode::kDropout, b.In(Full()));
+  b.program.instrs.back().parameter = 0.1f;
+  b.Out(OutputKind::kStore, y);
+  Measure(state, b);
+}
+
+#define ACT_FUSED_BENCHMARK(name) BENCHMARK(name)->Unit(benchmark::kMicrosecond)->UseRealTime()
+ACT_FUSED_BENCHMARK(Memcpy);
+ACT_FUSED_BENCHMARK(Copy);
+ACT_FUSED_BENCHMARK(ReadOnly);
+ACT_FUSED_BENCHMARK(WriteOnly);
+ACT_FUSED_BENCHMARK(AddRelu);
+ACT_FUSED_BENCHMARK(ScaleShiftRelu);
+ACT_FUSED_BENCHMARK(BatchNormRelu);
+ACT_FUSED_BENCHMARK(BatchNormReluEncode)->Arg(2)->Arg(4);
+ACT_FUSED_BENCHMARK(Encode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
+ACT_FUSED_BENCHMARK(EncodeMask);
+ACT_FUSED_BENCHMARK(Decode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
+ACT_FUSED_BENCHMARK(BatchNormGradReduce)->Arg(2)->Arg(4);
+ACT_FUSED_BENCHMARK(BatchNormGradApply)->Arg(2)->Arg(4);
+ACT_FUSED_BENCHMARK(Gelu);
+ACT_FUSED_BENCHMARK(Dropout);
+
+}  // namespace
+}  // namespace act
+
+BENCHMARK_MAIN();
