@@ -280,6 +280,7 @@ int UsageError(llvm::StringRef message) {
 
 int Main(int argc, char** argv) {
   Flags flags;
+  cl::HideUnrelatedOptions(flags.group);
   for (cl::SubCommand* command : {&flags.show, &flags.verify, &flags.layout, &flags.diff})
     cl::HideUnrelatedOptions(flags.group, *command);
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actplan " ACT_VERSION "\n"; });

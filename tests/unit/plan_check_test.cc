@@ -1,0 +1,145 @@
+#include "runtime/plan/plan_check.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/unit/small_plan.h"
+
+namespace act {
+namespace {
+
+using testing::SmallPlan;
+
+// Positions in SmallPlan().
+enum ValueAt { kX, kLabel, kW, kVelocity, kOne, kY, kCode, kLoss, kProb, kDy, kDecoded, kDw };
+enum NodeAt { kFc, kEncode, kCrossEntropy, kCrossEntropyGrad, kDecode, kGradW, kUpdate };
+
+TEST(CheckPlan, TakesTheSmallPlan) { EXPECT_EQ(llvm::toString(CheckPlan(SmallPlan())), ""); }
+
+TEST(CheckPlan, FindsWhatIsWrong) {
+  const struct {
+    const char* what;
+    std::function<void(Plan&)> damage;
+    const char* message;
+  } cases[] = {
+      // Values.
+      {"a negative extent", [](Plan& p) { p.train.graph.value(kY).type.dims[1] = -4; },
+       "an impossible extent"},
+      {"an extent that shrinks", [](Plan& p) { p.train.graph.value(kY).type.dims[0] = Dim(9, -1); },
+       "an impossible extent"},
+      {"too many bytes",
+       [](Plan& p) {
+         p.train.graph.value(kY).type.dims = {int64_t{1} << 40, int64_t{1} << 40};
+       },
+       "too large"},
+      {"more than N^2", [](Plan& p) { p.train.graph.value(kY).type.dims = Dims(3, Dim::Batch()); },
+       "too large"},
+      {"too many axes", [](Plan& p) { p.train.graph.value(kY).type.dims = Dims(17, 1); },
+       "more than 16 axes"},
+      {"a parameter that grows", [](Plan& p) { p.train.graph.value(kVelocity).type.dims[0] = Dim::Batch(); },
+       "varies with the batch"},
+      {"data of another size", [](Plan& p) { p.train.graph.value(kW).data.bytes -= 4; },
+       "1020 bytes of data"},
+      {"data of an activation", [](Plan& p) { p.train.graph.value(kY).data = testing::Ramp(1); },
+       "where it has none"},
+      {"a name twice", [](Plan& p) { p.train.graph.value(kVelocity).name = "w"; },
+       "two values have this name"},
+      {"another type in evaluation", [](Plan& p) { p.eval.graph.value(0).type.dims[1] = 65; },
+       "differs between training and evaluation"},
+      // Storages.
+      {"no such storage", [](Plan& p) { p.train.storage_of[kY] = 99; }, "no such storage"},
+      {"no storage", [](Plan& p) { p.train.storage_of[kY] = -1; }, "has no storage"},
+      {"storages of other values", [](Plan& p) { p.train.storage_of.pop_back(); }, "not given for all"},
+      {"an impossible number", [](Plan& p) { p.train.storages = 1 << 30; },
+       "an impossible number of storages"},
+      {"written before it is read", [](Plan& p) { p.train.storage_of[kY] = p.train.storage_of[kX]; },
+       "value 'y': overwrites value 'x'"},
+      {"two of one node", [](Plan& p) { p.train.storage_of[kProb] = p.train.storage_of[kLoss]; },
+       "overwrites"},
+      {"on a parameter", [](Plan& p) { p.train.storage_of[kDw] = p.train.storage_of[kW]; },
+       "value 'dw': overwrites"},
+      {"on an output", [](Plan& p) { p.train.storage_of[kDw] = p.train.storage_of[kLoss]; },
+       "overwrites value 'loss'"},
+      // Nodes.
+      {"reads nothing", [](Plan& p) { p.train.graph.nodes[kFc].inputs[0] = -2; }, "an input is no value"},
+      {"writes nothing", [](Plan& p) { p.train.graph.nodes[kFc].outputs[0] = kNoValue; },
+       "an output is no value"},
+      {"reads too early", [](Plan& p) { p.train.graph.nodes[kFc].inputs[0] = kDw; },
+       "reads value 'dw' before"},
+      {"writes twice", [](Plan& p) { p.train.graph.nodes[kDecode].outputs[0] = kDy; }, "exists already"},
+      {"writes an input", [](Plan& p) { p.train.graph.nodes[kFc].outputs[0] = kX; }, "exists already"},
+      {"mutates what it has not", [](Plan& p) { p.train.graph.nodes[kUpdate].mutates = {3}; },
+       "does not have"},
+      {"mutates left-out inputs", [](Plan& p) { p.train.graph.nodes[kCrossEntropy].mutates = {2}; },
+       "does not have"},
+      {"mutates a gradient", [](Plan& p) { p.train.graph.nodes[kUpdate].mutates = {2}; }, "is no parameter"},
+      {"mutates a constant", [](Plan& p) { p.train.graph.nodes[kCrossEntropyGrad].mutates = {0}; },
+       "is no parameter"},
+      {"negative workspace", [](Plan& p) { p.train.graph.nodes[kFc].workspace_bytes = -1; },
+       "impossible workspace"},
+      {"an input's storage reshaped apart",
+       [](Plan& p) {
+         Node& node = p.train.graph.nodes[kFc];
+         node.op = "Reshape", node.inputs = {kX};
+       },
+       "does not share its input's storage"},
+      // Programs.
+      {"a program where none runs",
+       [](Plan& p) { p.train.graph.nodes[kFc].program = p.train.graph.nodes[kEncode].program; }, "runs none"},
+      {"no program", [](Plan& p) { p.train.graph.nodes[kEncode].program = {}; }, "no program"},
+      {"another space", [](Plan& p) { p.train.graph.nodes[kDecode].program.space[1] = 65; }, "does not fit"},
+      {"another codec", [](Plan& p) { p.train.graph.nodes[kDecode].program.inputs[0].codec.bits = 5; },
+       "does not fit"},
+      {"an impossible codec",
+       [](Plan& p) { p.train.graph.nodes[kDecode].program.inputs[0].codec.group_size = 7; }, "its program: "},
+      {"a plain input for a code", [](Plan& p) { p.train.graph.nodes[kDecode].program.inputs[0].codec = {}; },
+       "does not fit"},
+      {"more inputs", [](Plan& p) { p.train.graph.nodes[kDecode].inputs.push_back(kOne); },
+       "number of inputs"},
+      {"more outputs", [](Plan& p) { p.train.graph.nodes[kDecode].outputs.clear(); }, "number of outputs"},
+      {"an optional input", [](Plan& p) { p.train.graph.nodes[kDecode].inputs = {kNoValue}; },
+       "optional inputs"},
+      // Graph and plan.
+      {"an output that is never made", [](Plan& p) { p.train.graph.outputs = {1000}; }, "never made"},
+      {"an input of another kind", [](Plan& p) { p.train.graph.inputs.push_back(kY); }, "no input value"},
+      {"an input twice", [](Plan& p) { p.train.graph.inputs.push_back(kX); }, "is an input twice"},
+      {"an input that is not listed", [](Plan& p) { p.train.graph.inputs.clear(); }, "before it is made"},
+      {"no batch", [](Plan& p) { p.default_batch = 0; }, "impossible batch size"},
+      {"an edge of no value", [](Plan& p) { p.edges[0].stored = 12; }, "no such value"},
+      {"an edge of NaN bits", [](Plan& p) { p.edges[0].bits = std::nan(""); }, "impossible number of bits"},
+      {"an edge of negative size", [](Plan& p) { p.edges[0].bytes = -1; }, "an impossible size"},
+  };
+  for (const auto& c : cases) {
+    Plan plan = SmallPlan();
+    c.damage(plan);
+    const std::string message = llvm::toString(CheckPlan(plan));
+    EXPECT_NE(message.find(c.message), std::string::npos) << c.what << ": '" << message << "'";
+  }
+}
+
+// What is legal although values share a storage: a reshape of what is still read, and a result in place of an
+// operand.
+TEST(CheckPlan, TakesViewsAndResultsInPlace) {
+  testing::StepBuilder b;
+  const Dim n = Dim::Batch();
+  const ValueId x = b.Add("x", ValueKind::kInput, DType::kFloat32, {n, 6});
+  const ValueId flat = b.Activation("flat", {n * Dim(6)}, b.storage(x));
+  const ValueId y = b.Activation("y", {n, 6});
+  const ValueId z = b.Activation("z", {n, 6}, b.storage(y));
+  const ValueId sum = b.Activation("sum", {});
+  b.AddNode("Reshape", "flat", Phase::kForward, {x}, {flat});
+  b.AddNode("Transpose", "y", Phase::kForward, {x}, {y});
+  b.AddNode("Transpose", "z", Phase::kForward, {y}, {z});
+  b.AddNode("Sum", "sum", Phase::kForward, {flat, z}, {sum});
+  b.step.graph.outputs = {sum};
+  EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)), "");
+  // Once the view is read later than its storage is written again, it is not.
+  b.step.storage_of[static_cast<size_t>(z)] = b.storage(x);
+  EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)),
+            "value 'z': overwrites value 'x' in their storage before it is read");
+}
+
+}  // namespace
+}  // namespace act
