@@ -1,0 +1,231 @@
+// Runs one node by one kernel, and every kernel of an operator against its reference kernel.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/registry.h"
+#include "kernels/reference/registry.h"
+#include "runtime/memory/workspace.h"
+
+namespace act {
+
+// A tensor with its own bytes.
+struct TestTensor {
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> dims;
+  std::vector<std::byte> bytes;
+  bool present = true;
+
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(bytes.data());
+  }
+  template <class T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(bytes.data());
+  }
+  int64_t elements() const { return ElementCount(dims); }
+  TensorView View(bool with_data) {
+    if (!present) return {};
+    return {with_data ? bytes.data() : nullptr, dtype, dims, elements(), elements() * ByteSize(dtype)};
+  }
+};
+
+inline TestTensor Empty(std::vector<int64_t> dims, DType dtype = DType::kFloat32) {
+  TestTensor t{dtype, std::move(dims), {}, true};
+  // NaN: what a kernel forgets to write fails every comparison.
+  t.bytes.assign(static_cast<size_t>(t.elements() * ByteSize(dtype)), std::byte{0xff});
+  return t;
+}
+inline TestTensor Absent() { return {DType::kFloat32, {}, {}, false}; }
+
+template <class T>
+TestTensor Of(std::vector<int64_t> dims, const std::vector<T>& values, DType dtype) {
+  TestTensor t = Empty(std::move(dims), dtype);
+  EXPECT_EQ(static_cast<size_t>(t.elements()), values.size());
+  std::memcpy(t.bytes.data(), values.data(), t.bytes.size());
+  return t;
+}
+inline TestTensor Floats(std::vector<int64_t> dims, const std::vector<float>& values) {
+  return Of(std::move(dims), values, DType::kFloat32);
+}
+inline TestTensor Labels(std::vector<int64_t> dims, const std::vector<int64_t>& values) {
+  return Of(std::move(dims), values, DType::kInt64);
+}
+inline TestTensor Random(std::vector<int64_t> dims, unsigned seed, float mean = 0) {
+  TestTensor t = Empty(std::move(dims));
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(mean, 1);
+  for (int64_t i = 0; i < t.elements(); ++i) t.as<float>()[i] = normal(engine);
+  return t;
+}
+
+// A node and its tensors. Outputs give dtypes and dims; inputs that the node mutates are compared as outputs
+// are.
+struct OpCase {
+  std::string op;
+  Attributes attrs;
+  std::vector<TestTensor> inputs, outputs;
+  std::vector<int32_t> mutates;
+  StepState state;
+};
+
+struct OpResult {
+  std::string error;  // of Run; or the reason of the refusal
+  bool refused = false;
+  std::vector<TestTensor> tensors;  // outputs, then mutated inputs
+  int64_t workspace_bytes = 0;
+};
+
+// The bound that a plan would carry for this node.
+inline int64_t PlannedWorkspace(const OpCase& c) {
+  Graph graph;
+  Node node;
+  node.op = c.op;
+  node.attrs = c.attrs;
+  const auto add = [&graph](const TestTensor& t) {
+    if (!t.present) return kNoValue;
+    graph.values.push_back({"", {t.dtype, Dims(t.dims.begin(), t.dims.end())}, ValueKind::kActivation, {}});
+    return static_cast<ValueId>(graph.values.size() - 1);
+  };
+  for (const TestTensor& t : c.inputs) node.inputs.push_back(add(t));
+  for (const TestTensor& t : c.outputs) node.outputs.push_back(add(t));
+  return WorkspaceBound(node, graph, 0).At(1);
+}
+
+// Runs copies of the case's tensors. The bytes behind the workspace are watched.
+inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64_t workspace) {
+  Node node;
+  node.op = c.op;
+  node.attrs = c.attrs;
+  node.mutates = c.mutates;
+  KernelSite site{&node, {}, {}, 1, workspace, threads};
+  for (TestTensor& t : c.inputs) site.inputs.push_back(t.View(false));
+  for (TestTensor& t : c.outputs) site.outputs.push_back(t.View(false));
+  if (!c.inputs.empty() && !c.inputs[0].dims.empty()) site.batch = c.inputs[0].dims[0];
+  OpResult result;
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  const auto kernel = entry.create(site, &result.error);
+  if (!kernel) {
+    result.refused = true;
+    EXPECT_FALSE(result.error.empty()) << entry.name << " refuses without a reason";
+    omp_set_num_threads(before);
+    return result;
+  }
+  result.workspace_bytes = kernel->WorkspaceBytes();
+  EXPECT_LE(result.workspace_bytes, workspace) << entry.name;
+  constexpr size_t kGuard = 4096;
+  const auto used = static_cast<size_t>(result.workspace_bytes);
+  std::vector<std::byte> storage(used + kGuard + 64, std::byte{0xcd});
+  auto* scratch = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
+  std::vector<TensorView> inputs, outputs;
+  for (TestTensor& t : c.inputs) inputs.push_back(t.View(true));
+  for (TestTensor& t : c.outputs) outputs.push_back(t.View(true));
+  result.error = kernel->Run({inputs, outputs, {scratch, used}, &c.state});
+  for (size_t i = 0; i < kGuard; ++i)
+    if (scratch[used + i] != std::byte{0xcd}) {
+      ADD_FAILURE() << entry.name << " writes " << i << " bytes behind its workspace of " << used;
+      break;
+    }
+  omp_set_num_threads(before);
+  for (TestTensor& t : c.outputs) result.tensors.push_back(std::move(t));
+  for (int32_t i : c.mutates) result.tensors.push_back(std::move(c.inputs[static_cast<size_t>(i)]));
+  return result;
+}
+
+inline const KernelRegistry& CpuRegistry() {
+  static const KernelRegistry registry = [] {
+    KernelRegistry r;
+    RegisterCpuKernels(r);
+    return r;
+  }();
+  return registry;
+}
+
+inline OpResult RunReference(const OpCase& c) { return RunKernel(CpuRegistry().For(c.op).back(), c, 1, 0); }
+
+// Largest |a - b| / scale, where scale is the largest |b| of the tensor (1 where that is 0). NaN must meet
+// NaN.
+inline double Distance(const TestTensor& a, const TestTensor& b) {
+  if (a.dtype != DType::kFloat32)
+    return std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0 ? 0 : 1e30;
+  double scale = 0, worst = 0;
+  for (int64_t i = 0; i < b.elements(); ++i)
+    if (std::isfinite(b.as<float>()[i])) scale = std::fmax(scale, std::fabs(b.as<float>()[i]));
+  for (int64_t i = 0; i < b.elements(); ++i) {
+    const double x = a.as<float>()[i], y = b.as<float>()[i];
+    if (std::isnan(x) != std::isnan(y) || std::isinf(x) != std::isinf(y)) return 1e30;
+    if (std::isfinite(x)) worst = std::fmax(worst, std::fabs(x - y));
+  }
+  return worst / (scale > 0 ? scale : 1);
+}
+
+// Every kernel of the operator, on 1, 2 and 5 threads, in the planned workspace and in none, agrees with the
+// reference. Our own kernels give the same bits on any number of threads. Returns how many kernels beside the
+// reference ran in the planned workspace.
+inline int CompareWithReference(const OpCase& c, double tolerance) {
+  const auto& entries = CpuRegistry().For(c.op);
+  EXPECT_FALSE(entries.empty()) << c.op;
+  if (entries.empty()) return 0;
+  const OpResult truth = RunReference(c);
+  EXPECT_FALSE(truth.refused) << truth.error;
+  EXPECT_EQ(truth.error, "");
+  int ran = 0;
+  for (size_t k = 0; k + 1 < entries.size(); ++k)
+    for (const int64_t workspace : {PlannedWorkspace(c), int64_t{0}}) {
+      OpResult first;
+      for (const int threads : {1, 2, 5}) {
+        const OpResult result = RunKernel(entries[k], c, threads, workspace);
+        if (result.refused) continue;
+        const std::string where = entries[k].name + ", " + std::to_string(threads) + " threads, " +
+                                  std::to_string(workspace) + " bytes of workspace";
+        EXPECT_EQ(result.error, "") << where;
+        ran += workspace != 0 || threads == 1;
+        for (size_t i = 0; i < truth.tensors.size(); ++i) {
+          if (truth.tensors[i].present) {
+            EXPECT_LE(Distance(result.tensors[i], truth.tensors[i]), tolerance) << where << ", tensor " << i;
+          }
+          if (!first.tensors.empty() && entries[k].name.rfind("cpu.", 0) == 0) {
+            EXPECT_EQ(result.tensors[i].bytes, first.tensors[i].bytes)
+                << where << ": other bits than on 1 thread";
+          }
+        }
+        if (threads == 1) first = result;
+      }
+    }
+  return ran;
+}
+
+// Gradient check of the reference: `grad` computes d(sum of output 0 of `forward` times weights) / d(input
+// `at` of forward), given those weights as its input 0. Central differences in the float kernels; both
+// operators here are linear or piecewise linear in that input, so a large step costs no truncation error.
+inline void CheckGradient(const OpCase& forward, size_t at, const OpCase& grad, float step,
+                          double tolerance) {
+  const OpResult gradient = RunReference(grad);
+  ASSERT_EQ(gradient.error, "");
+  const TestTensor& weights = grad.inputs[0];
+  const auto objective = [&](int64_t i, float change) {
+    OpCase moved = forward;
+    moved.inputs[at].as<float>()[i] += change;
+    const OpResult y = RunReference(moved);
+    EXPECT_EQ(y.error, "");
+    double sum = 0;
+    for (int64_t j = 0; j < weights.elements(); ++j)
+      sum += double{y.tensors[0].as<float>()[j]} * weights.as<float>()[j];
+    return sum;
+  };
+  for (int64_t i = 0; i < forward.inputs[at].elements(); ++i) {
+    const double expected = (objective(i, step) - objective(i, -step)) / (2 * double{step});
+    EXPECT_NEAR(gradient.tensors[0].as<float>()[i], expected, tolerance) << forward.op << ", element " << i;
+  }
+}
+
+}  // namespace act
