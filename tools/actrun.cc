@@ -5,9 +5,11 @@
 
 #include <cmath>
 #include <csignal>
+#include <map>
 #include <memory>
 #include <string>
 
+#include "compiler/emit/export_trained.h"
 #include "kernels/cpu/registry.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -82,6 +84,8 @@ struct Flags {
                             cl::cat(files)};
   cl::opt<std::string> save{"save", cl::desc("Write a checkpoint at the end (safetensors)"),
                             cl::value_desc("FILE"), cl::cat(files)};
+  cl::opt<std::string> export_onnx{"export-onnx", cl::value_desc("FILE"), cl::cat(files),
+                                   cl::desc("The model with its trained weights, ready for inference")};
   cl::opt<std::string> dump_step{
       "dump-step", cl::value_desc("FILE"), cl::cat(files),
       cl::desc("First step's loss, gradients and running statistics (safetensors)")};
@@ -129,6 +133,18 @@ llvm::Error CheckWritable(const std::string& path) {
   return path.empty() ? llvm::Error::success() : OutputFile::Create(path).takeError();
 }
 
+// Parameters and running statistics as they are in the arena.
+llvm::Error Export(const Executor& executor, const std::string& path) {
+  std::map<std::string, HostTensor> values;
+  for (const PersistentTensor& tensor : executor.persistents()) {
+    if (tensor.kind != ValueKind::kParameter && tensor.kind != ValueKind::kBuffer) continue;
+    values[tensor.name] = {.owner = nullptr,
+                           .data = static_cast<const std::byte*>(tensor.view.data),
+                           .bytes = tensor.view.bytes};
+  }
+  return ExportTrainedOnnx(executor.plan(), values, path);
+}
+
 struct Sources {
   std::unique_ptr<BatchSource> train, eval;
 };
@@ -167,7 +183,8 @@ TrainOptions OptionsOf(const Flags& f, LearningRateSchedule schedule) {
 }
 
 llvm::Error Run(const Flags& f, const LearningRateSchedule& schedule) {
-  for (const auto* path : {&f.save, &f.dump_step, &f.report_json}) ACT_CHECK_OK(CheckWritable(*path));
+  for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json})
+    ACT_CHECK_OK(CheckWritable(*path));
   ACT_TRY(const Plan plan, ReadPlan(f.plan));
   if (f.device == "cuda")
     return MakeError("--device=cuda", "this build has no CUDA backend", "run with --device=cpu");
@@ -194,6 +211,7 @@ llvm::Error Run(const Flags& f, const LearningRateSchedule& schedule) {
           Train(*executor, *sources.train, sources.eval.get(), OptionsOf(f, schedule), position));
   if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, executor->persistents(), position));
+  if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
 
   const RunReport report{.executor = executor.get(),
                          .result = &result,
