@@ -17,6 +17,7 @@ llvm::Expected<ValueId> Lower(GraphBuilder& builder, const Node& node, bool batc
     Attributes stats;
     stats.Set("epsilon", node.attrs.Float("epsilon", 1e-5));
     stats.Set("momentum", node.attrs.Float("momentum", .1));
+    if (node.attrs.Has("updates_done")) stats.Set("updates_done", node.attrs.Int("updates_done"));
     ACT_TRY(const auto out, builder.Add("BatchNormStats", {in[0], in[3], in[4]}, stats, node.name + ".stats", 2));
     mean = out[0];
     rstd = out[1];

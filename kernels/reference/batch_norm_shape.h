@@ -12,16 +12,18 @@ namespace act {
 struct BatchNormShape {
   int64_t rows = 0, channels = 0;
   double epsilon = 1e-5, momentum = 0.1;
+  uint64_t updates_done = 0;  // steps whose update the stored running statistics already hold
 
   // Stores what the sum of squared deviations m2 about `mean` says of channel c. An empty batch leaves the
-  // running statistics as they are.
+  // running statistics as they are, and so do the first `updates_done` steps.
   void Store(const KernelArgs& args, int64_t c, double mean, double m2) const {
     const auto n = static_cast<double>(rows);
     const double variance = rows > 0 ? m2 / n : 0;
     args.outputs[0].as<float>()[c] = static_cast<float>(mean);
     args.outputs[1].as<float>()[c] = static_cast<float>(1 / std::sqrt(variance + epsilon));
     const auto update = [&](size_t input, double value) {
-      if (rows == 0 || args.inputs.size() <= input || args.inputs[input].data == nullptr) return;
+      if (rows == 0 || (args.state && args.state->step < updates_done)) return;
+      if (args.inputs.size() <= input || args.inputs[input].data == nullptr) return;
       float& running = args.inputs[input].as<float>()[c];
       running = static_cast<float>((1 - momentum) * running + momentum * value);
     };
@@ -42,6 +44,7 @@ inline std::optional<BatchNormShape> BatchNormShapeOf(const KernelSite& site, st
   s.rows = s.channels > 0 ? x.elements / s.channels : 0;
   s.epsilon = site.node->attrs.Float("epsilon", 1e-5);
   s.momentum = site.node->attrs.Float("momentum", 0.1);
+  s.updates_done = static_cast<uint64_t>(site.node->attrs.Int("updates_done", 0));
   if (site.outputs.size() < 2 || site.outputs[0].elements != s.channels ||
       site.outputs[1].elements != s.channels)
     return no("mean and rstd are not [C]");
