@@ -1,0 +1,118 @@
+#include "runtime/memory/workspace.h"
+
+#include <gtest/gtest.h>
+
+#include "benchmarks/network_shapes.h"
+#include "kernels/cpu/registry.h"
+
+namespace act {
+namespace {
+
+// A node of the plan: dims with N, and the bound.
+struct Planned {
+  Graph graph;
+  Node node;
+};
+
+Planned Plan(const ConvolutionShape& shape, const std::string& op) {
+  Planned p;
+  p.node.op = op;
+  p.node.attrs = shape.Attrs();
+  const ConvolutionNode n = NodeOf(shape, op, 1);
+  const auto add = [&p](const std::vector<int64_t>& extents, bool batched) {
+    Dims dims(extents.begin(), extents.end());
+    if (batched) dims[0] = Dim::Batch();
+    p.graph.values.push_back({"", {DType::kFloat32, dims}, ValueKind::kActivation, {}});
+    return static_cast<ValueId>(p.graph.values.size() - 1);
+  };
+  p.node.inputs = {add(n.inputs[0], true), add(n.inputs[1], op == "ConvGradWeight")};
+  p.node.outputs = {add(n.output, op != "ConvGradWeight")};
+  return p;
+}
+
+// The fast kernel at a batch size; null where it does not fit.
+std::unique_ptr<Kernel> FastKernel(const KernelRegistry& registry, const Planned& p,
+                                   const ConvolutionShape& shape, int64_t batch, int threads,
+                                   int64_t workspace, std::string* why) {
+  const ConvolutionNode n = NodeOf(shape, p.node.op, batch);
+  const KernelSite site{
+      &p.node, {ViewOf(n.inputs[0]), ViewOf(n.inputs[1])}, {ViewOf(n.output)}, batch, workspace, threads};
+  return registry.For(p.node.op).front().create(site, why);
+}
+
+TEST(WorkspaceBound, FastConvolutionsOfKnownNetworksFitOnAnyNumberOfThreads) {
+  KernelRegistry registry;
+  RegisterCpuKernels(registry);
+  Network all = ResNet({3, 4, 6, 3});
+  for (const Network& net : {Vgg16(), DenseNet121(), MobileNetV2()}) all.insert(net.begin(), net.end());
+  int kernels = 0, on_fewer_threads = 0;
+  double used_share = 0;
+  for (const auto& [shape, count] : all)
+    for (const std::string op : {"Conv", "ConvGradInput", "ConvGradWeight"}) {
+      if (op == "ConvGradInput" && shape.in_channels == 3) continue;  // nobody asks for the image's gradient
+      const Planned planned = Plan(shape, op);
+      const Dim bound = WorkspaceBound(planned.node, planned.graph, 0);
+      ASSERT_TRUE(bound.IsFixed());
+      for (const int threads : {1, 2, 4, 8, 16}) {
+        SCOPED_TRACE(testing::Message()
+                     << op << " c" << shape.in_channels << " m" << shape.out_channels << " s" << shape.size
+                     << " k" << shape.kernel << " stride " << shape.stride << ", " << threads
+                     << " threads, bound " << bound.fixed);
+        std::string why;
+        const auto kernel = FastKernel(registry, planned, shape, 16, threads, bound.fixed, &why);
+        if (!kernel) {
+          ADD_FAILURE() << why;
+          continue;
+        }
+        ++kernels;
+        if (threads == 4)
+          used_share += static_cast<double>(kernel->WorkspaceBytes()) / static_cast<double>(bound.fixed);
+        const bool fewer =
+            kernel->Describe().find(" " + std::to_string(threads) + " threads") == std::string::npos;
+        on_fewer_threads += fewer;
+        EXPECT_FALSE(fewer && threads <= 4) << kernel->Describe();
+      }
+    }
+  RecordProperty("kernels", kernels);
+  RecordProperty("on_fewer_threads", on_fewer_threads);
+  // Above 4 threads a few strided gradients and large weight gradients give threads up for memory.
+  EXPECT_LE(on_fewer_threads, kernels / 20) << on_fewer_threads << " of " << kernels;
+  EXPECT_GE(used_share, 0.25 * kernels / 5) << "the bound is far from what is used";
+}
+
+TEST(WorkspaceBound, AKernelThatDoesNotFitTakesFewerThreadsBeforeItRefuses) {
+  KernelRegistry registry;
+  RegisterCpuKernels(registry);
+  const ConvolutionShape shape{64, 64, 56, 3, 1, 1};
+  const Planned planned = Plan(shape, "ConvGradWeight");
+  std::string why;
+  const auto full = FastKernel(registry, planned, shape, 16, 16, int64_t{1} << 30, &why);
+  ASSERT_NE(full, nullptr) << why;
+  const auto fewer = FastKernel(registry, planned, shape, 16, 16, full->WorkspaceBytes() / 2, &why);
+  ASSERT_NE(fewer, nullptr) << why;
+  EXPECT_LE(fewer->WorkspaceBytes(), full->WorkspaceBytes() / 2);
+  EXPECT_EQ(FastKernel(registry, planned, shape, 16, 16, 1000, &why), nullptr);
+  EXPECT_NE(why.find("bytes of workspace"), std::string::npos) << why;
+}
+
+TEST(WorkspaceBound, HonoursTheLimit) {
+  const Planned planned = Plan({512, 512, 14, 3, 1, 1}, "ConvGradWeight");
+  EXPECT_GT(WorkspaceBound(planned.node, planned.graph, 0).fixed, 9 << 20);
+  EXPECT_EQ(WorkspaceBound(planned.node, planned.graph, 1 << 20), Dim(1 << 20));
+}
+
+TEST(WorkspaceBound, HostileExtentsSaturate) {
+  Planned planned = Plan({512, 512, 14, 3, 1, 1}, "ConvGradWeight");
+  for (Value& value : planned.graph.values)
+    for (Dim& dim : value.type.dims) dim = Dim(kTooLarge);
+  for (const std::string op :
+       {"Conv", "ConvGradInput", "ConvGradWeight", "MatMul", "BatchNormStats", "ReduceSum"}) {
+    planned.node.op = op;
+    const Dim bound = WorkspaceBound(planned.node, planned.graph, 0);
+    EXPECT_GE(bound.fixed, 0) << op;
+    EXPECT_LE(bound.fixed, kTooLarge) << op;
+  }
+}
+
+}  // namespace
+}  // namespace act
