@@ -222,7 +222,7 @@ llvm::Error Run(const Flags& f, const LearningRateSchedule& schedule) {
                          .resident_peak_bytes = ResidentPeakBytes()};
   if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, RunReportJson(report)));
   llvm::outs() << FormatRunReport(report);
-  if (f.profile) llvm::outs() << "\n=== Profile ===\n" << FormatProfile(report.profile);
+  if (f.profile) llvm::outs() << "\n=== Profile ===\n" << FormatProfile(report.profile, result.losses.size());
   return llvm::Error::success();
 }
 

@@ -13,11 +13,11 @@ void SortBySeconds(std::vector<ProfileRow>& rows) {
                    [](const ProfileRow& a, const ProfileRow& b) { return a.seconds > b.seconds; });
 }
 
-std::string FormatRow(const ProfileRow& row, double total_seconds) {
+std::string FormatRow(const ProfileRow& row, double total_seconds, size_t steps) {
   char text[64];
-  std::snprintf(text, sizeof text, "%10.3f ms %5.1f %%  %4lld  ", row.seconds * 1e3,
-                total_seconds > 0 ? 100 * row.seconds / total_seconds : 0.0,
-                static_cast<long long>(row.nodes));
+  std::snprintf(
+      text, sizeof text, "%10.3f ms %5.1f %%  %4lld  ", row.seconds * 1e3 / static_cast<double>(steps),
+      total_seconds > 0 ? 100 * row.seconds / total_seconds : 0.0, static_cast<long long>(row.nodes));
   std::string kernel = row.kernel;
   kernel.resize(std::max<size_t>(kernel.size(), 26), ' ');
   return text + kernel + "  " + row.what + "\n";
@@ -54,12 +54,14 @@ Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
   return profile;
 }
 
-std::string FormatProfile(const Profile& profile, size_t most_nodes) {
-  std::string text = "         time  share  nodes  kernel                      operator\n";
-  for (const ProfileRow& row : profile.kernels) text += FormatRow(row, profile.seconds);
-  text += "\n         time  share  nodes  kernel                      node\n";
+std::string FormatProfile(const Profile& profile, size_t steps, size_t most_nodes) {
+  steps = std::max<size_t>(1, steps);
+  const std::string head = "  time a step   share nodes  kernel                      ";
+  std::string text = head + "operator\n";
+  for (const ProfileRow& row : profile.kernels) text += FormatRow(row, profile.seconds, steps);
+  text += "\n" + head + "node\n";
   for (size_t i = 0; i < std::min(most_nodes, profile.nodes.size()); ++i) {
-    text += FormatRow(profile.nodes[i], profile.seconds);
+    text += FormatRow(profile.nodes[i], profile.seconds, steps);
   }
   return text;
 }

@@ -28,8 +28,8 @@ struct Profile {
 // Over all graphs that ran (a last partial batch runs in its own).
 Profile CollectProfile(const std::vector<const BoundGraph*>& graphs);
 
-// Two tables: kernels, then the most expensive nodes.
-std::string FormatProfile(const Profile& profile, size_t most_nodes = 20);
+// Two tables, in milliseconds a step: kernels, then the most expensive nodes.
+std::string FormatProfile(const Profile& profile, size_t steps, size_t most_nodes = 20);
 
 // One line a node: its kernel, what the kernel says of itself, and why each faster one refused.
 std::string FormatDispatch(const BoundGraph& graph);
