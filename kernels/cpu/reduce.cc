@@ -29,14 +29,25 @@ ACT_VECTOR_CLONES double SumRow(const float* x, int64_t count) {
   double lanes[16] = {}, sum = 0;
   int64_t i = 0;
   for (; i + 16 <= count; i += 16)
+#pragma omp simd
     for (int l = 0; l < 16; ++l) lanes[l] += x[i + l];
   for (; i < count; ++i) sum += x[i];
   for (double lane : lanes) sum += lane;
   return sum;
 }
-double MaxRow(const float* x, int64_t count) {
+ACT_VECTOR_CLONES double MaxRow(const float* x, int64_t count) {
+  float lanes[16];
   double max = Initial(Op::kMax);
-  for (int64_t i = 0; i < count; ++i) max = Max(max, x[i]);
+  for (float& lane : lanes) lane = -std::numeric_limits<float>::infinity();
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16)
+#pragma omp simd
+    for (int l = 0; l < 16; ++l) {
+      const bool wins = (x[i + l] > lanes[l]) | (x[i + l] != x[i + l]);
+      lanes[l] = wins ? x[i + l] : lanes[l];
+    }
+  for (; i < count; ++i) max = Max(max, x[i]);
+  for (float lane : lanes) max = Max(max, lane);
   return max;
 }
 

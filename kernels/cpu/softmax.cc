@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -17,26 +18,70 @@ namespace act {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+constexpr int64_t kBlock = 1024;  // floats that are added in float32 before double takes over
+
+// Largest of the row; NaN where one is NaN or +infinity, or all are -infinity: Exp(NaN) is 0 and would hide
+// it.
+template <class D>
+float RowMax(D d, const float* x, int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  auto max = hn::Set(d, -kInfinity);
+  auto finite = hn::Eq(max, max);  // no NaN, no +infinity so far
+  int64_t c = 0;
+  for (; c + lanes <= count; c += lanes) {
+    const auto v = hn::LoadU(d, x + c);
+    max = hn::Max(max, v);
+    finite = hn::And(finite, hn::Lt(v, hn::Set(d, kInfinity)));
+  }
+  float result = hn::GetLane(hn::MaxOfLanes(d, max));
+  bool defined = hn::AllTrue(d, finite);
+  for (; c < count; ++c) {
+    result = x[c] > result ? x[c] : result;
+    defined = defined && x[c] < kInfinity;
+  }
+  return defined && result > -kInfinity ? result : std::numeric_limits<float>::quiet_NaN();
+}
+
+// prob = exp(x - max); returns the sum.
+template <class D>
+double ExpAndSum(D d, const float* x, int64_t count, float max, float* prob) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto shift = hn::Set(d, max);
+  double total = 0;
+  int64_t c = 0;
+  while (c + lanes <= count) {
+    const int64_t end = std::min(c + kBlock, count);
+    auto sum = hn::Zero(d);
+    for (; c + lanes <= end; c += lanes) {
+      const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, x + c), shift));
+      hn::StoreU(e, d, prob + c);
+      sum = hn::Add(sum, e);
+    }
+    total += hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+  for (; c < count; ++c) {
+    prob[c] = std::exp(x[c] - max);
+    total += prob[c];
+  }
+  return total;
+}
+
 double SoftmaxRowOnTarget(const float* logits, int64_t count, float* prob) {
   const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  float max = logits[0];
-  bool defined = true;  // no NaN, no +infinity; said apart, for Exp(NaN) is 0
-  for (int64_t c = 0; c < count; ++c) {
-    max = logits[c] > max ? logits[c] : max;
-    defined &= logits[c] < std::numeric_limits<float>::infinity();
+  const float max = RowMax(d, logits, count);
+  if (std::isnan(max)) {
+    std::fill_n(prob, count, max);
+    return max;
   }
-  const float poison = defined && std::isfinite(max) ? 0.0f : std::numeric_limits<float>::quiet_NaN();
-  const auto shift = hn::Set(d, max);
+  const double sum = ExpAndSum(d, logits, count, max, prob);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto scale = static_cast<float>(1 / sum);
   int64_t c = 0;
   for (; c + lanes <= count; c += lanes)
-    hn::StoreU(hn::Exp(d, hn::Sub(hn::LoadU(d, logits + c), shift)), d, prob + c);
-  for (; c < count; ++c) prob[c] = std::exp(logits[c] - max);
-  double sum = 0;
-  for (c = 0; c < count; ++c) sum += prob[c];
-  const auto scale = static_cast<float>(1 / sum) + poison;
-  for (c = 0; c < count; ++c) prob[c] *= scale;
-  return std::log(sum) + max + poison;
+    hn::StoreU(hn::Mul(hn::LoadU(d, prob + c), hn::Set(d, scale)), d, prob + c);
+  for (; c < count; ++c) prob[c] *= scale;
+  return std::log(sum) + max;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -65,12 +65,15 @@ int64_t ConvGradInputBound(const TensorType& dy, const TensorType& w, const Node
   return SaturatingAdd(ConvBound(w, node), spread);
 }
 
-// Threads that share a weight add up their own copies of dw; a strided 1x1 gathers the image of x it reads.
+// Threads that share a weight add up their own copies of dw; a strided pointwise one gathers the pixels of x
+// it reads.
 int64_t ConvGradWeightBound(const TensorType& dy, const TensorType& x, const TensorType& dw,
                             const Node& node) {
   const int64_t copies = PerThread(PackedWeights(dw, node.attrs.Int("group", 1)), 0, 4 * kMiB);
   int64_t gathered = 0;
-  if (HasStride(node)) {
+  bool pointwise = true;
+  for (size_t axis = 2; axis < dw.dims.size(); ++axis) pointwise = pointwise && Extent(dw, axis) == 1;
+  if (HasStride(node) && pointwise) {
     TensorType image = dy;
     if (!image.dims.empty() && !x.dims.empty()) image.dims.back() = x.dims.back();
     gathered = PerThread(Image(image, 0), 4, 4 * kMiB);
