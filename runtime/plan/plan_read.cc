@@ -75,9 +75,12 @@ class Reader {
   void Fail(const std::string& problem) {
     if (problem_.empty()) problem_ = problem;
   }
-  // Each vector's bytes may be read once: hostile offsets cannot make a small file fill the memory.
-  bool Take(size_t bytes) {
+  // Each vector's bytes may be read once: hostile offsets cannot make a small file fill the memory. And
+  // FlatBuffers' Verifier does not check how vectors of 8-byte elements are aligned.
+  bool Take(const void* data, size_t bytes, size_t alignment) {
     if (bytes > budget_) Fail("parts of its FlatBuffer overlap");
+    if (bytes > 0 && reinterpret_cast<uintptr_t>(data) % alignment != 0)
+      Fail("its FlatBuffer is not aligned");
     if (!problem_.empty()) return false;
     budget_ -= bytes;
     return true;
@@ -89,25 +92,35 @@ class Reader {
     return static_cast<T>(value);
   }
   std::string Text(const flatbuffers::String* from) {
-    return from && Take(from->size()) ? from->str() : std::string();
+    return from && Take(from->c_str(), from->size(), 1) ? from->str() : std::string();
   }
   template <class T>
   std::vector<T> Numbers(const flatbuffers::Vector<T>* from) {
-    return from && Take(from->size() * sizeof(T)) ? std::vector<T>(from->begin(), from->end())
-                                                  : std::vector<T>();
+    if (!from || !Take(from->Data(), from->size() * sizeof(T), alignof(T))) return {};
+    return std::vector<T>(from->begin(), from->end());
   }
-  // from's elements, each turned into a T by `read`.
-  template <class T, class Vector, class Read>
-  std::vector<T> Each(const Vector* from, Read read) {
+  // A vector of structs, or of tables: each turned into a T by `read`.
+  template <class T, class Struct, class Read>
+  std::vector<T> Each(const flatbuffers::Vector<const Struct*>* from, Read read) {
     std::vector<T> result;
-    if (!from || !Take(from->size() * sizeof(typename Vector::const_iterator::value_type))) return result;
+    if (!from || !Take(from->Data(), from->size() * sizeof(Struct), alignof(Struct))) return result;
     result.reserve(from->size());
-    for (const auto* element : *from) result.push_back(read(*element));
+    for (const Struct* element : *from) result.push_back(read(*element));
+    return result;
+  }
+  template <class T, class Table, class Read>
+  std::vector<T> Each(const flatbuffers::Vector<flatbuffers::Offset<Table>>* from, Read read) {
+    std::vector<T> result;
+    if (!from || !Take(from->Data(), from->size() * sizeof(flatbuffers::uoffset_t), 1)) return result;
+    result.reserve(from->size());
+    for (const Table* element : *from) result.push_back(read(*element));
     return result;
   }
 
   static Dim ReadDim(const fb::Dim& from) { return {from.fixed(), from.per_batch(), from.per_batch2()}; }
-  static Dim ReadDim(const fb::Dim* from) { return from ? ReadDim(*from) : Dim(0); }
+  Dim ReadDim(const fb::Dim* from) {
+    return from && Take(from, sizeof *from, alignof(fb::Dim)) ? ReadDim(*from) : Dim(0);
+  }
   Dims ReadDims(const flatbuffers::Vector<const fb::Dim*>* from) {
     return Each<Dim>(from, [](const fb::Dim& dim) { return ReadDim(dim); });
   }
@@ -127,7 +140,7 @@ class Reader {
 };
 
 HostTensor Reader::ReadBlob(const fb::Blob* from) {
-  if (!from) return {};
+  if (!from || !Take(from, sizeof *from, alignof(fb::Blob))) return {};
   if (from->offset() > blobs_.size() || from->bytes() > blobs_.size() - from->offset()) {
     Fail("a blob lies outside the file");
     return {};
