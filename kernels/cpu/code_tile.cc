@@ -121,69 +121,139 @@ void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
 
 UniformScale ScaleOf(const float* x, size_t count, int bits) {
   const D d;
-  const DU du;
   const size_t lanes = hn::Lanes(d);
-  V lowest = hn::Set(d, x[0]), highest = lowest;
-  const auto magnitude = hn::Set(du, 0x7FFFFFFFu);
-  auto largest = hn::And(hn::BitCast(du, lowest), magnitude);
-  const auto take = [&](V v) HWY_ATTR {
-    lowest = hn::Min(lowest, v);
-    highest = hn::Max(highest, v);
-    largest = hn::Max(largest, hn::And(hn::BitCast(du, v), magnitude));
+  // Two of each, to hide the latency of the operations. bad is 0, or NaN where an element is infinite or NaN.
+  V lowest[2] = {hn::Set(d, x[0]), hn::Set(d, x[0])}, highest[2] = {lowest[0], lowest[1]};
+  V bad[2] = {hn::Zero(d), hn::Zero(d)};
+  const auto take = [&](V v, size_t slot) HWY_ATTR {
+    lowest[slot] = hn::Min(lowest[slot], v);
+    highest[slot] = hn::Max(highest[slot], v);
+    bad[slot] = hn::MulAdd(v, hn::Zero(d), bad[slot]);
   };
   size_t i = 0;
-  for (; i + lanes <= count; i += lanes) take(hn::LoadU(d, x + i));
-  if (i < count) {
-    const Mask rest = hn::FirstN(d, count - i);
-    take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), hn::Set(d, x[0])));
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    take(hn::LoadU(d, x + i), 0);
+    take(hn::LoadU(d, x + i + lanes), 1);
   }
-  return MakeUniformScale(hn::GetLane(hn::MinOfLanes(d, lowest)), hn::GetLane(hn::MaxOfLanes(d, highest)),
-                          hn::GetLane(hn::MaxOfLanes(du, largest)), bits);
+  for (; i < count; i += lanes) {
+    const Mask rest = hn::FirstN(d, count - i);
+    take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), hn::Set(d, x[0])), 0);
+  }
+  const float low = hn::GetLane(hn::MinOfLanes(d, hn::Min(lowest[0], lowest[1])));
+  const float high = hn::GetLane(hn::MaxOfLanes(d, hn::Max(highest[0], highest[1])));
+  const bool finite = hn::AllFalse(d, hn::IsNaN(hn::Add(bad[0], bad[1])));
+  const uint32_t largest_bits = std::max(BitsOf(low) & 0x7FFFFFFFu, BitsOf(high) & 0x7FFFFFFFu);
+  return MakeUniformScale(low, high, finite ? largest_bits : kUniformTooLargeBits, bits);
 }
 
-// Codes of kRun elements: `words` are the kRandomLanes words they share, see Random16.
-template <int kSubWord>
-HWY_INLINE void QuantizeLanes(const float* x, const uint32_t* words, V minimum, V steps, uint8_t* q) {
+// To the nearest integer, for |v| < 2^31: without Highway's repair of what is out of range.
+HWY_INLINE hn::Vec<DI> ToNearest(V v) {
+#if HWY_TARGET == HWY_AVX3  // the plain form makes GCC 12 warn of the operand it leaves undefined
+  return hn::Vec<DI>{_mm512_maskz_cvtps_epi32(0xFFFF, v.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return hn::Vec<DI>{_mm256_cvtps_epi32(v.raw)};
+#else
+  return hn::NearestInt(v);
+#endif
+}
+
+// What QuantizeUniform needs, and where the codes go.
+struct Quantizer {
+  V minimum, steps;
+  uint8_t* planes;
+  size_t plane_bytes;
+};
+
+HWY_INLINE void StoreBits(const Mask& bits, uint8_t* plane, size_t i) {
+  uint8_t packed[8];
+  hn::StoreMaskBits(D(), bits, packed);
+  if constexpr (kMaxLanes >= 8) {
+    std::memcpy(plane + i / 8, packed, kMaskBytes);
+  } else {
+    const size_t shift = i % 8;
+    plane[i / 8] = static_cast<uint8_t>((shift == 0 ? 0 : plane[i / 8]) | packed[0] << shift);
+  }
+}
+
+// Codes of elements i + 16 kSubWord .. + 15; `words` are the kRandomLanes words that the run from i on shares
+// (Random16).
+template <int kBits, int kSubWord>
+HWY_INLINE void QuantizeLanes(const float* x, const uint32_t* words, const Quantizer& to, size_t i) {
   const D d;
   const DU du;
   for (size_t lane = 0; lane < kRandomLanes; lane += hn::Lanes(d)) {
     const auto word = hn::LoadU(du, words + lane);
-    const auto u16 = hn::And(hn::RotateRight<8 * kSubWord>(word), hn::Set(du, 0xFFFFu));
-    const V v = hn::LoadU(d, x + kRandomLanes * kSubWord + lane);
-    const auto t = hn::BitCast(du, hn::NearestInt(hn::Mul(hn::Sub(v, minimum), steps)));
-    const auto code = hn::U8FromU32(hn::ShiftRight<16>(hn::Add(t, u16)));
-    hn::StoreU(code, hn::Rebind<uint8_t, D>(), q + kRandomLanes * kSubWord + lane);
+    const auto u16 = kSubWord == 2 ? hn::ShiftRight<16>(word)
+                                   : hn::And(hn::RotateRight<8 * kSubWord>(word), hn::Set(du, 0xFFFFu));
+    const size_t e = kRandomLanes * kSubWord + lane;
+    const V v = hn::LoadU(d, x + e);
+    // The code is the upper half of the sum, plane by plane.
+    const auto sum = hn::Add(hn::BitCast(du, ToNearest(hn::Mul(hn::Sub(v, to.minimum), to.steps))), u16);
+    for (size_t b = 0; b < kBits; ++b) {
+      const auto bit = hn::TestBit(sum, hn::Set(du, 0x10000u << b));
+      StoreBits(hn::RebindMask(d, bit), to.planes + b * to.plane_bytes, i + e);
+    }
   }
 }
 
-HWY_INLINE void QuantizeRun(const float* x, const uint32_t* words, V minimum, V steps, uint8_t* q) {
-  QuantizeLanes<0>(x, words, minimum, steps, q);
-  QuantizeLanes<1>(x, words, minimum, steps, q);
-  QuantizeLanes<2>(x, words, minimum, steps, q);
-  QuantizeLanes<3>(x, words, minimum, steps, q);
+template <int kBits>
+HWY_INLINE void QuantizeRun(const float* x, const uint32_t* words, const Quantizer& to, size_t i) {
+  QuantizeLanes<kBits, 0>(x, words, to, i);
+  QuantizeLanes<kBits, 1>(x, words, to, i);
+  QuantizeLanes<kBits, 2>(x, words, to, i);
+  QuantizeLanes<kBits, 3>(x, words, to, i);
 }
 
 // words: those of the group's first run and of the runs behind it.
-void EncodeUniformGroup(const float* x, size_t count, int bits, const uint32_t* words, uint8_t* metadata,
-                        uint8_t* planes) {
-  const UniformScale scale = ScaleOf(x, count, bits);
-  std::memcpy(metadata, &scale.minimum_bf16, 2);
-  std::memcpy(metadata + 2, &scale.scale_bf16, 2);
-  if (!IsFinite(scale)) {
-    std::memset(planes, 0, static_cast<size_t>(bits) * ((count + 7) / 8));
-    return;
-  }
-  alignas(64) uint8_t q[kTileElements];
-  const V minimum = hn::Set(D(), scale.minimum), steps = hn::Set(D(), scale.steps);
+template <int kBits>
+void QuantizeGroup(const float* x, size_t count, const UniformScale& scale, const uint32_t* words,
+                   uint8_t* planes) {
+  const size_t plane_bytes = (count + 7) / 8;
+  const Quantizer to{hn::Set(D(), scale.minimum), hn::Set(D(), scale.steps), planes, plane_bytes};
   size_t i = 0;
-  for (; i + kRun <= count; i += kRun) QuantizeRun(x + i, words + i / 4, minimum, steps, q + i);
-  if (i < count) {
-    alignas(64) float rest[kRun] = {};
-    std::copy(x + i, x + count, rest);
-    QuantizeRun(rest, words + i / 4, minimum, steps, q + i);
-    std::fill(q + count, q + i + kRun, uint8_t{0});
+  for (; i + kRun <= count; i += kRun) QuantizeRun<kBits>(x + i, words + i / 4, to, i);
+  if (i == count) return;
+  // The end of a sample: a run padded on both sides, of which the bits inside are kept.
+  const size_t rest = count - i;
+  float padded[kRun] = {};
+  std::copy(x + i, x + count, padded);
+  uint8_t bits[kBits * kRun / 8];
+  QuantizeRun<kBits>(padded, words + i / 4, {to.minimum, to.steps, bits, kRun / 8}, 0);
+  for (size_t b = 0; b < kBits; ++b) {
+    uint8_t* last = planes + b * plane_bytes + i / 8;
+    std::memcpy(last, bits + b * kRun / 8, (rest + 7) / 8);
+    if (rest % 8 != 0) last[rest / 8] &= static_cast<uint8_t>((1u << rest % 8) - 1);
   }
-  PackPlanes(q, count, bits, planes);
+}
+
+using QuantizeFunction = void (*)(const float*, size_t, const UniformScale&, const uint32_t*, uint8_t*);
+constexpr QuantizeFunction kQuantizeGroup[] = {QuantizeGroup<1>, QuantizeGroup<2>, QuantizeGroup<3>,
+                                               QuantizeGroup<4>, QuantizeGroup<5>, QuantizeGroup<6>,
+                                               QuantizeGroup<7>, QuantizeGroup<8>};
+
+void EncodeUniformTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                       const TilePlace& place, const float* x, uint8_t* code) {
+  const int64_t group = codec.group_size, first_group = place.first / group;
+  const auto count = [&](int64_t g) { return static_cast<size_t>(std::min(group, place.count - g * group)); };
+  // All scales before all codes: the scalar arithmetic of the groups overlaps.
+  UniformScale scales[kTileElements / kRun];
+  for (int64_t g = 0; g * group < place.count; ++g) {
+    scales[g] = ScaleOf(x + g * group, count(g), codec.bits);
+    uint8_t* metadata = code + (first_group + g) * layout.metadata_bytes;
+    std::memcpy(metadata, &scales[g].minimum_bf16, 2);
+    std::memcpy(metadata + 2, &scales[g].scale_bf16, 2);
+  }
+  alignas(64) uint32_t words[kTileElements / 4];
+  uint64_t call = FirstCall(kRandom16Block, place.sample, place.elements, place.first);
+  for (int64_t e = 0; e < place.count; e += kRandom16Block, call += kRandomLanes)
+    RandomRow(random, call, words + e / 4);
+  for (int64_t g = 0; g * group < place.count; ++g) {
+    uint8_t* planes = code + layout.payload_offset + (first_group + g) * layout.group_bytes;
+    if (IsFinite(scales[g]))
+      kQuantizeGroup[codec.bits - 1](x + g * group, count(g), scales[g], words + g * group / 4, planes);
+    else
+      std::memset(planes, 0, static_cast<size_t>(codec.bits) * ((count(g) + 7) / 8));
+  }
 }
 
 // x[i] = base + sum over planes of bit i times level 2^b. The sum is exact (see DequantizeUniform), so its
@@ -228,19 +298,11 @@ void DecodeGroup(const Codec& codec, const uint8_t* planes, size_t count, float 
 void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
                 const TilePlace& place, const float* x, uint8_t* code) {
   const int64_t group = codec.group_size;
-  alignas(64) uint32_t words[kTileElements / 4];
-  if (codec.kind == CodecKind::kUniform) {
-    uint64_t call = FirstCall(kRandom16Block, place.sample, place.elements, place.first);
-    for (int64_t e = 0; e < place.count; e += kRandom16Block, call += kRandomLanes)
-      RandomRow(random, call, words + e / 4);
-  }
-  for (int64_t e = 0; e < place.count; e += group) {
-    const int64_t g = (place.first + e) / group;
+  if (codec.kind == CodecKind::kUniform) EncodeUniformTile(codec, layout, random, place, x, code);
+  for (int64_t e = 0; e < place.count && codec.kind != CodecKind::kUniform; e += group) {
     const size_t count = static_cast<size_t>(std::min(group, place.count - e));
-    uint8_t* planes = code + layout.payload_offset + g * layout.group_bytes;
-    if (codec.kind == CodecKind::kUniform)
-      EncodeUniformGroup(x + e, count, codec.bits, words + e / 4, code + g * layout.metadata_bytes, planes);
-    else if (codec.kind == CodecKind::kMask)
+    uint8_t* planes = code + layout.payload_offset + (place.first + e) / group * layout.group_bytes;
+    if (codec.kind == CodecKind::kMask)
       EncodeMaskTile(x + e, count, planes);
     else
       EncodeIndexGroup(x + e, count, codec.bits, planes);
