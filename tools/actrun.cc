@@ -24,14 +24,15 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
+#include "tools/flags.h"
 
 namespace act {
 namespace {
 
 namespace cl = llvm::cl;
 
+constexpr char kTool[] = "actrun";
 constexpr int kFailed = 1;
-constexpr int kWrongUsage = 2;
 constexpr int64_t kDefaultSteps = 10;
 
 volatile std::sig_atomic_t g_stop = 0;
@@ -43,7 +44,7 @@ struct Flags {
   cl::OptionCategory training{"Training"};
   cl::OptionCategory files{"Checkpoints and reports"};
 
-  cl::opt<std::string> plan{cl::Positional, cl::Required, cl::desc("PLAN"), cl::cat(machine)};
+  cl::opt<std::string> plan{cl::Positional, cl::desc("PLAN"), cl::cat(machine)};
   cl::opt<long> batch{"batch", cl::desc("Samples of a step (default: the plan's)"), cl::value_desc("N"),
                       cl::cat(machine)};
   cl::opt<std::string> device{"device", cl::desc("Where to run: cpu (default) or cuda"),
@@ -96,19 +97,11 @@ struct Flags {
                                cl::desc("dispatch: each node's kernel, and why faster ones refused")};
 };
 
-// LLVM's message, "actrun: what.  Try: ...", in our form.
-int UsageError(llvm::StringRef message) {
-  message.consume_front("actrun: ");
-  const auto [first, rest] = message.split('\n');
-  llvm::errs() << "actrun: error: " << first << "\n";
-  if (!rest.empty()) llvm::errs() << "hint: " << rest.ltrim("actrun: ").rtrim() << "\n";
-  return kWrongUsage;
-}
-
 bool IsNotNegative(double number) { return std::isfinite(number) && number >= 0; }
 
 // What is wrong with the flags by themselves, or "".
 std::string CheckUsage(const Flags& f) {
+  if (f.plan.empty()) return "no plan is given\nactrun PLAN --batch=N; --help lists all flags";
   if (f.batch.getNumOccurrences() && f.batch < 1) return "--batch: a batch has at least one sample";
   if (f.threads.getNumOccurrences() && (f.threads < 1 || f.threads > 4096))
     return "--threads: expected 1 to 4096";
@@ -242,17 +235,17 @@ int Main(int argc, char** argv) {
   std::string message;
   llvm::raw_string_ostream messages(message);
   if (!cl::ParseCommandLineOptions(argc, argv, "Trains with a plan that actc made.\n", &messages))
-    return UsageError(message);
+    return UsageError(kTool, message);
   const std::string wrong = CheckUsage(flags);
-  if (!wrong.empty()) return UsageError(wrong);
+  if (!wrong.empty()) return UsageError(kTool, wrong);
   auto schedule = LearningRateSchedule::Parse(flags.lr_schedule);
   if (!schedule) {
-    PrintError("actrun", schedule.takeError());
+    PrintError(kTool, schedule.takeError());
     return kWrongUsage;
   }
   StopAtSignals();
   if (llvm::Error error = Run(flags, *schedule)) {
-    PrintError("actrun", std::move(error));
+    PrintError(kTool, std::move(error));
     return kFailed;
   }
   return 0;
