@@ -78,7 +78,8 @@ class Assigner {
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       for (ValueId v : graph_.nodes[i].inputs)
         if (v != kNoValue) reader_of_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-    for (ValueId v : graph_.outputs) reader_of_[static_cast<size_t>(v)] = static_cast<int64_t>(graph_.nodes.size());
+    for (ValueId v : graph_.outputs)
+      reader_of_[static_cast<size_t>(v)] = static_cast<int64_t>(graph_.nodes.size());
     // A reshape's readers are readers of what it shares; in reverse, so that chains of reshapes add up.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
@@ -105,8 +106,9 @@ class Assigner {
     }
   }
 
-  // The storage of an operand that result `o` of loop `i` may overwrite, or -1. Each tile is read before it is written, so
-  // operand and result must be the same elements: full-size f32, read by this loop last, and under one operand only.
+  // The storage of an operand that result `o` of loop `i` may overwrite, or -1. Each tile is read before it
+  // is written, so operand and result must be the same elements: full-size f32, read by this loop last, and
+  // under one operand only.
   StorageId InPlace(size_t i, size_t o, const std::vector<StorageId>& taken) {
     const Node& node = graph_.nodes[i];
     const TensorType& result = graph_.value(node.outputs[o]).type;
@@ -128,7 +130,8 @@ class Assigner {
 
   StepGraph& step_;
   Graph& graph_;
-  std::vector<int64_t> reader_of_;    // last node that reads the value or what reshapes make of it; nodes.size(): the end
+  std::vector<int64_t>
+      reader_of_;  // last node that reads the value or what reshapes make of it; nodes.size(): the end
   std::vector<int64_t> last_reader_;  // the same, of a storage
   std::vector<bool> overwritable_;
 };
@@ -140,7 +143,8 @@ StepGraph AssignStorage(Graph graph, int64_t workspace_limit, const std::vector<
   step.graph = std::move(graph);
   DropUnusedValues(step.graph, follow);
   Assigner(step).Run();
-  for (Node& node : step.graph.nodes) node.workspace_bytes = WorkspaceBound(node, step.graph, workspace_limit);
+  for (Node& node : step.graph.nodes)
+    node.workspace_bytes = WorkspaceBound(node, step.graph, workspace_limit);
   return step;
 }
 

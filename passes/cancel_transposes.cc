@@ -1,9 +1,10 @@
-// Channels-last everywhere: moves transposes down through the operators that do not care about the order of axes until
-// they meet their inverse. The importer writes x -> channels-last -> Conv -> channels-first around each spatial operator;
-// behind this pass a convolutional network has one transpose at its input and none between its layers.
+// Channels-last everywhere: moves transposes down through the operators that do not care about the order of
+// axes until they meet their inverse. The importer writes x -> channels-last -> Conv -> channels-first around
+// each spatial operator; behind this pass a convolutional network has one transpose at its input and none
+// between its layers.
 //
-// Each value is known as a pair (base, perm): value axis i is base axis perm[i]. A transpose only changes the pair;
-// operators that need a particular order get the transpose written out.
+// Each value is known as a pair (base, perm): value axis i is base axis perm[i]. A transpose only changes the
+// pair; operators that need a particular order get the transpose written out.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -88,8 +89,9 @@ class Canceller {
     const auto it = written_.find(key);
     if (it != written_.end()) return it->second;
     const Dims dims = graph_.value(base).type.dims;
-    llvm::Expected<ValueId> moved = KeepsOrder(dims, perm) ? builder_.Reshape(base, Permute(dims, perm), "layout")
-                                                           : builder_.Transpose(base, perm, "layout");
+    llvm::Expected<ValueId> moved = KeepsOrder(dims, perm)
+                                        ? builder_.Reshape(base, Permute(dims, perm), "layout")
+                                        : builder_.Transpose(base, perm, "layout");
     if (moved) written_[key] = *moved;
     return moved;
   }
@@ -101,8 +103,8 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // Operand `v`, which broadcasts against a result of this rank, in the axis order of the result's base: value axis i of
-  // the result is base axis perm[i].
+  // Operand `v`, which broadcasts against a result of this rank, in the axis order of the result's base:
+  // value axis i of the result is base axis perm[i].
   llvm::Expected<ValueId> Operand(ValueId v, const Perm& perm) {
     const View view = ViewOf(v);
     if (view.perm == perm) return view.base;
@@ -123,7 +125,8 @@ class Canceller {
       views_[node.outputs[0]] = {view.base, Permute(view.perm, node.attrs.Ints("perm"))};
       return llvm::Error::success();
     }
-    const bool moved = std::any_of(node.inputs.begin(), node.inputs.end(), [this](ValueId v) { return IsMoved(v); });
+    const bool moved =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [this](ValueId v) { return IsMoved(v); });
     const OpDef* def = FindOp(node.op);
     if (moved && node.outputs.size() == 1) {
       if (def->expr && node.op != "Expand" && node.op != "BatchNormApply") return VisitElementwise(node);
@@ -140,7 +143,8 @@ class Canceller {
     const TensorType type = graph_.value(node.outputs[0]).type;
     Perm perm;
     for (ValueId v : node.inputs)
-      if (perm.empty() && IsMoved(v) && graph_.value(v).type.dims.size() == type.dims.size()) perm = ViewOf(v).perm;
+      if (perm.empty() && IsMoved(v) && graph_.value(v).type.dims.size() == type.dims.size())
+        perm = ViewOf(v).perm;
     if (perm.empty()) perm = IdentityPerm(type.dims.size());
     std::vector<ValueId> inputs;
     for (ValueId v : node.inputs) {
@@ -191,8 +195,9 @@ class Canceller {
       attrs.Set("pads", both);
     }
     const TensorType type = graph_.value(node.outputs[0]).type;
-    ACT_TRY(const ValueId made,
-            builder_.AddTyped(node.op, {view.base}, {type.dtype, Permute(type.dims, inverse)}, attrs, node.name));
+    ACT_TRY(
+        const ValueId made,
+        builder_.AddTyped(node.op, {view.base}, {type.dtype, Permute(type.dims, inverse)}, attrs, node.name));
     SetView(node, made, view.perm);
     return llvm::Error::success();
   }

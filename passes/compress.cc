@@ -1,9 +1,12 @@
-// Applies the policy: every forward value that the backward pass reads is stored in the form that was decided for it.
+// Applies the policy: every forward value that the backward pass reads is stored in the form that was decided
+// for it.
 //
-// 1. Derived nodes (functions of forward values that only backward reads) run in the forward pass when that makes what is
-//    stored smaller (a ReLU's mask instead of its result) or its code unbiased (1 - y^2 instead of y, which backward
-//    would square); otherwise they stay in the backward pass.
-// 2. What then crosses from forward to backward gets a Compress behind its producer and a Decompress in front of each
+// 1. Derived nodes (functions of forward values that only backward reads) run in the forward pass when that
+// makes what is
+//    stored smaller (a ReLU's mask instead of its result) or its code unbiased (1 - y^2 instead of y, which
+//    backward would square); otherwise they stay in the backward pass.
+// 2. What then crosses from forward to backward gets a Compress behind its producer and a Decompress in front
+// of each
 //    reader. One value has one code, however many read it.
 #include <algorithm>
 #include <map>
@@ -19,7 +22,8 @@ namespace act {
 namespace {
 
 bool IsProduct(const Node& node) {
-  return node.op == "ConvGradWeight" || node.op == "ConvGradInput" || node.op == "Conv" || node.op == "MatMul";
+  return node.op == "ConvGradWeight" || node.op == "ConvGradInput" || node.op == "Conv" ||
+         node.op == "MatMul";
 }
 
 int64_t BitsFor(int64_t count) {
@@ -80,6 +84,8 @@ class Compressor {
       const OpDef* def = FindOp(from.op);
       facts.exact_bits = facts.type.dtype == DType::kBool || def->boolean;
       facts.of_loss = from.op == "SoftmaxCrossEntropy";
+      const bool reorders = from.op == "Transpose" || from.op == "Reshape";
+      facts.of_input = reorders && graph_.value(from.inputs[0]).kind == ValueKind::kInput;
       if (from.op == "MaxPool" && from.outputs.size() > 1 && from.outputs[1] == v) {
         int64_t window = 1;
         for (int64_t k : from.attrs.Ints("kernel_shape")) window *= k;
@@ -90,7 +96,8 @@ class Compressor {
   }
 
   void HoistDerived() {
-    // Values that a reader needs as numbers, so that they are stored whatever becomes of the masks made from them.
+    // Values that a reader needs as numbers, so that they are stored whatever becomes of the masks made from
+    // them.
     std::set<ValueId> kept_numbers;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (InForward(i)) continue;
@@ -112,7 +119,8 @@ class Compressor {
     for (ValueId v : n.inputs) {
       if (v == kNoValue) continue;
       const int64_t p = producer_[static_cast<size_t>(v)];
-      if (p >= 0 && !InForward(static_cast<size_t>(p))) return false;  // reads another derived value that stays
+      if (p >= 0 && !InForward(static_cast<size_t>(p)))
+        return false;  // reads another derived value that stays
       if (p < 0) continue;
       const bool coded = context_.policy.CodesLossily(FactsOf(v));
       lossy |= coded;
@@ -128,7 +136,8 @@ class Compressor {
     return def->nonlinear || !direct_readers;
   }
 
-  // Puts hoisted nodes right behind the last producer of their inputs, so that what they read need not live on.
+  // Puts hoisted nodes right behind the last producer of their inputs, so that what they read need not live
+  // on.
   void OrderHoisted() {
     std::vector<Node> forward, backward;
     for (Node& n : graph_.nodes) (n.phase == Phase::kForward ? forward : backward).push_back(std::move(n));
@@ -216,8 +225,8 @@ class Compressor {
           d.edge.form = coded ? ToString(d.decision.codec) : "keep";
           d.edge.reason = d.decision.reason;
           d.edge.bytes_uncompressed = facts.type.Bytes();
-          d.edge.bits = coded ? BitsPerElement(d.decision.codec)
-                              : 8 * static_cast<double>(ByteSize(facts.type.dtype));
+          d.edge.bits =
+              coded ? BitsPerElement(d.decision.codec) : 8 * static_cast<double>(ByteSize(facts.type.dtype));
         }
         const std::string reader = n.name + " (" + n.op + ")";
         if (std::find(d.edge.consumers.begin(), d.edge.consumers.end(), reader) == d.edge.consumers.end())

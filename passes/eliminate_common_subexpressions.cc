@@ -1,5 +1,5 @@
-// Nodes that compute the same from the same operands become one: the first. A derived node that equals a forward node
-// becomes a read of that node's result, so that one tensor is never stored under two names.
+// Nodes that compute the same from the same operands become one: the first. A derived node that equals a
+// forward node becomes a read of that node's result, so that one tensor is never stored under two names.
 #include <map>
 
 #include "compiler/ops/op_table.h"
@@ -8,7 +8,8 @@
 namespace act {
 namespace {
 
-using Key = std::tuple<std::string, std::vector<ValueId>, std::map<std::string, Attribute>, std::vector<std::string>>;
+using Key =
+    std::tuple<std::string, std::vector<ValueId>, std::map<std::string, Attribute>, std::vector<std::string>>;
 
 }  // namespace
 

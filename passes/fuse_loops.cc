@@ -1,9 +1,11 @@
-// Turns elementwise operators, sums over leading axes, encode and decode into fused loops, so that a chain of them is one
-// pass over memory. Every such node becomes part of a Fused node, alone or with others.
+// Turns elementwise operators, sums over leading axes, encode and decode into fused loops, so that a chain of
+// them is one pass over memory. Every such node becomes part of a Fused node, alone or with others.
 //
-// 1. A cheap node that reads at most one full-size tensor (a decode, a mask, a normalization) is repeated in each of its
+// 1. A cheap node that reads at most one full-size tensor (a decode, a mask, a normalization) is repeated in
+// each of its
 //    readers rather than stored between them, where all of them are loops over the same elements.
-// 2. Loops over the same elements merge, where one reads what the other makes or both read the same tensor, and where
+// 2. Loops over the same elements merge, where one reads what the other makes or both read the same tensor,
+// and where
 //    moving one to the other's place breaks no dependency.
 #include <algorithm>
 #include <cstring>
@@ -31,17 +33,40 @@ bool IsLeadingSum(const Node& node, const Graph& graph) {
   return !axes.empty() && drops_axes;
 }
 
-// A loop's result keeps its meaning inside the loop only if it is a number there too: casts to integers round when stored.
+// A loop's result keeps its meaning inside the loop only if it is a number there too: casts to integers round
+// when stored.
 bool RoundsWhenStored(const Node& node, const Graph& graph) {
   return node.op == "Cast" && graph.value(node.outputs[0]).type.dtype != DType::kFloat32;
 }
 
 // Operators whose repetition costs next to nothing beside reading their operands.
 bool IsCheap(const Node& node) {
-  static const std::set<std::string> kCheap = {
-      "Identity", "Neg", "Relu", "ReluDerivative", "Clip", "ClipDerivative", "Add", "Sub", "Mul", "Max", "Min",
-      "Where", "Expand", "Cast", "BatchNormApply", "Normalize", "DivideByExtent", "Decompress", "Square",
-      "SquareDerivative", "BatchNormGradInput", "Greater", "Less", "Equal", "Abs", "HardSigmoidDerivative"};
+  static const std::set<std::string> kCheap = {"Identity",
+                                               "Neg",
+                                               "Relu",
+                                               "ReluDerivative",
+                                               "Clip",
+                                               "ClipDerivative",
+                                               "Add",
+                                               "Sub",
+                                               "Mul",
+                                               "Max",
+                                               "Min",
+                                               "Where",
+                                               "Expand",
+                                               "Cast",
+                                               "BatchNormApply",
+                                               "Normalize",
+                                               "DivideByExtent",
+                                               "Decompress",
+                                               "Square",
+                                               "SquareDerivative",
+                                               "BatchNormGradInput",
+                                               "Greater",
+                                               "Less",
+                                               "Equal",
+                                               "Abs",
+                                               "HardSigmoidDerivative"};
   return kCheap.count(node.op) != 0;
 }
 
@@ -62,7 +87,8 @@ class Fuser {
 
   bool IsLoop(const Node& node) const {
     const OpDef* def = FindOp(node.op);
-    return (def && def->expr) || node.op == "Compress" || node.op == "Decompress" || IsLeadingSum(node, graph_);
+    return (def && def->expr) || node.op == "Compress" || node.op == "Decompress" ||
+           IsLeadingSum(node, graph_);
   }
   // The elements that the node walks over.
   const Dims& Space(const Node& node) const {
@@ -83,12 +109,14 @@ class Fuser {
     for (ValueId v : graph_.outputs) is_output_[static_cast<size_t>(v)] = true;
     is_mutated_.assign(graph_.values.size(), false);
     for (const Node& node : graph_.nodes)
-      for (int32_t m : node.mutates) is_mutated_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = true;
+      for (int32_t m : node.mutates)
+        is_mutated_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = true;
   }
 
   void RepeatCheapNodes() {
     Index();
-    // Memory that repeating a node reads, in full-size f32 tensors; a node is repeated when it is at most one.
+    // Memory that repeating a node reads, in full-size f32 tensors; a node is repeated when it is at most
+    // one.
     std::vector<double> reads(graph_.values.size(), -1);
     std::vector<bool> repeat(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -103,8 +131,8 @@ class Fuser {
         const double known = reads[static_cast<size_t>(v)];
         sum += known >= 0 ? known : full > 0 ? static_cast<double>(type(v).Bytes().At(16)) / full : 0;
       }
-      // Only within one pass: a forward node repeated in the backward pass would change what is saved. And only what no
-      // update overwrites in between.
+      // Only within one pass: a forward node repeated in the backward pass would change what is saved. And
+      // only what no update overwrites in between.
       bool all_loops = !is_output_[static_cast<size_t>(out)] && !readers_[static_cast<size_t>(out)].empty();
       for (size_t r : readers_[static_cast<size_t>(out)]) {
         const Node& reader = graph_.nodes[r];
@@ -181,8 +209,11 @@ class Fuser {
         const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
         if (p < 0) continue;
         const Node& from = graph_.nodes[static_cast<size_t>(p)];
-        const bool not_a_register = from.op == "ReduceSum" || from.op == "Compress" || RoundsWhenStored(from, graph_);
-        if (not_a_register && std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end()) return true;
+        const bool not_a_register =
+            from.op == "ReduceSum" || from.op == "Compress" || RoundsWhenStored(from, graph_);
+        if (not_a_register &&
+            std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end())
+          return true;
       }
     return false;
   }
@@ -200,7 +231,8 @@ class Fuser {
     for (size_t i : b.nodes)
       for (ValueId v : graph_.nodes[i].inputs) {
         const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
-        if (p >= 0 && std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end()) return true;
+        if (p >= 0 && std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end())
+          return true;
       }
     const std::set<ValueId> x = FullInputs(a), y = FullInputs(b);
     return std::any_of(x.begin(), x.end(), [&y](ValueId v) { return y.count(v) != 0; });
@@ -292,8 +324,8 @@ class Fuser {
     loop.op = "Fused";
     loop.phase = group.phase;
     ExprBuilder b;
-    std::map<ValueId, int> reg;                       // of values made or read in the loop
-    std::map<std::pair<ValueId, int>, int> decoded;   // of codes, by stream
+    std::map<ValueId, int> reg;                      // of values made or read in the loop
+    std::map<std::pair<ValueId, int>, int> decoded;  // of codes, by stream
     std::set<size_t> members(group.nodes.begin(), group.nodes.end());
     const auto operand = [&](ValueId v) {
       const auto it = reg.find(v);
@@ -310,7 +342,8 @@ class Fuser {
     for (size_t i : group.nodes) {
       const Node& node = graph_.nodes[i];
       if (!node.name.empty() && loop.name.size() < 160)
-        if (loop.name.find(node.name) == std::string::npos) loop.name += (loop.name.empty() ? "" : "+") + node.name;
+        if (loop.name.find(node.name) == std::string::npos)
+          loop.name += (loop.name.empty() ? "" : "+") + node.name;
       const ValueId out = node.outputs[0];
       const auto stream = static_cast<int32_t>(node.attrs.Int("stream"));
       if (node.op == "Decompress") {

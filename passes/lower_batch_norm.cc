@@ -1,5 +1,5 @@
-// BatchNorm and Dropout in the form for training (batch statistics, a random mask) or for evaluation (stored statistics,
-// no mask).
+// BatchNorm and Dropout in the form for training (batch statistics, a random mask) or for evaluation (stored
+// statistics, no mask).
 #include "compiler/ir/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
@@ -18,7 +18,8 @@ llvm::Expected<ValueId> Lower(GraphBuilder& builder, const Node& node, bool batc
     stats.Set("epsilon", node.attrs.Float("epsilon", 1e-5));
     stats.Set("momentum", node.attrs.Float("momentum", .1));
     if (node.attrs.Has("updates_done")) stats.Set("updates_done", node.attrs.Int("updates_done"));
-    ACT_TRY(const auto out, builder.Add("BatchNormStats", {in[0], in[3], in[4]}, stats, node.name + ".stats", 2));
+    ACT_TRY(const auto out,
+            builder.Add("BatchNormStats", {in[0], in[3], in[4]}, stats, node.name + ".stats", 2));
     mean = out[0];
     rstd = out[1];
   } else {

@@ -19,9 +19,9 @@ struct PassContext {
   std::vector<ValueId> trainable;
   std::string optimizer = "sgd";
   Policy policy;
-  std::vector<SavedUse> saved;    // filled by differentiate
-  std::vector<SavedEdge> edges;   // filled by compress; `stored` follows the graph through later passes
-  int32_t next_stream = 0;        // random streams: dropout and stochastic rounding
+  std::vector<SavedUse> saved;   // filled by differentiate
+  std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes
+  int32_t next_stream = 0;       // random streams: dropout and stochastic rounding
 };
 
 using PassFunction = llvm::Error (*)(Graph&, PassContext&);

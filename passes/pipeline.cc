@@ -32,9 +32,11 @@ constexpr PassEntry kTrainingPasses[] = {
     {"common-subexpressions", EliminateCommonSubexpressions, Stage::kTraining,
      "derived values that equal forward values: never stored twice"},
     {"dead-code", EliminateDeadCode, Stage::kTraining, "gradients that nothing uses"},
-    {"compress", Compress, Stage::kCompressed, "the policy: what crosses to the backward pass, and in which form"},
+    {"compress", Compress, Stage::kCompressed,
+     "the policy: what crosses to the backward pass, and in which form"},
     {"dead-code", EliminateDeadCode, Stage::kCompressed, "forward results that only readers of codes needed"},
-    {"fuse-loops", FuseLoops, Stage::kFused, "elementwise chains, sums, encode and decode in one pass over memory"},
+    {"fuse-loops", FuseLoops, Stage::kFused,
+     "elementwise chains, sums, encode and decode in one pass over memory"},
 };
 
 // The forward pass alone, with stored statistics, for --eval-data.
@@ -68,8 +70,8 @@ llvm::Error AddCountCorrect(Graph& graph, ValueId loss) {
   for (const Node& node : graph.nodes) {
     if (node.op != "SoftmaxCrossEntropy" || node.outputs[0] != loss) continue;
     GraphBuilder builder(graph);
-    ACT_TRY(const ValueId count,
-            builder.Add1("CountCorrect", {node.inputs[0], node.inputs[1]}, Attributes(node.attrs), "correct"));
+    ACT_TRY(const ValueId count, builder.Add1("CountCorrect", {node.inputs[0], node.inputs[1]},
+                                              Attributes(node.attrs), "correct"));
     graph.outputs.push_back(count);
     break;
   }
@@ -78,9 +80,11 @@ llvm::Error AddCountCorrect(Graph& graph, ValueId loss) {
 
 }  // namespace
 
-llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, std::vector<PassTime>* times) {
+llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
+                             std::vector<PassTime>* times) {
   if (options.optimizer != "sgd" && options.optimizer != "none")
-    return MakeError("--optimizer=" + options.optimizer, "no such optimizer", "this version has sgd and none");
+    return MakeError("--optimizer=" + options.optimizer, "no such optimizer",
+                     "this version has sgd and none");
   Plan plan;
   plan.model_name = model.model_name;
   plan.level = options.level;
@@ -115,8 +119,9 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
 std::string DescribePasses() {
   std::string text;
   for (const PassEntry& pass : kTrainingPasses)
-    text += "  " + std::string(pass.name) + std::string(24 - std::min<size_t>(23, std::string(pass.name).size()), ' ') +
-            pass.description + "\n";
+    text += "  " + std::string(pass.name) +
+            std::string(24 - std::min<size_t>(23, std::string(pass.name).size()), ' ') + pass.description +
+            "\n";
   return text;
 }
 

@@ -32,8 +32,10 @@ struct PassTime {
   size_t nodes = 0;
 };
 
-// Errors name the pass whose result a verifier refuses, the node that cannot be differentiated, or the option.
-llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, std::vector<PassTime>* times = nullptr);
+// Errors name the pass whose result a verifier refuses, the node that cannot be differentiated, or the
+// option.
+llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
+                             std::vector<PassTime>* times = nullptr);
 
 // One line a pass: "name  what it does", in order (for --help).
 std::string DescribePasses();

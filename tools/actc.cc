@@ -1,4 +1,5 @@
-// actc: an ONNX training graph becomes a plan, with its memory report. docs/cli.md describes the command line.
+// actc: an ONNX training graph becomes a plan, with its memory report. docs/cli.md describes the command
+// line.
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/Format.h>
 #include <llvm/Support/raw_ostream.h>
@@ -31,10 +32,12 @@ struct Flags {
   cl::OptionCategory debugging{"Looking inside"};
 
   cl::opt<std::string> model{cl::Positional, cl::Required, cl::desc("MODEL.onnx"), cl::cat(compile)};
-  cl::opt<std::string> level{"O", cl::desc("L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 2-bit"),
-                             cl::value_desc("L0..L3"), cl::init("L0"), cl::cat(compile)};
+  cl::opt<std::string> level{
+      "O", cl::desc("L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 2-bit"),
+      cl::value_desc("L0..L3"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
-  cl::opt<std::string> optimizer{"optimizer", cl::desc("sgd (with momentum, default) or none (gradients only)"),
+  cl::opt<std::string> optimizer{"optimizer",
+                                 cl::desc("sgd (with momentum, default) or none (gradients only)"),
                                  cl::value_desc("sgd|none"), cl::init("sgd"), cl::cat(compile)};
   cl::opt<long> bits{"bits", cl::desc("Bits of lossy codes (default: the level's)"), cl::value_desc("1..8"),
                      cl::cat(compile)};
@@ -42,35 +45,44 @@ struct Flags {
                            cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
   cl::opt<std::string> workspace{"workspace", cl::desc("Bound of one kernel's scratch space (default: none)"),
                                  cl::value_desc("SIZE"), cl::cat(compile)};
-  cl::opt<unsigned long> seed{"seed", cl::desc("The plan's seed (default 0)"), cl::value_desc("S"), cl::cat(compile)};
+  cl::opt<unsigned long> seed{"seed", cl::desc("The plan's seed (default 0)"), cl::value_desc("S"),
+                              cl::cat(compile)};
 
-  cl::opt<std::string> loss{"loss", cl::cat(model_group), cl::value_desc("KIND"),
-                            cl::desc("Add a loss and its input `label`: cross-entropy, mse, l1, smooth-l1, bce-with-logits")};
-  cl::opt<std::string> loss_output{"loss-output", cl::cat(model_group), cl::value_desc("NAME"),
-                                   cl::desc("The output that is the loss (default: the only scalar float output)")};
+  cl::opt<std::string> loss{
+      "loss", cl::cat(model_group), cl::value_desc("KIND"),
+      cl::desc("Add a loss and its input `label`: cross-entropy, mse, l1, smooth-l1, bce-with-logits")};
+  cl::opt<std::string> loss_output{
+      "loss-output", cl::cat(model_group), cl::value_desc("NAME"),
+      cl::desc("The output that is the loss (default: the only scalar float output)")};
   cl::list<std::string> dims{"dim", cl::cat(model_group), cl::value_desc("NAME=EXTENT"),
                              cl::desc("Fix a symbolic axis other than the batch")};
   cl::list<std::string> freeze{"freeze", cl::cat(model_group), cl::value_desc("GLOB"), cl::CommaSeparated,
                                cl::desc("Parameters that do not train")};
-  cl::opt<bool> freeze_bn{"freeze-bn", cl::cat(model_group), cl::desc("BatchNormalization keeps its stored statistics")};
+  cl::opt<bool> freeze_bn{"freeze-bn", cl::cat(model_group),
+                          cl::desc("BatchNormalization keeps its stored statistics")};
   cl::opt<std::string> init{"init", cl::cat(model_group), cl::value_desc("he"),
                             cl::desc("he: seeded initial weights where the external data file is missing")};
 
-  cl::opt<long> batch{"batch", cl::desc("The report's batch (default: the model's where it is fixed, else 1)"),
+  cl::opt<long> batch{"batch",
+                      cl::desc("The report's batch (default: the model's where it is fixed, else 1)"),
                       cl::value_desc("N"), cl::init(1), cl::cat(reports)};
   cl::opt<std::string> report{"report", cl::desc("text (default) or none"), cl::value_desc("text|none"),
                               cl::init("text"), cl::cat(reports)};
-  cl::opt<std::string> report_json{"report-json", cl::desc("The report as JSON"), cl::value_desc("FILE"), cl::cat(reports)};
-  cl::opt<std::string> report_html{"report-html", cl::desc("The report as a page with pictures"), cl::value_desc("FILE"),
+  cl::opt<std::string> report_json{"report-json", cl::desc("The report as JSON"), cl::value_desc("FILE"),
                                    cl::cat(reports)};
-  cl::opt<std::string> explain{"explain", cl::ValueOptional, cl::value_desc("GLOB"), cl::cat(reports),
-                               cl::desc("For each saved activation: who reads it, why, its form, bytes before and after")};
+  cl::opt<std::string> report_html{"report-html", cl::desc("The report as a page with pictures"),
+                                   cl::value_desc("FILE"), cl::cat(reports)};
+  cl::opt<std::string> explain{
+      "explain", cl::ValueOptional, cl::value_desc("GLOB"), cl::cat(reports),
+      cl::desc("For each saved activation: who reads it, why, its form, bytes before and after")};
 
-  cl::opt<std::string> emit_onnx{"emit-onnx", cl::cat(debugging), cl::value_desc("FILE"),
-                                 cl::desc("The rewritten graph as ONNX, Compress and Decompress in domain act")};
+  cl::opt<std::string> emit_onnx{
+      "emit-onnx", cl::cat(debugging), cl::value_desc("FILE"),
+      cl::desc("The rewritten graph as ONNX, Compress and Decompress in domain act")};
   cl::opt<std::string> print_after{"print-after", cl::cat(debugging), cl::value_desc("PASS"),
                                    cl::desc("Print the graph behind this pass (`import`: as read; `all`)")};
-  cl::opt<bool> verify_each{"verify-each", cl::cat(debugging), cl::desc("Verify the graph behind every pass")};
+  cl::opt<bool> verify_each{"verify-each", cl::cat(debugging),
+                            cl::desc("Verify the graph behind every pass")};
   cl::opt<bool> time_passes{"time-passes", cl::cat(debugging), cl::desc("Print the seconds of each pass")};
 };
 
@@ -98,13 +110,17 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   r.compile.bits = f.bits;
   r.compile.group_size = f.group_size;
   r.compile.optimizer = f.optimizer;
-  if (f.optimizer != "sgd" && f.optimizer != "none") return MakeError("--optimizer", "expected sgd or none, not '" + f.optimizer + "'");
+  if (f.optimizer != "sgd" && f.optimizer != "none")
+    return MakeError("--optimizer", "expected sgd or none, not '" + f.optimizer + "'");
   if (!f.workspace.empty()) {
     const std::optional<int64_t> bytes = ParseSize(f.workspace.getValue());
-    if (!bytes || *bytes == 0) return MakeError("--workspace", "'" + f.workspace + "' is not a size", "sizes are written as 64MiB, 1.5GB or 4096");
+    if (!bytes || *bytes == 0)
+      return MakeError("--workspace", "'" + f.workspace + "' is not a size",
+                       "sizes are written as 64MiB, 1.5GB or 4096");
     r.compile.workspace_limit = *bytes;
   }
-  if (f.report != "text" && f.report != "none") return MakeError("--report", "expected text or none, not '" + f.report + "'");
+  if (f.report != "text" && f.report != "none")
+    return MakeError("--report", "expected text or none, not '" + f.report + "'");
   if (!f.init.empty() && f.init != "he") return MakeError("--init", "expected he, not '" + f.init + "'");
   for (const std::string& dim : f.dims) {
     const auto [name, extent] = llvm::StringRef(dim).split('=');
@@ -126,7 +142,8 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
 
 llvm::Error Run(const Flags& f, Request request) {
   for (const auto* path : {&f.output, &f.report_json, &f.report_html, &f.emit_onnx})
-    if (!path->empty()) ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // told before the work, not after it
+    if (!path->empty())
+      ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // told before the work, not after it
   ACT_TRY(ImportResult model, ImportOnnx(f.model, request.import));
   const int onnx_nodes = model.onnx_nodes;
   if (f.print_after == "import" || f.print_after == "all") llvm::outs() << "// import\n" << Dump(model.graph);
@@ -143,7 +160,9 @@ llvm::Error Run(const Flags& f, Request request) {
   if (!compiled) return llvm::joinErrors(std::move(emitted), WithPlace(compiled.takeError(), f.model));
   ACT_CHECK_OK(std::move(emitted));
   const Plan& plan = *compiled;
-  if (!known_pass) return MakeError("--print-after=" + f.print_after, "no such pass", "the passes are:\n" + DescribePasses());
+  if (!known_pass)
+    return MakeError("--print-after=" + f.print_after, "no such pass",
+                     "the passes are:\n" + DescribePasses());
 
   ACT_TRY(const MemoryReport report, MakeMemoryReport(plan, plan.default_batch));
   ACT_CHECK_OK(ValidateLayout(plan, report.layout));
@@ -168,12 +187,13 @@ int Main(int argc, char** argv) {
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actc " ACT_VERSION "\n"; });
   std::string message;
   llvm::raw_string_ostream messages(message);
-  if (!cl::ParseCommandLineOptions(argc, argv,
-                                   "Compiles an ONNX training graph into a plan whose saved activations take a few bits,\n"
-                                   "and tells its peak memory before the run.\n\n"
-                                   "  actc model.onnx -O L3 -o plan.bin     then: actrun plan.bin --batch 512\n"
-                                   "  actc model.onnx -O L3 --batch 512     the report alone\n",
-                                   &messages))
+  if (!cl::ParseCommandLineOptions(
+          argc, argv,
+          "Compiles an ONNX training graph into a plan whose saved activations take a few bits,\n"
+          "and tells its peak memory before the run.\n\n"
+          "  actc model.onnx -O L3 -o plan.bin     then: actrun plan.bin --batch 512\n"
+          "  actc model.onnx -O L3 --batch 512     the report alone\n",
+          &messages))
     return UsageError(message);
   llvm::Expected<Request> request = MakeRequest(flags);
   if (!request) {

@@ -30,8 +30,8 @@ class Differentiator {
   }
 
  private:
-  // wanted_[v]: v depends on a trainable parameter. first_reader_: the first node in execution order that reads v; behind
-  // its rule the gradient of v is complete.
+  // wanted_[v]: v depends on a trainable parameter. first_reader_: the first node in execution order that
+  // reads v; behind its rule the gradient of v is complete.
   void FindPaths() {
     wanted_.assign(graph_.values.size(), false);
     first_reader_.assign(graph_.values.size(), -1);
@@ -42,7 +42,8 @@ class Differentiator {
       bool any = false;
       for (ValueId v : node.inputs) {
         if (v == kNoValue) continue;
-        if (first_reader_[static_cast<size_t>(v)] < 0) first_reader_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
+        if (first_reader_[static_cast<size_t>(v)] < 0)
+          first_reader_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
         any |= wanted_[static_cast<size_t>(v)];
       }
       if (!any || !def->grad) continue;
@@ -72,7 +73,8 @@ class Differentiator {
     def->grad(context);
     ACT_CHECK_OK(context.TakeError());
     for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (context.grads()[i] != kNoValue) ACT_CHECK_OK(Accumulate(node.inputs[i], context.grads()[i], node.name));
+      if (context.grads()[i] != kNoValue)
+        ACT_CHECK_OK(Accumulate(node.inputs[i], context.grads()[i], node.name));
     return llvm::Error::success();
   }
 
@@ -97,7 +99,8 @@ class Differentiator {
         graph_.outputs.push_back(grad);
         continue;
       }
-      const ValueId velocity = builder_.Input(name + ".velocity", graph_.value(p).type, ValueKind::kOptimizer);
+      const ValueId velocity =
+          builder_.Input(name + ".velocity", graph_.value(p).type, ValueKind::kOptimizer);
       builder_.SetPhase(Phase::kUpdate);
       llvm::Error error = builder_.Add("SgdUpdate", {p, velocity, grad}, {}, name + ".update", 0).takeError();
       builder_.SetPhase(Phase::kBackward);

@@ -1,5 +1,5 @@
-// What a gradient rule sees. Forward values are read only through Save(), so the list of saved-activation edges is
-// recorded while the backward pass is built and cannot drift from the rules.
+// What a gradient rule sees. Forward values are read only through Save(), so the list of saved-activation
+// edges is recorded while the backward pass is built and cannot drift from the rules.
 #pragma once
 
 #include <string>
@@ -23,11 +23,12 @@ struct SavedUse {
   Need need;
 };
 
-// Rules run inside Differentiate(), which checks for errors once per rule: after the first error all calls return kNoValue.
+// Rules run inside Differentiate(), which checks for errors once per rule: after the first error all calls
+// return kNoValue.
 class GradContext {
  public:
-  GradContext(GraphBuilder& builder, const Node& node, std::vector<ValueId> output_grads, std::vector<bool> wanted,
-              std::vector<SavedUse>& saved)
+  GradContext(GraphBuilder& builder, const Node& node, std::vector<ValueId> output_grads,
+              std::vector<bool> wanted, std::vector<SavedUse>& saved)
       : builder_(builder),
         node_(node),
         output_grads_(std::move(output_grads)),
@@ -47,14 +48,16 @@ class GradContext {
 
   // A forward value that the backward pass reads.
   ValueId Save(ValueId value, Need need = Need::kValue);
-  // A function of saved values alone (Phase::kDerived): may run in the forward pass, so that its result is stored instead.
+  // A function of saved values alone (Phase::kDerived): may run in the forward pass, so that its result is
+  // stored instead.
   ValueId Derive(const std::string& op, std::vector<ValueId> saved, Attributes attrs = {});
   ValueId DeriveReshape(ValueId saved, const Dims& dims);
   // [.., K] as a matrix [rows, K].
   ValueId DeriveRows(ValueId saved);
   // A node of the backward pass.
   ValueId Emit(const std::string& op, std::vector<ValueId> inputs, Attributes attrs = {});
-  ValueId EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type, Attributes attrs = {});
+  ValueId EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
+                    Attributes attrs = {});
   ValueId Scalar(float value) { return builder_.Scalar(value); }
   ValueId ReshapeTo(ValueId x, const Dims& dims);
 

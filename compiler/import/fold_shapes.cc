@@ -36,8 +36,8 @@ std::optional<SliceRange> ResolveSlice(const Dim& axis, const Dim& start, const 
   if (!axis.IsFixed() || !start.IsFixed()) return std::nullopt;
   const int64_t extent = axis.fixed;
   int64_t last = end.fixed;
-  if (!end.IsFixed()) {  // polynomial: decided only where it lies beyond the axis for every N
-    if (Compare(end, axis).value_or(-1) < 0) return std::nullopt;
+  if (!end.IsFixed()) {  // polynomial: decided only where end >= axis for every N
+    if (Compare(end + Dim(1), axis) != 1) return std::nullopt;
     last = extent;
   }
   int64_t first = start.fixed;

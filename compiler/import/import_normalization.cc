@@ -31,9 +31,9 @@ llvm::Error ImportBatchNormalization(NodeContext& c) {
   // to be 0.1.
   const double momentum = 1 - c.attrs.Float("momentum", .9);
   attrs.Set("momentum", static_cast<double>(static_cast<int64_t>(momentum * 1e9 + .5)) / 1e9);
-  // TorchScript's exporter traces a model in training mode by running it once, and so writes running statistics that
-  // hold one update by the example inputs. That run counts as the first step's: behind step k they hold k updates, as
-  // PyTorch's do. Only this form has outputs for the statistics.
+  // TorchScript's exporter traces a model in training mode by running it once, and so writes running
+  // statistics that hold one update by the example inputs. That run counts as the first step's: behind step k
+  // they hold k updates, as PyTorch's do. Only this form has outputs for the statistics.
   if (c.WantsOutput(1)) attrs.Set("updates_done", int64_t{1});
   attrs.Set("frozen", int64_t{c.importer.freeze_bn});
   llvm::Expected<ValueId> y = c.Emit("BatchNorm", std::move(operands), attrs);

@@ -58,11 +58,12 @@ llvm::Expected<std::vector<std::string>> WantedOutputs(const onnx::GraphProto& g
 }
 
 // The nodes that the outputs need, in the model's order.
-Nodes NeededNodes(const FlatNodes& flat, const std::vector<std::string>& outputs) {
+llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::string>& outputs) {
   std::map<std::string, size_t> producer;
   for (size_t i = 0; i < flat.nodes.size(); ++i)
     for (const std::string& name : flat.nodes[i]->output())
-      if (!name.empty()) producer.emplace(name, i);
+      if (!name.empty() && !producer.emplace(name, i).second)
+        return MakeError(PlaceOf(*flat.nodes[i]), "'" + name + "' is made twice; every name may have one producer");
   std::vector<bool> needed(flat.nodes.size(), false);
   std::vector<std::string> open = outputs;
   while (!open.empty()) {
@@ -199,7 +200,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   ACT_TRY(const FlatNodes flat, ExpandFunctions(*file.proto));
   const onnx::GraphProto& graph = file.proto->graph();
   ACT_TRY(const std::vector<std::string> outputs, WantedOutputs(graph, options));
-  const Nodes nodes = NeededNodes(flat, outputs);
+  ACT_TRY(const Nodes nodes, NeededNodes(flat, outputs));
   ACT_CHECK_OK(CheckSupported(nodes, file.opset));
 
   Importer importer(result.graph, file.opset);

@@ -1,7 +1,9 @@
 #include "compiler/import/importer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <string_view>
 
 #include "compiler/import/fold_shapes.h"
 #include "compiler/import/onnx_types.h"
@@ -21,6 +23,39 @@ double ShortestDecimal(float value) {
   double result = value;
   std::from_chars(text, end, result);
   return result;
+}
+
+// The attributes that we read, by type. Names mean one thing throughout ONNX, but for `axes` and the like,
+// which newer opsets made inputs. (Attributes::Get falls back to a default on a wrong type, which would hide
+// the mistake.)
+struct AttributeNames {
+  onnx::AttributeProto::AttributeType type;
+  std::vector<std::string_view> names;
+};
+
+const std::vector<AttributeNames>& AttributeTypes() {
+  static const std::vector<AttributeNames> types = {
+      {onnx::AttributeProto::INT,
+       {"allowzero", "antialias", "axis", "ceil_mode", "count_include_pad", "end", "group", "ignore_index",
+        "keepdims", "noop_with_empty_axes", "start", "to", "training_mode", "transA", "transB", "value_int"}},
+      {onnx::AttributeProto::FLOAT,
+       {"alpha", "beta", "epsilon", "gamma", "high", "low", "max", "min", "momentum", "ratio",
+        "value_float"}},
+      {onnx::AttributeProto::INTS,
+       {"axes", "dilations", "ends", "kernel_shape", "output_padding", "output_shape", "pads", "perm",
+        "split", "starts", "steps", "strides", "value_ints"}},
+      {onnx::AttributeProto::STRING,
+       {"approximate", "auto_pad", "coordinate_transformation_mode", "keep_aspect_ratio_policy", "mode",
+        "nearest_mode", "reduction"}},
+  };
+  return types;
+}
+
+bool HasWrongType(const onnx::AttributeProto& attribute) {
+  for (const AttributeNames& group : AttributeTypes())
+    if (std::find(group.names.begin(), group.names.end(), attribute.name()) != group.names.end())
+      return attribute.type() != group.type;
+  return false;
 }
 
 // Elements of a known tensor as the bytes of its type.
@@ -129,6 +164,7 @@ std::string PlaceOf(const onnx::NodeProto& node) {
 llvm::Expected<Attributes> ReadAttributes(const onnx::NodeProto& node) {
   Attributes attrs;
   for (const auto& a : node.attribute()) {
+    if (HasWrongType(a)) return MakeError(PlaceOf(node), "attribute '" + a.name() + "' has the wrong type");
     switch (a.type()) {
       case onnx::AttributeProto::INT:
         attrs.Set(a.name(), a.i());

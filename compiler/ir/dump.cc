@@ -31,10 +31,13 @@ class Printer {
 
   std::string Run() {
     std::string text;
-    for (ValueId v : graph_.inputs) text += "input " + Name(v) + ": " + ToString(graph_.value(v).type) + " '" + graph_.value(v).name + "'\n";
+    for (ValueId v : graph_.inputs)
+      text +=
+          "input " + Name(v) + ": " + ToString(graph_.value(v).type) + " '" + graph_.value(v).name + "'\n";
     const char* phase = nullptr;
     for (const Node& node : graph_.nodes) {
-      const char* now = node.phase == Phase::kForward || node.phase == Phase::kDerived ? "forward" : "backward";
+      const char* now =
+          node.phase == Phase::kForward || node.phase == Phase::kDerived ? "forward" : "backward";
       if (node.phase == Phase::kDerived) now = phase ? phase : "forward";
       if (!phase || std::strcmp(phase, now) != 0) text += std::string("// ") + now + "\n";
       phase = now;
@@ -49,7 +52,8 @@ class Printer {
   std::string Name(ValueId v) {
     if (v == kNoValue) return "_";
     const Value& value = graph_.value(v);
-    if (value.kind == ValueKind::kConstant && value.type.dims.empty() && value.type.dtype == DType::kFloat32 && value.data.data) {
+    if (value.kind == ValueKind::kConstant && value.type.dims.empty() &&
+        value.type.dtype == DType::kFloat32 && value.data.data) {
       float f;
       std::memcpy(&f, value.data.data, sizeof f);
       return Number(f);

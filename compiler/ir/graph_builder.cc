@@ -36,11 +36,12 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
   if (!def) return MakeError(place, "unknown operator");
   const int count = static_cast<int>(inputs.size());
   if (count < def->min_inputs || (def->max_inputs >= 0 && count > def->max_inputs))
-    return MakeError(place, "takes " + std::to_string(def->min_inputs) +
-                                (def->max_inputs < 0 ? " or more"
-                                 : def->max_inputs > def->min_inputs ? " to " + std::to_string(def->max_inputs)
-                                                                     : "") +
-                                " inputs, has " + std::to_string(count));
+    return MakeError(place,
+                     "takes " + std::to_string(def->min_inputs) +
+                         (def->max_inputs < 0                 ? " or more"
+                          : def->max_inputs > def->min_inputs ? " to " + std::to_string(def->max_inputs)
+                                                              : "") +
+                         " inputs, has " + std::to_string(count));
   Node node{op, std::move(name), std::move(inputs), {}, std::move(attrs), phase_, {}, {}, {}};
   for (int i : def->mutates)
     if (i < count && node.inputs[static_cast<size_t>(i)] != kNoValue) node.mutates.push_back(i);
@@ -49,7 +50,8 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
   InferContext context{node, {}, wanted};
   for (int i = 0; i < count; ++i) {
     const ValueId id = node.inputs[static_cast<size_t>(i)];
-    if (id == kNoValue && i < def->min_inputs) return MakeError(place, "input " + std::to_string(i) + " is missing");
+    if (id == kNoValue && i < def->min_inputs)
+      return MakeError(place, "input " + std::to_string(i) + " is missing");
     context.inputs.push_back(id == kNoValue ? nullptr : &graph_.value(id).type);
   }
   if (llvm::Error error = def->infer(context)) return WithPlace(std::move(error), place);
@@ -64,14 +66,14 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
   return graph_.nodes.back().outputs;
 }
 
-llvm::Expected<ValueId> GraphBuilder::Add1(const std::string& op, std::vector<ValueId> inputs, Attributes attrs,
-                                           std::string name) {
+llvm::Expected<ValueId> GraphBuilder::Add1(const std::string& op, std::vector<ValueId> inputs,
+                                           Attributes attrs, std::string name) {
   ACT_TRY(const std::vector<ValueId> out, Add(op, std::move(inputs), std::move(attrs), std::move(name)));
   return out[0];
 }
 
-llvm::Expected<ValueId> GraphBuilder::AddTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
-                                               Attributes attrs, std::string name) {
+llvm::Expected<ValueId> GraphBuilder::AddTyped(const std::string& op, std::vector<ValueId> inputs,
+                                               TensorType type, Attributes attrs, std::string name) {
   ACT_TRY(const std::vector<ValueId> out,
           Add(op, std::move(inputs), std::move(attrs), std::move(name), 1, {std::move(type)}));
   return out[0];
@@ -103,17 +105,20 @@ llvm::Expected<ValueId> GraphBuilder::Slice(ValueId x, std::vector<int64_t> star
 
 llvm::Expected<ValueId> GraphBuilder::ConvTranspose(ValueId x, ValueId w, ValueId bias, Attributes attrs,
                                                     std::string name) {
-  // The forward pass of a transposed convolution is the input gradient of a convolution from its output to its input.
+  // The forward pass of a transposed convolution is the input gradient of a convolution from its output to
+  // its input.
   const std::string place = "node '" + name + "' (ConvTranspose)";
   const Dims& xd = type(x).dims;
   const Dims& wd = type(w).dims;
   const size_t rank = xd.size();
-  if (rank < 3 || wd.size() != rank) return MakeError(place, "input and weight must have the same rank, 3 to 5");
+  if (rank < 3 || wd.size() != rank)
+    return MakeError(place, "input and weight must have the same rank, 3 to 5");
   const auto strides = attrs.Ints("strides"), dilations = attrs.Ints("dilations"), pads = attrs.Ints("pads"),
              extra = attrs.Ints("output_padding", std::vector<int64_t>(rank - 2, 0));
   if (strides.size() != rank - 2 || dilations.size() != rank - 2 || pads.size() != 2 * (rank - 2) ||
       extra.size() != rank - 2)
-    return MakeError(place, "strides, dilations, pads and output_padding must have one entry per spatial axis");
+    return MakeError(place,
+                     "strides, dilations, pads and output_padding must have one entry per spatial axis");
   Dims out{xd[0]};
   for (size_t i = 0; i + 2 < rank; ++i) {
     const int64_t kernel = wd[i + 2].fixed;

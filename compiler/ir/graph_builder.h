@@ -23,10 +23,11 @@ class GraphBuilder {
   // f32[] constants are shared: one value for each number.
   ValueId Scalar(float value);
 
-  // Adds a node and infers its output types. wanted: the output types of operators that need them (see InferContext).
-  // Errors: unknown operator, wrong number of inputs, whatever infer refuses; the place is "node '<name>' (<op>)".
-  llvm::Expected<std::vector<ValueId>> Add(const std::string& op, std::vector<ValueId> inputs, Attributes attrs = {},
-                                           std::string name = "", int outputs = 1,
+  // Adds a node and infers its output types. wanted: the output types of operators that need them (see
+  // InferContext). Errors: unknown operator, wrong number of inputs, whatever infer refuses; the place is
+  // "node '<name>' (<op>)".
+  llvm::Expected<std::vector<ValueId>> Add(const std::string& op, std::vector<ValueId> inputs,
+                                           Attributes attrs = {}, std::string name = "", int outputs = 1,
                                            std::vector<TensorType> wanted = {});
   llvm::Expected<ValueId> Add1(const std::string& op, std::vector<ValueId> inputs, Attributes attrs = {},
                                std::string name = "");
@@ -38,10 +39,12 @@ class GraphBuilder {
   llvm::Expected<ValueId> Transpose(ValueId x, std::vector<int64_t> perm, std::string name = "");
   llvm::Expected<ValueId> Expand(ValueId x, Dims dims, std::string name = "");
   // starts, steps and extents: one per axis; x[starts + i * steps], i < extents.
-  llvm::Expected<ValueId> Slice(ValueId x, std::vector<int64_t> starts, Dims extents, std::vector<int64_t> steps,
-                                std::string name = "");
-  // ConvTranspose: x [N,S..,C], w [C,M/group,K..], bias? -> [N,O..,M]; attrs of Conv plus output_padding (one per axis).
-  llvm::Expected<ValueId> ConvTranspose(ValueId x, ValueId w, ValueId bias, Attributes attrs, std::string name = "");
+  llvm::Expected<ValueId> Slice(ValueId x, std::vector<int64_t> starts, Dims extents,
+                                std::vector<int64_t> steps, std::string name = "");
+  // ConvTranspose: x [N,S..,C], w [C,M/group,K..], bias? -> [N,O..,M]; attrs of Conv plus output_padding (one
+  // per axis).
+  llvm::Expected<ValueId> ConvTranspose(ValueId x, ValueId w, ValueId bias, Attributes attrs,
+                                        std::string name = "");
 
   // Phase of the nodes added from now on.
   void SetPhase(Phase phase) { phase_ = phase; }

@@ -10,12 +10,30 @@
 namespace act {
 namespace {
 
-constexpr std::array kRunnable = {"Fused",       "Conv",           "ConvGradInput", "ConvGradWeight",
-                                  "MatMul",      "MaxPool",        "MaxPoolGrad",   "AveragePool",
-                                  "AveragePoolGrad", "ReduceSum",  "ReduceMean",    "ReduceMax",
-                                  "Transpose",   "Concat",         "Slice",         "SliceGrad",
-                                  "Pad",         "Resize",         "ResizeGrad",    "SoftmaxCrossEntropy",
-                                  "SoftmaxCrossEntropyGrad", "CountCorrect", "BatchNormStats", "SgdUpdate",
+constexpr std::array kRunnable = {"Fused",
+                                  "Conv",
+                                  "ConvGradInput",
+                                  "ConvGradWeight",
+                                  "MatMul",
+                                  "MaxPool",
+                                  "MaxPoolGrad",
+                                  "AveragePool",
+                                  "AveragePoolGrad",
+                                  "ReduceSum",
+                                  "ReduceMean",
+                                  "ReduceMax",
+                                  "Transpose",
+                                  "Concat",
+                                  "Slice",
+                                  "SliceGrad",
+                                  "Pad",
+                                  "Resize",
+                                  "ResizeGrad",
+                                  "SoftmaxCrossEntropy",
+                                  "SoftmaxCrossEntropyGrad",
+                                  "CountCorrect",
+                                  "BatchNormStats",
+                                  "SgdUpdate",
                                   "Reshape"};
 
 class Verifier {
@@ -43,7 +61,8 @@ class Verifier {
   llvm::Error CheckNode(const Node& node) {
     const OpDef* def = FindOp(node.op);
     if (!def) return MakeError("", "unknown operator");
-    if (stage_ == Stage::kFused && std::find(kRunnable.begin(), kRunnable.end(), std::string_view(node.op)) == kRunnable.end())
+    if (stage_ == Stage::kFused &&
+        std::find(kRunnable.begin(), kRunnable.end(), std::string_view(node.op)) == kRunnable.end())
       return MakeError("", "is not an operator that a plan may run");
     const bool forward = node.phase == Phase::kForward;
     std::vector<TensorType> types;
@@ -56,16 +75,19 @@ class Verifier {
       const auto i = static_cast<size_t>(v);
       if (!made_[i]) return MakeError("", "reads " + value + " before it is made");
       if (mutated_[i]) return MakeError("", "reads '" + graph_.value(v).name + "' after it was updated");
-      if (forward && backward_[i]) return MakeError("", "is a forward node and reads " + value + " of the backward pass");
+      if (forward && backward_[i])
+        return MakeError("", "is a forward node and reads " + value + " of the backward pass");
     }
     for (int32_t m : node.mutates) {
-      if (m < 0 || static_cast<size_t>(m) >= node.inputs.size() || !IsPersistent(graph_.value(node.inputs[static_cast<size_t>(m)]).kind))
+      if (m < 0 || static_cast<size_t>(m) >= node.inputs.size() ||
+          !IsPersistent(graph_.value(node.inputs[static_cast<size_t>(m)]).kind))
         return MakeError("", "writes an input that is not a parameter, buffer or optimizer state");
       mutated_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = true;
     }
     for (ValueId v : node.outputs) {
       if (!InRange(v)) return MakeError("", "makes %" + std::to_string(v) + ", which does not exist");
-      if (made_[static_cast<size_t>(v)]) return MakeError("", "makes %" + std::to_string(v) + " a second time");
+      if (made_[static_cast<size_t>(v)])
+        return MakeError("", "makes %" + std::to_string(v) + " a second time");
       made_[static_cast<size_t>(v)] = true;
       backward_[static_cast<size_t>(v)] = node.phase == Phase::kBackward || node.phase == Phase::kUpdate;
       types.push_back(graph_.value(v).type);

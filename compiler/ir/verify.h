@@ -1,4 +1,5 @@
-// What must hold of a graph at each stage of compilation. Runs after every pass under --verify-each, and always in tests.
+// What must hold of a graph at each stage of compilation. Runs after every pass under --verify-each, and
+// always in tests.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -14,9 +15,9 @@ enum class Stage {
   kFused,       // only operators that a plan may run (docs/runtime_ops.md)
 };
 
-// Every stage: ids in range; each value made once, before it is read; known operators with types that infer agrees with;
-// nothing reads a parameter after it was updated; inputs and outputs exist. kTraining on: forward nodes read nothing that
-// the backward pass makes. Errors name the node.
+// Every stage: ids in range; each value made once, before it is read; known operators with types that infer
+// agrees with; nothing reads a parameter after it was updated; inputs and outputs exist. kTraining on:
+// forward nodes read nothing that the backward pass makes. Errors name the node.
 llvm::Error Verify(const Graph& graph, Stage stage);
 
 }  // namespace act

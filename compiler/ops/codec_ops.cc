@@ -18,7 +18,8 @@ llvm::Error InferCompress(InferContext& c) {
 // Decompress(code) -> x, the wanted type.
 llvm::Error InferDecompress(InferContext& c) {
   const std::optional<TensorType> type = CodeType(CodecOf(c.node.attrs), c.outputs[0].dims);
-  if (!type || *type != c.in(0)) return c.Fail("code " + ToString(c.in(0)) + " does not hold " + ToString(c.outputs[0]));
+  if (!type || *type != c.in(0))
+    return c.Fail("code " + ToString(c.in(0)) + " does not hold " + ToString(c.outputs[0]));
   return llvm::Error::success();
 }
 

@@ -5,7 +5,8 @@
 
 namespace act {
 
-// The codec in a Compress or Decompress node's attributes: `kind` (mask, uniform, index), `bits`, `group_size`.
+// The codec in a Compress or Decompress node's attributes: `kind` (mask, uniform, index), `bits`,
+// `group_size`.
 Codec CodecOf(const Attributes& attrs);
 Attributes CodecAttributes(const Codec& codec, int64_t stream);
 

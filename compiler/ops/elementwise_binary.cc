@@ -32,7 +32,8 @@ llvm::Error InferCast(InferContext& c) {
 // Where(condition, a, b): the condition may have any type; a and b are f32.
 llvm::Error InferWhere(InferContext& c) {
   if (c.in(1).dtype != DType::kFloat32 || c.in(2).dtype != DType::kFloat32)
-    return c.Fail("takes f32 operands behind the condition, got " + ToString(c.in(1)) + " and " + ToString(c.in(2)));
+    return c.Fail("takes f32 operands behind the condition, got " + ToString(c.in(1)) + " and " +
+                  ToString(c.in(2)));
   return InferResult(c, DType::kFloat32);
 }
 
@@ -136,10 +137,8 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
          return Binary(Opcode::kPow, b, r);
        }});
   add({.name = "PowDerivative",  // b a^(b - 1)
-       .expr =
-           [](B& b, const Node&, const Regs& r) {
-             return b.Mul(r[1], b.Op(Opcode::kPow, r[0], b.Sub(r[1], b.Const(1))));
-           },
+       .expr = [](B& b, const Node&,
+                  const Regs& r) { return b.Mul(r[1], b.Op(Opcode::kPow, r[0], b.Sub(r[1], b.Const(1)))); },
        .nonlinear = true});
   add({.name = "PowExponentDerivative",  // a^b ln a
        .expr =
@@ -178,24 +177,26 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
        .infer = InferWhere,
        .grad = WhereGrad,
        .expr = [](B& b, const Node&, const Regs& r) { return b.Select(r[0], r[1], r[2]); }});
-  ops.push_back({.name = "Cast",
-                 .infer = InferCast,
-                 .grad = CastGrad,
-                 .expr = [](B&, const Node&, const Regs& r) { return r[0]; }});
-  ops.push_back({.name = "DivideByExtent",  // x / extent(N): the mean's 1 / n, which depends on the batch
-                 .infer = InferElementwise,
-                 .grad = [](GradContext& g) { g.SetGrad(0, g.Emit("DivideByExtent", {g.dout()}, g.attrs())); },
-                 .expr =
-                     [](B& b, const Node& n, const Regs& r) {
-                       const auto e = n.attrs.Ints("extent", {1, 0, 0});
-                       return b.Mul(r[0], b.Over(1, Dim(e[0], e[1], e[2])));
-                     }});
+  ops.push_back(
+      {.name = "Cast", .infer = InferCast, .grad = CastGrad, .expr = [](B&, const Node&, const Regs& r) {
+         return r[0];
+       }});
+  ops.push_back(
+      {.name = "DivideByExtent",  // x / extent(N): the mean's 1 / n, which depends on the batch
+       .infer = InferElementwise,
+       .grad = [](GradContext& g) { g.SetGrad(0, g.Emit("DivideByExtent", {g.dout()}, g.attrs())); },
+       .expr =
+           [](B& b, const Node& n, const Regs& r) {
+             const auto e = n.attrs.Ints("extent", {1, 0, 0});
+             return b.Mul(r[0], b.Over(1, Dim(e[0], e[1], e[2])));
+           }});
   ops.push_back({.name = "Dropout",
                  .infer = InferElementwise,
                  .grad = DropoutGrad,
                  .expr =
                      [](B& b, const Node& n, const Regs& r) {
-                       return b.Op(Opcode::kDropout, r[0], -1, -1, static_cast<float>(n.attrs.Float("probability")),
+                       return b.Op(Opcode::kDropout, r[0], -1, -1,
+                                   static_cast<float>(n.attrs.Float("probability")),
                                    static_cast<int32_t>(n.attrs.Int("stream")));
                      },
                  .random = true});

@@ -1,5 +1,5 @@
-// Elementwise operators of one operand. A row: the name, the function, and the derivative as a function of x or of
-// y = f(x), whichever is cheaper; both are one expression.
+// Elementwise operators of one operand. A row: the name, the function, and the derivative as a function of x
+// or of y = f(x), whichever is cheaper; both are one expression.
 #include <cmath>
 
 #include "compiler/autodiff/grad_context.h"
@@ -35,7 +35,8 @@ float Attr(const Attributes& a, const char* name, double fallback) {
 }
 
 int Softplus(B& b, int x) {  // max(x, 0) + ln(1 + e^-|x|): no overflow
-  const int tail = b.Unary(Opcode::kLog, b.Add(b.Const(1), b.Unary(Opcode::kExp, b.Neg(b.Unary(Opcode::kAbs, x)))));
+  const int tail =
+      b.Unary(Opcode::kLog, b.Add(b.Const(1), b.Unary(Opcode::kExp, b.Neg(b.Unary(Opcode::kAbs, x)))));
   return b.Add(b.Max(x, b.Const(0)), tail);
 }
 
@@ -86,7 +87,8 @@ int HardSigmoid(B& b, const Attributes& a, int x) {
 }
 
 int EluLike(B& b, int x, float scale, float alpha) {
-  const int negative = b.Mul(b.Const(scale * alpha), b.Sub(b.Unary(Opcode::kExp, b.Min(x, b.Const(0))), b.Const(1)));
+  const int negative =
+      b.Mul(b.Const(scale * alpha), b.Sub(b.Unary(Opcode::kExp, b.Min(x, b.Const(0))), b.Const(1)));
   return b.Select(Positive(b, x), b.Mul(b.Const(scale), x), negative);
 }
 
@@ -159,7 +161,8 @@ constexpr UnaryOp kUnaryOps[] = {
        return b.Fma(b.Mul(x, s), b.Sub(b.Const(1), s), s);
      }},
     {"Gelu", Gelu, Of::kX, GeluDerivative},
-    {"Mish", [](B& b, const Attributes&, int x) { return b.Mul(x, b.Unary(Opcode::kTanh, Softplus(b, x))); }, Of::kX,
+    {"Mish", [](B& b, const Attributes&, int x) { return b.Mul(x, b.Unary(Opcode::kTanh, Softplus(b, x))); },
+     Of::kX,
      [](B& b, const Attributes&, int x) {  // t + x (1 - t^2) sigmoid(x), t = tanh(softplus(x))
        const int t = b.Unary(Opcode::kTanh, Softplus(b, x));
        const int slope = b.Mul(b.Sub(b.Const(1), b.Mul(t, t)), b.Unary(Opcode::kSigmoid, x));
@@ -175,7 +178,9 @@ const UnaryOp* FindUnary(const std::string& name) {
 
 constexpr char kDerivative[] = "Derivative";
 
-int Expr(B& b, const Node& node, const std::vector<int>& x) { return FindUnary(node.op)->f(b, node.attrs, x[0]); }
+int Expr(B& b, const Node& node, const std::vector<int>& x) {
+  return FindUnary(node.op)->f(b, node.attrs, x[0]);
+}
 
 int DerivativeExpr(B& b, const Node& node, const std::vector<int>& x) {
   const std::string base = node.op.substr(0, node.op.size() - sizeof kDerivative + 1);

@@ -23,7 +23,8 @@ int ExprBuilder::AddConstant(const ProgramConstant& constant) {
 int ExprBuilder::Op(Opcode op, int a, int b, int c, float parameter, int32_t stream) {
   const Instr instr{op, a, b, c, parameter, stream};
   for (size_t r = 0; r < registers_.size(); ++r)
-    if (registers_[r].kind == Register::Kind::kInstr && instrs_[static_cast<size_t>(registers_[r].index)] == instr)
+    if (registers_[r].kind == Register::Kind::kInstr &&
+        instrs_[static_cast<size_t>(registers_[r].index)] == instr)
       return static_cast<int>(r);
   registers_.push_back({Register::Kind::kInstr, static_cast<int>(instrs_.size())});
   instrs_.push_back(instr);

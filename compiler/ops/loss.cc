@@ -15,7 +15,8 @@ llvm::Error CheckLabels(InferContext& c, const TensorType& logits, const TensorT
 }
 
 llvm::Error InferLoss(InferContext& c) {
-  if (c.Has(2) && c.in(2).dims != Dims{c.in(0).dims.back()}) return c.Fail("class weights do not fit the classes");
+  if (c.Has(2) && c.in(2).dims != Dims{c.in(0).dims.back()})
+    return c.Fail("class weights do not fit the classes");
   c.outputs[0] = {DType::kFloat32, {}};
   if (c.outputs.size() > 1) c.outputs[1] = c.in(0);
   return CheckLabels(c, c.in(0), c.in(1));
@@ -31,7 +32,8 @@ llvm::Error InferCount(InferContext& c) {
   return CheckLabels(c, c.in(0), c.in(1));
 }
 
-// The probabilities are saved, not the scores: the gradient is linear in them, so that a lossy code of them is unbiased.
+// The probabilities are saved, not the scores: the gradient is linear in them, so that a lossy code of them
+// is unbiased.
 void LossGrad(GradContext& g) {
   std::vector<ValueId> inputs{g.dout(), g.Save(g.out(1)), g.Save(g.in(1), Need::kStats)};
   if (g.in(2) != kNoValue) inputs.push_back(g.Save(g.in(2), Need::kStats));
@@ -41,16 +43,14 @@ void LossGrad(GradContext& g) {
 }  // namespace
 
 void AddLossOps(std::vector<OpDef>& ops) {
-  ops.push_back({.name = "SoftmaxCrossEntropy",
-                 .min_inputs = 2,
-                 .max_inputs = 3,
-                 .infer = InferLoss,
-                 .grad = LossGrad,
-                 .flops = [](const Node& n, const Graph& g) {
-                   return g.value(n.inputs[0]).type.Elements() * Dim(4);
-                 }});
   ops.push_back(
-      {.name = "SoftmaxCrossEntropyGrad", .min_inputs = 3, .max_inputs = 4, .infer = InferGrad});
+      {.name = "SoftmaxCrossEntropy",
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .infer = InferLoss,
+       .grad = LossGrad,
+       .flops = [](const Node& n, const Graph& g) { return g.value(n.inputs[0]).type.Elements() * Dim(4); }});
+  ops.push_back({.name = "SoftmaxCrossEntropyGrad", .min_inputs = 3, .max_inputs = 4, .infer = InferGrad});
   ops.push_back({.name = "CountCorrect", .min_inputs = 2, .max_inputs = 2, .infer = InferCount});
 }
 

@@ -46,7 +46,8 @@ ValueId Product(GradContext& g, ValueId a, bool trans_a, ValueId b, bool trans_b
   return g.Emit("MatMul", {a, b}, attrs);
 }
 
-// A weight [K, M] under many leading axes: its gradient is one product over all of them, not a sum of small ones.
+// A weight [K, M] under many leading axes: its gradient is one product over all of them, not a sum of small
+// ones.
 ValueId Rows(GradContext& g, ValueId x) {
   const Dims dims = g.type(x).dims;
   Dim rows(1);
@@ -54,7 +55,8 @@ ValueId Rows(GradContext& g, ValueId x) {
   return g.ReshapeTo(x, {rows, dims.back()});
 }
 
-// y = A B with A = a or a^T, B = b or b^T: dA = dy B^T, dB = A^T dy; where the operand is transposed, the gradient is too.
+// y = A B with A = a or a^T, B = b or b^T: dA = dy B^T, dB = A^T dy; where the operand is transposed, the
+// gradient is too.
 void Grad(GradContext& g) {
   const bool ta = g.attrs().Int("trans_a") != 0, tb = g.attrs().Int("trans_b") != 0;
   const ValueId a = g.in(0), b = g.in(1);
@@ -73,7 +75,8 @@ void Grad(GradContext& g) {
 }  // namespace
 
 void AddMatMulOps(std::vector<OpDef>& ops) {
-  ops.push_back({.name = "MatMul", .min_inputs = 2, .max_inputs = 2, .infer = Infer, .grad = Grad, .flops = Flops});
+  ops.push_back(
+      {.name = "MatMul", .min_inputs = 2, .max_inputs = 2, .infer = Infer, .grad = Grad, .flops = Flops});
 }
 
 }  // namespace act

@@ -1,8 +1,8 @@
-// Batch normalization, channels-last. `BatchNorm` is what models contain; lowering turns it into the other operators here,
-// in the form for training (batch statistics) or for evaluation (stored statistics).
+// Batch normalization, channels-last. `BatchNorm` is what models contain; lowering turns it into the other
+// operators here, in the form for training (batch statistics) or for evaluation (stored statistics).
 #include "compiler/autodiff/grad_context.h"
-#include "compiler/ops/expr_builder.h"
 #include "compiler/ops/elementwise.h"
+#include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {
@@ -16,7 +16,8 @@ llvm::Error CheckChannels(InferContext& c, size_t first) {
   const Dims channels{c.in(0).dims.back()};
   for (size_t i = first; i < c.inputs.size(); ++i)
     if (c.Has(i) && c.in(i).dims != channels)
-      return c.Fail("operand " + std::to_string(i) + " is " + ToString(c.in(i)) + ", must be f32" + ToString(channels));
+      return c.Fail("operand " + std::to_string(i) + " is " + ToString(c.in(i)) + ", must be f32" +
+                    ToString(channels));
   return llvm::Error::success();
 }
 
@@ -44,8 +45,8 @@ int ApplyExpr(B& b, const Node&, const Regs& r) {
 
 int NormalizeExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], b.Neg(b.Mul(r[1], r[2]))); }
 
-// dx = rstd gamma (dy - sum_dy / n - xhat sum_dy_xhat / n), n = elements per channel; Ioffe and Szegedy 2015, section 3.
-// inputs: dy, xhat, rstd, gamma, sum_dy, sum_dy_xhat
+// dx = rstd gamma (dy - sum_dy / n - xhat sum_dy_xhat / n), n = elements per channel; Ioffe and Szegedy 2015,
+// section 3. inputs: dy, xhat, rstd, gamma, sum_dy, sum_dy_xhat
 int InputGradExpr(B& b, const Node& node, const Regs& r) {
   const auto e = node.attrs.Ints("extent", {1, 0, 0});
   const int inverse_n = b.Over(1, Dim(e[0], e[1], e[2]));
@@ -55,7 +56,8 @@ int InputGradExpr(B& b, const Node& node, const Regs& r) {
   return b.Fma(r[0], scale, b.Fma(r[1], slope, offset));
 }
 
-// y = BatchNormApply(x, mean, rstd, gamma, beta), where mean and rstd are those of x (batch = 1) or constants (batch = 0).
+// y = BatchNormApply(x, mean, rstd, gamma, beta), where mean and rstd are those of x (batch = 1) or constants
+// (batch = 0).
 void ApplyGrad(GradContext& g) {
   const ValueId x = g.in(0), mean = g.in(1), rstd = g.in(2), gamma = g.in(3);
   const bool batch_statistics = g.attrs().Int("batch") != 0;
@@ -86,8 +88,9 @@ void ApplyGrad(GradContext& g) {
   for (size_t i = 0; i + 1 < dims.size(); ++i) n = n * dims[i];
   Attributes attrs;
   attrs.Set("extent", std::vector<int64_t>{n.fixed, n.per_batch, n.per_batch2});
-  g.SetGrad(0, g.Emit("BatchNormGradInput",
-                      {g.dout(), xhat, g.Save(rstd, Need::kStats), g.Save(gamma), sum_dy, sum_dy_xhat}, attrs));
+  g.SetGrad(0,
+            g.Emit("BatchNormGradInput",
+                   {g.dout(), xhat, g.Save(rstd, Need::kStats), g.Save(gamma), sum_dy, sum_dy_xhat}, attrs));
 }
 
 }  // namespace
@@ -95,7 +98,8 @@ void ApplyGrad(GradContext& g) {
 void AddNormalizationOps(std::vector<OpDef>& ops) {
   // x, gamma, beta, running_mean, running_var
   ops.push_back({.name = "BatchNorm", .min_inputs = 5, .max_inputs = 5, .infer = InferSame});
-  ops.push_back({.name = "BatchNormStats", .min_inputs = 1, .max_inputs = 3, .infer = InferStats, .mutates = {1, 2}});
+  ops.push_back(
+      {.name = "BatchNormStats", .min_inputs = 1, .max_inputs = 3, .infer = InferStats, .mutates = {1, 2}});
   ops.push_back({.name = "BatchNormApply",
                  .min_inputs = 5,
                  .max_inputs = 5,

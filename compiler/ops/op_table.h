@@ -1,5 +1,5 @@
-// The op table: the one place where an operator is described. Types from types (infer), the backward pass (grad), its
-// arithmetic where it is elementwise (expr), and its cost.
+// The op table: the one place where an operator is described. Types from types (infer), the backward pass
+// (grad), its arithmetic where it is elementwise (expr), and its cost.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -14,8 +14,9 @@ namespace act {
 class GradContext;
 class ExprBuilder;
 
-// What an infer rule sees: the node's inputs, and its outputs to fill in. Operators whose result cannot follow from the
-// inputs (the gradient of a convolution's input) find the wanted type in `outputs` and check it.
+// What an infer rule sees: the node's inputs, and its outputs to fill in. Operators whose result cannot
+// follow from the inputs (the gradient of a convolution's input) find the wanted type in `outputs` and check
+// it.
 struct InferContext {
   const Node& node;
   std::vector<const TensorType*> inputs;  // null: left out
@@ -36,13 +37,14 @@ struct OpDef {
   std::string name;
   int min_inputs = 1, max_inputs = 1;  // max_inputs -1: any number
   llvm::Error (*infer)(InferContext&) = nullptr;
-  // Builds the gradients of the inputs from those of the outputs. Null: the gradient is zero (comparisons, Floor).
+  // Builds the gradients of the inputs from those of the outputs. Null: the gradient is zero (comparisons,
+  // Floor).
   void (*grad)(GradContext&) = nullptr;
   // Elementwise operators: the result's register from the operands' registers. Null: not elementwise.
   int (*expr)(ExprBuilder&, const Node&, const std::vector<int>& operands) = nullptr;
   Dim (*flops)(const Node&, const Graph&) = nullptr;  // null: one per output element
   std::vector<int> mutates = {};                      // inputs written in place
-  bool boolean = false;    // the result is 0 or 1: saved exactly in one bit
+  bool boolean = false;                               // the result is 0 or 1: saved exactly in one bit
   bool nonlinear = false;  // derived nodes: not affine in the saved value, so decoding before it would bias
   bool random = false;     // two equal nodes do not compute the same value
 };

@@ -9,7 +9,8 @@ llvm::Error InferReduce(InferContext& c) {
   const auto axes = c.node.attrs.Ints("axes");
   std::vector<bool> reduced(c.in(0).dims.size(), false);
   for (int64_t axis : axes) {
-    if (axis < 0 || axis >= c.in(0).rank()) return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(c.in(0)));
+    if (axis < 0 || axis >= c.in(0).rank())
+      return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(c.in(0)));
     reduced[static_cast<size_t>(axis)] = true;
   }
   if (c.in(0).dtype != DType::kFloat32) return c.Fail("reduces f32, operand is " + ToString(c.in(0)));

@@ -1,4 +1,5 @@
-// Convolution, pooling and resizing, channels-last: x [N, S.., C], weights in ONNX's layout [M, C / group, K..].
+// Convolution, pooling and resizing, channels-last: x [N, S.., C], weights in ONNX's layout [M, C / group,
+// K..].
 #include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
@@ -15,8 +16,10 @@ struct Window {
 
 llvm::Expected<Window> WindowOf(const InferContext& c, Ints kernel) {
   const size_t axes = kernel.size();
-  Window w{std::move(kernel), c.node.attrs.Ints("strides"), c.node.attrs.Ints("dilations"), c.node.attrs.Ints("pads")};
-  if (axes < 1 || axes > 3) return c.Fail("has " + std::to_string(axes) + " spatial axes; 1 to 3 are supported");
+  Window w{std::move(kernel), c.node.attrs.Ints("strides"), c.node.attrs.Ints("dilations"),
+           c.node.attrs.Ints("pads")};
+  if (axes < 1 || axes > 3)
+    return c.Fail("has " + std::to_string(axes) + " spatial axes; 1 to 3 are supported");
   if (w.strides.size() != axes || w.dilations.size() != axes || w.pads.size() != 2 * axes)
     return c.Fail("kernel, strides, dilations and pads do not have the same number of axes");
   for (size_t i = 0; i < axes; ++i)
@@ -25,13 +28,15 @@ llvm::Expected<Window> WindowOf(const InferContext& c, Ints kernel) {
   return w;
 }
 
-// floor or ceil of (S + pads - dilation (K - 1) - 1) / stride, plus 1. A spatial extent cannot vary with N unless stride is 1.
+// floor or ceil of (S + pads - dilation (K - 1) - 1) / stride, plus 1. A spatial extent cannot vary with N
+// unless stride is 1.
 llvm::Expected<Dims> OutputDims(const InferContext& c, const Window& w, const Dims& x, const Dim& channels,
                                 bool ceil_mode) {
   Dims out{x[0]};
   const size_t axes = w.kernel.size();
   for (size_t i = 0; i < axes; ++i) {
-    const Dim room = x[i + 1] + Dim(w.pads[i] + w.pads[i + axes] - SaturatingMul(w.dilations[i], w.kernel[i] - 1) - 1);
+    const Dim room =
+        x[i + 1] + Dim(w.pads[i] + w.pads[i + axes] - SaturatingMul(w.dilations[i], w.kernel[i] - 1) - 1);
     if (!room.IsFixed() && w.strides[i] != 1) return c.Fail("spatial extents vary with the batch size");
     if (room.IsFixed() && room.fixed < 0)
       return c.Fail("the window is larger than the padded input on spatial axis " + std::to_string(i));
@@ -57,8 +62,8 @@ llvm::Error CheckConv(const InferContext& c, const TensorType& x, const TensorTy
   if (x.rank() < 3 || w.rank() != x.rank() || y.rank() != x.rank())
     return c.Fail("input " + ToString(x) + " and weight " + ToString(w) + " must have the same rank, 3 to 5");
   if (group < 1 || x.dims.back() != w.dims[1] * Dim(group) || w.dims[0].fixed % group != 0)
-    return c.Fail("input " + ToString(x) + " (channels last) does not fit weight " + ToString(w) + " with group " +
-                  std::to_string(group));
+    return c.Fail("input " + ToString(x) + " (channels last) does not fit weight " + ToString(w) +
+                  " with group " + std::to_string(group));
   ACT_TRY(const Window window, WindowOf(c, KernelOf(w.dims)));
   ACT_TRY(const Dims dims, OutputDims(c, window, x.dims, w.dims[0], false));
   if (dims != y.dims) return c.Fail("result must be " + ToString(dims) + ", not " + ToString(y.dims));
@@ -72,7 +77,8 @@ llvm::Error InferConv(InferContext& c) {
   ACT_TRY(const Window window, WindowOf(c, KernelOf(w.dims)));
   ACT_TRY(Dims dims, OutputDims(c, window, x.dims, w.dims[0], false));
   c.outputs[0] = {DType::kFloat32, std::move(dims)};
-  if (c.Has(2) && c.in(2).dims != Dims{w.dims[0]}) return c.Fail("bias must be [" + ToString(w.dims[0]) + "]");
+  if (c.Has(2) && c.in(2).dims != Dims{w.dims[0]})
+    return c.Fail("bias must be [" + ToString(w.dims[0]) + "]");
   return CheckConv(c, x, w, c.outputs[0]);
 }
 
@@ -104,7 +110,8 @@ void ConvGradInputGrad(GradContext& g) {
 llvm::Expected<Dims> PoolDims(const InferContext& c, const TensorType& x) {
   if (x.rank() < 3) return c.Fail("input " + ToString(x) + " has no spatial axis");
   const Ints kernel = c.node.attrs.Ints("kernel_shape");
-  if (static_cast<int64_t>(kernel.size()) != x.rank() - 2) return c.Fail("kernel_shape does not fit " + ToString(x));
+  if (static_cast<int64_t>(kernel.size()) != x.rank() - 2)
+    return c.Fail("kernel_shape does not fit " + ToString(x));
   ACT_TRY(const Window window, WindowOf(c, kernel));
   return OutputDims(c, window, x.dims, x.dims.back(), c.node.attrs.Int("ceil_mode") != 0);
 }
@@ -120,12 +127,14 @@ llvm::Error InferPool(InferContext& c) {
 
 llvm::Error InferPoolGrad(InferContext& c) {
   ACT_TRY(const Dims dims, PoolDims(c, c.outputs[0]));
-  if (dims != c.in(0).dims) return c.Fail("gradient " + ToString(c.in(0)) + " does not fit " + ToString(dims));
+  if (dims != c.in(0).dims)
+    return c.Fail("gradient " + ToString(c.in(0)) + " does not fit " + ToString(dims));
   return llvm::Error::success();
 }
 
 void MaxPoolGrad(GradContext& g) {
-  g.SetGrad(0, g.EmitTyped("MaxPoolGrad", {g.dout(), g.Save(g.out(1), Need::kIndex)}, g.type(g.in(0)), g.attrs()));
+  g.SetGrad(
+      0, g.EmitTyped("MaxPoolGrad", {g.dout(), g.Save(g.out(1), Need::kIndex)}, g.type(g.in(0)), g.attrs()));
 }
 void AveragePoolGrad(GradContext& g) {
   g.SetGrad(0, g.EmitTyped("AveragePoolGrad", {g.dout()}, g.type(g.in(0)), g.attrs()));
@@ -136,9 +145,11 @@ void ResizeGrad(GradContext& g) {
 
 llvm::Error InferResize(InferContext& c) {
   const TensorType &x = c.in(0), &y = c.outputs[0];
-  if (y.rank() != x.rank() || x.rank() < 3 || y.dims.front() != x.dims.front() || y.dims.back() != x.dims.back())
+  if (y.rank() != x.rank() || x.rank() < 3 || y.dims.front() != x.dims.front() ||
+      y.dims.back() != x.dims.back())
     return c.Fail("cannot resize " + ToString(x) + " to " + ToString(y) + " (channels last)");
-  if (c.node.attrs.Floats("scales").size() != x.dims.size() - 2) return c.Fail("scales needs one entry per spatial axis");
+  if (c.node.attrs.Floats("scales").size() != x.dims.size() - 2)
+    return c.Fail("scales needs one entry per spatial axis");
   return llvm::Error::success();
 }
 
@@ -180,7 +191,11 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
                    return ConvFlops(g.value(n.inputs[0]).type, g.value(n.outputs[0]).type);
                  }});
   ops.push_back({.name = "MaxPool", .infer = InferPool, .grad = MaxPoolGrad, .flops = WindowFlops});
-  ops.push_back({.name = "MaxPoolGrad", .min_inputs = 2, .max_inputs = 2, .infer = InferPoolGrad, .flops = WindowFlops});
+  ops.push_back({.name = "MaxPoolGrad",
+                 .min_inputs = 2,
+                 .max_inputs = 2,
+                 .infer = InferPoolGrad,
+                 .flops = WindowFlops});
   ops.push_back({.name = "AveragePool", .infer = InferPool, .grad = AveragePoolGrad, .flops = WindowFlops});
   ops.push_back({.name = "AveragePoolGrad", .infer = InferPoolGrad, .flops = WindowFlops});
   ops.push_back({.name = "Resize", .infer = InferResize, .grad = ResizeGrad});

@@ -23,7 +23,8 @@ llvm::Error InferReshape(InferContext& c) {
 llvm::Error InferExpand(InferContext& c) {
   const TensorType& to = c.outputs[0];
   const std::optional<Dims> joint = Broadcast(c.in(0).dims, to.dims);
-  if (!joint || *joint != to.dims) return c.Fail("cannot expand " + ToString(c.in(0)) + " to " + ToString(to));
+  if (!joint || *joint != to.dims)
+    return c.Fail("cannot expand " + ToString(c.in(0)) + " to " + ToString(to));
   return llvm::Error::success();
 }
 
@@ -43,7 +44,8 @@ llvm::Error InferTranspose(InferContext& c) {
 llvm::Error InferConcat(InferContext& c) {
   TensorType type = c.in(0);
   const int64_t axis = c.node.attrs.Int("axis", -1);
-  if (axis < 0 || axis >= type.rank()) return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(type));
+  if (axis < 0 || axis >= type.rank())
+    return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(type));
   Dim& extent = type.dims[static_cast<size_t>(axis)];
   extent = 0;
   for (const TensorType* in : c.inputs) {
@@ -57,7 +59,8 @@ llvm::Error InferConcat(InferContext& c) {
   return llvm::Error::success();
 }
 
-// Is every index of `small` inside `large`, axis by axis: starts + (extent - 1) * steps? Axes that vary with N must be whole.
+// Is every index of `small` inside `large`, axis by axis: starts + (extent - 1) * steps? Axes that vary with
+// N must be whole.
 llvm::Error CheckSlice(InferContext& c, const TensorType& large, const TensorType& small) {
   const Ints starts = c.node.attrs.Ints("starts"), steps = c.node.attrs.Ints("steps");
   const size_t rank = large.dims.size();
@@ -66,7 +69,8 @@ llvm::Error CheckSlice(InferContext& c, const TensorType& large, const TensorTyp
   for (size_t i = 0; i < rank; ++i) {
     if (large.dims[i] == small.dims[i] && starts[i] == 0 && steps[i] == 1) continue;
     const int64_t last = SaturatingAdd(starts[i], SaturatingMul(small.dims[i].fixed - 1, steps[i]));
-    const bool inside = starts[i] >= 0 && starts[i] < large.dims[i].fixed && last >= 0 && last < large.dims[i].fixed;
+    const bool inside =
+        starts[i] >= 0 && starts[i] < large.dims[i].fixed && last >= 0 && last < large.dims[i].fixed;
     if (!large.dims[i].IsFixed() || !small.dims[i].IsFixed())
       return c.Fail("axis " + std::to_string(i) + " of " + ToString(large) + " varies with the batch size");
     if (small.dims[i].fixed > 0 && !inside)

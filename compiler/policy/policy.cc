@@ -7,7 +7,7 @@
 namespace act {
 namespace {
 
-constexpr int kLossBits = 8;
+constexpr int kCarefulBits = 8;  // of the loss's probabilities and the model's inputs
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
@@ -17,18 +17,21 @@ bool SavesHalf(const Codec& codec, const TensorType& type) {
 
 }  // namespace
 
-int Policy::BitsOf(const EdgeFacts& facts) const { return facts.of_loss ? std::max(bits, kLossBits) : bits; }
+int Policy::BitsOf(const EdgeFacts& facts) const {
+  return facts.of_loss || facts.of_input ? std::max(bits, kCarefulBits) : bits;
+}
 
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
   return Lossy() && facts.activation && !facts.exact_bits && facts.index_bits == 0 &&
-         facts.type.dtype == DType::kFloat32 && HasBatchAxis(facts.type) && (!products_only || facts.feeds_product) &&
-         SamplesOf(facts.type.dims).elements.At(1) >= group_size &&
+         facts.type.dtype == DType::kFloat32 && HasBatchAxis(facts.type) &&
+         (!products_only || facts.feeds_product) && SamplesOf(facts.type.dims).elements.At(1) >= group_size &&
          SavesHalf(Codec::Uniform(BitsOf(facts), group_size), facts.type);
 }
 
 Decision Policy::Decide(const EdgeFacts& facts) const {
   if (!facts.activation) return {{}, "is not made by a node of the step: it is there in any case"};
-  if (facts.exact_bits && SavesHalf(Codec::Mask(), facts.type)) return {Codec::Mask(), "only its sign is read: one bit each, exact"};
+  if (facts.exact_bits && SavesHalf(Codec::Mask(), facts.type))
+    return {Codec::Mask(), "only its sign is read: one bit each, exact"};
   if (facts.index_bits > 0 && facts.index_bits < 8 * ByteSize(facts.type.dtype)) {
     const Codec codec = Codec::Index(static_cast<int>(facts.index_bits));
     if (facts.index_bits <= 8 && facts.type.dtype == DType::kUint8 && CodeType(codec, facts.type.dims))
@@ -36,10 +39,14 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
   }
   if (CodesLossily(facts))
     return {Codec::Uniform(BitsOf(facts), group_size),
-            "level " + level + " stores it in " + std::to_string(BitsOf(facts)) + " bits, stochastically rounded (unbiased)" +
-                (facts.of_loss ? "; more than others, since every gradient depends on it" : "")};
+            "level " + level + " stores it in " + std::to_string(BitsOf(facts)) +
+                " bits, stochastically rounded (unbiased)" +
+                (facts.of_loss    ? "; more than others, since every gradient depends on it"
+                 : facts.of_input ? "; more than others, since data has about that many"
+                                  : "")};
   if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
-  if (facts.type.dtype != DType::kFloat32) return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
+  if (facts.type.dtype != DType::kFloat32)
+    return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
   if (!HasBatchAxis(facts.type)) return {{}, "a statistic or scalar: small, kept exactly"};
   if (products_only && !facts.feeds_product)
     return {{}, "level " + level + " compresses only what convolutions and matrix products read"};
@@ -60,7 +67,8 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_overrid
   policy.products_only = level == "L1";
   if (bits_override != 0) {
     if (bits_override < 1 || bits_override > 8) return MakeError("--bits", "must be 1 to 8 bits per element");
-    if (level == "L0") return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2 or L3");
+    if (level == "L0")
+      return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2 or L3");
     policy.bits = static_cast<int>(bits_override);
   }
   if (group_size < 64 || group_size > 1024 || group_size % 8 != 0)

@@ -12,11 +12,12 @@ namespace act {
 // What the policy may look at: one forward value that the backward pass reads.
 struct EdgeFacts {
   TensorType type;
-  bool exact_bits = false;      // 0 or 1 only: one bit holds it exactly
-  int64_t index_bits = 0;       // > 0: unsigned integers of so many bits
-  bool of_loss = false;         // made by a loss: its error enters every gradient
-  bool feeds_product = false;   // read by the gradient of a convolution or matrix product
-  bool activation = false;      // made by a node each step (not a parameter, input or statistic)
+  bool exact_bits = false;     // 0 or 1 only: one bit holds it exactly
+  int64_t index_bits = 0;      // > 0: unsigned integers of so many bits
+  bool of_loss = false;        // made by a loss: its error enters every gradient
+  bool of_input = false;       // a model input in another order of axes
+  bool feeds_product = false;  // read by the gradient of a convolution or matrix product
+  bool activation = false;     // made by a node each step (not a parameter, input or statistic)
 };
 
 struct Decision {
@@ -24,9 +25,10 @@ struct Decision {
   std::string reason;  // one sentence for --explain
 };
 
-// A level's rules. L0: lossless forms only. L1: 4 bits for what convolutions and matrix products read. L2: 4 bits for all.
-// L3: 2 bits for all. Lossy codes have exceptions: tensors of less than one group a sample are kept (nothing to gain), and
-// what a loss saves takes 8 bits (all gradients depend on it).
+// A level's rules. L0: lossless forms only. L1: 4 bits for what convolutions and matrix products read. L2: 4
+// bits for all. L3: 2 bits for all. Lossy codes have exceptions: tensors of less than one group a sample are
+// kept (nothing to gain), and what a loss saves takes 8 bits (all gradients depend on it), as do the model's
+// inputs (data seldom has more).
 struct Policy {
   std::string level = "L0";
   int bits = 0;  // of lossy codes; 0: none
@@ -41,7 +43,8 @@ struct Policy {
   Decision Decide(const EdgeFacts& facts) const;
 };
 
-// bits_override: --bits (0: the level's own). Errors: unknown level, bits outside 1..8, group size not a multiple of 8 in 64..1024.
+// bits_override: --bits (0: the level's own). Errors: unknown level, bits outside 1..8, group size not a
+// multiple of 8 in 64..1024.
 llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_override, int64_t group_size);
 
 }  // namespace act
