@@ -1,0 +1,167 @@
+// Folding of shape computations, with elements polynomial in the batch size N.
+#include "compiler/import/fold_shapes.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/import/onnx_types.h"
+
+namespace act::onnx_import {
+namespace {
+
+const Dim kN = Dim::Batch();
+
+Folded Fold(const char* op, const std::vector<Known>& in, Attributes attrs = {}, size_t outputs = 1) {
+  FoldArgs args{{}, attrs, outputs};
+  for (const Known& known : in) args.in.push_back(&known);
+  const FoldFn fold = FindFold(op);
+  EXPECT_NE(fold, nullptr) << op;
+  return fold ? fold(args) : std::nullopt;
+}
+
+Attributes With(const char* name, Attribute value) {
+  Attributes attrs;
+  attrs.Set(name, std::move(value));
+  return attrs;
+}
+
+// The elements of a folded 1-D or scalar integer tensor as text, "none" where it does not fold.
+std::string Text(const Folded& folded, size_t output = 0) {
+  if (!folded) return "none";
+  const Known& known = (*folded)[output];
+  const auto dims = AsDims(known);
+  return dims ? ToString(known.type) + ToString(*dims) : "not integers";
+}
+
+TEST(Fold, ArithmeticOfShapesStaysPolynomial) {
+  const Known shape = IntegerVector({kN, 8, 4});
+  EXPECT_EQ(Text(Fold("Mul", {shape, IntegerScalar(2)})), "i64[3][2N,16,8]");
+  EXPECT_EQ(Text(Fold("Add", {shape, IntegerScalar(kN)})), "i64[3][2N,N+8,N+4]");
+  EXPECT_EQ(Text(Fold("Div", {IntegerScalar(Dim(0, 512)), IntegerScalar(kN)})), "i64[][512]");
+  EXPECT_EQ(Text(Fold("Div", {IntegerScalar(-7), IntegerScalar(2)})), "i64[][-3]") << "toward zero";
+  EXPECT_EQ(Text(Fold("Mod", {IntegerScalar(-7), IntegerScalar(4)})), "i64[][1]") << "sign of the divisor";
+  EXPECT_EQ(Text(Fold("ReduceProd", {shape}, With("keepdims", int64_t{0}))), "i64[][32N]");
+}
+
+TEST(Fold, WhatIsNoPolynomialDoesNotFold) {
+  EXPECT_EQ(Text(Fold("Div", {IntegerScalar(kN), IntegerScalar(2)})), "none");
+  EXPECT_EQ(Text(Fold("Div", {IntegerScalar(8), IntegerScalar(0)})), "none");
+  EXPECT_EQ(Text(Fold("Less", {IntegerScalar(kN), IntegerScalar(5)})), "none") << "depends on N";
+  EXPECT_EQ(Text(Fold("Cast", {IntegerScalar(kN)}, With("to", int64_t{1}))), "none") << "a float has no N";
+  EXPECT_EQ(Text(Fold("Range", {IntegerScalar(0), IntegerScalar(kN), IntegerScalar(1)})), "none");
+}
+
+TEST(Fold, ComparisonsHoldForEveryBatch) {
+  EXPECT_EQ(Text(Fold("Equal", {IntegerVector({kN, -1, 3}), IntegerScalar(-1)})), "bool[3][0,1,0]");
+  EXPECT_EQ(Text(Fold("Greater", {IntegerScalar(Dim(1, 1)), IntegerScalar(kN)})), "bool[][1]");
+  EXPECT_EQ(Compare(Dim(5, -1), Dim(0)), std::nullopt) << "5 - N changes its sign";
+  EXPECT_EQ(Compare(kN, Dim(1)), std::nullopt) << "equal at N = 1, greater above";
+  // The idiom of TorchScript's expand: Where(shape == -1, 1, shape).
+  const Known shape = IntegerVector({kN, -1});
+  const Folded is_open = Fold("Equal", {shape, IntegerScalar(-1)});
+  EXPECT_EQ(Text(Fold("Where", {(*is_open)[0], IntegerScalar(1), shape})), "i64[2][N,1]");
+}
+
+TEST(Fold, StructureOfShapes) {
+  const Known shape = IntegerVector({kN, 3, 32, 16});
+  EXPECT_EQ(Text(Fold("Gather", {shape, IntegerScalar(-1)})), "i64[][16]");
+  EXPECT_EQ(Text(Fold("Gather", {shape, IntegerVector({0, 2})})), "i64[2][N,32]");
+  EXPECT_EQ(Text(Fold("Gather", {shape, IntegerScalar(4)})), "none");
+  EXPECT_EQ(Text(Fold("Slice", {shape, IntegerVector({1}), IntegerVector({INT64_MAX})})), "i64[3][3,32,16]");
+  EXPECT_EQ(Text(Fold("Slice", {shape, IntegerVector({-1}), IntegerVector({INT64_MIN}), IntegerVector({0}),
+                                IntegerVector({-1})})),
+            "i64[4][16,32,3,N]");
+  EXPECT_EQ(Text(Fold("Concat", {shape, IntegerVector({7})}, With("axis", int64_t{0}))),
+            "i64[5][N,3,32,16,7]");
+  EXPECT_EQ(Text(Fold("Unsqueeze", {IntegerScalar(kN), IntegerVector({0})})), "i64[1][N]");
+  EXPECT_EQ(Text(Fold("Squeeze", {IntegerVector({kN})})), "i64[][N]");
+  EXPECT_EQ(Text(Fold("Squeeze", {shape, IntegerVector({0})})), "none") << "an extent of 4 is no 1";
+  EXPECT_EQ(Text(Fold("Reshape", {shape, IntegerVector({2, -1})})).substr(0, 8), "i64[2,2]");
+  EXPECT_EQ(Text(Fold("Expand", {IntegerScalar(kN), IntegerVector({2})})), "i64[2][N,N]");
+  EXPECT_EQ(Text(Fold("Range", {IntegerScalar(5), IntegerScalar(-1), IntegerScalar(-2)})), "i64[3][5,3,1]");
+  const Folded parts = Fold("Split", {shape}, With("axis", int64_t{0}), 3);
+  EXPECT_EQ(Text(parts, 0) + Text(parts, 2), "i64[2][N,3]i64[0][]")
+      << "Split-18: the last parts may be smaller";
+}
+
+TEST(Fold, MatricesMoveTheirElements) {
+  const Folded matrix = Fold("Reshape", {IntegerVector({1, 2, 3, 4, 5, 6}), IntegerVector({2, 3})});
+  const Folded transposed = Fold("Transpose", {(*matrix)[0]});
+  EXPECT_EQ(Text(transposed), "i64[3,2][1,4,2,5,3,6]");
+  EXPECT_EQ(Text(Fold("Add", {(*matrix)[0], IntegerVector({10, 20, 30})})), "i64[2,3][11,22,33,14,25,36]");
+  EXPECT_EQ(Text(Fold("Gather", {(*matrix)[0], IntegerVector({2, 0})}, With("axis", int64_t{1}))),
+            "i64[2,2][3,1,6,4]");
+}
+
+TEST(Fold, FloatConstantsRoundToTheirType) {
+  const Folded third = Fold("Div", {RealScalar(DType::kFloat32, 1), RealScalar(DType::kFloat32, 3)});
+  EXPECT_EQ(AsReal((*third)[0]), static_cast<double>(1.f / 3.f));
+  const Folded truncated = Fold("Cast", {RealScalar(DType::kFloat32, -2.75)}, With("to", int64_t{7}));
+  EXPECT_EQ(Text(truncated), "i64[][-2]");
+  EXPECT_EQ(Text(Fold("Cast", {RealScalar(DType::kFloat64, 1e30)}, With("to", int64_t{7}))), "none");
+  EXPECT_EQ(Text(Fold("Cast", {RealScalar(DType::kFloat64, std::nan(""))}, With("to", int64_t{7}))), "none");
+}
+
+TEST(Fold, ASplatKeepsOneElementWhateverItsShape) {
+  Known zeros = RealScalar(DType::kFloat32, 0);
+  zeros.type.dims = {kN, 1000000, 1000000};
+  const Folded sum = Fold("Add", {zeros, RealScalar(DType::kFloat32, 2)});
+  ASSERT_TRUE(sum);
+  EXPECT_EQ((*sum)[0].elements.size(), 1u);
+  EXPECT_EQ(ToString((*sum)[0].type), "f32[N,1000000,1000000]");
+}
+
+TEST(Fold, HugeTensorsAreLeftAlone) {
+  const Known pair = IntegerVector({1, 2});
+  EXPECT_EQ(Text(Fold("Expand", {pair, IntegerVector({int64_t{1} << 40, 2})})), "none");
+  EXPECT_EQ(Text(Fold("Range", {IntegerScalar(0), IntegerScalar(INT64_MAX), IntegerScalar(1)})), "none");
+  EXPECT_EQ(Text(Fold("Range", {IntegerScalar(INT64_MIN), IntegerScalar(INT64_MAX), IntegerScalar(1)})),
+            "none");
+  EXPECT_EQ(Text(Fold("Pow", {IntegerScalar(10), IntegerScalar(60)})), "none");
+  const Known large = IntegerScalar(kTooLarge - 1);
+  EXPECT_EQ(Text(Fold("Mul", {large, large})), "none");
+}
+
+TEST(ResolveSlice, CutsLikeNumpy) {
+  struct Case {
+    Dim axis, start, end;
+    int64_t step;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {10, 2, 5, 1, "2 3 1"},         {10, -3, INT64_MAX, 1, "7 3 1"},    {10, 0, -1, 1, "0 9 1"},
+      {10, 1, 10, 3, "1 3 3"},        {10, -1, INT64_MIN, -1, "9 10 -1"}, {10, 8, 2, 1, "0 0 1"},
+      {10, 20, 30, 1, "0 0 1"},       {kN, 0, INT64_MAX, 1, "0 N 1"},     {kN, 0, kN, 1, "0 N 1"},
+      {10, 2, Dim(9, 1), 1, "2 8 1"}, {kN, 1, INT64_MAX, 1, "none"},      {kN, 0, 5, 1, "none"},
+      {10, 0, 5, 0, "none"},
+  };
+  for (const Case& c : cases) {
+    const auto range = ResolveSlice(c.axis, c.start, c.end, c.step);
+    const std::string text = !range ? "none"
+                                    : std::to_string(range->start) + " " + ToString(range->extent) + " " +
+                                          std::to_string(range->step);
+    EXPECT_EQ(text, c.expected) << ToString(c.axis) << "[" << ToString(c.start) << ":" << ToString(c.end)
+                                << ":" << c.step << "]";
+  }
+}
+
+TEST(ResolveReshape, FillsInZeroAndMinusOne) {
+  const Dims from{kN, 3, 4};
+  const auto text = [&](const Dims& shape, bool allow_zero = false) {
+    const auto dims = ResolveReshape(from, shape, allow_zero);
+    return dims ? ToString(*dims) : "none";
+  };
+  EXPECT_EQ(text({0, -1}), "[N,12]");
+  EXPECT_EQ(text({-1, 12}), "[N,12]");
+  EXPECT_EQ(text({-1}), "[12N]");
+  EXPECT_EQ(text({Dim(0, 2), 6}), "[2N,6]");
+  EXPECT_EQ(text({-1, -1}), "none");
+  EXPECT_EQ(text({5, -1}), "none");
+  EXPECT_EQ(text({0, 12}, true), "none") << "a real 0";
+  EXPECT_EQ(text({0, 0, 0, 0}), "none");
+  EXPECT_EQ(text({-3, 4}), "none");
+}
+
+}  // namespace
+}  // namespace act::onnx_import
