@@ -41,7 +41,7 @@ Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
         row.kernel = bound.kernel_name;
         row.library = library;
         row.seconds += bound.seconds;
-        row.nodes += 1;
+        if (graph == graphs.front()) row.nodes += 1;  // the same nodes at another batch are not more nodes
       };
       add(by_node, bound.node->op + " " + bound.node->name);
       add(by_kernel, bound.node->op);
