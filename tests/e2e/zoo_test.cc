@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(, ZooReport,
                          Name);
 
 // The capacity planner's question has to be answered while one waits: the time is printed, not judged.
-TEST(ZooReport, ResNet152AtBatch512) {
+TEST(ZooReportOfALargeModel, ResNet152AtBatch512) {
   const ScratchFolder scratch;
   const auto start = std::chrono::steady_clock::now();
   const llvm::json::Object compressed = Report("resnet152", "L3", 512, scratch / "l3.json");
