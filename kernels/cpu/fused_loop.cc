@@ -174,9 +174,8 @@ class Builder {
     (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
   }
 
-  // A scalar has no tile to read; it gets one where a result wants it.
-  int32_t AsTile(int32_t r) {
-    if (reg(r).place != Place::kScalar) return r;
+  // A copy of register r in a buffer, made before anything else.
+  int32_t CopyOf(int32_t r) {
     Step step;
     step.a = r;
     step.reg = static_cast<int32_t>(loop_.registers.size());
@@ -185,11 +184,21 @@ class Builder {
     return step.reg;
   }
 
+  // A result wants a whole tile, which a scalar has not. And where several results are plain operands, a
+  // store of one may overwrite another: only the first reads its operand in place.
+  int32_t ReadableTile(const ProgramOutput& output) {
+    const Place place = reg(output.reg).place;
+    const bool stores_operand = output.kind == OutputKind::kStore && place == Place::kDirect;
+    const bool copy = place == Place::kScalar || (stores_operand && stores_operand_);
+    stores_operand_ = stores_operand_ || stores_operand;
+    return copy ? CopyOf(output.reg) : output.reg;
+  }
+
   void AddOutputs() {
     for (size_t i = 0; i < program_.outputs.size(); ++i) {
       const ProgramOutput& output = program_.outputs[i];
       Step step;
-      step.reg = AsTile(output.reg);
+      step.reg = ReadableTile(output);
       step.tensor = static_cast<int32_t>(i);
       step.stream = output.stream;
       if (output.kind == OutputKind::kStore) {
@@ -296,6 +305,7 @@ class Builder {
   const KernelSite& site_;
   const Program& program_;
   const int64_t longest_column_;
+  bool stores_operand_ = false;  // a result is an operand of the node
   FusedLoop loop_;
 };
 
