@@ -213,24 +213,23 @@ llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes) {
     return kTooLarge;
   };
   if (plan.fixed_batch) return arena_at(plan.default_batch) <= bytes ? plan.default_batch : 0;
-  if (arena_at(1) > bytes) return 0;
-
   // The lower bound costs little and is mostly reached, or missed by a ratio that hardly depends on the
   // batch. So the batch at which the bound reaches `bytes`, and then the one at which the bound times that
   // ratio does, leave few packings to solve.
-  const int64_t bound = Bisect(1, kMostSamples, 2, [&](int64_t n) { return bound_at(n) <= bytes; });
+  const int64_t bound = Bisect(0, kMostSamples, 1, [&](int64_t n) { return bound_at(n) <= bytes; });
+  if (bound == 0) return 0;
   const int64_t arena = arena_at(bound);
   if (arena <= bytes) return bound;
   const double ratio = static_cast<double>(arena) / static_cast<double>(bound_at(bound));
-  int64_t low =
-      Bisect(1, bound, 2, [&](int64_t n) { return static_cast<double>(bound_at(n)) * ratio <= bytes; });
-  int64_t high = bound;
-  for (int64_t stride = 1; low > 1 && arena_at(low) > bytes; stride *= 2) {
+  const auto likely = [&](int64_t n) {
+    return static_cast<double>(bound_at(n)) * ratio <= static_cast<double>(bytes);
+  };
+  int64_t low = Bisect(0, bound, 1, likely), high = bound;
+  for (int64_t stride = 1; low > 0 && arena_at(low) > bytes; stride *= 2) {
     high = low;
-    low = std::max<int64_t>(1, low - stride);
+    low = std::max<int64_t>(0, low - stride);
   }
-  const int64_t close = std::min(high, low + 1);
-  return Bisect(low, high, close, [&](int64_t n) { return arena_at(n) <= bytes; });
+  return Bisect(low, high, low + 1, [&](int64_t n) { return arena_at(n) <= bytes; });
 }
 
 }  // namespace act
