@@ -101,7 +101,7 @@ std::string RunReportJson(const RunReport& report) {
       {"batch", layout.batch},
       {"device", report.device},
       {"threads", report.threads},
-      {"seed", static_cast<int64_t>(report.seed)},
+      {"seed", report.seed},
       {"peak_bytes", report.executor->arena().high_water_bytes()},
       {"planned_peak_bytes", layout.train.peak_bytes},
       {"arena_bytes", layout.arena_bytes},

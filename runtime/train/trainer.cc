@@ -58,6 +58,7 @@ class Loop {
 
   llvm::Expected<TrainResult> Run() {
     if (data_.SamplesPerEpoch() > 0) data_.StartEpoch(position_.epoch, position_.position);
+    ACT_CHECK_OK(BindLastBatches());
     int64_t epochs_ended = 0;
     Warn();
     while (!result_.interrupted) {
@@ -85,6 +86,17 @@ class Loop {
                 static_cast<float>(options_.schedule.At(options_.learning_rate, position_.step, end_step_)),
             .momentum = static_cast<float>(options_.momentum),
             .weight_decay = static_cast<float>(options_.weight_decay)};
+  }
+
+  // A kernel that cannot run the smaller last batch of an epoch is told now, not after hours.
+  llvm::Error BindLastBatches() {
+    if (executor_.plan().fixed_batch) return llvm::Error::success();
+    const int64_t batch = executor_.layout().batch;
+    if (const int64_t rest = data_.SamplesPerEpoch() % batch) ACT_CHECK_OK(executor_.Train(rest).takeError());
+    if (!eval_data_) return llvm::Error::success();
+    const int64_t samples = eval_data_->SamplesPerEpoch();
+    if (samples >= batch) ACT_CHECK_OK(executor_.Eval(batch).takeError());
+    return samples % batch == 0 ? llvm::Error::success() : executor_.Eval(samples % batch).takeError();
   }
 
   void Warn() {
