@@ -18,6 +18,7 @@ struct PassContext {
   ValueId loss = kNoValue;
   std::vector<ValueId> trainable;
   std::string optimizer = "sgd";
+  int64_t batch = 1;  // of the report: what the scheduler weighs tensors by
   Policy policy;
   std::vector<SavedUse> saved;   // filled by differentiate
   std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes
@@ -35,5 +36,6 @@ llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 llvm::Error AddGradients(Graph& graph, PassContext& context);
 llvm::Error Compress(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);
+llvm::Error ScheduleNodes(Graph& graph, PassContext& context);
 
 }  // namespace act

@@ -37,6 +37,7 @@ constexpr PassEntry kTrainingPasses[] = {
     {"dead-code", EliminateDeadCode, Stage::kCompressed, "forward results that only readers of codes needed"},
     {"fuse-loops", FuseLoops, Stage::kFused,
      "elementwise chains, sums, encode and decode in one pass over memory"},
+    {"schedule", ScheduleNodes, Stage::kFused, "the order of what is left, for least memory"},
 };
 
 // The forward pass alone, with stored statistics, for --eval-data.
@@ -46,6 +47,8 @@ constexpr PassEntry kEvaluationPasses[] = {
     {"common-subexpressions", EliminateCommonSubexpressions, Stage::kImported, "as in training"},
     {"dead-code", EliminateDeadCode, Stage::kImported, "batch statistics and what else only training needs"},
     {"fuse-loops", FuseLoops, Stage::kFused, "as in training"},
+    {"schedule", ScheduleNodes, Stage::kFused, "as in training"},
+    {"schedule", ScheduleNodes, Stage::kFused, "as in training"},
 };
 
 template <size_t N>
@@ -99,6 +102,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.loss = model.loss;
   context.trainable = model.trainable;
   context.optimizer = options.optimizer;
+  context.batch = plan.default_batch;
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   Graph evaluation = model.graph;
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
@@ -110,6 +114,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
 
   PassContext evaluation_context;
   evaluation_context.loss = model.loss;
+  evaluation_context.batch = plan.default_batch;
   ACT_CHECK_OK(AddCountCorrect(evaluation, model.loss));
   ACT_CHECK_OK(RunPasses(kEvaluationPasses, "eval.", evaluation, evaluation_context, options, times));
   plan.eval = AssignStorage(std::move(evaluation), options.workspace_limit);
