@@ -219,7 +219,10 @@ using Texts = std::map<std::string, std::string>;
 
 Texts EdgeForms(const Plan& plan) {
   Texts forms;
-  for (const SavedEdge& edge : plan.edges) forms[edge.name] = edge.form;
+  for (const SavedEdge& edge : plan.edges) {
+    std::string& form = forms[edge.name];  // a value may be stored in several forms, for several readers
+    form += (form.empty() ? "" : " and ") + edge.form;
+  }
   return forms;
 }
 

@@ -278,6 +278,9 @@ llvm::Error CheckPlan(const Plan& plan) {
     }
     if (!IsPossible(edge.bytes) || !IsPossible(edge.bytes_uncompressed))
       return MakeError(place, "an impossible size");
+    if (edge.stored != kNoValue && !(plan.train.graph.value(edge.stored).type.Bytes() == edge.bytes)) {
+      return MakeError(place, "has not the size of what is stored");
+    }
     if (!std::isfinite(edge.bits) || edge.bits < 0) return MakeError(place, "an impossible number of bits");
   }
   return llvm::Error::success();

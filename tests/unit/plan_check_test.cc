@@ -109,6 +109,7 @@ TEST(CheckPlan, FindsWhatIsWrong) {
       {"no batch", [](Plan& p) { p.default_batch = 0; }, "impossible batch size"},
       {"an edge of no value", [](Plan& p) { p.edges[0].stored = 12; }, "no such value"},
       {"an edge of NaN bits", [](Plan& p) { p.edges[0].bits = std::nan(""); }, "impossible number of bits"},
+      {"an edge that lies about its size", [](Plan& p) { p.edges[0].bytes = Dim(0, 35); }, "what is stored"},
       {"an edge of negative size", [](Plan& p) { p.edges[0].bytes = -1; }, "an impossible size"},
   };
   for (const auto& c : cases) {
