@@ -9,6 +9,7 @@
 #include "compiler/emit/emit_onnx.h"
 #include "compiler/import/import_onnx.h"
 #include "compiler/ir/dump.h"
+#include "compiler/ops/op_table.h"
 #include "compiler/policy/policy.h"
 #include "passes/pipeline.h"
 #include "runtime/base/error.h"
@@ -95,6 +96,21 @@ int UsageError(llvm::StringRef message) {
   return kWrongUsage;
 }
 
+// The step's arithmetic, and how much of it is in convolutions and matrix products.
+std::string DescribeWork(const Graph& graph, int64_t batch) {
+  double flops = 0, products = 0;
+  for (const Node& node : graph.nodes) {
+    const auto work = static_cast<double>(CostOf(node, graph).flops.At(batch));
+    flops += work;
+    if (node.op.rfind("Conv", 0) == 0 || node.op == "MatMul") products += work;
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(
+      "work: %.4g GFLOP a step, %.1f %% in convolutions and matrix products\n", flops / 1e9,
+      flops > 0 ? 100 * products / flops : 0);
+  return text;
+}
+
 struct Request {
   ImportOptions import;
   CompileOptions compile;
@@ -172,7 +188,8 @@ llvm::Error Run(const Flags& f, Request request) {
   if (f.report == "text") {
     llvm::outs() << ReportText(report);
     llvm::outs() << "graph: " << onnx_nodes << " ONNX nodes became " << plan.train.graph.nodes.size()
-                 << " of the training step, backward pass and updates included\n";
+                 << " of the training step, backward pass and updates included\n"
+                 << DescribeWork(plan.train.graph, plan.default_batch);
   }
   if (f.explain.getNumOccurrences()) llvm::outs() << ExplainEdges(plan, plan.default_batch, f.explain);
   if (f.time_passes)
