@@ -33,7 +33,7 @@ std::unique_ptr<Kernel> AveragePool(const KernelSite& site, std::string* why) {
   std::vector<float> scales = ScalesOf(*shape, site.node->attrs.Int("count_include_pad") != 0);
   return MakeKernel([w = *shape, scales = std::move(scales)](const KernelArgs& args) -> std::string {
     const int64_t pixels = w.OutPixels();
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (args.inputs[0].elements > kParallelElements)
     for (int64_t p = 0; p < w.batch * pixels; ++p) {
       const int64_t n = p / pixels, o0 = p / w.out[2] / w.out[1] % w.out[0], o1 = p / w.out[2] % w.out[1],
                     o2 = p % w.out[2];
@@ -61,7 +61,7 @@ std::unique_ptr<Kernel> AveragePoolGrad(const KernelSite& site, std::string* why
   return MakeKernel([w = *shape, scales = std::move(scales), t0 = taps[0], t1 = taps[1],
                      t2 = taps[2]](const KernelArgs& args) -> std::string {
     const int64_t pixels = w.InPixels();
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (args.outputs[0].elements > kParallelElements)
     for (int64_t p = 0; p < w.batch * pixels; ++p) {
       const int64_t n = p / pixels;
       float* dx = args.outputs[0].as<float>() + p * w.channels;

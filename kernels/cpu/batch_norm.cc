@@ -80,7 +80,7 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
       [s = *shape, part_bytes, parts, chunk](const KernelArgs& args) -> std::string {
         const float* x = args.inputs[0].as<float>();
         const auto begin = [&](int64_t part) { return s.rows * part / parts; };
-#pragma omp parallel for schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (s.rows * s.channels > kParallelElements)
         for (int64_t p = 0; p < parts; ++p) {
           const Part part(args.workspace.data() + p * part_bytes, s.channels);
           std::fill_n(part.mean, 2 * s.channels, 0.0);

@@ -34,7 +34,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
     float* prob = args.outputs[1].as<float>();
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
     double parts[kParts] = {};
-#pragma omp parallel for schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (s.rows * s.classes > kParallelElements)
     for (int64_t p = 0; p < kParts; ++p)
       for (int64_t r = s.rows * p / kParts; r < s.rows * (p + 1) / kParts; ++r) {
         const float* row = logits + r * s.classes;
@@ -60,7 +60,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
     const float* weight = WeightsOf(args, 3);
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
     const double scale = *args.inputs[0].as<float>() / s.Denominator(label, weight);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (s.rows * s.classes > kParallelElements)
     for (int64_t r = 0; r < s.rows; ++r) {
       float* row = args.outputs[0].as<float>() + r * s.classes;
       if (s.Ignored(label[r])) {
@@ -83,7 +83,7 @@ std::unique_ptr<Kernel> CountCorrect(const KernelSite& site, std::string* why) {
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const int64_t* label = args.inputs[1].as<int64_t>();
     int64_t correct = 0;
-#pragma omp parallel for schedule(static) reduction(+ : correct)
+#pragma omp parallel for schedule(static) reduction(+ : correct) if (s.rows * s.classes > kParallelElements)
     for (int64_t r = 0; r < s.rows; ++r) {
       const float* row = args.inputs[0].as<float>() + r * s.classes;
       correct += !s.Ignored(label[r]) && label[r] == std::max_element(row, row + s.classes) - row;

@@ -66,7 +66,7 @@ std::unique_ptr<Kernel> MaxPool(const KernelSite& site, std::string* why) {
   return MakeKernel([w = *shape](const KernelArgs& args) -> std::string {
     const TensorView index = args.outputs.size() > 1 ? args.outputs[1] : TensorView();
     const int64_t rows = w.batch * w.out[0] * w.out[1];
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (args.inputs[0].elements > kParallelElements)
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t n = row / (w.out[0] * w.out[1]), o0 = row / w.out[1] % w.out[0], o1 = row % w.out[1];
       for (int64_t o2 = 0; o2 < w.out[2]; ++o2)
@@ -95,7 +95,7 @@ std::unique_ptr<Kernel> MaxPoolGrad(const KernelSite& site, std::string* why) {
     const float* dy = args.inputs[0].as<float>();
     const TensorView& index = args.inputs[1];
     const int64_t rows = w.batch * w.in[0] * w.in[1];
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (args.outputs[0].elements > kParallelElements)
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t n = row / (w.in[0] * w.in[1]), i0 = row / w.in[1] % w.in[0], i1 = row % w.in[1];
       for (int64_t i2 = 0; i2 < w.in[2]; ++i2) {

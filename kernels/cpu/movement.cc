@@ -11,7 +11,7 @@ namespace {
 // Copies between a dense tensor and rows spread over another; elements of `size` bytes.
 void Gather(const Rows& rows, const TensorView& spread, const TensorView& dense, bool to_spread) {
   const int64_t size = ByteSize(dense.dtype), count = rows.outer.Elements(), bytes = rows.length * size;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (count * rows.length > kParallelElements)
   for (int64_t r = 0; r < count; ++r) {
     char* there = spread.as<char>() + rows.outer.At(r) * size;
     char* here = dense.as<char>() + r * bytes;
@@ -21,7 +21,7 @@ void Gather(const Rows& rows, const TensorView& spread, const TensorView& dense,
 
 void Clear(const TensorView& t) {
   constexpr int64_t kBlock = int64_t{1} << 18;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (t.elements > kParallelElements)
   for (int64_t at = 0; at < t.bytes; at += kBlock)
     std::memset(t.as<char>() + at, 0, static_cast<size_t>(std::min(kBlock, t.bytes - at)));
 }
@@ -70,7 +70,7 @@ std::unique_ptr<Kernel> Pad(const KernelSite& site, std::string* why) {
   const int64_t rows = inner > 0 ? site.outputs[0].elements / inner : 0;
   return MakeKernel([s = *shape, y, axes, inner, rows](const KernelArgs& args) -> std::string {
     const float* from = args.inputs[0].as<float>();
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (rows * inner > kParallelElements)
     for (int64_t r = 0; r < rows; ++r) {
       int64_t rest = r, at = 0;
       bool inside = true;

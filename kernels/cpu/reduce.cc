@@ -54,7 +54,7 @@ ACT_VECTOR_CLONES double MaxRow(const float* x, int64_t count) {
 // The last axis of x is reduced: one number an output.
 void ReduceRows(Op op, const Strided& kept, const Rows& reduced, double scale, const float* x, float* y) {
   const int64_t outputs = kept.Elements(), rows = reduced.outer.Elements();
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (outputs * rows * reduced.length > kParallelElements)
   for (int64_t i = 0; i < outputs; ++i) {
     const float* from = x + kept.At(i);
     double acc = Initial(op);
@@ -84,7 +84,7 @@ void ReduceColumnBlock(Op op, const Strided& reduced, const float* x, int64_t be
 // The last axis of x is kept: columns of outputs, each the reduction of rows.
 void ReduceColumns(Op op, const Rows& kept, const Strided& reduced, double scale, const float* x, float* y) {
   const int64_t blocks = (kept.length + kColumns - 1) / kColumns, work = kept.outer.Elements() * blocks;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (work * kColumns * reduced.Elements() > kParallelElements)
   for (int64_t w = 0; w < work; ++w) {
     const int64_t outer = w / blocks, at = w % blocks * kColumns,
                   count = std::min(kColumns, kept.length - at);
@@ -101,7 +101,7 @@ void ReduceColumnsInParts(Op op, int64_t columns, const Strided& reduced, double
   const auto part_at = [&](int64_t p) {
     return reinterpret_cast<double*>(workspace + p * ReducePartBytes(columns));
   };
-#pragma omp parallel for schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (rows * columns > kParallelElements)
   for (int64_t p = 0; p < kRowParts; ++p)
     ReduceColumnBlock(op, reduced, x, rows * p / kRowParts, rows * (p + 1) / kRowParts, columns, part_at(p));
   for (int64_t c = 0; c < columns; ++c) {

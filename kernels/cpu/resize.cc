@@ -48,7 +48,7 @@ class Mixer {
   void Run(const float* from, float* to) const {
     const auto extent = [this](size_t a) { return static_cast<int64_t>(terms_[a].size()); };
     const int64_t pixels = extent(0) * extent(1) * extent(2);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (batch_ * pixels * channels_ > kParallelElements)
     for (int64_t p = 0; p < batch_ * pixels; ++p) {
       float* pixel = to + p * channels_;
       std::fill_n(pixel, channels_, 0.0f);

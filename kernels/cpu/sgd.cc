@@ -24,7 +24,7 @@ std::unique_ptr<Kernel> SgdUpdate(const KernelSite& site, std::string* why) {
   return MakeKernel([](const KernelArgs& args) -> std::string {
     constexpr int64_t kBlock = 8192;
     const int64_t count = args.inputs[0].elements;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (count > kParallelElements)
     for (int64_t at = 0; at < count; at += kBlock)
       Update(args.inputs[0].as<float>() + at, args.inputs[1].as<float>() + at,
              args.inputs[2].as<float>() + at, std::min(kBlock, count - at), args.state->learning_rate,

@@ -30,7 +30,7 @@ void Tile(const T* x, T* y, const Swap& s, int64_t a_begin, int64_t a_end) {
 template <class T>
 void Run(const Swap& s, const void* x, void* y) {
   const int64_t tiles = (s.a + kTile - 1) / kTile, work = s.x_outer.Elements() * tiles;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (work * kTile * kTile > kParallelElements)
   for (int64_t i = 0; i < work; ++i) {
     const int64_t outer = i / tiles, a = i % tiles * kTile;
     Tile(static_cast<const T*>(x) + s.x_outer.At(outer), static_cast<T*>(y) + s.y_outer.At(outer), s, a,
@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> Transpose(const KernelSite& site, std::string* why) {
     });
   return MakeKernel([rows = RowsOf(Merged(*view)), size](const KernelArgs& args) -> std::string {
     const int64_t count = rows.outer.Elements(), bytes = rows.length * size;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (count * rows.length > kParallelElements)
     for (int64_t r = 0; r < count; ++r)
       std::memcpy(args.outputs[0].as<char>() + r * bytes, args.inputs[0].as<char>() + rows.outer.At(r) * size,
                   static_cast<size_t>(bytes));
