@@ -7,7 +7,7 @@ namespace {
 
 llvm::Error SetKnown(NodeContext& c, Known known) {
   TensorType type = known.type;
-  return c.Set(0, Operand{std::move(type), kNoValue, std::move(known), {}});
+  return c.Set(0, Operand{std::move(type), kNoValue, std::move(known), {}, {}, kNoValue});
 }
 
 // Small tensors are known; large ones (tables) are constants of the graph.

@@ -5,14 +5,12 @@ namespace act::onnx_import {
 namespace {
 
 // scores [N, C, D..], labels [N, D..], class weights [C]? -> loss. Ours has the classes last.
-llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
-  if (c.WantsOutput(1)) return c.Fail("the output log_prob is not supported");
+llvm::Error CrossEntropy(NodeContext& c, ValueId scores) {
   const std::string reduction = c.attrs.String("reduction", "mean");
   if (reduction != "mean" && reduction != "sum")
     return c.Fail("reduction " + reduction + " is not supported", "mean and sum are");
   if (c.Type(0).rank() < 2) return c.Fail("scores must be [N, C, ...], they are " + ToString(c.Type(0)));
-  ACT_TRY(ValueId scores, c.Value(0));
-  ACT_TRY(ValueId label, c.Value(1));
+  ACT_TRY(const ValueId label, c.Value(1));
   if (c.Type(0).rank() > 2) {
     ACT_TRY(scores, c.ToChannelsLast(scores));
   }
@@ -31,11 +29,24 @@ llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
   return c.Set(0, y[0]);
 }
 
+llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
+  if (c.WantsOutput(1)) return c.Fail("the output log_prob is not supported");
+  ACT_TRY(const ValueId scores, c.Value(0));
+  return CrossEntropy(c, scores);
+}
+
+// Behind a log-softmax over the classes, where it is the cross entropy of its scores.
+llvm::Error ImportNegativeLogLikelihoodLoss(NodeContext& c) {
+  if (c.In(0).scores == kNoValue) return c.Fail("is supported only directly behind a LogSoftmax over axis 1");
+  return CrossEntropy(c, c.In(0).scores);
+}
+
 }  // namespace
 
 const std::vector<ImportEntry>& LossImports() {
   static const std::vector<ImportEntry> entries = {
       {"SoftmaxCrossEntropyLoss", 2, 3, ImportSoftmaxCrossEntropyLoss},
+      {"NegativeLogLikelihoodLoss", 2, 3, ImportNegativeLogLikelihoodLoss},
   };
   return entries;
 }

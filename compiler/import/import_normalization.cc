@@ -41,11 +41,119 @@ llvm::Error ImportBatchNormalization(NodeContext& c) {
   return c.Return(std::move(y));
 }
 
+Attributes Over(std::vector<int64_t> axes) {
+  Attributes attrs;
+  attrs.Set("axes", std::move(axes));
+  attrs.Set("keepdims", int64_t{1});
+  return attrs;
+}
+
+std::vector<int64_t> AxesFrom(size_t first, size_t rank) {
+  std::vector<int64_t> axes;
+  for (size_t i = first; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
+  return axes;
+}
+
+// x / sqrt(mean(x^2) + epsilon) over the axes; with `center` of x - mean(x).
+llvm::Expected<ValueId> Standardize(NodeContext& c, ValueId x, const std::vector<int64_t>& axes,
+                                    bool center) {
+  if (center) {
+    ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes)));
+    ACT_TRY(x, c.Emit("Sub", {x, mean}));
+  }
+  ACT_TRY(const ValueId squares, c.Emit("Square", {x}));
+  ACT_TRY(const ValueId variance, c.Emit("ReduceMean", {squares}, Over(axes)));
+  const ValueId epsilon = c.builder().Scalar(static_cast<float>(c.attrs.Float("epsilon", 1e-5)));
+  ACT_TRY(const ValueId shifted, c.Emit("Add", {variance, epsilon}));
+  ACT_TRY(const ValueId deviation, c.Emit("Sqrt", {shifted}));
+  return c.Emit("Div", {x, deviation});
+}
+
+// y * input 1 + input 2 (which may be left out), both with `dims`.
+llvm::Error ReturnScaled(NodeContext& c, ValueId y, const Dims& dims) {
+  ACT_TRY(ValueId scale, c.Value(1));
+  ACT_TRY(scale, c.Reshape(scale, dims));
+  ACT_TRY(y, c.Emit("Mul", {y, scale}));
+  if (!c.Has(2)) return c.Set(0, y);
+  ACT_TRY(ValueId bias, c.Value(2));
+  ACT_TRY(bias, c.Reshape(bias, dims));
+  return c.Return(c.Emit("Add", {y, bias}));
+}
+
+// LayerNormalization and RMSNormalization: over the axes from `axis` on.
+llvm::Error ImportLayerNormalization(NodeContext& c) {
+  if (c.WantsOutput(1) || c.WantsOutput(2)) return c.Fail("outputs of statistics are not supported");
+  const size_t rank = c.DimsOf(0).size();
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), rank));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId y, Standardize(c, x, AxesFrom(axis, rank), c.node.op_type() == "LayerNormalization"));
+  return ReturnScaled(c, y, c.DimsOf(1));
+}
+
+// x [N, C, S..], scale and bias [C]: over the spatial axes of each channel.
+llvm::Error ImportInstanceNormalization(NodeContext& c) {
+  const size_t rank = c.DimsOf(0).size();
+  if (rank < 3) return c.Fail("needs a spatial axis");
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId y, Standardize(c, x, AxesFrom(2, rank), true));
+  Dims dims(rank - 1, Dim(1));
+  dims[0] = c.DimsOf(0)[1];
+  return ReturnScaled(c, y, dims);
+}
+
+// x [N, C, S..], in `num_groups` groups of channels; scale and bias per channel (GroupNormalization-21).
+llvm::Error ImportGroupNormalization(NodeContext& c) {
+  const Dims dims = c.DimsOf(0);
+  const int64_t groups = c.attrs.Int("num_groups");
+  if (dims.size() < 3 || groups < 1 || !dims[1].IsFixed() || dims[1].fixed % groups != 0)
+    return c.Fail("cannot form " + std::to_string(groups) + " groups of the channels of " +
+                  ToString(c.Type(0)));
+  if (c.DimsOf(1) != Dims{dims[1]})
+    return c.Fail("scale and bias must have an entry for each channel (opset 21)");
+  Dims grouped{dims[0], groups, dims[1].fixed / groups};
+  grouped.insert(grouped.end(), dims.begin() + 2, dims.end());
+  ACT_TRY(ValueId x, c.Value(0));
+  ACT_TRY(x, c.Reshape(x, grouped));
+  ACT_TRY(ValueId y, Standardize(c, x, AxesFrom(2, grouped.size()), true));
+  ACT_TRY(y, c.Reshape(y, dims));
+  Dims channels(dims.size() - 1, Dim(1));
+  channels[0] = dims[1];
+  return ReturnScaled(c, y, channels);
+}
+
+// The axes that a softmax normalizes over: one since opset 13, all from `axis` on before.
+llvm::Expected<std::vector<int64_t>> SoftmaxAxes(NodeContext& c) {
+  const size_t rank = c.DimsOf(0).size();
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", c.opset() < 13 ? 1 : -1), rank));
+  return c.opset() < 13 ? AxesFrom(axis, rank) : AxesFrom(axis, axis + 1);
+}
+
+llvm::Error ImportSoftmax(NodeContext& c) {
+  ACT_TRY(const std::vector<int64_t> axes, SoftmaxAxes(c));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId largest, c.Emit("ReduceMax", {x}, Over(axes)));
+  ACT_TRY(const ValueId shifted, c.Emit("Sub", {x, largest}));
+  ACT_TRY(const ValueId power, c.Emit("Exp", {shifted}));
+  ACT_TRY(const ValueId sum, c.Emit("ReduceSum", {power}, Over(axes)));
+  if (c.node.op_type() == "Softmax") return c.Return(c.Emit("Div", {power, sum}));
+  ACT_TRY(const ValueId log_sum, c.Emit("Log", {sum}));
+  ACT_TRY(const ValueId y, c.Emit("Sub", {shifted, log_sum}));
+  Operand result{c.TypeOf(y), y, std::nullopt, {}, {}, kNoValue};
+  if (axes == std::vector<int64_t>{1}) result.scores = x;
+  return c.Set(0, std::move(result));
+}
+
 }  // namespace
 
 const std::vector<ImportEntry>& NormalizationImports() {
   static const std::vector<ImportEntry> entries = {
       {"BatchNormalization", 5, 5, ImportBatchNormalization},
+      {"LayerNormalization", 2, 3, ImportLayerNormalization},
+      {"RMSNormalization", 2, 2, ImportLayerNormalization},
+      {"InstanceNormalization", 3, 3, ImportInstanceNormalization},
+      {"GroupNormalization", 3, 3, ImportGroupNormalization},
+      {"Softmax", 1, 1, ImportSoftmax},
+      {"LogSoftmax", 1, 1, ImportSoftmax},
   };
   return entries;
 }

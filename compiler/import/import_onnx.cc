@@ -63,7 +63,8 @@ llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::
   for (size_t i = 0; i < flat.nodes.size(); ++i)
     for (const std::string& name : flat.nodes[i]->output())
       if (!name.empty() && !producer.emplace(name, i).second)
-        return MakeError(PlaceOf(*flat.nodes[i]), "'" + name + "' is made twice; every name may have one producer");
+        return MakeError(PlaceOf(*flat.nodes[i]),
+                         "'" + name + "' is made twice; every name may have one producer");
   std::vector<bool> needed(flat.nodes.size(), false);
   std::vector<std::string> open = outputs;
   while (!open.empty()) {
@@ -121,7 +122,7 @@ llvm::Error DefineInputs(Importer& importer, const onnx::GraphProto& graph, cons
     for (const auto& dim : input->type().tensor_type().shape().dim()) symbols.insert(dim.dim_param());
     ACT_TRY(const TensorType type, InputType(*input, batch, options.dims));
     const ValueId value = importer.builder().Input(input->name(), type, ValueKind::kInput);
-    ACT_CHECK_OK(importer.Define(input->name(), Operand{type, value, std::nullopt, {}}));
+    ACT_CHECK_OK(importer.Define(input->name(), Operand{type, value, std::nullopt, {}, {}, kNoValue}));
   }
   symbols.erase("");
   for (const auto& [name, extent] : options.dims) {

@@ -37,7 +37,8 @@ const std::vector<AttributeNames>& AttributeTypes() {
   static const std::vector<AttributeNames> types = {
       {onnx::AttributeProto::INT,
        {"allowzero", "antialias", "axis", "ceil_mode", "count_include_pad", "end", "group", "ignore_index",
-        "keepdims", "noop_with_empty_axes", "start", "to", "training_mode", "transA", "transB", "value_int"}},
+        "keepdims", "noop_with_empty_axes", "num_groups", "start", "to", "training_mode", "transA", "transB",
+        "value_int"}},
       {onnx::AttributeProto::FLOAT,
        {"alpha", "beta", "epsilon", "gamma", "high", "low", "max", "min", "momentum", "ratio",
         "value_float"}},
@@ -98,6 +99,7 @@ llvm::Error Importer::Define(const std::string& name, Operand operand) {
 llvm::Expected<ValueId> Importer::Materialize(const Operand& operand) {
   if (operand.value != kNoValue) return operand.value;
   if (operand.uniform) return MakeError("", "random numbers may only be compared with a constant (dropout)");
+  if (!operand.known) return MakeError("", "a sequence of tensors is used as a tensor");
   const Known& known = *operand.known;
   for (const Element& e : known.elements)
     if (!e.integer.IsFixed()) return MakeError("", "a tensor computed from the batch size is used as data");
@@ -129,7 +131,8 @@ llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
       if (Folded results = fold(args)) {
         for (size_t i = 0; i < results->size() && i < context.outputs(); ++i) {
           TensorType type = (*results)[i].type;
-          ACT_CHECK_OK(context.Set(i, Operand{std::move(type), kNoValue, std::move((*results)[i]), {}}));
+          ACT_CHECK_OK(
+              context.Set(i, Operand{std::move(type), kNoValue, std::move((*results)[i]), {}, {}, kNoValue}));
         }
         return llvm::Error::success();
       }

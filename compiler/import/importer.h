@@ -21,8 +21,10 @@ struct Operand {
   TensorType type;
   ValueId value = kNoValue;
   std::optional<Known> known;
-  std::optional<std::pair<double, double>>
-      uniform;  // random numbers in [first, second): only a comparison may read them
+  // Random numbers in [first, second): only a comparison may read them.
+  std::optional<std::pair<double, double>> uniform;
+  std::vector<ValueId> sequence;  // a sequence of tensors: only SequenceAt may read it
+  ValueId scores = kNoValue;  // this is the log-softmax of `scores` over axis 1: a loss may start from them
 };
 
 class Importer {

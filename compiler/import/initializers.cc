@@ -57,7 +57,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     if (is_constant && !statistics.count(name)) {
       onnx::TensorProto copy = tensor;  // the skeleton keeps these
       ACT_TRY(const HostTensor data, TakeData(copy, type, external, false));
-      Operand operand{type, kNoValue, std::nullopt, {}};
+      Operand operand{type, kNoValue, std::nullopt, {}, {}, kNoValue};
       if (type.Elements().fixed <= kMaxKnownElements) {
         ACT_TRY(operand.known, ToKnown(type, data));
       } else {
@@ -74,7 +74,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     if (!data.owner && options.init_he) data = HeNormal(name, type, options.seed);
     const ValueId value = importer.builder().Input(
         name, type, is_buffer ? ValueKind::kBuffer : ValueKind::kParameter, std::move(data));
-    ACT_CHECK_OK(importer.Define(name, Operand{type, value, std::nullopt, {}}));
+    ACT_CHECK_OK(importer.Define(name, Operand{type, value, std::nullopt, {}, {}, kNoValue}));
   }
   return llvm::Error::success();
 }

@@ -74,7 +74,7 @@ llvm::Expected<ValueId> NodeContext::Reshape(ValueId x, Dims dims) const {
 }
 
 llvm::Error NodeContext::Set(size_t i, ValueId value) const {
-  return Set(i, Operand{TypeOf(value), value, std::nullopt, {}});
+  return Set(i, Operand{TypeOf(value), value, std::nullopt, {}, {}, kNoValue});
 }
 
 llvm::Error NodeContext::Set(size_t i, Operand operand) const {
