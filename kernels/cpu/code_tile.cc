@@ -258,9 +258,9 @@ void EncodeUniformTile(const Codec& codec, const CodeLayout& layout, const Rando
 
 // x[i] = base + sum over planes of bit i times level 2^b. The sum is exact (see DequantizeUniform), so its
 // order is free.
-template <int kBits>
-void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t count, float base, float level,
-                  float* x) {
+template <int kBits, bool kTimes>
+HWY_INLINE void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t count, float base, float level,
+                             const float* times, float* x) {
   const D d;
   const V from = hn::Set(d, base);
   V levels[kBits];
@@ -274,22 +274,40 @@ void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t count, float
     return hn::Add(v, from);
   };
   size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) hn::StoreU(decode(i), d, x + i);
-  if (i < count) hn::BlendedStore(decode(i), hn::FirstN(d, count - i), d, x + i);
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    const V v = decode(i);
+    if constexpr (kTimes) {
+      hn::StoreU(hn::Mul(v, hn::LoadU(d, times + i)), d, x + i);
+    } else {
+      hn::StoreU(v, d, x + i);
+    }
+  }
+  if (i == count) return;
+  const Mask rest = hn::FirstN(d, count - i);
+  V v = decode(i);
+  if constexpr (kTimes) v = hn::Mul(v, hn::MaskedLoad(rest, d, times + i));
+  hn::BlendedStore(v, rest, d, x + i);
 }
 
-using DecodeFunction = void (*)(const uint8_t*, size_t, size_t, float, float, float*);
-constexpr DecodeFunction kDecodePlanes[] = {DecodePlanes<1>, DecodePlanes<2>, DecodePlanes<3>,
-                                            DecodePlanes<4>, DecodePlanes<5>, DecodePlanes<6>,
-                                            DecodePlanes<7>, DecodePlanes<8>};
+template <int kBits>
+void DecodeBits(const uint8_t* planes, size_t plane_bytes, size_t count, float base, float level,
+                const float* times, float* x) {
+  if (times) return DecodePlanes<kBits, true>(planes, plane_bytes, count, base, level, times, x);
+  DecodePlanes<kBits, false>(planes, plane_bytes, count, base, level, times, x);
+}
 
-void DecodeGroup(const Codec& codec, const uint8_t* planes, size_t count, float base, float level, float* x) {
-  const DecodeFunction decode = kDecodePlanes[codec.bits - 1];
+using DecodeFunction = void (*)(const uint8_t*, size_t, size_t, float, float, const float*, float*);
+constexpr DecodeFunction kDecodeBits[] = {DecodeBits<1>, DecodeBits<2>, DecodeBits<3>, DecodeBits<4>,
+                                          DecodeBits<5>, DecodeBits<6>, DecodeBits<7>, DecodeBits<8>};
+
+void DecodeGroup(const Codec& codec, const uint8_t* planes, size_t count, float base, float level,
+                 const float* times, float* x) {
+  const DecodeFunction decode = kDecodeBits[codec.bits - 1];
   const size_t plane_bytes = (count + 7) / 8;
   if (count == static_cast<size_t>(codec.group_size))
-    return decode(planes, plane_bytes, count, base, level, x);
+    return decode(planes, plane_bytes, count, base, level, times, x);
   const PaddedPlanes padded(planes, plane_bytes, codec.bits);
-  decode(padded.bytes, 128, count, base, level, x);
+  decode(padded.bytes, 128, count, base, level, times, x);
 }
 
 // ---- Tiles
@@ -316,7 +334,7 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
 }
 
 void DecodeTile(const Codec& codec, const CodeLayout& layout, const TilePlace& place, const uint8_t* code,
-                float* x) {
+                const float* times, float* x) {
   const int64_t group = codec.group_size;
   for (int64_t e = 0; e < place.count; e += group) {
     const int64_t g = (place.first + e) / group;
@@ -328,7 +346,8 @@ void DecodeTile(const Codec& codec, const CodeLayout& layout, const TilePlace& p
       base = FloatFromBFloat16(stored[0]);
       level = FloatFromBFloat16(stored[1]);
     }
-    DecodeGroup(codec, code + layout.payload_offset + g * layout.group_bytes, count, base, level, x + e);
+    DecodeGroup(codec, code + layout.payload_offset + g * layout.group_bytes, count, base, level,
+                times ? times + e : nullptr, x + e);
   }
 }
 
@@ -374,8 +393,8 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
   HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
 }
 void DecodeTile(const Codec& codec, const CodeLayout& layout, const TilePlace& place, const uint8_t* code,
-                float* x) {
-  HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, place, code, x);
+                const float* times, float* x) {
+  HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, place, code, times, x);
 }
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
                  float* x) {

@@ -53,6 +53,7 @@ class Builder {
     PlaceConstants();
     const std::vector<LoopInstr> instrs = OptimizeInstrs(program_, Varying());
     for (const LoopInstr& i : instrs) PlaceInstr(i);
+    CountReaders(instrs);
     AddInputSteps();
     for (const LoopInstr& i : instrs) AddInstr(i);
     AddOutputs();
@@ -171,7 +172,39 @@ class Builder {
     step.c = instr.c;
     step.probability = instr.probability;
     step.stream = instr.stream;
-    (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
+    if (!DecodeIntoProduct(step)) (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
+  }
+
+  void CountReaders(const std::vector<LoopInstr>& instrs) {
+    readers_.assign(loop_.registers.size(), 0);
+    const auto count = [this](int32_t r) { readers_[static_cast<size_t>(std::max(r, 0))] += r >= 0; };
+    for (const LoopInstr& i : instrs) {
+      count(i.a);
+      count(i.b);
+      count(i.c);
+    }
+    for (const ProgramOutput& o : program_.outputs) count(o.reg);
+  }
+
+  // A product with a code that nothing else reads is made while decoding, in place of the decoded tile.
+  bool DecodeIntoProduct(const Step& product) {
+    if (product.kind != StepKind::kApply || product.instr.op != ToTileOp(Opcode::kMul) || product.instr.relu)
+      return false;
+    for (const auto& [code, times] : {std::pair(product.a, product.b), std::pair(product.b, product.a)}) {
+      const auto decodes = [code = code](const Step& s) {
+        return s.kind == StepKind::kDecode && s.reg == code;
+      };
+      const auto decode = std::find_if(loop_.steps.begin(), loop_.steps.end(), decodes);
+      if (decode == loop_.steps.end() || readers_[static_cast<size_t>(code)] != 1) continue;
+      if (reg(times).place == Place::kScalar) continue;
+      Step fused = *decode;
+      fused.reg = product.reg;
+      fused.a = times;
+      loop_.steps.erase(decode);
+      loop_.steps.push_back(fused);
+      return true;
+    }
+    return false;
   }
 
   // A copy of register r in a buffer, made before anything else.
@@ -305,7 +338,8 @@ class Builder {
   const KernelSite& site_;
   const Program& program_;
   const int64_t longest_column_;
-  bool stores_operand_ = false;  // a result is an operand of the node
+  std::vector<int32_t> readers_;  // of each register: instructions and results
+  bool stores_operand_ = false;   // a result is an operand of the node
   FusedLoop loop_;
 };
 

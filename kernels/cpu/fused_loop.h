@@ -38,7 +38,7 @@ enum class StepKind : uint8_t {
   kApply,
   kDropout,
   kRead,    // operand -> buffer: converted or broadcast
-  kDecode,  // coded operand -> buffer
+  kDecode,  // coded operand -> buffer, times register a where there is one
   kStore,   // register -> result, where the register was not made there
   kEncode,
   kSum,

@@ -131,7 +131,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kDecode: {
       const CodedTensor& coded = loop_.inputs[tensor];
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
-      return DecodeTile(coded.codec, coded.layout, place, codes, x);
+      return DecodeTile(coded.codec, coded.layout, place, codes, step.a < 0 ? nullptr : at_[step.a], x);
     }
     case StepKind::kStore:
       return Store(step, offset, place.count);

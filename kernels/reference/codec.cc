@@ -41,7 +41,7 @@ UniformScale ScaleOf(const float* x, int64_t count, int bits) {
 void EncodeSampleReference(const Codec& codec, const RandomStream& random, int64_t sample, int64_t elements,
                            const float* x, uint8_t* code) {
   const CodeLayout layout = LayoutOf(codec, elements);
-  std::memset(code, 0, static_cast<size_t>(layout.sample_bytes));
+  std::fill_n(code, layout.sample_bytes, uint8_t{0});
   for (int64_t g = 0; g < layout.groups; ++g) {
     const Group group = GroupOf(codec, layout, g);
     UniformScale scale;

@@ -227,7 +227,7 @@ void ExpectSameCode(const Codec& codec, const std::vector<float>& x, int64_t sam
   std::vector<float> y(x.size() + 16, -77), decoded(x.size());
   for (int64_t first = 0; first < elements; first += kTileElements)
     DecodeTile(codec, layout, {sample, elements, first, std::min(kTileElements, elements - first)},
-               code.data(), y.data() + first);
+               code.data(), nullptr, y.data() + first);
   DecodeSampleReference(codec, elements, code.data(), decoded.data());
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_TRUE(y[i] == decoded[i] || (std::isnan(y[i]) && std::isnan(decoded[i])))
