@@ -45,8 +45,9 @@ TEST(Transpose, EveryPermutationAndElementSizeAgrees) {
     do EXPECT_GT(CompareWithReference(Transpose({2, 3, 35, 7}, perm, dtype), 0), 0);
     while (std::next_permutation(perm.begin(), perm.end()));
   }
-  EXPECT_GT(CompareWithReference(Transpose({2, 3, 67, 66}, {0, 2, 3, 1}, DType::kFloat32), 0), 0)
+  EXPECT_GT(CompareWithReference(Transpose({5, 3, 67, 66}, {0, 2, 3, 1}, DType::kFloat32), 0), 0)
       << "an image";
+  EXPECT_GT(CompareWithReference(Transpose({2, 40, 20, 30}, {0, 2, 1, 3}, DType::kFloat32), 0), 0) << "rows";
   EXPECT_GT(CompareWithReference(Transpose({1, 1, 5, 1}, {3, 2, 1, 0}, DType::kFloat32), 0), 0);
   EXPECT_GT(CompareWithReference(Transpose({0, 3, 5}, {2, 0, 1}, DType::kFloat32), 0), 0);
   EXPECT_GT(CompareWithReference(Transpose({}, {}, DType::kFloat32), 0), 0);
@@ -102,6 +103,7 @@ TEST(Slice, ByHand) {
 
 TEST(Slice, FastKernelsAgree) {
   for (const OpCase& c : {Slice({3, 9, 8, 5}, {3, 9, 8, 5}, {0, 0, 0, 0}, {1, 1, 1, 1}),
+                          Slice({20, 30, 100}, {20, 30, 70}, {0, 0, 25}, {1, 1, 1}),
                           Slice({3, 9, 8, 5}, {2, 4, 8, 5}, {1, 1, 0, 0}, {1, 2, 1, 1}),
                           Slice({3, 9, 8, 5}, {3, 9, 3, 2}, {0, 0, 7, 1}, {1, 1, -2, 2}),
                           Slice({3, 9, 8, 5}, {3, 0, 8, 5}, {0, 0, 0, 0}, {1, 1, 1, 1})}) {
@@ -145,6 +147,7 @@ TEST(Pad, FastKernelsAgree) {
     EXPECT_GT(CompareWithReference(Pad({2, 5, 6, 7}, {1, 0, -2, 1, 0, 0, 1, 2}, mode, 3), 0), 0);
     EXPECT_GT(CompareWithReference(Pad({2, 3}, {0, 0, 0, 0}, mode), 0), 0);
   }
+  EXPECT_GT(CompareWithReference(Pad({20, 30, 100}, {0, 1, 0, 0, 1, 0}, "constant"), 0), 0);
   EXPECT_GT(CompareWithReference(Pad({0, 3}, {0, 1, 0, 0}, "reflect"), 0), 0);
   EXPECT_GT(CompareWithReference(Pad({0, 3}, {1, 0, 1, 0}, "constant", 4), 0), 0);
 }

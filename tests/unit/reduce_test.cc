@@ -49,9 +49,10 @@ TEST(Reduce, EverySetOfAxesAgrees) {
       // Sums are in double, and rounded once.
       EXPECT_GT(CompareWithReference(Reduce(op, {3, 5, 7, 19}, axes, set % 2), 1e-7), 0);
     }
-    EXPECT_GT(CompareWithReference(Reduce(op, {40, 30, 24}, {0, 1}, false), 1e-7), 0) << "in parts";
+    EXPECT_GT(CompareWithReference(Reduce(op, {80, 30, 24}, {0, 1}, false), 1e-7), 0) << "in parts";
     EXPECT_GT(CompareWithReference(Reduce(op, {600, 513}, {0}, true), 1e-7), 0)
         << "several blocks of columns";
+    EXPECT_GT(CompareWithReference(Reduce(op, {90, 20, 24}, {1, 2}, false), 1e-7), 0) << "rows";
     CompareWithReference(Reduce(op, {0, 4}, {0}, false), 0);
     CompareWithReference(Reduce(op, {0, 4}, {1}, false), 0);
   }

@@ -65,6 +65,12 @@ TEST(Resize, FastKernelsAgreeAndGradientsAreThoseOfTheForwardPass) {
       }
 }
 
+TEST(Resize, ManyPixels) {
+  const OpCase c = Resize({2, 20, 30, 16}, {2, 40, 45, 16}, {2, 1.5}, "linear", "half_pixel");
+  EXPECT_GT(CompareWithReference(c, 1e-6), 0);
+  EXPECT_GT(CompareWithReference(Grad(c), 1e-6), 0);
+}
+
 TEST(Resize, EmptyBatchAndNonsense) {
   EXPECT_GT(CompareWithReference(Resize({0, 4, 2}, {0, 8, 2}, {2}, "linear", "half_pixel"), 0), 0);
   CompareWithReference(Grad(Resize({0, 4, 2}, {0, 8, 2}, {2}, "linear", "half_pixel")), 0);
