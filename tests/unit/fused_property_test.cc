@@ -1,0 +1,58 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/random_program.h"
+
+namespace act {
+namespace {
+
+TEST(FusedProperty, RandomProgramsGiveTheReferencesResults) {
+  for (unsigned seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const RandomCase r = MakeRandomCase(random);
+    SCOPED_TRACE(ToString(r.program.space) + " batch " + std::to_string(r.batch) + "\n" +
+                 ToString(r.program));
+    ASSERT_EQ(CheckProgram(r.program), std::nullopt);
+    FusedCase fast = Build(random, r);
+    FusedCase truth = CopyOf(r, fast);
+    fast.Run("fused", static_cast<int>(1 + seed % 3));
+    truth.Run("reference.fused");
+    ExpectSameResults(r, fast, truth);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// A result may lie on an operand of the same dims: the planner reuses memory so. Every such pair, one at a
+// time.
+TEST(FusedProperty, ResultsMayOverwriteOperandsOfTheirShape) {
+  int pairs = 0;
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    Random random(seed);
+    const RandomCase r = MakeRandomCase(random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ToString(r.program));
+    FusedCase plain = Build(random, r);
+    const auto fits = [&](size_t in, size_t out) {
+      return r.program.inputs[in].codec.kind == CodecKind::kNone && r.inputs[in].dtype == DType::kFloat32 &&
+             r.program.outputs[out].kind == OutputKind::kStore && r.inputs[in].dims == r.program.space;
+    };
+    for (size_t in = 0; in < r.inputs.size(); ++in)
+      for (size_t out = 0; out < r.outputs.size(); ++out) {
+        if (!fits(in, out)) continue;
+        FusedCase aliased = CopyOf(r, plain);
+        aliased.Alias(out, in);
+        aliased.Run("fused", 2);
+        FusedCase fresh = CopyOf(r, plain);
+        fresh.Run("fused", 2);
+        for (size_t i = 0; i < r.outputs.size(); ++i)
+          ASSERT_TRUE(aliased.OutBytes(i) == fresh.OutBytes(i))
+              << "out" << out << " on in" << in << ": out" << i;
+        ++pairs;
+      }
+  }
+  EXPECT_GT(pairs, 100);
+}
+
+}  // namespace
+}  // namespace act

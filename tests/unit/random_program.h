@@ -1,0 +1,217 @@
+// Random fused programs with random operands, and what their results must be: for property tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/math/convert.h"
+#include "kernels/reference/codec.h"
+#include "tests/unit/fused_case.h"
+
+namespace act {
+
+using Random = std::mt19937;
+
+inline int64_t Pick(Random& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+
+// ---- Random programs
+// ---------------------------------------------------------------------------------------------------
+
+inline const std::vector<Dims> kSpaces = {
+    {},
+    {Dim(1)},
+    {Dim(0), Dim(3)},
+    {Dim::Batch(), Dim(5)},
+    {Dim::Batch(), Dim(1000)},
+    {Dim::Batch(), Dim(3), Dim(3), Dim(64)},
+    {Dim(7), Dim(33)},
+    {Dim::Batch(), Dim(7), Dim(5), Dim(48)},
+    {Dim(2500)},
+    {Dim::Batch(), Dim(0)},
+    {Dim(2), Dim(9000)},
+    {Dim::Batch(), Dim(4), Dim(1024)},
+    {Dim(13), Dim::Batch()},
+    {Dim::Batch(), Dim(1), Dim(257)},
+};
+inline const std::vector<DType> kTypes = {DType::kFloat32, DType::kFloat32, DType::kFloat32,
+                                          DType::kInt64,   DType::kInt32,   DType::kUint8,
+                                          DType::kBool,    DType::kFloat64, DType::kBFloat16};
+
+// Dims that broadcast to the space: leading axes left out, others made 1.
+inline Dims BroadcastDims(Random& random, const Dims& space) {
+  const int64_t form = Pick(random, 0, 3);
+  if (form == 0) return space;
+  Dims dims(space.begin() + (space.empty() ? 0 : Pick(random, 0, static_cast<int64_t>(space.size()))),
+            space.end());
+  for (Dim& d : dims)
+    if (form == 1 && Pick(random, 0, 1) == 0) d = Dim(1);
+  if (form == 3 && dims.size() < space.size()) dims.insert(dims.begin(), Dim(1));
+  return dims;
+}
+
+inline Codec PickCodec(Random& random) {
+  const int64_t group = int64_t{64} << Pick(random, 0, 4);
+  if (Pick(random, 0, 2) == 0) return Codec::Mask();
+  if (Pick(random, 0, 3) == 0) return Codec::Index(static_cast<int>(Pick(random, 1, 8)));
+  return Codec::Uniform(static_cast<int>(Pick(random, 1, 8)), group);
+}
+
+// Opcodes whose results are steps in their operands are left to their own test: a last-bit difference in
+// front of them would be a large one behind. All others are within a few units in the last place of the
+// reference, each.
+inline Instr PickInstr(Random& random, int32_t registers) {
+  static const std::vector<Opcode> kOps = {Opcode::kAdd,    Opcode::kSub,  Opcode::kMul,     Opcode::kDiv,
+                                           Opcode::kFma,    Opcode::kMax,  Opcode::kMin,     Opcode::kNeg,
+                                           Opcode::kAbs,    Opcode::kTanh, Opcode::kSigmoid, Opcode::kErf,
+                                           Opcode::kDropout};
+  Instr instr;
+  instr.op = kOps[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(kOps.size()) - 1))];
+  const auto operand = [&] { return static_cast<int32_t>(Pick(random, 0, registers - 1)); };
+  instr.a = operand();
+  if (Arity(instr.op) > 1) instr.b = operand();
+  if (Arity(instr.op) > 2) instr.c = operand();
+  if (instr.op == Opcode::kDropout) {
+    instr.parameter = 0.25f;
+    instr.stream = static_cast<int32_t>(Pick(random, 0, 100));
+  }
+  return instr;
+}
+
+struct RandomCase {
+  Program program;
+  std::vector<TensorType> inputs, outputs;
+  int64_t batch = 1;
+};
+
+inline RandomCase MakeRandomCase(Random& random) {
+  RandomCase c;
+  Program& p = c.program;
+  p.space = kSpaces[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(kSpaces.size()) - 1))];
+  c.batch = Pick(random, 1, 5);
+  const bool codes = SamplesOf(p.space).elements.IsFixed();
+  const auto pick_type = [&random] {
+    return kTypes[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(kTypes.size()) - 1))];
+  };
+  for (int64_t i = Pick(random, 1, 5); i > 0; --i) {
+    ProgramInput input;
+    if (codes && Pick(random, 0, 4) == 0) input.codec = PickCodec(random);
+    p.inputs.push_back(input);
+    c.inputs.push_back({pick_type(), BroadcastDims(random, p.space)});
+  }
+  for (int64_t i = Pick(random, 0, 2); i > 0; --i)
+    p.constants.push_back({static_cast<float>(Pick(random, -2, 2)), Pick(random, 0, 1) ? Dim(0, 2) : Dim(0)});
+  for (int64_t i = Pick(random, 0, 12); i > 0; --i) p.instrs.push_back(PickInstr(random, p.Registers()));
+  for (int64_t i = Pick(random, 1, 4); i > 0; --i) {
+    ProgramOutput output;
+    output.reg = static_cast<int32_t>(Pick(random, 0, p.Registers() - 1));
+    output.kind = static_cast<OutputKind>(Pick(random, 0, codes ? 2 : 0));
+    TensorType type{DType::kFloat32, p.space};
+    if (output.kind == OutputKind::kEncode) output.codec = PickCodec(random);
+    if (output.kind == OutputKind::kSum && !p.space.empty())
+      type.dims.erase(type.dims.begin(),
+                      type.dims.begin() + Pick(random, 0, static_cast<int64_t>(p.space.size())));
+    p.outputs.push_back(output);
+    c.outputs.push_back(type);
+    // The register behind a code, so that codes can be checked to the byte whatever rounding came before.
+    if (output.kind == OutputKind::kEncode) {
+      p.outputs.push_back({OutputKind::kStore, output.reg, {}, 0});
+      c.outputs.push_back({DType::kFloat32, p.space});
+    }
+  }
+  return c;
+}
+
+inline void FillNormal(Random& random, const TensorView& view) {
+  std::normal_distribution<float> normal(0, 2);
+  for (int64_t i = 0; i < view.elements; ++i) {
+    const float x = normal(random);
+    WriteFromFloat(view.dtype, &x, 1, view.as<std::byte>() + i * ByteSize(view.dtype));
+  }
+}
+
+inline void FillUniformCode(Random& random, const TensorView& view, const ProgramInput& input,
+                            const Program& program, int64_t batch) {
+  const SampleShape shape = SamplesOf(program.space);
+  const int64_t elements = shape.elements.fixed, samples = shape.samples.At(batch);
+  const int64_t bytes = LayoutOf(input.codec, elements).sample_bytes;
+  std::vector<float> x(static_cast<size_t>(elements));
+  std::normal_distribution<float> normal(0, 2);
+  for (int64_t s = 0; s < samples; ++s) {
+    for (float& v : x) v = normal(random);
+    EncodeSampleReference(input.codec, {1, 2, 3}, s, elements, x.data(), view.as<uint8_t>() + s * bytes);
+  }
+}
+
+inline FusedCase Build(Random& random, const RandomCase& r) {
+  FusedCase c(r.program, r.inputs, r.outputs, r.batch);
+  for (size_t i = 0; i < c.input_views.size(); ++i) {
+    const ProgramInput& input = r.program.inputs[i];
+    const TensorView& view = c.input_views[i];
+    if (input.codec.kind == CodecKind::kNone)
+      FillNormal(random, view);
+    else if (input.codec.kind == CodecKind::kUniform)
+      FillUniformCode(random, view, input, r.program, r.batch);
+    else  // any bytes are masks or indices
+      for (int64_t b = 0; b < view.bytes; ++b)
+        view.as<uint8_t>()[b] = static_cast<uint8_t>(Pick(random, 0, 255));
+  }
+  return c;
+}
+
+// Same operands in other memory.
+inline FusedCase CopyOf(const RandomCase& r, FusedCase& from) {
+  FusedCase c(r.program, r.inputs, r.outputs, r.batch);
+  c.state = from.state;
+  for (size_t i = 0; i < c.input_views.size(); ++i)
+    std::memcpy(c.input_views[i].data, from.input_views[i].data, static_cast<size_t>(c.input_views[i].bytes));
+  return c;
+}
+
+// A dozen operations of a few units in the last place (6e-8 each); cancellation makes the error relative to
+// the largest intermediate value, which here is that of the operands (|x| < 10) raised by the program itself:
+// so an error relative to max(|x|, 1), and a sum's relative to its number of terms.
+inline bool IsClose(float x, float expected, double terms = 1) {
+  if (std::isnan(x) || std::isnan(expected)) return std::isnan(x) == std::isnan(expected);
+  if (std::isinf(x) || std::isinf(expected)) return std::fabs(x) > 1e30f && std::fabs(expected) > 1e30f;
+  return std::fabs(x - expected) <= 2e-5 * terms * std::max(1.0f, std::fabs(expected));
+}
+
+inline void ExpectCode(const RandomCase& r, FusedCase& c, size_t i) {
+  const Codec& codec = r.program.outputs[i].codec;
+  const SampleShape shape = SamplesOf(r.program.space);
+  const int64_t elements = shape.elements.fixed, samples = shape.samples.At(r.batch);
+  const int64_t bytes = LayoutOf(codec, elements).sample_bytes;
+  std::vector<uint8_t> expected(static_cast<size_t>(bytes * samples));
+  for (int64_t s = 0; s < samples; ++s)
+    EncodeSampleReference(codec,
+                          {c.state.seed, c.state.step, static_cast<uint32_t>(r.program.outputs[i].stream)}, s,
+                          elements, c.Out(i + 1) + s * elements, expected.data() + s * bytes);
+  for (size_t b = 0; b < expected.size(); ++b)
+    ASSERT_EQ(c.output_views[i].as<uint8_t>()[b], expected[b]) << "byte " << b << " of " << ToString(codec);
+}
+
+inline void ExpectSameResults(const RandomCase& r, FusedCase& fast, FusedCase& truth) {
+  for (size_t i = 0; i < r.program.outputs.size(); ++i) {
+    const ProgramOutput& output = r.program.outputs[i];
+    if (output.kind == OutputKind::kEncode) {
+      ExpectCode(r, fast, i);
+      continue;
+    }
+    const double columns = static_cast<double>(std::max<int64_t>(1, fast.output_views[i].elements));
+    const double terms =
+        output.kind == OutputKind::kSum ? 1 + ElementCount(DimsAt(r.program.space, r.batch)) / columns : 1;
+    for (int64_t e = 0; e < fast.output_views[i].elements; ++e)
+      ASSERT_TRUE(IsClose(fast.Out(i)[e], truth.Out(i)[e], terms))
+          << "out" << i << "[" << e << "] = " << fast.Out(i)[e] << ", reference " << truth.Out(i)[e];
+  }
+}
+
+}  // namespace act
