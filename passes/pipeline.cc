@@ -81,6 +81,14 @@ llvm::Error AddCountCorrect(Graph& graph, ValueId loss) {
   return llvm::Error::success();
 }
 
+// What lies in the arena for the whole run is found by name in both graphs, so every constant needs one.
+void NameConstants(Graph& graph, const std::string& prefix) {
+  int unnamed = 0;
+  for (Value& value : graph.values)
+    if (value.kind == ValueKind::kConstant && value.name.empty())
+      value.name = prefix + std::to_string(unnamed++);
+}
+
 }  // namespace
 
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
@@ -118,6 +126,8 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   ACT_CHECK_OK(AddCountCorrect(evaluation, model.loss));
   ACT_CHECK_OK(RunPasses(kEvaluationPasses, "eval.", evaluation, evaluation_context, options, times));
   plan.eval = AssignStorage(std::move(evaluation), options.workspace_limit);
+  NameConstants(plan.train.graph, "constant.train.");
+  NameConstants(plan.eval.graph, "constant.eval.");
   return plan;
 }
 

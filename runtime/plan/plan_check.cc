@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
 
@@ -206,12 +207,20 @@ llvm::Expected<std::map<std::string, const Value*>> NamedValues(const Graph& gra
   std::map<std::string, const Value*> named;
   for (const Value& value : graph.values) {
     if (value.kind == ValueKind::kActivation) continue;
+    if (value.name.empty()) return MakeError("", "a value that keeps its place has no name");
     if (!named.emplace(value.name, &value).second)
       return MakeError(Place(value), "two values have this name");
   }
   return named;
 }
 
+bool SameData(const HostTensor& a, const HostTensor& b) {
+  if (a.data == b.data) return a.bytes == b.bytes;
+  return a.data && b.data && a.bytes == b.bytes &&
+         std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes)) == 0;
+}
+
+// One place in the arena serves both graphs.
 llvm::Error CheckBoth(const Plan& plan) {
   ACT_TRY(const auto train, NamedValues(plan.train.graph));
   ACT_TRY(const auto eval, NamedValues(plan.eval.graph));
@@ -220,6 +229,9 @@ llvm::Error CheckBoth(const Plan& plan) {
     if (it == train.end()) continue;
     if (it->second->kind != value->kind || !(it->second->type == value->type)) {
       return MakeError(Place(*value), "differs between training and evaluation");
+    }
+    if (!SameData(it->second->data, value->data)) {
+      return MakeError(Place(*value), "has other data in training than in evaluation");
     }
   }
   return llvm::Error::success();

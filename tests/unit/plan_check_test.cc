@@ -48,6 +48,16 @@ TEST(CheckPlan, FindsWhatIsWrong) {
        "two values have this name"},
       {"another type in evaluation", [](Plan& p) { p.eval.graph.value(0).type.dims[1] = 65; },
        "differs between training and evaluation"},
+      {"other weights in evaluation", [](Plan& p) { p.eval.graph.value(3).data = testing::Ramp(255); },
+       "1020 bytes of data"},
+      {"a constant that is another in evaluation",
+       [](Plan& p) {
+         p.eval.graph.value(2).name = "one";
+         p.eval.graph.value(2).type.dims = {};
+         p.eval.graph.value(2).data = testing::Ramp(1);
+       },
+       "value 'one': has other data"},
+      {"a parameter without a name", [](Plan& p) { p.train.graph.value(kW).name.clear(); }, "has no name"},
       // Storages.
       {"no such storage", [](Plan& p) { p.train.storage_of[kY] = 99; }, "no such storage"},
       {"no storage", [](Plan& p) { p.train.storage_of[kY] = -1; }, "has no storage"},
