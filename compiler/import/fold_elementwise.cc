@@ -89,13 +89,19 @@ OptionalDim MulDims(const Dim& a, const Dim& b) {
   if (product.TooLarge()) return std::nullopt;
   return product;
 }
+// Beyond these bounds a quotient may overflow (the smallest integer by -1).
+bool CanDivide(const Dim& a, const Dim& b) {
+  for (const int64_t v : {a.fixed, a.per_batch, a.per_batch2, b.fixed, b.per_batch, b.per_batch2})
+    if (v <= -kTooLarge || v >= kTooLarge) return false;
+  return b != Dim(0);
+}
 OptionalDim DivDims(const Dim& a, const Dim& b) {
-  if (b == Dim(0)) return std::nullopt;
+  if (!CanDivide(a, b)) return std::nullopt;
   if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed / b.fixed);  // toward zero, as ONNX's
   return DivideExact(a, b);
 }
 OptionalDim ModDims(const Dim& a, const Dim& b) {  // sign of the divisor (Mod with fmod = 0)
-  if (b == Dim(0)) return std::nullopt;
+  if (!CanDivide(a, b)) return std::nullopt;
   if (a.IsFixed() && b.IsFixed()) return Dim((a.fixed % b.fixed + b.fixed) % b.fixed);
   return DivideExact(a, b) ? OptionalDim(Dim(0)) : std::nullopt;
 }

@@ -1,5 +1,7 @@
 // Normalization layers. BatchNormalization is one operator of ours; the others are reductions and elementwise
 // operators.
+#include <cmath>
+
 #include "compiler/import/importer.h"
 
 namespace act::onnx_import {
@@ -30,7 +32,7 @@ llvm::Error ImportBatchNormalization(NodeContext& c) {
   // ONNX: running = m running + (1 - m) new; PyTorch: (1 - m) running + m new. To 9 digits: 1 - 0.9 is meant
   // to be 0.1.
   const double momentum = 1 - c.attrs.Float("momentum", .9);
-  attrs.Set("momentum", static_cast<double>(static_cast<int64_t>(momentum * 1e9 + .5)) / 1e9);
+  attrs.Set("momentum", std::round(momentum * 1e9) / 1e9);
   // TorchScript's exporter traces a model in training mode by running it once, and so writes running
   // statistics that hold one update by the example inputs. That run counts as the first step's: behind step k
   // they hold k updates, as PyTorch's do. Only this form has outputs for the statistics.

@@ -205,9 +205,10 @@ llvm::Error ImportSplitToSequence(NodeContext& c) {
 
 llvm::Error ImportSequenceAt(NodeContext& c) {
   const std::vector<ValueId>& sequence = c.In(0).sequence;
-  const auto position = c.Number(1);
-  if (sequence.empty() || !position) return c.Fail("sequence and position must be known when compiling");
-  ACT_TRY(const size_t at, c.Axis(static_cast<int64_t>(*position), sequence.size()));
+  const auto position = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
+  if (sequence.empty() || !position || position->size() != 1)
+    return c.Fail("sequence and position must be known when compiling");
+  ACT_TRY(const size_t at, c.Axis((*position)[0], sequence.size()));
   return c.Set(0, sequence[at]);
 }
 

@@ -140,8 +140,9 @@ llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
   }
   const ImportEntry* entry = FindImport(node);
   if (!entry) {
-    return context.Fail("works on data here; it is supported only on shapes and constants",
-                        "shapes that depend on data cannot be compiled");
+    return context.Fail(
+        "works on data here, or depends on the batch size in another way than as a polynomial",
+        "it is supported only where it can be computed when compiling, on shapes and constants");
   }
   const int count = node.input_size();
   if (count < entry->min_inputs || (entry->max_inputs >= 0 && count > entry->max_inputs))

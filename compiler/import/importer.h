@@ -79,7 +79,7 @@ class NodeContext {
   const Operand& In(size_t i) const;  // Has(i)
   const TensorType& Type(size_t i) const { return In(i).type; }
   const Dims& DimsOf(size_t i) const { return In(i).type.dims; }
-  llvm::Expected<ValueId> Value(size_t i) const { return importer.Materialize(In(i)); }
+  llvm::Expected<ValueId> Value(size_t i) const;  // an error where it is left out
 
   // Integers that newer opsets take as input `i` and older ones as attribute `name`; nullopt where neither is
   // there. An error where the input depends on data or on N.

@@ -12,6 +12,11 @@ NodeContext::NodeContext(Importer& importer_in, const onnx::NodeProto& node_in, 
 
 const Operand& NodeContext::In(size_t i) const { return *importer.Find(node.input(static_cast<int>(i))); }
 
+llvm::Expected<ValueId> NodeContext::Value(size_t i) const {
+  if (!Has(i)) return Fail("input " + std::to_string(i) + " is left out");
+  return importer.Materialize(In(i));
+}
+
 llvm::Expected<std::optional<std::vector<int64_t>>> NodeContext::Integers(size_t i,
                                                                           const char* attribute) const {
   if (Has(i)) {

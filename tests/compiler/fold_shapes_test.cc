@@ -119,6 +119,8 @@ TEST(Fold, HugeTensorsAreLeftAlone) {
   EXPECT_EQ(Text(Fold("Range", {IntegerScalar(INT64_MIN), IntegerScalar(INT64_MAX), IntegerScalar(1)})),
             "none");
   EXPECT_EQ(Text(Fold("Pow", {IntegerScalar(10), IntegerScalar(60)})), "none");
+  EXPECT_EQ(Text(Fold("Div", {IntegerScalar(INT64_MIN), IntegerScalar(-1)})), "none") << "would trap";
+  EXPECT_EQ(Text(Fold("Mod", {IntegerScalar(INT64_MIN), IntegerScalar(-1)})), "none");
   const Known large = IntegerScalar(kTooLarge - 1);
   EXPECT_EQ(Text(Fold("Mul", {large, large})), "none");
 }

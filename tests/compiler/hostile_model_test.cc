@@ -176,6 +176,13 @@ const Hostile kHostile[] = {
        return m;
      },
      "input 1 is left out"},
+    {"left_out_operand_of_many",
+     [] {
+       OnnxModel m = Linear();
+       m.Node("Max", {"logits", ""}, {"y"}).MeanLoss("y");
+       return m;
+     },
+     "node 'y' (Max): input 1 is left out"},
     {"no_outputs_of_a_node",
      [] {
        OnnxModel m = Linear();

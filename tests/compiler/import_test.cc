@@ -200,6 +200,36 @@ TEST(Import, StochasticDepthIsADropoutOfOnes) {
   EXPECT_EQ(ToString(r.graph.value(dropout->outputs[0]).type), "f32[N,1]");
 }
 
+TEST(Import, LikelihoodBehindALogSoftmaxIsACrossEntropy) {
+  OnnxModel m = Linear();
+  m.Input("label", {"N"}, onnx::TensorProto::INT64)
+      .Node("LogSoftmax", {"logits"}, {"p"}, {Attr("axis", int64_t{1})});
+  m.Node("NegativeLogLikelihoodLoss", {"p", "label"}, {"loss"}).Output("loss");
+  const ImportResult r = Import(m);
+  EXPECT_EQ(Ops(r.graph), "MatMul Add SoftmaxCrossEntropy");
+  EXPECT_NE(r.logits, kNoValue);
+}
+
+TEST(Import, SoftmaxNormalizesOneAxisSinceOpset13) {
+  for (const int64_t opset : {12, 13}) {
+    OnnxModel m(opset);
+    m.Input("x", {"N", 3, 5}).Node("Softmax", {"x"}, {"y"}, {Attr("axis", int64_t{1})}).MeanLoss("y");
+    const ImportResult r = Import(m);
+    EXPECT_EQ(Find(r.graph, "ReduceMax")->attrs.Ints("axes"),
+              opset < 13 ? std::vector<int64_t>({1, 2}) : std::vector<int64_t>{1});
+  }
+}
+
+TEST(Import, SequencesOfPartsAreSlices) {
+  OnnxModel m;
+  m.Input("x", {"N", 5}).Integers("size", {2}, true).Integers("last", {-1}, true);
+  m.Node("SplitToSequence", {"x", "size"}, {"parts"}, {Attr("axis", int64_t{1})})
+      .Node("SequenceAt", {"parts", "last"}, {"y"});
+  m.MeanLoss("y");
+  const ImportResult r = Import(m);
+  EXPECT_EQ(ToString(r.graph.value(Find(r.graph, "Slice")->outputs[0]).type), "f32[N,1]") << "2 + 2 + 1";
+}
+
 TEST(Import, TheBatchIsTheSymbolOnMostFirstAxes) {
   OnnxModel m;
   m.Input("queue", {"Q", 4}).Input("a", {"B", 4}).Input("b", {"B", 4}).Node("Add", {"a", "b"}, {"c"});
