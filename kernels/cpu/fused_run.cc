@@ -10,7 +10,7 @@ namespace {
 // Tiles added in float32 before the sum is moved to double precision.
 constexpr int64_t kTilesPerFlush = 16;
 
-double* PartialSums(const FusedLoop&, const KernelArgs& args, const SumOutput& sum, int64_t part) {
+double* PartialSums(const KernelArgs& args, const SumOutput& sum, int64_t part) {
   return reinterpret_cast<double*>(args.workspace.data() + sum.workspace) + part * sum.columns;
 }
 
@@ -187,7 +187,7 @@ void TileWalker::AddToSum(const Step& step, int64_t offset, int64_t count) {
   const int64_t phase = offset % sum.columns;
   const float* x = at_[step.reg];
   if (sum.scratch >= 0) return AddTile(static_cast<size_t>(count), x, scratch_ + sum.scratch + phase);
-  double* total = PartialSums(loop_, args_, sum, part_);
+  double* total = PartialSums(args_, sum, part_);
   for (int64_t i = 0, c = phase; i < count; ++i, c = c + 1 == sum.columns ? 0 : c + 1)
     total[c] += static_cast<double>(x[i]);
 }
@@ -195,7 +195,7 @@ void TileWalker::AddToSum(const Step& step, int64_t offset, int64_t count) {
 void TileWalker::ClearSums(int64_t part) {
   part_ = part;
   for (const SumOutput& sum : loop_.sums) {
-    std::fill_n(PartialSums(loop_, args_, sum, part), sum.columns, 0.0);
+    std::fill_n(PartialSums(args_, sum, part), sum.columns, 0.0);
     if (sum.scratch >= 0) std::fill_n(scratch_ + sum.scratch, sum.columns + loop_.tail, 0.0f);
   }
 }
@@ -203,7 +203,7 @@ void TileWalker::ClearSums(int64_t part) {
 void TileWalker::FlushSums() {
   for (const SumOutput& sum : loop_.sums) {
     if (sum.scratch < 0) continue;
-    double* total = PartialSums(loop_, args_, sum, part_);
+    double* total = PartialSums(args_, sum, part_);
     const int64_t length = sum.columns + loop_.tail;
     for (int64_t i = 0; i < length; i += sum.columns)
       FlushTile(static_cast<size_t>(std::min(sum.columns, length - i)), scratch_ + sum.scratch + i, total);
@@ -215,7 +215,7 @@ void FinishSums(const FusedLoop& loop, const KernelArgs& args) {
     float* to = args.outputs[static_cast<size_t>(sum.output)].as<float>();
     for (int64_t c = 0; c < sum.columns; ++c) {
       double total = 0;
-      for (int64_t part = 0; part < loop.parts; ++part) total += PartialSums(loop, args, sum, part)[c];
+      for (int64_t part = 0; part < loop.parts; ++part) total += PartialSums(args, sum, part)[c];
       to[c] = static_cast<float>(total);
     }
   }
