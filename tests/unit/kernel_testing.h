@@ -50,7 +50,7 @@ template <class T>
 TestTensor Of(std::vector<int64_t> dims, const std::vector<T>& values, DType dtype) {
   TestTensor t = Empty(std::move(dims), dtype);
   EXPECT_EQ(static_cast<size_t>(t.elements()), values.size());
-  std::memcpy(t.bytes.data(), values.data(), t.bytes.size());
+  if (!values.empty()) std::memcpy(t.bytes.data(), values.data(), t.bytes.size());
   return t;
 }
 inline TestTensor Floats(std::vector<int64_t> dims, const std::vector<float>& values) {
