@@ -50,8 +50,8 @@ test:
 check-long: export ACT_LONG_TESTS = 1
 check-long: check
 
-demo:
-	@scripts/demo.sh
+demo: tools
+	@scripts/demo.sh $(BUILD)
 
 asan:
 	@$(MAKE) --no-print-directory check PRESET=asan

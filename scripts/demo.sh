@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # Trains the same ResNet on real handwritten digits twice, with exact and with compressed activations, and shows what it cost and
-# what it changed; then plans the memory of ResNet-50. About three minutes on two cores once the tools are built.
+# what it changed; then plans the memory of ResNet-50. Needs the tools (make).
 #   demo.sh [BUILD]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
-make --no-print-directory tools
 out=$build/demo
 mkdir -p "$out"
 

@@ -29,7 +29,6 @@ def main(folder):
         ("test accuracy", [f"{100 * r['evaluations'][-1]['accuracy']:.2f} %" for r in runs]),
         ("test loss", [f"{r['evaluations'][-1]['loss']:.4f}" for r in runs]),
         ("saved activations, MiB", [f"{p['saved_bytes'] / MIB:.3f}" for p in plans]),
-        ("  uncompressed, MiB", [f"{p['saved_bytes_uncompressed'] / MIB:.3f}" for p in plans]),
         ("peak planned, bytes", [f"{p['peak_bytes']:,}" for p in plans]),
         ("peak used, bytes", [f"{r['peak_bytes']:,}" for r in runs]),
         ("step, median ms", [f"{1e3 * r['step_seconds']['median']:.2f}" for r in runs]),
@@ -37,7 +36,6 @@ def main(folder):
     big = [load(folder, f"resnet50_{level}.json") for level in levels]
     table("ResNet-50, 224 x 224, batch 16 (planned)", levels, [
         ("saved activations, MiB", [f"{p['saved_bytes'] / MIB:.1f}" for p in big]),
-        ("  uncompressed, MiB", [f"{p['saved_bytes_uncompressed'] / MIB:.1f}" for p in big]),
         ("peak, MiB", [f"{p['peak_bytes'] / MIB:.1f}" for p in big]),
         ("lower bound, MiB", [f"{p['lower_bound_bytes'] / MIB:.1f}" for p in big]),
         ("largest batch in 8 GiB", [str(p["max_batch"]["8GiB"]) for p in big]),
