@@ -71,8 +71,8 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_overrid
       return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2 or L3");
     policy.bits = static_cast<int>(bits_override);
   }
-  if (group_size < 64 || group_size > 1024 || group_size % 8 != 0)
-    return MakeError("--group-size", "must be a multiple of 8 from 64 to 1024");
+  if (const auto wrong = CheckCodec(Codec::Uniform(std::max(policy.bits, 1), group_size)))
+    return MakeError("--group-size", *wrong);
   return policy;
 }
 
