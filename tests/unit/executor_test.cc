@@ -18,6 +18,7 @@ namespace {
 std::atomic<int64_t> g_allocations = 0;
 }
 
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer has its own operators, which do not mix with these
 // Counted, so that a test can say that a step allocates nothing.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++g_allocations;
@@ -26,6 +27,7 @@ std::atomic<int64_t> g_allocations = 0;
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
 
 namespace act {
 namespace {
@@ -98,6 +100,9 @@ TEST(Executor, MeasuresThePeakThatWasPlanned) {
 }
 
 TEST(Executor, AStepAllocatesNothing) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "allocations are not counted here";
+#endif
   Fixture f;
   ASSERT_EQ(Text(f.Step(3)), "");
   BoundGraph* graph = Take(f.executor->Train(3));
