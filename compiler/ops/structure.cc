@@ -129,13 +129,72 @@ void SliceGradGrad(GradContext& g) {
   g.SetGrad(0, g.EmitTyped("Slice", {g.dout()}, g.type(g.in(0)), g.attrs()));
 }
 
-void PadGrad(GradContext& g) {  // constant padding: crop
-  Ints pads = g.attrs().Ints("pads");
-  for (int64_t& p : pads) p = -p;
+// x with one axis padded by zeros, or cropped where a pad is negative.
+ValueId ZeroPad(GradContext& g, ValueId x, size_t axis, int64_t begin, int64_t end) {
+  if (x == kNoValue) return x;
+  const size_t rank = g.type(x).dims.size();
+  Ints pads(2 * rank, 0);
+  pads[axis] = begin;
+  pads[axis + rank] = end;
   Attributes attrs;
   attrs.Set("pads", pads);
   attrs.Set("mode", std::string("constant"));
-  g.SetGrad(0, g.Emit("Pad", {g.dout()}, attrs));
+  return g.Emit("Pad", {x}, attrs);
+}
+
+// `extent` elements of one axis, from `start` on in steps of `step`.
+ValueId SliceAxis(GradContext& g, ValueId x, size_t axis, int64_t start, int64_t extent, int64_t step) {
+  TensorType type = g.type(x);
+  Ints starts(type.dims.size(), 0), steps(type.dims.size(), 1);
+  starts[axis] = start;
+  steps[axis] = step;
+  type.dims[axis] = extent;
+  Attributes attrs;
+  attrs.Set("starts", starts);
+  attrs.Set("steps", steps);
+  return g.EmitTyped("Slice", {x}, type, attrs);
+}
+
+// Undoes the padding of one axis from `n` elements: what was copied from an element gives it back its gradient.
+ValueId UnpadAxis(GradContext& g, ValueId dy, size_t axis, int64_t n, int64_t begin, int64_t end, bool reflect) {
+  ValueId dx = ZeroPad(g, dy, axis, -begin, -end);
+  const auto add = [&](ValueId border, int64_t before, int64_t after) {
+    if (border == kNoValue) return;
+    if (!reflect) {  // edge: all copies of one element
+      Attributes attrs;
+      attrs.Set("axes", Ints{static_cast<int64_t>(axis)});
+      attrs.Set("keepdims", int64_t{1});
+      border = g.Emit("ReduceSum", {border}, attrs);
+    }
+    border = ZeroPad(g, border, axis, before, after);
+    if (border != kNoValue) dx = g.Emit("Add", {dx, border});
+  };
+  // Mirrored, the border in front shows elements 1, 2, .. and the one behind ends with n - 2.
+  if (begin > 0 && reflect) add(SliceAxis(g, dy, axis, begin - 1, begin, -1), 1, n - 1 - begin);
+  if (begin > 0 && !reflect) add(SliceAxis(g, dy, axis, 0, begin, 1), 0, n - 1);
+  if (end > 0 && reflect) add(SliceAxis(g, dy, axis, begin + n + end - 1, end, -1), n - 1 - end, 1);
+  if (end > 0 && !reflect) add(SliceAxis(g, dy, axis, begin + n, end, 1), n - 1, 0);
+  return dx;
+}
+
+void PadGrad(GradContext& g) {
+  const Ints pads = g.attrs().Ints("pads");
+  const std::string mode = g.attrs().String("mode", "constant");
+  const Dims dims = g.type(g.in(0)).dims;
+  const size_t rank = dims.size();
+  if (mode == "constant") {  // crop
+    Attributes attrs;
+    Ints crop = pads;
+    for (int64_t& p : crop) p = -p;
+    attrs.Set("pads", crop);
+    attrs.Set("mode", mode);
+    return g.SetGrad(0, g.Emit("Pad", {g.dout()}, attrs));
+  }
+  ValueId dx = g.dout();
+  for (size_t axis = 0; axis < rank && dx != kNoValue; ++axis)
+    if (pads[axis] != 0 || pads[axis + rank] != 0)
+      dx = UnpadAxis(g, dx, axis, dims[axis].fixed, pads[axis], pads[axis + rank], mode == "reflect");
+  g.SetGrad(0, dx);
 }
 
 }  // namespace
