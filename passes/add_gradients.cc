@@ -8,9 +8,6 @@ namespace act {
 llvm::Error AddGradients(Graph& graph, PassContext& context) {
   ACT_TRY(Gradients gradients, Differentiate(graph, context.loss, context.trainable, context.optimizer));
   context.saved = std::move(gradients.saved);
-  if (context.optimizer == "none")
-    for (const auto& [parameter, gradient] : gradients.of_parameters)
-      graph.value(gradient).name = "grad." + graph.value(parameter).name;
   return llvm::Error::success();
 }
 

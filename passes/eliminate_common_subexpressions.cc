@@ -1,5 +1,6 @@
 // Nodes that compute the same from the same operands become one: the first. A derived node that equals a
 // forward node becomes a read of that node's result, so that one tensor is never stored under two names.
+#include <algorithm>
 #include <map>
 
 #include "compiler/ops/op_table.h"
@@ -24,7 +25,10 @@ llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context) {
   for (Node& node : graph.nodes) {
     for (ValueId& v : node.inputs) replace(v);
     const OpDef* def = FindOp(node.op);
-    if (node.mutates.empty() && !(def && def->random)) {
+    // A named result is an output that is found by its name.
+    const bool named = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                   [&graph](ValueId v) { return !graph.value(v).name.empty(); });
+    if (node.mutates.empty() && !named && !(def && def->random)) {
       std::vector<std::string> types;
       for (ValueId v : node.outputs) types.push_back(ToString(graph.value(v).type));
       const auto [it, added] = seen.emplace(Key{node.op, node.inputs, node.attrs.map(), types}, node.outputs);

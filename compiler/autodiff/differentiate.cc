@@ -93,10 +93,9 @@ class Differentiator {
     for (ValueId p : trainable_) {
       const ValueId grad = grad_[static_cast<size_t>(p)];
       if (first_reader_[static_cast<size_t>(p)] != static_cast<int64_t>(index) || grad == kNoValue) continue;
-      result_.of_parameters.emplace_back(p, grad);
       const std::string name = graph_.value(p).name;
       if (optimizer_ == "none") {
-        graph_.outputs.push_back(grad);
+        ACT_CHECK_OK(MakeOutput(grad, graph_.value(p).name));
         continue;
       }
       const ValueId velocity =
@@ -106,6 +105,16 @@ class Differentiator {
       builder_.SetPhase(Phase::kBackward);
       if (error) return error;
     }
+    return llvm::Error::success();
+  }
+
+  // An output carries its parameter's name, so that parameters which share a gradient (the operands of a sum) get copies.
+  llvm::Error MakeOutput(ValueId grad, const std::string parameter) {
+    if (graph_.value(grad).kind != ValueKind::kActivation || !graph_.value(grad).name.empty()) {
+      ACT_TRY(grad, builder_.Add1("Identity", {grad}, {}, parameter + ".grad"));
+    }
+    graph_.value(grad).name = "grad." + parameter;
+    graph_.outputs.push_back(grad);
     return llvm::Error::success();
   }
 

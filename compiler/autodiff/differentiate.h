@@ -12,13 +12,11 @@ namespace act {
 
 struct Gradients {
   std::vector<SavedUse> saved;  // forward values that the backward pass reads, in the order of the rules
-  // One per trainable parameter that the loss depends on.
-  std::vector<std::pair<ValueId, ValueId>> of_parameters;  // parameter, gradient
 };
 
 // Builds d(loss)/d(parameter) for each of `trainable`, and an update as soon as a gradient is complete.
 //   optimizer "sgd": SgdUpdate with a velocity (optimizer state "<parameter>.velocity")
-//   optimizer "none": the gradients become graph outputs
+//   optimizer "none": the gradients become graph outputs, named "grad.<parameter>"
 // Errors: loss not a scalar f32; no path from any parameter to the loss.
 llvm::Expected<Gradients> Differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& trainable,
                                         const std::string& optimizer);
