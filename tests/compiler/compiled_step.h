@@ -1,0 +1,125 @@
+// Compiles a graph made by hand and runs one step of it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/graph_builder.h"
+#include "kernels/cpu/registry.h"
+#include "kernels/reference/registry.h"
+#include "passes/pipeline.h"
+#include "runtime/executor/executor.h"
+#include "runtime/memory/layout.h"
+
+namespace act::testing_step {
+
+// The value, or a failed test that ends the program: for what a test needs before it can test anything.
+template <class T>
+T Take(llvm::Expected<T> value) {
+  if (value) return std::move(*value);
+  ADD_FAILURE() << llvm::toString(value.takeError());
+  std::abort();
+}
+inline std::string Text(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+inline const KernelRegistry& CpuKernels() {
+  static const KernelRegistry registry = [] {
+    KernelRegistry r;
+    RegisterCpuKernels(r);
+    return r;
+  }();
+  return registry;
+}
+inline const KernelRegistry& ReferenceKernels() {
+  static const KernelRegistry registry = [] {
+    KernelRegistry r;
+    RegisterReferenceKernels(r);
+    return r;
+  }();
+  return registry;
+}
+
+inline HostTensor HostFloats(const std::vector<float>& values) {
+  return HostTensor::Copy(values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
+}
+
+// What actc gets from the importer: a graph whose first output is its loss. All parameters train.
+inline ImportResult ModelOf(Graph graph) {
+  ImportResult model;
+  model.model_name = "test";
+  model.loss = graph.outputs.at(0);
+  for (size_t v = 0; v < graph.values.size(); ++v)
+    if (graph.values[v].kind == ValueKind::kParameter) model.trainable.push_back(static_cast<ValueId>(v));
+  model.graph = std::move(graph);
+  return model;
+}
+
+// Options with every check on; optimizer "none" makes the gradients graph outputs.
+inline CompileOptions Checked(const std::string& level, const std::string& optimizer) {
+  CompileOptions options;
+  options.level = level;
+  options.optimizer = optimizer;
+  options.verify_each = true;
+  return options;
+}
+
+// Bytes of the graph's inputs, by name.
+using StepInputs = std::map<std::string, std::vector<std::byte>>;
+
+template <class T>
+std::vector<std::byte> BytesOf(const std::vector<T>& values) {
+  const auto* begin = reinterpret_cast<const std::byte*>(values.data());
+  return {begin, begin + values.size() * sizeof(T)};
+}
+
+struct StepOptions {
+  int64_t batch = 1;
+  bool check_memory = false;
+  int threads = 2;
+  StepState state = {.seed = 7, .step = 0, .learning_rate = 0, .momentum = 0, .weight_decay = 0};
+};
+
+// Lays the plan out, runs one training step, and returns the graph's outputs in order, each as float32.
+// Errors are the executor's. Inputs that `inputs` does not name stay zero.
+inline llvm::Expected<std::vector<std::vector<float>>> RunStep(const Plan& plan,
+                                                               const KernelRegistry& kernels,
+                                                               const StepInputs& inputs,
+                                                               const StepOptions& options) {
+  omp_set_num_threads(options.threads);
+  llvm::Expected<MemoryLayout> layout = LayOut(plan, options.batch);
+  if (!layout) return layout.takeError();
+  auto executor = Executor::Create(plan, std::move(*layout), kernels,
+                                   {.threads = options.threads, .check_memory = options.check_memory});
+  if (!executor) return executor.takeError();
+  llvm::Expected<BoundGraph*> bound = (*executor)->Train(options.batch);
+  if (!bound) return bound.takeError();
+  const Graph& graph = plan.train.graph;
+  (*executor)->BeginStep();
+  for (ValueId v : graph.inputs) {
+    const TensorView& view = (*bound)->view(v);
+    if (!view.data || view.bytes == 0) continue;
+    const auto given = inputs.find(graph.value(v).name);
+    if (given == inputs.end()) {
+      std::memset(view.data, 0, static_cast<size_t>(view.bytes));
+      continue;
+    }
+    EXPECT_EQ(static_cast<int64_t>(given->second.size()), view.bytes) << "input " << given->first;
+    std::memcpy(view.data, given->second.data(), given->second.size());
+  }
+  if (llvm::Error error = (*executor)->Run(**bound, options.state)) return error;
+  std::vector<std::vector<float>> outputs;
+  for (ValueId v : graph.outputs) {
+    const TensorView& view = (*bound)->view(v);
+    const auto* data = view.as<float>();
+    outputs.emplace_back(data, data + view.elements);
+  }
+  return outputs;
+}
+
+}  // namespace act::testing_step
