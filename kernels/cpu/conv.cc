@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/cpu/matmul.h"
 #include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/window.h"
 
@@ -203,6 +204,29 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, Direction direction, 
   return Refuse(why, reason);
 }
 
+// dw [M,C] = dy [rows,M]^T x [rows,C] of a convolution by single pixels: as a matrix product it runs 1.3
+// to 1.8 times as fast as oneDNN's convolution (ResNet-50's shapes, 2 threads), and dw needs no unpacking.
+std::unique_ptr<Kernel> CreatePointwiseGradWeight(const DnnlContext& context, const KernelSite& site,
+                                                  std::string* why) {
+  const auto shape = ConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
+  if (!shape) return nullptr;
+  if (shape->KernelPixels() != 1 || shape->group != 1 || shape->in != shape->out ||
+      shape->pad != Window::Triple{})
+    return Refuse(why, "not a dense convolution by single pixels");
+  for (int64_t stride : shape->stride)
+    if (stride != 1) return Refuse(why, "has a stride");
+  MatMulShape product;
+  product.m = shape->out_channels;
+  product.n = shape->channels;
+  product.k = shape->batch * shape->OutPixels();
+  product.a_m = 1;
+  product.a_k = product.m;
+  product.b_k = product.n;
+  product.b_n = 1;
+  // All threads or none: on fewer, the convolution is faster.
+  return CreateDnnlProduct(context, site, product, {0, 1}, {site.threads}, why);
+}
+
 }  // namespace
 
 void RegisterDnnlConv(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context) {
@@ -213,6 +237,10 @@ void RegisterDnnlConv(KernelRegistry& registry, const std::shared_ptr<DnnlContex
   };
   add("Conv", "dnnl.conv", Direction::kForward);
   add("ConvGradInput", "dnnl.conv_grad_input", Direction::kGradInput);
+  registry.Add("ConvGradWeight",
+               {"dnnl.pointwise_grad_weight", [context](const KernelSite& site, std::string* why) {
+                  return CreatePointwiseGradWeight(*context, site, why);
+                }});
   add("ConvGradWeight", "dnnl.conv_grad_weight", Direction::kGradWeight);
 }
 

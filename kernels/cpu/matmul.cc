@@ -49,10 +49,11 @@ Problem ProblemOf(MatMulShape s) {
 
 class DnnlMatMul final : public Kernel {
  public:
-  DnnlMatMul(const DnnlContext& context, const Problem& p, const dnnl::matmul::primitive_desc& desc,
-             int threads)
+  DnnlMatMul(const DnnlContext& context, const Problem& p, ProductOperands operands,
+             const dnnl::matmul::primitive_desc& desc, int threads)
       : call_(context, dnnl::matmul(desc)),
         name_(desc.impl_info_str()),
+        operands_(operands),
         threads_(threads),
         workspace_bytes_(AlignedBytes(desc.scratchpad_desc())) {
     a_ = call_.Bind(DNNL_ARG_SRC, p.a);
@@ -63,8 +64,8 @@ class DnnlMatMul final : public Kernel {
 
   std::string Run(const KernelArgs& args) override {
     const ThreadScope scope(threads_);
-    call_.Set(a_, args.inputs[0].data);
-    call_.Set(b_, args.inputs[1].data);
+    call_.Set(a_, args.inputs[operands_.a].data);
+    call_.Set(b_, args.inputs[operands_.b].data);
     call_.Set(y_, args.outputs[0].data);
     call_.Set(scratch_, args.workspace.data());
     return call_.Run();
@@ -79,6 +80,7 @@ class DnnlMatMul final : public Kernel {
  private:
   DnnlCall call_;
   std::string name_;
+  ProductOperands operands_;
   int threads_;
   int64_t workspace_bytes_;
   size_t a_ = 0, b_ = 0, y_ = 0, scratch_ = 0;
@@ -87,14 +89,22 @@ class DnnlMatMul final : public Kernel {
 std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& site, std::string* why) {
   const auto shape = MatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
   if (!shape) return nullptr;
+  return CreateDnnlProduct(context, site, *shape, {0, 1}, ThreadLadder(site.threads), why);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const KernelSite& site,
+                                          const MatMulShape& shape, ProductOperands operands,
+                                          const std::vector<int>& thread_counts, std::string* why) {
   if (site.inputs[0].elements == 0 || site.inputs[1].elements == 0 || site.outputs[0].elements == 0)
     return Refuse(why, "an empty tensor");
   std::string reason = "oneDNN has no fast implementation";
   try {
-    const Problem problem = ProblemOf(*shape);
+    const Problem problem = ProblemOf(shape);
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    for (int threads : ThreadLadder(site.threads)) {
+    for (int threads : thread_counts) {
       const ThreadScope scope(threads);
       dnnl::matmul::primitive_desc desc(context.engine, problem.a, problem.b, problem.y, attr);
       do {
@@ -102,7 +112,7 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& sit
         if (name.rfind("ref", 0) == 0) break;
         const int64_t needed = AlignedBytes(desc.scratchpad_desc());
         if (needed <= site.workspace_bytes)
-          return std::make_unique<DnnlMatMul>(context, problem, desc, threads);
+          return std::make_unique<DnnlMatMul>(context, problem, operands, desc, threads);
         reason = name + " needs " + std::to_string(needed) + " bytes of workspace, " +
                  std::to_string(site.workspace_bytes) + " are given";
       } while (desc.next_impl());
@@ -112,8 +122,6 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& sit
   }
   return Refuse(why, reason);
 }
-
-}  // namespace
 
 void RegisterDnnlMatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context) {
   registry.Add("MatMul", {"dnnl.matmul", [context](const KernelSite& site, std::string* why) {

@@ -4,8 +4,20 @@
 #include <memory>
 
 #include "kernels/cpu/dnnl_call.h"
+#include "kernels/reference/matmul_shape.h"
 
 namespace act {
+
+// Which of the node's inputs are the operands of the product.
+struct ProductOperands {
+  size_t a = 0, b = 1;
+};
+
+// A product of two inputs into output 0, on the first of `thread_counts` with which its scratch fits the
+// site's workspace; null with the reason in *why where none does.
+std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const KernelSite& site,
+                                          const MatMulShape& shape, ProductOperands operands,
+                                          const std::vector<int>& thread_counts, std::string* why);
 
 void RegisterDnnlMatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context);
 
