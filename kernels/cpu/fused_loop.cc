@@ -192,7 +192,7 @@ class Builder {
       return false;
     for (const auto& [code, times] : {std::pair(product.a, product.b), std::pair(product.b, product.a)}) {
       const auto decodes = [code = code](const Step& s) {
-        return s.kind == StepKind::kDecode && s.reg == code;
+        return s.kind == StepKind::kDecode && s.reg == code && s.a < 0;  // and makes no product yet
       };
       const auto decode = std::find_if(loop_.steps.begin(), loop_.steps.end(), decodes);
       if (decode == loop_.steps.end() || readers_[static_cast<size_t>(code)] != 1) continue;
