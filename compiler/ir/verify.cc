@@ -49,6 +49,9 @@ class Verifier {
     for (const Node& node : graph_.nodes)
       if (llvm::Error error = CheckNode(node))
         return WithPlace(std::move(error), "node '" + node.name + "' (" + node.op + ")");
+    for (ValueId v : graph_.inputs)
+      if (!InRange(v) || graph_.value(v).kind != ValueKind::kInput)
+        return MakeError("", "graph input %" + std::to_string(v) + " is no input");
     for (ValueId v : graph_.outputs)
       if (!InRange(v) || !made_[static_cast<size_t>(v)])
         return MakeError("", "graph output %" + std::to_string(v) + " is not made");
@@ -58,12 +61,28 @@ class Verifier {
  private:
   bool InRange(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < graph_.values.size(); }
 
+  // What infer rules take for granted.
+  static llvm::Error CheckArity(const Node& node, const OpDef& def) {
+    const auto count = static_cast<int>(node.inputs.size());
+    if (count < def.min_inputs || (def.max_inputs >= 0 && count > def.max_inputs))
+      return MakeError("", "has " + std::to_string(count) + " inputs, takes " +
+                               std::to_string(def.min_inputs) +
+                               (def.max_inputs < 0 ? " or more" : " to " + std::to_string(def.max_inputs)));
+    for (int i = 0; i < def.min_inputs; ++i)
+      if (node.inputs[static_cast<size_t>(i)] == kNoValue)
+        return MakeError("", "input " + std::to_string(i) + " is missing");
+    if (node.outputs.empty() && node.mutates.empty())
+      return MakeError("", "has no result and changes nothing");
+    return llvm::Error::success();
+  }
+
   llvm::Error CheckNode(const Node& node) {
     const OpDef* def = FindOp(node.op);
     if (!def) return MakeError("", "unknown operator");
     if (stage_ == Stage::kFused &&
         std::find(kRunnable.begin(), kRunnable.end(), std::string_view(node.op)) == kRunnable.end())
       return MakeError("", "is not an operator that a plan may run");
+    ACT_CHECK_OK(CheckArity(node, *def));
     const bool forward = node.phase == Phase::kForward;
     std::vector<TensorType> types;
     InferContext context{node, {}, types};

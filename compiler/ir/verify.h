@@ -15,9 +15,9 @@ enum class Stage {
   kFused,       // only operators that a plan may run (docs/runtime_ops.md)
 };
 
-// Every stage: ids in range; each value made once, before it is read; known operators with types that infer
-// agrees with; nothing reads a parameter after it was updated; inputs and outputs exist. kTraining on:
-// forward nodes read nothing that the backward pass makes. Errors name the node.
+// Every stage: ids in range; each value made once, before it is read; known operators with the operands that
+// they take and types that infer agrees with; nothing reads a parameter after it was updated; inputs and
+// outputs exist. kTraining on: forward nodes read nothing that the backward pass makes. Errors name the node.
 llvm::Error Verify(const Graph& graph, Stage stage);
 
 }  // namespace act
