@@ -1,0 +1,235 @@
+// Passes that rewrite arithmetic leave every number what it was: the graph runs before and after.
+#include <cmath>
+
+#include "compiler/ir/dump.h"
+#include "compiler/ir/verify.h"
+#include "passes/assign_storage.h"
+#include "passes/pass.h"
+#include "tests/compiler/small_networks.h"
+
+namespace act {
+namespace {
+
+using small_networks::Network;
+using testing_step::Take;
+using testing_step::Text;
+using Outputs = std::vector<std::vector<float>>;
+
+// Runs a graph of operators that a plan may run.
+Outputs RunGraph(Graph graph, const testing_step::StepInputs& inputs, int64_t batch) {
+  EXPECT_EQ(Text(Verify(graph, Stage::kFused)), "") << Dump(graph);
+  Plan plan;
+  plan.train = AssignStorage(std::move(graph), 0);
+  return Take(testing_step::RunStep(plan, testing_step::CpuKernels(), inputs,
+                                    {.batch = batch, .check_memory = true}));
+}
+
+// Largest difference in units of the largest number among all of the results.
+double Difference(const Outputs& a, const Outputs& b) {
+  double scale = 1e-6, worst = 0;
+  EXPECT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].size(), b[i].size()) << "output " << i;
+    for (size_t k = 0; k < std::min(a[i].size(), b[i].size()); ++k) {
+      scale = std::fmax(scale, std::fabs(a[i][k]));
+      worst = std::fmax(worst, std::fabs(static_cast<double>(a[i][k]) - b[i][k]));
+      if (std::isnan(a[i][k]) != std::isnan(b[i][k])) return INFINITY;
+    }
+  }
+  return worst / scale;
+}
+
+// Each elementwise node as a loop of its own: what fusion must not change.
+Graph FuseNothing(const Graph& graph) {
+  Graph alone = graph;
+  alone.nodes.clear();
+  PassContext context;
+  for (const Node& node : graph.nodes) {
+    Graph one = graph;
+    one.nodes = {node};
+    one.outputs = node.outputs;
+    EXPECT_EQ(Text(FuseLoops(one, context)), "");
+    EXPECT_EQ(one.nodes.size(), 1u);
+    alone.nodes.push_back(one.nodes[0]);
+  }
+  return alone;
+}
+
+int64_t CountOps(const Graph& graph, const std::string& op) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&op](const Node& n) { return n.op == op; });
+}
+
+class Rewrite : public ::testing::TestWithParam<unsigned> {};
+
+// The training graph of a random network at this level, in front of fusion.
+Graph TrainingGraph(ImportResult model, const std::string& level) {
+  PassContext context;
+  context.loss = model.loss;
+  context.trainable = model.trainable;
+  context.optimizer = "none";
+  context.policy = Take(MakePolicy(level, 0, 64));
+  for (PassFunction pass :
+       {CancelTransposes, LowerForTraining, EliminateCommonSubexpressions, EliminateDeadCode, AddGradients,
+        EliminateCommonSubexpressions, EliminateDeadCode, Compress, EliminateDeadCode})
+    EXPECT_EQ(Text(pass(model.graph, context)), "");
+  return model.graph;
+}
+
+TEST_P(Rewrite, FusionChangesNoGradient) {
+  constexpr int64_t kBatch = 3;
+  Network network(GetParam());
+  const Graph graph = TrainingGraph(network.Build(), "L0");
+  const auto inputs = network.Inputs(graph, kBatch);
+  Graph fused = graph;
+  PassContext context;
+  ASSERT_EQ(Text(FuseLoops(fused, context)), "");
+  EXPECT_LT(fused.nodes.size(), graph.nodes.size());
+  // Not bit by bit: in one loop a product and a sum round once (multiply-add), in two loops twice; and sums
+  // of loops are split in other places. Batch normalization over few elements magnifies both.
+  EXPECT_LE(Difference(RunGraph(FuseNothing(graph), inputs, kBatch), RunGraph(fused, inputs, kBatch)), 1e-3);
+}
+
+// A forward graph that moves axes about: x [2, 3, 4, 5] through transposes and all that the pass pushes them
+// past.
+class AxisShuffle {
+ public:
+  explicit AxisShuffle(unsigned seed) : engine_(seed) {}
+
+  Graph Build() {
+    values_.push_back(Parameter({2, 3, 4, 5}));
+    values_.push_back(Parameter({2, 3, 4, 5}));
+    for (int i = 0; i < 14; ++i) values_.push_back(AddNode(values_[values_.size() - 1 - Draw(0, 1)]));
+    graph_.outputs = {values_.back(), values_[values_.size() - 3]};
+    return graph_;
+  }
+
+ private:
+  size_t Draw(size_t low, size_t high) { return std::uniform_int_distribution<size_t>(low, high)(engine_); }
+  ValueId Parameter(const Dims& dims) {
+    const TensorType type{DType::kFloat32, dims};
+    std::vector<float> data(static_cast<size_t>(type.Elements().fixed));
+    for (float& v : data) v = std::uniform_real_distribution<float>(-1, 1)(engine_);
+    return b_.Input("p" + std::to_string(graph_.values.size()), type, ValueKind::kParameter,
+                    testing_step::HostFloats(data));
+  }
+  std::vector<int64_t> Perm(size_t rank) {
+    std::vector<int64_t> perm(rank);
+    for (size_t i = 0; i < rank; ++i) perm[i] = static_cast<int64_t>(i);
+    std::shuffle(perm.begin(), perm.end(), engine_);
+    return perm;
+  }
+
+  ValueId AddNode(ValueId x) {
+    const Dims dims = b_.type(x).dims;
+    const size_t rank = dims.size();
+    if (rank < 2) return Take(b_.Add1("Mul", {x, Parameter({3, 1, 1})}));
+    const size_t axis = Draw(0, rank - 1);
+    Attributes attrs;
+    switch (Draw(0, 9)) {
+      case 0:
+      case 1:
+      case 2:
+        return Take(b_.Transpose(x, Perm(rank)));
+      case 3:
+        return Take(b_.Add1("Tanh", {x}));
+      case 4: {  // an operand that broadcasts: some axes of extent 1, leading ones left out
+        Dims other(dims.begin() + static_cast<std::ptrdiff_t>(Draw(0, rank - 1)), dims.end());
+        for (Dim& d : other)
+          if (Draw(0, 1)) d = 1;
+        return Take(b_.Add1("Sub", {Parameter(other), x}));
+      }
+      case 5: {  // another value of the same dims, in whatever order its axes lie
+        for (ValueId v : values_)
+          if (v != x && b_.type(v).dims == dims) return Take(b_.Add1("Add", {x, v}));
+        return Take(b_.Add1("Neg", {x}));
+      }
+      case 6:
+        if (b_.type(x).Elements().fixed > 2000) return Take(b_.Add1("Relu", {x}));
+        attrs.Set("axis", static_cast<int64_t>(axis));
+        return Take(b_.Add1("Concat", {x, Parameter(dims), x}, attrs));
+      case 7: {
+        std::vector<int64_t> pads(2 * rank, 0);
+        pads[axis] = 1;
+        pads[axis + rank] = 2;
+        attrs.Set("pads", pads);
+        attrs.Set("value", .5);
+        return Take(b_.Add1("Pad", {x}, attrs));
+      }
+      case 8: {
+        std::vector<int64_t> starts(rank, 0), steps(rank, 1);
+        Dims extents = dims;
+        if (dims[axis].fixed > 1) {
+          starts[axis] = dims[axis].fixed - 1;
+          steps[axis] = -1;
+          extents[axis] = dims[axis].fixed - 1;
+        }
+        return Take(b_.Slice(x, starts, extents, steps));
+      }
+      default: {
+        const char* ops[] = {"ReduceSum", "ReduceMean", "ReduceMax"};
+        attrs.Set("axes", std::vector<int64_t>{static_cast<int64_t>(axis)});
+        attrs.Set("keepdims", static_cast<int64_t>(Draw(0, 1)));
+        return Take(b_.Add1(ops[Draw(0, 2)], {x}, attrs));
+      }
+    }
+  }
+
+  std::mt19937 engine_;
+  Graph graph_;
+  GraphBuilder b_{graph_};
+  std::vector<ValueId> values_;
+};
+
+TEST_P(Rewrite, CancellingTransposesChangesNoNumber) {
+  for (unsigned i = 0; i < 20; ++i) {
+    const Graph graph = AxisShuffle(1000 * GetParam() + i).Build();
+    Graph cancelled = graph;
+    PassContext context;
+    ASSERT_EQ(Text(CancelTransposes(cancelled, context)), "");
+    ASSERT_EQ(Text(Verify(cancelled, Stage::kImported)), "") << Dump(graph) << Dump(cancelled);
+    ASSERT_EQ(Text(EliminateDeadCode(cancelled, context)), "");
+    Graph before = graph;
+    ASSERT_EQ(Text(EliminateDeadCode(before, context)), "");
+    ASSERT_EQ(Text(FuseLoops(before, context)), "");
+    Graph after = cancelled;
+    ASSERT_EQ(Text(FuseLoops(after, context)), "");
+    // The same elements in another order: only sums round differently.
+    EXPECT_LE(Difference(RunGraph(before, {}, 1), RunGraph(after, {}, 1)), 1e-5)
+        << Dump(graph) << Dump(cancelled);
+  }
+}
+
+TEST(CancelTransposes, LeavesOneAtTheInputOfAConvolutionalNetwork) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const std::vector<int64_t> to_last{0, 2, 3, 1}, to_first{0, 3, 1, 2};
+  ValueId x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 3, 8, 8}}, ValueKind::kInput);
+  Attributes window;
+  window.Set("strides", std::vector<int64_t>{1, 1});
+  window.Set("dilations", std::vector<int64_t>{1, 1});
+  window.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
+  const auto conv = [&](ValueId v, int64_t in, int64_t out) {  // as the importer writes it
+    const ValueId w = b.Input("w" + std::to_string(graph.values.size()), {DType::kFloat32, {out, in, 3, 3}},
+                              ValueKind::kParameter);
+    return Take(b.Transpose(Take(b.Add1("Conv", {Take(b.Transpose(v, to_last)), w}, window)), to_first));
+  };
+  x = Take(b.Add1("Relu", {conv(x, 3, 8)}));
+  const ValueId shortcut = x;
+  x = Take(b.Add1("Add", {Take(b.Add1("Relu", {conv(x, 8, 8)})), shortcut}));
+  Attributes channels;
+  channels.Set("axis", int64_t{1});
+  x = conv(Take(b.Add1("Concat", {x, shortcut}, channels)), 16, 4);
+  Attributes pooling;
+  pooling.Set("axes", std::vector<int64_t>{2, 3});
+  pooling.Set("keepdims", int64_t{0});
+  graph.outputs = {Take(b.Add1("ReduceMean", {x}, pooling))};
+  PassContext context;
+  ASSERT_EQ(Text(CancelTransposes(graph, context)), "");
+  EXPECT_EQ(CountOps(graph, "Transpose"), 1) << Dump(graph);
+  EXPECT_EQ(Text(Verify(graph, Stage::kImported)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Rewrite, ::testing::Range(0u, 8u));
+
+}  // namespace
+}  // namespace act

@@ -1,0 +1,7 @@
+#!/bin/sh
+# Writes the golden dumps anew: tests/golden_dumps/regenerate.sh [BUILD_DIR, default: build]. Then review `git diff`.
+set -eu
+cd "$(dirname "$0")/../.."
+cmake --build "${1:-build}" --target golden_dump_test
+ACT_REGENERATE_GOLDEN_DUMPS=1 "${1:-build}/bin/golden_dump_test"
+git diff --stat tests/golden_dumps
