@@ -43,7 +43,7 @@ enum class PackingHeuristic : uint32_t {
   kByArea,                    // largest size x length first, lowest gap
   kBySize,                    // largest size first, lowest gap
   kByStart,                   // program order, tightest gap: what an allocator at run time does
-  kSwapSearch,                // hill climbing over the order in which the skyline is filled
+  kSwapSearch,                // random orders for the skyline, hill climbing from the best of them
 };
 inline constexpr uint32_t kPackingHeuristicCount = 8;
 
@@ -54,7 +54,7 @@ struct PackingOptions {
   // Work limit in visited (buffer, neighbour) pairs, 1 to 4 ns each. A count and not a time, so that the
   // offsets, and with them the peak that a plan promises, are the same on every machine. Checked between
   // placements: at least one greedy heuristic always runs to its end.
-  int64_t max_steps = 20'000'000;
+  int64_t max_steps = 40'000'000;
   // Bit i allows PackingHeuristic(i). With none, the buffers are placed in program order.
   uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;
 };

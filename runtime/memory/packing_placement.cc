@@ -76,46 +76,62 @@ void MergeLevelNeighbours(std::vector<Segment>& skyline) {
   skyline.resize(kept + 1);
 }
 
-// The items not yet placed, grouped by start.
+// The items not yet placed, by start, in a binary tree whose nodes know the least rank and the least end of
+// the items below: a query passes by most of what does not fit.
 class WaitingItems {
  public:
   WaitingItems(const Instance& instance, const std::vector<int32_t>& rank)
-      : first_at_(instance.first_at), entries_(instance.items.size()), next_(instance.items.size() + 1) {
-    for (size_t i = 0; i < entries_.size(); ++i) {
+      : instance_(instance), leaves_(std::bit_ceil(rank.size())), nodes_(2 * leaves_) {
+    for (size_t i = 0; i < rank.size(); ++i) {
       const int32_t index = instance.by_lower[i];
-      entries_[i] = {instance.items[index].upper, rank[index], index};
+      nodes_[leaves_ + i] = {rank[index], instance.items[index].upper};
     }
-    std::iota(next_.begin(), next_.end(), 0);
+    for (size_t node = leaves_; --node > 0;) Update(node);
   }
 
   // Removes and returns the item of the least rank that lives within [lower, upper); -1 if there is none.
   int32_t TakeFirstIn(int32_t lower, int32_t upper, int64_t& steps) {
-    const int32_t end = first_at_[upper];
-    int32_t chosen = -1;
-    for (int32_t i = SkipTaken(first_at_[lower]); i < end; i = SkipTaken(i + 1)) {
-      ++steps;
-      const Entry& entry = entries_[i];
-      if (entry.upper <= upper && (chosen < 0 || entry.rank < entries_[chosen].rank)) chosen = i;
+    best_ = 0;
+    size_t begin = leaves_ + static_cast<size_t>(instance_.first_at[lower]);
+    size_t end = leaves_ + static_cast<size_t>(instance_.first_at[upper]);
+    for (; begin < end; begin /= 2, end /= 2) {
+      if (begin % 2 == 1) Search(begin++, upper, steps);
+      if (end % 2 == 1) Search(--end, upper, steps);
     }
-    if (chosen < 0) return -1;
-    next_[chosen] = chosen + 1;
-    return entries_[chosen].index;
+    if (best_ == 0) return -1;
+    const int32_t index = instance_.by_lower[best_ - leaves_];
+    nodes_[best_] = {};
+    for (size_t node = best_ / 2; node > 0; node /= 2) Update(node);
+    return index;
   }
 
  private:
-  struct Entry {
-    int32_t upper, rank, index;
+  struct Node {
+    int32_t rank = INT32_MAX, upper = INT32_MAX;
   };
 
-  // The first entry at or after `i` that still waits; halves the path on the way (union-find).
-  int32_t SkipTaken(int32_t i) {
-    while (next_[i] != i) i = next_[i] = next_[next_[i]];
-    return i;
+  void Update(size_t node) {
+    const Node &a = nodes_[2 * node], &b = nodes_[2 * node + 1];
+    nodes_[node] = {std::min(a.rank, b.rank), std::min(a.upper, b.upper)};
   }
 
-  const std::vector<int32_t>& first_at_;
-  std::vector<Entry> entries_;  // by start
-  std::vector<int32_t> next_;   // an entry itself while it waits, else a later one
+  void Search(size_t node, int32_t upper, int64_t& steps) {
+    ++steps;
+    const int32_t limit = best_ == 0 ? INT32_MAX : nodes_[best_].rank;
+    if (nodes_[node].upper > upper || nodes_[node].rank >= limit) return;
+    if (node >= leaves_) {
+      best_ = node;
+      return;
+    }
+    const size_t first = nodes_[2 * node].rank < nodes_[2 * node + 1].rank ? 2 * node : 2 * node + 1;
+    Search(first, upper, steps);
+    Search(first ^ 1, upper, steps);
+  }
+
+  const Instance& instance_;
+  size_t leaves_;
+  std::vector<Node> nodes_;  // the root is 1, the children of i are 2 i and 2 i + 1
+  size_t best_ = 0;          // the leaf that the query in progress has found, or 0
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "runtime/memory/packing_search.h"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -33,20 +35,75 @@ std::vector<int32_t> ConflictsOf(const Instance& instance, int32_t index) {
   return conflicts;  // with the item itself
 }
 
+// The base-2 logarithm in units of 2^-16, linear between powers of two. Integers, as the last bit of std::log
+// differs between libraries, and an order must not.
+int64_t Log2(int64_t value) {
+  const int exponent = std::bit_width(static_cast<uint64_t>(value)) - 1;
+  const auto rest = static_cast<uint64_t>(value) - (uint64_t{1} << exponent);
+  const uint64_t fraction = exponent <= 16 ? rest << (16 - exponent) : rest >> (exponent - 16);
+  return (int64_t{exponent} << 16) + static_cast<int64_t>(fraction);
+}
+
+// Orders by a random mix of pressure, length and size: which mix is best differs from problem to problem.
+class RandomOrders {
+ public:
+  explicit RandomOrders(const Instance& instance) {
+    for (const Item& item : instance.items) {
+      const double share = static_cast<double>(item.pressure) / static_cast<double>(instance.lower_bound);
+      traits_.push_back({static_cast<int64_t>(share * 65536), Log2(item.length), Log2(item.size)});
+    }
+  }
+
+  Order Next(std::mt19937& random) const {
+    const auto mantissa = static_cast<int64_t>(16 + random() % 16);
+    const int64_t pressure = mantissa << (1 + random() % 13);
+    const auto length = static_cast<int64_t>(random() % 178);
+    const int64_t size = static_cast<int64_t>(random() % 356) - 89;
+    std::vector<int64_t> keys;
+    for (const Traits& t : traits_) keys.push_back(pressure * t.pressure + length * t.length + size * t.size);
+    Order order(keys.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] > keys[b]; });
+    return order;
+  }
+
+ private:
+  struct Traits {
+    int64_t pressure, length, size;
+  };
+  std::vector<Traits> traits_;
+};
+
 }  // namespace
 
 void SwapSearch(const Instance& instance, Order order, int64_t max_steps, Placement& best) {
   // Not std::uniform_int_distribution, whose results differ between standard libraries.
   std::mt19937 random(1);
   const auto pick = [&](const std::vector<int32_t>& from) { return from[random() % from.size()]; };
+  const auto count = static_cast<int64_t>(order.size());
+  const RandomOrders orders(instance);
 
-  int64_t steps = 0;
+  int64_t mixing = 0, climbing = 0;  // steps
   Placement placement;
-  PlaceOnSkyline(instance, order, placement, steps);
+  PlaceOnSkyline(instance, order, placement, climbing);
+  int64_t height = placement.height;
   Excess excess = ExcessOf(instance, placement);
   if (placement.height < best.height) best = placement;
 
-  while (steps < max_steps && !excess.items.empty()) {
+  while (mixing + climbing < max_steps && !excess.items.empty()) {
+    // The start decides how far the climb gets, so half of the steps go into finding one. In turns and not
+    // one after the other, so that a larger budget only continues what a smaller one has done.
+    if (mixing <= climbing) {
+      Order start = orders.Next(random);
+      PlaceOnSkyline(instance, start, placement, mixing);
+      mixing += 12 * count;  // the sort
+      if (placement.height < best.height) best = placement;
+      if (placement.height >= height) continue;
+      height = placement.height;
+      excess = ExcessOf(instance, placement);
+      order = std::move(start);
+      continue;
+    }
     const int32_t high = pick(excess.items);
     const std::vector<int32_t> conflicts = ConflictsOf(instance, high);
     const int32_t a = random() % 2 == 0 ? high : pick(conflicts);
@@ -55,15 +112,16 @@ void SwapSearch(const Instance& instance, Order order, int64_t max_steps, Placem
     const auto place_of_b = std::find(order.begin(), order.end(), b);
     std::iter_swap(place_of_a, place_of_b);
 
-    PlaceOnSkyline(instance, order, placement, steps);
+    PlaceOnSkyline(instance, order, placement, climbing);
     if (placement.height < best.height) best = placement;
     Excess next = ExcessOf(instance, placement);
     if (next.bytes <= excess.bytes) {  // equals too: a walk along plateaus finds the way down
       excess = std::move(next);
+      height = placement.height;
     } else {
       std::iter_swap(place_of_a, place_of_b);
     }
-    steps += 3 * static_cast<int64_t>(order.size());
+    climbing += 3 * count;
   }
 }
 
