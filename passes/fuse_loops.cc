@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir/alias.h"
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
@@ -97,6 +98,8 @@ class Fuser {
   }
   Dim SpaceElements(const Dims& dims) const { return TensorType{DType::kFloat32, dims}.Elements(); }
 
+  size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
+
   void Index() {
     producer_.assign(graph_.values.size(), -1);
     readers_.assign(graph_.values.size(), {});
@@ -107,10 +110,10 @@ class Fuser {
     }
     is_output_.assign(graph_.values.size(), false);
     for (ValueId v : graph_.outputs) is_output_[static_cast<size_t>(v)] = true;
+    root_ = AliasRoots(graph_);
     is_mutated_.assign(graph_.values.size(), false);
     for (const Node& node : graph_.nodes)
-      for (int32_t m : node.mutates)
-        is_mutated_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = true;
+      for (int32_t m : node.mutates) is_mutated_[Root(node.inputs[static_cast<size_t>(m)])] = true;
   }
 
   void RepeatCheapNodes() {
@@ -139,7 +142,7 @@ class Fuser {
         all_loops &= IsLoop(reader) && Space(reader) == Space(node) &&
                      (reader.phase == Phase::kForward) == (node.phase == Phase::kForward);
       }
-      for (ValueId v : node.inputs) all_loops &= !is_mutated_[static_cast<size_t>(v)];
+      for (ValueId v : node.inputs) all_loops &= !is_mutated_[Root(v)];
       if (sum > 1.3 || !all_loops) continue;
       reads[static_cast<size_t>(out)] = sum;
       repeat[i] = true;
@@ -195,10 +198,16 @@ class Fuser {
       for (ValueId v : node.inputs)
         if (v != kNoValue && producer_[static_cast<size_t>(v)] >= 0)
           groups_[i].before.insert(static_cast<int>(producer_[static_cast<size_t>(v)]));
-      // What is written in place runs behind everything that reads the old value.
+    }
+    // What is written in place runs behind everything that reads the old value, under whatever shape.
+    std::vector<std::vector<size_t>> readers(graph_.values.size());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
       for (int32_t m : node.mutates)
-        for (size_t r : readers_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])])
-          if (r < i) groups_[i].before.insert(static_cast<int>(r));
+        for (size_t r : readers[Root(node.inputs[static_cast<size_t>(m)])])
+          groups_[i].before.insert(static_cast<int>(r));
+      for (ValueId v : node.inputs)
+        if (v != kNoValue) readers[Root(v)].push_back(i);
     }
   }
 
@@ -376,6 +385,7 @@ class Fuser {
   std::vector<int64_t> producer_;
   std::vector<std::vector<size_t>> readers_;
   std::vector<bool> is_output_, is_mutated_;
+  std::vector<ValueId> root_;
   std::vector<Group> groups_;
   std::vector<int> order_;
   size_t next_ = 0;

@@ -1,4 +1,5 @@
 // Orders the nodes of the fused graph for least memory at the report's batch (passes/schedule.h solves it).
+#include "compiler/ir/alias.h"
 #include "passes/pass.h"
 #include "passes/schedule.h"
 #include "runtime/base/error.h"
@@ -10,36 +11,32 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext& context) {
   problem.nodes = static_cast<int32_t>(graph.nodes.size());
   problem.tensors.resize(graph.values.size());
   // A reshape shares its operand's memory: both are one tensor, with the readers of both.
-  std::vector<ValueId> owner(graph.values.size());
-  for (size_t v = 0; v < owner.size(); ++v) owner[v] = static_cast<ValueId>(v);
-  const auto tensor = [&](ValueId v) -> ScheduleProblem::Tensor& {
-    return problem.tensors[static_cast<size_t>(owner[static_cast<size_t>(v)])];
-  };
-  std::vector<std::vector<int32_t>> readers(graph.values.size());
+  const std::vector<ValueId> roots = AliasRoots(graph);
+  const auto root = [&roots](ValueId v) { return static_cast<size_t>(roots[static_cast<size_t>(v)]); };
+  const auto tensor = [&](ValueId v) -> ScheduleProblem::Tensor& { return problem.tensors[root(v)]; };
+  std::vector<std::vector<int32_t>> readers(graph.values.size()), memory_readers(graph.values.size());
   for (int32_t i = 0; i < problem.nodes; ++i) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
     for (ValueId v : node.inputs) {
       if (v == kNoValue) continue;
       if (!IsPersistent(graph.value(v).kind)) tensor(v).readers.push_back(i);
       readers[static_cast<size_t>(v)].push_back(i);
+      memory_readers[root(v)].push_back(i);
     }
     for (ValueId v : node.outputs) {
-      if (node.op == "Reshape") {
-        owner[static_cast<size_t>(v)] = owner[static_cast<size_t>(node.inputs[0])];
-        continue;
-      }
+      if (node.op == "Reshape") continue;
       tensor(v).maker = i;
       tensor(v).bytes = graph.value(v).type.Bytes().At(context.batch);
     }
   }
   // What tensors do not say: a reshape runs before its readers, and a node that writes in place behind all
-  // who read the old value.
+  // who read the old value, under whatever shape.
   for (int32_t i = 0; i < problem.nodes; ++i) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
     if (node.op == "Reshape")
       for (int32_t r : readers[static_cast<size_t>(node.outputs[0])]) problem.before.emplace_back(i, r);
     for (int32_t m : node.mutates)
-      for (int32_t r : readers[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])])
+      for (int32_t r : memory_readers[root(node.inputs[static_cast<size_t>(m)])])
         if (r < i) problem.before.emplace_back(r, i);
   }
   // The forward pass stays in front of the backward pass: its last node is behind all of the one and before

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <string_view>
 
 #include "compiler/ops/op_table.h"
@@ -43,6 +44,8 @@ class Verifier {
   llvm::Error Run() {
     const size_t n = graph_.values.size();
     made_.assign(n, false);
+    root_.resize(n);
+    std::iota(root_.begin(), root_.end(), 0);
     mutated_.assign(n, false);
     backward_.assign(n, false);
     for (size_t v = 0; v < n; ++v) made_[v] = graph_.values[v].kind != ValueKind::kActivation;
@@ -59,6 +62,7 @@ class Verifier {
   }
 
  private:
+  size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
   bool InRange(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < graph_.values.size(); }
 
   // What infer rules take for granted.
@@ -93,7 +97,8 @@ class Verifier {
       if (!InRange(v)) return MakeError("", value + " does not exist");
       const auto i = static_cast<size_t>(v);
       if (!made_[i]) return MakeError("", "reads " + value + " before it is made");
-      if (mutated_[i]) return MakeError("", "reads '" + graph_.value(v).name + "' after it was updated");
+      if (mutated_[Root(v)])
+        return MakeError("", "reads '" + graph_.value(v).name + "' after it was updated");
       if (forward && backward_[i])
         return MakeError("", "is a forward node and reads " + value + " of the backward pass");
     }
@@ -101,13 +106,14 @@ class Verifier {
       if (m < 0 || static_cast<size_t>(m) >= node.inputs.size() ||
           !IsPersistent(graph_.value(node.inputs[static_cast<size_t>(m)]).kind))
         return MakeError("", "writes an input that is not a parameter, buffer or optimizer state");
-      mutated_[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = true;
+      mutated_[Root(node.inputs[static_cast<size_t>(m)])] = true;
     }
     for (ValueId v : node.outputs) {
       if (!InRange(v)) return MakeError("", "makes %" + std::to_string(v) + ", which does not exist");
       if (made_[static_cast<size_t>(v)])
         return MakeError("", "makes %" + std::to_string(v) + " a second time");
       made_[static_cast<size_t>(v)] = true;
+      if (node.op == "Reshape") root_[static_cast<size_t>(v)] = static_cast<ValueId>(Root(node.inputs[0]));
       backward_[static_cast<size_t>(v)] = node.phase == Phase::kBackward || node.phase == Phase::kUpdate;
       types.push_back(graph_.value(v).type);
     }
@@ -127,6 +133,7 @@ class Verifier {
   const Graph& graph_;
   const Stage stage_;
   std::vector<bool> made_, mutated_, backward_;
+  std::vector<ValueId> root_;  // whose memory a value is
 };
 
 }  // namespace
