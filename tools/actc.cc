@@ -17,6 +17,7 @@
 #include "runtime/base/size.h"
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
+#include "tools/flags.h"
 
 namespace act {
 namespace {
@@ -24,7 +25,6 @@ namespace {
 namespace cl = llvm::cl;
 
 constexpr int kFailed = 1;
-constexpr int kWrongUsage = 2;
 
 struct Flags {
   cl::OptionCategory compile{"Compilation"};
@@ -86,15 +86,6 @@ struct Flags {
                             cl::desc("Verify the graph behind every pass")};
   cl::opt<bool> time_passes{"time-passes", cl::cat(debugging), cl::desc("Print the seconds of each pass")};
 };
-
-// LLVM's message, "actc: what.  Try: ...", in our form.
-int UsageError(llvm::StringRef message) {
-  message.consume_front("actc: ");
-  const auto [first, rest] = message.split('\n');
-  llvm::errs() << "actc: error: " << first << "\n";
-  if (!rest.empty()) llvm::errs() << "hint: " << rest.ltrim("actc: ").rtrim() << "\n";
-  return kWrongUsage;
-}
 
 // The step's arithmetic, and how much of it is in convolutions and matrix products.
 std::string DescribeWork(const Graph& graph, int64_t batch) {
@@ -211,7 +202,7 @@ int Main(int argc, char** argv) {
           "  actc model.onnx -O L3 -o plan.bin     then: actrun plan.bin --batch 512\n"
           "  actc model.onnx -O L3 --batch 512     the report alone\n",
           &messages))
-    return UsageError(message);
+    return UsageError("actc", message);
   llvm::Expected<Request> request = MakeRequest(flags);
   if (!request) {
     PrintError("actc", request.takeError());
