@@ -9,6 +9,8 @@ log=$build/tests.log
 skip='^Long/'
 [ -z "${ACT_LONG_TESTS:-}" ] || skip='^$'
 start=$SECONDS
+# Tests run side by side: a thread that waits gives its core to another test instead of spinning.
+export OMP_WAIT_POLICY=passive
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error -R "$regex" -E "$skip" 2>&1 | tee "$log" | awk '
   # " 12/340 Test  #12: Suite.Name ....   Passed    0.02 sec"; "***Failed", "***Timeout" and others where it did not.
   / Test +#[0-9]+: / {
