@@ -48,7 +48,6 @@ constexpr PassEntry kEvaluationPasses[] = {
     {"dead-code", EliminateDeadCode, Stage::kImported, "batch statistics and what else only training needs"},
     {"fuse-loops", FuseLoops, Stage::kFused, "as in training"},
     {"schedule", ScheduleNodes, Stage::kFused, "as in training"},
-    {"schedule", ScheduleNodes, Stage::kFused, "as in training"},
 };
 
 template <size_t N>
