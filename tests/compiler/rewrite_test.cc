@@ -89,6 +89,21 @@ TEST_P(Rewrite, FusionChangesNoGradient) {
   EXPECT_LE(Difference(RunGraph(FuseNothing(graph), inputs, kBatch), RunGraph(fused, inputs, kBatch)), 1e-3);
 }
 
+TEST_P(Rewrite, TheOrderOfNodesChangesNoBit) {
+  constexpr int64_t kBatch = 3;
+  for (const char* level : {"L0", "L3"}) {  // codes draw random numbers by stream, not by order
+    Network network(GetParam());
+    Graph before = TrainingGraph(network.Build(), level);
+    const auto inputs = network.Inputs(before, kBatch);
+    PassContext context;
+    ASSERT_EQ(Text(FuseLoops(before, context)), "");
+    Graph after = before;
+    ASSERT_EQ(Text(ScheduleNodes(after, context)), "");
+    EXPECT_EQ(after.nodes.size(), before.nodes.size());
+    EXPECT_EQ(RunGraph(before, inputs, kBatch), RunGraph(after, inputs, kBatch)) << level;
+  }
+}
+
 // A forward graph that moves axes about: x [2, 3, 4, 5] through transposes and all that the pass pushes them
 // past.
 class AxisShuffle {
