@@ -4,8 +4,10 @@
 #include <set>
 
 #include "compiler/ops/op_table.h"
+#include "tests/compiler/op_cases_conv.h"
 #include "tests/compiler/op_cases_elementwise.h"
-#include "tests/compiler/op_cases_spatial.h"
+#include "tests/compiler/op_cases_losses.h"
+#include "tests/compiler/op_cases_pooling.h"
 #include "tests/compiler/op_cases_structure.h"
 
 namespace act::gradient_case {
