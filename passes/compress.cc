@@ -77,7 +77,7 @@ class Compressor {
   EdgeFacts FactsOf(ValueId v) {
     EdgeFacts facts;
     facts.type = graph_.value(v).type;
-    facts.feeds_product = FeedsProduct(v);
+    facts.feeds_product = FeedsProduct(v) || from_product_input_.count(v) != 0;
     facts.activation = MadeInForward(v);
     if (facts.activation) {
       const Node& from = node(static_cast<size_t>(producer_[static_cast<size_t>(v)]));
@@ -109,6 +109,9 @@ class Compressor {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (node(i).phase != Phase::kDerived) continue;
       node(i).phase = ShouldHoist(i, kept_numbers) ? Phase::kForward : Phase::kBackward;
+      if (!InForward(i)) continue;
+      for (ValueId v : node(i).inputs)
+        if (v != kNoValue && FeedsProduct(v)) from_product_input_.insert(node(i).outputs[0]);
     }
   }
 
@@ -240,6 +243,9 @@ class Compressor {
   PassContext& context_;
   std::vector<int64_t> producer_;
   std::vector<std::vector<size_t>> readers_;
+  // Hoisted functions of what a product reads: a level that codes only the latter codes these too, or it
+  // would store more than L0, which needs no second tensor.
+  std::set<ValueId> from_product_input_;
   size_t model_nodes_ = 0;  // forward nodes of the model; derived nodes stand behind them
 };
 

@@ -58,11 +58,9 @@ TEST_P(RandomNetwork, HasTheGradientsOfTheReferenceKernelsAtL0) {
   }
 }
 
-// Not L1: where a product and a nonlinear derivative read one value, it holds a code for one and floats for
-// the other.
 TEST_P(RandomNetwork, StoresNoMoreAtAHigherLevel) {
   int64_t before = kTooLarge;
-  for (const char* level : {"L0", "L2", "L3"}) {
+  for (const char* level : {"L0", "L1", "L2", "L3"}) {
     CompileOptions options = testing_step::Checked(level, "sgd");
     options.group_size = 64;
     const Plan plan = Take(Compile(Network(GetParam()).Build(), options));
