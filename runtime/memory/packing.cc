@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/memory/packing_core.h"
 #include "runtime/memory/packing_placement.h"
 #include "runtime/memory/packing_search.h"
 
@@ -57,7 +58,7 @@ constexpr Greedy kGreedy[] = {
     {PackingHeuristic::kBySize, "by-size", BySize, IntoLowestGap},
     {PackingHeuristic::kByStart, "by-start", ByStart, IntoTightestGap},
 };
-static_assert(std::size(kGreedy) + 1 == kPackingHeuristicCount, "all but the search");
+static_assert(std::size(kGreedy) + 2 == kPackingHeuristicCount, "all but the searches");
 
 bool Allows(const PackingOptions& options, PackingHeuristic heuristic) {
   return (options.heuristics >> static_cast<uint32_t>(heuristic) & 1u) != 0;
@@ -90,8 +91,17 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
     best.emplace();
     IntoTightestGap(instance, OrderBy(instance, ByStart), *best, steps);
   }
+  if (!finished() && Allows(options, PackingHeuristic::kCoreSearch)) {
+    const int64_t half = (options.max_steps - steps) / 2;
+    // Counted as no more than half even if its last step was a long one.
+    steps += std::min(packing_internal::CoreSearch(instance, half, *best), half);
+  }
   if (!finished() && Allows(options, PackingHeuristic::kSwapSearch)) {
-    packing_internal::SwapSearch(instance, OrderBy(instance, ByPressure), options.max_steps - steps, *best);
+    const auto keep_lowest = [&](const Placement& found) {
+      if (found.height < best->height) best = found;
+    };
+    packing_internal::SwapSearch(instance, OrderBy(instance, ByPressure), options.max_steps - steps,
+                                 keep_lowest);
   }
   return *best;
 }
@@ -102,7 +112,7 @@ std::string_view PackingHeuristicName(PackingHeuristic heuristic) {
   for (const Greedy& greedy : kGreedy) {
     if (greedy.id == heuristic) return greedy.name;
   }
-  return "swap-search";
+  return heuristic == PackingHeuristic::kCoreSearch ? "core-search" : "swap-search";
 }
 
 int64_t PackingLowerBound(const PackingProblem& problem) { return Instance(problem).lower_bound; }

@@ -33,7 +33,8 @@ struct Packing {
 };
 
 // The ways to find a packing, tried in this order; the best result counts. Each of the greedy ones places all
-// buffers once; the search takes what is left of the step limit.
+// buffers once; of what is left of the step limit the core search, where it applies, takes up to half, and
+// the swap search the rest.
 enum class PackingHeuristic : uint32_t {
   // Fill the lowest place first; prefer buffers live where the most bytes are live, among these long ones.
   kSkylineByPressure,
@@ -43,9 +44,10 @@ enum class PackingHeuristic : uint32_t {
   kByArea,                    // largest size x length first, lowest gap
   kBySize,                    // largest size first, lowest gap
   kByStart,                   // program order, tightest gap: what an allocator at run time does
+  kCoreSearch,                // the search below for the buffers that matter most, the others into gaps
   kSwapSearch,                // random orders for the skyline, hill climbing from the best of them
 };
-inline constexpr uint32_t kPackingHeuristicCount = 8;
+inline constexpr uint32_t kPackingHeuristicCount = 9;
 
 // The name in dumps and benchmarks, for example "by-length".
 std::string_view PackingHeuristicName(PackingHeuristic heuristic);

@@ -173,47 +173,53 @@ Instance::Instance(const PackingProblem& problem) {
   std::partial_sum(first_at.begin(), first_at.end(), first_at.begin());
 }
 
+int64_t Gaps::Find(const Item& item, Fit fit, int64_t& steps) const {
+  int64_t best_offset = 0;
+  int64_t best_gap = INT64_MAX;
+  int64_t top = 0;  // end of the conflicting items seen so far
+  const size_t first = PeriodOf(item.lower), last = PeriodOf(item.upper - 1);
+  const std::vector<Placed>& placed = placed_[first == last ? first : kPeriods];
+  size_t visited = 0;
+  for (; visited < placed.size(); ++visited) {
+    const Placed& other = placed[visited];
+    if (other.upper <= item.lower || item.upper <= other.lower) continue;
+    const int64_t gap = other.offset - top;
+    if (gap >= item.size && gap < best_gap) {
+      const int64_t offset = AlignUp(top, item.alignment);
+      if (other.offset - offset >= item.size) {
+        best_offset = offset;
+        best_gap = gap;
+        if (fit == Fit::kLowest) break;
+      }
+    }
+    top = std::max(top, other.end);
+  }
+  steps += static_cast<int64_t>(visited) + 1;
+  return best_gap == INT64_MAX ? AlignUp(top, item.alignment) : best_offset;
+}
+
+int64_t Gaps::Add(const Item& item, int64_t offset) {
+  const int64_t end = SaturatingAdd(offset, item.size);
+  const auto insert = [&](std::vector<Placed>& placed) {
+    const auto position = std::upper_bound(placed.begin(), placed.end(), offset,
+                                           [](int64_t o, const Placed& other) { return o < other.offset; });
+    placed.insert(position, {item.lower, item.upper, offset, end});
+  };
+  for (size_t i = PeriodOf(item.lower); i <= PeriodOf(item.upper - 1); ++i) insert(placed_[i]);
+  insert(placed_[kPeriods]);
+  return end;
+}
+
 void PlaceInGaps(const Instance& instance, const Order& order, Fit fit, Placement& placement,
                  int64_t& steps) {
-  struct Placed {
-    int32_t lower, upper;
-    int64_t offset, end;
-  };
-  std::vector<Placed> placed;  // by offset
-  placed.reserve(order.size());
+  Gaps gaps(instance.time_count);
   placement.offsets.assign(instance.items.size(), 0);
   placement.height = 0;
-
   for (int32_t index : order) {
     const Item& item = instance.items[index];
-    int64_t best_offset = 0;
-    int64_t best_gap = INT64_MAX;
-    int64_t top = 0;  // end of the conflicting buffers seen so far
-    size_t visited = 0;
-    for (; visited < placed.size(); ++visited) {
-      const Placed& other = placed[visited];
-      if (other.upper <= item.lower || item.upper <= other.lower) continue;
-      const int64_t gap = other.offset - top;
-      if (gap >= item.size && gap < best_gap) {
-        const int64_t offset = AlignUp(top, item.alignment);
-        if (other.offset - offset >= item.size) {
-          best_offset = offset;
-          best_gap = gap;
-          if (fit == Fit::kLowest) break;
-        }
-      }
-      top = std::max(top, other.end);
-    }
-    steps += static_cast<int64_t>(visited) + 1;
-    if (best_gap == INT64_MAX) best_offset = AlignUp(top, item.alignment);
-
-    const int64_t end = SaturatingAdd(best_offset, item.size);
-    placement.offsets[index] = best_offset;
-    placement.height = std::max(placement.height, end);
-    const auto position =
-        std::upper_bound(placed.begin(), placed.end(), best_offset,
-                         [](int64_t offset, const Placed& other) { return offset < other.offset; });
-    placed.insert(position, {item.lower, item.upper, best_offset, end});
+    const int64_t offset = gaps.Find(item, fit, steps);
+    placement.offsets[index] = offset;
+    placement.height = std::max(placement.height, gaps.Add(item, offset));
   }
 }
 

@@ -40,6 +40,31 @@ enum class Fit {
   kTightest,  // the gap that leaves the fewest bytes
 };
 
+// Items that have a place, and the gaps between them.
+class Gaps {
+ public:
+  explicit Gaps(int32_t time_count) : time_count_(time_count) {}
+
+  // The offset of the gap for `item`, or of the place above all that conflict with it if none is large
+  // enough. Adds the work done to `steps`.
+  int64_t Find(const Item& item, Fit fit, int64_t& steps) const;
+
+  // Returns where the item ends.
+  int64_t Add(const Item& item, int64_t offset);
+
+ private:
+  struct Placed {
+    int32_t lower, upper;
+    int64_t offset, end;
+  };
+  static constexpr size_t kPeriods = 64;
+  size_t PeriodOf(int32_t time) const { return static_cast<size_t>(int64_t{time} * kPeriods / time_count_); }
+
+  int32_t time_count_;
+  // By offset. The last has all; the others have those live in one period, for the many short items.
+  std::vector<Placed> placed_[kPeriods + 1];
+};
+
 // Places the items one after the other into gaps left by those before. Adds the work done to `steps`.
 void PlaceInGaps(const Instance& instance, const Order& order, Fit fit, Placement& placement, int64_t& steps);
 

@@ -76,7 +76,7 @@ class RandomOrders {
 
 }  // namespace
 
-void SwapSearch(const Instance& instance, Order order, int64_t max_steps, Placement& best) {
+int64_t SwapSearch(const Instance& instance, Order order, int64_t max_steps, const Visit& visit) {
   // Not std::uniform_int_distribution, whose results differ between standard libraries.
   std::mt19937 random(1);
   const auto pick = [&](const std::vector<int32_t>& from) { return from[random() % from.size()]; };
@@ -88,7 +88,7 @@ void SwapSearch(const Instance& instance, Order order, int64_t max_steps, Placem
   PlaceOnSkyline(instance, order, placement, climbing);
   int64_t height = placement.height;
   Excess excess = ExcessOf(instance, placement);
-  if (placement.height < best.height) best = placement;
+  visit(placement);
 
   while (mixing + climbing < max_steps && !excess.items.empty()) {
     // The start decides how far the climb gets, so half of the steps go into finding one. In turns and not
@@ -97,7 +97,7 @@ void SwapSearch(const Instance& instance, Order order, int64_t max_steps, Placem
       Order start = orders.Next(random);
       PlaceOnSkyline(instance, start, placement, mixing);
       mixing += 12 * count;  // the sort
-      if (placement.height < best.height) best = placement;
+      visit(placement);
       if (placement.height >= height) continue;
       height = placement.height;
       excess = ExcessOf(instance, placement);
@@ -113,7 +113,7 @@ void SwapSearch(const Instance& instance, Order order, int64_t max_steps, Placem
     std::iter_swap(place_of_a, place_of_b);
 
     PlaceOnSkyline(instance, order, placement, climbing);
-    if (placement.height < best.height) best = placement;
+    visit(placement);
     Excess next = ExcessOf(instance, placement);
     if (next.bytes <= excess.bytes) {  // equals too: a walk along plateaus finds the way down
       excess = std::move(next);
@@ -123,6 +123,7 @@ void SwapSearch(const Instance& instance, Order order, int64_t max_steps, Placem
     }
     climbing += 3 * count;
   }
+  return mixing + climbing;
 }
 
 }  // namespace act::packing_internal

@@ -258,13 +258,14 @@ TEST(Packing, ResNet50StepIsPackedWithinOnePercentByGreedyAlone) {
 }
 
 // Short-lived gradients of slightly different sizes between codes whose live ranges do not nest. The bound is
-// what the search reaches, not what is possible.
-TEST(Packing, DenseNet121StepIsPackedWithinTwoPercent) {
+// what the search reaches, not what is possible, and a lucky one: with other random numbers it ends between
+// 1.011 and 1.016, without the search of the core between 1.0146 and 1.0166.
+TEST(Packing, DenseNet121StepIsPackedWithinOneAndAFifthPercent) {
   const PackingProblem problem = ReadProblem("densenet121.csv");
   EXPECT_EQ(PackingLowerBound(problem), 244'898'112);
   const Packing packing = SolvePacking(problem);
   ExpectValid(problem, packing);
-  EXPECT_LE(Ratio(problem, packing), 1.02);
+  EXPECT_LE(Ratio(problem, packing), 1.012);
 }
 
 class PackingFile : public testing::TestWithParam<const char*> {};
