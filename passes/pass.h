@@ -18,7 +18,6 @@ struct PassContext {
   ValueId loss = kNoValue;
   std::vector<ValueId> trainable;
   std::string optimizer = "sgd";
-  int64_t batch = 1;  // of the report: what the scheduler weighs tensors by
   Policy policy;
   std::vector<SavedUse> saved;   // filled by differentiate
   std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes

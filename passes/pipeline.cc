@@ -109,7 +109,6 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.loss = model.loss;
   context.trainable = model.trainable;
   context.optimizer = options.optimizer;
-  context.batch = plan.default_batch;
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   Graph evaluation = model.graph;
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
@@ -121,7 +120,6 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
 
   PassContext evaluation_context;
   evaluation_context.loss = model.loss;
-  evaluation_context.batch = plan.default_batch;
   ACT_CHECK_OK(AddCountCorrect(evaluation, model.loss));
   ACT_CHECK_OK(RunPasses(kEvaluationPasses, "eval.", evaluation, evaluation_context, options, times));
   plan.eval = AssignStorage(std::move(evaluation), options.workspace_limit);

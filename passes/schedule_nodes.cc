@@ -1,12 +1,19 @@
-// Orders the nodes of the fused graph for least memory at the report's batch (passes/schedule.h solves it).
+// Orders the nodes of the fused graph for least memory (passes/schedule.h solves it).
 #include "compiler/ir/alias.h"
 #include "passes/pass.h"
 #include "passes/schedule.h"
 #include "runtime/base/error.h"
 
 namespace act {
+namespace {
 
-llvm::Error ScheduleNodes(Graph& graph, PassContext& context) {
+// What tensors weigh is compared at this batch and no other: a plan, and so its peak at any batch, does not
+// depend on the batch that a report was asked for.
+constexpr int64_t kScheduleBatch = 16;
+
+}  // namespace
+
+llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
   ScheduleProblem problem;
   problem.nodes = static_cast<int32_t>(graph.nodes.size());
   problem.tensors.resize(graph.values.size());
@@ -26,7 +33,7 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext& context) {
     for (ValueId v : node.outputs) {
       if (node.op == "Reshape") continue;
       tensor(v).maker = i;
-      tensor(v).bytes = graph.value(v).type.Bytes().At(context.batch);
+      tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
     }
   }
   // What tensors do not say: a reshape runs before its readers, and a node that writes in place behind all
@@ -48,7 +55,7 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext& context) {
     const bool forward = graph.nodes[static_cast<size_t>(i)].phase == Phase::kForward;
     if (i != turn) problem.before.emplace_back(forward ? i : turn, forward ? turn : i);
   }
-  for (ValueId v : graph.inputs) tensor(v).bytes = graph.value(v).type.Bytes().At(context.batch);
+  for (ValueId v : graph.inputs) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
   for (ValueId v : graph.outputs) tensor(v).to_end = true;
 
   const Schedule schedule = SolveSchedule(problem);

@@ -1,6 +1,7 @@
 // Random small networks through the whole compiler, at every level.
 #include <cmath>
 
+#include "compiler/ir/dump.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {
@@ -69,6 +70,17 @@ TEST_P(RandomNetwork, StoresNoMoreAtAHigherLevel) {
     EXPECT_LE(stored, before) << level;
     before = stored;
   }
+}
+
+// Or the peak that a report promises for a batch would not be that of a plan made for another.
+TEST_P(RandomNetwork, PlanDoesNotDependOnTheReportsBatch) {
+  CompileOptions options = testing_step::Checked("L3", "sgd");
+  options.batch = 1;
+  const Plan small = Take(Compile(Network(GetParam()).Build(), options));
+  options.batch = 1000;
+  const Plan large = Take(Compile(Network(GetParam()).Build(), options));
+  EXPECT_EQ(Dump(small.train.graph), Dump(large.train.graph));
+  EXPECT_EQ(small.train.storage_of, large.train.storage_of);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomNetwork, ::testing::Range(0u, kNetworks));
