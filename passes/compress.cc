@@ -227,7 +227,8 @@ class Compressor {
           d.edge.name = from.name + (from.name.empty() ? "" : " ") + "(" + from.op + ")";
           d.edge.form = coded ? ToString(d.decision.codec) : "keep";
           d.edge.reason = d.decision.reason;
-          d.edge.bytes_uncompressed = facts.type.Bytes();
+          // What a framework would keep: the tensor, or for a mask one byte an element.
+          d.edge.bytes_uncompressed = facts.exact_bits ? facts.type.Elements() : facts.type.Bytes();
           d.edge.bits =
               coded ? BitsPerElement(d.decision.codec) : 8 * static_cast<double>(ByteSize(facts.type.dtype));
         }

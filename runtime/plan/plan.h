@@ -28,7 +28,7 @@ struct SavedEdge {
   std::string reason;      // one sentence for --explain
   double bits = 0;         // per element, metadata included
   Dim bytes;               // stored
-  Dim bytes_uncompressed;  // as float32 (or the value's own type)
+  Dim bytes_uncompressed;  // in the value's own type; a mask as a bool tensor
 };
 
 struct Plan {
