@@ -1,12 +1,7 @@
 // Turns elementwise operators, sums over leading axes, encode and decode into fused loops, so that a chain of
-// them is one pass over memory. Every such node becomes part of a Fused node, alone or with others.
-//
-// 1. A cheap node that reads at most one full-size tensor (a decode, a mask, a normalization) is repeated in
-// each of its
-//    readers rather than stored between them, where all of them are loops over the same elements.
-// 2. Loops over the same elements merge, where one reads what the other makes or both read the same tensor,
-// and where
-//    moving one to the other's place breaks no dependency.
+// them is one pass over memory. Every such node becomes part of a Fused node, alone or with others: loops
+// over the same elements merge, where one reads what the other makes or both read the same tensor, and where
+// moving one to the other's place breaks no dependency.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -16,6 +11,7 @@
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
+#include "passes/loops.h"
 #include "passes/pass.h"
 
 namespace act {
@@ -24,59 +20,11 @@ namespace {
 // Merging stops here: a program's tiles (4 KiB a register) must stay in the first-level cache.
 constexpr size_t kMaxNodesPerLoop = 24;
 
-bool IsLeadingSum(const Node& node, const Graph& graph) {
-  if (node.op != "ReduceSum") return false;
-  const auto axes = node.attrs.Ints("axes");
-  const size_t rank = graph.value(node.inputs[0]).type.dims.size();
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i] != static_cast<int64_t>(i)) return false;
-  const bool drops_axes = graph.value(node.outputs[0]).type.dims.size() == rank - axes.size();
-  return !axes.empty() && drops_axes;
-}
-
-// A loop's result keeps its meaning inside the loop only if it is a number there too: casts to integers round
-// when stored.
-bool RoundsWhenStored(const Node& node, const Graph& graph) {
-  return node.op == "Cast" && graph.value(node.outputs[0]).type.dtype != DType::kFloat32;
-}
-
-// Operators whose repetition costs next to nothing beside reading their operands.
-bool IsCheap(const Node& node) {
-  static const std::set<std::string> kCheap = {"Identity",
-                                               "Neg",
-                                               "Relu",
-                                               "ReluDerivative",
-                                               "Clip",
-                                               "ClipDerivative",
-                                               "Add",
-                                               "Sub",
-                                               "Mul",
-                                               "Max",
-                                               "Min",
-                                               "Where",
-                                               "Expand",
-                                               "Cast",
-                                               "BatchNormApply",
-                                               "Normalize",
-                                               "DivideByExtent",
-                                               "Decompress",
-                                               "Square",
-                                               "SquareDerivative",
-                                               "BatchNormGradInput",
-                                               "Greater",
-                                               "Less",
-                                               "Equal",
-                                               "Abs",
-                                               "HardSigmoidDerivative"};
-  return kCheap.count(node.op) != 0;
-}
-
 class Fuser {
  public:
   explicit Fuser(Graph& graph) : graph_(graph) {}
 
   void Run() {
-    RepeatCheapNodes();
     MakeGroups();
     while (MergeOnce()) {
     }
@@ -86,16 +34,6 @@ class Fuser {
  private:
   const TensorType& type(ValueId v) const { return graph_.value(v).type; }
 
-  bool IsLoop(const Node& node) const {
-    const OpDef* def = FindOp(node.op);
-    return (def && def->expr) || node.op == "Compress" || node.op == "Decompress" ||
-           IsLeadingSum(node, graph_);
-  }
-  // The elements that the node walks over.
-  const Dims& Space(const Node& node) const {
-    const bool by_input = node.op == "Compress" || node.op == "ReduceSum";
-    return type(by_input ? node.inputs[0] : node.outputs[0]).dims;
-  }
   Dim SpaceElements(const Dims& dims) const { return TensorType{DType::kFloat32, dims}.Elements(); }
 
   size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
@@ -111,69 +49,6 @@ class Fuser {
     is_output_.assign(graph_.values.size(), false);
     for (ValueId v : graph_.outputs) is_output_[static_cast<size_t>(v)] = true;
     root_ = AliasRoots(graph_);
-    is_mutated_.assign(graph_.values.size(), false);
-    for (const Node& node : graph_.nodes)
-      for (int32_t m : node.mutates) is_mutated_[Root(node.inputs[static_cast<size_t>(m)])] = true;
-  }
-
-  void RepeatCheapNodes() {
-    Index();
-    // Memory that repeating a node reads, in full-size f32 tensors; a node is repeated when it is at most
-    // one.
-    std::vector<double> reads(graph_.values.size(), -1);
-    std::vector<bool> repeat(graph_.nodes.size(), false);
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      if (!IsLoop(node) || node.op == "Compress" || node.op == "ReduceSum" || !IsCheap(node) ||
-          RoundsWhenStored(node, graph_))
-        continue;
-      const ValueId out = node.outputs[0];
-      const auto full = static_cast<double>(type(out).Bytes().At(16));
-      double sum = 0;
-      for (ValueId v : node.inputs) {
-        const double known = reads[static_cast<size_t>(v)];
-        sum += known >= 0 ? known : full > 0 ? static_cast<double>(type(v).Bytes().At(16)) / full : 0;
-      }
-      // Only within one pass: a forward node repeated in the backward pass would change what is saved. And
-      // only what no update overwrites in between.
-      bool all_loops = !is_output_[static_cast<size_t>(out)] && !readers_[static_cast<size_t>(out)].empty();
-      for (size_t r : readers_[static_cast<size_t>(out)]) {
-        const Node& reader = graph_.nodes[r];
-        all_loops &= IsLoop(reader) && Space(reader) == Space(node) &&
-                     (reader.phase == Phase::kForward) == (node.phase == Phase::kForward);
-      }
-      for (ValueId v : node.inputs) all_loops &= !is_mutated_[Root(v)];
-      if (sum > 1.3 || !all_loops) continue;
-      reads[static_cast<size_t>(out)] = sum;
-      repeat[i] = true;
-    }
-    // Each reader gets copies of its own, made right in front of it.
-    std::vector<Node> nodes;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (repeat[i]) continue;
-      Node node = graph_.nodes[i];
-      std::map<ValueId, ValueId> copies;
-      for (ValueId& v : node.inputs) v = Copy(v, repeat, copies, nodes, node.phase);
-      nodes.push_back(std::move(node));
-    }
-    graph_.nodes = std::move(nodes);
-  }
-
-  ValueId Copy(ValueId v, const std::vector<bool>& repeat, std::map<ValueId, ValueId>& copies,
-               std::vector<Node>& nodes, Phase phase) {
-    if (v == kNoValue) return v;
-    const int64_t p = producer_[static_cast<size_t>(v)];
-    if (p < 0 || !repeat[static_cast<size_t>(p)]) return v;
-    const auto it = copies.find(v);
-    if (it != copies.end()) return it->second;
-    Node node = graph_.nodes[static_cast<size_t>(p)];
-    for (ValueId& in : node.inputs) in = Copy(in, repeat, copies, nodes, phase);
-    const auto made = static_cast<ValueId>(graph_.values.size());
-    graph_.values.push_back(graph_.value(v));
-    node.outputs = {made};
-    node.phase = phase;
-    nodes.push_back(std::move(node));
-    return copies[v] = made;
   }
 
   // A group of nodes that becomes one node; order_ holds the groups in execution order.
@@ -189,8 +64,8 @@ class Fuser {
     Index();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      const bool loop = IsLoop(node);
-      groups_.push_back({{i}, loop, loop ? Space(node) : Dims{}, node.phase, {}});
+      const bool loop = IsLoop(node, graph_);
+      groups_.push_back({{i}, loop, loop ? LoopSpace(node, graph_) : Dims{}, node.phase, {}});
       order_.push_back(static_cast<int>(i));
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -384,7 +259,7 @@ class Fuser {
   Graph& graph_;
   std::vector<int64_t> producer_;
   std::vector<std::vector<size_t>> readers_;
-  std::vector<bool> is_output_, is_mutated_;
+  std::vector<bool> is_output_;
   std::vector<ValueId> root_;
   std::vector<Group> groups_;
   std::vector<int> order_;

@@ -35,6 +35,8 @@ constexpr PassEntry kTrainingPasses[] = {
     {"compress", Compress, Stage::kCompressed,
      "the policy: what crosses to the backward pass, and in which form"},
     {"dead-code", EliminateDeadCode, Stage::kCompressed, "forward results that only readers of codes needed"},
+    {"repeat-cheap-nodes", RepeatCheapNodes, Stage::kCompressed,
+     "decodes, masks, normalizations in each of their readers: never stored in between"},
     {"fuse-loops", FuseLoops, Stage::kFused,
      "elementwise chains, sums, encode and decode in one pass over memory"},
     {"schedule", ScheduleNodes, Stage::kFused, "the order of what is left, for least memory"},
@@ -46,6 +48,7 @@ constexpr PassEntry kEvaluationPasses[] = {
     {"lower-batch-norm", LowerForEvaluation, Stage::kImported, "stored statistics, no dropout"},
     {"common-subexpressions", EliminateCommonSubexpressions, Stage::kImported, "as in training"},
     {"dead-code", EliminateDeadCode, Stage::kImported, "batch statistics and what else only training needs"},
+    {"repeat-cheap-nodes", RepeatCheapNodes, Stage::kImported, "as in training"},
     {"fuse-loops", FuseLoops, Stage::kFused, "as in training"},
     {"schedule", ScheduleNodes, Stage::kFused, "as in training"},
 };

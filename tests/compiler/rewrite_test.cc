@@ -82,6 +82,7 @@ TEST_P(Rewrite, FusionChangesNoGradient) {
   const auto inputs = network.Inputs(graph, kBatch);
   Graph fused = graph;
   PassContext context;
+  ASSERT_EQ(Text(RepeatCheapNodes(fused, context)), "");
   ASSERT_EQ(Text(FuseLoops(fused, context)), "");
   EXPECT_LT(fused.nodes.size(), graph.nodes.size());
   // Not bit by bit: in one loop a product and a sum round once (multiply-add), in two loops twice; and sums
