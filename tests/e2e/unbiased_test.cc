@@ -64,6 +64,13 @@ PairStatistic OverPairs(const std::vector<std::vector<double>>& errors) {
   return {sum / pairs, std::sqrt(squares / pairs / pairs)};
 }
 
+// Does the plan with this report store anything with an error?
+bool CodesLossily(const llvm::json::Object& report) {
+  for (const llvm::json::Value& edge : *report.getArray("edges"))
+    if (edge.getAsObject()->getString("form").value_or("").starts_with("uniform")) return true;
+  return false;
+}
+
 using Parameters = std::tuple<std::string, std::string>;  // case, level
 
 class Unbiased : public testing::TestWithParam<Parameters> {};
@@ -90,6 +97,12 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
     if (key.rfind("grad.", 0) == 0) gradient += Norm(tensor) * Norm(tensor);
   }
 
+  if (!CodesLossily(*compiled)) {
+    // Every tensor of the case is smaller than a group and kept: float32's rounding is all there is (1e-5 of
+    // |g|, the golden cases' own limit).
+    EXPECT_LE(noise, 1e-10 * gradient) << "nothing is coded with an error, yet the gradient is not exact";
+    return;
+  }
   const PairStatistic pairs = OverPairs(errors);
   const double known_bias =
       HasBatchNormalization(*golden) ? kBatchNormShare * noise / gradient : 0;  // relative to |g|
