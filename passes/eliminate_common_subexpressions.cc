@@ -42,7 +42,6 @@ llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context) {
   }
   graph.nodes = std::move(kept);
   for (ValueId& v : graph.outputs) replace(v);
-  for (SavedUse& use : context.saved) replace(use.value);
   if (context.loss != kNoValue) replace(context.loss);
   return llvm::Error::success();
 }

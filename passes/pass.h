@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/autodiff/grad_context.h"
 #include "compiler/policy/policy.h"
 #include "runtime/plan/graph.h"
 #include "runtime/plan/plan.h"
@@ -19,7 +18,6 @@ struct PassContext {
   std::vector<ValueId> trainable;
   std::string optimizer = "sgd";
   Policy policy;
-  std::vector<SavedUse> saved;   // filled by differentiate
   std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes
   int32_t next_stream = 0;       // random streams: dropout and stochastic rounding
 };

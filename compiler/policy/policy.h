@@ -43,8 +43,8 @@ struct Policy {
   Decision Decide(const EdgeFacts& facts) const;
 };
 
-// bits_override: --bits (0: the level's own). Errors: unknown level, bits outside 1..8, group size that
-// CheckCodec refuses..1024.
+// bits_override: --bits (0: the level's own). Errors: unknown level, bits outside 1..8, a group size
+// that CheckCodec refuses.
 llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_override, int64_t group_size);
 
 }  // namespace act

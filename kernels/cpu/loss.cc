@@ -12,15 +12,6 @@ namespace {
 // Losses of this many groups of rows are added in order, for the same bits on any number of threads.
 constexpr int64_t kParts = 64;
 
-const TensorView* OptionalInput(std::span<const TensorView> inputs, size_t i) {
-  return i < inputs.size() && inputs[i].bytes > 0 ? &inputs[i] : nullptr;
-}
-
-const float* WeightsOf(const KernelArgs& args, size_t i) {
-  const TensorView* weight = OptionalInput(args.inputs, i);
-  return weight ? weight->as<float>() : nullptr;
-}
-
 std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string* why) {
   const auto shape =
       LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], OptionalInput(site.inputs, 2), why);

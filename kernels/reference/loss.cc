@@ -9,15 +9,6 @@
 namespace act {
 namespace {
 
-const TensorView* OptionalInput(std::span<const TensorView> inputs, size_t i) {
-  return i < inputs.size() && inputs[i].bytes > 0 ? &inputs[i] : nullptr;
-}
-
-const float* WeightsOf(const KernelArgs& args, size_t i) {
-  const TensorView* weight = OptionalInput(args.inputs, i);
-  return weight ? weight->as<float>() : nullptr;
-}
-
 // loss = sum over rows of weight[label] * (log(sum exp logits) - logits[label]) / denominator
 std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string* why) {
   const auto shape =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "runtime/executor/kernel.h"
@@ -26,5 +27,16 @@ struct LossShape {
 std::optional<LossShape> LossShapeOf(const Attributes& attrs, const TensorView& logits,
                                      const TensorView& label, const TensorView* class_weight,
                                      std::string* why);
+
+// The input, or null where it is left out.
+inline const TensorView* OptionalInput(std::span<const TensorView> inputs, size_t i) {
+  return i < inputs.size() && inputs[i].bytes > 0 ? &inputs[i] : nullptr;
+}
+
+// The class weights in input `i`, or null.
+inline const float* WeightsOf(const KernelArgs& args, size_t i) {
+  const TensorView* weight = OptionalInput(args.inputs, i);
+  return weight ? weight->as<float>() : nullptr;
+}
 
 }  // namespace act
