@@ -3,6 +3,7 @@
 
 #include <llvm/Support/Error.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct PassContext {
   std::vector<ValueId> trainable;
   std::string optimizer = "sgd";
   Policy policy;
+  // Made by derived nodes that run in the forward pass, of what a product's gradient reads: a level that
+  // codes only the latter codes these too, or it would store more than L0, which needs no second tensor.
+  std::set<ValueId> from_product_input;
   std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes
   int32_t next_stream = 0;       // random streams: dropout and stochastic rounding
 };
@@ -31,6 +35,8 @@ llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);
 llvm::Error EliminateDeadCode(Graph& graph, PassContext& context);
 llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 llvm::Error AddGradients(Graph& graph, PassContext& context);
+llvm::Error PlaceDerived(Graph& graph, PassContext& context);
+llvm::Error RebuildSaved(Graph& graph, PassContext& context);
 llvm::Error Compress(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);

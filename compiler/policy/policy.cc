@@ -60,7 +60,8 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_overrid
   if (level == "L1" || level == "L2") {
     policy.bits = 4;
   } else if (level == "L3") {
-    policy.bits = 2;
+    policy.bits = 3;
+    policy.rebuilds = true;
   } else if (level != "L0") {
     return MakeError("-O " + level, "no such level", "this version has L0, L1, L2 and L3");
   }

@@ -26,13 +26,14 @@ struct Decision {
 };
 
 // A level's rules. L0: lossless forms only. L1: 4 bits for what convolutions and matrix products read. L2: 4
-// bits for all. L3: 2 bits for all. Lossy codes have exceptions: tensors of less than one group a sample are
-// kept (nothing to gain), and what a loss saves takes 8 bits (all gradients depend on it), as do the model's
-// inputs (data seldom has more).
+// bits for all. L3: 3 bits for all that does not follow from what is stored. Lossy codes have exceptions:
+// tensors of less than one group a sample are kept (nothing to gain), and what a loss saves takes 8 bits (all
+// gradients depend on it), as do the model's inputs (data seldom has more).
 struct Policy {
   std::string level = "L0";
   int bits = 0;  // of lossy codes; 0: none
   bool products_only = false;
+  bool rebuilds = false;  // values that follow from stored ones are not stored
   int64_t group_size = kDefaultGroupSize;
 
   bool Lossy() const { return bits > 0; }

@@ -1,0 +1,67 @@
+#include "passes/saved_values.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+bool IsProduct(const Node& node) {
+  return node.op == "ConvGradWeight" || node.op == "ConvGradInput" || node.op == "Conv" ||
+         node.op == "MatMul";
+}
+
+int64_t BitsFor(int64_t count) {
+  int64_t bits = 1;
+  while ((int64_t{1} << bits) < count) ++bits;
+  return bits;
+}
+
+}  // namespace
+
+void SavedValues::Index() {
+  producer_.assign(graph_.values.size(), -1);
+  readers_.assign(graph_.values.size(), {});
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    for (ValueId v : graph_.nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
+    for (ValueId v : graph_.nodes[i].inputs)
+      if (v != kNoValue) readers_[static_cast<size_t>(v)].push_back(i);
+  }
+}
+
+bool SavedValues::Crosses(ValueId v) const {
+  const std::vector<size_t>& readers = Readers(v);
+  return MadeInForward(v) &&
+         std::any_of(readers.begin(), readers.end(), [this](size_t r) { return !InForward(r); });
+}
+
+bool SavedValues::FeedsProduct(ValueId v) const {
+  for (size_t r : Readers(v)) {
+    if (InForward(r)) continue;
+    const Node& reader = graph_.nodes[r];
+    if (IsProduct(reader) || (reader.op == "Reshape" && FeedsProduct(reader.outputs[0]))) return true;
+  }
+  return false;
+}
+
+EdgeFacts SavedValues::FactsOf(ValueId v) const {
+  EdgeFacts facts;
+  facts.type = graph_.value(v).type;
+  facts.feeds_product = FeedsProduct(v) || context_.from_product_input.count(v) != 0;
+  facts.activation = MadeInForward(v);
+  if (!facts.activation) return facts;
+  const Node& from = graph_.nodes[static_cast<size_t>(Producer(v))];
+  facts.exact_bits = facts.type.dtype == DType::kBool || FindOp(from.op)->boolean;
+  facts.of_loss = from.op == "SoftmaxCrossEntropy";
+  const bool reorders = from.op == "Transpose" || from.op == "Reshape";
+  facts.of_input = reorders && graph_.value(from.inputs[0]).kind == ValueKind::kInput;
+  if (from.op == "MaxPool" && from.outputs.size() > 1 && from.outputs[1] == v) {
+    int64_t window = 1;
+    for (int64_t k : from.attrs.Ints("kernel_shape")) window *= k;
+    facts.index_bits = BitsFor(window);
+  }
+  return facts;
+}
+
+}  // namespace act

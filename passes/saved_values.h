@@ -1,0 +1,40 @@
+// Which forward values the backward pass reads, and the facts about each that the policy decides from. Shared
+// by the passes that choose what is stored: place-derived, rebuild-saved, compress.
+#pragma once
+
+#include <vector>
+
+#include "passes/pass.h"
+#include "runtime/plan/graph.h"
+
+namespace act {
+
+class SavedValues {
+ public:
+  SavedValues(const Graph& graph, const PassContext& context) : graph_(graph), context_(context) { Index(); }
+
+  // To be called when the graph's nodes or values have changed.
+  void Index();
+
+  bool InForward(size_t node) const { return graph_.nodes[node].phase == Phase::kForward; }
+  // The node that makes v; -1: none does.
+  int64_t Producer(ValueId v) const { return producer_[static_cast<size_t>(v)]; }
+  const std::vector<size_t>& Readers(ValueId v) const { return readers_[static_cast<size_t>(v)]; }
+  bool MadeInForward(ValueId v) const {
+    return Producer(v) >= 0 && InForward(static_cast<size_t>(Producer(v)));
+  }
+  // Made in the forward pass and read in the backward pass.
+  bool Crosses(ValueId v) const;
+  // Read by the gradient of a convolution or matrix product. Reshapes of a saved value stay in the backward
+  // pass and are looked through.
+  bool FeedsProduct(ValueId v) const;
+  EdgeFacts FactsOf(ValueId v) const;
+
+ private:
+  const Graph& graph_;
+  const PassContext& context_;
+  std::vector<int64_t> producer_;
+  std::vector<std::vector<size_t>> readers_;
+};
+
+}  // namespace act

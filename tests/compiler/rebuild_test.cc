@@ -1,0 +1,131 @@
+// rebuild-saved: what backward computes again from stored values is what it would have read.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/compiler/small_networks.h"
+
+namespace act {
+namespace {
+
+using small_networks::Network;
+using testing_step::Take;
+
+Attributes Window(int64_t kernel) {
+  Attributes attrs;
+  attrs.Set("kernel_shape", std::vector<int64_t>{kernel, kernel});
+  attrs.Set("strides", std::vector<int64_t>{1, 1});
+  attrs.Set("dilations", std::vector<int64_t>{1, 1});
+  attrs.Set("pads", std::vector<int64_t>(4, 0));
+  return attrs;
+}
+
+// 1x1 convolutions, batch normalizations and ReLUs, of 64 elements a sample and channel.
+struct Chain {
+  Chain() : b(graph) { x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 8, 8, 4}}, ValueKind::kInput); }
+  ValueId Vector(const std::string& name, float value, ValueKind kind) {
+    return b.Input(name, {DType::kFloat32, {4}}, kind,
+                   testing_step::HostFloats(std::vector<float>(4, value)));
+  }
+  void ConvBatchNorm(const std::string& name) {
+    const ValueId w = b.Input(name + ".w", {DType::kFloat32, {4, 4, 1, 1}}, ValueKind::kParameter,
+                              testing_step::HostFloats(std::vector<float>(16, .5f)));
+    x = Take(b.Add1("Conv", {x, w}, Window(1), name + ".conv"));
+    x = Take(
+        b.Add1("BatchNorm",
+               {x, Vector(name + ".gamma", 1, ValueKind::kParameter),
+                Vector(name + ".beta", .1f, ValueKind::kParameter),
+                Vector(name + ".mean", 0, ValueKind::kBuffer), Vector(name + ".var", 1, ValueKind::kBuffer)},
+               {}, name + ".bn"));
+  }
+  void Relu(const std::string& name) { x = Take(b.Add1("Relu", {x}, {}, name)); }
+  Plan Compile(const std::string& level) {
+    Attributes all;
+    all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+    all.Set("keepdims", int64_t{0});
+    graph.outputs = {Take(b.Add1("ReduceMean", {x}, all, "loss"))};
+    CompileOptions options = testing_step::Checked(level, "sgd");
+    options.group_size = 64;
+    return Take(act::Compile(testing_step::ModelOf(graph), options));
+  }
+
+  Graph graph;
+  GraphBuilder b;
+  ValueId x;
+};
+
+std::vector<std::string> FullSizeForms(const Plan& plan) {
+  std::vector<std::string> forms;
+  for (const SavedEdge& edge : plan.edges)
+    if (edge.bytes.per_batch > 0) forms.push_back(edge.name + ": " + edge.form);
+  std::sort(forms.begin(), forms.end());
+  return forms;
+}
+
+TEST(RebuildSaved, OneCodeServesBatchNormReluAndConvolution) {
+  Chain chain;
+  chain.ConvBatchNorm("a");
+  chain.Relu("relu");
+  chain.ConvBatchNorm("b");
+  const std::vector<std::string> expected{"a.bn.grad (Normalize): uniform3,g64",
+                                          "b.bn.grad (Normalize): uniform3,g64",
+                                          "relu.grad (ReluDerivative): mask1"};
+  EXPECT_EQ(FullSizeForms(chain.Compile("L3")), expected);
+  EXPECT_EQ(FullSizeForms(chain.Compile("L2")).size(), 4u) << "L2 stores the ReLU's result too";
+}
+
+TEST(RebuildSaved, AResidualChainIsCutBeforeItGetsLong) {
+  Chain chain;
+  for (int block = 0; block < 12; ++block) {
+    const std::string name = "block" + std::to_string(block);
+    const ValueId skip = chain.x;
+    chain.ConvBatchNorm(name);
+    chain.x = Take(chain.b.Add1("Add", {chain.x, skip}, {}, name + ".sum"));
+    chain.Relu(name + ".relu");
+  }
+  const Plan plan = chain.Compile("L3");
+  int64_t relus = 0;
+  for (const std::string& form : FullSizeForms(plan)) relus += form.find(".relu (Relu)") != std::string::npos;
+  EXPECT_GE(relus, 2) << "no block's input is stored: the last one is computed from eleven codes";
+  EXPECT_LE(relus, 5) << "too many are stored";
+  for (const Node& node : plan.train.graph.nodes) {
+    const auto codes =
+        std::count_if(node.program.inputs.begin(), node.program.inputs.end(),
+                      [](const ProgramInput& in) { return in.codec.kind == CodecKind::kUniform; });
+    EXPECT_LE(codes, 6) << node.name;  // four to rebuild, and what the loop reads besides
+  }
+}
+
+class RebuiltGradients : public ::testing::TestWithParam<unsigned> {};
+
+// With codes of 8 bits the gradients of L3 are nearly L0's. A rebuilt value that lacks a term (a bias, a
+// mask, a summand) puts some gradient off by a good part of itself.
+TEST_P(RebuiltGradients, AreNearlyExactWithFineCodes) {
+  constexpr int64_t kBatch = 5;
+  std::vector<std::vector<float>> gradients[2];
+  for (const bool lossy : {false, true}) {
+    Network network(GetParam());
+    const ImportResult model = network.Build();
+    CompileOptions options = testing_step::Checked(lossy ? "L3" : "L0", "none");
+    options.group_size = 64;
+    if (lossy) options.bits = 8;
+    const Plan plan = Take(Compile(model, options));
+    const auto inputs = network.Inputs(plan.train.graph, kBatch);
+    gradients[lossy] =
+        Take(testing_step::RunStep(plan, testing_step::CpuKernels(), inputs, {.batch = kBatch}));
+  }
+  double squares = 0, errors = 0;
+  for (size_t i = 1; i < gradients[0].size(); ++i)
+    for (size_t k = 0; k < gradients[0][i].size(); ++k) {
+      const double exact = gradients[0][i][k];
+      squares += exact * exact;
+      errors += (gradients[1][i][k] - exact) * (gradients[1][i][k] - exact);
+    }
+  // A step of 1/255 of a group's range, rounded: a variance of 1e-6 of the range squared each time a value is
+  // coded; normalizations over five samples multiply it by up to some hundreds.
+  EXPECT_LE(errors, 4e-3 * squares);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RebuiltGradients, ::testing::Range(0u, 24u));
+
+}  // namespace
+}  // namespace act
