@@ -125,14 +125,20 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   plan.train = AssignStorage(std::move(model.graph), options.workspace_limit, follow);
   plan.edges = std::move(context.edges);
 
-  PassContext evaluation_context;
-  evaluation_context.loss = model.loss;
-  ACT_CHECK_OK(AddCountCorrect(evaluation, model.loss));
-  ACT_CHECK_OK(RunPasses(kEvaluationPasses, "eval.", evaluation, evaluation_context, options, times));
-  plan.eval = AssignStorage(std::move(evaluation), options.workspace_limit);
   NameConstants(plan.train.graph, "constant.train.");
-  NameConstants(plan.eval.graph, "constant.eval.");
+
+  ACT_CHECK_OK(AddCountCorrect(evaluation, model.loss));
+  ACT_TRY(plan.eval, CompileEvaluation(std::move(evaluation), options, times));
   return plan;
+}
+
+llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& options,
+                                            std::vector<PassTime>* times) {
+  PassContext context;
+  ACT_CHECK_OK(RunPasses(kEvaluationPasses, "eval.", graph, context, options, times));
+  StepGraph step = AssignStorage(std::move(graph), options.workspace_limit);
+  NameConstants(step.graph, "constant.eval.");
+  return step;
 }
 
 std::string DescribePasses() {

@@ -37,6 +37,10 @@ struct PassTime {
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
                              std::vector<PassTime>* times = nullptr);
 
+// The forward pass alone: stored statistics, no dropout. The outputs are the graph's.
+llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& options,
+                                            std::vector<PassTime>* times = nullptr);
+
 // One line a pass: "name  what it does", in order (for --help).
 std::string DescribePasses();
 

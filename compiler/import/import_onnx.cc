@@ -48,6 +48,7 @@ llvm::Expected<std::vector<std::string>> WantedOutputs(const onnx::GraphProto& g
     if (is_float && is_scalar == options.loss.empty()) declared.push_back(output.name());
   }
   if (all.empty()) return MakeError("", "the model has no output");
+  if (options.keep_outputs) return all;
   if (!options.loss_output.empty()) {
     if (std::find(all.begin(), all.end(), options.loss_output) == all.end())
       return MakeError("--loss-output=" + options.loss_output, "the model has no such output",
@@ -216,10 +217,17 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   }
   for (const std::string& name : outputs)
     if (!importer.Find(name)) return MakeError("output '" + name + "'", "nothing makes it");
-  ACT_TRY(ValueId loss,
-          options.loss.empty() ? FindLoss(importer, outputs) : AddLoss(importer, outputs, options.loss));
-
-  result.graph.outputs = {loss};
+  ValueId loss = kNoValue;
+  if (options.keep_outputs) {
+    for (const std::string& name : outputs) {
+      ACT_TRY(const ValueId value, importer.Materialize(*importer.Find(name)));
+      result.graph.outputs.push_back(value);
+    }
+  } else {
+    ACT_TRY(loss,
+            options.loss.empty() ? FindLoss(importer, outputs) : AddLoss(importer, outputs, options.loss));
+    result.graph.outputs = {loss};
+  }
   const std::vector<ValueId> moved = Prune(result.graph);
   const auto where = [&moved](ValueId id) {
     return id == kNoValue ? kNoValue : moved[static_cast<size_t>(id)];

@@ -21,11 +21,12 @@ struct ImportOptions {
   bool init_he = false;             // --init=he: initial weights where the external data file is missing
   uint64_t seed = 0;                // of --init=he
   bool report_only = false;         // weights are not needed: data of a missing file stays null
+  bool keep_outputs = false;        // no loss: the graph's outputs are the model's, in their order
 };
 
 struct ImportResult {
-  Graph graph;  // outputs: the loss
-  ValueId loss = kNoValue;
+  Graph graph;                                  // outputs: the loss; with keep_outputs those of the model
+  ValueId loss = kNoValue;                      // kNoValue with keep_outputs
   std::vector<ValueId> trainable;               // parameters that are not frozen, in order of first use
   std::string model_name;                       // file name without folders
   bool fixed_batch = false;                     // no axis of the model varies with N

@@ -24,7 +24,8 @@ int64_t BytesAt(const TensorType& type, int64_t batch) {
 StepLayout Measure(const StepGraph& step, int64_t batch) {
   const Graph& graph = step.graph;
   const auto storages = static_cast<size_t>(step.storages);
-  const auto end = static_cast<int64_t>(graph.nodes.size());
+  const auto nodes = static_cast<int64_t>(graph.nodes.size());
+  const int64_t end = std::max<int64_t>(1, nodes);  // a graph without nodes hands its inputs on in one moment
   StepLayout layout;
   layout.offset.assign(storages, -1);
   layout.bytes.assign(storages, 0);
@@ -46,8 +47,8 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
     if (IsPersistent(graph.values[v].kind)) live(static_cast<ValueId>(v), 0, end);
   }
   // The user's inputs are written before the first node.
-  for (const ValueId id : graph.inputs) live(id, 0, std::min<int64_t>(1, end));
-  for (int64_t t = 0; t < end; ++t) {
+  for (const ValueId id : graph.inputs) live(id, 0, 1);
+  for (int64_t t = 0; t < nodes; ++t) {
     const Node& node = graph.nodes[static_cast<size_t>(t)];
     for (const ValueId id : node.inputs) live(id, t, t + 1);
     for (const ValueId id : node.outputs) live(id, t, t + 1);
@@ -87,7 +88,7 @@ class PersistentPlaces {
 // Saturates.
 std::vector<int64_t> Timeline(const StepLayout& layout, int64_t persistent_bytes) {
   const size_t nodes = layout.workspace_bytes.size();
-  std::vector<int64_t> change(nodes + 1, 0);
+  std::vector<int64_t> change(std::max<size_t>(1, nodes) + 1, 0);
   for (size_t s = 0; s < layout.bytes.size(); ++s) {
     if (layout.offset[s] >= 0 || layout.upper[s] == layout.lower[s]) continue;
     const auto lower = static_cast<size_t>(layout.lower[s]), upper = static_cast<size_t>(layout.upper[s]);

@@ -88,14 +88,14 @@ class StepChecker {
         return Wrong("node '" + node.name + "' has too little workspace");
       }
     }
-    if (nodes == 0) return llvm::Error::success();
+    const int64_t last = std::max<int64_t>(1, nodes) - 1;
     for (const ValueId id : graph.inputs)
       if (step_.storage_of[static_cast<size_t>(id)] >= 0) ACT_CHECK_OK(CheckUse(id, 0));
-    for (const ValueId id : graph.outputs) ACT_CHECK_OK(CheckUse(id, nodes - 1));
+    for (const ValueId id : graph.outputs) ACT_CHECK_OK(CheckUse(id, last));
     for (size_t v = 0; v < graph.values.size(); ++v) {
       if (!IsPersistent(graph.values[v].kind) || step_.storage_of[v] < 0) continue;
       ACT_CHECK_OK(CheckUse(static_cast<ValueId>(v), 0));
-      ACT_CHECK_OK(CheckUse(static_cast<ValueId>(v), nodes - 1));
+      ACT_CHECK_OK(CheckUse(static_cast<ValueId>(v), last));
     }
     return llvm::Error::success();
   }

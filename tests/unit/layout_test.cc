@@ -62,6 +62,20 @@ Plan RandomPlan(uint32_t seed, int layers) {
   return plan;
 }
 
+// A plan file may say so: what comes in goes out. (Once the planner wrote in front of its timeline here.)
+TEST(Layout, AGraphWithoutNodesKeepsWhatItHandsOn) {
+  StepBuilder b;
+  const ValueId x = b.Add("x", ValueKind::kInput, DType::kFloat32, {Dim::Batch(), 100});
+  b.step.graph.outputs = {x};
+  Plan plan;
+  plan.train = plan.eval = b.step;
+  auto layout = LayOut(plan, 3);
+  ASSERT_TRUE(static_cast<bool>(layout));
+  EXPECT_FALSE(ValidateLayout(plan, *layout));
+  EXPECT_EQ(layout->arena_bytes, 1216);  // 1200, aligned
+  EXPECT_GE(layout->train.offset[0], 0);
+}
+
 TEST(Layout, CountsTheSmallPlanToTheByte) {
   const Plan plan = SmallPlan();
   const MemoryLayout layout = llvm::cantFail(LayOut(plan, 2));

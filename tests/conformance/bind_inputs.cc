@@ -1,0 +1,70 @@
+#include "tests/conformance/bind_inputs.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace act::conformance {
+namespace {
+
+// Operands that are read while compiling; everything else is data. docs/onnx_import.md says why.
+struct ConstantOperands {
+  const char* op;
+  std::vector<int> positions;
+};
+const std::vector<ConstantOperands>& Table() {
+  static const std::vector<ConstantOperands> table = {
+      {"Reshape", {1}},      {"Expand", {1}},    {"Tile", {1}},        {"Slice", {1, 2, 3, 4}},
+      {"Pad", {1, 2, 3}},    {"Split", {1}},     {"Squeeze", {1}},     {"Unsqueeze", {1}},
+      {"Resize", {1, 2, 3}}, {"Upsample", {1}},  {"Range", {0, 1, 2}}, {"ConstantOfShape", {0}},
+      {"OneHot", {1}},       {"TopK", {1}},      {"CumSum", {1}},      {"Dropout", {1, 2}},
+      {"Trilu", {1}},        {"NonZero", {0}},   {"Compress", {1}},    {"SplitToSequence", {1}},
+      {"SequenceAt", {1}},   {"ReduceSum", {1}},
+  };
+  return table;
+}
+
+bool IsConstantOperand(const std::string& op, int position) {
+  for (const ConstantOperands& row : Table())
+    if (op == row.op)
+      return std::find(row.positions.begin(), row.positions.end(), position) != row.positions.end();
+  return false;
+}
+
+}  // namespace
+
+std::set<std::string> ConstantInputs(const onnx::GraphProto& graph) {
+  std::set<std::string> constant;
+  for (auto node = graph.node().rbegin(); node != graph.node().rend(); ++node) {
+    const std::string& op = node->op_type();
+    const bool all = op != "Shape" && op != "Size" &&
+                     std::any_of(node->output().begin(), node->output().end(),
+                                 [&](const std::string& name) { return constant.count(name) > 0; });
+    for (int i = 0; i < node->input_size(); ++i)
+      if (all || IsConstantOperand(op, i)) constant.insert(node->input(i));
+  }
+  std::set<std::string> inputs;
+  for (const auto& input : graph.input())
+    if (constant.count(input.name())) inputs.insert(input.name());
+  return inputs;
+}
+
+void BindInput(onnx::GraphProto& graph, const std::string& name, const onnx::TensorProto& value) {
+  auto& inputs = *graph.mutable_input();
+  inputs.erase(
+      std::remove_if(inputs.begin(), inputs.end(), [&](const auto& input) { return input.name() == name; }),
+      inputs.end());
+  onnx::NodeProto constant;
+  constant.set_op_type("Constant");
+  constant.set_name(name);
+  constant.add_output(name);
+  onnx::AttributeProto& attribute = *constant.add_attribute();
+  attribute.set_name("value");
+  attribute.set_type(onnx::AttributeProto::TENSOR);
+  *attribute.mutable_t() = value;
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+  *nodes.Add() = std::move(constant);
+  nodes.MergeFrom(graph.node());
+  graph.mutable_node()->Swap(&nodes);
+}
+
+}  // namespace act::conformance
