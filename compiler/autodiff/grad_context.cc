@@ -41,6 +41,17 @@ ValueId GradContext::Emit(const std::string& op, std::vector<ValueId> inputs, At
   return Check(builder_.Add1(op, std::move(inputs), std::move(attrs), node_.name + ".grad"));
 }
 
+std::vector<ValueId> GradContext::EmitMany(const std::string& op, std::vector<ValueId> inputs, size_t outputs,
+                                           Attributes attrs) {
+  std::vector<ValueId> none(outputs, kNoValue);
+  if (error_) return none;
+  auto results =
+      builder_.Add(op, std::move(inputs), std::move(attrs), node_.name + ".grad", static_cast<int>(outputs));
+  if (results) return *results;
+  error_ = llvm::joinErrors(std::move(error_), results.takeError());
+  return none;
+}
+
 ValueId GradContext::EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
                                Attributes attrs) {
   if (error_) return kNoValue;

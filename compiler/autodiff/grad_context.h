@@ -56,6 +56,9 @@ class GradContext {
   ValueId DeriveRows(ValueId saved);
   // A node of the backward pass.
   ValueId Emit(const std::string& op, std::vector<ValueId> inputs, Attributes attrs = {});
+  // The same with several results; all kNoValue after an error.
+  std::vector<ValueId> EmitMany(const std::string& op, std::vector<ValueId> inputs, size_t outputs,
+                                Attributes attrs = {});
   ValueId EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
                     Attributes attrs = {});
   ValueId Scalar(float value) { return builder_.Scalar(value); }

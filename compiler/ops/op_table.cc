@@ -17,6 +17,7 @@ const std::vector<OpDef>& AllOps() {
     AddReductionOps(all);
     AddSpatialOps(all);
     AddMatMulOps(all);
+    AddAttentionOps(all);
     AddNormalizationOps(all);
     AddLossOps(all);
     AddUpdateOps(all);

@@ -62,6 +62,7 @@ void AddStructureOps(std::vector<OpDef>& ops);
 void AddReductionOps(std::vector<OpDef>& ops);
 void AddSpatialOps(std::vector<OpDef>& ops);
 void AddMatMulOps(std::vector<OpDef>& ops);
+void AddAttentionOps(std::vector<OpDef>& ops);
 void AddNormalizationOps(std::vector<OpDef>& ops);
 void AddLossOps(std::vector<OpDef>& ops);
 void AddUpdateOps(std::vector<OpDef>& ops);

@@ -9,6 +9,7 @@ namespace act {
 void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceConv(registry);
   RegisterReferenceMatMul(registry);
+  RegisterReferenceAttention(registry);
   RegisterReferencePool(registry);
   RegisterReferenceReduce(registry);
   RegisterReferenceMovement(registry);

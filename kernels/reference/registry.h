@@ -12,6 +12,7 @@ void RegisterReferenceKernels(KernelRegistry& registry);
 // Its parts, one a file.
 void RegisterReferenceConv(KernelRegistry& registry);
 void RegisterReferenceMatMul(KernelRegistry& registry);
+void RegisterReferenceAttention(KernelRegistry& registry);
 void RegisterReferencePool(KernelRegistry& registry);
 void RegisterReferenceReduce(KernelRegistry& registry);
 void RegisterReferenceMovement(KernelRegistry& registry);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/ops/op_table.h"
+#include "tests/compiler/op_cases_attention.h"
 #include "tests/compiler/op_cases_conv.h"
 #include "tests/compiler/op_cases_elementwise.h"
 #include "tests/compiler/op_cases_losses.h"
@@ -22,7 +23,7 @@ const std::vector<OpCase>& AllCases() {
     std::vector<OpCase> all;
     for (const auto& family :
          {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), MatMulCases(),
-          ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(), LossCases()})
+          AttentionCases(), ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(), LossCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();
@@ -106,7 +107,7 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
       "ConvGradWeight", "MaxPoolGrad",    "AveragePoolGrad", "ResizeGrad",         "SoftmaxCrossEntropyGrad",
       "BatchNormStats", "BatchNormApply", "Normalize",       "BatchNormGradInput", "InverseDeviation",
       "WinnerShare",    "EqualShare",     "CountCorrect",    "SgdUpdate",          "Compress",
-      "Decompress",     "Fused",          "DivideByExtent",  "SliceGrad"};
+      "Decompress",     "Fused",          "DivideByExtent",  "SliceGrad",          "AttentionGrad"};
   for (const OpDef& op : AllOps()) {
     if (internal.count(op.name) || op.name.ends_with("Derivative") || op.random) continue;
     EXPECT_TRUE(built.count(op.name)) << op.name << " has no row in tests/compiler/op_cases_*.h";

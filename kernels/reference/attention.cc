@@ -1,0 +1,144 @@
+#include <cmath>
+
+#include "kernels/math/random.h"
+#include "kernels/reference/attention_shape.h"
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/loss_shape.h"
+#include "kernels/reference/registry.h"
+
+namespace act {
+namespace {
+
+// One query row of one head: nothing is stored, every number is computed from q, k and v where it is used.
+struct Row {
+  const AttentionShape& s;
+  std::span<const TensorView> operands;  // q, k, v, bias?, mask?
+  const StepState& state;
+  int64_t batch, head, query;
+  double max = 0, sum = 0;
+
+  int64_t slice() const { return batch * s.heads + head; }
+  int64_t kv_slice() const { return batch * s.kv_heads + head / s.Group(); }
+  int64_t At(const MatrixSlices& m, int64_t key) const { return m.At(slice(), query, key); }
+
+  bool Hidden(int64_t key) const {
+    return key >= s.VisibleKeys(query) || (s.mask && !operands[4].as<uint8_t>()[At(*s.mask, key)]);
+  }
+  // scale q k, before softcap and bias
+  double Product(int64_t key) const {
+    double sum_qk = 0;
+    for (int64_t d = 0; d < s.depth; ++d)
+      sum_qk += double{operands[0].as<float>()[s.q.At(slice(), query, d)]} *
+                operands[1].as<float>()[s.k.At(kv_slice(), key, d)];
+    return s.scale * sum_qk;
+  }
+  double Score(int64_t key) const {
+    if (Hidden(key)) return s.hidden_score;
+    double score = Product(key);
+    if (s.softcap > 0) score = s.softcap * std::tanh(score / s.softcap);
+    return s.bias ? score + operands[3].as<float>()[At(*s.bias, key)] : score;
+  }
+  void Normalize() {
+    max = -std::numeric_limits<double>::infinity();
+    for (int64_t j = 0; j < s.keys; ++j) max = std::fmax(max, Score(j));
+    for (int64_t j = 0; j < s.keys; ++j) sum += std::exp(Score(j) - max);
+  }
+  double Probability(int64_t key) const { return std::exp(Score(key) - max) / sum; }
+  // 1 / (1 - probability) where dropout keeps the pair, else 0
+  double Kept(int64_t key) const {
+    if (s.dropout == 0) return 1;
+    const RandomStream random{state.seed, state.step, static_cast<uint32_t>(s.stream)};
+    const int64_t element = (head * s.queries + query) * s.keys + key;
+    const bool keep =
+        Random32(random, batch, s.heads * s.queries * s.keys, element) >= DropoutThreshold(s.dropout);
+    return keep ? 1 / (1 - double{s.dropout}) : 0;
+  }
+};
+
+std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
+  const auto shape = AttentionShapeOf(site.node->attrs, site.inputs, site.outputs[0], why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+#pragma omp parallel for collapse(3)
+    for (int64_t b = 0; b < s.batches; ++b)
+      for (int64_t h = 0; h < s.heads; ++h)
+        for (int64_t i = 0; i < s.queries; ++i) {
+          Row row{s, args.inputs, *args.state, b, h, i};
+          row.Normalize();
+          for (int64_t d = 0; d < s.value_depth; ++d) {
+            double sum = 0;
+            for (int64_t j = 0; j < s.keys; ++j)
+              sum +=
+                  row.Probability(j) * row.Kept(j) * args.inputs[2].as<float>()[s.v.At(row.kv_slice(), j, d)];
+            args.outputs[0].as<float>()[s.o.At(row.slice(), i, d)] = static_cast<float>(sum);
+          }
+        }
+    return "";
+  });
+}
+
+// p = softmax(score), o = (p kept) v. With dp = kept (do v^T):
+//   dscore = p (dp - sum_j p dp), dv = (p kept)^T do, and where softcap's slope is c, dq = scale c dscore k,
+//   dk = scale c dscore^T q.
+// Gradients are added up in their float tensors, row after row.
+std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) {
+  const auto shape =
+      AttentionShapeOf(site.node->attrs, std::span(site.inputs).subspan(1), site.inputs[0], why);
+  if (!shape) return nullptr;
+  for (size_t i = 0; i < site.outputs.size(); ++i)
+    if (i > 3 || i + 1 >= site.inputs.size() || site.outputs[i].dims != site.inputs[i + 1].dims)
+      return Refuse(why, "a gradient has not the dims of its operand");
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const std::span<const TensorView> in = args.inputs.subspan(1);
+    const float* d_out = args.inputs[0].as<float>();
+    const float *q = in[0].as<float>(), *k = in[1].as<float>(), *v = in[2].as<float>();
+    for (const TensorView& gradient : args.outputs)
+      std::fill_n(gradient.as<float>(), gradient.elements, 0.0f);
+    float *dq = args.outputs[0].as<float>(), *dk = args.outputs[1].as<float>(),
+          *dv = args.outputs[2].as<float>();
+    float* d_bias = args.outputs.size() > 3 ? args.outputs[3].as<float>() : nullptr;
+    for (int64_t b = 0; b < s.batches; ++b)
+      for (int64_t h = 0; h < s.heads; ++h)
+        for (int64_t i = 0; i < s.queries; ++i) {
+          Row row{s, in, *args.state, b, h, i};
+          row.Normalize();
+          const auto d_probability = [&](int64_t j) {
+            double sum = 0;
+            for (int64_t d = 0; d < s.value_depth; ++d)
+              sum += double{d_out[s.o.At(row.slice(), i, d)]} * v[s.v.At(row.kv_slice(), j, d)];
+            return sum * row.Kept(j);
+          };
+          double mean = 0;
+          for (int64_t j = 0; j < s.keys; ++j) mean += row.Probability(j) * d_probability(j);
+          for (int64_t j = 0; j < s.keys; ++j) {
+            const double p = row.Probability(j);
+            for (int64_t d = 0; d < s.value_depth; ++d)
+              dv[s.v.At(row.kv_slice(), j, d)] +=
+                  static_cast<float>(p * row.Kept(j) * d_out[s.o.At(row.slice(), i, d)]);
+            if (row.Hidden(j) && !s.hidden_gradient) continue;
+            double d_score = p * (d_probability(j) - mean);
+            if (d_bias) d_bias[row.At(*s.bias, j)] += static_cast<float>(d_score);
+            if (s.softcap > 0) {
+              const double t = std::tanh(row.Product(j) / s.softcap);
+              d_score *= 1 - t * t;
+            }
+            d_score *= s.scale;
+            for (int64_t d = 0; d < s.depth; ++d) {
+              const int64_t at_q = s.q.At(row.slice(), i, d), at_k = s.k.At(row.kv_slice(), j, d);
+              dq[at_q] += static_cast<float>(d_score * k[at_k]);
+              dk[at_k] += static_cast<float>(d_score * q[at_q]);
+            }
+          }
+        }
+    return "";
+  });
+}
+
+}  // namespace
+
+void RegisterReferenceAttention(KernelRegistry& registry) {
+  registry.Add("Attention", {"reference.attention", Attention});
+  registry.Add("AttentionGrad", {"reference.attention_grad", AttentionGrad});
+}
+
+}  // namespace act

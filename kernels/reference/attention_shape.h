@@ -1,0 +1,50 @@
+// Attention as extents and strides: what the reference and the fast kernels read of a node.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kernels/reference/strided.h"
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+// A tensor of matrices: element (slice, row, column) lies at slices.At(slice) + row * this->row + column *
+// this->column. Slices are the logical axes before the last two, [B.., H]; strides are 0 where it broadcasts.
+struct MatrixSlices {
+  Strided slices;
+  int64_t row = 0, column = 0;
+  int64_t At(int64_t slice, int64_t r, int64_t c) const { return slices.At(slice) + r * row + c * column; }
+};
+
+struct AttentionShape {
+  int64_t batches = 1, heads = 1, kv_heads = 1;
+  int64_t queries = 0, keys = 0;       // Tq, Tk
+  int64_t depth = 0, value_depth = 0;  // D, Dv
+  MatrixSlices q, k, v, o;  // slices of q and o: batch * heads + head; of k and v: batch * kv_heads + head
+  std::optional<MatrixSlices> bias, mask;  // [B.., H, Tq, Tk]
+  float scale = 1;
+  float softcap = 0;  // > 0: scores are softcap * tanh(score / softcap), before the bias
+  bool causal = false;
+  int64_t causal_offset = 0;                                     // query i sees keys 0..i + offset
+  float hidden_score = -std::numeric_limits<float>::infinity();  // of pairs that mask or `causal` hide
+  bool hidden_gradient = false;  // hidden_score was added to the score, so that hidden pairs have a gradient
+  float dropout = 0;
+  int32_t stream = 0;
+
+  int64_t Group() const { return heads / kv_heads; }
+  // Keys that `causal` leaves to query i: 0..VisibleKeys(i)-1.
+  int64_t VisibleKeys(int64_t i) const {
+    if (!causal) return keys;
+    return std::clamp<int64_t>(SaturatingAdd(i + 1, causal_offset), 0, keys);
+  }
+};
+
+// operands: q, k, v, bias?, mask?; `o` has the dims of the result. Nullopt with the reason in *why where they
+// do not fit together.
+std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
+                                               const TensorView& o, std::string* why);
+
+}  // namespace act
