@@ -1,6 +1,7 @@
 #include "compiler/autodiff/grad_context.h"
 
 #include "compiler/ops/op_table.h"
+#include "runtime/base/error.h"
 
 namespace act {
 
@@ -18,6 +19,14 @@ ValueId GradContext::Save(ValueId value, Need need) {
 ValueId GradContext::Derive(const std::string& op, std::vector<ValueId> saved, Attributes attrs) {
   builder_.SetPhase(Phase::kDerived);
   const ValueId result = Emit(op, std::move(saved), std::move(attrs));
+  builder_.SetPhase(Phase::kBackward);
+  return result;
+}
+
+ValueId GradContext::DeriveTyped(const std::string& op, std::vector<ValueId> saved, TensorType type,
+                                 Attributes attrs) {
+  builder_.SetPhase(Phase::kDerived);
+  const ValueId result = EmitTyped(op, std::move(saved), std::move(type), std::move(attrs));
   builder_.SetPhase(Phase::kBackward);
   return result;
 }
@@ -62,6 +71,11 @@ ValueId GradContext::EmitTyped(const std::string& op, std::vector<ValueId> input
 ValueId GradContext::ReshapeTo(ValueId x, const Dims& dims) {
   if (error_) return kNoValue;
   return Check(builder_.Reshape(x, dims, node_.name + ".grad"));
+}
+
+void GradContext::Fail(const std::string& what) {
+  error_ =
+      llvm::joinErrors(std::move(error_), MakeError("node '" + node_.name + "' (" + node_.op + ")", what));
 }
 
 void GradContext::SetGrad(size_t i, ValueId grad) {

@@ -51,6 +51,8 @@ class GradContext {
   // A function of saved values alone (Phase::kDerived): may run in the forward pass, so that its result is
   // stored instead.
   ValueId Derive(const std::string& op, std::vector<ValueId> saved, Attributes attrs = {});
+  ValueId DeriveTyped(const std::string& op, std::vector<ValueId> saved, TensorType type,
+                      Attributes attrs = {});
   ValueId DeriveReshape(ValueId saved, const Dims& dims);
   // [.., K] as a matrix [rows, K].
   ValueId DeriveRows(ValueId saved);
@@ -63,6 +65,9 @@ class GradContext {
                     Attributes attrs = {});
   ValueId Scalar(float value) { return builder_.Scalar(value); }
   ValueId ReshapeTo(ValueId x, const Dims& dims);
+
+  // There is no such gradient; the message goes to the user, behind the node's name.
+  void Fail(const std::string& what);
 
   // The gradient of input i. Where x was broadcast, sums it back to x's shape.
   void SetGrad(size_t i, ValueId grad);

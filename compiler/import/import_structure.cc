@@ -212,30 +212,48 @@ llvm::Error ImportSequenceAt(NodeContext& c) {
   return c.Set(0, sequence[at]);
 }
 
-// Gather with indices known when compiling: evenly spaced ones are a slice. Others need a table lookup.
-llvm::Error ImportGather(NodeContext& c) {
-  const Dims& from = c.DimsOf(0);
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
+// The indices where they are known when compiling and evenly spaced: then they are a slice of the axis.
+llvm::Expected<std::optional<SliceRange>> EvenlySpaced(const NodeContext& c, const Dim& axis) {
   const auto known = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
-  if (!known || !from[axis].IsFixed()) return c.Fail("looks up a table by data, which is not supported");
+  if (!known || !axis.IsFixed()) return std::optional<SliceRange>();
   Ints index = *known;
   for (int64_t& i : index) {
-    if (i < -from[axis].fixed || i >= from[axis].fixed)
+    if (i < -axis.fixed || i >= axis.fixed)
       return c.Fail("index " + std::to_string(i) + " is outside " + ToString(c.Type(0)));
-    if (i < 0) i += from[axis].fixed;
+    if (i < 0) i += axis.fixed;
   }
   const int64_t step = index.size() > 1 ? index[1] - index[0] : 1;
   for (size_t i = 1; i < index.size(); ++i)
-    if (step == 0 || index[i] - index[i - 1] != step)
-      return c.Fail("gathers indices that are not evenly spaced, which is not supported");
-  std::vector<SliceRange> ranges = Whole(from);
-  ranges[axis] = {index.empty() ? 0 : index[0], static_cast<int64_t>(index.size()), step};
+    if (step == 0 || index[i] - index[i - 1] != step) return std::optional<SliceRange>();
+  return std::optional(SliceRange{index.empty() ? 0 : index[0], static_cast<int64_t>(index.size()), step});
+}
+
+// The result has the indices' axes in the place of the one they select from. Ours have one axis of indices,
+// which broadcasts over the others.
+llvm::Error ImportGather(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
+  ACT_TRY(const auto range, EvenlySpaced(c, from[axis]));
   ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
   Dims dims(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis));
   dims.insert(dims.end(), c.DimsOf(1).begin(), c.DimsOf(1).end());
   dims.insert(dims.end(), from.begin() + static_cast<std::ptrdiff_t>(axis) + 1, from.end());
-  return c.Return(c.Reshape(part, dims));
+  if (range) {
+    std::vector<SliceRange> ranges = Whole(from);
+    ranges[axis] = *range;
+    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
+    return c.Return(c.Reshape(part, dims));
+  }
+  ACT_TRY(const ValueId given, c.Value(1));
+  TensorType type = c.Type(0);
+  type.dims[axis] = c.Type(1).Elements();
+  Dims index_dims(from.size(), Dim(1));
+  index_dims[axis] = type.dims[axis];
+  ACT_TRY(const ValueId index, c.Reshape(given, index_dims));
+  Attributes attrs;
+  attrs.Set("axis", static_cast<int64_t>(axis));
+  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name()));
+  return c.Return(c.Reshape(y, dims));
 }
 
 llvm::Error ImportPad(NodeContext& c) {

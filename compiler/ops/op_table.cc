@@ -14,6 +14,7 @@ const std::vector<OpDef>& AllOps() {
     std::vector<OpDef> all;
     AddElementwiseOps(all);
     AddStructureOps(all);
+    AddGatherOps(all);
     AddReductionOps(all);
     AddSpatialOps(all);
     AddMatMulOps(all);

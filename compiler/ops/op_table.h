@@ -59,6 +59,7 @@ Cost CostOf(const Node& node, const Graph& graph);
 // The families; each is one file. Called once by op_table.cc.
 void AddElementwiseOps(std::vector<OpDef>& ops);
 void AddStructureOps(std::vector<OpDef>& ops);
+void AddGatherOps(std::vector<OpDef>& ops);
 void AddReductionOps(std::vector<OpDef>& ops);
 void AddSpatialOps(std::vector<OpDef>& ops);
 void AddMatMulOps(std::vector<OpDef>& ops);

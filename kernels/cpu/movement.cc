@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/special.h"
 #include "kernels/reference/lambda_kernel.h"
@@ -17,13 +18,6 @@ void Gather(const Rows& rows, const TensorView& spread, const TensorView& dense,
     char* here = dense.as<char>() + r * bytes;
     std::memcpy(to_spread ? there : here, to_spread ? here : there, static_cast<size_t>(bytes));
   }
-}
-
-void Clear(const TensorView& t) {
-  constexpr int64_t kBlock = int64_t{1} << 18;
-#pragma omp parallel for schedule(static) if (t.elements > kParallelElements)
-  for (int64_t at = 0; at < t.bytes; at += kBlock)
-    std::memset(t.as<char>() + at, 0, static_cast<size_t>(std::min(kBlock, t.bytes - at)));
 }
 
 std::unique_ptr<Kernel> Concat(const KernelSite& site, std::string* why) {

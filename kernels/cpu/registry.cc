@@ -17,6 +17,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuReduce(registry);
   RegisterCpuTranspose(registry);
   RegisterCpuMovement(registry);
+  RegisterCpuGather(registry);
   RegisterCpuResize(registry);
   RegisterCpuLoss(registry);
   RegisterCpuBatchNorm(registry);

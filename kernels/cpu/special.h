@@ -14,6 +14,7 @@ void RegisterCpuAveragePool(KernelRegistry& registry);
 void RegisterCpuReduce(KernelRegistry& registry);
 void RegisterCpuTranspose(KernelRegistry& registry);
 void RegisterCpuMovement(KernelRegistry& registry);
+void RegisterCpuGather(KernelRegistry& registry);
 void RegisterCpuResize(KernelRegistry& registry);
 void RegisterCpuLoss(KernelRegistry& registry);
 void RegisterCpuBatchNorm(KernelRegistry& registry);

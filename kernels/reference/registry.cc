@@ -2,8 +2,6 @@
 
 #include "kernels/reference/fused.h"
 
-#include "kernels/reference/fused.h"
-
 namespace act {
 
 void RegisterReferenceKernels(KernelRegistry& registry) {
@@ -13,11 +11,11 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferencePool(registry);
   RegisterReferenceReduce(registry);
   RegisterReferenceMovement(registry);
+  RegisterReferenceGather(registry);
   RegisterReferenceResize(registry);
   RegisterReferenceLoss(registry);
   RegisterReferenceBatchNorm(registry);
   RegisterReferenceSgd(registry);
-  RegisterReferenceFusedKernel(registry);
   RegisterReferenceFusedKernel(registry);
 }
 

@@ -16,6 +16,7 @@ void RegisterReferenceAttention(KernelRegistry& registry);
 void RegisterReferencePool(KernelRegistry& registry);
 void RegisterReferenceReduce(KernelRegistry& registry);
 void RegisterReferenceMovement(KernelRegistry& registry);
+void RegisterReferenceGather(KernelRegistry& registry);
 void RegisterReferenceResize(KernelRegistry& registry);
 void RegisterReferenceLoss(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);

@@ -317,16 +317,23 @@ const Hostile kHostile[] = {
        return WithNode("Transpose", {}, {Attr("perm", std::vector<int64_t>{0, 7})});
      },
      "perm is not a permutation"},
-    {"table_lookup",
+    {"table_lookup_by_floats",
      [] {
        OnnxModel m;
-       m.Input("k", {"N"}, onnx::TensorProto::INT64)
-           .Weight("w", {5, 2})
-           .Node("Gather", {"w", "k"}, {"n"})
+       m.Input("k", {"N"}).Weight("w", {5, 2}).Node("Gather", {"w", "k"}, {"n"}).MeanLoss("n");
+       return m;
+     },
+     "node 'n' (Gather): an index is i64 or i32"},
+    {"table_lookup_too_large",
+     [] {
+       OnnxModel m;
+       m.Input("k", {int64_t{1} << 40}, onnx::TensorProto::INT64)
+           .Input("x", {2, int64_t{1} << 30})
+           .Node("Gather", {"x", "k"}, {"n"})
            .MeanLoss("n");
        return m;
      },
-     "node 'n' (Gather): looks up a table by data"},
+     "is too large"},
     {"cast_to_nothing", [] { return WithNode("Cast", {}, {Attr("to", int64_t{99})}); },
      "casts to element type 99"},
     {"attribute_of_wrong_type",

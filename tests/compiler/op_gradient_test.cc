@@ -7,6 +7,7 @@
 #include "tests/compiler/op_cases_attention.h"
 #include "tests/compiler/op_cases_conv.h"
 #include "tests/compiler/op_cases_elementwise.h"
+#include "tests/compiler/op_cases_gather.h"
 #include "tests/compiler/op_cases_losses.h"
 #include "tests/compiler/op_cases_pooling.h"
 #include "tests/compiler/op_cases_structure.h"
@@ -22,8 +23,9 @@ const std::vector<OpCase>& AllCases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
     for (const auto& family :
-         {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), MatMulCases(),
-          AttentionCases(), ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(), LossCases()})
+         {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), GatherCases(),
+          ScatterCases(), MatMulCases(), AttentionCases(), ConvCases(), PoolCases(), ResizeCases(),
+          BatchNormCases(), LossCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -1,0 +1,124 @@
+// Lookup by data: elements taken from, or combined into, the places that an index tensor names.
+#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+Dim NoFlops(const Node&, const Graph&) { return 0; }
+
+// `part` are the elements of `whole` that `index` names along the axis: it has index's extent there, and
+// elsewhere at most that of `whole`. `index` broadcasts over the other axes of `part`.
+llvm::Error CheckLookup(InferContext& c, const TensorType& whole, const TensorType& part,
+                        const TensorType& index, size_t live) {
+  const auto fail = [&](const std::string& what) {
+    return c.Fail(what + ": " + ToString(index) + " names elements of " + ToString(whole) + " for " +
+                  ToString(part));
+  };
+  const int64_t axis = c.node.attrs.Int("axis", -1);
+  if (axis < 0 || axis >= whole.rank())
+    return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(whole));
+  if (index.dtype != DType::kInt64 && index.dtype != DType::kInt32) return fail("an index is i64 or i32");
+  if (whole.dtype != part.dtype) return fail("the element types differ");
+  if (part.rank() != whole.rank() || index.rank() != whole.rank()) return fail("the ranks differ");
+  for (size_t d = 0; d < whole.dims.size(); ++d) {
+    const bool along = static_cast<int64_t>(d) == axis;
+    const Dim &w = whole.dims[d], &p = part.dims[d], &i = index.dims[d];
+    const bool inside = w == p || (w.IsFixed() && p.IsFixed() && p.fixed <= w.fixed);
+    if (i != p && (along || i != Dim(1))) return fail("the index does not fit axis " + std::to_string(d));
+    if (!along && !inside) return fail("more is asked for than there is on axis " + std::to_string(d));
+  }
+  if (c.Has(live)) {
+    const TensorType& flags = c.in(live);
+    if ((flags.dtype != DType::kBool && flags.dtype != DType::kFloat32) ||
+        flags.dims != Dims{part.dims[static_cast<size_t>(axis)]})
+      return c.Fail("live is " + ToString(flags) + ", must be one flag for each index along the axis of " +
+                    ToString(part));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error InferGather(InferContext& c) { return CheckLookup(c, c.in(0), c.outputs[0], c.in(1), 2); }
+
+llvm::Error InferScatter(InferContext& c) {
+  const std::string reduction = c.node.attrs.String("reduction", "none");
+  if (reduction != "none" && c.in(0).dtype != DType::kFloat32)
+    return c.Fail("reduction '" + reduction + "' is for f32, the updates are " + ToString(c.in(0)));
+  if (reduction != "none" && reduction != "add" && reduction != "mul" && reduction != "min" &&
+      reduction != "max")
+    return c.Fail("there is no reduction '" + reduction + "'");
+  if (c.Has(2) && c.in(2) != c.outputs[0])
+    return c.Fail("result " + ToString(c.outputs[0]) + " has not the type of " + ToString(c.in(2)));
+  return CheckLookup(c, c.outputs[0], c.in(0), c.in(1), 3);
+}
+
+Attributes WithReduction(const GradContext& g, const std::string& reduction) {
+  Attributes attrs;
+  attrs.Set("axis", g.attrs().Int("axis"));
+  attrs.Set("reduction", reduction);
+  return attrs;
+}
+
+void GatherGrad(GradContext& g) {
+  std::vector<ValueId> inputs{g.dout(), g.Save(g.in(1), Need::kIndex)};
+  if (g.in(2) != kNoValue) inputs.insert(inputs.end(), {kNoValue, g.Save(g.in(2), Need::kSign)});
+  g.SetGrad(0, g.EmitTyped("Scatter", inputs, g.type(g.in(0)), WithReduction(g, "add")));
+}
+
+// The gradient of a Scatter by min or max: what equals the result gets a share of it, equals equal ones.
+void ScatterWinnerGrad(GradContext& g, ValueId index, ValueId live) {
+  const TensorType whole = g.type(g.out()), part = g.type(g.in(0));
+  const ValueId x = g.in(2), y = g.Save(g.out());
+  const ValueId won = g.Derive("EqualShare", {x == kNoValue ? g.Scalar(0) : g.Save(x), y});
+  const ValueId best = g.DeriveTyped("Gather", {y, index}, part, g.attrs());
+  const ValueId update_won = g.Derive("EqualShare", {g.Save(g.in(0)), best});
+  const ValueId winners =
+      g.EmitTyped("Scatter", {update_won, index, won, live}, whole, WithReduction(g, "add"));
+  const ValueId share = g.Emit("Div", {g.dout(), winners});
+  if (g.Wants(2)) g.SetGrad(2, g.Emit("Mul", {share, won}));
+  if (g.Wants(0))
+    g.SetGrad(0, g.Emit("Mul", {g.EmitTyped("Gather", {share, index, live}, part, g.attrs()), update_won}));
+}
+
+void ScatterGrad(GradContext& g) {
+  const std::string reduction = g.attrs().String("reduction", "none");
+  if (reduction == "mul") return g.Fail("a gradient through a scatter with reduction 'mul' is not supported");
+  const ValueId index = g.Save(g.in(1), Need::kIndex);
+  const ValueId live = g.in(3) == kNoValue ? kNoValue : g.Save(g.in(3), Need::kSign);
+  if (reduction == "min" || reduction == "max") return ScatterWinnerGrad(g, index, live);
+  const TensorType part = g.type(g.in(0));
+  if (g.Wants(0)) g.SetGrad(0, g.EmitTyped("Gather", {g.dout(), index, live}, part, g.attrs()));
+  if (!g.Wants(2)) return;
+  if (reduction == "add") return g.SetGrad(2, g.dout());
+  const ValueId zeros =
+      g.EmitTyped("Expand", {g.Scalar(0)}, part);  // what was overwritten has no part in the result
+  g.SetGrad(
+      2, g.EmitTyped("Scatter", {zeros, index, g.dout(), live}, g.type(g.in(2)), WithReduction(g, "none")));
+}
+
+Dim ScatterFlops(const Node& node, const Graph& graph) {
+  return node.attrs.String("reduction", "none") == "none" ? Dim(0)
+                                                          : graph.value(node.inputs[0]).type.Elements();
+}
+
+}  // namespace
+
+void AddGatherOps(std::vector<OpDef>& ops) {
+  // Derived only to be compared with (the gradient of min and max), which its operand's code would spoil:
+  // nonlinear.
+  ops.push_back({.name = "Gather",
+                 .min_inputs = 2,
+                 .max_inputs = 3,
+                 .infer = InferGather,
+                 .grad = GatherGrad,
+                 .flops = NoFlops,
+                 .nonlinear = true});
+  ops.push_back({.name = "Scatter",
+                 .min_inputs = 2,
+                 .max_inputs = 4,
+                 .infer = InferScatter,
+                 .grad = ScatterGrad,
+                 .flops = ScatterFlops});
+}
+
+}  // namespace act

@@ -1,0 +1,199 @@
+// Rows looked up by data. A scatter's updates meet in rows, so the work is cut where they cannot: at outer
+// axes, at columns, or at the rows that are written; each element sees its updates in their order, whatever
+// the cut.
+#include <array>
+#include <cstring>
+
+#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/special.h"
+#include "kernels/reference/gather_shape.h"
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/loss_shape.h"
+
+namespace act {
+namespace {
+
+// Walks the rows from one on: where each lies in the large tensor (its index apart), and where its index is.
+class RowCursor {
+ public:
+  RowCursor(const LookupShape& s, int64_t row) : s_(s), whole_(s.whole.At(row)), index_(s.index.At(row)) {
+    for (size_t d = s.whole.dims.size(); d-- > 0; row /= s.whole.dims[d]) at_[d] = row % s.whole.dims[d];
+  }
+  int64_t whole() const { return whole_; }
+  int64_t index() const { return index_; }
+  void Next() {
+    for (size_t d = s_.whole.dims.size(); d-- > 0;) {
+      whole_ += s_.whole.strides[d];
+      index_ += s_.index.strides[d];
+      if (++at_[d] < s_.whole.dims[d]) return;
+      whole_ -= s_.whole.strides[d] * at_[d];
+      index_ -= s_.index.strides[d] * at_[d];
+      at_[d] = 0;
+    }
+  }
+
+ private:
+  const LookupShape& s_;
+  int64_t whole_, index_;
+  std::array<int64_t, 16> at_;  // a plan's tensors have no more axes
+};
+
+template <class Index>
+bool AllInside(const TensorView& index, int64_t extent) {
+  int64_t outside = 0;
+#pragma omp parallel for schedule(static) reduction(+ : outside) if (index.elements > kParallelElements)
+  for (int64_t i = 0; i < index.elements; ++i) {
+    const int64_t at = index.as<Index>()[i];
+    outside += at < -extent || at >= extent;
+  }
+  return outside == 0;
+}
+
+std::string CheckIndices(const LookupShape& s, const TensorView& index) {
+  const bool inside = index.dtype == DType::kInt64 ? AllInside<int64_t>(index, s.extent)
+                                                   : AllInside<int32_t>(index, s.extent);
+  return inside ? "" : s.CheckIndices(index);
+}
+
+void CopyRow(char* to, const char* from, int64_t bytes) {
+  if (bytes == 4)
+    std::memcpy(to, from, 4);
+  else if (bytes == 8)
+    std::memcpy(to, from, 8);
+  else
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+void GatherRows(const LookupShape& s, const KernelArgs& args, int64_t first, int64_t last) {
+  const TensorView& index = args.inputs[1];
+  const TensorView* live = OptionalInput(args.inputs, 2);
+  const int64_t size = ByteSize(args.outputs[0].dtype), bytes = s.length * size;
+  const char* x = args.inputs[0].as<char>();
+  char* y = args.outputs[0].as<char>();
+  RowCursor cursor(s, first);
+  for (int64_t r = first; r < last; ++r, cursor.Next()) {
+    if (live && !IsLive(*live, r / s.live_rows % s.live_extent))
+      std::memset(y + r * bytes, 0, static_cast<size_t>(bytes));
+    else
+      CopyRow(y + r * bytes, x + (cursor.whole() + s.step * IndexAt(index, cursor.index(), s.extent)) * size,
+              bytes);
+  }
+}
+
+std::unique_ptr<Kernel> Gather(const KernelSite& site, std::string* why) {
+  if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs x, index and a result");
+  const auto shape = LookupShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], site.inputs[1],
+                                   OptionalInput(site.inputs, 2), why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape, parts = int64_t{site.threads}](const KernelArgs& args) -> std::string {
+    if (args.outputs[0].elements == 0) return "";
+    if (std::string wrong = CheckIndices(s, args.inputs[1]); !wrong.empty()) return wrong;
+    const int64_t rows = s.Rows();
+#pragma omp parallel for schedule(static) if (rows * s.length > kParallelElements)
+    for (int64_t p = 0; p < parts; ++p) GatherRows(s, args, rows * p / parts, rows * (p + 1) / parts);
+    return "";
+  });
+}
+
+// One thread's share of a scatter.
+struct Share {
+  int64_t first_row, last_row, first_column, last_column, first_target, last_target;
+};
+
+template <Reduction reduction>
+void ScatterRows(const LookupShape& s, const KernelArgs& args, const Share& share) {
+  const TensorView& index = args.inputs[1];
+  const TensorView* live = OptionalInput(args.inputs, 3);
+  const int64_t columns = share.last_column - share.first_column, size = ByteSize(args.outputs[0].dtype);
+  RowCursor cursor(s, share.first_row);
+  for (int64_t r = share.first_row; r < share.last_row; ++r, cursor.Next()) {
+    const int64_t target = IndexAt(index, cursor.index(), s.extent);
+    if (target < share.first_target || target >= share.last_target) continue;
+    if (live && !IsLive(*live, r / s.live_rows % s.live_extent)) continue;
+    const int64_t to = cursor.whole() + s.step * target + share.first_column;
+    const int64_t from = r * s.length + share.first_column;
+    if constexpr (reduction == Reduction::kNone) {
+      CopyRow(args.outputs[0].as<char>() + to * size, args.inputs[0].as<char>() + from * size,
+              columns * size);
+    } else {
+      float* y = args.outputs[0].as<float>() + to;
+      const float* update = args.inputs[0].as<float>() + from;
+      for (int64_t i = 0; i < columns; ++i) y[i] = Reduce(reduction, y[i], update[i]);
+    }
+  }
+}
+
+void ScatterShare(const LookupShape& s, const KernelArgs& args, Reduction reduction, const Share& share) {
+  switch (reduction) {
+    case Reduction::kNone:
+      return ScatterRows<Reduction::kNone>(s, args, share);
+    case Reduction::kAdd:
+      return ScatterRows<Reduction::kAdd>(s, args, share);
+    case Reduction::kMul:
+      return ScatterRows<Reduction::kMul>(s, args, share);
+    case Reduction::kMin:
+      return ScatterRows<Reduction::kMin>(s, args, share);
+    case Reduction::kMax:
+      return ScatterRows<Reduction::kMax>(s, args, share);
+  }
+}
+
+// Cuts the work into shares that write different elements.
+std::vector<Share> Shares(const LookupShape& s, const KernelSite& site) {
+  constexpr int64_t kColumns = 64;  // four cache lines: narrower cuts would share them
+  const int64_t threads = std::max(site.threads, 1), rows = s.Rows();
+  int64_t outer = 1;
+  for (int64_t d = 0; d < site.node->attrs.Int("axis"); ++d)
+    outer *= site.inputs[0].dims[static_cast<size_t>(d)];
+  std::vector<Share> shares;
+  for (int64_t p = 0; p < threads; ++p) {
+    const auto cut = [p, threads](int64_t count, int64_t unit) {
+      const int64_t units = (count + unit - 1) / unit;
+      return std::pair(units * p / threads * unit, std::min(count, units * (p + 1) / threads * unit));
+    };
+    Share share{0, rows, 0, s.length, 0, s.extent};
+    if (outer >= threads)
+      std::tie(share.first_row, share.last_row) = cut(rows, rows / outer);
+    else if (s.length >= kColumns * threads)
+      std::tie(share.first_column, share.last_column) = cut(s.length, kColumns);
+    else
+      std::tie(share.first_target, share.last_target) = cut(s.extent, 1);
+    shares.push_back(share);
+  }
+  return shares;
+}
+
+std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
+  if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs updates, index and a result");
+  const auto reduction = ReductionOf(site.node->attrs, site.outputs[0].dtype, why);
+  if (!reduction) return nullptr;
+  const auto shape = LookupShapeOf(site.node->attrs, site.outputs[0], site.inputs[0], site.inputs[1],
+                                   OptionalInput(site.inputs, 3), why);
+  if (!shape) return nullptr;
+  const TensorView* into = OptionalInput(site.inputs, 2);
+  if (into && (into->dims != site.outputs[0].dims || into->dtype != site.outputs[0].dtype))
+    return Refuse(why, "what is scattered into has not the dims of the result");
+  std::vector<Share> shares;
+  if (site.inputs[0].elements > 0) shares = Shares(*shape, site);
+  return MakeKernel([s = *shape, reduction = *reduction,
+                     shares = std::move(shares)](const KernelArgs& args) -> std::string {
+    if (std::string wrong = CheckIndices(s, args.inputs[1]); !wrong.empty()) return wrong;
+    if (const TensorView* x = OptionalInput(args.inputs, 2))
+      Copy(args.outputs[0], *x);
+    else
+      Clear(args.outputs[0]);
+    const auto count = static_cast<int64_t>(shares.size());
+#pragma omp parallel for schedule(static, 1) if (args.inputs[0].elements > kParallelElements)
+    for (int64_t p = 0; p < count; ++p) ScatterShare(s, args, reduction, shares[static_cast<size_t>(p)]);
+    return "";
+  });
+}
+
+}  // namespace
+
+void RegisterCpuGather(KernelRegistry& registry) {
+  registry.Add("Gather", {"cpu.gather", Gather});
+  registry.Add("Scatter", {"cpu.scatter", Scatter});
+}
+
+}  // namespace act

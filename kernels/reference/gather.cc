@@ -1,0 +1,77 @@
+#include "kernels/reference/gather_shape.h"
+
+#include <cstring>
+
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/loss_shape.h"
+#include "kernels/reference/registry.h"
+
+namespace act {
+namespace {
+
+std::unique_ptr<Kernel> Gather(const KernelSite& site, std::string* why) {
+  if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs x, index and a result");
+  const auto shape = LookupShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], site.inputs[1],
+                                   OptionalInput(site.inputs, 2), why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const TensorView &x = args.inputs[0], &index = args.inputs[1], &y = args.outputs[0];
+    const TensorView* live = OptionalInput(args.inputs, 2);
+    if (y.elements == 0) return "";
+    if (std::string wrong = s.CheckIndices(index); !wrong.empty()) return wrong;
+    const int64_t size = ByteSize(y.dtype), bytes = s.length * size;
+    for (int64_t r = 0; r < s.Rows(); ++r) {
+      const int64_t from = s.whole.At(r) + s.step * IndexAt(index, s.index.At(r), s.extent);
+      std::memcpy(y.as<char>() + r * bytes, x.as<char>() + from * size, static_cast<size_t>(bytes));
+      if (live && !IsLive(*live, r / s.live_rows % s.live_extent))
+        std::memset(y.as<char>() + r * bytes, 0, static_cast<size_t>(bytes));
+    }
+    return "";
+  });
+}
+
+std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
+  if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs updates, index and a result");
+  const auto reduction = ReductionOf(site.node->attrs, site.outputs[0].dtype, why);
+  if (!reduction) return nullptr;
+  const auto shape = LookupShapeOf(site.node->attrs, site.outputs[0], site.inputs[0], site.inputs[1],
+                                   OptionalInput(site.inputs, 3), why);
+  if (!shape) return nullptr;
+  const TensorView* x = OptionalInput(site.inputs, 2);
+  if (x && (x->dims != site.outputs[0].dims || x->dtype != site.outputs[0].dtype))
+    return Refuse(why, "what is scattered into has not the dims of the result");
+  return MakeKernel([s = *shape, reduction = *reduction](const KernelArgs& args) -> std::string {
+    const TensorView &update = args.inputs[0], &index = args.inputs[1], &y = args.outputs[0];
+    const TensorView *into = OptionalInput(args.inputs, 2), *live = OptionalInput(args.inputs, 3);
+    if (y.elements == 0 && update.elements == 0) return "";
+    if (std::string wrong = s.CheckIndices(index); !wrong.empty()) return wrong;
+    if (into)
+      std::memcpy(y.data, into->data, static_cast<size_t>(y.bytes));
+    else
+      std::memset(y.data, 0, static_cast<size_t>(y.bytes));
+    const int64_t size = ByteSize(y.dtype), rows = update.elements > 0 ? s.Rows() : 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      if (live && !IsLive(*live, r / s.live_rows % s.live_extent)) continue;
+      const int64_t to = s.whole.At(r) + s.step * IndexAt(index, s.index.At(r), s.extent);
+      if (reduction == Reduction::kNone) {
+        std::memcpy(y.as<char>() + to * size, update.as<char>() + r * s.length * size,
+                    static_cast<size_t>(s.length * size));
+        continue;
+      }
+      for (int64_t i = 0; i < s.length; ++i) {
+        float& place = y.as<float>()[to + i];
+        place = Reduce(reduction, place, update.as<float>()[r * s.length + i]);
+      }
+    }
+    return "";
+  });
+}
+
+}  // namespace
+
+void RegisterReferenceGather(KernelRegistry& registry) {
+  registry.Add("Gather", {"reference.gather", Gather});
+  registry.Add("Scatter", {"reference.scatter", Scatter});
+}
+
+}  // namespace act

@@ -1,0 +1,153 @@
+// Rows of lookup and scatter by data.
+#pragma once
+
+#include "tests/compiler/op_cases_elementwise.h"
+
+namespace act::gradient_case {
+
+// The element of the large tensor that `index` names for the element of the small one at `at`.
+inline Ints Named(const Tensor& index, const Ints& at, size_t axis, int64_t extent) {
+  Ints to = at;
+  const auto i = static_cast<int64_t>(index.Broadcast(at));
+  to[axis] = i < 0 ? i + extent : i;
+  return to;
+}
+
+struct LookupRow {
+  Ints whole, index, part;
+  int64_t axis = 0;
+  bool live = false;
+  std::vector<size_t> batched = {};
+};
+
+inline Operand IndexOf(const LookupRow& row) {
+  const auto extent = static_cast<double>(row.whole[static_cast<size_t>(row.axis)]);
+  return {row.index, -extent, extent, Kind::kIndex};
+}
+inline Operand LiveOf(const LookupRow& row) {
+  return {{row.part[static_cast<size_t>(row.axis)]}, -1, 1, Kind::kFlag};
+}
+
+inline TensorType TypeAt(const GraphBuilder& b, ValueId like, const Ints& dims) {
+  TensorType type{DType::kFloat32, {dims.begin(), dims.end()}};
+  if (!dims.empty() && !b.type(like).dims[0].IsFixed()) type.dims[0] = b.type(like).dims[0];
+  return type;
+}
+
+inline std::vector<OpCase> GatherCases() {
+  const std::vector<LookupRow> rows = {
+      {{7, 5}, {4, 1}, {4, 5}},                             // an embedding
+      {{7, 5}, {40, 1}, {40, 5}},                           // most rows often
+      {{7, 130}, {9, 1}, {9, 130}},                         // long rows
+      {{9, 3}, {12, 1}, {12, 3}, 0, true},                  // some of no account
+      {{6}, {10}, {10}},                                    // numbers
+      {{2, 6, 3}, {1, 4, 1}, {2, 4, 3}, 1, false, {0}},     // behind the samples
+      {{2, 6, 3}, {2, 4, 1}, {2, 4, 3}, 1, false, {0, 1}},  // its own index for each sample
+      {{2, 3, 6}, {2, 3, 4}, {2, 3, 4}, 2, true, {0, 1}},
+      {{5, 4}, {3, 4}, {3, 4}},  // its own index for each element
+      {{5, 4}, {3, 2}, {3, 2}},  // of fewer columns than there are
+      {{3, 5, 4}, {2, 1, 2}, {2, 5, 2}},
+      {{4, 3, 2}, {1, 1, 5}, {4, 3, 5}, 2},
+      {{4, 3}, {0, 1}, {0, 3}},
+      {{1, 3}, {1, 1}, {1, 3}},
+      {{5, 0}, {4, 1}, {4, 0}},
+  };
+  std::vector<OpCase> cases;
+  for (const LookupRow& row : rows) {
+    OpCase c{
+        "Gather",
+        {{row.whole}, IndexOf(row)},
+        [row](GraphBuilder& b, const Values& v) {
+          return b.AddTyped("Gather", v, TypeAt(b, v[0], row.part), Attrs({{"axis", row.axis}}), "tested");
+        },
+        [row](const Tensors& t) {
+          const auto axis = static_cast<size_t>(row.axis);
+          return truth::Make(row.part, [&](const Ints& i) {
+            if (row.live && t[2].at({i[axis]}) == 0) return 0.0;
+            return t[0].at(Named(t[1], i, axis, row.whole[axis]));
+          });
+        },
+        row.batched};
+    if (row.live) c.operands.push_back(LiveOf(row));
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+// into: scatter into operand 2, or into zeros.
+inline OpCase ScatterCase(const LookupRow& row, const std::string& reduction, bool into) {
+  OpCase c{"Scatter " + reduction,
+           {{row.part}, IndexOf(row)},
+           nullptr,
+           [row, reduction, into](const Tensors& t) {
+             const auto axis = static_cast<size_t>(row.axis);
+             Tensor y = into ? t[2] : Tensor(row.whole);
+             truth::ForEach(row.part, [&](const Ints& i) {
+               if (row.live && t.back().at({i[axis]}) == 0) return;
+               double& to = y.at(Named(t[1], i, axis, row.whole[axis]));
+               const double x = t[0].at(i);
+               to = reduction == "none"  ? x
+                    : reduction == "add" ? to + x
+                    : reduction == "mul" ? to * x
+                    : reduction == "min" ? std::min(to, x)
+                                         : std::max(to, x);
+             });
+             return y;
+           },
+           row.batched};
+  if (into) c.operands.push_back({row.whole});
+  if (row.live) c.operands.push_back(LiveOf(row));
+  c.build = [row, reduction, into](GraphBuilder& b, const Values& v) {
+    Values inputs{v[0], v[1]};
+    if (into || row.live) inputs.push_back(into ? v[2] : kNoValue);
+    if (row.live) inputs.push_back(v.back());
+    return b.AddTyped("Scatter", inputs, TypeAt(b, v[0], row.whole),
+                      Attrs({{"axis", row.axis}, {"reduction", reduction}}), "tested");
+  };
+  return c;
+}
+
+inline std::vector<OpCase> ScatterCases() {
+  // One index along the axis: no two updates of one element, of which ONNX does not say which one stays.
+  const std::vector<LookupRow> single = {{{5, 4}, {1, 4}, {1, 4}},
+                                         {{5, 40}, {1, 1}, {1, 40}},
+                                         {{3, 5, 2}, {3, 1, 2}, {3, 1, 2}, 1, false, {0, 1, 2}},
+                                         {{6}, {1}, {1}},
+                                         {{6, 2}, {1, 1}, {1, 2}, 0, true},
+                                         {{6, 2}, {0, 1}, {0, 2}}};
+  const std::vector<LookupRow> many = {{{5, 4}, {9, 1}, {9, 4}},
+                                       {{5, 4}, {9, 4}, {9, 4}},
+                                       {{5, 4}, {9, 2}, {9, 2}},
+                                       {{5, 140}, {3, 1}, {3, 140}},
+                                       {{5, 3}, {12, 1}, {12, 3}, 0, true},
+                                       {{4}, {20}, {20}},
+                                       {{2, 5, 3}, {2, 7, 1}, {2, 7, 3}, 1, false, {0, 1, 2}},
+                                       {{3, 2, 4}, {1, 1, 6}, {3, 2, 6}, 2, true},
+                                       {{4, 2}, {0, 1}, {0, 2}}};
+  std::vector<OpCase> cases;
+  for (const bool into : {false, true}) {
+    for (LookupRow row : single) {
+      if (!into && row.batched.size() == 3) row.batched = {0, 1};
+      cases.push_back(ScatterCase(row, "none", into));
+    }
+    for (LookupRow row : many) {
+      if (!into && row.batched.size() == 3) row.batched = {0, 1};
+      for (const char* reduction : {"add", "min", "max"}) cases.push_back(ScatterCase(row, reduction, into));
+    }
+  }
+  // A product has no gradient here: of given numbers, in front of something that trains.
+  OpCase product = ScatterCase(many[0], "mul", true);
+  for (Operand& o : product.operands)
+    if (o.kind == Kind::kTrained) o.kind = Kind::kFixed;
+  product.operands.push_back({{5, 4}});
+  product.build = [inner = product.build](GraphBuilder& b, const Values& v) {
+    return b.Add1("Mul", {Take(inner(b, {v[0], v[1], v[2]})), v[3]});
+  };
+  product.truth = [inner = product.truth](const Tensors& t) {
+    return truth::Map(inner({t[0], t[1], t[2]}), t[3], [](double x, double y) { return x * y; });
+  };
+  cases.push_back(std::move(product));
+  return cases;
+}
+
+}  // namespace act::gradient_case
