@@ -11,8 +11,9 @@
 
 namespace act {
 
-// Part of a sample: elements first .. first + count - 1, count <= kTileElements; first is a multiple of
-// kTileElements and count too, unless the sample ends there.
+// Part of a sample: elements first .. first + count - 1, count <= kTileElements; first is a multiple of every
+// codec group and of the blocks that random numbers are drawn in, and so is count, unless the sample ends
+// there.
 struct TilePlace {
   int64_t sample = 0;
   int64_t elements = 0;  // of the whole sample

@@ -1,15 +1,16 @@
 #include "kernels/cpu/fused_loop.h"
 
 #include <algorithm>
+#include <map>
 
 #include "kernels/cpu/fused_peephole.h"
 
 namespace act {
 namespace {
 
-// Tile buffers are this far apart: a whole page would make a store seem to alias the next loads (they compare
-// 12 bits).
-constexpr int64_t kBufferFloats = kTileElements + 80;
+// Tile buffers are this much longer than a tile: a whole page apart, a store would seem to alias the next
+// loads (they compare 12 bits).
+constexpr int64_t kBufferGap = 80;
 
 int64_t AlignUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -51,8 +52,9 @@ class Builder {
     Walk();
     PlaceInputs();
     PlaceConstants();
-    const std::vector<LoopInstr> instrs = OptimizeInstrs(program_, Varying());
-    for (const LoopInstr& i : instrs) PlaceInstr(i);
+    const std::vector<Varies> varies = Variation();
+    const std::vector<LoopInstr> instrs = OptimizeInstrs(program_, varies);
+    for (const LoopInstr& i : instrs) PlaceInstr(i, varies[static_cast<size_t>(i.reg)]);
     CountReaders(instrs);
     AddInputSteps();
     for (const LoopInstr& i : instrs) AddInstr(i);
@@ -74,9 +76,10 @@ class Builder {
     for (const Instr& i : program_.instrs) per_sample |= i.op == Opcode::kDropout;
     loop_.walk_samples = per_sample ? loop_.shape.samples : 1;
     loop_.walk_elements = per_sample ? loop_.shape.elements : loop_.shape.count;
-    loop_.tiles_per_sample = AlignUp(loop_.walk_elements, kTileElements) / kTileElements;
+    loop_.tile = *TileElements(program_);  // CheckProgram has seen to it
+    loop_.tiles_per_sample = AlignUp(loop_.walk_elements, loop_.tile) / loop_.tile;
     loop_.tiles = loop_.walk_samples * loop_.tiles_per_sample;
-    loop_.tail = std::min(loop_.walk_elements, kTileElements);
+    loop_.tail = std::min(loop_.walk_elements, loop_.tile);
     loop_.registers.resize(static_cast<size_t>(program_.Registers()));
     loop_.inputs.resize(program_.inputs.size());
     loop_.reads.resize(program_.inputs.size());
@@ -95,6 +98,19 @@ class Builder {
     r.scratch = Allocate(period == 1 ? 1 : period + loop_.tail);
   }
 
+  void PlaceRow(LoopRegister& r) {
+    r.place = Place::kRow;
+    r.scratch = Allocate(loop_.tile / loop_.shape.row);
+  }
+
+  // One value a row: the space's dims but for ones in the rows' axes.
+  bool IsRowOperand(const TensorView& view) const {
+    const auto rows = static_cast<size_t>(program_.row_axes);
+    std::vector<int64_t> dims = loop_.shape.dims;
+    std::fill(dims.end() - static_cast<std::ptrdiff_t>(rows), dims.end(), 1);
+    return rows > 0 && view.dims == dims;
+  }
+
   void PlaceInputs() {
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       LoopRegister& r = loop_.registers[i];
@@ -108,6 +124,8 @@ class Builder {
       } else if (view.elements <= longest_column_ && view.elements < loop_.shape.count &&
                  IsTrailing(WithoutLeadingOnes(view.dims), loop_.shape.dims)) {
         PlaceOnce(r, view.elements);
+      } else if (IsRowOperand(view)) {
+        PlaceRow(r);
       } else {
         r.place = Place::kBuffer;
         loop_.reads[i] = PatternOf(view, loop_.shape);
@@ -123,33 +141,49 @@ class Builder {
     }
   }
 
-  // Registers that are neither scalars nor columns.
-  std::vector<bool> Varying() const {
-    std::vector<bool> varies(loop_.registers.size(), false);
-    for (size_t i = 0; i < varies.size(); ++i)
-      varies[i] = loop_.registers[i].place != Place::kUnused && !loop_.registers[i].IsOnce();
+  // Of each register. A row's value and a column's make an element's.
+  std::vector<Varies> Variation() const {
+    std::vector<Varies> varies(loop_.registers.size(), Varies::kNever);
+    std::vector<int64_t> periods(loop_.registers.size(), 0);
+    for (size_t i = 0; i < static_cast<size_t>(program_.FirstInstr()); ++i) {
+      const LoopRegister& r = loop_.registers[i];
+      periods[i] = r.period;
+      if (!r.IsOnce()) varies[i] = r.place == Place::kRow ? Varies::kByRow : Varies::kByElement;
+    }
     for (size_t i = 0; i < program_.instrs.size(); ++i) {
       const Instr& instr = program_.instrs[i];
-      bool v = instr.op == Opcode::kDropout;
-      for (int32_t operand : {instr.a, instr.b, instr.c})
-        v = v || (operand >= 0 && varies[static_cast<size_t>(operand)]);
-      varies[static_cast<size_t>(program_.FirstInstr()) + i] = v;
+      const size_t made = static_cast<size_t>(program_.FirstInstr()) + i;
+      bool rows = false, elements = instr.op == Opcode::kDropout, columns = false;
+      for (int32_t operand : {instr.a, instr.b, instr.c}) {
+        if (operand < 0) continue;
+        const auto o = static_cast<size_t>(operand);
+        rows |= varies[o] == Varies::kByRow;
+        elements |= varies[o] == Varies::kByElement;
+        columns |= periods[o] > 1;
+        periods[made] = std::max(periods[made], periods[o]);
+      }
+      if (instr.op == Opcode::kRowSum || instr.op == Opcode::kRowMax)
+        varies[made] = Varies::kByRow;
+      else if (elements || (rows && columns))
+        varies[made] = Varies::kByElement;
+      else if (rows)
+        varies[made] = Varies::kByRow;
+      if (varies[made] != Varies::kNever) periods[made] = 0;
     }
     return varies;
   }
 
-  void PlaceInstr(const LoopInstr& instr) {
-    int64_t period = 1;
-    bool once = !instr.IsDropout();
-    for (int32_t operand : {instr.a, instr.b, instr.c}) {
-      if (operand < 0) continue;
-      once = once && reg(operand).IsOnce();
-      period = std::max(period, reg(operand).period);
-    }
-    if (once)
-      PlaceOnce(reg(instr.reg), period);
-    else
+  void PlaceInstr(const LoopInstr& instr, Varies varies) {
+    if (varies == Varies::kByElement) {
       reg(instr.reg).place = Place::kBuffer;
+    } else if (varies == Varies::kByRow) {
+      PlaceRow(reg(instr.reg));
+    } else {
+      int64_t period = 1;
+      for (int32_t operand : {instr.a, instr.b, instr.c})
+        if (operand >= 0) period = std::max(period, reg(operand).period);
+      PlaceOnce(reg(instr.reg), period);
+    }
   }
 
   void AddInputSteps() {
@@ -157,19 +191,25 @@ class Builder {
       const LoopRegister& r = loop_.registers[i];
       Step step;
       step.reg = step.tensor = static_cast<int32_t>(i);
-      step.kind = input(i).codec.kind != CodecKind::kNone ? StepKind::kDecode : StepKind::kRead;
-      if (r.place == Place::kBuffer) loop_.steps.push_back(step);
+      step.kind = input(i).codec.kind != CodecKind::kNone ? StepKind::kDecode
+                  : r.place == Place::kRow                ? StepKind::kReadRow
+                                                          : StepKind::kRead;
+      if (r.place == Place::kBuffer || r.place == Place::kRow) loop_.steps.push_back(step);
     }
   }
 
   void AddInstr(const LoopInstr& instr) {
     Step step;
-    step.kind = instr.IsDropout() ? StepKind::kDropout : StepKind::kApply;
+    step.kind = instr.IsDropout()     ? StepKind::kDropout
+                : instr.IsReduction() ? StepKind::kReduce
+                                      : StepKind::kApply;
     step.instr = instr.instr;
     step.reg = instr.reg;
-    step.a = instr.a;
-    step.b = instr.b;
-    step.c = instr.c;
+    const bool by_element = reg(instr.reg).place == Place::kBuffer || instr.IsReduction();
+    step.a = by_element ? Spread(instr.a) : instr.a;
+    step.b = by_element ? Spread(instr.b) : instr.b;
+    step.c = by_element ? Spread(instr.c) : instr.c;
+    if (instr.IsReduction() && reg(step.a).place == Place::kScalar) step.a = CopyOf(step.a);
     step.probability = instr.probability;
     step.stream = instr.stream;
     if (!DecodeIntoProduct(step)) (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
@@ -207,6 +247,20 @@ class Builder {
     return false;
   }
 
+  // Register r as elements see it: a row's value in all of the row.
+  int32_t Spread(int32_t r) {
+    if (r < 0 || reg(r).place != Place::kRow) return r;
+    const auto known = spread_.find(r);
+    if (known != spread_.end()) return known->second;
+    Step step;
+    step.kind = StepKind::kSpread;
+    step.a = r;
+    step.reg = static_cast<int32_t>(loop_.registers.size());
+    loop_.registers.push_back({Place::kBuffer});
+    loop_.steps.push_back(step);
+    return spread_[r] = step.reg;
+  }
+
   // A copy of register r in a buffer, made before anything else.
   int32_t CopyOf(int32_t r) {
     Step step;
@@ -220,6 +274,8 @@ class Builder {
   // A result wants a whole tile, which a scalar has not. And where several results are plain operands, a
   // store of one may overwrite another: only the first reads its operand in place.
   int32_t ReadableTile(const ProgramOutput& output) {
+    if (output.kind == OutputKind::kRowStore) return output.reg;
+    if (reg(output.reg).place == Place::kRow) return Spread(output.reg);
     const Place place = reg(output.reg).place;
     const bool stores_operand = output.kind == OutputKind::kStore && place == Place::kDirect;
     const bool copy = place == Place::kScalar || (stores_operand && stores_operand_);
@@ -239,6 +295,8 @@ class Builder {
       } else if (output.kind == OutputKind::kEncode) {
         step.kind = StepKind::kEncode;
         loop_.outputs[i] = {output.codec, LayoutOf(output.codec, loop_.shape.elements)};
+      } else if (output.kind == OutputKind::kRowStore) {
+        step.kind = StepKind::kRowStore;
       } else {
         step.kind = StepKind::kSum;
         AddSum(static_cast<int32_t>(i));
@@ -287,7 +345,8 @@ class Builder {
         if (s.kind >= StepKind::kStore) read[static_cast<size_t>(s.reg)] = true;
       }
     std::erase_if(loop_.steps, [&read](const Step& s) {
-      return (s.kind == StepKind::kRead || s.kind == StepKind::kDecode) && !read[static_cast<size_t>(s.reg)];
+      return (s.kind == StepKind::kRead || s.kind == StepKind::kReadRow || s.kind == StepKind::kDecode) &&
+             !read[static_cast<size_t>(s.reg)];
     });
   }
 
@@ -328,8 +387,8 @@ class Builder {
             std::find(dying.begin(), dying.end(), r) == dying.end())
           dying.push_back(r);
       for (int32_t r : dying) free.push_back(reg(r).scratch);
-      if (s.kind >= StepKind::kStore) continue;
-      if (free.empty()) free.push_back(Allocate(kBufferFloats));
+      if (s.kind >= StepKind::kStore || reg(s.reg).place != Place::kBuffer) continue;
+      if (free.empty()) free.push_back(Allocate(loop_.tile + kBufferGap));
       reg(s.reg).scratch = free.back();
       free.pop_back();
     }
@@ -338,8 +397,9 @@ class Builder {
   const KernelSite& site_;
   const Program& program_;
   const int64_t longest_column_;
-  std::vector<int32_t> readers_;  // of each register: instructions and results
-  bool stores_operand_ = false;   // a result is an operand of the node
+  std::map<int32_t, int32_t> spread_;  // row register -> the buffer it is spread in
+  std::vector<int32_t> readers_;       // of each register: instructions and results
+  bool stores_operand_ = false;        // a result is an operand of the node
   FusedLoop loop_;
 };
 

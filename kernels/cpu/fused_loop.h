@@ -5,8 +5,9 @@
 //   column   depends on the trailing axes alone (period C): computed once over C plus one tile, so that any
 //   tile finds its C
 //            values at consecutive addresses from offset % C on
-//   direct   a float32 operand of the whole space, read where it is
-//   buffer   a tile in the thread's scratch space, shared by registers that do not live at the same time
+//   row      one value a row, computed for the rows of a tile; spread over them in a buffer where elements
+//   read it direct   a float32 operand of the whole space, read where it is buffer   a tile in the thread's
+//   scratch space, shared by registers that do not live at the same time
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace act {
 inline constexpr int64_t kScratchFloats = 96 * 1024;
 inline constexpr int32_t kMaxLoopRegisters = 256;
 
-enum class Place : uint8_t { kUnused, kScalar, kColumn, kDirect, kBuffer };
+enum class Place : uint8_t { kUnused, kScalar, kColumn, kRow, kDirect, kBuffer };
 
 struct LoopRegister {
   Place place = Place::kUnused;
@@ -37,19 +38,23 @@ struct LoopRegister {
 enum class StepKind : uint8_t {
   kApply,
   kDropout,
-  kRead,    // operand -> buffer: converted or broadcast
-  kDecode,  // coded operand -> buffer, times register a where there is one
-  kStore,   // register -> result, where the register was not made there
+  kRead,     // operand -> buffer: converted or broadcast
+  kReadRow,  // operand of one value a row
+  kReduce,   // buffer -> row: instr.op is kRowSum or kRowMax
+  kSpread,   // row a -> buffer
+  kDecode,   // coded operand -> buffer, times register a where there is one
+  kStore,    // register -> result, where the register was not made there
   kEncode,
   kSum,
+  kRowStore,
 };
 
 struct Step {
   StepKind kind = StepKind::kApply;
   TileInstr instr;                 // kApply
-  int32_t reg = -1;                // made, or for kStore, kEncode and kSum read
+  int32_t reg = -1;                // made, or from kStore on read
   int32_t a = -1, b = -1, c = -1;  // operands
-  int32_t tensor = -1;             // operand of the node (kRead, kDecode), or result (kStore, kEncode, kSum)
+  int32_t tensor = -1;             // operand of the node (kRead.., kDecode), or result (from kStore on)
   float probability = 0;           // kDropout
   int32_t stream = 0;              // kDropout, kEncode
 };
@@ -83,6 +88,7 @@ struct FusedLoop {
   int64_t walk_samples =
       1;  // tiles start anew in each sample where codes or dropout need it, else all is one sample
   int64_t walk_elements = 0;  // of one such sample
+  int64_t tile = kTileElements;
   int64_t tiles_per_sample = 0;
   int64_t tiles = 0;
   int64_t parts = 0;  // of the sums; 0 where there are none

@@ -7,7 +7,7 @@ namespace {
 
 class Peephole {
  public:
-  Peephole(const Program& program, const std::vector<bool>& varies)
+  Peephole(const Program& program, const std::vector<Varies>& varies)
       : program_(program), varies_(varies), maker_(static_cast<size_t>(program.Registers()), -1) {
     for (size_t i = 0; i < program.instrs.size(); ++i) {
       const Instr& p = program.instrs[i];
@@ -47,16 +47,17 @@ class Peephole {
     }
   }
 
-  // The varying instruction that makes `reg`, if `reg` has no other reader.
-  LoopInstr* OnlyReadHere(int32_t reg) {
+  // The varying instruction that makes `reg`, if x alone reads it and varies likewise.
+  LoopInstr* OnlyReadHere(int32_t reg, const LoopInstr& x) {
     if (reg < 0 || maker_[static_cast<size_t>(reg)] < 0 || uses_[static_cast<size_t>(reg)] != 1)
       return nullptr;
-    if (!varies_[static_cast<size_t>(reg)]) return nullptr;
+    const Varies made = varies_[static_cast<size_t>(reg)];
+    if (made == Varies::kNever || made != varies_[static_cast<size_t>(x.reg)]) return nullptr;
     return &instrs_[static_cast<size_t>(maker_[static_cast<size_t>(reg)])];
   }
 
-  LoopInstr* Product(int32_t reg) {
-    LoopInstr* made = OnlyReadHere(reg);
+  LoopInstr* Product(int32_t reg, const LoopInstr& x) {
+    LoopInstr* made = OnlyReadHere(reg, x);
     return made && made->instr.op == ToTileOp(Opcode::kMul) && !made->instr.relu ? made : nullptr;
   }
 
@@ -69,9 +70,9 @@ class Peephole {
       x.b = product.b;
       x.c = other;
     };
-    if (const LoopInstr* product = Product(x.a))
+    if (const LoopInstr* product = Product(x.a, x))
       fuse(add ? ToTileOp(Opcode::kFma) : TileOp::kMulSub, *product, x.b);
-    else if (const LoopInstr* other = Product(x.b))
+    else if (const LoopInstr* other = Product(x.b, x))
       fuse(add ? ToTileOp(Opcode::kFma) : TileOp::kNegMulAdd, *other, x.a);
   }
 
@@ -84,7 +85,7 @@ class Peephole {
 
   void FuseRelu(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kMax)) return;
-    const LoopInstr* made = IsZero(x.b) ? OnlyReadHere(x.a) : IsZero(x.a) ? OnlyReadHere(x.b) : nullptr;
+    const LoopInstr* made = IsZero(x.b) ? OnlyReadHere(x.a, x) : IsZero(x.a) ? OnlyReadHere(x.b, x) : nullptr;
     if (!made) return;
     const TileOp op = made->instr.op;
     if (op != ToTileOp(Opcode::kAdd) && op != ToTileOp(Opcode::kSub) && op != ToTileOp(Opcode::kMul) &&
@@ -97,7 +98,7 @@ class Peephole {
   }
 
   const Program& program_;
-  const std::vector<bool>& varies_;
+  const std::vector<Varies>& varies_;
   std::vector<int32_t> maker_;  // register -> instruction, -1: an input or a constant
   std::vector<LoopInstr> instrs_;
   std::vector<int32_t> uses_;
@@ -106,7 +107,7 @@ class Peephole {
 
 }  // namespace
 
-std::vector<LoopInstr> OptimizeInstrs(const Program& program, const std::vector<bool>& varies) {
+std::vector<LoopInstr> OptimizeInstrs(const Program& program, const std::vector<Varies>& varies) {
   return Peephole(program, varies).Run();
 }
 

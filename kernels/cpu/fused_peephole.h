@@ -9,6 +9,9 @@
 
 namespace act {
 
+// How a register differs over the space: a scalar or a column is computed once, a number a row by rows.
+enum class Varies : uint8_t { kNever, kByRow, kByElement };
+
 struct LoopInstr {
   TileInstr instr;
   int32_t reg = -1;                // register it makes
@@ -16,11 +19,14 @@ struct LoopInstr {
   float probability = 0;           // kDropout
   int32_t stream = 0;
   bool IsDropout() const { return instr.op == ToTileOp(Opcode::kDropout); }
+  bool IsReduction() const {
+    return instr.op == ToTileOp(Opcode::kRowSum) || instr.op == ToTileOp(Opcode::kRowMax);
+  }
 };
 
 // The instructions that outputs depend on, in order, with a multiplication and the addition that alone reads
-// it made one multiply-add, and max(x, 0) made part of the arithmetic before it. varies[r]: register r
-// differs from element to element; what does not is computed once and is no part of such a pair.
-std::vector<LoopInstr> OptimizeInstrs(const Program& program, const std::vector<bool>& varies);
+// it made one multiply-add, and max(x, 0) made part of the arithmetic before it: where both are computed as
+// often. varies[r]: of register r; what never varies is no part of such a pair.
+std::vector<LoopInstr> OptimizeInstrs(const Program& program, const std::vector<Varies>& varies);
 
 }  // namespace act

@@ -33,9 +33,10 @@ TileWalker::TileWalker(const FusedLoop& loop, const KernelArgs& args, float* scr
   ComputeOnce();
 }
 
-TileOperand TileWalker::Operand(int32_t reg) const {
+TileOperand TileWalker::Operand(int32_t reg, int64_t from) const {
   if (reg < 0) return {};
-  return {at_[reg], loop_.registers[static_cast<size_t>(reg)].place == Place::kScalar};
+  const bool splat = loop_.registers[static_cast<size_t>(reg)].place == Place::kScalar;
+  return {at_[reg] + (splat ? 0 : from), splat};
 }
 
 void TileWalker::ComputeOnce() {
@@ -75,12 +76,12 @@ void TileWalker::Run(int64_t first, int64_t last, int64_t part) {
     TilePlace place;
     place.elements = loop_.walk_elements;
     place.sample = first / loop_.tiles_per_sample;
-    place.first = first % loop_.tiles_per_sample * kTileElements;
+    place.first = first % loop_.tiles_per_sample * loop_.tile;
     for (int64_t t = first; t < last; ++t) {
-      place.count = std::min(kTileElements, place.elements - place.first);
+      place.count = std::min(loop_.tile, place.elements - place.first);
       RunTile(place);
       if ((t - first) % kTilesPerFlush == kTilesPerFlush - 1) FlushSums();
-      place.first += kTileElements;
+      place.first += loop_.tile;
       if (place.first >= place.elements) {
         place.first = 0;
         ++place.sample;
@@ -112,33 +113,69 @@ void TileWalker::PlaceTile(const TilePlace& place) {
   }
 }
 
+// Vectorised loops take kTileElements at a time; a tile of long rows is more.
+void TileWalker::Apply(const Step& step, int64_t count) const {
+  for (int64_t i = 0; i < count; i += kTileElements)
+    ApplyTile(step.instr, static_cast<size_t>(std::min(kTileElements, count - i)), Operand(step.a, i),
+              Operand(step.b, i), Operand(step.c, i), at_[step.reg] + i);
+}
+
+// What f does to each piece of a tile: place of the piece, and how far it is from the tile's beginning.
+template <class F>
+void ForPieces(const TilePlace& tile, const F& f) {
+  for (int64_t i = 0; i < tile.count; i += kTileElements) {
+    TilePlace piece = tile;
+    piece.first += i;
+    piece.count = std::min(kTileElements, tile.count - i);
+    f(piece, i);
+  }
+}
+
 void TileWalker::RunStep(const Step& step, const TilePlace& place) {
   const int64_t offset = place.sample * place.elements + place.first;
+  const int64_t row = loop_.shape.row, rows = place.count / row;
   const size_t tensor = static_cast<size_t>(step.tensor);
   float* x = at_[step.reg];
   const RandomStream random{args_.state->seed, args_.state->step, static_cast<uint32_t>(step.stream)};
   switch (step.kind) {
     case StepKind::kApply:
-      return ApplyTile(step.instr, static_cast<size_t>(place.count), Operand(step.a), Operand(step.b),
-                       Operand(step.c), x);
+      return Apply(step,
+                   loop_.registers[static_cast<size_t>(step.reg)].place == Place::kRow ? rows : place.count);
+    case StepKind::kReadRow:
+      return ReadRow(step.tensor, offset / row, rows, x);
+    case StepKind::kReduce:
+      return ReduceRowsTile(step.instr.op == ToTileOp(Opcode::kRowMax), static_cast<size_t>(rows),
+                            static_cast<size_t>(row), at_[step.a], x);
+    case StepKind::kSpread:
+      return SpreadRowsTile(static_cast<size_t>(rows), static_cast<size_t>(row), at_[step.a], x);
+    case StepKind::kRowStore:
+      return StoreRow(step, offset / row, rows);
     case StepKind::kDropout: {
-      const TileOperand a = Operand(step.a);
+      const TileOperand a = Operand(step.a, 0);
       if (a.splat) std::fill_n(x, place.count, *a.data);
-      return DropoutTile(random, step.probability, place, a.splat ? x : a.data, x);
+      const float* from = a.splat ? x : a.data;
+      return ForPieces(place, [&](const TilePlace& piece, int64_t i) {
+        DropoutTile(random, step.probability, piece, from + i, x + i);
+      });
     }
     case StepKind::kRead:
       return Read(step.tensor, offset, place.count, x);
     case StepKind::kDecode: {
       const CodedTensor& coded = loop_.inputs[tensor];
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
-      return DecodeTile(coded.codec, coded.layout, place, codes, step.a < 0 ? nullptr : at_[step.a], x);
+      const float* times = step.a < 0 ? nullptr : at_[step.a];
+      return ForPieces(place, [&](const TilePlace& piece, int64_t i) {
+        DecodeTile(coded.codec, coded.layout, piece, codes, times ? times + i : nullptr, x + i);
+      });
     }
     case StepKind::kStore:
       return Store(step, offset, place.count);
     case StepKind::kEncode: {
       const CodedTensor& coded = loop_.outputs[tensor];
       auto* codes = args_.outputs[tensor].as<uint8_t>() + place.sample * coded.layout.sample_bytes;
-      return EncodeTile(coded.codec, coded.layout, random, place, x, codes);
+      return ForPieces(place, [&](const TilePlace& piece, int64_t i) {
+        EncodeTile(coded.codec, coded.layout, random, piece, x + i, codes);
+      });
     }
     case StepKind::kSum:
       return AddToSum(step, offset, place.count);
@@ -172,6 +209,18 @@ void TileWalker::Read(int32_t input, int64_t offset, int64_t count, float* x) co
     count -= n;
     x += n;
   }
+}
+
+void TileWalker::ReadRow(int32_t input, int64_t first_row, int64_t rows, float* x) const {
+  const TensorView& view = args_.inputs[static_cast<size_t>(input)];
+  ReadAsFloat(view.dtype, view.as<const std::byte>() + first_row * ByteSize(view.dtype), 1, rows, x);
+}
+
+void TileWalker::StoreRow(const Step& step, int64_t first_row, int64_t rows) const {
+  const Place place = loop_.registers[static_cast<size_t>(step.reg)].place;
+  const int64_t stride = place == Place::kRow ? 1 : place == Place::kScalar ? 0 : loop_.shape.row;
+  float* to = args_.outputs[static_cast<size_t>(step.tensor)].as<float>() + first_row;
+  for (int64_t r = 0; r < rows; ++r) to[r] = at_[step.reg][r * stride];
 }
 
 void TileWalker::Store(const Step& step, int64_t offset, int64_t count) const {

@@ -18,12 +18,16 @@ class TileWalker {
   void Run(int64_t first, int64_t last, int64_t part);
 
  private:
-  TileOperand Operand(int32_t reg) const;
+  // From element `from` of the tile on.
+  TileOperand Operand(int32_t reg, int64_t from) const;
   void ComputeOnce();
   void RunOnce(const Step& step);
   void RunTile(const TilePlace& place);
   void PlaceTile(const TilePlace& place);
   void RunStep(const Step& step, const TilePlace& place);
+  void Apply(const Step& step, int64_t count) const;
+  void ReadRow(int32_t input, int64_t first_row, int64_t rows, float* x) const;
+  void StoreRow(const Step& step, int64_t first_row, int64_t rows) const;
   void Read(int32_t input, int64_t offset, int64_t count, float* x) const;
   void Store(const Step& step, int64_t offset, int64_t count) const;
   void AddToSum(const Step& step, int64_t offset, int64_t count);

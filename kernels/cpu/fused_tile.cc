@@ -148,6 +148,8 @@ void ApplyOpcode(Opcode op, size_t n, TileOperand a, TileOperand b, TileOperand 
     case Opcode::kMul:
     case Opcode::kFma:
     case Opcode::kDropout:
+    case Opcode::kRowSum:
+    case Opcode::kRowMax:
       return;
   }
 }
@@ -162,6 +164,53 @@ void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOper
   if (!IsArithmetic(instr.op)) return ApplyOpcode(static_cast<Opcode>(instr.op), n, a, b, c, dst);
   if (instr.relu) return Arithmetic<true>(instr.op, n, a, b, c, dst);
   Arithmetic<false>(instr.op, n, a, b, c, dst);
+}
+
+// Four independent sums or maxima, so that an addition's latency is no limit. A NaN stays a NaN in `max`.
+struct RowSum {
+  static V Start() { return hn::Zero(D()); }
+  static V Combine(V a, V x) { return hn::Add(a, x); }
+  static float Reduce(V a) { return hn::GetLane(hn::SumOfLanes(D(), a)); }
+};
+struct RowMax {
+  static V Start() { return hn::Neg(hn::Inf(D())); }
+  static V Combine(V a, V x) { return hn::IfThenElse(hn::Or(hn::Lt(a, x), hn::IsNaN(x)), x, a); }
+  static float Reduce(V a) {
+    const V max = hn::MaxOfLanes(D(), a);
+    return hn::GetLane(hn::AllFalse(D(), hn::IsNaN(a)) ? max : hn::NaN(D()));
+  }
+};
+
+template <class Reduction>
+void ReduceRows(size_t rows, size_t length, const float* x, float* to) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t r = 0; r < rows; ++r, x += length) {
+    V a = Reduction::Start(), b = a, c = a, e = a;
+    size_t i = 0;
+    for (; i + 4 * lanes <= length; i += 4 * lanes) {
+      a = Reduction::Combine(a, hn::LoadU(d, x + i));
+      b = Reduction::Combine(b, hn::LoadU(d, x + i + lanes));
+      c = Reduction::Combine(c, hn::LoadU(d, x + i + 2 * lanes));
+      e = Reduction::Combine(e, hn::LoadU(d, x + i + 3 * lanes));
+    }
+    for (; i + lanes <= length; i += lanes) a = Reduction::Combine(a, hn::LoadU(d, x + i));
+    if (i < length) {
+      const auto inside = hn::FirstN(d, length - i);
+      b = Reduction::Combine(b, hn::IfThenElse(inside, hn::MaskedLoad(inside, d, x + i), Reduction::Start()));
+    }
+    to[r] = Reduction::Reduce(Reduction::Combine(Reduction::Combine(a, b), Reduction::Combine(c, e)));
+  }
+}
+
+void ReduceRowsTile(bool max, size_t rows, size_t length, const float* x, float* to) {
+  max ? ReduceRows<RowMax>(rows, length, x, to) : ReduceRows<RowSum>(rows, length, x, to);
+}
+
+void SpreadRowsTile(size_t rows, size_t length, const float* from, float* x) {
+  for (size_t r = 0; r < rows; ++r, x += length)
+    Loop(
+        length, x, [](V v) HWY_ATTR { return v; }, Splat({from + r}));
 }
 
 void AddTile(size_t n, const float* x, float* sum) {
@@ -184,6 +233,8 @@ HWY_AFTER_NAMESPACE();
 namespace act {
 
 HWY_EXPORT(ApplyTile);
+HWY_EXPORT(ReduceRowsTile);
+HWY_EXPORT(SpreadRowsTile);
 HWY_EXPORT(AddTile);
 HWY_EXPORT(FlushTile);
 
@@ -203,6 +254,12 @@ void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOper
   HWY_DYNAMIC_DISPATCH(ApplyTile)(instr, n, a, b, c, dst);
 }
 
+void ReduceRowsTile(bool max, size_t rows, size_t length, const float* x, float* to) {
+  HWY_DYNAMIC_DISPATCH(ReduceRowsTile)(max, rows, length, x, to);
+}
+void SpreadRowsTile(size_t rows, size_t length, const float* from, float* x) {
+  HWY_DYNAMIC_DISPATCH(SpreadRowsTile)(rows, length, from, x);
+}
 void AddTile(size_t n, const float* x, float* sum) { HWY_DYNAMIC_DISPATCH(AddTile)(n, x, sum); }
 void FlushTile(size_t n, float* sum, double* total) { HWY_DYNAMIC_DISPATCH(FlushTile)(n, sum, total); }
 

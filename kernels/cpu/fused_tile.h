@@ -1,5 +1,6 @@
-// What a fused loop does to one tile: vectorised loops over at most kTileElements floats, for the best
-// instruction set of the machine. Pointers need no alignment, and nothing is read or written past element n.
+// What a fused loop does to a piece of a tile: vectorised loops over at most kTileElements floats, for the
+// best instruction set of the machine. Pointers need no alignment, and nothing is read or written past
+// element n.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +10,9 @@
 
 namespace act {
 
-// 4 KiB of float32: a handful of tiles fits the first-level cache. A multiple of every codec group.
-inline constexpr int64_t kTileElements = 1024;
-
 // The opcodes of programs, and those that peephole optimisation makes of them.
 enum class TileOp : uint8_t {
-  kLastOpcode = static_cast<uint8_t>(Opcode::kCos),
+  kLastOpcode = static_cast<uint8_t>(Opcode::kRowMax),
   kCopy,       // a
   kMulSub,     // a * b - c
   kNegMulAdd,  // c - a * b
@@ -31,10 +29,16 @@ struct TileInstr {
   bool relu = false;  // max(result, 0), for add, sub, mul and the multiply-adds
 };
 
-// dst[i] = op(a[i], b[i], c[i]). dst may be one of the operands. kDropout is not done here.
+// dst[i] = op(a[i], b[i], c[i]). dst may be one of the operands. kDropout, kRowSum and kRowMax are not done
+// here.
 void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst);
 
-// sum[i] += x[i].
+// to[r] = sum, or with `max` the largest, of x[r * length .. (r + 1) * length).
+void ReduceRowsTile(bool max, size_t rows, size_t length, const float* x, float* to);
+// x[r * length .. (r + 1) * length) = from[r].
+void SpreadRowsTile(size_t rows, size_t length, const float* from, float* x);
+
+// sum[i] += x[i]; n is not bounded.
 void AddTile(size_t n, const float* x, float* sum);
 // total[i] += sum[i]; sum[i] = 0.
 void FlushTile(size_t n, float* sum, double* total);

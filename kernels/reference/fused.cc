@@ -1,5 +1,6 @@
 #include "kernels/reference/fused.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -58,10 +59,28 @@ void WriteSum(const Register& x, const TensorView& view) {
   for (size_t i = 0; i < sum.size(); ++i) view.as<float>()[i] = static_cast<float>(sum[i]);
 }
 
+// The sum or the maximum of each row of a, in all its elements.
+Register ReduceRows(Opcode op, const Register& a, int64_t row) {
+  Register x(a.size());
+  const auto length = static_cast<size_t>(row);
+  for (size_t first = 0; first < a.size(); first += length) {
+    double result = op == Opcode::kRowSum ? 0 : -std::numeric_limits<double>::infinity();
+    for (size_t i = first; i < first + length; ++i)
+      result = op == Opcode::kRowSum ? result + static_cast<double>(a[i])
+                                     : Evaluate(Opcode::kMax, result, static_cast<double>(a[i]), 0);
+    std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(first), length, static_cast<float>(result));
+  }
+  return x;
+}
+
 void Write(const ProgramOutput& output, const Register& x, const TensorView& view, const FusedShape& shape,
            const StepState& state) {
   if (output.kind == OutputKind::kStore) return WriteFromFloat(view.dtype, x.data(), shape.count, view.data);
   if (output.kind == OutputKind::kSum) return WriteSum(x, view);
+  if (output.kind == OutputKind::kRowStore) {
+    for (int64_t i = 0; i < view.elements; ++i) view.as<float>()[i] = x[static_cast<size_t>(i * shape.row)];
+    return;
+  }
   const int64_t bytes = LayoutOf(output.codec, shape.elements).sample_bytes;
   for (int64_t s = 0; s < shape.samples; ++s)
     EncodeSampleReference(output.codec, StreamOf(state, output.stream), s, shape.elements,
@@ -84,6 +103,8 @@ void RunProgram(const Program& program, const FusedShape& shape, int64_t batch, 
     Register x(static_cast<size_t>(shape.count));
     if (instr.op == Opcode::kDropout) {
       x = Dropout(instr, registers[static_cast<size_t>(instr.a)], shape, *args.state);
+    } else if (instr.op == Opcode::kRowSum || instr.op == Opcode::kRowMax) {
+      x = ReduceRows(instr.op, registers[static_cast<size_t>(instr.a)], shape.row);
     } else {
       for (size_t i = 0; i < x.size(); ++i)
         x[i] = static_cast<float>(Evaluate(instr.op, at(instr.a, i), at(instr.b, i), at(instr.c, i)));
@@ -141,6 +162,8 @@ double Evaluate(Opcode op, double a, double b, double c) {
     case Opcode::kSelect:
       return a != 0 ? b : c;
     case Opcode::kDropout:
+    case Opcode::kRowSum:
+    case Opcode::kRowMax:
       return a;
     case Opcode::kSin:
       return std::sin(a);

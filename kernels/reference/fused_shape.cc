@@ -63,6 +63,10 @@ std::string CheckResult(const ProgramOutput& output, const TensorView& view, con
       if (!IsTrailing(view.elements, shape.dims))
         return Text(view.dims) + " are not trailing axes of " + Text(shape.dims);
       return "";
+    case OutputKind::kRowStore:
+      if (view.dtype != DType::kFloat32) return "a number a row is f32";
+      if (view.elements != shape.count / shape.row) return Text(view.dims) + " is not one number a row";
+      return "";
   }
   return "";
 }
@@ -92,6 +96,7 @@ std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why)
   shape.count = SaturatingMul(shape.samples, shape.elements);
   if (shape.count >= kTooLarge) return refuse("the iteration space is too large");
 
+  if (program.row_axes > 0) shape.row = *RowElements(program.space, program.row_axes);
   for (size_t i = 0; i < site.inputs.size(); ++i)
     if (auto wrong = CheckOperand(program.inputs[i], site.inputs[i], shape); !wrong.empty())
       return refuse("in" + std::to_string(i) + ": " + wrong);

@@ -52,6 +52,15 @@ bool IsTrailing(const Dims& part, const Dims& space) {
   return part.size() <= space.size() && std::equal(part.rbegin(), part.rend(), space.rbegin());
 }
 
+// One number a row: the axes before the rows', which may be followed by ones.
+bool IsRowValue(const Dims& dims, const Program& program) {
+  const size_t lead = program.space.size() - static_cast<size_t>(program.row_axes);
+  return dims.size() >= lead && dims.size() <= program.space.size() &&
+         std::equal(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(lead), program.space.begin()) &&
+         std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(lead), dims.end(),
+                     [](const Dim& d) { return d == Dim(1); });
+}
+
 bool IsCodeOf(const TensorType& type, const Codec& codec, const Dims& space) {
   return std::optional<TensorType>(type) == CodeType(codec, space);
 }
@@ -81,9 +90,10 @@ llvm::Error CheckFused(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& type = graph.value(node.outputs[i]).type;
     const ProgramOutput& output = program.outputs[i];
-    const bool fits = output.kind == OutputKind::kStore    ? type.dims == program.space
-                      : output.kind == OutputKind::kEncode ? IsCodeOf(type, output.codec, program.space)
-                                                           : IsTrailing(type.dims, program.space);
+    const bool fits = output.kind == OutputKind::kStore      ? type.dims == program.space
+                      : output.kind == OutputKind::kEncode   ? IsCodeOf(type, output.codec, program.space)
+                      : output.kind == OutputKind::kRowStore ? IsRowValue(type.dims, program)
+                                                             : IsTrailing(type.dims, program.space);
     if (!fits) {
       return fail("output " + std::to_string(i) + ", " + ToString(type) +
                   ", does not fit the iteration space " + ToString(program.space));

@@ -186,6 +186,7 @@ Program Reader::ReadProgram(const fb::Program* from) {
   Program program;
   if (!from) return program;
   program.space = ReadDims(from->space());
+  program.row_axes = from->row_axes();
   program.inputs = Each<ProgramInput>(from->inputs(), [&](const fb::ProgramInput& input) {
     return ProgramInput{ReadCodec(input.codec()), input.stream()};
   });
@@ -193,10 +194,10 @@ Program Reader::ReadProgram(const fb::Program* from) {
     return ProgramConstant{constant.value(), ReadDim(constant.extent())};
   });
   program.instrs = Each<Instr>(from->instrs(), [&](const fb::Instr& i) {
-    return Instr{Enum(i.op(), Opcode::kCos), i.a(), i.b(), i.c(), i.parameter(), i.stream()};
+    return Instr{Enum(i.op(), Opcode::kRowMax), i.a(), i.b(), i.c(), i.parameter(), i.stream()};
   });
   program.outputs = Each<ProgramOutput>(from->outputs(), [&](const fb::ProgramOutput& o) {
-    return ProgramOutput{Enum(o.kind(), OutputKind::kSum), o.reg(), ReadCodec(o.codec()), o.stream()};
+    return ProgramOutput{Enum(o.kind(), OutputKind::kRowStore), o.reg(), ReadCodec(o.codec()), o.stream()};
   });
   return program;
 }

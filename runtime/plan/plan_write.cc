@@ -91,7 +91,7 @@ Offset<fb::Program> Writer::Write(const Program& program) {
   std::vector<fb::ProgramOutput> outputs;
   for (const ProgramOutput& o : program.outputs)
     outputs.emplace_back(static_cast<uint8_t>(o.kind), o.reg, ToFb(o.codec), o.stream);
-  return fb::CreateProgramDirect(builder_, &space, &inputs, &constants, &instrs, &outputs);
+  return fb::CreateProgramDirect(builder_, &space, &inputs, &constants, &instrs, &outputs, program.row_axes);
 }
 
 Offset<fb::Node> Writer::Write(const Node& node) {

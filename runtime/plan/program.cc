@@ -1,11 +1,16 @@
 #include "runtime/plan/program.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 
 namespace act {
 namespace {
+
+// Random numbers are drawn in blocks of this many elements (kernels/math/random.h: 64 and 256).
+constexpr int64_t kRandomBlock = 256;
 
 // More registers than any fused loop has use for; a hostile plan stops here.
 constexpr int64_t kMaxRegisters = 4096;
@@ -44,8 +49,10 @@ std::string CodecName(const Codec& codec, int32_t stream) {
   return s.append(ToString(codec)).append(random).append(">");
 }
 
-std::optional<std::string> CheckInstr(const Instr& instr, int32_t self) {
-  if (instr.op > Opcode::kCos) return "unknown opcode " + std::to_string(static_cast<int>(instr.op));
+bool IsRowOpcode(Opcode op) { return op == Opcode::kRowSum || op == Opcode::kRowMax; }
+
+std::optional<std::string> CheckInstr(const Instr& instr, int32_t self, int32_t row_axes) {
+  if (instr.op > Opcode::kRowMax) return "unknown opcode " + std::to_string(static_cast<int>(instr.op));
   const int32_t operands[] = {instr.a, instr.b, instr.c};
   const int arity = Arity(instr.op);
   for (int i = 0; i < 3; ++i) {
@@ -53,6 +60,7 @@ std::optional<std::string> CheckInstr(const Instr& instr, int32_t self) {
       return "operand register " + std::to_string(operands[i]) + " is not made before it is read";
     if (i >= arity && operands[i] != -1) return std::string(ToString(instr.op)) + " has too many operands";
   }
+  if (IsRowOpcode(instr.op) && row_axes == 0) return std::string(ToString(instr.op)) + " without rows";
   if (instr.op == Opcode::kDropout && !(instr.parameter >= 0 && instr.parameter < 1))
     return "dropout probability " + FormatFloat(instr.parameter) + " is not in [0, 1)";
   return std::nullopt;
@@ -66,15 +74,45 @@ std::optional<std::string> CheckCode(const Codec& codec, const Dims& space) {
 }
 
 std::optional<std::string> CheckOutput(const ProgramOutput& output, const Program& program) {
-  if (output.kind > OutputKind::kSum) return "unknown kind " + std::to_string(static_cast<int>(output.kind));
+  if (output.kind > OutputKind::kRowStore)
+    return "unknown kind " + std::to_string(static_cast<int>(output.kind));
   if (output.reg < 0 || output.reg >= program.Registers())
     return "register " + std::to_string(output.reg) + " does not exist";
   if (output.kind == OutputKind::kEncode) return CheckCode(output.codec, program.space);
   if (output.codec.kind != CodecKind::kNone) return "only an encoded output has a codec";
+  if (output.kind == OutputKind::kRowStore && program.row_axes == 0) return "a number a row, without rows";
   return std::nullopt;
 }
 
 }  // namespace
+
+std::optional<int64_t> RowElements(const Dims& space, int32_t row_axes) {
+  Dim row(1);
+  for (size_t i = space.size() - static_cast<size_t>(row_axes); i < space.size(); ++i) row = row * space[i];
+  if (!row.IsFixed() || row.fixed < 1 || row.fixed > kMaxRowTile) return std::nullopt;
+  return row.fixed;
+}
+
+std::optional<int64_t> TileElements(const Program& program) {
+  if (program.row_axes == 0) return kTileElements;
+  const std::optional<int64_t> row = RowElements(program.space, program.row_axes);
+  if (!row) return std::nullopt;
+  int64_t align = 1;  // where tiles may begin in a sample
+  const auto code = [&align](const Codec& codec) {
+    if (codec.kind != CodecKind::kNone)
+      align = std::lcm(align, std::lcm<int64_t>(kRandomBlock, codec.group_size));
+  };
+  for (const ProgramInput& input : program.inputs) code(input.codec);
+  for (const ProgramOutput& output : program.outputs) code(output.codec);
+  for (const Instr& instr : program.instrs)
+    if (instr.op == Opcode::kDropout) align = std::lcm(align, kRandomBlock);
+  const int64_t unit = std::lcm(*row, align);
+  if (unit <= kMaxRowTile) return unit * std::max<int64_t>(1, kTileElements / unit);
+  // A sample that is one tile begins where it must.
+  const Dim sample = SamplesOf(program.space).elements;
+  if (sample.IsFixed() && sample.fixed >= 1 && sample.fixed <= kMaxRowTile) return sample.fixed;
+  return std::nullopt;
+}
 
 int Arity(Opcode op) {
   switch (op) {
@@ -103,6 +141,8 @@ int Arity(Opcode op) {
     case Opcode::kDropout:
     case Opcode::kSin:
     case Opcode::kCos:
+    case Opcode::kRowSum:
+    case Opcode::kRowMax:
       return 1;
   }
   return 1;
@@ -156,6 +196,10 @@ const char* ToString(Opcode op) {
       return "sin";
     case Opcode::kCos:
       return "cos";
+    case Opcode::kRowSum:
+      return "row_sum";
+    case Opcode::kRowMax:
+      return "row_max";
   }
   return "?";
 }
@@ -168,6 +212,8 @@ std::optional<std::string> CheckProgram(const Program& program) {
       return "the program has more than " + std::to_string(kMaxRegisters) + " registers";
   for (const Dim& d : program.space)
     if (d.TooLarge()) return "the iteration space " + ToString(program.space) + " is too large";
+  if (program.row_axes < 0 || static_cast<size_t>(program.row_axes) > program.space.size())
+    return "rows of " + std::to_string(program.row_axes) + " axes of " + ToString(program.space);
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Codec& codec = program.inputs[i].codec;
     if (codec.kind == CodecKind::kNone) continue;
@@ -175,16 +221,19 @@ std::optional<std::string> CheckProgram(const Program& program) {
       return Numbered("in", static_cast<int64_t>(i)) + ": " + *wrong;
   }
   for (size_t i = 0; i < program.instrs.size(); ++i)
-    if (auto wrong = CheckInstr(program.instrs[i], program.FirstInstr() + static_cast<int32_t>(i)))
+    if (auto wrong =
+            CheckInstr(program.instrs[i], program.FirstInstr() + static_cast<int32_t>(i), program.row_axes))
       return Numbered("r", static_cast<int64_t>(i)) + ": " + *wrong;
   for (size_t i = 0; i < program.outputs.size(); ++i)
     if (auto wrong = CheckOutput(program.outputs[i], program))
       return Numbered("out", static_cast<int64_t>(i)) + ": " + *wrong;
+  if (!TileElements(program)) return "rows of " + ToString(program.space) + " that no tile holds";
   return std::nullopt;
 }
 
 std::string ToString(const Program& program) {
   std::string s;
+  if (program.row_axes > 0) s = "rows = last " + std::to_string(program.row_axes) + " axes\n";
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput& input = program.inputs[i];
     if (input.codec.kind == CodecKind::kNone) continue;
@@ -205,6 +254,7 @@ std::string ToString(const Program& program) {
     s += Numbered("out", static_cast<int64_t>(i)) + " = ";
     if (output.kind == OutputKind::kStore) s += "store";
     if (output.kind == OutputKind::kSum) s += "sum";
+    if (output.kind == OutputKind::kRowStore) s += "row_store";
     if (output.kind == OutputKind::kEncode) s += "encode" + CodecName(output.codec, output.stream);
     s += "(" + RegisterName(program, output.reg) + ")\n";
   }

@@ -1,7 +1,8 @@
 // The expression program of a fused loop: one pass over an iteration space, a tile at a time.
 //
-// Registers are numbered: inputs first, then constants, then one per instruction (SSA). Each register holds a tile of
-// float32. A register whose operands are all columns or scalars is itself a column or scalar, and is computed once.
+// Registers are numbered: inputs first, then constants, then one per instruction (SSA). Each register holds a
+// tile of float32. A register whose operands are all columns or scalars is itself a column or scalar, and is
+// computed once.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,8 @@ enum class Opcode : uint8_t {
   kDropout,  // keep(seed, step, stream, element) ? a / (1 - probability) : 0; probability = parameter
   kSin,      // sin(a)
   kCos,      // cos(a)
+  kRowSum,   // sum of a over its row, in every element of the row
+  kRowMax,   // largest of a in its row, likewise; a NaN in the row gives NaN
 };
 
 struct Instr {
@@ -48,15 +51,17 @@ struct Instr {
   bool operator==(const Instr&) const = default;
 };
 
-// A constant register: `value`, or value / extent(N) where extent is not 0 (the 1/n of a mean over the batch).
+// A constant register: `value`, or value / extent(N) where extent is not 0 (the 1/n of a mean over the
+// batch).
 struct ProgramConstant {
   float value = 0;
   Dim extent = Dim(0);
   bool operator==(const ProgramConstant&) const = default;
 };
 
-// How input i of the node becomes register i. The operand broadcasts to the iteration space by ONNX's (numpy's) rules;
-// other dtypes convert to float32. With a codec the operand is a code of the whole iteration space, decoded in the loop.
+// How input i of the node becomes register i. The operand broadcasts to the iteration space by ONNX's
+// (numpy's) rules; other dtypes convert to float32. With a codec the operand is a code of the whole iteration
+// space, decoded in the loop.
 struct ProgramInput {
   Codec codec;  // kind kNone: a plain tensor
   int32_t stream = 0;
@@ -67,6 +72,8 @@ enum class OutputKind : uint8_t {
   kStore,   // register -> float32 tensor of the iteration space (or another dtype: converted)
   kEncode,  // register -> code of the iteration space
   kSum,     // register summed over the leading axes -> tensor of the trailing axes of the space ([] sums all)
+  kRowStore,  // first element of each row -> float32 tensor of the leading axes (the last row_axes may follow
+              // as ones)
 };
 
 struct ProgramOutput {
@@ -80,6 +87,8 @@ struct ProgramOutput {
 // Output i of the node is outputs[i].
 struct Program {
   Dims space;  // iteration space: dims of the result, row-major
+  int32_t row_axes =
+      0;  // a row is the elements of the last row_axes axes: what kRowSum, kRowMax, kRowStore are about
   std::vector<ProgramInput> inputs;
   std::vector<ProgramConstant> constants;
   std::vector<Instr> instrs;
@@ -91,6 +100,18 @@ struct Program {
   int32_t Registers() const { return FirstInstr() + static_cast<int32_t>(instrs.size()); }
   bool operator==(const Program&) const = default;
 };
+
+// What a loop works on at a time. 4 KiB of float32: a handful of tiles fits the first-level cache. A multiple
+// of every codec group.
+inline constexpr int64_t kTileElements = 1024;
+// Tiles of a program with rows hold whole rows, and at most this many elements.
+inline constexpr int64_t kMaxRowTile = 4096;
+
+// Elements of a row; nullopt where they vary with the batch, are none or do not fit a tile.
+std::optional<int64_t> RowElements(const Dims& space, int32_t row_axes);
+// Elements of a tile: kTileElements, or with rows as many whole rows as fit about that, beginning at whole
+// groups of every code that takes part. Nullopt where kMaxRowTile does not hold that.
+std::optional<int64_t> TileElements(const Program& program);
 
 // Number of operand registers the opcode reads: 1, 2 or 3.
 int Arity(Opcode op);
@@ -106,12 +127,13 @@ std::optional<std::string> CheckProgram(const Program& program);
 // Inputs that are plain tensors have no line; constants stand where they are used.
 std::string ToString(const Program& program);
 
-// Scratch bytes that a fused kernel may need, for outputs of these types: the partial sums of kSum outputs. Every other
-// temporary lives on the threads' stacks. Independent of the number of threads.
+// Scratch bytes that a fused kernel may need, for outputs of these types: the partial sums of kSum outputs.
+// Every other temporary lives on the threads' stacks. Independent of the number of threads.
 Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs);
 
-// A kSum output of `columns` elements is summed in this many parts, which are then added in order: the result is the same
-// for every number of threads. Fewer parts where the columns are many, to bound the scratch space.
+// A kSum output of `columns` elements is summed in this many parts, which are then added in order: the result
+// is the same for every number of threads. Fewer parts where the columns are many, to bound the scratch
+// space.
 inline constexpr int64_t SumParts(int64_t columns) { return columns <= 8192 ? 16 : 2; }
 
 }  // namespace act

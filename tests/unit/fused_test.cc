@@ -166,6 +166,52 @@ TEST(FusedLoop, SumsOfManyElementsKeepFloatPrecision) {
   EXPECT_NEAR(c.Out(1)[0] / truth.Out(1)[0], 1, 1e-6);
 }
 
+// Rows of every length around the vector's, of many to a tile and of several pieces.
+TEST(FusedLoop, RowsOfAnyLengthAreReduced) {
+  for (int64_t length : {1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 96, 130, 768, 1023, 1025, 4096}) {
+    SCOPED_TRACE(length);
+    Builder b;
+    b.r.program.space = {Dim::Batch(), Dim(length)};
+    b.r.program.row_axes = 1;
+    b.r.batch = 37;
+    const int32_t x = b.Full(), row = b.In({Dim::Batch(), Dim(1)});
+    const int32_t sum = b.Op(Opcode::kRowSum, x), max = b.Op(Opcode::kRowMax, x);
+    b.Store(b.Op(Opcode::kFma, sum, row, x));
+    b.Out(OutputKind::kRowStore, sum, {DType::kFloat32, {Dim::Batch(), Dim(1)}});
+    b.Out(OutputKind::kRowStore, max, {DType::kFloat32, {Dim::Batch()}});
+    b.Out(OutputKind::kRowStore, x, {DType::kFloat32, {Dim::Batch()}});
+    b.Out(OutputKind::kSum, b.Op(Opcode::kSub, x, max), {DType::kFloat32, {Dim(length)}});
+    Random random(6);
+    FusedCase truth = Build(random, b.r);
+    for (int64_t i = 0; i < 37 * length; ++i) truth.In(0)[i] = std::fabs(truth.In(0)[i]);  // no cancellation
+    truth.Run("reference.fused");
+    ForEachTarget([&] {
+      FusedCase fast = CopyOf(b.r, truth);
+      fast.Run("fused", 2);
+      ExpectSameResults(b.r, fast, truth);
+    });
+  }
+}
+
+TEST(FusedLoop, NotANumberIsTheLargestOfItsRow) {
+  Builder b;
+  b.r.program.space = {Dim(3), Dim(100)};
+  b.r.program.row_axes = 1;
+  b.Out(OutputKind::kRowStore, b.Op(Opcode::kRowMax, b.Full()), {DType::kFloat32, {Dim(3)}});
+  ForEachTarget([&] {
+    for (int64_t at : {0, 1, 50, 98, 99}) {
+      FusedCase c(b.r.program, b.r.inputs, b.r.outputs, 1);
+      std::fill_n(c.In(0), 300, -INFINITY);
+      c.In(0)[100 + at] = NAN;
+      c.In(0)[200 + at] = 3;
+      c.Run("fused");
+      EXPECT_EQ(c.Out(0)[0], -INFINITY);
+      EXPECT_TRUE(std::isnan(c.Out(0)[1])) << at;
+      EXPECT_EQ(c.Out(0)[2], 3) << at;
+    }
+  });
+}
+
 TEST(FusedLoop, ConstantsDivideByTheBatch) {
   Builder b;
   b.r.program.space = {Dim::Batch(), Dim(3)};

@@ -191,7 +191,7 @@ TEST(PlanIo, AnotherVersionSaysSo) {
   std::string file = Written(SmallPlan());
   file[8] = 3;
   EXPECT_EQ(ReadError(Resealed(file)),
-            "a plan of version 3, this program reads version 1: compile the model again");
+            "a plan of version 3, this program reads version 2: compile the model again");
 }
 
 TEST(PlanIo, AFailedWriteLeavesTheOldFile) {

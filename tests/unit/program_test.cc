@@ -73,11 +73,41 @@ TEST(ProgramCheck, NamesWhatIsWrong) {
             "in0: elements per sample of [4,N] vary with the batch size");
   EXPECT_EQ(wrong([](Program& p) { p.space[1] = Dim(kTooLarge); }),
             "the iteration space [N," + std::to_string(kTooLarge) + "] is too large");
+  EXPECT_EQ(wrong([](Program& p) { p.instrs[0] = {Opcode::kRowSum, 0}; }), "r0: row_sum without rows");
+  EXPECT_EQ(wrong([](Program& p) {
+              p.outputs[0] = {OutputKind::kRowStore, 0, {}, 0};
+            }),
+            "out0: a number a row, without rows");
+  EXPECT_EQ(wrong([](Program& p) { p.row_axes = 3; }), "rows of 3 axes of [N,4]");
+  EXPECT_EQ(wrong([](Program& p) { p.row_axes = -1; }), "rows of -1 axes of [N,4]");
+  EXPECT_EQ(wrong([](Program& p) { p.row_axes = 2; }), "rows of [N,4] that no tile holds");
   EXPECT_EQ(wrong([](Program& p) { p.instrs.resize(5000); }), "the program has more than 4096 registers");
 }
 
+// Whole rows, beginning at whole groups; a sample that is one tile begins wherever it does.
+TEST(ProgramTile, HoldsWholeRowsAndGroups) {
+  const auto tile = [](Dims space, int32_t rows, Codec codec = {}) {
+    Program p;
+    p.space = std::move(space);
+    p.row_axes = rows;
+    p.inputs = {{codec, 0}};
+    return TileElements(p);
+  };
+  const Codec code = Codec::Uniform(2);
+  EXPECT_EQ(tile({N, Dim(5000)}, 0, code), 1024);
+  EXPECT_EQ(tile({N, Dim(96)}, 1), 960);
+  EXPECT_EQ(tile({N, Dim(50), Dim(96)}, 1, code), 768);
+  EXPECT_EQ(tile({N, Dim(2500)}, 1), 2500);
+  EXPECT_EQ(tile({N, Dim(4096)}, 1, code), 4096);
+  EXPECT_EQ(tile({N, Dim(4097)}, 1), std::nullopt);
+  EXPECT_EQ(tile({N, Dim(64), Dim(64)}, 2), 4096);
+  EXPECT_EQ(tile({N, Dim(17), Dim(33)}, 1, code), 17 * 33);
+  EXPECT_EQ(tile({N, Dim(197), Dim(33)}, 1, code), std::nullopt);
+  EXPECT_EQ(tile({N, Dim(0)}, 1), std::nullopt);
+}
+
 TEST(ProgramCheck, EveryOpcodeHasAName) {
-  for (int op = 0; op <= static_cast<int>(Opcode::kCos); ++op)
+  for (int op = 0; op <= static_cast<int>(Opcode::kRowMax); ++op)
     EXPECT_STRNE(ToString(static_cast<Opcode>(op)), "?") << op;
 }
 

@@ -40,6 +40,10 @@ inline const std::vector<Dims> kSpaces = {
     {Dim::Batch(), Dim(4), Dim(1024)},
     {Dim(13), Dim::Batch()},
     {Dim::Batch(), Dim(1), Dim(257)},
+    {Dim::Batch(), Dim(6), Dim(768)},
+    {Dim::Batch(), Dim(2), Dim(2500)},
+    {Dim(3), Dim::Batch(), Dim(32)},
+    {Dim::Batch(), Dim(300), Dim(1)},
 };
 inline const std::vector<DType> kTypes = {DType::kFloat32, DType::kFloat32, DType::kFloat32,
                                           DType::kInt64,   DType::kInt32,   DType::kUint8,
@@ -91,12 +95,30 @@ struct RandomCase {
   int64_t batch = 1;
 };
 
-inline RandomCase MakeRandomCase(Random& random) {
+// The mean of each row of a register, whose error is no larger than that of its elements, or the largest.
+inline void AddRowInstrs(Random& random, Program& p, int32_t inverse_row) {
+  const auto a = static_cast<int32_t>(Pick(random, 0, p.Registers() - 1));
+  const bool mean = Pick(random, 0, 1) != 0;
+  if (mean) p.instrs.push_back({Opcode::kMul, a, inverse_row});
+  p.instrs.push_back({mean ? Opcode::kRowSum : Opcode::kRowMax, mean ? p.Registers() - 1 : a});
+}
+
+inline Dims RowDims(const Program& p, bool ones) {
+  Dims dims(p.space.begin(), p.space.end() - p.row_axes);
+  if (ones) dims.resize(p.space.size(), Dim(1));
+  return dims;
+}
+
+inline RandomCase AnyRandomCase(Random& random) {
   RandomCase c;
   Program& p = c.program;
   p.space = kSpaces[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(kSpaces.size()) - 1))];
   c.batch = Pick(random, 1, 5);
   const bool codes = SamplesOf(p.space).elements.IsFixed();
+  if (!p.space.empty() && Pick(random, 0, 1) == 0) {
+    p.row_axes = static_cast<int32_t>(Pick(random, 1, static_cast<int64_t>(p.space.size())));
+    if (!RowElements(p.space, p.row_axes)) p.row_axes = 0;
+  }
   const auto pick_type = [&random] {
     return kTypes[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(kTypes.size()) - 1))];
   };
@@ -104,16 +126,27 @@ inline RandomCase MakeRandomCase(Random& random) {
     ProgramInput input;
     if (codes && Pick(random, 0, 4) == 0) input.codec = PickCodec(random);
     p.inputs.push_back(input);
-    c.inputs.push_back({pick_type(), BroadcastDims(random, p.space)});
+    const bool row = p.row_axes > 0 && Pick(random, 0, 3) == 0;
+    c.inputs.push_back({pick_type(), row ? RowDims(p, true) : BroadcastDims(random, p.space)});
   }
   for (int64_t i = Pick(random, 0, 2); i > 0; --i)
     p.constants.push_back({static_cast<float>(Pick(random, -2, 2)), Pick(random, 0, 1) ? Dim(0, 2) : Dim(0)});
-  for (int64_t i = Pick(random, 0, 12); i > 0; --i) p.instrs.push_back(PickInstr(random, p.Registers()));
+  const int32_t inverse_row = p.FirstInstr();
+  if (p.row_axes > 0)
+    p.constants.push_back({1.0f / static_cast<float>(*RowElements(p.space, p.row_axes)), Dim(0)});
+  for (int64_t i = Pick(random, 0, 12); i > 0; --i) {
+    if (p.row_axes > 0 && Pick(random, 0, 3) == 0)
+      AddRowInstrs(random, p, inverse_row);
+    else
+      p.instrs.push_back(PickInstr(random, p.Registers()));
+  }
   for (int64_t i = Pick(random, 1, 4); i > 0; --i) {
     ProgramOutput output;
     output.reg = static_cast<int32_t>(Pick(random, 0, p.Registers() - 1));
     output.kind = static_cast<OutputKind>(Pick(random, 0, codes ? 2 : 0));
+    if (p.row_axes > 0 && Pick(random, 0, 3) == 0) output.kind = OutputKind::kRowStore;
     TensorType type{DType::kFloat32, p.space};
+    if (output.kind == OutputKind::kRowStore) type.dims = RowDims(p, Pick(random, 0, 1) != 0);
     if (output.kind == OutputKind::kEncode) output.codec = PickCodec(random);
     if (output.kind == OutputKind::kSum && !p.space.empty())
       type.dims.erase(type.dims.begin(),
@@ -127,6 +160,14 @@ inline RandomCase MakeRandomCase(Random& random) {
     }
   }
   return c;
+}
+
+// One whose rows fit a tile, with the codes that it has.
+inline RandomCase MakeRandomCase(Random& random) {
+  for (;;) {
+    RandomCase c = AnyRandomCase(random);
+    if (TileElements(c.program)) return c;
+  }
 }
 
 inline void FillNormal(Random& random, const TensorView& view) {
