@@ -61,8 +61,10 @@ struct Flags {
                                cl::desc("Parameters that do not train")};
   cl::opt<bool> freeze_bn{"freeze-bn", cl::cat(model_group),
                           cl::desc("BatchNormalization keeps its stored statistics")};
-  cl::opt<std::string> init{"init", cl::cat(model_group), cl::value_desc("he"),
-                            cl::desc("he: seeded initial weights where the external data file is missing")};
+  cl::opt<std::string> init{
+      "init", cl::cat(model_group), cl::value_desc("he"),
+      cl::desc("he: seeded initial weights where the model holds none: external data is missing, or "
+               "one number fills the tensor")};
 
   cl::opt<long> batch{"batch",
                       cl::desc("The report's batch (default: the model's where it is fixed, else 1)"),

@@ -1,5 +1,6 @@
 // Normalization layers. BatchNormalization is one operator of ours; the others are reductions and elementwise
 // operators.
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/import/importer.h"
@@ -123,6 +124,36 @@ llvm::Error ImportGroupNormalization(NodeContext& c) {
   return ReturnScaled(c, y, channels);
 }
 
+// x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. The sums are a product with
+// a band matrix, so that the channels may stay last and the gradient is a product too.
+llvm::Error ImportLrn(NodeContext& c) {
+  const Dims dims = c.DimsOf(0);
+  const int64_t size = c.attrs.Int("size");
+  if (dims.size() < 3 || !dims[1].IsFixed() || size < 1 || size > INT32_MAX)
+    return c.Fail("cannot sum over " + std::to_string(size) + " channels of " + ToString(c.Type(0)));
+  const int64_t channels = dims[1].fixed;
+  constexpr int64_t kMostChannels = 4096;
+  if (channels > kMostChannels) return c.Fail("has more than " + std::to_string(kMostChannels) + " channels");
+  const auto share = static_cast<float>(c.attrs.Float("alpha", 1e-4) / static_cast<double>(size));
+  std::vector<float> band(static_cast<size_t>(channels * channels), 0);  // [from channel, to channel]
+  for (int64_t to = 0; to < channels; ++to)
+    for (int64_t from = std::max<int64_t>(0, to - (size - 1) / 2);
+         from <= std::min(channels - 1, to + size / 2); ++from)
+      band[static_cast<size_t>(from * channels + to)] = share;
+  const ValueId sums_of =
+      c.builder().Constant("", {DType::kFloat32, {channels, channels}},
+                           HostTensor::Copy(band.data(), static_cast<int64_t>(band.size() * sizeof(float))));
+  ACT_TRY(ValueId x, c.Value(0));
+  ACT_TRY(x, c.ToChannelsLast(x));
+  ACT_TRY(const ValueId squares, c.Emit("Square", {x}));
+  ACT_TRY(ValueId base, c.Emit("MatMul", {squares, sums_of}));
+  ACT_TRY(base, c.Emit("Add", {base, c.builder().Scalar(static_cast<float>(c.attrs.Float("bias", 1)))}));
+  const auto beta = static_cast<float>(c.attrs.Float("beta", .75));
+  ACT_TRY(const ValueId factor, c.Emit("Pow", {base, c.builder().Scalar(-beta)}));
+  ACT_TRY(const ValueId y, c.Emit("Mul", {x, factor}));
+  return c.Return(c.ToChannelsFirst(y));
+}
+
 // The axes that a softmax normalizes over: one since opset 13, all from `axis` on before.
 llvm::Expected<std::vector<int64_t>> SoftmaxAxes(NodeContext& c) {
   const size_t rank = c.DimsOf(0).size();
@@ -154,6 +185,7 @@ const std::vector<ImportEntry>& NormalizationImports() {
       {"RMSNormalization", 2, 2, ImportLayerNormalization},
       {"InstanceNormalization", 3, 3, ImportInstanceNormalization},
       {"GroupNormalization", 3, 3, ImportGroupNormalization},
+      {"LRN", 1, 1, ImportLrn},
       {"Softmax", 1, 1, ImportSoftmax},
       {"LogSoftmax", 1, 1, ImportSoftmax},
   };

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/import/append_loss.h"
+#include "compiler/import/computed_weights.h"
 #include "compiler/import/functions.h"
 #include "compiler/import/importer.h"
 #include "compiler/import/initializers.h"
@@ -199,6 +200,7 @@ llvm::Expected<std::vector<ValueId>> Trainable(const Graph& graph, const std::ve
 
 llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& options) {
   ImportResult result;
+  ACT_CHECK_OK(MaterializeWeights(file));
   ACT_TRY(const FlatNodes flat, ExpandFunctions(*file.proto));
   const onnx::GraphProto& graph = file.proto->graph();
   ACT_TRY(const std::vector<std::string> outputs, WantedOutputs(graph, options));

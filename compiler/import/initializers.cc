@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "compiler/import/computed_weights.h"
 #include "compiler/import/he_init.h"
 
 namespace act::onnx_import {
@@ -51,7 +52,9 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     const auto it = kinds.find(name);
     const std::string kind = it == kinds.end() ? "" : it->second;
     const bool is_buffer = kind == "BUFFER" || statistics.count(name);
-    const bool exporters = kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
+    const auto fill = file.fills.find(name);
+    const bool exporters =
+        fill == file.fills.end() && kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
     const bool is_constant = !IsFloat(type.dtype) || kind == "CONSTANT_TENSOR" || exporters;
 
     if (is_constant && !statistics.count(name)) {
@@ -70,8 +73,15 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
       return MakeError("tensor '" + name + "'",
                        "is " + std::string(ToString(type.dtype)) + "; training computes in f32",
                        "export the model in float32");
-    ACT_TRY(HostTensor data, TakeData(tensor, type, external, options.init_he || options.report_only));
-    if (!data.owner && options.init_he) data = HeNormal(name, type, options.seed);
+    HostTensor data;
+    if (fill == file.fills.end()) {
+      ACT_TRY(data, TakeData(tensor, type, external, options.init_he || options.report_only));
+      if (!data.owner && options.init_he) data = HeNormal(name, type, options.seed);
+    } else if (options.init_he && type.rank() > 1) {
+      data = HeNormal(name, type, options.seed);
+    } else if (!options.report_only) {
+      data = Filled(type, fill->second);
+    }
     const ValueId value = importer.builder().Input(
         name, type, is_buffer ? ValueKind::kBuffer : ValueKind::kParameter, std::move(data));
     ACT_CHECK_OK(importer.Define(name, Operand{type, value, std::nullopt, {}, {}, kNoValue}));

@@ -107,7 +107,7 @@ llvm::Expected<ModelFile> ReadModel(const std::string& path) {
   const std::string_view bytes(reinterpret_cast<const char*>(mapped->bytes().data()), mapped->bytes().size());
   if (bytes.size() > INT32_MAX)
     return MakeError(path, "is larger than 2 GiB, the limit of protobuf", "save it with external data");
-  ModelFile file{path, std::make_unique<onnx::ModelProto>(), 0};
+  ModelFile file{path, std::make_unique<onnx::ModelProto>(), 0, {}};
   if (bytes.empty() || !file.proto->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
       !file.proto->has_graph())
     return NotAModel(bytes, path);

@@ -16,7 +16,8 @@ namespace act::onnx_import {
 struct ModelFile {
   std::string path;  // of the model: external data lies beside it
   std::unique_ptr<onnx::ModelProto> proto;
-  int64_t opset = 0;  // version of the default domain
+  int64_t opset = 0;                   // version of the default domain
+  std::map<std::string, float> fills;  // initializers whose elements are all this number, stored nowhere
 };
 
 // Errors: not readable; truncated; an actc plan or something else that is no ONNX model; versions we do not

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "compiler/ir/dump.h"
 #include "compiler/ir/verify.h"
@@ -113,6 +114,55 @@ TEST(Import, ParametersBuffersAndTheirData) {
   ASSERT_NE(r.logits, kNoValue);
   EXPECT_EQ(ToString(r.graph.value(r.logits).type), "f32[N,10]");
   EXPECT_EQ(r.graph.value(r.label).name, "label");
+}
+
+// ConstantOfShape in place of a stored weight: it trains. Where nothing reads it as a weight, it is a
+// constant.
+TEST(Import, WeightsThatTheModelComputes) {
+  onnx::AttributeProto fill;
+  fill.set_name("value");
+  fill.set_type(onnx::AttributeProto::TENSOR);
+  fill.mutable_t()->add_dims(1);
+  fill.mutable_t()->set_data_type(onnx::TensorProto::FLOAT);
+  fill.mutable_t()->add_float_data(.25f);
+  OnnxModel m(9);
+  m.Input("x", {"N", 3, 4, 4}).Integers("kernel", {2, 3, 1, 1}).Integers("channels", {2});
+  for (const char* name : {"scale", "bias", "mean", "var", "shift"})
+    m.Node("ConstantOfShape", {"channels"}, {name}, {fill});
+  m.Node("ConstantOfShape", {"kernel"}, {"w"}, {fill});
+  m.Node("Conv", {"x", "w"}, {"c"});
+  m.Node("BatchNormalization", {"c", "scale", "bias", "mean", "var"}, {"y"});
+  m.Node("Unsqueeze", {"shift"}, {"s"}, {Attr("axes", std::vector<int64_t>{1, 2})});
+  m.Node("Add", {"y", "s"}, {"z"}).MeanLoss("z");
+  const ImportResult r = Import(m);
+  EXPECT_EQ(r.trainable.size(), 3u);  // w, scale, bias
+  for (const auto& [name, kind] : std::map<std::string, ValueKind>{{"w", ValueKind::kParameter},
+                                                                   {"scale", ValueKind::kParameter},
+                                                                   {"mean", ValueKind::kBuffer},
+                                                                   {"var", ValueKind::kBuffer}}) {
+    const Value* value = FindValue(r.graph, name);
+    ASSERT_TRUE(value) << name;
+    EXPECT_EQ(value->kind, kind) << name;
+    ASSERT_EQ(value->data.bytes, value->type.Bytes().fixed) << name;
+    EXPECT_EQ(*reinterpret_cast<const float*>(value->data.data), .25f) << name;
+  }
+  EXPECT_EQ(FindValue(r.graph, "shift"), nullptr);
+
+  ImportOptions he, report;
+  he.init_he = true;
+  report.report_only = true;
+  const ImportResult seeded = Import(m, he), planned = Import(m, report);
+  EXPECT_NE(*reinterpret_cast<const float*>(FindValue(seeded.graph, "w")->data.data), .25f);
+  EXPECT_EQ(FindValue(planned.graph, "w")->data.data, nullptr);
+
+  OnnxModel huge(9);
+  huge.Input("x", {"N", 3, 4, 4}).Integers("kernel", {1 << 20, 1 << 20, 1, 1});
+  huge.Node("ConstantOfShape", {"kernel"}, {"w"}, {fill});
+  huge.Node("Conv", {"x", "w"}, {"c"}).MeanLoss("c");
+  EXPECT_NE(ErrorOf(huge).find(
+                "node 'w' (ConstantOfShape): the weights that the model computes have more than 2 GiB"),
+            std::string::npos)
+      << ErrorOf(huge);
 }
 
 TEST(Import, SpatialOperatorsAreChannelsLast) {
