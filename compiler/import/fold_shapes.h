@@ -37,6 +37,7 @@ struct FoldEntry {
 // The families, each one file.
 const std::vector<FoldEntry>& ElementwiseFolds();
 const std::vector<FoldEntry>& StructureFolds();
+const std::vector<FoldEntry>& GatherFolds();
 
 // 0 <= axis < rank after counting negative ones from the end; nullopt outside.
 std::optional<size_t> NormalizeAxis(int64_t axis, size_t rank);

@@ -2,42 +2,12 @@
 // importer.cc: they read only its type.
 #include <algorithm>
 
-#include "compiler/import/fold_shapes.h"
+#include "compiler/import/fold_rearrange.h"
 
 namespace act::onnx_import {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-// The tensor of `dims` whose element at coordinate c is x's at linear index source(c).
-template <class F>
-Folded Rearrange(const Known& x, const Dims& dims, F source) {
-  Known result{{x.type.dtype, dims}, {}};
-  if (x.IsSplat()) {
-    result.elements = x.elements;
-    return std::vector<Known>{std::move(result)};
-  }
-  const auto fixed = FixedDims(dims);
-  if (!fixed) return std::nullopt;
-  const int64_t count = ElementCount(*fixed);
-  Ints at(fixed->size(), 0);
-  for (int64_t i = 0; i < count; ++i) {
-    result.elements.push_back(x.elements[static_cast<size_t>(source(at))]);
-    for (size_t axis = at.size(); axis-- > 0;) {
-      if (++at[axis] < (*fixed)[axis]) break;
-      at[axis] = 0;
-    }
-  }
-  return std::vector<Known>{std::move(result)};
-}
-
-// Row-major strides, in elements. All dims of a known tensor that is no splat are fixed.
-Ints Strides(const Dims& dims) {
-  Ints strides(dims.size());
-  int64_t step = 1;
-  for (size_t i = dims.size(); i-- > 0; step = SaturatingMul(step, dims[i].fixed)) strides[i] = step;
-  return strides;
-}
 
 Folded WithDims(const Known& x, const Dims& dims) {
   Known result{{x.type.dtype, dims}, x.elements};
@@ -150,32 +120,6 @@ Folded Concat(const FoldArgs& args) {
       for (int64_t i = 0; i < rows[p]; ++i)
         result.elements.push_back(parts[p][static_cast<size_t>(o * rows[p] + i)]);
   return std::vector<Known>{std::move(result)};
-}
-
-Folded Gather(const FoldArgs& args) {
-  if (!args.At(0) || !args.At(1)) return std::nullopt;
-  const Dims& from = args.At(0)->type.dims;
-  const auto axis = NormalizeAxis(args.attrs.Int("axis"), from.size());
-  const auto index = AsIntegers(*args.At(1));
-  if (!axis || !index || !FixedDims(from)) return std::nullopt;
-  const int64_t extent = from[*axis].fixed;
-  for (int64_t i : *index)
-    if (i < -extent || i >= extent) return std::nullopt;
-  const auto begin = static_cast<std::ptrdiff_t>(*axis);
-  Dims dims(from.begin(), from.begin() + begin);
-  const Dims& middle = args.At(1)->type.dims;
-  dims.insert(dims.end(), middle.begin(), middle.end());
-  dims.insert(dims.end(), from.begin() + begin + 1, from.end());
-  const Ints strides = Strides(from), index_strides = Strides(middle);
-  return Rearrange(*args.At(0), dims, [&](const Ints& at) {
-    int64_t source = 0, position = 0;
-    for (size_t i = 0; i < *axis; ++i) source += at[i] * strides[i];
-    for (size_t i = 0; i < middle.size(); ++i) position += at[*axis + i] * index_strides[i];
-    const int64_t i = (*index)[static_cast<size_t>(position)];
-    source += (i < 0 ? i + extent : i) * strides[*axis];
-    for (size_t k = *axis + 1; k < from.size(); ++k) source += at[k - 1 + middle.size()] * strides[k];
-    return source;
-  });
 }
 
 Folded SliceRanges(const Known& x, const std::vector<SliceRange>& ranges) {
@@ -306,7 +250,6 @@ const std::vector<FoldEntry>& StructureFolds() {
       {"Flatten", Flatten},
       {"Transpose", Transpose},
       {"Concat", Concat},
-      {"Gather", Gather},
       {"Slice", Slice},
       {"Split", Split},
       {"Expand", Expand},

@@ -3,6 +3,7 @@
 
 #include "compiler/import/fold_shapes.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/slices.h"
 
 namespace act::onnx_import {
 namespace {
@@ -103,24 +104,34 @@ llvm::Error ImportExpand(NodeContext& c) {
   return c.Return(c.builder().Expand(x, dims, c.name()));
 }
 
-llvm::Expected<ValueId> SliceOf(const NodeContext& c, ValueId x, const std::vector<SliceRange>& ranges) {
-  Ints starts, steps;
-  Dims extents;
-  for (const SliceRange& range : ranges) {
-    starts.push_back(range.start);
-    steps.push_back(range.step);
-    extents.push_back(range.extent);
+// Each axis that repeats gets one in front, which is expanded and joined with it. What is no float is joined
+// from copies: a fused loop would compute integers in floats.
+llvm::Error ImportTile(NodeContext& c) {
+  ACT_TRY(const auto repeats, c.Integers(1, "repeats"));
+  const Dims& from = c.DimsOf(0);
+  if (!repeats || repeats->size() != from.size()) return c.Fail("repeats must be one for each axis");
+  ACT_TRY(ValueId x, c.Value(0));
+  Dims apart, spread, joined;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t count = (*repeats)[i];
+    if (count < 0) return c.Fail("repeats an axis " + std::to_string(count) + " times");
+    if (count != 1) {
+      apart.push_back(1);
+      spread.push_back(count);
+    }
+    apart.push_back(from[i]);
+    spread.push_back(from[i]);
+    joined.push_back(from[i] * Dim(count));
+    if (c.Type(0).dtype == DType::kFloat32 || count == 1) continue;
+    if (count == 0 || count > kMaxKnownElements) return c.Fail("repeats an axis of integers that often");
+    Attributes attrs;
+    attrs.Set("axis", static_cast<int64_t>(i));
+    ACT_TRY(x, c.Emit("Concat", std::vector<ValueId>(static_cast<size_t>(count), x), attrs));
   }
-  const bool all = extents == c.TypeOf(x).dims &&
-                   std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
-  if (all) return x;
-  return c.builder().Slice(x, starts, extents, steps, c.name());
-}
-
-std::vector<SliceRange> Whole(const Dims& dims) {
-  std::vector<SliceRange> ranges;
-  for (const Dim& dim : dims) ranges.push_back({0, dim, 1});
-  return ranges;
+  if (c.Type(0).dtype != DType::kFloat32) return c.Set(0, x);
+  ACT_TRY(const ValueId parts, c.Reshape(x, apart));
+  ACT_TRY(const ValueId copies, c.builder().Expand(parts, spread, c.name()));
+  return c.Return(c.Reshape(copies, joined));
 }
 
 llvm::Error ImportSlice(NodeContext& c) {
@@ -212,50 +223,6 @@ llvm::Error ImportSequenceAt(NodeContext& c) {
   return c.Set(0, sequence[at]);
 }
 
-// The indices where they are known when compiling and evenly spaced: then they are a slice of the axis.
-llvm::Expected<std::optional<SliceRange>> EvenlySpaced(const NodeContext& c, const Dim& axis) {
-  const auto known = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
-  if (!known || !axis.IsFixed()) return std::optional<SliceRange>();
-  Ints index = *known;
-  for (int64_t& i : index) {
-    if (i < -axis.fixed || i >= axis.fixed)
-      return c.Fail("index " + std::to_string(i) + " is outside " + ToString(c.Type(0)));
-    if (i < 0) i += axis.fixed;
-  }
-  const int64_t step = index.size() > 1 ? index[1] - index[0] : 1;
-  for (size_t i = 1; i < index.size(); ++i)
-    if (step == 0 || index[i] - index[i - 1] != step) return std::optional<SliceRange>();
-  return std::optional(SliceRange{index.empty() ? 0 : index[0], static_cast<int64_t>(index.size()), step});
-}
-
-// The result has the indices' axes in the place of the one they select from. Ours have one axis of indices,
-// which broadcasts over the others.
-llvm::Error ImportGather(NodeContext& c) {
-  const Dims& from = c.DimsOf(0);
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
-  ACT_TRY(const auto range, EvenlySpaced(c, from[axis]));
-  ACT_TRY(const ValueId x, c.Value(0));
-  Dims dims(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis));
-  dims.insert(dims.end(), c.DimsOf(1).begin(), c.DimsOf(1).end());
-  dims.insert(dims.end(), from.begin() + static_cast<std::ptrdiff_t>(axis) + 1, from.end());
-  if (range) {
-    std::vector<SliceRange> ranges = Whole(from);
-    ranges[axis] = *range;
-    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
-    return c.Return(c.Reshape(part, dims));
-  }
-  ACT_TRY(const ValueId given, c.Value(1));
-  TensorType type = c.Type(0);
-  type.dims[axis] = c.Type(1).Elements();
-  Dims index_dims(from.size(), Dim(1));
-  index_dims[axis] = type.dims[axis];
-  ACT_TRY(const ValueId index, c.Reshape(given, index_dims));
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name()));
-  return c.Return(c.Reshape(y, dims));
-}
-
 llvm::Error ImportPad(NodeContext& c) {
   const size_t rank = c.DimsOf(0).size();
   ACT_TRY(const auto given, c.Integers(1, "pads"));
@@ -295,9 +262,9 @@ const std::vector<ImportEntry>& StructureImports() {
       {"Transpose", 1, 1, ImportTranspose},
       {"Concat", 1, -1, ImportConcat},
       {"Expand", 2, 2, ImportExpand},
+      {"Tile", 2, 2, ImportTile},
       {"Slice", 1, 5, ImportSlice},
       {"Split", 1, 2, ImportSplit},
-      {"Gather", 2, 2, ImportGather},
       {"Pad", 1, 4, ImportPad},
       {"SplitToSequence", 1, 2, ImportSplitToSequence},
       {"SequenceAt", 2, 2, ImportSequenceAt},

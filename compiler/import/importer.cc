@@ -208,8 +208,8 @@ const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::stri
 const ImportEntry* FindImport(const onnx::NodeProto& node) {
   if (!IsStandard(node)) return nullptr;
   for (const auto* family :
-       {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &MatMulImports(), &SpatialImports(),
-        &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports()})
+       {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &GatherImports(), &MatMulImports(),
+        &SpatialImports(), &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports()})
     for (const ImportEntry& entry : *family)
       if (node.op_type() == entry.op) return &entry;
   return nullptr;

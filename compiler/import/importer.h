@@ -130,6 +130,7 @@ struct ImportEntry {
 const std::vector<ImportEntry>& ElementwiseImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
+const std::vector<ImportEntry>& GatherImports();
 const std::vector<ImportEntry>& MatMulImports();
 const std::vector<ImportEntry>& SpatialImports();
 const std::vector<ImportEntry>& NormalizationImports();

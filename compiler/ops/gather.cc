@@ -52,6 +52,19 @@ llvm::Error InferScatter(InferContext& c) {
   return CheckLookup(c, c.outputs[0], c.in(0), c.in(1), 3);
 }
 
+// A tuple of indices along the last axis as one index into the axes that it counts, joined.
+llvm::Error InferFlatIndex(InferContext& c) {
+  const TensorType& tuples = c.in(0);
+  const auto extents = c.node.attrs.Ints("extents");  // three an axis: the polynomial in N
+  if (tuples.dtype != DType::kInt64 && tuples.dtype != DType::kInt32)
+    return c.Fail("an index is i64 or i32, it is " + ToString(tuples));
+  if (tuples.dims.empty() || extents.empty() || extents.size() % 3 != 0 ||
+      tuples.dims.back() != Dim(static_cast<int64_t>(extents.size() / 3)))
+    return c.Fail("extents do not fit tuples " + ToString(tuples));
+  c.outputs[0] = {DType::kInt64, {tuples.dims.begin(), tuples.dims.end() - 1}};
+  return llvm::Error::success();
+}
+
 Attributes WithReduction(const GradContext& g, const std::string& reduction) {
   Attributes attrs;
   attrs.Set("axis", g.attrs().Int("axis"));
@@ -119,6 +132,7 @@ void AddGatherOps(std::vector<OpDef>& ops) {
                  .infer = InferScatter,
                  .grad = ScatterGrad,
                  .flops = ScatterFlops});
+  ops.push_back({.name = "FlatIndex", .infer = InferFlatIndex, .flops = NoFlops});
 }
 
 }  // namespace act

@@ -1,5 +1,6 @@
 #include "kernels/reference/gather_shape.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/reference/lambda_kernel.h"
@@ -67,11 +68,44 @@ std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
   });
 }
 
+std::unique_ptr<Kernel> FlatIndex(const KernelSite& site, std::string* why) {
+  if (site.inputs.empty() || site.outputs.empty()) return Refuse(why, "needs tuples and a result");
+  const TensorView &tuples = site.inputs[0], &y = site.outputs[0];
+  const std::vector<int64_t> numbers = site.node->attrs.Ints("extents");
+  const auto length = static_cast<int64_t>(numbers.size() / 3);
+  if ((tuples.dtype != DType::kInt64 && tuples.dtype != DType::kInt32) || y.dtype != DType::kInt64 ||
+      length == 0 || tuples.dims.empty() || tuples.dims.back() != length ||
+      y.elements != tuples.elements / length)
+    return Refuse(why, "tuples " + DimsText(tuples.dims) + " do not fit their extents");
+  std::vector<int64_t> extents;
+  for (size_t k = 0; k + 2 < numbers.size(); k += 3)
+    extents.push_back(Dim(numbers[k], numbers[k + 1], numbers[k + 2]).At(site.batch));
+  if (*std::min_element(extents.begin(), extents.end()) < 0 || ElementCount(extents) >= kTooLarge)
+    return Refuse(why, "axes of " + DimsText(extents) + " are too large");
+  return MakeKernel([extents](const KernelArgs& args) -> std::string {
+    const auto count = static_cast<int64_t>(extents.size());
+    for (int64_t i = 0; i < args.outputs[0].elements; ++i) {
+      int64_t position = 0;
+      for (int64_t k = 0; k < count; ++k) {
+        const int64_t extent = extents[static_cast<size_t>(k)],
+                      at = IndexAt(args.inputs[0], i * count + k, 0);
+        if (at < -extent || at >= extent)
+          return "index " + std::to_string(at) + " of tuple " + std::to_string(i) +
+                 " is outside an axis of extent " + std::to_string(extent);
+        position = position * extent + (at < 0 ? at + extent : at);
+      }
+      args.outputs[0].as<int64_t>()[i] = position;
+    }
+    return "";
+  });
+}
+
 }  // namespace
 
 void RegisterReferenceGather(KernelRegistry& registry) {
   registry.Add("Gather", {"reference.gather", Gather});
   registry.Add("Scatter", {"reference.scatter", Scatter});
+  registry.Add("FlatIndex", {"reference.flat_index", FlatIndex});
 }
 
 }  // namespace act

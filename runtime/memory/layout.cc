@@ -112,10 +112,22 @@ bool TooLarge(const StepLayout& layout) {
   return sum >= kTooLarge - kArenaAlignment;
 }
 
+// A model without a batch axis has a batch all the same where its inputs begin with as many elements: their
+// first extent. Where they do not (a graph's nodes and edges), each of these numbers is right, and none
+// changes anything.
+bool IsFixedBatch(const Plan& plan, int64_t batch) {
+  if (batch == plan.default_batch) return true;
+  const Graph& graph = plan.train.graph;
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](ValueId v) {
+    const Dims& dims = graph.value(v).type.dims;
+    return !dims.empty() && dims[0] == Dim(batch);
+  });
+}
+
 // Both step graphs up to their lower bounds.
 llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch) {
   if (batch < 1) return MakeError("--batch=" + std::to_string(batch), "a batch has at least one sample");
-  if (plan.fixed_batch && batch != plan.default_batch) {
+  if (plan.fixed_batch && !IsFixedBatch(plan, batch)) {
     return MakeError("--batch=" + std::to_string(batch),
                      "the model's batch size is fixed at " + std::to_string(plan.default_batch),
                      "export the model with a symbolic first axis");

@@ -45,5 +45,64 @@ TEST(ImportGather, KnownIndicesAreASliceWhereEvenlySpaced) {
   }
 }
 
+// One index for all elements of a row, as exporters write it: neither the index nor the zeros are ever made.
+TEST(ImportGather, AnExpandedIndexIsReadUnexpanded) {
+  OnnxModel m;
+  m.Input("edge", {40}, onnx::TensorProto::INT64)
+      .Weight("x", {40, 8})
+      .Integers("column", {-1, 1})
+      .Integers("shape", {40, 8})
+      .Integers("nodes", {12, 8})
+      .Node("Reshape", {"edge", "column"}, {"index"})
+      .Node("Expand", {"index", "shape"}, {"expanded"})
+      .Node("ConstantOfShape", {"nodes"}, {"zeros"})
+      .Node("ScatterElements", {"zeros", "expanded", "x"}, {"y"}, {Attr("reduction", std::string("add"))})
+      .MeanLoss("y");
+  EXPECT_EQ(Ops(m), "Reshape Scatter ReduceMean");
+}
+
+TEST(ImportGather, TuplesOfOneIndexNeedNoArithmetic) {
+  for (const int64_t length : {1, 2}) {
+    OnnxModel m;
+    m.Input("i", {6, length}, onnx::TensorProto::INT64)
+        .Weight("x", {5, 4, 3})
+        .Node("GatherND", {"x", "i"}, {"y"})
+        .MeanLoss("y");
+    EXPECT_EQ(Ops(m), length == 1 ? "Reshape Reshape Gather Reshape ReduceMean"
+                                  : "FlatIndex Reshape Reshape Gather Reshape ReduceMean");
+  }
+}
+
+TEST(ImportGather, WhatDoesNotFitIsRefused) {
+  const auto error = [](const std::string& op, const std::vector<std::string>& inputs,
+                        std::vector<onnx::AttributeProto> attrs = {}) {
+    OnnxModel m;
+    m.Input("i", {6, 2}, onnx::TensorProto::INT64)
+        .Input("long", {6, 4}, onnx::TensorProto::INT64)
+        .Input("flag", {5}, onnx::TensorProto::BOOL)
+        .Weight("x", {5, 4, 3})
+        .Weight("w", {6, 2})
+        .Node(op, inputs, {"n"}, std::move(attrs))
+        .MeanLoss("n");
+    return Ops(m);
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(error("GatherND", {"x", "long"}), "node 'n' (GatherND): tuples of 4 indices behind 0 axes do not fit");
+  has(error("GatherND", {"x", "i"}, {Attr("batch_dims", int64_t{1})}),
+      "the first axes of data and indices differ");
+  has(error("GatherND", {"x", "i"}, {Attr("batch_dims", int64_t{-1})}), "behind -1 axes");
+  has(error("GatherElements", {"x", "i"}), "different ranks");
+  has(error("GatherElements", {"w", "long"}), "more is asked for than there is on axis 1");
+  has(error("GatherElements", {"w", "i"}, {Attr("axis", int64_t{2})}), "axis 2 is outside");
+  has(error("ScatterElements", {"w", "long", "w"}), "indices and updates have different shapes");
+  has(error("ScatterElements", {"w", "i", "w"}, {Attr("reduction", std::string("mean"))}),
+      "there is no reduction 'mean'");
+  has(error("ScatterND", {"x", "i", "w"}), "do not fit the slices [6,3] that are named");
+  has(error("Compress", {"x", "flag"}), "the condition depends on data");
+  has(error("Tile", {"x", "i"}), "must be known when compiling");
+}
+
 }  // namespace
 }  // namespace act

@@ -34,6 +34,29 @@ inline TensorType TypeAt(const GraphBuilder& b, ValueId like, const Ints& dims) 
   return type;
 }
 
+// Tuples of indices, behind the samples: y[n, i] = x[n, t[n, i, 0], t[n, i, 1]].
+inline OpCase TupleCase() {
+  return {"Gather by tuples",
+          {{{2, 4, 5}}, {{2, 7, 1}, -4, 4, Kind::kIndex}, {{2, 7, 1}, -5, 5, Kind::kIndex}},
+          [](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
+            const Dim n = b.type(v[0]).dims[0];
+            const ValueId tuples = Take(b.Add1("Concat", {v[1], v[2]}, Attrs({{"axis", int64_t{2}}})));
+            const ValueId flat =
+                Take(b.Add1("FlatIndex", {tuples}, Attrs({{"extents", Ints{4, 0, 0, 5, 0, 0}}})));
+            const ValueId x = Take(b.Reshape(v[0], {n, 20}));
+            return b.AddTyped("Gather", {x, flat}, {DType::kFloat32, {n, 7}}, Attrs({{"axis", int64_t{1}}}),
+                              "tested");
+          },
+          [](const Tensors& t) {
+            return truth::Make({2, 7}, [&](const Ints& i) {
+              const auto a = static_cast<int64_t>(t[1].at({i[0], i[1], 0})),
+                         b = static_cast<int64_t>(t[2].at({i[0], i[1], 0}));
+              return t[0].at({i[0], a < 0 ? a + 4 : a, b < 0 ? b + 5 : b});
+            });
+          },
+          {0, 1, 2}};
+}
+
 inline std::vector<OpCase> GatherCases() {
   const std::vector<LookupRow> rows = {
       {{7, 5}, {4, 1}, {4, 5}},                             // an embedding
@@ -71,6 +94,7 @@ inline std::vector<OpCase> GatherCases() {
     if (row.live) c.operands.push_back(LiveOf(row));
     cases.push_back(std::move(c));
   }
+  cases.push_back(TupleCase());
   return cases;
 }
 

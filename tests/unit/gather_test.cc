@@ -124,6 +124,18 @@ TEST(Lookup, AnIndexOutsideIsAnErrorThatSaysWhere) {
   }
 }
 
+TEST(FlatIndex, ByHand) {
+  OpCase c{"FlatIndex", {}, {Labels({3, 2}, {0, 4, -1, 0, 1, -5})}, {Empty({3}, DType::kInt64)}, {}, {}};
+  c.attrs.Set("extents", Ints{2, 0, 0, 2, 1, 0});  // 2, and 2 + N at N = 3
+  EXPECT_EQ(RunReference(c).tensors[0].bytes, Labels({3}, {4, 5, 5}).bytes);
+  c.inputs[0] = Labels({3, 2}, {0, 4, -1, 5, 1, -5});
+  EXPECT_EQ(RunReference(c).error, "index 5 of tuple 1 is outside an axis of extent 5");
+  c.attrs.Set("extents", Ints{2, 0, 0, -2, 0, 0});
+  EXPECT_TRUE(RunReference(c).refused);
+  c.attrs.Set("extents", Ints{int64_t{1} << 40, 0, 0, int64_t{1} << 40, 0, 0});
+  EXPECT_TRUE(RunReference(c).refused);
+}
+
 TEST(Lookup, ShapesThatDoNotFitAreRefused) {
   const Lookup fits{{3, 2}, {4, 1}, {4, 2}};
   std::vector<OpCase> wrong;

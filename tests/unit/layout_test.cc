@@ -195,6 +195,21 @@ TEST(Layout, RefusesImpossibleBatches) {
   EXPECT_NE(llvm::toString(LayOut(plan, 3).takeError()).find("fixed at 2"), std::string::npos);
 }
 
+// A graph's nodes and edges: two inputs that begin with different numbers, and no axis N.
+TEST(Layout, AFixedBatchIsTheFirstExtentOfAnyInput) {
+  Plan plan = SmallPlan();
+  plan.fixed_batch = true;
+  Value edges;
+  edges.name = "edges";
+  edges.kind = ValueKind::kInput;
+  edges.type = {DType::kInt64, {5, 40}};
+  plan.train.graph.inputs.push_back(static_cast<ValueId>(plan.train.graph.values.size()));
+  plan.train.graph.values.push_back(edges);
+  plan.train.storage_of.push_back(plan.train.storages++);
+  llvm::cantFail(LayOut(plan, 5));
+  EXPECT_NE(llvm::toString(LayOut(plan, 40).takeError()).find("fixed at 2"), std::string::npos);
+}
+
 TEST(LargestBatch, IsTheLastThatFits) {
   for (uint32_t seed = 0; seed < 12; ++seed) {
     const Plan plan = seed ? RandomPlan(seed, 3 + static_cast<int>(seed)) : SmallPlan();
