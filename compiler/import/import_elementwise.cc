@@ -54,14 +54,18 @@ llvm::Error ImportGelu(NodeContext& c) {
   return c.Return(c.Emit("Gelu", {x}, attrs));
 }
 
+// Ours has the constants of the paper, which are also ONNX's defaults. With others it is a scaled Elu.
 llvm::Error ImportSelu(NodeContext& c) {
-  // Ours has the constants of the paper; ONNX's attributes repeat them.
   constexpr double kAlpha = 1.67326319217681884765625, kGamma = 1.05070102214813232421875;
-  if (static_cast<float>(c.attrs.Float("alpha", kAlpha)) != static_cast<float>(kAlpha) ||
-      static_cast<float>(c.attrs.Float("gamma", kGamma)) != static_cast<float>(kGamma))
-    return c.Fail("alpha and gamma other than the standard ones are not supported");
+  const double alpha = c.attrs.Float("alpha", kAlpha), gamma = c.attrs.Float("gamma", kGamma);
   ACT_TRY(const ValueId x, c.Value(0));
-  return c.Return(c.Emit("Selu", {x}));
+  if (static_cast<float>(alpha) == static_cast<float>(kAlpha) &&
+      static_cast<float>(gamma) == static_cast<float>(kGamma))
+    return c.Return(c.Emit("Selu", {x}));
+  Attributes attrs;
+  attrs.Set("alpha", alpha);
+  ACT_TRY(const ValueId y, c.Emit("Elu", {x}, attrs));
+  return c.Return(c.Emit("Mul", {y, c.builder().Scalar(static_cast<float>(gamma))}));
 }
 
 // Input i for a broadcast whose other operands have the dims `others`: a known constant that does not widen

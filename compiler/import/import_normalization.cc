@@ -13,6 +13,8 @@ namespace {
 // nothing. The outputs for running statistics (2 since opset 14, 4 before) are the update that our operator
 // makes in place.
 llvm::Error ImportBatchNormalization(NodeContext& c) {
+  if (c.attrs.Int("spatial", 1) == 0)  // until opset 8
+    return c.Fail("statistics of each element (spatial=0) are not supported");
   for (size_t i : {size_t{1}, size_t{2}, size_t{3}, size_t{4}})
     if (c.Type(i).rank() != 1) return c.Fail("operand " + std::to_string(i) + " must have one axis");
   std::vector<ValueId> operands;
@@ -83,13 +85,28 @@ llvm::Error ReturnScaled(NodeContext& c, ValueId y, const Dims& dims) {
   return c.Return(c.Emit("Add", {y, bias}));
 }
 
+// Outputs 1 and 2 of LayerNormalization, where they are wanted: mean and 1 / sqrt(variance + epsilon).
+llvm::Error ReturnStatistics(NodeContext& c, ValueId x, const std::vector<int64_t>& axes) {
+  if (!c.WantsOutput(1) && !c.WantsOutput(2)) return llvm::Error::success();
+  ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes)));
+  ACT_TRY(const ValueId centred, c.Emit("Sub", {x, mean}));
+  ACT_TRY(const ValueId squares, c.Emit("Square", {centred}));
+  ACT_TRY(const ValueId variance, c.Emit("ReduceMean", {squares}, Over(axes)));
+  const ValueId epsilon = c.builder().Scalar(static_cast<float>(c.attrs.Float("epsilon", 1e-5)));
+  ACT_TRY(const ValueId shifted, c.Emit("Add", {variance, epsilon}));
+  ACT_TRY(const ValueId deviation, c.Emit("Sqrt", {shifted}));
+  ACT_TRY(const ValueId inverse, c.Emit("Reciprocal", {deviation}));
+  ACT_CHECK_OK(c.Set(1, mean));
+  return c.Set(2, inverse);
+}
+
 // LayerNormalization and RMSNormalization: over the axes from `axis` on.
 llvm::Error ImportLayerNormalization(NodeContext& c) {
-  if (c.WantsOutput(1) || c.WantsOutput(2)) return c.Fail("outputs of statistics are not supported");
   const size_t rank = c.DimsOf(0).size();
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), rank));
   ACT_TRY(const ValueId x, c.Value(0));
   ACT_TRY(const ValueId y, Standardize(c, x, AxesFrom(axis, rank), c.node.op_type() == "LayerNormalization"));
+  ACT_CHECK_OK(ReturnStatistics(c, x, AxesFrom(axis, rank)));
   return ReturnScaled(c, y, c.DimsOf(1));
 }
 

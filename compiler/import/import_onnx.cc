@@ -11,6 +11,7 @@
 #include "compiler/import/functions.h"
 #include "compiler/import/importer.h"
 #include "compiler/import/initializers.h"
+#include "compiler/import/onnx_versions.h"
 #include "compiler/import/prune.h"
 #include "compiler/import/symbols.h"
 
@@ -82,11 +83,23 @@ llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::
   return nodes;
 }
 
+// Below opset 7 operators broadcast by attributes, and had other attributes and inputs than since. Only those
+// that mean there what they mean at opset 7 are read.
+bool HasOldForm(const onnx::NodeProto& node, int64_t opset) {
+  constexpr int64_t kOldestForms = 7;
+  return opset < kOldestForms &&
+         OnnxVersionAt(node.op_type(), opset) != OnnxVersionAt(node.op_type(), kOldestForms);
+}
+
 // Every operator that is missing, not only the first.
 llvm::Error CheckSupported(const Nodes& nodes, int64_t opset) {
   constexpr size_t kShown = 20;
   std::vector<std::string> missing;
   for (const onnx::NodeProto* node : nodes) {
+    if (IsSupported(*node) && HasOldForm(*node, opset))
+      return MakeError(
+          PlaceOf(*node), "has at opset " + std::to_string(opset) + " a form that changed until opset 7",
+          "export the model again with opset_version=17, or convert it with onnx.version_converter");
     if (IsSupported(*node)) continue;
     const std::string domain = node->domain().empty() ? "ai.onnx" : node->domain();
     missing.push_back(PlaceOf(*node) + " of domain " + domain + ", opset " + std::to_string(opset));

@@ -35,8 +35,8 @@ llvm::Error ImportConv(NodeContext& c) {
   return ReturnChannelsFirst(c, c.Emit("Conv", operands, attrs));
 }
 
-// Pads that give ConvTranspose's attribute output_shape.
-llvm::Error PadsFromOutputShape(NodeContext& c, const Ints& output, const Ints& extra, Window& w) {
+// Pads, and output padding where they do not suffice, that give ConvTranspose's attribute output_shape.
+llvm::Error PadsFromOutputShape(NodeContext& c, const Ints& output, Ints& extra, Window& w) {
   const size_t axes = w.kernel.size();
   if (output.size() != axes) return c.Fail("output_shape must have an entry for each spatial axis");
   for (size_t i = 0; i < axes; ++i) {
@@ -45,8 +45,9 @@ llvm::Error PadsFromOutputShape(NodeContext& c, const Ints& output, const Ints& 
       return c.Fail("output_shape needs spatial extents that do not vary with the batch size");
     const int64_t reach = SaturatingAdd(SaturatingMul(extent.fixed - 1, w.strides[i]),
                                         (w.kernel[i] - 1) * w.dilations[i] + 1 + extra[i]);
-    const int64_t total = reach - output[i];
-    if (output[i] < 1 || total < 0) return c.Fail("cannot reach the output_shape");
+    if (output[i] < 1 || output[i] > INT32_MAX) return c.Fail("cannot reach the output_shape");
+    extra[i] += std::max<int64_t>(0, output[i] - reach);  // beyond the kernel's reach there is only the bias
+    const int64_t total = std::max<int64_t>(0, reach - output[i]);
     const bool upper = c.attrs.String("auto_pad") == "SAME_UPPER";
     w.pads[i] = upper ? total / 2 : total - total / 2;
     w.pads[i + axes] = total - w.pads[i];
@@ -57,16 +58,17 @@ llvm::Error PadsFromOutputShape(NodeContext& c, const Ints& output, const Ints& 
 llvm::Error ImportConvTranspose(NodeContext& c) {
   ACT_TRY(Ints kernel, KernelOfWeight(c, c.DimsOf(1)));
   const std::string auto_pad = c.attrs.String("auto_pad", "NOTSET");
-  if (auto_pad != "NOTSET" && auto_pad != "VALID" && !c.attrs.Has("output_shape"))
-    return c.Fail("auto_pad " + auto_pad + " without output_shape is not supported");
   const size_t axes = kernel.size();
   ACT_TRY(Window window, ReadWindow(c, std::move(kernel), c.DimsOf(0)));
-  const Ints extra = c.attrs.Ints("output_padding", Ints(axes, 0));
+  Ints extra = c.attrs.Ints("output_padding", Ints(axes, 0));
   if (extra.size() != axes) return c.Fail("output_padding must have an entry for each spatial axis");
   for (int64_t e : extra)
     if (e < 0 || e > INT32_MAX) return c.Fail("output_padding must not be negative");
-  if (c.attrs.Has("output_shape"))
-    ACT_CHECK_OK(PadsFromOutputShape(c, c.attrs.Ints("output_shape"), extra, window));
+  Ints output = c.attrs.Ints("output_shape");
+  if (output.empty() && (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER"))
+    for (size_t i = 0; i < axes; ++i)
+      output.push_back(SaturatingMul(c.DimsOf(0)[i + 2].fixed, window.strides[i]));
+  if (!output.empty()) ACT_CHECK_OK(PadsFromOutputShape(c, output, extra, window));
   Attributes attrs = window.ToAttributes();
   attrs.Set("group", c.attrs.Int("group", 1));
   attrs.Set("output_padding", extra);
@@ -113,6 +115,16 @@ struct Scaling {
   std::vector<double> scales;
 };
 
+// The extent of an axis of input 0 behind scaling.
+llvm::Expected<Dim> Scaled(const NodeContext& c, size_t axis, double scale) {
+  const Dim& dim = c.DimsOf(0)[axis];
+  if (scale == 1) return dim;
+  const double extent = std::floor(static_cast<double>(dim.fixed) * scale);
+  if (!dim.IsFixed() || !(extent >= 0 && extent < static_cast<double>(kTooLarge)))
+    return c.Fail("cannot scale axis " + std::to_string(axis));
+  return Dim(static_cast<int64_t>(extent));
+}
+
 llvm::Expected<Scaling> ReadScaling(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
   // Resize-10 and Upsample-9: (x, scales). Since 11: (x, roi, scales, sizes).
@@ -121,6 +133,15 @@ llvm::Expected<Scaling> ReadScaling(NodeContext& c) {
   for (size_t i = 0; i < from.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   axes = c.attrs.Ints("axes", axes);
   Scaling result{from, std::vector<double>(from.size(), 1)};
+  if (c.attrs.Has("scales")) {  // Upsample-7
+    const std::vector<double> scales = c.attrs.Floats("scales");
+    if (scales.size() != from.size()) return c.Fail("needs a scale for each axis");
+    for (size_t i = 0; i < from.size(); ++i) {
+      ACT_TRY(result.dims[i], Scaled(c, i, scales[i]));
+    }
+    result.scales = scales;
+    return result;
+  }
   const bool has_scales = c.Has(scales_at) && c.DimsOf(scales_at) != Dims{0};
   const size_t at = has_scales ? scales_at : 3;
   if (!c.Has(at) || !c.In(at).known) return c.Fail("scales or sizes must be known when compiling");
@@ -138,12 +159,9 @@ llvm::Expected<Scaling> ReadScaling(NodeContext& c) {
         return c.Fail("cannot resize axis " + std::to_string(axis));
       result.scales[axis] = static_cast<double>(values[i].integer.fixed) / static_cast<double>(dim.fixed);
       dim = values[i].integer;
-    } else if (values[i].real != 1) {
-      const double extent = std::floor(static_cast<double>(dim.fixed) * values[i].real);
-      if (!dim.IsFixed() || !(extent >= 0 && extent < static_cast<double>(kTooLarge)))
-        return c.Fail("cannot scale axis " + std::to_string(axis));
+    } else {
+      ACT_TRY(dim, Scaled(c, axis, values[i].real));
       result.scales[axis] = values[i].real;
-      dim = static_cast<int64_t>(extent);
     }
   }
   return result;
@@ -193,7 +211,7 @@ const std::vector<ImportEntry>& SpatialImports() {
       {"GlobalAveragePool", 1, 1, ImportGlobalPool},
       {"GlobalMaxPool", 1, 1, ImportGlobalPool},
       {"Resize", 1, 4, ImportResize},
-      {"Upsample", 2, 2, ImportResize},
+      {"Upsample", 1, 2, ImportResize},
   };
   return entries;
 }

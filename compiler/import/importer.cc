@@ -37,8 +37,8 @@ const std::vector<AttributeNames>& AttributeTypes() {
   static const std::vector<AttributeNames> types = {
       {onnx::AttributeProto::INT,
        {"allowzero", "antialias", "axis", "ceil_mode", "count_include_pad", "end", "group", "ignore_index",
-        "keepdims", "noop_with_empty_axes", "num_groups", "size", "start", "to", "training_mode", "transA",
-        "transB", "value_int"}},
+        "keepdims", "noop_with_empty_axes", "num_groups", "size", "spatial", "start", "to", "training_mode",
+        "transA", "transB", "value_int"}},
       {onnx::AttributeProto::FLOAT,
        {"alpha", "beta", "bias", "epsilon", "gamma", "high", "low", "max", "min", "momentum", "ratio",
         "value_float"}},

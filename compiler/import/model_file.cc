@@ -12,7 +12,7 @@
 namespace act::onnx_import {
 namespace {
 
-constexpr int64_t kOldestOpset = 9, kNewestOpset = 23;
+constexpr int64_t kOldestOpset = 1, kNewestOpset = 23;
 constexpr int64_t kOldestIr = 3, kNewestIr = onnx::IR_VERSION;
 constexpr char kPlanIdentifier[] = "ACTP";  // file identifier of runtime/plan/plan.fbs, at byte 4
 

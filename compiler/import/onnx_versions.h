@@ -1,0 +1,16 @@
+// Opsets in which ONNX defined its standard operators anew.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace act::onnx_import {
+
+// Ascending, e.g. Clip: 1, 6, 11, 12, 13. Empty for names that ONNX does not have.
+std::vector<int64_t> OnnxVersions(std::string_view op);
+
+// The definition that a model of this opset means; 0 where the operator came later.
+int64_t OnnxVersionAt(std::string_view op, int64_t opset);
+
+}  // namespace act::onnx_import
