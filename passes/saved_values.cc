@@ -7,9 +7,19 @@
 namespace act {
 namespace {
 
-bool IsProduct(const Node& node) {
+bool IsProduct(const Node& node, size_t) {
   return node.op == "ConvGradWeight" || node.op == "ConvGradInput" || node.op == "Conv" ||
-         node.op == "MatMul";
+         node.op == "MatMul" || node.op == "AttentionGrad";
+}
+
+// A softmax's gradient is quadratic in its result; an additive mask holds infinities beside numbers.
+bool ReadsExactly(const Node& node, size_t operand) {
+  return (node.op == "SoftmaxGrad" && operand == 1) || (node.op == "AttentionGrad" && operand == 4);
+}
+
+// q and k, from which the probabilities are computed again.
+bool ReadsForScores(const Node& node, size_t operand) {
+  return node.op == "AttentionGrad" && (operand == 1 || operand == 2);
 }
 
 int64_t BitsFor(int64_t count) {
@@ -36,14 +46,18 @@ bool SavedValues::Crosses(ValueId v) const {
          std::any_of(readers.begin(), readers.end(), [this](size_t r) { return !InForward(r); });
 }
 
-bool SavedValues::FeedsProduct(ValueId v) const {
+bool SavedValues::AnyBackwardRead(ValueId v, bool (*is)(const Node&, size_t)) const {
   for (size_t r : Readers(v)) {
     if (InForward(r)) continue;
     const Node& reader = graph_.nodes[r];
-    if (IsProduct(reader) || (reader.op == "Reshape" && FeedsProduct(reader.outputs[0]))) return true;
+    for (size_t i = 0; i < reader.inputs.size(); ++i)
+      if (reader.inputs[i] == v && is(reader, i)) return true;
+    if (reader.op == "Reshape" && AnyBackwardRead(reader.outputs[0], is)) return true;
   }
   return false;
 }
+
+bool SavedValues::FeedsProduct(ValueId v) const { return AnyBackwardRead(v, IsProduct); }
 
 EdgeFacts SavedValues::FactsOf(ValueId v) const {
   EdgeFacts facts;
@@ -53,6 +67,8 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   if (!facts.activation) return facts;
   const Node& from = graph_.nodes[static_cast<size_t>(Producer(v))];
   facts.exact_bits = facts.type.dtype == DType::kBool || FindOp(from.op)->boolean;
+  facts.read_exactly = AnyBackwardRead(v, ReadsExactly);
+  facts.for_scores = AnyBackwardRead(v, ReadsForScores);
   facts.of_loss = from.op == "SoftmaxCrossEntropy";
   const bool reorders = from.op == "Transpose" || from.op == "Reshape";
   facts.of_input = reorders && graph_.value(from.inputs[0]).kind == ValueKind::kInput;

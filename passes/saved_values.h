@@ -25,12 +25,15 @@ class SavedValues {
   }
   // Made in the forward pass and read in the backward pass.
   bool Crosses(ValueId v) const;
-  // Read by the gradient of a convolution or matrix product. Reshapes of a saved value stay in the backward
-  // pass and are looked through.
+  // Read by the gradient of a convolution, matrix product or attention. Reshapes of a saved value stay in the
+  // backward pass and are looked through.
   bool FeedsProduct(ValueId v) const;
   EdgeFacts FactsOf(ValueId v) const;
 
  private:
+  // Does `is` hold of a backward node and the position at which it reads v?
+  bool AnyBackwardRead(ValueId v, bool (*is)(const Node&, size_t)) const;
+
   const Graph& graph_;
   const PassContext& context_;
   std::vector<int64_t> producer_;

@@ -171,25 +171,33 @@ llvm::Error ImportLrn(NodeContext& c) {
   return c.Return(c.ToChannelsFirst(y));
 }
 
-// The axes that a softmax normalizes over: one since opset 13, all from `axis` on before.
-llvm::Expected<std::vector<int64_t>> SoftmaxAxes(NodeContext& c) {
-  const size_t rank = c.DimsOf(0).size();
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", c.opset() < 13 ? 1 : -1), rank));
-  return c.opset() < 13 ? AxesFrom(axis, rank) : AxesFrom(axis, axis + 1);
-}
-
+// Ours is over the last axis. Since opset 13 ONNX's is over one axis, before over all from `axis` on.
 llvm::Error ImportSoftmax(NodeContext& c) {
-  ACT_TRY(const std::vector<int64_t> axes, SoftmaxAxes(c));
+  const Dims dims = c.DimsOf(0);
+  const size_t rank = dims.size();
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", c.opset() < 13 ? 1 : -1), rank));
   ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId largest, c.Emit("ReduceMax", {x}, Over(axes)));
-  ACT_TRY(const ValueId shifted, c.Emit("Sub", {x, largest}));
-  ACT_TRY(const ValueId power, c.Emit("Exp", {shifted}));
-  ACT_TRY(const ValueId sum, c.Emit("ReduceSum", {power}, Over(axes)));
-  if (c.node.op_type() == "Softmax") return c.Return(c.Emit("Div", {power, sum}));
-  ACT_TRY(const ValueId log_sum, c.Emit("Log", {sum}));
-  ACT_TRY(const ValueId y, c.Emit("Sub", {shifted, log_sum}));
+  ValueId rows = x;
+  std::vector<int64_t> perm = AxesFrom(0, rank);
+  if (c.opset() < 13) {
+    Dims flat(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    Dim count(1);
+    for (size_t i = axis; i < rank; ++i) count = count * dims[i];
+    flat.push_back(count);
+    ACT_TRY(rows, c.Reshape(x, flat));
+  } else if (axis + 1 < rank) {
+    std::swap(perm[axis], perm.back());
+    ACT_TRY(rows, c.Transpose(x, perm));
+  }
+  ACT_TRY(ValueId y, c.Emit(c.node.op_type(), {rows}));
+  if (c.opset() < 13) {
+    ACT_TRY(y, c.Reshape(y, dims));
+  } else if (axis + 1 < rank) {
+    ACT_TRY(y, c.Transpose(y, perm));
+  }
   Operand result{c.TypeOf(y), y, std::nullopt, {}, {}, kNoValue};
-  if (axes == std::vector<int64_t>{1}) result.scores = x;
+  const bool over_classes = axis == 1 && (c.opset() >= 13 || rank == 2);
+  if (c.node.op_type() == "LogSoftmax" && over_classes) result.scores = x;
   return c.Set(0, std::move(result));
 }
 

@@ -19,6 +19,7 @@ const std::vector<OpDef>& AllOps() {
     AddSpatialOps(all);
     AddMatMulOps(all);
     AddAttentionOps(all);
+    AddSoftmaxOps(all);
     AddNormalizationOps(all);
     AddLossOps(all);
     AddUpdateOps(all);

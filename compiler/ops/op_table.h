@@ -64,6 +64,7 @@ void AddReductionOps(std::vector<OpDef>& ops);
 void AddSpatialOps(std::vector<OpDef>& ops);
 void AddMatMulOps(std::vector<OpDef>& ops);
 void AddAttentionOps(std::vector<OpDef>& ops);
+void AddSoftmaxOps(std::vector<OpDef>& ops);
 void AddNormalizationOps(std::vector<OpDef>& ops);
 void AddLossOps(std::vector<OpDef>& ops);
 void AddUpdateOps(std::vector<OpDef>& ops);

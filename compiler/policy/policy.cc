@@ -7,6 +7,7 @@
 namespace act {
 namespace {
 
+constexpr int kScoreBits = 4;    // of attention's queries and keys
 constexpr int kCarefulBits = 8;  // of the loss's probabilities and the model's inputs
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
@@ -18,11 +19,12 @@ bool SavesHalf(const Codec& codec, const TensorType& type) {
 }  // namespace
 
 int Policy::BitsOf(const EdgeFacts& facts) const {
-  return facts.of_loss || facts.of_input ? std::max(bits, kCarefulBits) : bits;
+  if (facts.of_loss || facts.of_input) return std::max(bits, kCarefulBits);
+  return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }
 
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
-  return Lossy() && facts.activation && !facts.exact_bits && facts.index_bits == 0 &&
+  return Lossy() && facts.activation && !facts.exact_bits && !facts.read_exactly && facts.index_bits == 0 &&
          facts.type.dtype == DType::kFloat32 && HasBatchAxis(facts.type) &&
          (!products_only || facts.feeds_product) && SamplesOf(facts.type.dims).elements.At(1) >= group_size &&
          SavesHalf(Codec::Uniform(BitsOf(facts), group_size), facts.type);
@@ -41,12 +43,15 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
     return {Codec::Uniform(BitsOf(facts), group_size),
             "level " + level + " stores it in " + std::to_string(BitsOf(facts)) +
                 " bits, stochastically rounded (unbiased)" +
-                (facts.of_loss    ? "; more than others, since every gradient depends on it"
+                (facts.of_loss ? "; more than others, since every gradient depends on it"
+                 : facts.for_scores && bits < kScoreBits
+                     ? "; more than others, since a softmax is computed from it"
                  : facts.of_input ? "; more than others, since data has about that many"
                                   : "")};
   if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
   if (facts.type.dtype != DType::kFloat32)
     return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
+  if (facts.read_exactly) return {{}, "its reader is not linear in it, or it masks: kept exactly"};
   if (!HasBatchAxis(facts.type)) return {{}, "a statistic or scalar: small, kept exactly"};
   if (products_only && !facts.feeds_product)
     return {{}, "level " + level + " compresses only what convolutions and matrix products read"};

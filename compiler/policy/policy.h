@@ -16,7 +16,9 @@ struct EdgeFacts {
   int64_t index_bits = 0;      // > 0: unsigned integers of so many bits
   bool of_loss = false;        // made by a loss: its error enters every gradient
   bool of_input = false;       // a model input in another order of axes
-  bool feeds_product = false;  // read by the gradient of a convolution or matrix product
+  bool feeds_product = false;  // read by the gradient of a convolution, matrix product or attention
+  bool for_scores = false;     // attention's probabilities are computed again from it
+  bool read_exactly = false;   // an error in it would bias the gradient, or it holds infinities
   bool activation = false;     // made by a node each step (not a parameter, input or statistic)
 };
 
@@ -28,7 +30,9 @@ struct Decision {
 // A level's rules. L0: lossless forms only. L1: 4 bits for what convolutions and matrix products read. L2: 4
 // bits for all. L3: 3 bits for all that does not follow from what is stored. Lossy codes have exceptions:
 // tensors of less than one group a sample are kept (nothing to gain), and what a loss saves takes 8 bits (all
-// gradients depend on it), as do the model's inputs (data seldom has more).
+// gradients depend on it), as do the model's inputs (data seldom has more). Queries and keys of attention
+// take 4 bits at least: the probabilities are a nonlinear function of them, whose gradient is biased by a
+// tenth at 2 bits and by .002 at 4.
 struct Policy {
   std::string level = "L0";
   int bits = 0;  // of lossy codes; 0: none

@@ -20,6 +20,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuGather(registry);
   RegisterCpuResize(registry);
   RegisterCpuLoss(registry);
+  RegisterCpuSoftmax(registry);
   RegisterCpuBatchNorm(registry);
   RegisterCpuSgd(registry);
   RegisterFusedKernels(registry);

@@ -84,6 +84,24 @@ double SoftmaxRowOnTarget(const float* logits, int64_t count, float* prob) {
   return std::log(sum) + max;
 }
 
+void SoftmaxGradRowOnTarget(const float* dy, const float* y, int64_t count, float* dx) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  double total = 0;
+  int64_t c = 0;
+  while (c + lanes <= count) {
+    const int64_t end = std::min(c + kBlock, count);
+    auto sum = hn::Zero(d);
+    for (; c + lanes <= end; c += lanes) sum = hn::MulAdd(hn::LoadU(d, dy + c), hn::LoadU(d, y + c), sum);
+    total += hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+  for (; c < count; ++c) total += dy[c] * y[c];
+  const auto shift = static_cast<float>(total);
+  for (c = 0; c + lanes <= count; c += lanes)
+    hn::StoreU(hn::Mul(hn::LoadU(d, y + c), hn::Sub(hn::LoadU(d, dy + c), hn::Set(d, shift))), d, dx + c);
+  for (; c < count; ++c) dx[c] = y[c] * (dy[c] - shift);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace act
 HWY_AFTER_NAMESPACE();
@@ -92,6 +110,12 @@ HWY_AFTER_NAMESPACE();
 namespace act {
 
 HWY_EXPORT(SoftmaxRowOnTarget);
+
+HWY_EXPORT(SoftmaxGradRowOnTarget);
+
+void SoftmaxGradRow(const float* dy, const float* y, int64_t count, float* dx) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxGradRowOnTarget)(dy, y, count, dx);
+}
 
 double SoftmaxRow(const float* logits, int64_t count, float* prob) {
   return HWY_DYNAMIC_DISPATCH(SoftmaxRowOnTarget)(logits, count, prob);

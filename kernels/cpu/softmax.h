@@ -9,4 +9,7 @@ namespace act {
 // NaN.
 double SoftmaxRow(const float* logits, int64_t count, float* prob);
 
+// Its gradient: dx = y (dy - sum(dy y)), where y is the softmax.
+void SoftmaxGradRow(const float* dy, const float* y, int64_t count, float* dx);
+
 }  // namespace act

@@ -8,6 +8,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceConv(registry);
   RegisterReferenceMatMul(registry);
   RegisterReferenceAttention(registry);
+  RegisterReferenceSoftmax(registry);
   RegisterReferencePool(registry);
   RegisterReferenceReduce(registry);
   RegisterReferenceMovement(registry);

@@ -13,6 +13,7 @@ void RegisterReferenceKernels(KernelRegistry& registry);
 void RegisterReferenceConv(KernelRegistry& registry);
 void RegisterReferenceMatMul(KernelRegistry& registry);
 void RegisterReferenceAttention(KernelRegistry& registry);
+void RegisterReferenceSoftmax(KernelRegistry& registry);
 void RegisterReferencePool(KernelRegistry& registry);
 void RegisterReferenceReduce(KernelRegistry& registry);
 void RegisterReferenceMovement(KernelRegistry& registry);

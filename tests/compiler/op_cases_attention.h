@@ -1,4 +1,4 @@
-// Rows of attention.
+// Rows of softmax and attention.
 #pragma once
 
 #include <limits>
@@ -98,6 +98,27 @@ inline OpCase AttentionCase(const AttentionRow& row) {
   c.truth = [row](const Tensors& t) { return AttentionTruth(row, t); };
   c.batched = row.batched;
   return c;
+}
+
+inline std::vector<OpCase> SoftmaxCases() {
+  std::vector<OpCase> cases;
+  for (const Ints& dims : std::vector<Ints>{{5}, {3, 1}, {2, 3, 17}, {2, 70}, {0, 4}, {3, 0}})
+    for (const bool log : {false, true})
+      cases.push_back({log ? "LogSoftmax" : "Softmax",
+                       {{dims}},
+                       One(log ? "LogSoftmax" : "Softmax"),
+                       [log](const Tensors& t) {
+                         Tensor y = t[0];
+                         const auto columns = y.dims.back();
+                         for (auto row = y.data.begin(); row < y.data.end(); row += columns) {
+                           const std::vector<double> p = SoftmaxOf({row, row + columns});
+                           std::transform(p.begin(), p.end(), row,
+                                          [log](double x) { return log ? std::log(x) : x; });
+                         }
+                         return y;
+                       },
+                       truth::Count(dims) > 0 ? std::vector<size_t>{0} : std::vector<size_t>{}});
+  return cases;
 }
 
 inline std::vector<OpCase> AttentionCases() {

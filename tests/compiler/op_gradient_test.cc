@@ -24,8 +24,8 @@ const std::vector<OpCase>& AllCases() {
     std::vector<OpCase> all;
     for (const auto& family :
          {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), GatherCases(),
-          ScatterCases(), MatMulCases(), AttentionCases(), ConvCases(), PoolCases(), ResizeCases(),
-          BatchNormCases(), LossCases()})
+          ScatterCases(), MatMulCases(), SoftmaxCases(), AttentionCases(), ConvCases(), PoolCases(),
+          ResizeCases(), BatchNormCases(), LossCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();
@@ -109,7 +109,8 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
       "ConvGradWeight", "MaxPoolGrad",    "AveragePoolGrad", "ResizeGrad",         "SoftmaxCrossEntropyGrad",
       "BatchNormStats", "BatchNormApply", "Normalize",       "BatchNormGradInput", "InverseDeviation",
       "WinnerShare",    "EqualShare",     "CountCorrect",    "SgdUpdate",          "Compress",
-      "Decompress",     "Fused",          "DivideByExtent",  "SliceGrad",          "AttentionGrad"};
+      "Decompress",     "Fused",          "DivideByExtent",  "SliceGrad",          "AttentionGrad",
+      "SoftmaxGrad"};
   for (const OpDef& op : AllOps()) {
     if (internal.count(op.name) || op.name.ends_with("Derivative") || op.random) continue;
     EXPECT_TRUE(built.count(op.name)) << op.name << " has no row in tests/compiler/op_cases_*.h";
