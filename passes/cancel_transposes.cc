@@ -56,6 +56,8 @@ class Canceller {
   llvm::Error Run(PassContext& context) {
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
+    for (const Node& node : nodes)
+      if (node.op == "Transpose") transposed_.emplace(node.inputs[0], node.attrs.Ints("perm"));
     for (Node& node : nodes) {
       builder_.SetPhase(node.phase);
       ACT_CHECK_OK(Visit(node));
@@ -128,14 +130,120 @@ class Canceller {
     const bool moved =
         std::any_of(node.inputs.begin(), node.inputs.end(), [this](ValueId v) { return IsMoved(v); });
     const OpDef* def = FindOp(node.op);
+    if (node.op == "Attention") return VisitAttention(node);
     if (moved && node.outputs.size() == 1) {
+      if (node.op == "Reshape") return VisitReshape(node);
+      if (node.op == "MatMul") return VisitMatMul(node);
       if (def->expr && node.op != "Expand" && node.op != "BatchNormApply") return VisitElementwise(node);
       if (node.op == "Concat") return VisitConcat(node);
       if (node.op == "Pad" || node.op == "Slice") return VisitPerAxis(node);
       if (node.op.rfind("Reduce", 0) == 0) return VisitReduce(node);
     }
+    return VisitPlain(node);
+  }
+
+  llvm::Error VisitPlain(Node& node) {
     for (ValueId& v : node.inputs) ACT_CHECK_OK(Materialise(v));
     graph_.nodes.push_back(std::move(node));
+    return llvm::Error::success();
+  }
+
+  // Attention takes heads wherever they lie, as long as the elements of one are neighbours. Its result gets
+  // the order that the transpose behind it asks for.
+  llvm::Error VisitAttention(Node& node) {
+    for (size_t i = 3; i < node.inputs.size(); ++i) ACT_CHECK_OK(Materialise(node.inputs[i]));
+    constexpr const char* kPerms[] = {"perm_q", "perm_k", "perm_v"};
+    for (size_t i = 0; i < 3; ++i) {
+      View view = ViewOf(node.inputs[i]);
+      if (node.attrs.Has(kPerms[i]) || view.perm.back() + 1 != static_cast<int64_t>(view.perm.size())) {
+        ACT_CHECK_OK(Materialise(node.inputs[i]));
+        continue;
+      }
+      node.inputs[i] = view.base;
+      if (view.perm != IdentityPerm(view.perm.size())) node.attrs.Set(kPerms[i], view.perm);
+    }
+    const auto wanted = transposed_.find(node.outputs[0]);
+    if (wanted == transposed_.end() || node.attrs.Has("perm_o") ||
+        wanted->second.back() + 1 != static_cast<int64_t>(wanted->second.size())) {
+      graph_.nodes.push_back(std::move(node));
+      return llvm::Error::success();
+    }
+    const Perm perm = Inverse(wanted->second);
+    node.attrs.Set("perm_o", perm);
+    ACT_TRY(const ValueId made, builder_.Add1("Attention", node.inputs, node.attrs, node.name));
+    SetView(node, made, perm);
+    return llvm::Error::success();
+  }
+
+  // The rows of a product with one matrix may have any order.
+  llvm::Error VisitMatMul(Node& node) {
+    const View view = ViewOf(node.inputs[0]);
+    if (node.attrs.Int("trans_a") != 0 || graph_.value(node.inputs[1]).type.rank() != 2 ||
+        view.perm.back() + 1 != static_cast<int64_t>(view.perm.size()))
+      return VisitPlain(node);
+    ACT_CHECK_OK(Materialise(node.inputs[1]));
+    ACT_TRY(const ValueId made, builder_.Add1("MatMul", {view.base, node.inputs[1]}, node.attrs, node.name));
+    SetView(node, made, view.perm);
+    return llvm::Error::success();
+  }
+
+  // A reshape splits and merges runs of axes. Where the axes of each run are neighbours in the base, in their
+  // order, the base is reshaped in place of the value.
+  llvm::Error VisitReshape(Node& node) {
+    const View view = ViewOf(node.inputs[0]);
+    const Dims base = graph_.value(view.base).type.dims, to = graph_.value(node.outputs[0]).type.dims;
+    struct Run {
+      std::vector<size_t> from, to;  // axes of the value and of the result, without those of extent 1
+    };
+    std::vector<size_t> rest_from, rest_to;
+    for (size_t i = 0; i < view.perm.size(); ++i)
+      if (base[static_cast<size_t>(view.perm[i])] != Dim(1)) rest_from.push_back(i);
+    for (size_t i = 0; i < to.size(); ++i)
+      if (to[i] != Dim(1)) rest_to.push_back(i);
+    // Products are compared by their value at one batch size first; a coincidence there fails the test for
+    // equality.
+    constexpr int64_t kSomeBatch = 10007;
+    std::vector<Run> runs;
+    for (size_t i = 0, j = 0; i < rest_from.size() || j < rest_to.size();) {
+      Run run;
+      Dim a(1), b(1);
+      do {
+        const bool take_from = run.from.empty() || a.At(kSomeBatch) < b.At(kSomeBatch);
+        if (take_from ? i == rest_from.size() : j == rest_to.size()) return VisitPlain(node);
+        if (take_from) {
+          a = a * base[static_cast<size_t>(view.perm[rest_from[i]])];
+          run.from.push_back(rest_from[i++]);
+        } else {
+          b = b * to[rest_to[j]];
+          run.to.push_back(rest_to[j++]);
+        }
+      } while (a != b);
+      runs.push_back(run);
+    }
+    // The base's axes of extent other than 1, in order: each run must be there in one piece.
+    std::vector<int64_t> order;
+    for (size_t axis = 0; axis < base.size(); ++axis)
+      if (base[axis] != Dim(1)) order.push_back(static_cast<int64_t>(axis));
+    Dims dims;
+    Perm perm(to.size(), -1);
+    for (size_t i = 0; i < to.size(); ++i)
+      if (to[i] == Dim(1)) {
+        perm[i] = static_cast<int64_t>(dims.size());
+        dims.push_back(Dim(1));
+      }
+    for (size_t at = 0; at < order.size();) {
+      const auto run = std::find_if(runs.begin(), runs.end(),
+                                    [&](const Run& r) { return view.perm[r.from.front()] == order[at]; });
+      if (run == runs.end()) return VisitPlain(node);
+      for (size_t axis : run->from)
+        if (at == order.size() || view.perm[axis] != order[at++]) return VisitPlain(node);
+      for (size_t axis : run->to) {
+        perm[axis] = static_cast<int64_t>(dims.size());
+        dims.push_back(to[axis]);
+      }
+    }
+    ACT_TRY(const ValueId made, builder_.Reshape(view.base, dims, node.name));
+    SetView(node, made, perm);
     return llvm::Error::success();
   }
 
@@ -230,6 +338,7 @@ class Canceller {
   Graph& graph_;
   GraphBuilder builder_;
   std::map<ValueId, View> views_;
+  std::map<ValueId, Perm> transposed_;  // values that a transpose reads, and its perm
   std::map<std::pair<ValueId, Perm>, ValueId> written_;
 };
 

@@ -29,8 +29,7 @@ class Compressor {
         for (ValueId& v : n.inputs) {
           const auto it = v == kNoValue ? decided.end() : decided.find(v);
           if (it == decided.end() || it->second.code == kNoValue) continue;
-          TensorType type = graph_.value(v).type;
-          if (it->second.decision.codec.kind != CodecKind::kIndex) type.dtype = DType::kFloat32;
+          const TensorType type = graph_.value(v).type;
           ACT_TRY(v, builder.AddTyped("Decompress", {it->second.code}, type,
                                       CodecAttributes(it->second.decision.codec, it->second.stream),
                                       it->second.edge.name + ".decode"));

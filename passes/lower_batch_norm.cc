@@ -1,5 +1,5 @@
-// BatchNorm and Dropout in the form for training (batch statistics, a random mask) or for evaluation (stored
-// statistics, no mask).
+// BatchNorm, Dropout and the dropout of Attention in the form for training (batch statistics, a random mask)
+// or for evaluation (stored statistics, no mask).
 #include "compiler/ir/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
@@ -48,7 +48,9 @@ llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
     } else if (node.op == "Dropout" && (!training || node.attrs.Float("probability") == 0)) {
       replacement[static_cast<size_t>(node.outputs[0])] = node.inputs[0];
     } else {
-      if (node.op == "Dropout") node.attrs.Set("stream", int64_t{context.next_stream++});
+      if (node.op == "Attention" && !training) node.attrs.Set("probability", 0.0);
+      if (node.op == "Dropout" || (node.op == "Attention" && node.attrs.Float("probability") > 0))
+        node.attrs.Set("stream", int64_t{context.next_stream++});
       graph.nodes.push_back(std::move(node));
     }
   }

@@ -29,6 +29,7 @@ struct PassContext {
 using PassFunction = llvm::Error (*)(Graph&, PassContext&);
 
 // Each of these is documented in its own file.
+llvm::Error RecognizeAttention(Graph& graph, PassContext& context);
 llvm::Error CancelTransposes(Graph& graph, PassContext& context);
 llvm::Error LowerForTraining(Graph& graph, PassContext& context);
 llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);

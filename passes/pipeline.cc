@@ -20,6 +20,8 @@ struct PassEntry {
 
 // The training step. Read it top to bottom; every line says why it stands where it does.
 constexpr PassEntry kTrainingPasses[] = {
+    {"recognize-attention", RecognizeAttention, Stage::kImported,
+     "products, masks and softmax as one operator; before transposes of heads move into its attributes"},
     {"cancel-transposes", CancelTransposes, Stage::kImported,
      "channels-last between layers; on the forward graph, so that the backward pass is built in that layout"},
     {"lower-batch-norm", LowerForTraining, Stage::kImported,
@@ -48,6 +50,7 @@ constexpr PassEntry kTrainingPasses[] = {
 
 // The forward pass alone, with stored statistics, for --eval-data.
 constexpr PassEntry kEvaluationPasses[] = {
+    {"recognize-attention", RecognizeAttention, Stage::kImported, "as in training"},
     {"cancel-transposes", CancelTransposes, Stage::kImported, "channels-last between layers"},
     {"lower-batch-norm", LowerForEvaluation, Stage::kImported, "stored statistics, no dropout"},
     {"common-subexpressions", EliminateCommonSubexpressions, Stage::kImported, "as in training"},

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "compiler/ops/op_table.h"
-#include "tests/compiler/op_cases_attention.h"
+#include "tests/compiler/exported_attention.h"
 #include "tests/compiler/op_cases_conv.h"
 #include "tests/compiler/op_cases_elementwise.h"
 #include "tests/compiler/op_cases_gather.h"
@@ -24,8 +24,8 @@ const std::vector<OpCase>& AllCases() {
     std::vector<OpCase> all;
     for (const auto& family :
          {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), GatherCases(),
-          ScatterCases(), MatMulCases(), SoftmaxCases(), AttentionCases(), ConvCases(), PoolCases(),
-          ResizeCases(), BatchNormCases(), LossCases()})
+          ScatterCases(), MatMulCases(), SoftmaxCases(), AttentionCases(), ExportedAttentionCases(),
+          ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(), LossCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -1,0 +1,165 @@
+// Attention as exporters write it: products, masks, softmax. The pass recognize-attention must find each
+// form, and what it makes of it must compute the same.
+#pragma once
+
+#include "tests/compiler/op_cases_attention.h"
+
+namespace act::gradient_case {
+
+struct ExportedForm {
+  AttentionRow row;  // what it computes
+  std::function<llvm::Expected<ValueId>(GraphBuilder&, const Values&)> build;
+};
+
+inline ValueId Number(GraphBuilder& b, float value) { return b.Scalar(value); }
+inline ValueId Node1(GraphBuilder& b, const char* op, std::vector<ValueId> inputs, Attributes attrs = {}) {
+  return Take(b.Add1(op, std::move(inputs), std::move(attrs), "exported"));
+}
+inline Dims WithAxes(GraphBuilder& b, ValueId v, const Dims& rest) {
+  Dims dims{b.type(v).dims[0]};
+  dims.insert(dims.end(), rest.begin(), rest.end());
+  return dims;
+}
+
+// [2, T, H D] -> [2, H, T, D]
+inline ValueId SplitHeads(GraphBuilder& b, ValueId x, int64_t heads) {
+  const Dims dims = b.type(x).dims;
+  const ValueId split = Take(b.Reshape(x, {dims[0], dims[1], heads, dims[2].fixed / heads}));
+  return Take(b.Transpose(split, {0, 2, 1, 3}));
+}
+
+inline ValueId CausalConstant(GraphBuilder& b, int64_t queries, int64_t keys, float hidden) {
+  std::vector<float> mask;
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j) mask.push_back(j <= i + keys - queries ? 0 : hidden);
+  return b.Constant("", {DType::kFloat32, {1, 1, queries, keys}}, testing_step::HostFloats(mask));
+}
+
+inline std::vector<ExportedForm> ExportedForms() {
+  constexpr float kLowest = -3.4028234663852886e38f;
+  const Ints in_heads{0, 2, 1, 3};
+  std::vector<ExportedForm> forms;
+  // Scale split between the operands, heads by reshape and transpose, and back behind: the axes of Attention
+  // are those of the projections.
+  forms.push_back(
+      {{.name = "heads split from features",
+        .q = {2, 2, 5, 3},
+        .k = {2, 2, 7, 3},
+        .v = {2, 2, 7, 3},
+        .perm_q = in_heads,
+        .perm_k = in_heads,
+        .perm_v = in_heads,
+        .perm_o = in_heads,
+        .scale = .25,
+        .batched = {0, 1, 2}},
+       [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+         std::vector<ValueId> heads;
+         for (ValueId v : in) {
+           const Dims dims = b.type(v).dims;
+           heads.push_back(SplitHeads(b, Take(b.Reshape(v, {dims[0], dims[1], 6})), 2));
+         }
+         const ValueId q = Node1(b, "Mul", {heads[0], Number(b, .5f)});
+         const ValueId k = Node1(b, "Mul", {Number(b, .5f), heads[1]});
+         const ValueId p = Node1(b, "Softmax", {Node1(b, "MatMul", {q, Take(b.Transpose(k, {0, 1, 3, 2}))})});
+         return b.Transpose(Node1(b, "MatMul", {p, heads[2]}), {0, 2, 1, 3});
+       }});
+  forms.push_back({{.name = "keys transposed at once, added mask of keys, divided",
+                    .q = {2, 2, 5, 3},
+                    .k = {2, 2, 6, 3},
+                    .v = {2, 2, 6, 3},
+                    .mask = {2, 1, 1, 6},
+                    .hidden_score = kLowest,
+                    .batched = {0, 1, 2, 3}},
+                   [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+                     const ValueId mask = Node1(b, "Where", {in[3], Number(b, 0), Number(b, kLowest)});
+                     ValueId s = Node1(b, "MatMul", {in[0], in[1]}, Attrs({{"trans_b", int64_t{1}}}));
+                     s = Node1(b, "Add", {mask, Node1(b, "Div", {s, Number(b, 2)})});
+                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+                   }});
+  forms.push_back({{.name = "causal constant",
+                    .q = {2, 2, 5, 3},
+                    .k = {2, 2, 7, 3},
+                    .v = {2, 2, 7, 3},
+                    .causal = true,
+                    .offset = 2},
+                   [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+                     const ValueId kt = Take(b.Transpose(in[1], {0, 1, 3, 2}));
+                     ValueId s = Node1(b, "MatMul", {Node1(b, "Mul", {in[0], Number(b, .5f)}), kt});
+                     s = Node1(b, "Add", {s, CausalConstant(b, 5, 7, -INFINITY)});
+                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+                   }});
+  forms.push_back({{.name = "heads in the batch, masked in place",
+                    .q = {2, 3, 5, 3},
+                    .k = {2, 3, 5, 3},
+                    .v = {2, 3, 5, 3},
+                    .mask = {2, 1, 5, 5},
+                    .hidden_score = -1e9,
+                    .batched = {0, 1, 2, 3}},
+                   [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+                     const Dim slices = b.type(in[0]).dims[0] * Dim(3);
+                     const auto merged = [&](ValueId v) { return Take(b.Reshape(v, {slices, 5, 3})); };
+                     const ValueId kt = Take(b.Transpose(merged(in[1]), {0, 2, 1}));
+                     ValueId s = Node1(b, "MatMul", {merged(in[0]), kt});
+                     s = Take(b.Reshape(Node1(b, "Mul", {s, Number(b, .5f)}), WithAxes(b, in[0], {3, 5, 5})));
+                     const ValueId hidden = Node1(b, "Equal", {in[3], Number(b, 0)});
+                     s = Node1(b, "Where", {hidden, Number(b, -1e9f), s});
+                     ValueId p = Node1(b, "Softmax", {s});
+                     p = Take(b.Reshape(p, {slices, 5, 5}));
+                     const ValueId o = Node1(b, "MatMul", {p, merged(in[2])});
+                     return b.Reshape(o, WithAxes(b, in[0], {3, 5, 3}));
+                   }});
+  forms.push_back({{.name = "windows with a bias of positions",
+                    .q = {2, 2, 4, 3},
+                    .k = {2, 2, 4, 3},
+                    .v = {2, 2, 4, 3},
+                    .bias = {2, 4, 4},
+                    .batched = {0, 1, 2}},
+                   [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+                     const ValueId kt = Take(b.Transpose(in[1], {0, 1, 3, 2}));
+                     ValueId s = Node1(b, "MatMul", {Node1(b, "Mul", {in[0], Number(b, .5f)}), kt});
+                     s = Node1(b, "Add", {s, Take(b.Reshape(in[3], {1, 2, 4, 4}))});
+                     const Dims windows = b.type(s).dims;
+                     s = Take(b.Reshape(s, {1, windows[0], 2, 4, 4}));
+                     s = Take(b.Reshape(s, windows));
+                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+                   }});
+  forms.push_back({{.name = "key heads repeated",
+                    .q = {2, 4, 5, 3},
+                    .k = {2, 2, 5, 3},
+                    .v = {2, 2, 5, 3},
+                    .causal = true,
+                    .hidden_score = kLowest,
+                    .batched = {0, 1, 2}},
+                   [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+                     const auto repeated = [&](ValueId v) {
+                       const ValueId one = Take(b.Reshape(v, WithAxes(b, v, {2, 1, 5, 3})));
+                       const ValueId two = Take(b.Expand(one, WithAxes(b, v, {2, 2, 5, 3})));
+                       return Take(b.Reshape(two, WithAxes(b, v, {4, 5, 3})));
+                     };
+                     const ValueId kt = Take(b.Transpose(repeated(in[1]), {0, 1, 3, 2}));
+                     ValueId s = Node1(b, "Mul", {Node1(b, "MatMul", {in[0], kt}), Number(b, .5f)});
+                     s = Node1(b, "Add", {s, CausalConstant(b, 5, 5, kLowest)});
+                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), repeated(in[2])});
+                   }});
+  forms.push_back({{.name = "capped", .q = {2, 2, 5, 3}, .k = {2, 2, 5, 3}, .v = {2, 2, 5, 3}, .softcap = 2},
+                   [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+                     ValueId s = Node1(b, "MatMul", {in[0], in[1]}, Attrs({{"trans_b", int64_t{1}}}));
+                     s = Node1(b, "Div", {Node1(b, "Mul", {s, Number(b, .5f)}), Number(b, 2)});
+                     s = Node1(b, "Mul", {Node1(b, "Tanh", {s}), Number(b, 2)});
+                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+                   }});
+  return forms;
+}
+
+inline std::vector<OpCase> ExportedAttentionCases() {
+  std::vector<OpCase> cases;
+  for (const ExportedForm& form : ExportedForms()) {
+    OpCase c = AttentionCase(form.row);
+    c.name = "Exported attention, " + form.row.name;
+    c.build = form.build;
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+}  // namespace act::gradient_case
