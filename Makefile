@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all setup configure tools build check test check-long demo asan debug tidy format bench speed clean help
+.PHONY: all setup configure tools build check test check-long demo docs-operators asan debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -23,6 +23,7 @@ help:
 	@echo 'make asan         the tests under address and undefined behaviour sanitizers'
 	@echo 'make bench        the kernels alone'
 	@echo 'make speed        ResNet-50, a training step beside PyTorch (PYTHON=... names one that has torch)'
+	@echo 'make docs-operators   docs/operators.md again, behind a change of operators'
 	@echo 'make format       clang-format over all sources'
 	@echo 'make tidy         clang-tidy over all sources'
 	@echo 'make clean        removes $(BUILD)'
@@ -52,6 +53,10 @@ check-long: check
 
 demo: tools
 	@scripts/demo.sh $(BUILD)
+
+docs-operators: configure
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target conformance_test
+	@$(BUILD)/bin/conformance_test --markdown >docs/operators.md
 
 asan:
 	@$(MAKE) --no-print-directory check PRESET=asan

@@ -215,6 +215,12 @@ const std::vector<OperatorVersions>& Table() {
 
 }  // namespace
 
+std::vector<std::string_view> OnnxOperators() {
+  std::vector<std::string_view> names;
+  for (const OperatorVersions& row : Table()) names.push_back(row.op);
+  return names;
+}
+
 std::vector<int64_t> OnnxVersions(std::string_view op) {
   for (const OperatorVersions& row : Table())
     if (row.op == op) return row.versions;

@@ -7,6 +7,9 @@
 
 namespace act::onnx_import {
 
+// Every operator of the standard domain, by name.
+std::vector<std::string_view> OnnxOperators();
+
 // Ascending, e.g. Clip: 1, 6, 11, 12, 13. Empty for names that ONNX does not have.
 std::vector<int64_t> OnnxVersions(std::string_view op);
 

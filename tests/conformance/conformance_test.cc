@@ -3,46 +3,35 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <sstream>
 
+#include "tests/conformance/exceptions.h"
 #include "tests/conformance/node_test.h"
+#include "tests/conformance/operators_document.h"
 
 namespace act::conformance {
 namespace {
 
 const std::string kFolder = ACT_ONNX_TESTDATA;
-const std::string kExceptions = ACT_SOURCE_DIR "/tests/conformance/exceptions.txt";
-
-struct Exception {
-  Outcome outcome = Outcome::kRefused;
-  std::string reason;
-};
-
-// Lines "refused TEST reason..." and "differs TEST reason...".
-const std::map<std::string, Exception>& Exceptions() {
-  static const std::map<std::string, Exception> exceptions = [] {
-    std::map<std::string, Exception> map;
-    std::ifstream file(kExceptions);
-    for (std::string line; std::getline(file, line);) {
-      if (line.empty() || line[0] == '#') continue;
-      std::istringstream words(line);
-      std::string kind, test, reason;
-      words >> kind >> test;
-      std::getline(words >> std::ws, reason);
-      EXPECT_TRUE(kind == "refused" || kind == "differs") << line;
-      EXPECT_FALSE(reason.empty()) << line;
-      const Outcome outcome = kind == "differs" ? Outcome::kDiffers : Outcome::kRefused;
-      EXPECT_TRUE(map.emplace(test, Exception{outcome, reason}).second) << "twice: " << line;
-    }
-    return map;
-  }();
-  return exceptions;
-}
+const std::string kDocument = ACT_SOURCE_DIR "/docs/operators.md";
 
 const std::vector<std::string>& Tests() {
   static const std::vector<std::string> tests = NodeTests(kFolder);
   return tests;
+}
+
+// Each test runs once, whoever asks.
+const Result& ResultOf(const std::string& test) {
+  static std::map<std::string, Result> results;
+  const auto it = results.find(test);
+  return it != results.end() ? it->second : results.emplace(test, RunNodeTest(kFolder, test)).first->second;
+}
+
+std::map<std::string, Result> AllResults() {
+  std::map<std::string, Result> all;
+  for (const std::string& test : Tests()) all.emplace(test, ResultOf(test));
+  return all;
 }
 
 std::map<Outcome, int> counts;
@@ -57,7 +46,7 @@ class NodeTest : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(NodeTest, GivesOnnxsNumbers) {
-  const Result result = RunNodeTest(kFolder, GetParam());
+  const Result& result = ResultOf(GetParam());
   ++counts[result.outcome];
   const auto exception = Exceptions().find(GetParam());
   if (exception != Exceptions().end()) {
@@ -80,6 +69,13 @@ TEST(NodeTests, AreInstalled) {
                                 << "; scripts/setup.sh installs libonnx-testdata";
 }
 
+TEST(OperatorsDocument, SaysWhatTheTestsShow) {
+  if (Tests().size() != 932) GTEST_SKIP() << "written for the 932 tests of ONNX 1.12, not " << Tests().size();
+  std::ifstream file(kDocument);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(text == OperatorsDocument(AllResults())) << kDocument << " is out of date: make docs-operators";
+}
+
 const char* Name(Outcome outcome) {
   switch (outcome) {
     case Outcome::kPassed:
@@ -97,7 +93,7 @@ const char* Name(Outcome outcome) {
 // One line a test: name, outcome, opset, operators, and why it did not pass.
 void PrintTable() {
   for (const std::string& test : Tests()) {
-    const Result result = RunNodeTest(kFolder, test);
+    const Result& result = ResultOf(test);
     std::string ops;
     for (const std::string& op : result.ops) ops += (ops.empty() ? "" : ",") + op;
     std::printf("%s\t%s\t%ld\t%s\t%s\n", test.c_str(), Name(result.outcome), result.opset, ops.c_str(),
@@ -110,6 +106,9 @@ void PrintTable() {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--list") return act::conformance::PrintTable(), 0;
+  if (argc == 2 && std::string(argv[1]) == "--markdown")
+    return std::fputs(act::conformance::OperatorsDocument(act::conformance::AllResults()).c_str(), stdout) <
+           0;
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

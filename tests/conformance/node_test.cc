@@ -7,10 +7,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <optional>
 
 #include "compiler/import/importer.h"
 #include "compiler/import/model_file.h"
+#include "compiler/ir/graph_builder.h"
 #include "kernels/cpu/registry.h"
 #include "passes/pipeline.h"
 #include "runtime/executor/executor.h"
@@ -154,9 +156,60 @@ Result Refused(llvm::Error error) {
   std::string what = llvm::toString(std::move(error));
   constexpr std::string_view kFile = "model.onnx: ";  // without the temporary folder
   if (const size_t at = what.find(kFile); at != std::string::npos) what.erase(0, at + kFile.size());
-  return {Outcome::kRefused, std::move(what), {}, 0};
+  Result result;
+  result.outcome = Outcome::kRefused;
+  result.detail = std::move(what);
+  return result;
 }
-Result Differs(const std::string& what) { return {Outcome::kDiffers, what, {}, 0}; }
+Result Differs(const std::string& what) {
+  Result result;
+  result.detail = what;
+  return result;
+}
+Result NotClaimed(const std::string& what) {
+  Result result;
+  result.outcome = Outcome::kNotClaimed;
+  result.detail = what;
+  return result;
+}
+
+// Does the sum of the first float output have a gradient with respect to the float inputs?
+Gradient GradientOf(ImportResult model) {
+  Graph& graph = model.graph;
+  std::vector<ValueId> fed;
+  for (ValueId v : graph.inputs) {
+    Value& value = graph.value(v);
+    if (value.type.dtype == DType::kFloat32) {
+      value.kind = ValueKind::kParameter;
+      model.trainable.push_back(v);
+    } else {
+      fed.push_back(v);
+    }
+  }
+  graph.inputs = fed;
+  ValueId y = kNoValue;
+  for (ValueId v : graph.outputs)
+    if (y == kNoValue && graph.value(v).type.dtype == DType::kFloat32) y = v;
+  if (y == kNoValue || model.trainable.empty()) return Gradient::kNoData;
+  Attributes all;
+  std::vector<int64_t> axes(graph.value(y).type.dims.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  all.Set("axes", axes);
+  all.Set("keepdims", int64_t{0});
+  llvm::Expected<ValueId> loss = GraphBuilder(graph).Add1("ReduceSum", {y}, all);
+  if (!loss) return llvm::consumeError(loss.takeError()), Gradient::kRefused;
+  graph.outputs = {*loss};
+  model.loss = *loss;
+  CompileOptions options;
+  options.optimizer = "none";
+  options.verify_each = true;
+  llvm::Expected<Plan> plan = Compile(std::move(model), options);
+  if (!plan) {
+    const std::string why = llvm::toString(plan.takeError());
+    return why.find("has a path to the loss") != std::string::npos ? Gradient::kZero : Gradient::kRefused;
+  }
+  return Gradient::kExists;
+}
 
 Result RunDataSet(onnx::ModelProto model, const fs::path& folder) {
   onnx::GraphProto& graph = *model.mutable_graph();
@@ -178,7 +231,7 @@ Result RunDataSet(onnx::ModelProto model, const fs::path& folder) {
   }
   CompileOptions options;
   options.verify_each = true;
-  llvm::Expected<StepGraph> step = CompileEvaluation(std::move(imported->graph), options);
+  llvm::Expected<StepGraph> step = CompileEvaluation(imported->graph, options);
   if (!step) return Differs(llvm::toString(step.takeError()));
   Plan plan;
   plan.fixed_batch = true;
@@ -196,7 +249,14 @@ Result RunDataSet(onnx::ModelProto model, const fs::path& folder) {
         want ? Difference(bound.view(outputs[i]), *want) : llvm::toString(want.takeError());
     if (!difference.empty()) return Differs("output " + std::to_string(i) + " " + difference);
   }
-  return {Outcome::kPassed, "", {}, 0};
+  Result passed;
+  passed.outcome = Outcome::kPassed;
+  for (const BoundNode& node : bound.nodes()) {
+    passed.runtime_ops.insert(node.node->op);
+    if (node.kernel_name.starts_with("reference.")) passed.reference_ops.insert(node.node->op);
+  }
+  passed.gradient = GradientOf(std::move(*imported));
+  return passed;
 }
 
 }  // namespace
@@ -223,7 +283,7 @@ Result RunNodeTest(const std::string& folder, const std::string& name) {
     if (!onnx_import::FindImport(node)) only_folded = node.op_type();
   }
   if (!unknown.empty()) {
-    result = {Outcome::kNotClaimed, unknown + " is not supported", {}, 0};
+    result = NotClaimed(unknown + " is not supported");
   } else {
     int data_sets = 0;
     for (const auto& entry : fs::directory_iterator(test)) {
@@ -234,7 +294,7 @@ Result RunNodeTest(const std::string& folder, const std::string& name) {
     }
     if (data_sets == 0) result = Differs("has no data");
     if (result.outcome == Outcome::kRefused && !only_folded.empty())
-      result = {Outcome::kNotClaimed, only_folded + " is supported on constants alone", {}, 0};
+      result = NotClaimed(only_folded + " is supported on constants alone");
   }
   result.ops = std::move(ops);
   for (const auto& import : model->opset_import())

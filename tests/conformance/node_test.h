@@ -14,11 +14,22 @@ enum class Outcome {
   kDiffers,     // runs, and gives something else
 };
 
+enum class Gradient {
+  kNoData,  // no float input, or no float output
+  kZero,    // of every input
+  kExists,
+  kRefused,  // the training step does not compile
+};
+
 struct Result {
   Outcome outcome = Outcome::kDiffers;
   std::string detail;         // the refusal, or where the outputs differ
   std::set<std::string> ops;  // ONNX operators in the model
   long opset = 0;
+  // Where it passed:
+  std::set<std::string> runtime_ops;      // of docs/runtime_ops.md, that the compiled model runs
+  std::set<std::string> reference_ops;    // those of them that no fast kernel took
+  Gradient gradient = Gradient::kNoData;  // of the sum of the first float output
 };
 
 // Names of the tests in `folder`, sorted.

@@ -1,0 +1,111 @@
+#include "tests/conformance/operators_document.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "compiler/import/importer.h"
+#include "compiler/import/onnx_versions.h"
+#include "tests/conformance/exceptions.h"
+
+namespace act::conformance {
+namespace {
+
+constexpr char kHead[] = R"(# ONNX operators
+Written by `make docs-operators` from the import tables and the results of ONNX's own node tests (tests/conformance); a test fails where it is out of date.
+
+| column | says |
+|---|---|
+| operator | of the standard domain. *Constants*: computed while compiling only, where all operands are known |
+| opsets | ONNX's definitions that are read. Bold: node tests of that definition pass |
+| gradient | of the float operands in a training step. zero: it is zero everywhere. -: no float operand, or no float result |
+| runs as | the operators of docs/runtime_ops.md that stay in the plan; none: moved or computed while compiling. All have reference kernels; *reference*: no fast CPU kernel took a site of the tests |
+| tests | node tests with this operator alone that pass, of those that there are |
+| not supported | reasons why the others do not pass |
+
+)";
+
+struct Row {
+  int tests = 0, passed = 0;
+  std::set<int64_t> tested;  // definitions, as OnnxVersionAt
+  std::set<std::string> runtime_ops, reference_ops, reasons;
+  std::set<Gradient> gradients;
+};
+
+std::string Join(const std::set<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
+  return text;
+}
+
+std::string GradientText(const std::set<Gradient>& seen) {
+  if (seen.count(Gradient::kExists)) return seen.count(Gradient::kRefused) ? "some forms" : "yes";
+  if (seen.count(Gradient::kRefused)) return "refused";
+  return seen.count(Gradient::kZero) ? "zero" : "-";
+}
+
+// Definitions from the one in force at opset 7 on: older forms are refused.
+std::string OpsetsText(std::string_view op, const std::set<int64_t>& tested) {
+  std::string text;
+  for (const int64_t version : onnx_import::OnnxVersions(op)) {
+    if (version < onnx_import::OnnxVersionAt(op, 7)) continue;
+    const std::string number = std::to_string(version);
+    text += (text.empty() ? "" : ", ") + (tested.count(version) ? "**" + number + "**" : number);
+  }
+  return text;
+}
+
+std::string RunsAsText(const Row& row) {
+  std::set<std::string> ops;
+  for (const std::string& op : row.runtime_ops)
+    if (op != "Reshape") ops.insert(op + (row.reference_ops.count(op) ? " (*reference*)" : ""));
+  return Join(ops);
+}
+
+}  // namespace
+
+std::string OperatorsDocument(const std::map<std::string, Result>& results) {
+  std::map<std::string, Row> rows;
+  std::map<Outcome, int> totals;
+  for (const auto& [test, result] : results) {
+    ++totals[result.outcome];
+    std::set<std::string> ops = result.ops;
+    if (ops.size() > 1) ops.erase("Constant");
+    if (ops.size() != 1) continue;
+    Row& row = rows[*ops.begin()];
+    ++row.tests;
+    const auto exception = Exceptions().find(test);
+    if (exception != Exceptions().end()) row.reasons.insert(exception->second.reason);
+    if (result.outcome != Outcome::kPassed) continue;
+    ++row.passed;
+    row.tested.insert(onnx_import::OnnxVersionAt(*ops.begin(), result.opset));
+    row.runtime_ops.insert(result.runtime_ops.begin(), result.runtime_ops.end());
+    row.reference_ops.insert(result.reference_ops.begin(), result.reference_ops.end());
+    row.gradients.insert(result.gradient);
+  }
+
+  std::string text = kHead;
+  text += "Of " + std::to_string(results.size()) + " node tests " + std::to_string(totals[Outcome::kPassed]) +
+          " pass, " + std::to_string(totals[Outcome::kRefused] + totals[Outcome::kDiffers]) +
+          " do not (tests/conformance/exceptions.txt), " + std::to_string(totals[Outcome::kNotClaimed]) +
+          " have operators that are not supported.\n\n";
+  text += "| operator | opsets | gradient | runs as | tests | not supported |\n|---|---|---|---|---|---|\n";
+  std::string missing;
+  for (const std::string_view name : onnx_import::OnnxOperators()) {
+    onnx::NodeProto node;
+    node.set_op_type(std::string(name));
+    if (!onnx_import::IsSupported(node)) {
+      missing += (missing.empty() ? "" : ", ") + std::string(name);
+      continue;
+    }
+    const bool constants = !onnx_import::FindImport(node);
+    const Row& row = rows[std::string(name)];
+    text += "| " + std::string(name) + (constants ? " (*constants*)" : "") + " | " +
+            OpsetsText(name, row.tested) + " | " + (row.passed ? GradientText(row.gradients) : "") + " | " +
+            RunsAsText(row) + " | " +
+            (row.tests ? std::to_string(row.passed) + " of " + std::to_string(row.tests) : "") + " | " +
+            Join(row.reasons) + " |\n";
+  }
+  return text + "\nNot supported: " + missing + ".\n";
+}
+
+}  // namespace act::conformance
