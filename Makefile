@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all setup configure tools build check test check-long demo docs-operators asan debug tidy format bench speed clean help
+.PHONY: all check-python setup configure tools build check test check-long demo docs-operators asan debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -19,6 +19,7 @@ help:
 	@echo 'make check        set up, build, run every test'
 	@echo 'make test         the tests alone; TESTS=REGEX picks some'
 	@echo 'make check-long   also the slow statistical tests, over every golden case'
+	@echo 'make check-python  the export helper against autograd (PYTHON=... names one that has torch and pytest)'
 	@echo 'make demo         train a ResNet with exact and with compressed activations, side by side'
 	@echo 'make asan         the tests under address and undefined behaviour sanitizers'
 	@echo 'make bench        the kernels alone'
@@ -50,6 +51,10 @@ test:
 
 check-long: export ACT_LONG_TESTS = 1
 check-long: check
+
+# The tests of the export helper need torch, which nothing else here does.
+check-python: tools
+	@ACT_BIN=$(CURDIR)/$(BUILD)/bin PYTHONPATH=$(CURDIR)/python/src $(if $(PYTHON),$(PYTHON),python3) -m pytest -q python/tests
 
 demo: tools
 	@scripts/demo.sh $(BUILD)

@@ -1,0 +1,201 @@
+"""Exports of small and known models, each compared with autograd through the built tools (ACT_BIN: their folder)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import actc
+
+BIN = os.environ.get("ACT_BIN", str(Path(__file__).resolve().parents[2] / "build" / "bin"))
+needs_tools = pytest.mark.skipif(not os.access(os.path.join(BIN, "actrun"), os.X_OK), reason="actc and actrun are not built")
+# Float32 through up to fifty layers, summed in another order; a wrong gradient is off by 1e-2 and more.
+LIMIT = 2e-4
+
+
+def randomize(model: nn.Module) -> nn.Module:
+    """Values that show a missing term."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.ndim <= 1:
+                p.add_(0.1 * torch.randn_like(p))
+        for name, b in model.named_buffers():
+            if name.endswith("running_mean"):
+                b.copy_(torch.randn_like(b))
+    return model
+
+
+class Cnn(nn.Module):
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(dropout))
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(image).mean((2, 3)))
+
+
+class Transformer(nn.Module):
+    """Tied embeddings, fused attention, tokens as input."""
+
+    def __init__(self, vocabulary: int = 50, d: int = 32) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, d)
+        self.norm = nn.LayerNorm(d)
+        self.qkv = nn.Linear(d, 3 * d)
+        self.head = nn.Linear(d, vocabulary, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens)
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        heads = lambda t: t.unflatten(-1, (4, -1)).transpose(1, 2)
+        y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), is_causal=True)
+        return self.head(x + y.transpose(1, 2).flatten(2))
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.GELU(), nn.Linear(16, 4))
+
+
+def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    "name, model, inputs, options",
+    [
+        ("mlp", mlp, (torch.randn(4, 12),), {"loss": "cross-entropy"}),
+        ("mse", mlp, (torch.randn(4, 12),), {"loss": "mse", "labels": torch.randn(4, 4)}),
+        ("l1", mlp, (torch.randn(4, 12),), {"loss": "l1", "labels": torch.randn(4, 4)}),
+        ("smooth-l1", mlp, (torch.randn(4, 12),), {"loss": "smooth-l1", "labels": 3 * torch.randn(4, 4)}),
+        ("bce", mlp, (torch.randn(4, 12),), {"loss": "bce-with-logits", "labels": torch.rand(4, 4)}),
+        ("module loss", mlp, (torch.randn(4, 12),), {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.tensor([0, 1, 2, 3])}),
+        ("cnn", Cnn, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
+        ("transformer", Transformer, (torch.randint(0, 50, (3, 7)),), {"loss": next_token, "labels": torch.randint(0, 50, (3, 7))}),
+    ],
+)
+def test_step_is_autograds(tmp_path: Path, name: str, model, inputs, options) -> None:
+    report = actc.export(randomize(model()), inputs, tmp_path / "m.onnx", check=True, bin_dir=BIN, **options)
+    assert report.check is not None and not report.check.random
+    assert max(report.check.loss_error, report.check.gradient_error) <= LIMIT, str(report)
+
+
+@needs_tools
+@pytest.mark.parametrize("name, size", [("resnet18", 64), ("vit_b_16", 224)])
+def test_known_models(tmp_path: Path, name: str, size: int) -> None:
+    torchvision = pytest.importorskip("torchvision")
+    model = randomize(getattr(torchvision.models, name)(weights=None, num_classes=10))
+    report = actc.export(model, torch.randn(2, 3, size, size), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert report.check is not None
+    # Normalization over two images: what float32 leaves is multiplied by some hundreds.
+    assert max(report.check.loss_error, report.check.gradient_error) <= 1e-3, str(report)
+
+
+def test_losses_are_pytorchs() -> None:
+    x, y = 3 * torch.randn(5, 4), torch.rand(5, 4)
+    for name, function in [("l1", F.l1_loss), ("mse", F.mse_loss), ("smooth-l1", F.smooth_l1_loss)]:
+        torch.testing.assert_close(actc.LOSSES[name](x, y), function(x, y))
+    torch.testing.assert_close(actc.LOSSES["bce-with-logits"](x, y), F.binary_cross_entropy_with_logits(x, y))
+
+
+def test_label_smoothing_is_pytorchs() -> None:
+    x, y = torch.randn(6, 5, 3), torch.randint(0, 5, (6, 3))
+    y[0, 0] = -100
+    for weight in (None, torch.rand(5)):
+        loss = nn.CrossEntropyLoss(weight, label_smoothing=0.2)
+        wrapped = actc._losses.ModelWithLoss(nn.Identity(), loss, 1)
+        torch.testing.assert_close(wrapped(x, y), loss(x, y))
+
+
+def test_module_comes_back_as_it_was(tmp_path: Path) -> None:
+    model = randomize(Cnn()).eval()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    actc.export(model, torch.randn(4, 3, 10, 10), tmp_path / "m.onnx", "cross-entropy", check=False)
+    assert not model.training and not model.body[1].training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_statistics_and_names_are_the_modules(tmp_path: Path) -> None:
+    model = randomize(Cnn(0.3))
+    report = actc.export(model, torch.randn(4, 3, 10, 10), tmp_path / "m.onnx", "cross-entropy", check=False)
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    for name, value in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
+        if name.endswith("num_batches_tracked"):
+            continue
+        assert (stored[name] == value.detach().numpy()).all(), name
+    kinds = [node.op_type for node in graph.node]
+    assert kinds.count("BatchNormalization") == 1 and kinds.count("Dropout") == 1
+    assert [i.name for i in graph.input] == ["image", "label"] and report.batch_axis == "N"
+
+
+@needs_tools
+def test_frozen_backbone_does_not_train(tmp_path: Path) -> None:
+    model = randomize(Cnn())
+    model.body.requires_grad_(False)
+    report = actc.export(model, torch.randn(4, 3, 10, 10), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert set(report.frozen) == {"body.0.weight", "body.1.weight", "body.1.bias"}
+    assert report.parameters == 8 * 5 + 5
+    assert report.check is not None and report.check.compared == 2
+
+
+@needs_tools
+def test_dropout_is_in_the_graph(tmp_path: Path) -> None:
+    report = actc.export(Cnn(0.5), torch.randn(4, 3, 10, 10), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert report.check is not None and report.check.random
+
+
+def test_data_dependent_code_is_told(tmp_path: Path) -> None:
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.fc(x) if x.sum() > 0 else self.fc(-x)
+
+    report = actc.export(Branches(), torch.randn(2, 4), tmp_path / "m.onnx", "cross-entropy", check=False)
+    assert any("data" in w or "boolean" in w.lower() for w in report.warnings), str(report)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"loss": "hinge"}, "no loss is called"),
+        ({"loss": None}, "not one number"),
+        ({"loss": "mse", "labels": torch.zeros(3, 4)}, "batches of 3, 4"),
+        ({"loss": "mse", "input_names": ["a", "b"]}, "2 input names for 1"),
+    ],
+)
+def test_errors_leave_nothing_behind(tmp_path: Path, options, message: str) -> None:
+    with pytest.raises(actc.ExportError, match=message):
+        actc.export(mlp(), torch.randn(4, 12), tmp_path / "m.onnx", check=False, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unused_parameter(tmp_path: Path) -> None:
+    model = mlp()
+    model.register_parameter("unused", nn.Parameter(torch.zeros(3)))
+    with pytest.raises(actc.ExportError, match="do not reach the loss: unused"):
+        actc.export(model, torch.randn(4, 12), tmp_path / "m.onnx", "cross-entropy", check=False)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from torch import nn\ndef net():\n    return nn.Linear(6, 3)\n")
+    command = [sys.executable, "-m", "actc", "mine:net", "--input", "4x6", "-o", "m.onnx", "--loss", "cross-entropy", "--no-check"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "21 trained numbers" in done.stdout, done.stderr
+    done = subprocess.run(command[:3] + ["mine:nothing"] + command[4:], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and "error:" in done.stderr and "hint:" in done.stderr
