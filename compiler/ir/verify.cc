@@ -1,7 +1,7 @@
 #include "compiler/ir/verify.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <numeric>
 #include <string_view>
 
@@ -11,39 +11,39 @@
 namespace act {
 namespace {
 
-constexpr std::array kRunnable = {"Fused",
-                                  "Conv",
-                                  "ConvGradInput",
-                                  "ConvGradWeight",
-                                  "MatMul",
-                                  "Attention",
-                                  "AttentionGrad",
-                                  "Softmax",
-                                  "SoftmaxGrad",
-                                  "LogSoftmax",
-                                  "MaxPool",
-                                  "MaxPoolGrad",
-                                  "AveragePool",
-                                  "AveragePoolGrad",
-                                  "ReduceSum",
-                                  "ReduceMean",
-                                  "ReduceMax",
-                                  "Transpose",
-                                  "Concat",
-                                  "Slice",
-                                  "Gather",
-                                  "Scatter",
-                                  "FlatIndex",
-                                  "SliceGrad",
-                                  "Pad",
-                                  "Resize",
-                                  "ResizeGrad",
-                                  "SoftmaxCrossEntropy",
-                                  "SoftmaxCrossEntropyGrad",
-                                  "CountCorrect",
-                                  "BatchNormStats",
-                                  "SgdUpdate",
-                                  "Reshape"};
+constexpr std::string_view kRunnable[] = {"Fused",
+                                          "Conv",
+                                          "ConvGradInput",
+                                          "ConvGradWeight",
+                                          "MatMul",
+                                          "Attention",
+                                          "AttentionGrad",
+                                          "Softmax",
+                                          "SoftmaxGrad",
+                                          "LogSoftmax",
+                                          "MaxPool",
+                                          "MaxPoolGrad",
+                                          "AveragePool",
+                                          "AveragePoolGrad",
+                                          "ReduceSum",
+                                          "ReduceMean",
+                                          "ReduceMax",
+                                          "Transpose",
+                                          "Concat",
+                                          "Slice",
+                                          "Gather",
+                                          "Scatter",
+                                          "FlatIndex",
+                                          "SliceGrad",
+                                          "Pad",
+                                          "Resize",
+                                          "ResizeGrad",
+                                          "SoftmaxCrossEntropy",
+                                          "SoftmaxCrossEntropyGrad",
+                                          "CountCorrect",
+                                          "BatchNormStats",
+                                          "SgdUpdate",
+                                          "Reshape"};
 
 class Verifier {
  public:
@@ -92,7 +92,7 @@ class Verifier {
     const OpDef* def = FindOp(node.op);
     if (!def) return MakeError("", "unknown operator");
     if (stage_ == Stage::kFused &&
-        std::find(kRunnable.begin(), kRunnable.end(), std::string_view(node.op)) == kRunnable.end())
+        std::find(std::begin(kRunnable), std::end(kRunnable), node.op) == std::end(kRunnable))
       return MakeError("", "is not an operator that a plan may run");
     ACT_CHECK_OK(CheckArity(node, *def));
     const bool forward = node.phase == Phase::kForward;
@@ -145,6 +145,8 @@ class Verifier {
 };
 
 }  // namespace
+
+std::span<const std::string_view> RunnableOps() { return kRunnable; }
 
 llvm::Error Verify(const Graph& graph, Stage stage) { return Verifier(graph, stage).Run(); }
 

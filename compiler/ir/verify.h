@@ -4,6 +4,9 @@
 
 #include <llvm/Support/Error.h>
 
+#include <span>
+#include <string_view>
+
 #include "runtime/plan/graph.h"
 
 namespace act {
@@ -14,6 +17,9 @@ enum class Stage {
   kCompressed,  // the policy is applied: what crosses to the backward pass is what was decided
   kFused,       // only operators that a plan may run (docs/runtime_ops.md)
 };
+
+// The operators that a plan may run: those of docs/runtime_ops.md, and Reshape.
+std::span<const std::string_view> RunnableOps();
 
 // Every stage: ids in range; each value made once, before it is read; known operators with the operands that
 // they take and types that infer agrees with; nothing reads a parameter after it was updated; inputs and

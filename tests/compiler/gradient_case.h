@@ -39,6 +39,9 @@ struct OpCase {
   std::function<Tensor(const std::vector<Tensor>&)> truth;
   // Operands whose leading axis counts samples in a second run of the case, at batch size N.
   std::vector<size_t> batched = {};
+
+  // A batch has at least one sample.
+  bool RunsAtBatch() const { return !batched.empty() && operands[batched[0]].dims[0] > 0; }
 };
 
 inline std::vector<double> RandomNumbers(const Operand& operand, unsigned seed) {

@@ -123,6 +123,7 @@ inline std::vector<OpCase> ConvCases() {
        1,
        true},
       {"Conv of one pixel", {2, 1, 1, 3}, {2, 3, 3, 3}, {{3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
+      {"Conv of no sample", {0, 4, 5, 3}, {2, 3, 3, 3}, {{3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}, 1, true},
       {"Conv of one channel", {1, 4, 4, 1}, {1, 1, 2, 2}, {{2, 2}, {1, 1}, {1, 1}, {0, 0, 0, 0}}, 1, true},
   };
   std::vector<OpCase> cases;

@@ -257,6 +257,8 @@ inline std::vector<OpCase> ReductionCases() {
     add(op, {1, 3, 1}, {0, 2}, false);
     add(op, {2, 3, 1, 5}, {1, 2}, true);
     add(op, {7}, {0}, false);
+    add(op, {0, 3}, {1}, true);  // nothing to reduce, nothing comes out
+    add(op, {3, 0, 2}, {0}, false);
   }
   return cases;
 }

@@ -64,6 +64,7 @@ inline std::vector<OpCase> PoolCases() {
       {"ceil, last window dropped", {1, 3, 3, 1}, {{1, 2}, {2, 2}, {1, 1}, {0, 1, 0, 1}}, true},
       {"1d", {2, 9, 3}, {{4}, {3}, {1}, {1, 1}}},
       {"3d", {1, 4, 3, 4, 2}, {{2, 2, 3}, {2, 1, 1}, {1, 1, 1}, {0, 1, 1, 0, 0, 1}}},
+      {"no sample", {0, 6, 5, 3}, {{2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},
       {"large window", {1, 20, 20, 1}, {{17, 17}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},  // 289 positions: not u8
   };
   std::vector<OpCase> cases;
@@ -171,6 +172,7 @@ inline std::vector<OpCase> ResizeCases() {
     }
   }
   add({2, 5, 3}, {2, 8, 3}, "linear", "half_pixel", "");
+  add({0, 5, 3}, {0, 8, 3}, "linear", "half_pixel", "");
   add({1, 2, 3, 2, 2}, {1, 4, 5, 3, 2}, "linear", "half_pixel", "");
   add({1, 2, 3, 2, 2}, {1, 4, 6, 4, 2}, "nearest", "asymmetric", "floor");
   return cases;

@@ -58,6 +58,15 @@ inline std::vector<OpCase> ReshapeAndTransposeCases() {
                      return truth::Make({3, 4, 2}, [&t](const Ints& i) { return t[0].Broadcast(i); });
                    },
                    {0}});
+  for (const Ints& dims : std::vector<Ints>{{1, 5, 1}, {3, 1, 4}, {2, 0, 3}, {0, 1, 2}})
+    cases.push_back({"Transpose with extents 0 or 1",
+                     {{dims}},
+                     [](GraphBuilder& b, const Values& v) {
+                       return b.Transpose(v[0], {2, 0, 1});
+                     },
+                     [](const Tensors& t) {
+                       return truth::Transpose(t[0], {2, 0, 1});
+                     }});
   for (const Ints& perm : std::vector<Ints>{{0},
                                             {1, 0},
                                             {0, 2, 1},

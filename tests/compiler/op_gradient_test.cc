@@ -4,13 +4,7 @@
 #include <set>
 
 #include "compiler/ops/op_table.h"
-#include "tests/compiler/exported_attention.h"
-#include "tests/compiler/op_cases_conv.h"
-#include "tests/compiler/op_cases_elementwise.h"
-#include "tests/compiler/op_cases_gather.h"
-#include "tests/compiler/op_cases_losses.h"
-#include "tests/compiler/op_cases_pooling.h"
-#include "tests/compiler/op_cases_structure.h"
+#include "tests/compiler/op_cases.h"
 
 namespace act::gradient_case {
 namespace {
@@ -18,19 +12,6 @@ namespace {
 using testing_step::CpuKernels;
 using testing_step::ReferenceKernels;
 using testing_step::RunStep;
-
-const std::vector<OpCase>& AllCases() {
-  static const std::vector<OpCase> cases = [] {
-    std::vector<OpCase> all;
-    for (const auto& family :
-         {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), GatherCases(),
-          ScatterCases(), MatMulCases(), SoftmaxCases(), AttentionCases(), ExportedAttentionCases(),
-          ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(), LossCases()})
-      all.insert(all.end(), family.begin(), family.end());
-    return all;
-  }();
-  return cases;
-}
 
 // Compiles and runs the case with these kernels, and compares.
 void Check(const CaseModel& model, bool show_result, const KernelRegistry& kernels, const Tensor& result,
@@ -69,7 +50,7 @@ class Operators : public ::testing::TestWithParam<size_t> {};
 TEST_P(Operators, MatchAnEvaluationInDouble) {
   const OpCase& c = AllCases()[GetParam()];
   for (const bool at_batch : {false, true}) {
-    if (at_batch && c.batched.empty()) continue;
+    if (at_batch && !c.RunsAtBatch()) continue;
     const CaseModel model(c, at_batch, true), without_result(c, at_batch, false);
     const Tensor result = model.Result();
     std::vector<Tensor> gradients;

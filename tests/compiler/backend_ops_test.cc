@@ -1,0 +1,124 @@
+// Which kernels the rows of op_cases_*.h reach: every operator that a plan runs, on every backend. What these
+// kernels compute is compared in op_gradient_test. `backend_ops_test --list` prints the table.
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "compiler/ir/verify.h"
+#include "tests/compiler/op_cases.h"
+#include "tests/unit/temporary_folder.h"
+
+namespace act::gradient_case {
+namespace {
+
+using testing_step::CpuKernels;
+using testing_step::ReferenceKernels;
+
+// The sites that one kernel took.
+struct Sites {
+  int forward = 0, backward = 0;
+  std::set<std::vector<std::vector<int64_t>>> shapes;  // of the operands
+  bool empty = false, one = false, odd = false;        // an operand with an extent 0, 1, odd above 1
+};
+
+// operator -> kernel -> sites
+using Coverage = std::map<std::string, std::map<std::string, Sites>>;
+
+void Count(const BoundGraph& bound, Coverage& coverage) {
+  for (const BoundNode& node : bound.nodes()) {
+    if (!node.kernel) continue;
+    Sites& sites = coverage[node.node->op][node.kernel_name];
+    ++(node.node->phase == Phase::kForward ? sites.forward : sites.backward);
+    std::vector<std::vector<int64_t>> shapes;
+    for (const TensorView& x : node.inputs) {
+      shapes.push_back(x.dims);
+      for (const int64_t extent : x.dims) {
+        sites.empty |= extent == 0;
+        sites.one |= extent == 1;
+        sites.odd |= extent > 1 && extent % 2 == 1;
+      }
+    }
+    sites.shapes.insert(std::move(shapes));
+  }
+}
+
+void CountModel(const Graph& graph, int64_t batch, Coverage& coverage) {
+  const Plan plan = Take(Compile(testing_step::ModelOf(graph), testing_step::Checked("L0", "sgd")));
+  for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()}) {
+    auto executor = Take(Executor::Create(plan, Take(LayOut(plan, batch)), *kernels, {.threads = 2}));
+    Count(*Take(executor->Train(batch)), coverage);
+    Count(*Take(executor->Eval(batch)), coverage);
+  }
+}
+
+// A model whose loss is a cross entropy: its evaluation counts correct predictions.
+Graph Classifier() {
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId scores = b.Input("scores", {DType::kFloat32, {3, 5}}, ValueKind::kParameter,
+                                 testing_step::HostFloats(std::vector<float>(15)));
+  const ValueId label = b.Input("label", {DType::kInt64, {3}}, ValueKind::kInput);
+  Attributes mean;
+  mean.Set("reduction", std::string("mean"));
+  graph.outputs = {Take(b.Add("SoftmaxCrossEntropy", {scores, label}, mean, "loss", 2))[0]};
+  return graph;
+}
+
+const Coverage& AllSites() {
+  static const Coverage all = [] {
+    Coverage coverage;
+    for (const OpCase& c : AllCases())
+      for (const bool at_batch : {false, true}) {
+        if (at_batch && !c.RunsAtBatch()) continue;
+        const CaseModel model(c, at_batch, true);
+        CountModel(model.graph(), model.batch(), coverage);
+      }
+    CountModel(Classifier(), 1, coverage);
+    return coverage;
+  }();
+  return all;
+}
+
+TEST(BackendOps, EveryRuntimeOperatorHasARow) {
+  for (const std::string_view op : RunnableOps()) {
+    if (op == "Reshape") continue;  // no kernel: it shares its operand's storage
+    const auto it = AllSites().find(std::string(op));
+    EXPECT_TRUE(it != AllSites().end()) << op << " is in no plan of tests/compiler/op_cases_*.h";
+  }
+}
+
+TEST(BackendOps, EveryKernelIsChosenForSomeRow) {
+  for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()})
+    for (const auto& [op, entries] : kernels->all())
+      for (const KernelEntry& entry : entries) {
+        const auto it = AllSites().find(op);
+        EXPECT_TRUE(it != AllSites().end() && it->second.count(entry.name))
+            << entry.name << " for " << op << " takes no site of the rows";
+      }
+}
+
+TEST(BackendOps, EveryRuntimeOperatorIsDocumented) {
+  const std::string document = testing::Contents(ACT_SOURCE_DIR "/docs/runtime_ops.md");
+  for (const std::string_view op : RunnableOps())
+    EXPECT_NE(document.find("`" + std::string(op) + "`"), std::string::npos)
+        << op << " is not in docs/runtime_ops.md";
+}
+
+void PrintTable() {
+  std::printf("%-24s %-32s %8s %9s %7s  %s\n", "operator", "kernel", "forward", "backward", "shapes",
+              "extents");
+  for (const auto& [op, kernels] : AllSites())
+    for (const auto& [kernel, sites] : kernels)
+      std::printf("%-24s %-32s %8d %9d %7zu  %s%s%s\n", op.c_str(), kernel.c_str(), sites.forward,
+                  sites.backward, sites.shapes.size(), sites.empty ? "0 " : "", sites.one ? "1 " : "",
+                  sites.odd ? "odd" : "");
+}
+
+}  // namespace
+}  // namespace act::gradient_case
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--list") return act::gradient_case::PrintTable(), 0;
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,27 @@
+// All rows of all families.
+#pragma once
+
+#include "tests/compiler/exported_attention.h"
+#include "tests/compiler/op_cases_conv.h"
+#include "tests/compiler/op_cases_elementwise.h"
+#include "tests/compiler/op_cases_gather.h"
+#include "tests/compiler/op_cases_losses.h"
+#include "tests/compiler/op_cases_pooling.h"
+#include "tests/compiler/op_cases_structure.h"
+
+namespace act::gradient_case {
+
+inline const std::vector<OpCase>& AllCases() {
+  static const std::vector<OpCase> cases = [] {
+    std::vector<OpCase> all;
+    for (const auto& family :
+         {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), GatherCases(),
+          ScatterCases(), MatMulCases(), SoftmaxCases(), AttentionCases(), ExportedAttentionCases(),
+          ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(), LossCases()})
+      all.insert(all.end(), family.begin(), family.end());
+    return all;
+  }();
+  return cases;
+}
+
+}  // namespace act::gradient_case
