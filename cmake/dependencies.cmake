@@ -57,8 +57,11 @@ find_path(FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h)
 if(NOT FLATC OR NOT FLATBUFFERS_INCLUDE)
   act_missing("FlatBuffers" "apt-get install flatbuffers-compiler libflatbuffers-dev")
 endif()
-add_custom_command(
-  OUTPUT ${generated}/plan_generated.h
-  COMMAND ${FLATC} --cpp -o ${generated} ${CMAKE_SOURCE_DIR}/runtime/plan/plan.fbs
-  DEPENDS ${CMAKE_SOURCE_DIR}/runtime/plan/plan.fbs VERBATIM)
-add_custom_target(act_plan_schema DEPENDS ${generated}/plan_generated.h)
+foreach(schema runtime/plan/plan compiler/import/ort_checkpoint)
+  get_filename_component(name ${schema} NAME)
+  add_custom_command(
+    OUTPUT ${generated}/${name}_generated.h
+    COMMAND ${FLATC} --cpp -o ${generated} ${CMAKE_SOURCE_DIR}/${schema}.fbs
+    DEPENDS ${CMAKE_SOURCE_DIR}/${schema}.fbs VERBATIM)
+  add_custom_target(act_${name}_schema DEPENDS ${generated}/${name}_generated.h)
+endforeach()

@@ -1,5 +1,8 @@
 // BatchNorm, Dropout and the dropout of Attention in the form for training (batch statistics, a random mask)
 // or for evaluation (stored statistics, no mask).
+#include <array>
+#include <map>
+
 #include "compiler/ir/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
@@ -7,8 +10,8 @@
 namespace act {
 namespace {
 
-// inputs of BatchNorm: x, gamma, beta, running_mean, running_var
-llvm::Expected<ValueId> Lower(GraphBuilder& builder, const Node& node, bool batch_statistics) {
+// inputs of BatchNorm: x, gamma, beta, running_mean, running_var. The results: y, mean, rstd.
+llvm::Expected<std::array<ValueId, 3>> Lower(GraphBuilder& builder, const Node& node, bool batch_statistics) {
   const auto& in = node.inputs;
   Attributes apply;
   apply.Set("batch", int64_t{batch_statistics});
@@ -17,7 +20,8 @@ llvm::Expected<ValueId> Lower(GraphBuilder& builder, const Node& node, bool batc
     Attributes stats;
     stats.Set("epsilon", node.attrs.Float("epsilon", 1e-5));
     stats.Set("momentum", node.attrs.Float("momentum", .1));
-    if (node.attrs.Has("updates_done")) stats.Set("updates_done", node.attrs.Int("updates_done"));
+    for (const char* optional : {"updates_done", "population"})
+      if (node.attrs.Has(optional)) stats.Set(optional, node.attrs.Int(optional));
     ACT_TRY(const auto out,
             builder.Add("BatchNormStats", {in[0], in[3], in[4]}, stats, node.name + ".stats", 2));
     mean = out[0];
@@ -27,7 +31,16 @@ llvm::Expected<ValueId> Lower(GraphBuilder& builder, const Node& node, bool batc
     epsilon.Set("epsilon", node.attrs.Float("epsilon", 1e-5));
     ACT_TRY(rstd, builder.Add1("InverseDeviation", {in[4]}, epsilon, node.name + ".rstd"));
   }
-  return builder.Add1("BatchNormApply", {in[0], mean, rstd, in[1], in[2]}, apply, node.name);
+  ACT_TRY(const ValueId y,
+          builder.Add1("BatchNormApply", {in[0], mean, rstd, in[1], in[2]}, apply, node.name));
+  return std::array{y, mean, rstd};
+}
+
+// Nodes with the same attribute `mask` (a dropout and its gradient in the model) share a random stream.
+void SetStream(Node& node, std::map<int64_t, int64_t>& streams, PassContext& context) {
+  const auto [it, added] = streams.emplace(node.attrs.Int("mask", -1), context.next_stream);
+  if (added || !node.attrs.Has("mask")) it->second = context.next_stream++;
+  node.attrs.Set("stream", it->second);
 }
 
 llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
@@ -36,6 +49,7 @@ llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
   const auto replace = [&replacement](ValueId& v) {
     if (v != kNoValue) v = replacement[static_cast<size_t>(v)];
   };
+  std::map<int64_t, int64_t> streams;
   std::vector<Node> nodes = std::move(graph.nodes);
   graph.nodes.clear();
   GraphBuilder builder(graph);
@@ -43,14 +57,15 @@ llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
     for (ValueId& v : node.inputs) replace(v);
     if (node.op == "BatchNorm") {
       const bool frozen = node.attrs.Int("frozen") != 0;
-      ACT_TRY(const ValueId y, Lower(builder, node, training && !frozen));
-      replacement[static_cast<size_t>(node.outputs[0])] = y;
+      ACT_TRY(const auto results, Lower(builder, node, training && !frozen));
+      for (size_t i = 0; i < node.outputs.size(); ++i)
+        replacement[static_cast<size_t>(node.outputs[i])] = results[i];
     } else if (node.op == "Dropout" && (!training || node.attrs.Float("probability") == 0)) {
       replacement[static_cast<size_t>(node.outputs[0])] = node.inputs[0];
     } else {
       if (node.op == "Attention" && !training) node.attrs.Set("probability", 0.0);
       if (node.op == "Dropout" || (node.op == "Attention" && node.attrs.Float("probability") > 0))
-        node.attrs.Set("stream", int64_t{context.next_stream++});
+        SetStream(node, streams, context);
       graph.nodes.push_back(std::move(node));
     }
   }

@@ -17,6 +17,8 @@ namespace act {
 struct PassContext {
   ValueId loss = kNoValue;
   std::vector<ValueId> trainable;
+  // The graph has its own backward pass, and its outputs behind the loss are the gradients of `trainable`.
+  bool own_backward = false;
   std::string optimizer = "sgd";
   Policy policy;
   // Made by derived nodes that run in the forward pass, of what a product's gradient reads: a level that

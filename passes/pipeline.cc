@@ -90,6 +90,13 @@ llvm::Error AddCountCorrect(Graph& graph, ValueId loss) {
   return llvm::Error::success();
 }
 
+// Without the backward pass that a model may bring along.
+Graph ForwardPart(Graph graph) {
+  std::erase_if(graph.nodes, [](const Node& node) { return node.phase != Phase::kForward; });
+  graph.outputs.resize(1);
+  return graph;
+}
+
 // What lies in the arena for the whole run is found by name in both graphs, so every constant needs one.
 void NameConstants(Graph& graph, const std::string& prefix) {
   int unnamed = 0;
@@ -118,9 +125,10 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   PassContext context;
   context.loss = model.loss;
   context.trainable = model.trainable;
+  context.own_backward = model.own_backward;
   context.optimizer = options.optimizer;
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
-  Graph evaluation = model.graph;
+  Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
   ACT_CHECK_OK(RunPasses(kTrainingPasses, "", model.graph, context, options, times));
   std::vector<ValueId*> follow;

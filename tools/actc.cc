@@ -61,6 +61,9 @@ struct Flags {
                                cl::desc("Parameters that do not train")};
   cl::opt<bool> freeze_bn{"freeze-bn", cl::cat(model_group),
                           cl::desc("BatchNormalization keeps its stored statistics")};
+  cl::opt<std::string> checkpoint{"checkpoint", cl::cat(model_group), cl::value_desc("FILE"),
+                                  cl::desc("ONNX Runtime's initial parameters of a training graph (default: "
+                                           "the file `checkpoint` beside it)")};
   cl::opt<std::string> init{
       "init", cl::cat(model_group), cl::value_desc("he"),
       cl::desc("he: seeded initial weights where the model holds none: external data is missing, or "
@@ -144,6 +147,7 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   r.import.loss_output = f.loss_output;
   r.import.freeze.assign(f.freeze.begin(), f.freeze.end());
   r.import.freeze_bn = f.freeze_bn;
+  r.import.checkpoint = f.checkpoint;
   r.import.init_he = f.init == "he";
   r.import.report_only = f.output.empty();
   return r;

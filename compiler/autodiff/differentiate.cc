@@ -1,5 +1,7 @@
 #include "compiler/autodiff/differentiate.h"
 
+#include <algorithm>
+
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 
@@ -93,28 +95,8 @@ class Differentiator {
     for (ValueId p : trainable_) {
       const ValueId grad = grad_[static_cast<size_t>(p)];
       if (first_reader_[static_cast<size_t>(p)] != static_cast<int64_t>(index) || grad == kNoValue) continue;
-      const std::string name = graph_.value(p).name;
-      if (optimizer_ == "none") {
-        ACT_CHECK_OK(MakeOutput(grad, graph_.value(p).name));
-        continue;
-      }
-      const ValueId velocity =
-          builder_.Input(name + ".velocity", graph_.value(p).type, ValueKind::kOptimizer);
-      builder_.SetPhase(Phase::kUpdate);
-      llvm::Error error = builder_.Add("SgdUpdate", {p, velocity, grad}, {}, name + ".update", 0).takeError();
-      builder_.SetPhase(Phase::kBackward);
-      if (error) return error;
+      ACT_CHECK_OK(AddUpdate(builder_, p, grad, optimizer_));
     }
-    return llvm::Error::success();
-  }
-
-  // An output carries its parameter's name, so that parameters which share a gradient (the operands of a sum) get copies.
-  llvm::Error MakeOutput(ValueId grad, const std::string parameter) {
-    if (graph_.value(grad).kind != ValueKind::kActivation || !graph_.value(grad).name.empty()) {
-      ACT_TRY(grad, builder_.Add1("Identity", {grad}, {}, parameter + ".grad"));
-    }
-    graph_.value(grad).name = "grad." + parameter;
-    graph_.outputs.push_back(grad);
     return llvm::Error::success();
   }
 
@@ -129,6 +111,30 @@ class Differentiator {
 };
 
 }  // namespace
+
+llvm::Error AddUpdate(GraphBuilder& builder, ValueId parameter, ValueId gradient,
+                      const std::string& optimizer) {
+  Graph& graph = builder.graph();
+  const std::string name = graph.value(parameter).name;
+  if (optimizer == "none") {
+    // An output carries its parameter's name, so that parameters which share a gradient (the operands of a
+    // sum) get copies.
+    const bool taken = std::find(graph.outputs.begin(), graph.outputs.end(), gradient) != graph.outputs.end();
+    if (graph.value(gradient).kind != ValueKind::kActivation || taken) {
+      ACT_TRY(gradient, builder.Add1("Identity", {gradient}, {}, name + ".grad"));
+    }
+    graph.value(gradient).name = "grad." + name;
+    graph.outputs.push_back(gradient);
+    return llvm::Error::success();
+  }
+  const ValueId velocity =
+      builder.Input(name + ".velocity", graph.value(parameter).type, ValueKind::kOptimizer);
+  builder.SetPhase(Phase::kUpdate);
+  llvm::Error error =
+      builder.Add("SgdUpdate", {parameter, velocity, gradient}, {}, name + ".update", 0).takeError();
+  builder.SetPhase(Phase::kBackward);
+  return error;
+}
 
 llvm::Expected<Gradients> Differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& trainable,
                                         const std::string& optimizer) {

@@ -21,4 +21,8 @@ struct Gradients {
 llvm::Expected<Gradients> Differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& trainable,
                                         const std::string& optimizer);
 
+// The update of a parameter whose gradient is complete; with optimizer "none" the gradient becomes an output.
+llvm::Error AddUpdate(GraphBuilder& builder, ValueId parameter, ValueId gradient,
+                      const std::string& optimizer);
+
 }  // namespace act

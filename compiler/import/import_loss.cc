@@ -28,6 +28,7 @@ llvm::Error CrossEntropy(NodeContext& c, ValueId scores) {
           c.builder().Add("SoftmaxCrossEntropy", std::move(operands), attrs, c.name(), 2));
   c.importer.logits = scores;
   c.importer.label = label;
+  ACT_CHECK_OK(c.Set(1, Operand{.type = c.Type(0), .kept = y[1]}));  // log_prob
   return c.Set(0, y[0]);
 }
 
@@ -131,7 +132,9 @@ llvm::Expected<ValueId> LogSoftmax(NodeContext& c, ValueId scores) {
 // The fused operator where the reduced loss is all that is wanted, and its parts where more is.
 llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
   ACT_TRY(const ValueId scores, c.Value(0));
-  if (!c.WantsOutput(1) && c.attrs.String("reduction", "mean") != "none") return CrossEntropy(c, scores);
+  // The log-probabilities of a training graph are there for the gradient.
+  if ((!c.WantsOutput(1) || c.importer.own_backward) && c.attrs.String("reduction", "mean") != "none")
+    return CrossEntropy(c, scores);
   if (c.Type(0).rank() < 2) return c.Fail("scores must be [N, C, ...], they are " + ToString(c.Type(0)));
   ACT_TRY(const ValueId log_prob, LogSoftmax(c, scores));
   ACT_CHECK_OK(NegativeLogLikelihood(c, log_prob));

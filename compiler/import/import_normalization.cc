@@ -39,11 +39,18 @@ llvm::Error ImportBatchNormalization(NodeContext& c) {
   // TorchScript's exporter traces a model in training mode by running it once, and so writes running
   // statistics that hold one update by the example inputs. That run counts as the first step's: behind step k
   // they hold k updates, as PyTorch's do. Only this form has outputs for the statistics.
-  if (c.WantsOutput(1)) attrs.Set("updates_done", int64_t{1});
+  const bool internal = c.node.op_type() == "BatchNormInternal";
+  if (c.WantsOutput(1) && !internal) attrs.Set("updates_done", int64_t{1});
+  // ONNX Runtime's form for training: the batch's mean and 1 / deviation are results too, for its gradient.
+  if (internal) attrs.Set("population", int64_t{1});
   attrs.Set("frozen", int64_t{c.importer.freeze_bn});
-  llvm::Expected<ValueId> y = c.Emit("BatchNorm", std::move(operands), attrs);
-  if (y && spatial) y = c.ToChannelsFirst(*y);
-  return c.Return(std::move(y));
+  ACT_TRY(const std::vector<ValueId> results,
+          c.builder().Add("BatchNorm", std::move(operands), attrs, c.name(), internal ? 3 : 1));
+  if (internal) {
+    ACT_CHECK_OK(c.Set(3, results[1]));
+    ACT_CHECK_OK(c.Set(4, results[2]));
+  }
+  return spatial ? c.Return(c.ToChannelsFirst(results[0])) : c.Set(0, results[0]);
 }
 
 Attributes Over(std::vector<int64_t> axes) {
@@ -206,6 +213,7 @@ llvm::Error ImportSoftmax(NodeContext& c) {
 const std::vector<ImportEntry>& NormalizationImports() {
   static const std::vector<ImportEntry> entries = {
       {"BatchNormalization", 5, 5, ImportBatchNormalization},
+      {"BatchNormInternal", 5, 5, ImportBatchNormalization, kMicrosoft},
       {"LayerNormalization", 2, 3, ImportLayerNormalization},
       {"RMSNormalization", 2, 2, ImportLayerNormalization},
       {"InstanceNormalization", 3, 3, ImportInstanceNormalization},

@@ -10,30 +10,27 @@
 #include "compiler/import/computed_weights.h"
 #include "compiler/import/functions.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/inference_part.h"
 #include "compiler/import/initializers.h"
-#include "compiler/import/onnx_versions.h"
+#include "compiler/import/needed_nodes.h"
 #include "compiler/import/prune.h"
 #include "compiler/import/symbols.h"
+#include "compiler/import/training_graph.h"
 
 namespace act {
 namespace onnx_import {
 namespace {
 
-using Nodes = std::vector<const onnx::NodeProto*>;
-
-std::string Join(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
-  return text;
-}
-
-// Graph inputs that are fed: initializers may be listed among the inputs as their defaults.
-std::vector<const onnx::ValueInfoProto*> FedInputs(const onnx::GraphProto& graph) {
+// Graph inputs that are fed and not yet defined: initializers may be listed among the inputs as their
+// defaults, and those of a training graph that have a role are no data.
+std::vector<const onnx::ValueInfoProto*> FedInputs(const onnx::GraphProto& graph,
+                                                   const std::optional<TrainingGraph>& training) {
   std::set<std::string> initializers;
   for (const auto& tensor : graph.initializer()) initializers.insert(tensor.name());
   std::vector<const onnx::ValueInfoProto*> inputs;
   for (const auto& input : graph.input())
-    if (!initializers.count(input.name())) inputs.push_back(&input);
+    if (!initializers.count(input.name()) && !(training && training->roles.count(input.name())))
+      inputs.push_back(&input);
   return inputs;
 }
 
@@ -60,77 +57,8 @@ llvm::Expected<std::vector<std::string>> WantedOutputs(const onnx::GraphProto& g
   return declared.size() == 1 ? declared : all;
 }
 
-// The nodes that the outputs need, in the model's order.
-llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::string>& outputs) {
-  std::map<std::string, size_t> producer;
-  for (size_t i = 0; i < flat.nodes.size(); ++i)
-    for (const std::string& name : flat.nodes[i]->output())
-      if (!name.empty() && !producer.emplace(name, i).second)
-        return MakeError(PlaceOf(*flat.nodes[i]),
-                         "'" + name + "' is made twice; every name may have one producer");
-  std::vector<bool> needed(flat.nodes.size(), false);
-  std::vector<std::string> open = outputs;
-  while (!open.empty()) {
-    const auto it = producer.find(open.back());
-    open.pop_back();
-    if (it == producer.end() || needed[it->second]) continue;
-    needed[it->second] = true;
-    for (const std::string& name : flat.nodes[it->second]->input()) open.push_back(name);
-  }
-  Nodes nodes;
-  for (size_t i = 0; i < flat.nodes.size(); ++i)
-    if (needed[i]) nodes.push_back(flat.nodes[i]);
-  return nodes;
-}
-
-// Below opset 7 operators broadcast by attributes, and had other attributes and inputs than since. Only those
-// that mean there what they mean at opset 7 are read.
-bool HasOldForm(const onnx::NodeProto& node, int64_t opset) {
-  constexpr int64_t kOldestForms = 7;
-  return opset < kOldestForms &&
-         OnnxVersionAt(node.op_type(), opset) != OnnxVersionAt(node.op_type(), kOldestForms);
-}
-
-// Every operator that is missing, not only the first.
-llvm::Error CheckSupported(const Nodes& nodes, int64_t opset) {
-  constexpr size_t kShown = 20;
-  std::vector<std::string> missing;
-  for (const onnx::NodeProto* node : nodes) {
-    if (IsSupported(*node) && HasOldForm(*node, opset))
-      return MakeError(
-          PlaceOf(*node), "has at opset " + std::to_string(opset) + " a form that changed until opset 7",
-          "export the model again with opset_version=17, or convert it with onnx.version_converter");
-    if (IsSupported(*node)) continue;
-    const std::string domain = node->domain().empty() ? "ai.onnx" : node->domain();
-    missing.push_back(PlaceOf(*node) + " of domain " + domain + ", opset " + std::to_string(opset));
-  }
-  if (missing.empty()) return llvm::Error::success();
-  const size_t count = missing.size();
-  if (count > kShown) {
-    missing.resize(kShown);
-    missing.push_back("and " + std::to_string(count - kShown) + " more");
-  }
-  return MakeError(count == 1 ? "1 node" : std::to_string(count) + " nodes",
-                   "operators that are not supported: " + Join(missing));
-}
-
-llvm::Error CheckInputsDefined(const Importer& importer, const Nodes& nodes, size_t position) {
-  const onnx::NodeProto& node = *nodes[position];
-  for (const std::string& name : node.input()) {
-    if (name.empty() || importer.Find(name)) continue;
-    for (size_t i = position; i < nodes.size(); ++i)
-      for (const std::string& made : nodes[i]->output())
-        if (made == name)
-          return MakeError(PlaceOf(node), "reads '" + name + "', which " + PlaceOf(*nodes[i]) +
-                                              " makes later: a cycle, or nodes out of order");
-    return MakeError(PlaceOf(node), "reads '" + name + "', which nothing makes");
-  }
-  return llvm::Error::success();
-}
-
-llvm::Error DefineInputs(Importer& importer, const onnx::GraphProto& graph, const ImportOptions& options,
-                         ImportResult& result) {
-  const auto inputs = FedInputs(graph);
+llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::ValueInfoProto*>& inputs,
+                         const ImportOptions& options, ImportResult& result) {
   const auto batch = BatchSymbol(inputs, options.dims);
   std::set<std::string> symbols;
   for (const auto* input : inputs) {
@@ -211,25 +139,63 @@ llvm::Expected<std::vector<ValueId>> Trainable(const Graph& graph, const std::ve
   return trainable;
 }
 
+// Flags that ask for another loss or other derivatives than a training graph has.
+llvm::Error CheckFlags(const ImportOptions& options, const std::optional<TrainingGraph>& training) {
+  if (!training)
+    return options.checkpoint.empty()
+               ? llvm::Error::success()
+               : MakeError("--checkpoint", "the model holds its own parameters",
+                           "a checkpoint belongs to a training graph, whose parameters are inputs");
+  const char* flag = !options.loss.empty()          ? "--loss"
+                     : !options.loss_output.empty() ? "--loss-output"
+                     : options.freeze_bn            ? "--freeze-bn"
+                                                    : nullptr;
+  if (!flag) return llvm::Error::success();
+  return MakeError(flag, "the model is a training graph with its own loss and backward pass",
+                   "give actc the forward model instead");
+}
+
 llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& options) {
   ImportResult result;
-  ACT_CHECK_OK(MaterializeWeights(file));
-  ACT_TRY(const FlatNodes flat, ExpandFunctions(*file.proto));
   const onnx::GraphProto& graph = file.proto->graph();
-  ACT_TRY(const std::vector<std::string> outputs, WantedOutputs(graph, options));
-  ACT_TRY(const Nodes nodes, NeededNodes(flat, outputs));
+  std::optional<TrainingGraph> training;
+  if (!options.keep_outputs) {
+    ACT_TRY(training, FindTrainingGraph(graph));
+  }
+  ACT_CHECK_OK(CheckFlags(options, training));
+  if (!training) ACT_CHECK_OK(MaterializeWeights(file));  // a training graph's parameters are inputs
+  ACT_TRY(const FlatNodes flat, ExpandFunctions(*file.proto));
+  std::vector<std::string> outputs;
+  Sides sides;
+  if (training) {
+    outputs = {training->loss};
+    ACT_TRY(sides, SplitAtLoss(flat, *training));
+  } else {
+    ACT_TRY(outputs, WantedOutputs(graph, options));
+    ACT_TRY(sides.nodes, NeededNodes(flat, outputs));
+    sides.phases.assign(sides.nodes.size(), Phase::kForward);
+  }
+  const Nodes& nodes = sides.nodes;
   ACT_CHECK_OK(CheckSupported(nodes, file.opset));
 
   Importer importer(result.graph, file.opset);
   importer.freeze_bn = options.freeze_bn;
-  ACT_CHECK_OK(DefineInputs(importer, graph, options, result));
+  importer.own_backward = training.has_value();
+  if (training) ACT_CHECK_OK(DefineParameters(importer, file, *training, options));
+  ACT_CHECK_OK(DefineInputs(importer, FedInputs(graph, training), options, result));
   std::set<std::string> read(outputs.begin(), outputs.end());
   for (const onnx::NodeProto* node : nodes) read.insert(node->input().begin(), node->input().end());
-  ACT_CHECK_OK(DefineInitializers(importer, file, nodes, read, options));
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    ACT_CHECK_OK(CheckInputsDefined(importer, nodes, i));
-    ACT_CHECK_OK(importer.ImportNode(*nodes[i]));
-  }
+  ACT_CHECK_OK(DefineInitializers(importer, file, nodes, read, options, training.has_value()));
+  const auto import_side = [&](bool forward) -> llvm::Error {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if ((sides.phases[i] == Phase::kForward) != forward) continue;
+      importer.builder().SetPhase(sides.phases[i]);
+      ACT_CHECK_OK(CheckInputsDefined(importer, nodes, i));
+      ACT_CHECK_OK(importer.ImportNode(*nodes[i]));
+    }
+    return llvm::Error::success();
+  };
+  ACT_CHECK_OK(import_side(true));
   for (const std::string& name : outputs)
     if (!importer.Find(name)) return MakeError("output '" + name + "'", "nothing makes it");
   ValueId loss = kNoValue;
@@ -243,6 +209,13 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
             options.loss.empty() ? FindLoss(importer, outputs) : AddLoss(importer, outputs, options.loss));
     result.graph.outputs = {loss};
   }
+  ACT_TRY(result.trainable, Trainable(result.graph, options.freeze));
+  if (training) {
+    ACT_CHECK_OK(import_side(false));
+    result.own_backward = true;
+    ACT_TRY(result.trainable, AddGradientOutputs(importer, *training, result.trainable));
+  }
+
   const std::vector<ValueId> moved = Prune(result.graph);
   const auto where = [&moved](ValueId id) {
     return id == kNoValue ? kNoValue : moved[static_cast<size_t>(id)];
@@ -250,9 +223,11 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   result.loss = where(loss);
   result.logits = where(importer.logits);
   result.label = where(importer.label);
+  std::erase_if(result.trainable, [&where](ValueId id) { return where(id) == kNoValue; });
+  for (ValueId& id : result.trainable) id = where(id);
   result.onnx_nodes = static_cast<int>(flat.nodes.size());
   result.model_name = std::filesystem::path(file.path).filename().string();
-  ACT_TRY(result.trainable, Trainable(result.graph, options.freeze));
+  if (training) KeepInferencePart(*file.proto->mutable_graph(), sides, *training, result.graph);
   result.skeleton = Skeleton(file, result.graph);
   return result;
 }

@@ -20,12 +20,16 @@ struct ImportOptions {
   bool freeze_bn = false;           // --freeze-bn: BatchNormalization keeps its stored statistics
   bool init_he = false;             // --init=he: initial weights where the external data file is missing
   uint64_t seed = 0;                // of --init=he
+  std::string checkpoint;           // --checkpoint: initial parameters of a training graph; empty: beside it
   bool report_only = false;         // weights are not needed: data of a missing file stays null
   bool keep_outputs = false;        // no loss: the graph's outputs are the model's, in their order
 };
 
 struct ImportResult {
-  Graph graph;                                  // outputs: the loss; with keep_outputs those of the model
+  // outputs: the loss; with own_backward then the gradients of `trainable`, in that order; with keep_outputs
+  // those of the model.
+  Graph graph;
+  bool own_backward = false;                    // a training graph with a backward pass of its own
   ValueId loss = kNoValue;                      // kNoValue with keep_outputs
   std::vector<ValueId> trainable;               // parameters that are not frozen, in order of first use
   std::string model_name;                       // file name without folders

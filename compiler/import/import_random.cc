@@ -7,6 +7,8 @@ namespace {
 llvm::Expected<ValueId> Dropout(NodeContext& c, ValueId x, double probability) {
   Attributes attrs;
   attrs.Set("probability", probability);
+  // A gradient in the model repeats the node, and its mask with it.
+  if (c.WantsOutput(1)) attrs.Set("mask", static_cast<int64_t>(c.builder().graph().nodes.size()));
   return c.Emit("Dropout", {x}, attrs);
 }
 
@@ -27,9 +29,15 @@ llvm::Error ImportDropout(NodeContext& c) {
   }
   if (!(ratio >= 0 && ratio < 1))
     return c.Fail("the ratio must be in [0, 1), it is " + std::to_string(ratio));
-  if (!training || ratio == 0) return c.Set(0, Operand(c.In(0)));
+  const TensorType mask{DType::kBool, c.DimsOf(0)};
+  if (!training || ratio == 0) {
+    if (c.In(0).value != kNoValue) ACT_CHECK_OK(c.Set(1, Operand{.type = mask, .kept = c.In(0).value}));
+    return c.Set(0, Operand(c.In(0)));
+  }
   ACT_TRY(const ValueId x, c.Value(0));
-  return c.Return(Dropout(c, x, ratio));
+  ACT_TRY(const ValueId y, Dropout(c, x, ratio));
+  ACT_CHECK_OK(c.Set(1, Operand{.type = mask, .kept = y}));
+  return c.Set(0, y);
 }
 
 // Not a value of the graph: only its comparison with a threshold is one.

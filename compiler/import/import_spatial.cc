@@ -81,7 +81,6 @@ llvm::Error ImportConvTranspose(NodeContext& c) {
 
 llvm::Error ImportPool(NodeContext& c) {
   const bool is_max = c.node.op_type() == "MaxPool";
-  if (c.WantsOutput(1)) return c.Fail("the output of indices is not supported");
   ACT_TRY(const Window window, ReadWindow(c, c.attrs.Ints("kernel_shape"), c.DimsOf(0)));
   Attributes attrs = window.ToAttributes();
   attrs.Set("kernel_shape", window.kernel);
@@ -90,9 +89,12 @@ llvm::Error ImportPool(NodeContext& c) {
   ACT_TRY(const ValueId image, c.Value(0));
   ACT_TRY(const ValueId x, c.ToChannelsLast(image));
   if (!is_max) return ReturnChannelsFirst(c, c.Emit("AveragePool", {x}, attrs));
-  // The second output, the index of each maximum, is what the gradient reads.
+  // The second output, the index of each maximum, is what the gradient reads. ONNX's is an offset into the
+  // whole tensor instead of the window.
   ACT_TRY(const std::vector<ValueId> y, c.builder().Add("MaxPool", {x}, attrs, c.name(), 2));
-  return c.Return(c.ToChannelsFirst(y[0]));
+  ACT_TRY(const ValueId result, c.ToChannelsFirst(y[0]));
+  ACT_CHECK_OK(c.Set(1, Operand{.type = {DType::kInt64, c.TypeOf(result).dims}, .kept = y[1]}));
+  return c.Set(0, result);
 }
 
 // Global pooling is a reduction over the spatial axes of the channels-last tensor.

@@ -36,9 +36,11 @@ struct AttributeNames {
 const std::vector<AttributeNames>& AttributeTypes() {
   static const std::vector<AttributeNames> types = {
       {onnx::AttributeProto::INT,
-       {"allowzero", "antialias", "axis", "ceil_mode", "count_include_pad", "end", "group", "ignore_index",
-        "keepdims", "noop_with_empty_axes", "num_groups", "size", "spatial", "start", "to", "training_mode",
-        "transA", "transB", "value_int"}},
+       {"allowzero",   "antialias",     "axis",         "ceil_mode", "count_include_pad",
+        "end",         "group",         "ignore_index", "keepdims",  "noop_with_empty_axes",
+        "num_groups",  "scale_down",    "size",         "spatial",   "start",
+        "to",          "training_mode", "transA",       "transB",    "transBatchA",
+        "transBatchB", "value_int"}},
       {onnx::AttributeProto::FLOAT,
        {"alpha", "beta", "bias", "epsilon", "gamma", "high", "low", "max", "min", "momentum", "ratio",
         "value_float"}},
@@ -99,6 +101,8 @@ llvm::Error Importer::Define(const std::string& name, Operand operand) {
 llvm::Expected<ValueId> Importer::Materialize(const Operand& operand) {
   if (operand.value != kNoValue) return operand.value;
   if (operand.uniform) return MakeError("", "random numbers may only be compared with a constant (dropout)");
+  if (operand.kept != kNoValue)
+    return MakeError("", "only the gradient of the operator that makes this tensor may read it");
   if (!operand.known) return MakeError("", "a sequence of tensors is used as a tensor");
   const Known& known = *operand.known;
   for (const Element& e : known.elements)
@@ -206,12 +210,13 @@ const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::stri
 }
 
 const ImportEntry* FindImport(const onnx::NodeProto& node) {
-  if (!IsStandard(node)) return nullptr;
+  const std::string domain = IsStandard(node) ? "" : node.domain();
   for (const auto* family :
        {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &GatherImports(), &MatMulImports(),
-        &SpatialImports(), &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports()})
+        &SpatialImports(), &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports(),
+        &MicrosoftImports(), &GradientImports()})
     for (const ImportEntry& entry : *family)
-      if (node.op_type() == entry.op) return &entry;
+      if (node.op_type() == entry.op && domain == entry.domain) return &entry;
   return nullptr;
 }
 

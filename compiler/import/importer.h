@@ -20,11 +20,14 @@ namespace act::onnx_import {
 struct Operand {
   TensorType type;
   ValueId value = kNoValue;
-  std::optional<Known> known;
+  std::optional<Known> known = {};
   // Random numbers in [first, second): only a comparison may read them.
-  std::optional<std::pair<double, double>> uniform;
-  std::vector<ValueId> sequence;  // a sequence of tensors: only SequenceAt may read it
+  std::optional<std::pair<double, double>> uniform = {};
+  std::vector<ValueId> sequence = {};  // a sequence of tensors: only SequenceAt may read it
   ValueId scores = kNoValue;  // this is the log-softmax of `scores` over axis 1: a loss may start from them
+  // What our operator keeps for its gradient instead of this tensor, which has no value of its own (the index
+  // in the window for the offset of a pool's maximum): only the gradient of the operator may read it.
+  ValueId kept = kNoValue;
 };
 
 class Importer {
@@ -50,6 +53,7 @@ class Importer {
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
   bool freeze_bn = false;
+  bool own_backward = false;  // a training graph: what only gradients read need not have a value (Operand::kept)
 
  private:
   GraphBuilder builder_;
@@ -120,13 +124,16 @@ std::string PlaceOf(const onnx::NodeProto& node);
 llvm::Expected<Attributes> ReadAttributes(const onnx::NodeProto& node);
 const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::string& attribute);
 
+inline constexpr char kMicrosoft[] = "com.microsoft";
+
 using ImportFn = llvm::Error (*)(NodeContext&);
 struct ImportEntry {
   const char* op;
   int min_inputs, max_inputs;  // max -1: any number
   ImportFn import;
+  const char* domain = "";  // "": the standard operators
 };
-// The families of standard operators, each one file. Adding an operator is one entry.
+// The families of operators, each one file. Adding an operator is one entry.
 const std::vector<ImportEntry>& ElementwiseImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
@@ -137,6 +144,8 @@ const std::vector<ImportEntry>& NormalizationImports();
 const std::vector<ImportEntry>& ReductionImports();
 const std::vector<ImportEntry>& RandomImports();
 const std::vector<ImportEntry>& LossImports();
+const std::vector<ImportEntry>& MicrosoftImports();
+const std::vector<ImportEntry>& GradientImports();
 
 // Null where the operator is not imported.
 const ImportEntry* FindImport(const onnx::NodeProto& node);

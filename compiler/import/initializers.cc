@@ -37,7 +37,8 @@ bool IsExportersName(const std::string& name) {
 
 llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
                                const std::vector<const onnx::NodeProto*>& nodes,
-                               const std::set<std::string>& read, const ImportOptions& options) {
+                               const std::set<std::string>& read, const ImportOptions& options,
+                               bool all_constant) {
   onnx::GraphProto& graph = *file.proto->mutable_graph();
   if (graph.sparse_initializer_size() > 0)
     return MakeError("tensor '" + graph.sparse_initializer(0).values().name() + "'",
@@ -55,7 +56,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     const auto fill = file.fills.find(name);
     const bool exporters =
         fill == file.fills.end() && kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
-    const bool is_constant = !IsFloat(type.dtype) || kind == "CONSTANT_TENSOR" || exporters;
+    const bool is_constant = !IsFloat(type.dtype) || kind == "CONSTANT_TENSOR" || exporters || all_constant;
 
     if (is_constant && !statistics.count(name)) {
       onnx::TensorProto copy = tensor;  // the skeleton keeps these

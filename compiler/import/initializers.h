@@ -18,11 +18,13 @@ namespace act::onnx_import {
 //   exporter made up ("onnx::...",
 //               "/...", "val_...", "_to_copy..."): these are known tensors
 //   parameters  every other float32 tensor
+// With `all_constant` (training graphs, whose parameters are inputs) there are no parameters and buffers.
 // Integer tensors are known, or constants where they are large. Data of parameters and buffers is moved out
 // of the file.
 llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
                                const std::vector<const onnx::NodeProto*>& nodes,
-                               const std::set<std::string>& read, const ImportOptions& options);
+                               const std::set<std::string>& read, const ImportOptions& options,
+                               bool all_constant);
 
 // The model without the data of the parameters, buffers and constants in `graph`, as bytes: for
 // ExportTrainedOnnx.

@@ -12,7 +12,7 @@
 namespace act {
 
 enum class Stage {
-  kImported,    // forward graph
+  kImported,    // forward graph, and the backward pass where the model has its own
   kTraining,    // forward, backward and update
   kCompressed,  // the policy is applied: what crosses to the backward pass is what was decided
   kFused,       // only operators that a plan may run (docs/runtime_ops.md)

@@ -26,6 +26,13 @@ llvm::Error InferSame(InferContext& c) {
   return CheckChannels(c, 1);
 }
 
+// Results behind the first are the batch's mean and rstd, for a gradient that the model has.
+llvm::Error InferBatchNorm(InferContext& c) {
+  for (TensorType& out : c.outputs)
+    out = {DType::kFloat32, {c.in(0).dims.empty() ? Dim(1) : c.in(0).dims.back()}};
+  return InferSame(c);
+}
+
 llvm::Error InferStats(InferContext& c) {
   const TensorType channel{DType::kFloat32, {c.in(0).dims.back()}};
   for (TensorType& out : c.outputs) out = channel;
@@ -97,7 +104,7 @@ void ApplyGrad(GradContext& g) {
 
 void AddNormalizationOps(std::vector<OpDef>& ops) {
   // x, gamma, beta, running_mean, running_var
-  ops.push_back({.name = "BatchNorm", .min_inputs = 5, .max_inputs = 5, .infer = InferSame});
+  ops.push_back({.name = "BatchNorm", .min_inputs = 5, .max_inputs = 5, .infer = InferBatchNorm});
   ops.push_back(
       {.name = "BatchNormStats", .min_inputs = 1, .max_inputs = 3, .infer = InferStats, .mutates = {1, 2}});
   ops.push_back({.name = "BatchNormApply",

@@ -12,6 +12,7 @@ namespace act {
 struct BatchNormShape {
   int64_t rows = 0, channels = 0;
   double epsilon = 1e-5, momentum = 0.1;
+  bool population = false;  // running_var follows the batch's variance itself, not n / (n - 1) times it
   uint64_t updates_done = 0;  // steps whose update the stored running statistics already hold
 
   // Stores what the sum of squared deviations m2 about `mean` says of channel c. An empty batch leaves the
@@ -28,7 +29,7 @@ struct BatchNormShape {
       running = static_cast<float>((1 - momentum) * running + momentum * value);
     };
     update(1, mean);
-    update(2, rows > 1 ? m2 / (n - 1) : variance);
+    update(2, rows > 1 && !population ? m2 / (n - 1) : variance);
   }
 };
 
@@ -44,6 +45,7 @@ inline std::optional<BatchNormShape> BatchNormShapeOf(const KernelSite& site, st
   s.rows = s.channels > 0 ? x.elements / s.channels : 0;
   s.epsilon = site.node->attrs.Float("epsilon", 1e-5);
   s.momentum = site.node->attrs.Float("momentum", 0.1);
+  s.population = site.node->attrs.Int("population") != 0;
   s.updates_done = static_cast<uint64_t>(site.node->attrs.Int("updates_done", 0));
   if (site.outputs.size() < 2 || site.outputs[0].elements != s.channels ||
       site.outputs[1].elements != s.channels)
