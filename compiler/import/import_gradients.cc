@@ -2,6 +2,7 @@
 // is the gradient of one of our operators, that operator's rule in the op table builds it, from the tensors
 // that the node names: each gradient is written once.
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/autodiff/grad_context.h"
 #include "compiler/import/importer.h"
@@ -163,15 +164,21 @@ Attributes Over(std::vector<int64_t> axes, bool keep) {
   return attrs;
 }
 
-// dY, Y -> Y (dY - sum(dY Y)), Y a softmax over `axis`.
+// dY, Y -> dX, Y a softmax over `axis`. Ours is over the last one.
 llvm::Error ImportSoftmaxGrad(NodeContext& c) {
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), c.DimsOf(1).size()));
-  ACT_TRY(const ValueId dy, c.Value(0));
-  ACT_TRY(const ValueId y, c.Value(1));
-  ACT_TRY(const ValueId product, c.Emit("Mul", {dy, y}));
-  ACT_TRY(const ValueId sum, c.Emit("ReduceSum", {product}, Over({static_cast<int64_t>(axis)}, true)));
-  ACT_TRY(const ValueId centered, c.Emit("Sub", {dy, sum}));
-  return c.Return(c.Emit("Mul", {centered, y}));
+  const size_t rank = c.DimsOf(1).size();
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), rank));
+  std::vector<int64_t> perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[axis], perm.back());
+  Values in;
+  for (size_t i = 0; i < 2; ++i) {
+    ACT_TRY(const ValueId value, c.Value(i));
+    ACT_TRY(const ValueId rows, axis + 1 < rank ? c.Transpose(value, perm) : llvm::Expected<ValueId>(value));
+    in.push_back(rows);
+  }
+  ACT_TRY(const Values grads, ApplyRule(c, Forward("Softmax", {in[1]}, in[1], {}), in[0], {true}));
+  return axis + 1 < rank ? c.Return(c.Transpose(grads[0], perm)) : c.Set(0, grads[0]);
 }
 
 // dY, X, scale, mean, 1 / deviation -> dX, dscale, dB: with g = dY scale and xhat the normalized X,
