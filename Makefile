@@ -23,7 +23,7 @@ help:
 	@echo 'make demo         train a ResNet with exact and with compressed activations, side by side'
 	@echo 'make asan         the tests under address and undefined behaviour sanitizers'
 	@echo 'make bench        the kernels alone'
-	@echo 'make speed        ResNet-50, a training step beside PyTorch (PYTHON=... names one that has torch)'
+	@echo 'make speed        training steps beside PyTorch (PYTHON=... names one that has torch; MODELS=NAME:BATCH,... FOLDER=...)'
 	@echo 'make docs-operators   docs/operators.md again, behind a change of operators'
 	@echo 'make format       clang-format over all sources'
 	@echo 'make tidy         clang-tidy over all sources'
@@ -73,7 +73,7 @@ bench: build
 	@for b in $(BUILD)/bin/*_bench; do echo "== $$(basename $$b)"; $$b --benchmark_min_time=0.2 || exit 1; done
 
 speed: tools
-	@$(if $(PYTHON),$(PYTHON),python3) benchmarks/speed.py --bin $(BUILD)/bin
+	@$(if $(PYTHON),$(PYTHON),python3) benchmarks/speed.py --bin $(BUILD)/bin $(if $(MODELS),--models=$(MODELS)) $(if $(FOLDER),--folder=$(FOLDER))
 
 format:
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i

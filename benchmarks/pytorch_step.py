@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Times training steps of a torchvision model in PyTorch on the CPU: forward, cross entropy, backward, SGD with momentum.
+"""Times training steps in PyTorch on the CPU: forward, cross entropy, backward, SGD with momentum.
 
     pytorch_step.py MODEL BATCH MODE [--threads=2] [--steps=5]
-MODE: eager, channels_last, compile (torch.compile in channels_last). Prints one JSON line: median_seconds and min_seconds without the
+MODEL: one of torchvision's, or of transformers' (with its fused attention) bert_base_t128 or gpt2_t1024, in training mode with
+dropout. MODE: eager, channels_last, compile (torch.compile; torchvision's models in channels_last). Prints one JSON line: median_seconds and min_seconds without the
 first step, which compiles and allocates, and resident_peak_bytes of the whole process."""
 import argparse
 import json
@@ -11,7 +12,41 @@ import statistics
 import time
 
 import torch
-import torchvision
+from torch.nn import functional as F
+
+
+class Bert(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        import transformers
+        self.net = transformers.BertForSequenceClassification(transformers.BertConfig(attn_implementation="sdpa", num_labels=2))
+
+    def forward(self, tokens):
+        return self.net(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits
+
+
+class Gpt2(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        import transformers
+        self.net = transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False, attn_implementation="sdpa"))
+
+    def forward(self, tokens):
+        return self.net(input_ids=tokens).logits.flatten(0, 1)
+
+
+def network(name, batch, channels_last):
+    """The model, a batch of inputs and their labels."""
+    if name == "bert_base_t128":
+        return Bert(), torch.randint(0, 30522, (batch, 128)), torch.randint(0, 2, (batch,))
+    if name == "gpt2_t1024":
+        return Gpt2(), torch.randint(0, 50257, (batch, 1024)), torch.randint(0, 50257, (batch * 1024,))
+    import torchvision
+    model = getattr(torchvision.models, name)(weights=None)
+    image, label = torch.randn(batch, 3, 224, 224), torch.randint(0, 1000, (batch,))
+    if channels_last:
+        model, image = model.to(memory_format=torch.channels_last), image.to(memory_format=torch.channels_last)
+    return model, image, label
 
 
 def main():
@@ -25,18 +60,15 @@ def main():
 
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    model = getattr(torchvision.models, args.model)(weights=None).train()
-    image, label = torch.randn(args.batch, 3, 224, 224), torch.randint(0, 1000, (args.batch,))
-    if args.mode != "eager":
-        model = model.to(memory_format=torch.channels_last)
-        image = image.to(memory_format=torch.channels_last)
+    model, inputs, label = network(args.model, args.batch, args.mode != "eager")
+    model.train()
     forward = torch.compile(model) if args.mode == "compile" else model
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=1e-4)
     seconds = []
     for _ in range(args.steps + 1):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        torch.nn.functional.cross_entropy(forward(image), label).backward()
+        F.cross_entropy(forward(inputs), label).backward()
         optimizer.step()
         seconds.append(time.perf_counter() - start)
     print(json.dumps({"name": "PyTorch " + args.mode, "version": torch.__version__,

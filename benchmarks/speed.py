@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A training step of a full-size model beside PyTorch's on this machine, in one run.
+"""Training steps of full-size models beside PyTorch's on this machine, in one run.
 
-    speed.py [--bin=build/bin] [--model=resnet50] [--batch=16] [--threads=2] [--rounds=3] [--json=FILE]
-Every round runs each contender once, one after the other, so that a machine that slows down slows all of them. PyTorch runs if this
-Python has torch and torchvision. Ratios are to PyTorch channels_last, or to L0 without PyTorch."""
+    speed.py [--bin=build/bin] [--models=resnet50:16] [--folder=models/zoo] [--threads=2] [--rounds=3] [--json=FILE]
+--models: NAME:BATCH,... or "all", the networks of the README's table. Every round runs each contender once, one after the other, so
+that a machine that slows down slows all of them. PyTorch runs if this Python has torch and torchvision (and transformers, for bert
+and gpt2). The ratio is to the better of PyTorch eager, channels_last and compile, or to L0 without PyTorch."""
 import argparse
 import importlib.util
 import json
@@ -15,6 +16,9 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1 << 20
+ALL = ("resnet50:16,vit_b_16:8,convnext_tiny:8,mobilenet_v2:8,efficientnet_b0:8,swin_t:8,bert_base_t128:8,gpt2_t1024:1")
+# Where channels_last means nothing.
+SEQUENCES = ("bert_base_t128", "gpt2_t1024")
 
 
 def output_of(command):
@@ -24,32 +28,68 @@ def output_of(command):
     return done.stdout
 
 
-def pytorch(args, mode):
-    line = output_of([sys.executable, os.path.join(HERE, "pytorch_step.py"), args.model, str(args.batch), mode,
+def pytorch(args, model, batch, mode):
+    line = output_of([sys.executable, os.path.join(HERE, "pytorch_step.py"), model, str(batch), mode,
                       f"--threads={args.threads}", f"--steps={args.steps}"]).splitlines()[-1]
     result = json.loads(line)
     return result["median_seconds"], result["resident_peak_bytes"], None
 
 
-def ours(args, folder, level):
+def ours(args, model, batch, folder, level):
     """The plan is made by the first round."""
-    plan, report = os.path.join(folder, level + ".plan"), os.path.join(folder, level + ".json")
+    plan, report = (os.path.join(folder, f"{model}.{level}.{kind}") for kind in ("plan", "json"))
     if not os.path.exists(plan):
-        model = os.path.join(HERE, "..", "models", "zoo", args.model + ".onnx")
-        output_of([os.path.join(args.bin, "actc"), model, "-O", level, "-o", plan, "--init=he", f"--batch={args.batch}",
-                   "--report=none"])
-    output_of([os.path.join(args.bin, "actrun"), plan, f"--batch={args.batch}", f"--threads={args.threads}",
+        output_of([os.path.join(args.bin, "actc"), os.path.join(args.folder, model + ".onnx"), "-O", level, "-o", plan,
+                   "--init=he", f"--batch={batch}", "--report=none"])
+    output_of([os.path.join(args.bin, "actrun"), plan, f"--batch={batch}", f"--threads={args.threads}",
                f"--steps={args.steps + 1}", "--lr=1e-4", "--momentum=0.9", "--report-json=" + report])
     with open(report) as file:
         result = json.load(file)
     return statistics.median(result["step_seconds"]["all"][1:]), result["resident_peak_bytes"], result["peak_bytes"]
 
 
+def contenders_of(args, model, batch, folder):
+    contenders = {}
+    wanted = ("torch", "transformers") if model in SEQUENCES else ("torch", "torchvision")
+    if all(importlib.util.find_spec(name) for name in wanted):
+        for mode in ("eager", "compile") if model in SEQUENCES else ("eager", "channels_last", "compile"):
+            contenders["PyTorch " + mode] = lambda mode=mode: pytorch(args, model, batch, mode)
+    else:
+        print(f"speed: {sys.executable} has no {' and '.join(wanted)}: PYTHON=... names one that has", file=sys.stderr)
+    for level in args.levels.split(","):
+        contenders["actrun " + level] = lambda level=level: ours(args, model, batch, folder, level)
+    return contenders
+
+
+def measure(args, model, batch, folder):
+    """Runs the rounds, prints the model's table and returns it."""
+    contenders = contenders_of(args, model, batch, folder)
+    results = {name: [] for name in contenders}
+    for round_number in range(args.rounds):
+        for name, run in contenders.items():
+            results[name].append(run())
+            print(f"{model}, round {round_number + 1}: {name}: {results[name][-1][0]:.3f} s", file=sys.stderr)
+    medians = {name: statistics.median(r[0] for r in runs) for name, runs in results.items()}
+    peers = [name for name in medians if name.startswith("PyTorch")] or [next(iter(medians))]
+    base = min(peers, key=medians.get)
+    print(f"{model}, batch {batch}, {args.threads} threads, median of {args.rounds} x {args.steps} steps; ratio to {base}")
+    print(f"{'':24}{'step s':>10}{'ratio':>10}{'least':>8}{'most':>8}{'resident MiB':>15}{'arena MiB':>12}")
+    rows = []
+    for name, runs in results.items():
+        pairs = [r[0] / b[0] for r, b in zip(runs, results[base])]  # within one round
+        resident, arena = max(r[1] for r in runs), runs[0][2]
+        rows.append({"name": name, "step_seconds": medians[name], "ratio": statistics.median(pairs), "rounds_ratio": pairs,
+                     "rounds_seconds": [r[0] for r in runs], "resident_peak_bytes": resident, "peak_bytes": arena})
+        print(f"{name:24}{medians[name]:>10.3f}{statistics.median(pairs):>10.2f}{min(pairs):>8.2f}{max(pairs):>8.2f}"
+              f"{resident / MIB:>15.0f}{'' if arena is None else f'{arena / MIB:.0f}':>12}", flush=True)
+    return {"model": model, "batch": batch, "threads": args.threads, "base": base, "results": rows}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default=os.path.join(HERE, "..", "build", "bin"))
-    parser.add_argument("--model", default="resnet50")
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--models", default="resnet50:16", help="NAME:BATCH,... or all")
+    parser.add_argument("--folder", default=os.path.join(HERE, "..", "models", "zoo"), help="of NAME.onnx")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=5, help="timed steps of a process; one more comes first")
     parser.add_argument("--rounds", type=int, default=3)
@@ -57,35 +97,25 @@ def main():
     parser.add_argument("--json")
     args = parser.parse_args()
 
-    with tempfile.TemporaryDirectory() as folder:
-        contenders = {}
-        if all(importlib.util.find_spec(name) for name in ("torch", "torchvision")):
-            for mode in ("eager", "channels_last", "compile"):
-                contenders["PyTorch " + mode] = lambda mode=mode: pytorch(args, mode)
-        else:
-            print(f"speed: {sys.executable} has no torch and torchvision: PYTHON=... names one that has", file=sys.stderr)
-        for level in args.levels.split(","):
-            contenders["actrun " + level] = lambda level=level: ours(args, folder, level)
-        results = {name: [] for name in contenders}
-        for round_number in range(args.rounds):
-            for name, run in contenders.items():
-                results[name].append(run())
-                print(f"round {round_number + 1}: {name}: {results[name][-1][0]:.3f} s", file=sys.stderr)
-
-    base = "PyTorch channels_last" if "PyTorch channels_last" in results else "actrun L0"
-    medians = {name: statistics.median(r[0] for r in runs) for name, runs in results.items()}
-    print(f"{args.model}, batch {args.batch}, {args.threads} threads, median of {args.rounds} x {args.steps} steps")
-    print(f"{'':24}{'step s':>10}{'ratio':>10}{'resident MiB':>15}{'arena MiB':>12}")
-    table = []
-    for name, runs in results.items():
-        resident, arena = max(r[1] for r in runs), runs[0][2]
-        table.append({"name": name, "step_seconds": medians[name], "ratio": medians[name] / medians[base],
-                      "rounds_seconds": [r[0] for r in runs], "resident_peak_bytes": resident, "peak_bytes": arena})
-        print(f"{name:24}{medians[name]:>10.3f}{medians[name] / medians[base]:>10.2f}{resident / MIB:>15.0f}"
-              f"{'' if arena is None else f'{arena / MIB:.0f}':>12}")
+    tables = []
+    for entry in (ALL if args.models == "all" else args.models).split(","):
+        model, _, batch = entry.partition(":")
+        if not batch.isdigit() or int(batch) < 1:
+            sys.exit(f"speed: --models: '{entry}' is not NAME:BATCH")
+        if not os.path.exists(os.path.join(args.folder, model + ".onnx")):
+            sys.exit(f"speed: {os.path.join(args.folder, model + '.onnx')} is not there; --folder names the folder of the models")
+        with tempfile.TemporaryDirectory() as folder:
+            tables.append(measure(args, model, int(batch), folder))
+    if len(tables) > 1:
+        print("\nratio to the better of PyTorch's, median of the rounds")
+        levels = args.levels.split(",")
+        print(f"{'':24}" + "".join(f"{level:>10}" for level in levels))
+        for table in tables:
+            ratios = {row["name"]: row["ratio"] for row in table["results"]}
+            print(f"{table['model']:24}" + "".join(f"{ratios['actrun ' + level]:>10.2f}" for level in levels))
     if args.json:
         with open(args.json, "w") as file:
-            json.dump({"model": args.model, "batch": args.batch, "threads": args.threads, "results": table}, file, indent=1)
+            json.dump(tables, file, indent=1)
 
 
 if __name__ == "__main__":
