@@ -33,6 +33,8 @@ int64_t BitsFor(int64_t count) {
 void SavedValues::Index() {
   producer_.assign(graph_.values.size(), -1);
   readers_.assign(graph_.values.size(), {});
+  fixed_batch_ = std::none_of(graph_.values.begin(), graph_.values.end(),
+                              [](const Value& value) { return HasBatchAxis(value.type); });
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     for (ValueId v : graph_.nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
     for (ValueId v : graph_.nodes[i].inputs)
@@ -64,6 +66,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.type = graph_.value(v).type;
   facts.feeds_product = FeedsProduct(v) || context_.from_product_input.count(v) != 0;
   facts.activation = MadeInForward(v);
+  facts.fixed_batch = fixed_batch_;
   if (!facts.activation) return facts;
   const Node& from = graph_.nodes[static_cast<size_t>(Producer(v))];
   facts.exact_bits = facts.type.dtype == DType::kBool || FindOp(from.op)->boolean;

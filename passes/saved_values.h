@@ -36,6 +36,7 @@ class SavedValues {
 
   const Graph& graph_;
   const PassContext& context_;
+  bool fixed_batch_ = true;  // no tensor has a batch axis
   std::vector<int64_t> producer_;
   std::vector<std::vector<size_t>> readers_;
 };

@@ -16,6 +16,14 @@ bool SavesHalf(const Codec& codec, const TensorType& type) {
   return code && 2 * code->Bytes().At(16) <= type.Bytes().At(16);
 }
 
+// A tensor of samples, and not of what is common to them: means, deviations, what is made from parameters
+// alone.
+bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
+  constexpr int64_t kGroups = 16;  // statistics are smaller
+  if (HasBatchAxis(facts.type)) return true;
+  return facts.fixed_batch && facts.type.rank() > 1 && facts.type.Elements().fixed >= kGroups * group_size;
+}
+
 }  // namespace
 
 int Policy::BitsOf(const EdgeFacts& facts) const {
@@ -25,7 +33,7 @@ int Policy::BitsOf(const EdgeFacts& facts) const {
 
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
   return Lossy() && facts.activation && !facts.exact_bits && !facts.read_exactly && facts.index_bits == 0 &&
-         facts.type.dtype == DType::kFloat32 && HasBatchAxis(facts.type) &&
+         facts.type.dtype == DType::kFloat32 && IsOfSamples(facts, group_size) &&
          (!products_only || facts.feeds_product) && SamplesOf(facts.type.dims).elements.At(1) >= group_size &&
          SavesHalf(Codec::Uniform(BitsOf(facts), group_size), facts.type);
 }
@@ -52,7 +60,7 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
   if (facts.type.dtype != DType::kFloat32)
     return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
   if (facts.read_exactly) return {{}, "its reader is not linear in it, or it masks: kept exactly"};
-  if (!HasBatchAxis(facts.type)) return {{}, "a statistic or scalar: small, kept exactly"};
+  if (!IsOfSamples(facts, group_size)) return {{}, "a statistic or scalar: small, kept exactly"};
   if (products_only && !facts.feeds_product)
     return {{}, "level " + level + " compresses only what convolutions and matrix products read"};
   return {{}, "less than one group of elements a sample: too little to gain"};

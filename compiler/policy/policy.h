@@ -20,6 +20,7 @@ struct EdgeFacts {
   bool for_scores = false;     // attention's probabilities are computed again from it
   bool read_exactly = false;   // an error in it would bias the gradient, or it holds infinities
   bool activation = false;     // made by a node each step (not a parameter, input or statistic)
+  bool fixed_batch = false;    // no tensor of the step varies with N: leading axes do not tell samples
 };
 
 struct Decision {
@@ -29,7 +30,8 @@ struct Decision {
 
 // A level's rules. L0: lossless forms only. L1: 4 bits for what convolutions and matrix products read. L2: 4
 // bits for all. L3: 3 bits for all that does not follow from what is stored. Lossy codes have exceptions:
-// tensors of less than one group a sample are kept (nothing to gain), and what a loss saves takes 8 bits (all
+// tensors of less than one group a sample are kept (nothing to gain), as are statistics (no batch axis; of a
+// model with a fixed batch: rank 1, or less than 16 groups), and what a loss saves takes 8 bits (all
 // gradients depend on it), as do the model's inputs (data seldom has more). Queries and keys of attention
 // take 4 bits at least: the probabilities are a nonlinear function of them, whose gradient is biased by a
 // tenth at 2 bits and by .002 at 4.

@@ -29,8 +29,8 @@ int64_t CountOps(const Graph& graph, const std::string& op) {
 
 // image * scale, so that a gradient flows; the builder's starting point of most tests.
 struct Model {
-  Model() : b(graph) {
-    image = b.Input("image", {DType::kFloat32, kImage}, ValueKind::kInput);
+  explicit Model(const Dims& dims = kImage) : b(graph) {
+    image = b.Input("image", {DType::kFloat32, dims}, ValueKind::kInput);
     const ValueId scale = Parameter("scale", {16});
     x = Take(b.Add1("Mul", {image, scale}, {}, "scaled"));
   }
@@ -156,6 +156,18 @@ TEST(Compress, L1CodesOnlyWhatProductsRead) {
             (Strings{"scaled (Mul): uniform4,g256", "tanh.grad (TanhDerivative): uniform4,g256"}));
   // L3 computes image * scale again: both are there in any case.
   EXPECT_EQ(Forms(CompileAt("L3", model)), Strings{"tanh.grad (TanhDerivative): uniform3,g256"});
+}
+
+// Nothing says which axis counts samples, if any does: what is large is coded, what may be a statistic is
+// not.
+TEST(Compress, AModelWithAFixedBatchIsCodedToo) {
+  const auto forms = [](const Dims& image) {
+    Model m(image);
+    return Forms(CompileAt("L2", m.Finish(Take(m.b.Add1("Tanh", {m.Conv(m.x, "conv")}, {}, "tanh")))));
+  };
+  EXPECT_EQ(forms({1, 16, 16, 16}),
+            (Strings{"scaled (Mul): uniform4,g256", "tanh.grad (TanhDerivative): uniform4,g256"}));
+  EXPECT_EQ(forms({1, 4, 16, 16}), (Strings{"scaled (Mul): keep", "tanh (Tanh): keep"}));
 }
 
 // Every value made in the forward pass and read in the backward pass is an edge, and no other value is.
