@@ -17,7 +17,7 @@ std::optional<std::vector<int64_t>> FoldArgs::Integers(size_t i, const char* nam
 }
 
 FoldFn FindFold(std::string_view op) {
-  for (const auto* family : {&ElementwiseFolds(), &StructureFolds(), &GatherFolds()})
+  for (const auto* family : {&ElementwiseFolds(), &StructureFolds(), &LookupFolds(), &SequenceFolds()})
     for (const FoldEntry& entry : *family)
       if (entry.op == op) return entry.fold;
   return nullptr;

@@ -30,6 +30,10 @@ using FoldFn = Folded (*)(const FoldArgs&);
 // How ONNX's operator of this name folds; null where it does not.
 FoldFn FindFold(std::string_view op);
 
+// The type that an elementwise operator of these operands has; nullopt where it is none, or its operands do
+// not fit.
+std::optional<TensorType> ElementwiseType(std::string_view op, const FoldArgs& args);
+
 struct FoldEntry {
   std::string_view op;
   FoldFn fold;
@@ -37,7 +41,8 @@ struct FoldEntry {
 // The families, each one file.
 const std::vector<FoldEntry>& ElementwiseFolds();
 const std::vector<FoldEntry>& StructureFolds();
-const std::vector<FoldEntry>& GatherFolds();
+const std::vector<FoldEntry>& LookupFolds();
+const std::vector<FoldEntry>& SequenceFolds();
 
 // 0 <= axis < rank after counting negative ones from the end; nullopt outside.
 std::optional<size_t> NormalizeAxis(int64_t axis, size_t rank);

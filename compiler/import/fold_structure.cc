@@ -2,16 +2,28 @@
 // importer.cc: they read only its type.
 #include <algorithm>
 
-#include "compiler/import/fold_rearrange.h"
+#include "compiler/import/lookup.h"
 
 namespace act::onnx_import {
 namespace {
 
 using Ints = std::vector<int64_t>;
 
+// The same elements in other dims. The axis that varies with N must stay one, with as many elements in front
+// of it: the positions along it are no elements.
 Folded WithDims(const Known& x, const Dims& dims) {
-  Known result{{x.type.dtype, dims}, x.elements};
-  return std::vector<Known>{std::move(result)};
+  if (!x.IsSplat()) {
+    const auto before = VaryingAxis(x.type.dims), after = VaryingAxis(dims);
+    if (before.has_value() != after.has_value() || !StoredDims(dims)) return std::nullopt;
+    if (before) {
+      const auto leading = [](const Dims& all, size_t axis) {
+        return ElementCount(*StoredDims(Dims(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(axis))));
+      };
+      if (x.type.dims[*before] != dims[*after] || leading(x.type.dims, *before) != leading(dims, *after))
+        return std::nullopt;
+    }
+  }
+  return std::vector<Known>{Known{{x.type.dtype, dims}, x.elements}};
 }
 
 // Axes as ONNX counts them in a tensor of this rank; nullopt for one outside or given twice.
@@ -83,11 +95,9 @@ Folded Transpose(const FoldArgs& args) {
   if (!set || perm.size() != from.size()) return std::nullopt;
   Dims dims;
   for (int64_t axis : perm) dims.push_back(from[*NormalizeAxis(axis, from.size())]);
-  const Ints strides = Strides(from);
-  return Rearrange(*args.At(0), dims, [&](const Ints& at) {
-    int64_t source = 0;
-    for (size_t i = 0; i < at.size(); ++i) source += at[i] * strides[*NormalizeAxis(perm[i], from.size())];
-    return source;
+  return Lookup(*args.At(0), dims, [&](const Position& to, Position& source) {
+    for (size_t i = 0; i < to.size(); ++i) source[*NormalizeAxis(perm[i], from.size())] = to[i];
+    return true;
   });
 }
 
@@ -104,8 +114,8 @@ Folded Concat(const FoldArgs& args) {
   for (const Known* part : args.in) {
     if (!part || part->type.dtype != first.dtype || part->type.dims.size() != first.dims.size())
       return std::nullopt;
-    const auto fixed = FixedDims(part->type.dims);
-    if (!fixed) return std::nullopt;
+    const auto fixed = StoredDims(part->type.dims);
+    if (!fixed || !part->type.dims[*axis].IsFixed()) return std::nullopt;
     outer = ElementCount(Ints(fixed->begin(), fixed->begin() + static_cast<std::ptrdiff_t>(*axis)));
     rows.push_back(ElementCount(Ints(fixed->begin() + static_cast<std::ptrdiff_t>(*axis), fixed->end())));
     parts.push_back(BroadcastElements(*part, *fixed));
@@ -114,7 +124,7 @@ Folded Concat(const FoldArgs& args) {
     rest.dims[*axis] = result.type.dims[*axis];
     if (rest != result.type) return std::nullopt;
   }
-  if (!FixedDims(result.type.dims)) return std::nullopt;
+  if (!StoredDims(result.type.dims)) return std::nullopt;
   for (int64_t o = 0; o < outer; ++o)
     for (size_t p = 0; p < parts.size(); ++p)
       for (int64_t i = 0; i < rows[p]; ++i)
@@ -125,11 +135,11 @@ Folded Concat(const FoldArgs& args) {
 Folded SliceRanges(const Known& x, const std::vector<SliceRange>& ranges) {
   Dims dims;
   for (const SliceRange& range : ranges) dims.push_back(range.extent);
-  const Ints strides = Strides(x.type.dims);
-  return Rearrange(x, dims, [&](const Ints& at) {
-    int64_t source = 0;
-    for (size_t i = 0; i < at.size(); ++i) source += (ranges[i].start + at[i] * ranges[i].step) * strides[i];
-    return source;
+  return Lookup(x, dims, [&](const Position& to, Position& source) {
+    for (size_t i = 0; i < to.size(); ++i)
+      source[i] = {to[i].integer * Dim(ranges[i].step) + Dim(ranges[i].start), 0,
+                   SaturatingMul(to[i].per_index, ranges[i].step)};
+    return true;
   });
 }
 
@@ -188,6 +198,28 @@ Folded Split(const FoldArgs& args) {
   return parts;
 }
 
+Folded Tile(const FoldArgs& args) {
+  if (!args.At(0) || !args.At(1)) return std::nullopt;
+  const Dims& from = args.At(0)->type.dims;
+  const auto repeats = AsDims(*args.At(1));
+  if (!repeats || repeats->size() != from.size()) return std::nullopt;
+  Dims dims;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (SignsOf((*repeats)[i]).low < 0) return std::nullopt;
+    dims.push_back(from[i] * (*repeats)[i]);
+  }
+  return Lookup(*args.At(0), dims, [&](const Position& to, Position& source) {
+    for (size_t i = 0; i < to.size(); ++i) {
+      source[i] = to[i];
+      if ((*repeats)[i] == Dim(1)) continue;
+      // Along an axis that varies with N all elements must be one.
+      if (!from[i].IsFixed() || (!dims[i].IsFixed() && from[i] != Dim(1))) return false;
+      source[i] = {Dim(to[i].integer.fixed % std::max<int64_t>(from[i].fixed, 1))};
+    }
+    return true;
+  });
+}
+
 Folded Expand(const FoldArgs& args) {
   if (!args.At(0) || !args.At(1)) return std::nullopt;
   const auto shape = AsDims(*args.At(1));
@@ -202,60 +234,18 @@ Folded Expand(const FoldArgs& args) {
     if (from[i] != Dim(1) && from[i] != dim) return std::nullopt;
   }
   if (args.At(0)->IsSplat()) return WithDims(*args.At(0), dims);
-  const auto fixed = FixedDims(dims);
-  if (!fixed) return std::nullopt;
-  return std::vector<Known>{Known{{args.At(0)->type.dtype, dims}, BroadcastElements(*args.At(0), *fixed)}};
+  const auto stored = StoredDims(dims);
+  if (!stored) return std::nullopt;
+  return std::vector<Known>{Known{{args.At(0)->type.dtype, dims}, BroadcastElements(*args.At(0), *stored)}};
 }
-
-Folded Range(const FoldArgs& args) {
-  for (size_t i = 0; i < 3; ++i)
-    if (!args.At(i) || args.At(i)->elements.size() != 1) return std::nullopt;
-  const DType dtype = args.At(0)->type.dtype;
-  if (IsFloat(dtype)) return std::nullopt;
-  const auto start = AsIntegers(*args.At(0)), limit = AsIntegers(*args.At(1)), step = AsIntegers(*args.At(2));
-  if (!start || !limit || !step || (*step)[0] == 0) return std::nullopt;
-  const auto range = Dim((*limit)[0]) - Dim((*start)[0]);
-  const int64_t by = (*step)[0];
-  const int64_t count =
-      (range.fixed > 0) == (by > 0) && range.fixed != 0 ? (range.fixed - (by > 0 ? 1 : -1)) / by + 1 : 0;
-  if (count > kMaxKnownElements) return std::nullopt;
-  Known result{{dtype, {Dim(count)}}, {}};
-  for (int64_t i = 0; i < count; ++i) result.elements.push_back({Dim((*start)[0] + i * by), 0});
-  return std::vector<Known>{std::move(result)};
-}
-
-template <Dim (*combine)(const Dim&, const Dim&)>
-Folded ReduceAll(const FoldArgs& args) {  // over all elements, which is how shapes are reduced
-  if (!args.At(0) || args.At(0)->type.dims.size() > 1 || IsFloat(args.At(0)->type.dtype)) return std::nullopt;
-  const auto values = AsDims(*args.At(0));
-  if (!values || values->empty()) return std::nullopt;
-  Dim result = (*values)[0];
-  for (size_t i = 1; i < values->size(); ++i) result = combine(result, (*values)[i]);
-  if (result.TooLarge()) return std::nullopt;
-  Dims dims;
-  if (args.attrs.Int("keepdims", 1) != 0) dims.assign(args.At(0)->type.dims.size(), Dim(1));
-  return std::vector<Known>{Known{{args.At(0)->type.dtype, dims}, {{result, 0}}}};
-}
-
-Dim Times(const Dim& a, const Dim& b) { return a * b; }
-Dim Plus(const Dim& a, const Dim& b) { return a + b; }
 
 }  // namespace
 
 const std::vector<FoldEntry>& StructureFolds() {
   static const std::vector<FoldEntry> entries = {
-      {"Unsqueeze", Unsqueeze},
-      {"Squeeze", Squeeze},
-      {"Reshape", Reshape},
-      {"Flatten", Flatten},
-      {"Transpose", Transpose},
-      {"Concat", Concat},
-      {"Slice", Slice},
-      {"Split", Split},
-      {"Expand", Expand},
-      {"Range", Range},
-      {"ReduceProd", ReduceAll<Times>},
-      {"ReduceSum", ReduceAll<Plus>},
+      {"Unsqueeze", Unsqueeze}, {"Squeeze", Squeeze}, {"Reshape", Reshape}, {"Flatten", Flatten},
+      {"Transpose", Transpose}, {"Concat", Concat},   {"Slice", Slice},     {"Split", Split},
+      {"Expand", Expand},       {"Tile", Tile},
   };
   return entries;
 }

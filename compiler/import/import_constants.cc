@@ -5,10 +5,7 @@
 namespace act::onnx_import {
 namespace {
 
-llvm::Error SetKnown(NodeContext& c, Known known) {
-  TensorType type = known.type;
-  return c.Set(0, Operand{std::move(type), kNoValue, std::move(known), {}, {}, kNoValue});
-}
+llvm::Error SetKnown(NodeContext& c, Known known) { return c.Set(0, KnownOperand(std::move(known))); }
 
 // Small tensors are known; large ones (tables) are constants of the graph.
 llvm::Error SetTensor(NodeContext& c, const onnx::TensorProto& source) {

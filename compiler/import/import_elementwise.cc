@@ -68,15 +68,6 @@ llvm::Error ImportSelu(NodeContext& c) {
   return c.Return(c.Emit("Mul", {y, c.builder().Scalar(static_cast<float>(gamma))}));
 }
 
-// Input i for a broadcast whose other operands have the dims `others`: a known constant that does not widen
-// the result is a scalar.
-llvm::Expected<ValueId> BroadcastOperand(NodeContext& c, size_t i, const Dims& others) {
-  const std::optional<double> number = c.Number(i);
-  if (number && IsFloat(c.Type(i).dtype) && Broadcast(others, c.DimsOf(i)) == others)
-    return c.builder().Scalar(static_cast<float>(*number));
-  return c.Value(i);
-}
-
 llvm::Error ImportBinary(NodeContext& c) {
   const std::string& op = c.node.op_type();
   // x + 0, x - 0, x * 1 and x / 1, where the constant does not widen x.
@@ -88,60 +79,87 @@ llvm::Error ImportBinary(NodeContext& c) {
         Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
       return c.Set(0, Operand(c.In(1 - i)));
   }
-  ACT_TRY(const ValueId a, BroadcastOperand(c, 0, c.DimsOf(1)));
-  ACT_TRY(const ValueId b, BroadcastOperand(c, 1, c.DimsOf(0)));
-  return c.Return(c.Emit(op, {a, b}));
+  return c.Return(c.EmitBinary(op));
 }
 
 llvm::Error ImportComparison(NodeContext& c) {
   if (c.In(0).uniform || c.In(1).uniform)
     return c.Fail("compares random numbers in a way that is no dropout mask");
-  ACT_TRY(const ValueId a, BroadcastOperand(c, 0, c.DimsOf(1)));
-  ACT_TRY(const ValueId b, BroadcastOperand(c, 1, c.DimsOf(0)));
-  return c.Return(c.Emit(c.node.op_type(), {a, b}));
+  return c.Return(c.EmitBinary(c.node.op_type()));
+}
+
+llvm::Expected<ValueId> Cast(const NodeContext& c, ValueId x, DType to) {
+  Attributes attrs;
+  attrs.Set("to", static_cast<int64_t>(to));
+  return c.Emit("Cast", {x}, attrs);
+}
+
+llvm::Expected<ValueId> Not(const NodeContext& c, ValueId x) {
+  return c.Emit("Equal", {x, c.builder().Scalar(0)});
 }
 
 llvm::Error ImportNot(NodeContext& c) {
   ACT_TRY(const ValueId x, c.Value(0));
-  return c.Return(c.Emit("Equal", {x, c.builder().Scalar(0)}));
+  return c.Return(Not(c, x));
+}
+
+// Flags are 0 or 1: `and` is their product, `or` the larger one. The comparison stops gradients.
+llvm::Expected<ValueId> Either(const NodeContext& c, const char* op, ValueId a, ValueId b) {
+  ACT_TRY(const ValueId x, Cast(c, a, DType::kFloat32));
+  ACT_TRY(const ValueId y, Cast(c, b, DType::kFloat32));
+  ACT_TRY(const ValueId both, c.Emit(op, {x, y}));
+  return c.Emit("Greater", {both, c.builder().Scalar(0)});
+}
+
+llvm::Error ImportLogical(NodeContext& c) {
+  if (c.Type(0).dtype != DType::kBool || c.Type(1).dtype != DType::kBool)
+    return c.Fail("takes bool operands, got " + ToString(c.Type(0)) + " and " + ToString(c.Type(1)));
+  for (size_t i = 0; i < 2; ++i)  // `and true`, `or false`
+    if (c.Number(i) == (c.node.op_type() == "And") && c.node.op_type() != "Xor" &&
+        Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
+      return c.Set(0, Operand(c.In(1 - i)));
+  if (c.node.op_type() == "Xor") {
+    ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
+    return c.Return(Not(c, equal));
+  }
+  ACT_TRY(const ValueId a, c.BroadcastValue(0, c.DimsOf(1)));
+  ACT_TRY(const ValueId b, c.BroadcastValue(1, c.DimsOf(0)));
+  ACT_TRY(const ValueId y, Either(c, c.node.op_type() == "And" ? "Mul" : "Max", a, b));
+  return c.Return(c.ExpandToInputs(y));
 }
 
 // a <= b is not (a > b), and so on. (They differ for NaN, where ONNX gives false.)
 llvm::Error ImportOrEqual(NodeContext& c) {
-  ACT_TRY(const ValueId a, BroadcastOperand(c, 0, c.DimsOf(1)));
-  ACT_TRY(const ValueId b, BroadcastOperand(c, 1, c.DimsOf(0)));
-  ACT_TRY(const ValueId strict, c.Emit(c.node.op_type() == "LessOrEqual" ? "Less" : "Greater", {a, b}));
-  ACT_TRY(const ValueId equal, c.Emit("Equal", {a, b}));
-  Attributes to_float;
-  to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
-  ACT_TRY(const ValueId x, c.Emit("Cast", {strict}, to_float));
-  ACT_TRY(const ValueId y, c.Emit("Cast", {equal}, to_float));
-  ACT_TRY(const ValueId either, c.Emit("Max", {x, y}));
-  return c.Return(c.Emit("Greater", {either, c.builder().Scalar(0)}));
+  ACT_TRY(const ValueId strict, c.EmitBinary(c.node.op_type() == "LessOrEqual" ? "Less" : "Greater"));
+  ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
+  return c.Return(Either(c, "Max", strict, equal));
 }
 
-llvm::Error ImportVariadic(NodeContext& c) {  // Sum, Max, Min of any number of operands
-  const std::string op = c.node.op_type() == "Sum" ? "Add" : c.node.op_type();
+// Sum, Mean, Max, Min of any number of operands.
+llvm::Error ImportVariadic(NodeContext& c) {
+  const bool mean = c.node.op_type() == "Mean";
+  const std::string op = mean || c.node.op_type() == "Sum" ? "Add" : c.node.op_type();
   ACT_TRY(ValueId result, c.Value(0));
   for (size_t i = 1; i < c.inputs(); ++i) {
-    ACT_TRY(const ValueId x, BroadcastOperand(c, i, c.TypeOf(result).dims));
+    ACT_TRY(const ValueId x, c.BroadcastValue(i, c.TypeOf(result).dims));
     ACT_TRY(result, c.Emit(op, {result, x}));
   }
-  return c.Set(0, result);
+  if (!mean) return c.Set(0, result);
+  return c.Return(
+      c.Emit("Mul", {result, c.builder().Scalar(static_cast<float>(1. / static_cast<double>(c.inputs())))}));
 }
 
 llvm::Error ImportPow(NodeContext& c) {
-  ACT_TRY(const ValueId x, c.Value(0));
   const auto exponent = c.Number(1);
   if (exponent && Broadcast(c.DimsOf(0), c.DimsOf(1)) == c.DimsOf(0)) {
+    ACT_TRY(const ValueId x, c.Value(0));
     if (*exponent == 1) return c.Set(0, x);
     if (*exponent == 2) return c.Return(c.Emit("Square", {x}));
     if (*exponent == .5) return c.Return(c.Emit("Sqrt", {x}));
     if (*exponent == -1) return c.Return(c.Emit("Reciprocal", {x}));
     return c.Return(c.Emit("Pow", {x, c.builder().Scalar(static_cast<float>(*exponent))}));
   }
-  ACT_TRY(const ValueId y, BroadcastOperand(c, 1, c.DimsOf(0)));
-  return c.Return(c.Emit("Pow", {x, y}));
+  return c.Return(c.EmitBinary("Pow"));
 }
 
 llvm::Error ImportClip(NodeContext& c) {
@@ -167,9 +185,7 @@ llvm::Error ImportCastTo(NodeContext& c, DType to) {
   const DType target = IsFloat(to) ? DType::kFloat32 : to;
   if (c.Type(0).dtype == target) return c.Set(0, Operand(c.In(0)));
   ACT_TRY(const ValueId x, c.Value(0));
-  Attributes attrs;
-  attrs.Set("to", static_cast<int64_t>(target));
-  return c.Return(c.Emit("Cast", {x}, attrs));
+  return c.Return(Cast(c, x, target));
 }
 
 llvm::Error ImportCast(NodeContext& c) {
@@ -184,17 +200,15 @@ llvm::Error ImportCastLike(NodeContext& c) { return ImportCastTo(c, c.Type(1).dt
 llvm::Error ImportIdentity(NodeContext& c) { return c.Set(0, Operand(c.In(0))); }
 
 llvm::Error ImportWhere(NodeContext& c) {
-  ACT_TRY(const ValueId condition, c.Value(0));
   const Dims& dims = c.DimsOf(0);
-  const auto with_b = Broadcast(dims, c.DimsOf(2)), with_a = Broadcast(dims, c.DimsOf(1));
-  if (!with_a || !with_b) return c.Fail("shapes do not broadcast");
-  ACT_TRY(const ValueId a, BroadcastOperand(c, 1, *with_b));
-  ACT_TRY(const ValueId b, BroadcastOperand(c, 2, *with_a));
+  const auto with_b = Broadcast(dims, c.DimsOf(2)), with_a = Broadcast(dims, c.DimsOf(1)),
+             branches = Broadcast(c.DimsOf(1), c.DimsOf(2));
+  if (!with_a || !with_b || !branches) return c.Fail("shapes do not broadcast");
+  ACT_TRY(const ValueId condition, c.BroadcastValue(0, *branches));
+  ACT_TRY(const ValueId a, c.BroadcastValue(1, *with_b));
+  ACT_TRY(const ValueId b, c.BroadcastValue(2, *with_a));
   ACT_TRY(const ValueId y, c.Emit("Where", {condition, a, b}));
-  // Both may have been constants that widened the condition.
-  const auto dims_y = Broadcast(*with_a, *with_b);
-  if (!dims_y) return c.Fail("shapes do not broadcast");
-  return c.Return(c.builder().Expand(y, *dims_y, c.name()));
+  return c.Return(c.ExpandToInputs(y));
 }
 
 // x where x > 0, else slope * x; the slope is a parameter.
@@ -225,11 +239,15 @@ const std::vector<ImportEntry>& ElementwiseImports() {
         {"Mul", 2, 2, ImportBinary},
         {"Div", 2, 2, ImportBinary},
         {"Sum", 1, -1, ImportVariadic},
+        {"Mean", 1, -1, ImportVariadic},
         {"Max", 1, -1, ImportVariadic},
         {"Min", 1, -1, ImportVariadic},
         {"Pow", 2, 2, ImportPow},
         {"Equal", 2, 2, ImportComparison},
         {"Greater", 2, 2, ImportComparison},
+        {"And", 2, 2, ImportLogical},
+        {"Or", 2, 2, ImportLogical},
+        {"Xor", 2, 2, ImportLogical},
         {"Not", 1, 1, ImportNot},
         {"LessOrEqual", 2, 2, ImportOrEqual},
         {"GreaterOrEqual", 2, 2, ImportOrEqual},

@@ -1,9 +1,11 @@
 // Lookup and scatter by data. ONNX has six operators for it; ours are two, Gather and Scatter, whose index
 // has one axis that counts and broadcasts over the others, and FlatIndex, which makes one index of a tuple.
 #include <algorithm>
+#include <sstream>
+#include <string_view>
 
-#include "compiler/import/importer.h"
 #include "compiler/import/slices.h"
+#include "compiler/import/strided_view.h"
 
 namespace act::onnx_import {
 namespace {
@@ -31,44 +33,62 @@ Dims Joined(Dims a, const Dims& b) {
   return a;
 }
 
-// The indices where they are known when compiling and evenly spaced: then they are a slice of the axis.
-llvm::Expected<std::optional<SliceRange>> EvenlySpaced(const NodeContext& c, const Dim& axis) {
-  const auto known = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
-  if (!known || !axis.IsFixed()) return std::optional<SliceRange>();
-  Ints index = *known;
-  for (int64_t& i : index) {
-    if (i < -axis.fixed || i >= axis.fixed)
-      return c.Fail("index " + std::to_string(i) + " is outside " + ToString(c.Type(0)));
-    if (i < 0) i += axis.fixed;
+// x with the indices' axes in the place of the one that they select from. Our operator has one axis of
+// indices, which broadcasts over the others.
+llvm::Expected<ValueId> Gather(NodeContext& c, ValueId x, size_t axis, const Operand& indices,
+                               Attributes attrs) {
+  if (indices.known) {
+    ACT_TRY(const std::optional<ValueId> view, StridedView(c, x, axis, *indices.known));
+    if (view) return *view;
   }
-  const int64_t step = index.size() > 1 ? index[1] - index[0] : 1;
-  for (size_t i = 1; i < index.size(); ++i)
-    if (step == 0 || index[i] - index[i - 1] != step) return std::optional<SliceRange>();
-  return std::optional(SliceRange{index.empty() ? 0 : index[0], static_cast<int64_t>(index.size()), step});
-}
-
-// The result has the indices' axes in the place of the one they select from. Ours have one axis of indices,
-// which broadcasts over the others.
-llvm::Error ImportGather(NodeContext& c) {
-  const Dims& from = c.DimsOf(0);
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
-  ACT_TRY(const auto range, EvenlySpaced(c, from[axis]));
-  ACT_TRY(const ValueId x, c.Value(0));
-  const Dims dims = Joined(Joined(Range(from, 0, axis), c.DimsOf(1)), Range(from, axis + 1, from.size()));
-  if (range) {
-    std::vector<SliceRange> ranges = Whole(from);
-    ranges[axis] = *range;
-    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
-    return c.Return(c.Reshape(part, dims));
-  }
-  ACT_TRY(const ValueId given, c.Value(1));
-  TensorType type = c.Type(0);
-  type.dims[axis] = c.Type(1).Elements();
+  ACT_TRY(const ValueId given, c.importer.Materialize(indices));
+  TensorType type = c.TypeOf(x);
+  const Dims from = type.dims;
+  type.dims[axis] = indices.type.Elements();
   Dims index_dims(from.size(), Dim(1));
   index_dims[axis] = type.dims[axis];
   ACT_TRY(const ValueId index, c.Reshape(given, index_dims));
-  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, type, Along(axis), c.name()));
-  return c.Return(c.Reshape(y, dims));
+  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, type, std::move(attrs), c.name()));
+  return c.Reshape(
+      y, Joined(Joined(Range(from, 0, axis), indices.type.dims), Range(from, axis + 1, from.size())));
+}
+
+// The row of an embedding that stands for padding and does not train. The dynamo exporter notes it
+// ("aten.embedding.default](args = (%weight, %indices, 0)"). TorchScript's loses it, but PyTorch sets that
+// row to zero, which no other one happens to be.
+std::optional<int64_t> PaddingRow(const NodeContext& c, ValueId table) {
+  for (const auto& note : c.node.metadata_props()) {
+    constexpr std::string_view kCall = "aten.embedding.default](args = (";
+    const size_t call = note.value().find(kCall);
+    if (note.key() != "pkg.torch.onnx.fx_node" || call == std::string::npos) continue;
+    std::istringstream args(note.value().substr(call + kCall.size()));
+    std::string weight, indices;
+    int64_t row = -1;
+    std::getline(args, weight, ',');
+    std::getline(args, indices, ',');
+    return args >> row && row >= 0 ? std::optional(row) : std::nullopt;
+  }
+  const Value& value = c.builder().graph().value(table);
+  if (value.kind != ValueKind::kParameter || value.type.rank() != 2 || !value.data.data) return std::nullopt;
+  const auto* data = reinterpret_cast<const float*>(value.data.data);
+  const int64_t rows = value.type.dims[0].fixed, columns = value.type.dims[1].fixed;
+  std::optional<int64_t> zero;
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* first = data + row * columns;
+    if (std::any_of(first, first + columns, [](float v) { return v != 0; })) continue;
+    if (zero) return std::nullopt;
+    zero = row;
+  }
+  return rows > 1 ? zero : std::nullopt;
+}
+
+llvm::Error ImportGather(NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
+  ACT_TRY(const ValueId x, c.Value(0));
+  Attributes attrs = Along(axis);
+  const auto padding = axis == 0 ? PaddingRow(c, x) : std::nullopt;
+  if (padding) attrs.Set("padding_index", *padding);
+  return c.Return(Gather(c, x, axis, c.In(1), std::move(attrs)));
 }
 
 // Input i as an index of ours. Exporters expand one index to all elements of a row; what the Expand reads
@@ -159,7 +179,24 @@ llvm::Expected<Tuples> TuplesOf(const NodeContext& c, int64_t batch_dims) {
   return t;
 }
 
+// Known tuples are known indices of the axes that they count, as one.
+llvm::Expected<std::optional<ValueId>> GatherOfKnownTuples(NodeContext& c) {
+  const Dims &from = c.DimsOf(0), &index = c.DimsOf(1);
+  if (!c.In(1).known || c.attrs.Int("batch_dims") != 0 || index.empty() || !index.back().IsFixed() ||
+      index.back().fixed < 1 || index.back().fixed > c.Type(0).rank())
+    return std::optional<ValueId>();
+  const auto end = static_cast<size_t>(index.back().fixed);
+  const auto linear = LinearIndex(*c.In(1).known, Range(from, 0, end));
+  if (!linear) return std::optional<ValueId>();
+  ACT_TRY(ValueId x, c.Value(0));
+  ACT_TRY(x, c.Reshape(x, Joined({Product(Range(from, 0, end))}, Range(from, end, from.size()))));
+  ACT_TRY(x, Gather(c, x, 0, KnownOperand(*linear), Along(0)));
+  return std::optional(x);
+}
+
 llvm::Error ImportGatherND(NodeContext& c) {
+  ACT_TRY(const std::optional<ValueId> known, GatherOfKnownTuples(c));
+  if (known) return c.Set(0, *known);
   ACT_TRY(const Tuples t, TuplesOf(c, c.attrs.Int("batch_dims")));
   const DType dtype = c.Type(0).dtype;
   ACT_TRY(const ValueId given, c.Value(0));
@@ -197,12 +234,8 @@ llvm::Error ImportOneHot(NodeContext& c) {
     front.elements.push_back({Dim(i), 0});
     end.elements.push_back({Dim(i - count), 0});
   }
-  const auto constant = [&c](Known known) {
-    TensorType type = known.type;
-    return c.importer.Materialize({std::move(type), kNoValue, std::move(known), {}, {}, kNoValue});
-  };
-  ACT_TRY(const ValueId from_front, constant(std::move(front)));
-  ACT_TRY(const ValueId from_end, constant(std::move(end)));
+  ACT_TRY(const ValueId from_front, c.importer.Materialize(KnownOperand(std::move(front))));
+  ACT_TRY(const ValueId from_end, c.importer.Materialize(KnownOperand(std::move(end))));
   ACT_TRY(const ValueId values, c.Value(2));
   ValueId value[2];
   for (int64_t i = 0; i < 2; ++i) {
@@ -242,9 +275,7 @@ llvm::Error ImportCompress(NodeContext& c) {
   type.dims[axis] = index.type.dims[axis] = static_cast<int64_t>(index.elements.size());
   if (!c.TypeOf(x).dims[axis].IsFixed() || static_cast<int64_t>(flags->size()) > c.TypeOf(x).dims[axis].fixed)
     return c.Fail("the condition is longer than the axis, or the axis varies with the batch size");
-  TensorType index_type = index.type;
-  ACT_TRY(const ValueId positions,
-          c.importer.Materialize({std::move(index_type), kNoValue, std::move(index), {}, {}, kNoValue}));
+  ACT_TRY(const ValueId positions, c.importer.Materialize(KnownOperand(std::move(index))));
   return c.Return(c.builder().AddTyped("Gather", {x, positions}, type, Along(axis), c.name()));
 }
 

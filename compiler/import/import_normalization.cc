@@ -202,7 +202,7 @@ llvm::Error ImportSoftmax(NodeContext& c) {
   } else if (axis + 1 < rank) {
     ACT_TRY(y, c.Transpose(y, perm));
   }
-  Operand result{c.TypeOf(y), y, std::nullopt, {}, {}, kNoValue};
+  Operand result{.type = c.TypeOf(y), .value = y};
   const bool over_classes = axis == 1 && (c.opset() >= 13 || rank == 2);
   if (c.node.op_type() == "LogSoftmax" && over_classes) result.scores = x;
   return c.Set(0, std::move(result));

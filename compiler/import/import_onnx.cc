@@ -65,7 +65,7 @@ llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::Value
     for (const auto& dim : input->type().tensor_type().shape().dim()) symbols.insert(dim.dim_param());
     ACT_TRY(const TensorType type, InputType(*input, batch, options.dims));
     const ValueId value = importer.builder().Input(input->name(), type, ValueKind::kInput);
-    ACT_CHECK_OK(importer.Define(input->name(), Operand{type, value, std::nullopt, {}, {}, kNoValue}));
+    ACT_CHECK_OK(importer.Define(input->name(), Operand{.type = type, .value = value}));
   }
   symbols.erase("");
   for (const auto& [name, extent] : options.dims) {
@@ -186,12 +186,18 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   std::set<std::string> read(outputs.begin(), outputs.end());
   for (const onnx::NodeProto* node : nodes) read.insert(node->input().begin(), node->input().end());
   ACT_CHECK_OK(DefineInitializers(importer, file, nodes, read, options, training.has_value()));
+  std::map<std::string, size_t> readers;  // that are still to be imported
+  for (const onnx::NodeProto* node : nodes)
+    for (const std::string& name : node->input()) ++readers[name];
+  for (const std::string& name : outputs) ++readers[name];
   const auto import_side = [&](bool forward) -> llvm::Error {
     for (size_t i = 0; i < nodes.size(); ++i) {
       if ((sides.phases[i] == Phase::kForward) != forward) continue;
       importer.builder().SetPhase(sides.phases[i]);
       ACT_CHECK_OK(CheckInputsDefined(importer, nodes, i));
       ACT_CHECK_OK(importer.ImportNode(*nodes[i]));
+      for (const std::string& name : nodes[i]->input())
+        if (--readers[name] == 0) importer.Forget(name);
     }
     return llvm::Error::success();
   };

@@ -55,9 +55,7 @@ llvm::Error ImportRandomUniformLike(NodeContext& c) {
 llvm::Error ImportLess(NodeContext& c) {
   if (!c.In(0).uniform) {
     if (c.In(1).uniform) return c.Fail("compares random numbers in a way that is no dropout mask");
-    ACT_TRY(const ValueId a, c.Value(0));
-    ACT_TRY(const ValueId b, c.Value(1));
-    return c.Return(c.Emit("Less", {a, b}));
+    return c.Return(c.EmitBinary("Less"));
   }
   const auto threshold = c.Number(1);
   if (!threshold) return c.Fail("compares random numbers with something that is not a constant");

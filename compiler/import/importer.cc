@@ -36,20 +36,47 @@ struct AttributeNames {
 const std::vector<AttributeNames>& AttributeTypes() {
   static const std::vector<AttributeNames> types = {
       {onnx::AttributeProto::INT,
-       {"allowzero",   "antialias",     "axis",         "ceil_mode", "count_include_pad",
-        "end",         "group",         "ignore_index", "keepdims",  "noop_with_empty_axes",
-        "num_groups",  "scale_down",    "size",         "spatial",   "start",
-        "to",          "training_mode", "transA",       "transB",    "transBatchA",
-        "transBatchB", "value_int"}},
+       {"allowzero",
+        "antialias",
+        "axis",
+        "batch_dims",
+        "blocksize",
+        "ceil_mode",
+        "count_include_pad",
+        "end",
+        "exclusive",
+        "fmod",
+        "group",
+        "ignore_index",
+        "k",
+        "keepdims",
+        "largest",
+        "noop_with_empty_axes",
+        "num_groups",
+        "reverse",
+        "scale_down",
+        "select_last_index",
+        "size",
+        "sorted",
+        "spatial",
+        "start",
+        "to",
+        "training_mode",
+        "transA",
+        "transB",
+        "transBatchA",
+        "transBatchB",
+        "upper",
+        "value_int"}},
       {onnx::AttributeProto::FLOAT,
-       {"alpha", "beta", "bias", "epsilon", "gamma", "high", "low", "max", "min", "momentum", "ratio",
-        "value_float"}},
+       {"alpha", "beta", "bias", "epsilon", "gamma", "high", "lambd", "low", "max", "min", "momentum",
+        "ratio", "value_float"}},
       {onnx::AttributeProto::INTS,
        {"axes", "dilations", "ends", "kernel_shape", "output_padding", "output_shape", "pads", "perm",
         "split", "starts", "steps", "strides", "value_ints"}},
       {onnx::AttributeProto::STRING,
-       {"approximate", "auto_pad", "coordinate_transformation_mode", "keep_aspect_ratio_policy", "mode",
-        "nearest_mode", "reduction"}},
+       {"approximate", "auto_pad", "coordinate_transformation_mode", "equation", "keep_aspect_ratio_policy",
+        "mode", "nearest_mode", "reduction"}},
   };
   return types;
 }
@@ -98,50 +125,85 @@ llvm::Error Importer::Define(const std::string& name, Operand operand) {
   return llvm::Error::success();
 }
 
+void Importer::Forget(const std::string& name) {
+  const auto it = operands_.find(name);
+  if (it == operands_.end() || !it->second.known) return;
+  known_elements_ -= static_cast<int64_t>(it->second.known->elements.size());
+  it->second.known.reset();
+}
+
+llvm::Expected<ValueId> Importer::ConstantOf(const Known& known) {
+  for (const Element& e : known.elements)
+    if (!e.integer.IsFixed() || e.per_index != 0)
+      return MakeError("", "a tensor computed from the batch size is used as data");
+  TensorType type = known.type;
+  if (IsFloat(type.dtype)) type.dtype = DType::kFloat32;
+  type.dims.clear();
+  if (!known.IsSplat()) {
+    const auto stored = StoredDims(known.type.dims);
+    type.dims.assign(stored->begin(), stored->end());
+  }
+  if (known.IsSplat() && type.dtype == DType::kFloat32)
+    return builder_.Scalar(static_cast<float>(known.elements[0].real));
+  HostTensor data = Bytes({type, {}}, known.elements);
+  const std::string_view bytes(reinterpret_cast<const char*>(data.data), static_cast<size_t>(data.bytes));
+  const size_t hash = std::hash<std::string_view>()(bytes);
+  const auto [first, last] = constants_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    const Value& value = builder_.graph().value(it->second);
+    if (value.type == type && std::memcmp(value.data.data, bytes.data(), bytes.size()) == 0)
+      return it->second;
+  }
+  const ValueId constant = builder_.Constant("", type, std::move(data));
+  constants_.emplace(hash, constant);
+  return constant;
+}
+
 llvm::Expected<ValueId> Importer::Materialize(const Operand& operand) {
+  ACT_TRY(const ValueId value, MaterializeToBroadcast(operand));
+  return operand.value == kNoValue ? builder_.Expand(value, operand.known->type.dims) : value;
+}
+
+llvm::Expected<ValueId> Importer::MaterializeToBroadcast(const Operand& operand) {
   if (operand.value != kNoValue) return operand.value;
   if (operand.uniform) return MakeError("", "random numbers may only be compared with a constant (dropout)");
   if (operand.kept != kNoValue)
     return MakeError("", "only the gradient of the operator that makes this tensor may read it");
+  if (!operand.problem.empty()) return MakeError("", operand.problem);
   if (!operand.known) return MakeError("", "a sequence of tensors is used as a tensor");
-  const Known& known = *operand.known;
-  for (const Element& e : known.elements)
-    if (!e.integer.IsFixed()) return MakeError("", "a tensor computed from the batch size is used as data");
-  TensorType type = known.type;
-  if (IsFloat(type.dtype)) type.dtype = DType::kFloat32;
-  if (!known.IsSplat()) return builder_.Constant("", type, Bytes({type, {}}, known.elements));
-  ValueId scalar = kNoValue;
-  if (type.dtype == DType::kFloat32) {
-    scalar = builder_.Scalar(static_cast<float>(known.elements[0].real));
-  } else {
-    scalar = builder_.Constant("", {type.dtype, {}}, Bytes({type, {}}, known.elements));
-  }
-  return builder_.Expand(scalar, type.dims);
+  return ConstantOf(*operand.known);
 }
 
 llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
   ACT_TRY(Attributes attrs, ReadAttributes(node));
   NodeContext context(*this, node, std::move(attrs));
-  if (IsStandard(node)) {
-    FoldArgs args{{}, context.attrs, context.outputs()};
-    bool all_known = true;
-    for (size_t i = 0; i < context.inputs(); ++i) {
-      const bool has = context.Has(i);
-      args.in.push_back(has && context.In(i).known ? &*context.In(i).known : nullptr);
-      all_known = all_known && (!has || args.in.back());
-    }
-    const FoldFn fold = FindFold(node.op_type());
-    if (fold && all_known) {
-      if (Folded results = fold(args)) {
-        for (size_t i = 0; i < results->size() && i < context.outputs(); ++i) {
-          TensorType type = (*results)[i].type;
-          ACT_CHECK_OK(
-              context.Set(i, Operand{std::move(type), kNoValue, std::move((*results)[i]), {}, {}, kNoValue}));
-        }
-        return llvm::Error::success();
-      }
+  FoldArgs args{{}, context.attrs, context.outputs()};
+  bool all_known = IsStandard(node);
+  for (size_t i = 0; i < context.inputs(); ++i) {
+    const bool has = context.Has(i);
+    args.in.push_back(has && context.In(i).known ? &*context.In(i).known : nullptr);
+    all_known = all_known && (!has || args.in.back());
+  }
+  const FoldFn fold = all_known ? FindFold(node.op_type()) : nullptr;
+  if (fold) {
+    if (Folded results = fold(args)) {
+      for (size_t i = 0; i < results->size() && i < context.outputs(); ++i)
+        ACT_CHECK_OK(context.Set(i, KnownOperand(std::move((*results)[i]))));
+      return llvm::Error::success();
     }
   }
+  llvm::Error error = ImportUnfolded(context);
+  const auto type = fold && error ? ElementwiseType(node.op_type(), args) : std::nullopt;
+  if (!type) return error;
+  // Exporters compute whole tensors (the larger of two positions) to read no more than their shape.
+  Operand operand;
+  operand.type = *type;
+  operand.problem = llvm::toString(std::move(error));
+  return context.Set(0, std::move(operand));
+}
+
+llvm::Error Importer::ImportUnfolded(NodeContext& context) {
+  const onnx::NodeProto& node = context.node;
   const ImportEntry* entry = FindImport(node);
   if (!entry) {
     return context.Fail(

@@ -16,11 +16,14 @@
 
 namespace act::onnx_import {
 
+class NodeContext;
+
 // What an ONNX name stands for: a value of the graph, a tensor known while importing, or both.
 struct Operand {
   TensorType type;
   ValueId value = kNoValue;
   std::optional<Known> known = {};
+
   // Random numbers in [first, second): only a comparison may read them.
   std::optional<std::pair<double, double>> uniform = {};
   std::vector<ValueId> sequence = {};  // a sequence of tensors: only SequenceAt may read it
@@ -28,7 +31,14 @@ struct Operand {
   // What our operator keeps for its gradient instead of this tensor, which has no value of its own (the index
   // in the window for the offset of a pool's maximum): only the gradient of the operator may read it.
   ValueId kept = kNoValue;
+  std::string problem =
+      {};  // why this has neither a value nor elements; who reads more than the type gets it
 };
+
+inline Operand KnownOperand(Known known) {
+  TensorType type = known.type;
+  return {.type = std::move(type), .known = std::move(known)};
+}
 
 class Importer {
  public:
@@ -43,8 +53,14 @@ class Importer {
   // may hold.
   llvm::Error Define(const std::string& name, Operand operand);
 
+  // The node that was imported last was the last to read this name: its known elements go.
+  void Forget(const std::string& name);
+
   // The operand as a value of the graph in its full shape; makes a constant of a known tensor.
   llvm::Expected<ValueId> Materialize(const Operand& operand);
+  // The same, but a known tensor may keep extent 1 where all positions have the same elements: for operators
+  // that broadcast.
+  llvm::Expected<ValueId> MaterializeToBroadcast(const Operand& operand);
 
   // Imports one node: folds it where all it reads is known, else calls the function of its operator. A node
   // without either is an error. Its inputs must be defined.
@@ -53,12 +69,17 @@ class Importer {
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
   bool freeze_bn = false;
-  bool own_backward = false;  // a training graph: what only gradients read need not have a value (Operand::kept)
+  bool own_backward =
+      false;  // a training graph: what only gradients read need not have a value (Operand::kept)
 
  private:
   GraphBuilder builder_;
   int64_t opset_;
+  llvm::Expected<ValueId> ConstantOf(const Known& known);
+  llvm::Error ImportUnfolded(NodeContext& context);
+
   std::map<std::string, Operand> operands_;
+  std::multimap<size_t, ValueId> constants_;  // by a hash of their bytes: equal ones are one
   int64_t known_elements_ = 0;
 };
 
@@ -97,6 +118,12 @@ class NodeContext {
   // Adds a node of ours, named after this one.
   llvm::Expected<ValueId> Emit(const std::string& op, std::vector<ValueId> in,
                                Attributes attributes = {}) const;
+  // Input i beside operands that broadcast to `others`: a known tensor that does not widen them stays small.
+  llvm::Expected<ValueId> BroadcastValue(size_t i, const Dims& others) const;
+  // An elementwise node of inputs 0 and 1.
+  llvm::Expected<ValueId> EmitBinary(const std::string& op) const;
+  // x broadcast with all inputs: each of them may have stayed small beside the others.
+  llvm::Expected<ValueId> ExpandToInputs(ValueId x) const;
   llvm::Expected<ValueId> Transpose(ValueId x, std::vector<int64_t> perm) const;
   // [N, C, S..] <-> [N, S.., C]. A later pass cancels the pairs.
   llvm::Expected<ValueId> ToChannelsLast(ValueId x) const;

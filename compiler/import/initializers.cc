@@ -61,7 +61,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     if (is_constant && !statistics.count(name)) {
       onnx::TensorProto copy = tensor;  // the skeleton keeps these
       ACT_TRY(const HostTensor data, TakeData(copy, type, external, false));
-      Operand operand{type, kNoValue, std::nullopt, {}, {}, kNoValue};
+      Operand operand{.type = type};
       if (type.Elements().fixed <= kMaxKnownElements) {
         ACT_TRY(operand.known, ToKnown(type, data));
       } else {
@@ -85,7 +85,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     }
     const ValueId value = importer.builder().Input(
         name, type, is_buffer ? ValueKind::kBuffer : ValueKind::kParameter, std::move(data));
-    ACT_CHECK_OK(importer.Define(name, Operand{type, value, std::nullopt, {}, {}, kNoValue}));
+    ACT_CHECK_OK(importer.Define(name, Operand{.type = type, .value = value}));
   }
   return llvm::Error::success();
 }

@@ -1,5 +1,7 @@
 #include "compiler/import/known.h"
 
+#include <algorithm>
+
 namespace act::onnx_import {
 
 bool IsFloat(DType dtype) {
@@ -31,6 +33,18 @@ std::optional<std::vector<int64_t>> FixedDims(const Dims& dims) {
   return fixed;
 }
 
+std::optional<size_t> VaryingAxis(const Dims& dims) {
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (!dims[i].IsFixed()) return i;
+  return std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> StoredDims(const Dims& dims) {
+  Dims stored = dims;
+  if (const auto varying = VaryingAxis(dims)) stored[*varying] = 1;
+  return FixedDims(stored);
+}
+
 std::optional<Dims> AsDims(const Known& known) {
   if (IsFloat(known.type.dtype)) return std::nullopt;
   const auto dims = FixedDims(known.type.dims);
@@ -55,7 +69,7 @@ std::optional<double> AsReal(const Known& known) {
   if (known.elements.empty()) return std::nullopt;
   const Element& first = known.elements[0];
   for (const Element& e : known.elements)
-    if (e.real != first.real || e.integer != first.integer) return std::nullopt;
+    if (e != first || e.per_index != 0) return std::nullopt;
   if (IsFloat(known.type.dtype)) return first.real;
   if (!first.integer.IsFixed()) return std::nullopt;
   return static_cast<double>(first.integer.fixed);
@@ -68,7 +82,7 @@ std::vector<Element> BroadcastElements(const Known& known, const std::vector<int
   std::vector<int64_t> stride(dims.size(), 0);
   int64_t step = 1;
   for (size_t i = known.type.dims.size(); i-- > 0;) {
-    const int64_t extent = known.type.dims[i].fixed;
+    const int64_t extent = known.type.dims[i].IsFixed() ? known.type.dims[i].fixed : 1;
     if (extent != 1) stride[i + dims.size() - known.type.dims.size()] = step;
     step *= extent;
   }
@@ -85,13 +99,26 @@ std::vector<Element> BroadcastElements(const Known& known, const std::vector<int
   return result;
 }
 
+Signs SignsOf(const Dim& value) {
+  const auto sign = [](int64_t v) { return (v > 0) - (v < 0); };
+  const int at_one = sign(value.At(1));
+  if (value.IsFixed()) return {sign(value.fixed), sign(value.fixed)};
+  // Both coefficients of N of one sign: monotone without a bound, so N = 1 is one end.
+  if (value.per_batch >= 0 && value.per_batch2 >= 0) return {at_one, 1};
+  if (value.per_batch <= 0 && value.per_batch2 <= 0) return {-1, at_one};
+  return {};
+}
+
+Signs SignsOf(const Element& value, const Dim& extent) {
+  const Signs first = SignsOf(value.integer);
+  if (value.per_index == 0) return first;
+  const Signs last = SignsOf(value.integer + (extent - Dim(1)) * Dim(value.per_index));
+  return {std::min(first.low, last.low), std::max(first.high, last.high)};
+}
+
 std::optional<int> Compare(const Dim& a, const Dim& b) {
-  const Dim d = a - b;
-  if (d == Dim(0)) return 0;
-  // Both coefficients of N of one sign: monotone, so N = 1 is the extreme.
-  if (d.per_batch >= 0 && d.per_batch2 >= 0 && d.At(1) > 0) return 1;
-  if (d.per_batch <= 0 && d.per_batch2 <= 0 && d.At(1) < 0) return -1;
-  return std::nullopt;
+  const Signs signs = SignsOf(a - b);
+  return signs.low == signs.high ? std::optional(signs.low) : std::nullopt;
 }
 
 }  // namespace act::onnx_import

@@ -11,20 +11,25 @@
 
 namespace act::onnx_import {
 
-// Folding stops here, so that a small file cannot ask for a huge tensor.
-inline constexpr int64_t kMaxKnownElements = 1 << 16;
+// Folding stops here, so that a small file cannot ask for a huge tensor. (A mask over 1024 x 1024 positions
+// folds.)
+inline constexpr int64_t kMaxKnownElements = 1 << 21;
 
 struct Element {
-  Dim integer;      // integer and bool types
-  double real = 0;  // float types; values of f32 are rounded to float
+  Dim integer;            // integer and bool types
+  double real = 0;        // float types; values of f32 are rounded to float
+  int64_t per_index = 0;  // integer types: times the position along the axis that varies with N is added
+  bool operator==(const Element&) const = default;
 };
 
+// Of the axes, one may vary with N. Its positions share what is stored, but for a part that grows with the
+// position: Range(0, N) is one element, 0 + 1 * position.
 struct Known {
   TensorType type;
   std::vector<Element>
-      elements;  // row-major; or a single one that fills all of `type` (whose dims may then vary with N)
+      elements;  // row-major over StoredDims; or a single one that fills all of `type`, whatever its dims
 
-  bool IsSplat() const { return elements.size() == 1; }
+  bool IsSplat() const { return elements.size() == 1 && elements[0].per_index == 0; }
 };
 
 bool IsFloat(DType dtype);
@@ -45,9 +50,21 @@ std::optional<double> AsReal(const Known& known);
 
 // The dims where all are fixed and the tensor is small enough to hold element by element.
 std::optional<std::vector<int64_t>> FixedDims(const Dims& dims);
-// All elements of `known` broadcast to `dims`, row-major; its own dims must broadcast to them.
+// The same with extent 1 for the one axis that may vary with N.
+std::optional<std::vector<int64_t>> StoredDims(const Dims& dims);
+// The axis that varies with N; nullopt where there is none. (The first, where splats have several.)
+std::optional<size_t> VaryingAxis(const Dims& dims);
+// All stored elements of `known` broadcast to the stored dims of another tensor, row-major; its own dims must
+// broadcast to them.
 std::vector<Element> BroadcastElements(const Known& known, const std::vector<int64_t>& dims);
 
+// Signs that a value has for some N >= 1: all of low..high, each -1, 0 or 1.
+struct Signs {
+  int low = -1, high = 1;
+};
+Signs SignsOf(const Dim& value);
+// The same for an element at any position along an axis of this extent.
+Signs SignsOf(const Element& value, const Dim& extent);
 // Sign of a - b for every N >= 1: -1, 0, 1, or nullopt where it depends on N.
 std::optional<int> Compare(const Dim& a, const Dim& b);
 

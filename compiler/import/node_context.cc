@@ -2,6 +2,7 @@
 
 #include "compiler/import/fold_shapes.h"
 #include "compiler/import/importer.h"
+#include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {
 
@@ -54,6 +55,25 @@ llvm::Expected<ValueId> NodeContext::Emit(const std::string& op, std::vector<Val
   return builder().Add1(op, std::move(in), std::move(attributes), name_);
 }
 
+llvm::Expected<ValueId> NodeContext::BroadcastValue(size_t i, const Dims& others) const {
+  if (Has(i) && Broadcast(others, DimsOf(i)) == others) return importer.MaterializeToBroadcast(In(i));
+  return Value(i);
+}
+
+llvm::Expected<ValueId> NodeContext::EmitBinary(const std::string& op) const {
+  ACT_TRY(const ValueId a, BroadcastValue(0, DimsOf(1)));
+  ACT_TRY(const ValueId b, BroadcastValue(1, DimsOf(0)));
+  ACT_TRY(const ValueId y, Emit(op, {a, b}));
+  return ExpandToInputs(y);
+}
+
+llvm::Expected<ValueId> NodeContext::ExpandToInputs(ValueId x) const {
+  Dims dims = TypeOf(x).dims;
+  for (size_t i = 0; i < inputs(); ++i)
+    if (const auto joint = Broadcast(dims, DimsOf(i))) dims = *joint;
+  return builder().Expand(x, dims, name_);
+}
+
 llvm::Expected<ValueId> NodeContext::Transpose(ValueId x, std::vector<int64_t> perm) const {
   return builder().Transpose(x, std::move(perm), name_);
 }
@@ -79,7 +99,7 @@ llvm::Expected<ValueId> NodeContext::Reshape(ValueId x, Dims dims) const {
 }
 
 llvm::Error NodeContext::Set(size_t i, ValueId value) const {
-  return Set(i, Operand{TypeOf(value), value, std::nullopt, {}, {}, kNoValue});
+  return Set(i, Operand{.type = TypeOf(value), .value = value});
 }
 
 llvm::Error NodeContext::Set(size_t i, Operand operand) const {

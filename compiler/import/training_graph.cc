@@ -118,7 +118,7 @@ llvm::Error DefineParameters(Importer& importer, const ModelFile& file, Training
     ACT_TRY(HostTensor data, InitialValue(name, type, checkpoint, options));
     const ValueKind kind = role->second == Role::kStatistic ? ValueKind::kBuffer : ValueKind::kParameter;
     const ValueId value = importer.builder().Input(name, type, kind, std::move(data));
-    ACT_CHECK_OK(importer.Define(name, Operand{type, value, std::nullopt, {}, {}, kNoValue}));
+    ACT_CHECK_OK(importer.Define(name, Operand{.type = type, .value = value}));
   }
   return llvm::Error::success();
 }

@@ -72,9 +72,22 @@ Attributes WithReduction(const GradContext& g, const std::string& reduction) {
   return attrs;
 }
 
+// One flag for each index: it is not `padding`.
+ValueId OtherThan(GradContext& g, ValueId index, int64_t padding) {
+  const ValueId is_padding = g.Derive("Equal", {index, g.Scalar(static_cast<float>(padding))});
+  const auto axis = static_cast<size_t>(g.attrs().Int("axis"));
+  return g.DeriveReshape(g.Derive("Equal", {is_padding, g.Scalar(0)}), {g.type(g.out()).dims[axis]});
+}
+
+// A table may have a row for padding that does not train: padding_index (PyTorch's padding_idx).
 void GatherGrad(GradContext& g) {
-  std::vector<ValueId> inputs{g.dout(), g.Save(g.in(1), Need::kIndex)};
-  if (g.in(2) != kNoValue) inputs.insert(inputs.end(), {kNoValue, g.Save(g.in(2), Need::kSign)});
+  const ValueId index = g.Save(g.in(1), Need::kIndex);
+  std::vector<ValueId> inputs{g.dout(), index};
+  if (g.in(2) != kNoValue) {
+    inputs.insert(inputs.end(), {kNoValue, g.Save(g.in(2), Need::kSign)});
+  } else if (g.attrs().Has("padding_index")) {
+    inputs.insert(inputs.end(), {kNoValue, OtherThan(g, index, g.attrs().Int("padding_index"))});
+  }
   g.SetGrad(0, g.EmitTyped("Scatter", inputs, g.type(g.in(0)), WithReduction(g, "add")));
 }
 

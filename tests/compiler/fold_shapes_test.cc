@@ -49,7 +49,100 @@ TEST(Fold, WhatIsNoPolynomialDoesNotFold) {
   EXPECT_EQ(Text(Fold("Div", {IntegerScalar(8), IntegerScalar(0)})), "none");
   EXPECT_EQ(Text(Fold("Less", {IntegerScalar(kN), IntegerScalar(5)})), "none") << "depends on N";
   EXPECT_EQ(Text(Fold("Cast", {IntegerScalar(kN)}, With("to", int64_t{1}))), "none") << "a float has no N";
-  EXPECT_EQ(Text(Fold("Range", {IntegerScalar(0), IntegerScalar(kN), IntegerScalar(1)})), "none");
+}
+
+// Elements along an axis that varies with N, "first+step*i" each.
+std::string Lines(const Folded& folded) {
+  if (!folded) return "none";
+  std::string text = ToString((*folded)[0].type);
+  for (const Element& e : (*folded)[0].elements)
+    text += " " + ToString(e.integer) + (e.per_index == 0 ? "" : "+" + std::to_string(e.per_index) + "i");
+  return text;
+}
+
+Known Positions(const char* dims) {  // Range(0, N) as [N,1] or [N,1,1,1]
+  const Folded range = Fold("Range", {IntegerScalar(0), IntegerScalar(kN), IntegerScalar(1)});
+  Dims shape{kN};
+  for (const char* c = dims; *c; ++c) shape.push_back(1);
+  return (*Fold("Reshape", {(*range)[0], IntegerVector(shape)}))[0];
+}
+
+TEST(Fold, PositionsAlongTheBatch) {
+  const Folded columns = Fold("Range", {IntegerScalar(0), IntegerScalar(3), IntegerScalar(1)});
+  EXPECT_EQ(Lines(Fold("Range", {IntegerScalar(2), IntegerScalar(Dim(2, 3)), IntegerScalar(3)})),
+            "i64[N] 2+3i");
+  const Folded rows = Fold("Mul", {Positions("1"), IntegerScalar(3)});
+  const Folded places = Fold("Add", {(*rows)[0], (*columns)[0]});
+  EXPECT_EQ(Lines(places), "i64[N,3] 0+3i 1+3i 2+3i");
+  EXPECT_EQ(Lines(Fold("Transpose", {(*places)[0]})), "i64[3,N] 0+3i 1+3i 2+3i");
+  EXPECT_EQ(Lines(Fold("Reshape", {(*places)[0], IntegerVector({kN, 1, 3})})), "i64[N,1,3] 0+3i 1+3i 2+3i");
+  EXPECT_EQ(Lines(Fold("Reshape", {(*places)[0], IntegerVector({Dim(0, 3)})})), "none")
+      << "no line in 3N positions";
+  EXPECT_EQ(Lines(Fold("Gather", {(*places)[0], IntegerVector({2, 0})}, With("axis", int64_t{1}))),
+            "i64[N,2] 2+3i 0+3i");
+  EXPECT_EQ(Lines(Fold("Gather", {(*places)[0], IntegerScalar(0)})), "i64[3] 0 1 2") << "the first sample's";
+  EXPECT_EQ(Lines(Fold("Gather", {(*places)[0], IntegerScalar(-1)})), "i64[3] 3N-3 3N-2 3N-1");
+  EXPECT_EQ(Lines(Fold("Gather", {(*places)[0], IntegerScalar(1)})), "none") << "there may be one sample";
+  EXPECT_EQ(Lines(Fold("Less", {Positions(""), IntegerScalar(0)})), "bool[N] 0");
+  EXPECT_EQ(Lines(Fold("Less", {Positions(""), IntegerScalar(kN)})), "bool[N] 1");
+  EXPECT_EQ(Lines(Fold("Less", {Positions(""), IntegerScalar(2)})), "none");
+  EXPECT_EQ(Lines(Fold("Max", {Positions("1"), (*columns)[0]})), "none");
+  EXPECT_EQ(Lines(Fold("Cast", {Positions("")}, With("to", int64_t{1}))), "none");
+}
+
+TEST(Fold, LookupsAlongTheBatch) {
+  // How the dynamo exporter writes x[rows, columns]: [N,1,1,1] and [1,1,3,1] expanded, joined, GatherND.
+  const Folded columns = Fold("Range", {IntegerScalar(0), IntegerScalar(3), IntegerScalar(1)});
+  const Folded data = Fold("Expand", {(*columns)[0], IntegerVector({kN, 3})});
+  const Known shape = IntegerVector({kN, 1, 3, 1, 1});
+  const Known rows = (*Fold("Expand", {Positions("1111"), shape}))[0];
+  const Folded third = Fold("Reshape", {(*columns)[0], IntegerVector({1, 1, 3, 1, 1})});
+  const Known picks = (*Fold("Expand", {(*third)[0], shape}))[0];
+  const Folded index = Fold("Concat", {rows, picks}, With("axis", int64_t{-1}));
+  EXPECT_EQ(Lines(index), "i64[N,1,3,1,2] 0+1i 0 0+1i 1 0+1i 2");
+  EXPECT_EQ(Lines(Fold("GatherND", {(*data)[0], (*index)[0]})), "i64[N,1,3,1] 0 1 2");
+  const Folded ones = Fold("Expand", {IntegerScalar(2), IntegerVector({kN})});
+  EXPECT_EQ(Lines(Fold("CumSum", {(*ones)[0], IntegerScalar(0)})), "i64[N] 2+2i");
+  Attributes both = With("exclusive", int64_t{1});
+  both.Set("reverse", int64_t{1});
+  EXPECT_EQ(Lines(Fold("CumSum", {(*ones)[0], IntegerScalar(0)}, both)), "i64[N] 2N-2+-2i");
+}
+
+TEST(Fold, GatherAndScatterAsTheStandardSays) {
+  const Known data = (*Fold("Reshape", {IntegerVector({1, 2, 3, 4, 5, 6}), IntegerVector({2, 3})}))[0];
+  const Known index = (*Fold("Reshape", {IntegerVector({2, 0, -1, 1}), IntegerVector({2, 2})}))[0];
+  EXPECT_EQ(Lines(Fold("GatherElements", {data, index}, With("axis", int64_t{1}))), "i64[2,2] 3 1 6 5");
+  EXPECT_EQ(Lines(Fold("GatherElements", {data, index}, With("axis", int64_t{0}))), "none") << "2 is outside";
+  EXPECT_EQ(Lines(Fold("GatherND", {data, IntegerVector({1, -3})})), "i64[] 4");
+  EXPECT_EQ(
+      Lines(Fold("GatherND", {data, (*Fold("Reshape", {IntegerVector({1, 0}), IntegerVector({2, 1})}))[0]},
+                 With("batch_dims", int64_t{1}))),
+      "i64[2] 2 4");
+  const Known updates = (*Fold("Reshape", {IntegerVector({10, 20, 30, 40}), IntegerVector({2, 2})}))[0];
+  EXPECT_EQ(Lines(Fold("ScatterElements", {data, index, updates}, With("axis", int64_t{1}))),
+            "i64[2,3] 20 2 10 4 40 30");
+  Attributes add = With("reduction", std::string("add"));
+  const Known twice = (*Fold("Reshape", {IntegerVector({1, 1}), IntegerVector({2, 1})}))[0];
+  const Known rows = (*Fold("Reshape", {IntegerVector({1, 1, 1, 2, 2, 2}), IntegerVector({2, 3})}))[0];
+  EXPECT_EQ(Lines(Fold("ScatterND", {data, twice, rows}, add)), "i64[2,3] 1 2 3 7 8 9");
+  EXPECT_EQ(Lines(Fold("ScatterND", {data, IntegerVector({0, 3}), IntegerScalar(1)})), "none") << "outside";
+}
+
+TEST(Fold, SequencesAndReductions) {
+  const Known row = IntegerVector({3, 1, 2});
+  EXPECT_EQ(Text(Fold("CumSum", {row, IntegerScalar(0)})), "i64[3][3,4,6]");
+  EXPECT_EQ(Text(Fold("CumSum", {row, IntegerScalar(-1)}, With("exclusive", int64_t{1}))), "i64[3][0,3,4]");
+  EXPECT_EQ(Text(Fold("CumSum", {row, IntegerScalar(-1)}, With("reverse", int64_t{1}))), "i64[3][6,3,2]");
+  const Known square = (*Fold("Expand", {IntegerScalar(7), IntegerVector({2, 3})}))[0];
+  EXPECT_EQ(Text(Fold("Trilu", {square}, With("upper", int64_t{0}))), "i64[2,3][7,0,0,7,7,0]");
+  EXPECT_EQ(Text(Fold("Trilu", {square, IntegerScalar(1)})), "i64[2,3][0,7,7,0,0,7]");
+  EXPECT_EQ(Text(Fold("ReduceMax", {row}, With("keepdims", int64_t{0}))), "i64[][3]");
+  const Known matrix = (*Fold("Reshape", {IntegerVector({1, 2, 3, 4}), IntegerVector({2, 2})}))[0];
+  EXPECT_EQ(Text(Fold("ReduceSum", {matrix, IntegerVector({0})})), "i64[1,2][4,6]");
+  EXPECT_EQ(Text(Fold("ReduceProd", {matrix, IntegerVector({1})}, With("keepdims", int64_t{0}))),
+            "i64[2][2,12]");
+  EXPECT_EQ(Text(Fold("Tile", {row, IntegerVector({2})})), "i64[6][3,1,2,3,1,2]");
+  EXPECT_EQ(Text(Fold("Max", {IntegerScalar(1), IntegerScalar(3), IntegerScalar(2)})), "i64[][3]");
 }
 
 TEST(Fold, ComparisonsHoldForEveryBatch) {

@@ -91,6 +91,18 @@ TEST(GradientConventions, AtKinksAndTies) {
          return Take(b.Add("MaxPool", v, attrs, "pool", 2))[0];
        },
        {{1, 1, 0, 1}}},
+      {"a lookup's row for padding does not train",
+       {3},
+       {{10, 20, 30}},
+       [](GraphBuilder& b, const std::vector<ValueId>& v) {
+         const std::vector<int64_t> indices{1, 0, 1, 2, 2};
+         const ValueId index = b.Constant("", {DType::kInt64, {5}}, HostTensor::Copy(indices.data(), 40));
+         Attributes attrs;
+         attrs.Set("axis", int64_t{0});
+         attrs.Set("padding_index", int64_t{1});
+         return Take(b.AddTyped("Gather", {v[0], index}, {DType::kFloat32, {5}}, attrs));
+       },
+       {{1, 0, 2}}},
       {"operands of a sum have a gradient each",
        {2},
        {{1, 2}, {3, 4}, {5, 6}},

@@ -104,5 +104,96 @@ TEST(ImportGather, WhatDoesNotFitIsRefused) {
   has(error("Tile", {"x", "i"}), "must be known when compiling");
 }
 
+TEST(ImportGather, ARollIsTwoSlices) {
+  OnnxModel m;
+  m.Weight("x", {5, 3}).Integers("i", {3, 4, 0, 1, 2}).Node("Gather", {"x", "i"}, {"y"}).MeanLoss("y");
+  EXPECT_EQ(Ops(m), "Slice Slice Concat ReduceMean");
+}
+
+// as_strided of the dynamo exporter: places in the flat tensor, computed from the extents.
+TEST(ImportGather, PlacesThatAreALineInTheSampleAreAView) {
+  OnnxModel m;
+  m.Input("x", {"N", 6})
+      .Weight("w", {6})
+      .Integers("zero", {0}, true)
+      .Integers("one", {1}, true)
+      .Integers("two", {2}, true)
+      .Integers("three", {3}, true)
+      .Integers("six", {6}, true)
+      .Integers("flat", {-1})
+      .Integers("behind", {1, 2})
+      .Integers("second", {1})
+      .Integers("last", {1})
+      .Node("Mul", {"x", "w"}, {"xw"})
+      .Node("Reshape", {"xw", "flat"}, {"values"})
+      .Node("Shape", {"x"}, {"shape"}, {Attr("end", int64_t{1})})
+      .Node("Squeeze", {"shape"}, {"n"})
+      .Node("Range", {"zero", "n", "one"}, {"samples"})
+      .Node("Mul", {"samples", "six"}, {"rows"})
+      .Node("Unsqueeze", {"rows", "behind"}, {"rows3"})
+      .Node("Range", {"zero", "three", "one"}, {"r3"})
+      .Node("Range", {"zero", "two", "one"}, {"r2"})
+      .Node("Mul", {"r2", "three"}, {"halves"})
+      .Node("Unsqueeze", {"r3", "last"}, {"r31"})
+      .Node("Add", {"r31", "halves"}, {"columns"})
+      .Node("Add", {"rows3", "columns"}, {"places"})  // [N,3,2]: 6n + i + 3k
+      .Node("Gather", {"values", "places"}, {"y"})
+      .MeanLoss("y");
+  EXPECT_EQ(Ops(m), "Mul Reshape Reshape Reshape Transpose ReduceMean");
+}
+
+TEST(ImportGather, AWholeTensorIsReadForItsShapeAlone) {
+  OnnxModel m;
+  m.Input("x", {"N", 3})
+      .Weight("w", {3})
+      .Integers("zero", {0}, true)
+      .Integers("one", {1}, true)
+      .Integers("columns", {0, 1, 2})
+      .Integers("axis", {1})
+      .Node("Shape", {"x"}, {"shape"}, {Attr("end", int64_t{1})})
+      .Node("Squeeze", {"shape"}, {"n"})
+      .Node("Range", {"zero", "n", "one"}, {"samples"})
+      .Node("Unsqueeze", {"samples", "axis"}, {"rows"})
+      .Node("Max", {"rows", "columns"}, {"larger"})  // no polynomial
+      .Node("Shape", {"larger"}, {"joint"})
+      .Node("Expand", {"w", "joint"}, {"wide"})
+      .Node("Mul", {"x", "wide"}, {"y"});
+  OnnxModel read = m;
+  m.MeanLoss("y");
+  EXPECT_EQ(Ops(m), "Expand Mul ReduceMean");
+  read.Node("Gather", {"y", "larger"}, {"z"}, {Attr("axis", int64_t{1})}).MeanLoss("z");
+  EXPECT_NE(Ops(read).find("node 'larger' (Max): a tensor computed from the batch size is used as data"),
+            std::string::npos)
+      << Ops(read);
+}
+
+// The row that TorchScript's export shows by its zeros, the dynamo exporter's by a note.
+TEST(ImportGather, ARowForPaddingDoesNotTrain) {
+  const auto padding = [](int zero_rows, const char* note) {
+    OnnxModel m;
+    m.Input("token", {"N"}, onnx::TensorProto::INT64).Weight("table", {20, 4});
+    std::string& data = *m.graph().mutable_initializer(0)->mutable_raw_data();
+    std::fill_n(data.begin() + 5 * 16, zero_rows * 16, '\0');
+    m.Node("Gather", {"table", "token"}, {"y"}).MeanLoss("y");
+    if (note) {
+      auto& entry = *m.graph().mutable_node(0)->add_metadata_props();
+      entry.set_key("pkg.torch.onnx.fx_node");
+      entry.set_value("%e : call_function[target=torch.ops.aten.embedding.default](args = (" +
+                      std::string(note) + "), kwargs = {})");
+    }
+    const TemporaryFolder folder;
+    auto result = ImportOnnx(m.Write(folder), {});
+    if (!result) return llvm::toString(result.takeError());
+    for (const Node& node : result->graph.nodes)
+      if (node.op == "Gather") return std::to_string(node.attrs.Int("padding_index", -1));
+    return std::string("no Gather");
+  };
+  EXPECT_EQ(padding(1, nullptr), "5");
+  EXPECT_EQ(padding(0, nullptr), "-1");
+  EXPECT_EQ(padding(2, nullptr), "-1") << "rows of zeros are no sign where there are several";
+  EXPECT_EQ(padding(0, "%table, %token, 3"), "3");
+  EXPECT_EQ(padding(1, "%table, %token"), "-1") << "the note knows better";
+}
+
 }  // namespace
 }  // namespace act
