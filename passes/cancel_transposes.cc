@@ -175,8 +175,20 @@ class Canceller {
     return llvm::Error::success();
   }
 
+  // A product takes matrices either way round: a transposed weight (Linear layers of three axes) is no copy.
+  void TakeMatrix(Node& node, size_t i, const char* flag) {
+    const View view = ViewOf(node.inputs[i]);
+    Perm swapped = IdentityPerm(view.perm.size());
+    std::swap(swapped[swapped.size() - 2], swapped.back());
+    if (view.perm != swapped) return;
+    node.inputs[i] = view.base;
+    node.attrs.Set(flag, int64_t{node.attrs.Int(flag) == 0});
+  }
+
   // The rows of a product with one matrix may have any order.
   llvm::Error VisitMatMul(Node& node) {
+    TakeMatrix(node, 0, "trans_a");
+    TakeMatrix(node, 1, "trans_b");
     const View view = ViewOf(node.inputs[0]);
     if (node.attrs.Int("trans_a") != 0 || graph_.value(node.inputs[1]).type.rank() != 2 ||
         view.perm.back() + 1 != static_cast<int64_t>(view.perm.size()))

@@ -100,8 +100,17 @@ llvm::Error ImportExpand(NodeContext& c) {
     Dim& dim = dims[i + dims.size() - from.size()];
     if (dim == Dim(1)) dim = from[i];
   }
-  ACT_TRY(const ValueId x, c.Value(0));
-  return c.Return(c.builder().Expand(x, dims, c.name()));
+  ACT_TRY(ValueId x, c.Value(0));
+  // Over the spatial axes alone, as behind a global pooling: channels-last, where the transposes cancel.
+  const bool spatial =
+      from.size() == dims.size() && dims.size() > 2 && dims != from &&
+      std::equal(dims.begin(), dims.begin() + 2, from.begin()) &&
+      std::all_of(from.begin() + 2, from.end(), [](const Dim& dim) { return dim == Dim(1); });
+  if (!spatial) return c.Return(c.builder().Expand(x, dims, c.name()));
+  ACT_TRY(x, c.ToChannelsLast(x));
+  std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+  ACT_TRY(const ValueId y, c.builder().Expand(x, dims, c.name()));
+  return c.Return(c.ToChannelsFirst(y));
 }
 
 // Each axis that repeats gets one in front, which is expanded and joined with it. What is no float is joined

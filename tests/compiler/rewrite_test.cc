@@ -245,6 +245,36 @@ TEST(CancelTransposes, LeavesOneAtTheInputOfAConvolutionalNetwork) {
   EXPECT_EQ(Text(Verify(graph, Stage::kImported)), "");
 }
 
+// Every way round of both operands, with flags that are set already.
+TEST(CancelTransposes, ProductsTakeMatricesEitherWayRound) {
+  for (int bits = 0; bits < 16; ++bits) {
+    const bool move_a = bits & 1, move_b = bits & 2, trans_a = bits & 4, trans_b = bits & 8;
+    Graph graph;
+    GraphBuilder b(graph);
+    // A [3,4] and B [4,5] under the flags; before the transposes the other way round where these move them.
+    const auto operand = [&](bool flipped, int64_t rows, int64_t columns) {
+      std::vector<float> values(static_cast<size_t>(2 * rows * columns));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(i + 1.));
+      if (flipped) std::swap(rows, columns);
+      return b.Input("p" + std::to_string(graph.values.size()), {DType::kFloat32, {2, rows, columns}},
+                     ValueKind::kParameter, testing_step::HostFloats(values));
+    };
+    ValueId x = operand(move_a != trans_a, 3, 4), y = operand(move_b != trans_b, 4, 5);
+    if (move_a) x = Take(b.Transpose(x, {0, 2, 1}));
+    if (move_b) y = Take(b.Transpose(y, {0, 2, 1}));
+    Attributes flags;
+    flags.Set("trans_a", int64_t{trans_a});
+    flags.Set("trans_b", int64_t{trans_b});
+    graph.outputs = {Take(b.Add1("MatMul", {x, y}, flags))};
+    Graph cancelled = graph;
+    PassContext context;
+    ASSERT_EQ(Text(CancelTransposes(cancelled, context)), "");
+    EXPECT_EQ(CountOps(cancelled, "Transpose"), 0) << Dump(cancelled);
+    EXPECT_EQ(Text(Verify(cancelled, Stage::kImported)), "");
+    EXPECT_LE(Difference(RunGraph(graph, {}, 1), RunGraph(cancelled, {}, 1)), 1e-6) << Dump(cancelled);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, Rewrite, ::testing::Range(0u, 8u));
 
 }  // namespace
