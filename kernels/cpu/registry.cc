@@ -20,6 +20,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuGather(registry);
   RegisterCpuResize(registry);
   RegisterCpuLoss(registry);
+  RegisterCpuAttention(registry);
   RegisterCpuSoftmax(registry);
   RegisterCpuBatchNorm(registry);
   RegisterCpuSgd(registry);

@@ -17,6 +17,7 @@ void RegisterCpuMovement(KernelRegistry& registry);
 void RegisterCpuGather(KernelRegistry& registry);
 void RegisterCpuResize(KernelRegistry& registry);
 void RegisterCpuLoss(KernelRegistry& registry);
+void RegisterCpuAttention(KernelRegistry& registry);
 void RegisterCpuSoftmax(KernelRegistry& registry);
 void RegisterCpuBatchNorm(KernelRegistry& registry);
 void RegisterCpuSgd(KernelRegistry& registry);

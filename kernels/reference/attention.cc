@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "kernels/math/random.h"
 #include "kernels/reference/attention_shape.h"
@@ -33,7 +34,7 @@ struct Row {
     return s.scale * sum_qk;
   }
   double Score(int64_t key) const {
-    if (Hidden(key)) return s.hidden_score;
+    if (Hidden(key)) return -std::numeric_limits<double>::infinity();
     double score = Product(key);
     if (s.softcap > 0) score = s.softcap * std::tanh(score / s.softcap);
     return s.bias ? score + operands[3].as<float>()[At(*s.bias, key)] : score;
@@ -43,7 +44,12 @@ struct Row {
     for (int64_t j = 0; j < s.keys; ++j) max = std::fmax(max, Score(j));
     for (int64_t j = 0; j < s.keys; ++j) sum += std::exp(Score(j) - max);
   }
-  double Probability(int64_t key) const { return std::exp(Score(key) - max) / sum; }
+  bool Empty() const { return max == -std::numeric_limits<double>::infinity() && std::isnan(sum); }
+  double Probability(int64_t key) const {
+    if (Empty() && s.empty_row == EmptyRow::kMean) return 1 / static_cast<double>(s.keys);
+    if (Empty() && s.empty_row == EmptyRow::kZero) return 0;
+    return std::exp(Score(key) - max) / sum;
+  }
   // 1 / (1 - probability) where dropout keeps the pair, else 0
   double Kept(int64_t key) const {
     if (s.dropout == 0) return 1;

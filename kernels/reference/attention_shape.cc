@@ -106,13 +106,14 @@ std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::spa
   s.softcap = static_cast<float>(attrs.Float("softcap", 0));
   s.causal = attrs.Int("causal") != 0;
   s.causal_offset = attrs.Int("causal_offset");
-  s.hidden_score = static_cast<float>(attrs.Float("hidden_score", -std::numeric_limits<double>::infinity()));
   s.hidden_gradient = attrs.Int("hidden_gradient") != 0;
   s.dropout = static_cast<float>(attrs.Float("probability"));
   s.stream = static_cast<int32_t>(attrs.Int("stream"));
   if (!(s.dropout >= 0 && s.dropout < 1)) return no("the dropout probability must be in [0, 1)");
   if (!(s.softcap >= 0)) return no("softcap must not be negative");
-  if (!(s.hidden_score <= -1e4f)) return no("hidden_score must be -10000 or less");
+  const std::string empty = attrs.String("empty_row", "nan");
+  if (empty != "nan" && empty != "mean" && empty != "zero") return no("no empty_row '" + empty + "'");
+  s.empty_row = empty == "nan" ? EmptyRow::kNaN : empty == "mean" ? EmptyRow::kMean : EmptyRow::kZero;
   return s;
 }
 

@@ -1,7 +1,7 @@
 // Attention as extents and strides: what the reference and the fast kernels read of a node.
 #pragma once
 
-#include <limits>
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +19,9 @@ struct MatrixSlices {
   int64_t At(int64_t slice, int64_t r, int64_t c) const { return slices.At(slice) + r * row + c * column; }
 };
 
+// What a query that sees no key gets.
+enum class EmptyRow { kNaN, kMean, kZero };
+
 struct AttentionShape {
   int64_t batches = 1, heads = 1, kv_heads = 1;
   int64_t queries = 0, keys = 0;       // Tq, Tk
@@ -28,9 +31,10 @@ struct AttentionShape {
   float scale = 1;
   float softcap = 0;  // > 0: scores are softcap * tanh(score / softcap), before the bias
   bool causal = false;
-  int64_t causal_offset = 0;                                     // query i sees keys 0..i + offset
-  float hidden_score = -std::numeric_limits<float>::infinity();  // of pairs that mask or `causal` hide
-  bool hidden_gradient = false;  // hidden_score was added to the score, so that hidden pairs have a gradient
+  int64_t causal_offset = 0;  // query i sees keys 0..i + offset
+  EmptyRow empty_row = EmptyRow::kNaN;
+  bool hidden_gradient = false;  // what hides a pair was added to its score: queries that see no key have a
+                                 // gradient like others
   float dropout = 0;
   int32_t stream = 0;
 

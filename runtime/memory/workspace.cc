@@ -92,7 +92,48 @@ int64_t MatMulBound(const TensorType& a, const Node& node) {
   return std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
 }
 
+// The extent of logical axis `axis` of an operand of attention.
+int64_t LogicalExtent(const TensorType& type, const Node& node, const char* perm_name, size_t from_last) {
+  const size_t rank = type.dims.size();
+  if (rank < from_last) return 1;
+  const std::vector<int64_t> perm = node.attrs.Ints(perm_name);
+  const size_t axis = rank - from_last;
+  return Extent(type, perm.size() == rank ? static_cast<size_t>(perm[axis]) : axis);
+}
+
+int64_t AttentionBound(const TensorType& q, const TensorType& k, const TensorType& v,
+                       const TensorType& d_bias, const Node& node) {
+  const int64_t queries = LogicalExtent(q, node, "perm_q", 2), keys = LogicalExtent(k, node, "perm_k", 2),
+                depth = LogicalExtent(q, node, "perm_q", 1),
+                value_depth = LogicalExtent(v, node, "perm_v", 1);
+  if (node.op == "Attention") return PerThread(AttentionThreadBytes(queries, keys, depth), 4, 8 * kMiB);
+  const bool capped = node.attrs.Float("softcap") > 0;
+  const int64_t threads =
+      PerThread(AttentionGradThreadBytes(queries, keys, depth, value_depth, capped), 4, 8 * kMiB);
+  if (node.outputs.size() < 4 || !d_bias.Elements().IsFixed()) return threads;
+  const int64_t elements = d_bias.Elements().fixed, parts = AttentionBiasParts(elements);
+  return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
+}
+
 }  // namespace
+
+int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth) {
+  const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
+  const int64_t rows = SaturatingAdd(depth, std::min(queries, kAttentionQueries) + 1);
+  return SaturatingMul(SaturatingMul(rows, row), kFloat);
+}
+
+int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
+                                 bool capped) {
+  const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
+  const int64_t rows = SaturatingAdd(SaturatingAdd(depth, value_depth),
+                                     2 * std::min(queries, kAttentionQueries) + 1 + (capped ? 1 : 0));
+  return SaturatingMul(SaturatingMul(rows, row), kFloat);
+}
+
+int64_t AttentionBiasParts(int64_t elements) {
+  return elements > 0 ? std::clamp<int64_t>(kMiB / kFloat / elements, 1, kRowParts) : 1;
+}
 
 Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes) {
   const auto type = [&graph](const std::vector<ValueId>& ids, size_t i) {
@@ -105,6 +146,11 @@ Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes) {
   if (node.op == "ConvGradWeight")
     bound = ConvGradWeightBound(type(node.inputs, 0), type(node.inputs, 1), type(node.outputs, 0), node);
   if (node.op == "MatMul") bound = MatMulBound(type(node.inputs, 0), node);
+  if (node.op == "Attention" || node.op == "AttentionGrad") {
+    const size_t q = node.op == "Attention" ? 0 : 1;
+    bound = AttentionBound(type(node.inputs, q), type(node.inputs, q + 1), type(node.inputs, q + 2),
+                           type(node.outputs, 3), node);
+  }
   if (node.op == "BatchNormStats") {
     const TensorType mean = type(node.outputs, 0);
     bound = SaturatingMul(kRowParts, BatchNormPartBytes(std::min(Extent(mean, 0), kTooLarge / 1024)));

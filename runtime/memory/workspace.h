@@ -23,4 +23,17 @@ constexpr int64_t BatchNormPartBytes(int64_t channels) { return (channels * 24 +
 // Bytes of one part's sums of `columns` columns in double.
 constexpr int64_t ReducePartBytes(int64_t columns) { return (columns * 8 + 63) / 64 * 64; }
 
+// Attention computes the scores of this many queries at a time.
+inline constexpr int64_t kAttentionQueries = 60;
+// Floats from one row of scores to the next: an odd number of cache lines, so that rows spread over the
+// cache.
+constexpr int64_t AttentionRowFloats(int64_t keys) { return ((keys + 15) / 16 | 1) * 16; }
+// Scratch bytes of a thread. Forward: k transposed, a block of scores, a row of dropout. Backward: v
+// transposed and the scores' gradients too, and a row of slopes where scores are capped.
+int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth);
+int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
+                                 bool capped);
+// Sums in which the gradient of a bias of so many elements is made, where heads or samples share it.
+int64_t AttentionBiasParts(int64_t elements);
+
 }  // namespace act

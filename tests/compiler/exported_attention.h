@@ -68,7 +68,7 @@ inline std::vector<ExportedForm> ExportedForms() {
                     .k = {2, 2, 6, 3},
                     .v = {2, 2, 6, 3},
                     .mask = {2, 1, 1, 6},
-                    .hidden_score = kLowest,
+                    .empty_row = "mean",
                     .batched = {0, 1, 2, 3}},
                    [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
                      const ValueId mask = Node1(b, "Where", {in[3], Number(b, 0), Number(b, kLowest)});
@@ -93,7 +93,7 @@ inline std::vector<ExportedForm> ExportedForms() {
                     .k = {2, 3, 5, 3},
                     .v = {2, 3, 5, 3},
                     .mask = {2, 1, 5, 5},
-                    .hidden_score = -1e9,
+                    .empty_row = "mean",
                     .batched = {0, 1, 2, 3}},
                    [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
                      const Dim slices = b.type(in[0]).dims[0] * Dim(3);
@@ -128,7 +128,7 @@ inline std::vector<ExportedForm> ExportedForms() {
                     .k = {2, 2, 5, 3},
                     .v = {2, 2, 5, 3},
                     .causal = true,
-                    .hidden_score = kLowest,
+                    .empty_row = "mean",
                     .batched = {0, 1, 2}},
                    [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
                      const auto repeated = [&](ValueId v) {

@@ -1,0 +1,101 @@
+// Attention of known networks, forward and backward, in float32. The counter is floating-point operations per
+// second: 2 products forward, 5 backward; half of them where attention is causal.
+#include <benchmark/benchmark.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <random>
+
+#include "kernels/cpu/registry.h"
+#include "runtime/memory/workspace.h"
+
+namespace act {
+namespace {
+
+struct Form {
+  const char* name;
+  int64_t samples, heads, length, depth;
+  bool causal, bias;
+};
+
+const Form kForms[] = {
+    {"vit", 8, 12, 197, 64, false, false},
+    {"bert", 8, 12, 128, 64, false, false},
+    {"gpt2", 1, 12, 1024, 64, true, false},
+    {"swin", 512, 3, 49, 32, false, true},
+};
+
+struct Tensors {
+  std::vector<std::vector<float>> storage;
+  std::vector<TensorView> views;
+  Graph graph;
+  std::vector<ValueId> ids;
+
+  void Add(const std::vector<int64_t>& dims) {
+    const int64_t elements = ElementCount(dims);
+    storage.emplace_back(static_cast<size_t>(elements));
+    std::mt19937 engine(static_cast<unsigned>(storage.size()));
+    std::normal_distribution<float> normal;
+    for (float& x : storage.back()) x = normal(engine);
+    views.push_back({nullptr, DType::kFloat32, dims, elements, elements * 4});
+  }
+};
+
+void Run(benchmark::State& state, const Form& f, bool backward) {
+  // [N, T, H, D], as projections make them
+  const std::vector<int64_t> dims{f.samples, f.length, f.heads, f.depth}, bias{f.heads, f.length, f.length};
+  Tensors inputs, outputs;
+  for (int i = 0; i < (backward ? 4 : 3); ++i) inputs.Add(dims);
+  for (int i = 0; i < (backward ? 3 : 1); ++i) outputs.Add(dims);
+  if (f.bias) {
+    inputs.Add(bias);
+    if (backward) outputs.Add(bias);
+  }
+  Graph graph;
+  Node node;
+  node.op = backward ? "AttentionGrad" : "Attention";
+  node.attrs.Set("scale", 1 / std::sqrt(static_cast<double>(f.depth)));
+  node.attrs.Set("causal", int64_t{f.causal});
+  for (const char* perm : {"perm_q", "perm_k", "perm_v", "perm_o"})
+    node.attrs.Set(perm, std::vector<int64_t>{0, 2, 1, 3});
+  const auto add = [&graph](const TensorView& view) {
+    graph.values.push_back(
+        {"", {DType::kFloat32, Dims(view.dims.begin(), view.dims.end())}, ValueKind::kActivation, {}});
+    return static_cast<ValueId>(graph.values.size() - 1);
+  };
+  for (const TensorView& view : inputs.views) node.inputs.push_back(add(view));
+  for (const TensorView& view : outputs.views) node.outputs.push_back(add(view));
+  const int64_t bound = WorkspaceBound(node, graph, 0).At(1);
+  const KernelSite site{&node, inputs.views, outputs.views, f.samples, bound, omp_get_max_threads()};
+  KernelRegistry registry;
+  RegisterCpuKernels(registry);
+  std::string why;
+  const auto kernel = registry.For(node.op).front().create(site, &why);
+  if (!kernel) return state.SkipWithError(why.c_str());
+  for (size_t i = 0; i < inputs.views.size(); ++i) inputs.views[i].data = inputs.storage[i].data();
+  for (size_t i = 0; i < outputs.views.size(); ++i) outputs.views[i].data = outputs.storage[i].data();
+  std::vector<std::byte> workspace(static_cast<size_t>(kernel->WorkspaceBytes()) + 64);
+  std::byte* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
+  const StepState step;
+  for (auto _ : state) kernel->Run({inputs.views, outputs.views, {aligned, workspace.size() - 64}, &step});
+  const double products = 2.0 * static_cast<double>(f.samples * f.heads * f.length * f.length * f.depth);
+  state.counters["flops"] =
+      benchmark::Counter(products * (backward ? 5 : 2) * (f.causal ? .5 : 1),
+                         benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
+  state.counters["workspace"] = static_cast<double>(kernel->WorkspaceBytes());
+}
+
+const int kRegistered = [] {
+  for (const Form& form : kForms)
+    for (const bool backward : {false, true})
+      benchmark::RegisterBenchmark((std::string(form.name) + (backward ? "/backward" : "/forward")).c_str(),
+                                   [&form, backward](benchmark::State& s) { Run(s, form, backward); })
+          ->UseRealTime()
+          ->Unit(benchmark::kMillisecond);
+  return 0;
+}();
+
+}  // namespace
+}  // namespace act
+
+BENCHMARK_MAIN();

@@ -1,0 +1,55 @@
+// One query's row of scores in attention, forward and backward. Rows lie in scratch space and are padded: up
+// to a multiple of kRowPad elements may be written.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/math/random.h"
+
+namespace act {
+
+inline constexpr int64_t kRowPad = 16;
+
+struct ScoreRow {
+  int64_t keys = 0;  // of the row; those behind `visible` are hidden
+  int64_t visible = 0;
+  const float* bias = nullptr;  // of key j: bias[j * bias_column]
+  int64_t bias_column = 0;
+  const uint8_t* mask = nullptr;  // key j is hidden where mask[j * mask_column] is 0
+  int64_t mask_column = 0;
+  float softcap = 0;
+};
+
+// Whether the row sees a key at all.
+bool SeesAKey(const ScoreRow& row);
+
+// scores of keys 0..visible-1, before cap, bias and mask, become e^(score - max), 0 where hidden. Returns the
+// factor that makes probabilities of them; NaN where a score is NaN, 0 where no key is seen. slope (or null):
+// the cap's derivative, for Backward.
+float Exponentials(const ScoreRow& row, float* scores, float* slope);
+
+// kept[j] = 1 / (1 - probability) or 0, for elements first..first + keys - 1 of `sample`.
+void DropoutRow(const RandomStream& random, float probability, int64_t sample, int64_t elements_per_sample,
+                int64_t first, int64_t keys, float* kept);
+
+// x *= y, element by element
+void MultiplyRow(const float* y, int64_t count, float* x);
+void ScaleRow(float factor, int64_t count, float* x);
+
+// The gradient of one row. p = normalizer * exponentials; dp = kept * d_weights, where d_weights = do v^T.
+//   exponentials <- p * kept, what multiplies do for dv
+//   d_weights    <- scale * slope * p (dp - sum(p dp)), what multiplies k for dq and q for dk
+struct GradientRow {
+  int64_t keys = 0;
+  float* exponentials = nullptr;
+  float* d_weights = nullptr;
+  float normalizer = 1, scale = 1;
+  const float* kept = nullptr;   // null: all, with factor 1
+  const float* slope = nullptr;  // null: 1
+  bool no_gradient = false;      // of the scores: the row sees no key
+  float* d_bias = nullptr;       // p (dp - sum(p dp)) is added to d_bias[j * d_bias_column]
+  int64_t d_bias_column = 0;
+};
+void Backward(const GradientRow& row);
+
+}  // namespace act

@@ -1,0 +1,230 @@
+#include "tests/unit/kernel_testing.h"
+
+namespace act {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// In logical order; perm -1: axes as they are, else [N,T,H,D].
+struct Form {
+  const char* name;
+  Ints q, k, v;
+  bool heads_second = false;
+  Ints bias = {}, mask = {};
+  bool causal = false;
+  int64_t offset = 0;
+  double softcap = 0, dropout = 0;
+  std::string empty_row = "nan";
+  bool hidden_gradient = false;
+  bool bias_gradient = true;
+};
+
+Ints Stored(const Form& f, Ints dims) {
+  if (f.heads_second) std::swap(dims[1], dims[2]);
+  return dims;
+}
+
+TestTensor Mask(Ints dims, unsigned seed) {
+  TestTensor t = Empty(std::move(dims), DType::kBool);
+  std::mt19937 engine(seed);
+  for (int64_t i = 0; i < t.elements(); ++i) t.as<uint8_t>()[i] = engine() % 3 != 0;
+  return t;
+}
+
+OpCase Forward(const Form& f) {
+  Ints o = f.q;
+  o.back() = f.v.back();
+  OpCase c{"Attention",
+           {},
+           {Random(Stored(f, f.q), 1), Random(Stored(f, f.k), 2), Random(Stored(f, f.v), 3)},
+           {Empty(Stored(f, o))},
+           {},
+           {.seed = 5, .step = 3}};
+  c.inputs.push_back(f.bias.empty() ? Absent() : Random(f.bias, 4));
+  if (!f.mask.empty()) c.inputs.push_back(Mask(f.mask, 5));
+  c.attrs.Set("scale", .3);
+  c.attrs.Set("causal", int64_t{f.causal});
+  c.attrs.Set("causal_offset", f.offset);
+  c.attrs.Set("softcap", f.softcap);
+  c.attrs.Set("probability", f.dropout);
+  c.attrs.Set("stream", int64_t{2});
+  c.attrs.Set("empty_row", f.empty_row);
+  c.attrs.Set("hidden_gradient", int64_t{f.hidden_gradient});
+  if (f.heads_second)
+    for (const char* perm : {"perm_q", "perm_k", "perm_v", "perm_o"}) c.attrs.Set(perm, Ints{0, 2, 1, 3});
+  return c;
+}
+
+OpCase Gradient(const Form& f) {
+  OpCase c = Forward(f);
+  c.op = "AttentionGrad";
+  c.inputs.insert(c.inputs.begin(), Random(c.outputs[0].dims, 6));
+  c.outputs = {Empty(c.inputs[1].dims), Empty(c.inputs[2].dims), Empty(c.inputs[3].dims)};
+  if (!f.bias.empty() && f.bias_gradient) c.outputs.push_back(Empty(f.bias));
+  return c;
+}
+
+const Form kForms[] = {
+    {.name = "one block", .q = {2, 3, 17, 16}, .k = {2, 3, 17, 16}, .v = {2, 3, 17, 16}},
+    {.name = "[N,T,H,D]", .q = {2, 3, 65, 20}, .k = {2, 3, 33, 20}, .v = {2, 3, 33, 7}, .heads_second = true},
+    {.name = "many blocks and panels", .q = {1, 2, 131, 70}, .k = {1, 2, 197, 70}, .v = {1, 2, 197, 66}},
+    {.name = "long sums", .q = {1, 1, 7, 150}, .k = {1, 1, 300, 150}, .v = {1, 1, 300, 3}},
+    {.name = "causal", .q = {2, 2, 130, 8}, .k = {2, 2, 130, 8}, .v = {2, 2, 130, 8}, .causal = true},
+    {.name = "causal, past keys",
+     .q = {1, 2, 70, 8},
+     .k = {1, 2, 90, 8},
+     .v = {1, 2, 90, 8},
+     .causal = true,
+     .offset = 20},
+    {.name = "grouped", .q = {2, 6, 19, 8}, .k = {2, 2, 21, 8}, .v = {2, 2, 21, 8}, .bias = {6, 19, 21}},
+    {.name = "bias of a head", .q = {40, 3, 9, 8}, .k = {40, 3, 9, 8}, .v = {40, 3, 9, 8}, .bias = {3, 9, 9}},
+    {.name = "bias of all", .q = {5, 3, 9, 8}, .k = {5, 3, 9, 8}, .v = {5, 3, 9, 8}, .bias = {9, 9}},
+    {.name = "bias of keys",
+     .q = {3, 2, 9, 8},
+     .k = {3, 2, 12, 8},
+     .v = {3, 2, 12, 8},
+     .bias = {3, 1, 1, 12}},
+    {.name = "bias of queries, without gradient",
+     .q = {3, 2, 9, 8},
+     .k = {3, 2, 12, 8},
+     .v = {3, 2, 12, 8},
+     .bias = {9, 1},
+     .bias_gradient = false},
+    {.name = "mask", .q = {3, 2, 9, 8}, .k = {3, 2, 40, 8}, .v = {3, 2, 40, 8}, .mask = {3, 1, 9, 40}},
+    {.name = "mask of queries, mean",
+     .q = {3, 2, 9, 8},
+     .k = {3, 2, 40, 8},
+     .v = {3, 2, 40, 8},
+     .mask = {3, 1, 9, 1},
+     .empty_row = "mean"},
+    {.name = "mask of queries, zero",
+     .q = {3, 2, 9, 8},
+     .k = {3, 2, 40, 8},
+     .v = {3, 2, 40, 8},
+     .mask = {3, 1, 9, 1},
+     .empty_row = "zero"},
+    {.name = "mask of queries, nan",
+     .q = {3, 2, 9, 8},
+     .k = {3, 2, 40, 8},
+     .v = {3, 2, 40, 8},
+     .mask = {3, 1, 9, 1}},
+    {.name = "causal mask, mean, with gradient",
+     .q = {2, 2, 70, 8},
+     .k = {2, 2, 70, 8},
+     .v = {2, 2, 70, 8},
+     .mask = {2, 1, 70, 1},
+     .causal = true,
+     .empty_row = "mean",
+     .hidden_gradient = true},
+    {.name = "causal, first queries see nothing",
+     .q = {1, 2, 70, 8},
+     .k = {1, 2, 70, 8},
+     .v = {1, 2, 70, 8},
+     .causal = true,
+     .offset = -5,
+     .empty_row = "zero"},
+    {.name = "capped",
+     .q = {2, 2, 20, 8},
+     .k = {2, 2, 18, 8},
+     .v = {2, 2, 18, 8},
+     .bias = {18},
+     .softcap = .7},
+    {.name = "capped, mean, with gradient",
+     .q = {2, 2, 9, 8},
+     .k = {2, 2, 18, 8},
+     .v = {2, 2, 18, 8},
+     .mask = {2, 1, 9, 1},
+     .softcap = .7,
+     .empty_row = "mean",
+     .hidden_gradient = true},
+    {.name = "dropout",
+     .q = {2, 3, 33, 8},
+     .k = {2, 3, 75, 8},
+     .v = {2, 3, 75, 8},
+     .bias = {3, 1, 75},
+     .dropout = .3},
+    {.name = "dropout, causal",
+     .q = {2, 2, 70, 8},
+     .k = {2, 2, 70, 8},
+     .v = {2, 2, 70, 8},
+     .causal = true,
+     .dropout = .5},
+};
+
+TEST(Attention, TheFastKernelsAgreeWithTheReference) {
+  // Up to 300 products in float32, exponentials to 2 ulp; the reference adds gradients up in float32, too.
+  constexpr double kTolerance = 3e-6;
+  for (const Form& f : kForms) {
+    SCOPED_TRACE(f.name);
+    EXPECT_GT(CompareWithReference(Forward(f), kTolerance), 0);
+    EXPECT_GT(CompareWithReference(Gradient(f), kTolerance), 0);
+  }
+}
+
+TEST(Attention, EmptyTensors) {
+  for (const Form& f : {Form{.name = "no samples", .q = {0, 2, 3, 4}, .k = {0, 2, 3, 4}, .v = {0, 2, 3, 4}},
+                        Form{.name = "no queries", .q = {1, 2, 0, 4}, .k = {1, 2, 3, 4}, .v = {1, 2, 3, 4}},
+                        Form{.name = "no keys", .q = {1, 2, 3, 4}, .k = {1, 2, 0, 4}, .v = {1, 2, 0, 4}},
+                        Form{.name = "no depth", .q = {1, 2, 3, 0}, .k = {1, 2, 4, 0}, .v = {1, 2, 4, 5}}}) {
+    SCOPED_TRACE(f.name);
+    CompareWithReference(Forward(f), 1e-6);
+    CompareWithReference(Gradient(f), 1e-6);
+  }
+}
+
+// What is added to hide a pair leaves its derivative: a query that sees no key has the gradient of a query
+// with equal scores.
+TEST(Attention, QueriesThatSeeNoKeyHaveTheGradientOfEqualScores) {
+  Form f{.name = "", .q = {1, 1, 3, 4}, .k = {1, 1, 5, 4}, .v = {1, 1, 5, 4}};
+  const OpResult equal = [&] {
+    OpCase c = Gradient(f);
+    std::fill_n(c.inputs[1].as<float>(), c.inputs[1].elements(), 0.0f);
+    return RunReference(c);
+  }();
+  f.mask = {1, 1, 1, 1};
+  f.empty_row = "mean";
+  f.hidden_gradient = true;
+  OpCase c = Gradient(f);
+  c.inputs[5].as<uint8_t>()[0] = 0;
+  for (const KernelEntry& entry : CpuRegistry().For(c.op)) {
+    const OpResult masked = RunKernel(entry, c, 2, 1 << 20);
+    for (size_t i : {size_t{0}, size_t{2}})  // dq, dv; dk depends on q
+      EXPECT_LE(Distance(masked.tensors[i], equal.tensors[i]), 1e-6) << entry.name << ", gradient " << i;
+  }
+}
+
+TEST(Attention, DropoutKeepsTheMean) {
+  // v of ones: each result is the kept share of its probabilities, 1 on average.
+  Form f{.name = "", .q = {4, 4, 64, 8}, .k = {4, 4, 64, 8}, .v = {4, 4, 64, 1}, .dropout = .4};
+  OpCase c = Forward(f);
+  std::fill_n(c.inputs[2].as<float>(), c.inputs[2].elements(), 1.0f);
+  const OpResult y = RunKernel(CpuRegistry().For(c.op).front(), c, 2, 1 << 22);
+  double sum = 0;
+  for (int64_t i = 0; i < y.tensors[0].elements(); ++i) sum += y.tensors[0].as<float>()[i];
+  // 1024 results, each with a variance below (1 / (1 - p) - 1) sum p^2 < .67 / 10: six deviations.
+  EXPECT_NEAR(sum / static_cast<double>(y.tensors[0].elements()), 1, 6 * std::sqrt(.067 / 1024));
+}
+
+TEST(Attention, ExtentsThatDoNotFitAreRefused) {
+  const Form good = kForms[0];
+  Form bad[] = {good, good, good, good, good, good};
+  bad[0].k.back() = 3;
+  bad[1].v[2] = 5;
+  bad[2].k[1] = 2;
+  bad[3].q[0] = 3;
+  bad[4].bias = {2, 17, 17};
+  bad[5].mask = {1, 1, 1, 1, 17};
+  for (const Form& f : bad)
+    for (const OpCase& c : {Forward(f), Gradient(f)})
+      for (const KernelEntry& entry : CpuRegistry().For(c.op))
+        EXPECT_TRUE(RunKernel(entry, c, 1, 1 << 20).refused) << entry.name;
+  OpCase c = Forward(good);
+  for (const Ints& perm : {Ints{0, 1, 2}, Ints{0, 1, 2, 2}, Ints{0, 1, 2, 4}, Ints{-1, 1, 2, 3}}) {
+    c.attrs.Set("perm_k", perm);
+    for (const KernelEntry& entry : CpuRegistry().For(c.op))
+      EXPECT_TRUE(RunKernel(entry, c, 1, 1 << 20).refused);
+  }
+}
+
+}  // namespace
+}  // namespace act
