@@ -62,6 +62,8 @@ llvm::Error AddGradients(Graph& graph, PassContext& context) {
   if (context.own_backward) return UpdateByOutputs(graph, context);
   ACT_TRY(Gradients gradients, Differentiate(graph, context.loss, context.trainable, context.optimizer));
   ACT_CHECK_OK(CheckSaved(graph, gradients.saved));
+  for (const SavedUse& use : gradients.saved)
+    if (use.need == Need::kStats) context.statistics.insert(use.value);
   return llvm::Error::success();
 }
 

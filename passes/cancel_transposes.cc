@@ -4,7 +4,8 @@
 // between its layers.
 //
 // Each value is known as a pair (base, perm): value axis i is base axis perm[i]. A transpose only changes the
-// pair; operators that need a particular order get the transpose written out.
+// pair; operators that need a particular order get the transpose written out, as do norms of features, which
+// are rows where these come last.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -135,6 +136,7 @@ class Canceller {
       if (node.op == "Reshape") return VisitReshape(node);
       if (node.op == "MatMul") return VisitMatMul(node);
       if (def->expr && node.op != "Expand" && node.op != "BatchNormApply") return VisitElementwise(node);
+      if (node.op == "LayerNorm" && !WantsRows(node)) return VisitLayerNorm(node);
       if (node.op == "Concat") return VisitConcat(node);
       if (node.op == "Pad" || node.op == "Slice") return VisitPerAxis(node);
       if (node.op.rfind("Reduce", 0) == 0) return VisitReduce(node);
@@ -273,6 +275,38 @@ class Canceller {
     }
     ACT_TRY(const ValueId made, builder_.Add1(node.op, inputs, node.attrs, node.name));
     SetView(node, made, perm);
+    return llvm::Error::success();
+  }
+
+  // The norm of features (no groups of channels) wants these last, where the model has them: as rows.
+  bool WantsRows(const Node& node) {
+    const int64_t rank = static_cast<int64_t>(ViewOf(node.inputs[0]).perm.size());
+    std::vector<int64_t> last(node.attrs.Ints("axes").size());
+    std::iota(last.begin(), last.end(), rank - static_cast<int64_t>(last.size()));
+    return !node.attrs.Has("groups") && node.attrs.Ints("axes") == last;
+  }
+
+  // Its axes and its group axis move with those of x; scale and bias broadcast against it.
+  llvm::Error VisitLayerNorm(const Node& node) {
+    const View view = ViewOf(node.inputs[0]);
+    std::vector<ValueId> inputs{view.base};
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue) {
+        inputs.push_back(kNoValue);
+        continue;
+      }
+      ACT_TRY(const ValueId operand, Operand(node.inputs[i], view.perm));
+      inputs.push_back(operand);
+    }
+    Attributes attrs = node.attrs;
+    std::vector<int64_t> axes;
+    for (int64_t axis : attrs.Ints("axes")) axes.push_back(view.perm[static_cast<size_t>(axis)]);
+    std::sort(axes.begin(), axes.end());
+    attrs.Set("axes", axes);
+    if (attrs.Has("group_axis"))
+      attrs.Set("group_axis", view.perm[static_cast<size_t>(attrs.Int("group_axis"))]);
+    ACT_TRY(const ValueId made, builder_.Add1("LayerNorm", inputs, attrs, node.name));
+    SetView(node, made, view.perm);
     return llvm::Error::success();
   }
 

@@ -43,6 +43,9 @@ llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context) {
   graph.nodes = std::move(kept);
   for (ValueId& v : graph.outputs) replace(v);
   if (context.loss != kNoValue) replace(context.loss);
+  std::set<ValueId> statistics;
+  for (ValueId v : context.statistics) statistics.insert(replacement[static_cast<size_t>(v)]);
+  context.statistics = std::move(statistics);
   return llvm::Error::success();
 }
 

@@ -1,7 +1,7 @@
-// Turns elementwise operators, sums over leading axes, encode and decode into fused loops, so that a chain of
-// them is one pass over memory. Every such node becomes part of a Fused node, alone or with others: loops
-// over the same elements merge, where one reads what the other makes or both read the same tensor, and where
-// moving one to the other's place breaks no dependency.
+// Turns elementwise operators, sums over leading axes, reductions of rows, encode and decode into fused
+// loops, so that a chain of them is one pass over memory. Every such node becomes part of a Fused node, alone
+// or with others: loops over the same elements merge, where one reads what the other makes or both read the
+// same tensor, and where moving one to the other's place breaks no dependency.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -56,7 +56,8 @@ class Fuser {
     std::vector<size_t> nodes;
     bool loop = false;
     Dims space;
-    Phase phase;
+    int32_t row_axes = 0;  // see Program
+    Phase phase = Phase::kForward;
     std::set<int> before;  // groups that must run earlier
   };
 
@@ -65,7 +66,12 @@ class Fuser {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const bool loop = IsLoop(node, graph_);
-      groups_.push_back({{i}, loop, loop ? LoopSpace(node, graph_) : Dims{}, node.phase, {}});
+      groups_.push_back({{i},
+                         loop,
+                         loop ? LoopSpace(node, graph_) : Dims{},
+                         loop ? RowAxesOf(node, graph_) : 0,
+                         node.phase,
+                         {}});
       order_.push_back(static_cast<int>(i));
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -94,12 +100,52 @@ class Fuser {
         if (p < 0) continue;
         const Node& from = graph_.nodes[static_cast<size_t>(p)];
         const bool not_a_register =
-            from.op == "ReduceSum" || from.op == "Compress" || RoundsWhenStored(from, graph_);
+            IsLeadingSum(from, graph_) || from.op == "Compress" || RoundsWhenStored(from, graph_);
         if (not_a_register &&
             std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end())
           return true;
       }
     return false;
+  }
+
+  // One number a row of the loops over `space`: elementwise arithmetic alone, which does not care whether it
+  // is done once or for each element of the row.
+  bool IsByRow(const Group& g, const Dims& space, int32_t row_axes) const {
+    Dims rows = space;
+    std::fill(rows.end() - row_axes, rows.end(), Dim(1));
+    return row_axes > 0 && g.row_axes == 0 && g.space == rows &&
+           std::all_of(g.nodes.begin(), g.nodes.end(), [this](size_t i) {
+             const OpDef* def = FindOp(graph_.nodes[i].op);
+             return def->expr && !def->random && type(graph_.nodes[i].outputs[0]).dtype == DType::kFloat32;
+           });
+  }
+
+  // The loop over both groups, without its nodes; nullopt where there is none.
+  std::optional<Group> Joined(const Group& a, const Group& b) const {
+    Group joined;
+    if (a.space == b.space) {
+      if (a.row_axes > 0 && b.row_axes > 0 && a.row_axes != b.row_axes) return std::nullopt;
+      joined.space = a.space;
+      joined.row_axes = std::max(a.row_axes, b.row_axes);
+    } else {
+      const Group* whole = IsByRow(a, b.space, b.row_axes)   ? &b
+                           : IsByRow(b, a.space, a.row_axes) ? &a
+                                                             : nullptr;
+      if (!whole) return std::nullopt;
+      joined.space = whole->space;
+      joined.row_axes = whole->row_axes;
+    }
+    Program tiled;
+    tiled.space = joined.space;
+    tiled.row_axes = joined.row_axes;
+    for (const Group* g : {&a, &b})
+      for (size_t i : g->nodes) {
+        const Node& node = graph_.nodes[i];
+        if (node.op == "Compress" || node.op == "Decompress")
+          tiled.inputs.push_back({CodecOf(node.attrs), 0});
+        if (node.op == "Dropout") tiled.instrs.push_back({Opcode::kDropout});
+      }
+    return TileElements(tiled) ? std::optional<Group>(joined) : std::nullopt;
   }
 
   std::set<ValueId> FullInputs(const Group& g) const {
@@ -131,9 +177,12 @@ class Fuser {
       size_t looked = 0;
       for (size_t back = at; back-- > 0 && looked < 64; ++looked) {
         Group& a = groups_[static_cast<size_t>(order_[back])];
-        if (!a.loop || a.space != b.space || a.nodes.size() + b.nodes.size() > kMaxNodesPerLoop) continue;
+        if (!a.loop || a.nodes.size() + b.nodes.size() > kMaxNodesPerLoop) continue;
+        if (a.space != b.space && a.row_axes == 0 && b.row_axes == 0) continue;
         if ((a.phase == Phase::kForward) != (b.phase == Phase::kForward)) continue;
         if (!Related(a, b) || ReadsSumOf(b, a)) continue;
+        const std::optional<Group> joined = Joined(a, b);
+        if (!joined) continue;
         if (CanMoveUp(back, at)) {
           Merge(back, at, back);
         } else if (CanMoveDown(back, at)) {
@@ -141,6 +190,8 @@ class Fuser {
         } else {
           continue;
         }
+        a.space = joined->space;
+        a.row_axes = joined->row_axes;
         next_ = back > 0 ? back - 1 : 0;
         return true;
       }
@@ -240,9 +291,14 @@ class Fuser {
       } else if (node.op == "Compress") {
         emit(out, {OutputKind::kEncode, operand(node.inputs[0]), CodecOf(node.attrs), stream});
         continue;
-      } else if (node.op == "ReduceSum") {
+      } else if (IsLeadingSum(node, graph_)) {
         emit(out, {OutputKind::kSum, operand(node.inputs[0]), {}, 0});
         continue;
+      } else if (RowAxesOf(node, graph_) > 0) {
+        const int row = operand(node.inputs[0]);
+        reg[out] = b.Unary(node.op == "ReduceMax" ? Opcode::kRowMax : Opcode::kRowSum, row);
+        const auto count = static_cast<float>(*RowElements(group.space, group.row_axes));
+        if (node.op == "ReduceMean") reg[out] = b.Div(reg[out], b.Const(count));
       } else {
         std::vector<int> operands;
         for (ValueId v : node.inputs) operands.push_back(operand(v));
@@ -250,9 +306,11 @@ class Fuser {
       }
       bool read_outside = is_output_[static_cast<size_t>(out)];
       for (size_t r : readers_[static_cast<size_t>(out)]) read_outside |= members.count(r) == 0;
-      if (read_outside) emit(out, {OutputKind::kStore, reg[out], {}, 0});
+      const OutputKind kind = type(out).dims == group.space ? OutputKind::kStore : OutputKind::kRowStore;
+      if (read_outside) emit(out, {kind, reg[out], {}, 0});
     }
     loop.program = b.Finish(group.space);
+    loop.program.row_axes = group.row_axes;
     return loop;
   }
 

@@ -8,15 +8,8 @@
 namespace act {
 namespace {
 
-// Sums over the first axes, which it drops: what a loop adds up column by column.
-bool IsLeadingSum(const Node& node, const Graph& graph) {
-  if (node.op != "ReduceSum") return false;
-  const auto axes = node.attrs.Ints("axes");
-  const size_t rank = graph.value(node.inputs[0]).type.dims.size();
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i] != static_cast<int64_t>(i)) return false;
-  const bool drops_axes = graph.value(node.outputs[0]).type.dims.size() == rank - axes.size();
-  return !axes.empty() && drops_axes;
+bool IsReduction(const Node& node) {
+  return node.op == "ReduceSum" || node.op == "ReduceMean" || node.op == "ReduceMax";
 }
 
 bool IsCheapOpcode(Opcode op) {
@@ -40,13 +33,36 @@ bool IsCheapOpcode(Opcode op) {
 
 }  // namespace
 
+bool IsLeadingSum(const Node& node, const Graph& graph) {
+  if (node.op != "ReduceSum") return false;
+  const auto axes = node.attrs.Ints("axes");
+  const size_t rank = graph.value(node.inputs[0]).type.dims.size();
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != static_cast<int64_t>(i)) return false;
+  const bool drops_axes = graph.value(node.outputs[0]).type.dims.size() == rank - axes.size();
+  return !axes.empty() && drops_axes;
+}
+
+int32_t RowAxesOf(const Node& node, const Graph& graph) {
+  if (!IsReduction(node)) return 0;
+  auto axes = node.attrs.Ints("axes");
+  std::sort(axes.begin(), axes.end());
+  const Dims& dims = graph.value(node.inputs[0]).type.dims;
+  if (axes.empty() || graph.value(node.outputs[0]).type.dims.size() != dims.size()) return 0;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != static_cast<int64_t>(dims.size() - axes.size() + i)) return 0;
+  const auto count = static_cast<int32_t>(axes.size());
+  return RowElements(dims, count) ? count : 0;
+}
+
 bool IsLoop(const Node& node, const Graph& graph) {
   const OpDef* def = FindOp(node.op);
-  return (def && def->expr) || node.op == "Compress" || node.op == "Decompress" || IsLeadingSum(node, graph);
+  return (def && def->expr) || node.op == "Compress" || node.op == "Decompress" ||
+         IsLeadingSum(node, graph) || RowAxesOf(node, graph) > 0;
 }
 
 const Dims& LoopSpace(const Node& node, const Graph& graph) {
-  const bool by_input = node.op == "Compress" || node.op == "ReduceSum";
+  const bool by_input = node.op == "Compress" || IsReduction(node);
   return graph.value(by_input ? node.inputs[0] : node.outputs[0]).type.dims;
 }
 

@@ -1,4 +1,5 @@
-// What can be part of a fused loop: elementwise operators, sums over leading axes, encode and decode.
+// What can be part of a fused loop: elementwise operators, sums over leading axes, reductions of rows, encode
+// and decode.
 #pragma once
 
 #include "runtime/plan/graph.h"
@@ -6,6 +7,13 @@
 namespace act {
 
 bool IsLoop(const Node& node, const Graph& graph);
+
+// A sum over the first axes, which it drops: added up column by column, and complete behind the loop only.
+bool IsLeadingSum(const Node& node, const Graph& graph);
+
+// The last axes that a ReduceSum, ReduceMean or ReduceMax reduces to extent 1, where a tile holds rows of
+// them; else 0.
+int32_t RowAxesOf(const Node& node, const Graph& graph);
 
 // The elements that a loop walks over.
 const Dims& LoopSpace(const Node& node, const Graph& graph);

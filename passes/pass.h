@@ -24,6 +24,7 @@ struct PassContext {
   // Made by derived nodes that run in the forward pass, of what a product's gradient reads: a level that
   // codes only the latter codes these too, or it would store more than L0, which needs no second tensor.
   std::set<ValueId> from_product_input;
+  std::set<ValueId> statistics;  // forward values that gradients read as statistics: kept exactly
   std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes
   int32_t next_stream = 0;       // random streams: dropout and stochastic rounding
 };
@@ -32,9 +33,12 @@ using PassFunction = llvm::Error (*)(Graph&, PassContext&);
 
 // Each of these is documented in its own file.
 llvm::Error RecognizeAttention(Graph& graph, PassContext& context);
+llvm::Error RecognizeNorms(Graph& graph, PassContext& context);
+llvm::Error RecognizeActivations(Graph& graph, PassContext& context);
 llvm::Error CancelTransposes(Graph& graph, PassContext& context);
 llvm::Error LowerForTraining(Graph& graph, PassContext& context);
 llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);
+llvm::Error LowerLayerNorm(Graph& graph, PassContext& context);
 llvm::Error EliminateDeadCode(Graph& graph, PassContext& context);
 llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 llvm::Error AddGradients(Graph& graph, PassContext& context);

@@ -23,6 +23,9 @@ namespace {
 constexpr double kMostReads = 4;      // full-size codes that a rebuilt value may read
 constexpr double kMaskRead = 1. / 8;  // a mask, beside a code
 
+// x, mean, rstd, gamma, beta -> normalized x times gamma plus beta
+bool IsApply(const Node& node) { return node.op == "BatchNormApply" || node.op == "LayerNormApply"; }
+
 class Rebuilder {
  public:
   Rebuilder(Graph& graph, PassContext& context)
@@ -52,7 +55,7 @@ class Rebuilder {
       if (node.phase != Phase::kForward) continue;
       if (node.op == "ReluDerivative" && saved_.Crosses(node.outputs[0]))
         mask_of_[node.inputs[0]] = node.outputs[0];
-      if (node.op == "Normalize" && saved_.Crosses(node.outputs[0]))
+      if ((node.op == "Normalize" || node.op == "Standardize") && saved_.Crosses(node.outputs[0]))
         normalized_[node.inputs] = node.outputs[0];
     }
   }
@@ -61,7 +64,7 @@ class Rebuilder {
     const auto it = mask_of_.find(relu);
     return it == mask_of_.end() ? kNoValue : it->second;
   }
-  // The stored normalized form of what a BatchNormApply reads.
+  // The stored normalized form of what an IsApply node reads.
   ValueId NormalizedOf(const Node& apply) const {
     const auto it = normalized_.find(Key(apply.inputs.begin(), apply.inputs.begin() + 3));
     return it == normalized_.end() ? kNoValue : it->second;
@@ -93,7 +96,7 @@ class Rebuilder {
       const ValueId mask = MaskOf(v);
       return mask == kNoValue ? std::nullopt : SumOfReads({node.inputs[0], mask});
     }
-    if (node.op == "BatchNormApply") {
+    if (IsApply(node)) {
       const ValueId xhat = NormalizedOf(node);
       return xhat == kNoValue ? std::nullopt : Reads(xhat);
     }
@@ -119,7 +122,7 @@ class Rebuilder {
       ACT_TRY(const ValueId x, Have(node.inputs[0]));
       return builder_.Add1("Mul", {x, MaskOf(v)}, {}, name);
     }
-    if (node.op == "BatchNormApply") {
+    if (IsApply(node)) {
       ACT_TRY(const ValueId xhat, Have(NormalizedOf(node)));
       ACT_TRY(const ValueId scaled, builder_.Add1("Mul", {xhat, node.inputs[3]}, {}, name));
       return builder_.Add1("Add", {scaled, node.inputs[4]}, {}, name);

@@ -22,7 +22,7 @@ class Repeater {
     std::vector<bool> repeat(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (!IsLoop(node, graph_) || node.op == "Compress" || node.op == "ReduceSum" || !IsCheapLoop(node) ||
+      if (!IsLoop(node, graph_) || node.op == "Compress" || !IsCheapLoop(node) ||
           RoundsWhenStored(node, graph_))
         continue;
       const ValueId out = node.outputs[0];

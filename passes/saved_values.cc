@@ -72,6 +72,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.exact_bits = facts.type.dtype == DType::kBool || FindOp(from.op)->boolean;
   facts.read_exactly = AnyBackwardRead(v, ReadsExactly);
   facts.for_scores = AnyBackwardRead(v, ReadsForScores);
+  facts.statistic = context_.statistics.count(v) != 0;
   facts.of_loss = from.op == "SoftmaxCrossEntropy";
   const bool reorders = from.op == "Transpose" || from.op == "Reshape";
   facts.of_input = reorders && graph_.value(from.inputs[0]).kind == ValueKind::kInput;

@@ -63,6 +63,11 @@ class GradContext {
                                 Attributes attrs = {});
   ValueId EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
                     Attributes attrs = {});
+  // What `build`, a function of a GraphBuilder, adds to the backward pass.
+  template <class F>
+  ValueId Build(const F& build) {
+    return Check(build(builder_));
+  }
   ValueId Scalar(float value) { return builder_.Scalar(value); }
   ValueId ReshapeTo(ValueId x, const Dims& dims);
 

@@ -1,5 +1,4 @@
-// Normalization layers. BatchNormalization is one operator of ours; the others are reductions and elementwise
-// operators.
+// Normalization layers: BatchNorm, LayerNorm for all that normalize a sample by itself, softmax.
 #include <algorithm>
 #include <cmath>
 
@@ -66,30 +65,19 @@ std::vector<int64_t> AxesFrom(size_t first, size_t rank) {
   return axes;
 }
 
-// x / sqrt(mean(x^2) + epsilon) over the axes; with `center` of x - mean(x).
-llvm::Expected<ValueId> Standardize(NodeContext& c, ValueId x, const std::vector<int64_t>& axes,
-                                    bool center) {
-  if (center) {
-    ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes)));
-    ACT_TRY(x, c.Emit("Sub", {x, mean}));
+// A LayerNorm over `axes`, with operands 1 (scale) and 2 (bias, may be left out) in the shape `dims`.
+llvm::Error ReturnNorm(NodeContext& c, const std::vector<int64_t>& axes, const Dims& dims,
+                       Attributes attrs = {}) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  std::vector<ValueId> operands{x};
+  for (size_t i = 1; i < 3 && c.Has(i); ++i) {
+    ACT_TRY(ValueId value, c.Value(i));
+    ACT_TRY(value, c.Reshape(value, dims));
+    operands.push_back(value);
   }
-  ACT_TRY(const ValueId squares, c.Emit("Square", {x}));
-  ACT_TRY(const ValueId variance, c.Emit("ReduceMean", {squares}, Over(axes)));
-  const ValueId epsilon = c.builder().Scalar(static_cast<float>(c.attrs.Float("epsilon", 1e-5)));
-  ACT_TRY(const ValueId shifted, c.Emit("Add", {variance, epsilon}));
-  ACT_TRY(const ValueId deviation, c.Emit("Sqrt", {shifted}));
-  return c.Emit("Div", {x, deviation});
-}
-
-// y * input 1 + input 2 (which may be left out), both with `dims`.
-llvm::Error ReturnScaled(NodeContext& c, ValueId y, const Dims& dims) {
-  ACT_TRY(ValueId scale, c.Value(1));
-  ACT_TRY(scale, c.Reshape(scale, dims));
-  ACT_TRY(y, c.Emit("Mul", {y, scale}));
-  if (!c.Has(2)) return c.Set(0, y);
-  ACT_TRY(ValueId bias, c.Value(2));
-  ACT_TRY(bias, c.Reshape(bias, dims));
-  return c.Return(c.Emit("Add", {y, bias}));
+  attrs.Set("axes", axes);
+  attrs.Set("epsilon", c.attrs.Float("epsilon", 1e-5));
+  return c.Return(c.Emit("LayerNorm", operands, attrs));
 }
 
 // Outputs 1 and 2 of LayerNormalization, where they are wanted: mean and 1 / sqrt(variance + epsilon).
@@ -112,20 +100,29 @@ llvm::Error ImportLayerNormalization(NodeContext& c) {
   const size_t rank = c.DimsOf(0).size();
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), rank));
   ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId y, Standardize(c, x, AxesFrom(axis, rank), c.node.op_type() == "LayerNormalization"));
   ACT_CHECK_OK(ReturnStatistics(c, x, AxesFrom(axis, rank)));
-  return ReturnScaled(c, y, c.DimsOf(1));
+  Attributes attrs;
+  attrs.Set("center", int64_t{c.node.op_type() == "LayerNormalization"});
+  return ReturnNorm(c, AxesFrom(axis, rank), c.DimsOf(1), attrs);
 }
 
-// x [N, C, S..], scale and bias [C]: over the spatial axes of each channel.
+// One number a channel, as it broadcasts against [N, C, S..].
+Dims ChannelDims(NodeContext& c) {
+  Dims dims(c.DimsOf(0).size() - 1, Dim(1));
+  dims[0] = c.DimsOf(0)[1];
+  return dims;
+}
+
+// x [N, C, S..], scale and bias [C]: over the spatial axes of each channel, a group of its own.
 llvm::Error ImportInstanceNormalization(NodeContext& c) {
   const size_t rank = c.DimsOf(0).size();
   if (rank < 3) return c.Fail("needs a spatial axis");
-  ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId y, Standardize(c, x, AxesFrom(2, rank), true));
-  Dims dims(rank - 1, Dim(1));
-  dims[0] = c.DimsOf(0)[1];
-  return ReturnScaled(c, y, dims);
+  const Dim channels = c.DimsOf(0)[1];
+  if (!channels.IsFixed()) return c.Fail("the number of channels varies with the batch");
+  Attributes attrs;
+  attrs.Set("groups", channels.fixed);
+  attrs.Set("group_axis", int64_t{1});
+  return ReturnNorm(c, AxesFrom(2, rank), ChannelDims(c), attrs);
 }
 
 // x [N, C, S..], in `num_groups` groups of channels; scale and bias per channel (GroupNormalization-21).
@@ -137,15 +134,10 @@ llvm::Error ImportGroupNormalization(NodeContext& c) {
                   ToString(c.Type(0)));
   if (c.DimsOf(1) != Dims{dims[1]})
     return c.Fail("scale and bias must have an entry for each channel (opset 21)");
-  Dims grouped{dims[0], groups, dims[1].fixed / groups};
-  grouped.insert(grouped.end(), dims.begin() + 2, dims.end());
-  ACT_TRY(ValueId x, c.Value(0));
-  ACT_TRY(x, c.Reshape(x, grouped));
-  ACT_TRY(ValueId y, Standardize(c, x, AxesFrom(2, grouped.size()), true));
-  ACT_TRY(y, c.Reshape(y, dims));
-  Dims channels(dims.size() - 1, Dim(1));
-  channels[0] = dims[1];
-  return ReturnScaled(c, y, channels);
+  Attributes attrs;
+  attrs.Set("groups", groups);
+  attrs.Set("group_axis", int64_t{1});
+  return ReturnNorm(c, AxesFrom(2, dims.size()), ChannelDims(c), attrs);
 }
 
 // x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. The sums are a product with

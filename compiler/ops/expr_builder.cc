@@ -20,7 +20,20 @@ int ExprBuilder::AddConstant(const ProgramConstant& constant) {
   return static_cast<int>(registers_.size()) - 1;
 }
 
+bool ExprBuilder::IsConstant(int reg, float value) const {
+  const Register& r = registers_[static_cast<size_t>(reg)];
+  return r.kind == Register::Kind::kConstant &&
+         constants_[static_cast<size_t>(r.index)] == ProgramConstant{value, Dim(0)};
+}
+
 int ExprBuilder::Op(Opcode op, int a, int b, int c, float parameter, int32_t stream) {
+  // x + 0, x - 0 and 1 x are x (which may be -0 where the sum is +0).
+  if ((op == Opcode::kAdd || op == Opcode::kSub) && IsConstant(b, 0)) return a;
+  if (op == Opcode::kAdd && IsConstant(a, 0)) return b;
+  if (op == Opcode::kMul && IsConstant(b, 1)) return a;
+  if (op == Opcode::kMul && IsConstant(a, 1)) return b;
+  if (op == Opcode::kFma && IsConstant(c, 0)) return Mul(a, b);
+  if (op == Opcode::kFma && (IsConstant(a, 1) || IsConstant(b, 1))) return Add(IsConstant(a, 1) ? b : a, c);
   const Instr instr{op, a, b, c, parameter, stream};
   for (size_t r = 0; r < registers_.size(); ++r)
     if (registers_[r].kind == Register::Kind::kInstr &&

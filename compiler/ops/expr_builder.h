@@ -41,6 +41,7 @@ class ExprBuilder {
     int index;
   };
   int AddConstant(const ProgramConstant& constant);
+  bool IsConstant(int reg, float value) const;
 
   std::vector<Register> registers_;
   std::vector<ProgramInput> inputs_;

@@ -1,8 +1,14 @@
-// Batch normalization, channels-last. `BatchNorm` is what models contain; lowering turns it into the other
-// operators here, in the form for training (batch statistics) or for evaluation (stored statistics).
+// Normalization. `BatchNorm` (channels-last) and `LayerNorm` are what models contain; lowering turns them
+// into the other operators here, BatchNorm in the form for training (batch statistics) or for evaluation
+// (stored statistics). LayerNorm is any normalization by statistics of the sample itself: of rows (layer
+// norm; RMS norm where it is not centered), of each channel's pixels (instance norm), of a group of channels'
+// (group norm).
+#include <algorithm>
+
 #include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/elementwise.h"
 #include "compiler/ops/expr_builder.h"
+#include "compiler/ops/norm_mean.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {
@@ -100,6 +106,69 @@ void ApplyGrad(GradContext& g) {
                    {g.dout(), xhat, g.Save(rstd, Need::kStats), g.Save(gamma), sum_dy, sum_dy_xhat}, attrs));
 }
 
+// x, gamma?, beta?: (x - mean) / sqrt(variance + epsilon) gamma + beta, mean and variance over `axes`, and
+// over the channels of a group where `group_axis` is in `groups` groups. center = 0: without the mean.
+llvm::Error InferLayerNorm(InferContext& c) {
+  const Dims& dims = c.in(0).dims;
+  if (c.in(0).dtype != DType::kFloat32) return c.Fail("normalizes f32, operand is " + ToString(c.in(0)));
+  const auto axes = c.node.attrs.Ints("axes");
+  const int64_t groups = c.node.attrs.Int("groups"), group_axis = c.node.attrs.Int("group_axis");
+  if (axes.empty()) return c.Fail("has no axes");
+  for (int64_t axis : axes)
+    if (axis < 0 || axis >= c.in(0).rank())
+      return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(c.in(0)));
+  if (groups != 0) {
+    const bool inside = group_axis >= 0 && group_axis < c.in(0).rank() &&
+                        std::count(axes.begin(), axes.end(), group_axis) == 0;
+    if (!inside || groups < 0 || !dims[static_cast<size_t>(group_axis)].IsFixed() ||
+        dims[static_cast<size_t>(group_axis)].fixed % groups != 0)
+      return c.Fail("cannot form " + std::to_string(groups) + " groups of axis " +
+                    std::to_string(group_axis) + " of " + ToString(c.in(0)));
+  }
+  c.outputs[0] = c.in(0);
+  for (size_t i = 1; i < c.inputs.size(); ++i) {
+    if (!c.Has(i)) continue;
+    const std::optional<Dims> joint = Broadcast(c.in(i).dims, dims);
+    if (c.in(i).dtype != DType::kFloat32 || !joint || *joint != dims)
+      return c.Fail("operand " + std::to_string(i) + ", " + ToString(c.in(i)) + ", does not broadcast to " +
+                    ToString(c.in(0)));
+  }
+  return llvm::Error::success();
+}
+
+// inputs: x, mean, rstd
+int StandardizeExpr(B& b, const Node&, const Regs& r) { return b.Mul(b.Sub(r[0], r[1]), r[2]); }
+
+// inputs: x, mean, rstd, gamma, beta. What is subtracted first is exact: rows may have means far from 0.
+int LayerNormApplyExpr(B& b, const Node& node, const Regs& r) {
+  return b.Fma(StandardizeExpr(b, node, r), r[3], r[4]);
+}
+
+// dx = rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma; Ba, Kiros and Hinton 2016. Without centering
+// mean(g) falls away. inputs: g, xhat, rstd, mean(g xhat), mean(g)
+int LayerNormGradInputExpr(B& b, const Node&, const Regs& r) {
+  const int scale = b.Neg(r[2]);
+  const int slope = b.Mul(scale, r[3]);
+  return b.Fma(r[0], r[2], r.size() > 4 ? b.Fma(r[1], slope, b.Mul(scale, r[4])) : b.Mul(r[1], slope));
+}
+
+void LayerNormApplyGrad(GradContext& g) {
+  const ValueId x = g.in(0), mean = g.in(1), gamma = g.in(3);
+  const auto mean_of = [&g](ValueId v) {
+    return g.Build([&](GraphBuilder& b) { return NormMean(b, v, g.attrs(), g.node().name + ".grad"); });
+  };
+  if (g.Wants(4)) g.SetGrad(4, g.dout());
+  if (!g.Wants(0) && !g.Wants(3)) return;
+  const ValueId rstd = g.Save(g.in(2), Need::kStats);
+  const ValueId xhat = g.Derive("Standardize", {g.Save(x), g.Save(mean, Need::kStats), rstd});
+  if (g.Wants(3)) g.SetGrad(3, g.Emit("Mul", {g.dout(), xhat}));
+  if (!g.Wants(0)) return;
+  const ValueId scaled = g.Emit("Mul", {g.dout(), g.Save(gamma)});
+  std::vector<ValueId> operands = {scaled, xhat, rstd, mean_of(g.Emit("Mul", {scaled, xhat}))};
+  if (g.attrs().Int("center", 1) != 0) operands.push_back(mean_of(scaled));
+  g.SetGrad(0, g.Emit("LayerNormGradInput", operands));
+}
+
 }  // namespace
 
 void AddNormalizationOps(std::vector<OpDef>& ops) {
@@ -120,6 +189,23 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
                  .max_inputs = 6,
                  .infer = InferGrad,
                  .expr = InputGradExpr});
+  ops.push_back({.name = "LayerNorm", .min_inputs = 1, .max_inputs = 3, .infer = InferLayerNorm});
+  ops.push_back({.name = "LayerNormApply",
+                 .min_inputs = 5,
+                 .max_inputs = 5,
+                 .infer = InferLayerNorm,
+                 .grad = LayerNormApplyGrad,
+                 .expr = LayerNormApplyExpr});
+  ops.push_back({.name = "Standardize",
+                 .min_inputs = 3,
+                 .max_inputs = 3,
+                 .infer = InferElementwise,
+                 .expr = StandardizeExpr});
+  ops.push_back({.name = "LayerNormGradInput",
+                 .min_inputs = 4,
+                 .max_inputs = 5,
+                 .infer = InferElementwise,
+                 .expr = LayerNormGradInputExpr});
   ops.push_back({.name = "InverseDeviation",  // 1 / sqrt(variance + epsilon)
                  .infer = InferElementwise,
                  .expr = [](B& b, const Node& n, const Regs& r) {

@@ -32,8 +32,8 @@ int Policy::BitsOf(const EdgeFacts& facts) const {
 }
 
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
-  return Lossy() && facts.activation && !facts.exact_bits && !facts.read_exactly && facts.index_bits == 0 &&
-         facts.type.dtype == DType::kFloat32 && IsOfSamples(facts, group_size) &&
+  return Lossy() && facts.activation && !facts.exact_bits && !facts.read_exactly && !facts.statistic &&
+         facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 && IsOfSamples(facts, group_size) &&
          (!products_only || facts.feeds_product) && SamplesOf(facts.type.dims).elements.At(1) >= group_size &&
          SavesHalf(Codec::Uniform(BitsOf(facts), group_size), facts.type);
 }
@@ -60,7 +60,8 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
   if (facts.type.dtype != DType::kFloat32)
     return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
   if (facts.read_exactly) return {{}, "its reader is not linear in it, or it masks: kept exactly"};
-  if (!IsOfSamples(facts, group_size)) return {{}, "a statistic or scalar: small, kept exactly"};
+  if (facts.statistic || !IsOfSamples(facts, group_size))
+    return {{}, "a statistic or scalar: small, kept exactly"};
   if (products_only && !facts.feeds_product)
     return {{}, "level " + level + " compresses only what convolutions and matrix products read"};
   return {{}, "less than one group of elements a sample: too little to gain"};

@@ -14,6 +14,7 @@ struct EdgeFacts {
   TensorType type;
   bool exact_bits = false;     // 0 or 1 only: one bit holds it exactly
   int64_t index_bits = 0;      // > 0: unsigned integers of so many bits
+  bool statistic = false;      // a mean, a deviation: small, and a factor of much else
   bool of_loss = false;        // made by a loss: its error enters every gradient
   bool of_input = false;       // a model input in another order of axes
   bool feeds_product = false;  // read by the gradient of a convolution, matrix product or attention

@@ -6,6 +6,7 @@
 #include "tests/compiler/op_cases_elementwise.h"
 #include "tests/compiler/op_cases_gather.h"
 #include "tests/compiler/op_cases_losses.h"
+#include "tests/compiler/op_cases_norms.h"
 #include "tests/compiler/op_cases_pooling.h"
 #include "tests/compiler/op_cases_structure.h"
 
@@ -17,7 +18,7 @@ inline const std::vector<OpCase>& AllCases() {
     for (const auto& family :
          {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), GatherCases(),
           ScatterCases(), MatMulCases(), SoftmaxCases(), AttentionCases(), ExportedAttentionCases(),
-          ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(), LossCases()})
+          ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(), NormCases(), LossCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -91,7 +91,7 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
       "BatchNormStats", "BatchNormApply", "Normalize",       "BatchNormGradInput", "InverseDeviation",
       "WinnerShare",    "EqualShare",     "CountCorrect",    "SgdUpdate",          "Compress",
       "Decompress",     "Fused",          "DivideByExtent",  "SliceGrad",          "AttentionGrad",
-      "SoftmaxGrad"};
+      "SoftmaxGrad",    "LayerNormApply", "Standardize",     "LayerNormGradInput"};
   for (const OpDef& op : AllOps()) {
     if (internal.count(op.name) || op.name.ends_with("Derivative") || op.random) continue;
     EXPECT_TRUE(built.count(op.name)) << op.name << " has no row in tests/compiler/op_cases_*.h";

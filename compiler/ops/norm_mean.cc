@@ -1,0 +1,28 @@
+#include "compiler/ops/norm_mean.h"
+
+#include "runtime/base/error.h"
+
+namespace act {
+
+llvm::Expected<ValueId> NormMean(GraphBuilder& builder, ValueId x, const Attributes& norm,
+                                 const std::string& name) {
+  Attributes over;
+  over.Set("axes", norm.Ints("axes"));
+  over.Set("keepdims", int64_t{1});
+  ACT_TRY(const ValueId mean, builder.Add1("ReduceMean", {x}, over, name));
+  const int64_t groups = norm.Int("groups");
+  const auto axis = norm.Int("group_axis");
+  const Dims dims = builder.type(mean).dims;
+  if (groups == 0 || dims[static_cast<size_t>(axis)] == Dim(groups)) return mean;
+  // [.., C, ..] as [.., groups, C / groups, ..]: small, since the other axes are gone.
+  Dims split = dims;
+  split[static_cast<size_t>(axis)] = groups;
+  split.insert(split.begin() + axis + 1, Dim(dims[static_cast<size_t>(axis)].fixed / groups));
+  over.Set("axes", std::vector<int64_t>{axis + 1});
+  ACT_TRY(const ValueId channels, builder.Reshape(mean, split, name));
+  ACT_TRY(const ValueId group, builder.Add1("ReduceMean", {channels}, over, name));
+  ACT_TRY(const ValueId spread, builder.Expand(group, split, name));
+  return builder.Reshape(spread, dims, name);
+}
+
+}  // namespace act
