@@ -159,6 +159,7 @@ llvm::Error Run(const Flags& f, Request request) {
       ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // told before the work, not after it
   ACT_TRY(ImportResult model, ImportOnnx(f.model, request.import));
   const int onnx_nodes = model.onnx_nodes;
+  const size_t imported_nodes = model.graph.nodes.size();
   if (f.print_after == "import" || f.print_after == "all") llvm::outs() << "// import\n" << Dump(model.graph);
   bool known_pass = f.print_after.empty() || f.print_after == "import" || f.print_after == "all";
   llvm::Error emitted = llvm::Error::success();
@@ -184,8 +185,9 @@ llvm::Error Run(const Flags& f, Request request) {
   if (!f.report_html.empty()) ACT_CHECK_OK(WriteFile(f.report_html, ReportHtml(report)));
   if (f.report == "text") {
     llvm::outs() << ReportText(report);
-    llvm::outs() << "graph: " << onnx_nodes << " ONNX nodes became " << plan.train.graph.nodes.size()
-                 << " of the training step, backward pass and updates included\n"
+    llvm::outs() << "graph: " << onnx_nodes << " ONNX nodes became " << imported_nodes << " by import, "
+                 << plan.train.graph.nodes.size()
+                 << " in the plan's training step (backward pass and updates included)\n"
                  << DescribeWork(plan.train.graph, plan.default_batch);
   }
   if (f.explain.getNumOccurrences()) llvm::outs() << ExplainEdges(plan, plan.default_batch, f.explain);

@@ -23,7 +23,6 @@ struct Operand {
   TensorType type;
   ValueId value = kNoValue;
   std::optional<Known> known = {};
-
   // Random numbers in [first, second): only a comparison may read them.
   std::optional<std::pair<double, double>> uniform = {};
   std::vector<ValueId> sequence = {};  // a sequence of tensors: only SequenceAt may read it
@@ -31,8 +30,8 @@ struct Operand {
   // What our operator keeps for its gradient instead of this tensor, which has no value of its own (the index
   // in the window for the offset of a pool's maximum): only the gradient of the operator may read it.
   ValueId kept = kNoValue;
-  std::string problem =
-      {};  // why this has neither a value nor elements; who reads more than the type gets it
+  // Why this has neither a value nor elements: who reads more than the type is told.
+  std::string problem = {};
 };
 
 inline Operand KnownOperand(Known known) {
