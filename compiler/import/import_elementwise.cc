@@ -1,5 +1,7 @@
 // Elementwise operators. Most are ours under the same name; known scalars stay scalars instead of whole
 // tensors, and what changes nothing (x + 0, x * 1, a Cast between floats) adds no node.
+#include <limits>
+
 #include "compiler/import/importer.h"
 #include "compiler/import/onnx_types.h"
 #include "compiler/ops/op_table.h"
@@ -27,13 +29,29 @@ constexpr Unary kUnary[] = {
     {"Relu"},
     {"Reciprocal"},
     {"Floor"},
+    {"Ceil"},
+    {"Round"},
+    {"Sign"},
     {"Sin"},
     {"Cos"},
+    {"Tan"},
+    {"Asin"},
+    {"Acos"},
+    {"Atan"},
+    {"Sinh"},
+    {"Cosh"},
+    {"Asinh"},
+    {"Acosh"},
+    {"Atanh"},
     {"Softplus"},
+    {"Softsign"},
     {"HardSwish"},
     {"Mish"},
     {"LeakyRelu", {{"alpha", .01}}},
     {"Elu", {{"alpha", 1}}},
+    {"Celu", {{"alpha", 1}}},
+    {"ThresholdedRelu", {{"alpha", 1}}},
+    {"Shrink", {{"lambd", .5}, {"bias", 0}}},
     {"HardSigmoid", {{"alpha", .2}, {"beta", .5}}},
 };
 
@@ -55,6 +73,15 @@ llvm::Error ImportGelu(NodeContext& c) {
 }
 
 // Ours has the constants of the paper, which are also ONNX's defaults. With others it is a scaled Elu.
+llvm::Error ImportSwish(NodeContext& c) {  // x sigmoid(alpha x)
+  const double alpha = c.attrs.Float("alpha", 1);
+  ACT_TRY(const ValueId x, c.Value(0));
+  if (alpha == 1) return c.Return(c.Emit("Silu", {x}));
+  ACT_TRY(const ValueId scaled, c.Emit("Mul", {x, c.builder().Scalar(static_cast<float>(alpha))}));
+  ACT_TRY(const ValueId gate, c.Emit("Sigmoid", {scaled}));
+  return c.Return(c.Emit("Mul", {x, gate}));
+}
+
 llvm::Error ImportSelu(NodeContext& c) {
   constexpr double kAlpha = 1.67326319217681884765625, kGamma = 1.05070102214813232421875;
   const double alpha = c.attrs.Float("alpha", kAlpha), gamma = c.attrs.Float("gamma", kGamma);
@@ -126,6 +153,42 @@ llvm::Error ImportLogical(NodeContext& c) {
   ACT_TRY(const ValueId b, c.BroadcastValue(1, c.DimsOf(0)));
   ACT_TRY(const ValueId y, Either(c, c.node.op_type() == "And" ? "Mul" : "Max", a, b));
   return c.Return(c.ExpandToInputs(y));
+}
+
+llvm::Error ImportIsNan(NodeContext& c) {  // what does not equal itself
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId equal, c.Emit("Equal", {x, x}));
+  return c.Return(Not(c, equal));
+}
+
+llvm::Error ImportIsInf(NodeContext& c) {
+  const bool above = c.attrs.Int("detect_positive", 1) != 0, below = c.attrs.Int("detect_negative", 1) != 0;
+  const float infinity = std::numeric_limits<float>::infinity();
+  ACT_TRY(ValueId x, c.Value(0));
+  if (above && below) {
+    ACT_TRY(x, c.Emit("Abs", {x}));
+  }
+  if (!above && !below)  // nothing is above infinity
+    return c.Return(c.Emit("Greater", {x, c.builder().Scalar(infinity)}));
+  return c.Return(c.Emit("Equal", {x, c.builder().Scalar(above ? infinity : -infinity)}));
+}
+
+// The remainder has the sign of the dividend (fmod), or of the divisor.
+llvm::Error ImportMod(NodeContext& c) {
+  ACT_TRY(const ValueId quotient, c.EmitBinary("Div"));
+  ValueId whole = kNoValue;
+  if (c.attrs.Int("fmod") != 0) {
+    ACT_TRY(const ValueId size, c.Emit("Abs", {quotient}));
+    ACT_TRY(const ValueId floor, c.Emit("Floor", {size}));
+    ACT_TRY(const ValueId sign, c.Emit("Sign", {quotient}));
+    ACT_TRY(whole, c.Emit("Mul", {floor, sign}));
+  } else {
+    ACT_TRY(whole, c.Emit("Floor", {quotient}));
+  }
+  ACT_TRY(const ValueId a, c.BroadcastValue(0, c.DimsOf(1)));
+  ACT_TRY(const ValueId b, c.BroadcastValue(1, c.DimsOf(0)));
+  ACT_TRY(const ValueId multiple, c.Emit("Mul", {whole, b}));
+  return c.Return(c.Emit("Sub", {a, multiple}));
 }
 
 // a <= b is not (a > b), and so on. (They differ for NaN, where ONNX gives false.)
@@ -251,6 +314,10 @@ const std::vector<ImportEntry>& ElementwiseImports() {
         {"Not", 1, 1, ImportNot},
         {"LessOrEqual", 2, 2, ImportOrEqual},
         {"GreaterOrEqual", 2, 2, ImportOrEqual},
+        {"IsNaN", 1, 1, ImportIsNan},
+        {"IsInf", 1, 1, ImportIsInf},
+        {"Mod", 2, 2, ImportMod},
+        {"Swish", 1, 1, ImportSwish},
         {"Where", 3, 3, ImportWhere},
         {"Clip", 1, 3, ImportClip},
         {"Cast", 1, 1, ImportCast},

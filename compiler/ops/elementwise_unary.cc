@@ -1,9 +1,9 @@
-// Elementwise operators of one operand. A row: the name, the function, and the derivative as a function of x
-// or of y = f(x), whichever is cheaper; both are one expression.
+// Elementwise operators of one operand: rows as elementwise_unary.h says.
 #include <cmath>
 
 #include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/elementwise.h"
+#include "compiler/ops/elementwise_unary.h"
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
 
@@ -11,24 +11,11 @@ namespace act {
 namespace {
 
 using B = ExprBuilder;
-using Function = int (*)(B&, const Attributes&, int);
 
 constexpr float kInvSqrt2 = 0.70710678118654752f;
 constexpr float kInvSqrt2Pi = 0.39894228040143268f;
 constexpr float kSqrt2OverPi = 0.79788456080286536f;
 constexpr float kSeluAlpha = 1.6732632423543772f, kSeluScale = 1.0507009873554805f;
-
-enum class Of { kX, kY, kNone };  // what the derivative reads; kNone: no gradient
-enum class Result { kNumber, kBoolean };
-
-struct UnaryOp {
-  const char* name;
-  Function f;
-  Of of;
-  Function derivative;
-  Result derivative_is = Result::kNumber;
-  bool linear_derivative = false;  // affine in what it reads (Square: 2x)
-};
 
 float Attr(const Attributes& a, const char* name, double fallback) {
   return static_cast<float>(a.Float(name, fallback));
@@ -81,6 +68,17 @@ int ClipMask(B& b, const Attributes& a, int y) {
   return inside;
 }
 
+// Halves go to the even neighbour. Above 2^23 all floats are integers; below, adding it rounds.
+int Round(B& b, const Attributes&, int x) {
+  const int t = b.Unary(Opcode::kAbs, x), shift = b.Const(8388608);
+  const int near = b.Select(b.Greater(t, shift), t, b.Sub(b.Add(t, shift), shift));
+  return b.Select(b.Greater(b.Const(0), x), b.Neg(near), near);
+}
+
+int Outside(B& b, const Attributes& a, int x) {
+  return b.Greater(b.Unary(Opcode::kAbs, x), b.Const(Attr(a, "lambd", .5)));
+}
+
 int HardSigmoid(B& b, const Attributes& a, int x) {
   const int line = b.Fma(x, b.Const(Attr(a, "alpha", .2)), b.Const(Attr(a, "beta", .5)));
   return b.Min(b.Max(line, b.Const(0)), b.Const(1));
@@ -101,6 +99,11 @@ constexpr UnaryOp kUnaryOps[] = {
     {"Identity", [](B&, const Attributes&, int x) { return x; }, Of::kNone, nullptr},
     {"Neg", [](B& b, const Attributes&, int x) { return b.Neg(x); }, Of::kNone, nullptr},
     {"Floor", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kFloor, x); }, Of::kNone, nullptr},
+    {"Ceil", [](B& b, const Attributes&, int x) { return b.Neg(b.Unary(Opcode::kFloor, b.Neg(x))); },
+     Of::kNone, nullptr},
+    {"Round", Round, Of::kNone, nullptr},
+    {"Sign", [](B& b, const Attributes&, int x) { return b.Sub(Positive(b, x), b.Greater(b.Const(0), x)); },
+     Of::kNone, nullptr},
     {"Relu", [](B& b, const Attributes&, int x) { return b.Max(x, b.Const(0)); }, Of::kY,
      [](B& b, const Attributes&, int y) { return Positive(b, y); }, Result::kBoolean},
     {"LeakyRelu",
@@ -121,22 +124,46 @@ constexpr UnaryOp kUnaryOps[] = {
      [](B&, const Attributes&, int y) { return y; }, Result::kNumber, true},
     {"Log", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kLog, x); }, Of::kX,
      [](B& b, const Attributes&, int x) { return b.Div(b.Const(1), x); }},
-    {"Tanh", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kTanh, x); }, Of::kY,
-     [](B& b, const Attributes&, int y) { return b.Sub(b.Const(1), b.Mul(y, y)); }},
     {"Sigmoid", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, x); }, Of::kY,
      [](B& b, const Attributes&, int y) { return b.Mul(y, b.Sub(b.Const(1), y)); }},
     {"Erf", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kErf, x); }, Of::kX,
      [](B& b, const Attributes&, int x) {  // 2 / sqrt(pi) e^(-x^2)
        return b.Mul(b.Const(1.1283791670955126f), b.Unary(Opcode::kExp, b.Neg(b.Mul(x, x))));
      }},
-    {"Sin", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSin, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kCos, x); }},
-    {"Cos", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kCos, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Neg(b.Unary(Opcode::kSin, x)); }},
     {"Softplus", [](B& b, const Attributes&, int x) { return Softplus(b, x); }, Of::kX,
      [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, x); }},
     {"Elu", [](B& b, const Attributes& a, int x) { return EluLike(b, x, 1, Attr(a, "alpha", 1)); }, Of::kX,
      [](B& b, const Attributes& a, int x) { return EluLikeDerivative(b, x, 1, Attr(a, "alpha", 1)); }},
+    {"Celu",  // max(0, x) + min(0, a (e^(x/a) - 1))
+     [](B& b, const Attributes& a, int x) {
+       const float alpha = Attr(a, "alpha", 1);
+       const int power = b.Unary(Opcode::kExp, b.Min(b.Mul(x, b.Const(1 / alpha)), b.Const(0)));
+       return b.Select(Positive(b, x), x, b.Mul(b.Const(alpha), b.Sub(power, b.Const(1))));
+     },
+     Of::kX,
+     [](B& b, const Attributes& a, int x) {
+       return b.Unary(Opcode::kExp, b.Min(b.Mul(x, b.Const(1 / Attr(a, "alpha", 1))), b.Const(0)));
+     }},
+    {"ThresholdedRelu",
+     [](B& b, const Attributes& a, int x) {
+       return b.Select(b.Greater(x, b.Const(Attr(a, "alpha", 1))), x, b.Const(0));
+     },
+     Of::kX, [](B& b, const Attributes& a, int x) { return b.Greater(x, b.Const(Attr(a, "alpha", 1))); },
+     Result::kBoolean},
+    {"Shrink",  // x - bias above lambd, x + bias below -lambd, else 0
+     [](B& b, const Attributes& a, int x) {
+       const int bias = b.Const(Attr(a, "bias", 0));
+       const int shrunk = b.Select(Positive(b, x), b.Sub(x, bias), b.Add(x, bias));
+       return b.Select(Outside(b, a, x), shrunk, b.Const(0));
+     },
+     Of::kX, Outside, Result::kBoolean},
+    {"Softsign",
+     [](B& b, const Attributes&, int x) { return b.Div(x, b.Add(b.Const(1), b.Unary(Opcode::kAbs, x))); },
+     Of::kX,
+     [](B& b, const Attributes&, int x) {
+       const int d = b.Add(b.Const(1), b.Unary(Opcode::kAbs, x));
+       return b.Div(b.Const(1), b.Mul(d, d));
+     }},
     {"Selu", [](B& b, const Attributes&, int x) { return EluLike(b, x, kSeluScale, kSeluAlpha); }, Of::kX,
      [](B& b, const Attributes&, int x) { return EluLikeDerivative(b, x, kSeluScale, kSeluAlpha); }},
     {"HardSigmoid", HardSigmoid, Of::kY,
@@ -170,8 +197,17 @@ constexpr UnaryOp kUnaryOps[] = {
      }},
 };
 
+const std::vector<UnaryOp>& Rows() {
+  static const std::vector<UnaryOp> rows = [] {
+    std::vector<UnaryOp> all(std::begin(kUnaryOps), std::end(kUnaryOps));
+    all.insert(all.end(), TrigonometricOps().begin(), TrigonometricOps().end());
+    return all;
+  }();
+  return rows;
+}
+
 const UnaryOp* FindUnary(const std::string& name) {
-  for (const UnaryOp& op : kUnaryOps)
+  for (const UnaryOp& op : Rows())
     if (name == op.name) return &op;
   return nullptr;
 }
@@ -203,7 +239,7 @@ void LeakyReluGrad(GradContext& g) {
 }  // namespace
 
 void AddUnaryOps(std::vector<OpDef>& ops) {
-  for (const UnaryOp& op : kUnaryOps) {
+  for (const UnaryOp& op : Rows()) {
     OpDef def{.name = op.name, .infer = InferElementwise, .expr = Expr};
     if (op.derivative) def.grad = Grad;
     if (def.name == "Identity") def.grad = [](GradContext& g) { g.SetGrad(0, g.dout()); };

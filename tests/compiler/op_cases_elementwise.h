@@ -53,6 +53,23 @@ inline std::vector<OpCase> UnaryCases() {
       {"Erf", [](double x) { return std::erf(x); }},
       {"Sin", [](double x) { return std::sin(x); }, -7, 7},
       {"Cos", [](double x) { return std::cos(x); }, -7, 7},
+      {"Tan", [](double x) { return std::tan(x); }, -1.2, 1.2},
+      {"Asin", [](double x) { return std::asin(x); }, -.95, .95},
+      {"Acos", [](double x) { return std::acos(x); }, -.95, .95},
+      {"Atan", [](double x) { return std::atan(x); }, -5, 5},
+      {"Sinh", [](double x) { return std::sinh(x); }, -3, 3},
+      {"Cosh", [](double x) { return std::cosh(x); }, -3, 3},
+      {"Asinh", [](double x) { return std::asinh(x); }, -5, 5},
+      {"Acosh", [](double x) { return std::acosh(x); }, 1.1, 6},
+      {"Atanh", [](double x) { return std::atanh(x); }, -.95, .95},
+      {"Softsign", [](double x) { return x / (1 + std::fabs(x)); }},
+      {"Celu", [](double x) { return x > 0 ? x : 1.5 * std::expm1(x / 1.5); }, -3, 3,
+       Attrs({{"alpha", 1.5}})},
+      {"ThresholdedRelu", [](double x) { return x > .8 ? x : 0; }, -3, 3, Attrs({{"alpha", .8}})},
+      {"Shrink", [](double x) { return x > 1    ? x - .3
+                                       : x < -1 ? x + .3
+                                                : 0; }, -3, 3,
+       Attrs({{"lambd", 1.}, {"bias", .3}})},
       {"Softplus", [](double x) { return SoftplusOf(x); }, -20, 20},
       {"Elu", [](double x) { return x > 0 ? x : 1.5 * std::expm1(x); }, -3, 3, Attrs({{"alpha", 1.5}})},
       {"Selu",
@@ -189,15 +206,24 @@ inline std::vector<OpCase> SelectionCases() {
                                        [](double a, double b) { return a > b ? a : std::tanh(b); });
                    },
                    {0, 1}});
-  cases.push_back({"Floor",
-                   {{{3, 5}, -4, 4, Kind::kFixed}, {{3, 5}}},  // its own gradient is zero
-                   [](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
-                     return b.Add1("Mul", {Take(b.Add1("Floor", {v[0]})), v[1]});
-                   },
-                   [](const Tensors& t) {
-                     return truth::Map(t[0], t[1], [](double a, double b) { return std::floor(a) * b; });
-                   },
-                   {0, 1}});
+  const std::pair<const char*, double (*)(double)> steps[] = {
+      {"Floor", [](double x) { return std::floor(x); }},
+      {"Ceil", [](double x) { return std::ceil(x); }},
+      {"Round", [](double x) { return std::nearbyint(x); }},
+      {"Sign", [](double x) { return x > 0   ? 1.
+                                     : x < 0 ? -1.
+                                             : 0; }},
+  };
+  for (const auto& [op, f] : steps)
+    cases.push_back({op,
+                     {{{3, 5}, -4, 4, Kind::kFixed}, {{3, 5}}},  // its own gradient is zero
+                     [op = op](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
+                       return b.Add1("Mul", {Take(b.Add1(op, {v[0]})), v[1]});
+                     },
+                     [f = f](const Tensors& t) {
+                       return truth::Map(truth::Map(t[0], f), t[1], [](double a, double b) { return a * b; });
+                     },
+                     {0, 1}});
   cases.push_back({"Cast to float",
                    {{{3, 5}}},
                    One("Cast", Attrs({{"to", static_cast<int64_t>(DType::kFloat32)}})),
