@@ -61,6 +61,7 @@ Folded Arithmetic(const FoldArgs& args) {
     OptionalElement result = x[0];
     for (size_t i = 1; i < x.size() && result; ++i)
       result = IsFloat(dtype) ? RealElement(dtype, real(result->real, x[i].real)) : integer(*result, x[i]);
+    for (size_t i = 0; i < x.size() && result; ++i) result->counted |= x[i].counted;
     return result;
   });
 }
@@ -74,6 +75,9 @@ Folded Comparison(const FoldArgs& args) {
       if (std::isnan(x[0].real) || std::isnan(x[1].real)) return std::nullopt;
       return Element{holds((x[0].real > x[1].real) - (x[0].real < x[1].real))};
     }
+    // A length is anything from 0 to the most that it can be: what is negative is less, and no more is known.
+    for (size_t i = 0; i < 2; ++i)
+      if (x[i].counted && (x[1 - i].counted || Compare(x[1 - i].integer, Dim(0)) != -1)) return std::nullopt;
     const Signs signs =
         SignsOf({x[0].integer - x[1].integer, 0, SaturatingAdd(x[0].per_index, -x[1].per_index)}, extent);
     for (int sign = signs.low; sign <= signs.high; ++sign)
@@ -198,6 +202,7 @@ Folded Convert(const FoldArgs& args, DType to) {
   if (!args.At(0)) return std::nullopt;
   const bool from_float = IsFloat(args.At(0)->type.dtype);
   return Map({args.At(0)}, to, [from_float, to](const Row& x, const Dim& extent) -> OptionalElement {
+    if (x[0].counted && (IsFloat(to) || to == DType::kBool)) return std::nullopt;
     if (IsFloat(to)) {
       if (from_float) return RealElement(to, x[0].real);
       if (!x[0].integer.IsFixed() || x[0].per_index != 0) return std::nullopt;

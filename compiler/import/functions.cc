@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/import/importer.h"
+#include "compiler/import/subgraphs.h"
 
 namespace act::onnx_import {
 namespace {
@@ -52,8 +53,11 @@ class Expander {
       onnx::NodeProto& node = flat_.made.back();
       if (flat_.made.size() > kMaxNodes) return MakeError(PlaceOf(call), "the model has too many nodes");
       node.set_name(prefix + (inner.name().empty() ? inner.op_type() : inner.name()));
-      for (auto* list : {node.mutable_input(), node.mutable_output()})
-        for (std::string& name : *list) name = names.emplace(name, prefix + name).first->second;
+      const auto unique = [&](const std::string& name) {
+        return names.emplace(name, prefix + name).first->second;
+      };
+      RenameReads(node, unique);
+      for (std::string& name : *node.mutable_output()) name = unique(name);
       ResolveAttributes(node, call, f);
       ACT_CHECK_OK(Append(node, depth + 1));
     }

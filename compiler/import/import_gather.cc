@@ -127,6 +127,10 @@ llvm::Error Scatter(NodeContext& c, ValueId index, size_t axis, const TensorType
     inputs.push_back(kNoValue);
     ACT_TRY(inputs[2], c.Reshape(into, whole.dims));
   }
+  if (c.In(1).selection) {
+    inputs.resize(4, kNoValue);
+    inputs[3] = c.In(1).selection->live;
+  }
   Attributes attrs = Along(axis);
   attrs.Set("reduction", c.attrs.String("reduction", "none"));
   ACT_TRY(const ValueId y, c.builder().AddTyped("Scatter", std::move(inputs), whole, attrs, c.name()));
@@ -255,6 +259,18 @@ llvm::Error ImportOneHot(NodeContext& c) {
   return c.Return(c.Emit("Cast", {hot}, to));
 }
 
+// The places where data is not zero, in order. How many there are is known at run time only; the result has
+// room for all.
+llvm::Error ImportNonZero(NodeContext& c) {
+  if (c.Type(0).rank() == 0 || c.Type(0).Elements() == Dim(1))
+    return c.Fail("needs more than one element of data, has " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const std::vector<ValueId> results, c.builder().Add("NonZero", {x}, {}, c.name(), 2));
+  Operand found{.type = c.TypeOf(results[0]), .value = results[0]};
+  found.selection = Selection{1, results[1]};
+  return c.Set(0, std::move(found));
+}
+
 // Elements at the positions that a condition names: a Gather where the condition is known.
 llvm::Error ImportCompress(NodeContext& c) {
   const auto flags = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
@@ -287,7 +303,7 @@ const std::vector<ImportEntry>& GatherImports() {
       {"GatherND", 2, 2, ImportGatherND},       {"ScatterElements", 3, 3, ImportScatterElements},
       {"Scatter", 3, 3, ImportScatterElements},  // its name before opset 11
       {"ScatterND", 3, 3, ImportScatterND},     {"OneHot", 3, 3, ImportOneHot},
-      {"Compress", 2, 2, ImportCompress},
+      {"Compress", 2, 2, ImportCompress},       {"NonZero", 1, 1, ImportNonZero},
   };
   return entries;
 }

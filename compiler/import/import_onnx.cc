@@ -14,6 +14,7 @@
 #include "compiler/import/initializers.h"
 #include "compiler/import/needed_nodes.h"
 #include "compiler/import/prune.h"
+#include "compiler/import/subgraphs.h"
 #include "compiler/import/symbols.h"
 #include "compiler/import/training_graph.h"
 
@@ -109,6 +110,8 @@ llvm::Expected<ValueId> AddLoss(Importer& importer, const std::vector<std::strin
     return MakeError("--loss", "the model has several outputs: " + Join(outputs),
                      "name the predictions with --loss-output=NAME");
   if (importer.Find("label")) return MakeError("--loss", "the model already has a value 'label'");
+  if (importer.Find(outputs[0])->selection)
+    return MakeError("--loss", "the number of predictions in '" + outputs[0] + "' depends on data");
   ACT_TRY(const ValueId predictions, importer.Materialize(*importer.Find(outputs[0])));
   ACT_TRY(const AppendedLoss added, AppendLoss(importer.builder(), kind, predictions));
   if (added.logits != kNoValue) {
@@ -184,11 +187,12 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   if (training) ACT_CHECK_OK(DefineParameters(importer, file, *training, options));
   ACT_CHECK_OK(DefineInputs(importer, FedInputs(graph, training), options, result));
   std::set<std::string> read(outputs.begin(), outputs.end());
-  for (const onnx::NodeProto* node : nodes) read.insert(node->input().begin(), node->input().end());
+  for (const onnx::NodeProto* node : nodes)
+    for (const std::string& name : ReadNames(*node)) read.insert(name);
   ACT_CHECK_OK(DefineInitializers(importer, file, nodes, read, options, training.has_value()));
   std::map<std::string, size_t> readers;  // that are still to be imported
   for (const onnx::NodeProto* node : nodes)
-    for (const std::string& name : node->input()) ++readers[name];
+    for (const std::string& name : ReadNames(*node)) ++readers[name];
   for (const std::string& name : outputs) ++readers[name];
   const auto import_side = [&](bool forward) -> llvm::Error {
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -196,7 +200,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
       importer.builder().SetPhase(sides.phases[i]);
       ACT_CHECK_OK(CheckInputsDefined(importer, nodes, i));
       ACT_CHECK_OK(importer.ImportNode(*nodes[i]));
-      for (const std::string& name : nodes[i]->input())
+      for (const std::string& name : ReadNames(*nodes[i]))
         if (--readers[name] == 0) importer.Forget(name);
     }
     return llvm::Error::success();

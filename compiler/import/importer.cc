@@ -113,6 +113,7 @@ const Operand* Importer::Find(const std::string& name) const {
 }
 
 llvm::Error Importer::Define(const std::string& name, Operand operand) {
+  operand.counted = operand.known && operand.known->IsCounted();
   if (operand.known) known_elements_ += static_cast<int64_t>(operand.known->elements.size());
   if (known_elements_ > kMaxKnownTotal)
     return MakeError("value '" + name + "'", "the constants of the model are too large to fold");
@@ -133,6 +134,7 @@ void Importer::Forget(const std::string& name) {
 }
 
 llvm::Expected<ValueId> Importer::ConstantOf(const Known& known) {
+  if (known.IsCounted()) return MakeError("", "a length that depends on data is used as data");
   for (const Element& e : known.elements)
     if (!e.integer.IsFixed() || e.per_index != 0)
       return MakeError("", "a tensor computed from the batch size is used as data");
@@ -177,6 +179,12 @@ llvm::Expected<ValueId> Importer::MaterializeToBroadcast(const Operand& operand)
 llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
   ACT_TRY(Attributes attrs, ReadAttributes(node));
   NodeContext context(*this, node, std::move(attrs));
+  if (ReadsSelection(context)) return ImportSelected(context, [&] { return FoldOrImport(context); });
+  return FoldOrImport(context);
+}
+
+llvm::Error Importer::FoldOrImport(NodeContext& context) {
+  const onnx::NodeProto& node = context.node;
   FoldArgs args{{}, context.attrs, context.outputs()};
   bool all_known = IsStandard(node);
   for (size_t i = 0; i < context.inputs(); ++i) {
@@ -274,9 +282,9 @@ const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::stri
 const ImportEntry* FindImport(const onnx::NodeProto& node) {
   const std::string domain = IsStandard(node) ? "" : node.domain();
   for (const auto* family :
-       {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &GatherImports(), &MatMulImports(),
-        &SpatialImports(), &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports(),
-        &MicrosoftImports(), &GradientImports()})
+       {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &GatherImports(), &ControlImports(),
+        &MatMulImports(), &SpatialImports(), &NormalizationImports(), &ReductionImports(), &RandomImports(),
+        &LossImports(), &MicrosoftImports(), &GradientImports()})
     for (const ImportEntry& entry : *family)
       if (node.op_type() == entry.op && domain == entry.domain) return &entry;
   return nullptr;

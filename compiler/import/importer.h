@@ -3,6 +3,7 @@
 
 #include <llvm/Support/Error.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,6 +19,16 @@ namespace act::onnx_import {
 
 class NodeContext;
 
+// An axis whose length depends on data: what a NonZero of data found, and what follows from it. The tensor
+// has as many places as there can be; `live` (bool, one a place) says which are there. Those that are not
+// repeat one that is, so that nothing computed from them is out of the ordinary; whatever counts or joins
+// places must leave them out. See import_selection.cc.
+struct Selection {
+  size_t axis = 0;
+  ValueId live =
+      kNoValue;  // kNoValue: as many places are there as in another tensor, all with the same number
+};
+
 // What an ONNX name stands for: a value of the graph, a tensor known while importing, or both.
 struct Operand {
   TensorType type;
@@ -32,6 +43,8 @@ struct Operand {
   ValueId kept = kNoValue;
   // Why this has neither a value nor elements: who reads more than the type is told.
   std::string problem = {};
+  std::optional<Selection> selection = {};
+  bool counted = false;  // `known` holds the length of a selection
 };
 
 inline Operand KnownOperand(Known known) {
@@ -65,6 +78,12 @@ class Importer {
   // without either is an error. Its inputs must be defined.
   llvm::Error ImportNode(const onnx::NodeProto& node);
 
+  // What a node has just defined; null where it did not.
+  Operand* Defined(const std::string& name) {
+    const auto it = operands_.find(name);
+    return it == operands_.end() ? nullptr : &it->second;
+  }
+
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
   bool freeze_bn = false;
@@ -75,6 +94,7 @@ class Importer {
   GraphBuilder builder_;
   int64_t opset_;
   llvm::Expected<ValueId> ConstantOf(const Known& known);
+  llvm::Error FoldOrImport(NodeContext& context);
   llvm::Error ImportUnfolded(NodeContext& context);
 
   std::map<std::string, Operand> operands_;
@@ -164,6 +184,7 @@ const std::vector<ImportEntry>& ElementwiseImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
 const std::vector<ImportEntry>& GatherImports();
+const std::vector<ImportEntry>& ControlImports();
 const std::vector<ImportEntry>& MatMulImports();
 const std::vector<ImportEntry>& SpatialImports();
 const std::vector<ImportEntry>& NormalizationImports();
@@ -172,6 +193,12 @@ const std::vector<ImportEntry>& RandomImports();
 const std::vector<ImportEntry>& LossImports();
 const std::vector<ImportEntry>& MicrosoftImports();
 const std::vector<ImportEntry>& GradientImports();
+
+// The node reads a selection or the length of one.
+bool ReadsSelection(const NodeContext& context);
+// Imports it by `plain`, as if all places were there, and follows the selection to its results. An error
+// where the operator would not give the same numbers.
+llvm::Error ImportSelected(NodeContext& context, const std::function<llvm::Error()>& plain);
 
 // Null where the operator is not imported.
 const ImportEntry* FindImport(const onnx::NodeProto& node);

@@ -9,6 +9,10 @@ bool IsFloat(DType dtype) {
          dtype == DType::kBFloat16;
 }
 
+bool Known::IsCounted() const {
+  return std::any_of(elements.begin(), elements.end(), [](const Element& e) { return e.counted; });
+}
+
 Known IntegerVector(const Dims& values) {
   Known known{{DType::kInt64, {static_cast<int64_t>(values.size())}}, {}};
   for (const Dim& value : values) known.elements.push_back({value, 0});

@@ -19,6 +19,8 @@ struct Element {
   Dim integer;            // integer and bool types
   double real = 0;        // float types; values of f32 are rounded to float
   int64_t per_index = 0;  // integer types: times the position along the axis that varies with N is added
+  // The length of a selection (importer.h): not known, `integer` is the most that it can be.
+  bool counted = false;
   bool operator==(const Element&) const = default;
 };
 
@@ -30,6 +32,7 @@ struct Known {
       elements;  // row-major over StoredDims; or a single one that fills all of `type`, whatever its dims
 
   bool IsSplat() const { return elements.size() == 1 && elements[0].per_index == 0; }
+  bool IsCounted() const;  // an element is
 };
 
 bool IsFloat(DType dtype);

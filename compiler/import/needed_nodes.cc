@@ -3,6 +3,7 @@
 #include <map>
 
 #include "compiler/import/onnx_versions.h"
+#include "compiler/import/subgraphs.h"
 
 namespace act::onnx_import {
 namespace {
@@ -37,7 +38,7 @@ llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::
     open.pop_back();
     if (it == producer.end() || needed[it->second]) continue;
     needed[it->second] = true;
-    for (const std::string& name : flat.nodes[it->second]->input()) open.push_back(name);
+    for (const std::string& name : ReadNames(*flat.nodes[it->second])) open.push_back(name);
   }
   Nodes nodes;
   for (size_t i = 0; i < flat.nodes.size(); ++i)
@@ -69,7 +70,7 @@ llvm::Error CheckSupported(const Nodes& nodes, int64_t opset) {
 
 llvm::Error CheckInputsDefined(const Importer& importer, const Nodes& nodes, size_t position) {
   const onnx::NodeProto& node = *nodes[position];
-  for (const std::string& name : node.input()) {
+  for (const std::string& name : ReadNames(node)) {
     if (name.empty() || importer.Find(name)) continue;
     for (size_t i = position; i < nodes.size(); ++i)
       for (const std::string& made : nodes[i]->output())

@@ -65,6 +65,14 @@ llvm::Error InferFlatIndex(InferContext& c) {
   return llvm::Error::success();
 }
 
+// x -> coordinates i64 [rank, elements of x], live bool [elements of x]
+llvm::Error InferNonZero(InferContext& c) {
+  if (c.outputs.size() != 2) return c.Fail("makes coordinates and flags");
+  c.outputs[0] = {DType::kInt64, {c.in(0).rank(), c.in(0).Elements()}};
+  c.outputs[1] = {DType::kBool, {c.in(0).Elements()}};
+  return llvm::Error::success();
+}
+
 Attributes WithReduction(const GradContext& g, const std::string& reduction) {
   Attributes attrs;
   attrs.Set("axis", g.attrs().Int("axis"));
@@ -145,6 +153,7 @@ void AddGatherOps(std::vector<OpDef>& ops) {
                  .infer = InferScatter,
                  .grad = ScatterGrad,
                  .flops = ScatterFlops});
+  ops.push_back({.name = "NonZero", .infer = InferNonZero, .flops = NoFlops});
   ops.push_back({.name = "FlatIndex", .infer = InferFlatIndex, .flops = NoFlops});
 }
 

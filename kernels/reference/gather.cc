@@ -100,11 +100,49 @@ std::unique_ptr<Kernel> FlatIndex(const KernelSite& site, std::string* why) {
   });
 }
 
+// NaN counts, -0 does not.
+bool IsNonZero(const TensorView& x, int64_t i) {
+  if (x.dtype == DType::kFloat32) return x.as<float>()[i] != 0;
+  if (x.dtype == DType::kFloat64) return x.as<double>()[i] != 0;
+  const int64_t size = ByteSize(x.dtype);
+  return std::any_of(x.as<char>() + i * size, x.as<char>() + (i + 1) * size,
+                     [](char byte) { return byte != 0; });
+}
+
+std::unique_ptr<Kernel> NonZero(const KernelSite& site, std::string* why) {
+  if (site.inputs.empty() || site.outputs.size() != 2) return Refuse(why, "needs x, coordinates and flags");
+  const TensorView &x = site.inputs[0], &at = site.outputs[0], &live = site.outputs[1];
+  const auto rank = static_cast<int64_t>(x.dims.size());
+  if (at.dtype != DType::kInt64 || at.dims != std::vector<int64_t>{rank, x.elements} ||
+      live.dtype != DType::kBool || live.elements != x.elements || x.dtype == DType::kFloat16 ||
+      x.dtype == DType::kBFloat16)
+    return Refuse(why, "results do not fit " + DimsText(x.dims));
+  return MakeKernel([](const KernelArgs& args) -> std::string {
+    const TensorView& from = args.inputs[0];
+    auto* to = args.outputs[0].as<int64_t>();
+    int64_t found = 0;
+    for (int64_t i = 0; i < from.elements; ++i) {
+      if (!IsNonZero(from, i)) continue;
+      int64_t rest = i;
+      for (size_t d = from.dims.size(); d-- > 0; rest /= from.dims[d])
+        to[static_cast<int64_t>(d) * from.elements + found] = rest % from.dims[d];
+      ++found;
+    }
+    for (int64_t i = 0; i < from.elements; ++i) args.outputs[1].as<uint8_t>()[i] = i < found;
+    for (size_t d = 0; d < from.dims.size(); ++d) {
+      int64_t* axis = to + static_cast<int64_t>(d) * from.elements;
+      std::fill(axis + found, axis + from.elements, found > 0 ? axis[0] : 0);
+    }
+    return "";
+  });
+}
+
 }  // namespace
 
 void RegisterReferenceGather(KernelRegistry& registry) {
   registry.Add("Gather", {"reference.gather", Gather});
   registry.Add("Scatter", {"reference.scatter", Scatter});
+  registry.Add("NonZero", {"reference.nonzero", NonZero});
   registry.Add("FlatIndex", {"reference.flat_index", FlatIndex});
 }
 

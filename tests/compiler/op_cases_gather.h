@@ -57,6 +57,22 @@ inline OpCase TupleCase() {
           {0, 1, 2}};
 }
 
+// x without the rows where the flag is 0: what NonZero finds is taken from x and put back.
+inline OpCase NonZeroCase() {
+  return {"NonZero",
+          {{{7, 3}}, {{7}, -1, 1, Kind::kFlag}},
+          [](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
+            const Values found = Take(b.Add("NonZero", {v[1]}, {}, "tested", 2));
+            const ValueId index = Take(b.Reshape(found[0], {7, 1}));
+            const Attributes attrs = Attrs({{"axis", int64_t{0}}, {"reduction", std::string("add")}});
+            const ValueId rows = Take(b.AddTyped("Gather", {v[0], index}, b.type(v[0]), attrs, "rows"));
+            return b.AddTyped("Scatter", {rows, index, kNoValue, found[1]}, b.type(v[0]), attrs, "back");
+          },
+          [](const Tensors& t) {
+            return truth::Make({7, 3}, [&](const Ints& i) { return t[1].at({i[0]}) * t[0].at(i); });
+          }};
+}
+
 inline std::vector<OpCase> GatherCases() {
   const std::vector<LookupRow> rows = {
       {{7, 5}, {4, 1}, {4, 5}},                             // an embedding
@@ -95,6 +111,7 @@ inline std::vector<OpCase> GatherCases() {
     cases.push_back(std::move(c));
   }
   cases.push_back(TupleCase());
+  cases.push_back(NonZeroCase());
   return cases;
 }
 

@@ -124,6 +124,24 @@ TEST(Lookup, AnIndexOutsideIsAnErrorThatSaysWhere) {
   }
 }
 
+TEST(NonZero, ByHand) {
+  OpCase c{"NonZero",
+           {},
+           {Floats({2, 3}, {0, 2, 0, NAN, -0.0f, 1})},
+           {Empty({2, 6}, DType::kInt64), Empty({6}, DType::kBool)},
+           {},
+           {}};
+  OpResult y = RunReference(c);
+  EXPECT_EQ(y.tensors[0].bytes, Labels({2, 6}, {0, 1, 1, 0, 0, 0, 1, 0, 2, 1, 1, 1}).bytes);
+  EXPECT_EQ(y.tensors[1].bytes, Of({6}, std::vector<uint8_t>{1, 1, 1, 0, 0, 0}, DType::kBool).bytes);
+  c.inputs[0] = Of({2, 3}, std::vector<uint8_t>(6, 0), DType::kBool);
+  y = RunReference(c);
+  EXPECT_EQ(y.tensors[0].bytes, Labels({2, 6}, std::vector<int64_t>(12, 0)).bytes);
+  EXPECT_EQ(y.tensors[1].bytes, Of({6}, std::vector<uint8_t>(6, 0), DType::kBool).bytes);
+  c.outputs[1] = Empty({5}, DType::kBool);
+  EXPECT_TRUE(RunReference(c).refused);
+}
+
 TEST(FlatIndex, ByHand) {
   OpCase c{"FlatIndex", {}, {Labels({3, 2}, {0, 4, -1, 0, 1, -5})}, {Empty({3}, DType::kInt64)}, {}, {}};
   c.attrs.Set("extents", Ints{2, 0, 0, 2, 1, 0});  // 2, and 2 + N at N = 3
