@@ -322,7 +322,8 @@ class Recognizer {
   llvm::Expected<ValueId> Mask(Match& m, Attributes& attrs, const std::string& name) {
     for (size_t i = 0; i < m.biases.size() && m.masks.empty(); ++i) TakeMask(m, i);
     if (m.masks.empty()) return kNoValue;
-    if (std::isfinite(m.hidden_score)) attrs.Set("hidden_score", m.hidden_score);
+    // The softmax of equal finite scores is their mean, of -infinities NaN.
+    if (std::isfinite(m.hidden_score)) attrs.Set("empty_row", std::string("mean"));
     if (m.hidden_gradient) attrs.Set("hidden_gradient", int64_t{1});
     const Term term = m.masks[0];
     if (const auto offset = CausalOffset(term.value, m.mask_hides_where_true)) {
@@ -357,8 +358,6 @@ class Recognizer {
     } else {
       return;
     }
-    m.hidden_score = std::max<double>(
-        m.hidden_score, std::isinf(m.hidden_score) ? m.hidden_score : -std::numeric_limits<float>::max());
     m.hidden_gradient = true;
     m.biases.erase(m.biases.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -391,24 +390,24 @@ class Recognizer {
                              HostTensor::Copy(takes_part.data(), static_cast<int64_t>(takes_part.size())));
   }
 
-  // The offset where a constant mask [1.., Tq, Tk] lets query i see keys 0..i + offset.
+  // The offset where a constant mask [.., Tq, Tk] lets query i see keys 0..i + offset, in each of its slices.
   std::optional<int64_t> CausalOffset(ValueId v, bool hides_where_true) const {
     const Value& value = graph_.value(v);
     const Dims& dims = value.type.dims;
     if (value.kind != ValueKind::kConstant || !value.data.data || dims.size() < 2 ||
-        value.type.Elements() != dims[dims.size() - 2] * dims.back() || !value.type.Elements().IsFixed() ||
-        value.data.bytes != value.type.Elements().fixed || value.data.bytes == 0)
+        !value.type.Elements().IsFixed() || value.data.bytes != value.type.Elements().fixed ||
+        value.data.bytes == 0)
       return std::nullopt;
     const int64_t queries = dims[dims.size() - 2].fixed, keys = dims.back().fixed;
-    const auto sees = [&](int64_t i, int64_t j) {
-      return (std::to_integer<int>(value.data.data[i * keys + j]) != 0) != hides_where_true;
+    const auto sees = [&](int64_t row, int64_t j) {
+      return (std::to_integer<int>(value.data.data[row * keys + j]) != 0) != hides_where_true;
     };
     int64_t first = 0;  // keys that query 0 sees
     while (first < keys && sees(0, first)) ++first;
     if (first == 0) return std::nullopt;
-    for (int64_t i = 0; i < queries; ++i)
+    for (int64_t row = 0; row < value.data.bytes / keys; ++row)
       for (int64_t j = 0; j < keys; ++j)
-        if (sees(i, j) != (j < first + i)) return std::nullopt;
+        if (sees(row, j) != (j < first + row % queries)) return std::nullopt;
     return first - 1;
   }
 

@@ -186,6 +186,7 @@ const std::vector<ImportEntry>& StructureImports();
 const std::vector<ImportEntry>& GatherImports();
 const std::vector<ImportEntry>& ControlImports();
 const std::vector<ImportEntry>& MatMulImports();
+const std::vector<ImportEntry>& AttentionImports();
 const std::vector<ImportEntry>& SpatialImports();
 const std::vector<ImportEntry>& NormalizationImports();
 const std::vector<ImportEntry>& ReductionImports();

@@ -270,6 +270,45 @@ TEST(Import, SoftmaxNormalizesOneAxisSinceOpset13) {
   }
 }
 
+TEST(Import, AttentionOfPackedHeadsIsOneOperator) {
+  OnnxModel m(23);
+  m.Input("q", {"N", 5, 24})
+      .Input("k", {"N", 7, 12})
+      .Input("v", {"N", 7, 12})
+      .Input("mask", {5, 7}, onnx::TensorProto::BOOL);
+  m.Node("Attention", {"q", "k", "v", "mask"}, {"y"},
+         {Attr("q_num_heads", int64_t{4}), Attr("kv_num_heads", int64_t{2}), Attr("is_causal", int64_t{1}),
+          Attr("softcap", 2.0)});
+  m.MeanLoss("y");
+  const ImportResult r = Import(m);
+  const Node& node = *Find(r.graph, "Attention");
+  EXPECT_EQ(ToString(r.graph.value(node.outputs[0]).type), "f32[N,4,5,6]");
+  EXPECT_EQ(node.inputs.size(), 5u) << "the mask hides, it is not added";
+  EXPECT_EQ(node.inputs[3], kNoValue);
+  EXPECT_NEAR(node.attrs.Float("scale"), 1 / std::sqrt(6.0), 1e-12);
+  EXPECT_EQ(node.attrs.Int("causal"), 1);
+  EXPECT_EQ(node.attrs.Float("softcap"), 2);
+  EXPECT_EQ(node.attrs.String("empty_row"), "zero");
+}
+
+TEST(Import, AttentionWithACacheOrAnOutputOfScoresIsRefused) {
+  const auto model = [](std::vector<std::string> inputs, std::vector<std::string> outputs, int64_t heads) {
+    OnnxModel m(23);
+    m.Input("q", {"N", 5, 24})
+        .Input("k", {"N", 7, 24})
+        .Input("v", {"N", 7, 24})
+        .Input("past", {"N", 4, 2, 6});
+    m.Node("Attention", std::move(inputs), std::move(outputs),
+           {Attr("q_num_heads", heads), Attr("kv_num_heads", heads)});
+    m.MeanLoss("y");
+    return ErrorOf(m);
+  };
+  EXPECT_NE(model({"q", "k", "v", "", "past", "past"}, {"y"}, 4).find("earlier calls"), std::string::npos);
+  EXPECT_NE(model({"q", "k", "v"}, {"y", "", "", "scores"}, 4).find("output of scores"), std::string::npos);
+  EXPECT_NE(model({"q", "k", "v"}, {"y"}, 5).find("q_num_heads = 5 heads"), std::string::npos);
+  EXPECT_NE(model({"q", "k", "v"}, {"y"}, 0).find("q_num_heads = 0 heads"), std::string::npos);
+}
+
 TEST(Import, SequencesOfPartsAreSlices) {
   OnnxModel m;
   m.Input("x", {"N", 5}).Integers("size", {2}, true).Integers("last", {-1}, true);

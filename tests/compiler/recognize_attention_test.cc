@@ -38,6 +38,7 @@ TEST(RecognizeAttention, FindsEveryExportedForm) {
       if (row.causal) {
         EXPECT_EQ(node.attrs.Int("causal_offset"), row.offset);
       }
+      EXPECT_EQ(node.attrs.String("empty_row", "nan"), row.empty_row);
       EXPECT_EQ(node.attrs.Float("scale"), row.scale);
       EXPECT_EQ(node.attrs.Float("softcap"), row.softcap);
       EXPECT_EQ(node.inputs.size(), 3 + (row.mask.empty() ? row.bias.empty() ? 0u : 1u : 2u));
