@@ -21,6 +21,7 @@ struct Case {
   Attributes attrs;
   std::vector<Ints> inputs, outputs;
   std::vector<DType> input_types, output_types;  // f32 where shorter
+  int64_t below = 1;                             // i64 inputs are random in 0..below - 1
 };
 
 Attributes Window(int64_t kernel, int64_t stride, int64_t pad) {
@@ -42,6 +43,9 @@ std::vector<Case> Cases() {
   Attributes slice = One("starts", Ints{0, 0, 0, 64});
   slice.Set("steps", Ints{1, 1, 1, 1});
   Attributes pad = One("pads", Ints{0, 1, 1, 0, 0, 1, 1, 0});
+  const Attributes rows = One("axis", int64_t{0});
+  Attributes sum = rows;
+  sum.Set("reduction", "add");
   Attributes resize = One("scales", std::vector<double>{2, 2});
   resize.Set("mode", "linear");
   return {
@@ -103,6 +107,12 @@ std::vector<Case> Cases() {
       {"pad", "Pad", pad, {{16, 56, 56, 256}}, {{16, 58, 58, 256}}, {}, {}},
       {"resize", "Resize", resize, {{16, 28, 28, 256}}, {{16, 56, 56, 256}}, {}, {}},
       {"resize_grad", "ResizeGrad", resize, {{16, 56, 56, 256}}, {{16, 28, 28, 256}}, {}, {}},
+      {"embedding", "Gather", rows, {{30522, 768}, {1024, 1}}, {{1024, 768}}, {f32, i64}, {}, 30522},
+      {"embedding_grad", "Scatter", sum, {{1024, 768}, {1024, 1}}, {{30522, 768}}, {f32, i64}, {}, 30522},
+      {"embedding_grad_of_one_row", "Scatter", sum, {{1024, 768}, {1024, 1}}, {{30522, 768}}, {f32, i64}, {}},
+      {"edges_gather", "Gather", rows, {{20000, 64}, {200000, 1}}, {{200000, 64}}, {f32, i64}, {}, 20000},
+      {"edges_sum", "Scatter", sum, {{200000, 64}, {200000, 1}}, {{20000, 64}}, {f32, i64}, {}, 20000},
+      {"edges_sum_of_numbers", "Scatter", sum, {{200000}, {200000}}, {{20000}}, {f32, i64}, {}, 20000},
       {"cross_entropy", "SoftmaxCrossEntropy", {}, {{512, 32000}, {512}}, {{}, {512, 32000}}, {f32, i64}, {}},
       {"batch_norm_stats_64", "BatchNormStats", {}, {{16, 112, 112, 64}}, {{64}, {64}}, {}, {}},
       {"batch_norm_stats_256", "BatchNormStats", {}, {{16, 56, 56, 256}}, {{256}, {256}}, {}, {}},
@@ -132,6 +142,11 @@ void Run(benchmark::State& state, const Case& c) {
         auto* values = reinterpret_cast<float*>(storage.back().data());
         for (int64_t e = 0; e < ElementCount(all[i]); ++e)
           values[e] = static_cast<float>(engine() >> 8) * 0x1p-24f;
+      }
+      if (dtype == DType::kInt64) {
+        std::mt19937 engine(2);
+        auto* values = reinterpret_cast<int64_t*>(storage.back().data());
+        for (int64_t e = 0; e < ElementCount(all[i]); ++e) values[e] = engine() % c.below;
       }
       views.push_back({storage.back().data(), dtype, all[i], ElementCount(all[i]), size});
       graph.values.push_back({"", {dtype, Dims(all[i].begin(), all[i].end())}, ValueKind::kActivation, {}});

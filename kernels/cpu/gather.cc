@@ -1,7 +1,6 @@
 // Rows looked up by data. A scatter's updates meet in rows, so the work is cut where they cannot: at outer
 // axes, at columns, or at the rows that are written; each element sees its updates in their order, whatever
 // the cut.
-#include <array>
 #include <cstring>
 
 #include "kernels/cpu/blocks.h"
@@ -13,30 +12,23 @@
 namespace act {
 namespace {
 
-// Walks the rows from one on: where each lies in the large tensor (its index apart), and where its index is.
-class RowCursor {
- public:
-  RowCursor(const LookupShape& s, int64_t row) : s_(s), whole_(s.whole.At(row)), index_(s.index.At(row)) {
-    for (size_t d = s.whole.dims.size(); d-- > 0; row /= s.whole.dims[d]) at_[d] = row % s.whole.dims[d];
-  }
-  int64_t whole() const { return whole_; }
-  int64_t index() const { return index_; }
-  void Next() {
-    for (size_t d = s_.whole.dims.size(); d-- > 0;) {
-      whole_ += s_.whole.strides[d];
-      index_ += s_.index.strides[d];
-      if (++at_[d] < s_.whole.dims[d]) return;
-      whole_ -= s_.whole.strides[d] * at_[d];
-      index_ -= s_.index.strides[d] * at_[d];
-      at_[d] = 0;
+// Calls f(row, where it lies in the large tensor but for its index, where its index is) for rows
+// first..last-1.
+template <class F>
+void ForRows(const LookupShape& s, int64_t first, int64_t last, F f) {
+  const bool one = s.whole.dims.empty();
+  const int64_t inner = one ? 1 : s.whole.dims.back();
+  const int64_t whole_stride = one ? 0 : s.whole.strides.back(),
+                index_stride = one ? 0 : s.index.strides.back();
+  for (int64_t r = first; r < last;) {
+    int64_t whole = s.whole.At(r), index = s.index.At(r);
+    for (const int64_t end = std::min(last, r - r % inner + inner); r < end; ++r) {
+      f(r, whole, index);
+      whole += whole_stride;
+      index += index_stride;
     }
   }
-
- private:
-  const LookupShape& s_;
-  int64_t whole_, index_;
-  std::array<int64_t, 16> at_;  // a plan's tensors have no more axes
-};
+}
 
 template <class Index>
 bool AllInside(const TensorView& index, int64_t extent) {
@@ -70,14 +62,12 @@ void GatherRows(const LookupShape& s, const KernelArgs& args, int64_t first, int
   const int64_t size = ByteSize(args.outputs[0].dtype), bytes = s.length * size;
   const char* x = args.inputs[0].as<char>();
   char* y = args.outputs[0].as<char>();
-  RowCursor cursor(s, first);
-  for (int64_t r = first; r < last; ++r, cursor.Next()) {
+  ForRows(s, first, last, [&](int64_t r, int64_t whole, int64_t at) {
     if (live && !IsLive(*live, r / s.live_rows % s.live_extent))
       std::memset(y + r * bytes, 0, static_cast<size_t>(bytes));
     else
-      CopyRow(y + r * bytes, x + (cursor.whole() + s.step * IndexAt(index, cursor.index(), s.extent)) * size,
-              bytes);
-  }
+      CopyRow(y + r * bytes, x + (whole + s.step * IndexAt(index, at, s.extent)) * size, bytes);
+  });
 }
 
 std::unique_ptr<Kernel> Gather(const KernelSite& site, std::string* why) {
@@ -105,12 +95,11 @@ void ScatterRows(const LookupShape& s, const KernelArgs& args, const Share& shar
   const TensorView& index = args.inputs[1];
   const TensorView* live = OptionalInput(args.inputs, 3);
   const int64_t columns = share.last_column - share.first_column, size = ByteSize(args.outputs[0].dtype);
-  RowCursor cursor(s, share.first_row);
-  for (int64_t r = share.first_row; r < share.last_row; ++r, cursor.Next()) {
-    const int64_t target = IndexAt(index, cursor.index(), s.extent);
-    if (target < share.first_target || target >= share.last_target) continue;
-    if (live && !IsLive(*live, r / s.live_rows % s.live_extent)) continue;
-    const int64_t to = cursor.whole() + s.step * target + share.first_column;
+  ForRows(s, share.first_row, share.last_row, [&](int64_t r, int64_t whole, int64_t at) {
+    const int64_t target = IndexAt(index, at, s.extent);
+    if (target < share.first_target || target >= share.last_target) return;
+    if (live && !IsLive(*live, r / s.live_rows % s.live_extent)) return;
+    const int64_t to = whole + s.step * target + share.first_column;
     const int64_t from = r * s.length + share.first_column;
     if constexpr (reduction == Reduction::kNone) {
       CopyRow(args.outputs[0].as<char>() + to * size, args.inputs[0].as<char>() + from * size,
@@ -120,7 +109,7 @@ void ScatterRows(const LookupShape& s, const KernelArgs& args, const Share& shar
       const float* update = args.inputs[0].as<float>() + from;
       for (int64_t i = 0; i < columns; ++i) y[i] = Reduce(reduction, y[i], update[i]);
     }
-  }
+  });
 }
 
 void ScatterShare(const LookupShape& s, const KernelArgs& args, Reduction reduction, const Share& share) {
