@@ -74,9 +74,11 @@ void Fill(FusedCase& c, const Program& program) {
   }
 }
 
-void Measure(benchmark::State& state, const ProgramBuilder& b) {
+// Result i takes the memory of operand mutated[i].
+void Measure(benchmark::State& state, const ProgramBuilder& b, const std::vector<size_t>& mutated = {}) {
   FusedCase c(b.program, b.inputs, b.outputs, kBatch);
   Fill(c, b.program);
+  for (size_t i = 0; i < mutated.size(); ++i) c.Alias(i, mutated[i]);
   c.Prepare("fused", kThreads);
   for (auto _ : state) c.Repeat();
   int64_t bytes = 0;
@@ -218,6 +220,37 @@ void Dropout(benchmark::State& state) {
   Measure(state, b);
 }
 
+// Updates in place, as compiler/ops/update.cc has them: SGD with momentum, and Adam.
+void SgdUpdate(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t p = b.In(Full()), g = b.In(Full()), velocity = b.In(Full());
+  const TensorType scalar{DType::kFloat32, {}};
+  const int32_t lr = b.In(scalar), momentum = b.In(scalar), decay = b.In(scalar),
+                velocity_part = b.In(scalar), gradient_part = b.In(scalar);
+  const int32_t d = b.Op(Opcode::kFma, decay, p, g), v = b.Op(Opcode::kFma, momentum, velocity, d);
+  const int32_t step = b.Op(Opcode::kFma, velocity_part, v, b.Op(Opcode::kMul, gradient_part, d));
+  b.Out(OutputKind::kStore, b.Op(Opcode::kSub, p, b.Op(Opcode::kMul, lr, step)));
+  b.Out(OutputKind::kStore, v);
+  Measure(state, b, {0, 2});
+}
+
+void AdamUpdate(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t p = b.In(Full()), g = b.In(Full()), m = b.In(Full()), v = b.In(Full());
+  const TensorType scalar{DType::kFloat32, {}};
+  const int32_t lr = b.In(scalar), rest1 = b.In(scalar), beta2 = b.In(scalar), rest2 = b.In(scalar),
+                root = b.In(scalar), eps = b.In(scalar), decay = b.In(scalar);
+  const int32_t d = b.Op(Opcode::kFma, decay, p, g);
+  const int32_t first = b.Op(Opcode::kFma, rest1, b.Op(Opcode::kSub, d, m), m);
+  const int32_t second = b.Op(Opcode::kFma, beta2, v, b.Op(Opcode::kMul, rest2, b.Op(Opcode::kMul, d, d)));
+  const int32_t divisor = b.Op(Opcode::kFma, root, b.Op(Opcode::kSqrt, second), eps);
+  b.Out(OutputKind::kStore,
+        b.Op(Opcode::kSub, p, b.Op(Opcode::kDiv, b.Op(Opcode::kMul, lr, first), divisor)));
+  b.Out(OutputKind::kStore, first);
+  b.Out(OutputKind::kStore, second);
+  Measure(state, b, {0, 2, 3});
+}
+
 #define ACT_FUSED_BENCHMARK(name) BENCHMARK(name)->Unit(benchmark::kMicrosecond)->UseRealTime()
 ACT_FUSED_BENCHMARK(Memcpy);
 ACT_FUSED_BENCHMARK(Copy);
@@ -234,6 +267,8 @@ ACT_FUSED_BENCHMARK(BatchNormGradReduce)->Arg(2)->Arg(4);
 ACT_FUSED_BENCHMARK(BatchNormGradApply)->Arg(2)->Arg(4);
 ACT_FUSED_BENCHMARK(Gelu);
 ACT_FUSED_BENCHMARK(Dropout);
+ACT_FUSED_BENCHMARK(SgdUpdate);
+ACT_FUSED_BENCHMARK(AdamUpdate);
 
 }  // namespace
 }  // namespace act

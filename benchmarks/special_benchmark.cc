@@ -117,7 +117,6 @@ std::vector<Case> Cases() {
       {"batch_norm_stats_64", "BatchNormStats", {}, {{16, 112, 112, 64}}, {{64}, {64}}, {}, {}},
       {"batch_norm_stats_256", "BatchNormStats", {}, {{16, 56, 56, 256}}, {{256}, {256}}, {}, {}},
       {"batch_norm_stats_2048", "BatchNormStats", {}, {{16, 7, 7, 2048}}, {{2048}, {2048}}, {}, {}},
-      {"sgd", "SgdUpdate", {}, {{12000000}, {12000000}, {12000000}}, {}, {}, {}},
   };
 }
 
@@ -166,13 +165,13 @@ void Run(benchmark::State& state, const Case& c) {
   }
   std::vector<std::byte> scratch(static_cast<size_t>(bound) + 64);
   auto* workspace = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-  const StepState step{.learning_rate = 0.01f, .momentum = 0.9f, .weight_decay = 1e-4f};
+  const StepState step;
   for (auto _ : state)
     if (const std::string error =
             kernel->Run({inputs, outputs, {workspace, static_cast<size_t>(bound)}, &step});
         !error.empty())
       state.SkipWithError(error.c_str());
-  state.SetBytesProcessed(state.iterations() * (c.op == "SgdUpdate" ? bytes / 3 * 5 : bytes));
+  state.SetBytesProcessed(state.iterations() * bytes);
 }
 
 // 51 MB read and written in parallel blocks.

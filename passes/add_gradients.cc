@@ -47,20 +47,20 @@ llvm::Error UpdateByOutputs(Graph& graph, PassContext& context) {
   graph.nodes.clear();
   GraphBuilder builder(graph);
   builder.SetPhase(Phase::kBackward);
+  UpdateAppender updates(builder, context.updates);
   for (size_t i = 0; i < nodes.size(); ++i) {
     graph.nodes.push_back(std::move(nodes[i]));
     for (size_t k = 0; k < gradients.size(); ++k)
-      if (due[k] == i)
-        ACT_CHECK_OK(AddUpdate(builder, context.trainable[k], gradients[k], context.optimizer));
+      if (due[k] == i) ACT_CHECK_OK(updates.Add(context.trainable[k], gradients[k]));
   }
-  return llvm::Error::success();
+  return updates.Finish();
 }
 
 }  // namespace
 
 llvm::Error AddGradients(Graph& graph, PassContext& context) {
   if (context.own_backward) return UpdateByOutputs(graph, context);
-  ACT_TRY(Gradients gradients, Differentiate(graph, context.loss, context.trainable, context.optimizer));
+  ACT_TRY(Gradients gradients, Differentiate(graph, context.loss, context.trainable, context.updates));
   ACT_CHECK_OK(CheckSaved(graph, gradients.saved));
   for (const SavedUse& use : gradients.saved)
     if (use.need == Need::kStats) context.statistics.insert(use.value);

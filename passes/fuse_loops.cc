@@ -80,10 +80,15 @@ class Fuser {
         if (v != kNoValue && producer_[static_cast<size_t>(v)] >= 0)
           groups_[i].before.insert(static_cast<int>(producer_[static_cast<size_t>(v)]));
     }
-    // What is written in place runs behind everything that reads the old value, under whatever shape.
+    // What is written in place runs behind everything that reads the old value, under whatever shape, and
+    // before what reads the new one.
     std::vector<std::vector<size_t>> readers(graph_.values.size());
+    std::vector<int> writer(graph_.values.size(), -1);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
+      for (ValueId v : node.inputs)
+        if (v != kNoValue && writer[Root(v)] >= 0) groups_[i].before.insert(writer[Root(v)]);
+      for (int32_t m : node.mutates) writer[Root(node.inputs[static_cast<size_t>(m)])] = static_cast<int>(i);
       for (int32_t m : node.mutates)
         for (size_t r : readers[Root(node.inputs[static_cast<size_t>(m)])])
           groups_[i].before.insert(static_cast<int>(r));
@@ -179,7 +184,7 @@ class Fuser {
         Group& a = groups_[static_cast<size_t>(order_[back])];
         if (!a.loop || a.nodes.size() + b.nodes.size() > kMaxNodesPerLoop) continue;
         if (a.space != b.space && a.row_axes == 0 && b.row_axes == 0) continue;
-        if ((a.phase == Phase::kForward) != (b.phase == Phase::kForward)) continue;
+        if (!InOnePass(a.phase, b.phase)) continue;
         if (!Related(a, b) || ReadsSumOf(b, a)) continue;
         const std::optional<Group> joined = Joined(a, b);
         if (!joined) continue;
@@ -261,6 +266,8 @@ class Fuser {
     ExprBuilder b;
     std::map<ValueId, int> reg;                      // of values made or read in the loop
     std::map<std::pair<ValueId, int>, int> decoded;  // of codes, by stream
+    std::vector<std::pair<ValueId, int>> writes;     // operands written in place, and their new registers
+    std::vector<ValueId> gradients;                  // a parameter and its gradient, and so on
     std::set<size_t> members(group.nodes.begin(), group.nodes.end());
     const auto operand = [&](ValueId v) {
       const auto it = reg.find(v);
@@ -279,6 +286,21 @@ class Fuser {
       if (!node.name.empty() && loop.name.size() < 160)
         if (loop.name.find(node.name) == std::string::npos)
           loop.name += (loop.name.empty() ? "" : "+") + node.name;
+      const OpDef* def = FindOp(node.op);
+      if (def->exprs) {
+        std::vector<int> operands;
+        for (ValueId v : node.inputs) operands.push_back(operand(v));
+        const std::vector<int> results = def->exprs(b, node, operands);
+        for (size_t o = 0; o < node.outputs.size(); ++o) {
+          reg[node.outputs[o]] = results[o];
+          emit(node.outputs[o], {OutputKind::kStore, results[o], {}, 0});
+        }
+        for (size_t m = 0; m < node.mutates.size(); ++m)
+          writes.emplace_back(node.inputs[static_cast<size_t>(node.mutates[m])],
+                              results[node.outputs.size() + m]);
+        if (node.attrs.Has("gradient")) gradients.insert(gradients.end(), {node.inputs[0], node.inputs[1]});
+        continue;
+      }
       const ValueId out = node.outputs[0];
       const auto stream = static_cast<int32_t>(node.attrs.Int("stream"));
       if (node.op == "Decompress") {
@@ -302,12 +324,24 @@ class Fuser {
       } else {
         std::vector<int> operands;
         for (ValueId v : node.inputs) operands.push_back(operand(v));
-        reg[out] = FindOp(node.op)->expr(b, node, operands);
+        reg[out] = def->expr(b, node, operands);
       }
       bool read_outside = is_output_[static_cast<size_t>(out)];
       for (size_t r : readers_[static_cast<size_t>(out)]) read_outside |= members.count(r) == 0;
       const OutputKind kind = type(out).dims == group.space ? OutputKind::kStore : OutputKind::kRowStore;
       if (read_outside) emit(out, {kind, reg[out], {}, 0});
+    }
+    const auto position = [&loop](ValueId v) {
+      return std::find(loop.inputs.begin(), loop.inputs.end(), v) - loop.inputs.begin();
+    };
+    for (const auto& [v, r] : writes) {
+      loop.mutates.push_back(static_cast<int32_t>(position(v)));
+      b.Output({OutputKind::kStore, r, {}, 0});
+    }
+    if (!gradients.empty()) {
+      std::vector<int64_t> positions;
+      for (ValueId v : gradients) positions.push_back(position(v));
+      loop.attrs.Set("gradients", positions);
     }
     loop.program = b.Finish(group.space);
     loop.program.row_axes = group.row_axes;

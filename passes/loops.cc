@@ -57,17 +57,22 @@ int32_t RowAxesOf(const Node& node, const Graph& graph) {
 
 bool IsLoop(const Node& node, const Graph& graph) {
   const OpDef* def = FindOp(node.op);
-  return (def && def->expr) || node.op == "Compress" || node.op == "Decompress" ||
+  return (def && (def->expr || def->exprs)) || node.op == "Compress" || node.op == "Decompress" ||
          IsLeadingSum(node, graph) || RowAxesOf(node, graph) > 0;
 }
 
 const Dims& LoopSpace(const Node& node, const Graph& graph) {
   const bool by_input = node.op == "Compress" || IsReduction(node);
-  return graph.value(by_input ? node.inputs[0] : node.outputs[0]).type.dims;
+  const bool in_place = node.outputs.empty();
+  return graph.value(by_input || in_place ? node.inputs[0] : node.outputs[0]).type.dims;
 }
 
 bool RoundsWhenStored(const Node& node, const Graph& graph) {
   return node.op == "Cast" && graph.value(node.outputs[0]).type.dtype != DType::kFloat32;
+}
+
+bool InOnePass(Phase a, Phase b) {
+  return (a == Phase::kForward) == (b == Phase::kForward) && (a == Phase::kUpdate) == (b == Phase::kUpdate);
 }
 
 bool IsCheapLoop(const Node& node) {

@@ -22,6 +22,10 @@ const Dims& LoopSpace(const Node& node, const Graph& graph);
 // when stored.
 bool RoundsWhenStored(const Node& node, const Graph& graph);
 
+// May nodes of these phases be one loop? The forward pass is complete before the backward pass begins, and
+// not every pass over a micro-batch ends in an update.
+bool InOnePass(Phase a, Phase b);
+
 // Additions, multiplications, comparisons: repeating it costs next to nothing beside reading its operands.
 bool IsCheapLoop(const Node& node);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/autodiff/append_updates.h"
 #include "compiler/policy/policy.h"
 #include "runtime/plan/graph.h"
 #include "runtime/plan/plan.h"
@@ -19,7 +20,7 @@ struct PassContext {
   std::vector<ValueId> trainable;
   // The graph has its own backward pass, and its outputs behind the loss are the gradients of `trainable`.
   bool own_backward = false;
-  std::string optimizer = "sgd";
+  UpdateOptions updates;
   Policy policy;
   // Made by derived nodes that run in the forward pass, of what a product's gradient reads: a level that
   // codes only the latter codes these too, or it would store more than L0, which needs no second tensor.

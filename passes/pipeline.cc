@@ -1,12 +1,14 @@
 #include "passes/pipeline.h"
 
 #include <chrono>
+#include <cmath>
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ir/verify.h"
 #include "passes/assign_storage.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/optimizer.h"
 
 namespace act {
 namespace {
@@ -120,15 +122,29 @@ void NameConstants(Graph& graph, const std::string& prefix) {
 
 }  // namespace
 
+llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t accumulate) {
+  if (optimizer != "none" && !FindOptimizer(optimizer))
+    return MakeError("--optimizer", "no such optimizer: '" + optimizer + "'",
+                     "it is one of " + OptimizerNames() + ", or none");
+  if (!std::isfinite(clip_norm) || clip_norm < 0)
+    return MakeError("--clip-norm", "expected a number that is not negative");
+  if (accumulate < 1 || accumulate > kMostMicroBatches)
+    return MakeError("--accumulate", "expected 1 to " + std::to_string(kMostMicroBatches) + " micro-batches");
+  if (optimizer == "none" && (clip_norm > 0 || accumulate > 1))
+    return MakeError(clip_norm > 0 ? "--clip-norm" : "--accumulate",
+                     "needs an optimizer: without one gradients are outputs");
+  return llvm::Error::success();
+}
+
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
                              std::vector<PassTime>* times) {
-  if (options.optimizer != "sgd" && options.optimizer != "none")
-    return MakeError("--optimizer=" + options.optimizer, "no such optimizer",
-                     "this version has sgd and none");
+  ACT_CHECK_OK(CheckUpdates(options.optimizer, options.clip_norm, options.accumulate));
   Plan plan;
   plan.model_name = model.model_name;
   plan.level = options.level;
   plan.optimizer = options.optimizer;
+  plan.clip_norm = options.clip_norm;
+  plan.accumulate = options.accumulate;
   plan.seed = options.seed;
   plan.default_batch = model.fixed_batch ? model.batch : options.batch;
   plan.fixed_batch = model.fixed_batch;
@@ -139,7 +155,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.loss = model.loss;
   context.trainable = model.trainable;
   context.own_backward = model.own_backward;
-  context.optimizer = options.optimizer;
+  context.updates = {options.optimizer, options.clip_norm, options.accumulate};
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));

@@ -14,7 +14,9 @@ namespace act {
 
 struct CompileOptions {
   std::string level = "L0";
-  std::string optimizer = "sgd";  // sgd, none
+  std::string optimizer = "sgd";  // one of runtime/plan/optimizer.h, or none
+  double clip_norm = 0;           // largest norm of all gradients together; 0: no bound
+  int64_t accumulate = 1;         // micro-batches of an update
   int64_t bits = 0;               // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
   int64_t batch = 1;
@@ -31,6 +33,9 @@ struct PassTime {
   double seconds = 0;
   size_t nodes = 0;
 };
+
+// What is wrong with these options, told by the flag.
+llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t accumulate);
 
 // Errors name the pass whose result a verifier refuses, the node that cannot be differentiated, or the
 // option.

@@ -34,13 +34,13 @@ class Repeater {
                : full > 0 ? static_cast<double>(graph_.value(v).type.Bytes().At(16)) / full
                           : 0;
       }
-      // Only within one pass: a forward node repeated in the backward pass would change what is saved. And
-      // only what no update overwrites in between.
+      // Only within one phase: a forward node repeated in the backward pass would change what is saved, and
+      // an update's gradient is a tensor. And only what no update overwrites in between.
       bool all_loops = !is_output_[static_cast<size_t>(out)] && !readers_[static_cast<size_t>(out)].empty();
       for (size_t r : readers_[static_cast<size_t>(out)]) {
         const Node& reader = graph_.nodes[r];
         all_loops &= IsLoop(reader, graph_) && LoopSpace(reader, graph_) == LoopSpace(node, graph_) &&
-                     (reader.phase == Phase::kForward) == (node.phase == Phase::kForward);
+                     InOnePass(reader.phase, node.phase);
       }
       for (ValueId v : node.inputs) all_loops &= !is_mutated_[Root(v)];
       if (sum > 1.3 || !all_loops) continue;

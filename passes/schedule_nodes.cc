@@ -1,4 +1,6 @@
 // Orders the nodes of the fused graph for least memory (passes/schedule.h solves it).
+#include <algorithm>
+
 #include "compiler/ir/alias.h"
 #include "passes/pass.h"
 #include "passes/schedule.h"
@@ -37,14 +39,14 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
     }
   }
   // What tensors do not say: a reshape runs before its readers, and a node that writes in place behind all
-  // who read the old value, under whatever shape.
+  // who read the old value, under whatever shape, and before all who read the new one.
   for (int32_t i = 0; i < problem.nodes; ++i) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
     if (node.op == "Reshape")
       for (int32_t r : readers[static_cast<size_t>(node.outputs[0])]) problem.before.emplace_back(i, r);
     for (int32_t m : node.mutates)
       for (int32_t r : memory_readers[root(node.inputs[static_cast<size_t>(m)])])
-        if (r < i) problem.before.emplace_back(r, i);
+        if (r != i) problem.before.emplace_back(std::min(r, i), std::max(r, i));
   }
   // The forward pass stays in front of the backward pass: its last node is behind all of the one and before
   // all of the other.

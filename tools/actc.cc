@@ -37,9 +37,15 @@ struct Flags {
       "O", cl::desc("L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 2-bit"),
       cl::value_desc("L0..L3"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
-  cl::opt<std::string> optimizer{"optimizer",
-                                 cl::desc("sgd (with momentum, default) or none (gradients only)"),
-                                 cl::value_desc("sgd|none"), cl::init("sgd"), cl::cat(compile)};
+  cl::opt<std::string> optimizer{
+      "optimizer",
+      cl::desc("sgd (with momentum, default), adam, adamw, adagrad, lamb, or none (gradients only)"),
+      cl::value_desc("NAME"), cl::init("sgd"), cl::cat(compile)};
+  cl::opt<double> clip_norm{
+      "clip-norm", cl::value_desc("X"), cl::cat(compile),
+      cl::desc("Scale all gradients down to this norm together; keeps them until it is known")};
+  cl::opt<long> accumulate{"accumulate", cl::value_desc("K"), cl::init(1), cl::cat(compile),
+                           cl::desc("Micro-batches of an update, whose gradients are summed (default 1)")};
   cl::opt<long> bits{"bits", cl::desc("Bits of lossy codes (default: the level's)"), cl::value_desc("1..8"),
                      cl::cat(compile)};
   cl::opt<long> group_size{"group-size", cl::desc("Elements that share a code's range (default 256)"),
@@ -122,8 +128,11 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   r.compile.bits = f.bits;
   r.compile.group_size = f.group_size;
   r.compile.optimizer = f.optimizer;
-  if (f.optimizer != "sgd" && f.optimizer != "none")
-    return MakeError("--optimizer", "expected sgd or none, not '" + f.optimizer + "'");
+  r.compile.clip_norm = f.clip_norm;
+  r.compile.accumulate = f.accumulate;
+  ACT_CHECK_OK(CheckUpdates(f.optimizer, f.clip_norm, f.accumulate));
+  if (f.clip_norm.getNumOccurrences() && f.clip_norm == 0)
+    return MakeError("--clip-norm", "expected a number above 0");
   if (!f.workspace.empty()) {
     const std::optional<int64_t> bytes = ParseSize(f.workspace.getValue());
     if (!bytes || *bytes == 0)

@@ -91,6 +91,8 @@ llvm::Error Show(const Flags& f) {
   Row("model") << plan.model_name << "\n";
   Row("level") << plan.level << "\n";
   Row("optimizer") << plan.optimizer << "\n";
+  if (plan.clip_norm > 0) Row("gradient norm") << "at most " << llvm::format("%g", plan.clip_norm) << "\n";
+  if (plan.accumulate > 1) Row("micro-batches") << plan.accumulate << " an update\n";
   Row("seed") << plan.seed << "\n";
   Row("batch") << plan.default_batch << (plan.fixed_batch ? " (fixed)\n" : " (any)\n");
   Row("weights") << (HasWeights(plan) ? "in the plan\n" : "not in the plan\n");
@@ -255,6 +257,8 @@ llvm::Error Diff(const Flags& f) {
   d.Compare("model", a.model_name, b.model_name);
   d.Compare("level", a.level, b.level);
   d.Compare("optimizer", a.optimizer, b.optimizer);
+  d.Compare("gradient norm", std::to_string(a.clip_norm), std::to_string(b.clip_norm));
+  d.Compare("micro-batches", a.accumulate, b.accumulate);
   d.Compare("seed", std::to_string(a.seed), std::to_string(b.seed));
   d.Compare("batch", a.default_batch, b.default_batch);
   d.Compare("fixed batch", a.fixed_batch, b.fixed_batch);

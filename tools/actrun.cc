@@ -3,7 +3,6 @@
 #include <llvm/Support/raw_ostream.h>
 #include <omp.h>
 
-#include <cmath>
 #include <csignal>
 #include <map>
 #include <memory>
@@ -25,6 +24,7 @@
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
 #include "tools/flags.h"
+#include "tools/optimizer_flags.h"
 
 namespace act {
 namespace {
@@ -42,6 +42,9 @@ struct Flags {
   cl::OptionCategory data_group{"Data",
                                 "Without --inputs and --data the inputs are random: for timing and memory."};
   cl::OptionCategory training{"Training"};
+  cl::OptionCategory optimizer_group{"Optimizer",
+                                     "Defaults follow the optimizer that the plan was compiled with; a flag "
+                                     "that it does not take is refused."};
   cl::OptionCategory files{"Checkpoints and reports"};
 
   cl::opt<std::string> plan{cl::Positional, cl::desc("PLAN"), cl::cat(machine)};
@@ -71,13 +74,8 @@ struct Flags {
   cl::opt<long> epochs{"epochs",
                        cl::desc("Epochs of this run; what ends first, --steps or --epochs, ends it"),
                        cl::value_desc("E"), cl::cat(training)};
-  cl::opt<double> lr{"lr", cl::desc("Learning rate (default 0.01)"), cl::value_desc("RATE"), cl::init(0.01),
-                     cl::cat(training)};
-  cl::opt<double> momentum{"momentum", cl::desc("Momentum (default 0.9)"), cl::value_desc("M"), cl::init(0.9),
-                           cl::cat(training)};
-  cl::opt<double> weight_decay{"weight-decay", cl::desc("Weight decay (default 0)"), cl::value_desc("W"),
-                               cl::cat(training)};
-  cl::opt<std::string> lr_schedule{"lr-schedule", cl::init("constant"), cl::cat(training),
+  OptimizerFlags hyper{optimizer_group};
+  cl::opt<std::string> lr_schedule{"lr-schedule", cl::init("constant"), cl::cat(optimizer_group),
                                    cl::value_desc("SCHEDULE"),
                                    cl::desc("constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
 
@@ -97,8 +95,6 @@ struct Flags {
                                cl::desc("dispatch: each node's kernel, and why faster ones refused")};
 };
 
-bool IsNotNegative(double number) { return std::isfinite(number) && number >= 0; }
-
 // What is wrong with the flags by themselves, or "".
 std::string CheckUsage(const Flags& f) {
   if (f.plan.empty()) return "no plan is given\nactrun PLAN --batch=N; --help lists all flags";
@@ -109,9 +105,7 @@ std::string CheckUsage(const Flags& f) {
     return "--device: expected cpu or cuda, not '" + f.device + "'";
   if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
   if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
-  if (!IsNotNegative(f.lr)) return "--lr: expected a number that is not negative";
-  if (!IsNotNegative(f.momentum) || f.momentum >= 1) return "--momentum: expected a number in [0, 1)";
-  if (!IsNotNegative(f.weight_decay)) return "--weight-decay: expected a number that is not negative";
+  if (const std::string wrong = f.hyper.CheckRanges(); !wrong.empty()) return wrong;
   if (!f.inputs.empty() && !f.data.empty()) return "--inputs and --data: give one of them";
   if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
   if (f.epochs > 0 && f.data.empty())
@@ -161,12 +155,10 @@ llvm::Expected<Sources> OpenSources(const Flags& f, const Plan& plan, int64_t ba
   return sources;
 }
 
-TrainOptions OptionsOf(const Flags& f, LearningRateSchedule schedule) {
+TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRateSchedule schedule) {
   TrainOptions options{.steps = f.steps,
                        .epochs = f.epochs,
-                       .learning_rate = f.lr,
-                       .momentum = f.momentum,
-                       .weight_decay = f.weight_decay,
+                       .hyper = hyper,
                        .schedule = schedule,
                        .dump_step = f.dump_step,
                        .stop = &g_stop};
@@ -175,10 +167,10 @@ TrainOptions OptionsOf(const Flags& f, LearningRateSchedule schedule) {
   return options;
 }
 
-llvm::Error Run(const Flags& f, const LearningRateSchedule& schedule) {
+llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
+                const LearningRateSchedule& schedule) {
   for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json})
     ACT_CHECK_OK(CheckWritable(*path));
-  ACT_TRY(const Plan plan, ReadPlan(f.plan));
   if (f.device == "cuda")
     return MakeError("--device=cuda", "this build has no CUDA backend", "run with --device=cpu");
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
@@ -193,6 +185,7 @@ llvm::Error Run(const Flags& f, const LearningRateSchedule& schedule) {
                                                 {.threads = threads, .check_memory = f.check_memory}));
 
   TrainPosition position{.seed = plan.seed};
+  StartOptimizerState(executor->persistents(), hyper);
   if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, executor->persistents(), position));
   if (f.seed.getNumOccurrences()) position.seed = f.seed;
   ACT_TRY(Sources sources, OpenSources(f, plan, executor->layout().batch, position.seed));
@@ -201,7 +194,7 @@ llvm::Error Run(const Flags& f, const LearningRateSchedule& schedule) {
   }
 
   ACT_TRY(const TrainResult result,
-          Train(*executor, *sources.train, sources.eval.get(), OptionsOf(f, schedule), position));
+          Train(*executor, *sources.train, sources.eval.get(), OptionsOf(f, hyper, schedule), position));
   if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, executor->persistents(), position));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
@@ -212,6 +205,7 @@ llvm::Error Run(const Flags& f, const LearningRateSchedule& schedule) {
                          .device = f.device,
                          .threads = threads,
                          .seed = position.seed,
+                         .hyper = hyper,
                          .resident_peak_bytes = ResidentPeakBytes()};
   if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, RunReportJson(report)));
   llvm::outs() << FormatRunReport(report);
@@ -230,7 +224,8 @@ void StopAtSignals() {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  cl::HideUnrelatedOptions({&flags.machine, &flags.data_group, &flags.training, &flags.files});
+  cl::HideUnrelatedOptions(
+      {&flags.machine, &flags.data_group, &flags.training, &flags.optimizer_group, &flags.files});
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actrun " ACT_VERSION "\n"; });
   std::string message;
   llvm::raw_string_ostream messages(message);
@@ -243,8 +238,18 @@ int Main(int argc, char** argv) {
     PrintError(kTool, schedule.takeError());
     return kWrongUsage;
   }
+  llvm::Expected<Plan> plan = ReadPlan(flags.plan);
+  if (!plan) {
+    PrintError(kTool, plan.takeError());
+    return kFailed;
+  }
+  llvm::Expected<Hyperparameters> hyper = flags.hyper.Resolve(plan->optimizer);
+  if (!hyper) {
+    PrintError(kTool, hyper.takeError());
+    return kWrongUsage;
+  }
   StopAtSignals();
-  if (llvm::Error error = Run(flags, *schedule)) {
+  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule)) {
     PrintError(kTool, std::move(error));
     return kFailed;
   }

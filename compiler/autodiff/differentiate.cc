@@ -1,7 +1,5 @@
 #include "compiler/autodiff/differentiate.h"
 
-#include <algorithm>
-
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 
@@ -10,8 +8,8 @@ namespace {
 
 class Differentiator {
  public:
-  Differentiator(Graph& graph, const std::vector<ValueId>& trainable, const std::string& optimizer)
-      : graph_(graph), builder_(graph), optimizer_(optimizer), trainable_(trainable) {
+  Differentiator(Graph& graph, const std::vector<ValueId>& trainable, const UpdateOptions& options)
+      : graph_(graph), builder_(graph), updates_(builder_, options), trainable_(trainable) {
     FindPaths();
   }
 
@@ -28,6 +26,7 @@ class Differentiator {
       ACT_CHECK_OK(DifferentiateNode(i));
       ACT_CHECK_OK(UpdateParametersFirstReadBy(i));
     }
+    ACT_CHECK_OK(updates_.Finish());
     return std::move(result_);
   }
 
@@ -95,14 +94,14 @@ class Differentiator {
     for (ValueId p : trainable_) {
       const ValueId grad = grad_[static_cast<size_t>(p)];
       if (first_reader_[static_cast<size_t>(p)] != static_cast<int64_t>(index) || grad == kNoValue) continue;
-      ACT_CHECK_OK(AddUpdate(builder_, p, grad, optimizer_));
+      ACT_CHECK_OK(updates_.Add(p, grad));
     }
     return llvm::Error::success();
   }
 
   Graph& graph_;
   GraphBuilder builder_;
-  const std::string optimizer_;
+  UpdateAppender updates_;
   const std::vector<ValueId>& trainable_;
   std::vector<bool> wanted_;
   std::vector<int64_t> first_reader_;
@@ -112,33 +111,9 @@ class Differentiator {
 
 }  // namespace
 
-llvm::Error AddUpdate(GraphBuilder& builder, ValueId parameter, ValueId gradient,
-                      const std::string& optimizer) {
-  Graph& graph = builder.graph();
-  const std::string name = graph.value(parameter).name;
-  if (optimizer == "none") {
-    // An output carries its parameter's name, so that parameters which share a gradient (the operands of a
-    // sum) get copies.
-    const bool taken = std::find(graph.outputs.begin(), graph.outputs.end(), gradient) != graph.outputs.end();
-    if (graph.value(gradient).kind != ValueKind::kActivation || taken) {
-      ACT_TRY(gradient, builder.Add1("Identity", {gradient}, {}, name + ".grad"));
-    }
-    graph.value(gradient).name = "grad." + name;
-    graph.outputs.push_back(gradient);
-    return llvm::Error::success();
-  }
-  const ValueId velocity =
-      builder.Input(name + ".velocity", graph.value(parameter).type, ValueKind::kOptimizer);
-  builder.SetPhase(Phase::kUpdate);
-  llvm::Error error =
-      builder.Add("SgdUpdate", {parameter, velocity, gradient}, {}, name + ".update", 0).takeError();
-  builder.SetPhase(Phase::kBackward);
-  return error;
-}
-
 llvm::Expected<Gradients> Differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& trainable,
-                                        const std::string& optimizer) {
-  return Differentiator(graph, trainable, optimizer).Run(loss);
+                                        const UpdateOptions& options) {
+  return Differentiator(graph, trainable, options).Run(loss);
 }
 
 }  // namespace act

@@ -43,7 +43,7 @@ constexpr std::string_view kRunnable[] = {"Fused",
                                           "SoftmaxCrossEntropyGrad",
                                           "CountCorrect",
                                           "BatchNormStats",
-                                          "SgdUpdate",
+                                          "StepScalar",
                                           "Reshape"};
 
 class Verifier {
@@ -106,7 +106,8 @@ class Verifier {
       if (!InRange(v)) return MakeError("", value + " does not exist");
       const auto i = static_cast<size_t>(v);
       if (!made_[i]) return MakeError("", "reads " + value + " before it is made");
-      if (mutated_[Root(v)])
+      // Sums of gradients are there to be read when they are complete; anything else would be read too late.
+      if (mutated_[Root(v)] && graph_.value(v).kind != ValueKind::kGradientSum)
         return MakeError("", "reads '" + graph_.value(v).name + "' after it was updated");
       if (forward && backward_[i])
         return MakeError("", "is a forward node and reads " + value + " of the backward pass");
@@ -128,6 +129,8 @@ class Verifier {
     }
     if (node.op == "Fused") {
       if (const auto wrong = CheckProgram(node.program)) return MakeError("", *wrong);
+      if (node.program.outputs.size() != node.outputs.size() + node.mutates.size())
+        return MakeError("", "its program has another number of outputs");
       return llvm::Error::success();
     }
     const std::vector<TensorType> declared = types;

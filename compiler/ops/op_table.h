@@ -42,6 +42,9 @@ struct OpDef {
   void (*grad)(GradContext&) = nullptr;
   // Elementwise operators: the result's register from the operands' registers. Null: not elementwise.
   int (*expr)(ExprBuilder&, const Node&, const std::vector<int>& operands) = nullptr;
+  // Elementwise operators that write operands in place: the registers of the results, then of what they
+  // mutate, in order.
+  std::vector<int> (*exprs)(ExprBuilder&, const Node&, const std::vector<int>& operands) = nullptr;
   Dim (*flops)(const Node&, const Graph&) = nullptr;  // null: one per output element
   std::vector<int> mutates = {};                      // inputs written in place
   bool boolean = false;                               // the result is 0 or 1: saved exactly in one bit

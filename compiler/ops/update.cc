@@ -1,28 +1,172 @@
-// Optimizer updates: they write parameters and optimizer state in place.
+// Optimizer updates: elementwise expressions that write parameters and optimizer state in place. Sources are
+// in docs/optimizers.md.
+#include "compiler/ops/update.h"
+
+#include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/plan/optimizer.h"
 
 namespace act {
 namespace {
 
+using B = ExprBuilder;
+using Regs = std::vector<int>;
+
+int Sqrt(B& b, int x) { return b.Unary(Opcode::kSqrt, x); }
+
+// g + weight_decay p
+int Decayed(B& b, int p, int g, int weight_decay) { return b.Fma(weight_decay, p, g); }
+
+// Running means of the gradient and of its square.
+struct Moments {
+  int first, second;
+};
+Moments NextMoments(B& b, int g, int m, int v, int one_minus_beta1, int beta2, int one_minus_beta2) {
+  return {b.Fma(one_minus_beta1, b.Sub(g, m), m), b.Fma(beta2, v, b.Mul(one_minus_beta2, b.Mul(g, g)))};
+}
+// sqrt(v / bias correction) + eps
+int Denominator(B& b, int v, int rsqrt_bias2, int eps) { return b.Fma(rsqrt_bias2, Sqrt(b, v), eps); }
+
+int AdamStep(B& b, int p, const Moments& next, int lr_over_bias1, int rsqrt_bias2, int eps) {
+  return b.Sub(p, b.Div(b.Mul(lr_over_bias1, next.first), Denominator(b, next.second, rsqrt_bias2, eps)));
+}
+
+struct Row {
+  const char* optimizer;
+  UpdateRule rule;
+  // r: the node's operands. Results: the new parameter (or the direction), then the new state.
+  Regs (*expr)(B& b, const Regs& r);
+};
+
+const std::vector<Row>& Rows() {
+  static const std::vector<Row> rows = {
+      {"sgd",
+       {"SgdUpdate", {"velocity"}, {"lr", "momentum", "weight_decay", "velocity_part", "gradient_part"}},
+       [](B& b, const Regs& r) -> Regs {
+         const auto [p, velocity, lr, momentum] = std::tuple(r[0], r[2], r[3], r[4]);
+         const int g = Decayed(b, p, r[1], r[5]);
+         const int v = b.Fma(momentum, velocity, g);
+         const int step = b.Fma(r[6], v, b.Mul(r[7], g));
+         return {b.Sub(p, b.Mul(lr, step)), v};
+       }},
+      {"adam",
+       {"AdamUpdate",
+        {"exp_avg", "exp_avg_sq"},
+        {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps",
+         "weight_decay"}},
+       [](B& b, const Regs& r) -> Regs {
+         const int g = Decayed(b, r[0], r[1], r[10]);
+         const Moments next = NextMoments(b, g, r[2], r[3], r[5], r[6], r[7]);
+         return {AdamStep(b, r[0], next, r[4], r[8], r[9]), next.first, next.second};
+       }},
+      {"adamw",
+       {"AdamWUpdate",
+        {"exp_avg", "exp_avg_sq"},
+        {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps", "decay"}},
+       [](B& b, const Regs& r) -> Regs {
+         const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
+         return {AdamStep(b, b.Mul(r[10], r[0]), next, r[4], r[8], r[9]), next.first, next.second};
+       }},
+      {"adagrad",
+       {"AdagradUpdate", {"sum"}, {"decayed_lr", "eps", "weight_decay"}},
+       [](B& b, const Regs& r) -> Regs {
+         const int g = Decayed(b, r[0], r[1], r[5]);
+         const int sum = b.Fma(g, g, r[2]);
+         return {b.Sub(r[0], b.Div(b.Mul(r[3], g), b.Add(Sqrt(b, sum), r[4]))), sum};
+       }},
+      {"lamb",
+       {"LambDirection",
+        {"exp_avg", "exp_avg_sq"},
+        {"inverse_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps",
+         "weight_decay"},
+        /*makes_direction=*/true},
+       [](B& b, const Regs& r) -> Regs {
+         const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
+         const int adam = b.Div(b.Mul(r[4], next.first), Denominator(b, next.second, r[8], r[9]));
+         return {b.Fma(r[10], r[0], adam), next.first, next.second};
+       }},
+      // p -= lr |p| / |u| u; operands p, u, lr, |p|^2, |u|^2. A norm of 0 leaves the direction at its own
+      // length.
+      {"",
+       {"LambStep", {}, {"lr", "", ""}},
+       [](B& b, const Regs& r) -> Regs {
+         const int both = b.Mul(b.Greater(r[3], b.Const(0)), b.Greater(r[4], b.Const(0)));
+         const int ratio = b.Select(both, b.Div(Sqrt(b, r[3]), Sqrt(b, r[4])), b.Const(1));
+         return {b.Sub(r[0], b.Mul(b.Mul(r[2], ratio), r[1]))};
+       }},
+      // The sum starts anew with each update.
+      {"",
+       {"AccumulateGradient", {}, {"keep_sum", "sum_weight"}},
+       [](B& b, const Regs& r) -> Regs { return {b.Fma(r[3], r[1], b.Select(r[2], r[0], b.Const(0)))}; }},
+  };
+  return rows;
+}
+
+const Row& RowOf(const std::string& op) {
+  for (const Row& row : Rows())
+    if (row.rule.op == op) return row;
+  return Rows().front();  // not reached: the operators below are the rows'
+}
+
+size_t Operands(const UpdateRule& rule) { return 2 + rule.state.size() + rule.scalars.size(); }
+
 llvm::Error InferUpdate(InferContext& c) {
-  for (size_t i = 1; i < c.inputs.size(); ++i)
-    if (!c.Has(i) || c.in(i) != c.in(0))
-      return c.Fail("parameter, state and gradient must have the same type, got " + ToString(c.in(0)) +
-                    " and " + (c.Has(i) ? ToString(c.in(i)) : "nothing"));
+  const UpdateRule& rule = RowOf(c.node.op).rule;
+  const size_t tensors = 2 + rule.state.size();
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const TensorType expected = i < tensors ? c.in(0) : TensorType{DType::kFloat32, {}};
+    if (!c.Has(i) || c.in(i) != expected || c.in(0).dtype != DType::kFloat32)
+      return c.Fail("operand " + std::to_string(i) + " must be " + ToString(expected) + ", is " +
+                    (c.Has(i) ? ToString(c.in(i)) : "left out"));
+  }
+  if (rule.makes_direction) c.outputs[0] = c.in(0);
   return llvm::Error::success();
+}
+
+std::vector<int> UpdateExpr(ExprBuilder& b, const Node& node, const std::vector<int>& operands) {
+  const Row& row = RowOf(node.op);
+  Regs r = operands;
+  if (r.size() > Operands(row.rule)) r[1] = b.Mul(r.back(), r[1]);  // clipped
+  return row.expr(b, r);
+}
+
+llvm::Error InferScalar(InferContext& c) {
+  const std::string name = c.node.attrs.String("name");
+  if (!FindStepScalar(name)) return c.Fail("a step has no number '" + name + "'");
+  c.outputs[0] = {DType::kFloat32, {}};
+  return llvm::Error::success();
+}
+
+Dim UpdateFlops(const Node& node, const Graph& graph) {
+  constexpr int64_t kAboutAnElement = 10;
+  return graph.value(node.inputs[0]).type.Elements() * Dim(kAboutAnElement);
 }
 
 }  // namespace
 
+const UpdateRule* FindUpdateRule(const std::string& optimizer) {
+  for (const Row& row : Rows())
+    if (row.optimizer == optimizer && !optimizer.empty()) return &row.rule;
+  return nullptr;
+}
+
+const UpdateRule& AccumulateRule() { return RowOf("AccumulateGradient").rule; }
+const UpdateRule& LambStepRule() { return RowOf("LambStep").rule; }
+
 void AddUpdateOps(std::vector<OpDef>& ops) {
-  // parameter, velocity, gradient
-  ops.push_back(
-      {.name = "SgdUpdate",
-       .min_inputs = 3,
-       .max_inputs = 3,
-       .infer = InferUpdate,
-       .flops = [](const Node& n, const Graph& g) { return g.value(n.inputs[0]).type.Elements() * Dim(6); },
-       .mutates = {0, 1}});
+  for (const Row& row : Rows()) {
+    const int operands = static_cast<int>(Operands(row.rule));
+    OpDef def{.name = row.rule.op,
+              .min_inputs = operands,
+              .max_inputs = operands + 1,
+              .infer = InferUpdate,
+              .exprs = UpdateExpr,
+              .flops = UpdateFlops};
+    if (!row.rule.makes_direction) def.mutates.push_back(0);
+    for (size_t i = 0; i < row.rule.state.size(); ++i) def.mutates.push_back(static_cast<int>(i) + 2);
+    ops.push_back(std::move(def));
+  }
+  ops.push_back({.name = "StepScalar", .min_inputs = 0, .max_inputs = 0, .infer = InferScalar});
 }
 
 }  // namespace act

@@ -23,7 +23,6 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuAttention(registry);
   RegisterCpuSoftmax(registry);
   RegisterCpuBatchNorm(registry);
-  RegisterCpuSgd(registry);
   RegisterFusedKernels(registry);
   RegisterReferenceKernels(registry);
 }

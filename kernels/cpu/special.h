@@ -20,6 +20,5 @@ void RegisterCpuLoss(KernelRegistry& registry);
 void RegisterCpuAttention(KernelRegistry& registry);
 void RegisterCpuSoftmax(KernelRegistry& registry);
 void RegisterCpuBatchNorm(KernelRegistry& registry);
-void RegisterCpuSgd(KernelRegistry& registry);
 
 }  // namespace act

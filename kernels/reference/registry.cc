@@ -16,7 +16,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceResize(registry);
   RegisterReferenceLoss(registry);
   RegisterReferenceBatchNorm(registry);
-  RegisterReferenceSgd(registry);
+  RegisterReferenceStepScalar(registry);
   RegisterReferenceFusedKernel(registry);
 }
 

@@ -21,6 +21,6 @@ void RegisterReferenceGather(KernelRegistry& registry);
 void RegisterReferenceResize(KernelRegistry& registry);
 void RegisterReferenceLoss(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);
-void RegisterReferenceSgd(KernelRegistry& registry);
+void RegisterReferenceStepScalar(KernelRegistry& registry);
 
 }  // namespace act

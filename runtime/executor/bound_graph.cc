@@ -13,6 +13,12 @@ TensorView ViewOrNone(const std::vector<TensorView>& views, ValueId id) {
   return id == kNoValue ? TensorView{} : views[static_cast<size_t>(id)];
 }
 
+// A fused loop stores what it mutates as it stores results.
+void AddMutated(const Node& node, const std::vector<TensorView>& inputs, std::vector<TensorView>& outputs) {
+  if (node.op != "Fused") return;
+  for (int32_t m : node.mutates) outputs.push_back(inputs[static_cast<size_t>(m)]);
+}
+
 // The views of all values, without data: what kernels are chosen by.
 std::vector<TensorView> DimsOfValues(const Graph& graph, int64_t batch) {
   std::vector<TensorView> views;
@@ -69,6 +75,7 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
                     .threads = threads};
     for (ValueId id : node.inputs) site.inputs.push_back(ViewOrNone(bound->views_, id));
     for (ValueId id : node.outputs) site.outputs.push_back(ViewOrNone(bound->views_, id));
+    AddMutated(node, site.inputs, site.outputs);
     ACT_CHECK_OK(ChooseKernel(registry, site, slot));
   }
 
@@ -89,6 +96,7 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
     BoundNode& slot = bound->nodes_[i];
     for (ValueId id : node.inputs) slot.inputs.push_back(ViewOrNone(bound->views_, id));
     for (ValueId id : node.outputs) slot.outputs.push_back(ViewOrNone(bound->views_, id));
+    AddMutated(node, slot.inputs, slot.outputs);
     if (!slot.kernel && slot.inputs[0].data != slot.outputs[0].data) {
       return MakeError(PlaceOf(node), "its output does not share its input's storage",
                        "compile the model again");
@@ -105,7 +113,7 @@ llvm::Error BoundGraph::Run(const StepState& state, std::span<NodeObserver* cons
   for (size_t i = 0; i < nodes_.size(); ++i) {
     BoundNode& bound = nodes_[i];
     for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->BeforeNode(i));
-    if (bound.kernel) {
+    if (bound.kernel && (state.updates || bound.node->phase != Phase::kUpdate)) {
       const auto start = Clock::now();
       const KernelArgs args{
           .inputs = bound.inputs, .outputs = bound.outputs, .workspace = bound.workspace, .state = &state};

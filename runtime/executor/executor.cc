@@ -24,7 +24,8 @@ void ReleasePages(const HostTensor& tensor) {
 }
 
 llvm::Error LoadInitialValue(const Value& value, const TensorView& view) {
-  if (value.kind == ValueKind::kOptimizer && value.data.data == nullptr) {
+  const bool starts_at_zero = value.kind == ValueKind::kOptimizer || value.kind == ValueKind::kGradientSum;
+  if (starts_at_zero && value.data.data == nullptr) {
     std::memset(view.data, 0, static_cast<size_t>(view.bytes));
     return llvm::Error::success();
   }

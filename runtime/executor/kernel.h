@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/plan/graph.h"
+#include "runtime/plan/optimizer.h"
 
 namespace act {
 
@@ -31,18 +32,20 @@ struct TensorView {
 // What a step changes between runs; read by updates and random number streams.
 struct StepState {
   uint64_t seed = 0;
-  uint64_t step = 0;
-  float learning_rate = 0;
-  float momentum = 0;
-  float weight_decay = 0;
+  uint64_t step = 0;  // passes over a micro-batch done before
+  UpdateState update = {};
+  bool updates = true;  // does this pass end in the update? Else nodes of phase kUpdate do not run
 };
 
 // A node at one batch size, before any memory exists: what a kernel is chosen by.
 struct KernelSite {
   const Node* node = nullptr;
-  std::vector<TensorView> inputs, outputs;  // data is null; a left-out optional input has data null and bytes 0
+  // Data is null; a left-out optional input has data null and bytes 0. Outputs of a Fused node: its results,
+  // then the operands that it mutates.
+  std::vector<TensorView> inputs, outputs;
   int64_t batch = 1;
-  int64_t workspace_bytes = 0;  // scratch space the arena gives this node; a kernel that needs more must refuse
+  int64_t workspace_bytes =
+      0;  // scratch space the arena gives this node; a kernel that needs more must refuse
   int threads = 1;
 };
 
@@ -56,7 +59,8 @@ struct KernelArgs {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Runs to the end on the calling thread's OpenMP team. A failure of a library is an error string; empty: done.
+  // Runs to the end on the calling thread's OpenMP team. A failure of a library is an error string; empty:
+  // done.
   virtual std::string Run(const KernelArgs& args) = 0;
   // Scratch bytes really used, at most KernelSite::workspace_bytes.
   virtual int64_t WorkspaceBytes() const { return 0; }

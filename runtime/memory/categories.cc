@@ -60,17 +60,18 @@ std::vector<MemoryCategory> StorageCategories(const StepGraph& step) {
     if (uses[s].first_write < first_backward && uses[s].last_read >= first_backward)
       category[s] = MemoryCategory::kSaved;
 
-  for (const Node& node : graph.nodes) {
-    if (node.phase != Phase::kUpdate) continue;
-    for (const ValueId id : node.inputs)
-      if (id != kNoValue)
-        category[static_cast<size_t>(step.storage_of[static_cast<size_t>(id)])] = MemoryCategory::kGradients;
+  for (const Updated& updated : UpdatesOf(graph)) {
+    const ValueId gradient = graph.nodes[updated.node].inputs[updated.gradient];
+    category[static_cast<size_t>(step.storage_of[static_cast<size_t>(gradient)])] =
+        MemoryCategory::kGradients;
   }
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const ValueKind kind = graph.values[v].kind;
     if (!IsPersistent(kind) || step.storage_of[v] < 0) continue;
     category[static_cast<size_t>(step.storage_of[v])] =
-        kind == ValueKind::kOptimizer ? MemoryCategory::kOptimizer : MemoryCategory::kParameters;
+        kind == ValueKind::kOptimizer     ? MemoryCategory::kOptimizer
+        : kind == ValueKind::kGradientSum ? MemoryCategory::kGradients
+                                          : MemoryCategory::kParameters;
   }
   return category;
 }
@@ -88,9 +89,7 @@ std::vector<CategoryBytes> CategoryTimeline(const StepGraph& step, const StepLay
     const auto c = static_cast<size_t>(category[s]);
     timeline[static_cast<size_t>(layout.lower[s])][c] += layout.bytes[s];
     timeline[static_cast<size_t>(layout.upper[s])][c] -= layout.bytes[s];
-    if (category[s] == MemoryCategory::kParameters || category[s] == MemoryCategory::kOptimizer) {
-      elsewhere -= layout.bytes[s];
-    }
+    if (layout.offset[s] < persistent_bytes) elsewhere -= layout.bytes[s];
   }
   timeline[0][static_cast<size_t>(MemoryCategory::kParameters)] += elsewhere;
   for (size_t t = 1; t <= nodes; ++t)

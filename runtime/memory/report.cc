@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
@@ -45,6 +46,16 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch) {
   const auto is_backward = [](const Node& node) { return node.phase == Phase::kBackward; };
   report.first_backward = std::find_if(nodes.begin(), nodes.end(), is_backward) - nodes.begin();
   report.by_category = CategoryTimeline(plan.train, report.layout.train, report.layout.persistent_bytes);
+
+  if (plan.clip_norm > 0 || plan.accumulate > 1) {
+    std::set<StorageId> counted;
+    for (const Updated& updated : UpdatesOf(plan.train.graph)) {
+      const StorageId s =
+          plan.train.storage_of[static_cast<size_t>(nodes[updated.node].inputs[updated.gradient])];
+      if (counted.insert(s).second)
+        report.kept_gradients_bytes += report.layout.train.bytes[static_cast<size_t>(s)];
+    }
+  }
 
   double elements = 0, coded_bits = 0;
   for (const SavedEdge& edge : plan.edges) {

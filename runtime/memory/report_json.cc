@@ -40,6 +40,7 @@ std::string ReportJson(const MemoryReport& report) {
       {"arena_bytes", report.layout.arena_bytes},
       {"parameters_bytes", at_peak(MemoryCategory::kParameters)},
       {"gradients_bytes", at_peak(MemoryCategory::kGradients)},
+      {"kept_gradients_bytes", report.kept_gradients_bytes},
       {"optimizer_bytes", at_peak(MemoryCategory::kOptimizer)},
       {"saved_at_peak_bytes", at_peak(MemoryCategory::kSaved)},
       {"transient_bytes", at_peak(MemoryCategory::kTransient)},

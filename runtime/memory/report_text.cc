@@ -85,6 +85,9 @@ std::string ReportText(const MemoryReport& report) {
   }
 
   out << "\n";
+  if (report.kept_gradients_bytes > 0)
+    row("gradients kept") << llvm::right_justify(size(report.kept_gradients_bytes), 10)
+                          << "  all at once: clipped or accumulated\n";
   row("saved activations") << llvm::right_justify(size(report.saved_bytes_uncompressed), 10) << " -> "
                            << size(report.saved_bytes);
   if (report.saved_bytes > 0) {

@@ -16,4 +16,14 @@ HostTensor HostTensor::Copy(const void* data, int64_t bytes) {
   return tensor;
 }
 
+std::vector<Updated> UpdatesOf(const Graph& graph) {
+  std::vector<Updated> updates;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::vector<int64_t> pairs = graph.nodes[i].attrs.Ints("gradients");
+    for (size_t k = 0; k + 1 < pairs.size(); k += 2)
+      updates.push_back({i, static_cast<size_t>(pairs[k]), static_cast<size_t>(pairs[k + 1])});
+  }
+  return updates;
+}
+
 }  // namespace act

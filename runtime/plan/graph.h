@@ -24,7 +24,8 @@ enum class ValueKind : uint8_t {
   kParameter,   // trained, or frozen where no node mutates it
   kBuffer,      // running statistics: kept between steps, not trained
   kConstant,
-  kOptimizer,  // optimizer state: starts at zero
+  kOptimizer,    // optimizer state: starts at zero
+  kGradientSum,  // of the micro-batches of one update; of no meaning between steps
 };
 
 // Bytes that something else owns (a mapped file, a protobuf message, a vector).
@@ -50,15 +51,16 @@ enum class Phase : uint8_t {
 };
 
 struct Node {
-  std::string op;    // name in the op table (compiler/ops)
-  std::string name;  // where it comes from: the ONNX node's name, or made from it
+  std::string op;               // name in the op table (compiler/ops)
+  std::string name;             // where it comes from: the ONNX node's name, or made from it
   std::vector<ValueId> inputs;  // kNoValue: an optional input left out
   std::vector<ValueId> outputs;
   Attributes attrs;
   Phase phase = Phase::kForward;
-  std::vector<int32_t> mutates;  // positions in `inputs` that the node writes in place (parameters, buffers, state)
-  Program program;               // op "Fused" only
-  Dim workspace_bytes;           // scratch space the kernel may use, bound (filled in by the planning pass)
+  std::vector<int32_t>
+      mutates;          // positions in `inputs` that the node writes in place (parameters, buffers, state)
+  Program program;      // op "Fused" only
+  Dim workspace_bytes;  // scratch space the kernel may use, bound (filled in by the planning pass)
 };
 
 // Nodes are in execution order, which is a topological order: each value is made before it is read.
@@ -72,10 +74,17 @@ struct Graph {
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
 };
 
+// A parameter and its gradient, as operands of the node that updates it. Of a plan's nodes, attribute
+// `gradients` lists their positions, in pairs.
+struct Updated {
+  size_t node, parameter, gradient;  // positions: in the graph, and among the node's inputs
+};
+std::vector<Updated> UpdatesOf(const Graph& graph);
+
 // Lives for the whole run, at one place in the arena.
 inline bool IsPersistent(ValueKind kind) {
   return kind == ValueKind::kParameter || kind == ValueKind::kBuffer || kind == ValueKind::kConstant ||
-         kind == ValueKind::kOptimizer;
+         kind == ValueKind::kOptimizer || kind == ValueKind::kGradientSum;
 }
 
 }  // namespace act

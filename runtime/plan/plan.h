@@ -21,28 +21,34 @@ struct StepGraph {
 
 // What the report says of a saved-activation edge (one stored tensor).
 struct SavedEdge {
-  std::string name;        // the forward value
-  ValueId stored = kNoValue;  // the value that crosses from forward to backward, in StepGraph::graph
+  std::string name;                    // the forward value
+  ValueId stored = kNoValue;           // the value that crosses from forward to backward, in StepGraph::graph
   std::vector<std::string> consumers;  // backward nodes that read it
-  std::string form;        // "keep", "mask1", "uniform2,g256", ...
-  std::string reason;      // one sentence for --explain
-  double bits = 0;         // per element, metadata included
-  Dim bytes;               // stored
-  Dim bytes_uncompressed;  // in the value's own type; a mask as a bool tensor
+  std::string form;                    // "keep", "mask1", "uniform2,g256", ...
+  std::string reason;                  // one sentence for --explain
+  double bits = 0;                     // per element, metadata included
+  Dim bytes;                           // stored
+  Dim bytes_uncompressed;              // in the value's own type; a mask as a bool tensor
 };
+
+// More would only ever be a mistake.
+inline constexpr int64_t kMostMicroBatches = 1 << 20;
 
 struct Plan {
   std::string model_name;  // file name of the ONNX model, without folders
   std::string level;       // "L0".."L3"
-  std::string optimizer;   // "sgd", "none"
+  std::string optimizer;   // of runtime/plan/optimizer.h, or "none"
+  double clip_norm = 0;    // largest norm of all gradients together; 0: no bound
+  int64_t accumulate = 1;  // micro-batches of an update
   uint64_t seed = 0;
-  int64_t default_batch = 1;     // batch of the report
-  bool fixed_batch = false;      // the model has no batch axis N: every --batch but default_batch is refused
-  int64_t workspace_limit = 0;   // --workspace, bytes per node
+  int64_t default_batch = 1;    // batch of the report
+  bool fixed_batch = false;     // the model has no batch axis N: every --batch but default_batch is refused
+  int64_t workspace_limit = 0;  // --workspace, bytes per node
 
   StepGraph train;
-  // Forward pass with running statistics and without dropout; persistent values have the same names as in `train`.
-  // outputs: loss, then (classification) the number of correct predictions as f32[]; empty where there is none.
+  // Forward pass with running statistics and without dropout; persistent values have the same names as in
+  // `train`. outputs: loss, then (classification) the number of correct predictions as f32[]; empty where
+  // there is none.
   StepGraph eval;
 
   std::vector<SavedEdge> edges;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/optimizer.h"
 
 namespace act {
 namespace {
@@ -32,7 +33,9 @@ llvm::Error CheckValue(const Value& value) {
   if (IsPersistent(value.kind) && !bytes.IsFixed())
     return fail("its size varies with the batch: " + ToString(value.type));
   if (!value.data.data) return llvm::Error::success();
-  if (!IsPersistent(value.kind) || value.kind == ValueKind::kOptimizer) return fail("data where it has none");
+  if (!IsPersistent(value.kind) || value.kind == ValueKind::kOptimizer ||
+      value.kind == ValueKind::kGradientSum)
+    return fail("data where it has none");
   if (value.data.bytes != bytes.fixed) {
     return fail(std::to_string(value.data.bytes) + " bytes of data for " + ToString(value.type));
   }
@@ -74,7 +77,8 @@ llvm::Error CheckFused(const Graph& graph, const Node& node) {
     return fail("too large an iteration space");
   if (const auto problem = CheckProgram(program)) return fail("its program: " + *problem);
   if (program.inputs.size() != node.inputs.size()) return fail("its program has another number of inputs");
-  if (program.outputs.size() != node.outputs.size()) return fail("its program has another number of outputs");
+  if (program.outputs.size() != node.outputs.size() + node.mutates.size())
+    return fail("its program has another number of outputs");
 
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == kNoValue) return fail("its program has no optional inputs");
@@ -98,6 +102,13 @@ llvm::Error CheckFused(const Graph& graph, const Node& node) {
       return fail("output " + std::to_string(i) + ", " + ToString(type) +
                   ", does not fit the iteration space " + ToString(program.space));
     }
+  }
+  for (size_t i = 0; i < node.mutates.size(); ++i) {
+    const TensorType& type = graph.value(node.inputs[static_cast<size_t>(node.mutates[i])]).type;
+    const bool stored = program.outputs[node.outputs.size() + i].kind == OutputKind::kStore;
+    if (!stored || type.dtype != DType::kFloat32 || type.dims != program.space)
+      return fail("does not write all of its operand " + std::to_string(node.mutates[i]) + ", " +
+                  ToString(type));
   }
   return llvm::Error::success();
 }
@@ -133,6 +144,13 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
       return fail("mutates " + Place(value) + ", which is no parameter, buffer or optimizer state");
     }
   }
+  const std::vector<int64_t> gradients = node.attrs.Ints("gradients");
+  const auto is_operand = [&node](int64_t at) {
+    return at >= 0 && at < static_cast<int64_t>(node.inputs.size()) &&
+           node.inputs[static_cast<size_t>(at)] != kNoValue;
+  };
+  if (gradients.size() % 2 != 0 || !std::all_of(gradients.begin(), gradients.end(), is_operand))
+    return fail("names a gradient that it does not have");
   if (!IsPossible(node.workspace_bytes))
     return fail("an impossible workspace: " + ToString(node.workspace_bytes));
   if ((node.op == "Fused") == node.program.Empty()) {
@@ -289,6 +307,12 @@ llvm::Error CheckStepGraph(const StepGraph& step) {
 llvm::Error CheckPlan(const Plan& plan) {
   if (plan.default_batch < 1 || plan.default_batch >= kTooLarge)
     return MakeError("", "an impossible batch size");
+  if (plan.optimizer != "none" && !FindOptimizer(plan.optimizer))
+    return MakeError("", "an optimizer that is not known: '" + plan.optimizer + "'");
+  if (!std::isfinite(plan.clip_norm) || plan.clip_norm < 0)
+    return MakeError("", "an impossible gradient norm");
+  if (plan.accumulate < 1 || plan.accumulate > kMostMicroBatches)
+    return MakeError("", "an impossible number of micro-batches");
   if (plan.workspace_limit < 0) return MakeError("", "a negative workspace limit");
   if (llvm::Error error = CheckStepGraph(plan.train)) return WithPlace(std::move(error), "training");
   if (llvm::Error error = CheckStepGraph(plan.eval)) return WithPlace(std::move(error), "evaluation");

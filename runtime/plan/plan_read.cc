@@ -222,7 +222,7 @@ StepGraph Reader::ReadStep(const fb::StepGraph& from) {
     step.storage_of.push_back(value.storage());
     return Value{Text(value.name()),
                  {Enum(value.dtype(), DType::kInt16), ReadDims(value.dims())},
-                 Enum(value.kind(), ValueKind::kOptimizer),
+                 Enum(value.kind(), ValueKind::kGradientSum),
                  ReadBlob(value.data())};
   });
   step.graph.nodes = Each<Node>(from.nodes(), [&](const fb::Node& node) { return ReadNode(node); });
@@ -256,6 +256,8 @@ Plan Reader::Read(const fb::Plan& from) {
     result.bytes_uncompressed = ReadDim(edge.bytes_uncompressed());
     return result;
   });
+  plan.clip_norm = from.clip_norm();
+  plan.accumulate = from.accumulate();
   plan.onnx_model = ReadBlob(from.onnx_model());
   return plan;
 }

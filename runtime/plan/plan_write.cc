@@ -136,9 +136,10 @@ void Writer::Build(const Plan& plan) {
   for (const SavedEdge& edge : plan.edges) edges.push_back(Write(edge));
   const std::optional<fb::Blob> model = AddBlob(plan.onnx_model);
   fb::FinishPlanBuffer(
-      builder_, fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(),
-                                     plan.optimizer.c_str(), plan.seed, plan.default_batch, plan.fixed_batch,
-                                     plan.workspace_limit, train, eval, &edges, model ? &*model : nullptr));
+      builder_,
+      fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(), plan.optimizer.c_str(),
+                           plan.seed, plan.default_batch, plan.fixed_batch, plan.workspace_limit, train, eval,
+                           &edges, model ? &*model : nullptr, plan.clip_norm, plan.accumulate));
 }
 
 llvm::Error Writer::Save(const std::string& path) const {

@@ -84,7 +84,8 @@ struct ProgramOutput {
   bool operator==(const ProgramOutput&) const = default;
 };
 
-// Output i of the node is outputs[i].
+// Output i of the node is outputs[i]; behind these are stores into the operands that the node mutates, in
+// their order.
 struct Program {
   Dims space;  // iteration space: dims of the result, row-major
   int32_t row_axes =

@@ -1,5 +1,6 @@
 #include "runtime/train/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -64,6 +65,13 @@ std::string CheckpointName(const PersistentTensor& tensor) {
   }
 }
 
+void StartOptimizerState(const std::vector<PersistentTensor>& tensors, const Hyperparameters& hyper) {
+  for (const PersistentTensor& tensor : tensors)
+    if (tensor.kind == ValueKind::kOptimizer && tensor.view.dtype == DType::kFloat32)
+      std::fill_n(tensor.view.as<float>(), tensor.view.elements,
+                  static_cast<float>(hyper.initial_accumulator_value));
+}
+
 llvm::Error SaveCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
                            const TrainPosition& position) {
   const auto step = static_cast<int64_t>(position.step), seed = static_cast<int64_t>(position.seed),
@@ -82,17 +90,23 @@ llvm::Error SaveCheckpoint(const std::string& path, const std::vector<Persistent
 llvm::Error LoadCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
                            TrainPosition& position) {
   ACT_TRY(Safetensors file, Safetensors::Open(path));
+  ACT_TRY(const int64_t step, ReadScalar(file, "step", 0));
   std::vector<std::pair<const HostView*, void*>> copies;
   for (const PersistentTensor& tensor : tensors) {
     const std::string name = CheckpointName(tensor);
     if (name.empty()) continue;
     const HostView* found = file.Find(name);
-    if (!found && tensor.kind == ValueKind::kOptimizer) continue;
+    if (!found && tensor.kind == ValueKind::kOptimizer) {
+      if (step == 0) continue;
+      return MakeError(path + ": tensor '" + name + "'",
+                       "is missing, and the checkpoint is of step " + std::to_string(step),
+                       "it was trained with another optimizer; to start anew from its weights, keep param.* "
+                       "and buffer.* alone");
+    }
     ACT_CHECK_OK(CheckTensor(path, name, found, tensor.view));
     copies.emplace_back(found, tensor.view.data);
   }
   TrainPosition read;
-  ACT_TRY(const int64_t step, ReadScalar(file, "step", 0));
   ACT_TRY(const int64_t seed, ReadScalar(file, "seed", static_cast<int64_t>(position.seed)));
   ACT_TRY(const int64_t epoch, ReadScalar(file, "epoch", 0));
   ACT_TRY(read.position, ReadScalar(file, "position", 0));

@@ -1,7 +1,7 @@
 // Checkpoints: everything a run needs to continue as if it had not stopped, as one safetensors file.
 //
 //   param.NAME, buffer.NAME   in the model's own names, layouts and types
-//   optimizer.NAME            optimizer state, zero at the start
+//   optimizer.NAME.STATE      optimizer state, under the parameter's name: velocity, exp_avg, exp_avg_sq, sum
 //   step, seed                i64 scalars: steps done; the seed of shuffling, dropout and stochastic rounding
 //   epoch, position           i64 scalars: the epoch under way, and its samples that have been seen
 #pragma once
@@ -30,11 +30,14 @@ struct TrainPosition {
 llvm::Error SaveCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
                            const TrainPosition& position);
 
-// Fills the tensors from the file. A file without optimizer state or position (a model's weights alone)
+// Fills the tensors from the file. A file without optimizer state and position (a model's weights alone)
 // leaves those as they are. Errors, before anything is changed: a parameter or buffer that is missing or of
-// another type.
+// another type; behind step 0, optimizer state that is missing.
 llvm::Error LoadCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
                            TrainPosition& position);
+
+// What optimizer state starts with: zeros, and Adagrad's sums at their initial value.
+void StartOptimizerState(const std::vector<PersistentTensor>& tensors, const Hyperparameters& hyper);
 
 // "param.conv1.weight"; empty for constants, which are part of the plan.
 std::string CheckpointName(const PersistentTensor& tensor);

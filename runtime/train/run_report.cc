@@ -29,7 +29,31 @@ std::string Bytes(int64_t bytes) { return FormatSize(bytes) + " (" + std::to_str
 // Of full batches, which all steps but the last of an epoch are.
 double SamplesPerSecond(const RunReport& report) {
   const double median = Summarize(report.result->step_seconds).median;
-  return median > 0 ? static_cast<double>(report.executor->layout().batch) / median : 0;
+  return median > 0
+             ? static_cast<double>(report.executor->layout().batch * report.executor->plan().accumulate) /
+                   median
+             : 0;
+}
+
+// "sgd, lr 0.01, momentum 0.9".
+std::string DescribeOptimizer(const std::string& name, const Hyperparameters& hyper) {
+  std::string text = name;
+  const OptimizerInfo* optimizer = FindOptimizer(name);
+  for (const HyperparameterInfo& info : AllHyperparameters()) {
+    if (!optimizer || !optimizer->Takes(info.member)) continue;
+    char number[64];
+    std::snprintf(number, sizeof number, ", %s %g", info.name, hyper.*info.member);
+    text += number;
+  }
+  return text;
+}
+
+llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters& hyper) {
+  llvm::json::Object json{{"name", name}};
+  const OptimizerInfo* optimizer = FindOptimizer(name);
+  for (const HyperparameterInfo& info : AllHyperparameters())
+    if (optimizer && optimizer->Takes(info.member)) json[info.name] = hyper.*info.member;
+  return json;
 }
 
 }  // namespace
@@ -56,8 +80,11 @@ std::string FormatRunReport(const RunReport& report) {
   std::string text = "=== Plan ===\n";
   text += Line("model", "%s", plan.model_name.c_str());
   text += Line("level", "%s", plan.level.c_str());
-  text += Line("optimizer", "%s", plan.optimizer.c_str());
+  text += Line("optimizer", "%s", DescribeOptimizer(plan.optimizer, report.hyper).c_str());
+  if (plan.clip_norm > 0) text += Line("gradient norm", "at most %g", plan.clip_norm);
   text += Line("batch", "%lld", static_cast<long long>(layout.batch));
+  if (plan.accumulate > 1)
+    text += Line("micro-batches a step", "%lld", static_cast<long long>(plan.accumulate));
   text += Line("nodes of a step", "%zu", plan.train.graph.nodes.size());
   text += Line("device", "%s, %d thread%s", report.device.c_str(), report.threads,
                report.threads == 1 ? "" : "s");
@@ -99,6 +126,9 @@ std::string RunReportJson(const RunReport& report) {
       {"model", plan.model_name},
       {"level", plan.level},
       {"batch", layout.batch},
+      {"accumulate", plan.accumulate},
+      {"clip_norm", plan.clip_norm},
+      {"optimizer", OptimizerJson(plan.optimizer, report.hyper)},
       {"device", report.device},
       {"threads", report.threads},
       {"seed", report.seed},

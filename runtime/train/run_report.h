@@ -17,6 +17,7 @@ struct RunReport {
   std::string device;
   int threads = 1;
   uint64_t seed = 0;
+  Hyperparameters hyper;
   int64_t resident_peak_bytes = 0;
 };
 

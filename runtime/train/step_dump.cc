@@ -8,37 +8,40 @@
 namespace act {
 
 StepDump::StepDump(const BoundGraph& graph) : graph_(graph) {
-  // Every update reads parameter, state..., gradient.
-  for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    const BoundNode& bound = graph.nodes()[i];
-    const Node& node = *bound.node;
-    if (node.phase != Phase::kUpdate || node.inputs.size() < 2) continue;
-    const Value& parameter = graph.step().graph.value(node.inputs.front());
+  for (const Updated& updated : UpdatesOf(graph.step().graph)) {
+    const BoundNode& bound = graph.nodes()[updated.node];
+    const Value& parameter = graph.step().graph.value(bound.node->inputs[updated.parameter]);
     Gradient gradient{.name = "grad." + parameter.name,
-                      .dims = bound.inputs.front().dims,
-                      .view = &bound.inputs.back(),
+                      .dims = bound.inputs[updated.parameter].dims,
+                      .view = &bound.inputs[updated.gradient],
                       .copy = {}};
     gradient.copy.resize(static_cast<size_t>(gradient.view->bytes));
-    by_update_.emplace(i, std::move(gradient));
+    by_update_.emplace(updated.node, std::move(gradient));
   }
 }
 
 llvm::Error StepDump::BeforeNode(size_t position) {
-  const auto it = by_update_.find(position);
-  if (it != by_update_.end() && !it->second.copy.empty()) {
-    std::memcpy(it->second.copy.data(), it->second.view->data, it->second.copy.size());
-  }
+  const auto [begin, end] = by_update_.equal_range(position);
+  for (auto it = begin; it != end; ++it)
+    if (!it->second.copy.empty())
+      std::memcpy(it->second.copy.data(), it->second.view->data, it->second.copy.size());
   return llvm::Error::success();
 }
 
-llvm::Error StepDump::Write(const std::string& path, const std::vector<PersistentTensor>& tensors) const {
+llvm::Error StepDump::Write(const std::string& path, double loss,
+                            const std::vector<PersistentTensor>& tensors) const {
   std::vector<NamedTensor> named;
   const Graph& graph = graph_.step().graph;
-  // The loss comes first; without an optimizer the gradients are outputs too, and named as such.
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+  const auto rounded = static_cast<float>(loss);
+  named.push_back({"loss",
+                   {.dtype = DType::kFloat32,
+                    .dims = {},
+                    .data = reinterpret_cast<const std::byte*>(&rounded),
+                    .bytes = sizeof rounded}});
+  // Without an optimizer the gradients are outputs behind the loss, and named as such.
+  for (size_t i = 1; i < graph.outputs.size(); ++i) {
     const std::string& name = graph.value(graph.outputs[i]).name;
-    if (i > 0 && !name.starts_with("grad.")) continue;
-    named.push_back({i == 0 ? "loss" : name, ViewOf(graph_.view(graph.outputs[i]))});
+    if (name.starts_with("grad.")) named.push_back({name, ViewOf(graph_.view(graph.outputs[i]))});
   }
   for (const auto& [position, gradient] : by_update_) {
     named.push_back({gradient.name,

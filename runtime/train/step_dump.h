@@ -13,14 +13,15 @@
 
 namespace act {
 
-// Watches one step. A gradient lives only until its update has run, so it is copied just before.
+// Watches one step. A gradient lives only until its update has run, so it is copied just before; where a step
+// has several micro-batches, what is left are the sums that the update read.
 class StepDump : public NodeObserver {
  public:
   explicit StepDump(const BoundGraph& graph);
   llvm::Error BeforeNode(size_t position) override;
 
-  // After the step: "loss", "grad.NAME" of each parameter and "buffer.NAME", as safetensors.
-  llvm::Error Write(const std::string& path, const std::vector<PersistentTensor>& tensors) const;
+  // After the step: "loss" (one f32), "grad.NAME" of each parameter and "buffer.NAME", as safetensors.
+  llvm::Error Write(const std::string& path, double loss, const std::vector<PersistentTensor>& tensors) const;
 
  private:
   struct Gradient {
@@ -30,7 +31,7 @@ class StepDump : public NodeObserver {
     std::vector<std::byte> copy;
   };
   const BoundGraph& graph_;
-  std::map<size_t, Gradient> by_update_;  // position of the update node -> its gradient
+  std::multimap<size_t, Gradient> by_update_;  // position of the update node -> its gradients
 };
 
 }  // namespace act

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <span>
 
 #include "runtime/base/error.h"
 #include "runtime/train/progress.h"
@@ -20,11 +21,14 @@ double Seconds(Clock::time_point from, Clock::time_point to) {
 }
 
 // Steps of this run where they are known beforehand, else 0.
-int64_t TotalSteps(const TrainOptions& options, int64_t samples, int64_t batch, bool partial,
+int64_t TotalSteps(const TrainOptions& options, int64_t samples, const Plan& plan, int64_t batch,
                    int64_t position) {
   int64_t total = 0;
   if (options.epochs > 0 && samples > 0) {
-    const auto steps_in = [&](int64_t n) { return (n + (partial ? batch - 1 : 0)) / batch; };
+    const auto steps_in = [&](int64_t n) {
+      const int64_t batches = (n + (plan.fixed_batch ? 0 : batch - 1)) / batch;
+      return (batches + plan.accumulate - 1) / plan.accumulate;
+    };
     total = steps_in(std::max<int64_t>(0, samples - position)) + (options.epochs - 1) * steps_in(samples);
   }
   return options.steps > 0 && (total == 0 || options.steps < total) ? options.steps : total;
@@ -51,8 +55,8 @@ class Loop {
         eval_data_(eval_data),
         options_(options),
         position_(position),
-        total_steps_(TotalSteps(options, data.SamplesPerEpoch(), executor.layout().batch,
-                                !executor.plan().fixed_batch, position.position)),
+        total_steps_(TotalSteps(options, data.SamplesPerEpoch(), executor.plan(), executor.layout().batch,
+                                position.position)),
         end_step_(position.step + static_cast<uint64_t>(total_steps_)),
         progress_(total_steps_) {}
 
@@ -80,12 +84,19 @@ class Loop {
   int64_t StepsDone() const { return static_cast<int64_t>(result_.losses.size()); }
 
   StepState State() const {
-    return {.seed = position_.seed,
-            .step = position_.step,
-            .learning_rate =
-                static_cast<float>(options_.schedule.At(options_.learning_rate, position_.step, end_step_)),
-            .momentum = static_cast<float>(options_.momentum),
-            .weight_decay = static_cast<float>(options_.weight_decay)};
+    StepState state{.seed = position_.seed,
+                    .step = position_.step * static_cast<uint64_t>(executor_.plan().accumulate),
+                    .update = {.hyper = options_.hyper, .updates = position_.step}};
+    state.update.hyper.lr = options_.schedule.At(options_.hyper.lr, position_.step, end_step_);
+    return state;
+  }
+
+  // Samples of the step under way whose first micro-batch has been drawn: a data set's last step is smaller.
+  int64_t SamplesOfStep() const {
+    const int64_t batch = executor_.layout().batch, full = batch * executor_.plan().accumulate;
+    if (data_.SamplesPerEpoch() == 0) return full;
+    const int64_t rest = data_.SamplesPerEpoch() - position_.position;
+    return std::min(full, executor_.plan().fixed_batch ? rest / batch * batch : rest);
   }
 
   // A kernel that cannot run the smaller last batch of an epoch is told now, not after hours.
@@ -103,32 +114,49 @@ class Loop {
     for (const std::string& warning : data_.TakeWarnings()) progress_.Say("actrun: warning: " + warning);
   }
 
+  // `batch`: samples of its first micro-batch, which the source stands at.
   llvm::Error Step(int64_t batch) {
-    ACT_TRY(BoundGraph* const graph, executor_.Train(batch));
+    const int64_t samples = SamplesOfStep();
+    ACT_TRY(BoundGraph* const first, executor_.Train(batch));
     const bool dumps = StepsDone() == 0 && !options_.dump_step.empty();
     std::optional<StepDump> dump;
-    NodeObserver* observer = dumps ? &dump.emplace(*graph) : nullptr;
+    NodeObserver* observer = dumps ? &dump.emplace(*first) : nullptr;
+    const std::span<NodeObserver* const> observers(&observer, dumps ? size_t{1} : size_t{0});
 
-    executor_.BeginStep();
-    const auto start = Clock::now();
-    FillInputs(*graph, data_);
-    const auto filled = Clock::now();
-    ACT_CHECK_OK(executor_.Run(*graph, State(), {&observer, dumps ? size_t{1} : size_t{0}}));
-    const auto end = Clock::now();
-    Warn();
-
-    if (dumps) ACT_CHECK_OK(dump->Write(options_.dump_step, executor_.persistents()));
-    ACT_TRY(const double loss, LossOf(*graph));
-    if (!std::isfinite(loss)) {
-      return MakeError("step " + std::to_string(position_.step), "the loss is " + std::to_string(loss),
-                       "lower --lr, or look for wrong numbers in the data; nothing was saved");
+    StepState state = State();
+    double mean = 0, input_seconds = 0, step_seconds = 0;
+    for (int64_t done = 0; done < samples;) {
+      ACT_TRY(BoundGraph* const graph, executor_.Train(batch));
+      const double share = static_cast<double>(batch) / static_cast<double>(samples);
+      state.update.sum_weight = share;
+      state.updates = done + batch >= samples;
+      executor_.BeginStep();
+      const auto start = Clock::now();
+      FillInputs(*graph, data_);
+      const auto filled = Clock::now();
+      ACT_CHECK_OK(executor_.Run(*graph, state, observers));
+      const auto end = Clock::now();
+      Warn();
+      ACT_TRY(const double loss, LossOf(*graph));
+      if (!std::isfinite(loss)) {
+        return MakeError("step " + std::to_string(position_.step), "the loss is " + std::to_string(loss),
+                         "lower --lr, or look for wrong numbers in the data; nothing was saved");
+      }
+      mean += share * loss;
+      input_seconds += Seconds(start, filled);
+      step_seconds += Seconds(filled, end);
+      done += batch;
+      if (done < samples) batch = data_.Next(executor_.layout().batch);
+      ++state.step;
+      state.update.keep_sum = 1;
     }
+    if (dumps) ACT_CHECK_OK(dump->Write(options_.dump_step, mean, executor_.persistents()));
     ++position_.step;
-    position_.position = data_.SamplesPerEpoch() > 0 ? position_.position + batch : 0;
-    result_.losses.push_back(loss);
-    result_.input_seconds.push_back(Seconds(start, filled));
-    result_.step_seconds.push_back(Seconds(filled, end));
-    progress_.Step(StepsDone(), loss, batch);
+    position_.position = data_.SamplesPerEpoch() > 0 ? position_.position + samples : 0;
+    result_.losses.push_back(mean);
+    result_.input_seconds.push_back(input_seconds);
+    result_.step_seconds.push_back(step_seconds);
+    progress_.Step(StepsDone(), mean, samples);
     return llvm::Error::success();
   }
 

@@ -82,7 +82,7 @@ struct StepOptions {
   int64_t batch = 1;
   bool check_memory = false;
   int threads = 2;
-  StepState state = {.seed = 7, .step = 0, .learning_rate = 0, .momentum = 0, .weight_decay = 0};
+  StepState state = {.seed = 7, .step = 0};
 };
 
 // Lays the plan out, runs one training step, and returns the graph's outputs in order, each as float32.

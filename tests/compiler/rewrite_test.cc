@@ -66,7 +66,7 @@ Graph TrainingGraph(ImportResult model, const std::string& level) {
   PassContext context;
   context.loss = model.loss;
   context.trainable = model.trainable;
-  context.optimizer = "none";
+  context.updates.optimizer = "none";
   context.policy = Take(MakePolicy(level, 0, 64));
   for (PassFunction pass :
        {CancelTransposes, LowerForTraining, EliminateCommonSubexpressions, EliminateDeadCode, AddGradients,

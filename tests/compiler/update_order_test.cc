@@ -50,7 +50,7 @@ TEST(UpdateOrder, NothingReadsAnUpdatedParameterUnderAnyShape) {
             << level << ": node '" << node.name << "' reads '" << graph.value(memory).name
             << "' behind its update";
       }
-      if (node.op != "SgdUpdate") continue;
+      if (node.phase != Phase::kUpdate || node.mutates.empty()) continue;
       ++updates;
       for (int32_t m : node.mutates)
         updated[static_cast<size_t>(root[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])])] = true;

@@ -22,7 +22,9 @@ struct Broken {
     b.SetPhase(Phase::kBackward);
     gradient = Take(b.Add1("Mul", {x, y}, {}, "gradient"));
     b.SetPhase(Phase::kUpdate);
-    Take(b.Add("SgdUpdate", {p, velocity, gradient}, {}, "update", 0));
+    const ValueId number = b.Scalar(0.5f);
+    Take(
+        b.Add("SgdUpdate", {p, gradient, velocity, number, number, number, number, number}, {}, "update", 0));
     graph.outputs = {y};
   }
   Node& node(size_t i) { return graph.nodes[i]; }
@@ -121,7 +123,7 @@ TEST(Verify, RefusesAnUpdateOfWhatIsNotKept) {
   b.node(3).inputs[0] = b.x;
   ExpectRefusal(b.Message(), "'update' (SgdUpdate)", "not a parameter, buffer or optimizer state");
   Broken outside;
-  outside.node(3).mutates = {5};
+  outside.node(3).mutates = {50};
   ExpectRefusal(outside.Message(), "'update' (SgdUpdate)", "not a parameter, buffer or optimizer state");
   Broken missing;
   missing.node(3).inputs[1] = kNoValue;

@@ -65,22 +65,5 @@ TEST(BatchNormStats, AnEmptyBatchLeavesRunningStatisticsAlone) {
   CompareWithReference(c, 0);
 }
 
-TEST(SgdUpdate, ByHandAndFastKernel) {
-  for (const int64_t count : {0, 1, 7, 100003}) {
-    OpCase c{"SgdUpdate", {}, {Random({count}, 1), Random({count}, 2), Random({count}, 3)}, {}, {0, 1}, {}};
-    c.state.learning_rate = 0.1f;
-    c.state.momentum = 0.9f;
-    c.state.weight_decay = 0.01f;
-    EXPECT_GT(CompareWithReference(c, 2e-7), 0);  // three float32 operations
-  }
-  OpCase c{"SgdUpdate", {}, {Floats({1}, {2}), Floats({1}, {4}), Floats({1}, {3})}, {}, {0, 1}, {}};
-  c.state.learning_rate = 0.5f;
-  c.state.momentum = 0.25f;
-  c.state.weight_decay = 0.5f;
-  const OpResult y = RunReference(c);
-  EXPECT_EQ(y.tensors[1].as<float>()[0], 0.25f * 4 + (3 + 0.5f * 2));
-  EXPECT_EQ(y.tensors[0].as<float>()[0], 2 - 0.5f * 5);
-}
-
 }  // namespace
 }  // namespace act

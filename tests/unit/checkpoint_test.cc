@@ -51,8 +51,8 @@ class CheckpointTest : public ::testing::Test {
         Take(OpenDataSet(InputSlots(plan_.train.graph), 3, "--data", spec, {.seed = position.seed}));
     const auto eval =
         Take(OpenDataSet(InputSlots(plan_.eval.graph), 3, "--eval-data", spec, {.shuffle = false}));
-    options.learning_rate = 0.01;
-    options.momentum = 0.9;
+    options.hyper.lr = 0.01;
+    options.hyper.momentum = 0.9;
     return Train(executor, *data, evaluate ? eval.get() : nullptr, options, position);
   }
   TrainResult Run(Executor& executor, TrainPosition& position, TrainOptions options, bool evaluate = false) {

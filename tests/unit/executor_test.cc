@@ -54,7 +54,7 @@ struct Fixture {
     BoundGraph* graph = Take(executor->Train(batch));
     executor->BeginStep();
     FillX(*graph);
-    return executor->Run(*graph, {.learning_rate = 0.5f, .momentum = 0.5f}, observers);
+    return executor->Run(*graph, {.update = {.hyper = {.lr = 0.5, .momentum = 0.5}}}, observers);
   }
   // x = 1, 2, 3, ...
   static void FillX(const BoundGraph& graph) {
@@ -106,7 +106,7 @@ TEST(Executor, AStepAllocatesNothing) {
   Fixture f;
   ASSERT_EQ(Text(f.Step(3)), "");
   BoundGraph* graph = Take(f.executor->Train(3));
-  const StepState state{.learning_rate = 0.5f};
+  const StepState state{.update = {.hyper = {.lr = 0.5}}};
   const int64_t before = g_allocations;
   f.executor->BeginStep();
   Fixture::FillX(*graph);
@@ -268,7 +268,7 @@ TEST(StepDump, HoldsGradientsAsTheyWereBeforeTheUpdate) {
   NodeObserver* observers[] = {&dump};
   ASSERT_EQ(Text(f.Step(3, observers)), "");
   const std::string path = ::testing::TempDir() + "step_dump.safetensors";
-  ASSERT_EQ(Text(dump.Write(path, f.executor->persistents())), "");
+  ASSERT_EQ(Text(dump.Write(path, 210, f.executor->persistents())), "");
   const Safetensors file = Take(Safetensors::Open(path));
   ASSERT_NE(file.Find("grad.w"), nullptr);
   EXPECT_EQ(reinterpret_cast<const float*>(file.Find("grad.w")->data)[2], 21);

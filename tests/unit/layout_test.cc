@@ -53,11 +53,14 @@ Plan RandomPlan(uint32_t seed, int layers) {
     const ValueId dx = b.Activation(name + ".dx", b.step.graph.value(x).type.dims,
                                     in_place ? b.storage(gradient) : StorageId{-1});
     b.AddNode("ConvGradInput", name + "/dx", Phase::kBackward, {gradient, w}, {dx});
-    b.AddNode("SgdUpdate", name + "/update", Phase::kUpdate, {w, dw}, {}).mutates = {0};
+    Node& update = b.AddNode("SgdUpdate", name + "/update", Phase::kUpdate, {w, dw}, {});
+    update.mutates = {0};
+    update.attrs.Set("gradients", std::vector<int64_t>{0, 1});
     gradient = dx;
   }
   b.step.graph.outputs = {loss};
   Plan plan;
+  plan.optimizer = "sgd";
   plan.train = std::move(b.step);
   return plan;
 }

@@ -16,7 +16,24 @@ using testing::SmallPlan;
 enum ValueAt { kX, kLabel, kW, kVelocity, kOne, kY, kCode, kLoss, kProb, kDy, kDecoded, kDw };
 enum NodeAt { kFc, kEncode, kCrossEntropy, kCrossEntropyGrad, kDecode, kGradW, kUpdate };
 
-TEST(CheckPlan, TakesTheSmallPlan) { EXPECT_EQ(llvm::toString(CheckPlan(SmallPlan())), ""); }
+// The small plan's update as a fused loop: the sum of its operands, stored into the first.
+Node& FuseUpdate(Plan& plan) {
+  Node& update = plan.train.graph.nodes[kUpdate];
+  update.op = "Fused";
+  update.mutates = {0};
+  update.program.space = {64, 4};
+  update.program.inputs = {{}, {}, {}};
+  update.program.instrs = {{Opcode::kAdd, 0, 2}};
+  update.program.outputs = {{OutputKind::kStore, 3, {}, 0}};
+  return update;
+}
+
+TEST(CheckPlan, TakesTheSmallPlan) {
+  Plan plan = SmallPlan();
+  EXPECT_EQ(llvm::toString(CheckPlan(plan)), "");
+  FuseUpdate(plan);
+  EXPECT_EQ(llvm::toString(CheckPlan(plan)), "");
+}
 
 TEST(CheckPlan, FindsWhatIsWrong) {
   const struct {
@@ -87,6 +104,19 @@ TEST(CheckPlan, FindsWhatIsWrong) {
       {"mutates a gradient", [](Plan& p) { p.train.graph.nodes[kUpdate].mutates = {2}; }, "is no parameter"},
       {"mutates a constant", [](Plan& p) { p.train.graph.nodes[kCrossEntropyGrad].mutates = {0}; },
        "is no parameter"},
+      {"a gradient that it has not",
+       [](Plan& p) {
+         p.train.graph.nodes[kUpdate].attrs.Set("gradients", std::vector<int64_t>{0, 3});
+       },
+       "names a gradient"},
+      {"half a pair of gradients",
+       [](Plan& p) { p.train.graph.nodes[kUpdate].attrs.Set("gradients", std::vector<int64_t>{0}); },
+       "names a gradient"},
+      {"a negative gradient",
+       [](Plan& p) {
+         p.train.graph.nodes[kUpdate].attrs.Set("gradients", std::vector<int64_t>{-1, 0});
+       },
+       "names a gradient"},
       {"negative workspace", [](Plan& p) { p.train.graph.nodes[kFc].workspace_bytes = -1; },
        "impossible workspace"},
       {"an input's storage reshaped apart",
@@ -96,6 +126,21 @@ TEST(CheckPlan, FindsWhatIsWrong) {
        },
        "does not share its input's storage"},
       // Programs.
+      {"a loop that writes an operand without a store",
+       [](Plan& p) {
+         FuseUpdate(p).mutates = {0, 1};
+       },
+       "another number of outputs"},
+      {"a loop that sums into an operand",
+       [](Plan& p) { FuseUpdate(p).program.outputs[0].kind = OutputKind::kSum; },
+       "does not write all of its operand 0"},
+      {"a loop that writes a part of an operand",
+       [](Plan& p) {
+         FuseUpdate(p);
+         p.train.graph.value(kW).type.dims = {4};
+         p.train.graph.value(kW).data = testing::Ramp(4);
+       },
+       "does not write all of its operand 0"},
       {"a program where none runs",
        [](Plan& p) { p.train.graph.nodes[kFc].program = p.train.graph.nodes[kEncode].program; }, "runs none"},
       {"no program", [](Plan& p) { p.train.graph.nodes[kEncode].program = {}; }, "no program"},
@@ -116,6 +161,12 @@ TEST(CheckPlan, FindsWhatIsWrong) {
       {"an input of another kind", [](Plan& p) { p.train.graph.inputs.push_back(kY); }, "no input value"},
       {"an input twice", [](Plan& p) { p.train.graph.inputs.push_back(kX); }, "is an input twice"},
       {"an input that is not listed", [](Plan& p) { p.train.graph.inputs.clear(); }, "before it is made"},
+      {"an optimizer of no name", [](Plan& p) { p.optimizer = ""; }, "an optimizer that is not known"},
+      {"a norm of NaN", [](Plan& p) { p.clip_norm = std::nan(""); }, "an impossible gradient norm"},
+      {"a norm below 0", [](Plan& p) { p.clip_norm = -1; }, "an impossible gradient norm"},
+      {"no micro-batches", [](Plan& p) { p.accumulate = 0; }, "an impossible number of micro-batches"},
+      {"no end of micro-batches", [](Plan& p) { p.accumulate = INT64_MAX; },
+       "an impossible number of micro-batches"},
       {"no batch", [](Plan& p) { p.default_batch = 0; }, "impossible batch size"},
       {"an edge of no value", [](Plan& p) { p.edges[0].stored = 12; }, "no such value"},
       {"an edge of NaN bits", [](Plan& p) { p.edges[0].bits = std::nan(""); }, "impossible number of bits"},

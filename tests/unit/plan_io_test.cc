@@ -89,11 +89,15 @@ TEST(PlanIo, ReadsBackAllThatWasWritten) {
   Program& program = plan.train.graph.nodes[1].program;
   program.constants = {{0.5f, Dim(0, 3, 1)}};
   program.instrs = {{Opcode::kDropout, 0, -1, -1, 0.25f, 9}};
+  plan.clip_norm = 0.1;
+  plan.accumulate = 12;
   llvm::cantFail(WritePlan(plan, folder / "p"));
   const Plan read = llvm::cantFail(ReadPlan(folder / "p"));
   EXPECT_EQ(read.model_name, "small.onnx");
   EXPECT_EQ(read.level, "L2");
   EXPECT_EQ(read.optimizer, "sgd");
+  EXPECT_EQ(read.clip_norm, 0.1);
+  EXPECT_EQ(read.accumulate, 12);
   EXPECT_EQ(read.seed, 11u);
   EXPECT_EQ(read.default_batch, 2);
   EXPECT_FALSE(read.fixed_batch);
@@ -189,9 +193,10 @@ TEST(PlanIo, NamesWhatAFileIsInstead) {
 
 TEST(PlanIo, AnotherVersionSaysSo) {
   std::string file = Written(SmallPlan());
-  file[8] = 3;
-  EXPECT_EQ(ReadError(Resealed(file)),
-            "a plan of version 3, this program reads version 2: compile the model again");
+  file[8] = kPlanVersion + 1;
+  EXPECT_EQ(ReadError(Resealed(file)), "a plan of version " + std::to_string(kPlanVersion + 1) +
+                                           ", this program reads version " + std::to_string(kPlanVersion) +
+                                           ": compile the model again");
 }
 
 TEST(PlanIo, AFailedWriteLeavesTheOldFile) {

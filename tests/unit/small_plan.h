@@ -100,7 +100,9 @@ inline Plan SmallPlan() {
       CopyProgram({n, 64}, codec, {});
   train.AddNode("MatMul", "fc/grad_w", Phase::kBackward, {decoded, dy}, {dw}, Dim(64, 128))
       .attrs.Set("trans_a", int64_t{1});
-  train.AddNode("SgdUpdate", "w/update", Phase::kUpdate, {w, velocity, dw}, {}).mutates = {0, 1};
+  Node& update = train.AddNode("SgdUpdate", "w/update", Phase::kUpdate, {w, velocity, dw}, {});
+  update.mutates = {0, 1};
+  update.attrs.Set("gradients", std::vector<int64_t>{0, 2});
   train.step.graph.outputs = {loss};
   train.step.graph.value(w).data = Ramp(64 * 4);
   const float kOne = 1;

@@ -63,7 +63,8 @@ inline StepGraph ToyStep(bool train) {
   const ValueId seen = Add(step, "seen", ValueKind::kBuffer, {1}, HostTensor::Copy(kSeen, sizeof kSeen));
   AddNode(step, "ColumnSum", {x}, {dw}, Phase::kBackward);
   AddNode(step, "Count", {seen}, {}, Phase::kForward, {0});
-  AddNode(step, "SgdUpdate", {w, velocity, dw}, {}, Phase::kUpdate, {0, 1, 2});
+  AddNode(step, "SgdUpdate", {w, velocity, dw}, {}, Phase::kUpdate, {0, 1, 2})
+      .attrs.Set("gradients", std::vector<int64_t>{0, 2});
   return step;
 }
 
@@ -120,8 +121,8 @@ inline void RegisterToyKernels(KernelRegistry& registry) {
                  float *w = k.inputs[0].as<float>(), *v = k.inputs[1].as<float>(),
                        *g = k.inputs[2].as<float>();
                  for (int64_t i = 0; i < 4; ++i) {
-                   v[i] = k.state->momentum * v[i] + g[i];
-                   w[i] -= k.state->learning_rate * v[i];
+                   v[i] = static_cast<float>(k.state->update.hyper.momentum) * v[i] + g[i];
+                   w[i] -= static_cast<float>(k.state->update.hyper.lr) * v[i];
                    g[i] = 0;  // as an update may: the gradient dies here
                  }
                }));

@@ -1,0 +1,139 @@
+#include "compiler/autodiff/append_updates.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/base/error.h"
+
+namespace act {
+
+UpdateAppender::UpdateAppender(GraphBuilder& builder, const UpdateOptions& options)
+    : builder_(builder), options_(options), rule_(FindUpdateRule(options.optimizer)) {}
+
+llvm::Error UpdateAppender::Add(ValueId parameter, ValueId gradient) {
+  if (!rule_) return MakeOutput(parameter, gradient);
+  const std::string name = builder_.graph().value(parameter).name;
+  // An update reads a tensor of its own: not a constant of the graph (the gradient of what is added to the
+  // loss).
+  if (builder_.graph().value(gradient).kind != ValueKind::kActivation) {
+    ACT_TRY(gradient, builder_.Add1("Identity", {gradient}, {}, name + ".grad"));
+  }
+  if (options_.accumulate > 1) {
+    ACT_TRY(gradient, Accumulate(name, gradient));
+  }
+  if (options_.clip_norm == 0) return Update(parameter, gradient, kNoValue);
+  waiting_.emplace_back(parameter, gradient);
+  return llvm::Error::success();
+}
+
+llvm::Error UpdateAppender::Finish() {
+  if (waiting_.empty()) return llvm::Error::success();
+  ACT_TRY(const ValueId factor, ClipFactor());
+  for (const auto& [parameter, gradient] : waiting_) ACT_CHECK_OK(Update(parameter, gradient, factor));
+  return llvm::Error::success();
+}
+
+// An output carries its parameter's name, so that parameters which share a gradient (the operands of a sum)
+// get copies.
+llvm::Error UpdateAppender::MakeOutput(ValueId parameter, ValueId gradient) {
+  Graph& graph = builder_.graph();
+  const std::string name = graph.value(parameter).name;
+  const bool taken = std::find(graph.outputs.begin(), graph.outputs.end(), gradient) != graph.outputs.end();
+  if (graph.value(gradient).kind != ValueKind::kActivation || taken) {
+    ACT_TRY(gradient, builder_.Add1("Identity", {gradient}, {}, name + ".grad"));
+  }
+  graph.value(gradient).name = "grad." + name;
+  graph.outputs.push_back(gradient);
+  return llvm::Error::success();
+}
+
+// The sum takes the gradient's place: nothing else of it outlives the micro-batch.
+llvm::Expected<ValueId> UpdateAppender::Accumulate(const std::string& parameter, ValueId gradient) {
+  const ValueId sum =
+      builder_.Input(parameter + ".grad_sum", builder_.type(gradient), ValueKind::kGradientSum);
+  std::vector<ValueId> operands = {sum, gradient};
+  ACT_CHECK_OK(AppendScalars(AccumulateRule(), operands));
+  ACT_CHECK_OK(builder_.Add(AccumulateRule().op, operands, {}, parameter + ".accumulate", 0).takeError());
+  return sum;
+}
+
+// min(1, clip_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_ has it.
+llvm::Expected<ValueId> UpdateAppender::ClipFactor() {
+  builder_.SetPhase(Phase::kUpdate);
+  std::vector<ValueId> sums;
+  for (const auto& [parameter, gradient] : waiting_) {
+    ACT_TRY(const ValueId sum, SumOfSquares(gradient, builder_.graph().value(parameter).name + ".grad.norm"));
+    sums.push_back(sum);
+  }
+  // In pairs, and pairs of pairs: the error grows with the logarithm of their number.
+  while (sums.size() > 1) {
+    std::vector<ValueId> pairs;
+    for (size_t i = 0; i + 1 < sums.size(); i += 2) {
+      ACT_TRY(const ValueId pair, builder_.Add1("Add", {sums[i], sums[i + 1]}, {}, "clip"));
+      pairs.push_back(pair);
+    }
+    if (sums.size() % 2 == 1) pairs.push_back(sums.back());
+    sums = std::move(pairs);
+  }
+  ACT_TRY(const ValueId norm, builder_.Add1("Sqrt", {sums[0]}, {}, "clip"));
+  ACT_TRY(const ValueId divisor, builder_.Add1("Add", {norm, builder_.Scalar(1e-6f)}, {}, "clip"));
+  const ValueId bound = builder_.Scalar(static_cast<float>(options_.clip_norm));
+  ACT_TRY(const ValueId factor, builder_.Add1("Div", {bound, divisor}, {}, "clip"));
+  auto clipped = builder_.Add1("Min", {factor, builder_.Scalar(1)}, {}, "clip");
+  builder_.SetPhase(Phase::kBackward);
+  return clipped;
+}
+
+llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId factor) {
+  const std::string name = builder_.graph().value(parameter).name;
+  builder_.SetPhase(Phase::kUpdate);
+  std::vector<ValueId> operands = {parameter, gradient};
+  for (const std::string& state : rule_->state)
+    operands.push_back(builder_.Input(name + "." + state, builder_.type(parameter), ValueKind::kOptimizer));
+  ACT_CHECK_OK(AppendScalars(*rule_, operands));
+  if (factor != kNoValue) operands.push_back(factor);
+  Attributes attrs;
+  attrs.Set("gradient", int64_t{1});
+  ACT_TRY(const std::vector<ValueId> results, builder_.Add(rule_->op, operands, std::move(attrs),
+                                                           name + ".update", rule_->makes_direction ? 1 : 0));
+  if (rule_->makes_direction) ACT_CHECK_OK(LambStep(parameter, results[0]));
+  builder_.SetPhase(Phase::kBackward);
+  return llvm::Error::success();
+}
+
+llvm::Error UpdateAppender::LambStep(ValueId parameter, ValueId direction) {
+  const std::string name = builder_.graph().value(parameter).name;
+  ACT_TRY(const ValueId length, SumOfSquares(parameter, name + ".norm"));
+  ACT_TRY(const ValueId step, SumOfSquares(direction, name + ".update.norm"));
+  ACT_TRY(const ValueId rate, Scalar("lr"));
+  return builder_.Add(LambStepRule().op, {parameter, direction, rate, length, step}, {}, name + ".step", 0)
+      .takeError();
+}
+
+llvm::Expected<ValueId> UpdateAppender::SumOfSquares(ValueId x, const std::string& name) {
+  ACT_TRY(const ValueId squares, builder_.Add1("Mul", {x, x}, {}, name));
+  std::vector<int64_t> axes(builder_.type(x).dims.size());
+  if (axes.empty()) return squares;
+  std::iota(axes.begin(), axes.end(), int64_t{0});
+  Attributes attrs;
+  attrs.Set("axes", axes);
+  attrs.Set("keepdims", int64_t{0});
+  return builder_.Add1("ReduceSum", {squares}, std::move(attrs), name);
+}
+
+llvm::Expected<ValueId> UpdateAppender::Scalar(const std::string& name) {
+  Attributes attrs;
+  attrs.Set("name", name);
+  return builder_.Add1("StepScalar", {}, std::move(attrs), name);
+}
+
+// One node each time: equal ones become one behind this pass.
+llvm::Error UpdateAppender::AppendScalars(const UpdateRule& rule, std::vector<ValueId>& operands) {
+  for (const std::string& name : rule.scalars) {
+    ACT_TRY(const ValueId scalar, Scalar(name));
+    operands.push_back(scalar);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace act

@@ -1,0 +1,50 @@
+// Appends what happens to gradients that are complete: sums over micro-batches, clipping, the optimizer's
+// update.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/update.h"
+
+namespace act {
+
+struct UpdateOptions {
+  std::string optimizer = "sgd";  // "none": the gradients become graph outputs, named "grad.<parameter>"
+  double clip_norm = 0;           // largest norm of all gradients together; 0: no bound
+  int64_t accumulate = 1;         // micro-batches of an update
+};
+
+class UpdateAppender {
+ public:
+  UpdateAppender(GraphBuilder& builder, const UpdateOptions& options);
+
+  // The gradient of `parameter` is complete. Its update follows at once, so that the gradient does not
+  // outlive it; where gradients are clipped, it waits for Finish.
+  llvm::Error Add(ValueId parameter, ValueId gradient);
+  // All gradients are complete.
+  llvm::Error Finish();
+
+ private:
+  llvm::Error MakeOutput(ValueId parameter, ValueId gradient);
+  llvm::Expected<ValueId> Accumulate(const std::string& parameter, ValueId gradient);
+  llvm::Expected<ValueId> ClipFactor();
+  llvm::Error Update(ValueId parameter, ValueId gradient, ValueId factor);
+  llvm::Error LambStep(ValueId parameter, ValueId direction);
+  llvm::Expected<ValueId> SumOfSquares(ValueId x, const std::string& name);
+  llvm::Expected<ValueId> Scalar(const std::string& name);
+  llvm::Error AppendScalars(const UpdateRule& rule, std::vector<ValueId>& operands);
+
+  GraphBuilder& builder_;
+  const UpdateOptions options_;
+  const UpdateRule* const rule_;                      // null: optimizer "none"
+  std::vector<std::pair<ValueId, ValueId>> waiting_;  // parameter and gradient, to be clipped
+};
+
+}  // namespace act

@@ -1,0 +1,114 @@
+#include "runtime/plan/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace act {
+namespace {
+
+using H = Hyperparameters;
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
+// t: this update's number, from 1.
+double BiasCorrection(double beta, const UpdateState& s) {
+  return 1 - std::pow(beta, static_cast<double>(s.updates) + 1);
+}
+
+struct NamedScalar {
+  const char* name;
+  StepScalar compute;
+};
+
+constexpr NamedScalar kStepScalars[] = {
+    {"lr", [](const UpdateState& s) { return s.hyper.lr; }},
+    {"momentum", [](const UpdateState& s) { return s.hyper.momentum; }},
+    {"weight_decay", [](const UpdateState& s) { return s.hyper.weight_decay; }},
+    {"eps", [](const UpdateState& s) { return s.hyper.eps; }},
+    {"beta2", [](const UpdateState& s) { return s.hyper.beta2; }},
+    {"one_minus_beta1", [](const UpdateState& s) { return 1 - s.hyper.beta1; }},
+    {"one_minus_beta2", [](const UpdateState& s) { return 1 - s.hyper.beta2; }},
+    {"inverse_bias1", [](const UpdateState& s) { return 1 / BiasCorrection(s.hyper.beta1, s); }},
+    {"lr_over_bias1", [](const UpdateState& s) { return s.hyper.lr / BiasCorrection(s.hyper.beta1, s); }},
+    {"rsqrt_bias2", [](const UpdateState& s) { return 1 / std::sqrt(BiasCorrection(s.hyper.beta2, s)); }},
+    // Decoupled weight decay: what is left of the parameter.
+    {"decay", [](const UpdateState& s) { return 1 - s.hyper.lr * s.hyper.weight_decay; }},
+    // The step of SGD in parts of the velocity and of the gradient.
+    {"velocity_part", [](const UpdateState& s) { return s.hyper.nesterov != 0 ? s.hyper.momentum : 1; }},
+    {"gradient_part", [](const UpdateState& s) { return s.hyper.nesterov; }},
+    {"decayed_lr",
+     [](const UpdateState& s) {
+       return s.hyper.lr / (1 + static_cast<double>(s.updates) * s.hyper.lr_decay);
+     }},
+    {"keep_sum", [](const UpdateState& s) { return s.keep_sum; }},
+    {"sum_weight", [](const UpdateState& s) { return s.sum_weight; }},
+};
+
+}  // namespace
+
+const std::vector<HyperparameterInfo>& AllHyperparameters() {
+  static const std::vector<HyperparameterInfo> all = {
+      {"lr", &H::lr, "Learning rate", kNoBound},
+      {"momentum", &H::momentum, "Momentum", 1},
+      {"nesterov", &H::nesterov, "Nesterov's momentum", kNoBound},
+      {"weight-decay", &H::weight_decay, "Weight decay", kNoBound},
+      {"beta1", &H::beta1, "Decay of the gradient's running mean", 1},
+      {"beta2", &H::beta2, "Decay of the squared gradient's running mean", 1},
+      {"eps", &H::eps, "Added to the denominator", kNoBound},
+      {"lr-decay", &H::lr_decay, "Decay of the learning rate: lr / (1 + steps lr-decay)", kNoBound},
+      {"initial-accumulator-value", &H::initial_accumulator_value, "What the sum of squares starts at",
+       kNoBound},
+  };
+  return all;
+}
+
+const std::vector<OptimizerInfo>& AllOptimizers() {
+  static const std::vector<OptimizerInfo> all = {
+      {"sgd",
+       "momentum, or Nesterov's",
+       {{&H::lr, 0.01}, {&H::momentum, 0.9}, {&H::nesterov, 0}, {&H::weight_decay, 0}}},
+      {"adam",
+       "weight decay as part of the gradient",
+       {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-8}, {&H::weight_decay, 0}}},
+      {"adamw",
+       "Adam with decoupled weight decay",
+       {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-8}, {&H::weight_decay, 0.01}}},
+      {"adagrad",
+       "steps over the root of the sum of squares",
+       {{&H::lr, 0.01},
+        {&H::lr_decay, 0},
+        {&H::initial_accumulator_value, 0},
+        {&H::eps, 1e-10},
+        {&H::weight_decay, 0}}},
+      {"lamb",
+       "Adam's direction, scaled to each parameter's norm",
+       {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-6}, {&H::weight_decay, 0.01}}},
+  };
+  return all;
+}
+
+bool OptimizerInfo::Takes(Hyperparameter which) const {
+  return std::any_of(defaults.begin(), defaults.end(), [which](const auto& d) { return d.first == which; });
+}
+
+const OptimizerInfo* FindOptimizer(const std::string& name) {
+  for (const OptimizerInfo& optimizer : AllOptimizers())
+    if (optimizer.name == name) return &optimizer;
+  return nullptr;
+}
+
+std::string OptimizerNames() {
+  std::string names;
+  const std::vector<OptimizerInfo>& all = AllOptimizers();
+  for (size_t i = 0; i < all.size(); ++i)
+    names += (i == 0 ? "" : i + 1 == all.size() ? " or " : ", ") + all[i].name;
+  return names;
+}
+
+StepScalar FindStepScalar(const std::string& name) {
+  for (const NamedScalar& scalar : kStepScalars)
+    if (name == scalar.name) return scalar.compute;
+  return nullptr;
+}
+
+}  // namespace act

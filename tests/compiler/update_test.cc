@@ -1,0 +1,244 @@
+// Each optimizer's update against its formula in double, for parameters of odd shapes, with gradients that
+// are known: the loss is the sum of (p + q) x, so that both parameters have the gradient x and share it.
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "compiler/ops/update.h"
+#include "runtime/plan/optimizer.h"
+#include "runtime/train/checkpoint.h"
+#include "tests/compiler/compiled_step.h"
+
+namespace act {
+namespace {
+
+using testing_step::Take;
+using testing_step::Text;
+using Doubles = std::vector<double>;
+
+std::vector<float> Random(size_t count, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(engine);
+  return values;
+}
+
+ImportResult SumOfProducts(const Dims& dims) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const TensorType type{DType::kFloat32, dims};
+  const auto count = static_cast<size_t>(type.Elements().fixed);
+  const ValueId x = b.Input("x", type, ValueKind::kInput);
+  const ValueId p = b.Input("p", type, ValueKind::kParameter, testing_step::HostFloats(Random(count, 1)));
+  const ValueId q = b.Input("q", type, ValueKind::kParameter, testing_step::HostFloats(Random(count, 2)));
+  const ValueId sum = Take(b.Add1("Add", {p, q}, {}, "sum"));
+  ValueId loss = Take(b.Add1("Mul", {sum, x}, {}, "product"));
+  if (!dims.empty()) {
+    Attributes attrs;
+    std::vector<int64_t> axes(dims.size());
+    std::iota(axes.begin(), axes.end(), int64_t{0});
+    attrs.Set("axes", axes);
+    attrs.Set("keepdims", int64_t{0});
+    loss = Take(b.Add1("ReduceSum", {loss}, attrs, "loss"));
+  }
+  graph.outputs = {loss};
+  return testing_step::ModelOf(std::move(graph));
+}
+
+double NormOf(const Doubles& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
+
+// One parameter in double. The formulas are those of PyTorch's documentation, and of LAMB's paper.
+struct Truth {
+  Doubles p, m, v;  // m: first moment or velocity; v: second moment or sum of squares
+  Truth(const std::vector<float>& start, const Hyperparameters& h)
+      : p(start.begin(), start.end()), m(p.size(), 0), v(p.size(), h.initial_accumulator_value) {}
+
+  void Update(const std::string& optimizer, const Hyperparameters& h, int t, Doubles g) {
+    const double bias1 = 1 - std::pow(h.beta1, t), bias2 = 1 - std::pow(h.beta2, t);
+    Doubles direction(p.size());
+    for (size_t i = 0; i < p.size(); ++i) {
+      if (optimizer == "adamw") p[i] -= h.lr * h.weight_decay * p[i];
+      if (optimizer != "adamw" && optimizer != "lamb") g[i] += h.weight_decay * p[i];
+      if (optimizer == "sgd") {
+        m[i] = h.momentum * m[i] + g[i];
+        direction[i] = h.nesterov != 0 ? g[i] + h.momentum * m[i] : m[i];
+      } else if (optimizer == "adagrad") {
+        v[i] += g[i] * g[i];
+        direction[i] = g[i] / (std::sqrt(v[i]) + h.eps) / (1 + (t - 1) * h.lr_decay);
+      } else {
+        m[i] = h.beta1 * m[i] + (1 - h.beta1) * g[i];
+        v[i] = h.beta2 * v[i] + (1 - h.beta2) * g[i] * g[i];
+        direction[i] = m[i] / bias1 / (std::sqrt(v[i] / bias2) + h.eps);
+        if (optimizer == "lamb") direction[i] += h.weight_decay * p[i];
+      }
+    }
+    const double length = NormOf(p), step = NormOf(direction);
+    const double ratio = optimizer == "lamb" && length > 0 && step > 0 ? length / step : 1;
+    for (size_t i = 0; i < p.size(); ++i) p[i] -= h.lr * ratio * direction[i];
+  }
+};
+
+// A plan of SumOfProducts under way.
+struct PlanRun {
+  PlanRun(const Dims& dims, const CompileOptions& options, const KernelRegistry& kernels)
+      : plan(Take(Compile(SumOfProducts(dims), options))) {
+    executor =
+        Take(Executor::Create(plan, Take(LayOut(plan, 1)), kernels, {.threads = 2, .check_memory = true}));
+  }
+  llvm::Error Pass(const std::vector<float>& x, const StepState& state) {
+    BoundGraph* const graph = Take(executor->Train(1));
+    executor->BeginStep();
+    const TensorView& view = graph->view(plan.train.graph.inputs[0]);
+    if (!x.empty()) std::memcpy(view.data, x.data(), x.size() * sizeof(float));
+    return executor->Run(*graph, state);
+  }
+  const TensorView& Tensor(const std::string& name) const {
+    for (const PersistentTensor& tensor : executor->persistents())
+      if (tensor.name == name) return tensor.view;
+    ADD_FAILURE() << name << " is missing";
+    std::abort();
+  }
+  void ExpectEqual(const std::string& name, const Doubles& expected, const std::string& where) const {
+    const TensorView& view = Tensor(name);
+    ASSERT_EQ(static_cast<size_t>(view.elements), expected.size());
+    double scale = 1e-3;  // of the tensor: its elements are sums of terms of this size
+    for (double e : expected) scale = std::max(scale, std::fabs(e));
+    // Three updates of about ten float32 roundings of 6e-8 each.
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(static_cast<double>(view.as<float>()[i]), expected[i], 2e-6 * scale)
+          << name << "[" << i << "], " << where;
+  }
+
+  Plan plan;
+  std::unique_ptr<Executor> executor;
+};
+
+struct Case {
+  std::string optimizer;
+  Hyperparameters hyper;
+};
+
+std::vector<Case> Cases() {
+  return {{"sgd", {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1}},
+          {"sgd", {.lr = 0.1, .momentum = 0.7, .nesterov = 1, .weight_decay = 0.1}},
+          {"adam", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
+          {"adamw", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
+          {"adagrad",
+           {.lr = 0.1, .weight_decay = 0.1, .eps = 1e-3, .lr_decay = 0.5, .initial_accumulator_value = 0.1}},
+          {"lamb", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}}};
+}
+
+const std::vector<Dims> kShapes = {{}, {0}, {1}, {7}, {3, 5}, {2, 0, 3}, {1025}, {3, 2, 3, 300}};
+
+TEST(Update, IsItsFormulaForEveryShape) {
+  for (const Case& c : Cases())
+    for (const Dims& dims : kShapes)
+      for (const double clip : {0.0, 0.75})
+        for (const KernelRegistry* kernels :
+             {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()}) {
+          CompileOptions options = testing_step::Checked("L0", c.optimizer);
+          options.clip_norm = clip;
+          PlanRun run(dims, options, *kernels);
+          StartOptimizerState(run.executor->persistents(), c.hyper);
+          const auto count = static_cast<size_t>(TensorType{DType::kFloat32, dims}.Elements().fixed);
+          Truth p(Random(count, 1), c.hyper), q(Random(count, 2), c.hyper);
+          for (int t = 1; t <= 3; ++t) {
+            const std::vector<float> x = Random(count, static_cast<unsigned>(10 + t));
+            Doubles g(x.begin(), x.end());
+            const double norm = std::sqrt(2.0) * NormOf(g);  // of both parameters' gradients
+            const double factor = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1;
+            for (double& e : g) e *= factor;
+            p.Update(c.optimizer, c.hyper, t, g);
+            q.Update(c.optimizer, c.hyper, t, g);
+            ASSERT_EQ(
+                Text(run.Pass(x, {.update = {.hyper = c.hyper, .updates = static_cast<uint64_t>(t - 1)}})),
+                "");
+          }
+          const std::string where = c.optimizer + " " + ToString(dims) + (clip > 0 ? ", clipped" : "");
+          run.ExpectEqual("p", p.p, where);
+          run.ExpectEqual("q", q.p, where);
+          if (c.optimizer == "sgd") run.ExpectEqual("q.velocity", q.m, where);
+          if (c.optimizer == "adagrad") run.ExpectEqual("q.sum", q.v, where);
+          if (c.optimizer == "adam") run.ExpectEqual("p.exp_avg_sq", p.v, where);
+        }
+}
+
+// A direction of length 0, and a parameter of length 0, have the trust ratio 1.
+TEST(Update, LambOfAParameterThatIsZero) {
+  const Case c = Cases().back();
+  PlanRun run({4}, testing_step::Checked("L0", "lamb"), testing_step::CpuKernels());
+  std::fill_n(run.Tensor("p").as<float>(), 4, 0.0f);
+  Truth p(std::vector<float>(4, 0), c.hyper), q(Random(4, 2), c.hyper);
+  const std::vector<float> x = Random(4, 3), none(4, 0);
+  p.Update("lamb", c.hyper, 1, Doubles(x.begin(), x.end()));
+  ASSERT_EQ(Text(run.Pass(x, {.update = {.hyper = c.hyper}})), "");
+  run.ExpectEqual("p", p.p, "first step");
+  Hyperparameters no_decay = c.hyper;
+  no_decay.weight_decay = 0;
+  PlanRun still({4}, testing_step::Checked("L0", "lamb"), testing_step::CpuKernels());
+  ASSERT_EQ(Text(still.Pass(none, {.update = {.hyper = no_decay}})), "");
+  still.ExpectEqual("q", q.p, "without a gradient");
+}
+
+// Sums start anew with each update, whatever they held; parameters move with the last micro-batch alone.
+TEST(Update, AccumulatesGradients) {
+  for (const Case& c : Cases())
+    for (const double clip : {0.0, 0.75}) {
+      CompileOptions options = testing_step::Checked("L0", c.optimizer);
+      options.accumulate = 2;
+      options.clip_norm = clip;
+      PlanRun run({3, 5}, options, testing_step::CpuKernels());
+      StartOptimizerState(run.executor->persistents(), c.hyper);
+      Truth p(Random(15, 1), c.hyper);
+      std::fill_n(run.Tensor("p.grad_sum").as<float>(), 15, std::nanf(""));
+      for (int t = 1; t <= 2; ++t) {
+        const std::vector<float> a = Random(15, static_cast<unsigned>(20 + t)),
+                                 b = Random(15, static_cast<unsigned>(30 + t));
+        Doubles g(15);
+        for (size_t i = 0; i < g.size(); ++i)
+          g[i] = 0.25 * static_cast<double>(a[i]) + 0.75 * static_cast<double>(b[i]);
+        StepState state{
+            .update = {.hyper = c.hyper, .updates = static_cast<uint64_t>(t - 1), .sum_weight = 0.25},
+            .updates = false};
+        ASSERT_EQ(Text(run.Pass(a, state)), "");
+        run.ExpectEqual("p", p.p, c.optimizer + ", between micro-batches");
+        state.update.keep_sum = 1;
+        state.update.sum_weight = 0.75;
+        state.updates = true;
+        ASSERT_EQ(Text(run.Pass(b, state)), "");
+        run.ExpectEqual("p.grad_sum", g, c.optimizer);
+        const double factor = clip > 0 ? std::min(1.0, clip / (std::sqrt(2.0) * NormOf(g) + 1e-6)) : 1;
+        for (double& e : g) e *= factor;
+        p.Update(c.optimizer, c.hyper, t, g);
+        run.ExpectEqual("p", p.p, c.optimizer);
+      }
+    }
+}
+
+// The two tables of optimizers agree: what a command line can name, the compiler can build.
+TEST(Update, EveryOptimizerHasARule) {
+  for (const OptimizerInfo& optimizer : AllOptimizers()) {
+    const UpdateRule* rule = FindUpdateRule(optimizer.name);
+    ASSERT_NE(rule, nullptr) << optimizer.name;
+    for (const std::string& scalar : rule->scalars) EXPECT_NE(FindStepScalar(scalar), nullptr) << scalar;
+  }
+  EXPECT_EQ(FindUpdateRule("none"), nullptr);
+  EXPECT_EQ(FindUpdateRule(""), nullptr);
+}
+
+TEST(Update, RefusesOptionsThatMakeNoSense) {
+  const auto message = [](const std::string& optimizer, double clip, int64_t accumulate) {
+    return Text(CheckUpdates(optimizer, clip, accumulate));
+  };
+  EXPECT_EQ(message("adam", 1, 4), "");
+  EXPECT_NE(message("adamm", 0, 1).find("'adamm'"), std::string::npos);
+  EXPECT_NE(message("sgd", -1, 1).find("--clip-norm"), std::string::npos);
+  EXPECT_NE(message("sgd", std::nan(""), 1).find("--clip-norm"), std::string::npos);
+  EXPECT_NE(message("sgd", 0, 0).find("--accumulate"), std::string::npos);
+  EXPECT_NE(message("none", 1, 1).find("needs an optimizer"), std::string::npos);
+  EXPECT_NE(message("none", 0, 2).find("needs an optimizer"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace act

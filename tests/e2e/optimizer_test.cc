@@ -1,0 +1,228 @@
+// Optimizers through the command lines: five steps of each against PyTorch's numbers
+// (tests/golden_optimizers/make.py), clipping, accumulation, resuming, and the flags that an optimizer does
+// not take.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/e2e/process.h"
+#include "tests/e2e/refusal.h"
+#include "tests/e2e/tensors.h"
+
+namespace act::e2e {
+namespace {
+
+using Args = std::vector<std::string>;
+
+std::string Data(const std::string& file) {
+  return std::string(ACT_GOLDEN_DIR) + "/../golden_optimizers/" + file;
+}
+
+struct Case {
+  std::string name;  // in expected.safetensors
+  Args compile, run;
+  int64_t state_tensors;  // of a parameter's size, for each parameter
+};
+
+// The numbers of make.py.
+const std::vector<Case> kCases = {
+    {"sgd", {"--optimizer=sgd"}, {"--lr=0.05", "--weight-decay=0.01"}, 1},
+    {"sgd_nesterov",
+     {"--optimizer=sgd"},
+     {"--lr=0.05", "--momentum=0.8", "--weight-decay=0.01", "--nesterov"},
+     1},
+    {"adam", {"--optimizer=adam"}, {"--lr=0.01", "--beta1=0.8", "--beta2=0.95", "--weight-decay=0.1"}, 2},
+    {"adamw", {"--optimizer=adamw"}, {"--lr=0.01", "--eps=1e-4", "--weight-decay=0.1"}, 2},
+    {"adagrad",
+     {"--optimizer=adagrad"},
+     {"--lr=0.05", "--lr-decay=0.1", "--weight-decay=0.01", "--initial-accumulator-value=0.1"},
+     1},
+    {"lamb", {"--optimizer=lamb"}, {"--lr=0.02", "--beta2=0.99", "--weight-decay=0.1"}, 2},
+    {"adam_clipped",
+     {"--optimizer=adam", "--clip-norm=0.5"},
+     {"--lr=0.01", "--beta1=0.8", "--beta2=0.95", "--weight-decay=0.1"},
+     2},
+    {"sgd_clipped", {"--optimizer=sgd", "--clip-norm=0.5"}, {"--lr=0.05", "--weight-decay=0.01"}, 1},
+};
+
+template <class T>
+T Take(llvm::Expected<T> value) {
+  if (value) return std::move(*value);
+  ADD_FAILURE() << llvm::toString(value.takeError());
+  return T();
+}
+
+Args Joined(Args args, const Args& more) {
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+class Optimizers : public testing::Test {
+ protected:
+  llvm::json::Object Compile(const Args& flags) {
+    ExpectDone(Joined({ToolPath("actc"), Data("model.onnx"), "-o", scratch_ / "plan", "--batch=8",
+                       "--report=none", "--report-json=" + (scratch_ / "plan.json")},
+                      flags));
+    return Take(ReadJson(scratch_ / "plan.json"));
+  }
+  // All samples of the data set, in micro-batches of this size.
+  Args Command(int64_t batch, const Args& flags) {
+    return Joined({ToolPath("actrun"), scratch_ / "plan", "--threads=1", "--batch=" + std::to_string(batch),
+                   "--data=x=" + Data("x.npy") + ",y=" + Data("y.npy")},
+                  flags);
+  }
+  struct Result {
+    llvm::json::Object report;
+    Tensors tensors;  // of the first step's dump and of the checkpoint
+  };
+  Result Run(int64_t batch, const Args& flags) {
+    ExpectDone(Joined(Command(batch, flags),
+                      {"--epochs=5", "--check-memory", "--save=" + (scratch_ / "end"),
+                       "--dump-step=" + (scratch_ / "step"), "--report-json=" + (scratch_ / "run.json")}));
+    Result result{Take(ReadJson(scratch_ / "run.json")), Take(ReadTensors(scratch_ / "end"))};
+    result.tensors.merge(Take(ReadTensors(scratch_ / "step")));
+    return result;
+  }
+
+  ScratchFolder scratch_;
+};
+
+// The largest error of an element, over the tensor's largest element.
+double ErrorOf(const Tensor& found, const Tensor& expected) {
+  if (found.data.size() != expected.data.size() || found.shape != expected.shape) return INFINITY;
+  double scale = 0, worst = 0;
+  for (const double e : expected.data) scale = std::max(scale, std::fabs(e));
+  for (size_t i = 0; i < expected.data.size(); ++i)
+    worst = std::max(worst, std::fabs(found.data[i] - expected.data[i]));
+  return worst / scale;
+}
+
+// Float32 through five steps of a well-conditioned model: the largest error seen is 4e-7, a few roundings; a
+// wrong formula or hyperparameter is off by more than 1e-3.
+constexpr double kLimit = 2e-6;
+
+void ExpectPyTorchsNumbers(const std::string& name, const Tensors& found) {
+  const Tensors expected = Take(ReadTensors(Data("expected.safetensors")));
+  int compared = 0;
+  for (const auto& [key, tensor] : expected) {
+    if (key.rfind(name + "/", 0) != 0 || key.ends_with("/losses")) continue;
+    const auto it = found.find(key.substr(name.size() + 1));
+    if (it == found.end()) {
+      ADD_FAILURE() << key << " is missing";
+      continue;
+    }
+    EXPECT_LE(ErrorOf(it->second, tensor), kLimit) << key;
+    ++compared;
+  }
+  EXPECT_GE(compared, 15) << name;  // gradient, parameter and state of five parameters
+}
+
+int64_t Int(const llvm::json::Object& object, const char* key) { return object.getInteger(key).value_or(-1); }
+
+TEST_F(Optimizers, AgreeWithPyTorch) {
+  const int64_t padded = 64 * (3 + 1 + 4 + 2 + 1);  // bytes of w1, b1, w2, w3, scale in lines of 64
+  for (const Case& c : kCases) {
+    const llvm::json::Object plan = Compile(c.compile);
+    EXPECT_EQ(Int(plan, "optimizer_bytes"), c.state_tensors * padded) << c.name;
+    const Result run = Run(8, c.run);
+    ExpectPyTorchsNumbers(c.name, run.tensors);
+    EXPECT_EQ(Int(run.report, "peak_bytes"), Int(plan, "peak_bytes")) << c.name;
+  }
+}
+
+// 8 samples in micro-batches of 3, 3 and 2, with gradients weighted by their samples, are one batch of 8.
+TEST_F(Optimizers, AccumulateToTheWholeBatch) {
+  for (const Case& c : kCases) {
+    Compile(Joined(c.compile, {"--accumulate=3"}));
+    const Result run = Run(3, c.run);
+    ExpectPyTorchsNumbers(c.name, run.tensors);
+    EXPECT_EQ(Int(run.report, "peak_bytes"), Int(run.report, "planned_peak_bytes")) << c.name;
+    EXPECT_EQ(run.report.getArray("losses")->size(), 5u);
+    EXPECT_EQ(run.tensors.count("optimizer.w1.grad_sum"), 0u);  // of no meaning between steps
+  }
+}
+
+// However few micro-batches are left.
+TEST_F(Optimizers, AStepEndsWithItsEpoch) {
+  Compile({"--accumulate=3"});
+  const Result run = Run(2, {});
+  EXPECT_EQ(run.report.getArray("losses")->size(), 5u * 2);  // 2 + 2 + 2, then 2
+  EXPECT_EQ(run.tensors.at("step").data[0], 10);
+  Compile({"--accumulate=100"});
+  EXPECT_EQ(Run(1, {}).report.getArray("losses")->size(), 5u);
+}
+
+TEST_F(Optimizers, KeepTheirPeakAtL3) {
+  for (const Case& c : kCases)
+    for (const char* accumulate : {"--accumulate=1", "--accumulate=2"}) {
+      const llvm::json::Object plan = Compile(Joined(c.compile, {"-O", "L3", "--group-size=64", accumulate}));
+      const Result run = Run(8, c.run);
+      EXPECT_EQ(Int(run.report, "peak_bytes"), Int(plan, "peak_bytes")) << c.name;
+      EXPECT_TRUE(std::isfinite(run.report.getArray("losses")->back().getAsNumber().value_or(NAN))) << c.name;
+    }
+}
+
+// Bias corrections and schedules go on where they were.
+TEST_F(Optimizers, ResumeBitIdentically) {
+  for (const Case& c : kCases) {
+    Compile(Joined(c.compile, {"-O", "L3", "--group-size=64", "--accumulate=2"}));
+    const auto run = [&](const Args& more) { ExpectDone(Joined(Command(2, c.run), more)); };
+    const std::string schedule = "--lr-schedule=cosine,0.001,6";
+    run({"--steps=6", schedule, "--save=" + (scratch_ / "whole")});
+    run({"--steps=3", schedule, "--save=" + (scratch_ / "half")});
+    run({"--steps=3", schedule, "--load=" + (scratch_ / "half"), "--save=" + (scratch_ / "resumed")});
+    EXPECT_EQ(ReadFile(scratch_ / "whole"), ReadFile(scratch_ / "resumed")) << c.name;
+    EXPECT_NE(ReadFile(scratch_ / "whole"), ReadFile(scratch_ / "half")) << c.name;
+  }
+}
+
+TEST_F(Optimizers, FrozenParametersHaveNoState) {
+  Compile({"--optimizer=adam", "--freeze=w2"});
+  const Result run = Run(8, {});
+  EXPECT_EQ(run.tensors.count("optimizer.w2.exp_avg"), 0u);
+  EXPECT_EQ(run.tensors.count("optimizer.w1.exp_avg"), 1u);
+  EXPECT_EQ(run.tensors.count("grad.w2"), 0u);
+}
+
+TEST_F(Optimizers, TellWhatClippingAndAccumulationCost) {
+  const int64_t gradients = Int(Compile({}), "gradients_bytes");
+  EXPECT_EQ(Int(Compile({}), "kept_gradients_bytes"), 0);
+  const int64_t padded = 64 * (3 + 1 + 4 + 2 + 1);
+  EXPECT_LT(gradients, padded);
+  EXPECT_EQ(Int(Compile({"--clip-norm=1"}), "kept_gradients_bytes"), padded);
+  EXPECT_EQ(Int(Compile({"--accumulate=2"}), "kept_gradients_bytes"), padded);
+  EXPECT_EQ(Int(Compile({"--accumulate=2", "--clip-norm=1"}), "kept_gradients_bytes"), padded);
+}
+
+TEST_F(Optimizers, RefuseFlagsTheyDoNotTake) {
+  Compile({"--optimizer=adam"});
+  ExpectWrongUsage(Command(8, {"--momentum=0.5"}), {"--momentum", "adam", "--beta1"});
+  ExpectWrongUsage(Command(8, {"--nesterov"}), {"--nesterov", "adam"});
+  ExpectWrongUsage(Command(8, {"--beta2=1"}), {"--beta2", "[0, 1)"});
+  ExpectWrongUsage(Command(8, {"--eps=-1"}), {"--eps"});
+  ExpectWrongUsage(Command(8, {"--lr=nan"}), {"--lr"});
+  Compile({});
+  ExpectWrongUsage(Command(8, {"--beta1=0.5"}), {"--beta1", "sgd", "--momentum"});
+  ExpectWrongUsage(Command(8, {"--nesterov", "--momentum=0"}), {"--nesterov", "momentum"});
+  Compile({"--optimizer=none"});
+  ExpectWrongUsage(Command(8, {"--lr=1"}), {"--lr", "updates no parameters"});
+  const Args compile = {ToolPath("actc"), Data("model.onnx")};
+  ExpectWrongUsage(Joined(compile, {"--optimizer=adamm"}), {"--optimizer", "adamm", "lamb"});
+  ExpectWrongUsage(Joined(compile, {"--clip-norm=0"}), {"--clip-norm"});
+  ExpectWrongUsage(Joined(compile, {"--clip-norm=inf"}), {"--clip-norm"});
+  ExpectWrongUsage(Joined(compile, {"--accumulate=0"}), {"--accumulate"});
+  ExpectWrongUsage(Joined(compile, {"--optimizer=none", "--clip-norm=1"}),
+                   {"--clip-norm", "needs an optimizer"});
+}
+
+// State of another optimizer would go unnoticed into wrong bias corrections.
+TEST_F(Optimizers, RefuseACheckpointOfAnother) {
+  Compile({"--optimizer=sgd"});
+  Run(8, {});
+  Compile({"--optimizer=adam"});
+  ExpectRefused(Command(8, {"--load=" + (scratch_ / "end")}), {"optimizer.", "exp_avg", "step 5"});
+}
+
+}  // namespace
+}  // namespace act::e2e
