@@ -264,10 +264,10 @@ class Fuser {
     loop.op = "Fused";
     loop.phase = group.phase;
     ExprBuilder b;
-    std::map<ValueId, int> reg;                      // of values made or read in the loop
-    std::map<std::pair<ValueId, int>, int> decoded;  // of codes, by stream
-    std::vector<std::pair<ValueId, int>> writes;     // operands written in place, and their new registers
-    std::vector<ValueId> gradients;                  // a parameter and its gradient, and so on
+    std::map<ValueId, int> reg;                       // of values made or read in the loop
+    std::map<std::pair<ValueId, bool>, int> decoded;  // of codes, and of their masks
+    std::vector<std::pair<ValueId, int>> writes;      // operands written in place, and their new registers
+    std::vector<ValueId> gradients;                   // a parameter and its gradient, and so on
     std::set<size_t> members(group.nodes.begin(), group.nodes.end());
     const auto operand = [&](ValueId v) {
       const auto it = reg.find(v);
@@ -304,10 +304,10 @@ class Fuser {
       const ValueId out = node.outputs[0];
       const auto stream = static_cast<int32_t>(node.attrs.Int("stream"));
       if (node.op == "Decompress") {
-        const auto key = std::make_pair(node.inputs[0], stream);
+        const auto key = std::make_pair(node.inputs[0], DecodesMask(node));
         if (!decoded.count(key)) {
           loop.inputs.push_back(node.inputs[0]);
-          decoded[key] = b.Input({CodecOf(node.attrs), stream});
+          decoded[key] = b.Input({CodecOf(node.attrs), stream, DecodesMask(node)});
         }
         reg[out] = decoded[key];
       } else if (node.op == "Compress") {

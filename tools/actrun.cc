@@ -67,7 +67,7 @@ struct Flags {
                                  cl::desc("Loss and accuracy on this data set after each epoch of --data")};
   cl::opt<unsigned long> seed{
       "seed", cl::value_desc("S"), cl::cat(data_group),
-      cl::desc("Shuffling, dropout and stochastic rounding (default: the checkpoint's or plan's)")};
+      cl::desc("Shuffling, dropout and rounding of codes (default: the checkpoint's or plan's)")};
 
   cl::opt<long> steps{"steps", cl::desc("Steps of this run (default: 10, or one epoch of --data)"),
                       cl::value_desc("K"), cl::cat(training)};

@@ -5,6 +5,14 @@
 namespace act {
 namespace {
 
+constexpr std::pair<const char*, CodecKind> kKinds[] = {{"mask", CodecKind::kMask},
+                                                        {"uniform", CodecKind::kUniform},
+                                                        {"index", CodecKind::kIndex},
+                                                        {"sign", CodecKind::kSign},
+                                                        {"zero", CodecKind::kZero}};
+constexpr std::pair<const char*, Rounding> kRoundings[] = {
+    {"stochastic", Rounding::kStochastic}, {"dither", Rounding::kDither}, {"nearest", Rounding::kNearest}};
+
 // Compress(x) -> code: u8[bytes].
 llvm::Error InferCompress(InferContext& c) {
   const Codec codec = CodecOf(c.node.attrs);
@@ -15,8 +23,9 @@ llvm::Error InferCompress(InferContext& c) {
   return llvm::Error::success();
 }
 
-// Decompress(code) -> x, the wanted type.
+// Decompress(code) -> x, the wanted type; with attribute `as` = "mask": 1 where x > 0, else 0.
 llvm::Error InferDecompress(InferContext& c) {
+  if (DecodesMask(c.node) && !CodecOf(c.node.attrs).HoldsMask()) return c.Fail("its code holds no mask");
   const std::optional<TensorType> type = CodeType(CodecOf(c.node.attrs), c.outputs[0].dims);
   if (!type || *type != c.in(0))
     return c.Fail("code " + ToString(c.in(0)) + " does not hold " + ToString(c.outputs[0]));
@@ -37,26 +46,36 @@ Dim FusedFlops(const Node& node, const Graph&) {
 
 }  // namespace
 
+bool DecodesMask(const Node& node) { return node.attrs.String("as") == "mask"; }
+
 Codec CodecOf(const Attributes& attrs) {
-  const std::string kind = attrs.String("kind");
   Codec codec;
-  codec.kind = kind == "mask"      ? CodecKind::kMask
-               : kind == "uniform" ? CodecKind::kUniform
-               : kind == "index"   ? CodecKind::kIndex
-                                   : CodecKind::kNone;
+  const std::string kind = attrs.String("kind");
+  for (const auto& [name, value] : kKinds)
+    if (kind == name) codec.kind = value;
   codec.bits = static_cast<int32_t>(attrs.Int("bits"));
   codec.group_size = static_cast<int32_t>(attrs.Int("group_size"));
+  if (!codec.HasLevels()) return codec;
+  codec.levels = static_cast<int32_t>(attrs.Int("levels"));
+  codec.below = static_cast<int32_t>(attrs.Int("below"));
+  const std::string rounding = attrs.String("rounding");
+  for (const auto& [name, value] : kRoundings)
+    if (rounding == name) codec.rounding = value;
   return codec;
 }
 
 Attributes CodecAttributes(const Codec& codec, int64_t stream) {
   Attributes attrs;
-  attrs.Set("kind", std::string(codec.kind == CodecKind::kMask      ? "mask"
-                                : codec.kind == CodecKind::kUniform ? "uniform"
-                                                                    : "index"));
+  for (const auto& [name, value] : kKinds)
+    if (codec.kind == value) attrs.Set("kind", std::string(name));
   attrs.Set("bits", int64_t{codec.bits});
   attrs.Set("group_size", int64_t{codec.group_size});
   attrs.Set("stream", stream);
+  if (!codec.HasLevels()) return attrs;
+  attrs.Set("levels", int64_t{codec.levels});
+  if (codec.kind == CodecKind::kSign) attrs.Set("below", int64_t{codec.below});
+  for (const auto& [name, value] : kRoundings)
+    if (codec.rounding == value) attrs.Set("rounding", std::string(name));
   return attrs;
 }
 

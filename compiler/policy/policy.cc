@@ -48,9 +48,9 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
       return {codec, "positions in a pooling window: the fewest bits that hold them, exact"};
   }
   if (CodesLossily(facts))
-    return {Codec::Uniform(BitsOf(facts), group_size),
+    return {Codec::Uniform(BitsOf(facts), group_size, Rounding::kDither),
             "level " + level + " stores it in " + std::to_string(BitsOf(facts)) +
-                " bits, stochastically rounded (unbiased)" +
+                " bits, rounded with subtractive dither (unbiased)" +
                 (facts.of_loss ? "; more than others, since every gradient depends on it"
                  : facts.for_scores && bits < kScoreBits
                      ? "; more than others, since a softmax is computed from it"

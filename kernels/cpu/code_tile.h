@@ -24,9 +24,11 @@ struct TilePlace {
 // x: the tile's `count` elements. code: the sample's code, LayoutOf(codec, elements) = layout.
 void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
                 const TilePlace& place, const float* x, uint8_t* code);
-// x[i] = decoded[i], or decoded[i] * times[i] where `times` is not null. x may be `times`.
-void DecodeTile(const Codec& codec, const CodeLayout& layout, const TilePlace& place, const uint8_t* code,
-                const float* times, float* x);
+// x[i] = decoded[i], or decoded[i] * times[i] where `times` is not null. x may be `times`. random: what
+// encode had. mask: x is 1 where the element is greater than 0 (kZero: not 0), else 0, for codecs with
+// HoldsMask().
+void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x);
 
 // x[i] = keep ? a[i] / (1 - probability) : 0. x may be a.
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,

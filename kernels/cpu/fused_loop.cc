@@ -194,6 +194,8 @@ class Builder {
       step.kind = input(i).codec.kind != CodecKind::kNone ? StepKind::kDecode
                   : r.place == Place::kRow                ? StepKind::kReadRow
                                                           : StepKind::kRead;
+      step.stream = input(i).stream;
+      step.mask = input(i).mask;
       if (r.place == Place::kBuffer || r.place == Place::kRow) loop_.steps.push_back(step);
     }
   }

@@ -56,7 +56,8 @@ struct Step {
   int32_t a = -1, b = -1, c = -1;  // operands
   int32_t tensor = -1;             // operand of the node (kRead.., kDecode), or result (from kStore on)
   float probability = 0;           // kDropout
-  int32_t stream = 0;              // kDropout, kEncode
+  int32_t stream = 0;              // kDropout, kEncode, kDecode
+  bool mask = false;               // kDecode: whether elements are positive, not what they are
 };
 
 // How a kRead operand lies in memory: its axes collapsed, innermost last.

@@ -165,7 +165,8 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
       const float* times = step.a < 0 ? nullptr : at_[step.a];
       return ForPieces(place, [&](const TilePlace& piece, int64_t i) {
-        DecodeTile(coded.codec, coded.layout, piece, codes, times ? times + i : nullptr, x + i);
+        DecodeTile(coded.codec, coded.layout, random, piece, codes, step.mask, times ? times + i : nullptr,
+                   x + i);
       });
     }
     case StepKind::kStore:

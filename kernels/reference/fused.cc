@@ -32,12 +32,18 @@ Register ReadBroadcast(const TensorView& view, const FusedShape& shape) {
   return x;
 }
 
-Register ReadCode(const TensorView& view, const Codec& codec, const FusedShape& shape) {
+Register ReadCode(const TensorView& view, const ProgramInput& input, const FusedShape& shape,
+                  const StepState& state) {
   Register x(static_cast<size_t>(shape.count));
-  const int64_t bytes = LayoutOf(codec, shape.elements).sample_bytes;
-  for (int64_t s = 0; s < shape.samples; ++s)
-    DecodeSampleReference(codec, shape.elements, view.as<const uint8_t>() + s * bytes,
-                          x.data() + s * shape.elements);
+  const int64_t bytes = LayoutOf(input.codec, shape.elements).sample_bytes;
+  for (int64_t s = 0; s < shape.samples; ++s) {
+    const auto* code = view.as<const uint8_t>() + s * bytes;
+    float* to = x.data() + s * shape.elements;
+    if (input.mask)
+      DecodeMaskReference(input.codec, shape.elements, code, to);
+    else
+      DecodeSampleReference(input.codec, StreamOf(state, input.stream), s, shape.elements, code, to);
+  }
   return x;
 }
 
@@ -91,8 +97,9 @@ void RunProgram(const Program& program, const FusedShape& shape, int64_t batch, 
   std::vector<Register> registers;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Codec& codec = program.inputs[i].codec;
-    registers.push_back(codec.kind == CodecKind::kNone ? ReadBroadcast(args.inputs[i], shape)
-                                                       : ReadCode(args.inputs[i], codec, shape));
+    registers.push_back(codec.kind == CodecKind::kNone
+                            ? ReadBroadcast(args.inputs[i], shape)
+                            : ReadCode(args.inputs[i], program.inputs[i], shape, *args.state));
   }
   for (const ProgramConstant& constant : program.constants)
     registers.emplace_back(static_cast<size_t>(shape.count), ConstantAt(constant, batch));

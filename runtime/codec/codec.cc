@@ -12,7 +12,7 @@ CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample) {
   CodeLayout layout;
   layout.elements = elements_per_sample;
   layout.groups = CeilDiv(elements_per_sample, group);
-  layout.metadata_bytes = codec.kind == CodecKind::kUniform ? 4 : 0;
+  layout.metadata_bytes = codec.HasLevels() ? 4 : 0;
   layout.payload_offset = SaturatingMul(layout.groups, layout.metadata_bytes);
   layout.group_bytes = codec.bits * (group / 8);
   const int64_t full_groups = elements_per_sample / group;
@@ -39,21 +39,36 @@ std::optional<TensorType> CodeType(const Codec& codec, const Dims& dims) {
 }
 
 std::string ToString(const Codec& codec) {
+  std::string name;
   switch (codec.kind) {
     case CodecKind::kNone:
       return "none";
     case CodecKind::kMask:
       return "mask1";
-    case CodecKind::kUniform:
-      return "uniform" + std::to_string(codec.bits) + ",g" + std::to_string(codec.group_size);
     case CodecKind::kIndex:
       return "index" + std::to_string(codec.bits);
+    case CodecKind::kUniform:
+      name = "uniform" + std::to_string(codec.bits);
+      break;
+    case CodecKind::kSign:
+      name = "sign" + std::to_string(codec.levels - codec.below) + "+" + std::to_string(codec.below);
+      break;
+    case CodecKind::kZero:
+      name = "zero+" + std::to_string(codec.levels - 1);
+      break;
+    default:
+      return "?";
   }
-  return "?";
+  if (codec.kind == CodecKind::kUniform && codec.levels != 1 << codec.bits)
+    name += "(" + std::to_string(codec.levels) + " levels)";
+  name += ",g" + std::to_string(codec.group_size);
+  if (codec.rounding == Rounding::kDither) name += ",dither";
+  if (codec.rounding == Rounding::kNearest) name += ",nearest";
+  return name;
 }
 
 double BitsPerElement(const Codec& codec) {
-  const double metadata = codec.kind == CodecKind::kUniform ? 32.0 / codec.group_size : 0;
+  const double metadata = codec.HasLevels() ? 32.0 / codec.group_size : 0;
   return codec.bits + metadata;
 }
 
@@ -64,14 +79,29 @@ std::optional<std::string> CheckCodec(const Codec& codec) {
   const auto bits_are_not = [&codec](const char* range) {
     return std::to_string(codec.bits) + " bits are not in " + range;
   };
+  if (codec.rounding > Rounding::kNearest) return "no such rounding";
   switch (codec.kind) {
     case CodecKind::kMask:
       if (codec.bits != 1) return "a mask has 1 bit, not " + std::to_string(codec.bits);
       return std::nullopt;
-    case CodecKind::kUniform:
     case CodecKind::kIndex:
       if (codec.bits < 1 || codec.bits > 8) return bits_are_not("1..8");
       return std::nullopt;
+    case CodecKind::kUniform:
+    case CodecKind::kSign:
+    case CodecKind::kZero: {
+      const int least = codec.kind == CodecKind::kUniform ? 1 : 2;
+      if (codec.bits < least || codec.bits > 8) return bits_are_not(least == 1 ? "1..8" : "2..8");
+      // Zero and two more, or two of each side.
+      const int fewest = codec.kind == CodecKind::kUniform ? 2 : codec.kind == CodecKind::kZero ? 3 : 4;
+      if (codec.levels < fewest || codec.levels > 1 << codec.bits)
+        return std::to_string(codec.levels) + " levels are not in " + std::to_string(fewest) + ".." +
+               std::to_string(1 << codec.bits);
+      const bool sign = codec.kind == CodecKind::kSign;
+      if (sign ? codec.below < 2 || codec.below > codec.levels - 2 : codec.below != 0)
+        return std::to_string(codec.below) + " levels below zero, of " + std::to_string(codec.levels);
+      return std::nullopt;
+    }
     case CodecKind::kNone:
       break;
   }

@@ -125,7 +125,12 @@ class Reader {
     return Each<Dim>(from, [](const fb::Dim& dim) { return ReadDim(dim); });
   }
   Codec ReadCodec(const fb::Codec& from) {
-    return {Enum(from.kind(), CodecKind::kIndex), from.bits(), from.group_size()};
+    return {.kind = Enum(from.kind(), CodecKind::kZero),
+            .bits = from.bits(),
+            .group_size = from.group_size(),
+            .levels = from.levels(),
+            .below = from.below(),
+            .rounding = Enum(from.rounding(), Rounding::kNearest)};
   }
   HostTensor ReadBlob(const fb::Blob* from);
   Attributes ReadAttributes(const flatbuffers::Vector<flatbuffers::Offset<fb::Attribute>>* from);
@@ -188,7 +193,7 @@ Program Reader::ReadProgram(const fb::Program* from) {
   program.space = ReadDims(from->space());
   program.row_axes = from->row_axes();
   program.inputs = Each<ProgramInput>(from->inputs(), [&](const fb::ProgramInput& input) {
-    return ProgramInput{ReadCodec(input.codec()), input.stream()};
+    return ProgramInput{ReadCodec(input.codec()), input.stream(), input.mask()};
   });
   program.constants = Each<ProgramConstant>(from->constants(), [](const fb::ProgramConstant& constant) {
     return ProgramConstant{constant.value(), ReadDim(constant.extent())};

@@ -19,7 +19,12 @@ static_assert(std::endian::native == std::endian::little, "the header is written
 
 fb::Dim ToFb(const Dim& dim) { return {dim.fixed, dim.per_batch, dim.per_batch2}; }
 fb::Codec ToFb(const Codec& codec) {
-  return {static_cast<uint8_t>(codec.kind), codec.bits, codec.group_size};
+  return {static_cast<uint8_t>(codec.kind),
+          static_cast<uint8_t>(codec.rounding),
+          codec.bits,
+          codec.group_size,
+          codec.levels,
+          codec.below};
 }
 
 std::vector<fb::Dim> ToFb(const Dims& dims) {
@@ -82,7 +87,8 @@ Offset<fb::Program> Writer::Write(const Program& program) {
   if (program.Empty()) return 0;
   const std::vector<fb::Dim> space = ToFb(program.space);
   std::vector<fb::ProgramInput> inputs;
-  for (const ProgramInput& input : program.inputs) inputs.emplace_back(ToFb(input.codec), input.stream);
+  for (const ProgramInput& input : program.inputs)
+    inputs.emplace_back(ToFb(input.codec), input.stream, input.mask);
   std::vector<fb::ProgramConstant> constants;
   for (const ProgramConstant& c : program.constants) constants.emplace_back(c.value, ToFb(c.extent));
   std::vector<fb::Instr> instrs;

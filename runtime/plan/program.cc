@@ -44,7 +44,7 @@ std::string RegisterName(const Program& program, int32_t reg) {
 }
 
 std::string CodecName(const Codec& codec, int32_t stream) {
-  const std::string random = codec.kind == CodecKind::kUniform ? Numbered(", stream ", stream) : "";
+  const std::string random = codec.HasLevels() ? Numbered(", stream ", stream) : "";
   std::string s = "<";
   return s.append(ToString(codec)).append(random).append(">");
 }
@@ -216,6 +216,8 @@ std::optional<std::string> CheckProgram(const Program& program) {
     return "rows of " + std::to_string(program.row_axes) + " axes of " + ToString(program.space);
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Codec& codec = program.inputs[i].codec;
+    if (program.inputs[i].mask && !codec.HoldsMask())
+      return Numbered("in", static_cast<int64_t>(i)) + ": its code holds no mask";
     if (codec.kind == CodecKind::kNone) continue;
     if (auto wrong = CheckCode(codec, program.space))
       return Numbered("in", static_cast<int64_t>(i)) + ": " + *wrong;
@@ -237,7 +239,8 @@ std::string ToString(const Program& program) {
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput& input = program.inputs[i];
     if (input.codec.kind == CodecKind::kNone) continue;
-    s += Numbered("in", static_cast<int64_t>(i)) + " = decode" + CodecName(input.codec, input.stream) + "\n";
+    s += Numbered("in", static_cast<int64_t>(i)) + " = " + (input.mask ? "mask" : "decode") +
+         CodecName(input.codec, input.stream) + "\n";
   }
   for (size_t i = 0; i < program.instrs.size(); ++i) {
     const Instr& instr = program.instrs[i];

@@ -65,6 +65,7 @@ struct ProgramConstant {
 struct ProgramInput {
   Codec codec;  // kind kNone: a plain tensor
   int32_t stream = 0;
+  bool mask = false;  // not the decoded value but whether it is positive, 1 or 0; codecs with HoldsMask()
   bool operator==(const ProgramInput&) const = default;
 };
 

@@ -108,7 +108,7 @@ TEST(Compress, OneValueHasOneCodeHoweverManyReadIt) {
   Model m;
   const ValueId y = m.Conv(m.x, "a"), z = m.Conv(m.x, "b");
   const Plan plan = CompileAt("L2", m.Finish(Take(m.b.Add1("Sub", {y, z}, {}, "difference"))));
-  ASSERT_EQ(Forms(plan), Strings{"scaled (Mul): uniform4,g256"});
+  ASSERT_EQ(Forms(plan), Strings{"scaled (Mul): uniform4,g256,dither"});
   EXPECT_EQ(plan.edges[0].consumers.size(), 2u);
 }
 
@@ -116,7 +116,7 @@ TEST(Compress, ANonlinearReaderRunsBeforeTheCode) {  // decoding y and squaring 
   Model m;
   ImportResult model = m.Finish(Take(m.b.Add1("Tanh", {m.x}, {}, "tanh")));
   EXPECT_EQ(Forms(CompileAt("L0", model)), Strings{"tanh (Tanh): keep"});
-  EXPECT_EQ(Forms(CompileAt("L2", model)), Strings{"tanh.grad (TanhDerivative): uniform4,g256"});
+  EXPECT_EQ(Forms(CompileAt("L2", model)), Strings{"tanh.grad (TanhDerivative): uniform4,g256,dither"});
 }
 
 TEST(Compress, AnAffineReaderDecodes) {
@@ -151,11 +151,11 @@ TEST(Compress, L1CodesOnlyWhatProductsRead) {
   Model m;
   const ValueId tanh = Take(m.b.Add1("Tanh", {m.Conv(m.x, "conv")}, {}, "tanh"));
   ImportResult model = m.Finish(tanh);
-  EXPECT_EQ(Forms(CompileAt("L1", model)), (Strings{"scaled (Mul): uniform4,g256", "tanh (Tanh): keep"}));
+  EXPECT_EQ(Forms(CompileAt("L1", model)), (Strings{"scaled (Mul): uniform4,g256,dither", "tanh (Tanh): keep"}));
   EXPECT_EQ(Forms(CompileAt("L2", model)),
-            (Strings{"scaled (Mul): uniform4,g256", "tanh.grad (TanhDerivative): uniform4,g256"}));
+            (Strings{"scaled (Mul): uniform4,g256,dither", "tanh.grad (TanhDerivative): uniform4,g256,dither"}));
   // L3 computes image * scale again: both are there in any case.
-  EXPECT_EQ(Forms(CompileAt("L3", model)), Strings{"tanh.grad (TanhDerivative): uniform3,g256"});
+  EXPECT_EQ(Forms(CompileAt("L3", model)), Strings{"tanh.grad (TanhDerivative): uniform3,g256,dither"});
 }
 
 // Nothing says which axis counts samples, if any does: what is large is coded, what may be a statistic is

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "kernels/cpu/code_tile.h"
-#include "kernels/math/uniform_code.h"
+#include "kernels/math/level_code.h"
 #include "kernels/reference/codec.h"
 #include "tests/unit/each_target.h"
 
@@ -37,7 +37,7 @@ std::vector<uint8_t> Encode(const Codec& codec, const std::vector<float>& x, Ran
 std::vector<float> RoundTrip(const Codec& codec, const std::vector<float>& x, RandomStream random = {}) {
   const std::vector<uint8_t> code = Encode(codec, x, random);
   std::vector<float> y(x.size());
-  DecodeSampleReference(codec, static_cast<int64_t>(x.size()), code.data(), y.data());
+  DecodeSampleReference(codec, random, 0, static_cast<int64_t>(x.size()), code.data(), y.data());
   return y;
 }
 
@@ -200,6 +200,89 @@ TEST(Uniform, DirectedRoundingNeverCrossesTheValue) {
   }
 }
 
+// ---- Dither, sides and zeros
+
+TEST(Dither, ErrorHasATwelfthOfAStepSquaredAtEveryPosition) {
+  // 0 and 3 set the range; the rest lies at every 1/256 of the levels between. bf16 holds 3 / 3 exactly, so a
+  // step is 1.
+  std::vector<float> x;
+  for (int i = 0; i < 256; ++i) x.push_back(3 * static_cast<float>(i) / 255);
+  constexpr int kSteps = 20000;
+  std::vector<double> sum(x.size()), square(x.size());
+  const Codec codec = Codec::Uniform(2, 256, Rounding::kDither);
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<float> y = RoundTrip(codec, x, {7, static_cast<uint64_t>(step), 3});
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double error = static_cast<double>(y[i]) - static_cast<double>(x[i]);
+      sum[i] += error;
+      square[i] += error * error;
+    }
+  }
+  // The scale is rounded up by 2^-7 at most (it holds 1 (1 + 2^-20)), and the variance with its square. A
+  // uniform error's square has a standard deviation of .075: 6 standard errors are .0032.
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(square[i] / kSteps, (1 + 0x1p-7) * (1 + 0x1p-7) / 12, .0032) << "element " << i;
+    EXPECT_NEAR(sum[i] / kSteps, 0, 6 * std::sqrt(1. / 12 / kSteps) + 1. / 256) << "element " << i;
+  }
+}
+
+TEST(Dither, HalvesTheVarianceOfStochasticRounding) {
+  const std::vector<float> x = Normal(4096);
+  double error[2] = {};
+  for (const Rounding rounding : {Rounding::kStochastic, Rounding::kDither})
+    for (uint64_t step = 0; step < 50; ++step) {
+      const std::vector<float> y = RoundTrip(Codec::Uniform(3, 256, rounding), x, {1, step, 2});
+      for (size_t i = 0; i < x.size(); ++i)
+        error[rounding == Rounding::kDither] += (y[i] - x[i]) * (y[i] - x[i]);
+    }
+  EXPECT_NEAR(error[1] / error[0], .5,
+              .03);  // s^2 / 12 against s^2 / 6 for positions spread evenly between levels
+}
+
+TEST(SignAndZero, MasksAreExactAndValuesUnbiased) {
+  std::vector<float> x = Normal(500);
+  x[3] = 0;
+  x[4] = -0.0f;
+  x[5] = 1e-30f;
+  x[6] = -1e-30f;
+  std::vector<float> mask(x.size()), positive;
+  for (int below : {2, 3, 4}) {
+    const Codec codec = Codec::Sign(3, below);
+    DecodeMaskReference(codec, 500, Encode(codec, x, {1, 2, 3}).data(), mask.data());
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(mask[i], x[i] > 0 ? 1 : 0) << i;
+  }
+  std::vector<float> relu = x;
+  for (float& v : relu) v = std::max(v, 0.0f);
+  DecodeMaskReference(Codec::Zero(3), 500, Encode(Codec::Zero(3), relu, {1, 2, 3}).data(), mask.data());
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(mask[i], relu[i] > 0 ? 1 : 0) << i;
+  const std::vector<float> y = RoundTrip(Codec::Zero(3), relu, {1, 2, 3});
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i] * (relu[i] == 0), 0) << i;
+  for (const Codec& codec :
+       {Codec::Sign(3, 2, 256, Rounding::kStochastic), Codec::Sign(4, 4, 64, Rounding::kStochastic)})
+    ExpectUnbiased(x, codec);
+  ExpectUnbiased(relu, Codec::Zero(3, 256, Rounding::kStochastic));
+}
+
+TEST(SignAndZero, ANonFiniteElementMakesItsGroupNaN) {
+  for (const Codec& codec : {Codec::Sign(3, 2), Codec::Zero(3)})
+    for (float bad : {kNaN, kInf, -kInf}) {
+      std::vector<float> x = Normal(600);
+      x[300] = bad;
+      const std::vector<float> y = RoundTrip(codec, x);
+      for (size_t i = 0; i < x.size(); ++i)
+        ASSERT_EQ(std::isnan(y[i]), i / 256 == 1) << ToString(codec) << ", " << i;
+    }
+}
+
+TEST(SignAndZero, GroupsOfOneSideAndOfZerosAlone) {
+  for (const Codec& codec : {Codec::Sign(3, 2), Codec::Zero(3)})
+    for (float value : {0.0f, 1.0f, -1.0f}) {
+      const std::vector<float> x(300, value), y = RoundTrip(codec, x, {1, 2, 3});
+      for (float v : y)
+        ASSERT_NEAR(v, value, .51) << ToString(codec);  // half a step of the range 0..1 over 1 (N - 1)
+    }
+}
+
 // ---- The vectorised codecs
 // ---------------------------------------------------------------------------------------------
 
@@ -226,21 +309,44 @@ void ExpectSameCode(const Codec& codec, const std::vector<float>& x, int64_t sam
 
   std::vector<float> y(x.size() + 16, -77), decoded(x.size());
   for (int64_t first = 0; first < elements; first += kTileElements)
-    DecodeTile(codec, layout, {sample, elements, first, std::min(kTileElements, elements - first)},
-               code.data(), nullptr, y.data() + first);
-  DecodeSampleReference(codec, elements, code.data(), decoded.data());
+    DecodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
+               code.data(), false, nullptr, y.data() + first);
+  DecodeSampleReference(codec, random, sample, elements, code.data(), decoded.data());
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_TRUE(y[i] == decoded[i] || (std::isnan(y[i]) && std::isnan(decoded[i])))
         << ToString(codec) << "[" << i << "] = " << y[i] << ", reference " << decoded[i];
   for (size_t i = 0; i < 16; ++i) ASSERT_EQ(y[x.size() + i], -77) << "wrote behind the tensor";
+  if (!codec.HoldsMask()) return;
+  DecodeMaskReference(codec, elements, code.data(), decoded.data());
+  for (int64_t first = 0; first < elements; first += kTileElements)
+    DecodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
+               code.data(), true, nullptr, y.data() + first);
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], decoded[i]) << ToString(codec) << ", mask " << i;
+}
+
+Codec WithLevels(Codec codec, int levels) {
+  codec.levels = levels;
+  return codec;
 }
 
 TEST(CodeTile, CodesAndValuesEqualTheReferenceOnEveryInstructionSet) {
   std::vector<Codec> codecs = {Codec::Mask()};
   for (int bits = 1; bits <= 8; ++bits) {
     codecs.push_back(Codec::Index(bits));
-    for (int64_t group = 64; group <= 1024; group *= 2) codecs.push_back(Codec::Uniform(bits, group));
+    for (int64_t group = 64; group <= 1024; group *= 2) {
+      codecs.push_back(Codec::Uniform(bits, group));
+      codecs.push_back(Codec::Uniform(bits, group, Rounding::kDither));
+      if (bits > 1) codecs.push_back(Codec::Zero(bits, group));
+      if (bits > 1) codecs.push_back(Codec::Sign(bits, 1 << (bits - 2) < 2 ? 2 : 1 << (bits - 2), group));
+    }
+    codecs.push_back(Codec::Uniform(bits, 256, Rounding::kNearest));
   }
+  codecs.push_back(Codec::Sign(3, 2, 256, Rounding::kStochastic));
+  codecs.push_back(Codec::Sign(3, 3, 256, Rounding::kNearest));
+  codecs.push_back(Codec::Zero(2, 256, Rounding::kStochastic));
+  codecs.push_back(WithLevels(Codec::Uniform(3, 256, Rounding::kDither), 5));
+  codecs.push_back(WithLevels(Codec::Sign(3, 2), 7));
+  codecs.push_back(WithLevels(Codec::Zero(4), 11));
   ForEachTarget([&codecs] {
     for (const Codec& codec : codecs)
       for (int64_t elements : {1, 3, 8, 17, 63, 64, 65, 255, 256, 300, 1000, 1024, 1025, 2500, 5000}) {

@@ -1,0 +1,71 @@
+// Bit planes, a vector of elements at a time. Included once per instruction set.
+
+// NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
+#if defined(ACT_BIT_PLANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACT_BIT_PLANES_INL_H_
+#undef ACT_BIT_PLANES_INL_H_
+#else
+#define ACT_BIT_PLANES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace act::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = HWY_CAPPED(float, 16);
+using DI = hn::Rebind<int32_t, D>;
+using DU = hn::Rebind<uint32_t, D>;
+using V = hn::Vec<D>;
+using VI = hn::Vec<DI>;
+using VU = hn::Vec<DU>;
+using Mask = hn::Mask<D>;
+
+constexpr size_t kMaxLanes = hn::MaxLanes(D());
+// What one vector takes of a bit plane: at least a byte.
+constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
+// Where elements are handled in runs that every vector length divides.
+constexpr size_t kRun = 64;
+
+// Bits i .. i + lanes - 1 of a plane.
+HWY_INLINE Mask LoadMask(const uint8_t* plane, size_t i) {
+  uint8_t bits[8] = {};
+  std::memcpy(bits, plane + i / 8, kMaskBytes);
+  if constexpr (kMaxLanes < 8) bits[0] = static_cast<uint8_t>(bits[0] >> (i % 8));
+  return hn::LoadMaskBits(D(), bits);
+}
+
+// The same, written in order of i: vectors below 8 lanes share bytes.
+HWY_INLINE void StoreBits(const Mask& bits, uint8_t* plane, size_t i) {
+  uint8_t packed[8];
+  hn::StoreMaskBits(D(), bits, packed);
+  if constexpr (kMaxLanes >= 8) {
+    std::memcpy(plane + i / 8, packed, kMaskBytes);
+  } else {
+    const size_t shift = i % 8;
+    plane[i / 8] = static_cast<uint8_t>((shift == 0 ? 0 : plane[i / 8]) | packed[0] << shift);
+  }
+}
+
+// The planes of a group that ends a sample, where they can be read a vector at a time: copied behind one
+// another.
+struct PaddedPlanes {
+  static constexpr size_t kPlaneBytes = 128;
+  uint8_t bytes[8 * kPlaneBytes + 8];
+  PaddedPlanes(const uint8_t* planes, size_t plane_bytes, int bits) {
+    for (int b = 0; b < bits; ++b)
+      std::memcpy(bytes + kPlaneBytes * static_cast<size_t>(b), planes + static_cast<size_t>(b) * plane_bytes,
+                  plane_bytes);
+  }
+};
+
+}  // namespace
+}  // namespace act::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ACT_BIT_PLANES_INL_H_
