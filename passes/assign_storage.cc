@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ops/op_table.h"
 #include "runtime/memory/workspace.h"
 
 namespace act {
@@ -96,7 +97,7 @@ class Assigner {
     if (node.op == "Reshape") return Share(node.outputs[0], storage(node.inputs[0]));
     std::vector<StorageId> taken;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
-      const StorageId reuse = node.op == "Fused" ? InPlace(i, o, taken) : -1;
+      const StorageId reuse = node.op == "Fused" ? OfLoopOperand(i, o, taken) : OfOperand(i, o, taken);
       if (reuse >= 0) {
         taken.push_back(reuse);
         Share(node.outputs[o], reuse);
@@ -106,24 +107,42 @@ class Assigner {
     }
   }
 
-  // The storage of an operand that result `o` of loop `i` may overwrite, or -1. Each tile is read before it
-  // is written, so operand and result must be the same elements: full-size f32, read by this loop last, and
-  // under one operand only.
-  StorageId InPlace(size_t i, size_t o, const std::vector<StorageId>& taken) {
+  // The storage of operand `k`, which result `o` of node `i` may overwrite if this node is the last to read
+  // it and reads it under one operand only; else -1.
+  StorageId Overwritten(size_t i, size_t o, size_t k, const std::vector<StorageId>& taken) {
     const Node& node = graph_.nodes[i];
-    const TensorType& result = graph_.value(node.outputs[o]).type;
-    if (node.program.outputs[o].kind != OutputKind::kStore || result.dtype != DType::kFloat32) return -1;
+    const TensorType &operand = graph_.value(node.inputs[k]).type,
+                     &result = graph_.value(node.outputs[o]).type;
+    const StorageId s = storage(node.inputs[k]);
+    const auto in_storage = [&](ValueId v) { return v != kNoValue && storage(v) == s; };
+    if (result.dtype != DType::kFloat32 || operand.dtype != DType::kFloat32 ||
+        operand.Elements() != result.Elements() || !overwritable_[static_cast<size_t>(s)] ||
+        last_reader_[static_cast<size_t>(s)] != static_cast<int64_t>(i) ||
+        std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) != 1 ||
+        std::find(taken.begin(), taken.end(), s) != taken.end())
+      return -1;
+    return s;
+  }
+
+  // For result `o` of loop `i`. Each tile is read before it is written, so operand and result must be the
+  // same elements: full-size.
+  StorageId OfLoopOperand(size_t i, size_t o, const std::vector<StorageId>& taken) {
+    const Node& node = graph_.nodes[i];
+    if (node.program.outputs[o].kind != OutputKind::kStore) return -1;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
-      const TensorType& operand = graph_.value(node.inputs[k]).type;
-      const StorageId s = storage(node.inputs[k]);
-      const auto in_storage = [&](ValueId v) { return storage(v) == s; };
-      if (node.program.inputs[k].codec.kind != CodecKind::kNone || operand.dtype != DType::kFloat32 ||
-          operand.Elements() != result.Elements() || !overwritable_[static_cast<size_t>(s)] ||
-          last_reader_[static_cast<size_t>(s)] != static_cast<int64_t>(i) ||
-          std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) != 1 ||
-          std::find(taken.begin(), taken.end(), s) != taken.end())
-        continue;
-      return s;
+      if (node.program.inputs[k].codec.kind != CodecKind::kNone) continue;
+      if (const StorageId s = Overwritten(i, o, k, taken); s >= 0) return s;
+    }
+    return -1;
+  }
+
+  // For result `o` of another node: the op table says which operand's.
+  StorageId OfOperand(size_t i, size_t o, const std::vector<StorageId>& taken) {
+    const OpDef* def = FindOp(graph_.nodes[i].op);
+    if (!def) return -1;
+    for (const auto& [result, operand] : def->in_place) {
+      if (static_cast<size_t>(result) != o) continue;
+      if (const StorageId s = Overwritten(i, o, static_cast<size_t>(operand), taken); s >= 0) return s;
     }
     return -1;
   }

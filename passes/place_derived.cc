@@ -45,7 +45,7 @@ class Placer {
 
   bool ShouldHoist(size_t i, const std::set<ValueId>& kept_numbers) {
     const Node& n = node(i);
-    if (n.op == "Reshape") return false;
+    if (OnlyMoves(n)) return false;
     bool all_at_hand = true, lossy = false, direct_readers = true;
     for (ValueId v : n.inputs) {
       if (v == kNoValue) continue;

@@ -30,6 +30,8 @@ int64_t BitsFor(int64_t count) {
 
 }  // namespace
 
+bool OnlyMoves(const Node& node) { return node.op == "Reshape" || node.op == "Pad"; }
+
 void SavedValues::Index() {
   producer_.assign(graph_.values.size(), -1);
   readers_.assign(graph_.values.size(), {});
@@ -54,7 +56,7 @@ bool SavedValues::AnyBackwardRead(ValueId v, bool (*is)(const Node&, size_t)) co
     const Node& reader = graph_.nodes[r];
     for (size_t i = 0; i < reader.inputs.size(); ++i)
       if (reader.inputs[i] == v && is(reader, i)) return true;
-    if (reader.op == "Reshape" && AnyBackwardRead(reader.outputs[0], is)) return true;
+    if (OnlyMoves(reader) && AnyBackwardRead(reader.outputs[0], is)) return true;
   }
   return false;
 }

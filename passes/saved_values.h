@@ -9,6 +9,9 @@
 
 namespace act {
 
+// A derived node that computes nothing: it stays in the backward pass, behind the decode of what it moves.
+bool OnlyMoves(const Node& node);
+
 class SavedValues {
  public:
   SavedValues(const Graph& graph, const PassContext& context) : graph_(graph), context_(context) { Index(); }
@@ -25,8 +28,8 @@ class SavedValues {
   }
   // Made in the forward pass and read in the backward pass.
   bool Crosses(ValueId v) const;
-  // Read by the gradient of a convolution, matrix product or attention. Reshapes of a saved value stay in the
-  // backward pass and are looked through.
+  // Read by the gradient of a convolution, matrix product or attention. Nodes that only move a
+  // saved value are looked through.
   bool FeedsProduct(ValueId v) const;
   EdgeFacts FactsOf(ValueId v) const;
 

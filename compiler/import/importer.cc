@@ -77,6 +77,12 @@ const std::vector<AttributeNames>& AttributeTypes() {
       {onnx::AttributeProto::STRING,
        {"approximate", "auto_pad", "coordinate_transformation_mode", "equation", "keep_aspect_ratio_policy",
         "mode", "nearest_mode", "reduction"}},
+      // of recurrent layers
+      {onnx::AttributeProto::INT, {"hidden_size", "input_forget", "layout", "linear_before_reset"}},
+      {onnx::AttributeProto::FLOAT, {"clip"}},
+      {onnx::AttributeProto::FLOATS, {"activation_alpha", "activation_beta"}},
+      {onnx::AttributeProto::STRING, {"direction"}},
+      {onnx::AttributeProto::STRINGS, {"activations"}},
   };
   return types;
 }
@@ -283,7 +289,7 @@ const ImportEntry* FindImport(const onnx::NodeProto& node) {
   const std::string domain = IsStandard(node) ? "" : node.domain();
   for (const auto* family :
        {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &GatherImports(), &ControlImports(),
-        &MatMulImports(), &AttentionImports(), &SpatialImports(), &NormalizationImports(),
+        &MatMulImports(), &AttentionImports(), &SpatialImports(), &RecurrentImports(), &NormalizationImports(),
         &ReductionImports(), &RandomImports(), &LossImports(), &MicrosoftImports(), &GradientImports()})
     for (const ImportEntry& entry : *family)
       if (node.op_type() == entry.op && domain == entry.domain) return &entry;

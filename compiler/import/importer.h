@@ -188,6 +188,7 @@ const std::vector<ImportEntry>& ControlImports();
 const std::vector<ImportEntry>& MatMulImports();
 const std::vector<ImportEntry>& AttentionImports();
 const std::vector<ImportEntry>& SpatialImports();
+const std::vector<ImportEntry>& RecurrentImports();
 const std::vector<ImportEntry>& NormalizationImports();
 const std::vector<ImportEntry>& ReductionImports();
 const std::vector<ImportEntry>& RandomImports();

@@ -20,6 +20,7 @@ const std::vector<OpDef>& AllOps() {
     AddMatMulOps(all);
     AddAttentionOps(all);
     AddSoftmaxOps(all);
+    AddRecurrentOps(all);
     AddNormalizationOps(all);
     AddLossOps(all);
     AddUpdateOps(all);

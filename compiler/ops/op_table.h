@@ -5,6 +5,7 @@
 #include <llvm/Support/Error.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/plan/graph.h"
@@ -47,7 +48,10 @@ struct OpDef {
   std::vector<int> (*exprs)(ExprBuilder&, const Node&, const std::vector<int>& operands) = nullptr;
   Dim (*flops)(const Node&, const Graph&) = nullptr;  // null: one per output element
   std::vector<int> mutates = {};                      // inputs written in place
-  bool boolean = false;                               // the result is 0 or 1: saved exactly in one bit
+  // (result, operand) of the same type: the kernel reads each element of the operand for the last time before
+  // it writes that element of the result, so that both may be one storage.
+  std::vector<std::pair<int, int>> in_place = {};
+  bool boolean = false;    // the result is 0 or 1: saved exactly in one bit
   bool nonlinear = false;  // derived nodes: not affine in the saved value, so decoding before it would bias
   bool random = false;     // two equal nodes do not compute the same value
 };
@@ -68,6 +72,7 @@ void AddSpatialOps(std::vector<OpDef>& ops);
 void AddMatMulOps(std::vector<OpDef>& ops);
 void AddAttentionOps(std::vector<OpDef>& ops);
 void AddSoftmaxOps(std::vector<OpDef>& ops);
+void AddRecurrentOps(std::vector<OpDef>& ops);
 void AddNormalizationOps(std::vector<OpDef>& ops);
 void AddLossOps(std::vector<OpDef>& ops);
 void AddUpdateOps(std::vector<OpDef>& ops);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/fused.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/recurrent.h"
 #include "kernels/cpu/special.h"
 #include "kernels/reference/registry.h"
 
@@ -12,6 +13,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   const auto context = std::make_shared<DnnlContext>();
   RegisterDnnlConv(registry, context);
   RegisterDnnlMatMul(registry, context);
+  RegisterCpuRecurrent(registry, context);
   RegisterCpuMaxPool(registry);
   RegisterCpuAveragePool(registry);
   RegisterCpuReduce(registry);

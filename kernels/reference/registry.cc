@@ -9,6 +9,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceMatMul(registry);
   RegisterReferenceAttention(registry);
   RegisterReferenceSoftmax(registry);
+  RegisterReferenceRecurrent(registry);
   RegisterReferencePool(registry);
   RegisterReferenceReduce(registry);
   RegisterReferenceMovement(registry);

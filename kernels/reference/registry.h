@@ -14,6 +14,7 @@ void RegisterReferenceConv(KernelRegistry& registry);
 void RegisterReferenceMatMul(KernelRegistry& registry);
 void RegisterReferenceAttention(KernelRegistry& registry);
 void RegisterReferenceSoftmax(KernelRegistry& registry);
+void RegisterReferenceRecurrent(KernelRegistry& registry);
 void RegisterReferencePool(KernelRegistry& registry);
 void RegisterReferenceReduce(KernelRegistry& registry);
 void RegisterReferenceMovement(KernelRegistry& registry);

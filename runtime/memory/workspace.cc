@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/plan/recurrent_signature.h"
+
 namespace act {
 namespace {
 
@@ -115,6 +117,16 @@ int64_t AttentionBound(const TensorType& q, const TensorType& k, const TensorTyp
   return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
 }
 
+// Packed weights [G H,H] in blocks of 64, and rows of (G + 1) H floats for each sample: the state and its
+// products, or the gradients of the gates.
+Dim RecurrentBound(const TensorType& weights, const TensorType& x) {
+  const int64_t rows = RoundUp(Extent(weights, 0), 64), columns = RoundUp(Extent(weights, 1), 64);
+  const int64_t packed = SaturatingMul(SaturatingMul(rows, columns), kFloat);
+  const int64_t fixed = SaturatingAdd(packed, kSmallScratch);
+  const int64_t per_sample = SaturatingMul(SaturatingAdd(Extent(weights, 0), Extent(weights, 1)), kFloat);
+  return Dim(fixed) + (x.dims.empty() ? Dim(0) : x.dims[0]) * Dim(per_sample);
+}
+
 }  // namespace
 
 int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth) {
@@ -151,6 +163,8 @@ Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes) {
     bound = AttentionBound(type(node.inputs, q), type(node.inputs, q + 1), type(node.inputs, q + 2),
                            type(node.outputs, 3), node);
   }
+  if (const RecurrentSignature* recurrent = FindRecurrentSignature(node.op))
+    bound = RecurrentBound(type(node.inputs, recurrent->inputs.find('W')), type(node.inputs, 0));
   if (node.op == "BatchNormStats") {
     const TensorType mean = type(node.outputs, 0);
     bound = SaturatingMul(kRowParts, BatchNormPartBytes(std::min(Extent(mean, 0), kTooLarge / 1024)));

@@ -91,7 +91,8 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
       "BatchNormStats", "BatchNormApply", "Normalize",       "BatchNormGradInput", "InverseDeviation",
       "WinnerShare",    "EqualShare",     "CountCorrect",    "StepScalar",         "Compress",
       "Decompress",     "Fused",          "DivideByExtent",  "SliceGrad",          "AttentionGrad",
-      "SoftmaxGrad",    "LayerNormApply", "Standardize",     "LayerNormGradInput"};
+      "SoftmaxGrad",    "LayerNormApply", "Standardize",     "LayerNormGradInput", "LstmGrad",
+      "GruGrad",        "RnnGrad"};
   for (const OpDef& op : AllOps()) {
     const bool writes_in_place = !op.mutates.empty() || op.exprs;  // updates: tests/compiler/update_test.cc
     if (internal.count(op.name) || writes_in_place || op.name.ends_with("Derivative") || op.random) continue;

@@ -1,0 +1,51 @@
+// The elementwise part of one step of a recurrent cell, for some units of one sample. Gates of a unit lie
+// `units` floats apart. A result may be the operand of the same meaning in place (x and slopes).
+#pragma once
+
+#include <cstdint>
+
+namespace act {
+
+struct LstmCells {
+  const float *x, *product;  // [4 H] each; their sum is what the gates i, o, f, g are functions of
+  float* c;                  // [H]: before, then behind the step
+  float *y, *h;              // [H]: the new state, twice
+  float *slopes, *c_by_h, *forget;
+};
+struct LstmGradCells {
+  const float *slopes, *c_by_h, *forget;
+  const float *dy, *dh;  // dy: null where there is none
+  float* dc;             // behind, then before the step
+  float* dgates;         // [4 H]
+};
+
+struct GruCells {
+  const float *x, *product, *bias;  // bias: null where there is none
+  float *h, *y;                     // h: before, then behind the step
+  float *slopes, *reset, *update;
+};
+struct GruGradCells {
+  const float *slopes, *reset, *update, *dy;
+  float* dh;      // behind the step; then what reaches the state before it past the weights
+  float* dgates;  // [4 H]: z, r, the product's part of the candidate, the candidate
+};
+
+struct RnnCells {
+  const float *x, *product;
+  float *y, *h;
+  bool relu;
+};
+struct RnnGradCells {
+  const float *slope, *dy, *dh;
+  float* dgates;
+};
+
+// Units first .. first + count - 1.
+void RunCells(const LstmCells& cells, int64_t units, int64_t first, int64_t count);
+void RunCells(const LstmGradCells& cells, int64_t units, int64_t first, int64_t count);
+void RunCells(const GruCells& cells, int64_t units, int64_t first, int64_t count);
+void RunCells(const GruGradCells& cells, int64_t units, int64_t first, int64_t count);
+void RunCells(const RnnCells& cells, int64_t units, int64_t first, int64_t count);
+void RunCells(const RnnGradCells& cells, int64_t units, int64_t first, int64_t count);
+
+}  // namespace act

@@ -1,0 +1,31 @@
+// A recurrent node at one batch size.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+struct RecurrentShape {
+  int64_t batch = 0, steps = 0, units = 0;  // N, T, H
+  int64_t gates = 1;                        // pre-activations a unit
+  bool reverse = false;
+  bool relu = false;  // Rnn: else tanh
+
+  int64_t Width() const { return gates * units; }  // of a row of pre-activations
+  // Time of the s-th step of the forward pass.
+  int64_t Time(int64_t s) const { return reverse ? steps - 1 - s : s; }
+};
+
+// Nullopt, with the reason in *why, where a tensor is not what the operator's signature
+// (runtime/plan/recurrent_signature.h) says.
+std::optional<RecurrentShape> RecurrentShapeOf(const KernelSite& site, std::string* why);
+
+// A tensor that may be left out, or null.
+inline const float* OptionalFloats(const KernelArgs& args, size_t i) {
+  return i < args.inputs.size() && args.inputs[i].data != nullptr ? args.inputs[i].as<float>() : nullptr;
+}
+
+}  // namespace act

@@ -1,0 +1,120 @@
+#include "runtime/plan/recurrent_signature.h"
+#include "tests/unit/kernel_testing.h"
+
+namespace act {
+namespace {
+
+struct Shape {
+  int64_t batch, steps, units;
+};
+
+// Whole vectors and tails, one unit, one sample, one step, several blocks of units, more than one thread's
+// work.
+const Shape kShapes[] = {{1, 1, 1}, {2, 5, 3}, {3, 2, 16}, {1, 7, 33}, {2, 3, 300}, {33, 4, 64}, {4, 1, 17}};
+
+// The op's tensors: small random weights, states and slopes in (-1, 1). `all`: with what may be left out.
+OpCase Case(const std::string& op, const Shape& shape, bool reverse, bool all) {
+  const RecurrentSignature& signature = *FindRecurrentSignature(op);
+  OpCase c;
+  c.op = op;
+  c.attrs.Set("reverse", int64_t{reverse});
+  const int64_t width = signature.gates * shape.units;
+  const auto dims = [&](char letter) -> std::vector<int64_t> {
+    switch (std::toupper(letter)) {
+      case 'G':
+        return {shape.batch, shape.steps, width};
+      case 'S':
+        return {shape.batch, shape.steps, shape.units};
+      case 'N':
+        return {shape.batch, shape.units};
+      case 'H':
+        return {shape.units};
+      default:
+        return {width, shape.units};
+    }
+  };
+  unsigned seed = 1;
+  for (char letter : signature.inputs) {
+    const bool there = all || std::isupper(letter) != 0;
+    c.inputs.push_back(there ? Random(dims(letter), seed++) : Absent());
+    // Weights of variance 1 / H and slopes below 1, so that no state or gradient grows with the steps.
+    const float scale = letter == 'W' ? 1 / std::sqrt(static_cast<float>(shape.units)) : 0.5f;
+    for (int64_t i = 0; there && i < c.inputs.back().elements(); ++i) c.inputs.back().as<float>()[i] *= scale;
+  }
+  for (char letter : signature.outputs) c.outputs.push_back(Empty(dims(letter)));
+  return c;
+}
+
+// Sums of up to 3 * 300 products in float, five steps of them: a few 1e-6 of the largest.
+constexpr double kTolerance = 1e-5;
+
+TEST(Recurrent, FastKernelsAreTheReference) {
+  for (const RecurrentSignature& signature : kRecurrentSignatures)
+    for (const Shape& shape : kShapes)
+      for (const bool reverse : {false, true})
+        for (const bool all : {false, true}) {
+          SCOPED_TRACE(std::string(signature.op) + " of " + std::to_string(shape.batch) + " samples, " +
+                       std::to_string(shape.steps) + " steps, " + std::to_string(shape.units) + " units" +
+                       (reverse ? ", reverse" : "") + (all ? ", all operands" : ""));
+          OpCase c = Case(std::string(signature.op), shape, reverse, all);
+          // On 1, 2 and 5 threads in the planned workspace.
+          EXPECT_GE(CompareWithReference(c, kTolerance), 3);
+          if (signature.op != "Rnn") continue;
+          c.attrs.Set("activation", std::string("Relu"));
+          EXPECT_GE(CompareWithReference(c, kTolerance), 3);
+        }
+}
+
+TEST(Recurrent, NoSamplesAndNoUnits) {
+  for (const RecurrentSignature& signature : kRecurrentSignatures)
+    for (const Shape& shape : {Shape{0, 3, 4}, Shape{2, 3, 0}})
+      CompareWithReference(Case(std::string(signature.op), shape, false, true), 0);
+}
+
+TEST(Recurrent, SlopesMayLieWhereThePreActivationsAre) {
+  const OpCase c = Case("Lstm", {3, 4, 20}, false, true);
+  for (const KernelEntry& entry : CpuRegistry().For("Lstm")) {
+    const OpResult apart = RunKernel(entry, c, 2, PlannedWorkspace(c));
+    ASSERT_EQ(apart.error, "");
+    Node node;
+    node.op = c.op;
+    OpCase shared = c;
+    KernelSite site{&node, {}, {}, 3, PlannedWorkspace(c), 2};
+    for (TestTensor& t : shared.inputs) site.inputs.push_back(t.View(true));
+    for (TestTensor& t : shared.outputs) site.outputs.push_back(t.View(true));
+    site.outputs[2].data = site.inputs[0].data;
+    std::string why;
+    const auto kernel = entry.create(site, &why);
+    ASSERT_NE(kernel, nullptr) << why;
+    std::vector<std::byte> storage(static_cast<size_t>(kernel->WorkspaceBytes()) + 64);
+    auto* scratch = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
+    EXPECT_EQ(kernel->Run({site.inputs, site.outputs, {scratch, storage.size() - 64}, &c.state}), "");
+    EXPECT_EQ(shared.inputs[0].bytes, apart.tensors[2].bytes) << entry.name;
+    EXPECT_EQ(shared.outputs[0].bytes, apart.tensors[0].bytes) << entry.name;
+  }
+}
+
+TEST(Recurrent, TensorsThatDoNotFitAreRefused) {
+  for (const RecurrentSignature& signature : kRecurrentSignatures) {
+    const OpCase good = Case(std::string(signature.op), {2, 3, 4}, false, true);
+    for (size_t i = 0; i < good.inputs.size() + good.outputs.size(); ++i) {
+      OpCase bad = good;
+      const bool is_input = i < good.inputs.size();
+      TestTensor& t = is_input ? bad.inputs[i] : bad.outputs[i - good.inputs.size()];
+      t = Empty([&t] {
+        std::vector<int64_t> dims = t.dims;
+        ++dims.back();
+        return dims;
+      }());
+      for (const KernelEntry& entry : CpuRegistry().For(bad.op))
+        EXPECT_TRUE(RunKernel(entry, bad, 1, 1 << 20).refused) << entry.name << ", tensor " << i;
+    }
+    OpCase unknown = good;
+    unknown.attrs.Set("activation", std::string("Gelu"));
+    for (const KernelEntry& entry : CpuRegistry().For(unknown.op))
+      EXPECT_TRUE(RunKernel(entry, unknown, 1, 1 << 20).refused) << entry.name;
+  }
+}
+
+}  // namespace
+}  // namespace act
