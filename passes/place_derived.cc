@@ -38,21 +38,44 @@ class Placer {
       if (node(i).phase != Phase::kDerived) continue;
       node(i).phase = ShouldHoist(i, kept_numbers) ? Phase::kForward : Phase::kBackward;
       if (!saved_.InForward(i)) continue;
+      for (const size_t other : Chain(i)) node(other).phase = Phase::kForward;
       for (ValueId v : node(i).inputs)
         if (v != kNoValue && saved_.FeedsProduct(v)) context_.from_product_input.insert(node(i).outputs[0]);
     }
+  }
+
+  // The derived nodes that node i reads and that stay behind unless it takes them along, and what those read.
+  std::set<size_t> Chain(size_t i) {
+    std::set<size_t> chain;
+    std::vector<size_t> open{i};
+    while (!open.empty()) {
+      const Node& n = node(open.back());
+      open.pop_back();
+      for (ValueId v : n.inputs) {
+        const int64_t p = v == kNoValue ? -1 : saved_.Producer(v);
+        if (p < 0 || saved_.InForward(static_cast<size_t>(p))) continue;
+        if (chain.insert(static_cast<size_t>(p)).second) open.push_back(static_cast<size_t>(p));
+      }
+    }
+    return chain;
+  }
+
+  // What node i and its chain read of the forward pass.
+  std::set<ValueId> ForwardInputs(size_t i) {
+    std::set<ValueId> inputs;
+    std::set<size_t> nodes = Chain(i);
+    nodes.insert(i);
+    for (const size_t n : nodes)
+      for (ValueId v : node(n).inputs)
+        if (v != kNoValue && saved_.MadeInForward(v)) inputs.insert(v);
+    return inputs;
   }
 
   bool ShouldHoist(size_t i, const std::set<ValueId>& kept_numbers) {
     const Node& n = node(i);
     if (OnlyMoves(n)) return false;
     bool all_at_hand = true, lossy = false, direct_readers = true;
-    for (ValueId v : n.inputs) {
-      if (v == kNoValue) continue;
-      const int64_t p = saved_.Producer(v);
-      if (p >= 0 && !saved_.InForward(static_cast<size_t>(p)))
-        return false;  // reads another derived value that stays
-      if (p < 0) continue;
+    for (ValueId v : ForwardInputs(i)) {
       const bool coded = context_.policy.CodesLossily(saved_.FactsOf(v));
       lossy |= coded;
       all_at_hand &= kept_numbers.count(v) != 0 && !coded;

@@ -138,15 +138,12 @@ Dim ScatterFlops(const Node& node, const Graph& graph) {
 }  // namespace
 
 void AddGatherOps(std::vector<OpDef>& ops) {
-  // Derived only to be compared with (the gradient of min and max), which its operand's code would spoil:
-  // nonlinear.
   ops.push_back({.name = "Gather",
                  .min_inputs = 2,
                  .max_inputs = 3,
                  .infer = InferGather,
                  .grad = GatherGrad,
-                 .flops = NoFlops,
-                 .nonlinear = true});
+                 .flops = NoFlops});
   ops.push_back({.name = "Scatter",
                  .min_inputs = 2,
                  .max_inputs = 4,

@@ -95,6 +95,40 @@ TEST(RebuildSaved, AResidualChainIsCutBeforeItGetsLong) {
   }
 }
 
+// The gradient of a maximum finds the elements that equal it. A decoded number equals nothing: the comparison
+// runs in the forward pass, with the reshape that keepdims = 0 brings.
+TEST(PlaceDerived, AMaximumIsFoundAmongTheNumbersAsTheyWere) {
+  for (const int64_t keepdims : {0, 1}) {
+    std::vector<std::vector<float>> gradients[2];
+    for (const bool lossy : {false, true}) {
+      Chain chain;
+      chain.ConvBatchNorm("a");
+      Attributes spatial;
+      spatial.Set("axes", std::vector<int64_t>{1, 2});
+      spatial.Set("keepdims", keepdims);
+      chain.x = Take(chain.b.Add1("ReduceMax", {chain.x}, spatial, "max"));
+      chain.x = Take(chain.b.Add1("Square", {chain.x}, {}, "square"));
+      Attributes all;
+      all.Set("axes", keepdims ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0, 1});
+      all.Set("keepdims", int64_t{0});
+      chain.graph.outputs = {Take(chain.b.Add1("ReduceMean", {chain.x}, all, "loss"))};
+      CompileOptions options = testing_step::Checked(lossy ? "L2" : "L0", "none");
+      options.group_size = 64;
+      if (lossy) options.bits = 8;
+      const Plan plan = Take(Compile(testing_step::ModelOf(chain.graph), options));
+      std::vector<float> image(static_cast<size_t>(3 * 8 * 8 * 4));
+      for (size_t i = 0; i < image.size(); ++i) image[i] = std::sin(static_cast<float>(i * i));
+      gradients[lossy] = Take(testing_step::RunStep(plan, testing_step::CpuKernels(),
+                                                    {{"image", testing_step::BytesOf(image)}}, {.batch = 3}));
+    }
+    for (size_t i = 0; i < gradients[0].size(); ++i)
+      for (size_t k = 0; k < gradients[0][i].size(); ++k)
+        // Codes of 8 bits of a range of about 6: off by 1e-2 of the largest gradients, which are about 1.
+        EXPECT_NEAR(gradients[1][i][k], gradients[0][i][k], .05)
+            << "keepdims " << keepdims << ", output " << i;
+  }
+}
+
 class RebuiltGradients : public ::testing::TestWithParam<unsigned> {};
 
 // With codes of 8 bits the gradients of L3 are nearly L0's. A rebuilt value that lacks a term (a bias, a
