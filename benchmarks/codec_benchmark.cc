@@ -18,10 +18,15 @@ std::vector<float> Values() {
   return x;
 }
 
-Codec CodecOf(int64_t bits) { return bits == 0 ? Codec::Mask() : Codec::Uniform(static_cast<int>(bits)); }
+// Arguments: bits (0: a mask), and whether rounding is stochastic (0) or by dither (1).
+Codec CodecOf(const benchmark::State& state) {
+  const auto rounding = state.range(1) != 0 ? Rounding::kDither : Rounding::kStochastic;
+  return state.range(0) == 0 ? Codec::Mask()
+                             : Codec::Uniform(static_cast<int>(state.range(0)), kDefaultGroupSize, rounding);
+}
 
 void Encode(benchmark::State& state) {
-  const Codec codec = CodecOf(state.range(0));
+  const Codec codec = CodecOf(state);
   const CodeLayout layout = LayoutOf(codec, kSample);
   const std::vector<float> x = Values();
   std::vector<uint8_t> code(static_cast<size_t>(layout.sample_bytes));
@@ -33,13 +38,13 @@ void Encode(benchmark::State& state) {
 }
 
 void Decode(benchmark::State& state) {
-  const Codec codec = CodecOf(state.range(0));
+  const Codec codec = CodecOf(state);
   const CodeLayout layout = LayoutOf(codec, kSample);
   std::vector<float> x = Values();
   std::vector<uint8_t> code(static_cast<size_t>(layout.sample_bytes));
   EncodeTile(codec, layout, kStream, {0, kSample, 0, kTileElements}, x.data(), code.data());
   for (auto _ : state) {
-    DecodeTile(codec, layout, {0, kSample, 0, kTileElements}, code.data(), nullptr, x.data());
+    DecodeTile(codec, layout, kStream, {0, kSample, 0, kTileElements}, code.data(), false, nullptr, x.data());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * kTileElements);
@@ -56,8 +61,8 @@ void Random(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * kTileElements);
 }
 
-BENCHMARK(Encode)->DenseRange(0, 4)->Arg(8);  // 0: a mask
-BENCHMARK(Decode)->DenseRange(0, 4)->Arg(8);
+BENCHMARK(Encode)->ArgsProduct({{0, 1, 2, 3, 4, 8}, {0, 1}});
+BENCHMARK(Decode)->ArgsProduct({{0, 1, 2, 3, 4, 8}, {0, 1}});
 BENCHMARK(Random);
 
 }  // namespace
