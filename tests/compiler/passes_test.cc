@@ -166,7 +166,7 @@ TEST(Compress, AModelWithAFixedBatchIsCodedToo) {
     return Forms(CompileAt("L2", m.Finish(Take(m.b.Add1("Tanh", {m.Conv(m.x, "conv")}, {}, "tanh")))));
   };
   EXPECT_EQ(forms({1, 16, 16, 16}),
-            (Strings{"scaled (Mul): uniform4,g256", "tanh.grad (TanhDerivative): uniform4,g256"}));
+            (Strings{"scaled (Mul): uniform4,g256,dither", "tanh.grad (TanhDerivative): uniform4,g256,dither"}));
   EXPECT_EQ(forms({1, 4, 16, 16}), (Strings{"scaled (Mul): keep", "tanh (Tanh): keep"}));
 }
 
