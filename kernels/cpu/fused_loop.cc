@@ -77,6 +77,7 @@ class Builder {
     loop_.walk_samples = per_sample ? loop_.shape.samples : 1;
     loop_.walk_elements = per_sample ? loop_.shape.elements : loop_.shape.count;
     loop_.tile = *TileElements(program_);  // CheckProgram has seen to it
+    loop_.one_row = program_.row_axes > 0 && loop_.tile == loop_.shape.row;
     loop_.tiles_per_sample = AlignUp(loop_.walk_elements, loop_.tile) / loop_.tile;
     loop_.tiles = loop_.walk_samples * loop_.tiles_per_sample;
     loop_.tail = std::min(loop_.walk_elements, loop_.tile);
@@ -207,11 +208,13 @@ class Builder {
                                       : StepKind::kApply;
     step.instr = instr.instr;
     step.reg = instr.reg;
-    const bool by_element = reg(instr.reg).place == Place::kBuffer || instr.IsReduction();
-    step.a = by_element ? Spread(instr.a) : instr.a;
-    step.b = by_element ? Spread(instr.b) : instr.b;
-    step.c = by_element ? Spread(instr.c) : instr.c;
-    if (instr.IsReduction() && reg(step.a).place == Place::kScalar) step.a = CopyOf(step.a);
+    const bool by_element = reg(instr.reg).place == Place::kBuffer && !loop_.one_row;
+    const auto operand = [&](int32_t r) {
+      return instr.IsReduction() ? Elements(r) : by_element ? Spread(r) : r;
+    };
+    step.a = operand(instr.a);
+    step.b = operand(instr.b);
+    step.c = operand(instr.c);
     step.probability = instr.probability;
     step.stream = instr.stream;
     if (!DecodeIntoProduct(step)) (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
@@ -238,7 +241,7 @@ class Builder {
       };
       const auto decode = std::find_if(loop_.steps.begin(), loop_.steps.end(), decodes);
       if (decode == loop_.steps.end() || readers_[static_cast<size_t>(code)] != 1) continue;
-      if (reg(times).place == Place::kScalar) continue;
+      if (reg(times).place == Place::kScalar || reg(times).place == Place::kRow) continue;
       Step fused = *decode;
       fused.reg = product.reg;
       fused.a = times;
@@ -262,6 +265,9 @@ class Builder {
     loop_.steps.push_back(step);
     return spread_[r] = step.reg;
   }
+
+  // Register r with a value for each element.
+  int32_t Elements(int32_t r) { return r >= 0 && reg(r).place == Place::kScalar ? CopyOf(r) : Spread(r); }
 
   // A copy of register r in a buffer, made before anything else.
   int32_t CopyOf(int32_t r) {
@@ -302,6 +308,7 @@ class Builder {
       } else {
         step.kind = StepKind::kSum;
         AddSum(static_cast<int32_t>(i));
+        if (SumProduct(step)) continue;
       }
       InsertOutput(step);
     }
@@ -310,6 +317,24 @@ class Builder {
       loop_.workspace_bytes =
           sum.workspace + loop_.parts * sum.columns * static_cast<int64_t>(sizeof(double));
     }
+  }
+
+  // The sum of a product that nothing else reads is added up without making the product.
+  bool SumProduct(Step sum) {
+    const auto product = std::find_if(loop_.steps.begin(), loop_.steps.end(), [&sum](const Step& s) {
+      return s.reg == sum.reg && s.kind == StepKind::kApply && s.instr.op == ToTileOp(Opcode::kMul) &&
+             !s.instr.relu;
+    });
+    const auto is_tile = [this](int32_t r) {
+      return reg(r).place != Place::kScalar && reg(r).place != Place::kRow;
+    };
+    if (product == loop_.steps.end() || readers_[static_cast<size_t>(sum.reg)] != 1 || !is_tile(product->a) ||
+        !is_tile(product->b))
+      return false;
+    sum.reg = product->a;
+    sum.a = product->b;
+    *product = sum;
+    return true;
   }
 
   // Stores come last, of operands before others: the tensor may be an operand that a later step still reads.

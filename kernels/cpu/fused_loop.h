@@ -4,9 +4,11 @@
 //   scalar   one value, computed once by each thread before its first tile
 //   column   depends on the trailing axes alone (period C): computed once over C plus one tile, so that any
 //   tile finds its C
-//            values at consecutive addresses from offset % C on
-//   row      one value a row, computed for the rows of a tile; spread over them in a buffer where elements
-//   read it direct   a float32 operand of the whole space, read where it is buffer   a tile in the thread's
+//            values at consecutive addresses from offset % C on//   row      one value a row, computed for
+//            the rows of a tile; where elements read it, spread over them in a
+//   buffer or,
+//            if a tile is one row, as it is direct   a float32 operand of the whole space, read where it is
+//            buffer   a tile in the thread's
 //   scratch space, shared by registers that do not live at the same time
 #pragma once
 
@@ -40,12 +42,12 @@ enum class StepKind : uint8_t {
   kDropout,
   kRead,     // operand -> buffer: converted or broadcast
   kReadRow,  // operand of one value a row
-  kReduce,   // buffer -> row: instr.op is kRowSum or kRowMax
+  kReduce,   // a (and b) -> row: instr.op is kRowSum, kRowMax or kRowDot
   kSpread,   // row a -> buffer
   kDecode,   // coded operand -> buffer, times register a where there is one
   kStore,    // register -> result, where the register was not made there
   kEncode,
-  kSum,
+  kSum,  // of the register, or of its product with a
   kRowStore,
 };
 
@@ -90,6 +92,7 @@ struct FusedLoop {
       1;  // tiles start anew in each sample where codes or dropout need it, else all is one sample
   int64_t walk_elements = 0;  // of one such sample
   int64_t tile = kTileElements;
+  bool one_row = false;  // a tile is one row: what is one value a row is one value a tile
   int64_t tiles_per_sample = 0;
   int64_t tiles = 0;
   int64_t parts = 0;  // of the sums; 0 where there are none

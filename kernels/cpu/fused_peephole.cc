@@ -22,6 +22,7 @@ class Peephole {
       CountUses();
       FuseMultiply(instr);
       FuseRelu(instr);
+      FuseDot(instr);
     }
     CountUses();
     std::erase_if(instrs_, [this](const LoopInstr& i) { return !live_[static_cast<size_t>(i.reg)]; });
@@ -47,17 +48,17 @@ class Peephole {
     }
   }
 
-  // The varying instruction that makes `reg`, if x alone reads it and varies likewise.
-  LoopInstr* OnlyReadHere(int32_t reg, const LoopInstr& x) {
+  // The instruction that makes `reg` as often as this, if it has one reader only.
+  LoopInstr* OnlyReadHere(int32_t reg, Varies how) {
     if (reg < 0 || maker_[static_cast<size_t>(reg)] < 0 || uses_[static_cast<size_t>(reg)] != 1)
       return nullptr;
-    const Varies made = varies_[static_cast<size_t>(reg)];
-    if (made == Varies::kNever || made != varies_[static_cast<size_t>(x.reg)]) return nullptr;
+    if (how == Varies::kNever || varies_[static_cast<size_t>(reg)] != how) return nullptr;
     return &instrs_[static_cast<size_t>(maker_[static_cast<size_t>(reg)])];
   }
+  Varies VariesLike(const LoopInstr& x) const { return varies_[static_cast<size_t>(x.reg)]; }
 
-  LoopInstr* Product(int32_t reg, const LoopInstr& x) {
-    LoopInstr* made = OnlyReadHere(reg, x);
+  LoopInstr* Product(int32_t reg, Varies how) {
+    LoopInstr* made = OnlyReadHere(reg, how);
     return made && made->instr.op == ToTileOp(Opcode::kMul) && !made->instr.relu ? made : nullptr;
   }
 
@@ -70,10 +71,19 @@ class Peephole {
       x.b = product.b;
       x.c = other;
     };
-    if (const LoopInstr* product = Product(x.a, x))
+    if (const LoopInstr* product = Product(x.a, VariesLike(x)))
       fuse(add ? ToTileOp(Opcode::kFma) : TileOp::kMulSub, *product, x.b);
-    else if (const LoopInstr* other = Product(x.b, x))
+    else if (const LoopInstr* other = Product(x.b, VariesLike(x)))
       fuse(add ? ToTileOp(Opcode::kFma) : TileOp::kNegMulAdd, *other, x.a);
+  }
+
+  void FuseDot(LoopInstr& x) {
+    if (x.instr.op != ToTileOp(Opcode::kRowSum)) return;
+    const LoopInstr* product = Product(x.a, Varies::kByElement);
+    if (!product) return;
+    x.instr.op = TileOp::kRowDot;
+    x.a = product->a;
+    x.b = product->b;
   }
 
   bool IsZero(int32_t reg) const {
@@ -85,7 +95,9 @@ class Peephole {
 
   void FuseRelu(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kMax)) return;
-    const LoopInstr* made = IsZero(x.b) ? OnlyReadHere(x.a, x) : IsZero(x.a) ? OnlyReadHere(x.b, x) : nullptr;
+    const LoopInstr* made = IsZero(x.b)   ? OnlyReadHere(x.a, VariesLike(x))
+                            : IsZero(x.a) ? OnlyReadHere(x.b, VariesLike(x))
+                                          : nullptr;
     if (!made) return;
     const TileOp op = made->instr.op;
     if (op != ToTileOp(Opcode::kAdd) && op != ToTileOp(Opcode::kSub) && op != ToTileOp(Opcode::kMul) &&

@@ -20,13 +20,14 @@ struct LoopInstr {
   int32_t stream = 0;
   bool IsDropout() const { return instr.op == ToTileOp(Opcode::kDropout); }
   bool IsReduction() const {
-    return instr.op == ToTileOp(Opcode::kRowSum) || instr.op == ToTileOp(Opcode::kRowMax);
+    return instr.op == ToTileOp(Opcode::kRowSum) || instr.op == ToTileOp(Opcode::kRowMax) ||
+           instr.op == TileOp::kRowDot;
   }
 };
 
 // The instructions that outputs depend on, in order, with a multiplication and the addition that alone reads
-// it made one multiply-add, and max(x, 0) made part of the arithmetic before it: where both are computed as
-// often. varies[r]: of register r; what never varies is no part of such a pair.
+// it made one multiply-add (or a row's dot product), and max(x, 0) made part of the arithmetic before it:
+// where both are computed as often. varies[r]: of register r; what never varies is no part of such a pair.
 std::vector<LoopInstr> OptimizeInstrs(const Program& program, const std::vector<Varies>& varies);
 
 }  // namespace act

@@ -1,6 +1,7 @@
 #include "kernels/cpu/fused_run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/math/convert.h"
 
@@ -35,7 +36,8 @@ TileWalker::TileWalker(const FusedLoop& loop, const KernelArgs& args, float* scr
 
 TileOperand TileWalker::Operand(int32_t reg, int64_t from) const {
   if (reg < 0) return {};
-  const bool splat = loop_.registers[static_cast<size_t>(reg)].place == Place::kScalar;
+  const Place place = loop_.registers[static_cast<size_t>(reg)].place;
+  const bool splat = place == Place::kScalar || (place == Place::kRow && loop_.one_row);
   return {at_[reg] + (splat ? 0 : from), splat};
 }
 
@@ -113,8 +115,37 @@ void TileWalker::PlaceTile(const TilePlace& place) {
   }
 }
 
+// Arithmetic of a few numbers: one a row. As exact as the vectorised loops.
+bool ApplyToFew(TileInstr instr, int64_t count, TileOperand a, TileOperand b, TileOperand c, float* to) {
+  if (count > 4 || instr.relu) return false;
+  const auto each = [&](const auto& f) {
+    const auto at = [](const TileOperand& o, int64_t i) { return o.data ? o.data[o.splat ? 0 : i] : 0.0f; };
+    for (int64_t i = 0; i < count; ++i) to[i] = f(at(a, i), at(b, i), at(c, i));
+    return true;
+  };
+  switch (static_cast<Opcode>(instr.op)) {
+    case Opcode::kAdd:
+      return each([](float x, float y, float) { return x + y; });
+    case Opcode::kSub:
+      return each([](float x, float y, float) { return x - y; });
+    case Opcode::kMul:
+      return each([](float x, float y, float) { return x * y; });
+    case Opcode::kDiv:
+      return each([](float x, float y, float) { return x / y; });
+    case Opcode::kNeg:
+      return each([](float x, float, float) { return -x; });
+    case Opcode::kSqrt:
+      return each([](float x, float, float) { return std::sqrt(x); });
+    default:
+      return false;
+  }
+}
+
 // Vectorised loops take kTileElements at a time; a tile of long rows is more.
 void TileWalker::Apply(const Step& step, int64_t count) const {
+  if (ApplyToFew(step.instr, count, Operand(step.a, 0), Operand(step.b, 0), Operand(step.c, 0),
+                 at_[step.reg]))
+    return;
   for (int64_t i = 0; i < count; i += kTileElements)
     ApplyTile(step.instr, static_cast<size_t>(std::min(kTileElements, count - i)), Operand(step.a, i),
               Operand(step.b, i), Operand(step.c, i), at_[step.reg] + i);
@@ -144,8 +175,8 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kReadRow:
       return ReadRow(step.tensor, offset / row, rows, x);
     case StepKind::kReduce:
-      return ReduceRowsTile(step.instr.op == ToTileOp(Opcode::kRowMax), static_cast<size_t>(rows),
-                            static_cast<size_t>(row), at_[step.a], x);
+      return ReduceRowsTile(step.instr.op, static_cast<size_t>(rows), static_cast<size_t>(row), at_[step.a],
+                            step.b < 0 ? nullptr : at_[step.b], x);
     case StepKind::kSpread:
       return SpreadRowsTile(static_cast<size_t>(rows), static_cast<size_t>(row), at_[step.a], x);
     case StepKind::kRowStore:
@@ -236,10 +267,15 @@ void TileWalker::AddToSum(const Step& step, int64_t offset, int64_t count) {
   const SumOutput& sum = *std::find_if(loop_.sums.begin(), loop_.sums.end(), is_it);
   const int64_t phase = offset % sum.columns;
   const float* x = at_[step.reg];
-  if (sum.scratch >= 0) return AddTile(static_cast<size_t>(count), x, scratch_ + sum.scratch + phase);
+  const float* times = step.a < 0 ? nullptr : at_[step.a];
+  if (sum.scratch >= 0) {
+    float* to = scratch_ + sum.scratch + phase;
+    return times ? AddProductTile(static_cast<size_t>(count), x, times, to)
+                 : AddTile(static_cast<size_t>(count), x, to);
+  }
   double* total = PartialSums(args_, sum, part_);
   for (int64_t i = 0, c = phase; i < count; ++i, c = c + 1 == sum.columns ? 0 : c + 1)
-    total[c] += static_cast<double>(x[i]);
+    total[c] += static_cast<double>(times ? x[i] * times[i] : x[i]);
 }
 
 void TileWalker::ClearSums(int64_t part) {

@@ -166,14 +166,19 @@ void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOper
   Arithmetic<false>(instr.op, n, a, b, c, dst);
 }
 
-// Four independent sums or maxima, so that an addition's latency is no limit. A NaN stays a NaN in `max`.
+// A NaN stays a NaN in the maximum.
 struct RowSum {
   static V Start() { return hn::Zero(D()); }
-  static V Combine(V a, V x) { return hn::Add(a, x); }
+  static V Take(V a, V x, V) { return hn::Add(a, x); }
+  static V Combine(V a, V b) { return hn::Add(a, b); }
   static float Reduce(V a) { return hn::GetLane(hn::SumOfLanes(D(), a)); }
+};
+struct RowDot : RowSum {
+  static V Take(V a, V x, V y) { return hn::MulAdd(x, y, a); }
 };
 struct RowMax {
   static V Start() { return hn::Neg(hn::Inf(D())); }
+  static V Take(V a, V x, V) { return Combine(a, x); }
   static V Combine(V a, V x) { return hn::IfThenElse(hn::Or(hn::Lt(a, x), hn::IsNaN(x)), x, a); }
   static float Reduce(V a) {
     const V max = hn::MaxOfLanes(D(), a);
@@ -181,36 +186,46 @@ struct RowMax {
   }
 };
 
+// Four at a time, so that an operation's latency is no limit.
 template <class Reduction>
-void ReduceRows(size_t rows, size_t length, const float* x, float* to) {
+void ReduceRows(size_t rows, size_t length, const float* x, const float* y, float* to) {
   const D d;
   const size_t lanes = hn::Lanes(d);
-  for (size_t r = 0; r < rows; ++r, x += length) {
-    V a = Reduction::Start(), b = a, c = a, e = a;
+  for (size_t r = 0; r < rows; ++r, x += length, y += length) {
+    V sums[4] = {Reduction::Start(), Reduction::Start(), Reduction::Start(), Reduction::Start()};
     size_t i = 0;
-    for (; i + 4 * lanes <= length; i += 4 * lanes) {
-      a = Reduction::Combine(a, hn::LoadU(d, x + i));
-      b = Reduction::Combine(b, hn::LoadU(d, x + i + lanes));
-      c = Reduction::Combine(c, hn::LoadU(d, x + i + 2 * lanes));
-      e = Reduction::Combine(e, hn::LoadU(d, x + i + 3 * lanes));
-    }
-    for (; i + lanes <= length; i += lanes) a = Reduction::Combine(a, hn::LoadU(d, x + i));
+    for (; i + 4 * lanes <= length; i += 4 * lanes)
+      for (size_t k = 0; k < 4; ++k)
+        sums[k] = Reduction::Take(sums[k], hn::LoadU(d, x + i + k * lanes), hn::LoadU(d, y + i + k * lanes));
+    for (; i + lanes <= length; i += lanes)
+      sums[0] = Reduction::Take(sums[0], hn::LoadU(d, x + i), hn::LoadU(d, y + i));
     if (i < length) {
       const auto inside = hn::FirstN(d, length - i);
-      b = Reduction::Combine(b, hn::IfThenElse(inside, hn::MaskedLoad(inside, d, x + i), Reduction::Start()));
+      const V rest =
+          Reduction::Take(sums[1], hn::MaskedLoad(inside, d, x + i), hn::MaskedLoad(inside, d, y + i));
+      sums[1] = hn::IfThenElse(inside, rest, sums[1]);
     }
-    to[r] = Reduction::Reduce(Reduction::Combine(Reduction::Combine(a, b), Reduction::Combine(c, e)));
+    to[r] = Reduction::Reduce(
+        Reduction::Combine(Reduction::Combine(sums[0], sums[1]), Reduction::Combine(sums[2], sums[3])));
   }
 }
 
-void ReduceRowsTile(bool max, size_t rows, size_t length, const float* x, float* to) {
-  max ? ReduceRows<RowMax>(rows, length, x, to) : ReduceRows<RowSum>(rows, length, x, to);
+void ReduceRowsTile(TileOp op, size_t rows, size_t length, const float* x, const float* y, float* to) {
+  if (op == TileOp::kRowDot) return ReduceRows<RowDot>(rows, length, x, y, to);
+  if (op == ToTileOp(Opcode::kRowMax)) return ReduceRows<RowMax>(rows, length, x, x, to);
+  ReduceRows<RowSum>(rows, length, x, x, to);
 }
 
 void SpreadRowsTile(size_t rows, size_t length, const float* from, float* x) {
   for (size_t r = 0; r < rows; ++r, x += length)
     Loop(
         length, x, [](V v) HWY_ATTR { return v; }, Splat({from + r}));
+}
+
+void AddProductTile(size_t n, const float* x, const float* y, float* sum) {
+  Loop(
+      n, sum, [](V s, V v, V w) HWY_ATTR { return hn::MulAdd(v, w, s); }, Stream({sum}), Stream({x}),
+      Stream({y}));
 }
 
 void AddTile(size_t n, const float* x, float* sum) {
@@ -236,6 +251,7 @@ HWY_EXPORT(ApplyTile);
 HWY_EXPORT(ReduceRowsTile);
 HWY_EXPORT(SpreadRowsTile);
 HWY_EXPORT(AddTile);
+HWY_EXPORT(AddProductTile);
 HWY_EXPORT(FlushTile);
 
 void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst) {
@@ -254,8 +270,11 @@ void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOper
   HWY_DYNAMIC_DISPATCH(ApplyTile)(instr, n, a, b, c, dst);
 }
 
-void ReduceRowsTile(bool max, size_t rows, size_t length, const float* x, float* to) {
-  HWY_DYNAMIC_DISPATCH(ReduceRowsTile)(max, rows, length, x, to);
+void ReduceRowsTile(TileOp op, size_t rows, size_t length, const float* x, const float* y, float* to) {
+  HWY_DYNAMIC_DISPATCH(ReduceRowsTile)(op, rows, length, x, y, to);
+}
+void AddProductTile(size_t n, const float* x, const float* y, float* sum) {
+  HWY_DYNAMIC_DISPATCH(AddProductTile)(n, x, y, sum);
 }
 void SpreadRowsTile(size_t rows, size_t length, const float* from, float* x) {
   HWY_DYNAMIC_DISPATCH(SpreadRowsTile)(rows, length, from, x);

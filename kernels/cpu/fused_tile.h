@@ -16,6 +16,7 @@ enum class TileOp : uint8_t {
   kCopy,       // a
   kMulSub,     // a * b - c
   kNegMulAdd,  // c - a * b
+  kRowDot,     // sum of a * b over the row
 };
 inline TileOp ToTileOp(Opcode op) { return static_cast<TileOp>(op); }
 
@@ -33,13 +34,15 @@ struct TileInstr {
 // here.
 void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst);
 
-// to[r] = sum, or with `max` the largest, of x[r * length .. (r + 1) * length).
-void ReduceRowsTile(bool max, size_t rows, size_t length, const float* x, float* to);
+// to[r] = op over row r: x[r * length .. (r + 1) * length), and of y likewise. op: kRowSum, kRowMax, kRowDot.
+void ReduceRowsTile(TileOp op, size_t rows, size_t length, const float* x, const float* y, float* to);
 // x[r * length .. (r + 1) * length) = from[r].
 void SpreadRowsTile(size_t rows, size_t length, const float* from, float* x);
 
 // sum[i] += x[i]; n is not bounded.
 void AddTile(size_t n, const float* x, float* sum);
+// sum[i] += x[i] * y[i]
+void AddProductTile(size_t n, const float* x, const float* y, float* sum);
 // total[i] += sum[i]; sum[i] = 0.
 void FlushTile(size_t n, float* sum, double* total);
 
