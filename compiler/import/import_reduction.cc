@@ -29,10 +29,13 @@ bool IsGlobalPooling(const Ints& axes, int64_t rank) {
   return true;
 }
 
-llvm::Error ImportReduction(NodeContext& c) {
-  const Reduction* reduction = nullptr;
-  for (const Reduction& r : kReductions)
-    if (c.node.op_type() == r.onnx) reduction = &r;
+struct Axes {
+  Ints axes;  // in order
+  bool keep = true;
+};
+
+// The axes that are reduced. None, where the tensor has some: the operator does nothing.
+llvm::Expected<Axes> AxesOf(NodeContext& c) {
   const int64_t rank = c.Type(0).rank();
   ACT_TRY(const auto given, c.Integers(1, "axes"));
   Ints axes;
@@ -42,12 +45,27 @@ llvm::Error ImportReduction(NodeContext& c) {
   }
   std::sort(axes.begin(), axes.end());
   axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
-  ACT_TRY(ValueId x, c.Value(0));
-  if (axes.empty()) {
-    if (c.attrs.Int("noop_with_empty_axes") != 0) return c.Set(0, x);
+  if (axes.empty() && c.attrs.Int("noop_with_empty_axes") == 0)
     for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
-  }
-  const bool keep = c.attrs.Int("keepdims", 1) != 0;
+  return Axes{axes, c.attrs.Int("keepdims", 1) != 0};
+}
+
+Attributes Over(const Ints& axes, bool keep) {
+  Attributes attrs;
+  attrs.Set("axes", axes);
+  attrs.Set("keepdims", int64_t{keep});
+  return attrs;
+}
+
+llvm::Error ImportReduction(NodeContext& c) {
+  const Reduction* reduction = nullptr;
+  for (const Reduction& r : kReductions)
+    if (c.node.op_type() == r.onnx) reduction = &r;
+  ACT_TRY(auto over, AxesOf(c));
+  auto& [axes, keep] = over;
+  const int64_t rank = c.Type(0).rank();
+  ACT_TRY(ValueId x, c.Value(0));
+  if (axes.empty() && rank > 0) return c.Set(0, x);
   const bool pooling = IsGlobalPooling(axes, rank);
   if (pooling) {
     ACT_TRY(x, c.ToChannelsLast(x));
@@ -56,21 +74,75 @@ llvm::Error ImportReduction(NodeContext& c) {
   if (reduction->before) {
     ACT_TRY(x, c.Emit(reduction->before, {x}));
   }
-  Attributes attrs;
-  attrs.Set("axes", axes);
-  attrs.Set("keepdims", int64_t{keep});
-  ACT_TRY(ValueId y, c.Emit(reduction->reduce, {x}, attrs));
+  ACT_TRY(ValueId y, c.Emit(reduction->reduce, {x}, Over(axes, keep)));
   if (reduction->after) {
     ACT_TRY(y, c.Emit(reduction->after, {y}));
   }
   return pooling && keep ? c.Return(c.ToChannelsFirst(y)) : c.Set(0, y);
 }
 
+Dims Reduced(const Dims& from, const Axes& over) {
+  Dims dims;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const bool reduced =
+        std::find(over.axes.begin(), over.axes.end(), static_cast<int64_t>(i)) != over.axes.end();
+    if (!reduced || over.keep) dims.push_back(reduced ? Dim(1) : from[i]);
+  }
+  return dims;
+}
+
+// ln(sum(e^x)) = ln(sum(e^(x - max))) + max
+llvm::Error ImportLogSumExp(NodeContext& c) {
+  ACT_TRY(const Axes over, AxesOf(c));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId max, c.Emit("ReduceMax", {x}, Over(over.axes, true)));
+  ACT_TRY(const ValueId shifted, c.Emit("Sub", {x, max}));
+  ACT_TRY(const ValueId power, c.Emit("Exp", {shifted}));
+  ACT_TRY(const ValueId sum, c.Emit("ReduceSum", {power}, Over(over.axes, true)));
+  ACT_TRY(const ValueId log, c.Emit("Log", {sum}));
+  ACT_TRY(const ValueId y, c.Emit("Add", {log, max}));
+  return c.Return(c.Reshape(y, Reduced(c.DimsOf(0), over)));
+}
+
+// Halves are multiplied until one element is left: the gradient, products of the others, is right where there
+// are zeros.
+llvm::Error ImportReduceProd(NodeContext& c) {
+  ACT_TRY(const Axes over, AxesOf(c));
+  ACT_TRY(ValueId x, c.Value(0));
+  for (const int64_t a : over.axes) {
+    const auto axis = static_cast<size_t>(a);
+    Dims dims = c.TypeOf(x).dims;
+    if (!dims[axis].IsFixed() || dims[axis].fixed < 1)
+      return c.Fail("a product over an axis of " + ToString(dims[axis]) + " is not supported");
+    const auto slice = [&](int64_t start, int64_t extent) {
+      Ints starts(dims.size(), 0);
+      starts[axis] = start;
+      Dims part = dims;
+      part[axis] = extent;
+      return c.builder().Slice(x, starts, part, Ints(dims.size(), 1), c.name());
+    };
+    for (int64_t n = dims[axis].fixed; n > 1; dims = c.TypeOf(x).dims, n = dims[axis].fixed) {
+      ACT_TRY(const ValueId low, slice(0, n / 2));
+      ACT_TRY(const ValueId high, slice(n / 2, n / 2));
+      ACT_TRY(ValueId y, c.Emit("Mul", {low, high}));
+      if (n % 2 == 1) {
+        ACT_TRY(const ValueId rest, slice(n - 1, 1));
+        Attributes attrs;
+        attrs.Set("axis", a);
+        ACT_TRY(y, c.Emit("Concat", {y, rest}, attrs));
+      }
+      x = y;
+    }
+  }
+  return c.Return(c.Reshape(x, Reduced(c.DimsOf(0), over)));
+}
+
 }  // namespace
 
 const std::vector<ImportEntry>& ReductionImports() {
   static const std::vector<ImportEntry> entries = [] {
-    std::vector<ImportEntry> list;
+    std::vector<ImportEntry> list = {{"ReduceProd", 1, 2, ImportReduceProd},
+                                     {"ReduceLogSumExp", 1, 2, ImportLogSumExp}};
     for (const Reduction& r : kReductions) list.push_back({r.onnx, 1, 2, ImportReduction});
     return list;
   }();

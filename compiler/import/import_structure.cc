@@ -260,6 +260,33 @@ llvm::Error ImportPad(NodeContext& c) {
   return c.Return(c.Emit("Pad", {x}, attrs));
 }
 
+// [N, C, H, W] <-> [N, C / b^2, H b, W b]. In the deep form the offset in a block is in front of the channel
+// (DCR), or behind it (CRD).
+llvm::Error ImportDepthSpace(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  const int64_t b = c.attrs.Int("blocksize");
+  const bool to_space = c.node.op_type() == "DepthToSpace";
+  if (from.size() != 4 || b < 1 || b > kMaxKnownElements)
+    return c.Fail("needs [N,C,H,W] and a block size, has " + ToString(c.Type(0)) + " and " +
+                  std::to_string(b));
+  const auto channels = to_space ? DivideExact(from[1], Dim(b * b)) : from[1];
+  const auto height = to_space ? from[2] : DivideExact(from[2], Dim(b));
+  const auto width = to_space ? from[3] : DivideExact(from[3], Dim(b));
+  if (!channels || !height || !width)
+    return c.Fail("blocks of " + std::to_string(b) + " do not fit " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  if (!to_space) {
+    ACT_TRY(ValueId y, c.Reshape(x, {from[0], *channels, *height, b, *width, b}));
+    ACT_TRY(y, c.Transpose(y, {0, 3, 5, 1, 2, 4}));
+    return c.Return(c.Reshape(y, {from[0], *channels * Dim(b * b), *height, *width}));
+  }
+  const bool crd = c.attrs.String("mode", "DCR") == "CRD";
+  ACT_TRY(ValueId y, crd ? c.Reshape(x, {from[0], *channels, b, b, *height, *width})
+                         : c.Reshape(x, {from[0], b, b, *channels, *height, *width}));
+  ACT_TRY(y, crd ? c.Transpose(y, {0, 1, 4, 2, 5, 3}) : c.Transpose(y, {0, 3, 4, 1, 5, 2}));
+  return c.Return(c.Reshape(y, {from[0], *channels, *height * Dim(b), *width * Dim(b)}));
+}
+
 }  // namespace
 
 const std::vector<ImportEntry>& StructureImports() {
@@ -275,6 +302,8 @@ const std::vector<ImportEntry>& StructureImports() {
       {"Slice", 1, 5, ImportSlice},
       {"Split", 1, 2, ImportSplit},
       {"Pad", 1, 4, ImportPad},
+      {"DepthToSpace", 1, 1, ImportDepthSpace},
+      {"SpaceToDepth", 1, 1, ImportDepthSpace},
       {"SplitToSequence", 1, 2, ImportSplitToSequence},
       {"SequenceAt", 2, 2, ImportSequenceAt},
   };

@@ -289,8 +289,9 @@ const ImportEntry* FindImport(const onnx::NodeProto& node) {
   const std::string domain = IsStandard(node) ? "" : node.domain();
   for (const auto* family :
        {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &GatherImports(), &ControlImports(),
-        &MatMulImports(), &AttentionImports(), &SpatialImports(), &RecurrentImports(), &NormalizationImports(),
-        &ReductionImports(), &RandomImports(), &LossImports(), &MicrosoftImports(), &GradientImports()})
+        &SequenceImports(), &EinsumImports(), &MatMulImports(), &AttentionImports(), &SpatialImports(),
+        &RecurrentImports(), &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports(),
+        &MicrosoftImports(), &GradientImports()})
     for (const ImportEntry& entry : *family)
       if (node.op_type() == entry.op && domain == entry.domain) return &entry;
   return nullptr;

@@ -185,6 +185,8 @@ const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
 const std::vector<ImportEntry>& GatherImports();
 const std::vector<ImportEntry>& ControlImports();
+const std::vector<ImportEntry>& SequenceImports();
+const std::vector<ImportEntry>& EinsumImports();
 const std::vector<ImportEntry>& MatMulImports();
 const std::vector<ImportEntry>& AttentionImports();
 const std::vector<ImportEntry>& SpatialImports();

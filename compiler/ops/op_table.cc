@@ -15,6 +15,7 @@ const std::vector<OpDef>& AllOps() {
     AddElementwiseOps(all);
     AddStructureOps(all);
     AddGatherOps(all);
+    AddSequenceOps(all);
     AddReductionOps(all);
     AddSpatialOps(all);
     AddMatMulOps(all);

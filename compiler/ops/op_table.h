@@ -67,6 +67,7 @@ Cost CostOf(const Node& node, const Graph& graph);
 void AddElementwiseOps(std::vector<OpDef>& ops);
 void AddStructureOps(std::vector<OpDef>& ops);
 void AddGatherOps(std::vector<OpDef>& ops);
+void AddSequenceOps(std::vector<OpDef>& ops);
 void AddReductionOps(std::vector<OpDef>& ops);
 void AddSpatialOps(std::vector<OpDef>& ops);
 void AddMatMulOps(std::vector<OpDef>& ops);

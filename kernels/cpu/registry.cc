@@ -20,6 +20,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuTranspose(registry);
   RegisterCpuMovement(registry);
   RegisterCpuGather(registry);
+  RegisterCpuSequences(registry);
   RegisterCpuResize(registry);
   RegisterCpuLoss(registry);
   RegisterCpuAttention(registry);

@@ -15,6 +15,7 @@ void RegisterCpuReduce(KernelRegistry& registry);
 void RegisterCpuTranspose(KernelRegistry& registry);
 void RegisterCpuMovement(KernelRegistry& registry);
 void RegisterCpuGather(KernelRegistry& registry);
+void RegisterCpuSequences(KernelRegistry& registry);
 void RegisterCpuResize(KernelRegistry& registry);
 void RegisterCpuLoss(KernelRegistry& registry);
 void RegisterCpuAttention(KernelRegistry& registry);

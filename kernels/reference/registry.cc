@@ -14,6 +14,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceReduce(registry);
   RegisterReferenceMovement(registry);
   RegisterReferenceGather(registry);
+  RegisterReferenceSequences(registry);
   RegisterReferenceResize(registry);
   RegisterReferenceLoss(registry);
   RegisterReferenceBatchNorm(registry);

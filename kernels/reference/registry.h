@@ -19,6 +19,7 @@ void RegisterReferencePool(KernelRegistry& registry);
 void RegisterReferenceReduce(KernelRegistry& registry);
 void RegisterReferenceMovement(KernelRegistry& registry);
 void RegisterReferenceGather(KernelRegistry& registry);
+void RegisterReferenceSequences(KernelRegistry& registry);
 void RegisterReferenceResize(KernelRegistry& registry);
 void RegisterReferenceLoss(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);

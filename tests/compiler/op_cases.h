@@ -5,10 +5,12 @@
 #include "tests/compiler/op_cases_conv.h"
 #include "tests/compiler/op_cases_elementwise.h"
 #include "tests/compiler/op_cases_gather.h"
+#include "tests/compiler/op_cases_imported.h"
 #include "tests/compiler/op_cases_losses.h"
 #include "tests/compiler/op_cases_norms.h"
 #include "tests/compiler/op_cases_pooling.h"
 #include "tests/compiler/op_cases_recurrent.h"
+#include "tests/compiler/op_cases_sequences.h"
 #include "tests/compiler/op_cases_structure.h"
 
 namespace act::gradient_case {
@@ -16,10 +18,11 @@ namespace act::gradient_case {
 inline const std::vector<OpCase>& AllCases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
-    for (const auto& family : {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(),
-                               StructureCases(), GatherCases(), ScatterCases(), MatMulCases(), SoftmaxCases(),
-                               AttentionCases(), ExportedAttentionCases(), RecurrentCases(), ConvCases(),
-                               PoolCases(), ResizeCases(), BatchNormCases(), NormCases(), LossCases()})
+    for (const auto& family :
+         {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), GatherCases(),
+          ScatterCases(), SequenceCases(), ImportedCases(), MatMulCases(), SoftmaxCases(), AttentionCases(),
+          ExportedAttentionCases(), RecurrentCases(), ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(),
+          NormCases(), LossCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

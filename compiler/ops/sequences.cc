@@ -1,0 +1,48 @@
+// Operators along one axis: the largest elements, running sums.
+#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+// x [.., n] -> index i64 [.., k]: positions of the k largest (`largest` 0: smallest) along the last axis,
+// from the first on. Of equals the first comes first; with `last` (k = 1) the last.
+llvm::Error InferTopK(InferContext& c) {
+  const TensorType &x = c.in(0), &y = c.outputs[0];
+  if (x.dtype != DType::kFloat32) return c.Fail("compares f32, operand is " + ToString(x));
+  if (x.dims.empty() || y.dims.size() != x.dims.size() || y.dtype != DType::kInt64)
+    return c.Fail("result " + ToString(y) + " is no index for each row of " + ToString(x));
+  for (size_t i = 0; i + 1 < x.dims.size(); ++i)
+    if (x.dims[i] != y.dims[i]) return c.Fail("rows of " + ToString(x) + " and " + ToString(y) + " differ");
+  const Dim &n = x.dims.back(), &k = y.dims.back();
+  if (!k.IsFixed() || k.fixed < 0 || n.per_batch < 0 || n.per_batch2 < 0 || n.At(1) < k.fixed)
+    return c.Fail("asks for " + ToString(k) + " of " + ToString(n) + " elements");
+  return llvm::Error::success();
+}
+
+Dim TopKFlops(const Node& node, const Graph& graph) { return graph.value(node.inputs[0]).type.Elements(); }
+
+llvm::Error InferCumSum(InferContext& c) {
+  const int64_t axis = c.node.attrs.Int("axis", -1);
+  if (c.in(0).dtype != DType::kFloat32) return c.Fail("adds f32, operand is " + ToString(c.in(0)));
+  if (axis < 0 || axis >= c.in(0).rank())
+    return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(c.in(0)));
+  c.outputs[0] = c.in(0);
+  return llvm::Error::success();
+}
+
+// An element is part of the sums behind it: its gradient sums from there to the end.
+void CumSumGrad(GradContext& g) {
+  Attributes attrs = g.attrs();
+  attrs.Set("reverse", int64_t{attrs.Int("reverse") == 0});
+  g.SetGrad(0, g.Emit("CumSum", {g.dout()}, attrs));
+}
+
+}  // namespace
+
+void AddSequenceOps(std::vector<OpDef>& ops) {
+  ops.push_back({.name = "TopK", .infer = InferTopK, .flops = TopKFlops});
+  ops.push_back({.name = "CumSum", .infer = InferCumSum, .grad = CumSumGrad});
+}
+
+}  // namespace act

@@ -1,0 +1,96 @@
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/registry.h"
+#include "kernels/reference/sequences_shape.h"
+
+namespace act {
+
+std::optional<TopKShape> TopKShapeOf(const KernelSite& site, std::string* why) {
+  const auto refuse = [why](const char* reason) {
+    if (why) *why = reason;
+    return std::nullopt;
+  };
+  if (site.inputs.size() != 1 || site.outputs.size() != 1) return refuse("needs x and a result");
+  const TensorView &x = site.inputs[0], &y = site.outputs[0];
+  if (x.dtype != DType::kFloat32 || y.dtype != DType::kInt64)
+    return refuse("x is not f32 or the result not i64");
+  if (x.dims.empty() || x.dims.size() != y.dims.size()) return refuse("the ranks do not fit");
+  const Attributes& attrs = site.node->attrs;
+  TopKShape s{1, x.dims.back(), y.dims.back(), attrs.Int("largest", 1) != 0, attrs.Int("last") != 0};
+  for (size_t i = 0; i + 1 < x.dims.size(); ++i) {
+    if (x.dims[i] != y.dims[i]) return refuse("the rows differ");
+    s.rows *= x.dims[i];
+  }
+  if (s.k > s.extent) return refuse("asks for more elements than there are");
+  return s;
+}
+
+std::optional<CumSumShape> CumSumShapeOf(const KernelSite& site, std::string* why) {
+  const auto refuse = [why](const char* reason) {
+    if (why) *why = reason;
+    return std::nullopt;
+  };
+  if (site.inputs.size() != 1 || site.outputs.size() != 1) return refuse("needs x and a result");
+  const TensorView &x = site.inputs[0], &y = site.outputs[0];
+  const Attributes& attrs = site.node->attrs;
+  const int64_t axis = attrs.Int("axis", -1);
+  if (x.dtype != DType::kFloat32 || y.dtype != DType::kFloat32 || x.dims != y.dims)
+    return refuse("x and result are not f32 of the same dims");
+  if (axis < 0 || axis >= static_cast<int64_t>(x.dims.size())) return refuse("there is no such axis");
+  CumSumShape s;
+  for (size_t i = 0; i < x.dims.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    (at < axis ? s.outer : at == axis ? s.extent : s.inner) *= x.dims[i];
+  }
+  s.exclusive = attrs.Int("exclusive") != 0;
+  s.reverse = attrs.Int("reverse") != 0;
+  return s;
+}
+
+namespace {
+
+// An element's place in the result is the number of those that come before it.
+std::unique_ptr<Kernel> TopK(const KernelSite& site, std::string* why) {
+  const auto shape = TopKShapeOf(site, why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const float* row = args.inputs[0].as<float>() + r * s.extent;
+      int64_t* index = args.outputs[0].as<int64_t>() + r * s.k;
+      for (int64_t i = 0; i < s.extent; ++i) {
+        int64_t place = 0;
+        for (int64_t j = 0; j < s.extent; ++j) place += s.Before(row, j, i);
+        if (place < s.k) index[place] = i;
+      }
+    }
+    return "";
+  });
+}
+
+std::unique_ptr<Kernel> CumSum(const KernelSite& site, std::string* why) {
+  const auto shape = CumSumShapeOf(site, why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const float* x = args.inputs[0].as<float>();
+    float* y = args.outputs[0].as<float>();
+    for (int64_t o = 0; o < s.outer; ++o)
+      for (int64_t c = 0; c < s.inner; ++c) {
+        double sum = 0;
+        for (int64_t i = 0; i < s.extent; ++i) {
+          const int64_t at = (o * s.extent + (s.reverse ? s.extent - 1 - i : i)) * s.inner + c;
+          const double before = sum;
+          sum += x[at];
+          y[at] = static_cast<float>(s.exclusive ? before : sum);
+        }
+      }
+    return "";
+  });
+}
+
+}  // namespace
+
+void RegisterReferenceSequences(KernelRegistry& registry) {
+  registry.Add("TopK", {"reference.topk", TopK});
+  registry.Add("CumSum", {"reference.cumsum", CumSum});
+}
+
+}  // namespace act

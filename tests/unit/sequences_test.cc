@@ -1,0 +1,69 @@
+#include "tests/unit/kernel_testing.h"
+
+namespace act {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+OpCase TopK(TestTensor x, int64_t k, bool largest = true, bool last = false) {
+  Ints dims = x.dims;
+  dims.back() = k;
+  OpCase c{"TopK", {}, {std::move(x)}, {Empty(dims, DType::kInt64)}, {}, {}};
+  c.attrs.Set("largest", int64_t{largest});
+  c.attrs.Set("last", int64_t{last});
+  return c;
+}
+
+OpCase CumSum(const Ints& dims, int64_t axis, bool exclusive, bool reverse) {
+  OpCase c{"CumSum", {}, {Random(dims, 1)}, {Empty(dims)}, {}, {}};
+  c.attrs.Set("axis", axis);
+  c.attrs.Set("exclusive", int64_t{exclusive});
+  c.attrs.Set("reverse", int64_t{reverse});
+  return c;
+}
+
+TEST(TopK, OrderOfEqualsAndOfNaN) {
+  const TestTensor x = Floats({6}, {1, 3, NAN, 3, -INFINITY, 1});
+  for (const KernelEntry& entry : CpuRegistry().For("TopK")) {
+    const auto index = [&](const OpCase& c) {
+      const TestTensor y = RunKernel(entry, c, 1, 0).tensors[0];
+      return Ints(y.as<int64_t>(), y.as<int64_t>() + y.elements());
+    };
+    EXPECT_EQ(index(TopK(x, 6)), (Ints{2, 1, 3, 0, 5, 4})) << entry.name;
+    EXPECT_EQ(index(TopK(x, 6, false)), (Ints{4, 0, 5, 1, 3, 2})) << entry.name;
+    EXPECT_EQ(index(TopK(Floats({4}, {2, 7, 7, 2}), 1)), (Ints{1})) << entry.name;
+    EXPECT_EQ(index(TopK(Floats({4}, {2, 7, 7, 2}), 1, true, true)), (Ints{2})) << entry.name;
+    EXPECT_EQ(index(TopK(Floats({4}, {2, 7, 7, 2}), 1, false, true)), (Ints{3})) << entry.name;
+  }
+}
+
+TEST(TopK, AgreesWithTheReference) {
+  for (const Ints& dims : std::vector<Ints>{{1, 1}, {7, 33}, {3, 5, 130}, {400, 101}, {0, 5}})
+    for (const int64_t k : {int64_t{0}, int64_t{1}, (dims.back() + 1) / 2, dims.back()})
+      for (const bool largest : {false, true}) {
+        TestTensor x = Random(dims, 1);
+        for (int64_t i = 0; i < x.elements(); ++i)  // many equals
+          x.as<float>()[i] = std::round(4 * x.as<float>()[i]);
+        EXPECT_GT(CompareWithReference(TopK(std::move(x), k, largest), 0), 0);
+      }
+}
+
+TEST(CumSum, AgreesWithTheReference) {
+  for (const Ints& dims : std::vector<Ints>{{1}, {9, 5, 33}, {70, 40, 31}, {3, 1000, 2}, {4, 0}, {0, 4}})
+    for (int64_t axis = 0; axis < static_cast<int64_t>(dims.size()); ++axis)
+      for (const bool exclusive : {false, true})
+        for (const bool reverse : {false, true})
+          EXPECT_GT(CompareWithReference(CumSum(dims, axis, exclusive, reverse), 0), 0);
+}
+
+TEST(Sequences, WhatDoesNotFitIsRefused) {
+  std::vector<OpCase> wrong = {TopK(Random({3, 4}, 1), 5), CumSum({3, 4}, 2, false, false),
+                               CumSum({3, 4}, -1, false, false), TopK(Random({3, 4}, 1), 2)};
+  wrong.back().outputs = {Empty({2, 2}, DType::kInt64)};
+  for (const OpCase& c : wrong)
+    for (const KernelEntry& entry : CpuRegistry().For(c.op))
+      EXPECT_TRUE(RunKernel(entry, c, 1, 0).refused) << entry.name;
+}
+
+}  // namespace
+}  // namespace act
