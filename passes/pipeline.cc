@@ -143,6 +143,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   plan.model_name = model.model_name;
   plan.level = options.level;
   plan.optimizer = options.optimizer;
+  plan.hyper = options.hyper;
   plan.clip_norm = options.clip_norm;
   plan.accumulate = options.accumulate;
   plan.seed = options.seed;

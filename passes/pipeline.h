@@ -4,6 +4,7 @@
 #include <llvm/Support/Error.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,11 @@ namespace act {
 
 struct CompileOptions {
   std::string level = "L0";
-  std::string optimizer = "sgd";  // one of runtime/plan/optimizer.h, or none
-  double clip_norm = 0;           // largest norm of all gradients together; 0: no bound
-  int64_t accumulate = 1;         // micro-batches of an update
-  int64_t bits = 0;               // --bits; 0: the level's own
+  std::string optimizer = "sgd";        // one of runtime/plan/optimizer.h, or none
+  std::map<std::string, double> hyper;  // its hyperparameters, by flag, where they are not the defaults
+  double clip_norm = 0;                 // largest norm of all gradients together; 0: no bound
+  int64_t accumulate = 1;               // micro-batches of an update
+  int64_t bits = 0;                     // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
   int64_t batch = 1;
   int64_t workspace_limit = 0;  // bytes a node; 0: no limit

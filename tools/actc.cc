@@ -39,7 +39,8 @@ struct Flags {
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
   cl::opt<std::string> optimizer{
       "optimizer",
-      cl::desc("sgd (with momentum, default), adam, adamw, adagrad, lamb, or none (gradients only)"),
+      cl::desc(
+          "sgd (with momentum, default), adam, adamw, ort-adamw, adagrad, lamb, or none (gradients only)"),
       cl::value_desc("NAME"), cl::init("sgd"), cl::cat(compile)};
   cl::opt<double> clip_norm{
       "clip-norm", cl::value_desc("X"), cl::cat(compile),
@@ -67,6 +68,10 @@ struct Flags {
                                cl::desc("Parameters that do not train")};
   cl::opt<bool> freeze_bn{"freeze-bn", cl::cat(model_group),
                           cl::desc("BatchNormalization keeps its stored statistics")};
+  cl::opt<std::string> optimizer_model{
+      "optimizer-model", cl::cat(model_group), cl::value_desc("FILE"),
+      cl::desc("ONNX Runtime's optimizer of a training graph (default, without --optimizer: the file "
+               "optimizer_model.onnx beside it)")};
   cl::opt<std::string> checkpoint{"checkpoint", cl::cat(model_group), cl::value_desc("FILE"),
                                   cl::desc("ONNX Runtime's initial parameters of a training graph (default: "
                                            "the file `checkpoint` beside it)")};
@@ -156,6 +161,10 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   r.import.loss_output = f.loss_output;
   r.import.freeze.assign(f.freeze.begin(), f.freeze.end());
   r.import.freeze_bn = f.freeze_bn;
+  r.import.own_optimizer = f.optimizer.getNumOccurrences() == 0;
+  r.import.optimizer_model = f.optimizer_model;
+  if (!r.import.own_optimizer && !f.optimizer_model.empty())
+    return MakeError("--optimizer-model", "names an optimizer, and so does --optimizer", "give one of them");
   r.import.checkpoint = f.checkpoint;
   r.import.init_he = f.init == "he";
   r.import.report_only = f.output.empty();
@@ -167,6 +176,11 @@ llvm::Error Run(const Flags& f, Request request) {
     if (!path->empty())
       ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // told before the work, not after it
   ACT_TRY(ImportResult model, ImportOnnx(f.model, request.import));
+  if (model.optimizer) {
+    request.compile.optimizer = model.optimizer->name;
+    request.compile.hyper = model.optimizer->hyper;
+    if (f.clip_norm.getNumOccurrences() == 0) request.compile.clip_norm = model.optimizer->clip_norm;
+  }
   const int onnx_nodes = model.onnx_nodes;
   const size_t imported_nodes = model.graph.nodes.size();
   if (f.print_after == "import" || f.print_after == "all") llvm::outs() << "// import\n" << Dump(model.graph);

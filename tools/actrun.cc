@@ -243,7 +243,7 @@ int Main(int argc, char** argv) {
     PrintError(kTool, plan.takeError());
     return kFailed;
   }
-  llvm::Expected<Hyperparameters> hyper = flags.hyper.Resolve(plan->optimizer);
+  llvm::Expected<Hyperparameters> hyper = flags.hyper.Resolve(plan->optimizer, plan->hyper);
   if (!hyper) {
     PrintError(kTool, hyper.takeError());
     return kWrongUsage;

@@ -39,14 +39,16 @@ class OptimizerFlags {
     return "";
   }
 
-  // The hyperparameters of the plan's optimizer: PyTorch's defaults where no flag is given. Errors: a flag
-  // that it does not take.
-  llvm::Expected<Hyperparameters> Resolve(const std::string& name) const {
+  // The hyperparameters of the plan's optimizer: where no flag is given the model's own (`given`), else
+  // PyTorch's defaults. Errors: a flag that it does not take.
+  llvm::Expected<Hyperparameters> Resolve(const std::string& name,
+                                          const std::map<std::string, double>& given) const {
     const OptimizerInfo* optimizer = FindOptimizer(name);
     Hyperparameters hyper;
     if (optimizer)
       for (const auto& [member, value] : optimizer->defaults) hyper.*member = value;
     for (const auto& [info, flag] : flags_) {
+      if (const auto it = given.find(info->name); it != given.end()) hyper.*info->member = it->second;
       if (flag->getNumOccurrences() == 0) continue;
       if (!optimizer || !optimizer->Takes(info->member)) return Refused(info->name, name, optimizer);
       hyper.*info->member = *flag;

@@ -13,6 +13,7 @@
 #include "compiler/import/inference_part.h"
 #include "compiler/import/initializers.h"
 #include "compiler/import/needed_nodes.h"
+#include "compiler/import/ort_optimizer.h"
 #include "compiler/import/prune.h"
 #include "compiler/import/subgraphs.h"
 #include "compiler/import/symbols.h"
@@ -142,20 +143,39 @@ llvm::Expected<std::vector<ValueId>> Trainable(const Graph& graph, const std::ve
   return trainable;
 }
 
-// Flags that ask for another loss or other derivatives than a training graph has.
+// Flags that ask for another loss or other derivatives than a training graph has, or that belong to one.
 llvm::Error CheckFlags(const ImportOptions& options, const std::optional<TrainingGraph>& training) {
-  if (!training)
-    return options.checkpoint.empty()
-               ? llvm::Error::success()
-               : MakeError("--checkpoint", "the model holds its own parameters",
-                           "a checkpoint belongs to a training graph, whose parameters are inputs");
-  const char* flag = !options.loss.empty()          ? "--loss"
-                     : !options.loss_output.empty() ? "--loss-output"
-                     : options.freeze_bn            ? "--freeze-bn"
-                                                    : nullptr;
-  if (!flag) return llvm::Error::success();
-  return MakeError(flag, "the model is a training graph with its own loss and backward pass",
-                   "give actc the forward model instead");
+  const struct {
+    const char* flag;
+    bool given, of_training;
+  } flags[] = {{"--checkpoint", !options.checkpoint.empty(), true},
+               {"--optimizer-model", !options.optimizer_model.empty(), true},
+               {"--loss", !options.loss.empty(), false},
+               {"--loss-output", !options.loss_output.empty(), false},
+               {"--freeze-bn", options.freeze_bn, false}};
+  for (const auto& [flag, given, of_training] : flags) {
+    if (!given || of_training == training.has_value()) continue;
+    if (of_training)
+      return MakeError(flag, "the model is no training graph",
+                       "this belongs to one, whose parameters are inputs (docs/onnx_import.md)");
+    return MakeError(flag, "the model is a training graph with its own loss and backward pass",
+                     "give actc the forward model instead");
+  }
+  return llvm::Error::success();
+}
+
+// The optimizer of --optimizer-model, else of the file optimizer_model.onnx beside a training graph.
+llvm::Expected<std::optional<ModelOptimizer>> FindOptimizerModel(const std::string& model_path,
+                                                                 const ImportOptions& options) {
+  if (!options.own_optimizer) return std::nullopt;
+  std::string path = options.optimizer_model;
+  if (path.empty()) {
+    path = (std::filesystem::path(model_path).parent_path() / "optimizer_model.onnx").string();
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
+  }
+  ACT_TRY(ModelOptimizer optimizer, ReadOrtOptimizer(path));
+  return optimizer;
 }
 
 llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& options) {
@@ -224,6 +244,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
     ACT_CHECK_OK(import_side(false));
     result.own_backward = true;
     ACT_TRY(result.trainable, AddGradientOutputs(importer, *training, result.trainable));
+    ACT_TRY(result.optimizer, FindOptimizerModel(file.path, options));
   }
 
   const std::vector<ValueId> moved = Prune(result.graph);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,25 @@ struct ImportOptions {
   bool init_he = false;             // --init=he: initial weights where the external data file is missing
   uint64_t seed = 0;                // of --init=he
   std::string checkpoint;           // --checkpoint: initial parameters of a training graph; empty: beside it
-  bool report_only = false;         // weights are not needed: data of a missing file stays null
-  bool keep_outputs = false;        // no loss: the graph's outputs are the model's, in their order
+  bool own_optimizer = true;        // look for the optimizer that a training graph has beside it
+  std::string
+      optimizer_model;  // --optimizer-model: where; empty: optimizer_model.onnx beside it, if that is there
+  bool report_only = false;   // weights are not needed: data of a missing file stays null
+  bool keep_outputs = false;  // no loss: the graph's outputs are the model's, in their order
+};
+
+// The optimizer that a model brings along.
+struct ModelOptimizer {
+  std::string name;                     // of --optimizer
+  std::map<std::string, double> hyper;  // hyperparameters that it fixes, by flag: "beta1", "weight-decay"
+  double clip_norm = 0;                 // 0: gradients are not clipped
 };
 
 struct ImportResult {
   // outputs: the loss; with own_backward then the gradients of `trainable`, in that order; with keep_outputs
   // those of the model.
   Graph graph;
+  std::optional<ModelOptimizer> optimizer;      // with own_backward, where there is one
   bool own_backward = false;                    // a training graph with a backward pass of its own
   ValueId loss = kNoValue;                      // kNoValue with keep_outputs
   std::vector<ValueId> trainable;               // parameters that are not frozen, in order of first use

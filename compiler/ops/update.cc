@@ -67,6 +67,15 @@ const std::vector<Row>& Rows() {
          const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
          return {AdamStep(b, b.Mul(r[10], r[0]), next, r[4], r[8], r[9]), next.first, next.second};
        }},
+      {"ort-adamw",
+       {"OrtAdamWUpdate",
+        {"exp_avg", "exp_avg_sq"},
+        {"corrected_lr", "one_minus_beta1", "beta2", "one_minus_beta2", "eps", "decay"}},
+       [](B& b, const Regs& r) -> Regs {
+         const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
+         const int step = b.Div(b.Mul(r[4], next.first), b.Add(Sqrt(b, next.second), r[8]));
+         return {b.Mul(r[9], b.Sub(r[0], step)), next.first, next.second};
+       }},
       {"adagrad",
        {"AdagradUpdate", {"sum"}, {"decayed_lr", "eps", "weight_decay"}},
        [](B& b, const Regs& r) -> Regs {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/error.h"
+
 namespace act {
 namespace {
 
@@ -30,6 +32,11 @@ constexpr NamedScalar kStepScalars[] = {
     {"one_minus_beta2", [](const UpdateState& s) { return 1 - s.hyper.beta2; }},
     {"inverse_bias1", [](const UpdateState& s) { return 1 / BiasCorrection(s.hyper.beta1, s); }},
     {"lr_over_bias1", [](const UpdateState& s) { return s.hyper.lr / BiasCorrection(s.hyper.beta1, s); }},
+    // Adam with eps beside the uncorrected root: both corrections are the step's.
+    {"corrected_lr",
+     [](const UpdateState& s) {
+       return s.hyper.lr * std::sqrt(BiasCorrection(s.hyper.beta2, s)) / BiasCorrection(s.hyper.beta1, s);
+     }},
     {"rsqrt_bias2", [](const UpdateState& s) { return 1 / std::sqrt(BiasCorrection(s.hyper.beta2, s)); }},
     // Decoupled weight decay: what is left of the parameter.
     {"decay", [](const UpdateState& s) { return 1 - s.hyper.lr * s.hyper.weight_decay; }},
@@ -73,6 +80,9 @@ const std::vector<OptimizerInfo>& AllOptimizers() {
       {"adamw",
        "Adam with decoupled weight decay",
        {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-8}, {&H::weight_decay, 0.01}}},
+      {"ort-adamw",
+       "ONNX Runtime's AdamW: eps beside the uncorrected root, decay behind the step",
+       {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-6}, {&H::weight_decay, 0}}},
       {"adagrad",
        "steps over the root of the sum of squares",
        {{&H::lr, 0.01},
@@ -103,6 +113,19 @@ std::string OptimizerNames() {
   for (size_t i = 0; i < all.size(); ++i)
     names += (i == 0 ? "" : i + 1 == all.size() ? " or " : ", ") + all[i].name;
   return names;
+}
+
+llvm::Error CheckHyperparameters(const std::string& optimizer, const std::map<std::string, double>& hyper) {
+  const OptimizerInfo* info = FindOptimizer(optimizer);
+  for (const auto& [name, value] : hyper) {
+    bool known = false;
+    for (const HyperparameterInfo& h : AllHyperparameters())
+      known |= name == h.name && info && info->Takes(h.member) && value >= 0 && value < h.below;
+    if (!known)
+      return MakeError(
+          "", "an impossible " + name + " of the optimizer " + optimizer + ": " + std::to_string(value));
+  }
+  return llvm::Error::success();
 }
 
 StepScalar FindStepScalar(const std::string& name) {

@@ -2,7 +2,10 @@
 // these. Their arithmetic on tensors is compiler/ops/update.cc; docs/optimizers.md has the formulas.
 #pragma once
 
+#include <llvm/Support/Error.h>
+
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +45,10 @@ const std::vector<OptimizerInfo>& AllOptimizers();
 const OptimizerInfo* FindOptimizer(const std::string& name);
 // "sgd, adam or adamw".
 std::string OptimizerNames();
+
+// Values by flag ("weight-decay") that take the place of an optimizer's defaults. Errors: one that it does
+// not take, or outside its range.
+llvm::Error CheckHyperparameters(const std::string& optimizer, const std::map<std::string, double>& hyper);
 
 // What an update sees of the step that it belongs to.
 struct UpdateState {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct Plan {
   std::string model_name;  // file name of the ONNX model, without folders
   std::string level;       // "L0".."L3"
   std::string optimizer;   // of runtime/plan/optimizer.h, or "none"
+  std::map<std::string, double>
+      hyper;               // hyperparameters that the model gives, by flag, instead of the defaults
   double clip_norm = 0;    // largest norm of all gradients together; 0: no bound
   int64_t accumulate = 1;  // micro-batches of an update
   uint64_t seed = 0;

@@ -309,6 +309,7 @@ llvm::Error CheckPlan(const Plan& plan) {
     return MakeError("", "an impossible batch size");
   if (plan.optimizer != "none" && !FindOptimizer(plan.optimizer))
     return MakeError("", "an optimizer that is not known: '" + plan.optimizer + "'");
+  ACT_CHECK_OK(CheckHyperparameters(plan.optimizer, plan.hyper));
   if (!std::isfinite(plan.clip_norm) || plan.clip_norm < 0)
     return MakeError("", "an impossible gradient norm");
   if (plan.accumulate < 1 || plan.accumulate > kMostMicroBatches)

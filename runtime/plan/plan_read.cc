@@ -261,6 +261,8 @@ Plan Reader::Read(const fb::Plan& from) {
     result.bytes_uncompressed = ReadDim(edge.bytes_uncompressed());
     return result;
   });
+  if (from.hyper())
+    for (const fb::Hyperparameter* h : *from.hyper()) plan.hyper[Text(h->name())] = h->value();
   plan.clip_norm = from.clip_norm();
   plan.accumulate = from.accumulate();
   plan.onnx_model = ReadBlob(from.onnx_model());

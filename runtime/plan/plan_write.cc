@@ -140,12 +140,15 @@ void Writer::Build(const Plan& plan) {
   const Offset<fb::StepGraph> train = Write(plan.train), eval = Write(plan.eval);
   std::vector<Offset<fb::SavedEdge>> edges;
   for (const SavedEdge& edge : plan.edges) edges.push_back(Write(edge));
+  std::vector<Offset<fb::Hyperparameter>> hyper;
+  for (const auto& [name, value] : plan.hyper)
+    hyper.push_back(fb::CreateHyperparameterDirect(builder_, name.c_str(), value));
   const std::optional<fb::Blob> model = AddBlob(plan.onnx_model);
   fb::FinishPlanBuffer(
       builder_,
       fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(), plan.optimizer.c_str(),
                            plan.seed, plan.default_batch, plan.fixed_batch, plan.workspace_limit, train, eval,
-                           &edges, model ? &*model : nullptr, plan.clip_norm, plan.accumulate));
+                           &edges, model ? &*model : nullptr, plan.clip_norm, plan.accumulate, &hyper));
 }
 
 llvm::Error Writer::Save(const std::string& path) const {

@@ -59,7 +59,8 @@ struct Truth {
     Doubles direction(p.size());
     for (size_t i = 0; i < p.size(); ++i) {
       if (optimizer == "adamw") p[i] -= h.lr * h.weight_decay * p[i];
-      if (optimizer != "adamw" && optimizer != "lamb") g[i] += h.weight_decay * p[i];
+      const bool decoupled = optimizer == "adamw" || optimizer == "ort-adamw" || optimizer == "lamb";
+      if (!decoupled) g[i] += h.weight_decay * p[i];
       if (optimizer == "sgd") {
         m[i] = h.momentum * m[i] + g[i];
         direction[i] = h.nesterov != 0 ? g[i] + h.momentum * m[i] : m[i];
@@ -70,12 +71,16 @@ struct Truth {
         m[i] = h.beta1 * m[i] + (1 - h.beta1) * g[i];
         v[i] = h.beta2 * v[i] + (1 - h.beta2) * g[i] * g[i];
         direction[i] = m[i] / bias1 / (std::sqrt(v[i] / bias2) + h.eps);
+        if (optimizer == "ort-adamw")
+          direction[i] = std::sqrt(bias2) / bias1 * m[i] / (std::sqrt(v[i]) + h.eps);
         if (optimizer == "lamb") direction[i] += h.weight_decay * p[i];
       }
     }
     const double length = NormOf(p), step = NormOf(direction);
     const double ratio = optimizer == "lamb" && length > 0 && step > 0 ? length / step : 1;
     for (size_t i = 0; i < p.size(); ++i) p[i] -= h.lr * ratio * direction[i];
+    if (optimizer == "ort-adamw")
+      for (double& e : p) e -= h.lr * h.weight_decay * e;
   }
 };
 
@@ -124,6 +129,7 @@ std::vector<Case> Cases() {
           {"sgd", {.lr = 0.1, .momentum = 0.7, .nesterov = 1, .weight_decay = 0.1}},
           {"adam", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
           {"adamw", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
+          {"ort-adamw", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
           {"adagrad",
            {.lr = 0.1, .weight_decay = 0.1, .eps = 1e-3, .lr_decay = 0.5, .initial_accumulator_value = 0.1}},
           {"lamb", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}}};

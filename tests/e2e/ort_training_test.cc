@@ -160,11 +160,13 @@ INSTANTIATE_TEST_SUITE_P(All, OrtTraining,
                          ::testing::Values("mlp", "mlp_sgd", "lenet", "resnet_small", "tiny_transformer"),
                          [](const auto& test_info) { return std::string(test_info.param); });
 
-TEST(OrtTraining, SgdEndsWhereOnnxRuntimeDoes) {
-  const Tensors expected = ReadData("mlp_sgd", "expected.safetensors");
-  auto run = RunCase("mlp_sgd", {"--optimizer=sgd"}, {"--lr=.1", "--momentum=0"});
+// With the optimizer model beside it, its hyperparameters and its clipping; the rate is the run's.
+TEST_P(OrtTraining, EndsWhereOnnxRuntimeDoes) {
+  const bool sgd = std::string(GetParam()) == "mlp_sgd";
+  auto run = RunCase(GetParam(), {}, {sgd ? "--lr=.1" : "--lr=.01"});
   ASSERT_TRUE(static_cast<bool>(run)) << llvm::toString(run.takeError());
-  ExpectEnd(*run, expected);
+  ExpectEnd(*run, ReadData(GetParam(), "expected.safetensors"));
+  ExpectPlannedPeak(*run);
 }
 
 // The producers of the saved activations, by the model's own node names and in its order. A mask made for a
@@ -232,6 +234,38 @@ TEST(OrtTraining, ExportsItsForwardPartWithTrainedParameters) {
   EXPECT_NEAR(resumed->losses.at(0), straight->losses.at(2), kLossLimit);
 }
 
+TEST(OrtTraining, OptimizerModelsAreChosenAndReplaced) {
+  const ScratchFolder scratch;
+  const std::string model = Data("tiny_transformer", "training_model.onnx"), plan = scratch / "plan";
+  const auto optimizer = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {ToolPath("actc"), model, "-o", plan, "--report=none"});
+    ExpectDone(flags);
+    ExpectDone({ToolPath("actrun"), plan, "--batch=1", "--steps=1", "--report-json=" + (scratch / "run")});
+    auto json = ReadJson(scratch / "run");
+    if (!json) return llvm::json::Object{{"error", llvm::toString(json.takeError())}};
+    llvm::json::Object found = *json->getObject("optimizer");
+    found["clip"] = json->getNumber("clip_norm").value_or(-1);
+    return found;
+  };
+  const llvm::json::Object own = optimizer({});
+  EXPECT_EQ(own.getString("name"), "ort-adamw");
+  EXPECT_EQ(own.getNumber("eps"), 1e-6);
+  EXPECT_EQ(own.getNumber("clip"), 1);
+  EXPECT_EQ(optimizer({"--clip-norm=3"}).getNumber("clip"), 3);
+  const llvm::json::Object given =
+      optimizer({"--optimizer-model=" + Data("resnet_small", "optimizer_model.onnx")});
+  EXPECT_EQ(given.getNumber("weight-decay"), .05);
+  EXPECT_EQ(given.getNumber("clip"), 0);
+  EXPECT_EQ(optimizer({"--optimizer=adagrad"}).getString("name"), "adagrad");
+  EXPECT_EQ(optimizer({"--optimizer=adagrad"}).getNumber("clip"), 0);
+  ExpectWrongUsage({ToolPath("actc"), model, "--optimizer=sgd", "--optimizer-model=x"},
+                   {"--optimizer-model"});
+  ExpectRefused({ToolPath("actc"), model, "--optimizer-model=" + Data("mlp", "forward.onnx")},
+                {"forward.onnx"});
+  ExpectRefused({ToolPath("actc"), model, "--optimizer-model=" + model},
+                {"is not supported in an optimizer model"});
+}
+
 TEST(OrtTraining, WithoutACheckpointThereIsAReportAndNoPlan) {
   const ScratchFolder scratch;
   const std::string model = scratch / "training_model.onnx", checkpoint = Data("mlp", "checkpoint");
@@ -265,7 +299,7 @@ TEST(OrtTraining, FlagsThatContradictTheGraphAreRefused) {
   for (const char* flag : {"--loss=mse", "--loss-output=x", "--freeze-bn"})
     ExpectRefused({ToolPath("actc"), model, flag}, {"the model is a training graph with its own loss"});
   ExpectRefused({ToolPath("actc"), Data("lenet", "forward.onnx"), "--loss=cross-entropy", "--checkpoint=x"},
-                {"--checkpoint", "holds its own parameters"});
+                {"--checkpoint", "is no training graph"});
   // A parameter that is frozen keeps its place in the graph, but has no update.
   ExpectDone({ToolPath("actc"), model, "--freeze=conv1.*", "--verify-each"});
 }
