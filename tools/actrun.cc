@@ -18,6 +18,8 @@
 #include "runtime/executor/executor.h"
 #include "runtime/executor/machine.h"
 #include "runtime/executor/profile.h"
+#include "runtime/measure/gradient_variance.h"
+#include "runtime/measure/switchable_codes.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/plan_io.h"
 #include "runtime/train/checkpoint.h"
@@ -34,6 +36,8 @@ namespace cl = llvm::cl;
 constexpr char kTool[] = "actrun";
 constexpr int kFailed = 1;
 constexpr int64_t kDefaultSteps = 10;
+constexpr int64_t kMostRepeats = 10000;
+constexpr int64_t kDefaultVarianceBatches = 4;  // of a data set; other sources have one batch
 
 volatile std::sig_atomic_t g_stop = 0;
 
@@ -45,6 +49,7 @@ struct Flags {
   cl::OptionCategory optimizer_group{"Optimizer",
                                      "Defaults follow the optimizer that the plan was compiled with; a flag "
                                      "that it does not take is refused."};
+  cl::OptionCategory measurement{"Measurement", "Instead of training."};
   cl::OptionCategory files{"Checkpoints and reports"};
 
   cl::opt<std::string> plan{cl::Positional, cl::desc("PLAN"), cl::cat(machine)};
@@ -79,6 +84,15 @@ struct Flags {
                                    cl::value_desc("SCHEDULE"),
                                    cl::desc("constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
 
+  cl::opt<long> variance{
+      "variance", cl::value_desc("R"), cl::cat(measurement),
+      cl::desc("Variance and bias of the gradient that codes cause: R gradients of each mini-batch")};
+  cl::opt<long> variance_batches{"variance-batches", cl::value_desc("M"), cl::cat(measurement),
+                                 cl::desc("Mini-batches of --variance (default: 4 of --data, else 1)")};
+  cl::opt<std::string> variance_edges{
+      "variance-edges", cl::value_desc("GLOB"), cl::init("*"), cl::cat(measurement),
+      cl::desc("Saved activations that are measured alone as well (default: all; none: '')")};
+
   cl::opt<std::string> load{"load", cl::desc("Continue from a checkpoint"), cl::value_desc("FILE"),
                             cl::cat(files)};
   cl::opt<std::string> save{"save", cl::desc("Write a checkpoint at the end (safetensors)"),
@@ -110,6 +124,16 @@ std::string CheckUsage(const Flags& f) {
   if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
   if (f.epochs > 0 && f.data.empty())
     return "--epochs: needs --data; without it there are steps, but no epochs";
+  if (f.variance.getNumOccurrences() && (f.variance < 1 || f.variance > kMostRepeats))
+    return "--variance: expected 1 to " + std::to_string(kMostRepeats) + " gradients of a mini-batch";
+  if (f.variance_batches.getNumOccurrences() && f.variance_batches < 1)
+    return "--variance-batches: expected at least 1";
+  if (f.variance > 0) {
+    for (const cl::Option* other : std::initializer_list<const cl::Option*>{
+             &f.steps, &f.epochs, &f.eval_data, &f.save, &f.export_onnx, &f.dump_step, &f.profile})
+      if (other->getNumOccurrences())
+        return "--" + other->ArgStr.str() + ": belongs to training, and --variance does not train";
+  }
   if (!f.verbose.empty() && f.verbose != "dispatch")
     return "--verbose: expected dispatch, not '" + f.verbose + "'";
   return "";
@@ -167,6 +191,50 @@ TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRat
   return options;
 }
 
+// A plan that is ready to run, at the point of training that it goes on from.
+struct Opened {
+  std::unique_ptr<Executor> executor;
+  TrainPosition position;
+  Sources sources;
+};
+
+llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
+                            const KernelRegistry& registry, int threads) {
+  ACT_TRY(MemoryLayout layout,
+          LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch));
+  ACT_CHECK_OK(CheckFits(plan, layout, AvailableMemoryBytes()));
+  Opened opened;
+  ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), registry,
+                                            {.threads = threads, .check_memory = f.check_memory}));
+  opened.position.seed = plan.seed;
+  StartOptimizerState(opened.executor->persistents(), hyper);
+  if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, opened.executor->persistents(), opened.position));
+  if (f.seed.getNumOccurrences()) opened.position.seed = f.seed;
+  ACT_TRY(opened.sources, OpenSources(f, plan, opened.executor->layout().batch, opened.position.seed));
+  if (f.verbose == "dispatch") {
+    for (const BoundGraph* graph : opened.executor->BoundTrainGraphs())
+      llvm::errs() << FormatDispatch(*graph);
+  }
+  return opened;
+}
+
+llvm::Error MeasureVariance(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
+                            const KernelRegistry& registry, int threads) {
+  ACT_TRY(const SwitchablePlan codes, MakeCodesSwitchable(plan));
+  ACT_TRY(const Opened opened, Open(f, codes.plan, hyper, registry, threads));
+  const int64_t batches = f.variance_batches > 0 ? static_cast<int64_t>(f.variance_batches)
+                          : f.data.empty()       ? 1
+                                                 : kDefaultVarianceBatches;
+  ACT_TRY(const GradientVariance result,
+          MeasureGradientVariance(
+              *opened.executor, codes, *opened.sources.train, opened.position,
+              {.repeats = f.variance, .batches = batches, .edges = f.variance_edges, .stop = &g_stop}));
+  if (!f.report_json.empty())
+    ACT_CHECK_OK(WriteFile(f.report_json, GradientVarianceJson(plan, result, opened.position.seed)));
+  llvm::outs() << FormatGradientVariance(plan, result);
+  return llvm::Error::success();
+}
+
 llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
                 const LearningRateSchedule& schedule) {
   for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json})
@@ -175,26 +243,15 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
     return MakeError("--device=cuda", "this build has no CUDA backend", "run with --device=cpu");
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
   omp_set_num_threads(threads);
-
-  ACT_TRY(MemoryLayout layout,
-          LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch));
-  ACT_CHECK_OK(CheckFits(plan, layout, AvailableMemoryBytes()));
   KernelRegistry registry;
   RegisterCpuKernels(registry);
-  ACT_TRY(const auto executor, Executor::Create(plan, std::move(layout), registry,
-                                                {.threads = threads, .check_memory = f.check_memory}));
+  if (f.variance > 0) return MeasureVariance(f, plan, hyper, registry, threads);
+  ACT_TRY(Opened opened, Open(f, plan, hyper, registry, threads));
+  const std::unique_ptr<Executor>& executor = opened.executor;
+  TrainPosition& position = opened.position;
 
-  TrainPosition position{.seed = plan.seed};
-  StartOptimizerState(executor->persistents(), hyper);
-  if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, executor->persistents(), position));
-  if (f.seed.getNumOccurrences()) position.seed = f.seed;
-  ACT_TRY(Sources sources, OpenSources(f, plan, executor->layout().batch, position.seed));
-  if (f.verbose == "dispatch") {
-    for (const BoundGraph* graph : executor->BoundTrainGraphs()) llvm::errs() << FormatDispatch(*graph);
-  }
-
-  ACT_TRY(const TrainResult result,
-          Train(*executor, *sources.train, sources.eval.get(), OptionsOf(f, hyper, schedule), position));
+  ACT_TRY(const TrainResult result, Train(*executor, *opened.sources.train, opened.sources.eval.get(),
+                                          OptionsOf(f, hyper, schedule), position));
   if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, executor->persistents(), position));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
@@ -224,8 +281,8 @@ void StopAtSignals() {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  cl::HideUnrelatedOptions(
-      {&flags.machine, &flags.data_group, &flags.training, &flags.optimizer_group, &flags.files});
+  cl::HideUnrelatedOptions({&flags.machine, &flags.data_group, &flags.training, &flags.optimizer_group,
+                            &flags.measurement, &flags.files});
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actrun " ACT_VERSION "\n"; });
   std::string message;
   llvm::raw_string_ostream messages(message);

@@ -167,7 +167,9 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
   const int64_t row = loop_.shape.row, rows = place.count / row;
   const size_t tensor = static_cast<size_t>(step.tensor);
   float* x = at_[step.reg];
-  const RandomStream random{args_.state->seed, args_.state->step, static_cast<uint32_t>(step.stream)};
+  const uint64_t rounding = step.kind == StepKind::kDropout ? 0 : args_.state->rounding;
+  const RandomStream random{args_.state->seed ^ rounding, args_.state->step,
+                            static_cast<uint32_t>(step.stream)};
   switch (step.kind) {
     case StepKind::kApply:
       return Apply(step,

@@ -15,8 +15,11 @@ namespace {
 
 using Register = std::vector<float>;  // one value per element of the space
 
-RandomStream StreamOf(const StepState& state, int32_t stream) {
-  return {state.seed, state.step, static_cast<uint32_t>(stream)};
+RandomStream StreamOf(uint64_t seed, const StepState& state, int32_t stream) {
+  return {seed, state.step, static_cast<uint32_t>(stream)};
+}
+RandomStream RoundingOf(const StepState& state, int32_t stream) {
+  return StreamOf(state.seed ^ state.rounding, state, stream);
 }
 
 Register ReadBroadcast(const TensorView& view, const FusedShape& shape) {
@@ -42,7 +45,7 @@ Register ReadCode(const TensorView& view, const ProgramInput& input, const Fused
     if (input.mask)
       DecodeMaskReference(input.codec, shape.elements, code, to);
     else
-      DecodeSampleReference(input.codec, StreamOf(state, input.stream), s, shape.elements, code, to);
+      DecodeSampleReference(input.codec, RoundingOf(state, input.stream), s, shape.elements, code, to);
   }
   return x;
 }
@@ -50,7 +53,7 @@ Register ReadCode(const TensorView& view, const ProgramInput& input, const Fused
 Register Dropout(const Instr& instr, const Register& a, const FusedShape& shape, const StepState& state) {
   Register x(a.size());
   const uint32_t threshold = DropoutThreshold(instr.parameter);
-  const RandomStream stream = StreamOf(state, instr.stream);
+  const RandomStream stream = StreamOf(state.seed, state, instr.stream);
   const float scale = 1.0f / (1.0f - instr.parameter);
   for (int64_t i = 0; i < shape.count; ++i) {
     const uint32_t u = Random32(stream, i / shape.elements, shape.elements, i % shape.elements);
@@ -89,7 +92,7 @@ void Write(const ProgramOutput& output, const Register& x, const TensorView& vie
   }
   const int64_t bytes = LayoutOf(output.codec, shape.elements).sample_bytes;
   for (int64_t s = 0; s < shape.samples; ++s)
-    EncodeSampleReference(output.codec, StreamOf(state, output.stream), s, shape.elements,
+    EncodeSampleReference(output.codec, RoundingOf(state, output.stream), s, shape.elements,
                           x.data() + s * shape.elements, view.as<uint8_t>() + s * bytes);
 }
 

@@ -113,7 +113,7 @@ llvm::Error BoundGraph::Run(const StepState& state, std::span<NodeObserver* cons
   for (size_t i = 0; i < nodes_.size(); ++i) {
     BoundNode& bound = nodes_[i];
     for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->BeforeNode(i));
-    if (bound.kernel && (state.updates || bound.node->phase != Phase::kUpdate)) {
+    if (bound.kernel && bound.enabled && (state.updates || bound.node->phase != Phase::kUpdate)) {
       const auto start = Clock::now();
       const KernelArgs args{
           .inputs = bound.inputs, .outputs = bound.outputs, .workspace = bound.workspace, .state = &state};

@@ -24,7 +24,8 @@ struct BoundNode {
   std::vector<std::string> refusals;  // of the faster kernels: "dnnl.conv: dilations are not supported"
   std::vector<TensorView> inputs, outputs;
   std::span<std::byte> workspace;
-  double seconds = 0;  // in the kernel, over all runs
+  bool enabled = true;  // a node that is not does not run
+  double seconds = 0;   // in the kernel, over all runs
 };
 
 // Looks on while a graph runs: the dump of a step, the memory check.
@@ -53,6 +54,8 @@ class BoundGraph {
   // The tensor of a value; data is null where nothing reads or writes it.
   const TensorView& view(ValueId id) const { return views_[static_cast<size_t>(id)]; }
   const std::vector<BoundNode>& nodes() const { return nodes_; }
+  // Whether Run runs the node at `position`. Where it does not, its outputs are what their storage holds.
+  void Enable(size_t position, bool enabled) { nodes_[position].enabled = enabled; }
   // Forgets the time measured so far (after warm-up runs).
   void ResetTimes();
 

@@ -33,6 +33,9 @@ struct TensorView {
 struct StepState {
   uint64_t seed = 0;
   uint64_t step = 0;  // passes over a micro-batch done before
+  // Combined with the seed wherever a code is rounded, and nowhere else: another number gives other rounding
+  // errors of the same forward pass, dropout included.
+  uint64_t rounding = 0;
   UpdateState update = {};
   bool updates = true;  // does this pass end in the update? Else nodes of phase kUpdate do not run
 };

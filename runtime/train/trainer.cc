@@ -119,8 +119,8 @@ class Loop {
     const int64_t samples = SamplesOfStep();
     ACT_TRY(BoundGraph* const first, executor_.Train(batch));
     const bool dumps = StepsDone() == 0 && !options_.dump_step.empty();
-    std::optional<StepDump> dump;
-    NodeObserver* observer = dumps ? &dump.emplace(*first) : nullptr;
+    std::optional<GradientCapture> gradients;
+    NodeObserver* observer = dumps ? &gradients.emplace(*first) : nullptr;
     const std::span<NodeObserver* const> observers(&observer, dumps ? size_t{1} : size_t{0});
 
     StepState state = State();
@@ -150,7 +150,7 @@ class Loop {
       ++state.step;
       state.update.keep_sum = 1;
     }
-    if (dumps) ACT_CHECK_OK(dump->Write(options_.dump_step, mean, executor_.persistents()));
+    if (dumps) ACT_CHECK_OK(WriteStepDump(options_.dump_step, mean, *gradients, executor_.persistents()));
     ++position_.step;
     position_.position = data_.SamplesPerEpoch() > 0 ? position_.position + samples : 0;
     result_.losses.push_back(mean);

@@ -82,7 +82,8 @@ struct StepOptions {
   int64_t batch = 1;
   bool check_memory = false;
   int threads = 2;
-  StepState state = {.seed = 7, .step = 0};
+  StepState state = {.seed = 7};
+  std::vector<size_t> disabled = {};  // positions of nodes that do not run
 };
 
 // Lays the plan out, runs one training step, and returns the graph's outputs in order, each as float32.
@@ -112,6 +113,7 @@ inline llvm::Expected<std::vector<std::vector<float>>> RunStep(const Plan& plan,
     EXPECT_EQ(static_cast<int64_t>(given->second.size()), view.bytes) << "input " << given->first;
     std::memcpy(view.data, given->second.data(), given->second.size());
   }
+  for (const size_t node : options.disabled) (*bound)->Enable(node, false);
   if (llvm::Error error = (*executor)->Run(**bound, options.state)) return error;
   std::vector<std::vector<float>> outputs;
   for (ValueId v : graph.outputs) {

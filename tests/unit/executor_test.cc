@@ -264,11 +264,11 @@ TEST(MemoryCheck, WithoutItAStrayWriteGoesUnnoticed) {
 TEST(StepDump, HoldsGradientsAsTheyWereBeforeTheUpdate) {
   Fixture f;
   BoundGraph* graph = Take(f.executor->Train(3));
-  StepDump dump(*graph);
-  NodeObserver* observers[] = {&dump};
+  GradientCapture gradients(*graph);
+  NodeObserver* observers[] = {&gradients};
   ASSERT_EQ(Text(f.Step(3, observers)), "");
   const std::string path = ::testing::TempDir() + "step_dump.safetensors";
-  ASSERT_EQ(Text(dump.Write(path, 210, f.executor->persistents())), "");
+  ASSERT_EQ(Text(WriteStepDump(path, 210, gradients, f.executor->persistents())), "");
   const Safetensors file = Take(Safetensors::Open(path));
   ASSERT_NE(file.Find("grad.w"), nullptr);
   EXPECT_EQ(reinterpret_cast<const float*>(file.Find("grad.w")->data)[2], 21);

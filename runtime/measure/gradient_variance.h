@@ -1,0 +1,55 @@
+// How noisy the codes of a plan make its gradient: measured on given data, in all and for each saved
+// activation. docs/gradient_variance.md has the definitions.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/data/batch_source.h"
+#include "runtime/executor/executor.h"
+#include "runtime/measure/gradient_statistics.h"
+#include "runtime/measure/switchable_codes.h"
+#include "runtime/train/checkpoint.h"
+
+namespace act {
+
+struct VarianceOptions {
+  int64_t repeats = 1;      // R: gradients with other rounding, of each mini-batch
+  int64_t batches = 1;      // mini-batches
+  std::string edges = "*";  // a glob over names: which edges are measured alone; empty: none
+  const volatile std::sig_atomic_t* stop = nullptr;  // set by a signal
+};
+
+struct EdgeVariance {
+  size_t edge = 0;            // position in Plan::edges
+  GradientEstimate estimate;  // with all other edges exact
+};
+
+struct GradientVariance {
+  int64_t batches = 0, batch = 0, repeats = 0;  // mini-batches, samples of each, gradients of each
+  int64_t parameters = 0;                       // elements of the gradient
+  double gradient_norm = 0;                     // sqrt(mean of |g|^2 over the mini-batches)
+  size_t codes = 0;                             // edges that are stored with an error
+  GradientEstimate total;
+  std::vector<EdgeVariance> edges;  // in the order in which the step stores them
+};
+
+// Runs the graph of `codes`, whose plan `executor` was made of, at its layout's batch: for each mini-batch
+// once exactly and R times for all codes together and for each edge, with updates left out. Parameters stay
+// as they are; running statistics do not. `position` is the point of training that the passes belong to
+// (seed, step, and where the data set goes on). Errors: a pass that fails, a gradient that is not finite, a
+// data set with less than one full batch.
+llvm::Expected<GradientVariance> MeasureGradientVariance(Executor& executor, const SwitchablePlan& codes,
+                                                         BatchSource& data, const TrainPosition& position,
+                                                         const VarianceOptions& options);
+
+// The section "Gradient variance".
+std::string FormatGradientVariance(const Plan& plan, const GradientVariance& result);
+// The keys of docs/cli.md.
+std::string GradientVarianceJson(const Plan& plan, const GradientVariance& result, uint64_t seed);
+
+}  // namespace act

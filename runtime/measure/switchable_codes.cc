@@ -1,0 +1,171 @@
+#include "runtime/measure/switchable_codes.h"
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+bool IsLossy(const Codec& codec) {
+  return codec.kind != CodecKind::kNone && codec.kind != CodecKind::kMask && codec.kind != CodecKind::kIndex;
+}
+
+bool DecodesLossily(const ProgramInput& input) { return IsLossy(input.codec) && !input.mask; }
+
+ProgramOutput Store(int32_t reg) {
+  ProgramOutput output;
+  output.kind = OutputKind::kStore;
+  output.reg = reg;
+  return output;
+}
+
+class Rewriter {
+ public:
+  explicit Rewriter(const Plan& plan) {
+    result_.plan = plan;
+    result_.plan.eval = {};
+    for (size_t e = 0; e < plan.edges.size(); ++e)
+      if (plan.edges[e].stored != kNoValue) edge_of_[plan.edges[e].stored] = e;
+  }
+
+  llvm::Expected<SwitchablePlan> Run() {
+    ACT_CHECK_OK(FindDecoded());
+    std::vector<Node> nodes = std::move(graph().nodes);
+    graph().nodes.clear();
+    for (Node& node : nodes) {
+      ReadExactValues(node);
+      StoreExactValues(node);
+      graph().nodes.push_back(std::move(node));
+      for (const RoundTrip& trip : made_) Append(trip);
+      made_.clear();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // The values of a code outside of it.
+  struct Exact {
+    ValueId value = kNoValue;  // f32, behind the round trip
+    Dims dims;
+  };
+  struct RoundTrip {
+    ValueId code, unrounded;
+    Codec codec;
+    int32_t stream;
+    Dims space;
+  };
+
+  Graph& graph() { return result_.plan.train.graph; }
+
+  // Codes that are decoded: one that is read as a mask alone has no error.
+  llvm::Error FindDecoded() {
+    for (const Node& node : graph().nodes) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.op != "Fused") {
+          if (coded_.count(node.inputs[i]))
+            return MakeError("node '" + node.name + "' (" + node.op + ")",
+                             "reads a code itself: its exact values cannot be given to it");
+          continue;
+        }
+        if (DecodesLossily(node.program.inputs[i])) decoded_.insert(node.inputs[i]);
+      }
+      for (size_t o = 0; o < node.program.outputs.size(); ++o) {
+        const ProgramOutput& output = node.program.outputs[o];
+        if (output.kind == OutputKind::kEncode && IsLossy(output.codec)) coded_.insert(node.outputs[o]);
+      }
+    }
+    for (const ValueId code : decoded_)
+      if (!coded_.count(code) || !edge_of_.count(code))
+        return MakeError("value '" + graph().value(code).name + "'",
+                         "is decoded, but is no code that the report lists", "compile the model again");
+    return llvm::Error::success();
+  }
+
+  // In the storage of `in`, or in one of its own.
+  ValueId AddValue(const TensorType& type, const std::string& name, ValueId in = kNoValue) {
+    StepGraph& step = result_.plan.train;
+    Value value;
+    value.name = name;
+    value.type = type;
+    step.graph.values.push_back(std::move(value));
+    step.storage_of.push_back(in == kNoValue ? step.storages++ : step.storage_of[static_cast<size_t>(in)]);
+    return static_cast<ValueId>(step.graph.values.size() - 1);
+  }
+
+  void ReadExactValues(Node& node) {
+    for (size_t i = 0; i < node.program.inputs.size(); ++i) {
+      ProgramInput& input = node.program.inputs[i];
+      if (!DecodesLossily(input)) continue;
+      const Exact& exact = exact_.at(node.inputs[i]);
+      input = ProgramInput{};
+      node.inputs[i] = exact.dims == node.program.space ? exact.value : Reshaped(exact, node);
+    }
+  }
+
+  ValueId Reshaped(const Exact& exact, const Node& reader) {
+    const ValueId view =
+        AddValue({DType::kFloat32, reader.program.space}, graph().value(exact.value).name, exact.value);
+    Node node;
+    node.op = "Reshape";
+    node.name = reader.name + ".reshape";
+    node.inputs = {exact.value};
+    node.outputs = {view};
+    node.phase = reader.phase;
+    graph().nodes.push_back(std::move(node));
+    return view;
+  }
+
+  void StoreExactValues(Node& node) {
+    const size_t results = node.outputs.size();
+    for (size_t o = 0; o < results && o < node.program.outputs.size(); ++o) {
+      const ProgramOutput output = node.program.outputs[o];
+      const ValueId code = node.outputs[o];
+      if (output.kind != OutputKind::kEncode || !decoded_.count(code)) continue;
+      const Dims& space = node.program.space;
+      const ValueId unrounded = AddValue({DType::kFloat32, space}, graph().value(code).name + ".unrounded");
+      const auto behind = static_cast<std::ptrdiff_t>(node.outputs.size());
+      node.program.outputs.insert(node.program.outputs.begin() + behind, Store(output.reg));
+      node.outputs.push_back(unrounded);
+      made_.push_back({code, unrounded, output.codec, output.stream, space});
+    }
+  }
+
+  // Reads the unrounded values too, so that its result may take their place.
+  void Append(const RoundTrip& trip) {
+    const std::string name = graph().value(trip.code).name;
+    Node node;
+    node.op = "Fused";
+    node.name = name + ".round_trip";
+    node.inputs = {trip.code, trip.unrounded};
+    node.program.space = trip.space;
+    node.program.inputs.resize(2);
+    node.program.inputs[0].codec = trip.codec;
+    node.program.inputs[0].stream = trip.stream;
+    node.program.outputs = {Store(0)};
+    const ValueId value = AddValue({DType::kFloat32, trip.space}, name + ".decoded", trip.unrounded);
+    node.outputs = {value};
+    exact_[trip.code] = {value, trip.space};
+    Dim elements(1);
+    for (const Dim& d : trip.space) elements = elements * d;
+    result_.codes.push_back({.edge = edge_of_.at(trip.code),
+                             .node = graph().nodes.size(),
+                             .codec = trip.codec,
+                             .elements = elements});
+    graph().nodes.push_back(std::move(node));
+  }
+
+  SwitchablePlan result_;
+  std::map<ValueId, size_t> edge_of_;  // of a code, in Plan::edges
+  std::set<ValueId> coded_, decoded_;  // lossy codes that are made; that are read as numbers
+  std::map<ValueId, Exact> exact_;     // by code
+  std::vector<RoundTrip> made_;        // by the node at hand
+};
+
+}  // namespace
+
+llvm::Expected<SwitchablePlan> MakeCodesSwitchable(const Plan& plan) { return Rewriter(plan).Run(); }
+
+}  // namespace act

@@ -1,0 +1,113 @@
+#include <llvm/Support/FormatVariadic.h>
+#include <llvm/Support/JSON.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+
+#include "runtime/base/size.h"
+#include "runtime/measure/gradient_variance.h"
+
+namespace act {
+namespace {
+
+__attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...) {
+  char text[320];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+// "0.0123 +- 0.0004"; without the second number where it is not known.
+std::string WithError(double value, double error) {
+  if (std::isnan(value)) return "not known";
+  return std::isnan(error) ? Format("%.3g", value) : Format("%.3g +- %.1g", value, error);
+}
+
+llvm::json::Value Number(double value) {
+  return std::isfinite(value) ? llvm::json::Value(value) : llvm::json::Value(nullptr);
+}
+
+double SumOfEdges(const GradientVariance& result) {
+  double sum = 0;
+  for (const EdgeVariance& edge : result.edges) sum += edge.estimate.variance;
+  return sum;
+}
+
+void AddEstimate(llvm::json::Object& json, const GradientEstimate& estimate) {
+  json["variance"] = Number(estimate.variance);
+  json["variance_error"] = Number(estimate.variance_error);
+  json["bias"] = Number(estimate.bias);
+  json["bias_error"] = Number(estimate.bias_error);
+}
+
+}  // namespace
+
+std::string FormatGradientVariance(const Plan& plan, const GradientVariance& result) {
+  std::string text = "=== Gradient variance ===\n";
+  text += Format("  %-22s %s, level %s\n", "model", plan.model_name.c_str(), plan.level.c_str());
+  text += Format("  %-22s %lld of %lld samples, %lld gradients of each\n", "mini-batches",
+                 static_cast<long long>(result.batches), static_cast<long long>(result.batch),
+                 static_cast<long long>(result.repeats));
+  text += Format("  %-22s %.4g over %lld parameters\n", "norm, exact", result.gradient_norm,
+                 static_cast<long long>(result.parameters));
+  text += Format("  %-22s %zu of %zu\n", "edges with an error", result.codes, plan.edges.size());
+  text += Format("  %-22s %s\n", "variance v",
+                 WithError(result.total.variance, result.total.variance_error).c_str());
+  text +=
+      Format("  %-22s %s\n", "squared bias b", WithError(result.total.bias, result.total.bias_error).c_str());
+  if (result.edges.empty()) return text;
+
+  std::vector<EdgeVariance> edges = result.edges;
+  std::stable_sort(edges.begin(), edges.end(), [](const EdgeVariance& a, const EdgeVariance& b) {
+    return a.estimate.variance > b.estimate.variance;
+  });
+  text += Format("  %-22s %.3g\n", "sum of the edges' v", SumOfEdges(result));
+  text += "\nEach edge alone, all others exact:\n";
+  text += Format("  %-20s %-20s %10s  %-22s %s\n", "v", "b", "bytes", "form", "edge");
+  for (const EdgeVariance& edge : edges) {
+    const SavedEdge& saved = plan.edges[edge.edge];
+    text += Format("  %-20s %-20s %10s  %-22s ",
+                   WithError(edge.estimate.variance, edge.estimate.variance_error).c_str(),
+                   WithError(edge.estimate.bias, edge.estimate.bias_error).c_str(),
+                   FormatSize(saved.bytes.At(result.batch)).c_str(), saved.form.c_str());
+    text += saved.name + "\n";
+  }
+  return text;
+}
+
+std::string GradientVarianceJson(const Plan& plan, const GradientVariance& result, uint64_t seed) {
+  llvm::json::Array edges;
+  for (const EdgeVariance& edge : result.edges) {
+    const SavedEdge& saved = plan.edges[edge.edge];
+    llvm::json::Object json{{"name", saved.name},
+                            {"form", saved.form},
+                            {"bits", saved.bits},
+                            {"bytes", saved.bytes.At(result.batch)}};
+    AddEstimate(json, edge.estimate);
+    edges.push_back(std::move(json));
+  }
+  int64_t saved_bytes = 0, uncompressed = 0;
+  for (const SavedEdge& saved : plan.edges) {
+    saved_bytes += saved.bytes.At(result.batch);
+    uncompressed += saved.bytes_uncompressed.At(result.batch);
+  }
+  llvm::json::Object json{{"model", plan.model_name},
+                          {"level", plan.level},
+                          {"batch", result.batch},
+                          {"seed", seed},
+                          {"mini_batches", result.batches},
+                          {"repeats", result.repeats},
+                          {"gradient_norm", Number(result.gradient_norm)},
+                          {"saved_bytes", saved_bytes},
+                          {"saved_bytes_uncompressed", uncompressed}};
+  AddEstimate(json, result.total);
+  if (!result.edges.empty()) json["sum_of_edges"] = Number(SumOfEdges(result));
+  json["edges"] = std::move(edges);
+  return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(json))).str();
+}
+
+}  // namespace act

@@ -1,0 +1,54 @@
+#include "runtime/train/gradient_capture.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace act {
+namespace {
+
+constexpr char kGradient[] = "grad.";
+
+}  // namespace
+
+GradientCapture::GradientCapture(const BoundGraph& bound) : nodes_(bound.nodes().size()) {
+  const Graph& graph = bound.step().graph;
+  for (const Updated& updated : UpdatesOf(graph)) {
+    const BoundNode& node = bound.nodes()[updated.node];
+    const TensorView& view = node.inputs[updated.gradient];
+    gradients_.push_back({.name = graph.value(node.node->inputs[updated.parameter]).name,
+                          .dims = node.inputs[updated.parameter].dims,
+                          .dtype = view.dtype,
+                          .bytes = std::vector<std::byte>(static_cast<size_t>(view.bytes))});
+    sources_.push_back({updated.node, &view});
+  }
+  // The loss is the first output.
+  for (size_t i = 1; i < graph.outputs.size(); ++i) {
+    const std::string& name = graph.value(graph.outputs[i]).name;
+    if (!name.starts_with(kGradient)) continue;
+    const TensorView& view = bound.view(graph.outputs[i]);
+    gradients_.push_back({.name = name.substr(sizeof kGradient - 1),
+                          .dims = view.dims,
+                          .dtype = view.dtype,
+                          .bytes = std::vector<std::byte>(static_cast<size_t>(view.bytes))});
+    sources_.push_back({nodes_, &view});
+  }
+}
+
+void GradientCapture::Copy(size_t i) {
+  std::vector<std::byte>& to = gradients_[i].bytes;
+  if (!to.empty()) std::memcpy(to.data(), sources_[i].view->data, to.size());
+}
+
+llvm::Error GradientCapture::BeforeNode(size_t position) {
+  const auto before = [](const Source& source, size_t node) { return source.before < node; };
+  auto it = std::lower_bound(sources_.begin(), sources_.end(), position, before);
+  for (; it != sources_.end() && it->before == position; ++it)
+    Copy(static_cast<size_t>(it - sources_.begin()));
+  return llvm::Error::success();
+}
+
+llvm::Error GradientCapture::AfterNode(size_t position) {
+  return position + 1 == nodes_ ? BeforeNode(nodes_) : llvm::Error::success();
+}
+
+}  // namespace act

@@ -1,0 +1,146 @@
+// actrun --variance against its definition, computed anew from dumps of single steps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/e2e/golden_case.h"
+#include "tests/e2e/process.h"
+#include "tests/e2e/refusal.h"
+#include "tests/e2e/tensors.h"
+
+namespace act::e2e {
+namespace {
+
+template <class T>
+T Take(llvm::Expected<T> value) {
+  if (value) return std::move(*value);
+  ADD_FAILURE() << llvm::toString(value.takeError());
+  std::abort();
+}
+
+std::string Golden(const std::string& name, const std::string& file) {
+  return std::string(ACT_GOLDEN_DIR) + "/" + name + "/" + file;
+}
+
+class Variance : public testing::Test {
+ protected:
+  std::string CompileCase(const std::string& name, const std::string& level) {
+    const std::string plan = scratch_ / (name + level);
+    ExpectDone({ToolPath("actc"), Golden(name, "model.onnx"), "-O", level, "-o", plan, "--report=none"});
+    return plan;
+  }
+  llvm::json::Object Measure(const std::string& plan, const std::vector<std::string>& more) {
+    const std::string report = scratch_ / "variance.json";
+    std::vector<std::string> args = {ToolPath("actrun"), plan, "--threads=1", "--report-json=" + report};
+    args.insert(args.end(), more.begin(), more.end());
+    ExpectDone(args);
+    return Take(ReadJson(report));
+  }
+  static double Number(const llvm::json::Object& json, const std::string& key) {
+    return json.getNumber(key).value_or(NAN);
+  }
+
+  ScratchFolder scratch_;
+};
+
+// The truth is L0's gradient, in a run of its own, and the noise that of training with other seeds.
+TEST_F(Variance, IsTheSpreadOfTheGradientsOfTrainingOverSeeds) {
+  constexpr int kSeeds = 40;
+  const GoldenCase golden = Take(LoadGoldenCase("resnet_basic"));
+  const std::string exact_plan = CompileCase("resnet_basic", "L0"), plan = CompileCase("resnet_basic", "L3");
+  const Tensors exact = Take(Train(golden, exact_plan, 1, 1, scratch_)).step;
+  std::vector<double> squares;
+  double gradient = 0;
+  for (const auto& [name, tensor] : exact)
+    if (name.starts_with("grad.")) gradient += Norm(tensor) * Norm(tensor);
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    const Tensors step = Take(Train(golden, plan, 1, seed, scratch_)).step;
+    double square = 0;
+    for (const auto& [name, tensor] : exact)
+      if (name.starts_with("grad.")) square += std::pow(Distance(step.at(name), tensor), 2);
+    squares.push_back(square / gradient);
+  }
+  double mean = 0, deviation = 0;
+  for (const double s : squares) mean += s / kSeeds;
+  for (const double s : squares) deviation += (s - mean) * (s - mean) / (kSeeds - 1);
+  const double error = std::sqrt(deviation / kSeeds);
+
+  const llvm::json::Object measured =
+      Measure(plan, {"--batch=4", "--variance=40",
+                     "--variance-edges=", "--inputs=" + Golden("resnet_basic", "inputs.safetensors")});
+  // Five standard errors of the difference of two independent means.
+  const double both = std::hypot(error, Number(measured, "variance_error"));
+  EXPECT_NEAR(Number(measured, "variance"), mean, 5 * both) << "standard error of each about " << error;
+  EXPECT_LT(both, .05 * mean) << "too few seeds to tell anything";
+  EXPECT_GT(mean, 1e-3) << "L3 stores nothing with an error here";
+}
+
+TEST_F(Variance, OfTheEdgesAddsUpToThatOfAll) {
+  for (const char* level : {"L2", "L3"}) {
+    const llvm::json::Object measured =
+        Measure(CompileCase("resnet_basic", level),
+                {"--batch=4", "--variance=24", "--inputs=" + Golden("resnet_basic", "inputs.safetensors")});
+    // Errors of different codes are independent and unbiased, so that only terms of second order in them
+    // remain: a few per cent (the codec study measures 2 %).
+    EXPECT_NEAR(Number(measured, "sum_of_edges") / Number(measured, "variance"), 1, .06) << level;
+    EXPECT_GE(measured.getArray("edges")->size(), 8u);
+    EXPECT_LT(std::fabs(Number(measured, "bias")), 5 * Number(measured, "bias_error")) << level;
+  }
+}
+
+TEST_F(Variance, OfAnExactPlanIsZero) {
+  const llvm::json::Object measured =
+      Measure(CompileCase("lenet", "L0"),
+              {"--batch=4", "--variance=2", "--inputs=" + Golden("lenet", "inputs.safetensors")});
+  EXPECT_EQ(Number(measured, "variance"), 0);
+  EXPECT_GT(Number(measured, "gradient_norm"), 0);
+}
+
+// A data set, a checkpoint, and that measuring repeats itself.
+TEST_F(Variance, IsMeasuredOnSeveralMiniBatchesAtAPointOfTraining) {
+  const std::string plan = scratch_ / "digits", saved = scratch_ / "saved.safetensors";
+  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string data = "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy";
+  ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "L3", "-o", plan,
+              "--report=none", "--batch=32"});
+  ExpectDone({ToolPath("actrun"), plan, "--threads=1", data, "--steps=10", "--lr=0.05", "--save=" + saved});
+  const std::vector<std::string> request = {"--variance=3", "--variance-batches=3",
+                                            "--variance-edges=*conv1*", data};
+  std::vector<std::string> later = request;
+  later.push_back("--load=" + saved);
+  const llvm::json::Object start = Measure(plan, request), trained = Measure(plan, later);
+  EXPECT_EQ(Number(start, "mini_batches"), 3);
+  EXPECT_GT(Number(start, "variance"), 0);
+  EXPECT_GT(Number(start, "variance_error"), 0);
+  EXPECT_NE(Number(start, "variance"), Number(trained, "variance"));
+  EXPECT_EQ(Number(trained, "variance"), Number(Measure(plan, later), "variance"));
+}
+
+TEST_F(Variance, RefusesWhatItCannotMeasure) {
+  const std::string plan = CompileCase("lenet", "L3");
+  const auto command = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> args = {ToolPath("actrun"), plan, "--batch=4", "--threads=1"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  ExpectWrongUsage(command({"--variance=0"}), {"--variance"});
+  ExpectWrongUsage(command({"--variance=2", "--variance-batches=0"}), {"--variance-batches"});
+  ExpectWrongUsage(command({"--variance=2", "--steps=3"}), {"--steps", "training"});
+  ExpectWrongUsage(command({"--variance=2", "--save=x"}), {"--save"});
+  ExpectRefused(command({"--variance=2", "--variance-edges=[a"}), {"--variance-edges"});
+  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  ExpectRefused(command({"--variance=2", "--inputs=" + Golden("resnet_basic", "inputs.safetensors")}),
+                {"image"});
+}
+
+TEST_F(Variance, NamesAGradientThatIsNotFinite) {
+  auto inputs = Take(ReadTensors(Golden("lenet", "inputs.safetensors")));
+  inputs["image"].data[3] = INFINITY;
+  WriteTensors(scratch_ / "inputs.safetensors", inputs);
+  ExpectRefused({ToolPath("actrun"), CompileCase("lenet", "L3"), "--batch=4", "--threads=1", "--variance=2",
+                 "--inputs=" + (scratch_ / "inputs.safetensors")},
+                {"gradient", "not finite"});
+}
+
+}  // namespace
+}  // namespace act::e2e
