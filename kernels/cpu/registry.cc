@@ -11,6 +11,7 @@ namespace act {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
   const auto context = std::make_shared<DnnlContext>();
+  RegisterCpuDepthwise(registry);  // before oneDNN, which is slower
   RegisterDnnlConv(registry, context);
   RegisterDnnlMatMul(registry, context);
   RegisterCpuRecurrent(registry, context);

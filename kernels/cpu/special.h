@@ -9,6 +9,7 @@ namespace act {
 // Loops that touch fewer elements run on one thread: waking the team would take longer.
 inline constexpr int64_t kParallelElements = int64_t{1} << 15;
 
+void RegisterCpuDepthwise(KernelRegistry& registry);
 void RegisterCpuMaxPool(KernelRegistry& registry);
 void RegisterCpuAveragePool(KernelRegistry& registry);
 void RegisterCpuReduce(KernelRegistry& registry);

@@ -1,3 +1,4 @@
+#include "tests/unit/each_target.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {
@@ -62,6 +63,10 @@ const std::vector<std::pair<std::string, Conv>>& Cases() {
       {"grouped", {{2, 6, 6, 24}, 12, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3}},
       {"depthwise", {{2, 9, 9, 20}, 20, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 20}},
       {"strided depthwise", {{2, 9, 9, 32}, 32, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 32}},
+      {"depthwise 7x7", {{3, 10, 11, 40}, 40, {7, 7}, {1, 1}, {1, 1}, {3, 3, 3, 3}, 40}},
+      {"dilated depthwise", {{2, 9, 12, 18}, 18, {3, 2}, {1, 2}, {2, 3}, {2, 1, 2, 0}, 18}},
+      {"wide depthwise", {{2, 4, 13, 5}, 5, {2, 9}, {3, 1}, {1, 1}, {0, 8, 1, 0}, 5}},
+      {"depthwise of one axis", {{3, 17, 33}, 33, {4}, {2}, {1}, {1, 2}, 33}},
       {"depthwise of two", {{1, 6, 6, 4}, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 4}},
       {"one axis", {{2, 19, 12}, 20, {5}, {2}, {1}, {2, 1}}},
       {"three axes", {{2, 5, 6, 7, 4}, 6, {3, 1, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}}},
@@ -87,6 +92,14 @@ TEST(Conv, OneDnnAgreesWithTheReference) {
     EXPECT_GT(CompareWithReference(conv.Forward(true), kTolerance), 0) << "no fast kernel took it";
     EXPECT_GT(CompareWithReference(conv.GradInput(), kTolerance), 0) << "no fast kernel took it";
     EXPECT_GT(CompareWithReference(conv.GradWeight(), kTolerance), 0) << "no fast kernel took it";
+  }
+}
+
+TEST(Conv, DepthwiseWeightGradientsAgreeOnEveryInstructionSet) {
+  for (const auto& [name, conv] : Cases()) {
+    if (conv.group == 1) continue;
+    SCOPED_TRACE(name);
+    ForEachTarget([&, &conv = conv] { CompareWithReference(conv.GradWeight(), kTolerance); });
   }
 }
 

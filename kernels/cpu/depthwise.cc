@@ -1,0 +1,186 @@
+// The weight gradient of a depthwise convolution, a vector of channels at a time: rows of x and dy are
+// gathered side by side, x with its border, so that all taps of a kernel's row are loads from the first
+// cache, and the sums of a row stay in registers.
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/highway_targets.h"
+#include "kernels/cpu/special.h"
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/window.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/depthwise.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace act::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = HWY_CAPPED(float, 16);
+using V = hn::Vec<D>;
+constexpr int64_t kLanes = hn::MaxLanes(D());
+// Taps of a kernel's row whose sums are in registers at once; a wider one is cut.
+constexpr int64_t kTaps = 7;
+
+int64_t BlockOnTarget() { return kLanes; }
+
+// Vectors of a row of x with its border: all that the taps of a row of dy read.
+int64_t RowVectors(const Window& s) {
+  const int64_t last =
+      SaturatingAdd(SaturatingMul(s.out[2] - 1, s.stride[2]), SaturatingMul(s.kernel[2] - 1, s.dilation[2]));
+  return std::max(SaturatingAdd(last, 1), s.pad[2]);
+}
+
+// A row of x for each row of taps, a row of dy, the sums.
+int64_t ScratchFloatsOnTarget(const ConvShape& s) {
+  const int64_t rows = SaturatingAdd(SaturatingMul(s.kernel[1], RowVectors(s)), s.out[2]);
+  return SaturatingMul(SaturatingAdd(rows, SaturatingMul(s.kernel[1], s.kernel[2])), kLanes);
+}
+
+// One vector of each of `count` pixels, `stride` floats apart; lanes behind `channels` are 0.
+void Gather(const float* from, int64_t stride, int64_t count, int64_t channels, float* to) {
+  const D d;
+  if (channels == kLanes) {
+    for (int64_t i = 0; i < count; ++i) hn::Store(hn::LoadU(d, from + i * stride), d, to + i * kLanes);
+    return;
+  }
+  std::fill_n(to, count * kLanes, 0.0f);
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * kLanes, from + i * stride, static_cast<size_t>(channels) * sizeof(float));
+}
+
+// sums[t] += sum over o < count of dy[o] * x[o * step + t * dilation], t < kCount: vectors, neighbours in dy
+// `count`, in x as given. Two pixels at a time, so that a multiply-add's latency is no limit.
+template <int kCount>
+void AddRow(const float* dy, const float* x, int64_t count, int64_t step, int64_t dilation, float* sums) {
+  const D d;
+  V even[kCount], odd[kCount];
+  for (int t = 0; t < kCount; ++t) even[t] = odd[t] = hn::Zero(d);
+  int64_t o = 0;
+  for (; o + 2 <= count; o += 2) {
+    const V dy0 = hn::Load(d, dy + o * kLanes), dy1 = hn::Load(d, dy + (o + 1) * kLanes);
+    const float *x0 = x + o * step * kLanes, *x1 = x0 + step * kLanes;
+    for (int t = 0; t < kCount; ++t) {
+      even[t] = hn::MulAdd(dy0, hn::Load(d, x0 + t * dilation * kLanes), even[t]);
+      odd[t] = hn::MulAdd(dy1, hn::Load(d, x1 + t * dilation * kLanes), odd[t]);
+    }
+  }
+  if (o < count) {
+    const V last = hn::Load(d, dy + o * kLanes);
+    for (int t = 0; t < kCount; ++t)
+      even[t] = hn::MulAdd(last, hn::Load(d, x + (o * step + t * dilation) * kLanes), even[t]);
+  }
+  for (int t = 0; t < kCount; ++t)
+    hn::Store(hn::Add(hn::Load(d, sums + t * kLanes), hn::Add(even[t], odd[t])), d, sums + t * kLanes);
+}
+
+void AddRowOfAnyWidth(int64_t taps, const float* dy, const float* x, int64_t count, int64_t step,
+                      int64_t dilation, float* sums) {
+  constexpr decltype(&AddRow<1>) kAddRow[kTaps] = {AddRow<1>, AddRow<2>, AddRow<3>, AddRow<4>,
+                                                   AddRow<5>, AddRow<6>, AddRow<7>};
+  for (int64_t t = 0; t < taps; t += kTaps)
+    kAddRow[std::min(kTaps, taps - t) - 1](dy, x + t * dilation * kLanes, count, step, dilation,
+                                           sums + t * kLanes);
+}
+
+// result[c][tap], c < kLanes or as many channels as there are: the gradient from samples first..last-1.
+void GradWeightOnTarget(const ConvShape& s, const float* dy, const float* x, int64_t first, int64_t last,
+                        int64_t channel, float* scratch, float* result) {
+  const int64_t channels = std::min(kLanes, s.channels - channel);
+  const int64_t row_floats = RowVectors(s) * kLanes, taps = s.kernel[1] * s.kernel[2];
+  float *rows = scratch, *dy_row = rows + s.kernel[1] * row_floats, *sums = dy_row + s.out[2] * kLanes;
+  std::fill_n(rows, s.kernel[1] * row_floats, 0.0f);  // the border stays 0
+  std::fill_n(sums, taps * kLanes, 0.0f);
+  const int64_t width = std::min(s.in[2], RowVectors(s) - s.pad[2]);
+  // Without dilation the windows of neighbouring rows overlap, and a row of x is gathered once.
+  const bool once = s.dilation[1] == 1;
+  for (int64_t n = first; n < last; ++n) {
+    int64_t gathered = -1;  // the last row of x
+    for (int64_t oh = 0; oh < s.out[1]; ++oh) {
+      Gather(dy + (n * s.out[1] + oh) * s.out[2] * s.channels + channel, s.channels, s.out[2], channels,
+             dy_row);
+      for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
+        const int64_t ih = s.Input(1, oh, kh);
+        if (!s.Inside(1, ih)) continue;
+        float* row = rows + (once ? ih % s.kernel[1] : kh) * row_floats;
+        if (!once || ih > gathered)
+          Gather(x + (n * s.in[1] + ih) * s.in[2] * s.channels + channel, s.channels, width, channels,
+                 row + s.pad[2] * kLanes);
+        gathered = std::max(gathered, ih);
+        AddRowOfAnyWidth(s.kernel[2], dy_row, row, s.out[2], s.stride[2], s.dilation[2],
+                         sums + kh * s.kernel[2] * kLanes);
+      }
+    }
+  }
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t t = 0; t < taps; ++t) result[c * taps + t] = sums[t * kLanes + c];
+}
+
+}  // namespace
+}  // namespace act::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace act {
+namespace {
+
+HWY_EXPORT(BlockOnTarget);
+HWY_EXPORT(ScratchFloatsOnTarget);
+HWY_EXPORT(GradWeightOnTarget);
+
+// Of a thread, on its stack.
+constexpr int64_t kScratchFloats = 48 * 1024;
+// Pieces of work where there are enough samples: blocks of channels times parts of the batch, whose sums are
+// added in order.
+constexpr int64_t kPieces = 32;
+
+// dw [C, 1, KH, KW] from dy [N, OH, OW, C] and x [N, H, W, C].
+std::unique_ptr<Kernel> DepthwiseGradWeight(const KernelSite& site, std::string* why) {
+  const auto shape = ConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
+  if (!shape) return nullptr;
+  const ConvShape& s = *shape;
+  if (s.GroupIn() != 1 || s.GroupOut() != 1) return Refuse(why, "not depthwise");
+  if (s.in[0] != 1 || s.out[0] != 1 || s.kernel[0] != 1) return Refuse(why, "has three spatial axes");
+  if (s.pad[2] < 0) return Refuse(why, "cuts off pixels");
+  if (site.inputs[0].elements == 0 || site.inputs[1].elements == 0) return Refuse(why, "an empty tensor");
+  if (HWY_DYNAMIC_DISPATCH(ScratchFloatsOnTarget)(s) > kScratchFloats)
+    return Refuse(why, "its rows are too long");
+  const int64_t block = HWY_DYNAMIC_DISPATCH(BlockOnTarget)(), blocks = (s.channels + block - 1) / block;
+  const int64_t elements = site.outputs[0].elements, bytes = elements * static_cast<int64_t>(sizeof(float));
+  int64_t parts = std::clamp<int64_t>(kPieces / blocks, 1, s.batch);
+  if (parts > 1) parts = std::clamp<int64_t>(site.workspace_bytes / bytes, 1, parts);
+  const auto run = [s, blocks, block, parts, elements](const KernelArgs& args) -> std::string {
+    float* dw = args.outputs[0].as<float>();
+    float* sums = parts > 1 ? reinterpret_cast<float*>(args.workspace.data()) : dw;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < blocks * parts; ++i) {
+      alignas(64) float scratch[kScratchFloats];
+      const int64_t part = i / blocks, channel = i % blocks * block;
+      HWY_DYNAMIC_DISPATCH(GradWeightOnTarget)
+      (s, args.inputs[0].as<float>(), args.inputs[1].as<float>(), s.batch * part / parts,
+       s.batch * (part + 1) / parts, channel, scratch,
+       sums + part * elements + channel * s.kernel[1] * s.kernel[2]);
+    }
+    if (parts == 1) return "";
+    for (int64_t e = 0; e < elements; ++e) {
+      dw[e] = sums[e];
+      for (int64_t part = 1; part < parts; ++part) dw[e] += sums[part * elements + e];
+    }
+    return "";
+  };
+  return MakeKernel(run, parts > 1 ? parts * bytes : 0);
+}
+
+}  // namespace
+
+void RegisterCpuDepthwise(KernelRegistry& registry) {
+  registry.Add("ConvGradWeight", {"cpu.depthwise_grad_weight", DepthwiseGradWeight});
+}
+
+}  // namespace act
+#endif
