@@ -121,9 +121,7 @@ void ApplyOpcode(Opcode op, size_t n, TileOperand a, TileOperand b, TileOperand 
     case Opcode::kTanh:
       return Unary(n, a, dst, [d](V x) HWY_ATTR { return HyperbolicTangent(d, x); });
     case Opcode::kSigmoid:
-      return Unary(n, a, dst, [d, one](V x) HWY_ATTR {
-        return hn::Div(one(), hn::Add(one(), Exponential(d, hn::Neg(x))));
-      });
+      return Unary(n, a, dst, [d](V x) HWY_ATTR { return Sigmoid(d, x); });
     case Opcode::kErf:
       return Unary(n, a, dst, [d](V x) HWY_ATTR { return ErrorFunction(d, x); });
     case Opcode::kFloor:

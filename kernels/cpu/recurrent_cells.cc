@@ -38,10 +38,7 @@ HWY_INLINE void ForUnits(int64_t first, int64_t count, const Step& step) {
   if (j < first + count) step(Tail{static_cast<size_t>(first + count - j)}, j);
 }
 
-HWY_INLINE V Logistic(V x) {
-  const V one = hn::Set(D(), 1.0f);
-  return hn::Div(one, hn::Add(one, Exponential(D(), hn::Neg(x))));
-}
+HWY_INLINE V Logistic(V x) { return Sigmoid(D(), x); }
 // y (1 - y): the derivative of the logistic function where it is y.
 HWY_INLINE V LogisticSlope(V y) { return hn::NegMulAdd(y, y, y); }
 // 1 - y^2: the hyperbolic tangent's.

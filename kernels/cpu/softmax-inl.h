@@ -13,16 +13,15 @@
 #include <cstdint>
 #include <limits>
 
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/fused_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 
 inline constexpr int64_t kBlock = 1024;  // floats that are added in float32 before double takes over
 
-// Largest of the row; NaN where one is NaN or +infinity, or all are -infinity: Exp(NaN) is 0 and would hide
-// it.
+// Largest of the row; NaN where one is NaN or +infinity, or all are -infinity.
 template <class D>
 HWY_INLINE float RowMax(D d, const float* x, int64_t count) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -57,7 +56,7 @@ HWY_INLINE double ExpAndSum(D d, const float* x, int64_t count, float max, float
     const int64_t end = std::min(c + kBlock, count);
     auto sum = hn::Zero(d);
     for (; c + lanes <= end; c += lanes) {
-      const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, x + c), shift));
+      const auto e = Exponential(d, hn::Sub(hn::LoadU(d, x + c), shift));
       hn::StoreU(e, d, prob + c);
       sum = hn::Add(sum, e);
     }
