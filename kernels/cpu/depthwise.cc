@@ -154,10 +154,11 @@ std::unique_ptr<Kernel> DepthwiseGradWeight(const KernelSite& site, std::string*
   const int64_t elements = site.outputs[0].elements, bytes = elements * static_cast<int64_t>(sizeof(float));
   int64_t parts = std::clamp<int64_t>(kPieces / blocks, 1, s.batch);
   if (parts > 1) parts = std::clamp<int64_t>(site.workspace_bytes / bytes, 1, parts);
-  const auto run = [s, blocks, block, parts, elements](const KernelArgs& args) -> std::string {
+  const auto run = [s, blocks, block, parts, elements,
+                    threads = site.threads](const KernelArgs& args) -> std::string {
     float* dw = args.outputs[0].as<float>();
     float* sums = parts > 1 ? reinterpret_cast<float*>(args.workspace.data()) : dw;
-#pragma omp parallel for schedule(dynamic, 1)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t i = 0; i < blocks * parts; ++i) {
       alignas(64) float scratch[kScratchFloats];
       const int64_t part = i / blocks, channel = i % blocks * block;
@@ -173,7 +174,7 @@ std::unique_ptr<Kernel> DepthwiseGradWeight(const KernelSite& site, std::string*
     }
     return "";
   };
-  return MakeKernel(run, parts > 1 ? parts * bytes : 0);
+  return MakeKernel(run, parts > 1 ? parts * bytes : 0, std::to_string(site.threads) + " threads");
 }
 
 }  // namespace
