@@ -174,7 +174,9 @@ std::unique_ptr<Kernel> DepthwiseGradWeight(const KernelSite& site, std::string*
     }
     return "";
   };
-  return MakeKernel(run, parts > 1 ? parts * bytes : 0, std::to_string(site.threads) + " threads");
+  return MakeKernel(
+      run, parts > 1 ? parts * bytes : 0,
+      std::to_string(parts) + " parts of the batch, " + std::to_string(site.threads) + " threads");
 }
 
 }  // namespace
