@@ -30,8 +30,16 @@ class Compressor {
           const auto it = v == kNoValue ? decided.end() : decided.find(v);
           if (it == decided.end() || it->second.code == kNoValue) continue;
           const TensorType type = graph_.value(v).type;
-          ACT_TRY(v, builder.AddTyped("Decompress", {it->second.code}, type,
-                                      CodecAttributes(it->second.decision.codec, it->second.stream),
+          Attributes attrs = CodecAttributes(it->second.decision.codec, it->second.stream);
+          if (n.op == "ReluDerivative" && it->second.decision.codec.HoldsMask()) {
+            // The node itself becomes the decode: of the mask alone.
+            attrs.Set("as", std::string("mask"));
+            n.op = "Decompress";
+            n.inputs = {it->second.code};
+            n.attrs = attrs;
+            break;
+          }
+          ACT_TRY(v, builder.AddTyped("Decompress", {it->second.code}, type, attrs,
                                       it->second.edge.name + ".decode"));
         }
       }

@@ -48,6 +48,8 @@ constexpr PassEntry kTrainingPasses[] = {
      "masks and derivatives on the side where what crosses to the backward pass is smaller and unbiased"},
     {"rebuild-saved", RebuildSaved, Stage::kTraining,
      "what is a cheap function of other stored values is computed from them again, not stored"},
+    {"share-codes", ShareCodes, Stage::kTraining,
+     "a mask is read of the code of a number with its sign; behind rebuild-saved, which reads masks"},
     {"compress", Compress, Stage::kCompressed,
      "the policy: what crosses to the backward pass, and in which form"},
     {"dead-code", EliminateDeadCode, Stage::kCompressed, "forward results that only readers of codes needed"},

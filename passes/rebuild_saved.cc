@@ -37,7 +37,9 @@ class Rebuilder {
     for (const Node& node : graph_.nodes) {
       if (node.phase != Phase::kForward) break;
       for (ValueId v : node.outputs) {
-        if (!saved_.Crosses(v) || !context_.policy.CodesLossily(saved_.FactsOf(v))) continue;
+        if (!saved_.Crosses(v)) continue;
+        if (ReordersInput(node)) rebuilt_[v] = 1;
+        if (!context_.policy.rebuilds || !context_.policy.CodesLossily(saved_.FactsOf(v))) continue;
         const std::optional<double> reads = ReadsOfProducer(v);
         if (reads && *reads <= kMostReads) rebuilt_[v] = *reads;
       }
@@ -49,6 +51,11 @@ class Rebuilder {
   using Key = std::vector<ValueId>;
 
   const Node& ProducerOf(ValueId v) const { return graph_.nodes[static_cast<size_t>(saved_.Producer(v))]; }
+
+  // An input is in memory in any case: its order of axes is made again at every level, exactly.
+  bool ReordersInput(const Node& node) const {
+    return (node.op == "Transpose" || node.op == "Reshape") && !saved_.MadeInForward(node.inputs[0]);
+  }
 
   void FindMasksAndNormalized() {
     for (const Node& node : graph_.nodes) {
@@ -169,7 +176,6 @@ class Rebuilder {
 }  // namespace
 
 llvm::Error RebuildSaved(Graph& graph, PassContext& context) {
-  if (!context.policy.rebuilds) return llvm::Error::success();
   return Rebuilder(graph, context).Run();
 }
 

@@ -22,6 +22,8 @@ bool ReadsForScores(const Node& node, size_t operand) {
   return node.op == "AttentionGrad" && (operand == 1 || operand == 2);
 }
 
+bool ReadsSign(const Node& node, size_t) { return node.op == "ReluDerivative"; }
+
 int64_t BitsFor(int64_t count) {
   int64_t bits = 1;
   while ((int64_t{1} << bits) < count) ++bits;
@@ -75,9 +77,9 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.read_exactly = AnyBackwardRead(v, ReadsExactly);
   facts.for_scores = AnyBackwardRead(v, ReadsForScores);
   facts.statistic = context_.statistics.count(v) != 0;
+  facts.sign_is_read = AnyBackwardRead(v, ReadsSign);
+  facts.often_zero = from.op == "Relu";
   facts.of_loss = from.op == "SoftmaxCrossEntropy";
-  const bool reorders = from.op == "Transpose" || from.op == "Reshape";
-  facts.of_input = reorders && graph_.value(from.inputs[0]).kind == ValueKind::kInput;
   if (from.op == "MaxPool" && from.outputs.size() > 1 && from.outputs[1] == v) {
     int64_t window = 1;
     for (int64_t k : from.attrs.Ints("kernel_shape")) window *= k;

@@ -45,6 +45,12 @@ llvm::Error InferStats(InferContext& c) {
   return CheckChannels(c, 1);
 }
 
+llvm::Error InferDistance(InferContext& c) {
+  if (c.in(4) != c.in(0)) return c.Fail("operand 4, " + ToString(c.in(4)) + ", is not like the first");
+  c.inputs.resize(4);
+  return InferSame(c);
+}
+
 llvm::Error InferGrad(InferContext& c) {
   c.outputs[0] = c.in(0);
   return CheckChannels(c, 2);
@@ -57,6 +63,30 @@ int ApplyExpr(B& b, const Node&, const Regs& r) {
 }
 
 int NormalizeExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], b.Neg(b.Mul(r[1], r[2]))); }
+
+// Where a ReLU behind y = gamma xhat + beta begins, in terms of xhat: tau = -beta / gamma, clamped to 1.01 of
+// the channel's largest |xhat|. gamma = 0 makes y = beta everywhere. inputs: gamma, beta, largest |xhat|
+int ReluThresholdExpr(B& b, const Node&, const Regs& r) {
+  const int zero = b.Const(0), bound = b.Mul(r[2], b.Const(1.01f)), least = b.Neg(bound);
+  const int clamped = b.Max(b.Min(b.Neg(b.Div(r[1], r[0])), bound), least);
+  return b.Select(r[0], clamped, b.Select(b.Greater(r[1], zero), least, bound));
+}
+
+// On which side of the threshold y > 0: 1, or -1 where gamma < 0. input: gamma
+int ReluSideExpr(B& b, const Node&, const Regs& r) {
+  return b.Select(b.Greater(b.Const(0), r[0]), b.Const(-1), b.Const(1));
+}
+
+// v = side (xhat - tau), above 0 exactly where `passed` is: rounding decides nothing.
+// inputs: x, mean, rstd, tau, passed
+int SignedDistanceExpr(B& b, const Node&, const Regs& r) {
+  const int distance = b.Unary(Opcode::kAbs, b.Fma(r[0], r[2], b.Neg(b.Fma(r[1], r[2], r[3]))));
+  const int above = b.Max(distance, b.Const(1e-30f));
+  return b.Select(b.Greater(r[4], b.Const(0)), above, b.Neg(above));
+}
+
+// xhat again. inputs: v, tau, side
+int FromDistanceExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], r[1]); }
 
 // dx = rstd gamma (dy - sum_dy / n - xhat sum_dy_xhat / n), n = elements per channel; Ioffe and Szegedy 2015,
 // section 3. inputs: dy, xhat, rstd, gamma, sum_dy, sum_dy_xhat
@@ -184,6 +214,22 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
                  .expr = ApplyExpr});
   ops.push_back(
       {.name = "Normalize", .min_inputs = 3, .max_inputs = 3, .infer = InferSame, .expr = NormalizeExpr});
+  ops.push_back({.name = "ReluThreshold",
+                 .min_inputs = 3,
+                 .max_inputs = 3,
+                 .infer = InferElementwise,
+                 .expr = ReluThresholdExpr});
+  ops.push_back({.name = "ReluSide", .infer = InferElementwise, .expr = ReluSideExpr});
+  ops.push_back({.name = "SignedDistance",
+                 .min_inputs = 5,
+                 .max_inputs = 5,
+                 .infer = InferDistance,
+                 .expr = SignedDistanceExpr});
+  ops.push_back({.name = "FromDistance",
+                 .min_inputs = 3,
+                 .max_inputs = 3,
+                 .infer = InferSame,
+                 .expr = FromDistanceExpr});
   ops.push_back({.name = "BatchNormGradInput",
                  .min_inputs = 6,
                  .max_inputs = 6,

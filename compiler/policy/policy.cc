@@ -8,7 +8,7 @@ namespace act {
 namespace {
 
 constexpr int kScoreBits = 4;    // of attention's queries and keys
-constexpr int kCarefulBits = 8;  // of the loss's probabilities and the model's inputs
+constexpr int kCarefulBits = 8;  // of the loss's probabilities
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
@@ -27,15 +27,23 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
 }  // namespace
 
 int Policy::BitsOf(const EdgeFacts& facts) const {
-  if (facts.of_loss || facts.of_input) return std::max(bits, kCarefulBits);
+  if (facts.of_loss) return std::max(bits, kCarefulBits);
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
+}
+
+// The levels of a sign code: a quarter below 0, where only the gradient of the normalization reads.
+Codec Policy::CodecOf(const EdgeFacts& facts) const {
+  const int b = BitsOf(facts);
+  if (facts.sign_is_read && facts.often_zero) return Codec::Zero(std::max(b, 2), group_size);
+  if (facts.sign_is_read) return Codec::Sign(std::max(b, 3), 1 << (std::max(b, 3) - 2), group_size);
+  return Codec::Uniform(b, group_size, Rounding::kDither);
 }
 
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
   return Lossy() && facts.activation && !facts.exact_bits && !facts.read_exactly && !facts.statistic &&
          facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 && IsOfSamples(facts, group_size) &&
          (!products_only || facts.feeds_product) && SamplesOf(facts.type.dims).elements.At(1) >= group_size &&
-         SavesHalf(Codec::Uniform(BitsOf(facts), group_size), facts.type);
+         SavesHalf(CodecOf(facts), facts.type);
 }
 
 Decision Policy::Decide(const EdgeFacts& facts) const {
@@ -48,14 +56,13 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
       return {codec, "positions in a pooling window: the fewest bits that hold them, exact"};
   }
   if (CodesLossily(facts))
-    return {Codec::Uniform(BitsOf(facts), group_size, Rounding::kDither),
-            "level " + level + " stores it in " + std::to_string(BitsOf(facts)) +
-                " bits, rounded with subtractive dither (unbiased)" +
-                (facts.of_loss ? "; more than others, since every gradient depends on it"
-                 : facts.for_scores && bits < kScoreBits
-                     ? "; more than others, since a softmax is computed from it"
-                 : facts.of_input ? "; more than others, since data has about that many"
-                                  : "")};
+    return {CodecOf(facts), "level " + level + " stores it in " + std::to_string(CodecOf(facts).bits) +
+                                " bits, rounded with subtractive dither (unbiased)" +
+                                (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
+                                (facts.of_loss ? "; more than others, since every gradient depends on it"
+                                 : facts.for_scores && bits < kScoreBits
+                                     ? "; more than others, since a softmax is computed from it"
+                                 : "")};
   if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
   if (facts.type.dtype != DType::kFloat32)
     return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
@@ -75,7 +82,7 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_overrid
     policy.bits = 4;
   } else if (level == "L3") {
     policy.bits = 3;
-    policy.rebuilds = true;
+    policy.rebuilds = policy.shares_codes = true;
   } else if (level != "L0") {
     return MakeError("-O " + level, "no such level", "this version has L0, L1, L2 and L3");
   }

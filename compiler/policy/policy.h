@@ -16,11 +16,12 @@ struct EdgeFacts {
   int64_t index_bits = 0;      // > 0: unsigned integers of so many bits
   bool statistic = false;      // a mean, a deviation: small, and a factor of much else
   bool of_loss = false;        // made by a loss: its error enters every gradient
-  bool of_input = false;       // a model input in another order of axes
   bool feeds_product = false;  // read by the gradient of a convolution, matrix product or attention
   bool for_scores = false;     // attention's probabilities are computed again from it
   bool read_exactly = false;   // an error in it would bias the gradient, or it holds infinities
   bool activation = false;     // made by a node each step (not a parameter, input or statistic)
+  bool sign_is_read = false;   // by a ReLU's gradient, which must get it exactly
+  bool often_zero = false;     // made by a ReLU
   bool fixed_batch = false;    // no tensor of the step varies with N: leading axes do not tell samples
 };
 
@@ -33,20 +34,21 @@ struct Decision {
 // bits for all. L3: 3 bits for all that does not follow from what is stored. Lossy codes have exceptions:
 // tensors of less than one group a sample are kept (nothing to gain), as are statistics (no batch axis; of a
 // model with a fixed batch: rank 1, or less than 16 groups), and what a loss saves takes 8 bits (all
-// gradients depend on it), as do the model's inputs (data seldom has more). Queries and keys of attention
-// take 4 bits at least: the probabilities are a nonlinear function of them, whose gradient is biased by a
-// tenth at 2 bits and by .002 at 4.
+// gradients depend on it). Queries and keys of attention take 4 bits at least: the probabilities are a
+// nonlinear function of them, whose gradient is biased by a tenth at 2 bits and by .002 at 4.
 struct Policy {
   std::string level = "L0";
   int bits = 0;  // of lossy codes; 0: none
   bool products_only = false;
-  bool rebuilds = false;  // values that follow from stored ones are not stored
+  bool rebuilds = false;      // values that follow from stored ones are not stored
+  bool shares_codes = false;  // a number and its sign in one code
   int64_t group_size = kDefaultGroupSize;
 
   bool Lossy() const { return bits > 0; }
   // Would a value of these facts be stored with an error?
   bool CodesLossily(const EdgeFacts& facts) const;
-  // Bits of the lossy code of such a value.
+  // The lossy code of such a value, and its bits.
+  Codec CodecOf(const EdgeFacts& facts) const;
   int BitsOf(const EdgeFacts& facts) const;
   Decision Decide(const EdgeFacts& facts) const;
 };

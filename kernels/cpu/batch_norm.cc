@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
@@ -16,13 +17,26 @@ constexpr int64_t kChunkFloats = 16 * 1024;
 struct Part {
   double *mean, *m2;    // [C]: of the rows so far
   float *sum, *square;  // [C]: of the chunk at hand
+  float *low, *high;    // [C]: the rows' range so far
   Part(std::byte* at, int64_t channels) {
     mean = reinterpret_cast<double*>(at);
     m2 = mean + channels;
     sum = reinterpret_cast<float*>(m2 + channels);
     square = sum + channels;
+    low = square + channels;
+    high = low + channels;
   }
 };
+
+// Widens [low, high] by the rows of x [rows, C], channel by channel.
+ACT_VECTOR_CLONES void WidenRange(const float* x, int64_t rows, int64_t channels, float* low, float* high) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < channels; ++c) {
+      const float v = x[r * channels + c];
+      low[c] = v < low[c] ? v : low[c];
+      high[c] = v > high[c] ? v : high[c];
+    }
+}
 
 // center[c] = mean of the rows of x [rows, C], in float.
 ACT_VECTOR_CLONES void ChunkMean(const float* x, int64_t rows, int64_t channels, float* center) {
@@ -84,24 +98,30 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
         for (int64_t p = 0; p < parts; ++p) {
           const Part part(args.workspace.data() + p * part_bytes, s.channels);
           std::fill_n(part.mean, 2 * s.channels, 0.0);
+          std::fill_n(part.low, s.channels, std::numeric_limits<float>::infinity());
+          std::fill_n(part.high, s.channels, -std::numeric_limits<float>::infinity());
           for (int64_t r = begin(p); r < begin(p + 1); r += chunk) {
             const int64_t rows = std::min(chunk, begin(p + 1) - r);
             ChunkMean(x + r * s.channels, rows, s.channels, part.sum);
             MergeChunk(x + r * s.channels, rows, s.channels, r - begin(p), part.sum, part.square, part.mean,
                        part.m2);
+            if (s.wants_largest) WidenRange(x + r * s.channels, rows, s.channels, part.low, part.high);
           }
         }
         for (int64_t c = 0; c < s.channels; ++c) {
           double mean = 0, m2 = 0;
+          float low = std::numeric_limits<float>::infinity(), high = -low;
           for (int64_t p = 0; p < parts; ++p) {
             const Part part(args.workspace.data() + p * part_bytes, s.channels);
+            low = std::min(low, part.low[c]);
+            high = std::max(high, part.high[c]);
             const auto before = static_cast<double>(begin(p)), n = static_cast<double>(begin(p + 1)) - before;
             if (n == 0) continue;
             const double delta = part.mean[c] - mean;
             mean += delta * n / (before + n);
             m2 += part.m2[c] + delta * delta * before * n / (before + n);
           }
-          s.Store(args, c, mean, m2);
+          s.Store(args, c, mean, m2, low, high);
         }
         return "";
       },

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+
 #include "kernels/reference/batch_norm_shape.h"
 #include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
@@ -14,9 +17,13 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
       double sum = 0, m2 = 0;
       for (int64_t r = 0; r < s.rows; ++r) sum += x[r * s.channels + c];
       const double mean = s.rows > 0 ? sum / static_cast<double>(s.rows) : 0;
-      for (int64_t r = 0; r < s.rows; ++r)
+      float low = std::numeric_limits<float>::infinity(), high = -low;
+      for (int64_t r = 0; r < s.rows; ++r) {
+        low = std::min(low, x[r * s.channels + c]);
+        high = std::max(high, x[r * s.channels + c]);
         m2 += (x[r * s.channels + c] - mean) * (x[r * s.channels + c] - mean);
-      s.Store(args, c, mean, m2);
+      }
+      s.Store(args, c, mean, m2, low, high);
     }
     return "";
   });

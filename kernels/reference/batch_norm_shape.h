@@ -1,6 +1,8 @@
-// Batch statistics: x [rows, C] to mean and rstd [C], and the running statistics they update.
+// Batch statistics: x [rows, C] to mean and rstd [C], the running statistics they update and, where a third
+// result is wanted, the largest |x - mean| rstd of each channel.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -13,15 +15,21 @@ struct BatchNormShape {
   int64_t rows = 0, channels = 0;
   double epsilon = 1e-5, momentum = 0.1;
   bool population = false;  // running_var follows the batch's variance itself, not n / (n - 1) times it
+  bool wants_largest = false;
   uint64_t updates_done = 0;  // steps whose update the stored running statistics already hold
 
-  // Stores what the sum of squared deviations m2 about `mean` says of channel c. An empty batch leaves the
+  // Stores what the sum of squared deviations m2 about `mean` and the range [low, high] of x say of channel
+  // c. An empty batch leaves the
   // running statistics as they are, and so do the first `updates_done` steps.
-  void Store(const KernelArgs& args, int64_t c, double mean, double m2) const {
+  void Store(const KernelArgs& args, int64_t c, double mean, double m2, float low, float high) const {
     const auto n = static_cast<double>(rows);
     const double variance = rows > 0 ? m2 / n : 0;
     args.outputs[0].as<float>()[c] = static_cast<float>(mean);
     args.outputs[1].as<float>()[c] = static_cast<float>(1 / std::sqrt(variance + epsilon));
+    if (wants_largest) {
+      const double furthest = rows > 0 ? std::max(high - mean, mean - low) : 0;
+      args.outputs[2].as<float>()[c] = static_cast<float>(furthest / std::sqrt(variance + epsilon));
+    }
     const auto update = [&](size_t input, double value) {
       if (rows == 0 || (args.state && args.state->step < updates_done)) return;
       if (args.inputs.size() <= input || args.inputs[input].data == nullptr) return;
@@ -50,6 +58,8 @@ inline std::optional<BatchNormShape> BatchNormShapeOf(const KernelSite& site, st
   if (site.outputs.size() < 2 || site.outputs[0].elements != s.channels ||
       site.outputs[1].elements != s.channels)
     return no("mean and rstd are not [C]");
+  s.wants_largest = site.outputs.size() > 2;
+  if (s.wants_largest && site.outputs[2].elements != s.channels) return no("largest is not [C]");
   for (size_t i = 1; i < site.inputs.size(); ++i)
     if (site.inputs[i].bytes > 0 && site.inputs[i].elements != s.channels)
       return no("running statistics are not [C]");

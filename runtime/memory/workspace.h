@@ -19,7 +19,7 @@ inline constexpr int64_t kRowParts = 16;
 
 // Bytes of one part's statistics of `channels` columns: mean and squared deviations, in double for the part
 // and in float for the rows at hand.
-constexpr int64_t BatchNormPartBytes(int64_t channels) { return (channels * 24 + 63) / 64 * 64; }
+constexpr int64_t BatchNormPartBytes(int64_t channels) { return (channels * 32 + 63) / 64 * 64; }
 // Bytes of one part's sums of `columns` columns in double.
 constexpr int64_t ReducePartBytes(int64_t columns) { return (columns * 8 + 63) / 64 * 64; }
 

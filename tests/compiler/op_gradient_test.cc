@@ -92,7 +92,8 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
       "WinnerShare",    "EqualShare",     "CountCorrect",    "StepScalar",         "Compress",
       "Decompress",     "Fused",          "DivideByExtent",  "SliceGrad",          "AttentionGrad",
       "SoftmaxGrad",    "LayerNormApply", "Standardize",     "LayerNormGradInput", "LstmGrad",
-      "GruGrad",        "RnnGrad"};
+      "GruGrad",        "RnnGrad",        "SignedDistance",  "FromDistance",       "ReluThreshold",
+      "ReluSide"};
   for (const OpDef& op : AllOps()) {
     const bool writes_in_place = !op.mutates.empty() || op.exprs;  // updates: tests/compiler/update_test.cc
     if (internal.count(op.name) || writes_in_place || op.name.ends_with("Derivative") || op.random) continue;

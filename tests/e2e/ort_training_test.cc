@@ -186,12 +186,12 @@ std::vector<std::string> SavedBy(const std::string& name) {
 
 TEST(OrtTraining, SavedActivationsAreThoseThatItsBackwardPassReads) {
   const std::string bn = "/bn1/BatchNormalization_BatchNormInternal.stats (BatchNormStats)";
-  EXPECT_EQ(SavedBy("lenet"),
-            (std::vector<std::string>{"layout (Reshape)", "/conv1/Conv (Conv)", bn, bn,
-                                      "/Relu_Grad/ReluGrad_0.grad (ReluDerivative)", "/MaxPool (MaxPool)",
-                                      "/MaxPool (MaxPool)", "/Relu_1_Grad/ReluGrad_0.grad (ReluDerivative)",
-                                      "/MaxPool_1 (MaxPool)", "/Flatten (Reshape)", "/Relu_2 (Relu)",
-                                      "onnx::SoftmaxCrossEntropyLoss::4 (SoftmaxCrossEntropy)"}));
+  EXPECT_EQ(
+      SavedBy("lenet"),
+      (std::vector<std::string>{
+          "/conv1/Conv (Conv)", bn, bn, "/Relu_Grad/ReluGrad_0.grad (ReluDerivative)", "/MaxPool (MaxPool)",
+          "/MaxPool (MaxPool)", "/Relu_1_Grad/ReluGrad_0.grad (ReluDerivative)", "/MaxPool_1 (MaxPool)",
+          "/Flatten (Reshape)", "/Relu_2 (Relu)", "onnx::SoftmaxCrossEntropyLoss::4 (SoftmaxCrossEntropy)"}));
   std::vector<std::string> resnet{"layout (Transpose)"};
   const auto block = [&resnet](const std::string& path, const std::string& conv, const std::string& norm) {
     resnet.push_back(path + conv + "/Conv (Conv)");

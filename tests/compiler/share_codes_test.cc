@@ -1,0 +1,135 @@
+// share-codes: a mask that is read of another number's code is the mask, whatever that number's error.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/compiler/compiled_step.h"
+
+namespace act {
+namespace {
+
+using testing_step::Take;
+
+constexpr int64_t kBatch = 3, kChannels = 8;
+const Dims kSpace{Dim::Batch(), 8, 8, kChannels};
+
+struct BatchNormRelu {
+  BatchNormRelu(const std::vector<float>& gamma, const std::vector<float>& beta) : b(graph) {
+    const ValueId image = b.Input("image", {DType::kFloat32, kSpace}, ValueKind::kInput);
+    const ValueId scaled =
+        Take(b.Add1("Mul", {image, Channels("scale", std::vector<float>(kChannels, .5f))}, {}, "scaled"));
+    const ValueId normalized =
+        Take(b.Add1("BatchNorm",
+                    {scaled, Channels("gamma", gamma), Channels("beta", beta),
+                     Channels("mean", std::vector<float>(kChannels, 0), ValueKind::kBuffer),
+                     Channels("var", std::vector<float>(kChannels, 1), ValueKind::kBuffer)},
+                    {}, "bn"));
+    result = Take(b.Add1("Relu", {normalized}, {}, "relu"));
+  }
+  ValueId Channels(const std::string& name, const std::vector<float>& values,
+                   ValueKind kind = ValueKind::kParameter) {
+    return b.Input(name, {DType::kFloat32, {kChannels}}, kind, testing_step::HostFloats(values));
+  }
+  Plan Compile(const std::string& level, ValueId loss_of) {
+    Attributes all;
+    all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+    all.Set("keepdims", int64_t{0});
+    graph.outputs = {Take(b.Add1("ReduceMean", {loss_of}, all, "loss"))};
+    CompileOptions options = testing_step::Checked(level, "none");
+    options.group_size = 64;
+    return Take(act::Compile(testing_step::ModelOf(graph), options));
+  }
+
+  Graph graph;
+  GraphBuilder b;
+  ValueId result;
+};
+
+std::vector<std::string> FullSizeForms(const Plan& plan) {
+  std::vector<std::string> forms;
+  for (const SavedEdge& edge : plan.edges)
+    if (edge.bytes.per_batch > 0) forms.push_back(edge.name + ": " + edge.form);
+  std::sort(forms.begin(), forms.end());
+  return forms;
+}
+
+std::vector<float> Gradient(const Plan& plan, const std::string& of) {
+  std::vector<float> image(static_cast<size_t>(kBatch * 64 * kChannels));
+  for (size_t i = 0; i < image.size(); ++i) {
+    const double wave = std::sin(.37 * static_cast<double>(i * i % 1009));
+    image[i] = static_cast<float>(wave * wave * wave);  // far values are rare, as in networks
+  }
+  const auto outputs = Take(testing_step::RunStep(
+      plan, testing_step::CpuKernels(), {{"image", testing_step::BytesOf(image)}}, {.batch = kBatch}));
+  const Graph& graph = plan.train.graph;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (graph.value(graph.outputs[i]).name == "grad." + of) return outputs[i];
+  ADD_FAILURE() << "no gradient of " << of;
+  return {};
+}
+
+TEST(ShareCodes, BatchNormAndReluAreOneCode) {
+  BatchNormRelu model(std::vector<float>(kChannels, 1), std::vector<float>(kChannels, .1f));
+  EXPECT_EQ(FullSizeForms(model.Compile("L3", model.result)),
+            std::vector<std::string>{"bn (SignedDistance): sign6+2,g64,dither"});
+}
+
+// The mean's gradient is the same for every element, so the gradient of beta counts the elements that the
+// ReLU passes: a single wrong mask shows. gamma has both signs and each way to be near 0.
+TEST(ShareCodes, MasksAreExactForEveryGamma) {
+  const float tiny = std::numeric_limits<float>::denorm_min();
+  const std::vector<std::pair<std::vector<float>, std::vector<float>>> cases = {
+      {{1, -1, .5f, -.5f, 2, -2, 1, -1}, {0, 0, .1f, .1f, -.3f, -.3f, 1.5f, -1.5f}},
+      {{0, 0, 0, -0.f, -0.f, -0.f, 1, 1}, {1, 0, -1, 1, 0, -1, 0, .2f}},
+      {{1e-3f, -1e-3f, 1e-20f, -1e-20f, tiny, -tiny, 1e-3f, 1}, {.1f, .1f, .1f, -.1f, .1f, -.1f, -5, 5}},
+      {{1e-3f, -1e-3f, 1e-3f, -1e-3f, 3, 3, 3, 3}, {1e-3f, 1e-3f, -1e-3f, -1e-3f, 6, -6, 9, -9}}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    std::vector<float> beta[2];
+    for (const bool lossy : {false, true}) {
+      BatchNormRelu model(cases[i].first, cases[i].second);
+      beta[lossy] = Gradient(model.Compile(lossy ? "L3" : "L0", model.result), "beta");
+    }
+    EXPECT_EQ(beta[1], beta[0]) << "case " << i;
+  }
+}
+
+// Groups hold all channels; one whose ReLU begins far outside of its values must not take the others' levels.
+TEST(ShareCodes, AChannelWithATinyGammaLeavesTheOthersTheirLevels) {
+  double errors[2] = {};
+  for (const bool hostile : {false, true}) {
+    std::vector<float> gamma(kChannels, 1), exact;
+    if (hostile) gamma[0] = 1e-4f;
+    for (const bool lossy : {false, true}) {
+      BatchNormRelu model(gamma, std::vector<float>(kChannels, .1f));
+      const std::vector<float> got = Gradient(model.Compile(lossy ? "L3" : "L0", model.result), "gamma");
+      for (size_t c = 1; lossy && c < got.size(); ++c)
+        errors[hostile] += (got[c] - exact[c]) * (got[c] - exact[c]);
+      if (!lossy) exact = got;
+    }
+  }
+  // At most twice the range, so four times the variance; unclamped, tau = -1000 gives 1e5 times.
+  EXPECT_LT(errors[1], 16 * errors[0]);
+}
+
+TEST(ShareCodes, AStoredReluHoldsItsMask) {
+  BatchNormRelu model(std::vector<float>(kChannels, 1), std::vector<float>(kChannels, .1f));
+  const auto convolve = [&model](ValueId x, const std::string& name) {
+    Attributes attrs;
+    for (const char* ones : {"kernel_shape", "strides", "dilations"})
+      attrs.Set(ones, std::vector<int64_t>{1, 1});
+    attrs.Set("pads", std::vector<int64_t>(4, 0));
+    const ValueId weight =
+        model.b.Input(name, {DType::kFloat32, {kChannels, kChannels, 1, 1}}, ValueKind::kParameter,
+                      testing_step::HostFloats(std::vector<float>(kChannels * kChannels, .2f)));
+    return Take(model.b.Add1("Conv", {x, weight}, attrs, name));
+  };
+  const ValueId positive = Take(model.b.Add1("Relu", {convolve(model.result, "first")}, {}, "second_relu"));
+  const ValueId scaled = convolve(positive, "last");
+  const std::vector<std::string> forms = FullSizeForms(model.Compile("L3", scaled));
+  EXPECT_EQ(std::count(forms.begin(), forms.end(), "second_relu (Relu): zero+7,g64,dither"), 1)
+      << ::testing::PrintToString(forms);
+  for (const std::string& form : forms) EXPECT_EQ(form.find("mask1"), std::string::npos) << form;
+}
+
+}  // namespace
+}  // namespace act
