@@ -438,6 +438,9 @@ class Recognizer {
 
 }  // namespace
 
-llvm::Error RecognizeAttention(Graph& graph, PassContext& context) { return Recognizer(graph).Run(context); }
+llvm::Error RecognizeAttention(Graph& graph, PassContext& context) {
+  if (!context.policy.rules.fuses_attention) return llvm::Error::success();
+  return Recognizer(graph).Run(context);
+}
 
 }  // namespace act

@@ -34,8 +34,11 @@ struct Flags {
 
   cl::opt<std::string> model{cl::Positional, cl::Required, cl::desc("MODEL.onnx"), cl::cat(compile)};
   cl::opt<std::string> level{
-      "O", cl::desc("L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 2-bit"),
-      cl::value_desc("L0..L3"), cl::init("L0"), cl::cat(compile)};
+      "O",
+      cl::desc(
+          "L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 3-bit and shared; presets "
+          "actnn-L1..L3, gact-L1..L2.2 for comparison"),
+      cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
   cl::opt<std::string> optimizer{
       "optimizer",

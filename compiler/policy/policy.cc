@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/policy/presets.h"
 #include "runtime/base/error.h"
 
 namespace act {
@@ -27,6 +28,7 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
 }  // namespace
 
 int Policy::BitsOf(const EdgeFacts& facts) const {
+  if (rules.same_bits) return bits;
   if (facts.of_loss) return std::max(bits, kCarefulBits);
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }
@@ -36,36 +38,41 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
   if (facts.sign_is_read && facts.often_zero) return Codec::Zero(std::max(b, 2), group_size);
   if (facts.sign_is_read) return Codec::Sign(std::max(b, 3), 1 << (std::max(b, 3) - 2), group_size);
-  return Codec::Uniform(b, group_size, Rounding::kDither);
+  return Codec::Uniform(b, group_size, rules.rounding);
 }
 
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
-  return Lossy() && facts.activation && !facts.exact_bits && !facts.read_exactly && !facts.statistic &&
-         facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 && IsOfSamples(facts, group_size) &&
-         (!products_only || facts.feeds_product) && SamplesOf(facts.type.dims).elements.At(1) >= group_size &&
-         SavesHalf(CodecOf(facts), facts.type);
+  return Lossy() && facts.activation && !facts.exact_bits &&
+         (!facts.read_exactly || !rules.fuses_attention) && !(facts.of_loss && rules.keeps_loss) &&
+         !facts.statistic && facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 &&
+         IsOfSamples(facts, group_size) && (!products_only || facts.feeds_product) &&
+         SamplesOf(facts.type.dims).elements.At(1) >= group_size && SavesHalf(CodecOf(facts), facts.type);
 }
 
 Decision Policy::Decide(const EdgeFacts& facts) const {
   if (!facts.activation) return {{}, "is not made by a node of the step: it is there in any case"};
   if (facts.exact_bits && SavesHalf(Codec::Mask(), facts.type))
     return {Codec::Mask(), "only its sign is read: one bit each, exact"};
-  if (facts.index_bits > 0 && facts.index_bits < 8 * ByteSize(facts.type.dtype)) {
+  if (facts.index_bits > 0 && !rules.bytes_for_indices && facts.index_bits < 8 * ByteSize(facts.type.dtype)) {
     const Codec codec = Codec::Index(static_cast<int>(facts.index_bits));
     if (facts.index_bits <= 8 && facts.type.dtype == DType::kUint8 && CodeType(codec, facts.type.dims))
       return {codec, "positions in a pooling window: the fewest bits that hold them, exact"};
   }
   if (CodesLossily(facts))
-    return {CodecOf(facts), "level " + level + " stores it in " + std::to_string(CodecOf(facts).bits) +
-                                " bits, rounded with subtractive dither (unbiased)" +
-                                (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
-                                (facts.of_loss ? "; more than others, since every gradient depends on it"
-                                 : facts.for_scores && bits < kScoreBits
-                                     ? "; more than others, since a softmax is computed from it"
-                                 : "")};
+    return {CodecOf(facts),
+            "level " + level + " stores it in " + std::to_string(CodecOf(facts).bits) +
+                (rules.rounding == Rounding::kDither ? " bits, rounded with subtractive dither (unbiased)"
+                                                     : " bits, rounded stochastically (unbiased)") +
+                (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
+                (rules.same_bits ? ""
+                 : facts.of_loss ? "; more than others, since every gradient depends on it"
+                 : facts.for_scores && bits < kScoreBits
+                     ? "; more than others, since a softmax is computed from it"
+                     : "")};
   if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
   if (facts.type.dtype != DType::kFloat32)
     return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
+  if (facts.of_loss && rules.keeps_loss) return {{}, level + " keeps what the loss saves"};
   if (facts.read_exactly) return {{}, "its reader is not linear in it, or it masks: kept exactly"};
   if (facts.statistic || !IsOfSamples(facts, group_size))
     return {{}, "a statistic or scalar: small, kept exactly"};
@@ -83,10 +90,16 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_overrid
   } else if (level == "L3") {
     policy.bits = 3;
     policy.rebuilds = policy.shares_codes = true;
+  } else if (const Preset* preset = FindPreset(level)) {
+    if (*preset->refusal) return MakeError("-O " + level, preset->refusal, "use " + PresetNames());
+    policy.bits = preset->bits;
+    policy.rules = preset->rules;
+    policy.products_only = preset->products_only;
   } else if (level != "L0") {
-    return MakeError("-O " + level, "no such level", "this version has L0, L1, L2 and L3");
+    return MakeError("-O " + level, "no such level",
+                     "levels are L0, L1, L2 and L3; presets of other systems " + PresetNames());
   }
-  policy.products_only = level == "L1";
+  policy.products_only |= level == "L1";
   if (bits_override != 0) {
     if (bits_override < 1 || bits_override > 8) return MakeError("--bits", "must be 1 to 8 bits per element");
     if (level == "L0")

@@ -30,6 +30,17 @@ struct Decision {
   std::string reason;  // one sentence for --explain
 };
 
+// Where a preset of another system (presets.h) stores otherwise than the levels do.
+struct StorageRules {
+  Rounding rounding = Rounding::kDither;
+  bool copy_per_layer = false;     // what several layers save is stored once for each of them
+  bool same_bits = false;          // no more bits for what does more harm
+  bool keeps_loss = false;         // what the loss saves is kept exactly
+  bool bytes_for_indices = false;  // positions in pooling windows take a byte each
+  bool fuses_attention = true;     // one operator, which saves no probabilities
+  bool operator==(const StorageRules&) const = default;
+};
+
 // A level's rules. L0: lossless forms only. L1: 4 bits for what convolutions and matrix products read. L2: 4
 // bits for all. L3: 3 bits for all that does not follow from what is stored. Lossy codes have exceptions:
 // tensors of less than one group a sample are kept (nothing to gain), as are statistics (no batch axis; of a
@@ -43,6 +54,7 @@ struct Policy {
   bool rebuilds = false;      // values that follow from stored ones are not stored
   bool shares_codes = false;  // a number and its sign in one code
   int64_t group_size = kDefaultGroupSize;
+  StorageRules rules;
 
   bool Lossy() const { return bits > 0; }
   // Would a value of these facts be stored with an error?
@@ -53,8 +65,8 @@ struct Policy {
   Decision Decide(const EdgeFacts& facts) const;
 };
 
-// bits_override: --bits (0: the level's own). Errors: unknown level, bits outside 1..8, a group size
-// that CheckCodec refuses.
+// level: L0 to L3, or a preset's name. bits_override: --bits (0: the level's own). Errors: unknown level,
+// bits outside 1..8, a group size that CheckCodec refuses.
 llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_override, int64_t group_size);
 
 }  // namespace act

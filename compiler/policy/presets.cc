@@ -1,0 +1,70 @@
+#include "compiler/policy/presets.h"
+
+namespace act {
+namespace {
+
+// ActNN (Chen et al., ICML 2021) replaces layers; each quantizes its own input, min and max over 256
+// elements, stochastic rounding. A loss is no layer of it.
+constexpr StorageRules kActnn{.rounding = Rounding::kStochastic,
+                              .copy_per_layer = true,
+                              .same_bits = true,
+                              .keeps_loss = true,
+                              .bytes_for_indices = true};
+
+// GACT (Liu et al., ICML 2022) quantizes whatever autograd saves, each time that it is saved; by default
+// without looking for tensors that were saved before. The quantizer is ActNN's.
+constexpr StorageRules kGact{.rounding = Rounding::kStochastic,
+                             .copy_per_layer = true,
+                             .same_bits = true,
+                             .bytes_for_indices = true,
+                             .fuses_attention = false};
+
+constexpr char kSwaps[] =
+    "moves codes to the host, which this version does not do; what it stores is that of the level below";
+constexpr char kNoSplit[] = "splits tensors in two frequencies, for which this version has no code";
+constexpr char kFixedRange[] =
+    "quantizes over a fixed range, by the normalization's own parameters, for which this version has no code";
+constexpr char kErrorBound[] =
+    "adapts bits to a bound on the loss's increase during training, which this version does not do";
+
+}  // namespace
+
+const std::vector<Preset>& AllPresets() {
+  static const std::vector<Preset> presets = {
+      {"actnn-L1", 4, true, kActnn, "4 bits for inputs of convolutions and linear layers, BatchNorm exact",
+       ""},
+      {"actnn-L2", 4, false, kActnn, "4 bits", ""},
+      {"actnn-L3", 2, false, kActnn, "2 bits, the same in all groups", ""},
+      {"actnn-L4", 2, false, kActnn, "L3 and swapping", kSwaps},
+      {"actnn-L5", 2, false, kActnn, "L4 and defragmentation", kSwaps},
+      {"gact-L1", 4, false, kGact, "4 bits", ""},
+      {"gact-L1.1", 8, false, kGact, "8 bits", ""},
+      {"gact-L1.2", 2, false, kGact, "2 bits", ""},
+      {"gact-L2", 4, false, kGact, "4 bits on average, by sensitivity after --calibrate", ""},
+      {"gact-L2.1", 3, false, kGact, "3 bits on average, by sensitivity after --calibrate", ""},
+      {"gact-L2.2", 2, false, kGact, "2 bits on average, by sensitivity after --calibrate", ""},
+      {"gact-L3", 4, false, kGact, "L2 and swapping", kSwaps},
+      {"division", 2, false, {}, "low frequencies exact, high ones in 2 bits", kNoSplit},
+      {"blpa", 4, false, {}, "one code of 4 bits for BatchNorm, ReLU and convolution", kFixedRange},
+      {"acgc", 0, false, {}, "bits by a bound of the error", kErrorBound},
+  };
+  return presets;
+}
+
+const Preset* FindPreset(const std::string& name) {
+  for (const Preset& preset : AllPresets())
+    if (name == preset.name) return &preset;
+  return nullptr;
+}
+
+std::string PresetNames() {
+  std::string names, last;
+  for (const Preset& preset : AllPresets()) {
+    if (*preset.refusal) continue;
+    if (!last.empty()) names += (names.empty() ? "" : ", ") + last;
+    last = preset.name;
+  }
+  return names + " or " + last;
+}
+
+}  // namespace act

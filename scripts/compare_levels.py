@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Compares levels and presets on one model and its data: bytes of saved activations, and what their codes do to the gradient.
+
+    compare_levels.py models/digits_resnet.onnx --data=image=X.npy,label=Y.npy --batch=32 --train=150 L2 L3 actnn-L3 gact-L1
+
+--train=K: K steps at L0 first; every level is measured at the parameters where these end. Without --data or --inputs the batch is random.
+Other flags go to actc (--loss=, --optimizer=, --init=, --dim=) as they are. Needs nothing but the tools in --bin."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(" ".join(command) + "\n" + done.stderr.strip())
+
+
+def plus_minus(value, error):
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if error is None else f"{value:.3g} +- {error:.1g}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("levels", nargs="+")
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--batch", default="32")
+    parser.add_argument("--data")
+    parser.add_argument("--inputs")
+    parser.add_argument("--train", type=int, default=0)
+    parser.add_argument("--lr", default="0.05")
+    parser.add_argument("--variance", default="8", help="gradients of each mini-batch")
+    parser.add_argument("--variance-batches", default=None)
+    args, for_actc = parser.parse_known_args()
+    source = [f"--data={args.data}"] if args.data else [f"--inputs={args.inputs}"] if args.inputs else []
+    batch = f"--batch={args.batch}"
+
+    with tempfile.TemporaryDirectory() as folder:
+        plan, report = os.path.join(folder, "plan"), os.path.join(folder, "report.json")
+        start = []
+
+        def compile_at(level):
+            run([f"{args.bin}/actc", args.model, "-O", level, "-o", plan, batch, "--report=none", f"--report-json={report}"] + for_actc)
+            with open(report) as file:
+                return json.load(file)
+
+        if args.train > 0:
+            checkpoint = os.path.join(folder, "start.safetensors")
+            compile_at("L0")
+            run([f"{args.bin}/actrun", plan, batch, f"--steps={args.train}", f"--lr={args.lr}", f"--save={checkpoint}"] + source
+                + (["--epochs=100000"] if args.data else []))
+            start = [f"--load={checkpoint}"]
+        print("| level | saved bytes | times less than L0's floats | peak bytes | variance v | squared bias b |\n|---|---|---|---|---|---|")
+        exact = compile_at("L0")["saved_bytes_uncompressed"]
+        for level in args.levels:
+            memory = compile_at(level)
+            command = [f"{args.bin}/actrun", plan, batch, f"--variance={args.variance}", "--variance-edges=", f"--report-json={report}"]
+            if args.variance_batches:
+                command.append(f"--variance-batches={args.variance_batches}")
+            run(command + source + start)
+            with open(report) as file:
+                noise = json.load(file)
+            print(f"| {level} | {memory['saved_bytes']:,} | {exact / max(1, memory['saved_bytes']):.1f} | {memory['peak_bytes']:,} "
+                  f"| {plus_minus(noise['variance'], noise['variance_error'])} | {plus_minus(noise['bias'], noise['bias_error'])} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
