@@ -40,11 +40,11 @@ struct Flags {
           "actnn-L1..L3, gact-L1..L2.2 for comparison"),
       cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
-  cl::opt<std::string> optimizer{
-      "optimizer",
-      cl::desc(
-          "sgd (with momentum, default), adam, adamw, ort-adamw, adagrad, lamb, or none (gradients only)"),
-      cl::value_desc("NAME"), cl::init("sgd"), cl::cat(compile)};
+  cl::opt<std::string> optimizer{"optimizer",
+                                 cl::desc("sgd (with momentum, default), adam, adamw, ort-adamw, onnx-adam, "
+                                          "onnx-momentum, adagrad, lamb, or none "
+                                          "(gradients only)"),
+                                 cl::value_desc("NAME"), cl::init("sgd"), cl::cat(compile)};
   cl::opt<double> clip_norm{
       "clip-norm", cl::value_desc("X"), cl::cat(compile),
       cl::desc("Scale all gradients down to this norm together; keeps them until it is known")};

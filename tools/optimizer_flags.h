@@ -53,6 +53,7 @@ class OptimizerFlags {
       if (!optimizer || !optimizer->Takes(info->member)) return Refused(info->name, name, optimizer);
       hyper.*info->member = *flag;
     }
+    if (const auto it = given.find("nesterov"); it != given.end()) hyper.nesterov = it->second;
     if (nesterov_->getNumOccurrences() > 0) {
       if (!optimizer || !optimizer->Takes(&Hyperparameters::nesterov))
         return Refused("nesterov", name, optimizer);

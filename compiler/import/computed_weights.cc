@@ -44,8 +44,8 @@ std::set<std::string> ReadAsWeights(const onnx::GraphProto& graph) {
   return names;
 }
 
-// The float32 number that fills the node's result; nullopt for other types and broken tensors, which the
-// import of ConstantOfShape reports.
+}  // namespace
+
 std::optional<float> FillValue(const onnx::NodeProto& node) {
   for (const auto& attribute : node.attribute()) {
     if (attribute.name() != "value") continue;
@@ -60,7 +60,6 @@ std::optional<float> FillValue(const onnx::NodeProto& node) {
   return 0.f;
 }
 
-// The extents in a stored shape; nullopt where it is not one of rank 1 or more.
 std::optional<std::vector<int64_t>> StoredShape(const onnx::TensorProto& tensor) {
   onnx::TensorProto copy = tensor;
   ExternalData none("");
@@ -75,8 +74,6 @@ std::optional<std::vector<int64_t>> StoredShape(const onnx::TensorProto& tensor)
     return std::nullopt;
   return shape;
 }
-
-}  // namespace
 
 llvm::Error MaterializeWeights(ModelFile& file) {
   onnx::GraphProto& graph = *file.proto->mutable_graph();

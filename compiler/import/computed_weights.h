@@ -3,6 +3,9 @@
 
 #include <llvm/Support/Error.h>
 
+#include <optional>
+#include <vector>
+
 #include "compiler/import/model_file.h"
 
 namespace act::onnx_import {
@@ -13,6 +16,11 @@ namespace act::onnx_import {
 // it, it is a constant. The initializers have no data; the number that fills each is in `file.fills`. Errors:
 // together they have more than 2 GiB, the most that a model file could hold itself.
 llvm::Error MaterializeWeights(ModelFile& file);
+
+// The float32 number that fills a ConstantOfShape's result; nullopt for other types and broken tensors.
+std::optional<float> FillValue(const onnx::NodeProto& node);
+// The extents in a stored shape (i64[rank]); nullopt where it is not one of rank 1 or more.
+std::optional<std::vector<int64_t>> StoredShape(const onnx::TensorProto& tensor);
 
 // A float32 tensor of this type with all elements `value`.
 HostTensor Filled(const TensorType& type, float value);

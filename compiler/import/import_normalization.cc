@@ -39,9 +39,10 @@ llvm::Error ImportBatchNormalization(NodeContext& c) {
   // statistics that hold one update by the example inputs. That run counts as the first step's: behind step k
   // they hold k updates, as PyTorch's do. Only this form has outputs for the statistics.
   const bool internal = c.node.op_type() == "BatchNormInternal";
-  if (c.WantsOutput(1) && !internal) attrs.Set("updates_done", int64_t{1});
+  const bool onnx = c.importer.onnx_statistics;
+  if (c.WantsOutput(1) && !internal && !onnx) attrs.Set("updates_done", int64_t{1});
   // ONNX Runtime's form for training: the batch's mean and 1 / deviation are results too, for its gradient.
-  if (internal) attrs.Set("population", int64_t{1});
+  if (internal || onnx) attrs.Set("population", int64_t{1});
   attrs.Set("frozen", int64_t{c.importer.freeze_bn});
   ACT_TRY(const std::vector<ValueId> results,
           c.builder().Add("BatchNorm", std::move(operands), attrs, c.name(), internal ? 3 : 1));

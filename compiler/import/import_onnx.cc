@@ -18,16 +18,20 @@
 #include "compiler/import/subgraphs.h"
 #include "compiler/import/symbols.h"
 #include "compiler/import/training_graph.h"
+#include "compiler/import/training_info.h"
 
 namespace act {
 namespace onnx_import {
 namespace {
 
 // Graph inputs that are fed and not yet defined: initializers may be listed among the inputs as their
-// defaults, and those of a training graph that have a role are no data.
+// defaults, those of a training graph that have a role are no data, nor are the rate and count of an
+// optimizer.
 std::vector<const onnx::ValueInfoProto*> FedInputs(const onnx::GraphProto& graph,
-                                                   const std::optional<TrainingGraph>& training) {
+                                                   const std::optional<TrainingGraph>& training,
+                                                   const std::optional<TrainingInfo>& info) {
   std::set<std::string> initializers;
+  if (info) initializers = info->set_by_flag;
   for (const auto& tensor : graph.initializer()) initializers.insert(tensor.name());
   std::vector<const onnx::ValueInfoProto*> inputs;
   for (const auto& input : graph.input())
@@ -182,7 +186,12 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   ImportResult result;
   const onnx::GraphProto& graph = file.proto->graph();
   std::optional<TrainingGraph> training;
+  std::optional<TrainingInfo> info;
   if (!options.keep_outputs) {
+    // A loss that the command line names takes the place of that of the training information.
+    if (options.loss.empty() && options.loss_output.empty()) {
+      ACT_TRY(info, ReadTrainingInfo(file, options.seed));
+    }
     ACT_TRY(training, FindTrainingGraph(graph));
   }
   ACT_CHECK_OK(CheckFlags(options, training));
@@ -194,7 +203,11 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
     outputs = {training->loss};
     ACT_TRY(sides, SplitAtLoss(flat, *training));
   } else {
-    ACT_TRY(outputs, WantedOutputs(graph, options));
+    if (info) {
+      outputs = {info->loss};
+    } else {
+      ACT_TRY(outputs, WantedOutputs(graph, options));
+    }
     ACT_TRY(sides.nodes, NeededNodes(flat, outputs));
     sides.phases.assign(sides.nodes.size(), Phase::kForward);
   }
@@ -204,8 +217,10 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   Importer importer(result.graph, file.opset);
   importer.freeze_bn = options.freeze_bn;
   importer.own_backward = training.has_value();
+  importer.onnx_statistics = info.has_value();
+  if (info) importer.parameters = info->parameters;
   if (training) ACT_CHECK_OK(DefineParameters(importer, file, *training, options));
-  ACT_CHECK_OK(DefineInputs(importer, FedInputs(graph, training), options, result));
+  ACT_CHECK_OK(DefineInputs(importer, FedInputs(graph, training, info), options, result));
   std::set<std::string> read(outputs.begin(), outputs.end());
   for (const onnx::NodeProto* node : nodes)
     for (const std::string& name : ReadNames(*node)) read.insert(name);
@@ -240,6 +255,11 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
     result.graph.outputs = {loss};
   }
   ACT_TRY(result.trainable, Trainable(result.graph, options.freeze));
+  if (info) {
+    std::erase_if(result.trainable,
+                  [&](ValueId id) { return info->parameters.count(result.graph.value(id).name) == 0; });
+    if (options.own_optimizer) result.optimizer = info->optimizer;
+  }
   if (training) {
     ACT_CHECK_OK(import_side(false));
     result.own_backward = true;
@@ -259,6 +279,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   result.onnx_nodes = static_cast<int>(flat.nodes.size());
   result.model_name = std::filesystem::path(file.path).filename().string();
   if (training) KeepInferencePart(*file.proto->mutable_graph(), sides, *training, result.graph);
+  if (info) DropAlgorithm(*file.proto, *info);
   result.skeleton = Skeleton(file, result.graph);
   return result;
 }

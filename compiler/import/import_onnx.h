@@ -22,7 +22,7 @@ struct ImportOptions {
   bool init_he = false;             // --init=he: initial weights where the external data file is missing
   uint64_t seed = 0;                // of --init=he
   std::string checkpoint;           // --checkpoint: initial parameters of a training graph; empty: beside it
-  bool own_optimizer = true;        // look for the optimizer that a training graph has beside it
+  bool own_optimizer = true;        // look for the optimizer that the model brings along
   std::string
       optimizer_model;  // --optimizer-model: where; empty: optimizer_model.onnx beside it, if that is there
   bool report_only = false;   // weights are not needed: data of a missing file stays null
@@ -40,7 +40,7 @@ struct ImportResult {
   // outputs: the loss; with own_backward then the gradients of `trainable`, in that order; with keep_outputs
   // those of the model.
   Graph graph;
-  std::optional<ModelOptimizer> optimizer;      // with own_backward, where there is one
+  std::optional<ModelOptimizer> optimizer;      // of a training graph or of training_info, if there is one
   bool own_backward = false;                    // a training graph with a backward pass of its own
   ValueId loss = kNoValue;                      // kNoValue with keep_outputs
   std::vector<ValueId> trainable;               // parameters that are not frozen, in order of first use

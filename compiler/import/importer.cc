@@ -16,15 +16,6 @@ constexpr int64_t kMaxKnownTotal = int64_t{1} << 23;
 
 bool IsStandard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
 
-// The number that was meant: exporters keep 0.1 as a float, whose double is 0.10000000149.
-double ShortestDecimal(float value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  double result = value;
-  std::from_chars(text, end, result);
-  return result;
-}
-
 // The attributes that we read, by type. Names mean one thing throughout ONNX, but for `axes` and the like,
 // which newer opsets made inputs. (Attributes::Get falls back to a default on a wrong type, which would hide
 // the mistake.)
@@ -238,6 +229,14 @@ llvm::Error Importer::ImportUnfolded(NodeContext& context) {
     });
   }
   return llvm::Error::success();
+}
+
+double ShortestDecimal(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  double result = value;
+  std::from_chars(text, end, result);
+  return result;
 }
 
 std::string PlaceOf(const onnx::NodeProto& node) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,8 @@ class Importer {
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
   bool freeze_bn = false;
+  std::set<std::string> parameters;  // initializers that are parameters whatever their names look like
+  bool onnx_statistics = false;  // the model's own algorithm updates running statistics: by ONNX's definition
   bool own_backward =
       false;  // a training graph: what only gradients read need not have a value (Operand::kept)
 
@@ -165,6 +168,9 @@ class NodeContext {
 
 // "node '/conv1/Conv' (Conv)": a node without a name goes by its first output.
 std::string PlaceOf(const onnx::NodeProto& node);
+
+// The number that was meant: exporters keep 0.1 as a float, whose double is 0.10000000149.
+double ShortestDecimal(float value);
 
 // ONNX's attributes as ours. Graphs and sparse tensors are left out; tensors too (FindTensor).
 llvm::Expected<Attributes> ReadAttributes(const onnx::NodeProto& node);

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "compiler/import/computed_weights.h"
-#include "compiler/import/he_init.h"
+#include "compiler/import/initial_numbers.h"
 
 namespace act::onnx_import {
 namespace {
@@ -56,7 +56,9 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     const auto fill = file.fills.find(name);
     const bool exporters =
         fill == file.fills.end() && kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
-    const bool is_constant = !IsFloat(type.dtype) || kind == "CONSTANT_TENSOR" || exporters || all_constant;
+    const bool is_constant =
+        !IsFloat(type.dtype) ||
+        (!importer.parameters.count(name) && (kind == "CONSTANT_TENSOR" || exporters || all_constant));
 
     if (is_constant && !statistics.count(name)) {
       onnx::TensorProto copy = tensor;  // the skeleton keeps these

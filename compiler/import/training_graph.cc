@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include "compiler/import/he_init.h"
+#include "compiler/import/initial_numbers.h"
 #include "compiler/import/ort_checkpoint.h"
 #include "compiler/import/symbols.h"
 

@@ -49,6 +49,17 @@ const std::vector<Row>& Rows() {
          const int step = b.Fma(r[6], v, b.Mul(r[7], g));
          return {b.Sub(p, b.Mul(lr, step)), v};
        }},
+      // The velocity takes a part of the gradient; where that is 1 this is SgdUpdate.
+      {"onnx-momentum",
+       {"OnnxMomentumUpdate",
+        {"velocity"},
+        {"lr", "momentum", "weight_decay", "velocity_part", "gradient_part", "gradient_weight"}},
+       [](B& b, const Regs& r) -> Regs {
+         const int g = Decayed(b, r[0], r[1], r[5]);
+         const int v = b.Fma(r[4], r[2], b.Mul(r[8], g));
+         const int step = b.Fma(r[6], v, b.Mul(r[7], g));
+         return {b.Sub(r[0], b.Mul(r[3], step)), v};
+       }},
       {"adam",
        {"AdamUpdate",
         {"exp_avg", "exp_avg_sq"},
@@ -75,6 +86,16 @@ const std::vector<Row>& Rows() {
          const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
          const int step = b.Div(b.Mul(r[4], next.first), b.Add(Sqrt(b, next.second), r[8]));
          return {b.Mul(r[9], b.Sub(r[0], step)), next.first, next.second};
+       }},
+      {"onnx-adam",
+       {"OnnxAdamUpdate",
+        {"exp_avg", "exp_avg_sq"},
+        {"onnx_adam_lr", "one_minus_beta1", "beta2", "one_minus_beta2", "eps", "weight_decay", "post_decay"}},
+       [](B& b, const Regs& r) -> Regs {
+         const int g = Decayed(b, r[0], r[1], r[9]);
+         const Moments next = NextMoments(b, g, r[2], r[3], r[5], r[6], r[7]);
+         const int step = b.Div(b.Mul(r[4], next.first), b.Add(Sqrt(b, next.second), r[8]));
+         return {b.Mul(r[10], b.Sub(r[0], step)), next.first, next.second};
        }},
       {"adagrad",
        {"AdagradUpdate", {"sum"}, {"decayed_lr", "eps", "weight_decay"}},

@@ -17,6 +17,16 @@ double BiasCorrection(double beta, const UpdateState& s) {
   return 1 - std::pow(beta, static_cast<double>(s.updates) + 1);
 }
 
+// ONNX's count T of the updates done, which need not start at 0.
+double Count(const UpdateState& s) { return static_cast<double>(s.updates) + s.hyper.updates_done; }
+
+// ONNX's Adam has no bias correction while T is 0.
+double OnnxAdamRate(const UpdateState& s) {
+  const double t = Count(s);
+  if (t == 0) return s.hyper.lr;
+  return s.hyper.lr * std::sqrt(1 - std::pow(s.hyper.beta2, t)) / (1 - std::pow(s.hyper.beta1, t));
+}
+
 struct NamedScalar {
   const char* name;
   StepScalar compute;
@@ -43,10 +53,10 @@ constexpr NamedScalar kStepScalars[] = {
     // The step of SGD in parts of the velocity and of the gradient.
     {"velocity_part", [](const UpdateState& s) { return s.hyper.nesterov != 0 ? s.hyper.momentum : 1; }},
     {"gradient_part", [](const UpdateState& s) { return s.hyper.nesterov; }},
-    {"decayed_lr",
-     [](const UpdateState& s) {
-       return s.hyper.lr / (1 + static_cast<double>(s.updates) * s.hyper.lr_decay);
-     }},
+    {"decayed_lr", [](const UpdateState& s) { return s.hyper.lr / (1 + Count(s) * s.hyper.lr_decay); }},
+    {"onnx_adam_lr", OnnxAdamRate},
+    {"post_decay", [](const UpdateState& s) { return 1 - s.hyper.post_decay; }},
+    {"gradient_weight", [](const UpdateState& s) { return Count(s) > 0 ? s.hyper.gradient_weight : 1; }},
     {"keep_sum", [](const UpdateState& s) { return s.keep_sum; }},
     {"sum_weight", [](const UpdateState& s) { return s.sum_weight; }},
 };
@@ -65,6 +75,10 @@ const std::vector<HyperparameterInfo>& AllHyperparameters() {
       {"lr-decay", &H::lr_decay, "Decay of the learning rate: lr / (1 + steps lr-decay)", kNoBound},
       {"initial-accumulator-value", &H::initial_accumulator_value, "What the sum of squares starts at",
        kNoBound},
+      {"gradient-weight", &H::gradient_weight,
+       "Weight of a gradient in the velocity, from the second update on", kNoBound},
+      {"post-decay", &H::post_decay, "Part of a parameter that is taken off behind the step", kNoBound},
+      {"updates-done", &H::updates_done, "Updates that count as done before the first", kNoBound},
   };
   return all;
 }
@@ -89,10 +103,28 @@ const std::vector<OptimizerInfo>& AllOptimizers() {
         {&H::lr_decay, 0},
         {&H::initial_accumulator_value, 0},
         {&H::eps, 1e-10},
-        {&H::weight_decay, 0}}},
+        {&H::weight_decay, 0},
+        {&H::updates_done, 0}}},
       {"lamb",
        "Adam's direction, scaled to each parameter's norm",
        {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-6}, {&H::weight_decay, 0.01}}},
+      {"onnx-momentum",
+       "ONNX's Momentum: sgd whose velocity takes a part of each gradient but the first",
+       {{&H::lr, 0.01},
+        {&H::momentum, 0.9},
+        {&H::nesterov, 0},
+        {&H::gradient_weight, 1},
+        {&H::weight_decay, 0},
+        {&H::updates_done, 0}}},
+      {"onnx-adam",
+       "ONNX's Adam: eps beside the uncorrected root, no correction at count 0, two kinds of decay",
+       {{&H::lr, 1e-3},
+        {&H::beta1, 0.9},
+        {&H::beta2, 0.999},
+        {&H::eps, 1e-6},
+        {&H::weight_decay, 0},
+        {&H::post_decay, 0},
+        {&H::updates_done, 0}}},
   };
   return all;
 }

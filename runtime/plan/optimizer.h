@@ -22,6 +22,9 @@ struct Hyperparameters {
   double eps = 0;
   double lr_decay = 0;
   double initial_accumulator_value = 0;
+  double gradient_weight = 0;  // of a gradient in the velocity, from the second update on
+  double post_decay = 0;       // part of the parameter that is taken off behind the step
+  double updates_done = 0;     // updates that count as done before the first
   bool operator==(const Hyperparameters&) const = default;
 };
 using Hyperparameter = double Hyperparameters::*;

@@ -48,7 +48,8 @@ ImportResult SumOfProducts(const Dims& dims) {
 
 double NormOf(const Doubles& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
 
-// One parameter in double. The formulas are those of PyTorch's documentation, and of LAMB's paper.
+// One parameter in double. The formulas are those of PyTorch's documentation, of LAMB's paper and of ONNX's
+// operators.
 struct Truth {
   Doubles p, m, v;  // m: first moment or velocity; v: second moment or sum of squares
   Truth(const std::vector<float>& start, const Hyperparameters& h)
@@ -56,6 +57,7 @@ struct Truth {
 
   void Update(const std::string& optimizer, const Hyperparameters& h, int t, Doubles g) {
     const double bias1 = 1 - std::pow(h.beta1, t), bias2 = 1 - std::pow(h.beta2, t);
+    const double count = t - 1 + h.updates_done;  // ONNX's T
     Doubles direction(p.size());
     for (size_t i = 0; i < p.size(); ++i) {
       if (optimizer == "adamw") p[i] -= h.lr * h.weight_decay * p[i];
@@ -64,15 +66,23 @@ struct Truth {
       if (optimizer == "sgd") {
         m[i] = h.momentum * m[i] + g[i];
         direction[i] = h.nesterov != 0 ? g[i] + h.momentum * m[i] : m[i];
+      } else if (optimizer == "onnx-momentum") {
+        m[i] = h.momentum * m[i] + (count > 0 ? h.gradient_weight : 1) * g[i];
+        direction[i] = h.nesterov != 0 ? g[i] + h.momentum * m[i] : m[i];
       } else if (optimizer == "adagrad") {
         v[i] += g[i] * g[i];
-        direction[i] = g[i] / (std::sqrt(v[i]) + h.eps) / (1 + (t - 1) * h.lr_decay);
+        direction[i] = g[i] / (std::sqrt(v[i]) + h.eps) / (1 + count * h.lr_decay);
       } else {
         m[i] = h.beta1 * m[i] + (1 - h.beta1) * g[i];
         v[i] = h.beta2 * v[i] + (1 - h.beta2) * g[i] * g[i];
         direction[i] = m[i] / bias1 / (std::sqrt(v[i] / bias2) + h.eps);
         if (optimizer == "ort-adamw")
           direction[i] = std::sqrt(bias2) / bias1 * m[i] / (std::sqrt(v[i]) + h.eps);
+        if (optimizer == "onnx-adam") {
+          const double rate =
+              count > 0 ? std::sqrt(1 - std::pow(h.beta2, count)) / (1 - std::pow(h.beta1, count)) : 1;
+          direction[i] = rate * m[i] / (std::sqrt(v[i]) + h.eps);
+        }
         if (optimizer == "lamb") direction[i] += h.weight_decay * p[i];
       }
     }
@@ -81,6 +91,7 @@ struct Truth {
     for (size_t i = 0; i < p.size(); ++i) p[i] -= h.lr * ratio * direction[i];
     if (optimizer == "ort-adamw")
       for (double& e : p) e -= h.lr * h.weight_decay * e;
+    for (double& e : p) e *= 1 - h.post_decay;
   }
 };
 
@@ -130,6 +141,12 @@ std::vector<Case> Cases() {
           {"adam", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
           {"adamw", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
           {"ort-adamw", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
+          {"onnx-momentum", {.lr = 0.1, .momentum = 0.7, .weight_decay = 0.1, .gradient_weight = 0.4}},
+          {"onnx-momentum",
+           {.lr = 0.1, .momentum = 0.7, .nesterov = 1, .gradient_weight = 0.4, .updates_done = 1}},
+          {"onnx-adam",
+           {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .post_decay = 0.05}},
+          {"onnx-adam", {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .updates_done = 1}},
           {"adagrad",
            {.lr = 0.1, .weight_decay = 0.1, .eps = 1e-3, .lr_decay = 0.5, .initial_accumulator_value = 0.1}},
           {"lamb", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}}};

@@ -1,0 +1,23 @@
+// Seeded initial weights: for a model that came without them (--init=he), and for one that says how to draw
+// them (TrainingInfoProto's initialization). The same numbers for the same seed and name on every machine
+// with the same libm, whatever the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/plan/graph.h"
+
+namespace act::onnx_import {
+
+// f32 data of the type (dims fixed): He-normal, N(0, 2 / fan-in), where the rank is 2 or more and fan-in is
+// the product of all extents but the first; rank 0 and 1: ones where the name has "weight" or "var" in it
+// (scales and variances of norms), else zeros.
+HostTensor HeNormal(const std::string& name, const TensorType& type, uint64_t seed);
+
+// N(mean, deviation^2), and uniform in [low, high).
+HostTensor Normal(const std::string& name, const TensorType& type, double mean, double deviation,
+                  uint64_t seed);
+HostTensor Uniform(const std::string& name, const TensorType& type, double low, double high, uint64_t seed);
+
+}  // namespace act::onnx_import
