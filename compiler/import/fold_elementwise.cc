@@ -193,6 +193,10 @@ int64_t Wrapped(int64_t value, DType to) {
       return static_cast<int8_t>(value);
     case DType::kUint8:
       return static_cast<uint8_t>(value);
+    case DType::kUint16:
+      return static_cast<uint16_t>(value);
+    case DType::kUint32:
+      return static_cast<uint32_t>(value);
     default:
       return value;
   }

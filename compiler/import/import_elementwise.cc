@@ -222,7 +222,12 @@ llvm::Error ImportPow(NodeContext& c) {
     if (*exponent == -1) return c.Return(c.Emit("Reciprocal", {x}));
     return c.Return(c.Emit("Pow", {x, c.builder().Scalar(static_cast<float>(*exponent))}));
   }
-  return c.Return(c.EmitBinary("Pow"));
+  if (IsFloat(c.Type(1).dtype)) return c.Return(c.EmitBinary("Pow"));
+  ACT_TRY(const ValueId x, c.BroadcastValue(0, c.DimsOf(1)));
+  ACT_TRY(const ValueId integer, c.BroadcastValue(1, c.DimsOf(0)));
+  ACT_TRY(const ValueId power, Cast(c, integer, DType::kFloat32));
+  ACT_TRY(const ValueId y, c.Emit("Pow", {x, power}));
+  return c.Return(c.ExpandToInputs(y));
 }
 
 llvm::Error ImportClip(NodeContext& c) {

@@ -116,7 +116,13 @@ llvm::Error ImportTrilu(NodeContext& c) {
   if (c.Type(0).Elements() == Dim(0)) return c.Set(0, x);
   Known flags = Triangle(rows, columns, k ? (*k)[0] : 0, c.attrs.Int("upper", 1) != 0);
   ACT_TRY(const ValueId inside, c.importer.Materialize(KnownOperand(std::move(flags))));
-  return c.Return(c.Emit("Where", {inside, x, c.builder().Scalar(0)}));
+  if (c.Type(0).dtype == DType::kFloat32)
+    return c.Return(c.Emit("Where", {inside, x, c.builder().Scalar(0)}));
+  const Known zero{{c.Type(0).dtype, {}}, {Element{Dim(0)}}};
+  ACT_TRY(const ValueId outside, c.importer.MaterializeToBroadcast(KnownOperand(zero)));
+  Attributes select;
+  select.Set("op", std::string("select"));
+  return c.Return(c.Emit("Integer", {inside, x, outside}, select));
 }
 
 // Reads only the type of its operand.

@@ -253,6 +253,9 @@ llvm::Error ImportPad(NodeContext& c) {
   if (mode != "constant" && mode != "reflect" && mode != "edge")
     return c.Fail("mode " + mode + " is not supported");
   if (c.Has(2) && !c.Number(2)) return c.Fail("the padding value must be a constant");
+  constexpr double kExact = 1 << 24;  // the value is kept as a float32
+  if (!IsFloat(c.Type(0).dtype) && c.Has(2) && std::abs(*c.Number(2)) > kExact)
+    return c.Fail("pads integers with a number above 2^24");
   Attributes attrs;
   attrs.Set("pads", pads);
   attrs.Set("mode", mode);

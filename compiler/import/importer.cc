@@ -209,7 +209,8 @@ llvm::Error Importer::FoldOrImport(NodeContext& context) {
 
 llvm::Error Importer::ImportUnfolded(NodeContext& context) {
   const onnx::NodeProto& node = context.node;
-  const ImportEntry* entry = FindImport(node);
+  const ImportEntry* entry = FindIntegerImport(context);
+  if (!entry) entry = FindImport(node);
   if (!entry) {
     return context.Fail(
         "works on data here, or depends on the batch size in another way than as a polynomial",
@@ -290,7 +291,7 @@ const ImportEntry* FindImport(const onnx::NodeProto& node) {
        {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &GatherImports(), &ControlImports(),
         &SequenceImports(), &EinsumImports(), &MatMulImports(), &AttentionImports(), &SpatialImports(),
         &RecurrentImports(), &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports(),
-        &MicrosoftImports(), &GradientImports()})
+        &MicrosoftImports(), &GradientImports(), &OptimizerImports(), &IntegerImports()})
     for (const ImportEntry& entry : *family)
       if (node.op_type() == entry.op && domain == entry.domain) return &entry;
   return nullptr;

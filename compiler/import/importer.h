@@ -177,6 +177,7 @@ llvm::Expected<Attributes> ReadAttributes(const onnx::NodeProto& node);
 const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::string& attribute);
 
 inline constexpr char kMicrosoft[] = "com.microsoft";
+inline constexpr char kPreviewTraining[] = "ai.onnx.preview.training";
 
 using ImportFn = llvm::Error (*)(NodeContext&);
 struct ImportEntry {
@@ -187,6 +188,7 @@ struct ImportEntry {
 };
 // The families of operators, each one file. Adding an operator is one entry.
 const std::vector<ImportEntry>& ElementwiseImports();
+const std::vector<ImportEntry>& IntegerImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
 const std::vector<ImportEntry>& GatherImports();
@@ -203,6 +205,7 @@ const std::vector<ImportEntry>& RandomImports();
 const std::vector<ImportEntry>& LossImports();
 const std::vector<ImportEntry>& MicrosoftImports();
 const std::vector<ImportEntry>& GradientImports();
+const std::vector<ImportEntry>& OptimizerImports();
 
 // The node reads a selection or the length of one.
 bool ReadsSelection(const NodeContext& context);
@@ -212,6 +215,9 @@ llvm::Error ImportSelected(NodeContext& context, const std::function<llvm::Error
 
 // Null where the operator is not imported.
 const ImportEntry* FindImport(const onnx::NodeProto& node);
+// The form of the operator on integers, where the node's operands are that and fused loops would not be
+// exact; else null.
+const ImportEntry* FindIntegerImport(const NodeContext& context);
 // The node's operator is imported, or at least folds.
 bool IsSupported(const onnx::NodeProto& node);
 

@@ -1,5 +1,6 @@
 #include "compiler/import/model_file.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -32,6 +33,13 @@ llvm::Expected<int64_t> DefaultOpset(const onnx::ModelProto& proto, const std::s
   int64_t opset = 0;
   for (const auto& import : proto.opset_import())
     if (import.domain().empty() || import.domain() == "ai.onnx") opset = std::max(opset, import.version());
+  // Without a standard operator there is no version to tell: the newest is as good as any.
+  const auto is_standard = [](const onnx::NodeProto& node) {
+    return node.domain().empty() || node.domain() == "ai.onnx";
+  };
+  const auto& nodes = proto.graph().node();
+  if (opset == 0 && !nodes.empty() && std::none_of(nodes.begin(), nodes.end(), is_standard))
+    return kNewestOpset;
   if (opset == 0) return MakeError(path, "imports no version of the standard operators (opset_import)");
   if (opset < kOldestOpset || opset > kNewestOpset)
     return MakeError(path,
@@ -80,6 +88,12 @@ llvm::Expected<HostTensor> FromFields(const onnx::TensorProto& t, DType dtype, c
       return FromField<uint16_t>(t.int32_data(), place, n);
     case DType::kInt8:
       return FromField<int8_t>(t.int32_data(), place, n);
+    case DType::kUint16:
+      return FromField<uint16_t>(t.int32_data(), place, n);
+    case DType::kUint32:
+      return FromField<uint32_t>(t.uint64_data(), place, n);
+    case DType::kUint64:
+      return FromField<uint64_t>(t.uint64_data(), place, n);
     case DType::kUint8:
     case DType::kBool:
       return FromField<uint8_t>(t.int32_data(), place, n);
@@ -226,6 +240,17 @@ llvm::Expected<Known> ToKnown(const TensorType& type, const HostTensor& data) {
         break;
       case DType::kUint8:
         integer(Load<uint8_t>(data, i));
+        break;
+      case DType::kUint16:
+        integer(Load<uint16_t>(data, i));
+        break;
+      case DType::kUint32:
+        integer(Load<uint32_t>(data, i));
+        break;
+      case DType::kUint64:
+        if (Load<uint64_t>(data, i) > INT64_MAX)
+          return MakeError("", "constants of type u64 above 2^63 - 1 are not supported");
+        integer(static_cast<int64_t>(Load<uint64_t>(data, i)));
         break;
       case DType::kBool:
         integer(Load<uint8_t>(data, i) != 0);

@@ -14,6 +14,8 @@ constexpr struct {
     {onnx::TensorProto::INT64, DType::kInt64},     {onnx::TensorProto::INT32, DType::kInt32},
     {onnx::TensorProto::INT16, DType::kInt16},     {onnx::TensorProto::INT8, DType::kInt8},
     {onnx::TensorProto::UINT8, DType::kUint8},     {onnx::TensorProto::BOOL, DType::kBool},
+    {onnx::TensorProto::UINT16, DType::kUint16},   {onnx::TensorProto::UINT32, DType::kUint32},
+    {onnx::TensorProto::UINT64, DType::kUint64},
 };
 
 }  // namespace

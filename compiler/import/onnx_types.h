@@ -8,8 +8,8 @@
 
 namespace act::onnx_import {
 
-// nullopt for types that no value of ours has (strings, complex numbers, 4- and 8-bit floats, unsigned
-// integers over 8 bits).
+// nullopt for types that no value of ours has (strings, complex numbers, 4- and 8-bit floats, 4-bit
+// integers).
 std::optional<DType> FromOnnxType(int64_t data_type);
 int ToOnnxType(DType dtype);
 

@@ -14,8 +14,6 @@
 
 namespace act::onnx_import {
 
-inline constexpr char kPreviewTraining[] = "ai.onnx.preview.training";
-
 struct TrainingInfo {
   std::string loss;                   // y of the Gradient nodes
   std::set<std::string> parameters;   // initializers that the optimizer updates
@@ -31,6 +29,11 @@ llvm::Expected<std::optional<TrainingInfo>> ReadTrainingInfo(ModelFile& file, ui
 
 // Takes it off again, the training information too: the model for inference.
 void DropAlgorithm(onnx::ModelProto& model, const TrainingInfo& info);
+
+// The loss, parameters and optimizer of an algorithm that has been appended to `graph`; `path` is the
+// model's, whose folder holds external data.
+llvm::Expected<TrainingInfo> ReadAlgorithm(const onnx::GraphProto& graph,
+                                           const onnx::TrainingInfoProto& proto, const std::string& path);
 
 // Gives initializers of `graph` the values that the initialization computes for them. Errors: bindings of
 // what is no initializer, results that are no random numbers or constants.

@@ -16,6 +16,7 @@ const std::vector<OpDef>& AllOps() {
     AddStructureOps(all);
     AddGatherOps(all);
     AddSequenceOps(all);
+    AddIntegerOps(all);
     AddReductionOps(all);
     AddSpatialOps(all);
     AddMatMulOps(all);

@@ -68,6 +68,7 @@ void AddElementwiseOps(std::vector<OpDef>& ops);
 void AddStructureOps(std::vector<OpDef>& ops);
 void AddGatherOps(std::vector<OpDef>& ops);
 void AddSequenceOps(std::vector<OpDef>& ops);
+void AddIntegerOps(std::vector<OpDef>& ops);
 void AddReductionOps(std::vector<OpDef>& ops);
 void AddSpatialOps(std::vector<OpDef>& ops);
 void AddMatMulOps(std::vector<OpDef>& ops);

@@ -69,6 +69,12 @@ void WithType(DType dtype, F&& f) {
       return f(int8_t{});
     case DType::kUint8:
       return f(uint8_t{});
+    case DType::kUint16:
+      return f(uint16_t{});
+    case DType::kUint32:
+      return f(uint32_t{});
+    case DType::kUint64:
+      return f(uint64_t{});
     case DType::kBool:
       return f(Bool{});
     case DType::kBFloat16:

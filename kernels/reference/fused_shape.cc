@@ -5,15 +5,6 @@
 namespace act {
 namespace {
 
-bool Broadcasts(const std::vector<int64_t>& operand, const std::vector<int64_t>& space) {
-  const size_t skip = operand.size() > space.size() ? operand.size() - space.size() : 0;
-  for (size_t i = 0; i < operand.size(); ++i) {
-    if (operand[i] == 1) continue;
-    if (i < skip || operand[i] != space[space.size() - operand.size() + i]) return false;
-  }
-  return true;
-}
-
 // count is the product of some trailing axes of the space (of none: 1).
 bool IsTrailing(int64_t count, const std::vector<int64_t>& space) {
   int64_t product = 1;
@@ -41,7 +32,7 @@ std::string CheckOperand(const ProgramInput& input, const TensorView& view, cons
                : "its code has " + std::to_string(view.bytes) + " bytes, not " + std::to_string(bytes);
   }
   if (!Converts(view.dtype)) return "a fused loop does not read " + std::string(ToString(view.dtype));
-  if (!Broadcasts(view.dims, shape.dims))
+  if (!BroadcastsTo(view.dims, shape.dims))
     return Text(view.dims) + " does not broadcast to " + Text(shape.dims);
   return "";
 }
@@ -72,6 +63,15 @@ std::string CheckResult(const ProgramOutput& output, const TensorView& view, con
 }
 
 }  // namespace
+
+bool BroadcastsTo(const std::vector<int64_t>& operand, const std::vector<int64_t>& space) {
+  const size_t skip = operand.size() > space.size() ? operand.size() - space.size() : 0;
+  for (size_t i = 0; i < operand.size(); ++i) {
+    if (operand[i] == 1) continue;
+    if (i < skip || operand[i] != space[space.size() - operand.size() + i]) return false;
+  }
+  return true;
+}
 
 std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why) {
   const Program& program = site.node->program;

@@ -24,6 +24,9 @@ struct FusedShape {
 // convert.
 std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why);
 
+// ONNX's (numpy's) rules; axes that the operand has beyond those of the space must have extent 1.
+bool BroadcastsTo(const std::vector<int64_t>& operand, const std::vector<int64_t>& space);
+
 // Strides in elements, one per axis of the space, of an operand that broadcasts to it; 0 along broadcast
 // axes.
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand, const std::vector<int64_t>& space);

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "kernels/math/convert.h"
 #include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/movement_shape.h"
 #include "kernels/reference/registry.h"
@@ -60,12 +61,12 @@ std::unique_ptr<Kernel> SliceGrad(const KernelSite& site, std::string* why) {
 }
 
 std::unique_ptr<Kernel> Pad(const KernelSite& site, std::string* why) {
-  if (site.outputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
+  if (site.outputs[0].dtype == DType::kFloat16) return Refuse(why, "the value cannot be written as f16");
   const auto shape = PadShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
-    const float* x = args.inputs[0].as<float>();
-    const TensorView& y = args.outputs[0];
+    const TensorView &x = args.inputs[0], &y = args.outputs[0];
+    const int64_t size = ByteSize(y.dtype);
     for (int64_t i = 0; i < y.elements; ++i) {
       int64_t rest = i, at = 0;
       bool inside = true;
@@ -74,7 +75,11 @@ std::unique_ptr<Kernel> Pad(const KernelSite& site, std::string* why) {
         inside = inside && from >= 0;
         at += from * s.x_strides[d];
       }
-      y.as<float>()[i] = inside ? x[at] : s.value;
+      char* to = y.as<char>() + i * size;
+      if (inside)
+        std::memcpy(to, x.as<char>() + at * size, static_cast<size_t>(size));
+      else
+        WriteFromFloat(y.dtype, &s.value, 1, to);
     }
     return "";
   });

@@ -15,6 +15,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceMovement(registry);
   RegisterReferenceGather(registry);
   RegisterReferenceSequences(registry);
+  RegisterReferenceInteger(registry);
   RegisterReferenceResize(registry);
   RegisterReferenceLoss(registry);
   RegisterReferenceBatchNorm(registry);

@@ -20,6 +20,7 @@ void RegisterReferenceReduce(KernelRegistry& registry);
 void RegisterReferenceMovement(KernelRegistry& registry);
 void RegisterReferenceGather(KernelRegistry& registry);
 void RegisterReferenceSequences(KernelRegistry& registry);
+void RegisterReferenceInteger(KernelRegistry& registry);
 void RegisterReferenceResize(KernelRegistry& registry);
 void RegisterReferenceLoss(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);

@@ -6,13 +6,16 @@ int64_t ByteSize(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
     case DType::kInt64:
+    case DType::kUint64:
       return 8;
     case DType::kFloat32:
     case DType::kInt32:
+    case DType::kUint32:
       return 4;
     case DType::kFloat16:
     case DType::kBFloat16:
     case DType::kInt16:
+    case DType::kUint16:
       return 2;
     case DType::kUint8:
     case DType::kBool:
@@ -34,6 +37,9 @@ std::string_view ToString(DType dtype) {
     case DType::kBFloat16: return "bf16";
     case DType::kInt8: return "i8";
     case DType::kInt16: return "i16";
+    case DType::kUint16: return "u16";
+    case DType::kUint32: return "u32";
+    case DType::kUint64: return "u64";
   }
   return "?";
 }

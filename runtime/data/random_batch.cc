@@ -30,6 +30,12 @@ class RandomBatchSource : public BatchSource {
         return Integers(view.as<int8_t>(), view.elements, std::min<int64_t>(classes, 1 << 7), random);
       case DType::kUint8:
         return Integers(view.as<uint8_t>(), view.elements, std::min<int64_t>(classes, 1 << 8), random);
+      case DType::kUint16:
+        return Integers(view.as<uint16_t>(), view.elements, std::min<int64_t>(classes, 1 << 16), random);
+      case DType::kUint32:
+        return Integers(view.as<uint32_t>(), view.elements, classes, random);
+      case DType::kUint64:
+        return Integers(view.as<uint64_t>(), view.elements, classes, random);
       case DType::kBool:
         return Integers(view.as<uint8_t>(), view.elements, 2, random);
       case DType::kFloat16:

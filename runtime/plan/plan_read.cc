@@ -226,7 +226,7 @@ StepGraph Reader::ReadStep(const fb::StepGraph& from) {
   step.graph.values = Each<Value>(from.values(), [&](const fb::Value& value) {
     step.storage_of.push_back(value.storage());
     return Value{Text(value.name()),
-                 {Enum(value.dtype(), DType::kInt16), ReadDims(value.dims())},
+                 {Enum(value.dtype(), kLastDType), ReadDims(value.dims())},
                  Enum(value.kind(), ValueKind::kGradientSum),
                  ReadBlob(value.data())};
   });

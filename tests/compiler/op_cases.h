@@ -6,6 +6,7 @@
 #include "tests/compiler/op_cases_elementwise.h"
 #include "tests/compiler/op_cases_gather.h"
 #include "tests/compiler/op_cases_imported.h"
+#include "tests/compiler/op_cases_integer.h"
 #include "tests/compiler/op_cases_losses.h"
 #include "tests/compiler/op_cases_norms.h"
 #include "tests/compiler/op_cases_pooling.h"
@@ -19,10 +20,11 @@ inline const std::vector<OpCase>& AllCases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
     for (const auto& family :
-         {UnaryCases(), BinaryCases(), SelectionCases(), ReductionCases(), StructureCases(), GatherCases(),
-          ScatterCases(), SequenceCases(), ImportedCases(), MatMulCases(), SoftmaxCases(), AttentionCases(),
-          ExportedAttentionCases(), RecurrentCases(), ConvCases(), PoolCases(), ResizeCases(), BatchNormCases(),
-          NormCases(), LossCases()})
+         {UnaryCases(),  BinaryCases(),  SelectionCases(), ReductionCases(),         StructureCases(),
+          GatherCases(), ScatterCases(), SequenceCases(),  IntegerCases(),           ImportedCases(),
+          MatMulCases(), SoftmaxCases(), AttentionCases(), ExportedAttentionCases(), RecurrentCases(),
+          ConvCases(),   PoolCases(),    ResizeCases(),    BatchNormCases(),         NormCases(),
+          LossCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -88,6 +88,12 @@ std::vector<double> Numbers(DType dtype, const void* data, int64_t n) {
       return Doubles<int16_t>(data, n);
     case DType::kInt8:
       return Doubles<int8_t>(data, n);
+    case DType::kUint16:
+      return Doubles<uint16_t>(data, n);
+    case DType::kUint32:
+      return Doubles<uint32_t>(data, n);
+    case DType::kUint64:
+      return Doubles<uint64_t>(data, n);
     case DType::kUint8:
     case DType::kBool:
       return Doubles<uint8_t>(data, n);

@@ -1,0 +1,48 @@
+// Exact arithmetic on integers, which fused loops do not have.
+#include "runtime/plan/integer_op.h"
+
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kFloat16 ||
+         dtype == DType::kBFloat16;
+}
+
+// Operands of one integer type (the condition of a select may have another), broadcast as numpy's.
+llvm::Error InferInteger(InferContext& c) {
+  const IntegerOp* op = FindIntegerOp(c.node.attrs.String("op"));
+  if (!op) return c.Fail("there is no operation '" + c.node.attrs.String("op") + "'");
+  if (static_cast<int>(c.inputs.size()) != op->operands)
+    return c.Fail("'" + c.node.attrs.String("op") + "' takes " + std::to_string(op->operands) + " operands");
+  const size_t first = op->code == IntegerOpcode::kSelect ? 1 : 0;
+  Dims dims;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!c.Has(i)) return c.Fail("an operand is left out");
+    if (IsFloat(c.in(i).dtype) || (i >= first && c.in(i).dtype != c.in(first).dtype))
+      return c.Fail("takes integers of one type, operand " + std::to_string(i) + " is " + ToString(c.in(i)));
+    const std::optional<Dims> joint = Broadcast(dims, c.in(i).dims);
+    if (!joint)
+      return c.Fail("shapes do not broadcast: " + ToString(dims) + " and " + ToString(c.in(i).dims));
+    dims = *joint;
+  }
+  DType result = op->boolean ? DType::kBool : c.in(first).dtype;
+  if (op->code == IntegerOpcode::kCast) {
+    const int64_t to = c.node.attrs.Int("to", -1);
+    if (to < 0 || to > static_cast<int64_t>(kLastDType) || IsFloat(static_cast<DType>(to)))
+      return c.Fail("casts to integer types alone");
+    result = static_cast<DType>(to);
+  }
+  c.outputs[0] = {result, dims};
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+void AddIntegerOps(std::vector<OpDef>& ops) {
+  ops.push_back({.name = "Integer", .min_inputs = 1, .max_inputs = 3, .infer = InferInteger});
+}
+
+}  // namespace act
