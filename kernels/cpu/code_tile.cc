@@ -11,44 +11,15 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h.
-#include "kernels/cpu/bit_planes-inl.h"
-#include "kernels/cpu/levels-inl.h"
+#include "kernels/cpu/level_decode-inl.h"
+#include "kernels/cpu/level_encode-inl.h"
+#include "kernels/cpu/packed_words-inl.h"
 #include "kernels/cpu/random-inl.h"
+#include "kernels/cpu/small_float-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
-
-// ---- Bit planes
-// -------------------------------------------------------------------------------------------------------
-
-// Bytes q[i] < 2^bits to `bits` planes of ceil(count / 8) bytes. q is readable, and 0, up to a multiple of
-// kRun.
-void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
-  const HWY_CAPPED(uint8_t, kRun) d8;
-  const size_t plane_bytes = (count + 7) / 8;
-  if constexpr (hn::MaxLanes(d8) < 8) {
-    std::memset(planes, 0, static_cast<size_t>(bits) * plane_bytes);
-    for (size_t i = 0; i < count; ++i)
-      for (size_t b = 0; b < static_cast<size_t>(bits); ++b)
-        planes[b * plane_bytes + i / 8] |= static_cast<uint8_t>((q[i] >> b & 1) << (i % 8));
-    return;
-  }
-  const size_t lanes = hn::Lanes(d8);
-  for (size_t i = 0; i < count; i += lanes) {
-    const auto v = hn::LoadU(d8, q + i);
-    for (int b = 0; b < bits; ++b) {
-      uint8_t packed[8];
-      hn::StoreMaskBits(d8, hn::TestBit(v, hn::Set(d8, static_cast<uint8_t>(1 << b))), packed);
-      uint8_t* to = planes + static_cast<size_t>(b) * plane_bytes + i / 8;
-      if (i + lanes <= count) {
-        std::memcpy(to, packed, hn::MaxLanes(d8) / 8);
-      } else {
-        std::memcpy(to, packed, (count - i + 7) / 8);
-      }
-    }
-  }
-}
 
 // ---- Masks and indices
 // ------------------------------------------------------------------------------------------------
@@ -124,11 +95,12 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const Random
   const int64_t group = codec.group_size, first_group = place.first / group;
   const auto count = [&](int64_t g) { return static_cast<size_t>(std::min(group, place.count - g * group)); };
   // All scales before all codes: the scalar arithmetic of the groups overlaps.
-  LevelScales scales[kTileElements / kRun];
-  bool finite[kTileElements / kRun];
-  for (int64_t g = 0; g * group < place.count; ++g)
-    finite[g] = MakeScales(codec, x + g * group, count(g), scales[g],
-                           code + (first_group + g) * layout.metadata_bytes);
+  GroupScale scales[kTileElements / kRun];
+  for (int64_t g = 0; g * group < place.count; ++g) {
+    uint8_t* metadata = code + (first_group + g) * layout.metadata_bytes;
+    StoreGroupScale(codec, RangeOf(codec, x + g * group, count(g)), metadata);
+    scales[g] = LoadGroupScale(codec, metadata);
+  }
   alignas(64) uint32_t words[kTileElements / 4];
   uint64_t call = FirstCall(kRandom16Block, place.sample, place.elements, place.first);
   if (codec.rounding == Rounding::kStochastic)
@@ -136,12 +108,12 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const Random
       RandomRow(random, call, words + e / 4);
   DitherStarts starts(codec, random, place.sample, layout.groups);
   for (int64_t g = 0; g * group < place.count; ++g) {
-    uint8_t* planes = code + layout.payload_offset + (first_group + g) * layout.group_bytes;
-    if (finite[g])
+    uint8_t* payload = code + layout.payload_offset + (first_group + g) * layout.group_bytes;
+    if (IsFinite(scales[g]))
       EncodeLevels(codec, x + g * group, count(g), scales[g], starts.Of(first_group + g),
-                   words + g * group / 4, planes);
+                   words + g * group / 4, payload);
     else
-      std::memset(planes, 0, static_cast<size_t>(codec.bits) * ((count(g) + 7) / 8));
+      std::memset(payload, 0, static_cast<size_t>(PayloadBytes(codec, static_cast<int64_t>(count(g)))));
   }
 }
 
@@ -154,16 +126,16 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
   if (codec.HasLevels()) EncodeLevelsTile(codec, layout, random, place, x, code);
   for (int64_t e = 0; e < place.count && !codec.HasLevels(); e += group) {
     const size_t count = static_cast<size_t>(std::min(group, place.count - e));
-    uint8_t* planes = code + layout.payload_offset + (place.first + e) / group * layout.group_bytes;
+    uint8_t* payload = code + layout.payload_offset + (place.first + e) / group * layout.group_bytes;
     if (codec.kind == CodecKind::kMask)
-      EncodeMaskTile(x + e, count, planes);
+      EncodeMaskTile(x + e, count, payload);
+    else if (codec.kind == CodecKind::kIndex)
+      EncodeIndexGroup(x + e, count, codec.bits, payload);
     else
-      EncodeIndexGroup(x + e, count, codec.bits, planes);
+      EncodeCast(codec.kind, x + e, count, payload);
   }
   if (place.first + place.count == place.elements) {
-    const int64_t rest = layout.elements % group;
-    const int64_t end =
-        layout.payload_offset + layout.elements / group * layout.group_bytes + codec.bits * ((rest + 7) / 8);
+    const int64_t end = layout.payload_offset + layout.payload_bytes;
     std::memset(code + end, 0, static_cast<size_t>(layout.sample_bytes - end));
   }
 }
@@ -175,22 +147,15 @@ void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
   for (int64_t e = 0; e < place.count; e += group) {
     const int64_t g = (place.first + e) / group;
     const size_t count = static_cast<size_t>(std::min(group, place.count - e));
-    const uint8_t* planes = code + layout.payload_offset + g * layout.group_bytes;
+    const uint8_t* payload = code + layout.payload_offset + g * layout.group_bytes;
     const float* factors = times ? times + e : nullptr;
-    const auto decode = [&](const uint8_t* from, size_t plane_bytes) HWY_ATTR {
-      if (codec.HasLevels())
-        DecodeLevels(codec, code + g * layout.metadata_bytes, mask ? 0 : starts.Of(g), from, plane_bytes,
-                     count, mask, factors, x + e);
-      else
-        DecodeBits(codec.bits, from, plane_bytes, count, NumberValue(), NoOffset(), factors, x + e);
-    };
-    const size_t plane_bytes = (count + 7) / 8;
-    if (static_cast<int64_t>(count) == group) {
-      decode(planes, plane_bytes);
-    } else {
-      const PaddedPlanes padded(planes, plane_bytes, codec.bits);
-      decode(padded.bytes, PaddedPlanes::kPlaneBytes);
-    }
+    if (codec.HasLevels())
+      DecodeLevels(codec, code + g * layout.metadata_bytes, mask ? 0 : starts.Of(g), payload, count, mask,
+                   factors, x + e);
+    else if (codec.IsCast())
+      DecodeCast(codec.kind, payload, count, factors, x + e);
+    else
+      DecodePlanes(codec, payload, count, NumberValue(), NoOffset(), factors, x + e);
   }
 }
 

@@ -6,81 +6,37 @@
 #include "kernels/math/level_code.h"
 #include "kernels/math/rounding.h"
 #include "kernels/math/small_code.h"
+#include "kernels/math/small_float.h"
 
 namespace act {
 namespace {
 
 // One group of a sample's code.
 struct Group {
-  int64_t first;        // element
-  int64_t count;        // elements
-  int64_t metadata;     // bytes from the sample's start
-  int64_t payload;      // bytes from the sample's start
-  int64_t plane_bytes;  // of each bit plane
+  int64_t first;     // element
+  int64_t count;     // elements
+  int64_t metadata;  // bytes from the sample's start
+  int64_t payload;   // bytes from the sample's start
 };
 
 Group GroupOf(const Codec& codec, const CodeLayout& layout, int64_t g) {
   const int64_t first = g * codec.group_size;
   const int64_t count = std::min<int64_t>(codec.group_size, layout.elements - first);
-  return {first, count, g * layout.metadata_bytes, layout.payload_offset + g * layout.group_bytes,
-          (count + 7) / 8};
+  return {first, count, g * layout.metadata_bytes, layout.payload_offset + g * layout.group_bytes};
 }
 
-// What a group's scale is made from: of all elements, or of those that are not 0.
-struct Range {
-  float lowest = 0, highest = 0;
-  uint32_t largest_bits = 0;
-};
-
-Range RangeOf(const float* x, int64_t count, bool zeros) {
-  Range range;
+// Of all elements, or (kZero) of those that are not 0.
+GroupRange RangeOf(const Codec& codec, const float* x, int64_t count) {
+  GroupRange range;
   bool first = true;
   for (int64_t i = 0; i < count; ++i) {
-    if (!zeros && x[i] == 0) continue;
+    if (codec.kind == CodecKind::kZero && x[i] == 0) continue;
     range.lowest = first ? x[i] : std::min(range.lowest, x[i]);
     range.highest = first ? x[i] : std::max(range.highest, x[i]);
     range.largest_bits = std::max(range.largest_bits, BitsOf(x[i]) & 0x7FFFFFFFu);
     first = false;
   }
   return range;
-}
-
-// The two numbers of a group's metadata, in whichever meaning the codec gives them.
-struct Scales {
-  UniformScale uniform;
-  SignScale sign;
-};
-
-Scales MakeScales(const Codec& codec, const float* x, int64_t count) {
-  const Range range = RangeOf(x, count, codec.kind != CodecKind::kZero);
-  Scales scales;
-  if (codec.kind == CodecKind::kSign) {
-    scales.sign = MakeSignScale(range.lowest, range.highest, range.largest_bits, codec.levels - codec.below,
-                                codec.below);
-  } else {
-    const int levels = codec.kind == CodecKind::kZero ? codec.levels - 1 : codec.levels;
-    scales.uniform = MakeUniformScale(range.lowest, range.highest, range.largest_bits, levels);
-  }
-  return scales;
-}
-
-Scales LoadScales(const Codec& codec, const uint8_t* metadata) {
-  uint16_t stored[2];
-  std::memcpy(stored, metadata, 4);
-  Scales scales;
-  if (codec.kind == CodecKind::kSign) {
-    scales.sign = LoadSignScale(stored[0], stored[1]);
-  } else {
-    scales.uniform = LoadUniformScale(stored[0], stored[1]);
-  }
-  return scales;
-}
-
-void StoreScales(const Codec& codec, const Scales& scales, uint8_t* metadata) {
-  const bool sign = codec.kind == CodecKind::kSign;
-  const uint16_t stored[2] = {sign ? scales.sign.above_bf16 : scales.uniform.minimum_bf16,
-                              sign ? scales.sign.below_bf16 : scales.uniform.scale_bf16};
-  std::memcpy(metadata, stored, 4);
 }
 
 // The bits that element e of the sample, element i of group g, is rounded with.
@@ -97,24 +53,74 @@ uint32_t RoundingBits(const Codec& codec, const RandomStream& random, int64_t sa
   return kNearestBits;
 }
 
-uint32_t Quantize(const Codec& codec, const Scales& scales, float x, uint32_t u16) {
-  if (codec.kind == CodecKind::kSign) return QuantizeSign(x, scales.sign, codec.levels - codec.below, u16);
-  if (codec.kind == CodecKind::kZero) return QuantizeZero(x, scales.uniform, u16);
-  return QuantizeUniform(x, scales.uniform, u16);
+// Where a code's bits are in its group's payload: bit b of the number that it is a digit of.
+struct Digit {
+  int64_t number, numbers;  // its number, and how many there are
+  uint32_t weight;          // of the digit: levels^place
+};
+Digit DigitOf(const Codec& codec, int64_t count, int64_t i) {
+  const int64_t numbers = (count + CodePackingOf(codec).codes - 1) / CodePackingOf(codec).codes;
+  Digit digit{i % numbers, numbers, 1};
+  for (int64_t place = i / numbers; place > 0; --place) digit.weight *= static_cast<uint32_t>(codec.levels);
+  return digit;
+}
+int64_t BitPlace(const Codec& codec, const Digit& digit, int bit) {
+  // Planes of one code an element begin at whole bytes.
+  const int64_t plane = CodePackingOf(codec).codes == 1 ? (digit.numbers + 7) / 8 * 8 : digit.numbers;
+  return bit * plane + digit.number;
 }
 
-float Dequantize(const Codec& codec, const Scales& scales, uint32_t q, int32_t offset) {
-  if (codec.kind == CodecKind::kSign)
-    return DequantizeSign(q, scales.sign, codec.levels - codec.below, offset);
-  if (codec.kind == CodecKind::kZero) return DequantizeZero(q, scales.uniform, offset);
-  return DequantizeUniform(q, scales.uniform, offset);
+uint32_t NumberAt(const Codec& codec, const Digit& digit, const uint8_t* payload) {
+  uint32_t number = 0;
+  for (int b = 0; b < CodePackingOf(codec).bits; ++b) {
+    const int64_t at = BitPlace(codec, digit, b);
+    number |= static_cast<uint32_t>(payload[at / 8] >> (at % 8) & 1) << b;
+  }
+  return number;
 }
 
 uint32_t CodeAt(const Codec& codec, const Group& group, const uint8_t* code, int64_t i) {
-  uint32_t q = 0;
-  for (int b = 0; b < codec.bits; ++b)
-    q |= static_cast<uint32_t>(code[group.payload + b * group.plane_bytes + i / 8] >> (i % 8) & 1) << b;
-  return q;
+  const Digit digit = DigitOf(codec, group.count, i);
+  const uint32_t number = NumberAt(codec, digit, code + group.payload);
+  return CodePackingOf(codec).codes == 1 ? number
+                                         : number / digit.weight % static_cast<uint32_t>(codec.levels);
+}
+
+// Adds code i to a payload where it was 0.
+void PutCode(const Codec& codec, const Group& group, uint32_t q, int64_t i, uint8_t* code) {
+  const Digit digit = DigitOf(codec, group.count, i);
+  uint8_t* payload = code + group.payload;
+  const uint32_t number = NumberAt(codec, digit, payload) + q * digit.weight;
+  for (int b = 0; b < CodePackingOf(codec).bits; ++b) {
+    const int64_t at = BitPlace(codec, digit, b);
+    payload[at / 8] &= static_cast<uint8_t>(~(1u << (at % 8)));
+    payload[at / 8] |= static_cast<uint8_t>((number >> b & 1) << (at % 8));
+  }
+}
+
+void EncodeLevels(const Codec& codec, const RandomStream& random, int64_t sample, const CodeLayout& layout,
+                  int64_t g, const float* x, uint8_t* code) {
+  const Group group = GroupOf(codec, layout, g);
+  StoreGroupScale(codec, RangeOf(codec, x + group.first, group.count), code + group.metadata);
+  const GroupScale scale = LoadGroupScale(codec, code + group.metadata);
+  if (!IsFinite(scale)) return;
+  const FittedPair fitted = FittedLevelsOf(codec);
+  for (int64_t i = 0; i < group.count; ++i) {
+    const uint32_t bits = RoundingBits(codec, random, sample, layout, g, i);
+    PutCode(codec, group, QuantizeLevel(codec, x[group.first + i], scale, fitted, bits), i, code);
+  }
+}
+
+void DecodeLevels(const Codec& codec, const RandomStream& random, int64_t sample, const CodeLayout& layout,
+                  int64_t g, const uint8_t* code, float* x) {
+  const Group group = GroupOf(codec, layout, g);
+  const GroupScale scale = LoadGroupScale(codec, code + group.metadata);
+  const FittedPair fitted = FittedLevelsOf(codec);
+  for (int64_t i = 0; i < group.count; ++i) {
+    const bool dither = codec.rounding == Rounding::kDither;
+    const int32_t offset = dither ? DitherOffset(RoundingBits(codec, random, sample, layout, g, i)) : 0;
+    x[group.first + i] = DequantizeLevel(codec, CodeAt(codec, group, code, i), scale, fitted, offset);
+  }
 }
 
 }  // namespace
@@ -124,22 +130,20 @@ void EncodeSampleReference(const Codec& codec, const RandomStream& random, int64
   const CodeLayout layout = LayoutOf(codec, elements);
   std::fill_n(code, layout.sample_bytes, uint8_t{0});
   for (int64_t g = 0; g < layout.groups; ++g) {
-    const Group group = GroupOf(codec, layout, g);
-    Scales scales;
     if (codec.HasLevels()) {
-      scales = MakeScales(codec, x + group.first, group.count);
-      StoreScales(codec, scales, code + group.metadata);
-      if (!(codec.kind == CodecKind::kSign ? IsFinite(scales.sign) : IsFinite(scales.uniform))) continue;
+      EncodeLevels(codec, random, sample, layout, g, x, code);
+      continue;
     }
+    const Group group = GroupOf(codec, layout, g);
     for (int64_t i = 0; i < group.count; ++i) {
       const float element = x[group.first + i];
-      uint32_t q = 0;
-      if (codec.kind == CodecKind::kMask) q = EncodeMask(element);
-      if (codec.kind == CodecKind::kIndex) q = EncodeIndex(element, codec.bits);
-      if (codec.HasLevels())
-        q = Quantize(codec, scales, element, RoundingBits(codec, random, sample, layout, g, i));
-      for (int b = 0; b < codec.bits; ++b)
-        code[group.payload + b * group.plane_bytes + i / 8] |= static_cast<uint8_t>((q >> b & 1) << (i % 8));
+      if (codec.kind == CodecKind::kMask) PutCode(codec, group, EncodeMask(element), i, code);
+      if (codec.kind == CodecKind::kIndex) PutCode(codec, group, EncodeIndex(element, codec.bits), i, code);
+      if (codec.IsCast()) {
+        const uint32_t bits = EncodeSmallFloat(FormatOf(codec.kind), element);
+        for (int byte = 0; byte < codec.bits / 8; ++byte)
+          code[group.payload + i * (codec.bits / 8) + byte] = static_cast<uint8_t>(bits >> (8 * byte));
+      }
     }
   }
 }
@@ -148,21 +152,27 @@ void DecodeSampleReference(const Codec& codec, const RandomStream& random, int64
                            const uint8_t* code, float* x) {
   const CodeLayout layout = LayoutOf(codec, elements);
   for (int64_t g = 0; g < layout.groups; ++g) {
+    if (codec.HasLevels()) {
+      DecodeLevels(codec, random, sample, layout, g, code, x);
+      continue;
+    }
     const Group group = GroupOf(codec, layout, g);
-    Scales scales;
-    if (codec.HasLevels()) scales = LoadScales(codec, code + group.metadata);
     for (int64_t i = 0; i < group.count; ++i) {
-      const uint32_t q = CodeAt(codec, group, code, i);
-      const bool dither = codec.rounding == Rounding::kDither;
-      const int32_t offset = dither ? DitherOffset(RoundingBits(codec, random, sample, layout, g, i)) : 0;
-      x[group.first + i] = codec.HasLevels() ? Dequantize(codec, scales, q, offset) : static_cast<float>(q);
+      if (codec.IsCast()) {
+        uint32_t bits = 0;
+        for (int byte = 0; byte < codec.bits / 8; ++byte)
+          bits |= uint32_t{code[group.payload + i * (codec.bits / 8) + byte]} << (8 * byte);
+        x[group.first + i] = DecodeSmallFloat(FormatOf(codec.kind), bits);
+      } else {
+        x[group.first + i] = static_cast<float>(CodeAt(codec, group, code, i));
+      }
     }
   }
 }
 
 void DecodeMaskReference(const Codec& codec, int64_t elements, const uint8_t* code, float* x) {
   const CodeLayout layout = LayoutOf(codec, elements);
-  const auto above = static_cast<uint32_t>(codec.levels - codec.below);
+  const auto above = static_cast<uint32_t>(codec.LevelsAbove());
   for (int64_t g = 0; g < layout.groups; ++g) {
     const Group group = GroupOf(codec, layout, g);
     for (int64_t i = 0; i < group.count; ++i) {

@@ -1,5 +1,7 @@
 #include "runtime/codec/codec.h"
 
+#include <algorithm>
+
 namespace act {
 namespace {
 
@@ -7,18 +9,40 @@ int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
 
+int64_t MetadataBytes(const Codec& codec) {
+  if (!codec.HasLevels()) return 0;
+  switch (codec.metadata) {
+    case Metadata::kPair:
+      return 4;
+    case Metadata::kLogPair:
+      return codec.kind == CodecKind::kSign ? 2 : 3;
+    case Metadata::kSingle:
+      return 2;
+    case Metadata::kLogSingle:
+      return 1;
+  }
+  return 0;
+}
+
+int64_t PayloadBytes(const Codec& codec, int64_t count) {
+  if (codec.IsCast()) return count * (codec.bits / 8);
+  const CodePacking packing = CodePackingOf(codec);
+  if (packing.codes == 1) return packing.bits * CeilDiv(count, 8);
+  return CeilDiv(packing.bits * CeilDiv(count, packing.codes), 8);
+}
+
 CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample) {
   const int64_t group = codec.group_size;
   CodeLayout layout;
   layout.elements = elements_per_sample;
   layout.groups = CeilDiv(elements_per_sample, group);
-  layout.metadata_bytes = codec.HasLevels() ? 4 : 0;
+  layout.metadata_bytes = MetadataBytes(codec);
   layout.payload_offset = SaturatingMul(layout.groups, layout.metadata_bytes);
-  layout.group_bytes = codec.bits * (group / 8);
+  layout.group_bytes = PayloadBytes(codec, group);
   const int64_t full_groups = elements_per_sample / group;
-  const int64_t short_bytes = codec.bits * CeilDiv(elements_per_sample % group, 8);
-  const int64_t payload = SaturatingAdd(SaturatingMul(full_groups, layout.group_bytes), short_bytes);
-  const int64_t bytes = SaturatingAdd(layout.payload_offset, payload);
+  const int64_t short_bytes = PayloadBytes(codec, elements_per_sample % group);
+  layout.payload_bytes = SaturatingAdd(SaturatingMul(full_groups, layout.group_bytes), short_bytes);
+  const int64_t bytes = SaturatingAdd(layout.payload_offset, layout.payload_bytes);
   layout.sample_bytes = SaturatingMul(CeilDiv(bytes, 4), 4);
   return layout;
 }
@@ -39,6 +63,7 @@ std::optional<TensorType> CodeType(const Codec& codec, const Dims& dims) {
 }
 
 std::string ToString(const Codec& codec) {
+  const auto number = [](int n) { return std::to_string(n); };
   std::string name;
   switch (codec.kind) {
     case CodecKind::kNone:
@@ -46,66 +71,101 @@ std::string ToString(const Codec& codec) {
     case CodecKind::kMask:
       return "mask1";
     case CodecKind::kIndex:
-      return "index" + std::to_string(codec.bits);
+      return "index" + number(codec.bits);
+    case CodecKind::kFloat16:
+      return "fp16";
+    case CodecKind::kBFloat16:
+      return "bf16";
+    case CodecKind::kFloat8E4M3:
+      return "fp8e4m3";
+    case CodecKind::kFloat8E5M2:
+      return "fp8e5m2";
     case CodecKind::kUniform:
-      name = "uniform" + std::to_string(codec.bits);
+      name = codec.levels == 1 << codec.bits ? "uniform" + number(codec.bits)
+                                             : "uniform(" + number(codec.levels) + " levels)";
       break;
     case CodecKind::kSign:
-      name = "sign" + std::to_string(codec.levels - codec.below) + "+" + std::to_string(codec.below);
+      name = "sign" + number(codec.LevelsAbove()) + "+" + number(codec.below);
       break;
     case CodecKind::kZero:
-      name = "zero+" + std::to_string(codec.levels - 1);
+      name = "zero+" + number(codec.levels - 1);
       break;
     default:
       return "?";
   }
-  if (codec.kind == CodecKind::kUniform && codec.levels != 1 << codec.bits)
-    name += "(" + std::to_string(codec.levels) + " levels)";
-  name += ",g" + std::to_string(codec.group_size);
+  name += ",g" + number(codec.group_size);
   if (codec.rounding == Rounding::kDither) name += ",dither";
   if (codec.rounding == Rounding::kNearest) name += ",nearest";
+  if (codec.metadata == Metadata::kLogPair) name += ",log8";
+  if (codec.metadata == Metadata::kSingle) name += ",one";
+  if (codec.metadata == Metadata::kLogSingle) name += ",one log8";
+  if (codec.spacing == Spacing::kFitted) name += ",fitted";
   return name;
 }
 
 double BitsPerElement(const Codec& codec) {
-  const double metadata = codec.HasLevels() ? 32.0 / codec.group_size : 0;
-  return codec.bits + metadata;
+  return 8.0 * static_cast<double>(PayloadBytes(codec, codec.group_size) + MetadataBytes(codec)) /
+         codec.group_size;
 }
+
+namespace {
+
+std::optional<std::string> CheckLevels(const Codec& codec) {
+  const bool sign = codec.kind == CodecKind::kSign, zero = codec.kind == CodecKind::kZero;
+  const int least = sign || zero ? 2 : 1;
+  if (codec.bits < least || codec.bits > 8)
+    return std::to_string(codec.bits) + " bits are not in " + std::to_string(least) + "..8";
+  // Zero and two more, or two of each side.
+  const int fewest = sign ? 4 : zero ? 3 : 2;
+  if (codec.levels < fewest || codec.levels > kMostLevels)
+    return std::to_string(codec.levels) + " levels are not in " + std::to_string(fewest) + ".." +
+           std::to_string(kMostLevels);
+  if (codec.bits != BitsOfLevels(codec.levels))
+    return std::to_string(codec.levels) + " levels do not take " + std::to_string(codec.bits) + " bits";
+  if (sign ? codec.below < 2 || codec.below > codec.levels - 2 : codec.below != 0)
+    return std::to_string(codec.below) + " levels below zero, of " + std::to_string(codec.levels);
+  if (codec.rounding > Rounding::kNearest) return "no such rounding";
+  if (codec.metadata > Metadata::kLogSingle) return "no such metadata";
+  if (zero && codec.metadata == Metadata::kLogSingle)
+    return "a zero code's 8-bit scale has no room for where its levels start";
+  if (codec.spacing > Spacing::kFitted) return "no such spacing of levels";
+  if (codec.spacing == Spacing::kEven) return std::nullopt;
+  const int over_a_range = sign   ? std::max(codec.below, codec.LevelsAbove())
+                           : zero ? codec.levels - 1
+                                  : codec.levels;
+  if (over_a_range > kMostFittedLevels)
+    return std::to_string(over_a_range) + " levels over a range are more than the " +
+           std::to_string(kMostFittedLevels) + " that can be fitted";
+  if (codec.rounding != Rounding::kDither) return "fitted levels are rounded with dither";
+  if (!sign && codec.metadata != Metadata::kPair && codec.metadata != Metadata::kLogPair)
+    return "fitted levels of one range need its minimum";
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::optional<std::string> CheckCodec(const Codec& codec) {
   const int64_t group = codec.group_size;
   if (group < 64 || group > 1024 || (group & (group - 1)) != 0)
     return "group size " + std::to_string(group) + " is not a power of two in 64..1024";
+  if (codec.HasLevels()) return CheckLevels(codec);
   const auto bits_are_not = [&codec](const char* range) {
-    return std::to_string(codec.bits) + " bits are not in " + range;
+    return std::to_string(codec.bits) + " bits are not " + range;
   };
-  if (codec.rounding > Rounding::kNearest) return "no such rounding";
   switch (codec.kind) {
     case CodecKind::kMask:
-      if (codec.bits != 1) return "a mask has 1 bit, not " + std::to_string(codec.bits);
-      return std::nullopt;
+      return codec.bits == 1 ? std::nullopt : std::optional(bits_are_not("the 1 of a mask"));
     case CodecKind::kIndex:
-      if (codec.bits < 1 || codec.bits > 8) return bits_are_not("1..8");
+      return codec.bits >= 1 && codec.bits <= 8 ? std::nullopt : std::optional(bits_are_not("in 1..8"));
+    case CodecKind::kFloat16:
+    case CodecKind::kBFloat16:
+    case CodecKind::kFloat8E4M3:
+    case CodecKind::kFloat8E5M2:
+      if (codec.bits != Codec::Cast(codec.kind).bits) return bits_are_not("those of the type");
       return std::nullopt;
-    case CodecKind::kUniform:
-    case CodecKind::kSign:
-    case CodecKind::kZero: {
-      const int least = codec.kind == CodecKind::kUniform ? 1 : 2;
-      if (codec.bits < least || codec.bits > 8) return bits_are_not(least == 1 ? "1..8" : "2..8");
-      // Zero and two more, or two of each side.
-      const int fewest = codec.kind == CodecKind::kUniform ? 2 : codec.kind == CodecKind::kZero ? 3 : 4;
-      if (codec.levels < fewest || codec.levels > 1 << codec.bits)
-        return std::to_string(codec.levels) + " levels are not in " + std::to_string(fewest) + ".." +
-               std::to_string(1 << codec.bits);
-      const bool sign = codec.kind == CodecKind::kSign;
-      if (sign ? codec.below < 2 || codec.below > codec.levels - 2 : codec.below != 0)
-        return std::to_string(codec.below) + " levels below zero, of " + std::to_string(codec.levels);
-      return std::nullopt;
-    }
-    case CodecKind::kNone:
-      break;
+    default:
+      return "codec kind " + std::to_string(static_cast<int>(codec.kind)) + " is not one that stores codes";
   }
-  return "codec kind " + std::to_string(static_cast<int>(codec.kind)) + " is not one that stores codes";
 }
 
 }  // namespace act

@@ -125,12 +125,14 @@ class Reader {
     return Each<Dim>(from, [](const fb::Dim& dim) { return ReadDim(dim); });
   }
   Codec ReadCodec(const fb::Codec& from) {
-    return {.kind = Enum(from.kind(), CodecKind::kZero),
+    return {.kind = Enum(from.kind(), CodecKind::kFloat8E5M2),
             .bits = from.bits(),
             .group_size = from.group_size(),
             .levels = from.levels(),
             .below = from.below(),
-            .rounding = Enum(from.rounding(), Rounding::kNearest)};
+            .rounding = Enum(from.rounding(), Rounding::kNearest),
+            .metadata = Enum(from.metadata(), Metadata::kLogSingle),
+            .spacing = Enum(from.spacing(), Spacing::kFitted)};
   }
   HostTensor ReadBlob(const fb::Blob* from);
   Attributes ReadAttributes(const flatbuffers::Vector<flatbuffers::Offset<fb::Attribute>>* from);

@@ -21,6 +21,8 @@ fb::Dim ToFb(const Dim& dim) { return {dim.fixed, dim.per_batch, dim.per_batch2}
 fb::Codec ToFb(const Codec& codec) {
   return {static_cast<uint8_t>(codec.kind),
           static_cast<uint8_t>(codec.rounding),
+          static_cast<uint8_t>(codec.metadata),
+          static_cast<uint8_t>(codec.spacing),
           codec.bits,
           codec.group_size,
           codec.levels,

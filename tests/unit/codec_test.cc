@@ -2,44 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <random>
-
-#include "kernels/cpu/code_tile.h"
 #include "kernels/math/level_code.h"
-#include "kernels/reference/codec.h"
-#include "tests/unit/each_target.h"
+#include "tests/unit/codec_testing.h"
 
 namespace act {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 const Dim N = Dim::Batch();
-
-std::vector<float> Normal(int64_t count, float scale = 1, unsigned seed = 1) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> x(static_cast<size_t>(count));
-  for (float& v : x) v = normal(random);
-  return x;
-}
-
-std::vector<uint8_t> Encode(const Codec& codec, const std::vector<float>& x, RandomStream random = {}) {
-  const int64_t elements = static_cast<int64_t>(x.size());
-  std::vector<uint8_t> code(static_cast<size_t>(LayoutOf(codec, elements).sample_bytes));
-  EncodeSampleReference(codec, random, 0, elements, x.data(), code.data());
-  return code;
-}
-
-std::vector<float> RoundTrip(const Codec& codec, const std::vector<float>& x, RandomStream random = {}) {
-  const std::vector<uint8_t> code = Encode(codec, x, random);
-  std::vector<float> y(x.size());
-  DecodeSampleReference(codec, random, 0, static_cast<int64_t>(x.size()), code.data(), y.data());
-  return y;
-}
 
 TEST(CodecSizes, AreAPolynomialInTheBatch) {
   // 3 x 5 x 100 = 1500 elements: 5 full groups and one of 220.
@@ -49,6 +18,13 @@ TEST(CodecSizes, AreAPolynomialInTheBatch) {
   EXPECT_EQ(bytes(Codec::Uniform(2)), Dim(6 * 4 + 5 * 64 + 2 * 28) * N);   // 400
   EXPECT_EQ(bytes(Codec::Index(4)), Dim((5 * 128 + 4 * 28) / 4 * 4) * N);  // 752
   EXPECT_EQ(bytes(Codec::Uniform(3, 64)), Dim((24 * 4 + 23 * 24 + 3 * 4 + 3) / 4 * 4) * N);
+  // 3 of 5 levels in 7 bits: 256 codes are 86 numbers, the last 220 are 74. 5 of 6 levels in 13 bits, of 3
+  // in 8.
+  EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(5)), Dim((6 * 4 + 5 * 76 + 65 + 3) / 4 * 4) * N);
+  EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(6)), Dim((6 * 4 + 5 * 85 + 72 + 3) / 4 * 4) * N);
+  EXPECT_EQ(bytes(Codec::Uniform(2).OfLevels(3)), Dim((6 * 4 + 5 * 52 + 44 + 3) / 4 * 4) * N);
+  EXPECT_EQ(bytes(Codec::Sign(3, 2).With(Metadata::kLogPair)), Dim((6 * 2 + 5 * 96 + 3 * 28) / 4 * 4) * N);
+  EXPECT_EQ(bytes(Codec::Cast(CodecKind::kFloat8E5M2)), Dim(1500) * N);
   EXPECT_EQ(CodeType(Codec::Mask(), {Dim(10)})->dims[0], Dim(4));  // rounded up to 4 bytes
   EXPECT_EQ(CodeType(Codec::Mask(), {})->dims[0], Dim(4));
   EXPECT_EQ(CodeType(Codec::Uniform(8), {N, Dim(0)})->dims[0], Dim(0));
@@ -69,16 +45,42 @@ TEST(CodecNames, SayKindBitsAndGroup) {
   EXPECT_EQ(ToString(Codec::Uniform(2)), "uniform2,g256");
   EXPECT_EQ(ToString(Codec::Uniform(4, 64)), "uniform4,g64");
   EXPECT_EQ(ToString(Codec::Index(8)), "index8");
+  EXPECT_EQ(ToString(Codec::Uniform(3).OfLevels(5)), "uniform(5 levels),g256");
+  EXPECT_EQ(ToString(Codec::Sign(3, 2).OfLevels(5).With(Metadata::kLogPair)), "sign3+2,g256,dither,log8");
+  EXPECT_EQ(ToString(Codec::Zero(3, 128).Fitted()), "zero+7,g128,dither,fitted");
+  EXPECT_EQ(ToString(Codec::Cast(CodecKind::kFloat8E4M3)), "fp8e4m3");
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(2)), 2.125);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Mask()), 1);
+  EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Sign(3, 2).With(Metadata::kLogPair)), 3.0625);
+  EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(4).With(Metadata::kSingle)), 4.0625);
+  EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(4).With(Metadata::kLogSingle)), 4.03125);
+  EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Cast(CodecKind::kBFloat16)), 16);
 }
 
 TEST(CodecCheck, RefusesWhatIsOutOfRange) {
   EXPECT_EQ(CheckCodec(Codec::Uniform(8, 1024)), std::nullopt);
-  for (const Codec& wrong :
-       {Codec{}, Codec{CodecKind::kMask, 2, 256}, Codec::Uniform(0), Codec::Uniform(9), Codec::Index(9),
-        Codec::Uniform(2, 0), Codec::Uniform(2, 32), Codec::Uniform(2, 100), Codec::Uniform(2, 2048),
-        Codec{static_cast<CodecKind>(77), 1, 256}})
+  for (const Codec& wrong : {Codec{},
+                             Codec{CodecKind::kMask, 2, 256},
+                             Codec::Uniform(0),
+                             Codec::Uniform(9),
+                             Codec::Index(9),
+                             Codec::Uniform(2, 0),
+                             Codec::Uniform(2, 32),
+                             Codec::Uniform(2, 100),
+                             Codec::Uniform(2, 2048),
+                             Codec::Uniform(2).OfLevels(1),
+                             Codec::Uniform(2).OfLevels(257),
+                             Codec::Sign(2, 2).OfLevels(3),
+                             Codec::Sign(3, 1),
+                             Codec::Sign(3, 7),
+                             Codec::Zero(1),
+                             Codec{CodecKind::kUniform, 3, 256, 4},
+                             Codec::Zero(3).With(Metadata::kLogSingle),
+                             Codec::Uniform(3).Fitted(),
+                             Codec::Uniform(5, 256, Rounding::kDither).Fitted(),
+                             Codec::Uniform(3).With(static_cast<Metadata>(9)),
+                             Codec{CodecKind::kFloat16, 8, 256},
+                             Codec{static_cast<CodecKind>(77), 1, 256}})
     EXPECT_NE(CheckCodec(wrong), std::nullopt) << ToString(wrong);
 }
 
@@ -114,35 +116,6 @@ TEST(Uniform, ErrorIsBelowOneStepAndStepsCoverTheRange) {
         ASSERT_LE(std::fabs(x[i] - y[i]), step) << bits << " bits, element " << i;
     }
   }
-}
-
-// Mean of decode(encode(x)) over many steps against x, in standard errors.
-void ExpectUnbiased(const std::vector<float>& x, const Codec& codec) {
-  constexpr int kSteps = 4000;
-  std::vector<double> sum(x.size(), 0), square(x.size(), 0);
-  for (int step = 0; step < kSteps; ++step) {
-    const std::vector<float> y = RoundTrip(codec, x, {42, static_cast<uint64_t>(step), 9});
-    for (size_t i = 0; i < x.size(); ++i) {
-      const double error = static_cast<double>(y[i]) - static_cast<double>(x[i]);
-      sum[i] += error;
-      square[i] += error * error;
-    }
-  }
-  double pooled = 0, scale = 0;
-  const double range = *std::max_element(x.begin(), x.end()) - *std::min_element(x.begin(), x.end());
-  const double step = range / ((1 << codec.bits) - 1);
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double mean = sum[i] / kSteps,
-                 deviation = std::sqrt(std::max(square[i] / kSteps - mean * mean, 0.0) / kSteps);
-    // 5.5 standard errors: under 1e-4 for all 512 elements together; three events for elements so near a
-    // level that the error was not seen often enough to be estimated; and 2^-17 of a step for the fixed-point
-    // position.
-    EXPECT_LE(std::fabs(mean), 5.5 * deviation + 3 * step / kSteps + step * 0x1p-17 + 1e-12)
-        << "element " << i << " = " << x[i] << " with " << ToString(codec);
-    pooled += mean;
-    scale += deviation * deviation;
-  }
-  EXPECT_LE(std::fabs(pooled), 5 * std::sqrt(scale) + 1e-9) << ToString(codec);
 }
 
 TEST(Uniform, IsUnbiasedAtEveryElementEndsIncluded) {
@@ -184,7 +157,7 @@ TEST(Uniform, TinyAndHugeRangesDecodeToWithinAStep) {
     std::vector<float> x = Normal(256);
     for (float& v : x) v = std::clamp(v, -4.0f, 4.0f) * scale;
     const std::vector<float> y = RoundTrip(Codec::Uniform(2), x, {1, 1, 1});
-    // The step is never below 2^-100 (kUniformLeastScale).
+    // The step is never below 2^-100 (kLeastScale).
     for (size_t i = 0; i < x.size(); ++i)
       ASSERT_LE(std::fabs(x[i] - y[i]), std::max(4 * scale, 0x1p-100f)) << scale;
   }
@@ -286,49 +259,6 @@ TEST(SignAndZero, GroupsOfOneSideAndOfZerosAlone) {
 // ---- The vectorised codecs
 // ---------------------------------------------------------------------------------------------
 
-void EncodeByTiles(const Codec& codec, const RandomStream& random, int64_t sample,
-                   const std::vector<float>& x, std::vector<uint8_t>& code) {
-  const int64_t elements = static_cast<int64_t>(x.size());
-  const CodeLayout layout = LayoutOf(codec, elements);
-  code.assign(static_cast<size_t>(layout.sample_bytes) + 16, 0xEE);
-  for (int64_t first = 0; first < elements; first += kTileElements)
-    EncodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
-               x.data() + first, code.data());
-  for (size_t i = 0; i < 16; ++i) ASSERT_EQ(code[code.size() - 16 + i], 0xEE) << "wrote behind the code";
-  code.resize(code.size() - 16);
-}
-
-void ExpectSameCode(const Codec& codec, const std::vector<float>& x, int64_t sample) {
-  const int64_t elements = static_cast<int64_t>(x.size());
-  const CodeLayout layout = LayoutOf(codec, elements);
-  const RandomStream random{99, 3, 5};
-  std::vector<uint8_t> code, expected(static_cast<size_t>(layout.sample_bytes));
-  EncodeByTiles(codec, random, sample, x, code);
-  EncodeSampleReference(codec, random, sample, elements, x.data(), expected.data());
-  ASSERT_EQ(code, expected) << ToString(codec) << ", " << elements << " elements";
-
-  std::vector<float> y(x.size() + 16, -77), decoded(x.size());
-  for (int64_t first = 0; first < elements; first += kTileElements)
-    DecodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
-               code.data(), false, nullptr, y.data() + first);
-  DecodeSampleReference(codec, random, sample, elements, code.data(), decoded.data());
-  for (size_t i = 0; i < x.size(); ++i)
-    ASSERT_TRUE(y[i] == decoded[i] || (std::isnan(y[i]) && std::isnan(decoded[i])))
-        << ToString(codec) << "[" << i << "] = " << y[i] << ", reference " << decoded[i];
-  for (size_t i = 0; i < 16; ++i) ASSERT_EQ(y[x.size() + i], -77) << "wrote behind the tensor";
-  if (!codec.HoldsMask()) return;
-  DecodeMaskReference(codec, elements, code.data(), decoded.data());
-  for (int64_t first = 0; first < elements; first += kTileElements)
-    DecodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
-               code.data(), true, nullptr, y.data() + first);
-  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], decoded[i]) << ToString(codec) << ", mask " << i;
-}
-
-Codec WithLevels(Codec codec, int levels) {
-  codec.levels = levels;
-  return codec;
-}
-
 TEST(CodeTile, CodesAndValuesEqualTheReferenceOnEveryInstructionSet) {
   std::vector<Codec> codecs = {Codec::Mask()};
   for (int bits = 1; bits <= 8; ++bits) {
@@ -344,9 +274,6 @@ TEST(CodeTile, CodesAndValuesEqualTheReferenceOnEveryInstructionSet) {
   codecs.push_back(Codec::Sign(3, 2, 256, Rounding::kStochastic));
   codecs.push_back(Codec::Sign(3, 3, 256, Rounding::kNearest));
   codecs.push_back(Codec::Zero(2, 256, Rounding::kStochastic));
-  codecs.push_back(WithLevels(Codec::Uniform(3, 256, Rounding::kDither), 5));
-  codecs.push_back(WithLevels(Codec::Sign(3, 2), 7));
-  codecs.push_back(WithLevels(Codec::Zero(4), 11));
   ForEachTarget([&codecs] {
     for (const Codec& codec : codecs)
       for (int64_t elements : {1, 3, 8, 17, 63, 64, 65, 255, 256, 300, 1000, 1024, 1025, 2500, 5000}) {

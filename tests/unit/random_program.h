@@ -63,9 +63,22 @@ inline Dims BroadcastDims(Random& random, const Dims& space) {
 
 inline Codec PickCodec(Random& random) {
   const int64_t group = int64_t{64} << Pick(random, 0, 4);
-  if (Pick(random, 0, 2) == 0) return Codec::Mask();
-  if (Pick(random, 0, 3) == 0) return Codec::Index(static_cast<int>(Pick(random, 1, 8)));
-  return Codec::Uniform(static_cast<int>(Pick(random, 1, 8)), group);
+  if (Pick(random, 0, 3) == 0) return Codec::Mask();
+  if (Pick(random, 0, 4) == 0) return Codec::Index(static_cast<int>(Pick(random, 1, 8)));
+  if (Pick(random, 0, 4) == 0)
+    return Codec::Cast(static_cast<CodecKind>(
+        Pick(random, static_cast<int>(CodecKind::kFloat16), static_cast<int>(CodecKind::kFloat8E5M2))));
+  const Codec plain = Codec::Uniform(static_cast<int>(Pick(random, 1, 8)), group);
+  // Any levels, rounding, metadata and spacing, where they go together.
+  Codec codec = plain;
+  const CodecKind kinds[] = {CodecKind::kUniform, CodecKind::kSign, CodecKind::kZero};
+  codec.kind = kinds[Pick(random, 0, 2)];
+  codec =
+      codec.OfLevels(static_cast<int>(Pick(random, 2, 40))).With(static_cast<Metadata>(Pick(random, 0, 3)));
+  codec.rounding = static_cast<Rounding>(Pick(random, 0, 2));
+  if (codec.kind == CodecKind::kSign) codec.below = static_cast<int32_t>(Pick(random, 2, codec.levels));
+  if (Pick(random, 0, 2) == 0) codec = codec.Fitted();
+  return CheckCodec(codec) ? plain : codec;
 }
 
 // Opcodes whose results are steps in their operands are left to their own test: a last-bit difference in
@@ -178,8 +191,8 @@ inline void FillNormal(Random& random, const TensorView& view) {
   }
 }
 
-inline void FillUniformCode(Random& random, const TensorView& view, const ProgramInput& input,
-                            const Program& program, int64_t batch) {
+inline void FillCode(Random& random, const TensorView& view, const ProgramInput& input,
+                     const Program& program, int64_t batch) {
   const SampleShape shape = SamplesOf(program.space);
   const int64_t elements = shape.elements.fixed, samples = shape.samples.At(batch);
   const int64_t bytes = LayoutOf(input.codec, elements).sample_bytes;
@@ -198,8 +211,8 @@ inline FusedCase Build(Random& random, const RandomCase& r) {
     const TensorView& view = c.input_views[i];
     if (input.codec.kind == CodecKind::kNone)
       FillNormal(random, view);
-    else if (input.codec.kind == CodecKind::kUniform)
-      FillUniformCode(random, view, input, r.program, r.batch);
+    else if (input.codec.HasLevels() || input.codec.IsCast())
+      FillCode(random, view, input, r.program, r.batch);
     else  // any bytes are masks or indices
       for (int64_t b = 0; b < view.bytes; ++b)
         view.as<uint8_t>()[b] = static_cast<uint8_t>(Pick(random, 0, 255));

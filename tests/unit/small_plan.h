@@ -65,7 +65,7 @@ inline HostTensor Ramp(int64_t elements) {
 
 inline Plan SmallPlan() {
   const Dim n = Dim::Batch();
-  const Codec codec = Codec::Uniform(4);
+  const Codec codec = Codec::Uniform(4, 256, Rounding::kDither).With(Metadata::kLogPair).Fitted();
   Plan plan;
   plan.model_name = "small.onnx";
   plan.level = "L2";

@@ -1,0 +1,173 @@
+// Codes in bytes, packed: into bit planes, or several to a number (runtime/codec/codec.h, CodePackingOf).
+// Included once per instruction set.
+
+// NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
+#if defined(ACT_PACKED_WORDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACT_PACKED_WORDS_INL_H_
+#undef ACT_PACKED_WORDS_INL_H_
+#else
+#define ACT_PACKED_WORDS_INL_H_
+#endif
+
+#include "kernels/cpu/bit_planes-inl.h"
+#include "runtime/codec/codec.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace act::HWY_NAMESPACE {
+namespace {
+
+constexpr size_t kMostGroup = 1024;
+
+// Bytes q[i] < 2^bits to `bits` planes of ceil(count / 8) bytes. q is readable, and 0, up to a multiple of
+// kRun.
+void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
+  const HWY_CAPPED(uint8_t, kRun) d8;
+  const size_t plane_bytes = (count + 7) / 8;
+  if constexpr (hn::MaxLanes(d8) < 8) {
+    std::memset(planes, 0, static_cast<size_t>(bits) * plane_bytes);
+    for (size_t i = 0; i < count; ++i)
+      for (size_t b = 0; b < static_cast<size_t>(bits); ++b)
+        planes[b * plane_bytes + i / 8] |= static_cast<uint8_t>((q[i] >> b & 1) << (i % 8));
+    return;
+  }
+  const size_t lanes = hn::Lanes(d8);
+  for (size_t i = 0; i < count; i += lanes) {
+    const auto v = hn::LoadU(d8, q + i);
+    for (int b = 0; b < bits; ++b) {
+      uint8_t packed[8];
+      hn::StoreMaskBits(d8, hn::TestBit(v, hn::Set(d8, static_cast<uint8_t>(1 << b))), packed);
+      uint8_t* to = planes + static_cast<size_t>(b) * plane_bytes + i / 8;
+      if (i + lanes <= count) {
+        std::memcpy(to, packed, hn::MaxLanes(d8) / 8);
+      } else {
+        std::memcpy(to, packed, (count - i + 7) / 8);
+      }
+    }
+  }
+}
+
+// ---- Several codes to a number. Numbers are below 2^16.
+
+using DW = HWY_CAPPED(uint16_t, 32);
+using DWBytes = hn::Rebind<uint8_t, DW>;
+using VW = hn::Vec<DW>;
+constexpr size_t kChunk = 64;  // numbers whose bits of a plane are read and written together
+constexpr size_t kMostWords = kMostGroup / 2 + kChunk;
+
+// The quotient by K of numbers below K^codes: multiplied by ceil(2^(16 + shift) / K), which a test of all of
+// them finds exact.
+struct Divisor {
+  explicit Divisor(int levels) {
+    int shift = 0;
+    while ((2 << shift) < levels) ++shift;
+    this->shift = shift;
+    factor = static_cast<uint16_t>(((int64_t{1} << (16 + shift)) + levels - 1) / levels);
+  }
+  HWY_INLINE VW operator()(VW numbers) const {
+    return hn::ShiftRightSame(hn::MulHigh(numbers, hn::Set(DW(), factor)), shift);
+  }
+  int shift;
+  uint16_t factor;
+};
+
+// Bits of one plane of 64 numbers.
+HWY_INLINE uint64_t PlaneOf(const uint16_t* words, int plane) {
+  const DW d;
+  uint64_t bits = 0;
+  for (size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+    uint8_t packed[8] = {};
+    hn::StoreMaskBits(
+        d, hn::TestBit(hn::LoadU(d, words + lane), hn::Set(d, static_cast<uint16_t>(1u << plane))), packed);
+    uint64_t some;
+    std::memcpy(&some, packed, 8);
+    bits |= some << lane;
+  }
+  return bits;
+}
+
+// q: codes below `levels`, in bytes; what is behind the `count` of them, up to kRun more, is overwritten.
+void PackWords(uint8_t* q, size_t count, int levels, const CodePacking& packing, uint8_t* payload) {
+  const DW d;
+  const auto codes = static_cast<size_t>(packing.codes), bits = static_cast<size_t>(packing.bits);
+  const size_t words = (count + codes - 1) / codes;
+  alignas(64) uint16_t word[kMostWords];
+  std::fill(word + words / kChunk * kChunk, word + words / kChunk * kChunk + kChunk, uint16_t{0});
+  std::fill(q + count, q + count + kRun, uint8_t{0});
+  for (size_t i = 0; i < words; i += hn::Lanes(d)) {
+    const auto digit = [&](size_t k)
+                           HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(DWBytes(), q + k * words + i)); };
+    VW w = digit(codes - 1);
+    for (size_t k = codes - 1; k-- > 0;)
+      w = hn::Add(hn::Mul(w, hn::Set(d, static_cast<uint16_t>(levels))), digit(k));
+    hn::StoreU(w, d, word + i);
+  }
+  // Planes one behind the other, 64 bits at a time.
+  uint8_t stream[2 * kMostWords + 16];
+  uint64_t pending = 0;
+  size_t pending_bits = 0;
+  uint8_t* to = stream;
+  for (size_t b = 0; b < bits; ++b)
+    for (size_t i = 0; i < words; i += kChunk) {
+      const size_t n = std::min(kChunk, words - i);
+      uint64_t plane = PlaneOf(word + i, static_cast<int>(b));
+      if (n < kChunk) plane &= (uint64_t{1} << n) - 1;
+      pending |= plane << pending_bits;
+      if (pending_bits + n < 64) {
+        pending_bits += n;
+        continue;
+      }
+      std::memcpy(to, &pending, 8);
+      to += 8;
+      pending = pending_bits == 0 ? 0 : plane >> (64 - pending_bits);
+      pending_bits = pending_bits + n - 64;
+    }
+  std::memcpy(to, &pending, 8);
+  std::memcpy(payload, stream, (words * bits + 7) / 8);
+}
+
+// q: `count` bytes, and room for kRun more.
+void UnpackWords(const uint8_t* payload, size_t count, int levels, const CodePacking& packing, uint8_t* q) {
+  const DW d;
+  const auto codes = static_cast<size_t>(packing.codes), bits = static_cast<size_t>(packing.bits);
+  const size_t words = (count + codes - 1) / codes;
+  uint8_t stream[2 * kMostWords + 16];
+  std::memcpy(stream, payload, (words * bits + 7) / 8);
+  alignas(64) uint16_t word[kMostWords];
+  for (size_t i = 0; i < words; i += kChunk) {
+    uint64_t planes[16];
+    for (size_t b = 0; b < bits; ++b) {
+      const size_t at = b * words + i;
+      uint64_t low;
+      std::memcpy(&low, stream + at / 8, 8);
+      planes[b] = low >> (at % 8) | (at % 8 == 0 ? 0 : uint64_t{stream[at / 8 + 8]} << (64 - at % 8));
+    }
+    for (size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+      VW w = hn::Zero(d);
+      for (size_t b = 0; b < bits; ++b) {
+        uint8_t packed[8];
+        const uint64_t some = planes[b] >> lane;
+        std::memcpy(packed, &some, 8);
+        w = hn::Or(
+            w, hn::IfThenElseZero(hn::LoadMaskBits(d, packed), hn::Set(d, static_cast<uint16_t>(1u << b))));
+      }
+      hn::StoreU(w, d, word + i + lane);
+    }
+  }
+  // Digits, the lowest first: what a vector writes behind a digit's elements is written again by the next
+  // digit.
+  const Divisor divide(levels);
+  for (size_t k = 0; k < codes; ++k)
+    for (size_t i = 0; i < words; i += hn::Lanes(d)) {
+      const VW w = hn::LoadU(d, word + i), rest = divide(w);
+      const VW digit = hn::Sub(w, hn::Mul(rest, hn::Set(d, static_cast<uint16_t>(levels))));
+      hn::StoreU(hn::DemoteTo(DWBytes(), hn::BitCast(hn::RebindToSigned<DW>(), digit)), DWBytes(),
+                 q + k * words + i);
+      hn::StoreU(rest, d, word + i);
+    }
+}
+
+}  // namespace
+}  // namespace act::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ACT_PACKED_WORDS_INL_H_

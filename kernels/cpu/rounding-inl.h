@@ -1,0 +1,128 @@
+// A group's range, and the bits that its elements are rounded with: kernels/math/rounding.h in vectors.
+// Included once per instruction set.
+
+// NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
+#if defined(ACT_ROUNDING_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACT_ROUNDING_INL_H_
+#undef ACT_ROUNDING_INL_H_
+#else
+#define ACT_ROUNDING_INL_H_
+#endif
+
+#include "kernels/cpu/bit_planes-inl.h"
+#include "kernels/math/level_scale.h"
+#include "kernels/math/rounding.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace act::HWY_NAMESPACE {
+namespace {
+
+// Over all elements, or (kSkipZeros) those that are not 0, or 0 and 0 where there are none.
+template <bool kSkipZeros>
+GroupRange RangeOfGroup(const float* x, size_t count) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  constexpr float kMost = 3.4028234663852886e38f;
+  const V first = hn::Set(d, x[0]);
+  // Two of each, to hide the latency of the operations. bad is 0, or NaN where an element is infinite or NaN.
+  V lowest[2], highest[2], bad[2];
+  for (int i = 0; i < 2; ++i) {
+    lowest[i] = kSkipZeros ? hn::Set(d, kMost) : first;
+    highest[i] = kSkipZeros ? hn::Set(d, -kMost) : first;
+    bad[i] = hn::Zero(d);
+  }
+  const auto take = [&](V v, size_t slot) HWY_ATTR {
+    bad[slot] = hn::MulAdd(v, hn::Zero(d), bad[slot]);
+    if constexpr (kSkipZeros) {
+      const Mask nonzero = hn::Ne(v, hn::Zero(d));
+      lowest[slot] = hn::IfThenElse(nonzero, hn::Min(lowest[slot], v), lowest[slot]);
+      highest[slot] = hn::IfThenElse(nonzero, hn::Max(highest[slot], v), highest[slot]);
+    } else {
+      lowest[slot] = hn::Min(lowest[slot], v);
+      highest[slot] = hn::Max(highest[slot], v);
+    }
+  };
+  size_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    take(hn::LoadU(d, x + i), 0);
+    take(hn::LoadU(d, x + i + lanes), 1);
+  }
+  for (; i < count; i += lanes) {
+    const Mask rest = hn::FirstN(d, count - i);
+    take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), first), 0);
+  }
+  float low = hn::GetLane(hn::MinOfLanes(d, hn::Min(lowest[0], lowest[1])));
+  float high = hn::GetLane(hn::MaxOfLanes(d, hn::Max(highest[0], highest[1])));
+  if (kSkipZeros && low > high) low = high = 0;
+  const bool finite = hn::AllFalse(d, hn::IsNaN(hn::Add(bad[0], bad[1])));
+  const uint32_t largest_bits = std::max(BitsOf(low) & 0x7FFFFFFFu, BitsOf(high) & 0x7FFFFFFFu);
+  return {low, high, finite ? largest_bits : kTooLargeBits};
+}
+
+// kZero: of what is not 0.
+GroupRange RangeOf(const Codec& codec, const float* x, size_t count) {
+  return codec.kind == CodecKind::kZero ? RangeOfGroup<true>(x, count) : RangeOfGroup<false>(x, count);
+}
+
+// To the nearest integer, for |v| < 2^31: without Highway's repair of what is out of range.
+HWY_INLINE VI ToNearest(V v) {
+#if HWY_TARGET == HWY_AVX3  // the plain form makes GCC 12 warn of the operand it leaves undefined
+  return VI{_mm512_maskz_cvtps_epi32(0xFFFF, v.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return VI{_mm256_cvtps_epi32(v.raw)};
+#else
+  return hn::NearestInt(v);
+#endif
+}
+
+// ---- Rounding: the 16 bits of elements i .. i + lanes - 1 of a group, i a multiple of the lanes
+
+// Independent bits. words: those of the group's first run and of the runs behind it (Random16).
+struct StochasticBits {
+  const uint32_t* words;
+  HWY_INLINE VU operator()(size_t i) const {
+    const DU du;
+    const VU word = hn::LoadU(du, words + i / kRun * 16 + i % kRandomLanes);
+    switch (i % kRun / kRandomLanes) {
+      case 0:
+        return hn::And(word, hn::Set(du, 0xFFFFu));
+      case 1:
+        return hn::And(hn::ShiftRight<8>(word), hn::Set(du, 0xFFFFu));
+      case 2:
+        return hn::ShiftRight<16>(word);
+      default:
+        return hn::And(hn::RotateRight<24>(word), hn::Set(du, 0xFFFFu));
+    }
+  }
+};
+struct DitherSequence {
+  explicit HWY_INLINE DitherSequence(uint32_t start)
+      : first(hn::Add(hn::Mul(hn::Iota(DU(), 0), hn::Set(DU(), kWeylStep)), hn::Set(DU(), start))) {}
+  HWY_INLINE VU operator()(size_t i) const {
+    const DU du;
+    const VU w = hn::Add(first, hn::Set(du, static_cast<uint32_t>(i) * kWeylStep));
+    return hn::Or(hn::And(w, hn::Set(du, 0xFE00u)), hn::Set(du, 0x100u));
+  }
+  // 256 (1/2 - u) of the elements.
+  HWY_INLINE VI Offset(size_t i) const {
+    const DU du;
+    const VU w = hn::Add(first, hn::Set(du, static_cast<uint32_t>(i) * kWeylStep));
+    const VU twice = hn::And(hn::ShiftRight<8>(w), hn::Set(du, 0xFEu));
+    return hn::BitCast(DI(), hn::Sub(hn::Set(du, 127u), twice));
+  }
+  VU first;
+};
+struct NearestBits {
+  HWY_INLINE VU operator()(size_t) const { return hn::Set(DU(), kNearestBits); }
+};
+
+// Where decode takes nothing off.
+struct NoOffset {
+  HWY_INLINE VI Offset(size_t) const { return hn::Zero(DI()); }
+};
+
+}  // namespace
+}  // namespace act::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ACT_ROUNDING_INL_H_

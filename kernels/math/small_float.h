@@ -1,0 +1,83 @@
+// Casts to 16 and 8 bits (CodecKind::kFloat16, kBFloat16, kFloat8E4M3, kFloat8E5M2): to nearest even; what
+// would be too large becomes the largest number, infinities stay what they are or (E4M3, which has none)
+// become NaN, so that a run's overflow is seen and a cast's own is none. Integer arithmetic, but for products
+// with powers of two: the same bits everywhere, whatever the processor does with denormals.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/math/bfloat16.h"
+#include "runtime/codec/codec.h"
+
+namespace act {
+
+struct SmallFloat {
+  int exponent_bits, mantissa_bits;
+  uint32_t largest;   // its largest number
+  uint32_t infinity;  // NaN where it has none
+  uint32_t nan;
+  int Bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  int Bits() const { return 1 + exponent_bits + mantissa_bits; }
+};
+
+inline constexpr SmallFloat kFloat16Format = {5, 10, 0x7BFF, 0x7C00, 0x7E00};
+inline constexpr SmallFloat kBFloat16Format = {8, 7, 0x7F7F, 0x7F80, 0x7FC0};
+inline constexpr SmallFloat kFloat8E4M3Format = {4, 3, 0x7E, 0x7F, 0x7F};
+inline constexpr SmallFloat kFloat8E5M2Format = {5, 2, 0x7B, 0x7C, 0x7E};
+
+ACT_HOST_DEVICE inline const SmallFloat& FormatOf(CodecKind cast) {
+  switch (cast) {
+    case CodecKind::kFloat16:
+      return kFloat16Format;
+    case CodecKind::kFloat8E4M3:
+      return kFloat8E4M3Format;
+    case CodecKind::kFloat8E5M2:
+      return kFloat8E5M2Format;
+    default:
+      return kBFloat16Format;
+  }
+}
+
+// float32 bits of the largest number, the least normal one, and 2^23 times the least denormal: added to what
+// is smaller, the last leaves a multiple of the least denormal in the low bits, rounded to nearest even.
+ACT_HOST_DEVICE inline uint32_t LargestBits(const SmallFloat& f) {
+  return (f.largest << (23 - f.mantissa_bits)) + (static_cast<uint32_t>(127 - f.Bias()) << 23);
+}
+ACT_HOST_DEVICE inline uint32_t LeastNormalBits(const SmallFloat& f) {
+  return static_cast<uint32_t>(128 - f.Bias()) << 23;
+}
+ACT_HOST_DEVICE inline uint32_t DenormalMagicBits(const SmallFloat& f) {
+  return static_cast<uint32_t>(128 - f.Bias() - f.mantissa_bits + 23) << 23;
+}
+// 2^-(bias + mantissa bits - 1): the least denormal.
+ACT_HOST_DEVICE inline float LeastDenormal(const SmallFloat& f) {
+  const int exponent = 128 - f.Bias() - f.mantissa_bits;
+  return FloatOf(exponent > 0 ? static_cast<uint32_t>(exponent) << 23 : 1u << (22 + exponent));
+}
+
+ACT_HOST_DEVICE inline uint32_t EncodeSmallFloat(const SmallFloat& f, float x) {
+  const uint32_t bits = BitsOf(x), magnitude = bits & 0x7FFFFFFFu;
+  const uint32_t sign = bits >> 31 << (f.Bits() - 1);
+  if (magnitude > 0x7F800000u) return sign | f.nan;
+  if (magnitude == 0x7F800000u) return sign | f.infinity;
+  if (magnitude < LeastNormalBits(f) && f.exponent_bits < 8) {
+    const uint32_t magic = DenormalMagicBits(f);
+    return sign | (BitsOf(FloatOf(magnitude) + FloatOf(magic)) - magic);
+  }
+  const int cut = 23 - f.mantissa_bits;
+  const uint32_t capped = magnitude < LargestBits(f) ? magnitude : LargestBits(f);
+  const uint32_t rounded = capped + (1u << (cut - 1)) - 1 + (capped >> cut & 1);
+  return sign | ((rounded >> cut) - (static_cast<uint32_t>(127 - f.Bias()) << f.mantissa_bits));
+}
+
+ACT_HOST_DEVICE inline float DecodeSmallFloat(const SmallFloat& f, uint32_t bits) {
+  const uint32_t sign = bits >> (f.Bits() - 1) << 31, magnitude = bits & ((1u << (f.Bits() - 1)) - 1);
+  if (magnitude > f.largest)
+    return FloatOf(sign | (magnitude == f.infinity && f.infinity != f.nan ? 0x7F800000u : 0x7FC00000u));
+  if (magnitude >> f.mantissa_bits == 0 && f.exponent_bits < 8)
+    return FloatOf(sign | BitsOf(static_cast<float>(magnitude) * LeastDenormal(f)));
+  return FloatOf(sign |
+                 ((magnitude << (23 - f.mantissa_bits)) + (static_cast<uint32_t>(127 - f.Bias()) << 23)));
+}
+
+}  // namespace act
