@@ -95,7 +95,7 @@ TEST(Explain, SaysWhoReadsWhyAndHowMuch) {
   const std::string expected =
       "x: read by fc/grad_w.\n"
       "  Why: the weight gradient of 'fc' multiplies by it.\n"
-      "  Form: uniform4,g256, 4.12 bits an element; 512 B -> 72 B.\n";
+      "  Form: uniform4,g256, 4.09 bits an element; 512 B -> 72 B.\n";
   const Plan plan = SmallPlan();
   EXPECT_EQ(ExplainEdges(plan, 2, ""), expected);
   EXPECT_EQ(ExplainEdges(plan, 2, "fc/*"), expected);
