@@ -1,7 +1,9 @@
-// Encoding, decoding and random numbers of one tile of 1,024 elements in the first-level cache: what the
-// arithmetic costs where memory costs nothing.
+// Encoding, decoding and random numbers: of one tile of 1,024 elements in the first-level cache, where the
+// arithmetic is all that costs; and of a tensor larger than the caches, beside a plain read of it and a plain
+// write.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/code_tile.h"
@@ -61,9 +63,113 @@ void Random(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * kTileElements);
 }
 
+// ---- A tensor of 51 MB: 16 samples of 56 x 56 x 256. One thread.
+
+constexpr int64_t kSamples = 16, kElements = 56 * 56 * 256;
+
+std::vector<float> Tensor() {
+  std::vector<float> x(static_cast<size_t>(kSamples * kElements));
+  for (size_t i = 0; i < x.size(); ++i)  // sums of uniform numbers: nearly normal
+    x[i] =
+        static_cast<float>((i * 2654435761u % 4093) + (i * 40503u % 4091) + (i * 48271u % 4079)) / 2048 - 3;
+  return x;
+}
+
+std::vector<Codec> LargeCodecs() {
+  const Rounding dither = Rounding::kDither;
+  return {Codec::Mask(),
+          Codec::Uniform(2, 256, dither),
+          Codec::Uniform(3, 256, dither),
+          Codec::Uniform(4, 256, dither),
+          Codec::Uniform(2),
+          Codec::Uniform(4),
+          Codec::Sign(2, 2),
+          Codec::Sign(3, 2),
+          Codec::Sign(4, 4),
+          Codec::Zero(2),
+          Codec::Zero(3),
+          Codec::Sign(3, 2).With(Metadata::kLogPair),
+          Codec::Uniform(3, 256, dither).OfLevels(5),
+          Codec::Uniform(3, 256, dither).OfLevels(6),
+          Codec::Sign(3, 2).Fitted(),
+          Codec::Uniform(4, 256, dither).Fitted(),
+          Codec::Cast(CodecKind::kBFloat16),
+          Codec::Cast(CodecKind::kFloat8E4M3)};
+}
+
+// f(place) for each tile of the tensor.
+template <class F>
+void ForTiles(const F& f) {
+  for (int64_t s = 0; s < kSamples; ++s)
+    for (int64_t e = 0; e < kElements; e += kTileElements)
+      f(TilePlace{s, kElements, e, std::min(kTileElements, kElements - e)});
+}
+
+void Report(benchmark::State& state, const Codec& codec) {
+  state.SetLabel(ToString(codec));
+  state.SetBytesProcessed(state.iterations() * kSamples * kElements * int64_t{sizeof(float)});
+}
+
+void LargeRead(benchmark::State& state) {
+  const std::vector<float> x = Tensor();
+  for (auto _ : state) {
+    uint32_t any = 0;
+    for (const float& v : x) {
+      uint32_t bits;
+      __builtin_memcpy(&bits, &v, sizeof bits);
+      any |= bits;
+    }
+    benchmark::DoNotOptimize(any);
+  }
+  Report(state, {});
+}
+
+void LargeWrite(benchmark::State& state) {
+  std::vector<float> x = Tensor();
+  for (auto _ : state) {
+    std::fill(x.begin(), x.end(), 1.5f);
+    benchmark::ClobberMemory();
+  }
+  Report(state, {});
+}
+
+void LargeEncode(benchmark::State& state) {
+  const Codec codec = LargeCodecs()[static_cast<size_t>(state.range(0))];
+  const CodeLayout layout = LayoutOf(codec, kElements);
+  const std::vector<float> x = Tensor();
+  std::vector<uint8_t> code(static_cast<size_t>(kSamples * layout.sample_bytes));
+  for (auto _ : state)
+    ForTiles([&](const TilePlace& place) {
+      EncodeTile(codec, layout, kStream, place, x.data() + place.sample * kElements + place.first,
+                 code.data() + place.sample * layout.sample_bytes);
+    });
+  Report(state, codec);
+}
+
+void LargeDecode(benchmark::State& state) {
+  const Codec codec = LargeCodecs()[static_cast<size_t>(state.range(0))];
+  const CodeLayout layout = LayoutOf(codec, kElements);
+  std::vector<float> x = Tensor();
+  std::vector<uint8_t> code(static_cast<size_t>(kSamples * layout.sample_bytes));
+  ForTiles([&](const TilePlace& place) {
+    EncodeTile(codec, layout, kStream, place, x.data() + place.sample * kElements + place.first,
+               code.data() + place.sample * layout.sample_bytes);
+  });
+  for (auto _ : state)
+    ForTiles([&](const TilePlace& place) {
+      DecodeTile(codec, layout, kStream, place, code.data() + place.sample * layout.sample_bytes, false,
+                 nullptr, x.data() + place.sample * kElements + place.first);
+    });
+  Report(state, codec);
+}
+
 BENCHMARK(Encode)->ArgsProduct({{0, 1, 2, 3, 4, 8}, {0, 1}});
 BENCHMARK(Decode)->ArgsProduct({{0, 1, 2, 3, 4, 8}, {0, 1}});
 BENCHMARK(Random);
+BENCHMARK(LargeRead);
+BENCHMARK(LargeWrite);
+BENCHMARK(LargeEncode)->DenseRange(0, static_cast<int64_t>(LargeCodecs().size()) - 1);
+BENCHMARK(LargeDecode)->DenseRange(0, static_cast<int64_t>(LargeCodecs().size()) - 1);
 
 }  // namespace
 }  // namespace act

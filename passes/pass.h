@@ -25,9 +25,10 @@ struct PassContext {
   // Made by derived nodes that run in the forward pass, of what a product's gradient reads: a level that
   // codes only the latter codes these too, or it would store more than L0, which needs no second tensor.
   std::set<ValueId> from_product_input;
-  std::set<ValueId> statistics;  // forward values that gradients read as statistics: kept exactly
-  std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes
-  int32_t next_stream = 0;       // random streams: dropout and stochastic rounding
+  std::set<ValueId> statistics;       // forward values that gradients read as statistics: kept exactly
+  std::set<ValueId> low_frequencies;  // averages over blocks of an image (split-frequencies)
+  std::vector<SavedEdge> edges;       // filled by compress; `stored` follows the graph through later passes
+  int32_t next_stream = 0;            // random streams: dropout and stochastic rounding
 };
 
 using PassFunction = llvm::Error (*)(Graph&, PassContext&);
@@ -46,6 +47,7 @@ llvm::Error AddGradients(Graph& graph, PassContext& context);
 llvm::Error PlaceDerived(Graph& graph, PassContext& context);
 llvm::Error RebuildSaved(Graph& graph, PassContext& context);
 llvm::Error ShareCodes(Graph& graph, PassContext& context);
+llvm::Error SplitFrequencies(Graph& graph, PassContext& context);
 llvm::Error Compress(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);

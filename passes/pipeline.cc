@@ -50,6 +50,8 @@ constexpr PassEntry kTrainingPasses[] = {
      "what is a cheap function of other stored values is computed from them again, not stored"},
     {"share-codes", ShareCodes, Stage::kTraining,
      "a mask is read of the code of a number with its sign; behind rebuild-saved, which reads masks"},
+    {"split-frequencies", SplitFrequencies, Stage::kTraining,
+     "preset division: images become averages over blocks and what is left, each with its own code"},
     {"compress", Compress, Stage::kCompressed,
      "the policy: what crosses to the backward pass, and in which form"},
     {"dead-code", EliminateDeadCode, Stage::kCompressed, "forward results that only readers of codes needed"},
@@ -160,6 +162,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.own_backward = model.own_backward;
   context.updates = {options.optimizer, options.clip_norm, options.accumulate};
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
+  context.policy.plugin = options.plugin;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
   ACT_CHECK_OK(RunPasses(kTrainingPasses, "", model.graph, context, options, times));

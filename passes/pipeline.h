@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/import/import_onnx.h"
+#include "include/act/codec_plugin.h"
 #include "runtime/plan/plan.h"
 
 namespace act {
@@ -21,6 +22,7 @@ struct CompileOptions {
   int64_t accumulate = 1;               // micro-batches of an update
   int64_t bits = 0;                     // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
+  const act_codec* plugin = nullptr;  // --plugin; null: the level's own codecs
   int64_t batch = 1;
   int64_t workspace_limit = 0;  // bytes a node; 0: no limit
   uint64_t seed = 0;

@@ -76,6 +76,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.exact_bits = facts.type.dtype == DType::kBool || FindOp(from.op)->boolean;
   facts.read_exactly = AnyBackwardRead(v, ReadsExactly);
   facts.for_scores = AnyBackwardRead(v, ReadsForScores);
+  facts.low_frequency = context_.low_frequencies.count(v) != 0;
   facts.statistic = context_.statistics.count(v) != 0;
   facts.sign_is_read = AnyBackwardRead(v, ReadsSign);
   facts.often_zero = from.op == "Relu";

@@ -15,6 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/size.h"
+#include "runtime/codec/plugin.h"
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
 #include "tools/flags.h"
@@ -54,6 +55,9 @@ struct Flags {
                      cl::cat(compile)};
   cl::opt<long> group_size{"group-size", cl::desc("Elements that share a code's range (default 256)"),
                            cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
+  cl::opt<std::string> plugin{
+      "plugin", cl::value_desc("LIB.so"), cl::cat(compile),
+      cl::desc("Code in its codec what the level codes as plain numbers in few bits")};
   cl::opt<std::string> workspace{"workspace", cl::desc("Bound of one kernel's scratch space (default: none)"),
                                  cl::value_desc("SIZE"), cl::cat(compile)};
   cl::opt<unsigned long> seed{"seed", cl::desc("The plan's seed (default 0)"), cl::value_desc("S"),
@@ -135,6 +139,8 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   r.compile.level = policy.level;
   r.compile.bits = f.bits;
   r.compile.group_size = f.group_size;
+  if (!f.plugin.empty() && !policy.Lossy())
+    return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");
   r.compile.optimizer = f.optimizer;
   r.compile.clip_norm = f.clip_norm;
   r.compile.accumulate = f.accumulate;
@@ -178,6 +184,11 @@ llvm::Error Run(const Flags& f, Request request) {
   for (const auto* path : {&f.output, &f.report_json, &f.report_html, &f.emit_onnx})
     if (!path->empty())
       ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // told before the work, not after it
+  if (!f.plugin.empty()) {
+    ACT_TRY(request.compile.plugin, LoadCodecPlugin(f.plugin));
+    ACT_TRY(const Policy policy, MakePolicy(f.level, f.bits, f.group_size));
+    ACT_CHECK_OK(MakePluginCodec(*request.compile.plugin, policy.bits, f.group_size).takeError());
+  }
   ACT_TRY(ImportResult model, ImportOnnx(f.model, request.import));
   if (model.optimizer) {
     request.compile.optimizer = model.optimizer->name;

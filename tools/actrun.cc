@@ -13,6 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/size.h"
+#include "runtime/codec/plugin.h"
 #include "runtime/data/batch_source.h"
 #include "runtime/data/dataset.h"
 #include "runtime/executor/executor.h"
@@ -22,6 +23,7 @@
 #include "runtime/measure/switchable_codes.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/plan_io.h"
+#include "runtime/plan/plugins.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
@@ -59,9 +61,12 @@ struct Flags {
                               cl::value_desc("cpu|cuda"), cl::init("cpu"), cl::cat(machine)};
   cl::opt<long> threads{"threads", cl::desc("Threads (default: the physical cores)"), cl::value_desc("T"),
                         cl::cat(machine)};
+  cl::list<std::string> plugins{"plugin", cl::value_desc("LIB.so"), cl::CommaSeparated, cl::cat(machine),
+                                cl::desc("Codecs that the plan was compiled with")};
   cl::opt<bool> check_memory{
       "check-memory", cl::cat(machine),
-      cl::desc("Verify after each operator that it wrote nothing but its own tensors (slow)")};
+      cl::desc("Verify after each operator that it wrote nothing but its own tensors, and every call of a "
+               "plugin's codec (slow)")};
 
   cl::opt<std::string> inputs{"inputs", cl::desc("One fixed batch, by input name"),
                               cl::value_desc("FILE.safetensors"), cl::cat(data_group)};
@@ -154,6 +159,19 @@ llvm::Error Export(const Executor& executor, const std::string& path) {
                            .bytes = tensor.view.bytes};
   }
   return ExportTrainedOnnx(executor.plan(), values, path);
+}
+
+// The plan, with the functions of its plugins' codecs.
+llvm::Expected<Plan> ReadRunnable(const Flags& f) {
+  std::vector<const act_codec*> loaded;
+  for (const std::string& path : f.plugins) {
+    ACT_TRY(const act_codec* codec, LoadCodecPlugin(path));
+    loaded.push_back(codec);
+  }
+  ACT_TRY(Plan plan, ReadPlan(f.plan));
+  if (llvm::Error error = BindPlugins(plan, loaded, f.check_memory))
+    return WithPlace(std::move(error), f.plan);
+  return plan;
 }
 
 struct Sources {
@@ -295,7 +313,7 @@ int Main(int argc, char** argv) {
     PrintError(kTool, schedule.takeError());
     return kWrongUsage;
   }
-  llvm::Expected<Plan> plan = ReadPlan(flags.plan);
+  llvm::Expected<Plan> plan = ReadRunnable(flags);
   if (!plan) {
     PrintError(kTool, plan.takeError());
     return kFailed;

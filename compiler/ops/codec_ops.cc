@@ -1,6 +1,7 @@
 #include "compiler/ops/codec_ops.h"
 
 #include "compiler/ops/op_table.h"
+#include "runtime/codec/plugin.h"
 
 namespace act {
 namespace {
@@ -8,7 +9,8 @@ namespace {
 constexpr std::pair<const char*, CodecKind> kKinds[] = {
     {"mask", CodecKind::kMask},     {"uniform", CodecKind::kUniform},    {"index", CodecKind::kIndex},
     {"sign", CodecKind::kSign},     {"zero", CodecKind::kZero},          {"fp16", CodecKind::kFloat16},
-    {"bf16", CodecKind::kBFloat16}, {"fp8e4m3", CodecKind::kFloat8E4M3}, {"fp8e5m2", CodecKind::kFloat8E5M2}};
+    {"bf16", CodecKind::kBFloat16}, {"fp8e4m3", CodecKind::kFloat8E4M3}, {"fp8e5m2", CodecKind::kFloat8E5M2},
+    {"plugin", CodecKind::kPlugin}};
 constexpr std::pair<const char*, Rounding> kRoundings[] = {
     {"stochastic", Rounding::kStochastic}, {"dither", Rounding::kDither}, {"nearest", Rounding::kNearest}};
 constexpr std::pair<const char*, Metadata> kMetadata[] = {{"pair", Metadata::kPair},
@@ -74,6 +76,14 @@ Codec CodecOf(const Attributes& attrs) {
   codec.kind = Named(attrs, "kind", kKinds, CodecKind::kNone);
   codec.bits = static_cast<int32_t>(attrs.Int("bits"));
   codec.group_size = static_cast<int32_t>(attrs.Int("group_size"));
+  if (codec.kind == CodecKind::kPlugin) {
+    auto plugin = std::make_shared<PluginCodec>();
+    plugin->name = attrs.String("plugin");
+    plugin->version = attrs.Int("version");
+    plugin->metadata_bytes = static_cast<int32_t>(attrs.Int("metadata_bytes"));
+    plugin->group_bytes = static_cast<int32_t>(attrs.Int("group_bytes"));
+    codec.plugin = std::move(plugin);
+  }
   if (!codec.HasLevels()) return codec;
   codec.levels = static_cast<int32_t>(attrs.Int("levels"));
   codec.below = static_cast<int32_t>(attrs.Int("below"));
@@ -89,6 +99,12 @@ Attributes CodecAttributes(const Codec& codec, int64_t stream) {
   attrs.Set("bits", int64_t{codec.bits});
   attrs.Set("group_size", int64_t{codec.group_size});
   attrs.Set("stream", stream);
+  if (codec.plugin) {
+    attrs.Set("plugin", codec.plugin->name);
+    attrs.Set("version", codec.plugin->version);
+    attrs.Set("metadata_bytes", int64_t{codec.plugin->metadata_bytes});
+    attrs.Set("group_bytes", int64_t{codec.plugin->group_bytes});
+  }
   if (!codec.HasLevels()) return attrs;
   attrs.Set("levels", int64_t{codec.levels});
   if (codec.kind == CodecKind::kSign) attrs.Set("below", int64_t{codec.below});

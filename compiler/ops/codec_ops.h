@@ -8,7 +8,8 @@ namespace act {
 // The codec in a Compress or Decompress node's attributes: `kind` (mask, uniform, index, sign, zero, fp16,
 // bf16, fp8e4m3, fp8e5m2), `bits`, `group_size`, and where there are levels `levels`, `below` (sign),
 // `rounding` (stochastic, dither, nearest), `metadata` (pair if left out, log_pair, single, log_single) and
-// `spacing` (even if left out, fitted).
+// `spacing` (even if left out, fitted); of a `plugin` its name in `plugin`, and `version`, `metadata_bytes`
+// and `group_bytes`.
 Codec CodecOf(const Attributes& attrs);
 Attributes CodecAttributes(const Codec& codec, int64_t stream);
 

@@ -4,6 +4,7 @@
 
 #include "compiler/policy/presets.h"
 #include "runtime/base/error.h"
+#include "runtime/codec/plugin.h"
 
 namespace act {
 namespace {
@@ -38,11 +39,16 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
   if (facts.sign_is_read && facts.often_zero) return Codec::Zero(std::max(b, 2), group_size);
   if (facts.sign_is_read) return Codec::Sign(std::max(b, 3), 1 << (std::max(b, 3) - 2), group_size);
+  if (plugin) {
+    llvm::Expected<Codec> codec = MakePluginCodec(*plugin, b, group_size);
+    if (codec) return *codec;
+    llvm::consumeError(codec.takeError());  // it has no form of so many bits: the level's own
+  }
   return Codec::Uniform(b, group_size, rules.rounding);
 }
 
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
-  return Lossy() && facts.activation && !facts.exact_bits &&
+  return Lossy() && facts.activation && !facts.low_frequency && !facts.exact_bits &&
          (!facts.read_exactly || !rules.fuses_attention) && !(facts.of_loss && rules.keeps_loss) &&
          !facts.statistic && facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 &&
          IsOfSamples(facts, group_size) && (!products_only || facts.feeds_product) &&
@@ -58,6 +64,9 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
     if (facts.index_bits <= 8 && facts.type.dtype == DType::kUint8 && CodeType(codec, facts.type.dims))
       return {codec, "positions in a pooling window: the fewest bits that hold them, exact"};
   }
+  if (facts.low_frequency)
+    return {Codec::Cast(CodecKind::kBFloat16),
+            level + " keeps an image's averages over blocks of pixels in 16 bits"};
   if (CodesLossily(facts))
     return {CodecOf(facts),
             "level " + level + " stores it in " + std::to_string(CodecOf(facts).bits) +

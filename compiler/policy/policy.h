@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "include/act/codec_plugin.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
@@ -22,6 +23,7 @@ struct EdgeFacts {
   bool activation = false;     // made by a node each step (not a parameter, input or statistic)
   bool sign_is_read = false;   // by a ReLU's gradient, which must get it exactly
   bool often_zero = false;     // made by a ReLU
+  bool low_frequency = false;  // averages over blocks of an image that is stored beside them
   bool fixed_batch = false;    // no tensor of the step varies with N: leading axes do not tell samples
 };
 
@@ -33,11 +35,12 @@ struct Decision {
 // Where a preset of another system (presets.h) stores otherwise than the levels do.
 struct StorageRules {
   Rounding rounding = Rounding::kDither;
-  bool copy_per_layer = false;     // what several layers save is stored once for each of them
-  bool same_bits = false;          // no more bits for what does more harm
-  bool keeps_loss = false;         // what the loss saves is kept exactly
-  bool bytes_for_indices = false;  // positions in pooling windows take a byte each
-  bool fuses_attention = true;     // one operator, which saves no probabilities
+  bool copy_per_layer = false;      // what several layers save is stored once for each of them
+  bool same_bits = false;           // no more bits for what does more harm
+  bool keeps_loss = false;          // what the loss saves is kept exactly
+  bool bytes_for_indices = false;   // positions in pooling windows take a byte each
+  bool splits_frequencies = false;  // images as averages over blocks and what is left
+  bool fuses_attention = true;      // one operator, which saves no probabilities
   bool operator==(const StorageRules&) const = default;
 };
 
@@ -55,6 +58,7 @@ struct Policy {
   bool shares_codes = false;  // a number and its sign in one code
   int64_t group_size = kDefaultGroupSize;
   StorageRules rules;
+  const act_codec* plugin = nullptr;  // codes plain numbers in place of the level's own codec
 
   bool Lossy() const { return bits > 0; }
   // Would a value of these facts be stored with an error?

@@ -19,9 +19,15 @@ constexpr StorageRules kGact{.rounding = Rounding::kStochastic,
                              .bytes_for_indices = true,
                              .fuses_attention = false};
 
+// DIVISION (Wang et al., ICML 2023): averages over blocks of pixels in 16 bits, what is left in 2.
+constexpr StorageRules kDivision{.rounding = Rounding::kStochastic,
+                                 .same_bits = true,
+                                 .keeps_loss = true,
+                                 .bytes_for_indices = true,
+                                 .splits_frequencies = true};
+
 constexpr char kSwaps[] =
     "moves codes to the host, which this version does not do; what it stores is that of the level below";
-constexpr char kNoSplit[] = "splits tensors in two frequencies, for which this version has no code";
 constexpr char kFixedRange[] =
     "quantizes over a fixed range, by the normalization's own parameters, for which this version has no code";
 constexpr char kErrorBound[] =
@@ -44,7 +50,7 @@ const std::vector<Preset>& AllPresets() {
       {"gact-L2.1", 3, false, kGact, "3 bits on average, by sensitivity after --calibrate", ""},
       {"gact-L2.2", 2, false, kGact, "2 bits on average, by sensitivity after --calibrate", ""},
       {"gact-L3", 4, false, kGact, "L2 and swapping", kSwaps},
-      {"division", 2, false, {}, "low frequencies exact, high ones in 2 bits", kNoSplit},
+      {"division", 2, false, kDivision, "low frequencies in 16 bits, high ones in 2", ""},
       {"blpa", 4, false, {}, "one code of 4 bits for BatchNorm, ReLU and convolution", kFixedRange},
       {"acgc", 0, false, {}, "bits by a bound of the error", kErrorBound},
   };

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/highway_targets.h"
 #include "kernels/math/small_code.h"
+#include "runtime/codec/plugin.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/code_tile.cc"
@@ -196,12 +197,49 @@ HWY_EXPORT(DecodeTile);
 HWY_EXPORT(DropoutTile);
 HWY_EXPORT(RandomRows);
 
+namespace {
+
+act_codec_key KeyOf(const RandomStream& random, const TilePlace& place, const CodeLayout& layout,
+                    int64_t group) {
+  return {random.seed, random.step, static_cast<uint64_t>(place.sample * layout.groups + group),
+          random.stream};
+}
+
+void EncodePluginTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                      const TilePlace& place, const float* x, uint8_t* code) {
+  for (int64_t e = 0; e < place.count; e += codec.group_size) {
+    const int64_t g = (place.first + e) / codec.group_size;
+    EncodePluginGroup(codec, KeyOf(random, place, layout, g), x + e,
+                      std::min<int64_t>(codec.group_size, place.count - e), code + g * layout.metadata_bytes,
+                      code + layout.payload_offset + g * layout.group_bytes);
+  }
+  const int64_t end = layout.payload_offset + layout.payload_bytes;
+  if (place.first + place.count == place.elements)
+    std::memset(code + end, 0, static_cast<size_t>(layout.sample_bytes - end));
+}
+
+void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                      const TilePlace& place, const uint8_t* code, const float* times, float* x) {
+  for (int64_t e = 0; e < place.count; e += codec.group_size) {
+    const int64_t g = (place.first + e) / codec.group_size;
+    const int64_t count = std::min<int64_t>(codec.group_size, place.count - e);
+    float decoded[kTileElements];  // x may be `times`
+    DecodePluginGroup(codec, KeyOf(random, place, layout, g), code + g * layout.metadata_bytes,
+                      code + layout.payload_offset + g * layout.group_bytes, count, decoded);
+    for (int64_t i = 0; i < count; ++i) x[e + i] = times ? decoded[i] * times[e + i] : decoded[i];
+  }
+}
+
+}  // namespace
+
 void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
                 const TilePlace& place, const float* x, uint8_t* code) {
+  if (codec.kind == CodecKind::kPlugin) return EncodePluginTile(codec, layout, random, place, x, code);
   HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
 }
 void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
                 const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
+  if (codec.kind == CodecKind::kPlugin) return DecodePluginTile(codec, layout, random, place, code, times, x);
   HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, mask, times, x);
 }
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,

@@ -14,7 +14,8 @@ constexpr int64_t kTilesPerThread = 16;
 
 class FusedKernel final : public Kernel {
  public:
-  FusedKernel(FusedLoop loop, int threads) : loop_(std::move(loop)) {
+  FusedKernel(FusedLoop loop, std::vector<Codec> plugins, int threads)
+      : loop_(std::move(loop)), plugins_(std::move(plugins)) {
     threads_ = static_cast<int>(std::clamp<int64_t>(loop_.tiles / kTilesPerThread, 1, std::max(threads, 1)));
   }
 
@@ -30,7 +31,7 @@ class FusedKernel final : public Kernel {
       for (int64_t part = 0; part < parts; ++part) walker.Run(first_tile(part), first_tile(part + 1), part);
     }
     FinishSums(loop_, args);
-    return "";
+    return PluginFaultOf(plugins_);
   }
 
   int64_t WorkspaceBytes() const override { return loop_.workspace_bytes; }
@@ -42,6 +43,7 @@ class FusedKernel final : public Kernel {
 
  private:
   const FusedLoop loop_;
+  const std::vector<Codec> plugins_;
   int threads_ = 1;
 };
 
@@ -50,7 +52,7 @@ std::unique_ptr<Kernel> CreateFused(const KernelSite& site, std::string* why) {
   if (!shape) return nullptr;
   std::optional<FusedLoop> loop = MakeFusedLoop(site, *shape, why);
   if (!loop) return nullptr;
-  return std::make_unique<FusedKernel>(std::move(*loop), site.threads);
+  return std::make_unique<FusedKernel>(std::move(*loop), PluginCodecsOf(site.node->program), site.threads);
 }
 
 }  // namespace

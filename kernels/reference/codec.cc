@@ -7,6 +7,7 @@
 #include "kernels/math/rounding.h"
 #include "kernels/math/small_code.h"
 #include "kernels/math/small_float.h"
+#include "runtime/codec/plugin.h"
 
 namespace act {
 namespace {
@@ -98,6 +99,10 @@ void PutCode(const Codec& codec, const Group& group, uint32_t q, int64_t i, uint
   }
 }
 
+act_codec_key KeyOf(const RandomStream& random, int64_t sample, const CodeLayout& layout, int64_t g) {
+  return {random.seed, random.step, static_cast<uint64_t>(sample * layout.groups + g), random.stream};
+}
+
 void EncodeLevels(const Codec& codec, const RandomStream& random, int64_t sample, const CodeLayout& layout,
                   int64_t g, const float* x, uint8_t* code) {
   const Group group = GroupOf(codec, layout, g);
@@ -135,6 +140,11 @@ void EncodeSampleReference(const Codec& codec, const RandomStream& random, int64
       continue;
     }
     const Group group = GroupOf(codec, layout, g);
+    if (codec.kind == CodecKind::kPlugin) {
+      EncodePluginGroup(codec, KeyOf(random, sample, layout, g), x + group.first, group.count,
+                        code + group.metadata, code + group.payload);
+      continue;
+    }
     for (int64_t i = 0; i < group.count; ++i) {
       const float element = x[group.first + i];
       if (codec.kind == CodecKind::kMask) PutCode(codec, group, EncodeMask(element), i, code);
@@ -157,6 +167,11 @@ void DecodeSampleReference(const Codec& codec, const RandomStream& random, int64
       continue;
     }
     const Group group = GroupOf(codec, layout, g);
+    if (codec.kind == CodecKind::kPlugin) {
+      DecodePluginGroup(codec, KeyOf(random, sample, layout, g), code + group.metadata, code + group.payload,
+                        group.count, x + group.first);
+      continue;
+    }
     for (int64_t i = 0; i < group.count; ++i) {
       if (codec.IsCast()) {
         uint32_t bits = 0;

@@ -192,7 +192,7 @@ void RegisterReferenceFusedKernel(KernelRegistry& registry) {
                   const int64_t batch = site.batch;
                   return MakeKernel([&program, shape = *shape, batch](const KernelArgs& args) {
                     RunProgram(program, shape, batch, args);
-                    return std::string();
+                    return PluginFaultOf(PluginCodecsOf(program));
                   });
                 }});
 }

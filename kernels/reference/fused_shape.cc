@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/codec/plugin.h"
+
 namespace act {
 namespace {
 
@@ -73,6 +75,23 @@ bool BroadcastsTo(const std::vector<int64_t>& operand, const std::vector<int64_t
   return true;
 }
 
+std::vector<Codec> PluginCodecsOf(const Program& program) {
+  std::vector<Codec> codecs;
+  const auto add = [&codecs](const Codec& codec) {
+    if (codec.kind == CodecKind::kPlugin) codecs.push_back(codec);
+  };
+  for (const ProgramInput& input : program.inputs) add(input.codec);
+  for (const ProgramOutput& output : program.outputs) add(output.codec);
+  return codecs;
+}
+
+std::string PluginFaultOf(const std::vector<Codec>& codecs) {
+  for (const Codec& codec : codecs)
+    if (codec.plugin->fault)
+      if (const char* what = codec.plugin->fault->what) return "codec '" + codec.plugin->name + "': " + what;
+  return "";
+}
+
 std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why) {
   const Program& program = site.node->program;
   const auto refuse = [why](std::string reason) {
@@ -97,6 +116,8 @@ std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why)
   if (shape.count >= kTooLarge) return refuse("the iteration space is too large");
 
   if (program.row_axes > 0) shape.row = *RowElements(program.space, program.row_axes);
+  for (const Codec& codec : PluginCodecsOf(program))
+    if (!codec.plugin->functions) return refuse(ToString(codec) + ": its library is not loaded");
   for (size_t i = 0; i < site.inputs.size(); ++i)
     if (auto wrong = CheckOperand(program.inputs[i], site.inputs[i], shape); !wrong.empty())
       return refuse("in" + std::to_string(i) + ": " + wrong);

@@ -26,6 +26,10 @@ std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why)
 
 // ONNX's (numpy's) rules; axes that the operand has beyond those of the space must have extent 1.
 bool BroadcastsTo(const std::vector<int64_t>& operand, const std::vector<int64_t>& space);
+// The program's codecs that a plugin codes.
+std::vector<Codec> PluginCodecsOf(const Program& program);
+// What the checks of their calls have found, or "".
+std::string PluginFaultOf(const std::vector<Codec>& codecs);
 
 // Strides in elements, one per axis of the space, of an operand that broadcasts to it; 0 along broadcast
 // axes.

@@ -1,6 +1,9 @@
 #include "runtime/codec/codec.h"
 
 #include <algorithm>
+#include <tuple>
+
+#include "runtime/codec/plugin.h"
 
 namespace act {
 namespace {
@@ -9,7 +12,16 @@ int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
 
+bool Codec::operator==(const Codec& other) const {
+  const auto scalars = [](const Codec& c) {
+    return std::tie(c.kind, c.bits, c.group_size, c.levels, c.below, c.rounding, c.metadata, c.spacing);
+  };
+  if (scalars(*this) != scalars(other) || !plugin != !other.plugin) return false;
+  return !plugin || plugin->SameCodec(*other.plugin);
+}
+
 int64_t MetadataBytes(const Codec& codec) {
+  if (codec.kind == CodecKind::kPlugin) return codec.plugin->metadata_bytes;
   if (!codec.HasLevels()) return 0;
   switch (codec.metadata) {
     case Metadata::kPair:
@@ -26,6 +38,7 @@ int64_t MetadataBytes(const Codec& codec) {
 
 int64_t PayloadBytes(const Codec& codec, int64_t count) {
   if (codec.IsCast()) return count * (codec.bits / 8);
+  if (codec.kind == CodecKind::kPlugin) return CeilDiv(count * codec.plugin->group_bytes, codec.group_size);
   const CodePacking packing = CodePackingOf(codec);
   if (packing.codes == 1) return packing.bits * CeilDiv(count, 8);
   return CeilDiv(packing.bits * CeilDiv(count, packing.codes), 8);
@@ -90,6 +103,9 @@ std::string ToString(const Codec& codec) {
     case CodecKind::kZero:
       name = "zero+" + number(codec.levels - 1);
       break;
+    case CodecKind::kPlugin:
+      name = "plugin " + (codec.plugin ? codec.plugin->name : "?") + number(codec.bits);
+      break;
     default:
       return "?";
   }
@@ -142,6 +158,19 @@ std::optional<std::string> CheckLevels(const Codec& codec) {
   return std::nullopt;
 }
 
+std::optional<std::string> CheckPluginSizes(const Codec& codec) {
+  if (!codec.plugin) return "a plugin's codec without its plugin";
+  const PluginCodec& plugin = *codec.plugin;
+  if (codec.bits < 1 || codec.bits > 8) return std::to_string(codec.bits) + " bits are not in 1..8";
+  if (plugin.metadata_bytes < 0 || plugin.metadata_bytes > kMostPluginMetadata)
+    return std::to_string(plugin.metadata_bytes) + " metadata bytes of a group are not in 0.." +
+           std::to_string(kMostPluginMetadata);
+  if (plugin.group_bytes < 1 || plugin.group_bytes > 4 * codec.group_size)
+    return std::to_string(plugin.group_bytes) + " bytes of a group are not in 1.." +
+           std::to_string(4 * codec.group_size);
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> CheckCodec(const Codec& codec) {
@@ -149,6 +178,7 @@ std::optional<std::string> CheckCodec(const Codec& codec) {
   if (group < 64 || group > 1024 || (group & (group - 1)) != 0)
     return "group size " + std::to_string(group) + " is not a power of two in 64..1024";
   if (codec.HasLevels()) return CheckLevels(codec);
+  if (codec.kind == CodecKind::kPlugin) return CheckPluginSizes(codec);
   const auto bits_are_not = [&codec](const char* range) {
     return std::to_string(codec.bits) + " bits are not " + range;
   };

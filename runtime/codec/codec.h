@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,7 @@ enum class CodecKind : uint8_t {
   kBFloat16,
   kFloat8E4M3,  // 4 bits of exponent, 3 of mantissa, no infinities (OCP 8-bit floating point, E4M3)
   kFloat8E5M2,
+  kPlugin,  // of a shared library (runtime/codec/plugin.h)
 };
 
 // How a position between two levels becomes one of them. All but kNearest are unbiased.
@@ -59,15 +61,19 @@ constexpr int BitsOfLevels(int levels) {
   return bits;
 }
 
+struct PluginCodec;  // runtime/codec/plugin.h
+
 struct Codec {
   CodecKind kind = CodecKind::kNone;
-  int32_t bits = 0;        // of one code; where there are levels, BitsOfLevels(levels)
+  int32_t bits = 0;        // of one code; where there are levels, BitsOfLevels(levels); kPlugin: asked for
   int32_t group_size = 0;  // elements; 64, 128, 256, 512 or 1024
   int32_t levels = 0;      // kUniform, kSign, kZero: number of codes; kZero: that of zero among them
   int32_t below = 0;  // kSign: the levels of x <= 0, at least 2; the others, at least 2, are those of x > 0
   Rounding rounding = Rounding::kStochastic;
   Metadata metadata = Metadata::kPair;
   Spacing spacing = Spacing::kEven;
+  // kPlugin: its name, version, sizes and, where loaded, functions.
+  std::shared_ptr<const PluginCodec> plugin = nullptr;
 
   static Codec Mask() { return {.kind = CodecKind::kMask, .bits = 1, .group_size = kDefaultGroupSize}; }
   static Codec Index(int bits) {
@@ -109,7 +115,8 @@ struct Codec {
     codec.spacing = Spacing::kFitted;
     return codec;
   }
-  bool operator==(const Codec&) const = default;
+  // Of plugins: the same name, version and sizes.
+  bool operator==(const Codec& other) const;
 
   bool HasLevels() const {
     return kind == CodecKind::kUniform || kind == CodecKind::kSign || kind == CodecKind::kZero;

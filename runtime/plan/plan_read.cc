@@ -4,6 +4,7 @@
 #include "plan_generated.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/codec/plugin.h"
 #include "runtime/plan/file_kind.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/plan_file.h"
@@ -125,14 +126,17 @@ class Reader {
     return Each<Dim>(from, [](const fb::Dim& dim) { return ReadDim(dim); });
   }
   Codec ReadCodec(const fb::Codec& from) {
-    return {.kind = Enum(from.kind(), CodecKind::kFloat8E5M2),
+    const auto plugin = static_cast<size_t>(from.plugin());
+    if (from.plugin() >= 0 && plugin >= plugins_.size()) Fail("a codec of a plugin that it does not name");
+    return {.kind = Enum(from.kind(), CodecKind::kPlugin),
             .bits = from.bits(),
             .group_size = from.group_size(),
             .levels = from.levels(),
             .below = from.below(),
             .rounding = Enum(from.rounding(), Rounding::kNearest),
             .metadata = Enum(from.metadata(), Metadata::kLogSingle),
-            .spacing = Enum(from.spacing(), Spacing::kFitted)};
+            .spacing = Enum(from.spacing(), Spacing::kFitted),
+            .plugin = from.plugin() >= 0 && plugin < plugins_.size() ? plugins_[plugin] : nullptr};
   }
   HostTensor ReadBlob(const fb::Blob* from);
   Attributes ReadAttributes(const flatbuffers::Vector<flatbuffers::Offset<fb::Attribute>>* from);
@@ -143,6 +147,7 @@ class Reader {
   std::shared_ptr<const MappedFile> file_;
   Bytes blobs_;
   size_t budget_;
+  std::vector<std::shared_ptr<const PluginCodec>> plugins_;
   std::string problem_;
 };
 
@@ -248,6 +253,14 @@ Plan Reader::Read(const fb::Plan& from) {
   plan.default_batch = from.default_batch();
   plan.fixed_batch = from.fixed_batch();
   plan.workspace_limit = from.workspace_limit();
+  plugins_ = Each<std::shared_ptr<const PluginCodec>>(from.plugins(), [&](const fb::CodecPlugin& p) {
+    auto plugin = std::make_shared<PluginCodec>();
+    plugin->name = Text(p.name());
+    plugin->version = p.version();
+    plugin->metadata_bytes = p.metadata_bytes();
+    plugin->group_bytes = p.group_bytes();
+    return plugin;
+  });
   plan.train = ReadStep(*from.train());
   plan.eval = ReadStep(*from.eval());
   plan.edges = Each<SavedEdge>(from.edges(), [&](const fb::SavedEdge& edge) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <map>
@@ -6,6 +7,7 @@
 #include "plan_generated.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/codec/plugin.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/plan/plan_io.h"
@@ -17,21 +19,10 @@ using flatbuffers::Offset;
 
 static_assert(std::endian::native == std::endian::little, "the header is written as it lies in memory");
 
-fb::Dim ToFb(const Dim& dim) { return {dim.fixed, dim.per_batch, dim.per_batch2}; }
-fb::Codec ToFb(const Codec& codec) {
-  return {static_cast<uint8_t>(codec.kind),
-          static_cast<uint8_t>(codec.rounding),
-          static_cast<uint8_t>(codec.metadata),
-          static_cast<uint8_t>(codec.spacing),
-          codec.bits,
-          codec.group_size,
-          codec.levels,
-          codec.below};
-}
-
-std::vector<fb::Dim> ToFb(const Dims& dims) {
+fb::Dim DimToFb(const Dim& dim) { return {dim.fixed, dim.per_batch, dim.per_batch2}; }
+std::vector<fb::Dim> DimsToFb(const Dims& dims) {
   std::vector<fb::Dim> result;
-  for (const Dim& dim : dims) result.push_back(ToFb(dim));
+  for (const Dim& dim : dims) result.push_back(DimToFb(dim));
   return result;
 }
 
@@ -42,6 +33,7 @@ class Writer {
 
  private:
   std::optional<fb::Blob> AddBlob(const HostTensor& tensor);
+  fb::Codec ToFb(const Codec& codec);
   Offset<fb::Attribute> Write(const std::string& name, const Attribute& attribute);
   Offset<fb::Program> Write(const Program& program);
   Offset<fb::Node> Write(const Node& node);
@@ -49,10 +41,30 @@ class Writer {
   Offset<fb::SavedEdge> Write(const SavedEdge& edge);
 
   flatbuffers::FlatBufferBuilder builder_;
+  std::vector<std::shared_ptr<const PluginCodec>> plugins_;           // that codecs refer to
   std::vector<HostTensor> blobs_;                                     // in file order
   int64_t blob_bytes_ = 0;                                            // padding included
   std::map<std::pair<const std::byte*, int64_t>, fb::Blob> blob_of_;  // train and eval share their weights
 };
+
+fb::Codec Writer::ToFb(const Codec& codec) {
+  int32_t plugin = -1;
+  if (codec.plugin) {
+    const auto same = [&codec](const auto& p) { return p->SameCodec(*codec.plugin); };
+    const auto at = std::find_if(plugins_.begin(), plugins_.end(), same);
+    plugin = static_cast<int32_t>(at - plugins_.begin());
+    if (at == plugins_.end()) plugins_.push_back(codec.plugin);
+  }
+  return {static_cast<uint8_t>(codec.kind),
+          static_cast<uint8_t>(codec.rounding),
+          static_cast<uint8_t>(codec.metadata),
+          static_cast<uint8_t>(codec.spacing),
+          codec.bits,
+          codec.group_size,
+          codec.levels,
+          codec.below,
+          plugin};
+}
 
 std::optional<fb::Blob> Writer::AddBlob(const HostTensor& tensor) {
   if (!tensor.data) return std::nullopt;
@@ -87,12 +99,12 @@ Offset<fb::Attribute> Writer::Write(const std::string& name, const Attribute& at
 
 Offset<fb::Program> Writer::Write(const Program& program) {
   if (program.Empty()) return 0;
-  const std::vector<fb::Dim> space = ToFb(program.space);
+  const std::vector<fb::Dim> space = DimsToFb(program.space);
   std::vector<fb::ProgramInput> inputs;
   for (const ProgramInput& input : program.inputs)
     inputs.emplace_back(ToFb(input.codec), input.stream, input.mask);
   std::vector<fb::ProgramConstant> constants;
-  for (const ProgramConstant& c : program.constants) constants.emplace_back(c.value, ToFb(c.extent));
+  for (const ProgramConstant& c : program.constants) constants.emplace_back(c.value, DimToFb(c.extent));
   std::vector<fb::Instr> instrs;
   for (const Instr& i : program.instrs)
     instrs.emplace_back(static_cast<uint8_t>(i.op), i.a, i.b, i.c, i.parameter, i.stream);
@@ -106,7 +118,7 @@ Offset<fb::Node> Writer::Write(const Node& node) {
   std::vector<Offset<fb::Attribute>> attrs;
   for (const auto& [name, attribute] : node.attrs.map()) attrs.push_back(Write(name, attribute));
   const Offset<fb::Program> program = Write(node.program);
-  const fb::Dim workspace = ToFb(node.workspace_bytes);
+  const fb::Dim workspace = DimToFb(node.workspace_bytes);
   return fb::CreateNodeDirect(builder_, node.op.c_str(), node.name.c_str(), &node.inputs, &node.outputs,
                               &attrs, static_cast<uint8_t>(node.phase), &node.mutates, program, &workspace);
 }
@@ -115,7 +127,7 @@ Offset<fb::StepGraph> Writer::Write(const StepGraph& step) {
   std::vector<Offset<fb::Value>> values;
   for (size_t i = 0; i < step.graph.values.size(); ++i) {
     const Value& value = step.graph.values[i];
-    const std::vector<fb::Dim> dims = ToFb(value.type.dims);
+    const std::vector<fb::Dim> dims = DimsToFb(value.type.dims);
     const std::optional<fb::Blob> data = AddBlob(value.data);
     values.push_back(
         fb::CreateValueDirect(builder_, value.name.c_str(), static_cast<uint8_t>(value.type.dtype), &dims,
@@ -133,7 +145,7 @@ Offset<fb::SavedEdge> Writer::Write(const SavedEdge& edge) {
     for (const std::string& consumer : edge.consumers) result.push_back(builder_.CreateString(consumer));
     return result;
   }();
-  const fb::Dim bytes = ToFb(edge.bytes), uncompressed = ToFb(edge.bytes_uncompressed);
+  const fb::Dim bytes = DimToFb(edge.bytes), uncompressed = DimToFb(edge.bytes_uncompressed);
   return fb::CreateSavedEdgeDirect(builder_, edge.name.c_str(), edge.stored, &consumers, edge.form.c_str(),
                                    edge.reason.c_str(), edge.bits, &bytes, &uncompressed);
 }
@@ -145,12 +157,16 @@ void Writer::Build(const Plan& plan) {
   std::vector<Offset<fb::Hyperparameter>> hyper;
   for (const auto& [name, value] : plan.hyper)
     hyper.push_back(fb::CreateHyperparameterDirect(builder_, name.c_str(), value));
+  std::vector<Offset<fb::CodecPlugin>> plugins;
+  for (const auto& p : plugins_)
+    plugins.push_back(fb::CreateCodecPluginDirect(builder_, p->name.c_str(), p->version, p->metadata_bytes,
+                                                  p->group_bytes));
   const std::optional<fb::Blob> model = AddBlob(plan.onnx_model);
   fb::FinishPlanBuffer(
-      builder_,
-      fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(), plan.optimizer.c_str(),
-                           plan.seed, plan.default_batch, plan.fixed_batch, plan.workspace_limit, train, eval,
-                           &edges, model ? &*model : nullptr, plan.clip_norm, plan.accumulate, &hyper));
+      builder_, fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(),
+                                     plan.optimizer.c_str(), plan.seed, plan.default_batch, plan.fixed_batch,
+                                     plan.workspace_limit, train, eval, &edges, model ? &*model : nullptr,
+                                     plan.clip_norm, plan.accumulate, &hyper, &plugins));
 }
 
 llvm::Error Writer::Save(const std::string& path) const {

@@ -44,7 +44,7 @@ std::string RegisterName(const Program& program, int32_t reg) {
 }
 
 std::string CodecName(const Codec& codec, int32_t stream) {
-  const std::string random = codec.HasLevels() ? Numbered(", stream ", stream) : "";
+  const std::string random = codec.HasLevels() || codec.plugin ? Numbered(", stream ", stream) : "";
   std::string s = "<";
   return s.append(ToString(codec)).append(random).append(">");
 }

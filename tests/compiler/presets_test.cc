@@ -92,6 +92,15 @@ TEST(Presets, EachLayerStoresItsOwnInput) {
                    "relu (Relu): uniform2,g64", "relu.grad (ReluDerivative): mask1"}));
 }
 
+// One block of 8 x 8 pixels: an average for each channel.
+TEST(Presets, DivisionStoresImagesAsAveragesAndWhatIsLeft) {
+  EXPECT_EQ(Forms(Fork().Compile("division")),
+            (std::vector<std::string>{"bn.grad.high (Sub): uniform2,g64", "bn.grad.low (AveragePool): bf16",
+                                      "loss (SoftmaxCrossEntropy): keep", "pool (MaxPool): keep",
+                                      "relu.grad (ReluDerivative): mask1", "relu.high (Sub): uniform2,g64",
+                                      "relu.low (AveragePool): bf16"}));
+}
+
 TEST(Presets, AttentionStoresItsProbabilitiesForTwoLayers) {
   Graph graph;
   GraphBuilder b(graph);
