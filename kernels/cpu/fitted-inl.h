@@ -35,10 +35,14 @@ HWY_INLINE hn::Vec<hn::Rebind<T, D>> LookUp(const T* table, Index code) {
 
 HWY_INLINE VU FittedPositions(VU position, const FittedLevels& levels) {
   const DU du;
+  // The last level that starts at or below the position, bit by bit; those that are not there start at the
+  // end.
   VU q = hn::Zero(du);
-  for (int j = 1; j + 1 < levels.count; ++j) {
-    const auto at_or_above = hn::Not(hn::Lt(position, hn::Set(du, levels.start[j])));
-    q = hn::IfThenElse(at_or_above, hn::Set(du, static_cast<uint32_t>(j)), q);
+  uint32_t bit = kMostFittedLevels / 2;
+  while (bit > 1 && bit + 2 > static_cast<uint32_t>(levels.count)) bit /= 2;
+  for (; bit > 0; bit /= 2) {
+    const VU above = hn::Or(q, hn::Set(du, bit));
+    q = hn::IfThenElse(hn::Lt(position, LookUp(levels.start, above)), q, above);
   }
   const VU distance = hn::Sub(position, LookUp(levels.start, q));
   return hn::Add(hn::ShiftLeft<16>(q), hn::ShiftRight<16>(hn::Mul(distance, LookUp(levels.slope, q))));

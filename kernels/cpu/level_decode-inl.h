@@ -109,7 +109,10 @@ HWY_INLINE void DecodeRun(const Codes& codes, size_t count, const Value& value, 
     for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d))
       hn::StoreU(hn::Mul(decode(i), hn::LoadU(d, times + i)), d, x + i);
   } else {
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) hn::StoreU(decode(i), d, x + i);
+    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+      ReadAhead(x + i);
+      hn::StoreU(decode(i), d, x + i);
+    }
   }
   if (i == count) return;
   const Mask rest = hn::FirstN(d, count - i);

@@ -86,6 +86,7 @@ void QuantizeGroup(const float* x, size_t count, const Level& level, const Bits&
   const size_t plane_bytes = (count + 7) / 8;
   const auto run = [&](const float* from, size_t i, uint8_t* to, size_t to_plane_bytes, size_t at) HWY_ATTR {
     for (size_t lane = 0; lane < kRun; lane += hn::Lanes(d)) {
+      ReadAhead(from + lane);
       const VU q = level(hn::LoadU(d, from + lane), bits(i + lane));
       for (size_t b = 0; b < kBits; ++b)
         StoreBits(hn::RebindMask(d, hn::TestBit(q, hn::Set(du, 0x10000u << b))), to + b * to_plane_bytes,

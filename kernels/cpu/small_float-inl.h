@@ -59,39 +59,45 @@ template <class T>
 void EncodeCastTo(const SmallFloat& f, const float* x, size_t count, uint8_t* code) {
   const D d;
   const hn::Rebind<T, D> dt;
-  for (size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const size_t n = std::min(hn::Lanes(d), count - i);
-    const Mask inside = hn::FirstN(d, n);
-    const VU bits = EncodeSmallFloats(f, hn::MaskedLoad(inside, d, x + i));
+  const auto encode = [&](V v, size_t i, size_t bytes) HWY_ATTR {
     T some[kMaxLanes];
-    hn::StoreU(hn::DemoteTo(dt, hn::BitCast(DI(), bits)), dt, some);
-    std::memcpy(code + i * sizeof(T), some, n * sizeof(T));
-  }
+    hn::StoreU(hn::DemoteTo(dt, hn::BitCast(DI(), EncodeSmallFloats(f, v))), dt, some);
+    std::memcpy(code + i * sizeof(T), some, bytes);
+  };
+  size_t i = 0;
+  for (; i + kMaxLanes <= count; i += kMaxLanes) encode(hn::LoadU(d, x + i), i, kMaxLanes * sizeof(T));
+  if (i < count) encode(hn::MaskedLoad(hn::FirstN(d, count - i), d, x + i), i, (count - i) * sizeof(T));
 }
 
 template <class T>
 void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, const float* times, float* x) {
   const D d;
   const hn::Rebind<T, D> dt;
-  for (size_t i = 0; i < count; i += hn::Lanes(d)) {
-    const size_t n = std::min(hn::Lanes(d), count - i);
-    const Mask inside = hn::FirstN(d, n);
+  const auto decode = [&](size_t i, size_t bytes) HWY_ATTR {
     T some[kMaxLanes] = {};
-    std::memcpy(some, code + i * sizeof(T), n * sizeof(T));
-    V v = DecodeSmallFloats(f, hn::BitCast(DU(), hn::PromoteTo(DI(), hn::LoadU(dt, some))));
-    if (times) v = hn::Mul(v, hn::MaskedLoad(inside, d, times + i));
-    hn::BlendedStore(v, inside, d, x + i);
+    std::memcpy(some, code + i * sizeof(T), bytes);
+    return DecodeSmallFloats(f, hn::BitCast(DU(), hn::PromoteTo(DI(), hn::LoadU(dt, some))));
+  };
+  size_t i = 0;
+  for (; i + kMaxLanes <= count; i += kMaxLanes) {
+    const V v = decode(i, kMaxLanes * sizeof(T));
+    hn::StoreU(times ? hn::Mul(v, hn::LoadU(d, times + i)) : v, d, x + i);
   }
+  if (i == count) return;
+  const Mask rest = hn::FirstN(d, count - i);
+  V v = decode(i, (count - i) * sizeof(T));
+  if (times) v = hn::Mul(v, hn::MaskedLoad(rest, d, times + i));
+  hn::BlendedStore(v, rest, d, x + i);
 }
 
 void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* code) {
-  const SmallFloat& f = FormatOf(kind);
+  const SmallFloat f = FormatOf(kind);
   f.Bits() == 16 ? EncodeCastTo<uint16_t>(f, x, count, code) : EncodeCastTo<uint8_t>(f, x, count, code);
 }
 
 // x[i] = decoded[i], times times[i] where `times` is not null.
 void DecodeCast(CodecKind kind, const uint8_t* code, size_t count, const float* times, float* x) {
-  const SmallFloat& f = FormatOf(kind);
+  const SmallFloat f = FormatOf(kind);
   f.Bits() == 16 ? DecodeCastFrom<uint16_t>(f, code, count, times, x)
                  : DecodeCastFrom<uint8_t>(f, code, count, times, x);
 }

@@ -13,7 +13,7 @@ namespace act {
 // A table as encode and decode use it.
 struct FittedLevels {
   int32_t count = 0;
-  uint32_t start[kMostFittedLevels] = {};  // of each level, in 2^-16 of an even step
+  uint32_t start[kMostFittedLevels] = {};  // of the interval above each level, in 2^-16 of an even step
   uint32_t slope[kMostFittedLevels] = {};  // below 2^32 / the distance to the next: products fit 32 bits
   int32_t value[kMostFittedLevels] = {};   // of each level, in kFittedUnit
   int32_t dither = 0;                      // times the rounding's offset: in kFittedUnit
@@ -45,6 +45,8 @@ constexpr std::array<FittedLevels, kMostFittedLevels - 1> MakeFittedLevels(const
     }
     for (int j = 0; j + 1 < count; ++j)
       levels.slope[j] = 0xFFFFFFFFu / (levels.start[j + 1] - levels.start[j]);
+    // No position is in an interval behind the last.
+    for (int j = count - 1; j < kMostFittedLevels; ++j) levels.start[j] = 0xFFFFFFFFu;
   }
   return tables;
 }
