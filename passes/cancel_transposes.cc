@@ -3,9 +3,10 @@
 // each spatial operator; behind this pass a convolutional network has one transpose at its input and none
 // between its layers.
 //
-// Each value is known as a pair (base, perm): value axis i is base axis perm[i]. A transpose only changes the
-// pair; operators that need a particular order get the transpose written out, as do norms of features, which
-// are rows where these come last.
+// Each value is known as a pair (base, perm): value axis i is base axis perm[i]. Where a reshape merges axes
+// that are no neighbours in the base (batch and heads of an attention that was written for [T,N,C]), a
+// value's axis is a group of base axes. A transpose only changes the pair; operators that need a particular
+// order get the transpose written out, as do norms of features, which are rows where these come last.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -71,18 +72,25 @@ class Canceller {
  private:
   struct View {
     ValueId base;
-    Perm perm;
+    Perm perm;                   // base axes in the order of the value's
+    std::vector<size_t> groups;  // how many of them each axis of the value is; empty: one each
+    bool Grouped() const { return !groups.empty(); }
+    bool SameOrder(const View& other) const { return perm == other.perm && groups == other.groups; }
   };
 
   View ViewOf(ValueId v) {
     const auto it = views_.find(v);
     if (it != views_.end()) return it->second;
-    return {v, IdentityPerm(graph_.value(v).type.dims.size())};
+    return {v, IdentityPerm(graph_.value(v).type.dims.size()), {}};
   }
   bool IsMoved(ValueId v) {
     if (v == kNoValue) return false;
     const View view = ViewOf(v);
-    return view.perm != IdentityPerm(view.perm.size());
+    return view.Grouped() || view.perm != IdentityPerm(view.perm.size());
+  }
+  bool IsGrouped(ValueId v) const {
+    const auto it = views_.find(v);
+    return it != views_.end() && it->second.Grouped();
   }
 
   // The base of `v` with its axes in the order `perm`: written out once for each order.
@@ -102,30 +110,43 @@ class Canceller {
   llvm::Error Materialise(ValueId& v) {
     if (v == kNoValue) return llvm::Error::success();
     const View view = ViewOf(v);
+    const Dims dims = graph_.value(v).type.dims;
     ACT_TRY(v, InOrder(view.base, view.perm));
+    if (!view.Grouped()) return llvm::Error::success();
+    ACT_TRY(v, builder_.Reshape(v, dims, "layout"));
     return llvm::Error::success();
   }
 
-  // Operand `v`, which broadcasts against a result of this rank, in the axis order of the result's base:
-  // value axis i of the result is base axis perm[i].
-  llvm::Expected<ValueId> Operand(ValueId v, const Perm& perm) {
+  // Operand `v`, which broadcasts against a result that lies as `result` does, in the order of its base.
+  llvm::Expected<ValueId> Operand(ValueId v, const View& result) {
     const View view = ViewOf(v);
-    if (view.perm == perm) return view.base;
+    const Dims& base = graph_.value(result.base).type.dims;
+    if (view.SameOrder(result) && (!view.Grouped() || graph_.value(view.base).type.dims == base))
+      return view.base;
     ACT_CHECK_OK(Materialise(v));
     Dims dims = graph_.value(v).type.dims;
     if (graph_.value(v).type.Elements() == Dim(1) && dims.size() <= 1) return v;
-    dims.insert(dims.begin(), perm.size() - dims.size(), Dim(1));
+    const size_t rank = result.Grouped() ? result.groups.size() : result.perm.size();
+    dims.insert(dims.begin(), rank - dims.size(), Dim(1));
+    if (result.Grouped()) {
+      Dims split;
+      for (size_t i = 0; i < rank; ++i)
+        for (size_t k = 0; k < result.groups[i]; ++k)
+          split.push_back(dims[i] == Dim(1) ? Dim(1) : base[static_cast<size_t>(result.perm[split.size()])]);
+      dims = split;
+    }
     ACT_TRY(const ValueId ranked, builder_.Reshape(v, dims, "layout"));
-    return InOrder(ranked, Inverse(perm));
+    return InOrder(ranked, Inverse(result.perm));
   }
 
   // The result of an operator that ran on bases: value axis i is axis perm[i] of what it made.
-  void SetView(const Node& node, ValueId made, const Perm& perm) { views_[node.outputs[0]] = {made, perm}; }
+  void SetView(const Node& node, ValueId made, const Perm& perm, const std::vector<size_t>& groups = {}) {
+    views_[node.outputs[0]] = {made, perm, groups};
+  }
 
   llvm::Error Visit(Node& node) {
     if (node.op == "Transpose") {
-      const View view = ViewOf(node.inputs[0]);
-      views_[node.outputs[0]] = {view.base, Permute(view.perm, node.attrs.Ints("perm"))};
+      views_[node.outputs[0]] = Transposed(ViewOf(node.inputs[0]), node.attrs.Ints("perm"));
       return llvm::Error::success();
     }
     const bool moved =
@@ -136,6 +157,8 @@ class Canceller {
       if (node.op == "Reshape") return VisitReshape(node);
       if (node.op == "MatMul") return VisitMatMul(node);
       if (def->expr && node.op != "Expand" && node.op != "BatchNormApply") return VisitElementwise(node);
+      if (std::any_of(node.inputs.begin(), node.inputs.end(), [this](ValueId v) { return IsGrouped(v); }))
+        return VisitPlain(node);
       if (node.op == "LayerNorm" && !WantsRows(node)) return VisitLayerNorm(node);
       if (node.op == "Concat") return VisitConcat(node);
       if (node.op == "Pad" || node.op == "Slice") return VisitPerAxis(node);
@@ -144,20 +167,36 @@ class Canceller {
     return VisitPlain(node);
   }
 
+  static View Transposed(const View& view, const Perm& perm) {
+    if (!view.Grouped()) return {view.base, Permute(view.perm, perm), {}};
+    std::vector<Perm> axes;
+    auto at = view.perm.begin();
+    for (size_t count : view.groups) {
+      axes.emplace_back(at, at + static_cast<std::ptrdiff_t>(count));
+      at += static_cast<std::ptrdiff_t>(count);
+    }
+    View result{view.base, {}, Permute(view.groups, perm)};
+    for (const Perm& group : Permute(axes, perm))
+      result.perm.insert(result.perm.end(), group.begin(), group.end());
+    return result;
+  }
+
   llvm::Error VisitPlain(Node& node) {
     for (ValueId& v : node.inputs) ACT_CHECK_OK(Materialise(v));
     graph_.nodes.push_back(std::move(node));
     return llvm::Error::success();
   }
 
-  // Attention takes heads wherever they lie, as long as the elements of one are neighbours. Its result gets
-  // the order that the transpose behind it asks for.
+  static bool LastStays(const Perm& perm) { return perm.back() + 1 == static_cast<int64_t>(perm.size()); }
+
+  // Attention takes heads wherever they lie, as long as the elements of one are neighbours. Its result lies
+  // as the queries do, or, where these are in order, as the transpose behind it asks for.
   llvm::Error VisitAttention(Node& node) {
     for (size_t i = 3; i < node.inputs.size(); ++i) ACT_CHECK_OK(Materialise(node.inputs[i]));
     constexpr const char* kPerms[] = {"perm_q", "perm_k", "perm_v"};
     for (size_t i = 0; i < 3; ++i) {
       View view = ViewOf(node.inputs[i]);
-      if (node.attrs.Has(kPerms[i]) || view.perm.back() + 1 != static_cast<int64_t>(view.perm.size())) {
+      if (node.attrs.Has(kPerms[i]) || view.Grouped() || !LastStays(view.perm)) {
         ACT_CHECK_OK(Materialise(node.inputs[i]));
         continue;
       }
@@ -165,12 +204,13 @@ class Canceller {
       if (view.perm != IdentityPerm(view.perm.size())) node.attrs.Set(kPerms[i], view.perm);
     }
     const auto wanted = transposed_.find(node.outputs[0]);
-    if (wanted == transposed_.end() || node.attrs.Has("perm_o") ||
-        wanted->second.back() + 1 != static_cast<int64_t>(wanted->second.size())) {
+    Perm perm = node.attrs.Ints("perm_q");
+    if (perm.empty() && wanted != transposed_.end() && LastStays(wanted->second))
+      perm = Inverse(wanted->second);
+    if (perm.empty() || node.attrs.Has("perm_o")) {
       graph_.nodes.push_back(std::move(node));
       return llvm::Error::success();
     }
-    const Perm perm = Inverse(wanted->second);
     node.attrs.Set("perm_o", perm);
     ACT_TRY(const ValueId made, builder_.Add1("Attention", node.inputs, node.attrs, node.name));
     SetView(node, made, perm);
@@ -180,6 +220,7 @@ class Canceller {
   // A product takes matrices either way round: a transposed weight (Linear layers of three axes) is no copy.
   void TakeMatrix(Node& node, size_t i, const char* flag) {
     const View view = ViewOf(node.inputs[i]);
+    if (view.Grouped()) return;
     Perm swapped = IdentityPerm(view.perm.size());
     std::swap(swapped[swapped.size() - 2], swapped.back());
     if (view.perm != swapped) return;
@@ -193,88 +234,139 @@ class Canceller {
     TakeMatrix(node, 1, "trans_b");
     const View view = ViewOf(node.inputs[0]);
     if (node.attrs.Int("trans_a") != 0 || graph_.value(node.inputs[1]).type.rank() != 2 ||
-        view.perm.back() + 1 != static_cast<int64_t>(view.perm.size()))
+        !LastStays(view.perm) || (view.Grouped() && view.groups.back() != 1))
       return VisitPlain(node);
     ACT_CHECK_OK(Materialise(node.inputs[1]));
     ACT_TRY(const ValueId made, builder_.Add1("MatMul", {view.base, node.inputs[1]}, node.attrs, node.name));
-    SetView(node, made, view.perm);
+    SetView(node, made, view.perm, view.groups);
     return llvm::Error::success();
   }
 
-  // A reshape splits and merges runs of axes. Where the axes of each run are neighbours in the base, in their
-  // order, the base is reshaped in place of the value.
+  // What a reshape of a view reads: pieces of base axes, in the order of the value, and how many of them each
+  // axis of the result is (none: its extent is 1).
+  struct Piece {
+    size_t axis;  // of the base
+    Dim extent;
+  };
+  struct Regrouped {
+    std::vector<Piece> pieces;
+    std::vector<size_t> groups;
+  };
+
+  static int64_t Groups(const Regrouped& r) {
+    return std::count_if(r.groups.begin(), r.groups.end(), [](size_t pieces) { return pieces > 1; });
+  }
+
+  // Splits the axes (in the order of the value) into pieces that the axes of `to` consist of.
+  static std::optional<Regrouped> Regroup(const std::vector<Piece>& axes, const Dims& to) {
+    Regrouped result;
+    size_t at = 0;
+    Dim left(1);  // of axes[at]
+    for (const Dim& extent : to) {
+      size_t count = 0;
+      for (Dim want = extent; want != Dim(1); ++count) {
+        if (left == Dim(1)) {
+          if (at == axes.size()) return std::nullopt;
+          left = axes[at++].extent;
+        }
+        Dim piece;
+        if (const auto more = DivideExact(want, left)) {
+          piece = left;
+          want = *more;
+          left = Dim(1);
+        } else if (const auto rest = DivideExact(left, want)) {
+          piece = want;
+          want = Dim(1);
+          left = *rest;
+        } else {
+          return std::nullopt;
+        }
+        result.pieces.push_back({axes[at - 1].axis, piece});
+      }
+      result.groups.push_back(count);
+    }
+    if (left != Dim(1) || at != axes.size()) return std::nullopt;
+    return result;
+  }
+
+  // A reshape splits and merges axes: where it can be done in the order of the base, the base is reshaped in
+  // place of the value.
   llvm::Error VisitReshape(Node& node) {
     const View view = ViewOf(node.inputs[0]);
     const Dims base = graph_.value(view.base).type.dims, to = graph_.value(node.outputs[0]).type.dims;
-    struct Run {
-      std::vector<size_t> from, to;  // axes of the value and of the result, without those of extent 1
-    };
-    std::vector<size_t> rest_from, rest_to;
-    for (size_t i = 0; i < view.perm.size(); ++i)
-      if (base[static_cast<size_t>(view.perm[i])] != Dim(1)) rest_from.push_back(i);
-    for (size_t i = 0; i < to.size(); ++i)
-      if (to[i] != Dim(1)) rest_to.push_back(i);
-    // Products are compared by their value at one batch size first; a coincidence there fails the test for
-    // equality.
-    constexpr int64_t kSomeBatch = 10007;
-    std::vector<Run> runs;
-    for (size_t i = 0, j = 0; i < rest_from.size() || j < rest_to.size();) {
-      Run run;
-      Dim a(1), b(1);
-      do {
-        const bool take_from = run.from.empty() || a.At(kSomeBatch) < b.At(kSomeBatch);
-        if (take_from ? i == rest_from.size() : j == rest_to.size()) return VisitPlain(node);
-        if (take_from) {
-          a = a * base[static_cast<size_t>(view.perm[rest_from[i]])];
-          run.from.push_back(rest_from[i++]);
-        } else {
-          b = b * to[rest_to[j]];
-          run.to.push_back(rest_to[j++]);
-        }
-      } while (a != b);
-      runs.push_back(run);
+    std::vector<Piece> axes, runs;  // of the base; runs: neighbours in it and in the value are one
+    for (int64_t axis : view.perm) {
+      const auto i = static_cast<size_t>(axis);
+      if (base[i] == Dim(1)) continue;
+      if (base[i] == Dim(0)) return VisitPlain(node);
+      axes.push_back({i, base[i]});
     }
-    // The base's axes of extent other than 1, in order: each run must be there in one piece.
-    std::vector<int64_t> order;
-    for (size_t axis = 0; axis < base.size(); ++axis)
-      if (base[axis] != Dim(1)) order.push_back(static_cast<int64_t>(axis));
-    Dims dims;
-    Perm perm(to.size(), -1);
-    for (size_t i = 0; i < to.size(); ++i)
-      if (to[i] == Dim(1)) {
-        perm[i] = static_cast<int64_t>(dims.size());
-        dims.push_back(Dim(1));
-      }
-    for (size_t at = 0; at < order.size();) {
-      const auto run = std::find_if(runs.begin(), runs.end(),
-                                    [&](const Run& r) { return view.perm[r.from.front()] == order[at]; });
-      if (run == runs.end()) return VisitPlain(node);
-      for (size_t axis : run->from)
-        if (at == order.size() || view.perm[axis] != order[at++]) return VisitPlain(node);
-      for (size_t axis : run->to) {
-        perm[axis] = static_cast<int64_t>(dims.size());
-        dims.push_back(to[axis]);
-      }
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (i > 0 && Follows(base, axes[i - 1].axis, axes[i].axis))
+        runs.back().extent = runs.back().extent * axes[i].extent;
+      else
+        runs.push_back(axes[i]);
     }
+    auto regrouped = Regroup(axes, to);
+    if (!regrouped || Groups(*regrouped) > 0)
+      if (auto of_runs = Regroup(runs, to)) regrouped = of_runs;
+    // Only the rows of features may be a group, and only one axis: what else there is (windows of an image,
+    // an image that is flattened) is moved once where it is written out here, and what is computed of it need
+    // not be.
+    if (!regrouped || Groups(*regrouped) > 1 || (!to.empty() && regrouped->groups.back() > 1))
+      return VisitPlain(node);
+    // The pieces in the order of the base, behind the result's axes of extent 1.
+    std::vector<size_t> order(regrouped->pieces.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return regrouped->pieces[a].axis < regrouped->pieces[b].axis;
+    });
+    const auto ones = static_cast<size_t>(std::count(to.begin(), to.end(), Dim(1)));
+    Dims dims(ones, Dim(1));
+    Perm place(order.size());
+    for (size_t i : order) {
+      place[i] = static_cast<int64_t>(dims.size());
+      dims.push_back(regrouped->pieces[i].extent);
+    }
+    View result{kNoValue, {}, {}};
+    int64_t one = 0;
+    for (size_t i = 0, at = 0; i < to.size(); ++i) {
+      result.groups.push_back(std::max<size_t>(regrouped->groups[i], 1));
+      if (regrouped->groups[i] == 0) result.perm.push_back(one++);
+      for (size_t k = 0; k < regrouped->groups[i]; ++k) result.perm.push_back(place[at++]);
+    }
+    if (Groups(*regrouped) == 0) result.groups.clear();
     ACT_TRY(const ValueId made, builder_.Reshape(view.base, dims, node.name));
-    SetView(node, made, perm);
+    SetView(node, made, result.perm, result.groups);
     return llvm::Error::success();
+  }
+
+  // Whether base axis b comes right behind a, not counting axes of extent 1.
+  static bool Follows(const Dims& base, size_t a, size_t b) {
+    if (b <= a) return false;
+    for (size_t i = a + 1; i < b; ++i)
+      if (base[i] != Dim(1)) return false;
+    return true;
   }
 
   llvm::Error VisitElementwise(const Node& node) {
     const TensorType type = graph_.value(node.outputs[0]).type;
-    Perm perm;
-    for (ValueId v : node.inputs)
-      if (perm.empty() && IsMoved(v) && graph_.value(v).type.dims.size() == type.dims.size())
-        perm = ViewOf(v).perm;
-    if (perm.empty()) perm = IdentityPerm(type.dims.size());
+    View result{kNoValue, IdentityPerm(type.dims.size()), {}};
+    for (ValueId v : node.inputs) {
+      if (v == kNoValue || !IsMoved(v)) continue;
+      const TensorType& operand = graph_.value(v).type;
+      // A group is taken from an operand that is not broadcast: only there its axes are known.
+      if (operand.dims.size() != type.dims.size() || (IsGrouped(v) && operand.dims != type.dims)) continue;
+      result = ViewOf(v);
+      break;
+    }
     std::vector<ValueId> inputs;
     for (ValueId v : node.inputs) {
-      ACT_TRY(const ValueId operand, Operand(v, perm));
+      ACT_TRY(const ValueId operand, Operand(v, result));
       inputs.push_back(operand);
     }
     ACT_TRY(const ValueId made, builder_.Add1(node.op, inputs, node.attrs, node.name));
-    SetView(node, made, perm);
+    SetView(node, made, result.perm, result.groups);
     return llvm::Error::success();
   }
 
@@ -295,7 +387,7 @@ class Canceller {
         inputs.push_back(kNoValue);
         continue;
       }
-      ACT_TRY(const ValueId operand, Operand(node.inputs[i], view.perm));
+      ACT_TRY(const ValueId operand, Operand(node.inputs[i], view));
       inputs.push_back(operand);
     }
     Attributes attrs = node.attrs;

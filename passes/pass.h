@@ -38,6 +38,7 @@ llvm::Error RecognizeAttention(Graph& graph, PassContext& context);
 llvm::Error RecognizeNorms(Graph& graph, PassContext& context);
 llvm::Error RecognizeActivations(Graph& graph, PassContext& context);
 llvm::Error CancelTransposes(Graph& graph, PassContext& context);
+llvm::Error PackAttention(Graph& graph, PassContext& context);
 llvm::Error LowerForTraining(Graph& graph, PassContext& context);
 llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);
 llvm::Error LowerLayerNorm(Graph& graph, PassContext& context);

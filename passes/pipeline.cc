@@ -32,6 +32,9 @@ constexpr PassEntry kTrainingPasses[] = {
     {"dead-code", EliminateDeadCode, Stage::kImported, "what only the compositions read"},
     {"cancel-transposes", CancelTransposes, Stage::kImported,
      "channels-last between layers; on the forward graph, so that the backward pass is built in that layout"},
+    {"pack-attention", PackAttention, Stage::kImported,
+     "q, k and v read where one product makes them; behind cancel-transposes, which puts heads into "
+     "attributes"},
     {"lower-batch-norm", LowerForTraining, Stage::kImported,
      "BatchNorm as statistics and an elementwise part: what fusion and gradients work on"},
     {"lower-layer-norm", LowerLayerNorm, Stage::kImported,
@@ -70,6 +73,7 @@ constexpr PassEntry kEvaluationPasses[] = {
     {"recognize-activations", RecognizeActivations, Stage::kImported, "as in training"},
     {"dead-code", EliminateDeadCode, Stage::kImported, "as in training"},
     {"cancel-transposes", CancelTransposes, Stage::kImported, "channels-last between layers"},
+    {"pack-attention", PackAttention, Stage::kImported, "as in training"},
     {"lower-batch-norm", LowerForEvaluation, Stage::kImported, "stored statistics, no dropout"},
     {"lower-layer-norm", LowerLayerNorm, Stage::kImported, "as in training"},
     {"common-subexpressions", EliminateCommonSubexpressions, Stage::kImported, "as in training"},

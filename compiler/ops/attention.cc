@@ -4,7 +4,8 @@
 // In their logical order of axes q is [B.., H, Tq, D], k [B.., Hkv, Tk, D], v [B.., Hkv, Tk, Dv], the result
 // [B.., H, Tq, Dv], where Hkv divides H: query head h reads head h Hkv / H of k and v. The attributes perm_q,
 // perm_k, perm_v and perm_o say where these axes lie in the tensors, as a Transpose's perm that makes the
-// logical order.
+// logical order. With the attribute `packed` all three operands are one tensor, which has an axis more there,
+// of extent 3: q, k and v are its slices, as one product makes them; so is their gradient.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -23,13 +24,30 @@ std::vector<int64_t> PermOf(const Attributes& attrs, const char* name, size_t ra
   return attrs.Ints(name, perm);
 }
 
+// Dims of an operand without the axis of q, k and v, where they are packed.
+Dims OperandDims(const Attributes& attrs, const TensorType& type) {
+  Dims dims = type.dims;
+  const int64_t axis = attrs.Int("packed", -1);
+  if (axis >= 0 && axis < static_cast<int64_t>(dims.size())) dims.erase(dims.begin() + axis);
+  return dims;
+}
+
 // Dims of queries, keys and values in their logical order.
 struct Extents {
   Dims q, k, v;
 };
 
 llvm::Error ReadExtents(InferContext& c, size_t first, Extents& e) {
-  const size_t rank = c.in(first).dims.size();
+  const Attributes& attrs = c.node.attrs;
+  if (attrs.Has("packed")) {
+    const auto axis = static_cast<size_t>(attrs.Int("packed"));
+    const bool one =
+        c.node.inputs[first] == c.node.inputs[first + 1] && c.node.inputs[first] == c.node.inputs[first + 2];
+    if (!one || axis >= c.in(first).dims.size() || c.in(first).dims[axis] != Dim(3))
+      return c.Fail("packed queries, keys and values must be one tensor with an axis of extent 3, not " +
+                    ToString(c.in(first)));
+  }
+  const size_t rank = OperandDims(attrs, c.in(first)).size();
   if (rank < 3) return c.Fail("queries " + ToString(c.in(first)) + " need rank 3 at least");
   Dims* const logical[] = {&e.q, &e.k, &e.v};
   for (size_t i = 0; i < kPerms.size(); ++i) {
@@ -40,10 +58,11 @@ llvm::Error ReadExtents(InferContext& c, size_t first, Extents& e) {
     if (sorted != all) return c.Fail(std::string(kPerms[i]) + " is not a permutation of the axes");
     if (i == 3) continue;
     const TensorType& type = c.in(first + i);
-    if (type.dtype != DType::kFloat32 || type.dims.size() != rank)
+    const Dims dims = OperandDims(attrs, type);
+    if (type.dtype != DType::kFloat32 || dims.size() != rank)
       return c.Fail("queries, keys and values must be f32 tensors of one rank, operand " +
                     std::to_string(first + i) + " is " + ToString(type));
-    for (int64_t axis : perm) logical[i]->push_back(type.dims[static_cast<size_t>(axis)]);
+    for (int64_t axis : perm) logical[i]->push_back(dims[static_cast<size_t>(axis)]);
   }
   const size_t head = rank - 3;
   const Dim h = e.q[head], kv = e.k[head];
@@ -84,7 +103,7 @@ llvm::Error Infer(InferContext& c) {
   return CheckBroadcast(c, 0, e);
 }
 
-// do, q, k, v, bias?, mask? -> dq, dk, dv, dbias?
+// do, q, k, v, bias?, mask? -> dq, dk, dv, dbias?; where they are packed: d(qkv), dbias?
 llvm::Error InferGrad(InferContext& c) {
   Extents e;
   if (llvm::Error error = ReadExtents(c, 1, e)) return error;
@@ -97,19 +116,21 @@ llvm::Error InferGrad(InferContext& c) {
   want.back() = e.v.back();
   if (c.in(0).dims.size() != want.size() || d_out != want || c.in(0).dtype != DType::kFloat32)
     return c.Fail("the result's gradient " + ToString(c.in(0)) + " does not fit");
-  for (size_t i = 0; i < c.outputs.size() && i < 3; ++i) c.outputs[i] = c.in(1 + i);
-  if (c.outputs.size() > 4 || (c.outputs.size() > 3 && !c.Has(4)))
+  const size_t of_bias = c.node.attrs.Has("packed") ? 1 : 3;
+  for (size_t i = 0; i < c.outputs.size() && i < of_bias; ++i) c.outputs[i] = c.in(1 + i);
+  if (c.outputs.size() > of_bias + 1 || (c.outputs.size() > of_bias && !c.Has(4)))
     return c.Fail("has more results than operands with a gradient");
-  if (c.outputs.size() > 3) c.outputs[3] = c.in(4);
+  if (c.outputs.size() > of_bias) c.outputs[of_bias] = c.in(4);
   return CheckBroadcast(c, 1, e);
 }
 
 // Multiplications and additions of `products` matrix products of all queries with all keys.
 Dim ProductFlops(const Node& node, const Graph& graph, size_t first, int64_t products) {
-  const Dims& q = graph.value(node.inputs[first]).type.dims;
+  const Dims q = OperandDims(node.attrs, graph.value(node.inputs[first]).type),
+             k = OperandDims(node.attrs, graph.value(node.inputs[first + 1]).type);
   const std::vector<int64_t> perm = PermOf(node.attrs, "perm_k", q.size());
-  const Dim keys = graph.value(node.inputs[first + 1]).type.dims[static_cast<size_t>(perm[perm.size() - 2])];
-  return graph.value(node.inputs[first]).type.Elements() * keys * Dim(2 * products);
+  const Dim keys = k[static_cast<size_t>(perm[perm.size() - 2])];
+  return TensorType{DType::kFloat32, q}.Elements() * keys * Dim(2 * products);
 }
 
 // Bias and mask are read exactly, and so are labels: Need::kStats.
@@ -118,10 +139,11 @@ void Grad(GradContext& g) {
   for (size_t i : {size_t{3}, size_t{4}})
     if (i < g.node().inputs.size())
       inputs.push_back(g.in(i) == kNoValue ? kNoValue : g.Save(g.in(i), Need::kStats));
-  const size_t results = g.Wants(3) ? 4 : 3;
+  const size_t of_bias = g.attrs().Has("packed") ? 1 : 3, results = of_bias + (g.Wants(3) ? 1 : 0);
   const std::vector<ValueId> grads = g.EmitMany("AttentionGrad", inputs, results, g.attrs());
-  for (size_t i = 0; i < results; ++i)
+  for (size_t i = 0; i < of_bias; ++i)
     if (g.Wants(i)) g.SetGrad(i, grads[i]);
+  if (g.Wants(3)) g.SetGrad(3, grads[of_bias]);
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ class BackwardKernel final : public Kernel {
   std::string Run(const KernelArgs& args) override {
     float* bias_parts = nullptr;
     if (bias_elements_ > 0) {
-      bias_parts = parts_ > 1 ? reinterpret_cast<float*>(args.workspace.data()) : args.outputs[3].as<float>();
+      bias_parts = parts_ > 1 ? reinterpret_cast<float*>(args.workspace.data()) : Gradient(args, 3);
       std::fill_n(bias_parts, parts_ * bias_elements_, 0.0f);
     }
     std::byte* scratch = args.workspace.data() + PartBytes();
@@ -216,7 +216,7 @@ class BackwardKernel final : public Kernel {
               reinterpret_cast<float*>(scratch + omp_get_thread_num() * thread_bytes_));
     }
     if (parts_ > 1) {
-      float* d_bias = args.outputs[3].as<float>();
+      float* d_bias = Gradient(args, 3);
       for (int64_t i = 0; i < bias_elements_; ++i) {
         d_bias[i] = bias_parts[i];
         for (int64_t part = 1; part < parts_; ++part) d_bias[i] += bias_parts[part * bias_elements_ + i];
@@ -231,6 +231,9 @@ class BackwardKernel final : public Kernel {
     std::vector<int64_t> kv_slices;
   };
 
+  float* Gradient(const KernelArgs& args, size_t operand) const {
+    return args.outputs[blocks_.s.GradientOf(operand)].as<float>();
+  }
   int64_t PartBytes() const { return parts_ > 1 ? parts_ * bias_elements_ * 4 / 64 * 64 + 64 : 0; }
 
   // One head of keys with all heads of queries that read it.
@@ -242,7 +245,7 @@ class BackwardKernel final : public Kernel {
     float *kept = d_scores + blocks_.rows * row, *slopes = s.softcap > 0 ? kept + row : nullptr;
     const int64_t at_k = s.k.At(kv_slice, 0, 0), at_v = s.v.At(kv_slice, 0, 0);
     const float *k = blocks_.Operand(args, 1) + at_k, *v = blocks_.Operand(args, 2) + at_v;
-    float *dk = args.outputs[1].as<float>() + at_k, *dv = args.outputs[2].as<float>() + at_v;
+    float *dk = Gradient(args, 1) + at_k, *dv = Gradient(args, 2) + at_v;
     blocks_.Transpose(k, s.k.row, s.depth, s.scale, keys_across);
     blocks_.Transpose(v, s.v.row, s.value_depth, 1, values_across);
     for (int64_t j = 0; j < s.keys; ++j) {
@@ -256,7 +259,7 @@ class BackwardKernel final : public Kernel {
         const int64_t at_q = s.q.At(slice, begin, 0);
         const float *q = blocks_.Operand(args, 0) + at_q,
                     *d_out = args.inputs[0].as<float>() + s.o.At(slice, begin, 0);
-        float* dq = args.outputs[0].as<float>() + at_q;
+        float* dq = Gradient(args, 0) + at_q;
         Multiply({q, s.q.row, 1, keys_across, row, scores, row, rows, Padded(keys), s.depth, false});
         Multiply(
             {d_out, s.o.row, 1, values_across, row, d_scores, row, rows, Padded(keys), s.value_depth, false});
@@ -317,12 +320,11 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
 std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) {
   const auto s = ShapeOf(site, 1, site.inputs[0], why);
   if (!s) return nullptr;
-  for (size_t i = 0; i < site.outputs.size(); ++i)
-    if (i > 3 || i + 1 >= site.inputs.size() || site.outputs[i].dims != site.inputs[i + 1].dims)
-      return Refuse(why, "a gradient has not the dims of its operand");
+  if (!GradientsFit(*s, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
   const int64_t bytes =
       AttentionGradThreadBytes(s->queries, s->keys, s->depth, s->value_depth, s->softcap > 0);
-  const int64_t bias_elements = site.outputs.size() > 3 ? site.outputs[3].elements : 0;
+  const size_t of_bias = s->GradientOf(3);
+  const int64_t bias_elements = site.outputs.size() > of_bias ? site.outputs[of_bias].elements : 0;
   int64_t parts = std::clamp<int64_t>(AttentionBiasParts(bias_elements), 1, kRowParts);
   const auto left = [&] { return site.workspace_bytes - (parts > 1 ? parts * bias_elements * 4 + 64 : 0); };
   if (ThreadsThatFit(site, left(), bytes) < 1) parts = 1;

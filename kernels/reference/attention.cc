@@ -91,18 +91,18 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
   const auto shape =
       AttentionShapeOf(site.node->attrs, std::span(site.inputs).subspan(1), site.inputs[0], why);
   if (!shape) return nullptr;
-  for (size_t i = 0; i < site.outputs.size(); ++i)
-    if (i > 3 || i + 1 >= site.inputs.size() || site.outputs[i].dims != site.inputs[i + 1].dims)
-      return Refuse(why, "a gradient has not the dims of its operand");
+  if (!GradientsFit(*shape, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const std::span<const TensorView> in = args.inputs.subspan(1);
     const float* d_out = args.inputs[0].as<float>();
     const float *q = in[0].as<float>(), *k = in[1].as<float>(), *v = in[2].as<float>();
     for (const TensorView& gradient : args.outputs)
       std::fill_n(gradient.as<float>(), gradient.elements, 0.0f);
-    float *dq = args.outputs[0].as<float>(), *dk = args.outputs[1].as<float>(),
-          *dv = args.outputs[2].as<float>();
-    float* d_bias = args.outputs.size() > 3 ? args.outputs[3].as<float>() : nullptr;
+    const auto gradient = [&](size_t operand) {
+      const size_t i = s.GradientOf(operand);
+      return i < args.outputs.size() ? args.outputs[i].as<float>() : nullptr;
+    };
+    float *dq = gradient(0), *dk = gradient(1), *dv = gradient(2), *d_bias = gradient(3);
     for (int64_t b = 0; b < s.batches; ++b)
       for (int64_t h = 0; h < s.heads; ++h)
         for (int64_t i = 0; i < s.queries; ++i) {

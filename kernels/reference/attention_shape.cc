@@ -9,8 +9,24 @@
 namespace act {
 namespace {
 
+// A tensor as it lies: the whole of it, or one of three slices along an axis.
+struct Slice {
+  Strided view;
+  int64_t offset = 0;
+};
+
+Slice SliceOf(const Attributes& attrs, const TensorView& tensor, int64_t index) {
+  Slice s{{tensor.dims, RowMajorStrides(tensor.dims)}, 0};
+  if (!attrs.Has("packed")) return s;
+  const int64_t axis = attrs.Int("packed");
+  s.offset = index * s.view.strides[static_cast<size_t>(axis)];
+  s.view.dims.erase(s.view.dims.begin() + axis);
+  s.view.strides.erase(s.view.strides.begin() + axis);
+  return s;
+}
+
 // The tensor with its axes in the logical order; nullopt where perm is none.
-std::optional<Strided> InLogicalOrder(const Attributes& attrs, const char* name, const TensorView& tensor) {
+std::optional<Strided> InLogicalOrder(const Attributes& attrs, const char* name, const Strided& tensor) {
   const size_t rank = tensor.dims.size();
   std::vector<int64_t> identity(rank);
   std::iota(identity.begin(), identity.end(), 0);
@@ -18,17 +34,17 @@ std::optional<Strided> InLogicalOrder(const Attributes& attrs, const char* name,
   std::vector<int64_t> sorted = perm;
   std::sort(sorted.begin(), sorted.end());
   if (sorted != identity) return std::nullopt;
-  const std::vector<int64_t> strides = RowMajorStrides(tensor.dims);
   Strided logical;
   for (int64_t axis : perm) {
     logical.dims.push_back(tensor.dims[static_cast<size_t>(axis)]);
-    logical.strides.push_back(strides[static_cast<size_t>(axis)]);
+    logical.strides.push_back(tensor.strides[static_cast<size_t>(axis)]);
   }
   return logical;
 }
 
-MatrixSlices Slices(Strided logical) {
+MatrixSlices Slices(Strided logical, int64_t offset = 0) {
   MatrixSlices m;
+  m.offset = offset;
   m.column = logical.strides.back();
   m.row = logical.strides[logical.strides.size() - 2];
   logical.dims.resize(logical.dims.size() - 2);
@@ -60,16 +76,27 @@ std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::spa
     if (why) *why = std::move(reason);
     return std::nullopt;
   };
-  const TensorView &q = operands[0], &k = operands[1], &v = operands[2];
-  const size_t rank = q.dims.size();
-  for (const TensorView* t : {&q, &k, &v, &o})
-    if (t->dtype != DType::kFloat32 || t->dims.size() != rank || rank < 3)
-      return no("q, k, v and the result must be f32 of one rank, 3 at least");
-  const auto lq = InLogicalOrder(attrs, "perm_q", q), lk = InLogicalOrder(attrs, "perm_k", k),
-             lv = InLogicalOrder(attrs, "perm_v", v), lo = InLogicalOrder(attrs, "perm_o", o);
+  AttentionShape s;
+  s.packed = attrs.Has("packed");
+  if (s.packed) {
+    const int64_t axis = attrs.Int("packed");
+    for (const TensorView& t : operands.first(3))
+      if (axis < 0 || axis >= static_cast<int64_t>(t.dims.size()) || t.dims[static_cast<size_t>(axis)] != 3 ||
+          t.dims != operands[0].dims)
+        return no("packed q, k and v must be one tensor with an axis of extent 3");
+  }
+  const Slice q = SliceOf(attrs, operands[0], 0), k = SliceOf(attrs, operands[1], 1),
+              v = SliceOf(attrs, operands[2], 2);
+  const size_t rank = o.dims.size();
+  bool fits = rank >= 3 && o.dtype == DType::kFloat32;
+  for (const TensorView& t : operands.first(3)) fits = fits && t.dtype == DType::kFloat32;
+  for (const Slice* t : {&q, &k, &v}) fits = fits && t->view.dims.size() == rank;
+  if (!fits) return no("q, k, v and the result must be f32 of one rank, 3 at least");
+  const auto lq = InLogicalOrder(attrs, "perm_q", q.view), lk = InLogicalOrder(attrs, "perm_k", k.view),
+             lv = InLogicalOrder(attrs, "perm_v", v.view),
+             lo = InLogicalOrder(attrs, "perm_o", {o.dims, RowMajorStrides(o.dims)});
   if (!lq || !lk || !lv || !lo) return no("an attribute perm is not a permutation of the axes");
   const size_t head = rank - 3;
-  AttentionShape s;
   s.heads = lq->dims[head];
   s.kv_heads = lk->dims[head];
   s.queries = lq->dims[rank - 2];
@@ -98,9 +125,9 @@ std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::spa
     s.mask = BroadcastTo(scores, *mask);
     if (!s.mask || mask->dtype != DType::kBool) return no("the mask does not broadcast to the scores");
   }
-  s.q = Slices(*lq);
-  s.k = Slices(*lk);
-  s.v = Slices(*lv);
+  s.q = Slices(*lq, q.offset);
+  s.k = Slices(*lk, k.offset);
+  s.v = Slices(*lv, v.offset);
   s.o = Slices(*lo);
   s.scale = static_cast<float>(attrs.Float("scale", 1));
   s.softcap = static_cast<float>(attrs.Float("softcap", 0));
@@ -115,6 +142,18 @@ std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::spa
   if (empty != "nan" && empty != "mean" && empty != "zero") return no("no empty_row '" + empty + "'");
   s.empty_row = empty == "nan" ? EmptyRow::kNaN : empty == "mean" ? EmptyRow::kMean : EmptyRow::kZero;
   return s;
+}
+
+bool GradientsFit(const AttentionShape& shape, std::span<const TensorView> operands,
+                  std::span<const TensorView> results, std::string* why) {
+  const size_t of_bias = shape.GradientOf(3);
+  bool fit = results.size() <= of_bias + 1 && results.size() >= of_bias;
+  for (size_t i = 0; fit && i < results.size(); ++i) {
+    const size_t operand = i == of_bias ? 3 : i;
+    fit = operand < operands.size() && results[i].dims == operands[operand].dims;
+  }
+  if (!fit && why) *why = "a gradient has not the dims of its operand";
+  return fit;
 }
 
 }  // namespace act

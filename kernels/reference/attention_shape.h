@@ -11,12 +11,15 @@
 
 namespace act {
 
-// A tensor of matrices: element (slice, row, column) lies at slices.At(slice) + row * this->row + column *
-// this->column. Slices are the logical axes before the last two, [B.., H]; strides are 0 where it broadcasts.
+// A tensor of matrices: element (slice, row, column) lies at offset + slices.At(slice) + row * this->row +
+// column * this->column. Slices are the logical axes before the last two, [B.., H]; strides are 0 where it broadcasts.
 struct MatrixSlices {
   Strided slices;
   int64_t row = 0, column = 0;
-  int64_t At(int64_t slice, int64_t r, int64_t c) const { return slices.At(slice) + r * row + c * column; }
+  int64_t offset = 0;
+  int64_t At(int64_t slice, int64_t r, int64_t c) const {
+    return offset + slices.At(slice) + r * row + c * column;
+  }
 };
 
 // What a query that sees no key gets.
@@ -37,6 +40,10 @@ struct AttentionShape {
                                  // gradient like others
   float dropout = 0;
   int32_t stream = 0;
+  bool packed = false;  // q, k and v are slices of one tensor, their gradients those of the first result
+
+  // Results of the gradient: those of q, k and v, and of the bias.
+  size_t GradientOf(size_t operand) const { return !packed ? operand : operand == 3 ? 1 : 0; }
 
   int64_t Group() const { return heads / kv_heads; }
   // Keys that `causal` leaves to query i: 0..VisibleKeys(i)-1.
@@ -50,5 +57,9 @@ struct AttentionShape {
 // do not fit together.
 std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
                                                const TensorView& o, std::string* why);
+
+// Whether the gradient's results have the dims of their operands (q, k, v, bias?, mask?).
+bool GradientsFit(const AttentionShape& shape, std::span<const TensorView> operands,
+                  std::span<const TensorView> results, std::string* why);
 
 }  // namespace act

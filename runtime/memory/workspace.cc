@@ -95,7 +95,10 @@ int64_t MatMulBound(const TensorType& a, const Node& node) {
 }
 
 // The extent of logical axis `axis` of an operand of attention.
-int64_t LogicalExtent(const TensorType& type, const Node& node, const char* perm_name, size_t from_last) {
+int64_t LogicalExtent(TensorType type, const Node& node, const char* perm_name, size_t from_last) {
+  const int64_t packed = node.attrs.Int("packed", -1);
+  if (packed >= 0 && packed < static_cast<int64_t>(type.dims.size()))
+    type.dims.erase(type.dims.begin() + packed);
   const size_t rank = type.dims.size();
   if (rank < from_last) return 1;
   const std::vector<int64_t> perm = node.attrs.Ints(perm_name);
@@ -112,7 +115,7 @@ int64_t AttentionBound(const TensorType& q, const TensorType& k, const TensorTyp
   const bool capped = node.attrs.Float("softcap") > 0;
   const int64_t threads =
       PerThread(AttentionGradThreadBytes(queries, keys, depth, value_depth, capped), 4, 8 * kMiB);
-  if (node.outputs.size() < 4 || !d_bias.Elements().IsFixed()) return threads;
+  if (d_bias.dims.empty() || !d_bias.Elements().IsFixed()) return threads;
   const int64_t elements = d_bias.Elements().fixed, parts = AttentionBiasParts(elements);
   return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
 }
@@ -161,7 +164,7 @@ Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes) {
   if (node.op == "Attention" || node.op == "AttentionGrad") {
     const size_t q = node.op == "Attention" ? 0 : 1;
     bound = AttentionBound(type(node.inputs, q), type(node.inputs, q + 1), type(node.inputs, q + 2),
-                           type(node.outputs, 3), node);
+                           type(node.outputs, node.attrs.Has("packed") ? 1 : 3), node);
   }
   if (const RecurrentSignature* recurrent = FindRecurrentSignature(node.op))
     bound = RecurrentBound(type(node.inputs, recurrent->inputs.find('W')), type(node.inputs, 0));

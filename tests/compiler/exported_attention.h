@@ -148,6 +148,56 @@ inline std::vector<ExportedForm> ExportedForms() {
                      s = Node1(b, "Mul", {Node1(b, "Tanh", {s}), Number(b, 2)});
                      return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
                    }});
+  // nn.MultiheadAttention: time in front, heads in the batch, features behind. Nothing is moved.
+  forms.push_back(
+      {{.name = "time first",
+        .q = {2, 2, 5, 3},
+        .k = {2, 2, 7, 3},
+        .v = {2, 2, 7, 3},
+        .perm_q = in_heads,
+        .perm_k = in_heads,
+        .perm_v = in_heads,
+        .perm_o = in_heads,
+        .batched = {0, 1, 2}},
+       [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+         const Dim batch = b.type(in[0]).dims[0];
+         std::vector<ValueId> heads;
+         for (ValueId v : in) {
+           const int64_t time = b.type(v).dims[1].fixed;
+           const ValueId first = Take(b.Transpose(Take(b.Reshape(v, {batch, time, 6})), {1, 0, 2}));
+           const ValueId split = Take(b.Reshape(first, {time, batch * Dim(2), 3}));
+           heads.push_back(Take(b.Reshape(Take(b.Transpose(split, {1, 0, 2})), {batch, 2, time, 3})));
+         }
+         const ValueId q = Node1(b, "Mul", {heads[0], Number(b, .5f)});
+         const ValueId p =
+             Node1(b, "Softmax", {Node1(b, "MatMul", {q, Take(b.Transpose(heads[1], {0, 1, 3, 2}))})});
+         const ValueId o = Take(b.Transpose(Node1(b, "MatMul", {p, heads[2]}), {2, 0, 1, 3}));
+         // A row for each time and sample, as the projection behind it wants them.
+         const ValueId rows = Node1(b, "Neg", {Take(b.Reshape(o, {batch * Dim(5), 6}))});
+         const ValueId back = Take(b.Transpose(Take(b.Reshape(rows, {5, batch, 6})), {1, 0, 2}));
+         return b.Reshape(Node1(b, "Neg", {back}), {batch, 5, 2, 3});
+       }});
+  forms.push_back(
+      {{.name = "slices of one product",
+        .q = {2, 2, 5, 3},
+        .k = {2, 2, 5, 3},
+        .v = {2, 2, 5, 3},
+        .perm_q = in_heads,
+        .perm_k = in_heads,
+        .perm_v = in_heads,
+        .perm_o = in_heads,
+        .batched = {0},
+        .packed = 2},
+       [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+         const Dim batch = b.type(in[0]).dims[0];
+         const ValueId qkv = Take(b.Reshape(in[0], {batch, 5, 18}));
+         std::vector<ValueId> heads;
+         for (int64_t i = 0; i < 3; ++i)
+           heads.push_back(SplitHeads(b, Take(b.Slice(qkv, {0, 0, 6 * i}, {batch, 5, 6}, {1, 1, 1})), 2));
+         const ValueId kt = Take(b.Transpose(heads[1], {0, 1, 3, 2}));
+         const ValueId s = Node1(b, "Mul", {Node1(b, "MatMul", {heads[0], kt}), Number(b, .5f)});
+         return b.Transpose(Node1(b, "MatMul", {Node1(b, "Softmax", {s}), heads[2]}), {0, 2, 1, 3});
+       }});
   return forms;
 }
 

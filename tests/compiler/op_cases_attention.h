@@ -17,6 +17,7 @@ struct AttentionRow {
   double softcap = 0;
   std::string empty_row = "nan";  // what a query that sees no key gets
   std::vector<size_t> batched = {};
+  int64_t packed = -1;  // the axis of q, k and v where they are one operand
 };
 
 inline Ints InverseOf(const Ints& perm) {
@@ -73,6 +74,20 @@ inline Tensor AttentionTruth(const AttentionRow& row, const Tensors& t) {
   return row.perm_o.empty() ? o : truth::Transpose(o, InverseOf(row.perm_o));
 }
 
+// The operands with the first one cut into q, k and v.
+inline Tensors Unpacked(const AttentionRow& row, const Tensors& t) {
+  Ints dims = t[0].dims;
+  dims.erase(dims.begin() + row.packed);
+  Tensors operands;
+  for (int64_t i = 0; i < 3; ++i)
+    operands.push_back(truth::Make(dims, [&](Ints at) {
+      at.insert(at.begin() + row.packed, i);
+      return t[0].at(at);
+    }));
+  operands.insert(operands.end(), t.begin() + 1, t.end());
+  return operands;
+}
+
 inline OpCase AttentionCase(const AttentionRow& row) {
   const auto stored = [](const Ints& dims, const Ints& perm) {
     return perm.empty() ? dims : Permuted(dims, InverseOf(perm));
@@ -80,6 +95,10 @@ inline OpCase AttentionCase(const AttentionRow& row) {
   OpCase c;
   c.name = "Attention " + row.name;
   c.operands = {{stored(row.q, row.perm_q)}, {stored(row.k, row.perm_k)}, {stored(row.v, row.perm_v)}};
+  if (row.packed >= 0) {
+    c.operands.resize(1);
+    c.operands[0].dims.insert(c.operands[0].dims.begin() + row.packed, 3);
+  }
   if (!row.bias.empty()) c.operands.push_back({row.bias});
   if (!row.mask.empty()) c.operands.push_back({row.mask, -1, 2, Kind::kFlag});
   Attributes attrs = Attrs({{"scale", row.scale}, {"softcap", row.softcap}, {"causal_offset", row.offset}});
@@ -88,12 +107,14 @@ inline OpCase AttentionCase(const AttentionRow& row) {
   for (const auto& [name, perm] : {std::pair{"perm_q", row.perm_q}, std::pair{"perm_k", row.perm_k},
                                    std::pair{"perm_v", row.perm_v}, std::pair{"perm_o", row.perm_o}})
     if (!perm.empty()) attrs.Set(name, perm);
+  if (row.packed >= 0) attrs.Set("packed", row.packed);
   c.build = [attrs, bias = !row.bias.empty()](GraphBuilder& b, const Values& v) {
     std::vector<ValueId> inputs(v);
+    if (attrs.Has("packed")) inputs.insert(inputs.begin(), 2, v[0]);
     if (!bias && inputs.size() > 3) inputs.insert(inputs.begin() + 3, kNoValue);
     return b.Add1("Attention", inputs, attrs, "tested");
   };
-  c.truth = [row](const Tensors& t) { return AttentionTruth(row, t); };
+  c.truth = [row](const Tensors& t) { return AttentionTruth(row, row.packed < 0 ? t : Unpacked(row, t)); };
   c.batched = row.batched;
   return c;
 }
@@ -193,6 +214,24 @@ inline std::vector<OpCase> AttentionCases() {
        .mask = {2, 1, 1, 7},
        .causal = true,
        .empty_row = "mean"},
+      {.name = "packed",
+       .q = {2, 3, 6, 4},
+       .k = {2, 3, 6, 4},
+       .v = {2, 3, 6, 4},
+       .perm_q = heads_second,
+       .perm_k = heads_second,
+       .perm_v = heads_second,
+       .perm_o = heads_second,
+       .batched = {0},
+       .packed = 2},
+      {.name = "packed in front, bias and mask",
+       .q = {2, 2, 5, 3},
+       .k = {2, 2, 5, 3},
+       .v = {2, 2, 5, 3},
+       .bias = {2, 5, 5},
+       .mask = {2, 1, 1, 5},
+       .empty_row = "mean",
+       .packed = 0},
       {.name = "soft cap, bias and mask",
        .q = {2, 2, 5, 3},
        .k = {2, 2, 8, 3},

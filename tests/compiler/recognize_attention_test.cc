@@ -31,6 +31,7 @@ TEST(RecognizeAttention, FindsEveryExportedForm) {
         EXPECT_EQ(Count(*graph, "MatMul"), 0);
         EXPECT_EQ(Count(*graph, "Softmax"), 0);
         EXPECT_EQ(Count(*graph, "Transpose"), 0) << "transposes are attributes";
+        EXPECT_EQ(Count(*graph, "Slice") + Count(*graph, "SliceGrad"), 0) << "slices are read where they are";
       }
       const AttentionRow& row = forms[i].row;
       const Node& node = Find(plan.train.graph, "Attention");
@@ -40,6 +41,7 @@ TEST(RecognizeAttention, FindsEveryExportedForm) {
       }
       EXPECT_EQ(node.attrs.String("empty_row", "nan"), row.empty_row);
       EXPECT_EQ(node.attrs.Float("scale"), row.scale);
+      EXPECT_EQ(node.attrs.Int("packed", -1), row.packed);
       EXPECT_EQ(node.attrs.Float("softcap"), row.softcap);
       EXPECT_EQ(node.inputs.size(), 3 + (row.mask.empty() ? row.bias.empty() ? 0u : 1u : 2u));
       // Nothing that is made holds an element for each pair of query and key of each head.

@@ -141,7 +141,7 @@ class AxisShuffle {
     if (rank < 2) return Take(b_.Add1("Mul", {x, Parameter({3, 1, 1})}));
     const size_t axis = Draw(0, rank - 1);
     Attributes attrs;
-    switch (Draw(0, 9)) {
+    switch (Draw(0, 14)) {
       case 0:
       case 1:
       case 2:
@@ -181,6 +181,30 @@ class AxisShuffle {
         }
         return Take(b_.Slice(x, starts, extents, steps));
       }
+      case 9:
+      case 10: {  // two axes become one
+        if (rank < 3) return Take(b_.Add1("Abs", {x}));
+        Dims merged = dims;
+        const size_t first = Draw(0, rank - 2);
+        merged[first] = dims[first] * dims[first + 1];
+        merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(first + 1));
+        return Take(b_.Reshape(x, merged));
+      }
+      case 11:
+      case 12: {  // one axis becomes two
+        Dims split = dims;
+        for (int64_t factor : {2, 3, 5}) {
+          if (dims[axis].fixed % factor != 0) continue;
+          const bool in_front = Draw(0, 1) == 1;
+          split[axis] = in_front ? dims[axis].fixed / factor : factor;
+          split.insert(split.begin() + static_cast<std::ptrdiff_t>(axis),
+                       in_front ? factor : dims[axis].fixed / factor);
+          break;
+        }
+        return Take(b_.Reshape(x, split));
+      }
+      case 13:
+        return Take(b_.Add1("MatMul", {x, Parameter({dims.back(), 3})}));
       default: {
         const char* ops[] = {"ReduceSum", "ReduceMean", "ReduceMax"};
         attrs.Set("axes", std::vector<int64_t>{static_cast<int64_t>(axis)});
