@@ -1,6 +1,7 @@
 // Applies the policy: every forward value that the backward pass reads is stored in the form that was decided
-// for it. It gets a Compress behind its producer and a Decompress in front of each reader. One value has one
-// code, however many read it, but where the policy asks for one a layer.
+// for it. It gets a Compress behind its producer and a Decompress in front of each reader, one however often
+// it reads the value. One value has one code, however many read it, but where the policy asks for one a
+// layer.
 #include <algorithm>
 #include <map>
 
@@ -26,7 +27,12 @@ class Compressor {
       const bool forward = n.phase == Phase::kForward;
       builder.SetPhase(forward ? Phase::kForward : Phase::kBackward);
       if (!forward) {
+        std::map<ValueId, ValueId> decoded;
         for (ValueId& v : n.inputs) {
+          if (const auto known = decoded.find(v); known != decoded.end()) {
+            v = known->second;
+            continue;
+          }
           const Decided* d = v == kNoValue ? nullptr : Find(v, n);
           if (!d || d->code == kNoValue) continue;
           const TensorType type = graph_.value(v).type;
@@ -39,7 +45,10 @@ class Compressor {
             n.attrs = attrs;
             break;
           }
-          ACT_TRY(v, builder.AddTyped("Decompress", {d->code}, type, attrs, d->edge.name + ".decode"));
+          ACT_TRY(const ValueId made,
+                  builder.AddTyped("Decompress", {d->code}, type, attrs, d->edge.name + ".decode"));
+          decoded[v] = made;
+          v = made;
         }
       }
       const std::vector<ValueId> outputs = n.outputs;

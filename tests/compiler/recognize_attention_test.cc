@@ -5,9 +5,9 @@ namespace act::gradient_case {
 namespace {
 
 // A case's graph behind the compiler, with gradients as outputs.
-Plan PlanOf(const OpCase& c, bool at_batch = false) {
+Plan PlanOf(const OpCase& c, bool at_batch = false, const char* level = "L0") {
   const CaseModel model(c, at_batch, false);
-  return Take(Compile(testing_step::ModelOf(model.graph()), testing_step::Checked("L0", "none")));
+  return Take(Compile(testing_step::ModelOf(model.graph()), testing_step::Checked(level, "none")));
 }
 
 int Count(const Graph& graph, const std::string& op) {
@@ -55,6 +55,27 @@ TEST(RecognizeAttention, FindsEveryExportedForm) {
               << n.op << " makes " << ToString(type) << " of queries " << ToString(q);
         }
     }
+}
+
+TEST(RecognizeAttention, WhatIsPackedIsOneCodeDecodedOnce) {
+  const Ints heads_second{0, 2, 1, 3}, dims{2, 2, 16, 16};
+  const OpCase c = AttentionCase({.name = "packed",
+                                  .q = dims,
+                                  .k = dims,
+                                  .v = dims,
+                                  .perm_q = heads_second,
+                                  .perm_k = heads_second,
+                                  .perm_v = heads_second,
+                                  .batched = {0},
+                                  .packed = 2});
+  const Plan plan = PlanOf(c, true, "L2");
+  const Node& node = Find(plan.train.graph, "AttentionGrad");
+  EXPECT_EQ(node.inputs[1], node.inputs[2]);
+  EXPECT_EQ(node.inputs[1], node.inputs[3]);
+  EXPECT_EQ(node.outputs.size(), 1u);
+  EXPECT_EQ(std::count_if(plan.edges.begin(), plan.edges.end(),
+                          [](const SavedEdge& e) { return e.form.find("uniform4") != std::string::npos; }),
+            1);
 }
 
 TEST(RecognizeAttention, DropoutGoesIntoTheOperator) {
