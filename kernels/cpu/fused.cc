@@ -11,6 +11,7 @@ namespace {
 
 // Below this a second thread costs more than it saves.
 constexpr int64_t kTilesPerThread = 16;
+constexpr int64_t kPartsOfThread = 4;
 
 class FusedKernel final : public Kernel {
  public:
@@ -20,14 +21,15 @@ class FusedKernel final : public Kernel {
   }
 
   std::string Run(const KernelArgs& args) override {
-    // Sums are cut in the same parts whoever computes them; everything else is independent of the cut.
-    const int64_t parts = loop_.parts > 0 ? loop_.parts : threads_;
+    // Sums are cut in the same parts whoever computes them; everything else is independent of the cut. More
+    // parts than threads, for a thread that the machine stops need not be waited for.
+    const int64_t parts = loop_.parts > 0 ? loop_.parts : threads_ > 1 ? threads_ * kPartsOfThread : 1;
     const auto first_tile = [this, parts](int64_t part) { return loop_.tiles * part / parts; };
 #pragma omp parallel num_threads(threads_) if (threads_ > 1)
     {
       alignas(64) float scratch[kScratchFloats];
       TileWalker walker(loop_, args, scratch);
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic, 1)
       for (int64_t part = 0; part < parts; ++part) walker.Run(first_tile(part), first_tile(part + 1), part);
     }
     FinishSums(loop_, args);
