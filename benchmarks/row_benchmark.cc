@@ -89,19 +89,18 @@ void LayerNormGrad(benchmark::State& state) {
 
 void Gelu(benchmark::State& state) {
   Loop l(state);
-  const int32_t x = l.In(l.full), slope = l.Constant(.70710678f), half = l.Constant(.5f), one = l.Constant(1);
-  const int32_t erf = l.Op(Opcode::kErf, l.Mul(x, slope));
-  l.Out(OutputKind::kStore, l.Mul(l.Mul(half, x), l.Op(Opcode::kAdd, one, erf)), l.full);
+  const int32_t x = l.In(l.full), slope = l.Constant(.70710678f), half_x = l.Mul(l.Constant(.5f), x);
+  l.Out(OutputKind::kStore, l.Op(Opcode::kFma, half_x, l.Op(Opcode::kErf, l.Mul(x, slope)), half_x), l.full);
   l.Measure(state);
 }
 
 void GeluGrad(benchmark::State& state) {
   Loop l(state);
   const int32_t x = l.In(l.full), dy = l.In(l.full), slope = l.Constant(.70710678f), half = l.Constant(.5f),
-                one = l.Constant(1), minus_half = l.Constant(-.5f), density = l.Constant(.39894228f);
-  const int32_t cdf = l.Mul(half, l.Op(Opcode::kAdd, one, l.Op(Opcode::kErf, l.Mul(x, slope))));
-  const int32_t pdf = l.Mul(density, l.Op(Opcode::kExp, l.Mul(minus_half, l.Mul(x, x))));
-  l.Out(OutputKind::kStore, l.Mul(dy, l.Op(Opcode::kAdd, cdf, l.Mul(x, pdf))), l.full);
+                zero = l.Constant(0), density = l.Constant(.39894228f);
+  const int32_t z = l.Mul(x, slope), cdf = l.Op(Opcode::kFma, l.Op(Opcode::kErf, z), half, half);
+  const int32_t bell = l.Op(Opcode::kExp, l.Op(Opcode::kSub, zero, l.Mul(z, z)));
+  l.Out(OutputKind::kStore, l.Mul(dy, l.Op(Opcode::kFma, l.Mul(x, density), bell, cdf)), l.full);
   l.Measure(state);
 }
 

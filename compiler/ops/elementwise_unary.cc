@@ -30,8 +30,7 @@ int Softplus(B& b, int x) {  // max(x, 0) + ln(1 + e^-|x|): no overflow
 int Positive(B& b, int x) { return b.Greater(x, b.Const(0)); }
 
 int GeluInner(B& b, int x) {  // sqrt(2/pi) (x + .044715 x^3)
-  const int cubic = b.Mul(b.Mul(x, x), b.Mul(x, b.Const(.044715f)));
-  return b.Mul(b.Const(kSqrt2OverPi), b.Add(x, cubic));
+  return b.Mul(x, b.Fma(b.Mul(x, x), b.Const(.044715f * kSqrt2OverPi), b.Const(kSqrt2OverPi)));
 }
 
 bool TanhGelu(const Attributes& a) { return a.String("approximate", "none") == "tanh"; }
@@ -39,7 +38,8 @@ bool TanhGelu(const Attributes& a) { return a.String("approximate", "none") == "
 int Gelu(B& b, const Attributes& a, int x) {
   const int phi = TanhGelu(a) ? b.Unary(Opcode::kTanh, GeluInner(b, x))
                               : b.Unary(Opcode::kErf, b.Mul(x, b.Const(kInvSqrt2)));
-  return b.Mul(b.Mul(b.Const(.5f), x), b.Add(b.Const(1), phi));
+  const int half = b.Mul(b.Const(.5f), x);
+  return b.Fma(half, phi, half);
 }
 
 int GeluDerivative(B& b, const Attributes& a, int x) {
@@ -47,11 +47,13 @@ int GeluDerivative(B& b, const Attributes& a, int x) {
     const int t = b.Unary(Opcode::kTanh, GeluInner(b, x));
     const int slope = b.Fma(b.Mul(x, x), b.Const(3 * .044715f * kSqrt2OverPi), b.Const(kSqrt2OverPi));
     const int tail = b.Mul(b.Mul(b.Mul(b.Const(.5f), x), b.Sub(b.Const(1), b.Mul(t, t))), slope);
-    return b.Add(b.Mul(b.Const(.5f), b.Add(b.Const(1), t)), tail);
+    return b.Add(b.Fma(t, b.Const(.5f), b.Const(.5f)), tail);
   }
-  const int cdf = b.Mul(b.Const(.5f), b.Add(b.Const(1), b.Unary(Opcode::kErf, b.Mul(x, b.Const(kInvSqrt2)))));
-  const int pdf = b.Mul(b.Const(kInvSqrt2Pi), b.Unary(Opcode::kExp, b.Mul(b.Const(-.5f), b.Mul(x, x))));
-  return b.Add(cdf, b.Mul(x, pdf));
+  // cdf + x pdf, of the normal distribution
+  const int z = b.Mul(x, b.Const(kInvSqrt2));
+  const int cdf = b.Fma(b.Unary(Opcode::kErf, z), b.Const(.5f), b.Const(.5f));
+  const int bell = b.Unary(Opcode::kExp, b.Sub(b.Const(0), b.Mul(z, z)));
+  return b.Fma(b.Mul(x, b.Const(kInvSqrt2Pi)), bell, cdf);
 }
 
 int Clip(B& b, const Attributes& a, int x) {
