@@ -26,7 +26,8 @@ constexpr std::string_view kStandard[] = {
 };
 
 bool IsStandard(const Node& node) {
-  if (node.op == "MatMul") return node.attrs.Int("trans_a") == 0 && node.attrs.Int("trans_b") == 0;
+  if (node.op == "MatMul")
+    return node.attrs.Int("trans_a") == 0 && node.attrs.Int("trans_b") == 0 && node.inputs.size() == 2;
   return std::binary_search(std::begin(kStandard), std::end(kStandard), std::string_view(node.op));
 }
 

@@ -1,4 +1,4 @@
-// Matrix multiplication of any rank with broadcast batch axes.
+// Matrix multiplication of any rank with broadcast batch axes, and a bias [columns] or none.
 #include <algorithm>
 
 #include "compiler/autodiff/grad_context.h"
@@ -30,6 +30,8 @@ llvm::Error Infer(InferContext& c) {
   Dims dims = *batch;
   dims.push_back(a.rows);
   dims.push_back(b.columns);
+  if (c.Has(2) && (c.in(2).dtype != DType::kFloat32 || c.in(2).dims != Dims{b.columns}))
+    return c.Fail("bias " + ToString(c.in(2)) + " is not f32[" + ToString(b.columns) + "]");
   c.outputs[0] = {DType::kFloat32, dims};
   return llvm::Error::success();
 }
@@ -70,13 +72,19 @@ void Grad(GradContext& g) {
     const ValueId saved = g.Save(b);
     g.SetGrad(0, ta ? Product(g, saved, tb, g.dout(), true) : Product(g, g.dout(), false, saved, !tb));
   }
+  if (g.Wants(2)) {
+    Attributes rows;
+    rows.Set("axes", std::vector<int64_t>{0});
+    rows.Set("keepdims", int64_t{0});
+    g.SetGrad(2, g.Emit("ReduceSum", {Rows(g, g.dout())}, rows));
+  }
 }
 
 }  // namespace
 
 void AddMatMulOps(std::vector<OpDef>& ops) {
   ops.push_back(
-      {.name = "MatMul", .min_inputs = 2, .max_inputs = 2, .infer = Infer, .grad = Grad, .flops = Flops});
+      {.name = "MatMul", .min_inputs = 2, .max_inputs = 3, .infer = Infer, .grad = Grad, .flops = Flops});
 }
 
 }  // namespace act

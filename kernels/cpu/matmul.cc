@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/loss_shape.h"
 #include "kernels/reference/matmul_shape.h"
 
 namespace act {
@@ -11,7 +12,7 @@ namespace {
 using dnnl::memory;
 
 struct Problem {
-  memory::desc a, b, y;
+  memory::desc a, b, y, bias;
 };
 
 // One operand: y's batch axes, of extent 1 where the operand broadcasts, and a matrix by its two strides.
@@ -28,7 +29,7 @@ memory::desc Operand(const Strided& batch, int64_t rows, int64_t columns, int64_
   return {dims, memory::data_type::f32, strides};
 }
 
-Problem ProblemOf(MatMulShape s) {
+Problem ProblemOf(MatMulShape s, bool has_bias) {
   // x [B.., M, K] times one matrix is one product of B*M rows.
   const bool shared_b =
       std::all_of(s.b_batch.strides.begin(), s.b_batch.strides.end(), [](int64_t v) { return v == 0; });
@@ -43,8 +44,9 @@ Problem ProblemOf(MatMulShape s) {
   Strided y_batch = s.a_batch;
   y_batch.strides = RowMajorStrides(y_batch.dims);
   for (int64_t& stride : y_batch.strides) stride *= s.m * s.n;
+  const Strided once{y_batch.dims, std::vector<int64_t>(y_batch.dims.size(), 0)};
   return {Operand(s.a_batch, s.m, s.k, s.a_m, s.a_k), Operand(s.b_batch, s.k, s.n, s.b_k, s.b_n),
-          Operand(y_batch, s.m, s.n, s.n, 1)};
+          Operand(y_batch, s.m, s.n, s.n, 1), has_bias ? Operand(once, 1, s.n, s.n, 1) : memory::desc()};
 }
 
 class DnnlMatMul final : public Kernel {
@@ -59,6 +61,7 @@ class DnnlMatMul final : public Kernel {
     a_ = call_.Bind(DNNL_ARG_SRC, p.a);
     b_ = call_.Bind(DNNL_ARG_WEIGHTS, p.b);
     y_ = call_.Bind(DNNL_ARG_DST, p.y);
+    if (operands_.bias) bias_ = call_.Bind(DNNL_ARG_BIAS, p.bias);
     scratch_ = call_.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
   }
 
@@ -67,6 +70,7 @@ class DnnlMatMul final : public Kernel {
     call_.Set(a_, args.inputs[operands_.a].data);
     call_.Set(b_, args.inputs[operands_.b].data);
     call_.Set(y_, args.outputs[0].data);
+    if (operands_.bias) call_.Set(bias_, args.inputs[*operands_.bias].data);
     call_.Set(scratch_, args.workspace.data());
     return call_.Run();
   }
@@ -83,13 +87,15 @@ class DnnlMatMul final : public Kernel {
   ProductOperands operands_;
   int threads_;
   int64_t workspace_bytes_;
-  size_t a_ = 0, b_ = 0, y_ = 0, scratch_ = 0;
+  size_t a_ = 0, b_ = 0, y_ = 0, scratch_ = 0, bias_ = 0;
 };
 
 std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& site, std::string* why) {
   const auto shape = MatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
-  if (!shape) return nullptr;
-  return CreateDnnlProduct(context, site, *shape, {0, 1}, ThreadLadder(site.threads), why);
+  if (!shape || !BiasFits(*shape, site.inputs, why)) return nullptr;
+  ProductOperands operands;
+  if (OptionalInput(site.inputs, 2)) operands.bias = 2;
+  return CreateDnnlProduct(context, site, *shape, operands, ThreadLadder(site.threads), why);
 }
 
 }  // namespace
@@ -101,12 +107,12 @@ std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const Kern
     return Refuse(why, "an empty tensor");
   std::string reason = "oneDNN has no fast implementation";
   try {
-    const Problem problem = ProblemOf(shape);
+    const Problem problem = ProblemOf(shape, operands.bias.has_value());
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     for (int threads : thread_counts) {
       const ThreadScope scope(threads);
-      dnnl::matmul::primitive_desc desc(context.engine, problem.a, problem.b, problem.y, attr);
+      dnnl::matmul::primitive_desc desc(context.engine, problem.a, problem.b, problem.bias, problem.y, attr);
       do {
         const std::string name = desc.impl_info_str();
         if (name.rfind("ref", 0) == 0) break;

@@ -11,6 +11,7 @@ namespace act {
 // Which of the node's inputs are the operands of the product.
 struct ProductOperands {
   size_t a = 0, b = 1;
+  std::optional<size_t> bias = std::nullopt;  // [columns]
 };
 
 // A product of two inputs into output 0, on the first of `thread_counts` with which its scratch fits the

@@ -1,4 +1,5 @@
 #include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/loss_shape.h"
 #include "kernels/reference/matmul_shape.h"
 #include "kernels/reference/registry.h"
 
@@ -23,9 +24,10 @@ std::optional<Strided> BatchOf(const TensorView& operand, const TensorView& y) {
 
 std::unique_ptr<Kernel> MatMul(const KernelSite& site, std::string* why) {
   const auto shape = MatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
-  if (!shape) return nullptr;
+  if (!shape || !BiasFits(*shape, site.inputs, why)) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const int64_t batches = s.Batches();
+    const TensorView* bias = OptionalInput(args.inputs, 2);
 #pragma omp parallel for collapse(2)
     for (int64_t i = 0; i < batches; ++i)
       for (int64_t row = 0; row < s.m; ++row) {
@@ -33,7 +35,7 @@ std::unique_ptr<Kernel> MatMul(const KernelSite& site, std::string* why) {
         const float* b = args.inputs[1].as<float>() + s.b_batch.At(i);
         float* y = args.outputs[0].as<float>() + (i * s.m + row) * s.n;
         for (int64_t col = 0; col < s.n; ++col) {
-          double sum = 0;
+          double sum = bias ? bias->as<float>()[col] : 0;
           for (int64_t p = 0; p < s.k; ++p) sum += double{a[p * s.a_k]} * b[p * s.b_k + col * s.b_n];
           y[col] = static_cast<float>(sum);
         }
@@ -71,6 +73,13 @@ std::optional<MatMulShape> MatMulShapeOf(const Attributes& attrs, const TensorVi
   s.a_batch = *a_batch;
   s.b_batch = *b_batch;
   return s;
+}
+
+bool BiasFits(const MatMulShape& shape, std::span<const TensorView> operands, std::string* why) {
+  const TensorView* bias = OptionalInput(operands, 2);
+  const bool fits = !bias || (bias->dtype == DType::kFloat32 && bias->dims == std::vector<int64_t>{shape.n});
+  if (!fits && why) *why = "bias " + DimsText(bias->dims) + " is not f32[" + std::to_string(shape.n) + "]";
+  return fits;
 }
 
 void RegisterReferenceMatMul(KernelRegistry& registry) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "kernels/reference/strided.h"
@@ -9,7 +10,7 @@
 
 namespace act {
 
-// y[b,i,j] = sum over p of a[a_batch.At(b) + i*a_m + p*a_k] * b[b_batch.At(b) + p*b_k + j*b_n]
+// y[b,i,j] = bias[j] + sum over p of a[a_batch.At(b) + i*a_m + p*a_k] * b[b_batch.At(b) + p*b_k + j*b_n]
 struct MatMulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // element strides
@@ -19,5 +20,8 @@ struct MatMulShape {
 
 std::optional<MatMulShape> MatMulShapeOf(const Attributes& attrs, const TensorView& a, const TensorView& b,
                                          const TensorView& y, std::string* why);
+
+// Whether the node's third operand, if it has one, is a bias [columns].
+bool BiasFits(const MatMulShape& shape, std::span<const TensorView> operands, std::string* why);
 
 }  // namespace act

@@ -235,6 +235,18 @@ inline std::vector<OpCase> MatMulCases() {
                          [ta, tb](const Tensors& t) { return Product(t[0], ta, t[1], tb); },
                          row.batched});
       }
+  for (const Ints& a : {Ints{3, 4}, Ints{2, 3, 4}, Ints{0, 4}})
+    cases.push_back({"MatMul with a bias " + ::testing::PrintToString(a),
+                     {{a}, {{5, 4}}, {{5}}},
+                     One("MatMul", Attrs({{"trans_b", int64_t{1}}})),
+                     [](const Tensors& t) {
+                       Tensor y = Product(t[0], false, t[1], true);
+                       truth::ForEach(y.dims, [&](const Ints& at) {
+                         y.at(at) += t[2].data[static_cast<size_t>(at.back())];
+                       });
+                       return y;
+                     },
+                     {0}});
   cases.push_back({"MatMul of samples",
                    {{{3, 4}}, {{4, 5}}},
                    One("MatMul"),

@@ -50,6 +50,23 @@ TEST(MatMul, OneDnnAgreesWithTheReference) {
   EXPECT_GT(CompareWithReference(MatMul({1, 9}, {9, 1}, {1, 1}, false, false), kTolerance), 0);
 }
 
+TEST(MatMul, ABiasIsAddedToEveryRow) {
+  for (OpCase c : {MatMul({17, 100}, {100, 33}, {17, 33}, false, false),
+                   MatMul({3, 17, 100}, {33, 100}, {3, 17, 33}, false, true),
+                   MatMul({2, 4, 17, 10}, {4, 10, 33}, {2, 4, 17, 33}, false, false)}) {
+    c.inputs.push_back(Random({33}, 3));
+    EXPECT_GT(CompareWithReference(c, 1e-6), 0);  // as above
+    c.inputs[2] = Random({34}, 3);
+    for (const KernelEntry& entry : CpuRegistry().For("MatMul"))
+      EXPECT_TRUE(RunKernel(entry, c, 1, 1 << 20).refused) << entry.name;
+  }
+  OpCase c = MatMul({1, 2}, {2, 2}, {1, 2}, false, false);
+  c.inputs = {Floats({1, 2}, {1, 2}), Floats({2, 2}, {1, 10, 100, 1000}), Floats({2}, {.5, .25})};
+  const OpResult y = RunReference(c);
+  EXPECT_EQ(y.tensors[0].as<float>()[0], 201.5f);
+  EXPECT_EQ(y.tensors[0].as<float>()[1], 2010.25f);
+}
+
 TEST(MatMul, EmptyExtents) {
   CompareWithReference(MatMul({0, 4}, {4, 3}, {0, 3}, false, false), 0);
   CompareWithReference(MatMul({2, 0}, {0, 3}, {2, 3}, false, false), 0);
