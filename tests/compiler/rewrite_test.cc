@@ -299,6 +299,42 @@ TEST(CancelTransposes, ProductsTakeMatricesEitherWayRound) {
   }
 }
 
+TEST(FoldBias, TakesWhatEveryRowIsGivenIntoTheProductThatNothingElseReads) {
+  struct Row {
+    const char* name;
+    Dims bias;
+    bool read_twice;
+    int sums;  // that are left
+  };
+  for (const auto& [name, bias, read_twice, sums] :
+       {Row{"columns", {5}, false, 0}, Row{"columns, of more axes", {1, 1, 5}, false, 0},
+        Row{"rows", {3, 1}, false, 1}, Row{"one number", {1}, false, 1}, Row{"all", {2, 3, 5}, false, 1},
+        Row{"read twice", {5}, true, 1}}) {
+    SCOPED_TRACE(name);
+    Graph graph;
+    GraphBuilder b(graph);
+    const auto operand = [&](const Dims& dims) {
+      const TensorType type{DType::kFloat32, dims};
+      std::vector<float> values(static_cast<size_t>(type.Elements().fixed));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(i + 1.));
+      return b.Input("p" + std::to_string(graph.values.size()), type, ValueKind::kParameter,
+                     testing_step::HostFloats(values));
+    };
+    const ValueId product = Take(b.Add1("MatMul", {operand({2, 3, 4}), operand({4, 5})}));
+    graph.outputs = {Take(b.Add1("Add", {operand(bias), product}))};
+    if (read_twice) graph.outputs.push_back(product);
+    Graph folded = graph;
+    PassContext context;
+    ASSERT_EQ(Text(FoldBias(folded, context)), "");
+    ASSERT_EQ(Text(EliminateDeadCode(folded, context)), "");
+    EXPECT_EQ(CountOps(folded, "Add"), sums) << Dump(folded);
+    EXPECT_EQ(CountOps(folded, "MatMul"), 1) << Dump(folded);
+    EXPECT_EQ(Text(Verify(folded, Stage::kImported)), "");
+    for (Graph* g : {&graph, &folded}) ASSERT_EQ(Text(FuseLoops(*g, context)), "");
+    EXPECT_LE(Difference(RunGraph(graph, {}, 1), RunGraph(folded, {}, 1)), 1e-6) << Dump(folded);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, Rewrite, ::testing::Range(0u, 8u));
 
 }  // namespace
