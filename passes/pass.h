@@ -25,10 +25,14 @@ struct PassContext {
   // Made by derived nodes that run in the forward pass, of what a product's gradient reads: a level that
   // codes only the latter codes these too, or it would store more than L0, which needs no second tensor.
   std::set<ValueId> from_product_input;
-  std::set<ValueId> statistics;       // forward values that gradients read as statistics: kept exactly
+  // What is re-run from anchors has at most so many elements a sample: what a re-run brings back lies in
+  // memory at full size. 0: nothing is re-run.
+  int64_t rerun_elements = 0;
+  std::set<ValueId> anchors;     // what re-runs start from: stored, whatever it could be made of
+  std::set<ValueId> statistics;  // forward values that gradients read as statistics: kept exactly
   std::set<ValueId> low_frequencies;  // averages over blocks of an image (split-frequencies)
-  std::vector<SavedEdge> edges;       // filled by compress; `stored` follows the graph through later passes
-  int32_t next_stream = 0;            // random streams: dropout and stochastic rounding
+  std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes
+  int32_t next_stream = 0;       // random streams: dropout and stochastic rounding
 };
 
 using PassFunction = llvm::Error (*)(Graph&, PassContext&);

@@ -1,13 +1,18 @@
 #include "passes/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
+#include <span>
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ir/verify.h"
 #include "passes/assign_storage.h"
+#include "passes/cut_forward.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
+#include "runtime/memory/layout.h"
 #include "runtime/plan/optimizer.h"
 
 namespace act {
@@ -86,9 +91,8 @@ constexpr PassEntry kEvaluationPasses[] = {
     {"schedule", ScheduleNodes, Stage::kFused, "as in training"},
 };
 
-template <size_t N>
-llvm::Error RunPasses(const PassEntry (&passes)[N], const char* prefix, Graph& graph, PassContext& context,
-                      const CompileOptions& options, std::vector<PassTime>* times) {
+llvm::Error RunPasses(std::span<const PassEntry> passes, const char* prefix, Graph& graph,
+                      PassContext& context, const CompileOptions& options, std::vector<PassTime>* times) {
   for (const PassEntry& pass : passes) {
     const auto start = std::chrono::steady_clock::now();
     if (llvm::Error error = pass.run(graph, context)) return error;
@@ -129,6 +133,63 @@ void NameConstants(Graph& graph, const std::string& prefix) {
   for (Value& value : graph.values)
     if (value.kind == ValueKind::kConstant && value.name.empty())
       value.name = prefix + std::to_string(unnamed++);
+}
+
+// The passes up to the backward pass, and those that decide what is stored and finish the step.
+std::pair<std::span<const PassEntry>, std::span<const PassEntry>> SplitAtStorage() {
+  const std::span<const PassEntry> all(kTrainingPasses);
+  const auto at =
+      std::find_if(all.begin(), all.end(), [](const PassEntry& pass) { return pass.run == RebuildSaved; });
+  const auto count = static_cast<size_t>(at - all.begin());
+  return {all.first(count), all.subspan(count)};
+}
+
+void FinishStep(Graph graph, PassContext& context, const CompileOptions& options, Plan& plan) {
+  std::vector<ValueId*> follow;
+  for (SavedEdge& edge : context.edges) follow.push_back(&edge.stored);
+  plan.train = AssignStorage(std::move(graph), options.workspace_limit, follow);
+  plan.edges = std::move(context.edges);
+  NameConstants(plan.train.graph, "constant.train.");
+}
+
+// The bound on re-run tensors (PassContext::rerun_elements) whose plan has the least peak: compiled and laid
+// out, since nothing else tells where the peak comes to lie. Among peaks that differ little the plan that
+// stores least wins.
+llvm::Expected<int64_t> ChooseRerunElements(const Graph& graph, const PassContext& context,
+                                            const CompileOptions& options, const Plan& plan) {
+  constexpr int64_t kLeastBatch = 64;  // at small ones parameters hide what activations do to the peak
+  constexpr double kAlike = 1.1;
+  CompileOptions quiet = options;
+  quiet.after_pass = nullptr;
+  std::set<int64_t> bounds{0};
+  for (const Segment& segment : CutForward(graph, SavedValues(graph, context), context.policy.rerun_spacing))
+    bounds.insert(segment.largest);
+  struct Candidate {
+    int64_t bound;
+    double peak, saved;
+  };
+  std::vector<Candidate> candidates;
+  for (const int64_t bound : bounds) {
+    Graph copy = graph;
+    PassContext attempt = context;
+    attempt.rerun_elements = bound;
+    ACT_CHECK_OK(RunPasses(SplitAtStorage().second, "", copy, attempt, quiet, nullptr));
+    Plan tried = plan;
+    FinishStep(std::move(copy), attempt, options, tried);
+    const int64_t batch = plan.fixed_batch ? plan.default_batch : std::max(plan.default_batch, kLeastBatch);
+    ACT_TRY(const MemoryLayout layout, LayOut(tried, batch));
+    double saved = 0;
+    for (const SavedEdge& edge : tried.edges) saved += static_cast<double>(edge.bytes.At(batch));
+    candidates.push_back({bound, static_cast<double>(layout.train.peak_bytes), saved});
+  }
+  const double least =
+      std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+        return a.peak < b.peak;
+      })->peak;
+  std::erase_if(candidates, [least](const Candidate& c) { return c.peak > kAlike * least; });
+  return std::min_element(candidates.begin(), candidates.end(),
+                          [](const auto& a, const auto& b) { return a.saved < b.saved; })
+      ->bound;
 }
 
 }  // namespace
@@ -172,14 +233,13 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.policy.plugin = options.plugin;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
-  ACT_CHECK_OK(RunPasses(kTrainingPasses, "", model.graph, context, options, times));
-  std::vector<ValueId*> follow;
-  for (SavedEdge& edge : context.edges) follow.push_back(&edge.stored);
-  plan.train = AssignStorage(std::move(model.graph), options.workspace_limit, follow);
-  plan.edges = std::move(context.edges);
-
-  NameConstants(plan.train.graph, "constant.train.");
-
+  const auto [differentiate, store] = SplitAtStorage();
+  ACT_CHECK_OK(RunPasses(differentiate, "", model.graph, context, options, times));
+  if (context.policy.rerun_spacing > 0) {
+    ACT_TRY(context.rerun_elements, ChooseRerunElements(model.graph, context, options, plan));
+  }
+  ACT_CHECK_OK(RunPasses(store, "", model.graph, context, options, times));
+  FinishStep(std::move(model.graph), context, options, plan);
   ACT_CHECK_OK(AddCountCorrect(evaluation, model.loss));
   ACT_TRY(plan.eval, CompileEvaluation(std::move(evaluation), options, times));
   return plan;

@@ -76,7 +76,7 @@ class Placer {
     if (OnlyMoves(n)) return false;
     bool all_at_hand = true, lossy = false, direct_readers = true;
     for (ValueId v : ForwardInputs(i)) {
-      const bool coded = context_.policy.CodesLossily(saved_.FactsOf(v));
+      const bool coded = saved_.CodesLossily(v);
       lossy |= coded;
       all_at_hand &= kept_numbers.count(v) != 0 && !coded;
       bool direct = false;

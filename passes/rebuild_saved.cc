@@ -7,12 +7,20 @@
 // is. A ReLU is the product of its operand with its mask, never the ReLU of a decoded number, whose mean
 // would be too large.
 //
+// Where the policy re-runs (L4), a convolution or product is such a function too, of anchors that lie further
+// apart (cut_forward.h): what it makes is made once, in front of its first reader in the backward pass,
+// and lies in memory until its last one. Normalizations are done again with the statistics of the forward
+// pass, which are kept, so that they too are affine.
+//
 // A chain of residual sums could be followed to its start, at the price of one decode a block for each; it is
 // cut where a rebuilt value would read more than kMostReads tensors.
 #include <map>
 #include <optional>
+#include <set>
 
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ops/codec_ops.h"
+#include "passes/cut_forward.h"
 #include "passes/pass.h"
 #include "passes/saved_values.h"
 #include "runtime/base/error.h"
@@ -25,6 +33,8 @@ constexpr double kMaskRead = 1. / 8;  // a mask, beside a code
 
 // x, mean, rstd, gamma, beta -> normalized x times gamma plus beta
 bool IsApply(const Node& node) { return node.op == "BatchNormApply" || node.op == "LayerNormApply"; }
+// x, mean, rstd -> normalized x
+bool IsNormalize(const Node& node) { return node.op == "Normalize" || node.op == "Standardize"; }
 
 class Rebuilder {
  public:
@@ -33,13 +43,14 @@ class Rebuilder {
 
   llvm::Error Run() {
     FindMasksAndNormalized();
+    if (Reruns()) ChooseReruns();
     // In forward order, so that what a value is rebuilt from is decided before it.
     for (const Node& node : graph_.nodes) {
       if (node.phase != Phase::kForward) break;
       for (ValueId v : node.outputs) {
-        if (!saved_.Crosses(v)) continue;
+        if (!saved_.Crosses(v) || context_.anchors.count(v)) continue;
         if (ReordersInput(node)) rebuilt_[v] = 1;
-        if (!context_.policy.rebuilds || !context_.policy.CodesLossily(saved_.FactsOf(v))) continue;
+        if (!context_.policy.rebuilds || !saved_.CodesLossily(v)) continue;
         const std::optional<double> reads = ReadsOfProducer(v);
         if (reads && *reads <= kMostReads) rebuilt_[v] = *reads;
       }
@@ -48,6 +59,11 @@ class Rebuilder {
   }
 
  private:
+  // A re-run normalization, as it waits for its readers.
+  struct Recoded {
+    ValueId code = kNoValue;
+    Attributes attrs;
+  };
   using Key = std::vector<ValueId>;
 
   const Node& ProducerOf(ValueId v) const { return graph_.nodes[static_cast<size_t>(saved_.Producer(v))]; }
@@ -62,8 +78,7 @@ class Rebuilder {
       if (node.phase != Phase::kForward) continue;
       if (node.op == "ReluDerivative" && saved_.Crosses(node.outputs[0]))
         mask_of_[node.inputs[0]] = node.outputs[0];
-      if ((node.op == "Normalize" || node.op == "Standardize") && saved_.Crosses(node.outputs[0]))
-        normalized_[node.inputs] = node.outputs[0];
+      if (IsNormalize(node) && saved_.Crosses(node.outputs[0])) normalized_[node.inputs] = node.outputs[0];
     }
   }
 
@@ -77,16 +92,33 @@ class Rebuilder {
     return it == normalized_.end() ? kNoValue : it->second;
   }
 
-  // Codes read to have v in the backward pass; nullopt: it cannot be had.
-  std::optional<double> Reads(ValueId v) const {
-    if (!saved_.MadeInForward(v)) return 0;  // a parameter, an input
-    const auto it = rebuilt_.find(v);
-    if (it != rebuilt_.end()) return it->second;
-    if (saved_.Crosses(v)) return saved_.FactsOf(v).exact_bits ? kMaskRead : 1;
-    return ReadsOfProducer(v);
+  bool Reruns() const { return context_.policy.rerun_spacing > 0 && context_.rerun_elements > 0; }
+  // Segments whose largest result is small enough to lie in memory a second time.
+  void ChooseReruns() {
+    for (const Segment& segment : CutForward(graph_, saved_, context_.policy.rerun_spacing)) {
+      if (segment.largest > context_.rerun_elements) continue;
+      context_.anchors.insert(segment.anchors.begin(), segment.anchors.end());
+      for (size_t i = segment.begin; i < segment.end; ++i) {
+        const Node& node = graph_.nodes[i];
+        const bool linear =
+            IsHeavy(node) && (!saved_.CodesLossily(node.inputs[0]) || !saved_.CodesLossily(node.inputs[1]));
+        if (linear || IsNormalize(node)) reruns_.insert(node.outputs[0]);
+      }
+    }
   }
 
-  std::optional<double> SumOfReads(const std::vector<ValueId>& values) const {
+  // Codes read to have v in the backward pass; nullopt: it cannot be had.
+  std::optional<double> Reads(ValueId v) {
+    if (v == kNoValue) return 0;
+    if (!saved_.MadeInForward(v)) return HasBatchAxis(graph_.value(v).type) ? 1 : 0;
+    if (const auto it = rebuilt_.find(v); it != rebuilt_.end()) return it->second;
+    if (context_.anchors.count(v)) return 1;
+    if (saved_.Crosses(v)) return saved_.FactsOf(v).exact_bits ? kMaskRead : 1;
+    if (const auto it = reads_.find(v); it != reads_.end()) return it->second;
+    return reads_[v] = ReadsOfProducer(v);
+  }
+
+  std::optional<double> SumOfReads(const std::vector<ValueId>& values) {
     double sum = 0;
     for (ValueId v : values) {
       const std::optional<double> reads = Reads(v);
@@ -97,7 +129,7 @@ class Rebuilder {
   }
 
   // Codes read to compute v by its own operator.
-  std::optional<double> ReadsOfProducer(ValueId v) const {
+  std::optional<double> ReadsOfProducer(ValueId v) {
     const Node& node = ProducerOf(v);
     if (node.op == "Relu") {
       const ValueId mask = MaskOf(v);
@@ -105,8 +137,13 @@ class Rebuilder {
     }
     if (IsApply(node)) {
       const ValueId xhat = NormalizedOf(node);
-      return xhat == kNoValue ? std::nullopt : Reads(xhat);
+      if (xhat != kNoValue) return Reads(xhat);
     }
+    if (reruns_.count(v)) {  // once, for all readers
+      const std::optional<double> reads = IsNormalize(node) ? Reads(node.inputs[0]) : SumOfReads(node.inputs);
+      return reads ? std::optional<double>(1) : std::nullopt;
+    }
+    if (Reruns() && IsApply(node)) return Reads(node.inputs[0]);
     if (node.op == "Add" || node.op == "Sub") return SumOfReads(node.inputs);
     if (node.op == "Neg" || node.op == "Reshape" || node.op == "Identity") return Reads(node.inputs[0]);
     if (node.op == "Mul") {  // by a parameter or constant: a product of two decoded values is not affine
@@ -118,8 +155,11 @@ class Rebuilder {
 
   // v as the backward pass has it: a stored value as it is, any other made anew at the end of the graph.
   llvm::Expected<ValueId> Have(ValueId v) {
-    const bool stored = !saved_.MadeInForward(v) || (saved_.Crosses(v) && !rebuilt_.count(v));
-    return stored ? v : Make(v);
+    const bool stored =
+        !saved_.MadeInForward(v) || context_.anchors.count(v) || (saved_.Crosses(v) && !rebuilt_.count(v));
+    if (!stored) return Make(v);
+    if (making_rerun_ > 0) context_.anchors.insert(v);
+    return v;
   }
 
   llvm::Expected<ValueId> Make(ValueId v) {
@@ -129,17 +169,42 @@ class Rebuilder {
       ACT_TRY(const ValueId x, Have(node.inputs[0]));
       return builder_.Add1("Mul", {x, MaskOf(v)}, {}, name);
     }
-    if (IsApply(node)) {
-      ACT_TRY(const ValueId xhat, Have(NormalizedOf(node)));
+    const ValueId normalized = IsApply(node) ? NormalizedOf(node) : kNoValue;
+    if (normalized != kNoValue) {
+      ACT_TRY(const ValueId xhat, Have(normalized));
       ACT_TRY(const ValueId scaled, builder_.Add1("Mul", {xhat, node.inputs[3]}, {}, name));
       return builder_.Add1("Add", {scaled, node.inputs[4]}, {}, name);
     }
+    const bool recode = IsNormalize(node) && reruns_.count(v);
+    if (const auto it = recoded_.find(v); recode && it != recoded_.end()) return Decode(it->second, v);
+    const bool rerun = IsHeavy(node) && reruns_.count(v);
+    if (const auto it = rerun_.find(v); rerun && it != rerun_.end()) return it->second;
+    making_rerun_ += rerun;
     std::vector<ValueId> operands;
-    for (ValueId in : node.inputs) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool statistic = i > 0 && (IsApply(node) || IsNormalize(node));
+      if (statistic) context_.statistics.insert(node.inputs[i]);
+      const ValueId in = node.inputs[i];
+      if (in == kNoValue || statistic) {
+        operands.push_back(in);
+        continue;
+      }
       ACT_TRY(const ValueId operand, Have(in));
       operands.push_back(operand);
     }
-    return builder_.AddTyped(node.op, operands, graph_.value(v).type, node.attrs, name);
+    making_rerun_ -= rerun;
+    ACT_TRY(const ValueId made, builder_.AddTyped(node.op, operands, graph_.value(v).type, node.attrs, name));
+    if (rerun) rerun_[v] = made;
+    if (!recode) return made;
+    Recoded recoded{kNoValue, CodecAttributes(context_.policy.RecodeCodec(), context_.next_stream++)};
+    ACT_TRY(recoded.code, builder_.Add1("Compress", {made}, recoded.attrs, name + ".encode"));
+    recoded_[v] = recoded;
+    return Decode(recoded, v);
+  }
+
+  llvm::Expected<ValueId> Decode(const Recoded& recoded, ValueId v) {
+    return builder_.AddTyped("Decompress", {recoded.code}, graph_.value(v).type, recoded.attrs,
+                             ProducerOf(v).name + ".rebuild.decode");
   }
 
   // Each reader gets its own copy, made right in front of it.
@@ -170,13 +235,16 @@ class Rebuilder {
   GraphBuilder builder_;
   std::map<ValueId, ValueId> mask_of_;  // a ReLU's result to its stored mask
   std::map<Key, ValueId> normalized_;   // (x, mean, rstd) to the stored (x - mean) rstd
-  std::map<ValueId, double> rebuilt_;   // with the codes that each reads
+  std::set<ValueId> reruns_;            // results of what may run a second time
+  std::map<ValueId, ValueId> rerun_;    // what is computed a second time, and the result
+  int making_rerun_ = 0;                // depth: what is read there is an anchor, and gets an anchor's bits
+  std::map<ValueId, Recoded> recoded_;
+  std::map<ValueId, double> rebuilt_;               // with the codes that each reads
+  std::map<ValueId, std::optional<double>> reads_;  // of what does not cross
 };
 
 }  // namespace
 
-llvm::Error RebuildSaved(Graph& graph, PassContext& context) {
-  return Rebuilder(graph, context).Run();
-}
+llvm::Error RebuildSaved(Graph& graph, PassContext& context) { return Rebuilder(graph, context).Run(); }
 
 }  // namespace act

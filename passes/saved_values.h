@@ -32,6 +32,8 @@ class SavedValues {
   // saved value are looked through.
   bool FeedsProduct(ValueId v) const;
   EdgeFacts FactsOf(ValueId v) const;
+  // Is v stored with an error, where it is stored?
+  bool CodesLossily(ValueId v) const { return context_.policy.CodesLossily(FactsOf(v)); }
 
  private:
   // Does `is` hold of a backward node and the position at which it reads v?

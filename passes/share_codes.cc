@@ -51,14 +51,14 @@ class Sharer {
         normalized;  // (x, mean, rstd) to the Normalize whose result crosses
     for (size_t i = 0; i < graph_.nodes.size() && saved_.InForward(i); ++i)
       if (node(i).op == "Normalize" && saved_.Crosses(node(i).outputs[0]) &&
-          context_.policy.CodesLossily(saved_.FactsOf(node(i).outputs[0])))
+          saved_.CodesLossily(node(i).outputs[0]))
         normalized[node(i).inputs] = i;
     for (size_t i = 0; i < graph_.nodes.size() && saved_.InForward(i); ++i) {
       if (node(i).op != "ReluDerivative" || !saved_.Crosses(node(i).outputs[0])) continue;
       const ValueId result = node(i).inputs[0], mask = node(i).outputs[0];
       const Node* relu = ProducerOf(result);
       if (!relu || relu->op != "Relu") continue;
-      if (saved_.Crosses(result) && context_.policy.CodesLossily(saved_.FactsOf(result))) {
+      if (saved_.Crosses(result) && saved_.CodesLossily(result)) {
         positive_[mask] = result;
         continue;
       }
@@ -100,6 +100,7 @@ class Sharer {
       ACT_TRY(const ValueId distance,
               builder_.Add1("SignedDistance", {in[0], in[1], in[2], tau, passed}, {}, name));
       context_.statistics.insert({tau, side});
+      if (context_.anchors.count(xhat)) context_.anchors.insert(distance);
       shared_[xhat] = {distance, tau, side};
       positive_[pair.mask] = distance;
       std::move(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(count), graph_.nodes.end(),

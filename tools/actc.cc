@@ -34,12 +34,12 @@ struct Flags {
   cl::OptionCategory debugging{"Looking inside"};
 
   cl::opt<std::string> model{cl::Positional, cl::Required, cl::desc("MODEL.onnx"), cl::cat(compile)};
-  cl::opt<std::string> level{
-      "O",
-      cl::desc(
-          "L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 3-bit and shared; presets "
-          "actnn-L1..L3, gact-L1..L2.2 for comparison"),
-      cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
+  cl::opt<std::string> level{"O",
+                             cl::desc("L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 "
+                                      "3-bit and shared, L4 anchors and "
+                                      "re-runs where that lowers the peak; presets "
+                                      "actnn-L1..L3, gact-L1..L2.2 for comparison"),
+                             cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
   cl::opt<std::string> optimizer{"optimizer",
                                  cl::desc("sgd (with momentum, default), adam, adamw, ort-adamw, onnx-adam, "

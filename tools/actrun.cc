@@ -248,8 +248,8 @@ llvm::Error MeasureVariance(const Flags& f, const Plan& plan, const Hyperparamet
               *opened.executor, codes, *opened.sources.train, opened.position,
               {.repeats = f.variance, .batches = batches, .edges = f.variance_edges, .stop = &g_stop}));
   if (!f.report_json.empty())
-    ACT_CHECK_OK(WriteFile(f.report_json, GradientVarianceJson(plan, result, opened.position.seed)));
-  llvm::outs() << FormatGradientVariance(plan, result);
+    ACT_CHECK_OK(WriteFile(f.report_json, GradientVarianceJson(codes.plan, result, opened.position.seed)));
+  llvm::outs() << FormatGradientVariance(codes.plan, result);
   return llvm::Error::success();
 }
 

@@ -10,6 +10,7 @@ namespace act {
 namespace {
 
 constexpr int kScoreBits = 4;    // of attention's queries and keys
+constexpr int64_t kRerunSpacing = 9;
 constexpr int kCarefulBits = 8;  // of the loss's probabilities
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
@@ -31,6 +32,7 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
 int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.same_bits) return bits;
   if (facts.of_loss) return std::max(bits, kCarefulBits);
+  if (facts.anchor) return std::min(bits + 2, kCarefulBits);
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }
 
@@ -99,6 +101,10 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_overrid
   } else if (level == "L3") {
     policy.bits = 3;
     policy.rebuilds = policy.shares_codes = true;
+  } else if (level == "L4") {
+    policy.bits = 3;
+    policy.rebuilds = policy.shares_codes = true;
+    policy.rerun_spacing = kRerunSpacing;
   } else if (const Preset* preset = FindPreset(level)) {
     if (*preset->refusal) return MakeError("-O " + level, preset->refusal, "use " + PresetNames());
     policy.bits = preset->bits;
@@ -106,7 +112,7 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_overrid
     policy.products_only = preset->products_only;
   } else if (level != "L0") {
     return MakeError("-O " + level, "no such level",
-                     "levels are L0, L1, L2 and L3; presets of other systems " + PresetNames());
+                     "levels are L0, L1, L2, L3 and L4; presets of other systems " + PresetNames());
   }
   policy.products_only |= level == "L1";
   if (bits_override != 0) {

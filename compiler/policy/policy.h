@@ -22,6 +22,7 @@ struct EdgeFacts {
   bool read_exactly = false;   // an error in it would bias the gradient, or it holds infinities
   bool activation = false;     // made by a node each step (not a parameter, input or statistic)
   bool sign_is_read = false;   // by a ReLU's gradient, which must get it exactly
+  bool anchor = false;         // much is computed again from it
   bool often_zero = false;     // made by a ReLU
   bool low_frequency = false;  // averages over blocks of an image that is stored beside them
   bool fixed_batch = false;    // no tensor of the step varies with N: leading axes do not tell samples
@@ -55,6 +56,7 @@ struct Policy {
   int bits = 0;  // of lossy codes; 0: none
   bool products_only = false;
   bool rebuilds = false;      // values that follow from stored ones are not stored
+  int64_t rerun_spacing = 0;   // > 0: convolutions and products between anchors so many apart run again
   bool shares_codes = false;  // a number and its sign in one code
   int64_t group_size = kDefaultGroupSize;
   StorageRules rules;
@@ -66,6 +68,8 @@ struct Policy {
   // The lossy code of such a value, and its bits.
   Codec CodecOf(const EdgeFacts& facts) const;
   int BitsOf(const EdgeFacts& facts) const;
+  // What is re-run waits in this code: fine enough that its anchor's error is what counts.
+  Codec RecodeCodec() const { return Codec::Uniform(6, group_size, Rounding::kDither); }
   Decision Decide(const EdgeFacts& facts) const;
 };
 

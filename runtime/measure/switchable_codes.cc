@@ -74,7 +74,9 @@ class Rewriter {
       }
       for (size_t o = 0; o < node.program.outputs.size(); ++o) {
         const ProgramOutput& output = node.program.outputs[o];
-        if (output.kind == OutputKind::kEncode && IsLossy(output.codec)) coded_.insert(node.outputs[o]);
+        if (output.kind != OutputKind::kEncode || !IsLossy(output.codec)) continue;
+        coded_.insert(node.outputs[o]);
+        if (node.phase != Phase::kForward) ListRerun(node, o);
       }
     }
     for (const ValueId code : decoded_)
@@ -82,6 +84,21 @@ class Rewriter {
         return MakeError("value '" + graph().value(code).name + "'",
                          "is decoded, but is no code that the report lists", "compile the model again");
     return llvm::Error::success();
+  }
+
+  // What the backward pass itself encodes is no saved activation: the step's report does not list it, the
+  // measurement does.
+  void ListRerun(const Node& node, size_t output) {
+    const ValueId code = node.outputs[output];
+    if (edge_of_.count(code)) return;
+    SavedEdge edge;
+    edge.name = node.name + " (run again)";
+    edge.stored = code;
+    edge.form = ToString(node.program.outputs[output].codec);
+    edge.bits = BitsPerElement(node.program.outputs[output].codec);
+    edge.bytes = graph().value(code).type.Bytes();
+    edge_of_[code] = result_.plan.edges.size();
+    result_.plan.edges.push_back(std::move(edge));
   }
 
   // In the storage of `in`, or in one of its own.

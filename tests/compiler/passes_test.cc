@@ -76,7 +76,7 @@ using Strings = std::vector<std::string>;
 // -----------------------------------------------------------------------------------------------------
 
 TEST(Compress, AMaskIsOneBitAtEveryLevel) {
-  for (const char* level : {"L0", "L1", "L2", "L3"}) {
+  for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) {
     Model m;
     const Plan plan = CompileAt(level, m.Finish(Take(m.b.Add1("Relu", {m.x}, {}, "relu"))));
     ASSERT_EQ(plan.edges.size(), 1u) << level;
@@ -192,7 +192,7 @@ void ExpectEdgesMatchTheGraph(const Plan& plan) {
 }
 
 TEST(Compress, EdgesAreWhatCrossesToTheBackwardPass) {
-  for (const char* level : {"L0", "L1", "L2", "L3"}) {
+  for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) {
     SCOPED_TRACE(level);
     Model m;
     ValueId y = m.Conv(m.x, "conv");

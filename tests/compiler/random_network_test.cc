@@ -17,7 +17,7 @@ class RandomNetwork : public ::testing::TestWithParam<unsigned> {};
 
 // Gradients are outputs, so a step that goes wrong anywhere shows in them.
 TEST_P(RandomNetwork, RunsAtEveryLevelInItsPlannedMemory) {
-  for (const char* level : {"L0", "L1", "L2", "L3"}) {
+  for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) {
     SCOPED_TRACE(level);
     Network network(GetParam());
     const ImportResult model = network.Build();

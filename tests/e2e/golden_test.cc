@@ -100,7 +100,7 @@ std::string Name(const testing::TestParamInfo<Parameters>& info) {
 INSTANTIATE_TEST_SUITE_P(, Golden,
                          testing::Combine(testing::ValuesIn(GoldenCases()),
                                           testing::Values("model.onnx", "model_dynamo.onnx"),
-                                          testing::Values("L0", "L1", "L2", "L3")),
+                                          testing::Values("L0", "L1", "L2", "L3", "L4")),
                          Name);
 
 }  // namespace

@@ -122,13 +122,13 @@ std::string Name(const testing::TestParamInfo<Parameters>& info) {
 
 INSTANTIATE_TEST_SUITE_P(, Unbiased,
                          testing::Combine(testing::Values("lenet", "odd_channels", "resnet_basic"),
-                                          testing::Values("L2", "L3")),
+                                          testing::Values("L2", "L3", "L4")),
                          Name);
 
 // `make check-long`: every case.
 INSTANTIATE_TEST_SUITE_P(Long, Unbiased,
                          testing::Combine(testing::ValuesIn(GoldenCases()),
-                                          testing::Values("L1", "L2", "L3")),
+                                          testing::Values("L1", "L2", "L3", "L4")),
                          Name);
 
 }  // namespace
