@@ -28,11 +28,12 @@ struct PassContext {
   // What is re-run from anchors has at most so many elements a sample: what a re-run brings back lies in
   // memory at full size. 0: nothing is re-run.
   int64_t rerun_elements = 0;
-  std::set<ValueId> anchors;     // what re-runs start from: stored, whatever it could be made of
-  std::set<ValueId> statistics;  // forward values that gradients read as statistics: kept exactly
+  std::set<ValueId> rebuilt_from;     // stored values that others are computed of again
+  std::set<ValueId> anchors;          // what re-runs start from: stored, whatever it could be made of
+  std::set<ValueId> statistics;       // forward values that gradients read as statistics: kept exactly
   std::set<ValueId> low_frequencies;  // averages over blocks of an image (split-frequencies)
-  std::vector<SavedEdge> edges;  // filled by compress; `stored` follows the graph through later passes
-  int32_t next_stream = 0;       // random streams: dropout and stochastic rounding
+  std::vector<SavedEdge> edges;       // filled by compress; `stored` follows the graph through later passes
+  int32_t next_stream = 0;            // random streams: dropout and stochastic rounding
 };
 
 using PassFunction = llvm::Error (*)(Graph&, PassContext&);
@@ -43,6 +44,7 @@ llvm::Error RecognizeNorms(Graph& graph, PassContext& context);
 llvm::Error RecognizeActivations(Graph& graph, PassContext& context);
 llvm::Error CancelTransposes(Graph& graph, PassContext& context);
 llvm::Error PackAttention(Graph& graph, PassContext& context);
+llvm::Error SinkRelu(Graph& graph, PassContext& context);
 llvm::Error LowerForTraining(Graph& graph, PassContext& context);
 llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);
 llvm::Error LowerLayerNorm(Graph& graph, PassContext& context);

@@ -40,6 +40,8 @@ constexpr PassEntry kTrainingPasses[] = {
     {"pack-attention", PackAttention, Stage::kImported,
      "q, k and v read where one product makes them; behind cancel-transposes, which puts heads into "
      "attributes"},
+    {"sink-relu", SinkRelu, Stage::kImported,
+     "behind a max pooling, which then is all that stands between it and the convolution"},
     {"lower-batch-norm", LowerForTraining, Stage::kImported,
      "BatchNorm as statistics and an elementwise part: what fusion and gradients work on"},
     {"lower-layer-norm", LowerLayerNorm, Stage::kImported,
@@ -63,7 +65,8 @@ constexpr PassEntry kTrainingPasses[] = {
     {"compress", Compress, Stage::kCompressed,
      "the policy: what crosses to the backward pass, and in which form"},
     {"fold-bias", FoldBias, Stage::kCompressed,
-     "what is added to a product; behind the gradients, which know sums and products, before loops take sums"},
+     "what is added to a product; behind the gradients, which know sums and products, before loops take "
+     "sums"},
     {"dead-code", EliminateDeadCode, Stage::kCompressed, "forward results that only readers of codes needed"},
     {"repeat-cheap-nodes", RepeatCheapNodes, Stage::kCompressed,
      "decodes, masks, normalizations in each of their readers: never stored in between"},
@@ -81,6 +84,7 @@ constexpr PassEntry kEvaluationPasses[] = {
     {"dead-code", EliminateDeadCode, Stage::kImported, "as in training"},
     {"cancel-transposes", CancelTransposes, Stage::kImported, "channels-last between layers"},
     {"pack-attention", PackAttention, Stage::kImported, "as in training"},
+    {"sink-relu", SinkRelu, Stage::kImported, "as in training"},
     {"lower-batch-norm", LowerForEvaluation, Stage::kImported, "stored statistics, no dropout"},
     {"lower-layer-norm", LowerLayerNorm, Stage::kImported, "as in training"},
     {"common-subexpressions", EliminateCommonSubexpressions, Stage::kImported, "as in training"},

@@ -158,6 +158,7 @@ class Rebuilder {
     const bool stored =
         !saved_.MadeInForward(v) || context_.anchors.count(v) || (saved_.Crosses(v) && !rebuilt_.count(v));
     if (!stored) return Make(v);
+    context_.rebuilt_from.insert(v);
     if (making_rerun_ > 0) context_.anchors.insert(v);
     return v;
   }

@@ -79,6 +79,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.low_frequency = context_.low_frequencies.count(v) != 0;
   facts.statistic = context_.statistics.count(v) != 0;
   facts.sign_is_read = AnyBackwardRead(v, ReadsSign);
+  facts.for_statistics = from.op == "Normalize" && !facts.feeds_product && !context_.rebuilt_from.count(v);
   facts.anchor = context_.anchors.count(v) != 0;
   facts.often_zero = from.op == "Relu";
   facts.of_loss = from.op == "SoftmaxCrossEntropy";

@@ -101,6 +101,7 @@ class Sharer {
               builder_.Add1("SignedDistance", {in[0], in[1], in[2], tau, passed}, {}, name));
       context_.statistics.insert({tau, side});
       if (context_.anchors.count(xhat)) context_.anchors.insert(distance);
+      if (context_.rebuilt_from.count(xhat)) context_.rebuilt_from.insert(distance);
       shared_[xhat] = {distance, tau, side};
       positive_[pair.mask] = distance;
       std::move(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(count), graph_.nodes.end(),

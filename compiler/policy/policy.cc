@@ -32,6 +32,7 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
 int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.same_bits) return bits;
   if (facts.of_loss) return std::max(bits, kCarefulBits);
+  if (facts.for_statistics && shares_codes) return std::max(bits - 1, 1);
   if (facts.anchor) return std::min(bits + 2, kCarefulBits);
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }

@@ -13,19 +13,20 @@ namespace act {
 // What the policy may look at: one forward value that the backward pass reads.
 struct EdgeFacts {
   TensorType type;
-  bool exact_bits = false;     // 0 or 1 only: one bit holds it exactly
-  int64_t index_bits = 0;      // > 0: unsigned integers of so many bits
-  bool statistic = false;      // a mean, a deviation: small, and a factor of much else
-  bool of_loss = false;        // made by a loss: its error enters every gradient
-  bool feeds_product = false;  // read by the gradient of a convolution, matrix product or attention
-  bool for_scores = false;     // attention's probabilities are computed again from it
-  bool read_exactly = false;   // an error in it would bias the gradient, or it holds infinities
-  bool activation = false;     // made by a node each step (not a parameter, input or statistic)
-  bool sign_is_read = false;   // by a ReLU's gradient, which must get it exactly
-  bool anchor = false;         // much is computed again from it
-  bool often_zero = false;     // made by a ReLU
-  bool low_frequency = false;  // averages over blocks of an image that is stored beside them
-  bool fixed_batch = false;    // no tensor of the step varies with N: leading axes do not tell samples
+  bool exact_bits = false;      // 0 or 1 only: one bit holds it exactly
+  int64_t index_bits = 0;       // > 0: unsigned integers of so many bits
+  bool statistic = false;       // a mean, a deviation: small, and a factor of much else
+  bool of_loss = false;         // made by a loss: its error enters every gradient
+  bool feeds_product = false;   // read by the gradient of a convolution, matrix product or attention
+  bool for_scores = false;      // attention's probabilities are computed again from it
+  bool read_exactly = false;    // an error in it would bias the gradient, or it holds infinities
+  bool activation = false;      // made by a node each step (not a parameter, input or statistic)
+  bool sign_is_read = false;    // by a ReLU's gradient, which must get it exactly
+  bool for_statistics = false;  // normalized, and read by the normalization's own gradient alone
+  bool anchor = false;          // much is computed again from it
+  bool often_zero = false;      // made by a ReLU
+  bool low_frequency = false;   // averages over blocks of an image that is stored beside them
+  bool fixed_batch = false;     // no tensor of the step varies with N: leading axes do not tell samples
 };
 
 struct Decision {
@@ -56,7 +57,7 @@ struct Policy {
   int bits = 0;  // of lossy codes; 0: none
   bool products_only = false;
   bool rebuilds = false;      // values that follow from stored ones are not stored
-  int64_t rerun_spacing = 0;   // > 0: convolutions and products between anchors so many apart run again
+  int64_t rerun_spacing = 0;  // > 0: convolutions and products between anchors so many apart run again
   bool shares_codes = false;  // a number and its sign in one code
   int64_t group_size = kDefaultGroupSize;
   StorageRules rules;

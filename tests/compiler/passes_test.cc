@@ -141,6 +141,32 @@ TEST(Compress, PoolIndicesTakeTheBitsOfTheirWindow) {
   }
 }
 
+TEST(SinkRelu, TheMaskHasAnElementForEachWindow) {
+  const auto pool = [](Model& m, ValueId x) {
+    return Take(m.b.Add("MaxPool", {x},
+                        Attrs({{"kernel_shape", std::vector<int64_t>{2, 2}},
+                               {"strides", std::vector<int64_t>{2, 2}},
+                               {"dilations", std::vector<int64_t>{1, 1}},
+                               {"pads", std::vector<int64_t>{0, 0, 0, 0}}}),
+                        "pool", 2))[0];
+  };
+  const auto mask_elements = [](const Plan& plan) {
+    for (const SavedEdge& edge : plan.edges)
+      if (edge.form == "mask1") return edge.bytes_uncompressed.per_batch;
+    return int64_t{0};
+  };
+  Model alone;
+  const ValueId relu = Take(alone.b.Add1("Relu", {alone.x}, {}, "relu"));
+  EXPECT_EQ(mask_elements(CompileAt("L0", alone.Finish(pool(alone, relu)))), 4 * 4 * 16);
+  // A second reader needs the ReLU where it stands.
+  Model shared;
+  const ValueId both = Take(shared.b.Add1("Relu", {shared.x}, {}, "relu"));
+  Attributes rows = Attrs({{"axes", std::vector<int64_t>{1, 2}}, {"keepdims", int64_t{1}}});
+  const ValueId mean = Take(shared.b.Add1("ReduceMean", {both}, rows, "mean"));
+  const ValueId sum = Take(shared.b.Add1("Add", {pool(shared, both), mean}, {}, "sum"));
+  EXPECT_EQ(mask_elements(CompileAt("L0", shared.Finish(sum))), 8 * 8 * 16);
+}
+
 TEST(Compress, ParametersAndInputsAreNotStored) {  // the image and the weight are there in any case
   Model m;
   const Plan plan = CompileAt("L3", m.Finish(m.Conv(m.image, "conv")));
@@ -151,9 +177,10 @@ TEST(Compress, L1CodesOnlyWhatProductsRead) {
   Model m;
   const ValueId tanh = Take(m.b.Add1("Tanh", {m.Conv(m.x, "conv")}, {}, "tanh"));
   ImportResult model = m.Finish(tanh);
-  EXPECT_EQ(Forms(CompileAt("L1", model)), (Strings{"scaled (Mul): uniform4,g256,dither", "tanh (Tanh): keep"}));
-  EXPECT_EQ(Forms(CompileAt("L2", model)),
-            (Strings{"scaled (Mul): uniform4,g256,dither", "tanh.grad (TanhDerivative): uniform4,g256,dither"}));
+  EXPECT_EQ(Forms(CompileAt("L1", model)),
+            (Strings{"scaled (Mul): uniform4,g256,dither", "tanh (Tanh): keep"}));
+  EXPECT_EQ(Forms(CompileAt("L2", model)), (Strings{"scaled (Mul): uniform4,g256,dither",
+                                                    "tanh.grad (TanhDerivative): uniform4,g256,dither"}));
   // L3 computes image * scale again: both are there in any case.
   EXPECT_EQ(Forms(CompileAt("L3", model)), Strings{"tanh.grad (TanhDerivative): uniform3,g256,dither"});
 }
@@ -165,8 +192,8 @@ TEST(Compress, AModelWithAFixedBatchIsCodedToo) {
     Model m(image);
     return Forms(CompileAt("L2", m.Finish(Take(m.b.Add1("Tanh", {m.Conv(m.x, "conv")}, {}, "tanh")))));
   };
-  EXPECT_EQ(forms({1, 16, 16, 16}),
-            (Strings{"scaled (Mul): uniform4,g256,dither", "tanh.grad (TanhDerivative): uniform4,g256,dither"}));
+  EXPECT_EQ(forms({1, 16, 16, 16}), (Strings{"scaled (Mul): uniform4,g256,dither",
+                                             "tanh.grad (TanhDerivative): uniform4,g256,dither"}));
   EXPECT_EQ(forms({1, 4, 16, 16}), (Strings{"scaled (Mul): keep", "tanh (Tanh): keep"}));
 }
 

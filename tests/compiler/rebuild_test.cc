@@ -69,7 +69,7 @@ TEST(RebuildSaved, OneCodeServesBatchNormReluAndConvolution) {
   chain.Relu("relu");
   chain.ConvBatchNorm("b");
   const std::vector<std::string> expected{"a.bn (SignedDistance): sign6+2,g64,dither",
-                                          "b.bn.grad (Normalize): uniform3,g64,dither"};
+                                          "b.bn.grad (Normalize): uniform2,g64,dither"};
   EXPECT_EQ(FullSizeForms(chain.Compile("L3")), expected);
   EXPECT_EQ(FullSizeForms(chain.Compile("L2")).size(), 4u) << "L2 stores the ReLU's result too";
 }
