@@ -9,7 +9,8 @@
 
 namespace act {
 
-llvm::Error SinkRelu(Graph& graph, PassContext&) {
+llvm::Error SinkRelu(Graph& graph, PassContext& context) {
+  if (context.own_backward) return llvm::Error::success();  // its gradients belong to the order it has
   std::map<ValueId, int> reads;
   std::set<ValueId> pooled;
   for (const Node& node : graph.nodes)

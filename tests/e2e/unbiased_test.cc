@@ -66,8 +66,10 @@ PairStatistic OverPairs(const std::vector<std::vector<double>>& errors) {
 
 // Does the plan with this report store anything with an error?
 bool CodesLossily(const llvm::json::Object& report) {
-  for (const llvm::json::Value& edge : *report.getArray("edges"))
-    if (edge.getAsObject()->getString("form").value_or("").starts_with("uniform")) return true;
+  for (const llvm::json::Value& edge : *report.getArray("edges")) {
+    const llvm::StringRef form = edge.getAsObject()->getString("form").value_or("");
+    if (form != "keep" && !form.starts_with("mask") && !form.starts_with("index")) return true;
+  }
   return false;
 }
 
