@@ -105,6 +105,7 @@ class Compressor {
     if (another) d.edge.name += " for " + d.layer;
     d.edge.form = coded ? ToString(d.decision.codec) : "keep";
     d.edge.reason = d.decision.reason;
+    d.edge.least_bits = context_.policy.LeastBits(facts);
     // What a framework would keep: the tensor, once, or for a mask one byte an element.
     if (!another) d.edge.bytes_uncompressed = facts.exact_bits ? facts.type.Elements() : facts.type.Bytes();
     d.edge.bits =

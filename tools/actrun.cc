@@ -19,8 +19,6 @@
 #include "runtime/executor/executor.h"
 #include "runtime/executor/machine.h"
 #include "runtime/executor/profile.h"
-#include "runtime/measure/gradient_variance.h"
-#include "runtime/measure/switchable_codes.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/plan_io.h"
 #include "runtime/plan/plugins.h"
@@ -28,6 +26,7 @@
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
 #include "tools/flags.h"
+#include "tools/measurement.h"
 #include "tools/optimizer_flags.h"
 
 namespace act {
@@ -38,8 +37,6 @@ namespace cl = llvm::cl;
 constexpr char kTool[] = "actrun";
 constexpr int kFailed = 1;
 constexpr int64_t kDefaultSteps = 10;
-constexpr int64_t kMostRepeats = 10000;
-constexpr int64_t kDefaultVarianceBatches = 4;  // of a data set; other sources have one batch
 
 volatile std::sig_atomic_t g_stop = 0;
 
@@ -51,7 +48,6 @@ struct Flags {
   cl::OptionCategory optimizer_group{"Optimizer",
                                      "Defaults follow the optimizer that the plan was compiled with; a flag "
                                      "that it does not take is refused."};
-  cl::OptionCategory measurement{"Measurement", "Instead of training."};
   cl::OptionCategory files{"Checkpoints and reports"};
 
   cl::opt<std::string> plan{cl::Positional, cl::desc("PLAN"), cl::cat(machine)};
@@ -89,14 +85,7 @@ struct Flags {
                                    cl::value_desc("SCHEDULE"),
                                    cl::desc("constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
 
-  cl::opt<long> variance{
-      "variance", cl::value_desc("R"), cl::cat(measurement),
-      cl::desc("Variance and bias of the gradient that codes cause: R gradients of each mini-batch")};
-  cl::opt<long> variance_batches{"variance-batches", cl::value_desc("M"), cl::cat(measurement),
-                                 cl::desc("Mini-batches of --variance (default: 4 of --data, else 1)")};
-  cl::opt<std::string> variance_edges{
-      "variance-edges", cl::value_desc("GLOB"), cl::init("*"), cl::cat(measurement),
-      cl::desc("Saved activations that are measured alone as well (default: all; none: '')")};
+  MeasurementFlags measurement;
 
   cl::opt<std::string> load{"load", cl::desc("Continue from a checkpoint"), cl::value_desc("FILE"),
                             cl::cat(files)};
@@ -129,15 +118,12 @@ std::string CheckUsage(const Flags& f) {
   if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
   if (f.epochs > 0 && f.data.empty())
     return "--epochs: needs --data; without it there are steps, but no epochs";
-  if (f.variance.getNumOccurrences() && (f.variance < 1 || f.variance > kMostRepeats))
-    return "--variance: expected 1 to " + std::to_string(kMostRepeats) + " gradients of a mini-batch";
-  if (f.variance_batches.getNumOccurrences() && f.variance_batches < 1)
-    return "--variance-batches: expected at least 1";
-  if (f.variance > 0) {
+  if (const std::string wrong = f.measurement.CheckUsage(); !wrong.empty()) return wrong;
+  if (f.measurement.Requested()) {
     for (const cl::Option* other : std::initializer_list<const cl::Option*>{
              &f.steps, &f.epochs, &f.eval_data, &f.save, &f.export_onnx, &f.dump_step, &f.profile})
       if (other->getNumOccurrences())
-        return "--" + other->ArgStr.str() + ": belongs to training, and --variance does not train";
+        return "--" + other->ArgStr.str() + ": belongs to training; --variance and --calibrate do not train";
   }
   if (!f.verbose.empty() && f.verbose != "dispatch")
     return "--verbose: expected dispatch, not '" + f.verbose + "'";
@@ -174,27 +160,24 @@ llvm::Expected<Plan> ReadRunnable(const Flags& f) {
   return plan;
 }
 
-struct Sources {
-  std::unique_ptr<BatchSource> train, eval;
-};
-
-llvm::Expected<Sources> OpenSources(const Flags& f, const Plan& plan, int64_t batch, uint64_t seed) {
+llvm::Error OpenSources(const Flags& f, const Plan& plan, Opened& opened) {
+  const int64_t batch = opened.executor->layout().batch;
+  const uint64_t seed = opened.position.seed;
   const DataSetOptions options{.shuffle = true, .seed = seed, .partial_batch = !plan.fixed_batch};
   const DataSetOptions eval_options{.shuffle = false, .seed = seed, .partial_batch = !plan.fixed_batch};
   const std::vector<InputSlot> slots = InputSlots(plan.train.graph);
-  Sources sources;
   if (!f.inputs.empty()) {
-    ACT_TRY(sources.train, FixedBatch(slots, f.inputs, batch));
+    ACT_TRY(opened.data, FixedBatch(slots, f.inputs, batch));
   } else if (!f.data.empty()) {
-    ACT_TRY(sources.train, OpenDataSet(slots, batch, "--data", f.data, options));
+    ACT_TRY(opened.data, OpenDataSet(slots, batch, "--data", f.data, options));
   } else {
-    sources.train = RandomBatch(slots, seed);
+    opened.data = RandomBatch(slots, seed);
   }
-  if (f.eval_data.empty()) return sources;
+  if (f.eval_data.empty()) return llvm::Error::success();
   if (plan.eval.graph.nodes.empty()) return MakeError("--eval-data", "the plan has no graph for evaluation");
-  ACT_TRY(sources.eval,
+  ACT_TRY(opened.eval_data,
           OpenDataSet(InputSlots(plan.eval.graph), batch, "--eval-data", f.eval_data, eval_options));
-  return sources;
+  return llvm::Error::success();
 }
 
 TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRateSchedule schedule) {
@@ -209,13 +192,6 @@ TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRat
   return options;
 }
 
-// A plan that is ready to run, at the point of training that it goes on from.
-struct Opened {
-  std::unique_ptr<Executor> executor;
-  TrainPosition position;
-  Sources sources;
-};
-
 llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
                             const KernelRegistry& registry, int threads) {
   ACT_TRY(MemoryLayout layout,
@@ -228,7 +204,7 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
   StartOptimizerState(opened.executor->persistents(), hyper);
   if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, opened.executor->persistents(), opened.position));
   if (f.seed.getNumOccurrences()) opened.position.seed = f.seed;
-  ACT_TRY(opened.sources, OpenSources(f, plan, opened.executor->layout().batch, opened.position.seed));
+  ACT_CHECK_OK(OpenSources(f, plan, opened));
   if (f.verbose == "dispatch") {
     for (const BoundGraph* graph : opened.executor->BoundTrainGraphs())
       llvm::errs() << FormatDispatch(*graph);
@@ -236,25 +212,9 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
   return opened;
 }
 
-llvm::Error MeasureVariance(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
-                            const KernelRegistry& registry, int threads) {
-  ACT_TRY(const SwitchablePlan codes, MakeCodesSwitchable(plan));
-  ACT_TRY(const Opened opened, Open(f, codes.plan, hyper, registry, threads));
-  const int64_t batches = f.variance_batches > 0 ? static_cast<int64_t>(f.variance_batches)
-                          : f.data.empty()       ? 1
-                                                 : kDefaultVarianceBatches;
-  ACT_TRY(const GradientVariance result,
-          MeasureGradientVariance(
-              *opened.executor, codes, *opened.sources.train, opened.position,
-              {.repeats = f.variance, .batches = batches, .edges = f.variance_edges, .stop = &g_stop}));
-  if (!f.report_json.empty())
-    ACT_CHECK_OK(WriteFile(f.report_json, GradientVarianceJson(codes.plan, result, opened.position.seed)));
-  llvm::outs() << FormatGradientVariance(codes.plan, result);
-  return llvm::Error::success();
-}
-
 llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
                 const LearningRateSchedule& schedule) {
+  ACT_CHECK_OK(CheckWritable(f.measurement.save_plan()));
   for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json})
     ACT_CHECK_OK(CheckWritable(*path));
   if (f.device == "cuda")
@@ -263,13 +223,16 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   omp_set_num_threads(threads);
   KernelRegistry registry;
   RegisterCpuKernels(registry);
-  if (f.variance > 0) return MeasureVariance(f, plan, hyper, registry, threads);
+  if (f.measurement.Requested()) {
+    const auto open = [&](const Plan& form) { return Open(f, form, hyper, registry, threads); };
+    return f.measurement.Run(plan, open, !f.data.empty(), f.report_json, &g_stop);
+  }
   ACT_TRY(Opened opened, Open(f, plan, hyper, registry, threads));
   const std::unique_ptr<Executor>& executor = opened.executor;
   TrainPosition& position = opened.position;
 
-  ACT_TRY(const TrainResult result, Train(*executor, *opened.sources.train, opened.sources.eval.get(),
-                                          OptionsOf(f, hyper, schedule), position));
+  ACT_TRY(const TrainResult result,
+          Train(*executor, *opened.data, opened.eval_data.get(), OptionsOf(f, hyper, schedule), position));
   if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, executor->persistents(), position));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
@@ -300,7 +263,7 @@ void StopAtSignals() {
 int Main(int argc, char** argv) {
   Flags flags;
   cl::HideUnrelatedOptions({&flags.machine, &flags.data_group, &flags.training, &flags.optimizer_group,
-                            &flags.measurement, &flags.files});
+                            &flags.measurement.category(), &flags.files});
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actrun " ACT_VERSION "\n"; });
   std::string message;
   llvm::raw_string_ostream messages(message);

@@ -37,6 +37,10 @@ int Policy::BitsOf(const EdgeFacts& facts) const {
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }
 
+int Policy::LeastBits(const EdgeFacts& facts) const {
+  return facts.for_scores && !rules.same_bits ? kScoreBits : 1;
+}
+
 // The levels of a sign code: a quarter below 0, where only the gradient of the normalization reads.
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);

@@ -71,6 +71,8 @@ struct Policy {
   int BitsOf(const EdgeFacts& facts) const;
   // What is re-run waits in this code: fine enough that its anchor's error is what counts.
   Codec RecodeCodec() const { return Codec::Uniform(6, group_size, Rounding::kDither); }
+  // Of a lossy code of the value, however small its share of the gradient's variance.
+  int LeastBits(const EdgeFacts& facts) const;
   Decision Decide(const EdgeFacts& facts) const;
 };
 

@@ -329,6 +329,7 @@ llvm::Error CheckPlan(const Plan& plan) {
       return MakeError(place, "has not the size of what is stored");
     }
     if (!std::isfinite(edge.bits) || edge.bits < 0) return MakeError(place, "an impossible number of bits");
+    if (!std::isfinite(edge.variance) || edge.variance < 0) return MakeError(place, "an impossible variance");
   }
   return llvm::Error::success();
 }

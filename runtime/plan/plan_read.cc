@@ -274,6 +274,8 @@ Plan Reader::Read(const fb::Plan& from) {
     result.bits = edge.bits();
     result.bytes = ReadDim(edge.bytes());
     result.bytes_uncompressed = ReadDim(edge.bytes_uncompressed());
+    result.variance = edge.variance();
+    result.least_bits = edge.least_bits();
     return result;
   });
   if (from.hyper())

@@ -116,6 +116,33 @@ TEST_F(Variance, IsMeasuredOnSeveralMiniBatchesAtAPointOfTraining) {
   EXPECT_EQ(Number(trained, "variance"), Number(Measure(plan, later), "variance"));
 }
 
+// Levels move to where they matter, on mini-batches that they were not fitted to as well, and by as much as
+// was predicted.
+TEST_F(Variance, IsLessInTheSameBytesAfterCalibration) {
+  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string plan = scratch_ / "plan", calibrated = scratch_ / "calibrated";
+  const std::string data = "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy";
+  ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "L2", "-o", plan,
+              "--report=none", "--batch=32"});
+  const llvm::json::Object report = Measure(plan, {data, "--calibrate=3", "--save-plan=" + calibrated});
+  EXPECT_LE(Number(report, "bytes"), Number(report, "bytes_before"));
+  EXPECT_LT(Number(report, "predicted"), .8 * Number(report, "sum_of_edges"));
+  const double gain = Number(report, "variance") / Number(report, "variance_before");
+  // Three mini-batches, four gradients of each: 3 % each way (their standard errors).
+  EXPECT_NEAR(gain, Number(report, "predicted") / Number(report, "sum_of_edges"), .1);
+  ExpectDone({ToolPath("actplan"), "verify", calibrated});
+  ExpectDone({ToolPath("actrun"), calibrated, "--threads=1", data, "--steps=2", "--check-memory"});
+
+  const llvm::json::Object smaller =
+      Measure(plan, {data, "--calibrate=1", "--bits=2.5", "--save-plan=" + calibrated});
+  EXPECT_LE(Number(smaller, "bytes"), Number(smaller, "bytes_before") * 2.5 / 4.125 + 1);
+  EXPECT_GE(Number(smaller, "bytes"), Number(smaller, "bytes_before") * 2.4 / 4.125);
+  ExpectRefused({ToolPath("actrun"), plan, "--threads=1", data, "--calibrate=1", "--bits=0.5",
+                 "--save-plan=" + (scratch_ / "impossible")},
+                {"budget", "bytes"});
+  EXPECT_FALSE(Exists(scratch_ / "impossible"));
+}
+
 TEST_F(Variance, RefusesWhatItCannotMeasure) {
   const std::string plan = CompileCase("lenet", "L3");
   const auto command = [&](const std::vector<std::string>& more) {
@@ -127,6 +154,14 @@ TEST_F(Variance, RefusesWhatItCannotMeasure) {
   ExpectWrongUsage(command({"--variance=2", "--variance-batches=0"}), {"--variance-batches"});
   ExpectWrongUsage(command({"--variance=2", "--steps=3"}), {"--steps", "training"});
   ExpectWrongUsage(command({"--variance=2", "--save=x"}), {"--save"});
+  ExpectWrongUsage(command({"--calibrate=0"}), {"--calibrate"});
+  ExpectWrongUsage(command({"--calibrate=2"}), {"--save-plan"});
+  ExpectWrongUsage(command({"--save-plan=x"}), {"--calibrate"});
+  ExpectWrongUsage(command({"--calibrate=2", "--save-plan=x", "--bits=-1"}), {"--bits"});
+  ExpectRefused({ToolPath("actrun"), CompileCase("lenet", "L0"), "--batch=4", "--threads=1", "--calibrate=1",
+                 "--save-plan=" + (scratch_ / "x")},
+                {"nothing in levels"});
+  EXPECT_FALSE(Exists(scratch_ / "x"));
   ExpectRefused(command({"--variance=2", "--variance-edges=[a"}), {"--variance-edges"});
   const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
   ExpectRefused(command({"--variance=2", "--inputs=" + Golden("resnet_basic", "inputs.safetensors")}),

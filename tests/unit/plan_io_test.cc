@@ -113,6 +113,8 @@ TEST(PlanIo, ReadsBackAllThatWasWritten) {
   EXPECT_EQ(edge.form, expected.form);
   EXPECT_EQ(edge.reason, expected.reason);
   EXPECT_EQ(edge.bits, expected.bits);
+  EXPECT_EQ(edge.variance, expected.variance);
+  EXPECT_EQ(edge.least_bits, expected.least_bits);
   EXPECT_EQ(edge.bytes, expected.bytes);
   EXPECT_EQ(edge.bytes_uncompressed, expected.bytes_uncompressed);
 }

@@ -129,6 +129,8 @@ inline Plan SmallPlan() {
   edge.form = "uniform4,g256";
   edge.reason = "the weight gradient of 'fc' multiplies by it";
   edge.bits = BitsPerElement(codec);
+  edge.variance = .125;
+  edge.least_bits = 3;
   edge.bytes = code_type.Bytes();
   edge.bytes_uncompressed = Dim(0, 256);
 

@@ -1,0 +1,145 @@
+#include "compiler/policy/allocate_codecs.h"
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/policy/allocate_bits.h"
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+constexpr int kLevels[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,  13,  14,
+                           15, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256};
+
+// What the side of a sign code that the ReLU cuts off adds to the gradient's variance, at the same step: the
+// gradient there is 0, so only the terms of the normalization that are means over all elements read it. Fits
+// codes of 2+2 to 12+4 levels within 5 % (measured on six layers of convolution, BatchNorm and ReLU).
+constexpr double kShareBelow = 1. / 200;
+
+double Square(double x) { return x * x; }
+
+int64_t CodeBytes(const Codec& codec, const Dims& dims, int64_t batch) {
+  const std::optional<TensorType> type = CodeType(codec, dims);
+  return type ? type->Bytes().At(batch) : kTooLarge;
+}
+
+int32_t BitsFor(int32_t levels) {
+  int32_t bits = 1;
+  while ((int32_t{1} << bits) < levels) ++bits;
+  return bits;
+}
+
+}  // namespace
+
+double RelativeError(const Codec& codec) {
+  if (codec.kind == CodecKind::kSign)
+    return 1 / Square(codec.levels - codec.below - 1) + kShareBelow / Square(codec.below - 1);
+  return 1 / Square(codec.levels - (codec.kind == CodecKind::kZero ? 2 : 1));
+}
+
+std::vector<Codec> LevelChoices(const Codec& codec) {
+  std::vector<Codec> choices;
+  if (!codec.HasLevels()) return choices;
+  for (const int levels : kLevels) {
+    Codec choice = codec;
+    choice.levels = levels;
+    choice.bits = BitsFor(levels);
+    if (codec.kind == CodecKind::kSign) choice.below = std::max(2, (levels + 2) / 4);
+    if (codec.kind == CodecKind::kZero && levels < 3) continue;
+    if (!CheckCodec(choice)) choices.push_back(choice);
+  }
+  return choices;
+}
+
+llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& edges, int64_t batch,
+                                                  int64_t budget_bytes) {
+  BitProblem problem{.edges = {}, .budget_bytes = budget_bytes};
+  std::vector<std::vector<Codec>> choices;
+  for (const CodedEdge& edge : edges) {
+    std::vector<Codec> codecs = LevelChoices(edge.codec);
+    std::erase_if(codecs, [&](const Codec& codec) { return codec.bits < edge.least_bits; });
+    if (codecs.empty()) codecs.push_back(edge.codec);
+    std::vector<BitOption> options;
+    for (const Codec& codec : codecs)
+      options.push_back({CodeBytes(codec, edge.dims, batch),
+                         edge.variance * RelativeError(codec) / RelativeError(edge.codec)});
+    problem.edges.push_back(std::move(options));
+    choices.push_back(std::move(codecs));
+  }
+  const std::optional<BitAllocation> allocation = SolveBits(problem);
+  if (!allocation)
+    return MakeError("bit budget", std::to_string(budget_bytes) + " bytes are less than any codes take",
+                     "the least possible is " + std::to_string(LeastBytes(problem)) + " bytes at batch " +
+                         std::to_string(batch));
+  if (const auto wrong = ValidateBits(problem, *allocation))
+    return MakeError("internal error: bit allocation", *wrong);
+  std::vector<Codec> result;
+  for (size_t e = 0; e < edges.size(); ++e) result.push_back(choices[e][(*allocation)[e]]);
+  return result;
+}
+
+std::vector<PlanCode> CodesWithLevels(const Plan& plan) {
+  std::map<ValueId, std::pair<Codec, Dims>> made;
+  for (const Node& node : plan.train.graph.nodes)
+    for (size_t o = 0; o < node.outputs.size() && o < node.program.outputs.size(); ++o)
+      if (node.program.outputs[o].codec.HasLevels())
+        made[node.outputs[o]] = {node.program.outputs[o].codec, node.program.space};
+  std::vector<PlanCode> codes;
+  for (size_t e = 0; e < plan.edges.size(); ++e) {
+    const auto it = made.find(plan.edges[e].stored);
+    if (it == made.end()) continue;
+    codes.push_back({e,
+                     {.codec = it->second.first,
+                      .dims = it->second.second,
+                      .variance = plan.edges[e].variance,
+                      .least_bits = plan.edges[e].least_bits}});
+  }
+  return codes;
+}
+
+int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_t batch) {
+  double bits = 0;
+  for (const PlanCode& code : codes) {
+    Dim elements(1);
+    for (const Dim& d : code.coded.dims) elements = elements * d;
+    bits += average_bits * static_cast<double>(elements.At(batch));
+  }
+  return bits < 8 * static_cast<double>(kTooLarge) ? static_cast<int64_t>(bits / 8) : kTooLarge;
+}
+
+void SetCodec(Plan& plan, size_t e, const Codec& codec) {
+  SavedEdge& edge = plan.edges[e];
+  for (Node& node : plan.train.graph.nodes) {
+    for (size_t i = 0; i < node.inputs.size() && i < node.program.inputs.size(); ++i)
+      if (node.inputs[i] == edge.stored) node.program.inputs[i].codec = codec;
+    for (size_t o = 0; o < node.outputs.size() && o < node.program.outputs.size(); ++o) {
+      if (node.outputs[o] != edge.stored) continue;
+      edge.variance *= RelativeError(codec) / RelativeError(node.program.outputs[o].codec);
+      node.program.outputs[o].codec = codec;
+      plan.train.graph.value(edge.stored).type = *CodeType(codec, node.program.space);
+    }
+  }
+  edge.form = ToString(codec);
+  edge.bits = BitsPerElement(codec);
+  edge.bytes = plan.train.graph.value(edge.stored).type.Bytes();
+}
+
+llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes) {
+  const std::vector<PlanCode> codes = CodesWithLevels(plan);
+  std::vector<CodedEdge> edges;
+  double variance = 0;
+  for (const PlanCode& code : codes) {
+    edges.push_back(code.coded);
+    variance += code.coded.variance;
+  }
+  if (codes.empty()) return MakeError("plan", "stores nothing in levels", "compile the model at L1 or above");
+  if (!(variance > 0))
+    return MakeError("plan", "holds no measured variance of any code", "run actrun --calibrate");
+  ACT_TRY(const std::vector<Codec> codecs, AllocateCodecs(edges, batch, budget_bytes));
+  for (size_t c = 0; c < codes.size(); ++c)
+    if (codecs[c] != codes[c].coded.codec) SetCodec(plan, codes[c].edge, codecs[c]);
+  return llvm::Error::success();
+}
+
+}  // namespace act

@@ -1,0 +1,134 @@
+// Levels by sensitivity: what is assumed of a code's error, and plans whose codes change afterwards.
+#include "compiler/policy/allocate_codecs.h"
+
+#include <cmath>
+#include <random>
+
+#include "kernels/reference/codec.h"
+#include "runtime/plan/plan_check.h"
+#include "tests/compiler/small_networks.h"
+
+namespace act {
+namespace {
+
+using small_networks::Network;
+using testing_step::Take;
+using testing_step::Text;
+
+// Mean square error of a code of normal numbers, zeros where `rectified`; of a sign code above 0.
+double MeasuredError(const Codec& codec, bool rectified) {
+  constexpr int64_t kElements = 64 * 1024;
+  std::mt19937 engine(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(kElements), decoded(kElements);
+  for (float& v : x) v = rectified ? std::fmax(normal(engine), 0.0f) : normal(engine);
+  std::vector<uint8_t> code(static_cast<size_t>(LayoutOf(codec, kElements).sample_bytes));
+  const RandomStream random{.seed = 3, .step = 0, .stream = 1};
+  EncodeSampleReference(codec, random, 0, kElements, x.data(), code.data());
+  DecodeSampleReference(codec, random, 0, kElements, code.data(), decoded.data());
+  double error = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double d = static_cast<double>(decoded[i]) - static_cast<double>(x[i]);
+    if (codec.kind != CodecKind::kSign || x[i] > 0) error += d * d;
+  }
+  return error;
+}
+
+// The allocator asks how much worse a code with fewer levels is.
+TEST(RelativeError, IsThatOfTheCodes) {
+  for (const Codec& base :
+       {Codec::Uniform(4, 256, Rounding::kDither), Codec::Uniform(4), Codec::Zero(4), Codec::Sign(4, 4)}) {
+    const bool zero = base.kind == CodecKind::kZero;
+    for (const Codec& choice : LevelChoices(base)) {
+      if (choice.levels < 4 || choice.levels > 64) continue;
+      const double expected = RelativeError(choice) / RelativeError(base);
+      // 15 %: scales are rounded to 8 bits, and of a sign code the small term of the other side is left out
+      // here.
+      EXPECT_NEAR(MeasuredError(choice, zero) / MeasuredError(base, zero) / expected, 1, .15)
+          << ToString(choice) << " beside " << ToString(base);
+    }
+  }
+}
+
+TEST(LevelChoices, AreCodesOfTheSameKind) {
+  for (const Codec& base : {Codec::Uniform(2), Codec::Zero(3), Codec::Sign(3, 2), Codec::Sign(8, 64)}) {
+    const std::vector<Codec> choices = LevelChoices(base);
+    EXPECT_GE(choices.size(), 15u);
+    for (const Codec& choice : choices) {
+      EXPECT_EQ(CheckCodec(choice), std::nullopt) << ToString(choice);
+      EXPECT_EQ(choice.kind, base.kind);
+      EXPECT_EQ(choice.rounding, base.rounding);
+    }
+  }
+  EXPECT_TRUE(LevelChoices(Codec::Mask()).empty());
+}
+
+std::vector<CodedEdge> ThreeEdges() {
+  const Codec codec = Codec::Uniform(3, 64, Rounding::kDither);
+  const Dims large{Dim::Batch(), 64, 64}, small{Dim::Batch(), 64};
+  return {{.codec = codec, .dims = large, .variance = .01},
+          {.codec = codec, .dims = small, .variance = .01},
+          {.codec = codec, .dims = large, .variance = 1e-9, .least_bits = 4}};
+}
+
+TEST(AllocateCodecs, GivesLevelsWhereTheyCostLittle) {
+  const std::vector<Codec> codecs = Take(AllocateCodecs(ThreeEdges(), 4, 4 * 64 * 66));
+  EXPECT_GT(codecs[1].levels, codecs[0].levels) << "the same share, a hundredth of the bytes";
+  EXPECT_EQ(codecs[2].bits, 4) << "more would be wasted, less is not allowed";
+}
+
+TEST(AllocateCodecs, TellsTheLeastBudget) {
+  const std::string error = Text(AllocateCodecs(ThreeEdges(), 4, 100).takeError());
+  EXPECT_NE(error.find("the least possible is"), std::string::npos) << error;
+}
+
+class MovedLevels : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(MovedLevels, KeepTheBudgetAndRunInTheirPlannedMemory) {
+  constexpr int64_t kBatch = 5;
+  for (const char* level : {"L2", "L3", "actnn-L3"}) {
+    SCOPED_TRACE(level);
+    Network network(GetParam());
+    CompileOptions options = testing_step::Checked(level, "none");
+    options.group_size = 64;
+    Plan plan = Take(Compile(network.Build(), options));
+    const std::vector<PlanCode> codes = CodesWithLevels(plan);
+    if (codes.size() < 2) continue;
+    double share = 1;
+    for (const PlanCode& code : codes) plan.edges[code.edge].variance = share *= .3;
+    const auto totals = [&] {
+      std::pair<int64_t, double> sum{0, 0};
+      for (const PlanCode& code : codes) {
+        sum.first += plan.edges[code.edge].bytes.At(kBatch);
+        sum.second += plan.edges[code.edge].variance;
+      }
+      return sum;
+    };
+    const auto before = totals();
+    ASSERT_EQ(Text(MoveLevels(plan, kBatch, before.first)), "");
+    const auto after = totals();
+    EXPECT_LE(after.first, before.first);
+    EXPECT_LT(after.second, before.second);
+    EXPECT_EQ(Text(CheckPlan(plan)), "");
+    const auto outputs =
+        Take(testing_step::RunStep(plan, testing_step::CpuKernels(), network.Inputs(plan.train.graph, kBatch),
+                                   {.batch = kBatch, .check_memory = true}));
+    for (const auto& output : outputs)
+      for (const float v : output) ASSERT_TRUE(std::isfinite(v));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, MovedLevels, ::testing::Range(0u, 8u));
+
+TEST(MoveLevels, NeedsCodesAndAMeasurement) {
+  CompileOptions options = testing_step::Checked("L0", "none");
+  Plan exact = Take(Compile(Network(1).Build(), options));
+  EXPECT_NE(Text(MoveLevels(exact, 4, 1 << 20)).find("stores nothing in levels"), std::string::npos);
+  options = testing_step::Checked("L2", "none");
+  options.group_size = 64;
+  Plan unmeasured = Take(Compile(Network(1).Build(), options));
+  EXPECT_NE(Text(MoveLevels(unmeasured, 4, 1 << 20)).find("no measured variance"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace act

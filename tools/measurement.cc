@@ -1,0 +1,97 @@
+#include "tools/measurement.h"
+
+#include <llvm/Support/raw_ostream.h>
+
+#include "compiler/policy/calibrate.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/measure/gradient_variance.h"
+#include "runtime/measure/switchable_codes.h"
+#include "runtime/plan/plan_io.h"
+
+namespace act {
+namespace {
+
+constexpr int64_t kMostRepeats = 10000;
+constexpr int64_t kVarianceBatches = 4;     // of a data set; other sources have one batch
+constexpr int64_t kCalibrationRepeats = 4;  // gradients of each mini-batch, where --variance=R says none
+
+struct Measured {
+  SwitchablePlan
+      codes;  // whose edges the result speaks of: the plan's, and behind them what it codes within a pass
+  GradientVariance result;
+  uint64_t seed = 0;
+};
+
+// Opens a switchable form of the plan and measures; `skip` mini-batches of a data set are left out first.
+llvm::Expected<Measured> Measure(const Plan& plan, const OpenPlan& open, int64_t skip,
+                                 const VarianceOptions& options) {
+  Measured measured;
+  ACT_TRY(measured.codes, MakeCodesSwitchable(plan));
+  ACT_TRY(Opened opened, open(measured.codes.plan));
+  opened.position.position += skip * opened.executor->layout().batch;
+  measured.seed = opened.position.seed;
+  ACT_TRY(measured.result,
+          MeasureGradientVariance(*opened.executor, measured.codes, *opened.data, opened.position, options));
+  return measured;
+}
+
+}  // namespace
+
+std::string MeasurementFlags::CheckUsage() const {
+  if (variance_.getNumOccurrences() && (variance_ < 1 || variance_ > kMostRepeats))
+    return "--variance: expected 1 to " + std::to_string(kMostRepeats) + " gradients of a mini-batch";
+  if (batches_.getNumOccurrences() && batches_ < 1) return "--variance-batches: expected at least 1";
+  if (calibrate_.getNumOccurrences() && calibrate_ < 1) return "--calibrate: expected at least 1 mini-batch";
+  if (calibrate_ > 0 && save_plan_.empty())
+    return "--calibrate: needs --save-plan=FILE, the plan that it makes";
+  if (calibrate_ > 0 && (batches_.getNumOccurrences() || edges_.getNumOccurrences()))
+    return "--variance-batches, --variance-edges: --calibrate=K measures all edges on K mini-batches";
+  if (calibrate_ == 0 && (!save_plan_.empty() || bits_.getNumOccurrences()))
+    return "--save-plan, --bits: belong to --calibrate=K";
+  if (bits_.getNumOccurrences() && !(bits_ > 0 && bits_ <= 32))
+    return "--bits: expected a number of bits an element, up to 32";
+  return "";
+}
+
+llvm::Error MeasurementFlags::Run(const Plan& plan, const OpenPlan& open, bool data_set,
+                                  const std::string& report_json,
+                                  const volatile std::sig_atomic_t* stop) const {
+  return calibrate_ > 0 ? CalibratePlan(plan, open, report_json, stop)
+                        : MeasureVariance(plan, open, data_set, report_json, stop);
+}
+
+llvm::Error MeasurementFlags::MeasureVariance(const Plan& plan, const OpenPlan& open, bool data_set,
+                                              const std::string& report_json,
+                                              const volatile std::sig_atomic_t* stop) const {
+  const int64_t batches = batches_ > 0 ? static_cast<int64_t>(batches_) : data_set ? kVarianceBatches : 1;
+  ACT_TRY(const Measured measured,
+          Measure(plan, open, 0, {.repeats = variance_, .batches = batches, .edges = edges_, .stop = stop}));
+  const Plan& form = measured.codes.plan;
+  if (!report_json.empty())
+    ACT_CHECK_OK(WriteFile(report_json, GradientVarianceJson(form, measured.result, measured.seed)));
+  llvm::outs() << FormatGradientVariance(form, measured.result);
+  return llvm::Error::success();
+}
+
+llvm::Error MeasurementFlags::CalibratePlan(const Plan& plan, const OpenPlan& open,
+                                            const std::string& report_json,
+                                            const volatile std::sig_atomic_t* stop) const {
+  const int64_t repeats = variance_ > 0 ? static_cast<int64_t>(variance_) : kCalibrationRepeats;
+  const VarianceOptions all{.repeats = repeats, .batches = calibrate_, .stop = stop};
+  ACT_TRY(const Measured measured, Measure(plan, open, 0, all));
+  ACT_TRY(Calibration calibration, Calibrate(plan, measured.result, bits_));
+  ACT_CHECK_OK(WritePlan(calibration.plan, save_plan_));
+  // On mini-batches that nothing was fitted to, where the data has more.
+  VarianceOptions total = all;
+  total.edges = "";
+  ACT_TRY(const Measured before, Measure(plan, open, calibrate_, total));
+  ACT_TRY(const Measured after, Measure(calibration.plan, open, calibrate_, total));
+  calibration.checked_before = before.result.total;
+  calibration.checked_after = after.result.total;
+  if (!report_json.empty()) ACT_CHECK_OK(WriteFile(report_json, CalibrationJson(plan, calibration)));
+  llvm::outs() << FormatCalibration(plan, calibration);
+  return llvm::Error::success();
+}
+
+}  // namespace act

@@ -1,0 +1,69 @@
+// What actrun does instead of training: --variance and --calibrate.
+#pragma once
+
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/Error.h>
+
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/data/batch_source.h"
+#include "runtime/executor/executor.h"
+#include "runtime/train/checkpoint.h"
+
+namespace act {
+
+// A plan that is ready to run, at the point of training that it goes on from.
+struct Opened {
+  std::unique_ptr<Executor> executor;
+  TrainPosition position;
+  std::unique_ptr<BatchSource> data, eval_data;  // the latter null where there is none
+};
+// Opens a plan as the command line says. The plan must outlive the result.
+using OpenPlan = std::function<llvm::Expected<Opened>(const Plan& plan)>;
+
+class MeasurementFlags {
+ public:
+  // Is one of them given, so that nothing is trained?
+  bool Requested() const { return variance_ > 0 || calibrate_ > 0; }
+  // What is wrong with them by themselves, or "".
+  std::string CheckUsage() const;
+  // Measures, prints, and writes --save-plan and (where not empty) `report_json`. `data_set`: there are
+  // several mini-batches to be had. `stop` is set by a signal.
+  llvm::Error Run(const Plan& plan, const OpenPlan& open, bool data_set, const std::string& report_json,
+                  const volatile std::sig_atomic_t* stop) const;
+
+  llvm::cl::OptionCategory& category() { return category_; }
+  const std::string& save_plan() const { return save_plan_; }
+
+ private:
+  llvm::Error MeasureVariance(const Plan& plan, const OpenPlan& open, bool data_set,
+                              const std::string& report_json, const volatile std::sig_atomic_t* stop) const;
+  llvm::Error CalibratePlan(const Plan& plan, const OpenPlan& open, const std::string& report_json,
+                            const volatile std::sig_atomic_t* stop) const;
+
+  llvm::cl::OptionCategory category_{"Measurement", "Instead of training."};
+  llvm::cl::opt<long> variance_{
+      "variance", llvm::cl::value_desc("R"), llvm::cl::cat(category_),
+      llvm::cl::desc("Variance and bias of the gradient that codes cause: R gradients of each mini-batch")};
+  llvm::cl::opt<long> batches_{"variance-batches", llvm::cl::value_desc("M"), llvm::cl::cat(category_),
+                               llvm::cl::desc("Mini-batches of --variance (default: 4 of --data, else 1)")};
+  llvm::cl::opt<std::string> edges_{
+      "variance-edges", llvm::cl::value_desc("GLOB"), llvm::cl::init("*"), llvm::cl::cat(category_),
+      llvm::cl::desc("Saved activations that are measured alone as well (default: all; none: '')")};
+  llvm::cl::opt<long> calibrate_{
+      "calibrate", llvm::cl::value_desc("K"), llvm::cl::cat(category_),
+      llvm::cl::desc(
+          "Measures each code's share of the variance on K mini-batches (--variance=R: R gradients "
+          "of each, default 4), and moves levels to where they matter most; needs --save-plan")};
+  llvm::cl::opt<std::string> save_plan_{"save-plan", llvm::cl::desc("The plan that --calibrate makes"),
+                                        llvm::cl::value_desc("FILE"), llvm::cl::cat(category_)};
+  llvm::cl::opt<double> bits_{
+      "bits", llvm::cl::value_desc("AVG"), llvm::cl::cat(category_),
+      llvm::cl::desc("Bits an element of --calibrate, on average over what has levels, metadata included "
+                     "(default: the bytes that the plan takes)")};
+};
+
+}  // namespace act
