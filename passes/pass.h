@@ -56,6 +56,7 @@ llvm::Error RebuildSaved(Graph& graph, PassContext& context);
 llvm::Error ShareCodes(Graph& graph, PassContext& context);
 llvm::Error SplitFrequencies(Graph& graph, PassContext& context);
 llvm::Error Compress(Graph& graph, PassContext& context);
+llvm::Error MixLevels(Graph& graph, PassContext& context);
 llvm::Error FoldBias(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);

@@ -64,6 +64,8 @@ constexpr PassEntry kTrainingPasses[] = {
      "preset division: images become averages over blocks and what is left, each with its own code"},
     {"compress", Compress, Stage::kCompressed,
      "the policy: what crosses to the backward pass, and in which form"},
+    {"mix-levels", MixLevels, Stage::kCompressed,
+     "under --bits=AVG: levels by a prior of what each code does to the gradient"},
     {"fold-bias", FoldBias, Stage::kCompressed,
      "what is added to a product; behind the gradients, which know sums and products, before loops take "
      "sums"},

@@ -20,7 +20,7 @@ struct CompileOptions {
   std::map<std::string, double> hyper;  // its hyperparameters, by flag, where they are not the defaults
   double clip_norm = 0;                 // largest norm of all gradients together; 0: no bound
   int64_t accumulate = 1;               // micro-batches of an update
-  int64_t bits = 0;                     // --bits; 0: the level's own
+  double bits = 0;                      // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
   const act_codec* plugin = nullptr;  // --plugin; null: the level's own codecs
   int64_t batch = 1;

@@ -51,8 +51,10 @@ struct Flags {
       cl::desc("Scale all gradients down to this norm together; keeps them until it is known")};
   cl::opt<long> accumulate{"accumulate", cl::value_desc("K"), cl::init(1), cl::cat(compile),
                            cl::desc("Micro-batches of an update, whose gradients are summed (default 1)")};
-  cl::opt<long> bits{"bits", cl::desc("Bits of lossy codes (default: the level's)"), cl::value_desc("1..8"),
-                     cl::cat(compile)};
+  cl::opt<double> bits{
+      "bits", cl::value_desc("1..8"), cl::cat(compile),
+      cl::desc("Bits of lossy codes (default: the level's); a fraction: on average, metadata "
+               "included, more where they matter more")};
   cl::opt<long> group_size{"group-size", cl::desc("Elements that share a code's range (default 256)"),
                            cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
   cl::opt<std::string> plugin{

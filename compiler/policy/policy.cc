@@ -1,6 +1,7 @@
 #include "compiler/policy/policy.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/policy/presets.h"
 #include "runtime/base/error.h"
@@ -97,7 +98,7 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
   return {{}, "less than one group of elements a sample: too little to gain"};
 }
 
-llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_override, int64_t group_size) {
+llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size) {
   Policy policy;
   policy.level = level;
   policy.group_size = group_size;
@@ -121,10 +122,12 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_overrid
   }
   policy.products_only |= level == "L1";
   if (bits_override != 0) {
-    if (bits_override < 1 || bits_override > 8) return MakeError("--bits", "must be 1 to 8 bits per element");
+    if (!(bits_override >= 1 && bits_override <= 8))
+      return MakeError("--bits", "must be 1 to 8 bits per element");
     if (level == "L0")
       return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2 or L3");
-    policy.bits = static_cast<int>(bits_override);
+    policy.bits = static_cast<int>(std::ceil(bits_override));
+    if (policy.bits != bits_override) policy.average_bits = bits_override;
   }
   if (const auto wrong = CheckCodec(Codec::Uniform(std::max(policy.bits, 1), group_size)))
     return MakeError("--group-size", *wrong);

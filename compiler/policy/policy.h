@@ -54,7 +54,8 @@ struct StorageRules {
 // nonlinear function of them, whose gradient is biased by a tenth at 2 bits and by .002 at 4.
 struct Policy {
   std::string level = "L0";
-  int bits = 0;  // of lossy codes; 0: none
+  int bits = 0;             // of lossy codes; 0: none
+  double average_bits = 0;  // > 0: levels are distributed so that an element takes so many, metadata included
   bool products_only = false;
   bool rebuilds = false;      // values that follow from stored ones are not stored
   int64_t rerun_spacing = 0;  // > 0: convolutions and products between anchors so many apart run again
@@ -76,8 +77,8 @@ struct Policy {
   Decision Decide(const EdgeFacts& facts) const;
 };
 
-// level: L0 to L3, or a preset's name. bits_override: --bits (0: the level's own). Errors: unknown level,
-// bits outside 1..8, a group size that CheckCodec refuses.
-llvm::Expected<Policy> MakePolicy(const std::string& level, int64_t bits_override, int64_t group_size);
+// level: L0 to L3, or a preset's name. bits_override: --bits (0: the level's own; a fraction: an
+// average). Errors: unknown level, bits outside 1..8, a group size that CheckCodec refuses.
+llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size);
 
 }  // namespace act
