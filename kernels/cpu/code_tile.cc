@@ -61,7 +61,7 @@ void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
 
 // The number itself.
 struct NumberValue {
-  HWY_INLINE V operator()(VI q256, VI) const { return hn::ConvertTo(D(), hn::ShiftRight<8>(q256)); }
+  HWY_INLINE V operator()(VI q256) const { return hn::ConvertTo(D(), hn::ShiftRight<8>(q256)); }
 };
 
 // ---- Codes with levels

@@ -18,36 +18,44 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// What becomes of a code's number, times 256, with the rounding's offset in 1/256 of a level.
+// What becomes of a decoded position: 256 times the code, with the rounding's offset of -127..127 added.
 struct UniformValue {
   explicit HWY_INLINE UniformValue(const Codec&, const GroupScale& s)
       : minimum(hn::Set(D(), s.minimum)), scale(hn::Set(D(), s.scale * 0x1p-8f)) {}
-  HWY_INLINE V operator()(VI q256, VI offset) const {  // the product is exact (see StepsOf)
-    return hn::MulAdd(hn::ConvertTo(D(), hn::Add(q256, offset)), scale, minimum);
+  HWY_INLINE V operator()(VI position) const {  // the product is exact (see StepsOf)
+    return hn::MulAdd(hn::ConvertTo(D(), position), scale, minimum);
   }
   V minimum, scale;
 };
+// Whether a position is of a code of the levels at or below 0: they are 256 apart, and offsets less than 128.
+HWY_INLINE hn::Mask<DI> IsBelow(VI position, int levels_above) {
+  return hn::Gt(position, hn::Set(DI(), levels_above * 256 - 128));
+}
 struct SignValue {
   explicit HWY_INLINE SignValue(const Codec& codec, const GroupScale& s)
       : above(hn::Set(D(), s.scale * 0x1p-8f)),
         below(hn::Set(D(), s.below * -0x1p-8f)),
-        first_below(hn::Set(DI(), codec.LevelsAbove() * 256)) {}
-  HWY_INLINE V operator()(VI q256, VI offset) const {
-    const auto negative = hn::Not(hn::Lt(q256, first_below));
-    const VI position = hn::Add(hn::Sub(q256, hn::IfThenElseZero(negative, first_below)), offset);
-    return hn::Mul(hn::ConvertTo(D(), position), hn::IfThenElse(hn::RebindMask(D(), negative), below, above));
+        levels_above(codec.LevelsAbove()) {}
+  HWY_INLINE V operator()(VI position) const {
+    const auto negative = IsBelow(position, levels_above);
+    const VI steps = hn::Sub(position, hn::IfThenElseZero(negative, hn::Set(DI(), levels_above * 256)));
+    return hn::Mul(hn::ConvertTo(D(), steps), hn::IfThenElse(hn::RebindMask(D(), negative), below, above));
   }
   V above, below;
-  VI first_below;
+  int levels_above;
 };
+// The code and the offset of a position.
+HWY_INLINE VI CodeOf(VI position) { return hn::ShiftRight<8>(hn::Add(position, hn::Set(DI(), 128))); }
+HWY_INLINE VI OffsetOf(VI position, VI code) { return hn::Sub(position, hn::ShiftLeft<8>(code)); }
+
 struct FittedUniformValue {
   explicit HWY_INLINE FittedUniformValue(const Codec& codec, const GroupScale& s)
       : minimum(hn::Set(D(), s.minimum)),
         scale(hn::Set(D(), s.scale * kFittedUnit)),
         levels(*FittedLevelsOf(codec).above) {}
-  HWY_INLINE V operator()(VI q256, VI offset) const {
-    return hn::MulAdd(hn::ConvertTo(D(), FittedValues(hn::ShiftRight<8>(q256), levels, offset)), scale,
-                      minimum);
+  HWY_INLINE V operator()(VI position) const {
+    const VI q = CodeOf(position);
+    return hn::MulAdd(hn::ConvertTo(D(), FittedValues(q, levels, OffsetOf(position, q))), scale, minimum);
   }
   V minimum, scale;
   const FittedLevels& levels;
@@ -56,20 +64,20 @@ struct FittedSignValue {
   explicit HWY_INLINE FittedSignValue(const Codec& codec, const GroupScale& s)
       : above(hn::Set(D(), s.scale * kFittedUnit)),
         below(hn::Set(D(), s.below * -kFittedUnit)),
-        first_below(hn::Set(DI(), codec.LevelsAbove())),
+        levels_above(codec.LevelsAbove()),
         fitted(FittedLevelsOf(codec)) {}
-  HWY_INLINE V operator()(VI q256, VI offset) const {
-    const VI q = hn::ShiftRight<8>(q256);
-    const auto negative = hn::Not(hn::Lt(q, first_below));
+  HWY_INLINE V operator()(VI position) const {
+    const VI q = CodeOf(position), offset = OffsetOf(position, q);
+    const auto negative = IsBelow(position, levels_above);
     // Each table is asked for its own codes; where a lane is of the other side, for its first.
     const VI of_above = FittedValues(hn::IfThenZeroElse(negative, q), *fitted.above, offset);
-    const VI of_below =
-        FittedValues(hn::IfThenElseZero(negative, hn::Sub(q, first_below)), *fitted.below, offset);
+    const VI q_below = hn::Sub(q, hn::Set(DI(), levels_above));
+    const VI of_below = FittedValues(hn::IfThenElseZero(negative, q_below), *fitted.below, offset);
     return hn::Mul(hn::ConvertTo(D(), hn::IfThenElse(negative, of_below, of_above)),
                    hn::IfThenElse(hn::RebindMask(D(), negative), below, above));
   }
   V above, below;
-  VI first_below;
+  int levels_above;
   FittedPair fitted;
 };
 // 0 for code 0.
@@ -77,21 +85,21 @@ template <class Value>
 struct ZeroOrValue {
   explicit HWY_INLINE ZeroOrValue(const Codec& codec, const GroupScale& s)
       : of_others(codec, s), zero(hn::Set(D(), s.minimum - s.minimum)) {}
-  HWY_INLINE V operator()(VI q256, VI offset) const {
-    const auto is_zero = hn::Eq(q256, hn::Zero(DI()));
-    const V value = of_others(hn::IfThenZeroElse(is_zero, hn::Sub(q256, hn::Set(DI(), 256))), offset);
+  HWY_INLINE V operator()(VI position) const {
+    const auto is_zero = hn::Lt(position, hn::Set(DI(), 128));
+    const V value = of_others(hn::IfThenZeroElse(is_zero, hn::Sub(position, hn::Set(DI(), 256))));
     return hn::IfThenElse(hn::RebindMask(D(), is_zero), zero, value);
   }
   Value of_others;
   V zero;
 };
-// 1 where the code is one of an element greater than 0 (kZero: not 0).
+// 1 where the code is one of an element greater than 0 (kZero: not 0). Positions are without offset.
 struct MaskValue {
   explicit HWY_INLINE MaskValue(const Codec& codec)
       : from(hn::Set(DI(), codec.kind == CodecKind::kZero ? 256 : 0)),
         to(hn::Set(DI(), codec.LevelsAbove() * 256)) {}
-  HWY_INLINE V operator()(VI q256, VI) const {
-    const auto inside = hn::AndNot(hn::Lt(q256, from), hn::Lt(q256, to));
+  HWY_INLINE V operator()(VI position) const {
+    const auto inside = hn::AndNot(hn::Lt(position, from), hn::Lt(position, to));
     return hn::IfThenElseZero(hn::RebindMask(D(), inside), hn::Set(D(), 1.0f));
   }
   VI from, to;
@@ -100,10 +108,10 @@ struct MaskValue {
 // x[i] = value of code i, times times[i] where `times` is not null. codes(i): 256 times those of i .. i +
 // lanes - 1.
 template <class Codes, class Value, class Rounded>
-HWY_INLINE void DecodeRun(const Codes& codes, size_t count, const Value& value, const Rounded& rounded,
+HWY_INLINE void DecodeRun(const Codes& codes, size_t count, const Value& value, Rounded rounded,
                           const float* times, float* x) {
   const D d;
-  const auto decode = [&](size_t i) HWY_ATTR { return value(codes(i), rounded.Offset(i)); };
+  const auto decode = [&](size_t i) HWY_ATTR { return value(codes(i, rounded.NextOffset())); };
   size_t i = 0;
   if (times) {
     for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d))
@@ -123,23 +131,22 @@ HWY_INLINE void DecodeRun(const Codes& codes, size_t count, const Value& value, 
 
 // Planes are plane_bytes apart and readable a vector at a time.
 template <int kBits, class Value, class Rounded>
-void DecodeGroup(const uint8_t* planes, size_t plane_bytes, size_t count, const Value& value,
-                 const Rounded& rounded, const float* times, float* x) {
+void DecodeGroup(const uint8_t* planes, size_t plane_bytes, size_t count, const Value& value, Rounded rounded,
+                 const float* times, float* x) {
   const DI di;
-  const auto codes = [&](size_t i) HWY_ATTR {
-    VI q256 = hn::Zero(di);
+  const auto codes = [&](size_t i, VI position) HWY_ATTR {
     for (int b = 0; b < kBits; ++b) {
       const auto bit = hn::RebindMask(di, LoadMask(planes + static_cast<size_t>(b) * plane_bytes, i));
-      q256 = hn::IfThenElse(bit, hn::Or(q256, hn::Set(di, 256 << b)), q256);
+      position = hn::IfThenElse(bit, hn::Add(position, hn::Set(di, 256 << b)), position);
     }
-    return q256;
+    return position;
   };
   DecodeRun(codes, count, value, rounded, times, x);
 }
 
 template <class Value, class Rounded>
 void DecodeBits(int bits, const uint8_t* planes, size_t plane_bytes, size_t count, const Value& value,
-                const Rounded& rounded, const float* times, float* x) {
+                Rounded rounded, const float* times, float* x) {
   switch (bits) {
     case 1:
       return DecodeGroup<1>(planes, plane_bytes, count, value, rounded, times, x);
@@ -163,7 +170,7 @@ void DecodeBits(int bits, const uint8_t* planes, size_t plane_bytes, size_t coun
 // Short groups' planes are copied to where a vector may read behind them.
 template <class Value, class Rounded>
 void DecodePlanes(const Codec& codec, const uint8_t* planes, size_t count, const Value& value,
-                  const Rounded& rounded, const float* times, float* x) {
+                  Rounded rounded, const float* times, float* x) {
   const size_t plane_bytes = (count + 7) / 8;
   if (count == static_cast<size_t>(codec.group_size))
     return DecodeBits(codec.bits, planes, plane_bytes, count, value, rounded, times, x);
@@ -173,13 +180,13 @@ void DecodePlanes(const Codec& codec, const uint8_t* planes, size_t count, const
 
 template <class Value, class Rounded>
 void UnpackAndDecode(const Codec& codec, const uint8_t* payload, size_t count, const Value& value,
-                     const Rounded& rounded, const float* times, float* x) {
+                     Rounded rounded, const float* times, float* x) {
   const CodePacking packing = CodePackingOf(codec);
   if (packing.codes == 1) return DecodePlanes(codec, payload, count, value, rounded, times, x);
   alignas(64) uint8_t q[kMostGroup + kRun];
   UnpackWords(payload, count, codec.levels, packing, q);
-  const auto codes = [&](size_t i) HWY_ATTR {
-    return hn::ShiftLeft<8>(hn::PromoteTo(DI(), hn::LoadU(hn::Rebind<uint8_t, D>(), q + i)));
+  const auto codes = [&](size_t i, VI start) HWY_ATTR {
+    return hn::Add(start, hn::ShiftLeft<8>(hn::PromoteTo(DI(), hn::LoadU(hn::Rebind<uint8_t, D>(), q + i))));
   };
   DecodeRun(codes, count, value, rounded, times, x);
 }

@@ -80,21 +80,21 @@ struct ZeroOr {
 // ---- Bit planes: codes of a power of two of levels go there from compare masks
 
 template <int kBits, class Level, class Bits>
-void QuantizeGroup(const float* x, size_t count, const Level& level, const Bits& bits, uint8_t* planes) {
+void QuantizeGroup(const float* x, size_t count, const Level& level, Bits bits, uint8_t* planes) {
   const D d;
   const DU du;
   const size_t plane_bytes = (count + 7) / 8;
-  const auto run = [&](const float* from, size_t i, uint8_t* to, size_t to_plane_bytes, size_t at) HWY_ATTR {
+  const auto run = [&](const float* from, uint8_t* to, size_t to_plane_bytes, size_t at) HWY_ATTR {
     for (size_t lane = 0; lane < kRun; lane += hn::Lanes(d)) {
       ReadAhead(from + lane);
-      const VU q = level(hn::LoadU(d, from + lane), bits(i + lane));
+      const VU q = level(hn::LoadU(d, from + lane), bits.Next());
       for (size_t b = 0; b < kBits; ++b)
         StoreBits(hn::RebindMask(d, hn::TestBit(q, hn::Set(du, 0x10000u << b))), to + b * to_plane_bytes,
                   at + lane);
     }
   };
   size_t i = 0;
-  for (; i + kRun <= count; i += kRun) run(x + i, i, planes, plane_bytes, i);
+  for (; i + kRun <= count; i += kRun) run(x + i, planes, plane_bytes, i);
   if (i == count) return;
   // The end of a sample: a run padded on both sides, of which the bits inside are kept.
   const size_t rest = count - i;
@@ -102,7 +102,7 @@ void QuantizeGroup(const float* x, size_t count, const Level& level, const Bits&
   std::fill(padded, padded + kRun, x[i]);
   std::copy(x + i, x + count, padded);
   uint8_t tail[kBits * kRun / 8];
-  run(padded, i, tail, kRun / 8, 0);
+  run(padded, tail, kRun / 8, 0);
   for (size_t b = 0; b < kBits; ++b) {
     uint8_t* last = planes + b * plane_bytes + i / 8;
     std::memcpy(last, tail + b * kRun / 8, (rest + 7) / 8);
@@ -111,8 +111,7 @@ void QuantizeGroup(const float* x, size_t count, const Level& level, const Bits&
 }
 
 template <class Level, class Bits>
-void QuantizeBits(int bits, const float* x, size_t count, const Level& level, const Bits& u16,
-                  uint8_t* planes) {
+void QuantizeBits(int bits, const float* x, size_t count, const Level& level, Bits u16, uint8_t* planes) {
   switch (bits) {
     case 1:
       return QuantizeGroup<1>(x, count, level, u16, planes);
@@ -136,10 +135,10 @@ void QuantizeBits(int bits, const float* x, size_t count, const Level& level, co
 // ---- Bytes: other codes are packed from there
 
 template <class Level, class Bits>
-void QuantizeBytes(const float* x, size_t count, const Level& level, const Bits& bits, uint8_t* q) {
+void QuantizeBytes(const float* x, size_t count, const Level& level, Bits bits, uint8_t* q) {
   const D d;
   const auto store = [&](V v, size_t i) HWY_ATTR {
-    hn::StoreU(hn::U8FromU32(hn::ShiftRight<16>(level(v, bits(i)))), hn::Rebind<uint8_t, D>(), q + i);
+    hn::StoreU(hn::U8FromU32(hn::ShiftRight<16>(level(v, bits.Next()))), hn::Rebind<uint8_t, D>(), q + i);
   };
   size_t i = 0;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) store(hn::LoadU(d, x + i), i);
@@ -149,7 +148,7 @@ void QuantizeBytes(const float* x, size_t count, const Level& level, const Bits&
 }
 
 template <class Level, class Bits>
-void QuantizeAndPack(const Codec& codec, const float* x, size_t count, const Level& level, const Bits& bits,
+void QuantizeAndPack(const Codec& codec, const float* x, size_t count, const Level& level, Bits bits,
                      uint8_t* payload) {
   const CodePacking packing = CodePackingOf(codec);
   if (packing.codes == 1 && codec.spacing == Spacing::kEven)
@@ -174,7 +173,7 @@ void QuantizeLevels(const Codec& codec, const float* x, size_t count, const Grou
     return QuantizeAndPack(codec, x, count, level, DitherSequence(start), payload);
   if (codec.rounding == Rounding::kNearest)
     return QuantizeAndPack(codec, x, count, level, NearestBits(), payload);
-  QuantizeAndPack(codec, x, count, level, StochasticBits{words}, payload);
+  QuantizeAndPack(codec, x, count, level, StochasticBits(words), payload);
 }
 // Fitted levels are rounded with dither alone.
 template <class Level>

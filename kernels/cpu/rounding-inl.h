@@ -75,15 +75,19 @@ HWY_INLINE VI ToNearest(V v) {
 #endif
 }
 
-// ---- Rounding: the 16 bits of elements i .. i + lanes - 1 of a group, i a multiple of the lanes
+// ---- Rounding: of a group's elements, a vector at a time and in order
 
-// Independent bits. words: those of the group's first run and of the runs behind it (Random16).
+// The 16 bits to round with.
+//
+// Independent ones. words: those of the group's first run and of the runs behind it (Random16).
 struct StochasticBits {
-  const uint32_t* words;
-  HWY_INLINE VU operator()(size_t i) const {
+  explicit HWY_INLINE StochasticBits(const uint32_t* w) : words(w) {}
+  HWY_INLINE VU Next() {
     const DU du;
     const VU word = hn::LoadU(du, words + i / kRun * 16 + i % kRandomLanes);
-    switch (i % kRun / kRandomLanes) {
+    const size_t part = i % kRun / kRandomLanes;
+    i += hn::Lanes(du);
+    switch (part) {
       case 0:
         return hn::And(word, hn::Set(du, 0xFFFFu));
       case 1:
@@ -94,31 +98,34 @@ struct StochasticBits {
         return hn::And(hn::RotateRight<24>(word), hn::Set(du, 0xFFFFu));
     }
   }
+  const uint32_t* words;
+  size_t i = 0;
 };
 struct DitherSequence {
   explicit HWY_INLINE DitherSequence(uint32_t start)
-      : first(hn::Add(hn::Mul(hn::Iota(DU(), 0), hn::Set(DU(), kWeylStep)), hn::Set(DU(), start))) {}
-  HWY_INLINE VU operator()(size_t i) const {
+      : w(hn::Add(hn::Mul(hn::Iota(DU(), 0), hn::Set(DU(), kWeylStep)), hn::Set(DU(), start))),
+        step(hn::Set(DU(), static_cast<uint32_t>(hn::Lanes(DU())) * kWeylStep)) {}
+  HWY_INLINE VU Next() {
     const DU du;
-    const VU w = hn::Add(first, hn::Set(du, static_cast<uint32_t>(i) * kWeylStep));
-    return hn::Or(hn::And(w, hn::Set(du, 0xFE00u)), hn::Set(du, 0x100u));
+    const VU bits = hn::Or(hn::And(w, hn::Set(du, 0xFE00u)), hn::Set(du, 0x100u));
+    w = hn::Add(w, step);
+    return bits;
   }
-  // 256 (1/2 - u) of the elements.
-  HWY_INLINE VI Offset(size_t i) const {
+  // 256 (1/2 - u): what decode takes off.
+  HWY_INLINE VI NextOffset() {
     const DU du;
-    const VU w = hn::Add(first, hn::Set(du, static_cast<uint32_t>(i) * kWeylStep));
     const VU twice = hn::And(hn::ShiftRight<8>(w), hn::Set(du, 0xFEu));
+    w = hn::Add(w, step);
     return hn::BitCast(DI(), hn::Sub(hn::Set(du, 127u), twice));
   }
-  VU first;
+  VU w, step;
 };
 struct NearestBits {
-  HWY_INLINE VU operator()(size_t) const { return hn::Set(DU(), kNearestBits); }
+  HWY_INLINE VU Next() { return hn::Set(DU(), kNearestBits); }
 };
-
 // Where decode takes nothing off.
 struct NoOffset {
-  HWY_INLINE VI Offset(size_t) const { return hn::Zero(DI()); }
+  HWY_INLINE VI NextOffset() { return hn::Zero(DI()); }
 };
 
 }  // namespace
