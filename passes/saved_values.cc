@@ -81,6 +81,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.sign_is_read = AnyBackwardRead(v, ReadsSign);
   facts.for_statistics = from.op == "Normalize" && !facts.feeds_product && !context_.rebuilt_from.count(v);
   facts.anchor = context_.anchors.count(v) != 0;
+  facts.sided = from.op == "SidedDistance";
   facts.often_zero = from.op == "Relu";
   facts.of_loss = from.op == "SoftmaxCrossEntropy";
   if (from.op == "MaxPool" && from.outputs.size() > 1 && from.outputs[1] == v) {

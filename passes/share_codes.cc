@@ -7,8 +7,15 @@
 //   back as tau + sign(gamma) v. Where gamma is near 0, tau is far outside of all xhat and a code's group,
 //   which holds several channels, would have no levels left for the others: tau is clamped to just outside of
 //   the channel's own range, which changes no sign.
+// * BatchNorm whose result is a summand of what a ReLU gets (the end of a residual block): the mask says
+// nothing
+//   of xhat, so v = +- (xhat + shift), with the sign of the mask and a shift beyond all |xhat|. The levels of
+//   each side lie over the range that it has (Metadata::kSides). Where the mask is 0 the gradient is 0, and
+//   xhat enters the others' through a mean alone: few levels do there.
 // * A ReLU's result that is stored itself is above 0 where its mask is 1.
 #include <map>
+#include <string>
+#include <vector>
 
 #include "compiler/ir/graph_builder.h"
 #include "passes/pass.h"
@@ -34,10 +41,12 @@ class Sharer {
   struct Pair {
     size_t normalize, relu, stats, apply;
     ValueId mask;
+    bool summand;  // the ReLU gets a sum
   };
   // What backward makes xhat of.
   struct Shared {
-    ValueId distance = kNoValue, tau = kNoValue, side = kNoValue;
+    std::string op;                 // of
+    std::vector<ValueId> operands;  // these
   };
 
   const Node& node(size_t i) const { return graph_.nodes[i]; }
@@ -46,9 +55,30 @@ class Sharer {
     return p < 0 ? nullptr : &node(static_cast<size_t>(p));
   }
 
+  using Normalized = std::map<std::vector<ValueId>, size_t>;  // (x, mean, rstd) to the Normalize that crosses
+
+  // The BatchNorm whose result the ReLU gets, or else one whose result is a summand of it.
+  void PairWith(size_t relu, ValueId mask, Normalized& normalized) {
+    const ValueId operand = node(relu).inputs[0];
+    const Node* made = ProducerOf(operand);
+    const bool summand = made && made->op == "Add";
+    for (ValueId v : summand ? made->inputs : std::vector<ValueId>{operand}) {
+      const Node* apply = ProducerOf(v);
+      if (!apply || apply->op != "BatchNormApply") continue;
+      const auto it = normalized.find({apply->inputs.begin(), apply->inputs.begin() + 3});
+      const int64_t stats = saved_.Producer(apply->inputs[1]);
+      if (it == normalized.end() || stats < 0 || node(static_cast<size_t>(stats)).op != "BatchNormStats" ||
+          graph_.value(v).type != graph_.value(operand).type)
+        continue;
+      pairs_.push_back({it->second, relu, static_cast<size_t>(stats), static_cast<size_t>(saved_.Producer(v)),
+                        mask, summand});
+      normalized.erase(it);  // its sign is that of one ReLU
+      return;
+    }
+  }
+
   void FindPairs() {
-    std::map<std::vector<ValueId>, size_t>
-        normalized;  // (x, mean, rstd) to the Normalize whose result crosses
+    Normalized normalized;
     for (size_t i = 0; i < graph_.nodes.size() && saved_.InForward(i); ++i)
       if (node(i).op == "Normalize" && saved_.Crosses(node(i).outputs[0]) &&
           saved_.CodesLossily(node(i).outputs[0]))
@@ -62,15 +92,7 @@ class Sharer {
         positive_[mask] = result;
         continue;
       }
-      const Node* apply = ProducerOf(relu->inputs[0]);
-      if (!apply || apply->op != "BatchNormApply") continue;
-      const auto it = normalized.find({apply->inputs.begin(), apply->inputs.begin() + 3});
-      const int64_t stats = saved_.Producer(apply->inputs[1]);
-      if (it == normalized.end() || stats < 0 || node(static_cast<size_t>(stats)).op != "BatchNormStats")
-        continue;
-      pairs_.push_back({it->second, static_cast<size_t>(saved_.Producer(result)), static_cast<size_t>(stats),
-                        static_cast<size_t>(saved_.Producer(relu->inputs[0])), mask});
-      normalized.erase(it);  // its sign is that of one ReLU
+      PairWith(static_cast<size_t>(saved_.Producer(result)), mask, normalized);
     }
   }
 
@@ -94,15 +116,28 @@ class Sharer {
       const std::vector<ValueId> in = node(pair.apply).inputs;
       const ValueId xhat = node(pair.normalize).outputs[0], passed = node(pair.relu).outputs[0];
       const std::string name = node(pair.apply).name;
-      ACT_TRY(const ValueId tau,
-              builder_.Add1("ReluThreshold", {in[3], in[4], largest}, {}, name + ".threshold"));
-      ACT_TRY(const ValueId side, builder_.Add1("ReluSide", {in[3]}, {}, name + ".side"));
-      ACT_TRY(const ValueId distance,
-              builder_.Add1("SignedDistance", {in[0], in[1], in[2], tau, passed}, {}, name));
-      context_.statistics.insert({tau, side});
+      std::vector<ValueId> scale;  // what maps xhat to the stored number, and back
+      if (pair.summand) {
+        Attributes all;
+        all.Set("axes", std::vector<int64_t>{0});
+        all.Set("keepdims", int64_t{0});
+        ACT_TRY(const ValueId shift, builder_.Add1("ReduceMax", {largest}, all, name + ".shift"));
+        scale = {shift};
+      } else {
+        ACT_TRY(const ValueId tau,
+                builder_.Add1("ReluThreshold", {in[3], in[4], largest}, {}, name + ".threshold"));
+        ACT_TRY(const ValueId side, builder_.Add1("ReluSide", {in[3]}, {}, name + ".side"));
+        scale = {tau, side};
+      }
+      ACT_TRY(const ValueId distance, builder_.Add1(pair.summand ? "SidedDistance" : "SignedDistance",
+                                                    {in[0], in[1], in[2], scale[0], passed}, {}, name));
+      context_.statistics.insert(scale.begin(), scale.end());
       if (context_.anchors.count(xhat)) context_.anchors.insert(distance);
       if (context_.rebuilt_from.count(xhat)) context_.rebuilt_from.insert(distance);
-      shared_[xhat] = {distance, tau, side};
+      Shared& shared = shared_[xhat];
+      shared.op = pair.summand ? "FromSided" : "FromDistance";
+      shared.operands = {distance};
+      shared.operands.insert(shared.operands.end(), scale.begin(), scale.end());
       positive_[pair.mask] = distance;
       std::move(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(count), graph_.nodes.end(),
                 std::back_inserter(behind[std::max(pair.normalize, pair.relu)]));
@@ -127,8 +162,7 @@ class Sharer {
       for (ValueId& in : reader.inputs) {
         if (reader.phase == Phase::kForward || in == kNoValue) continue;
         if (const auto it = shared_.find(in); it != shared_.end()) {
-          const Shared& s = it->second;
-          ACT_TRY(in, builder_.Add1("FromDistance", {s.distance, s.tau, s.side}, {}, reader.name + ".xhat"));
+          ACT_TRY(in, builder_.Add1(it->second.op, it->second.operands, {}, reader.name + ".xhat"));
         } else if (const auto mask = positive_.find(in); mask != positive_.end()) {
           ACT_TRY(in, builder_.Add1("ReluDerivative", {mask->second}, {}, reader.name + ".mask"));
         }

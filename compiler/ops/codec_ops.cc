@@ -16,7 +16,8 @@ constexpr std::pair<const char*, Rounding> kRoundings[] = {
 constexpr std::pair<const char*, Metadata> kMetadata[] = {{"pair", Metadata::kPair},
                                                           {"log_pair", Metadata::kLogPair},
                                                           {"single", Metadata::kSingle},
-                                                          {"log_single", Metadata::kLogSingle}};
+                                                          {"log_single", Metadata::kLogSingle},
+                                                          {"sides", Metadata::kSides}};
 constexpr std::pair<const char*, Spacing> kSpacings[] = {{"even", Spacing::kEven},
                                                          {"fitted", Spacing::kFitted}};
 

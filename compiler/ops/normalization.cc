@@ -51,6 +51,13 @@ llvm::Error InferDistance(InferContext& c) {
   return InferSame(c);
 }
 
+llvm::Error InferSided(InferContext& c) {
+  if (c.in(4) != c.in(0)) return c.Fail("operand 4, " + ToString(c.in(4)) + ", is not like the first");
+  if (c.in(3).rank() != 0) return c.Fail("operand 3 is " + ToString(c.in(3)) + ", must be a scalar");
+  c.inputs.resize(3);
+  return InferSame(c);
+}
+
 llvm::Error InferGrad(InferContext& c) {
   c.outputs[0] = c.in(0);
   return CheckChannels(c, 2);
@@ -87,6 +94,21 @@ int SignedDistanceExpr(B& b, const Node&, const Regs& r) {
 
 // xhat again. inputs: v, tau, side
 int FromDistanceExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], r[1]); }
+
+// v = +- (xhat + 2.1 largest), with the sign of `passed`: at 1.1 largest |xhat| and above, which is more than
+// half a step of any code, so that decoded values keep their side. inputs: x, mean, rstd, largest |xhat|,
+// passed
+constexpr float kShift = 2.1f;
+int SidedDistanceExpr(B& b, const Node& node, const Regs& r) {
+  const int shifted = b.Fma(r[3], b.Const(kShift), NormalizeExpr(b, node, r));
+  const int above = b.Max(shifted, b.Const(1e-30f));
+  return b.Select(b.Greater(r[4], b.Const(0)), above, b.Neg(above));
+}
+
+// xhat again. inputs: v, largest |xhat|
+int FromSidedExpr(B& b, const Node&, const Regs& r) {
+  return b.Fma(r[1], b.Const(-kShift), b.Unary(Opcode::kAbs, r[0]));
+}
 
 // dx = rstd gamma (dy - sum_dy / n - xhat sum_dy_xhat / n), n = elements per channel; Ioffe and Szegedy 2015,
 // section 3. inputs: dy, xhat, rstd, gamma, sum_dy, sum_dy_xhat
@@ -225,6 +247,16 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
                  .max_inputs = 5,
                  .infer = InferDistance,
                  .expr = SignedDistanceExpr});
+  ops.push_back({.name = "SidedDistance",
+                 .min_inputs = 5,
+                 .max_inputs = 5,
+                 .infer = InferSided,
+                 .expr = SidedDistanceExpr});
+  ops.push_back({.name = "FromSided",
+                 .min_inputs = 2,
+                 .max_inputs = 2,
+                 .infer = InferElementwise,
+                 .expr = FromSidedExpr});
   ops.push_back({.name = "FromDistance",
                  .min_inputs = 3,
                  .max_inputs = 3,

@@ -10,7 +10,7 @@
 namespace act {
 namespace {
 
-constexpr int kScoreBits = 4;    // of attention's queries and keys
+constexpr int kScoreBits = 4;  // of attention's queries and keys
 constexpr int64_t kRerunSpacing = 9;
 constexpr int kCarefulBits = 8;  // of the loss's probabilities
 
@@ -46,7 +46,10 @@ int Policy::LeastBits(const EdgeFacts& facts) const {
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
   if (facts.sign_is_read && facts.often_zero) return Codec::Zero(std::max(b, 2), group_size);
-  if (facts.sign_is_read) return Codec::Sign(std::max(b, 3), 1 << (std::max(b, 3) - 2), group_size);
+  if (facts.sign_is_read) {
+    const Codec sign = Codec::Sign(std::max(b, 3), 1 << (std::max(b, 3) - 2), group_size);
+    return facts.sided ? sign.With(Metadata::kSides) : sign;
+  }
   if (plugin) {
     llvm::Expected<Codec> codec = MakePluginCodec(*plugin, b, group_size);
     if (codec) return *codec;

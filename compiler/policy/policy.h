@@ -24,6 +24,7 @@ struct EdgeFacts {
   bool sign_is_read = false;    // by a ReLU's gradient, which must get it exactly
   bool for_statistics = false;  // normalized, and read by the normalization's own gradient alone
   bool anchor = false;          // much is computed again from it
+  bool sided = false;           // its sign is a mask that says nothing of its magnitude
   bool often_zero = false;      // made by a ReLU
   bool low_frequency = false;   // averages over blocks of an image that is stored beside them
   bool fixed_batch = false;     // no tensor of the step varies with N: leading axes do not tell samples

@@ -44,6 +44,19 @@ struct SignValue {
   V above, below;
   int levels_above;
 };
+struct SidesValue {
+  explicit HWY_INLINE SidesValue(const Codec& codec, const GroupScale& s)
+      : sign(codec, s), minimum(hn::Set(D(), s.minimum)), minimum_below(hn::Set(D(), -s.minimum_below)) {}
+  HWY_INLINE V operator()(VI position) const {
+    const auto negative = IsBelow(position, sign.levels_above);
+    const VI steps = hn::Sub(position, hn::IfThenElseZero(negative, hn::Set(DI(), sign.levels_above * 256)));
+    const Mask below = hn::RebindMask(D(), negative);
+    return hn::MulAdd(hn::ConvertTo(D(), steps), hn::IfThenElse(below, sign.below, sign.above),
+                      hn::IfThenElse(below, minimum_below, minimum));
+  }
+  SignValue sign;
+  V minimum, minimum_below;
+};
 // The code and the offset of a position.
 HWY_INLINE VI CodeOf(VI position) { return hn::ShiftRight<8>(hn::Add(position, hn::Set(DI(), 128))); }
 HWY_INLINE VI OffsetOf(VI position, VI code) { return hn::Sub(position, hn::ShiftLeft<8>(code)); }
@@ -215,6 +228,8 @@ void DecodeLevels(const Codec& codec, const uint8_t* metadata, uint32_t start, c
   const bool fitted = codec.spacing == Spacing::kFitted;
   switch (codec.kind) {
     case CodecKind::kSign:
+      if (codec.metadata == Metadata::kSides)
+        return DecodeValues<SidesValue>(codec, scale, start, payload, count, times, x);
       return fitted ? DecodeFitted<FittedSignValue>(codec, scale, start, payload, count, times, x)
                     : DecodeValues<SignValue>(codec, scale, start, payload, count, times, x);
     case CodecKind::kZero:

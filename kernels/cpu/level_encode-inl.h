@@ -42,6 +42,19 @@ struct SignLevel {
   V above, below;
   VU first_below;
 };
+struct SidesLevel {
+  explicit HWY_INLINE SidesLevel(const Codec& codec, const GroupScale& s)
+      : sign(codec, s), minimum(hn::Set(D(), s.minimum)), minimum_below(hn::Set(D(), s.minimum_below)) {}
+  HWY_INLINE VU operator()(V x, VU u16) const {
+    const Mask positive = hn::Gt(x, hn::Zero(D()));
+    const V distance = hn::Sub(hn::Abs(x), hn::IfThenElse(positive, minimum, minimum_below));
+    const V position = hn::Mul(distance, hn::IfThenElse(positive, sign.above, sign.below));
+    const VU level = hn::Add(hn::BitCast(DU(), ToNearest(position)), u16);
+    return hn::Add(level, hn::IfThenZeroElse(hn::RebindMask(DU(), positive), sign.first_below));
+  }
+  SignLevel sign;
+  V minimum, minimum_below;
+};
 struct FittedUniformLevel {
   explicit HWY_INLINE FittedUniformLevel(const Codec& codec, const GroupScale& s)
       : even(codec, s), levels(*FittedLevelsOf(codec).above) {}
@@ -188,6 +201,8 @@ void EncodeLevels(const Codec& codec, const float* x, size_t count, const GroupS
   const bool fitted = codec.spacing == Spacing::kFitted;
   switch (codec.kind) {
     case CodecKind::kSign:
+      if (codec.metadata == Metadata::kSides)
+        return QuantizeLevels<SidesLevel>(codec, x, count, scale, start, words, payload);
       return fitted ? QuantizeFitted<FittedSignLevel>(codec, x, count, scale, start, payload)
                     : QuantizeLevels<SignLevel>(codec, x, count, scale, start, words, payload);
     case CodecKind::kZero:

@@ -59,8 +59,29 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
   return {low, high, finite ? largest_bits : kTooLargeBits};
 }
 
+// With the elements nearest to 0 on each side of it.
+GroupRange RangeOfSides(const float* x, size_t count) {
+  const D d;
+  constexpr float kMost = 3.4028234663852886e38f;
+  V least_above = hn::Set(d, kMost), most_below = hn::Set(d, -kMost);
+  const auto take = [&](V v, Mask in) HWY_ATTR {
+    const Mask above = hn::Gt(v, hn::Zero(d));
+    least_above = hn::IfThenElse(hn::And(in, above), hn::Min(least_above, v), least_above);
+    most_below = hn::IfThenElse(hn::AndNot(above, in), hn::Max(most_below, v), most_below);
+  };
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) take(hn::LoadU(d, x + i), hn::FirstN(d, hn::Lanes(d)));
+  const Mask rest = hn::FirstN(d, count - i);
+  if (i < count) take(hn::MaskedLoad(rest, d, x + i), rest);
+  GroupRange range = RangeOfGroup<false>(x, count);
+  range.least_above = hn::GetLane(hn::MinOfLanes(d, least_above));
+  range.most_below = hn::GetLane(hn::MaxOfLanes(d, most_below));
+  return range;
+}
+
 // kZero: of what is not 0.
 GroupRange RangeOf(const Codec& codec, const float* x, size_t count) {
+  if (codec.metadata == Metadata::kSides) return RangeOfSides(x, count);
   return codec.kind == CodecKind::kZero ? RangeOfGroup<true>(x, count) : RangeOfGroup<false>(x, count);
 }
 

@@ -8,7 +8,7 @@
 //   kSign      P levels above 0 with scale s+, N = K - P at or below it with s-
 //              x > 0: q = floor(x / s+ + u)                   x <= 0: q = P + floor(-x / s- + u)
 //              decoded (q + offset) s+ or -(q - P + offset) s-: on either side of 0, while the code's side
-//              stays that of x
+//              stays that of x; where the metadata has them, from the least magnitude of each side on
 //   fitted     the position (x - m) / s becomes one between unequal levels first (fitted_levels.h)
 //
 // E[q] = (x - m) / s at every x of the group, its ends included: m and s are rounded outwards, so q cannot
@@ -44,9 +44,9 @@ ACT_HOST_DEVICE inline uint32_t LevelOf(uint32_t position, const FittedLevels* f
 ACT_HOST_DEVICE inline uint32_t QuantizeLevel(const Codec& codec, float x, const GroupScale& s,
                                               const FittedPair& fitted, uint32_t u16) {
   if (codec.kind == CodecKind::kSign) {
-    if (x > 0) return LevelOf(PositionOf(x, InverseOf(s.scale)), fitted.above, u16);
+    if (x > 0) return LevelOf(PositionOf(x - s.minimum, InverseOf(s.scale)), fitted.above, u16);
     return static_cast<uint32_t>(codec.LevelsAbove()) +
-           LevelOf(PositionOf(-x, InverseOf(s.below)), fitted.below, u16);
+           LevelOf(PositionOf(-x - s.minimum_below, InverseOf(s.below)), fitted.below, u16);
   }
   if (codec.kind == CodecKind::kZero && x == 0) return 0;
   const uint32_t level = LevelOf(PositionOf(x - s.minimum, InverseOf(s.scale)), fitted.above, u16);
@@ -64,8 +64,8 @@ ACT_HOST_DEVICE inline float DequantizeLevel(const Codec& codec, uint32_t q, con
                                              const FittedPair& fitted, int32_t offset) {
   if (codec.kind == CodecKind::kSign) {
     const auto above = static_cast<uint32_t>(codec.LevelsAbove());
-    return q < above ? StepsOf(q, fitted.above, offset, s.scale)
-                     : StepsOf(q - above, fitted.below, offset, -s.below);
+    return q < above ? s.minimum + StepsOf(q, fitted.above, offset, s.scale)
+                     : StepsOf(q - above, fitted.below, offset, -s.below) - s.minimum_below;
   }
   if (codec.kind == CodecKind::kZero) {
     if (q == 0) return s.minimum - s.minimum;  // NaN in a group that is NaN

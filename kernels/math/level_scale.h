@@ -35,12 +35,14 @@ inline constexpr uint16_t kBFloat16Sign = 0x8000;  // of a kSingle scale: levels
 struct GroupRange {
   float lowest = 0, highest = 0;
   uint32_t largest_bits = 0;
+  float least_above = 0, most_below = 0;  // kSides: nearest to 0 of what is above it, and of what is not
 };
 
 struct GroupScale {
-  float minimum = 0;  // kUniform, kZero: the lowest level
-  float scale = 0;    // the step; kSign: of the levels above 0
-  float below = 0;    // kSign: the step of the others
+  float minimum = 0;        // kUniform, kZero: the lowest level; kSign: the least magnitude above 0
+  float scale = 0;          // the step; kSign: of the levels above 0
+  float below = 0;          // kSign: the step of the others
+  float minimum_below = 0;  // kSign: their least magnitude
 };
 
 ACT_HOST_DEVICE inline bool IsFinite(const GroupScale& s) { return s.scale == s.scale; }
@@ -120,6 +122,13 @@ ACT_HOST_DEVICE inline GroupScale LoadGroupScale(const Codec& codec, const uint8
   using namespace level_scale;
   const bool log = IsLog(codec), single = IsSingle(codec);
   GroupScale s;
+  if (codec.metadata == Metadata::kSides) {
+    s.minimum = FloatFromBFloat16(Load(metadata));
+    s.scale = FloatFromBFloat16(Load(metadata));
+    s.minimum_below = FloatFromBFloat16(Load(metadata));
+    s.below = FloatFromBFloat16(Load(metadata));
+    return s;
+  }
   if (codec.kind == CodecKind::kSign) {
     s.scale = FloatFromBFloat16(LoadScale(log, metadata));
     s.below = single ? s.scale : FloatFromBFloat16(LoadScale(log, metadata));
@@ -147,6 +156,16 @@ ACT_HOST_DEVICE inline void StoreGroupScale(const Codec& codec, const GroupRange
   const auto step = [finite](float over, int levels) {
     return finite ? StepOver(over, levels) : kBFloat16NaN;
   };
+  if (codec.metadata == Metadata::kSides) {
+    const auto side = [&](float least, float most, int levels) {
+      const uint16_t minimum = finite && most > 0 ? BFloat16Below(least) : uint16_t{0};
+      metadata = Store(minimum, metadata);
+      metadata = Store(step(most > 0 ? most - FloatFromBFloat16(minimum) : 0, levels), metadata);
+    };
+    side(range.least_above, range.highest, codec.LevelsAbove());
+    side(0.0f - range.most_below, -range.lowest, codec.below);
+    return;
+  }
   if (codec.kind == CodecKind::kSign) {
     const uint16_t above = step(range.highest > 0 ? range.highest : 0, codec.LevelsAbove());
     const uint16_t below = step(range.lowest < 0 ? -range.lowest : 0, codec.below);

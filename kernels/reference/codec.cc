@@ -29,11 +29,17 @@ Group GroupOf(const Codec& codec, const CodeLayout& layout, int64_t g) {
 // Of all elements, or (kZero) of those that are not 0.
 GroupRange RangeOf(const Codec& codec, const float* x, int64_t count) {
   GroupRange range;
-  bool first = true;
+  bool first = true, none_below = true;
   for (int64_t i = 0; i < count; ++i) {
     if (codec.kind == CodecKind::kZero && x[i] == 0) continue;
     range.lowest = first ? x[i] : std::min(range.lowest, x[i]);
     range.highest = first ? x[i] : std::max(range.highest, x[i]);
+    if (x[i] > 0) {
+      range.least_above = range.least_above > 0 ? std::min(range.least_above, x[i]) : x[i];
+    } else {
+      range.most_below = none_below ? x[i] : std::max(range.most_below, x[i]);
+      none_below = false;
+    }
     range.largest_bits = std::max(range.largest_bits, BitsOf(x[i]) & 0x7FFFFFFFu);
     first = false;
   }

@@ -32,6 +32,8 @@ int64_t MetadataBytes(const Codec& codec) {
       return 2;
     case Metadata::kLogSingle:
       return 1;
+    case Metadata::kSides:
+      return 8;
   }
   return 0;
 }
@@ -115,6 +117,7 @@ std::string ToString(const Codec& codec) {
   if (codec.metadata == Metadata::kLogPair) name += ",log8";
   if (codec.metadata == Metadata::kSingle) name += ",one";
   if (codec.metadata == Metadata::kLogSingle) name += ",one log8";
+  if (codec.metadata == Metadata::kSides) name += ",sides";
   if (codec.spacing == Spacing::kFitted) name += ",fitted";
   return name;
 }
@@ -141,7 +144,9 @@ std::optional<std::string> CheckLevels(const Codec& codec) {
   if (sign ? codec.below < 2 || codec.below > codec.levels - 2 : codec.below != 0)
     return std::to_string(codec.below) + " levels below zero, of " + std::to_string(codec.levels);
   if (codec.rounding > Rounding::kNearest) return "no such rounding";
-  if (codec.metadata > Metadata::kLogSingle) return "no such metadata";
+  if (codec.metadata > Metadata::kSides) return "no such metadata";
+  if (codec.metadata == Metadata::kSides && (!sign || codec.spacing != Spacing::kEven))
+    return "minima of two sides are a sign code's, with even levels";
   if (zero && codec.metadata == Metadata::kLogSingle)
     return "a zero code's 8-bit scale has no room for where its levels start";
   if (codec.spacing > Spacing::kFitted) return "no such spacing of levels";

@@ -41,6 +41,7 @@ enum class Metadata : uint8_t {
   kSingle,   // one bf16 scale, 2 bytes. kSign: of both sides. Others: levels from 0 on where nothing is below
              // it, else on both sides of 0 alike
   kLogSingle,  // one 8-bit scale, 1 byte. kSign: of both sides; kUniform: levels on both sides of 0 alike
+  kSides,      // kSign alone: bf16 minimum and scale of the magnitudes of each side, 8 bytes
 };
 
 // Where levels lie over their range.

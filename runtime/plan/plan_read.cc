@@ -134,7 +134,7 @@ class Reader {
             .levels = from.levels(),
             .below = from.below(),
             .rounding = Enum(from.rounding(), Rounding::kNearest),
-            .metadata = Enum(from.metadata(), Metadata::kLogSingle),
+            .metadata = Enum(from.metadata(), Metadata::kSides),
             .spacing = Enum(from.spacing(), Spacing::kFitted),
             .plugin = from.plugin() >= 0 && plugin < plugins_.size() ? plugins_[plugin] : nullptr};
   }

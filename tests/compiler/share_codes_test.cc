@@ -16,7 +16,7 @@ const Dims kSpace{Dim::Batch(), 8, 8, kChannels};
 struct BatchNormRelu {
   BatchNormRelu(const std::vector<float>& gamma, const std::vector<float>& beta) : b(graph) {
     const ValueId image = b.Input("image", {DType::kFloat32, kSpace}, ValueKind::kInput);
-    const ValueId scaled =
+    scaled =
         Take(b.Add1("Mul", {image, Channels("scale", std::vector<float>(kChannels, .5f))}, {}, "scaled"));
     const ValueId normalized =
         Take(b.Add1("BatchNorm",
@@ -42,7 +42,7 @@ struct BatchNormRelu {
 
   Graph graph;
   GraphBuilder b;
-  ValueId result;
+  ValueId scaled, result;
 };
 
 std::vector<std::string> FullSizeForms(const Plan& plan) {
@@ -109,6 +109,28 @@ TEST(ShareCodes, AChannelWithATinyGammaLeavesTheOthersTheirLevels) {
   }
   // At most twice the range, so four times the variance; unclamped, tau = -1000 gives 1e5 times.
   EXPECT_LT(errors[1], 16 * errors[0]);
+}
+
+// The end of a residual block: the mask is that of the sum.
+TEST(ShareCodes, ASummandIsStoredWithTheMaskOfTheSum) {
+  std::vector<float> beta[2], gamma[2];
+  for (const bool lossy : {false, true}) {
+    BatchNormRelu model({1, -1, .5f, 0, -0.f, 2, -2, 1e-20f}, {0, .1f, -.1f, 1, -1, .3f, -.3f, .2f});
+    const ValueId normalized = model.graph.nodes.back().inputs[0];
+    model.graph.nodes.pop_back();  // the ReLU
+    const ValueId sum = Take(model.b.Add1("Add", {normalized, model.scaled}, {}, "sum"));
+    const ValueId relu = Take(model.b.Add1("Relu", {sum}, {}, "end"));
+    const Plan plan = model.Compile(lossy ? "L3" : "L0", relu);
+    if (lossy) {
+      const std::vector<std::string> forms = FullSizeForms(plan);
+      EXPECT_EQ(forms, std::vector<std::string>{"bn (SidedDistance): sign6+2,g64,dither,sides"});
+    }
+    beta[lossy] = Gradient(plan, "beta");
+    gamma[lossy] = Gradient(plan, "gamma");
+  }
+  EXPECT_EQ(beta[1], beta[0]);
+  // gamma's gradient is a mean of xhat over 192 elements, of steps of 1 and less: within .2 of their number.
+  for (size_t c = 0; c < gamma[0].size(); ++c) EXPECT_NEAR(gamma[1][c], gamma[0][c], .2 / kChannels) << c;
 }
 
 TEST(ShareCodes, AStoredReluHoldsItsMask) {

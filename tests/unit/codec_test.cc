@@ -52,6 +52,7 @@ TEST(CodecNames, SayKindBitsAndGroup) {
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(2)), 2.125);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Mask()), 1);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Sign(3, 2).With(Metadata::kLogPair)), 3.0625);
+  EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Sign(3, 2).With(Metadata::kSides)), 3.25);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(4).With(Metadata::kSingle)), 4.0625);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(4).With(Metadata::kLogSingle)), 4.03125);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Cast(CodecKind::kBFloat16)), 16);

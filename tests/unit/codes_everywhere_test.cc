@@ -21,6 +21,7 @@ std::vector<Codec> Forms() {
           Codec::Uniform(4, 256, dither).With(Metadata::kLogPair).Fitted(),
           Codec::Sign(3, 2),
           Codec::Sign(3, 2).With(Metadata::kLogPair).Fitted(),
+          Codec::Sign(3, 2).With(Metadata::kSides),
           Codec::Zero(2).OfLevels(6),
           Codec::Cast(CodecKind::kFloat16),
           Codec::Cast(CodecKind::kFloat8E4M3)};

@@ -33,7 +33,8 @@ TEST(LogScale, IsTheLeastAtOrAboveEveryScale) {
   }
 }
 
-constexpr Metadata kForms[] = {Metadata::kPair, Metadata::kLogPair, Metadata::kSingle, Metadata::kLogSingle};
+constexpr Metadata kForms[] = {Metadata::kPair, Metadata::kLogPair, Metadata::kSingle, Metadata::kLogSingle,
+                                Metadata::kSides};
 
 std::vector<Codec> CodecsOfEveryForm() {
   std::vector<Codec> codecs;
@@ -46,10 +47,11 @@ std::vector<Codec> CodecsOfEveryForm() {
 }
 
 TEST(Metadata, TakesTheBytesThatItSays) {
-  EXPECT_EQ(CodecsOfEveryForm().size(), 4 * 8 - 2);
+  EXPECT_EQ(CodecsOfEveryForm().size(), 4 * 8 - 2 + 2);
   const auto bytes = [](const Codec& codec) { return LayoutOf(codec, 256).metadata_bytes; };
   EXPECT_EQ(bytes(Codec::Sign(3, 2)), 4);
   EXPECT_EQ(bytes(Codec::Sign(3, 2).With(Metadata::kLogPair)), 2);
+  EXPECT_EQ(bytes(Codec::Sign(3, 2).With(Metadata::kSides)), 8);
   EXPECT_EQ(bytes(Codec::Uniform(3).With(Metadata::kLogPair)), 3);
   EXPECT_EQ(bytes(Codec::Uniform(3).With(Metadata::kSingle)), 2);
   EXPECT_EQ(bytes(Codec::Uniform(3).With(Metadata::kLogSingle)), 1);
