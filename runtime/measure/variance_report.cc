@@ -92,6 +92,7 @@ std::string GradientVarianceJson(const Plan& plan, const GradientVariance& resul
   }
   int64_t saved_bytes = 0, uncompressed = 0;
   for (const SavedEdge& saved : plan.edges) {
+    if (saved.consumers.empty()) continue;  // encoded by the backward pass itself: not saved across it
     saved_bytes += saved.bytes.At(result.batch);
     uncompressed += saved.bytes_uncompressed.At(result.batch);
   }
