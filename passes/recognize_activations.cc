@@ -4,6 +4,7 @@
 //   Silu       x sigmoid(x)
 //   HardSwish  x clip(x + 3, 0, 6) / 6, x HardSigmoid(x)
 //   Sigmoid    1 / (1 + e^-x)
+//   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0
 //   Softplus   ln(1 + e^x), and with the linear branch for large x that exporters put around it
 //   Mish       x tanh(softplus(x))
 // A product is read as a polynomial of x and of the function inside (its gate), so the order and place of
@@ -77,6 +78,8 @@ class Recognizer {
   // Log(1 + Exp(x)); Where(x > t, x, Softplus(x))
   void Softplus(Node& node) {
     if (node.op == "Log") {
+      if (const Node* sigmoid = pattern_.Maker(node.inputs[0], "Sigmoid"))
+        return Become(node, "LogSigmoid", sigmoid->inputs[0]);
       const ValueId x = OnePlusExpOf(node.inputs[0]);
       if (x != kNoValue && pattern_.DimsOf(x) == pattern_.DimsOf(node.outputs[0]))
         Become(node, "Softplus", x);

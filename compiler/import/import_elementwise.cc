@@ -268,6 +268,8 @@ llvm::Error ImportCastLike(NodeContext& c) { return ImportCastTo(c, c.Type(1).dt
 llvm::Error ImportIdentity(NodeContext& c) { return c.Set(0, Operand(c.In(0))); }
 
 llvm::Error ImportWhere(NodeContext& c) {
+  if (c.Type(0).dtype != DType::kBool)
+    return c.Fail("the condition must be bool, it is " + ToString(c.Type(0)));
   const Dims& dims = c.DimsOf(0);
   const auto with_b = Broadcast(dims, c.DimsOf(2)), with_a = Broadcast(dims, c.DimsOf(1)),
              branches = Broadcast(c.DimsOf(1), c.DimsOf(2));

@@ -54,8 +54,8 @@ llvm::Expected<ValueId> Gather(NodeContext& c, ValueId x, size_t axis, const Ope
 }
 
 // The row of an embedding that stands for padding and does not train. The dynamo exporter notes it
-// ("aten.embedding.default](args = (%weight, %indices, 0)"). TorchScript's loses it, but PyTorch sets that
-// row to zero, which no other one happens to be.
+// ("aten.embedding.default](args = (%weight, %indices, 0)"). TorchScript's loses it; in its files it is the one
+// row that is all zeros, which PyTorch makes of it and no other row happens to be.
 std::optional<int64_t> PaddingRow(const NodeContext& c, ValueId table) {
   for (const auto& note : c.node.metadata_props()) {
     constexpr std::string_view kCall = "aten.embedding.default](args = (";
@@ -69,7 +69,7 @@ std::optional<int64_t> PaddingRow(const NodeContext& c, ValueId table) {
     return args >> row && row >= 0 ? std::optional(row) : std::nullopt;
   }
   const Value& value = c.builder().graph().value(table);
-  if (value.kind != ValueKind::kParameter || value.type.rank() != 2 || !value.data.data) return std::nullopt;
+  if (!c.importer.torchscript || value.kind != ValueKind::kParameter || value.type.rank() != 2 || !value.data.data) return std::nullopt;
   const auto* data = reinterpret_cast<const float*>(value.data.data);
   const int64_t rows = value.type.dims[0].fixed, columns = value.type.dims[1].fixed;
   std::optional<int64_t> zero;

@@ -115,6 +115,8 @@ llvm::Error ImportRelu(NodeContext& c) {
 }
 
 llvm::Error ImportWhere(NodeContext& c) {
+  if (c.Type(0).dtype != DType::kBool)
+    return c.Fail("the condition must be bool, it is " + ToString(c.Type(0)));
   ACT_TRY(const ValueId condition, c.Value(0));
   ACT_TRY(const ValueId a, c.BroadcastValue(1, c.DimsOf(2)));
   ACT_TRY(const ValueId b, c.BroadcastValue(2, c.DimsOf(1)));

@@ -147,6 +147,14 @@ llvm::Expected<std::vector<ValueId>> Trainable(const Graph& graph, const std::ve
   return trainable;
 }
 
+// PyTorch's other exporter, dynamo, notes at each node where it comes from.
+bool IsByTorchScript(const onnx::ModelProto& model) {
+  const auto& nodes = model.graph().node();
+  return model.producer_name() == "pytorch" &&
+         std::all_of(nodes.begin(), nodes.end(),
+                     [](const onnx::NodeProto& node) { return node.metadata_props().empty(); });
+}
+
 // Flags that ask for another loss or other derivatives than a training graph has, or that belong to one.
 llvm::Error CheckFlags(const ImportOptions& options, const std::optional<TrainingGraph>& training) {
   const struct {
@@ -216,6 +224,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
 
   Importer importer(result.graph, file.opset);
   importer.freeze_bn = options.freeze_bn;
+  importer.torchscript = IsByTorchScript(*file.proto);
   importer.own_backward = training.has_value();
   importer.onnx_statistics = info.has_value();
   if (info) importer.parameters = info->parameters;

@@ -65,7 +65,9 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
       ACT_TRY(const HostTensor data, TakeData(copy, type, external, false));
       Operand operand{.type = type};
       if (type.Elements().fixed <= kMaxKnownElements) {
-        ACT_TRY(operand.known, ToKnown(type, data));
+        llvm::Expected<Known> known = ToKnown(type, data);
+        if (!known) return WithPlace(known.takeError(), "tensor '" + name + "'");
+        operand.known = std::move(*known);
       } else {
         operand.value = importer.builder().Constant(name, type, data);
       }

@@ -9,6 +9,7 @@
 #include "compiler/import/onnx_types.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/plan/plan_check.h"
 
 namespace act::onnx_import {
 namespace {
@@ -139,6 +140,7 @@ llvm::Expected<TensorType> TypeOf(const onnx::TensorProto& tensor) {
   const std::optional<DType> dtype = FromOnnxType(tensor.data_type());
   if (!dtype)
     return MakeError(place, "element type " + std::to_string(tensor.data_type()) + " is not supported");
+  if (tensor.dims_size() > kMostAxes) return MakeError(place, "has more than 16 axes");
   TensorType type{*dtype, {}};
   for (int64_t dim : tensor.dims()) {
     if (dim < 0 || dim >= kTooLarge) return MakeError(place, "has the extent " + std::to_string(dim));

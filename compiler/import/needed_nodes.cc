@@ -49,12 +49,14 @@ llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::
 llvm::Error CheckSupported(const Nodes& nodes, int64_t opset) {
   constexpr size_t kShown = 20;
   std::vector<std::string> missing;
+  bool loops = false;
   for (const onnx::NodeProto* node : nodes) {
     if (IsSupported(*node) && HasOldForm(*node, opset))
       return MakeError(
           PlaceOf(*node), "has at opset " + std::to_string(opset) + " a form that changed until opset 7",
           "export the model again with opset_version=17, or convert it with onnx.version_converter");
     if (IsSupported(*node)) continue;
+    loops |= node->op_type() == "Loop" || node->op_type() == "Scan";
     const std::string domain = node->domain().empty() ? "ai.onnx" : node->domain();
     missing.push_back(PlaceOf(*node) + " of domain " + domain + ", opset " + std::to_string(opset));
   }
@@ -65,7 +67,8 @@ llvm::Error CheckSupported(const Nodes& nodes, int64_t opset) {
     missing.push_back("and " + std::to_string(count - kShown) + " more");
   }
   return MakeError(count == 1 ? "1 node" : std::to_string(count) + " nodes",
-                   "operators that are not supported: " + Join(missing));
+                   "operators that are not supported: " + Join(missing),
+                   loops ? "a plan runs every node once: export the model with its loops unrolled" : "");
 }
 
 llvm::Error CheckInputsDefined(const Importer& importer, const Nodes& nodes, size_t position) {

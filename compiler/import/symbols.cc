@@ -3,6 +3,7 @@
 #include "compiler/import/known.h"
 #include "compiler/import/onnx_types.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/plan_check.h"
 
 namespace act::onnx_import {
 namespace {
@@ -45,6 +46,7 @@ llvm::Expected<TensorType> InputType(const onnx::ValueInfoProto& input,
   if (onnx_import::IsFloat(*dtype) && *dtype != DType::kFloat32)
     return MakeError(place, "is " + std::string(ToString(*dtype)) + "; training computes in f32",
                      "export the model in float32");
+  if (tensor.shape().dim_size() > kMostAxes) return MakeError(place, "has more than 16 axes");
   TensorType type{*dtype, {}};
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const Dimension& dim = tensor.shape().dim(i);

@@ -4,6 +4,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/plan_check.h"
 
 namespace act {
 
@@ -56,7 +57,9 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
   }
   if (llvm::Error error = def->infer(context)) return WithPlace(std::move(error), place);
   for (const TensorType& type : wanted)
-    if (type.Bytes().TooLarge()) return MakeError(place, "result " + ToString(type) + " is too large");
+    if (type.Bytes().TooLarge() || type.rank() > kMostAxes)
+      return MakeError(place, "result " + ToString(type) +
+                                  (type.rank() > kMostAxes ? " has more than 16 axes" : " is too large"));
   for (int i = 0; i < outputs; ++i) {
     const auto id = static_cast<ValueId>(graph_.values.size());
     graph_.values.push_back({"", std::move(wanted[static_cast<size_t>(i)]), ValueKind::kActivation, {}});

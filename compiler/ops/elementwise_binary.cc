@@ -3,6 +3,7 @@
 #include "compiler/ops/elementwise.h"
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/base/error.h"
 
 namespace act {
 namespace {
@@ -106,9 +107,7 @@ int Binary(Opcode op, B& b, const Regs& r) { return b.Op(op, r[0], r[1]); }
 }  // namespace
 
 llvm::Error InferElementwise(InferContext& c) {
-  for (size_t i = 0; i < c.inputs.size(); ++i)
-    if (c.Has(i) && c.in(i).dtype != DType::kFloat32)
-      return c.Fail("computes in f32, operand " + std::to_string(i) + " is " + ToString(c.in(i)));
+  ACT_CHECK_OK(c.CheckFloats());
   return InferResult(c, DType::kFloat32);
 }
 

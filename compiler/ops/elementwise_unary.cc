@@ -134,6 +134,8 @@ constexpr UnaryOp kUnaryOps[] = {
      }},
     {"Softplus", [](B& b, const Attributes&, int x) { return Softplus(b, x); }, Of::kX,
      [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, x); }},
+    {"LogSigmoid", [](B& b, const Attributes&, int x) { return b.Neg(Softplus(b, b.Neg(x))); }, Of::kX,
+     [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, b.Neg(x)); }},
     {"Elu", [](B& b, const Attributes& a, int x) { return EluLike(b, x, 1, Attr(a, "alpha", 1)); }, Of::kX,
      [](B& b, const Attributes& a, int x) { return EluLikeDerivative(b, x, 1, Attr(a, "alpha", 1)); }},
     {"Celu",  // max(0, x) + min(0, a (e^(x/a) - 1))
@@ -244,6 +246,7 @@ void AddUnaryOps(std::vector<OpDef>& ops) {
   for (const UnaryOp& op : Rows()) {
     OpDef def{.name = op.name, .infer = InferElementwise, .expr = Expr};
     if (op.derivative) def.grad = Grad;
+    if (def.name == "Reciprocal") def.nonlinear = true;  // it is also what a quotient's gradient derives
     if (def.name == "Identity") def.grad = [](GradContext& g) { g.SetGrad(0, g.dout()); };
     if (def.name == "Neg") def.grad = [](GradContext& g) { g.SetGrad(0, g.Emit("Neg", {g.dout()})); };
     if (def.name == "LeakyRelu") def.grad = LeakyReluGrad;

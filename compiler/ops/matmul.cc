@@ -3,6 +3,7 @@
 
 #include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/base/error.h"
 
 namespace act {
 namespace {
@@ -21,6 +22,7 @@ Matrix MatrixOf(const TensorType& type, bool transposed) {
 }
 
 llvm::Error Infer(InferContext& c) {
+  ACT_CHECK_OK(c.CheckFloats());
   if (c.in(0).rank() < 2 || c.in(1).rank() < 2) return c.Fail("operands need rank 2 at least");
   const Matrix a = MatrixOf(c.in(0), c.node.attrs.Int("trans_a") != 0);
   const Matrix b = MatrixOf(c.in(1), c.node.attrs.Int("trans_b") != 0);

@@ -10,6 +10,7 @@
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/norm_mean.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/base/error.h"
 
 namespace act {
 namespace {
@@ -18,6 +19,7 @@ using B = ExprBuilder;
 using Regs = std::vector<int>;
 
 llvm::Error CheckChannels(InferContext& c, size_t first) {
+  ACT_CHECK_OK(c.CheckFloats());
   if (c.in(0).rank() < 2) return c.Fail("input " + ToString(c.in(0)) + " needs rank 2 at least");
   const Dims channels{c.in(0).dims.back()};
   for (size_t i = first; i < c.inputs.size(); ++i)

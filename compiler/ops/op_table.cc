@@ -9,6 +9,13 @@ namespace act {
 
 llvm::Error InferContext::Fail(const std::string& what) const { return MakeError("", what); }
 
+llvm::Error InferContext::CheckFloats() const {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (Has(i) && in(i).dtype != DType::kFloat32)
+      return Fail("computes in f32, operand " + std::to_string(i) + " is " + ToString(in(i)));
+  return llvm::Error::success();
+}
+
 const std::vector<OpDef>& AllOps() {
   static const std::vector<OpDef> ops = [] {
     std::vector<OpDef> all;

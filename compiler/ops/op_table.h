@@ -27,6 +27,8 @@ struct InferContext {
   bool Has(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
   // An error without a place; the caller adds the node.
   llvm::Error Fail(const std::string& what) const;
+  // All operands that are there are f32.
+  llvm::Error CheckFloats() const;
 };
 
 // Work of one run, as polynomials in N. Bytes are those of operands and results.

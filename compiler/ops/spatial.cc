@@ -58,6 +58,7 @@ Ints KernelOf(const Dims& weight) {
 
 // Checks that a convolution maps x to y.
 llvm::Error CheckConv(const InferContext& c, const TensorType& x, const TensorType& w, const TensorType& y) {
+  ACT_CHECK_OK(c.CheckFloats());
   const int64_t group = c.node.attrs.Int("group", 1);
   if (x.rank() < 3 || w.rank() != x.rank() || y.rank() != x.rank())
     return c.Fail("input " + ToString(x) + " and weight " + ToString(w) + " must have the same rank, 3 to 5");
@@ -117,6 +118,7 @@ llvm::Expected<Dims> PoolDims(const InferContext& c, const TensorType& x) {
 }
 
 llvm::Error InferPool(InferContext& c) {
+  ACT_CHECK_OK(c.CheckFloats());
   ACT_TRY(Dims dims, PoolDims(c, c.in(0)));
   int64_t window = 1;
   for (int64_t k : c.node.attrs.Ints("kernel_shape")) window = SaturatingMul(window, k);

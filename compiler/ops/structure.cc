@@ -155,8 +155,10 @@ ValueId SliceAxis(GradContext& g, ValueId x, size_t axis, int64_t start, int64_t
   return g.EmitTyped("Slice", {x}, type, attrs);
 }
 
-// Undoes the padding of one axis from `n` elements: what was copied from an element gives it back its gradient.
-ValueId UnpadAxis(GradContext& g, ValueId dy, size_t axis, int64_t n, int64_t begin, int64_t end, bool reflect) {
+// Undoes the padding of one axis from `n` elements: what was copied from an element gives it back its
+// gradient.
+ValueId UnpadAxis(GradContext& g, ValueId dy, size_t axis, int64_t n, int64_t begin, int64_t end,
+                  bool reflect) {
   ValueId dx = ZeroPad(g, dy, axis, -begin, -end);
   const auto add = [&](ValueId border, int64_t before, int64_t after) {
     if (border == kNoValue) return;

@@ -13,7 +13,6 @@ namespace act {
 namespace {
 
 // No model has tensors of more axes; kernels may keep dims in fixed arrays of this length.
-constexpr size_t kMostAxes = 16;
 
 std::string Place(const Node& node) { return "node '" + node.name + "' (" + node.op + ")"; }
 std::string Place(const Value& value) { return "value '" + value.name + "'"; }
@@ -25,7 +24,7 @@ bool IsPossible(const Dim& dim) {
 
 llvm::Error CheckValue(const Value& value) {
   const auto fail = [&](const std::string& what) { return MakeError(Place(value), what); };
-  if (value.type.rank() > static_cast<int64_t>(kMostAxes)) return fail("more than 16 axes");
+  if (value.type.rank() > kMostAxes) return fail("more than 16 axes");
   for (const Dim& dim : value.type.dims)
     if (!IsPossible(dim)) return fail("an impossible extent in " + ToString(value.type));
   const Dim bytes = value.type.Bytes();

@@ -7,6 +7,8 @@
 
 namespace act {
 
+inline constexpr int64_t kMostAxes = 16;  // of a value
+
 // Ids and positions are in range, nodes come after what they read, types and sizes are possible, programs fit
 // their operands, data has the size that its type says, and no storage is overwritten while a value in it is
 // still to be read. An error means a damaged or hostile file, or a defect of the compiler. Whether a kernel

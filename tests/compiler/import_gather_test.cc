@@ -169,8 +169,9 @@ TEST(ImportGather, AWholeTensorIsReadForItsShapeAlone) {
 
 // The row that TorchScript's export shows by its zeros, the dynamo exporter's by a note.
 TEST(ImportGather, ARowForPaddingDoesNotTrain) {
-  const auto padding = [](int zero_rows, const char* note) {
+  const auto padding = [](int zero_rows, const char* note, const char* producer = "pytorch") {
     OnnxModel m;
+    m.proto.set_producer_name(producer);
     m.Input("token", {"N"}, onnx::TensorProto::INT64).Weight("table", {20, 4});
     std::string& data = *m.graph().mutable_initializer(0)->mutable_raw_data();
     std::fill_n(data.begin() + 5 * 16, zero_rows * 16, '\0');
@@ -193,6 +194,7 @@ TEST(ImportGather, ARowForPaddingDoesNotTrain) {
   EXPECT_EQ(padding(2, nullptr), "-1") << "rows of zeros are no sign where there are several";
   EXPECT_EQ(padding(0, "%table, %token, 3"), "3");
   EXPECT_EQ(padding(1, "%table, %token"), "-1") << "the note knows better";
+  EXPECT_EQ(padding(1, nullptr, "another"), "-1") << "zeros mean nothing in files of others";
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ inline std::vector<OpCase> UnaryCases() {
       {"Asinh", [](double x) { return std::asinh(x); }, -5, 5},
       {"Acosh", [](double x) { return std::acosh(x); }, 1.1, 6},
       {"Atanh", [](double x) { return std::atanh(x); }, -.95, .95},
+      {"LogSigmoid", [](double x) { return -std::log1p(std::exp(-x)); }, -3, 3},
       {"Softsign", [](double x) { return x / (1 + std::fabs(x)); }},
       {"Celu", [](double x) { return x > 0 ? x : 1.5 * std::expm1(x / 1.5); }, -3, 3,
        Attrs({{"alpha", 1.5}})},

@@ -119,6 +119,14 @@ TEST(Compress, ANonlinearReaderRunsBeforeTheCode) {  // decoding y and squaring 
   EXPECT_EQ(Forms(CompileAt("L2", model)), Strings{"tanh.grad (TanhDerivative): uniform4,g256,dither"});
 }
 
+TEST(Compress, AQuotientStoresWhatItsGradientReads) {  // 1 / decode(b) would be biased
+  Model m;
+  const ValueId a = Take(m.b.Add1("Mul", {m.image, m.Parameter("other", {16})}, {}, "a"));
+  ImportResult model = m.Finish(Take(m.b.Add1("Div", {a, m.x}, {}, "y")));
+  EXPECT_EQ(Forms(CompileAt("L2", model)), (Strings{"y.grad (DivDerivative): uniform4,g256,dither",
+                                                    "y.grad (Reciprocal): uniform4,g256,dither"}));
+}
+
 TEST(Compress, AnAffineReaderDecodes) {
   Model m;
   const ValueId square = Take(m.b.Add1("Square", {m.x}, {}, "square"));

@@ -141,6 +141,8 @@ TEST(RecognizeActivations, FindsThemHoweverTheyAreWritten) {
        [](Composer& c, ValueId x) { return c.Div(c.Mul(x, c.Clip(c.Add(x, c.N(3)), 0, 6)), c.N(6)); }},
       {"hard swish, gate scaled", "HardSwish",
        [](Composer& c, ValueId x) { return c.Mul(x, c.Mul(c.Clip(c.Add(x, c.N(3)), 0, 6), c.N(1.f / 6))); }},
+      {"log of a sigmoid", "LogSigmoid",
+       [](Composer& c, ValueId x) { return c.Op("Log", {c.Op("Sigmoid", {x})}); }},
       {"softplus and its linear branch", "Softplus",
        [](Composer& c, ValueId x) {
          const ValueId s = c.Op("Log", {c.Add(c.Op("Exp", {x}), c.N(1))});
