@@ -37,8 +37,9 @@ bool IsNonZero(const TensorView& x, int64_t i) {
 class IntegerLoop {
  public:
   IntegerLoop(const IntegerOp& op, const KernelSite& site) : op_(op) {
+    const std::vector<int64_t>& dims = site.outputs[0].dims;
     for (const TensorView& x : site.inputs)
-      operands_.push_back({site.outputs[0].dims, BroadcastStrides(x.dims, site.outputs[0].dims), 0});
+      operands_.push_back({{dims, BroadcastStrides(x.dims, dims), 0}, x.dims == dims, x.elements == 1});
   }
 
   std::string Run(const KernelArgs& args) const {
@@ -67,8 +68,15 @@ class IntegerLoop {
     return divides_by_zero ? "divides by zero" : "";
   }
 
+  struct Operand {
+    Strided view;
+    bool same, single;  // element by element with the result; one number for all: no coordinates needed
+
+    int64_t At(int64_t i) const { return same ? i : single ? 0 : view.At(i); }
+  };
+
   IntegerOp op_;
-  std::vector<Strided> operands_;
+  std::vector<Operand> operands_;
 };
 
 std::unique_ptr<Kernel> Integer(const KernelSite& site, std::string* why) {

@@ -102,6 +102,40 @@ def test_known_models(tmp_path: Path, name: str, size: int) -> None:
     assert max(report.check.loss_error, report.check.gradient_error) <= 1e-3, str(report)
 
 
+class Logits(nn.Module):
+    """A model of the transformers library, from its one input to its logits."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.model(x).logits
+
+
+@needs_tools
+@pytest.mark.parametrize("name", ["bert", "vit", "gpt2"])
+def test_models_of_transformers(tmp_path: Path, name: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 5}
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    tokens = torch.randint(1, 60, (3, 9))
+    if name == "bert":
+        config = transformers.BertConfig(vocab_size=60, max_position_embeddings=16, **small, **off)
+        model, inputs, labels = transformers.BertForSequenceClassification(config), tokens, torch.randint(0, 5, (3,))
+    elif name == "vit":
+        config = transformers.ViTConfig(image_size=16, patch_size=4, **small, **off)
+        model, inputs, labels = transformers.ViTForImageClassification(config), torch.randn(3, 3, 16, 16), torch.randint(0, 5, (3,))
+    else:
+        config = transformers.GPT2Config(vocab_size=60, n_positions=16, n_embd=32, n_layer=2, n_head=4, use_cache=False,
+                                         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+        model, inputs, labels = transformers.GPT2LMHeadModel(config), tokens, tokens
+    loss = next_token if name == "gpt2" else "cross-entropy"
+    report = actc.export(randomize(Logits(model)), inputs, tmp_path / "m.onnx", loss, labels=labels, check=True, bin_dir=BIN)
+    assert report.check is not None and not report.check.random
+    assert max(report.check.loss_error, report.check.gradient_error) <= LIMIT, str(report)
+
+
 def test_losses_are_pytorchs() -> None:
     x, y = 3 * torch.randn(5, 4), torch.rand(5, 4)
     for name, function in [("l1", F.l1_loss), ("mse", F.mse_loss), ("smooth-l1", F.smooth_l1_loss)]:

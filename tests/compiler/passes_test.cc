@@ -119,12 +119,16 @@ TEST(Compress, ANonlinearReaderRunsBeforeTheCode) {  // decoding y and squaring 
   EXPECT_EQ(Forms(CompileAt("L2", model)), Strings{"tanh.grad (TanhDerivative): uniform4,g256,dither"});
 }
 
-TEST(Compress, AQuotientStoresWhatItsGradientReads) {  // 1 / decode(b) would be biased
+// 1 / decode(b) would be biased, although the convolution needs the code of b.
+TEST(Compress, AQuotientStoresWhatItsGradientReads) {
   Model m;
   const ValueId a = Take(m.b.Add1("Mul", {m.image, m.Parameter("other", {16})}, {}, "a"));
-  ImportResult model = m.Finish(Take(m.b.Add1("Div", {a, m.x}, {}, "y")));
-  EXPECT_EQ(Forms(CompileAt("L2", model)), (Strings{"y.grad (DivDerivative): uniform4,g256,dither",
-                                                    "y.grad (Reciprocal): uniform4,g256,dither"}));
+  const ValueId quotient = Take(m.b.Add1("Div", {a, m.x}, {}, "quotient"));
+  const ValueId y = Take(m.b.Add1("Add", {quotient, m.Conv(m.x, "conv")}, {}, "y"));
+  EXPECT_EQ(
+      Forms(CompileAt("L2", m.Finish(y))),
+      (Strings{"quotient.grad (DivDerivative): uniform4,g256,dither",
+               "quotient.grad (Reciprocal): uniform4,g256,dither", "scaled (Mul): uniform4,g256,dither"}));
 }
 
 TEST(Compress, AnAffineReaderDecodes) {

@@ -181,6 +181,35 @@ def _silent() -> Iterator[None]:
         yield
 
 
+def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
+    """torch.diff for the TorchScript exporter, which has no form of it: the differences of neighbours along an axis."""
+
+    def constant(value: int) -> Any:
+        return g.op("Constant", value_t=torch.tensor([value]))
+
+    def known(value: Any) -> int:
+        node = value.node()
+        return int(node.t("value") if node.kindOf("value") == "t" else node.i("value"))
+
+    if known(n) != 1:
+        raise ExportError("torch.diff of another order than 1 has no ONNX form")
+    along = known(axis)
+    parts = [part for part in (prepend, x, append) if not part.node().mustBeNone()]
+    joined = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=along)
+    upper = g.op("Slice", joined, constant(1), constant(2**63 - 1), constant(along))
+    lower = g.op("Slice", joined, constant(0), constant(-1), constant(along))
+    return g.op("Sub", upper, lower)
+
+
+@contextlib.contextmanager
+def _more_operators(opset: int) -> Iterator[None]:
+    torch.onnx.register_custom_op_symbolic("aten::diff", _diff, opset)
+    try:
+        yield
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::diff", opset)
+
+
 def _trace(
     wrapped: nn.Module,
     tensors: Tuple[torch.Tensor, ...],
@@ -203,7 +232,7 @@ def _trace(
         warnings.simplefilter("always")
         file = os.path.join(folder, "model.onnx")
         try:
-            with _silent():
+            with _silent(), _more_operators(opset):
                 torch.onnx.export(
                     wrapped,
                     tensors,

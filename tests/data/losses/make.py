@@ -130,10 +130,14 @@ def exported():
         "bce_logits_pos": (lambda t, y: F.binary_cross_entropy_with_logits(t, y, pos_weight=pos.to(t.dtype)), "probability"),
         "bce_logits_sum": (lambda t, y: F.binary_cross_entropy_with_logits(t, y, reduction="sum"), "probability"),
         "bce": (lambda t, y: F.binary_cross_entropy(torch.sigmoid(t), y), "probability"),
+        # Written as the logarithm of a sigmoid, which is 0 there.
+        "bce_logits_far": (lambda t, y: F.binary_cross_entropy_with_logits(t, y), "far"),
         "kl_batchmean": (lambda t, y: F.kl_div(torch.log_softmax(t, 1), y, reduction="batchmean"), "probability"),
     }
     for name, (loss, kind, *form) in losses.items():
         x = scores((5, 3))
+        if kind == "far":
+            x[0], kind = (-200, 200, -100), "probability"
         p = rng.uniform(0.1, 1, (5, 3))
         y = {"class": labels((5, 3)), "ignore": labels((5, 3), 2),
              "probability": (p / p.sum(1, keepdims=True)).astype(np.float32),
