@@ -224,6 +224,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
 
   Importer importer(result.graph, file.opset);
   importer.freeze_bn = options.freeze_bn;
+  importer.keeps_outputs = options.keep_outputs;
   importer.torchscript = IsByTorchScript(*file.proto);
   importer.own_backward = training.has_value();
   importer.onnx_statistics = info.has_value();

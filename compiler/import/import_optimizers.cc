@@ -1,5 +1,9 @@
-// Optimizers as operators of a graph, by ONNX's definitions. In the algorithm of a TrainingInfoProto they are
-// not imported but read (training_optimizers.h): there the update becomes the plan's own.
+// Optimizers and Gradient as operators of a graph, by ONNX's definitions. In the algorithm of a
+// TrainingInfoProto they are not imported but read (training_info.h): there the backward pass and the update
+// are the plan's own.
+#include <algorithm>
+
+#include "compiler/autodiff/differentiate.h"
 #include "compiler/import/importer.h"
 
 namespace act::onnx_import {
@@ -116,6 +120,49 @@ llvm::Error ImportAdagrad(NodeContext& c) {
   });
 }
 
+// The derivatives of y by xs, where the model stands: our backward pass of the nodes so far, as ordinary
+// nodes.
+llvm::Error ImportGradient(NodeContext& c) {
+  if (!c.importer.keeps_outputs)
+    return c.Fail("the loss depends on a gradient", "derivatives of a gradient are not supported");
+  std::vector<std::string> xs, named;
+  std::string y;
+  for (const auto& a : c.node.attribute()) {
+    if (a.name() == "y") y = a.s();
+    if (a.name() == "xs") xs.assign(a.strings().begin(), a.strings().end());
+    if (a.name() == "xs" || a.name() == "zs")
+      named.insert(a.name() == "xs" ? named.begin() : named.end(), a.strings().begin(), a.strings().end());
+  }
+  if (!std::equal(named.begin(), named.end(), c.node.input().begin(), c.node.input().end()))
+    return c.Fail("must read the tensors that xs and zs name, in this order");
+  if (!c.importer.Find(y)) return c.Fail("there is no value '" + y + "' before it");
+  ACT_TRY(const ValueId of, c.importer.Materialize(*c.importer.Find(y)));
+  std::vector<ValueId> by;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    ACT_TRY(const ValueId x, c.Value(i));
+    by.push_back(x);
+  }
+  Graph& graph = c.builder().graph();
+  for (const Node& node : graph.nodes)  // they get their gradients when they are lowered
+    if (node.op == "BatchNorm" || node.op == "LayerNorm") return c.Fail("stands behind a " + node.op);
+  const size_t nodes = graph.nodes.size(), outputs = graph.outputs.size();
+  UpdateOptions no_update;
+  no_update.optimizer = "none";
+  ACT_CHECK_OK(Differentiate(graph, of, by, no_update).takeError());
+  for (size_t i = nodes; i < graph.nodes.size(); ++i) graph.nodes[i].phase = Phase::kForward;
+  const std::vector<ValueId> gradients(graph.outputs.begin() + static_cast<std::ptrdiff_t>(outputs),
+                                       graph.outputs.end());
+  graph.outputs.resize(outputs);
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const std::string name = "grad." + graph.value(by[i]).name;
+    const auto made = std::find_if(gradients.begin(), gradients.end(),
+                                   [&](ValueId v) { return graph.value(v).name == name; });
+    if (made == gradients.end()) return c.Fail("'" + y + "' does not depend on '" + xs[i] + "'");
+    ACT_CHECK_OK(c.Set(i, *made));
+  }
+  return llvm::Error::success();
+}
+
 }  // namespace
 
 const std::vector<ImportEntry>& OptimizerImports() {
@@ -123,6 +170,7 @@ const std::vector<ImportEntry>& OptimizerImports() {
       {"Adam", 6, -1, ImportAdam, kPreviewTraining},
       {"Momentum", 5, -1, ImportMomentum, kPreviewTraining},
       {"Adagrad", 5, -1, ImportAdagrad, kPreviewTraining},
+      {"Gradient", 1, -1, ImportGradient, kPreviewTraining},
   };
   return entries;
 }

@@ -209,6 +209,18 @@ const Hostile kHostile[] = {
        return m.Node("Loop", {"three", "", "logits"}, {"y"}, {body}).MeanLoss("y");
      },
      "hint: a plan runs every node once: export the model with its loops unrolled"},
+    {"loss_of_a_gradient",
+     [] {
+       OnnxModel m = Linear();
+       m.Node("ReduceSum", {"logits"}, {"s"}, {Attr("keepdims", int64_t{0})});
+       onnx::AttributeProto xs;
+       xs.set_name("xs");
+       xs.set_type(onnx::AttributeProto::STRINGS);
+       xs.add_strings("w");
+       m.Node("Gradient", {"w"}, {"dw"}, {xs, Attr("y", std::string("s"))}, "ai.onnx.preview.training");
+       return m.MeanLoss("dw");
+     },
+     "node 'dw' (Gradient): the loss depends on a gradient"},
     {"another_symbol",
      [] {
        OnnxModel m;

@@ -69,6 +69,14 @@ TEST(NodeTests, AreInstalled) {
                                 << "; scripts/setup.sh installs libonnx-testdata";
 }
 
+// Models of a few operators, beside the node tests: a Gradient node needs others to differentiate.
+TEST(SimpleTests, GradientsAreOnnxsNumbers) {
+  for (const char* test : {"test_gradient_of_add", "test_gradient_of_add_and_mul"}) {
+    const Result result = RunNodeTest(kFolder + "/../simple", test);
+    EXPECT_EQ(result.outcome, Outcome::kPassed) << test << ": " << result.detail;
+  }
+}
+
 TEST(OperatorsDocument, SaysWhatTheTestsShow) {
   if (Tests().size() != 932) GTEST_SKIP() << "written for the 932 tests of ONNX 1.12, not " << Tests().size();
   std::ifstream file(kDocument);
