@@ -4,6 +4,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "runtime/memory/workspace.h"
+#include "runtime/plan/sample_loops.h"
 
 namespace act {
 namespace {
@@ -42,11 +43,13 @@ void DropUnusedValues(Graph& graph, const std::vector<ValueId*>& follow) {
 
 class Assigner {
  public:
-  explicit Assigner(StepGraph& step) : step_(step), graph_(step.graph) {}
+  explicit Assigner(StepGraph& step)
+      : step_(step), graph_(step.graph), loop_of_(LoopOfValues(step.graph)) {}
 
   void Run() {
     const size_t n = graph_.values.size();
     step_.storage_of.assign(n, -1);
+    step_.storages = 0;
     for (size_t v = 0; v < n; ++v)
       if (graph_.values[v].kind != ValueKind::kActivation) NewStorage(static_cast<ValueId>(v));
     FindReaders();
@@ -116,6 +119,7 @@ class Assigner {
     const StorageId s = storage(node.inputs[k]);
     const auto in_storage = [&](ValueId v) { return v != kNoValue && storage(v) == s; };
     if (result.dtype != DType::kFloat32 || operand.dtype != DType::kFloat32 ||
+        loop_of_[static_cast<size_t>(node.inputs[k])] != loop_of_[static_cast<size_t>(node.outputs[o])] ||
         operand.Elements() != result.Elements() || !overwritable_[static_cast<size_t>(s)] ||
         last_reader_[static_cast<size_t>(s)] != static_cast<int64_t>(i) ||
         std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) != 1 ||
@@ -149,6 +153,7 @@ class Assigner {
 
   StepGraph& step_;
   Graph& graph_;
+  const std::vector<int32_t> loop_of_;  // the loop over samples that alone knows a value
   std::vector<int64_t>
       reader_of_;  // last node that reads the value or what reshapes make of it; nodes.size(): the end
   std::vector<int64_t> last_reader_;  // the same, of a storage
@@ -157,11 +162,13 @@ class Assigner {
 
 }  // namespace
 
+void AssignStorages(StepGraph& step) { Assigner(step).Run(); }
+
 StepGraph AssignStorage(Graph graph, int64_t workspace_limit, const std::vector<ValueId*>& follow) {
   StepGraph step;
   step.graph = std::move(graph);
   DropUnusedValues(step.graph, follow);
-  Assigner(step).Run();
+  AssignStorages(step);
   for (Node& node : step.graph.nodes)
     node.workspace_bytes = WorkspaceBound(node, step.graph, workspace_limit);
   return step;

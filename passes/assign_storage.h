@@ -10,6 +10,10 @@ namespace act {
 //   Reshape shares its input's storage. A fused loop's result takes the storage of a same-size f32 operand
 //   that nothing reads afterwards. `follow` are value ids outside the graph that must be renumbered with it;
 //   dropped ones become kNoValue.
+//   What a loop over samples alone knows shares with nothing outside of it.
 StepGraph AssignStorage(Graph graph, int64_t workspace_limit, const std::vector<ValueId*>& follow = {});
+
+// The storages anew, of a graph whose order or loops have changed since.
+void AssignStorages(StepGraph& step);
 
 }  // namespace act

@@ -19,6 +19,8 @@ namespace {
 
 // Merging stops here: a program's tiles (4 KiB a register) must stay in the first-level cache.
 constexpr size_t kMaxNodesPerLoop = 24;
+// Bytes are compared at this batch: all that count grow alike with it.
+constexpr int64_t kBytesAt = 16;
 
 class Fuser {
  public:
@@ -190,7 +192,7 @@ class Fuser {
         if (!joined) continue;
         if (CanMoveUp(back, at)) {
           Merge(back, at, back);
-        } else if (CanMoveDown(back, at)) {
+        } else if (CanMoveDown(back, at) && !HoldsMore(back, at)) {
           Merge(back, at, at);
         } else {
           continue;
@@ -214,6 +216,36 @@ class Fuser {
     for (size_t i = a + 1; i < b; ++i)
       if (groups_[static_cast<size_t>(order_[i])].before.count(order_[a])) return false;
     return true;
+  }
+
+  // Would loop a at the place of b let more bytes live in between? So it would where it adds up gradients as they
+  // come: a sum of many would wait for the last of them with all the others.
+  bool HoldsMore(size_t a, size_t b) const {
+    const auto first = order_.begin() + static_cast<std::ptrdiff_t>(a), last = order_.begin() + static_cast<std::ptrdiff_t>(b);
+    if (std::all_of(first, last, [this](int g) { return groups_[static_cast<size_t>(g)].loop; })) return false;
+    std::set<size_t> early;  // nodes up to and with the loop
+    for (auto g = order_.begin(); g <= first; ++g) {
+      const std::vector<size_t>& nodes = groups_[static_cast<size_t>(*g)].nodes;
+      early.insert(nodes.begin(), nodes.end());
+    }
+    const auto lives_on = [&](ValueId v) {
+      const std::vector<size_t>& readers = readers_[static_cast<size_t>(v)];
+      return is_output_[static_cast<size_t>(v)] ||
+             std::any_of(readers.begin(), readers.end(), [&early](size_t r) { return early.count(r) == 0; });
+    };
+    const std::vector<size_t>& nodes = groups_[static_cast<size_t>(*first)].nodes;
+    std::set<ValueId> made, read;
+    for (size_t i : nodes) {
+      made.insert(graph_.nodes[i].outputs.begin(), graph_.nodes[i].outputs.end());
+      read.insert(graph_.nodes[i].inputs.begin(), graph_.nodes[i].inputs.end());
+    }
+    int64_t more = 0;
+    for (ValueId v : made)
+      if (lives_on(v)) more -= type(v).Bytes().At(kBytesAt);
+    for (ValueId v : read)
+      if (v != kNoValue && !made.count(v) && !IsPersistent(graph_.value(v).kind) && !lives_on(v))
+        more += type(v).Bytes().At(kBytesAt);
+    return more > 0;
   }
 
   void Merge(size_t a, size_t b, size_t place) {
@@ -358,10 +390,34 @@ class Fuser {
   size_t next_ = 0;
 };
 
+// Nodes that were repeated for each reader, and then met in one loop, made the same tensor twice: one does.
+void DropEqualResults(Graph& graph) {
+  std::vector<ValueId> instead(graph.values.size());
+  for (size_t v = 0; v < instead.size(); ++v) instead[v] = static_cast<ValueId>(v);
+  const std::set<ValueId> kept(graph.outputs.begin(), graph.outputs.end());
+  for (Node& node : graph.nodes) {
+    for (ValueId& v : node.inputs)
+      if (v != kNoValue) v = instead[static_cast<size_t>(v)];
+    std::vector<ProgramOutput>& outputs = node.program.outputs;
+    for (size_t b = node.op == "Fused" ? node.outputs.size() : 0; b-- > 1;) {
+      for (size_t a = 0; a < b; ++a) {
+        if (outputs[a].kind == OutputKind::kEncode || !(outputs[a] == outputs[b]) || kept.count(node.outputs[b]) ||
+            !(graph.value(node.outputs[a]).type == graph.value(node.outputs[b]).type))
+          continue;
+        instead[static_cast<size_t>(node.outputs[b])] = node.outputs[a];
+        node.outputs.erase(node.outputs.begin() + static_cast<std::ptrdiff_t>(b));
+        outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(b));
+        break;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 llvm::Error FuseLoops(Graph& graph, PassContext&) {
   Fuser(graph).Run();
+  DropEqualResults(graph);
   return llvm::Error::success();
 }
 

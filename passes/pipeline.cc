@@ -11,6 +11,7 @@
 #include "passes/assign_storage.h"
 #include "passes/cut_forward.h"
 #include "passes/pass.h"
+#include "passes/tile_samples.h"
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/optimizer.h"
@@ -154,6 +155,7 @@ void FinishStep(Graph graph, PassContext& context, const CompileOptions& options
   std::vector<ValueId*> follow;
   for (SavedEdge& edge : context.edges) follow.push_back(&edge.stored);
   plan.train = AssignStorage(std::move(graph), options.workspace_limit, follow);
+  if (context.policy.tiles_samples) TileSamples(plan.train);
   plan.edges = std::move(context.edges);
   NameConstants(plan.train.graph, "constant.train.");
 }

@@ -109,10 +109,10 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.bits = 4;
   } else if (level == "L3") {
     policy.bits = 3;
-    policy.rebuilds = policy.shares_codes = true;
+    policy.rebuilds = policy.shares_codes = policy.tiles_samples = true;
   } else if (level == "L4") {
     policy.bits = 3;
-    policy.rebuilds = policy.shares_codes = true;
+    policy.rebuilds = policy.shares_codes = policy.tiles_samples = true;
     policy.rerun_spacing = kRerunSpacing;
   } else if (const Preset* preset = FindPreset(level)) {
     if (*preset->refusal) return MakeError("-O " + level, preset->refusal, "use " + PresetNames());

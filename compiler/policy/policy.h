@@ -59,6 +59,7 @@ struct Policy {
   double average_bits = 0;  // > 0: levels are distributed so that an element takes so many, metadata included
   bool products_only = false;
   bool rebuilds = false;      // values that follow from stored ones are not stored
+  bool tiles_samples = false;  // parts of the step at its peak run for some samples at a time
   int64_t rerun_spacing = 0;  // > 0: convolutions and products between anchors so many apart run again
   bool shares_codes = false;  // a number and its sign in one code
   int64_t group_size = kDefaultGroupSize;

@@ -138,7 +138,7 @@ class Builder {
     loop_.first_constant = program_.FirstConstant();
     for (size_t i = 0; i < program_.constants.size(); ++i) {
       PlaceOnce(reg(program_.FirstConstant() + static_cast<int32_t>(i)), 1);
-      loop_.constants.push_back(ConstantAt(program_.constants[i], site_.batch));
+      loop_.constants.push_back(ConstantAt(program_.constants[i], site_.whole_batch));
     }
   }
 

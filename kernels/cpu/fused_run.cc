@@ -151,11 +151,13 @@ void TileWalker::Apply(const Step& step, int64_t count) const {
               Operand(step.b, i), Operand(step.c, i), at_[step.reg] + i);
 }
 
-// What f does to each piece of a tile: place of the piece, and how far it is from the tile's beginning.
+// What f does to each piece of a tile: place of the piece among the whole batch's samples, of which
+// `samples_before` came before the kernel's, and how far it is from the tile's beginning.
 template <class F>
-void ForPieces(const TilePlace& tile, const F& f) {
+void ForPieces(const TilePlace& tile, int64_t samples_before, const F& f) {
   for (int64_t i = 0; i < tile.count; i += kTileElements) {
     TilePlace piece = tile;
+    piece.sample += samples_before;
     piece.first += i;
     piece.count = std::min(kTileElements, tile.count - i);
     f(piece, i);
@@ -165,6 +167,7 @@ void ForPieces(const TilePlace& tile, const F& f) {
 void TileWalker::RunStep(const Step& step, const TilePlace& place) {
   const int64_t offset = place.sample * place.elements + place.first;
   const int64_t row = loop_.shape.row, rows = place.count / row;
+  const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;
   const size_t tensor = static_cast<size_t>(step.tensor);
   float* x = at_[step.reg];
   const uint64_t rounding = step.kind == StepKind::kDropout ? 0 : args_.state->rounding;
@@ -187,7 +190,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
       const TileOperand a = Operand(step.a, 0);
       if (a.splat) std::fill_n(x, place.count, *a.data);
       const float* from = a.splat ? x : a.data;
-      return ForPieces(place, [&](const TilePlace& piece, int64_t i) {
+      return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         DropoutTile(random, step.probability, piece, from + i, x + i);
       });
     }
@@ -197,7 +200,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
       const CodedTensor& coded = loop_.inputs[tensor];
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
       const float* times = step.a < 0 ? nullptr : at_[step.a];
-      return ForPieces(place, [&](const TilePlace& piece, int64_t i) {
+      return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         DecodeTile(coded.codec, coded.layout, random, piece, codes, step.mask, times ? times + i : nullptr,
                    x + i);
       });
@@ -207,7 +210,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kEncode: {
       const CodedTensor& coded = loop_.outputs[tensor];
       auto* codes = args_.outputs[tensor].as<uint8_t>() + place.sample * coded.layout.sample_bytes;
-      return ForPieces(place, [&](const TilePlace& piece, int64_t i) {
+      return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         EncodeTile(coded.codec, coded.layout, random, piece, x + i, codes);
       });
     }

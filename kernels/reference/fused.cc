@@ -36,7 +36,8 @@ Register ReadBroadcast(const TensorView& view, const FusedShape& shape) {
 }
 
 Register ReadCode(const TensorView& view, const ProgramInput& input, const FusedShape& shape,
-                  const StepState& state) {
+                  const KernelArgs& args) {
+  const int64_t before = args.first_sample * shape.samples_each;
   Register x(static_cast<size_t>(shape.count));
   const int64_t bytes = LayoutOf(input.codec, shape.elements).sample_bytes;
   for (int64_t s = 0; s < shape.samples; ++s) {
@@ -45,18 +46,21 @@ Register ReadCode(const TensorView& view, const ProgramInput& input, const Fused
     if (input.mask)
       DecodeMaskReference(input.codec, shape.elements, code, to);
     else
-      DecodeSampleReference(input.codec, RoundingOf(state, input.stream), s, shape.elements, code, to);
+      DecodeSampleReference(input.codec, RoundingOf(*args.state, input.stream), before + s, shape.elements,
+                            code, to);
   }
   return x;
 }
 
-Register Dropout(const Instr& instr, const Register& a, const FusedShape& shape, const StepState& state) {
+Register Dropout(const Instr& instr, const Register& a, const FusedShape& shape, const KernelArgs& args) {
+  const StepState& state = *args.state;
+  const int64_t before = args.first_sample * shape.samples_each;
   Register x(a.size());
   const uint32_t threshold = DropoutThreshold(instr.parameter);
   const RandomStream stream = StreamOf(state.seed, state, instr.stream);
   const float scale = 1.0f / (1.0f - instr.parameter);
   for (int64_t i = 0; i < shape.count; ++i) {
-    const uint32_t u = Random32(stream, i / shape.elements, shape.elements, i % shape.elements);
+    const uint32_t u = Random32(stream, before + i / shape.elements, shape.elements, i % shape.elements);
     x[static_cast<size_t>(i)] = u >= threshold ? a[static_cast<size_t>(i)] * scale : 0.0f;
   }
   return x;
@@ -83,7 +87,7 @@ Register ReduceRows(Opcode op, const Register& a, int64_t row) {
 }
 
 void Write(const ProgramOutput& output, const Register& x, const TensorView& view, const FusedShape& shape,
-           const StepState& state) {
+           const KernelArgs& args) {
   if (output.kind == OutputKind::kStore) return WriteFromFloat(view.dtype, x.data(), shape.count, view.data);
   if (output.kind == OutputKind::kSum) return WriteSum(x, view);
   if (output.kind == OutputKind::kRowStore) {
@@ -92,8 +96,8 @@ void Write(const ProgramOutput& output, const Register& x, const TensorView& vie
   }
   const int64_t bytes = LayoutOf(output.codec, shape.elements).sample_bytes;
   for (int64_t s = 0; s < shape.samples; ++s)
-    EncodeSampleReference(output.codec, RoundingOf(state, output.stream), s, shape.elements,
-                          x.data() + s * shape.elements, view.as<uint8_t>() + s * bytes);
+    EncodeSampleReference(output.codec, RoundingOf(*args.state, output.stream),
+                          args.first_sample * shape.samples_each + s, shape.elements, x.data() + s * shape.elements, view.as<uint8_t>() + s * bytes);
 }
 
 void RunProgram(const Program& program, const FusedShape& shape, int64_t batch, const KernelArgs& args) {
@@ -102,7 +106,7 @@ void RunProgram(const Program& program, const FusedShape& shape, int64_t batch, 
     const Codec& codec = program.inputs[i].codec;
     registers.push_back(codec.kind == CodecKind::kNone
                             ? ReadBroadcast(args.inputs[i], shape)
-                            : ReadCode(args.inputs[i], program.inputs[i], shape, *args.state));
+                            : ReadCode(args.inputs[i], program.inputs[i], shape, args));
   }
   for (const ProgramConstant& constant : program.constants)
     registers.emplace_back(static_cast<size_t>(shape.count), ConstantAt(constant, batch));
@@ -112,7 +116,7 @@ void RunProgram(const Program& program, const FusedShape& shape, int64_t batch, 
     };
     Register x(static_cast<size_t>(shape.count));
     if (instr.op == Opcode::kDropout) {
-      x = Dropout(instr, registers[static_cast<size_t>(instr.a)], shape, *args.state);
+      x = Dropout(instr, registers[static_cast<size_t>(instr.a)], shape, args);
     } else if (instr.op == Opcode::kRowSum || instr.op == Opcode::kRowMax) {
       x = ReduceRows(instr.op, registers[static_cast<size_t>(instr.a)], shape.row);
     } else {
@@ -123,7 +127,7 @@ void RunProgram(const Program& program, const FusedShape& shape, int64_t batch, 
   }
   for (size_t i = 0; i < program.outputs.size(); ++i)
     Write(program.outputs[i], registers[static_cast<size_t>(program.outputs[i].reg)], args.outputs[i], shape,
-          *args.state);
+          args);
 }
 
 }  // namespace
@@ -189,7 +193,7 @@ void RegisterReferenceFusedKernel(KernelRegistry& registry) {
                   const std::optional<FusedShape> shape = FusedShapeOf(site, why);
                   if (!shape) return nullptr;
                   const Program& program = site.node->program;
-                  const int64_t batch = site.batch;
+                  const int64_t batch = site.whole_batch;
                   return MakeKernel([&program, shape = *shape, batch](const KernelArgs& args) {
                     RunProgram(program, shape, batch, args);
                     return PluginFaultOf(PluginCodecsOf(program));

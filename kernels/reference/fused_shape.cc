@@ -106,6 +106,7 @@ std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why)
   shape.dims = DimsAt(program.space, site.batch);
   const SampleShape samples = SamplesOf(program.space);
   shape.samples = samples.samples.At(site.batch);
+  shape.samples_each = site.batch > 0 ? shape.samples / site.batch : 1;
   shape.elements = 1;
   for (size_t i = 0; i < shape.dims.size(); ++i) {
     if (shape.dims[i] < 0)

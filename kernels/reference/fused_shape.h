@@ -16,6 +16,7 @@ struct FusedShape {
   int64_t count = 0;          // elements of the space
   int64_t samples = 0;        // SamplesOf(space): codes and random numbers are laid out per sample
   int64_t elements = 0;       // of one sample
+  int64_t samples_each = 1;   // samples that one sample of the batch has here: 12 where the first axis is 12N
   int64_t row = 1;            // of one row (Program::row_axes); 1 where there are none
 };
 

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/sample_loops.h"
 
 namespace act {
 namespace {
@@ -19,12 +20,23 @@ void AddMutated(const Node& node, const std::vector<TensorView>& inputs, std::ve
   for (int32_t m : node.mutates) outputs.push_back(inputs[static_cast<size_t>(m)]);
 }
 
-// The views of all values, without data: what kernels are chosen by.
-std::vector<TensorView> DimsOfValues(const Graph& graph, int64_t batch) {
-  std::vector<TensorView> views;
-  views.reserve(graph.values.size());
-  for (const Value& value : graph.values) views.push_back(MakeView(value.type, batch));
-  return views;
+// What a kernel is chosen by that runs `samples` of the batch's samples at a time.
+KernelSite SiteOf(const Graph& graph, const Node& node, int64_t samples, int64_t batch,
+                  int64_t workspace_bytes, int threads) {
+  KernelSite site{.node = &node,
+                  .inputs = {},
+                  .outputs = {},
+                  .batch = samples,
+                  .whole_batch = batch,
+                  .workspace_bytes = workspace_bytes,
+                  .threads = threads};
+  const auto view = [&](ValueId id) {
+    return id == kNoValue ? TensorView{} : MakeView(graph.value(id).type, samples);
+  };
+  for (ValueId id : node.inputs) site.inputs.push_back(view(id));
+  for (ValueId id : node.outputs) site.outputs.push_back(view(id));
+  AddMutated(node, site.inputs, site.outputs);
+  return site;
 }
 
 llvm::Error ChooseKernel(const KernelRegistry& registry, const KernelSite& site, BoundNode& bound) {
@@ -54,35 +66,23 @@ TensorView MakeView(const TensorType& type, int64_t batch) {
   return view;
 }
 
+BoundGraph::BoundGraph(const StepGraph& step, int64_t batch)
+    : step_(&step),
+      batch_(batch),
+      loop_of_node_(LoopOfNodes(step.graph)),
+      loop_of_value_(LoopOfValues(step.graph)) {}
+
 llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& step, const StepLayout& layout,
                                                              int64_t batch, const KernelRegistry& registry,
                                                              int threads, Arena& arena) {
   std::unique_ptr<BoundGraph> bound(new BoundGraph(step, batch));
   const Graph& graph = step.graph;
-  bound->views_ = DimsOfValues(graph, batch);
-  bound->nodes_.resize(graph.nodes.size());
-
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    BoundNode& slot = bound->nodes_[i];
-    slot.node = &node;
-    if (node.op == "Reshape") continue;
-    KernelSite site{.node = &node,
-                    .inputs = {},
-                    .outputs = {},
-                    .batch = batch,
-                    .workspace_bytes = layout.workspace_bytes[i],
-                    .threads = threads};
-    for (ValueId id : node.inputs) site.inputs.push_back(ViewOrNone(bound->views_, id));
-    for (ValueId id : node.outputs) site.outputs.push_back(ViewOrNone(bound->views_, id));
-    AddMutated(node, site.inputs, site.outputs);
-    ACT_CHECK_OK(ChooseKernel(registry, site, slot));
-  }
-
   for (size_t v = 0; v < graph.values.size(); ++v) {
+    const int32_t loop = bound->loop_of_value_[v];
+    const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
+    TensorView& view = bound->views_.emplace_back(MakeView(graph.values[v].type, samples));
     const StorageId storage = step.storage_of[v];
     if (storage < 0 || layout.offset[static_cast<size_t>(storage)] < 0) continue;
-    TensorView& view = bound->views_[v];
     const int64_t bytes = layout.bytes[static_cast<size_t>(storage)];
     if (view.bytes > bytes) {
       return MakeError("value '" + graph.values[v].name + "'", "is larger than its storage",
@@ -91,38 +91,133 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
     // The whole storage: a kernel may read a full vector at the tail.
     ACT_TRY(view.data, arena.HandOut(layout.offset[static_cast<size_t>(storage)], bytes));
   }
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    BoundNode& slot = bound->nodes_[i];
-    for (ValueId id : node.inputs) slot.inputs.push_back(ViewOrNone(bound->views_, id));
-    for (ValueId id : node.outputs) slot.outputs.push_back(ViewOrNone(bound->views_, id));
-    AddMutated(node, slot.inputs, slot.outputs);
-    if (!slot.kernel && slot.inputs[0].data != slot.outputs[0].data) {
-      return MakeError(PlaceOf(node), "its output does not share its input's storage",
-                       "compile the model again");
-    }
-    if (layout.workspace_offset[i] < 0 || layout.workspace_bytes[i] == 0) continue;
-    ACT_TRY(std::byte* const scratch, arena.HandOut(layout.workspace_offset[i], layout.workspace_bytes[i]));
-    slot.workspace = {scratch, static_cast<size_t>(layout.workspace_bytes[i])};
-  }
+  bound->nodes_.resize(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    ACT_CHECK_OK(bound->BindNode(i, layout, registry, threads, arena));
   return bound;
 }
 
-llvm::Error BoundGraph::Run(const StepState& state, std::span<NodeObserver* const> observers) {
-  using Clock = std::chrono::steady_clock;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    BoundNode& bound = nodes_[i];
-    for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->BeforeNode(i));
-    if (bound.kernel && bound.enabled && (state.updates || bound.node->phase != Phase::kUpdate)) {
-      const auto start = Clock::now();
-      const KernelArgs args{
-          .inputs = bound.inputs, .outputs = bound.outputs, .workspace = bound.workspace, .state = &state};
-      const std::string failure = bound.kernel->Run(args);
-      bound.seconds += std::chrono::duration<double>(Clock::now() - start).count();
-      if (!failure.empty()) return MakeError(PlaceOf(*bound.node), failure);
-    }
-    for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->AfterNode(i));
+llvm::Error BoundGraph::BindNode(size_t position, const StepLayout& layout, const KernelRegistry& registry,
+                                 int threads, Arena& arena) {
+  const Graph& graph = step_->graph;
+  const Node& node = graph.nodes[position];
+  BoundNode& slot = nodes_[position];
+  slot.node = &node;
+  if (layout.workspace_offset[position] >= 0 && layout.workspace_bytes[position] > 0) {
+    const int64_t bytes = layout.workspace_bytes[position];
+    ACT_TRY(std::byte* const scratch, arena.HandOut(layout.workspace_offset[position], bytes));
+    slot.workspace = {scratch, static_cast<size_t>(bytes)};
   }
+  if (loop_of_node_[position] >= 0) return BindTiles(position, registry, threads);
+
+  for (ValueId id : node.inputs) slot.inputs.push_back(ViewOrNone(views_, id));
+  for (ValueId id : node.outputs) slot.outputs.push_back(ViewOrNone(views_, id));
+  AddMutated(node, slot.inputs, slot.outputs);
+  if (node.op != "Reshape") {
+    const KernelSite site = SiteOf(graph, node, batch_, batch_, layout.workspace_bytes[position], threads);
+    return ChooseKernel(registry, site, slot);
+  }
+  if (slot.inputs[0].data != slot.outputs[0].data) {
+    return MakeError(PlaceOf(node), "its output does not share its input's storage",
+                     "compile the model again");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registry, int threads) {
+  const Graph& graph = step_->graph;
+  BoundNode& slot = nodes_[position];
+  const Node& node = *slot.node;
+  if (node.op == "Reshape") return llvm::Error::success();
+  const SampleLoop& loop = graph.loops[static_cast<size_t>(loop_of_node_[position])];
+  slot.tiles = std::make_unique<BoundTiles>();
+  BoundTiles& tiles = *slot.tiles;
+  tiles.samples = TileSamples(loop, batch_);
+
+  // Of what the loop alone knows there is one tile; a sum over samples is the same tensor for all of them.
+  const auto sample_bytes = [&](ValueId id) {
+    const bool moves = loop_of_value_[static_cast<size_t>(id)] < 0 &&
+                       TileRoleOf(graph.value(id).type) == TileRole::kSlice;
+    return moves ? MakeView(graph.value(id).type, 1).bytes : 0;
+  };
+  for (ValueId id : node.inputs)
+    tiles.places.AddInput(ViewOrNone(views_, id).data, id == kNoValue ? 0 : sample_bytes(id));
+  int64_t scratch = static_cast<int64_t>(slot.workspace.size());
+  for (ValueId id : node.outputs) {
+    const TensorView& view = ViewOrNone(views_, id);
+    tiles.places.AddOutput(view.data, sample_bytes(id));
+    if (TileRoleOf(graph.value(id).type) != TileRole::kSame || tiles.samples == batch_ || view.bytes == 0)
+      continue;
+    scratch -= (view.bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    if (scratch < 0) return MakeError(PlaceOf(node), "has no room for its sums", "compile the model again");
+    tiles.places.MakeSum(slot.workspace.data() + scratch);
+  }
+
+  const KernelSite site = SiteOf(graph, node, tiles.samples, batch_, scratch, threads);
+  slot.inputs = site.inputs;
+  slot.outputs = site.outputs;
+  ACT_CHECK_OK(ChooseKernel(registry, site, slot));
+  const int64_t last = batch_ % tiles.samples;
+  if (last == 0) return llvm::Error::success();
+  const KernelSite rest = SiteOf(graph, node, last, batch_, scratch, threads);
+  tiles.last_inputs = rest.inputs;
+  tiles.last_outputs = rest.outputs;
+  BoundNode chosen;
+  ACT_CHECK_OK(ChooseKernel(registry, rest, chosen));
+  tiles.last_kernel = std::move(chosen.kernel);
+  return llvm::Error::success();
+}
+
+llvm::Error BoundGraph::Run(const StepState& state, std::span<NodeObserver* const> observers) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const int32_t loop = loop_of_node_[i];
+    if (loop < 0) {
+      ACT_CHECK_OK(RunNode(i, state, observers));
+      continue;
+    }
+    const SampleLoop& nodes = step_->graph.loops[static_cast<size_t>(loop)];
+    ACT_CHECK_OK(RunLoop(nodes, state, observers));
+    i = static_cast<size_t>(nodes.last) - 1;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error BoundGraph::RunLoop(const SampleLoop& loop, const StepState& state,
+                                std::span<NodeObserver* const> observers) {
+  const int64_t samples = TileSamples(loop, batch_);
+  for (first_sample_ = 0; first_sample_ < batch_; first_sample_ += samples) {
+    on_last_tile_ = first_sample_ + samples >= batch_;
+    for (int64_t i = loop.first; i < loop.last; ++i)
+      ACT_CHECK_OK(RunNode(static_cast<size_t>(i), state, observers));
+  }
+  first_sample_ = 0;
+  return llvm::Error::success();
+}
+
+llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
+                                std::span<NodeObserver* const> observers) {
+  using Clock = std::chrono::steady_clock;
+  BoundNode& bound = nodes_[position];
+  for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->BeforeNode(position));
+  if (bound.kernel && bound.enabled && (state.updates || bound.node->phase != Phase::kUpdate)) {
+    const auto start = Clock::now();
+    BoundTiles* const tiles = bound.tiles.get();
+    const bool last = tiles && batch_ - first_sample_ < tiles->samples;
+    std::vector<TensorView>& inputs = last ? tiles->last_inputs : bound.inputs;
+    std::vector<TensorView>& outputs = last ? tiles->last_outputs : bound.outputs;
+    Kernel& kernel = last ? *tiles->last_kernel : *bound.kernel;
+    if (tiles) tiles->places.MoveTo(first_sample_, inputs, outputs);
+    const KernelArgs args{.inputs = inputs,
+                          .outputs = outputs,
+                          .workspace = bound.workspace,
+                          .state = &state,
+                          .first_sample = first_sample_};
+    const std::string failure = kernel.Run(args);
+    if (tiles && first_sample_ > 0) tiles->places.AddSums(outputs);
+    bound.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    if (!failure.empty()) return MakeError(PlaceOf(*bound.node), failure);
+  }
+  for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->AfterNode(position));
   return llvm::Error::success();
 }
 

@@ -12,10 +12,20 @@
 
 #include "runtime/executor/arena.h"
 #include "runtime/executor/kernel.h"
+#include "runtime/executor/sample_places.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/plan.h"
 
 namespace act {
+
+// What a node of a loop over samples has beside a BoundNode, whose operands are those of one tile.
+struct BoundTiles {
+  int64_t samples = 0;  // of each tile but the last
+  SamplePlaces places;
+  // Of the last tile, where it has fewer samples.
+  std::unique_ptr<Kernel> last_kernel;
+  std::vector<TensorView> last_inputs, last_outputs;
+};
 
 struct BoundNode {
   const Node* node = nullptr;
@@ -24,7 +34,8 @@ struct BoundNode {
   std::vector<std::string> refusals;  // of the faster kernels: "dnnl.conv: dilations are not supported"
   std::vector<TensorView> inputs, outputs;
   std::span<std::byte> workspace;
-  bool enabled = true;  // a node that is not does not run
+  std::unique_ptr<BoundTiles> tiles;  // null outside of loops over samples
+  bool enabled = true;                // a node that is not does not run
   double seconds = 0;   // in the kernel, over all runs
 };
 
@@ -32,7 +43,8 @@ struct BoundNode {
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
-  // `position` is the node's place in the graph. An error ends the run.
+  // `position` is the node's place in the graph; in a loop over samples it runs once a tile. An error ends the
+  // run.
   virtual llvm::Error BeforeNode(size_t /*position*/) { return llvm::Error::success(); }
   virtual llvm::Error AfterNode(size_t /*position*/) { return llvm::Error::success(); }
 };
@@ -50,6 +62,8 @@ class BoundGraph {
   llvm::Error Run(const StepState& state, std::span<NodeObserver* const> observers = {});
 
   int64_t batch() const { return batch_; }
+  // False while a loop over samples has tiles left.
+  bool OnLastTile() const { return on_last_tile_; }
   const StepGraph& step() const { return *step_; }
   // The tensor of a value; data is null where nothing reads or writes it.
   const TensorView& view(ValueId id) const { return views_[static_cast<size_t>(id)]; }
@@ -60,10 +74,19 @@ class BoundGraph {
   void ResetTimes();
 
  private:
-  BoundGraph(const StepGraph& step, int64_t batch) : step_(&step), batch_(batch) {}
+  BoundGraph(const StepGraph& step, int64_t batch);
+
+  llvm::Error BindNode(size_t position, const StepLayout& layout, const KernelRegistry& registry, int threads,
+                       Arena& arena);
+  llvm::Error BindTiles(size_t position, const KernelRegistry& registry, int threads);
+  llvm::Error RunNode(size_t position, const StepState& state, std::span<NodeObserver* const> observers);
+  llvm::Error RunLoop(const SampleLoop& loop, const StepState& state, std::span<NodeObserver* const> observers);
 
   const StepGraph* step_;
   int64_t batch_;
+  std::vector<int32_t> loop_of_node_, loop_of_value_;  // -1: none
+  int64_t first_sample_ = 0;                           // of the tile that runs
+  bool on_last_tile_ = true;
   std::vector<TensorView> views_;  // by value
   std::vector<BoundNode> nodes_;   // by position
 };

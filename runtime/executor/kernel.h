@@ -46,7 +46,8 @@ struct KernelSite {
   // Data is null; a left-out optional input has data null and bytes 0. Outputs of a Fused node: its results,
   // then the operands that it mutates.
   std::vector<TensorView> inputs, outputs;
-  int64_t batch = 1;
+  int64_t batch = 1;        // samples of the operands
+  int64_t whole_batch = 1;  // of the step; more than `batch` for a node that runs a tile of samples at a time
   int64_t workspace_bytes =
       0;  // scratch space the arena gives this node; a kernel that needs more must refuse
   int threads = 1;
@@ -57,6 +58,7 @@ struct KernelArgs {
   std::span<const TensorView> inputs, outputs;
   std::span<std::byte> workspace;  // 64-byte aligned, at least as many bytes as asked for
   const StepState* state = nullptr;
+  int64_t first_sample = 0;  // of the batch, that the operands begin with: random numbers are drawn by sample
 };
 
 class Kernel {

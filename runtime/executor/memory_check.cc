@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/sample_loops.h"
 
 namespace act {
 namespace {
@@ -47,6 +48,7 @@ MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int6
                          Arena& arena)
     : graph_(graph), layout_(layout), persistent_bytes_(persistent_bytes), arena_(arena) {
   const StepGraph& step = graph.step();
+  const std::vector<int32_t> loop_of_storage = LoopOfStorages(step);
   ranges_.resize(static_cast<size_t>(step.storages));
   for (size_t v = 0; v < step.graph.values.size(); ++v) {
     const TensorView& view = graph.view(static_cast<ValueId>(v));
@@ -58,6 +60,7 @@ MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int6
         std::max(range.end, range.begin + view.bytes);  // at this batch, which may be less than the layout's
     range.lower = layout.lower[storage];
     range.upper = layout.upper[storage];
+    range.one_tile = loop_of_storage[storage] >= 0;
     range.name = step.graph.values[v].name;
   }
   for (Range& range : ranges_) range.hash = Hash(arena.base() + range.begin, range.end - range.begin);
@@ -81,7 +84,8 @@ llvm::Error MemoryCheck::AfterNode(size_t position) {
   const bool is_last =
       position + 1 == graph_.nodes().size();  // what lives until then is read when the run has ended
   for (const Range& range : ranges_) {
-    if (range.upper == now + 1 && range.begin >= persistent_bytes_ && !is_last) {
+    const bool ends = range.upper == now + 1 && (range.one_tile || graph_.OnLastTile());
+    if (ends && range.begin >= persistent_bytes_ && !is_last) {
       std::memset(arena_.base() + range.begin, kDead, static_cast<size_t>(range.end - range.begin));
     }
   }

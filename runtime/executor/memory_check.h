@@ -33,6 +33,7 @@ class MemoryCheck : public NodeObserver {
     int64_t begin = 0, end = 0;  // bytes in the arena
     std::string name;            // of a value that lives there
     int64_t lower = 0, upper = 0;
+    bool one_tile = false;  // of a loop over samples: dies in each tile
     uint64_t hash = 0;
   };
   bool LiveAt(const Range& range, int64_t position) const {

@@ -27,6 +27,8 @@ class Rewriter {
   explicit Rewriter(const Plan& plan) {
     result_.plan = plan;
     result_.plan.eval = {};
+    // What is added to the step would move them; the gradient is the same without.
+    result_.plan.train.graph.loops.clear();
     for (size_t e = 0; e < plan.edges.size(); ++e)
       if (plan.edges[e].stored != kNoValue) edge_of_[plan.edges[e].stored] = e;
   }

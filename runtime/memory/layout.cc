@@ -7,6 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/memory/categories.h"
 #include "runtime/memory/packing.h"
+#include "runtime/plan/sample_loops.h"
 
 namespace act {
 namespace {
@@ -18,6 +19,17 @@ int64_t AlignUp(int64_t bytes) {
 // Evaluated axis by axis, as the executor sees it. Never negative; saturates.
 int64_t BytesAt(const TensorType& type, int64_t batch) {
   return std::max<int64_t>(0, SaturatingMul(ElementCount(DimsAt(type.dims, batch)), ByteSize(type.dtype)));
+}
+
+// Scratch space of a node that runs `samples` of the batch's samples at a time: behind the kernel's own, each
+// sum over samples that a tile makes, before it is added to the others'.
+int64_t WorkspaceBytes(const Graph& graph, const Node& node, int64_t samples, int64_t batch) {
+  int64_t bytes = AlignUp(std::max<int64_t>(0, node.workspace_bytes.At(samples)));
+  if (samples == batch) return bytes;
+  for (const ValueId id : node.outputs)
+    if (const TensorType& type = graph.value(id).type; TileRoleOf(type) == TileRole::kSame)
+      bytes = SaturatingAdd(bytes, AlignUp(BytesAt(type, batch)));
+  return bytes;
 }
 
 // Sizes and live ranges of one step graph at `batch`; no offsets yet.
@@ -32,18 +44,27 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
   layout.lower.assign(storages, end);
   layout.upper.assign(storages, 0);
 
+  const std::vector<int32_t> loop_of_node = LoopOfNodes(graph), loop_of_storage = LoopOfStorages(step);
   const auto live = [&](ValueId id, int64_t from, int64_t to) {
     if (id == kNoValue) return;
     const StorageId storage = step.storage_of[static_cast<size_t>(id)];
     if (storage < 0) return;
     const auto s = static_cast<size_t>(storage);
+    // What a loop over samples shares with the rest of the step lives while any of its tiles run.
+    const int32_t loop = static_cast<size_t>(from) < loop_of_node.size() ? loop_of_node[static_cast<size_t>(from)] : -1;
+    if (loop >= 0 && loop_of_storage[s] != loop) {
+      from = std::min(from, graph.loops[static_cast<size_t>(loop)].first);
+      to = std::max(to, graph.loops[static_cast<size_t>(loop)].last);
+    }
     layout.lower[s] = std::min(layout.lower[s], from);
     layout.upper[s] = std::max(layout.upper[s], to);
   };
   for (size_t v = 0; v < graph.values.size(); ++v) {
     if (step.storage_of[v] < 0) continue;
-    int64_t& bytes = layout.bytes[static_cast<size_t>(step.storage_of[v])];
-    bytes = std::max(bytes, AlignUp(BytesAt(graph.values[v].type, batch)));
+    const auto s = static_cast<size_t>(step.storage_of[v]);
+    const int32_t loop = loop_of_storage[s];
+    const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
+    layout.bytes[s] = std::max(layout.bytes[s], AlignUp(BytesAt(graph.values[v].type, samples)));
     if (IsPersistent(graph.values[v].kind)) live(static_cast<ValueId>(v), 0, end);
   }
   // The user's inputs are written before the first node.
@@ -52,8 +73,9 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
     const Node& node = graph.nodes[static_cast<size_t>(t)];
     for (const ValueId id : node.inputs) live(id, t, t + 1);
     for (const ValueId id : node.outputs) live(id, t, t + 1);
-    const int64_t workspace = AlignUp(std::max<int64_t>(0, node.workspace_bytes.At(batch)));
-    layout.workspace_bytes.push_back(workspace);
+    const int32_t loop = loop_of_node[static_cast<size_t>(t)];
+    const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
+    layout.workspace_bytes.push_back(WorkspaceBytes(graph, node, samples, batch));
   }
   for (const ValueId id : graph.outputs) live(id, end - 1, end);
   for (size_t s = 0; s < storages; ++s)
@@ -185,6 +207,10 @@ void CountCategories(const StepGraph& step, int64_t persistent_bytes, StepLayout
 }
 
 }  // namespace
+
+std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch) {
+  return Timeline(Measure(step, batch), 0);
+}
 
 llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch) {
   ACT_TRY(MemoryLayout result, MeasureBoth(plan, batch));

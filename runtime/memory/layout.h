@@ -50,6 +50,9 @@ struct MemoryLayout {
 // last partial batch runs in the layout of the full one. Errors: batch < 1, a size over 2^60.
 llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch);
 
+// Bytes that live at each node at `batch`, parameters included: no layout can be smaller than the largest.
+std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch);
+
 // Independent check (shares no code with LayOut): ranges that live at the same node do not overlap, every value a node
 // reads or writes is inside its storage's live range, persistent storages agree between train and eval.
 llvm::Error ValidateLayout(const Plan& plan, const MemoryLayout& layout);

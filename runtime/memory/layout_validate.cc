@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
+#include "runtime/plan/sample_loops.h"
 
 namespace act {
 namespace {
@@ -47,7 +48,11 @@ llvm::Error CheckDisjoint(std::vector<Tenant> tenants) {
 class StepChecker {
  public:
   StepChecker(const StepGraph& step, const StepLayout& layout, const MemoryLayout& whole)
-      : step_(step), layout_(layout), whole_(whole) {}
+      : step_(step),
+        layout_(layout),
+        whole_(whole),
+        loop_of_node_(LoopOfNodes(step.graph)),
+        loop_of_value_(LoopOfValues(step.graph)) {}
 
   llvm::Error Check() {
     const size_t storages = static_cast<size_t>(step_.storages), nodes = step_.graph.nodes.size();
@@ -60,15 +65,25 @@ class StepChecker {
   }
 
  private:
-  // A value that is read or written at `node` is inside its storage, and its storage is live then.
+  // The loop over samples that `node` is in; null: none.
+  const SampleLoop* LoopAt(int64_t node) const {
+    const int32_t loop = static_cast<size_t>(node) < loop_of_node_.size() ? loop_of_node_[static_cast<size_t>(node)] : -1;
+    return loop < 0 ? nullptr : &step_.graph.loops[static_cast<size_t>(loop)];
+  }
+
+  // A value that is read or written at `node` is inside its storage, and its storage is live then. In a loop over
+  // samples what is not the loop's own is live from its first node to its last.
   llvm::Error CheckUse(ValueId id, int64_t node) const {
     const Value& value = step_.graph.value(id);
     const auto s = static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]);
-    const int64_t bytes = value.type.Bytes().At(whole_.batch);
+    const SampleLoop* loop = LoopAt(node);
+    const bool own = loop && loop_of_value_[static_cast<size_t>(id)] >= 0;
+    const int64_t bytes = value.type.Bytes().At(own ? TileSamples(*loop, whole_.batch) : whole_.batch);
     if (bytes == 0) return llvm::Error::success();
     if (layout_.offset[s] < 0) return Wrong("value '" + value.name + "' has no place");
     if (bytes > layout_.bytes[s]) return Wrong("value '" + value.name + "' is larger than its storage");
-    if (node < layout_.lower[s] || node >= layout_.upper[s]) {
+    const int64_t from = loop && !own ? loop->first : node, to = loop && !own ? loop->last : node + 1;
+    if (from < layout_.lower[s] || to > layout_.upper[s]) {
       return Wrong("value '" + value.name + "' is used at node " + std::to_string(node) +
                    ", its storage lives from " + std::to_string(layout_.lower[s]) + " to " +
                    std::to_string(layout_.upper[s]));
@@ -84,7 +99,13 @@ class StepChecker {
       for (const ValueId id : node.inputs)
         if (id != kNoValue) ACT_CHECK_OK(CheckUse(id, t));
       for (const ValueId id : node.outputs) ACT_CHECK_OK(CheckUse(id, t));
-      if (node.workspace_bytes.At(whole_.batch) > layout_.workspace_bytes[static_cast<size_t>(t)]) {
+      const SampleLoop* loop = LoopAt(t);
+      const int64_t samples = loop ? TileSamples(*loop, whole_.batch) : whole_.batch;
+      int64_t workspace = node.workspace_bytes.At(samples);
+      for (const ValueId id : node.outputs)
+        if (samples < whole_.batch && graph.value(id).type.Bytes().IsFixed())
+          workspace += graph.value(id).type.Bytes().fixed;
+      if (workspace > layout_.workspace_bytes[static_cast<size_t>(t)]) {
         return Wrong("node '" + node.name + "' has too little workspace");
       }
     }
@@ -143,6 +164,7 @@ class StepChecker {
   const StepGraph& step_;
   const StepLayout& layout_;
   const MemoryLayout& whole_;
+  const std::vector<int32_t> loop_of_node_, loop_of_value_;
 };
 
 // What keeps its place from step to step, of both graphs: each has one place, and no two share a byte.

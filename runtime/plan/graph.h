@@ -63,10 +63,20 @@ struct Node {
   Dim workspace_bytes;  // scratch space the kernel may use, bound (filled in by the planning pass)
 };
 
+// Nodes first .. last - 1 run one behind the other for some samples of the batch at a time, so that what only they
+// make and read exists for these samples alone (sample_loops.h).
+struct SampleLoop {
+  int64_t first = 0, last = 0;  // positions in Graph::nodes
+  int64_t tiles = 1;            // the batch is cut in this many tiles at most,
+  int64_t least_samples = 1;    // of at least so many samples
+  bool operator==(const SampleLoop&) const = default;
+};
+
 // Nodes are in execution order, which is a topological order: each value is made before it is read.
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
+  std::vector<SampleLoop> loops;  // of a scheduled graph: in order, disjoint
   std::vector<ValueId> inputs;   // kInput values, in the model's order
   std::vector<ValueId> outputs;  // values that must exist when the step ends (the loss first)
 

@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/plan/optimizer.h"
+#include "runtime/plan/sample_loops.h"
 
 namespace act {
 namespace {
@@ -300,6 +301,7 @@ llvm::Error CheckStepGraph(const StepGraph& step) {
     if (step.storage_of[static_cast<size_t>(id)] < 0)
       return MakeError(Place(graph.value(id)), "has no storage");
   }
+  if (const auto wrong = CheckLoops(step)) return MakeError("", *wrong);
   return CheckStorages(step);
 }
 

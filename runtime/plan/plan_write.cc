@@ -135,8 +135,11 @@ Offset<fb::StepGraph> Writer::Write(const StepGraph& step) {
   }
   std::vector<Offset<fb::Node>> nodes;
   for (const Node& node : step.graph.nodes) nodes.push_back(Write(node));
+  std::vector<fb::SampleLoop> loops;
+  for (const SampleLoop& loop : step.graph.loops)
+    loops.emplace_back(loop.first, loop.last, loop.tiles, loop.least_samples);
   return fb::CreateStepGraphDirect(builder_, &values, &nodes, &step.graph.inputs, &step.graph.outputs,
-                                   step.storages);
+                                   step.storages, &loops);
 }
 
 Offset<fb::SavedEdge> Writer::Write(const SavedEdge& edge) {

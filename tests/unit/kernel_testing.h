@@ -109,7 +109,7 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   KernelSite site{&node, {}, {}, 1, workspace, threads};
   for (TestTensor& t : c.inputs) site.inputs.push_back(t.View(false));
   for (TestTensor& t : c.outputs) site.outputs.push_back(t.View(false));
-  if (!c.inputs.empty() && !c.inputs[0].dims.empty()) site.batch = c.inputs[0].dims[0];
+  if (!c.inputs.empty() && !c.inputs[0].dims.empty()) site.batch = site.whole_batch = c.inputs[0].dims[0];
   OpResult result;
   const int before = omp_get_max_threads();
   omp_set_num_threads(threads);
