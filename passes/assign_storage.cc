@@ -43,8 +43,7 @@ void DropUnusedValues(Graph& graph, const std::vector<ValueId*>& follow) {
 
 class Assigner {
  public:
-  explicit Assigner(StepGraph& step)
-      : step_(step), graph_(step.graph), loop_of_(LoopOfValues(step.graph)) {}
+  explicit Assigner(StepGraph& step) : step_(step), graph_(step.graph), loop_of_(LoopOfValues(step.graph)) {}
 
   void Run() {
     const size_t n = graph_.values.size();

@@ -92,7 +92,10 @@ class Cutter {
 
 }  // namespace
 
-bool IsHeavy(const Node& node) { return node.op == "Conv" || node.op == "MatMul"; }
+// In the forward pass ConvGradInput is a transposed convolution.
+bool IsHeavy(const Node& node) {
+  return node.op == "Conv" || node.op == "ConvGradInput" || node.op == "MatMul";
+}
 
 std::vector<Segment> CutForward(const Graph& graph, const SavedValues& saved, int64_t spacing) {
   return Cutter(graph, saved, spacing).Run();

@@ -218,11 +218,13 @@ class Fuser {
     return true;
   }
 
-  // Would loop a at the place of b let more bytes live in between? So it would where it adds up gradients as they
-  // come: a sum of many would wait for the last of them with all the others.
+  // Would loop a at the place of b let more bytes live in between? So it would where it adds up gradients as
+  // they come: a sum of many would wait for the last of them with all the others.
   bool HoldsMore(size_t a, size_t b) const {
-    const auto first = order_.begin() + static_cast<std::ptrdiff_t>(a), last = order_.begin() + static_cast<std::ptrdiff_t>(b);
-    if (std::all_of(first, last, [this](int g) { return groups_[static_cast<size_t>(g)].loop; })) return false;
+    const auto first = order_.begin() + static_cast<std::ptrdiff_t>(a),
+               last = order_.begin() + static_cast<std::ptrdiff_t>(b);
+    if (std::all_of(first, last, [this](int g) { return groups_[static_cast<size_t>(g)].loop; }))
+      return false;
     std::set<size_t> early;  // nodes up to and with the loop
     for (auto g = order_.begin(); g <= first; ++g) {
       const std::vector<size_t>& nodes = groups_[static_cast<size_t>(*g)].nodes;
@@ -401,7 +403,8 @@ void DropEqualResults(Graph& graph) {
     std::vector<ProgramOutput>& outputs = node.program.outputs;
     for (size_t b = node.op == "Fused" ? node.outputs.size() : 0; b-- > 1;) {
       for (size_t a = 0; a < b; ++a) {
-        if (outputs[a].kind == OutputKind::kEncode || !(outputs[a] == outputs[b]) || kept.count(node.outputs[b]) ||
+        if (outputs[a].kind == OutputKind::kEncode || !(outputs[a] == outputs[b]) ||
+            kept.count(node.outputs[b]) ||
             !(graph.value(node.outputs[a]).type == graph.value(node.outputs[b]).type))
           continue;
         instead[static_cast<size_t>(node.outputs[b])] = node.outputs[a];

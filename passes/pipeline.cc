@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <set>
 #include <span>
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ir/verify.h"
 #include "passes/assign_storage.h"
-#include "passes/cut_forward.h"
+#include "passes/choose_reruns.h"
 #include "passes/pass.h"
 #include "passes/tile_samples.h"
 #include "runtime/base/error.h"
-#include "runtime/memory/layout.h"
 #include "runtime/plan/optimizer.h"
 
 namespace act {
@@ -155,49 +153,26 @@ void FinishStep(Graph graph, PassContext& context, const CompileOptions& options
   std::vector<ValueId*> follow;
   for (SavedEdge& edge : context.edges) follow.push_back(&edge.stored);
   plan.train = AssignStorage(std::move(graph), options.workspace_limit, follow);
-  if (context.policy.tiles_samples) TileSamples(plan.train);
+  if (context.policy.tiles_samples) {
+    TileSamples(plan.train);
+    if (options.after_pass) options.after_pass("tile-samples", plan.train.graph);
+  }
   plan.edges = std::move(context.edges);
   NameConstants(plan.train.graph, "constant.train.");
 }
 
-// The bound on re-run tensors (PassContext::rerun_elements) whose plan has the least peak: compiled and laid
-// out, since nothing else tells where the peak comes to lie. Among peaks that differ little the plan that
-// stores least wins.
-llvm::Expected<int64_t> ChooseRerunElements(const Graph& graph, const PassContext& context,
-                                            const CompileOptions& options, const Plan& plan) {
-  constexpr int64_t kLeastBatch = 64;  // at small ones parameters hide what activations do to the peak
-  constexpr double kAlike = 1.1;
+// The step with re-runs bounded so, and how it is laid out.
+llvm::Expected<RerunCandidate> TryReruns(int64_t bound, const Graph& graph, const PassContext& context,
+                                         const CompileOptions& options, const Plan& plan) {
   CompileOptions quiet = options;
   quiet.after_pass = nullptr;
-  std::set<int64_t> bounds{0};
-  for (const Segment& segment : CutForward(graph, SavedValues(graph, context), context.policy.rerun_spacing))
-    bounds.insert(segment.largest);
-  struct Candidate {
-    int64_t bound;
-    double peak, saved;
-  };
-  std::vector<Candidate> candidates;
-  for (const int64_t bound : bounds) {
-    Graph copy = graph;
-    PassContext attempt = context;
-    attempt.rerun_elements = bound;
-    ACT_CHECK_OK(RunPasses(SplitAtStorage().second, "", copy, attempt, quiet, nullptr));
-    Plan tried = plan;
-    FinishStep(std::move(copy), attempt, options, tried);
-    const int64_t batch = plan.fixed_batch ? plan.default_batch : std::max(plan.default_batch, kLeastBatch);
-    ACT_TRY(const MemoryLayout layout, LayOut(tried, batch));
-    double saved = 0;
-    for (const SavedEdge& edge : tried.edges) saved += static_cast<double>(edge.bytes.At(batch));
-    candidates.push_back({bound, static_cast<double>(layout.train.peak_bytes), saved});
-  }
-  const double least =
-      std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-        return a.peak < b.peak;
-      })->peak;
-  std::erase_if(candidates, [least](const Candidate& c) { return c.peak > kAlike * least; });
-  return std::min_element(candidates.begin(), candidates.end(),
-                          [](const auto& a, const auto& b) { return a.saved < b.saved; })
-      ->bound;
+  Graph copy = graph;
+  PassContext attempt = context;
+  attempt.rerun_elements = bound;
+  ACT_CHECK_OK(RunPasses(SplitAtStorage().second, "", copy, attempt, quiet, nullptr));
+  Plan tried = plan;
+  FinishStep(std::move(copy), attempt, quiet, tried);
+  return MeasureReruns(bound, tried);
 }
 
 }  // namespace
@@ -244,7 +219,12 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   const auto [differentiate, store] = SplitAtStorage();
   ACT_CHECK_OK(RunPasses(differentiate, "", model.graph, context, options, times));
   if (context.policy.rerun_spacing > 0) {
-    ACT_TRY(context.rerun_elements, ChooseRerunElements(model.graph, context, options, plan));
+    std::vector<RerunCandidate> candidates;
+    for (const int64_t bound : RerunBounds(model.graph, context)) {
+      ACT_TRY(const RerunCandidate candidate, TryReruns(bound, model.graph, context, options, plan));
+      candidates.push_back(candidate);
+    }
+    context.rerun_elements = ChooseReruns(candidates);
   }
   ACT_CHECK_OK(RunPasses(store, "", model.graph, context, options, times));
   FinishStep(std::move(model.graph), context, options, plan);

@@ -14,6 +14,7 @@
 //
 // A chain of residual sums could be followed to its start, at the price of one decode a block for each; it is
 // cut where a rebuilt value would read more than kMostReads tensors.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -100,11 +101,26 @@ class Rebuilder {
       context_.anchors.insert(segment.anchors.begin(), segment.anchors.end());
       for (size_t i = segment.begin; i < segment.end; ++i) {
         const Node& node = graph_.nodes[i];
+        if (StartsAnew(node)) context_.anchors.insert(node.outputs[0]);
         const bool linear =
             IsHeavy(node) && (!saved_.CodesLossily(node.inputs[0]) || !saved_.CodesLossily(node.inputs[1]));
         if (linear || IsNormalize(node)) reruns_.insert(node.outputs[0]);
       }
     }
+  }
+
+  // What pooling picks cannot be had again, and much may follow from it, or from the ReLU behind it: as of
+  // the layers of a dense block, which read it time and again.
+  bool StartsAnew(const Node& node) const {
+    const bool behind = node.op == "Relu" && saved_.MadeInForward(node.inputs[0]) &&
+                        ProducerOf(node.inputs[0]).op == "MaxPool";
+    if ((node.op != "MaxPool" && !behind) || !saved_.CodesLossily(node.outputs[0])) return false;
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& reader) {
+      const bool follows = IsNormalize(reader) || IsApply(reader) || IsHeavy(reader) ||
+                           reader.op == "Concat" || reader.op == "Add";
+      return reader.phase == Phase::kForward && follows &&
+             std::find(reader.inputs.begin(), reader.inputs.end(), node.outputs[0]) != reader.inputs.end();
+    });
   }
 
   // Codes read to have v in the backward pass; nullopt: it cannot be had.
@@ -128,6 +144,20 @@ class Rebuilder {
     return sum;
   }
 
+  // Each part is as much of the whole as it has elements.
+  std::optional<double> ReadsOfParts(const Node& concat) {
+    const auto elements = [this](ValueId v) {
+      return static_cast<double>(graph_.value(v).type.Elements().At(1));
+    };
+    double sum = 0;
+    for (ValueId v : concat.inputs) {
+      const std::optional<double> reads = Reads(v);
+      if (!reads) return std::nullopt;
+      sum += *reads * elements(v) / std::max(1.0, elements(concat.outputs[0]));
+    }
+    return sum;
+  }
+
   // Codes read to compute v by its own operator.
   std::optional<double> ReadsOfProducer(ValueId v) {
     const Node& node = ProducerOf(v);
@@ -145,6 +175,7 @@ class Rebuilder {
     }
     if (Reruns() && IsApply(node)) return Reads(node.inputs[0]);
     if (node.op == "Add" || node.op == "Sub") return SumOfReads(node.inputs);
+    if (node.op == "Concat") return ReadsOfParts(node);
     if (node.op == "Neg" || node.op == "Reshape" || node.op == "Identity") return Reads(node.inputs[0]);
     if (node.op == "Mul") {  // by a parameter or constant: a product of two decoded values is not affine
       const bool affine = !saved_.MadeInForward(node.inputs[0]) || !saved_.MadeInForward(node.inputs[1]);

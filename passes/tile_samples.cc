@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 
 #include "passes/assign_storage.h"
@@ -13,17 +11,17 @@
 namespace act {
 namespace {
 
-// A step in tiles takes as long as one at once while a tile keeps all cores busy, and costs a sum for each weight and
-// tile: so the tiles are few, and not small.
+// A step in tiles takes as long as one at once while a tile keeps all cores busy, and costs a sum for each
+// weight and tile: so the tiles are few, and not small.
 constexpr int64_t kTiles = 16;
 constexpr int64_t kLeastSamples = 8;
-// Bytes are compared at this batch and no other, so that a plan does not depend on the batch of a report. Large:
-// at small ones parameters hide what activations do to the peak.
+// Bytes are compared at this batch and no other, so that a plan does not depend on the batch of a report.
+// Large: at small ones parameters hide what activations do to the peak.
 constexpr int64_t kBatch = 256;
 // Nor may a loop raise the peak at this one, where sums for weights may count for more than samples.
 constexpr int64_t kSmallBatch = 16;
-constexpr int kMostLoops = 400;   // bounds the time, not the result: no network in use comes near
-constexpr double kGain = .999;    // what a loop must at least lower the bytes at its nodes to
+constexpr int kMostLoops = 400;  // bounds the time, not the result: no network in use comes near
+constexpr double kGain = .999;   // what a loop must at least lower the bytes at its nodes to
 
 // The nodes lo .. hi, in order, as those of a loop and those that move in front of it or behind it.
 struct Parting {
@@ -39,7 +37,6 @@ class Tiler {
     small_peak_ = Most(LiveBytes(step_, kSmallBatch));
     for (int i = 0; i < kMostLoops; ++i)
       if (!LowerPeak()) break;
-    if (getenv("DBG")) Debug();
   }
 
  private:
@@ -50,28 +47,6 @@ class Tiler {
     std::set<size_t> nodes;  // makers and readers
   };
 
-  void Debug() {
-    const auto peak = static_cast<size_t>(std::max_element(live_.begin(), live_.end()) - live_.begin());
-    fprintf(stderr, "peak %zu %.3f\n", peak, live_[peak] / 1e9);
-    std::vector<size_t> made(graph_.values.size(), 0), last(graph_.values.size(), 0);
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (auto v : graph_.nodes[i].outputs) made[v] = last[v] = i;
-      for (auto v : graph_.nodes[i].inputs) if (v != kNoValue) last[v] = i;
-    }
-    for (const SampleLoop& l : graph_.loops) if (l.first <= (long)peak + 20 && l.last + 20 > (long)peak) fprintf(stderr, " loop %ld %ld\n", l.first, l.last);
-    for (size_t v = 0; v < made.size(); ++v) {
-      long bytes = graph_.values[v].type.Bytes().At(kBatch);
-      if (made[v] <= peak && last[v] >= peak && bytes > 30000000) {
-        fprintf(stderr, "  v%zu %.1fMB [%zu %s,%zu %s] st %d\n", v, bytes / 1e6, made[v], graph_.nodes[made[v]].name.c_str(), last[v], graph_.nodes[last[v]].name.c_str(), step_.storage_of[v]);
-        for (size_t i = made[v]; i <= last[v] && i < made[v] + 40; ++i) {
-          auto why = WhyNotTileable(graph_, graph_.nodes[i]);
-          bool uses = i == made[v];
-          for (auto x : graph_.nodes[i].inputs) uses |= x == (ValueId)v;
-          if (uses) fprintf(stderr, "      %zu %s: %s\n", i, graph_.nodes[i].op.c_str(), why ? why->c_str() : "ok");
-        }
-      }
-    }
-  }
   bool LowerPeak() {
     const auto peak = static_cast<size_t>(std::max_element(live_.begin(), live_.end()) - live_.begin());
     for (const Span& span : SpansAt(peak))
@@ -89,7 +64,8 @@ class Tiler {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const bool tileable = !WhyNotTileable(graph_, node);
-      if (node.op == "Reshape") root[static_cast<size_t>(node.outputs[0])] = root[static_cast<size_t>(node.inputs[0])];
+      if (node.op == "Reshape")
+        root[static_cast<size_t>(node.outputs[0])] = root[static_cast<size_t>(node.inputs[0])];
       const auto see = [&](ValueId id) {
         if (id == kNoValue) return;
         const auto r = static_cast<size_t>(root[static_cast<size_t>(id)]);
@@ -99,7 +75,8 @@ class Tiler {
         spans[r]->nodes.insert(i);
       };
       for (const ValueId id : node.outputs)
-        if (node.op != "Reshape") spans[static_cast<size_t>(id)] = Span{i, i, graph_.value(id).type.Bytes().At(kBatch), {}};
+        if (node.op != "Reshape")
+          spans[static_cast<size_t>(id)] = Span{i, i, graph_.value(id).type.Bytes().At(kBatch), {}};
       for (const ValueId id : node.outputs) see(id);
       for (const ValueId id : node.inputs) see(id);
     }
@@ -109,7 +86,8 @@ class Tiler {
     for (size_t v = 0; v < spans.size(); ++v)
       if (spans[v] && fits[v] && loop_of[v] < 0 && spans[v]->made <= at && at <= spans[v]->last_read)
         result.push_back(*spans[v]);
-    std::stable_sort(result.begin(), result.end(), [](const Span& a, const Span& b) { return a.bytes > b.bytes; });
+    std::stable_sort(result.begin(), result.end(),
+                     [](const Span& a, const Span& b) { return a.bytes > b.bytes; });
     return result;
   }
 
@@ -118,7 +96,8 @@ class Tiler {
     size_t lo = span.made, hi = span.last_read;
     std::set<size_t> core = span.nodes;
     std::vector<SampleLoop> others;
-    for (const SampleLoop& loop : graph_.loops) {  // in order: a loop that is met may make the next one be met
+    for (const SampleLoop& loop :
+         graph_.loops) {  // in order: a loop that is met may make the next one be met
       const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);
       if (last <= lo || first > hi) {
         others.push_back(loop);
@@ -129,7 +108,6 @@ class Tiler {
       for (size_t i = first; i < last; ++i) core.insert(i);
     }
     const std::optional<Parting> parting = Part(lo, hi, core);
-    if (getenv("DBG")) fprintf(stderr, "try [%zu %zu] %.1f MB: %s\n", lo, hi, span.bytes / 1e6, parting ? "" : "cannot");
     if (!parting) return false;
 
     const std::vector<SampleLoop> loops_before = graph_.loops;
@@ -143,16 +121,6 @@ class Tiler {
     graph_.loops = others;
     AssignStorages(step_);
     std::vector<int64_t> live = LiveBytes(step_, kBatch);
-    if (getenv("DBG")) {
-      fprintf(stderr, "   %.3f -> %.3f; loop of %zu, %zu before, %zu after\n", Most(live_, lo, hi) / 1e9, Most(live, lo, hi) / 1e9, parting->loop.size(), parting->before.size(), parting->after.size());
-      for (size_t i = lo; i <= hi && i < lo + 12; ++i) {
-        fprintf(stderr, "      %zu %s %.3f:", i, graph_.nodes[i].op.c_str(), live[i] / 1e9);
-        for (auto v : graph_.nodes[i].inputs) if (v != kNoValue) fprintf(stderr, " %d:st%d", v, step_.storage_of[v]);
-        fprintf(stderr, " ->");
-        for (auto v : graph_.nodes[i].outputs) fprintf(stderr, " %d:st%d", v, step_.storage_of[v]);
-        fprintf(stderr, "\n");
-      }
-    }
     if (static_cast<double>(Most(live, lo, hi)) <= kGain * static_cast<double>(Most(live_, lo, hi))) {
       const int64_t small_peak = Most(LiveBytes(step_, kSmallBatch));
       if (small_peak <= small_peak_) {
@@ -186,7 +154,8 @@ class Tiler {
           return id != kNoValue && made[static_cast<size_t>(id)] == what;
         });
       };
-      // A sum is complete when the loop is; and what an update behind the loop writes is not read in front of it.
+      // A sum is complete when the loop is; and what an update behind the loop writes is not read in front of
+      // it.
       const bool after = reads(Made::kAfter) || reads(Made::kSumInLoop);
       const bool in_loop = !after && !WhyNotTileable(graph_, node);
       const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
@@ -194,8 +163,9 @@ class Tiler {
       (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(i);
       for (const ValueId id : node.outputs) {
         const bool sum = TileRoleOf(graph_.value(id).type) == TileRole::kSame;
-        made[static_cast<size_t>(id)] =
-            in_loop ? (sum ? Made::kSumInLoop : Made::kInLoop) : before ? Made::kElsewhere : Made::kAfter;
+        made[static_cast<size_t>(id)] = in_loop  ? (sum ? Made::kSumInLoop : Made::kInLoop)
+                                        : before ? Made::kElsewhere
+                                                 : Made::kAfter;
       }
       for (const int32_t m : node.mutates)
         made[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = Made::kAfter;
@@ -226,6 +196,6 @@ class Tiler {
 
 }  // namespace
 
-void TileSamples(StepGraph& step) { if (!getenv("NOTILE")) Tiler(step).Run(); }
+void TileSamples(StepGraph& step) { Tiler(step).Run(); }
 
 }  // namespace act

@@ -97,7 +97,8 @@ void Write(const ProgramOutput& output, const Register& x, const TensorView& vie
   const int64_t bytes = LayoutOf(output.codec, shape.elements).sample_bytes;
   for (int64_t s = 0; s < shape.samples; ++s)
     EncodeSampleReference(output.codec, RoundingOf(*args.state, output.stream),
-                          args.first_sample * shape.samples_each + s, shape.elements, x.data() + s * shape.elements, view.as<uint8_t>() + s * bytes);
+                          args.first_sample * shape.samples_each + s, shape.elements,
+                          x.data() + s * shape.elements, view.as<uint8_t>() + s * bytes);
 }
 
 void RunProgram(const Program& program, const FusedShape& shape, int64_t batch, const KernelArgs& args) {

@@ -136,8 +136,8 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
 
   // Of what the loop alone knows there is one tile; a sum over samples is the same tensor for all of them.
   const auto sample_bytes = [&](ValueId id) {
-    const bool moves = loop_of_value_[static_cast<size_t>(id)] < 0 &&
-                       TileRoleOf(graph.value(id).type) == TileRole::kSlice;
+    const bool moves =
+        loop_of_value_[static_cast<size_t>(id)] < 0 && TileRoleOf(graph.value(id).type) == TileRole::kSlice;
     return moves ? MakeView(graph.value(id).type, 1).bytes : 0;
   };
   for (ValueId id : node.inputs)

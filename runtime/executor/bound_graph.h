@@ -36,15 +36,15 @@ struct BoundNode {
   std::span<std::byte> workspace;
   std::unique_ptr<BoundTiles> tiles;  // null outside of loops over samples
   bool enabled = true;                // a node that is not does not run
-  double seconds = 0;   // in the kernel, over all runs
+  double seconds = 0;                 // in the kernel, over all runs
 };
 
 // Looks on while a graph runs: the dump of a step, the memory check.
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
-  // `position` is the node's place in the graph; in a loop over samples it runs once a tile. An error ends the
-  // run.
+  // `position` is the node's place in the graph; in a loop over samples it runs once a tile. An error ends
+  // the run.
   virtual llvm::Error BeforeNode(size_t /*position*/) { return llvm::Error::success(); }
   virtual llvm::Error AfterNode(size_t /*position*/) { return llvm::Error::success(); }
 };
@@ -80,7 +80,8 @@ class BoundGraph {
                        Arena& arena);
   llvm::Error BindTiles(size_t position, const KernelRegistry& registry, int threads);
   llvm::Error RunNode(size_t position, const StepState& state, std::span<NodeObserver* const> observers);
-  llvm::Error RunLoop(const SampleLoop& loop, const StepState& state, std::span<NodeObserver* const> observers);
+  llvm::Error RunLoop(const SampleLoop& loop, const StepState& state,
+                      std::span<NodeObserver* const> observers);
 
   const StepGraph* step_;
   int64_t batch_;

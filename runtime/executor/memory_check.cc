@@ -84,8 +84,8 @@ llvm::Error MemoryCheck::AfterNode(size_t position) {
   const bool is_last =
       position + 1 == graph_.nodes().size();  // what lives until then is read when the run has ended
   for (const Range& range : ranges_) {
-    const bool ends = range.upper == now + 1 && (range.one_tile || graph_.OnLastTile());
-    if (ends && range.begin >= persistent_bytes_ && !is_last) {
+    const bool ends = range.upper == now + 1 && (range.one_tile || (graph_.OnLastTile() && !is_last));
+    if (ends && range.begin >= persistent_bytes_) {
       std::memset(arena_.base() + range.begin, kDead, static_cast<size_t>(range.end - range.begin));
     }
   }
@@ -99,7 +99,10 @@ llvm::Error MemoryCheck::CheckUnchanged(int64_t position, const std::vector<bool
     Range& range = ranges_[s];
     if (!LiveAt(range, position)) continue;
     const uint64_t hash = Hash(arena_.base() + range.begin, range.end - range.begin);
-    if (!written[s] && hash != range.hash) {
+    // In a loop over samples a tensor lives before the node runs that writes it.
+    const bool is_new = !range.seen && range.lower > 0;
+    range.seen = true;
+    if (!written[s] && !is_new && hash != range.hash) {
       return MakeError(Describe(*graph_.nodes()[static_cast<size_t>(position)].node),
                        "changed tensor '" + range.name + "' (bytes " + std::to_string(range.begin) + " to " +
                            std::to_string(range.end) + " of the arena), which is not its own");

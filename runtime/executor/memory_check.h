@@ -34,6 +34,7 @@ class MemoryCheck : public NodeObserver {
     std::string name;            // of a value that lives there
     int64_t lower = 0, upper = 0;
     bool one_tile = false;  // of a loop over samples: dies in each tile
+    bool seen = false;      // has lived at a node already
     uint64_t hash = 0;
   };
   bool LiveAt(const Range& range, int64_t position) const {

@@ -7,7 +7,8 @@ constexpr int64_t kParallelElements = 1 << 16;  // below this a second thread co
 
 }  // namespace
 
-void SamplePlaces::MoveTo(int64_t first, std::vector<TensorView>& inputs, std::vector<TensorView>& outputs) const {
+void SamplePlaces::MoveTo(int64_t first, std::vector<TensorView>& inputs,
+                          std::vector<TensorView>& outputs) const {
   const auto move = [first](const std::vector<Place>& places, std::vector<TensorView>& views) {
     for (size_t i = 0; i < places.size(); ++i)
       views[i].data = places[i].data ? places[i].data + first * places[i].sample_bytes : nullptr;

@@ -51,7 +51,8 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
     if (storage < 0) return;
     const auto s = static_cast<size_t>(storage);
     // What a loop over samples shares with the rest of the step lives while any of its tiles run.
-    const int32_t loop = static_cast<size_t>(from) < loop_of_node.size() ? loop_of_node[static_cast<size_t>(from)] : -1;
+    const int32_t loop =
+        static_cast<size_t>(from) < loop_of_node.size() ? loop_of_node[static_cast<size_t>(from)] : -1;
     if (loop >= 0 && loop_of_storage[s] != loop) {
       from = std::min(from, graph.loops[static_cast<size_t>(loop)].first);
       to = std::max(to, graph.loops[static_cast<size_t>(loop)].last);

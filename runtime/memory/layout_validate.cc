@@ -67,12 +67,13 @@ class StepChecker {
  private:
   // The loop over samples that `node` is in; null: none.
   const SampleLoop* LoopAt(int64_t node) const {
-    const int32_t loop = static_cast<size_t>(node) < loop_of_node_.size() ? loop_of_node_[static_cast<size_t>(node)] : -1;
+    const int32_t loop =
+        static_cast<size_t>(node) < loop_of_node_.size() ? loop_of_node_[static_cast<size_t>(node)] : -1;
     return loop < 0 ? nullptr : &step_.graph.loops[static_cast<size_t>(loop)];
   }
 
-  // A value that is read or written at `node` is inside its storage, and its storage is live then. In a loop over
-  // samples what is not the loop's own is live from its first node to its last.
+  // A value that is read or written at `node` is inside its storage, and its storage is live then. In a loop
+  // over samples what is not the loop's own is live from its first node to its last.
   llvm::Error CheckUse(ValueId id, int64_t node) const {
     const Value& value = step_.graph.value(id);
     const auto s = static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]);

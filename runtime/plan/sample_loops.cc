@@ -15,8 +15,8 @@ bool SamplesLead(const Dims& dims) {
 
 bool IsSlice(const Graph& graph, ValueId id) { return TileRoleOf(TypeOf(graph, id)) == TileRole::kSlice; }
 
-// a [..,M,K] times b [..,K,P]: rows of a, or a product of its own, belong to a sample; or the product sums over
-// samples, which are the rows of both.
+// a [..,M,K] times b [..,K,P]: rows of a, or a product of its own, belong to a sample; or the product sums
+// over samples, which are the rows of both.
 std::optional<std::string> WhyNotTileableMatMul(const Graph& graph, const Node& node) {
   if (node.inputs.size() < 2 || node.outputs.size() != 1) return "has other operands than a product";
   const ValueId a = node.inputs[0], b = node.inputs[1];
@@ -25,19 +25,23 @@ std::optional<std::string> WhyNotTileableMatMul(const Graph& graph, const Node& 
   const bool trans_a = node.attrs.Int("trans_a") != 0, trans_b = node.attrs.Int("trans_b") != 0;
   if (!IsSlice(graph, a)) return "its first operand is not of samples";
   if (!IsSlice(graph, node.outputs[0])) {
-    const bool sums = rank_a == 2 && rank_b == 2 && trans_a && !trans_b && IsSlice(graph, b) && node.inputs.size() == 2;
+    const bool sums =
+        rank_a == 2 && rank_b == 2 && trans_a && !trans_b && IsSlice(graph, b) && node.inputs.size() == 2;
     return sums ? std::nullopt : std::optional<std::string>("is no sum over samples");
   }
   if (IsSlice(graph, b)) {
-    const bool batched = rank_a >= 3 && rank_a == rank_b && TypeOf(graph, a).dims[0] == TypeOf(graph, b).dims[0];
+    const bool batched =
+        rank_a >= 3 && rank_a == rank_b && TypeOf(graph, a).dims[0] == TypeOf(graph, b).dims[0];
     return batched ? std::nullopt : std::optional<std::string>("mixes samples");
   }
-  return rank_b == 2 && (!trans_a || rank_a >= 3) ? std::nullopt : std::optional<std::string>("mixes samples");
+  return rank_b == 2 && (!trans_a || rank_a >= 3) ? std::nullopt
+                                                  : std::optional<std::string>("mixes samples");
 }
 
 std::optional<std::string> WhyNotTileableFused(const Graph& graph, const Node& node) {
   if (!SamplesLead(node.program.space)) return "does not go over samples";
-  if (static_cast<size_t>(node.program.row_axes) >= node.program.space.size()) return "its rows hold several samples";
+  if (static_cast<size_t>(node.program.row_axes) >= node.program.space.size())
+    return "its rows hold several samples";
   if (node.program.outputs.size() < node.outputs.size()) return "has results that its program does not make";
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const bool sum = node.program.outputs[i].kind == OutputKind::kSum;
@@ -60,7 +64,8 @@ int64_t TileSamples(const SampleLoop& loop, int64_t batch) {
 
 TileRole TileRoleOf(const TensorType& type) {
   if (SamplesLead(type.dims)) return TileRole::kSlice;
-  const bool fixed = std::all_of(type.dims.begin(), type.dims.end(), [](const Dim& d) { return d.IsFixed(); });
+  const bool fixed =
+      std::all_of(type.dims.begin(), type.dims.end(), [](const Dim& d) { return d.IsFixed(); });
   return fixed ? TileRole::kSame : TileRole::kNone;
 }
 
@@ -76,7 +81,8 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node) 
   }
   if (!slices) return "reads no samples";
   for (const ValueId id : node.outputs)
-    if (TileRoleOf(TypeOf(graph, id)) == TileRole::kNone) return "a result has samples not one behind the other";
+    if (TileRoleOf(TypeOf(graph, id)) == TileRole::kNone)
+      return "a result has samples not one behind the other";
   if (node.op == "Fused") return WhyNotTileableFused(graph, node);
   if (node.op == "MatMul") return WhyNotTileableMatMul(graph, node);
   const auto slice = [&](const std::vector<ValueId>& ids, size_t i) {
@@ -88,10 +94,10 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node) 
                      TypeOf(graph, node.outputs[0]).dtype == DType::kFloat32;
     return sum ? std::nullopt : std::optional<std::string>("is no sum over samples");
   }
-  const bool of_samples = slice(node.inputs, 0) && std::all_of(node.outputs.begin(), node.outputs.end(),
-                                                               [&](ValueId id) { return IsSlice(graph, id); });
-  if (node.op == "Reshape")
-    return of_samples ? std::nullopt : std::optional<std::string>("mixes samples");
+  const bool of_samples =
+      slice(node.inputs, 0) &&
+      std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return IsSlice(graph, id); });
+  if (node.op == "Reshape") return of_samples ? std::nullopt : std::optional<std::string>("mixes samples");
   if (IsOneOf(node.op, {"Conv", "ConvGradInput"})) {
     const bool weights = node.inputs.size() >= 2 && node.inputs[1] != kNoValue && !slice(node.inputs, 1);
     return of_samples && weights ? std::nullopt : std::optional<std::string>("is no convolution of samples");
@@ -101,7 +107,8 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node) 
   // Along another axis than that of samples.
   if (node.op == "Transpose") {
     const std::vector<int64_t> perm = node.attrs.Ints("perm");
-    return of_samples && !perm.empty() && perm[0] == 0 ? std::nullopt : std::optional<std::string>("moves samples");
+    return of_samples && !perm.empty() && perm[0] == 0 ? std::nullopt
+                                                       : std::optional<std::string>("moves samples");
   }
   if (node.op == "Slice") {
     const std::vector<int64_t> starts = node.attrs.Ints("starts"), steps = node.attrs.Ints("steps");
@@ -112,7 +119,8 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node) 
   if (node.op == "Concat") {
     const bool all = std::all_of(node.inputs.begin(), node.inputs.end(),
                                  [&](ValueId id) { return id != kNoValue && IsSlice(graph, id); });
-    return of_samples && all && node.attrs.Int("axis") > 0 ? std::nullopt : std::optional<std::string>("mixes samples");
+    return of_samples && all && node.attrs.Int("axis") > 0 ? std::nullopt
+                                                           : std::optional<std::string>("mixes samples");
   }
   return "an operator that does not run in tiles";
 }
@@ -141,15 +149,15 @@ std::vector<int32_t> LoopOfValues(const Graph& graph) {
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (node.op == "Reshape") root[static_cast<size_t>(node.outputs[0])] = root[static_cast<size_t>(node.inputs[0])];
+    if (node.op == "Reshape")
+      root[static_cast<size_t>(node.outputs[0])] = root[static_cast<size_t>(node.inputs[0])];
     for (const ValueId id : node.inputs) see(id, loop_of[i]);
     for (const ValueId id : node.outputs)
       see(id, TileRoleOf(graph.value(id).type) == TileRole::kSlice ? loop_of[i] : -1);
   }
   for (const ValueId id : graph.outputs) see(id, -1);
   std::vector<int32_t> result(graph.values.size());
-  for (size_t v = 0; v < result.size(); ++v)
-    result[v] = std::max(-1, of_root[static_cast<size_t>(root[v])]);
+  for (size_t v = 0; v < result.size(); ++v) result[v] = std::max(-1, of_root[static_cast<size_t>(root[v])]);
   return result;
 }
 
@@ -165,9 +173,11 @@ std::optional<std::string> CheckLoops(const StepGraph& step) {
   const Graph& graph = step.graph;
   int64_t behind = 0;
   for (const SampleLoop& loop : graph.loops) {
-    if (loop.first < behind || loop.last <= loop.first || loop.last > static_cast<int64_t>(graph.nodes.size()))
+    if (loop.first < behind || loop.last <= loop.first ||
+        loop.last > static_cast<int64_t>(graph.nodes.size()))
       return "a loop over samples at impossible nodes";
-    if (loop.tiles < 1 || loop.tiles > kMostTiles || loop.least_samples < 1 || loop.least_samples > kMostTiles)
+    if (loop.tiles < 1 || loop.tiles > kMostTiles || loop.least_samples < 1 ||
+        loop.least_samples > kMostTiles)
       return "a loop over samples of an impossible number of tiles";
     behind = loop.last;
     for (int64_t i = loop.first; i < loop.last; ++i) {
@@ -186,14 +196,17 @@ std::optional<std::string> CheckLoops(const StepGraph& step) {
     if (other == kNoValue) other = static_cast<ValueId>(v);
     const auto o = static_cast<size_t>(other);
     // Tiles of two sizes of sample would overlap one another's neighbours.
-    const bool alike = of_value[o] == of_value[v] && graph.values[o].type.Bytes() == graph.values[v].type.Bytes();
+    const bool alike =
+        of_value[o] == of_value[v] && graph.values[o].type.Bytes() == graph.values[v].type.Bytes();
     if (!alike && o != v)
-      return "values '" + graph.values[o].name + "' and '" + graph.values[v].name + "' share a storage, but not their tiles";
+      return "values '" + graph.values[o].name + "' and '" + graph.values[v].name +
+             "' share a storage, but not their tiles";
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId id : graph.nodes[i].inputs)
       if (of_node[i] >= 0 && id != kNoValue && made_in[static_cast<size_t>(id)] == of_node[i])
-        return "node '" + graph.nodes[i].name + "' reads a sum over samples before all tiles have added to it";
+        return "node '" + graph.nodes[i].name +
+               "' reads a sum over samples before all tiles have added to it";
     for (const ValueId id : graph.nodes[i].outputs)
       if (TileRoleOf(graph.value(id).type) == TileRole::kSame) made_in[static_cast<size_t>(id)] = of_node[i];
   }

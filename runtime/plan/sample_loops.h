@@ -1,6 +1,7 @@
-// Loops over samples (Graph::loops): parts of the schedule that run for a tile of the batch's samples at a time. A
-// convolution's input, say, is decoded for an eighth of the samples, the weight's gradient of these is added, and the
-// next eighth takes the memory of the last: a tensor that only the loop makes and reads never exists whole.
+// Loops over samples (Graph::loops): parts of the schedule that run for a tile of the batch's samples at a
+// time. A convolution's input, say, is decoded for an eighth of the samples, the weight's gradient of these
+// is added, and the next eighth takes the memory of the last: a tensor that only the loop makes and reads
+// never exists whole.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ std::vector<int32_t> LoopOfValues(const Graph& graph);
 // The same of storages, all of whose values are of one kind.
 std::vector<int32_t> LoopOfStorages(const StepGraph& step);
 
-// What is wrong with the loops of an untrusted plan; nullopt: nothing. Node positions and value ids are checked before.
+// What is wrong with the loops of an untrusted plan; nullopt: nothing. Node positions and value ids are
+// checked before.
 std::optional<std::string> CheckLoops(const StepGraph& step);
 
 }  // namespace act

@@ -25,6 +25,7 @@ void ExpectSameStep(const StepGraph& a, const StepGraph& b) {
   EXPECT_EQ(a.storages, b.storages);
   EXPECT_EQ(a.graph.inputs, b.graph.inputs);
   EXPECT_EQ(a.graph.outputs, b.graph.outputs);
+  EXPECT_EQ(a.graph.loops, b.graph.loops);
   ASSERT_EQ(a.graph.values.size(), b.graph.values.size());
   for (size_t i = 0; i < a.graph.values.size(); ++i) {
     const Value &x = a.graph.values[i], &y = b.graph.values[i];

@@ -1,0 +1,184 @@
+// A step in tiles of samples is the step: the same codes, the same gradient, less memory.
+#include "passes/tile_samples.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "passes/assign_storage.h"
+#include "runtime/plan/plan_check.h"
+#include "runtime/plan/sample_loops.h"
+#include "tests/compiler/small_networks.h"
+
+namespace act {
+namespace {
+
+using small_networks::Network;
+using testing_step::Take;
+
+constexpr unsigned kNetworks = 10;
+constexpr int64_t kBatch = 19;  // two tiles of 8 samples and one of 3
+
+using Gradients = std::vector<std::vector<float>>;
+
+// |a - b|^2 / |b|^2 over all outputs.
+double Distance(const Gradients& a, const Gradients& b) {
+  double difference = 0, square = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    for (size_t k = 0; k < b[i].size(); ++k) {
+      difference += std::pow(static_cast<double>(a[i][k]) - static_cast<double>(b[i][k]), 2);
+      square += std::pow(static_cast<double>(b[i][k]), 2);
+    }
+  }
+  return difference / square;
+}
+
+Plan CompileAt(unsigned seed, const std::string& level) {
+  CompileOptions options = testing_step::Checked(level, "none");
+  options.group_size = 64;         // so that tensors of this size have codes,
+  options.workspace_limit = 1024;  // and set the peak
+  return Take(Compile(Network(seed).Build(), options));
+}
+
+Gradients RunOn(unsigned seed, const Plan& plan, const KernelRegistry& kernels) {
+  Network network(seed);
+  network.Build();
+  testing_step::StepOptions options;
+  options.batch = kBatch;
+  options.check_memory = true;
+  return Take(testing_step::RunStep(plan, kernels, network.Inputs(plan.train.graph, kBatch), options));
+}
+
+// Loops around all that runs in tiles, as long as they can be where they stand.
+void TileAll(StepGraph& step) {
+  Graph& graph = step.graph;
+  std::vector<bool> sum_of_loop(graph.values.size());
+  const auto may_follow = [&](const Node& node) {
+    return !WhyNotTileable(graph, node) &&
+           std::none_of(node.inputs.begin(), node.inputs.end(),
+                        [&](ValueId id) { return id != kNoValue && sum_of_loop[static_cast<size_t>(id)]; });
+  };
+  graph.loops.clear();
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    const Node& node = graph.nodes[i];
+    if (WhyNotTileable(graph, node)) continue;
+    const bool grows = !graph.loops.empty() && graph.loops.back().last == at && may_follow(node);
+    if (!grows) {
+      std::fill(sum_of_loop.begin(), sum_of_loop.end(), false);
+      graph.loops.push_back({at, at, 5, 2});
+    }
+    graph.loops.back().last = at + 1;
+    for (const ValueId id : node.outputs)
+      if (TileRoleOf(graph.value(id).type) == TileRole::kSame) sum_of_loop[static_cast<size_t>(id)] = true;
+  }
+  AssignStorages(step);
+}
+
+TEST(TileSamples, AllThatMayRunInTilesDoes) {
+  for (unsigned seed = 0; seed < kNetworks; ++seed) {
+    for (const char* level : {"L0", "L4"}) {
+      SCOPED_TRACE(std::to_string(seed) + " " + level);
+      Plan whole = CompileAt(seed, level);
+      whole.train.graph.loops.clear();
+      Plan tiled = whole;
+      TileAll(tiled.train);
+      EXPECT_EQ(testing_step::Text(CheckPlan(tiled)), "");
+      for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()})
+        EXPECT_LE(Distance(RunOn(seed, tiled, *kernels), RunOn(seed, whole, *kernels)), 1e-11);
+    }
+  }
+}
+
+TEST(TileSamples, TheGradientIsThatOfTheWholeBatch) {
+  size_t loops = 0;
+  for (unsigned seed = 0; seed < kNetworks; ++seed) {
+    for (const char* level : {"L3", "L4"}) {
+      SCOPED_TRACE(std::to_string(seed) + " " + level);
+      const Plan plan = CompileAt(seed, level);
+      EXPECT_EQ(testing_step::Text(CheckPlan(plan)), "");
+      loops += plan.train.graph.loops.size();
+      Plan whole = plan;
+      whole.train.graph.loops.clear();
+      // The codes are the same bits; sums over samples are added in another order (6e-8, squared, times a
+      // condition of up to 1e3).
+      for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()})
+        EXPECT_LE(Distance(RunOn(seed, plan, *kernels), RunOn(seed, whole, *kernels)), 1e-11);
+    }
+  }
+  EXPECT_GE(loops, kNetworks);  // else nothing was tested
+}
+
+TEST(TileSamples, LowersThePeakOfALargeBatch) {
+  size_t lower = 0;
+  for (unsigned seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    const Plan plan = CompileAt(seed, "L3");
+    Plan whole = plan;
+    whole.train.graph.loops.clear();
+    AssignStorages(whole.train);
+    const int64_t peak = Take(LayOut(plan, 256)).train.lower_bound_bytes;
+    const int64_t peak_whole = Take(LayOut(whole, 256)).train.lower_bound_bytes;
+    EXPECT_LE(peak, peak_whole);
+    lower += peak < peak_whole;
+  }
+  EXPECT_GE(lower, kNetworks / 2);
+}
+
+// A dropout's mask and a code's rounding are drawn by the sample of the whole batch.
+TEST(TileSamples, RandomNumbersAreThoseOfTheSample) {
+  Graph graph;
+  GraphBuilder builder(graph);
+  const TensorType samples{DType::kFloat32, {Dim::Batch(), 300}};
+  const ValueId x = builder.Input("x", samples, ValueKind::kInput);
+  Node node;
+  node.op = "Fused";
+  node.name = "loop";
+  node.inputs = {x};
+  node.program.space = samples.dims;
+  node.program.inputs.resize(1);
+  node.program.instrs = {{Opcode::kDropout, 0, -1, -1, .25f, 5}};
+  node.program.outputs = {{OutputKind::kStore, 1, {}, 0}};
+  const Codec codec = Codec::Uniform(2, 64, Rounding::kDither);
+  node.program.outputs.push_back({OutputKind::kEncode, 0, codec, 6});
+  for (const TensorType& type : {samples, *CodeType(codec, samples.dims)}) {
+    Value value;
+    value.type = type;
+    graph.values.push_back(value);
+    node.outputs.push_back(static_cast<ValueId>(graph.values.size() - 1));
+  }
+  graph.nodes = {node};
+  Node decode = node;
+  decode.inputs = {node.outputs[1]};
+  decode.program.inputs[0] = {codec, 6, false};
+  decode.program.instrs.clear();
+  decode.program.outputs = {{OutputKind::kStore, 0, {}, 0}};
+  Value decoded;
+  decoded.type = samples;
+  graph.values.push_back(decoded);
+  decode.outputs = {static_cast<ValueId>(graph.values.size() - 1)};
+  graph.nodes.push_back(decode);
+  graph.outputs = {node.outputs[0], decode.outputs[0]};
+
+  std::vector<float> numbers(static_cast<size_t>(kBatch * 300));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<float>(i));
+  testing_step::StepOptions options;
+  options.batch = kBatch;
+  Plan plan;
+  plan.optimizer = "none";
+  plan.train.graph = graph;
+  for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()}) {
+    Gradients results[2];
+    for (const bool tiles : {false, true}) {
+      plan.train.graph.loops.clear();
+      if (tiles) plan.train.graph.loops = {{0, 1, 16, 4}, {1, 2, 3, 1}};
+      AssignStorages(plan.train);
+      ASSERT_EQ(testing_step::Text(CheckStepGraph(plan.train)), "");
+      results[tiles] =
+          Take(testing_step::RunStep(plan, *kernels, {{"x", testing_step::BytesOf(numbers)}}, options));
+    }
+    EXPECT_EQ(results[0], results[1]);
+  }
+}
+
+}  // namespace
+}  // namespace act
