@@ -3,6 +3,7 @@
 
 #include <llvm/Support/Error.h>
 
+#include <algorithm>
 #include <string>
 
 #include "include/act/codec_plugin.h"
@@ -72,8 +73,8 @@ struct Policy {
   // The lossy code of such a value, and its bits.
   Codec CodecOf(const EdgeFacts& facts) const;
   int BitsOf(const EdgeFacts& facts) const;
-  // What is re-run waits in this code: fine enough that its anchor's error is what counts.
-  Codec RecodeCodec() const { return Codec::Uniform(6, group_size, Rounding::kDither); }
+  // What is re-run waits in this code: one bit finer than its anchor's, whose error then is what counts.
+  Codec RecodeCodec() const { return Codec::Uniform(std::min(8, bits + 3), group_size, Rounding::kDither); }
   // Of a lossy code of the value, however small its share of the gradient's variance.
   int LeastBits(const EdgeFacts& facts) const;
   Decision Decide(const EdgeFacts& facts) const;

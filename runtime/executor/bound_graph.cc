@@ -27,9 +27,9 @@ KernelSite SiteOf(const Graph& graph, const Node& node, int64_t samples, int64_t
                   .inputs = {},
                   .outputs = {},
                   .batch = samples,
-                  .whole_batch = batch,
                   .workspace_bytes = workspace_bytes,
-                  .threads = threads};
+                  .threads = threads,
+                  .whole_batch = batch};
   const auto view = [&](ValueId id) {
     return id == kNoValue ? TensorView{} : MakeView(graph.value(id).type, samples);
   };

@@ -67,7 +67,7 @@ class FusedCase {
     KernelRegistry registry;
     RegisterFusedKernels(registry);
     RegisterReferenceFusedKernel(registry);
-    KernelSite site{&node_, input_views, output_views, batch_, workspace_bound, threads};
+    KernelSite site{&node_, input_views, output_views, batch_, workspace_bound, threads, batch_};
     for (auto* views : {&site.inputs, &site.outputs})
       for (TensorView& view : *views) view.data = nullptr;
     for (const KernelEntry& entry : registry.For("Fused")) {
