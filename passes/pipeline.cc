@@ -9,8 +9,8 @@
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ir/verify.h"
 #include "passes/assign_storage.h"
-#include "passes/cut_forward.h"
 #include "passes/pass.h"
+#include "passes/recipes.h"
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/optimizer.h"
@@ -167,9 +167,7 @@ llvm::Expected<int64_t> ChooseRerunElements(const Graph& graph, const PassContex
   constexpr double kAlike = 1.1;
   CompileOptions quiet = options;
   quiet.after_pass = nullptr;
-  std::set<int64_t> bounds{0};
-  for (const Segment& segment : CutForward(graph, SavedValues(graph, context), context.policy.rerun_spacing))
-    bounds.insert(segment.largest);
+  const std::set<int64_t> bounds = RerunBounds(graph, context);
   struct Candidate {
     int64_t bound;
     double peak, saved;
