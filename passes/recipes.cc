@@ -26,6 +26,9 @@ bool Moves(const Node& node) {
 
 bool IsSmooth(const Node& node) { return FindOp(node.op)->smooth || node.op == "Mul"; }
 
+// Reads two values of which each may have an error.
+bool Multiplies(const Node& node) { return node.op == "Mul" || IsHeavy(node); }
+
 // The probabilities of a loss are its second result.
 bool IsLoss(const Node& node, ValueId v) {
   return node.op == "SoftmaxCrossEntropy" && node.outputs.size() > 1 && node.outputs[1] == v;
@@ -65,7 +68,8 @@ ValueId Recipes::NormalizedOf(const Node& apply) const {
   return it == normalized_.end() ? kNoValue : it->second;
 }
 
-int64_t Recipes::Elements(ValueId v) const { return SamplesOf(graph_.value(v).type.dims).elements.At(1); }
+// Of a sample: rows of a flattened tensor belong to one.
+int64_t Recipes::Elements(ValueId v) const { return graph_.value(v).type.Elements().At(1); }
 
 // An input is in memory in any case: its order of axes is made again at every level, exactly.
 bool Recipes::ReordersInput(const Node& node) const {
@@ -199,6 +203,14 @@ std::optional<Recipe> Recipes::OfSum(const Node& node) {
   return large <= 1 ? recipe : std::nullopt;
 }
 
+// Is v had with the error of a code?
+bool Recipes::IsInexact(ValueId v) {
+  const std::optional<Recipe> recipe = Of(v);
+  return recipe && std::any_of(recipe->from.begin(), recipe->from.end(), [this](ValueId from) {
+           return context_.anchors.count(from) || saved_.CodesLossily(from);
+         });
+}
+
 // Products and smooth functions of normalized values, and what only moves numbers.
 std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
   if (IsNormalize(node)) {  // of the model's inputs: exact, with the statistics of the forward pass
@@ -213,10 +225,8 @@ std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
   if (product && (++recipe->products > kMostProducts || Elements(v) > context_.rerun_elements))
     return std::nullopt;
   if (product) recipe->reads = std::min(recipe->reads, 1.);  // once, for all readers
-  const bool attends = node.op == "Attention";
-  const bool made_by_two =
-      product && saved_.MadeInForward(node.inputs[0]) && saved_.MadeInForward(node.inputs[1]);
-  recipe->curved |= loss || smooth || attends || made_by_two;
+  recipe->curved |= loss || (Multiplies(node) ? IsInexact(node.inputs[0]) && IsInexact(node.inputs[1])
+                                              : smooth || node.op == "Attention");
   if (recipe->curved && !context_.policy.AnchorsAreFine()) return std::nullopt;
   if (loss) {
     int64_t sources = 0;
@@ -237,7 +247,7 @@ std::set<int64_t> RerunBounds(const Graph& graph, const PassContext& context) {
   Recipes recipes(graph, unbound, then);
   recipes.Choose();
   for (const auto& [v, recipe] : recipes.Rebuilt())
-    if (recipe.products > 0) bounds.insert(SamplesOf(graph.value(v).type.dims).elements.At(1));
+    if (recipe.products > 0) bounds.insert(graph.value(v).type.Elements().At(1));
   return bounds;
 }
 

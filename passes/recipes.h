@@ -59,6 +59,7 @@ class Recipes {
   std::optional<Recipe> Of(ValueId v);
   std::optional<Recipe> OfAll(const std::vector<ValueId>& values);
   std::optional<Recipe> OfProducer(ValueId v);
+  bool IsInexact(ValueId v);
   std::optional<Recipe> OfSum(const Node& node);
   std::optional<Recipe> FromNormalized(const Node& node, ValueId v);
 
