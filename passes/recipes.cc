@@ -123,16 +123,23 @@ void Recipes::PromoteOperand(const Node& node) {
 bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   if (recipe.reads > kMostReads) return false;
   if (saved_.CodesLossily(v)) return true;
-  // Where re-runs are wanted, small tensors, which would be kept exactly, are computed again too.
-  if (!context_.policy.Reruns() || recipe.from.empty()) return false;
+  // Where re-runs are wanted, what would be kept exactly is computed again too, where it is exact again: of
+  // parameters alone (a table of biases), or for readers who can do with a fine code.
   const EdgeFacts facts = saved_.FactsOf(v);
+  if (!context_.policy.Reruns() || facts.type.dtype != DType::kFloat32 || facts.exact_bits ||
+      facts.statistic || facts.index_bits > 0 || Elements(v) < kLeastElements)
+    return false;
+  if (recipe.from.empty()) return recipe.reads == 0 && recipe.products == 0;
   const bool of_samples = HasBatchAxis(facts.type) || (facts.fixed_batch && facts.type.rank() > 1);
-  return facts.type.dtype == DType::kFloat32 && of_samples && !facts.exact_bits && !facts.read_exactly &&
-         !facts.statistic && facts.index_bits == 0 && Elements(v) >= kLeastElements;
+  return of_samples && !facts.read_exactly;
 }
 
-// What products or functions are computed of again is stored finely, and says so.
+// What products or functions are computed of again is stored finely, and says so. So is what was normalized
+// by rows: its error enters the gradients of all that is before it, and there is little of it.
 void Recipes::EnterAnchors() {
+  if (!context_.policy.Reruns()) return;
+  for (const auto& [key, xhat] : normalized_)
+    if (ProducerOf(xhat).op == "Standardize" && !IsRebuilt(xhat)) context_.anchors.insert(xhat);
   for (const auto& [v, recipe] : rebuilt_) {
     if (recipe.products == 0 && !recipe.curved) continue;
     const Node& node = ProducerOf(v);
