@@ -29,6 +29,11 @@ bool IsSmooth(const Node& node) { return FindOp(node.op)->smooth || node.op == "
 // Reads two values of which each may have an error.
 bool Multiplies(const Node& node) { return node.op == "Mul" || IsHeavy(node); }
 
+// Varies with the sample, as far as types tell.
+bool OfSamples(const EdgeFacts& facts) {
+  return HasBatchAxis(facts.type) || (facts.fixed_batch && facts.type.rank() > 1);
+}
+
 // The probabilities of a loss are its second result.
 bool IsLoss(const Node& node, ValueId v) {
   return node.op == "SoftmaxCrossEntropy" && node.outputs.size() > 1 && node.outputs[1] == v;
@@ -48,7 +53,7 @@ void Recipes::Choose() {
     if (node.phase != Phase::kForward) break;
     for (ValueId v : node.outputs) {
       if (!saved_.Crosses(v) || context_.anchors.count(v)) continue;
-      if (ReordersInput(node)) rebuilt_[v] = {.reads = 1};
+      if (ReordersInput(node)) rebuilt_[v] = *Of(node.inputs[0]);
       if (!context_.policy.rebuilds) continue;
       if (context_.policy.Reruns()) PromoteOperand(node);
       const std::optional<Recipe> recipe = OfProducer(v);
@@ -123,15 +128,13 @@ void Recipes::PromoteOperand(const Node& node) {
 bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   if (recipe.reads > kMostReads) return false;
   if (saved_.CodesLossily(v)) return true;
-  // Where re-runs are wanted, what would be kept exactly is computed again too, where it is exact again: of
-  // parameters alone (a table of biases), or for readers who can do with a fine code.
+  // Where re-runs are wanted, what would be kept exactly is computed again too: of parameters and inputs (a
+  // table of biases), which is exact, and for readers who can do with a fine code.
   const EdgeFacts facts = saved_.FactsOf(v);
   if (!context_.policy.Reruns() || facts.type.dtype != DType::kFloat32 || facts.exact_bits ||
-      facts.statistic || facts.index_bits > 0 || Elements(v) < kLeastElements)
+      facts.index_bits > 0 || Elements(v) < kLeastElements)
     return false;
-  if (recipe.from.empty()) return recipe.reads == 0 && recipe.products == 0;
-  const bool of_samples = HasBatchAxis(facts.type) || (facts.fixed_batch && facts.type.rank() > 1);
-  return of_samples && !facts.read_exactly;
+  return recipe.from.empty() || (OfSamples(facts) && !facts.statistic && !facts.read_exactly);
 }
 
 // What products or functions are computed of again is stored finely, and says so. So is what was normalized
@@ -156,6 +159,7 @@ std::optional<Recipe> Recipes::Of(ValueId v) {
   if (!saved_.MadeInForward(v)) return Recipe{.reads = HasBatchAxis(graph_.value(v).type) ? 1. : 0.};
   if (const auto it = rebuilt_.find(v); it != rebuilt_.end()) return it->second;
   if (context_.anchors.count(v)) return Recipe{.reads = 1, .from = {v}};
+  if (saved_.Crosses(v) && !OfSamples(saved_.FactsOf(v))) return Recipe{};  // small, and kept exactly
   if (saved_.Crosses(v)) return Recipe{.reads = saved_.FactsOf(v).exact_bits ? kMaskRead : 1, .from = {v}};
   if (const auto it = known_.find(v); it != known_.end()) return it->second;
   return known_[v] = OfProducer(v);
