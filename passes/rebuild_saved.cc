@@ -47,10 +47,7 @@ class Rebuilder {
 
   llvm::Error Run() {
     recipes_.Choose();
-    if (recipes_.Rebuilt().empty()) return llvm::Error::success();
-    ACT_CHECK_OK(Emit());
-    DelayUpdates();
-    return llvm::Error::success();
+    return recipes_.Rebuilt().empty() ? llvm::Error::success() : Emit();
   }
 
  private:
@@ -141,7 +138,9 @@ class Rebuilder {
                              ProducerOf(v).name + ".rebuild.decode");
   }
 
-  // Each reader gets its own copy, made right in front of it.
+  // Each reader gets its own copy, made right in front of it. A parameter that is read for it still is what
+  // it was in the forward pass: the gradient of what v was made of, and so an update, stands behind all
+  // readers of v.
   llvm::Error Emit() {
     builder_.SetPhase(Phase::kBackward);
     std::vector<Node> nodes;
@@ -165,33 +164,6 @@ class Rebuilder {
     }
     graph_.nodes = std::move(nodes);
     return llvm::Error::success();
-  }
-
-  // What is computed again reads parameters as they were: an update waits for the last reader.
-  void DelayUpdates() {
-    std::map<ValueId, size_t> last_read;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      if (!node.mutates.empty()) continue;
-      for (ValueId v : node.inputs)
-        if (v != kNoValue && IsPersistent(graph_.value(v).kind)) last_read[v] = i;
-    }
-    std::vector<Node> nodes;
-    std::multimap<size_t, Node> waiting;  // for the node at this place
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      Node& node = graph_.nodes[i];
-      size_t until = 0;
-      for (int32_t m : node.mutates)
-        if (const auto it = last_read.find(node.inputs[static_cast<size_t>(m)]); it != last_read.end())
-          until = std::max(until, it->second);
-      const bool waits = node.phase == Phase::kUpdate && until > i;
-      if (waits)
-        waiting.emplace(until, std::move(node));
-      else
-        nodes.push_back(std::move(node));
-      for (auto [it, end] = waiting.equal_range(i); it != end; ++it) nodes.push_back(std::move(it->second));
-    }
-    graph_.nodes = std::move(nodes);
   }
 
   Graph& graph_;

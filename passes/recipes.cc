@@ -137,6 +137,16 @@ bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   return recipe.from.empty() || (OfSamples(facts) && !facts.statistic && !facts.read_exactly);
 }
 
+// The node that computes v, be it in another shape and without a bias.
+const Node& Recipes::MakerOf(ValueId v) const {
+  const Node& node = ProducerOf(v);
+  if (node.op == "Reshape" && saved_.MadeInForward(node.inputs[0])) return MakerOf(node.inputs[0]);
+  if (node.op == "Add")
+    for (ValueId in : node.inputs)
+      if (saved_.MadeInForward(in) && IsProduct(MakerOf(in))) return MakerOf(in);
+  return node;
+}
+
 // What products or functions are computed of again is stored finely, and says so. So is what was normalized
 // by rows: its error enters the gradients of all that is before it, and there is little of it.
 void Recipes::EnterAnchors() {
@@ -145,7 +155,7 @@ void Recipes::EnterAnchors() {
     if (ProducerOf(xhat).op == "Standardize" && !IsRebuilt(xhat)) context_.anchors.insert(xhat);
   for (const auto& [v, recipe] : rebuilt_) {
     if (recipe.products == 0 && !recipe.curved) continue;
-    const Node& node = ProducerOf(v);
+    const Node& node = MakerOf(v);
     for (ValueId from : recipe.from) {
       if (saved_.FactsOf(from).exact_bits || 16 * Elements(from) < Elements(v)) continue;
       context_.anchors.insert(from);

@@ -48,6 +48,7 @@ class Recipes {
   using Key = std::vector<ValueId>;
 
   const Node& ProducerOf(ValueId v) const { return graph_.nodes[static_cast<size_t>(saved_.Producer(v))]; }
+  const Node& MakerOf(ValueId v) const;
   int64_t Elements(ValueId v) const;
   bool ReordersInput(const Node& node) const;
   bool HasSegments() const { return context_.policy.rerun_spacing > 0 && context_.rerun_elements > 0; }
