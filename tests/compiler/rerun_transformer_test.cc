@@ -35,7 +35,7 @@ class Transformer {
     for (const char* perm : {"perm_q", "perm_k", "perm_v", "perm_o"})
       attrs.Set(perm, std::vector<int64_t>{0, 2, 1, 3});
     attrs.Set("scale", .35);
-    attrs.Set("dropout", .1);
+    attrs.Set("probability", .1);
     attrs.Set("stream", int64_t{1000 + stream_++});
     const ValueId q = part(".q"), k = part(".k"), v = part(".v");
     const ValueId o = Take(builder_.Add1("Attention", {q, k, v}, attrs, name + ".attention"));
