@@ -152,7 +152,8 @@ const Node& Recipes::MakerOf(ValueId v) const {
 void Recipes::EnterAnchors() {
   if (!context_.policy.Reruns()) return;
   for (const auto& [key, xhat] : normalized_)
-    if (ProducerOf(xhat).op == "Standardize" && !IsRebuilt(xhat)) context_.anchors.insert(xhat);
+    if (ProducerOf(xhat).op == "Standardize" && !IsRebuilt(xhat) && saved_.CodesLossily(xhat))
+      context_.anchors.insert(xhat);
   for (const auto& [v, recipe] : rebuilt_) {
     if (recipe.products == 0 && !recipe.curved) continue;
     const Node& node = MakerOf(v);
