@@ -55,7 +55,7 @@ void Recipes::Choose() {
       if (!saved_.Crosses(v) || context_.anchors.count(v)) continue;
       if (ReordersInput(node)) rebuilt_[v] = *Of(node.inputs[0]);
       if (!context_.policy.rebuilds) continue;
-      if (context_.policy.Reruns()) PromoteOperand(node);
+      PromoteOperand(node);
       const std::optional<Recipe> recipe = OfProducer(v);
       if (recipe && MayBeRebuilt(v, *recipe)) rebuilt_[v] = *recipe;
     }
@@ -150,9 +150,9 @@ const Node& Recipes::MakerOf(ValueId v) const {
 // What products or functions are computed of again is stored finely, and says so. So is what was normalized
 // by rows: its error enters the gradients of all that is before it, and there is little of it.
 void Recipes::EnterAnchors() {
-  if (!context_.policy.Reruns()) return;
   for (const auto& [key, xhat] : normalized_)
-    if (ProducerOf(xhat).op == "Standardize" && !IsRebuilt(xhat) && saved_.CodesLossily(xhat))
+    if (context_.policy.rebuilds && ProducerOf(xhat).op == "Standardize" && !IsRebuilt(xhat) &&
+        saved_.CodesLossily(xhat))
       context_.anchors.insert(xhat);
   for (const auto& [v, recipe] : rebuilt_) {
     if (recipe.products == 0 && !recipe.curved) continue;
@@ -212,7 +212,7 @@ std::optional<Recipe> Recipes::OfProducer(ValueId v) {
   if (node.op == "Neg" || node.op == "Reshape" || node.op == "Identity") return Of(node.inputs[0]);
   if (node.op == "Mul" && (!saved_.MadeInForward(node.inputs[0]) || !saved_.MadeInForward(node.inputs[1])))
     return OfAll(node.inputs);  // affine
-  return context_.policy.Reruns() ? FromNormalized(node, v) : std::nullopt;
+  return FromNormalized(node, v);
 }
 
 // A residual sum is not followed into what is re-run: that would lie in memory from block to block.
@@ -235,6 +235,7 @@ bool Recipes::IsInexact(ValueId v) {
 
 // Products and smooth functions of normalized values, and what only moves numbers.
 std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
+  if (!context_.policy.Reruns() && !IsSmooth(node)) return std::nullopt;
   if (IsNormalize(node)) {  // of the model's inputs: exact, with the statistics of the forward pass
     std::optional<Recipe> recipe = Of(node.inputs[0]);
     return recipe && recipe->from.empty() && recipe->products == 0 && !recipe->of_segment ? recipe

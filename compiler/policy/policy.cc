@@ -42,12 +42,15 @@ int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.same_bits) return bits;
   if (facts.of_loss) return std::max(bits, kCarefulBits);
   if (facts.for_statistics && shares_codes) return std::max(bits - 1, 1);
-  if (facts.anchor)
-    return IsSmall(facts, group_size) ? kCarefulBits : std::min(bits + kAnchorBits, kCarefulBits);
+  if (facts.anchor) return IsSmall(facts, group_size) ? kCarefulBits : AnchorBits();
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }
 
-bool Policy::AnchorsAreFine() const { return bits + kAnchorBits >= kScoreBits; }
+int Policy::AnchorBits() const {
+  return Reruns() ? std::min(bits + kAnchorBits, kCarefulBits) : std::max(bits, kScoreBits);
+}
+
+bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
 int Policy::LeastBits(const EdgeFacts& facts) const {
   return (facts.for_scores || facts.anchor) && !rules.same_bits ? kScoreBits : 1;

@@ -68,6 +68,8 @@ struct Policy {
   bool Lossy() const { return bits > 0; }
   // Are products run again in the backward pass?
   bool Reruns() const { return rerun_spacing > 0; }
+  // Of what others are computed of again.
+  int AnchorBits() const;
   // May functions that are not linear be computed again from an anchor? Their bias falls with the square of
   // its step: a tenth of the gradient at 2 bits, .002 at 4.
   bool AnchorsAreFine() const;
