@@ -55,7 +55,7 @@ void Recipes::Choose() {
       if (!saved_.Crosses(v) || context_.anchors.count(v)) continue;
       if (ReordersInput(node)) rebuilt_[v] = *Of(node.inputs[0]);
       if (!context_.policy.rebuilds) continue;
-      PromoteOperand(node);
+      PromoteOperand(MakerOf(v));
       const std::optional<Recipe> recipe = OfProducer(v);
       if (recipe && MayBeRebuilt(v, *recipe)) rebuilt_[v] = *recipe;
     }
@@ -108,6 +108,16 @@ void Recipes::ChooseSegments() {
   }
 }
 
+// Does v, in whatever shape, cross to the backward pass with an error?
+bool Recipes::IsCoded(ValueId v) const {
+  if (saved_.Crosses(v) && saved_.CodesLossily(v)) return true;
+  const std::vector<size_t>& readers = saved_.Readers(v);
+  return std::any_of(readers.begin(), readers.end(), [this](size_t r) {
+    const Node& reader = graph_.nodes[r];
+    return saved_.InForward(r) && reader.op == "Reshape" && IsCoded(reader.outputs[0]);
+  });
+}
+
 // A function and its derivative, which would have a code each, are computed from one code of their operand.
 void Recipes::PromoteOperand(const Node& node) {
   if (!FindOp(node.op)->smooth) return;
@@ -116,8 +126,7 @@ void Recipes::PromoteOperand(const Node& node) {
   int coded = 0;
   for (const size_t r : saved_.Readers(x)) {
     const Node& reader = graph_.nodes[r];
-    coded += FindOp(reader.op)->smooth && saved_.Crosses(reader.outputs[0]) &&
-             saved_.CodesLossily(reader.outputs[0]);
+    coded += FindOp(reader.op)->smooth && IsCoded(reader.outputs[0]);
   }
   if (coded < 2) return;
   context_.anchors.insert(x);

@@ -54,6 +54,7 @@ class Recipes {
   bool HasSegments() const { return context_.policy.rerun_spacing > 0 && context_.rerun_elements > 0; }
   void FindMasksAndNormalized();
   void ChooseSegments();
+  bool IsCoded(ValueId v) const;
   void PromoteOperand(const Node& node);
   bool MayBeRebuilt(ValueId v, const Recipe& recipe) const;
   void EnterAnchors();

@@ -88,6 +88,13 @@ TEST(RebuildSaved, OneCodeServesAnActivationAndItsDerivative) {
   EXPECT_EQ(FullSizeForms(plain.Compile("L2")).size(), 2u);
   EXPECT_EQ(FullSizeForms(plain.Compile("L3")),
             (std::vector<std::string>{"a.conv (Conv): uniform4,g64,dither"}));
+  Chain reshaped;
+  reshaped.Conv("a");
+  reshaped.Apply("Gelu", "gelu");
+  reshaped.x = Take(reshaped.b.Reshape(reshaped.x, {Dim::Batch(), 4, 16, 4}));
+  reshaped.Conv("b");
+  EXPECT_EQ(FullSizeForms(reshaped.Compile("L3")),
+            (std::vector<std::string>{"a.conv (Conv): uniform4,g64,dither"}));
   Chain normalized;
   normalized.ConvBatchNorm("a");
   normalized.Apply("Silu", "silu");
