@@ -1,10 +1,7 @@
 #include "passes/choose_reruns.h"
 
 #include <algorithm>
-#include <set>
 
-#include "passes/cut_forward.h"
-#include "passes/saved_values.h"
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
 
@@ -15,13 +12,6 @@ constexpr int64_t kLeastBatch = 64;  // at small ones parameters hide what activ
 constexpr double kAlike = 1.15;      // peaks at most so many times the least differ little
 
 }  // namespace
-
-std::vector<int64_t> RerunBounds(const Graph& graph, const PassContext& context) {
-  std::set<int64_t> bounds{0};
-  for (const Segment& segment : CutForward(graph, SavedValues(graph, context), context.policy.rerun_spacing))
-    bounds.insert(segment.largest);
-  return {bounds.begin(), bounds.end()};
-}
 
 llvm::Expected<RerunCandidate> MeasureReruns(int64_t bound, const Plan& plan) {
   const int64_t batch = plan.fixed_batch ? plan.default_batch : std::max(plan.default_batch, kLeastBatch);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "passes/pass.h"
 #include "runtime/plan/plan.h"
 
 namespace act {
@@ -16,10 +15,6 @@ struct RerunCandidate {
   int64_t bound = 0;
   double peak_bytes = 0, saved_bytes = 0;
 };
-
-// The bounds worth a try: none, and what the largest result of each segment has (cut_forward.h). `graph`:
-// before rebuild-saved.
-std::vector<int64_t> RerunBounds(const Graph& graph, const PassContext& context);
 
 // A compiled plan as a candidate: laid out, since nothing else tells where its peak comes to lie.
 llvm::Expected<RerunCandidate> MeasureReruns(int64_t bound, const Plan& plan);

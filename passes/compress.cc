@@ -14,6 +14,12 @@
 namespace act {
 namespace {
 
+std::string Join(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
 class Compressor {
  public:
   Compressor(Graph& graph, PassContext& context) : graph_(graph), context_(context), saved_(graph, context) {}
@@ -105,6 +111,8 @@ class Compressor {
     if (another) d.edge.name += " for " + d.layer;
     d.edge.form = coded ? ToString(d.decision.codec) : "keep";
     d.edge.reason = d.decision.reason;
+    if (const auto it = context_.computed_from.find(v); it != context_.computed_from.end())
+      d.edge.reason += "; the backward pass computes again from it: " + Join(it->second);
     d.edge.least_bits = context_.policy.LeastBits(facts);
     // What a framework would keep: the tensor, once, or for a mask one byte an element.
     if (!another) d.edge.bytes_uncompressed = facts.exact_bits ? facts.type.Elements() : facts.type.Bytes();

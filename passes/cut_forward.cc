@@ -74,7 +74,7 @@ class Cutter {
     segment.end = end;
     for (size_t i = segment.begin; i < end; ++i) {
       if (!IsHeavy(graph_.nodes[i])) continue;
-      const Dim elements = SamplesOf(graph_.value(graph_.nodes[i].outputs[0]).type.dims).elements;
+      const Dim elements = graph_.value(graph_.nodes[i].outputs[0]).type.Elements();
       segment.largest = std::max(segment.largest, elements.At(1));
     }
   }

@@ -37,7 +37,7 @@ class Folder {
 
   // The product stands where the sum did: the bias may be made between the two. The old one is dead code.
   llvm::Expected<bool> Fold(const Node& sum) {
-    if (sum.op != "Add" || sum.phase != Phase::kForward) return false;
+    if (sum.op != "Add" || (sum.phase != Phase::kForward && sum.phase != Phase::kBackward)) return false;
     for (const size_t i : {size_t{0}, size_t{1}}) {
       const ValueId y = sum.inputs[i], bias = sum.inputs[1 - i];
       const Node* product = producer_[static_cast<size_t>(y)];

@@ -3,6 +3,7 @@
 
 #include <llvm/Support/Error.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct PassContext {
   int64_t rerun_elements = 0;
   std::set<ValueId> rebuilt_from;     // stored values that others are computed of again
   std::set<ValueId> anchors;          // what re-runs start from: stored, whatever it could be made of
+  std::map<ValueId, std::vector<std::string>> computed_from;  // by anchor: what runs again from it
   std::set<ValueId> statistics;       // forward values that gradients read as statistics: kept exactly
   std::set<ValueId> low_frequencies;  // averages over blocks of an image (split-frequencies)
   std::vector<SavedEdge> edges;       // filled by compress; `stored` follows the graph through later passes

@@ -10,6 +10,7 @@
 #include "passes/assign_storage.h"
 #include "passes/choose_reruns.h"
 #include "passes/pass.h"
+#include "passes/recipes.h"
 #include "passes/tile_samples.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/optimizer.h"

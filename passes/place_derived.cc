@@ -74,6 +74,8 @@ class Placer {
   bool ShouldHoist(size_t i, const std::set<ValueId>& kept_numbers) {
     const Node& n = node(i);
     if (OnlyMoves(n)) return false;
+    // The normalized values are what re-runs start from, be they coded or kept.
+    if (n.op == "Standardize" && context_.policy.Reruns()) return true;
     bool all_at_hand = true, lossy = false, direct_readers = true;
     for (ValueId v : ForwardInputs(i)) {
       const bool coded = saved_.CodesLossily(v);

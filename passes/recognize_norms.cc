@@ -4,6 +4,8 @@
 //   a LayerNorm times and plus weights that broadcast against it
 // Whether a quotient, a product with the reciprocal or a power of -1/2, and whether the means keep their axes
 // or a reshape gives them back, does not matter.
+#include <algorithm>
+
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/pattern.h"
@@ -28,12 +30,27 @@ class Recognizer {
   // x, where v is the mean of x over the axes; their extents are 1 in v.
   ValueId MeanOf(ValueId v, std::vector<int64_t>& axes) {
     const Node* node = pattern_.Maker(v);
+    if (node && node->op == "Transpose") return MovedMeanOf(*node, axes);
     if (node && node->op == "Reshape") node = pattern_.Maker(node->inputs[0], "ReduceMean");
     if (!node || node->op != "ReduceMean") return kNoValue;
     axes = node->attrs.Ints("axes");
     Dims kept = pattern_.DimsOf(node->inputs[0]);
     for (int64_t axis : axes) kept[static_cast<size_t>(axis)] = 1;
     return pattern_.DimsOf(v) == kept ? node->inputs[0] : kNoValue;
+  }
+
+  // The same where the mean is taken in another order of axes, and put back: of three axes, a mean over the
+  // last is imported as a global pooling, which has channels last.
+  ValueId MovedMeanOf(const Node& back, std::vector<int64_t>& axes) {
+    const ValueId inner = MeanOf(back.inputs[0], axes);
+    const Node* there = inner == kNoValue ? nullptr : pattern_.Maker(inner, "Transpose");
+    if (!there) return kNoValue;
+    const std::vector<int64_t> perm = there->attrs.Ints("perm"), undo = back.attrs.Ints("perm");
+    for (size_t i = 0; i < undo.size(); ++i)
+      if (perm[static_cast<size_t>(undo[i])] != static_cast<int64_t>(i)) return kNoValue;
+    for (int64_t& axis : axes) axis = perm[static_cast<size_t>(axis)];
+    std::sort(axes.begin(), axes.end());
+    return there->inputs[0];
   }
 
   // variance + epsilon, where v is its square root, or with `inverse` the reciprocal of that.

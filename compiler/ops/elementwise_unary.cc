@@ -1,5 +1,7 @@
 // Elementwise operators of one operand: rows as elementwise_unary.h says.
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/elementwise.h"
@@ -218,6 +220,13 @@ const UnaryOp* FindUnary(const std::string& name) {
 
 constexpr char kDerivative[] = "Derivative";
 
+// Activation functions that have a second derivative, of the size of 1 everywhere.
+bool IsSmooth(const std::string& name) {
+  static const std::set<std::string> smooth = {"Gelu", "Silu",     "Mish",       "Sigmoid", "Tanh",
+                                               "Erf",  "Softplus", "LogSigmoid", "Sin",     "Cos"};
+  return smooth.count(name) != 0;
+}
+
 int Expr(B& b, const Node& node, const std::vector<int>& x) {
   return FindUnary(node.op)->f(b, node.attrs, x[0]);
 }
@@ -246,6 +255,7 @@ void AddUnaryOps(std::vector<OpDef>& ops) {
   for (const UnaryOp& op : Rows()) {
     OpDef def{.name = op.name, .infer = InferElementwise, .expr = Expr};
     if (op.derivative) def.grad = Grad;
+    def.smooth = IsSmooth(def.name);
     if (def.name == "Reciprocal") def.nonlinear = true;  // it is also what a quotient's gradient derives
     if (def.name == "Identity") def.grad = [](GradContext& g) { g.SetGrad(0, g.dout()); };
     if (def.name == "Neg") def.grad = [](GradContext& g) { g.SetGrad(0, g.Emit("Neg", {g.dout()})); };
@@ -256,7 +266,8 @@ void AddUnaryOps(std::vector<OpDef>& ops) {
                    .infer = InferElementwise,
                    .expr = DerivativeExpr,
                    .boolean = op.derivative_is == Result::kBoolean,
-                   .nonlinear = !op.linear_derivative});
+                   .nonlinear = !op.linear_derivative,
+                   .smooth = IsSmooth(op.name)});
   }
 }
 

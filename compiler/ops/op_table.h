@@ -55,6 +55,7 @@ struct OpDef {
   std::vector<std::pair<int, int>> in_place = {};
   bool boolean = false;    // the result is 0 or 1: saved exactly in one bit
   bool nonlinear = false;  // derived nodes: not affine in the saved value, so decoding before it would bias
+  bool smooth = false;     // has a continuous derivative: little wrong on average for an operand that is
   bool random = false;     // two equal nodes do not compute the same value
 };
 

@@ -12,7 +12,9 @@ namespace {
 
 constexpr int kScoreBits = 4;  // of attention's queries and keys
 constexpr int64_t kRerunSpacing = 9;
-constexpr int kCarefulBits = 8;  // of the loss's probabilities
+constexpr int kCarefulBits = 8;       // of the loss's probabilities
+constexpr int kAnchorBits = 2;        // of an anchor, beside the level's own
+constexpr int64_t kLeastAnchor = 64;  // elements of a sample
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
@@ -28,18 +30,30 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
   return facts.fixed_batch && facts.type.rank() > 1 && facts.type.Elements().fixed >= kGroups * group_size;
 }
 
+// Less than a group. What is computed again from a small anchor is worth its code, and a fine one costs
+// little.
+bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
+  return SamplesOf(facts.type.dims).elements.At(1) < group_size;
+}
+
 }  // namespace
 
 int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.same_bits) return bits;
   if (facts.of_loss) return std::max(bits, kCarefulBits);
   if (facts.for_statistics && shares_codes) return std::max(bits - 1, 1);
-  if (facts.anchor) return std::min(bits + 2, kCarefulBits);
+  if (facts.anchor) return IsSmall(facts, group_size) ? kCarefulBits : AnchorBits();
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }
 
+int Policy::AnchorBits() const {
+  return Reruns() ? std::min(bits + kAnchorBits, kCarefulBits) : std::max(bits, kScoreBits);
+}
+
+bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
+
 int Policy::LeastBits(const EdgeFacts& facts) const {
-  return facts.for_scores && !rules.same_bits ? kScoreBits : 1;
+  return (facts.for_scores || facts.anchor) && !rules.same_bits ? kScoreBits : 1;
 }
 
 // The levels of a sign code: a quarter below 0, where only the gradient of the normalization reads.
@@ -63,7 +77,9 @@ bool Policy::CodesLossily(const EdgeFacts& facts) const {
          (!facts.read_exactly || !rules.fuses_attention) && !(facts.of_loss && rules.keeps_loss) &&
          !facts.statistic && facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 &&
          IsOfSamples(facts, group_size) && (!products_only || facts.feeds_product) &&
-         SamplesOf(facts.type.dims).elements.At(1) >= group_size && SavesHalf(CodecOf(facts), facts.type);
+         (!IsSmall(facts, group_size) ||
+          (facts.anchor && SamplesOf(facts.type.dims).elements.At(1) >= kLeastAnchor)) &&
+         SavesHalf(CodecOf(facts), facts.type);
 }
 
 Decision Policy::Decide(const EdgeFacts& facts) const {

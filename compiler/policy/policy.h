@@ -68,6 +68,13 @@ struct Policy {
   const act_codec* plugin = nullptr;  // codes plain numbers in place of the level's own codec
 
   bool Lossy() const { return bits > 0; }
+  // Are products run again in the backward pass?
+  bool Reruns() const { return rerun_spacing > 0; }
+  // Of what others are computed of again.
+  int AnchorBits() const;
+  // May functions that are not linear be computed again from an anchor? Their bias falls with the square of
+  // its step: a tenth of the gradient at 2 bits, .002 at 4.
+  bool AnchorsAreFine() const;
   // Would a value of these facts be stored with an error?
   bool CodesLossily(const EdgeFacts& facts) const;
   // The lossy code of such a value, and its bits.

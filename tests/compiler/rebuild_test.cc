@@ -28,10 +28,13 @@ struct Chain {
     return b.Input(name, {DType::kFloat32, {4}}, kind,
                    testing_step::HostFloats(std::vector<float>(4, value)));
   }
-  void ConvBatchNorm(const std::string& name) {
+  void Conv(const std::string& name) {
     const ValueId w = b.Input(name + ".w", {DType::kFloat32, {4, 4, 1, 1}}, ValueKind::kParameter,
                               testing_step::HostFloats(std::vector<float>(16, .5f)));
     x = Take(b.Add1("Conv", {x, w}, Window(1), name + ".conv"));
+  }
+  void ConvBatchNorm(const std::string& name) {
+    Conv(name);
     x = Take(
         b.Add1("BatchNorm",
                {x, Vector(name + ".gamma", 1, ValueKind::kParameter),
@@ -39,7 +42,8 @@ struct Chain {
                 Vector(name + ".mean", 0, ValueKind::kBuffer), Vector(name + ".var", 1, ValueKind::kBuffer)},
                {}, name + ".bn"));
   }
-  void Relu(const std::string& name) { x = Take(b.Add1("Relu", {x}, {}, name)); }
+  void Apply(const std::string& op, const std::string& name) { x = Take(b.Add1(op, {x}, {}, name)); }
+  void Relu(const std::string& name) { Apply("Relu", name); }
   Plan Compile(const std::string& level) {
     Attributes all;
     all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
@@ -72,6 +76,32 @@ TEST(RebuildSaved, OneCodeServesBatchNormReluAndConvolution) {
                                           "b.bn.grad (Normalize): uniform2,g64,dither"};
   EXPECT_EQ(FullSizeForms(chain.Compile("L3")), expected);
   EXPECT_EQ(FullSizeForms(chain.Compile("L2")).size(), 4u) << "L2 stores the ReLU's result too";
+}
+
+// A smooth function and its derivative are computed of their operand, or of what that is made of: one code of
+// 4 bits, at which the bias is small, where L2 has two or three.
+TEST(RebuildSaved, OneCodeServesAnActivationAndItsDerivative) {
+  Chain plain;
+  plain.Conv("a");
+  plain.Apply("Gelu", "gelu");
+  plain.Conv("b");
+  EXPECT_EQ(FullSizeForms(plain.Compile("L2")).size(), 2u);
+  EXPECT_EQ(FullSizeForms(plain.Compile("L3")),
+            (std::vector<std::string>{"a.conv (Conv): uniform4,g64,dither"}));
+  Chain reshaped;
+  reshaped.Conv("a");
+  reshaped.Apply("Gelu", "gelu");
+  reshaped.x = Take(reshaped.b.Reshape(reshaped.x, {Dim::Batch(), 4, 16, 4}));
+  reshaped.Conv("b");
+  EXPECT_EQ(FullSizeForms(reshaped.Compile("L3")),
+            (std::vector<std::string>{"a.conv (Conv): uniform4,g64,dither"}));
+  Chain normalized;
+  normalized.ConvBatchNorm("a");
+  normalized.Apply("Silu", "silu");
+  normalized.Conv("b");
+  EXPECT_EQ(FullSizeForms(normalized.Compile("L2")).size(), 3u);
+  EXPECT_EQ(FullSizeForms(normalized.Compile("L3")),
+            (std::vector<std::string>{"a.bn.grad (Normalize): uniform4,g64,dither"}));
 }
 
 TEST(RebuildSaved, AResidualChainIsCutBeforeItGetsLong) {

@@ -215,6 +215,12 @@ TEST(RecognizeNorms, FindsThemHoweverTheyAreWritten) {
          const ValueId s = c.Op("Sqrt", {c.Add(c.N(1e-6f), c.Mean(c.Op("Square", {x})))});
          return c.Mul(c.Weight("gamma", {6}, 2), c.Mul(x, c.Op("Reciprocal", {s})));
        }},
+      {"RMS norm whose mean is taken with channels last", "LayerNorm",
+       [](Composer& c, ValueId x) {
+         const ValueId moved = Take(c.b.Transpose(c.Op("Square", {x}), {0, 2, 1}));
+         const ValueId mean = Take(c.b.Transpose(c.Mean(moved, {1}), {0, 2, 1}));
+         return c.Mul(x, c.Op("Reciprocal", {c.Op("Sqrt", {c.Add(mean, c.N(1e-6f))})}));
+       }},
       {"two axes", "LayerNorm",
        [](Composer& c, ValueId x) {
          const ValueId d = c.Sub(x, c.Mean(x, {1, 2}));
@@ -243,6 +249,14 @@ TEST(RecognizeNorms, LeavesNearMissesAlone) {
          const ValueId d = c.Sub(x, c.Mean(x, {1}));
          return c.Div(d, c.Op("Sqrt", {c.Add(c.Mean(c.Op("Square", {d})), c.N(1e-5f))}));
        }},
+      {"a mean that is put back in another order",
+       "Square Transpose ReduceMean Transpose Add Sqrt Reciprocal Mul",
+       [](Composer& c, ValueId x) {
+         const ValueId moved = Take(c.b.Transpose(c.Op("Square", {x}), {0, 2, 1}));
+         const ValueId mean = Take(c.b.Transpose(c.Mean(moved, {1}), {2, 0, 1}));
+         return c.Mul(x, c.Op("Reciprocal", {c.Op("Sqrt", {c.Add(mean, c.N(1e-6f))})}));
+       },
+       {3, 3, 6}},
       {"the deviation of something else", "Abs Square ReduceMean Add Sqrt Div",
        [](Composer& c, ValueId x) {
          return c.Div(x, c.Op("Sqrt", {c.Add(c.Mean(c.Op("Square", {c.Op("Abs", {x})})), c.N(1e-5f))}));

@@ -12,12 +12,19 @@ const std::vector<std::string>& GoldenCases() {
   return cases;
 }
 
+const std::vector<std::pair<std::string, std::string>>& TransformerCases() {
+  static const std::vector<std::pair<std::string, std::string>> cases = {
+      {"bert", "model.onnx"}, {"vit", "model.onnx"}, {"gpt2", "model_dynamo.onnx"}};
+  return cases;
+}
+
 llvm::Expected<GoldenCase> LoadGoldenCase(const std::string& name) {
   GoldenCase golden;
   golden.folder = std::string(ACT_GOLDEN_DIR) + "/" + name;
   ACT_TRY(llvm::json::Object info, ReadJson(golden.File("case.json")));
   golden.learning_rate = info.getNumber("lr").value_or(0);
   if (llvm::json::Object* errors = info.getObject("fp32_error")) golden.fp32_error = std::move(*errors);
+  if (llvm::json::Object* aliases = info.getObject("aliases")) golden.aliases = std::move(*aliases);
   ACT_TRY(golden.expected, ReadTensors(golden.File("expected.safetensors")));
   ACT_TRY(const Tensors inputs, ReadTensors(golden.File("inputs.safetensors")));
   if (inputs.empty()) return MakeError(golden.folder, "no inputs");

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/e2e/process.h"
@@ -13,12 +14,15 @@
 namespace act::e2e {
 
 const std::vector<std::string>& GoldenCases();
+// Cases of transformers, each with the file of its model: some exporters have no form of them with an axis N.
+const std::vector<std::pair<std::string, std::string>>& TransformerCases();
 
 struct GoldenCase {
   std::string folder;
   double learning_rate = 0;
   int64_t batch = 0;              // first extent of the first input
   Tensors expected;               // PyTorch's numbers
+  llvm::json::Object aliases;     // of two names of one tensor, that of the model's file to PyTorch's
   llvm::json::Object fp32_error;  // by tensor: PyTorch's own float32 against the same numbers
 
   std::string File(const std::string& name) const { return folder + "/" + name; }

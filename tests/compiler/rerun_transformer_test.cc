@@ -1,0 +1,247 @@
+// L4 on transformers: what a block stores is what its normalizations made, and what is run again from that is
+// what the forward pass computed.
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "tests/compiler/compiled_step.h"
+
+namespace act {
+namespace {
+
+using testing_step::Take;
+
+enum class Kind { kGelu, kGated };  // GELU and layer norms; SiLU times a second product, RMS norms
+
+// Blocks of attention and a perceptron on tokens [samples, kTokens, kWidth], with dropout on probabilities
+// and on what the GELU makes.
+class Transformer {
+ public:
+  static constexpr int64_t kTokens = 12, kWidth = 16, kHeads = 2, kHidden = 48;
+
+  Transformer(Dim samples, Kind kind) : builder_(graph_), samples_(samples), kind_(kind) {
+    x_ = builder_.Input("tokens", Type({samples_, kTokens, kWidth}), ValueKind::kInput);
+    x_ = Product(x_, kWidth, kWidth, "embed");
+  }
+
+  void Block(const std::string& name) {
+    ValueId h = Norm(x_, name + ".ln1");
+    const Dims heads{samples_, kTokens, kHeads, kWidth / kHeads};
+    const auto part = [&](const char* which) {
+      return Take(builder_.Reshape(Product(h, kWidth, kWidth, name + which), heads));
+    };
+    Attributes attrs;
+    for (const char* perm : {"perm_q", "perm_k", "perm_v", "perm_o"})
+      attrs.Set(perm, std::vector<int64_t>{0, 2, 1, 3});
+    attrs.Set("scale", .35);
+    attrs.Set("probability", .1);
+    attrs.Set("stream", int64_t{1000 + stream_++});
+    const ValueId q = part(".q"), k = part(".k"), v = part(".v");
+    const ValueId o = Take(builder_.Add1("Attention", {q, k, v}, attrs, name + ".attention"));
+    const ValueId flat = Take(builder_.Reshape(o, {samples_, kTokens, kWidth}));
+    x_ = Add(x_, Product(flat, kWidth, kWidth, name + ".out"));
+    h = Norm(x_, name + ".ln2");
+    ValueId u = Product(h, kWidth, kHidden, name + ".fc1");
+    if (kind_ == Kind::kGated) {
+      const ValueId up = Product(h, kWidth, kHidden, name + ".up");
+      u = Take(builder_.Add1("Mul", {Take(builder_.Add1("Silu", {u}, {}, name + ".silu")), up}, {},
+                             name + ".gate"));
+    } else {
+      Attributes dropout;
+      dropout.Set("probability", .2);
+      dropout.Set("stream", int64_t{1000 + stream_++});
+      u = Take(builder_.Add1("Dropout", {Take(builder_.Add1("Gelu", {u}, {}, name + ".gelu"))}, dropout,
+                             name + ".dropout"));
+    }
+    x_ = Add(x_, Product(u, kHidden, kWidth, name + ".fc2"));
+  }
+
+  ImportResult Build() {
+    const ValueId h = Norm(x_, "head.ln");
+    Attributes all;
+    all.Set("axes", std::vector<int64_t>{0, 1, 2});
+    all.Set("keepdims", int64_t{0});
+    const ValueId squares = Take(builder_.Add1("Square", {Product(h, kWidth, 1, "head")}, {}, "squares"));
+    graph_.outputs = {Take(builder_.Add1("ReduceMean", {squares}, all, "loss"))};
+    return testing_step::ModelOf(graph_);
+  }
+
+ private:
+  static TensorType Type(Dims dims) { return {DType::kFloat32, std::move(dims)}; }
+
+  ValueId Weight(const std::string& name, Dims dims, float mean, float deviation) {
+    const TensorType type = Type(std::move(dims));
+    std::vector<float> values(static_cast<size_t>(type.Elements().fixed));
+    for (float& v : values) v = std::normal_distribution<float>(mean, deviation)(engine_);
+    return builder_.Input(name, type, ValueKind::kParameter, testing_step::HostFloats(values));
+  }
+
+  ValueId Add(ValueId a, ValueId b) { return Take(builder_.Add1("Add", {a, b}, {}, "sum")); }
+
+  ValueId Product(ValueId x, int64_t from, int64_t to, const std::string& name) {
+    const ValueId w = Weight(name + ".w", {from, to}, 0, .3f);
+    return Take(builder_.Add1(
+        "Add", {Take(builder_.Add1("MatMul", {x, w}, {}, name)), Weight(name + ".b", {to}, 0, .1f)}, {},
+        name + ".bias"));
+  }
+
+  ValueId Norm(ValueId x, const std::string& name) {
+    Attributes attrs;
+    attrs.Set("axes", std::vector<int64_t>{2});
+    attrs.Set("epsilon", 1e-5);
+    attrs.Set("center", int64_t{kind_ != Kind::kGated});
+    std::vector<ValueId> operands{x, Weight(name + ".gamma", {kWidth}, 1, .1f)};
+    if (kind_ != Kind::kGated) operands.push_back(Weight(name + ".beta", {kWidth}, 0, .1f));
+    return Take(builder_.Add1("LayerNorm", operands, attrs, name));
+  }
+
+  Graph graph_;
+  GraphBuilder builder_;
+  const Dim samples_;
+  const Kind kind_;
+  std::mt19937 engine_{3};
+  ValueId x_ = kNoValue;
+  int64_t stream_ = 0;
+};
+
+std::vector<std::vector<float>> Gradients(const Plan& plan, uint64_t rounding = 0) {
+  constexpr int64_t kSamples = 3;
+  const int64_t batch = plan.fixed_batch ? 1 : kSamples;
+  std::vector<float> tokens(static_cast<size_t>(kSamples * Transformer::kTokens * Transformer::kWidth));
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::sin(static_cast<float>(i * i));
+  return Take(testing_step::RunStep(
+      plan, testing_step::CpuKernels(), {{"tokens", testing_step::BytesOf(tokens)}},
+      {.batch = batch, .check_memory = true, .threads = 1, .state = {.seed = 7, .rounding = rounding}}));
+}
+
+// |a - b|^2 / |b|^2 over all gradients.
+double RelativeError(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  double squares = 0, errors = 0;
+  for (size_t i = 1; i < b.size(); ++i)
+    for (size_t k = 0; k < b[i].size(); ++k) {
+      const double exact = b[i][k], d = a[i][k] - exact;
+      squares += exact * exact;
+      errors += d * d;
+    }
+  return errors / squares;
+}
+
+Plan CompileAt(const std::string& level, Dim samples, Kind kind, double bits = 0) {
+  Transformer model(samples, kind);
+  model.Block("a");
+  model.Block("b");
+  CompileOptions options = testing_step::Checked(level, "none");
+  options.group_size = 64;
+  options.bits = bits;
+  ImportResult built = model.Build();
+  built.fixed_batch = samples.IsFixed();
+  return Take(Compile(std::move(built), options));
+}
+
+int64_t Count(const Plan& plan, const std::string& op, Phase phase) {
+  const std::vector<Node>& nodes = plan.train.graph.nodes;
+  return std::count_if(nodes.begin(), nodes.end(),
+                       [&](const Node& n) { return n.op == op && n.phase == phase; });
+}
+
+// What has more elements than rows: neither means nor deviations.
+std::vector<std::string> FullSize(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const SavedEdge& edge : plan.edges)
+    if (edge.bytes_uncompressed.At(8) > 8 * Transformer::kTokens * 4) names.push_back(edge.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class RerunTransformer : public testing::TestWithParam<Kind> {};
+
+TEST_P(RerunTransformer, StoresWhatItsNormalizationsMade) {
+  const Plan plan = CompileAt("L4", Dim::Batch(), GetParam());
+  const std::vector<std::string> expected{"a.ln1.grad (Standardize)", "a.ln2.grad (Standardize)",
+                                          "b.ln1.grad (Standardize)", "b.ln2.grad (Standardize)",
+                                          "head.ln.grad (Standardize)"};
+  EXPECT_EQ(FullSize(plan), expected);
+  for (const SavedEdge& edge : plan.edges)
+    if (edge.name == "a.ln1.grad (Standardize)") {
+      EXPECT_EQ(edge.form, "uniform5,g64,dither");
+      EXPECT_NE(edge.reason.find("a.q (MatMul), a.k (MatMul), a.v (MatMul), a.attention (Attention)"),
+                std::string::npos)
+          << edge.reason;
+    }
+  EXPECT_EQ(Count(plan, "Attention", Phase::kBackward), 2);
+}
+
+// A model of a fixed batch keeps tensors of less than 16 groups exactly: what runs again, dropout included,
+// is what ran, and each gradient is L0's to float32's precision.
+TEST_P(RerunTransformer, FromExactNormalizedValuesItIsTheExactGradient) {
+  const Plan exact = CompileAt("L0", 3, GetParam()), rerun = CompileAt("L4", 3, GetParam());
+  EXPECT_EQ(Count(exact, "Attention", Phase::kBackward), 0);
+  EXPECT_EQ(Count(rerun, "Attention", Phase::kBackward), 2);
+  EXPECT_LT(FullSize(rerun).size(), FullSize(exact).size() / 2);
+  EXPECT_LT(RelativeError(Gradients(rerun), Gradients(exact)), 1e-11);
+}
+
+// With codes of 8 bits the gradients are nearly exact: 1e-5 of the values' variance, each, is what rounding
+// adds.
+TEST_P(RerunTransformer, FromFineCodesItIsNearlyTheExactGradient) {
+  const Plan exact = CompileAt("L0", Dim::Batch(), GetParam()),
+             rerun = CompileAt("L4", Dim::Batch(), GetParam(), 8);
+  EXPECT_EQ(Count(rerun, "Attention", Phase::kBackward), 2);
+  const double error = RelativeError(Gradients(rerun), Gradients(exact));
+  EXPECT_GT(error, 1e-9);
+  EXPECT_LT(error, 1e-3);
+}
+
+struct Noise {
+  double variance = 0, bias = 0;  // relative to |g|^2 (docs/gradient_variance.md)
+};
+
+Noise NoiseOf(const Plan& plan, const std::vector<std::vector<float>>& exact) {
+  constexpr int kGradients = 24;
+  std::vector<double> sum;
+  double squares = 0, norm = 0;
+  for (int r = 1; r <= kGradients; ++r) {
+    const std::vector<std::vector<float>> g = Gradients(plan, static_cast<uint64_t>(r));
+    size_t at = 0;
+    for (size_t i = 1; i < g.size(); ++i)
+      for (size_t k = 0; k < g[i].size(); ++k, ++at) {
+        const double d = g[i][k] - exact[i][k];
+        if (sum.size() <= at) sum.push_back(0);
+        sum[at] += d;
+        squares += d * d;
+        norm += exact[i][k] * exact[i][k] / kGradients;
+      }
+  }
+  double of_sum = 0;
+  for (double d : sum) of_sum += d * d;
+  return {squares / kGradients / norm, (of_sum - squares) / (kGradients * (kGradients - 1)) / norm};
+}
+
+// Functions of decoded values are not unbiased; at an anchor's 5 bits that is not much, and the noise is less
+// than that of codes of 4 bits for everything.
+TEST_P(RerunTransformer, AtFiveBitsBiasIsSmallAndNoiseBelowThatOfCodesForAll) {
+  const std::vector<std::vector<float>> exact = Gradients(CompileAt("L0", Dim::Batch(), GetParam()));
+  const Noise rerun = NoiseOf(CompileAt("L4", Dim::Batch(), GetParam()), exact),
+              all = NoiseOf(CompileAt("gact-L1", Dim::Batch(), GetParam()), exact);
+  EXPECT_LT(std::abs(rerun.bias), .002);
+  EXPECT_LT(rerun.variance, all.variance);
+  RecordProperty("variance",
+                 std::to_string(rerun.variance) + ", of codes for all " + std::to_string(all.variance));
+  RecordProperty("bias", std::to_string(rerun.bias));
+}
+
+// A code of 3 bits would bias what is not linear in it.
+TEST(RerunBits, CoarseAnchorsCarryNoFunctions) {
+  const Plan plan = CompileAt("L4", Dim::Batch(), Kind::kGelu, 1);
+  EXPECT_EQ(Count(plan, "Attention", Phase::kBackward), 0);
+}
+
+std::string Name(const testing::TestParamInfo<Kind>& param) {
+  return param.param == Kind::kGelu ? "Gelu" : "Gated";
+}
+
+INSTANTIATE_TEST_SUITE_P(, RerunTransformer, testing::Values(Kind::kGelu, Kind::kGated), Name);
+
+}  // namespace
+}  // namespace act
