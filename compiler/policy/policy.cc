@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kScoreBits = 4;  // of attention's queries and keys
 constexpr int64_t kRerunSpacing = 9;
-constexpr int kCarefulBits = 8;  // of the loss's probabilities
+constexpr int kCarefulBits = 8;  // of the loss's probabilities, and of what is small
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
@@ -28,11 +28,15 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
   return facts.fixed_batch && facts.type.rank() > 1 && facts.type.Elements().fixed >= kGroups * group_size;
 }
 
+bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
+  return SamplesOf(facts.type.dims).elements.At(1) < group_size;
+}
+
 }  // namespace
 
 int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.same_bits) return bits;
-  if (facts.of_loss) return std::max(bits, kCarefulBits);
+  if (facts.of_loss || IsSmall(facts, group_size)) return std::max(bits, kCarefulBits);
   if (facts.for_statistics && shares_codes) return std::max(bits - 1, 1);
   if (facts.anchor) return std::min(bits + 2, kCarefulBits);
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
@@ -63,7 +67,7 @@ bool Policy::CodesLossily(const EdgeFacts& facts) const {
          (!facts.read_exactly || !rules.fuses_attention) && !(facts.of_loss && rules.keeps_loss) &&
          !facts.statistic && facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 &&
          IsOfSamples(facts, group_size) && (!products_only || facts.feeds_product) &&
-         SamplesOf(facts.type.dims).elements.At(1) >= group_size && SavesHalf(CodecOf(facts), facts.type);
+         (codes_small || !IsSmall(facts, group_size)) && SavesHalf(CodecOf(facts), facts.type);
 }
 
 Decision Policy::Decide(const EdgeFacts& facts) const {
@@ -88,7 +92,8 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
                  : facts.of_loss ? "; more than others, since every gradient depends on it"
                  : facts.for_scores && bits < kScoreBits
                      ? "; more than others, since a softmax is computed from it"
-                     : "")};
+                 : IsSmall(facts, group_size) ? "; more than others, since it is small"
+                                              : "")};
   if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
   if (facts.type.dtype != DType::kFloat32)
     return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
@@ -109,10 +114,10 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.bits = 4;
   } else if (level == "L3") {
     policy.bits = 3;
-    policy.rebuilds = policy.shares_codes = true;
+    policy.rebuilds = policy.shares_codes = policy.codes_small = true;
   } else if (level == "L4") {
     policy.bits = 3;
-    policy.rebuilds = policy.shares_codes = true;
+    policy.rebuilds = policy.shares_codes = policy.codes_small = true;
     policy.rerun_spacing = kRerunSpacing;
   } else if (const Preset* preset = FindPreset(level)) {
     if (*preset->refusal) return MakeError("-O " + level, preset->refusal, "use " + PresetNames());

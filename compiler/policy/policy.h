@@ -61,6 +61,7 @@ struct Policy {
   bool rebuilds = false;      // values that follow from stored ones are not stored
   int64_t rerun_spacing = 0;  // > 0: convolutions and products between anchors so many apart run again
   bool shares_codes = false;  // a number and its sign in one code
+  bool codes_small = false;   // what has less than a group a sample takes 8 bits, else it is kept
   int64_t group_size = kDefaultGroupSize;
   StorageRules rules;
   const act_codec* plugin = nullptr;  // codes plain numbers in place of the level's own codec
