@@ -57,6 +57,9 @@ struct Policy {
   std::string level = "L0";
   int bits = 0;             // of lossy codes; 0: none
   double average_bits = 0;  // > 0: levels are distributed so that an element takes so many, metadata included
+  // > 0: levels are distributed by a prior of what each code does to the gradient (mix-levels), in so many
+  // times the bytes that `bits` would take.
+  double mixed_bytes = 0;
   bool products_only = false;
   bool rebuilds = false;      // values that follow from stored ones are not stored
   int64_t rerun_spacing = 0;  // > 0: convolutions and products between anchors so many apart run again
