@@ -1,28 +1,45 @@
-// Distributes levels over the codes of a plan under --bits=AVG, before anything was measured: by an analytic
-// prior of what each adds to the gradient's variance. actrun --calibrate does it by measurement.
-//
-// The prior: every code has the same share at the same step between levels, whatever its size, but for what
-// no convolution or product reads, which has a tenth. The gradients of layers are of about the same norm, and
-// so are their errors: a small tensor is no less important than a large one, and cheaper. What only the
-// gradient of a normalization reads enters it by means over many elements. Measured on residual networks the
-// shares at the same step lie within a factor of three of this.
+// Distributes levels over the codes of a plan before anything was measured, by an analytic prior of what each
+// adds to the gradient's variance (gradient_shares.h): in the bytes that the level's own bits would take, or
+// under --bits=AVG in AVG bits an element. actrun --calibrate does it by measurement.
 #include <map>
-#include <set>
 
 #include "compiler/ops/codec_ops.h"
 #include "compiler/policy/allocate_codecs.h"
+#include "passes/gradient_shares.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 
 namespace act {
 namespace {
 
-constexpr double kWithoutProduct = .1;
 constexpr int64_t kSamples = 16;  // sizes of codes are compared at so many: what is per batch decides
 
-bool IsProduct(const Node& node) {
-  return node.op == "ConvGradWeight" || node.op == "ConvGradInput" || node.op == "Conv" ||
-         node.op == "MatMul" || node.op == "AttentionGrad";
+// The range of a group of normal numbers of deviation 1, and of one side of it.
+constexpr double kRange = 5.6, kSide = 2.8;
+// Relative to the root of their mean square: of what is above 0 half of the time, and about 0 else; of a
+// slope between 0 and 1; and of a loss's probabilities, relative to their distance from what is right.
+constexpr double kRectified = 4, kSlope = 2, kProbability = 1;
+
+double RangeOf(const Node& from) {
+  if (from.op.ends_with("Derivative")) return kSlope;
+  if (from.op == "SoftmaxCrossEntropy") return kProbability;
+  for (const char* op : {"Relu", "MaxPool", "Silu", "Gelu", "HardSwish", "Sigmoid"})
+    if (from.op == op) return kRectified;
+  return kRange;
+}
+
+CodedEdge Expected(const Codec& codec, const Dims& dims, const GradientShare& share, double range,
+                   int32_t least_bits) {
+  CodedEdge edge{.codec = codec, .dims = dims, .least_bits = least_bits};
+  double weight = share.value + share.mean;
+  if (codec.kind == CodecKind::kZero) range = kSide;
+  if (codec.kind == CodecKind::kSign) {
+    range = codec.metadata == Metadata::kSides ? kRange : kSide;
+    weight = share.value + share.mean * 3 / 4;
+    edge.share_below = weight > 0 ? share.mean / 4 / weight : 0;
+  }
+  edge.variance = weight * range * range * RelativeError(codec, edge.share_below);
+  return edge;
 }
 
 class Mixer {
@@ -31,22 +48,19 @@ class Mixer {
 
   llvm::Error Run() {
     FindCodes();
-    FindReadByProducts();
+    const std::map<ValueId, GradientShare> shares = EstimateShares(graph_, kSamples);
     std::vector<CodedEdge> edges;
     std::vector<SavedEdge*> saved;
     double bits = 0;
     for (SavedEdge& edge : context_.edges) {
       const auto it = codes_.find(edge.stored);
       if (it == codes_.end()) continue;
-      const auto& [codec, dims] = it->second;
-      const double weight = read_by_products_.count(edge.stored) ? 1 : kWithoutProduct;
-      edges.push_back({.codec = codec,
-                       .dims = dims,
-                       .variance = weight * RelativeError(codec),
-                       .least_bits = edge.least_bits});
+      const auto& [codec, dims, range] = it->second;
+      const GradientShare& share = shares.at(edge.stored);
+      if (share.value + share.mean == 0) continue;  // nothing is known of its readers: it stays as it is
+      edges.push_back(Expected(codec, dims, share, range, edge.least_bits));
       saved.push_back(&edge);
-      bits += context_.policy.average_bits *
-              static_cast<double>(TensorType{DType::kBool, dims}.Elements().At(kSamples));
+      bits += BudgetOf(edge, dims);
     }
     if (edges.empty()) return llvm::Error::success();
     ACT_TRY(const std::vector<Codec> codecs,
@@ -58,34 +72,21 @@ class Mixer {
 
  private:
   void FindCodes() {
-    for (const Node& node : graph_.nodes)
+    std::map<ValueId, double> ranges;
+    for (const Node& node : graph_.nodes) {
+      if (node.phase != Phase::kForward) break;
       if (node.op == "Compress" && CodecOf(node.attrs).HasLevels())
-        codes_[node.outputs[0]] = {CodecOf(node.attrs), graph_.value(node.inputs[0]).type.dims};
+        codes_[node.outputs[0]] = {CodecOf(node.attrs), graph_.value(node.inputs[0]).type.dims,
+                                   ranges[node.inputs[0]]};
+      for (const ValueId v : node.outputs) ranges[v] = RangeOf(node);
+    }
   }
 
-  // Codes whose numbers reach a product's gradient, through nodes that read saved values alone.
-  void FindReadByProducts() {
-    std::map<ValueId, std::set<ValueId>> made_of;  // what is no gradient: of these codes
-    std::set<ValueId> gradients;
-    for (const Node& node : graph_.nodes) {
-      if (node.phase == Phase::kForward) continue;
-      std::set<ValueId> read;
-      bool gradient = node.op.find("Grad") != std::string::npos;
-      for (const ValueId v : node.inputs) {
-        if (v == kNoValue) continue;
-        gradient |= gradients.count(v) != 0;
-        if (codes_.count(v)) read.insert(v);
-        const auto it = made_of.find(v);
-        if (it != made_of.end()) read.insert(it->second.begin(), it->second.end());
-      }
-      if (IsProduct(node)) read_by_products_.insert(read.begin(), read.end());
-      for (const ValueId v : node.outputs) {
-        if (gradient)
-          gradients.insert(v);
-        else
-          made_of[v] = read;
-      }
-    }
+  double BudgetOf(const SavedEdge& edge, const Dims& dims) const {
+    const Policy& policy = context_.policy;
+    if (policy.average_bits == 0)
+      return 8 * policy.mixed_bytes * static_cast<double>(edge.bytes.At(kSamples));
+    return policy.average_bits * static_cast<double>(TensorType{DType::kBool, dims}.Elements().At(kSamples));
   }
 
   void Set(SavedEdge& edge, const Codec& codec, const Dims& dims) {
@@ -101,19 +102,24 @@ class Mixer {
     edge.form = ToString(codec);
     edge.bits = BitsPerElement(codec);
     edge.bytes = graph_.value(edge.stored).type.Bytes();
-    edge.reason += "; " + std::to_string(codec.levels) + " levels, its part of --bits";
+    edge.reason += "; " + std::to_string(codec.levels) + " levels, its part of " +
+                   (context_.policy.average_bits == 0 ? "the level's bytes" : "--bits");
   }
 
   Graph& graph_;
   PassContext& context_;
-  std::map<ValueId, std::pair<Codec, Dims>> codes_;
-  std::set<ValueId> read_by_products_;
+  struct Code {
+    Codec codec;
+    Dims dims;
+    double range;
+  };
+  std::map<ValueId, Code> codes_;
 };
 
 }  // namespace
 
 llvm::Error MixLevels(Graph& graph, PassContext& context) {
-  if (context.policy.average_bits == 0) return llvm::Error::success();
+  if (context.policy.average_bits == 0 && context.policy.mixed_bytes == 0) return llvm::Error::success();
   return Mixer(graph, context).Run();
 }
 

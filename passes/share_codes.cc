@@ -6,13 +6,15 @@
 //   tau = -beta / gamma is the xhat at which the ReLU begins: v > 0 where the ReLU passes. Backward has xhat
 //   back as tau + sign(gamma) v. Where gamma is near 0, tau is far outside of all xhat and a code's group,
 //   which holds several channels, would have no levels left for the others: tau is clamped to just outside of
-//   the channel's own range, which changes no sign.
+//   the channel's own range, which changes no sign. The channel's largest |xhat| is all that is stored for
+//   it: gamma and beta are still what they were when backward makes tau of them again.
 // * BatchNorm whose result is a summand of what a ReLU gets (the end of a residual block): the mask says
 // nothing
 //   of xhat, so v = +- (xhat + shift), with the sign of the mask and a shift beyond all |xhat|. The levels of
 //   each side lie over the range that it has (Metadata::kSides). Where the mask is 0 the gradient is 0, and
 //   xhat enters the others' through a mean alone: few levels do there.
 // * A ReLU's result that is stored itself is above 0 where its mask is 1.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,8 +47,10 @@ class Sharer {
   };
   // What backward makes xhat of.
   struct Shared {
-    std::string op;                 // of
-    std::vector<ValueId> operands;  // these
+    ValueId distance, largest;
+    std::vector<ValueId> affine = {};  // gamma and beta, of which the threshold is made; empty: of a summand
+    std::vector<ValueId> scale = {};   // what maps the distance to xhat, where backward has it
+    std::string name = "";
   };
 
   const Node& node(size_t i) const { return graph_.nodes[i]; }
@@ -116,29 +120,26 @@ class Sharer {
       const std::vector<ValueId> in = node(pair.apply).inputs;
       const ValueId xhat = node(pair.normalize).outputs[0], passed = node(pair.relu).outputs[0];
       const std::string name = node(pair.apply).name;
-      std::vector<ValueId> scale;  // what maps xhat to the stored number, and back
+      Shared shared{.distance = kNoValue, .largest = largest, .name = name};
+      ValueId from = kNoValue;  // what the distance is measured from
       if (pair.summand) {
         Attributes all;
         all.Set("axes", std::vector<int64_t>{0});
         all.Set("keepdims", int64_t{0});
-        ACT_TRY(const ValueId shift, builder_.Add1("ReduceMax", {largest}, all, name + ".shift"));
-        scale = {shift};
+        ACT_TRY(from, builder_.Add1("ReduceMax", {largest}, all, name + ".shift"));
+        shared.largest = from;
+        shared.scale = {from};
       } else {
-        ACT_TRY(const ValueId tau,
-                builder_.Add1("ReluThreshold", {in[3], in[4], largest}, {}, name + ".threshold"));
-        ACT_TRY(const ValueId side, builder_.Add1("ReluSide", {in[3]}, {}, name + ".side"));
-        scale = {tau, side};
+        ACT_TRY(from, builder_.Add1("ReluThreshold", {in[3], in[4], largest}, {}, name + ".threshold"));
+        shared.affine = {in[3], in[4]};
       }
-      ACT_TRY(const ValueId distance, builder_.Add1(pair.summand ? "SidedDistance" : "SignedDistance",
-                                                    {in[0], in[1], in[2], scale[0], passed}, {}, name));
-      context_.statistics.insert(scale.begin(), scale.end());
-      if (context_.anchors.count(xhat)) context_.anchors.insert(distance);
-      if (context_.rebuilt_from.count(xhat)) context_.rebuilt_from.insert(distance);
-      Shared& shared = shared_[xhat];
-      shared.op = pair.summand ? "FromSided" : "FromDistance";
-      shared.operands = {distance};
-      shared.operands.insert(shared.operands.end(), scale.begin(), scale.end());
-      positive_[pair.mask] = distance;
+      ACT_TRY(shared.distance, builder_.Add1(pair.summand ? "SidedDistance" : "SignedDistance",
+                                             {in[0], in[1], in[2], from, passed}, {}, name));
+      context_.statistics.insert(shared.largest);
+      if (context_.anchors.count(xhat)) context_.anchors.insert(shared.distance);
+      if (context_.rebuilt_from.count(xhat)) context_.rebuilt_from.insert(shared.distance);
+      positive_[pair.mask] = shared.distance;
+      shared_[xhat] = std::move(shared);
       std::move(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(count), graph_.nodes.end(),
                 std::back_inserter(behind[std::max(pair.normalize, pair.relu)]));
       graph_.nodes.resize(count);
@@ -153,16 +154,42 @@ class Sharer {
     return llvm::Error::success();
   }
 
+  // The threshold again, from parameters as they were in the forward pass: once, for all readers.
+  llvm::Error MakeThreshold(Shared& shared) {
+    if (!shared.scale.empty()) return llvm::Error::success();
+    ACT_TRY(const ValueId tau,
+            builder_.Add1("ReluThreshold", {shared.affine[0], shared.affine[1], shared.largest}, {},
+                          shared.name + ".threshold"));
+    ACT_TRY(const ValueId side, builder_.Add1("ReluSide", {shared.affine[0]}, {}, shared.name + ".side"));
+    shared.scale = {tau, side};
+    return llvm::Error::success();
+  }
+
+  // In front of an update: the thresholds that are made of what it is about to change.
+  llvm::Error MakeThresholdsBefore(const Node& update) {
+    for (const int32_t m : update.mutates)
+      for (auto& [xhat, shared] : shared_)
+        if (std::count(shared.affine.begin(), shared.affine.end(), update.inputs[static_cast<size_t>(m)]))
+          ACT_CHECK_OK(MakeThreshold(shared));
+    return llvm::Error::success();
+  }
+
   // Each reader in the backward pass gets its own copy, made right in front of it.
   llvm::Error RedirectReaders() {
     builder_.SetPhase(Phase::kBackward);
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     for (Node& reader : nodes) {
+      if (reader.phase != Phase::kForward) ACT_CHECK_OK(MakeThresholdsBefore(reader));
       for (ValueId& in : reader.inputs) {
         if (reader.phase == Phase::kForward || in == kNoValue) continue;
         if (const auto it = shared_.find(in); it != shared_.end()) {
-          ACT_TRY(in, builder_.Add1(it->second.op, it->second.operands, {}, reader.name + ".xhat"));
+          Shared& shared = it->second;
+          ACT_CHECK_OK(MakeThreshold(shared));
+          std::vector<ValueId> operands{shared.distance};
+          operands.insert(operands.end(), shared.scale.begin(), shared.scale.end());
+          ACT_TRY(in, builder_.Add1(shared.affine.empty() ? "FromSided" : "FromDistance", operands, {},
+                                    reader.name + ".xhat"));
         } else if (const auto mask = positive_.find(in); mask != positive_.end()) {
           ACT_TRY(in, builder_.Add1("ReluDerivative", {mask->second}, {}, reader.name + ".mask"));
         }

@@ -1,6 +1,7 @@
 #include "compiler/policy/allocate_codecs.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "compiler/policy/allocate_bits.h"
@@ -12,16 +13,25 @@ namespace {
 constexpr int kLevels[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,  13,  14,
                            15, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256};
 
-// What the side of a sign code that the ReLU cuts off adds to the gradient's variance, at the same step: the
-// gradient there is 0, so only the terms of the normalization that are means over all elements read it. Fits
-// codes of 2+2 to 12+4 levels within 5 % (measured on six layers of convolution, BatchNorm and ReLU).
-constexpr double kShareBelow = 1. / 200;
-
 double Square(double x) { return x * x; }
 
 int64_t CodeBytes(const Codec& codec, const Dims& dims, int64_t batch) {
   const std::optional<TensorType> type = CodeType(codec, dims);
   return type ? type->Bytes().At(batch) : kTooLarge;
+}
+
+// Of a sign code, those that make its error least.
+int32_t LevelsBelow(Codec codec, double share_below) {
+  int32_t best = 2;
+  double least = std::numeric_limits<double>::infinity();
+  for (codec.below = 2; codec.levels - codec.below >= 2; ++codec.below) {
+    const double error = RelativeError(codec, share_below);
+    if (error < least) {
+      least = error;
+      best = codec.below;
+    }
+  }
+  return best;
 }
 
 int32_t BitsFor(int32_t levels) {
@@ -32,20 +42,20 @@ int32_t BitsFor(int32_t levels) {
 
 }  // namespace
 
-double RelativeError(const Codec& codec) {
+double RelativeError(const Codec& codec, double share_below) {
   if (codec.kind == CodecKind::kSign)
-    return 1 / Square(codec.levels - codec.below - 1) + kShareBelow / Square(codec.below - 1);
+    return 1 / Square(codec.levels - codec.below - 1) + share_below / Square(codec.below - 1);
   return 1 / Square(codec.levels - (codec.kind == CodecKind::kZero ? 2 : 1));
 }
 
-std::vector<Codec> LevelChoices(const Codec& codec) {
+std::vector<Codec> LevelChoices(const Codec& codec, double share_below) {
   std::vector<Codec> choices;
   if (!codec.HasLevels()) return choices;
   for (const int levels : kLevels) {
     Codec choice = codec;
     choice.levels = levels;
     choice.bits = BitsFor(levels);
-    if (codec.kind == CodecKind::kSign) choice.below = std::max(2, (levels + 2) / 4);
+    if (codec.kind == CodecKind::kSign) choice.below = LevelsBelow(choice, share_below);
     if (codec.kind == CodecKind::kZero && levels < 3) continue;
     if (!CheckCodec(choice)) choices.push_back(choice);
   }
@@ -57,13 +67,14 @@ llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& 
   BitProblem problem{.edges = {}, .budget_bytes = budget_bytes};
   std::vector<std::vector<Codec>> choices;
   for (const CodedEdge& edge : edges) {
-    std::vector<Codec> codecs = LevelChoices(edge.codec);
+    std::vector<Codec> codecs = LevelChoices(edge.codec, edge.share_below);
     std::erase_if(codecs, [&](const Codec& codec) { return codec.bits < edge.least_bits; });
     if (codecs.empty()) codecs.push_back(edge.codec);
     std::vector<BitOption> options;
     for (const Codec& codec : codecs)
-      options.push_back({CodeBytes(codec, edge.dims, batch),
-                         edge.variance * RelativeError(codec) / RelativeError(edge.codec)});
+      options.push_back(
+          {CodeBytes(codec, edge.dims, batch), edge.variance * RelativeError(codec, edge.share_below) /
+                                                   RelativeError(edge.codec, edge.share_below)});
     problem.edges.push_back(std::move(options));
     choices.push_back(std::move(codecs));
   }

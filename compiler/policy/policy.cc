@@ -12,9 +12,11 @@ namespace {
 
 constexpr int kScoreBits = 4;  // of attention's queries and keys
 constexpr int64_t kRerunSpacing = 9;
-constexpr int kCarefulBits = 8;       // of the loss's probabilities
-constexpr int kAnchorBits = 2;        // of an anchor, beside the level's own
-constexpr int64_t kLeastAnchor = 64;  // elements of a sample
+// What L3 gains by its prior it spends on variance: networks at .65 of ActNN's bytes have less than 1/4 of
+// its variance with it, at 1 not all.
+constexpr double kMixedBytes = 33. / 32;
+constexpr int kCarefulBits = 8;  // of the loss's probabilities, and of what is small
+constexpr int kAnchorBits = 2;   // of an anchor, beside the level's own
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
@@ -30,8 +32,7 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
   return facts.fixed_batch && facts.type.rank() > 1 && facts.type.Elements().fixed >= kGroups * group_size;
 }
 
-// Less than a group. What is computed again from a small anchor is worth its code, and a fine one costs
-// little.
+// Less than a group.
 bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
   return SamplesOf(facts.type.dims).elements.At(1) < group_size;
 }
@@ -40,9 +41,9 @@ bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
 
 int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.same_bits) return bits;
-  if (facts.of_loss) return std::max(bits, kCarefulBits);
-  if (facts.for_statistics && shares_codes) return std::max(bits - 1, 1);
-  if (facts.anchor) return IsSmall(facts, group_size) ? kCarefulBits : AnchorBits();
+  if (facts.of_loss || IsSmall(facts, group_size)) return std::max(bits, kCarefulBits);
+  if (facts.for_statistics && shares_codes) return std::max(bits - (mixed_bytes > 0 ? 2 : 1), 1);
+  if (facts.anchor) return AnchorBits();
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }
 
@@ -59,10 +60,11 @@ int Policy::LeastBits(const EdgeFacts& facts) const {
 // The levels of a sign code: a quarter below 0, where only the gradient of the normalization reads.
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
-  if (facts.sign_is_read && facts.often_zero) return Codec::Zero(std::max(b, 2), group_size);
+  if (facts.sign_is_read && facts.often_zero)
+    return Codec::Zero(std::max(b, 2), group_size).With(Metadata::kSingle);
   if (facts.sign_is_read) {
     const Codec sign = Codec::Sign(std::max(b, 3), 1 << (std::max(b, 3) - 2), group_size);
-    return facts.sided ? sign.With(Metadata::kSides) : sign;
+    return sign.With(facts.sided ? Metadata::kSides : Metadata::kLogPair);
   }
   if (plugin) {
     llvm::Expected<Codec> codec = MakePluginCodec(*plugin, b, group_size);
@@ -77,9 +79,7 @@ bool Policy::CodesLossily(const EdgeFacts& facts) const {
          (!facts.read_exactly || !rules.fuses_attention) && !(facts.of_loss && rules.keeps_loss) &&
          !facts.statistic && facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 &&
          IsOfSamples(facts, group_size) && (!products_only || facts.feeds_product) &&
-         (!IsSmall(facts, group_size) ||
-          (facts.anchor && SamplesOf(facts.type.dims).elements.At(1) >= kLeastAnchor)) &&
-         SavesHalf(CodecOf(facts), facts.type);
+         (codes_small || !IsSmall(facts, group_size)) && SavesHalf(CodecOf(facts), facts.type);
 }
 
 Decision Policy::Decide(const EdgeFacts& facts) const {
@@ -104,7 +104,8 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
                  : facts.of_loss ? "; more than others, since every gradient depends on it"
                  : facts.for_scores && bits < kScoreBits
                      ? "; more than others, since a softmax is computed from it"
-                     : "")};
+                 : IsSmall(facts, group_size) ? "; more than others, since it is small"
+                                              : "")};
   if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
   if (facts.type.dtype != DType::kFloat32)
     return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
@@ -125,10 +126,10 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.bits = 4;
   } else if (level == "L3") {
     policy.bits = 3;
-    policy.rebuilds = policy.shares_codes = policy.tiles_samples = true;
+    policy.rebuilds = policy.shares_codes = policy.tiles_samples = policy.codes_small = true;
   } else if (level == "L4") {
     policy.bits = 3;
-    policy.rebuilds = policy.shares_codes = policy.tiles_samples = true;
+    policy.rebuilds = policy.shares_codes = policy.tiles_samples = policy.codes_small = true;
     policy.rerun_spacing = kRerunSpacing;
   } else if (const Preset* preset = FindPreset(level)) {
     if (*preset->refusal) return MakeError("-O " + level, preset->refusal, "use " + PresetNames());
@@ -140,6 +141,7 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
                      "levels are L0, L1, L2, L3 and L4; presets of other systems " + PresetNames());
   }
   policy.products_only |= level == "L1";
+  if (policy.shares_codes && bits_override == 0) policy.mixed_bytes = kMixedBytes;
   if (bits_override != 0) {
     if (!(bits_override >= 1 && bits_override <= 8))
       return MakeError("--bits", "must be 1 to 8 bits per element");

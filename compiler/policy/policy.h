@@ -58,11 +58,15 @@ struct Policy {
   std::string level = "L0";
   int bits = 0;             // of lossy codes; 0: none
   double average_bits = 0;  // > 0: levels are distributed so that an element takes so many, metadata included
+  // > 0: levels are distributed by a prior of what each code does to the gradient (mix-levels), in so many
+  // times the bytes that `bits` would take.
+  double mixed_bytes = 0;
   bool products_only = false;
   bool rebuilds = false;      // values that follow from stored ones are not stored
   bool tiles_samples = false;  // parts of the step at its peak run for some samples at a time
   int64_t rerun_spacing = 0;  // > 0: convolutions and products between anchors so many apart run again
   bool shares_codes = false;  // a number and its sign in one code
+  bool codes_small = false;   // what has less than a group a sample takes 8 bits, else it is kept
   int64_t group_size = kDefaultGroupSize;
   StorageRules rules;
   const act_codec* plugin = nullptr;  // codes plain numbers in place of the level's own codec

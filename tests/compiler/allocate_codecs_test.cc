@@ -41,12 +41,21 @@ TEST(RelativeError, IsThatOfTheCodes) {
     const bool zero = base.kind == CodecKind::kZero;
     for (const Codec& choice : LevelChoices(base)) {
       if (choice.levels < 4 || choice.levels > 64) continue;
-      const double expected = RelativeError(choice) / RelativeError(base);
-      // 15 %: scales are rounded to 8 bits, and of a sign code the small term of the other side is left out
-      // here.
+      // 15 %: scales are rounded to 8 bits. Of a sign code the other side is left out here.
+      const double expected = RelativeError(choice, 0) / RelativeError(base, 0);
       EXPECT_NEAR(MeasuredError(choice, zero) / MeasuredError(base, zero) / expected, 1, .15)
           << ToString(choice) << " beside " << ToString(base);
     }
+  }
+}
+
+// The fewer of what matters lies below 0, the fewer levels do.
+TEST(LevelChoices, DivideTheLevelsOfASignCodeByWhatItsSidesAdd) {
+  for (const auto& [share, below] : {std::pair{0., 2}, {1. / 200, 3}, {1., 8}}) {
+    int found = 0;
+    for (const Codec& choice : LevelChoices(Codec::Sign(4, 4), share))
+      if (choice.levels == 16) found = choice.below;
+    EXPECT_EQ(found, below) << "share " << share;
   }
 }
 

@@ -1,7 +1,9 @@
 // --bits=AVG: levels before anything was measured.
 #include <cmath>
+#include <map>
 
 #include "compiler/policy/allocate_codecs.h"
+#include "passes/gradient_shares.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {
@@ -40,6 +42,19 @@ TEST_P(MixLevels, KeepTheAverageAndRunInTheirPlannedMemory) {
   }
 }
 
+// L3 and L4 spend what 3 bits would take, with one for what only a normalization reads, and a 32nd more.
+TEST_P(MixLevels, AreHowL3SpendsItsBytes) {
+  CompileOptions options = Averaging("L3", 0);
+  const Plan mixed = Take(Compile(Network(GetParam()).Build(), options));
+  options.bits = 3;
+  const Plan uniform = Take(Compile(Network(GetParam()).Build(), options));
+  int64_t bytes[2] = {};
+  for (const PlanCode& code : CodesWithLevels(mixed)) bytes[0] += mixed.edges[code.edge].bytes.At(kBatch);
+  for (const PlanCode& code : CodesWithLevels(uniform)) bytes[1] += uniform.edges[code.edge].bytes.At(kBatch);
+  EXPECT_LE(32 * bytes[0], 33 * bytes[1]);
+  EXPECT_GE(4 * bytes[0], bytes[1]) << "it is there to be used";
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, MixLevels, ::testing::Range(0u, 8u));
 
 // Of the two tensors that L2 codes here, the convolution's input matters more than what BatchNorm reads.
@@ -60,6 +75,43 @@ TEST(MixLevels, WhatOnlyANormalizationReadsGetsFewerLevels) {
     more += product > normalized;
   }
   EXPECT_GE(more, 2);
+}
+
+// conv (of few inputs, kernel 1) -> batch norm -> relu -> conv (of kernel 3): the second convolution meets
+// nine times as many elements.
+TEST(MixLevels, SharesCountWhatAConvolutionMeets) {
+  const auto share_of = [](int64_t kernel) {
+    Graph graph;
+    GraphBuilder b(graph);
+    const auto weight = [&b](const std::string& name, int64_t k) {
+      return b.Input(name, {DType::kFloat32, {8, 8, k, k}}, ValueKind::kParameter,
+                     testing_step::HostFloats(std::vector<float>(static_cast<size_t>(64 * k * k), .1f)));
+    };
+    const auto convolve = [&](ValueId x, const std::string& name, int64_t k) {
+      Attributes attrs;
+      attrs.Set("kernel_shape", std::vector<int64_t>{k, k});
+      for (const char* ones : {"strides", "dilations"}) attrs.Set(ones, std::vector<int64_t>{1, 1});
+      attrs.Set("pads", std::vector<int64_t>(4, k / 2));
+      return Take(b.Add1("Conv", {x, weight(name, k)}, attrs, name));
+    };
+    ValueId x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 8, 8, 8}}, ValueKind::kInput);
+    x = Take(b.Add1("Relu", {convolve(x, "first", 1)}, {}, "relu"));
+    x = convolve(x, "second", kernel);
+    Attributes all;
+    all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+    all.Set("keepdims", int64_t{0});
+    graph.outputs = {Take(b.Add1("ReduceMean", {x}, all, "loss"))};
+    CompileOptions options = Averaging("L3", 3);
+    std::map<ValueId, GradientShare> shares;
+    options.after_pass = [&](const std::string& pass, const Graph& compressed) {
+      if (pass == "compress") shares = EstimateShares(compressed, kBatch);
+    };
+    EXPECT_TRUE(static_cast<bool>(Compile(testing_step::ModelOf(graph), options)));
+    EXPECT_EQ(shares.size(), 1u);
+    return shares.empty() ? 0 : shares.begin()->second.value;
+  };
+  EXPECT_NEAR(share_of(3) / share_of(1), 3, 1e-6) << "the root of nine";
+  EXPECT_GT(share_of(1), 0);
 }
 
 TEST(MixLevels, ABudgetThatNoCodeCanKeepIsRefused) {

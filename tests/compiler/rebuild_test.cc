@@ -44,13 +44,15 @@ struct Chain {
   }
   void Apply(const std::string& op, const std::string& name) { x = Take(b.Add1(op, {x}, {}, name)); }
   void Relu(const std::string& name) { Apply("Relu", name); }
-  Plan Compile(const std::string& level) {
+  // bits: 0 lets the level distribute them.
+  Plan Compile(const std::string& level, double bits = 0) {
     Attributes all;
     all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
     all.Set("keepdims", int64_t{0});
     graph.outputs = {Take(b.Add1("ReduceMean", {x}, all, "loss"))};
     CompileOptions options = testing_step::Checked(level, "sgd");
     options.group_size = 64;
+    options.bits = bits;
     return Take(act::Compile(testing_step::ModelOf(graph), options));
   }
 
@@ -72,9 +74,9 @@ TEST(RebuildSaved, OneCodeServesBatchNormReluAndConvolution) {
   chain.ConvBatchNorm("a");
   chain.Relu("relu");
   chain.ConvBatchNorm("b");
-  const std::vector<std::string> expected{"a.bn (SignedDistance): sign6+2,g64,dither",
+  const std::vector<std::string> expected{"a.bn (SignedDistance): sign6+2,g64,dither,log8",
                                           "b.bn.grad (Normalize): uniform2,g64,dither"};
-  EXPECT_EQ(FullSizeForms(chain.Compile("L3")), expected);
+  EXPECT_EQ(FullSizeForms(chain.Compile("L3", 3)), expected);
   EXPECT_EQ(FullSizeForms(chain.Compile("L2")).size(), 4u) << "L2 stores the ReLU's result too";
 }
 
@@ -175,10 +177,10 @@ TEST(Rerun, AnchorsReplaceTheCodesBetween) {
     chain.ConvBatchNorm("b" + std::to_string(i));
     chain.Relu("r" + std::to_string(i));
   }
-  const Plan plan = chain.Compile("L4");
+  const Plan plan = chain.Compile("L4", 3);
   std::vector<std::string> anchors = FullSizeForms(plan);
   std::erase_if(anchors, [](const std::string& form) { return form.ends_with("mask1"); });
-  const std::string zero = " (Relu): zero+31,g64,dither";
+  const std::string zero = " (Relu): zero+31,g64,dither,one";
   EXPECT_EQ(anchors, (std::vector<std::string>{"r17" + zero, "r26" + zero, "r35" + zero, "r8" + zero}));
   EXPECT_EQ(CountConvolutions(plan, Phase::kForward), 45);
   EXPECT_EQ(CountConvolutions(plan, Phase::kBackward), 45);

@@ -1,6 +1,7 @@
 // share-codes: a mask that is read of another number's code is the mask, whatever that number's error.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "tests/compiler/compiled_step.h"
@@ -30,13 +31,15 @@ struct BatchNormRelu {
                    ValueKind kind = ValueKind::kParameter) {
     return b.Input(name, {DType::kFloat32, {kChannels}}, kind, testing_step::HostFloats(values));
   }
-  Plan Compile(const std::string& level, ValueId loss_of) {
+  Plan Compile(const std::string& level, ValueId loss_of, const std::string& optimizer = "none",
+               std::function<void(const std::string&, const Graph&)> after_pass = nullptr) {
     Attributes all;
     all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
     all.Set("keepdims", int64_t{0});
     graph.outputs = {Take(b.Add1("ReduceMean", {loss_of}, all, "loss"))};
-    CompileOptions options = testing_step::Checked(level, "none");
+    CompileOptions options = testing_step::Checked(level, optimizer);
     options.group_size = 64;
+    options.after_pass = std::move(after_pass);
     return Take(act::Compile(testing_step::ModelOf(graph), options));
   }
 
@@ -71,7 +74,34 @@ std::vector<float> Gradient(const Plan& plan, const std::string& of) {
 TEST(ShareCodes, BatchNormAndReluAreOneCode) {
   BatchNormRelu model(std::vector<float>(kChannels, 1), std::vector<float>(kChannels, .1f));
   EXPECT_EQ(FullSizeForms(model.Compile("L3", model.result)),
-            std::vector<std::string>{"bn (SignedDistance): sign6+2,g64,dither"});
+            std::vector<std::string>{"bn (SignedDistance): sign6+2,g64,dither,log8"});
+}
+
+// Of each channel 1 / sigma and the largest |xhat| are stored; where the ReLU begins follows from gamma and
+// beta, of which the backward pass makes it before they are updated.
+TEST(ShareCodes, ThresholdsAreMadeOfParametersThatAreNotYetUpdated) {
+  BatchNormRelu model(std::vector<float>(kChannels, 1), std::vector<float>(kChannels, .1f));
+  int made = 0;
+  bool updated = false;
+  const auto look = [&](const std::string& pass, const Graph& graph) {
+    if (pass != "share-codes") return;
+    for (const Node& node : graph.nodes) {
+      for (const int32_t m : node.mutates) {
+        const std::string& name = graph.value(node.inputs[static_cast<size_t>(m)]).name;
+        updated |= name == "gamma" || name == "beta";
+      }
+      if (node.op != "ReluThreshold" || node.phase == Phase::kForward) continue;
+      ++made;
+      EXPECT_FALSE(updated) << "gamma or beta";
+    }
+  };
+  const Plan plan = model.Compile("L3", model.result, "sgd", look);
+  EXPECT_EQ(made, 1);
+  EXPECT_TRUE(updated);
+  int64_t statistics = 0;
+  for (const SavedEdge& edge : plan.edges)
+    if (edge.bytes.per_batch == 0) statistics += edge.bytes.fixed;
+  EXPECT_EQ(statistics, 2 * 4 * kChannels);
 }
 
 // The mean's gradient is the same for every element, so the gradient of beta counts the elements that the
@@ -148,7 +178,7 @@ TEST(ShareCodes, AStoredReluHoldsItsMask) {
   const ValueId positive = Take(model.b.Add1("Relu", {convolve(model.result, "first")}, {}, "second_relu"));
   const ValueId scaled = convolve(positive, "last");
   const std::vector<std::string> forms = FullSizeForms(model.Compile("L3", scaled));
-  EXPECT_EQ(std::count(forms.begin(), forms.end(), "second_relu (Relu): zero+7,g64,dither"), 1)
+  EXPECT_EQ(std::count(forms.begin(), forms.end(), "second_relu (Relu): zero+7,g64,dither,one"), 1)
       << ::testing::PrintToString(forms);
   for (const std::string& form : forms) EXPECT_EQ(form.find("mask1"), std::string::npos) << form;
 }

@@ -1,0 +1,50 @@
+// The policy's rules, over plain facts.
+#include "compiler/policy/policy.h"
+
+#include <gtest/gtest.h>
+
+namespace act {
+namespace {
+
+Policy Of(const std::string& level) {
+  llvm::Expected<Policy> policy = MakePolicy(level, 0, kDefaultGroupSize);
+  EXPECT_TRUE(static_cast<bool>(policy));
+  return *policy;
+}
+
+EdgeFacts Features(int64_t elements) {
+  EdgeFacts facts;
+  facts.type = {DType::kFloat32, {Dim::Batch(), elements}};
+  facts.activation = facts.feeds_product = true;
+  return facts;
+}
+
+TEST(Policy, CodesWhatIsSmallerThanAGroupFinely) {
+  for (const char* level : {"L3", "L4"}) {
+    EXPECT_EQ(Of(level).Decide(Features(64)).codec, Codec::Uniform(8, 256, Rounding::kDither)) << level;
+    EXPECT_EQ(Of(level).Decide(Features(256)).codec, Codec::Uniform(3, 256, Rounding::kDither)) << level;
+    // 4 bytes and 8 planes of a byte: 12, which is less than half of 32, but not of 16.
+    EXPECT_NE(Of(level).Decide(Features(8)).codec.kind, CodecKind::kNone) << level;
+    EXPECT_EQ(Of(level).Decide(Features(4)).codec.kind, CodecKind::kNone) << level;
+  }
+  for (const char* level : {"L1", "L2", "actnn-L3", "gact-L1.2"})
+    EXPECT_EQ(Of(level).Decide(Features(64)).codec.kind, CodecKind::kNone) << level;
+}
+
+TEST(Policy, DistributesLevelsWhereNoBitsAreAskedFor) {
+  for (const char* level : {"L3", "L4"}) EXPECT_GT(Of(level).mixed_bytes, 1) << level;
+  for (const char* level : {"L1", "L2", "actnn-L3"}) EXPECT_EQ(Of(level).mixed_bytes, 0) << level;
+  EXPECT_EQ(MakePolicy("L3", 3, kDefaultGroupSize)->mixed_bytes, 0);
+}
+
+TEST(Policy, KeepsStatisticsWhateverTheirSize) {
+  EdgeFacts facts = Features(64);
+  facts.statistic = true;
+  EXPECT_EQ(Of("L3").Decide(facts).codec.kind, CodecKind::kNone);
+  facts.type = {DType::kFloat32, {64}};
+  facts.statistic = false;
+  EXPECT_EQ(Of("L3").Decide(facts).codec.kind, CodecKind::kNone) << "has no samples";
+}
+
+}  // namespace
+}  // namespace act
