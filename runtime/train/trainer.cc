@@ -74,6 +74,12 @@ class Loop {
         continue;
       }
       if (options_.steps > 0 && StepsDone() == options_.steps) break;
+      if (options_.between) {
+        ACT_TRY(const BetweenSteps::Outcome outcome,
+                options_.between->Before(executor_, data_, batch, State()));
+        if (!outcome.line.empty()) progress_.Say(outcome.line);
+        if ((result_.interrupted = outcome.interrupted)) break;
+      }
       ACT_CHECK_OK(Step(batch));
       result_.interrupted = options_.stop && *options_.stop;
     }
