@@ -27,6 +27,7 @@ class Rewriter {
   explicit Rewriter(const Plan& plan) {
     result_.plan = plan;
     result_.plan.eval = {};
+    result_.saved_edges = plan.edges.size();
     for (size_t e = 0; e < plan.edges.size(); ++e)
       if (plan.edges[e].stored != kNoValue) edge_of_[plan.edges[e].stored] = e;
   }

@@ -20,7 +20,10 @@ struct SwitchableCode {
 };
 
 struct SwitchablePlan {
-  Plan plan;                          // without a graph for evaluation
+  // Without a graph for evaluation. Behind its saved activations, Plan::edges lists what the backward pass
+  // encodes for itself (a re-run's results).
+  Plan plan;
+  size_t saved_edges = 0;             // of Plan::edges, at its beginning
   std::vector<SwitchableCode> codes;  // in the order in which the step makes them
 };
 

@@ -10,6 +10,7 @@ namespace act {
 namespace {
 
 using small_networks::Network;
+using testing_step::FullSizeForms;
 using testing_step::Take;
 
 std::vector<std::string> Available() {
@@ -17,15 +18,6 @@ std::vector<std::string> Available() {
   for (const Preset& preset : AllPresets())
     if (!*preset.refusal) names.push_back(preset.name);
   return names;
-}
-
-// "edge: form", of edges with samples.
-std::vector<std::string> Forms(const Plan& plan) {
-  std::vector<std::string> forms;
-  for (const SavedEdge& edge : plan.edges)
-    if (edge.bytes.per_batch > 0) forms.push_back(edge.name + ": " + edge.form);
-  std::sort(forms.begin(), forms.end());
-  return forms;
 }
 
 CompileOptions SmallGroups(const std::string& level) {
@@ -78,15 +70,15 @@ struct Fork {
 
 TEST(Presets, EachLayerStoresItsOwnInput) {
   using Forms = std::vector<std::string>;
-  EXPECT_EQ(act::Forms(Fork().Compile("actnn-L3")),
+  EXPECT_EQ(FullSizeForms(Fork().Compile("actnn-L3")),
             (Forms{"bn.grad (Normalize): uniform2,g64", "loss (SoftmaxCrossEntropy): keep",
                    "pool (MaxPool): keep", "relu (Relu) for left.grad: uniform2,g64",
                    "relu (Relu): uniform2,g64", "relu.grad (ReluDerivative): mask1"}));
-  EXPECT_EQ(act::Forms(Fork().Compile("actnn-L1")),
+  EXPECT_EQ(FullSizeForms(Fork().Compile("actnn-L1")),
             (Forms{"first (Conv): keep", "loss (SoftmaxCrossEntropy): keep", "pool (MaxPool): keep",
                    "relu (Relu) for left.grad: uniform4,g64", "relu (Relu): uniform4,g64",
                    "relu.grad (ReluDerivative): mask1"}));
-  EXPECT_EQ(act::Forms(Fork().Compile("gact-L1.2")),
+  EXPECT_EQ(FullSizeForms(Fork().Compile("gact-L1.2")),
             (Forms{"bn.grad (Normalize): uniform2,g64", "loss (SoftmaxCrossEntropy): uniform2,g64",
                    "pool (MaxPool): keep", "relu (Relu) for left.grad: uniform2,g64",
                    "relu (Relu): uniform2,g64", "relu.grad (ReluDerivative): mask1"}));
@@ -94,7 +86,7 @@ TEST(Presets, EachLayerStoresItsOwnInput) {
 
 // One block of 8 x 8 pixels: an average for each channel.
 TEST(Presets, DivisionStoresImagesAsAveragesAndWhatIsLeft) {
-  EXPECT_EQ(Forms(Fork().Compile("division")),
+  EXPECT_EQ(FullSizeForms(Fork().Compile("division")),
             (std::vector<std::string>{"bn.grad.high (Sub): uniform2,g64", "bn.grad.low (AveragePool): bf16",
                                       "loss (SoftmaxCrossEntropy): keep", "pool (MaxPool): keep",
                                       "relu.grad (ReluDerivative): mask1", "relu.high (Sub): uniform2,g64",
@@ -122,9 +114,10 @@ TEST(Presets, AttentionStoresItsProbabilitiesForTwoLayers) {
   const ValueId out = Take(b.Add1("MatMul", {softmax, project("v")}, {}, "out"));
   graph.outputs = {Take(b.Add1("ReduceMean", {out}, all, "loss"))};
 
-  const std::vector<std::string> ours = Forms(Take(Compile(testing_step::ModelOf(graph), SmallGroups("L2"))));
+  const std::vector<std::string> ours =
+      FullSizeForms(Take(Compile(testing_step::ModelOf(graph), SmallGroups("L2"))));
   EXPECT_EQ(ours.size(), 3u) << "q, k and v";
-  EXPECT_EQ(Forms(Take(Compile(testing_step::ModelOf(graph), SmallGroups("gact-L1")))),
+  EXPECT_EQ(FullSizeForms(Take(Compile(testing_step::ModelOf(graph), SmallGroups("gact-L1")))),
             (std::vector<std::string>{"k (MatMul): uniform4,g64", "q (MatMul): uniform4,g64",
                                       "softmax (Softmax) for softmax.grad: uniform4,g64",
                                       "softmax (Softmax): uniform4,g64", "v (MatMul): uniform4,g64"}));
