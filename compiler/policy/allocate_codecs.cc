@@ -1,6 +1,8 @@
 #include "compiler/policy/allocate_codecs.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "compiler/policy/allocate_bits.h"
@@ -22,6 +24,22 @@ double Square(double x) { return x * x; }
 int64_t CodeBytes(const Codec& codec, const Dims& dims, int64_t batch) {
   const std::optional<TensorType> type = CodeType(codec, dims);
   return type ? type->Bytes().At(batch) : kTooLarge;
+}
+
+// The least average is rounded up to a thousandth, so that it can be asked for.
+llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int64_t budget_bytes,
+                        int64_t least_bytes) {
+  double elements = 0;
+  for (const CodedEdge& edge : edges)
+    elements += static_cast<double>(TensorType{DType::kBool, edge.dims}.Elements().At(batch));
+  const double least = std::ceil(8e3 * static_cast<double>(least_bytes + 1) / elements) / 1e3;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3f bits an element (%lld bytes)", least,
+                static_cast<long long>(least_bytes));
+  return MakeError("bit budget",
+                   std::to_string(budget_bytes) + " bytes at batch " + std::to_string(batch) +
+                       " are less than codes of the fewest levels take",
+                   std::string("the least possible is ") + text);
 }
 
 int32_t BitsFor(int32_t levels) {
@@ -68,10 +86,7 @@ llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& 
     choices.push_back(std::move(codecs));
   }
   const std::optional<BitAllocation> allocation = SolveBits(problem);
-  if (!allocation)
-    return MakeError("bit budget", std::to_string(budget_bytes) + " bytes are less than any codes take",
-                     "the least possible is " + std::to_string(LeastBytes(problem)) + " bytes at batch " +
-                         std::to_string(batch));
+  if (!allocation) return BudgetError(edges, batch, budget_bytes, LeastBytes(problem));
   if (const auto wrong = ValidateBits(problem, *allocation))
     return MakeError("internal error: bit allocation", *wrong);
   std::vector<Codec> result;

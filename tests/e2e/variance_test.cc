@@ -193,6 +193,20 @@ TEST_F(Variance, RefusesWhatItCannotMeasure) {
                 {"image"});
 }
 
+// Data of another shape than the model's: told with the input's name, and no plan is written.
+TEST_F(Variance, CalibrationRefusesDataOfAnotherShape) {
+  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  ExpectRefused({ToolPath("actrun"), CompileCase("lenet", "L3"), "--batch=4", "--threads=1", "--calibrate=1",
+                 "--save-plan=" + (scratch_ / "x"),
+                 "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy"},
+                {"image", "16"});
+  ExpectRefused(
+      {ToolPath("actrun"), CompileCase("lenet", "L3"), "--batch=4", "--threads=1", "--calibrate=1",
+       "--save-plan=" + (scratch_ / "x"), "--inputs=" + Golden("resnet_basic", "inputs.safetensors")},
+      {"image"});
+  EXPECT_FALSE(Exists(scratch_ / "x"));
+}
+
 TEST_F(Variance, NamesAGradientThatIsNotFinite) {
   auto inputs = Take(ReadTensors(Golden("lenet", "inputs.safetensors")));
   inputs["image"].data[3] = INFINITY;
