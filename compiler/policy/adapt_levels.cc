@@ -101,7 +101,14 @@ llvm::Expected<std::optional<Plan>> WithLevels(const Plan& plan, const CodeLevel
 }
 
 llvm::Error LevelAdapter::CheckPlan() const {
-  if (!CodesWithLevels(file_).empty()) return llvm::Error::success();
+  const std::vector<PlanCode> codes = CodesWithLevels(file_);
+  for (const PlanCode& code : codes)
+    if (code.coded.codec.rounding == Rounding::kNearest)
+      return MakeError("--adapt-every",
+                       "codes that are rounded to nearest have the same error at every step, which two "
+                       "gradients do not show",
+                       "use --calibrate");
+  if (!codes.empty()) return llvm::Error::success();
   return MakeError("--adapt-every", "the plan stores nothing in levels", "compile the model at L1 or above");
 }
 

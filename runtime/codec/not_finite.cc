@@ -15,7 +15,7 @@ uint16_t Load16(const uint8_t* from) {
 bool IsNaN(uint16_t bf16) { return (bf16 & 0x7FFF) > 0x7F80; }
 
 // Whether a group's metadata says that all of it is NaN. Every form has at its beginning what is NaN then: a
-// scale, a minimum, or (kSides) the minimum and scale of one side.
+// scale, a minimum, or (kSides) the scale of a side.
 bool GroupIsNaN(const Codec& codec, const uint8_t* metadata) {
   switch (codec.metadata) {
     case Metadata::kSides:

@@ -33,6 +33,12 @@ class Rewriter {
   }
 
   llvm::Expected<SwitchablePlan> Run() {
+    for (const SavedEdge& edge : result_.plan.edges)
+      if (edge.form.starts_with("fixed"))
+        return MakeError("edge '" + edge.name + "'",
+                         "is rounded by operators of the step, which cannot be switched off",
+                         "its error is the same at every step: compare gradients with those of L0, by "
+                         "--dump-step");
     ACT_CHECK_OK(FindDecoded());
     std::vector<Node> nodes = std::move(graph().nodes);
     graph().nodes.clear();
