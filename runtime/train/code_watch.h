@@ -25,16 +25,15 @@ class CodeWatch : public NodeObserver {
 
  private:
   struct Code {
-    size_t node;
+    size_t node, output;
     std::string name;  // of the edge; of what a backward pass encodes for itself, its node's
     Codec codec;
-    int64_t samples, elements;  // elements of a sample
-    const uint8_t* data;
-    int64_t sample_bytes;
+    int64_t elements, sample_bytes;  // of a sample
   };
+  const BoundGraph& graph_;
   std::vector<Code> codes_;  // in the order of nodes
   const Code* found_ = nullptr;
-  int64_t not_finite_ = 0;
+  int64_t not_finite_ = 0, seen_ = 0;  // groups of its code, or elements of a cast's
 };
 
 }  // namespace act
