@@ -29,6 +29,7 @@
 #include "tools/flags.h"
 #include "tools/measurement.h"
 #include "tools/optimizer_flags.h"
+#include "tools/resumed_levels.h"
 
 namespace act {
 namespace {
@@ -189,18 +190,6 @@ llvm::Error OpenSources(const Flags& f, const Plan& plan, Opened& opened) {
   return llvm::Error::success();
 }
 
-// What --load says of the numbers of levels; null: nothing, or nothing that is of use here.
-llvm::Expected<std::unique_ptr<Plan>> ResumedLevels(const Flags& f, const Plan& plan,
-                                                    const CodeLevels& levels) {
-  if (levels.counts.empty()) return nullptr;
-  llvm::Expected<std::optional<Plan>> resumed = WithLevels(plan, levels);
-  if (!resumed) return WithPlace(resumed.takeError(), f.load);
-  if (*resumed) return std::make_unique<Plan>(std::move(**resumed));
-  llvm::errs() << "actrun: warning: " << f.load
-               << ": its numbers of levels are of another plan; this one's are used\n";
-  return nullptr;
-}
-
 TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRateSchedule schedule) {
   TrainOptions options{.steps = f.steps,
                        .epochs = f.epochs,
@@ -245,26 +234,18 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   omp_set_num_threads(threads);
   KernelRegistry registry;
   RegisterCpuKernels(registry);
-  CodeLevels levels;
-  if (!f.load.empty()) {
-    ACT_TRY(levels, ReadCodeLevels(f.load));
-  }
-  ACT_TRY(std::unique_ptr<Plan> resumed, ResumedLevels(f, plan, levels));
+  ACT_TRY(ResumedLevels resumed, ReadResumedLevels(f.load, plan));
   if (f.measurement.Requested()) {
     const auto open = [&](const Plan& form) { return Open(f, form, hyper, registry, threads); };
-    return f.measurement.Run(resumed ? *resumed : plan, open, !f.data.empty(), f.report_json, &g_stop);
+    return f.measurement.Run(resumed.plan ? *resumed.plan : plan, open, !f.data.empty(), f.report_json,
+                             &g_stop);
   }
   LevelAdapter adapter(plan, f.adapt_every, &g_stop);
   if (f.adapt_every > 0) ACT_CHECK_OK(adapter.CheckPlan());
   ACT_TRY(Opened opened, Open(f, plan, hyper, registry, threads));
   const std::unique_ptr<Executor>& executor = opened.executor;
   TrainPosition& position = opened.position;
-  if (resumed) {
-    ACT_TRY(const bool holds, adapter.Resume(*executor, std::move(*resumed), levels));
-    if (!holds)
-      llvm::errs() << "actrun: warning: " << f.load << ": its numbers of levels were chosen at another batch "
-                   << "size and take more than the promised memory at this one; the plan's own are used\n";
-  }
+  ACT_CHECK_OK(GoOnWithLevels(f.load, std::move(resumed), adapter, *executor));
 
   TrainOptions options = OptionsOf(f, hyper, schedule);
   options.between = &adapter;

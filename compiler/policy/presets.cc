@@ -38,7 +38,8 @@ constexpr StorageRules kAcgc{.rounding = Rounding::kNearest,
                              .error_bound = 1};
 
 constexpr char kSwaps[] =
-    "moves codes to the host, which this version does not do; what it stores is that of the level below";
+    "swaps codes to another memory and back, and a plan lies in one; what it stores is that of the level "
+    "below";
 }  // namespace
 
 const std::vector<Preset>& AllPresets() {

@@ -152,6 +152,20 @@ TEST(LevelAdapter, AStepBehindAMoveIsThatOfAPlanWithThoseLevels) {
   EXPECT_GE(moves, 6) << "too few to tell anything";
 }
 
+// Another form of the plan that needs more memory, or lies elsewhere, is refused before anything is changed.
+TEST(LevelAdapter, AnExecutorTakesNoFormAboveItsPromise) {
+  const Plan plan = CompileAt("L2", 3), exact = CompileAt("L0", 3);
+  const auto executor = Open(plan), untouched = Open(plan);
+  const auto data = RandomBatch(InputSlots(plan.train.graph), 5);
+  ASSERT_GT(Take(LayOut(exact, kBatch)).train.peak_bytes, executor->promised_peak_bytes());
+  EXPECT_NE(testing_step::Text(executor->Rebind(exact, Take(LayOut(exact, kBatch)))), "");
+  EXPECT_NE(testing_step::Text(executor->Rebind(plan, Take(LayOut(plan, kBatch - 1)))), "");
+  EXPECT_EQ(testing_step::Text(executor->Rebind(plan, Take(LayOut(plan, kBatch)))), "");
+  RunStep(*executor, *data, 0);
+  RunStep(*untouched, *data, 0);
+  EXPECT_TRUE(Persistents(*executor) == Persistents(*untouched));
+}
+
 TEST(LevelAdapter, RefusesLevelsThatNoCodeCanHave) {
   const Plan plan = CompileAt("L3", 3);
   EXPECT_FALSE(Take(WithLevels(CompileAt("L2", 3), LevelsOf(plan, plan))).has_value()) << "another plan";
