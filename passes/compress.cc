@@ -110,12 +110,18 @@ class Compressor {
     d.edge.name = from.name + (from.name.empty() ? "" : " ") + "(" + from.op + ")";
     if (another) d.edge.name += " for " + d.layer;
     d.edge.form = coded ? ToString(d.decision.codec) : "keep";
+    // The error is that of operators in front of the code, which holds their result exactly.
+    if (facts.fixed_range) d.edge.form = "fixed" + std::to_string(facts.index_bits);
     d.edge.reason = d.decision.reason;
     if (const auto it = context_.computed_from.find(v); it != context_.computed_from.end())
       d.edge.reason += "; the backward pass computes again from it: " + Join(it->second);
     d.edge.least_bits = context_.policy.LeastBits(facts);
     // What a framework would keep: the tensor, once, or for a mask one byte an element.
-    if (!another) d.edge.bytes_uncompressed = facts.exact_bits ? facts.type.Elements() : facts.type.Bytes();
+    const Dim elements = facts.type.Elements();
+    if (!another)
+      d.edge.bytes_uncompressed = facts.exact_bits    ? elements
+                                  : facts.fixed_range ? Dim(ByteSize(DType::kFloat32)) * elements
+                                                      : facts.type.Bytes();
     d.edge.bits =
         coded ? BitsPerElement(d.decision.codec) : 8 * static_cast<double>(ByteSize(facts.type.dtype));
     return d;

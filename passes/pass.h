@@ -34,6 +34,7 @@ struct PassContext {
   std::map<ValueId, std::vector<std::string>> computed_from;  // by anchor: what runs again from it
   std::set<ValueId> statistics;       // forward values that gradients read as statistics: kept exactly
   std::set<ValueId> low_frequencies;  // averages over blocks of an image (split-frequencies)
+  std::set<ValueId> range_codes;      // numbers of levels over a fixed range (fix-ranges)
   std::vector<SavedEdge> edges;       // filled by compress; `stored` follows the graph through later passes
   int32_t next_stream = 0;            // random streams: dropout and stochastic rounding
 };
@@ -57,6 +58,7 @@ llvm::Error PlaceDerived(Graph& graph, PassContext& context);
 llvm::Error RebuildSaved(Graph& graph, PassContext& context);
 llvm::Error ShareCodes(Graph& graph, PassContext& context);
 llvm::Error SplitFrequencies(Graph& graph, PassContext& context);
+llvm::Error FixRanges(Graph& graph, PassContext& context);
 llvm::Error Compress(Graph& graph, PassContext& context);
 llvm::Error MixLevels(Graph& graph, PassContext& context);
 llvm::Error FoldBias(Graph& graph, PassContext& context);

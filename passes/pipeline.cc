@@ -62,6 +62,8 @@ constexpr PassEntry kTrainingPasses[] = {
      "a mask is read of the code of a number with its sign; behind rebuild-saved, which reads masks"},
     {"split-frequencies", SplitFrequencies, Stage::kTraining,
      "preset division: images become averages over blocks and what is left, each with its own code"},
+    {"fix-ranges", FixRanges, Stage::kTraining,
+     "preset blpa: levels over a range that the normalization's parameters give"},
     {"compress", Compress, Stage::kCompressed,
      "the policy: what crosses to the backward pass, and in which form"},
     {"mix-levels", MixLevels, Stage::kCompressed,
@@ -215,6 +217,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.updates = {options.optimizer, options.clip_norm, options.accumulate};
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   context.policy.plugin = options.plugin;
+  context.policy.batch = plan.default_batch;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
   const auto [differentiate, store] = SplitAtStorage();

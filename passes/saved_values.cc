@@ -84,6 +84,11 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.sided = from.op == "SidedDistance";
   facts.often_zero = from.op == "Relu";
   facts.of_loss = from.op == "SoftmaxCrossEntropy";
+  if (context_.range_codes.count(v)) {
+    facts.fixed_range = true;
+    facts.index_bits = context_.policy.range_bits;
+  }
+  facts.normalized = from.op == "Normalize";
   if (from.op == "MaxPool" && from.outputs.size() > 1 && from.outputs[1] == v) {
     int64_t window = 1;
     for (int64_t k : from.attrs.Ints("kernel_shape")) window *= k;

@@ -140,6 +140,8 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   ACT_TRY(const Policy policy, MakePolicy(f.level, f.bits, f.group_size));
   r.compile.level = policy.level;
   r.compile.bits = f.bits;
+  if (f.bits.getNumOccurrences() && f.bits == 0)
+    return MakeError("--bits", "must be 1 to 8 bits per element");
   r.compile.group_size = f.group_size;
   if (!f.plugin.empty() && !policy.Lossy())
     return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");

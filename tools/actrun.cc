@@ -9,6 +9,7 @@
 #include <string>
 
 #include "compiler/emit/export_trained.h"
+#include "compiler/policy/adapt_levels.h"
 #include "kernels/cpu/registry.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -28,6 +29,7 @@
 #include "tools/flags.h"
 #include "tools/measurement.h"
 #include "tools/optimizer_flags.h"
+#include "tools/resumed_levels.h"
 
 namespace act {
 namespace {
@@ -80,6 +82,10 @@ struct Flags {
   cl::opt<long> epochs{"epochs",
                        cl::desc("Epochs of this run; what ends first, --steps or --epochs, ends it"),
                        cl::value_desc("E"), cl::cat(training)};
+  cl::opt<long> adapt_every{
+      "adapt-every", cl::value_desc("K"), cl::cat(training),
+      cl::desc("After each K steps of --data, measure what each code adds to the gradient's variance, and "
+               "move levels to where they matter most, in the memory that was promised")};
   OptimizerFlags hyper{optimizer_group};
   cl::opt<std::string> lr_schedule{"lr-schedule", cl::init("constant"), cl::cat(optimizer_group),
                                    cl::value_desc("SCHEDULE"),
@@ -113,6 +119,9 @@ std::string CheckUsage(const Flags& f) {
     return "--device: expected cpu or cuda, not '" + f.device + "'";
   if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
   if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
+  if (f.adapt_every.getNumOccurrences() && f.adapt_every < 1) return "--adapt-every: expected at least 1";
+  if (f.adapt_every > 0 && f.data.empty())
+    return "--adapt-every: needs --data; what the same batch at every step needs is no measure of others";
   if (const std::string wrong = f.hyper.CheckRanges(); !wrong.empty()) return wrong;
   if (!f.inputs.empty() && !f.data.empty()) return "--inputs and --data: give one of them";
   if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
@@ -120,8 +129,9 @@ std::string CheckUsage(const Flags& f) {
     return "--epochs: needs --data; without it there are steps, but no epochs";
   if (const std::string wrong = f.measurement.CheckUsage(); !wrong.empty()) return wrong;
   if (f.measurement.Requested()) {
-    for (const cl::Option* other : std::initializer_list<const cl::Option*>{
-             &f.steps, &f.epochs, &f.eval_data, &f.save, &f.export_onnx, &f.dump_step, &f.profile})
+    for (const cl::Option* other :
+         std::initializer_list<const cl::Option*>{&f.steps, &f.epochs, &f.adapt_every, &f.eval_data, &f.save,
+                                                  &f.export_onnx, &f.dump_step, &f.profile})
       if (other->getNumOccurrences())
         return "--" + other->ArgStr.str() + ": belongs to training; --variance and --calibrate do not train";
   }
@@ -196,7 +206,8 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
                             const KernelRegistry& registry, int threads) {
   ACT_TRY(MemoryLayout layout,
           LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch));
-  ACT_CHECK_OK(CheckFits(plan, layout, AvailableMemoryBytes()));
+  const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
+  ACT_CHECK_OK(CheckFits(plan, layout, AvailableMemoryBytes() - beside));
   Opened opened;
   ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), registry,
                                             {.threads = threads, .check_memory = f.check_memory}));
@@ -223,28 +234,41 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   omp_set_num_threads(threads);
   KernelRegistry registry;
   RegisterCpuKernels(registry);
+  ACT_TRY(ResumedLevels resumed, ReadResumedLevels(f.load, plan));
   if (f.measurement.Requested()) {
     const auto open = [&](const Plan& form) { return Open(f, form, hyper, registry, threads); };
-    return f.measurement.Run(plan, open, !f.data.empty(), f.report_json, &g_stop);
+    return f.measurement.Run(resumed.plan ? *resumed.plan : plan, open, !f.data.empty(), f.report_json,
+                             &g_stop);
   }
+  LevelAdapter adapter(plan, f.adapt_every, &g_stop);
+  if (f.adapt_every > 0) ACT_CHECK_OK(adapter.CheckPlan());
   ACT_TRY(Opened opened, Open(f, plan, hyper, registry, threads));
   const std::unique_ptr<Executor>& executor = opened.executor;
   TrainPosition& position = opened.position;
+  ACT_CHECK_OK(GoOnWithLevels(f.load, std::move(resumed), adapter, *executor));
 
+  TrainOptions options = OptionsOf(f, hyper, schedule);
+  options.between = &adapter;
   ACT_TRY(const TrainResult result,
-          Train(*executor, *opened.data, opened.eval_data.get(), OptionsOf(f, hyper, schedule), position));
+          Train(*executor, *opened.data, opened.eval_data.get(), options, position));
   if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
-  if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, executor->persistents(), position));
+  if (!f.save.empty())
+    ACT_CHECK_OK(SaveCheckpoint(f.save, executor->persistents(), position, adapter.levels()));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
 
-  const RunReport report{.executor = executor.get(),
-                         .result = &result,
-                         .profile = CollectProfile(executor->BoundTrainGraphs()),
-                         .device = f.device,
-                         .threads = threads,
-                         .seed = position.seed,
-                         .hyper = hyper,
-                         .resident_peak_bytes = ResidentPeakBytes()};
+  const RunReport report{
+      .executor = executor.get(),
+      .result = &result,
+      .profile = CollectProfile(executor->BoundTrainGraphs()),
+      .device = f.device,
+      .threads = threads,
+      .seed = position.seed,
+      .hyper = hyper,
+      .resident_peak_bytes = ResidentPeakBytes(),
+      .adapt_every = f.adapt_every,
+      .adaptations = adapter.history(),
+      .adaptation_bytes =
+          f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, executor->layout().batch) : 0};
   if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, RunReportJson(report)));
   llvm::outs() << FormatRunReport(report);
   if (f.profile) llvm::outs() << "\n=== Profile ===\n" << FormatProfile(report.profile, result.losses.size());

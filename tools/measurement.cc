@@ -78,7 +78,7 @@ llvm::Error MeasurementFlags::CalibratePlan(const Plan& plan, const OpenPlan& op
                                             const std::string& report_json,
                                             const volatile std::sig_atomic_t* stop) const {
   const int64_t repeats = variance_ > 0 ? static_cast<int64_t>(variance_) : kCalibrationRepeats;
-  const VarianceOptions all{.repeats = repeats, .batches = calibrate_, .stop = stop};
+  const VarianceOptions all{.repeats = repeats, .batches = calibrate_, .rerun = false, .stop = stop};
   ACT_TRY(const Measured measured, Measure(plan, open, 0, all));
   ACT_TRY(Calibration calibration, Calibrate(plan, measured.result, bits_));
   ACT_CHECK_OK(WritePlan(calibration.plan, save_plan_));

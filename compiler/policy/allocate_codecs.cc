@@ -1,6 +1,8 @@
 #include "compiler/policy/allocate_codecs.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <limits>
 #include <map>
 
@@ -32,6 +34,22 @@ int32_t LevelsBelow(Codec codec, double share_below) {
     }
   }
   return best;
+}
+
+// The least average is rounded up to a thousandth, so that it can be asked for.
+llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int64_t budget_bytes,
+                        int64_t least_bytes) {
+  double elements = 0;
+  for (const CodedEdge& edge : edges)
+    elements += static_cast<double>(TensorType{DType::kBool, edge.dims}.Elements().At(batch));
+  const double least = std::ceil(8e3 * static_cast<double>(least_bytes + 1) / elements) / 1e3;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3f bits an element (%lld bytes)", least,
+                static_cast<long long>(least_bytes));
+  return MakeError("bit budget",
+                   std::to_string(budget_bytes) + " bytes at batch " + std::to_string(batch) +
+                       " are less than codes of the fewest levels take",
+                   std::string("the least possible is ") + text);
 }
 
 int32_t BitsFor(int32_t levels) {
@@ -79,10 +97,7 @@ llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& 
     choices.push_back(std::move(codecs));
   }
   const std::optional<BitAllocation> allocation = SolveBits(problem);
-  if (!allocation)
-    return MakeError("bit budget", std::to_string(budget_bytes) + " bytes are less than any codes take",
-                     "the least possible is " + std::to_string(LeastBytes(problem)) + " bytes at batch " +
-                         std::to_string(batch));
+  if (!allocation) return BudgetError(edges, batch, budget_bytes, LeastBytes(problem));
   if (const auto wrong = ValidateBits(problem, *allocation))
     return MakeError("internal error: bit allocation", *wrong);
   std::vector<Codec> result;

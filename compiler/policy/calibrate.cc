@@ -37,7 +37,7 @@ llvm::Expected<Calibration> Calibrate(const Plan& plan, const GradientVariance& 
   result.batch = measured.batch;
   result.measured.resize(plan.edges.size());
   for (const EdgeVariance& edge : measured.edges)
-    if (edge.edge < plan.edges.size())  // behind these: what is coded within a pass
+    if (edge.edge < measured.saved_edges)
       result.measured[edge.edge] = result.plan.edges[edge.edge].variance = edge.estimate.variance;
   const Totals before = TotalsOf(result.plan, measured.batch);
   const int64_t budget =

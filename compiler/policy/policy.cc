@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compiler/policy/presets.h"
 #include "runtime/base/error.h"
@@ -24,6 +25,17 @@ bool SavesHalf(const Codec& codec, const TensorType& type) {
   return code && 2 * code->Bytes().At(16) <= type.Bytes().At(16);
 }
 
+const char* DescribeRounding(Rounding rounding) {
+  switch (rounding) {
+    case Rounding::kDither:
+      return "rounded with subtractive dither (unbiased)";
+    case Rounding::kStochastic:
+      return "rounded stochastically (unbiased)";
+    default:
+      return "rounded to nearest (biased)";
+  }
+}
+
 // A tensor of samples, and not of what is common to them: means, deviations, what is made from parameters
 // alone.
 bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
@@ -39,7 +51,21 @@ bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
 
 }  // namespace
 
+int Policy::BoundedBits(const EdgeFacts& facts) const {
+  double n = 1;  // elements of a channel
+  for (size_t i = 0; i + 1 < facts.type.dims.size(); ++i)
+    n *= static_cast<double>(facts.type.dims[i].At(batch));
+  // The largest square of n normal numbers, to their mean square; a ReLU leaves half of the latter.
+  const double largest = 2 * std::log(std::max(n, 3.));
+  const double range = (facts.often_zero ? 2 : 1) * largest;
+  // Range squared over the squared error that the bound allows.
+  const double ratio =
+      facts.normalized ? range * largest * range / 4 / rules.error_bound : 2 * n * range / rules.error_bound;
+  return std::max(2, static_cast<int>(std::log2(ratio) / 2));
+}
+
 int Policy::BitsOf(const EdgeFacts& facts) const {
+  if (rules.error_bound > 0) return BoundedBits(facts);
   if (rules.same_bits) return bits;
   if (facts.of_loss || IsSmall(facts, group_size)) return std::max(bits, kCarefulBits);
   if (facts.for_statistics && shares_codes) return std::max(bits - (mixed_bytes > 0 ? 2 : 1), 1);
@@ -60,6 +86,7 @@ int Policy::LeastBits(const EdgeFacts& facts) const {
 // The levels of a sign code: a quarter below 0, where only the gradient of the normalization reads.
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
+  if (b > 8) return Codec::Cast(CodecKind::kFloat16);
   if (facts.sign_is_read && facts.often_zero)
     return Codec::Zero(std::max(b, 2), group_size).With(Metadata::kSingle);
   if (facts.sign_is_read) {
@@ -86,6 +113,12 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
   if (!facts.activation) return {{}, "is not made by a node of the step: it is there in any case"};
   if (facts.exact_bits && SavesHalf(Codec::Mask(), facts.type))
     return {Codec::Mask(), "only its sign is read: one bit each, exact"};
+  if (facts.fixed_range) {
+    const std::string reason = level + " stores which of " + std::to_string(1 << range_bits) +
+                               " levels over six deviations it is next to, always the same (biased)";
+    return facts.index_bits < 8 ? Decision{Codec::Index(static_cast<int>(facts.index_bits)), reason}
+                                : Decision{{}, reason};
+  }
   if (facts.index_bits > 0 && !rules.bytes_for_indices && facts.index_bits < 8 * ByteSize(facts.type.dtype)) {
     const Codec codec = Codec::Index(static_cast<int>(facts.index_bits));
     if (facts.index_bits <= 8 && facts.type.dtype == DType::kUint8 && CodeType(codec, facts.type.dims))
@@ -95,17 +128,16 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
     return {Codec::Cast(CodecKind::kBFloat16),
             level + " keeps an image's averages over blocks of pixels in 16 bits"};
   if (CodesLossily(facts))
-    return {CodecOf(facts),
-            "level " + level + " stores it in " + std::to_string(CodecOf(facts).bits) +
-                (rules.rounding == Rounding::kDither ? " bits, rounded with subtractive dither (unbiased)"
-                                                     : " bits, rounded stochastically (unbiased)") +
-                (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
-                (rules.same_bits ? ""
-                 : facts.of_loss ? "; more than others, since every gradient depends on it"
-                 : facts.for_scores && bits < kScoreBits
-                     ? "; more than others, since a softmax is computed from it"
-                 : IsSmall(facts, group_size) ? "; more than others, since it is small"
-                                              : "")};
+    return {CodecOf(facts), "level " + level + " stores it in " + std::to_string(CodecOf(facts).bits) +
+                                " bits, " + DescribeRounding(rules.rounding) +
+                                (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
+                                (rules.same_bits ? ""
+                                 : facts.of_loss ? "; more than others, since every gradient depends on it"
+                                 : facts.for_scores && bits < kScoreBits
+                                     ? "; more than others, since a softmax is computed from it"
+                                 : IsSmall(facts, group_size) ? "; more than others, since it is small"
+                                                              : "")};
+  if (rules.fixed_range) return {{}, level + " keeps what no batch normalization makes"};
   if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
   if (facts.type.dtype != DType::kFloat32)
     return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
@@ -136,6 +168,10 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.bits = preset->bits;
     policy.rules = preset->rules;
     policy.products_only = preset->products_only;
+    if (policy.rules.error_bound > 0 && bits_override != 0)
+      return MakeError("--bits", level + " derives bits from a bound of the error", "leave --bits out");
+    if (policy.rules.fixed_range && bits_override != std::floor(bits_override))
+      return MakeError("--bits", level + " has the same whole number of bits everywhere");
   } else if (level != "L0") {
     return MakeError("-O " + level, "no such level",
                      "levels are L0, L1, L2, L3 and L4; presets of other systems " + PresetNames());
@@ -150,6 +186,7 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.bits = static_cast<int>(std::ceil(bits_override));
     if (policy.bits != bits_override) policy.average_bits = bits_override;
   }
+  if (policy.rules.fixed_range) policy.range_bits = std::exchange(policy.bits, 0);
   if (const auto wrong = CheckCodec(Codec::Uniform(std::max(policy.bits, 1), group_size)))
     return MakeError("--group-size", *wrong);
   return policy;

@@ -28,6 +28,8 @@ struct EdgeFacts {
   bool sided = false;           // its sign is a mask that says nothing of its magnitude
   bool often_zero = false;      // made by a ReLU
   bool low_frequency = false;   // averages over blocks of an image that is stored beside them
+  bool fixed_range = false;     // the number of a level over a fixed range (fix_ranges.cc)
+  bool normalized = false;      // made by a normalization, before its gain and offset
   bool fixed_batch = false;     // no tensor of the step varies with N: leading axes do not tell samples
 };
 
@@ -45,6 +47,8 @@ struct StorageRules {
   bool bytes_for_indices = false;   // positions in pooling windows take a byte each
   bool splits_frequencies = false;  // images as averages over blocks and what is left
   bool fuses_attention = true;      // one operator, which saves no probabilities
+  bool fixed_range = false;         // codes what a BatchNorm makes, over a range that its parameters give
+  double error_bound = 0;           // > 0: bits by type of layer, for errors within so much (BoundedBits)
   bool operator==(const StorageRules&) const = default;
 };
 
@@ -69,6 +73,8 @@ struct Policy {
   bool codes_small = false;   // what has less than a group a sample takes 8 bits, else it is kept
   int64_t group_size = kDefaultGroupSize;
   StorageRules rules;
+  int range_bits = 0;  // > 0: of a level's number over a fixed range; nothing else is coded then
+  int64_t batch = 1;   // of the report
   const act_codec* plugin = nullptr;  // codes plain numbers in place of the level's own codec
 
   bool Lossy() const { return bits > 0; }
@@ -84,6 +90,8 @@ struct Policy {
   // The lossy code of such a value, and its bits.
   Codec CodecOf(const EdgeFacts& facts) const;
   int BitsOf(const EdgeFacts& facts) const;
+  // AC-GC's bits for an activation, from what its type and size alone say (docs/levels.md).
+  int BoundedBits(const EdgeFacts& facts) const;
   // What is re-run waits in this code: one bit finer than its anchor's, whose error then is what counts.
   Codec RecodeCodec() const { return Codec::Uniform(std::min(8, bits + 3), group_size, Rounding::kDither); }
   // Of a lossy code of the value, however small its share of the gradient's variance.

@@ -26,13 +26,20 @@ constexpr StorageRules kDivision{.rounding = Rounding::kStochastic,
                                  .bytes_for_indices = true,
                                  .splits_frequencies = true};
 
-constexpr char kSwaps[] =
-    "moves codes to the host, which this version does not do; what it stores is that of the level below";
-constexpr char kFixedRange[] =
-    "quantizes over a fixed range, by the normalization's own parameters, for which this version has no code";
-constexpr char kErrorBound[] =
-    "adapts bits to a bound on the loss's increase during training, which this version does not do";
+// BLPA (Chakrabarti and Moseley, NeurIPS 2019): what a BatchNorm makes, over six deviations.
+constexpr StorageRules kBlpa{.same_bits = true, .bytes_for_indices = true, .fixed_range = true};
 
+// AC-GC (Evans and Aamodt, NeurIPS 2021), AutoQuant: bits by a bound of the gradients' error. 1 is that of
+// the configuration that is published with the program.
+constexpr StorageRules kAcgc{.rounding = Rounding::kNearest,
+                             .same_bits = true,
+                             .keeps_loss = true,
+                             .bytes_for_indices = true,
+                             .error_bound = 1};
+
+constexpr char kSwaps[] =
+    "swaps codes to another memory and back, and a plan lies in one; what it stores is that of the level "
+    "below";
 }  // namespace
 
 const std::vector<Preset>& AllPresets() {
@@ -51,8 +58,8 @@ const std::vector<Preset>& AllPresets() {
       {"gact-L2.2", 2, false, kGact, "2 bits on average, by sensitivity after --calibrate", ""},
       {"gact-L3", 4, false, kGact, "L2 and swapping", kSwaps},
       {"division", 2, false, kDivision, "low frequencies in 16 bits, high ones in 2", ""},
-      {"blpa", 4, false, {}, "one code of 4 bits for BatchNorm, ReLU and convolution", kFixedRange},
-      {"acgc", 0, false, {}, "bits by a bound of the error", kErrorBound},
+      {"blpa", 4, false, kBlpa, "what BatchNorm makes in 4 bits over a fixed range, for three readers", ""},
+      {"acgc", 8, false, kAcgc, "bits by a bound of the gradients' error, of each type of layer", ""},
   };
   return presets;
 }

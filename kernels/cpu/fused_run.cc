@@ -170,9 +170,9 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
   const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;
   const size_t tensor = static_cast<size_t>(step.tensor);
   float* x = at_[step.reg];
-  const uint64_t rounding = step.kind == StepKind::kDropout ? 0 : args_.state->rounding;
-  const RandomStream random{args_.state->seed ^ rounding, args_.state->step,
-                            static_cast<uint32_t>(step.stream)};
+  const StepState& state = *args_.state;
+  const RandomStream random{step.kind == StepKind::kDropout ? state.seed : state.RoundingSeed(step.stream),
+                            state.step, static_cast<uint32_t>(step.stream)};
   switch (step.kind) {
     case StepKind::kApply:
       return Apply(step,

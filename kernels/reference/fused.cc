@@ -19,7 +19,7 @@ RandomStream StreamOf(uint64_t seed, const StepState& state, int32_t stream) {
   return {seed, state.step, static_cast<uint32_t>(stream)};
 }
 RandomStream RoundingOf(const StepState& state, int32_t stream) {
-  return StreamOf(state.seed ^ state.rounding, state, stream);
+  return StreamOf(state.RoundingSeed(stream), state, stream);
 }
 
 Register ReadBroadcast(const TensorView& view, const FusedShape& shape) {

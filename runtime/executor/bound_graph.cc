@@ -225,4 +225,14 @@ void BoundGraph::ResetTimes() {
   for (BoundNode& bound : nodes_) bound.seconds = 0;
 }
 
+std::vector<double> BoundGraph::Times() const {
+  std::vector<double> seconds;
+  for (const BoundNode& bound : nodes_) seconds.push_back(bound.seconds);
+  return seconds;
+}
+
+void BoundGraph::SetTimes(std::span<const double> seconds) {
+  for (size_t i = 0; i < nodes_.size() && i < seconds.size(); ++i) nodes_[i].seconds = seconds[i];
+}
+
 }  // namespace act

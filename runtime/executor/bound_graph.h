@@ -72,6 +72,10 @@ class BoundGraph {
   void Enable(size_t position, bool enabled) { nodes_[position].enabled = enabled; }
   // Forgets the time measured so far (after warm-up runs).
   void ResetTimes();
+  // Seconds of each node so far, by position: kept beside while runs are made that shall not count, or handed
+  // on to a graph that takes the place of this one.
+  std::vector<double> Times() const;
+  void SetTimes(std::span<const double> seconds);
 
  private:
   BoundGraph(const StepGraph& step, int64_t batch);

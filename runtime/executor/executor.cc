@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
@@ -98,6 +99,45 @@ llvm::Expected<BoundGraph*> Executor::Bound(BoundByBatch& bound, const StepGraph
     ACT_TRY(graph, BoundGraph::Bind(step, layout, batch, *registry_, options_.threads, *arena_));
   }
   return graph.get();
+}
+
+namespace {
+
+// The storages of values that live between steps lie where they lay.
+bool KeepsPlaces(const StepGraph& was, const StepLayout& before, const StepGraph& is,
+                 const StepLayout& after) {
+  if (was.graph.values.size() > is.graph.values.size()) return false;
+  for (size_t v = 0; v < was.graph.values.size(); ++v) {
+    if (!IsPersistent(was.graph.values[v].kind) || was.storage_of[v] < 0) continue;
+    const Value& value = is.graph.values[v];
+    if (value.name != was.graph.values[v].name || value.type != was.graph.values[v].type) return false;
+    if (is.storage_of[v] < 0 || after.offset[static_cast<size_t>(is.storage_of[v])] !=
+                                    before.offset[static_cast<size_t>(was.storage_of[v])])
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+llvm::Error Executor::Rebind(const Plan& plan, MemoryLayout layout) {
+  ACT_CHECK_OK(ValidateLayout(plan, layout));
+  if (layout.batch != layout_.batch || layout.train.peak_bytes > promised_peak_bytes_ ||
+      layout.arena_bytes > arena_->bytes() || layout.persistent_bytes != layout_.persistent_bytes ||
+      !KeepsPlaces(plan_->train, layout_.train, plan.train, layout.train) ||
+      !KeepsPlaces(plan_->eval, layout_.eval, plan.eval, layout.eval))
+    return MakeError("internal error: another form of the plan",
+                     "does not fit into the arena of the one that runs");
+  plan_ = &plan;
+  layout_ = std::move(layout);
+  for (const bool trains : {true, false}) {
+    BoundByBatch before = std::exchange(trains ? train_ : eval_, {});
+    for (const auto& [batch, graph] : before) {
+      ACT_TRY(BoundGraph* const bound, trains ? Train(batch) : Eval(batch));
+      bound->SetTimes(graph->Times());
+    }
+  }
+  return llvm::Error::success();
 }
 
 std::vector<const BoundGraph*> Executor::BoundTrainGraphs() const {

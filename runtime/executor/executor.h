@@ -49,6 +49,12 @@ class Executor {
   }
   llvm::Expected<BoundGraph*> Eval(int64_t batch) { return Bound(eval_, plan_->eval, layout_.eval, batch); }
 
+  // Goes on with another form of the plan (other numbers of levels) in the same arena: what keeps its value
+  // between steps stays as it is, all graphs that were bound are bound anew. Their addresses change. `plan`
+  // must outlive the executor. Errors, before anything is changed: a layout that does not validate, is of
+  // another batch, places what keeps its value elsewhere, or has a higher peak than the executor began with.
+  llvm::Error Rebind(const Plan& plan, MemoryLayout layout);
+
   // Runs a bound graph whose inputs have been written. With check_memory, dead bytes are checked as well.
   llvm::Error Run(BoundGraph& graph, const StepState& state, std::span<NodeObserver* const> observers = {});
   // To be called before the inputs of a step are written: with check_memory, what is dead now is made NaN.
@@ -59,19 +65,26 @@ class Executor {
   std::vector<const BoundGraph*> BoundTrainGraphs() const;
   const Plan& plan() const { return *plan_; }
   const MemoryLayout& layout() const { return layout_; }
+  // Of the layout that the executor began with: no later one's is higher.
+  int64_t promised_peak_bytes() const { return promised_peak_bytes_; }
   const Arena& arena() const { return *arena_; }
 
  private:
   using BoundByBatch = std::map<int64_t, std::unique_ptr<BoundGraph>>;
   Executor(const Plan& plan, MemoryLayout layout, const KernelRegistry& registry,
            const ExecutorOptions& options)
-      : plan_(&plan), layout_(std::move(layout)), registry_(&registry), options_(options) {}
+      : plan_(&plan),
+        layout_(std::move(layout)),
+        promised_peak_bytes_(layout_.train.peak_bytes),
+        registry_(&registry),
+        options_(options) {}
   llvm::Expected<BoundGraph*> Bound(BoundByBatch& bound, const StepGraph& step, const StepLayout& layout,
                                     int64_t batch);
   llvm::Error LoadPersistents(const StepGraph& step, const StepLayout& layout);
 
   const Plan* plan_;
   MemoryLayout layout_;
+  int64_t promised_peak_bytes_;
   const KernelRegistry* registry_;
   ExecutorOptions options_;
   std::unique_ptr<Arena> arena_;

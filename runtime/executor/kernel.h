@@ -31,11 +31,19 @@ struct TensorView {
 
 // What a step changes between runs; read by updates and random number streams.
 struct StepState {
+  static constexpr int32_t kAllStreams = -1;
+  // The key of a stream's rounding: where codes are made and where they are read.
+  uint64_t RoundingSeed(int32_t stream) const {
+    return rounding_stream == kAllStreams || rounding_stream == stream ? seed ^ rounding : seed;
+  }
+
   uint64_t seed = 0;
   uint64_t step = 0;  // passes over a micro-batch done before
   // Combined with the seed wherever a code is rounded, and nowhere else: another number gives other rounding
   // errors of the same forward pass, dropout included.
   uint64_t rounding = 0;
+  // The only stream of codes that `rounding` applies to; all others are rounded as by 0.
+  int32_t rounding_stream = kAllStreams;
   UpdateState update = {};
   bool updates = true;  // does this pass end in the update? Else nodes of phase kUpdate do not run
 };

@@ -40,7 +40,9 @@ class Measurement {
     result.batch = executor_.layout().batch;
     result.repeats = options_.repeats;
     result.parameters = static_cast<int64_t>(exact_.size());
-    result.codes = codes_.codes.size();
+    result.saved_edges = codes_.saved_edges;
+    for (const SwitchableCode& code : codes_.codes)
+      ++(code.edge < codes_.saved_edges ? result.codes : result.rerun_codes);
     double square = 0;
     for (int64_t m = 0; m < options_.batches; ++m) {
       ACT_CHECK_OK(NextBatch());
@@ -81,7 +83,9 @@ class Measurement {
       llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(options_.edges);
       if (!glob) return MakeError("--variance-edges", llvm::toString(glob.takeError()));
       for (size_t c = 0; c < codes_.codes.size(); ++c)
-        if (glob->match(codes_.plan.edges[codes_.codes[c].edge].name)) sets_.push_back({c, {}});
+        if (glob->match(codes_.plan.edges[codes_.codes[c].edge].name) &&
+            (options_.rerun || codes_.codes[c].edge < codes_.saved_edges))
+          sets_.push_back({c, {}});
     }
     ACT_TRY(graph_, executor_.Train(batch));
     capture_.emplace(*graph_);

@@ -21,6 +21,7 @@ struct VarianceOptions {
   int64_t repeats = 1;      // R: gradients with other rounding, of each mini-batch
   int64_t batches = 1;      // mini-batches
   std::string edges = "*";  // a glob over names: which edges are measured alone; empty: none
+  bool rerun = true;        // and what is encoded within the backward pass, by the same glob
   const volatile std::sig_atomic_t* stop = nullptr;  // set by a signal
 };
 
@@ -33,9 +34,12 @@ struct GradientVariance {
   int64_t batches = 0, batch = 0, repeats = 0;  // mini-batches, samples of each, gradients of each
   int64_t parameters = 0;                       // elements of the gradient
   double gradient_norm = 0;                     // sqrt(mean of |g|^2 over the mini-batches)
-  size_t codes = 0;                             // edges that are stored with an error
+  size_t saved_edges = 0;                       // of the plan
+  size_t codes = 0;                             // of these, what is stored with an error
+  size_t rerun_codes = 0;                       // what the backward pass itself encodes with an error
   GradientEstimate total;
-  std::vector<EdgeVariance> edges;  // in the order in which the step stores them
+  // In the order in which the step stores them. Positions from saved_edges on: of a re-run.
+  std::vector<EdgeVariance> edges;
 };
 
 // Runs the graph of `codes`, whose plan `executor` was made of, at its layout's batch: for each mini-batch

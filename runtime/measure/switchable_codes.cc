@@ -29,11 +29,18 @@ class Rewriter {
     result_.plan.eval = {};
     // What is added to the step would move them; the gradient is the same without.
     result_.plan.train.graph.loops.clear();
+    result_.saved_edges = plan.edges.size();
     for (size_t e = 0; e < plan.edges.size(); ++e)
       if (plan.edges[e].stored != kNoValue) edge_of_[plan.edges[e].stored] = e;
   }
 
   llvm::Expected<SwitchablePlan> Run() {
+    for (const SavedEdge& edge : result_.plan.edges)
+      if (edge.form.starts_with("fixed"))
+        return MakeError("edge '" + edge.name + "'",
+                         "is rounded by operators of the step, which cannot be switched off",
+                         "its error is the same at every step: compare gradients with those of L0, by "
+                         "--dump-step");
     ACT_CHECK_OK(FindDecoded());
     std::vector<Node> nodes = std::move(graph().nodes);
     graph().nodes.clear();

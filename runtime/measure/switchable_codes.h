@@ -20,7 +20,10 @@ struct SwitchableCode {
 };
 
 struct SwitchablePlan {
-  Plan plan;                          // without a graph for evaluation
+  // Without a graph for evaluation. Behind its saved activations, Plan::edges lists what the backward pass
+  // encodes for itself (a re-run's results).
+  Plan plan;
+  size_t saved_edges = 0;             // of Plan::edges, at its beginning
   std::vector<SwitchableCode> codes;  // in the order in which the step makes them
 };
 
@@ -31,7 +34,7 @@ struct SwitchablePlan {
 // backward has the exact values; where it runs, it has to the last bit what the plan itself would decode.
 // Masks are still read from the code, which holds them exactly. All else is as in `plan`, in the same order;
 // only the arena is larger, by 4 bytes for each coded element. Errors: a lossy code that something else than
-// a fused loop makes or reads.
+// a fused loop makes or reads; an edge that operators of the graph round (preset blpa).
 llvm::Expected<SwitchablePlan> MakeCodesSwitchable(const Plan& plan);
 
 }  // namespace act

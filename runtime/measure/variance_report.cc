@@ -44,29 +44,10 @@ void AddEstimate(llvm::json::Object& json, const GradientEstimate& estimate) {
   json["bias_error"] = Number(estimate.bias_error);
 }
 
-}  // namespace
-
-std::string FormatGradientVariance(const Plan& plan, const GradientVariance& result) {
-  std::string text = "=== Gradient variance ===\n";
-  text += Format("  %-22s %s, level %s\n", "model", plan.model_name.c_str(), plan.level.c_str());
-  text += Format("  %-22s %lld of %lld samples, %lld gradients of each\n", "mini-batches",
-                 static_cast<long long>(result.batches), static_cast<long long>(result.batch),
-                 static_cast<long long>(result.repeats));
-  text += Format("  %-22s %.4g over %lld parameters\n", "norm, exact", result.gradient_norm,
-                 static_cast<long long>(result.parameters));
-  text += Format("  %-22s %zu of %zu\n", "edges with an error", result.codes, plan.edges.size());
-  text += Format("  %-22s %s\n", "variance v",
-                 WithError(result.total.variance, result.total.variance_error).c_str());
-  text +=
-      Format("  %-22s %s\n", "squared bias b", WithError(result.total.bias, result.total.bias_error).c_str());
-  if (result.edges.empty()) return text;
-
-  std::vector<EdgeVariance> edges = result.edges;
-  std::stable_sort(edges.begin(), edges.end(), [](const EdgeVariance& a, const EdgeVariance& b) {
-    return a.estimate.variance > b.estimate.variance;
-  });
-  text += Format("  %-22s %.3g\n", "sum of the edges' v", SumOfEdges(result));
-  text += "\nEach edge alone, all others exact:\n";
+std::string Table(const char* title, const Plan& plan, const GradientVariance& result,
+                  const std::vector<EdgeVariance>& edges) {
+  if (edges.empty()) return "";
+  std::string text = Format("\n%s\n", title);
   text += Format("  %-20s %-20s %10s  %-22s %s\n", "v", "b", "bytes", "form", "edge");
   for (const EdgeVariance& edge : edges) {
     const SavedEdge& saved = plan.edges[edge.edge];
@@ -79,8 +60,41 @@ std::string FormatGradientVariance(const Plan& plan, const GradientVariance& res
   return text;
 }
 
+}  // namespace
+
+std::string FormatGradientVariance(const Plan& plan, const GradientVariance& result) {
+  std::string text = "=== Gradient variance ===\n";
+  text += Format("  %-22s %s, level %s\n", "model", plan.model_name.c_str(), plan.level.c_str());
+  text += Format("  %-22s %lld of %lld samples, %lld gradients of each\n", "mini-batches",
+                 static_cast<long long>(result.batches), static_cast<long long>(result.batch),
+                 static_cast<long long>(result.repeats));
+  text += Format("  %-22s %.4g over %lld parameters\n", "norm, exact", result.gradient_norm,
+                 static_cast<long long>(result.parameters));
+  text += Format("  %-22s %zu of %zu\n", "edges with an error", result.codes, result.saved_edges);
+  if (result.rerun_codes > 0)
+    text += Format("  %-22s %zu codes within the backward pass\n", "re-run", result.rerun_codes);
+  text += Format("  %-22s %s\n", "variance v",
+                 WithError(result.total.variance, result.total.variance_error).c_str());
+  text +=
+      Format("  %-22s %s\n", "squared bias b", WithError(result.total.bias, result.total.bias_error).c_str());
+  if (result.edges.empty()) return text;
+
+  std::vector<EdgeVariance> edges = result.edges;
+  std::stable_sort(edges.begin(), edges.end(), [](const EdgeVariance& a, const EdgeVariance& b) {
+    return a.estimate.variance > b.estimate.variance;
+  });
+  text += Format("  %-22s %.3g\n", result.rerun_codes > 0 ? "sum of v, re-run too" : "sum of the edges' v",
+                 SumOfEdges(result));
+  const auto split = std::stable_partition(
+      edges.begin(), edges.end(), [&](const EdgeVariance& edge) { return edge.edge < result.saved_edges; });
+  text += Table("Each edge alone, all others exact:", plan, result, {edges.begin(), split});
+  text += Table("What is run again and encoded within the backward pass, each alone:", plan, result,
+                {split, edges.end()});
+  return text;
+}
+
 std::string GradientVarianceJson(const Plan& plan, const GradientVariance& result, uint64_t seed) {
-  llvm::json::Array edges;
+  llvm::json::Array edges, rerun;
   for (const EdgeVariance& edge : result.edges) {
     const SavedEdge& saved = plan.edges[edge.edge];
     llvm::json::Object json{{"name", saved.name},
@@ -88,11 +102,11 @@ std::string GradientVarianceJson(const Plan& plan, const GradientVariance& resul
                             {"bits", saved.bits},
                             {"bytes", saved.bytes.At(result.batch)}};
     AddEstimate(json, edge.estimate);
-    edges.push_back(std::move(json));
+    (edge.edge < result.saved_edges ? edges : rerun).push_back(std::move(json));
   }
   int64_t saved_bytes = 0, uncompressed = 0;
-  for (const SavedEdge& saved : plan.edges) {
-    if (saved.consumers.empty()) continue;  // encoded by the backward pass itself: not saved across it
+  for (size_t e = 0; e < result.saved_edges; ++e) {
+    const SavedEdge& saved = plan.edges[e];
     saved_bytes += saved.bytes.At(result.batch);
     uncompressed += saved.bytes_uncompressed.At(result.batch);
   }
@@ -108,6 +122,7 @@ std::string GradientVarianceJson(const Plan& plan, const GradientVariance& resul
   AddEstimate(json, result.total);
   if (!result.edges.empty()) json["sum_of_edges"] = Number(SumOfEdges(result));
   json["edges"] = std::move(edges);
+  json["rerun"] = std::move(rerun);
   return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(json))).str();
 }
 

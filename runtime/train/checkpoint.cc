@@ -1,6 +1,7 @@
 #include "runtime/train/checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -26,7 +27,8 @@ llvm::Expected<int64_t> ReadScalar(const Safetensors& file, const std::string& n
     return MakeError(file.path() + ": tensor '" + name + "'", "expected one i64, found " + ToString(*view));
   }
   std::memcpy(&number, view->data, sizeof number);
-  if (number < 0 && name != "seed") return MakeError(file.path() + ": tensor '" + name + "'", "is negative");
+  if (number < 0 && name != "seed" && name != "levels_plan")
+    return MakeError(file.path() + ": tensor '" + name + "'", "is negative");
   return number;
 }
 
@@ -73,18 +75,70 @@ void StartOptimizerState(const std::vector<PersistentTensor>& tensors, const Hyp
 }
 
 llvm::Error SaveCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
-                           const TrainPosition& position) {
+                           const TrainPosition& position, const CodeLevels& levels) {
   const auto step = static_cast<int64_t>(position.step), seed = static_cast<int64_t>(position.seed),
              epoch = static_cast<int64_t>(position.epoch);
   std::vector<NamedTensor> named = {{"step", Scalar(step)},
                                     {"seed", Scalar(seed)},
                                     {"epoch", Scalar(epoch)},
                                     {"position", Scalar(position.position)}};
+  const auto plan = static_cast<int64_t>(levels.plan);
+  if (!levels.counts.empty()) {
+    const auto edges = static_cast<int64_t>(levels.counts.size()) / 2;
+    named.push_back({"levels_plan", Scalar(plan)});
+    named.push_back({"levels",
+                     {.dtype = DType::kInt64,
+                      .dims = {edges, 2},
+                      .data = reinterpret_cast<const std::byte*>(levels.counts.data()),
+                      .bytes = static_cast<int64_t>(levels.counts.size() * sizeof(int64_t))}});
+    named.push_back({"levels_shares",
+                     {.dtype = DType::kFloat64,
+                      .dims = {edges},
+                      .data = reinterpret_cast<const std::byte*>(levels.shares.data()),
+                      .bytes = static_cast<int64_t>(levels.shares.size() * sizeof(double))}});
+  }
   for (const PersistentTensor& tensor : tensors) {
     std::string name = CheckpointName(tensor);
     if (!name.empty()) named.push_back({std::move(name), ViewOf(tensor.view)});
   }
   return WriteSafetensors(path, named);
+}
+
+uint64_t FingerprintOf(const Plan& plan) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
+  const auto add = [&hash](const std::string& text) {
+    for (const char c : text + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  };
+  add(plan.model_name);
+  add(plan.level);
+  for (const SavedEdge& edge : plan.edges) {
+    add(edge.name);
+    add(edge.form);
+  }
+  return hash;
+}
+
+llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path) {
+  ACT_TRY(const Safetensors file, Safetensors::Open(path));
+  CodeLevels levels;
+  const HostView* view = file.Find("levels");
+  if (!view) return levels;
+  if (view->dtype != DType::kInt64 || view->dims.size() != 2 || view->dims[1] != 2)
+    return MakeError(path + ": tensor 'levels'", "expected i64[edges,2], found " + ToString(*view));
+  ACT_TRY(const int64_t plan, ReadScalar(file, "levels_plan", 0));
+  levels.plan = static_cast<uint64_t>(plan);
+  levels.counts.resize(static_cast<size_t>(view->bytes) / sizeof(int64_t));
+  if (view->bytes > 0) std::memcpy(levels.counts.data(), view->data, static_cast<size_t>(view->bytes));
+  const HostView* shares = file.Find("levels_shares");
+  if (!shares || shares->dtype != DType::kFloat64 ||
+      shares->dims != std::vector<int64_t>{static_cast<int64_t>(levels.counts.size() / 2)})
+    return MakeError(path + ": tensor 'levels_shares'", "is not one f64 for each edge of 'levels'");
+  levels.shares.resize(levels.counts.size() / 2);
+  if (shares->bytes > 0) std::memcpy(levels.shares.data(), shares->data, static_cast<size_t>(shares->bytes));
+  for (const double share : levels.shares)
+    if (!(share >= 0 && std::isfinite(share)))
+      return MakeError(path + ": tensor 'levels_shares'", "holds numbers that are no variance");
+  return levels;
 }
 
 llvm::Error LoadCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,

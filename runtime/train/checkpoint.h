@@ -4,6 +4,7 @@
 //   optimizer.NAME.STATE      optimizer state, under the parameter's name: velocity, exp_avg, exp_avg_sq, sum
 //   step, seed                i64 scalars: steps done; the seed of shuffling, dropout and stochastic rounding
 //   epoch, position           i64 scalars: the epoch under way, and its samples that have been seen
+//   levels, levels_plan, levels_shares    of --adapt-every: see CodeLevels
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -26,9 +27,22 @@ struct TrainPosition {
   bool operator==(const TrainPosition&) const = default;
 };
 
-// On failure (a full disk) a checkpoint that was there before stays as it was.
+// The numbers of levels of a run's codes, and what they were chosen by, where they were adapted.
+struct CodeLevels {
+  uint64_t plan = 0;            // FingerprintOf the plan that they are of
+  std::vector<int64_t> counts;  // a pair for each of Plan::edges: levels, and those below zero; 0: has none
+  std::vector<double> shares;   // one for each edge: of the gradient's variance, as far as it was measured
+  bool operator==(const CodeLevels&) const = default;
+};
+// Of what is stored, and in which forms: plans with the same have the same edges.
+uint64_t FingerprintOf(const Plan& plan);
+// Of a checkpoint; without counts where it says nothing. Errors: a file that is none, a tensor of another
+// type.
+llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path);
+
+// `levels` may be empty. On failure (a full disk) a checkpoint that was there before stays as it was.
 llvm::Error SaveCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
-                           const TrainPosition& position);
+                           const TrainPosition& position, const CodeLevels& levels = {});
 
 // Fills the tensors from the file. A file without optimizer state and position (a model's weights alone)
 // leaves those as they are. Errors, before anything is changed: a parameter or buffer that is missing or of

@@ -10,45 +10,48 @@ constexpr char kGradient[] = "grad.";
 
 }  // namespace
 
-GradientCapture::GradientCapture(const BoundGraph& bound) : nodes_(bound.nodes().size()) {
+GradientWatch::GradientWatch(const BoundGraph& bound) : nodes_(bound.nodes().size()) {
   const Graph& graph = bound.step().graph;
   for (const Updated& updated : UpdatesOf(graph)) {
     const BoundNode& node = bound.nodes()[updated.node];
-    const TensorView& view = node.inputs[updated.gradient];
-    gradients_.push_back({.name = graph.value(node.node->inputs[updated.parameter]).name,
-                          .dims = node.inputs[updated.parameter].dims,
-                          .dtype = view.dtype,
-                          .bytes = std::vector<std::byte>(static_cast<size_t>(view.bytes))});
-    sources_.push_back({updated.node, &view});
+    sources_.push_back({.name = graph.value(node.node->inputs[updated.parameter]).name,
+                        .dims = node.inputs[updated.parameter].dims,
+                        .before = updated.node,
+                        .view = &node.inputs[updated.gradient]});
   }
   // The loss is the first output.
   for (size_t i = 1; i < graph.outputs.size(); ++i) {
     const std::string& name = graph.value(graph.outputs[i]).name;
     if (!name.starts_with(kGradient)) continue;
     const TensorView& view = bound.view(graph.outputs[i]);
-    gradients_.push_back({.name = name.substr(sizeof kGradient - 1),
-                          .dims = view.dims,
-                          .dtype = view.dtype,
-                          .bytes = std::vector<std::byte>(static_cast<size_t>(view.bytes))});
-    sources_.push_back({nodes_, &view});
+    sources_.push_back(
+        {.name = name.substr(sizeof kGradient - 1), .dims = view.dims, .before = nodes_, .view = &view});
   }
 }
 
-void GradientCapture::Copy(size_t i) {
-  std::vector<std::byte>& to = gradients_[i].bytes;
-  if (!to.empty()) std::memcpy(to.data(), sources_[i].view->data, to.size());
-}
-
-llvm::Error GradientCapture::BeforeNode(size_t position) {
+llvm::Error GradientWatch::BeforeNode(size_t position) {
   const auto before = [](const Source& source, size_t node) { return source.before < node; };
   auto it = std::lower_bound(sources_.begin(), sources_.end(), position, before);
   for (; it != sources_.end() && it->before == position; ++it)
-    Copy(static_cast<size_t>(it - sources_.begin()));
+    See(static_cast<size_t>(it - sources_.begin()));
   return llvm::Error::success();
 }
 
-llvm::Error GradientCapture::AfterNode(size_t position) {
+llvm::Error GradientWatch::AfterNode(size_t position) {
   return position + 1 == nodes_ ? BeforeNode(nodes_) : llvm::Error::success();
+}
+
+GradientCapture::GradientCapture(const BoundGraph& bound) : GradientWatch(bound) {
+  for (const Source& source : sources())
+    gradients_.push_back({.name = source.name,
+                          .dims = source.dims,
+                          .dtype = source.view->dtype,
+                          .bytes = std::vector<std::byte>(static_cast<size_t>(source.view->bytes))});
+}
+
+void GradientCapture::See(size_t i) {
+  std::vector<std::byte>& to = gradients_[i].bytes;
+  if (!to.empty()) std::memcpy(to.data(), sources()[i].view->data, to.size());
 }
 
 }  // namespace act

@@ -1,4 +1,4 @@
-// The parameters' gradients of one pass over a batch, copied while they exist.
+// The parameters' gradients of one pass over a batch: seen, or copied, while they exist.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -12,10 +12,34 @@
 
 namespace act {
 
-// Watches a run. A gradient lives only until its update has run, so it is copied just before; where a step
-// has several micro-batches, what is copied are the sums that the update reads. Gradients that are outputs of
-// the graph (a plan without an optimizer) are copied behind the last node.
-class GradientCapture : public NodeObserver {
+// Watches a run. A gradient lives only until its update has run, so it is shown just before; where a step
+// has several micro-batches, what is shown are the sums that the update reads. Gradients that are outputs of
+// the graph (a plan without an optimizer) are shown behind the last node.
+class GradientWatch : public NodeObserver {
+ public:
+  // `graph` must outlive this.
+  explicit GradientWatch(const BoundGraph& graph);
+  llvm::Error BeforeNode(size_t position) override;
+  llvm::Error AfterNode(size_t position) override;
+
+ protected:
+  struct Source {
+    std::string name;           // of the parameter
+    std::vector<int64_t> dims;  // the parameter's
+    size_t before;              // node; the number of nodes: behind the last
+    const TensorView* view;
+  };
+  // Gradient `i` exists now, in the tensor of its source.
+  virtual void See(size_t i) = 0;
+  // In the order of the nodes that update the parameters.
+  const std::vector<Source>& sources() const { return sources_; }
+
+ private:
+  size_t nodes_;
+  std::vector<Source> sources_;
+};
+
+class GradientCapture : public GradientWatch {
  public:
   struct Gradient {
     std::string name;           // of the parameter
@@ -24,24 +48,16 @@ class GradientCapture : public NodeObserver {
     std::vector<std::byte> bytes;
   };
 
-  // `graph` must outlive this. Everything that a run needs is allocated here.
+  // Everything that a run needs is allocated here.
   explicit GradientCapture(const BoundGraph& graph);
-  llvm::Error BeforeNode(size_t position) override;
-  llvm::Error AfterNode(size_t position) override;
 
   // Of the last run, in the order of the nodes that update them.
   const std::vector<Gradient>& gradients() const { return gradients_; }
 
  private:
-  struct Source {
-    size_t before;  // node; the number of nodes: behind the last
-    const TensorView* view;
-  };
-  void Copy(size_t i);
+  void See(size_t i) override;
 
-  size_t nodes_;
   std::vector<Gradient> gradients_;
-  std::vector<Source> sources_;  // of gradients_, in ascending order of nodes
 };
 
 }  // namespace act

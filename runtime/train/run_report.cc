@@ -56,6 +56,25 @@ llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters&
   return json;
 }
 
+// The section "Adaptation".
+std::string DescribeAdaptations(const RunReport& report) {
+  int64_t moves = 0;
+  double seconds = 0;
+  for (const Adaptation& a : report.adaptations) {
+    moves += a.moved > 0;
+    seconds += a.seconds;
+  }
+  std::string text = "\n=== Adaptation ===\n";
+  text += Line("measured", "%zu times, each %lld steps, %.3f s in all", report.adaptations.size(),
+               static_cast<long long>(report.adapt_every), seconds);
+  text += Line("levels moved", "%lld times", static_cast<long long>(moves));
+  if (!report.adaptations.empty())
+    text += Line("sum of the edges' v", "%.3g at last, %.3g predicted behind it",
+                 report.adaptations.back().variance_before, report.adaptations.back().variance_after);
+  text += Line("beside the arena", "%s", Bytes(report.adaptation_bytes).c_str());
+  return text;
+}
+
 }  // namespace
 
 StepTimes Summarize(std::vector<double> seconds) {
@@ -91,10 +110,12 @@ std::string FormatRunReport(const RunReport& report) {
   text += Line("seed", "%llu", static_cast<unsigned long long>(report.seed));
 
   text += "\n=== Memory ===\n";
-  text += Line("peak, planned", "%s", Bytes(layout.train.peak_bytes).c_str());
+  text += Line("peak, planned", "%s", Bytes(report.executor->promised_peak_bytes()).c_str());
   text += Line("peak, measured", "%s", Bytes(report.executor->arena().high_water_bytes()).c_str());
-  text += Line("arena", "%s", Bytes(layout.arena_bytes).c_str());
+  text += Line("arena", "%s", Bytes(report.executor->arena().bytes()).c_str());
   text += Line("process, resident", "%s", Bytes(report.resident_peak_bytes).c_str());
+
+  if (report.adapt_every > 0) text += DescribeAdaptations(report);
 
   const StepTimes step = Summarize(result.step_seconds), input = Summarize(result.input_seconds);
   text += "\n=== Performance ===\n";
@@ -122,6 +143,17 @@ std::string RunReportJson(const RunReport& report) {
                            {"accuracy", evaluation.accuracy ? llvm::json::Value(*evaluation.accuracy)
                                                             : llvm::json::Value(nullptr)}});
   }
+  llvm::json::Array adaptations;
+  for (const Adaptation& a : report.adaptations) {
+    adaptations.push_back(llvm::json::Object{{"step", static_cast<int64_t>(a.step)},
+                                             {"measured", a.measured},
+                                             {"moved", a.moved},
+                                             {"sum_of_edges", a.variance_before},
+                                             {"predicted", a.variance_after},
+                                             {"bytes", a.bytes},
+                                             {"peak_bytes", a.peak_bytes},
+                                             {"seconds", a.seconds}});
+  }
   llvm::json::Value json = llvm::json::Object{
       {"model", plan.model_name},
       {"level", plan.level},
@@ -133,8 +165,8 @@ std::string RunReportJson(const RunReport& report) {
       {"threads", report.threads},
       {"seed", report.seed},
       {"peak_bytes", report.executor->arena().high_water_bytes()},
-      {"planned_peak_bytes", layout.train.peak_bytes},
-      {"arena_bytes", layout.arena_bytes},
+      {"planned_peak_bytes", report.executor->promised_peak_bytes()},
+      {"arena_bytes", report.executor->arena().bytes()},
       {"resident_peak_bytes", report.resident_peak_bytes},
       {"losses", llvm::json::Array(result.losses)},
       {"evaluations", std::move(evaluations)},
@@ -146,6 +178,9 @@ std::string RunReportJson(const RunReport& report) {
       {"samples_per_second", SamplesPerSecond(report)},
       {"library_share", LibraryShare(report)},
       {"interrupted", result.interrupted},
+      {"adapt_every", report.adapt_every},
+      {"adaptation_bytes", report.adaptation_bytes},
+      {"adaptations", std::move(adaptations)},
   };
   std::string text;
   llvm::raw_string_ostream(text) << llvm::formatv("{0:2}", json) << "\n";

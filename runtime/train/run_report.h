@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/executor/executor.h"
 #include "runtime/executor/profile.h"
+#include "runtime/train/adaptation.h"
 #include "runtime/train/trainer.h"
 
 namespace act {
@@ -19,6 +21,9 @@ struct RunReport {
   uint64_t seed = 0;
   Hyperparameters hyper;
   int64_t resident_peak_bytes = 0;
+  int64_t adapt_every = 0;  // steps; 0: levels stay
+  std::vector<Adaptation> adaptations = {};
+  int64_t adaptation_bytes = 0;  // beside the arena, between steps
 };
 
 // Over the steps of a run; zeros where there were none.

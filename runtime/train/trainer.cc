@@ -8,6 +8,7 @@
 #include <span>
 
 #include "runtime/base/error.h"
+#include "runtime/train/code_watch.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/step_dump.h"
 
@@ -74,6 +75,12 @@ class Loop {
         continue;
       }
       if (options_.steps > 0 && StepsDone() == options_.steps) break;
+      if (options_.between) {
+        ACT_TRY(const BetweenSteps::Outcome outcome,
+                options_.between->Before(executor_, data_, batch, State()));
+        if (!outcome.line.empty()) progress_.Say(outcome.line);
+        if ((result_.interrupted = outcome.interrupted)) break;
+      }
       ACT_CHECK_OK(Step(batch));
       result_.interrupted = options_.stop && *options_.stop;
     }
@@ -114,14 +121,20 @@ class Loop {
     for (const std::string& warning : data_.TakeWarnings()) progress_.Say("actrun: warning: " + warning);
   }
 
+  // Once: what follows from the first NaN is of no interest.
+  void WarnOf(const std::string& code) {
+    if (code.empty()) return;
+    told_of_code_ = true;
+    progress_.Say("actrun: warning: step " + std::to_string(position_.step) + ": " + code);
+  }
+
   // `batch`: samples of its first micro-batch, which the source stands at.
   llvm::Error Step(int64_t batch) {
     const int64_t samples = SamplesOfStep();
     ACT_TRY(BoundGraph* const first, executor_.Train(batch));
     const bool dumps = StepsDone() == 0 && !options_.dump_step.empty();
     std::optional<GradientCapture> gradients;
-    NodeObserver* observer = dumps ? &gradients.emplace(*first) : nullptr;
-    const std::span<NodeObserver* const> observers(&observer, dumps ? size_t{1} : size_t{0});
+    if (dumps) gradients.emplace(*first);
 
     StepState state = State();
     double mean = 0, input_seconds = 0, step_seconds = 0;
@@ -130,6 +143,10 @@ class Loop {
       const double share = static_cast<double>(batch) / static_cast<double>(samples);
       state.update.sum_weight = share;
       state.updates = done + batch >= samples;
+      std::optional<CodeWatch> codes;
+      std::vector<NodeObserver*> observers;
+      if (dumps) observers.push_back(&*gradients);
+      if (!told_of_code_) observers.push_back(&codes.emplace(executor_.plan(), *graph));
       executor_.BeginStep();
       const auto start = Clock::now();
       FillInputs(*graph, data_);
@@ -137,6 +154,7 @@ class Loop {
       ACT_CHECK_OK(executor_.Run(*graph, state, observers));
       const auto end = Clock::now();
       Warn();
+      if (codes) WarnOf(codes->Found());
       ACT_TRY(const double loss, LossOf(*graph));
       if (!std::isfinite(loss)) {
         return MakeError("step " + std::to_string(position_.step), "the loss is " + std::to_string(loss),
@@ -181,6 +199,7 @@ class Loop {
   const int64_t total_steps_;
   const uint64_t end_step_;
   Progress progress_;
+  bool told_of_code_ = false;
   TrainResult result_;
 };
 

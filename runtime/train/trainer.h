@@ -16,6 +16,20 @@
 
 namespace act {
 
+// What is done between two steps, when the first micro-batch of the next one has been drawn.
+class BetweenSteps {
+ public:
+  virtual ~BetweenSteps() = default;
+  struct Outcome {
+    std::string line;          // of progress; empty: nothing to tell
+    bool interrupted = false;  // by a signal: the run ends here, as if the step had not been begun
+  };
+  // `data` stands at that micro-batch, of `batch` samples; `state` is that of the step. The executor may be
+  // bound anew.
+  virtual llvm::Expected<Outcome> Before(Executor& executor, BatchSource& data, int64_t batch,
+                                         const StepState& state) = 0;
+};
+
 struct TrainOptions {
   int64_t steps = 0;  // ends the run after so many steps; 0: no such bound
   int64_t epochs =
@@ -24,6 +38,7 @@ struct TrainOptions {
   LearningRateSchedule schedule = {};
   std::string dump_step = {};  // where to write the first step's numbers; empty: nowhere
   const volatile std::sig_atomic_t* stop = nullptr;  // set by a signal: end after the step under way
+  BetweenSteps* between = nullptr;
 };
 
 struct TrainResult {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
@@ -67,6 +68,15 @@ inline CompileOptions Checked(const std::string& level, const std::string& optim
   options.optimizer = optimizer;
   options.verify_each = true;
   return options;
+}
+
+// "edge: form" of the saved activations that grow with the batch, in order of their names.
+inline std::vector<std::string> FullSizeForms(const Plan& plan) {
+  std::vector<std::string> forms;
+  for (const SavedEdge& edge : plan.edges)
+    if (edge.bytes.per_batch > 0) forms.push_back(edge.name + ": " + edge.form);
+  std::sort(forms.begin(), forms.end());
+  return forms;
 }
 
 // Bytes of the graph's inputs, by name.

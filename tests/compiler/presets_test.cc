@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "tests/compiler/small_networks.h"
 
@@ -10,6 +12,7 @@ namespace act {
 namespace {
 
 using small_networks::Network;
+using testing_step::FullSizeForms;
 using testing_step::Take;
 
 std::vector<std::string> Available() {
@@ -17,15 +20,6 @@ std::vector<std::string> Available() {
   for (const Preset& preset : AllPresets())
     if (!*preset.refusal) names.push_back(preset.name);
   return names;
-}
-
-// "edge: form", of edges with samples.
-std::vector<std::string> Forms(const Plan& plan) {
-  std::vector<std::string> forms;
-  for (const SavedEdge& edge : plan.edges)
-    if (edge.bytes.per_batch > 0) forms.push_back(edge.name + ": " + edge.form);
-  std::sort(forms.begin(), forms.end());
-  return forms;
 }
 
 CompileOptions SmallGroups(const std::string& level) {
@@ -78,15 +72,15 @@ struct Fork {
 
 TEST(Presets, EachLayerStoresItsOwnInput) {
   using Forms = std::vector<std::string>;
-  EXPECT_EQ(act::Forms(Fork().Compile("actnn-L3")),
+  EXPECT_EQ(FullSizeForms(Fork().Compile("actnn-L3")),
             (Forms{"bn.grad (Normalize): uniform2,g64", "loss (SoftmaxCrossEntropy): keep",
                    "pool (MaxPool): keep", "relu (Relu) for left.grad: uniform2,g64",
                    "relu (Relu): uniform2,g64", "relu.grad (ReluDerivative): mask1"}));
-  EXPECT_EQ(act::Forms(Fork().Compile("actnn-L1")),
+  EXPECT_EQ(FullSizeForms(Fork().Compile("actnn-L1")),
             (Forms{"first (Conv): keep", "loss (SoftmaxCrossEntropy): keep", "pool (MaxPool): keep",
                    "relu (Relu) for left.grad: uniform4,g64", "relu (Relu): uniform4,g64",
                    "relu.grad (ReluDerivative): mask1"}));
-  EXPECT_EQ(act::Forms(Fork().Compile("gact-L1.2")),
+  EXPECT_EQ(FullSizeForms(Fork().Compile("gact-L1.2")),
             (Forms{"bn.grad (Normalize): uniform2,g64", "loss (SoftmaxCrossEntropy): uniform2,g64",
                    "pool (MaxPool): keep", "relu (Relu) for left.grad: uniform2,g64",
                    "relu (Relu): uniform2,g64", "relu.grad (ReluDerivative): mask1"}));
@@ -94,7 +88,7 @@ TEST(Presets, EachLayerStoresItsOwnInput) {
 
 // One block of 8 x 8 pixels: an average for each channel.
 TEST(Presets, DivisionStoresImagesAsAveragesAndWhatIsLeft) {
-  EXPECT_EQ(Forms(Fork().Compile("division")),
+  EXPECT_EQ(FullSizeForms(Fork().Compile("division")),
             (std::vector<std::string>{"bn.grad.high (Sub): uniform2,g64", "bn.grad.low (AveragePool): bf16",
                                       "loss (SoftmaxCrossEntropy): keep", "pool (MaxPool): keep",
                                       "relu.grad (ReluDerivative): mask1", "relu.high (Sub): uniform2,g64",
@@ -122,12 +116,140 @@ TEST(Presets, AttentionStoresItsProbabilitiesForTwoLayers) {
   const ValueId out = Take(b.Add1("MatMul", {softmax, project("v")}, {}, "out"));
   graph.outputs = {Take(b.Add1("ReduceMean", {out}, all, "loss"))};
 
-  const std::vector<std::string> ours = Forms(Take(Compile(testing_step::ModelOf(graph), SmallGroups("L2"))));
+  const std::vector<std::string> ours =
+      FullSizeForms(Take(Compile(testing_step::ModelOf(graph), SmallGroups("L2"))));
   EXPECT_EQ(ours.size(), 3u) << "q, k and v";
-  EXPECT_EQ(Forms(Take(Compile(testing_step::ModelOf(graph), SmallGroups("gact-L1")))),
+  EXPECT_EQ(FullSizeForms(Take(Compile(testing_step::ModelOf(graph), SmallGroups("gact-L1")))),
             (std::vector<std::string>{"k (MatMul): uniform4,g64", "q (MatMul): uniform4,g64",
                                       "softmax (Softmax) for softmax.grad: uniform4,g64",
                                       "softmax (Softmax): uniform4,g64", "v (MatMul): uniform4,g64"}));
+}
+
+TEST(Presets, AcgcTakesMoreBitsForConvolutionsThanForBatchNorm) {
+  // 64 elements of a channel: 2 ln 64 = 8.3 is the range squared of normal numbers, twice that of a ReLU's.
+  // log2(2 * 64 * 16.6) / 2 = 5.5 and log2(8.3^3 / 4) / 2 = 3.6.
+  EXPECT_EQ(
+      FullSizeForms(Fork().Compile("acgc")),
+      (std::vector<std::string>{"bn.grad (Normalize): uniform3,g64,nearest",
+                                "loss (SoftmaxCrossEntropy): keep", "pool (MaxPool): keep",
+                                "relu (Relu): uniform5,g64,nearest", "relu.grad (ReluDerivative): mask1"}));
+}
+
+// The program's own log of ResNet-50 on 32 x 32 images, batch 128: 9.9 bits for what convolutions read
+// and 5.9 for what batch normalizations do, over layers of 32 x 32 to 4 x 4 pixels.
+TEST(Presets, AcgcsBitsAreNearThoseOfItsPublishedRun) {
+  Policy policy = Take(MakePolicy("acgc", 0, kDefaultGroupSize));
+  policy.batch = 128;
+  double convolution = 0, normalization = 0, elements = 0;
+  // Elements that the blocks of a stage store, by its side and width.
+  for (const auto& [side, channels, blocks] :
+       {std::tuple{32, 256, 3}, std::tuple{16, 512, 4}, std::tuple{8, 1024, 6}}) {
+    EdgeFacts facts;
+    facts.type = {DType::kFloat32, {Dim::Batch(), side, side, channels}};
+    const double weight = static_cast<double>(side) * side * channels * blocks;
+    facts.normalized = true;
+    normalization += weight * policy.BitsOf(facts);
+    facts.normalized = false;
+    facts.often_zero = true;
+    convolution += weight * policy.BitsOf(facts);
+    EXPECT_EQ(policy.CodecOf(facts), policy.BitsOf(facts) > 8
+                                         ? Codec::Cast(CodecKind::kFloat16)
+                                         : Codec::Uniform(policy.BitsOf(facts), 256, Rounding::kNearest));
+    elements += weight;
+  }
+  EXPECT_NEAR(convolution / elements, 9.9, 1.2);
+  EXPECT_NEAR(normalization / elements, 5.9, 1.2);
+}
+
+TEST(Presets, BlpaStoresOneCodeForThreeReaders) {
+  EXPECT_EQ(FullSizeForms(Fork().Compile("blpa")),
+            (std::vector<std::string>{"bn (Cast): fixed4", "loss (SoftmaxCrossEntropy): keep",
+                                      "pool (MaxPool): keep"}));
+}
+
+// The codes of the program that its authors published, computed anew in double: the gradients of a
+// convolution behind BatchNorm and ReLU, and of gamma and beta, are those of the decoded numbers.
+TEST(Presets, BlpasGradientsAreThoseOfItsFormula) {
+  constexpr int64_t kBatch = 4, kPixels = 64, kChannels = 6, kOut = 3;
+  const std::vector<float> gamma{1, .5f, 2, .01f, -1, -.3f}, beta{0, .4f, -1, .005f, .3f, -.2f};
+  for (const int bits : {4, 8}) {
+    Graph graph;
+    GraphBuilder b(graph);
+    const auto channels = [&](const std::string& name, const std::vector<float>& values,
+                              ValueKind kind = ValueKind::kParameter) {
+      return b.Input(name, {DType::kFloat32, {kChannels}}, kind, testing_step::HostFloats(values));
+    };
+    const ValueId image =
+        b.Input("image", {DType::kFloat32, {Dim::Batch(), 8, 8, kChannels}}, ValueKind::kInput);
+    const ValueId bn = Take(b.Add1("BatchNorm",
+                                   {image, channels("gamma", gamma), channels("beta", beta),
+                                    channels("mean", std::vector<float>(kChannels, 0), ValueKind::kBuffer),
+                                    channels("var", std::vector<float>(kChannels, 1), ValueKind::kBuffer)},
+                                   {}, "bn"));
+    const ValueId relu = Take(b.Add1("Relu", {bn}, {}, "relu"));
+    std::vector<float> weights(kOut * kChannels);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::sin(static_cast<float>(i));
+    const ValueId w = b.Input("w", {DType::kFloat32, {kOut, kChannels, 1, 1}}, ValueKind::kParameter,
+                              testing_step::HostFloats(weights));
+    const ValueId conv = Take(b.Add1("Conv", {relu, w}, Fork::Window(1, 1), "conv"));
+    Attributes all;
+    all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+    all.Set("keepdims", int64_t{0});
+    graph.outputs = {Take(b.Add1("ReduceMean", {conv}, all, "loss"))};
+    CompileOptions options = SmallGroups("blpa");
+    options.bits = bits;
+    const Plan plan = Take(Compile(testing_step::ModelOf(graph), options));
+    std::vector<float> x(kBatch * kPixels * kChannels);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i * i % 977)) * 3;
+    const auto outputs =
+        Take(testing_step::RunStep(plan, testing_step::CpuKernels(), {{"image", testing_step::BytesOf(x)}},
+                                   {.batch = kBatch, .check_memory = true}));
+
+    const double bins = 1 << bits, n = kBatch * kPixels;
+    std::map<std::string, std::vector<double>> expected{{"gamma", std::vector<double>(kChannels)},
+                                                        {"beta", std::vector<double>(kChannels)},
+                                                        {"w", std::vector<double>(kOut * kChannels)}};
+    for (size_t c = 0; c < kChannels; ++c) {
+      double mean = 0, var = 0, dr = 0;
+      for (size_t i = c; i < x.size(); i += kChannels) mean += static_cast<double>(x[i]) / n;
+      for (size_t i = c; i < x.size(); i += kChannels)
+        var += std::pow(static_cast<double>(x[i]) - mean, 2) / n;
+      for (size_t o = 0; o < kOut; ++o) dr += static_cast<double>(weights[o * kChannels + c]) / (n * kOut);
+      const double g = std::fabs(static_cast<double>(gamma[c])), bias = static_cast<double>(beta[c]) / g,
+                   sign = gamma[c] < 0 ? -1 : 1;
+      const double shift = std::max(1., std::floor(bins / 2) - std::floor(bias * bins / 6));
+      for (size_t i = c; i < x.size(); i += kChannels) {
+        const double xhat = (static_cast<double>(x[i]) - mean) / std::sqrt(var + 1e-5);
+        const double act = sign * xhat + bias;
+        const double code = std::clamp(std::floor((act - 1e-6) * bins / 6) + shift, 0., bins - 1);
+        const double decoded = (code + .5 - shift) * 6 / bins;
+        const bool passes = code >= shift;
+        expected["beta"][c] += passes * dr;
+        expected["gamma"][c] += passes * dr * sign * (decoded - bias);
+        for (size_t o = 0; o < kOut; ++o)
+          expected["w"][o * kChannels + c] += std::max(decoded * g, 0.) / (n * kOut);
+      }
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const std::string output = plan.train.graph.value(plan.train.graph.outputs[i]).name;
+      const auto it = expected.find(output.starts_with("grad.") ? output.substr(5) : "");
+      if (it == expected.end()) continue;
+      // Another rounding of xhat may move an element next to a border by a level: a 256th of the sum each.
+      for (size_t k = 0; k < it->second.size(); ++k)
+        EXPECT_NEAR(outputs[i][k], it->second[k], 2e-3 * (std::fabs(it->second[k]) + .01))
+            << bits << " bits, " << output << "[" << k << "]";
+      it->second.clear();
+    }
+    for (const auto& [name, left] : expected) EXPECT_TRUE(left.empty()) << "no gradient of " << name;
+  }
+}
+
+TEST(Presets, RefuseBitsThatTheyDoNotHave) {
+  for (const auto& [preset, bits] : {std::pair{"acgc", 4.}, std::pair{"blpa", 3.5}, std::pair{"blpa", 9.}}) {
+    auto policy = MakePolicy(preset, bits, kDefaultGroupSize);
+    ASSERT_FALSE(static_cast<bool>(policy)) << preset;
+    EXPECT_NE(testing_step::Text(policy.takeError()).find("--bits"), std::string::npos);
+  }
 }
 
 TEST(Presets, RunInTheirPlannedMemory) {

@@ -10,6 +10,7 @@ namespace act {
 namespace {
 
 using small_networks::Network;
+using testing_step::FullSizeForms;
 using testing_step::Take;
 
 Attributes Window(int64_t kernel) {
@@ -60,14 +61,6 @@ struct Chain {
   GraphBuilder b;
   ValueId x;
 };
-
-std::vector<std::string> FullSizeForms(const Plan& plan) {
-  std::vector<std::string> forms;
-  for (const SavedEdge& edge : plan.edges)
-    if (edge.bytes.per_batch > 0) forms.push_back(edge.name + ": " + edge.form);
-  std::sort(forms.begin(), forms.end());
-  return forms;
-}
 
 TEST(RebuildSaved, OneCodeServesBatchNormReluAndConvolution) {
   Chain chain;

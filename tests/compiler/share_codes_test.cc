@@ -9,6 +9,7 @@
 namespace act {
 namespace {
 
+using testing_step::FullSizeForms;
 using testing_step::Take;
 
 constexpr int64_t kBatch = 3, kChannels = 8;
@@ -47,14 +48,6 @@ struct BatchNormRelu {
   GraphBuilder b;
   ValueId scaled, result;
 };
-
-std::vector<std::string> FullSizeForms(const Plan& plan) {
-  std::vector<std::string> forms;
-  for (const SavedEdge& edge : plan.edges)
-    if (edge.bytes.per_batch > 0) forms.push_back(edge.name + ": " + edge.form);
-  std::sort(forms.begin(), forms.end());
-  return forms;
-}
 
 std::vector<float> Gradient(const Plan& plan, const std::string& of) {
   std::vector<float> image(static_cast<size_t>(kBatch * 64 * kChannels));

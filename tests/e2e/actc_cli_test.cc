@@ -54,6 +54,35 @@ TEST_F(Actc, WrongUsageIsExit2) {
   ExpectNoPlan();
 }
 
+TEST_F(Actc, RefusesBitsOutOfRange) {
+  for (const char* bits : {"0", "0.5", "9", "300", "-2", "nan"}) {
+    const std::vector<std::string> command = {ToolPath("actc"),
+                                              std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx",
+                                              "-O",
+                                              "L2",
+                                              "--report=none",
+                                              std::string("--bits=") + bits};
+    const Outcome outcome = RunTool(command);
+    EXPECT_NE(outcome.exit_code, 0) << Describe(command, outcome);
+    EXPECT_NE(outcome.err.find("--bits: must be 1 to 8"), std::string::npos) << Describe(command, outcome);
+  }
+}
+
+// Scales, and the masks that a code of numbers holds, take their bytes however few levels there are. What the
+// error says is possible is.
+TEST_F(Actc, ABudgetBelowTheLeastNamesTheLeast) {
+  for (const std::string level : {"L2", "L3", "L4"}) {
+    const std::string model = std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx";
+    const std::string error =
+        ExpectRefused({ToolPath("actc"), model, "-O", level, "--bits=1.01", "--report=none"}, {"bit budget"});
+    const std::string before = "the least possible is ";
+    const size_t at = error.find(before);
+    ASSERT_NE(at, std::string::npos) << error;
+    const std::string least = error.substr(at + before.size(), 5);
+    ExpectDone({ToolPath("actc"), model, "-O", level, "--bits=" + least, "--report=none"});
+  }
+}
+
 TEST_F(Actc, NamesAFileThatIsNotThere) {
   ExpectRefused(Command(scratch_ / "absent.onnx"), {"absent.onnx", "No such file"});
 }

@@ -190,6 +190,54 @@ TEST_F(Actrun, ResumesWhereItStopped) {
   EXPECT_FALSE(ReadFile(straight) == ReadFile(middle));
 }
 
+// The step behind --load, in a process of its own, has the gradients of a run that went on: at L3 and L4 they
+// are made of codes, so the codes are the same too. Without momentum, a velocity is the last gradient.
+TEST_F(Actrun, TheStepBehindALoadHasTheGradientsOfTheUninterruptedRun) {
+  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  for (const std::string level : {"L3", "L4"}) {
+    const std::string own = scratch_ / level;
+    ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", level, "-o", own,
+                "--batch=32", "--report=none"});
+    const auto run = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> args = {
+          ToolPath("actrun"),
+          own,
+          "--threads=1",
+          "--lr=0.05",
+          "--momentum=0",
+          "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy"};
+      args.insert(args.end(), more.begin(), more.end());
+      ExpectDone(args);
+    };
+    const std::string straight = scratch_ / "straight", half = scratch_ / "half", step = scratch_ / "step";
+    run({"--steps=6", "--save=" + straight});
+    run({"--steps=5", "--save=" + half});
+    run({"--steps=1", "--load=" + half, "--dump-step=" + step});
+    auto all = ReadTensors(straight);
+    auto dumped = ReadTensors(step);
+    ASSERT_TRUE(all && dumped);
+    int compared = 0;
+    for (const auto& [name, gradient] : *dumped) {
+      if (!name.starts_with("grad.")) continue;
+      const auto velocity = all->find("optimizer." + name.substr(5) + ".velocity");
+      ASSERT_NE(velocity, all->end()) << name;
+      EXPECT_EQ(gradient.data, velocity->second.data) << level << " " << name;
+      ++compared;
+    }
+    EXPECT_GE(compared, 20);
+  }
+}
+
+// Activations that no code can hold: told once, with the name, before the loss that ends the run.
+TEST_F(Actrun, NamesTheSavedActivationThatIsNotFinite) {
+  inputs_["image"].data[3] = std::numeric_limits<double>::infinity();
+  const std::vector<std::string> command = CommandOnInputs();
+  const Outcome outcome = RunTool(command);
+  const size_t at = outcome.err.find("step 0: saved activation '");
+  EXPECT_NE(at, std::string::npos) << Describe(command, outcome);
+  EXPECT_EQ(outcome.err.find("saved activation", at + 30), std::string::npos) << Describe(command, outcome);
+}
+
 TEST_F(Actrun, SeedDecidesTheNoiseAndNothingElseDoes) {
   const std::vector<std::string> files = {scratch_ / "a.safetensors", scratch_ / "b.safetensors",
                                           scratch_ / "c.safetensors"};

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "tests/e2e/golden_case.h"
 #include "tests/e2e/process.h"
@@ -88,6 +89,30 @@ TEST_F(Variance, OfTheEdgesAddsUpToThatOfAll) {
   }
 }
 
+// What L4 runs again and encodes is a part of v, but no edge of the report.
+TEST_F(Variance, ItsEdgesAreThoseOfTheReport) {
+  const std::string plan = scratch_ / "L4", report = scratch_ / "report.json";
+  ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "L4", "-o", plan,
+              "--batch=32", "--report-json=" + report});
+  std::set<std::string> names;
+  const llvm::json::Object reported = Take(ReadJson(report));
+  for (const llvm::json::Value& edge : *reported.getArray("edges"))
+    names.insert(edge.getAsObject()->getString("name")->str());
+  const llvm::json::Object measured = Measure(plan, {"--variance=2"});
+  EXPECT_GE(measured.getArray("edges")->size(), 1u);
+  EXPECT_GE(measured.getArray("rerun")->size(), 5u) << "L4 runs nothing again";
+  double sum = 0;
+  for (const char* kind : {"edges", "rerun"}) {
+    for (const llvm::json::Value& edge : *measured.getArray(kind)) {
+      const std::string name = edge.getAsObject()->getString("name")->str();
+      EXPECT_EQ(names.count(name), kind == std::string("edges")) << name;
+      sum += *edge.getAsObject()->getNumber("variance");
+    }
+  }
+  EXPECT_NEAR(Number(measured, "sum_of_edges"), sum, 1e-9);
+  EXPECT_EQ(measured.getInteger("saved_bytes"), reported.getInteger("saved_bytes"));
+}
+
 TEST_F(Variance, OfAnExactPlanIsZero) {
   const llvm::json::Object measured =
       Measure(CompileCase("lenet", "L0"),
@@ -166,6 +191,20 @@ TEST_F(Variance, RefusesWhatItCannotMeasure) {
   const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
   ExpectRefused(command({"--variance=2", "--inputs=" + Golden("resnet_basic", "inputs.safetensors")}),
                 {"image"});
+}
+
+// Data of another shape than the model's: told with the input's name, and no plan is written.
+TEST_F(Variance, CalibrationRefusesDataOfAnotherShape) {
+  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  ExpectRefused({ToolPath("actrun"), CompileCase("lenet", "L3"), "--batch=4", "--threads=1", "--calibrate=1",
+                 "--save-plan=" + (scratch_ / "x"),
+                 "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy"},
+                {"image", "16"});
+  ExpectRefused(
+      {ToolPath("actrun"), CompileCase("lenet", "L3"), "--batch=4", "--threads=1", "--calibrate=1",
+       "--save-plan=" + (scratch_ / "x"), "--inputs=" + Golden("resnet_basic", "inputs.safetensors")},
+      {"image"});
+  EXPECT_FALSE(Exists(scratch_ / "x"));
 }
 
 TEST_F(Variance, NamesAGradientThatIsNotFinite) {

@@ -1,0 +1,134 @@
+#include "runtime/measure/code_sensitivity.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "runtime/base/error.h"
+#include "runtime/train/evaluate.h"
+#include "runtime/train/gradient_capture.h"
+
+namespace act {
+namespace {
+
+// Compares the gradients of a run with those of another, element by element as they come by.
+class Comparison : public GradientWatch {
+ public:
+  // `keep`: the run's gradients become what later ones are compared with.
+  Comparison(const BoundGraph& graph, std::vector<float>& reference) : GradientWatch(graph), to_(reference) {
+    size_t elements = 0;
+    for (const Source& source : sources()) {
+      begin_.push_back(elements);
+      elements += static_cast<size_t>(source.view->elements);
+    }
+    to_.resize(elements);
+  }
+  void Begin(bool keep) {
+    keep_ = keep;
+    square_ = 0;
+  }
+  bool IsFloat() const {
+    for (const Source& source : sources())
+      if (source.view->dtype != DType::kFloat32) return false;
+    return true;
+  }
+  // Of the difference; where the run was kept, of its gradient.
+  double square() const { return square_; }
+
+ private:
+  void See(size_t i) override {
+    const TensorView& view = *sources()[i].view;
+    const auto* from = view.as<float>();
+    float* to = to_.data() + begin_[i];
+    for (int64_t k = 0; k < view.elements; ++k) {
+      const double d = static_cast<double>(from[k]) - (keep_ ? 0 : static_cast<double>(to[k]));
+      square_ += d * d;
+      if (keep_) to[k] = from[k];
+    }
+  }
+
+  std::vector<float>& to_;
+  std::vector<size_t> begin_;
+  bool keep_ = true;
+  double square_ = 0;
+};
+
+}  // namespace
+
+int64_t CodeSensitivityMeter::BytesOf(const Plan& plan, int64_t batch) {
+  const Graph& graph = plan.train.graph;
+  int64_t bytes = 0;
+  for (const Updated& updated : UpdatesOf(graph))
+    bytes += graph.value(graph.nodes[updated.node].inputs[updated.gradient]).type.Bytes().At(batch);
+  for (const Value& value : graph.values)
+    if (value.kind == ValueKind::kBuffer) bytes += value.type.Bytes().At(batch);
+  return bytes;
+}
+
+CodeSensitivityMeter::CodeSensitivityMeter(const Executor& executor) {
+  gradient_.reserve(static_cast<size_t>(BytesOf(executor.plan(), executor.layout().batch)) / sizeof(float));
+  for (const PersistentTensor& tensor : executor.persistents())
+    if (tensor.kind == ValueKind::kBuffer) buffers_.emplace_back(static_cast<size_t>(tensor.view.bytes));
+}
+
+llvm::Error CodeSensitivityMeter::Pass(Executor& executor, BoundGraph& graph, BatchSource& data,
+                                       const StepState& state, NodeObserver& observer) {
+  executor.BeginStep();
+  FillInputs(graph, data);
+  NodeObserver* observers[] = {&observer};
+  return executor.Run(graph, state, observers);
+}
+
+llvm::Expected<std::optional<CodeSensitivity>> CodeSensitivityMeter::Measure(
+    Executor& executor, BoundGraph& graph, BatchSource& data, StepState state,
+    std::span<const int32_t> streams, int64_t repeats, const volatile std::sig_atomic_t* stop) {
+  const auto copy_buffers = [&](bool back) {
+    size_t i = 0;
+    for (const PersistentTensor& tensor : executor.persistents()) {
+      if (tensor.kind != ValueKind::kBuffer) continue;
+      std::vector<std::byte>& kept = buffers_[i++];
+      if (kept.empty()) continue;
+      std::memcpy(back ? tensor.view.data : kept.data(), back ? kept.data() : tensor.view.data, kept.size());
+    }
+  };
+  copy_buffers(false);
+  const std::vector<double> times = graph.Times();
+  Comparison comparison(graph, gradient_);
+  if (!comparison.IsFloat()) return MakeError("gradients", "are not float32: they cannot be compared");
+  state.updates = false;
+  state.update.keep_sum = 0;
+  state.update.sum_weight = 1;
+  CodeSensitivity result;
+  bool ends = false;
+  const auto run = [&]() -> llvm::Error {
+    comparison.Begin(true);
+    ACT_CHECK_OK(Pass(executor, graph, data, state, comparison));
+    result.gradient_square = comparison.square();
+    for (const int32_t stream : streams) {
+      double sum = 0;
+      for (int64_t r = 1; r <= repeats && !ends; ++r) {
+        state.rounding_stream = stream;
+        state.rounding = static_cast<uint64_t>(r);
+        comparison.Begin(false);
+        ACT_CHECK_OK(Pass(executor, graph, data, state, comparison));
+        sum += comparison.square() / 2;
+        ends = (stop && *stop) || !std::isfinite(sum);
+      }
+      result.variance.push_back(sum / static_cast<double>(repeats));
+    }
+    return llvm::Error::success();
+  };
+  llvm::Error error = run();
+  copy_buffers(true);
+  graph.SetTimes(times);
+  if (error) return error;
+  if (ends || !std::isfinite(result.gradient_square)) return std::nullopt;
+  // The gradient with codes has the exact one's square and the codes' variance in its own.
+  double noise = 0;
+  for (const double v : result.variance) noise += v;
+  if (noise < result.gradient_square) result.gradient_square -= noise;
+  if (result.gradient_square > 0)
+    for (double& v : result.variance) v /= result.gradient_square;
+  return result;
+}
+
+}  // namespace act

@@ -1,0 +1,55 @@
+#include "runtime/train/code_watch.h"
+
+#include <algorithm>
+
+#include "runtime/codec/not_finite.h"
+
+namespace act {
+
+CodeWatch::CodeWatch(const Plan& plan, const BoundGraph& graph) : graph_(graph) {
+  for (size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = *graph.nodes()[n].node;
+    for (size_t o = 0; o < node.program.outputs.size() && o < node.outputs.size(); ++o) {
+      const ProgramOutput& output = node.program.outputs[o];
+      if (output.kind != OutputKind::kEncode || (!output.codec.HasLevels() && !output.codec.IsCast()))
+        continue;
+      const auto edge = std::find_if(plan.edges.begin(), plan.edges.end(),
+                                     [&](const SavedEdge& e) { return e.stored == node.outputs[o]; });
+      const int64_t elements = SamplesOf(node.program.space).elements.At(graph.batch());
+      codes_.push_back({.node = n,
+                        .output = o,
+                        .name = edge == plan.edges.end() ? node.name : edge->name,
+                        .codec = output.codec,
+                        .elements = elements,
+                        .sample_bytes = LayoutOf(output.codec, elements).sample_bytes});
+    }
+  }
+}
+
+llvm::Error CodeWatch::AfterNode(size_t position) {
+  if (found_) return llvm::Error::success();
+  auto code = std::lower_bound(codes_.begin(), codes_.end(), position,
+                               [](const Code& c, size_t node) { return c.node < node; });
+  for (; code != codes_.end() && code->node == position && !found_; ++code) {
+    // What the node has just written, be it all samples or some of them.
+    const TensorView& view = graph_.nodes()[position].outputs[code->output];
+    if (!view.data || code->sample_bytes == 0) continue;
+    const int64_t samples = view.bytes / code->sample_bytes;
+    for (int64_t s = 0; s < samples; ++s)
+      not_finite_ += CountNotFinite(code->codec, code->elements, view.as<uint8_t>() + s * code->sample_bytes);
+    seen_ = samples * (code->codec.IsCast() ? code->elements : LayoutOf(code->codec, code->elements).groups);
+    if (not_finite_ > 0) found_ = &*code;
+  }
+  return llvm::Error::success();
+}
+
+std::string CodeWatch::Found() const {
+  if (!found_) return "";
+  const bool cast = found_->codec.IsCast();
+  return "saved activation '" + found_->name + "' (" + ToString(found_->codec) +
+         "): " + std::to_string(not_finite_) + " of its " + std::to_string(seen_) +
+         (cast ? " elements are NaN or infinite"
+               : " groups hold NaN, infinity or numbers beyond 1e36, and decode to NaN");
+}
+
+}  // namespace act
