@@ -48,9 +48,7 @@ void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
 
 // ---- Several codes to a number. Numbers are below 2^16.
 
-using DW = HWY_CAPPED(uint16_t, 32);
 using DWBytes = hn::Rebind<uint8_t, DW>;
-using VW = hn::Vec<DW>;
 constexpr size_t kChunk = 64;  // numbers whose bits of a plane are read and written together
 constexpr size_t kMostWords = kMostGroup / 2 + kChunk;
 
