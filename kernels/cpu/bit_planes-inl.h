@@ -31,17 +31,17 @@ using Mask = hn::Mask<D>;
 using DW = HWY_CAPPED(uint16_t, 32);
 using VW = hn::Vec<DW>;
 
-constexpr size_t kMaxLanes = hn::MaxLanes(D());
-constexpr size_t kMaxWordLanes = hn::MaxLanes(DW());
+inline constexpr size_t kMaxLanes = hn::MaxLanes(D());
+inline constexpr size_t kMaxWordLanes = hn::MaxLanes(DW());
 // What one vector takes of a bit plane: at least a byte.
-constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
+inline constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
 // Where elements are handled in runs that every vector length divides.
-constexpr size_t kRun = 64;
+inline constexpr size_t kRun = 64;
 
 // Asks for the 64 bytes that lie a tile ahead of p: tiles are pages, where the processor's own reading ahead
 // ends. It is no access, and there need be nothing: hence no arithmetic on the pointer.
 HWY_INLINE void ReadAhead(const float* p) {
-  hwy::Prefetch(
+  hwy::Prefetch(  // NOLINTNEXTLINE(performance-no-int-to-ptr)
       reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + kTileElements * sizeof(float)));
 }
 

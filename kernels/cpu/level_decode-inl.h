@@ -32,7 +32,7 @@ struct CodedGroups {
 struct Positions {
   VI first, second;  // second: only where 16-bit lanes are twice as many
 };
-constexpr bool kTwoVectors = HWY_TARGET != HWY_SCALAR;
+inline constexpr bool kTwoVectors = HWY_TARGET != HWY_SCALAR;
 static_assert(kMaxWordLanes == (kTwoVectors ? 2 : 1) * kMaxLanes);
 
 // Of kBits: below 8, positions fit 16 bits with their sign. Of 8, `from` is 127 and makes them positive.
@@ -182,7 +182,7 @@ void DecodeRounded(const LevelTables& tables, const CodedGroups& coded) {
 }
 
 // Codes with levels, masks and indices. mask: of codes with levels, whether elements are greater than 0.
-void DecodeCodes(const Codec& codec, bool mask, const CodedGroups& coded) {
+inline void DecodeCodes(const Codec& codec, bool mask, const CodedGroups& coded) {
   const LevelTables tables(codec);
   if (!codec.HasLevels()) return DecodeGroups<NumberValue, NoOffsets>(tables, coded);
   if (mask) return DecodeGroups<MaskValue, NoOffsets>(tables, coded);

@@ -178,7 +178,7 @@ void EncodeRounded(const LevelTables& tables, const GroupsToEncode& groups) {
   EncodeGroups<Level, StochasticBits>(tables, groups);
 }
 
-void EncodeLevels(const Codec& codec, const GroupsToEncode& groups) {
+inline void EncodeLevels(const Codec& codec, const GroupsToEncode& groups) {
   const LevelTables tables(codec);
   const bool fitted = codec.spacing == Spacing::kFitted;  // with dither alone
   switch (codec.kind) {

@@ -60,7 +60,7 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
 }
 
 // With the elements nearest to 0 on each side of it.
-GroupRange RangeOfSides(const float* x, size_t count) {
+inline GroupRange RangeOfSides(const float* x, size_t count) {
   const D d;
   constexpr float kMost = 3.4028234663852886e38f;
   V least_above = hn::Set(d, kMost), most_below = hn::Set(d, -kMost);
@@ -80,7 +80,7 @@ GroupRange RangeOfSides(const float* x, size_t count) {
 }
 
 // kZero: of what is not 0.
-GroupRange RangeOf(const Codec& codec, const float* x, size_t count) {
+inline GroupRange RangeOf(const Codec& codec, const float* x, size_t count) {
   if (codec.metadata == Metadata::kSides) return RangeOfSides(x, count);
   return codec.kind == CodecKind::kZero ? RangeOfGroup<true>(x, count) : RangeOfGroup<false>(x, count);
 }
