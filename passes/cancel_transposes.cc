@@ -13,43 +13,12 @@
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ops/op_table.h"
+#include "passes/axis_view.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 
 namespace act {
 namespace {
-
-using Perm = std::vector<int64_t>;
-
-Perm IdentityPerm(size_t rank) {
-  Perm perm(rank);
-  std::iota(perm.begin(), perm.end(), 0);
-  return perm;
-}
-
-Perm Inverse(const Perm& perm) {
-  Perm inverse(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return inverse;
-}
-
-template <class T>
-std::vector<T> Permute(const std::vector<T>& base, const Perm& perm) {
-  std::vector<T> result;
-  for (int64_t axis : perm) result.push_back(base[static_cast<size_t>(axis)]);
-  return result;
-}
-
-// Moves only axes of extent 1: the elements stay in order, so a reshape does it.
-bool KeepsOrder(const Dims& base, const Perm& perm) {
-  int64_t last = -1;
-  for (int64_t axis : perm) {
-    if (base[static_cast<size_t>(axis)] == Dim(1)) continue;
-    if (axis < last) return false;
-    last = axis;
-  }
-  return true;
-}
 
 class Canceller {
  public:
@@ -70,22 +39,14 @@ class Canceller {
   }
 
  private:
-  struct View {
-    ValueId base;
-    Perm perm;                   // base axes in the order of the value's
-    std::vector<size_t> groups;  // how many of them each axis of the value is; empty: one each
-    bool Grouped() const { return !groups.empty(); }
-    bool SameOrder(const View& other) const { return perm == other.perm && groups == other.groups; }
-  };
-
-  View ViewOf(ValueId v) {
+  AxisView ViewOf(ValueId v) {
     const auto it = views_.find(v);
     if (it != views_.end()) return it->second;
     return {v, IdentityPerm(graph_.value(v).type.dims.size()), {}};
   }
   bool IsMoved(ValueId v) {
     if (v == kNoValue) return false;
-    const View view = ViewOf(v);
+    const AxisView view = ViewOf(v);
     return view.Grouped() || view.perm != IdentityPerm(view.perm.size());
   }
   bool IsGrouped(ValueId v) const {
@@ -109,7 +70,7 @@ class Canceller {
 
   llvm::Error Materialise(ValueId& v) {
     if (v == kNoValue) return llvm::Error::success();
-    const View view = ViewOf(v);
+    const AxisView view = ViewOf(v);
     const Dims dims = graph_.value(v).type.dims;
     ACT_TRY(v, InOrder(view.base, view.perm));
     if (!view.Grouped()) return llvm::Error::success();
@@ -118,8 +79,8 @@ class Canceller {
   }
 
   // Operand `v`, which broadcasts against a result that lies as `result` does, in the order of its base.
-  llvm::Expected<ValueId> Operand(ValueId v, const View& result) {
-    const View view = ViewOf(v);
+  llvm::Expected<ValueId> Operand(ValueId v, const AxisView& result) {
+    const AxisView view = ViewOf(v);
     const Dims& base = graph_.value(result.base).type.dims;
     if (view.SameOrder(result) && (!view.Grouped() || graph_.value(view.base).type.dims == base))
       return view.base;
@@ -167,27 +128,11 @@ class Canceller {
     return VisitPlain(node);
   }
 
-  static View Transposed(const View& view, const Perm& perm) {
-    if (!view.Grouped()) return {view.base, Permute(view.perm, perm), {}};
-    std::vector<Perm> axes;
-    auto at = view.perm.begin();
-    for (size_t count : view.groups) {
-      axes.emplace_back(at, at + static_cast<std::ptrdiff_t>(count));
-      at += static_cast<std::ptrdiff_t>(count);
-    }
-    View result{view.base, {}, Permute(view.groups, perm)};
-    for (const Perm& group : Permute(axes, perm))
-      result.perm.insert(result.perm.end(), group.begin(), group.end());
-    return result;
-  }
-
   llvm::Error VisitPlain(Node& node) {
     for (ValueId& v : node.inputs) ACT_CHECK_OK(Materialise(v));
     graph_.nodes.push_back(std::move(node));
     return llvm::Error::success();
   }
-
-  static bool LastStays(const Perm& perm) { return perm.back() + 1 == static_cast<int64_t>(perm.size()); }
 
   // Attention takes heads wherever they lie, as long as the elements of one are neighbours. Its result lies
   // as the queries do, or, where these are in order, as the transpose behind it asks for.
@@ -195,7 +140,7 @@ class Canceller {
     for (size_t i = 3; i < node.inputs.size(); ++i) ACT_CHECK_OK(Materialise(node.inputs[i]));
     constexpr const char* kPerms[] = {"perm_q", "perm_k", "perm_v"};
     for (size_t i = 0; i < 3; ++i) {
-      View view = ViewOf(node.inputs[i]);
+      AxisView view = ViewOf(node.inputs[i]);
       if (node.attrs.Has(kPerms[i]) || view.Grouped() || !LastStays(view.perm)) {
         ACT_CHECK_OK(Materialise(node.inputs[i]));
         continue;
@@ -219,7 +164,7 @@ class Canceller {
 
   // A product takes matrices either way round: a transposed weight (Linear layers of three axes) is no copy.
   void TakeMatrix(Node& node, size_t i, const char* flag) {
-    const View view = ViewOf(node.inputs[i]);
+    const AxisView view = ViewOf(node.inputs[i]);
     if (view.Grouped()) return;
     Perm swapped = IdentityPerm(view.perm.size());
     std::swap(swapped[swapped.size() - 2], swapped.back());
@@ -232,7 +177,7 @@ class Canceller {
   llvm::Error VisitMatMul(Node& node) {
     TakeMatrix(node, 0, "trans_a");
     TakeMatrix(node, 1, "trans_b");
-    const View view = ViewOf(node.inputs[0]);
+    const AxisView view = ViewOf(node.inputs[0]);
     if (node.attrs.Int("trans_a") != 0 || graph_.value(node.inputs[1]).type.rank() != 2 ||
         !LastStays(view.perm) || (view.Grouped() && view.groups.back() != 1))
       return VisitPlain(node);
@@ -242,116 +187,21 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // What a reshape of a view reads: pieces of base axes, in the order of the value, and how many of them each
-  // axis of the result is (none: its extent is 1).
-  struct Piece {
-    size_t axis;  // of the base
-    Dim extent;
-  };
-  struct Regrouped {
-    std::vector<Piece> pieces;
-    std::vector<size_t> groups;
-  };
-
-  static int64_t Groups(const Regrouped& r) {
-    return std::count_if(r.groups.begin(), r.groups.end(), [](size_t pieces) { return pieces > 1; });
-  }
-
-  // Splits the axes (in the order of the value) into pieces that the axes of `to` consist of.
-  static std::optional<Regrouped> Regroup(const std::vector<Piece>& axes, const Dims& to) {
-    Regrouped result;
-    size_t at = 0;
-    Dim left(1);  // of axes[at]
-    for (const Dim& extent : to) {
-      size_t count = 0;
-      for (Dim want = extent; want != Dim(1); ++count) {
-        if (left == Dim(1)) {
-          if (at == axes.size()) return std::nullopt;
-          left = axes[at++].extent;
-        }
-        Dim piece;
-        if (const auto more = DivideExact(want, left)) {
-          piece = left;
-          want = *more;
-          left = Dim(1);
-        } else if (const auto rest = DivideExact(left, want)) {
-          piece = want;
-          want = Dim(1);
-          left = *rest;
-        } else {
-          return std::nullopt;
-        }
-        result.pieces.push_back({axes[at - 1].axis, piece});
-      }
-      result.groups.push_back(count);
-    }
-    if (left != Dim(1) || at != axes.size()) return std::nullopt;
-    return result;
-  }
-
   // A reshape splits and merges axes: where it can be done in the order of the base, the base is reshaped in
   // place of the value.
   llvm::Error VisitReshape(Node& node) {
-    const View view = ViewOf(node.inputs[0]);
-    const Dims base = graph_.value(view.base).type.dims, to = graph_.value(node.outputs[0]).type.dims;
-    std::vector<Piece> axes, runs;  // of the base; runs: neighbours in it and in the value are one
-    for (int64_t axis : view.perm) {
-      const auto i = static_cast<size_t>(axis);
-      if (base[i] == Dim(1)) continue;
-      if (base[i] == Dim(0)) return VisitPlain(node);
-      axes.push_back({i, base[i]});
-    }
-    for (size_t i = 0; i < axes.size(); ++i) {
-      if (i > 0 && Follows(base, axes[i - 1].axis, axes[i].axis))
-        runs.back().extent = runs.back().extent * axes[i].extent;
-      else
-        runs.push_back(axes[i]);
-    }
-    auto regrouped = Regroup(axes, to);
-    if (!regrouped || Groups(*regrouped) > 0)
-      if (auto of_runs = Regroup(runs, to)) regrouped = of_runs;
-    // Only the rows of features may be a group, and only one axis: what else there is (windows of an image,
-    // an image that is flattened) is moved once where it is written out here, and what is computed of it need
-    // not be.
-    if (!regrouped || Groups(*regrouped) > 1 || (!to.empty() && regrouped->groups.back() > 1))
-      return VisitPlain(node);
-    // The pieces in the order of the base, behind the result's axes of extent 1.
-    std::vector<size_t> order(regrouped->pieces.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return regrouped->pieces[a].axis < regrouped->pieces[b].axis;
-    });
-    const auto ones = static_cast<size_t>(std::count(to.begin(), to.end(), Dim(1)));
-    Dims dims(ones, Dim(1));
-    Perm place(order.size());
-    for (size_t i : order) {
-      place[i] = static_cast<int64_t>(dims.size());
-      dims.push_back(regrouped->pieces[i].extent);
-    }
-    View result{kNoValue, {}, {}};
-    int64_t one = 0;
-    for (size_t i = 0, at = 0; i < to.size(); ++i) {
-      result.groups.push_back(std::max<size_t>(regrouped->groups[i], 1));
-      if (regrouped->groups[i] == 0) result.perm.push_back(one++);
-      for (size_t k = 0; k < regrouped->groups[i]; ++k) result.perm.push_back(place[at++]);
-    }
-    if (Groups(*regrouped) == 0) result.groups.clear();
-    ACT_TRY(const ValueId made, builder_.Reshape(view.base, dims, node.name));
-    SetView(node, made, result.perm, result.groups);
+    const AxisView view = ViewOf(node.inputs[0]);
+    const auto reshaped =
+        Reshaped(view, graph_.value(view.base).type.dims, graph_.value(node.outputs[0]).type.dims);
+    if (!reshaped) return VisitPlain(node);
+    ACT_TRY(const ValueId made, builder_.Reshape(view.base, reshaped->dims, node.name));
+    SetView(node, made, reshaped->perm, reshaped->groups);
     return llvm::Error::success();
-  }
-
-  // Whether base axis b comes right behind a, not counting axes of extent 1.
-  static bool Follows(const Dims& base, size_t a, size_t b) {
-    if (b <= a) return false;
-    for (size_t i = a + 1; i < b; ++i)
-      if (base[i] != Dim(1)) return false;
-    return true;
   }
 
   llvm::Error VisitElementwise(const Node& node) {
     const TensorType type = graph_.value(node.outputs[0]).type;
-    View result{kNoValue, IdentityPerm(type.dims.size()), {}};
+    AxisView result{kNoValue, IdentityPerm(type.dims.size()), {}};
     for (ValueId v : node.inputs) {
       if (v == kNoValue || !IsMoved(v)) continue;
       const TensorType& operand = graph_.value(v).type;
@@ -380,7 +230,7 @@ class Canceller {
 
   // Its axes and its group axis move with those of x; scale and bias broadcast against it.
   llvm::Error VisitLayerNorm(const Node& node) {
-    const View view = ViewOf(node.inputs[0]);
+    const AxisView view = ViewOf(node.inputs[0]);
     std::vector<ValueId> inputs{view.base};
     for (size_t i = 1; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue) {
@@ -408,7 +258,7 @@ class Canceller {
       if (perm.empty() && IsMoved(v)) perm = ViewOf(v).perm;
     std::vector<ValueId> inputs;
     for (ValueId v : node.inputs) {
-      const View view = ViewOf(v);
+      const AxisView view = ViewOf(v);
       if (view.perm == perm) {
         inputs.push_back(view.base);
         continue;
@@ -427,7 +277,7 @@ class Canceller {
 
   // Attributes with one entry (or a begin and an end) per axis move with their axes.
   llvm::Error VisitPerAxis(const Node& node) {
-    const View view = ViewOf(node.inputs[0]);
+    const AxisView view = ViewOf(node.inputs[0]);
     const Perm inverse = Inverse(view.perm);
     Attributes attrs = node.attrs;
     for (const char* name : {"starts", "steps"})
@@ -449,7 +299,7 @@ class Canceller {
   }
 
   llvm::Error VisitReduce(const Node& node) {
-    const View view = ViewOf(node.inputs[0]);
+    const AxisView view = ViewOf(node.inputs[0]);
     std::vector<bool> gone(view.perm.size(), false);
     std::vector<int64_t> axes;
     for (int64_t axis : node.attrs.Ints("axes")) {
@@ -475,7 +325,7 @@ class Canceller {
 
   Graph& graph_;
   GraphBuilder builder_;
-  std::map<ValueId, View> views_;
+  std::map<ValueId, AxisView> views_;
   std::map<ValueId, Perm> transposed_;  // values that a transpose reads, and its perm
   std::map<std::pair<ValueId, Perm>, ValueId> written_;
 };

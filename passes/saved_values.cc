@@ -63,6 +63,22 @@ bool SavedValues::AnyBackwardRead(ValueId v, bool (*is)(const Node&, size_t)) co
   return false;
 }
 
+int64_t SavedValues::PartOfAttention(ValueId v) const {
+  for (size_t r : Readers(v)) {
+    const Node& reader = graph_.nodes[r];
+    if (OnlyMoves(reader))
+      if (const int64_t part = PartOfAttention(reader.outputs[0])) return part;
+    if (InForward(r) || reader.op != "AttentionGrad" || !reader.attrs.Has("packed") || reader.inputs[1] != v)
+      continue;
+    Dim part(1);
+    const Dims& dims = graph_.value(v).type.dims;
+    for (auto axis = static_cast<size_t>(reader.attrs.Int("packed")) + 1; axis < dims.size(); ++axis)
+      part = part * dims[axis];
+    if (part.IsFixed()) return part.fixed;
+  }
+  return 0;
+}
+
 bool SavedValues::FeedsProduct(ValueId v) const { return AnyBackwardRead(v, IsProduct); }
 
 EdgeFacts SavedValues::FactsOf(ValueId v) const {
@@ -76,6 +92,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.exact_bits = facts.type.dtype == DType::kBool || FindOp(from.op)->boolean;
   facts.read_exactly = AnyBackwardRead(v, ReadsExactly);
   facts.for_scores = AnyBackwardRead(v, ReadsForScores);
+  if (facts.for_scores) facts.part = PartOfAttention(v);
   facts.low_frequency = context_.low_frequencies.count(v) != 0;
   facts.statistic = context_.statistics.count(v) != 0;
   facts.sign_is_read = AnyBackwardRead(v, ReadsSign);

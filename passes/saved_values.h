@@ -38,6 +38,9 @@ class SavedValues {
  private:
   // Does `is` hold of a backward node and the position at which it reads v?
   bool AnyBackwardRead(ValueId v, bool (*is)(const Node&, size_t)) const;
+  // Where attention reads queries, keys and values of v one behind the other: the elements of each. 0: it
+  // does not.
+  int64_t PartOfAttention(ValueId v) const;
 
   const Graph& graph_;
   const PassContext& context_;

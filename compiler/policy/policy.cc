@@ -12,6 +12,7 @@ namespace act {
 namespace {
 
 constexpr int kScoreBits = 4;  // of attention's queries and keys
+constexpr int64_t kLeastGroupSize = 64;
 constexpr int64_t kRerunSpacing = 9;
 // What L3 gains by its prior it spends on variance: networks at .65 of ActNN's bytes have less than 1/4 of
 // its variance with it, at 1 not all.
@@ -83,6 +84,15 @@ int Policy::LeastBits(const EdgeFacts& facts) const {
   return (facts.for_scores || facts.anchor) && !rules.same_bits ? kScoreBits : 1;
 }
 
+// Where groups and parts do not end together, every group but a few has two parts' range: in a model of width
+// 64 that made five times the variance. From 16 groups a part on those few do not count.
+int64_t Policy::GroupOf(const EdgeFacts& facts) const {
+  int64_t group = group_size;
+  if (rules.same_bits) return group;
+  while (group > kLeastGroupSize && facts.part < 16 * group && facts.part % group != 0) group /= 2;
+  return group;
+}
+
 // The levels of a sign code: a quarter below 0, where only the gradient of the normalization reads.
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
@@ -94,11 +104,11 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
     return sign.With(facts.sided ? Metadata::kSides : Metadata::kLogPair);
   }
   if (plugin) {
-    llvm::Expected<Codec> codec = MakePluginCodec(*plugin, b, group_size);
+    llvm::Expected<Codec> codec = MakePluginCodec(*plugin, b, GroupOf(facts));
     if (codec) return *codec;
     llvm::consumeError(codec.takeError());  // it has no form of so many bits: the level's own
   }
-  return Codec::Uniform(b, group_size, rules.rounding);
+  return Codec::Uniform(b, GroupOf(facts), rules.rounding);
 }
 
 bool Policy::CodesLossily(const EdgeFacts& facts) const {

@@ -20,6 +20,7 @@ struct EdgeFacts {
   bool of_loss = false;         // made by a loss: its error enters every gradient
   bool feeds_product = false;   // read by the gradient of a convolution, matrix product or attention
   bool for_scores = false;      // attention's probabilities are computed again from it
+  int64_t part = 0;             // > 0: queries, keys and values alternate, so many elements of each
   bool read_exactly = false;    // an error in it would bias the gradient, or it holds infinities
   bool activation = false;      // made by a node each step (not a parameter, input or statistic)
   bool sign_is_read = false;    // by a ReLU's gradient, which must get it exactly
@@ -92,6 +93,8 @@ struct Policy {
   int BitsOf(const EdgeFacts& facts) const;
   // AC-GC's bits for an activation, from what its type and size alone say (docs/levels.md).
   int BoundedBits(const EdgeFacts& facts) const;
+  // Of its code: the parts of a value differ in magnitude, and do not share groups.
+  int64_t GroupOf(const EdgeFacts& facts) const;
   // What is re-run waits in this code: one bit finer than its anchor's, whose error then is what counts.
   Codec RecodeCodec() const { return Codec::Uniform(std::min(8, bits + 3), group_size, Rounding::kDither); }
   // Of a lossy code of the value, however small its share of the gradient's variance.

@@ -27,38 +27,30 @@ using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
 using VU = hn::Vec<DU>;
 using Mask = hn::Mask<D>;
+// Codes are handled in 16 bits, of two vectors of floats at a time (of one where a vector is one number).
+using DW = HWY_CAPPED(uint16_t, 32);
+using VW = hn::Vec<DW>;
 
-constexpr size_t kMaxLanes = hn::MaxLanes(D());
+inline constexpr size_t kMaxLanes = hn::MaxLanes(D());
+inline constexpr size_t kMaxWordLanes = hn::MaxLanes(DW());
 // What one vector takes of a bit plane: at least a byte.
-constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
+inline constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
 // Where elements are handled in runs that every vector length divides.
-constexpr size_t kRun = 64;
+inline constexpr size_t kRun = 64;
 
 // Asks for the 64 bytes that lie a tile ahead of p: tiles are pages, where the processor's own reading ahead
 // ends. It is no access, and there need be nothing: hence no arithmetic on the pointer.
 HWY_INLINE void ReadAhead(const float* p) {
-  hwy::Prefetch(
+  hwy::Prefetch(  // NOLINTNEXTLINE(performance-no-int-to-ptr)
       reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + kTileElements * sizeof(float)));
 }
 
 // Bits i .. i + lanes - 1 of a plane.
-HWY_INLINE Mask LoadMask(const uint8_t* plane, size_t i) {
+HWY_INLINE hn::Mask<DW> LoadMask(const uint8_t* plane, size_t i) {
   uint8_t bits[8] = {};
-  std::memcpy(bits, plane + i / 8, kMaskBytes);
-  if constexpr (kMaxLanes < 8) bits[0] = static_cast<uint8_t>(bits[0] >> (i % 8));
-  return hn::LoadMaskBits(D(), bits);
-}
-
-// The same, written in order of i: vectors below 8 lanes share bytes.
-HWY_INLINE void StoreBits(const Mask& bits, uint8_t* plane, size_t i) {
-  uint8_t packed[8];
-  hn::StoreMaskBits(D(), bits, packed);
-  if constexpr (kMaxLanes >= 8) {
-    std::memcpy(plane + i / 8, packed, kMaskBytes);
-  } else {
-    const size_t shift = i % 8;
-    plane[i / 8] = static_cast<uint8_t>((shift == 0 ? 0 : plane[i / 8]) | packed[0] << shift);
-  }
+  std::memcpy(bits, plane + i / 8, std::max<size_t>(1, kMaxWordLanes / 8));
+  if constexpr (kMaxWordLanes < 8) bits[0] = static_cast<uint8_t>(bits[0] >> (i % 8));
+  return hn::LoadMaskBits(DW(), bits);
 }
 
 // The planes of a group that ends a sample, where they can be read a vector at a time: copied behind one

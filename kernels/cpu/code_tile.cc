@@ -59,11 +59,6 @@ void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
   PackPlanes(q, count, bits, planes);
 }
 
-// The number itself.
-struct NumberValue {
-  HWY_INLINE V operator()(VI q256) const { return hn::ConvertTo(D(), hn::ShiftRight<8>(q256)); }
-};
-
 // ---- Codes with levels
 
 // Where the dither sequences of a sample's groups start; eight groups share a call, which is made once.
@@ -97,25 +92,50 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const Random
   const auto count = [&](int64_t g) { return static_cast<size_t>(std::min(group, place.count - g * group)); };
   // All scales before all codes: the scalar arithmetic of the groups overlaps.
   GroupScale scales[kTileElements / kRun];
+  uint32_t dither[kTileElements / kRun];
+  DitherStarts starts(codec, random, place.sample, layout.groups);
   for (int64_t g = 0; g * group < place.count; ++g) {
     uint8_t* metadata = code + (first_group + g) * layout.metadata_bytes;
     StoreGroupScale(codec, RangeOf(codec, x + g * group, count(g)), metadata);
     scales[g] = LoadGroupScale(codec, metadata);
+    dither[g] = starts.Of(first_group + g);
   }
   alignas(64) uint32_t words[kTileElements / 4];
   uint64_t call = FirstCall(kRandom16Block, place.sample, place.elements, place.first);
   if (codec.rounding == Rounding::kStochastic)
     for (int64_t e = 0; e < place.count; e += kRandom16Block, call += kRandomLanes)
       RandomRow(random, call, words + e / 4);
-  DitherStarts starts(codec, random, place.sample, layout.groups);
-  for (int64_t g = 0; g * group < place.count; ++g) {
-    uint8_t* payload = code + layout.payload_offset + (first_group + g) * layout.group_bytes;
-    if (IsFinite(scales[g]))
-      EncodeLevels(codec, x + g * group, count(g), scales[g], starts.Of(first_group + g),
-                   words + g * group / 4, payload);
-    else
-      std::memset(payload, 0, static_cast<size_t>(PayloadBytes(codec, static_cast<int64_t>(count(g)))));
+  EncodeLevels(codec, {.x = x,
+                       .group = static_cast<size_t>(group),
+                       .count = static_cast<size_t>(place.count),
+                       .scales = scales,
+                       .starts = dither,
+                       .words = words,
+                       .payload = code + layout.payload_offset + first_group * layout.group_bytes,
+                       .group_bytes = layout.group_bytes});
+}
+
+void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                     const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
+  const int64_t group = codec.group_size, first_group = place.first / group;
+  GroupScale scales[kTileElements / kRun] = {};
+  uint32_t dither[kTileElements / kRun] = {};
+  if (codec.HasLevels() && !mask) {
+    DitherStarts starts(codec, random, place.sample, layout.groups);
+    for (int64_t g = 0; g * group < place.count; ++g) {
+      scales[g] = LoadGroupScale(codec, code + (first_group + g) * layout.metadata_bytes);
+      dither[g] = starts.Of(first_group + g);
+    }
   }
+  DecodeCodes(codec, mask,
+              {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
+               .group_bytes = layout.group_bytes,
+               .group = static_cast<size_t>(group),
+               .count = static_cast<size_t>(place.count),
+               .scales = scales,
+               .starts = dither,
+               .times = times,
+               .x = x});
 }
 
 // ---- Tiles
@@ -143,20 +163,12 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
 
 void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
                 const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
+  if (!codec.IsCast()) return DecodeCodesTile(codec, layout, random, place, code, mask, times, x);
   const int64_t group = codec.group_size;
-  DitherStarts starts(codec, random, place.sample, layout.groups);
   for (int64_t e = 0; e < place.count; e += group) {
-    const int64_t g = (place.first + e) / group;
-    const size_t count = static_cast<size_t>(std::min(group, place.count - e));
-    const uint8_t* payload = code + layout.payload_offset + g * layout.group_bytes;
-    const float* factors = times ? times + e : nullptr;
-    if (codec.HasLevels())
-      DecodeLevels(codec, code + g * layout.metadata_bytes, mask ? 0 : starts.Of(g), payload, count, mask,
-                   factors, x + e);
-    else if (codec.IsCast())
-      DecodeCast(codec.kind, payload, count, factors, x + e);
-    else
-      DecodePlanes(codec, payload, count, NumberValue(), NoOffset(), factors, x + e);
+    const uint8_t* payload = code + layout.payload_offset + (place.first + e) / group * layout.group_bytes;
+    DecodeCast(codec.kind, payload, static_cast<size_t>(std::min(group, place.count - e)),
+               times ? times + e : nullptr, x + e);
   }
 }
 

@@ -1,4 +1,4 @@
-// Decode of codes with levels, a group at a time: kernels/math/level_code.h in vectors. Included once per
+// Decode of codes with levels, a tile at a time: kernels/math/level_code.h in vectors. Included once per
 // instruction set.
 
 // NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
@@ -9,236 +9,195 @@
 #define ACT_LEVEL_DECODE_INL_H_
 #endif
 
-#include "kernels/cpu/fitted-inl.h"
+#include "kernels/cpu/level_values-inl.h"
 #include "kernels/cpu/packed_words-inl.h"
 #include "kernels/cpu/rounding-inl.h"
-#include "kernels/math/level_code.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// What becomes of a decoded position: 256 times the code, with the rounding's offset of -127..127 added.
-struct UniformValue {
-  explicit HWY_INLINE UniformValue(const Codec&, const GroupScale& s)
-      : minimum(hn::Set(D(), s.minimum)), scale(hn::Set(D(), s.scale * 0x1p-8f)) {}
-  HWY_INLINE V operator()(VI position) const {  // the product is exact (see StepsOf)
-    return hn::MulAdd(hn::ConvertTo(D(), position), scale, minimum);
-  }
-  V minimum, scale;
+// What a tile's groups decode from, and to. scales, starts: of each group, of codes with levels.
+struct CodedGroups {
+  const uint8_t* payload;
+  int64_t group_bytes;  // from one group's payload to the next
+  size_t group, count;  // elements of a group, and of the tile
+  const GroupScale* scales;
+  const uint32_t* starts;
+  const float* times;  // null, or what decoded numbers are multiplied with
+  float* x;
 };
-// Whether a position is of a code of the levels at or below 0: they are 256 apart, and offsets less than 128.
-HWY_INLINE hn::Mask<DI> IsBelow(VI position, int levels_above) {
-  return hn::Gt(position, hn::Set(DI(), levels_above * 256 - 128));
+
+// Positions (256 times the code, with the rounding's offset) of as many elements as there are 16-bit lanes.
+struct Positions {
+  VI first, second;  // second: only where 16-bit lanes are twice as many
+};
+inline constexpr bool kTwoVectors = HWY_TARGET != HWY_SCALAR;
+static_assert(kMaxWordLanes == (kTwoVectors ? 2 : 1) * kMaxLanes);
+
+// Of kBits: below 8, positions fit 16 bits with their sign. Of 8, `from` is 127 and makes them positive.
+template <int kBits>
+constexpr uint16_t kFrom = kBits < 8 ? 0 : 127;
+template <int kBits>
+HWY_INLINE VI Widen(hn::VFromD<hn::Rebind<uint16_t, D>> p) {
+  const hn::Rebind<int16_t, D> d;
+  if constexpr (kBits < 8) return hn::PromoteTo(DI(), hn::BitCast(d, p));
+  return hn::Sub(hn::PromoteTo(DI(), p), hn::Set(DI(), int32_t{kFrom<kBits>}));
 }
-struct SignValue {
-  explicit HWY_INLINE SignValue(const Codec& codec, const GroupScale& s)
-      : above(hn::Set(D(), s.scale * 0x1p-8f)),
-        below(hn::Set(D(), s.below * -0x1p-8f)),
-        levels_above(codec.LevelsAbove()) {}
-  HWY_INLINE V operator()(VI position) const {
-    const auto negative = IsBelow(position, levels_above);
-    const VI steps = hn::Sub(position, hn::IfThenElseZero(negative, hn::Set(DI(), levels_above * 256)));
-    return hn::Mul(hn::ConvertTo(D(), steps), hn::IfThenElse(hn::RebindMask(D(), negative), below, above));
-  }
-  V above, below;
-  int levels_above;
-};
-struct SidesValue {
-  explicit HWY_INLINE SidesValue(const Codec& codec, const GroupScale& s)
-      : sign(codec, s), minimum(hn::Set(D(), s.minimum)), minimum_below(hn::Set(D(), -s.minimum_below)) {}
-  HWY_INLINE V operator()(VI position) const {
-    const auto negative = IsBelow(position, sign.levels_above);
-    const VI steps = hn::Sub(position, hn::IfThenElseZero(negative, hn::Set(DI(), sign.levels_above * 256)));
-    const Mask below = hn::RebindMask(D(), negative);
-    return hn::MulAdd(hn::ConvertTo(D(), steps), hn::IfThenElse(below, sign.below, sign.above),
-                      hn::IfThenElse(below, minimum_below, minimum));
-  }
-  SignValue sign;
-  V minimum, minimum_below;
-};
-// The code and the offset of a position.
-HWY_INLINE VI CodeOf(VI position) { return hn::ShiftRight<8>(hn::Add(position, hn::Set(DI(), 128))); }
-HWY_INLINE VI OffsetOf(VI position, VI code) { return hn::Sub(position, hn::ShiftLeft<8>(code)); }
+template <int kBits>
+HWY_INLINE Positions Widened(VW p) {
+#if HWY_TARGET == HWY_SCALAR
+  const VI only = Widen<kBits>(p);
+  return {only, only};
+#else
+  const hn::Rebind<uint16_t, D> d;
+  return {Widen<kBits>(hn::LowerHalf(d, p)), Widen<kBits>(hn::UpperHalf(d, p))};
+#endif
+}
 
-struct FittedUniformValue {
-  explicit HWY_INLINE FittedUniformValue(const Codec& codec, const GroupScale& s)
-      : minimum(hn::Set(D(), s.minimum)),
-        scale(hn::Set(D(), s.scale * kFittedUnit)),
-        levels(*FittedLevelsOf(codec).above) {}
-  HWY_INLINE V operator()(VI position) const {
-    const VI q = CodeOf(position);
-    return hn::MulAdd(hn::ConvertTo(D(), FittedValues(q, levels, OffsetOf(position, q))), scale, minimum);
-  }
-  V minimum, scale;
-  const FittedLevels& levels;
-};
-struct FittedSignValue {
-  explicit HWY_INLINE FittedSignValue(const Codec& codec, const GroupScale& s)
-      : above(hn::Set(D(), s.scale * kFittedUnit)),
-        below(hn::Set(D(), s.below * -kFittedUnit)),
-        levels_above(codec.LevelsAbove()),
-        fitted(FittedLevelsOf(codec)) {}
-  HWY_INLINE V operator()(VI position) const {
-    const VI q = CodeOf(position), offset = OffsetOf(position, q);
-    const auto negative = IsBelow(position, levels_above);
-    // Each table is asked for its own codes; where a lane is of the other side, for its first.
-    const VI of_above = FittedValues(hn::IfThenZeroElse(negative, q), *fitted.above, offset);
-    const VI q_below = hn::Sub(q, hn::Set(DI(), levels_above));
-    const VI of_below = FittedValues(hn::IfThenElseZero(negative, q_below), *fitted.below, offset);
-    return hn::Mul(hn::ConvertTo(D(), hn::IfThenElse(negative, of_below, of_above)),
-                   hn::IfThenElse(hn::RebindMask(D(), negative), below, above));
-  }
-  V above, below;
-  int levels_above;
-  FittedPair fitted;
-};
-// 0 for code 0.
-template <class Value>
-struct ZeroOrValue {
-  explicit HWY_INLINE ZeroOrValue(const Codec& codec, const GroupScale& s)
-      : of_others(codec, s), zero(hn::Set(D(), s.minimum - s.minimum)) {}
-  HWY_INLINE V operator()(VI position) const {
-    const auto is_zero = hn::Lt(position, hn::Set(DI(), 128));
-    const V value = of_others(hn::IfThenZeroElse(is_zero, hn::Sub(position, hn::Set(DI(), 256))));
-    return hn::IfThenElse(hn::RebindMask(D(), is_zero), zero, value);
-  }
-  Value of_others;
-  V zero;
-};
-// 1 where the code is one of an element greater than 0 (kZero: not 0). Positions are without offset.
-struct MaskValue {
-  explicit HWY_INLINE MaskValue(const Codec& codec)
-      : from(hn::Set(DI(), codec.kind == CodecKind::kZero ? 256 : 0)),
-        to(hn::Set(DI(), codec.LevelsAbove() * 256)) {}
-  HWY_INLINE V operator()(VI position) const {
-    const auto inside = hn::AndNot(hn::Lt(position, from), hn::Lt(position, to));
-    return hn::IfThenElseZero(hn::RebindMask(D(), inside), hn::Set(D(), 1.0f));
-  }
-  VI from, to;
-};
-
-// x[i] = value of code i, times times[i] where `times` is not null. codes(i): 256 times those of i .. i +
-// lanes - 1.
-template <class Codes, class Value, class Rounded>
-HWY_INLINE void DecodeRun(const Codes& codes, size_t count, const Value& value, Rounded rounded,
-                          const float* times, float* x) {
+// x[i] = value of element i, times times[i] where `times` is not null. positions(i): of those from i on,
+// which is called in order.
+template <class PositionsOf, class Value>
+HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const Value& value, const float* times,
+                          float* x) {
   const D d;
-  const auto decode = [&](size_t i) HWY_ATTR { return value(codes(i, rounded.NextOffset())); };
+  const size_t lanes = hn::Lanes(d), step = kTwoVectors ? 2 * lanes : lanes;
   size_t i = 0;
   if (times) {
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d))
-      hn::StoreU(hn::Mul(decode(i), hn::LoadU(d, times + i)), d, x + i);
+    for (; i + step <= count; i += step) {
+      const Positions p = positions(i);
+      hn::StoreU(hn::Mul(value(p.first), hn::LoadU(d, times + i)), d, x + i);
+      if constexpr (kTwoVectors)
+        hn::StoreU(hn::Mul(value(p.second), hn::LoadU(d, times + i + lanes)), d, x + i + lanes);
+    }
   } else {
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    for (; i + step <= count; i += step) {
       ReadAhead(x + i);
-      hn::StoreU(decode(i), d, x + i);
+      const Positions p = positions(i);
+      hn::StoreU(value(p.first), d, x + i);
+      if constexpr (kTwoVectors) {
+        if constexpr (kMaxLanes * sizeof(float) == 64) ReadAhead(x + i + lanes);
+        hn::StoreU(value(p.second), d, x + i + lanes);
+      }
     }
   }
   if (i == count) return;
-  const Mask rest = hn::FirstN(d, count - i);
-  V v = decode(i);
-  if (times) v = hn::Mul(v, hn::MaskedLoad(rest, d, times + i));
-  hn::BlendedStore(v, rest, d, x + i);
-}
-
-// Planes are plane_bytes apart and readable a vector at a time.
-template <int kBits, class Value, class Rounded>
-void DecodeGroup(const uint8_t* planes, size_t plane_bytes, size_t count, const Value& value, Rounded rounded,
-                 const float* times, float* x) {
-  const DI di;
-  const auto codes = [&](size_t i, VI position) HWY_ATTR {
-    for (int b = 0; b < kBits; ++b) {
-      const auto bit = hn::RebindMask(di, LoadMask(planes + static_cast<size_t>(b) * plane_bytes, i));
-      position = hn::IfThenElse(bit, hn::Add(position, hn::Set(di, 256 << b)), position);
-    }
-    return position;
-  };
-  DecodeRun(codes, count, value, rounded, times, x);
-}
-
-template <class Value, class Rounded>
-void DecodeBits(int bits, const uint8_t* planes, size_t plane_bytes, size_t count, const Value& value,
-                Rounded rounded, const float* times, float* x) {
-  switch (bits) {
-    case 1:
-      return DecodeGroup<1>(planes, plane_bytes, count, value, rounded, times, x);
-    case 2:
-      return DecodeGroup<2>(planes, plane_bytes, count, value, rounded, times, x);
-    case 3:
-      return DecodeGroup<3>(planes, plane_bytes, count, value, rounded, times, x);
-    case 4:
-      return DecodeGroup<4>(planes, plane_bytes, count, value, rounded, times, x);
-    case 5:
-      return DecodeGroup<5>(planes, plane_bytes, count, value, rounded, times, x);
-    case 6:
-      return DecodeGroup<6>(planes, plane_bytes, count, value, rounded, times, x);
-    case 7:
-      return DecodeGroup<7>(planes, plane_bytes, count, value, rounded, times, x);
-    default:
-      return DecodeGroup<8>(planes, plane_bytes, count, value, rounded, times, x);
+  const Positions p = positions(i);
+  for (const VI part : {p.first, p.second}) {
+    const Mask rest = hn::FirstN(d, count - i);
+    V v = value(part);
+    if (times) v = hn::Mul(v, hn::MaskedLoad(rest, d, times + i));
+    hn::BlendedStore(v, rest, d, x + i);
+    i += lanes;
+    if (i >= count) return;
   }
 }
 
-// Short groups' planes are copied to where a vector may read behind them.
-template <class Value, class Rounded>
-void DecodePlanes(const Codec& codec, const uint8_t* planes, size_t count, const Value& value,
-                  Rounded rounded, const float* times, float* x) {
-  const size_t plane_bytes = (count + 7) / 8;
-  if (count == static_cast<size_t>(codec.group_size))
-    return DecodeBits(codec.bits, planes, plane_bytes, count, value, rounded, times, x);
-  const PaddedPlanes padded(planes, plane_bytes, codec.bits);
-  DecodeBits(codec.bits, padded.bytes, PaddedPlanes::kPlaneBytes, count, value, rounded, times, x);
-}
+// ---- Bit planes
 
-template <class Value, class Rounded>
-void UnpackAndDecode(const Codec& codec, const uint8_t* payload, size_t count, const Value& value,
-                     Rounded rounded, const float* times, float* x) {
-  const CodePacking packing = CodePackingOf(codec);
-  if (packing.codes == 1) return DecodePlanes(codec, payload, count, value, rounded, times, x);
-  alignas(64) uint8_t q[kMostGroup + kRun];
-  UnpackWords(payload, count, codec.levels, packing, q);
-  const auto codes = [&](size_t i, VI start) HWY_ATTR {
-    return hn::Add(start, hn::ShiftLeft<8>(hn::PromoteTo(DI(), hn::LoadU(hn::Rebind<uint8_t, D>(), q + i))));
+// One group. Planes are plane_bytes apart and readable a vector at a time.
+template <int kBits, class Value, class Offsets>
+HWY_INLINE void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t count, const Value& value,
+                             Offsets offsets, const float* times, float* x) {
+  const DW d;
+  const auto positions = [&](size_t i) HWY_ATTR {
+    VW p = offsets.Next(hn::Set(d, kFrom<kBits>));
+    for (int b = 0; b < kBits; ++b) {
+      const auto bit = LoadMask(planes + static_cast<size_t>(b) * plane_bytes, i);
+      p = hn::IfThenElse(bit, hn::Add(p, hn::Set(d, static_cast<uint16_t>(256u << b))), p);
+    }
+    return Widened<kBits>(p);
   };
-  DecodeRun(codes, count, value, rounded, times, x);
+  DecodeRun(positions, count, value, times, x);
 }
 
-// ---- Groups
+template <int kBits, class Value, class Offsets>
+void DecodePlaneGroups(const LevelTables& tables, const CodedGroups& coded) {
+  const uint8_t* planes = coded.payload;
+  for (size_t g = 0, e = 0; e < coded.count; ++g, e += coded.group, planes += coded.group_bytes) {
+    const Value value(tables, coded.scales[g]);
+    const Offsets offsets(coded.starts[g]);
+    const float* times = coded.times ? coded.times + e : nullptr;
+    if (e + coded.group <= coded.count) {
+      DecodePlanes<kBits>(planes, coded.group / 8, coded.group, value, offsets, times, coded.x + e);
+      continue;
+    }
+    // A short group's planes are copied to where a vector may read behind them.
+    const size_t count = coded.count - e;
+    const PaddedPlanes padded(planes, (count + 7) / 8, kBits);
+    DecodePlanes<kBits>(padded.bytes, PaddedPlanes::kPlaneBytes, count, value, offsets, times, coded.x + e);
+  }
+}
+
+// ---- Several codes to a number
+
+template <class Value, class Offsets>
+void DecodeWordGroups(const LevelTables& tables, const CodePacking& packing, const CodedGroups& coded) {
+  const DW d;
+  alignas(64) uint8_t q[kMostGroup + kRun];
+  const uint8_t* words = coded.payload;
+  for (size_t g = 0, e = 0; e < coded.count; ++g, e += coded.group, words += coded.group_bytes) {
+    const size_t count = std::min(coded.group, coded.count - e);
+    UnpackWords(words, count, tables.codec.levels, packing, q);
+    Offsets offsets(coded.starts[g]);
+    const auto positions = [&](size_t i) HWY_ATTR {
+      const VW code = hn::PromoteTo(d, hn::LoadU(DWBytes(), q + i));
+      return Widened<8>(hn::Add(hn::ShiftLeft<8>(code), offsets.Next(hn::Set(d, kFrom<8>))));
+    };
+    DecodeRun(positions, count, Value(tables, coded.scales[g]), coded.times ? coded.times + e : nullptr,
+              coded.x + e);
+  }
+}
+
+// ---- Tiles
+
+template <class Value, class Offsets>
+void DecodeGroups(const LevelTables& tables, const CodedGroups& coded) {
+  const CodePacking packing = CodePackingOf(tables.codec);
+  if (packing.codes != 1) return DecodeWordGroups<Value, Offsets>(tables, packing, coded);
+  switch (packing.bits) {
+    case 1:
+      return DecodePlaneGroups<1, Value, Offsets>(tables, coded);
+    case 2:
+      return DecodePlaneGroups<2, Value, Offsets>(tables, coded);
+    case 3:
+      return DecodePlaneGroups<3, Value, Offsets>(tables, coded);
+    case 4:
+      return DecodePlaneGroups<4, Value, Offsets>(tables, coded);
+    case 5:
+      return DecodePlaneGroups<5, Value, Offsets>(tables, coded);
+    case 6:
+      return DecodePlaneGroups<6, Value, Offsets>(tables, coded);
+    case 7:
+      return DecodePlaneGroups<7, Value, Offsets>(tables, coded);
+    default:
+      return DecodePlaneGroups<8, Value, Offsets>(tables, coded);
+  }
+}
 
 template <class Value>
-void DecodeValues(const Codec& codec, const GroupScale& scale, uint32_t start, const uint8_t* payload,
-                  size_t count, const float* times, float* x) {
-  const Value value(codec, scale);
-  if (codec.rounding == Rounding::kDither)
-    return UnpackAndDecode(codec, payload, count, value, DitherSequence(start), times, x);
-  UnpackAndDecode(codec, payload, count, value, NoOffset(), times, x);
-}
-template <class Value>
-void DecodeFitted(const Codec& codec, const GroupScale& scale, uint32_t start, const uint8_t* payload,
-                  size_t count, const float* times, float* x) {
-  UnpackAndDecode(codec, payload, count, Value(codec, scale), DitherSequence(start), times, x);
+void DecodeRounded(const LevelTables& tables, const CodedGroups& coded) {
+  return tables.codec.rounding == Rounding::kDither ? DecodeGroups<Value, DitherOffsets>(tables, coded)
+                                                    : DecodeGroups<Value, NoOffsets>(tables, coded);
 }
 
-// One group of `count` elements.
-void DecodeLevels(const Codec& codec, const uint8_t* metadata, uint32_t start, const uint8_t* payload,
-                  size_t count, bool mask, const float* times, float* x) {
-  if (mask) return UnpackAndDecode(codec, payload, count, MaskValue(codec), NoOffset(), times, x);
-  const GroupScale scale = LoadGroupScale(codec, metadata);
-  const bool fitted = codec.spacing == Spacing::kFitted;
+// Codes with levels, masks and indices. mask: of codes with levels, whether elements are greater than 0.
+inline void DecodeCodes(const Codec& codec, bool mask, const CodedGroups& coded) {
+  const LevelTables tables(codec);
+  if (!codec.HasLevels()) return DecodeGroups<NumberValue, NoOffsets>(tables, coded);
+  if (mask) return DecodeGroups<MaskValue, NoOffsets>(tables, coded);
+  const bool fitted = codec.spacing == Spacing::kFitted;  // with dither alone
   switch (codec.kind) {
     case CodecKind::kSign:
-      if (codec.metadata == Metadata::kSides)
-        return DecodeValues<SidesValue>(codec, scale, start, payload, count, times, x);
-      return fitted ? DecodeFitted<FittedSignValue>(codec, scale, start, payload, count, times, x)
-                    : DecodeValues<SignValue>(codec, scale, start, payload, count, times, x);
+      if (codec.metadata == Metadata::kSides) return DecodeRounded<SidesValue>(tables, coded);
+      return fitted ? DecodeGroups<FittedSignValue, DitherOffsets>(tables, coded)
+                    : DecodeRounded<SignValue>(tables, coded);
     case CodecKind::kZero:
-      return fitted ? DecodeFitted<ZeroOrValue<FittedUniformValue>>(codec, scale, start, payload, count,
-                                                                    times, x)
-                    : DecodeValues<ZeroOrValue<UniformValue>>(codec, scale, start, payload, count, times, x);
+      return fitted ? DecodeGroups<ZeroOrValue<FittedUniformValue>, DitherOffsets>(tables, coded)
+                    : DecodeRounded<ZeroOrValue<UniformValue>>(tables, coded);
     default:
-      return fitted ? DecodeFitted<FittedUniformValue>(codec, scale, start, payload, count, times, x)
-                    : DecodeValues<UniformValue>(codec, scale, start, payload, count, times, x);
+      return fitted ? DecodeGroups<FittedUniformValue, DitherOffsets>(tables, coded)
+                    : DecodeRounded<UniformValue>(tables, coded);
   }
 }
 

@@ -16,11 +16,11 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-constexpr size_t kMostGroup = 1024;
+inline constexpr size_t kMostGroup = 1024;
 
 // Bytes q[i] < 2^bits to `bits` planes of ceil(count / 8) bytes. q is readable, and 0, up to a multiple of
 // kRun.
-void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
+inline void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
   const HWY_CAPPED(uint8_t, kRun) d8;
   const size_t plane_bytes = (count + 7) / 8;
   if constexpr (hn::MaxLanes(d8) < 8) {
@@ -48,11 +48,9 @@ void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
 
 // ---- Several codes to a number. Numbers are below 2^16.
 
-using DW = HWY_CAPPED(uint16_t, 32);
 using DWBytes = hn::Rebind<uint8_t, DW>;
-using VW = hn::Vec<DW>;
-constexpr size_t kChunk = 64;  // numbers whose bits of a plane are read and written together
-constexpr size_t kMostWords = kMostGroup / 2 + kChunk;
+inline constexpr size_t kChunk = 64;  // numbers whose bits of a plane are read and written together
+inline constexpr size_t kMostWords = kMostGroup / 2 + kChunk;
 
 // The quotient by K of numbers below K^codes: multiplied by ceil(2^(16 + shift) / K), which a test of all of
 // them finds exact.
@@ -86,7 +84,7 @@ HWY_INLINE uint64_t PlaneOf(const uint16_t* words, int plane) {
 }
 
 // q: codes below `levels`, in bytes; what is behind the `count` of them, up to kRun more, is overwritten.
-void PackWords(uint8_t* q, size_t count, int levels, const CodePacking& packing, uint8_t* payload) {
+inline void PackWords(uint8_t* q, size_t count, int levels, const CodePacking& packing, uint8_t* payload) {
   const DW d;
   const auto codes = static_cast<size_t>(packing.codes), bits = static_cast<size_t>(packing.bits);
   const size_t words = (count + codes - 1) / codes;
@@ -126,7 +124,8 @@ void PackWords(uint8_t* q, size_t count, int levels, const CodePacking& packing,
 }
 
 // q: `count` bytes, and room for kRun more.
-void UnpackWords(const uint8_t* payload, size_t count, int levels, const CodePacking& packing, uint8_t* q) {
+inline void UnpackWords(const uint8_t* payload, size_t count, int levels, const CodePacking& packing,
+                        uint8_t* q) {
   const DW d;
   const auto codes = static_cast<size_t>(packing.codes), bits = static_cast<size_t>(packing.bits);
   const size_t words = (count + codes - 1) / codes;

@@ -60,7 +60,7 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
 }
 
 // With the elements nearest to 0 on each side of it.
-GroupRange RangeOfSides(const float* x, size_t count) {
+inline GroupRange RangeOfSides(const float* x, size_t count) {
   const D d;
   constexpr float kMost = 3.4028234663852886e38f;
   V least_above = hn::Set(d, kMost), most_below = hn::Set(d, -kMost);
@@ -80,7 +80,7 @@ GroupRange RangeOfSides(const float* x, size_t count) {
 }
 
 // kZero: of what is not 0.
-GroupRange RangeOf(const Codec& codec, const float* x, size_t count) {
+inline GroupRange RangeOf(const Codec& codec, const float* x, size_t count) {
   if (codec.metadata == Metadata::kSides) return RangeOfSides(x, count);
   return codec.kind == CodecKind::kZero ? RangeOfGroup<true>(x, count) : RangeOfGroup<false>(x, count);
 }
@@ -98,11 +98,11 @@ HWY_INLINE VI ToNearest(V v) {
 
 // ---- Rounding: of a group's elements, a vector at a time and in order
 
-// The 16 bits to round with.
+// The 16 bits to round with: made of where the group's dither sequence starts, and of its independent words.
 //
-// Independent ones. words: those of the group's first run and of the runs behind it (Random16).
+// words: those of the group's first run and of the runs behind it (Random16).
 struct StochasticBits {
-  explicit HWY_INLINE StochasticBits(const uint32_t* w) : words(w) {}
+  HWY_INLINE StochasticBits(uint32_t, const uint32_t* w) : words(w) {}
   HWY_INLINE VU Next() {
     const DU du;
     const VU word = hn::LoadU(du, words + i / kRun * 16 + i % kRandomLanes);
@@ -123,30 +123,37 @@ struct StochasticBits {
   size_t i = 0;
 };
 struct DitherSequence {
-  explicit HWY_INLINE DitherSequence(uint32_t start)
+  HWY_INLINE DitherSequence(uint32_t start, const uint32_t*)
       : w(hn::Add(hn::Mul(hn::Iota(DU(), 0), hn::Set(DU(), kWeylStep)), hn::Set(DU(), start))),
         step(hn::Set(DU(), static_cast<uint32_t>(hn::Lanes(DU())) * kWeylStep)) {}
   HWY_INLINE VU Next() {
     const DU du;
-    const VU bits = hn::Or(hn::And(w, hn::Set(du, 0xFE00u)), hn::Set(du, 0x100u));
+    const VU bits = hn::OrAnd(hn::Set(du, 0x100u), w, hn::Set(du, 0xFE00u));
     w = hn::Add(w, step);
     return bits;
-  }
-  // 256 (1/2 - u): what decode takes off.
-  HWY_INLINE VI NextOffset() {
-    const DU du;
-    const VU twice = hn::And(hn::ShiftRight<8>(w), hn::Set(du, 0xFEu));
-    w = hn::Add(w, step);
-    return hn::BitCast(DI(), hn::Sub(hn::Set(du, 127u), twice));
   }
   VU w, step;
 };
 struct NearestBits {
+  HWY_INLINE NearestBits(uint32_t, const uint32_t*) {}
   HWY_INLINE VU Next() { return hn::Set(DU(), kNearestBits); }
+};  // What decode takes off, 256 (1/2 - u), in 16 bits: added to `from`, for the elements in order.
+struct DitherOffsets {
+  explicit HWY_INLINE DitherOffsets(uint32_t start)
+      : w(hn::Add(hn::Mul(hn::Iota(DW(), 0), hn::Set(DW(), uint16_t{kWeylStep})),
+                  hn::Set(DW(), static_cast<uint16_t>(start)))),
+        step(hn::Set(DW(), static_cast<uint16_t>(hn::Lanes(DW()) * kWeylStep))) {}
+  HWY_INLINE VW Next(VW from) {
+    const VW twice = hn::And(hn::ShiftRight<8>(w), hn::Set(DW(), uint16_t{0xFE}));
+    w = hn::Add(w, step);
+    return hn::Sub(hn::Add(from, hn::Set(DW(), uint16_t{127})), twice);
+  }
+  VW w, step;
 };
 // Where decode takes nothing off.
-struct NoOffset {
-  HWY_INLINE VI NextOffset() { return hn::Zero(DI()); }
+struct NoOffsets {
+  explicit HWY_INLINE NoOffsets(uint32_t) {}
+  HWY_INLINE VW Next(VW from) { return from; }
 };
 
 }  // namespace

@@ -90,13 +90,13 @@ void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, cons
   hn::BlendedStore(v, rest, d, x + i);
 }
 
-void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* code) {
+inline void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* code) {
   const SmallFloat f = FormatOf(kind);
   f.Bits() == 16 ? EncodeCastTo<uint16_t>(f, x, count, code) : EncodeCastTo<uint8_t>(f, x, count, code);
 }
 
 // x[i] = decoded[i], times times[i] where `times` is not null.
-void DecodeCast(CodecKind kind, const uint8_t* code, size_t count, const float* times, float* x) {
+inline void DecodeCast(CodecKind kind, const uint8_t* code, size_t count, const float* times, float* x) {
   const SmallFloat f = FormatOf(kind);
   f.Bits() == 16 ? DecodeCastFrom<uint16_t>(f, code, count, times, x)
                  : DecodeCastFrom<uint8_t>(f, code, count, times, x);

@@ -10,6 +10,12 @@
 
 namespace act {
 
+// The range in kFittedGrid cells, at whose borders levels lie: the number of the level at or below each, in 4
+// bits, 8 to a word. A position's cell is ((position >> kFittedCellShift) * cells_per_position) >> 16, at the
+// top of the range one behind the last.
+inline constexpr int kFittedCellShift = 9;
+inline constexpr int kFittedCellWords = kFittedGrid / 8;
+
 // A table as encode and decode use it.
 struct FittedLevels {
   int32_t count = 0;
@@ -17,6 +23,10 @@ struct FittedLevels {
   uint32_t slope[kMostFittedLevels] = {};  // below 2^32 / the distance to the next: products fit 32 bits
   int32_t value[kMostFittedLevels] = {};   // of each level, in kFittedUnit
   int32_t dither = 0;                      // times the rounding's offset: in kFittedUnit
+  // For a vector at a time.
+  float value_as_float[kMostFittedLevels] = {};
+  uint32_t cells[kFittedCellWords] = {};
+  uint32_t cells_per_position = 0;
 };
 inline constexpr float kFittedUnit = 0x1p-12f;  // of an even step
 
@@ -45,6 +55,13 @@ constexpr std::array<FittedLevels, kMostFittedLevels - 1> MakeFittedLevels(const
     }
     for (int j = 0; j + 1 < count; ++j)
       levels.slope[j] = 0xFFFFFFFFu / (levels.start[j + 1] - levels.start[j]);
+    for (int j = 0; j < count; ++j) levels.value_as_float[j] = static_cast<float>(levels.value[j]);
+    for (uint32_t cell = 0, q = 0; cell < kFittedGrid; ++cell) {
+      while (q + 2 < static_cast<uint32_t>(count) && cell >= shape.at[q + 1]) ++q;
+      levels.cells[cell / 8] |= q << (4 * (cell % 8));
+    }
+    // Up: exact, since positions have at most 11 bits above kFittedCellShift.
+    levels.cells_per_position = (65536 / 2 + steps - 1) / steps;
     // No position is in an interval behind the last.
     for (int j = count - 1; j < kMostFittedLevels; ++j) levels.start[j] = 0xFFFFFFFFu;
   }

@@ -139,5 +139,59 @@ INSTANTIATE_TEST_SUITE_P(, LightRun,
                                           testing::Values("L3")),
                          Name);
 
+class SmallRun : public testing::TestWithParam<Parameters> {};
+
+// Models that come with their weights: of a batch that stays the same something is learned, at every level.
+TEST_P(SmallRun, LearnsInThePlannedMemory) {
+  const auto& [model, level] = GetParam();
+  const ScratchFolder scratch;
+  const std::string plan = scratch / "plan.bin", planned = scratch / "plan.json", used = scratch / "run.json";
+  const std::vector<std::string> compile = {ToolPath("actc"),
+                                            std::string(ACT_MODELS_DIR) + "/" + model + ".onnx",
+                                            "-O",
+                                            level,
+                                            "-o",
+                                            plan,
+                                            "--batch=8",
+                                            "--optimizer=adam",
+                                            "--report-json=" + planned};
+  const Outcome compiled = RunTool(compile);
+  ASSERT_EQ(compiled.exit_code, 0) << Describe(compile, compiled);
+  const std::vector<std::string> train = {ToolPath("actrun"), plan,        "--batch=8",
+                                          "--steps=10",       "--lr=1e-3", "--report-json=" + used};
+  const Outcome trained = RunTool(train);
+  ASSERT_EQ(trained.exit_code, 0) << Describe(train, trained);
+  auto promise = ReadJson(planned), measured = ReadJson(used);
+  ASSERT_TRUE(promise && measured);
+  EXPECT_EQ(Integer(*promise, "peak_bytes"), Integer(*measured, "peak_bytes"));
+  const llvm::json::Array* losses = measured->getArray("losses");
+  ASSERT_TRUE(losses && losses->size() == 10);
+  EXPECT_LT(losses->back().getAsNumber().value_or(1e9), .9 * losses->front().getAsNumber().value_or(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(, SmallRun,
+                         testing::Combine(testing::Values("char_gpt", "digits_resnet"),
+                                          testing::Values("L0", "L3", "L4")),
+                         Name);
+
+// Its queries, keys and values are 64 numbers each, one behind the other.
+TEST(SmallReport, QueriesKeysAndValuesShareNoGroup) {
+  const ScratchFolder scratch;
+  const std::string file = scratch / "report.json";
+  const std::vector<std::string> args = {ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/char_gpt.onnx",
+                                         "-O", "L3", "--report-json=" + file};
+  const Outcome outcome = RunTool(args);
+  ASSERT_EQ(outcome.exit_code, 0) << Describe(args, outcome);
+  auto report = ReadJson(file);
+  ASSERT_TRUE(bool(report));
+  int found = 0;
+  for (const auto& edge : *report->getArray("edges")) {
+    const auto form = edge.getAsObject()->getString("form").value_or("");
+    EXPECT_NE(form, "uniform4,g256,dither");
+    found += form == "uniform4,g64,dither";
+  }
+  EXPECT_EQ(found, 4);  // one a block
+}
+
 }  // namespace
 }  // namespace act::e2e

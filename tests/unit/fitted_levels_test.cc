@@ -92,6 +92,19 @@ TEST(FittedLevels, PositionsAreContinuousAndEndAtTheTop) {
     }
 }
 
+TEST(FittedLevels, EachPositionsCellKnowsTheLevelBelowIt) {
+  for (const auto* tables : {&kOneSidedLevels, &kTwoSidedLevels})
+    for (const FittedLevels& levels : *tables)
+      for (uint32_t p = 0; p <= static_cast<uint32_t>(levels.count - 1) << 16; ++p) {
+        const uint32_t cell =
+            std::min((p >> kFittedCellShift) * levels.cells_per_position >> 16, kFittedGrid - 1u);
+        const uint32_t q = levels.cells[cell / 8] >> (4 * (cell % 8)) & 15;
+        ASSERT_GE(p, levels.start[q]) << levels.count << " levels";
+        ASSERT_LE(p, levels.start[q + 1]) << levels.count << " levels";
+        ASSERT_TRUE(p < levels.start[q + 1] || static_cast<int32_t>(q) + 2 == levels.count) << p;
+      }
+}
+
 std::vector<Codec> FittedCodecs() {
   std::vector<Codec> codecs;
   for (int levels = 2; levels <= 16; ++levels)
