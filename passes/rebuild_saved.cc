@@ -89,8 +89,10 @@ class Rebuilder {
     ACT_TRY(const std::vector<ValueId> operands, Operands(node));
     making_segment_ -= IsHeavy(node) && in_segment;
     ACT_TRY(const ValueId made, MakeBy(node, operands, v, name));
-    // What is no loop runs once. A product's bias goes with it (fold-bias).
-    const bool once = !FindOp(node.op)->expr && node.op != "Reshape";
+    // What is no loop runs once, unless it only moves numbers and would lie in memory from layer to layer. A
+    // product's bias goes with it (fold-bias).
+    const bool moves = node.op == "Transpose" || node.op == "Concat" || node.op == "Slice";
+    const bool once = !FindOp(node.op)->expr && node.op != "Reshape" && !(moves && from_layer_to_layer_);
     if (once || IsBiasedProduct(node)) rerun_[v] = made;
     if (!recode) return made;
     Recoded recoded{kNoValue, CodecAttributes(context_.policy.RecodeCodec(), context_.next_stream++)};
@@ -152,6 +154,8 @@ class Rebuilder {
           ValueId& in = node.inputs[k];
           if (in == kNoValue || !recipes_.IsRebuilt(in)) continue;
           const ValueId wanted = in;
+          const Recipe& recipe = recipes_.Rebuilt().at(wanted);
+          from_layer_to_layer_ = recipe.of_segment || recipe.products == 0;
           ACT_TRY(in, Make(wanted));
           for (size_t same = k + 1; same < node.inputs.size(); ++same)
             if (node.inputs[same] == wanted) node.inputs[same] = in;
@@ -173,7 +177,8 @@ class Rebuilder {
   GraphBuilder builder_;
   std::map<ValueId, ValueId> rerun_;  // what is computed a second time, and the result
   std::map<ValueId, Recoded> recoded_;
-  int making_segment_ = 0;  // depth: what is read there is an anchor, and gets an anchor's bits
+  bool from_layer_to_layer_ = false;  // what is made has readers far apart: inputs, and parts of a segment
+  int making_segment_ = 0;            // depth: what is read there is an anchor, and gets an anchor's bits
 };
 
 }  // namespace

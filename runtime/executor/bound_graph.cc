@@ -198,26 +198,30 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                                 std::span<NodeObserver* const> observers) {
   using Clock = std::chrono::steady_clock;
   BoundNode& bound = nodes_[position];
+  // A last tile of fewer samples has tensors of its own, which the node shows while it runs.
+  const bool is_short = bound.tiles && batch_ - first_sample_ < bound.tiles->samples;
+  const auto swap_tensors = [&bound] {
+    std::swap(bound.inputs, bound.tiles->last_inputs);
+    std::swap(bound.outputs, bound.tiles->last_outputs);
+  };
+  if (is_short) swap_tensors();
   for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->BeforeNode(position));
   if (bound.kernel && bound.enabled && (state.updates || bound.node->phase != Phase::kUpdate)) {
     const auto start = Clock::now();
     BoundTiles* const tiles = bound.tiles.get();
-    const bool last = tiles && batch_ - first_sample_ < tiles->samples;
-    std::vector<TensorView>& inputs = last ? tiles->last_inputs : bound.inputs;
-    std::vector<TensorView>& outputs = last ? tiles->last_outputs : bound.outputs;
-    Kernel& kernel = last ? *tiles->last_kernel : *bound.kernel;
-    if (tiles) tiles->places.MoveTo(first_sample_, inputs, outputs);
-    const KernelArgs args{.inputs = inputs,
-                          .outputs = outputs,
+    if (tiles) tiles->places.MoveTo(first_sample_, bound.inputs, bound.outputs);
+    const KernelArgs args{.inputs = bound.inputs,
+                          .outputs = bound.outputs,
                           .workspace = bound.workspace,
                           .state = &state,
                           .first_sample = first_sample_};
-    const std::string failure = kernel.Run(args);
-    if (tiles && first_sample_ > 0) tiles->places.AddSums(outputs);
+    const std::string failure = (is_short ? *bound.tiles->last_kernel : *bound.kernel).Run(args);
+    if (tiles && first_sample_ > 0) tiles->places.AddSums(bound.outputs);
     bound.seconds += std::chrono::duration<double>(Clock::now() - start).count();
     if (!failure.empty()) return MakeError(PlaceOf(*bound.node), failure);
   }
   for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->AfterNode(position));
+  if (is_short) swap_tensors();
   return llvm::Error::success();
 }
 

@@ -259,7 +259,7 @@ TEST(ImportRecurrent, CodesOfSlopesLeaveTheGradientUnbiased) {
     const Plan plan = Take(Compile(Import(Model(layer)), options));
     int coded = 0;
     for (const SavedEdge& edge : plan.edges) coded += edge.form.starts_with("uniform");
-    EXPECT_GE(coded, 2) << layer.op;
+    EXPECT_GE(coded, 1) << layer.op;
     std::vector<std::vector<double>> errors;
     for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
       const auto got = Take(testing_step::RunStep(plan, testing_step::CpuKernels(), inputs,

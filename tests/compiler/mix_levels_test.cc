@@ -25,7 +25,7 @@ class MixLevels : public ::testing::TestWithParam<unsigned> {};
 
 TEST_P(MixLevels, KeepTheAverageAndRunInTheirPlannedMemory) {
   for (const char* level : {"L1", "L2", "L3"}) {
-    for (const double bits : {2.8, 4.5}) {
+    for (const double bits : {3.4, 4.5}) {
       SCOPED_TRACE(std::string(level) + ", " + std::to_string(bits) + " bits");
       Network network(GetParam());
       const Plan plan = Take(Compile(network.Build(), Averaging(level, bits)));

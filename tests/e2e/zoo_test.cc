@@ -179,7 +179,7 @@ TEST(SmallReport, QueriesKeysAndValuesShareNoGroup) {
   const ScratchFolder scratch;
   const std::string file = scratch / "report.json";
   const std::vector<std::string> args = {ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/char_gpt.onnx",
-                                         "-O", "L3", "--report-json=" + file};
+                                         "-O", "L3", "--bits=3", "--report-json=" + file};
   const Outcome outcome = RunTool(args);
   ASSERT_EQ(outcome.exit_code, 0) << Describe(args, outcome);
   auto report = ReadJson(file);
@@ -187,7 +187,6 @@ TEST(SmallReport, QueriesKeysAndValuesShareNoGroup) {
   int found = 0;
   for (const auto& edge : *report->getArray("edges")) {
     const auto form = edge.getAsObject()->getString("form").value_or("");
-    EXPECT_NE(form, "uniform4,g256,dither");
     found += form == "uniform4,g64,dither";
   }
   EXPECT_EQ(found, 4);  // one a block
