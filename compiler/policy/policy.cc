@@ -80,8 +80,12 @@ int Policy::AnchorBits() const {
 
 bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
+// An average that is asked for bounds what anchors may insist on: all codes may be anchors.
 int Policy::LeastBits(const EdgeFacts& facts) const {
-  return (facts.for_scores || facts.anchor) && !rules.same_bits ? kScoreBits : 1;
+  if (rules.same_bits) return 1;
+  if (facts.for_scores) return kScoreBits;
+  if (!facts.anchor) return 1;
+  return average_bits > 0 ? std::clamp(static_cast<int>(average_bits), 1, kScoreBits) : kScoreBits;
 }
 
 // Where groups and parts do not end together, every group but a few has two parts' range: in a model of width
