@@ -101,6 +101,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.sided = from.op == "SidedDistance";
   facts.often_zero = from.op == "Relu";
   facts.of_loss = from.op == "SoftmaxCrossEntropy";
+  facts.by_rows = from.op == "Standardize";
   if (context_.range_codes.count(v)) {
     facts.fixed_range = true;
     facts.index_bits = context_.policy.range_bits;

@@ -16,9 +16,10 @@ constexpr int64_t kLeastGroupSize = 64;
 constexpr int64_t kRerunSpacing = 9;
 // What L3 gains by its prior it spends on variance: networks at .65 of ActNN's bytes have less than 1/4 of
 // its variance with it, at 1 not all.
-constexpr double kMixedBytes = 33. / 32;
+constexpr double kMixedBytes = 1.008;
 constexpr int kCarefulBits = 8;  // of the loss's probabilities, and of what is small
 constexpr int kAnchorBits = 2;   // of an anchor, beside the level's own
+constexpr int64_t kLeastElements = 32;  // of a sample: less takes a few bytes and is kept
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
@@ -80,12 +81,14 @@ int Policy::AnchorBits() const {
 
 bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
-// An average that is asked for bounds what anchors may insist on: all codes may be anchors.
+// What a loss saves is the gradient's own beginning: p - 1 of a trained network is small beside a step of p, so
+// that few levels would make any v. An average that is asked for bounds what codes may insist on: all of them
+// may be anchors.
 int Policy::LeastBits(const EdgeFacts& facts) const {
   if (rules.same_bits) return 1;
   if (facts.for_scores) return kScoreBits;
-  if (!facts.anchor) return 1;
-  return average_bits > 0 ? std::clamp(static_cast<int>(average_bits), 1, kScoreBits) : kScoreBits;
+  const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kScoreBits : 1;
+  return average_bits > 0 ? std::clamp(static_cast<int>(average_bits), 1, least) : least;
 }
 
 // Where groups and parts do not end together, every group but a few has two parts' range: in a model of width
@@ -115,12 +118,19 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
   return Codec::Uniform(b, GroupOf(facts), rules.rounding);
 }
 
+// What a loss saves, and what the gradient of a normalized row is made of, is small beside a step of 8 bits in a
+// trained network. An anchor saves what is computed of it.
+bool Policy::CodesSmall(const EdgeFacts& facts) const {
+  if (!codes_small || facts.of_loss || SamplesOf(facts.type.dims).elements.At(1) < kLeastElements) return false;
+  return !facts.by_rows || facts.anchor;
+}
+
 bool Policy::CodesLossily(const EdgeFacts& facts) const {
   return Lossy() && facts.activation && !facts.low_frequency && !facts.exact_bits &&
          (!facts.read_exactly || !rules.fuses_attention) && !(facts.of_loss && rules.keeps_loss) &&
          !facts.statistic && facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 &&
          IsOfSamples(facts, group_size) && (!products_only || facts.feeds_product) &&
-         (codes_small || !IsSmall(facts, group_size)) && SavesHalf(CodecOf(facts), facts.type);
+         (!IsSmall(facts, group_size) || CodesSmall(facts)) && SavesHalf(CodecOf(facts), facts.type);
 }
 
 Decision Policy::Decide(const EdgeFacts& facts) const {

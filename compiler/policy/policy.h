@@ -25,6 +25,7 @@ struct EdgeFacts {
   bool activation = false;      // made by a node each step (not a parameter, input or statistic)
   bool sign_is_read = false;    // by a ReLU's gradient, which must get it exactly
   bool for_statistics = false;  // normalized, and read by the normalization's own gradient alone
+  bool by_rows = false;         // what a normalization of rows made
   bool anchor = false;          // much is computed again from it
   bool sided = false;           // its sign is a mask that says nothing of its magnitude
   bool often_zero = false;      // made by a ReLU
@@ -86,6 +87,8 @@ struct Policy {
   // May functions that are not linear be computed again from an anchor? Their bias falls with the square of
   // its step: a tenth of the gradient at 2 bits, .002 at 4.
   bool AnchorsAreFine() const;
+  // What is smaller than a group: is it coded in 8 bits?
+  bool CodesSmall(const EdgeFacts& facts) const;
   // Would a value of these facts be stored with an error?
   bool CodesLossily(const EdgeFacts& facts) const;
   // The lossy code of such a value, and its bits.

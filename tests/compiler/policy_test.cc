@@ -23,9 +23,16 @@ TEST(Policy, CodesWhatIsSmallerThanAGroupFinely) {
   for (const char* level : {"L3", "L4"}) {
     EXPECT_EQ(Of(level).Decide(Features(64)).codec, Codec::Uniform(8, 256, Rounding::kDither)) << level;
     EXPECT_EQ(Of(level).Decide(Features(256)).codec, Codec::Uniform(3, 256, Rounding::kDither)) << level;
-    // 4 bytes and 8 planes of a byte: 12, which is less than half of 32, but not of 16.
-    EXPECT_NE(Of(level).Decide(Features(8)).codec.kind, CodecKind::kNone) << level;
-    EXPECT_EQ(Of(level).Decide(Features(4)).codec.kind, CodecKind::kNone) << level;
+    EXPECT_NE(Of(level).Decide(Features(32)).codec.kind, CodecKind::kNone) << level;
+    EXPECT_EQ(Of(level).Decide(Features(31)).codec.kind, CodecKind::kNone) << level;  // a few bytes
+    EdgeFacts facts = Features(64);
+    facts.of_loss = true;
+    EXPECT_EQ(Of(level).Decide(facts).codec.kind, CodecKind::kNone) << level;
+    facts.of_loss = false;
+    facts.by_rows = true;
+    EXPECT_EQ(Of(level).Decide(facts).codec.kind, CodecKind::kNone) << level;
+    facts.anchor = true;
+    EXPECT_NE(Of(level).Decide(facts).codec.kind, CodecKind::kNone) << level;
   }
   for (const char* level : {"L1", "L2", "actnn-L3", "gact-L1.2"})
     EXPECT_EQ(Of(level).Decide(Features(64)).codec.kind, CodecKind::kNone) << level;
