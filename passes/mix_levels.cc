@@ -12,6 +12,8 @@
 namespace act {
 namespace {
 
+// Of a sample: a batch of such tensors is read from memory, and their codes' time is the step's.
+constexpr int64_t kLargeElements = 1 << 14;
 constexpr int64_t kSamples = 16;  // sizes of codes are compared at so many: what is per batch decides
 
 // The range of a group of normal numbers of deviation 1, and of one side of it.
@@ -29,8 +31,8 @@ double RangeOf(const Node& from) {
 }
 
 CodedEdge Expected(const Codec& codec, const Dims& dims, const GradientShare& share, double range,
-                   int32_t least_bits) {
-  CodedEdge edge{.codec = codec, .dims = dims, .least_bits = least_bits};
+                   int32_t least_bits, bool planes_only) {
+  CodedEdge edge{.codec = codec, .dims = dims, .least_bits = least_bits, .planes_only = planes_only};
   double weight = share.value + share.mean;
   if (codec.kind == CodecKind::kZero) range = kSide;
   if (codec.kind == CodecKind::kSign) {
@@ -58,7 +60,7 @@ class Mixer {
       const auto& [codec, dims, range] = it->second;
       const GradientShare& share = shares.at(edge.stored);
       if (share.value + share.mean == 0) continue;  // nothing is known of its readers: it stays as it is
-      edges.push_back(Expected(codec, dims, share, range, edge.least_bits));
+      edges.push_back(Expected(codec, dims, share, range, edge.least_bits, PlanesOnly(dims)));
       saved.push_back(&edge);
       bits += BudgetOf(edge, dims);
     }
@@ -80,6 +82,12 @@ class Mixer {
                                    ranges[node.inputs[0]]};
       for (const ValueId v : node.outputs) ranges[v] = RangeOf(node);
     }
+  }
+
+  // Where nobody asks for an average, time counts too: of large tensors packed levels take twice that of
+  // planes.
+  bool PlanesOnly(const Dims& dims) const {
+    return context_.policy.average_bits == 0 && SamplesOf(dims).elements.At(1) >= kLargeElements;
   }
 
   double BudgetOf(const SavedEdge& edge, const Dims& dims) const {

@@ -112,8 +112,8 @@ void Recipes::ChooseSegments() {
 // What pooling picks cannot be had again, and much may follow from it, or from the ReLU behind it: as of the
 // layers of a dense block, which read it time and again.
 bool Recipes::StartsAnew(const Node& node) const {
-  const bool behind = node.op == "Relu" && saved_.MadeInForward(node.inputs[0]) &&
-                      ProducerOf(node.inputs[0]).op == "MaxPool";
+  const bool behind =
+      node.op == "Relu" && saved_.MadeInForward(node.inputs[0]) && ProducerOf(node.inputs[0]).op == "MaxPool";
   if ((node.op != "MaxPool" && !behind) || !saved_.CodesLossily(node.outputs[0])) return false;
   const std::vector<size_t>& readers = saved_.Readers(node.outputs[0]);
   return std::any_of(readers.begin(), readers.end(), [this](size_t r) {

@@ -86,7 +86,9 @@ llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& 
   std::vector<std::vector<Codec>> choices;
   for (const CodedEdge& edge : edges) {
     std::vector<Codec> codecs = LevelChoices(edge.codec, edge.share_below);
-    std::erase_if(codecs, [&](const Codec& codec) { return codec.bits < edge.least_bits; });
+    std::erase_if(codecs, [&](const Codec& codec) {
+      return codec.bits < edge.least_bits || (edge.planes_only && codec.levels != 1 << codec.bits);
+    });
     if (codecs.empty()) codecs.push_back(edge.codec);
     std::vector<BitOption> options;
     for (const Codec& codec : codecs)

@@ -25,6 +25,8 @@ struct CodedEdge {
   double variance = 0;     // what it adds to the gradient's variance as it is
   int32_t least_bits = 0;  // it never gets a code of fewer bits
   double share_below = kShareBelow;
+  // Numbers of levels that are powers of two alone: codes of bit planes take half the time of packed ones.
+  bool planes_only = false;
 };
 
 // What a code adds to the gradient's variance, up to a factor that depends on the tensor and the rounding but

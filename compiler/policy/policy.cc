@@ -16,9 +16,9 @@ constexpr int64_t kLeastGroupSize = 64;
 constexpr int64_t kRerunSpacing = 9;
 // What L3 gains by its prior it spends on variance: networks at .65 of ActNN's bytes have less than 1/4 of
 // its variance with it, at 1 not all.
-constexpr double kMixedBytes = 1.008;
-constexpr int kCarefulBits = 8;  // of the loss's probabilities, and of what is small
-constexpr int kAnchorBits = 2;   // of an anchor, beside the level's own
+constexpr double kMixedBytes = 1.01;
+constexpr int kCarefulBits = 8;         // of the loss's probabilities, and of what is small
+constexpr int kAnchorBits = 2;          // of an anchor, beside the level's own
 constexpr int64_t kLeastElements = 32;  // of a sample: less takes a few bytes and is kept
 
 // A code must save at least half of the tensor, or it is not worth its time and error.
@@ -81,9 +81,9 @@ int Policy::AnchorBits() const {
 
 bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
-// What a loss saves is the gradient's own beginning: p - 1 of a trained network is small beside a step of p, so
-// that few levels would make any v. An average that is asked for bounds what codes may insist on: all of them
-// may be anchors.
+// What a loss saves is the gradient's own beginning: p - 1 of a trained network is small beside a step of p,
+// so that few levels would make any v. An average that is asked for bounds what codes may insist on: all of
+// them may be anchors.
 int Policy::LeastBits(const EdgeFacts& facts) const {
   if (rules.same_bits) return 1;
   if (facts.for_scores) return kScoreBits;
@@ -118,10 +118,11 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
   return Codec::Uniform(b, GroupOf(facts), rules.rounding);
 }
 
-// What a loss saves, and what the gradient of a normalized row is made of, is small beside a step of 8 bits in a
-// trained network. An anchor saves what is computed of it.
+// What a loss saves, and what the gradient of a normalized row is made of, is small beside a step of 8 bits
+// in a trained network. An anchor saves what is computed of it.
 bool Policy::CodesSmall(const EdgeFacts& facts) const {
-  if (!codes_small || facts.of_loss || SamplesOf(facts.type.dims).elements.At(1) < kLeastElements) return false;
+  if (!codes_small || facts.of_loss || SamplesOf(facts.type.dims).elements.At(1) < kLeastElements)
+    return false;
   return !facts.by_rows || facts.anchor;
 }
 

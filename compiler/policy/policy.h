@@ -68,11 +68,11 @@ struct Policy {
   // times the bytes that `bits` would take.
   double mixed_bytes = 0;
   bool products_only = false;
-  bool rebuilds = false;      // values that follow from stored ones are not stored
+  bool rebuilds = false;       // values that follow from stored ones are not stored
   bool tiles_samples = false;  // parts of the step at its peak run for some samples at a time
-  int64_t rerun_spacing = 0;  // > 0: convolutions and products between anchors so many apart run again
-  bool shares_codes = false;  // a number and its sign in one code
-  bool codes_small = false;   // what has less than a group a sample takes 8 bits, else it is kept
+  int64_t rerun_spacing = 0;   // > 0: convolutions and products between anchors so many apart run again
+  bool shares_codes = false;   // a number and its sign in one code
+  bool codes_small = false;    // what has less than a group a sample takes 8 bits, else it is kept
   int64_t group_size = kDefaultGroupSize;
   StorageRules rules;
   int range_bits = 0;  // > 0: of a level's number over a fixed range; nothing else is coded then
