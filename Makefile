@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all check-python setup configure tools build check test check-long demo docs-operators asan debug tidy format bench speed clean help
+.PHONY: all check-python setup configure tools build check test check-long demo accuracy docs-operators asan debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -21,6 +21,7 @@ help:
 	@echo 'make check-long   also the slow statistical tests, over every golden case'
 	@echo 'make check-python  the export helper against autograd (PYTHON=... names one that has torch and pytest)'
 	@echo 'make demo         train a ResNet with exact and with compressed activations, side by side'
+	@echo 'make accuracy     trains digits and text at several levels, many seeds each: where do they end (half an hour; SEEDS=N)'
 	@echo 'make asan         the tests under address and undefined behaviour sanitizers'
 	@echo 'make bench        the kernels alone'
 	@echo 'make speed        training steps beside PyTorch (PYTHON=... names one that has torch; MODELS=NAME:BATCH,... FOLDER=...)'
@@ -58,6 +59,9 @@ check-python: tools
 
 demo: tools
 	@scripts/demo.sh $(BUILD)
+
+accuracy: tools
+	@python3 scripts/accuracy.py --bin $(BUILD)/bin --out $(BUILD)/accuracy $(if $(SEEDS),--seeds $(SEEDS))
 
 docs-operators: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target conformance_test
