@@ -19,8 +19,11 @@ namespace {
 
 constexpr int kSeeds = 200;
 constexpr double kRatioLimit = 10;
-// Measured for two bits, the coarsest level: 0.06 (resnet_basic).
-constexpr double kBatchNormShare = 0.1;
+// Measured for two bits: 0.06 (resnet_basic); for the one bit that L3 gives to what only a normalization's own
+// gradient reads: 0.24 (mobilenet_v2).
+constexpr double kBatchNormShare = 0.3;
+// Squared bias of re-runs, relative to |g|^2.
+constexpr double kRerunBias = 1e-6;
 
 // All grad.* of a dump less the expected ones, one after the other.
 std::vector<double> GradientError(const Tensors& step, const Tensors& expected) {
@@ -110,7 +113,10 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
   const PairStatistic pairs = OverPairs(errors);
   const double known_bias =
       HasBatchNormalization(*golden) ? kBatchNormShare * noise / gradient : 0;  // relative to |g|
-  const double allowed = known_bias * known_bias * gradient;
+  // At L4 both factors of a weight's gradient are computed from one anchor, and its error meets itself in their
+  // product: a bias of second order (resnext: 2e-7 of |g|^2; with two bits more, 2e-8).
+  const double known_square = known_bias * known_bias + (level == "L4" ? kRerunBias : 0);
+  const double allowed = known_square * gradient;
   RecordProperty("relative_variance", std::to_string(noise / gradient));
   // Without noise there is nothing to average: then the case says nothing, or the seed is not used.
   EXPECT_GT(noise, 1e-8 * gradient)
