@@ -33,6 +33,7 @@ class Tiler {
   explicit Tiler(StepGraph& step) : step_(step), graph_(step.graph) {}
 
   void Run() {
+    if (graph_.nodes.empty()) return;
     live_ = LiveBytes(step_, kBatch);
     small_peak_ = Most(LiveBytes(step_, kSmallBatch));
     for (int i = 0; i < kMostLoops; ++i)

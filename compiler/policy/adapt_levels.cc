@@ -15,20 +15,6 @@ constexpr int64_t kRepeats = 2;       // passes for each code
 constexpr double kWorthMoving = .95;  // what is predicted to gain less stays: estimates are noisy
 constexpr int kMostLayouts = 8;       // tried, each with a smaller budget
 
-struct Totals {
-  int64_t bytes = 0;
-  double variance = 0;
-};
-
-Totals TotalsOf(const Plan& plan, int64_t batch) {
-  Totals totals;
-  for (const PlanCode& code : CodesWithLevels(plan)) {
-    totals.bytes += plan.edges[code.edge].bytes.At(batch);
-    totals.variance += code.coded.variance;
-  }
-  return totals;
-}
-
 // The stream that the edge's code is rounded by.
 int32_t StreamOf(const Plan& plan, const SavedEdge& edge) {
   for (const Node& node : plan.train.graph.nodes)

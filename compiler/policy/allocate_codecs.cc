@@ -126,6 +126,15 @@ std::vector<PlanCode> CodesWithLevels(const Plan& plan) {
   return codes;
 }
 
+Totals TotalsOf(const Plan& plan, int64_t batch) {
+  Totals totals;
+  for (const PlanCode& code : CodesWithLevels(plan)) {
+    totals.bytes += plan.edges[code.edge].bytes.At(batch);
+    totals.variance += code.coded.variance;
+  }
+  return totals;
+}
+
 int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_t batch) {
   double bits = 0;
   for (const PlanCode& code : codes) {

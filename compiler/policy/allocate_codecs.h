@@ -52,6 +52,13 @@ struct PlanCode {
 };
 std::vector<PlanCode> CodesWithLevels(const Plan& plan);
 
+// Of these codes at batch size `batch`.
+struct Totals {
+  int64_t bytes = 0;
+  double variance = 0;  // added to the gradient's, as the plan says of it
+};
+Totals TotalsOf(const Plan& plan, int64_t batch);
+
 // Bytes at batch size `batch` of codes with `average_bits` bits an element, metadata included.
 int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_t batch);
 

@@ -12,23 +12,6 @@
 #include "runtime/base/size.h"
 
 namespace act {
-namespace {
-
-struct Totals {
-  int64_t bytes = 0;
-  double variance = 0;
-};
-
-Totals TotalsOf(const Plan& plan, int64_t batch) {
-  Totals totals;
-  for (const PlanCode& code : CodesWithLevels(plan)) {
-    totals.bytes += plan.edges[code.edge].bytes.At(batch);
-    totals.variance += code.coded.variance;
-  }
-  return totals;
-}
-
-}  // namespace
 
 llvm::Expected<Calibration> Calibrate(const Plan& plan, const GradientVariance& measured,
                                       double average_bits) {

@@ -28,7 +28,7 @@ enum class TileRole : uint8_t {
 TileRole TileRoleOf(const TensorType& type);
 
 // Whether the node may run a tile of samples at a time: its results are those of each sample alone, or sums
-// over samples. Nullopt where it may, else why not. `types`: of the graph's values.
+// over samples. Nullopt where it may, else why not.
 std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node);
 
 // The loop that each node is in; -1: none.

@@ -134,4 +134,20 @@ inline llvm::Expected<std::vector<std::vector<float>>> RunStep(const Plan& plan,
   return outputs;
 }
 
+// A step's outputs, of which all but the loss are gradients where the optimizer is "none".
+using Gradients = std::vector<std::vector<float>>;
+
+// |a - b|^2 / |b|^2 over all outputs.
+inline double Distance(const Gradients& a, const Gradients& b) {
+  double difference = 0, square = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    for (size_t k = 0; k < b[i].size(); ++k) {
+      const double d = static_cast<double>(a[i][k]) - static_cast<double>(b[i][k]);
+      difference += d * d;
+      square += static_cast<double>(b[i][k]) * static_cast<double>(b[i][k]);
+    }
+  }
+  return difference / square;
+}
+
 }  // namespace act::testing_step

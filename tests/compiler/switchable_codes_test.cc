@@ -15,20 +15,8 @@ using testing_step::Take;
 constexpr unsigned kNetworks = 12;
 constexpr int64_t kBatch = 5;
 
-using Gradients = std::vector<std::vector<float>>;
-
-// |a - b|^2 / |b|^2 over all outputs.
-double Distance(const Gradients& a, const Gradients& b) {
-  double difference = 0, square = 0;
-  for (size_t i = 0; i < b.size(); ++i) {
-    for (size_t k = 0; k < b[i].size(); ++k) {
-      const double d = static_cast<double>(a[i][k]) - static_cast<double>(b[i][k]);
-      difference += d * d;
-      square += static_cast<double>(b[i][k]) * static_cast<double>(b[i][k]);
-    }
-  }
-  return difference / square;
-}
+using testing_step::Distance;
+using testing_step::Gradients;
 
 class SwitchableCodes : public ::testing::TestWithParam<unsigned> {
  protected:

@@ -18,19 +18,8 @@ using testing_step::Take;
 constexpr unsigned kNetworks = 10;
 constexpr int64_t kBatch = 19;  // two tiles of 8 samples and one of 3
 
-using Gradients = std::vector<std::vector<float>>;
-
-// |a - b|^2 / |b|^2 over all outputs.
-double Distance(const Gradients& a, const Gradients& b) {
-  double difference = 0, square = 0;
-  for (size_t i = 0; i < b.size(); ++i) {
-    for (size_t k = 0; k < b[i].size(); ++k) {
-      difference += std::pow(static_cast<double>(a[i][k]) - static_cast<double>(b[i][k]), 2);
-      square += std::pow(static_cast<double>(b[i][k]), 2);
-    }
-  }
-  return difference / square;
-}
+using testing_step::Distance;
+using testing_step::Gradients;
 
 Plan CompileAt(unsigned seed, const std::string& level) {
   CompileOptions options = testing_step::Checked(level, "none");
