@@ -97,8 +97,8 @@ class Mixer {
 
   // Where nobody gives a budget, time counts too: of large tensors packed levels take twice that of planes.
   Freedom FreedomOf(const Dims& dims) const {
-    if (context_.policy.HasBudget()) return Freedom::kForms;
-    return SamplesOf(dims).elements.At(1) >= kLargeElements ? Freedom::kPlanes : Freedom::kLevels;
+    const bool large = SamplesOf(dims).elements.At(1) >= kLargeElements;
+    return large && !context_.policy.HasBudget() ? Freedom::kPlanes : Freedom::kForms;
   }
 
   // saved[e]: what is to be said of edges[e].
