@@ -1,26 +1,35 @@
-// How much of the forward pass level L4 runs a second time.
+// How much of the forward pass level L4 runs a second time, and from which anchors.
 #pragma once
 
 #include <llvm/Support/Error.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "passes/pass.h"
 #include "runtime/plan/plan.h"
 
 namespace act {
 
-// A plan that re-runs results of at most `bound` elements a sample (PassContext::rerun_elements).
+// A plan whose anchors stand Policy::rerun_spacing products apart, and which re-runs results of at most
+// PassContext::rerun_elements a sample.
 struct RerunCandidate {
-  int64_t bound = 0;
+  int64_t spacing = 0, elements = 0;
   double peak_bytes = 0, saved_bytes = 0;
+  double variance = 0;  // PassContext::expected_variance
 };
 
-// A compiled plan as a candidate: laid out, since nothing else tells where its peak comes to lie.
-llvm::Expected<RerunCandidate> MeasureReruns(int64_t bound, const Plan& plan);
+// What is worth trying: each size of results that makes a difference; where there is a bound of what is
+// stored, which anchors of more levels may keep as well as close ones, with anchors at several distances.
+// Only spacing and elements are set.
+std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& context);
 
-// The bound of the candidate with the least peak; among peaks that differ little, of that which stores least.
-// At least one candidate.
-int64_t ChooseReruns(const std::vector<RerunCandidate>& candidates);
+// Fills in what a candidate's plan says, laid out, since nothing else tells where its peak comes to lie.
+llvm::Error MeasureReruns(RerunCandidate& candidate, const Plan& plan, const PassContext& context);
+
+// Which candidate has the least peak; among peaks that differ little, which stores least, or, where what is
+// stored is bounded (by_variance), which has the least variance. At least one candidate.
+size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance);
 
 }  // namespace act

@@ -71,8 +71,7 @@ class Estimator {
 
   void FindCodes() {
     for (const Node& node : graph_.nodes)
-      if (node.phase == Phase::kForward && node.op == "Compress" && CodecOf(node.attrs).HasLevels())
-        shares_[node.outputs[0]] = {};
+      if (node.op == "Compress" && CodecOf(node.attrs).HasLevels()) shares_[node.outputs[0]] = {};
   }
 
   // Gradients come from a loss's gradient, or from the constant that the backward pass begins with.

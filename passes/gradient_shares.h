@@ -15,8 +15,8 @@ struct GradientShare {
   double mean = 0;   // of what only enters the means in a normalization's gradient, wherever it is
 };
 
-// By the ids of the codes: results of Compress nodes with levels. The graph is one behind `compress`, sizes
-// are taken at `batch`.
+// By the ids of the codes: results of Compress nodes with levels, of the backward pass's own (what waits
+// there for its readers) too. The graph is one behind `compress`, sizes are taken at `batch`.
 std::map<ValueId, GradientShare> EstimateShares(const Graph& graph, int64_t batch);
 
 }  // namespace act

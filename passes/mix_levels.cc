@@ -1,6 +1,8 @@
 // Distributes levels over the codes of a plan before anything was measured, by an analytic prior of what each
-// adds to the gradient's variance (gradient_shares.h): in the bytes that the level's own bits would take, or
-// under --bits=AVG in AVG bits an element. actrun --calibrate does it by measurement.
+// adds to the gradient's variance (gradient_shares.h): in the bytes that the level's own bits would take,
+// under
+// --bits=AVG in AVG bits an element, or within the bytes of --saved-limit. actrun --calibrate does it by
+// measurement.
 #include <map>
 
 #include "compiler/ops/codec_ops.h"
@@ -8,6 +10,7 @@
 #include "passes/gradient_shares.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
+#include "runtime/base/size.h"
 
 namespace act {
 namespace {
@@ -30,53 +33,43 @@ double RangeOf(const Node& from) {
   return kRange;
 }
 
-CodedEdge Expected(const Codec& codec, const Dims& dims, const GradientShare& share, double range,
-                   int32_t least_bits, bool planes_only) {
-  CodedEdge edge{.codec = codec, .dims = dims, .least_bits = least_bits, .planes_only = planes_only};
-  double weight = share.value + share.mean;
-  if (codec.kind == CodecKind::kZero) range = kSide;
-  if (codec.kind == CodecKind::kSign) {
-    range = codec.metadata == Metadata::kSides ? kRange : kSide;
-    weight = share.value + share.mean * 3 / 4;
-    edge.share_below = weight > 0 ? share.mean / 4 / weight : 0;
-  }
-  edge.variance = weight * range * range * RelativeError(codec, edge.share_below);
-  return edge;
-}
-
 class Mixer {
  public:
   Mixer(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   llvm::Error Run() {
     FindCodes();
-    const std::map<ValueId, GradientShare> shares = EstimateShares(graph_, kSamples);
+    shares_ = EstimateShares(graph_, Batch());
     std::vector<CodedEdge> edges;
     std::vector<SavedEdge*> saved;
-    double bits = 0;
     for (SavedEdge& edge : context_.edges) {
       const auto it = codes_.find(edge.stored);
       if (it == codes_.end()) continue;
-      const auto& [codec, dims, range] = it->second;
-      const GradientShare& share = shares.at(edge.stored);
-      if (share.value + share.mean == 0) continue;  // nothing is known of its readers: it stays as it is
-      edges.push_back(Expected(codec, dims, share, range, edge.least_bits, PlanesOnly(dims)));
+      const CodedEdge expected = Expected(edge.stored, it->second);
+      if (expected.variance == 0) continue;  // nothing is known of its readers: it stays as it is
+      edges.push_back(expected);
+      edges.back().least_bits = edge.least_bits;
+      edges.back().freedom = FreedomOf(it->second.dims);
       saved.push_back(&edge);
-      bits += BudgetOf(edge, dims);
     }
-    if (edges.empty()) return llvm::Error::success();
-    ACT_TRY(const std::vector<Codec> codecs,
-            AllocateCodecs(edges, kSamples,
-                           static_cast<int64_t>(std::min(bits / 8, static_cast<double>(kTooLarge)))));
+    ACT_TRY(const std::vector<Codec> codecs, Allocate(edges, saved));
     for (size_t e = 0; e < edges.size(); ++e) Set(*saved[e], codecs[e], edges[e].dims);
+    context_.expected_variance = 0;
+    for (const auto& [v, code] : codes_) context_.expected_variance += Expected(v, code).variance;
     return llvm::Error::success();
   }
 
  private:
+  struct Code {
+    Codec codec;
+    Dims dims;
+    double range;
+  };
+
+  // Those of the backward pass's own too, which keep their levels.
   void FindCodes() {
     std::map<ValueId, double> ranges;
     for (const Node& node : graph_.nodes) {
-      if (node.phase != Phase::kForward) break;
       if (node.op == "Compress" && CodecOf(node.attrs).HasLevels())
         codes_[node.outputs[0]] = {CodecOf(node.attrs), graph_.value(node.inputs[0]).type.dims,
                                    ranges[node.inputs[0]]};
@@ -84,17 +77,59 @@ class Mixer {
     }
   }
 
-  // Where nobody asks for an average, time counts too: of large tensors packed levels take twice that of
-  // planes.
-  bool PlanesOnly(const Dims& dims) const {
-    return context_.policy.average_bits == 0 && SamplesOf(dims).elements.At(1) >= kLargeElements;
+  // Sizes of codes are compared at so many samples.
+  int64_t Batch() const { return context_.policy.saved_limit > 0 ? context_.policy.batch : kSamples; }
+
+  CodedEdge Expected(ValueId v, const Code& code) const {
+    const auto& [codec, dims, range_if_uniform] = code;
+    const GradientShare& share = shares_.at(v);
+    CodedEdge edge{.codec = codec, .dims = dims};
+    double weight = share.value + share.mean, range = range_if_uniform;
+    if (codec.kind == CodecKind::kZero) range = kSide;
+    if (codec.kind == CodecKind::kSign) {
+      range = codec.metadata == Metadata::kSides ? kRange : kSide;
+      weight = share.value + share.mean * 3 / 4;
+      edge.share_below = weight > 0 ? share.mean / 4 / weight : 0;
+    }
+    edge.variance = weight * range * range * RelativeError(codec, edge.share_below);
+    return edge;
   }
 
-  double BudgetOf(const SavedEdge& edge, const Dims& dims) const {
+  // Where nobody gives a budget, time counts too: of large tensors packed levels take twice that of planes.
+  Freedom FreedomOf(const Dims& dims) const {
+    const bool large = SamplesOf(dims).elements.At(1) >= kLargeElements;
+    return large && !context_.policy.HasBudget() ? Freedom::kPlanes : Freedom::kForms;
+  }
+
+  // saved[e]: what is to be said of edges[e].
+  llvm::Expected<std::vector<Codec>> Allocate(const std::vector<CodedEdge>& edges,
+                                              const std::vector<SavedEdge*>& saved) const {
     const Policy& policy = context_.policy;
-    if (policy.average_bits == 0)
-      return 8 * policy.mixed_bytes * static_cast<double>(edge.bytes.At(kSamples));
-    return policy.average_bits * static_cast<double>(TensorType{DType::kBool, dims}.Elements().At(kSamples));
+    if (policy.saved_limit > 0) return AllocateLimit(edges, saved);
+    if (edges.empty()) return std::vector<Codec>{};
+    double bytes = 0;
+    for (size_t e = 0; e < edges.size(); ++e)
+      bytes += policy.average_bits > 0
+                   ? policy.average_bits / 8 *
+                         static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kSamples))
+                   : policy.mixed_bytes * static_cast<double>(saved[e]->bytes.At(kSamples));
+    return AllocateCodecs(edges, kSamples,
+                          static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))));
+  }
+
+  // What is stored otherwise, exactly or in forms that are no choice, counts too.
+  llvm::Expected<std::vector<Codec>> AllocateLimit(const std::vector<CodedEdge>& edges,
+                                                   const std::vector<SavedEdge*>& saved) const {
+    int64_t others = 0;
+    for (const SavedEdge& edge : context_.edges) others += edge.bytes.At(Batch());
+    for (const SavedEdge* edge : saved) others -= edge->bytes.At(Batch());
+    const int64_t limit = context_.policy.saved_limit, least = others + LeastCodeBytes(edges, Batch());
+    context_.least_saved_bytes = least;
+    if (least <= limit) return AllocateCodecs(edges, Batch(), limit - others);
+    return MakeError("--saved-limit",
+                     FormatSize(limit) + " are less than what " + context_.policy.level +
+                         " stores in its fewest levels at batch " + std::to_string(Batch()),
+                     "the least possible is " + std::to_string(least) + " bytes (" + FormatSize(least) + ")");
   }
 
   void Set(SavedEdge& edge, const Codec& codec, const Dims& dims) {
@@ -106,28 +141,27 @@ class Mixer {
       node.attrs = CodecAttributes(codec, old.Int("stream"));
       if (old.Has("as")) node.attrs.Set("as", old.String("as"));
     }
+    codes_.at(edge.stored).codec = codec;
     graph_.value(edge.stored).type = *CodeType(codec, dims);
     edge.form = ToString(codec);
     edge.bits = BitsPerElement(codec);
     edge.bytes = graph_.value(edge.stored).type.Bytes();
     edge.reason += "; " + std::to_string(codec.levels) + " levels, its part of " +
-                   (context_.policy.average_bits == 0 ? "the level's bytes" : "--bits");
+                   (context_.policy.saved_limit > 0    ? "--saved-limit"
+                    : context_.policy.average_bits > 0 ? "--bits"
+                                                       : "the level's bytes");
   }
 
   Graph& graph_;
   PassContext& context_;
-  struct Code {
-    Codec codec;
-    Dims dims;
-    double range;
-  };
   std::map<ValueId, Code> codes_;
+  std::map<ValueId, GradientShare> shares_;
 };
 
 }  // namespace
 
 llvm::Error MixLevels(Graph& graph, PassContext& context) {
-  if (context.policy.average_bits == 0 && context.policy.mixed_bytes == 0) return llvm::Error::success();
+  if (!context.policy.HasBudget() && context.policy.mixed_bytes == 0) return llvm::Error::success();
   return Mixer(graph, context).Run();
 }
 

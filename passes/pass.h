@@ -26,11 +26,14 @@ struct PassContext {
   // Made by derived nodes that run in the forward pass, of what a product's gradient reads: a level that
   // codes only the latter codes these too, or it would store more than L0, which needs no second tensor.
   std::set<ValueId> from_product_input;
+  // Of all codes with levels, by the prior of mix-levels: comparable between steps of the same model.
+  double expected_variance = 0;
+  int64_t least_saved_bytes = 0;  // under Policy::saved_limit: with all codes in their fewest levels
   // What is re-run from anchors has at most so many elements a sample: what a re-run brings back lies in
   // memory at full size. 0: nothing is re-run.
   int64_t rerun_elements = 0;
-  std::set<ValueId> rebuilt_from;     // stored values that others are computed of again
-  std::set<ValueId> anchors;          // what re-runs start from: stored, whatever it could be made of
+  std::set<ValueId> rebuilt_from;  // stored values that others are computed of again
+  std::set<ValueId> anchors;       // what re-runs start from: stored, whatever it could be made of
   std::map<ValueId, std::vector<std::string>> computed_from;  // by anchor: what runs again from it
   std::set<ValueId> statistics;       // forward values that gradients read as statistics: kept exactly
   std::set<ValueId> low_frequencies;  // averages over blocks of an image (split-frequencies)

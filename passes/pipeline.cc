@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <span>
+#include <utility>
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ir/verify.h"
@@ -67,7 +69,7 @@ constexpr PassEntry kTrainingPasses[] = {
     {"compress", Compress, Stage::kCompressed,
      "the policy: what crosses to the backward pass, and in which form"},
     {"mix-levels", MixLevels, Stage::kCompressed,
-     "under --bits=AVG: levels by a prior of what each code does to the gradient"},
+     "levels, and under a budget forms, by a prior of what each code does to the gradient"},
     {"fold-bias", FoldBias, Stage::kCompressed,
      "what is added to a product; behind the gradients, which know sums and products, before loops take "
      "sums"},
@@ -164,18 +166,52 @@ void FinishStep(Graph graph, PassContext& context, const CompileOptions& options
   NameConstants(plan.train.graph, "constant.train.");
 }
 
-// The step with re-runs bounded so, and how it is laid out.
-llvm::Expected<RerunCandidate> TryReruns(int64_t bound, const Graph& graph, const PassContext& context,
-                                         const CompileOptions& options, const Plan& plan) {
+void SetReruns(PassContext& context, const RerunCandidate& choice) {
+  context.policy.rerun_spacing = choice.spacing;
+  context.rerun_elements = choice.elements;
+}
+
+// The step with a candidate's re-runs, and how it is laid out. Where it exceeds the limit of what is stored,
+// saved_bytes is the least possible.
+llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassContext& context,
+                      const CompileOptions& options, const Plan& plan) {
   CompileOptions quiet = options;
   quiet.after_pass = nullptr;
   Graph copy = graph;
   PassContext attempt = context;
-  attempt.rerun_elements = bound;
-  ACT_CHECK_OK(RunPasses(SplitAtStorage().second, "", copy, attempt, quiet, nullptr));
+  SetReruns(attempt, candidate);
+  llvm::Error error = RunPasses(SplitAtStorage().second, "", copy, attempt, quiet, nullptr);
+  if (error) {
+    candidate.saved_bytes = static_cast<double>(attempt.least_saved_bytes);
+    return error;
+  }
   Plan tried = plan;
   FinishStep(std::move(copy), attempt, quiet, tried);
-  return MeasureReruns(bound, tried);
+  return MeasureReruns(candidate, tried, attempt);
+}
+
+// Decides what is run again. Errors: all candidates exceed the limit; that of the one that stores least.
+llvm::Expected<RerunCandidate> SearchReruns(const Graph& graph, const PassContext& context,
+                                            const CompileOptions& options, const Plan& plan) {
+  const bool limited = context.policy.saved_limit > 0;
+  std::vector<RerunCandidate> candidates;
+  double least = std::numeric_limits<double>::infinity();
+  llvm::Error refused = llvm::Error::success();
+  for (RerunCandidate& candidate : RerunChoices(graph, context)) {
+    llvm::Error error = TryReruns(candidate, graph, context, options, plan);
+    if (!error) {
+      candidates.push_back(candidate);
+    } else if (!limited || candidate.saved_bytes < least) {
+      llvm::consumeError(std::exchange(refused, std::move(error)));
+      least = candidate.saved_bytes;
+      if (!limited) return refused;
+    } else {
+      llvm::consumeError(std::move(error));
+    }
+  }
+  if (candidates.empty()) return refused;
+  llvm::consumeError(std::move(refused));
+  return candidates[ChooseReruns(candidates, limited)];
 }
 
 }  // namespace
@@ -218,17 +254,14 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   context.policy.plugin = options.plugin;
   context.policy.batch = plan.default_batch;
+  context.policy.saved_limit = options.saved_limit;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
   const auto [differentiate, store] = SplitAtStorage();
   ACT_CHECK_OK(RunPasses(differentiate, "", model.graph, context, options, times));
   if (context.policy.rerun_spacing > 0) {
-    std::vector<RerunCandidate> candidates;
-    for (const int64_t bound : RerunBounds(model.graph, context)) {
-      ACT_TRY(const RerunCandidate candidate, TryReruns(bound, model.graph, context, options, plan));
-      candidates.push_back(candidate);
-    }
-    context.rerun_elements = ChooseReruns(candidates);
+    ACT_TRY(const RerunCandidate best, SearchReruns(model.graph, context, options, plan));
+    SetReruns(context, best);
   }
   ACT_CHECK_OK(RunPasses(store, "", model.graph, context, options, times));
   FinishStep(std::move(model.graph), context, options, plan);

@@ -55,6 +55,10 @@ struct Flags {
       "bits", cl::value_desc("1..8"), cl::cat(compile),
       cl::desc("Bits of lossy codes (default: the level's); a fraction: on average, metadata "
                "included, more where they matter more")};
+  cl::opt<std::string> saved_limit{
+      "saved-limit", cl::value_desc("SIZE"), cl::cat(compile),
+      cl::desc("Store at most so many bytes of activations at --batch, with the least variance of the "
+               "gradient; at L4 from the anchors that fit best")};
   cl::opt<long> group_size{"group-size", cl::desc("Elements that share a code's range (default 256)"),
                            cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
   cl::opt<std::string> plugin{
@@ -132,6 +136,27 @@ struct Request {
   CompileOptions compile;
 };
 
+// 0: the flag is not given.
+llvm::Expected<int64_t> SizeOf(const char* flag, const std::string& text) {
+  if (text.empty()) return 0;
+  const std::optional<int64_t> bytes = ParseSize(text);
+  if (bytes && *bytes > 0) return *bytes;
+  return MakeError(flag, "'" + text + "' is not a size", "sizes are written as 64MiB, 1.5GB or 4096");
+}
+
+llvm::Error CheckSavedLimit(const Policy& policy, const CompileOptions& options) {
+  if (options.saved_limit == 0) return llvm::Error::success();
+  if (!policy.Lossy())
+    return MakeError("--saved-limit", policy.level + " has no codes whose levels could change",
+                     "use -O L1, L2, L3 or L4");
+  if (policy.rules.error_bound > 0)
+    return MakeError("--saved-limit", policy.level + " derives bits from a bound of the error",
+                     "use -O L1, L2, L3 or L4");
+  if (options.bits != 0)
+    return MakeError("--saved-limit", "bounds bytes, and --bits bits", "give one of them");
+  return llvm::Error::success();
+}
+
 // The flags as options; errors are wrong usage.
 llvm::Expected<Request> MakeRequest(const Flags& f) {
   Request r;
@@ -151,13 +176,9 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   ACT_CHECK_OK(CheckUpdates(f.optimizer, f.clip_norm, f.accumulate));
   if (f.clip_norm.getNumOccurrences() && f.clip_norm == 0)
     return MakeError("--clip-norm", "expected a number above 0");
-  if (!f.workspace.empty()) {
-    const std::optional<int64_t> bytes = ParseSize(f.workspace.getValue());
-    if (!bytes || *bytes == 0)
-      return MakeError("--workspace", "'" + f.workspace + "' is not a size",
-                       "sizes are written as 64MiB, 1.5GB or 4096");
-    r.compile.workspace_limit = *bytes;
-  }
+  ACT_TRY(r.compile.workspace_limit, SizeOf("--workspace", f.workspace));
+  ACT_TRY(r.compile.saved_limit, SizeOf("--saved-limit", f.saved_limit));
+  ACT_CHECK_OK(CheckSavedLimit(policy, r.compile));
   if (f.report != "text" && f.report != "none")
     return MakeError("--report", "expected text or none, not '" + f.report + "'");
   if (!f.init.empty() && f.init != "he") return MakeError("--init", "expected he, not '" + f.init + "'");

@@ -114,7 +114,7 @@ llvm::Expected<LevelAdapter::Form> LevelAdapter::Improve(const Executor& executo
   const double before = TotalsOf(measured, batch).variance;
   for (int i = 0; i < kMostLayouts && budget_bytes > 0; ++i) {
     auto tried = std::make_unique<Plan>(measured);
-    if (llvm::Error error = MoveLevels(*tried, batch, budget_bytes)) {
+    if (llvm::Error error = MoveLevels(*tried, batch, budget_bytes, Freedom::kLevels)) {
       llvm::consumeError(std::move(error));  // the budget has become too small
       break;
     }

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "compiler/policy/allocate_bits.h"
 #include "runtime/base/error.h"
@@ -12,28 +13,9 @@
 namespace act {
 namespace {
 
-constexpr int kLevels[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,  13,  14,
-                           15, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256};
-
-double Square(double x) { return x * x; }
-
 int64_t CodeBytes(const Codec& codec, const Dims& dims, int64_t batch) {
   const std::optional<TensorType> type = CodeType(codec, dims);
   return type ? type->Bytes().At(batch) : kTooLarge;
-}
-
-// Of a sign code, those that make its error least.
-int32_t LevelsBelow(Codec codec, double share_below) {
-  int32_t best = 2;
-  double least = std::numeric_limits<double>::infinity();
-  for (codec.below = 2; codec.levels - codec.below >= 2; ++codec.below) {
-    const double error = RelativeError(codec, share_below);
-    if (error < least) {
-      least = error;
-      best = codec.below;
-    }
-  }
-  return best;
 }
 
 // The least average is rounded up to a thousandth, so that it can be asked for.
@@ -52,59 +34,64 @@ llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int6
                    std::string("the least possible is ") + text);
 }
 
-int32_t BitsFor(int32_t levels) {
-  int32_t bits = 1;
-  while ((int32_t{1} << bits) < levels) ++bits;
-  return bits;
-}
+// The codes that an edge may have, the smallest first, and none that has neither fewer bytes nor less
+// variance than another.
+struct Choices {
+  std::vector<Codec> codecs;
+  std::vector<BitOption> options;
+};
 
-}  // namespace
-
-double RelativeError(const Codec& codec, double share_below) {
-  if (codec.kind == CodecKind::kSign)
-    return 1 / Square(codec.levels - codec.below - 1) + share_below / Square(codec.below - 1);
-  return 1 / Square(codec.levels - (codec.kind == CodecKind::kZero ? 2 : 1));
-}
-
-std::vector<Codec> LevelChoices(const Codec& codec, double share_below) {
-  std::vector<Codec> choices;
-  if (!codec.HasLevels()) return choices;
-  for (const int levels : kLevels) {
-    Codec choice = codec;
-    choice.levels = levels;
-    choice.bits = BitsFor(levels);
-    if (codec.kind == CodecKind::kSign) choice.below = LevelsBelow(choice, share_below);
-    if (codec.kind == CodecKind::kZero && levels < 3) continue;
-    if (!CheckCodec(choice)) choices.push_back(choice);
+Choices ChoicesOf(const CodedEdge& edge, int64_t batch) {
+  std::vector<Codec> codecs = edge.freedom == Freedom::kForms ? FormChoices(edge.codec, edge.share_below)
+                                                              : LevelChoices(edge.codec, edge.share_below);
+  std::erase_if(codecs, [&](const Codec& codec) {
+    return codec.bits < edge.least_bits ||
+           (edge.freedom == Freedom::kPlanes && codec.levels != 1 << codec.bits);
+  });
+  if (codecs.empty()) codecs.push_back(edge.codec);
+  const double now = RelativeError(edge.codec, edge.share_below);
+  std::vector<std::pair<BitOption, size_t>> sorted;
+  for (size_t c = 0; c < codecs.size(); ++c)
+    sorted.push_back({{CodeBytes(codecs[c], edge.dims, batch),
+                       edge.variance * RelativeError(codecs[c], edge.share_below) / now},
+                      c});
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.first.bytes, a.first.variance, a.second) <
+           std::tuple(b.first.bytes, b.first.variance, b.second);
+  });
+  Choices choices;
+  for (const auto& [option, c] : sorted) {
+    if (!choices.options.empty() && option.variance >= choices.options.back().variance) continue;
+    choices.options.push_back(option);
+    choices.codecs.push_back(codecs[c]);
   }
   return choices;
 }
 
+}  // namespace
+
 llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& edges, int64_t batch,
                                                   int64_t budget_bytes) {
   BitProblem problem{.edges = {}, .budget_bytes = budget_bytes};
-  std::vector<std::vector<Codec>> choices;
+  std::vector<std::vector<Codec>> codecs;
   for (const CodedEdge& edge : edges) {
-    std::vector<Codec> codecs = LevelChoices(edge.codec, edge.share_below);
-    std::erase_if(codecs, [&](const Codec& codec) {
-      return codec.bits < edge.least_bits || (edge.planes_only && codec.levels != 1 << codec.bits);
-    });
-    if (codecs.empty()) codecs.push_back(edge.codec);
-    std::vector<BitOption> options;
-    for (const Codec& codec : codecs)
-      options.push_back(
-          {CodeBytes(codec, edge.dims, batch), edge.variance * RelativeError(codec, edge.share_below) /
-                                                   RelativeError(edge.codec, edge.share_below)});
-    problem.edges.push_back(std::move(options));
-    choices.push_back(std::move(codecs));
+    Choices choices = ChoicesOf(edge, batch);
+    problem.edges.push_back(std::move(choices.options));
+    codecs.push_back(std::move(choices.codecs));
   }
   const std::optional<BitAllocation> allocation = SolveBits(problem);
   if (!allocation) return BudgetError(edges, batch, budget_bytes, LeastBytes(problem));
   if (const auto wrong = ValidateBits(problem, *allocation))
     return MakeError("internal error: bit allocation", *wrong);
   std::vector<Codec> result;
-  for (size_t e = 0; e < edges.size(); ++e) result.push_back(choices[e][(*allocation)[e]]);
+  for (size_t e = 0; e < edges.size(); ++e) result.push_back(codecs[e][(*allocation)[e]]);
   return result;
+}
+
+int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch) {
+  BitProblem problem;
+  for (const CodedEdge& edge : edges) problem.edges.push_back(ChoicesOf(edge, batch).options);
+  return LeastBytes(problem);
 }
 
 std::vector<PlanCode> CodesWithLevels(const Plan& plan) {
@@ -162,12 +149,13 @@ void SetCodec(Plan& plan, size_t e, const Codec& codec) {
   edge.bytes = plan.train.graph.value(edge.stored).type.Bytes();
 }
 
-llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes) {
+llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom) {
   const std::vector<PlanCode> codes = CodesWithLevels(plan);
   std::vector<CodedEdge> edges;
   double variance = 0;
   for (const PlanCode& code : codes) {
     edges.push_back(code.coded);
+    edges.back().freedom = freedom;
     variance += code.coded.variance;
   }
   if (codes.empty()) return MakeError("plan", "stores nothing in levels", "compile the model at L1 or above");

@@ -67,6 +67,8 @@ struct Policy {
   // > 0: levels are distributed by a prior of what each code does to the gradient (mix-levels), in so many
   // times the bytes that `bits` would take.
   double mixed_bytes = 0;
+  int64_t saved_limit =
+      0;  // > 0: bytes of all saved activations at `batch`, and levels and forms by the prior
   bool products_only = false;
   bool rebuilds = false;       // values that follow from stored ones are not stored
   bool tiles_samples = false;  // parts of the step at its peak run for some samples at a time
@@ -82,6 +84,8 @@ struct Policy {
   bool Lossy() const { return bits > 0; }
   // Are products run again in the backward pass?
   bool Reruns() const { return rerun_spacing > 0; }
+  // Does somebody bound what codes take? Then all forms are there to choose from.
+  bool HasBudget() const { return average_bits > 0 || saved_limit > 0; }
   // Of what others are computed of again.
   int AnchorBits() const;
   // May functions that are not linear be computed again from an anchor? Their bias falls with the square of

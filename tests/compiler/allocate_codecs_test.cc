@@ -1,7 +1,9 @@
 // Levels by sensitivity: what is assumed of a code's error, and plans whose codes change afterwards.
 #include "compiler/policy/allocate_codecs.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "kernels/reference/codec.h"
@@ -49,6 +51,24 @@ TEST(RelativeError, IsThatOfTheCodes) {
   }
 }
 
+TEST(RelativeError, IsThatOfTheForms) {
+  for (const Codec& base :
+       {Codec::Uniform(3, 256, Rounding::kDither), Codec::Uniform(3, 512, Rounding::kDither),
+        Codec::Zero(3).With(Metadata::kSingle), Codec::Sign(3, 2).With(Metadata::kLogPair)}) {
+    const bool zero = base.kind == CodecKind::kZero;
+    int forms = 0;
+    for (const Codec& choice : FormChoices(base)) {
+      if (choice.levels != base.levels || choice.below != base.below) continue;
+      const double expected = RelativeError(choice, 0) / RelativeError(base, 0);
+      // 10 %, as the model of a code's error (error_model.h).
+      EXPECT_NEAR(MeasuredError(choice, zero) / MeasuredError(base, zero) / expected, 1, .1)
+          << ToString(choice) << " beside " << ToString(base);
+      ++forms;
+    }
+    EXPECT_GE(forms, 6) << ToString(base);
+  }
+}
+
 // The fewer of what matters lies below 0, the fewer levels do.
 TEST(LevelChoices, DivideTheLevelsOfASignCodeByWhatItsSidesAdd) {
   for (const auto& [share, below] : {std::pair{0., 2}, {1. / 200, 3}, {1., 8}}) {
@@ -72,6 +92,29 @@ TEST(LevelChoices, AreCodesOfTheSameKind) {
   EXPECT_TRUE(LevelChoices(Codec::Mask()).empty());
 }
 
+TEST(FormChoices, KeepWhatReadersRelyOn) {
+  for (const Codec& base : {Codec::Uniform(3, 128, Rounding::kDither), Codec::Zero(3).With(Metadata::kSingle),
+                            Codec::Sign(4, 4).With(Metadata::kSides), Codec::Sign(3, 2)}) {
+    for (const Codec& choice : FormChoices(base)) {
+      EXPECT_EQ(CheckCodec(choice), std::nullopt) << ToString(choice);
+      EXPECT_EQ(choice.kind, base.kind);
+      EXPECT_EQ(choice.rounding, base.rounding);
+      EXPECT_LE(choice.group_size, base.group_size) << "q, k and v may be parts of it";
+      EXPECT_EQ(choice.metadata == Metadata::kSides, base.metadata == Metadata::kSides);
+      if (base.metadata == Metadata::kSides || base.kind == CodecKind::kUniform) {
+        EXPECT_EQ(choice.spacing, Spacing::kEven) << "of what distribution is not known";
+      }
+    }
+  }
+}
+
+TEST(FormChoices, OfOtherSystemsAreTheirOwn) {
+  for (const Codec& choice : FormChoices(Codec::Uniform(2))) {
+    EXPECT_EQ(choice.group_size, 256);
+    EXPECT_EQ(choice.metadata, Metadata::kPair);
+  }
+}
+
 std::vector<CodedEdge> ThreeEdges() {
   const Codec codec = Codec::Uniform(3, 64, Rounding::kDither);
   const Dims large{Dim::Batch(), 64, 64}, small{Dim::Batch(), 64};
@@ -84,6 +127,35 @@ TEST(AllocateCodecs, GivesLevelsWhereTheyCostLittle) {
   const std::vector<Codec> codecs = Take(AllocateCodecs(ThreeEdges(), 4, 4 * 64 * 66));
   EXPECT_GT(codecs[1].levels, codecs[0].levels) << "the same share, a hundredth of the bytes";
   EXPECT_EQ(codecs[2].bits, 4) << "more would be wasted, less is not allowed";
+}
+
+TEST(AllocateCodecs, FindsTheBestOfAllForms) {
+  std::vector<CodedEdge> edges = ThreeEdges();
+  edges.resize(2);
+  edges[1].codec = Codec::Zero(3, 128).With(Metadata::kSingle);
+  const auto total = [&edges](const Codec& first, const Codec& second) {
+    std::pair<int64_t, double> sum{0, 0};
+    for (const auto& [edge, codec] : {std::pair{edges[0], first}, std::pair{edges[1], second}}) {
+      sum.first += CodeType(codec, edge.dims)->Bytes().At(4);
+      sum.second += edge.variance * RelativeError(codec) / RelativeError(edge.codec);
+    }
+    return sum;
+  };
+  for (const int64_t budget : {int64_t{3300}, int64_t{7000}, int64_t{11500}}) {
+    for (CodedEdge& edge : edges) edge.freedom = Freedom::kForms;
+    double best = std::numeric_limits<double>::infinity();
+    for (const Codec& first : FormChoices(edges[0].codec))
+      for (const Codec& second : FormChoices(edges[1].codec)) {
+        const auto [bytes, variance] = total(first, second);
+        if (bytes <= budget) best = std::min(best, variance);
+      }
+    std::vector<Codec> codecs = Take(AllocateCodecs(edges, 4, budget));
+    EXPECT_LE(total(codecs[0], codecs[1]).first, budget);
+    EXPECT_DOUBLE_EQ(total(codecs[0], codecs[1]).second, best);
+    for (CodedEdge& edge : edges) edge.freedom = Freedom::kLevels;
+    codecs = Take(AllocateCodecs(edges, 4, budget));
+    EXPECT_GT(total(codecs[0], codecs[1]).second, best) << "more to choose from is worth something";
+  }
 }
 
 TEST(AllocateCodecs, TellsTheLeastBudget) {
@@ -114,7 +186,7 @@ TEST_P(MovedLevels, KeepTheBudgetAndRunInTheirPlannedMemory) {
       return sum;
     };
     const auto before = totals();
-    ASSERT_EQ(Text(MoveLevels(plan, kBatch, before.first)), "");
+    ASSERT_EQ(Text(MoveLevels(plan, kBatch, before.first, Freedom::kForms)), "");
     const auto after = totals();
     EXPECT_LE(after.first, before.first);
     // At L3 the levels were distributed before, by the prior: with few codes there may be nothing to gain.
@@ -136,11 +208,13 @@ INSTANTIATE_TEST_SUITE_P(Seeds, MovedLevels, ::testing::Range(0u, 8u));
 TEST(MoveLevels, NeedsCodesAndAMeasurement) {
   CompileOptions options = testing_step::Checked("L0", "none");
   Plan exact = Take(Compile(Network(1).Build(), options));
-  EXPECT_NE(Text(MoveLevels(exact, 4, 1 << 20)).find("stores nothing in levels"), std::string::npos);
+  EXPECT_NE(Text(MoveLevels(exact, 4, 1 << 20, Freedom::kForms)).find("stores nothing in levels"),
+            std::string::npos);
   options = testing_step::Checked("L2", "none");
   options.group_size = 64;
   Plan unmeasured = Take(Compile(Network(1).Build(), options));
-  EXPECT_NE(Text(MoveLevels(unmeasured, 4, 1 << 20)).find("no measured variance"), std::string::npos);
+  EXPECT_NE(Text(MoveLevels(unmeasured, 4, 1 << 20, Freedom::kForms)).find("no measured variance"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -21,6 +21,12 @@ CompileOptions Averaging(const std::string& level, double bits) {
   return options;
 }
 
+int64_t SavedBytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const SavedEdge& edge : plan.edges) bytes += edge.bytes.At(kBatch);
+  return bytes;
+}
+
 class MixLevels : public ::testing::TestWithParam<unsigned> {};
 
 TEST_P(MixLevels, KeepTheAverageAndRunInTheirPlannedMemory) {
@@ -35,6 +41,33 @@ TEST_P(MixLevels, KeepTheAverageAndRunInTheirPlannedMemory) {
       EXPECT_LE(bytes, BudgetOf(codes, bits, kBatch) + 1);
       const auto outputs = Take(testing_step::RunStep(plan, testing_step::CpuKernels(),
                                                       network.Inputs(plan.train.graph, kBatch),
+                                                      {.batch = kBatch, .check_memory = true}));
+      for (const auto& output : outputs)
+        for (const float v : output) ASSERT_TRUE(std::isfinite(v));
+    }
+  }
+}
+
+// Of all that is stored, exact and small things too; at L4 whatever is run again.
+TEST_P(MixLevels, KeepTheLimitAndRunInTheirPlannedMemory) {
+  for (const char* level : {"L1", "L2", "L3", "L4"}) {
+    CompileOptions options = Averaging(level, 0);
+    options.batch = kBatch;
+    const int64_t usual = SavedBytes(Take(Compile(Network(GetParam()).Build(), options)));
+    for (const double part : {.9, 1.5}) {
+      SCOPED_TRACE(std::string(level) + ", " + std::to_string(part) + " of " + std::to_string(usual));
+      options.saved_limit = static_cast<int64_t>(part * static_cast<double>(usual));
+      Network network(GetParam());
+      auto plan = Compile(network.Build(), options);
+      if (!plan) {  // its exact and small tensors alone take so much
+        const std::string error = testing_step::Text(plan.takeError());
+        EXPECT_NE(error.find("the least possible is"), std::string::npos) << error;
+        EXPECT_LT(part, 1) << error;
+        continue;
+      }
+      EXPECT_LE(SavedBytes(*plan), options.saved_limit);
+      const auto outputs = Take(testing_step::RunStep(*plan, testing_step::CpuKernels(),
+                                                      network.Inputs(plan->train.graph, kBatch),
                                                       {.batch = kBatch, .check_memory = true}));
       for (const auto& output : outputs)
         for (const float v : output) ASSERT_TRUE(std::isfinite(v));

@@ -67,7 +67,7 @@ std::vector<float> Gradient(const Plan& plan, const std::string& of) {
 TEST(ShareCodes, BatchNormAndReluAreOneCode) {
   BatchNormRelu model(std::vector<float>(kChannels, 1), std::vector<float>(kChannels, .1f));
   EXPECT_EQ(FullSizeForms(model.Compile("L3", model.result)),
-            std::vector<std::string>{"bn (SignedDistance): sign6+2,g64,dither,log8"});
+            std::vector<std::string>{"bn (SignedDistance): sign6+2,g64,dither,log8,fitted"});
 }
 
 // Of each channel 1 / sigma and the largest |xhat| are stored; where the ReLU begins follows from gamma and

@@ -74,7 +74,8 @@ TEST_F(Actc, ABudgetBelowTheLeastNamesTheLeast) {
   for (const std::string level : {"L2", "L3", "L4"}) {
     const std::string model = std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx";
     const auto args = [&](const std::string& bits) {
-      return std::vector<std::string>{ToolPath("actc"), model, "-O", level, "--bits=" + bits, "--report=none"};
+      return std::vector<std::string>{ToolPath("actc"), model,          "-O", level,
+                                      "--bits=" + bits, "--report=none"};
     };
     const auto least = [&](const std::string& bits) {
       const std::string error = ExpectRefused(args(bits), {"bit budget"});
@@ -86,6 +87,41 @@ TEST_F(Actc, ABudgetBelowTheLeastNamesTheLeast) {
     // Of more bits on average anchors take more at least, so that the first answer may be a little short.
     const std::string bits = least("1.01");
     ExpectDone(args(RunTool(args(bits)).exit_code == 0 ? bits : least(bits)));
+  }
+}
+
+TEST_F(Actc, ALimitBelowTheLeastNamesTheLeast) {
+  for (const std::string level : {"L2", "L3", "L4"}) {
+    const auto args = [&](const std::string& limit) {
+      return std::vector<std::string>{ToolPath("actc"),
+                                      std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx",
+                                      "-O",
+                                      level,
+                                      "--batch=7",
+                                      "--saved-limit=" + limit};
+    };
+    const std::string error = ExpectRefused(args("1KiB"), {"--saved-limit", "at batch 7"});
+    const std::string before = "the least possible is ";
+    const size_t at = error.find(before);
+    ASSERT_NE(at, std::string::npos) << error;
+    const std::string least = error.substr(at + before.size(), error.find(" bytes") - at - before.size());
+    ExpectDone(args(least));
+    ExpectRefused(args(std::to_string(std::stoll(least) - 1)), {"fewest levels"});
+  }
+}
+
+TEST_F(Actc, RefusesALimitThatNothingCanKeep) {
+  const std::string model = std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx";
+  for (const auto& [level, flags, word] :
+       {std::tuple{"L0", std::vector<std::string>{"--saved-limit=1MB"}, "no codes"},
+        std::tuple{"acgc", std::vector<std::string>{"--saved-limit=1MB"}, "derives bits"},
+        std::tuple{"L3", std::vector<std::string>{"--saved-limit=1MB", "--bits=3"}, "give one of them"},
+        std::tuple{"L3", std::vector<std::string>{"--saved-limit=much"}, "not a size"}}) {
+    std::vector<std::string> command = {ToolPath("actc"), model, "-O", level, "--report=none"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    const Outcome outcome = RunTool(command);
+    EXPECT_EQ(outcome.exit_code, 2) << Describe(command, outcome);
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << Describe(command, outcome);
   }
 }
 

@@ -1,0 +1,91 @@
+// What level L4 runs again: which of the plans that were tried it takes.
+#include "passes/choose_reruns.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "compiler/ir/graph_builder.h"
+#include "tests/compiler/small_networks.h"
+
+namespace act {
+namespace {
+
+using testing_step::Take;
+
+RerunCandidate Candidate(double peak, double saved, double variance) {
+  return {.peak_bytes = peak, .saved_bytes = saved, .variance = variance};
+}
+
+TEST(ChooseReruns, TakesWhatStoresLeastAmongTheLowestPeaks) {
+  const std::vector<RerunCandidate> candidates = {Candidate(100, 50, 1), Candidate(110, 20, 9),
+                                                  Candidate(130, 5, 20)};
+  EXPECT_EQ(ChooseReruns(candidates, false), 1u);
+}
+
+TEST(ChooseReruns, TakesTheLeastVarianceWhereBytesAreBounded) {
+  const std::vector<RerunCandidate> candidates = {Candidate(100, 50, 3), Candidate(110, 20, 9),
+                                                  Candidate(105, 50, 2), Candidate(130, 50, 1)};
+  EXPECT_EQ(ChooseReruns(candidates, true), 2u) << "the last one's peak is too high";
+}
+
+TEST(ChooseReruns, OfEqualVarianceWhatStoresLess) {
+  EXPECT_EQ(ChooseReruns({Candidate(100, 50, 2), Candidate(100, 40, 2)}, true), 1u);
+}
+
+// Convolutions with BatchNorm and ReLU, ten in a row, smaller and smaller.
+ImportResult Chain() {
+  Graph graph;
+  GraphBuilder b(graph);
+  ValueId x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 16, 16, 8}}, ValueKind::kInput);
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "conv" + std::to_string(i);
+    Attributes attrs;
+    attrs.Set("kernel_shape", std::vector<int64_t>{3, 3});
+    attrs.Set("strides", std::vector<int64_t>(2, i % 2 == 1 && i < 6 ? 2 : 1));
+    attrs.Set("dilations", std::vector<int64_t>{1, 1});
+    attrs.Set("pads", std::vector<int64_t>(4, 1));
+    const ValueId weight = b.Input(name + ".weight", {DType::kFloat32, {8, 8, 3, 3}}, ValueKind::kParameter,
+                                   testing_step::HostFloats(std::vector<float>(8 * 8 * 9, .1F)));
+    x = Take(b.Add1("Conv", {x, weight}, attrs, name));
+    x = Take(b.Add1("Relu", {x}, {}, name + ".relu"));
+  }
+  Attributes all;
+  all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+  all.Set("keepdims", int64_t{0});
+  graph.outputs = {Take(b.Add1("ReduceMean", {x}, all, "loss"))};
+  return testing_step::ModelOf(graph);
+}
+
+std::vector<RerunCandidate> ChoicesOf(int64_t saved_limit) {
+  CompileOptions options = testing_step::Checked("L3", "none");
+  options.group_size = 64;
+  std::vector<RerunCandidate> choices;
+  options.after_pass = [&](const std::string& pass, const Graph& graph) {
+    if (pass != "place-derived") return;  // where the search starts
+    PassContext context;
+    context.policy = Take(MakePolicy("L4", 0, 64));
+    context.policy.saved_limit = saved_limit;
+    choices = RerunChoices(graph, context);
+  };
+  EXPECT_TRUE(static_cast<bool>(Compile(Chain(), options)));
+  return choices;
+}
+
+TEST(RerunChoices, AreSizesAndUnderALimitDistancesToo) {
+  const std::vector<RerunCandidate> free = ChoicesOf(0), bound = ChoicesOf(1 << 20);
+  EXPECT_GE(free.size(), 3u) << "nothing, the smallest results, all";
+  std::set<int64_t> spacings, free_spacings;
+  int without = 0;
+  for (const RerunCandidate& choice : bound) {
+    spacings.insert(choice.spacing);
+    without += choice.elements == 0;
+  }
+  for (const RerunCandidate& choice : free) free_spacings.insert(choice.spacing);
+  EXPECT_EQ(free_spacings.size(), 1u);
+  EXPECT_EQ(spacings.size(), 3u);
+  EXPECT_EQ(without, 1) << "to run nothing again is one choice, whatever the distance";
+}
+
+}  // namespace
+}  // namespace act
