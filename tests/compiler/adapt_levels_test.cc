@@ -117,7 +117,7 @@ TEST(CodeSensitivity, LeavesWhatLivesBetweenStepsAsItWas) {
 TEST(LevelAdapter, AStepBehindAMoveIsThatOfAPlanWithThoseLevels) {
   int moves = 0;
   for (const unsigned seed : {1u, 3u, 4u, 6u}) {
-    for (const char* level : {"L2", "L3", "gact-L2.2"}) {
+    for (const char* level : {"L2", "L3", "gact-L2.2", "gact-L3"}) {
       SCOPED_TRACE(std::string(level) + ", seed " + std::to_string(seed));
       const Plan plan = CompileAt(level, seed);
       LevelAdapter adapter(plan, 1, nullptr);
