@@ -54,7 +54,7 @@ struct MemoryLayout {
 // last partial batch runs in the layout of the full one. Errors: batch < 1, a size over 2^60.
 llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch);
 
-// Bytes that live at each node at `batch`, parameters included: no layout can be smaller than the largest.
+// Bytes that live on the device at each node at `batch`, parameters included: no layout can be smaller than the largest.
 std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch);
 
 // Independent check (shares no code with LayOut): ranges of one arena that live at the same node do not overlap, every
