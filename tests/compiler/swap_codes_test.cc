@@ -2,6 +2,7 @@
 #include <set>
 
 #include "compiler/policy/allocate_codecs.h"
+#include "passes/pass.h"
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/swap.h"
@@ -155,6 +156,43 @@ TEST_P(SwapCodes, LevelsMoveInEveryCopyOfACode) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SwapCodes, ::testing::Range(0u, 8u));
+
+// A copy to the host takes nothing of the device's memory and frees the code: it moves in front of what is
+// large.
+TEST(SwapCodes, TheScheduleCountsTheDevicesBytes) {
+  Graph graph;
+  const auto value = [&](int64_t bytes, ValueKind kind = ValueKind::kActivation) {
+    graph.values.push_back({"", {DType::kUint8, {Dim(0, bytes)}}, kind, {}});
+    return static_cast<ValueId>(graph.values.size() - 1);
+  };
+  const auto node = [&](const char* op, ValueId in, ValueId out, Phase phase) {
+    Node made;
+    made.op = op;
+    made.inputs = {in};
+    made.outputs = {out};
+    made.phase = phase;
+    graph.nodes.push_back(std::move(made));
+  };
+  const ValueId x = value(4000, ValueKind::kInput), y = value(10, ValueKind::kInput), code = value(1000),
+                large = value(5000), small = value(1), host = value(1000), back = value(1000),
+                read = value(1), loss = value(1);
+  graph.inputs = {x, y};
+  graph.outputs = {loss, read};
+  node("Encode", x, code, Phase::kForward);
+  node("Grow", y, large, Phase::kForward);
+  node("Sum", large, small, Phase::kForward);
+  node(kSwapOut, code, host, Phase::kForward);
+  node("Loss", small, loss, Phase::kForward);
+  node(kSwapIn, host, back, Phase::kBackward);
+  node("Read", back, read, Phase::kBackward);
+  PassContext context;
+  ASSERT_EQ(testing_step::Text(ScheduleNodes(graph, context)), "");
+  const auto position = [&](const std::string& op) {
+    return std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return n.op == op; }) -
+           graph.nodes.begin();
+  };
+  EXPECT_LT(position(kSwapOut), position("Grow")) << "the code is on the device beside what is large";
+}
 
 // A stack of equal convolutions, BatchNorms and ReLUs: at the turn its codes are most of what lives.
 TEST(SwapCodes, WhereCodesAreThePeakItFallsByThem) {
