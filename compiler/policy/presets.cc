@@ -37,15 +37,16 @@ constexpr StorageRules kAcgc{.rounding = Rounding::kNearest,
                              .bytes_for_indices = true,
                              .error_bound = 1};
 
-// The program's `swap`: quantized inputs go to the host as they are packed; ReLU masks and pooling positions stay.
+// The program's `swap`: quantized inputs go to the host as they are packed; ReLU masks and pooling positions
+// stay.
 constexpr StorageRules kActnnSwapping = [] {
   StorageRules rules = kActnn;
   rules.swaps = true;
   return rules;
 }();
 
-// The same of all that is quantized. A ReLU's result is, from which the system takes the mask: what is a mask here
-// goes to the host too.
+// The same of all that is quantized. A ReLU's result is, from which the system takes the mask: what is a mask
+// here goes to the host too.
 constexpr StorageRules kGactSwapping = [] {
   StorageRules rules = kGact;
   rules.swaps = rules.swaps_masks = true;

@@ -18,8 +18,8 @@
 
 namespace act {
 
-// Where a run's tensors are: of the device, and of the host what is swapped there (runtime/plan/swap.h). On a CPU
-// both are RAM.
+// Where a run's tensors are: of the device, and of the host what is swapped there (runtime/plan/swap.h). On a
+// CPU both are RAM.
 struct Memories {
   Arena& device;
   Arena& host;
@@ -60,9 +60,9 @@ class NodeObserver {
 
 class BoundGraph {
  public:
-  // Chooses the first kernel of each registry list that takes the node. `step` and the arenas must outlive the
-  // result; `layout` may be that of a larger batch. An op that no kernel takes is an error with every refusal
-  // in it.
+  // Chooses the first kernel of each registry list that takes the node. `step` and the arenas must outlive
+  // the result; `layout` may be that of a larger batch. An op that no kernel takes is an error with every
+  // refusal in it.
   static llvm::Expected<std::unique_ptr<BoundGraph>> Bind(const StepGraph& step, const StepLayout& layout,
                                                           int64_t batch, const KernelRegistry& registry,
                                                           int threads, Memories memories);

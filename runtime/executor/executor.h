@@ -1,5 +1,5 @@
-// Runs a plan at one batch size: owns the arenas, loads what lives in it for the whole run, and binds the step
-// graphs.
+// Runs a plan at one batch size: owns the arenas, loads what lives in it for the whole run, and binds the
+// step graphs.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -97,7 +97,8 @@ class Executor {
   BoundByBatch train_, eval_;
 };
 
-// An error where both arenas of `layout` need more than `available_bytes` of one memory, with the largest batch that fits in the hint.
+// An error where both arenas of `layout` need more than `available_bytes` of one memory, with the largest
+// batch that fits in the hint.
 llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t available_bytes);
 
 }  // namespace act

@@ -138,9 +138,8 @@ llvm::Error MemoryCheck::CheckDead(int64_t position, bool on_host) {
       const std::byte* touched = FirstTouched(arena.base() + dead, arena.base() + begin);
       if (touched != nullptr) {
         return MakeError(Describe(*graph_.nodes()[at].node),
-                         "wrote to byte " + std::to_string(touched - arena.base()) +
-                             NameOf(on_host) + ", in the dead range " + std::to_string(dead) + " to " +
-                             std::to_string(begin));
+                         "wrote to byte " + std::to_string(touched - arena.base()) + NameOf(on_host) +
+                             ", in the dead range " + std::to_string(dead) + " to " + std::to_string(begin));
       }
     }
     dead = std::max(dead, end);

@@ -25,8 +25,7 @@ void FillDead(Memories memories, int64_t persistent_bytes);
 class MemoryCheck : public NodeObserver {
  public:
   // To be made when FillDead() has run and the step's inputs are written.
-  MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes,
-              Memories memories);
+  MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes, Memories memories);
   llvm::Error AfterNode(size_t position) override;
 
  private:

@@ -1,5 +1,6 @@
-// Where every storage of a plan lies at one batch size: the same code in actc (report) and actrun (run). There are two
-// arenas: the device's, which is meant where it is not said, and the host's, for what is swapped (runtime/plan/swap.h).
+// Where every storage of a plan lies at one batch size: the same code in actc (report) and actrun (run).
+// There are two arenas: the device's, which is meant where it is not said, and the host's, for what is
+// swapped (runtime/plan/swap.h).
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -28,8 +29,8 @@ const char* ToString(MemoryCategory category);
 
 // One step graph (train or eval) laid out.
 struct StepLayout {
-  std::vector<bool> on_host;              // of each storage: in the host's arena, and counted in host_peak_bytes alone
-  std::vector<int64_t> offset;            // of each storage, bytes from its arena's start; -1: has no bytes
+  std::vector<bool> on_host;    // of each storage: in the host's arena, and counted in host_peak_bytes alone
+  std::vector<int64_t> offset;  // of each storage, bytes from its arena's start; -1: has no bytes
   std::vector<int64_t> bytes;             // of each storage
   std::vector<int64_t> lower, upper;      // of each storage: half-open live range in node positions
   std::vector<int64_t> workspace_offset;  // of each node; -1: none
@@ -39,7 +40,7 @@ struct StepLayout {
   int64_t lower_bound_bytes = 0;          // max of the timeline: no layout can be smaller
   int64_t peak_node = 0;                  // position of the node where the timeline is highest
   int64_t category_bytes[kMemoryCategories] = {};  // at peak_node; padding and fragmentation are in kTransient
-  int64_t host_peak_bytes = 0;            // highest byte of the host's arena
+  int64_t host_peak_bytes = 0;                     // highest byte of the host's arena
 };
 
 struct MemoryLayout {
@@ -54,12 +55,13 @@ struct MemoryLayout {
 // last partial batch runs in the layout of the full one. Errors: batch < 1, a size over 2^60.
 llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch);
 
-// Bytes that live on the device at each node at `batch`, parameters included: no layout can be smaller than the largest.
+// Bytes that live on the device at each node at `batch`, parameters included: no layout can be smaller than
+// the largest.
 std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch);
 
-// Independent check (shares no code with LayOut): ranges of one arena that live at the same node do not overlap, every
-// value a node reads or writes is inside its storage's live range, what SwapOut writes and nothing else is in the host's
-// arena, persistent storages agree between train and eval.
+// Independent check (shares no code with LayOut): ranges of one arena that live at the same node do not
+// overlap, every value a node reads or writes is inside its storage's live range, what SwapOut writes and
+// nothing else is in the host's arena, persistent storages agree between train and eval.
 llvm::Error ValidateLayout(const Plan& plan, const MemoryLayout& layout);
 
 // What a memory has to hold: the device's the arena alone, a machine without another one both.

@@ -72,9 +72,7 @@ class StepChecker {
   }
 
  private:
-  size_t Storage(ValueId id) const {
-    return static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]);
-  }
+  size_t Storage(ValueId id) const { return static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]); }
 
   // The loop over samples that `node` is in; null: none.
   const SampleLoop* LoopAt(int64_t node) const {
@@ -179,7 +177,8 @@ class StepChecker {
     for (size_t s = 0; s < layout_.offset.size(); ++s) {
       if (layout_.offset[s] < 0) continue;
       Part& part = on_host_[s] ? host : is_persistent[s] ? persistent : device;
-      ACT_CHECK_OK(part.Add(layout_.offset[s], layout_.bytes[s], layout_.lower[s], layout_.upper[s], name[s]));
+      ACT_CHECK_OK(
+          part.Add(layout_.offset[s], layout_.bytes[s], layout_.lower[s], layout_.upper[s], name[s]));
     }
     for (size_t t = 0; t < layout_.workspace_offset.size(); ++t) {
       const auto now = static_cast<int64_t>(t);
