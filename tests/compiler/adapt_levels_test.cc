@@ -166,6 +166,27 @@ TEST(LevelAdapter, AnExecutorTakesNoFormAboveItsPromise) {
   EXPECT_TRUE(Persistents(*executor) == Persistents(*untouched));
 }
 
+// What is swapped has a promise of its own: levels that would fit into the peak alone stay away.
+TEST(LevelAdapter, TakesNoLevelsAboveThePromiseOfTheHost) {
+  int seen = 0;
+  for (const unsigned seed : {1u, 3u, 4u, 6u}) {
+    const Plan plan = CompileAt("gact-L3", seed);
+    const auto executor = Open(plan);
+    for (const PlanCode& code : CodesWithLevels(plan)) {
+      Plan finer = plan;
+      SetCodec(finer, code.edge, LevelChoices(code.coded.codec).back());
+      const MemoryLayout layout = Take(LayOut(finer, kBatch));
+      if (layout.train.peak_bytes > executor->promised_peak_bytes() ||
+          layout.train.host_peak_bytes <= executor->promised_host_bytes())
+        continue;
+      ++seen;
+      LevelAdapter adapter(plan, 1, nullptr);
+      EXPECT_FALSE(Take(adapter.Resume(*executor, finer, LevelsOf(plan, finer))));
+    }
+  }
+  EXPECT_GE(seen, 2) << "too few to tell anything";
+}
+
 TEST(LevelAdapter, RefusesLevelsThatNoCodeCanHave) {
   const Plan plan = CompileAt("L3", 3);
   EXPECT_FALSE(Take(WithLevels(CompileAt("L2", 3), LevelsOf(plan, plan))).has_value()) << "another plan";
