@@ -22,7 +22,7 @@ struct Tenant {
 };
 
 // Sweeps over the nodes with the live ranges ordered by address: a newcomer can only meet its two neighbours.
-llvm::Error CheckDisjoint(std::vector<Tenant> tenants) {
+llvm::Error CheckDisjoint(const std::vector<Tenant>& tenants) {
   std::vector<const Tenant*> arrivals, departures;
   for (const Tenant& tenant : tenants) arrivals.push_back(&tenant), departures.push_back(&tenant);
   std::sort(arrivals.begin(), arrivals.end(), [](auto* a, auto* b) { return a->lower < b->lower; });
@@ -155,7 +155,7 @@ class StepChecker {
       return llvm::Error::success();
     }
     int64_t highest() const { return highest_; }
-    llvm::Error CheckDisjoint() { return act::CheckDisjoint(std::move(tenants_)); }
+    llvm::Error CheckDisjoint() const { return act::CheckDisjoint(tenants_); }
 
    private:
     int64_t from_, to_, highest_;
@@ -190,7 +190,7 @@ class StepChecker {
       return Wrong("the peak is not the end of what is highest");
     if (layout_.peak_bytes > whole_.arena_bytes || layout_.host_peak_bytes > whole_.host_bytes)
       return Wrong("the arena is smaller than the peak");
-    for (Part* part : {&persistent, &device, &host}) ACT_CHECK_OK(part->CheckDisjoint());
+    for (const Part* part : {&persistent, &device, &host}) ACT_CHECK_OK(part->CheckDisjoint());
     return llvm::Error::success();
   }
 
@@ -221,8 +221,9 @@ llvm::Error CheckPersistent(const Plan& plan, const MemoryLayout& layout) {
     }
   }
   std::vector<Tenant> all;
+  all.reserve(tenants.size());
   for (auto& [name, tenant] : tenants) all.push_back(std::move(tenant));
-  return CheckDisjoint(std::move(all));
+  return CheckDisjoint(all);
 }
 
 }  // namespace
