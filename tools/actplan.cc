@@ -230,7 +230,8 @@ Texts EdgeForms(const Plan& plan) {
   for (size_t e = 0; e < form_of.size(); ++e) {
     // A value may be stored in several forms, for several readers.
     std::string& form = forms[plan.edges[e].name];
-    form += (form.empty() ? "" : " and ") + form_of[e];
+    if (!form.empty()) form += " and ";
+    form += form_of[e];
   }
   return forms;
 }
