@@ -67,6 +67,7 @@ llvm::Error MixLevels(Graph& graph, PassContext& context);
 llvm::Error FoldBias(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);
+llvm::Error SwapCodes(Graph& graph, PassContext& context);
 llvm::Error ScheduleNodes(Graph& graph, PassContext& context);
 
 }  // namespace act

@@ -78,6 +78,10 @@ constexpr PassEntry kTrainingPasses[] = {
      "decodes, masks, normalizations in each of their readers: never stored in between"},
     {"fuse-loops", FuseLoops, Stage::kFused,
      "elementwise chains, sums, encode and decode in one pass over memory"},
+    {"swap-codes", SwapCodes, Stage::kFused,
+     "presets that swap: codes wait for the backward pass in the host's memory; behind fuse-loops, whose "
+     "loops "
+     "they leave as they are, and before the schedule, which counts the device's bytes"},
     {"schedule", ScheduleNodes, Stage::kFused, "the order of what is left, for least memory"},
 };
 

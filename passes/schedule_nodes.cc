@@ -5,6 +5,7 @@
 #include "passes/pass.h"
 #include "passes/schedule.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -35,7 +36,8 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
     for (ValueId v : node.outputs) {
       if (node.op == "Reshape") continue;
       tensor(v).maker = i;
-      tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
+      // The host's memory is another's.
+      if (node.op != kSwapOut) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
     }
   }
   // What tensors do not say: a reshape runs before its readers, and a node that writes in place behind all

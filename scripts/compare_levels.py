@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares levels and presets on one model and its data: bytes of saved activations, and what their codes do to the gradient.
+"""Compares levels and presets on one model and its data: bytes of saved activations, the planned peak and what is swapped to the host's memory beside it,
+and what the codes do to the gradient.
 
     compare_levels.py models/digits_resnet.onnx --data=image=X.npy,label=Y.npy --batch=32 --train=150 L2 L3 actnn-L3 gact-L1
 
@@ -78,11 +79,11 @@ def main():
             run([f"{args.bin}/actrun", plan, batch, f"--steps={args.train}", f"--lr={args.lr}", f"--save={checkpoint}"] + source
                 + (["--epochs=100000"] if args.data else []))
             start = [f"--load={checkpoint}"]
-        print("| level | saved bytes | times less than L0's floats | peak bytes | variance v | squared bias b |\n|---|---|---|---|---|---|")
+        print("| level | saved bytes | times less than L0's floats | peak bytes | host bytes | variance v | squared bias b |\n|---|---|---|---|---|---|---|")
         exact = compile_at("L0")["saved_bytes_uncompressed"]
         for level in args.levels:
             memory = compile_at(level)
-            size = f"| {level} | {memory['saved_bytes']:,} | {exact / max(1, memory['saved_bytes']):.1f} | {memory['peak_bytes']:,} "
+            size = f"| {level} | {memory['saved_bytes']:,} | {exact / max(1, memory['saved_bytes']):.1f} | {memory['peak_bytes']:,} | {memory['host_bytes']:,} "
             if any(edge["form"].startswith("fixed") for edge in memory["edges"]):
                 dumps = [os.path.join(folder, name) for name in ("coded", "exact")]
                 for dump in dumps:

@@ -38,7 +38,7 @@ struct Flags {
                              cl::desc("L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 "
                                       "3-bit and shared, L4 anchors and "
                                       "re-runs where that lowers the peak; presets "
-                                      "actnn-L1..L3, gact-L1..L2.2 for comparison"),
+                                      "actnn-L1..L5, gact-L1..L3 for comparison"),
                              cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
   cl::opt<std::string> optimizer{"optimizer",

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "compiler/ir/dump.h"
 #include "runtime/base/error.h"
@@ -28,7 +29,7 @@ constexpr int kWrongUsage = 2;
 struct Flags {
   cl::SubCommand show{"show", "What the plan is: model, level, sizes, operators, memory"};
   cl::SubCommand verify{"verify", "Check the file, and its memory layout at several batch sizes"};
-  cl::SubCommand layout{"layout", "Where each storage lies in the arena, and when it is live"};
+  cl::SubCommand layout{"layout", "Where each storage lies in its arena, and when it is live"};
   cl::SubCommand diff{"diff", "What differs between two plans"};
 
   cl::OptionCategory group{"Options"};
@@ -132,7 +133,10 @@ llvm::Error Verify(const Flags& f) {
     if (!layout) return WithPlace(layout.takeError(), f.plan);
     if (llvm::Error error = ValidateLayout(plan, *layout)) return WithPlace(std::move(error), f.plan);
     out << "  batch " << llvm::right_justify(std::to_string(batch), 6) << ": arena of "
-        << FormatSize(layout->arena_bytes) << " (" << layout->arena_bytes << " bytes)\n";
+        << FormatSize(layout->arena_bytes) << " (" << layout->arena_bytes << " bytes)";
+    if (layout->host_bytes > 0)
+      out << ", of the host " << FormatSize(layout->host_bytes) << " (" << layout->host_bytes << " bytes)";
+    out << "\n";
   }
   llvm::outs() << f.plan << ": a valid plan of version " << kPlanVersion << "\n" << out.str();
   return llvm::Error::success();
@@ -159,27 +163,28 @@ llvm::Error Layout(const Flags& f) {
   const std::vector<MemoryCategory> categories = StorageCategories(step);
 
   struct Line {
+    bool on_host;
     int64_t offset, bytes, lower, upper;
     std::string category, name;
   };
   std::vector<Line> lines;
   for (size_t s = 0; s < names.size(); ++s) {
     if (layout.offset[s] < 0) continue;
-    lines.push_back({layout.offset[s], layout.bytes[s], layout.lower[s], layout.upper[s],
-                     ToString(categories[s]), names[s]});
+    lines.push_back({layout.on_host[s], layout.offset[s], layout.bytes[s], layout.lower[s], layout.upper[s],
+                     layout.on_host[s] ? "host" : ToString(categories[s]), names[s]});
   }
   for (size_t t = 0; t < layout.workspace_offset.size(); ++t) {
     const auto now = static_cast<int64_t>(t);
     if (layout.workspace_offset[t] < 0) continue;
-    lines.push_back({layout.workspace_offset[t], layout.workspace_bytes[t], now, now + 1,
+    lines.push_back({false, layout.workspace_offset[t], layout.workspace_bytes[t], now, now + 1,
                      ToString(MemoryCategory::kWorkspace), NodeLabel(step.graph.nodes[t])});
   }
   std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
-    return std::pair(a.offset, a.lower) < std::pair(b.offset, b.lower);
+    return std::tuple(a.on_host, a.offset, a.lower) < std::tuple(b.on_host, b.offset, b.lower);
   });
   llvm::outs() << "batch " << whole.batch << ", " << (f.eval ? "evaluation" : "training") << ": "
                << layout.peak_bytes << " bytes, lower bound " << layout.lower_bound_bytes << ", arena "
-               << whole.arena_bytes << "\n"
+               << whole.arena_bytes << ", host " << layout.host_peak_bytes << "\n"
                << "        offset          bytes    live nodes  category    name\n";
   for (const Line& line : lines) {
     llvm::outs() << llvm::format("%14lld %14lld %6lld..%-6lld ", static_cast<long long>(line.offset),
@@ -221,9 +226,12 @@ using Texts = std::map<std::string, std::string>;
 
 Texts EdgeForms(const Plan& plan) {
   Texts forms;
-  for (const SavedEdge& edge : plan.edges) {
-    std::string& form = forms[edge.name];  // a value may be stored in several forms, for several readers
-    form += (form.empty() ? "" : " and ") + edge.form;
+  const std::vector<std::string> form_of = FormsOfEdges(plan);
+  for (size_t e = 0; e < form_of.size(); ++e) {
+    // A value may be stored in several forms, for several readers.
+    std::string& form = forms[plan.edges[e].name];
+    if (!form.empty()) form += " and ";
+    form += form_of[e];
   }
   return forms;
 }
@@ -270,6 +278,8 @@ llvm::Error Diff(const Flags& f) {
   d.CompareMaps("edge", EdgeForms(a), EdgeForms(b));
   d.Compare("peak at batch " + std::to_string(at_a.batch), FormatSize(at_a.train.peak_bytes),
             FormatSize(at_b.train.peak_bytes));
+  d.Compare("host's memory at batch " + std::to_string(at_a.batch), FormatSize(at_a.host_bytes),
+            FormatSize(at_b.host_bytes));
   if (d.text().empty() && Dump(a.train.graph) != Dump(b.train.graph)) d.Compare("graph", "one", "another");
   llvm::outs() << (d.text().empty() ? "no differences\n" : d.text());
   return llvm::Error::success();

@@ -53,6 +53,8 @@ constexpr std::string_view kRunnable[] = {"Fused",
                                           "CountCorrect",
                                           "BatchNormStats",
                                           "StepScalar",
+                                          "SwapOut",
+                                          "SwapIn",
                                           "Reshape"};
 
 class Verifier {

@@ -2,6 +2,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "runtime/codec/plugin.h"
+#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -68,6 +69,14 @@ Dim FusedFlops(const Node& node, const Graph&) {
   return elements * Dim(static_cast<int64_t>(node.program.instrs.size() + node.program.outputs.size()));
 }
 
+// The same tensor in another memory.
+llvm::Error InferSwap(InferContext& c) {
+  c.outputs = {c.in(0)};
+  return llvm::Error::success();
+}
+
+Dim NoFlops(const Node&, const Graph&) { return Dim(0); }
+
 }  // namespace
 
 bool DecodesMask(const Node& node) { return node.attrs.String("as") == "mask"; }
@@ -119,6 +128,8 @@ Attributes CodecAttributes(const Codec& codec, int64_t stream) {
 void AddCodecOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Compress", .infer = InferCompress});
   ops.push_back({.name = "Decompress", .infer = InferDecompress});
+  ops.push_back({.name = kSwapOut, .infer = InferSwap, .flops = NoFlops});
+  ops.push_back({.name = kSwapIn, .infer = InferSwap, .flops = NoFlops});
   ops.push_back(
       {.name = "Fused", .min_inputs = 0, .max_inputs = -1, .infer = InferFused, .flops = FusedFlops});
 }

@@ -1,5 +1,6 @@
 #include "compiler/policy/adapt_levels.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <utility>
@@ -28,6 +29,12 @@ int64_t CountMoved(const Plan& from, const Plan& to) {
   int64_t moved = 0;
   for (size_t e = 0; e < from.edges.size(); ++e) moved += from.edges[e].form != to.edges[e].form;
   return moved;
+}
+
+// Over what was promised, in the arena that has more of it; negative: room that is left in both.
+int64_t ExcessBytes(const StepLayout& layout, const Executor& executor) {
+  return std::max(layout.peak_bytes - executor.promised_peak_bytes(),
+                  layout.host_peak_bytes - executor.promised_host_bytes());
 }
 
 std::string Describe(const Adaptation& a) {
@@ -100,7 +107,7 @@ llvm::Error LevelAdapter::CheckPlan() const {
 
 llvm::Expected<bool> LevelAdapter::Resume(Executor& executor, Plan plan, const CodeLevels& levels) {
   ACT_TRY(MemoryLayout layout, LayOut(plan, executor.layout().batch));
-  if (layout.train.peak_bytes > executor.promised_peak_bytes()) return false;
+  if (ExcessBytes(layout.train, executor) > 0) return false;
   auto next = std::make_unique<Plan>(std::move(plan));
   ACT_CHECK_OK(executor.Rebind(*next, std::move(layout)));
   current_ = std::move(next);
@@ -110,7 +117,7 @@ llvm::Expected<bool> LevelAdapter::Resume(Executor& executor, Plan plan, const C
 
 llvm::Expected<LevelAdapter::Form> LevelAdapter::Improve(const Executor& executor, const Plan& measured,
                                                          int64_t budget_bytes) const {
-  const int64_t batch = executor.layout().batch, promised = executor.promised_peak_bytes();
+  const int64_t batch = executor.layout().batch;
   const double before = TotalsOf(measured, batch).variance;
   for (int i = 0; i < kMostLayouts && budget_bytes > 0; ++i) {
     auto tried = std::make_unique<Plan>(measured);
@@ -120,9 +127,9 @@ llvm::Expected<LevelAdapter::Form> LevelAdapter::Improve(const Executor& executo
     }
     if (TotalsOf(*tried, batch).variance > kWorthMoving * before) break;
     ACT_TRY(MemoryLayout layout, LayOut(*tried, batch));
-    const int64_t excess = layout.train.peak_bytes - promised;
+    const int64_t excess = ExcessBytes(layout.train, executor);
     if (excess <= 0) return Form{std::move(tried), std::move(layout)};
-    budget_bytes -= excess;  // what is stored at the peak is mostly codes
+    budget_bytes -= excess;  // what is stored at either peak is mostly codes
   }
   return Form{};
 }

@@ -9,6 +9,7 @@
 
 #include "compiler/policy/allocate_bits.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -134,19 +135,25 @@ int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_
 
 void SetCodec(Plan& plan, size_t e, const Codec& codec) {
   SavedEdge& edge = plan.edges[e];
-  for (Node& node : plan.train.graph.nodes) {
+  Graph& graph = plan.train.graph;
+  const std::vector<ValueId> before_swaps = BeforeSwaps(graph);
+  const auto is_code = [&](ValueId v) {
+    return v != kNoValue && before_swaps[static_cast<size_t>(v)] == edge.stored;
+  };
+  for (Node& node : graph.nodes) {
     for (size_t i = 0; i < node.inputs.size() && i < node.program.inputs.size(); ++i)
-      if (node.inputs[i] == edge.stored) node.program.inputs[i].codec = codec;
+      if (is_code(node.inputs[i])) node.program.inputs[i].codec = codec;
     for (size_t o = 0; o < node.outputs.size() && o < node.program.outputs.size(); ++o) {
       if (node.outputs[o] != edge.stored) continue;
       edge.variance *= RelativeError(codec) / RelativeError(node.program.outputs[o].codec);
       node.program.outputs[o].codec = codec;
-      plan.train.graph.value(edge.stored).type = *CodeType(codec, node.program.space);
+      for (size_t v = 0; v < graph.values.size(); ++v)
+        if (is_code(static_cast<ValueId>(v))) graph.values[v].type = *CodeType(codec, node.program.space);
     }
   }
   edge.form = ToString(codec);
   edge.bits = BitsPerElement(codec);
-  edge.bytes = plan.train.graph.value(edge.stored).type.Bytes();
+  edge.bytes = graph.value(edge.stored).type.Bytes();
 }
 
 llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom) {

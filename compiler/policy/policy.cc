@@ -134,6 +134,11 @@ bool Policy::CodesLossily(const EdgeFacts& facts) const {
          (!IsSmall(facts, group_size) || CodesSmall(facts)) && SavesHalf(CodecOf(facts), facts.type);
 }
 
+bool Policy::Swaps(const Codec& codec) const {
+  if (codec.kind == CodecKind::kMask) return rules.swaps_masks;
+  return rules.swaps && codec.kind != CodecKind::kNone && codec.kind != CodecKind::kIndex;
+}
+
 Decision Policy::Decide(const EdgeFacts& facts) const {
   if (!facts.activation) return {{}, "is not made by a node of the step: it is there in any case"};
   if (facts.exact_bits && SavesHalf(Codec::Mask(), facts.type))
@@ -189,7 +194,6 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.rebuilds = policy.shares_codes = policy.tiles_samples = policy.codes_small = true;
     policy.rerun_spacing = kRerunSpacing;
   } else if (const Preset* preset = FindPreset(level)) {
-    if (*preset->refusal) return MakeError("-O " + level, preset->refusal, "use " + PresetNames());
     policy.bits = preset->bits;
     policy.rules = preset->rules;
     policy.products_only = preset->products_only;

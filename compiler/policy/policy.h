@@ -50,6 +50,8 @@ struct StorageRules {
   bool splits_frequencies = false;  // images as averages over blocks and what is left
   bool fuses_attention = true;      // one operator, which saves no probabilities
   bool fixed_range = false;         // codes what a BatchNorm makes, over a range that its parameters give
+  bool swaps = false;               // lossy codes wait for the backward pass in the host's memory
+  bool swaps_masks = false;         // and so do the masks of activation functions
   double error_bound = 0;           // > 0: bits by type of layer, for errors within so much (BoundedBits)
   bool operator==(const StorageRules&) const = default;
 };
@@ -102,6 +104,8 @@ struct Policy {
   int BoundedBits(const EdgeFacts& facts) const;
   // Of its code: the parts of a value differ in magnitude, and do not share groups.
   int64_t GroupOf(const EdgeFacts& facts) const;
+  // Does what this codec stores wait in the host's memory?
+  bool Swaps(const Codec& codec) const;
   // What is re-run waits in this code: one bit finer than its anchor's, whose error then is what counts.
   Codec RecodeCodec() const { return Codec::Uniform(std::min(8, bits + 3), group_size, Rounding::kDither); }
   // Of a lossy code of the value, however small its share of the gradient's variance.

@@ -37,29 +37,41 @@ constexpr StorageRules kAcgc{.rounding = Rounding::kNearest,
                              .bytes_for_indices = true,
                              .error_bound = 1};
 
-constexpr char kSwaps[] =
-    "swaps codes to another memory and back, and a plan lies in one; what it stores is that of the level "
-    "below";
+// The program's `swap`: quantized inputs go to the host as they are packed; ReLU masks and pooling positions
+// stay.
+constexpr StorageRules kActnnSwapping = [] {
+  StorageRules rules = kActnn;
+  rules.swaps = true;
+  return rules;
+}();
+
+// The same of all that is quantized. A ReLU's result is, from which the system takes the mask: what is a mask
+// here goes to the host too.
+constexpr StorageRules kGactSwapping = [] {
+  StorageRules rules = kGact;
+  rules.swaps = rules.swaps_masks = true;
+  return rules;
+}();
+
 }  // namespace
 
 const std::vector<Preset>& AllPresets() {
   static const std::vector<Preset> presets = {
-      {"actnn-L1", 4, true, kActnn, "4 bits for inputs of convolutions and linear layers, BatchNorm exact",
-       ""},
-      {"actnn-L2", 4, false, kActnn, "4 bits", ""},
-      {"actnn-L3", 2, false, kActnn, "2 bits, the same in all groups", ""},
-      {"actnn-L4", 2, false, kActnn, "L3 and swapping", kSwaps},
-      {"actnn-L5", 2, false, kActnn, "L4 and defragmentation", kSwaps},
-      {"gact-L1", 4, false, kGact, "4 bits", ""},
-      {"gact-L1.1", 8, false, kGact, "8 bits", ""},
-      {"gact-L1.2", 2, false, kGact, "2 bits", ""},
-      {"gact-L2", 4, false, kGact, "4 bits on average, by sensitivity after --calibrate", ""},
-      {"gact-L2.1", 3, false, kGact, "3 bits on average, by sensitivity after --calibrate", ""},
-      {"gact-L2.2", 2, false, kGact, "2 bits on average, by sensitivity after --calibrate", ""},
-      {"gact-L3", 4, false, kGact, "L2 and swapping", kSwaps},
-      {"division", 2, false, kDivision, "low frequencies in 16 bits, high ones in 2", ""},
-      {"blpa", 4, false, kBlpa, "what BatchNorm makes in 4 bits over a fixed range, for three readers", ""},
-      {"acgc", 8, false, kAcgc, "bits by a bound of the gradients' error, of each type of layer", ""},
+      {"actnn-L1", 4, true, kActnn, "4 bits for inputs of convolutions and linear layers, BatchNorm exact"},
+      {"actnn-L2", 4, false, kActnn, "4 bits"},
+      {"actnn-L3", 2, false, kActnn, "2 bits, the same in all groups"},
+      {"actnn-L4", 2, false, kActnnSwapping, "L3, and codes wait in the host's memory"},
+      {"actnn-L5", 2, false, kActnnSwapping, "L4, and defragmentation: a planned arena has none to do"},
+      {"gact-L1", 4, false, kGact, "4 bits"},
+      {"gact-L1.1", 8, false, kGact, "8 bits"},
+      {"gact-L1.2", 2, false, kGact, "2 bits"},
+      {"gact-L2", 4, false, kGact, "4 bits on average, by sensitivity after --calibrate"},
+      {"gact-L2.1", 3, false, kGact, "3 bits on average, by sensitivity after --calibrate"},
+      {"gact-L2.2", 2, false, kGact, "2 bits on average, by sensitivity after --calibrate"},
+      {"gact-L3", 4, false, kGactSwapping, "L2, and codes wait in the host's memory"},
+      {"division", 2, false, kDivision, "low frequencies in 16 bits, high ones in 2"},
+      {"blpa", 4, false, kBlpa, "what BatchNorm makes in 4 bits over a fixed range, for three readers"},
+      {"acgc", 8, false, kAcgc, "bits by a bound of the gradients' error, of each type of layer"},
   };
   return presets;
 }
@@ -73,7 +85,6 @@ const Preset* FindPreset(const std::string& name) {
 std::string PresetNames() {
   std::string names, last;
   for (const Preset& preset : AllPresets()) {
-    if (*preset.refusal) continue;
     if (!last.empty()) names += (names.empty() ? "" : ", ") + last;
     last = preset.name;
   }

@@ -15,13 +15,12 @@ struct Preset {
   bool products_only;  // codes only what convolutions and matrix products read
   StorageRules rules;
   const char* description;  // one sentence
-  const char* refusal;      // why this version has no such preset; empty: it has
 };
 
 const std::vector<Preset>& AllPresets();
 // Null where there is none of that name.
 const Preset* FindPreset(const std::string& name);
-// Those that this version has: "actnn-L1, actnn-L2 or gact-L1".
+// "actnn-L1, actnn-L2 or gact-L1".
 std::string PresetNames();
 
 }  // namespace act

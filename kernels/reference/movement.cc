@@ -85,9 +85,21 @@ std::unique_ptr<Kernel> Pad(const KernelSite& site, std::string* why) {
   });
 }
 
+// Between the two memories of a plan, which on a CPU are ranges of one.
+std::unique_ptr<Kernel> Swap(const KernelSite& site, std::string* why) {
+  if (site.inputs[0].bytes != site.outputs[0].bytes) return Refuse(why, "not as many bytes on both sides");
+  return MakeKernel([](const KernelArgs& args) -> std::string {
+    if (args.outputs[0].bytes > 0)
+      std::memcpy(args.outputs[0].data, args.inputs[0].data, static_cast<size_t>(args.outputs[0].bytes));
+    return "";
+  });
+}
+
 }  // namespace
 
 void RegisterReferenceMovement(KernelRegistry& registry) {
+  registry.Add("SwapOut", {"reference.swap_out", Swap});
+  registry.Add("SwapIn", {"reference.swap_in", Swap});
   registry.Add("Transpose", {"reference.transpose", Transpose});
   registry.Add("Concat", {"reference.concat", Concat});
   registry.Add("Slice", {"reference.slice", Slice});

@@ -1,4 +1,4 @@
-// The one allocation of a run: every tensor and every workspace is a range of it.
+// The allocations of a run, one of each memory: every tensor and every workspace is a range of one of them.
 #pragma once
 
 #include <llvm/Support/Error.h>

@@ -74,7 +74,7 @@ BoundGraph::BoundGraph(const StepGraph& step, int64_t batch)
 
 llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& step, const StepLayout& layout,
                                                              int64_t batch, const KernelRegistry& registry,
-                                                             int threads, Arena& arena) {
+                                                             int threads, Memories memories) {
   std::unique_ptr<BoundGraph> bound(new BoundGraph(step, batch));
   const Graph& graph = step.graph;
   for (size_t v = 0; v < graph.values.size(); ++v) {
@@ -83,17 +83,18 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
     TensorView& view = bound->views_.emplace_back(MakeView(graph.values[v].type, samples));
     const StorageId storage = step.storage_of[v];
     if (storage < 0 || layout.offset[static_cast<size_t>(storage)] < 0) continue;
-    const int64_t bytes = layout.bytes[static_cast<size_t>(storage)];
+    const auto s = static_cast<size_t>(storage);
+    const int64_t bytes = layout.bytes[s];
     if (view.bytes > bytes) {
       return MakeError("value '" + graph.values[v].name + "'", "is larger than its storage",
                        "compile the model again");
     }
     // The whole storage: a kernel may read a full vector at the tail.
-    ACT_TRY(view.data, arena.HandOut(layout.offset[static_cast<size_t>(storage)], bytes));
+    ACT_TRY(view.data, memories.Of(layout.on_host[s]).HandOut(layout.offset[s], bytes));
   }
   bound->nodes_.resize(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i)
-    ACT_CHECK_OK(bound->BindNode(i, layout, registry, threads, arena));
+    ACT_CHECK_OK(bound->BindNode(i, layout, registry, threads, memories.device));
   return bound;
 }
 

@@ -18,6 +18,15 @@
 
 namespace act {
 
+// Where a run's tensors are: of the device, and of the host what is swapped there (runtime/plan/swap.h). On a
+// CPU both are RAM.
+struct Memories {
+  Arena& device;
+  Arena& host;
+
+  Arena& Of(bool on_host) const { return on_host ? host : device; }
+};
+
 // What a node of a loop over samples has beside a BoundNode, whose operands are those of one tile.
 struct BoundTiles {
   int64_t samples = 0;  // of each tile but the last
@@ -51,12 +60,12 @@ class NodeObserver {
 
 class BoundGraph {
  public:
-  // Chooses the first kernel of each registry list that takes the node. `step` and `arena` must outlive the
-  // result; `layout` may be that of a larger batch. An op that no kernel takes is an error with every refusal
-  // in it.
+  // Chooses the first kernel of each registry list that takes the node. `step` and the arenas must outlive
+  // the result; `layout` may be that of a larger batch. An op that no kernel takes is an error with every
+  // refusal in it.
   static llvm::Expected<std::unique_ptr<BoundGraph>> Bind(const StepGraph& step, const StepLayout& layout,
                                                           int64_t batch, const KernelRegistry& registry,
-                                                          int threads, Arena& arena);
+                                                          int threads, Memories memories);
 
   // Runs all nodes in order. Allocates nothing unless it fails.
   llvm::Error Run(const StepState& state, std::span<NodeObserver* const> observers = {});

@@ -48,13 +48,14 @@ llvm::Error LoadInitialValue(const Value& value, const TensorView& view) {
 }  // namespace
 
 llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t available_bytes) {
-  if (layout.arena_bytes <= available_bytes) return llvm::Error::success();
-  ACT_TRY(const int64_t batch, LargestBatch(plan, available_bytes));
+  const int64_t bytes = BytesOf(layout, Arenas::kBoth);
+  if (bytes <= available_bytes) return llvm::Error::success();
+  ACT_TRY(const int64_t batch, LargestBatch(plan, available_bytes, Arenas::kBoth));
   std::string hint = "the largest batch that fits is " + std::to_string(batch);
   if (batch < 1 || plan.fixed_batch)
     hint = "no batch fits: compile at a higher level, or use a machine with more memory";
   return MakeError("--batch=" + std::to_string(layout.batch),
-                   "needs " + FormatSize(layout.arena_bytes) + " of memory, and this machine has " +
+                   "needs " + FormatSize(bytes) + " of memory, and this machine has " +
                        FormatSize(available_bytes) + " free",
                    hint);
 }
@@ -65,6 +66,7 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::Create(const Plan& plan, Mem
   ACT_CHECK_OK(ValidateLayout(plan, layout));
   std::unique_ptr<Executor> executor(new Executor(plan, std::move(layout), registry, options));
   ACT_TRY(executor->arena_, Arena::Allocate(executor->layout_.arena_bytes));
+  ACT_TRY(executor->host_arena_, Arena::Allocate(executor->layout_.host_bytes));
   // Bound first: an op without a kernel is told before anything large is read.
   ACT_CHECK_OK(executor->Train(executor->layout_.batch).takeError());
   ACT_CHECK_OK(executor->LoadPersistents(plan.train, executor->layout_.train));
@@ -96,7 +98,7 @@ llvm::Expected<BoundGraph*> Executor::Bound(BoundByBatch& bound, const StepGraph
   }
   std::unique_ptr<BoundGraph>& graph = bound[batch];
   if (!graph) {
-    ACT_TRY(graph, BoundGraph::Bind(step, layout, batch, *registry_, options_.threads, *arena_));
+    ACT_TRY(graph, BoundGraph::Bind(step, layout, batch, *registry_, options_.threads, memories()));
   }
   return graph.get();
 }
@@ -123,7 +125,8 @@ bool KeepsPlaces(const StepGraph& was, const StepLayout& before, const StepGraph
 llvm::Error Executor::Rebind(const Plan& plan, MemoryLayout layout) {
   ACT_CHECK_OK(ValidateLayout(plan, layout));
   if (layout.batch != layout_.batch || layout.train.peak_bytes > promised_peak_bytes_ ||
-      layout.arena_bytes > arena_->bytes() || layout.persistent_bytes != layout_.persistent_bytes ||
+      layout.train.host_peak_bytes > promised_host_bytes_ || layout.arena_bytes > arena_->bytes() ||
+      layout.host_bytes > host_arena_->bytes() || layout.persistent_bytes != layout_.persistent_bytes ||
       !KeepsPlaces(plan_->train, layout_.train, plan.train, layout.train) ||
       !KeepsPlaces(plan_->eval, layout_.eval, plan.eval, layout.eval))
     return MakeError("internal error: another form of the plan",
@@ -147,14 +150,14 @@ std::vector<const BoundGraph*> Executor::BoundTrainGraphs() const {
 }
 
 void Executor::BeginStep() {
-  if (options_.check_memory) FillDead(*arena_, layout_.persistent_bytes);
+  if (options_.check_memory) FillDead(memories(), layout_.persistent_bytes);
 }
 
 llvm::Error Executor::Run(BoundGraph& graph, const StepState& state,
                           std::span<NodeObserver* const> observers) {
   if (!options_.check_memory) return graph.Run(state, observers);
   const StepLayout& layout = &graph.step() == &plan_->train ? layout_.train : layout_.eval;
-  MemoryCheck check(graph, layout, layout_.persistent_bytes, *arena_);
+  MemoryCheck check(graph, layout, layout_.persistent_bytes, memories());
   std::vector<NodeObserver*> all(observers.begin(), observers.end());
   all.push_back(&check);
   return graph.Run(state, all);

@@ -1,5 +1,5 @@
-// Runs a plan at one batch size: owns the arena, loads what lives in it for the whole run, and binds the step
-// graphs.
+// Runs a plan at one batch size: owns the arenas, loads what lives in it for the whole run, and binds the
+// step graphs.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -34,7 +34,7 @@ struct PersistentTensor {
 
 class Executor {
  public:
-  // Allocates the arena, copies parameters, buffers and constants into it (optimizer state is zeroed), and
+  // Allocates the arenas, copies parameters, buffers and constants into it (optimizer state is zeroed), and
   // binds the training graph at layout.batch. The plan must outlive the executor; of its weights only their
   // types are read later. Errors: a layout that does not validate, weights that the plan does not hold, an op
   // without a kernel.
@@ -49,7 +49,7 @@ class Executor {
   }
   llvm::Expected<BoundGraph*> Eval(int64_t batch) { return Bound(eval_, plan_->eval, layout_.eval, batch); }
 
-  // Goes on with another form of the plan (other numbers of levels) in the same arena: what keeps its value
+  // Goes on with another form of the plan (other numbers of levels) in the same arenas: what keeps its value
   // between steps stays as it is, all graphs that were bound are bound anew. Their addresses change. `plan`
   // must outlive the executor. Errors, before anything is changed: a layout that does not validate, is of
   // another batch, places what keeps its value elsewhere, or has a higher peak than the executor began with.
@@ -67,7 +67,10 @@ class Executor {
   const MemoryLayout& layout() const { return layout_; }
   // Of the layout that the executor began with: no later one's is higher.
   int64_t promised_peak_bytes() const { return promised_peak_bytes_; }
+  int64_t promised_host_bytes() const { return promised_host_bytes_; }
   const Arena& arena() const { return *arena_; }
+  // Of what is swapped (runtime/plan/swap.h); without bytes where nothing is.
+  const Arena& host_arena() const { return *host_arena_; }
 
  private:
   using BoundByBatch = std::map<int64_t, std::unique_ptr<BoundGraph>>;
@@ -76,23 +79,26 @@ class Executor {
       : plan_(&plan),
         layout_(std::move(layout)),
         promised_peak_bytes_(layout_.train.peak_bytes),
+        promised_host_bytes_(layout_.train.host_peak_bytes),
         registry_(&registry),
         options_(options) {}
   llvm::Expected<BoundGraph*> Bound(BoundByBatch& bound, const StepGraph& step, const StepLayout& layout,
                                     int64_t batch);
   llvm::Error LoadPersistents(const StepGraph& step, const StepLayout& layout);
+  Memories memories() const { return {*arena_, *host_arena_}; }
 
   const Plan* plan_;
   MemoryLayout layout_;
-  int64_t promised_peak_bytes_;
+  int64_t promised_peak_bytes_, promised_host_bytes_;
   const KernelRegistry* registry_;
   ExecutorOptions options_;
-  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Arena> arena_, host_arena_;
   std::vector<PersistentTensor> persistents_;
   BoundByBatch train_, eval_;
 };
 
-// An error where `layout` needs more than `available_bytes`, with the largest batch that fits in the hint.
+// An error where both arenas of `layout` need more than `available_bytes` of one memory, with the largest
+// batch that fits in the hint.
 llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t available_bytes);
 
 }  // namespace act

@@ -36,17 +36,23 @@ const std::byte* FirstTouched(const std::byte* begin, const std::byte* end) {
   return std::find_if(begin, end, [](std::byte b) { return b != std::byte{kDead}; });
 }
 
+const char* NameOf(bool on_host) { return on_host ? " of the host's arena" : " of the arena"; }
+
 std::string Describe(const Node& node) { return "node '" + node.name + "' (" + node.op + ")"; }
 
 }  // namespace
 
-void FillDead(Arena& arena, int64_t persistent_bytes) {
-  std::memset(arena.base() + persistent_bytes, kDead, static_cast<size_t>(arena.bytes() - persistent_bytes));
+void FillDead(Memories memories, int64_t persistent_bytes) {
+  const auto fill = [](Arena& arena, int64_t from) {
+    std::memset(arena.base() + from, kDead, static_cast<size_t>(arena.bytes() - from));
+  };
+  fill(memories.device, persistent_bytes);
+  fill(memories.host, 0);
 }
 
 MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes,
-                         Arena& arena)
-    : graph_(graph), layout_(layout), persistent_bytes_(persistent_bytes), arena_(arena) {
+                         Memories memories)
+    : graph_(graph), layout_(layout), persistent_bytes_(persistent_bytes), memories_(memories) {
   const StepGraph& step = graph.step();
   const std::vector<int32_t> loop_of_storage = LoopOfStorages(step);
   ranges_.resize(static_cast<size_t>(step.storages));
@@ -55,6 +61,7 @@ MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int6
     if (view.data == nullptr || view.bytes == 0) continue;
     const auto storage = static_cast<size_t>(step.storage_of[v]);
     Range& range = ranges_[storage];
+    range.on_host = layout.on_host[storage];
     range.begin = layout.offset[storage];
     range.end =
         std::max(range.end, range.begin + view.bytes);  // at this batch, which may be less than the layout's
@@ -63,7 +70,7 @@ MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int6
     range.one_tile = loop_of_storage[storage] >= 0;
     range.name = step.graph.values[v].name;
   }
-  for (Range& range : ranges_) range.hash = Hash(arena.base() + range.begin, range.end - range.begin);
+  for (Range& range : ranges_) range.hash = Hash(Data(range), range.end - range.begin);
 }
 
 llvm::Error MemoryCheck::AfterNode(size_t position) {
@@ -80,13 +87,13 @@ llvm::Error MemoryCheck::AfterNode(size_t position) {
 
   const auto now = static_cast<int64_t>(position);
   ACT_CHECK_OK(CheckUnchanged(now, written));
-  ACT_CHECK_OK(CheckDead(now));
+  for (const bool on_host : {false, true}) ACT_CHECK_OK(CheckDead(now, on_host));
   const bool is_last =
       position + 1 == graph_.nodes().size();  // what lives until then is read when the run has ended
   for (const Range& range : ranges_) {
     const bool ends = range.upper == now + 1 && (range.one_tile || (graph_.OnLastTile() && !is_last));
-    if (ends && range.begin >= persistent_bytes_) {
-      std::memset(arena_.base() + range.begin, kDead, static_cast<size_t>(range.end - range.begin));
+    if (ends && (range.on_host || range.begin >= persistent_bytes_)) {
+      std::memset(Data(range), kDead, static_cast<size_t>(range.end - range.begin));
     }
   }
   const std::span<std::byte> workspace = graph_.nodes()[position].workspace;
@@ -98,27 +105,29 @@ llvm::Error MemoryCheck::CheckUnchanged(int64_t position, const std::vector<bool
   for (size_t s = 0; s < ranges_.size(); ++s) {
     Range& range = ranges_[s];
     if (!LiveAt(range, position)) continue;
-    const uint64_t hash = Hash(arena_.base() + range.begin, range.end - range.begin);
+    const uint64_t hash = Hash(Data(range), range.end - range.begin);
     // In a loop over samples a tensor lives before the node runs that writes it.
     const bool is_new = !range.seen && range.lower > 0;
     range.seen = true;
     if (!written[s] && !is_new && hash != range.hash) {
       return MakeError(Describe(*graph_.nodes()[static_cast<size_t>(position)].node),
                        "changed tensor '" + range.name + "' (bytes " + std::to_string(range.begin) + " to " +
-                           std::to_string(range.end) + " of the arena), which is not its own");
+                           std::to_string(range.end) + NameOf(range.on_host) + "), which is not its own");
     }
     range.hash = hash;
   }
   return llvm::Error::success();
 }
 
-llvm::Error MemoryCheck::CheckDead(int64_t position) {
-  std::vector<std::pair<int64_t, int64_t>> live = {{0, persistent_bytes_}, {arena_.bytes(), arena_.bytes()}};
+llvm::Error MemoryCheck::CheckDead(int64_t position, bool on_host) {
+  const Arena& arena = memories_.Of(on_host);
+  std::vector<std::pair<int64_t, int64_t>> live = {{0, on_host ? 0 : persistent_bytes_},
+                                                   {arena.bytes(), arena.bytes()}};
   for (const Range& range : ranges_) {
-    if (LiveAt(range, position)) live.emplace_back(range.begin, range.end);
+    if (range.on_host == on_host && LiveAt(range, position)) live.emplace_back(range.begin, range.end);
   }
   const auto at = static_cast<size_t>(position);
-  if (layout_.workspace_offset[at] >= 0) {
+  if (!on_host && layout_.workspace_offset[at] >= 0) {
     live.emplace_back(layout_.workspace_offset[at],
                       layout_.workspace_offset[at] + layout_.workspace_bytes[at]);
   }
@@ -126,12 +135,11 @@ llvm::Error MemoryCheck::CheckDead(int64_t position) {
   int64_t dead = 0;  // where the bytes that nothing owns begin
   for (const auto& [begin, end] : live) {
     if (begin > dead) {
-      const std::byte* touched = FirstTouched(arena_.base() + dead, arena_.base() + begin);
+      const std::byte* touched = FirstTouched(arena.base() + dead, arena.base() + begin);
       if (touched != nullptr) {
         return MakeError(Describe(*graph_.nodes()[at].node),
-                         "wrote to byte " + std::to_string(touched - arena_.base()) +
-                             " of the arena, in the dead range " + std::to_string(dead) + " to " +
-                             std::to_string(begin));
+                         "wrote to byte " + std::to_string(touched - arena.base()) + NameOf(on_host) +
+                             ", in the dead range " + std::to_string(dead) + " to " + std::to_string(begin));
       }
     }
     dead = std::max(dead, end);

@@ -13,9 +13,9 @@
 
 namespace act {
 
-// Fills everything behind the persistent tensors with 0xFF, which is NaN as any float: a kernel that reads a
-// byte before a node has written it computes NaN.
-void FillDead(Arena& arena, int64_t persistent_bytes);
+// Fills everything behind the persistent tensors, and all of the host's arena, with 0xFF, which is NaN as any
+// float: a kernel that reads a byte before a node has written it computes NaN.
+void FillDead(Memories memories, int64_t persistent_bytes);
 
 // Watches one run of a graph. After each node
 //   - every byte outside the live ranges must still be 0xFF,
@@ -25,12 +25,13 @@ void FillDead(Arena& arena, int64_t persistent_bytes);
 class MemoryCheck : public NodeObserver {
  public:
   // To be made when FillDead() has run and the step's inputs are written.
-  MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes, Arena& arena);
+  MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes, Memories memories);
   llvm::Error AfterNode(size_t position) override;
 
  private:
   struct Range {
-    int64_t begin = 0, end = 0;  // bytes in the arena
+    bool on_host = false;
+    int64_t begin = 0, end = 0;  // bytes in its arena
     std::string name;            // of a value that lives there
     int64_t lower = 0, upper = 0;
     bool one_tile = false;  // of a loop over samples: dies in each tile
@@ -40,13 +41,14 @@ class MemoryCheck : public NodeObserver {
   bool LiveAt(const Range& range, int64_t position) const {
     return range.lower <= position && position < range.upper;
   }
-  llvm::Error CheckDead(int64_t position);
+  std::byte* Data(const Range& range) const { return memories_.Of(range.on_host).base() + range.begin; }
+  llvm::Error CheckDead(int64_t position, bool on_host);
   llvm::Error CheckUnchanged(int64_t position, const std::vector<bool>& written);
 
   const BoundGraph& graph_;
   const StepLayout& layout_;
   int64_t persistent_bytes_;
-  Arena& arena_;
+  Memories memories_;
   std::vector<Range> ranges_;  // by storage; empty where a storage has no bytes
 };
 

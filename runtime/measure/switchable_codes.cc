@@ -5,6 +5,7 @@
 #include <set>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -29,6 +30,8 @@ class Rewriter {
     result_.plan.eval = {};
     // What is added to the step would move them; the gradient is the same without.
     result_.plan.train.graph.loops.clear();
+    // So would where a code waits, and its exact values are the device's.
+    RemoveSwaps(result_.plan.train);
     result_.saved_edges = plan.edges.size();
     for (size_t e = 0; e < plan.edges.size(); ++e)
       if (plan.edges[e].stored != kNoValue) edge_of_[plan.edges[e].stored] = e;

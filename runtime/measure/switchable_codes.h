@@ -32,9 +32,9 @@ struct SwitchablePlan {
 //   - a node stands that decodes the code over them,
 // and backward reads these values in the place of the code. Where the node is disabled (BoundGraph::Enable),
 // backward has the exact values; where it runs, it has to the last bit what the plan itself would decode.
-// Masks are still read from the code, which holds them exactly. All else is as in `plan`, in the same order;
-// only the arena is larger, by 4 bytes for each coded element. Errors: a lossy code that something else than
-// a fused loop makes or reads; an edge that operators of the graph round (preset blpa).
+// Masks are still read from the code, which holds them exactly. Nothing is swapped. All else is as in `plan`,
+// in the same order; only the arena is larger, by 4 bytes for each coded element. Errors: a lossy code that
+// something else than a fused loop makes or reads; an edge that operators of the graph round (preset blpa).
 llvm::Expected<SwitchablePlan> MakeCodesSwitchable(const Plan& plan);
 
 }  // namespace act

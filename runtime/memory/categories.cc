@@ -85,7 +85,7 @@ std::vector<CategoryBytes> CategoryTimeline(const StepGraph& step, const StepLay
   std::vector<CategoryBytes> timeline(nodes + 1, CategoryBytes{});
   int64_t elsewhere = persistent_bytes;
   for (size_t s = 0; s < category.size(); ++s) {
-    if (layout.offset[s] < 0) continue;
+    if (layout.offset[s] < 0 || layout.on_host[s]) continue;
     const auto c = static_cast<size_t>(category[s]);
     timeline[static_cast<size_t>(layout.lower[s])][c] += layout.bytes[s];
     timeline[static_cast<size_t>(layout.upper[s])][c] -= layout.bytes[s];

@@ -15,8 +15,8 @@ std::vector<MemoryCategory> StorageCategories(const StepGraph& step);
 
 using CategoryBytes = std::array<int64_t, kMemoryCategories>;
 
-// Live bytes of each category at each node; each entry adds up to layout.timeline. persistent_bytes: of the
-// arena, so constants that only the other step graph reads count as parameters.
+// Live bytes of each category at each node, the host's arena left out; each entry adds up to layout.timeline.
+// persistent_bytes: of the arena, so constants that only the other step graph reads count as parameters.
 std::vector<CategoryBytes> CategoryTimeline(const StepGraph& step, const StepLayout& layout,
                                             int64_t persistent_bytes);
 

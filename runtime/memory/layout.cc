@@ -8,6 +8,7 @@
 #include "runtime/memory/categories.h"
 #include "runtime/memory/packing.h"
 #include "runtime/plan/sample_loops.h"
+#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -39,6 +40,7 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
   const auto nodes = static_cast<int64_t>(graph.nodes.size());
   const int64_t end = std::max<int64_t>(1, nodes);  // a graph without nodes hands its inputs on in one moment
   StepLayout layout;
+  layout.on_host = HostStorages(step);
   layout.offset.assign(storages, -1);
   layout.bytes.assign(storages, 0);
   layout.lower.assign(storages, end);
@@ -107,13 +109,13 @@ class PersistentPlaces {
   int64_t bytes_ = 0;
 };
 
-// Live bytes at each node; needs the persistent offsets to tell what is counted in persistent_bytes.
-// Saturates.
+// Live bytes of the device at each node; needs the persistent offsets to tell what is counted in
+// persistent_bytes. Saturates.
 std::vector<int64_t> Timeline(const StepLayout& layout, int64_t persistent_bytes) {
   const size_t nodes = layout.workspace_bytes.size();
   std::vector<int64_t> change(std::max<size_t>(1, nodes) + 1, 0);
   for (size_t s = 0; s < layout.bytes.size(); ++s) {
-    if (layout.offset[s] >= 0 || layout.upper[s] == layout.lower[s]) continue;
+    if (layout.offset[s] >= 0 || layout.on_host[s] || layout.upper[s] == layout.lower[s]) continue;
     const auto lower = static_cast<size_t>(layout.lower[s]), upper = static_cast<size_t>(layout.upper[s]);
     change[lower] += layout.bytes[s];
     change[upper] -= layout.bytes[s];
@@ -175,27 +177,44 @@ llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch) {
   return result;
 }
 
-// Everything that is not persistent, above what is.
-void PlaceTransients(const StepGraph& step, int64_t persistent_bytes, StepLayout& layout) {
-  PackingProblem problem;
-  std::vector<int64_t*> places;
-  const auto add = [&](int64_t lower, int64_t upper, int64_t bytes, int64_t& place) {
+// What lives in one arena for a part of the step.
+class Tenants {
+ public:
+  // `place` gets the offset; bytes that never live get none.
+  void Add(int64_t lower, int64_t upper, int64_t bytes, int64_t& place) {
     if (bytes == 0 || lower == upper) return;
-    problem.buffers.push_back({lower, upper, bytes, kArenaAlignment});
-    places.push_back(&place);
-  };
+    problem_.buffers.push_back({lower, upper, bytes, kArenaAlignment});
+    places_.push_back(&place);
+  }
+  // Packs them above the arena's first `from` bytes; the end of what lies highest.
+  int64_t PlaceFrom(int64_t from) const {
+    const Packing packing = SolvePacking(problem_);
+    int64_t highest = from;
+    for (size_t i = 0; i < places_.size(); ++i) {
+      *places_[i] = from + packing.offsets[i];
+      highest = std::max(highest, *places_[i] + problem_.buffers[i].size);
+    }
+    return highest;
+  }
+
+ private:
+  PackingProblem problem_;
+  std::vector<int64_t*> places_;
+};
+
+// Everything that is not persistent: the device's above what is.
+void PlaceTransients(int64_t persistent_bytes, StepLayout& layout) {
+  Tenants device, host;
   for (size_t s = 0; s < layout.bytes.size(); ++s)
-    if (layout.offset[s] < 0) add(layout.lower[s], layout.upper[s], layout.bytes[s], layout.offset[s]);
-  for (size_t t = 0; t < step.graph.nodes.size(); ++t) {
+    if (layout.offset[s] < 0)
+      (layout.on_host[s] ? host : device)
+          .Add(layout.lower[s], layout.upper[s], layout.bytes[s], layout.offset[s]);
+  for (size_t t = 0; t < layout.workspace_bytes.size(); ++t) {
     const auto now = static_cast<int64_t>(t);
-    add(now, now + 1, layout.workspace_bytes[t], layout.workspace_offset[t]);
+    device.Add(now, now + 1, layout.workspace_bytes[t], layout.workspace_offset[t]);
   }
-  const Packing packing = SolvePacking(problem);
-  layout.peak_bytes = persistent_bytes;
-  for (size_t i = 0; i < places.size(); ++i) {
-    *places[i] = persistent_bytes + packing.offsets[i];
-    layout.peak_bytes = std::max(layout.peak_bytes, *places[i] + problem.buffers[i].size);
-  }
+  layout.peak_bytes = device.PlaceFrom(persistent_bytes);
+  layout.host_peak_bytes = host.PlaceFrom(0);
 }
 
 void CountCategories(const StepGraph& step, int64_t persistent_bytes, StepLayout& layout) {
@@ -215,11 +234,12 @@ std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch) {
 
 llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch) {
   ACT_TRY(MemoryLayout result, MeasureBoth(plan, batch));
-  PlaceTransients(plan.train, result.persistent_bytes, result.train);
-  PlaceTransients(plan.eval, result.persistent_bytes, result.eval);
+  PlaceTransients(result.persistent_bytes, result.train);
+  PlaceTransients(result.persistent_bytes, result.eval);
   CountCategories(plan.train, result.persistent_bytes, result.train);
   CountCategories(plan.eval, result.persistent_bytes, result.eval);
   result.arena_bytes = std::max(result.train.peak_bytes, result.eval.peak_bytes);
+  result.host_bytes = std::max(result.train.host_peak_bytes, result.eval.host_peak_bytes);
   return result;
 }
 
@@ -238,11 +258,11 @@ int64_t Bisect(int64_t low, int64_t high, int64_t first, Fits fits) {
 
 }  // namespace
 
-llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes) {
+llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas) {
   constexpr int64_t kMostSamples = int64_t{1} << 40;
-  const auto arena_at = [&plan](int64_t batch) -> int64_t {
+  const auto arena_at = [&plan, arenas](int64_t batch) -> int64_t {
     llvm::Expected<MemoryLayout> layout = LayOut(plan, batch);
-    if (layout) return layout->arena_bytes;
+    if (layout) return BytesOf(*layout, arenas);
     llvm::consumeError(layout.takeError());  // too large
     return kTooLarge;
   };

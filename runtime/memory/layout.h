@@ -1,4 +1,6 @@
-// Where every storage of a plan lies in the arena at one batch size: the same code in actc (report) and actrun (run).
+// Where every storage of a plan lies at one batch size: the same code in actc (report) and actrun (run).
+// There are two arenas: the device's, which is meant where it is not said, and the host's, for what is
+// swapped (runtime/plan/swap.h).
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -27,7 +29,8 @@ const char* ToString(MemoryCategory category);
 
 // One step graph (train or eval) laid out.
 struct StepLayout {
-  std::vector<int64_t> offset;            // of each storage, bytes from the arena's start; -1: has no bytes
+  std::vector<bool> on_host;    // of each storage: in the host's arena, and counted in host_peak_bytes alone
+  std::vector<int64_t> offset;  // of each storage, bytes from its arena's start; -1: has no bytes
   std::vector<int64_t> bytes;             // of each storage
   std::vector<int64_t> lower, upper;      // of each storage: half-open live range in node positions
   std::vector<int64_t> workspace_offset;  // of each node; -1: none
@@ -37,6 +40,7 @@ struct StepLayout {
   int64_t lower_bound_bytes = 0;          // max of the timeline: no layout can be smaller
   int64_t peak_node = 0;                  // position of the node where the timeline is highest
   int64_t category_bytes[kMemoryCategories] = {};  // at peak_node; padding and fragmentation are in kTransient
+  int64_t host_peak_bytes = 0;                     // highest byte of the host's arena
 };
 
 struct MemoryLayout {
@@ -44,20 +48,29 @@ struct MemoryLayout {
   int64_t persistent_bytes = 0;  // parameters, buffers, constants, optimizer state: at the arena's start
   StepLayout train, eval;        // persistent storages have the same offsets in both; eval may be empty
   int64_t arena_bytes = 0;       // max of both peaks
+  int64_t host_bytes = 0;        // of the host's arena: max of both
 };
 
 // Lays out both step graphs at `batch`. The result of a smaller batch fits at the same offsets (sizes grow with N), so a
 // last partial batch runs in the layout of the full one. Errors: batch < 1, a size over 2^60.
 llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch);
 
-// Bytes that live at each node at `batch`, parameters included: no layout can be smaller than the largest.
+// Bytes that live on the device at each node at `batch`, parameters included: no layout can be smaller than
+// the largest.
 std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch);
 
-// Independent check (shares no code with LayOut): ranges that live at the same node do not overlap, every value a node
-// reads or writes is inside its storage's live range, persistent storages agree between train and eval.
+// Independent check (shares no code with LayOut): ranges of one arena that live at the same node do not
+// overlap, every value a node reads or writes is inside its storage's live range, what SwapOut writes and
+// nothing else is in the host's arena, persistent storages agree between train and eval.
 llvm::Error ValidateLayout(const Plan& plan, const MemoryLayout& layout);
 
-// The largest batch whose arena is at most `bytes`; 0 where not even one sample fits.
-llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes);
+// What a memory has to hold: the device's the arena alone, a machine without another one both.
+enum class Arenas : uint8_t { kDevice, kBoth };
+inline int64_t BytesOf(const MemoryLayout& layout, Arenas arenas) {
+  return SaturatingAdd(layout.arena_bytes, arenas == Arenas::kBoth ? layout.host_bytes : 0);
+}
+
+// The largest batch whose arena, or arenas, are at most `bytes`; 0 where not even one sample fits.
+llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas = Arenas::kDevice);
 
 }  // namespace act

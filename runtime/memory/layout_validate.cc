@@ -5,6 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/sample_loops.h"
+#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -21,7 +22,7 @@ struct Tenant {
 };
 
 // Sweeps over the nodes with the live ranges ordered by address: a newcomer can only meet its two neighbours.
-llvm::Error CheckDisjoint(std::vector<Tenant> tenants) {
+llvm::Error CheckDisjoint(const std::vector<Tenant>& tenants) {
   std::vector<const Tenant*> arrivals, departures;
   for (const Tenant& tenant : tenants) arrivals.push_back(&tenant), departures.push_back(&tenant);
   std::sort(arrivals.begin(), arrivals.end(), [](auto* a, auto* b) { return a->lower < b->lower; });
@@ -51,8 +52,13 @@ class StepChecker {
       : step_(step),
         layout_(layout),
         whole_(whole),
+        on_host_(static_cast<size_t>(step.storages)),
         loop_of_node_(LoopOfNodes(step.graph)),
-        loop_of_value_(LoopOfValues(step.graph)) {}
+        loop_of_value_(LoopOfValues(step.graph)) {
+    for (const Node& node : step.graph.nodes)
+      for (const ValueId id : node.outputs)
+        if (node.op == kSwapOut) on_host_[Storage(id)] = true;
+  }
 
   llvm::Error Check() {
     const size_t storages = static_cast<size_t>(step_.storages), nodes = step_.graph.nodes.size();
@@ -60,11 +66,14 @@ class StepChecker {
       if (of_storages->size() != storages) return Wrong("it is not of this plan");
     for (const auto* of_nodes : {&layout_.workspace_offset, &layout_.workspace_bytes})
       if (of_nodes->size() != nodes) return Wrong("it is not of this plan");
+    if (layout_.on_host != on_host_) return Wrong("a storage is in another memory than the plan's nodes say");
     ACT_CHECK_OK(CheckUses());
     return CheckPlaces();
   }
 
  private:
+  size_t Storage(ValueId id) const { return static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]); }
+
   // The loop over samples that `node` is in; null: none.
   const SampleLoop* LoopAt(int64_t node) const {
     const int32_t loop =
@@ -72,11 +81,15 @@ class StepChecker {
     return loop < 0 ? nullptr : &step_.graph.loops[static_cast<size_t>(loop)];
   }
 
+  static llvm::Error WrongMemory(const Node& node) {
+    return Wrong("node '" + node.name + "' (" + node.op + ") reads or writes in another memory than it may");
+  }
+
   // A value that is read or written at `node` is inside its storage, and its storage is live then. In a loop
   // over samples what is not the loop's own is live from its first node to its last.
   llvm::Error CheckUse(ValueId id, int64_t node) const {
     const Value& value = step_.graph.value(id);
-    const auto s = static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]);
+    const size_t s = Storage(id);
     const SampleLoop* loop = LoopAt(node);
     const bool own = loop && loop_of_value_[static_cast<size_t>(id)] >= 0;
     const int64_t bytes = value.type.Bytes().At(own ? TileSamples(*loop, whole_.batch) : whole_.batch);
@@ -97,9 +110,15 @@ class StepChecker {
     const auto nodes = static_cast<int64_t>(graph.nodes.size());
     for (int64_t t = 0; t < nodes; ++t) {
       const Node& node = graph.nodes[static_cast<size_t>(t)];
-      for (const ValueId id : node.inputs)
-        if (id != kNoValue) ACT_CHECK_OK(CheckUse(id, t));
-      for (const ValueId id : node.outputs) ACT_CHECK_OK(CheckUse(id, t));
+      for (const ValueId id : node.inputs) {
+        if (id == kNoValue) continue;
+        ACT_CHECK_OK(CheckUse(id, t));
+        if (on_host_[Storage(id)] != (node.op == kSwapIn)) return WrongMemory(node);
+      }
+      for (const ValueId id : node.outputs) {
+        ACT_CHECK_OK(CheckUse(id, t));
+        if (on_host_[Storage(id)] != (node.op == kSwapOut)) return WrongMemory(node);
+      }
       const SampleLoop* loop = LoopAt(t);
       const int64_t samples = loop ? TileSamples(*loop, whole_.batch) : whole_.batch;
       int64_t workspace = node.workspace_bytes.At(samples);
@@ -122,7 +141,28 @@ class StepChecker {
     return llvm::Error::success();
   }
 
-  // Inside the arena, aligned, on the right side of persistent_bytes, and disjoint.
+  // Bytes of an arena, and what lies in them.
+  class Part {
+   public:
+    Part(int64_t from, int64_t to) : from_(from), to_(to), highest_(from) {}
+    llvm::Error Add(int64_t offset, int64_t bytes, int64_t lower, int64_t upper, std::string who) {
+      if (offset % kArenaAlignment != 0) return Wrong(who + " is not aligned");
+      if (offset < from_ || bytes < 0 || bytes > to_ || offset > to_ - bytes)
+        return Wrong(who + " is outside its part");
+      highest_ = std::max(highest_, offset + bytes);
+      if (lower < upper && bytes > 0)
+        tenants_.push_back({offset, offset + bytes, lower, upper, std::move(who)});
+      return llvm::Error::success();
+    }
+    int64_t highest() const { return highest_; }
+    llvm::Error CheckDisjoint() const { return act::CheckDisjoint(tenants_); }
+
+   private:
+    int64_t from_, to_, highest_;
+    std::vector<Tenant> tenants_;
+  };
+
+  // Inside the right arena, aligned, on the right side of persistent_bytes, and disjoint.
   llvm::Error CheckPlaces() const {
     std::vector<bool> is_persistent(layout_.offset.size());
     std::vector<std::string> name(layout_.offset.size());
@@ -132,39 +172,32 @@ class StepChecker {
       if (IsPersistent(step_.graph.values[v].kind)) is_persistent[s] = true;
       if (name[s].empty()) name[s] = "value '" + step_.graph.values[v].name + "'";
     }
-    std::vector<Tenant> tenants;
-    int64_t highest = whole_.persistent_bytes;
-    const auto add = [&](int64_t offset, int64_t bytes, int64_t lower, int64_t upper, std::string who,
-                         bool persistent) -> llvm::Error {
-      if (offset % kArenaAlignment != 0) return Wrong(who + " is not aligned");
-      const int64_t from = persistent ? 0 : whole_.persistent_bytes;
-      const int64_t to = persistent ? whole_.persistent_bytes : layout_.peak_bytes;
-      if (offset < from || bytes < 0 || bytes > to || offset > to - bytes)
-        return Wrong(who + " is outside its part");
-      highest = std::max(highest, offset + bytes);
-      if (lower < upper && bytes > 0)
-        tenants.push_back({offset, offset + bytes, lower, upper, std::move(who)});
-      return llvm::Error::success();
-    };
+    Part persistent(0, whole_.persistent_bytes), device(whole_.persistent_bytes, layout_.peak_bytes),
+        host(0, layout_.host_peak_bytes);
     for (size_t s = 0; s < layout_.offset.size(); ++s) {
       if (layout_.offset[s] < 0) continue;
-      ACT_CHECK_OK(add(layout_.offset[s], layout_.bytes[s], layout_.lower[s], layout_.upper[s], name[s],
-                       is_persistent[s]));
+      Part& part = on_host_[s] ? host : is_persistent[s] ? persistent : device;
+      ACT_CHECK_OK(
+          part.Add(layout_.offset[s], layout_.bytes[s], layout_.lower[s], layout_.upper[s], name[s]));
     }
     for (size_t t = 0; t < layout_.workspace_offset.size(); ++t) {
       const auto now = static_cast<int64_t>(t);
       if (layout_.workspace_bytes[t] == 0) continue;
-      ACT_CHECK_OK(add(layout_.workspace_offset[t], layout_.workspace_bytes[t], now, now + 1,
-                       "workspace of node '" + step_.graph.nodes[t].name + "'", false));
+      ACT_CHECK_OK(device.Add(layout_.workspace_offset[t], layout_.workspace_bytes[t], now, now + 1,
+                              "workspace of node '" + step_.graph.nodes[t].name + "'"));
     }
-    if (layout_.peak_bytes != highest) return Wrong("the peak is not the end of what is highest");
-    if (layout_.peak_bytes > whole_.arena_bytes) return Wrong("the arena is smaller than the peak");
-    return CheckDisjoint(std::move(tenants));
+    if (layout_.peak_bytes != device.highest() || layout_.host_peak_bytes != host.highest())
+      return Wrong("the peak is not the end of what is highest");
+    if (layout_.peak_bytes > whole_.arena_bytes || layout_.host_peak_bytes > whole_.host_bytes)
+      return Wrong("the arena is smaller than the peak");
+    for (const Part* part : {&persistent, &device, &host}) ACT_CHECK_OK(part->CheckDisjoint());
+    return llvm::Error::success();
   }
 
   const StepGraph& step_;
   const StepLayout& layout_;
   const MemoryLayout& whole_;
+  std::vector<bool> on_host_;  // by storage
   const std::vector<int32_t> loop_of_node_, loop_of_value_;
 };
 
@@ -188,8 +221,9 @@ llvm::Error CheckPersistent(const Plan& plan, const MemoryLayout& layout) {
     }
   }
   std::vector<Tenant> all;
+  all.reserve(tenants.size());
   for (auto& [name, tenant] : tenants) all.push_back(std::move(tenant));
-  return CheckDisjoint(std::move(all));
+  return CheckDisjoint(all);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
+#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -35,6 +36,16 @@ std::string Enumerated(const std::vector<std::string>& names) {
 
 std::string NodeLabel(const Node& node) { return node.name.empty() ? node.op : node.op + " " + node.name; }
 
+std::vector<std::string> FormsOfEdges(const Plan& plan) {
+  std::set<ValueId> swapped;
+  for (const Node& node : plan.train.graph.nodes)
+    if (node.op == kSwapOut) swapped.insert(node.inputs[0]);
+  std::vector<std::string> forms;
+  for (const SavedEdge& edge : plan.edges)
+    forms.push_back(edge.form + (swapped.count(edge.stored) ? ", swapped" : ""));
+  return forms;
+}
+
 llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch) {
   MemoryReport report;
   report.model = plan.model_name;
@@ -58,9 +69,11 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch) {
   }
 
   double elements = 0, coded_bits = 0;
-  for (const SavedEdge& edge : plan.edges) {
+  const std::vector<std::string> forms = FormsOfEdges(plan);
+  for (size_t e = 0; e < plan.edges.size(); ++e) {
+    const SavedEdge& edge = plan.edges[e];
     const int64_t bytes = edge.bytes.At(batch), uncompressed = edge.bytes_uncompressed.At(batch);
-    report.edges.push_back({edge.name, edge.form, edge.consumers, edge.bits, bytes, uncompressed});
+    report.edges.push_back({edge.name, forms[e], edge.consumers, edge.bits, bytes, uncompressed});
     report.saved_bytes = SaturatingAdd(report.saved_bytes, bytes);
     report.saved_bytes_uncompressed = SaturatingAdd(report.saved_bytes_uncompressed, uncompressed);
     if (edge.bits <= 0) continue;
@@ -77,13 +90,15 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch) {
 
 std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glob) {
   std::string text;
-  for (const SavedEdge& edge : plan.edges) {
+  const std::vector<std::string> forms = FormsOfEdges(plan);
+  for (size_t e = 0; e < plan.edges.size(); ++e) {
+    const SavedEdge& edge = plan.edges[e];
     if (!Matches(edge, glob)) continue;
     char bits[32];
     std::snprintf(bits, sizeof bits, "%.3g", edge.bits);
     text += edge.name + ": read by " + Enumerated(edge.consumers) + ".\n";
     if (!edge.reason.empty()) text += "  Why: " + edge.reason + ".\n";
-    text += "  Form: " + edge.form + ", " + bits + " bits an element; " +
+    text += "  Form: " + forms[e] + ", " + bits + " bits an element; " +
             FormatSize(edge.bytes_uncompressed.At(batch)) + " -> " + FormatSize(edge.bytes.At(batch)) + ".\n";
   }
   if (text.empty()) {

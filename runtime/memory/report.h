@@ -40,6 +40,10 @@ struct MemoryReport {
   std::vector<BatchThatFits> max_batch;
 };
 
+// Of each of Plan::edges: its form, and that its code waits in the host's memory, if it does: "uniform2,g256,
+// swapped".
+std::vector<std::string> FormsOfEdges(const Plan& plan);
+
 // Lays the plan out at `batch`. Errors: LayOut's.
 llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch);
 

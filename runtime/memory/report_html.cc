@@ -62,7 +62,11 @@ class Page {
     const StepLayout& train = report_.layout.train;
     out_ << "<p>Peak <b>" << FormatSize(train.peak_bytes) << "</b>";
     if (!report_.ops.empty()) out_ << " at " << Escaped(report_.ops[static_cast<size_t>(train.peak_node)]);
-    out_ << "; lower bound " << FormatSize(train.lower_bound_bytes) << ".</p>\n";
+    out_ << "; lower bound " << FormatSize(train.lower_bound_bytes);
+    if (report_.layout.host_bytes > 0)
+      out_ << "; beside it " << FormatSize(report_.layout.host_bytes)
+           << " in the host's memory, for what is swapped";
+    out_ << ".</p>\n";
   }
 
   double X(size_t node) const {

@@ -38,6 +38,7 @@ std::string ReportJson(const MemoryReport& report) {
       {"peak_bytes", train.peak_bytes},
       {"lower_bound_bytes", train.lower_bound_bytes},
       {"arena_bytes", report.layout.arena_bytes},
+      {"host_bytes", report.layout.host_bytes},
       {"parameters_bytes", at_peak(MemoryCategory::kParameters)},
       {"gradients_bytes", at_peak(MemoryCategory::kGradients)},
       {"kept_gradients_bytes", report.kept_gradients_bytes},

@@ -76,6 +76,11 @@ std::string ReportText(const MemoryReport& report) {
                       << "  is higher: the arena's size\n";
   }
 
+  if (report.layout.host_bytes > 0) {
+    row("host's memory") << llvm::right_justify(size(report.layout.host_bytes), 10)
+                         << "  beside the peak, for what is swapped; on a CPU both are RAM\n";
+  }
+
   out << "\n";
   row("at the peak") << "     bytes   share\n";
   for (int c = 0; c < kMemoryCategories; ++c) {

@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/plan/optimizer.h"
 #include "runtime/plan/sample_loops.h"
+#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -302,6 +303,7 @@ llvm::Error CheckStepGraph(const StepGraph& step) {
       return MakeError(Place(graph.value(id)), "has no storage");
   }
   if (const auto wrong = CheckLoops(step)) return MakeError("", *wrong);
+  ACT_CHECK_OK(CheckSwaps(step));
   return CheckStorages(step);
 }
 

@@ -113,6 +113,11 @@ std::string FormatRunReport(const RunReport& report) {
   text += Line("peak, planned", "%s", Bytes(report.executor->promised_peak_bytes()).c_str());
   text += Line("peak, measured", "%s", Bytes(report.executor->arena().high_water_bytes()).c_str());
   text += Line("arena", "%s", Bytes(report.executor->arena().bytes()).c_str());
+  if (report.executor->host_arena().bytes() > 0) {
+    text += Line("host's, planned", "%s", Bytes(report.executor->promised_host_bytes()).c_str());
+    text += Line("host's, measured", "%s, for what is swapped; on a CPU both are RAM",
+                 Bytes(report.executor->host_arena().high_water_bytes()).c_str());
+  }
   text += Line("process, resident", "%s", Bytes(report.resident_peak_bytes).c_str());
 
   if (report.adapt_every > 0) text += DescribeAdaptations(report);
@@ -167,6 +172,8 @@ std::string RunReportJson(const RunReport& report) {
       {"peak_bytes", report.executor->arena().high_water_bytes()},
       {"planned_peak_bytes", report.executor->promised_peak_bytes()},
       {"arena_bytes", report.executor->arena().bytes()},
+      {"host_bytes", report.executor->host_arena().high_water_bytes()},
+      {"planned_host_bytes", report.executor->promised_host_bytes()},
       {"resident_peak_bytes", report.resident_peak_bytes},
       {"losses", llvm::json::Array(result.losses)},
       {"evaluations", std::move(evaluations)},

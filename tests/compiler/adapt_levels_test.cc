@@ -117,7 +117,7 @@ TEST(CodeSensitivity, LeavesWhatLivesBetweenStepsAsItWas) {
 TEST(LevelAdapter, AStepBehindAMoveIsThatOfAPlanWithThoseLevels) {
   int moves = 0;
   for (const unsigned seed : {1u, 3u, 4u, 6u}) {
-    for (const char* level : {"L2", "L3", "gact-L2.2"}) {
+    for (const char* level : {"L2", "L3", "gact-L2.2", "gact-L3"}) {
       SCOPED_TRACE(std::string(level) + ", seed " + std::to_string(seed));
       const Plan plan = CompileAt(level, seed);
       LevelAdapter adapter(plan, 1, nullptr);
@@ -164,6 +164,27 @@ TEST(LevelAdapter, AnExecutorTakesNoFormAboveItsPromise) {
   RunStep(*executor, *data, 0);
   RunStep(*untouched, *data, 0);
   EXPECT_TRUE(Persistents(*executor) == Persistents(*untouched));
+}
+
+// What is swapped has a promise of its own: levels that would fit into the peak alone stay away.
+TEST(LevelAdapter, TakesNoLevelsAboveThePromiseOfTheHost) {
+  int seen = 0;
+  for (const unsigned seed : {1u, 3u, 4u, 6u}) {
+    const Plan plan = CompileAt("gact-L3", seed);
+    const auto executor = Open(plan);
+    for (const PlanCode& code : CodesWithLevels(plan)) {
+      Plan finer = plan;
+      SetCodec(finer, code.edge, LevelChoices(code.coded.codec).back());
+      const MemoryLayout layout = Take(LayOut(finer, kBatch));
+      if (layout.train.peak_bytes > executor->promised_peak_bytes() ||
+          layout.train.host_peak_bytes <= executor->promised_host_bytes())
+        continue;
+      ++seen;
+      LevelAdapter adapter(plan, 1, nullptr);
+      EXPECT_FALSE(Take(adapter.Resume(*executor, finer, LevelsOf(plan, finer))));
+    }
+  }
+  EXPECT_GE(seen, 2) << "too few to tell anything";
 }
 
 TEST(LevelAdapter, RefusesLevelsThatNoCodeCanHave) {

@@ -42,8 +42,8 @@ void Count(const BoundGraph& bound, Coverage& coverage) {
   }
 }
 
-void CountModel(const Graph& graph, int64_t batch, Coverage& coverage) {
-  const Plan plan = Take(Compile(testing_step::ModelOf(graph), testing_step::Checked("L0", "sgd")));
+void CountModel(const Graph& graph, int64_t batch, Coverage& coverage, const std::string& level = "L0") {
+  const Plan plan = Take(Compile(testing_step::ModelOf(graph), testing_step::Checked(level, "sgd")));
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()}) {
     auto executor = Take(Executor::Create(plan, Take(LayOut(plan, batch)), *kernels, {.threads = 2}));
     Count(*Take(executor->Train(batch)), coverage);
@@ -64,6 +64,23 @@ Graph Classifier() {
   return graph;
 }
 
+// A model with a code: presets that swap have operators that no model asks for.
+Graph TwoLayers() {
+  Graph graph;
+  GraphBuilder b(graph);
+  ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 256}}, ValueKind::kInput);
+  for (const char* name : {"first", "second"}) {
+    const ValueId w = b.Input(name, {DType::kFloat32, {256, 256}}, ValueKind::kParameter,
+                              testing_step::HostFloats(std::vector<float>(256 * 256)));
+    x = Take(b.Add1("Relu", {Take(b.Add1("MatMul", {x, w}))}));
+  }
+  Attributes all;
+  all.Set("axes", std::vector<int64_t>{0, 1});
+  all.Set("keepdims", int64_t{0});
+  graph.outputs = {Take(b.Add1("ReduceMean", {x}, all))};
+  return graph;
+}
+
 const Coverage& AllSites() {
   static const Coverage all = [] {
     Coverage coverage;
@@ -74,6 +91,7 @@ const Coverage& AllSites() {
         CountModel(model.graph(), model.batch(), coverage);
       }
     CountModel(Classifier(), 1, coverage);
+    CountModel(TwoLayers(), 3, coverage, "actnn-L4");
     return coverage;
   }();
   return all;

@@ -82,7 +82,7 @@ TEST(CodeWatch, TellsTheFirstCodeThatHoldsNaNOnce) {
 
 // An activation of no elements beside others, at every level.
 TEST(EmptyTensors, AreStoredInNoBytes) {
-  for (const char* level : {"L0", "L1", "L2", "L3", "L4", "actnn-L3", "gact-L1"}) {
+  for (const char* level : {"L0", "L1", "L2", "L3", "L4", "actnn-L3", "actnn-L4", "gact-L1"}) {
     SCOPED_TRACE(level);
     TwoLayers model;
     Attributes nothing;

@@ -94,7 +94,7 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
       "SoftmaxGrad",    "LayerNormApply", "Standardize",     "LayerNormGradInput", "LstmGrad",
       "GruGrad",        "RnnGrad",        "SignedDistance",  "FromDistance",       "ReluThreshold",
       "ReluSide",         "SidedDistance",
-      "FromSided"};
+      "FromSided",      "SwapOut",        "SwapIn"};
   for (const OpDef& op : AllOps()) {
     const bool writes_in_place = !op.mutates.empty() || op.exprs;  // updates: tests/compiler/update_test.cc
     if (internal.count(op.name) || writes_in_place || op.name.ends_with("Derivative") || op.random) continue;

@@ -39,7 +39,7 @@ class SwitchableCodes : public ::testing::TestWithParam<unsigned> {
 
 TEST_P(SwitchableCodes, OnTheyAreThePlanAndOffTheExactStep) {
   const Gradients exact = Run(CompileAt("L0"));
-  for (const char* level : {"L1", "L2", "L3", "L4"}) {
+  for (const char* level : {"L1", "L2", "L3", "L4", "actnn-L4"}) {
     SCOPED_TRACE(level);
     const Plan plan = CompileAt(level);
     const SwitchablePlan switchable = Take(MakeCodesSwitchable(plan));
