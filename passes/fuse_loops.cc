@@ -7,12 +7,12 @@
 #include <optional>
 #include <set>
 
-#include "compiler/ir/alias.h"
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
 #include "passes/loops.h"
 #include "passes/make_loop.h"
 #include "passes/pass.h"
+#include "runtime/plan/alias.h"
 
 namespace act {
 namespace {
