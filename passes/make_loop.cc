@@ -105,6 +105,7 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
   }
   if (!gradients.empty()) {
     std::vector<int64_t> positions;
+    positions.reserve(gradients.size());
     for (ValueId v : gradients) positions.push_back(position(v));
     loop.attrs.Set("gradients", positions);
   }

@@ -21,7 +21,7 @@ struct Tenant {
 };
 
 // Sweeps over the nodes with the live ranges ordered by address: a newcomer can only meet its two neighbours.
-llvm::Error CheckDisjoint(std::vector<Tenant> tenants) {
+llvm::Error CheckDisjoint(const std::vector<Tenant>& tenants) {
   std::vector<const Tenant*> arrivals, departures;
   for (const Tenant& tenant : tenants) arrivals.push_back(&tenant), departures.push_back(&tenant);
   std::sort(arrivals.begin(), arrivals.end(), [](auto* a, auto* b) { return a->lower < b->lower; });
@@ -188,8 +188,9 @@ llvm::Error CheckPersistent(const Plan& plan, const MemoryLayout& layout) {
     }
   }
   std::vector<Tenant> all;
+  all.reserve(tenants.size());
   for (auto& [name, tenant] : tenants) all.push_back(std::move(tenant));
-  return CheckDisjoint(std::move(all));
+  return CheckDisjoint(all);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class RangeMaximum {
   }
 
   int64_t Max(int32_t lower, int32_t upper) const {
-    const auto k = static_cast<size_t>(std::bit_width(static_cast<uint32_t>(upper - lower)) - 1);
+    const auto k = static_cast<size_t>(std::bit_width(static_cast<uint32_t>(upper - lower) / 2));
     return std::max(levels_[k][lower], levels_[k][upper - (size_t{1} << k)]);
   }
 
