@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "compiler/autodiff/differentiate.h"
-#include "compiler/ir/alias.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/alias.h"
 
 namespace act {
 namespace {

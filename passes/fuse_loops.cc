@@ -3,16 +3,16 @@
 // or with others: loops over the same elements merge, where one reads what the other makes or both read the
 // same tensor, and where moving one to the other's place breaks no dependency.
 #include <algorithm>
-#include <cstring>
-#include <map>
+#include <iterator>
+#include <optional>
 #include <set>
 
-#include "compiler/ir/alias.h"
 #include "compiler/ops/codec_ops.h"
-#include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/loops.h"
+#include "passes/make_loop.h"
 #include "passes/pass.h"
+#include "runtime/plan/alias.h"
 
 namespace act {
 namespace {
@@ -36,8 +36,6 @@ class Fuser {
  private:
   const TensorType& type(ValueId v) const { return graph_.value(v).type; }
 
-  Dim SpaceElements(const Dims& dims) const { return TensorType{DType::kFloat32, dims}.Elements(); }
-
   size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
 
   void Index() {
@@ -51,36 +49,62 @@ class Fuser {
     is_output_.assign(graph_.values.size(), false);
     for (ValueId v : graph_.outputs) is_output_[static_cast<size_t>(v)] = true;
     root_ = AliasRoots(graph_);
+    for (const Value& value : graph_.values) elements_.push_back(value.type.Elements());
   }
 
   // A group of nodes that becomes one node; order_ holds the groups in execution order.
   struct Group {
-    std::vector<size_t> nodes;
+    LoopNodes members;  // the node alone where it is no loop
     bool loop = false;
-    Dims space;
-    int32_t row_axes = 0;  // see Program
-    Phase phase = Phase::kForward;
-    std::set<int> before;  // groups that must run earlier
+    std::set<ValueId> full_inputs;  // values that it reads whose elements are the loop's own
+    std::set<int> before, behind;   // groups that must run earlier, and those that must run later
   };
+
+  Group& group(size_t at) { return groups_[static_cast<size_t>(order_[at])]; }
+  const Group& group(size_t at) const { return groups_[static_cast<size_t>(order_[at])]; }
+
+  // The group that makes the value; -1: none does.
+  int MakerOf(ValueId v) const {
+    const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
+    return p < 0 ? -1 : group_of_[static_cast<size_t>(p)];
+  }
+
+  std::set<ValueId> FullInputs(const LoopNodes& loop) const {
+    std::set<ValueId> inputs;
+    const Dim elements = TensorType{DType::kFloat32, loop.space}.Elements();
+    for (size_t i : loop.nodes)
+      for (ValueId v : graph_.nodes[i].inputs)
+        if (v != kNoValue && elements_[static_cast<size_t>(v)] == elements && !elements.TooLarge())
+          inputs.insert(v);
+    return inputs;
+  }
+
+  void RunBefore(int earlier, size_t later) {
+    groups_[later].before.insert(earlier);
+    groups_[static_cast<size_t>(earlier)].behind.insert(static_cast<int>(later));
+  }
 
   void MakeGroups() {
     Index();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      const bool loop = IsLoop(node, graph_);
-      groups_.push_back({{i},
-                         loop,
-                         loop ? LoopSpace(node, graph_) : Dims{},
-                         loop ? RowAxesOf(node, graph_) : 0,
-                         node.phase,
-                         {}});
+      Group group;
+      group.loop = IsLoop(node, graph_);
+      group.members.nodes = {i};
+      group.members.phase = node.phase;
+      if (group.loop) {
+        group.members.space = LoopSpace(node, graph_);
+        group.members.row_axes = RowAxesOf(node, graph_);
+        group.full_inputs = FullInputs(group.members);
+      }
+      groups_.push_back(std::move(group));
+      group_of_.push_back(static_cast<int>(i));
       order_.push_back(static_cast<int>(i));
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       for (ValueId v : node.inputs)
-        if (v != kNoValue && producer_[static_cast<size_t>(v)] >= 0)
-          groups_[i].before.insert(static_cast<int>(producer_[static_cast<size_t>(v)]));
+        if (MakerOf(v) >= 0) RunBefore(MakerOf(v), i);
     }
     // What is written in place runs behind everything that reads the old value, under whatever shape, and
     // before what reads the new one.
@@ -89,27 +113,22 @@ class Fuser {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       for (ValueId v : node.inputs)
-        if (v != kNoValue && writer[Root(v)] >= 0) groups_[i].before.insert(writer[Root(v)]);
+        if (v != kNoValue && writer[Root(v)] >= 0) RunBefore(writer[Root(v)], i);
       for (int32_t m : node.mutates) writer[Root(node.inputs[static_cast<size_t>(m)])] = static_cast<int>(i);
       for (int32_t m : node.mutates)
-        for (size_t r : readers[Root(node.inputs[static_cast<size_t>(m)])])
-          groups_[i].before.insert(static_cast<int>(r));
+        for (size_t r : readers[Root(node.inputs[static_cast<size_t>(m)])]) RunBefore(static_cast<int>(r), i);
       for (ValueId v : node.inputs)
         if (v != kNoValue) readers[Root(v)].push_back(i);
     }
   }
 
   // Does group `b` read a sum that group `a` makes? Then they cannot be one loop.
-  bool ReadsSumOf(const Group& b, const Group& a) const {
-    for (size_t i : b.nodes)
+  bool ReadsSumOf(const Group& b, int a) const {
+    for (size_t i : b.members.nodes)
       for (ValueId v : graph_.nodes[i].inputs) {
-        const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
-        if (p < 0) continue;
-        const Node& from = graph_.nodes[static_cast<size_t>(p)];
-        const bool not_a_register =
-            IsLeadingSum(from, graph_) || from.op == "Compress" || RoundsWhenStored(from, graph_);
-        if (not_a_register &&
-            std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end())
+        if (MakerOf(v) != a) continue;
+        const Node& from = graph_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(v)])];
+        if (IsLeadingSum(from, graph_) || from.op == "Compress" || RoundsWhenStored(from, graph_))
           return true;
       }
     return false;
@@ -117,7 +136,7 @@ class Fuser {
 
   // One number a row of the loops over `space`: elementwise arithmetic alone, which does not care whether it
   // is done once or for each element of the row.
-  bool IsByRow(const Group& g, const Dims& space, int32_t row_axes) const {
+  bool IsByRow(const LoopNodes& g, const Dims& space, int32_t row_axes) const {
     Dims rows = space;
     std::fill(rows.end() - row_axes, rows.end(), Dim(1));
     return row_axes > 0 && g.row_axes == 0 && g.space == rows &&
@@ -127,17 +146,18 @@ class Fuser {
            });
   }
 
-  // The loop over both groups, without its nodes; nullopt where there is none.
-  std::optional<Group> Joined(const Group& a, const Group& b) const {
-    Group joined;
+  // The loop over both groups; nullopt where there is none.
+  std::optional<LoopNodes> Joined(const LoopNodes& a, const LoopNodes& b) const {
+    LoopNodes joined;
+    joined.phase = a.phase;
     if (a.space == b.space) {
       if (a.row_axes > 0 && b.row_axes > 0 && a.row_axes != b.row_axes) return std::nullopt;
       joined.space = a.space;
       joined.row_axes = std::max(a.row_axes, b.row_axes);
     } else {
-      const Group* whole = IsByRow(a, b.space, b.row_axes)   ? &b
-                           : IsByRow(b, a.space, a.row_axes) ? &a
-                                                             : nullptr;
+      const LoopNodes* whole = IsByRow(a, b.space, b.row_axes)   ? &b
+                               : IsByRow(b, a.space, a.row_axes) ? &a
+                                                                 : nullptr;
       if (!whole) return std::nullopt;
       joined.space = whole->space;
       joined.row_axes = whole->row_axes;
@@ -145,60 +165,51 @@ class Fuser {
     Program tiled;
     tiled.space = joined.space;
     tiled.row_axes = joined.row_axes;
-    for (const Group* g : {&a, &b})
+    for (const LoopNodes* g : {&a, &b})
       for (size_t i : g->nodes) {
         const Node& node = graph_.nodes[i];
         if (node.op == "Compress" || node.op == "Decompress")
           tiled.inputs.push_back({CodecOf(node.attrs), 0});
         if (node.op == "Dropout") tiled.instrs.push_back({Opcode::kDropout});
       }
-    return TileElements(tiled) ? std::optional<Group>(joined) : std::nullopt;
+    if (!TileElements(tiled)) return std::nullopt;
+    std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
+               std::back_inserter(joined.nodes));
+    return joined;
   }
 
-  std::set<ValueId> FullInputs(const Group& g) const {
-    std::set<ValueId> inputs;
-    const Dim elements = SpaceElements(g.space);
-    for (size_t i : g.nodes)
+  // Does group `b` read what group `a` makes, or both the same tensor?
+  bool Related(const Group& b, int a) const {
+    for (size_t i : b.members.nodes)
       for (ValueId v : graph_.nodes[i].inputs)
-        if (v != kNoValue && type(v).Elements() == elements && !elements.TooLarge()) inputs.insert(v);
-    return inputs;
-  }
-
-  bool Related(const Group& a, const Group& b) const {
-    for (size_t i : b.nodes)
-      for (ValueId v : graph_.nodes[i].inputs) {
-        const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
-        if (p >= 0 && std::find(a.nodes.begin(), a.nodes.end(), static_cast<size_t>(p)) != a.nodes.end())
-          return true;
-      }
-    const std::set<ValueId> x = FullInputs(a), y = FullInputs(b);
-    return std::any_of(x.begin(), x.end(), [&y](ValueId v) { return y.count(v) != 0; });
+        if (MakerOf(v) == a) return true;
+    const std::set<ValueId>& read = groups_[static_cast<size_t>(a)].full_inputs;
+    return std::any_of(read.begin(), read.end(), [&b](ValueId v) { return b.full_inputs.count(v) != 0; });
   }
 
   // Merges the first pair that may be merged; false where there is none.
   bool MergeOnce() {
     for (size_t at = next_; at < order_.size(); ++at) {
-      Group& b = groups_[static_cast<size_t>(order_[at])];
+      const Group& b = group(at);
       if (!b.loop) continue;
       // Nearest earlier loops first; the window keeps tensors from living on for a distant reader.
       size_t looked = 0;
       for (size_t back = at; back-- > 0 && looked < 64; ++looked) {
-        Group& a = groups_[static_cast<size_t>(order_[back])];
-        if (!a.loop || a.nodes.size() + b.nodes.size() > kMaxNodesPerLoop) continue;
-        if (a.space != b.space && a.row_axes == 0 && b.row_axes == 0) continue;
-        if (!InOnePass(a.phase, b.phase)) continue;
-        if (!Related(a, b) || ReadsSumOf(b, a)) continue;
-        const std::optional<Group> joined = Joined(a, b);
+        const Group& a = group(back);
+        const LoopNodes &x = a.members, &y = b.members;
+        if (!a.loop || x.nodes.size() + y.nodes.size() > kMaxNodesPerLoop) continue;
+        if (x.row_axes == 0 && y.row_axes == 0 && x.space != y.space) continue;
+        if (!InOnePass(x.phase, y.phase)) continue;
+        if (!Related(b, order_[back]) || ReadsSumOf(b, order_[back])) continue;
+        std::optional<LoopNodes> joined = Joined(x, y);
         if (!joined) continue;
         if (CanMoveUp(back, at)) {
-          Merge(back, at, back);
+          Merge(back, at, back, *std::move(joined));
         } else if (CanMoveDown(back, at) && !HoldsMore(back, at)) {
-          Merge(back, at, at);
+          Merge(back, at, at, *std::move(joined));
         } else {
           continue;
         }
-        a.space = joined->space;
-        a.row_axes = joined->row_axes;
         next_ = back > 0 ? back - 1 : 0;
         return true;
       }
@@ -207,14 +218,15 @@ class Fuser {
   }
 
   bool CanMoveUp(size_t a, size_t b) const {  // does b need nothing between?
-    const std::set<int>& before = groups_[static_cast<size_t>(order_[b])].before;
+    const std::set<int>& before = group(b).before;
     for (size_t i = a + 1; i < b; ++i)
       if (before.count(order_[i])) return false;
     return true;
   }
   bool CanMoveDown(size_t a, size_t b) const {  // does nothing between need a?
+    const std::set<int>& behind = group(a).behind;
     for (size_t i = a + 1; i < b; ++i)
-      if (groups_[static_cast<size_t>(order_[i])].before.count(order_[a])) return false;
+      if (behind.count(order_[i])) return false;
     return true;
   }
 
@@ -225,19 +237,16 @@ class Fuser {
                last = order_.begin() + static_cast<std::ptrdiff_t>(b);
     if (std::all_of(first, last, [this](int g) { return groups_[static_cast<size_t>(g)].loop; }))
       return false;
-    std::set<size_t> early;  // nodes up to and with the loop
-    for (auto g = order_.begin(); g <= first; ++g) {
-      const std::vector<size_t>& nodes = groups_[static_cast<size_t>(*g)].nodes;
-      early.insert(nodes.begin(), nodes.end());
-    }
+    std::vector<bool> early(groups_.size());  // groups up to and with the loop
+    for (auto g = order_.begin(); g <= first; ++g) early[static_cast<size_t>(*g)] = true;
     const auto lives_on = [&](ValueId v) {
       const std::vector<size_t>& readers = readers_[static_cast<size_t>(v)];
-      return is_output_[static_cast<size_t>(v)] ||
-             std::any_of(readers.begin(), readers.end(), [&early](size_t r) { return early.count(r) == 0; });
+      return is_output_[static_cast<size_t>(v)] || std::any_of(readers.begin(), readers.end(), [&](size_t r) {
+               return !early[static_cast<size_t>(group_of_[r])];
+             });
     };
-    const std::vector<size_t>& nodes = groups_[static_cast<size_t>(*first)].nodes;
     std::set<ValueId> made, read;
-    for (size_t i : nodes) {
+    for (size_t i : group(a).members.nodes) {
       made.insert(graph_.nodes[i].outputs.begin(), graph_.nodes[i].outputs.end());
       read.insert(graph_.nodes[i].inputs.begin(), graph_.nodes[i].inputs.end());
     }
@@ -250,136 +259,44 @@ class Fuser {
     return more > 0;
   }
 
-  void Merge(size_t a, size_t b, size_t place) {
+  // The two groups become the first of them, at `place`, which is where one of them is.
+  void Merge(size_t a, size_t b, size_t place, LoopNodes joined) {
     const int ga = order_[a], gb = order_[b];
     Group &x = groups_[static_cast<size_t>(ga)], &y = groups_[static_cast<size_t>(gb)];
-    x.nodes.insert(x.nodes.end(), y.nodes.begin(), y.nodes.end());
-    std::sort(x.nodes.begin(), x.nodes.end());
-    x.before.insert(y.before.begin(), y.before.end());
-    x.before.erase(ga);
-    x.before.erase(gb);
-    for (Group& g : groups_)
-      if (g.before.erase(gb)) g.before.insert(ga);
-    x.before.erase(ga);
-    if (place == b) {
-      order_[b] = ga;
-      order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(a));
-    } else {
-      order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(b));
+    for (size_t i : y.members.nodes) group_of_[i] = ga;
+    const auto take = [&](std::set<int> Group::*these, std::set<int> Group::*others) {
+      for (int g : y.*these) {
+        std::set<int>& back = groups_[static_cast<size_t>(g)].*others;
+        back.erase(gb);
+        back.insert(ga);
+      }
+      (x.*these).insert((y.*these).begin(), (y.*these).end());
+    };
+    take(&Group::before, &Group::behind);
+    take(&Group::behind, &Group::before);
+    for (std::set<int>* own : {&x.before, &x.behind}) {
+      own->erase(ga);
+      own->erase(gb);
     }
+    x.members = std::move(joined);
+    x.full_inputs = FullInputs(x.members);
+    order_[place] = ga;
+    order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(place == b ? a : b));
   }
 
   void Emit() {
     std::vector<Node> nodes;
     for (int g : order_) {
       const Group& group = groups_[static_cast<size_t>(g)];
-      if (group.loop) {
-        nodes.push_back(MakeLoop(group));
-      } else {
-        nodes.push_back(graph_.nodes[group.nodes[0]]);
-      }
+      const auto read_outside = [&](ValueId v) {
+        const std::vector<size_t>& readers = readers_[static_cast<size_t>(v)];
+        return is_output_[static_cast<size_t>(v)] ||
+               std::any_of(readers.begin(), readers.end(), [&](size_t r) { return group_of_[r] != g; });
+      };
+      nodes.push_back(group.loop ? MakeLoop(graph_, group.members, read_outside)
+                                 : graph_.nodes[group.members.nodes[0]]);
     }
     graph_.nodes = std::move(nodes);
-  }
-
-  // The scalar constant in `v`, if it is one that is known.
-  std::optional<float> ScalarOf(ValueId v) const {
-    const Value& value = graph_.value(v);
-    if (value.kind != ValueKind::kConstant || value.type.dtype != DType::kFloat32 || !value.data.data ||
-        value.type.Elements() != Dim(1) || value.data.bytes != sizeof(float))
-      return std::nullopt;
-    float f;
-    std::memcpy(&f, value.data.data, sizeof f);
-    return f;
-  }
-
-  Node MakeLoop(const Group& group) const {
-    Node loop;
-    loop.op = "Fused";
-    loop.phase = group.phase;
-    ExprBuilder b;
-    std::map<ValueId, int> reg;                       // of values made or read in the loop
-    std::map<std::pair<ValueId, bool>, int> decoded;  // of codes, and of their masks
-    std::vector<std::pair<ValueId, int>> writes;      // operands written in place, and their new registers
-    std::vector<ValueId> gradients;                   // a parameter and its gradient, and so on
-    std::set<size_t> members(group.nodes.begin(), group.nodes.end());
-    const auto operand = [&](ValueId v) {
-      const auto it = reg.find(v);
-      if (it != reg.end()) return it->second;
-      const std::optional<float> scalar = ScalarOf(v);
-      if (scalar) return reg[v] = b.Const(*scalar);
-      loop.inputs.push_back(v);
-      return reg[v] = b.Input({});
-    };
-    const auto emit = [&](ValueId v, const ProgramOutput& output) {
-      loop.outputs.push_back(v);
-      b.Output(output);
-    };
-    for (size_t i : group.nodes) {
-      const Node& node = graph_.nodes[i];
-      if (!node.name.empty() && loop.name.size() < 160)
-        if (loop.name.find(node.name) == std::string::npos)
-          loop.name += (loop.name.empty() ? "" : "+") + node.name;
-      const OpDef* def = FindOp(node.op);
-      if (def->exprs) {
-        std::vector<int> operands;
-        for (ValueId v : node.inputs) operands.push_back(operand(v));
-        const std::vector<int> results = def->exprs(b, node, operands);
-        for (size_t o = 0; o < node.outputs.size(); ++o) {
-          reg[node.outputs[o]] = results[o];
-          emit(node.outputs[o], {OutputKind::kStore, results[o], {}, 0});
-        }
-        for (size_t m = 0; m < node.mutates.size(); ++m)
-          writes.emplace_back(node.inputs[static_cast<size_t>(node.mutates[m])],
-                              results[node.outputs.size() + m]);
-        if (node.attrs.Has("gradient")) gradients.insert(gradients.end(), {node.inputs[0], node.inputs[1]});
-        continue;
-      }
-      const ValueId out = node.outputs[0];
-      const auto stream = static_cast<int32_t>(node.attrs.Int("stream"));
-      if (node.op == "Decompress") {
-        const auto key = std::make_pair(node.inputs[0], DecodesMask(node));
-        if (!decoded.count(key)) {
-          loop.inputs.push_back(node.inputs[0]);
-          decoded[key] = b.Input({CodecOf(node.attrs), stream, DecodesMask(node)});
-        }
-        reg[out] = decoded[key];
-      } else if (node.op == "Compress") {
-        emit(out, {OutputKind::kEncode, operand(node.inputs[0]), CodecOf(node.attrs), stream});
-        continue;
-      } else if (IsLeadingSum(node, graph_)) {
-        emit(out, {OutputKind::kSum, operand(node.inputs[0]), {}, 0});
-        continue;
-      } else if (RowAxesOf(node, graph_) > 0) {
-        const int row = operand(node.inputs[0]);
-        reg[out] = b.Unary(node.op == "ReduceMax" ? Opcode::kRowMax : Opcode::kRowSum, row);
-        const auto count = static_cast<float>(*RowElements(group.space, group.row_axes));
-        if (node.op == "ReduceMean") reg[out] = b.Div(reg[out], b.Const(count));
-      } else {
-        std::vector<int> operands;
-        for (ValueId v : node.inputs) operands.push_back(operand(v));
-        reg[out] = def->expr(b, node, operands);
-      }
-      bool read_outside = is_output_[static_cast<size_t>(out)];
-      for (size_t r : readers_[static_cast<size_t>(out)]) read_outside |= members.count(r) == 0;
-      const OutputKind kind = type(out).dims == group.space ? OutputKind::kStore : OutputKind::kRowStore;
-      if (read_outside) emit(out, {kind, reg[out], {}, 0});
-    }
-    const auto position = [&loop](ValueId v) {
-      return std::find(loop.inputs.begin(), loop.inputs.end(), v) - loop.inputs.begin();
-    };
-    for (const auto& [v, r] : writes) {
-      loop.mutates.push_back(static_cast<int32_t>(position(v)));
-      b.Output({OutputKind::kStore, r, {}, 0});
-    }
-    if (!gradients.empty()) {
-      std::vector<int64_t> positions;
-      for (ValueId v : gradients) positions.push_back(position(v));
-      loop.attrs.Set("gradients", positions);
-    }
-    loop.program = b.Finish(group.space);
-    loop.program.row_axes = group.row_axes;
-    return loop;
   }
 
   Graph& graph_;
@@ -387,7 +304,9 @@ class Fuser {
   std::vector<std::vector<size_t>> readers_;
   std::vector<bool> is_output_;
   std::vector<ValueId> root_;
+  std::vector<Dim> elements_;  // of each value
   std::vector<Group> groups_;
+  std::vector<int> group_of_;  // of each node
   std::vector<int> order_;
   size_t next_ = 0;
 };

@@ -3,9 +3,9 @@
 // memory.
 #include <map>
 
-#include "compiler/ir/alias.h"
 #include "passes/loops.h"
 #include "passes/pass.h"
+#include "runtime/plan/alias.h"
 
 namespace act {
 namespace {

@@ -1,10 +1,10 @@
 // Orders the nodes of the fused graph for least memory (passes/schedule.h solves it).
 #include <algorithm>
 
-#include "compiler/ir/alias.h"
 #include "passes/pass.h"
 #include "passes/schedule.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/alias.h"
 #include "runtime/plan/swap.h"
 
 namespace act {

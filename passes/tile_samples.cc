@@ -6,6 +6,7 @@
 
 #include "passes/assign_storage.h"
 #include "runtime/memory/layout.h"
+#include "runtime/plan/alias.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {
@@ -58,15 +59,12 @@ class Tiler {
   // Of the values of samples that live at node `at` and only nodes make and read that may run in tiles; the
   // largest first.
   std::vector<Span> SpansAt(size_t at) const {
-    std::vector<ValueId> root(graph_.values.size());
+    const std::vector<ValueId> root = AliasRoots(graph_);
     std::vector<std::optional<Span>> spans(graph_.values.size());
     std::vector<bool> fits(graph_.values.size(), true);
-    for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<ValueId>(v);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const bool tileable = !WhyNotTileable(graph_, node);
-      if (node.op == "Reshape")
-        root[static_cast<size_t>(node.outputs[0])] = root[static_cast<size_t>(node.inputs[0])];
       const auto see = [&](ValueId id) {
         if (id == kNoValue) return;
         const auto r = static_cast<size_t>(root[static_cast<size_t>(id)]);

@@ -133,7 +133,7 @@ llvm::Expected<ModelFile> ReadModel(const std::string& path) {
                                " are supported");
   ACT_TRY(file.opset, DefaultOpset(*file.proto, path));
   return file;
-}
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): what Expected holds it frees
 
 llvm::Expected<TensorType> TypeOf(const onnx::TensorProto& tensor) {
   const std::string place = "tensor '" + tensor.name() + "'";

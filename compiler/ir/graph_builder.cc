@@ -1,6 +1,7 @@
 #include "compiler/ir/graph_builder.h"
 
-#include <cstring>
+#include <algorithm>
+#include <span>
 
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
@@ -20,10 +21,11 @@ ValueId GraphBuilder::Constant(std::string name, TensorType type, HostTensor dat
 }
 
 ValueId GraphBuilder::Scalar(float value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));  // 0 is not -0, and NaN is itself
   for (size_t i = 0; i < graph_.values.size(); ++i) {
     const Value& v = graph_.values[i];
     if (v.kind == ValueKind::kConstant && v.type.dims.empty() && v.type.dtype == DType::kFloat32 &&
-        v.data.bytes == sizeof value && std::memcmp(v.data.data, &value, sizeof value) == 0)
+        v.data.bytes == sizeof value && std::equal(bytes.begin(), bytes.end(), v.data.data))
       return static_cast<ValueId>(i);
   }
   return Constant("", {DType::kFloat32, {}}, HostTensor::Copy(&value, sizeof value));
@@ -129,10 +131,9 @@ llvm::Expected<ValueId> GraphBuilder::ConvTranspose(ValueId x, ValueId w, ValueI
                   Dim((kernel - 1) * dilations[i] + 1 + extra[i] - pads[i] - pads[i + rank - 2]));
   }
   out.push_back(wd[1] * Dim(attrs.Int("group", 1)));
-  Attributes conv = attrs;
-  ACT_TRY(ValueId y, AddTyped("ConvGradInput", {x, w}, {DType::kFloat32, out}, conv, name));
+  ACT_TRY(ValueId y, AddTyped("ConvGradInput", {x, w}, {DType::kFloat32, out}, std::move(attrs), name));
   if (bias == kNoValue) return y;
-  return Add1("Add", {y, bias}, {}, name + ".bias");
+  return Add1("Add", {y, bias}, {}, std::move(name) + ".bias");
 }
 
 }  // namespace act

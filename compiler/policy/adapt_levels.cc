@@ -152,6 +152,7 @@ llvm::Expected<BetweenSteps::Outcome> LevelAdapter::Before(Executor& executor, B
   if (!meter_) meter_ = std::make_unique<CodeSensitivityMeter>(executor);
   const std::vector<PlanCode> codes = CodesWithLevels(current());
   std::vector<int32_t> streams;
+  streams.reserve(codes.size());
   for (const PlanCode& code : codes) streams.push_back(StreamOf(current(), current().edges[code.edge]));
   ACT_TRY(BoundGraph* const graph, executor.Train(batch));
   ACT_TRY(const std::optional<CodeSensitivity> measured,

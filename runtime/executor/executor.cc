@@ -17,10 +17,10 @@ namespace {
 void ReleasePages(const HostTensor& tensor) {
 #ifdef MADV_PAGEOUT
   constexpr uintptr_t kPage = 4096;
-  const uintptr_t first = (reinterpret_cast<uintptr_t>(tensor.data) + kPage - 1) / kPage * kPage;
-  const uintptr_t end =
-      (reinterpret_cast<uintptr_t>(tensor.data) + static_cast<uintptr_t>(tensor.bytes)) / kPage * kPage;
-  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_PAGEOUT);
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (begin + static_cast<uintptr_t>(tensor.bytes)) / kPage * kPage;
+  if (first < end) madvise(const_cast<std::byte*>(tensor.data + (first - begin)), end - first, MADV_PAGEOUT);
 #endif
 }
 

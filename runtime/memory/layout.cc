@@ -276,7 +276,10 @@ llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas are
   // The lower bound costs little and is mostly reached, or missed by a ratio that hardly depends on the
   // batch. So the batch at which the bound reaches `bytes`, and then the one at which the bound times that
   // ratio does, leave few packings to solve.
-  const int64_t bound = Bisect(0, kMostSamples, 1, [&](int64_t n) { return bound_at(n) <= bytes; });
+  int64_t beyond = 1;
+  while (beyond < kMostSamples && bound_at(beyond) <= bytes) beyond *= 2;
+  const int64_t bound =
+      Bisect(beyond / 2, beyond, beyond / 2, [&](int64_t n) { return bound_at(n) <= bytes; });
   if (bound == 0) return 0;
   const int64_t arena = arena_at(bound);
   if (arena <= bytes) return bound;
@@ -284,7 +287,7 @@ llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas are
   const auto likely = [&](int64_t n) {
     return static_cast<double>(bound_at(n)) * ratio <= static_cast<double>(bytes);
   };
-  int64_t low = Bisect(0, bound, 1, likely), high = bound;
+  int64_t low = Bisect(0, bound, bound - bound / 64, likely), high = bound;
   for (int64_t stride = 1; low > 0 && arena_at(low) > bytes; stride *= 2) {
     high = low;
     low = std::max<int64_t>(0, low - stride);

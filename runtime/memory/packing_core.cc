@@ -57,7 +57,11 @@ Instance InstanceOf(const Core& core, const Instance& whole) {
 std::optional<Placement> Complete(const Instance& whole, Core& core, const Placement& found, int64_t& steps) {
   Gaps of_core(whole.time_count);
   Placement placement{std::vector<int64_t>(whole.items.size(), 0), found.height};
-  for (size_t i = 0; i < core.items.size(); ++i) {
+  Order upwards(core.items.size());  // each of the core's many long items goes to the end of what is there
+  std::iota(upwards.begin(), upwards.end(), 0);
+  std::stable_sort(upwards.begin(), upwards.end(),
+                   [&](int32_t a, int32_t b) { return found.offsets[a] < found.offsets[b]; });
+  for (int32_t i : upwards) {
     placement.offsets[core.items[i]] = found.offsets[i];
     of_core.Add(whole.items[core.items[i]], found.offsets[i]);
   }

@@ -45,7 +45,7 @@ class RangeMaximum {
   }
 
   int64_t Max(int32_t lower, int32_t upper) const {
-    const auto k = static_cast<size_t>(std::bit_width(static_cast<uint32_t>(upper - lower)) - 1);
+    const auto k = static_cast<size_t>(std::bit_width(static_cast<uint32_t>(upper - lower) / 2));
     return std::max(levels_[k][lower], levels_[k][upper - (size_t{1} << k)]);
   }
 
@@ -64,16 +64,19 @@ size_t LowestSegment(const std::vector<Segment>& skyline) {
   return static_cast<size_t>(std::min_element(skyline.begin(), skyline.end(), lower) - skyline.begin());
 }
 
-void MergeLevelNeighbours(std::vector<Segment>& skyline) {
-  size_t kept = 0;
-  for (size_t i = 1; i < skyline.size(); ++i) {
-    if (skyline[kept].top == skyline[i].top) {
-      skyline[kept].upper = skyline[i].upper;
+// Neighbours of one height among the segments [first, last) become one.
+void MergeLevelNeighbours(std::vector<Segment>& skyline, size_t first, size_t last) {
+  const auto begin = skyline.begin() + static_cast<std::ptrdiff_t>(first),
+             end = skyline.begin() + static_cast<std::ptrdiff_t>(std::min(last, skyline.size()));
+  auto kept = begin;
+  for (auto next = begin + 1; next < end; ++next) {
+    if (kept->top == next->top) {
+      kept->upper = next->upper;
     } else {
-      skyline[++kept] = skyline[i];
+      *++kept = *next;
     }
   }
-  skyline.resize(kept + 1);
+  skyline.erase(kept + 1, end);
 }
 
 // The items not yet placed, by start, in a binary tree whose nodes know the least rank and the least end of
@@ -260,7 +263,8 @@ void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& pla
         skyline.insert(at + 1, {item.upper, space.upper, space.top});
       }
     }
-    MergeLevelNeighbours(skyline);
+    // Nothing else has changed: the segment before, up to three in place of the lowest, the one behind.
+    MergeLevelNeighbours(skyline, lowest > 0 ? lowest - 1 : 0, lowest + 4);
   }
 }
 

@@ -241,9 +241,9 @@ StepGraph Reader::ReadStep(const fb::StepGraph& from) {
   step.graph.inputs = Numbers(from.inputs());
   step.graph.outputs = Numbers(from.outputs());
   step.storages = from.storages();
-  if (from.loops())
-    for (const fb::SampleLoop* loop : *from.loops())
-      step.graph.loops.push_back({loop->first(), loop->last(), loop->tiles(), loop->least_samples()});
+  step.graph.loops = Each<SampleLoop>(from.loops(), [](const fb::SampleLoop& loop) {
+    return SampleLoop{loop.first(), loop.last(), loop.tiles(), loop.least_samples()};
+  });
   return step;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/plan/alias.h"
+
 namespace act {
 namespace {
 
@@ -136,21 +138,17 @@ std::vector<int32_t> LoopOfNodes(const Graph& graph) {
 std::vector<int32_t> LoopOfValues(const Graph& graph) {
   constexpr int32_t kUnseen = -2;
   const std::vector<int32_t> loop_of = LoopOfNodes(graph);
-  std::vector<ValueId> root(graph.values.size());
+  const std::vector<ValueId> root = AliasRoots(graph);
   std::vector<int32_t> of_root(graph.values.size(), kUnseen);
   const auto see = [&](ValueId id, int32_t loop) {
     if (id == kNoValue) return;
     int32_t& of = of_root[static_cast<size_t>(root[static_cast<size_t>(id)])];
     of = of == kUnseen || of == loop ? loop : -1;
   };
-  for (size_t v = 0; v < root.size(); ++v) {
-    root[v] = static_cast<ValueId>(v);
+  for (size_t v = 0; v < root.size(); ++v)
     if (graph.values[v].kind != ValueKind::kActivation) of_root[v] = -1;
-  }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (node.op == "Reshape")
-      root[static_cast<size_t>(node.outputs[0])] = root[static_cast<size_t>(node.inputs[0])];
     for (const ValueId id : node.inputs) see(id, loop_of[i]);
     for (const ValueId id : node.outputs)
       see(id, TileRoleOf(graph.value(id).type) == TileRole::kSlice ? loop_of[i] : -1);

@@ -11,6 +11,10 @@
 namespace act {
 namespace {
 
+std::string TensorPlace(const std::string& path, const std::string& name) {
+  return path + ": tensor '" + name + "'";
+}
+
 HostView Scalar(const int64_t& number) {
   return {.dtype = DType::kInt64,
           .dims = {},
@@ -24,11 +28,11 @@ llvm::Expected<int64_t> ReadScalar(const Safetensors& file, const std::string& n
   if (!view) return fallback;
   int64_t number = 0;
   if (view->dtype != DType::kInt64 || view->bytes != sizeof number) {
-    return MakeError(file.path() + ": tensor '" + name + "'", "expected one i64, found " + ToString(*view));
+    return MakeError(TensorPlace(file.path(), name), "expected one i64, found " + ToString(*view));
   }
   std::memcpy(&number, view->data, sizeof number);
   if (number < 0 && name != "seed" && name != "levels_plan")
-    return MakeError(file.path() + ": tensor '" + name + "'", "is negative");
+    return MakeError(TensorPlace(file.path(), name), "is negative");
   return number;
 }
 
@@ -36,12 +40,11 @@ llvm::Error CheckTensor(const std::string& path, const std::string& name, const 
                         const TensorView& view) {
   const HostView expected = ViewOf(view);
   if (!found) {
-    return MakeError(path + ": tensor '" + name + "'", "is missing; expected " + ToString(expected),
+    return MakeError(TensorPlace(path, name), "is missing; expected " + ToString(expected),
                      "the checkpoint is of another model");
   }
   if (found->dtype == expected.dtype && found->dims == expected.dims) return llvm::Error::success();
-  return MakeError(path + ": tensor '" + name + "'",
-                   "expected " + ToString(expected) + ", found " + ToString(*found),
+  return MakeError(TensorPlace(path, name), "expected " + ToString(expected) + ", found " + ToString(*found),
                    "the checkpoint is of another model");
 }
 
@@ -124,7 +127,7 @@ llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path) {
   const HostView* view = file.Find("levels");
   if (!view) return levels;
   if (view->dtype != DType::kInt64 || view->dims.size() != 2 || view->dims[1] != 2)
-    return MakeError(path + ": tensor 'levels'", "expected i64[edges,2], found " + ToString(*view));
+    return MakeError(TensorPlace(path, "levels"), "expected i64[edges,2], found " + ToString(*view));
   ACT_TRY(const int64_t plan, ReadScalar(file, "levels_plan", 0));
   levels.plan = static_cast<uint64_t>(plan);
   levels.counts.resize(static_cast<size_t>(view->bytes) / sizeof(int64_t));
@@ -132,12 +135,12 @@ llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path) {
   const HostView* shares = file.Find("levels_shares");
   if (!shares || shares->dtype != DType::kFloat64 ||
       shares->dims != std::vector<int64_t>{static_cast<int64_t>(levels.counts.size() / 2)})
-    return MakeError(path + ": tensor 'levels_shares'", "is not one f64 for each edge of 'levels'");
+    return MakeError(TensorPlace(path, "levels_shares"), "is not one f64 for each edge of 'levels'");
   levels.shares.resize(levels.counts.size() / 2);
   if (shares->bytes > 0) std::memcpy(levels.shares.data(), shares->data, static_cast<size_t>(shares->bytes));
   for (const double share : levels.shares)
     if (!(share >= 0 && std::isfinite(share)))
-      return MakeError(path + ": tensor 'levels_shares'", "holds numbers that are no variance");
+      return MakeError(TensorPlace(path, "levels_shares"), "holds numbers that are no variance");
   return levels;
 }
 
@@ -152,7 +155,7 @@ llvm::Error LoadCheckpoint(const std::string& path, const std::vector<Persistent
     const HostView* found = file.Find(name);
     if (!found && tensor.kind == ValueKind::kOptimizer) {
       if (step == 0) continue;
-      return MakeError(path + ": tensor '" + name + "'",
+      return MakeError(TensorPlace(path, name),
                        "is missing, and the checkpoint is of step " + std::to_string(step),
                        "it was trained with another optimizer; to start anew from its weights, keep param.* "
                        "and buffer.* alone");

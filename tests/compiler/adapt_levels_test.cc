@@ -154,12 +154,16 @@ TEST(LevelAdapter, AStepBehindAMoveIsThatOfAPlanWithThoseLevels) {
 
 // Another form of the plan that needs more memory, or lies elsewhere, is refused before anything is changed.
 TEST(LevelAdapter, AnExecutorTakesNoFormAboveItsPromise) {
-  const Plan plan = CompileAt("L2", 3), exact = CompileAt("L0", 3);
+  const Plan plan = CompileAt("L2", 3);
+  Plan finest = plan;  // the same plan, but for its levels
+  for (const PlanCode& code : CodesWithLevels(plan))
+    SetCodec(finest, code.edge, LevelChoices(code.coded.codec, 0).back());
   const auto executor = Open(plan), untouched = Open(plan);
   const auto data = RandomBatch(InputSlots(plan.train.graph), 5);
-  ASSERT_GT(Take(LayOut(exact, kBatch)).train.peak_bytes, executor->promised_peak_bytes());
-  EXPECT_NE(testing_step::Text(executor->Rebind(exact, Take(LayOut(exact, kBatch)))), "");
+  ASSERT_GT(Take(LayOut(finest, kBatch)).train.peak_bytes, executor->promised_peak_bytes());
+  EXPECT_NE(testing_step::Text(executor->Rebind(finest, Take(LayOut(finest, kBatch)))), "");
   EXPECT_NE(testing_step::Text(executor->Rebind(plan, Take(LayOut(plan, kBatch - 1)))), "");
+  EXPECT_EQ(executor->layout().batch, kBatch);
   EXPECT_EQ(testing_step::Text(executor->Rebind(plan, Take(LayOut(plan, kBatch)))), "");
   RunStep(*executor, *data, 0);
   RunStep(*untouched, *data, 0);

@@ -17,17 +17,12 @@
 #include "passes/pipeline.h"
 #include "runtime/executor/executor.h"
 #include "runtime/memory/layout.h"
+#include "tests/take.h"
 
 namespace act::testing_step {
 
-// The value, or a failed test that ends the program: for what a test needs before it can test anything.
-template <class T>
-T Take(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  ADD_FAILURE() << llvm::toString(value.takeError());
-  std::abort();
-}
-inline std::string Text(llvm::Error error) { return llvm::toString(std::move(error)); }
+using act::Take;
+using act::Text;
 
 inline const KernelRegistry& CpuKernels() {
   static const KernelRegistry registry = [] {

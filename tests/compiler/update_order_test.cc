@@ -2,7 +2,7 @@
 // [C,1,1] was read through a reshape in the backward pass, in a loop that had moved behind the update.
 #include <gtest/gtest.h>
 
-#include "compiler/ir/alias.h"
+#include "runtime/plan/alias.h"
 #include "tests/compiler/compiled_step.h"
 
 namespace act {

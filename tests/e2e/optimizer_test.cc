@@ -9,6 +9,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/take.h"
 
 namespace act::e2e {
 namespace {
@@ -45,13 +46,6 @@ const std::vector<Case> kCases = {
      2},
     {"sgd_clipped", {"--optimizer=sgd", "--clip-norm=0.5"}, {"--lr=0.05", "--weight-decay=0.01"}, 1},
 };
-
-template <class T>
-T Take(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  ADD_FAILURE() << llvm::toString(value.takeError());
-  return T();
-}
 
 Args Joined(Args args, const Args& more) {
   args.insert(args.end(), more.begin(), more.end());

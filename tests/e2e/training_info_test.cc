@@ -9,6 +9,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/take.h"
 
 namespace act::e2e {
 namespace {
@@ -27,13 +28,6 @@ std::string Data(const std::string& file) {
 Args Joined(Args args, const Args& more) {
   args.insert(args.end(), more.begin(), more.end());
   return args;
-}
-
-template <class T>
-T Take(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  ADD_FAILURE() << llvm::toString(value.takeError());
-  return T();
 }
 
 onnx::ModelProto Read(const std::string& name) {

@@ -8,16 +8,10 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/take.h"
 
 namespace act::e2e {
 namespace {
-
-template <class T>
-T Take(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  ADD_FAILURE() << llvm::toString(value.takeError());
-  std::abort();
-}
 
 std::string Golden(const std::string& name, const std::string& file) {
   return std::string(ACT_GOLDEN_DIR) + "/" + name + "/" + file;

@@ -12,18 +12,12 @@
 #include "runtime/data/safetensors.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
+#include "tests/take.h"
 #include "tests/unit/temporary_folder.h"
 #include "tests/unit/toy_plan.h"
 
 namespace act {
 namespace {
-
-template <class T>
-T Take(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  ADD_FAILURE() << llvm::toString(value.takeError());
-  std::abort();
-}
 
 // A run of the toy model over 11 samples in batches of 3.
 class CheckpointTest : public ::testing::Test {

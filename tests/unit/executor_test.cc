@@ -12,6 +12,7 @@
 #include "runtime/executor/machine.h"
 #include "runtime/executor/profile.h"
 #include "runtime/train/step_dump.h"
+#include "tests/take.h"
 #include "tests/unit/toy_plan.h"
 
 namespace {
@@ -31,14 +32,6 @@ std::atomic<int64_t> g_allocations = 0;
 
 namespace act {
 namespace {
-
-template <class T>
-T Take(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  ADD_FAILURE() << llvm::toString(value.takeError());
-  std::abort();
-}
-std::string Text(llvm::Error error) { return llvm::toString(std::move(error)); }
 
 struct Fixture {
   explicit Fixture(int64_t batch = 3, bool check_memory = false) {

@@ -90,6 +90,7 @@ TEST(PlanIo, ReadsBackAllThatWasWritten) {
   Program& program = plan.train.graph.nodes[1].program;
   program.constants = {{0.5f, Dim(0, 3, 1)}};
   program.instrs = {{Opcode::kDropout, 0, -1, -1, 0.25f, 9}};
+  plan.train.graph.loops = {{1, 2, 16, 8}};
   plan.clip_norm = 0.1;
   plan.accumulate = 12;
   llvm::cantFail(WritePlan(plan, folder / "p"));
@@ -184,6 +185,31 @@ TEST(PlanIo, ResealedDamageNeverReadsOutsideTheFile) {
     if (!plan) llvm::consumeError(plan.takeError()), ++errors;
   }
   EXPECT_GT(errors, 100);
+}
+
+// FlatBuffers' verifier takes a vector of 8-byte fields from any multiple of 4 bytes.
+TEST(PlanIo, LoopsThatAreNotAlignedAreDamage) {
+  Plan plan = SmallPlan();
+  const SampleLoop loop{1, 2, 12345, 777};
+  plan.train.graph.loops = {loop};
+  std::string bytes = Written(plan);
+  static_assert(sizeof loop == 4 * sizeof(int64_t));
+  const size_t at = bytes.find(std::string_view(reinterpret_cast<const char*>(&loop), sizeof loop));
+  ASSERT_NE(at, std::string::npos);
+  // The offset to the vector, whose length stands in front of the loop, moves on by 4: there the loop's first
+  // node is a length of 1.
+  const size_t length = at - sizeof(uint32_t);
+  int moved = 0;
+  for (size_t i = 0; i < length; i += sizeof(uint32_t)) {
+    uint32_t offset = 0;
+    std::memcpy(&offset, bytes.data() + i, sizeof offset);
+    if (i + offset != length) continue;
+    offset += sizeof offset;
+    std::memcpy(bytes.data() + i, &offset, sizeof offset);
+    ++moved;
+  }
+  ASSERT_EQ(moved, 1);
+  EXPECT_EQ(ReadError(Resealed(bytes)), "damaged: its FlatBuffer is not aligned");
 }
 
 TEST(PlanIo, NamesWhatAFileIsInstead) {

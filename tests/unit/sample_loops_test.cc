@@ -76,6 +76,23 @@ TEST(LoopOfValues, IsOfWhatNothingElseKnows) {
   EXPECT_EQ(LoopOfValues(products.step.graph), (std::vector<int32_t>{-1, -1, -1, -1}));
 }
 
+// y, and y in another shape, which is what the gradient of the weights reads.
+TEST(LoopOfValues, IsThatOfAllShapesOfAValue) {
+  Products products;
+  Graph& graph = products.step.graph;
+  products.Add({Dim::Batch(), 5});
+  Node reshape;
+  reshape.op = "Reshape";
+  reshape.inputs = {2};
+  reshape.outputs = {4};
+  graph.nodes[1].inputs = {0, 4};
+  graph.nodes.insert(graph.nodes.begin() + 1, reshape);
+  graph.loops = {{0, 3, 16, 8}};
+  EXPECT_EQ(LoopOfValues(graph), (std::vector<int32_t>{-1, -1, 0, -1, 0}));
+  graph.loops = {{0, 2, 16, 8}};  // y lives on, though nothing behind the loop reads it by that name
+  EXPECT_EQ(LoopOfValues(graph), (std::vector<int32_t>{-1, -1, -1, -1, -1}));
+}
+
 TEST(CheckLoops, TakesWhatRunsInTiles) { EXPECT_EQ(CheckLoops(Products().step), std::nullopt); }
 
 TEST(CheckLoops, RefusesWhatDoesNot) {

@@ -1,4 +1,4 @@
-#include "compiler/ir/alias.h"
+#include "runtime/plan/alias.h"
 
 namespace act {
 
