@@ -16,11 +16,23 @@ namespace {
 constexpr int64_t kLargeElements = 1 << 14;
 constexpr int64_t kSamples = 16;  // sizes of codes are compared at so many: what is per batch decides
 
+// Where vectors take less than this part of all bytes, each keeps the level's own bits at least: that costs
+// next to nothing, and how large the head's part of the gradient is depends on its weights. A head that
+// begins at 0, as many do, has all of it.
+constexpr double kVectorsPart = 1. / 8;
+
 // The range of a group of normal numbers of deviation 1, and of one side of it.
 constexpr double kRange = 5.6, kSide = 2.8;
 // Relative to the root of their mean square: of what is above 0 half of the time, and about 0 else; of a
 // slope between 0 and 1; and of a loss's probabilities, relative to their distance from what is right.
 constexpr double kRectified = 4, kSlope = 2, kProbability = 1;
+
+// One position a sample: behind a pooling, a class token, a gate.
+bool IsVector(const Dims& dims) {
+  for (size_t i = 1; i + 1 < dims.size(); ++i)
+    if (dims[i] != Dim(1)) return false;
+  return true;
+}
 
 double RangeOf(const Node& from) {
   if (from.op.ends_with("Derivative")) return kSlope;
@@ -53,7 +65,7 @@ class Mixer {
     const std::map<ValueId, GradientShare> shares = EstimateShares(graph_, kSamples);
     std::vector<CodedEdge> edges;
     std::vector<SavedEdge*> saved;
-    double bits = 0;
+    double bits = 0, vectors = 0;
     for (SavedEdge& edge : context_.edges) {
       const auto it = codes_.find(edge.stored);
       if (it == codes_.end()) continue;
@@ -61,10 +73,14 @@ class Mixer {
       const GradientShare& share = shares.at(edge.stored);
       if (share.value + share.mean == 0) continue;  // nothing is known of its readers: it stays as it is
       edges.push_back(Expected(codec, dims, share, range, edge.least_bits, PlanesOnly(dims)));
+      if (IsVector(dims)) vectors += static_cast<double>(edge.bytes.At(kSamples));
       saved.push_back(&edge);
       bits += BudgetOf(edge, dims);
     }
     if (edges.empty()) return llvm::Error::success();
+    if (context_.policy.average_bits == 0 && 8 * vectors <= kVectorsPart * bits)
+      for (CodedEdge& edge : edges)
+        if (IsVector(edge.dims)) edge.least_bits = std::max(edge.least_bits, edge.codec.bits);
     ACT_TRY(const std::vector<Codec> codecs,
             AllocateCodecs(edges, kSamples,
                            static_cast<int64_t>(std::min(bits / 8, static_cast<double>(kTooLarge)))));
