@@ -1,27 +1,35 @@
-// The prior treats a network as one whose layers are alike: the gradient of each activation has the same
-// squared norm D, and each activation a mean square of 1. Both hold roughly where normalizations keep them
-// so. What is left is counting.
+// The prior follows squares through the network as they are at random weights (mean field), then counts.
+// * Mean squares of activations: a normalization makes 1, a sum adds those of its summands (so that of a
+//   residual stream grows by 1 a block: De and Smith, "Batch Normalization Biases Residual Blocks Towards the
+//   Identity Function", NeurIPS 2020). The average of n numbers keeps between 1 of it, where they are copies,
+//   and 1 / n, where they are independent: the geometric mean is taken.
+// * Squared norms of gradients: where gradients meet they add, a slice has its part, the average of n numbers
+//   hands each 1 / n of its gradient, and 1 / n of its squared norm to all of them. A normalization divides
+//   by the mean square of what it normalized. Whatever the weights w of a convolution of `fan` inputs, it and
+//   the normalization behind it keep the norm: the variance that divides is fan E[w^2] E[x^2] (He et al.
+//   2015; Yang et al., "A Mean Field Theory of Batch Normalization", ICLR 2019). ReLUs and layers without
+//   normalization count as keeping both.
+// With D the squared norm of a gradient dy, and e the variance of an error relative to x's mean square:
 // * A weight's gradient is a sum of products dy x, and each element of dy meets `fan` elements of x (the
-// inputs
-//   of a convolution times its kernel): errors of variance e in x make one of e fan D. So what wide
+//   inputs of a convolution times its kernel): errors in x make one of e fan D E[x^2]. So what wide
 //   convolutions read matters more than what only a normalization's own parameters read. The root of fan is
-//   taken: wide layers stand behind others, and D grows towards the front. Between 1 and fan it fits best. Of
-//   a convolution fan is its kernel times the mean of inputs and outputs: depthwise ones, of one input, are
-//   initialized for as many outputs as others have, and their small results normalized make large gradients.
+//   taken: training moves shares from fan towards 1 (of mobilenet_v2's first depthwise convolution, to that
+//   of the gain in front of it: 30 times at random weights, 6 times after 60 steps), and the root fits both.
+//   Of a convolution fan is its kernel times the mean of inputs and outputs: depthwise ones, of one input,
+//   are initialized for as many outputs as others have, and their small results normalized make large
+//   gradients.
 // * A number that backward multiplies a gradient with (a slope, what attention reads) disturbs that gradient,
-// and
-//   with it each weight's gradient that is made of it: e times the sum of what these weigh.
+//   and with it each weight's gradient that is made of it: e times the sum of what these weigh.
 // * The gradient behind a normalization over M elements is dy - mean(dy) - xhat mean(dy xhat): an error in
-// xhat
-//   enters it by 1 / M, if dy's elements are independent. Where they are copies of one another, behind an
-//   average over positions, they are as many as there are different ones at worst, and M at best: the
+//   xhat enters it by 1 / M, if dy's elements are independent. Where they are copies of one another, behind
+//   an average over positions, they are as many as there are different ones at worst, and M at best: the
 //   geometric mean.
-// On the networks of docs/levels.md measured shares spread by a factor of 4 (root mean square, of edges of
-// one network); of what this prior says of them, by one of 2.
+// docs/gradient_variance.md says how well it fits.
 #include "passes/gradient_shares.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "compiler/ops/codec_ops.h"
@@ -29,9 +37,23 @@
 namespace act {
 namespace {
 
+// What it reads are parts of what it makes, so that their squares add.
+bool Joins(const Node& node) { return node.op == "Add" || node.op == "Concat"; }
+
 bool IsNormGradient(const Node& node) {
   return node.op == "BatchNormGradInput" || node.op == "LayerNormGradInput";
 }
+
+// What it makes has a mean square of 1, whatever it reads.
+bool Normalizes(const Node& node) {
+  for (const char* op :
+       {"Normalize", "Standardize", "BatchNormApply", "LayerNormApply", "SignedDistance", "SidedDistance"})
+    if (node.op == op) return true;
+  return false;
+}
+
+// The operand of a normalization's gradient that is 1 / deviation, made of what was normalized.
+constexpr size_t kDeviationOperand = 2;
 
 // The first operand that is one of its means: a number for each channel or row.
 size_t MeanOperand(const Node& node) { return node.op == "BatchNormGradInput" ? 4 : 3; }
@@ -44,12 +66,12 @@ class Estimator {
         weight_(graph.values.size(), 0),
         gradient_(graph.values.size(), false),
         of_parameter_(graph.values.size(), false),
-        copies_(graph.values.size(), 1) {}
+        copies_(graph.values.size(), 1),
+        square_(graph.values.size(), 1),
+        norm_(graph.values.size(), 1) {}
 
   std::map<ValueId, GradientShare> Run() {
-    FindCodes();
-    for (const Node& node : graph_.nodes)
-      if (node.phase != Phase::kForward) Decoded(node);
+    for (const Node& node : graph_.nodes) node.phase == Phase::kForward ? Forward(node) : Decoded(node);
     for (ValueId v : graph_.outputs) of_parameter_[static_cast<size_t>(v)] = IsGradient(v);
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node)
       if (node->phase != Phase::kForward) Weigh(*node);
@@ -69,13 +91,29 @@ class Estimator {
   }
   bool IsGradient(ValueId v) const { return gradient_[static_cast<size_t>(v)]; }
 
-  void FindCodes() {
-    for (const Node& node : graph_.nodes)
-      if (node.op == "Compress" && CodecOf(node.attrs).HasLevels()) shares_[node.outputs[0]] = {};
+  // Mean squares, and which values are codes.
+  void Forward(const Node& node) {
+    const bool sum = node.op == "Add" || node.op == "Sub";
+    double square = 0;
+    for (const ValueId v : node.inputs) {
+      if (v == kNoValue || graph_.value(v).kind != ValueKind::kActivation) continue;
+      const double spread = Elements(node.outputs[0]) / Elements(v);
+      if (sum && spread > 1) continue;  // an offset, a mean
+      square += square_[static_cast<size_t>(v)] * (node.op == "AveragePool" ? std::sqrt(spread) : 1);
+      if (!sum) break;
+    }
+    for (const ValueId v : node.outputs)
+      square_[static_cast<size_t>(v)] = square == 0 || Normalizes(node) ? 1 : square;
+    EnterCode(node);
+  }
+
+  void EnterCode(const Node& node) {
+    if (node.op == "Compress" && CodecOf(node.attrs).HasLevels()) shares_[node.outputs[0]] = {};
   }
 
   // Gradients come from a loss's gradient, or from the constant that the backward pass begins with.
   void Decoded(const Node& node) {
+    EnterCode(node);
     const bool update = !node.mutates.empty();
     bool gradient = node.op.ends_with("Grad"), constant = true;
     Made made;
@@ -84,13 +122,18 @@ class Estimator {
       if (v == kNoValue) continue;
       gradient |= IsGradient(v);
       constant &= graph_.value(v).kind == ValueKind::kConstant;
-      if (shares_.count(v) && !DecodesMask(node)) made.of[v] = 1;
+      if (shares_.count(v) && !DecodesMask(node)) {
+        made.of[v] = 1;
+        made.square = square_[static_cast<size_t>(v)];
+      }
       if (const auto it = made_.find(v); it != made_.end()) squares += it->second.square;
     }
     gradient |= constant;
     for (const ValueId v : node.outputs) {
       gradient_[static_cast<size_t>(v)] = gradient;
-      if (gradient) copies_[static_cast<size_t>(v)] = CopiesOf(node);
+      if (!gradient) continue;
+      copies_[static_cast<size_t>(v)] = CopiesOf(node);
+      norm_[static_cast<size_t>(v)] = NormOf(node, v);
     }
     if (gradient || update) return;
     const bool sum = node.op == "Add" || node.op == "Sub";
@@ -105,6 +148,41 @@ class Estimator {
     }
     if (!made.of.empty())
       for (const ValueId v : node.outputs) made_[v] = made;
+  }
+
+  // The squared norms of the gradients that it reads, of all of them or of the first alone.
+  double NormsRead(const Node& node, bool all) const {
+    double norms = 0;
+    for (const ValueId v : node.inputs) {
+      if (v == kNoValue || !IsGradient(v)) continue;
+      norms += norm_[static_cast<size_t>(v)];
+      if (!all) break;
+    }
+    return norms;
+  }
+
+  // Of an attention's gradient: how many positions each of its results was an average over.
+  double KeysOf(const Node& node) const {
+    auto axis = static_cast<size_t>(node.attrs.Has("perm_k") ? node.attrs.Ints("perm_k")[2] : 2);
+    if (axis >= static_cast<size_t>(node.attrs.Int("packed", std::numeric_limits<int64_t>::max()))) ++axis;
+    return static_cast<double>(graph_.value(node.inputs[2]).type.dims[axis].At(batch_));
+  }
+
+  // The squared norm of v, a gradient that the node makes. The loss's own has 1.
+  double NormOf(const Node& node, ValueId v) const {
+    double norm = NormsRead(node, Joins(node));
+    if (norm == 0) return 1;
+    const double spread = Elements(v) / Elements(node.inputs[0]);
+    if (node.op == "Slice" || node.op == "Expand") norm *= spread;
+    if (node.op == "AveragePoolGrad") norm /= spread;
+    if (node.op == "DivideByExtent") {
+      const std::vector<int64_t> extent = node.attrs.Ints("extent");
+      const auto n = static_cast<double>(Dim(extent[0], extent[1], extent[2]).At(batch_));
+      norm /= n * n;
+    }
+    if (node.op == "AttentionGrad") norm /= std::sqrt(KeysOf(node));
+    if (IsNormGradient(node)) norm /= square_[static_cast<size_t>(node.inputs[kDeviationOperand])];
+    return norm;
   }
 
   // How many elements of a gradient are copies of one.
@@ -137,6 +215,14 @@ class Estimator {
     return 1;
   }
 
+  // The mean square of the number that it multiplies a gradient with.
+  double SquareOf(const Node& node) const {
+    for (const ValueId v : node.inputs)
+      if (const auto it = v == kNoValue ? made_.end() : made_.find(v); it != made_.end())
+        return it->second.square;
+    return 1;
+  }
+
   // What its results weigh, of which all readers have been met.
   double WeightOf(const Node& node) {
     double weight = 0;
@@ -147,7 +233,7 @@ class Estimator {
       if (node.inputs.size() == 1 && Elements(node.inputs[0]) == Elements(v))
         of_parameter_[static_cast<size_t>(node.inputs[0])] = true;
       else
-        weight += std::sqrt(FanOf(node, v));
+        weight += NormsRead(node, false) * SquareOf(node) * std::sqrt(FanOf(node, v));
     }
     return weight;
   }
@@ -162,7 +248,7 @@ class Estimator {
     if (node.outputs.empty() || !IsGradient(node.outputs[0])) return;
     const double weight = WeightOf(node);
     const bool norm = IsNormGradient(node);
-    const double elements = Elements(node.outputs[0]);
+    const double elements = Elements(node.outputs[0]), norms = NormsRead(node, true);
     // Over how many elements a normalization's means go.
     const double rows = norm ? std::max(1., elements / Elements(node.inputs[MeanOperand(node)])) : 1;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -170,7 +256,8 @@ class Estimator {
       if (v == kNoValue) continue;
       if (IsGradient(v)) {
         const bool mean = norm && Elements(v) < elements;
-        weight_[static_cast<size_t>(v)] += mean ? weight / rows : node.op == "Add" ? weight / 2 : weight;
+        const double part = mean ? 1 / rows : Joins(node) ? norm_[static_cast<size_t>(v)] / norms : 1;
+        weight_[static_cast<size_t>(v)] += part * weight;
       } else if (const auto it = made_.find(v); it != made_.end()) {
         const double independent = rows / std::sqrt(copies_[static_cast<size_t>(node.inputs[0])]);
         for (const auto& [code, error] : it->second.of) {
@@ -187,6 +274,8 @@ class Estimator {
   std::vector<double> weight_;  // of gradients: the parts of the whole gradient that are made of them
   std::vector<bool> gradient_, of_parameter_;
   std::vector<double> copies_;
+  std::vector<double> square_;  // of forward values: their mean squares
+  std::vector<double> norm_;    // of gradients: their squared norms, to that of the loss's
   std::map<ValueId, Made> made_;
   std::map<ValueId, GradientShare> shares_;
 };

@@ -19,11 +19,23 @@ namespace {
 constexpr int64_t kLargeElements = 1 << 14;
 constexpr int64_t kSamples = 16;  // sizes of codes are compared at so many: what is per batch decides
 
+// Where vectors take less than this part of all bytes, each keeps the level's own bits at least: that costs
+// next to nothing, and how large the head's part of the gradient is depends on its weights. A head that
+// begins at 0, as many do, has all of it.
+constexpr double kVectorsPart = 1. / 8;
+
 // The range of a group of normal numbers of deviation 1, and of one side of it.
 constexpr double kRange = 5.6, kSide = 2.8;
 // Relative to the root of their mean square: of what is above 0 half of the time, and about 0 else; of a
 // slope between 0 and 1; and of a loss's probabilities, relative to their distance from what is right.
 constexpr double kRectified = 4, kSlope = 2, kProbability = 1;
+
+// One position a sample: behind a pooling, a class token, a gate.
+bool IsVector(const Dims& dims) {
+  for (size_t i = 1; i + 1 < dims.size(); ++i)
+    if (dims[i] != Dim(1)) return false;
+  return true;
+}
 
 double RangeOf(const Node& from) {
   if (from.op.ends_with("Derivative")) return kSlope;
@@ -52,6 +64,7 @@ class Mixer {
       edges.back().freedom = FreedomOf(it->second.dims);
       saved.push_back(&edge);
     }
+    if (context_.policy.average_bits == 0) KeepVectors(edges, saved);
     ACT_TRY(const std::vector<Codec> codecs, Allocate(edges, saved));
     for (size_t e = 0; e < edges.size(); ++e) Set(*saved[e], codecs[e], edges[e].dims);
     context_.expected_variance = 0;
@@ -102,6 +115,18 @@ class Mixer {
   }
 
   // saved[e]: what is to be said of edges[e].
+  void KeepVectors(std::vector<CodedEdge>& edges, const std::vector<SavedEdge*>& saved) const {
+    double bytes = 0, vectors = 0;
+    for (size_t e = 0; e < edges.size(); ++e) {
+      const auto of_edge = static_cast<double>(saved[e]->bytes.At(Batch()));
+      bytes += of_edge;
+      if (IsVector(edges[e].dims)) vectors += of_edge;
+    }
+    if (vectors > kVectorsPart * bytes) return;
+    for (CodedEdge& edge : edges)
+      if (IsVector(edge.dims)) edge.least_bits = std::max(edge.least_bits, edge.codec.bits);
+  }
+
   llvm::Expected<std::vector<Codec>> Allocate(const std::vector<CodedEdge>& edges,
                                               const std::vector<SavedEdge*>& saved) const {
     const Policy& policy = context_.policy;

@@ -1,6 +1,7 @@
 // --bits=AVG: levels before anything was measured.
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "compiler/policy/allocate_codecs.h"
 #include "passes/gradient_shares.h"
@@ -90,61 +91,181 @@ TEST_P(MixLevels, AreHowL3SpendsItsBytes) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, MixLevels, ::testing::Range(0u, 8u));
 
-// Of the two tensors that L2 codes here, the convolution's input matters more than what BatchNorm reads.
-TEST(MixLevels, WhatOnlyANormalizationReadsGetsFewerLevels) {
-  int more = 0;
-  for (unsigned seed = 0; seed < 24; ++seed) {
-    const Plan plan = Take(Compile(Network(seed).Build(), Averaging("L2", 3.6)));
-    int32_t normalized = 0, product = 256;
-    for (const PlanCode& code : CodesWithLevels(plan)) {
-      const SavedEdge& edge = plan.edges[code.edge];
-      const bool by_conv = edge.consumers.size() == 1 && edge.consumers[0].ends_with("(ConvGradWeight)");
-      if (by_conv) product = std::min(product, code.coded.codec.levels);
-      if (edge.name.ends_with("(Normalize)")) normalized = std::max(normalized, code.coded.codec.levels);
-    }
-    if (normalized == 0 || product == 256) continue;
-    EXPECT_LE(normalized, 2 * product)
-        << "seed " << seed << ": it may be smaller, but not much more important";
-    more += product > normalized;
+// Builds layers on an image of 8 x 8 pixels and 8 channels; the mean of all that comes out is the loss.
+class Layers {
+ public:
+  explicit Layers(int64_t side = 8) : b_(graph_) {
+    x = b_.Input("image", {DType::kFloat32, {Dim::Batch(), side, side, 8}}, ValueKind::kInput);
   }
-  EXPECT_GE(more, 2);
-}
 
-// conv (of few inputs, kernel 1) -> batch norm -> relu -> conv (of kernel 3): the second convolution meets
-// nine times as many elements.
-TEST(MixLevels, SharesCountWhatAConvolutionMeets) {
-  const auto share_of = [](int64_t kernel) {
-    Graph graph;
-    GraphBuilder b(graph);
-    const auto weight = [&b](const std::string& name, int64_t k) {
-      return b.Input(name, {DType::kFloat32, {8, 8, k, k}}, ValueKind::kParameter,
-                     testing_step::HostFloats(std::vector<float>(static_cast<size_t>(64 * k * k), .1f)));
-    };
-    const auto convolve = [&](ValueId x, const std::string& name, int64_t k) {
-      Attributes attrs;
-      attrs.Set("kernel_shape", std::vector<int64_t>{k, k});
-      for (const char* ones : {"strides", "dilations"}) attrs.Set(ones, std::vector<int64_t>{1, 1});
-      attrs.Set("pads", std::vector<int64_t>(4, k / 2));
-      return Take(b.Add1("Conv", {x, weight(name, k)}, attrs, name));
-    };
-    ValueId x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 8, 8, 8}}, ValueKind::kInput);
-    x = Take(b.Add1("Relu", {convolve(x, "first", 1)}, {}, "relu"));
-    x = convolve(x, "second", kernel);
+  ValueId Conv(ValueId in, int64_t outputs, int64_t k) {
+    const Dims dims = {outputs, b_.type(in).dims.back(), k, k};
+    const auto elements = static_cast<size_t>(TensorType{DType::kFloat32, dims}.Elements().fixed);
+    const ValueId w =
+        b_.Input("w" + std::to_string(graph_.values.size()), {DType::kFloat32, dims}, ValueKind::kParameter,
+                 testing_step::HostFloats(std::vector<float>(elements, .1f)));
+    return Take(b_.Add1("Conv", {in, w}, Window(k, 1, k / 2), "conv"));
+  }
+  ValueId Relu(ValueId in) { return Take(b_.Add1("Relu", {in}, {}, "relu")); }
+  ValueId AveragePool(ValueId in) {
+    Attributes attrs = Window(2, 2, 0);
+    attrs.Set("count_include_pad", int64_t{0});
+    return Take(b_.Add1("AveragePool", {in}, attrs, "pool"));
+  }
+  ValueId Concat(ValueId a, ValueId b) {
+    Attributes last;
+    last.Set("axis", int64_t{3});
+    return Take(b_.Add1("Concat", {a, b}, last, "concat"));
+  }
+  ValueId Add(ValueId a, ValueId b) { return Take(b_.Add1("Add", {a, b}, {}, "sum")); }
+
+  ValueId BatchNorm(ValueId in) {
+    std::vector<ValueId> operands = {in};
+    for (const ValueKind kind :
+         {ValueKind::kParameter, ValueKind::kParameter, ValueKind::kBuffer, ValueKind::kBuffer})
+      operands.push_back(b_.Input("w" + std::to_string(graph_.values.size()),
+                                  {DType::kFloat32, {b_.type(in).dims.back()}}, kind,
+                                  testing_step::HostFloats(std::vector<float>(8, 1))));
+    return Take(b_.Add1("BatchNorm", operands, {}, "bn"));
+  }
+
+  // One head; each position attends to all.
+  ValueId Attention(ValueId in) {
+    const Dims dims = b_.type(in).dims;
+    const ValueId rows = Take(b_.Reshape(in, {dims[0], 1, dims[1] * dims[2], dims[3]}, "rows"));
+    Attributes attrs;
+    attrs.Set("scale", .5);
+    return Take(b_.Reshape(Take(b_.Add1("Attention", {rows, rows, rows}, attrs, "attention")), dims, "back"));
+  }
+  // Of each sample's first position: [N, 8, 8, C] -> [N, C].
+  ValueId First(ValueId in) {
+    const Dim channels = b_.type(in).dims.back();
+    Attributes attrs;
+    attrs.Set("starts", std::vector<int64_t>(4, 0));
+    attrs.Set("steps", std::vector<int64_t>(4, 1));
+    const Dims dims = {Dim::Batch(), 1, 1, channels};
+    const ValueId first = Take(b_.AddTyped("Slice", {in}, {DType::kFloat32, dims}, attrs, "first"));
+    return Take(b_.Reshape(first, {Dim::Batch(), channels}, "flatten"));
+  }
+  ValueId Product(ValueId in, int64_t outputs) {
+    const int64_t inputs = b_.type(in).dims.back().fixed;
+    const ValueId w =
+        b_.Input("head", {DType::kFloat32, {inputs, outputs}}, ValueKind::kParameter,
+                 testing_step::HostFloats(std::vector<float>(static_cast<size_t>(inputs * outputs), .1f)));
+    return Take(b_.Add1("MatMul", {in, w}, {}, "head"));
+  }
+
+  Plan PlanOf(ValueId out, const CompileOptions& options) {
+    std::vector<int64_t> axes(b_.type(out).dims.size());
+    std::iota(axes.begin(), axes.end(), 0);
     Attributes all;
-    all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+    all.Set("axes", axes);
     all.Set("keepdims", int64_t{0});
-    graph.outputs = {Take(b.Add1("ReduceMean", {x}, all, "loss"))};
+    graph_.outputs = {Take(b_.Add1("ReduceMean", {out}, all, "loss"))};
+    return Take(Compile(testing_step::ModelOf(graph_), options));
+  }
+
+  // That of the first of so many codes.
+  double ShareOf(ValueId out, size_t codes = 1) {
     CompileOptions options = Averaging("L3", 3);
     std::map<ValueId, GradientShare> shares;
     options.after_pass = [&](const std::string& pass, const Graph& compressed) {
       if (pass == "compress") shares = EstimateShares(compressed, kBatch);
     };
-    EXPECT_TRUE(static_cast<bool>(Compile(testing_step::ModelOf(graph), options)));
-    EXPECT_EQ(shares.size(), 1u);
+    PlanOf(out, options);
+    EXPECT_EQ(shares.size(), codes);
     return shares.empty() ? 0 : shares.begin()->second.value;
+  }
+
+  ValueId x;
+
+ private:
+  static Attributes Window(int64_t k, int64_t stride, int64_t pad) {
+    Attributes attrs;
+    attrs.Set("kernel_shape", std::vector<int64_t>{k, k});
+    attrs.Set("strides", std::vector<int64_t>{stride, stride});
+    attrs.Set("dilations", std::vector<int64_t>{1, 1});
+    attrs.Set("pads", std::vector<int64_t>(4, pad));
+    return attrs;
+  }
+
+  Graph graph_;
+  GraphBuilder b_;
+};
+
+// Of the two tensors that L2 codes here the convolution's input matters more than what BatchNorm reads.
+TEST(MixLevels, WhatOnlyANormalizationReadsGetsFewerLevels) {
+  Layers net;
+  const Plan plan =
+      net.PlanOf(net.BatchNorm(net.Conv(net.BatchNorm(net.Conv(net.x, 8, 3)), 8, 3)), Averaging("L2", 3.6));
+  const std::vector<PlanCode> codes = CodesWithLevels(plan);
+  ASSERT_EQ(codes.size(), 3u);
+  EXPECT_TRUE(plan.edges[codes[0].edge].name.ends_with("(Normalize)"));
+  EXPECT_TRUE(plan.edges[codes[1].edge].name.ends_with("(BatchNormApply)"));
+  EXPECT_LT(codes[0].coded.codec.levels, codes[1].coded.codec.levels);
+}
+
+// conv (of kernel 1) -> relu -> conv (of kernel 3): the second convolution meets nine times as many elements.
+TEST(MixLevels, SharesCountWhatAConvolutionMeets) {
+  const auto share_of = [](int64_t kernel) {
+    Layers net;
+    return net.ShareOf(net.Conv(net.Relu(net.Conv(net.x, 8, 1)), 8, kernel));
   };
   EXPECT_NEAR(share_of(3) / share_of(1), 3, 1e-6) << "the root of nine";
   EXPECT_GT(share_of(1), 0);
+}
+
+// The mean of averages is the mean: the gradient is the same with the average in between.
+TEST(MixLevels, SharesFollowTheGradientThroughAverages) {
+  Layers plain, pooled;
+  const double share = plain.ShareOf(plain.Conv(plain.Relu(plain.Conv(plain.x, 8, 1)), 8, 1));
+  EXPECT_NEAR(
+      pooled.ShareOf(pooled.AveragePool(pooled.Conv(pooled.Relu(pooled.Conv(pooled.x, 8, 1)), 8, 1))) / share,
+      1, 1e-6);
+}
+
+// What attends to n positions hands them between 1 and 1 / n of its gradient's square: 1 / 8 of 64, 1 / 4 of
+// 16. The loss is a mean, whose gradient's square is 1 / n.
+TEST(MixLevels, SharesFallWithTheNumberOfPositionsAttendedTo) {
+  const auto share_of = [](int64_t side) {
+    Layers net(side);
+    return net.ShareOf(net.Attention(net.Conv(net.Relu(net.Conv(net.x, 8, 1)), 8, 1)), 2);
+  };
+  EXPECT_NEAR(share_of(4) / share_of(8), 2 * 4, 1e-6);
+}
+
+// A normalization takes away the scale of a sum.
+TEST(MixLevels, SharesKnowNoScaleInFrontOfANormalization) {
+  Layers plain, doubled;
+  const ValueId a = plain.Relu(plain.Conv(plain.x, 8, 1)), b = doubled.Relu(doubled.Conv(doubled.x, 8, 1));
+  const double share = plain.ShareOf(plain.BatchNorm(plain.Conv(a, 8, 1)), 2);
+  EXPECT_NEAR(doubled.ShareOf(doubled.BatchNorm(doubled.Conv(doubled.Add(b, b), 8, 1)), 2) / share, 1, 1e-6);
+}
+
+// Two convolutions side by side have half of the gradient each, where two that are added have all of it.
+TEST(MixLevels, SharesDivideTheGradientAmongTheParts) {
+  Layers joined, added;
+  const ValueId a = joined.Relu(joined.Conv(joined.x, 8, 1)), b = added.Relu(added.Conv(added.x, 8, 1));
+  const double of_joined = joined.ShareOf(joined.Concat(joined.Conv(a, 8, 1), joined.Conv(a, 8, 1)));
+  const double of_added = added.ShareOf(added.Add(added.Conv(b, 8, 1), added.Conv(b, 8, 1)));
+  // Means of 16 and of 8 channels: the whole of the latter's gradient is twice that of the former's.
+  EXPECT_NEAR(of_added / of_joined, 4, 1e-6);
+}
+
+// What the head reads is a vector of 48 elements, the first of 64 positions: were it not kept, some of its
+// bits would go to the layer of one channel.
+TEST(MixLevels, VectorsKeepTheirBits) {
+  Layers net;
+  ValueId x = net.x;
+  for (const int64_t channels : {48, 1, 48}) x = net.Relu(net.Conv(x, channels, 3));
+  const Plan plan = net.PlanOf(net.Product(net.First(x), 3), Averaging("L3", 0));
+  int vectors = 0;
+  for (const PlanCode& code : CodesWithLevels(plan)) {
+    if (code.coded.dims.size() != 2) continue;
+    ++vectors;
+    EXPECT_EQ(code.coded.codec.bits, 8) << plan.edges[code.edge].name;
+  }
+  EXPECT_EQ(vectors, 1);
 }
 
 TEST(MixLevels, ABudgetThatNoCodeCanKeepIsRefused) {
