@@ -159,7 +159,7 @@ class StepChecker {
     }
     if (layout_.peak_bytes != highest) return Wrong("the peak is not the end of what is highest");
     if (layout_.peak_bytes > whole_.arena_bytes) return Wrong("the arena is smaller than the peak");
-    return CheckDisjoint(std::move(tenants));
+    return CheckDisjoint(tenants);
   }
 
   const StepGraph& step_;
