@@ -1,7 +1,6 @@
 #include "passes/make_loop.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,18 +9,14 @@
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/loops.h"
+#include "passes/pattern.h"
 
 namespace act {
 namespace {
 
-// The scalar constant in `v`, if it is one that is known.
+// The number in a constant of one element.
 std::optional<float> ScalarOf(const Value& value) {
-  if (value.kind != ValueKind::kConstant || value.type.dtype != DType::kFloat32 || !value.data.data ||
-      value.type.Elements() != Dim(1) || value.data.bytes != sizeof(float))
-    return std::nullopt;
-  float f;
-  std::memcpy(&f, value.data.data, sizeof f);
-  return f;
+  return value.type.Elements() == Dim(1) ? NumberIn(value) : std::nullopt;
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #include "passes/match_attention.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "passes/pattern.h"
 
 namespace act {
 namespace {
@@ -43,15 +44,7 @@ std::optional<double> AttentionMatcher::Number(ValueId v) const {
     if (node->op != "Expand" && node->op != "Reshape") return std::nullopt;
     v = node->inputs[0];
   }
-  const Value& value = graph_.value(v);
-  if (value.kind != ValueKind::kConstant || value.type.dtype != DType::kFloat32 || value.data.bytes < 4 ||
-      !value.data.data)
-    return std::nullopt;
-  float first;
-  std::memcpy(&first, value.data.data, sizeof first);
-  for (int64_t at = 0; at + 4 <= value.data.bytes; at += 4)
-    if (std::memcmp(value.data.data + at, &first, sizeof first) != 0) return std::nullopt;
-  return first;
+  return NumberIn(graph_.value(v));
 }
 
 std::optional<std::pair<ValueId, double>> AttentionMatcher::Scaled(const Node& node) const {

@@ -1,5 +1,6 @@
 #include "passes/pattern.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -33,6 +34,18 @@ MaybePolynomial Times(const MaybePolynomial& a, const MaybePolynomial& b) {
 
 }  // namespace
 
+std::optional<float> NumberIn(const Value& value) {
+  constexpr int64_t kBytes = sizeof(float);
+  const std::byte* const data = value.data.data;
+  const int64_t bytes = value.data.bytes;
+  if (value.kind != ValueKind::kConstant || value.type.dtype != DType::kFloat32 || !data || bytes < kBytes)
+    return std::nullopt;
+  if (!std::equal(data, data + bytes - kBytes, data + kBytes)) return std::nullopt;
+  float number;
+  std::memcpy(&number, data, sizeof number);
+  return number;
+}
+
 Pattern::Pattern(Graph& graph)
     : graph_(graph), maker_(graph.values.size(), -1), readers_(graph.values.size()) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -61,15 +74,7 @@ Node* Pattern::OnlyReader(ValueId v) {
 std::optional<double> Pattern::Number(ValueId v) {
   if (const Node* node = Maker(v))
     return node->op == "Expand" || node->op == "Reshape" ? Number(node->inputs[0]) : std::nullopt;
-  const Value& value = graph_.value(v);
-  if (value.kind != ValueKind::kConstant || value.type.dtype != DType::kFloat32 || !value.data.data ||
-      value.data.bytes < static_cast<int64_t>(sizeof(float)))
-    return std::nullopt;
-  float first;
-  std::memcpy(&first, value.data.data, sizeof first);
-  for (int64_t at = 0; at + static_cast<int64_t>(sizeof first) <= value.data.bytes; at += sizeof first)
-    if (std::memcmp(value.data.data + at, &first, sizeof first) != 0) return std::nullopt;
-  return first;
+  return NumberIn(graph_.value(v));
 }
 
 bool Pattern::IsWeight(ValueId v) {

@@ -14,6 +14,10 @@ namespace act {
 // sum of coefficient x^i y^j over its terms, by (i, j)
 using Polynomial = std::map<std::pair<int, int>, double>;
 
+// The number that all elements of a float32 constant are, to the bit; nullopt where they differ or are
+// unknown.
+std::optional<float> NumberIn(const Value& value);
+
 class Pattern {
  public:
   // Nodes may be edited meanwhile, but neither added nor moved; values must not change their makers.

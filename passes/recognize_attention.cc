@@ -183,6 +183,7 @@ class Recognizer {
   ValueId BoolMask(ValueId v) {
     const std::vector<float> numbers = *Floats(v);
     std::vector<uint8_t> takes_part;
+    takes_part.reserve(numbers.size());
     for (float x : numbers) takes_part.push_back(x == 0);
     return builder_.Constant("", {DType::kBool, attention_.DimsOf(v)},
                              HostTensor::Copy(takes_part.data(), static_cast<int64_t>(takes_part.size())));

@@ -88,8 +88,9 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   const std::string name = builder_.graph().value(parameter).name;
   builder_.SetPhase(Phase::kUpdate);
   std::vector<ValueId> operands = {parameter, gradient};
+  const std::string prefix = name + ".";
   for (const std::string& state : rule_->state)
-    operands.push_back(builder_.Input(name + "." + state, builder_.type(parameter), ValueKind::kOptimizer));
+    operands.push_back(builder_.Input(prefix + state, builder_.type(parameter), ValueKind::kOptimizer));
   ACT_CHECK_OK(AppendScalars(*rule_, operands));
   if (factor != kNoValue) operands.push_back(factor);
   Attributes attrs;

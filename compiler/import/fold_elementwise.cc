@@ -379,9 +379,10 @@ std::optional<TensorType> ElementwiseType(std::string_view op, const FoldArgs& a
   }
   constexpr std::string_view kTests[] = {"Equal",          "Less", "Greater", "LessOrEqual",
                                          "GreaterOrEqual", "Not",  "IsNaN"};
-  type.dtype = op == "Where" ? args.At(1)->type.dtype : args.At(0)->type.dtype;
+  const Known* like = args.At(op == "Where" || op == "CastLike" ? 1 : 0);  // of whose type the result is
+  if (!like) return std::nullopt;
+  type.dtype = like->type.dtype;
   if (std::find(std::begin(kTests), std::end(kTests), op) != std::end(kTests)) type.dtype = DType::kBool;
-  if (op == "CastLike") type.dtype = args.At(1)->type.dtype;
   if (op == "Cast") type.dtype = FromOnnxType(args.attrs.Int("to")).value_or(type.dtype);
   return type;
 }

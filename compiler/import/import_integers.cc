@@ -125,7 +125,8 @@ llvm::Error ImportWhere(NodeContext& c) {
 }
 
 std::optional<DType> CastTarget(const NodeContext& c) {
-  return c.node.op_type() == "CastLike" ? std::optional(c.Type(1).dtype) : FromOnnxType(c.attrs.Int("to"));
+  if (c.node.op_type() == "Cast") return FromOnnxType(c.attrs.Int("to"));
+  return c.Has(1) ? std::optional(c.Type(1).dtype) : std::nullopt;  // CastLike, of however many inputs
 }
 
 llvm::Error ImportCast(NodeContext& c) {

@@ -270,6 +270,21 @@ const Hostile kHostile[] = {
     {"shift_of_floats",
      [] { return WithNode("BitShift", {"one"}, {Attr("direction", std::string("LEFT"))}); },
      "node 'n' (BitShift)"},
+    // What is known is folded before inputs are counted.
+    {"where_of_a_known_condition_alone",
+     [] {
+       OnnxModel m = Linear();
+       m.Integers("known", {1, 2}).Node("Where", {"known"}, {"n"});
+       return m.MeanLoss("n");
+     },
+     "node 'n' (Where): has 1 inputs"},
+    {"cast_like_nothing",
+     [] {
+       OnnxModel m = Linear();
+       m.Integers("known", {1, 2}).Node("CastLike", {"known"}, {"n"});
+       return m.MeanLoss("n");
+     },
+     "node 'n' (CastLike): has 1 inputs"},
     {"integers_of_two_types",
      [] {
        OnnxModel m = Linear();

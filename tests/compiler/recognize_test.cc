@@ -7,6 +7,7 @@
 #include "compiler/ir/dump.h"
 #include "passes/assign_storage.h"
 #include "passes/pass.h"
+#include "passes/pattern.h"
 #include "tests/compiler/compiled_step.h"
 
 namespace act {
@@ -100,6 +101,22 @@ void Check(const Case& test) {
 ValueId Erf(Composer& c, ValueId x) { return c.Op("Erf", {c.Div(x, c.N(kSqrt2))}); }
 ValueId Cubic(Composer& c, ValueId x) {
   return c.Mul(c.N(kSqrt2OverPi), c.Add(x, c.Mul(c.N(.044715f), c.Pow(x, 3))));
+}
+
+TEST(NumberIn, IsThatOfAllElementsOfAConstant) {
+  const auto number_in = [](const std::vector<float>& numbers, ValueKind kind = ValueKind::kConstant) {
+    Value value;
+    value.type = {DType::kFloat32, {Dim(static_cast<int64_t>(numbers.size()))}};
+    value.kind = kind;
+    value.data = testing_step::HostFloats(numbers);
+    return NumberIn(value);
+  };
+  EXPECT_EQ(number_in({.5f}), .5f);
+  EXPECT_EQ(number_in({.5f, .5f, .5f}), .5f);
+  EXPECT_EQ(number_in({.5f, .5f, .25f}), std::nullopt);
+  EXPECT_EQ(number_in({0, -0.f}), std::nullopt);
+  EXPECT_EQ(number_in({}), std::nullopt);
+  EXPECT_EQ(number_in({.5f}, ValueKind::kParameter), std::nullopt);
 }
 
 TEST(RecognizeActivations, FindsThemHoweverTheyAreWritten) {
