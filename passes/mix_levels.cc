@@ -137,7 +137,7 @@ class Mixer {
       bytes += policy.average_bits > 0
                    ? policy.average_bits / 8 *
                          static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kSamples))
-                   : policy.mixed_bytes * static_cast<double>(saved[e]->bytes.At(kSamples));
+                   : static_cast<double>(saved[e]->bytes.At(kSamples));
     return AllocateCodecs(edges, kSamples,
                           static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))));
   }
@@ -186,7 +186,7 @@ class Mixer {
 }  // namespace
 
 llvm::Error MixLevels(Graph& graph, PassContext& context) {
-  if (!context.policy.HasBudget() && context.policy.mixed_bytes == 0) return llvm::Error::success();
+  if (!context.policy.HasBudget() && !context.policy.mixes_levels) return llvm::Error::success();
   return Mixer(graph, context).Run();
 }
 

@@ -14,9 +14,6 @@ namespace {
 constexpr int kScoreBits = 4;  // of attention's queries and keys
 constexpr int64_t kLeastGroupSize = 64;
 constexpr int64_t kRerunSpacing = 9;
-// What L3 gains by its prior it spends on variance: networks at .65 of ActNN's bytes have less than 1/4 of
-// its variance with it, at 1 not all.
-constexpr double kMixedBytes = 1.01;
 constexpr int kCarefulBits = 8;         // of the loss's probabilities, and of what is small
 constexpr int kAnchorBits = 2;          // of an anchor, beside the level's own
 constexpr int64_t kLeastElements = 32;  // of a sample: less takes a few bytes and is kept
@@ -70,7 +67,7 @@ int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.error_bound > 0) return BoundedBits(facts);
   if (rules.same_bits) return bits;
   if (facts.of_loss || IsSmall(facts, group_size)) return std::max(bits, kCarefulBits);
-  if (facts.for_statistics && shares_codes) return std::max(bits - (mixed_bytes > 0 ? 2 : 1), 1);
+  if (facts.for_statistics && shares_codes) return std::max(bits - (mixes_levels ? 2 : 1), 1);
   if (facts.anchor) return AnchorBits();
   return facts.for_scores ? std::max(bits, kScoreBits) : bits;
 }
@@ -206,7 +203,7 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
                      "levels are L0, L1, L2, L3 and L4; presets of other systems " + PresetNames());
   }
   policy.products_only |= level == "L1";
-  if (policy.shares_codes && bits_override == 0) policy.mixed_bytes = kMixedBytes;
+  policy.mixes_levels = policy.shares_codes && bits_override == 0;
   if (bits_override != 0) {
     if (!(bits_override >= 1 && bits_override <= 8))
       return MakeError("--bits", "must be 1 to 8 bits per element");

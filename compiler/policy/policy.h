@@ -66,11 +66,12 @@ struct Policy {
   std::string level = "L0";
   int bits = 0;             // of lossy codes; 0: none
   double average_bits = 0;  // > 0: levels are distributed so that an element takes so many, metadata included
-  // > 0: levels are distributed by a prior of what each code does to the gradient (mix-levels), in so many
-  // times the bytes that `bits` would take.
-  double mixed_bytes = 0;
-  int64_t saved_limit =
-      0;  // > 0: bytes of all saved activations at `batch`, and levels and forms by the prior
+  // Levels are distributed by a prior of what each code does to the gradient (mix-levels), in the bytes that
+  // `bits` would take.
+  bool mixes_levels = false;
+  // > 0: bytes of all saved activations at `batch`; levels and forms are distributed in what it leaves to
+  // codes.
+  int64_t saved_limit = 0;
   bool products_only = false;
   bool rebuilds = false;       // values that follow from stored ones are not stored
   bool tiles_samples = false;  // parts of the step at its peak run for some samples at a time

@@ -39,9 +39,9 @@ TEST(Policy, CodesWhatIsSmallerThanAGroupFinely) {
 }
 
 TEST(Policy, DistributesLevelsWhereNoBitsAreAskedFor) {
-  for (const char* level : {"L3", "L4"}) EXPECT_GT(Of(level).mixed_bytes, 1) << level;
-  for (const char* level : {"L1", "L2", "actnn-L3"}) EXPECT_EQ(Of(level).mixed_bytes, 0) << level;
-  EXPECT_EQ(MakePolicy("L3", 3, kDefaultGroupSize)->mixed_bytes, 0);
+  for (const char* level : {"L3", "L4"}) EXPECT_TRUE(Of(level).mixes_levels) << level;
+  for (const char* level : {"L1", "L2", "actnn-L3"}) EXPECT_FALSE(Of(level).mixes_levels) << level;
+  EXPECT_FALSE(MakePolicy("L3", 3, kDefaultGroupSize)->mixes_levels);
 }
 
 TEST(Policy, KeepsStatisticsWhateverTheirSize) {
