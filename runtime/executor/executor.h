@@ -1,4 +1,4 @@
-// Runs a plan at one batch size: owns the arenas, loads what lives in it for the whole run, and binds the
+// Runs a plan at one batch size: owns the arenas, loads what lives there for the whole run, and binds the
 // step graphs.
 #pragma once
 
@@ -34,10 +34,10 @@ struct PersistentTensor {
 
 class Executor {
  public:
-  // Allocates the arenas, copies parameters, buffers and constants into it (optimizer state is zeroed), and
-  // binds the training graph at layout.batch. The plan must outlive the executor; of its weights only their
-  // types are read later. Errors: a layout that does not validate, weights that the plan does not hold, an op
-  // without a kernel.
+  // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer state is
+  // zeroed), and binds the training graph at layout.batch. The plan must outlive the executor; of its weights
+  // only their types are read later. Errors: a layout that does not validate, weights that the plan does not
+  // hold, an op without a kernel.
   static llvm::Expected<std::unique_ptr<Executor>> Create(const Plan& plan, MemoryLayout layout,
                                                           const KernelRegistry& registry,
                                                           const ExecutorOptions& options);
