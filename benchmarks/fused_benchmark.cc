@@ -180,6 +180,20 @@ void Decode(benchmark::State& state) {
   Measure(state, b);
 }
 
+// A convolution's input, of the code that it shares with a BatchNorm and the ReLU in front of it: L3's
+// mask * (gamma (v - shift) + beta).
+void Rebuild(benchmark::State& state) {
+  const Codec code = Codec::Sign(3, 2).With(Metadata::kLogPair);
+  ProgramBuilder b;
+  const int32_t v = b.In(Full(), code), scale = b.In(Column()), shift = b.In(Column()), gamma = b.In(Column()),
+                beta = b.In(Column()), mask = b.In(Full(), code);
+  b.program.inputs[static_cast<size_t>(mask)].mask = true;
+  const int32_t xhat = b.Op(Opcode::kFma, v, scale, shift);
+  const int32_t y = b.Op(Opcode::kAdd, b.Op(Opcode::kMul, xhat, gamma), beta);
+  b.Out(OutputKind::kStore, b.Op(Opcode::kMul, y, mask));
+  Measure(state, b);
+}
+
 // sum(dy mask), sum(dy mask xhat)
 void BatchNormGradReduce(benchmark::State& state) {
   ProgramBuilder b;
@@ -263,6 +277,7 @@ ACT_FUSED_BENCHMARK(BatchNormReluEncode)->Arg(2)->Arg(4);
 ACT_FUSED_BENCHMARK(Encode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
 ACT_FUSED_BENCHMARK(EncodeMask);
 ACT_FUSED_BENCHMARK(Decode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
+ACT_FUSED_BENCHMARK(Rebuild);
 ACT_FUSED_BENCHMARK(BatchNormGradReduce)->Arg(2)->Arg(4);
 ACT_FUSED_BENCHMARK(BatchNormGradApply)->Arg(2)->Arg(4);
 ACT_FUSED_BENCHMARK(Gelu);

@@ -165,33 +165,35 @@ void ForPieces(const TilePlace& tile, int64_t samples_before, const F& f) {
 }
 
 void TileWalker::RunStep(const Step& step, const TilePlace& place) {
-  const int64_t offset = place.sample * place.elements + place.first;
-  const int64_t row = loop_.shape.row, rows = place.count / row;
+  // A division takes as long as arithmetic on a hundred numbers: it waits for the steps that have rows.
+  const int64_t offset = place.sample * place.elements + place.first, row = loop_.shape.row;
+  const auto rows = [&] { return place.count / row; };
   const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;
   const size_t tensor = static_cast<size_t>(step.tensor);
   float* x = at_[step.reg];
-  const StepState& state = *args_.state;
-  const RandomStream random{step.kind == StepKind::kDropout ? state.seed : state.RoundingSeed(step.stream),
-                            state.step, static_cast<uint32_t>(step.stream)};
+  const auto random = [&](uint64_t seed) {
+    return RandomStream{seed, args_.state->step, static_cast<uint32_t>(step.stream)};
+  };
   switch (step.kind) {
     case StepKind::kApply:
-      return Apply(step,
-                   loop_.registers[static_cast<size_t>(step.reg)].place == Place::kRow ? rows : place.count);
+      return Apply(
+          step, loop_.registers[static_cast<size_t>(step.reg)].place == Place::kRow ? rows() : place.count);
     case StepKind::kReadRow:
-      return ReadRow(step.tensor, offset / row, rows, x);
+      return ReadRow(step.tensor, offset / row, rows(), x);
     case StepKind::kReduce:
-      return ReduceRowsTile(step.instr.op, static_cast<size_t>(rows), static_cast<size_t>(row), at_[step.a],
+      return ReduceRowsTile(step.instr.op, static_cast<size_t>(rows()), static_cast<size_t>(row), at_[step.a],
                             step.b < 0 ? nullptr : at_[step.b], x);
     case StepKind::kSpread:
-      return SpreadRowsTile(static_cast<size_t>(rows), static_cast<size_t>(row), at_[step.a], x);
+      return SpreadRowsTile(static_cast<size_t>(rows()), static_cast<size_t>(row), at_[step.a], x);
     case StepKind::kRowStore:
-      return StoreRow(step, offset / row, rows);
+      return StoreRow(step, offset / row, rows());
     case StepKind::kDropout: {
       const TileOperand a = Operand(step.a, 0);
       if (a.splat) std::fill_n(x, place.count, *a.data);
       const float* from = a.splat ? x : a.data;
+      const RandomStream stream = random(args_.state->seed);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
-        DropoutTile(random, step.probability, piece, from + i, x + i);
+        DropoutTile(stream, step.probability, piece, from + i, x + i);
       });
     }
     case StepKind::kRead:
@@ -200,8 +202,9 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
       const CodedTensor& coded = loop_.inputs[tensor];
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
       const float* times = step.a < 0 ? nullptr : at_[step.a];
+      const RandomStream stream = random(args_.state->RoundingSeed(step.stream));
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
-        DecodeTile(coded.codec, coded.layout, random, piece, codes, step.mask, times ? times + i : nullptr,
+        DecodeTile(coded.codec, coded.layout, stream, piece, codes, step.mask, times ? times + i : nullptr,
                    x + i);
       });
     }
@@ -210,8 +213,9 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kEncode: {
       const CodedTensor& coded = loop_.outputs[tensor];
       auto* codes = args_.outputs[tensor].as<uint8_t>() + place.sample * coded.layout.sample_bytes;
+      const RandomStream stream = random(args_.state->RoundingSeed(step.stream));
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
-        EncodeTile(coded.codec, coded.layout, random, piece, x + i, codes);
+        EncodeTile(coded.codec, coded.layout, stream, piece, x + i, codes);
       });
     }
     case StepKind::kSum:
