@@ -185,8 +185,8 @@ void Decode(benchmark::State& state) {
 void Rebuild(benchmark::State& state) {
   const Codec code = Codec::Sign(3, 2).With(Metadata::kLogPair);
   ProgramBuilder b;
-  const int32_t v = b.In(Full(), code), scale = b.In(Column()), shift = b.In(Column()), gamma = b.In(Column()),
-                beta = b.In(Column()), mask = b.In(Full(), code);
+  const int32_t v = b.In(Full(), code), scale = b.In(Column()), shift = b.In(Column()),
+                gamma = b.In(Column()), beta = b.In(Column()), mask = b.In(Full(), code);
   b.program.inputs[static_cast<size_t>(mask)].mask = true;
   const int32_t xhat = b.Op(Opcode::kFma, v, scale, shift);
   const int32_t y = b.Op(Opcode::kAdd, b.Op(Opcode::kMul, xhat, gamma), beta);
