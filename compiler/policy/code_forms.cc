@@ -39,13 +39,6 @@ const GroupFactors& FactorsOf(const Codec& codec) {
   return factors[static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(codec.group_size) / 64))];
 }
 
-// What the codec's scales make of a code's variance, beside exact ones.
-double ScaleFactor(const Codec& codec) {
-  constexpr double kLogExcess = 1.045, kBFloat16Excess = 1.0056;
-  const bool log = codec.metadata == Metadata::kLogPair || codec.metadata == Metadata::kLogSingle;
-  return log ? kLogExcess : kBFloat16Excess;
-}
-
 // 1 / (count - 1)^2, in the codec's spacing.
 double SideError(const Codec& codec, int count) {
   const double even = 1 / Square(count - 1);
@@ -78,7 +71,7 @@ Metadata InLogarithms(Metadata metadata) {
 }  // namespace
 
 double RelativeError(const Codec& codec, double share_below) {
-  const double factor = FactorsOf(codec).range * ScaleFactor(codec);
+  const double factor = FactorsOf(codec).range * ScaleExcess(codec);
   if (codec.kind == CodecKind::kSign)
     return factor * (SideError(codec, codec.LevelsAbove()) + share_below * SideError(codec, codec.below));
   if (codec.kind == CodecKind::kZero) return factor * SideError(codec, codec.levels - 1);

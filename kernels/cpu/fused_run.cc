@@ -165,7 +165,7 @@ void ForPieces(const TilePlace& tile, int64_t samples_before, const F& f) {
 }
 
 void TileWalker::RunStep(const Step& step, const TilePlace& place) {
-  // A division takes as long as arithmetic on a hundred numbers: it waits for the steps that have rows.
+  // Divisions are left to the steps that have rows.
   const int64_t offset = place.sample * place.elements + place.first, row = loop_.shape.row;
   const auto rows = [&] { return place.count / row; };
   const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;

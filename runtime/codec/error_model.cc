@@ -10,8 +10,6 @@ namespace {
 
 constexpr int kPoints = 2048;  // of the density
 
-// E[(1 + d)^2] of scales rounded up by d: to 8 significant bits, or to 16 steps an octave.
-constexpr double kBFloat16Excess = 1.0056, kLogExcess = 1.045;
 // A minimum rounded down to 8 significant bits widens the range by so much of itself.
 constexpr double kMinimumExcess = .0028;
 
@@ -103,6 +101,10 @@ double SignError(const Codec& codec, const GroupStatistics& group, bool single) 
   });
 }
 
+bool HasLogScales(const Codec& codec) {
+  return codec.metadata == Metadata::kLogPair || codec.metadata == Metadata::kLogSingle;
+}
+
 }  // namespace
 
 GroupStatistics NormalGroups(int64_t group_size, double mean, double deviation) {
@@ -124,20 +126,22 @@ GroupStatistics RectifiedNormalGroups(int64_t group_size, double deviation) {
   return group;
 }
 
+// E[(1 + d)^2] of scales rounded up by d: to 8 significant bits, or to 16 steps an octave.
+double ScaleExcess(const Codec& codec) { return HasLogScales(codec) ? 1.045 : 1.0056; }
+
 double ErrorVariance(const Codec& codec, const GroupStatistics& group) {
   if (codec.IsCast())
     return (1 - group.zeros) * Mean(group, [&](double x) { return CastErrorAt(codec.kind, x); });
   if (!codec.HasLevels()) return 0;
   const bool single = codec.metadata == Metadata::kSingle || codec.metadata == Metadata::kLogSingle;
-  const bool log = codec.metadata == Metadata::kLogPair || codec.metadata == Metadata::kLogSingle;
-  const double excess = log ? kLogExcess : kBFloat16Excess;
+  const double excess = ScaleExcess(codec);
   if (codec.kind == CodecKind::kSign) return excess * SignError(codec, group, single);
   const int count = codec.kind == CodecKind::kZero ? codec.levels - 1 : codec.levels;
   const double coded = codec.kind == CodecKind::kZero ? 1 - group.zeros : 1;
   double lowest = group.lowest,
          range = group.highest - group.lowest + kMinimumExcess * std::fabs(group.lowest);
   if (single) {
-    const bool both_sides = log || group.lowest < 0;
+    const bool both_sides = HasLogScales(codec) || group.lowest < 0;
     lowest = both_sides ? -group.largest : 0;
     range = both_sides ? 2 * group.largest : group.highest;
   }

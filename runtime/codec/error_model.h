@@ -21,6 +21,9 @@ GroupStatistics NormalGroups(int64_t group_size, double mean = 0, double deviati
 // Of the same behind a ReLU: what is left is a half normal, for a mean of 0.
 GroupStatistics RectifiedNormalGroups(int64_t group_size, double deviation = 1);
 
+// What rounding its scales up makes of a code's variance: 1 for exact ones. Of codes with levels.
+double ScaleExcess(const Codec& codec);
+
 // E[(decoded - x)^2] of an element; 0 for what is exact. codec must pass CheckCodec. Within 10 % of what is
 // measured on normal data (tests/unit/error_model_test.cc; the table of docs/codecs.md).
 double ErrorVariance(const Codec& codec, const GroupStatistics& group);
