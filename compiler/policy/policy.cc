@@ -209,7 +209,8 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
       return MakeError("--bits", "must be 1 to 8 bits per element");
     if (level == "L0")
       return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2 or L3");
-    // An average is reached by the number of levels: what is coded, and how, is the level's own.
+    // An average is reached by levels and forms of codes: what is coded, and in what kind, is the level's
+    // own.
     const int most = static_cast<int>(std::ceil(bits_override));
     if (most != bits_override) policy.average_bits = bits_override;
     policy.bits = most != bits_override ? std::max(policy.bits, most) : most;

@@ -40,11 +40,7 @@ ImportResult Chain() {
   ValueId x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 16, 16, 8}}, ValueKind::kInput);
   for (int i = 0; i < 10; ++i) {
     const std::string name = "conv" + std::to_string(i);
-    Attributes attrs;
-    attrs.Set("kernel_shape", std::vector<int64_t>{3, 3});
-    attrs.Set("strides", std::vector<int64_t>(2, i % 2 == 1 && i < 6 ? 2 : 1));
-    attrs.Set("dilations", std::vector<int64_t>{1, 1});
-    attrs.Set("pads", std::vector<int64_t>(4, 1));
+    const Attributes attrs = small_networks::Window(3, i % 2 == 1 && i < 6 ? 2 : 1, 1);
     const ValueId weight = b.Input(name + ".weight", {DType::kFloat32, {8, 8, 3, 3}}, ValueKind::kParameter,
                                    testing_step::HostFloats(std::vector<float>(8 * 8 * 9, .1F)));
     x = Take(b.Add1("Conv", {x, weight}, attrs, name));

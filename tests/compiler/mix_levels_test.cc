@@ -11,6 +11,7 @@ namespace act {
 namespace {
 
 using small_networks::Network;
+using small_networks::Window;
 using testing_step::Take;
 
 constexpr int64_t kBatch = 16;
@@ -180,15 +181,6 @@ class Layers {
   ValueId x;
 
  private:
-  static Attributes Window(int64_t k, int64_t stride, int64_t pad) {
-    Attributes attrs;
-    attrs.Set("kernel_shape", std::vector<int64_t>{k, k});
-    attrs.Set("strides", std::vector<int64_t>{stride, stride});
-    attrs.Set("dilations", std::vector<int64_t>{1, 1});
-    attrs.Set("pads", std::vector<int64_t>(4, pad));
-    return attrs;
-  }
-
   Graph graph_;
   GraphBuilder b_;
 };

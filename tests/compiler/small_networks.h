@@ -9,6 +9,16 @@ namespace act::small_networks {
 
 using testing_step::Take;
 
+// Of a convolution or pooling, square.
+inline Attributes Window(int64_t kernel, int64_t stride, int64_t pad) {
+  Attributes attrs;
+  attrs.Set("kernel_shape", std::vector<int64_t>{kernel, kernel});
+  attrs.Set("strides", std::vector<int64_t>{stride, stride});
+  attrs.Set("dilations", std::vector<int64_t>{1, 1});
+  attrs.Set("pads", std::vector<int64_t>(4, pad));
+  return attrs;
+}
+
 // A classifier of images [N, H, W, C] with convolutions, batch normalization, activations, pooling, residual
 // sums and concatenations, drawn from a seed.
 class Network {
@@ -62,15 +72,6 @@ class Network {
     for (float& v : values) v = std::normal_distribution<float>(mean, .4f)(engine_);
     return builder_.Input("w" + std::to_string(graph_.values.size()), type, kind,
                           testing_step::HostFloats(values));
-  }
-
-  static Attributes Window(int64_t kernel, int64_t stride, int64_t pad) {
-    Attributes attrs;
-    attrs.Set("kernel_shape", std::vector<int64_t>{kernel, kernel});
-    attrs.Set("strides", std::vector<int64_t>{stride, stride});
-    attrs.Set("dilations", std::vector<int64_t>{1, 1});
-    attrs.Set("pads", std::vector<int64_t>(4, pad));
-    return attrs;
   }
 
   void Conv(int64_t channels) {
