@@ -46,7 +46,7 @@ void Decode(benchmark::State& state) {
   std::vector<uint8_t> code(static_cast<size_t>(layout.sample_bytes));
   EncodeTile(codec, layout, kStream, {0, kSample, 0, kTileElements}, x.data(), code.data());
   for (auto _ : state) {
-    DecodeTile(codec, layout, kStream, {0, kSample, 0, kTileElements}, code.data(), false, nullptr, x.data());
+    DecodeTile(codec, layout, kStream, {0, kSample, 0, kTileElements}, code.data(), {}, x.data());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * kTileElements);
@@ -157,8 +157,7 @@ void LargeDecode(benchmark::State& state) {
   });
   for (auto _ : state)
     ForTiles([&](const TilePlace& place) {
-      DecodeTile(codec, layout, kStream, place, code.data() + place.sample * layout.sample_bytes, false,
-                 nullptr, x.data() + place.sample * kElements + place.first);
+      DecodeTile(codec, layout, kStream, place, code.data() + place.sample * layout.sample_bytes, {}, x.data() + place.sample * kElements + place.first);
     });
   Report(state, codec);
 }

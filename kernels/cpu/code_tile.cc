@@ -116,25 +116,25 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const Random
 }
 
 void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                     const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
+                     const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
   const int64_t group = codec.group_size, first_group = place.first / group;
   GroupScale scales[kTileElements / kRun] = {};
   uint32_t dither[kTileElements / kRun] = {};
-  if (codec.HasLevels() && !mask) {
+  if (codec.HasLevels() && !epilogue.mask) {
     DitherStarts starts(codec, random, place.sample, layout.groups);
     for (int64_t g = 0; g * group < place.count; ++g) {
       scales[g] = LoadGroupScale(codec, code + (first_group + g) * layout.metadata_bytes);
       dither[g] = starts.Of(first_group + g);
     }
   }
-  DecodeCodes(codec, mask,
+  DecodeCodes(codec,
               {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
                .group_bytes = layout.group_bytes,
                .group = static_cast<size_t>(group),
                .count = static_cast<size_t>(place.count),
                .scales = scales,
                .starts = dither,
-               .times = times,
+               .epilogue = epilogue,
                .x = x});
 }
 
@@ -162,13 +162,12 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
 }
 
 void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
-  if (!codec.IsCast()) return DecodeCodesTile(codec, layout, random, place, code, mask, times, x);
+                const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
+  if (!codec.IsCast()) return DecodeCodesTile(codec, layout, random, place, code, epilogue, x);
   const int64_t group = codec.group_size;
   for (int64_t e = 0; e < place.count; e += group) {
     const uint8_t* payload = code + layout.payload_offset + (place.first + e) / group * layout.group_bytes;
-    DecodeCast(codec.kind, payload, static_cast<size_t>(std::min(group, place.count - e)),
-               times ? times + e : nullptr, x + e);
+    DecodeCast(codec.kind, payload, static_cast<size_t>(std::min(group, place.count - e)), x + e);
   }
 }
 
@@ -231,15 +230,24 @@ void EncodePluginTile(const Codec& codec, const CodeLayout& layout, const Random
 }
 
 void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                      const TilePlace& place, const uint8_t* code, const float* times, float* x) {
+                      const TilePlace& place, const uint8_t* code, float* x) {
   for (int64_t e = 0; e < place.count; e += codec.group_size) {
     const int64_t g = (place.first + e) / codec.group_size;
-    const int64_t count = std::min<int64_t>(codec.group_size, place.count - e);
-    float decoded[kTileElements];  // x may be `times`
     DecodePluginGroup(codec, KeyOf(random, place, layout, g), code + g * layout.metadata_bytes,
-                      code + layout.payload_offset + g * layout.group_bytes, count, decoded);
-    for (int64_t i = 0; i < count; ++i) x[e + i] = times ? decoded[i] * times[e + i] : decoded[i];
+                      code + layout.payload_offset + g * layout.group_bytes,
+                      std::min<int64_t>(codec.group_size, place.count - e), x + e);
   }
+}
+
+// x = decoded, with the epilogue of codecs whose decode has none of its own.
+void FinishTile(const DecodeEpilogue& epilogue, size_t count, float* decoded, float* x) {
+  static constexpr float kOne = 1, kZero = 0;
+  const auto number = [](const TileOperand& o, const float& otherwise) {
+    return o.data ? o : TileOperand{&otherwise, true};
+  };
+  if (epilogue.magnitude) ApplyTile({ToTileOp(Opcode::kAbs), false}, count, {decoded}, {}, {}, decoded);
+  ApplyTile({ToTileOp(Opcode::kFma), false}, count, {decoded}, number(epilogue.times, kOne),
+            number(epilogue.plus, kZero), x);
 }
 
 }  // namespace
@@ -250,9 +258,15 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
   HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
 }
 void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
-  if (codec.kind == CodecKind::kPlugin) return DecodePluginTile(codec, layout, random, place, code, times, x);
-  HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, mask, times, x);
+                const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
+  const bool plugin = codec.kind == CodecKind::kPlugin;
+  if (!plugin && !codec.IsCast())
+    return HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, x);
+  float decoded[kTileElements];  // x may be one of the epilogue's operands
+  float* to = epilogue.Changes() ? decoded : x;
+  plugin ? DecodePluginTile(codec, layout, random, place, code, to)
+         : HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, to);
+  if (epilogue.Changes()) FinishTile(epilogue, static_cast<size_t>(place.count), decoded, x);
 }
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
                  float* x) {

@@ -25,9 +25,17 @@ struct LoopInstr {
   }
 };
 
-// The instructions that outputs depend on, in order, with a multiplication and the addition that alone reads
-// it made one multiply-add (or a row's dot product), and max(x, 0) made part of the arithmetic before it:
-// where both are computed as often. varies[r]: of register r; what never varies is no part of such a pair.
-std::vector<LoopInstr> OptimizeInstrs(const Program& program, const std::vector<Varies>& varies);
+struct LoopProgram {
+  std::vector<LoopInstr> instrs;
+  std::vector<Varies> varies;  // of each register: the program's, then those that were added
+};
+
+// The instructions that outputs depend on, in order, where both of a pair are computed as often:
+//   - a multiplication and the addition that alone reads it are one multiply-add, or a row's dot product
+//   - max(x, 0) is part of the arithmetic before it
+//   - scales and shifts of a decoded number are one scale and one shift, computed before the loop: its code is
+//     less exact than the arithmetic
+// varies[r]: of register r; what never varies is no part of such a pair.
+LoopProgram OptimizeInstrs(const Program& program, const std::vector<Varies>& varies);
 
 }  // namespace act

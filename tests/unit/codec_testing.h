@@ -96,7 +96,7 @@ inline void ExpectSameCode(const Codec& codec, const std::vector<float>& x, int6
   std::vector<float> y(x.size() + 16, -77), decoded(x.size());
   for (int64_t first = 0; first < elements; first += kTileElements)
     DecodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
-               code.data(), false, nullptr, y.data() + first);
+               code.data(), {}, y.data() + first);
   DecodeSampleReference(codec, random, sample, elements, code.data(), decoded.data());
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_TRUE(y[i] == decoded[i] || (std::isnan(y[i]) && std::isnan(decoded[i])))
@@ -106,7 +106,7 @@ inline void ExpectSameCode(const Codec& codec, const std::vector<float>& x, int6
   DecodeMaskReference(codec, elements, code.data(), decoded.data());
   for (int64_t first = 0; first < elements; first += kTileElements)
     DecodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
-               code.data(), true, nullptr, y.data() + first);
+               code.data(), {.mask = true}, y.data() + first);
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], decoded[i]) << ToString(codec) << ", mask " << i;
 }
 
