@@ -28,25 +28,27 @@ Codec CodecOf(const benchmark::State& state) {
 }
 
 void Encode(benchmark::State& state) {
+  DrawnStream random(kStream);
   const Codec codec = CodecOf(state);
   const CodeLayout layout = LayoutOf(codec, kSample);
   const std::vector<float> x = Values();
   std::vector<uint8_t> code(static_cast<size_t>(layout.sample_bytes));
   for (auto _ : state) {
-    EncodeTile(codec, layout, kStream, {0, kSample, 0, kTileElements}, x.data(), code.data());
+    EncodeTile(codec, layout, random, {0, kSample, 0, kTileElements}, x.data(), code.data());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * kTileElements);
 }
 
 void Decode(benchmark::State& state) {
+  DrawnStream random(kStream);
   const Codec codec = CodecOf(state);
   const CodeLayout layout = LayoutOf(codec, kSample);
   std::vector<float> x = Values();
   std::vector<uint8_t> code(static_cast<size_t>(layout.sample_bytes));
-  EncodeTile(codec, layout, kStream, {0, kSample, 0, kTileElements}, x.data(), code.data());
+  EncodeTile(codec, layout, random, {0, kSample, 0, kTileElements}, x.data(), code.data());
   for (auto _ : state) {
-    DecodeTile(codec, layout, kStream, {0, kSample, 0, kTileElements}, code.data(), {}, x.data());
+    DecodeTile(codec, layout, random, {0, kSample, 0, kTileElements}, code.data(), {}, x.data());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * kTileElements);
@@ -134,30 +136,32 @@ void LargeWrite(benchmark::State& state) {
 }
 
 void LargeEncode(benchmark::State& state) {
+  DrawnStream random(kStream);
   const Codec codec = LargeCodecs()[static_cast<size_t>(state.range(0))];
   const CodeLayout layout = LayoutOf(codec, kElements);
   const std::vector<float> x = Tensor();
   std::vector<uint8_t> code(static_cast<size_t>(kSamples * layout.sample_bytes));
   for (auto _ : state)
     ForTiles([&](const TilePlace& place) {
-      EncodeTile(codec, layout, kStream, place, x.data() + place.sample * kElements + place.first,
+      EncodeTile(codec, layout, random, place, x.data() + place.sample * kElements + place.first,
                  code.data() + place.sample * layout.sample_bytes);
     });
   Report(state, codec);
 }
 
 void LargeDecode(benchmark::State& state) {
+  DrawnStream random(kStream);
   const Codec codec = LargeCodecs()[static_cast<size_t>(state.range(0))];
   const CodeLayout layout = LayoutOf(codec, kElements);
   std::vector<float> x = Tensor();
   std::vector<uint8_t> code(static_cast<size_t>(kSamples * layout.sample_bytes));
   ForTiles([&](const TilePlace& place) {
-    EncodeTile(codec, layout, kStream, place, x.data() + place.sample * kElements + place.first,
+    EncodeTile(codec, layout, random, place, x.data() + place.sample * kElements + place.first,
                code.data() + place.sample * layout.sample_bytes);
   });
   for (auto _ : state)
     ForTiles([&](const TilePlace& place) {
-      DecodeTile(codec, layout, kStream, place, code.data() + place.sample * layout.sample_bytes, {}, x.data() + place.sample * kElements + place.first);
+      DecodeTile(codec, layout, random, place, code.data() + place.sample * layout.sample_bytes, {}, x.data() + place.sample * kElements + place.first);
     });
   Report(state, codec);
 }

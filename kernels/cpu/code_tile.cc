@@ -61,32 +61,35 @@ void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
 
 // ---- Codes with levels
 
-// Where the dither sequences of a sample's groups start; eight groups share a call, which is made once.
+// Where the dither sequences of a sample's groups start. Eight groups share a call, a row of 16 is drawn at
+// once: one call alone is a chain of multiplications that the tile would wait for.
 class DitherStarts {
  public:
-  DitherStarts(const Codec& codec, const RandomStream& random, int64_t sample, int64_t groups)
+  DitherStarts(const Codec& codec, DrawnStream& random, int64_t sample, int64_t groups)
       : dither_(codec.rounding == Rounding::kDither && codec.HasLevels()),
         random_(random),
         first_(static_cast<uint64_t>(sample) * static_cast<uint64_t>(groups)) {}
   uint32_t Of(int64_t group) {
     if (!dither_) return 0;
-    const uint64_t number = first_ + static_cast<uint64_t>(group);
-    if (number / 8 != call_) {
-      call_ = number / 8;
-      words_ = RandomCall(random_, call_);
-    }
-    return DitherStart(words_, number);
+    const uint64_t number = first_ + static_cast<uint64_t>(group), call = number / 8;
+    if (call / kRandomLanes * kRandomLanes != random_.first_call) Draw(call / kRandomLanes * kRandomLanes);
+    RandomWords words;
+    for (size_t w = 0; w < 4; ++w) words.word[w] = random_.words[kRandomLanes * w + call % kRandomLanes];
+    return DitherStart(words, number);
   }
 
  private:
+  HWY_NOINLINE void Draw(uint64_t first_call) {
+    RandomRow(random_.stream, first_call, random_.words);
+    random_.first_call = first_call;
+  }
+
   const bool dither_;
-  const RandomStream random_;
+  DrawnStream& random_;
   const uint64_t first_;
-  uint64_t call_ = ~uint64_t{0};
-  RandomWords words_ = {};
 };
 
-void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
                       const TilePlace& place, const float* x, uint8_t* code) {
   const int64_t group = codec.group_size, first_group = place.first / group;
   const auto count = [&](int64_t g) { return static_cast<size_t>(std::min(group, place.count - g * group)); };
@@ -104,7 +107,7 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const Random
   uint64_t call = FirstCall(kRandom16Block, place.sample, place.elements, place.first);
   if (codec.rounding == Rounding::kStochastic)
     for (int64_t e = 0; e < place.count; e += kRandom16Block, call += kRandomLanes)
-      RandomRow(random, call, words + e / 4);
+      RandomRow(random.stream, call, words + e / 4);
   EncodeLevels(codec, {.x = x,
                        .group = static_cast<size_t>(group),
                        .count = static_cast<size_t>(place.count),
@@ -112,10 +115,11 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const Random
                        .starts = dither,
                        .words = words,
                        .payload = code + layout.payload_offset + first_group * layout.group_bytes,
-                       .group_bytes = layout.group_bytes});
+                       .group_bytes = layout.group_bytes,
+                       .packing = layout.packing});
 }
 
-void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
                      const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
   const int64_t group = codec.group_size, first_group = place.first / group;
   GroupScale scales[kTileElements / kRun] = {};
@@ -130,6 +134,7 @@ void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, const RandomS
   DecodeCodes(codec,
               {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
                .group_bytes = layout.group_bytes,
+               .packing = layout.packing,
                .group = static_cast<size_t>(group),
                .count = static_cast<size_t>(place.count),
                .scales = scales,
@@ -141,7 +146,7 @@ void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, const RandomS
 // ---- Tiles
 // ------------------------------------------------------------------------------------------------------------
 
-void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
                 const TilePlace& place, const float* x, uint8_t* code) {
   const int64_t group = codec.group_size;
   if (codec.HasLevels()) EncodeLevelsTile(codec, layout, random, place, x, code);
@@ -161,7 +166,7 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
   }
 }
 
-void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
                 const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
   if (!codec.IsCast()) return DecodeCodesTile(codec, layout, random, place, code, epilogue, x);
   const int64_t group = codec.group_size;
@@ -252,19 +257,19 @@ void FinishTile(const DecodeEpilogue& epilogue, size_t count, float* decoded, fl
 
 }  // namespace
 
-void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
                 const TilePlace& place, const float* x, uint8_t* code) {
-  if (codec.kind == CodecKind::kPlugin) return EncodePluginTile(codec, layout, random, place, x, code);
+  if (codec.kind == CodecKind::kPlugin) return EncodePluginTile(codec, layout, random.stream, place, x, code);
   HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
 }
-void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
                 const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
   const bool plugin = codec.kind == CodecKind::kPlugin;
   if (!plugin && !codec.IsCast())
     return HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, x);
   float decoded[kTileElements];  // x may be one of the epilogue's operands
   float* to = epilogue.Changes() ? decoded : x;
-  plugin ? DecodePluginTile(codec, layout, random, place, code, to)
+  plugin ? DecodePluginTile(codec, layout, random.stream, place, code, to)
          : HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, to);
   if (epilogue.Changes()) FinishTile(epilogue, static_cast<size_t>(place.count), decoded, x);
 }

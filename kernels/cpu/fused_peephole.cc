@@ -24,6 +24,7 @@ class Peephole {
       }
       FuseMultiply(x);
       FuseRelu(x);
+      FuseSided(x);
       FuseDot(x);
       Append(x);
     }
@@ -111,6 +112,28 @@ class Peephole {
     x.a = product->a;
     x.b = product->b;
     Drop(*product);
+  }
+
+  // select(b > 0, v, -v), v = max(a, c) or max(|a|, c) and c computed once.
+  void FuseSided(LoopInstr& x) {
+    if (x.instr.op != ToTileOp(Opcode::kSelect) || IsOnce(x.reg)) return;
+    LoopInstr* side = MadeHere(x.a, Opcode::kGreater, 1);
+    LoopInstr* negative = MadeHere(x.c, Opcode::kNeg, 1);
+    LoopInstr* largest = MadeHere(x.b, Opcode::kMax, 2);
+    if (!side || !negative || !largest || !IsZero(side->b) || negative->a != x.b || !IsOnce(largest->b)) return;
+    LoopInstr* magnitude = MadeHere(largest->a, Opcode::kAbs, 1);
+    x.instr.op = magnitude ? TileOp::kSidedAbs : TileOp::kSided;
+    x.a = magnitude ? magnitude->a : largest->a;
+    x.b = side->a;
+    x.c = largest->b;
+    for (LoopInstr* made : {side, negative, largest, magnitude})
+      if (made) Drop(*made);
+  }
+  // The instruction with this opcode that makes `reg`, which so many read.
+  LoopInstr* MadeHere(int32_t reg, Opcode op, int32_t readers) {
+    if (reg < 0 || maker_[Index(reg)] < 0 || uses_[Index(reg)] != readers) return nullptr;
+    LoopInstr& made = instrs_[Index(maker_[Index(reg)])];
+    return made.instr.op == ToTileOp(op) && !made.instr.relu ? &made : nullptr;
   }
 
   bool IsZero(int32_t reg) const {

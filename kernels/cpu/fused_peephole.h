@@ -33,6 +33,7 @@ struct LoopProgram {
 // The instructions that outputs depend on, in order, where both of a pair are computed as often:
 //   - a multiplication and the addition that alone reads it are one multiply-add, or a row's dot product
 //   - max(x, 0) is part of the arithmetic before it
+//   - max(|x|, c), negative where a mask is 0, is one instruction
 //   - scales and shifts of a decoded number are one scale and one shift, computed before the loop: its code is
 //     less exact than the arithmetic
 // varies[r]: of register r; what never varies is no part of such a pair.

@@ -184,9 +184,6 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
   const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;
   const size_t tensor = static_cast<size_t>(step.tensor);
   float* x = at_[step.reg];
-  const auto random = [&](uint64_t seed) {
-    return RandomStream{seed, args_.state->step, static_cast<uint32_t>(step.stream)};
-  };
   switch (step.kind) {
     case StepKind::kApply:
       return Apply(
@@ -204,7 +201,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
       const TileOperand a = Operand(step.a, 0);
       if (a.splat) std::fill_n(x, place.count, *a.data);
       const float* from = a.splat ? x : a.data;
-      const RandomStream stream = random(args_.state->seed);
+      const RandomStream stream = {args_.state->seed, args_.state->step, static_cast<uint32_t>(step.stream)};
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         DropoutTile(stream, step.probability, piece, from + i, x + i);
       });
@@ -214,11 +211,11 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kDecode: {
       const CodedTensor& coded = loop_.inputs[tensor];
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
-      const RandomStream stream = random(args_.state->RoundingSeed(step.stream));
+      DrawnStream& random = Drawn(step.stream);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         const DecodeEpilogue epilogue = {step.mask, step.magnitude, Operand(step.a, i), Operand(step.b, i),
                                          step.keep_positive};
-        DecodeTile(coded.codec, coded.layout, stream, piece, codes, epilogue, x + i);
+        DecodeTile(coded.codec, coded.layout, random, piece, codes, epilogue, x + i);
       });
     }
     case StepKind::kStore:
@@ -226,14 +223,25 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kEncode: {
       const CodedTensor& coded = loop_.outputs[tensor];
       auto* codes = args_.outputs[tensor].as<uint8_t>() + place.sample * coded.layout.sample_bytes;
-      const RandomStream stream = random(args_.state->RoundingSeed(step.stream));
+      DrawnStream& random = Drawn(step.stream);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
-        EncodeTile(coded.codec, coded.layout, stream, piece, x + i, codes);
+        EncodeTile(coded.codec, coded.layout, random, piece, x + i, codes);
       });
     }
     case StepKind::kSum:
       return AddToSum(step, offset, place.count);
   }
+}
+
+DrawnStream& TileWalker::Drawn(int32_t stream) {
+  const auto number = static_cast<uint32_t>(stream);
+  DrawnStream& drawn = drawn_[number % std::size(drawn_)];
+  const RandomStream random = {args_.state->RoundingSeed(stream), args_.state->step, number};
+  if (drawn.stream != random) {
+    drawn.stream = random;
+    drawn.first_call = DrawnStream::kNone;
+  }
+  return drawn;
 }
 
 // Elements offset .. offset + count - 1 of an operand broadcast to the space, as floats.

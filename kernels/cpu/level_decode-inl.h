@@ -22,10 +22,11 @@ namespace {
 struct CodedGroups {
   const uint8_t* payload;
   int64_t group_bytes;  // from one group's payload to the next
+  CodePacking packing;
   size_t group, count;  // elements of a group, and of the tile
   const GroupScale* scales;
   const uint32_t* starts;
-  DecodeEpilogue epilogue;
+  const DecodeEpilogue& epilogue;
   float* x;
 };
 
@@ -176,14 +177,14 @@ void DecodePlaneGroups(const LevelTables& tables, const CodedGroups& coded) {
 // ---- Several codes to a number
 
 template <class Value, class Offsets>
-void DecodeWordGroups(const LevelTables& tables, const CodePacking& packing, const CodedGroups& coded) {
+void DecodeWordGroups(const LevelTables& tables, const CodedGroups& coded) {
   const DW d;
   alignas(64) uint8_t q[kMostGroup + kRun];
   const Epilogue epilogue(coded.epilogue);
   const uint8_t* words = coded.payload;
   for (size_t g = 0, e = 0; e < coded.count; ++g, e += coded.group, words += coded.group_bytes) {
     const size_t count = std::min(coded.group, coded.count - e);
-    UnpackWords(words, count, tables.codec.levels, packing, q);
+    UnpackWords(words, count, tables.codec.levels, coded.packing, q);
     Offsets offsets(coded.starts[g]);
     const auto positions = [&](size_t i) HWY_ATTR {
       const VW code = hn::PromoteTo(d, hn::LoadU(DWBytes(), q + i));
@@ -197,9 +198,8 @@ void DecodeWordGroups(const LevelTables& tables, const CodePacking& packing, con
 
 template <class Value, class Offsets>
 void DecodeGroups(const LevelTables& tables, const CodedGroups& coded) {
-  const CodePacking packing = CodePackingOf(tables.codec);
-  if (packing.codes != 1) return DecodeWordGroups<Value, Offsets>(tables, packing, coded);
-  switch (packing.bits) {
+  if (coded.packing.codes != 1) return DecodeWordGroups<Value, Offsets>(tables, coded);
+  switch (coded.packing.bits) {
     case 1:
       return DecodePlaneGroups<1, Value, Offsets>(tables, coded);
     case 2:

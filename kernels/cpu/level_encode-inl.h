@@ -146,11 +146,12 @@ struct GroupsToEncode {
   const uint32_t* words;
   uint8_t* payload;
   int64_t group_bytes;  // from one group's payload to the next
+  CodePacking packing;
 };
 
 template <class Level, class Bits>
 void EncodeGroups(const LevelTables& tables, const GroupsToEncode& groups) {
-  const CodePacking packing = CodePackingOf(tables.codec);
+  const CodePacking packing = groups.packing;
   alignas(64) uint8_t q[kMostGroup + kRun];
   uint8_t* payload = groups.payload;
   for (size_t g = 0, e = 0; e < groups.count; ++g, e += groups.group, payload += groups.group_bytes) {
