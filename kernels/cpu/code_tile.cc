@@ -246,13 +246,13 @@ void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const Random
 
 // x = decoded, with the epilogue of codecs whose decode has none of its own.
 void FinishTile(const DecodeEpilogue& epilogue, size_t count, float* decoded, float* x) {
-  static constexpr float kOne = 1, kZero = 0;
+  static constexpr float kOne = 1, kNothing = -0.0f;  // -0 + 0 were 0
   const auto number = [](const TileOperand& o, const float& otherwise) {
     return o.data ? o : TileOperand{&otherwise, true};
   };
   if (epilogue.magnitude) ApplyTile({ToTileOp(Opcode::kAbs), false}, count, {decoded}, {}, {}, decoded);
   ApplyTile({ToTileOp(Opcode::kFma), false}, count, {decoded}, number(epilogue.times, kOne),
-            number(epilogue.plus, kZero), x);
+            number(epilogue.plus, kNothing), x);
 }
 
 }  // namespace

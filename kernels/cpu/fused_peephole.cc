@@ -20,8 +20,8 @@ class Peephole {
       if (uses_[Index(reg)] == 0) continue;
       LoopInstr x{{ToTileOp(p.op), false}, reg, p.a, p.b, p.c, p.parameter, p.stream};
       AddProductOnce(x);
-      while (FoldScaled(x) || AddBeforeScale(x)) {
-      }
+      FoldScaled(x);
+      AddBeforeScale(x);
       FuseMultiply(x);
       FuseRelu(x);
       FuseSided(x);
@@ -205,11 +205,11 @@ class Peephole {
   }
 
   // (v t + p) t' + p' = v (t t') + (p t' + p')
-  bool FoldScaled(LoopInstr& x) {
+  void FoldScaled(LoopInstr& x) {
     const std::optional<Scaled> outer = ScaledOf(x);
     LoopInstr* made = nullptr;
     const std::optional<Scaled> inner = outer ? ScaledBefore(outer->of, x, made) : std::nullopt;
-    if (!inner) return false;
+    if (!inner) return;
     Drop(*made);
     const int32_t t = outer->times, p = outer->plus;
     const int32_t times = inner->times < 0 || t < 0 ? std::max(inner->times, t)
@@ -224,12 +224,11 @@ class Peephole {
     x.a = inner->of;
     x.b = times < 0 ? plus : times;
     x.c = times < 0 ? -1 : plus;
-    return true;
   }
 
   // (v t + p) + y = v t + (y + p), where decode can add what varies, and y may have a shift that takes p.
-  bool AddBeforeScale(LoopInstr& x) {
-    if (x.instr.op != ToTileOp(Opcode::kAdd) || IsOnce(x.a) || IsOnce(x.b)) return false;
+  void AddBeforeScale(LoopInstr& x) {
+    if (x.instr.op != ToTileOp(Opcode::kAdd) || IsOnce(x.a) || IsOnce(x.b)) return;
     for (const auto& [of, y] : {std::pair(x.a, x.b), std::pair(x.b, x.a)}) {
       LoopInstr* made = nullptr;
       const std::optional<Scaled> scaled = ScaledBefore(of, x, made);
@@ -240,9 +239,8 @@ class Peephole {
       x.a = scaled->of;
       x.b = scaled->times < 0 ? rest : scaled->times;
       x.c = scaled->times < 0 ? -1 : rest;
-      return true;
+      return;
     }
-    return false;
   }
 
   const Program& program_;

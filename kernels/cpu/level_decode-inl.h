@@ -63,7 +63,7 @@ class Epilogue {
   explicit Epilogue(const DecodeEpilogue& e)
       : changes_(e.Changes()), bits_(hn::Set(DU(), e.magnitude ? 0x7FFFFFFFu : ~0u)), keeps_(e.keep_positive) {
     Place(e.times, 1.0f, 0);
-    Place(e.plus, 0.0f, 1);
+    Place(e.plus, -0.0f, 1);  // nothing else leaves -0 what it is
   }
   bool Changes() const { return changes_; }
 
@@ -132,7 +132,8 @@ HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const Valu
   const Positions p = positions(i);
   for (const VI part : {p.first, p.second}) {
     const Mask rest = hn::FirstN(d, count - i);
-    hn::BlendedStore(epilogue.OfTail(value, part, first + i, rest), rest, d, x + i);
+    const V v = epilogue.Changes() ? epilogue.OfTail(value, part, first + i, rest) : value(part);
+    hn::BlendedStore(v, rest, d, x + i);
     i += lanes;
     if (i >= count) return;
   }
