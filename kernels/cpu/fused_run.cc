@@ -15,11 +15,25 @@ constexpr int64_t kTilesPerFlush = 16;
 // the steps' arithmetic hides the wait. It is no access, and there need be nothing: hence no arithmetic on the
 // pointer.
 template <bool kToWrite>
-void AskForNext(const float* tile, int64_t count) {
+void AskForNext(const void* present, int64_t bytes) {
   constexpr uintptr_t kLine = 64;
-  const auto next = reinterpret_cast<uintptr_t>(tile) + static_cast<uintptr_t>(count) * sizeof(float);
-  for (uintptr_t at = next; at < next + static_cast<uintptr_t>(count) * sizeof(float); at += kLine)
+  const auto next = reinterpret_cast<uintptr_t>(present) + static_cast<uintptr_t>(bytes);
+  for (uintptr_t at = next; at < next + static_cast<uintptr_t>(bytes); at += kLine)
     __builtin_prefetch(reinterpret_cast<const void*>(at), kToWrite);  // NOLINT(performance-no-int-to-ptr)
+}
+template <bool kToWrite>
+void AskForNext(const float* tile, int64_t count) {
+  AskForNext<kToWrite>(static_cast<const void*>(tile), count * int64_t{sizeof(float)});
+}
+
+// The codes of a tile, in the sample's code, are metadata of its groups and their payload.
+template <bool kToWrite>
+void AskForNext(const CodedTensor& coded, const uint8_t* code, const TilePlace& place) {
+  const int64_t first = place.first / coded.codec.group_size, groups = place.count / coded.codec.group_size;
+  const CodeLayout& l = coded.layout;
+  AskForNext<kToWrite>(static_cast<const void*>(code + first * l.metadata_bytes), groups * l.metadata_bytes);
+  AskForNext<kToWrite>(static_cast<const void*>(code + l.payload_offset + first * l.group_bytes),
+                       groups * l.group_bytes);
 }
 
 double* PartialSums(const KernelArgs& args, const SumOutput& sum, int64_t part) {
@@ -211,6 +225,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kDecode: {
       const CodedTensor& coded = loop_.inputs[tensor];
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
+      AskForNext<false>(coded, codes, place);
       DrawnStream& random = Drawn(step.stream);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         const DecodeEpilogue epilogue = {step.mask, step.magnitude, Operand(step.a, i), Operand(step.b, i),
@@ -223,6 +238,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kEncode: {
       const CodedTensor& coded = loop_.outputs[tensor];
       auto* codes = args_.outputs[tensor].as<uint8_t>() + place.sample * coded.layout.sample_bytes;
+      AskForNext<true>(coded, codes, place);
       DrawnStream& random = Drawn(step.stream);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         EncodeTile(coded.codec, coded.layout, random, piece, x + i, codes);
