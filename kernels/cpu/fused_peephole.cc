@@ -29,6 +29,7 @@ class Peephole {
       Append(x);
     }
     std::erase_if(instrs_, [](const LoopInstr& i) { return i.reg < 0; });
+    SinkResults();
     return {std::move(instrs_), std::move(varies_)};
   }
 
@@ -80,6 +81,19 @@ class Peephole {
 
   // What x's rewrite made needless.
   static void Drop(LoopInstr& made) { made.reg = -1; }
+
+  // What is stored is made right before it is first read, or at the end: it may then be made in the result even
+  // where that is the memory of an operand, which fewer instructions read later.
+  void SinkResults() {
+    for (size_t i = instrs_.size(); i-- > 0;) {
+      const int32_t reg = instrs_[i].reg;
+      const auto stores = [reg](const ProgramOutput& o) { return o.kind == OutputKind::kStore && o.reg == reg; };
+      if (std::none_of(program_.outputs.begin(), program_.outputs.end(), stores)) continue;
+      const auto reads = [reg](const LoopInstr& x) { return x.a == reg || x.b == reg || x.c == reg; };
+      const auto at = instrs_.begin() + static_cast<std::ptrdiff_t>(i);
+      std::rotate(at, at + 1, std::find_if(at + 1, instrs_.end(), reads));
+    }
+  }
 
   // ---- Multiply-adds, dot products, max(x, 0)
 
