@@ -25,6 +25,7 @@ TensorType Column() { return {DType::kFloat32, kColumn}; }
 struct ProgramBuilder {
   Program program;
   std::vector<TensorType> inputs, outputs;
+  std::vector<std::pair<size_t, size_t>> same;  // operands that are one tensor
 
   ProgramBuilder() { program.space = kSpace; }
   int32_t In(TensorType type, Codec codec = {}) {
@@ -78,6 +79,7 @@ void Fill(FusedCase& c, const Program& program) {
 void Measure(benchmark::State& state, const ProgramBuilder& b, const std::vector<size_t>& mutated = {}) {
   FusedCase c(b.program, b.inputs, b.outputs, kBatch);
   Fill(c, b.program);
+  for (const auto& [operand, other] : b.same) c.SameTensor(operand, other);
   for (size_t i = 0; i < mutated.size(); ++i) c.Alias(i, mutated[i]);
   c.Prepare("fused", kThreads);
   for (auto _ : state) c.Repeat();
@@ -162,6 +164,21 @@ void BatchNormReluEncode(benchmark::State& state) {
   Measure(state, b);
 }
 
+// relu(gamma rstd x + shift + skip), in place, and the code of x's distance from the least, with the mask.
+void ResidualEncode(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t x = b.In(Full()), skip = b.In(Full()), scale = b.In(Column()), shift = b.In(Column()),
+                rstd = b.In(Column()), offset = b.In(Column()), zero = b.Constant(0), least = b.Constant(1e-30f);
+  const int32_t y =
+      b.Op(Opcode::kMax, b.Op(Opcode::kAdd, b.Op(Opcode::kFma, x, scale, shift), skip), zero);
+  const int32_t distance = b.Op(Opcode::kMax, b.Op(Opcode::kFma, x, rstd, offset), least);
+  b.Out(OutputKind::kStore, y);
+  b.Out(OutputKind::kEncode,
+        b.Op(Opcode::kSelect, b.Op(Opcode::kGreater, y, zero), distance, b.Op(Opcode::kNeg, distance)),
+        Codec::Sign(3, 2).With(Metadata::kSides));
+  Measure(state, b, {static_cast<size_t>(x)});
+}
+
 void Encode(benchmark::State& state) {
   ProgramBuilder b;
   b.Out(OutputKind::kEncode, b.In(Full()), Codec::Uniform(static_cast<int>(state.range(0))));
@@ -188,6 +205,7 @@ void Rebuild(benchmark::State& state) {
   const int32_t v = b.In(Full(), code), scale = b.In(Column()), shift = b.In(Column()),
                 gamma = b.In(Column()), beta = b.In(Column()), mask = b.In(Full(), code);
   b.program.inputs[static_cast<size_t>(mask)].mask = true;
+  b.same = {{static_cast<size_t>(v), static_cast<size_t>(mask)}};
   const int32_t xhat = b.Op(Opcode::kFma, v, scale, shift);
   const int32_t y = b.Op(Opcode::kAdd, b.Op(Opcode::kMul, xhat, gamma), beta);
   b.Out(OutputKind::kStore, b.Op(Opcode::kMul, y, mask));
@@ -274,6 +292,7 @@ ACT_FUSED_BENCHMARK(AddRelu);
 ACT_FUSED_BENCHMARK(ScaleShiftRelu);
 ACT_FUSED_BENCHMARK(BatchNormRelu);
 ACT_FUSED_BENCHMARK(BatchNormReluEncode)->Arg(2)->Arg(4);
+ACT_FUSED_BENCHMARK(ResidualEncode);
 ACT_FUSED_BENCHMARK(Encode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
 ACT_FUSED_BENCHMARK(EncodeMask);
 ACT_FUSED_BENCHMARK(Decode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
