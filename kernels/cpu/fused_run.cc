@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/read_ahead.h"
 #include "kernels/math/convert.h"
 
 namespace act {
@@ -10,31 +11,6 @@ namespace {
 
 // Tiles added in float32 before the sum is moved to double precision.
 constexpr int64_t kTilesPerFlush = 16;
-
-// Asks for the tile that follows in memory: tiles are pages, where the processor's own reading ahead ends, and
-// the steps' arithmetic hides the wait. It is no access, and there need be nothing: hence no arithmetic on the
-// pointer.
-template <bool kToWrite>
-void AskForNext(const void* present, int64_t bytes) {
-  constexpr uintptr_t kLine = 64;
-  const auto next = reinterpret_cast<uintptr_t>(present) + static_cast<uintptr_t>(bytes);
-  for (uintptr_t at = next; at < next + static_cast<uintptr_t>(bytes); at += kLine)
-    __builtin_prefetch(reinterpret_cast<const void*>(at), kToWrite);  // NOLINT(performance-no-int-to-ptr)
-}
-template <bool kToWrite>
-void AskForNext(const float* tile, int64_t count) {
-  AskForNext<kToWrite>(static_cast<const void*>(tile), count * int64_t{sizeof(float)});
-}
-
-// The codes of a tile, in the sample's code, are metadata of its groups and their payload.
-template <bool kToWrite>
-void AskForNext(const CodedTensor& coded, const uint8_t* code, const TilePlace& place) {
-  const int64_t first = place.first / coded.codec.group_size, groups = place.count / coded.codec.group_size;
-  const CodeLayout& l = coded.layout;
-  AskForNext<kToWrite>(static_cast<const void*>(code + first * l.metadata_bytes), groups * l.metadata_bytes);
-  AskForNext<kToWrite>(static_cast<const void*>(code + l.payload_offset + first * l.group_bytes),
-                       groups * l.group_bytes);
-}
 
 double* PartialSums(const KernelArgs& args, const SumOutput& sum, int64_t part) {
   return reinterpret_cast<double*>(args.workspace.data() + sum.workspace) + part * sum.columns;
@@ -130,14 +106,14 @@ void TileWalker::PlaceTile(const TilePlace& place) {
     const LoopRegister& reg = loop_.registers[r];
     if (reg.place == Place::kDirect) {
       at_[r] = args_.inputs[static_cast<size_t>(reg.input)].as<float>() + offset;
-      AskForNext<false>(at_[r], place.count);
+      AskForNextTile<false>(at_[r], place.count);
     } else if (reg.place == Place::kColumn) {
       if (reg.period != period) phase = offset % reg.period;
       period = reg.period;
       at_[r] = scratch_ + reg.scratch + phase;
     } else if (made_in_[r] >= 0) {
       at_[r] = args_.outputs[static_cast<size_t>(made_in_[r])].as<float>() + offset;
-      AskForNext<true>(at_[r], place.count);
+      AskForNextTile<true>(at_[r], place.count);
     }
   }
 }
@@ -225,7 +201,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kDecode: {
       const CodedTensor& coded = loop_.inputs[tensor];
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
-      AskForNext<false>(coded, codes, place);
+      AskForNextCodes<false>(coded.codec, coded.layout, codes, place.first, place.count);
       DrawnStream& random = Drawn(step.stream);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         const DecodeEpilogue epilogue = {step.mask, step.magnitude, Operand(step.a, i), Operand(step.b, i),
@@ -238,7 +214,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kEncode: {
       const CodedTensor& coded = loop_.outputs[tensor];
       auto* codes = args_.outputs[tensor].as<uint8_t>() + place.sample * coded.layout.sample_bytes;
-      AskForNext<true>(coded, codes, place);
+      AskForNextCodes<true>(coded.codec, coded.layout, codes, place.first, place.count);
       DrawnStream& random = Drawn(step.stream);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         EncodeTile(coded.codec, coded.layout, random, piece, x + i, codes);
