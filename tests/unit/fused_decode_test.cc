@@ -137,6 +137,43 @@ TEST(FusedDecode, AResidualSumIsRebuiltInAStepACode) {
   }
 }
 
+// (in0 scale + shift) number + shift, then times and plus columns once more.
+TEST(FusedDecode, ScalesAndShiftsOfANumberAreOneOfEach) {
+  for (const Codec& codec : Codecs()) {
+    if (!codec.HasLevels()) continue;  // a cast's number is exact to more digits than two roundings leave
+    Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, codec, codec);
+    const int32_t once = b.Op(Opcode::kFma, Rebuild::kCode, Rebuild::kScale, Rebuild::kShift);
+    const int32_t twice = b.Op(Opcode::kFma, once, Rebuild::kNumber, Rebuild::kShift);
+    const int32_t thrice = b.Op(Opcode::kMul, twice, Rebuild::kScale);
+    b.Store(b.Op(Opcode::kAdd, thrice, Rebuild::kNumber));
+    FusedCase truth = b.Case(9, true);
+    truth.Run("reference.fused");
+    FusedCase fast = b.CopyFor(truth, true);
+    fast.Run("fused");
+    ExpectSameResults(b.r, fast, truth);
+    EXPECT_EQ(Steps(fast), 2) << ToString(codec);  // and the store
+  }
+}
+
+// What divides by it would see the difference.
+TEST(FusedDecode, AScaledZeroKeepsItsSign) {
+  const Codec codec = Codec::Sign(3, 2, 64, Rounding::kNearest);
+  Rebuild b({Dim::Batch(), Dim(7), Dim(33)}, codec, codec);
+  b.Store(b.Op(Opcode::kMul, Rebuild::kCode, Rebuild::kFull));
+  FusedCase truth = b.Case(10, true);
+  truth.Run("reference.fused");
+  ForEachTarget([&] {
+    FusedCase fast = b.CopyFor(truth, true);
+    fast.Run("fused");
+    int zeros = 0;
+    for (int64_t i = 0; i < truth.output_views[0].elements; ++i) {
+      ASSERT_EQ(std::signbit(fast.Out(0)[i]), std::signbit(truth.Out(0)[i])) << i;
+      zeros += truth.Out(0)[i] == 0 && std::signbit(truth.Out(0)[i]);
+    }
+    EXPECT_GT(zeros, 10);
+  });
+}
+
 // A number that is read twice is decoded once, as it is.
 TEST(FusedDecode, WhatIsReadTwiceIsNotFolded) {
   Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, CodeWithSides(8, 2), Codec::Uniform(2));
