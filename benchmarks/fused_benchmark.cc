@@ -168,9 +168,9 @@ void BatchNormReluEncode(benchmark::State& state) {
 void ResidualEncode(benchmark::State& state) {
   ProgramBuilder b;
   const int32_t x = b.In(Full()), skip = b.In(Full()), scale = b.In(Column()), shift = b.In(Column()),
-                rstd = b.In(Column()), offset = b.In(Column()), zero = b.Constant(0), least = b.Constant(1e-30f);
-  const int32_t y =
-      b.Op(Opcode::kMax, b.Op(Opcode::kAdd, b.Op(Opcode::kFma, x, scale, shift), skip), zero);
+                rstd = b.In(Column()), offset = b.In(Column()), zero = b.Constant(0),
+                least = b.Constant(1e-30f);
+  const int32_t y = b.Op(Opcode::kMax, b.Op(Opcode::kAdd, b.Op(Opcode::kFma, x, scale, shift), skip), zero);
   const int32_t distance = b.Op(Opcode::kMax, b.Op(Opcode::kFma, x, rstd, offset), least);
   b.Out(OutputKind::kStore, y);
   b.Out(OutputKind::kEncode,

@@ -131,23 +131,22 @@ void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, DrawnStream& 
       dither[g] = starts.Of(first_group + g);
     }
   }
-  DecodeCodes(codec,
-              {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
-               .group_bytes = layout.group_bytes,
-               .packing = layout.packing,
-               .group = static_cast<size_t>(group),
-               .count = static_cast<size_t>(place.count),
-               .scales = scales,
-               .starts = dither,
-               .epilogue = epilogue,
-               .x = x});
+  DecodeCodes(codec, {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
+                      .group_bytes = layout.group_bytes,
+                      .packing = layout.packing,
+                      .group = static_cast<size_t>(group),
+                      .count = static_cast<size_t>(place.count),
+                      .scales = scales,
+                      .starts = dither,
+                      .epilogue = epilogue,
+                      .x = x});
 }
 
 // ---- Tiles
 // ------------------------------------------------------------------------------------------------------------
 
-void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
-                const TilePlace& place, const float* x, uint8_t* code) {
+void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const float* x, uint8_t* code) {
   const int64_t group = codec.group_size;
   if (codec.HasLevels()) EncodeLevelsTile(codec, layout, random, place, x, code);
   for (int64_t e = 0; e < place.count && !codec.HasLevels(); e += group) {
@@ -166,8 +165,8 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
   }
 }
 
-void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
-                const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
+void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
   if (!codec.IsCast()) return DecodeCodesTile(codec, layout, random, place, code, epilogue, x);
   const int64_t group = codec.group_size;
   for (int64_t e = 0; e < place.count; e += group) {
@@ -257,13 +256,13 @@ void FinishTile(const DecodeEpilogue& epilogue, size_t count, float* decoded, fl
 
 }  // namespace
 
-void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
-                const TilePlace& place, const float* x, uint8_t* code) {
+void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const float* x, uint8_t* code) {
   if (codec.kind == CodecKind::kPlugin) return EncodePluginTile(codec, layout, random.stream, place, x, code);
   HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
 }
-void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
-                const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
+void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
   const bool plugin = codec.kind == CodecKind::kPlugin;
   if (!plugin && !codec.IsCast())
     return HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, x);

@@ -34,19 +34,21 @@ struct DrawnStream {
 };
 
 // x: the tile's `count` elements. code: the sample's code, LayoutOf(codec, elements) = layout.
-void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place, const float* x, uint8_t* code);
+void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const float* x, uint8_t* code);
 // What decoded numbers v become before they are stored, in this order; nothing by default.
 struct DecodeEpilogue {
-  bool mask = false;           // 1 where the element is greater than 0 (kZero: not 0), else 0: needs HoldsMask()
-  bool magnitude = false;      // |v|
+  bool mask = false;       // 1 where the element is greater than 0 (kZero: not 0), else 0: needs HoldsMask()
+  bool magnitude = false;  // |v|
   TileOperand times = {}, plus = {};  // v * times + plus; data null: 1 and 0
-  bool keep_positive = false;  // times 1 where the element is greater than 0, else 0, for kSign
+  bool keep_positive = false;         // times 1 where the element is greater than 0, else 0, for kSign
 
   bool Changes() const { return magnitude || times.data || plus.data || keep_positive; }
 };
 
 // x[i] = decoded[i] and the epilogue. x may be `times` or `plus`. random: what encode had.
-void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x);
+void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const uint8_t* code, const DecodeEpilogue& epilogue, float* x);
 
 // x[i] = keep ? a[i] / (1 - probability) : 0. x may be a.
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,

@@ -82,12 +82,14 @@ class Peephole {
   // What x's rewrite made needless.
   static void Drop(LoopInstr& made) { made.reg = -1; }
 
-  // What is stored is made right before it is first read, or at the end: it may then be made in the result even
-  // where that is the memory of an operand, which fewer instructions read later.
+  // What is stored is made right before it is first read, or at the end: it may then be made in the result
+  // even where that is the memory of an operand, which fewer instructions read later.
   void SinkResults() {
     for (size_t i = instrs_.size(); i-- > 0;) {
       const int32_t reg = instrs_[i].reg;
-      const auto stores = [reg](const ProgramOutput& o) { return o.kind == OutputKind::kStore && o.reg == reg; };
+      const auto stores = [reg](const ProgramOutput& o) {
+        return o.kind == OutputKind::kStore && o.reg == reg;
+      };
       if (std::none_of(program_.outputs.begin(), program_.outputs.end(), stores)) continue;
       const auto reads = [reg](const LoopInstr& x) { return x.a == reg || x.b == reg || x.c == reg; };
       const auto at = instrs_.begin() + static_cast<std::ptrdiff_t>(i);
@@ -134,7 +136,8 @@ class Peephole {
     LoopInstr* side = MadeHere(x.a, Opcode::kGreater, 1);
     LoopInstr* negative = MadeHere(x.c, Opcode::kNeg, 1);
     LoopInstr* largest = MadeHere(x.b, Opcode::kMax, 2);
-    if (!side || !negative || !largest || !IsZero(side->b) || negative->a != x.b || !IsOnce(largest->b)) return;
+    if (!side || !negative || !largest || !IsZero(side->b) || negative->a != x.b || !IsOnce(largest->b))
+      return;
     LoopInstr* magnitude = MadeHere(largest->a, Opcode::kAbs, 1);
     x.instr.op = magnitude ? TileOp::kSidedAbs : TileOp::kSided;
     x.a = magnitude ? magnitude->a : largest->a;

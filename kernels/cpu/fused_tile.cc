@@ -59,7 +59,8 @@ void Binary(size_t n, const TileOperand& a, const TileOperand& b, float* dst, co
 }
 
 template <class F>
-void Ternary(size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c, float* dst, const F& f) {
+void Ternary(size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c, float* dst,
+             const F& f) {
   if (b.splat && c.splat) return Loop(n, dst, f, Stream(a), Splat(b), Splat(c));
   if (b.splat) return Loop(n, dst, f, Stream(a), Splat(b), Stream(c));
   if (c.splat) return Loop(n, dst, f, Stream(a), Stream(b), Splat(c));
@@ -74,7 +75,8 @@ HWY_INLINE V Clip(V v) {
 }
 
 template <bool kRelu>
-void Arithmetic(TileOp op, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c, float* dst) {
+void Arithmetic(TileOp op, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
+                float* dst) {
   if (op == ToTileOp(Opcode::kAdd))
     return Binary(n, a, b, dst, [](V x, V y) HWY_ATTR { return Clip<kRelu>(hn::Add(x, y)); });
   if (op == ToTileOp(Opcode::kSub))
@@ -94,7 +96,8 @@ void Scalar(size_t n, const TileOperand& a, const TileOperand& b, float* dst, co
   for (size_t i = 0; i < n; ++i) dst[i] = f(a.data[a.splat ? 0 : i], b.data ? b.data[b.splat ? 0 : i] : 0.0f);
 }
 
-void ApplyOpcode(Opcode op, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c, float* dst) {
+void ApplyOpcode(Opcode op, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
+                 float* dst) {
   const D d;
   const auto one = [] HWY_ATTR { return hn::Set(D(), 1.0f); };
   switch (op) {
@@ -271,8 +274,8 @@ HWY_EXPORT(FlushTile);
 void ApplyTile(TileInstr instr, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
                float* dst) {
   const bool ternary = c.data != nullptr;
-  const bool multiplies = instr.op == ToTileOp(Opcode::kFma) || instr.op == TileOp::kMulSub ||
-                          instr.op == TileOp::kNegMulAdd;
+  const bool multiplies =
+      instr.op == ToTileOp(Opcode::kFma) || instr.op == TileOp::kMulSub || instr.op == TileOp::kNegMulAdd;
   if (multiplies && a.splat && !b.splat) return HWY_DYNAMIC_DISPATCH(ApplyTile)(instr, n, b, a, c, dst);
   const auto filled = [&](const TileOperand& o, const auto& apply) {
     alignas(64) float elements[kTileElements];

@@ -17,8 +17,8 @@ enum class TileOp : uint8_t {
   kMulSub,     // a * b - c
   kNegMulAdd,  // c - a * b
   kRowDot,     // sum of a * b over the row
-  kSided,      // max(a, c) where b > 0, its negative elsewhere: what a code with a mask in its sign is made of
-  kSidedAbs,   // with |a| for a
+  kSided,     // max(a, c) where b > 0, its negative elsewhere: what a code with a mask in its sign is made of
+  kSidedAbs,  // with |a| for a
 };
 inline TileOp ToTileOp(Opcode op) { return static_cast<TileOp>(op); }
 

@@ -61,7 +61,9 @@ HWY_INLINE Positions Widened(VW p) {
 class Epilogue {
  public:
   explicit Epilogue(const DecodeEpilogue& e)
-      : changes_(e.Changes()), bits_(hn::Set(DU(), e.magnitude ? 0x7FFFFFFFu : ~0u)), keeps_(e.keep_positive) {
+      : changes_(e.Changes()),
+        bits_(hn::Set(DU(), e.magnitude ? 0x7FFFFFFFu : ~0u)),
+        keeps_(e.keep_positive) {
     Place(e.times, 1.0f, 0);
     Place(e.plus, -0.0f, 1);  // nothing else leaves -0 what it is
   }

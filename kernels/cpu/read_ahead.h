@@ -1,5 +1,5 @@
-// Reading ahead of a walk over tiles. Tiles are pages, where the processor's own reading ahead ends, so each tile
-// asks for the memory of the next one, and waits for it behind its arithmetic.
+// Reading ahead of a walk over tiles. Tiles are pages, where the processor's own reading ahead ends, so each
+// tile asks for the memory of the next one, and waits for it behind its arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace act {
 
-// Asks for as many bytes as lie at `present`, behind them. It is no access, and there need be nothing: hence no
-// arithmetic on the pointer.
+// Asks for as many bytes as lie at `present`, behind them. It is no access, and there need be nothing: hence
+// no arithmetic on the pointer.
 template <bool kToWrite>
 inline void AskForNext(const void* present, int64_t bytes) {
   constexpr uintptr_t kLine = 64;
@@ -28,7 +28,8 @@ inline void AskForNextCodes(const Codec& codec, const CodeLayout& layout, const 
                             int64_t count) {
   const int64_t group = first / codec.group_size, groups = count / codec.group_size;
   AskForNext<kToWrite>(code + group * layout.metadata_bytes, groups * layout.metadata_bytes);
-  AskForNext<kToWrite>(code + layout.payload_offset + group * layout.group_bytes, groups * layout.group_bytes);
+  AskForNext<kToWrite>(code + layout.payload_offset + group * layout.group_bytes,
+                       groups * layout.group_bytes);
 }
 
 }  // namespace act

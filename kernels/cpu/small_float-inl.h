@@ -80,8 +80,7 @@ void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, floa
   };
   size_t i = 0;
   for (; i + kMaxLanes <= count; i += kMaxLanes) hn::StoreU(decode(i, kMaxLanes * sizeof(T)), d, x + i);
-  if (i < count)
-    hn::BlendedStore(decode(i, (count - i) * sizeof(T)), hn::FirstN(d, count - i), d, x + i);
+  if (i < count) hn::BlendedStore(decode(i, (count - i) * sizeof(T)), hn::FirstN(d, count - i), d, x + i);
 }
 
 inline void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* code) {
@@ -91,8 +90,7 @@ inline void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* co
 
 inline void DecodeCast(CodecKind kind, const uint8_t* code, size_t count, float* x) {
   const SmallFloat f = FormatOf(kind);
-  f.Bits() == 16 ? DecodeCastFrom<uint16_t>(f, code, count, x)
-                 : DecodeCastFrom<uint8_t>(f, code, count, x);
+  f.Bits() == 16 ? DecodeCastFrom<uint16_t>(f, code, count, x) : DecodeCastFrom<uint8_t>(f, code, count, x);
 }
 
 }  // namespace

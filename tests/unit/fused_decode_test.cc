@@ -1,5 +1,5 @@
-// Decoded numbers that a fused loop scales, adds up and masks: what is folded into one pass gives the reference's
-// results, and is as few steps as it should be.
+// Decoded numbers that a fused loop scales, adds up and masks: what is folded into one pass gives the
+// reference's results, and is as few steps as it should be.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,8 +23,13 @@ struct Rebuild {
     p.space = std::move(space);
     r.batch = 3;
     const Dims column = {p.space.back()};
-    r.inputs = {{}, {}, {}, {DType::kFloat32, p.space}, {DType::kFloat32, column},
-                {DType::kFloat32, column}, {DType::kFloat32, {}}};
+    r.inputs = {{},
+                {},
+                {},
+                {DType::kFloat32, p.space},
+                {DType::kFloat32, column},
+                {DType::kFloat32, column},
+                {DType::kFloat32, {}}};
     p.inputs.resize(kOperands);
     p.inputs[kCode] = {.codec = code, .stream = 3};
     p.inputs[kMask] = {.codec = code, .stream = 3, .mask = code.HoldsMask()};
@@ -77,8 +82,8 @@ int Steps(const FusedCase& c) { return std::stoi(c.Describe()); }
 // again or stored.
 TEST(FusedDecode, RandomChainsGiveTheReferencesResults) {
   const std::vector<Codec> codecs = Codecs();
-  const std::vector<Dims> spaces = {{Dim::Batch(), Dim(5), Dim(300)}, {Dim::Batch(), Dim(7)},
-                                    {Dim::Batch(), Dim(2), Dim(1024)}};
+  const std::vector<Dims> spaces = {
+      {Dim::Batch(), Dim(5), Dim(300)}, {Dim::Batch(), Dim(7)}, {Dim::Batch(), Dim(2), Dim(1024)}};
   for (unsigned seed = 0; seed < 800; ++seed) {
     Random random(seed);
     const auto any = [&random](const auto& list) {
@@ -93,7 +98,8 @@ TEST(FusedDecode, RandomChainsGiveTheReferencesResults) {
                  : static_cast<int32_t>(Pick(random, 0, Rebuild::kOperands - 1));
     };
     for (int64_t i = Pick(random, 1, 8); i > 0; --i) {
-      const Opcode op = any(std::vector{Opcode::kAbs, Opcode::kMul, Opcode::kMul, Opcode::kAdd, Opcode::kFma});
+      const Opcode op =
+          any(std::vector{Opcode::kAbs, Opcode::kMul, Opcode::kMul, Opcode::kAdd, Opcode::kFma});
       b.Op(op, operand(), Arity(op) > 1 ? operand() : -1, Arity(op) > 2 ? operand() : -1);
     }
     b.Store(b.r.program.Registers() - 1);
@@ -113,16 +119,14 @@ TEST(FusedDecode, RandomChainsGiveTheReferencesResults) {
   }
 }
 
-// relu(scale (|in0| - 2.1 number) + shift + masked (scale in2 + shift)), the input of a convolution in a chain
-// of residual blocks.
+// relu(scale (|in0| - 2.1 number) + shift + masked (scale in2 + shift)), the input of a convolution in a
+// chain of residual blocks.
 TEST(FusedDecode, AResidualSumIsRebuiltInAStepACode) {
   Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, CodeWithSides(8, 2), Codec::Uniform(2));
   b.r.program.constants.push_back({-2.1f, Dim(0)});
   const int32_t least = b.r.program.FirstInstr() - 1;
-  const int32_t distance =
-      b.Op(Opcode::kFma, Rebuild::kNumber, least, b.Op(Opcode::kAbs, Rebuild::kCode));
-  const int32_t branch =
-      b.Op(Opcode::kAdd, b.Op(Opcode::kMul, distance, Rebuild::kScale), Rebuild::kShift);
+  const int32_t distance = b.Op(Opcode::kFma, Rebuild::kNumber, least, b.Op(Opcode::kAbs, Rebuild::kCode));
+  const int32_t branch = b.Op(Opcode::kAdd, b.Op(Opcode::kMul, distance, Rebuild::kScale), Rebuild::kShift);
   const int32_t skip =
       b.Op(Opcode::kAdd, b.Op(Opcode::kMul, Rebuild::kOther, Rebuild::kScale), Rebuild::kShift);
   b.Store(b.Op(Opcode::kMul, b.Op(Opcode::kAdd, branch, skip), Rebuild::kMask));
@@ -190,7 +194,8 @@ TEST(FusedDecode, WhatIsReadTwiceIsNotFolded) {
 
 // What a code with a mask in its sign is made of: one step, and exact on both sides of the mask.
 TEST(FusedDecode, SidedValuesTakeOneStep) {
-  constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity(),
+                  kNaN = std::numeric_limits<float>::quiet_NaN();
   for (const bool absolute : {false, true}) {
     RandomCase r;
     Program& p = r.program;
@@ -219,7 +224,8 @@ TEST(FusedDecode, SidedValuesTakeOneStep) {
       fast.Run("fused");
       EXPECT_EQ(Steps(fast), 2);  // and the store
       for (int64_t i = 0; i < truth.output_views[0].elements; ++i)
-        ASSERT_TRUE(fast.Out(0)[i] == truth.Out(0)[i] || (std::isnan(fast.Out(0)[i]) && std::isnan(truth.Out(0)[i])))
+        ASSERT_TRUE(fast.Out(0)[i] == truth.Out(0)[i] ||
+                    (std::isnan(fast.Out(0)[i]) && std::isnan(truth.Out(0)[i])))
             << i << ": " << fast.Out(0)[i] << ", reference " << truth.Out(0)[i];
     });
   }
