@@ -5,8 +5,12 @@
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/fused_case.h"
 
@@ -108,6 +112,37 @@ void Memcpy(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(n) * 8);
+}
+
+// Each thread reads its share of 12.8 MB, or (argument 1) what another thread has just written: as fast where
+// the cores share a last cache, and three times slower where they do not.
+void ReadWritten(benchmark::State& state) {
+  constexpr size_t kFloats = 3'211'264;
+  std::vector<float> x(kFloats);
+  const auto share = [&x](int thread) {
+    const auto part = static_cast<size_t>(thread % kThreads), parts = static_cast<size_t>(kThreads);
+    return std::pair(x.data() + kFloats * part / parts, x.data() + kFloats * (part + 1) / parts);
+  };
+  std::vector<float> sums(static_cast<size_t>(kThreads) * 16);
+  for (auto _ : state) {
+    state.PauseTiming();
+#pragma omp parallel num_threads(kThreads)
+    {
+      const auto [from, to] = share(omp_get_thread_num());
+      std::fill(from, to, 1.0f);
+    }
+    state.ResumeTiming();
+#pragma omp parallel num_threads(kThreads)
+    {
+      const int thread = omp_get_thread_num();
+      const auto [from, to] = share(thread + static_cast<int>(state.range(0)));
+      uint32_t any = 0;
+      for (const float* v = from; v < to; ++v) any |= std::bit_cast<uint32_t>(*v);
+      sums[static_cast<size_t>(thread) * 16] = std::bit_cast<float>(any);
+    }
+    benchmark::DoNotOptimize(sums.data());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kFloats * sizeof(float)));
 }
 
 void ReadOnly(benchmark::State& state) {
@@ -286,6 +321,7 @@ void AdamUpdate(benchmark::State& state) {
 #define ACT_FUSED_BENCHMARK(name) BENCHMARK(name)->Unit(benchmark::kMicrosecond)->UseRealTime()
 ACT_FUSED_BENCHMARK(Memcpy);
 ACT_FUSED_BENCHMARK(Copy);
+ACT_FUSED_BENCHMARK(ReadWritten)->Arg(0)->Arg(1);
 ACT_FUSED_BENCHMARK(ReadOnly);
 ACT_FUSED_BENCHMARK(WriteOnly);
 ACT_FUSED_BENCHMARK(AddRelu);

@@ -34,9 +34,8 @@ struct LoopProgram {
 //   - a multiplication and the addition that alone reads it are one multiply-add, or a row's dot product
 //   - max(x, 0) is part of the arithmetic before it
 //   - max(|x|, c), negative where a mask is 0, is one instruction
-//   - scales and shifts of a decoded number are one scale and one shift, computed before the loop: its code
-//   is
-//     less exact than the arithmetic
+//   - scales and shifts of a decoded number, whose code is less exact than the arithmetic, are one of each,
+//     computed before the loop
 // What is stored is made as late as it can be. varies[r]: of register r; what never varies is no part of such
 // a pair.
 LoopProgram OptimizeInstrs(const Program& program, const std::vector<Varies>& varies);

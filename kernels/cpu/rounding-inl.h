@@ -19,7 +19,7 @@ namespace {
 
 // Of the lanes' extremes. bad: 0, or NaN where an element is infinite or NaN. Lowest above highest: there was
 // nothing.
-HWY_INLINE GroupRange FiniteRange(V lowest, V highest, V bad) {
+HWY_INLINE GroupRange RangeOfLanes(V lowest, V highest, V bad) {
   const D d;
   float low = hn::GetLane(hn::MinOfLanes(d, lowest)), high = hn::GetLane(hn::MaxOfLanes(d, highest));
   if (low > high) low = high = 0;
@@ -62,7 +62,7 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
     const Mask rest = hn::FirstN(d, count - i);
     take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), first), 0);
   }
-  return FiniteRange(hn::Min(lowest[0], lowest[1]), hn::Max(highest[0], highest[1]), hn::Add(bad[0], bad[1]));
+  return RangeOfLanes(hn::Min(lowest[0], lowest[1]), hn::Max(highest[0], highest[1]), hn::Add(bad[0], bad[1]));
 }
 
 // With the elements nearest to 0 on each side of it: in one pass, two of each as above.
@@ -96,7 +96,7 @@ inline GroupRange RangeOfSides(const float* x, size_t count) {
     take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), first), 0);
   }
   GroupRange range =
-      FiniteRange(hn::Min(lowest[0], lowest[1]), hn::Max(highest[0], highest[1]), hn::Add(bad[0], bad[1]));
+      RangeOfLanes(hn::Min(lowest[0], lowest[1]), hn::Max(highest[0], highest[1]), hn::Add(bad[0], bad[1]));
   range.least_above = hn::GetLane(hn::MinOfLanes(d, hn::Min(least_above[0], least_above[1])));
   range.most_below = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most_below[0], most_below[1])));
   return range;
