@@ -115,7 +115,7 @@ void Memcpy(benchmark::State& state) {
 }
 
 // Each thread reads its share of 12.8 MB, or (argument 1) what another thread has just written: as fast where
-// the cores share a last cache, and three times slower where they do not.
+// the cores share a last cache, and half as long again where they do not.
 void ReadWritten(benchmark::State& state) {
   constexpr size_t kFloats = 3'211'264;
   std::vector<float> x(kFloats);
