@@ -5,8 +5,12 @@
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/fused_case.h"
 
@@ -25,6 +29,7 @@ TensorType Column() { return {DType::kFloat32, kColumn}; }
 struct ProgramBuilder {
   Program program;
   std::vector<TensorType> inputs, outputs;
+  std::vector<std::pair<size_t, size_t>> same;  // operands that are one tensor
 
   ProgramBuilder() { program.space = kSpace; }
   int32_t In(TensorType type, Codec codec = {}) {
@@ -78,6 +83,7 @@ void Fill(FusedCase& c, const Program& program) {
 void Measure(benchmark::State& state, const ProgramBuilder& b, const std::vector<size_t>& mutated = {}) {
   FusedCase c(b.program, b.inputs, b.outputs, kBatch);
   Fill(c, b.program);
+  for (const auto& [operand, other] : b.same) c.SameTensor(operand, other);
   for (size_t i = 0; i < mutated.size(); ++i) c.Alias(i, mutated[i]);
   c.Prepare("fused", kThreads);
   for (auto _ : state) c.Repeat();
@@ -106,6 +112,37 @@ void Memcpy(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(n) * 8);
+}
+
+// Each thread reads its share of 12.8 MB, or (argument 1) what another thread has just written: as fast where
+// the cores share a last cache, and half as long again where they do not.
+void ReadWritten(benchmark::State& state) {
+  constexpr size_t kFloats = 3'211'264;
+  std::vector<float> x(kFloats);
+  const auto share = [&x](int thread) {
+    const auto part = static_cast<size_t>(thread % kThreads), parts = static_cast<size_t>(kThreads);
+    return std::pair(x.data() + kFloats * part / parts, x.data() + kFloats * (part + 1) / parts);
+  };
+  std::vector<float> sums(static_cast<size_t>(kThreads) * 16);
+  for (auto _ : state) {
+    state.PauseTiming();
+#pragma omp parallel num_threads(kThreads)
+    {
+      const auto [from, to] = share(omp_get_thread_num());
+      std::fill(from, to, 1.0f);
+    }
+    state.ResumeTiming();
+#pragma omp parallel num_threads(kThreads)
+    {
+      const int thread = omp_get_thread_num();
+      const auto [from, to] = share(thread + static_cast<int>(state.range(0)));
+      uint32_t any = 0;
+      for (const float* v = from; v < to; ++v) any |= std::bit_cast<uint32_t>(*v);
+      sums[static_cast<size_t>(thread) * 16] = std::bit_cast<float>(any);
+    }
+    benchmark::DoNotOptimize(sums.data());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kFloats * sizeof(float)));
 }
 
 void ReadOnly(benchmark::State& state) {
@@ -162,6 +199,21 @@ void BatchNormReluEncode(benchmark::State& state) {
   Measure(state, b);
 }
 
+// relu(gamma rstd x + shift + skip), in place, and the code of x's distance from the least, with the mask.
+void ResidualEncode(benchmark::State& state) {
+  ProgramBuilder b;
+  const int32_t x = b.In(Full()), skip = b.In(Full()), scale = b.In(Column()), shift = b.In(Column()),
+                rstd = b.In(Column()), offset = b.In(Column()), zero = b.Constant(0),
+                least = b.Constant(1e-30f);
+  const int32_t y = b.Op(Opcode::kMax, b.Op(Opcode::kAdd, b.Op(Opcode::kFma, x, scale, shift), skip), zero);
+  const int32_t distance = b.Op(Opcode::kMax, b.Op(Opcode::kFma, x, rstd, offset), least);
+  b.Out(OutputKind::kStore, y);
+  b.Out(OutputKind::kEncode,
+        b.Op(Opcode::kSelect, b.Op(Opcode::kGreater, y, zero), distance, b.Op(Opcode::kNeg, distance)),
+        Codec::Sign(3, 2).With(Metadata::kSides));
+  Measure(state, b, {static_cast<size_t>(x)});
+}
+
 void Encode(benchmark::State& state) {
   ProgramBuilder b;
   b.Out(OutputKind::kEncode, b.In(Full()), Codec::Uniform(static_cast<int>(state.range(0))));
@@ -188,6 +240,7 @@ void Rebuild(benchmark::State& state) {
   const int32_t v = b.In(Full(), code), scale = b.In(Column()), shift = b.In(Column()),
                 gamma = b.In(Column()), beta = b.In(Column()), mask = b.In(Full(), code);
   b.program.inputs[static_cast<size_t>(mask)].mask = true;
+  b.same = {{static_cast<size_t>(v), static_cast<size_t>(mask)}};
   const int32_t xhat = b.Op(Opcode::kFma, v, scale, shift);
   const int32_t y = b.Op(Opcode::kAdd, b.Op(Opcode::kMul, xhat, gamma), beta);
   b.Out(OutputKind::kStore, b.Op(Opcode::kMul, y, mask));
@@ -268,12 +321,14 @@ void AdamUpdate(benchmark::State& state) {
 #define ACT_FUSED_BENCHMARK(name) BENCHMARK(name)->Unit(benchmark::kMicrosecond)->UseRealTime()
 ACT_FUSED_BENCHMARK(Memcpy);
 ACT_FUSED_BENCHMARK(Copy);
+ACT_FUSED_BENCHMARK(ReadWritten)->Arg(0)->Arg(1);
 ACT_FUSED_BENCHMARK(ReadOnly);
 ACT_FUSED_BENCHMARK(WriteOnly);
 ACT_FUSED_BENCHMARK(AddRelu);
 ACT_FUSED_BENCHMARK(ScaleShiftRelu);
 ACT_FUSED_BENCHMARK(BatchNormRelu);
 ACT_FUSED_BENCHMARK(BatchNormReluEncode)->Arg(2)->Arg(4);
+ACT_FUSED_BENCHMARK(ResidualEncode);
 ACT_FUSED_BENCHMARK(Encode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
 ACT_FUSED_BENCHMARK(EncodeMask);
 ACT_FUSED_BENCHMARK(Decode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "runtime/plan/program.h"
 
@@ -37,13 +36,6 @@ inline constexpr size_t kMaxWordLanes = hn::MaxLanes(DW());
 inline constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
 // Where elements are handled in runs that every vector length divides.
 inline constexpr size_t kRun = 64;
-
-// Asks for the 64 bytes that lie a tile ahead of p: tiles are pages, where the processor's own reading ahead
-// ends. It is no access, and there need be nothing: hence no arithmetic on the pointer.
-HWY_INLINE void ReadAhead(const float* p) {
-  hwy::Prefetch(  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-      reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + kTileElements * sizeof(float)));
-}
 
 // Bits i .. i + lanes - 1 of a plane.
 HWY_INLINE hn::Mask<DW> LoadMask(const uint8_t* plane, size_t i) {

@@ -61,32 +61,35 @@ void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
 
 // ---- Codes with levels
 
-// Where the dither sequences of a sample's groups start; eight groups share a call, which is made once.
+// Where the dither sequences of a sample's groups start. Eight groups share a call, a row of 16 is drawn at
+// once: one call alone is a chain of multiplications that the tile would wait for.
 class DitherStarts {
  public:
-  DitherStarts(const Codec& codec, const RandomStream& random, int64_t sample, int64_t groups)
+  DitherStarts(const Codec& codec, DrawnStream& random, int64_t sample, int64_t groups)
       : dither_(codec.rounding == Rounding::kDither && codec.HasLevels()),
         random_(random),
         first_(static_cast<uint64_t>(sample) * static_cast<uint64_t>(groups)) {}
   uint32_t Of(int64_t group) {
     if (!dither_) return 0;
-    const uint64_t number = first_ + static_cast<uint64_t>(group);
-    if (number / 8 != call_) {
-      call_ = number / 8;
-      words_ = RandomCall(random_, call_);
-    }
-    return DitherStart(words_, number);
+    const uint64_t number = first_ + static_cast<uint64_t>(group), call = number / 8;
+    if (call / kRandomLanes * kRandomLanes != random_.first_call) Draw(call / kRandomLanes * kRandomLanes);
+    RandomWords words;
+    for (size_t w = 0; w < 4; ++w) words.word[w] = random_.words[kRandomLanes * w + call % kRandomLanes];
+    return DitherStart(words, number);
   }
 
  private:
+  HWY_NOINLINE void Draw(uint64_t first_call) {
+    RandomRow(random_.stream, first_call, random_.words);
+    random_.first_call = first_call;
+  }
+
   const bool dither_;
-  const RandomStream random_;
+  DrawnStream& random_;
   const uint64_t first_;
-  uint64_t call_ = ~uint64_t{0};
-  RandomWords words_ = {};
 };
 
-void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
                       const TilePlace& place, const float* x, uint8_t* code) {
   const int64_t group = codec.group_size, first_group = place.first / group;
   const auto count = [&](int64_t g) { return static_cast<size_t>(std::min(group, place.count - g * group)); };
@@ -104,7 +107,7 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const Random
   uint64_t call = FirstCall(kRandom16Block, place.sample, place.elements, place.first);
   if (codec.rounding == Rounding::kStochastic)
     for (int64_t e = 0; e < place.count; e += kRandom16Block, call += kRandomLanes)
-      RandomRow(random, call, words + e / 4);
+      RandomRow(random.stream, call, words + e / 4);
   EncodeLevels(codec, {.x = x,
                        .group = static_cast<size_t>(group),
                        .count = static_cast<size_t>(place.count),
@@ -112,37 +115,38 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, const Random
                        .starts = dither,
                        .words = words,
                        .payload = code + layout.payload_offset + first_group * layout.group_bytes,
-                       .group_bytes = layout.group_bytes});
+                       .group_bytes = layout.group_bytes,
+                       .packing = layout.packing});
 }
 
-void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                     const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
+void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
+                     const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
   const int64_t group = codec.group_size, first_group = place.first / group;
   GroupScale scales[kTileElements / kRun] = {};
   uint32_t dither[kTileElements / kRun] = {};
-  if (codec.HasLevels() && !mask) {
+  if (codec.HasLevels() && !epilogue.mask) {
     DitherStarts starts(codec, random, place.sample, layout.groups);
     for (int64_t g = 0; g * group < place.count; ++g) {
       scales[g] = LoadGroupScale(codec, code + (first_group + g) * layout.metadata_bytes);
       dither[g] = starts.Of(first_group + g);
     }
   }
-  DecodeCodes(codec, mask,
-              {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
-               .group_bytes = layout.group_bytes,
-               .group = static_cast<size_t>(group),
-               .count = static_cast<size_t>(place.count),
-               .scales = scales,
-               .starts = dither,
-               .times = times,
-               .x = x});
+  DecodeCodes(codec, {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
+                      .group_bytes = layout.group_bytes,
+                      .packing = layout.packing,
+                      .group = static_cast<size_t>(group),
+                      .count = static_cast<size_t>(place.count),
+                      .scales = scales,
+                      .starts = dither,
+                      .epilogue = epilogue,
+                      .x = x});
 }
 
 // ---- Tiles
 // ------------------------------------------------------------------------------------------------------------
 
-void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                const TilePlace& place, const float* x, uint8_t* code) {
+void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const float* x, uint8_t* code) {
   const int64_t group = codec.group_size;
   if (codec.HasLevels()) EncodeLevelsTile(codec, layout, random, place, x, code);
   for (int64_t e = 0; e < place.count && !codec.HasLevels(); e += group) {
@@ -161,14 +165,13 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream
   }
 }
 
-void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
-  if (!codec.IsCast()) return DecodeCodesTile(codec, layout, random, place, code, mask, times, x);
+void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
+  if (!codec.IsCast()) return DecodeCodesTile(codec, layout, random, place, code, epilogue, x);
   const int64_t group = codec.group_size;
   for (int64_t e = 0; e < place.count; e += group) {
     const uint8_t* payload = code + layout.payload_offset + (place.first + e) / group * layout.group_bytes;
-    DecodeCast(codec.kind, payload, static_cast<size_t>(std::min(group, place.count - e)),
-               times ? times + e : nullptr, x + e);
+    DecodeCast(codec.kind, payload, static_cast<size_t>(std::min(group, place.count - e)), x + e);
   }
 }
 
@@ -231,28 +234,43 @@ void EncodePluginTile(const Codec& codec, const CodeLayout& layout, const Random
 }
 
 void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                      const TilePlace& place, const uint8_t* code, const float* times, float* x) {
+                      const TilePlace& place, const uint8_t* code, float* x) {
   for (int64_t e = 0; e < place.count; e += codec.group_size) {
     const int64_t g = (place.first + e) / codec.group_size;
-    const int64_t count = std::min<int64_t>(codec.group_size, place.count - e);
-    float decoded[kTileElements];  // x may be `times`
     DecodePluginGroup(codec, KeyOf(random, place, layout, g), code + g * layout.metadata_bytes,
-                      code + layout.payload_offset + g * layout.group_bytes, count, decoded);
-    for (int64_t i = 0; i < count; ++i) x[e + i] = times ? decoded[i] * times[e + i] : decoded[i];
+                      code + layout.payload_offset + g * layout.group_bytes,
+                      std::min<int64_t>(codec.group_size, place.count - e), x + e);
   }
+}
+
+// x = decoded, with the epilogue of codecs whose decode has none of its own.
+void FinishTile(const DecodeEpilogue& epilogue, size_t count, float* decoded, float* x) {
+  static constexpr float kOne = 1, kNothing = -0.0f;  // -0 + 0 were 0
+  const auto number = [](const TileOperand& o, const float& otherwise) {
+    return o.data ? o : TileOperand{&otherwise, true};
+  };
+  if (epilogue.magnitude) ApplyTile({ToTileOp(Opcode::kAbs), false}, count, {decoded}, {}, {}, decoded);
+  ApplyTile({ToTileOp(Opcode::kFma), false}, count, {decoded}, number(epilogue.times, kOne),
+            number(epilogue.plus, kNothing), x);
 }
 
 }  // namespace
 
-void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                const TilePlace& place, const float* x, uint8_t* code) {
-  if (codec.kind == CodecKind::kPlugin) return EncodePluginTile(codec, layout, random, place, x, code);
+void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const float* x, uint8_t* code) {
+  if (codec.kind == CodecKind::kPlugin) return EncodePluginTile(codec, layout, random.stream, place, x, code);
   HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
 }
-void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x) {
-  if (codec.kind == CodecKind::kPlugin) return DecodePluginTile(codec, layout, random, place, code, times, x);
-  HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, mask, times, x);
+void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
+  const bool plugin = codec.kind == CodecKind::kPlugin;
+  if (!plugin && !codec.IsCast())
+    return HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, x);
+  float decoded[kTileElements];  // x may be one of the epilogue's operands
+  float* to = epilogue.Changes() ? decoded : x;
+  plugin ? DecodePluginTile(codec, layout, random.stream, place, code, to)
+         : HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, to);
+  if (epilogue.Changes()) FinishTile(epilogue, static_cast<size_t>(place.count), decoded, x);
 }
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
                  float* x) {

@@ -21,14 +21,34 @@ struct TilePlace {
   int64_t count = 0;
 };
 
+// A stream of random numbers, and the sixteen calls of it that were drawn last: tiles that follow one another
+// share them.
+struct DrawnStream {
+  DrawnStream() = default;
+  explicit DrawnStream(const RandomStream& s) : stream(s) {}
+
+  RandomStream stream = {};
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  uint64_t first_call = kNone;                 // a multiple of 16, of what `words` holds
+  alignas(64) uint32_t words[kRandom32Block];  // as RandomRows makes them
+};
+
 // x: the tile's `count` elements. code: the sample's code, LayoutOf(codec, elements) = layout.
-void EncodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                const TilePlace& place, const float* x, uint8_t* code);
-// x[i] = decoded[i], or decoded[i] * times[i] where `times` is not null. x may be `times`. random: what
-// encode had. mask: x is 1 where the element is greater than 0 (kZero: not 0), else 0, for codecs with
-// HoldsMask().
-void DecodeTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                const TilePlace& place, const uint8_t* code, bool mask, const float* times, float* x);
+void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const float* x, uint8_t* code);
+// What decoded numbers v become before they are stored, in this order; nothing by default.
+struct DecodeEpilogue {
+  bool mask = false;       // 1 where the element is greater than 0 (kZero: not 0), else 0: needs HoldsMask()
+  bool magnitude = false;  // |v|
+  TileOperand times = {}, plus = {};  // v * times + plus; data null: 1 and 0
+  bool keep_positive = false;         // times 1 where the element is greater than 0, else 0, for kSign
+
+  bool Changes() const { return magnitude || times.data || plus.data || keep_positive; }
+};
+
+// x[i] = decoded[i] and the epilogue. x may be `times` or `plus`. random: what encode had.
+void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
+                const uint8_t* code, const DecodeEpilogue& epilogue, float* x);
 
 // x[i] = keep ? a[i] / (1 - probability) : 0. x may be a.
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,

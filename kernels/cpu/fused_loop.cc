@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "kernels/cpu/fused_decode.h"
 #include "kernels/cpu/fused_peephole.h"
 
 namespace act {
@@ -52,12 +53,12 @@ class Builder {
     Walk();
     PlaceInputs();
     PlaceConstants();
-    const std::vector<Varies> varies = Variation();
-    const std::vector<LoopInstr> instrs = OptimizeInstrs(program_, varies);
-    for (const LoopInstr& i : instrs) PlaceInstr(i, varies[static_cast<size_t>(i.reg)]);
-    CountReaders(instrs);
+    const LoopProgram optimized = OptimizeInstrs(program_, Variation());
+    loop_.registers.resize(optimized.varies.size());
+    for (const LoopInstr& i : optimized.instrs) PlaceInstr(i, optimized.varies[static_cast<size_t>(i.reg)]);
+    CountReaders(optimized.instrs);
     AddInputSteps();
-    for (const LoopInstr& i : instrs) AddInstr(i);
+    for (const LoopInstr& i : optimized.instrs) AddInstr(i);
     AddOutputs();
     DropUnusedReads();
     FindDirectStores();
@@ -217,7 +218,8 @@ class Builder {
     step.c = operand(instr.c);
     step.probability = instr.probability;
     step.stream = instr.stream;
-    if (!DecodeIntoProduct(step)) (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
+    if (DecodeInto(step, *site_.node, readers_, loop_)) return;
+    (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
   }
 
   void CountReaders(const std::vector<LoopInstr>& instrs) {
@@ -229,27 +231,6 @@ class Builder {
       count(i.c);
     }
     for (const ProgramOutput& o : program_.outputs) count(o.reg);
-  }
-
-  // A product with a code that nothing else reads is made while decoding, in place of the decoded tile.
-  bool DecodeIntoProduct(const Step& product) {
-    if (product.kind != StepKind::kApply || product.instr.op != ToTileOp(Opcode::kMul) || product.instr.relu)
-      return false;
-    for (const auto& [code, times] : {std::pair(product.a, product.b), std::pair(product.b, product.a)}) {
-      const auto decodes = [code = code](const Step& s) {
-        return s.kind == StepKind::kDecode && s.reg == code && s.a < 0;  // and makes no product yet
-      };
-      const auto decode = std::find_if(loop_.steps.begin(), loop_.steps.end(), decodes);
-      if (decode == loop_.steps.end() || readers_[static_cast<size_t>(code)] != 1) continue;
-      if (reg(times).place == Place::kScalar || reg(times).place == Place::kRow) continue;
-      Step fused = *decode;
-      fused.reg = product.reg;
-      fused.a = times;
-      loop_.steps.erase(decode);
-      loop_.steps.push_back(fused);
-      return true;
-    }
-    return false;
   }
 
   // Register r as elements see it: a row's value in all of the row.

@@ -44,7 +44,7 @@ enum class StepKind : uint8_t {
   kReadRow,  // operand of one value a row
   kReduce,   // a (and b) -> row: instr.op is kRowSum, kRowMax or kRowDot
   kSpread,   // row a -> buffer
-  kDecode,   // coded operand -> buffer, times register a where there is one
+  kDecode,   // coded operand -> buffer, times register a plus register b where there are such
   kStore,    // register -> result, where the register was not made there
   kEncode,
   kSum,  // of the register, or of its product with a
@@ -59,7 +59,9 @@ struct Step {
   int32_t tensor = -1;             // operand of the node (kRead.., kDecode), or result (from kStore on)
   float probability = 0;           // kDropout
   int32_t stream = 0;              // kDropout, kEncode, kDecode
-  bool mask = false;               // kDecode: whether elements are positive, not what they are
+  // kDecode (see DecodeEpilogue)
+  bool mask = false, magnitude = false, keep_positive = false;
+  bool IsScaled() const { return a >= 0 || b >= 0 || keep_positive; }
 };
 
 // How a kRead operand lies in memory: its axes collapsed, innermost last.

@@ -1,6 +1,7 @@
 #include "kernels/cpu/fused_peephole.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace act {
 namespace {
@@ -8,54 +9,95 @@ namespace {
 class Peephole {
  public:
   Peephole(const Program& program, const std::vector<Varies>& varies)
-      : program_(program), varies_(varies), maker_(static_cast<size_t>(program.Registers()), -1) {
-    for (size_t i = 0; i < program.instrs.size(); ++i) {
-      const Instr& p = program.instrs[i];
-      const int32_t reg = program.FirstInstr() + static_cast<int32_t>(i);
-      instrs_.push_back({{ToTileOp(p.op), false}, reg, p.a, p.b, p.c, p.parameter, p.stream});
-      maker_[static_cast<size_t>(reg)] = static_cast<int32_t>(i);
-    }
+      : program_(program), varies_(varies), maker_(varies.size(), -1) {
+    CountUses();
   }
 
-  std::vector<LoopInstr> Run() {
-    for (LoopInstr& instr : instrs_) {
-      CountUses();
-      FuseMultiply(instr);
-      FuseRelu(instr);
-      FuseDot(instr);
+  LoopProgram Run() {
+    for (size_t i = 0; i < program_.instrs.size(); ++i) {
+      const Instr& p = program_.instrs[i];
+      const int32_t reg = program_.FirstInstr() + static_cast<int32_t>(i);
+      if (uses_[Index(reg)] == 0) continue;
+      LoopInstr x{{ToTileOp(p.op), false}, reg, p.a, p.b, p.c, p.parameter, p.stream};
+      AddProductOnce(x);
+      FoldScaled(x);
+      AddBeforeScale(x);
+      FuseMultiply(x);
+      FuseRelu(x);
+      FuseSided(x);
+      FuseDot(x);
+      Append(x);
     }
-    CountUses();
-    std::erase_if(instrs_, [this](const LoopInstr& i) { return !live_[static_cast<size_t>(i.reg)]; });
-    return instrs_;
+    std::erase_if(instrs_, [](const LoopInstr& i) { return i.reg < 0; });
+    SinkResults();
+    return {std::move(instrs_), std::move(varies_)};
   }
 
  private:
-  // Uses by live instructions and outputs; an instruction is live where one of those reads it.
+  static size_t Index(int32_t reg) { return static_cast<size_t>(reg); }
+
+  // Reads by outputs and by instructions that outputs depend on. A rewrite takes one reader's operands over
+  // from another, so the numbers stay true of what varies.
   void CountUses() {
-    uses_.assign(static_cast<size_t>(program_.Registers()), 0);
-    live_.assign(static_cast<size_t>(program_.Registers()), false);
+    uses_.assign(varies_.size(), 0);
     const auto use = [this](int32_t reg) {
-      if (reg < 0) return;
-      ++uses_[static_cast<size_t>(reg)];
-      live_[static_cast<size_t>(reg)] = true;
+      if (reg >= 0) ++uses_[Index(reg)];
     };
     for (const ProgramOutput& output : program_.outputs) use(output.reg);
-    for (size_t i = instrs_.size(); i-- > 0;) {
-      if (!live_[static_cast<size_t>(instrs_[i].reg)]) continue;
-      use(instrs_[i].a);
-      use(instrs_[i].b);
-      use(instrs_[i].c);
+    for (size_t i = program_.instrs.size(); i-- > 0;) {
+      if (uses_[Index(program_.FirstInstr()) + i] == 0) continue;
+      use(program_.instrs[i].a);
+      use(program_.instrs[i].b);
+      use(program_.instrs[i].c);
     }
   }
 
+  void Append(const LoopInstr& x) {
+    maker_[Index(x.reg)] = static_cast<int32_t>(instrs_.size());
+    instrs_.push_back(x);
+  }
+
+  // op(a, b, c) in a register of its own, which one instruction reads.
+  int32_t Add(Varies varies, Opcode op, int32_t a, int32_t b, int32_t c = -1) {
+    const auto reg = static_cast<int32_t>(varies_.size());
+    varies_.push_back(varies);
+    uses_.push_back(1);
+    maker_.push_back(-1);
+    LoopInstr x{{ToTileOp(op), false}, reg, a, b, c};
+    FoldScaled(x);
+    Append(x);
+    return reg;
+  }
+
+  bool IsOnce(int32_t reg) const { return reg >= 0 && varies_[Index(reg)] == Varies::kNever; }
+
   // The instruction that makes `reg` as often as this, if it has one reader only.
   LoopInstr* OnlyReadHere(int32_t reg, Varies how) {
-    if (reg < 0 || maker_[static_cast<size_t>(reg)] < 0 || uses_[static_cast<size_t>(reg)] != 1)
-      return nullptr;
-    if (how == Varies::kNever || varies_[static_cast<size_t>(reg)] != how) return nullptr;
-    return &instrs_[static_cast<size_t>(maker_[static_cast<size_t>(reg)])];
+    if (reg < 0 || maker_[Index(reg)] < 0 || uses_[Index(reg)] != 1) return nullptr;
+    if (how == Varies::kNever || varies_[Index(reg)] != how) return nullptr;
+    return &instrs_[Index(maker_[Index(reg)])];
   }
-  Varies VariesLike(const LoopInstr& x) const { return varies_[static_cast<size_t>(x.reg)]; }
+  Varies VariesLike(const LoopInstr& x) const { return varies_[Index(x.reg)]; }
+
+  // What x's rewrite made needless.
+  static void Drop(LoopInstr& made) { made.reg = -1; }
+
+  // What is stored is made right before it is first read, or at the end: it may then be made in the result
+  // even where that is the memory of an operand, which fewer instructions read later.
+  void SinkResults() {
+    for (size_t i = instrs_.size(); i-- > 0;) {
+      const int32_t reg = instrs_[i].reg;
+      const auto stores = [reg](const ProgramOutput& o) {
+        return o.kind == OutputKind::kStore && o.reg == reg;
+      };
+      if (std::none_of(program_.outputs.begin(), program_.outputs.end(), stores)) continue;
+      const auto reads = [reg](const LoopInstr& x) { return x.a == reg || x.b == reg || x.c == reg; };
+      const auto at = instrs_.begin() + static_cast<std::ptrdiff_t>(i);
+      std::rotate(at, at + 1, std::find_if(at + 1, instrs_.end(), reads));
+    }
+  }
+
+  // ---- Multiply-adds, dot products, max(x, 0)
 
   LoopInstr* Product(int32_t reg, Varies how) {
     LoopInstr* made = OnlyReadHere(reg, how);
@@ -65,39 +107,64 @@ class Peephole {
   void FuseMultiply(LoopInstr& x) {
     const bool add = x.instr.op == ToTileOp(Opcode::kAdd), sub = x.instr.op == ToTileOp(Opcode::kSub);
     if (!add && !sub) return;
-    const auto fuse = [&x](TileOp op, const LoopInstr& product, int32_t other) {
+    const auto fuse = [&x](TileOp op, LoopInstr& product, int32_t other) {
       x.instr.op = op;
       x.a = product.a;
       x.b = product.b;
       x.c = other;
+      Drop(product);
     };
-    if (const LoopInstr* product = Product(x.a, VariesLike(x)))
+    if (LoopInstr* product = Product(x.a, VariesLike(x)))
       fuse(add ? ToTileOp(Opcode::kFma) : TileOp::kMulSub, *product, x.b);
-    else if (const LoopInstr* other = Product(x.b, VariesLike(x)))
+    else if (LoopInstr* other = Product(x.b, VariesLike(x)))
       fuse(add ? ToTileOp(Opcode::kFma) : TileOp::kNegMulAdd, *other, x.a);
   }
 
   void FuseDot(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kRowSum)) return;
-    const LoopInstr* product = Product(x.a, Varies::kByElement);
+    LoopInstr* product = Product(x.a, Varies::kByElement);
     if (!product) return;
     x.instr.op = TileOp::kRowDot;
     x.a = product->a;
     x.b = product->b;
+    Drop(*product);
+  }
+
+  // select(b > 0, v, -v), v = max(a, c) or max(|a|, c) and c computed once.
+  void FuseSided(LoopInstr& x) {
+    if (x.instr.op != ToTileOp(Opcode::kSelect) || IsOnce(x.reg)) return;
+    LoopInstr* side = MadeHere(x.a, Opcode::kGreater, 1);
+    LoopInstr* negative = MadeHere(x.c, Opcode::kNeg, 1);
+    LoopInstr* largest = MadeHere(x.b, Opcode::kMax, 2);
+    if (!side || !negative || !largest || !IsZero(side->b) || negative->a != x.b || !IsOnce(largest->b))
+      return;
+    LoopInstr* magnitude = MadeHere(largest->a, Opcode::kAbs, 1);
+    x.instr.op = magnitude ? TileOp::kSidedAbs : TileOp::kSided;
+    x.a = magnitude ? magnitude->a : largest->a;
+    x.b = side->a;
+    x.c = largest->b;
+    for (LoopInstr* made : {side, negative, largest, magnitude})
+      if (made) Drop(*made);
+  }
+  // The instruction with this opcode that makes `reg`, which so many read.
+  LoopInstr* MadeHere(int32_t reg, Opcode op, int32_t readers) {
+    if (reg < 0 || maker_[Index(reg)] < 0 || uses_[Index(reg)] != readers) return nullptr;
+    LoopInstr& made = instrs_[Index(maker_[Index(reg)])];
+    return made.instr.op == ToTileOp(op) && !made.instr.relu ? &made : nullptr;
   }
 
   bool IsZero(int32_t reg) const {
     const int32_t constant = reg - program_.FirstConstant();
     if (reg < program_.FirstConstant() || reg >= program_.FirstInstr()) return false;
-    const ProgramConstant& value = program_.constants[static_cast<size_t>(constant)];
+    const ProgramConstant& value = program_.constants[Index(constant)];
     return value.value == 0 && value.extent == Dim(0);
   }
 
   void FuseRelu(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kMax)) return;
-    const LoopInstr* made = IsZero(x.b)   ? OnlyReadHere(x.a, VariesLike(x))
-                            : IsZero(x.a) ? OnlyReadHere(x.b, VariesLike(x))
-                                          : nullptr;
+    LoopInstr* made = IsZero(x.b)   ? OnlyReadHere(x.a, VariesLike(x))
+                      : IsZero(x.a) ? OnlyReadHere(x.b, VariesLike(x))
+                                    : nullptr;
     if (!made) return;
     const TileOp op = made->instr.op;
     if (op != ToTileOp(Opcode::kAdd) && op != ToTileOp(Opcode::kSub) && op != ToTileOp(Opcode::kMul) &&
@@ -107,19 +174,102 @@ class Peephole {
     x.a = made->a;
     x.b = made->b;
     x.c = made->c;
+    Drop(*made);
+  }
+
+  // ---- Scales and shifts
+
+  // of * times + plus; times, plus: computed once, or -1.
+  struct Scaled {
+    int32_t of, times = -1, plus = -1;
+  };
+  std::optional<Scaled> ScaledOf(const LoopInstr& x) const {
+    if (x.instr.relu) return std::nullopt;
+    const bool add = x.instr.op == ToTileOp(Opcode::kAdd), mul = x.instr.op == ToTileOp(Opcode::kMul),
+               fma = x.instr.op == ToTileOp(Opcode::kFma);
+    if (!add && !mul && !fma) return std::nullopt;
+    if (fma && !IsOnce(x.c)) return std::nullopt;
+    for (const auto& [of, once] : {std::pair(x.a, x.b), std::pair(x.b, x.a)}) {
+      if (IsOnce(of) || !IsOnce(once)) continue;
+      if (add) return Scaled{of, -1, once};
+      return Scaled{of, once, x.c};
+    }
+    return std::nullopt;
+  }
+
+  // A code's number or its magnitude.
+  bool IsDecoded(int32_t reg) const {
+    if (reg < program_.FirstConstant())
+      return program_.inputs[Index(reg)].codec.HasLevels() && !program_.inputs[Index(reg)].mask;
+    if (maker_[Index(reg)] < 0) return false;
+    const LoopInstr& made = instrs_[Index(maker_[Index(reg)])];
+    return made.instr.op == ToTileOp(Opcode::kAbs) && made.a < program_.FirstConstant() && IsDecoded(made.a);
+  }
+
+  // a b + v, whose product is computed once, is v + p.
+  void AddProductOnce(LoopInstr& x) {
+    if (x.instr.op != ToTileOp(Opcode::kFma) || !IsOnce(x.a) || !IsOnce(x.b) || !IsDecoded(x.c)) return;
+    const int32_t product = Add(Varies::kNever, Opcode::kMul, x.a, x.b);
+    x = {{ToTileOp(Opcode::kAdd), false}, x.reg, x.c, product};
+  }
+
+  // Scaled once already, and only for x.
+  std::optional<Scaled> ScaledBefore(int32_t reg, const LoopInstr& x, LoopInstr*& made) {
+    made = OnlyReadHere(reg, VariesLike(x));
+    if (!made) return std::nullopt;
+    const std::optional<Scaled> scaled = ScaledOf(*made);
+    return scaled && IsDecoded(scaled->of) ? scaled : std::nullopt;
+  }
+
+  // (v t + p) t' + p' = v (t t') + (p t' + p')
+  void FoldScaled(LoopInstr& x) {
+    const std::optional<Scaled> outer = ScaledOf(x);
+    LoopInstr* made = nullptr;
+    const std::optional<Scaled> inner = outer ? ScaledBefore(outer->of, x, made) : std::nullopt;
+    if (!inner) return;
+    Drop(*made);
+    const int32_t t = outer->times, p = outer->plus;
+    const int32_t times = inner->times < 0 || t < 0 ? std::max(inner->times, t)
+                                                    : Add(Varies::kNever, Opcode::kMul, inner->times, t);
+    const int32_t shift = inner->plus;
+    const int32_t plus = shift < 0        ? p
+                         : t < 0 && p < 0 ? shift
+                         : t < 0          ? Add(Varies::kNever, Opcode::kAdd, shift, p)
+                         : p < 0          ? Add(Varies::kNever, Opcode::kMul, shift, t)
+                                          : Add(Varies::kNever, Opcode::kFma, shift, t, p);
+    x.instr.op = ToTileOp(plus < 0 ? Opcode::kMul : times < 0 ? Opcode::kAdd : Opcode::kFma);
+    x.a = inner->of;
+    x.b = times < 0 ? plus : times;
+    x.c = times < 0 ? -1 : plus;
+  }
+
+  // (v t + p) + y = v t + (y + p), where decode can add what varies, and y may have a shift that takes p.
+  void AddBeforeScale(LoopInstr& x) {
+    if (x.instr.op != ToTileOp(Opcode::kAdd) || IsOnce(x.a) || IsOnce(x.b)) return;
+    for (const auto& [of, y] : {std::pair(x.a, x.b), std::pair(x.b, x.a)}) {
+      LoopInstr* made = nullptr;
+      const std::optional<Scaled> scaled = ScaledBefore(of, x, made);
+      if (!scaled || scaled->plus < 0) continue;
+      Drop(*made);
+      const int32_t rest = Add(VariesLike(x), Opcode::kAdd, y, scaled->plus);
+      x.instr.op = ToTileOp(scaled->times < 0 ? Opcode::kAdd : Opcode::kFma);
+      x.a = scaled->of;
+      x.b = scaled->times < 0 ? rest : scaled->times;
+      x.c = scaled->times < 0 ? -1 : rest;
+      return;
+    }
   }
 
   const Program& program_;
-  const std::vector<Varies>& varies_;
-  std::vector<int32_t> maker_;  // register -> instruction, -1: an input or a constant
-  std::vector<LoopInstr> instrs_;
+  std::vector<Varies> varies_;
+  std::vector<int32_t> maker_;     // register -> place in instrs_; -1: an input, a constant, or not yet made
+  std::vector<LoopInstr> instrs_;  // reg -1: dropped
   std::vector<int32_t> uses_;
-  std::vector<bool> live_;
 };
 
 }  // namespace
 
-std::vector<LoopInstr> OptimizeInstrs(const Program& program, const std::vector<Varies>& varies) {
+LoopProgram OptimizeInstrs(const Program& program, const std::vector<Varies>& varies) {
   return Peephole(program, varies).Run();
 }
 

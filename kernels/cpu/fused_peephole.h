@@ -25,9 +25,19 @@ struct LoopInstr {
   }
 };
 
-// The instructions that outputs depend on, in order, with a multiplication and the addition that alone reads
-// it made one multiply-add (or a row's dot product), and max(x, 0) made part of the arithmetic before it:
-// where both are computed as often. varies[r]: of register r; what never varies is no part of such a pair.
-std::vector<LoopInstr> OptimizeInstrs(const Program& program, const std::vector<Varies>& varies);
+struct LoopProgram {
+  std::vector<LoopInstr> instrs;
+  std::vector<Varies> varies;  // of each register: the program's, then those that were added
+};
+
+// The instructions that outputs depend on, in order, where both of a pair are computed as often:
+//   - a multiplication and the addition that alone reads it are one multiply-add, or a row's dot product
+//   - max(x, 0) is part of the arithmetic before it
+//   - max(|x|, c), negative where a mask is 0, is one instruction
+//   - scales and shifts of a decoded number, whose code is less exact than the arithmetic, are one of each,
+//     computed before the loop
+// What is stored is made as late as it can be. varies[r]: of register r; what never varies is no part of such
+// a pair.
+LoopProgram OptimizeInstrs(const Program& program, const std::vector<Varies>& varies);
 
 }  // namespace act

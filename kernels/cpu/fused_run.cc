@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/read_ahead.h"
 #include "kernels/math/convert.h"
 
 namespace act {
@@ -105,12 +106,14 @@ void TileWalker::PlaceTile(const TilePlace& place) {
     const LoopRegister& reg = loop_.registers[r];
     if (reg.place == Place::kDirect) {
       at_[r] = args_.inputs[static_cast<size_t>(reg.input)].as<float>() + offset;
+      AskForNextTile<false>(at_[r], place.count);
     } else if (reg.place == Place::kColumn) {
       if (reg.period != period) phase = offset % reg.period;
       period = reg.period;
       at_[r] = scratch_ + reg.scratch + phase;
     } else if (made_in_[r] >= 0) {
       at_[r] = args_.outputs[static_cast<size_t>(made_in_[r])].as<float>() + offset;
+      AskForNextTile<true>(at_[r], place.count);
     }
   }
 }
@@ -171,9 +174,6 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
   const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;
   const size_t tensor = static_cast<size_t>(step.tensor);
   float* x = at_[step.reg];
-  const auto random = [&](uint64_t seed) {
-    return RandomStream{seed, args_.state->step, static_cast<uint32_t>(step.stream)};
-  };
   switch (step.kind) {
     case StepKind::kApply:
       return Apply(
@@ -191,7 +191,7 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
       const TileOperand a = Operand(step.a, 0);
       if (a.splat) std::fill_n(x, place.count, *a.data);
       const float* from = a.splat ? x : a.data;
-      const RandomStream stream = random(args_.state->seed);
+      const RandomStream stream = {args_.state->seed, args_.state->step, static_cast<uint32_t>(step.stream)};
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
         DropoutTile(stream, step.probability, piece, from + i, x + i);
       });
@@ -201,11 +201,12 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kDecode: {
       const CodedTensor& coded = loop_.inputs[tensor];
       const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
-      const float* times = step.a < 0 ? nullptr : at_[step.a];
-      const RandomStream stream = random(args_.state->RoundingSeed(step.stream));
+      AskForNextCodes<false>(coded.codec, coded.layout, codes, place.first, place.count);
+      DrawnStream& random = Drawn(step.stream);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
-        DecodeTile(coded.codec, coded.layout, stream, piece, codes, step.mask, times ? times + i : nullptr,
-                   x + i);
+        const DecodeEpilogue epilogue = {step.mask, step.magnitude, Operand(step.a, i), Operand(step.b, i),
+                                         step.keep_positive};
+        DecodeTile(coded.codec, coded.layout, random, piece, codes, epilogue, x + i);
       });
     }
     case StepKind::kStore:
@@ -213,14 +214,26 @@ void TileWalker::RunStep(const Step& step, const TilePlace& place) {
     case StepKind::kEncode: {
       const CodedTensor& coded = loop_.outputs[tensor];
       auto* codes = args_.outputs[tensor].as<uint8_t>() + place.sample * coded.layout.sample_bytes;
-      const RandomStream stream = random(args_.state->RoundingSeed(step.stream));
+      AskForNextCodes<true>(coded.codec, coded.layout, codes, place.first, place.count);
+      DrawnStream& random = Drawn(step.stream);
       return ForPieces(place, samples_before, [&](const TilePlace& piece, int64_t i) {
-        EncodeTile(coded.codec, coded.layout, stream, piece, x + i, codes);
+        EncodeTile(coded.codec, coded.layout, random, piece, x + i, codes);
       });
     }
     case StepKind::kSum:
       return AddToSum(step, offset, place.count);
   }
+}
+
+DrawnStream& TileWalker::Drawn(int32_t stream) {
+  const auto number = static_cast<uint32_t>(stream);
+  DrawnStream& drawn = drawn_[number % std::size(drawn_)];
+  const RandomStream random = {args_.state->RoundingSeed(stream), args_.state->step, number};
+  if (drawn.stream != random) {
+    drawn.stream = random;
+    drawn.first_call = DrawnStream::kNone;
+  }
+  return drawn;
 }
 
 // Elements offset .. offset + count - 1 of an operand broadcast to the space, as floats.

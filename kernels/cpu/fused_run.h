@@ -31,6 +31,7 @@ class TileWalker {
   void Read(int32_t input, int64_t offset, int64_t count, float* x) const;
   void Store(const Step& step, int64_t offset, int64_t count) const;
   void AddToSum(const Step& step, int64_t offset, int64_t count);
+  DrawnStream& Drawn(int32_t stream);
   void ClearSums(int64_t part);
   void FlushSums();
 
@@ -40,6 +41,7 @@ class TileWalker {
   int64_t part_ = 0;
   float* at_[kMaxLoopRegisters];        // each register in the present tile
   int32_t made_in_[kMaxLoopRegisters];  // result that the register is made in; -1: none
+  DrawnStream drawn_[8];                // of the codes' roundings, by stream: few loops have more
 };
 
 // Adds up the partial sums, in order, and writes the results. After all threads are done.

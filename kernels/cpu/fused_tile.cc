@@ -46,20 +46,21 @@ HWY_INLINE void Loop(size_t n, float* dst, const F& f, const Operands&... operan
 }
 
 template <class F>
-void Unary(size_t n, TileOperand a, float* dst, const F& f) {
+void Unary(size_t n, const TileOperand& a, float* dst, const F& f) {
   if (a.splat) return Loop(n, dst, f, Splat(a));
   Loop(n, dst, f, Stream(a));
 }
 
 template <class F>
-void Binary(size_t n, TileOperand a, TileOperand b, float* dst, const F& f) {
+void Binary(size_t n, const TileOperand& a, const TileOperand& b, float* dst, const F& f) {
   if (a.splat) return Loop(n, dst, f, Splat(a), Stream(b));
   if (b.splat) return Loop(n, dst, f, Stream(a), Splat(b));
   Loop(n, dst, f, Stream(a), Stream(b));
 }
 
 template <class F>
-void Ternary(size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst, const F& f) {
+void Ternary(size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c, float* dst,
+             const F& f) {
   if (b.splat && c.splat) return Loop(n, dst, f, Stream(a), Splat(b), Splat(c));
   if (b.splat) return Loop(n, dst, f, Stream(a), Splat(b), Stream(c));
   if (c.splat) return Loop(n, dst, f, Stream(a), Stream(b), Splat(c));
@@ -74,7 +75,8 @@ HWY_INLINE V Clip(V v) {
 }
 
 template <bool kRelu>
-void Arithmetic(TileOp op, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst) {
+void Arithmetic(TileOp op, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
+                float* dst) {
   if (op == ToTileOp(Opcode::kAdd))
     return Binary(n, a, b, dst, [](V x, V y) HWY_ATTR { return Clip<kRelu>(hn::Add(x, y)); });
   if (op == ToTileOp(Opcode::kSub))
@@ -90,11 +92,12 @@ void Arithmetic(TileOp op, size_t n, TileOperand a, TileOperand b, TileOperand c
 
 // Functions with no vector form here: a call an element.
 template <class F>
-void Scalar(size_t n, TileOperand a, TileOperand b, float* dst, const F& f) {
+void Scalar(size_t n, const TileOperand& a, const TileOperand& b, float* dst, const F& f) {
   for (size_t i = 0; i < n; ++i) dst[i] = f(a.data[a.splat ? 0 : i], b.data ? b.data[b.splat ? 0 : i] : 0.0f);
 }
 
-void ApplyOpcode(Opcode op, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst) {
+void ApplyOpcode(Opcode op, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
+                 float* dst) {
   const D d;
   const auto one = [] HWY_ATTR { return hn::Set(D(), 1.0f); };
   switch (op) {
@@ -152,13 +155,26 @@ void ApplyOpcode(Opcode op, size_t n, TileOperand a, TileOperand b, TileOperand 
   }
 }
 
+// Max as Opcode::kMax has it: a NaN stays.
+template <bool kAbs>
+void Sided(size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c, float* dst) {
+  Ternary(n, a, b, c, dst, [](V x, V side, V least) HWY_ATTR {
+    if constexpr (kAbs) x = hn::Abs(x);
+    const V v = hn::IfThenElse(hn::Lt(x, least), least, x);
+    return hn::IfThenElse(hn::Gt(side, hn::Zero(D())), v, hn::Neg(v));
+  });
+}
+
 bool IsArithmetic(TileOp op) {
   return op == ToTileOp(Opcode::kAdd) || op == ToTileOp(Opcode::kSub) || op == ToTileOp(Opcode::kMul) ||
          op == ToTileOp(Opcode::kFma) || op == TileOp::kMulSub || op == TileOp::kNegMulAdd;
 }
 
-void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst) {
+void ApplyTile(TileInstr instr, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
+               float* dst) {
   if (instr.op == TileOp::kCopy) return Unary(n, a, dst, [](V x) HWY_ATTR { return x; });
+  if (instr.op == TileOp::kSided) return Sided<false>(n, a, b, c, dst);
+  if (instr.op == TileOp::kSidedAbs) return Sided<true>(n, a, b, c, dst);
   if (!IsArithmetic(instr.op)) return ApplyOpcode(static_cast<Opcode>(instr.op), n, a, b, c, dst);
   if (instr.relu) return Arithmetic<true>(instr.op, n, a, b, c, dst);
   Arithmetic<false>(instr.op, n, a, b, c, dst);
@@ -252,19 +268,24 @@ HWY_EXPORT(AddTile);
 HWY_EXPORT(AddProductTile);
 HWY_EXPORT(FlushTile);
 
-void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst) {
-  // The loops take a splat in the last operands only; one elsewhere is written out first. Programs rarely
-  // have any: what is constant was computed before the loop.
-  alignas(64) float filled[2][kTileElements];
-  const auto fill = [n, &filled](int slot, TileOperand& o) {
-    std::fill_n(filled[slot], n, *o.data);
-    o = {filled[slot]};
-  };
+// The loops take a splat in the last operands only; one elsewhere changes its place, or is written out first:
+// programs rarely have any, for what is constant was computed before the loop. Operands are passed by
+// reference: a third one on the stack is stored in parts and loaded whole, which the processor waits for.
+void ApplyTile(TileInstr instr, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
+               float* dst) {
   const bool ternary = c.data != nullptr;
-  if (ternary && a.splat && !b.splat && instr.op != ToTileOp(Opcode::kSelect))
-    std::swap(a, b);  // a * b = b * a
-  if (ternary && a.splat) fill(0, a);
-  if (!ternary && a.splat && b.splat) fill(1, b);
+  const bool multiplies =
+      instr.op == ToTileOp(Opcode::kFma) || instr.op == TileOp::kMulSub || instr.op == TileOp::kNegMulAdd;
+  if (multiplies && a.splat && !b.splat) return HWY_DYNAMIC_DISPATCH(ApplyTile)(instr, n, b, a, c, dst);
+  const auto filled = [&](const TileOperand& o, const auto& apply) {
+    alignas(64) float elements[kTileElements];
+    std::fill_n(elements, n, *o.data);
+    apply(TileOperand{elements});
+  };
+  if (ternary && a.splat)
+    return filled(a, [&](const TileOperand& f) { HWY_DYNAMIC_DISPATCH(ApplyTile)(instr, n, f, b, c, dst); });
+  if (!ternary && a.splat && b.splat)
+    return filled(b, [&](const TileOperand& f) { HWY_DYNAMIC_DISPATCH(ApplyTile)(instr, n, a, f, c, dst); });
   HWY_DYNAMIC_DISPATCH(ApplyTile)(instr, n, a, b, c, dst);
 }
 

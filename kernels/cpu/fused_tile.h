@@ -17,6 +17,8 @@ enum class TileOp : uint8_t {
   kMulSub,     // a * b - c
   kNegMulAdd,  // c - a * b
   kRowDot,     // sum of a * b over the row
+  kSided,     // max(a, c) where b > 0, its negative elsewhere: what a code with a mask in its sign is made of
+  kSidedAbs,  // with |a| for a
 };
 inline TileOp ToTileOp(Opcode op) { return static_cast<TileOp>(op); }
 
@@ -32,7 +34,8 @@ struct TileInstr {
 
 // dst[i] = op(a[i], b[i], c[i]). dst may be one of the operands. kDropout, kRowSum and kRowMax are not done
 // here.
-void ApplyTile(TileInstr instr, size_t n, TileOperand a, TileOperand b, TileOperand c, float* dst);
+void ApplyTile(TileInstr instr, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
+               float* dst);
 
 // to[r] = op over row r: x[r * length .. (r + 1) * length), and of y likewise. op: kRowSum, kRowMax, kRowDot.
 void ReduceRowsTile(TileOp op, size_t rows, size_t length, const float* x, const float* y, float* to);

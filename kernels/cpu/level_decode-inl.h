@@ -9,6 +9,7 @@
 #define ACT_LEVEL_DECODE_INL_H_
 #endif
 
+#include "kernels/cpu/code_tile.h"
 #include "kernels/cpu/level_values-inl.h"
 #include "kernels/cpu/packed_words-inl.h"
 #include "kernels/cpu/rounding-inl.h"
@@ -21,10 +22,11 @@ namespace {
 struct CodedGroups {
   const uint8_t* payload;
   int64_t group_bytes;  // from one group's payload to the next
+  CodePacking packing;
   size_t group, count;  // elements of a group, and of the tile
   const GroupScale* scales;
   const uint32_t* starts;
-  const float* times;  // null, or what decoded numbers are multiplied with
+  const DecodeEpilogue& epilogue;
   float* x;
 };
 
@@ -55,38 +57,84 @@ HWY_INLINE Positions Widened(VW p) {
 #endif
 }
 
-// x[i] = value of element i, times times[i] where `times` is not null. positions(i): of those from i on,
-// which is called in order.
+// An epilogue as vectors take it: what is one number lies in `lanes`, read again and again.
+class Epilogue {
+ public:
+  explicit Epilogue(const DecodeEpilogue& e)
+      : changes_(e.Changes()),
+        bits_(hn::Set(DU(), e.magnitude ? 0x7FFFFFFFu : ~0u)),
+        keeps_(e.keep_positive) {
+    Place(e.times, 1.0f, 0);
+    Place(e.plus, -0.0f, 1);  // nothing else leaves -0 what it is
+  }
+  bool Changes() const { return changes_; }
+
+  // Of `value` at a position, which belongs to element i of the tile.
+  template <class Value>
+  HWY_INLINE V Of(const Value& value, VI position, size_t i) const {
+    const D d;
+    const V v = hn::BitCast(d, hn::And(hn::BitCast(DU(), value(position)), bits_));
+    return Kept(value, position, hn::MulAdd(v, hn::LoadU(d, At(0, i)), hn::LoadU(d, At(1, i))));
+  }
+  template <class Value>
+  HWY_INLINE V OfTail(const Value& value, VI position, size_t i, Mask rest) const {
+    const D d;
+    const V v = hn::BitCast(d, hn::And(hn::BitCast(DU(), value(position)), bits_));
+    return Kept(value, position,
+                hn::MulAdd(v, hn::MaskedLoad(rest, d, At(0, i)), hn::MaskedLoad(rest, d, At(1, i))));
+  }
+
+ private:
+  void Place(const TileOperand& o, float otherwise, size_t slot) {
+    const bool one = !o.data || o.splat;
+    hn::Store(hn::Set(D(), o.data ? *o.data : otherwise), D(), lanes_[slot]);
+    from_[slot] = one ? lanes_[slot] : o.data;
+    stride_[slot] = one ? 0 : 1;
+  }
+  HWY_INLINE const float* At(size_t slot, size_t i) const { return from_[slot] + i * stride_[slot]; }
+  template <class Value>
+  HWY_INLINE V Kept(const Value& value, VI position, V v) const {
+    if constexpr (requires { value.Positive(position); }) {
+      if (keeps_) return hn::Mul(v, hn::IfThenElseZero(value.Positive(position), hn::Set(D(), 1.0f)));
+    }
+    return v;
+  }
+
+  alignas(64) float lanes_[2][kMaxLanes];
+  const float* from_[2];
+  size_t stride_[2];
+  const bool changes_;
+  const VU bits_;
+  const bool keeps_;
+};
+
+// x[i] = value of element i, with the epilogue. positions(i): of those from i on, which is called in order.
+// first: element of the tile that element 0 is.
 template <class PositionsOf, class Value>
-HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const Value& value, const float* times,
-                          float* x) {
+HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const Value& value,
+                          const Epilogue& epilogue, size_t first, float* x) {
   const D d;
   const size_t lanes = hn::Lanes(d), step = kTwoVectors ? 2 * lanes : lanes;
   size_t i = 0;
-  if (times) {
+  if (epilogue.Changes()) {
     for (; i + step <= count; i += step) {
       const Positions p = positions(i);
-      hn::StoreU(hn::Mul(value(p.first), hn::LoadU(d, times + i)), d, x + i);
+      hn::StoreU(epilogue.Of(value, p.first, first + i), d, x + i);
       if constexpr (kTwoVectors)
-        hn::StoreU(hn::Mul(value(p.second), hn::LoadU(d, times + i + lanes)), d, x + i + lanes);
+        hn::StoreU(epilogue.Of(value, p.second, first + i + lanes), d, x + i + lanes);
     }
   } else {
     for (; i + step <= count; i += step) {
-      ReadAhead(x + i);
       const Positions p = positions(i);
       hn::StoreU(value(p.first), d, x + i);
-      if constexpr (kTwoVectors) {
-        if constexpr (kMaxLanes * sizeof(float) == 64) ReadAhead(x + i + lanes);
-        hn::StoreU(value(p.second), d, x + i + lanes);
-      }
+      if constexpr (kTwoVectors) hn::StoreU(value(p.second), d, x + i + lanes);
     }
   }
   if (i == count) return;
   const Positions p = positions(i);
   for (const VI part : {p.first, p.second}) {
     const Mask rest = hn::FirstN(d, count - i);
-    V v = value(part);
-    if (times) v = hn::Mul(v, hn::MaskedLoad(rest, d, times + i));
+    const V v = epilogue.Changes() ? epilogue.OfTail(value, part, first + i, rest) : value(part);
     hn::BlendedStore(v, rest, d, x + i);
     i += lanes;
     if (i >= count) return;
@@ -98,7 +146,7 @@ HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const Valu
 // One group. Planes are plane_bytes apart and readable a vector at a time.
 template <int kBits, class Value, class Offsets>
 HWY_INLINE void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t count, const Value& value,
-                             Offsets offsets, const float* times, float* x) {
+                             Offsets offsets, const Epilogue& epilogue, size_t first, float* x) {
   const DW d;
   const auto positions = [&](size_t i) HWY_ATTR {
     VW p = offsets.Next(hn::Set(d, kFrom<kBits>));
@@ -108,44 +156,44 @@ HWY_INLINE void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t c
     }
     return Widened<kBits>(p);
   };
-  DecodeRun(positions, count, value, times, x);
+  DecodeRun(positions, count, value, epilogue, first, x + first);
 }
 
 template <int kBits, class Value, class Offsets>
 void DecodePlaneGroups(const LevelTables& tables, const CodedGroups& coded) {
+  const Epilogue epilogue(coded.epilogue);
   const uint8_t* planes = coded.payload;
   for (size_t g = 0, e = 0; e < coded.count; ++g, e += coded.group, planes += coded.group_bytes) {
     const Value value(tables, coded.scales[g]);
     const Offsets offsets(coded.starts[g]);
-    const float* times = coded.times ? coded.times + e : nullptr;
     if (e + coded.group <= coded.count) {
-      DecodePlanes<kBits>(planes, coded.group / 8, coded.group, value, offsets, times, coded.x + e);
+      DecodePlanes<kBits>(planes, coded.group / 8, coded.group, value, offsets, epilogue, e, coded.x);
       continue;
     }
     // A short group's planes are copied to where a vector may read behind them.
     const size_t count = coded.count - e;
     const PaddedPlanes padded(planes, (count + 7) / 8, kBits);
-    DecodePlanes<kBits>(padded.bytes, PaddedPlanes::kPlaneBytes, count, value, offsets, times, coded.x + e);
+    DecodePlanes<kBits>(padded.bytes, PaddedPlanes::kPlaneBytes, count, value, offsets, epilogue, e, coded.x);
   }
 }
 
 // ---- Several codes to a number
 
 template <class Value, class Offsets>
-void DecodeWordGroups(const LevelTables& tables, const CodePacking& packing, const CodedGroups& coded) {
+void DecodeWordGroups(const LevelTables& tables, const CodedGroups& coded) {
   const DW d;
   alignas(64) uint8_t q[kMostGroup + kRun];
+  const Epilogue epilogue(coded.epilogue);
   const uint8_t* words = coded.payload;
   for (size_t g = 0, e = 0; e < coded.count; ++g, e += coded.group, words += coded.group_bytes) {
     const size_t count = std::min(coded.group, coded.count - e);
-    UnpackWords(words, count, tables.codec.levels, packing, q);
+    UnpackWords(words, count, tables.codec.levels, coded.packing, q);
     Offsets offsets(coded.starts[g]);
     const auto positions = [&](size_t i) HWY_ATTR {
       const VW code = hn::PromoteTo(d, hn::LoadU(DWBytes(), q + i));
       return Widened<8>(hn::Add(hn::ShiftLeft<8>(code), offsets.Next(hn::Set(d, kFrom<8>))));
     };
-    DecodeRun(positions, count, Value(tables, coded.scales[g]), coded.times ? coded.times + e : nullptr,
-              coded.x + e);
+    DecodeRun(positions, count, Value(tables, coded.scales[g]), epilogue, e, coded.x + e);
   }
 }
 
@@ -153,9 +201,8 @@ void DecodeWordGroups(const LevelTables& tables, const CodePacking& packing, con
 
 template <class Value, class Offsets>
 void DecodeGroups(const LevelTables& tables, const CodedGroups& coded) {
-  const CodePacking packing = CodePackingOf(tables.codec);
-  if (packing.codes != 1) return DecodeWordGroups<Value, Offsets>(tables, packing, coded);
-  switch (packing.bits) {
+  if (coded.packing.codes != 1) return DecodeWordGroups<Value, Offsets>(tables, coded);
+  switch (coded.packing.bits) {
     case 1:
       return DecodePlaneGroups<1, Value, Offsets>(tables, coded);
     case 2:
@@ -181,11 +228,11 @@ void DecodeRounded(const LevelTables& tables, const CodedGroups& coded) {
                                                     : DecodeGroups<Value, NoOffsets>(tables, coded);
 }
 
-// Codes with levels, masks and indices. mask: of codes with levels, whether elements are greater than 0.
-inline void DecodeCodes(const Codec& codec, bool mask, const CodedGroups& coded) {
+// Codes with levels, masks and indices.
+inline void DecodeCodes(const Codec& codec, const CodedGroups& coded) {
   const LevelTables tables(codec);
   if (!codec.HasLevels()) return DecodeGroups<NumberValue, NoOffsets>(tables, coded);
-  if (mask) return DecodeGroups<MaskValue, NoOffsets>(tables, coded);
+  if (coded.epilogue.mask) return DecodeGroups<MaskValue, NoOffsets>(tables, coded);
   const bool fitted = codec.spacing == Spacing::kFitted;  // with dither alone
   switch (codec.kind) {
     case CodecKind::kSign:

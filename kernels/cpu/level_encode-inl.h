@@ -103,10 +103,7 @@ struct ZeroOr {
 // Of kRun elements.
 template <class Level, class Bits>
 HWY_INLINE void QuantizeRun(const float* x, const Level& level, Bits& bits, uint8_t* q) {
-  const auto next = [&](size_t i) HWY_ATTR {
-    ReadAhead(x + i);
-    return level(hn::LoadU(D(), x + i), bits.Next());
-  };
+  const auto next = [&](size_t i) HWY_ATTR { return level(hn::LoadU(D(), x + i), bits.Next()); };
 #if HWY_TARGET == HWY_SCALAR
   for (size_t i = 0; i < kRun; ++i)
     hn::StoreU(hn::U8FromU32(hn::ShiftRight<16>(next(i))), hn::Rebind<uint8_t, D>(), q + i);
@@ -149,11 +146,12 @@ struct GroupsToEncode {
   const uint32_t* words;
   uint8_t* payload;
   int64_t group_bytes;  // from one group's payload to the next
+  CodePacking packing;
 };
 
 template <class Level, class Bits>
 void EncodeGroups(const LevelTables& tables, const GroupsToEncode& groups) {
-  const CodePacking packing = CodePackingOf(tables.codec);
+  const CodePacking packing = groups.packing;
   alignas(64) uint8_t q[kMostGroup + kRun];
   uint8_t* payload = groups.payload;
   for (size_t g = 0, e = 0; e < groups.count; ++g, e += groups.group, payload += groups.group_bytes) {

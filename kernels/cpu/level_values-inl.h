@@ -17,7 +17,7 @@ namespace act::HWY_NAMESPACE {
 namespace {
 
 // Each is made for a group, and then asked for the values of positions: 256 times the code, with the
-// rounding's offset of -127..127 added.
+// rounding's offset of -127..127 added. Those of codes with a sign (Positive) are asked for that, too.
 struct UniformValue {
   HWY_INLINE UniformValue(const LevelTables&, const GroupScale& s)
       : minimum(hn::Set(D(), s.minimum)), scale(hn::Set(D(), s.scale * 0x1p-8f)) {}
@@ -40,6 +40,9 @@ struct SignValue {
     const VI steps = hn::IfThenElse(negative, hn::Sub(position, first_below), position);
     return hn::Mul(hn::ConvertTo(D(), steps), hn::IfThenElse(hn::RebindMask(D(), negative), below, above));
   }
+  HWY_INLINE Mask Positive(VI position) const {
+    return hn::Not(hn::RebindMask(D(), hn::Gt(position, last_above)));
+  }
   V above, below;
   VI last_above, first_below;
 };
@@ -53,6 +56,7 @@ struct SidesValue {
     return hn::MulAdd(hn::ConvertTo(D(), steps), hn::IfThenElse(below, sign.below, sign.above),
                       hn::IfThenElse(below, minimum_below, minimum));
   }
+  HWY_INLINE Mask Positive(VI position) const { return sign.Positive(position); }
   SignValue sign;
   V minimum, minimum_below;
 };
@@ -90,6 +94,9 @@ struct FittedSignValue {
     const V dither = hn::IfThenElse(negative, dither_below, dither_above);
     const V steps = hn::MulAdd(dither, OffsetOf(position, q), LookUp<2 * kMostFittedLevels>(fitted.value, q));
     return hn::Mul(steps, hn::IfThenElse(negative, below, above));
+  }
+  HWY_INLINE Mask Positive(VI position) const {
+    return hn::Not(hn::RebindMask(D(), hn::Gt(position, last_above)));
   }
   const FittedTable& fitted;
   V above, below, dither_above, dither_below;

@@ -17,6 +17,17 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
+// Of the lanes' extremes. bad: 0, or NaN where an element is infinite or NaN. Lowest above highest: there was
+// nothing.
+HWY_INLINE GroupRange RangeOfLanes(V lowest, V highest, V bad) {
+  const D d;
+  float low = hn::GetLane(hn::MinOfLanes(d, lowest)), high = hn::GetLane(hn::MaxOfLanes(d, highest));
+  if (low > high) low = high = 0;
+  const bool finite = hn::AllFalse(d, hn::IsNaN(bad));
+  const uint32_t largest_bits = std::max(BitsOf(low) & 0x7FFFFFFFu, BitsOf(high) & 0x7FFFFFFFu);
+  return {low, high, finite ? largest_bits : kTooLargeBits};
+}
+
 // Over all elements, or (kSkipZeros) those that are not 0, or 0 and 0 where there are none.
 template <bool kSkipZeros>
 GroupRange RangeOfGroup(const float* x, size_t count) {
@@ -24,7 +35,7 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
   const size_t lanes = hn::Lanes(d);
   constexpr float kMost = 3.4028234663852886e38f;
   const V first = hn::Set(d, x[0]);
-  // Two of each, to hide the latency of the operations. bad is 0, or NaN where an element is infinite or NaN.
+  // Two of each, to hide the latency of the operations.
   V lowest[2], highest[2], bad[2];
   for (int i = 0; i < 2; ++i) {
     lowest[i] = kSkipZeros ? hn::Set(d, kMost) : first;
@@ -51,31 +62,43 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
     const Mask rest = hn::FirstN(d, count - i);
     take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), first), 0);
   }
-  float low = hn::GetLane(hn::MinOfLanes(d, hn::Min(lowest[0], lowest[1])));
-  float high = hn::GetLane(hn::MaxOfLanes(d, hn::Max(highest[0], highest[1])));
-  if (kSkipZeros && low > high) low = high = 0;
-  const bool finite = hn::AllFalse(d, hn::IsNaN(hn::Add(bad[0], bad[1])));
-  const uint32_t largest_bits = std::max(BitsOf(low) & 0x7FFFFFFFu, BitsOf(high) & 0x7FFFFFFFu);
-  return {low, high, finite ? largest_bits : kTooLargeBits};
+  return RangeOfLanes(hn::Min(lowest[0], lowest[1]), hn::Max(highest[0], highest[1]), hn::Add(bad[0], bad[1]));
 }
 
-// With the elements nearest to 0 on each side of it.
+// With the elements nearest to 0 on each side of it: in one pass, two of each as above.
 inline GroupRange RangeOfSides(const float* x, size_t count) {
   const D d;
+  const size_t lanes = hn::Lanes(d);
   constexpr float kMost = 3.4028234663852886e38f;
-  V least_above = hn::Set(d, kMost), most_below = hn::Set(d, -kMost);
-  const auto take = [&](V v, Mask in) HWY_ATTR {
-    const Mask above = hn::Gt(v, hn::Zero(d));
-    least_above = hn::IfThenElse(hn::And(in, above), hn::Min(least_above, v), least_above);
-    most_below = hn::IfThenElse(hn::AndNot(above, in), hn::Max(most_below, v), most_below);
+  const V first = hn::Set(d, x[0]), zero = hn::Zero(d);
+  V lowest[2], highest[2], bad[2], least_above[2], most_below[2];
+  for (int i = 0; i < 2; ++i) {
+    lowest[i] = highest[i] = first;
+    bad[i] = zero;
+    least_above[i] = hn::Set(d, kMost);
+    most_below[i] = hn::Set(d, -kMost);
+  }
+  const auto take = [&](V v, size_t slot) HWY_ATTR {
+    const Mask above = hn::Gt(v, zero);
+    bad[slot] = hn::MulAdd(v, zero, bad[slot]);
+    lowest[slot] = hn::Min(lowest[slot], v);
+    highest[slot] = hn::Max(highest[slot], v);
+    least_above[slot] = hn::IfThenElse(above, hn::Min(least_above[slot], v), least_above[slot]);
+    most_below[slot] = hn::IfThenElse(above, most_below[slot], hn::Max(most_below[slot], v));
   };
   size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) take(hn::LoadU(d, x + i), hn::FirstN(d, hn::Lanes(d)));
-  const Mask rest = hn::FirstN(d, count - i);
-  if (i < count) take(hn::MaskedLoad(rest, d, x + i), rest);
-  GroupRange range = RangeOfGroup<false>(x, count);
-  range.least_above = hn::GetLane(hn::MinOfLanes(d, least_above));
-  range.most_below = hn::GetLane(hn::MaxOfLanes(d, most_below));
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    take(hn::LoadU(d, x + i), 0);
+    take(hn::LoadU(d, x + i + lanes), 1);
+  }
+  for (; i < count; i += lanes) {  // what lies behind is the first once more
+    const Mask rest = hn::FirstN(d, count - i);
+    take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), first), 0);
+  }
+  GroupRange range =
+      RangeOfLanes(hn::Min(lowest[0], lowest[1]), hn::Max(highest[0], highest[1]), hn::Add(bad[0], bad[1]));
+  range.least_above = hn::GetLane(hn::MinOfLanes(d, hn::Min(least_above[0], least_above[1])));
+  range.most_below = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most_below[0], most_below[1])));
   return range;
 }
 

@@ -70,7 +70,7 @@ void EncodeCastTo(const SmallFloat& f, const float* x, size_t count, uint8_t* co
 }
 
 template <class T>
-void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, const float* times, float* x) {
+void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, float* x) {
   const D d;
   const hn::Rebind<T, D> dt;
   const auto decode = [&](size_t i, size_t bytes) HWY_ATTR {
@@ -79,15 +79,8 @@ void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, cons
     return DecodeSmallFloats(f, hn::BitCast(DU(), hn::PromoteTo(DI(), hn::LoadU(dt, some))));
   };
   size_t i = 0;
-  for (; i + kMaxLanes <= count; i += kMaxLanes) {
-    const V v = decode(i, kMaxLanes * sizeof(T));
-    hn::StoreU(times ? hn::Mul(v, hn::LoadU(d, times + i)) : v, d, x + i);
-  }
-  if (i == count) return;
-  const Mask rest = hn::FirstN(d, count - i);
-  V v = decode(i, (count - i) * sizeof(T));
-  if (times) v = hn::Mul(v, hn::MaskedLoad(rest, d, times + i));
-  hn::BlendedStore(v, rest, d, x + i);
+  for (; i + kMaxLanes <= count; i += kMaxLanes) hn::StoreU(decode(i, kMaxLanes * sizeof(T)), d, x + i);
+  if (i < count) hn::BlendedStore(decode(i, (count - i) * sizeof(T)), hn::FirstN(d, count - i), d, x + i);
 }
 
 inline void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* code) {
@@ -95,11 +88,9 @@ inline void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* co
   f.Bits() == 16 ? EncodeCastTo<uint16_t>(f, x, count, code) : EncodeCastTo<uint8_t>(f, x, count, code);
 }
 
-// x[i] = decoded[i], times times[i] where `times` is not null.
-inline void DecodeCast(CodecKind kind, const uint8_t* code, size_t count, const float* times, float* x) {
+inline void DecodeCast(CodecKind kind, const uint8_t* code, size_t count, float* x) {
   const SmallFloat f = FormatOf(kind);
-  f.Bits() == 16 ? DecodeCastFrom<uint16_t>(f, code, count, times, x)
-                 : DecodeCastFrom<uint8_t>(f, code, count, times, x);
+  f.Bits() == 16 ? DecodeCastFrom<uint16_t>(f, code, count, x) : DecodeCastFrom<uint8_t>(f, code, count, x);
 }
 
 }  // namespace

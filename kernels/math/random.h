@@ -31,6 +31,7 @@ struct RandomStream {
   uint64_t seed = 0;
   uint64_t step = 0;
   uint32_t stream = 0;
+  bool operator==(const RandomStream&) const = default;
 };
 
 struct RandomWords {

@@ -50,6 +50,7 @@ CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample) {
   const int64_t group = codec.group_size;
   CodeLayout layout;
   layout.elements = elements_per_sample;
+  layout.packing = CodePackingOf(codec);
   layout.groups = CeilDiv(elements_per_sample, group);
   layout.metadata_bytes = MetadataBytes(codec);
   layout.payload_offset = SaturatingMul(layout.groups, layout.metadata_bytes);

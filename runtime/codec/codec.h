@@ -176,6 +176,7 @@ struct CodeLayout {
   int64_t group_bytes = 0;     // payload of one full group
   int64_t payload_bytes = 0;   // of all groups
   int64_t sample_bytes = 0;    // all of it, rounded up to 4 bytes
+  CodePacking packing = {};    // of codes with levels, masks and indices
 };
 CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample);
 // Bytes of the codes of a group of `count` <= group_size elements.

@@ -72,8 +72,9 @@ inline void ExpectUnbiased(const std::vector<float>& x, const Codec& codec) {
   EXPECT_LE(std::fabs(pooled), 5 * std::sqrt(scale) + 1e-9) << ToString(codec);
 }
 
-inline void EncodeByTiles(const Codec& codec, const RandomStream& random, int64_t sample,
+inline void EncodeByTiles(const Codec& codec, const RandomStream& stream, int64_t sample,
                           const std::vector<float>& x, std::vector<uint8_t>& code) {
+  DrawnStream random(stream);
   const int64_t elements = static_cast<int64_t>(x.size());
   const CodeLayout layout = LayoutOf(codec, elements);
   code.assign(static_cast<size_t>(layout.sample_bytes) + 16, 0xEE);
@@ -94,9 +95,10 @@ inline void ExpectSameCode(const Codec& codec, const std::vector<float>& x, int6
   ASSERT_EQ(code, expected) << ToString(codec) << ", " << elements << " elements";
 
   std::vector<float> y(x.size() + 16, -77), decoded(x.size());
+  DrawnStream drawn(random);
   for (int64_t first = 0; first < elements; first += kTileElements)
-    DecodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
-               code.data(), false, nullptr, y.data() + first);
+    DecodeTile(codec, layout, drawn, {sample, elements, first, std::min(kTileElements, elements - first)},
+               code.data(), {}, y.data() + first);
   DecodeSampleReference(codec, random, sample, elements, code.data(), decoded.data());
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_TRUE(y[i] == decoded[i] || (std::isnan(y[i]) && std::isnan(decoded[i])))
@@ -105,8 +107,8 @@ inline void ExpectSameCode(const Codec& codec, const std::vector<float>& x, int6
   if (!codec.HoldsMask()) return;
   DecodeMaskReference(codec, elements, code.data(), decoded.data());
   for (int64_t first = 0; first < elements; first += kTileElements)
-    DecodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
-               code.data(), true, nullptr, y.data() + first);
+    DecodeTile(codec, layout, drawn, {sample, elements, first, std::min(kTileElements, elements - first)},
+               code.data(), {.mask = true}, y.data() + first);
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], decoded[i]) << ToString(codec) << ", mask " << i;
 }
 

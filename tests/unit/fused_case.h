@@ -46,6 +46,7 @@ class FusedCase {
       if (program.inputs[i].codec.kind != CodecKind::kNone)
         inputs[i] = *CodeType(program.inputs[i].codec, program.space);
       AddTensor(inputs[i], input_views, input_bytes);
+      node_.inputs.push_back(static_cast<ValueId>(i));
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (program.outputs[i].kind == OutputKind::kEncode)
@@ -92,6 +93,14 @@ class FusedCase {
 
   // Result `output` takes the memory of operand `input`.
   void Alias(size_t output, size_t input) { output_views[output].data = input_views[input].data; }
+
+  // Operand `other` is operand `input` once more.
+  void SameTensor(size_t input, size_t other) {
+    node_.inputs[other] = node_.inputs[input];
+    input_views[other] = input_views[input];
+  }
+  // Of the kernel that was prepared.
+  std::string Describe() const { return kernel_->Describe(); }
 
   float* In(size_t i) { return input_views[i].as<float>(); }
   float* Out(size_t i) { return output_views[i].as<float>(); }

@@ -1,0 +1,35 @@
+// Reading ahead of a walk over tiles. Tiles are pages, where the processor's own reading ahead ends, so each
+// tile asks for the memory of the next one, and waits for it behind its arithmetic.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/codec/codec.h"
+
+namespace act {
+
+// Asks for as many bytes as lie at `present`, behind them. It is no access, and there need be nothing: hence
+// no arithmetic on the pointer.
+template <bool kToWrite>
+inline void AskForNext(const void* present, int64_t bytes) {
+  constexpr uintptr_t kLine = 64;
+  const auto next = reinterpret_cast<uintptr_t>(present) + static_cast<uintptr_t>(bytes);
+  for (uintptr_t at = next; at < next + static_cast<uintptr_t>(bytes); at += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(at), kToWrite);  // NOLINT(performance-no-int-to-ptr)
+}
+template <bool kToWrite>
+inline void AskForNextTile(const float* tile, int64_t count) {
+  AskForNext<kToWrite>(tile, count * int64_t{sizeof(float)});
+}
+
+// Of a sample's code, what follows the metadata and the payload of elements first .. first + count - 1.
+template <bool kToWrite>
+inline void AskForNextCodes(const Codec& codec, const CodeLayout& layout, const uint8_t* code, int64_t first,
+                            int64_t count) {
+  const int64_t group = first / codec.group_size, groups = count / codec.group_size;
+  AskForNext<kToWrite>(code + group * layout.metadata_bytes, groups * layout.metadata_bytes);
+  AskForNext<kToWrite>(code + layout.payload_offset + group * layout.group_bytes,
+                       groups * layout.group_bytes);
+}
+
+}  // namespace act

@@ -1,0 +1,235 @@
+// Decoded numbers that a fused loop scales, adds up and masks: what is folded into one pass gives the
+// reference's results, and is as few steps as it should be.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/unit/each_target.h"
+#include "tests/unit/random_program.h"
+
+namespace act {
+namespace {
+
+// Operands of a rebuild: two codes, the first one's mask, a tensor, columns and a number.
+struct Rebuild {
+  enum : size_t { kCode, kMask, kOther, kFull, kScale, kShift, kNumber, kOperands };
+
+  RandomCase r;
+  Rebuild(Dims space, const Codec& code, const Codec& other) {
+    Program& p = r.program;
+    p.space = std::move(space);
+    r.batch = 3;
+    const Dims column = {p.space.back()};
+    r.inputs = {{},
+                {},
+                {},
+                {DType::kFloat32, p.space},
+                {DType::kFloat32, column},
+                {DType::kFloat32, column},
+                {DType::kFloat32, {}}};
+    p.inputs.resize(kOperands);
+    p.inputs[kCode] = {.codec = code, .stream = 3};
+    p.inputs[kMask] = {.codec = code, .stream = 3, .mask = code.HoldsMask()};
+    p.inputs[kOther] = {.codec = other, .stream = 3};
+  }
+  int32_t Op(Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) {
+    r.program.instrs.push_back({op, a, b, c});
+    return r.program.Registers() - 1;
+  }
+  void Store(int32_t reg) {
+    r.program.outputs.push_back({OutputKind::kStore, reg, {}, 0});
+    r.outputs.push_back({DType::kFloat32, r.program.space});
+  }
+
+  // The mask is of the first code's very tensor, or of another with the same codec.
+  FusedCase Case(unsigned seed, bool same) const {
+    Random random(seed);
+    FusedCase c = Build(random, r);
+    std::uniform_real_distribution<float> number(-1, 1);  // so that long products stay small
+    for (size_t i : {kScale, kShift, kNumber})
+      for (int64_t e = 0; e < c.input_views[i].elements; ++e) c.In(i)[e] = number(random);
+    if (same) c.SameTensor(kCode, kMask);
+    return c;
+  }
+  FusedCase CopyFor(FusedCase& from, bool same) const {
+    FusedCase c = CopyOf(r, from);
+    if (same) c.SameTensor(kCode, kMask);
+    return c;
+  }
+};
+
+Codec CodeWithSides(int levels, int below) {
+  return Codec::Sign(BitsOfLevels(levels), below).OfLevels(levels).With(Metadata::kSides);
+}
+
+std::vector<Codec> Codecs() {
+  return {CodeWithSides(8, 2),
+          Codec::Sign(3, 2).With(Metadata::kLogPair),
+          Codec::Sign(4, 7, 64).Fitted(),
+          Codec::Sign(3, 3).OfLevels(5),
+          Codec::Uniform(2),
+          Codec::Zero(3),
+          Codec::Uniform(3, kDefaultGroupSize, Rounding::kDither).Fitted(),
+          Codec::Cast(CodecKind::kBFloat16)};
+}
+
+int Steps(const FusedCase& c) { return std::stoi(c.Describe()); }
+
+// Chains of one to eight instructions over the operands and one another, each result of which may be read
+// again or stored.
+TEST(FusedDecode, RandomChainsGiveTheReferencesResults) {
+  const std::vector<Codec> codecs = Codecs();
+  const std::vector<Dims> spaces = {
+      {Dim::Batch(), Dim(5), Dim(300)}, {Dim::Batch(), Dim(7)}, {Dim::Batch(), Dim(2), Dim(1024)}};
+  for (unsigned seed = 0; seed < 800; ++seed) {
+    Random random(seed);
+    const auto any = [&random](const auto& list) {
+      return list[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(list.size()) - 1))];
+    };
+    Rebuild b(any(spaces), any(codecs), any(codecs));
+    const auto operand = [&] {  // the last results more often than what lies before
+      const int32_t registers = b.r.program.Registers();
+      const auto last = static_cast<int32_t>(Pick(random, 1, 3));
+      return Pick(random, 0, 1) && registers - last >= static_cast<int32_t>(Rebuild::kOperands)
+                 ? registers - last
+                 : static_cast<int32_t>(Pick(random, 0, Rebuild::kOperands - 1));
+    };
+    for (int64_t i = Pick(random, 1, 8); i > 0; --i) {
+      const Opcode op =
+          any(std::vector{Opcode::kAbs, Opcode::kMul, Opcode::kMul, Opcode::kAdd, Opcode::kFma});
+      b.Op(op, operand(), Arity(op) > 1 ? operand() : -1, Arity(op) > 2 ? operand() : -1);
+    }
+    b.Store(b.r.program.Registers() - 1);
+    if (Pick(random, 0, 3) == 0) b.Store(static_cast<int32_t>(Pick(random, 0, b.r.program.Registers() - 1)));
+    const bool same = Pick(random, 0, 3) != 0;
+    SCOPED_TRACE("seed " + std::to_string(seed) + (same ? ", in1 = in0\n" : "\n") + ToString(b.r.program));
+    ASSERT_EQ(CheckProgram(b.r.program), std::nullopt);
+    FusedCase truth = b.Case(seed, same);
+    truth.Run("reference.fused");
+    const auto expect_same = [&] {
+      FusedCase fast = b.CopyFor(truth, same);
+      fast.Run("fused", 2);
+      ExpectSameResults(b.r, fast, truth);
+    };
+    seed % 20 == 0 ? ForEachTarget(expect_same) : expect_same();
+    if (HasFatalFailure()) return;
+  }
+}
+
+// relu(scale (|in0| - 2.1 number) + shift + masked (scale in2 + shift)), the input of a convolution in a
+// chain of residual blocks.
+TEST(FusedDecode, AResidualSumIsRebuiltInAStepACode) {
+  Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, CodeWithSides(8, 2), Codec::Uniform(2));
+  b.r.program.constants.push_back({-2.1f, Dim(0)});
+  const int32_t least = b.r.program.FirstInstr() - 1;
+  const int32_t distance = b.Op(Opcode::kFma, Rebuild::kNumber, least, b.Op(Opcode::kAbs, Rebuild::kCode));
+  const int32_t branch = b.Op(Opcode::kAdd, b.Op(Opcode::kMul, distance, Rebuild::kScale), Rebuild::kShift);
+  const int32_t skip =
+      b.Op(Opcode::kAdd, b.Op(Opcode::kMul, Rebuild::kOther, Rebuild::kScale), Rebuild::kShift);
+  b.Store(b.Op(Opcode::kMul, b.Op(Opcode::kAdd, branch, skip), Rebuild::kMask));
+  for (const bool same : {true, false}) {
+    FusedCase truth = b.Case(7, same);
+    truth.Run("reference.fused");
+    FusedCase fast = b.CopyFor(truth, same);
+    fast.Run("fused", 2);
+    ExpectSameResults(b.r, fast, truth);
+    // Two decodes and the store; the mask of another code is decoded for itself.
+    EXPECT_EQ(Steps(fast), same ? 3 : 4);
+  }
+}
+
+// (in0 scale + shift) number + shift, then times and plus columns once more.
+TEST(FusedDecode, ScalesAndShiftsOfANumberAreOneOfEach) {
+  for (const Codec& codec : Codecs()) {
+    if (!codec.HasLevels()) continue;  // a cast's number is exact to more digits than two roundings leave
+    Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, codec, codec);
+    const int32_t once = b.Op(Opcode::kFma, Rebuild::kCode, Rebuild::kScale, Rebuild::kShift);
+    const int32_t twice = b.Op(Opcode::kFma, once, Rebuild::kNumber, Rebuild::kShift);
+    const int32_t thrice = b.Op(Opcode::kMul, twice, Rebuild::kScale);
+    b.Store(b.Op(Opcode::kAdd, thrice, Rebuild::kNumber));
+    FusedCase truth = b.Case(9, true);
+    truth.Run("reference.fused");
+    FusedCase fast = b.CopyFor(truth, true);
+    fast.Run("fused");
+    ExpectSameResults(b.r, fast, truth);
+    EXPECT_EQ(Steps(fast), 2) << ToString(codec);  // and the store
+  }
+}
+
+// What divides by it would see the difference.
+TEST(FusedDecode, AScaledZeroKeepsItsSign) {
+  const Codec codec = Codec::Sign(3, 2, 64, Rounding::kNearest);
+  Rebuild b({Dim::Batch(), Dim(7), Dim(33)}, codec, codec);
+  b.Store(b.Op(Opcode::kMul, Rebuild::kCode, Rebuild::kFull));
+  FusedCase truth = b.Case(10, true);
+  truth.Run("reference.fused");
+  ForEachTarget([&] {
+    FusedCase fast = b.CopyFor(truth, true);
+    fast.Run("fused");
+    int zeros = 0;
+    for (int64_t i = 0; i < truth.output_views[0].elements; ++i) {
+      ASSERT_EQ(std::signbit(fast.Out(0)[i]), std::signbit(truth.Out(0)[i])) << i;
+      zeros += truth.Out(0)[i] == 0 && std::signbit(truth.Out(0)[i]);
+    }
+    EXPECT_GT(zeros, 10);
+  });
+}
+
+// A number that is read twice is decoded once, as it is.
+TEST(FusedDecode, WhatIsReadTwiceIsNotFolded) {
+  Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, CodeWithSides(8, 2), Codec::Uniform(2));
+  const int32_t scaled = b.Op(Opcode::kMul, Rebuild::kCode, Rebuild::kScale);
+  b.Store(scaled);
+  b.Store(b.Op(Opcode::kAdd, scaled, Rebuild::kShift));
+  FusedCase truth = b.Case(8, true);
+  truth.Run("reference.fused");
+  FusedCase fast = b.CopyFor(truth, true);
+  fast.Run("fused");
+  ExpectSameResults(b.r, fast, truth);
+  EXPECT_EQ(Steps(fast), 4);  // decode with the scale, add, two stores
+}
+
+// What a code with a mask in its sign is made of: one step, and exact on both sides of the mask.
+TEST(FusedDecode, SidedValuesTakeOneStep) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(),
+                  kNaN = std::numeric_limits<float>::quiet_NaN();
+  for (const bool absolute : {false, true}) {
+    RandomCase r;
+    Program& p = r.program;
+    p.space = {Dim(1103)};
+    p.inputs.resize(2);
+    r.inputs = {{DType::kFloat32, p.space}, {DType::kFloat32, p.space}};
+    p.constants = {{1e-30f, Dim(0)}, {0.0f, Dim(0)}};
+    const auto op = [&p](Opcode o, int32_t a, int32_t b = -1, int32_t c = -1) {
+      p.instrs.push_back({o, a, b, c});
+      return p.Registers() - 1;
+    };
+    const int32_t v = op(Opcode::kMax, absolute ? op(Opcode::kAbs, 0) : 0, 2);
+    const int32_t negative = op(Opcode::kNeg, v), side = op(Opcode::kGreater, 1, 3);
+    p.outputs.push_back({OutputKind::kStore, op(Opcode::kSelect, side, v, negative), {}, 0});
+    r.outputs.push_back({DType::kFloat32, p.space});
+    Random random(5);
+    FusedCase truth = Build(random, r);
+    const std::vector<float> odd = {0.0f, -0.0f, 1e-31f, -1e-31f, 1e-30f, kInf, -kInf, kNaN};
+    for (size_t i = 0; i < odd.size() * odd.size(); ++i) {
+      truth.In(0)[i] = odd[i % odd.size()];
+      truth.In(1)[i] = odd[i / odd.size()];
+    }
+    truth.Run("reference.fused");
+    ForEachTarget([&] {
+      FusedCase fast = CopyOf(r, truth);
+      fast.Run("fused");
+      EXPECT_EQ(Steps(fast), 2);  // and the store
+      for (int64_t i = 0; i < truth.output_views[0].elements; ++i)
+        ASSERT_TRUE(fast.Out(0)[i] == truth.Out(0)[i] ||
+                    (std::isnan(fast.Out(0)[i]) && std::isnan(truth.Out(0)[i])))
+            << i << ": " << fast.Out(0)[i] << ", reference " << truth.Out(0)[i];
+    });
+  }
+}
+
+}  // namespace
+}  // namespace act
