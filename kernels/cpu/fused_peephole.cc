@@ -71,11 +71,15 @@ class Peephole {
 
   bool IsOnce(int32_t reg) const { return reg >= 0 && varies_[Index(reg)] == Varies::kNever; }
 
+  // The instruction that makes `reg`, if so many read it.
+  LoopInstr* MadeFor(int32_t reg, int32_t readers) {
+    if (reg < 0 || maker_[Index(reg)] < 0 || uses_[Index(reg)] != readers) return nullptr;
+    return &instrs_[Index(maker_[Index(reg)])];
+  }
   // The instruction that makes `reg` as often as this, if it has one reader only.
   LoopInstr* OnlyReadHere(int32_t reg, Varies how) {
-    if (reg < 0 || maker_[Index(reg)] < 0 || uses_[Index(reg)] != 1) return nullptr;
-    if (how == Varies::kNever || varies_[Index(reg)] != how) return nullptr;
-    return &instrs_[Index(maker_[Index(reg)])];
+    if (how == Varies::kNever || reg < 0 || varies_[Index(reg)] != how) return nullptr;
+    return MadeFor(reg, 1);
   }
   Varies VariesLike(const LoopInstr& x) const { return varies_[Index(x.reg)]; }
 
@@ -133,12 +137,12 @@ class Peephole {
   // select(b > 0, v, -v), v = max(a, c) or max(|a|, c) and c computed once.
   void FuseSided(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kSelect) || IsOnce(x.reg)) return;
-    LoopInstr* side = MadeHere(x.a, Opcode::kGreater, 1);
-    LoopInstr* negative = MadeHere(x.c, Opcode::kNeg, 1);
-    LoopInstr* largest = MadeHere(x.b, Opcode::kMax, 2);
+    LoopInstr* side = MadeBy(Opcode::kGreater, x.a, 1);
+    LoopInstr* negative = MadeBy(Opcode::kNeg, x.c, 1);
+    LoopInstr* largest = MadeBy(Opcode::kMax, x.b, 2);
     if (!side || !negative || !largest || !IsZero(side->b) || negative->a != x.b || !IsOnce(largest->b))
       return;
-    LoopInstr* magnitude = MadeHere(largest->a, Opcode::kAbs, 1);
+    LoopInstr* magnitude = MadeBy(Opcode::kAbs, largest->a, 1);
     x.instr.op = magnitude ? TileOp::kSidedAbs : TileOp::kSided;
     x.a = magnitude ? magnitude->a : largest->a;
     x.b = side->a;
@@ -146,11 +150,10 @@ class Peephole {
     for (LoopInstr* made : {side, negative, largest, magnitude})
       if (made) Drop(*made);
   }
-  // The instruction with this opcode that makes `reg`, which so many read.
-  LoopInstr* MadeHere(int32_t reg, Opcode op, int32_t readers) {
-    if (reg < 0 || maker_[Index(reg)] < 0 || uses_[Index(reg)] != readers) return nullptr;
-    LoopInstr& made = instrs_[Index(maker_[Index(reg)])];
-    return made.instr.op == ToTileOp(op) && !made.instr.relu ? &made : nullptr;
+  // The same where it has this opcode.
+  LoopInstr* MadeBy(Opcode op, int32_t reg, int32_t readers) {
+    LoopInstr* made = MadeFor(reg, readers);
+    return made && made->instr.op == ToTileOp(op) && !made->instr.relu ? made : nullptr;
   }
 
   bool IsZero(int32_t reg) const {

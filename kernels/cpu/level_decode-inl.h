@@ -73,15 +73,12 @@ class Epilogue {
   template <class Value>
   HWY_INLINE V Of(const Value& value, VI position, size_t i) const {
     const D d;
-    const V v = hn::BitCast(d, hn::And(hn::BitCast(DU(), value(position)), bits_));
-    return Kept(value, position, hn::MulAdd(v, hn::LoadU(d, At(0, i)), hn::LoadU(d, At(1, i))));
+    return Finish(value, position, hn::LoadU(d, At(0, i)), hn::LoadU(d, At(1, i)));
   }
   template <class Value>
   HWY_INLINE V OfTail(const Value& value, VI position, size_t i, Mask rest) const {
     const D d;
-    const V v = hn::BitCast(d, hn::And(hn::BitCast(DU(), value(position)), bits_));
-    return Kept(value, position,
-                hn::MulAdd(v, hn::MaskedLoad(rest, d, At(0, i)), hn::MaskedLoad(rest, d, At(1, i))));
+    return Finish(value, position, hn::MaskedLoad(rest, d, At(0, i)), hn::MaskedLoad(rest, d, At(1, i)));
   }
 
  private:
@@ -93,11 +90,13 @@ class Epilogue {
   }
   HWY_INLINE const float* At(size_t slot, size_t i) const { return from_[slot] + i * stride_[slot]; }
   template <class Value>
-  HWY_INLINE V Kept(const Value& value, VI position, V v) const {
+  HWY_INLINE V Finish(const Value& value, VI position, V times, V plus) const {
+    const V v = hn::BitCast(D(), hn::And(hn::BitCast(DU(), value(position)), bits_));
+    const V scaled = hn::MulAdd(v, times, plus);
     if constexpr (requires { value.Positive(position); }) {
-      if (keeps_) return hn::Mul(v, hn::IfThenElseZero(value.Positive(position), hn::Set(D(), 1.0f)));
+      if (keeps_) return hn::Mul(scaled, hn::IfThenElseZero(value.Positive(position), hn::Set(D(), 1.0f)));
     }
-    return v;
+    return scaled;
   }
 
   alignas(64) float lanes_[2][kMaxLanes];

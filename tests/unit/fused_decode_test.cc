@@ -35,14 +35,8 @@ struct Rebuild {
     p.inputs[kMask] = {.codec = code, .stream = 3, .mask = code.HoldsMask()};
     p.inputs[kOther] = {.codec = other, .stream = 3};
   }
-  int32_t Op(Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) {
-    r.program.instrs.push_back({op, a, b, c});
-    return r.program.Registers() - 1;
-  }
-  void Store(int32_t reg) {
-    r.program.outputs.push_back({OutputKind::kStore, reg, {}, 0});
-    r.outputs.push_back({DType::kFloat32, r.program.space});
-  }
+  int32_t Op(Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) { return r.Op(op, a, b, c); }
+  void Store(int32_t reg) { r.Store(reg); }
 
   // The mask is of the first code's very tensor, or of another with the same codec.
   FusedCase Case(unsigned seed, bool same) const {
@@ -77,6 +71,16 @@ std::vector<Codec> Codecs() {
 }
 
 int Steps(const FusedCase& c) { return std::stoi(c.Describe()); }
+
+// Of a tile, where the results are the reference's.
+int StepsOf(const Rebuild& b, unsigned seed, bool same) {
+  FusedCase truth = b.Case(seed, same);
+  truth.Run("reference.fused");
+  FusedCase fast = b.CopyFor(truth, same);
+  fast.Run("fused", 2);
+  ExpectSameResults(b.r, fast, truth);
+  return Steps(fast);
+}
 
 // Chains of one to eight instructions over the operands and one another, each result of which may be read
 // again or stored.
@@ -130,15 +134,8 @@ TEST(FusedDecode, AResidualSumIsRebuiltInAStepACode) {
   const int32_t skip =
       b.Op(Opcode::kAdd, b.Op(Opcode::kMul, Rebuild::kOther, Rebuild::kScale), Rebuild::kShift);
   b.Store(b.Op(Opcode::kMul, b.Op(Opcode::kAdd, branch, skip), Rebuild::kMask));
-  for (const bool same : {true, false}) {
-    FusedCase truth = b.Case(7, same);
-    truth.Run("reference.fused");
-    FusedCase fast = b.CopyFor(truth, same);
-    fast.Run("fused", 2);
-    ExpectSameResults(b.r, fast, truth);
-    // Two decodes and the store; the mask of another code is decoded for itself.
-    EXPECT_EQ(Steps(fast), same ? 3 : 4);
-  }
+  EXPECT_EQ(StepsOf(b, 7, /*same=*/true), 3);   // two decodes and the store
+  EXPECT_EQ(StepsOf(b, 7, /*same=*/false), 4);  // the mask of another code is decoded for itself
 }
 
 // (in0 scale + shift) number + shift, then times and plus columns once more.
@@ -150,12 +147,7 @@ TEST(FusedDecode, ScalesAndShiftsOfANumberAreOneOfEach) {
     const int32_t twice = b.Op(Opcode::kFma, once, Rebuild::kNumber, Rebuild::kShift);
     const int32_t thrice = b.Op(Opcode::kMul, twice, Rebuild::kScale);
     b.Store(b.Op(Opcode::kAdd, thrice, Rebuild::kNumber));
-    FusedCase truth = b.Case(9, true);
-    truth.Run("reference.fused");
-    FusedCase fast = b.CopyFor(truth, true);
-    fast.Run("fused");
-    ExpectSameResults(b.r, fast, truth);
-    EXPECT_EQ(Steps(fast), 2) << ToString(codec);  // and the store
+    EXPECT_EQ(StepsOf(b, 9, /*same=*/true), 2) << ToString(codec);  // and the store
   }
 }
 
@@ -184,12 +176,7 @@ TEST(FusedDecode, WhatIsReadTwiceIsNotFolded) {
   const int32_t scaled = b.Op(Opcode::kMul, Rebuild::kCode, Rebuild::kScale);
   b.Store(scaled);
   b.Store(b.Op(Opcode::kAdd, scaled, Rebuild::kShift));
-  FusedCase truth = b.Case(8, true);
-  truth.Run("reference.fused");
-  FusedCase fast = b.CopyFor(truth, true);
-  fast.Run("fused");
-  ExpectSameResults(b.r, fast, truth);
-  EXPECT_EQ(Steps(fast), 4);  // decode with the scale, add, two stores
+  EXPECT_EQ(StepsOf(b, 8, /*same=*/true), 4);  // decode with the scale, add, two stores
 }
 
 // What a code with a mask in its sign is made of: one step, and exact on both sides of the mask.
@@ -203,14 +190,9 @@ TEST(FusedDecode, SidedValuesTakeOneStep) {
     p.inputs.resize(2);
     r.inputs = {{DType::kFloat32, p.space}, {DType::kFloat32, p.space}};
     p.constants = {{1e-30f, Dim(0)}, {0.0f, Dim(0)}};
-    const auto op = [&p](Opcode o, int32_t a, int32_t b = -1, int32_t c = -1) {
-      p.instrs.push_back({o, a, b, c});
-      return p.Registers() - 1;
-    };
-    const int32_t v = op(Opcode::kMax, absolute ? op(Opcode::kAbs, 0) : 0, 2);
-    const int32_t negative = op(Opcode::kNeg, v), side = op(Opcode::kGreater, 1, 3);
-    p.outputs.push_back({OutputKind::kStore, op(Opcode::kSelect, side, v, negative), {}, 0});
-    r.outputs.push_back({DType::kFloat32, p.space});
+    const int32_t v = r.Op(Opcode::kMax, absolute ? r.Op(Opcode::kAbs, 0) : 0, 2);
+    const int32_t negative = r.Op(Opcode::kNeg, v), side = r.Op(Opcode::kGreater, 1, 3);
+    r.Store(r.Op(Opcode::kSelect, side, v, negative));
     Random random(5);
     FusedCase truth = Build(random, r);
     const std::vector<float> odd = {0.0f, -0.0f, 1e-31f, -1e-31f, 1e-30f, kInf, -kInf, kNaN};

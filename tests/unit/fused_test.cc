@@ -29,10 +29,7 @@ struct Builder {
     r.program.constants.push_back({value, extent});
     return r.program.FirstInstr() - 1;
   }
-  int32_t Op(Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) {
-    r.program.instrs.push_back({op, a, b, c});
-    return r.program.Registers() - 1;
-  }
+  int32_t Op(Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) { return r.Op(op, a, b, c); }
   void Out(OutputKind kind, int32_t reg, TensorType type, Codec codec = {}) {
     r.program.outputs.push_back({kind, reg, codec, 3});
     r.outputs.push_back(std::move(type));

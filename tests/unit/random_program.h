@@ -106,6 +106,17 @@ struct RandomCase {
   Program program;
   std::vector<TensorType> inputs, outputs;
   int64_t batch = 1;
+
+  // The register that one more instruction makes.
+  int32_t Op(Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) {
+    program.instrs.push_back({op, a, b, c});
+    return program.Registers() - 1;
+  }
+  // One more result, of the whole space.
+  void Store(int32_t reg, DType dtype = DType::kFloat32) {
+    program.outputs.push_back({OutputKind::kStore, reg, {}, 0});
+    outputs.push_back({dtype, program.space});
+  }
 };
 
 // The mean of each row of a register, whose error is no larger than that of its elements, or the largest.
