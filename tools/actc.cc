@@ -61,6 +61,10 @@ struct Flags {
                "gradient; at L4 from the anchors that fit best")};
   cl::opt<long> group_size{"group-size", cl::desc("Elements that share a code's range (default 256)"),
                            cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
+  cl::opt<std::string> fpmath{
+      "fpmath", cl::value_desc("bf16|f32"), cl::init("bf16"), cl::cat(compile),
+      cl::desc("What kernels may multiply gradients with decoded numbers in: bf16 (default; where the "
+               "processor is faster at it), f32")};
   cl::opt<std::string> plugin{
       "plugin", cl::value_desc("LIB.so"), cl::cat(compile),
       cl::desc("Code in its codec what the level codes as plain numbers in few bits")};
@@ -168,6 +172,9 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   if (f.bits.getNumOccurrences() && f.bits == 0)
     return MakeError("--bits", "must be 1 to 8 bits per element");
   r.compile.group_size = f.group_size;
+  if (f.fpmath != "bf16" && f.fpmath != "f32")
+    return MakeError("--fpmath", "expected bf16 or f32, not '" + f.fpmath + "'");
+  r.compile.round_products = f.fpmath == "bf16";
   if (!f.plugin.empty() && !policy.Lossy())
     return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");
   r.compile.optimizer = f.optimizer;
