@@ -56,7 +56,7 @@ ACT_TARGET_BF16 void PackPairBf16(const float* first, const float* second, int64
 template <int kVectors>
 ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* right,
                                        std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
-                                       int64_t columns, bool add) {
+                                       int64_t columns, bool add, Ahead ahead) {
   __m512 sum[kPairRows][kVectors];
   const auto lanes = [columns](int v) ACT_TARGET_BF16 { return FirstLanes(columns - v * kPairLanes); };
 #pragma GCC unroll 8
@@ -68,6 +68,9 @@ ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* rig
   for (const PairRun& run : runs) {
     const uint32_t *a = left + run.a * kPairRows, *b = right + run.b * kVectors * kPairLanes;
     for (int64_t k = 0; k < run.pairs; ++k, a += kPairRows, b += kVectors * kPairLanes) {
+      _mm_prefetch(reinterpret_cast<const void*>(ahead.at),
+                   _MM_HINT_T1);  // NOLINT(performance-no-int-to-ptr)
+      ahead.at += static_cast<uintptr_t>(ahead.step);
       __m512bh x[kVectors];
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) x[v] = (__m512bh)_mm512_loadu_si512(b + v * kPairLanes);
@@ -101,10 +104,10 @@ void PackPair(const float* first, const float* second, int64_t count, int64_t wi
 }
 
 void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
-                   int64_t c_row, int64_t rows, int64_t columns, bool add) {
+                   int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead) {
   constexpr decltype(&MultiplyPairsBf16<1>) kByVectors[] = {MultiplyPairsBf16<1>, MultiplyPairsBf16<2>,
                                                             MultiplyPairsBf16<3>};
-  kByVectors[(columns - 1) / kPairLanes](left, right, runs, c, c_row, rows, columns, add);
+  kByVectors[(columns - 1) / kPairLanes](left, right, runs, c, c_row, rows, columns, add, ahead);
 }
 
 #else
@@ -112,7 +115,7 @@ void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const 
 bool MultipliesPairs() { return false; }
 void PackPair(const float*, const float*, int64_t, int64_t, int64_t, int64_t, uint32_t*) { std::abort(); }
 void MultiplyPairs(const uint32_t*, const uint32_t*, std::span<const PairRun>, float*, int64_t, int64_t,
-                   int64_t, bool) {
+                   int64_t, bool, Ahead) {
   std::abort();
 }
 

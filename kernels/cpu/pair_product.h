@@ -28,10 +28,17 @@ struct PairRun {
   int64_t a = 0, b = 0, pairs = 0;
 };
 
+// Memory that a product asks for while it multiplies, a line with each pair: no access, and there need be
+// nothing.
+struct Ahead {
+  uintptr_t at = 0;
+  int64_t step = 0;  // bytes; 0: nothing is left to ask for
+};
+
 // c[r * c_row + j] = sum over the runs, added one pair after the other to what is there where `add`; r < rows
 // <= kPairRows, j < columns <= kPairColumns, the right panel's width being `columns` rounded up to
 // kPairLanes.
 void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
-                   int64_t c_row, int64_t rows, int64_t columns, bool add);
+                   int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead);
 
 }  // namespace act
