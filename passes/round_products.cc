@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kMostLevels = 64;
 
-// By value id: whether it is computed from a code of few levels, and no gradient.
-std::vector<bool> CoarseValues(const Graph& graph, const std::vector<bool>& gradients) {
+// By value id: whether it is computed from a code of few levels.
+std::vector<bool> CoarseValues(const Graph& graph) {
   std::vector<bool> coarse(graph.values.size(), false);
   for (const Node& node : graph.nodes) {
     if (node.phase == Phase::kForward) continue;
@@ -24,8 +24,7 @@ std::vector<bool> CoarseValues(const Graph& graph, const std::vector<bool>& grad
     } else {
       for (const ValueId v : node.inputs) any |= v != kNoValue && coarse[static_cast<size_t>(v)];
     }
-    for (const ValueId v : node.outputs)
-      coarse[static_cast<size_t>(v)] = any && !gradients[static_cast<size_t>(v)];
+    for (const ValueId v : node.outputs) coarse[static_cast<size_t>(v)] = any;
   }
   return coarse;
 }
@@ -34,13 +33,11 @@ std::vector<bool> CoarseValues(const Graph& graph, const std::vector<bool>& grad
 
 llvm::Error RoundProducts(Graph& graph, PassContext& context) {
   if (!context.policy.rounds_products) return llvm::Error::success();
-  const std::vector<bool> gradients = GradientValues(graph), coarse = CoarseValues(graph, gradients);
-  const auto of = [](const std::vector<bool>& values, ValueId v) { return values[static_cast<size_t>(v)]; };
+  const std::vector<bool> gradients = GradientValues(graph), coarse = CoarseValues(graph);
   for (Node& node : graph.nodes) {
     if (node.op != "ConvGradWeight" && node.op != "MatMul") continue;
-    const ValueId a = node.inputs[0], b = node.inputs[1];
-    if ((of(gradients, a) && of(coarse, b)) || (of(coarse, a) && of(gradients, b)))
-      node.attrs.Set("may_round", int64_t{1});
+    const auto a = static_cast<size_t>(node.inputs[0]), b = static_cast<size_t>(node.inputs[1]);
+    if (gradients[a] != gradients[b] && coarse[gradients[a] ? b : a]) node.attrs.Set("may_round", int64_t{1});
   }
   return llvm::Error::success();
 }

@@ -1,7 +1,9 @@
 // Which products may round their operands to bfloat16.
 #include <set>
 
+#include "compiler/ops/codec_ops.h"
 #include "passes/gradient_values.h"
+#include "passes/pass.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {
@@ -71,6 +73,35 @@ TEST(RoundProducts, NotWhereNumbersAreExactOrFineOrFloat32IsAskedFor) {
   options = AtLevel("L3");
   options.round_products = false;
   EXPECT_TRUE(Compiled(options).rounded.empty());
+}
+
+// What is run again in the backward pass multiplies decoded numbers with weights, or with one another: its
+// result is no gradient, and what follows need not be linear in it.
+TEST(RoundProducts, NotWhatIsRunAgain) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 256}}, ValueKind::kInput);
+  const ValueId w = b.Input("w", {DType::kFloat32, {256, 256}}, ValueKind::kParameter);
+  const ValueId one = b.Input("one", {DType::kFloat32, {256, 256}}, ValueKind::kConstant);
+  const Attributes codec = CodecAttributes(Codec::Uniform(4, 256), 0);
+  const ValueId code = Take(b.Add1("Compress", {x}, codec));
+  b.SetPhase(Phase::kBackward);
+  const ValueId decoded = Take(b.AddTyped("Decompress", {code}, graph.value(x).type, codec, "decode"));
+  const ValueId gradient = Take(b.Add1("Neg", {one}));
+  Attributes transposed;
+  transposed.Set("trans_b", int64_t{1});
+  Take(b.Add1("MatMul", {decoded, w}, {}, "again"));
+  Take(b.Add1("MatMul", {decoded, decoded}, transposed, "scores"));
+  Take(b.Add1("MatMul", {decoded, gradient}, {}, "first"));
+  Take(b.Add1("MatMul", {gradient, decoded}, transposed, "second"));
+  Take(b.Add1("MatMul", {gradient, w}, {}, "of the input"));
+  PassContext context;
+  context.policy.rounds_products = true;
+  ASSERT_FALSE(static_cast<bool>(RoundProducts(graph, context)));
+  std::set<std::string> rounded;
+  for (const Node& node : graph.nodes)
+    if (node.attrs.Int("may_round")) rounded.insert(node.name);
+  EXPECT_EQ(rounded, (std::set<std::string>{"first", "second"}));
 }
 
 TEST(RoundProducts, WhatIsMadeOfTheLossIsAGradient) {

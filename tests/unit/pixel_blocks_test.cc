@@ -15,8 +15,10 @@ GradWeightShape RandomShape(std::mt19937& engine) {
     return std::uniform_int_distribution<int64_t>(low, high)(engine);
   };
   GradWeightShape s;
-  s.batch = draw(1, 5);
-  for (size_t axis = draw(0, 1) ? 1 : 0; axis < 3; ++axis) {
+  const auto first_axis =
+      static_cast<size_t>(draw(0, 2));  // 2: rows alone, and one where there is one sample
+  s.batch = draw(1, first_axis == 2 ? 2 : 5);
+  for (size_t axis = first_axis; axis < 3; ++axis) {
     s.kernel[axis] = draw(1, 4);
     s.stride[axis] = draw(1, 3);
     s.dilation[axis] = draw(1, 3);
