@@ -4,6 +4,7 @@
 #include "compiler/ops/codec_ops.h"
 #include "passes/gradient_values.h"
 #include "passes/pass.h"
+#include "runtime/measure/switchable_codes.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {
@@ -102,6 +103,15 @@ TEST(RoundProducts, NotWhatIsRunAgain) {
   for (const Node& node : graph.nodes)
     if (node.attrs.Int("may_round")) rounded.insert(node.name);
   EXPECT_EQ(rounded, (std::set<std::string>{"first", "second"}));
+}
+
+// Its exact gradient is exact, and what it measures are codes.
+TEST(RoundProducts, NotWhereVarianceIsMeasured) {
+  const SwitchablePlan codes =
+      Take(MakeCodesSwitchable(Take(Compile(testing_step::ModelOf(Chain()), AtLevel("L2")))));
+  EXPECT_EQ(codes.rounded_products, 2U);
+  for (const Node& node : codes.plan.train.graph.nodes)
+    EXPECT_EQ(node.attrs.Int("may_round"), 0) << node.name;
 }
 
 TEST(RoundProducts, WhatIsMadeOfTheLossIsAGradient) {
