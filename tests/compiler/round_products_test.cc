@@ -40,7 +40,7 @@ struct Products {
   std::set<std::string> rounded, exact;
 };
 
-Products Compiled(CompileOptions options) {
+Products Compiled(const CompileOptions& options) {
   const Plan plan = Take(Compile(testing_step::ModelOf(Chain()), options));
   Products products;
   for (const Node& node : plan.train.graph.nodes)
