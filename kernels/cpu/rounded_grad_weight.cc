@@ -233,10 +233,13 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
   if (std::max(shape.out_channels, shape.channels) > kMostChannels) return Refuse(why, "has many channels");
   for (const TensorView& operand : site.inputs)
     if (operand.elements == 0) return Refuse(why, "an empty tensor");
-  const int64_t pixels = shape.batch * shape.OutPixels();
+  const int64_t pixels = shape.DyRows() * shape.out[2];
+  const auto suits = [&](int64_t parts) {  // small copies, and pixels for each
+    const bool empty = shape.DyRows() > 1 && shape.DyRows() < parts;
+    return parts * site.outputs[0].bytes <= kCopyBytes && pixels >= parts * kBlockPairs && !empty;
+  };
   int64_t parts = kMostParts;
-  while (parts > 1 && (parts * site.outputs[0].bytes > kCopyBytes || pixels < parts * kBlockPairs))
-    parts /= 2;
+  while (parts > 1 && !suits(parts)) parts /= 2;
   int64_t needed = 0;
   for (int threads = site.threads; threads >= 1; threads /= 2)
     for (int64_t pairs = kBlockPairs; pairs >= kFewestPairs; pairs /= 2) {
