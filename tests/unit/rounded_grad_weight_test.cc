@@ -98,6 +98,34 @@ TEST_F(RoundedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
   }
 }
 
+TEST_F(RoundedGradWeight, RandomConvolutionsOfRoundedNumbersAreExact) {
+  std::mt19937 engine(7);
+  const auto draw = [&engine](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(engine);
+  };
+  for (int i = 0; i < 30; ++i) {
+    const int64_t axes = draw(1, 3), channels = draw(16, 20) * draw(1, 3),
+                  out_channels = draw(8, 30) * draw(1, 4);
+    Conv conv{{draw(1, 4)}, out_channels, {}, {}, {}, std::vector<int64_t>(static_cast<size_t>(2 * axes))};
+    int64_t pixels = draw(1, 3000) / conv.in[0];  // of an image, about
+    for (int64_t a = 0; a < axes; ++a) {
+      conv.kernel.push_back(draw(1, 3));
+      conv.strides.push_back(draw(1, 2));
+      conv.dilations.push_back(draw(1, 2));
+      const int64_t window = conv.dilations.back() * (conv.kernel.back() - 1) + 1;
+      const int64_t extent = a + 1 == axes ? pixels : draw(1, std::min<int64_t>(30, pixels));
+      pixels = std::max<int64_t>(1, pixels / extent);
+      conv.in.push_back(std::max(window, extent));
+      conv.pads[static_cast<size_t>(a)] = draw(0, window - 1);
+      conv.pads[static_cast<size_t>(axes + a)] = draw(0, window - 1);
+    }
+    conv.in.push_back(channels);
+    SCOPED_TRACE(testing::Message() << i << ": " << testing::PrintToString(conv.in) << " to " << out_channels
+                                    << " by " << testing::PrintToString(conv.kernel));
+    CompareWithReference(CaseOf(conv), kTolerance);
+  }
+}
+
 TEST_F(RoundedGradWeight, MatrixProductsOfRoundedNumbersAreExact) {
   for (const auto& [terms, m, n] : std::vector<std::array<int64_t, 3>>{
            {1, 8, 16}, {7, 9, 17}, {300, 64, 48}, {2000, 40, 33}, {513, 120, 300}, {64, 300, 130}}) {
