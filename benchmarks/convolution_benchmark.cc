@@ -1,4 +1,5 @@
-// Time of each distinct convolution of ResNet-50, forward and backward, with what it packs and scratches.
+// Time of each distinct convolution of ResNet-50, forward and backward, with what it packs and scratches;
+// RoundedGradWeight: with operands that may be rounded to bfloat16.
 //   convolution_benchmark [--batch=16] [google benchmark's flags]
 // Counters: GFLOP/s; workspace used and its bound, KiB; count: how often the network has this one.
 #include <benchmark/benchmark.h>
@@ -14,8 +15,10 @@
 namespace act {
 namespace {
 
-void RunConvolution(benchmark::State& state, const ConvolutionShape& shape, const std::string& op,
-                    int64_t batch, int count) {
+void RunConvolution(benchmark::State& state, const ConvolutionShape& shape, std::string op, int64_t batch,
+                    int count) {
+  const bool rounded = op == "RoundedGradWeight";
+  if (rounded) op = "ConvGradWeight";
   KernelRegistry registry;
   RegisterCpuKernels(registry);
   const ConvolutionNode n = NodeOf(shape, op, batch);
@@ -23,6 +26,7 @@ void RunConvolution(benchmark::State& state, const ConvolutionShape& shape, cons
   Node node;
   node.op = op;
   node.attrs = shape.Attrs();
+  if (rounded) node.attrs.Set("may_round", int64_t{1});
   std::vector<std::vector<float>> storage;
   std::vector<TensorView> views;
   for (const std::vector<int64_t>& dims : {n.inputs[0], n.inputs[1], n.output}) {
@@ -36,7 +40,9 @@ void RunConvolution(benchmark::State& state, const ConvolutionShape& shape, cons
   const int64_t bound = WorkspaceBound(node, graph, 0).fixed;
   const KernelSite site{&node, {views[0], views[1]}, {views[2]}, batch, bound, omp_get_max_threads()};
   std::string why;
-  const auto kernel = registry.For(op).front().create(site, &why);
+  std::unique_ptr<Kernel> kernel;
+  for (const KernelEntry& entry : registry.For(op))
+    if ((kernel = entry.create(site, &why))) break;
   if (!kernel) {
     state.SkipWithError(why.c_str());
     return;
@@ -69,7 +75,7 @@ int main(int argc, char** argv) {
       break;
     }
   for (const auto& [shape, count] : act::ResNet({3, 4, 6, 3}))
-    for (const std::string op : {"Conv", "ConvGradInput", "ConvGradWeight"}) {
+    for (const std::string op : {"Conv", "ConvGradInput", "ConvGradWeight", "RoundedGradWeight"}) {
       if (op == "ConvGradInput" && shape.in_channels == 3) continue;
       const std::string name = op + "/c" + std::to_string(shape.in_channels) + "/m" +
                                std::to_string(shape.out_channels) + "/s" + std::to_string(shape.size) + "/k" +

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Training steps of full-size models beside PyTorch's on this machine, in one run.
 
-    speed.py [--bin=build/bin] [--models=resnet50:16] [--folder=models/zoo] [--threads=2] [--rounds=3] [--json=FILE]
---models: NAME:BATCH,... or "all", the networks of the README's table. Every round runs each contender once, one after the other, so
+    speed.py [--bin=build/bin] [--models=resnet50:16] [--folder=models/zoo] [--threads=2] [--rounds=3] [--levels=L0,L3] [--json=FILE]
+--levels: LEVEL or LEVEL/f32, compiled with --fpmath=f32. --models: NAME:BATCH,... or "all", the networks of the README's table. Every round runs each contender once, one after the other, so
 that a machine that slows down slows all of them. PyTorch runs if this Python has torch and torchvision (and transformers, for bert
 and gpt2). The ratio is to the better of PyTorch eager, channels_last and compile, or to L0 without PyTorch."""
 import argparse
@@ -37,10 +37,11 @@ def pytorch(args, model, batch, mode):
 
 def ours(args, model, batch, folder, level):
     """The plan is made by the first round."""
-    plan, report = (os.path.join(folder, f"{model}.{level}.{kind}") for kind in ("plan", "json"))
+    level, _, fpmath = level.partition("/")
+    plan, report = (os.path.join(folder, f"{model}.{level}{fpmath}.{kind}") for kind in ("plan", "json"))
     if not os.path.exists(plan):
         output_of([os.path.join(args.bin, "actc"), os.path.join(args.folder, model + ".onnx"), "-O", level, "-o", plan,
-                   "--init=he", f"--batch={batch}", "--report=none"])
+                   "--init=he", f"--batch={batch}", "--report=none"] + ([f"--fpmath={fpmath}"] if fpmath else []))
     output_of([os.path.join(args.bin, "actrun"), plan, f"--batch={batch}", f"--threads={args.threads}",
                f"--steps={args.steps + 1}", "--lr=1e-4", "--momentum=0.9", "--report-json=" + report])
     with open(report) as file:

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "compiler/ops/codec_ops.h"
+#include "passes/gradient_values.h"
 
 namespace act {
 namespace {
@@ -64,7 +65,7 @@ class Estimator {
       : graph_(graph),
         batch_(batch),
         weight_(graph.values.size(), 0),
-        gradient_(graph.values.size(), false),
+        gradient_(GradientValues(graph)),
         of_parameter_(graph.values.size(), false),
         copies_(graph.values.size(), 1),
         square_(graph.values.size(), 1),
@@ -111,26 +112,22 @@ class Estimator {
     if (node.op == "Compress" && CodecOf(node.attrs).HasLevels()) shares_[node.outputs[0]] = {};
   }
 
-  // Gradients come from a loss's gradient, or from the constant that the backward pass begins with.
+  // Norms of gradients, and what else is made of codes.
   void Decoded(const Node& node) {
     EnterCode(node);
     const bool update = !node.mutates.empty();
-    bool gradient = node.op.ends_with("Grad"), constant = true;
+    const bool gradient = !node.outputs.empty() && IsGradient(node.outputs[0]);
     Made made;
     double squares = 0;
     for (const ValueId v : node.inputs) {
       if (v == kNoValue) continue;
-      gradient |= IsGradient(v);
-      constant &= graph_.value(v).kind == ValueKind::kConstant;
       if (shares_.count(v) && !DecodesMask(node)) {
         made.of[v] = 1;
         made.square = square_[static_cast<size_t>(v)];
       }
       if (const auto it = made_.find(v); it != made_.end()) squares += it->second.square;
     }
-    gradient |= constant;
     for (const ValueId v : node.outputs) {
-      gradient_[static_cast<size_t>(v)] = gradient;
       if (!gradient) continue;
       copies_[static_cast<size_t>(v)] = CopiesOf(node);
       norm_[static_cast<size_t>(v)] = NormOf(node, v);
@@ -272,7 +269,8 @@ class Estimator {
   const Graph& graph_;
   const int64_t batch_;
   std::vector<double> weight_;  // of gradients: the parts of the whole gradient that are made of them
-  std::vector<bool> gradient_, of_parameter_;
+  const std::vector<bool> gradient_;
+  std::vector<bool> of_parameter_;
   std::vector<double> copies_;
   std::vector<double> square_;  // of forward values: their mean squares
   std::vector<double> norm_;    // of gradients: their squared norms, to that of the loss's

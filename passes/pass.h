@@ -64,6 +64,7 @@ llvm::Error SplitFrequencies(Graph& graph, PassContext& context);
 llvm::Error FixRanges(Graph& graph, PassContext& context);
 llvm::Error Compress(Graph& graph, PassContext& context);
 llvm::Error MixLevels(Graph& graph, PassContext& context);
+llvm::Error RoundProducts(Graph& graph, PassContext& context);
 llvm::Error FoldBias(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);

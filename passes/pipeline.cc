@@ -70,6 +70,9 @@ constexpr PassEntry kTrainingPasses[] = {
      "the policy: what crosses to the backward pass, and in which form"},
     {"mix-levels", MixLevels, Stage::kCompressed,
      "levels, and under a budget forms, by a prior of what each code does to the gradient"},
+    {"round-products", RoundProducts, Stage::kCompressed,
+     "gradients times decoded numbers, in bfloat16 where that is faster; behind mix-levels, which says how "
+     "coarse codes are"},
     {"fold-bias", FoldBias, Stage::kCompressed,
      "what is added to a product; behind the gradients, which know sums and products, before loops take "
      "sums"},
@@ -259,6 +262,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.policy.plugin = options.plugin;
   context.policy.batch = plan.default_batch;
   context.policy.saved_limit = options.saved_limit;
+  if (!options.round_products) context.policy.rounds_products = false;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
   const auto [differentiate, store] = SplitAtStorage();

@@ -23,6 +23,7 @@ struct CompileOptions {
   double bits = 0;                      // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
   int64_t saved_limit = 0;            // --saved-limit: bytes of saved activations at `batch`; 0: no limit
+  bool round_products = true;         // --fpmath: false, where no kernel may round operands to bfloat16
   const act_codec* plugin = nullptr;  // --plugin; null: the level's own codecs
   int64_t batch = 1;
   int64_t workspace_limit = 0;  // bytes a node; 0: no limit

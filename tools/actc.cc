@@ -61,6 +61,10 @@ struct Flags {
                "gradient; at L4 from the anchors that fit best")};
   cl::opt<long> group_size{"group-size", cl::desc("Elements that share a code's range (default 256)"),
                            cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
+  cl::opt<std::string> fpmath{
+      "fpmath", cl::value_desc("bf16|f32"), cl::init("bf16"), cl::cat(compile),
+      cl::desc("What kernels may multiply gradients with decoded numbers in: bf16 (default; where the "
+               "processor is faster at it), f32")};
   cl::opt<std::string> plugin{
       "plugin", cl::value_desc("LIB.so"), cl::cat(compile),
       cl::desc("Code in its codec what the level codes as plain numbers in few bits")};
@@ -116,18 +120,26 @@ struct Flags {
   cl::opt<bool> time_passes{"time-passes", cl::cat(debugging), cl::desc("Print the seconds of each pass")};
 };
 
-// The step's arithmetic, and how much of it is in convolutions and matrix products.
+// The step's arithmetic, how much of it is in convolutions and matrix products, and how much of that may be
+// rounded.
 std::string DescribeWork(const Graph& graph, int64_t batch) {
-  double flops = 0, products = 0;
+  double flops = 0, products = 0, rounded = 0;
   for (const Node& node : graph.nodes) {
     const auto work = static_cast<double>(CostOf(node, graph).flops.At(batch));
     flops += work;
     if (node.op.rfind("Conv", 0) == 0 || node.op == "MatMul") products += work;
+    if (node.attrs.Int("may_round") != 0) rounded += work;
   }
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format(
       "work: %.4g GFLOP a step, %.1f %% in convolutions and matrix products\n", flops / 1e9,
       flops > 0 ? 100 * products / flops : 0);
+  if (rounded > 0)
+    llvm::raw_string_ostream(text) << llvm::format(
+        "      %.1f %% are gradients times decoded numbers, rounded to bfloat16 where the processor "
+        "multiplies "
+        "that faster (--fpmath=f32: nowhere)\n",
+        100 * rounded / flops);
   return text;
 }
 
@@ -168,6 +180,11 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   if (f.bits.getNumOccurrences() && f.bits == 0)
     return MakeError("--bits", "must be 1 to 8 bits per element");
   r.compile.group_size = f.group_size;
+  if (f.fpmath != "bf16" && f.fpmath != "f32")
+    return MakeError("--fpmath", "expected bf16 or f32, not '" + f.fpmath + "'");
+  r.compile.round_products = f.fpmath == "bf16";
+  if (f.fpmath.getNumOccurrences() && r.compile.round_products && !policy.rounds_products)
+    return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3 or L4");
   if (!f.plugin.empty() && !policy.Lossy())
     return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");
   r.compile.optimizer = f.optimizer;

@@ -203,6 +203,8 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
                      "levels are L0, L1, L2, L3 and L4; presets of other systems " + PresetNames());
   }
   policy.products_only |= level == "L1";
+  // The systems that presets reproduce multiply in float32.
+  policy.rounds_products = policy.Lossy() && !FindPreset(level);
   policy.mixes_levels = policy.shares_codes && bits_override == 0;
   if (bits_override != 0) {
     if (!(bits_override >= 1 && bits_override <= 8))

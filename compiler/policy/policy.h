@@ -78,6 +78,8 @@ struct Policy {
   int64_t rerun_spacing = 0;   // > 0: convolutions and products between anchors so many apart run again
   bool shares_codes = false;   // a number and its sign in one code
   bool codes_small = false;    // what has less than a group a sample takes 8 bits, else it is kept
+  // May products of a gradient and decoded numbers round both to bfloat16?
+  bool rounds_products = false;
   int64_t group_size = kDefaultGroupSize;
   StorageRules rules;
   int range_bits = 0;  // > 0: of a level's number over a fixed range; nothing else is coded then

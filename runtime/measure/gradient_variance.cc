@@ -37,6 +37,7 @@ class Measurement {
     ACT_CHECK_OK(Prepare());
     GradientVariance result;
     result.batches = options_.batches;
+    result.rounded_products = codes_.rounded_products;
     result.batch = executor_.layout().batch;
     result.repeats = options_.repeats;
     result.parameters = static_cast<int64_t>(exact_.size());

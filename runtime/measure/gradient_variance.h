@@ -37,6 +37,7 @@ struct GradientVariance {
   size_t saved_edges = 0;                       // of the plan
   size_t codes = 0;                             // of these, what is stored with an error
   size_t rerun_codes = 0;                       // what the backward pass itself encodes with an error
+  size_t rounded_products = 0;                  // of the plan; measured in float32
   GradientEstimate total;
   // In the order in which the step stores them. Positions from saved_edges on: of a re-run.
   std::vector<EdgeVariance> edges;

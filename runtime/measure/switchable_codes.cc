@@ -48,6 +48,10 @@ class Rewriter {
     std::vector<Node> nodes = std::move(graph().nodes);
     graph().nodes.clear();
     for (Node& node : nodes) {
+      if (node.attrs.Int("may_round") != 0) {
+        node.attrs.Set("may_round", int64_t{0});
+        ++result_.rounded_products;
+      }
       ReadExactValues(node);
       StoreExactValues(node);
       graph().nodes.push_back(std::move(node));

@@ -24,6 +24,7 @@ struct SwitchablePlan {
   // encodes for itself (a re-run's results).
   Plan plan;
   size_t saved_edges = 0;             // of Plan::edges, at its beginning
+  size_t rounded_products = 0;        // whose operands the plan lets kernels round; here they do not
   std::vector<SwitchableCode> codes;  // in the order in which the step makes them
 };
 
@@ -32,9 +33,10 @@ struct SwitchablePlan {
 //   - a node stands that decodes the code over them,
 // and backward reads these values in the place of the code. Where the node is disabled (BoundGraph::Enable),
 // backward has the exact values; where it runs, it has to the last bit what the plan itself would decode.
-// Masks are still read from the code, which holds them exactly. Nothing is swapped. All else is as in `plan`,
-// in the same order; only the arena is larger, by 4 bytes for each coded element. Errors: a lossy code that
-// something else than a fused loop makes or reads; an edge that operators of the graph round (preset blpa).
+// Masks are still read from the code, which holds them exactly. Nothing is swapped, and no product
+// rounds its operands: what is measured is what codes do. All else is as in `plan`, in the same order; only
+// the arena is larger, by 4 bytes for each coded element. Errors: a lossy code that something else than a
+// fused loop makes or reads; an edge that operators of the graph round (preset blpa).
 llvm::Expected<SwitchablePlan> MakeCodesSwitchable(const Plan& plan);
 
 }  // namespace act

@@ -73,6 +73,9 @@ std::string FormatGradientVariance(const Plan& plan, const GradientVariance& res
   text += Format("  %-22s %zu of %zu\n", "edges with an error", result.codes, result.saved_edges);
   if (result.rerun_codes > 0)
     text += Format("  %-22s %zu codes within the backward pass\n", "re-run", result.rerun_codes);
+  if (result.rounded_products > 0)
+    text += Format("  %-22s %zu, in float32 here; rounding them adds some 5e-6 to both\n", "rounded products",
+                   result.rounded_products);
   text += Format("  %-22s %s\n", "variance v",
                  WithError(result.total.variance, result.total.variance_error).c_str());
   text +=
@@ -116,6 +119,7 @@ std::string GradientVarianceJson(const Plan& plan, const GradientVariance& resul
                           {"seed", seed},
                           {"mini_batches", result.batches},
                           {"repeats", result.repeats},
+                          {"rounded_products", static_cast<int64_t>(result.rounded_products)},
                           {"gradient_norm", Number(result.gradient_norm)},
                           {"saved_bytes", saved_bytes},
                           {"saved_bytes_uncompressed", uncompressed}};

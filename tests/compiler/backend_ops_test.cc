@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/ir/verify.h"
+#include "kernels/cpu/pair_product.h"
 #include "tests/compiler/op_cases.h"
 #include "tests/unit/temporary_folder.h"
 
@@ -81,6 +82,27 @@ Graph TwoLayers() {
   return graph;
 }
 
+// With enough channels for weight gradients of rounded operands.
+Graph TwoConvolutions() {
+  Graph graph;
+  GraphBuilder b(graph);
+  ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 7, 5, 16}}, ValueKind::kInput);
+  for (const char* name : {"first", "second"}) {
+    const ValueId w = b.Input(name, {DType::kFloat32, {16, 16, 3, 3}}, ValueKind::kParameter,
+                              testing_step::HostFloats(std::vector<float>(16 * 16 * 9)));
+    Attributes window;
+    window.Set("strides", std::vector<int64_t>{1, 1});
+    window.Set("dilations", std::vector<int64_t>{1, 1});
+    window.Set("pads", std::vector<int64_t>(4, 1));
+    x = Take(b.Add1("Relu", {Take(b.Add1("Conv", {x, w}, window))}));
+  }
+  Attributes all;
+  all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+  all.Set("keepdims", int64_t{0});
+  graph.outputs = {Take(b.Add1("ReduceMean", {x}, all))};
+  return graph;
+}
+
 const Coverage& AllSites() {
   static const Coverage all = [] {
     Coverage coverage;
@@ -92,6 +114,8 @@ const Coverage& AllSites() {
       }
     CountModel(Classifier(), 1, coverage);
     CountModel(TwoLayers(), 3, coverage, "actnn-L4");
+    CountModel(TwoLayers(), 3, coverage, "L2");
+    CountModel(TwoConvolutions(), 3, coverage, "L2");
     return coverage;
   }();
   return all;
@@ -109,6 +133,7 @@ TEST(BackendOps, EveryKernelIsChosenForSomeRow) {
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()})
     for (const auto& [op, entries] : kernels->all())
       for (const KernelEntry& entry : entries) {
+        if (entry.name == "cpu.rounded_grad_weight" && !MultipliesPairs()) continue;  // not on this processor
         const auto it = AllSites().find(op);
         EXPECT_TRUE(it != AllSites().end() && it->second.count(entry.name))
             << entry.name << " for " << op << " takes no site of the rows";

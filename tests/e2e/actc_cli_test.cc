@@ -125,6 +125,23 @@ TEST_F(Actc, RefusesALimitThatNothingCanKeep) {
   }
 }
 
+TEST_F(Actc, SaysWhatMayBeRoundedAndRefusesOtherArithmetic) {
+  const auto args = [](const std::string& level, const std::vector<std::string>& flags) {
+    std::vector<std::string> command = {
+        ToolPath("actc"), std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx", "-O", level};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return command;
+  };
+  const char* words = "gradients times decoded numbers, rounded to bfloat16";
+  EXPECT_NE(RunTool(args("L3", {})).out.find(words), std::string::npos);
+  EXPECT_EQ(RunTool(args("L3", {"--fpmath=f32"})).out.find(words), std::string::npos);
+  EXPECT_EQ(RunTool(args("L0", {})).out.find(words), std::string::npos);
+  ExpectDone(args("L0", {"--fpmath=f32"}));
+  ExpectWrongUsage(args("L3", {"--fpmath=fp8"}), {"--fpmath: expected bf16 or f32, not 'fp8'"});
+  for (const char* level : {"L0", "actnn-L3"})
+    ExpectWrongUsage(args(level, {"--fpmath=bf16"}), {"--fpmath", "multiplies in float32"});
+}
+
 TEST_F(Actc, NamesAFileThatIsNotThere) {
   ExpectRefused(Command(scratch_ / "absent.onnx"), {"absent.onnx", "No such file"});
 }

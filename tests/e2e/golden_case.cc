@@ -34,17 +34,19 @@ llvm::Expected<GoldenCase> LoadGoldenCase(const std::string& name) {
 
 llvm::Expected<llvm::json::Object> Compile(const GoldenCase& golden, const std::string& model,
                                            const std::string& level, const std::string& plan,
-                                           const ScratchFolder& scratch) {
+                                           const ScratchFolder& scratch,
+                                           const std::vector<std::string>& flags) {
   const std::string report = scratch / "plan.json";
-  const std::vector<std::string> args = {ToolPath("actc"),
-                                         golden.File(model),
-                                         "-O",
-                                         level,
-                                         "-o",
-                                         plan,
-                                         "--optimizer=sgd",
-                                         "--batch=" + std::to_string(golden.batch),
-                                         "--report-json=" + report};
+  std::vector<std::string> args = {ToolPath("actc"),
+                                   golden.File(model),
+                                   "-O",
+                                   level,
+                                   "-o",
+                                   plan,
+                                   "--optimizer=sgd",
+                                   "--batch=" + std::to_string(golden.batch),
+                                   "--report-json=" + report};
+  args.insert(args.end(), flags.begin(), flags.end());
   const Outcome outcome = RunTool(args);
   if (outcome.exit_code != 0) return MakeError(model, Describe(args, outcome));
   return ReadJson(report);

@@ -30,10 +30,11 @@ struct GoldenCase {
 
 llvm::Expected<GoldenCase> LoadGoldenCase(const std::string& name);
 
-// Compiles `model` (a file of the case) into `plan`; returns actc's report.
+// Compiles `model` (a file of the case) into `plan`, with further flags; returns actc's report.
 llvm::Expected<llvm::json::Object> Compile(const GoldenCase& golden, const std::string& model,
                                            const std::string& level, const std::string& plan,
-                                           const ScratchFolder& scratch);
+                                           const ScratchFolder& scratch,
+                                           const std::vector<std::string>& flags = {});
 
 struct RunResult {
   llvm::json::Object report;

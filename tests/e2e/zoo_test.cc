@@ -178,8 +178,9 @@ INSTANTIATE_TEST_SUITE_P(, SmallRun,
 TEST(SmallReport, QueriesKeysAndValuesShareNoGroup) {
   const ScratchFolder scratch;
   const std::string file = scratch / "report.json";
-  const std::vector<std::string> args = {ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/char_gpt.onnx",
-                                         "-O", "L3", "--bits=3", "--report-json=" + file};
+  const std::vector<std::string> args = {
+      ToolPath("actc"),       std::string(ACT_MODELS_DIR) + "/char_gpt.onnx", "-O", "L3", "--bits=3",
+      "--report-json=" + file};
   const Outcome outcome = RunTool(args);
   ASSERT_EQ(outcome.exit_code, 0) << Describe(args, outcome);
   auto report = ReadJson(file);

@@ -52,16 +52,20 @@ TEST(WorkspaceBound, FastConvolutionsOfKnownNetworksFitOnAnyNumberOfThreads) {
   int kernels = 0, on_fewer_threads = 0;
   double used_share = 0;
   for (const auto& [shape, count] : all)
-    for (const std::string op : {"Conv", "ConvGradInput", "ConvGradWeight"}) {
+    for (const auto& [op, rounded] : {std::pair<std::string, bool>{"Conv", false},
+                                      {"ConvGradInput", false},
+                                      {"ConvGradWeight", false},
+                                      {"ConvGradWeight", true}}) {
       if (op == "ConvGradInput" && shape.in_channels == 3) continue;  // nobody asks for the image's gradient
-      const Planned planned = Plan(shape, op);
+      Planned planned = Plan(shape, op);
+      planned.node.attrs.Set("may_round", int64_t{rounded});
       const Dim bound = WorkspaceBound(planned.node, planned.graph, 0);
       ASSERT_TRUE(bound.IsFixed());
       for (const int threads : {1, 2, 4, 8, 16}) {
         SCOPED_TRACE(testing::Message()
-                     << op << " c" << shape.in_channels << " m" << shape.out_channels << " s" << shape.size
-                     << " k" << shape.kernel << " stride " << shape.stride << ", " << threads
-                     << " threads, bound " << bound.fixed);
+                     << op << (rounded ? ", rounded, c" : " c") << shape.in_channels << " m"
+                     << shape.out_channels << " s" << shape.size << " k" << shape.kernel << " stride "
+                     << shape.stride << ", " << threads << " threads, bound " << bound.fixed);
         std::string why;
         const auto kernel = FastKernel(registry, planned, shape, 16, threads, bound.fixed, &why);
         if (!kernel) {

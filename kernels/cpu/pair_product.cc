@@ -1,0 +1,128 @@
+#include "kernels/cpu/pair_product.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace act {
+
+#if defined(__x86_64__)
+namespace {
+
+// Highway's releases that distributions carry have no name for this instruction set: intrinsics, and two
+// functions compiled for it.
+#define ACT_TARGET_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+
+// 16 elements of two terms as pairs.
+ACT_TARGET_BF16 inline __m512i Interleaved(__m512 first, __m512 second) {
+  alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512bh both = _mm512_cvtne2ps_pbh(second, first);
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), (__m512i)both);
+}
+
+ACT_TARGET_BF16 inline __m512 LoadTerm(const float* from, int64_t offset, __mmask16 lanes) {
+  return from ? _mm512_maskz_loadu_ps(lanes, from + offset) : _mm512_setzero_ps();
+}
+
+ACT_TARGET_BF16 inline __mmask16 FirstLanes(int64_t count) {
+  return static_cast<__mmask16>(count >= kPairLanes ? 0xFFFF : (1 << count) - 1);
+}
+
+ACT_TARGET_BF16 void PackPairBf16(const float* first, const float* second, int64_t count, int64_t width,
+                                  int64_t depth, int64_t pair, uint32_t* panels) {
+  for (int64_t at = 0; at < count; at += kPairLanes) {
+    const __mmask16 lanes = FirstLanes(count - at);
+    const __m512i pairs = Interleaved(LoadTerm(first, at, lanes), LoadTerm(second, at, lanes));
+    const int64_t panel = at / width * width;
+    if (width == kPairRows) {
+      uint32_t* to = panels + at * depth + pair * kPairRows;
+      _mm512_mask_storeu_epi32(to, 0x00FF, pairs);
+      if (count - at > kPairRows) _mm512_mask_storeu_epi32(to + (depth - 1) * kPairRows, 0xFF00, pairs);
+    } else {
+      const int64_t columns = std::min(width, (count - panel + kPairLanes - 1) / kPairLanes * kPairLanes);
+      _mm512_storeu_si512(panels + panel * depth + pair * columns + at - panel, pairs);
+    }
+  }
+}
+
+// Into the second cache: there is more of a block than the first one has room for.
+inline void AskFor(uintptr_t line) {
+  __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);  // NOLINT(performance-no-int-to-ptr)
+}
+
+// kVectors vectors of columns; 8 x 3 sums and the vectors of the right operand are in registers, the left
+// operand's are broadcast by the multiplication.
+template <int kVectors>
+ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* right,
+                                       std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
+                                       int64_t columns, bool add, Ahead ahead) {
+  __m512 sum[kPairRows][kVectors];
+  const auto lanes = [columns](int v) ACT_TARGET_BF16 { return FirstLanes(columns - v * kPairLanes); };
+#pragma GCC unroll 8
+  for (int r = 0; r < kPairRows; ++r)
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = add && r < rows ? _mm512_maskz_loadu_ps(lanes(v), c + r * c_row + v * kPairLanes)
+                                  : _mm512_setzero_ps();
+  for (const PairRun& run : runs) {
+    const uint32_t *a = left + run.a * kPairRows, *b = right + run.b * kVectors * kPairLanes;
+    for (int64_t k = 0; k < run.pairs; ++k, a += kPairRows, b += kVectors * kPairLanes) {
+      AskFor(ahead.at);
+      ahead.at += static_cast<uintptr_t>(ahead.step);
+      __m512bh x[kVectors];
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) x[v] = (__m512bh)_mm512_loadu_si512(b + v * kPairLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kPairRows; ++r) {
+        const auto y = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[r]));
+#pragma GCC unroll 3
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], y, x[v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kPairRows; ++r) {
+    if (r >= rows) break;
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v)
+      _mm512_mask_storeu_ps(c + r * c_row + v * kPairLanes, lanes(v), sum[r][v]);
+  }
+}
+
+}  // namespace
+
+bool MultipliesPairs() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
+}
+
+void PackPair(const float* first, const float* second, int64_t count, int64_t width, int64_t depth,
+              int64_t pair, uint32_t* panels) {
+  PackPairBf16(first, second, count, width, depth, pair, panels);
+}
+
+void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
+                   int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead) {
+  constexpr decltype(&MultiplyPairsBf16<1>) kByVectors[] = {MultiplyPairsBf16<1>, MultiplyPairsBf16<2>,
+                                                            MultiplyPairsBf16<3>};
+  kByVectors[(columns - 1) / kPairLanes](left, right, runs, c, c_row, rows, columns, add, ahead);
+}
+
+#else
+
+bool MultipliesPairs() { return false; }
+void PackPair(const float*, const float*, int64_t, int64_t, int64_t, int64_t, uint32_t*) { std::abort(); }
+void MultiplyPairs(const uint32_t*, const uint32_t*, std::span<const PairRun>, float*, int64_t, int64_t,
+                   int64_t, bool, Ahead) {
+  std::abort();
+}
+
+#endif
+
+}  // namespace act

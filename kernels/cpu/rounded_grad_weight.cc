@@ -1,0 +1,293 @@
+// The gradient of a weight, of products rounded to bfloat16 (pair_product.h), where the node allows it: dense
+// convolutions of any window, and matrix products whose operands are both read by rows of terms.
+//
+// Pixels are cut in blocks (pixel_blocks.h). For each, a thread packs its part of dy and x as pairs of
+// neighbouring pixels of a row, x once for each tap of the window's last axis, with its border as zeros; the
+// taps of the other axes read the same rows of x at other places. Nothing else is copied, and no image is
+// unrolled. While a block's products are made, the memory of the next one is asked for.
+//
+// An element of dw is one sum, in the order of the pixels, or as few as the shape says: threads share out
+// these parts, then the channels of dw's larger side, and change no bit of it.
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/cpu/pixel_blocks.h"
+#include "kernels/cpu/special.h"
+#include "kernels/reference/lambda_kernel.h"
+#include "kernels/reference/matmul_shape.h"
+
+namespace act {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+// Pairs of a block: the right operand's panel, 24 KiB, stays in the first cache while all rows pass by.
+constexpr int64_t kBlockPairs = 128;
+constexpr int64_t kFewestPairs = 16;
+// Sums of an element of dw, each over a part of the pixels: copies of dw that together stay in a cache.
+constexpr int64_t kMostParts = 4;
+constexpr int64_t kCopyBytes = 1 << 20;
+
+// Larger windows and more channels would overflow sizes in no workspace there is.
+constexpr int64_t kMostTaps = 1024, kMostChannels = 1 << 20;
+
+int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Pairs from one panel to the next, for so many pairs: an odd number of lines, or panels would meet in a few
+// sets of the first cache.
+int64_t PanelDepth(int64_t pairs) { return RoundUp(pairs, 4) + 2; }
+
+// Walks over what the next block reads, while products of this one are made.
+class ReadAhead {
+ public:
+  void Add(const float* operand, int64_t first, int64_t floats) {
+    regions_[count_++] = {reinterpret_cast<uintptr_t>(operand) + static_cast<uintptr_t>(first * kFloat),
+                          floats * kFloat};
+  }
+  // Where the next `lines` lines to ask for begin.
+  Ahead Next(int64_t lines) {
+    for (; at_ < count_; ++at_) {
+      auto& [from, bytes] = regions_[at_];
+      if (bytes <= 0) continue;
+      const Ahead ahead{from, kLine};
+      from += static_cast<uintptr_t>(lines * kLine);
+      bytes -= lines * kLine;
+      return ahead;
+    }
+    return {};
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  std::array<std::pair<uintptr_t, int64_t>, 2> regions_;
+  size_t count_ = 0, at_ = 0;
+};
+
+class RoundedGradWeight final : public Kernel {
+ public:
+  RoundedGradWeight(const GradWeightShape& shape, int64_t block_pairs, int64_t parts, int threads)
+      : s_(shape),
+        blocks_(shape, block_pairs),
+        parts_(parts),
+        slices_(std::max<int64_t>(1, threads / parts)),
+        threads_(threads) {
+    int64_t m = 0, c = 0;
+    for (int64_t slice = 0; slice < slices_; ++slice) {
+      m = std::max(m, SliceOfM(slice).size());
+      c = std::max(c, SliceOfC(slice).size());
+    }
+    const int64_t row_pairs = blocks_.MostRowPairs();
+    dy_words_ = RoundUp(RoundUp(m, kPairRows) * PanelDepth(blocks_.MostRows() * row_pairs), kPairLanes);
+    thread_words_ =
+        dy_words_ + s_.kernel[2] * RoundUp(c, kPairLanes) * PanelDepth(blocks_.MostXRows() * row_pairs);
+    // Of single pixels the first part adds up in dw itself.
+    copies_ = s_.KernelPixels() == 1 ? parts_ - 1 : parts_;
+    copy_floats_ = RoundUp(s_.out_channels * s_.channels * s_.KernelPixels(), kPairLanes);
+    for (int t = 0; t < threads_; ++t) scratch_.push_back(blocks_.Empty());
+  }
+
+  int64_t WorkspaceBytes() const override {
+    return (copies_ * copy_floats_ + threads_ * thread_words_) * kFloat;
+  }
+  std::string Describe() const override {
+    return "bfloat16 pairs, " + std::to_string(threads_) + " threads, " + std::to_string(parts_) + " x " +
+           std::to_string(slices_) + " parts, " + std::to_string((WorkspaceBytes() + 1023) / 1024) +
+           " KiB workspace";
+  }
+
+  std::string Run(const KernelArgs& args) override {
+    auto* copies = reinterpret_cast<float*>(args.workspace.data());
+    auto* packed = reinterpret_cast<uint32_t*>(copies + copies_ * copy_floats_);
+    float* dw = args.outputs[0].as<float>();
+    const auto *dy = args.inputs[s_.dy_operand].as<float>(), *x = args.inputs[s_.x_operand].as<float>();
+#pragma omp parallel for schedule(static, 1) num_threads(threads_)
+    for (int64_t i = 0; i < parts_ * slices_; ++i) {
+      const int64_t part = i % parts_, copy = part - (parts_ - copies_);
+      const int t = omp_get_thread_num();
+      AddBlocks(dy, x, part, i / parts_, scratch_[static_cast<size_t>(t)], packed + t * thread_words_,
+                copy < 0 ? dw : copies + copy * copy_floats_);
+    }
+    if (copies_ == 0) return "";
+#pragma omp parallel for schedule(static, 1) num_threads(threads_)
+    for (int t = 0; t < threads_; ++t) AddCopies(copies, dw, Cut({0, s_.out_channels}, 1, t, threads_));
+    return "";
+  }
+
+ private:
+  bool CutsM() const { return s_.out_channels > s_.channels; }
+  Range SliceOfM(int64_t slice) const {
+    const Range all{0, s_.out_channels};
+    return CutsM() ? Cut(all, kPairRows, slice, slices_) : all;
+  }
+  Range SliceOfC(int64_t slice) const {
+    const Range all{0, s_.channels};
+    return CutsM() ? all : Cut(all, kPairColumns, slice, slices_);
+  }
+
+  // The sums of a part's pixels and a slice's channels, to sums [taps, M, C].
+  void AddBlocks(const float* dy, const float* x, int64_t part, int64_t slice, Block& block, uint32_t* packed,
+                 float* sums) const {
+    const Range m = SliceOfM(slice), c = SliceOfC(slice);
+    if (m.size() == 0 || c.size() == 0) return;
+    const Pixels pixels = PartOf(s_, part, parts_);
+    const int64_t count = blocks_.Count(pixels);
+    for (int64_t i = 0; i < count; ++i) {
+      blocks_.Fill(pixels, i, block);
+      PackDy(dy + m.first, m.size(), block, packed);
+      PackX(x + c.first, c.size(), block, packed + dy_words_);
+      Multiply(block, m, c, packed, sums, i > 0, i + 1 < count ? Behind(block, m, c, dy, x) : ReadAhead());
+    }
+  }
+
+  void PackDy(const float* dy, int64_t channels, const Block& block, uint32_t* to) const {
+    const int64_t pairs = block.RowPairs(), depth = PanelDepth(block.DyRows() * pairs);
+    const auto [rows, columns] = block.pixels;
+    for (int64_t row = 0; row < rows.size(); ++row) {
+      const float* from = dy + ((rows.first + row) * s_.out[2] + columns.first) * s_.dy_pixel;
+      for (int64_t k = 0; k < pairs; ++k, from += 2 * s_.dy_pixel)
+        PackPair(from, 2 * k + 1 < columns.size() ? from + s_.dy_pixel : nullptr, channels, kPairRows, depth,
+                 row * pairs + k, to);
+    }
+  }
+
+  void PackX(const float* x, int64_t channels, const Block& block, uint32_t* to) const {
+    const int64_t pairs = block.RowPairs(), depth = PanelDepth(block.XRows() * pairs);
+    const Range columns = block.pixels.columns;
+    for (int64_t tap = 0; tap < s_.kernel[2]; ++tap, to += RoundUp(channels, kPairLanes) * depth)
+      for (int64_t row = 0; row < block.XRows(); ++row) {
+        const float* from = x + block.x_rows[static_cast<size_t>(row)] * s_.in[2] * s_.x_pixel;
+        // Zeros beside an odd row's last pixel too: dy is 0 there, but x need not be finite.
+        const auto pixel = [&](int64_t column) -> const float* {
+          const int64_t i = s_.Input(2, columns.first + column, tap);
+          return column < columns.size() && s_.Inside(2, i) ? from + i * s_.x_pixel : nullptr;
+        };
+        for (int64_t k = 0; k < pairs; ++k)
+          PackPair(pixel(2 * k), pixel(2 * k + 1), channels, kPairColumns, depth, row * pairs + k, to);
+      }
+  }
+
+  // As many pixels as this block has, behind them. Not those of an operand of whose channels the thread reads
+  // a part.
+  ReadAhead Behind(const Block& block, Range m, Range c, const float* dy, const float* x) const {
+    const auto [rows, columns] = block.pixels;
+    ReadAhead ahead;
+    if (m.size() == s_.out_channels) {
+      const int64_t pixels = (rows.size() - 1) * s_.out[2] + columns.size();
+      ahead.Add(dy, (rows.first * s_.out[2] + columns.first + pixels) * s_.dy_pixel, pixels * s_.dy_pixel);
+    }
+    if (c.size() == s_.channels && block.XRows() > 0) {
+      const bool part_of_row = columns.size() < s_.out[2];
+      const int64_t pixels = part_of_row ? columns.size() * s_.stride[2] : block.XRows() * s_.in[2];
+      const int64_t first = part_of_row ? block.x_rows.front() * s_.in[2] + columns.last * s_.stride[2]
+                                        : (block.x_rows.back() + 1) * s_.in[2];
+      ahead.Add(x, first * s_.x_pixel, pixels * s_.x_pixel);
+    }
+    return ahead;
+  }
+
+  void Multiply(const Block& block, Range m, Range c, const uint32_t* packed, float* sums, bool add,
+                ReadAhead ahead) const {
+    const int64_t dy_depth = PanelDepth(block.DyRows() * block.RowPairs());
+    const int64_t x_depth = PanelDepth(block.XRows() * block.RowPairs());
+    for (int64_t j = 0; j < c.size(); j += kPairColumns) {
+      const int64_t columns = std::min(kPairColumns, c.size() - j);
+      for (int64_t tap = 0; tap < s_.KernelPixels(); ++tap) {
+        const auto& runs = block.runs[static_cast<size_t>(tap / s_.kernel[2])];
+        const uint32_t* x_panel =
+            packed + dy_words_ + (tap % s_.kernel[2] * RoundUp(c.size(), kPairLanes) + j) * x_depth;
+        float* to = sums + (tap * s_.out_channels + m.first) * s_.channels + c.first + j;
+        for (int64_t i = 0; i < m.size(); i += kPairRows)
+          MultiplyPairs(packed + i * dy_depth, x_panel, runs, to + i * s_.channels, s_.channels,
+                        std::min(kPairRows, m.size() - i), columns, add, ahead.Next(dy_depth));
+      }
+    }
+  }
+
+  // dw [M, C, taps], rows m: the copies' sum, and of single pixels what dw holds.
+  void AddCopies(const float* copies, float* dw, Range m) const {
+    const int64_t channels = s_.channels, taps = s_.KernelPixels();
+    for (int64_t i = m.first * channels; i < m.last * channels; ++i)
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const float* from = copies + tap * s_.out_channels * channels + i;
+        float sum = copies_ < parts_ ? dw[i] : 0;
+        for (int64_t copy = 0; copy < copies_; ++copy) sum += from[copy * copy_floats_];
+        dw[i * taps + tap] = sum;
+      }
+  }
+
+  const GradWeightShape s_;
+  const PixelBlocks blocks_;
+  const int64_t parts_, slices_;
+  const int threads_;
+  int64_t dy_words_ = 0, thread_words_ = 0, copies_ = 0, copy_floats_ = 0;
+  std::vector<Block> scratch_;  // by thread
+};
+
+std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& site, std::string* why) {
+  if (site.node->attrs.Int("may_round") == 0) return Refuse(why, "its operands may not be rounded");
+  if (!MultipliesPairs()) return Refuse(why, "the processor has no AVX512_BF16");
+  if (shape.group != 1) return Refuse(why, "has groups");
+  if (shape.out_channels < kPairRows || shape.channels < kPairLanes) return Refuse(why, "has few channels");
+  if (shape.KernelPixels() > kMostTaps) return Refuse(why, "has a large window");
+  if (std::max(shape.out_channels, shape.channels) > kMostChannels) return Refuse(why, "has many channels");
+  for (const TensorView& operand : site.inputs)
+    if (operand.elements == 0) return Refuse(why, "an empty tensor");
+  const int64_t pixels = shape.DyRows() * shape.out[2];
+  const auto suits = [&](int64_t parts) {  // small copies, and pixels for each
+    const bool empty = shape.DyRows() > 1 && shape.DyRows() < parts;
+    return parts * site.outputs[0].bytes <= kCopyBytes && pixels >= parts * kBlockPairs && !empty;
+  };
+  int64_t parts = kMostParts;
+  while (parts > 1 && !suits(parts)) parts /= 2;
+  int64_t needed = 0;
+  for (int threads = site.threads; threads >= 1; threads /= 2)
+    for (int64_t pairs = kBlockPairs; pairs >= kFewestPairs; pairs /= 2) {
+      auto kernel = std::make_unique<RoundedGradWeight>(shape, pairs, parts, threads);
+      needed = kernel->WorkspaceBytes();
+      if (needed <= site.workspace_bytes) return kernel;
+    }
+  return Refuse(why, "needs " + std::to_string(needed) + " bytes of workspace, " +
+                         std::to_string(site.workspace_bytes) + " are given");
+}
+
+std::unique_ptr<Kernel> OfConvolution(const KernelSite& site, std::string* why) {
+  const auto conv = ConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
+  if (!conv) return nullptr;
+  GradWeightShape shape{*conv};
+  shape.dy_pixel = shape.out_channels;
+  shape.x_pixel = shape.channels;
+  const bool pointwise = shape.KernelPixels() == 1 && shape.in == shape.out &&
+                         shape.pad == Window::Triple{} && shape.stride == Window::Triple{1, 1, 1};
+  if (pointwise) {  // one row
+    shape.in = shape.out = {1, 1, shape.batch * shape.OutPixels()};
+    shape.batch = 1;
+  }
+  return Create(shape, site, why);
+}
+
+// dw [M, C] = a^T b, a [terms, M], b [terms, C].
+std::unique_ptr<Kernel> OfProduct(const KernelSite& site, std::string* why) {
+  const auto product = MatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
+  if (!product) return nullptr;
+  if (product->Batches() != 1 || product->a_m != 1 || product->b_n != 1 || site.inputs.size() > 2)
+    return Refuse(why, "not the gradient of a weight");
+  GradWeightShape shape;
+  shape.rank = 1;
+  shape.batch = 1;
+  shape.channels = product->n;
+  shape.out_channels = product->m;
+  shape.in = shape.out = {1, 1, product->k};
+  shape.dy_pixel = product->a_k;
+  shape.x_pixel = product->b_k;
+  return Create(shape, site, why);
+}
+
+}  // namespace
+
+void RegisterRoundedGradWeight(KernelRegistry& registry) {
+  registry.Add("ConvGradWeight", {"cpu.rounded_grad_weight", OfConvolution});
+  registry.Add("MatMul", {"cpu.rounded_grad_weight", OfProduct});
+}
+
+}  // namespace act
