@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "kernels/cpu/fused_buffers.h"
 #include "kernels/cpu/fused_decode.h"
 #include "kernels/cpu/fused_peephole.h"
 
 namespace act {
 namespace {
-
-// Tile buffers are this much longer than a tile: a whole page apart, a store would seem to alias the next
-// loads (they compare 12 bits).
-constexpr int64_t kBufferGap = 80;
 
 int64_t AlignUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -60,9 +57,9 @@ class Builder {
     AddInputSteps();
     for (const LoopInstr& i : optimized.instrs) AddInstr(i);
     AddOutputs();
-    DropUnusedReads();
-    FindDirectStores();
-    AllocateBuffers();
+    DropUnusedReads(loop_);
+    FindDirectStores(site_, loop_);
+    AllocateBuffers(loop_);
     return std::move(loop_);
   }
 
@@ -88,21 +85,15 @@ class Builder {
     loop_.outputs.resize(program_.outputs.size());
   }
 
-  int64_t Allocate(int64_t floats) {
-    const int64_t start = loop_.scratch_floats;
-    loop_.scratch_floats += AlignUp(floats, 16);
-    return start;
-  }
-
   void PlaceOnce(LoopRegister& r, int64_t period) {
     r.place = period == 1 ? Place::kScalar : Place::kColumn;
     r.period = period;
-    r.scratch = Allocate(period == 1 ? 1 : period + loop_.tail);
+    r.scratch = AllocateScratch(loop_, period == 1 ? 1 : period + loop_.tail);
   }
 
   void PlaceRow(LoopRegister& r) {
     r.place = Place::kRow;
-    r.scratch = Allocate(loop_.tile / loop_.shape.row);
+    r.scratch = AllocateScratch(loop_, loop_.tile / loop_.shape.row);
   }
 
   // One value a row: the space's dims but for ones in the rows' axes.
@@ -340,66 +331,8 @@ class Builder {
     sum.columns = site_.outputs[static_cast<size_t>(output)].elements;
     const int64_t parts = std::max<int64_t>(1, std::min(SumParts(sum.columns), loop_.tiles));
     loop_.parts = loop_.parts == 0 ? parts : std::min(loop_.parts, parts);
-    if (sum.columns <= longest_column_) sum.scratch = Allocate(sum.columns + loop_.tail);
+    if (sum.columns <= longest_column_) sum.scratch = AllocateScratch(loop_, sum.columns + loop_.tail);
     loop_.sums.push_back(sum);
-  }
-
-  void DropUnusedReads() {
-    std::vector<bool> read(loop_.registers.size(), false);
-    for (const std::vector<Step>* steps : {&loop_.once, &loop_.steps})
-      for (const Step& s : *steps) {
-        for (int32_t operand : {s.a, s.b, s.c})
-          if (operand >= 0) read[static_cast<size_t>(operand)] = true;
-        if (s.kind >= StepKind::kStore) read[static_cast<size_t>(s.reg)] = true;
-      }
-    std::erase_if(loop_.steps, [&read](const Step& s) {
-      return (s.kind == StepKind::kRead || s.kind == StepKind::kReadRow || s.kind == StepKind::kDecode) &&
-             !read[static_cast<size_t>(s.reg)];
-    });
-  }
-
-  void FindDirectStores() {
-    for (const Step& store : loop_.steps) {
-      const bool f32 = store.tensor >= 0 && store.kind == StepKind::kStore &&
-                       site_.outputs[static_cast<size_t>(store.tensor)].dtype == DType::kFloat32;
-      if (!f32 || reg(store.reg).place != Place::kBuffer) continue;
-      const auto taken = [&store](const DirectStore& d) { return d.reg == store.reg; };
-      if (std::any_of(loop_.direct.begin(), loop_.direct.end(), taken)) continue;
-      DirectStore direct{store.tensor, store.reg, {}};
-      bool made = false;
-      for (const Step& s : loop_.steps) {
-        const int32_t operands[] = {s.a, s.b, s.c, s.kind >= StepKind::kStore ? s.reg : -1};
-        for (int32_t operand : operands)
-          if (made && operand >= 0 && reg(operand).place == Place::kDirect)
-            direct.read_later.push_back(reg(operand).input);
-        // kRead takes operands of other types or shapes: none that a result may share its memory with.
-        made = made || (s.reg == store.reg && s.kind < StepKind::kStore);
-      }
-      loop_.direct.push_back(direct);
-    }
-  }
-
-  // Linear scan over the steps: a buffer is free again behind the last step that reads it.
-  void AllocateBuffers() {
-    std::vector<size_t> last(loop_.registers.size(), 0);
-    for (size_t i = 0; i < loop_.steps.size(); ++i)
-      for (int32_t r : {loop_.steps[i].reg, loop_.steps[i].a, loop_.steps[i].b, loop_.steps[i].c})
-        if (r >= 0) last[static_cast<size_t>(r)] = i;
-    std::vector<int64_t> free;
-    for (size_t i = 0; i < loop_.steps.size(); ++i) {
-      const Step& s = loop_.steps[i];
-      // Operands first: the result may take the place of one.
-      std::vector<int32_t> dying;
-      for (int32_t r : {s.a, s.b, s.c, s.kind >= StepKind::kStore ? s.reg : -1})
-        if (r >= 0 && reg(r).place == Place::kBuffer && last[static_cast<size_t>(r)] == i &&
-            std::find(dying.begin(), dying.end(), r) == dying.end())
-          dying.push_back(r);
-      for (int32_t r : dying) free.push_back(reg(r).scratch);
-      if (s.kind >= StepKind::kStore || reg(s.reg).place != Place::kBuffer) continue;
-      if (free.empty()) free.push_back(Allocate(loop_.tile + kBufferGap));
-      reg(s.reg).scratch = free.back();
-      free.pop_back();
-    }
   }
 
   const KernelSite& site_;

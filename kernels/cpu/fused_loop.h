@@ -1,15 +1,13 @@
 // A program made ready to run at one shape: what each register is, where it lives, and the steps of one tile.
 //
 // A register is one of
-//   scalar   one value, computed once by each thread before its first tile
-//   column   depends on the trailing axes alone (period C): computed once over C plus one tile, so that any
-//   tile finds its C
-//            values at consecutive addresses from offset % C on//   row      one value a row, computed for
-//            the rows of a tile; where elements read it, spread over them in a
-//   buffer or,
-//            if a tile is one row, as it is direct   a float32 operand of the whole space, read where it is
-//            buffer   a tile in the thread's
-//   scratch space, shared by registers that do not live at the same time
+//   scalar  one value, computed once by each thread before its first tile
+//   column  depends on the trailing axes alone (period C): computed once over C plus one tile, so that any
+//           tile finds its C values at consecutive addresses from offset % C on
+//   row     one value a row, computed for the rows of a tile; where elements read it, spread over them in a
+//           buffer or, if a tile is one row, as it is
+//   direct  a float32 operand of the whole space, read where it is
+//   buffer  a tile in the thread's scratch space, shared by registers that do not live at the same time
 #pragma once
 
 #include <cstdint>

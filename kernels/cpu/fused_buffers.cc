@@ -1,0 +1,83 @@
+#include "kernels/cpu/fused_buffers.h"
+
+#include <algorithm>
+#include <array>
+
+namespace act {
+namespace {
+
+// Tile buffers are this much longer than a tile: a whole page apart, a store would seem to alias the next
+// loads (they compare 12 bits).
+constexpr int64_t kBufferGap = 80;
+
+LoopRegister& At(FusedLoop& loop, int32_t reg) { return loop.registers[static_cast<size_t>(reg)]; }
+
+// From kStore on a step reads its register, in front of that it makes it.
+int32_t Made(const Step& s) { return s.kind < StepKind::kStore ? s.reg : -1; }
+std::array<int32_t, 4> Read(const Step& s) {
+  return {s.a, s.b, s.c, s.kind >= StepKind::kStore ? s.reg : -1};
+}
+
+}  // namespace
+
+int64_t AllocateScratch(FusedLoop& loop, int64_t floats) {
+  const int64_t start = loop.scratch_floats;
+  loop.scratch_floats += (floats + 15) / 16 * 16;
+  return start;
+}
+
+void DropUnusedReads(FusedLoop& loop) {
+  std::vector<bool> read(loop.registers.size(), false);
+  for (const std::vector<Step>* steps : {&loop.once, &loop.steps})
+    for (const Step& s : *steps)
+      for (const int32_t operand : Read(s))
+        if (operand >= 0) read[static_cast<size_t>(operand)] = true;
+  std::erase_if(loop.steps, [&read](const Step& s) {
+    return (s.kind == StepKind::kRead || s.kind == StepKind::kReadRow || s.kind == StepKind::kDecode) &&
+           !read[static_cast<size_t>(s.reg)];
+  });
+}
+
+void FindDirectStores(const KernelSite& site, FusedLoop& loop) {
+  for (const Step& store : loop.steps) {
+    const bool f32 = store.tensor >= 0 && store.kind == StepKind::kStore &&
+                     site.outputs[static_cast<size_t>(store.tensor)].dtype == DType::kFloat32;
+    if (!f32 || At(loop, store.reg).place != Place::kBuffer) continue;
+    const auto taken = [&store](const DirectStore& d) { return d.reg == store.reg; };
+    if (std::any_of(loop.direct.begin(), loop.direct.end(), taken)) continue;
+    DirectStore direct{store.tensor, store.reg, {}};
+    bool made = false;
+    for (const Step& s : loop.steps) {
+      for (const int32_t operand : Read(s))
+        if (made && operand >= 0 && At(loop, operand).place == Place::kDirect)
+          direct.read_later.push_back(At(loop, operand).input);
+      // kRead takes operands of other types or shapes: none that a result may share its memory with.
+      made = made || Made(s) == store.reg;
+    }
+    loop.direct.push_back(direct);
+  }
+}
+
+void AllocateBuffers(FusedLoop& loop) {
+  std::vector<size_t> last(loop.registers.size(), 0);
+  for (size_t i = 0; i < loop.steps.size(); ++i)
+    for (const int32_t r : {loop.steps[i].reg, loop.steps[i].a, loop.steps[i].b, loop.steps[i].c})
+      if (r >= 0) last[static_cast<size_t>(r)] = i;
+  std::vector<int64_t> free;
+  for (size_t i = 0; i < loop.steps.size(); ++i) {
+    const Step& s = loop.steps[i];
+    // Operands first: the result may take the place of one.
+    std::vector<int32_t> dying;
+    for (const int32_t r : Read(s))
+      if (r >= 0 && At(loop, r).place == Place::kBuffer && last[static_cast<size_t>(r)] == i &&
+          std::find(dying.begin(), dying.end(), r) == dying.end())
+        dying.push_back(r);
+    for (const int32_t r : dying) free.push_back(At(loop, r).scratch);
+    if (Made(s) < 0 || At(loop, s.reg).place != Place::kBuffer) continue;
+    if (free.empty()) free.push_back(AllocateScratch(loop, loop.tile + kBufferGap));
+    At(loop, s.reg).scratch = free.back();
+    free.pop_back();
+  }
+}
+
+}  // namespace act
