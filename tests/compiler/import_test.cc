@@ -107,8 +107,8 @@ TEST(Import, FreezeBnAndFreezeGlobs) {
 }
 
 TEST(Import, DropoutFollowsItsMode) {
-  const auto ops = [](int64_t opset, std::vector<std::string> inputs, std::vector<onnx::AttributeProto> attrs,
-                      bool training) {
+  const auto ops = [](int64_t opset, const std::vector<std::string>& inputs,
+                      const std::vector<onnx::AttributeProto>& attrs, bool training) {
     OnnxModel m = Linear(opset);
     m.Node("Constant", {}, {"ratio"}, {Attr("value_float", .25)})
         .Node("Constant", {}, {"flag"}, {Attr("value_int", int64_t{training})});

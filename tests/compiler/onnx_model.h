@@ -34,7 +34,7 @@ inline onnx::AttributeProto Attr(const std::string& name, const std::string& val
   a.set_s(value);
   return a;
 }
-inline onnx::AttributeProto Attr(const std::string& name, std::vector<int64_t> values) {
+inline onnx::AttributeProto Attr(const std::string& name, const std::vector<int64_t>& values) {
   onnx::AttributeProto a;
   a.set_name(name);
   a.set_type(onnx::AttributeProto::INTS);
@@ -52,17 +52,18 @@ class OnnxModel {
 
   onnx::GraphProto& graph() { return *proto.mutable_graph(); }
 
-  OnnxModel& Input(const std::string& name, std::vector<Extent> dims, int type = onnx::TensorProto::FLOAT) {
+  OnnxModel& Input(const std::string& name, const std::vector<Extent>& dims,
+                   int type = onnx::TensorProto::FLOAT) {
     Info(*graph().add_input(), name, dims, type);
     return *this;
   }
-  OnnxModel& Output(const std::string& name, std::vector<Extent> dims = {},
+  OnnxModel& Output(const std::string& name, const std::vector<Extent>& dims = {},
                     int type = onnx::TensorProto::FLOAT) {
     Info(*graph().add_output(), name, dims, type);
     return *this;
   }
   // f32 initializer; all elements `value`.
-  OnnxModel& Weight(const std::string& name, std::vector<int64_t> dims, float value = 0.5f) {
+  OnnxModel& Weight(const std::string& name, const std::vector<int64_t>& dims, float value = 0.5f) {
     onnx::TensorProto& t = *graph().add_initializer();
     t.set_name(name);
     t.set_data_type(onnx::TensorProto::FLOAT);
@@ -76,7 +77,7 @@ class OnnxModel {
     return *this;
   }
   // i64 initializer.
-  OnnxModel& Integers(const std::string& name, std::vector<int64_t> values, bool scalar = false) {
+  OnnxModel& Integers(const std::string& name, const std::vector<int64_t>& values, bool scalar = false) {
     onnx::TensorProto& t = *graph().add_initializer();
     t.set_name(name);
     t.set_data_type(onnx::TensorProto::INT64);
@@ -85,8 +86,9 @@ class OnnxModel {
     return *this;
   }
   // The node's name is its first output's.
-  OnnxModel& Node(const std::string& op, std::vector<std::string> inputs, std::vector<std::string> outputs,
-                  std::vector<onnx::AttributeProto> attrs = {}, const std::string& domain = "") {
+  OnnxModel& Node(const std::string& op, const std::vector<std::string>& inputs,
+                  const std::vector<std::string>& outputs, std::vector<onnx::AttributeProto> attrs = {},
+                  const std::string& domain = "") {
     onnx::NodeProto& n = *graph().add_node();
     n.set_op_type(op);
     n.set_domain(domain);

@@ -83,7 +83,7 @@ inline Tensor ConvolveTransposed(const Tensor& x, const Tensor& w, const WindowR
   return y;
 }
 
-inline Tensor AddBias(Tensor y, const Tensors& t) {
+inline Tensor AddBias(const Tensor& y, const Tensors& t) {
   return t.size() < 3 ? y : truth::Map(y, t[2], [](double a, double b) { return a + b; });
 }
 

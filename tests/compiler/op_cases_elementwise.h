@@ -86,6 +86,7 @@ inline std::vector<OpCase> UnaryCases() {
       {"Mish", [](double x) { return x * std::tanh(SoftplusOf(x)); }, -6, 6},
   };
   std::vector<OpCase> cases;
+  cases.reserve(std::size(rows));
   for (const UnaryRow& row : rows)
     cases.push_back({row.op,
                      {{{3, 5, 7}, row.low, row.high}},

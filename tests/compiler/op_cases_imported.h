@@ -11,8 +11,8 @@
 namespace act::gradient_case {
 
 // Imports one node whose inputs are the operands, then these known integers.
-inline auto Imported(const std::string& op, std::vector<onnx::AttributeProto> attrs,
-                     std::vector<Ints> known = {}, int outputs = 1) {
+inline auto Imported(const std::string& op, const std::vector<onnx::AttributeProto>& attrs,
+                     const std::vector<Ints>& known = {}, int outputs = 1) {
   return [=](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
     onnx_import::Importer importer(b.graph(), 18);
     onnx::NodeProto node;
