@@ -137,8 +137,7 @@ std::string DescribeWork(const Graph& graph, int64_t batch) {
   if (rounded > 0)
     llvm::raw_string_ostream(text) << llvm::format(
         "      %.1f %% are gradients times decoded numbers, rounded to bfloat16 where the processor "
-        "multiplies "
-        "that faster (--fpmath=f32: nowhere)\n",
+        "multiplies that faster (--fpmath=f32: nowhere)\n",
         100 * rounded / flops);
   return text;
 }

@@ -210,11 +210,7 @@ std::unique_ptr<Kernel> CreatePointwiseGradWeight(const DnnlContext& context, co
                                                   std::string* why) {
   const auto shape = ConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
   if (!shape) return nullptr;
-  if (shape->KernelPixels() != 1 || shape->group != 1 || shape->in != shape->out ||
-      shape->pad != Window::Triple{})
-    return Refuse(why, "not a dense convolution by single pixels");
-  for (int64_t stride : shape->stride)
-    if (stride != 1) return Refuse(why, "has a stride");
+  if (!shape->IsPointwise()) return Refuse(why, "not a dense convolution by single pixels");
   MatMulShape product;
   product.m = shape->out_channels;
   product.n = shape->channels;

@@ -22,7 +22,7 @@ std::array<int32_t, 4> Read(const Step& s) {
 
 int64_t AllocateScratch(FusedLoop& loop, int64_t floats) {
   const int64_t start = loop.scratch_floats;
-  loop.scratch_floats += (floats + 15) / 16 * 16;
+  loop.scratch_floats += RoundUp(floats, 16);
   return start;
 }
 

@@ -10,8 +10,6 @@
 namespace act {
 namespace {
 
-int64_t AlignUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-
 std::vector<int64_t> WithoutLeadingOnes(const std::vector<int64_t>& dims) {
   return {std::find_if(dims.begin(), dims.end(), [](int64_t d) { return d != 1; }), dims.end()};
 }
@@ -76,7 +74,7 @@ class Builder {
     loop_.walk_elements = per_sample ? loop_.shape.elements : loop_.shape.count;
     loop_.tile = *TileElements(program_);  // CheckProgram has seen to it
     loop_.one_row = program_.row_axes > 0 && loop_.tile == loop_.shape.row;
-    loop_.tiles_per_sample = AlignUp(loop_.walk_elements, loop_.tile) / loop_.tile;
+    loop_.tiles_per_sample = RoundUp(loop_.walk_elements, loop_.tile) / loop_.tile;
     loop_.tiles = loop_.walk_samples * loop_.tiles_per_sample;
     loop_.tail = std::min(loop_.walk_elements, loop_.tile);
     loop_.registers.resize(static_cast<size_t>(program_.Registers()));
@@ -285,7 +283,7 @@ class Builder {
       InsertOutput(step);
     }
     for (SumOutput& sum : loop_.sums) {
-      sum.workspace = AlignUp(loop_.workspace_bytes, 64);
+      sum.workspace = RoundUp(loop_.workspace_bytes, 64);
       loop_.workspace_bytes =
           sum.workspace + loop_.parts * sum.columns * static_cast<int64_t>(sizeof(double));
     }

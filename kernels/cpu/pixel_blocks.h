@@ -18,9 +18,8 @@ struct Range {
 // Part `i` of `parts` of the range, cut at multiples of `unit` from its start.
 Range Cut(Range range, int64_t unit, int64_t i, int64_t parts);
 
-// A convolution, of which a matrix product is the one of a single row of pixels; and where its operands are.
+// A convolution, of which a matrix product is the one of a single row of pixels.
 struct GradWeightShape : ConvShape {
-  size_t dy_operand = 0, x_operand = 1;
   int64_t dy_pixel = 0, x_pixel = 0;  // floats from a pixel to the next
 
   int64_t RowTaps() const { return kernel[0] * kernel[1]; }  // of all axes but the last

@@ -29,10 +29,8 @@ constexpr int64_t kFewestPairs = 16;
 constexpr int64_t kMostParts = 4;
 constexpr int64_t kCopyBytes = 1 << 20;
 
-// Larger windows and more channels would overflow sizes in no workspace there is.
+// Bounds that keep sizes from overflowing; far larger than any workspace holds blocks of.
 constexpr int64_t kMostTaps = 1024, kMostChannels = 1 << 20;
-
-int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Pairs from one panel to the next, for so many pairs: an odd number of lines, or panels would meet in a few
 // sets of the first cache.
@@ -100,7 +98,7 @@ class RoundedGradWeight final : public Kernel {
     auto* copies = reinterpret_cast<float*>(args.workspace.data());
     auto* packed = reinterpret_cast<uint32_t*>(copies + copies_ * copy_floats_);
     float* dw = args.outputs[0].as<float>();
-    const auto *dy = args.inputs[s_.dy_operand].as<float>(), *x = args.inputs[s_.x_operand].as<float>();
+    const auto *dy = args.inputs[0].as<float>(), *x = args.inputs[1].as<float>();
 #pragma omp parallel for schedule(static, 1) num_threads(threads_)
     for (int64_t i = 0; i < parts_ * slices_; ++i) {
       const int64_t part = i % parts_, copy = part - (parts_ - copies_);
@@ -257,9 +255,7 @@ std::unique_ptr<Kernel> OfConvolution(const KernelSite& site, std::string* why) 
   GradWeightShape shape{*conv};
   shape.dy_pixel = shape.out_channels;
   shape.x_pixel = shape.channels;
-  const bool pointwise = shape.KernelPixels() == 1 && shape.in == shape.out &&
-                         shape.pad == Window::Triple{} && shape.stride == Window::Triple{1, 1, 1};
-  if (pointwise) {  // one row
+  if (shape.IsPointwise()) {  // one row
     shape.in = shape.out = {1, 1, shape.batch * shape.OutPixels()};
     shape.batch = 1;
   }
@@ -273,7 +269,6 @@ std::unique_ptr<Kernel> OfProduct(const KernelSite& site, std::string* why) {
   if (product->Batches() != 1 || product->a_m != 1 || product->b_n != 1 || site.inputs.size() > 2)
     return Refuse(why, "not the gradient of a weight");
   GradWeightShape shape;
-  shape.rank = 1;
   shape.batch = 1;
   shape.channels = product->n;
   shape.out_channels = product->m;

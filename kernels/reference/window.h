@@ -49,6 +49,10 @@ struct ConvShape : Window {
   int64_t out_channels = 0;  // M
   int64_t GroupIn() const { return channels / group; }
   int64_t GroupOut() const { return out_channels / group; }
+  // A matrix product: each output pixel reads the one input pixel that is in its place, all channels of it.
+  bool IsPointwise() const {
+    return KernelPixels() == 1 && group == 1 && in == out && pad == Triple{} && stride == Triple{1, 1, 1};
+  }
 };
 std::optional<ConvShape> ConvShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& w,
                                      const TensorView& y, std::string* why);

@@ -21,6 +21,10 @@ int64_t SaturatingMul(int64_t a, int64_t b) {
   return Clamp(r);
 }
 
+int64_t RoundUp(int64_t value, int64_t unit) {
+  return SaturatingMul(SaturatingAdd(value, unit - 1) / unit, unit);
+}
+
 int64_t Dim::At(int64_t n) const {
   const int64_t linear = SaturatingMul(per_batch, n);
   const int64_t square = SaturatingMul(SaturatingMul(per_batch2, n), n);

@@ -2,11 +2,13 @@
 // kernels compute is compared in op_gradient_test. `backend_ops_test --list` prints the table.
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <set>
 
 #include "compiler/ir/verify.h"
 #include "kernels/cpu/pair_product.h"
 #include "tests/compiler/op_cases.h"
+#include "tests/compiler/small_networks.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace act::gradient_case {
@@ -65,39 +67,21 @@ Graph Classifier() {
   return graph;
 }
 
-// A model with a code: presets that swap have operators that no model asks for.
-Graph TwoLayers() {
+// A product with a weight and a ReLU, twice: a model with a code.
+Graph TwoLayers(const char* product, const Attributes& attrs, const Dims& x_dims, const Dims& w_dims) {
   Graph graph;
   GraphBuilder b(graph);
-  ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 256}}, ValueKind::kInput);
+  ValueId x = b.Input("x", {DType::kFloat32, x_dims}, ValueKind::kInput);
+  const TensorType weight{DType::kFloat32, w_dims};
+  const std::vector<float> zeros(static_cast<size_t>(weight.Elements().fixed));
   for (const char* name : {"first", "second"}) {
-    const ValueId w = b.Input(name, {DType::kFloat32, {256, 256}}, ValueKind::kParameter,
-                              testing_step::HostFloats(std::vector<float>(256 * 256)));
-    x = Take(b.Add1("Relu", {Take(b.Add1("MatMul", {x, w}))}));
+    const ValueId w = b.Input(name, weight, ValueKind::kParameter, testing_step::HostFloats(zeros));
+    x = Take(b.Add1("Relu", {Take(b.Add1(product, {x, w}, attrs))}));
   }
   Attributes all;
-  all.Set("axes", std::vector<int64_t>{0, 1});
-  all.Set("keepdims", int64_t{0});
-  graph.outputs = {Take(b.Add1("ReduceMean", {x}, all))};
-  return graph;
-}
-
-// With enough channels for weight gradients of rounded operands.
-Graph TwoConvolutions() {
-  Graph graph;
-  GraphBuilder b(graph);
-  ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 7, 5, 16}}, ValueKind::kInput);
-  for (const char* name : {"first", "second"}) {
-    const ValueId w = b.Input(name, {DType::kFloat32, {16, 16, 3, 3}}, ValueKind::kParameter,
-                              testing_step::HostFloats(std::vector<float>(16 * 16 * 9)));
-    Attributes window;
-    window.Set("strides", std::vector<int64_t>{1, 1});
-    window.Set("dilations", std::vector<int64_t>{1, 1});
-    window.Set("pads", std::vector<int64_t>(4, 1));
-    x = Take(b.Add1("Relu", {Take(b.Add1("Conv", {x, w}, window))}));
-  }
-  Attributes all;
-  all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+  std::vector<int64_t> axes(x_dims.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  all.Set("axes", axes);
   all.Set("keepdims", int64_t{0});
   graph.outputs = {Take(b.Add1("ReduceMean", {x}, all))};
   return graph;
@@ -113,9 +97,13 @@ const Coverage& AllSites() {
         CountModel(model.graph(), model.batch(), coverage);
       }
     CountModel(Classifier(), 1, coverage);
-    CountModel(TwoLayers(), 3, coverage, "actnn-L4");
-    CountModel(TwoLayers(), 3, coverage, "L2");
-    CountModel(TwoConvolutions(), 3, coverage, "L2");
+    // Presets that swap have operators that no model asks for, and levels with codes weight gradients of
+    // rounded operands.
+    const Graph products = TwoLayers("MatMul", {}, {Dim::Batch(), 256}, {256, 256});
+    CountModel(products, 3, coverage, "actnn-L4");
+    CountModel(products, 3, coverage, "L2");
+    const Attributes window = small_networks::Window(3, 1, 1);
+    CountModel(TwoLayers("Conv", window, {Dim::Batch(), 7, 5, 16}, {16, 16, 3, 3}), 3, coverage, "L2");
     return coverage;
   }();
   return all;

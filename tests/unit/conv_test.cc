@@ -1,5 +1,5 @@
+#include "tests/unit/conv_case.h"
 #include "tests/unit/each_target.h"
-#include "tests/unit/kernel_testing.h"
 
 namespace act {
 namespace {
@@ -8,50 +8,8 @@ namespace {
 // the largest output that is some 2^-24 * sqrt(terms).
 constexpr double kTolerance = 2e-6;
 
-struct Conv {
-  std::vector<int64_t> in;  // [N, S.., C]
-  int64_t out_channels;
-  std::vector<int64_t> kernel;
-  std::vector<int64_t> strides, dilations, pads;
-  int64_t group = 1;
-
-  std::vector<int64_t> OutDims() const {
-    std::vector<int64_t> out{in[0]};
-    for (size_t a = 0; a < kernel.size(); ++a)
-      out.push_back((in[1 + a] + pads[a] + pads[kernel.size() + a] - dilations[a] * (kernel[a] - 1) - 1) /
-                        strides[a] +
-                    1);
-    out.push_back(out_channels);
-    return out;
-  }
-  std::vector<int64_t> WeightDims() const {
-    std::vector<int64_t> w{out_channels, in.back() / group};
-    w.insert(w.end(), kernel.begin(), kernel.end());
-    return w;
-  }
-  Attributes Attrs() const {
-    Attributes a;
-    a.Set("strides", strides);
-    a.Set("dilations", dilations);
-    a.Set("pads", pads);
-    a.Set("group", group);
-    return a;
-  }
-  OpCase Forward(bool bias) const {
-    OpCase c{"Conv", Attrs(), {Random(in, 1), Random(WeightDims(), 2)}, {Empty(OutDims())}, {}, {}};
-    if (bias) c.inputs.push_back(Random({out_channels}, 3));
-    return c;
-  }
-  OpCase GradInput() const {
-    return {"ConvGradInput", Attrs(), {Random(OutDims(), 4), Random(WeightDims(), 2)}, {Empty(in)}, {}, {}};
-  }
-  OpCase GradWeight() const {
-    return {"ConvGradWeight", Attrs(), {Random(OutDims(), 4), Random(in, 1)}, {Empty(WeightDims())}, {}, {}};
-  }
-};
-
-const std::vector<std::pair<std::string, Conv>>& Cases() {
-  static const std::vector<std::pair<std::string, Conv>> cases = {
+const std::vector<std::pair<std::string, ConvCase>>& Cases() {
+  static const std::vector<std::pair<std::string, ConvCase>> cases = {
       {"plain 3x3", {{2, 9, 7, 16}, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
       {"pointwise", {{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
       {"strided pointwise", {{2, 8, 8, 32}, 64, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},
@@ -77,7 +35,7 @@ const std::vector<std::pair<std::string, Conv>>& Cases() {
 
 TEST(Conv, ByHand) {
   // x = 1 2 3 4, w = 1 10, stride 1, pad 1 at the end: y = 1*1+2*10, 2+30, 3+40, 4.
-  Conv conv{{1, 4, 1}, 1, {2}, {1}, {1}, {0, 1}};
+  ConvCase conv{{1, 4, 1}, 1, {2}, {1}, {1}, {0, 1}};
   OpCase c = conv.Forward(true);
   c.inputs = {Floats({1, 4, 1}, {1, 2, 3, 4}), Floats({1, 1, 2}, {1, 10}), Floats({1}, {0.5})};
   const OpResult y = RunReference(c);
@@ -114,7 +72,7 @@ TEST(Conv, GradientsAreThoseOfTheForwardPass) {
 }
 
 TEST(Conv, AnEmptyBatchHasAZeroWeightGradient) {
-  const Conv conv{{0, 6, 6, 8}, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
+  const ConvCase conv{{0, 6, 6, 8}, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
   CompareWithReference(conv.Forward(true), 0);
   CompareWithReference(conv.GradInput(), 0);
   const OpResult dw = RunReference(conv.GradWeight());
@@ -122,7 +80,7 @@ TEST(Conv, AnEmptyBatchHasAZeroWeightGradient) {
 }
 
 TEST(Conv, MalformedAttributesAreRefusedByEveryKernel) {
-  const Conv good{{1, 6, 6, 8}, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
+  const ConvCase good{{1, 6, 6, 8}, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
   std::vector<OpCase> bad(5, good.Forward(false));
   bad[0].attrs.Set("strides", std::vector<int64_t>{0, 1});
   bad[1].attrs.Set("pads", std::vector<int64_t>{1, 1});

@@ -1,8 +1,6 @@
 // Weight gradients of operands that may be rounded to bfloat16, against the reference kernel.
-#include <bit>
-
 #include "kernels/cpu/pair_product.h"
-#include "tests/unit/kernel_testing.h"
+#include "tests/unit/conv_case.h"
 
 namespace act {
 namespace {
@@ -10,12 +8,6 @@ namespace {
 // Sums of up to some 2,000 products in float32, in another order than the reference's in double, relative to
 // the largest: 2^-24 * sqrt(terms).
 constexpr double kTolerance = 5e-6;
-
-struct Conv {
-  std::vector<int64_t> in;  // [N, S.., C]
-  int64_t out_channels;
-  std::vector<int64_t> kernel, strides, dilations, pads;
-};
 
 // Rounded to bfloat16: what the kernel then rounds no more.
 TestTensor RandomBFloat16(const std::vector<int64_t>& dims, unsigned seed) {
@@ -25,21 +17,11 @@ TestTensor RandomBFloat16(const std::vector<int64_t>& dims, unsigned seed) {
   return t;
 }
 
-OpCase CaseOf(const Conv& conv) {
-  std::vector<int64_t> out{conv.in[0]}, w{conv.out_channels, conv.in.back()};
-  for (size_t a = 0; a < conv.kernel.size(); ++a) {
-    const int64_t window = conv.dilations[a] * (conv.kernel[a] - 1) + 1;
-    const int64_t padded = conv.in[1 + a] + conv.pads[a] + conv.pads[conv.kernel.size() + a];
-    out.push_back((padded - window) / conv.strides[a] + 1);
-    w.push_back(conv.kernel[a]);
-  }
-  out.push_back(conv.out_channels);
-  Attributes attrs;
-  attrs.Set("strides", conv.strides);
-  attrs.Set("dilations", conv.dilations);
-  attrs.Set("pads", conv.pads);
-  attrs.Set("may_round", int64_t{1});
-  return {"ConvGradWeight", attrs, {RandomBFloat16(out, 1), RandomBFloat16(conv.in, 2)}, {Empty(w)}, {}, {}};
+OpCase CaseOf(const ConvCase& conv) {
+  OpCase c = conv.GradWeight();
+  c.attrs.Set("may_round", int64_t{1});
+  c.inputs = {RandomBFloat16(c.inputs[0].dims, 1), RandomBFloat16(c.inputs[1].dims, 2)};
+  return c;
 }
 
 OpCase ProductOf(int64_t terms, int64_t m, int64_t n) {
@@ -72,7 +54,7 @@ class RoundedGradWeight : public testing::Test {
 };
 
 TEST_F(RoundedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
-  const std::vector<std::pair<std::string, Conv>> cases = {
+  const std::vector<std::pair<std::string, ConvCase>> cases = {
       {"plain 3x3", {{2, 9, 7, 16}, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
       {"pointwise", {{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
       {"pointwise in four parts of many blocks", {{3, 26, 29, 49}, 56, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
@@ -106,7 +88,8 @@ TEST_F(RoundedGradWeight, RandomConvolutionsOfRoundedNumbersAreExact) {
   for (int i = 0; i < 30; ++i) {
     const int64_t axes = draw(1, 3), channels = draw(16, 20) * draw(1, 3),
                   out_channels = draw(8, 30) * draw(1, 4);
-    Conv conv{{draw(1, 4)}, out_channels, {}, {}, {}, std::vector<int64_t>(static_cast<size_t>(2 * axes))};
+    ConvCase conv{{draw(1, 4)}, out_channels, {},
+                  {},           {},           std::vector<int64_t>(static_cast<size_t>(2 * axes))};
     int64_t pixels = draw(1, 3000) / conv.in[0];  // of an image, about
     for (int64_t a = 0; a < axes; ++a) {
       conv.kernel.push_back(draw(1, 3));
@@ -178,14 +161,19 @@ TEST_F(RoundedGradWeight, OnlyWhereThePlanSaysSo) {
     c.attrs.Set("may_round", int64_t{0});
     EXPECT_TRUE(RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c)).refused);
   }
-  OpCase grouped = CaseOf({{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}});
-  grouped.attrs.Set("group", int64_t{2});
-  grouped.outputs = {Empty({24, 24, 1, 1})};
+  const OpCase grouped = CaseOf({{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 2});
   EXPECT_TRUE(RunKernel(Rounded(grouped.op), grouped, 2, PlannedWorkspace(grouped)).refused);
   OpCase straight = ProductOf(24, 24, 24);
   straight.attrs.Set("trans_a", int64_t{0});
   EXPECT_TRUE(RunKernel(Rounded(straight.op), straight, 2, PlannedWorkspace(straight)).refused);
   EXPECT_TRUE(RunKernel(Rounded("MatMul"), ProductOf(24, 24, 24), 2, 1000).refused) << "in 1,000 bytes";
+  for (const OpCase& large :
+       {CaseOf({{1, 1100, 16}, 8, {1025}, {1}, {1}, {0, 0}}), ProductOf(1, 8, (1 << 20) + 1)}) {
+    const OpResult refused = RunKernel(Rounded(large.op), large, 2, PlannedWorkspace(large));
+    EXPECT_TRUE(refused.refused);
+    EXPECT_NE(refused.error.find(large.op == "MatMul" ? "many channels" : "large window"), std::string::npos)
+        << refused.error;
+  }
 }
 
 TEST_F(RoundedGradWeight, AnEmptyBatchIsRefused) {
