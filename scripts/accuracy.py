@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the same networks with exact and with compressed activations, several seeds each, and compares where they end.
 
-    accuracy.py [--bin build/bin] [--out build/accuracy] [--seeds N] [EXPERIMENT ...]
+    accuracy.py [--bin build/bin] [--out build/accuracy] [--seeds N] [--first-seed K] [EXPERIMENT ...]
 
 A seed names the initial weights, the order of the samples and the rounding. Levels share it, so that they differ in what they
 store and in nothing else, and differences are taken seed by seed. Needs nothing but the tools in --bin."""
@@ -51,7 +51,7 @@ def char_gpt(folder, rate="1e-3"):
             tensor_files.write_npy(f"{folder}/{split}_{name}.npy", (len(windows), char_text.WINDOW), numbers)
         return ",".join(f"{name}={folder}/{split}_{name}.npy" for name in ("text", "next"))
 
-    return Experiment(f"char_gpt_{rate}", f"GPT of 4 layers on characters, {steps} steps of batch {batch}, Adam at {rate}", "char_gpt.onnx", ["L0", "L3", "L4", "gact-L1"], batch,
+    return Experiment(f"char_gpt_{rate}", f"GPT of 4 layers on characters, {steps} steps of batch {batch}, Adam at {rate}", "char_gpt.onnx", ["L0", "L3", "L3/f32", "L4", "gact-L1"], batch,
                       files("train", text.training(steps * batch)), files("validation", text.validation()), ["--optimizer=adam"],
                       ["--epochs=1", f"--lr={rate}"])
 
@@ -84,22 +84,24 @@ def draw_weights(stored, seed):
 
 
 def train(experiment, seeds, tools, folder):
-    """{level: (actc's report, [actrun's report of each seed])}"""
+    """seeds: a range. LEVEL/f32: compiled with --fpmath=f32. {level: (actc's report, [actrun's report of each seed])}"""
     at, flags = f"{folder}/{experiment.name}", [f"--batch={experiment.batch}"]
     one_thread = ["--threads=1"]  # the networks are small; and the last bits of a run depend on the number of threads
     results = {}
     for level in experiment.levels:
-        plan, report, start = f"{at}.{level}.plan", f"{at}.{level}.json", f"{at}.start.safetensors"
-        run([f"{tools}/actc", experiment.model, "-O", level, "-o", plan, "--report=none", f"--report-json={report}"] + flags + experiment.compiling)
+        name, _, fpmath = level.partition("/")
+        plan, report, start = f"{at}.{name}{fpmath}.plan", f"{at}.{name}{fpmath}.json", f"{at}.start.safetensors"
+        run([f"{tools}/actc", experiment.model, "-O", name, *([f"--fpmath={fpmath}"] if fpmath else []), "-o", plan, "--report=none", f"--report-json={report}"] + flags + experiment.compiling)
         if not results:  # a step at rate 0 writes the model's weights down
             run([f"{tools}/actrun", plan, experiment.data, "--steps=1", "--lr=0", f"--save={start}"] + flags + one_thread)
             stored = tensor_files.read_floats(start)
         results[level] = (load(report), [])
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         tensor_files.write_floats(start, draw_weights(stored, seed))
         for level in experiment.levels:
-            report = f"{at}.{level}.{seed}.json"
-            run([f"{tools}/actrun", f"{at}.{level}.plan", experiment.data, experiment.eval_data, f"--load={start}", f"--seed={seed}",
+            plan = f"{at}.{level.replace('/', '')}"
+            report = f"{plan}.{seed}.json"
+            run([f"{tools}/actrun", f"{plan}.plan", experiment.data, experiment.eval_data, f"--load={start}", f"--seed={seed}",
                  f"--report-json={report}"] + flags + one_thread + experiment.training)
             ran = load(report)
             if ran["peak_bytes"] != ran["planned_peak_bytes"]:
@@ -146,6 +148,7 @@ def main():
     parser.add_argument("--bin", default=f"{ROOT}/build/bin")
     parser.add_argument("--out", default=f"{ROOT}/build/accuracy")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=1)
     args = parser.parse_args()
     if not set(args.experiments) <= set(EXPERIMENTS):
         parser.error(f"experiments are {', '.join(EXPERIMENTS)}")
@@ -154,7 +157,7 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     for name in args.experiments or EXPERIMENTS:
         experiment = EXPERIMENTS[name](args.out)
-        results = train(experiment, args.seeds, args.bin, args.out)
+        results = train(experiment, range(args.first_seed, args.first_seed + args.seeds), args.bin, args.out)
         print(f"{experiment.title}, {args.seeds} seeds\n\n{table(results)}\n", flush=True)
         curves = {level: [r["losses"] for r in runs] for level, (_, runs) in results.items()}
         loss_curves.write_svg(f"{args.out}/{name}.svg", f"{experiment.title}: training loss", curves)

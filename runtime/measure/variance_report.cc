@@ -74,7 +74,7 @@ std::string FormatGradientVariance(const Plan& plan, const GradientVariance& res
   if (result.rerun_codes > 0)
     text += Format("  %-22s %zu codes within the backward pass\n", "re-run", result.rerun_codes);
   if (result.rounded_products > 0)
-    text += Format("  %-22s %zu, in float32 here; rounding them adds some 5e-6 to both\n", "rounded products",
+    text += Format("  %-22s %zu, in float32 here (docs/gradient_variance.md)\n", "rounded products",
                    result.rounded_products);
   text += Format("  %-22s %s\n", "variance v",
                  WithError(result.total.variance, result.total.variance_error).c_str());

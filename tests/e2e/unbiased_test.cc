@@ -152,6 +152,7 @@ TEST(RoundedProducts, ChangeTheGradientLittle) {
       if (key.rfind("grad.", 0) == 0) gradient += Norm(tensor) * Norm(tensor);
     const std::vector<double> error = GradientError(steps[1], steps[0]);
     ASSERT_FALSE(error.empty());
+    RecordProperty(name, std::to_string(1e6 * Dot(error, error) / gradient) + "e-6");
     EXPECT_LE(Dot(error, error), kRoundingSquare * gradient) << Dot(error, error) / gradient;
   }
 }

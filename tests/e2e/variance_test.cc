@@ -79,6 +79,7 @@ TEST_F(Variance, OfTheEdgesAddsUpToThatOfAll) {
     // remain: a few per cent (the codec study measures 2 %).
     EXPECT_NEAR(Number(measured, "sum_of_edges") / Number(measured, "variance"), 1, .06) << level;
     EXPECT_GE(measured.getArray("edges")->size(), 8u);
+    EXPECT_GE(Number(measured, "rounded_products"), 4) << level;
     EXPECT_LT(std::fabs(Number(measured, "bias")), 5 * Number(measured, "bias_error")) << level;
   }
 }
