@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/reference/strided.h"
+#include "kernels/site/strided.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {

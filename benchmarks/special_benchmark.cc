@@ -8,7 +8,7 @@
 #include <random>
 
 #include "kernels/cpu/registry.h"
-#include "kernels/reference/strided.h"
+#include "kernels/site/strided.h"
 #include "runtime/memory/workspace.h"
 
 namespace act {

@@ -57,7 +57,7 @@ find_path(FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h)
 if(NOT FLATC OR NOT FLATBUFFERS_INCLUDE)
   act_missing("FlatBuffers" "apt-get install flatbuffers-compiler libflatbuffers-dev")
 endif()
-foreach(schema runtime/plan/plan compiler/import/ort_checkpoint)
+foreach(schema runtime/plan/plan compiler/import/file/ort_checkpoint)
   get_filename_component(name ${schema} NAME)
   add_custom_command(
     OUTPUT ${generated}/${name}_generated.h

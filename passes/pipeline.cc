@@ -9,11 +9,11 @@
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ir/verify.h"
-#include "passes/assign_storage.h"
-#include "passes/choose_reruns.h"
 #include "passes/pass.h"
-#include "passes/recipes.h"
-#include "passes/tile_samples.h"
+#include "passes/planning/assign_storage.h"
+#include "passes/planning/tile_samples.h"
+#include "passes/storage/choose_reruns.h"
+#include "passes/storage/recipes.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/optimizer.h"
 

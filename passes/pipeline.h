@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/import/import_onnx.h"
+#include "compiler/import/core/import_onnx.h"
 #include "include/act/codec_plugin.h"
 #include "runtime/plan/plan.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "compiler/emit/emit_onnx.h"
-#include "compiler/import/import_onnx.h"
+#include "compiler/import/core/import_onnx.h"
 #include "compiler/ir/dump.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/policy.h"

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "compiler/emit/export_trained.h"
-#include "compiler/policy/adapt_levels.h"
 #include "kernels/cpu/registry.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -20,6 +19,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/executor/machine.h"
 #include "runtime/executor/profile.h"
+#include "runtime/levels/adapt_levels.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/plan_io.h"
 #include "runtime/plan/plugins.h"

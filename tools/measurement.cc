@@ -2,9 +2,9 @@
 
 #include <llvm/Support/raw_ostream.h>
 
-#include "compiler/policy/calibrate.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/levels/calibrate.h"
 #include "runtime/measure/gradient_variance.h"
 #include "runtime/measure/switchable_codes.h"
 #include "runtime/plan/plan_io.h"

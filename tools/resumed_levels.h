@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "compiler/policy/adapt_levels.h"
+#include "runtime/levels/adapt_levels.h"
 
 namespace act {
 

@@ -11,8 +11,8 @@
 #include "kernels/cpu/attention_rows.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/tile_product.h"
-#include "kernels/reference/attention_shape.h"
-#include "kernels/reference/lambda_kernel.h"
+#include "kernels/site/attention_shape.h"
+#include "kernels/site/lambda_kernel.h"
 #include "runtime/memory/workspace.h"
 
 namespace act {

@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
-#include "kernels/reference/batch_norm_shape.h"
-#include "kernels/reference/lambda_kernel.h"
+#include "kernels/site/batch_norm_shape.h"
+#include "kernels/site/lambda_kernel.h"
 #include "runtime/memory/workspace.h"
 
 namespace act {

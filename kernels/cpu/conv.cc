@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "kernels/cpu/matmul.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/window.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/window.h"
 
 namespace act {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "kernels/cpu/highway_targets.h"
 #include "kernels/cpu/special.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/window.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/window.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/depthwise.cc"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/cpu/fused_tile.h"
-#include "kernels/reference/fused_shape.h"
+#include "kernels/site/fused_shape.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {

@@ -5,9 +5,9 @@
 
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/special.h"
-#include "kernels/reference/gather_shape.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/loss_shape.h"
+#include "kernels/site/gather_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/loss_shape.h"
 
 namespace act {
 namespace {

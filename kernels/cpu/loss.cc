@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/softmax.h"
 #include "kernels/cpu/special.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/loss_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/loss_shape.h"
 
 namespace act {
 namespace {

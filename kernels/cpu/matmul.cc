@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/loss_shape.h"
-#include "kernels/reference/matmul_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/loss_shape.h"
+#include "kernels/site/matmul_shape.h"
 
 namespace act {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "kernels/cpu/dnnl_call.h"
-#include "kernels/reference/matmul_shape.h"
+#include "kernels/site/matmul_shape.h"
 
 namespace act {
 

@@ -4,7 +4,7 @@
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/cpu/window_taps.h"
-#include "kernels/reference/lambda_kernel.h"
+#include "kernels/site/lambda_kernel.h"
 
 namespace act {
 namespace {

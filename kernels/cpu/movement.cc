@@ -3,8 +3,8 @@
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/special.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/movement_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/movement_shape.h"
 
 namespace act {
 namespace {

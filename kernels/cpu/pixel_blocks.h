@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/pair_product.h"
-#include "kernels/reference/window.h"
+#include "kernels/site/window.h"
 
 namespace act {
 

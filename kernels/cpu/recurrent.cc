@@ -6,8 +6,8 @@
 #include "kernels/cpu/recurrent_cells.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/step_product.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/recurrent_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/recurrent_shape.h"
 #include "runtime/plan/recurrent_signature.h"
 
 namespace act {

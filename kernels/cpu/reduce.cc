@@ -4,8 +4,8 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/reduce_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/reduce_shape.h"
 #include "runtime/memory/workspace.h"
 
 namespace act {

@@ -11,7 +11,7 @@ namespace act {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
   const auto context = std::make_shared<DnnlContext>();
-  RegisterCpuDepthwise(registry);  // before oneDNN, which is slower
+  RegisterCpuDepthwise(registry);       // before oneDNN, which is slower
   RegisterRoundedGradWeight(registry);  // faster where the plan allows it
   RegisterDnnlConv(registry, context);
   RegisterDnnlMatMul(registry, context);

@@ -2,8 +2,8 @@
 
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/resize_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/resize_shape.h"
 
 namespace act {
 namespace {

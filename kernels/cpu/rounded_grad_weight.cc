@@ -15,8 +15,8 @@
 
 #include "kernels/cpu/pixel_blocks.h"
 #include "kernels/cpu/special.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/matmul_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/matmul_shape.h"
 
 namespace act {
 namespace {

@@ -62,7 +62,8 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
     const Mask rest = hn::FirstN(d, count - i);
     take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), first), 0);
   }
-  return RangeOfLanes(hn::Min(lowest[0], lowest[1]), hn::Max(highest[0], highest[1]), hn::Add(bad[0], bad[1]));
+  return RangeOfLanes(hn::Min(lowest[0], lowest[1]), hn::Max(highest[0], highest[1]),
+                      hn::Add(bad[0], bad[1]));
 }
 
 // With the elements nearest to 0 on each side of it: in one pass, two of each as above.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/reference/strided.h"
+#include "kernels/site/strided.h"
 
 namespace act {
 

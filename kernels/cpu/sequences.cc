@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/special.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/sequences_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/sequences_shape.h"
 
 namespace act {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/cpu/softmax.h"
 #include "kernels/cpu/special.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/softmax_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/softmax_shape.h"
 
 namespace act {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/reference/window.h"
+#include "kernels/site/window.h"
 
 namespace act {
 

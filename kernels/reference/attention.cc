@@ -2,10 +2,10 @@
 #include <limits>
 
 #include "kernels/math/random.h"
-#include "kernels/reference/attention_shape.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/loss_shape.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/attention_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/loss_shape.h"
 
 namespace act {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/reference/batch_norm_shape.h"
-#include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/batch_norm_shape.h"
+#include "kernels/site/lambda_kernel.h"
 
 namespace act {
 namespace {

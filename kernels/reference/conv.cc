@@ -1,6 +1,6 @@
-#include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
-#include "kernels/reference/window.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/window.h"
 
 namespace act {
 namespace {

@@ -7,8 +7,8 @@
 #include "kernels/math/convert.h"
 #include "kernels/math/random.h"
 #include "kernels/reference/codec.h"
-#include "kernels/reference/fused_shape.h"
-#include "kernels/reference/lambda_kernel.h"
+#include "kernels/site/fused_shape.h"
+#include "kernels/site/lambda_kernel.h"
 
 namespace act {
 namespace {

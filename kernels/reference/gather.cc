@@ -1,11 +1,11 @@
-#include "kernels/reference/gather_shape.h"
+#include "kernels/site/gather_shape.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/loss_shape.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/loss_shape.h"
 
 namespace act {
 namespace {

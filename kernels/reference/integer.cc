@@ -1,10 +1,10 @@
 #include "kernels/math/integer.h"
 
 #include "kernels/math/convert.h"
-#include "kernels/reference/fused_shape.h"
-#include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
-#include "kernels/reference/strided.h"
+#include "kernels/site/fused_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/strided.h"
 
 namespace act {
 namespace {

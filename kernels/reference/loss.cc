@@ -1,10 +1,10 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/loss_shape.h"
 #include "kernels/reference/registry.h"
-#include "kernels/reference/strided.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/loss_shape.h"
+#include "kernels/site/strided.h"
 
 namespace act {
 namespace {

@@ -1,7 +1,7 @@
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/loss_shape.h"
-#include "kernels/reference/matmul_shape.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/loss_shape.h"
+#include "kernels/site/matmul_shape.h"
 
 namespace act {
 namespace {

@@ -1,9 +1,9 @@
 #include <cstring>
 
 #include "kernels/math/convert.h"
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/movement_shape.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/movement_shape.h"
 
 namespace act {
 namespace {

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
-#include "kernels/reference/window.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/window.h"
 
 namespace act {
 namespace {

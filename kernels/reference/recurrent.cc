@@ -6,10 +6,10 @@
 #include <cctype>
 #include <cmath>
 
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/recurrent_shape.h"
 #include "kernels/reference/registry.h"
-#include "kernels/reference/strided.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/recurrent_shape.h"
+#include "kernels/site/strided.h"
 #include "runtime/plan/recurrent_signature.h"
 
 namespace act {

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/reference/lambda_kernel.h"
-#include "kernels/reference/reduce_shape.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/reduce_shape.h"
 
 namespace act {
 namespace {

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <functional>
 
-#include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
-#include "kernels/reference/resize_shape.h"
-#include "kernels/reference/strided.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/resize_shape.h"
+#include "kernels/site/strided.h"
 
 namespace act {
 namespace {

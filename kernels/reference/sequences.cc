@@ -1,6 +1,6 @@
-#include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
-#include "kernels/reference/sequences_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/sequences_shape.h"
 
 namespace act {
 

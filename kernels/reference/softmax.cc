@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
-#include "kernels/reference/softmax_shape.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/softmax_shape.h"
 
 namespace act {
 namespace {

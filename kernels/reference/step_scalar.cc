@@ -1,5 +1,5 @@
-#include "kernels/reference/lambda_kernel.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/lambda_kernel.h"
 
 namespace act {
 namespace {

@@ -64,7 +64,8 @@ std::optional<Dim> DivideExact(const Dim& a, const Dim& b) {
     return r;
   };
   const int terms = (b.fixed != 0) + (b.per_batch != 0) + (b.per_batch2 != 0);
-  if (terms == 1) return b.fixed ? divide(b.fixed, 0) : b.per_batch ? divide(b.per_batch, 1) : divide(b.per_batch2, 2);
+  if (terms == 1)
+    return b.fixed ? divide(b.fixed, 0) : b.per_batch ? divide(b.per_batch, 1) : divide(b.per_batch2, 2);
   if (terms == 0) return std::nullopt;
   // Several terms: only a constant multiple of b divides (2N+2 by N+1).
   const int64_t ratio = b.fixed ? a.fixed / b.fixed : a.per_batch / b.per_batch;

@@ -40,9 +40,9 @@ void PrintError(const char* tool, llvm::Error error);
 #define ACT_CONCAT(a, b) ACT_CONCAT_INNER(a, b)
 // ACT_TRY(auto x, F()): x is F()'s value, or return its error.
 #define ACT_TRY(lhs, expr) ACT_TRY_IMPL(ACT_CONCAT(act_try_, __LINE__), lhs, expr)
-#define ACT_TRY_IMPL(tmp, lhs, expr)     \
-  auto tmp = (expr);                     \
-  if (!tmp) return tmp.takeError();      \
+#define ACT_TRY_IMPL(tmp, lhs, expr) \
+  auto tmp = (expr);                 \
+  if (!tmp) return tmp.takeError();  \
   lhs = std::move(*tmp)
 // ACT_CHECK_OK(F()): return F()'s error if there is one.
 #define ACT_CHECK_OK(expr) \

@@ -16,8 +16,8 @@ std::optional<int64_t> ParseSize(std::string_view text) {
   static constexpr struct {
     const char* suffix;
     double factor;
-  } kUnits[] = {{"", 1},       {"B", 1},       {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-                {"kB", 1e3},   {"KB", 1e3},    {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+  } kUnits[] = {{"", 1},     {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+                {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
   for (const auto& unit : kUnits) {
     if (std::string_view(end) != unit.suffix) continue;
     const double bytes = number * unit.factor;
@@ -33,7 +33,11 @@ std::string FormatSize(int64_t bytes) {
   int unit = 0;
   while (std::fabs(value) >= 1024 && unit < 5) value /= 1024, ++unit;
   char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : value < 10 ? "%.2f %s" : "%.1f %s", value, kUnits[unit]);
+  std::snprintf(text, sizeof text,
+                unit == 0    ? "%.0f %s"
+                : value < 10 ? "%.2f %s"
+                             : "%.1f %s",
+                value, kUnits[unit]);
   return text;
 }
 

@@ -27,19 +27,32 @@ int64_t ByteSize(DType dtype) {
 
 std::string_view ToString(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return "f32";
-    case DType::kInt64: return "i64";
-    case DType::kInt32: return "i32";
-    case DType::kUint8: return "u8";
-    case DType::kBool: return "bool";
-    case DType::kFloat64: return "f64";
-    case DType::kFloat16: return "f16";
-    case DType::kBFloat16: return "bf16";
-    case DType::kInt8: return "i8";
-    case DType::kInt16: return "i16";
-    case DType::kUint16: return "u16";
-    case DType::kUint32: return "u32";
-    case DType::kUint64: return "u64";
+    case DType::kFloat32:
+      return "f32";
+    case DType::kInt64:
+      return "i64";
+    case DType::kInt32:
+      return "i32";
+    case DType::kUint8:
+      return "u8";
+    case DType::kBool:
+      return "bool";
+    case DType::kFloat64:
+      return "f64";
+    case DType::kFloat16:
+      return "f16";
+    case DType::kBFloat16:
+      return "bf16";
+    case DType::kInt8:
+      return "i8";
+    case DType::kInt16:
+      return "i16";
+    case DType::kUint16:
+      return "u16";
+    case DType::kUint32:
+      return "u32";
+    case DType::kUint64:
+      return "u64";
   }
   return "?";
 }
@@ -76,6 +89,8 @@ std::string ToString(const Dims& dims) {
   return s + "]";
 }
 
-std::string ToString(const TensorType& type) { return std::string(ToString(type.dtype)) + ToString(type.dims); }
+std::string ToString(const TensorType& type) {
+  return std::string(ToString(type.dtype)) + ToString(type.dims);
+}
 
 }  // namespace act

@@ -11,7 +11,19 @@
 namespace act {
 
 enum class DType : uint8_t {
-  kFloat32, kInt64, kInt32, kUint8, kBool, kFloat64, kFloat16, kBFloat16, kInt8, kInt16, kUint16, kUint32, kUint64
+  kFloat32,
+  kInt64,
+  kInt32,
+  kUint8,
+  kBool,
+  kFloat64,
+  kFloat16,
+  kBFloat16,
+  kInt8,
+  kInt16,
+  kUint16,
+  kUint32,
+  kUint64
 };
 inline constexpr DType kLastDType = DType::kUint64;
 

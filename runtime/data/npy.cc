@@ -18,9 +18,9 @@ struct TypeName {
   DType dtype;
   std::string_view name;  // without the byte order
 };
-constexpr TypeName kTypeNames[] = {{DType::kFloat32, "f4"}, {DType::kInt64, "i8"}, {DType::kInt32, "i4"},
-                                   {DType::kUint8, "u1"},   {DType::kBool, "b1"},  {DType::kFloat64, "f8"},
-                                   {DType::kFloat16, "f2"}, {DType::kInt8, "i1"},  {DType::kInt16, "i2"},
+constexpr TypeName kTypeNames[] = {{DType::kFloat32, "f4"}, {DType::kInt64, "i8"},  {DType::kInt32, "i4"},
+                                   {DType::kUint8, "u1"},   {DType::kBool, "b1"},   {DType::kFloat64, "f8"},
+                                   {DType::kFloat16, "f2"}, {DType::kInt8, "i1"},   {DType::kInt16, "i2"},
                                    {DType::kUint16, "u2"},  {DType::kUint32, "u4"}, {DType::kUint64, "u8"}};
 
 // Reads the Python literal that the header is: enough of its grammar for what NumPy writes.

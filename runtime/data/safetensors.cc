@@ -23,8 +23,8 @@ struct TypeName {
 constexpr TypeName kTypeNames[] = {
     {DType::kFloat32, "F32"}, {DType::kInt64, "I64"},   {DType::kInt32, "I32"},   {DType::kUint8, "U8"},
     {DType::kBool, "BOOL"},   {DType::kFloat64, "F64"}, {DType::kFloat16, "F16"}, {DType::kBFloat16, "BF16"},
-    {DType::kInt8, "I8"},     {DType::kInt16, "I16"},
-    {DType::kUint16, "U16"},  {DType::kUint32, "U32"}, {DType::kUint64, "U64"}};
+    {DType::kInt8, "I8"},     {DType::kInt16, "I16"},   {DType::kUint16, "U16"},  {DType::kUint32, "U32"},
+    {DType::kUint64, "U64"}};
 
 const char* NameOf(DType dtype) {
   for (const TypeName& type : kTypeNames) {

@@ -31,7 +31,7 @@ const char* ToString(MemoryCategory category);
 struct StepLayout {
   std::vector<bool> on_host;    // of each storage: in the host's arena, and counted in host_peak_bytes alone
   std::vector<int64_t> offset;  // of each storage, bytes from its arena's start; -1: has no bytes
-  std::vector<int64_t> bytes;             // of each storage
+  std::vector<int64_t> bytes;   // of each storage
   std::vector<int64_t> lower, upper;      // of each storage: half-open live range in node positions
   std::vector<int64_t> workspace_offset;  // of each node; -1: none
   std::vector<int64_t> workspace_bytes;   // of each node, rounded up to the alignment
@@ -39,8 +39,9 @@ struct StepLayout {
   int64_t peak_bytes = 0;                 // highest byte touched by any node: max(offset + bytes)
   int64_t lower_bound_bytes = 0;          // max of the timeline: no layout can be smaller
   int64_t peak_node = 0;                  // position of the node where the timeline is highest
-  int64_t category_bytes[kMemoryCategories] = {};  // at peak_node; padding and fragmentation are in kTransient
-  int64_t host_peak_bytes = 0;                     // highest byte of the host's arena
+  int64_t category_bytes[kMemoryCategories] =
+      {};                       // at peak_node; padding and fragmentation are in kTransient
+  int64_t host_peak_bytes = 0;  // highest byte of the host's arena
 };
 
 struct MemoryLayout {

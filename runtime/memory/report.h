@@ -35,8 +35,9 @@ struct MemoryReport {
   std::vector<CategoryBytes> by_category;  // live bytes at each training node
   std::vector<ReportEdge> edges;
   int64_t saved_bytes = 0, saved_bytes_uncompressed = 0;  // of all edges together
-  int64_t kept_gradients_bytes = 0;  // of all parameters at once: sums over micro-batches, or what clipping waits for
-  double saved_bits = 0;                                  // per element, mean over all elements of all edges
+  int64_t kept_gradients_bytes =
+      0;                  // of all parameters at once: sums over micro-batches, or what clipping waits for
+  double saved_bits = 0;  // per element, mean over all elements of all edges
   std::vector<BatchThatFits> max_batch;
 };
 

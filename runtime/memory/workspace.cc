@@ -14,7 +14,6 @@ constexpr int64_t kThreads = 16;
 // What any primitive may want beside its large buffers: measured 4 KiB a thread and 4 KiB.
 constexpr int64_t kSmallScratch = 128 * kKiB;
 
-
 // The extent of an axis of fixed extent. One that varies with N counts as 1: no convolution that a framework
 // writes has one behind its batch axis, and a kernel that does not fit refuses cleanly.
 int64_t Extent(const TensorType& type, size_t axis) {

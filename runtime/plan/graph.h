@@ -77,8 +77,8 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<SampleLoop> loops;  // of a scheduled graph: in order, disjoint
-  std::vector<ValueId> inputs;   // kInput values, in the model's order
-  std::vector<ValueId> outputs;  // values that must exist when the step ends (the loss first)
+  std::vector<ValueId> inputs;    // kInput values, in the model's order
+  std::vector<ValueId> outputs;   // values that must exist when the step ends (the loss first)
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }

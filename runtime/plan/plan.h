@@ -28,10 +28,10 @@ struct SavedEdge {
   std::string form;                    // "keep", "mask1", "uniform2,g256", ...
   std::string reason;                  // one sentence for --explain
   double bits = 0;                     // per element, metadata included
-  double variance = 0;  // what its code adds to the gradient's variance, as measured; 0: it was not
-  int32_t least_bits = 0;              // fewer bits in a lossy code would bias the gradient
-  Dim bytes;                           // stored
-  Dim bytes_uncompressed;              // in the value's own type; a mask as a bool tensor
+  double variance = 0;     // what its code adds to the gradient's variance, as measured; 0: it was not
+  int32_t least_bits = 0;  // fewer bits in a lossy code would bias the gradient
+  Dim bytes;               // stored
+  Dim bytes_uncompressed;  // in the value's own type; a mask as a bool tensor
 };
 
 // More would only ever be a mistake.

@@ -150,7 +150,8 @@ Offset<fb::SavedEdge> Writer::Write(const SavedEdge& edge) {
   }();
   const fb::Dim bytes = DimToFb(edge.bytes), uncompressed = DimToFb(edge.bytes_uncompressed);
   return fb::CreateSavedEdgeDirect(builder_, edge.name.c_str(), edge.stored, &consumers, edge.form.c_str(),
-                                   edge.reason.c_str(), edge.bits, &bytes, &uncompressed, edge.variance, edge.least_bits);
+                                   edge.reason.c_str(), edge.bits, &bytes, &uncompressed, edge.variance,
+                                   edge.least_bits);
 }
 
 void Writer::Build(const Plan& plan) {

@@ -1,5 +1,5 @@
 // Levels that move while a plan trains: what is measured, and what a step is behind it.
-#include "compiler/policy/adapt_levels.h"
+#include "runtime/levels/adapt_levels.h"
 
 #include <cstring>
 #include <limits>

@@ -1,5 +1,5 @@
 // The bit allocator against every allocation there is, and against bounds where these are too many.
-#include "compiler/policy/allocate_bits.h"
+#include "runtime/levels/allocate_bits.h"
 
 #include <gtest/gtest.h>
 

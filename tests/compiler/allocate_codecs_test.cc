@@ -1,5 +1,5 @@
 // Levels by sensitivity: what is assumed of a code's error, and plans whose codes change afterwards.
-#include "compiler/policy/allocate_codecs.h"
+#include "runtime/levels/allocate_codecs.h"
 
 #include <algorithm>
 #include <cmath>

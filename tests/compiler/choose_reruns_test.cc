@@ -1,5 +1,5 @@
 // What level L4 runs again: which of the plans that were tried it takes.
-#include "passes/choose_reruns.h"
+#include "passes/storage/choose_reruns.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Folding of shape computations, with elements polynomial in the batch size N.
-#include "compiler/import/fold_shapes.h"
+#include "compiler/import/fold/fold_shapes.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "compiler/import/onnx_types.h"
+#include "compiler/import/core/onnx_types.h"
 
 namespace act::onnx_import {
 namespace {

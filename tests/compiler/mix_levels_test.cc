@@ -3,8 +3,8 @@
 #include <map>
 #include <numeric>
 
-#include "compiler/policy/allocate_codecs.h"
-#include "passes/gradient_shares.h"
+#include "passes/storage/gradient_shares.h"
+#include "runtime/levels/allocate_codecs.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {

@@ -1,5 +1,5 @@
 // The scheduler's promises: a legal order, never worse than the given one, and the moves it is there for.
-#include "passes/schedule.h"
+#include "passes/planning/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/import/importer.h"
+#include "compiler/import/core/importer.h"
 #include "tests/compiler/onnx_model.h"
 #include "tests/compiler/op_cases_elementwise.h"
 

@@ -86,15 +86,41 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
     for (const Node& node : model.graph().nodes) built.insert(node.op);
   }
   // What only passes and gradient rules make.
-  const std::set<std::string> internal = {
-      "ConvGradWeight", "MaxPoolGrad",    "AveragePoolGrad", "ResizeGrad",         "SoftmaxCrossEntropyGrad",
-      "BatchNormStats", "BatchNormApply", "Normalize",       "BatchNormGradInput", "InverseDeviation",
-      "WinnerShare",    "EqualShare",     "CountCorrect",    "StepScalar",         "Compress",
-      "Decompress",     "Fused",          "DivideByExtent",  "SliceGrad",          "AttentionGrad",
-      "SoftmaxGrad",    "LayerNormApply", "Standardize",     "LayerNormGradInput", "LstmGrad",
-      "GruGrad",        "RnnGrad",        "SignedDistance",  "FromDistance",       "ReluThreshold",
-      "ReluSide",         "SidedDistance",
-      "FromSided",      "SwapOut",        "SwapIn"};
+  const std::set<std::string> internal = {"ConvGradWeight",
+                                          "MaxPoolGrad",
+                                          "AveragePoolGrad",
+                                          "ResizeGrad",
+                                          "SoftmaxCrossEntropyGrad",
+                                          "BatchNormStats",
+                                          "BatchNormApply",
+                                          "Normalize",
+                                          "BatchNormGradInput",
+                                          "InverseDeviation",
+                                          "WinnerShare",
+                                          "EqualShare",
+                                          "CountCorrect",
+                                          "StepScalar",
+                                          "Compress",
+                                          "Decompress",
+                                          "Fused",
+                                          "DivideByExtent",
+                                          "SliceGrad",
+                                          "AttentionGrad",
+                                          "SoftmaxGrad",
+                                          "LayerNormApply",
+                                          "Standardize",
+                                          "LayerNormGradInput",
+                                          "LstmGrad",
+                                          "GruGrad",
+                                          "RnnGrad",
+                                          "SignedDistance",
+                                          "FromDistance",
+                                          "ReluThreshold",
+                                          "ReluSide",
+                                          "SidedDistance",
+                                          "FromSided",
+                                          "SwapOut",
+                                          "SwapIn"};
   for (const OpDef& op : AllOps()) {
     const bool writes_in_place = !op.mutates.empty() || op.exprs;  // updates: tests/compiler/update_test.cc
     if (internal.count(op.name) || writes_in_place || op.name.ends_with("Derivative") || op.random) continue;

@@ -5,8 +5,8 @@
 
 #include "compiler/ir/dump.h"
 #include "compiler/ir/verify.h"
-#include "passes/assign_storage.h"
 #include "passes/pass.h"
+#include "passes/planning/assign_storage.h"
 #include "tests/compiler/compiled_step.h"
 
 namespace act {

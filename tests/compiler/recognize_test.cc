@@ -5,9 +5,9 @@
 #include <random>
 
 #include "compiler/ir/dump.h"
-#include "passes/assign_storage.h"
 #include "passes/pass.h"
-#include "passes/pattern.h"
+#include "passes/planning/assign_storage.h"
+#include "passes/recognize/pattern.h"
 #include "tests/compiler/compiled_step.h"
 
 namespace act {

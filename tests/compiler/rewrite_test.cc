@@ -3,8 +3,8 @@
 
 #include "compiler/ir/dump.h"
 #include "compiler/ir/verify.h"
-#include "passes/assign_storage.h"
 #include "passes/pass.h"
+#include "passes/planning/assign_storage.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {

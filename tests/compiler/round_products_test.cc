@@ -2,8 +2,8 @@
 #include <set>
 
 #include "compiler/ops/codec_ops.h"
-#include "passes/gradient_values.h"
 #include "passes/pass.h"
+#include "passes/storage/gradient_values.h"
 #include "runtime/measure/switchable_codes.h"
 #include "tests/compiler/small_networks.h"
 

@@ -1,8 +1,8 @@
 // Presets that swap: which codes wait on the host, where the copies stand, and that nothing else changes.
 #include <set>
 
-#include "compiler/policy/allocate_codecs.h"
 #include "passes/pass.h"
+#include "runtime/levels/allocate_codecs.h"
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/swap.h"

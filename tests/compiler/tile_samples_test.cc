@@ -1,10 +1,10 @@
 // A step in tiles of samples is the step: the same codes, the same gradient, less memory.
-#include "passes/tile_samples.h"
+#include "passes/planning/tile_samples.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "passes/assign_storage.h"
+#include "passes/planning/assign_storage.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/sample_loops.h"
 #include "tests/compiler/small_networks.h"

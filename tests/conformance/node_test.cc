@@ -10,8 +10,8 @@
 #include <numeric>
 #include <optional>
 
-#include "compiler/import/importer.h"
-#include "compiler/import/model_file.h"
+#include "compiler/import/core/importer.h"
+#include "compiler/import/file/model_file.h"
 #include "compiler/ir/graph_builder.h"
 #include "kernels/cpu/registry.h"
 #include "passes/pipeline.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "compiler/import/importer.h"
-#include "compiler/import/onnx_versions.h"
+#include "compiler/import/core/importer.h"
+#include "compiler/import/file/onnx_versions.h"
 #include "tests/conformance/exceptions.h"
 
 namespace act::conformance {

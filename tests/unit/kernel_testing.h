@@ -155,8 +155,7 @@ inline OpResult RunReference(const OpCase& c) { return RunKernel(CpuRegistry().F
 // Largest |a - b| / scale, where scale is the largest |b| of the tensor (1 where that is 0). NaN must meet
 // NaN.
 inline double Distance(const TestTensor& a, const TestTensor& b) {
-  if (a.dtype != DType::kFloat32)
-    return a.bytes == b.bytes ? 0 : 1e30;
+  if (a.dtype != DType::kFloat32) return a.bytes == b.bytes ? 0 : 1e30;
   double scale = 0, worst = 0;
   for (int64_t i = 0; i < b.elements(); ++i)
     if (std::isfinite(b.as<float>()[i])) scale = std::fmax(scale, std::fabs(b.as<float>()[i]));

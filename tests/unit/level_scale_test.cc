@@ -34,7 +34,7 @@ TEST(LogScale, IsTheLeastAtOrAboveEveryScale) {
 }
 
 constexpr Metadata kForms[] = {Metadata::kPair, Metadata::kLogPair, Metadata::kSingle, Metadata::kLogSingle,
-                                Metadata::kSides};
+                               Metadata::kSides};
 
 std::vector<Codec> CodecsOfEveryForm() {
   std::vector<Codec> codecs;

@@ -1,0 +1,307 @@
+#include "compiler/import/core/import_onnx.h"
+
+#include <llvm/Support/GlobPattern.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "compiler/import/core/append_loss.h"
+#include "compiler/import/core/computed_weights.h"
+#include "compiler/import/core/functions.h"
+#include "compiler/import/core/importer.h"
+#include "compiler/import/core/inference_part.h"
+#include "compiler/import/core/initializers.h"
+#include "compiler/import/core/needed_nodes.h"
+#include "compiler/import/core/prune.h"
+#include "compiler/import/core/subgraphs.h"
+#include "compiler/import/core/symbols.h"
+#include "compiler/import/training/ort_optimizer.h"
+#include "compiler/import/training/training_graph.h"
+#include "compiler/import/training/training_info.h"
+
+namespace act {
+namespace onnx_import {
+namespace {
+
+// Graph inputs that are fed and not yet defined: initializers may be listed among the inputs as their
+// defaults, those of a training graph that have a role are no data, nor are the rate and count of an
+// optimizer.
+std::vector<const onnx::ValueInfoProto*> FedInputs(const onnx::GraphProto& graph,
+                                                   const std::optional<TrainingGraph>& training,
+                                                   const std::optional<TrainingInfo>& info) {
+  std::set<std::string> initializers;
+  if (info) initializers = info->set_by_flag;
+  for (const auto& tensor : graph.initializer()) initializers.insert(tensor.name());
+  std::vector<const onnx::ValueInfoProto*> inputs;
+  for (const auto& input : graph.input())
+    if (!initializers.count(input.name()) && !(training && training->roles.count(input.name())))
+      inputs.push_back(&input);
+  return inputs;
+}
+
+// Names of the outputs that may be the loss (or, with --loss, the predictions): the named one, else those
+// whose declared type allows it, else all.
+llvm::Expected<std::vector<std::string>> WantedOutputs(const onnx::GraphProto& graph,
+                                                       const ImportOptions& options) {
+  std::vector<std::string> all, declared;
+  for (const auto& output : graph.output()) {
+    all.push_back(output.name());
+    const auto& type = output.type().tensor_type();
+    const bool is_float = type.elem_type() == onnx::TensorProto::FLOAT;
+    const bool is_scalar = type.has_shape() && type.shape().dim_size() == 0;
+    if (is_float && is_scalar == options.loss.empty()) declared.push_back(output.name());
+  }
+  if (all.empty()) return MakeError("", "the model has no output");
+  if (options.keep_outputs) return all;
+  if (!options.loss_output.empty()) {
+    if (std::find(all.begin(), all.end(), options.loss_output) == all.end())
+      return MakeError("--loss-output=" + options.loss_output, "the model has no such output",
+                       "its outputs are: " + Join(all));
+    return std::vector<std::string>{options.loss_output};
+  }
+  return declared.size() == 1 ? declared : all;
+}
+
+llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::ValueInfoProto*>& inputs,
+                         const ImportOptions& options, ImportResult& result) {
+  const auto batch = BatchSymbol(inputs, options.dims);
+  std::set<std::string> symbols;
+  for (const auto* input : inputs) {
+    for (const auto& dim : input->type().tensor_type().shape().dim()) symbols.insert(dim.dim_param());
+    ACT_TRY(const TensorType type, InputType(*input, batch, options.dims));
+    const ValueId value = importer.builder().Input(input->name(), type, ValueKind::kInput);
+    ACT_CHECK_OK(importer.Define(input->name(), Operand{.type = type, .value = value}));
+  }
+  symbols.erase("");
+  for (const auto& [name, extent] : options.dims) {
+    if (!symbols.count(name))
+      return MakeError("--dim=" + name, "no axis of an input has this name",
+                       symbols.empty() ? "the model has no symbolic axes"
+                                       : "the symbolic axes are: " + Join({symbols.begin(), symbols.end()}));
+    if (extent < 1) return MakeError("--dim=" + name, "the extent must be positive");
+  }
+  result.fixed_batch = !batch;
+  if (!batch && !inputs.empty() && importer.Find(inputs[0]->name())->type.rank() > 0)
+    result.batch = importer.Find(inputs[0]->name())->type.dims[0].fixed;
+  return llvm::Error::success();
+}
+
+// The loss in the model: the named output, or the only one that is a scalar float.
+llvm::Expected<ValueId> FindLoss(Importer& importer, const std::vector<std::string>& outputs) {
+  std::vector<std::string> scalars, all;
+  for (const std::string& name : outputs) {
+    const TensorType& type = importer.Find(name)->type;
+    all.push_back(name + " " + ToString(type));
+    if (type.dtype == DType::kFloat32 && type.Elements() == Dim(1)) scalars.push_back(name);
+  }
+  if (scalars.size() == 1) {
+    ACT_TRY(const ValueId loss, importer.Materialize(*importer.Find(scalars[0])));
+    if (importer.builder().graph().value(loss).kind != ValueKind::kActivation)
+      return MakeError("output '" + scalars[0] + "'", "does not depend on anything that trains");
+    return importer.builder().Reshape(loss, {}, "loss");
+  }
+  if (scalars.empty())
+    return MakeError("", "no output is a loss (a scalar float); the outputs are: " + Join(all),
+                     "--loss=cross-entropy (or mse, l1, smooth-l1, bce-with-logits) adds a loss to a model "
+                     "that ends in predictions");
+  return MakeError("", "several outputs may be the loss: " + Join(scalars),
+                   "name it with --loss-output=NAME");
+}
+
+llvm::Expected<ValueId> AddLoss(Importer& importer, const std::vector<std::string>& outputs,
+                                const std::string& kind) {
+  if (outputs.size() != 1)
+    return MakeError("--loss", "the model has several outputs: " + Join(outputs),
+                     "name the predictions with --loss-output=NAME");
+  if (importer.Find("label")) return MakeError("--loss", "the model already has a value 'label'");
+  if (importer.Find(outputs[0])->selection)
+    return MakeError("--loss", "the number of predictions in '" + outputs[0] + "' depends on data");
+  ACT_TRY(const ValueId predictions, importer.Materialize(*importer.Find(outputs[0])));
+  ACT_TRY(const AppendedLoss added, AppendLoss(importer.builder(), kind, predictions));
+  if (added.logits != kNoValue) {
+    importer.logits = added.logits;
+    importer.label = added.label;
+  }
+  return added.loss;
+}
+
+llvm::Expected<std::vector<ValueId>> Trainable(const Graph& graph, const std::vector<std::string>& freeze) {
+  std::vector<llvm::GlobPattern> globs;
+  for (const std::string& text : freeze) {
+    auto glob = llvm::GlobPattern::create(text);
+    if (!glob) return MakeError("--freeze=" + text, llvm::toString(glob.takeError()));
+    globs.push_back(std::move(*glob));
+  }
+  std::vector<bool> used(globs.size(), false);
+  std::vector<ValueId> trainable;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].kind != ValueKind::kParameter) continue;
+    bool frozen = false;
+    for (size_t k = 0; k < globs.size(); ++k)
+      if (globs[k].match(graph.values[i].name)) used[k] = frozen = true;
+    if (!frozen) trainable.push_back(static_cast<ValueId>(i));
+  }
+  for (size_t k = 0; k < globs.size(); ++k)
+    if (!used[k]) return MakeError("--freeze=" + freeze[k], "matches no parameter of the model");
+  return trainable;
+}
+
+// PyTorch's other exporter, dynamo, notes at each node where it comes from.
+bool IsByTorchScript(const onnx::ModelProto& model) {
+  const auto& nodes = model.graph().node();
+  return model.producer_name() == "pytorch" &&
+         std::all_of(nodes.begin(), nodes.end(),
+                     [](const onnx::NodeProto& node) { return node.metadata_props().empty(); });
+}
+
+// Flags that ask for another loss or other derivatives than a training graph has, or that belong to one.
+llvm::Error CheckFlags(const ImportOptions& options, const std::optional<TrainingGraph>& training) {
+  const struct {
+    const char* flag;
+    bool given, of_training;
+  } flags[] = {{"--checkpoint", !options.checkpoint.empty(), true},
+               {"--optimizer-model", !options.optimizer_model.empty(), true},
+               {"--loss", !options.loss.empty(), false},
+               {"--loss-output", !options.loss_output.empty(), false},
+               {"--freeze-bn", options.freeze_bn, false}};
+  for (const auto& [flag, given, of_training] : flags) {
+    if (!given || of_training == training.has_value()) continue;
+    if (of_training)
+      return MakeError(flag, "the model is no training graph",
+                       "this belongs to one, whose parameters are inputs (docs/onnx_import.md)");
+    return MakeError(flag, "the model is a training graph with its own loss and backward pass",
+                     "give actc the forward model instead");
+  }
+  return llvm::Error::success();
+}
+
+// The optimizer of --optimizer-model, else of the file optimizer_model.onnx beside a training graph.
+llvm::Expected<std::optional<ModelOptimizer>> FindOptimizerModel(const std::string& model_path,
+                                                                 const ImportOptions& options) {
+  if (!options.own_optimizer) return std::nullopt;
+  std::string path = options.optimizer_model;
+  if (path.empty()) {
+    path = (std::filesystem::path(model_path).parent_path() / "optimizer_model.onnx").string();
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
+  }
+  ACT_TRY(ModelOptimizer optimizer, ReadOrtOptimizer(path));
+  return optimizer;
+}
+
+llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& options) {
+  ImportResult result;
+  const onnx::GraphProto& graph = file.proto->graph();
+  std::optional<TrainingGraph> training;
+  std::optional<TrainingInfo> info;
+  if (!options.keep_outputs) {
+    // A loss that the command line names takes the place of that of the training information.
+    if (options.loss.empty() && options.loss_output.empty()) {
+      ACT_TRY(info, ReadTrainingInfo(file, options.seed));
+    }
+    ACT_TRY(training, FindTrainingGraph(graph));
+  }
+  ACT_CHECK_OK(CheckFlags(options, training));
+  if (!training) ACT_CHECK_OK(MaterializeWeights(file));  // a training graph's parameters are inputs
+  ACT_TRY(const FlatNodes flat, ExpandFunctions(*file.proto));
+  std::vector<std::string> outputs;
+  Sides sides;
+  if (training) {
+    outputs = {training->loss};
+    ACT_TRY(sides, SplitAtLoss(flat, *training));
+  } else {
+    if (info) {
+      outputs = {info->loss};
+    } else {
+      ACT_TRY(outputs, WantedOutputs(graph, options));
+    }
+    ACT_TRY(sides.nodes, NeededNodes(flat, outputs));
+    sides.phases.assign(sides.nodes.size(), Phase::kForward);
+  }
+  const Nodes& nodes = sides.nodes;
+  ACT_CHECK_OK(CheckSupported(nodes, file.opset));
+
+  Importer importer(result.graph, file.opset);
+  importer.freeze_bn = options.freeze_bn;
+  importer.keeps_outputs = options.keep_outputs;
+  importer.torchscript = IsByTorchScript(*file.proto);
+  importer.own_backward = training.has_value();
+  importer.onnx_statistics = info.has_value();
+  if (info) importer.parameters = info->parameters;
+  if (training) ACT_CHECK_OK(DefineParameters(importer, file, *training, options));
+  ACT_CHECK_OK(DefineInputs(importer, FedInputs(graph, training, info), options, result));
+  std::set<std::string> read(outputs.begin(), outputs.end());
+  for (const onnx::NodeProto* node : nodes)
+    for (const std::string& name : ReadNames(*node)) read.insert(name);
+  ACT_CHECK_OK(DefineInitializers(importer, file, nodes, read, options, training.has_value()));
+  std::map<std::string, size_t> readers;  // that are still to be imported
+  for (const onnx::NodeProto* node : nodes)
+    for (const std::string& name : ReadNames(*node)) ++readers[name];
+  for (const std::string& name : outputs) ++readers[name];
+  const auto import_side = [&](bool forward) -> llvm::Error {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if ((sides.phases[i] == Phase::kForward) != forward) continue;
+      importer.builder().SetPhase(sides.phases[i]);
+      ACT_CHECK_OK(CheckInputsDefined(importer, nodes, i));
+      ACT_CHECK_OK(importer.ImportNode(*nodes[i]));
+      for (const std::string& name : ReadNames(*nodes[i]))
+        if (--readers[name] == 0) importer.Forget(name);
+    }
+    return llvm::Error::success();
+  };
+  ACT_CHECK_OK(import_side(true));
+  for (const std::string& name : outputs)
+    if (!importer.Find(name)) return MakeError("output '" + name + "'", "nothing makes it");
+  ValueId loss = kNoValue;
+  if (options.keep_outputs) {
+    for (const std::string& name : outputs) {
+      ACT_TRY(const ValueId value, importer.Materialize(*importer.Find(name)));
+      result.graph.outputs.push_back(value);
+    }
+  } else {
+    ACT_TRY(loss,
+            options.loss.empty() ? FindLoss(importer, outputs) : AddLoss(importer, outputs, options.loss));
+    result.graph.outputs = {loss};
+  }
+  ACT_TRY(result.trainable, Trainable(result.graph, options.freeze));
+  if (info) {
+    std::erase_if(result.trainable,
+                  [&](ValueId id) { return info->parameters.count(result.graph.value(id).name) == 0; });
+    if (options.own_optimizer) result.optimizer = info->optimizer;
+  }
+  if (training) {
+    ACT_CHECK_OK(import_side(false));
+    result.own_backward = true;
+    ACT_TRY(result.trainable, AddGradientOutputs(importer, *training, result.trainable));
+    ACT_TRY(result.optimizer, FindOptimizerModel(file.path, options));
+  }
+
+  const std::vector<ValueId> moved = Prune(result.graph);
+  const auto where = [&moved](ValueId id) {
+    return id == kNoValue ? kNoValue : moved[static_cast<size_t>(id)];
+  };
+  result.loss = where(loss);
+  result.logits = where(importer.logits);
+  result.label = where(importer.label);
+  std::erase_if(result.trainable, [&where](ValueId id) { return where(id) == kNoValue; });
+  for (ValueId& id : result.trainable) id = where(id);
+  result.onnx_nodes = static_cast<int>(flat.nodes.size());
+  result.model_name = std::filesystem::path(file.path).filename().string();
+  if (training) KeepInferencePart(*file.proto->mutable_graph(), sides, *training, result.graph);
+  if (info) DropAlgorithm(*file.proto, *info);
+  result.skeleton = Skeleton(file, result.graph);
+  return result;
+}
+
+}  // namespace
+}  // namespace onnx_import
+
+llvm::Expected<ImportResult> ImportOnnx(const std::string& path, const ImportOptions& options) {
+  ACT_TRY(onnx_import::ModelFile file, onnx_import::ReadModel(path));
+  llvm::Expected<ImportResult> result = onnx_import::Import(file, options);
+  if (!result) return WithPlace(result.takeError(), path);
+  return result;
+}
+
+}  // namespace act

@@ -1,0 +1,112 @@
+#include "compiler/import/core/initializers.h"
+
+#include <map>
+
+#include "compiler/import/core/computed_weights.h"
+#include "compiler/import/core/initial_numbers.h"
+
+namespace act::onnx_import {
+namespace {
+
+constexpr char kKindKey[] = "pkg.torch.export.graph_signature.InputSpec.kind";
+
+// name -> PARAMETER, BUFFER or CONSTANT_TENSOR, where the dynamo exporter says so.
+std::map<std::string, std::string> KindsInMetadata(const onnx::GraphProto& graph) {
+  std::map<std::string, std::string> kinds;
+  for (const auto& info : graph.value_info())
+    for (const auto& entry : info.metadata_props())
+      if (entry.key() == kKindKey) kinds[info.name()] = entry.value();
+  return kinds;
+}
+
+std::set<std::string> RunningStatistics(const std::vector<const onnx::NodeProto*>& nodes) {
+  std::set<std::string> names;
+  for (const onnx::NodeProto* node : nodes)
+    if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
+      names.insert({node->input(3), node->input(4)});
+  return names;
+}
+
+bool IsExportersName(const std::string& name) {
+  for (const char* prefix : {"onnx::", "/", "val_", "_to_copy", "scalar_tensor"})
+    if (name.rfind(prefix, 0) == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
+                               const std::vector<const onnx::NodeProto*>& nodes,
+                               const std::set<std::string>& read, const ImportOptions& options,
+                               bool all_constant) {
+  onnx::GraphProto& graph = *file.proto->mutable_graph();
+  if (graph.sparse_initializer_size() > 0)
+    return MakeError("tensor '" + graph.sparse_initializer(0).values().name() + "'",
+                     "sparse initializers are not supported");
+  const auto kinds = KindsInMetadata(graph);
+  const auto statistics = RunningStatistics(nodes);
+  ExternalData external(file.path);
+  for (onnx::TensorProto& tensor : *graph.mutable_initializer()) {
+    const std::string& name = tensor.name();
+    if (!read.count(name)) continue;
+    ACT_TRY(const TensorType type, TypeOf(tensor));
+    const auto it = kinds.find(name);
+    const std::string kind = it == kinds.end() ? "" : it->second;
+    const bool is_buffer = kind == "BUFFER" || statistics.count(name);
+    const auto fill = file.fills.find(name);
+    const bool exporters =
+        fill == file.fills.end() && kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
+    const bool is_constant =
+        !IsFloat(type.dtype) ||
+        (!importer.parameters.count(name) && (kind == "CONSTANT_TENSOR" || exporters || all_constant));
+
+    if (is_constant && !statistics.count(name)) {
+      onnx::TensorProto copy = tensor;  // the skeleton keeps these
+      ACT_TRY(const HostTensor data, TakeData(copy, type, external, false));
+      Operand operand{.type = type};
+      if (type.Elements().fixed <= kMaxKnownElements) {
+        llvm::Expected<Known> known = ToKnown(type, data);
+        if (!known) return WithPlace(known.takeError(), "tensor '" + name + "'");
+        operand.known = std::move(*known);
+      } else {
+        operand.value = importer.builder().Constant(name, type, data);
+      }
+      ACT_CHECK_OK(importer.Define(name, std::move(operand)));
+      continue;
+    }
+    if (type.dtype != DType::kFloat32)
+      return MakeError("tensor '" + name + "'",
+                       "is " + std::string(ToString(type.dtype)) + "; training computes in f32",
+                       "export the model in float32");
+    HostTensor data;
+    if (fill == file.fills.end()) {
+      ACT_TRY(data, TakeData(tensor, type, external, options.init_he || options.report_only));
+      if (!data.owner && options.init_he) data = HeNormal(name, type, options.seed);
+    } else if (options.init_he && type.rank() > 1) {
+      data = HeNormal(name, type, options.seed);
+    } else if (!options.report_only) {
+      data = Filled(type, fill->second);
+    }
+    const ValueId value = importer.builder().Input(
+        name, type, is_buffer ? ValueKind::kBuffer : ValueKind::kParameter, std::move(data));
+    ACT_CHECK_OK(importer.Define(name, Operand{.type = type, .value = value}));
+  }
+  return llvm::Error::success();
+}
+
+HostTensor Skeleton(ModelFile& file, const Graph& graph) {
+  std::set<std::string> in_graph;
+  for (const Value& value : graph.values)
+    if (value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer) in_graph.insert(value.name);
+  for (onnx::TensorProto& tensor : *file.proto->mutable_graph()->mutable_initializer()) {
+    if (!in_graph.count(tensor.name())) continue;
+    tensor.clear_raw_data();
+    tensor.clear_float_data();
+    tensor.clear_external_data();
+    tensor.clear_data_location();
+  }
+  const auto bytes = std::make_shared<const std::string>(file.proto->SerializeAsString());
+  return {bytes, reinterpret_cast<const std::byte*>(bytes->data()), static_cast<int64_t>(bytes->size())};
+}
+
+}  // namespace act::onnx_import

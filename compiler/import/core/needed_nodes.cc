@@ -1,0 +1,88 @@
+#include "compiler/import/core/needed_nodes.h"
+
+#include <map>
+
+#include "compiler/import/core/subgraphs.h"
+#include "compiler/import/file/onnx_versions.h"
+
+namespace act::onnx_import {
+namespace {
+
+// Below opset 7 operators broadcast by attributes, and had other attributes and inputs than since. Only those
+// that mean there what they mean at opset 7 are read.
+bool HasOldForm(const onnx::NodeProto& node, int64_t opset) {
+  constexpr int64_t kOldestForms = 7;
+  return opset < kOldestForms &&
+         OnnxVersionAt(node.op_type(), opset) != OnnxVersionAt(node.op_type(), kOldestForms);
+}
+
+}  // namespace
+
+std::string Join(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
+  return text;
+}
+
+llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::string>& outputs) {
+  std::map<std::string, size_t> producer;
+  for (size_t i = 0; i < flat.nodes.size(); ++i)
+    for (const std::string& name : flat.nodes[i]->output())
+      if (!name.empty() && !producer.emplace(name, i).second)
+        return MakeError(PlaceOf(*flat.nodes[i]),
+                         "'" + name + "' is made twice; every name may have one producer");
+  std::vector<bool> needed(flat.nodes.size(), false);
+  std::vector<std::string> open = outputs;
+  while (!open.empty()) {
+    const auto it = producer.find(open.back());
+    open.pop_back();
+    if (it == producer.end() || needed[it->second]) continue;
+    needed[it->second] = true;
+    for (const std::string& name : ReadNames(*flat.nodes[it->second])) open.push_back(name);
+  }
+  Nodes nodes;
+  for (size_t i = 0; i < flat.nodes.size(); ++i)
+    if (needed[i]) nodes.push_back(flat.nodes[i]);
+  return nodes;
+}
+
+llvm::Error CheckSupported(const Nodes& nodes, int64_t opset) {
+  constexpr size_t kShown = 20;
+  std::vector<std::string> missing;
+  bool loops = false;
+  for (const onnx::NodeProto* node : nodes) {
+    if (IsSupported(*node) && HasOldForm(*node, opset))
+      return MakeError(
+          PlaceOf(*node), "has at opset " + std::to_string(opset) + " a form that changed until opset 7",
+          "export the model again with opset_version=17, or convert it with onnx.version_converter");
+    if (IsSupported(*node)) continue;
+    loops |= node->op_type() == "Loop" || node->op_type() == "Scan";
+    const std::string domain = node->domain().empty() ? "ai.onnx" : node->domain();
+    missing.push_back(PlaceOf(*node) + " of domain " + domain + ", opset " + std::to_string(opset));
+  }
+  if (missing.empty()) return llvm::Error::success();
+  const size_t count = missing.size();
+  if (count > kShown) {
+    missing.resize(kShown);
+    missing.push_back("and " + std::to_string(count - kShown) + " more");
+  }
+  return MakeError(count == 1 ? "1 node" : std::to_string(count) + " nodes",
+                   "operators that are not supported: " + Join(missing),
+                   loops ? "a plan runs every node once: export the model with its loops unrolled" : "");
+}
+
+llvm::Error CheckInputsDefined(const Importer& importer, const Nodes& nodes, size_t position) {
+  const onnx::NodeProto& node = *nodes[position];
+  for (const std::string& name : ReadNames(node)) {
+    if (name.empty() || importer.Find(name)) continue;
+    for (size_t i = position; i < nodes.size(); ++i)
+      for (const std::string& made : nodes[i]->output())
+        if (made == name)
+          return MakeError(PlaceOf(node), "reads '" + name + "', which " + PlaceOf(*nodes[i]) +
+                                              " makes later: a cycle, or nodes out of order");
+    return MakeError(PlaceOf(node), "reads '" + name + "', which nothing makes");
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace act::onnx_import

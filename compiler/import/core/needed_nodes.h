@@ -1,0 +1,28 @@
+// Which nodes of a model an import looks at, and whether it can.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <string>
+#include <vector>
+
+#include "compiler/import/core/functions.h"
+#include "compiler/import/core/importer.h"
+
+namespace act::onnx_import {
+
+using Nodes = std::vector<const onnx::NodeProto*>;
+
+// "a, b, c"
+std::string Join(const std::vector<std::string>& items);
+
+// The nodes that the outputs need, in the model's order. Errors: a name that two nodes make.
+llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::string>& outputs);
+
+// Errors: operators that are not supported, all of them in one.
+llvm::Error CheckSupported(const Nodes& nodes, int64_t opset);
+
+// Errors: an input of nodes[position] that nothing before it makes.
+llvm::Error CheckInputsDefined(const Importer& importer, const Nodes& nodes, size_t position);
+
+}  // namespace act::onnx_import

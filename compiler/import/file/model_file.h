@@ -1,0 +1,53 @@
+// Reading an ONNX file: what it is, its versions, and the bytes of its tensors.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "compiler/import/core/known.h"
+#include "onnx/onnx-ml.pb.h"
+#include "runtime/plan/graph.h"
+
+namespace act::onnx_import {
+
+struct ModelFile {
+  std::string path;  // of the model: external data lies beside it
+  std::unique_ptr<onnx::ModelProto> proto;
+  int64_t opset = 0;                   // version of the default domain
+  std::map<std::string, float> fills;  // initializers whose elements are all this number, stored nowhere
+};
+
+// Errors: not readable; truncated; an actc plan or something else that is no ONNX model; versions we do not
+// know.
+llvm::Expected<ModelFile> ReadModel(const std::string& path);
+
+// The type that a tensor claims. Errors: a dtype that no value of ours has, negative dims, more than
+// kTooLarge bytes.
+llvm::Expected<TensorType> TypeOf(const onnx::TensorProto& tensor);
+
+// Files of external data, mapped once each.
+class ExternalData {
+ public:
+  explicit ExternalData(std::string model_path) : model_path_(std::move(model_path)) {}
+
+  // `bytes` of the tensor's external data. The location must lie in the model's folder, the range in the
+  // file. With `allow_missing` a file that is not there gives a tensor without data.
+  llvm::Expected<HostTensor> Read(const onnx::TensorProto& tensor, int64_t bytes, bool allow_missing);
+
+ private:
+  std::string model_path_;
+  std::map<std::string, HostTensor> files_;
+};
+
+// The tensor's bytes in our layout. Moves raw data out of `tensor`; external data is mapped. Errors: bytes
+// that are too few or too many for the type.
+llvm::Expected<HostTensor> TakeData(onnx::TensorProto& tensor, const TensorType& type, ExternalData& external,
+                                    bool allow_missing);
+
+// The elements of a tensor of at most kMaxKnownElements.
+llvm::Expected<Known> ToKnown(const TensorType& type, const HostTensor& data);
+
+}  // namespace act::onnx_import

@@ -1,0 +1,390 @@
+// Elementwise operators on known tensors. Integers are polynomials in N, so only what stays one folds.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/fold/fold_shapes.h"
+#include "compiler/ops/op_table.h"
+
+namespace act::onnx_import {
+namespace {
+
+using OptionalDim = std::optional<Dim>;
+using OptionalElement = std::optional<Element>;
+using Row = std::vector<Element>;
+
+// Element by element over the broadcast of the operands. f sees one element of each and the extent of the
+// axis that varies with N.
+template <class F>
+Folded Map(const std::vector<const Known*>& in, DType dtype, F f) {
+  Dims dims;
+  bool splat = true;
+  for (const Known* known : in) {
+    if (!known || known->elements.empty()) return std::nullopt;
+    const std::optional<Dims> joint = Broadcast(dims, known->type.dims);
+    if (!joint) return std::nullopt;
+    dims = *joint;
+    splat = splat && known->IsSplat();
+  }
+  std::vector<std::vector<Element>> operands;
+  size_t count = 1;
+  if (splat) {
+    for (const Known* known : in) operands.push_back(known->elements);
+  } else {
+    const auto stored = StoredDims(dims);
+    if (!stored) return std::nullopt;
+    for (const Known* known : in) operands.push_back(BroadcastElements(*known, *stored));
+    count = operands[0].size();
+  }
+  const auto varying = VaryingAxis(dims);
+  const Dim extent = varying ? dims[*varying] : Dim(1);
+  Known result{{dtype, dims}, {}};
+  result.elements.reserve(count);
+  Row row(in.size());
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t k = 0; k < in.size(); ++k) row[k] = operands[k][i];
+    const OptionalElement element = f(row, extent);
+    if (!element) return std::nullopt;
+    result.elements.push_back(*element);
+  }
+  return std::vector<Known>{std::move(result)};
+}
+
+// Operands of one type, from left to right: `integer` or `real` computes two of them.
+template <OptionalElement (*integer)(const Element&, const Element&), double (*real)(double, double)>
+Folded Arithmetic(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  const DType dtype = args.At(0)->type.dtype;
+  for (const Known* in : args.in)
+    if (!in || in->type.dtype != dtype) return std::nullopt;
+  return Map(args.in, dtype, [dtype](const Row& x, const Dim&) {
+    OptionalElement result = x[0];
+    for (size_t i = 1; i < x.size() && result; ++i)
+      result = IsFloat(dtype) ? RealElement(dtype, real(result->real, x[i].real)) : integer(*result, x[i]);
+    for (size_t i = 0; i < x.size() && result; ++i) result->counted |= x[i].counted;
+    return result;
+  });
+}
+
+template <bool (*holds)(int sign)>
+Folded Comparison(const FoldArgs& args) {
+  if (!args.At(0) || !args.At(1) || args.At(0)->type.dtype != args.At(1)->type.dtype) return std::nullopt;
+  const bool is_float = IsFloat(args.At(0)->type.dtype);
+  return Map(args.in, DType::kBool, [is_float](const Row& x, const Dim& extent) -> OptionalElement {
+    if (is_float) {
+      if (std::isnan(x[0].real) || std::isnan(x[1].real)) return std::nullopt;
+      return Element{holds((x[0].real > x[1].real) - (x[0].real < x[1].real))};
+    }
+    // A length is anything from 0 to the most that it can be: what is negative is less, and no more is known.
+    for (size_t i = 0; i < 2; ++i)
+      if (x[i].counted && (x[1 - i].counted || Compare(x[1 - i].integer, Dim(0)) != -1)) return std::nullopt;
+    const Signs signs =
+        SignsOf({x[0].integer - x[1].integer, 0, SaturatingAdd(x[0].per_index, -x[1].per_index)}, extent);
+    for (int sign = signs.low; sign <= signs.high; ++sign)
+      if (holds(sign) != holds(signs.low)) return std::nullopt;
+    return Element{holds(signs.low)};
+  });
+}
+
+template <double (*real)(double)>
+Folded Real(const FoldArgs& args) {
+  if (!args.At(0) || !IsFloat(args.At(0)->type.dtype)) return std::nullopt;
+  const DType dtype = args.At(0)->type.dtype;
+  return Map(args.in, dtype,
+             [dtype](const Row& x, const Dim&) { return RealElement(dtype, real(x[0].real)); });
+}
+
+template <bool (*holds)(double)>
+Folded RealTest(const FoldArgs& args) {
+  if (!args.At(0) || !IsFloat(args.At(0)->type.dtype)) return std::nullopt;
+  return Map(args.in, DType::kBool, [](const Row& x, const Dim&) { return Element{holds(x[0].real)}; });
+}
+
+// Operators whose result is no line in the position.
+template <OptionalDim (*f)(const Dim&, const Dim&)>
+OptionalElement Fixed(const Element& a, const Element& b) {
+  if (a.per_index != 0 || b.per_index != 0) return std::nullopt;
+  const OptionalDim value = f(a.integer, b.integer);
+  return value ? OptionalElement(Element{*value}) : std::nullopt;
+}
+
+OptionalElement AddElements(const Element& a, const Element& b) {
+  return Element{a.integer + b.integer, 0, SaturatingAdd(a.per_index, b.per_index)};
+}
+OptionalElement SubElements(const Element& a, const Element& b) {
+  return Element{a.integer - b.integer, 0, SaturatingAdd(a.per_index, SaturatingMul(-1, b.per_index))};
+}
+OptionalElement MulElements(const Element& a, const Element& b) {
+  if (b.per_index != 0) return a.per_index != 0 ? std::nullopt : MulElements(b, a);
+  if (a.per_index != 0 && !b.integer.IsFixed()) return std::nullopt;
+  const Element product{a.integer * b.integer, 0, SaturatingMul(a.per_index, b.integer.fixed)};
+  if (product.integer.TooLarge() || product.per_index >= kTooLarge) return std::nullopt;
+  return product;
+}
+// Beyond these bounds a quotient may overflow (the smallest integer by -1).
+bool CanDivide(const Dim& a, const Dim& b) {
+  for (const int64_t v : {a.fixed, a.per_batch, a.per_batch2, b.fixed, b.per_batch, b.per_batch2})
+    if (v <= -kTooLarge || v >= kTooLarge) return false;
+  return b != Dim(0);
+}
+OptionalDim DivDims(const Dim& a, const Dim& b) {
+  if (!CanDivide(a, b)) return std::nullopt;
+  if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed / b.fixed);  // toward zero, as ONNX's
+  return DivideExact(a, b);
+}
+OptionalDim RemDims(const Dim& a, const Dim& b) {  // sign of the dividend
+  if (!CanDivide(a, b)) return std::nullopt;
+  if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed % b.fixed);
+  return DivideExact(a, b) ? OptionalDim(Dim(0)) : std::nullopt;
+}
+OptionalDim ModDims(const Dim& a, const Dim& b) {  // sign of the divisor
+  const OptionalDim rem = RemDims(a, b);
+  return rem && a.IsFixed() && b.IsFixed() ? Dim((rem->fixed + b.fixed) % b.fixed) : rem;
+}
+OptionalDim MaxDims(const Dim& a, const Dim& b) {
+  const auto sign = Compare(a, b);
+  return sign ? OptionalDim(*sign >= 0 ? a : b) : std::nullopt;
+}
+OptionalDim MinDims(const Dim& a, const Dim& b) {
+  const auto sign = Compare(a, b);
+  return sign ? OptionalDim(*sign <= 0 ? a : b) : std::nullopt;
+}
+OptionalDim PowDims(const Dim& a, const Dim& b) {
+  if (!b.IsFixed() || b.fixed < 0 || b.fixed > 62) return std::nullopt;
+  Dim power(1);
+  for (int64_t i = 0; i < b.fixed; ++i) power = power * a;
+  return power.TooLarge() ? std::nullopt : OptionalDim(power);
+}
+OptionalDim AndDims(const Dim& a, const Dim& b) { return Dim(a != Dim(0) && b != Dim(0)); }
+OptionalDim OrDims(const Dim& a, const Dim& b) { return Dim(a != Dim(0) || b != Dim(0)); }
+OptionalDim XorDims(const Dim& a, const Dim& b) { return Dim((a != Dim(0)) != (b != Dim(0))); }
+template <int64_t (*f)(int64_t, int64_t)>
+OptionalDim Bits(const Dim& a, const Dim& b) {
+  return a.IsFixed() && b.IsFixed() ? OptionalDim(Dim(f(a.fixed, b.fixed))) : std::nullopt;
+}
+int64_t AndBits(int64_t a, int64_t b) { return a & b; }
+int64_t OrBits(int64_t a, int64_t b) { return a | b; }
+int64_t XorBits(int64_t a, int64_t b) { return a ^ b; }
+
+double AddReals(double a, double b) { return a + b; }
+double SubReals(double a, double b) { return a - b; }
+double MulReals(double a, double b) { return a * b; }
+double DivReals(double a, double b) { return a / b; }
+double ModReals(double a, double b) { return std::fmod(a, b); }
+double MaxReals(double a, double b) { return std::isnan(b) ? b : std::max(a, b); }
+double MinReals(double a, double b) { return std::isnan(b) ? b : std::min(a, b); }
+double PowReals(double a, double b) { return std::pow(a, b); }
+double NoReals(double, double) { return std::nan(""); }  // And, Or: their operands are bool
+
+bool IsEqual(int sign) { return sign == 0; }
+bool IsLess(int sign) { return sign < 0; }
+bool IsGreater(int sign) { return sign > 0; }
+bool IsLessOrEqual(int sign) { return sign <= 0; }
+bool IsGreaterOrEqual(int sign) { return sign >= 0; }
+
+// An integer as a type of that width keeps it: the low bits.
+int64_t Wrapped(int64_t value, DType to) {
+  switch (to) {
+    case DType::kInt32:
+      return static_cast<int32_t>(value);
+    case DType::kInt16:
+      return static_cast<int16_t>(value);
+    case DType::kInt8:
+      return static_cast<int8_t>(value);
+    case DType::kUint8:
+      return static_cast<uint8_t>(value);
+    case DType::kUint16:
+      return static_cast<uint16_t>(value);
+    case DType::kUint32:
+      return static_cast<uint32_t>(value);
+    default:
+      return value;
+  }
+}
+
+Folded Convert(const FoldArgs& args, DType to) {
+  if (!args.At(0)) return std::nullopt;
+  const bool from_float = IsFloat(args.At(0)->type.dtype);
+  return Map({args.At(0)}, to, [from_float, to](const Row& x, const Dim& extent) -> OptionalElement {
+    if (x[0].counted && (IsFloat(to) || to == DType::kBool)) return std::nullopt;
+    if (IsFloat(to)) {
+      if (from_float) return RealElement(to, x[0].real);
+      if (!x[0].integer.IsFixed() || x[0].per_index != 0) return std::nullopt;
+      return RealElement(to, static_cast<double>(x[0].integer.fixed));
+    }
+    if (to == DType::kBool) {
+      if (from_float) return Element{Dim(x[0].real != 0)};
+      const Signs signs = SignsOf(x[0], extent);
+      if (signs.low == 0 && signs.high == 0) return Element{0};
+      return signs.low > 0 || signs.high < 0 ? OptionalElement(Element{1}) : std::nullopt;
+    }
+    Element value = x[0];
+    if (from_float) {
+      // kTooLarge is exact in a double, so the comparison is.
+      if (!(std::abs(x[0].real) < static_cast<double>(kTooLarge))) return std::nullopt;
+      value = Element{Dim(static_cast<int64_t>(x[0].real))};
+    }
+    if (value.integer.IsFixed() && value.per_index == 0) value.integer = Wrapped(value.integer.fixed, to);
+    return value;
+  });
+}
+
+Folded Cast(const FoldArgs& args) {
+  const std::optional<DType> to = FromOnnxType(args.attrs.Int("to"));
+  return to ? Convert(args, *to) : std::nullopt;
+}
+
+Folded CastLike(const FoldArgs& args) {
+  return args.At(1) ? Convert(args, args.At(1)->type.dtype) : std::nullopt;
+}
+
+Folded Identity(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  return std::vector<Known>{*args.At(0)};
+}
+
+Folded Negate(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  return Map(args.in, args.At(0)->type.dtype, [](const Row& x, const Dim&) {
+    return Element{Dim(0) - x[0].integer, -x[0].real, SaturatingMul(-1, x[0].per_index)};
+  });
+}
+
+Folded Absolute(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  return Map(args.in, args.At(0)->type.dtype, [](const Row& x, const Dim& extent) -> OptionalElement {
+    const Signs signs = SignsOf(x[0], extent);
+    if (signs.low >= 0) return Element{x[0].integer, std::abs(x[0].real), x[0].per_index};
+    if (signs.high > 0) return std::nullopt;
+    return Element{Dim(0) - x[0].integer, 0, SaturatingMul(-1, x[0].per_index)};
+  });
+}
+
+Folded Sign(const FoldArgs& args) {
+  if (!args.At(0)) return std::nullopt;
+  const bool is_float = IsFloat(args.At(0)->type.dtype);
+  return Map(args.in, args.At(0)->type.dtype, [is_float](const Row& x, const Dim& extent) -> OptionalElement {
+    if (is_float) return Element{0, std::isnan(x[0].real) ? x[0].real : (x[0].real > 0) - (x[0].real < 0)};
+    const Signs signs = SignsOf(x[0], extent);
+    return signs.low == signs.high ? OptionalElement(Element{signs.low}) : std::nullopt;
+  });
+}
+
+Folded Not(const FoldArgs& args) {
+  return Map(args.in, DType::kBool,
+             [](const Row& x, const Dim&) { return Element{Dim(x[0].integer == Dim(0))}; });
+}
+
+Folded Where(const FoldArgs& args) {
+  if (!args.At(1) || !args.At(2) || args.At(1)->type.dtype != args.At(2)->type.dtype) return std::nullopt;
+  return Map(args.in, args.At(1)->type.dtype,
+             [](const Row& x, const Dim&) { return x[0].integer == Dim(0) ? x[2] : x[1]; });
+}
+
+Folded Mod(const FoldArgs& args) {
+  if (args.in.size() != 2 || !args.At(0)) return std::nullopt;
+  const bool truncates = args.attrs.Int("fmod") != 0;
+  if (IsFloat(args.At(0)->type.dtype) && !truncates) return std::nullopt;
+  return truncates ? Arithmetic<Fixed<RemDims>, ModReals>(args) : Arithmetic<Fixed<ModDims>, ModReals>(args);
+}
+
+// Bounds: inputs from opset 11 on, attributes before.
+Folded Clip(const FoldArgs& args) {
+  if (!args.At(0) || args.in.size() == 1) return std::nullopt;
+  FoldArgs pair{{args.At(0), args.At(1)}, args.attrs};
+  Known low = *args.At(0);
+  if (args.At(1)) {
+    Folded above = Arithmetic<Fixed<MaxDims>, MaxReals>(pair);
+    if (!above) return std::nullopt;
+    low = std::move((*above)[0]);
+  }
+  if (!args.At(2)) return std::vector<Known>{std::move(low)};
+  pair.in = {&low, args.At(2)};
+  return Arithmetic<Fixed<MinDims>, MinReals>(pair);
+}
+
+double Reciprocal(double x) { return 1 / x; }
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+bool IsNan(double x) { return std::isnan(x); }
+
+}  // namespace
+
+const std::vector<FoldEntry>& ElementwiseFolds() {
+  static const std::vector<FoldEntry> entries = {
+      {"Add", Arithmetic<AddElements, AddReals>},
+      {"Sum", Arithmetic<AddElements, AddReals>},
+      {"Sub", Arithmetic<SubElements, SubReals>},
+      {"Mul", Arithmetic<MulElements, MulReals>},
+      {"Div", Arithmetic<Fixed<DivDims>, DivReals>},
+      {"Mod", Mod},
+      {"Max", Arithmetic<Fixed<MaxDims>, MaxReals>},
+      {"Min", Arithmetic<Fixed<MinDims>, MinReals>},
+      {"Clip", Clip},
+      {"Pow", Arithmetic<Fixed<PowDims>, PowReals>},
+      {"And", Arithmetic<Fixed<AndDims>, NoReals>},
+      {"Or", Arithmetic<Fixed<OrDims>, NoReals>},
+      {"Xor", Arithmetic<Fixed<XorDims>, NoReals>},
+      {"BitwiseAnd", Arithmetic<Fixed<Bits<AndBits>>, NoReals>},
+      {"BitwiseOr", Arithmetic<Fixed<Bits<OrBits>>, NoReals>},
+      {"BitwiseXor", Arithmetic<Fixed<Bits<XorBits>>, NoReals>},
+      {"Equal", Comparison<IsEqual>},
+      {"Less", Comparison<IsLess>},
+      {"Greater", Comparison<IsGreater>},
+      {"LessOrEqual", Comparison<IsLessOrEqual>},
+      {"GreaterOrEqual", Comparison<IsGreaterOrEqual>},
+      {"Not", Not},
+      {"Where", Where},
+      {"Cast", Cast},
+      {"CastLike", CastLike},
+      {"Identity", Identity},
+      {"Neg", Negate},
+      {"Abs", Absolute},
+      {"Sign", Sign},
+      {"IsNaN", RealTest<IsNan>},
+      {"Sqrt", Real<std::sqrt>},
+      {"Exp", Real<std::exp>},
+      {"Log", Real<std::log>},
+      {"Floor", Real<std::floor>},
+      {"Ceil", Real<std::ceil>},
+      {"Erf", Real<std::erf>},
+      {"Round", Real<std::nearbyint>},  // halves to even, as ONNX's
+      {"Sin", Real<std::sin>},
+      {"Cos", Real<std::cos>},
+      {"Tan", Real<std::tan>},
+      {"Asin", Real<std::asin>},
+      {"Acos", Real<std::acos>},
+      {"Atan", Real<std::atan>},
+      {"Sinh", Real<std::sinh>},
+      {"Cosh", Real<std::cosh>},
+      {"Tanh", Real<std::tanh>},
+      {"Asinh", Real<std::asinh>},
+      {"Acosh", Real<std::acosh>},
+      {"Atanh", Real<std::atanh>},
+      {"Reciprocal", Real<Reciprocal>},
+      {"Sigmoid", Real<Sigmoid>},
+  };
+  return entries;
+}
+
+std::optional<TensorType> ElementwiseType(std::string_view op, const FoldArgs& args) {
+  const auto& entries = ElementwiseFolds();
+  if (args.in.empty() ||
+      std::none_of(entries.begin(), entries.end(), [op](const FoldEntry& e) { return e.op == op; }))
+    return std::nullopt;
+  TensorType type;
+  for (const Known* in : args.in) {
+    const auto joint = in ? Broadcast(type.dims, in->type.dims) : std::nullopt;
+    if (!joint) return std::nullopt;
+    type.dims = *joint;
+  }
+  constexpr std::string_view kTests[] = {"Equal",          "Less", "Greater", "LessOrEqual",
+                                         "GreaterOrEqual", "Not",  "IsNaN"};
+  const Known* like = args.At(op == "Where" || op == "CastLike" ? 1 : 0);  // of whose type the result is
+  if (!like) return std::nullopt;
+  type.dtype = like->type.dtype;
+  if (std::find(std::begin(kTests), std::end(kTests), op) != std::end(kTests)) type.dtype = DType::kBool;
+  if (op == "Cast") type.dtype = FromOnnxType(args.attrs.Int("to")).value_or(type.dtype);
+  return type;
+}
+
+}  // namespace act::onnx_import

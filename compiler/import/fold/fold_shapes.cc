@@ -1,0 +1,107 @@
+#include "compiler/import/fold/fold_shapes.h"
+
+#include <algorithm>
+
+namespace act::onnx_import {
+namespace {
+
+// Exporters write "to the end" as a number far beyond any axis.
+constexpr int64_t kToTheEnd = INT32_MAX;
+
+}  // namespace
+
+std::optional<std::vector<int64_t>> FoldArgs::Integers(size_t i, const char* name) const {
+  if (const Known* known = At(i)) return AsIntegers(*known);
+  if (attrs.Has(name)) return attrs.Ints(name);
+  return std::nullopt;
+}
+
+FoldFn FindFold(std::string_view op) {
+  for (const auto* family : {&ElementwiseFolds(), &StructureFolds(), &LookupFolds(), &SequenceFolds()})
+    for (const FoldEntry& entry : *family)
+      if (entry.op == op) return entry.fold;
+  return nullptr;
+}
+
+std::optional<size_t> NormalizeAxis(int64_t axis, size_t rank) {
+  const auto signed_rank = static_cast<int64_t>(rank);
+  if (axis < -signed_rank || axis >= signed_rank) return std::nullopt;
+  return static_cast<size_t>(axis < 0 ? axis + signed_rank : axis);
+}
+
+std::optional<SliceRange> ResolveSlice(const Dim& axis, const Dim& start, const Dim& end, int64_t step) {
+  if (step == 0 || step < -kTooLarge || step > kTooLarge) return std::nullopt;
+  const bool to_end = end.IsFixed() ? end.fixed >= kToTheEnd : end == axis;
+  if (start == Dim(0) && to_end && step == 1) return SliceRange{0, axis, 1};
+  if (!axis.IsFixed() || !start.IsFixed()) return std::nullopt;
+  const int64_t extent = axis.fixed;
+  int64_t last = end.fixed;
+  if (!end.IsFixed()) {  // polynomial: decided only where end >= axis for every N
+    if (Compare(end + Dim(1), axis) != 1) return std::nullopt;
+    last = extent;
+  }
+  int64_t first = start.fixed;
+  if (first < 0) first += extent;
+  if (last < 0) last += extent;
+  // Half-open in the direction of the step; -1 is "before the first" when walking backwards.
+  first = step > 0 ? std::clamp<int64_t>(first, 0, extent) : std::clamp<int64_t>(first, -1, extent - 1);
+  last = step > 0 ? std::clamp<int64_t>(last, 0, extent) : std::clamp<int64_t>(last, -1, extent - 1);
+  const int64_t span = step > 0 ? last - first : first - last;
+  const int64_t stride = step > 0 ? step : -step;
+  const int64_t count = span > 0 ? (span - 1) / stride + 1 : 0;
+  return SliceRange{count > 0 ? first : 0, count, step};
+}
+
+std::optional<Dims> ResolveReshape(const Dims& from, const Dims& shape, bool allow_zero) {
+  Dims dims;
+  std::optional<size_t> open;
+  Dim count(1), given(1);
+  for (const Dim& dim : from) count = count * dim;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    Dim dim = shape[i];
+    if (dim == Dim(0) && !allow_zero) {
+      if (i >= from.size()) return std::nullopt;
+      dim = from[i];
+    }
+    if (dim == Dim(-1)) {
+      if (open) return std::nullopt;
+      open = i;
+    } else {
+      if (dim.IsFixed() && dim.fixed < 0) return std::nullopt;
+      given = given * dim;
+    }
+    dims.push_back(dim);
+  }
+  if (open) {
+    const std::optional<Dim> rest = DivideExact(count, given);
+    if (!rest) return std::nullopt;
+    dims[*open] = *rest;
+  } else if (given != count) {
+    return std::nullopt;
+  }
+  return dims;
+}
+
+std::optional<std::vector<int64_t>> ResolveSplit(const Dim& extent,
+                                                 const std::optional<std::vector<int64_t>>& sizes,
+                                                 size_t outputs) {
+  if (!extent.IsFixed() || outputs == 0) return std::nullopt;
+  const auto parts = static_cast<int64_t>(outputs);
+  std::vector<int64_t> result;
+  if (sizes) {
+    if (sizes->size() != outputs) return std::nullopt;
+    int64_t sum = 0;
+    for (int64_t size : *sizes) {
+      if (size < 0) return std::nullopt;
+      sum = SaturatingAdd(sum, size);
+    }
+    if (sum != extent.fixed) return std::nullopt;
+    return sizes;
+  }
+  const int64_t part = extent.fixed / parts + (extent.fixed % parts != 0);
+  for (int64_t i = 0, left = extent.fixed; i < parts; ++i, left -= part)
+    result.push_back(std::clamp<int64_t>(left, 0, part));
+  return result;
+}
+
+}  // namespace act::onnx_import

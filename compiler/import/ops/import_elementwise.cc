@@ -1,0 +1,343 @@
+// Elementwise operators. Most are ours under the same name; known scalars stay scalars instead of whole
+// tensors, and what changes nothing (x + 0, x * 1, a Cast between floats) adds no node.
+#include <limits>
+
+#include "compiler/import/core/importer.h"
+#include "compiler/import/core/onnx_types.h"
+#include "compiler/ops/op_table.h"
+
+namespace act::onnx_import {
+namespace {
+
+// Unary operators and their float attributes, which keep their names. Defaults are ONNX's.
+struct Unary {
+  const char* op;
+  struct {
+    const char* name;
+    double fallback;
+  } attrs[2] = {};
+};
+constexpr Unary kUnary[] = {
+    {"Neg"},
+    {"Abs"},
+    {"Sqrt"},
+    {"Exp"},
+    {"Log"},
+    {"Tanh"},
+    {"Sigmoid"},
+    {"Erf"},
+    {"Relu"},
+    {"Reciprocal"},
+    {"Floor"},
+    {"Ceil"},
+    {"Round"},
+    {"Sign"},
+    {"Sin"},
+    {"Cos"},
+    {"Tan"},
+    {"Asin"},
+    {"Acos"},
+    {"Atan"},
+    {"Sinh"},
+    {"Cosh"},
+    {"Asinh"},
+    {"Acosh"},
+    {"Atanh"},
+    {"Softplus"},
+    {"Softsign"},
+    {"HardSwish"},
+    {"Mish"},
+    {"LeakyRelu", {{"alpha", .01}}},
+    {"Elu", {{"alpha", 1}}},
+    {"Celu", {{"alpha", 1}}},
+    {"ThresholdedRelu", {{"alpha", 1}}},
+    {"Shrink", {{"lambd", .5}, {"bias", 0}}},
+    {"HardSigmoid", {{"alpha", .2}, {"beta", .5}}},
+};
+
+llvm::Error ImportUnary(NodeContext& c) {
+  Attributes attrs;
+  for (const Unary& unary : kUnary)
+    if (c.node.op_type() == unary.op)
+      for (const auto& attr : unary.attrs)
+        if (attr.name) attrs.Set(attr.name, c.attrs.Float(attr.name, attr.fallback));
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit(c.node.op_type(), {x}, attrs));
+}
+
+llvm::Error ImportGelu(NodeContext& c) {
+  Attributes attrs;
+  attrs.Set("approximate", c.attrs.String("approximate", "none"));
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit("Gelu", {x}, attrs));
+}
+
+// Ours has the constants of the paper, which are also ONNX's defaults. With others it is a scaled Elu.
+llvm::Error ImportSwish(NodeContext& c) {  // x sigmoid(alpha x)
+  const double alpha = c.attrs.Float("alpha", 1);
+  ACT_TRY(const ValueId x, c.Value(0));
+  if (alpha == 1) return c.Return(c.Emit("Silu", {x}));
+  ACT_TRY(const ValueId scaled, c.Emit("Mul", {x, c.builder().Scalar(static_cast<float>(alpha))}));
+  ACT_TRY(const ValueId gate, c.Emit("Sigmoid", {scaled}));
+  return c.Return(c.Emit("Mul", {x, gate}));
+}
+
+llvm::Error ImportSelu(NodeContext& c) {
+  constexpr double kAlpha = 1.67326319217681884765625, kGamma = 1.05070102214813232421875;
+  const double alpha = c.attrs.Float("alpha", kAlpha), gamma = c.attrs.Float("gamma", kGamma);
+  ACT_TRY(const ValueId x, c.Value(0));
+  if (static_cast<float>(alpha) == static_cast<float>(kAlpha) &&
+      static_cast<float>(gamma) == static_cast<float>(kGamma))
+    return c.Return(c.Emit("Selu", {x}));
+  Attributes attrs;
+  attrs.Set("alpha", alpha);
+  ACT_TRY(const ValueId y, c.Emit("Elu", {x}, attrs));
+  return c.Return(c.Emit("Mul", {y, c.builder().Scalar(static_cast<float>(gamma))}));
+}
+
+llvm::Error ImportBinary(NodeContext& c) {
+  const std::string& op = c.node.op_type();
+  // x + 0, x - 0, x * 1 and x / 1, where the constant does not widen x.
+  const double neutral = op == "Add" || op == "Sub" ? 0 : 1;
+  const bool commutes = op == "Add" || op == "Mul";
+  for (size_t i = 0; i < 2; ++i) {
+    if (i == 0 && !commutes) continue;
+    if (c.Number(i) == neutral && c.Type(i).dtype == c.Type(1 - i).dtype &&
+        Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
+      return c.Set(0, Operand(c.In(1 - i)));
+  }
+  return c.Return(c.EmitBinary(op));
+}
+
+llvm::Error ImportComparison(NodeContext& c) {
+  if (c.In(0).uniform || c.In(1).uniform)
+    return c.Fail("compares random numbers in a way that is no dropout mask");
+  return c.Return(c.EmitBinary(c.node.op_type()));
+}
+
+llvm::Expected<ValueId> Cast(const NodeContext& c, ValueId x, DType to) {
+  Attributes attrs;
+  attrs.Set("to", static_cast<int64_t>(to));
+  return c.Emit("Cast", {x}, attrs);
+}
+
+llvm::Expected<ValueId> Not(const NodeContext& c, ValueId x) {
+  return c.Emit("Equal", {x, c.builder().Scalar(0)});
+}
+
+llvm::Error ImportNot(NodeContext& c) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(Not(c, x));
+}
+
+// Flags are 0 or 1: `and` is their product, `or` the larger one. The comparison stops gradients.
+llvm::Expected<ValueId> Either(const NodeContext& c, const char* op, ValueId a, ValueId b) {
+  ACT_TRY(const ValueId x, Cast(c, a, DType::kFloat32));
+  ACT_TRY(const ValueId y, Cast(c, b, DType::kFloat32));
+  ACT_TRY(const ValueId both, c.Emit(op, {x, y}));
+  return c.Emit("Greater", {both, c.builder().Scalar(0)});
+}
+
+llvm::Error ImportLogical(NodeContext& c) {
+  if (c.Type(0).dtype != DType::kBool || c.Type(1).dtype != DType::kBool)
+    return c.Fail("takes bool operands, got " + ToString(c.Type(0)) + " and " + ToString(c.Type(1)));
+  for (size_t i = 0; i < 2; ++i)  // `and true`, `or false`
+    if (c.Number(i) == (c.node.op_type() == "And") && c.node.op_type() != "Xor" &&
+        Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
+      return c.Set(0, Operand(c.In(1 - i)));
+  if (c.node.op_type() == "Xor") {
+    ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
+    return c.Return(Not(c, equal));
+  }
+  ACT_TRY(const ValueId a, c.BroadcastValue(0, c.DimsOf(1)));
+  ACT_TRY(const ValueId b, c.BroadcastValue(1, c.DimsOf(0)));
+  ACT_TRY(const ValueId y, Either(c, c.node.op_type() == "And" ? "Mul" : "Max", a, b));
+  return c.Return(c.ExpandToInputs(y));
+}
+
+llvm::Error ImportIsNan(NodeContext& c) {  // what does not equal itself
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId equal, c.Emit("Equal", {x, x}));
+  return c.Return(Not(c, equal));
+}
+
+llvm::Error ImportIsInf(NodeContext& c) {
+  const bool above = c.attrs.Int("detect_positive", 1) != 0, below = c.attrs.Int("detect_negative", 1) != 0;
+  const float infinity = std::numeric_limits<float>::infinity();
+  ACT_TRY(ValueId x, c.Value(0));
+  if (above && below) {
+    ACT_TRY(x, c.Emit("Abs", {x}));
+  }
+  if (!above && !below)  // nothing is above infinity
+    return c.Return(c.Emit("Greater", {x, c.builder().Scalar(infinity)}));
+  return c.Return(c.Emit("Equal", {x, c.builder().Scalar(above ? infinity : -infinity)}));
+}
+
+// The remainder has the sign of the dividend (fmod), or of the divisor.
+llvm::Error ImportMod(NodeContext& c) {
+  ACT_TRY(const ValueId quotient, c.EmitBinary("Div"));
+  ValueId whole = kNoValue;
+  if (c.attrs.Int("fmod") != 0) {
+    ACT_TRY(const ValueId size, c.Emit("Abs", {quotient}));
+    ACT_TRY(const ValueId floor, c.Emit("Floor", {size}));
+    ACT_TRY(const ValueId sign, c.Emit("Sign", {quotient}));
+    ACT_TRY(whole, c.Emit("Mul", {floor, sign}));
+  } else {
+    ACT_TRY(whole, c.Emit("Floor", {quotient}));
+  }
+  ACT_TRY(const ValueId a, c.BroadcastValue(0, c.DimsOf(1)));
+  ACT_TRY(const ValueId b, c.BroadcastValue(1, c.DimsOf(0)));
+  ACT_TRY(const ValueId multiple, c.Emit("Mul", {whole, b}));
+  return c.Return(c.Emit("Sub", {a, multiple}));
+}
+
+// a <= b is not (a > b), and so on. (They differ for NaN, where ONNX gives false.)
+llvm::Error ImportOrEqual(NodeContext& c) {
+  ACT_TRY(const ValueId strict, c.EmitBinary(c.node.op_type() == "LessOrEqual" ? "Less" : "Greater"));
+  ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
+  return c.Return(Either(c, "Max", strict, equal));
+}
+
+// Sum, Mean, Max, Min of any number of operands.
+llvm::Error ImportVariadic(NodeContext& c) {
+  const bool mean = c.node.op_type() == "Mean";
+  const std::string op = mean || c.node.op_type() == "Sum" ? "Add" : c.node.op_type();
+  ACT_TRY(ValueId result, c.Value(0));
+  for (size_t i = 1; i < c.inputs(); ++i) {
+    ACT_TRY(const ValueId x, c.BroadcastValue(i, c.TypeOf(result).dims));
+    ACT_TRY(result, c.Emit(op, {result, x}));
+  }
+  if (!mean) return c.Set(0, result);
+  return c.Return(
+      c.Emit("Mul", {result, c.builder().Scalar(static_cast<float>(1. / static_cast<double>(c.inputs())))}));
+}
+
+llvm::Error ImportPow(NodeContext& c) {
+  const auto exponent = c.Number(1);
+  if (exponent && Broadcast(c.DimsOf(0), c.DimsOf(1)) == c.DimsOf(0)) {
+    ACT_TRY(const ValueId x, c.Value(0));
+    if (*exponent == 1) return c.Set(0, x);
+    if (*exponent == 2) return c.Return(c.Emit("Square", {x}));
+    if (*exponent == .5) return c.Return(c.Emit("Sqrt", {x}));
+    if (*exponent == -1) return c.Return(c.Emit("Reciprocal", {x}));
+    return c.Return(c.Emit("Pow", {x, c.builder().Scalar(static_cast<float>(*exponent))}));
+  }
+  if (IsFloat(c.Type(1).dtype)) return c.Return(c.EmitBinary("Pow"));
+  ACT_TRY(const ValueId x, c.BroadcastValue(0, c.DimsOf(1)));
+  ACT_TRY(const ValueId integer, c.BroadcastValue(1, c.DimsOf(0)));
+  ACT_TRY(const ValueId power, Cast(c, integer, DType::kFloat32));
+  ACT_TRY(const ValueId y, c.Emit("Pow", {x, power}));
+  return c.Return(c.ExpandToInputs(y));
+}
+
+llvm::Error ImportClip(NodeContext& c) {
+  ACT_TRY(ValueId x, c.Value(0));
+  Attributes attrs;
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    const char* bound = i == 1 ? "min" : "max";
+    if (const auto number = c.Number(i)) {
+      attrs.Set(bound, *number);
+    } else if (c.Has(i)) {  // a bound that is computed
+      ACT_TRY(const ValueId limit, c.Value(i));
+      ACT_TRY(x, c.Emit(i == 1 ? "Max" : "Min", {x, limit}));
+    } else if (c.attrs.Has(bound)) {  // before opset 11
+      attrs.Set(bound, c.attrs.Float(bound));
+    }
+  }
+  if (attrs.map().empty()) return c.Set(0, x);
+  return c.Return(c.Emit("Clip", {x}, attrs));
+}
+
+llvm::Error ImportCastTo(NodeContext& c, DType to) {
+  // Floats are computed in f32 whatever their width was.
+  const DType target = IsFloat(to) ? DType::kFloat32 : to;
+  if (c.Type(0).dtype == target) return c.Set(0, Operand(c.In(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(Cast(c, x, target));
+}
+
+llvm::Error ImportCast(NodeContext& c) {
+  const auto to = FromOnnxType(c.attrs.Int("to"));
+  if (!to)
+    return c.Fail("casts to element type " + std::to_string(c.attrs.Int("to")) + ", which is not supported");
+  return ImportCastTo(c, *to);
+}
+
+llvm::Error ImportCastLike(NodeContext& c) { return ImportCastTo(c, c.Type(1).dtype); }
+
+llvm::Error ImportIdentity(NodeContext& c) { return c.Set(0, Operand(c.In(0))); }
+
+llvm::Error ImportWhere(NodeContext& c) {
+  if (c.Type(0).dtype != DType::kBool)
+    return c.Fail("the condition must be bool, it is " + ToString(c.Type(0)));
+  const Dims& dims = c.DimsOf(0);
+  const auto with_b = Broadcast(dims, c.DimsOf(2)), with_a = Broadcast(dims, c.DimsOf(1)),
+             branches = Broadcast(c.DimsOf(1), c.DimsOf(2));
+  if (!with_a || !with_b || !branches) return c.Fail("shapes do not broadcast");
+  ACT_TRY(const ValueId condition, c.BroadcastValue(0, *branches));
+  ACT_TRY(const ValueId a, c.BroadcastValue(1, *with_b));
+  ACT_TRY(const ValueId b, c.BroadcastValue(2, *with_a));
+  ACT_TRY(const ValueId y, c.Emit("Where", {condition, a, b}));
+  return c.Return(c.ExpandToInputs(y));
+}
+
+// x where x > 0, else slope * x; the slope is a parameter.
+llvm::Error ImportPRelu(NodeContext& c) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(ValueId slope, c.Value(1));
+  // Before opset 9, and still from some exporters: one slope per channel as [C].
+  Dims dims = c.DimsOf(1);
+  if (dims.size() == 1 && c.Type(0).rank() > 2 && dims[0] == c.DimsOf(0)[1]) {
+    for (int64_t i = 2; i < c.Type(0).rank(); ++i) dims.push_back(1);
+    ACT_TRY(slope, c.Reshape(slope, dims));
+  }
+  Attributes upper;
+  upper.Set("max", 0.0);
+  ACT_TRY(const ValueId positive, c.Emit("Relu", {x}));
+  ACT_TRY(const ValueId negative, c.Emit("Clip", {x}, upper));
+  ACT_TRY(const ValueId scaled, c.Emit("Mul", {negative, slope}));
+  return c.Return(c.Emit("Add", {positive, scaled}));
+}
+
+}  // namespace
+
+const std::vector<ImportEntry>& ElementwiseImports() {
+  static const std::vector<ImportEntry> entries = [] {
+    std::vector<ImportEntry> list = {
+        {"Add", 2, 2, ImportBinary},
+        {"Sub", 2, 2, ImportBinary},
+        {"Mul", 2, 2, ImportBinary},
+        {"Div", 2, 2, ImportBinary},
+        {"Sum", 1, -1, ImportVariadic},
+        {"Mean", 1, -1, ImportVariadic},
+        {"Max", 1, -1, ImportVariadic},
+        {"Min", 1, -1, ImportVariadic},
+        {"Pow", 2, 2, ImportPow},
+        {"Equal", 2, 2, ImportComparison},
+        {"Greater", 2, 2, ImportComparison},
+        {"And", 2, 2, ImportLogical},
+        {"Or", 2, 2, ImportLogical},
+        {"Xor", 2, 2, ImportLogical},
+        {"Not", 1, 1, ImportNot},
+        {"LessOrEqual", 2, 2, ImportOrEqual},
+        {"GreaterOrEqual", 2, 2, ImportOrEqual},
+        {"IsNaN", 1, 1, ImportIsNan},
+        {"IsInf", 1, 1, ImportIsInf},
+        {"Mod", 2, 2, ImportMod},
+        {"Swish", 1, 1, ImportSwish},
+        {"Where", 3, 3, ImportWhere},
+        {"Clip", 1, 3, ImportClip},
+        {"Cast", 1, 1, ImportCast},
+        {"CastLike", 2, 2, ImportCastLike},
+        {"Identity", 1, 1, ImportIdentity},
+        {"Gelu", 1, 1, ImportGelu},
+        {"Selu", 1, 1, ImportSelu},
+        {"PRelu", 2, 2, ImportPRelu},
+    };
+    for (const Unary& unary : kUnary) list.push_back({unary.op, 1, 1, ImportUnary});
+    return list;
+  }();
+  return entries;
+}
+
+}  // namespace act::onnx_import

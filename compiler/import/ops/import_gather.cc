@@ -1,0 +1,313 @@
+// Lookup and scatter by data. ONNX has six operators for it; ours are two, Gather and Scatter, whose index
+// has one axis that counts and broadcasts over the others, and FlatIndex, which makes one index of a tuple.
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+#include "compiler/import/ops/slices.h"
+#include "compiler/import/ops/strided_view.h"
+
+namespace act::onnx_import {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+Attributes Along(size_t axis) {
+  Attributes attrs;
+  attrs.Set("axis", static_cast<int64_t>(axis));
+  return attrs;
+}
+
+Dims Range(const Dims& dims, size_t begin, size_t end) {
+  return {dims.begin() + static_cast<std::ptrdiff_t>(begin), dims.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+Dim Product(const Dims& dims) {
+  Dim product(1);
+  for (const Dim& dim : dims) product = product * dim;
+  return product;
+}
+
+Dims Joined(Dims a, const Dims& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// x with the indices' axes in the place of the one that they select from. Our operator has one axis of
+// indices, which broadcasts over the others.
+llvm::Expected<ValueId> Gather(NodeContext& c, ValueId x, size_t axis, const Operand& indices,
+                               Attributes attrs) {
+  if (indices.known) {
+    ACT_TRY(const std::optional<ValueId> view, StridedView(c, x, axis, *indices.known));
+    if (view) return *view;
+  }
+  ACT_TRY(const ValueId given, c.importer.Materialize(indices));
+  TensorType type = c.TypeOf(x);
+  const Dims from = type.dims;
+  type.dims[axis] = indices.type.Elements();
+  Dims index_dims(from.size(), Dim(1));
+  index_dims[axis] = type.dims[axis];
+  ACT_TRY(const ValueId index, c.Reshape(given, index_dims));
+  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, type, std::move(attrs), c.name()));
+  return c.Reshape(
+      y, Joined(Joined(Range(from, 0, axis), indices.type.dims), Range(from, axis + 1, from.size())));
+}
+
+// The row of an embedding that stands for padding and does not train. The dynamo exporter notes it
+// ("aten.embedding.default](args = (%weight, %indices, 0)"). TorchScript's loses it; in its files it is the one
+// row that is all zeros, which PyTorch makes of it and no other row happens to be.
+std::optional<int64_t> PaddingRow(const NodeContext& c, ValueId table) {
+  for (const auto& note : c.node.metadata_props()) {
+    constexpr std::string_view kCall = "aten.embedding.default](args = (";
+    const size_t call = note.value().find(kCall);
+    if (note.key() != "pkg.torch.onnx.fx_node" || call == std::string::npos) continue;
+    std::istringstream args(note.value().substr(call + kCall.size()));
+    std::string weight, indices;
+    int64_t row = -1;
+    std::getline(args, weight, ',');
+    std::getline(args, indices, ',');
+    return args >> row && row >= 0 ? std::optional(row) : std::nullopt;
+  }
+  const Value& value = c.builder().graph().value(table);
+  if (!c.importer.torchscript || value.kind != ValueKind::kParameter || value.type.rank() != 2 ||
+      !value.data.data)
+    return std::nullopt;
+  const auto* data = reinterpret_cast<const float*>(value.data.data);
+  const int64_t rows = value.type.dims[0].fixed, columns = value.type.dims[1].fixed;
+  std::optional<int64_t> zero;
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* first = data + row * columns;
+    if (std::any_of(first, first + columns, [](float v) { return v != 0; })) continue;
+    if (zero) return std::nullopt;
+    zero = row;
+  }
+  return rows > 1 ? zero : std::nullopt;
+}
+
+llvm::Error ImportGather(NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
+  ACT_TRY(const ValueId x, c.Value(0));
+  Attributes attrs = Along(axis);
+  const auto padding = axis == 0 ? PaddingRow(c, x) : std::nullopt;
+  if (padding) attrs.Set("padding_index", *padding);
+  return c.Return(Gather(c, x, axis, c.In(1), std::move(attrs)));
+}
+
+// Input i as an index of ours. Exporters expand one index to all elements of a row; what the Expand reads
+// says the same.
+llvm::Expected<ValueId> UnexpandedIndex(const NodeContext& c, size_t i, size_t axis) {
+  ACT_TRY(const ValueId index, c.Value(i));
+  const std::vector<Node>& nodes = c.builder().graph().nodes;
+  const auto expand = std::find_if(nodes.rbegin(), nodes.rend(), [index](const Node& n) {
+    return n.op == "Expand" && n.outputs[0] == index;
+  });
+  if (expand == nodes.rend()) return index;
+  Dims dims = c.TypeOf(expand->inputs[0]).dims;
+  dims.insert(dims.begin(), c.DimsOf(i).size() - dims.size(), Dim(1));
+  if (dims[axis] != c.DimsOf(i)[axis]) return index;
+  return c.Reshape(expand->inputs[0], dims);
+}
+
+llvm::Error ImportGatherElements(NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
+  ACT_TRY(const ValueId x, c.Value(0));
+  if (c.DimsOf(1).size() != c.DimsOf(0).size()) return c.Fail("data and indices have different ranks");
+  ACT_TRY(const ValueId index, UnexpandedIndex(c, 1, axis));
+  return c.Return(
+      c.builder().AddTyped("Gather", {x, index}, {c.Type(0).dtype, c.DimsOf(1)}, Along(axis), c.name()));
+}
+
+// Input 2 scattered into input 0; `whole` and `part` are the forms in which our operator sees them. Into
+// zeros where input 0 is known to be that.
+llvm::Error Scatter(NodeContext& c, ValueId index, size_t axis, const TensorType& whole,
+                    const TensorType& part) {
+  ACT_TRY(const ValueId given, c.Value(2));
+  std::vector<ValueId> inputs{kNoValue, index};
+  ACT_TRY(inputs[0], c.Reshape(given, part.dims));
+  if (c.Number(0) != 0.0) {
+    ACT_TRY(const ValueId into, c.Value(0));
+    inputs.push_back(kNoValue);
+    ACT_TRY(inputs[2], c.Reshape(into, whole.dims));
+  }
+  if (c.In(1).selection) {
+    inputs.resize(4, kNoValue);
+    inputs[3] = c.In(1).selection->live;
+  }
+  Attributes attrs = Along(axis);
+  attrs.Set("reduction", c.attrs.String("reduction", "none"));
+  ACT_TRY(const ValueId y, c.builder().AddTyped("Scatter", std::move(inputs), whole, attrs, c.name()));
+  return c.Return(c.Reshape(y, c.DimsOf(0)));
+}
+
+llvm::Error ImportScatterElements(NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
+  if (c.DimsOf(1) != c.DimsOf(2)) return c.Fail("indices and updates have different shapes");
+  if (c.DimsOf(1).size() != c.DimsOf(0).size()) return c.Fail("data and indices have different ranks");
+  ACT_TRY(const ValueId index, UnexpandedIndex(c, 1, axis));
+  return Scatter(c, index, axis, c.Type(0), c.Type(2));
+}
+
+// GatherND and ScatterND. A tuple of indices names a slice; the axes that the tuple counts become one.
+struct Tuples {
+  size_t batch_dims = 0;
+  Dims batch, outer, slice;  // axes in front, of the tuples, behind
+  Dim extent;                // of the joined axis
+  ValueId index = kNoValue;  // [batch.., outer.., 1..] in the rank of ours: [batch, tuples, 1]
+  TensorType Whole(DType dtype) const { return {dtype, {Product(batch), extent, Product(slice)}}; }
+  TensorType Part(DType dtype) const { return {dtype, {Product(batch), Product(outer), Product(slice)}}; }
+};
+
+llvm::Expected<Tuples> TuplesOf(const NodeContext& c, int64_t batch_dims) {
+  const Dims &from = c.DimsOf(0), &index = c.DimsOf(1);
+  if (index.empty() || !index.back().IsFixed()) return c.Fail("the indices are no tuples of a fixed length");
+  Tuples t;
+  const int64_t rank = c.Type(0).rank(), tuple = index.back().fixed;
+  if (batch_dims < 0 || batch_dims >= c.Type(1).rank() || tuple < 1 || tuple > rank - batch_dims)
+    return c.Fail("tuples of " + std::to_string(tuple) + " indices behind " + std::to_string(batch_dims) +
+                  " axes do not fit " + ToString(c.Type(0)));
+  t.batch_dims = static_cast<size_t>(batch_dims);
+  const size_t end = t.batch_dims + static_cast<size_t>(tuple);
+  t.batch = Range(from, 0, t.batch_dims);
+  if (t.batch != Range(index, 0, t.batch_dims)) return c.Fail("the first axes of data and indices differ");
+  t.outer = Range(index, t.batch_dims, index.size() - 1);
+  t.slice = Range(from, end, from.size());
+  const Dims counted = Range(from, t.batch_dims, end);
+  t.extent = Product(counted);
+  ACT_TRY(t.index, c.Value(1));
+  if (tuple > 1) {
+    Ints extents;
+    for (const Dim& dim : counted) extents.insert(extents.end(), {dim.fixed, dim.per_batch, dim.per_batch2});
+    Attributes attrs;
+    attrs.Set("extents", extents);
+    ACT_TRY(t.index, c.Emit("FlatIndex", {t.index}, attrs));
+  }
+  ACT_TRY(t.index, c.Reshape(t.index, {Product(t.batch), Product(t.outer), 1}));
+  return t;
+}
+
+// Known tuples are known indices of the axes that they count, as one.
+llvm::Expected<std::optional<ValueId>> GatherOfKnownTuples(NodeContext& c) {
+  const Dims &from = c.DimsOf(0), &index = c.DimsOf(1);
+  if (!c.In(1).known || c.attrs.Int("batch_dims") != 0 || index.empty() || !index.back().IsFixed() ||
+      index.back().fixed < 1 || index.back().fixed > c.Type(0).rank())
+    return std::optional<ValueId>();
+  const auto end = static_cast<size_t>(index.back().fixed);
+  const auto linear = LinearIndex(*c.In(1).known, Range(from, 0, end));
+  if (!linear) return std::optional<ValueId>();
+  ACT_TRY(ValueId x, c.Value(0));
+  ACT_TRY(x, c.Reshape(x, Joined({Product(Range(from, 0, end))}, Range(from, end, from.size()))));
+  ACT_TRY(x, Gather(c, x, 0, KnownOperand(*linear), Along(0)));
+  return std::optional(x);
+}
+
+llvm::Error ImportGatherND(NodeContext& c) {
+  ACT_TRY(const std::optional<ValueId> known, GatherOfKnownTuples(c));
+  if (known) return c.Set(0, *known);
+  ACT_TRY(const Tuples t, TuplesOf(c, c.attrs.Int("batch_dims")));
+  const DType dtype = c.Type(0).dtype;
+  ACT_TRY(const ValueId given, c.Value(0));
+  ACT_TRY(const ValueId x, c.Reshape(given, t.Whole(dtype).dims));
+  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, t.index}, t.Part(dtype), Along(1), c.name()));
+  return c.Return(c.Reshape(y, Joined(Joined(t.batch, t.outer), t.slice)));
+}
+
+llvm::Error ImportScatterND(NodeContext& c) {
+  ACT_TRY(const Tuples t, TuplesOf(c, 0));
+  const DType dtype = c.Type(0).dtype;
+  if (c.DimsOf(2) != Joined(t.outer, t.slice))
+    return c.Fail("updates " + ToString(c.Type(2)) + " do not fit the slices " +
+                  ToString(Joined(t.outer, t.slice)) + " that are named");
+  return Scatter(c, t.index, 1, t.Whole(dtype), t.Part(c.Type(2).dtype));
+}
+
+// 1 (values[1]) where the position along a new axis is the index, else 0 (values[0]). Indices from -depth on
+// count from the end; what is outside names nothing.
+llvm::Error ImportOneHot(NodeContext& c) {
+  const auto depth = c.Number(1);
+  if (!depth || c.In(1).known->elements.size() != 1 || *depth < 1 || *depth > kMaxKnownElements)
+    return c.Fail("the depth must be a constant, at most " + std::to_string(kMaxKnownElements));
+  if (c.Type(2).Elements() != Dim(2)) return c.Fail("values are not [off, on]");
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), from.size() + 1));
+  ACT_TRY(const ValueId given, c.Value(0));
+  Dims dims = from;
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), Dim(1));
+  ACT_TRY(const ValueId index, c.Reshape(given, dims));
+  const auto count = static_cast<int64_t>(*depth);
+  Known front{{DType::kInt64, Dims(dims.size(), Dim(1))}, {}}, end = front;
+  front.type.dims[axis] = end.type.dims[axis] = count;
+  for (int64_t i = 0; i < count; ++i) {
+    front.elements.push_back({Dim(i), 0});
+    end.elements.push_back({Dim(i - count), 0});
+  }
+  ACT_TRY(const ValueId from_front, c.importer.Materialize(KnownOperand(std::move(front))));
+  ACT_TRY(const ValueId from_end, c.importer.Materialize(KnownOperand(std::move(end))));
+  ACT_TRY(const ValueId values, c.Value(2));
+  ValueId value[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    ACT_TRY(const ValueId one, c.builder().Slice(values, {i}, {1}, {1}, c.name()));
+    Attributes to;
+    to.Set("to", static_cast<int64_t>(DType::kFloat32));
+    ACT_TRY(value[i], c.TypeOf(one).dtype == DType::kFloat32 ? llvm::Expected<ValueId>(one)
+                                                             : c.Emit("Cast", {one}, to));
+  }
+  ACT_TRY(const ValueId is_front, c.Emit("Equal", {index, from_front}));
+  ACT_TRY(const ValueId is_end, c.Emit("Equal", {index, from_end}));
+  ACT_TRY(const ValueId rest, c.Emit("Where", {is_end, value[1], value[0]}));
+  ACT_TRY(const ValueId hot, c.Emit("Where", {is_front, value[1], rest}));
+  if (c.Type(2).dtype == DType::kFloat32) return c.Set(0, hot);
+  Attributes to;
+  to.Set("to", static_cast<int64_t>(c.Type(2).dtype));
+  return c.Return(c.Emit("Cast", {hot}, to));
+}
+
+// The places where data is not zero, in order. How many there are is known at run time only; the result has
+// room for all.
+llvm::Error ImportNonZero(NodeContext& c) {
+  if (c.Type(0).rank() == 0 || c.Type(0).Elements() == Dim(1))
+    return c.Fail("needs more than one element of data, has " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const std::vector<ValueId> results, c.builder().Add("NonZero", {x}, {}, c.name(), 2));
+  Operand found{.type = c.TypeOf(results[0]), .value = results[0]};
+  found.selection = Selection{1, results[1]};
+  return c.Set(0, std::move(found));
+}
+
+// Elements at the positions that a condition names: a Gather where the condition is known.
+llvm::Error ImportCompress(NodeContext& c) {
+  const auto flags = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
+  if (!flags)
+    return c.Fail("the condition depends on data, and so would the result's shape",
+                  "make the condition a constant");
+  ACT_TRY(ValueId x, c.Value(0));
+  size_t axis = 0;
+  if (c.attrs.Has("axis")) {
+    ACT_TRY(axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
+  } else {
+    ACT_TRY(x, c.Reshape(x, {c.Type(0).Elements()}));
+  }
+  TensorType type = c.TypeOf(x);
+  Known index{{DType::kInt64, Dims(type.dims.size(), Dim(1))}, {}};
+  for (size_t i = 0; i < flags->size(); ++i)
+    if ((*flags)[i] != 0) index.elements.push_back({Dim(static_cast<int64_t>(i)), 0});
+  type.dims[axis] = index.type.dims[axis] = static_cast<int64_t>(index.elements.size());
+  if (!c.TypeOf(x).dims[axis].IsFixed() || static_cast<int64_t>(flags->size()) > c.TypeOf(x).dims[axis].fixed)
+    return c.Fail("the condition is longer than the axis, or the axis varies with the batch size");
+  ACT_TRY(const ValueId positions, c.importer.Materialize(KnownOperand(std::move(index))));
+  return c.Return(c.builder().AddTyped("Gather", {x, positions}, type, Along(axis), c.name()));
+}
+
+}  // namespace
+
+const std::vector<ImportEntry>& GatherImports() {
+  static const std::vector<ImportEntry> entries = {
+      {"Gather", 2, 2, ImportGather},           {"GatherElements", 2, 2, ImportGatherElements},
+      {"GatherND", 2, 2, ImportGatherND},       {"ScatterElements", 3, 3, ImportScatterElements},
+      {"Scatter", 3, 3, ImportScatterElements},  // its name before opset 11
+      {"ScatterND", 3, 3, ImportScatterND},     {"OneHot", 3, 3, ImportOneHot},
+      {"Compress", 2, 2, ImportCompress},       {"NonZero", 1, 1, ImportNonZero},
+  };
+  return entries;
+}
+
+}  // namespace act::onnx_import

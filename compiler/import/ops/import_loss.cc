@@ -1,0 +1,162 @@
+// Losses that are operators of ONNX.
+#include <numeric>
+
+#include "compiler/import/core/importer.h"
+
+namespace act::onnx_import {
+namespace {
+
+// scores [N, C, D..], labels [N, D..], class weights [C]? -> loss. Ours has the classes last.
+llvm::Error CrossEntropy(NodeContext& c, ValueId scores) {
+  const std::string reduction = c.attrs.String("reduction", "mean");
+  if (reduction != "mean" && reduction != "sum")
+    return c.Fail("reduction " + reduction + " is not supported", "mean and sum are");
+  if (c.Type(0).rank() < 2) return c.Fail("scores must be [N, C, ...], they are " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId label, c.Value(1));
+  if (c.Type(0).rank() > 2) {
+    ACT_TRY(scores, c.ToChannelsLast(scores));
+  }
+  Attributes attrs;
+  attrs.Set("reduction", reduction);
+  if (c.attrs.Has("ignore_index")) attrs.Set("ignore_index", c.attrs.Int("ignore_index"));
+  std::vector<ValueId> operands{scores, label};
+  if (c.Has(2)) {
+    ACT_TRY(const ValueId weight, c.Value(2));
+    operands.push_back(weight);
+  }
+  ACT_TRY(const std::vector<ValueId> y,
+          c.builder().Add("SoftmaxCrossEntropy", std::move(operands), attrs, c.name(), 2));
+  c.importer.logits = scores;
+  c.importer.label = label;
+  ACT_CHECK_OK(c.Set(1, Operand{.type = c.Type(0), .kept = y[1]}));  // log_prob
+  return c.Set(0, y[0]);
+}
+
+Attributes Over(std::vector<int64_t> axes, bool keep) {
+  Attributes attrs;
+  attrs.Set("axes", std::move(axes));
+  attrs.Set("keepdims", int64_t{keep});
+  return attrs;
+}
+
+llvm::Expected<ValueId> CastTo(NodeContext& c, ValueId x, DType dtype) {
+  Attributes attrs;
+  attrs.Set("to", static_cast<int64_t>(dtype));
+  return c.Emit("Cast", {x}, attrs);
+}
+
+// x, but `instead` where the condition holds.
+llvm::Expected<ValueId> Except(NodeContext& c, ValueId condition, float instead, ValueId x) {
+  return c.Emit("Where", {condition, c.builder().Scalar(instead), x});
+}
+
+// x[i, but on the axis index[i]]; one index, of extent 1 on the axis.
+llvm::Expected<ValueId> Lookup(NodeContext& c, ValueId x, ValueId index, int64_t axis) {
+  TensorType type = c.TypeOf(x);
+  type.dims[static_cast<size_t>(axis)] = c.TypeOf(index).dims[static_cast<size_t>(axis)];
+  Attributes attrs;
+  attrs.Set("axis", axis);
+  return c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name());
+}
+
+// The loss of log-probabilities [N, C, D..] that come from anywhere: -w[label] log_prob[label], of each
+// sample or reduced. A label outside 0..C-1 that is not ignored is an error of the lookup when it runs.
+llvm::Error NegativeLogLikelihood(NodeContext& c, ValueId log_prob) {
+  const std::string reduction = c.attrs.String("reduction", "mean");
+  if (reduction != "none" && reduction != "mean" && reduction != "sum")
+    return c.Fail("there is no reduction " + reduction);
+  const Dims& scores = c.DimsOf(0);
+  constexpr int64_t kExact = int64_t{1} << 24;  // labels are compared in f32
+  if (scores.size() < 2 || !scores[1].IsFixed() || scores[1].fixed > kExact)
+    return c.Fail("scores must be [N, C, ...], they are " + ToString(c.Type(0)));
+  Dims one_class = scores, samples = scores;
+  one_class[1] = 1;
+  samples.erase(samples.begin() + 1);
+  if (c.DimsOf(1) != samples)
+    return c.Fail("labels " + ToString(c.Type(1)) + " do not fit scores " + ToString(c.Type(0)));
+
+  ACT_TRY(const ValueId given, c.Value(1));
+  ACT_TRY(const ValueId label, CastTo(c, given, DType::kFloat32));
+  ACT_TRY(const ValueId negative, c.Emit("Less", {label, c.builder().Scalar(0)}));
+  // A lookup counts negative indices from the end; here they are errors.
+  ACT_TRY(ValueId index, Except(c, negative, static_cast<float>(scores[1].fixed), label));
+  ValueId ignored = kNoValue;
+  if (c.attrs.Has("ignore_index")) {
+    const ValueId ignore = c.builder().Scalar(static_cast<float>(c.attrs.Int("ignore_index")));
+    ACT_TRY(ignored, c.Emit("Equal", {label, ignore}));
+    ACT_TRY(index, Except(c, ignored, 0, index));
+  }
+  ACT_TRY(index, CastTo(c, index, DType::kInt64));
+  ACT_TRY(const ValueId class_index, c.Reshape(index, one_class));
+  ACT_TRY(ValueId loss, Lookup(c, log_prob, class_index, 1));
+  ACT_TRY(loss, c.Reshape(loss, samples));
+  ACT_TRY(loss, c.Emit("Neg", {loss}));
+
+  ValueId weight = kNoValue;  // of each sample; none: all 1
+  if (c.Has(2)) {
+    ACT_TRY(const ValueId of_class, c.Value(2));
+    if (c.DimsOf(2) != Dims{scores[1]}) return c.Fail("needs a weight for each class");
+    ACT_TRY(const ValueId flat, c.Reshape(index, {c.Type(1).Elements()}));
+    ACT_TRY(weight, Lookup(c, of_class, flat, 0));
+    ACT_TRY(weight, c.Reshape(weight, samples));
+  }
+  if (ignored != kNoValue) {
+    if (weight == kNoValue) {
+      ACT_TRY(weight, c.builder().Expand(c.builder().Scalar(1), samples, c.name()));
+    }
+    ACT_TRY(weight, Except(c, ignored, 0, weight));
+  }
+  if (weight != kNoValue) {
+    ACT_TRY(loss, c.Emit("Mul", {loss, weight}));
+  }
+  if (reduction == "none") return c.Set(0, loss);
+  std::vector<int64_t> axes(samples.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (reduction == "mean" && weight == kNoValue)
+    return c.Return(c.Emit("ReduceMean", {loss}, Over(axes, false)));
+  ACT_TRY(const ValueId sum, c.Emit("ReduceSum", {loss}, Over(axes, false)));
+  if (reduction == "sum") return c.Set(0, sum);
+  ACT_TRY(const ValueId weights, c.Emit("ReduceSum", {weight}, Over(axes, false)));
+  return c.Return(c.Emit("Div", {sum, weights}));
+}
+
+llvm::Expected<ValueId> LogSoftmax(NodeContext& c, ValueId scores) {
+  ACT_TRY(const ValueId largest, c.Emit("ReduceMax", {scores}, Over({1}, true)));
+  ACT_TRY(const ValueId shifted, c.Emit("Sub", {scores, largest}));
+  ACT_TRY(const ValueId power, c.Emit("Exp", {shifted}));
+  ACT_TRY(const ValueId sum, c.Emit("ReduceSum", {power}, Over({1}, true)));
+  ACT_TRY(const ValueId log_sum, c.Emit("Log", {sum}));
+  return c.Emit("Sub", {shifted, log_sum});
+}
+
+// The fused operator where the reduced loss is all that is wanted, and its parts where more is.
+llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
+  ACT_TRY(const ValueId scores, c.Value(0));
+  // The log-probabilities of a training graph are there for the gradient.
+  if ((!c.WantsOutput(1) || c.importer.own_backward) && c.attrs.String("reduction", "mean") != "none")
+    return CrossEntropy(c, scores);
+  if (c.Type(0).rank() < 2) return c.Fail("scores must be [N, C, ...], they are " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId log_prob, LogSoftmax(c, scores));
+  ACT_CHECK_OK(NegativeLogLikelihood(c, log_prob));
+  return c.Set(1, log_prob);
+}
+
+// Behind a log-softmax over the classes it is the cross entropy of its scores.
+llvm::Error ImportNegativeLogLikelihoodLoss(NodeContext& c) {
+  if (c.In(0).scores != kNoValue && c.attrs.String("reduction", "mean") != "none")
+    return CrossEntropy(c, c.In(0).scores);
+  ACT_TRY(const ValueId log_prob, c.Value(0));
+  return NegativeLogLikelihood(c, log_prob);
+}
+
+}  // namespace
+
+const std::vector<ImportEntry>& LossImports() {
+  static const std::vector<ImportEntry> entries = {
+      {"SoftmaxCrossEntropyLoss", 2, 3, ImportSoftmaxCrossEntropyLoss},
+      {"NegativeLogLikelihoodLoss", 2, 3, ImportNegativeLogLikelihoodLoss},
+  };
+  return entries;
+}
+
+}  // namespace act::onnx_import

@@ -1,0 +1,221 @@
+// Normalization layers: BatchNorm, LayerNorm for all that normalize a sample by itself, softmax.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/import/core/importer.h"
+
+namespace act::onnx_import {
+namespace {
+
+// Every form is one of training: with batch statistics, unless --freeze-bn keeps the stored ones. The dynamo
+// exporter writes the inference form (one output) even for a model in training mode, so the form says
+// nothing. The outputs for running statistics (2 since opset 14, 4 before) are the update that our operator
+// makes in place.
+llvm::Error ImportBatchNormalization(NodeContext& c) {
+  if (c.attrs.Int("spatial", 1) == 0)  // until opset 8
+    return c.Fail("statistics of each element (spatial=0) are not supported");
+  for (size_t i : {size_t{1}, size_t{2}, size_t{3}, size_t{4}})
+    if (c.Type(i).rank() != 1) return c.Fail("operand " + std::to_string(i) + " must have one axis");
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < 5; ++i) {
+    ACT_TRY(const ValueId value, c.Value(i));
+    operands.push_back(value);
+  }
+  for (size_t i : {size_t{3}, size_t{4}}) {
+    if (c.builder().graph().value(operands[i]).kind == ValueKind::kActivation)
+      return c.Fail("running statistics must be initializers");
+  }
+  const bool spatial = c.Type(0).rank() > 2;
+  if (spatial) {
+    ACT_TRY(operands[0], c.ToChannelsLast(operands[0]));
+  }
+  Attributes attrs;
+  attrs.Set("epsilon", c.attrs.Float("epsilon", 1e-5));
+  // ONNX: running = m running + (1 - m) new; PyTorch: (1 - m) running + m new. To 9 digits: 1 - 0.9 is meant
+  // to be 0.1.
+  const double momentum = 1 - c.attrs.Float("momentum", .9);
+  attrs.Set("momentum", std::round(momentum * 1e9) / 1e9);
+  // TorchScript's exporter traces a model in training mode by running it once, and so writes running
+  // statistics that hold one update by the example inputs. That run counts as the first step's: behind step k
+  // they hold k updates, as PyTorch's do. Only this form has outputs for the statistics.
+  const bool internal = c.node.op_type() == "BatchNormInternal";
+  const bool onnx = c.importer.onnx_statistics;
+  if (c.WantsOutput(1) && !internal && !onnx) attrs.Set("updates_done", int64_t{1});
+  // ONNX Runtime's form for training: the batch's mean and 1 / deviation are results too, for its gradient.
+  if (internal || onnx) attrs.Set("population", int64_t{1});
+  attrs.Set("frozen", int64_t{c.importer.freeze_bn});
+  ACT_TRY(const std::vector<ValueId> results,
+          c.builder().Add("BatchNorm", std::move(operands), attrs, c.name(), internal ? 3 : 1));
+  if (internal) {
+    ACT_CHECK_OK(c.Set(3, results[1]));
+    ACT_CHECK_OK(c.Set(4, results[2]));
+  }
+  return spatial ? c.Return(c.ToChannelsFirst(results[0])) : c.Set(0, results[0]);
+}
+
+Attributes Over(std::vector<int64_t> axes) {
+  Attributes attrs;
+  attrs.Set("axes", std::move(axes));
+  attrs.Set("keepdims", int64_t{1});
+  return attrs;
+}
+
+std::vector<int64_t> AxesFrom(size_t first, size_t rank) {
+  std::vector<int64_t> axes;
+  for (size_t i = first; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
+  return axes;
+}
+
+// A LayerNorm over `axes`, with operands 1 (scale) and 2 (bias, may be left out) in the shape `dims`.
+llvm::Error ReturnNorm(NodeContext& c, const std::vector<int64_t>& axes, const Dims& dims,
+                       Attributes attrs = {}) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  std::vector<ValueId> operands{x};
+  for (size_t i = 1; i < 3 && c.Has(i); ++i) {
+    ACT_TRY(ValueId value, c.Value(i));
+    ACT_TRY(value, c.Reshape(value, dims));
+    operands.push_back(value);
+  }
+  attrs.Set("axes", axes);
+  attrs.Set("epsilon", c.attrs.Float("epsilon", 1e-5));
+  return c.Return(c.Emit("LayerNorm", operands, attrs));
+}
+
+// Outputs 1 and 2 of LayerNormalization, where they are wanted: mean and 1 / sqrt(variance + epsilon).
+llvm::Error ReturnStatistics(NodeContext& c, ValueId x, const std::vector<int64_t>& axes) {
+  if (!c.WantsOutput(1) && !c.WantsOutput(2)) return llvm::Error::success();
+  ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes)));
+  ACT_TRY(const ValueId centred, c.Emit("Sub", {x, mean}));
+  ACT_TRY(const ValueId squares, c.Emit("Square", {centred}));
+  ACT_TRY(const ValueId variance, c.Emit("ReduceMean", {squares}, Over(axes)));
+  const ValueId epsilon = c.builder().Scalar(static_cast<float>(c.attrs.Float("epsilon", 1e-5)));
+  ACT_TRY(const ValueId shifted, c.Emit("Add", {variance, epsilon}));
+  ACT_TRY(const ValueId deviation, c.Emit("Sqrt", {shifted}));
+  ACT_TRY(const ValueId inverse, c.Emit("Reciprocal", {deviation}));
+  ACT_CHECK_OK(c.Set(1, mean));
+  return c.Set(2, inverse);
+}
+
+// LayerNormalization and RMSNormalization: over the axes from `axis` on.
+llvm::Error ImportLayerNormalization(NodeContext& c) {
+  const size_t rank = c.DimsOf(0).size();
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), rank));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_CHECK_OK(ReturnStatistics(c, x, AxesFrom(axis, rank)));
+  Attributes attrs;
+  attrs.Set("center", int64_t{c.node.op_type() == "LayerNormalization"});
+  return ReturnNorm(c, AxesFrom(axis, rank), c.DimsOf(1), attrs);
+}
+
+// One number a channel, as it broadcasts against [N, C, S..].
+Dims ChannelDims(NodeContext& c) {
+  Dims dims(c.DimsOf(0).size() - 1, Dim(1));
+  dims[0] = c.DimsOf(0)[1];
+  return dims;
+}
+
+// x [N, C, S..], scale and bias [C]: over the spatial axes of each channel, a group of its own.
+llvm::Error ImportInstanceNormalization(NodeContext& c) {
+  const size_t rank = c.DimsOf(0).size();
+  if (rank < 3) return c.Fail("needs a spatial axis");
+  const Dim channels = c.DimsOf(0)[1];
+  if (!channels.IsFixed()) return c.Fail("the number of channels varies with the batch");
+  Attributes attrs;
+  attrs.Set("groups", channels.fixed);
+  attrs.Set("group_axis", int64_t{1});
+  return ReturnNorm(c, AxesFrom(2, rank), ChannelDims(c), attrs);
+}
+
+// x [N, C, S..], in `num_groups` groups of channels; scale and bias per channel (GroupNormalization-21).
+llvm::Error ImportGroupNormalization(NodeContext& c) {
+  const Dims dims = c.DimsOf(0);
+  const int64_t groups = c.attrs.Int("num_groups");
+  if (dims.size() < 3 || groups < 1 || !dims[1].IsFixed() || dims[1].fixed % groups != 0)
+    return c.Fail("cannot form " + std::to_string(groups) + " groups of the channels of " +
+                  ToString(c.Type(0)));
+  if (c.DimsOf(1) != Dims{dims[1]})
+    return c.Fail("scale and bias must have an entry for each channel (opset 21)");
+  Attributes attrs;
+  attrs.Set("groups", groups);
+  attrs.Set("group_axis", int64_t{1});
+  return ReturnNorm(c, AxesFrom(2, dims.size()), ChannelDims(c), attrs);
+}
+
+// x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. The sums are a product with
+// a band matrix, so that the channels may stay last and the gradient is a product too.
+llvm::Error ImportLrn(NodeContext& c) {
+  const Dims dims = c.DimsOf(0);
+  const int64_t size = c.attrs.Int("size");
+  if (dims.size() < 3 || !dims[1].IsFixed() || size < 1 || size > INT32_MAX)
+    return c.Fail("cannot sum over " + std::to_string(size) + " channels of " + ToString(c.Type(0)));
+  const int64_t channels = dims[1].fixed;
+  constexpr int64_t kMostChannels = 4096;
+  if (channels > kMostChannels) return c.Fail("has more than " + std::to_string(kMostChannels) + " channels");
+  const auto share = static_cast<float>(c.attrs.Float("alpha", 1e-4) / static_cast<double>(size));
+  std::vector<float> band(static_cast<size_t>(channels * channels), 0);  // [from channel, to channel]
+  for (int64_t to = 0; to < channels; ++to)
+    for (int64_t from = std::max<int64_t>(0, to - (size - 1) / 2);
+         from <= std::min(channels - 1, to + size / 2); ++from)
+      band[static_cast<size_t>(from * channels + to)] = share;
+  const ValueId sums_of =
+      c.builder().Constant("", {DType::kFloat32, {channels, channels}},
+                           HostTensor::Copy(band.data(), static_cast<int64_t>(band.size() * sizeof(float))));
+  ACT_TRY(ValueId x, c.Value(0));
+  ACT_TRY(x, c.ToChannelsLast(x));
+  ACT_TRY(const ValueId squares, c.Emit("Square", {x}));
+  ACT_TRY(ValueId base, c.Emit("MatMul", {squares, sums_of}));
+  ACT_TRY(base, c.Emit("Add", {base, c.builder().Scalar(static_cast<float>(c.attrs.Float("bias", 1)))}));
+  const auto beta = static_cast<float>(c.attrs.Float("beta", .75));
+  ACT_TRY(const ValueId factor, c.Emit("Pow", {base, c.builder().Scalar(-beta)}));
+  ACT_TRY(const ValueId y, c.Emit("Mul", {x, factor}));
+  return c.Return(c.ToChannelsFirst(y));
+}
+
+// Ours is over the last axis. Since opset 13 ONNX's is over one axis, before over all from `axis` on.
+llvm::Error ImportSoftmax(NodeContext& c) {
+  const Dims dims = c.DimsOf(0);
+  const size_t rank = dims.size();
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", c.opset() < 13 ? 1 : -1), rank));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ValueId rows = x;
+  std::vector<int64_t> perm = AxesFrom(0, rank);
+  if (c.opset() < 13) {
+    Dims flat(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    Dim count(1);
+    for (size_t i = axis; i < rank; ++i) count = count * dims[i];
+    flat.push_back(count);
+    ACT_TRY(rows, c.Reshape(x, flat));
+  } else if (axis + 1 < rank) {
+    std::swap(perm[axis], perm.back());
+    ACT_TRY(rows, c.Transpose(x, perm));
+  }
+  ACT_TRY(ValueId y, c.Emit(c.node.op_type(), {rows}));
+  if (c.opset() < 13) {
+    ACT_TRY(y, c.Reshape(y, dims));
+  } else if (axis + 1 < rank) {
+    ACT_TRY(y, c.Transpose(y, perm));
+  }
+  Operand result{.type = c.TypeOf(y), .value = y};
+  const bool over_classes = axis == 1 && (c.opset() >= 13 || rank == 2);
+  if (c.node.op_type() == "LogSoftmax" && over_classes) result.scores = x;
+  return c.Set(0, std::move(result));
+}
+
+}  // namespace
+
+const std::vector<ImportEntry>& NormalizationImports() {
+  static const std::vector<ImportEntry> entries = {
+      {"BatchNormalization", 5, 5, ImportBatchNormalization},
+      {"BatchNormInternal", 5, 5, ImportBatchNormalization, kMicrosoft},
+      {"LayerNormalization", 2, 3, ImportLayerNormalization},
+      {"RMSNormalization", 2, 2, ImportLayerNormalization},
+      {"InstanceNormalization", 3, 3, ImportInstanceNormalization},
+      {"GroupNormalization", 3, 3, ImportGroupNormalization},
+      {"LRN", 1, 1, ImportLrn},
+      {"Softmax", 1, 1, ImportSoftmax},
+      {"LogSoftmax", 1, 1, ImportSoftmax},
+  };
+  return entries;
+}
+
+}  // namespace act::onnx_import

@@ -1,0 +1,157 @@
+// Operators along one axis: running sums, the largest elements, triangles.
+#include <numeric>
+
+#include "compiler/import/core/importer.h"
+#include "compiler/import/core/onnx_types.h"
+
+namespace act::onnx_import {
+namespace {
+
+// Swaps the axis with the last one; its own inverse.
+llvm::Expected<ValueId> SwapWithLast(const NodeContext& c, ValueId x, size_t axis) {
+  std::vector<int64_t> perm(c.TypeOf(x).dims.size());
+  std::iota(perm.begin(), perm.end(), 0);
+  if (axis + 1 == perm.size()) return x;
+  std::swap(perm[axis], perm.back());
+  return c.Transpose(x, perm);
+}
+
+// Positions of the first k elements in order along an axis, in its place. Ours is over the last axis.
+llvm::Expected<ValueId> TopK(const NodeContext& c, ValueId x, size_t axis, int64_t k, bool largest,
+                             bool last = false) {
+  ACT_TRY(const ValueId rows, SwapWithLast(c, x, axis));
+  Attributes attrs;
+  attrs.Set("largest", int64_t{largest});
+  attrs.Set("last", int64_t{last});
+  TensorType type{DType::kInt64, c.TypeOf(rows).dims};
+  type.dims.back() = k;
+  ACT_TRY(const ValueId index, c.builder().AddTyped("TopK", {rows}, type, attrs, c.name()));
+  return SwapWithLast(c, index, axis);
+}
+
+llvm::Error ImportTopK(NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), c.DimsOf(0).size()));
+  ACT_TRY(const auto k, c.Integers(1, "k"));
+  if (!k || k->size() != 1) return c.Fail("k must be one number");
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId index, TopK(c, x, axis, (*k)[0], c.attrs.Int("largest", 1) != 0));
+  ACT_CHECK_OK(c.Set(1, index));
+  if (!c.WantsOutput(0)) return llvm::Error::success();
+  Attributes along;
+  along.Set("axis", static_cast<int64_t>(axis));
+  const TensorType type{DType::kFloat32, c.TypeOf(index).dims};
+  return c.Return(c.builder().AddTyped("Gather", {x, index}, type, along, c.name()));
+}
+
+llvm::Error ImportArg(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId index,
+          TopK(c, x, axis, 1, c.node.op_type() == "ArgMax", c.attrs.Int("select_last_index") != 0));
+  Dims dims = c.TypeOf(index).dims;
+  if (c.attrs.Int("keepdims", 1) == 0) dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  return c.Return(c.Reshape(index, dims));
+}
+
+// 1 at the first of the largest elements along an axis (before opset 13 along all from `axis` on), else 0.
+llvm::Error ImportHardmax(NodeContext& c) {
+  const Dims dims = c.DimsOf(0);
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", c.opset() < 13 ? 1 : -1), dims.size()));
+  ACT_TRY(ValueId x, c.Value(0));
+  size_t along = axis;
+  if (c.opset() < 13) {
+    Dims flat(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    flat.push_back(
+        TensorType{DType::kFloat32, Dims(dims.begin() + static_cast<std::ptrdiff_t>(axis), dims.end())}
+            .Elements());
+    along = flat.size() - 1;
+    ACT_TRY(x, c.Reshape(x, flat));
+  }
+  const Dims shape = c.TypeOf(x).dims;
+  Known positions{{DType::kInt64, Dims(shape.size(), Dim(1))}, {}};
+  if (!shape[along].IsFixed() || shape[along].fixed > kMaxKnownElements)
+    return c.Fail("an axis of " + ToString(shape[along]) + " is not supported");
+  positions.type.dims[along] = shape[along];
+  for (int64_t i = 0; i < shape[along].fixed; ++i) positions.elements.push_back({Dim(i)});
+  ACT_TRY(const ValueId index, TopK(c, x, along, 1, true));
+  ACT_TRY(const ValueId at, c.importer.Materialize(KnownOperand(std::move(positions))));
+  ACT_TRY(const ValueId hot, c.Emit("Equal", {index, at}));
+  Attributes to;
+  to.Set("to", static_cast<int64_t>(DType::kFloat32));
+  ACT_TRY(const ValueId y, c.Emit("Cast", {hot}, to));
+  return c.Return(c.Reshape(y, dims));
+}
+
+llvm::Error ImportCumSum(NodeContext& c) {
+  ACT_TRY(const auto given, c.Integers(1, "axis"));
+  if (!given || given->size() != 1) return c.Fail("the axis must be one number");
+  ACT_TRY(const size_t axis, c.Axis((*given)[0], c.DimsOf(0).size()));
+  Attributes attrs;
+  attrs.Set("axis", static_cast<int64_t>(axis));
+  attrs.Set("exclusive", c.attrs.Int("exclusive"));
+  attrs.Set("reverse", c.attrs.Int("reverse"));
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit("CumSum", {x}, attrs));
+}
+
+// rows x columns flags: column - row >= k (upper) or <= k.
+Known Triangle(const Dim& rows, const Dim& columns, int64_t k, bool upper) {
+  Known flags{{DType::kBool, {rows, columns}}, {}};
+  for (int64_t r = 0; r < rows.fixed; ++r)
+    for (int64_t col = 0; col < columns.fixed; ++col)
+      flags.elements.push_back({Dim(upper ? col - r >= k : col - r <= k)});
+  return flags;
+}
+
+llvm::Error ImportTrilu(NodeContext& c) {
+  const Dims& dims = c.DimsOf(0);
+  if (dims.size() < 2) return c.Fail("needs a matrix, its operand is " + ToString(c.Type(0)));
+  ACT_TRY(const auto k, c.Integers(1, "k"));
+  if (k && k->size() != 1) return c.Fail("k must be one number");
+  const Dim &rows = dims[dims.size() - 2], &columns = dims.back();
+  if (!FixedDims({rows, columns}))
+    return c.Fail("matrices of " + ToString(rows) + " x " + ToString(columns) + " are not supported");
+  ACT_TRY(const ValueId x, c.Value(0));
+  if (c.Type(0).Elements() == Dim(0)) return c.Set(0, x);
+  Known flags = Triangle(rows, columns, k ? (*k)[0] : 0, c.attrs.Int("upper", 1) != 0);
+  ACT_TRY(const ValueId inside, c.importer.Materialize(KnownOperand(std::move(flags))));
+  if (c.Type(0).dtype == DType::kFloat32)
+    return c.Return(c.Emit("Where", {inside, x, c.builder().Scalar(0)}));
+  const Known zero{{c.Type(0).dtype, {}}, {Element{Dim(0)}}};
+  ACT_TRY(const ValueId outside, c.importer.MaterializeToBroadcast(KnownOperand(zero)));
+  Attributes select;
+  select.Set("op", std::string("select"));
+  return c.Return(c.Emit("Integer", {inside, x, outside}, select));
+}
+
+// Reads only the type of its operand.
+llvm::Error ImportEyeLike(NodeContext& c) {
+  const Dims& dims = c.DimsOf(0);
+  if (dims.size() != 2 || !FixedDims(dims))
+    return c.Fail("needs a matrix of fixed extents, its operand is " + ToString(c.Type(0)));
+  auto dtype = std::optional(c.Type(0).dtype);
+  if (c.attrs.Has("dtype")) dtype = FromOnnxType(c.attrs.Int("dtype"));
+  if (!dtype) return c.Fail("element type " + std::to_string(c.attrs.Int("dtype")) + " is not supported");
+  const int64_t k = c.attrs.Int("k");
+  Known eye{{*dtype, dims}, {}};
+  for (int64_t r = 0; r < dims[0].fixed; ++r)
+    for (int64_t col = 0; col < dims[1].fixed; ++col) {
+      const bool one = col - r == k;
+      eye.elements.push_back(IsFloat(*dtype) ? RealElement(*dtype, one) : Element{Dim(one)});
+    }
+  return c.Set(0, KnownOperand(std::move(eye)));
+}
+
+}  // namespace
+
+const std::vector<ImportEntry>& SequenceImports() {
+  static const std::vector<ImportEntry> entries = {
+      {"TopK", 1, 2, ImportTopK},       {"ArgMax", 1, 1, ImportArg},    {"ArgMin", 1, 1, ImportArg},
+      {"Hardmax", 1, 1, ImportHardmax}, {"CumSum", 2, 2, ImportCumSum}, {"Trilu", 1, 2, ImportTrilu},
+      {"EyeLike", 1, 1, ImportEyeLike},
+  };
+  return entries;
+}
+
+}  // namespace act::onnx_import

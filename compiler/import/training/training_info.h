@@ -1,0 +1,42 @@
+// ONNX's own training information: a TrainingInfoProto says beside the model how it is trained
+// (docs/onnx_import.md). Its Gradient nodes name the loss and the parameters, and become our backward pass;
+// its optimizer becomes one of ours.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/file/model_file.h"
+
+namespace act::onnx_import {
+
+struct TrainingInfo {
+  std::string loss;                   // y of the Gradient nodes
+  std::set<std::string> parameters;   // initializers that the optimizer updates
+  std::set<std::string> set_by_flag;  // inputs of the algorithm that are no data: the rate and the count
+  std::set<std::string> names;        // of everything that the algorithm added to the graph
+  ModelOptimizer optimizer;
+};
+
+// Appends the algorithm to the model's graph, with the initial values that its initialization gives; nullopt
+// where the model has no algorithm. Errors: several algorithms; one whose updates are not those of a gradient
+// by one optimizer of ours, each with its node or binding.
+llvm::Expected<std::optional<TrainingInfo>> ReadTrainingInfo(ModelFile& file, uint64_t seed);
+
+// Takes it off again, the training information too: the model for inference.
+void DropAlgorithm(onnx::ModelProto& model, const TrainingInfo& info);
+
+// The loss, parameters and optimizer of an algorithm that has been appended to `graph`; `path` is the
+// model's, whose folder holds external data.
+llvm::Expected<TrainingInfo> ReadAlgorithm(const onnx::GraphProto& graph,
+                                           const onnx::TrainingInfoProto& proto, const std::string& path);
+
+// Gives initializers of `graph` the values that the initialization computes for them. Errors: bindings of
+// what is no initializer, results that are no random numbers or constants.
+llvm::Error Initialize(onnx::GraphProto& graph, const onnx::TrainingInfoProto& info, uint64_t seed);
+
+}  // namespace act::onnx_import

@@ -1,0 +1,22 @@
+// Optimizers of ONNX (domain ai.onnx.preview.training) as ours.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/core/importer.h"
+
+namespace act::onnx_import {
+
+// The optimizers of ONNX: operands are the rate R, the count T, then n parameters, their gradients and each
+// of their states; results the new parameters and states.
+struct OptimizerOp {
+  const char* op;
+  int states;
+  llvm::Expected<ModelOptimizer> (*read)(const onnx::NodeProto& node, const Attributes& attrs);
+};
+
+// Null where the node is no optimizer.
+const OptimizerOp* FindOptimizerOp(const onnx::NodeProto& node);
+
+}  // namespace act::onnx_import

@@ -1,0 +1,65 @@
+// Attention as extents and strides: what the reference and the fast kernels read of a node.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kernels/site/strided.h"
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+// A tensor of matrices: element (slice, row, column) lies at offset + slices.At(slice) + row * this->row +
+// column * this->column. Slices are the logical axes before the last two, [B.., H]; strides are 0 where it broadcasts.
+struct MatrixSlices {
+  Strided slices;
+  int64_t row = 0, column = 0;
+  int64_t offset = 0;
+  int64_t At(int64_t slice, int64_t r, int64_t c) const {
+    return offset + slices.At(slice) + r * row + c * column;
+  }
+};
+
+// What a query that sees no key gets.
+enum class EmptyRow { kNaN, kMean, kZero };
+
+struct AttentionShape {
+  int64_t batches = 1, heads = 1, kv_heads = 1;
+  int64_t queries = 0, keys = 0;       // Tq, Tk
+  int64_t depth = 0, value_depth = 0;  // D, Dv
+  MatrixSlices q, k, v, o;  // slices of q and o: batch * heads + head; of k and v: batch * kv_heads + head
+  std::optional<MatrixSlices> bias, mask;  // [B.., H, Tq, Tk]
+  float scale = 1;
+  float softcap = 0;  // > 0: scores are softcap * tanh(score / softcap), before the bias
+  bool causal = false;
+  int64_t causal_offset = 0;  // query i sees keys 0..i + offset
+  EmptyRow empty_row = EmptyRow::kNaN;
+  bool hidden_gradient = false;  // what hides a pair was added to its score: queries that see no key have a
+                                 // gradient like others
+  float dropout = 0;
+  int32_t stream = 0;
+  bool packed = false;  // q, k and v are slices of one tensor, their gradients those of the first result
+
+  // Results of the gradient: those of q, k and v, and of the bias.
+  size_t GradientOf(size_t operand) const { return !packed ? operand : operand == 3 ? 1 : 0; }
+
+  int64_t Group() const { return heads / kv_heads; }
+  // Keys that `causal` leaves to query i: 0..VisibleKeys(i)-1.
+  int64_t VisibleKeys(int64_t i) const {
+    if (!causal) return keys;
+    return std::clamp<int64_t>(SaturatingAdd(i + 1, causal_offset), 0, keys);
+  }
+};
+
+// operands: q, k, v, bias?, mask?; `o` has the dims of the result. Nullopt with the reason in *why where they
+// do not fit together.
+std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
+                                               const TensorView& o, std::string* why);
+
+// Whether the gradient's results have the dims of their operands (q, k, v, bias?, mask?).
+bool GradientsFit(const AttentionShape& shape, std::span<const TensorView> operands,
+                  std::span<const TensorView> results, std::string* why);
+
+}  // namespace act

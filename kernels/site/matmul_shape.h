@@ -1,0 +1,27 @@
+// A batched matrix product as extents and strides.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kernels/site/strided.h"
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+// y[b,i,j] = bias[j] + sum over p of a[a_batch.At(b) + i*a_m + p*a_k] * b[b_batch.At(b) + p*b_k + j*b_n]
+struct MatMulShape {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // element strides
+  Strided a_batch, b_batch;                    // y's batch axes; stride 0 where the operand broadcasts
+  int64_t Batches() const { return a_batch.Elements(); }
+};
+
+std::optional<MatMulShape> MatMulShapeOf(const Attributes& attrs, const TensorView& a, const TensorView& b,
+                                         const TensorView& y, std::string* why);
+
+// Whether the node's third operand, if it has one, is a bias [columns].
+bool BiasFits(const MatMulShape& shape, std::span<const TensorView> operands, std::string* why);
+
+}  // namespace act

@@ -1,0 +1,21 @@
+// A reduction as two sets of axes of x: those that y keeps and those that are summed away.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/site/strided.h"
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+// y[i] = reduce over j of x[kept.At(i) + reduced.At(j)]
+struct ReduceShape {
+  Strided kept, reduced;
+};
+
+// From the attribute `axes` (negative ones count from the end).
+std::optional<ReduceShape> ReduceShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,
+                                         std::string* why);
+
+}  // namespace act

@@ -1,0 +1,346 @@
+// Turns elementwise operators, sums over leading axes, reductions of rows, encode and decode into fused
+// loops, so that a chain of them is one pass over memory. Every such node becomes part of a Fused node, alone
+// or with others: loops over the same elements merge, where one reads what the other makes or both read the
+// same tensor, and where moving one to the other's place breaks no dependency.
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "compiler/ops/codec_ops.h"
+#include "compiler/ops/op_table.h"
+#include "passes/loops/loops.h"
+#include "passes/loops/make_loop.h"
+#include "passes/pass.h"
+#include "runtime/plan/alias.h"
+
+namespace act {
+namespace {
+
+// Merging stops here: a program's tiles (4 KiB a register) must stay in the first-level cache.
+constexpr size_t kMaxNodesPerLoop = 24;
+// Bytes are compared at this batch: all that count grow alike with it.
+constexpr int64_t kBytesAt = 16;
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph) : graph_(graph) {}
+
+  void Run() {
+    MakeGroups();
+    while (MergeOnce()) {
+    }
+    Emit();
+  }
+
+ private:
+  const TensorType& type(ValueId v) const { return graph_.value(v).type; }
+
+  size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
+
+  void Index() {
+    producer_.assign(graph_.values.size(), -1);
+    readers_.assign(graph_.values.size(), {});
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (ValueId v : graph_.nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
+      for (ValueId v : graph_.nodes[i].inputs)
+        if (v != kNoValue) readers_[static_cast<size_t>(v)].push_back(i);
+    }
+    is_output_.assign(graph_.values.size(), false);
+    for (ValueId v : graph_.outputs) is_output_[static_cast<size_t>(v)] = true;
+    root_ = AliasRoots(graph_);
+    for (const Value& value : graph_.values) elements_.push_back(value.type.Elements());
+  }
+
+  // A group of nodes that becomes one node; order_ holds the groups in execution order.
+  struct Group {
+    LoopNodes members;  // the node alone where it is no loop
+    bool loop = false;
+    std::set<ValueId> full_inputs;  // values that it reads whose elements are the loop's own
+    std::set<int> before, behind;   // groups that must run earlier, and those that must run later
+  };
+
+  Group& group(size_t at) { return groups_[static_cast<size_t>(order_[at])]; }
+  const Group& group(size_t at) const { return groups_[static_cast<size_t>(order_[at])]; }
+
+  // The group that makes the value; -1: none does.
+  int MakerOf(ValueId v) const {
+    const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
+    return p < 0 ? -1 : group_of_[static_cast<size_t>(p)];
+  }
+
+  std::set<ValueId> FullInputs(const LoopNodes& loop) const {
+    std::set<ValueId> inputs;
+    const Dim elements = TensorType{DType::kFloat32, loop.space}.Elements();
+    for (size_t i : loop.nodes)
+      for (ValueId v : graph_.nodes[i].inputs)
+        if (v != kNoValue && elements_[static_cast<size_t>(v)] == elements && !elements.TooLarge())
+          inputs.insert(v);
+    return inputs;
+  }
+
+  void RunBefore(int earlier, size_t later) {
+    groups_[later].before.insert(earlier);
+    groups_[static_cast<size_t>(earlier)].behind.insert(static_cast<int>(later));
+  }
+
+  void MakeGroups() {
+    Index();
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      Group group;
+      group.loop = IsLoop(node, graph_);
+      group.members.nodes = {i};
+      group.members.phase = node.phase;
+      if (group.loop) {
+        group.members.space = LoopSpace(node, graph_);
+        group.members.row_axes = RowAxesOf(node, graph_);
+        group.full_inputs = FullInputs(group.members);
+      }
+      groups_.push_back(std::move(group));
+      group_of_.push_back(static_cast<int>(i));
+      order_.push_back(static_cast<int>(i));
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      for (ValueId v : node.inputs)
+        if (MakerOf(v) >= 0) RunBefore(MakerOf(v), i);
+    }
+    // What is written in place runs behind everything that reads the old value, under whatever shape, and
+    // before what reads the new one.
+    std::vector<std::vector<size_t>> readers(graph_.values.size());
+    std::vector<int> writer(graph_.values.size(), -1);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      for (ValueId v : node.inputs)
+        if (v != kNoValue && writer[Root(v)] >= 0) RunBefore(writer[Root(v)], i);
+      for (int32_t m : node.mutates) writer[Root(node.inputs[static_cast<size_t>(m)])] = static_cast<int>(i);
+      for (int32_t m : node.mutates)
+        for (size_t r : readers[Root(node.inputs[static_cast<size_t>(m)])]) RunBefore(static_cast<int>(r), i);
+      for (ValueId v : node.inputs)
+        if (v != kNoValue) readers[Root(v)].push_back(i);
+    }
+  }
+
+  // Does group `b` read a sum that group `a` makes? Then they cannot be one loop.
+  bool ReadsSumOf(const Group& b, int a) const {
+    for (size_t i : b.members.nodes)
+      for (ValueId v : graph_.nodes[i].inputs) {
+        if (MakerOf(v) != a) continue;
+        const Node& from = graph_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(v)])];
+        if (IsLeadingSum(from, graph_) || from.op == "Compress" || RoundsWhenStored(from, graph_))
+          return true;
+      }
+    return false;
+  }
+
+  // One number a row of the loops over `space`: elementwise arithmetic alone, which does not care whether it
+  // is done once or for each element of the row.
+  bool IsByRow(const LoopNodes& g, const Dims& space, int32_t row_axes) const {
+    Dims rows = space;
+    std::fill(rows.end() - row_axes, rows.end(), Dim(1));
+    return row_axes > 0 && g.row_axes == 0 && g.space == rows &&
+           std::all_of(g.nodes.begin(), g.nodes.end(), [this](size_t i) {
+             const OpDef* def = FindOp(graph_.nodes[i].op);
+             return def->expr && !def->random && type(graph_.nodes[i].outputs[0]).dtype == DType::kFloat32;
+           });
+  }
+
+  // The loop over both groups; nullopt where there is none.
+  std::optional<LoopNodes> Joined(const LoopNodes& a, const LoopNodes& b) const {
+    LoopNodes joined;
+    joined.phase = a.phase;
+    if (a.space == b.space) {
+      if (a.row_axes > 0 && b.row_axes > 0 && a.row_axes != b.row_axes) return std::nullopt;
+      joined.space = a.space;
+      joined.row_axes = std::max(a.row_axes, b.row_axes);
+    } else {
+      const LoopNodes* whole = IsByRow(a, b.space, b.row_axes)   ? &b
+                               : IsByRow(b, a.space, a.row_axes) ? &a
+                                                                 : nullptr;
+      if (!whole) return std::nullopt;
+      joined.space = whole->space;
+      joined.row_axes = whole->row_axes;
+    }
+    Program tiled;
+    tiled.space = joined.space;
+    tiled.row_axes = joined.row_axes;
+    for (const LoopNodes* g : {&a, &b})
+      for (size_t i : g->nodes) {
+        const Node& node = graph_.nodes[i];
+        if (node.op == "Compress" || node.op == "Decompress")
+          tiled.inputs.push_back({CodecOf(node.attrs), 0});
+        if (node.op == "Dropout") tiled.instrs.push_back({Opcode::kDropout});
+      }
+    if (!TileElements(tiled)) return std::nullopt;
+    std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
+               std::back_inserter(joined.nodes));
+    return joined;
+  }
+
+  // Does group `b` read what group `a` makes, or both the same tensor?
+  bool Related(const Group& b, int a) const {
+    for (size_t i : b.members.nodes)
+      for (ValueId v : graph_.nodes[i].inputs)
+        if (MakerOf(v) == a) return true;
+    const std::set<ValueId>& read = groups_[static_cast<size_t>(a)].full_inputs;
+    return std::any_of(read.begin(), read.end(), [&b](ValueId v) { return b.full_inputs.count(v) != 0; });
+  }
+
+  // Merges the first pair that may be merged; false where there is none.
+  bool MergeOnce() {
+    for (size_t at = next_; at < order_.size(); ++at) {
+      const Group& b = group(at);
+      if (!b.loop) continue;
+      // Nearest earlier loops first; the window keeps tensors from living on for a distant reader.
+      size_t looked = 0;
+      for (size_t back = at; back-- > 0 && looked < 64; ++looked) {
+        const Group& a = group(back);
+        const LoopNodes &x = a.members, &y = b.members;
+        if (!a.loop || x.nodes.size() + y.nodes.size() > kMaxNodesPerLoop) continue;
+        if (x.row_axes == 0 && y.row_axes == 0 && x.space != y.space) continue;
+        if (!InOnePass(x.phase, y.phase)) continue;
+        if (!Related(b, order_[back]) || ReadsSumOf(b, order_[back])) continue;
+        std::optional<LoopNodes> joined = Joined(x, y);
+        if (!joined) continue;
+        if (CanMoveUp(back, at)) {
+          Merge(back, at, back, *std::move(joined));
+        } else if (CanMoveDown(back, at) && !HoldsMore(back, at)) {
+          Merge(back, at, at, *std::move(joined));
+        } else {
+          continue;
+        }
+        next_ = back > 0 ? back - 1 : 0;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool CanMoveUp(size_t a, size_t b) const {  // does b need nothing between?
+    const std::set<int>& before = group(b).before;
+    for (size_t i = a + 1; i < b; ++i)
+      if (before.count(order_[i])) return false;
+    return true;
+  }
+  bool CanMoveDown(size_t a, size_t b) const {  // does nothing between need a?
+    const std::set<int>& behind = group(a).behind;
+    for (size_t i = a + 1; i < b; ++i)
+      if (behind.count(order_[i])) return false;
+    return true;
+  }
+
+  // Would loop a at the place of b let more bytes live in between? So it would where it adds up gradients as
+  // they come: a sum of many would wait for the last of them with all the others.
+  bool HoldsMore(size_t a, size_t b) const {
+    const auto first = order_.begin() + static_cast<std::ptrdiff_t>(a),
+               last = order_.begin() + static_cast<std::ptrdiff_t>(b);
+    if (std::all_of(first, last, [this](int g) { return groups_[static_cast<size_t>(g)].loop; }))
+      return false;
+    std::vector<bool> early(groups_.size());  // groups up to and with the loop
+    for (auto g = order_.begin(); g <= first; ++g) early[static_cast<size_t>(*g)] = true;
+    const auto lives_on = [&](ValueId v) {
+      const std::vector<size_t>& readers = readers_[static_cast<size_t>(v)];
+      return is_output_[static_cast<size_t>(v)] || std::any_of(readers.begin(), readers.end(), [&](size_t r) {
+               return !early[static_cast<size_t>(group_of_[r])];
+             });
+    };
+    std::set<ValueId> made, read;
+    for (size_t i : group(a).members.nodes) {
+      made.insert(graph_.nodes[i].outputs.begin(), graph_.nodes[i].outputs.end());
+      read.insert(graph_.nodes[i].inputs.begin(), graph_.nodes[i].inputs.end());
+    }
+    int64_t more = 0;
+    for (ValueId v : made)
+      if (lives_on(v)) more -= type(v).Bytes().At(kBytesAt);
+    for (ValueId v : read)
+      if (v != kNoValue && !made.count(v) && !IsPersistent(graph_.value(v).kind) && !lives_on(v))
+        more += type(v).Bytes().At(kBytesAt);
+    return more > 0;
+  }
+
+  // The two groups become the first of them, at `place`, which is where one of them is.
+  void Merge(size_t a, size_t b, size_t place, LoopNodes joined) {
+    const int ga = order_[a], gb = order_[b];
+    Group &x = groups_[static_cast<size_t>(ga)], &y = groups_[static_cast<size_t>(gb)];
+    for (size_t i : y.members.nodes) group_of_[i] = ga;
+    const auto take = [&](std::set<int> Group::*these, std::set<int> Group::*others) {
+      for (int g : y.*these) {
+        std::set<int>& back = groups_[static_cast<size_t>(g)].*others;
+        back.erase(gb);
+        back.insert(ga);
+      }
+      (x.*these).insert((y.*these).begin(), (y.*these).end());
+    };
+    take(&Group::before, &Group::behind);
+    take(&Group::behind, &Group::before);
+    for (std::set<int>* own : {&x.before, &x.behind}) {
+      own->erase(ga);
+      own->erase(gb);
+    }
+    x.members = std::move(joined);
+    x.full_inputs = FullInputs(x.members);
+    order_[place] = ga;
+    order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(place == b ? a : b));
+  }
+
+  void Emit() {
+    std::vector<Node> nodes;
+    for (int g : order_) {
+      const Group& group = groups_[static_cast<size_t>(g)];
+      const auto read_outside = [&](ValueId v) {
+        const std::vector<size_t>& readers = readers_[static_cast<size_t>(v)];
+        return is_output_[static_cast<size_t>(v)] ||
+               std::any_of(readers.begin(), readers.end(), [&](size_t r) { return group_of_[r] != g; });
+      };
+      nodes.push_back(group.loop ? MakeLoop(graph_, group.members, read_outside)
+                                 : graph_.nodes[group.members.nodes[0]]);
+    }
+    graph_.nodes = std::move(nodes);
+  }
+
+  Graph& graph_;
+  std::vector<int64_t> producer_;
+  std::vector<std::vector<size_t>> readers_;
+  std::vector<bool> is_output_;
+  std::vector<ValueId> root_;
+  std::vector<Dim> elements_;  // of each value
+  std::vector<Group> groups_;
+  std::vector<int> group_of_;  // of each node
+  std::vector<int> order_;
+  size_t next_ = 0;
+};
+
+// Nodes that were repeated for each reader, and then met in one loop, made the same tensor twice: one does.
+void DropEqualResults(Graph& graph) {
+  std::vector<ValueId> instead(graph.values.size());
+  for (size_t v = 0; v < instead.size(); ++v) instead[v] = static_cast<ValueId>(v);
+  const std::set<ValueId> kept(graph.outputs.begin(), graph.outputs.end());
+  for (Node& node : graph.nodes) {
+    for (ValueId& v : node.inputs)
+      if (v != kNoValue) v = instead[static_cast<size_t>(v)];
+    std::vector<ProgramOutput>& outputs = node.program.outputs;
+    for (size_t b = node.op == "Fused" ? node.outputs.size() : 0; b-- > 1;) {
+      for (size_t a = 0; a < b; ++a) {
+        if (outputs[a].kind == OutputKind::kEncode || !(outputs[a] == outputs[b]) ||
+            kept.count(node.outputs[b]) ||
+            !(graph.value(node.outputs[a]).type == graph.value(node.outputs[b]).type))
+          continue;
+        instead[static_cast<size_t>(node.outputs[b])] = node.outputs[a];
+        node.outputs.erase(node.outputs.begin() + static_cast<std::ptrdiff_t>(b));
+        outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(b));
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+llvm::Error FuseLoops(Graph& graph, PassContext&) {
+  Fuser(graph).Run();
+  DropEqualResults(graph);
+  return llvm::Error::success();
+}
+
+}  // namespace act

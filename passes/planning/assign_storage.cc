@@ -1,0 +1,176 @@
+#include "passes/planning/assign_storage.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_table.h"
+#include "runtime/memory/workspace.h"
+#include "runtime/plan/sample_loops.h"
+
+namespace act {
+namespace {
+
+// Renumbers values so that only those that a node or the graph's interface names remain.
+void DropUnusedValues(Graph& graph, const std::vector<ValueId*>& follow) {
+  std::vector<bool> used(graph.values.size(), false);
+  const auto use = [&used](ValueId v) {
+    if (v != kNoValue) used[static_cast<size_t>(v)] = true;
+  };
+  for (const Node& node : graph.nodes) {
+    std::for_each(node.inputs.begin(), node.inputs.end(), use);
+    std::for_each(node.outputs.begin(), node.outputs.end(), use);
+  }
+  std::for_each(graph.inputs.begin(), graph.inputs.end(), use);
+  std::for_each(graph.outputs.begin(), graph.outputs.end(), use);
+  std::vector<ValueId> number(graph.values.size(), kNoValue);
+  std::vector<Value> values;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (!used[i]) continue;
+    number[i] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(graph.values[i]));
+  }
+  const auto renumber = [&number](ValueId& v) {
+    if (v != kNoValue) v = number[static_cast<size_t>(v)];
+  };
+  graph.values = std::move(values);
+  for (Node& node : graph.nodes) {
+    std::for_each(node.inputs.begin(), node.inputs.end(), renumber);
+    std::for_each(node.outputs.begin(), node.outputs.end(), renumber);
+  }
+  std::for_each(graph.inputs.begin(), graph.inputs.end(), renumber);
+  std::for_each(graph.outputs.begin(), graph.outputs.end(), renumber);
+  for (ValueId* v : follow) renumber(*v);
+}
+
+class Assigner {
+ public:
+  explicit Assigner(StepGraph& step) : step_(step), graph_(step.graph), loop_of_(LoopOfValues(step.graph)) {}
+
+  void Run() {
+    const size_t n = graph_.values.size();
+    step_.storage_of.assign(n, -1);
+    step_.storages = 0;
+    for (size_t v = 0; v < n; ++v)
+      if (graph_.values[v].kind != ValueKind::kActivation) NewStorage(static_cast<ValueId>(v));
+    FindReaders();
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) Place(i);
+  }
+
+ private:
+  StorageId& storage(ValueId v) { return step_.storage_of[static_cast<size_t>(v)]; }
+
+  void NewStorage(ValueId v) {
+    storage(v) = step_.storages++;
+    const bool overwritable = graph_.value(v).kind == ValueKind::kActivation;
+    last_reader_.push_back(-1);
+    overwritable_.push_back(overwritable);
+    TakeReaders(v);
+  }
+  void Share(ValueId v, StorageId s) {
+    storage(v) = s;
+    TakeReaders(v);
+  }
+  // The storage is read as long as any value in it is.
+  void TakeReaders(ValueId v) {
+    if (static_cast<size_t>(v) >= reader_of_.size()) return;
+    int64_t& last = last_reader_[static_cast<size_t>(storage(v))];
+    last = std::max(last, reader_of_[static_cast<size_t>(v)]);
+  }
+
+  void FindReaders() {
+    reader_of_.assign(graph_.values.size(), -1);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i)
+      for (ValueId v : graph_.nodes[i].inputs)
+        if (v != kNoValue) reader_of_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
+    for (ValueId v : graph_.outputs)
+      reader_of_[static_cast<size_t>(v)] = static_cast<int64_t>(graph_.nodes.size());
+    // A reshape's readers are readers of what it shares; in reverse, so that chains of reshapes add up.
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = graph_.nodes[i];
+      if (node.op != "Reshape") continue;
+      int64_t& last = reader_of_[static_cast<size_t>(node.inputs[0])];
+      last = std::max(last, reader_of_[static_cast<size_t>(node.outputs[0])]);
+    }
+    for (size_t v = 0; v < graph_.values.size(); ++v)
+      if (step_.storage_of[v] >= 0) TakeReaders(static_cast<ValueId>(v));
+  }
+
+  void Place(size_t i) {
+    const Node& node = graph_.nodes[i];
+    if (node.op == "Reshape") return Share(node.outputs[0], storage(node.inputs[0]));
+    std::vector<StorageId> taken;
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const StorageId reuse = node.op == "Fused" ? OfLoopOperand(i, o, taken) : OfOperand(i, o, taken);
+      if (reuse >= 0) {
+        taken.push_back(reuse);
+        Share(node.outputs[o], reuse);
+      } else {
+        NewStorage(node.outputs[o]);
+      }
+    }
+  }
+
+  // The storage of operand `k`, which result `o` of node `i` may overwrite if this node is the last to read
+  // it and reads it under one operand only; else -1.
+  StorageId Overwritten(size_t i, size_t o, size_t k, const std::vector<StorageId>& taken) {
+    const Node& node = graph_.nodes[i];
+    const TensorType &operand = graph_.value(node.inputs[k]).type,
+                     &result = graph_.value(node.outputs[o]).type;
+    const StorageId s = storage(node.inputs[k]);
+    const auto in_storage = [&](ValueId v) { return v != kNoValue && storage(v) == s; };
+    if (result.dtype != DType::kFloat32 || operand.dtype != DType::kFloat32 ||
+        loop_of_[static_cast<size_t>(node.inputs[k])] != loop_of_[static_cast<size_t>(node.outputs[o])] ||
+        operand.Elements() != result.Elements() || !overwritable_[static_cast<size_t>(s)] ||
+        last_reader_[static_cast<size_t>(s)] != static_cast<int64_t>(i) ||
+        std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) != 1 ||
+        std::find(taken.begin(), taken.end(), s) != taken.end())
+      return -1;
+    return s;
+  }
+
+  // For result `o` of loop `i`. Each tile is read before it is written, so operand and result must be the
+  // same elements: full-size.
+  StorageId OfLoopOperand(size_t i, size_t o, const std::vector<StorageId>& taken) {
+    const Node& node = graph_.nodes[i];
+    if (node.program.outputs[o].kind != OutputKind::kStore) return -1;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.program.inputs[k].codec.kind != CodecKind::kNone) continue;
+      if (const StorageId s = Overwritten(i, o, k, taken); s >= 0) return s;
+    }
+    return -1;
+  }
+
+  // For result `o` of another node: the op table says which operand's.
+  StorageId OfOperand(size_t i, size_t o, const std::vector<StorageId>& taken) {
+    const OpDef* def = FindOp(graph_.nodes[i].op);
+    if (!def) return -1;
+    for (const auto& [result, operand] : def->in_place) {
+      if (static_cast<size_t>(result) != o) continue;
+      if (const StorageId s = Overwritten(i, o, static_cast<size_t>(operand), taken); s >= 0) return s;
+    }
+    return -1;
+  }
+
+  StepGraph& step_;
+  Graph& graph_;
+  const std::vector<int32_t> loop_of_;  // the loop over samples that alone knows a value
+  std::vector<int64_t>
+      reader_of_;  // last node that reads the value or what reshapes make of it; nodes.size(): the end
+  std::vector<int64_t> last_reader_;  // the same, of a storage
+  std::vector<bool> overwritable_;
+};
+
+}  // namespace
+
+void AssignStorages(StepGraph& step) { Assigner(step).Run(); }
+
+StepGraph AssignStorage(Graph graph, int64_t workspace_limit, const std::vector<ValueId*>& follow) {
+  StepGraph step;
+  step.graph = std::move(graph);
+  DropUnusedValues(step.graph, follow);
+  AssignStorages(step);
+  for (Node& node : step.graph.nodes)
+    node.workspace_bytes = WorkspaceBound(node, step.graph, workspace_limit);
+  return step;
+}
+
+}  // namespace act

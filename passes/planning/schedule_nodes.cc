@@ -1,0 +1,74 @@
+// Orders the nodes of the fused graph for least memory (passes/planning/schedule.h solves it).
+#include <algorithm>
+
+#include "passes/pass.h"
+#include "passes/planning/schedule.h"
+#include "runtime/base/error.h"
+#include "runtime/plan/alias.h"
+#include "runtime/plan/swap.h"
+
+namespace act {
+namespace {
+
+// What tensors weigh is compared at this batch and no other: a plan, and so its peak at any batch, does not
+// depend on the batch that a report was asked for.
+constexpr int64_t kScheduleBatch = 16;
+
+}  // namespace
+
+llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
+  ScheduleProblem problem;
+  problem.nodes = static_cast<int32_t>(graph.nodes.size());
+  problem.tensors.resize(graph.values.size());
+  // A reshape shares its operand's memory: both are one tensor, with the readers of both.
+  const std::vector<ValueId> roots = AliasRoots(graph);
+  const auto root = [&roots](ValueId v) { return static_cast<size_t>(roots[static_cast<size_t>(v)]); };
+  const auto tensor = [&](ValueId v) -> ScheduleProblem::Tensor& { return problem.tensors[root(v)]; };
+  std::vector<std::vector<int32_t>> readers(graph.values.size()), memory_readers(graph.values.size());
+  for (int32_t i = 0; i < problem.nodes; ++i) {
+    const Node& node = graph.nodes[static_cast<size_t>(i)];
+    for (ValueId v : node.inputs) {
+      if (v == kNoValue) continue;
+      if (!IsPersistent(graph.value(v).kind)) tensor(v).readers.push_back(i);
+      readers[static_cast<size_t>(v)].push_back(i);
+      memory_readers[root(v)].push_back(i);
+    }
+    for (ValueId v : node.outputs) {
+      if (node.op == "Reshape") continue;
+      tensor(v).maker = i;
+      // The host's memory is another's.
+      if (node.op != kSwapOut) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
+    }
+  }
+  // What tensors do not say: a reshape runs before its readers, and a node that writes in place behind all
+  // who read the old value, under whatever shape, and before all who read the new one.
+  for (int32_t i = 0; i < problem.nodes; ++i) {
+    const Node& node = graph.nodes[static_cast<size_t>(i)];
+    if (node.op == "Reshape")
+      for (int32_t r : readers[static_cast<size_t>(node.outputs[0])]) problem.before.emplace_back(i, r);
+    for (int32_t m : node.mutates)
+      for (int32_t r : memory_readers[root(node.inputs[static_cast<size_t>(m)])])
+        if (r != i) problem.before.emplace_back(std::min(r, i), std::max(r, i));
+  }
+  // The forward pass stays in front of the backward pass: its last node is behind all of the one and before
+  // all of the other.
+  int32_t turn = -1;
+  for (int32_t i = 0; i < problem.nodes; ++i)
+    if (graph.nodes[static_cast<size_t>(i)].phase == Phase::kForward) turn = i;
+  for (int32_t i = 0; i < problem.nodes && turn >= 0; ++i) {
+    const bool forward = graph.nodes[static_cast<size_t>(i)].phase == Phase::kForward;
+    if (i != turn) problem.before.emplace_back(forward ? i : turn, forward ? turn : i);
+  }
+  for (ValueId v : graph.inputs) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
+  for (ValueId v : graph.outputs) tensor(v).to_end = true;
+
+  const Schedule schedule = SolveSchedule(problem);
+  if (const auto wrong = ValidateSchedule(problem, schedule))
+    return MakeError("internal error: schedule", *wrong);
+  std::vector<Node> nodes;
+  for (int32_t n : schedule) nodes.push_back(std::move(graph.nodes[static_cast<size_t>(n)]));
+  graph.nodes = std::move(nodes);
+  return llvm::Error::success();
+}
+
+}  // namespace act

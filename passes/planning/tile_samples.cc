@@ -1,0 +1,200 @@
+#include "passes/planning/tile_samples.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "passes/planning/assign_storage.h"
+#include "runtime/memory/layout.h"
+#include "runtime/plan/alias.h"
+#include "runtime/plan/sample_loops.h"
+
+namespace act {
+namespace {
+
+// A step in tiles takes as long as one at once while a tile keeps all cores busy, and costs a sum for each
+// weight and tile: so the tiles are few, and not small.
+constexpr int64_t kTiles = 16;
+constexpr int64_t kLeastSamples = 8;
+// Bytes are compared at this batch and no other, so that a plan does not depend on the batch of a report.
+// Large: at small ones parameters hide what activations do to the peak.
+constexpr int64_t kBatch = 256;
+// Nor may a loop raise the peak at this one, where sums for weights may count for more than samples.
+constexpr int64_t kSmallBatch = 16;
+constexpr int kMostLoops = 400;  // bounds the time, not the result: no network in use comes near
+constexpr double kGain = .999;   // what a loop must at least lower the bytes at its nodes to
+
+// The nodes lo .. hi, in order, as those of a loop and those that move in front of it or behind it.
+struct Parting {
+  std::vector<size_t> before, loop, after;
+};
+
+class Tiler {
+ public:
+  explicit Tiler(StepGraph& step) : step_(step), graph_(step.graph) {}
+
+  void Run() {
+    if (graph_.nodes.empty()) return;
+    live_ = LiveBytes(step_, kBatch);
+    small_peak_ = Most(LiveBytes(step_, kSmallBatch));
+    for (int i = 0; i < kMostLoops; ++i)
+      if (!LowerPeak()) break;
+  }
+
+ private:
+  // A value, or what Reshape makes of it: where it is made and read.
+  struct Span {
+    size_t made = 0, last_read = 0;
+    int64_t bytes = 0;
+    std::set<size_t> nodes;  // makers and readers
+  };
+
+  bool LowerPeak() {
+    const auto peak = static_cast<size_t>(std::max_element(live_.begin(), live_.end()) - live_.begin());
+    for (const Span& span : SpansAt(peak))
+      if (TryLoop(span)) return true;
+    return false;
+  }
+
+  // Of the values of samples that live at node `at` and only nodes make and read that may run in tiles; the
+  // largest first.
+  std::vector<Span> SpansAt(size_t at) const {
+    const std::vector<ValueId> root = AliasRoots(graph_);
+    std::vector<std::optional<Span>> spans(graph_.values.size());
+    std::vector<bool> fits(graph_.values.size(), true);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const bool tileable = !WhyNotTileable(graph_, node);
+      const auto see = [&](ValueId id) {
+        if (id == kNoValue) return;
+        const auto r = static_cast<size_t>(root[static_cast<size_t>(id)]);
+        fits[r] = fits[r] && tileable && TileRoleOf(graph_.value(id).type) == TileRole::kSlice;
+        if (!spans[r]) return;
+        spans[r]->last_read = i;
+        spans[r]->nodes.insert(i);
+      };
+      for (const ValueId id : node.outputs)
+        if (node.op != "Reshape")
+          spans[static_cast<size_t>(id)] = Span{i, i, graph_.value(id).type.Bytes().At(kBatch), {}};
+      for (const ValueId id : node.outputs) see(id);
+      for (const ValueId id : node.inputs) see(id);
+    }
+    for (const ValueId id : graph_.outputs) fits[static_cast<size_t>(root[static_cast<size_t>(id)])] = false;
+    const std::vector<int32_t> loop_of = LoopOfValues(graph_);
+    std::vector<Span> result;
+    for (size_t v = 0; v < spans.size(); ++v)
+      if (spans[v] && fits[v] && loop_of[v] < 0 && spans[v]->made <= at && at <= spans[v]->last_read)
+        result.push_back(*spans[v]);
+    std::stable_sort(result.begin(), result.end(),
+                     [](const Span& a, const Span& b) { return a.bytes > b.bytes; });
+    return result;
+  }
+
+  // A loop around the span, and loops that it meets; undone if it does not pay.
+  bool TryLoop(const Span& span) {
+    size_t lo = span.made, hi = span.last_read;
+    std::set<size_t> core = span.nodes;
+    std::vector<SampleLoop> others;
+    for (const SampleLoop& loop :
+         graph_.loops) {  // in order: a loop that is met may make the next one be met
+      const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);
+      if (last <= lo || first > hi) {
+        others.push_back(loop);
+        continue;
+      }
+      lo = std::min(lo, first);
+      hi = std::max(hi, last - 1);
+      for (size_t i = first; i < last; ++i) core.insert(i);
+    }
+    const std::optional<Parting> parting = Part(lo, hi, core);
+    if (!parting) return false;
+
+    const std::vector<SampleLoop> loops_before = graph_.loops;
+    const std::vector<StorageId> storage_before = step_.storage_of;
+    const int32_t storages_before = step_.storages;
+    const std::vector<size_t> order = Order(*parting);
+    Permute(lo, order, /*back=*/false);
+    const auto first = static_cast<int64_t>(lo + parting->before.size());
+    others.push_back({first, first + static_cast<int64_t>(parting->loop.size()), kTiles, kLeastSamples});
+    std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    graph_.loops = others;
+    AssignStorages(step_);
+    std::vector<int64_t> live = LiveBytes(step_, kBatch);
+    if (static_cast<double>(Most(live, lo, hi)) <= kGain * static_cast<double>(Most(live_, lo, hi))) {
+      const int64_t small_peak = Most(LiveBytes(step_, kSmallBatch));
+      if (small_peak <= small_peak_) {
+        live_ = std::move(live);
+        small_peak_ = small_peak;
+        return true;
+      }
+    }
+    Permute(lo, order, /*back=*/true);
+    graph_.loops = loops_before;
+    step_.storage_of = storage_before;
+    step_.storages = storages_before;
+    return false;
+  }
+
+  static int64_t Most(const std::vector<int64_t>& live) { return Most(live, 0, live.size() - 1); }
+  static int64_t Most(const std::vector<int64_t>& live, size_t lo, size_t hi) {
+    return *std::max_element(live.begin() + static_cast<std::ptrdiff_t>(lo),
+                             live.begin() + static_cast<std::ptrdiff_t>(hi) + 1);
+  }
+
+  // Nullopt where one of `core` cannot be in the loop.
+  std::optional<Parting> Part(size_t lo, size_t hi, const std::set<size_t>& core) const {
+    enum class Made : uint8_t { kElsewhere, kInLoop, kSumInLoop, kAfter };
+    std::vector<Made> made(graph_.values.size(), Made::kElsewhere);
+    Parting parting;
+    for (size_t i = lo; i <= hi; ++i) {
+      const Node& node = graph_.nodes[i];
+      const auto reads = [&](Made what) {
+        return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+          return id != kNoValue && made[static_cast<size_t>(id)] == what;
+        });
+      };
+      // A sum is complete when the loop is; and what an update behind the loop writes is not read in front of
+      // it.
+      const bool after = reads(Made::kAfter) || reads(Made::kSumInLoop);
+      const bool in_loop = !after && !WhyNotTileable(graph_, node);
+      const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
+      if (core.count(i) && !in_loop) return std::nullopt;
+      (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(i);
+      for (const ValueId id : node.outputs) {
+        const bool sum = TileRoleOf(graph_.value(id).type) == TileRole::kSame;
+        made[static_cast<size_t>(id)] = in_loop  ? (sum ? Made::kSumInLoop : Made::kInLoop)
+                                        : before ? Made::kElsewhere
+                                                 : Made::kAfter;
+      }
+      for (const int32_t m : node.mutates)
+        made[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = Made::kAfter;
+    }
+    return parting;
+  }
+
+  static std::vector<size_t> Order(const Parting& parting) {
+    std::vector<size_t> order = parting.before;
+    order.insert(order.end(), parting.loop.begin(), parting.loop.end());
+    order.insert(order.end(), parting.after.begin(), parting.after.end());
+    return order;
+  }
+
+  // Node order[k] goes to lo + k, or comes from there.
+  void Permute(size_t lo, const std::vector<size_t>& order, bool back) {
+    std::vector<Node> nodes(order.size());
+    for (size_t k = 0; k < order.size(); ++k)
+      (back ? nodes[order[k] - lo] : nodes[k]) = std::move(graph_.nodes[back ? lo + k : order[k]]);
+    std::move(nodes.begin(), nodes.end(), graph_.nodes.begin() + static_cast<std::ptrdiff_t>(lo));
+  }
+
+  StepGraph& step_;
+  Graph& graph_;
+  std::vector<int64_t> live_;  // at kBatch
+  int64_t small_peak_ = 0;     // at kSmallBatch
+};
+
+}  // namespace
+
+void TileSamples(StepGraph& step) { Tiler(step).Run(); }
+
+}  // namespace act

@@ -1,0 +1,179 @@
+#include "passes/recognize/match_attention.h"
+
+#include <algorithm>
+
+#include "passes/recognize/pattern.h"
+
+namespace act {
+namespace {
+
+// Put in a score's place it may be less: e^-10000 is 0 all the same.
+constexpr double kHidesInPlace = -1e4;
+
+bool KeepsMatrices(const Dims& a, const Dims& b) {
+  return a.size() >= 2 && b.size() >= 2 && std::equal(a.end() - 2, a.end(), b.end() - 2);
+}
+
+}  // namespace
+
+Dims LeadingAxes(const Dims& dims) { return {dims.begin(), dims.end() - 2}; }
+
+AttentionMatcher::AttentionMatcher(const Graph& graph, const std::vector<Node>& nodes)
+    : graph_(graph), nodes_(nodes), producer_(graph.values.size(), -1), readers_(graph.values.size(), 0) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (ValueId v : nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
+    for (ValueId v : nodes[i].inputs)
+      if (v != kNoValue) ++readers_[static_cast<size_t>(v)];
+  }
+  for (ValueId v : graph.outputs) ++readers_[static_cast<size_t>(v)];
+}
+
+const Node* AttentionMatcher::Maker(ValueId v) const {
+  if (v == kNoValue || static_cast<size_t>(v) >= producer_.size()) return nullptr;
+  const int64_t p = producer_[static_cast<size_t>(v)];
+  return p < 0 ? nullptr : &nodes_[static_cast<size_t>(p)];
+}
+
+const Node* AttentionMatcher::OnlyUse(ValueId v) const {
+  return static_cast<size_t>(v) < readers_.size() && readers_[static_cast<size_t>(v)] == 1 ? Maker(v)
+                                                                                           : nullptr;
+}
+
+std::optional<double> AttentionMatcher::Number(ValueId v) const {
+  for (const Node* node = Maker(v); node; node = Maker(v)) {
+    if (node->op != "Expand" && node->op != "Reshape") return std::nullopt;
+    v = node->inputs[0];
+  }
+  return NumberIn(graph_.value(v));
+}
+
+std::optional<std::pair<ValueId, double>> AttentionMatcher::Scaled(const Node& node) const {
+  if (node.op == "Mul")
+    for (size_t i : {size_t{0}, size_t{1}})
+      if (const auto c = Number(node.inputs[i]); c && DimsOf(node.inputs[1 - i]) == DimsOf(node.outputs[0]))
+        return std::pair{node.inputs[1 - i], *c};
+  if (node.op == "Div")
+    if (const auto c = Number(node.inputs[1]); c && DimsOf(node.inputs[0]) == DimsOf(node.outputs[0]))
+      return std::pair{node.inputs[0], 1 / *c};
+  return std::nullopt;
+}
+
+std::optional<AttentionMatch> AttentionMatcher::Match(const Node& node) const {
+  if (node.op != "MatMul" || node.attrs.Int("trans_a") != 0 || node.attrs.Int("trans_b") != 0)
+    return std::nullopt;
+  AttentionMatch m;
+  ValueId at = node.inputs[0];
+  m.v = node.inputs[1];
+  const Node* step = OnlyUse(at);
+  for (; step && step->op != "Softmax"; step = OnlyUse(at)) {
+    if (step->op == "Dropout" && m.dropout == 0) {
+      m.dropout = step->attrs.Float("probability");
+    } else if (step->op != "Identity" &&
+               !(step->op == "Reshape" && KeepsMatrices(DimsOf(step->inputs[0]), DimsOf(at)))) {
+      return std::nullopt;
+    }
+    at = step->inputs[0];
+  }
+  if (!step) return std::nullopt;
+  const Dims& p = DimsOf(node.inputs[0]);
+  const bool found = FindScores(step->inputs[0], 1, kDeepest, m) && FitsBatch(m) && DimsOf(m.v).size() >= 2 &&
+                     LeadingAxes(DimsOf(m.v)) == LeadingAxes(p);
+  return found ? std::optional<AttentionMatch>(std::move(m)) : std::nullopt;
+}
+
+bool AttentionMatcher::FindScores(ValueId at, double factor, int depth, AttentionMatch& m) const {
+  if (depth == 0) return false;
+  if (DimsOf(at).size() > m.widest.size()) m.widest = DimsOf(at);
+  const Node* node = OnlyUse(at);
+  if (!node) return false;
+  const auto& in = node->inputs;
+  if (node->op == "MatMul") {
+    m.q = in[0];
+    m.k_transposed = in[1];
+    m.trans_q = node->attrs.Int("trans_a") != 0;
+    m.trans_k = node->attrs.Int("trans_b") != 0;
+    m.scores = DimsOf(at);
+    m.scale *= factor;
+    return m.scores.size() >= 3;
+  }
+  if (node->op == "Identity" || (node->op == "Reshape" && KeepsMatrices(DimsOf(in[0]), DimsOf(at))))
+    return FindScores(in[0], factor, depth - 1, m);
+  if (const auto scaled = Scaled(*node)) {
+    const Node* tanh = OnlyUse(scaled->first);
+    if (!tanh || tanh->op != "Tanh") return FindScores(scaled->first, factor * scaled->second, depth - 1, m);
+    // c tanh(x): a cap of c, of scores that are c x
+    m.softcap = factor * scaled->second;
+    const size_t terms = m.biases.size() + m.masks.size();
+    return m.softcap > 0 && FindScores(tanh->inputs[0], m.softcap, depth - 1, m) &&
+           terms == m.biases.size() + m.masks.size();
+  }
+  if (node->op == "Add") {
+    for (size_t i : {size_t{0}, size_t{1}}) {
+      if (DimsOf(in[i]) != DimsOf(at)) continue;
+      AttentionMatch rest = m;
+      rest.biases.push_back({in[1 - i], DimsOf(at), factor});
+      if (!FindScores(in[i], factor, depth - 1, rest)) continue;
+      m = rest;
+      return true;
+    }
+    return false;
+  }
+  if (node->op == "Where") {  // condition, where true, where false
+    for (size_t i : {size_t{1}, size_t{2}}) {
+      const auto number = Number(in[3 - i]);
+      if (!number || !(*number * factor <= kHidesInPlace) || !m.masks.empty() ||
+          DimsOf(in[i]) != DimsOf(at) || graph_.value(in[0]).type.dtype != DType::kBool)
+        continue;
+      m.masks.push_back({in[0], DimsOf(at)});
+      m.mask_hides_where_true = i == 2;
+      m.hidden_score = *number * factor;
+      return FindScores(in[i], factor, depth - 1, m);
+    }
+  }
+  return false;
+}
+
+bool AttentionMatcher::FitsBatch(const AttentionMatch& m) const {
+  const Dims lead = LeadingAxes(m.scores);
+  const auto leads = [&](ValueId v) {
+    const Dims& dims = DimsOf(v);
+    return dims.size() >= 2 && LeadingAxes(dims) == lead;
+  };
+  if (!leads(m.q) || !leads(m.k_transposed)) return false;
+  for (const auto* terms : {&m.biases, &m.masks})
+    for (const ScoreTerm& term : *terms)
+      if (!Fitted(term, m)) return false;
+  return true;
+}
+
+std::optional<Dims> AttentionMatcher::Fitted(const ScoreTerm& term, const AttentionMatch& m) const {
+  Dims dims = DimsOf(term.value);
+  while (!dims.empty() && dims.front() == Dim(1)) dims.erase(dims.begin());
+  if (term.scores == m.widest) return dims;
+  // Only trailing axes that both forms of the scores share.
+  size_t shared = 0;
+  while (shared < std::min(term.scores.size(), m.widest.size()) &&
+         term.scores[term.scores.size() - 1 - shared] == m.widest[m.widest.size() - 1 - shared])
+    ++shared;
+  if (dims.size() > shared) return std::nullopt;
+  return dims;
+}
+
+std::optional<ValueId> AttentionMatcher::Ungrouped(ValueId v, const Dims& lead) const {
+  const Node* reshape = Maker(v);
+  while (reshape && reshape->op == "Identity") reshape = Maker(reshape->inputs[0]);
+  if (!reshape || reshape->op != "Reshape") return std::nullopt;
+  const Node* expand = Maker(reshape->inputs[0]);
+  while (expand && expand->op == "Identity") expand = Maker(expand->inputs[0]);
+  if (!expand || expand->op != "Expand") return std::nullopt;
+  Dims once = DimsOf(expand->inputs[0]), repeated = DimsOf(expand->outputs[0]);
+  const size_t rank = lead.size() + 3;
+  if (once.size() != rank || repeated.size() != rank || once[rank - 3] != Dim(1)) return std::nullopt;
+  once[rank - 3] = repeated[rank - 3];  // the group
+  if (once != repeated || !std::equal(lead.begin(), lead.end() - 1, once.begin()) ||
+      once[rank - 4] * once[rank - 3] != lead.back())
+    return std::nullopt;
+  return expand->inputs[0];
+}
+
+}  // namespace act

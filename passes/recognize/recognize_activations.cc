@@ -1,0 +1,177 @@
+// Activation functions that a model spells out become one operator, so that one tensor is saved for all of
+// it:
+//   Gelu       x Phi(x), by erf, or by tanh or sigmoid of a cubic
+//   Silu       x sigmoid(x)
+//   HardSwish  x clip(x + 3, 0, 6) / 6, x HardSigmoid(x)
+//   Sigmoid    1 / (1 + e^-x)
+//   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0
+//   Softplus   ln(1 + e^x), and with the linear branch for large x that exporters put around it
+//   Mish       x tanh(softplus(x))
+// A product is read as a polynomial of x and of the function inside (its gate), so the order and place of
+// constants do not matter. What is nearly one of these stays as it is.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <set>
+
+#include "passes/pass.h"
+#include "passes/recognize/pattern.h"
+
+namespace act {
+namespace {
+
+constexpr double kCubic = .044715;                              // of the tanh form
+const double kTanhSlope = std::sqrt(2 * std::numbers::inv_pi);  // sqrt(2 / pi)
+constexpr double kErfSlope = std::numbers::sqrt2 / 2;           // 1 / sqrt(2)
+// Beyond this x and softplus(x) = x + ln(1 + e^-x) are the same float32: e^-x / x < 2^-24.
+constexpr double kLinearFrom = 14;
+
+// The two polynomials of a gated activation: which the gate takes of x, and what the result is of x and the
+// gate.
+struct Gated {
+  const char* name;
+  const char* approximate;  // attribute of Gelu
+  Polynomial inner, result;
+};
+
+class Recognizer {
+ public:
+  explicit Recognizer(Graph& graph) : graph_(graph), pattern_(graph) {}
+
+  void Run() {
+    for (Node& node : graph_.nodes) {
+      if (node.outputs.size() != 1) continue;
+      if (node.op == "Div" || node.op == "Reciprocal") Sigmoid(node);
+      if (node.op == "Log" || node.op == "Where") Softplus(node);
+      if (node.op == "Erf" || node.op == "Tanh" || node.op == "Sigmoid" || node.op == "Clip" ||
+          node.op == "HardSigmoid")
+        Gate(node);
+    }
+  }
+
+ private:
+  void Become(Node& node, const char* op, ValueId x, Attributes attrs = {}) {
+    node.op = op;
+    node.inputs = {x};
+    node.attrs = std::move(attrs);
+  }
+
+  // v = 1 + e^x: x.
+  ValueId OnePlusExpOf(ValueId v) {
+    const Node* sum = pattern_.Maker(v, "Add");
+    for (size_t i = 0; sum && i < 2; ++i) {
+      const Node* exp = pattern_.Maker(sum->inputs[i], "Exp");
+      if (exp && pattern_.Number(sum->inputs[1 - i]) == 1) return exp->inputs[0];
+    }
+    return kNoValue;
+  }
+
+  // 1 / (1 + Exp(Neg(x)))
+  void Sigmoid(Node& node) {
+    if (node.op == "Div" && pattern_.Number(node.inputs[0]) != 1) return;
+    const ValueId negative = OnePlusExpOf(node.inputs.back());
+    const Node* neg = negative == kNoValue ? nullptr : pattern_.Maker(negative, "Neg");
+    if (neg && pattern_.DimsOf(neg->inputs[0]) == pattern_.DimsOf(node.outputs[0]))
+      Become(node, "Sigmoid", neg->inputs[0]);
+  }
+
+  // Log(1 + Exp(x)); Where(x > t, x, Softplus(x))
+  void Softplus(Node& node) {
+    if (node.op == "Log") {
+      if (const Node* sigmoid = pattern_.Maker(node.inputs[0], "Sigmoid"))
+        return Become(node, "LogSigmoid", sigmoid->inputs[0]);
+      const ValueId x = OnePlusExpOf(node.inputs[0]);
+      if (x != kNoValue && pattern_.DimsOf(x) == pattern_.DimsOf(node.outputs[0]))
+        Become(node, "Softplus", x);
+      return;
+    }
+    const Node* large = pattern_.Maker(node.inputs[0], "Greater");
+    const Node* softplus = pattern_.Maker(node.inputs[2], "Softplus");
+    if (!large || !softplus || softplus->inputs[0] != node.inputs[1] || large->inputs[0] != node.inputs[1])
+      return;
+    const std::optional<double> from = pattern_.Number(large->inputs[1]);
+    if (from && *from >= kLinearFrom && pattern_.DimsOf(node.inputs[1]) == pattern_.DimsOf(node.outputs[0]))
+      Become(node, "Softplus", node.inputs[1]);
+  }
+
+  // What x may be, given what the gate reads: that value itself, and what it is computed from.
+  void Candidates(ValueId v, int depth, std::vector<ValueId>& found) {
+    if (std::find(found.begin(), found.end(), v) != found.end() || pattern_.Number(v)) return;
+    found.push_back(v);
+    const Node* node = pattern_.Maker(v);
+    if (!node || depth == 0) return;
+    static const std::set<std::string> kArithmetic = {"Add", "Sub",    "Mul", "Div",
+                                                      "Neg", "Square", "Pow", "Identity"};
+    if (kArithmetic.count(node->op))
+      for (ValueId operand : node->inputs) Candidates(operand, depth - 1, found);
+  }
+
+  std::vector<Gated> FormsOf(const Node& gate) const {
+    const Polynomial same{{{1, 0}, 1}};
+    const auto cubic = [](double slope) { return Polynomial{{{1, 0}, slope}, {{3, 0}, slope * kCubic}}; };
+    const Polynomial product{{{1, 1}, 1}}, half_and_half{{{1, 0}, .5}, {{1, 1}, .5}};
+    if (gate.op == "Erf") return {{"Gelu", "none", {{{1, 0}, kErfSlope}}, half_and_half}};
+    if (gate.op == "Tanh") return {{"Gelu", "tanh", cubic(kTanhSlope), half_and_half}};
+    if (gate.op == "Sigmoid")
+      return {{"Silu", nullptr, same, product}, {"Gelu", "tanh", cubic(2 * kTanhSlope), product}};
+    const auto attr = [&gate](const char* name, double fallback) { return gate.attrs.Float(name, fallback); };
+    if (gate.op == "Clip" && attr("min", -1) == 0 && attr("max", 0) == 6)
+      return {{"HardSwish", nullptr, {{{1, 0}, 1}, {{0, 0}, 3}}, {{{1, 1}, 1. / 6}}}};
+    if (gate.op == "Clip" && attr("min", -1) == 0 && attr("max", 0) == 1)
+      return {{"HardSwish", nullptr, {{{1, 0}, 1. / 6}, {{0, 0}, .5}}, product}};
+    const bool sixth = std::fabs(attr("alpha", .2) * 6 - 1) < 1e-6 && attr("beta", .5) == .5;
+    if (gate.op == "HardSigmoid" && sixth) return {{"HardSwish", nullptr, same, product}};
+    return {};
+  }
+
+  // Follows the gate's result to the product that is a whole activation, as long as nothing else reads it.
+  void Gate(const Node& gate) {
+    if (gate.op == "Tanh")
+      if (const Node* softplus = pattern_.Maker(gate.inputs[0], "Softplus")) {
+        const Polynomial product{{{1, 1}, 1}};
+        if (Node* y = Product(gate.outputs[0], softplus->inputs[0], product))
+          Become(*y, "Mish", softplus->inputs[0]);
+        return;
+      }
+    const std::vector<Gated> forms = FormsOf(gate);
+    if (forms.empty()) return;
+    std::vector<ValueId> candidates;
+    Candidates(gate.inputs[0], Pattern::kDegree, candidates);
+    for (ValueId x : candidates) {
+      const std::optional<Polynomial> inner = pattern_.PolynomialOf(gate.inputs[0], x);
+      for (const Gated& form : forms) {
+        if (!Matches(inner, form.inner)) continue;
+        Node* y = Product(gate.outputs[0], x, form.result);
+        if (!y) continue;
+        Attributes attrs;
+        if (form.approximate) attrs.Set("approximate", std::string(form.approximate));
+        return Become(*y, form.name, x, attrs);
+      }
+    }
+  }
+
+  Node* Product(ValueId gate, ValueId x, const Polynomial& result) {
+    ValueId v = gate;
+    for (int steps = 0; steps < 2 * Pattern::kDegree; ++steps) {
+      Node* reader = pattern_.OnlyReader(v);
+      if (!reader || reader->outputs.size() != 1) return nullptr;
+      v = reader->outputs[0];
+      const std::optional<Polynomial> whole = pattern_.PolynomialOf(v, x, gate);
+      if (!whole) return nullptr;
+      if (Matches(whole, result)) return reader;
+    }
+    return nullptr;
+  }
+
+  Graph& graph_;
+  Pattern pattern_;
+};
+
+}  // namespace
+
+llvm::Error RecognizeActivations(Graph& graph, PassContext&) {
+  Recognizer(graph).Run();
+  return llvm::Error::success();
+}
+
+}  // namespace act

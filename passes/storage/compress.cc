@@ -1,0 +1,153 @@
+// Applies the policy: every forward value that the backward pass reads is stored in the form that was decided
+// for it. It gets a Compress behind its producer and a Decompress in front of each reader, one however often
+// it reads the value. One value has one code, however many read it, but where the policy asks for one a
+// layer.
+#include <algorithm>
+#include <map>
+
+#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/codec_ops.h"
+#include "passes/pass.h"
+#include "passes/storage/saved_values.h"
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+class Compressor {
+ public:
+  Compressor(Graph& graph, PassContext& context) : graph_(graph), context_(context), saved_(graph, context) {}
+
+  llvm::Error Run() {
+    Decide();
+    std::vector<Node> nodes = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    GraphBuilder builder(graph_);
+    for (Node& n : nodes) {
+      const bool forward = n.phase == Phase::kForward;
+      builder.SetPhase(forward ? Phase::kForward : Phase::kBackward);
+      if (!forward) {
+        std::map<ValueId, ValueId> decoded;
+        for (ValueId& v : n.inputs) {
+          if (const auto known = decoded.find(v); known != decoded.end()) {
+            v = known->second;
+            continue;
+          }
+          const Decided* d = v == kNoValue ? nullptr : Find(v, n);
+          if (!d || d->code == kNoValue) continue;
+          const TensorType type = graph_.value(v).type;
+          Attributes attrs = CodecAttributes(d->decision.codec, d->stream);
+          if (n.op == "ReluDerivative" && d->decision.codec.HoldsMask()) {
+            // The node itself becomes the decode: of the mask alone.
+            attrs.Set("as", std::string("mask"));
+            n.op = "Decompress";
+            n.inputs = {d->code};
+            n.attrs = attrs;
+            break;
+          }
+          ACT_TRY(const ValueId made,
+                  builder.AddTyped("Decompress", {d->code}, type, attrs, d->edge.name + ".decode"));
+          decoded[v] = made;
+          v = made;
+        }
+      }
+      const std::vector<ValueId> outputs = n.outputs;
+      graph_.nodes.push_back(std::move(n));
+      if (!forward) continue;
+      for (ValueId v : outputs)
+        if (const auto it = decided_.find(v); it != decided_.end())
+          for (Decided& d : it->second) ACT_CHECK_OK(Store(v, d, builder));
+    }
+    return llvm::Error::success();
+  }
+
+ private:
+  struct Decided {
+    std::string layer;  // that reads it; empty: all do
+    Decision decision;
+    SavedEdge edge;
+    int64_t stream = 0;
+    ValueId code = kNoValue;
+  };
+
+  // What reader `n` has of v; null: v is not stored for it. The nodes of a layer's gradient share its name.
+  Decided* Find(ValueId v, const Node& n) {
+    const auto it = decided_.find(v);
+    if (it == decided_.end()) return nullptr;
+    for (Decided& d : it->second)
+      if (d.layer.empty() || d.layer == n.name) return &d;
+    return nullptr;
+  }
+
+  void Decide() {
+    for (const Node& n : graph_.nodes) {
+      if (n.phase == Phase::kForward) continue;
+      for (ValueId v : n.inputs) {
+        if (v == kNoValue || !saved_.MadeInForward(v)) continue;
+        Decided* d = Find(v, n);
+        if (!d) d = &decided_[v].emplace_back(DecideFor(v, n));
+        const std::string reader = n.name + " (" + n.op + ")";
+        if (std::find(d->edge.consumers.begin(), d->edge.consumers.end(), reader) == d->edge.consumers.end())
+          d->edge.consumers.push_back(reader);
+      }
+    }
+  }
+
+  Decided DecideFor(ValueId v, const Node& reader) {
+    Decided d;
+    const Node& from = graph_.nodes[static_cast<size_t>(saved_.Producer(v))];
+    const EdgeFacts facts = saved_.FactsOf(v);
+    d.decision = context_.policy.Decide(facts);
+    const bool coded = d.decision.codec.kind != CodecKind::kNone;
+    const bool another = !decided_[v].empty();
+    if (d.decision.codec.HasLevels() && context_.policy.rules.copy_per_layer) d.layer = reader.name;
+    d.edge.name = from.name + (from.name.empty() ? "" : " ") + "(" + from.op + ")";
+    if (another) d.edge.name += " for " + d.layer;
+    d.edge.form = coded ? ToString(d.decision.codec) : "keep";
+    // The error is that of operators in front of the code, which holds their result exactly.
+    if (facts.fixed_range) d.edge.form = "fixed" + std::to_string(facts.index_bits);
+    d.edge.reason = d.decision.reason;
+    if (const auto it = context_.computed_from.find(v); it != context_.computed_from.end())
+      d.edge.reason += "; the backward pass computes again from it: " + Join(it->second);
+    d.edge.least_bits = context_.policy.LeastBits(facts);
+    // What a framework would keep: the tensor, once, or for a mask one byte an element.
+    const Dim elements = facts.type.Elements();
+    if (!another)
+      d.edge.bytes_uncompressed = facts.exact_bits    ? elements
+                                  : facts.fixed_range ? Dim(ByteSize(DType::kFloat32)) * elements
+                                                      : facts.type.Bytes();
+    d.edge.bits =
+        coded ? BitsPerElement(d.decision.codec) : 8 * static_cast<double>(ByteSize(facts.type.dtype));
+    return d;
+  }
+
+  // Behind the producer of v.
+  llvm::Error Store(ValueId v, Decided& d, GraphBuilder& builder) {
+    if (d.decision.codec.kind != CodecKind::kNone) {
+      d.stream = context_.next_stream++;
+      ACT_TRY(d.code, builder.Add1("Compress", {v}, CodecAttributes(d.decision.codec, d.stream),
+                                   d.edge.name + ".encode"));
+    }
+    d.edge.stored = d.code == kNoValue ? v : d.code;
+    d.edge.bytes = graph_.value(d.edge.stored).type.Bytes();
+    context_.edges.push_back(d.edge);
+    return llvm::Error::success();
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  const SavedValues saved_;
+  std::map<ValueId, std::vector<Decided>> decided_;  // by value: one, or one for each layer
+};
+
+}  // namespace
+
+llvm::Error Compress(Graph& graph, PassContext& context) { return Compressor(graph, context).Run(); }
+
+}  // namespace act

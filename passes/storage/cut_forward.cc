@@ -1,0 +1,104 @@
+#include "passes/storage/cut_forward.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace act {
+namespace {
+
+// Bytes are compared at this batch: all that count grow alike with it.
+constexpr int64_t kBatch = 16;
+
+// The last forward node that reads each value; -1 where none does.
+std::vector<int64_t> LastForwardReads(const Graph& graph, size_t forward) {
+  std::vector<int64_t> last(graph.values.size(), -1);
+  for (size_t i = 0; i < forward; ++i)
+    for (ValueId v : graph.nodes[i].inputs)
+      if (v != kNoValue) last[static_cast<size_t>(v)] = static_cast<int64_t>(i);
+  return last;
+}
+
+class Cutter {
+ public:
+  Cutter(const Graph& graph, const SavedValues& saved, int64_t spacing)
+      : graph_(graph), saved_(saved), spacing_(spacing) {}
+
+  std::vector<Segment> Run() {
+    size_t forward = 0;
+    while (forward < graph_.nodes.size() && saved_.InForward(forward)) ++forward;
+    last_read_ = LastForwardReads(graph_, forward);
+    segments_.emplace_back();
+    for (size_t i = 0; i < forward; ++i) {
+      if (IsHeavy(graph_.nodes[i]) && ++heavy_ > spacing_) Cut(i);
+      Pass(i);
+      Consider(i);
+    }
+    Close(forward);
+    return std::move(segments_);
+  }
+
+ private:
+  // alive_: what lives behind node i.
+  void Pass(size_t i) {
+    const Node& node = graph_.nodes[i];
+    const auto at = static_cast<int64_t>(i);
+    for (ValueId v : node.outputs)
+      if (last_read_[static_cast<size_t>(v)] > at && saved_.CodesLossily(v)) alive_.insert(v);
+    for (ValueId v : node.inputs)
+      if (v != kNoValue && last_read_[static_cast<size_t>(v)] == at) alive_.erase(v);
+  }
+
+  void Consider(size_t i) {
+    if (heavy_ == 0) return;
+    double bytes = 0;
+    for (ValueId v : alive_)
+      if (!anchors_.count(v)) bytes += static_cast<double>(graph_.value(v).type.Bytes().At(kBatch));
+    const double price = bytes / static_cast<double>(heavy_);
+    if (price > least_) return;  // of equal ones the last: behind the ReLU
+    least_ = price;
+    best_ = i;
+    best_alive_ = alive_;
+  }
+
+  void Cut(size_t i) {
+    Close(best_ + 1);
+    anchors_.insert(best_alive_.begin(), best_alive_.end());
+    segments_.push_back({best_ + 1, 0, best_alive_, 0});
+    heavy_ = 0;
+    for (size_t k = best_ + 1; k <= i; ++k) heavy_ += IsHeavy(graph_.nodes[k]);
+    least_ = std::numeric_limits<double>::infinity();
+  }
+
+  void Close(size_t end) {
+    Segment& segment = segments_.back();
+    segment.end = end;
+    for (size_t i = segment.begin; i < end; ++i) {
+      if (!IsHeavy(graph_.nodes[i])) continue;
+      const Dim elements = graph_.value(graph_.nodes[i].outputs[0]).type.Elements();
+      segment.largest = std::max(segment.largest, elements.At(1));
+    }
+  }
+
+  const Graph& graph_;
+  const SavedValues& saved_;
+  const int64_t spacing_;
+  std::vector<int64_t> last_read_;
+  std::vector<Segment> segments_;
+  std::set<ValueId> anchors_, alive_, best_alive_;
+  int64_t heavy_ = 0;  // nodes behind the last cut
+  double least_ = std::numeric_limits<double>::infinity();
+  size_t best_ = 0;
+};
+
+}  // namespace
+
+// In the forward pass ConvGradInput is a transposed convolution.
+bool IsHeavy(const Node& node) {
+  return node.op == "Conv" || node.op == "ConvGradInput" || node.op == "MatMul";
+}
+
+std::vector<Segment> CutForward(const Graph& graph, const SavedValues& saved, int64_t spacing) {
+  return Cutter(graph, saved, spacing).Run();
+}
+
+}  // namespace act

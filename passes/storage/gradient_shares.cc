@@ -1,0 +1,287 @@
+// The prior follows squares through the network as they are at random weights (mean field), then counts.
+// * Mean squares of activations: a normalization makes 1, a sum adds those of its summands (so that of a
+//   residual stream grows by 1 a block: De and Smith, "Batch Normalization Biases Residual Blocks Towards the
+//   Identity Function", NeurIPS 2020). The average of n numbers keeps between 1 of it, where they are copies,
+//   and 1 / n, where they are independent: the geometric mean is taken.
+// * Squared norms of gradients: where gradients meet they add, a slice has its part, the average of n numbers
+//   hands each 1 / n of its gradient, and 1 / n of its squared norm to all of them. A normalization divides
+//   by the mean square of what it normalized. Whatever the weights w of a convolution of `fan` inputs, it and
+//   the normalization behind it keep the norm: the variance that divides is fan E[w^2] E[x^2] (He et al.
+//   2015; Yang et al., "A Mean Field Theory of Batch Normalization", ICLR 2019). ReLUs and layers without
+//   normalization count as keeping both.
+// With D the squared norm of a gradient dy, and e the variance of an error relative to x's mean square:
+// * A weight's gradient is a sum of products dy x, and each element of dy meets `fan` elements of x (the
+//   inputs of a convolution times its kernel): errors in x make one of e fan D E[x^2]. So what wide
+//   convolutions read matters more than what only a normalization's own parameters read. The root of fan is
+//   taken: training moves shares from fan towards 1 (of mobilenet_v2's first depthwise convolution, to that
+//   of the gain in front of it: 30 times at random weights, 6 times after 60 steps), and the root fits both.
+//   Of a convolution fan is its kernel times the mean of inputs and outputs: depthwise ones, of one input,
+//   are initialized for as many outputs as others have, and their small results normalized make large
+//   gradients.
+// * A number that backward multiplies a gradient with (a slope, what attention reads) disturbs that gradient,
+//   and with it each weight's gradient that is made of it: e times the sum of what these weigh.
+// * The gradient behind a normalization over M elements is dy - mean(dy) - xhat mean(dy xhat): an error in
+//   xhat enters it by 1 / M, if dy's elements are independent. Where they are copies of one another, behind
+//   an average over positions, they are as many as there are different ones at worst, and M at best: the
+//   geometric mean.
+// docs/gradient_variance.md says how well it fits.
+#include "passes/storage/gradient_shares.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "compiler/ops/codec_ops.h"
+#include "passes/storage/gradient_values.h"
+
+namespace act {
+namespace {
+
+// What it reads are parts of what it makes, so that their squares add.
+bool Joins(const Node& node) { return node.op == "Add" || node.op == "Concat"; }
+
+bool IsNormGradient(const Node& node) {
+  return node.op == "BatchNormGradInput" || node.op == "LayerNormGradInput";
+}
+
+// What it makes has a mean square of 1, whatever it reads.
+bool Normalizes(const Node& node) {
+  for (const char* op :
+       {"Normalize", "Standardize", "BatchNormApply", "LayerNormApply", "SignedDistance", "SidedDistance"})
+    if (node.op == op) return true;
+  return false;
+}
+
+// The operand of a normalization's gradient that is 1 / deviation, made of what was normalized.
+constexpr size_t kDeviationOperand = 2;
+
+// The first operand that is one of its means: a number for each channel or row.
+size_t MeanOperand(const Node& node) { return node.op == "BatchNormGradInput" ? 4 : 3; }
+
+class Estimator {
+ public:
+  Estimator(const Graph& graph, int64_t batch)
+      : graph_(graph),
+        batch_(batch),
+        weight_(graph.values.size(), 0),
+        gradient_(GradientValues(graph)),
+        of_parameter_(graph.values.size(), false),
+        copies_(graph.values.size(), 1),
+        square_(graph.values.size(), 1),
+        norm_(graph.values.size(), 1) {}
+
+  std::map<ValueId, GradientShare> Run() {
+    for (const Node& node : graph_.nodes) node.phase == Phase::kForward ? Forward(node) : Decoded(node);
+    for (ValueId v : graph_.outputs) of_parameter_[static_cast<size_t>(v)] = IsGradient(v);
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node)
+      if (node->phase != Phase::kForward) Weigh(*node);
+    return shares_;
+  }
+
+ private:
+  // What a value of the backward pass that is no gradient is made of: the errors of codes, each relative to
+  // that of the code, and the mean square that it has.
+  struct Made {
+    std::map<ValueId, double> of;
+    double square = 1;
+  };
+
+  double Elements(ValueId v) const {
+    return static_cast<double>(std::max<int64_t>(1, graph_.value(v).type.Elements().At(batch_)));
+  }
+  bool IsGradient(ValueId v) const { return gradient_[static_cast<size_t>(v)]; }
+
+  // Mean squares, and which values are codes.
+  void Forward(const Node& node) {
+    const bool sum = node.op == "Add" || node.op == "Sub";
+    double square = 0;
+    for (const ValueId v : node.inputs) {
+      if (v == kNoValue || graph_.value(v).kind != ValueKind::kActivation) continue;
+      const double spread = Elements(node.outputs[0]) / Elements(v);
+      if (sum && spread > 1) continue;  // an offset, a mean
+      square += square_[static_cast<size_t>(v)] * (node.op == "AveragePool" ? std::sqrt(spread) : 1);
+      if (!sum) break;
+    }
+    for (const ValueId v : node.outputs)
+      square_[static_cast<size_t>(v)] = square == 0 || Normalizes(node) ? 1 : square;
+    EnterCode(node);
+  }
+
+  void EnterCode(const Node& node) {
+    if (node.op == "Compress" && CodecOf(node.attrs).HasLevels()) shares_[node.outputs[0]] = {};
+  }
+
+  // Norms of gradients, and what else is made of codes.
+  void Decoded(const Node& node) {
+    EnterCode(node);
+    const bool update = !node.mutates.empty();
+    const bool gradient = !node.outputs.empty() && IsGradient(node.outputs[0]);
+    Made made;
+    double squares = 0;
+    for (const ValueId v : node.inputs) {
+      if (v == kNoValue) continue;
+      if (shares_.count(v) && !DecodesMask(node)) {
+        made.of[v] = 1;
+        made.square = square_[static_cast<size_t>(v)];
+      }
+      if (const auto it = made_.find(v); it != made_.end()) squares += it->second.square;
+    }
+    for (const ValueId v : node.outputs) {
+      if (!gradient) continue;
+      copies_[static_cast<size_t>(v)] = CopiesOf(node);
+      norm_[static_cast<size_t>(v)] = NormOf(node, v);
+    }
+    if (gradient || update) return;
+    const bool sum = node.op == "Add" || node.op == "Sub";
+    for (const ValueId v : node.inputs) {
+      const auto it = v == kNoValue ? made_.end() : made_.find(v);
+      if (it == made_.end()) continue;
+      const double part = sum                   ? it->second.square / squares
+                          : node.op == "Concat" ? Elements(v) / Elements(node.outputs[0])
+                                                : 1;
+      for (const auto& [code, error] : it->second.of) made.of[code] += part * error;
+      made.square = sum ? squares : it->second.square;
+    }
+    if (!made.of.empty())
+      for (const ValueId v : node.outputs) made_[v] = made;
+  }
+
+  // The squared norms of the gradients that it reads, of all of them or of the first alone.
+  double NormsRead(const Node& node, bool all) const {
+    double norms = 0;
+    for (const ValueId v : node.inputs) {
+      if (v == kNoValue || !IsGradient(v)) continue;
+      norms += norm_[static_cast<size_t>(v)];
+      if (!all) break;
+    }
+    return norms;
+  }
+
+  // Of an attention's gradient: how many positions each of its results was an average over.
+  double KeysOf(const Node& node) const {
+    auto axis = static_cast<size_t>(node.attrs.Has("perm_k") ? node.attrs.Ints("perm_k")[2] : 2);
+    if (axis >= static_cast<size_t>(node.attrs.Int("packed", std::numeric_limits<int64_t>::max()))) ++axis;
+    return static_cast<double>(graph_.value(node.inputs[2]).type.dims[axis].At(batch_));
+  }
+
+  // The squared norm of v, a gradient that the node makes. The loss's own has 1.
+  double NormOf(const Node& node, ValueId v) const {
+    double norm = NormsRead(node, Joins(node));
+    if (norm == 0) return 1;
+    const double spread = Elements(v) / Elements(node.inputs[0]);
+    if (node.op == "Slice" || node.op == "Expand") norm *= spread;
+    if (node.op == "AveragePoolGrad") norm /= spread;
+    if (node.op == "DivideByExtent") {
+      const std::vector<int64_t> extent = node.attrs.Ints("extent");
+      const auto n = static_cast<double>(Dim(extent[0], extent[1], extent[2]).At(batch_));
+      norm /= n * n;
+    }
+    if (node.op == "AttentionGrad") norm /= std::sqrt(KeysOf(node));
+    if (IsNormGradient(node)) norm /= square_[static_cast<size_t>(node.inputs[kDeviationOperand])];
+    return norm;
+  }
+
+  // How many elements of a gradient are copies of one.
+  double CopiesOf(const Node& node) const {
+    double sum = 0, operands = 0;
+    for (const ValueId v : node.inputs) {
+      if (v == kNoValue || !IsGradient(v)) continue;
+      sum += copies_[static_cast<size_t>(v)];
+      ++operands;
+      if (node.op == "Expand") sum *= Elements(node.outputs[0]) / Elements(v);
+      if (node.op != "Add") break;
+    }
+    const bool mixes = node.op == "ConvGradInput" || node.op == "MatMul";
+    return operands == 0 || mixes ? 1 : sum / operands;
+  }
+
+  // Of v, the gradient of a parameter: elements of an activation that each of a gradient meets.
+  double FanOf(const Node& node, ValueId v) const {
+    if (node.inputs.size() < 2) return 1;
+    const ValueId a = node.inputs[0], b = node.inputs[1];
+    const bool first = IsGradient(a);
+    if (node.op == "ConvGradWeight") {  // of [outputs, inputs of a group, kernel]
+      const Dims& dims = graph_.value(v).type.dims;
+      const auto sides = static_cast<double>((dims[0] * dims[1]).At(batch_));
+      return Elements(v) / std::sqrt(std::max(1., sides));
+    }
+    if (node.op == "MatMul")
+      return first ? std::sqrt(Elements(b) * Elements(v) / Elements(a))
+                   : std::sqrt(Elements(a) * Elements(v) / Elements(b));
+    return 1;
+  }
+
+  // The mean square of the number that it multiplies a gradient with.
+  double SquareOf(const Node& node) const {
+    for (const ValueId v : node.inputs)
+      if (const auto it = v == kNoValue ? made_.end() : made_.find(v); it != made_.end())
+        return it->second.square;
+    return 1;
+  }
+
+  // What its results weigh, of which all readers have been met.
+  double WeightOf(const Node& node) {
+    double weight = 0;
+    for (const ValueId v : node.outputs) {
+      weight += weight_[static_cast<size_t>(v)];
+      if (!of_parameter_[static_cast<size_t>(v)]) continue;
+      // In another shape, it is that of its operand.
+      if (node.inputs.size() == 1 && Elements(node.inputs[0]) == Elements(v))
+        of_parameter_[static_cast<size_t>(node.inputs[0])] = true;
+      else
+        weight += NormsRead(node, false) * SquareOf(node) * std::sqrt(FanOf(node, v));
+    }
+    return weight;
+  }
+
+  // Hands the weight of a node's results on to the gradients and codes that it reads.
+  void Weigh(const Node& node) {
+    if (!node.mutates.empty()) {
+      for (const ValueId v : node.inputs)
+        if (v != kNoValue && IsGradient(v)) of_parameter_[static_cast<size_t>(v)] = true;
+      return;
+    }
+    if (node.outputs.empty() || !IsGradient(node.outputs[0])) return;
+    const double weight = WeightOf(node);
+    const bool norm = IsNormGradient(node);
+    const double elements = Elements(node.outputs[0]), norms = NormsRead(node, true);
+    // Over how many elements a normalization's means go.
+    const double rows = norm ? std::max(1., elements / Elements(node.inputs[MeanOperand(node)])) : 1;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId v = node.inputs[i];
+      if (v == kNoValue) continue;
+      if (IsGradient(v)) {
+        const bool mean = norm && Elements(v) < elements;
+        const double part = mean ? 1 / rows : Joins(node) ? norm_[static_cast<size_t>(v)] / norms : 1;
+        weight_[static_cast<size_t>(v)] += part * weight;
+      } else if (const auto it = made_.find(v); it != made_.end()) {
+        const double independent = rows / std::sqrt(copies_[static_cast<size_t>(node.inputs[0])]);
+        for (const auto& [code, error] : it->second.of) {
+          GradientShare& share = shares_[code];
+          (norm && i == 1 ? share.mean : share.value) +=
+              error * weight / (norm ? std::max(1., independent) : 1);
+        }
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const int64_t batch_;
+  std::vector<double> weight_;  // of gradients: the parts of the whole gradient that are made of them
+  const std::vector<bool> gradient_;
+  std::vector<bool> of_parameter_;
+  std::vector<double> copies_;
+  std::vector<double> square_;  // of forward values: their mean squares
+  std::vector<double> norm_;    // of gradients: their squared norms, to that of the loss's
+  std::map<ValueId, Made> made_;
+  std::map<ValueId, GradientShare> shares_;
+};
+
+}  // namespace
+
+std::map<ValueId, GradientShare> EstimateShares(const Graph& graph, int64_t batch) {
+  return Estimator(graph, batch).Run();
+}
+
+}  // namespace act

@@ -1,0 +1,193 @@
+// Distributes levels over the codes of a plan before anything was measured, by an analytic prior of what each
+// adds to the gradient's variance (gradient_shares.h): in the bytes that the level's own bits would take,
+// under
+// --bits=AVG in AVG bits an element, or within the bytes of --saved-limit. actrun --calibrate does it by
+// measurement.
+#include <map>
+
+#include "compiler/ops/codec_ops.h"
+#include "passes/pass.h"
+#include "passes/storage/gradient_shares.h"
+#include "runtime/base/error.h"
+#include "runtime/base/size.h"
+#include "runtime/levels/allocate_codecs.h"
+
+namespace act {
+namespace {
+
+// Of a sample: a batch of such tensors is read from memory, and their codes' time is the step's.
+constexpr int64_t kLargeElements = 1 << 14;
+constexpr int64_t kSamples = 16;  // sizes of codes are compared at so many: what is per batch decides
+
+// Where vectors take less than this part of all bytes, each keeps the level's own bits at least: that costs
+// next to nothing, and how large the head's part of the gradient is depends on its weights. A head that
+// begins at 0, as many do, has all of it.
+constexpr double kVectorsPart = 1. / 8;
+
+// The range of a group of normal numbers of deviation 1, and of one side of it.
+constexpr double kRange = 5.6, kSide = 2.8;
+// Relative to the root of their mean square: of what is above 0 half of the time, and about 0 else; of a
+// slope between 0 and 1; and of a loss's probabilities, relative to their distance from what is right.
+constexpr double kRectified = 4, kSlope = 2, kProbability = 1;
+
+// One position a sample: behind a pooling, a class token, a gate.
+bool IsVector(const Dims& dims) {
+  for (size_t i = 1; i + 1 < dims.size(); ++i)
+    if (dims[i] != Dim(1)) return false;
+  return true;
+}
+
+double RangeOf(const Node& from) {
+  if (from.op.ends_with("Derivative")) return kSlope;
+  if (from.op == "SoftmaxCrossEntropy") return kProbability;
+  for (const char* op : {"Relu", "MaxPool", "Silu", "Gelu", "HardSwish", "Sigmoid"})
+    if (from.op == op) return kRectified;
+  return kRange;
+}
+
+class Mixer {
+ public:
+  Mixer(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+
+  llvm::Error Run() {
+    FindCodes();
+    shares_ = EstimateShares(graph_, Batch());
+    std::vector<CodedEdge> edges;
+    std::vector<SavedEdge*> saved;
+    for (SavedEdge& edge : context_.edges) {
+      const auto it = codes_.find(edge.stored);
+      if (it == codes_.end()) continue;
+      const CodedEdge expected = Expected(edge.stored, it->second);
+      if (expected.variance == 0) continue;  // nothing is known of its readers: it stays as it is
+      edges.push_back(expected);
+      edges.back().least_bits = edge.least_bits;
+      edges.back().freedom = FreedomOf(it->second.dims);
+      saved.push_back(&edge);
+    }
+    if (context_.policy.average_bits == 0) KeepVectors(edges, saved);
+    ACT_TRY(const std::vector<Codec> codecs, Allocate(edges, saved));
+    for (size_t e = 0; e < edges.size(); ++e) Set(*saved[e], codecs[e], edges[e].dims);
+    context_.expected_variance = 0;
+    for (const auto& [v, code] : codes_) context_.expected_variance += Expected(v, code).variance;
+    return llvm::Error::success();
+  }
+
+ private:
+  struct Code {
+    Codec codec;
+    Dims dims;
+    double range;
+  };
+
+  // Those of the backward pass's own too, which keep their levels.
+  void FindCodes() {
+    std::map<ValueId, double> ranges;
+    for (const Node& node : graph_.nodes) {
+      if (node.op == "Compress" && CodecOf(node.attrs).HasLevels())
+        codes_[node.outputs[0]] = {CodecOf(node.attrs), graph_.value(node.inputs[0]).type.dims,
+                                   ranges[node.inputs[0]]};
+      for (const ValueId v : node.outputs) ranges[v] = RangeOf(node);
+    }
+  }
+
+  // Sizes of codes are compared at so many samples.
+  int64_t Batch() const { return context_.policy.saved_limit > 0 ? context_.policy.batch : kSamples; }
+
+  CodedEdge Expected(ValueId v, const Code& code) const {
+    const auto& [codec, dims, range_if_uniform] = code;
+    const GradientShare& share = shares_.at(v);
+    CodedEdge edge{.codec = codec, .dims = dims};
+    double weight = share.value + share.mean, range = range_if_uniform;
+    if (codec.kind == CodecKind::kZero) range = kSide;
+    if (codec.kind == CodecKind::kSign) {
+      range = codec.metadata == Metadata::kSides ? kRange : kSide;
+      weight = share.value + share.mean * 3 / 4;
+      edge.share_below = weight > 0 ? share.mean / 4 / weight : 0;
+    }
+    edge.variance = weight * range * range * RelativeError(codec, edge.share_below);
+    return edge;
+  }
+
+  // Where nobody gives a budget, time counts too: of large tensors packed levels take twice that of planes.
+  Freedom FreedomOf(const Dims& dims) const {
+    const bool large = SamplesOf(dims).elements.At(1) >= kLargeElements;
+    return large && !context_.policy.HasBudget() ? Freedom::kPlanes : Freedom::kForms;
+  }
+
+  // saved[e]: what is to be said of edges[e].
+  void KeepVectors(std::vector<CodedEdge>& edges, const std::vector<SavedEdge*>& saved) const {
+    double bytes = 0, vectors = 0;
+    for (size_t e = 0; e < edges.size(); ++e) {
+      const auto of_edge = static_cast<double>(saved[e]->bytes.At(Batch()));
+      bytes += of_edge;
+      if (IsVector(edges[e].dims)) vectors += of_edge;
+    }
+    if (vectors > kVectorsPart * bytes) return;
+    for (CodedEdge& edge : edges)
+      if (IsVector(edge.dims)) edge.least_bits = std::max(edge.least_bits, edge.codec.bits);
+  }
+
+  llvm::Expected<std::vector<Codec>> Allocate(const std::vector<CodedEdge>& edges,
+                                              const std::vector<SavedEdge*>& saved) const {
+    const Policy& policy = context_.policy;
+    if (policy.saved_limit > 0) return AllocateLimit(edges, saved);
+    if (edges.empty()) return std::vector<Codec>{};
+    double bytes = 0;
+    for (size_t e = 0; e < edges.size(); ++e)
+      bytes += policy.average_bits > 0
+                   ? policy.average_bits / 8 *
+                         static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kSamples))
+                   : static_cast<double>(saved[e]->bytes.At(kSamples));
+    return AllocateCodecs(edges, kSamples,
+                          static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))));
+  }
+
+  // What is stored otherwise, exactly or in forms that are no choice, counts too.
+  llvm::Expected<std::vector<Codec>> AllocateLimit(const std::vector<CodedEdge>& edges,
+                                                   const std::vector<SavedEdge*>& saved) const {
+    int64_t others = 0;
+    for (const SavedEdge& edge : context_.edges) others += edge.bytes.At(Batch());
+    for (const SavedEdge* edge : saved) others -= edge->bytes.At(Batch());
+    const int64_t limit = context_.policy.saved_limit, least = others + LeastCodeBytes(edges, Batch());
+    context_.least_saved_bytes = least;
+    if (least <= limit) return AllocateCodecs(edges, Batch(), limit - others);
+    return MakeError("--saved-limit",
+                     FormatSize(limit) + " are less than what " + context_.policy.level +
+                         " stores in its fewest levels at batch " + std::to_string(Batch()),
+                     "the least possible is " + std::to_string(least) + " bytes (" + FormatSize(least) + ")");
+  }
+
+  void Set(SavedEdge& edge, const Codec& codec, const Dims& dims) {
+    for (Node& node : graph_.nodes) {
+      const bool made = node.op == "Compress" && node.outputs[0] == edge.stored;
+      const bool read = node.op == "Decompress" && node.inputs[0] == edge.stored;
+      if (!made && !read) continue;
+      const Attributes old = node.attrs;
+      node.attrs = CodecAttributes(codec, old.Int("stream"));
+      if (old.Has("as")) node.attrs.Set("as", old.String("as"));
+    }
+    codes_.at(edge.stored).codec = codec;
+    graph_.value(edge.stored).type = *CodeType(codec, dims);
+    edge.form = ToString(codec);
+    edge.bits = BitsPerElement(codec);
+    edge.bytes = graph_.value(edge.stored).type.Bytes();
+    edge.reason += "; " + std::to_string(codec.levels) + " levels, its part of " +
+                   (context_.policy.saved_limit > 0    ? "--saved-limit"
+                    : context_.policy.average_bits > 0 ? "--bits"
+                                                       : "the level's bytes");
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  std::map<ValueId, Code> codes_;
+  std::map<ValueId, GradientShare> shares_;
+};
+
+}  // namespace
+
+llvm::Error MixLevels(Graph& graph, PassContext& context) {
+  if (!context.policy.HasBudget() && !context.policy.mixes_levels) return llvm::Error::success();
+  return Mixer(graph, context).Run();
+}
+
+}  // namespace act

@@ -1,0 +1,134 @@
+// Decides for each derived node (a function of forward values that only backward reads) on which side it
+// runs: in the forward pass where that makes what is stored smaller (a ReLU's mask instead of its result) or
+// its code unbiased (1 - y^2 instead of y, which backward would square); else in the backward pass.
+#include <set>
+
+#include "compiler/ops/op_table.h"
+#include "passes/pass.h"
+#include "passes/storage/saved_values.h"
+
+namespace act {
+namespace {
+
+class Placer {
+ public:
+  Placer(Graph& graph, PassContext& context) : graph_(graph), context_(context), saved_(graph, context) {}
+
+  void Run() {
+    while (model_nodes_ < graph_.nodes.size() && saved_.InForward(model_nodes_)) ++model_nodes_;
+    Place();
+    OrderHoisted();
+  }
+
+ private:
+  Node& node(size_t i) { return graph_.nodes[i]; }
+
+  void Place() {
+    // Values that a reader needs as numbers, so that they are stored whatever becomes of the masks made from
+    // them.
+    std::set<ValueId> kept_numbers;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (saved_.InForward(i)) continue;
+      const OpDef* def = FindOp(node(i).op);
+      if (node(i).phase == Phase::kDerived && def->boolean) continue;
+      for (ValueId v : node(i).inputs)
+        if (v != kNoValue && saved_.MadeInForward(v)) kept_numbers.insert(v);
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (node(i).phase != Phase::kDerived) continue;
+      node(i).phase = ShouldHoist(i, kept_numbers) ? Phase::kForward : Phase::kBackward;
+      if (!saved_.InForward(i)) continue;
+      for (const size_t other : Chain(i)) node(other).phase = Phase::kForward;
+      for (ValueId v : node(i).inputs)
+        if (v != kNoValue && saved_.FeedsProduct(v)) context_.from_product_input.insert(node(i).outputs[0]);
+    }
+  }
+
+  // The derived nodes that node i reads and that stay behind unless it takes them along, and what those read.
+  std::set<size_t> Chain(size_t i) {
+    std::set<size_t> chain;
+    std::vector<size_t> open{i};
+    while (!open.empty()) {
+      const Node& n = node(open.back());
+      open.pop_back();
+      for (ValueId v : n.inputs) {
+        const int64_t p = v == kNoValue ? -1 : saved_.Producer(v);
+        if (p < 0 || saved_.InForward(static_cast<size_t>(p))) continue;
+        if (chain.insert(static_cast<size_t>(p)).second) open.push_back(static_cast<size_t>(p));
+      }
+    }
+    return chain;
+  }
+
+  // What node i and its chain read of the forward pass.
+  std::set<ValueId> ForwardInputs(size_t i) {
+    std::set<ValueId> inputs;
+    std::set<size_t> nodes = Chain(i);
+    nodes.insert(i);
+    for (const size_t n : nodes)
+      for (ValueId v : node(n).inputs)
+        if (v != kNoValue && saved_.MadeInForward(v)) inputs.insert(v);
+    return inputs;
+  }
+
+  bool ShouldHoist(size_t i, const std::set<ValueId>& kept_numbers) {
+    const Node& n = node(i);
+    if (OnlyMoves(n)) return false;
+    // The normalized values are what re-runs start from, be they coded or kept.
+    if (n.op == "Standardize" && context_.policy.Reruns()) return true;
+    bool all_at_hand = true, lossy = false, direct_readers = true;
+    for (ValueId v : ForwardInputs(i)) {
+      const bool coded = saved_.CodesLossily(v);
+      lossy |= coded;
+      all_at_hand &= kept_numbers.count(v) != 0 && !coded;
+      bool direct = false;
+      for (size_t r : saved_.Readers(v)) direct |= node(r).phase == Phase::kBackward;
+      direct_readers &= !coded || direct;
+    }
+    const OpDef* def = FindOp(n.op);
+    if (def->boolean) return !all_at_hand;
+    if (!lossy) return false;
+    // Affine in a value whose code is stored anyway: decode that. Otherwise store this result instead.
+    return def->nonlinear || !direct_readers;
+  }
+
+  // Puts hoisted nodes right behind the last producer of their inputs, so that what they read need not live
+  // on.
+  void OrderHoisted() {
+    std::vector<Node> forward, backward;
+    for (Node& n : graph_.nodes) (n.phase == Phase::kForward ? forward : backward).push_back(std::move(n));
+    // behind[v]: the model's node behind which v is made; -1 before all of them.
+    std::vector<int64_t> behind(graph_.values.size(), -1);
+    std::vector<std::vector<size_t>> hoisted(model_nodes_ + 1);  // by the node they follow, 0: before all
+    for (size_t i = 0; i < forward.size(); ++i) {
+      int64_t last = static_cast<int64_t>(i);
+      if (i >= model_nodes_) {
+        last = -1;
+        for (ValueId v : forward[i].inputs)
+          if (v != kNoValue) last = std::max(last, behind[static_cast<size_t>(v)]);
+        hoisted[static_cast<size_t>(last + 1)].push_back(i);
+      }
+      for (ValueId v : forward[i].outputs) behind[static_cast<size_t>(v)] = last;
+    }
+    graph_.nodes.clear();
+    for (size_t i = 0; i <= model_nodes_; ++i) {
+      if (i > 0) graph_.nodes.push_back(std::move(forward[i - 1]));
+      for (size_t h : hoisted[i]) graph_.nodes.push_back(std::move(forward[h]));
+    }
+    for (Node& n : backward) graph_.nodes.push_back(std::move(n));
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  SavedValues saved_;
+  size_t model_nodes_ = 0;  // forward nodes of the model; derived nodes stand behind them
+};
+
+}  // namespace
+
+llvm::Error PlaceDerived(Graph& graph, PassContext& context) {
+  Placer(graph, context).Run();
+  return llvm::Error::success();
+}
+
+}  // namespace act

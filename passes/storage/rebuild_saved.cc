@@ -1,0 +1,188 @@
+// What follows from values that are stored anyway is not stored: backward computes it again, from their
+// decoded forms. So one code of a normalized activation serves the gradient of the normalization, the mask of
+// the ReLU behind it (stored in a bit, exact) and the input of the next convolution. passes/storage/recipes.h decides
+// which values; this pass makes them.
+//
+// At L3 only affine functions, and products with stored masks: their operands' decodes are unbiased, so the
+// result is. A ReLU is the product of its operand with its mask, never the ReLU of a decoded number, whose
+// mean would be too large.
+//
+// Where the policy re-runs (L4), there is more:
+// * Between anchors that lie further apart (cut_forward.h) a convolution or product runs again.
+// Normalizations
+//   are done again with the statistics of the forward pass, which are kept, so that they too are affine.
+// * From normalized values, a product or two and attention run again, and smooth functions are computed
+// again:
+//   what a transformer's block stores is what its normalizations made. These are not linear, and little wrong
+//   on average where the code that they start from is fine: it gets an anchor's bits.
+// What is re-run is made once, in front of its first reader in the backward pass, and lies in memory until
+// its last one.
+//
+// A chain of residual sums could be followed to its start, at the price of one decode a block for each; it is
+// cut where a rebuilt value would read more than a few tensors.
+#include <map>
+#include <optional>
+#include <set>
+
+#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/codec_ops.h"
+#include "compiler/ops/op_table.h"
+#include "passes/pass.h"
+#include "passes/storage/cut_forward.h"
+#include "passes/storage/recipes.h"
+#include "passes/storage/saved_values.h"
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+class Rebuilder {
+ public:
+  Rebuilder(Graph& graph, PassContext& context)
+      : graph_(graph),
+        context_(context),
+        saved_(graph, context),
+        recipes_(graph, context, saved_),
+        builder_(graph) {}
+
+  llvm::Error Run() {
+    recipes_.Choose();
+    return recipes_.Rebuilt().empty() ? llvm::Error::success() : Emit();
+  }
+
+ private:
+  // A re-run normalization, as it waits for its readers.
+  struct Recoded {
+    ValueId code = kNoValue;
+    Attributes attrs;
+  };
+
+  const Node& ProducerOf(ValueId v) const { return graph_.nodes[static_cast<size_t>(saved_.Producer(v))]; }
+
+  // v as the backward pass has it: a stored value as it is, any other made anew at the end of the graph.
+  llvm::Expected<ValueId> Have(ValueId v) {
+    const bool at_hand = !saved_.MadeInForward(v) || context_.anchors.count(v) ||
+                         (saved_.Crosses(v) && !recipes_.IsRebuilt(v));
+    if (!at_hand) return Make(v);
+    context_.rebuilt_from.insert(v);
+    if (making_segment_ > 0) context_.anchors.insert(v);
+    return v;
+  }
+
+  llvm::Expected<ValueId> Make(ValueId v) {
+    const Node node = ProducerOf(v);  // a copy: the builder grows the graph
+    const std::string name = node.name + ".rebuild";
+    if (node.op == "Relu") {
+      ACT_TRY(const ValueId x, Have(node.inputs[0]));
+      return builder_.Add1("Mul", {x, recipes_.MaskOf(v)}, {}, name);
+    }
+    const ValueId normalized = IsApply(node) ? recipes_.NormalizedOf(node) : kNoValue;
+    if (normalized != kNoValue) {
+      ACT_TRY(const ValueId xhat, Have(normalized));
+      ACT_TRY(const ValueId scaled, builder_.Add1("Mul", {xhat, node.inputs[3]}, {}, name));
+      return builder_.Add1("Add", {scaled, node.inputs[4]}, {}, name);
+    }
+    const bool in_segment = recipes_.InSegment(v), recode = IsNormalize(node) && in_segment;
+    if (const auto it = recoded_.find(v); recode && it != recoded_.end()) return Decode(it->second, v);
+    if (const auto it = rerun_.find(v); it != rerun_.end()) return it->second;
+    making_segment_ += IsHeavy(node) && in_segment;
+    ACT_TRY(const std::vector<ValueId> operands, Operands(node));
+    making_segment_ -= IsHeavy(node) && in_segment;
+    ACT_TRY(const ValueId made, MakeBy(node, operands, v, name));
+    // What is no loop runs once, unless it only moves numbers and would lie in memory from layer to layer. A
+    // product's bias goes with it (fold-bias).
+    const bool moves = node.op == "Transpose" || node.op == "Concat" || node.op == "Slice";
+    const bool once = !FindOp(node.op)->expr && node.op != "Reshape" && !(moves && from_layer_to_layer_);
+    if (once || IsBiasedProduct(node)) rerun_[v] = made;
+    if (!recode) return made;
+    Recoded recoded{kNoValue, CodecAttributes(context_.policy.RecodeCodec(), context_.next_stream++)};
+    ACT_TRY(recoded.code, builder_.Add1("Compress", {made}, recoded.attrs, name + ".encode"));
+    recoded_[v] = recoded;
+    return Decode(recoded, v);
+  }
+
+  bool IsBiasedProduct(const Node& sum) const {
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      if (sum.op != "Add" || saved_.MadeInForward(sum.inputs[1 - i]) || saved_.Producer(sum.inputs[i]) < 0)
+        continue;
+      if (IsProduct(ProducerOf(sum.inputs[i])) && !recipes_.InSegment(sum.inputs[i])) return true;
+    }
+    return false;
+  }
+
+  llvm::Expected<std::vector<ValueId>> Operands(const Node& node) {
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool statistic = i > 0 && (IsApply(node) || IsNormalize(node));
+      if (statistic) context_.statistics.insert(node.inputs[i]);
+      const ValueId in = node.inputs[i];
+      // Packed queries, keys and values are one tensor.
+      const bool repeated = i > 0 && in == node.inputs[i - 1];
+      if (repeated || in == kNoValue || statistic) {
+        operands.push_back(repeated ? operands.back() : in);
+        continue;
+      }
+      ACT_TRY(const ValueId operand, Have(in));
+      operands.push_back(operand);
+    }
+    return operands;
+  }
+
+  llvm::Expected<ValueId> MakeBy(const Node& node, const std::vector<ValueId>& operands, ValueId v,
+                                 const std::string& name) {
+    // A loss's probabilities.
+    if (node.op == "SoftmaxCrossEntropy") return builder_.Add1("Softmax", {operands[0]}, {}, name);
+    return builder_.AddTyped(node.op, operands, graph_.value(v).type, node.attrs, name);
+  }
+
+  llvm::Expected<ValueId> Decode(const Recoded& recoded, ValueId v) {
+    return builder_.AddTyped("Decompress", {recoded.code}, graph_.value(v).type, recoded.attrs,
+                             ProducerOf(v).name + ".rebuild.decode");
+  }
+
+  // Each reader gets its own copy, made right in front of it. A parameter that is read for it still is what
+  // it was in the forward pass: the gradient of what v was made of, and so an update, stands behind all
+  // readers of v.
+  llvm::Error Emit() {
+    builder_.SetPhase(Phase::kBackward);
+    std::vector<Node> nodes;
+    const size_t count = graph_.nodes.size();
+    for (size_t i = 0; i < count; ++i) {
+      Node node = graph_.nodes[i];
+      if (node.phase != Phase::kForward) {
+        for (size_t k = 0; k < node.inputs.size(); ++k) {
+          ValueId& in = node.inputs[k];
+          if (in == kNoValue || !recipes_.IsRebuilt(in)) continue;
+          const ValueId wanted = in;
+          const Recipe& recipe = recipes_.Rebuilt().at(wanted);
+          from_layer_to_layer_ = recipe.of_segment || recipe.products == 0;
+          ACT_TRY(in, Make(wanted));
+          for (size_t same = k + 1; same < node.inputs.size(); ++same)
+            if (node.inputs[same] == wanted) node.inputs[same] = in;
+        }
+        for (size_t made = count; made < graph_.nodes.size(); ++made)
+          nodes.push_back(std::move(graph_.nodes[made]));
+        graph_.nodes.resize(count);
+      }
+      nodes.push_back(std::move(node));
+    }
+    graph_.nodes = std::move(nodes);
+    return llvm::Error::success();
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  const SavedValues saved_;
+  Recipes recipes_;
+  GraphBuilder builder_;
+  std::map<ValueId, ValueId> rerun_;  // what is computed a second time, and the result
+  std::map<ValueId, Recoded> recoded_;
+  bool from_layer_to_layer_ = false;  // what is made has readers far apart: inputs, and parts of a segment
+  int making_segment_ = 0;            // depth: what is read there is an anchor, and gets an anchor's bits
+};
+
+}  // namespace
+
+llvm::Error RebuildSaved(Graph& graph, PassContext& context) { return Rebuilder(graph, context).Run(); }
+
+}  // namespace act

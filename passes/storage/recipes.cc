@@ -1,0 +1,313 @@
+#include "passes/storage/recipes.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "compiler/ops/op_table.h"
+#include "passes/storage/cut_forward.h"
+
+namespace act {
+namespace {
+
+constexpr double kMostReads = 4;      // full-size codes that a rebuilt value may read
+constexpr double kMaskRead = 1. / 8;  // a mask, beside a code
+// Products in a row that run again from a normalized value: that of q, k and v, then attention.
+constexpr int kMostProducts = 2;
+constexpr int64_t kLeastElements = 64;  // of a sample: less is not worth the loop
+// A loss's probabilities are computed again where they are so many times larger than what they come from.
+constexpr int64_t kWideLoss = 2;
+
+// Moves numbers, all of them or some, or drops what its stream says, as it did in the forward pass.
+bool Moves(const Node& node) {
+  return node.op == "Transpose" || node.op == "Slice" || node.op == "Concat" || node.op == "Expand" ||
+         node.op == "Pad" || node.op == "Gather" || node.op == "Dropout";
+}
+
+bool IsSmooth(const Node& node) { return FindOp(node.op)->smooth || node.op == "Mul"; }
+
+// Reads two values of which each may have an error.
+bool Multiplies(const Node& node) { return node.op == "Mul" || IsHeavy(node); }
+
+// Varies with the sample, as far as types tell.
+bool OfSamples(const EdgeFacts& facts) {
+  return HasBatchAxis(facts.type) || (facts.fixed_batch && facts.type.rank() > 1);
+}
+
+// The probabilities of a loss are its second result.
+bool IsLoss(const Node& node, ValueId v) {
+  return node.op == "SoftmaxCrossEntropy" && node.outputs.size() > 1 && node.outputs[1] == v;
+}
+
+}  // namespace
+
+bool IsApply(const Node& node) { return node.op == "BatchNormApply" || node.op == "LayerNormApply"; }
+bool IsNormalize(const Node& node) { return node.op == "Normalize" || node.op == "Standardize"; }
+bool IsProduct(const Node& node) { return IsHeavy(node) || node.op == "Attention"; }
+
+void Recipes::Choose() {
+  FindMasksAndNormalized();
+  if (HasSegments()) ChooseSegments();
+  // In forward order, so that what a value is rebuilt from is decided before it.
+  for (const Node& node : graph_.nodes) {
+    if (node.phase != Phase::kForward) break;
+    for (ValueId v : node.outputs) {
+      if (!saved_.Crosses(v) || context_.anchors.count(v)) continue;
+      if (ReordersInput(node)) rebuilt_[v] = *Of(node.inputs[0]);
+      if (!context_.policy.rebuilds) continue;
+      PromoteOperand(MakerOf(v));
+      const std::optional<Recipe> recipe = OfProducer(v);
+      if (recipe && MayBeRebuilt(v, *recipe)) rebuilt_[v] = *recipe;
+    }
+  }
+  EnterAnchors();
+}
+
+ValueId Recipes::MaskOf(ValueId relu) const {
+  const auto it = mask_of_.find(relu);
+  return it == mask_of_.end() ? kNoValue : it->second;
+}
+
+ValueId Recipes::NormalizedOf(const Node& apply) const {
+  const auto it = normalized_.find(Key(apply.inputs.begin(), apply.inputs.begin() + 3));
+  return it == normalized_.end() ? kNoValue : it->second;
+}
+
+// Of a sample: rows of a flattened tensor belong to one.
+int64_t Recipes::Elements(ValueId v) const { return graph_.value(v).type.Elements().At(1); }
+
+// An input is in memory in any case: its order of axes is made again at every level, exactly.
+bool Recipes::ReordersInput(const Node& node) const {
+  return (node.op == "Transpose" || node.op == "Reshape") && !saved_.MadeInForward(node.inputs[0]);
+}
+
+void Recipes::FindMasksAndNormalized() {
+  for (const Node& node : graph_.nodes) {
+    if (node.phase != Phase::kForward) continue;
+    if (node.op == "ReluDerivative" && saved_.Crosses(node.outputs[0]))
+      mask_of_[node.inputs[0]] = node.outputs[0];
+    if (IsNormalize(node) && saved_.Crosses(node.outputs[0])) normalized_[node.inputs] = node.outputs[0];
+  }
+}
+
+// Segments whose largest result is small enough to lie in memory a second time. Where rows are normalized
+// more is computed again from the normalized values than from a cut.
+void Recipes::ChooseSegments() {
+  for (const Segment& segment : CutForward(graph_, saved_, context_.policy.rerun_spacing)) {
+    const auto begin = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.begin),
+               end = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.end);
+    if (segment.largest > context_.rerun_elements ||
+        std::any_of(begin, end, [](const Node& node) { return node.op == "Standardize"; }))
+      continue;
+    context_.anchors.insert(segment.anchors.begin(), segment.anchors.end());
+    for (auto node = begin; node != end; ++node) {
+      if (StartsAnew(*node)) context_.anchors.insert(node->outputs[0]);
+      const bool linear =
+          IsHeavy(*node) && (!saved_.CodesLossily(node->inputs[0]) || !saved_.CodesLossily(node->inputs[1]));
+      if (linear || IsNormalize(*node)) in_segment_.insert(node->outputs[0]);
+    }
+  }
+}
+
+// What pooling picks cannot be had again, and much may follow from it, or from the ReLU behind it: as of the
+// layers of a dense block, which read it time and again.
+bool Recipes::StartsAnew(const Node& node) const {
+  const bool behind =
+      node.op == "Relu" && saved_.MadeInForward(node.inputs[0]) && ProducerOf(node.inputs[0]).op == "MaxPool";
+  if ((node.op != "MaxPool" && !behind) || !saved_.CodesLossily(node.outputs[0])) return false;
+  const std::vector<size_t>& readers = saved_.Readers(node.outputs[0]);
+  return std::any_of(readers.begin(), readers.end(), [this](size_t r) {
+    const Node& reader = graph_.nodes[r];
+    return saved_.InForward(r) && (IsNormalize(reader) || IsApply(reader) || IsHeavy(reader) ||
+                                   reader.op == "Concat" || reader.op == "Add");
+  });
+}
+
+// Does v, in whatever shape, cross to the backward pass with an error?
+bool Recipes::IsCoded(ValueId v) const {
+  if (saved_.Crosses(v) && saved_.CodesLossily(v)) return true;
+  const std::vector<size_t>& readers = saved_.Readers(v);
+  return std::any_of(readers.begin(), readers.end(), [this](size_t r) {
+    const Node& reader = graph_.nodes[r];
+    return saved_.InForward(r) && reader.op == "Reshape" && IsCoded(reader.outputs[0]);
+  });
+}
+
+// A function and its derivative, which would have a code each, are computed from one code of their operand.
+void Recipes::PromoteOperand(const Node& node) {
+  if (!FindOp(node.op)->smooth) return;
+  const ValueId x = node.inputs[0];
+  if (!saved_.CodesLossily(x) || Of(x)) return;
+  int coded = 0;
+  for (const size_t r : saved_.Readers(x)) {
+    const Node& reader = graph_.nodes[r];
+    coded += FindOp(reader.op)->smooth && IsCoded(reader.outputs[0]);
+  }
+  if (coded < 2) return;
+  context_.anchors.insert(x);
+  known_.clear();
+}
+
+// Does computing v again save what storing it takes?
+bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
+  if (recipe.reads > kMostReads) return false;
+  if (saved_.CodesLossily(v)) return true;
+  // Where re-runs are wanted, what would be kept exactly is computed again too: of parameters and inputs (a
+  // table of biases), which is exact, and for readers who can do with a fine code.
+  const EdgeFacts facts = saved_.FactsOf(v);
+  if (!context_.policy.Reruns() || facts.type.dtype != DType::kFloat32 || facts.exact_bits ||
+      facts.index_bits > 0 || Elements(v) < kLeastElements)
+    return false;
+  return recipe.from.empty() || (OfSamples(facts) && !facts.statistic && !facts.read_exactly);
+}
+
+// The node that computes v, be it in another shape and without a bias.
+const Node& Recipes::MakerOf(ValueId v) const {
+  const Node& node = ProducerOf(v);
+  if (node.op == "Reshape" && saved_.MadeInForward(node.inputs[0])) return MakerOf(node.inputs[0]);
+  if (node.op == "Add")
+    for (ValueId in : node.inputs)
+      if (saved_.MadeInForward(in) && IsProduct(MakerOf(in))) return MakerOf(in);
+  return node;
+}
+
+// What products or functions are computed of again is stored finely, and says so. So is what was normalized
+// by rows: its error enters the gradients of all that is before it, and there is little of it.
+void Recipes::EnterAnchors() {
+  for (const auto& [key, xhat] : normalized_)
+    if (context_.policy.rebuilds && ProducerOf(xhat).op == "Standardize" && !IsRebuilt(xhat) &&
+        saved_.CodesLossily(xhat))
+      context_.anchors.insert(xhat);
+  for (const auto& [v, recipe] : rebuilt_) {
+    if (recipe.products == 0 && !recipe.curved) continue;
+    const Node& node = MakerOf(v);
+    for (ValueId from : recipe.from) {
+      if (saved_.FactsOf(from).exact_bits || 16 * Elements(from) < Elements(v)) continue;
+      context_.anchors.insert(from);
+      context_.computed_from[from].push_back(node.name + " (" + node.op + ")");
+    }
+  }
+}
+
+std::optional<Recipe> Recipes::Of(ValueId v) {
+  if (v == kNoValue) return Recipe{};
+  if (!saved_.MadeInForward(v)) return Recipe{.reads = HasBatchAxis(graph_.value(v).type) ? 1. : 0.};
+  if (const auto it = rebuilt_.find(v); it != rebuilt_.end()) return it->second;
+  if (context_.anchors.count(v)) return Recipe{.reads = 1, .from = {v}};
+  if (saved_.Crosses(v) && !OfSamples(saved_.FactsOf(v))) return Recipe{};  // small, and kept exactly
+  if (saved_.Crosses(v)) return Recipe{.reads = saved_.FactsOf(v).exact_bits ? kMaskRead : 1, .from = {v}};
+  if (const auto it = known_.find(v); it != known_.end()) return it->second;
+  return known_[v] = OfProducer(v);
+}
+
+std::optional<Recipe> Recipes::OfAll(const std::vector<ValueId>& values) {
+  Recipe all;
+  for (ValueId v : values) {
+    const std::optional<Recipe> one = Of(v);
+    if (!one) return std::nullopt;
+    all.reads += one->reads;
+    all.products = std::max(all.products, one->products);
+    all.curved |= one->curved;
+    all.of_segment |= one->of_segment;
+    all.from.insert(one->from.begin(), one->from.end());
+  }
+  return all;
+}
+
+// By v's own operator.
+std::optional<Recipe> Recipes::OfProducer(ValueId v) {
+  const Node& node = ProducerOf(v);
+  if (node.op == "Relu") {
+    const ValueId mask = MaskOf(v);
+    return mask == kNoValue ? std::nullopt : OfAll({node.inputs[0], mask});
+  }
+  if (IsApply(node)) {
+    const ValueId xhat = NormalizedOf(node);
+    if (xhat != kNoValue) return Of(xhat);
+  }
+  if (InSegment(v)) {  // once, for all readers
+    std::optional<Recipe> recipe = IsNormalize(node) ? Of(node.inputs[0]) : OfAll(node.inputs);
+    if (recipe) recipe->reads = 1;
+    if (recipe) recipe->of_segment = true;
+    return recipe;
+  }
+  if (HasSegments() && IsApply(node)) return Of(node.inputs[0]);
+  if (node.op == "Add" || node.op == "Sub") return OfSum(node);
+  if (node.op == "Concat") return OfParts(node);
+  if (node.op == "Neg" || node.op == "Reshape" || node.op == "Identity") return Of(node.inputs[0]);
+  if (node.op == "Mul" && (!saved_.MadeInForward(node.inputs[0]) || !saved_.MadeInForward(node.inputs[1])))
+    return OfAll(node.inputs);  // affine
+  return FromNormalized(node, v);
+}
+
+// Each part is as much of the whole as it has elements.
+std::optional<Recipe> Recipes::OfParts(const Node& concat) {
+  std::optional<Recipe> whole = OfAll(concat.inputs);
+  if (!whole) return whole;
+  whole->reads = 0;
+  for (ValueId part : concat.inputs)
+    whole->reads += Of(part)->reads * static_cast<double>(Elements(part)) /
+                    static_cast<double>(std::max<int64_t>(1, Elements(concat.outputs[0])));
+  return whole;
+}
+
+// A residual sum is not followed into what is re-run: that would lie in memory from block to block.
+std::optional<Recipe> Recipes::OfSum(const Node& node) {
+  std::optional<Recipe> recipe = OfAll(node.inputs);
+  if (!recipe || recipe->products == 0) return recipe;
+  const int64_t full = Elements(node.outputs[0]);
+  const auto large = std::count_if(recipe->from.begin(), recipe->from.end(),
+                                   [&](ValueId from) { return 4 * Elements(from) >= full; });
+  return large <= 1 ? recipe : std::nullopt;
+}
+
+// Is v had with the error of a code?
+bool Recipes::IsInexact(ValueId v) {
+  const std::optional<Recipe> recipe = Of(v);
+  return recipe && std::any_of(recipe->from.begin(), recipe->from.end(), [this](ValueId from) {
+           return context_.anchors.count(from) || saved_.CodesLossily(from);
+         });
+}
+
+// Products and smooth functions of normalized values, and what only moves numbers.
+std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
+  if (!context_.policy.Reruns() && !IsSmooth(node)) return std::nullopt;
+  if (IsNormalize(node)) {  // of the model's inputs: exact, with the statistics of the forward pass
+    std::optional<Recipe> recipe = Of(node.inputs[0]);
+    return recipe && recipe->from.empty() && recipe->products == 0 && !recipe->of_segment ? recipe
+                                                                                          : std::nullopt;
+  }
+  const bool loss = IsLoss(node, v), smooth = IsSmooth(node), product = IsProduct(node);
+  if (!loss && !smooth && !product && !Moves(node)) return std::nullopt;
+  std::optional<Recipe> recipe = loss ? Of(node.inputs[0]) : OfAll(node.inputs);
+  if (!recipe || recipe->of_segment) return std::nullopt;
+  if (product && (++recipe->products > kMostProducts || Elements(v) > context_.rerun_elements))
+    return std::nullopt;
+  if (product) recipe->reads = std::min(recipe->reads, 1.);  // once, for all readers
+  recipe->curved |= loss || (Multiplies(node) ? IsInexact(node.inputs[0]) && IsInexact(node.inputs[1])
+                                              : smooth || node.op == "Attention");
+  if (recipe->curved && !context_.policy.AnchorsAreFine()) return std::nullopt;
+  if (loss) {
+    int64_t sources = 0;
+    for (ValueId from : recipe->from) sources += Elements(from);
+    if (Elements(v) < kWideLoss * sources) return std::nullopt;
+  }
+  return recipe;
+}
+
+std::set<int64_t> RerunBounds(const Graph& graph, const PassContext& context) {
+  const SavedValues saved(graph, context);
+  std::set<int64_t> bounds{0};
+  for (const Segment& segment : CutForward(graph, saved, context.policy.rerun_spacing))
+    bounds.insert(segment.largest);
+  PassContext unbound = context;
+  unbound.rerun_elements = std::numeric_limits<int64_t>::max();
+  const SavedValues then(graph, unbound);
+  Recipes recipes(graph, unbound, then);
+  recipes.Choose();
+  for (const auto& [v, recipe] : recipes.Rebuilt())
+    if (recipe.products > 0) bounds.insert(graph.value(v).type.Elements().At(1));
+  return bounds;
+}
+
+}  // namespace act

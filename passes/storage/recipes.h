@@ -1,0 +1,83 @@
+// What the backward pass can compute again, and from which stored values.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "passes/pass.h"
+#include "passes/storage/saved_values.h"
+
+namespace act {
+
+// x, mean, rstd, gamma, beta -> normalized x times gamma plus beta
+bool IsApply(const Node& node);
+// x, mean, rstd -> normalized x
+bool IsNormalize(const Node& node);
+// A convolution, matrix product or attention.
+bool IsProduct(const Node& node);
+// What it takes to have a value in the backward pass.
+struct Recipe {
+  double reads = 0;             // full-size codes that are read; one that is read twice counts twice
+  int products = 0;             // the longest chain of products that run again from normalized values
+  bool curved = false;          // not linear in what is read
+  bool of_segment = false;      // a segment between anchors runs again (cut_forward.h)
+  std::set<ValueId> from = {};  // the stored activations that are read
+};
+
+class Recipes {
+ public:
+  Recipes(const Graph& graph, PassContext& context, const SavedValues& saved)
+      : graph_(graph), context_(context), saved_(saved) {}
+
+  // Decides which values that cross to the backward pass are computed again. What that starts from is entered
+  // in context.anchors.
+  void Choose();
+
+  const std::map<ValueId, Recipe>& Rebuilt() const { return rebuilt_; }
+  bool IsRebuilt(ValueId v) const { return rebuilt_.count(v) != 0; }
+  // Made by a product or normalization of a segment that runs again.
+  bool InSegment(ValueId v) const { return in_segment_.count(v) != 0; }
+  // The stored mask of a ReLU's result; kNoValue: there is none.
+  ValueId MaskOf(ValueId relu) const;
+  // The stored normalized form of what an IsApply node reads.
+  ValueId NormalizedOf(const Node& apply) const;
+
+ private:
+  using Key = std::vector<ValueId>;
+
+  const Node& ProducerOf(ValueId v) const { return graph_.nodes[static_cast<size_t>(saved_.Producer(v))]; }
+  const Node& MakerOf(ValueId v) const;
+  int64_t Elements(ValueId v) const;
+  bool ReordersInput(const Node& node) const;
+  bool HasSegments() const { return context_.policy.rerun_spacing > 0 && context_.rerun_elements > 0; }
+  void FindMasksAndNormalized();
+  void ChooseSegments();
+  bool StartsAnew(const Node& node) const;
+  bool IsCoded(ValueId v) const;
+  void PromoteOperand(const Node& node);
+  bool MayBeRebuilt(ValueId v, const Recipe& recipe) const;
+  void EnterAnchors();
+  std::optional<Recipe> Of(ValueId v);
+  std::optional<Recipe> OfAll(const std::vector<ValueId>& values);
+  std::optional<Recipe> OfProducer(ValueId v);
+  bool IsInexact(ValueId v);
+  std::optional<Recipe> OfSum(const Node& node);
+  std::optional<Recipe> OfParts(const Node& concat);
+  std::optional<Recipe> FromNormalized(const Node& node, ValueId v);
+
+  const Graph& graph_;
+  PassContext& context_;
+  const SavedValues& saved_;
+  std::map<ValueId, ValueId> mask_of_;  // a ReLU's result to its stored mask
+  std::map<Key, ValueId> normalized_;   // (x, mean, rstd) to the stored (x - mean) rstd
+  std::set<ValueId> in_segment_;
+  std::map<ValueId, Recipe> rebuilt_;
+  std::map<ValueId, std::optional<Recipe>> known_;  // of what does not cross
+};
+
+// The bounds on the size of re-run tensors that tell one choice of re-runs from another; 0 is among them.
+std::set<int64_t> RerunBounds(const Graph& graph, const PassContext& context);
+
+}  // namespace act

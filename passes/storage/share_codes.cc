@@ -1,0 +1,218 @@
+// One code for a number and its sign. Where a ReLU's mask and a number with the same sign both cross to the
+// backward pass, the number is stored in a code that holds its sign exactly, and the mask is read of that
+// code: the bit that a mask of its own would take is saved.
+//
+// * BatchNorm behind which a ReLU stands: instead of xhat, v = sign(gamma) (xhat - tau) is stored, where
+//   tau = -beta / gamma is the xhat at which the ReLU begins: v > 0 where the ReLU passes. Backward has xhat
+//   back as tau + sign(gamma) v. Where gamma is near 0, tau is far outside of all xhat and a code's group,
+//   which holds several channels, would have no levels left for the others: tau is clamped to just outside of
+//   the channel's own range, which changes no sign. The channel's largest |xhat| is all that is stored for
+//   it: gamma and beta are still what they were when backward makes tau of them again.
+// * BatchNorm whose result is a summand of what a ReLU gets (the end of a residual block): the mask says
+// nothing
+//   of xhat, so v = +- (xhat + shift), with the sign of the mask and a shift beyond all |xhat|. The levels of
+//   each side lie over the range that it has (Metadata::kSides). Where the mask is 0 the gradient is 0, and
+//   xhat enters the others' through a mean alone: few levels do there.
+// * A ReLU's result that is stored itself is above 0 where its mask is 1.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph_builder.h"
+#include "passes/pass.h"
+#include "passes/storage/saved_values.h"
+#include "runtime/base/error.h"
+
+namespace act {
+namespace {
+
+class Sharer {
+ public:
+  Sharer(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), saved_(graph, context), builder_(graph) {}
+
+  llvm::Error Run() {
+    FindPairs();
+    ACT_CHECK_OK(AddDistances());
+    return RedirectReaders();
+  }
+
+ private:
+  // A BatchNorm and the ReLU behind it, by the nodes' places.
+  struct Pair {
+    size_t normalize, relu, stats, apply;
+    ValueId mask;
+    bool summand;  // the ReLU gets a sum
+  };
+  // What backward makes xhat of.
+  struct Shared {
+    ValueId distance, largest;
+    std::vector<ValueId> affine = {};  // gamma and beta, of which the threshold is made; empty: of a summand
+    std::vector<ValueId> scale = {};   // what maps the distance to xhat, where backward has it
+    std::string name = "";
+  };
+
+  const Node& node(size_t i) const { return graph_.nodes[i]; }
+  const Node* ProducerOf(ValueId v) const {
+    const int64_t p = saved_.Producer(v);
+    return p < 0 ? nullptr : &node(static_cast<size_t>(p));
+  }
+
+  using Normalized = std::map<std::vector<ValueId>, size_t>;  // (x, mean, rstd) to the Normalize that crosses
+
+  // The BatchNorm whose result the ReLU gets, or else one whose result is a summand of it.
+  void PairWith(size_t relu, ValueId mask, Normalized& normalized) {
+    const ValueId operand = node(relu).inputs[0];
+    const Node* made = ProducerOf(operand);
+    const bool summand = made && made->op == "Add";
+    for (ValueId v : summand ? made->inputs : std::vector<ValueId>{operand}) {
+      const Node* apply = ProducerOf(v);
+      if (!apply || apply->op != "BatchNormApply") continue;
+      const auto it = normalized.find({apply->inputs.begin(), apply->inputs.begin() + 3});
+      const int64_t stats = saved_.Producer(apply->inputs[1]);
+      if (it == normalized.end() || stats < 0 || node(static_cast<size_t>(stats)).op != "BatchNormStats" ||
+          graph_.value(v).type != graph_.value(operand).type)
+        continue;
+      pairs_.push_back({it->second, relu, static_cast<size_t>(stats), static_cast<size_t>(saved_.Producer(v)),
+                        mask, summand});
+      normalized.erase(it);  // its sign is that of one ReLU
+      return;
+    }
+  }
+
+  void FindPairs() {
+    Normalized normalized;
+    for (size_t i = 0; i < graph_.nodes.size() && saved_.InForward(i); ++i)
+      if (node(i).op == "Normalize" && saved_.Crosses(node(i).outputs[0]) &&
+          saved_.CodesLossily(node(i).outputs[0]))
+        normalized[node(i).inputs] = i;
+    for (size_t i = 0; i < graph_.nodes.size() && saved_.InForward(i); ++i) {
+      if (node(i).op != "ReluDerivative" || !saved_.Crosses(node(i).outputs[0])) continue;
+      const ValueId result = node(i).inputs[0], mask = node(i).outputs[0];
+      const Node* relu = ProducerOf(result);
+      if (!relu || relu->op != "Relu") continue;
+      if (saved_.Crosses(result) && saved_.CodesLossily(result)) {
+        positive_[mask] = result;
+        continue;
+      }
+      PairWith(static_cast<size_t>(saved_.Producer(result)), mask, normalized);
+    }
+  }
+
+  // The largest |xhat| of each channel, as a third result of the statistics.
+  ValueId LargestOf(Node& stats) {
+    if (stats.outputs.size() > 2) return stats.outputs[2];
+    Value value = graph_.value(stats.outputs[1]);
+    value.name.clear();
+    graph_.values.push_back(std::move(value));
+    stats.outputs.push_back(static_cast<ValueId>(graph_.values.size() - 1));
+    return stats.outputs[2];
+  }
+
+  // Puts each distance, and what it is measured from, right behind the later of Normalize and ReLU.
+  llvm::Error AddDistances() {
+    std::map<size_t, std::vector<Node>> behind;
+    builder_.SetPhase(Phase::kForward);
+    const size_t count = graph_.nodes.size();
+    for (const Pair& pair : pairs_) {
+      const ValueId largest = LargestOf(graph_.nodes[pair.stats]);
+      const std::vector<ValueId> in = node(pair.apply).inputs;
+      const ValueId xhat = node(pair.normalize).outputs[0], passed = node(pair.relu).outputs[0];
+      const std::string name = node(pair.apply).name;
+      Shared shared{.distance = kNoValue, .largest = largest, .name = name};
+      ValueId from = kNoValue;  // what the distance is measured from
+      if (pair.summand) {
+        Attributes all;
+        all.Set("axes", std::vector<int64_t>{0});
+        all.Set("keepdims", int64_t{0});
+        ACT_TRY(from, builder_.Add1("ReduceMax", {largest}, all, name + ".shift"));
+        shared.largest = from;
+        shared.scale = {from};
+      } else {
+        ACT_TRY(from, builder_.Add1("ReluThreshold", {in[3], in[4], largest}, {}, name + ".threshold"));
+        shared.affine = {in[3], in[4]};
+      }
+      ACT_TRY(shared.distance, builder_.Add1(pair.summand ? "SidedDistance" : "SignedDistance",
+                                             {in[0], in[1], in[2], from, passed}, {}, name));
+      context_.statistics.insert(shared.largest);
+      if (context_.anchors.count(xhat)) context_.anchors.insert(shared.distance);
+      if (context_.rebuilt_from.count(xhat)) context_.rebuilt_from.insert(shared.distance);
+      positive_[pair.mask] = shared.distance;
+      shared_[xhat] = std::move(shared);
+      std::move(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(count), graph_.nodes.end(),
+                std::back_inserter(behind[std::max(pair.normalize, pair.relu)]));
+      graph_.nodes.resize(count);
+    }
+    std::vector<Node> nodes;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      nodes.push_back(std::move(graph_.nodes[i]));
+      const auto it = behind.find(i);
+      if (it != behind.end()) std::move(it->second.begin(), it->second.end(), std::back_inserter(nodes));
+    }
+    graph_.nodes = std::move(nodes);
+    return llvm::Error::success();
+  }
+
+  // The threshold again, from parameters as they were in the forward pass: once, for all readers.
+  llvm::Error MakeThreshold(Shared& shared) {
+    if (!shared.scale.empty()) return llvm::Error::success();
+    ACT_TRY(const ValueId tau,
+            builder_.Add1("ReluThreshold", {shared.affine[0], shared.affine[1], shared.largest}, {},
+                          shared.name + ".threshold"));
+    ACT_TRY(const ValueId side, builder_.Add1("ReluSide", {shared.affine[0]}, {}, shared.name + ".side"));
+    shared.scale = {tau, side};
+    return llvm::Error::success();
+  }
+
+  // In front of an update: the thresholds that are made of what it is about to change.
+  llvm::Error MakeThresholdsBefore(const Node& update) {
+    for (const int32_t m : update.mutates)
+      for (auto& [xhat, shared] : shared_)
+        if (std::count(shared.affine.begin(), shared.affine.end(), update.inputs[static_cast<size_t>(m)]))
+          ACT_CHECK_OK(MakeThreshold(shared));
+    return llvm::Error::success();
+  }
+
+  // Each reader in the backward pass gets its own copy, made right in front of it.
+  llvm::Error RedirectReaders() {
+    builder_.SetPhase(Phase::kBackward);
+    std::vector<Node> nodes = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    for (Node& reader : nodes) {
+      if (reader.phase != Phase::kForward) ACT_CHECK_OK(MakeThresholdsBefore(reader));
+      for (ValueId& in : reader.inputs) {
+        if (reader.phase == Phase::kForward || in == kNoValue) continue;
+        if (const auto it = shared_.find(in); it != shared_.end()) {
+          Shared& shared = it->second;
+          ACT_CHECK_OK(MakeThreshold(shared));
+          std::vector<ValueId> operands{shared.distance};
+          operands.insert(operands.end(), shared.scale.begin(), shared.scale.end());
+          ACT_TRY(in, builder_.Add1(shared.affine.empty() ? "FromSided" : "FromDistance", operands, {},
+                                    reader.name + ".xhat"));
+        } else if (const auto mask = positive_.find(in); mask != positive_.end()) {
+          ACT_TRY(in, builder_.Add1("ReluDerivative", {mask->second}, {}, reader.name + ".mask"));
+        }
+      }
+      graph_.nodes.push_back(std::move(reader));
+    }
+    return llvm::Error::success();
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  const SavedValues saved_;
+  GraphBuilder builder_;
+  std::vector<Pair> pairs_;
+  std::map<ValueId, Shared> shared_;     // xhat that is no longer stored
+  std::map<ValueId, ValueId> positive_;  // masks, and the stored values that are above 0 where they are 1
+};
+
+}  // namespace
+
+llvm::Error ShareCodes(Graph& graph, PassContext& context) {
+  if (!context.policy.shares_codes) return llvm::Error::success();
+  return Sharer(graph, context).Run();
+}
+
+}  // namespace act
