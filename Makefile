@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all check-python setup configure tools build check test check-long demo accuracy docs-operators asan debug tidy format bench speed clean help
+.PHONY: all check-python setup configure tools build check test check-long demo accuracy docs-operators picture asan debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -66,6 +66,9 @@ accuracy: tools
 docs-operators: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target conformance_test
 	@$(BUILD)/bin/conformance_test --markdown >docs/operators.md
+
+picture: tools
+	@python3 scripts/memory_picture.py --bin $(BUILD)/bin
 
 asan:
 	@$(MAKE) --no-print-directory check PRESET=asan
