@@ -1,6 +1,7 @@
 #include "tests/conformance/operators_document.h"
 
 #include <algorithm>
+#include <sstream>
 #include <vector>
 
 #include "compiler/import/core/importer.h"
@@ -11,18 +12,24 @@ namespace act::conformance {
 namespace {
 
 constexpr char kHead[] = R"(# ONNX operators
-Written by `make docs-operators` from the import tables and the results of ONNX's own node tests (tests/conformance); a test fails where it is out of date.
+Written by `make docs-operators` from the import tables and the results of ONNX's own node tests
+(tests/conformance). A test fails where it is out of date.
 
 | column | says |
 |---|---|
-| operator | of the standard domain. *Constants*: computed while compiling only, where all operands are known |
+| operator | of the standard domain. *Constants*: only where all operands are known when compiling |
 | opsets | ONNX's definitions that are read. Bold: node tests of that definition pass |
-| gradient | of the float operands in a training step. zero: it is zero everywhere. -: no float operand, or no float result |
-| runs as | the operators of docs/runtime_ops.md that stay in the plan; none: moved or computed while compiling. All have reference kernels; *reference*: no fast CPU kernel took a site of the tests |
+| gradient | of the float operands in a training step, see below |
+| runs as | the operators of runtime_ops.md that stay in the plan |
 | tests | node tests with this operator alone that pass, of those that there are |
-| not supported | reasons why the others do not pass |
+
+* **Gradient**: "zero" means that it is zero everywhere, and "-" that there is no float operand or no float result.
+* **Runs as**: an empty cell means that the operator only moves numbers or is computed when compiling. All have
+  reference kernels. *Reference* means that no fast CPU kernel took a node of the tests.
 
 )";
+
+constexpr size_t kLineWidth = 120;
 
 struct Row {
   int tests = 0, passed = 0;
@@ -35,6 +42,23 @@ std::string Join(const std::set<std::string>& items) {
   std::string text;
   for (const std::string& item : items) text += (text.empty() ? "" : ", ") + item;
   return text;
+}
+
+// "* name: item, item" in lines of at most kLineWidth characters.
+std::string ListItem(std::string_view name, const std::set<std::string>& items) {
+  std::string text, line = "* " + std::string(name) + ":";
+  size_t left = items.size();
+  for (const std::string& item : items) {
+    std::istringstream words(item + (--left ? ";" : ""));
+    for (std::string word; words >> word;) {
+      if (line.size() + 1 + word.size() > kLineWidth) {
+        text += line + "\n";
+        line = " ";
+      }
+      line += " " + word;
+    }
+  }
+  return text + line + "\n";
 }
 
 std::string GradientText(const std::set<Gradient>& seen) {
@@ -88,13 +112,14 @@ std::string OperatorsDocument(const std::map<std::string, Result>& results) {
           " pass, " + std::to_string(totals[Outcome::kRefused] + totals[Outcome::kDiffers]) +
           " do not (tests/conformance/exceptions.txt), " + std::to_string(totals[Outcome::kNotClaimed]) +
           " have operators that are not supported.\n\n";
-  text += "| operator | opsets | gradient | runs as | tests | not supported |\n|---|---|---|---|---|---|\n";
-  std::string missing;
+  text += "| operator | opsets | gradient | runs as | tests |\n|---|---|---|---|---|\n";
+  std::set<std::string> missing;
+  std::string failing;
   for (const std::string_view name : onnx_import::OnnxOperators()) {
     onnx::NodeProto node;
     node.set_op_type(std::string(name));
     if (!onnx_import::IsSupported(node)) {
-      missing += (missing.empty() ? "" : ", ") + std::string(name);
+      missing.insert(std::string(name));
       continue;
     }
     const bool constants = !onnx_import::FindImport(node);
@@ -102,10 +127,11 @@ std::string OperatorsDocument(const std::map<std::string, Result>& results) {
     text += "| " + std::string(name) + (constants ? " (*constants*)" : "") + " | " +
             OpsetsText(name, row.tested) + " | " + (row.passed ? GradientText(row.gradients) : "") + " | " +
             RunsAsText(row) + " | " +
-            (row.tests ? std::to_string(row.passed) + " of " + std::to_string(row.tests) : "") + " | " +
-            Join(row.reasons) + " |\n";
+            (row.tests ? std::to_string(row.passed) + " of " + std::to_string(row.tests) : "") + " |\n";
+    if (!row.reasons.empty()) failing += ListItem(name, row.reasons);
   }
-  return text + "\nNot supported: " + missing + ".\n";
+  return text + "\n## Why tests do not pass\n" + failing + "\n## Operators that are not supported\n" +
+         ListItem("Not supported", missing);
 }
 
 }  // namespace act::conformance
