@@ -1,5 +1,5 @@
 # make           the tools, in build/bin (installs what is missing first)
-# make check     set up, build, run every test
+# make check     the same, and every test
 # make demo      compile and train a ResNet with exact and with compressed activations, side by side
 # make help      the other targets
 
@@ -15,21 +15,23 @@ export NINJA_STATUS = [%f/%t]
 all: tools
 
 help:
-	@echo 'make              the tools: $(BUILD)/bin/actc, actrun, actplan'
-	@echo 'make check        set up, build, run every test'
-	@echo 'make test         the tests alone; TESTS=REGEX picks some'
-	@echo 'make check-long   also the slow statistical tests, over every golden case'
-	@echo 'make check-python  the export helper against autograd (PYTHON=... names one that has torch and pytest)'
-	@echo 'make demo         train a ResNet with exact and with compressed activations, side by side'
-	@echo 'make accuracy     trains digits and text at several levels, many seeds each: where do they end (half an hour; SEEDS=N)'
-	@echo 'make asan         the tests under address and undefined behaviour sanitizers'
-	@echo 'make bench        the kernels alone'
-	@echo 'make speed        training steps beside PyTorch (PYTHON=... names one that has torch; MODELS=NAME:BATCH,... FOLDER=...)'
-	@echo 'make docs-operators   docs/operators.md again, behind a change of operators'
-	@echo 'make format       clang-format over all sources'
-	@echo 'make tidy         clang-tidy over all sources'
-	@echo 'make clean        removes $(BUILD)'
-	@echo 'PRESET=release|debug|asan, JOBS=N'
+	@echo 'make                  builds $(BUILD)/bin/actc, actrun and actplan; installs what is missing first'
+	@echo 'make check            the same, and builds and runs every test'
+	@echo 'make test             runs the tests alone; TESTS=REGEX picks some'
+	@echo 'make check-long       as check, with the slow statistical tests over every golden case'
+	@echo 'make check-python     tests the export helper against autograd; PYTHON=... names a Python with torch and pytest'
+	@echo 'make demo             trains a ResNet with exact and with compressed activations, side by side'
+	@echo 'make accuracy         trains digits and text at several levels with many seeds (half an hour); SEEDS=N'
+	@echo 'make speed            times training steps beside PyTorch; PYTHON=..., MODELS=NAME:BATCH,..., FOLDER=...'
+	@echo 'make bench            times the kernels alone'
+	@echo 'make picture          draws docs/memory_over_step.svg'
+	@echo 'make docs-operators   writes docs/operators.md, after a change of operators'
+	@echo 'make asan             runs the tests under address and undefined behaviour sanitizers'
+	@echo 'make debug            builds everything for debugging'
+	@echo 'make format           runs clang-format over all sources'
+	@echo 'make tidy             runs clang-tidy over all sources'
+	@echo 'make clean            removes $(BUILD)'
+	@echo 'Variables: PRESET=release|debug|asan, JOBS=N (processes at a time)'
 
 setup:
 	@scripts/setup.sh

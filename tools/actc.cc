@@ -34,12 +34,13 @@ struct Flags {
   cl::OptionCategory debugging{"Looking inside"};
 
   cl::opt<std::string> model{cl::Positional, cl::Required, cl::desc("MODEL.onnx"), cl::cat(compile)};
-  cl::opt<std::string> level{"O",
-                             cl::desc("L0 exact, L1 4-bit inputs of convolutions and matmuls, L2 4-bit, L3 "
-                                      "3-bit and shared, L4 anchors and "
-                                      "re-runs where that lowers the peak; presets "
-                                      "actnn-L1..L5, gact-L1..L3 for comparison"),
-                             cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
+  cl::opt<std::string> level{
+      "O",
+      cl::desc("How saved activations are stored. L0: exactly; L1: 4 bits for inputs of convolutions and "
+               "matrix products; L2: 4 bits for all; L3: about 3 bits, cheap values are recomputed; L4: as "
+               "L3, and expensive nodes are re-run where that lowers the peak. Presets for comparison: "
+               "actnn-L1..L5, gact-L1..L3, division, blpa, acgc"),
+      cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
   cl::opt<std::string> optimizer{"optimizer",
                                  cl::desc("sgd (with momentum, default), adam, adamw, ort-adamw, onnx-adam, "
@@ -48,75 +49,75 @@ struct Flags {
                                  cl::value_desc("NAME"), cl::init("sgd"), cl::cat(compile)};
   cl::opt<double> clip_norm{
       "clip-norm", cl::value_desc("X"), cl::cat(compile),
-      cl::desc("Scale all gradients down to this norm together; keeps them until it is known")};
-  cl::opt<long> accumulate{"accumulate", cl::value_desc("K"), cl::init(1), cl::cat(compile),
-                           cl::desc("Micro-batches of an update, whose gradients are summed (default 1)")};
-  cl::opt<double> bits{
-      "bits", cl::value_desc("1..8"), cl::cat(compile),
-      cl::desc("Bits of lossy codes (default: the level's); a fraction: on average, metadata "
-               "included, more where they matter more")};
+      cl::desc("Scale all gradients together down to this norm; they are kept until it is known")};
+  cl::opt<long> accumulate{
+      "accumulate", cl::value_desc("K"), cl::init(1), cl::cat(compile),
+      cl::desc("Micro-batches of a step, whose gradients are summed for one update (default 1)")};
+  cl::opt<double> bits{"bits", cl::value_desc("1..8"), cl::cat(compile),
+                       cl::desc("Bits of lossy codes (default: the level's own). A fraction is an average "
+                                "over codes, their scales included; codes that matter more get more")};
   cl::opt<std::string> saved_limit{
       "saved-limit", cl::value_desc("SIZE"), cl::cat(compile),
-      cl::desc("Store at most so many bytes of activations at --batch, with the least variance of the "
-               "gradient; at L4 from the anchors that fit best")};
-  cl::opt<long> group_size{"group-size", cl::desc("Elements that share a code's range (default 256)"),
+      cl::desc("Store at most this many bytes of activations at --batch, with the least expected variance of "
+               "the gradient; at L4 this also chooses what is re-run")};
+  cl::opt<long> group_size{"group-size", cl::desc("Neighbouring elements that share a scale (default 256)"),
                            cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
   cl::opt<std::string> fpmath{
       "fpmath", cl::value_desc("bf16|f32"), cl::init("bf16"), cl::cat(compile),
-      cl::desc("What kernels may multiply gradients with decoded numbers in: bf16 (default; where the "
-               "processor is faster at it), f32")};
+      cl::desc("bf16 (default): kernels may round gradients and decoded numbers to bfloat16 before "
+               "multiplying them, where that is faster; f32: they do not")};
   cl::opt<std::string> plugin{
       "plugin", cl::value_desc("LIB.so"), cl::cat(compile),
-      cl::desc("Code in its codec what the level codes as plain numbers in few bits")};
-  cl::opt<std::string> workspace{"workspace", cl::desc("Bound of one kernel's scratch space (default: none)"),
+      cl::desc("Use this library's codec wherever the level stores plain numbers in few bits")};
+  cl::opt<std::string> workspace{"workspace",
+                                 cl::desc("Limit of one kernel's scratch memory (default: none)"),
                                  cl::value_desc("SIZE"), cl::cat(compile)};
-  cl::opt<unsigned long> seed{"seed", cl::desc("The plan's seed (default 0)"), cl::value_desc("S"),
-                              cl::cat(compile)};
+  cl::opt<unsigned long> seed{"seed", cl::desc("Seed of --init, dropout and rounding (default 0)"),
+                              cl::value_desc("S"), cl::cat(compile)};
 
-  cl::opt<std::string> loss{
-      "loss", cl::cat(model_group), cl::value_desc("KIND"),
-      cl::desc("Add a loss and its input `label`: cross-entropy, mse, l1, smooth-l1, bce-with-logits")};
+  cl::opt<std::string> loss{"loss", cl::cat(model_group), cl::value_desc("KIND"),
+                            cl::desc("Add a loss, and its input `label`, to a model that ends in "
+                                     "predictions: cross-entropy, mse, l1, smooth-l1, bce-with-logits")};
   cl::opt<std::string> loss_output{
       "loss-output", cl::cat(model_group), cl::value_desc("NAME"),
       cl::desc("The output that is the loss (default: the only scalar float output)")};
   cl::list<std::string> dims{"dim", cl::cat(model_group), cl::value_desc("NAME=EXTENT"),
-                             cl::desc("Fix a symbolic axis other than the batch")};
+                             cl::desc("The extent of a symbolic axis other than the batch")};
   cl::list<std::string> freeze{"freeze", cl::cat(model_group), cl::value_desc("GLOB"), cl::CommaSeparated,
-                               cl::desc("Parameters that do not train")};
+                               cl::desc("Do not train the parameters whose names match")};
   cl::opt<bool> freeze_bn{"freeze-bn", cl::cat(model_group),
-                          cl::desc("BatchNormalization keeps its stored statistics")};
+                          cl::desc("BatchNormalization uses its stored statistics and does not update them")};
   cl::opt<std::string> optimizer_model{
       "optimizer-model", cl::cat(model_group), cl::value_desc("FILE"),
-      cl::desc("ONNX Runtime's optimizer of a training graph (default, without --optimizer: the file "
-               "optimizer_model.onnx beside it)")};
+      cl::desc("The optimizer of an ONNX Runtime training graph (default, without --optimizer: the file "
+               "optimizer_model.onnx beside the model)")};
   cl::opt<std::string> checkpoint{"checkpoint", cl::cat(model_group), cl::value_desc("FILE"),
-                                  cl::desc("ONNX Runtime's initial parameters of a training graph (default: "
-                                           "the file `checkpoint` beside it)")};
-  cl::opt<std::string> init{
-      "init", cl::cat(model_group), cl::value_desc("he"),
-      cl::desc("he: seeded initial weights where the model holds none: external data is missing, or "
-               "one number fills the tensor")};
+                                  cl::desc("The initial parameters of an ONNX Runtime training graph "
+                                           "(default: the file `checkpoint` beside the model)")};
+  cl::opt<std::string> init{"init", cl::cat(model_group), cl::value_desc("he"),
+                            cl::desc("he: seeded initial weights where the model has none (its external data "
+                                     "is missing, or one number fills the tensor)")};
 
   cl::opt<long> batch{"batch",
-                      cl::desc("The report's batch (default: the model's where it is fixed, else 1)"),
+                      cl::desc("The report's batch size (default: the model's if it is fixed, else 1)"),
                       cl::value_desc("N"), cl::init(1), cl::cat(reports)};
-  cl::opt<std::string> report{"report", cl::desc("text (default) or none"), cl::value_desc("text|none"),
-                              cl::init("text"), cl::cat(reports)};
-  cl::opt<std::string> report_json{"report-json", cl::desc("The report as JSON"), cl::value_desc("FILE"),
-                                   cl::cat(reports)};
-  cl::opt<std::string> report_html{"report-html", cl::desc("The report as a page with pictures"),
+  cl::opt<std::string> report{"report", cl::desc("text (default): print the report; none: do not"),
+                              cl::value_desc("text|none"), cl::init("text"), cl::cat(reports)};
+  cl::opt<std::string> report_json{"report-json", cl::desc("Write the report as JSON"),
                                    cl::value_desc("FILE"), cl::cat(reports)};
-  cl::opt<std::string> explain{
-      "explain", cl::ValueOptional, cl::value_desc("GLOB"), cl::cat(reports),
-      cl::desc("For each saved activation: who reads it, why, its form, bytes before and after")};
+  cl::opt<std::string> report_html{"report-html", cl::desc("Write the report as a web page with pictures"),
+                                   cl::value_desc("FILE"), cl::cat(reports)};
+  cl::opt<std::string> explain{"explain", cl::ValueOptional, cl::value_desc("GLOB"), cl::cat(reports),
+                               cl::desc("For each saved activation: what reads it, why it is saved, how it "
+                                        "is stored, and its bytes before and after")};
 
   cl::opt<std::string> emit_onnx{
       "emit-onnx", cl::cat(debugging), cl::value_desc("FILE"),
-      cl::desc("The rewritten graph as ONNX, Compress and Decompress in domain act")};
-  cl::opt<std::string> print_after{"print-after", cl::cat(debugging), cl::value_desc("PASS"),
-                                   cl::desc("Print the graph behind this pass (`import`: as read; `all`)")};
-  cl::opt<bool> verify_each{"verify-each", cl::cat(debugging),
-                            cl::desc("Verify the graph behind every pass")};
+      cl::desc("Write the rewritten graph as ONNX; Compress and Decompress are in domain act")};
+  cl::opt<std::string> print_after{
+      "print-after", cl::cat(debugging), cl::value_desc("PASS"),
+      cl::desc("Print the graph after this pass (`import`: as it was read; `all`: after every pass)")};
+  cl::opt<bool> verify_each{"verify-each", cl::cat(debugging), cl::desc("Verify the graph after every pass")};
   cl::opt<bool> time_passes{"time-passes", cl::cat(debugging), cl::desc("Print the seconds of each pass")};
 };
 

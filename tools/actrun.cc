@@ -53,43 +53,43 @@ struct Flags {
   cl::OptionCategory files{"Checkpoints and reports"};
 
   cl::opt<std::string> plan{cl::Positional, cl::desc("PLAN"), cl::cat(machine)};
-  cl::opt<long> batch{"batch", cl::desc("Samples of a step (default: the plan's)"), cl::value_desc("N"),
-                      cl::cat(machine)};
+  cl::opt<long> batch{"batch", cl::desc("Samples of a step (default: the plan's batch size)"),
+                      cl::value_desc("N"), cl::cat(machine)};
   cl::opt<std::string> device{"device", cl::desc("Where to run: cpu (default) or cuda"),
                               cl::value_desc("cpu|cuda"), cl::init("cpu"), cl::cat(machine)};
-  cl::opt<long> threads{"threads", cl::desc("Threads (default: the physical cores)"), cl::value_desc("T"),
-                        cl::cat(machine)};
+  cl::opt<long> threads{"threads", cl::desc("Threads (default: the physical cores that the process may use)"),
+                        cl::value_desc("T"), cl::cat(machine)};
   cl::list<std::string> plugins{"plugin", cl::value_desc("LIB.so"), cl::CommaSeparated, cl::cat(machine),
-                                cl::desc("Codecs that the plan was compiled with")};
-  cl::opt<bool> check_memory{
-      "check-memory", cl::cat(machine),
-      cl::desc("Verify after each operator that it wrote nothing but its own tensors, and every call of a "
-               "plugin's codec (slow)")};
+                                cl::desc("The libraries with the codecs that the plan was compiled with")};
+  cl::opt<bool> check_memory{"check-memory", cl::cat(machine),
+                             cl::desc("After each operator, verify that it wrote only its own tensors; "
+                                      "verify every call of a plugin's codec too (slow)")};
 
-  cl::opt<std::string> inputs{"inputs", cl::desc("One fixed batch, by input name"),
+  cl::opt<std::string> inputs{"inputs", cl::desc("One fixed batch, its tensors by input name"),
                               cl::value_desc("FILE.safetensors"), cl::cat(data_group)};
   cl::opt<std::string> data{
       "data", cl::value_desc("NAME=FILE.npy,..."), cl::cat(data_group),
-      cl::desc("A data set, one file an input, first axis the samples; shuffled each epoch")};
-  cl::opt<std::string> eval_data{"eval-data", cl::value_desc("NAME=FILE.npy,..."), cl::cat(data_group),
-                                 cl::desc("Loss and accuracy on this data set after each epoch of --data")};
+      cl::desc("Data set: one .npy file for each input, samples along the first axis; shuffled each epoch")};
+  cl::opt<std::string> eval_data{
+      "eval-data", cl::value_desc("NAME=FILE.npy,..."), cl::cat(data_group),
+      cl::desc("Data set on which loss and accuracy are measured after each epoch of --data")};
   cl::opt<unsigned long> seed{
       "seed", cl::value_desc("S"), cl::cat(data_group),
-      cl::desc("Shuffling, dropout and rounding of codes (default: the checkpoint's or plan's)")};
+      cl::desc("Seed of shuffling, dropout and rounding (default: the checkpoint's, else the plan's)")};
 
   cl::opt<long> steps{"steps", cl::desc("Steps of this run (default: 10, or one epoch of --data)"),
                       cl::value_desc("K"), cl::cat(training)};
-  cl::opt<long> epochs{"epochs",
-                       cl::desc("Epochs of this run; what ends first, --steps or --epochs, ends it"),
-                       cl::value_desc("E"), cl::cat(training)};
+  cl::opt<long> epochs{
+      "epochs", cl::desc("Epochs of this run; it ends after --steps or --epochs, whichever comes first"),
+      cl::value_desc("E"), cl::cat(training)};
   cl::opt<long> adapt_every{
       "adapt-every", cl::value_desc("K"), cl::cat(training),
-      cl::desc("After each K steps of --data, measure what each code adds to the gradient's variance, and "
-               "move levels to where they matter most, in the memory that was promised")};
+      cl::desc("After each K steps of --data, measure how much each code adds to the gradient's variance, "
+               "and move bits to the codes that matter most; the memory stays as planned")};
   OptimizerFlags hyper{optimizer_group};
-  cl::opt<std::string> lr_schedule{"lr-schedule", cl::init("constant"), cl::cat(optimizer_group),
-                                   cl::value_desc("SCHEDULE"),
-                                   cl::desc("constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
+  cl::opt<std::string> lr_schedule{
+      "lr-schedule", cl::init("constant"), cl::cat(optimizer_group), cl::value_desc("SCHEDULE"),
+      cl::desc("Learning rate over time: constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
 
   MeasurementFlags measurement;
 
@@ -98,15 +98,15 @@ struct Flags {
   cl::opt<std::string> save{"save", cl::desc("Write a checkpoint at the end (safetensors)"),
                             cl::value_desc("FILE"), cl::cat(files)};
   cl::opt<std::string> export_onnx{"export-onnx", cl::value_desc("FILE"), cl::cat(files),
-                                   cl::desc("The model with its trained weights, ready for inference")};
+                                   cl::desc("Write the model with its trained weights, ready for inference")};
   cl::opt<std::string> dump_step{
       "dump-step", cl::value_desc("FILE"), cl::cat(files),
-      cl::desc("First step's loss, gradients and running statistics (safetensors)")};
-  cl::opt<std::string> report_json{"report-json", cl::desc("Memory, losses and times as JSON"),
+      cl::desc("Write the first step's loss, gradients and running statistics (safetensors)")};
+  cl::opt<std::string> report_json{"report-json", cl::desc("Write memory, losses and times as JSON"),
                                    cl::value_desc("FILE"), cl::cat(files)};
   cl::opt<bool> profile{"profile", cl::desc("Print the most expensive kernels and nodes"), cl::cat(files)};
   cl::opt<std::string> verbose{"verbose", cl::value_desc("dispatch"), cl::cat(files),
-                               cl::desc("dispatch: each node's kernel, and why faster ones refused")};
+                               cl::desc("dispatch: print each node's kernel, and why faster ones refused")};
 };
 
 // What is wrong with the flags by themselves, or "".

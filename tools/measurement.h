@@ -47,23 +47,25 @@ class MeasurementFlags {
   llvm::cl::OptionCategory category_{"Measurement", "Instead of training."};
   llvm::cl::opt<long> variance_{
       "variance", llvm::cl::value_desc("R"), llvm::cl::cat(category_),
-      llvm::cl::desc("Variance and bias of the gradient that codes cause: R gradients of each mini-batch")};
-  llvm::cl::opt<long> batches_{"variance-batches", llvm::cl::value_desc("M"), llvm::cl::cat(category_),
-                               llvm::cl::desc("Mini-batches of --variance (default: 4 of --data, else 1)")};
+      llvm::cl::desc(
+          "Measure variance and bias that codes add to the gradient, from R gradients of each mini-batch")};
+  llvm::cl::opt<long> batches_{
+      "variance-batches", llvm::cl::value_desc("M"), llvm::cl::cat(category_),
+      llvm::cl::desc("Number of mini-batches of --variance (default: 4 with --data, else 1)")};
   llvm::cl::opt<std::string> edges_{
       "variance-edges", llvm::cl::value_desc("GLOB"), llvm::cl::init("*"), llvm::cl::cat(category_),
       llvm::cl::desc("Saved activations that are measured alone as well (default: all; none: '')")};
   llvm::cl::opt<long> calibrate_{
       "calibrate", llvm::cl::value_desc("K"), llvm::cl::cat(category_),
       llvm::cl::desc(
-          "Measures each code's share of the variance on K mini-batches (--variance=R: R gradients "
-          "of each, default 4), and moves levels to where they matter most; needs --save-plan")};
-  llvm::cl::opt<std::string> save_plan_{"save-plan", llvm::cl::desc("The plan that --calibrate makes"),
+          "Measure each code's share of the gradient's variance on K mini-batches (--variance=R: R gradients "
+          "of each, default 4), and move bits to the codes that matter most; needs --save-plan")};
+  llvm::cl::opt<std::string> save_plan_{"save-plan", llvm::cl::desc("Write the plan that --calibrate makes"),
                                         llvm::cl::value_desc("FILE"), llvm::cl::cat(category_)};
   llvm::cl::opt<double> bits_{
       "bits", llvm::cl::value_desc("AVG"), llvm::cl::cat(category_),
-      llvm::cl::desc("Bits an element of --calibrate, on average over what has levels, metadata included "
-                     "(default: the bytes that the plan takes)")};
+      llvm::cl::desc("Average bits an element of the codes that --calibrate chooses, their scales included "
+                     "(default: as many bytes as the plan takes)")};
 };
 
 }  // namespace act

@@ -73,12 +73,11 @@ const std::vector<HyperparameterInfo>& AllHyperparameters() {
       {"beta2", &H::beta2, "Decay of the squared gradient's running mean", 1},
       {"eps", &H::eps, "Added to the denominator", kNoBound},
       {"lr-decay", &H::lr_decay, "Decay of the learning rate: lr / (1 + steps lr-decay)", kNoBound},
-      {"initial-accumulator-value", &H::initial_accumulator_value, "What the sum of squares starts at",
-       kNoBound},
+      {"initial-accumulator-value", &H::initial_accumulator_value, "Start of the sum of squares", kNoBound},
       {"gradient-weight", &H::gradient_weight,
        "Weight of a gradient in the velocity, from the second update on", kNoBound},
-      {"post-decay", &H::post_decay, "Part of a parameter that is taken off behind the step", kNoBound},
-      {"updates-done", &H::updates_done, "Updates that count as done before the first", kNoBound},
+      {"post-decay", &H::post_decay, "Part of a parameter that is subtracted after the update", kNoBound},
+      {"updates-done", &H::updates_done, "Updates that count as done before the first one", kNoBound},
   };
   return all;
 }
@@ -95,7 +94,7 @@ const std::vector<OptimizerInfo>& AllOptimizers() {
        "Adam with decoupled weight decay",
        {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-8}, {&H::weight_decay, 0.01}}},
       {"ort-adamw",
-       "ONNX Runtime's AdamW: eps beside the uncorrected root, decay behind the step",
+       "ONNX Runtime's AdamW: eps beside the uncorrected root, decay after the step",
        {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-6}, {&H::weight_decay, 0}}},
       {"adagrad",
        "steps over the root of the sum of squares",

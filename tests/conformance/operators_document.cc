@@ -44,21 +44,35 @@ std::string Join(const std::set<std::string>& items) {
   return text;
 }
 
-// "* name: item, item" in lines of at most kLineWidth characters.
-std::string ListItem(std::string_view name, const std::set<std::string>& items) {
-  std::string text, line = "* " + std::string(name) + ":";
-  size_t left = items.size();
-  for (const std::string& item : items) {
-    std::istringstream words(item + (--left ? ";" : ""));
-    for (std::string word; words >> word;) {
-      if (line.size() + 1 + word.size() > kLineWidth) {
-        text += line + "\n";
-        line = " ";
-      }
-      line += " " + word;
+// In lines of at most kLineWidth characters, the second and later ones indented.
+std::string Wrapped(const std::string& sentence, const std::string& indent) {
+  std::string text, line;
+  std::istringstream words(sentence);
+  for (std::string word; words >> word;) {
+    if (line.size() + 1 + word.size() > kLineWidth) {
+      text += line + "\n";
+      line = indent + word;
+    } else {
+      line += (line.empty() ? "" : " ") + word;
     }
   }
   return text + line + "\n";
+}
+
+// A row of the table; what its cell of operators has too much for a line goes to a row below.
+std::string TableRow(const std::string& front, const std::set<std::string>& runs_as,
+                     const std::string& back) {
+  std::string text, cell, start = front, end = back;
+  for (const std::string& op : runs_as) {
+    if (start.size() + cell.size() + 2 + op.size() + end.size() > kLineWidth) {
+      text += start + cell + "," + end;
+      start = "| | | | ";
+      end = " | |\n";
+      cell.clear();
+    }
+    cell += (cell.empty() ? "" : ", ") + op;
+  }
+  return text + start + cell + end;
 }
 
 std::string GradientText(const std::set<Gradient>& seen) {
@@ -78,11 +92,11 @@ std::string OpsetsText(std::string_view op, const std::set<int64_t>& tested) {
   return text;
 }
 
-std::string RunsAsText(const Row& row) {
+std::set<std::string> RunsAs(const Row& row) {
   std::set<std::string> ops;
   for (const std::string& op : row.runtime_ops)
     if (op != "Reshape") ops.insert(op + (row.reference_ops.count(op) ? " (*reference*)" : ""));
-  return Join(ops);
+  return ops;
 }
 
 }  // namespace
@@ -124,14 +138,16 @@ std::string OperatorsDocument(const std::map<std::string, Result>& results) {
     }
     const bool constants = !onnx_import::FindImport(node);
     const Row& row = rows[std::string(name)];
-    text += "| " + std::string(name) + (constants ? " (*constants*)" : "") + " | " +
-            OpsetsText(name, row.tested) + " | " + (row.passed ? GradientText(row.gradients) : "") + " | " +
-            RunsAsText(row) + " | " +
-            (row.tests ? std::to_string(row.passed) + " of " + std::to_string(row.tests) : "") + " |\n";
-    if (!row.reasons.empty()) failing += ListItem(name, row.reasons);
+    text += TableRow(
+        "| " + std::string(name) + (constants ? " (*constants*)" : "") + " | " +
+            OpsetsText(name, row.tested) + " | " + (row.passed ? GradientText(row.gradients) : "") + " | ",
+        RunsAs(row),
+        " | " + (row.tests ? std::to_string(row.passed) + " of " + std::to_string(row.tests) : "") + " |\n");
+    for (const std::string& reason : row.reasons)
+      failing += Wrapped("* " + std::string(name) + ": " + reason, "  ");
   }
   return text + "\n## Why tests do not pass\n" + failing + "\n## Operators that are not supported\n" +
-         ListItem("Not supported", missing);
+         Wrapped(Join(missing) + ".", "");
 }
 
 }  // namespace act::conformance
