@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What codes cost beside a plain read or write of the same floats: the table of docs/codecs.md.
+"""What codes cost beside a plain read or write of the same floats: the table of docs/measurements/codecs.md.
 
     codec_ratios.py [--bin build/bin] [--rounds 9]
 

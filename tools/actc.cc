@@ -36,35 +36,40 @@ struct Flags {
   cl::opt<std::string> model{cl::Positional, cl::Required, cl::desc("MODEL.onnx"), cl::cat(compile)};
   cl::opt<std::string> level{
       "O",
-      cl::desc("How saved activations are stored. L0: exactly; L1: 4 bits for inputs of convolutions and "
-               "matrix products; L2: 4 bits for all; L3: about 3 bits, cheap values are recomputed; L4: as "
-               "L3, and expensive nodes are re-run where that lowers the peak. Presets for comparison: "
-               "actnn-L1..L5, gact-L1..L3, division, blpa, acgc"),
+      cl::desc("How saved activations are stored:\n"
+               "L0 exactly\n"
+               "L1 4 bits for inputs of convolutions and matrix products\n"
+               "L2 4 bits for all\n"
+               "L3 about 3 bits, and cheap values are recomputed\n"
+               "L4 as L3, and expensive nodes are re-run where that lowers the peak\n"
+               "Presets, for comparison: actnn-L1..L5, gact-L1..L3, division, blpa, acgc"),
       cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
-  cl::opt<std::string> optimizer{"optimizer",
-                                 cl::desc("sgd (with momentum, default), adam, adamw, ort-adamw, onnx-adam, "
-                                          "onnx-momentum, adagrad, lamb, or none "
-                                          "(gradients only)"),
-                                 cl::value_desc("NAME"), cl::init("sgd"), cl::cat(compile)};
+  cl::opt<std::string> optimizer{
+      "optimizer",
+      cl::desc("sgd (default, with momentum), adam, adamw, ort-adamw, onnx-adam, onnx-momentum, adagrad,\n"
+               "lamb, or none (the gradients are outputs)"),
+      cl::value_desc("NAME"), cl::init("sgd"), cl::cat(compile)};
   cl::opt<double> clip_norm{
       "clip-norm", cl::value_desc("X"), cl::cat(compile),
       cl::desc("Scale all gradients together down to this norm; they are kept until it is known")};
   cl::opt<long> accumulate{
       "accumulate", cl::value_desc("K"), cl::init(1), cl::cat(compile),
       cl::desc("Micro-batches of a step, whose gradients are summed for one update (default 1)")};
-  cl::opt<double> bits{"bits", cl::value_desc("1..8"), cl::cat(compile),
-                       cl::desc("Bits of lossy codes (default: the level's own). A fraction is an average "
-                                "over codes, their scales included; codes that matter more get more")};
+  cl::opt<double> bits{
+      "bits", cl::value_desc("1..8"), cl::cat(compile),
+      cl::desc("Bits of lossy codes (default: the level's own). A fraction is an average over codes, their\n"
+               "scales included; codes that matter more get more")};
   cl::opt<std::string> saved_limit{
       "saved-limit", cl::value_desc("SIZE"), cl::cat(compile),
-      cl::desc("Store at most this many bytes of activations at --batch, with the least expected variance of "
-               "the gradient; at L4 this also chooses what is re-run")};
+      cl::desc(
+          "Store at most this many bytes of activations at --batch, with the least expected variance of\n"
+          "the gradient; at L4 this also chooses what is re-run")};
   cl::opt<long> group_size{"group-size", cl::desc("Neighbouring elements that share a scale (default 256)"),
                            cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
   cl::opt<std::string> fpmath{
       "fpmath", cl::value_desc("bf16|f32"), cl::init("bf16"), cl::cat(compile),
-      cl::desc("bf16 (default): kernels may round gradients and decoded numbers to bfloat16 before "
+      cl::desc("bf16 (default): kernels may round gradients and decoded numbers to bfloat16 before\n"
                "multiplying them, where that is faster; f32: they do not")};
   cl::opt<std::string> plugin{
       "plugin", cl::value_desc("LIB.so"), cl::cat(compile),
@@ -75,9 +80,10 @@ struct Flags {
   cl::opt<unsigned long> seed{"seed", cl::desc("Seed of --init, dropout and rounding (default 0)"),
                               cl::value_desc("S"), cl::cat(compile)};
 
-  cl::opt<std::string> loss{"loss", cl::cat(model_group), cl::value_desc("KIND"),
-                            cl::desc("Add a loss, and its input `label`, to a model that ends in "
-                                     "predictions: cross-entropy, mse, l1, smooth-l1, bce-with-logits")};
+  cl::opt<std::string> loss{
+      "loss", cl::cat(model_group), cl::value_desc("KIND"),
+      cl::desc("Add a loss, and its input `label`, to a model that ends in predictions: cross-entropy, mse,\n"
+               "l1, smooth-l1, bce-with-logits")};
   cl::opt<std::string> loss_output{
       "loss-output", cl::cat(model_group), cl::value_desc("NAME"),
       cl::desc("The output that is the loss (default: the only scalar float output)")};
@@ -89,14 +95,16 @@ struct Flags {
                           cl::desc("BatchNormalization uses its stored statistics and does not update them")};
   cl::opt<std::string> optimizer_model{
       "optimizer-model", cl::cat(model_group), cl::value_desc("FILE"),
-      cl::desc("The optimizer of an ONNX Runtime training graph (default, without --optimizer: the file "
+      cl::desc("The optimizer of an ONNX Runtime training graph (default, without --optimizer: the file\n"
                "optimizer_model.onnx beside the model)")};
-  cl::opt<std::string> checkpoint{"checkpoint", cl::cat(model_group), cl::value_desc("FILE"),
-                                  cl::desc("The initial parameters of an ONNX Runtime training graph "
-                                           "(default: the file `checkpoint` beside the model)")};
-  cl::opt<std::string> init{"init", cl::cat(model_group), cl::value_desc("he"),
-                            cl::desc("he: seeded initial weights where the model has none (its external data "
-                                     "is missing, or one number fills the tensor)")};
+  cl::opt<std::string> checkpoint{
+      "checkpoint", cl::cat(model_group), cl::value_desc("FILE"),
+      cl::desc("The initial parameters of an ONNX Runtime training graph (default: the file `checkpoint`\n"
+               "beside the model)")};
+  cl::opt<std::string> init{
+      "init", cl::cat(model_group), cl::value_desc("he"),
+      cl::desc("he: seeded initial weights where the model has none (its external data is missing, or one\n"
+               "number fills the tensor)")};
 
   cl::opt<long> batch{"batch",
                       cl::desc("The report's batch size (default: the model's if it is fixed, else 1)"),
@@ -107,9 +115,10 @@ struct Flags {
                                    cl::value_desc("FILE"), cl::cat(reports)};
   cl::opt<std::string> report_html{"report-html", cl::desc("Write the report as a web page with pictures"),
                                    cl::value_desc("FILE"), cl::cat(reports)};
-  cl::opt<std::string> explain{"explain", cl::ValueOptional, cl::value_desc("GLOB"), cl::cat(reports),
-                               cl::desc("For each saved activation: what reads it, why it is saved, how it "
-                                        "is stored, and its bytes before and after")};
+  cl::opt<std::string> explain{
+      "explain", cl::ValueOptional, cl::value_desc("GLOB"), cl::cat(reports),
+      cl::desc("For each saved activation: what reads it, why it is saved, how it is stored, and its bytes\n"
+               "before and after")};
 
   cl::opt<std::string> emit_onnx{
       "emit-onnx", cl::cat(debugging), cl::value_desc("FILE"),

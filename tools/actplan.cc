@@ -303,7 +303,8 @@ int Main(int argc, char** argv) {
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actplan " ACT_VERSION "\n"; });
   std::string message;
   llvm::raw_string_ostream messages(message);
-  if (!cl::ParseCommandLineOptions(argc, argv, "Looks at plans that actc made.\n", &messages))
+  if (!cl::ParseCommandLineOptions(argc, argv, "Shows, checks and compares plans that actc made.\n",
+                                   &messages))
     return UsageError(messages.str());
   if (flags.batch.getNumOccurrences() && flags.batch < 1)
     return UsageError("--batch: a batch has at least one sample");

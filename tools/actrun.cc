@@ -61,9 +61,10 @@ struct Flags {
                         cl::value_desc("T"), cl::cat(machine)};
   cl::list<std::string> plugins{"plugin", cl::value_desc("LIB.so"), cl::CommaSeparated, cl::cat(machine),
                                 cl::desc("The libraries with the codecs that the plan was compiled with")};
-  cl::opt<bool> check_memory{"check-memory", cl::cat(machine),
-                             cl::desc("After each operator, verify that it wrote only its own tensors; "
-                                      "verify every call of a plugin's codec too (slow)")};
+  cl::opt<bool> check_memory{
+      "check-memory", cl::cat(machine),
+      cl::desc("After each operator, verify that it wrote only its own tensors; verify every call of a\n"
+               "plugin's codec too (slow)")};
 
   cl::opt<std::string> inputs{"inputs", cl::desc("One fixed batch, its tensors by input name"),
                               cl::value_desc("FILE.safetensors"), cl::cat(data_group)};
@@ -84,7 +85,7 @@ struct Flags {
       cl::value_desc("E"), cl::cat(training)};
   cl::opt<long> adapt_every{
       "adapt-every", cl::value_desc("K"), cl::cat(training),
-      cl::desc("After each K steps of --data, measure how much each code adds to the gradient's variance, "
+      cl::desc("After each K steps of --data, measure how much each code adds to the gradient's variance,\n"
                "and move bits to the codes that matter most; the memory stays as planned")};
   OptimizerFlags hyper{optimizer_group};
   cl::opt<std::string> lr_schedule{
@@ -291,7 +292,13 @@ int Main(int argc, char** argv) {
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actrun " ACT_VERSION "\n"; });
   std::string message;
   llvm::raw_string_ostream messages(message);
-  if (!cl::ParseCommandLineOptions(argc, argv, "Trains with a plan that actc made.\n", &messages))
+  if (!cl::ParseCommandLineOptions(argc, argv,
+                                   "Trains with a plan that actc made.\n\n"
+                                   "  actrun plan.bin --batch=64 --steps=20\n"
+                                   "      random inputs, to measure time and memory\n"
+                                   "  actrun plan.bin --batch=64 --epochs=9 --data=image=x.npy,label=y.npy\n"
+                                   "      trains\n",
+                                   &messages))
     return UsageError(kTool, message);
   const std::string wrong = CheckUsage(flags);
   if (!wrong.empty()) return UsageError(kTool, wrong);

@@ -47,8 +47,8 @@ class MeasurementFlags {
   llvm::cl::OptionCategory category_{"Measurement", "Instead of training."};
   llvm::cl::opt<long> variance_{
       "variance", llvm::cl::value_desc("R"), llvm::cl::cat(category_),
-      llvm::cl::desc(
-          "Measure variance and bias that codes add to the gradient, from R gradients of each mini-batch")};
+      llvm::cl::desc("Measure variance and bias that codes add to the gradient, from R gradients of each\n"
+                     "mini-batch")};
   llvm::cl::opt<long> batches_{
       "variance-batches", llvm::cl::value_desc("M"), llvm::cl::cat(category_),
       llvm::cl::desc("Number of mini-batches of --variance (default: 4 with --data, else 1)")};
@@ -58,13 +58,14 @@ class MeasurementFlags {
   llvm::cl::opt<long> calibrate_{
       "calibrate", llvm::cl::value_desc("K"), llvm::cl::cat(category_),
       llvm::cl::desc(
-          "Measure each code's share of the gradient's variance on K mini-batches (--variance=R: R gradients "
-          "of each, default 4), and move bits to the codes that matter most; needs --save-plan")};
+          "Measure each code's share of the gradient's variance on K mini-batches (--variance=R: R\n"
+          "gradients of each, default 4), and move bits to the codes that matter most; needs\n"
+          "--save-plan")};
   llvm::cl::opt<std::string> save_plan_{"save-plan", llvm::cl::desc("Write the plan that --calibrate makes"),
                                         llvm::cl::value_desc("FILE"), llvm::cl::cat(category_)};
   llvm::cl::opt<double> bits_{
       "bits", llvm::cl::value_desc("AVG"), llvm::cl::cat(category_),
-      llvm::cl::desc("Average bits an element of the codes that --calibrate chooses, their scales included "
+      llvm::cl::desc("Average bits an element of the codes that --calibrate chooses, their scales included\n"
                      "(default: as many bytes as the plan takes)")};
 };
 

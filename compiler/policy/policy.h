@@ -103,7 +103,7 @@ struct Policy {
   // The lossy code of such a value, and its bits.
   Codec CodecOf(const EdgeFacts& facts) const;
   int BitsOf(const EdgeFacts& facts) const;
-  // AC-GC's bits for an activation, from what its type and size alone say (docs/levels.md).
+  // AC-GC's bits for an activation, from what its type and size alone say (docs/presets.md).
   int BoundedBits(const EdgeFacts& facts) const;
   // Of its code: the parts of a value differ in magnitude, and do not share groups.
   int64_t GroupOf(const EdgeFacts& facts) const;

@@ -1,5 +1,5 @@
 // Presets: the storage rules of other systems for activation compressed training, for comparison. Each is a
-// row of a table over what Policy has; docs/levels.md says where a preset differs from its system.
+// row of a table over what Policy has; docs/presets.md says where a preset differs from its system.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@
 //   xhat enters it by 1 / M, if dy's elements are independent. Where they are copies of one another, behind
 //   an average over positions, they are as many as there are different ones at worst, and M at best: the
 //   geometric mean.
-// docs/gradient_variance.md says how well it fits.
+// docs/measurements/gradient_variance.md says how well it fits.
 #include "passes/storage/gradient_shares.h"
 
 #include <algorithm>

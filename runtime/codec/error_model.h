@@ -25,7 +25,7 @@ GroupStatistics RectifiedNormalGroups(int64_t group_size, double deviation = 1);
 double ScaleExcess(const Codec& codec);
 
 // E[(decoded - x)^2] of an element; 0 for what is exact. codec must pass CheckCodec. Within 10 % of what is
-// measured on normal data (tests/unit/error_model_test.cc; the table of docs/codecs.md).
+// measured on normal data (tests/unit/error_model_test.cc; the table of docs/measurements/codecs.md).
 double ErrorVariance(const Codec& codec, const GroupStatistics& group);
 
 }  // namespace act

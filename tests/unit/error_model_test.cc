@@ -1,5 +1,5 @@
 // The error model against what codes do to data. Run with --gtest_also_run_disabled_tests for
-// docs/codecs.md's table.
+// docs/measurements/codecs.md's table.
 #include "runtime/codec/error_model.h"
 
 #include <gtest/gtest.h>
