@@ -6,24 +6,34 @@
 #include <cmath>
 
 #include "compiler/import/core/onnx_types.h"
+#include "tests/compiler/onnx_model.h"
 
 namespace act::onnx_import {
 namespace {
 
 const Dim kN = Dim::Batch();
 
-Folded Fold(const char* op, const std::vector<Known>& in, Attributes attrs = {}, size_t outputs = 1) {
-  FoldArgs args{{}, attrs, outputs};
+using testing::Attr;
+using AttributeList = std::vector<onnx::AttributeProto>;
+
+Folded Fold(const char* op, const std::vector<Known>& in, const AttributeList& attrs = {},
+            size_t outputs = 1) {
+  onnx::NodeProto node;
+  for (const auto& a : attrs) *node.add_attribute() = a;
+  const NodeAttributes attributes(node);
+  FoldArgs args{{}, attributes, outputs};
   for (const Known& known : in) args.in.push_back(&known);
   const FoldFn fold = FindFold(op);
   EXPECT_NE(fold, nullptr) << op;
-  return fold ? fold(args) : std::nullopt;
+  if (!fold) return std::nullopt;
+  Folded result = fold(args);
+  if (llvm::Error error = attributes.Check()) ADD_FAILURE() << llvm::toString(std::move(error));
+  return result;
 }
 
-Attributes With(const char* name, Attribute value) {
-  Attributes attrs;
-  attrs.Set(name, std::move(value));
-  return attrs;
+template <class T>
+AttributeList With(const char* name, const T& value) {
+  return {Attr(name, value)};
 }
 
 // The elements of a folded 1-D or scalar integer tensor as text, "none" where it does not fold.
@@ -103,8 +113,7 @@ TEST(Fold, LookupsAlongTheBatch) {
   EXPECT_EQ(Lines(Fold("GatherND", {(*data)[0], (*index)[0]})), "i64[N,1,3,1] 0 1 2");
   const Folded ones = Fold("Expand", {IntegerScalar(2), IntegerVector({kN})});
   EXPECT_EQ(Lines(Fold("CumSum", {(*ones)[0], IntegerScalar(0)})), "i64[N] 2+2i");
-  Attributes both = With("exclusive", int64_t{1});
-  both.Set("reverse", int64_t{1});
+  const AttributeList both = {Attr("exclusive", int64_t{1}), Attr("reverse", int64_t{1})};
   EXPECT_EQ(Lines(Fold("CumSum", {(*ones)[0], IntegerScalar(0)}, both)), "i64[N] 2N-2+-2i");
 }
 
@@ -121,7 +130,7 @@ TEST(Fold, GatherAndScatterAsTheStandardSays) {
   const Known updates = (*Fold("Reshape", {IntegerVector({10, 20, 30, 40}), IntegerVector({2, 2})}))[0];
   EXPECT_EQ(Lines(Fold("ScatterElements", {data, index, updates}, With("axis", int64_t{1}))),
             "i64[2,3] 20 2 10 4 40 30");
-  Attributes add = With("reduction", std::string("add"));
+  const AttributeList add = With("reduction", std::string("add"));
   const Known twice = (*Fold("Reshape", {IntegerVector({1, 1}), IntegerVector({2, 1})}))[0];
   const Known rows = (*Fold("Reshape", {IntegerVector({1, 1, 1, 2, 2, 2}), IntegerVector({2, 3})}))[0];
   EXPECT_EQ(Lines(Fold("ScatterND", {data, twice, rows}, add)), "i64[2,3] 1 2 3 7 8 9");

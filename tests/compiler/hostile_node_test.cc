@@ -88,7 +88,7 @@ const Hostile kHostile[] = {
      "casts to element type 99"},
     {"attribute_of_wrong_type",
      [] { return WithNode("LeakyRelu", {}, {Attr("alpha", std::string("much"))}); },
-     "attribute 'alpha' has the wrong type"},
+     "attribute 'alpha': expected a float, found a string"},
     {"pool_without_kernel", [] { return WithNode("MaxPool", {}); }, "node 'n' (MaxPool)"},
     {"pool_stride_zero",
      [] {

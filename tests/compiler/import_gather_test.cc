@@ -89,7 +89,7 @@ TEST(ImportGather, WhatDoesNotFitIsRefused) {
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  has(error("GatherND", {"x", "long"}), "node 'n' (GatherND): tuples of 4 indices behind 0 axes do not fit");
+  has(error("GatherND", {"x", "long"}), "node 'n' (GatherND): tuples of 4 indices after 0 axes do not fit");
   has(error("GatherND", {"x", "i"}, {Attr("batch_dims", int64_t{1})}),
       "the first axes of data and indices differ");
   has(error("GatherND", {"x", "i"}, {Attr("batch_dims", int64_t{-1})}), "behind -1 axes");

@@ -206,7 +206,7 @@ TEST(ImportRecurrent, WhatDoesNotFitIsRefused) {
   const Layer lstm{"LSTM"};
   EXPECT_NE(with(lstm, {Attr("hidden_size", int64_t{9})}).find("hidden_size is 9"), std::string::npos);
   EXPECT_NE(with(lstm, {Attr("clip", -1.0)}).find("clip must be positive"), std::string::npos);
-  EXPECT_NE(with(lstm, {Attr("clip", int64_t{1})}).find("attribute 'clip' has the wrong type"),
+  EXPECT_NE(with(lstm, {Attr("clip", int64_t{1})}).find("attribute 'clip': expected a float, found an int"),
             std::string::npos);
   onnx::AttributeProto activations;
   activations.set_name("activations");

@@ -1,7 +1,5 @@
 #include "compiler/import/core/importer.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <string_view>
 
@@ -15,75 +13,6 @@ namespace {
 constexpr int64_t kMaxKnownTotal = int64_t{1} << 23;
 
 bool IsStandard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
-
-// The attributes that we read, by type. Names mean one thing throughout ONNX, but for `axes` and the like,
-// which newer opsets made inputs. (Attributes::Get falls back to a default on a wrong type, which would hide
-// the mistake.)
-struct AttributeNames {
-  onnx::AttributeProto::AttributeType type;
-  std::vector<std::string_view> names;
-};
-
-const std::vector<AttributeNames>& AttributeTypes() {
-  static const std::vector<AttributeNames> types = {
-      {onnx::AttributeProto::INT,
-       {"allowzero",
-        "antialias",
-        "axis",
-        "batch_dims",
-        "blocksize",
-        "ceil_mode",
-        "count_include_pad",
-        "end",
-        "exclusive",
-        "fmod",
-        "group",
-        "ignore_index",
-        "k",
-        "keepdims",
-        "largest",
-        "noop_with_empty_axes",
-        "num_groups",
-        "reverse",
-        "scale_down",
-        "select_last_index",
-        "size",
-        "sorted",
-        "spatial",
-        "start",
-        "to",
-        "training_mode",
-        "transA",
-        "transB",
-        "transBatchA",
-        "transBatchB",
-        "upper",
-        "value_int"}},
-      {onnx::AttributeProto::FLOAT,
-       {"alpha", "beta", "bias", "epsilon", "gamma", "high", "lambd", "low", "max", "min", "momentum",
-        "ratio", "value_float"}},
-      {onnx::AttributeProto::INTS,
-       {"axes", "dilations", "ends", "kernel_shape", "output_padding", "output_shape", "pads", "perm",
-        "split", "starts", "steps", "strides", "value_ints"}},
-      {onnx::AttributeProto::STRING,
-       {"approximate", "auto_pad", "coordinate_transformation_mode", "equation", "keep_aspect_ratio_policy",
-        "mode", "nearest_mode", "reduction"}},
-      // of recurrent layers
-      {onnx::AttributeProto::INT, {"hidden_size", "input_forget", "layout", "linear_before_reset"}},
-      {onnx::AttributeProto::FLOAT, {"clip"}},
-      {onnx::AttributeProto::FLOATS, {"activation_alpha", "activation_beta"}},
-      {onnx::AttributeProto::STRING, {"direction"}},
-      {onnx::AttributeProto::STRINGS, {"activations"}},
-  };
-  return types;
-}
-
-bool HasWrongType(const onnx::AttributeProto& attribute) {
-  for (const AttributeNames& group : AttributeTypes())
-    if (std::find(group.names.begin(), group.names.end(), attribute.name()) != group.names.end())
-      return attribute.type() != group.type;
-  return false;
-}
 
 // Elements of a known tensor as the bytes of its type.
 HostTensor Bytes(const Known& known, const std::vector<Element>& elements) {
@@ -174,10 +103,15 @@ llvm::Expected<ValueId> Importer::MaterializeToBroadcast(const Operand& operand)
 }
 
 llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
-  ACT_TRY(Attributes attrs, ReadAttributes(node));
-  NodeContext context(*this, node, std::move(attrs));
-  if (ReadsSelection(context)) return ImportSelected(context, [&] { return FoldOrImport(context); });
-  return FoldOrImport(context);
+  NodeContext context(*this, node);
+  llvm::Error error = ReadsSelection(context) ? ImportSelected(context, [&] { return FoldOrImport(context); })
+                                              : FoldOrImport(context);
+  // What else went wrong may follow from the fallback that stood for an attribute of another type.
+  if (llvm::Error wrong_type = context.attrs.Check()) {
+    llvm::consumeError(std::move(error));
+    return wrong_type;
+  }
+  return error;
 }
 
 llvm::Error Importer::FoldOrImport(NodeContext& context) {
@@ -232,66 +166,19 @@ llvm::Error Importer::ImportUnfolded(NodeContext& context) {
   return llvm::Error::success();
 }
 
-double ShortestDecimal(float value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  double result = value;
-  std::from_chars(text, end, result);
-  return result;
-}
-
-std::string PlaceOf(const onnx::NodeProto& node) {
-  const std::string name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : "";
-  return "node '" + name + "' (" + node.op_type() + ")";
-}
-
-llvm::Expected<Attributes> ReadAttributes(const onnx::NodeProto& node) {
-  Attributes attrs;
-  for (const auto& a : node.attribute()) {
-    if (HasWrongType(a)) return MakeError(PlaceOf(node), "attribute '" + a.name() + "' has the wrong type");
-    switch (a.type()) {
-      case onnx::AttributeProto::INT:
-        attrs.Set(a.name(), a.i());
-        break;
-      case onnx::AttributeProto::FLOAT:
-        attrs.Set(a.name(), ShortestDecimal(a.f()));
-        break;
-      case onnx::AttributeProto::STRING:
-        attrs.Set(a.name(), a.s());
-        break;
-      case onnx::AttributeProto::INTS:
-        attrs.Set(a.name(), std::vector<int64_t>(a.ints().begin(), a.ints().end()));
-        break;
-      case onnx::AttributeProto::FLOATS: {
-        std::vector<double> values;
-        for (float value : a.floats()) values.push_back(ShortestDecimal(value));
-        attrs.Set(a.name(), std::move(values));
-        break;
-      }
-      case onnx::AttributeProto::TENSOR:
-      case onnx::AttributeProto::GRAPH:
-      case onnx::AttributeProto::STRINGS:
-        break;
-      default:
-        return MakeError(PlaceOf(node), "attribute '" + a.name() + "' has an unsupported type");
-    }
-  }
-  return attrs;
-}
-
-const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::string& attribute) {
-  for (const auto& a : node.attribute())
-    if (a.name() == attribute && a.type() == onnx::AttributeProto::TENSOR) return &a.t();
-  return nullptr;
+const std::vector<const std::vector<ImportEntry>*>& AllImports() {
+  static const std::vector<const std::vector<ImportEntry>*> families = {
+      &ElementwiseImports(), &ConstantImports(),  &StructureImports(), &GatherImports(),
+      &ControlImports(),     &SequenceImports(),  &EinsumImports(),    &MatMulImports(),
+      &AttentionImports(),   &SpatialImports(),   &RecurrentImports(), &NormalizationImports(),
+      &ReductionImports(),   &RandomImports(),    &LossImports(),      &MicrosoftImports(),
+      &GradientImports(),    &OptimizerImports(), &IntegerImports()};
+  return families;
 }
 
 const ImportEntry* FindImport(const onnx::NodeProto& node) {
   const std::string domain = IsStandard(node) ? "" : node.domain();
-  for (const auto* family :
-       {&ElementwiseImports(), &ConstantImports(), &StructureImports(), &GatherImports(), &ControlImports(),
-        &SequenceImports(), &EinsumImports(), &MatMulImports(), &AttentionImports(), &SpatialImports(),
-        &RecurrentImports(), &NormalizationImports(), &ReductionImports(), &RandomImports(), &LossImports(),
-        &MicrosoftImports(), &GradientImports(), &OptimizerImports(), &IntegerImports()})
+  for (const auto* family : AllImports())
     for (const ImportEntry& entry : *family)
       if (node.op_type() == entry.op && domain == entry.domain) return &entry;
   return nullptr;

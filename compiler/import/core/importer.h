@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/import/core/known.h"
+#include "compiler/import/core/node_attributes.h"
 #include "compiler/import/file/model_file.h"
 #include "compiler/ir/graph_builder.h"
 #include "onnx/onnx-ml.pb.h"
@@ -111,11 +112,11 @@ class Importer {
 // node.
 class NodeContext {
  public:
-  NodeContext(Importer& importer_in, const onnx::NodeProto& node_in, Attributes attrs_in);
+  NodeContext(Importer& importer_in, const onnx::NodeProto& node_in);
 
   Importer& importer;
   const onnx::NodeProto& node;
-  const Attributes attrs;  // floats as the shortest decimal that gives them: 1e-05, not 9.99999974e-06
+  const NodeAttributes attrs;  // ImportNode refuses the node where one was read as another type
 
   int64_t opset() const { return importer.opset(); }
   size_t inputs() const { return static_cast<size_t>(node.input_size()); }
@@ -133,6 +134,8 @@ class NodeContext {
   // Integers that newer opsets take as input `i` and older ones as attribute `name`; nullopt where neither is
   // there. An error where the input depends on data or on N.
   llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i, const char* name) const;
+  // The same of an operator that has no such attribute in any opset.
+  llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i) const;
   llvm::Expected<Dims> DimsFrom(size_t i) const;  // the elements of input i
   // Known number that all elements of the input have; nullopt for anything else.
   std::optional<double> Number(size_t i) const;
@@ -167,16 +170,6 @@ class NodeContext {
  private:
   std::string name_;
 };
-
-// "node '/conv1/Conv' (Conv)": a node without a name goes by its first output.
-std::string PlaceOf(const onnx::NodeProto& node);
-
-// The number that was meant: exporters keep 0.1 as a float, whose double is 0.10000000149.
-double ShortestDecimal(float value);
-
-// ONNX's attributes as ours. Graphs and sparse tensors are left out; tensors too (FindTensor).
-llvm::Expected<Attributes> ReadAttributes(const onnx::NodeProto& node);
-const onnx::TensorProto* FindTensor(const onnx::NodeProto& node, const std::string& attribute);
 
 inline constexpr char kMicrosoft[] = "com.microsoft";
 inline constexpr char kPreviewTraining[] = "ai.onnx.preview.training";
@@ -214,6 +207,9 @@ bool ReadsSelection(const NodeContext& context);
 // Imports it by `plain`, as if all places were there, and follows the selection to its results. An error
 // where the operator would not give the same numbers.
 llvm::Error ImportSelected(NodeContext& context, const std::function<llvm::Error()>& plain);
+
+// All of these families.
+const std::vector<const std::vector<ImportEntry>*>& AllImports();
 
 // Null where the operator is not imported.
 const ImportEntry* FindImport(const onnx::NodeProto& node);

@@ -6,8 +6,8 @@
 
 namespace act::onnx_import {
 
-NodeContext::NodeContext(Importer& importer_in, const onnx::NodeProto& node_in, Attributes attrs_in)
-    : importer(importer_in), node(node_in), attrs(std::move(attrs_in)) {
+NodeContext::NodeContext(Importer& importer_in, const onnx::NodeProto& node_in)
+    : importer(importer_in), node(node_in), attrs(node_in) {
   name_ = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.op_type();
 }
 
@@ -20,15 +20,17 @@ llvm::Expected<ValueId> NodeContext::Value(size_t i) const {
 
 llvm::Expected<std::optional<std::vector<int64_t>>> NodeContext::Integers(size_t i,
                                                                           const char* attribute) const {
-  if (Has(i)) {
-    auto values = In(i).known ? AsIntegers(*In(i).known) : std::nullopt;
-    if (!values)
-      return Fail("input " + std::to_string(i) +
-                  " must be known when compiling; it depends on data or on the batch size");
-    return values;
-  }
-  if (!attrs.Has(attribute)) return std::optional<std::vector<int64_t>>();
+  if (Has(i) || !attrs.Has(attribute)) return Integers(i);
   return std::optional(attrs.Ints(attribute));
+}
+
+llvm::Expected<std::optional<std::vector<int64_t>>> NodeContext::Integers(size_t i) const {
+  if (!Has(i)) return std::optional<std::vector<int64_t>>();
+  auto values = In(i).known ? AsIntegers(*In(i).known) : std::nullopt;
+  if (!values)
+    return Fail("input " + std::to_string(i) +
+                " must be known when compiling; it depends on data or on the batch size");
+  return values;
 }
 
 llvm::Expected<Dims> NodeContext::DimsFrom(size_t i) const {

@@ -16,8 +16,14 @@ std::optional<std::vector<int64_t>> FoldArgs::Integers(size_t i, const char* nam
   return std::nullopt;
 }
 
+const std::vector<const std::vector<FoldEntry>*>& AllFolds() {
+  static const std::vector<const std::vector<FoldEntry>*> families = {&ElementwiseFolds(), &StructureFolds(),
+                                                                      &LookupFolds(), &SequenceFolds()};
+  return families;
+}
+
 FoldFn FindFold(std::string_view op) {
-  for (const auto* family : {&ElementwiseFolds(), &StructureFolds(), &LookupFolds(), &SequenceFolds()})
+  for (const auto* family : AllFolds())
     for (const FoldEntry& entry : *family)
       if (entry.op == op) return entry.fold;
   return nullptr;

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "compiler/import/core/known.h"
-#include "runtime/base/attributes.h"
+#include "compiler/import/core/node_attributes.h"
 
 namespace act::onnx_import {
 
 struct FoldArgs {
   std::vector<const Known*> in;  // null: left out
-  const Attributes& attrs;
+  const NodeAttributes& attrs;
   size_t outputs = 1;
 
   const Known* At(size_t i) const { return i < in.size() ? in[i] : nullptr; }
@@ -43,6 +43,8 @@ const std::vector<FoldEntry>& ElementwiseFolds();
 const std::vector<FoldEntry>& StructureFolds();
 const std::vector<FoldEntry>& LookupFolds();
 const std::vector<FoldEntry>& SequenceFolds();
+// All of these families.
+const std::vector<const std::vector<FoldEntry>*>& AllFolds();
 
 // 0 <= axis < rank after counting negative ones from the end; nullopt outside.
 std::optional<size_t> NormalizeAxis(int64_t axis, size_t rank);

@@ -23,7 +23,7 @@ llvm::Error SetTensor(NodeContext& c, const onnx::TensorProto& source) {
 }
 
 llvm::Error ImportConstant(NodeContext& c) {
-  if (const onnx::TensorProto* tensor = FindTensor(c.node, "value")) return SetTensor(c, *tensor);
+  if (const onnx::TensorProto* tensor = c.attrs.Tensor("value")) return SetTensor(c, *tensor);
   if (c.attrs.Has("value_int")) return SetKnown(c, IntegerScalar(c.attrs.Int("value_int")));
   if (c.attrs.Has("value_float"))
     return SetKnown(c, RealScalar(DType::kFloat32, c.attrs.Float("value_float")));
@@ -48,7 +48,7 @@ llvm::Error ImportConstantOfShape(NodeContext& c) {
   for (const Dim& dim : dims)
     if (dim.IsFixed() && dim.fixed < 0) return c.Fail("has the extent " + ToString(dim));
   Known known = RealScalar(DType::kFloat32, 0);
-  if (const onnx::TensorProto* value = FindTensor(c.node, "value")) {
+  if (const onnx::TensorProto* value = c.attrs.Tensor("value")) {
     onnx::TensorProto tensor = *value;
     ACT_TRY(const TensorType type, TypeOf(tensor));
     if (type.Elements() != Dim(1)) return c.Fail("value must have one element");

@@ -21,9 +21,7 @@ llvm::Error ImportIf(NodeContext& c) {
     return c.Fail("the condition depends on data",
                   "a branch can be chosen only when compiling, by shapes and constants");
   const std::string wanted = (*condition)[0] != 0 ? "then_branch" : "else_branch";
-  const onnx::GraphProto* branch = nullptr;
-  for (const auto& attribute : c.node.attribute())
-    if (attribute.name() == wanted && attribute.has_g()) branch = &attribute.g();
+  const onnx::GraphProto* branch = c.attrs.Graph(wanted);
   if (!branch || branch->input_size() != 0 || branch->output_size() < static_cast<int>(c.outputs()))
     return c.Fail("has no " + wanted + " that makes its outputs");
 

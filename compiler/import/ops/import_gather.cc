@@ -163,7 +163,7 @@ llvm::Expected<Tuples> TuplesOf(const NodeContext& c, int64_t batch_dims) {
   Tuples t;
   const int64_t rank = c.Type(0).rank(), tuple = index.back().fixed;
   if (batch_dims < 0 || batch_dims >= c.Type(1).rank() || tuple < 1 || tuple > rank - batch_dims)
-    return c.Fail("tuples of " + std::to_string(tuple) + " indices behind " + std::to_string(batch_dims) +
+    return c.Fail("tuples of " + std::to_string(tuple) + " indices after " + std::to_string(batch_dims) +
                   " axes do not fit " + ToString(c.Type(0)));
   t.batch_dims = static_cast<size_t>(batch_dims);
   const size_t end = t.batch_dims + static_cast<size_t>(tuple);

@@ -27,10 +27,7 @@ constexpr ActivationKind kActivations[] = {
 llvm::Expected<std::vector<Activation>> ReadActivations(const NodeContext& c,
                                                         std::vector<std::string> defaults,
                                                         size_t directions) {
-  std::vector<std::string> names;
-  for (const auto& attribute : c.node.attribute())
-    if (attribute.name() == "activations")
-      names.assign(attribute.strings().begin(), attribute.strings().end());
+  std::vector<std::string> names = c.attrs.Strings("activations");
   if (names.empty())
     for (size_t d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
   if (names.size() != defaults.size() * directions)

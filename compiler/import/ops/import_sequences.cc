@@ -31,7 +31,8 @@ llvm::Expected<ValueId> TopK(const NodeContext& c, ValueId x, size_t axis, int64
 
 llvm::Error ImportTopK(NodeContext& c) {
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), c.DimsOf(0).size()));
-  ACT_TRY(const auto k, c.Integers(1, "k"));
+  ACT_TRY(auto k, c.Integers(1));
+  if (!k && c.attrs.Has("k")) k = {c.attrs.Int("k")};  // until opset 9
   if (!k || k->size() != 1) return c.Fail("k must be one number");
   ACT_TRY(const ValueId x, c.Value(0));
   ACT_TRY(const ValueId index, TopK(c, x, axis, (*k)[0], c.attrs.Int("largest", 1) != 0));
@@ -84,7 +85,7 @@ llvm::Error ImportHardmax(NodeContext& c) {
 }
 
 llvm::Error ImportCumSum(NodeContext& c) {
-  ACT_TRY(const auto given, c.Integers(1, "axis"));
+  ACT_TRY(const auto given, c.Integers(1));
   if (!given || given->size() != 1) return c.Fail("the axis must be one number");
   ACT_TRY(const size_t axis, c.Axis((*given)[0], c.DimsOf(0).size()));
   Attributes attrs;
@@ -107,7 +108,7 @@ Known Triangle(const Dim& rows, const Dim& columns, int64_t k, bool upper) {
 llvm::Error ImportTrilu(NodeContext& c) {
   const Dims& dims = c.DimsOf(0);
   if (dims.size() < 2) return c.Fail("needs a matrix, its operand is " + ToString(c.Type(0)));
-  ACT_TRY(const auto k, c.Integers(1, "k"));
+  ACT_TRY(const auto k, c.Integers(1));
   if (k && k->size() != 1) return c.Fail("k must be one number");
   const Dim &rows = dims[dims.size() - 2], &columns = dims.back();
   if (!FixedDims({rows, columns}))

@@ -116,7 +116,7 @@ llvm::Error ImportExpand(NodeContext& c) {
 // Each axis that repeats gets one in front, which is expanded and joined with it. What is no float is joined
 // from copies: a fused loop would compute integers in floats.
 llvm::Error ImportTile(NodeContext& c) {
-  ACT_TRY(const auto repeats, c.Integers(1, "repeats"));
+  ACT_TRY(const auto repeats, c.Integers(1));
   const Dims& from = c.DimsOf(0);
   if (!repeats || repeats->size() != from.size()) return c.Fail("repeats must be one for each axis");
   ACT_TRY(ValueId x, c.Value(0));

@@ -76,7 +76,7 @@ Count CountOf(Arithmetic& m) {
 }
 
 // G + norm_coefficient X
-ValueId Regularized(Arithmetic& m, const Attributes& a, ValueId x, ValueId g) {
+ValueId Regularized(Arithmetic& m, const NodeAttributes& a, ValueId x, ValueId g) {
   return m.Add(g, m.Scaled(a.Float("norm_coefficient", 0), x));
 }
 
@@ -125,14 +125,10 @@ llvm::Error ImportAdagrad(NodeContext& c) {
 llvm::Error ImportGradient(NodeContext& c) {
   if (!c.importer.keeps_outputs)
     return c.Fail("the loss depends on a gradient", "derivatives of a gradient are not supported");
-  std::vector<std::string> xs, named;
-  std::string y;
-  for (const auto& a : c.node.attribute()) {
-    if (a.name() == "y") y = a.s();
-    if (a.name() == "xs") xs.assign(a.strings().begin(), a.strings().end());
-    if (a.name() == "xs" || a.name() == "zs")
-      named.insert(a.name() == "xs" ? named.begin() : named.end(), a.strings().begin(), a.strings().end());
-  }
+  const std::vector<std::string> xs = c.attrs.Strings("xs"), zs = c.attrs.Strings("zs");
+  const std::string y = c.attrs.String("y");
+  std::vector<std::string> named = xs;
+  named.insert(named.end(), zs.begin(), zs.end());
   if (!std::equal(named.begin(), named.end(), c.node.input().begin(), c.node.input().end()))
     return c.Fail("must read the tensors that xs and zs name, in this order");
   if (!c.importer.Find(y)) return c.Fail("there is no value '" + y + "' before it");
@@ -144,7 +140,7 @@ llvm::Error ImportGradient(NodeContext& c) {
   }
   Graph& graph = c.builder().graph();
   for (const Node& node : graph.nodes)  // they get their gradients when they are lowered
-    if (node.op == "BatchNorm" || node.op == "LayerNorm") return c.Fail("stands behind a " + node.op);
+    if (node.op == "BatchNorm" || node.op == "LayerNorm") return c.Fail("stands after a " + node.op);
   const size_t nodes = graph.nodes.size(), outputs = graph.outputs.size();
   UpdateOptions no_update;
   no_update.optimizer = "none";

@@ -54,14 +54,12 @@ class Reader {
   static std::string Place(const std::string& name) { return "update of '" + name + "'"; }
 
   llvm::Error ReadGradient(const onnx::NodeProto& node) {
-    std::vector<std::string> xs, named;
-    std::string y;
-    for (const auto& a : node.attribute()) {
-      if (a.name() == "y") y = a.s();
-      if (a.name() != "xs" && a.name() != "zs") continue;
-      named.insert(a.name() == "xs" ? named.begin() : named.end(), a.strings().begin(), a.strings().end());
-      if (a.name() == "xs") xs.assign(a.strings().begin(), a.strings().end());
-    }
+    const NodeAttributes attrs(node);
+    const std::vector<std::string> xs = attrs.Strings("xs"), zs = attrs.Strings("zs");
+    const std::string y = attrs.String("y");
+    ACT_CHECK_OK(attrs.Check());
+    std::vector<std::string> named = xs;
+    named.insert(named.end(), zs.begin(), zs.end());
     if (y.empty() || xs.empty()) return MakeError(PlaceOf(node), "needs the attributes y and xs");
     if (!std::equal(named.begin(), named.end(), node.input().begin(), node.input().end()))
       return MakeError(PlaceOf(node), "must read the tensors that xs and zs name, in this order",
@@ -86,8 +84,7 @@ class Reader {
                                           " outputs; it takes R, T and for each parameter " +
                                           std::to_string(group) + ", and makes " +
                                           std::to_string(1 + op.states));
-    ACT_TRY(const Attributes attrs, ReadAttributes(node));
-    ACT_TRY(ModelOptimizer optimizer, op.read(node, attrs));
+    ACT_TRY(ModelOptimizer optimizer, op.Read(node));
     ACT_CHECK_OK(ReadRate(node.input(0), PlaceOf(node), optimizer));
     ACT_CHECK_OK(ReadCount(node, optimizer));
     for (int i = 0; i < count; ++i) {
@@ -123,8 +120,9 @@ class Reader {
     const auto made = producers_.find(name);
     const auto stored = initializers_.find(name);
     const onnx::TensorProto* tensor = stored != initializers_.end() ? stored->second
-                                      : made != producers_.end()    ? FindTensor(*made->second, "value")
-                                                                    : nullptr;
+                                      : made != producers_.end()
+                                          ? NodeAttributes(*made->second).Tensor("value")
+                                          : nullptr;
     if (!tensor) return std::nullopt;
     auto number = FilledBy(*tensor);
     if (!number) return llvm::consumeError(number.takeError()), std::nullopt;

@@ -47,13 +47,14 @@ class Initialization {
  private:
   llvm::Error FillBy(const onnx::NodeProto& node, onnx::TensorProto& tensor) {
     ACT_TRY(const TensorType type, TypeOf(tensor));
-    ACT_TRY(const Attributes attrs, ReadAttributes(node));
+    const NodeAttributes attrs(node);
     bytes_ = SaturatingAdd(bytes_, type.Bytes().fixed);
     if (bytes_ > kMostBytes)
       return MakeError(PlaceOf(node), "the values that the initialization makes have more than 2 GiB");
     const std::string& op = node.op_type();
     if (op == "Constant") {
-      const onnx::TensorProto* value = FindTensor(node, "value");
+      const onnx::TensorProto* value = attrs.Tensor("value");
+      ACT_CHECK_OK(attrs.Check());
       return value ? Copy(*value, tensor) : MakeError(PlaceOf(node), "is not supported here", kHint);
     }
     if (op != "RandomNormal" && op != "RandomUniform" && op != "ConstantOfShape")
@@ -62,15 +63,18 @@ class Initialization {
       return MakeError(PlaceOf(node), "makes f32, '" + tensor.name() + "' is " + ToString(type));
     if (op == "ConstantOfShape") return FillBySame(node, type, tensor);
     const std::vector<int64_t> shape = attrs.Ints("shape");
+    const double seed_given = attrs.Float("seed", 0);
+    const double mean = attrs.Float("mean", 0), scale = attrs.Float("scale", 1);
+    const double low = attrs.Float("low", 0), high = attrs.Float("high", 1);
+    ACT_CHECK_OK(attrs.Check());
     if (type.dims != Dims(shape.begin(), shape.end()))
       return MakeError(PlaceOf(node), "has another shape than '" + tensor.name() + "', " + ToString(type));
     // A seed of the node's own adds to the run's.
-    const auto own = static_cast<uint64_t>(static_cast<int64_t>(attrs.Float("seed", 0) * 0x1p16));
+    const auto own = static_cast<uint64_t>(static_cast<int64_t>(seed_given * 0x1p16));
     const uint64_t seed = seed_ ^ (own << 8);
     Store(type,
-          op == "RandomNormal"
-              ? Normal(tensor.name(), type, attrs.Float("mean", 0), attrs.Float("scale", 1), seed)
-              : Uniform(tensor.name(), type, attrs.Float("low", 0), attrs.Float("high", 1), seed),
+          op == "RandomNormal" ? Normal(tensor.name(), type, mean, scale, seed)
+                               : Uniform(tensor.name(), type, low, high, seed),
           tensor);
     return llvm::Error::success();
   }
@@ -82,7 +86,7 @@ class Initialization {
     const auto stored = node.input_size() == 1 ? tensors_.find(node.input(0)) : tensors_.end();
     const auto made = node.input_size() == 1 ? nodes_.find(node.input(0)) : nodes_.end();
     const onnx::TensorProto* shape = stored != tensors_.end() ? stored->second
-                                     : made != nodes_.end()   ? FindTensor(*made->second, "value")
+                                     : made != nodes_.end()   ? NodeAttributes(*made->second).Tensor("value")
                                                               : nullptr;
     const auto extents = shape ? StoredShape(*shape) : std::nullopt;
     if (!value || !extents) return MakeError(PlaceOf(node), "is not supported in this form", kHint);

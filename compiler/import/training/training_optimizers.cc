@@ -3,7 +3,7 @@
 namespace act::onnx_import {
 namespace {
 
-llvm::Expected<ModelOptimizer> ReadAdam(const onnx::NodeProto&, const Attributes& a) {
+llvm::Expected<ModelOptimizer> ReadAdam(const onnx::NodeProto&, const NodeAttributes& a) {
   return ModelOptimizer{.name = "onnx-adam",
                         .hyper = {{"beta1", a.Float("alpha", .9)},
                                   {"beta2", a.Float("beta", .999)},
@@ -12,7 +12,7 @@ llvm::Expected<ModelOptimizer> ReadAdam(const onnx::NodeProto&, const Attributes
                                   {"post-decay", a.Float("norm_coefficient_post", 0)}}};
 }
 
-llvm::Expected<ModelOptimizer> ReadMomentum(const onnx::NodeProto& node, const Attributes& a) {
+llvm::Expected<ModelOptimizer> ReadMomentum(const onnx::NodeProto& node, const NodeAttributes& a) {
   for (const char* name : {"alpha", "beta", "norm_coefficient", "mode"})
     if (!a.Has(name)) return MakeError(PlaceOf(node), "lacks the attribute '" + std::string(name) + "'");
   const std::string mode = a.String("mode", "");
@@ -27,7 +27,7 @@ llvm::Expected<ModelOptimizer> ReadMomentum(const onnx::NodeProto& node, const A
   return optimizer;
 }
 
-llvm::Expected<ModelOptimizer> ReadAdagrad(const onnx::NodeProto&, const Attributes& a) {
+llvm::Expected<ModelOptimizer> ReadAdagrad(const onnx::NodeProto&, const NodeAttributes& a) {
   return ModelOptimizer{.name = "adagrad",
                         .hyper = {{"lr-decay", a.Float("decay_factor", 0)},
                                   {"eps", a.Float("epsilon", 1e-6)},
@@ -38,6 +38,16 @@ constexpr OptimizerOp kOptimizers[] = {
     {"Adam", 2, ReadAdam}, {"Momentum", 1, ReadMomentum}, {"Adagrad", 1, ReadAdagrad}};
 
 }  // namespace
+
+llvm::Expected<ModelOptimizer> OptimizerOp::Read(const onnx::NodeProto& node) const {
+  const NodeAttributes attrs(node);
+  llvm::Expected<ModelOptimizer> optimizer = read(node, attrs);
+  if (llvm::Error wrong_type = attrs.Check()) {
+    llvm::consumeError(optimizer.takeError());
+    return wrong_type;
+  }
+  return optimizer;
+}
 
 const OptimizerOp* FindOptimizerOp(const onnx::NodeProto& node) {
   for (const OptimizerOp& row : kOptimizers)

@@ -13,7 +13,11 @@ namespace act::onnx_import {
 struct OptimizerOp {
   const char* op;
   int states;
-  llvm::Expected<ModelOptimizer> (*read)(const onnx::NodeProto& node, const Attributes& attrs);
+  llvm::Expected<ModelOptimizer> (*read)(const onnx::NodeProto& node, const NodeAttributes& attrs);
+
+  // What the node's attributes say. Errors: an attribute that is missing, or of another type or value than
+  // ONNX defines.
+  llvm::Expected<ModelOptimizer> Read(const onnx::NodeProto& node) const;
 };
 
 // Null where the node is no optimizer.
