@@ -100,11 +100,6 @@ class Steps {
       ACT_TRY(x, c_.Emit("Clip", {x}, bounds));
     }
     const Activation& a = d_.activations[i];
-    if (a.name == "Softsign") {
-      ACT_TRY(const ValueId magnitude, c_.Emit("Abs", {x}));
-      ACT_TRY(const ValueId divisor, c_.Emit("Add", {magnitude, Number(1)}));
-      return c_.Emit("Div", {x, divisor});
-    }
     if (a.name == "ThresholdedRelu") {
       ACT_TRY(const ValueId above, c_.Emit("Greater", {x, Number(a.alpha)}));
       return c_.Emit("Where", {above, x, Number(0)});
