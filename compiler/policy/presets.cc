@@ -53,6 +53,18 @@ constexpr StorageRules kGactSwapping = [] {
   return rules;
 }();
 
+// A level of a system that stores what another of its levels does. The description says what it adds there,
+// which no storage rule shows.
+constexpr Preset SameAs(Preset preset, const char* name, const char* description) {
+  preset.name = name;
+  preset.description = description;
+  return preset;
+}
+
+constexpr Preset kActnnL4{"actnn-L4", 2, false, kActnnSwapping, "L3, and codes wait in the host's memory"};
+constexpr Preset kGactL1{"gact-L1", 4, false, kGact, "4 bits"};
+constexpr Preset kGactL1Point2{"gact-L1.2", 2, false, kGact, "2 bits"};
+
 }  // namespace
 
 const std::vector<Preset>& AllPresets() {
@@ -60,14 +72,14 @@ const std::vector<Preset>& AllPresets() {
       {"actnn-L1", 4, true, kActnn, "4 bits for inputs of convolutions and linear layers, BatchNorm exact"},
       {"actnn-L2", 4, false, kActnn, "4 bits"},
       {"actnn-L3", 2, false, kActnn, "2 bits, the same in all groups"},
-      {"actnn-L4", 2, false, kActnnSwapping, "L3, and codes wait in the host's memory"},
-      {"actnn-L5", 2, false, kActnnSwapping, "L4, and defragmentation: a planned arena has none to do"},
-      {"gact-L1", 4, false, kGact, "4 bits"},
+      kActnnL4,
+      SameAs(kActnnL4, "actnn-L5", "L4, and defragmentation: a planned arena has none to do"),
+      kGactL1,
       {"gact-L1.1", 8, false, kGact, "8 bits"},
-      {"gact-L1.2", 2, false, kGact, "2 bits"},
-      {"gact-L2", 4, false, kGact, "4 bits on average, by sensitivity after --calibrate"},
+      kGactL1Point2,
+      SameAs(kGactL1, "gact-L2", "4 bits on average, by sensitivity after --calibrate"),
       {"gact-L2.1", 3, false, kGact, "3 bits on average, by sensitivity after --calibrate"},
-      {"gact-L2.2", 2, false, kGact, "2 bits on average, by sensitivity after --calibrate"},
+      SameAs(kGactL1Point2, "gact-L2.2", "2 bits on average, by sensitivity after --calibrate"),
       {"gact-L3", 4, false, kGactSwapping, "L2, and codes wait in the host's memory"},
       {"division", 2, false, kDivision, "low frequencies in 16 bits, high ones in 2"},
       {"blpa", 4, false, kBlpa, "what BatchNorm makes in 4 bits over a fixed range, for three readers"},
