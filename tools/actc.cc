@@ -50,13 +50,13 @@ struct Flags {
       cl::desc("sgd (default, with momentum), adam, adamw, ort-adamw, onnx-adam, onnx-momentum, adagrad,\n"
                "lamb, or none (the gradients are outputs)"),
       cl::value_desc("NAME"), cl::init("sgd"), cl::cat(compile)};
-  cl::opt<double> clip_norm{
+  NumberFlag clip_norm{
       "clip-norm", cl::value_desc("X"), cl::cat(compile),
       cl::desc("Scale all gradients together down to this norm; they are kept until it is known")};
-  cl::opt<long> accumulate{
+  WholeNumberFlag accumulate{
       "accumulate", cl::value_desc("K"), cl::init(1), cl::cat(compile),
       cl::desc("Micro-batches of a step, whose gradients are summed for one update (default 1)")};
-  cl::opt<double> bits{
+  NumberFlag bits{
       "bits", cl::value_desc("1..8"), cl::cat(compile),
       cl::desc("Bits of lossy codes (default: the level's own). A fraction is an average over codes, their\n"
                "scales included; codes that matter more get more")};
@@ -65,8 +65,8 @@ struct Flags {
       cl::desc(
           "Store at most this many bytes of activations at --batch, with the least expected variance of\n"
           "the gradient; at L4 this also chooses what is re-run")};
-  cl::opt<long> group_size{"group-size", cl::desc("Neighbouring elements that share a scale (default 256)"),
-                           cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
+  WholeNumberFlag group_size{"group-size", cl::desc("Neighbouring elements that share a scale (default 256)"),
+                             cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
   cl::opt<std::string> fpmath{
       "fpmath", cl::value_desc("bf16|f32"), cl::init("bf16"), cl::cat(compile),
       cl::desc("bf16 (default): kernels may round gradients and decoded numbers to bfloat16 before\n"
@@ -77,8 +77,8 @@ struct Flags {
   cl::opt<std::string> workspace{"workspace",
                                  cl::desc("Limit of one kernel's scratch memory (default: none)"),
                                  cl::value_desc("SIZE"), cl::cat(compile)};
-  cl::opt<unsigned long> seed{"seed", cl::desc("Seed of --init, dropout and rounding (default 0)"),
-                              cl::value_desc("S"), cl::cat(compile)};
+  SeedFlag seed{"seed", cl::desc("Seed of --init, dropout and rounding (default 0)"), cl::value_desc("S"),
+                cl::cat(compile)};
 
   cl::opt<std::string> loss{
       "loss", cl::cat(model_group), cl::value_desc("KIND"),
@@ -91,8 +91,8 @@ struct Flags {
                              cl::desc("The extent of a symbolic axis other than the batch")};
   cl::list<std::string> freeze{"freeze", cl::cat(model_group), cl::value_desc("GLOB"), cl::CommaSeparated,
                                cl::desc("Do not train the parameters whose names match")};
-  cl::opt<bool> freeze_bn{"freeze-bn", cl::cat(model_group),
-                          cl::desc("BatchNormalization uses its stored statistics and does not update them")};
+  SwitchFlag freeze_bn{"freeze-bn", cl::cat(model_group),
+                       cl::desc("BatchNormalization uses its stored statistics and does not update them")};
   cl::opt<std::string> optimizer_model{
       "optimizer-model", cl::cat(model_group), cl::value_desc("FILE"),
       cl::desc("The optimizer of an ONNX Runtime training graph (default, without --optimizer: the file\n"
@@ -106,9 +106,9 @@ struct Flags {
       cl::desc("he: seeded initial weights where the model has none (its external data is missing, or one\n"
                "number fills the tensor)")};
 
-  cl::opt<long> batch{"batch",
-                      cl::desc("The report's batch size (default: the model's if it is fixed, else 1)"),
-                      cl::value_desc("N"), cl::init(1), cl::cat(reports)};
+  WholeNumberFlag batch{"batch",
+                        cl::desc("The report's batch size (default: the model's if it is fixed, else 1)"),
+                        cl::value_desc("N"), cl::init(1), cl::cat(reports)};
   cl::opt<std::string> report{"report", cl::desc("text (default): print the report; none: do not"),
                               cl::value_desc("text|none"), cl::init("text"), cl::cat(reports)};
   cl::opt<std::string> report_json{"report-json", cl::desc("Write the report as JSON"),
@@ -126,8 +126,8 @@ struct Flags {
   cl::opt<std::string> print_after{
       "print-after", cl::cat(debugging), cl::value_desc("PASS"),
       cl::desc("Print the graph after this pass (`import`: as it was read; `all`: after every pass)")};
-  cl::opt<bool> verify_each{"verify-each", cl::cat(debugging), cl::desc("Verify the graph after every pass")};
-  cl::opt<bool> time_passes{"time-passes", cl::cat(debugging), cl::desc("Print the seconds of each pass")};
+  SwitchFlag verify_each{"verify-each", cl::cat(debugging), cl::desc("Verify the graph after every pass")};
+  SwitchFlag time_passes{"time-passes", cl::cat(debugging), cl::desc("Print the seconds of each pass")};
 };
 
 // The step's arithmetic, how much of it is in convolutions and matrix products, and how much of that may be
@@ -190,7 +190,7 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
     return MakeError("--bits", "must be 1 to 8 bits per element");
   r.compile.group_size = f.group_size;
   if (f.fpmath != "bf16" && f.fpmath != "f32")
-    return MakeError("--fpmath", "expected bf16 or f32, not '" + f.fpmath + "'");
+    return MakeError("--fpmath", "expected bf16 or f32, found '" + f.fpmath + "'");
   r.compile.round_products = f.fpmath == "bf16";
   if (f.fpmath.getNumOccurrences() && r.compile.round_products && !policy.rounds_products)
     return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3 or L4");
@@ -206,13 +206,13 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   ACT_TRY(r.compile.saved_limit, SizeOf("--saved-limit", f.saved_limit));
   ACT_CHECK_OK(CheckSavedLimit(policy, r.compile));
   if (f.report != "text" && f.report != "none")
-    return MakeError("--report", "expected text or none, not '" + f.report + "'");
-  if (!f.init.empty() && f.init != "he") return MakeError("--init", "expected he, not '" + f.init + "'");
+    return MakeError("--report", "expected text or none, found '" + f.report + "'");
+  if (!f.init.empty() && f.init != "he") return MakeError("--init", "expected he, found '" + f.init + "'");
   for (const std::string& dim : f.dims) {
     const auto [name, extent] = llvm::StringRef(dim).split('=');
     int64_t value = 0;
     if (name.empty() || extent.getAsInteger(10, value) || value < 1)
-      return MakeError("--dim", "expected NAME=EXTENT, not '" + dim + "'");
+      return MakeError("--dim", "expected NAME=EXTENT, found '" + dim + "'");
     r.import.dims[name.str()] = value;
   }
   r.compile.seed = r.import.seed = f.seed;
@@ -289,16 +289,14 @@ int Main(int argc, char** argv) {
   Flags flags;
   cl::HideUnrelatedOptions({&flags.compile, &flags.model_group, &flags.reports, &flags.debugging});
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actc " ACT_VERSION "\n"; });
-  std::string message;
-  llvm::raw_string_ostream messages(message);
-  if (!cl::ParseCommandLineOptions(
-          argc, argv,
+  if (!ReadCommandLine(
+          "actc", "actc MODEL.onnx -O LEVEL -o PLAN; actc --help lists the flags",
           "Compiles an ONNX training graph into a plan whose saved activations take a few bits,\n"
           "and tells its peak memory before the run.\n\n"
           "  actc model.onnx -O L3 -o plan.bin     then: actrun plan.bin --batch 512\n"
           "  actc model.onnx -O L3 --batch 512     the report alone\n",
-          &messages))
-    return UsageError("actc", message);
+          argc, argv))
+    return kWrongUsage;
   llvm::Expected<Request> request = MakeRequest(flags);
   if (!request) {
     PrintError("actc", request.takeError());

@@ -17,14 +17,17 @@
 #include "runtime/memory/layout.h"
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
+#include "tools/flags.h"
 
 namespace act {
 namespace {
 
 namespace cl = llvm::cl;
 
+constexpr char kTool[] = "actplan";
+constexpr char kUsage[] =
+    "actplan show|verify|layout PLAN, or actplan diff PLAN PLAN; --help lists the flags";
 constexpr int kFailed = 1;
-constexpr int kWrongUsage = 2;
 
 struct Flags {
   cl::SubCommand show{"show", "What the plan is: model, level, sizes, operators, memory"};
@@ -36,21 +39,19 @@ struct Flags {
   cl::opt<std::string> plan{cl::Positional, cl::Required,    cl::desc("PLAN"), cl::cat(group),
                             cl::sub(show),  cl::sub(verify), cl::sub(layout),  cl::sub(diff)};
   cl::opt<std::string> other{cl::Positional, cl::Required, cl::desc("PLAN"), cl::cat(group), cl::sub(diff)};
-  cl::opt<long> batch{"batch",
-                      cl::desc("Batch size (default: the plan's)"),
-                      cl::value_desc("N"),
-                      cl::cat(group),
-                      cl::sub(show),
-                      cl::sub(layout),
-                      cl::sub(diff)};
-  cl::opt<bool> nodes{"nodes", cl::desc("List the nodes of the training step"), cl::cat(group),
-                      cl::sub(show)};
-  cl::opt<bool> parameters{"parameters", cl::desc("List parameters and buffers"), cl::cat(group),
-                           cl::sub(show)};
-  cl::opt<bool> edges{"edges", cl::desc("List the saved activations and why they are saved"), cl::cat(group),
-                      cl::sub(show)};
-  cl::opt<bool> eval{"eval", cl::desc("The graph of evaluation instead of the training step"), cl::cat(group),
-                     cl::sub(show), cl::sub(layout)};
+  WholeNumberFlag batch{"batch",
+                        cl::desc("Batch size (default: the plan's)"),
+                        cl::value_desc("N"),
+                        cl::cat(group),
+                        cl::sub(show),
+                        cl::sub(layout),
+                        cl::sub(diff)};
+  SwitchFlag nodes{"nodes", cl::desc("List the nodes of the training step"), cl::cat(group), cl::sub(show)};
+  SwitchFlag parameters{"parameters", cl::desc("List parameters and buffers"), cl::cat(group), cl::sub(show)};
+  SwitchFlag edges{"edges", cl::desc("List the saved activations and why they are saved"), cl::cat(group),
+                   cl::sub(show)};
+  SwitchFlag eval{"eval", cl::desc("The graph of evaluation instead of the training step"), cl::cat(group),
+                  cl::sub(show), cl::sub(layout)};
 
   int64_t BatchOr(int64_t fallback) const { return batch.getNumOccurrences() ? int64_t{batch} : fallback; }
 };
@@ -285,29 +286,16 @@ llvm::Error Diff(const Flags& f) {
   return llvm::Error::success();
 }
 
-// LLVM's message, "actplan: what.  Try: ...", in our form.
-int UsageError(llvm::StringRef message) {
-  message.consume_front("actplan");
-  message.consume_front(": ");
-  const auto [first, rest] = message.split('\n');
-  llvm::errs() << "actplan: error: " << first << "\n";
-  llvm::errs() << "hint: actplan show|verify|layout|diff PLAN; actplan --help lists the options\n";
-  return kWrongUsage;
-}
-
 int Main(int argc, char** argv) {
   Flags flags;
   cl::HideUnrelatedOptions(flags.group);
   for (cl::SubCommand* command : {&flags.show, &flags.verify, &flags.layout, &flags.diff})
     cl::HideUnrelatedOptions(flags.group, *command);
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actplan " ACT_VERSION "\n"; });
-  std::string message;
-  llvm::raw_string_ostream messages(message);
-  if (!cl::ParseCommandLineOptions(argc, argv, "Shows, checks and compares plans that actc made.\n",
-                                   &messages))
-    return UsageError(messages.str());
+  if (!ReadCommandLine(kTool, kUsage, "Shows, checks and compares plans that actc made.\n", argc, argv))
+    return kWrongUsage;
   if (flags.batch.getNumOccurrences() && flags.batch < 1)
-    return UsageError("--batch: a batch has at least one sample");
+    return UsageError(kTool, "--batch: a batch has at least one sample");
 
   const struct {
     cl::SubCommand* command;
@@ -316,12 +304,12 @@ int Main(int argc, char** argv) {
   for (const auto& [command, run] : commands) {
     if (!*command) continue;
     if (llvm::Error error = run(flags)) {
-      PrintError("actplan", std::move(error));
+      PrintError(kTool, std::move(error));
       return kFailed;
     }
     return 0;
   }
-  return UsageError("no command");
+  return UsageError(kTool, std::string("no command is given\n") + kUsage);
 }
 
 }  // namespace

@@ -53,15 +53,16 @@ struct Flags {
   cl::OptionCategory files{"Checkpoints and reports"};
 
   cl::opt<std::string> plan{cl::Positional, cl::desc("PLAN"), cl::cat(machine)};
-  cl::opt<long> batch{"batch", cl::desc("Samples of a step (default: the plan's batch size)"),
-                      cl::value_desc("N"), cl::cat(machine)};
+  WholeNumberFlag batch{"batch", cl::desc("Samples of a step (default: the plan's batch size)"),
+                        cl::value_desc("N"), cl::cat(machine)};
   cl::opt<std::string> device{"device", cl::desc("Where to run: cpu (default) or cuda"),
                               cl::value_desc("cpu|cuda"), cl::init("cpu"), cl::cat(machine)};
-  cl::opt<long> threads{"threads", cl::desc("Threads (default: the physical cores that the process may use)"),
-                        cl::value_desc("T"), cl::cat(machine)};
+  WholeNumberFlag threads{"threads",
+                          cl::desc("Threads (default: the physical cores that the process may use)"),
+                          cl::value_desc("T"), cl::cat(machine)};
   cl::list<std::string> plugins{"plugin", cl::value_desc("LIB.so"), cl::CommaSeparated, cl::cat(machine),
                                 cl::desc("The libraries with the codecs that the plan was compiled with")};
-  cl::opt<bool> check_memory{
+  SwitchFlag check_memory{
       "check-memory", cl::cat(machine),
       cl::desc("After each operator, verify that it wrote only its own tensors; verify every call of a\n"
                "plugin's codec too (slow)")};
@@ -74,16 +75,16 @@ struct Flags {
   cl::opt<std::string> eval_data{
       "eval-data", cl::value_desc("NAME=FILE.npy,..."), cl::cat(data_group),
       cl::desc("Data set on which loss and accuracy are measured after each epoch of --data")};
-  cl::opt<unsigned long> seed{
+  SeedFlag seed{
       "seed", cl::value_desc("S"), cl::cat(data_group),
       cl::desc("Seed of shuffling, dropout and rounding (default: the checkpoint's, else the plan's)")};
 
-  cl::opt<long> steps{"steps", cl::desc("Steps of this run (default: 10, or one epoch of --data)"),
-                      cl::value_desc("K"), cl::cat(training)};
-  cl::opt<long> epochs{
+  WholeNumberFlag steps{"steps", cl::desc("Steps of this run (default: 10, or one epoch of --data)"),
+                        cl::value_desc("K"), cl::cat(training)};
+  WholeNumberFlag epochs{
       "epochs", cl::desc("Epochs of this run; it ends after --steps or --epochs, whichever comes first"),
       cl::value_desc("E"), cl::cat(training)};
-  cl::opt<long> adapt_every{
+  WholeNumberFlag adapt_every{
       "adapt-every", cl::value_desc("K"), cl::cat(training),
       cl::desc("After each K steps of --data, measure how much each code adds to the gradient's variance,\n"
                "and move bits to the codes that matter most; the memory stays as planned")};
@@ -105,7 +106,7 @@ struct Flags {
       cl::desc("Write the first step's loss, gradients and running statistics (safetensors)")};
   cl::opt<std::string> report_json{"report-json", cl::desc("Write memory, losses and times as JSON"),
                                    cl::value_desc("FILE"), cl::cat(files)};
-  cl::opt<bool> profile{"profile", cl::desc("Print the most expensive kernels and nodes"), cl::cat(files)};
+  SwitchFlag profile{"profile", cl::desc("Print the most expensive kernels and nodes"), cl::cat(files)};
   cl::opt<std::string> verbose{"verbose", cl::value_desc("dispatch"), cl::cat(files),
                                cl::desc("dispatch: print each node's kernel, and why faster ones refused")};
 };
@@ -117,7 +118,7 @@ std::string CheckUsage(const Flags& f) {
   if (f.threads.getNumOccurrences() && (f.threads < 1 || f.threads > 4096))
     return "--threads: expected 1 to 4096";
   if (f.device != "cpu" && f.device != "cuda")
-    return "--device: expected cpu or cuda, not '" + f.device + "'";
+    return "--device: expected cpu or cuda, found '" + f.device + "'";
   if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
   if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
   if (f.adapt_every.getNumOccurrences() && f.adapt_every < 1) return "--adapt-every: expected at least 1";
@@ -137,7 +138,7 @@ std::string CheckUsage(const Flags& f) {
         return "--" + other->ArgStr.str() + ": belongs to training; --variance and --calibrate do not train";
   }
   if (!f.verbose.empty() && f.verbose != "dispatch")
-    return "--verbose: expected dispatch, not '" + f.verbose + "'";
+    return "--verbose: expected dispatch, found '" + f.verbose + "'";
   return "";
 }
 
@@ -290,16 +291,14 @@ int Main(int argc, char** argv) {
   cl::HideUnrelatedOptions({&flags.machine, &flags.data_group, &flags.training, &flags.optimizer_group,
                             &flags.measurement.category(), &flags.files});
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actrun " ACT_VERSION "\n"; });
-  std::string message;
-  llvm::raw_string_ostream messages(message);
-  if (!cl::ParseCommandLineOptions(argc, argv,
-                                   "Trains with a plan that actc made.\n\n"
-                                   "  actrun plan.bin --batch=64 --steps=20\n"
-                                   "      random inputs, to measure time and memory\n"
-                                   "  actrun plan.bin --batch=64 --epochs=9 --data=image=x.npy,label=y.npy\n"
-                                   "      trains\n",
-                                   &messages))
-    return UsageError(kTool, message);
+  if (!ReadCommandLine(kTool, "actrun PLAN --batch=N; actrun --help lists the flags",
+                       "Trains with a plan that actc made.\n\n"
+                       "  actrun plan.bin --batch=64 --steps=20\n"
+                       "      random inputs, to measure time and memory\n"
+                       "  actrun plan.bin --batch=64 --epochs=9 --data=image=x.npy,label=y.npy\n"
+                       "      trains\n",
+                       argc, argv))
+    return kWrongUsage;
   const std::string wrong = CheckUsage(flags);
   if (!wrong.empty()) return UsageError(kTool, wrong);
   auto schedule = LearningRateSchedule::Parse(flags.lr_schedule);

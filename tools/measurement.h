@@ -12,6 +12,7 @@
 #include "runtime/data/batch_source.h"
 #include "runtime/executor/executor.h"
 #include "runtime/train/checkpoint.h"
+#include "tools/flags.h"
 
 namespace act {
 
@@ -45,17 +46,17 @@ class MeasurementFlags {
                             const volatile std::sig_atomic_t* stop) const;
 
   llvm::cl::OptionCategory category_{"Measurement", "Instead of training."};
-  llvm::cl::opt<long> variance_{
+  WholeNumberFlag variance_{
       "variance", llvm::cl::value_desc("R"), llvm::cl::cat(category_),
       llvm::cl::desc("Measure variance and bias that codes add to the gradient, from R gradients of each\n"
                      "mini-batch")};
-  llvm::cl::opt<long> batches_{
+  WholeNumberFlag batches_{
       "variance-batches", llvm::cl::value_desc("M"), llvm::cl::cat(category_),
       llvm::cl::desc("Number of mini-batches of --variance (default: 4 with --data, else 1)")};
   llvm::cl::opt<std::string> edges_{
       "variance-edges", llvm::cl::value_desc("GLOB"), llvm::cl::init("*"), llvm::cl::cat(category_),
       llvm::cl::desc("Saved activations that are measured alone as well (default: all; none: '')")};
-  llvm::cl::opt<long> calibrate_{
+  WholeNumberFlag calibrate_{
       "calibrate", llvm::cl::value_desc("K"), llvm::cl::cat(category_),
       llvm::cl::desc(
           "Measure each code's share of the gradient's variance on K mini-batches (--variance=R: R\n"
@@ -63,7 +64,7 @@ class MeasurementFlags {
           "--save-plan")};
   llvm::cl::opt<std::string> save_plan_{"save-plan", llvm::cl::desc("Write the plan that --calibrate makes"),
                                         llvm::cl::value_desc("FILE"), llvm::cl::cat(category_)};
-  llvm::cl::opt<double> bits_{
+  NumberFlag bits_{
       "bits", llvm::cl::value_desc("AVG"), llvm::cl::cat(category_),
       llvm::cl::desc("Average bits an element of the codes that --calibrate chooses, their scales included\n"
                      "(default: as many bytes as the plan takes)")};

@@ -12,6 +12,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/plan/optimizer.h"
+#include "tools/flags.h"
 
 namespace act {
 
@@ -21,12 +22,12 @@ class OptimizerFlags {
     for (const HyperparameterInfo& info : AllHyperparameters()) {
       if (info.member == &Hyperparameters::nesterov) continue;
       help_.push_back(std::make_unique<std::string>(Help(info)));
-      flags_.push_back({&info, std::make_unique<llvm::cl::opt<double>>(
-                                   llvm::StringRef(info.name), llvm::cl::desc(*help_.back()),
-                                   llvm::cl::value_desc("X"), llvm::cl::cat(category))});
+      flags_.push_back(
+          {&info, std::make_unique<NumberFlag>(llvm::StringRef(info.name), llvm::cl::desc(*help_.back()),
+                                               llvm::cl::value_desc("X"), llvm::cl::cat(category))});
     }
-    nesterov_ = std::make_unique<llvm::cl::opt<bool>>("nesterov", llvm::cl::desc("Nesterov's momentum (sgd)"),
-                                                      llvm::cl::cat(category));
+    nesterov_ = std::make_unique<SwitchFlag>("nesterov", llvm::cl::desc("Nesterov's momentum (sgd)"),
+                                             llvm::cl::cat(category));
   }
 
   // What is wrong whatever the plan, or "".
@@ -66,7 +67,7 @@ class OptimizerFlags {
  private:
   struct Flag {
     const HyperparameterInfo* info;
-    std::unique_ptr<llvm::cl::opt<double>> flag;
+    std::unique_ptr<NumberFlag> flag;
   };
 
   static std::string Number(double value) {
@@ -99,7 +100,7 @@ class OptimizerFlags {
 
   std::vector<std::unique_ptr<std::string>> help_;  // LLVM keeps references
   std::vector<Flag> flags_;
-  std::unique_ptr<llvm::cl::opt<bool>> nesterov_;
+  std::unique_ptr<SwitchFlag> nesterov_;
 };
 
 }  // namespace act

@@ -137,7 +137,7 @@ TEST_F(Actc, SaysWhatMayBeRoundedAndRefusesOtherArithmetic) {
   EXPECT_EQ(RunTool(args("L3", {"--fpmath=f32"})).out.find(words), std::string::npos);
   EXPECT_EQ(RunTool(args("L0", {})).out.find(words), std::string::npos);
   ExpectDone(args("L0", {"--fpmath=f32"}));
-  ExpectWrongUsage(args("L3", {"--fpmath=fp8"}), {"--fpmath: expected bf16 or f32, not 'fp8'"});
+  ExpectWrongUsage(args("L3", {"--fpmath=fp8"}), {"--fpmath: expected bf16 or f32, found 'fp8'"});
   for (const char* level : {"L0", "actnn-L3"})
     ExpectWrongUsage(args(level, {"--fpmath=bf16"}), {"--fpmath", "multiplies in float32"});
 }

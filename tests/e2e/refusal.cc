@@ -43,8 +43,14 @@ std::string ExpectRefused(const std::vector<std::string>& args, const std::vecto
 
 void ExpectWrongUsage(const std::vector<std::string>& args, const std::vector<std::string>& words) {
   const Outcome outcome = RunTool(args);
-  EXPECT_EQ(outcome.exit_code, 2) << Describe(args, outcome);
-  for (const std::string& word : words) EXPECT_TRUE(Holds(outcome.err, word)) << Describe(args, outcome);
+  const std::string what = Describe(args, outcome);
+  EXPECT_EQ(outcome.exit_code, 2) << what;
+  const std::string start = std::filesystem::path(args[0]).filename().string() + ": error: ";
+  const std::vector<std::string> lines = Lines(outcome.err);
+  EXPECT_TRUE(!lines.empty() && lines[0].rfind(start, 0) == 0) << what;
+  EXPECT_TRUE(lines.size() < 2 || lines[1].rfind("hint: ", 0) == 0) << what;
+  EXPECT_LE(lines.size(), size_t{2}) << what;
+  for (const std::string& word : words) EXPECT_TRUE(Holds(outcome.err, word)) << what;
 }
 
 std::string ExpectDone(const std::vector<std::string>& args) {

@@ -15,7 +15,8 @@ namespace act::e2e {
 std::string ExpectRefused(const std::vector<std::string>& args, const std::vector<std::string>& words,
                           const Limits& limits = {});
 
-// Exit 2: wrong usage, with words anywhere on standard error.
+// Exit 2: wrong usage. Standard error is one line "<tool>: error: ..." and at most one "hint: ...", with words
+// anywhere in them.
 void ExpectWrongUsage(const std::vector<std::string>& args, const std::vector<std::string>& words);
 
 // Exit 0; returns standard output.

@@ -1,0 +1,153 @@
+// Every wrong command line is answered by one line "<tool>: error: ..." and a hint, and exit code 2. LLVM's
+// command line has messages of its own for most of these.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/e2e/process.h"
+
+namespace act::e2e {
+namespace {
+
+struct WrongLine {
+  std::string name;
+  std::string tool;
+  std::vector<std::string> args;
+  std::string error, hint;
+};
+
+const char kWhole[] = "write it in digits, as 64";
+const char kReal[] = "write it as 0.1 or 1e-3";
+const char kActcHelp[] = "'actc --help' lists the flags";
+const char kActcUsage[] = "actc MODEL.onnx -O LEVEL -o PLAN; actc --help lists the flags";
+const char kActplanUsage[] =
+    "actplan show|verify|layout PLAN, or actplan diff PLAN PLAN; --help lists the flags";
+
+const std::vector<WrongLine>& WrongLines() {
+  static const std::vector<WrongLine> lines = {
+      // numbers
+      {"actc_batch",
+       "actc",
+       {"m.onnx", "--batch=two"},
+       "--batch: expected a whole number, found 'two'",
+       kWhole},
+      {"value_apart",
+       "actc",
+       {"m.onnx", "--batch", "two"},
+       "--batch: expected a whole number, found 'two'",
+       kWhole},
+      {"one_dash", "actc", {"m.onnx", "-batch=two"}, "--batch: expected a whole number, found 'two'", kWhole},
+      {"fraction",
+       "actc",
+       {"m.onnx", "--group-size=1.5"},
+       "--group-size: expected a whole number, found '1.5'",
+       kWhole},
+      {"too_large",
+       "actc",
+       {"m.onnx", "--batch=99999999999999999999"},
+       "--batch: expected a whole number, found '99999999999999999999'",
+       kWhole},
+      {"empty",
+       "actc",
+       {"m.onnx", "--accumulate="},
+       "--accumulate: expected a whole number, found ''",
+       kWhole},
+      {"bits", "actc", {"m.onnx", "--bits=x"}, "--bits: expected a number, found 'x'", kReal},
+      {"negative_seed",
+       "actc",
+       {"m.onnx", "--seed=-1"},
+       "--seed: expected a whole number that is not negative, found '-1'",
+       kWhole},
+      {"threads",
+       "actrun",
+       {"p.bin", "--threads=0x"},
+       "--threads: expected a whole number, found '0x'",
+       kWhole},
+      {"rate", "actrun", {"p.bin", "--lr=fast"}, "--lr: expected a number, found 'fast'", kReal},
+      {"unit",
+       "actrun",
+       {"p.bin", "--weight-decay=1e-3x"},
+       "--weight-decay: expected a number, found '1e-3x'",
+       kReal},
+      {"variance",
+       "actrun",
+       {"p.bin", "--variance=R"},
+       "--variance: expected a whole number, found 'R'",
+       kWhole},
+      {"actplan_batch",
+       "actplan",
+       {"show", "p.bin", "--batch=x"},
+       "--batch: expected a whole number, found 'x'",
+       kWhole},
+      {"first_of_two",
+       "actrun",
+       {"p.bin", "--lr=a", "--steps=b"},
+       "--lr: expected a number, found 'a'",
+       kReal},
+      // switches and choices
+      {"switch",
+       "actc",
+       {"m.onnx", "--freeze-bn=maybe"},
+       "--freeze-bn: expected true or false, found 'maybe'",
+       "the flag alone means true"},
+      {"nesterov",
+       "actrun",
+       {"p.bin", "--nesterov=2"},
+       "--nesterov: expected true or false, found '2'",
+       "the flag alone means true"},
+      {"report", "actc", {"m.onnx", "--report=pdf"}, "--report: expected text or none, found 'pdf'", ""},
+      {"device", "actrun", {"p.bin", "--device=tpu"}, "--device: expected cpu or cuda, found 'tpu'", ""},
+      {"verbose", "actrun", {"p.bin", "--verbose=all"}, "--verbose: expected dispatch, found 'all'", ""},
+      {"dim", "actc", {"m.onnx", "--dim=T=x"}, "--dim: expected NAME=EXTENT, found 'T=x'", ""},
+      // flags
+      {"unknown", "actc", {"m.onnx", "--frobnicate"}, "--frobnicate: no such flag", kActcHelp},
+      {"near",
+       "actc",
+       {"m.onnx", "--btach=3"},
+       "--btach: no such flag",
+       std::string("did you mean --batch? ") + kActcHelp},
+      {"glued",
+       "actc",
+       {"m.onnx", "-OL3"},
+       "-OL3: no such flag",
+       std::string("did you mean -O? ") + kActcHelp},
+      {"no_value",
+       "actc",
+       {"m.onnx", "--batch"},
+       "--batch: expected a value, found none",
+       "write --batch=VALUE"},
+      {"no_level", "actc", {"m.onnx", "-O"}, "-O: expected a value, found none", "write -O VALUE"},
+      {"of_another_command",
+       "actplan",
+       {"layout", "p.bin", "--edges"},
+       "--edges: no such flag",
+       "'actplan --help' lists the flags"},
+      // files and commands
+      {"no_model", "actc", {}, "a file is missing", kActcUsage},
+      {"two_models", "actc", {"a.onnx", "b.onnx"}, "there are too many files", kActcUsage},
+      {"no_command", "actplan", {}, "no command is given", kActplanUsage},
+      {"unknown_command", "actplan", {"frobnicate", "p.bin"}, "'frobnicate': no such command", kActplanUsage},
+      {"command_without_file", "actplan", {"show"}, "a file is missing", kActplanUsage},
+  };
+  return lines;
+}
+
+class WrongFlags : public testing::TestWithParam<WrongLine> {};
+
+TEST_P(WrongFlags, AreOneErrorAndAHint) {
+  const WrongLine& line = GetParam();
+  std::vector<std::string> command = {ToolPath(line.tool)};
+  command.insert(command.end(), line.args.begin(), line.args.end());
+  const Outcome outcome = RunTool(command);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, line.tool + ": error: " + line.error + "\n" +
+                             (line.hint.empty() ? "" : "hint: " + line.hint + "\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WrongFlags, testing::ValuesIn(WrongLines()),
+                         [](const auto& line) { return line.param.name; });
+
+}  // namespace
+}  // namespace act::e2e

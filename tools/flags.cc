@@ -1,0 +1,145 @@
+#include "tools/flags.h"
+
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/ADT/StringMap.h>
+#include <llvm/ADT/StringSwitch.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace act {
+namespace {
+
+namespace cl = llvm::cl;
+using llvm::StringRef;
+
+// The message about the first value that a parser refused, "" for none. LLVM's parsers return no more than
+// that they refuse, and the command line is read once in a process.
+std::string refused_value;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+std::string WithDashes(StringRef name) { return (name.size() == 1 ? "-" : "--") + name.str(); }
+
+bool Refuse(StringRef name, const char* expected, StringRef found, const char* hint) {
+  if (refused_value.empty())
+    refused_value = WithDashes(name) + ": expected " + expected + ", found '" + found.str() + "'\n" + hint;
+  return true;  // LLVM's parsers return whether there is an error
+}
+
+// The shown flag that is spelled most nearly so; "" where none is near.
+std::string NearestFlag(const llvm::StringMap<cl::Option*>& flags, StringRef name) {
+  constexpr unsigned kMostEdits = 2;
+  std::pair<unsigned, std::string> nearest{kMostEdits + 1, ""};
+  for (const auto& entry : flags) {
+    const unsigned edits = name.edit_distance(entry.first());
+    const bool shown = entry.second->getOptionHiddenFlag() == cl::NotHidden;
+    if (shown && edits < name.size()) nearest = std::min(nearest, {edits, entry.first().str()});
+  }
+  return nearest.second;
+}
+
+// What is wrong with an argument as a flag of the tool, or "". `alone`: no argument follows that could be its
+// value; `takes_next` is set where the next argument is its value.
+std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags, StringRef argument,
+                      bool alone, bool& takes_next) {
+  const bool has_value = argument.contains('=');
+  const StringRef name = argument.split('=').first.ltrim('-');
+  const std::string help = "'" + tool.str() + " --help' lists the flags";
+  const auto flag = flags.find(name);
+  if (flag == flags.end()) {
+    const std::string nearest = NearestFlag(flags, name);
+    return argument.split('=').first.str() + ": no such flag\n" +
+           (nearest.empty() ? "" : "did you mean " + WithDashes(nearest) + "? ") + help;
+  }
+  const cl::ValueExpected value = flag->second->getValueExpectedFlag();
+  if (value == cl::ValueDisallowed && has_value) return WithDashes(name) + ": takes no value\n" + help;
+  takes_next = value == cl::ValueRequired && !has_value;
+  if (takes_next && alone)
+    return WithDashes(name) + ": expected a value, found none\n" +
+           (name.size() == 1 ? "write " + WithDashes(name) + " VALUE"
+                             : "write " + WithDashes(name) + "=VALUE");
+  return "";
+}
+
+// What is wrong with the command line before any value is looked at, or "".
+std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* const* argv) {
+  cl::SubCommand* command = &cl::SubCommand::getTopLevel();
+  int first = 1;
+  bool has_commands = false;
+  for (cl::SubCommand* candidate : cl::getRegisteredSubcommands()) {
+    if (candidate->getName().empty()) continue;
+    has_commands = true;
+    if (argc > 1 && candidate->getName() == argv[1]) command = candidate, first = 2;
+  }
+  if (has_commands && first == 1 && argc > 1 && argv[1][0] != '-')
+    return "'" + std::string(argv[1]) + "': no such command\n" + usage.str();
+  const llvm::StringMap<cl::Option*>& flags = cl::getRegisteredOptions(*command);
+  for (int i = first; i < argc; ++i) {
+    const StringRef argument = argv[i];
+    if (argument == "--") break;  // files follow
+    if (argument.size() < 2 || argument[0] != '-') continue;
+    bool takes_next = false;
+    const std::string wrong = CheckFlag(tool, flags, argument, i + 1 == argc, takes_next);
+    if (!wrong.empty()) return wrong;
+    if (takes_next) ++i;
+  }
+  return "";
+}
+
+// LLVM's message as ours. What is left to it is the number of files; its texts for that name no place.
+std::string OfLlvm(StringRef tool, StringRef usage, StringRef message) {
+  const std::string hint = "\n" + usage.str();
+  if (message.contains("Not enough positional")) return "a file is missing" + hint;
+  if (message.contains("Too many positional")) return "there are too many files" + hint;
+  message.consume_front((tool + ": ").str());
+  return message.split('\n').first.str() + hint;
+}
+
+}  // namespace
+
+bool WholeNumberParser::parse(cl::Option&, StringRef name, StringRef text, long long& value) {
+  return text.getAsInteger(0, value) && Refuse(name, "a whole number", text, "write it in digits, as 64");
+}
+
+bool SeedParser::parse(cl::Option&, StringRef name, StringRef text, unsigned long long& value) {
+  return text.getAsInteger(0, value) &&
+         Refuse(name, "a whole number that is not negative", text, "write it in digits, as 64");
+}
+
+bool NumberParser::parse(cl::Option&, StringRef name, StringRef text, double& value) {
+  return !llvm::to_float(text, value) && Refuse(name, "a number", text, "write it as 0.1 or 1e-3");
+}
+
+bool SwitchParser::parse(cl::Option&, StringRef name, StringRef text, bool& value) {
+  const auto given = llvm::StringSwitch<std::optional<bool>>(text)
+                         .Cases("", "true", "TRUE", "True", "1", true)
+                         .Cases("false", "FALSE", "False", "0", false)
+                         .Default(std::nullopt);
+  if (!given) return Refuse(name, "true or false", text, "the flag alone means true");
+  value = *given;
+  return false;
+}
+
+bool ReadCommandLine(StringRef tool, StringRef usage, StringRef overview, int argc, const char* const* argv) {
+  const std::string wrong_name = CheckNames(tool, usage, argc, argv);
+  if (!wrong_name.empty()) {
+    UsageError(tool, wrong_name);
+    return false;
+  }
+  std::string message;
+  llvm::raw_string_ostream messages(message);
+  if (cl::ParseCommandLineOptions(argc, argv, overview, &messages)) return true;
+  UsageError(tool, !refused_value.empty() ? refused_value : OfLlvm(tool, usage, messages.str()));
+  return false;
+}
+
+int UsageError(StringRef tool, StringRef message) {
+  const auto [what, hint] = message.split('\n');
+  llvm::errs() << tool << ": error: " << what << "\n";
+  if (!hint.trim().empty()) llvm::errs() << "hint: " << hint.trim() << "\n";
+  return kWrongUsage;
+}
+
+}  // namespace act
