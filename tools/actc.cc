@@ -1,5 +1,5 @@
-// actc: an ONNX training graph becomes a plan, with its memory report. docs/cli.md describes the command
-// line.
+// actc: an ONNX training graph becomes a plan, with its memory report. docs/cli.md describes the
+// command line.
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/Format.h>
 #include <llvm/Support/raw_ostream.h>
@@ -130,8 +130,8 @@ struct Flags {
   SwitchFlag time_passes{"time-passes", cl::cat(debugging), cl::desc("Print the seconds of each pass")};
 };
 
-// The step's arithmetic, how much of it is in convolutions and matrix products, and how much of that may be
-// rounded.
+// The step's arithmetic, the share of it in convolutions and matrix products, and the share that
+// may be rounded.
 std::string DescribeWork(const Graph& graph, int64_t batch) {
   double flops = 0, products = 0, rounded = 0;
   for (const Node& node : graph.nodes) {
@@ -157,7 +157,7 @@ struct Request {
   CompileOptions compile;
 };
 
-// 0: the flag is not given.
+// Bytes of a size; 0 where the flag is not given.
 llvm::Expected<int64_t> SizeOf(const char* flag, const std::string& text) {
   if (text.empty()) return 0;
   const std::optional<int64_t> bytes = ParseSize(text);
@@ -234,7 +234,7 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
 llvm::Error Run(const Flags& f, Request request) {
   for (const auto* path : {&f.output, &f.report_json, &f.report_html, &f.emit_onnx})
     if (!path->empty())
-      ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // told before the work, not after it
+      ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // fails before the work, not after it
   if (!f.plugin.empty()) {
     ACT_TRY(request.compile.plugin, LoadCodecPlugin(f.plugin));
     ACT_TRY(const Policy policy, MakePolicy(f.level, f.bits, f.group_size));

@@ -143,7 +143,7 @@ llvm::Error Verify(const Flags& f) {
   return llvm::Error::success();
 }
 
-// Of each storage, the names of the values in it.
+// For each storage, the names of the values in it.
 std::vector<std::string> StorageNames(const StepGraph& step) {
   std::vector<std::string> names(static_cast<size_t>(step.storages));
   for (size_t v = 0; v < step.graph.values.size(); ++v) {
@@ -205,7 +205,8 @@ class Differences {
   void Compare(const std::string& what, int64_t a, int64_t b) {
     Compare(what, std::to_string(a), std::to_string(b));
   }
-  // Maps from name to text; what only one has is "none" in the other.
+  // Compares maps from name to text. A name that only one of them has counts as "none" in the
+  // other.
   template <class Map>
   void CompareMaps(const std::string& what, const Map& a, const Map& b) {
     std::set<std::string> names;
@@ -243,7 +244,7 @@ Texts OperatorTexts(const Graph& graph) {
   return texts;
 }
 
-// Types of parameters and buffers, and a mark where the stored weights are others.
+// Types of parameters and buffers, and a hash that shows where the stored weights differ.
 Texts Weights(const Graph& graph) {
   Texts texts;
   for (const Value& value : graph.values) {

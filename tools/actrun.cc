@@ -142,12 +142,12 @@ std::string CheckUsage(const Flags& f) {
   return "";
 }
 
-// Told before the run and not after it.
+// A path that cannot be written is an error before the run, not after it.
 llvm::Error CheckWritable(const std::string& path) {
   return path.empty() ? llvm::Error::success() : OutputFile::Create(path).takeError();
 }
 
-// Parameters and running statistics as they are in the arena.
+// Exports the parameters and running statistics that are in the arena.
 llvm::Error Export(const Executor& executor, const std::string& path) {
   std::map<std::string, HostTensor> values;
   for (const PersistentTensor& tensor : executor.persistents()) {
@@ -159,7 +159,7 @@ llvm::Error Export(const Executor& executor, const std::string& path) {
   return ExportTrainedOnnx(executor.plan(), values, path);
 }
 
-// The plan, with the functions of its plugins' codecs.
+// Reads the plan and binds the codecs of its plugins.
 llvm::Expected<Plan> ReadRunnable(const Flags& f) {
   std::vector<const act_codec*> loaded;
   for (const std::string& path : f.plugins) {
@@ -277,7 +277,7 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   return llvm::Error::success();
 }
 
-// The step under way is finished and saved; a second signal ends the process at once.
+// At a signal, the current step is finished and saved; a second signal ends the process at once.
 void StopAtSignals() {
   struct sigaction action = {};
   action.sa_handler = [](int) { g_stop = 1; };

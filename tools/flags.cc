@@ -16,8 +16,8 @@ namespace {
 namespace cl = llvm::cl;
 using llvm::StringRef;
 
-// The message about the first value that a parser refused, "" for none. LLVM's parsers return no more than
-// that they refuse, and the command line is read once in a process.
+// The message about the first value that a parser refused, "" for none. LLVM's parsers return no
+// more than that they refuse, and the command line is read once in a process.
 std::string refused_value;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 std::string WithDashes(StringRef name) { return (name.size() == 1 ? "-" : "--") + name.str(); }
@@ -40,8 +40,8 @@ std::string NearestFlag(const llvm::StringMap<cl::Option*>& flags, StringRef nam
   return nearest.second;
 }
 
-// What is wrong with an argument as a flag of the tool, or "". `alone`: no argument follows that could be its
-// value; `takes_next` is set where the next argument is its value.
+// What is wrong with an argument as a flag of the tool, or "". `alone`: no argument follows that
+// could be its value; `takes_next` is set where the next argument is its value.
 std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags, StringRef argument,
                       bool alone, bool& takes_next) {
   const bool has_value = argument.contains('=');
@@ -88,7 +88,8 @@ std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* co
   return "";
 }
 
-// LLVM's message as ours. What is left to it is the number of files; its texts for that name no place.
+// LLVM's message as ours. What is left to it is the number of files; its texts for that name no
+// place.
 std::string OfLlvm(StringRef tool, StringRef usage, StringRef message) {
   const std::string hint = "\n" + usage.str();
   if (message.contains("Not enough positional")) return "a file is missing" + hint;

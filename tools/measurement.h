@@ -16,7 +16,7 @@
 
 namespace act {
 
-// A plan that is ready to run, at the point of training that it goes on from.
+// A plan that is ready to run, at the point from which its training continues.
 struct Opened {
   std::unique_ptr<Executor> executor;
   TrainPosition position;
@@ -27,12 +27,12 @@ using OpenPlan = std::function<llvm::Expected<Opened>(const Plan& plan)>;
 
 class MeasurementFlags {
  public:
-  // Is one of them given, so that nothing is trained?
+  // Whether one of the two is given, so that nothing is trained.
   bool Requested() const { return variance_ > 0 || calibrate_ > 0; }
   // What is wrong with them by themselves, or "".
   std::string CheckUsage() const;
-  // Measures, prints, and writes --save-plan and (where not empty) `report_json`. `data_set`: there are
-  // several mini-batches to be had. `stop` is set by a signal.
+  // Measures, prints, and writes --save-plan and (where not empty) `report_json`. `data_set`: the
+  // data has several mini-batches. `stop` is set by a signal.
   llvm::Error Run(const Plan& plan, const OpenPlan& open, bool data_set, const std::string& report_json,
                   const volatile std::sig_atomic_t* stop) const;
 

@@ -12,12 +12,13 @@ namespace act {
 
 struct ResumedLevels {
   CodeLevels levels;
-  std::unique_ptr<Plan> plan;  // with these levels; null: the checkpoint has none that are of use here
+  std::unique_ptr<Plan> plan;  // with these levels; null: the checkpoint has no levels for this plan
 };
-// Of the checkpoint `path`; empty: there is none. Warns of levels that are another plan's. Errors: a file
-// that is none, levels that no code of the plan can have.
+// Reads the levels of the checkpoint `path`; an empty path means that there is none. Warns where
+// the levels are another plan's. Errors: a file that is not a checkpoint, levels that no code of
+// the plan can have.
 llvm::Expected<ResumedLevels> ReadResumedLevels(const std::string& path, const Plan& plan);
-// Goes on with them, or warns that the executor's memory does not hold them.
+// Continues with these levels, or warns that the executor's memory cannot hold them.
 llvm::Error GoOnWithLevels(const std::string& path, ResumedLevels resumed, LevelAdapter& adapter,
                            Executor& executor);
 

@@ -17,7 +17,7 @@ int64_t BytesOf(const onnx::TensorProto& tensor) {
   return SaturatingMul(ElementCount(dims), static_cast<int64_t>(sizeof(float)));
 }
 
-// The import took the data of this initializer: it is a parameter or a running statistic.
+// The import took this initializer's data, so it is a parameter or a running statistic.
 bool IsEmptied(const onnx::TensorProto& tensor) {
   return tensor.data_type() == onnx::TensorProto::FLOAT && !tensor.has_raw_data() &&
          tensor.float_data_size() == 0 && tensor.data_location() != onnx::TensorProto::EXTERNAL &&

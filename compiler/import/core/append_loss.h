@@ -1,4 +1,4 @@
-// --loss: a loss behind the predictions of a model that has none.
+// --loss: adds a loss after the predictions of a model that has none.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -15,9 +15,9 @@ struct AppendedLoss {
   ValueId logits = kNoValue;  // cross-entropy: the scores with classes last
 };
 
-// kind: cross-entropy (predictions [N, C, D..], label i64 [N, D..]), or mse, l1, smooth-l1 (beta 1),
-// bce-with-logits (label f32, dims of the predictions); means over all elements, as PyTorch's defaults.
-// Errors: another kind, dims that do not fit.
+// kind: cross-entropy (predictions [N, C, D..], label i64 [N, D..]), or mse, l1, smooth-l1 with
+// beta 1, bce-with-logits (label f32, dims of the predictions). Each is the mean over all elements,
+// as PyTorch's defaults are. Errors: another kind, dims that do not fit.
 llvm::Expected<AppendedLoss> AppendLoss(GraphBuilder& builder, const std::string& kind, ValueId predictions);
 
 }  // namespace act::onnx_import

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kMostBytes = INT32_MAX;
 
-// Operands that are weights by the operator's definition. (Either side of a MatMul or Mul may be anything.)
+// Operands that are weights by the operator's definition. MatMul and Mul are not listed: either
+// operand of theirs may be anything.
 struct WeightOperands {
   const char* op;
   int first, last;

@@ -18,7 +18,8 @@ class Expander {
     for (const auto& f : model.functions()) functions_[Key(f.domain(), f.name(), f.overload())] = &f;
   }
 
-  // Appends the node, or the body of the function that it calls. Standard operators that we import stay.
+  // Appends the node or, where it calls a function, the function's body. A call of a function that
+  // we import as an operator stays a node.
   llvm::Error Append(const onnx::NodeProto& node, int depth) {
     const auto it = functions_.find(Key(node.domain(), node.op_type(), node.overload()));
     if (it == functions_.end() || IsSupported(node)) {
@@ -41,7 +42,8 @@ class Expander {
   llvm::Error Inline(const onnx::NodeProto& call, const onnx::FunctionProto& f, int depth) {
     if (call.input_size() > f.input_size() || call.output_size() > f.output_size())
       return MakeError(PlaceOf(call), "does not fit the function it calls");
-    // Names inside the body become unique by the name of the call; every call has an output, which is unique.
+    // Names inside the body become unique by the name of the call; every call has an output, which
+    // is unique.
     const std::string prefix = (call.output_size() > 0 ? call.output(0) : call.name()) + "/";
     std::map<std::string, std::string> names{{"", ""}};
     for (int i = 0; i < f.input_size(); ++i) names[f.input(i)] = i < call.input_size() ? call.input(i) : "";
@@ -64,7 +66,8 @@ class Expander {
     return llvm::Error::success();
   }
 
-  // Attributes that refer to the function's: the call's value, else the function's default, else left out.
+  // Resolves attributes that refer to one of the function's. Each becomes the call's value, else
+  // the function's default; without either it is removed.
   static void ResolveAttributes(onnx::NodeProto& node, const onnx::NodeProto& call,
                                 const onnx::FunctionProto& f) {
     for (int i = node.attribute_size() - 1; i >= 0; --i) {

@@ -24,9 +24,9 @@ namespace act {
 namespace onnx_import {
 namespace {
 
-// Graph inputs that are fed and not yet defined: initializers may be listed among the inputs as their
-// defaults, those of a training graph that have a role are no data, nor are the rate and count of an
-// optimizer.
+// Graph inputs that are data and not yet defined. Three kinds of inputs are no data: initializers,
+// which may be listed among the inputs; inputs of a training graph that have a role; the rate and
+// count of an optimizer.
 std::vector<const onnx::ValueInfoProto*> FedInputs(const onnx::GraphProto& graph,
                                                    const std::optional<TrainingGraph>& training,
                                                    const std::optional<TrainingInfo>& info) {
@@ -40,8 +40,8 @@ std::vector<const onnx::ValueInfoProto*> FedInputs(const onnx::GraphProto& graph
   return inputs;
 }
 
-// Names of the outputs that may be the loss (or, with --loss, the predictions): the named one, else those
-// whose declared type allows it, else all.
+// Names of the outputs that may be the loss (or, with --loss, the predictions): the named one, else
+// those whose declared type allows it, else all.
 llvm::Expected<std::vector<std::string>> WantedOutputs(const onnx::GraphProto& graph,
                                                        const ImportOptions& options) {
   std::vector<std::string> all, declared;
@@ -147,7 +147,8 @@ llvm::Expected<std::vector<ValueId>> Trainable(const Graph& graph, const std::ve
   return trainable;
 }
 
-// PyTorch's other exporter, dynamo, notes at each node where it comes from.
+// PyTorch's dynamo exporter notes at each node where it comes from; the TorchScript exporter does
+// not.
 bool IsByTorchScript(const onnx::ModelProto& model) {
   const auto& nodes = model.graph().node();
   return model.producer_name() == "pytorch" &&
@@ -155,7 +156,8 @@ bool IsByTorchScript(const onnx::ModelProto& model) {
                      [](const onnx::NodeProto& node) { return node.metadata_props().empty(); });
 }
 
-// Flags that ask for another loss or other derivatives than a training graph has, or that belong to one.
+// Errors: flags that contradict a training graph's own loss or derivatives, and flags of training
+// graphs for a model that is none.
 llvm::Error CheckFlags(const ImportOptions& options, const std::optional<TrainingGraph>& training) {
   const struct {
     const char* flag;
@@ -176,7 +178,8 @@ llvm::Error CheckFlags(const ImportOptions& options, const std::optional<Trainin
   return llvm::Error::success();
 }
 
-// The optimizer of --optimizer-model, else of the file optimizer_model.onnx beside a training graph.
+// The optimizer of --optimizer-model, else of the file optimizer_model.onnx beside a training
+// graph.
 llvm::Expected<std::optional<ModelOptimizer>> FindOptimizerModel(const std::string& model_path,
                                                                  const ImportOptions& options) {
   if (!options.own_optimizer) return std::nullopt;
@@ -196,7 +199,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   std::optional<TrainingGraph> training;
   std::optional<TrainingInfo> info;
   if (!options.keep_outputs) {
-    // A loss that the command line names takes the place of that of the training information.
+    // A loss named on the command line replaces the one of the training information.
     if (options.loss.empty() && options.loss_output.empty()) {
       ACT_TRY(info, ReadTrainingInfo(file, options.seed));
     }
@@ -235,7 +238,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   for (const onnx::NodeProto* node : nodes)
     for (const std::string& name : ReadNames(*node)) read.insert(name);
   ACT_CHECK_OK(DefineInitializers(importer, file, nodes, read, options, training.has_value()));
-  std::map<std::string, size_t> readers;  // that are still to be imported
+  std::map<std::string, size_t> readers;  // that are not imported yet
   for (const onnx::NodeProto* node : nodes)
     for (const std::string& name : ReadNames(*node)) ++readers[name];
   for (const std::string& name : outputs) ++readers[name];

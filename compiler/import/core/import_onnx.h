@@ -1,4 +1,5 @@
-// ONNX in: a training or inference model becomes a graph of our own operators (docs/onnx_import.md).
+// ONNX in: a training or inference model becomes a graph of our own operators
+// (docs/onnx_import.md).
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -37,8 +38,8 @@ struct ModelOptimizer {
 };
 
 struct ImportResult {
-  // outputs: the loss; with own_backward then the gradients of `trainable`, in that order; with keep_outputs
-  // those of the model.
+  // outputs: the loss; with own_backward then the gradients of `trainable`, in that order; with
+  // keep_outputs those of the model.
   Graph graph;
   std::optional<ModelOptimizer> optimizer;      // of a training graph or of training_info, if there is one
   bool own_backward = false;                    // a training graph with a backward pass of its own
@@ -53,8 +54,9 @@ struct ImportResult {
   int onnx_nodes = 0;  // nodes in the file, functions expanded
 };
 
-// Reads the model at `path` and imports what its loss needs. Every value has a type with dims polynomial in
-// N. Weights are mapped or moved, not copied. Errors name the file and the node, tensor or flag.
+// Reads the model at `path` and imports the nodes that its loss needs. Every value gets a type
+// whose dims are polynomials in N. Weights are mapped or moved, not copied. Errors name the file
+// and the node, tensor or flag.
 llvm::Expected<ImportResult> ImportOnnx(const std::string& path, const ImportOptions& options);
 
 }  // namespace act

@@ -9,7 +9,8 @@
 namespace act::onnx_import {
 namespace {
 
-// All known tensors of an import together, in elements: 32 times what swin_t needs.
+// The most elements that all known tensors of an import may have together: 32 times what swin_t
+// needs.
 constexpr int64_t kMaxKnownTotal = int64_t{1} << 23;
 
 bool IsStandard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
@@ -106,7 +107,7 @@ llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
   NodeContext context(*this, node);
   llvm::Error error = ReadsSelection(context) ? ImportSelected(context, [&] { return FoldOrImport(context); })
                                               : FoldOrImport(context);
-  // What else went wrong may follow from the fallback that stood for an attribute of another type.
+  // This error goes first: another one may follow from the fallback that stood for the attribute.
   if (llvm::Error wrong_type = context.attrs.Check()) {
     llvm::consumeError(std::move(error));
     return wrong_type;
@@ -134,7 +135,7 @@ llvm::Error Importer::FoldOrImport(NodeContext& context) {
   llvm::Error error = ImportUnfolded(context);
   const auto type = fold && error ? ElementwiseType(node.op_type(), args) : std::nullopt;
   if (!type) return error;
-  // Exporters compute whole tensors (the larger of two positions) to read no more than their shape.
+  // Exporters compute whole tensors, such as the larger of two positions, only to read their shape.
   Operand operand;
   operand.type = *type;
   operand.problem = llvm::toString(std::move(error));
@@ -157,7 +158,7 @@ llvm::Error Importer::ImportUnfolded(NodeContext& context) {
     if (node.input(i).empty()) return context.Fail("input " + std::to_string(i) + " is left out");
   if (node.output_size() == 0) return context.Fail("has no output");
   if (llvm::Error error = entry->import(context)) {
-    // Errors of the graph builder name our operator; those of Materialize have no place at all.
+    // Errors of the graph builder name our operator, and those of Materialize have no place at all.
     return llvm::handleErrors(std::move(error), [&](const ActError& e) {
       return e.place().rfind(PlaceOf(node), 0) == 0 ? MakeError(e.place(), e.what(), e.hint())
                                                     : MakeError(PlaceOf(node), e.what(), e.hint());

@@ -1,4 +1,4 @@
-// The state of one import, and what the function of one ONNX operator sees of it.
+// The state of one import, and the part of it that the import function of one ONNX operator sees.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -21,17 +21,17 @@ namespace act::onnx_import {
 
 class NodeContext;
 
-// An axis whose length depends on data: what a NonZero of data found, and what follows from it. The tensor
-// has as many places as there can be; `live` (bool, one a place) says which are there. Those that are not
-// repeat one that is, so that nothing computed from them is out of the ordinary; whatever counts or joins
-// places must leave them out. See import_selection.cc.
+// An axis whose length depends on data: the elements that a NonZero found, and what follows from
+// them. The tensor has room for the largest possible number of places, and `live` (bool, one per
+// place) says which of them exist. A place that does not exist repeats one that does, so that
+// computing with it is harmless; operators that count or join places must leave it out. See
+// import_selection.cc.
 struct Selection {
   size_t axis = 0;
-  ValueId live =
-      kNoValue;  // kNoValue: as many places are there as in another tensor, all with the same number
+  ValueId live = kNoValue;  // kNoValue: as many places exist as in another tensor, and all hold one number
 };
 
-// What an ONNX name stands for: a value of the graph, a tensor known while importing, or both.
+// What an ONNX name stands for: a value of the graph, a tensor known during import, or both.
 struct Operand {
   TensorType type;
   ValueId value = kNoValue;
@@ -40,10 +40,11 @@ struct Operand {
   std::optional<std::pair<double, double>> uniform = {};
   std::vector<ValueId> sequence = {};  // a sequence of tensors: only SequenceAt may read it
   ValueId scores = kNoValue;  // this is the log-softmax of `scores` over axis 1: a loss may start from them
-  // What our operator keeps for its gradient instead of this tensor, which has no value of its own (the index
-  // in the window for the offset of a pool's maximum): only the gradient of the operator may read it.
+  // Where our operator has no value for this tensor: what it keeps for its gradient instead (a
+  // pooling keeps the index in the window where ONNX has the offset of the maximum). Only the
+  // operator's gradient may read it.
   ValueId kept = kNoValue;
-  // Why this has neither a value nor elements: who reads more than the type is told.
+  // Why this has neither a value nor elements: the error shown to whoever reads more than the type.
   std::string problem = {};
   std::optional<Selection> selection = {};
   bool counted = false;  // `known` holds the length of a selection
@@ -63,24 +64,24 @@ class Importer {
 
   // Null where nothing has this name yet.
   const Operand* Find(const std::string& name) const;
-  // Errors: the name is taken (values are assigned once), or the known tensors together exceed what folding
-  // may hold.
+  // Errors: the name is taken (values are assigned once), or the known tensors together exceed what
+  // folding may hold.
   llvm::Error Define(const std::string& name, Operand operand);
 
-  // The node that was imported last was the last to read this name: its known elements go.
+  // Frees the known elements of this name, whose last reader has been imported.
   void Forget(const std::string& name);
 
-  // The operand as a value of the graph in its full shape; makes a constant of a known tensor.
+  // The operand as a value of the graph in its full shape; a known tensor becomes a constant.
   llvm::Expected<ValueId> Materialize(const Operand& operand);
-  // The same, but a known tensor may keep extent 1 where all positions have the same elements: for operators
-  // that broadcast.
+  // The same for operators that broadcast: a known tensor keeps extent 1 along axes where all
+  // positions have the same elements.
   llvm::Expected<ValueId> MaterializeToBroadcast(const Operand& operand);
 
-  // Imports one node: folds it where all it reads is known, else calls the function of its operator. A node
-  // without either is an error. Its inputs must be defined.
+  // Imports one node, whose inputs must be defined: folds it where all inputs are known, else calls
+  // the import function of its operator. A node that has neither is an error.
   llvm::Error ImportNode(const onnx::NodeProto& node);
 
-  // What a node has just defined; null where it did not.
+  // What the node just imported has defined under this name; null where it has not.
   Operand* Defined(const std::string& name) {
     const auto it = operands_.find(name);
     return it == operands_.end() ? nullptr : &it->second;
@@ -108,8 +109,8 @@ class Importer {
   int64_t known_elements_ = 0;
 };
 
-// One node while it is imported: its inputs and attributes, typed, and the graph to add to. Failures name the
-// node.
+// One node during its import: its typed inputs and attributes, and the graph to add to. Errors name
+// the node.
 class NodeContext {
  public:
   NodeContext(Importer& importer_in, const onnx::NodeProto& node_in);
@@ -131,25 +132,27 @@ class NodeContext {
   const Dims& DimsOf(size_t i) const { return In(i).type.dims; }
   llvm::Expected<ValueId> Value(size_t i) const;  // an error where it is left out
 
-  // Integers that newer opsets take as input `i` and older ones as attribute `name`; nullopt where neither is
-  // there. An error where the input depends on data or on N.
+  // Integers that newer opsets take as input `i` and older ones as attribute `name`; nullopt where
+  // neither is there. An error where the input depends on data or on N.
   llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i, const char* name) const;
   // The same of an operator that has no such attribute in any opset.
   llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i) const;
   llvm::Expected<Dims> DimsFrom(size_t i) const;  // the elements of input i
-  // Known number that all elements of the input have; nullopt for anything else.
+  // The number that all elements of a known input have; nullopt for any other input.
   std::optional<double> Number(size_t i) const;
-  // Axis 0..rank-1 from one that may count from the end.
+  // Converts an axis that may count from the end to 0..rank-1.
   llvm::Expected<size_t> Axis(int64_t axis, size_t rank) const;
 
-  // Adds a node of ours, named after this one.
+  // Adds one of our nodes, named after this ONNX node.
   llvm::Expected<ValueId> Emit(const std::string& op, std::vector<ValueId> in,
                                Attributes attributes = {}) const;
-  // Input i beside operands that broadcast to `others`: a known tensor that does not widen them stays small.
+  // Input i of an operator whose other operands broadcast to `others`. A known tensor that does not
+  // widen them stays small.
   llvm::Expected<ValueId> BroadcastValue(size_t i, const Dims& others) const;
   // An elementwise node of inputs 0 and 1.
   llvm::Expected<ValueId> EmitBinary(const std::string& op) const;
-  // x broadcast with all inputs: each of them may have stayed small beside the others.
+  // x expanded to the shape that all inputs broadcast to. Each input may have stayed small on its
+  // own.
   llvm::Expected<ValueId> ExpandToInputs(ValueId x) const;
   llvm::Expected<ValueId> Transpose(ValueId x, std::vector<int64_t> perm) const;
   // [N, C, S..] <-> [N, S.., C]. A later pass cancels the pairs.
@@ -204,19 +207,19 @@ const std::vector<ImportEntry>& OptimizerImports();
 
 // The node reads a selection or the length of one.
 bool ReadsSelection(const NodeContext& context);
-// Imports it by `plain`, as if all places were there, and follows the selection to its results. An error
-// where the operator would not give the same numbers.
+// Imports the node by `plain` as if all places existed, and marks the selection in its results. An
+// error where the operator would give other numbers that way.
 llvm::Error ImportSelected(NodeContext& context, const std::function<llvm::Error()>& plain);
 
-// All of these families.
+// All of these families, in the order in which FindImport looks them up.
 const std::vector<const std::vector<ImportEntry>*>& AllImports();
 
 // Null where the operator is not imported.
 const ImportEntry* FindImport(const onnx::NodeProto& node);
-// The form of the operator on integers, where the node's operands are that and fused loops would not be
-// exact; else null.
+// The integer form of the operator, where the node's operands are integers that a fused loop, in
+// float32, would not compute exactly; else null.
 const ImportEntry* FindIntegerImport(const NodeContext& context);
-// The node's operator is imported, or at least folds.
+// The node's operator can be imported, or at least folded.
 bool IsSupported(const onnx::NodeProto& node);
 
 }  // namespace act::onnx_import

@@ -5,8 +5,8 @@
 namespace act::onnx_import {
 namespace {
 
-// BatchNormInternal is BatchNormalization with two more results. Results that nothing reads (a pool's mask, a
-// normalization's statistics) are dropped, since only training needs them.
+// BatchNormInternal is BatchNormalization with two more results. Results that nothing reads (a
+// pool's mask, a normalization's statistics) are dropped, since only training needs them.
 void ForInference(onnx::NodeProto& node, const std::set<std::string>& read) {
   if (node.op_type() == "BatchNormInternal") {
     node.set_op_type("BatchNormalization");

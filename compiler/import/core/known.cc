@@ -107,7 +107,8 @@ Signs SignsOf(const Dim& value) {
   const auto sign = [](int64_t v) { return (v > 0) - (v < 0); };
   const int at_one = sign(value.At(1));
   if (value.IsFixed()) return {sign(value.fixed), sign(value.fixed)};
-  // Both coefficients of N of one sign: monotone without a bound, so N = 1 is one end.
+  // Both coefficients of N have the same sign: the value is monotone and unbounded, so N = 1 is one
+  // end.
   if (value.per_batch >= 0 && value.per_batch2 >= 0) return {at_one, 1};
   if (value.per_batch <= 0 && value.per_batch2 <= 0) return {-1, at_one};
   return {};

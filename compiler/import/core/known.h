@@ -1,6 +1,6 @@
-// Tensors known while importing: the small integer tensors that exporters compute shapes with (elements
-// polynomial in the batch size N), and their float constants. Folding works on these; they reach the graph
-// only where an op needs one.
+// Tensors known during import: the small integer tensors that exporters compute shapes with
+// (elements polynomial in the batch size N), and their float constants. Folding works on these;
+// they reach the graph only where an op needs one.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace act::onnx_import {
 
-// Folding stops here, so that a small file cannot ask for a huge tensor. (A mask over 1024 x 1024 positions
-// folds.)
+// The most elements that folding makes, so that a small file cannot ask for a huge tensor. A mask
+// over 1024 x 1024 positions still folds.
 inline constexpr int64_t kMaxKnownElements = 1 << 21;
 
 struct Element {
@@ -24,15 +24,15 @@ struct Element {
   bool operator==(const Element&) const = default;
 };
 
-// Of the axes, one may vary with N. Its positions share what is stored, but for a part that grows with the
-// position: Range(0, N) is one element, 0 + 1 * position.
+// One axis may vary with N. Its positions share the stored elements, except for a part that grows
+// with the position: Range(0, N) is the one element 0 + 1 * position.
 struct Known {
   TensorType type;
   std::vector<Element>
       elements;  // row-major over StoredDims; or a single one that fills all of `type`, whatever its dims
 
   bool IsSplat() const { return elements.size() == 1 && elements[0].per_index == 0; }
-  bool IsCounted() const;  // an element is
+  bool IsCounted() const;  // whether an element is counted
 };
 
 bool IsFloat(DType dtype);
@@ -41,7 +41,7 @@ bool IsFloat(DType dtype);
 Known IntegerVector(const Dims& values);
 Known IntegerScalar(const Dim& value);
 Known RealScalar(DType dtype, double value);
-// An element of the type, rounded and truncated as a store to it would.
+// An element of the type, rounded or truncated as storing it would.
 Element RealElement(DType dtype, double value);
 
 // The elements as dims; nullopt for float tensors and for splats whose length is not fixed.
@@ -51,17 +51,17 @@ std::optional<std::vector<int64_t>> AsIntegers(const Known& known);
 // The value that every element has, for float and fixed integer tensors.
 std::optional<double> AsReal(const Known& known);
 
-// The dims where all are fixed and the tensor is small enough to hold element by element.
+// The dims, where all are fixed and the tensor is small enough to be held element by element.
 std::optional<std::vector<int64_t>> FixedDims(const Dims& dims);
 // The same with extent 1 for the one axis that may vary with N.
 std::optional<std::vector<int64_t>> StoredDims(const Dims& dims);
-// The axis that varies with N; nullopt where there is none. (The first, where splats have several.)
+// The axis that varies with N, the first where a splat has several; nullopt where there is none.
 std::optional<size_t> VaryingAxis(const Dims& dims);
-// All stored elements of `known` broadcast to the stored dims of another tensor, row-major; its own dims must
-// broadcast to them.
+// All stored elements of `known` broadcast to the stored dims of another tensor, row-major; its own
+// dims must broadcast to them.
 std::vector<Element> BroadcastElements(const Known& known, const std::vector<int64_t>& dims);
 
-// Signs that a value has for some N >= 1: all of low..high, each -1, 0 or 1.
+// The signs that a value has for some N >= 1: all of low..high, each -1, 0 or 1.
 struct Signs {
   int low = -1, high = 1;
 };

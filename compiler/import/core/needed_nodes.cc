@@ -8,8 +8,8 @@
 namespace act::onnx_import {
 namespace {
 
-// Below opset 7 operators broadcast by attributes, and had other attributes and inputs than since. Only those
-// that mean there what they mean at opset 7 are read.
+// Below opset 7 operators broadcast by attributes, and some had other attributes and inputs than
+// later. Only operators whose meaning is still that of opset 7 are read.
 bool HasOldForm(const onnx::NodeProto& node, int64_t opset) {
   constexpr int64_t kOldestForms = 7;
   return opset < kOldestForms &&

@@ -1,4 +1,4 @@
-// Which nodes of a model an import looks at, and whether it can.
+// Which nodes of a model an import needs, and whether all of them can be imported.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -19,7 +19,7 @@ std::string Join(const std::vector<std::string>& items);
 // The nodes that the outputs need, in the model's order. Errors: a name that two nodes make.
 llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::string>& outputs);
 
-// Errors: operators that are not supported, all of them in one.
+// Errors: operators that are not supported, all named in one error.
 llvm::Error CheckSupported(const Nodes& nodes, int64_t opset);
 
 // Errors: an input of nodes[position] that nothing before it makes.

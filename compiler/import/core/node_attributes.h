@@ -11,9 +11,10 @@
 
 namespace act::onnx_import {
 
-// Each accessor returns the attribute, or `fallback` where the node does not have it. An attribute of another
-// type is an error: the accessor returns the fallback then, and Check() returns the error afterwards, so an
-// importer reads on and its caller asks once. Attributes that nothing reads are ignored, whatever their type.
+// Each accessor returns the attribute, or `fallback` where the node does not have it. An attribute
+// of another type is an error: the accessor returns the fallback then, and Check() returns the
+// error afterwards, so an importer reads on and its caller asks once. Attributes that nothing reads
+// are ignored, whatever their type.
 class NodeAttributes {
  public:
   using Type = onnx::AttributeProto::AttributeType;
@@ -34,8 +35,9 @@ class NodeAttributes {
   const onnx::TensorProto* Tensor(const std::string& name) const;
   const onnx::GraphProto* Graph(const std::string& name) const;
 
-  // The error of the first attribute that was read as another type than its own, with the node as its place;
-  // or of one, read or not, whose type no operator that we import has (sparse tensors, lists of tensors).
+  // The error of the first attribute that was read as another type than its own, with the node as
+  // its place; or of one, read or not, whose type no operator that we import has (sparse tensors,
+  // lists of tensors).
   llvm::Error Check() const;
 
   // The names that were asked for so far, by Has or an accessor.
@@ -43,7 +45,8 @@ class NodeAttributes {
 
  private:
   const onnx::AttributeProto* Find(const std::string& name) const;
-  // The attribute where it has the type; null where it does not, which is an error, or where there is none.
+  // The attribute where it has the type; null where it does not, which is an error, or where there
+  // is none.
   const onnx::AttributeProto* FindTyped(const std::string& name, Type expected) const;
 
   struct Mismatch {

@@ -1,4 +1,5 @@
-// ONNX's element types and ours. The numbers are TensorProto.DataType's, a stable part of the format.
+// ONNX's element types and ours. The numbers are those of TensorProto.DataType, a stable part of
+// the format.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Graphs inside nodes (the branches of If): which names of the outside they read.
+// Graphs inside nodes (the branches of If): which outer names they read.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,11 @@
 
 namespace act::onnx_import {
 
-// The names that a node reads: its inputs, and what its subgraphs read of the outside.
+// The names that a node reads: its inputs, and the outer names that its subgraphs read.
 std::vector<std::string> ReadNames(const onnx::NodeProto& node);
 
-// Replaces them. `name` gets each name once or more and is not asked for empty ones.
+// Replaces these names by `name(old)`, which may be called several times for one name, and never
+// for an empty one.
 void RenameReads(onnx::NodeProto& node, const std::function<std::string(const std::string&)>& name);
 
 }  // namespace act::onnx_import

@@ -18,7 +18,7 @@ constexpr int64_t kOldestOpset = 1, kNewestOpset = 23;
 constexpr int64_t kOldestIr = 3, kNewestIr = onnx::IR_VERSION;
 constexpr char kPlanIdentifier[] = "ACTP";  // file identifier of runtime/plan/plan.fbs, at byte 4
 
-// Says what a file that is no ONNX model is, where it shows.
+// What a file that is not an ONNX model is, where its bytes show it.
 llvm::Error NotAModel(std::string_view bytes, const std::string& path) {
   if (bytes.empty()) return MakeError(path, "is empty, not an ONNX model");
   if (bytes.size() >= 8 && bytes.substr(4, 4) == kPlanIdentifier)
@@ -34,7 +34,7 @@ llvm::Expected<int64_t> DefaultOpset(const onnx::ModelProto& proto, const std::s
   int64_t opset = 0;
   for (const auto& import : proto.opset_import())
     if (import.domain().empty() || import.domain() == "ai.onnx") opset = std::max(opset, import.version());
-  // Without a standard operator there is no version to tell: the newest is as good as any.
+  // A model without standard operators names no version; any would do, so take the newest.
   const auto is_standard = [](const onnx::NodeProto& node) {
     return node.domain().empty() || node.domain() == "ai.onnx";
   };
@@ -159,7 +159,7 @@ llvm::Expected<HostTensor> ExternalData::Read(const onnx::TensorProto& tensor, i
     if (entry.key() == "length") length_text = entry.value();
   }
   const std::string place = "tensor '" + tensor.name() + "'";
-  // Only what lies beside the model: a model must not make us read arbitrary files.
+  // Only files in the model's folder: a model must not make us read arbitrary files.
   const std::filesystem::path relative(location);
   bool inside = !location.empty() && relative.is_relative() && location.find('\0') == std::string::npos;
   for (const auto& part : relative) inside = inside && part != "..";

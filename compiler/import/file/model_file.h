@@ -1,4 +1,4 @@
-// Reading an ONNX file: what it is, its versions, and the bytes of its tensors.
+// Reads an ONNX file: checks its kind and versions, and gives the bytes of its tensors.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -17,15 +17,15 @@ struct ModelFile {
   std::string path;  // of the model: external data lies beside it
   std::unique_ptr<onnx::ModelProto> proto;
   int64_t opset = 0;                   // version of the default domain
-  std::map<std::string, float> fills;  // initializers whose elements are all this number, stored nowhere
+  std::map<std::string, float> fills;  // not stored: the number of all elements
 };
 
-// Errors: not readable; truncated; an actc plan or something else that is no ONNX model; versions we do not
-// know.
+// Errors: the file cannot be read; is truncated; is an actc plan or something else that is not an
+// ONNX model; has versions we do not know.
 llvm::Expected<ModelFile> ReadModel(const std::string& path);
 
-// The type that a tensor claims. Errors: a dtype that no value of ours has, negative dims, more than
-// kTooLarge bytes.
+// The type that a tensor claims. Errors: a dtype that no value of ours has, negative dims, more
+// than kTooLarge bytes.
 llvm::Expected<TensorType> TypeOf(const onnx::TensorProto& tensor);
 
 // Files of external data, mapped once each.
@@ -33,8 +33,8 @@ class ExternalData {
  public:
   explicit ExternalData(std::string model_path) : model_path_(std::move(model_path)) {}
 
-  // `bytes` of the tensor's external data. The location must lie in the model's folder, the range in the
-  // file. With `allow_missing` a file that is not there gives a tensor without data.
+  // `bytes` of the tensor's external data. The location must be in the model's folder, and the
+  // range in the file. With `allow_missing` a missing file gives a tensor without data.
   llvm::Expected<HostTensor> Read(const onnx::TensorProto& tensor, int64_t bytes, bool allow_missing);
 
  private:
@@ -42,8 +42,8 @@ class ExternalData {
   std::map<std::string, HostTensor> files_;
 };
 
-// The tensor's bytes in our layout. Moves raw data out of `tensor`; external data is mapped. Errors: bytes
-// that are too few or too many for the type.
+// The tensor's bytes in our layout. Moves raw data out of `tensor`; external data is mapped.
+// Errors: bytes that are too few or too many for the type.
 llvm::Expected<HostTensor> TakeData(onnx::TensorProto& tensor, const TensorType& type, ExternalData& external,
                                     bool allow_missing);
 

@@ -10,7 +10,8 @@ struct OperatorVersions {
   std::vector<int64_t> versions;
 };
 
-// From the operator schemas of ONNX's standard domain (onnx.defs), by name; versions above 23 left out.
+// From the operator schemas of ONNX's standard domain (onnx.defs), by name; versions above 23 left
+// out.
 const std::vector<OperatorVersions>& Table() {
   static const std::vector<OperatorVersions> table = {
       {"Abs", {1, 6, 13}},

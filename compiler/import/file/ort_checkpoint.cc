@@ -29,7 +29,7 @@ llvm::Error AddTensor(OrtCheckpoint& checkpoint, const ort::Tensor& tensor) {
   if (bytes.TooLarge() || held != bytes.fixed)
     return MakeError(place, "holds " + std::to_string(held) + " bytes, " + ToString(type) + " needs " +
                                 (bytes.TooLarge() ? "too many" : std::to_string(bytes.fixed)));
-  // A copy: the format aligns bytes to 4 at most, and a checkpoint is as small as the model.
+  // The data is copied, since the format aligns bytes to 4 at most.
   HostTensor data = HostTensor::Copy(held > 0 ? tensor.raw_data()->data() : nullptr, held);
   if (!checkpoint.emplace(name, CheckpointTensor{std::move(type), std::move(data)}).second)
     return MakeError(place, "is there twice");

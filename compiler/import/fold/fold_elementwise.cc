@@ -1,4 +1,5 @@
-// Elementwise operators on known tensors. Integers are polynomials in N, so only what stays one folds.
+// Elementwise operators on known tensors. Integers are polynomials in N; an operator folds only
+// where its result is one too.
 #include <algorithm>
 #include <cmath>
 
@@ -13,8 +14,8 @@ using OptionalDim = std::optional<Dim>;
 using OptionalElement = std::optional<Element>;
 using Row = std::vector<Element>;
 
-// Element by element over the broadcast of the operands. f sees one element of each and the extent of the
-// axis that varies with N.
+// Computes element by element over the broadcast operands. `f` gets one element of each, and the
+// extent of the axis that varies with N.
 template <class F>
 Folded Map(const std::vector<const Known*>& in, DType dtype, F f) {
   Dims dims;
@@ -50,7 +51,7 @@ Folded Map(const std::vector<const Known*>& in, DType dtype, F f) {
   return std::vector<Known>{std::move(result)};
 }
 
-// Operands of one type, from left to right: `integer` or `real` computes two of them.
+// Combines operands of one type from left to right, two at a time, by `integer` or `real`.
 template <OptionalElement (*integer)(const Element&, const Element&), double (*real)(double, double)>
 Folded Arithmetic(const FoldArgs& args) {
   if (!args.At(0)) return std::nullopt;
@@ -75,7 +76,8 @@ Folded Comparison(const FoldArgs& args) {
       if (std::isnan(x[0].real) || std::isnan(x[1].real)) return std::nullopt;
       return Element{holds((x[0].real > x[1].real) - (x[0].real < x[1].real))};
     }
-    // A length is anything from 0 to the most that it can be: what is negative is less, and no more is known.
+    // A length is anything from 0 to its largest possible value. So a negative number is smaller,
+    // and nothing else is known.
     for (size_t i = 0; i < 2; ++i)
       if (x[i].counted && (x[1 - i].counted || Compare(x[1 - i].integer, Dim(0)) != -1)) return std::nullopt;
     const Signs signs =
@@ -100,7 +102,7 @@ Folded RealTest(const FoldArgs& args) {
   return Map(args.in, DType::kBool, [](const Row& x, const Dim&) { return Element{holds(x[0].real)}; });
 }
 
-// Operators whose result is no line in the position.
+// For operators whose result is not linear in the position.
 template <OptionalDim (*f)(const Dim&, const Dim&)>
 OptionalElement Fixed(const Element& a, const Element& b) {
   if (a.per_index != 0 || b.per_index != 0) return std::nullopt;
@@ -121,7 +123,7 @@ OptionalElement MulElements(const Element& a, const Element& b) {
   if (product.integer.TooLarge() || product.per_index >= kTooLarge) return std::nullopt;
   return product;
 }
-// Beyond these bounds a quotient may overflow (the smallest integer by -1).
+// Outside these bounds a quotient may overflow, as the smallest integer divided by -1 does.
 bool CanDivide(const Dim& a, const Dim& b) {
   for (const int64_t v : {a.fixed, a.per_batch, a.per_batch2, b.fixed, b.per_batch, b.per_batch2})
     if (v <= -kTooLarge || v >= kTooLarge) return false;
@@ -182,7 +184,7 @@ bool IsGreater(int sign) { return sign > 0; }
 bool IsLessOrEqual(int sign) { return sign <= 0; }
 bool IsGreaterOrEqual(int sign) { return sign >= 0; }
 
-// An integer as a type of that width keeps it: the low bits.
+// The low bits of an integer, which a type of that width stores.
 int64_t Wrapped(int64_t value, DType to) {
   switch (to) {
     case DType::kInt32:
@@ -379,7 +381,7 @@ std::optional<TensorType> ElementwiseType(std::string_view op, const FoldArgs& a
   }
   constexpr std::string_view kTests[] = {"Equal",          "Less", "Greater", "LessOrEqual",
                                          "GreaterOrEqual", "Not",  "IsNaN"};
-  const Known* like = args.At(op == "Where" || op == "CastLike" ? 1 : 0);  // of whose type the result is
+  const Known* like = args.At(op == "Where" || op == "CastLike" ? 1 : 0);  // has the result's type
   if (!like) return std::nullopt;
   type.dtype = like->type.dtype;
   if (std::find(std::begin(kTests), std::end(kTests), op) != std::end(kTests)) type.dtype = DType::kBool;

@@ -1,4 +1,4 @@
-// Gather, Scatter and their kin, on known tensors.
+// Gather, Scatter and related operators on known tensors.
 #include <algorithm>
 
 #include "compiler/import/ops/lookup.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// The stored elements of `index` as a tensor of the dims `to` (a broadcast of its own) has them.
+// The stored elements of `index` after broadcasting it to the dims `to`.
 const Element& ElementAt(const Known& index, const Ints& strides, const Position& at, size_t first) {
   if (index.IsSplat()) return index.elements[0];
   size_t linear = 0;
@@ -50,7 +50,7 @@ Folded GatherElements(const FoldArgs& args) {
   });
 }
 
-// The last axis of `index` holds positions along the axes of x behind the first batch_dims ones.
+// The last axis of `index` holds positions along the axes of x after the first batch_dims ones.
 Folded GatherND(const FoldArgs& args) {
   if (!args.At(0) || !args.At(1) || IsFloat(args.At(1)->type.dtype)) return std::nullopt;
   const Known &x = *args.At(0), &index = *args.At(1);
@@ -78,7 +78,7 @@ Folded GatherND(const FoldArgs& args) {
   });
 }
 
-// What a scatter leaves at a place that had `old`.
+// The element that a scatter stores where `old` was.
 std::optional<Element> Combine(const std::string& reduction, DType dtype, const Element& old,
                                const Element& update) {
   if (reduction == "none") return update;
@@ -172,7 +172,8 @@ Folded ScatterND(const FoldArgs& args) {
   return scatter.ok ? std::optional(std::vector<Known>{std::move(scatter.result)}) : std::nullopt;
 }
 
-// Of each element of a small tensor, whether it is zero for every N; nullopt where that depends.
+// For each element of a small tensor, whether it is zero for every N; nullopt where that depends on
+// N.
 std::optional<std::vector<bool>> NonZeroElements(const Known* known) {
   const auto dims = known ? FixedDims(known->type.dims) : std::nullopt;
   if (!dims) return std::nullopt;

@@ -1,4 +1,4 @@
-// Known tensors that are made along an axis: ranges, running sums, triangles, reductions.
+// Folds of operators along an axis: ranges, running sums, triangles, reductions.
 #include <algorithm>
 #include <cmath>
 
@@ -56,7 +56,8 @@ Folded Range(const FoldArgs& args) {
   return One(std::move(result));
 }
 
-// Sums along the axis that varies with N: all elements there are one, so the sum is a line in the position.
+// Sums along the axis that varies with N. All its positions share one element, so the sum is linear
+// in the position.
 std::optional<Element> SumOfEqual(const Element& x, const Dim& extent, bool exclusive, bool reverse) {
   if (!x.integer.IsFixed() || x.per_index != 0) return std::nullopt;
   const int64_t each = x.integer.fixed;
@@ -152,7 +153,7 @@ Folded Reduce(const FoldArgs& args) {
   const bool keep = args.attrs.Int("keepdims", 1) != 0;
   Dims kept, dims;
   for (size_t i = 0; i < from.size(); ++i) {
-    // One element stands for as many as N says: no sum is at hand.
+    // One element stands for N positions, so their sum is not known.
     if (reduced[i] && (!from[i].IsFixed() || from[i] == Dim(0))) return std::nullopt;
     kept.push_back(reduced[i] ? Dim(1) : from[i]);
     if (!reduced[i] || keep) dims.push_back(kept.back());

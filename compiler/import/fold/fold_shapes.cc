@@ -42,7 +42,7 @@ std::optional<SliceRange> ResolveSlice(const Dim& axis, const Dim& start, const 
   if (!axis.IsFixed() || !start.IsFixed()) return std::nullopt;
   const int64_t extent = axis.fixed;
   int64_t last = end.fixed;
-  if (!end.IsFixed()) {  // polynomial: decided only where end >= axis for every N
+  if (!end.IsFixed()) {  // a polynomial: decided only where end >= axis for every N
     if (Compare(end + Dim(1), axis) != 1) return std::nullopt;
     last = extent;
   }

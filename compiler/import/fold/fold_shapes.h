@@ -1,5 +1,5 @@
-// Folding: operators on tensors that are known while importing are computed at once, so that the subgraphs
-// with which exporters compute shapes never reach the graph.
+// Folding: operators on known tensors are computed during import. So the subgraphs with which
+// exporters compute shapes never reach the graph.
 #pragma once
 
 #include <optional>
@@ -17,21 +17,21 @@ struct FoldArgs {
   size_t outputs = 1;
 
   const Known* At(size_t i) const { return i < in.size() ? in[i] : nullptr; }
-  // Integers that newer opsets take as input `i` and older ones as attribute `name`; nullopt where neither is
-  // there.
+  // Integers that newer opsets take as input `i` and older ones as attribute `name`; nullopt where
+  // neither is there.
   std::optional<std::vector<int64_t>> Integers(size_t i, const char* name) const;
 };
 
-// The results, one per output; nullopt where they cannot be computed: a value that is no polynomial in N, a
-// comparison that depends on N, or more than kMaxKnownElements elements.
+// The results, one per output; nullopt where they cannot be computed: a value is not a polynomial
+// in N, a comparison depends on N, or there are more than kMaxKnownElements elements.
 using Folded = std::optional<std::vector<Known>>;
 using FoldFn = Folded (*)(const FoldArgs&);
 
-// How ONNX's operator of this name folds; null where it does not.
+// The fold of ONNX's operator of this name; null where it has none.
 FoldFn FindFold(std::string_view op);
 
-// The type that an elementwise operator of these operands has; nullopt where it is none, or its operands do
-// not fit.
+// The result's type of an elementwise operator on these operands; nullopt where the operator is not
+// elementwise, or its operands do not fit.
 std::optional<TensorType> ElementwiseType(std::string_view op, const FoldArgs& args);
 
 struct FoldEntry {
@@ -46,11 +46,11 @@ const std::vector<FoldEntry>& SequenceFolds();
 // All of these families.
 const std::vector<const std::vector<FoldEntry>*>& AllFolds();
 
-// 0 <= axis < rank after counting negative ones from the end; nullopt outside.
+// Converts an axis that may count from the end to 0..rank-1; nullopt where it is outside.
 std::optional<size_t> NormalizeAxis(int64_t axis, size_t rank);
 
-// One axis of ONNX's Slice. Ends are clamped as there. nullopt where the range of an axis depends on N in
-// another way than "all of it".
+// One axis of ONNX's Slice. Ends are clamped as ONNX does. nullopt where a range depends on N,
+// unless it is the whole axis.
 struct SliceRange {
   int64_t start = 0;
   Dim extent;
@@ -61,8 +61,8 @@ std::optional<SliceRange> ResolveSlice(const Dim& axis, const Dim& start, const 
 // ONNX's Reshape: 0 copies an extent (unless allow_zero), one -1 takes what is left.
 std::optional<Dims> ResolveReshape(const Dims& from, const Dims& shape, bool allow_zero);
 
-// Sizes of the parts of ONNX's Split along an axis: given, or `outputs` equal ones, the last one smaller
-// where `extent` does not divide (Split-18).
+// Sizes of the parts of ONNX's Split along an axis: given, or `outputs` equal ones, the last one
+// smaller where `extent` does not divide (Split-18).
 std::optional<std::vector<int64_t>> ResolveSplit(const Dim& extent,
                                                  const std::optional<std::vector<int64_t>>& sizes,
                                                  size_t outputs);

@@ -1,5 +1,5 @@
-// Operators that move, count or make elements, on known tensors. Shape and Size of any value fold in
-// importer.cc: they read only its type.
+// Folds of operators that move or make elements. Shape and Size are not here: they read only a
+// type, so import_constants.cc computes them for any operand.
 #include <algorithm>
 
 #include "compiler/import/ops/lookup.h"
@@ -9,8 +9,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// The same elements in other dims. The axis that varies with N must stay one, with as many elements in front
-// of it: the positions along it are no elements.
+// The same elements in other dims. The axis that varies with N must remain an axis, with as many
+// elements before it: its positions are not stored, and cannot be moved.
 Folded WithDims(const Known& x, const Dims& dims) {
   if (!x.IsSplat()) {
     const auto before = VaryingAxis(x.type.dims), after = VaryingAxis(dims);
@@ -109,7 +109,7 @@ Folded Concat(const FoldArgs& args) {
   Known result{first, {}};
   result.type.dims[*axis] = Dim(0);
   std::vector<std::vector<Element>> parts;
-  Ints rows;  // elements of each part behind and including `axis`
+  Ints rows;  // elements of each part along `axis` and the axes after it
   int64_t outer = 1;
   for (const Known* part : args.in) {
     if (!part || part->type.dtype != first.dtype || part->type.dims.size() != first.dims.size())
@@ -212,7 +212,7 @@ Folded Tile(const FoldArgs& args) {
     for (size_t i = 0; i < to.size(); ++i) {
       source[i] = to[i];
       if ((*repeats)[i] == Dim(1)) continue;
-      // Along an axis that varies with N all elements must be one.
+      // All positions along an axis that varies with N must share one element.
       if (!from[i].IsFixed() || (!dims[i].IsFixed() && from[i] != Dim(1))) return false;
       source[i] = {Dim(to[i].integer.fixed % std::max<int64_t>(from[i].fixed, 1))};
     }
@@ -224,7 +224,7 @@ Folded Expand(const FoldArgs& args) {
   if (!args.At(0) || !args.At(1)) return std::nullopt;
   const auto shape = AsDims(*args.At(1));
   if (!shape) return std::nullopt;
-  // Expand is a broadcast both ways: 1 in the shape keeps the operand's extent.
+  // Expand broadcasts both ways: a 1 in the shape keeps the operand's extent.
   const Dims& from = args.At(0)->type.dims;
   Dims dims = *shape;
   while (dims.size() < from.size()) dims.insert(dims.begin(), Dim(1));

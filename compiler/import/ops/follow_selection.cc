@@ -21,7 +21,7 @@ Ints CountedIn(const NodeContext& c, size_t i) {
   return positions;
 }
 
-// Both say which places are there; false where they contradict each other.
+// Joins what two operands say about which places exist; false where they contradict each other.
 bool Join(ValueId& live, ValueId other) {
   if (live == kNoValue) live = other;
   return other == kNoValue || live == other;
@@ -50,7 +50,7 @@ Followed Elementwise(const NodeContext& c) {
   return result;
 }
 
-// Reshape and its kin: the axis keeps what is in front of it and its length.
+// Reshape and similar: the axis keeps its length and the number of elements before it.
 Followed View(const NodeContext& c) {
   const Dims &from = c.DimsOf(0), &to = ResultOf(c).dims;
   if (!SelectionOf(c, 0)) return RefuseSelection(c, "makes a shape of it that its operand does not have");
@@ -83,7 +83,7 @@ Followed Transposed(const NodeContext& c) {
   return result;
 }
 
-// The result has the axes of the indices in the place of the one that they select from.
+// In the result, the axes of the indices replace the axis that they select from.
 Followed Gathered(const NodeContext& c) {
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
   if (SelectionOf(c, 0) && SelectionOf(c, 1)) return RefuseSelection(c, "another");
@@ -216,7 +216,7 @@ Followed ScatteredInto(const NodeContext& c) {
   return std::nullopt;
 }
 
-// Shape, and Size: the length is marked in what is known.
+// Shape and Size: marks the length in the known result.
 Followed Measured(const NodeContext& c) {
   Operand& made = *c.importer.Defined(c.node.output(0));
   std::vector<Element>& elements = made.known->elements;

@@ -38,8 +38,8 @@ llvm::Expected<ValueId> SplitHeads(NodeContext& c, ValueId x, const char* attrib
   return c.Transpose(x, {0, 2, 1, 3});
 }
 
-// softmax(cap(scale q k^T) + mask) v, where a query that sees no key gets 0. Behind 3-D operands the result
-// is [N, T, H D] again.
+// softmax(cap(scale q k^T) + mask) v, where a query that sees no key gets 0. With 3-D operands the
+// result is [N, T, H D] again.
 llvm::Error ImportAttention(NodeContext& c) {
   ACT_CHECK_OK(CheckForm(c));
   std::vector<ValueId> operands;

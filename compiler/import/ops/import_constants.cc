@@ -1,4 +1,5 @@
-// Operators that make known tensors: constants, and what reads only the type of its operand.
+// Operators that make known tensors: constants, and operators that read only the type of their
+// operand.
 #include "compiler/import/core/importer.h"
 #include "compiler/import/core/onnx_types.h"
 

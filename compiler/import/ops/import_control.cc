@@ -1,4 +1,4 @@
-// If, where its condition is known when compiling: the branch's nodes take its place.
+// If, where its condition is known when compiling: the nodes of the chosen branch replace it.
 #include <map>
 
 #include "compiler/import/core/importer.h"
@@ -25,7 +25,7 @@ llvm::Error ImportIf(NodeContext& c) {
   if (!branch || branch->input_size() != 0 || branch->output_size() < static_cast<int>(c.outputs()))
     return c.Fail("has no " + wanted + " that makes its outputs");
 
-  // Names inside become unique by the name of a result.
+  // Names inside the branch become unique by a prefix, the name of a result.
   std::string prefix;
   for (const std::string& name : c.node.output())
     if (prefix.empty()) prefix = name;

@@ -9,7 +9,7 @@ namespace act::onnx_import {
 namespace {
 
 using Ints = std::vector<int64_t>;
-using Labels = std::string;  // one character an axis; those of an ellipsis are '0', '1', .. from the right
+using Labels = std::string;  // one character per axis; those of an ellipsis are '0', '1', .. from the right
 
 struct Term {
   ValueId value = kNoValue;
@@ -106,7 +106,7 @@ llvm::Expected<Term> Ordered(const NodeContext& c, const Term& t, const Labels& 
   return Term{y, labels};
 }
 
-// Axes of one label: their diagonal, in steps of n + 1 through the n x n of them.
+// Replaces two axes of one label by their diagonal: steps of n + 1 through their n x n elements.
 llvm::Expected<Term> Diagonals(const NodeContext& c, Term t) {
   for (size_t i = 0; i < t.labels.size(); ++i) {
     const size_t k = t.labels.find(t.labels[i], i + 1);
@@ -137,7 +137,7 @@ llvm::Expected<Term> Diagonals(const NodeContext& c, Term t) {
   return t;
 }
 
-// Without the labels that nothing else needs.
+// Sums over the labels that nothing else needs.
 llvm::Expected<Term> Summed(const NodeContext& c, Term t, const Labels& needed) {
   Attributes attrs;
   Ints axes;
@@ -155,7 +155,7 @@ llvm::Expected<Term> Summed(const NodeContext& c, Term t, const Labels& needed) 
   return Term{y, left};
 }
 
-// Axes of extent 1 that the other term has larger broadcast: they are dropped.
+// Drops axes of extent 1 that are larger in the other term: the product broadcasts them.
 llvm::Expected<Term> Narrowed(const NodeContext& c, const Term& t, const Term& other) {
   Labels left;
   for (const char label : t.labels) {
@@ -166,8 +166,8 @@ llvm::Expected<Term> Narrowed(const NodeContext& c, const Term& t, const Term& o
   return Term{y, left};
 }
 
-// The product of two terms, summed over what is not needed: a matrix product for each element of the labels
-// that both have and that stay.
+// The product of two terms, summed over what is not needed: a matrix product for each element of
+// the labels that both have and that stay.
 llvm::Expected<Term> Contract(const NodeContext& c, Term a, Term b, const Labels& needed) {
   ACT_TRY(const Term narrow, Narrowed(c, a, b));
   ACT_TRY(b, Narrowed(c, b, narrow));
@@ -206,7 +206,7 @@ llvm::Error ImportEinsum(NodeContext& c) {
   }
   Term result = terms[0];
   for (size_t i = 0; i < terms.size(); ++i) {
-    Labels later = e.output;  // what the result so far is needed for
+    Labels later = e.output;  // the labels that are still needed after this product
     for (size_t k = i + 1; k < terms.size(); ++k) later += terms[k].labels;
     if (i > 0) {
       ACT_TRY(const Term term, Summed(c, terms[i], later + result.labels));

@@ -1,5 +1,6 @@
-// Elementwise operators. Most are ours under the same name; known scalars stay scalars instead of whole
-// tensors, and what changes nothing (x + 0, x * 1, a Cast between floats) adds no node.
+// Elementwise operators. Most have the same name here. Known scalars stay scalars instead of
+// becoming whole tensors, and operators that change nothing (x + 0, x * 1, a Cast between floats)
+// add no node.
 #include <limits>
 
 #include "compiler/import/core/importer.h"
@@ -9,7 +10,7 @@
 namespace act::onnx_import {
 namespace {
 
-// Unary operators and their float attributes, which keep their names. Defaults are ONNX's.
+// Unary operators and their float attributes, whose names are the same here. Defaults are ONNX's.
 struct Unary {
   const char* op;
   struct {
@@ -72,7 +73,8 @@ llvm::Error ImportGelu(NodeContext& c) {
   return c.Return(c.Emit("Gelu", {x}, attrs));
 }
 
-// Ours has the constants of the paper, which are also ONNX's defaults. With others it is a scaled Elu.
+// Our Selu has the constants of the paper, which are also ONNX's defaults. With other constants it
+// is a scaled Elu.
 llvm::Error ImportSwish(NodeContext& c) {  // x sigmoid(alpha x)
   const double alpha = c.attrs.Float("alpha", 1);
   ACT_TRY(const ValueId x, c.Value(0));
@@ -97,7 +99,7 @@ llvm::Error ImportSelu(NodeContext& c) {
 
 llvm::Error ImportBinary(NodeContext& c) {
   const std::string& op = c.node.op_type();
-  // x + 0, x - 0, x * 1 and x / 1, where the constant does not widen x.
+  // x + 0, x - 0, x * 1 and x / 1 are x, where the constant does not widen x.
   const double neutral = op == "Add" || op == "Sub" ? 0 : 1;
   const bool commutes = op == "Add" || op == "Mul";
   for (size_t i = 0; i < 2; ++i) {
@@ -130,7 +132,8 @@ llvm::Error ImportNot(NodeContext& c) {
   return c.Return(Not(c, x));
 }
 
-// Flags are 0 or 1: `and` is their product, `or` the larger one. The comparison stops gradients.
+// Flags are 0 or 1, so `and` is their product and `or` the larger one. Comparing the result stops
+// gradients.
 llvm::Expected<ValueId> Either(const NodeContext& c, const char* op, ValueId a, ValueId b) {
   ACT_TRY(const ValueId x, Cast(c, a, DType::kFloat32));
   ACT_TRY(const ValueId y, Cast(c, b, DType::kFloat32));
@@ -155,7 +158,7 @@ llvm::Error ImportLogical(NodeContext& c) {
   return c.Return(c.ExpandToInputs(y));
 }
 
-llvm::Error ImportIsNan(NodeContext& c) {  // what does not equal itself
+llvm::Error ImportIsNan(NodeContext& c) {  // NaN is what does not equal itself
   ACT_TRY(const ValueId x, c.Value(0));
   ACT_TRY(const ValueId equal, c.Emit("Equal", {x, x}));
   return c.Return(Not(c, equal));
@@ -191,7 +194,7 @@ llvm::Error ImportMod(NodeContext& c) {
   return c.Return(c.Emit("Sub", {a, multiple}));
 }
 
-// a <= b is not (a > b), and so on. (They differ for NaN, where ONNX gives false.)
+// a <= b as not (a > b), and so on. The two differ for NaN, where ONNX gives false.
 llvm::Error ImportOrEqual(NodeContext& c) {
   ACT_TRY(const ValueId strict, c.EmitBinary(c.node.op_type() == "LessOrEqual" ? "Less" : "Greater"));
   ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
@@ -285,7 +288,7 @@ llvm::Error ImportWhere(NodeContext& c) {
 llvm::Error ImportPRelu(NodeContext& c) {
   ACT_TRY(const ValueId x, c.Value(0));
   ACT_TRY(ValueId slope, c.Value(1));
-  // Before opset 9, and still from some exporters: one slope per channel as [C].
+  // Before opset 9, and from some exporters still, the slope is one number per channel, [C].
   Dims dims = c.DimsOf(1);
   if (dims.size() == 1 && c.Type(0).rank() > 2 && dims[0] == c.DimsOf(0)[1]) {
     for (int64_t i = 2; i < c.Type(0).rank(); ++i) dims.push_back(1);

@@ -1,5 +1,6 @@
-// Lookup and scatter by data. ONNX has six operators for it; ours are two, Gather and Scatter, whose index
-// has one axis that counts and broadcasts over the others, and FlatIndex, which makes one index of a tuple.
+// Lookup and scatter by data. ONNX has six operators for it. Ours are Gather and Scatter, whose
+// index selects along one axis and broadcasts over the others, and FlatIndex, which makes one index
+// of a tuple.
 #include <algorithm>
 #include <sstream>
 #include <string_view>
@@ -33,8 +34,8 @@ Dims Joined(Dims a, const Dims& b) {
   return a;
 }
 
-// x with the indices' axes in the place of the one that they select from. Our operator has one axis of
-// indices, which broadcasts over the others.
+// Gather: the axes of the indices replace the axis of x that they select from. Our operator has one
+// axis of indices, which broadcasts over the others.
 llvm::Expected<ValueId> Gather(NodeContext& c, ValueId x, size_t axis, const Operand& indices,
                                Attributes attrs) {
   if (indices.known) {
@@ -54,8 +55,8 @@ llvm::Expected<ValueId> Gather(NodeContext& c, ValueId x, size_t axis, const Ope
 }
 
 // The row of an embedding that stands for padding and does not train. The dynamo exporter notes it
-// ("aten.embedding.default](args = (%weight, %indices, 0)"). TorchScript's loses it; in its files it is the one
-// row that is all zeros, which PyTorch makes of it and no other row happens to be.
+// ("aten.embedding.default](args = (%weight, %indices, 0)"). TorchScript's exporter loses it. In
+// its files the padding row is the only row that is all zeros: PyTorch sets it so.
 std::optional<int64_t> PaddingRow(const NodeContext& c, ValueId table) {
   for (const auto& note : c.node.metadata_props()) {
     constexpr std::string_view kCall = "aten.embedding.default](args = (";
@@ -93,8 +94,8 @@ llvm::Error ImportGather(NodeContext& c) {
   return c.Return(Gather(c, x, axis, c.In(1), std::move(attrs)));
 }
 
-// Input i as an index of ours. Exporters expand one index to all elements of a row; what the Expand reads
-// says the same.
+// Input i as an index of ours. Exporters expand one index to all elements of a row. What the Expand
+// reads is then enough.
 llvm::Expected<ValueId> UnexpandedIndex(const NodeContext& c, size_t i, size_t axis) {
   ACT_TRY(const ValueId index, c.Value(i));
   const std::vector<Node>& nodes = c.builder().graph().nodes;
@@ -117,8 +118,8 @@ llvm::Error ImportGatherElements(NodeContext& c) {
       c.builder().AddTyped("Gather", {x, index}, {c.Type(0).dtype, c.DimsOf(1)}, Along(axis), c.name()));
 }
 
-// Input 2 scattered into input 0; `whole` and `part` are the forms in which our operator sees them. Into
-// zeros where input 0 is known to be that.
+// Scatters input 2 into input 0, or into zeros where input 0 is known to be zero. `whole` and
+// `part` are the shapes that inputs 0 and 2 have in our operator.
 llvm::Error Scatter(NodeContext& c, ValueId index, size_t axis, const TensorType& whole,
                     const TensorType& part) {
   ACT_TRY(const ValueId given, c.Value(2));
@@ -147,10 +148,11 @@ llvm::Error ImportScatterElements(NodeContext& c) {
   return Scatter(c, index, axis, c.Type(0), c.Type(2));
 }
 
-// GatherND and ScatterND. A tuple of indices names a slice; the axes that the tuple counts become one.
+// GatherND and ScatterND. A tuple of indices names a slice. The axes that the tuple indexes become
+// one axis.
 struct Tuples {
   size_t batch_dims = 0;
-  Dims batch, outer, slice;  // axes in front, of the tuples, behind
+  Dims batch, outer, slice;  // axes before the tuples', of the tuples, and after
   Dim extent;                // of the joined axis
   ValueId index = kNoValue;  // [batch.., outer.., 1..] in the rank of ours: [batch, tuples, 1]
   TensorType Whole(DType dtype) const { return {dtype, {Product(batch), extent, Product(slice)}}; }
@@ -185,7 +187,7 @@ llvm::Expected<Tuples> TuplesOf(const NodeContext& c, int64_t batch_dims) {
   return t;
 }
 
-// Known tuples are known indices of the axes that they count, as one.
+// Known tuples become known indices of the one axis that joins the axes they index.
 llvm::Expected<std::optional<ValueId>> GatherOfKnownTuples(NodeContext& c) {
   const Dims &from = c.DimsOf(0), &index = c.DimsOf(1);
   if (!c.In(1).known || c.attrs.Int("batch_dims") != 0 || index.empty() || !index.back().IsFixed() ||
@@ -220,8 +222,8 @@ llvm::Error ImportScatterND(NodeContext& c) {
   return Scatter(c, t.index, 1, t.Whole(dtype), t.Part(c.Type(2).dtype));
 }
 
-// 1 (values[1]) where the position along a new axis is the index, else 0 (values[0]). Indices from -depth on
-// count from the end; what is outside names nothing.
+// 1 (values[1]) where the position along a new axis is the index, else 0 (values[0]). Indices from
+// -depth on count from the end; an index outside selects nothing.
 llvm::Error ImportOneHot(NodeContext& c) {
   const auto depth = c.Number(1);
   if (!depth || c.In(1).known->elements.size() != 1 || *depth < 1 || *depth > kMaxKnownElements)
@@ -261,8 +263,8 @@ llvm::Error ImportOneHot(NodeContext& c) {
   return c.Return(c.Emit("Cast", {hot}, to));
 }
 
-// The places where data is not zero, in order. How many there are is known at run time only; the result has
-// room for all.
+// NonZero: the places where the data is not zero, in order. Their number is known only at run time,
+// so the result has room for all.
 llvm::Error ImportNonZero(NodeContext& c) {
   if (c.Type(0).rank() == 0 || c.Type(0).Elements() == Dim(1))
     return c.Fail("needs more than one element of data, has " + ToString(c.Type(0)));
@@ -273,7 +275,7 @@ llvm::Error ImportNonZero(NodeContext& c) {
   return c.Set(0, std::move(found));
 }
 
-// Elements at the positions that a condition names: a Gather where the condition is known.
+// Compress: the elements where a condition holds. A Gather where the condition is known.
 llvm::Error ImportCompress(NodeContext& c) {
   const auto flags = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
   if (!flags)

@@ -1,5 +1,6 @@
-// Elementwise operators on integers: exact, by the operator `Integer`. Fused loops compute in float32; what
-// is exact there (comparisons of small numbers, masks) stays in them.
+// Elementwise operators on integers, computed exactly by our operator `Integer`. Fused loops
+// compute in float32; operators that are exact there (comparisons of small numbers, masks) stay in
+// them.
 #include <algorithm>
 #include <cstdlib>
 
@@ -46,8 +47,8 @@ llvm::Expected<ValueId> Integer(const NodeContext& c, const std::string& op, std
   return c.Emit("Integer", std::move(x), std::move(attrs));
 }
 
-// All operands, from left to right where there are more than two. Known ones that do not widen the others
-// stay small.
+// Applies the operator to all operands, from left to right where there are more than two. Known
+// operands that do not widen the others stay small.
 llvm::Error ImportOperation(NodeContext& c) {
   std::string op;
   for (const Name& name : kNames)
@@ -140,8 +141,8 @@ bool IsComparison(const std::string& op) {
   return op == "Equal" || op == "Greater" || op == "Less" || op.ends_with("OrEqual");
 }
 
-// Rounding to float32 keeps the order, so that comparing with a number of at most 2^24 is exact; so are all
-// numbers of 16 bits.
+// Rounding to float32 keeps the order, so that comparing with a number of at most 2^24 is exact; so
+// are all numbers of 16 bits.
 bool ComparesInFloat(const NodeContext& c) {
   if (ByteSize(c.Type(0).dtype) <= 2) return true;
   for (size_t i = 0; i < c.inputs(); ++i) {

@@ -50,7 +50,7 @@ llvm::Expected<ValueId> Except(NodeContext& c, ValueId condition, float instead,
   return c.Emit("Where", {condition, c.builder().Scalar(instead), x});
 }
 
-// x[i, but on the axis index[i]]; one index, of extent 1 on the axis.
+// The element of x at each position, except that `index` gives the position on the axis (extent 1).
 llvm::Expected<ValueId> Lookup(NodeContext& c, ValueId x, ValueId index, int64_t axis) {
   TensorType type = c.TypeOf(x);
   type.dims[static_cast<size_t>(axis)] = c.TypeOf(index).dims[static_cast<size_t>(axis)];
@@ -59,8 +59,9 @@ llvm::Expected<ValueId> Lookup(NodeContext& c, ValueId x, ValueId index, int64_t
   return c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name());
 }
 
-// The loss of log-probabilities [N, C, D..] that come from anywhere: -w[label] log_prob[label], of each
-// sample or reduced. A label outside 0..C-1 that is not ignored is an error of the lookup when it runs.
+// The loss of log-probabilities [N, C, D..] of any origin: -w[label] log_prob[label], for each
+// sample or reduced. A label outside 0..C-1 that is not ignored is an error of the lookup when it
+// runs.
 llvm::Error NegativeLogLikelihood(NodeContext& c, ValueId log_prob) {
   const std::string reduction = c.attrs.String("reduction", "mean");
   if (reduction != "none" && reduction != "mean" && reduction != "sum")
@@ -129,7 +130,7 @@ llvm::Expected<ValueId> LogSoftmax(NodeContext& c, ValueId scores) {
   return c.Emit("Sub", {shifted, log_sum});
 }
 
-// The fused operator where the reduced loss is all that is wanted, and its parts where more is.
+// One fused operator where only the reduced loss is wanted, else its parts.
 llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
   ACT_TRY(const ValueId scores, c.Value(0));
   // The log-probabilities of a training graph are there for the gradient.
@@ -141,7 +142,7 @@ llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
   return c.Set(1, log_prob);
 }
 
-// Behind a log-softmax over the classes it is the cross entropy of its scores.
+// After a log-softmax over the classes this is the cross entropy of the log-softmax's operand.
 llvm::Error ImportNegativeLogLikelihoodLoss(NodeContext& c) {
   if (c.In(0).scores != kNoValue && c.attrs.String("reduction", "mean") != "none")
     return CrossEntropy(c, c.In(0).scores);

@@ -1,4 +1,4 @@
-// Operators of the domain com.microsoft that stand in forward passes and in gradients alike.
+// Operators of the domain com.microsoft that occur both in forward passes and in gradients.
 #include "compiler/import/core/importer.h"
 
 namespace act::onnx_import {
@@ -26,7 +26,8 @@ llvm::Error ImportFusedMatMul(NodeContext& c) {
   return c.Return(c.Emit("Mul", {y, c.builder().Scalar(static_cast<float>(alpha))}));
 }
 
-// x / s with scale_down, else x s; s is a number, or a count of elements that may depend on the batch.
+// x / s with scale_down, else x s; s is a number, or a count of elements that may depend on the
+// batch.
 llvm::Error ImportScale(NodeContext& c) {
   const bool down = c.attrs.Int("scale_down") != 0;
   ACT_TRY(const ValueId x, c.Value(0));

@@ -7,10 +7,10 @@
 namespace act::onnx_import {
 namespace {
 
-// Every form is one of training: with batch statistics, unless --freeze-bn keeps the stored ones. The dynamo
-// exporter writes the inference form (one output) even for a model in training mode, so the form says
-// nothing. The outputs for running statistics (2 since opset 14, 4 before) are the update that our operator
-// makes in place.
+// Every BatchNormalization is imported in training mode, with batch statistics, unless --freeze-bn
+// keeps the stored ones. Its number of outputs says nothing: the dynamo exporter writes one output,
+// the inference form, even for a model in training mode. The outputs for running statistics (2
+// since opset 14, 4 before) are the update that our operator makes in place.
 llvm::Error ImportBatchNormalization(NodeContext& c) {
   if (c.attrs.Int("spatial", 1) == 0)  // until opset 8
     return c.Fail("statistics of each element (spatial=0) are not supported");
@@ -31,17 +31,19 @@ llvm::Error ImportBatchNormalization(NodeContext& c) {
   }
   Attributes attrs;
   attrs.Set("epsilon", c.attrs.Float("epsilon", 1e-5));
-  // ONNX: running = m running + (1 - m) new; PyTorch: (1 - m) running + m new. To 9 digits: 1 - 0.9 is meant
-  // to be 0.1.
+  // ONNX: running = m running + (1 - m) new; PyTorch: (1 - m) running + m new. Rounded to 9 digits,
+  // so that 1 - 0.9 gives 0.1.
   const double momentum = 1 - c.attrs.Float("momentum", .9);
   attrs.Set("momentum", std::round(momentum * 1e9) / 1e9);
-  // TorchScript's exporter traces a model in training mode by running it once, and so writes running
-  // statistics that hold one update by the example inputs. That run counts as the first step's: behind step k
-  // they hold k updates, as PyTorch's do. Only this form has outputs for the statistics.
+  // TorchScript's exporter traces a model in training mode by running it once, and so writes
+  // running statistics that hold one update by the example inputs. That run counts as the first
+  // step's: after step k they hold k updates, as PyTorch's do. Only this form has outputs for the
+  // statistics.
   const bool internal = c.node.op_type() == "BatchNormInternal";
   const bool onnx = c.importer.onnx_statistics;
   if (c.WantsOutput(1) && !internal && !onnx) attrs.Set("updates_done", int64_t{1});
-  // ONNX Runtime's form for training: the batch's mean and 1 / deviation are results too, for its gradient.
+  // ONNX Runtime's form for training: the batch's mean and 1 / deviation are results too, for its
+  // gradient.
   if (internal || onnx) attrs.Set("population", int64_t{1});
   attrs.Set("frozen", int64_t{c.importer.freeze_bn});
   ACT_TRY(const std::vector<ValueId> results,
@@ -66,7 +68,8 @@ std::vector<int64_t> AxesFrom(size_t first, size_t rank) {
   return axes;
 }
 
-// A LayerNorm over `axes`, with operands 1 (scale) and 2 (bias, may be left out) in the shape `dims`.
+// A LayerNorm over `axes`, with operands 1 (scale) and 2 (bias, may be left out) in the shape
+// `dims`.
 llvm::Error ReturnNorm(NodeContext& c, const std::vector<int64_t>& axes, const Dims& dims,
                        Attributes attrs = {}) {
   ACT_TRY(const ValueId x, c.Value(0));
@@ -81,7 +84,8 @@ llvm::Error ReturnNorm(NodeContext& c, const std::vector<int64_t>& axes, const D
   return c.Return(c.Emit("LayerNorm", operands, attrs));
 }
 
-// Outputs 1 and 2 of LayerNormalization, where they are wanted: mean and 1 / sqrt(variance + epsilon).
+// Outputs 1 and 2 of LayerNormalization, where they are wanted: mean and 1 / sqrt(variance +
+// epsilon).
 llvm::Error ReturnStatistics(NodeContext& c, ValueId x, const std::vector<int64_t>& axes) {
   if (!c.WantsOutput(1) && !c.WantsOutput(2)) return llvm::Error::success();
   ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes)));
@@ -107,14 +111,14 @@ llvm::Error ImportLayerNormalization(NodeContext& c) {
   return ReturnNorm(c, AxesFrom(axis, rank), c.DimsOf(1), attrs);
 }
 
-// One number a channel, as it broadcasts against [N, C, S..].
+// One number per channel, in the shape that broadcasts against [N, C, S..].
 Dims ChannelDims(NodeContext& c) {
   Dims dims(c.DimsOf(0).size() - 1, Dim(1));
   dims[0] = c.DimsOf(0)[1];
   return dims;
 }
 
-// x [N, C, S..], scale and bias [C]: over the spatial axes of each channel, a group of its own.
+// x [N, C, S..], scale and bias [C]: over the spatial axes, each channel a group of its own.
 llvm::Error ImportInstanceNormalization(NodeContext& c) {
   const size_t rank = c.DimsOf(0).size();
   if (rank < 3) return c.Fail("needs a spatial axis");
@@ -126,7 +130,8 @@ llvm::Error ImportInstanceNormalization(NodeContext& c) {
   return ReturnNorm(c, AxesFrom(2, rank), ChannelDims(c), attrs);
 }
 
-// x [N, C, S..], in `num_groups` groups of channels; scale and bias per channel (GroupNormalization-21).
+// x [N, C, S..], in `num_groups` groups of channels; scale and bias per channel
+// (GroupNormalization-21).
 llvm::Error ImportGroupNormalization(NodeContext& c) {
   const Dims dims = c.DimsOf(0);
   const int64_t groups = c.attrs.Int("num_groups");
@@ -141,8 +146,9 @@ llvm::Error ImportGroupNormalization(NodeContext& c) {
   return ReturnNorm(c, AxesFrom(2, dims.size()), ChannelDims(c), attrs);
 }
 
-// x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. The sums are a product with
-// a band matrix, so that the channels may stay last and the gradient is a product too.
+// x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta. The sums are
+// computed as a product with a band matrix. So the channels can stay last, and the gradient is a
+// product too.
 llvm::Error ImportLrn(NodeContext& c) {
   const Dims dims = c.DimsOf(0);
   const int64_t size = c.attrs.Int("size");
@@ -171,7 +177,8 @@ llvm::Error ImportLrn(NodeContext& c) {
   return c.Return(c.ToChannelsFirst(y));
 }
 
-// Ours is over the last axis. Since opset 13 ONNX's is over one axis, before over all from `axis` on.
+// Our Softmax is over the last axis. ONNX's is over one axis since opset 13, and over all axes from
+// `axis` on before.
 llvm::Error ImportSoftmax(NodeContext& c) {
   const Dims dims = c.DimsOf(0);
   const size_t rank = dims.size();

@@ -7,13 +7,13 @@ namespace {
 llvm::Expected<ValueId> Dropout(NodeContext& c, ValueId x, double probability) {
   Attributes attrs;
   attrs.Set("probability", probability);
-  // A gradient in the model repeats the node, and its mask with it.
+  // A gradient in the model reads the mask. It draws the mask again, by this number.
   if (c.WantsOutput(1)) attrs.Set("mask", static_cast<int64_t>(c.builder().graph().nodes.size()));
   return c.Emit("Dropout", {x}, attrs);
 }
 
-// Opset 12 on: (x, ratio, training_mode). Before, the ratio is an attribute and the operator is one of
-// training.
+// From opset 12 on the inputs are (x, ratio, training_mode). Before, the ratio is an attribute, and
+// the operator is always in training mode.
 llvm::Error ImportDropout(NodeContext& c) {
   double ratio = c.attrs.Float("ratio", .5);
   bool training = true;
@@ -40,7 +40,7 @@ llvm::Error ImportDropout(NodeContext& c) {
   return c.Set(0, y);
 }
 
-// Not a value of the graph: only its comparison with a threshold is one.
+// Random numbers are no value of the graph; only their comparison with a threshold is one.
 llvm::Error ImportRandomUniformLike(NodeContext& c) {
   const double low = c.attrs.Float("low", 0), high = c.attrs.Float("high", 1);
   if (!(low < high)) return c.Fail("low must be below high");
@@ -50,8 +50,8 @@ llvm::Error ImportRandomUniformLike(NodeContext& c) {
   return c.Set(0, std::move(random));
 }
 
-// uniform < p is 1 with probability p: the mask of a dropout of ones that keeps p, without its scale 1 / p.
-// In evaluation the mask is p, so that dividing by p, as exporters do next, leaves 1.
+// uniform < p is 1 with probability p: a dropout of ones that keeps p of them and does not
+// scale them by 1 / p. In evaluation the mask is p, so dividing by p, as exporters do next, gives 1.
 llvm::Error ImportLess(NodeContext& c) {
   if (!c.In(0).uniform) {
     if (c.In(1).uniform) return c.Fail("compares random numbers in a way that is no dropout mask");

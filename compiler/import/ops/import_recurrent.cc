@@ -1,7 +1,7 @@
-// Recurrent layers. Directions are batch-major inside; transposes around them stand for ONNX's time-major
-// layout, and cancel against those that frameworks with batch-major models write. The cells that frameworks
-// train are one operator of ours, which runs the time loop; all variants of them (other activations,
-// clipping, peepholes, lengths by sample) are written out step by step.
+// Recurrent layers. Inside, each direction is batch-major. Transposes around it give ONNX's
+// time-major layout, and cancel against those that exporters of batch-major models write. The cells
+// that frameworks train are one operator of ours, which runs the time loop. All variants (other
+// activations, clipping, peepholes, lengths by sample) are written out step by step.
 #include <algorithm>
 
 #include "compiler/import/ops/recurrent_layer.h"
@@ -12,7 +12,7 @@ namespace {
 // Inputs of the three operators.
 enum Input : size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
 
-// How many of alpha and beta an activation takes, and what they are where nothing is given.
+// How many of alpha and beta an activation takes, and their defaults.
 struct ActivationKind {
   const char* name;
   int parameters;
@@ -33,7 +33,7 @@ llvm::Expected<std::vector<Activation>> ReadActivations(const NodeContext& c,
   if (names.size() != defaults.size() * directions)
     return c.Fail("names " + std::to_string(names.size()) + " activations, needs " +
                   std::to_string(defaults.size() * directions));
-  // Each list is used up in the order of the functions that take a parameter of its kind.
+  // The activations that take an alpha (a beta) consume that list in order.
   const std::vector<double> alphas = c.attrs.Floats("activation_alpha"),
                             betas = c.attrs.Floats("activation_beta");
   size_t alpha = 0, beta = 0;
@@ -113,7 +113,7 @@ llvm::Expected<ValueId> Part(const NodeContext& c, ValueId x, size_t axis, int64
   return c.builder().Slice(x, starts, dims, std::vector<int64_t>(dims.size(), 1), c.name());
 }
 
-// What direction `d` has of an input with a direction axis; none where the input is left out.
+// Direction `d`'s part of an input with a direction axis; kNoValue where the input is left out.
 llvm::Expected<ValueId> OfDirection(const NodeContext& c, size_t input, size_t d, size_t axis = 0) {
   if (!c.Has(input)) return kNoValue;
   ACT_TRY(const ValueId all, c.Value(input));
@@ -153,7 +153,7 @@ llvm::Error EmitInputProduct(const NodeContext& c, const RecurrentLayer& layer, 
   return llvm::Error::success();
 }
 
-// The cells that are one operator.
+// Whether one operator of ours computes the cell.
 bool IsFused(const RecurrentLayer& layer, const RecurrentDirection& d) {
   const auto activation = [&d](size_t i) { return d.activations[i].name; };
   if (layer.clip || d.peepholes != kNoValue || d.lengths != kNoValue) return false;
@@ -191,7 +191,7 @@ llvm::Expected<ValueId> Join(const NodeContext& c, std::vector<ValueId> parts, i
   return c.Emit("Concat", std::move(parts), attrs);
 }
 
-// y of all directions, [N,T,H] each, as ONNX's Y.
+// Joins y of all directions, [N,T,H] each, to ONNX's Y.
 llvm::Error SetSequence(const NodeContext& c, const RecurrentLayer& layer, bool batch_major,
                         const std::vector<ValueId>& y) {
   ACT_TRY(const ValueId joined, Join(c, y, 2));

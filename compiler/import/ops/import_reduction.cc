@@ -21,7 +21,8 @@ constexpr Reduction kReductions[] = {
     {"ReduceSumSquare", "Square", "ReduceSum", nullptr}, {"ReduceLogSum", nullptr, "ReduceSum", "Log"},
 };
 
-// Over all spatial axes of [N, C, S..] a reduction is a global pooling, and reads the channels-last form.
+// A reduction over all spatial axes of [N, C, S..] is a global pooling and reads the channels-last
+// form.
 bool IsGlobalPooling(const Ints& axes, int64_t rank) {
   if (rank < 3 || static_cast<int64_t>(axes.size()) != rank - 2) return false;
   for (size_t i = 0; i < axes.size(); ++i)
@@ -34,7 +35,8 @@ struct Axes {
   bool keep = true;
 };
 
-// The axes that are reduced. None, where the tensor has some: the operator does nothing.
+// The axes that are reduced. Where there are none, though the tensor has axes, the operator does
+// nothing.
 llvm::Expected<Axes> AxesOf(NodeContext& c) {
   const int64_t rank = c.Type(0).rank();
   ACT_TRY(const auto given, c.Integers(1, "axes"));
@@ -104,8 +106,8 @@ llvm::Error ImportLogSumExp(NodeContext& c) {
   return c.Return(c.Reshape(y, Reduced(c.DimsOf(0), over)));
 }
 
-// Halves are multiplied until one element is left: the gradient, products of the others, is right where there
-// are zeros.
+// Multiplies halves until one element is left. The gradient is then right at zeros too, since it
+// multiplies the other elements instead of dividing by one.
 llvm::Error ImportReduceProd(NodeContext& c) {
   ACT_TRY(const Axes over, AxesOf(c));
   ACT_TRY(ValueId x, c.Value(0));

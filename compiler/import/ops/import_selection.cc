@@ -1,6 +1,7 @@
-// Axes whose length depends on data (Selection), through the operators that give the same numbers with all
-// places there. Each operator that may has a rule (follow_selection.h); all others refuse. Known tensors that
-// hold such a length (Shape of a selection, and what follows) may be moved, added to and used as a shape.
+// Passes axes whose length depends on data (Selection) through operators that give the same numbers
+// if all places exist. Each such operator has a rule (follow_selection.h); all others refuse. Known
+// tensors that hold such a length (the Shape of a selection, and what follows from it) may be
+// moved, added to and used as a shape.
 #include <algorithm>
 #include <limits>
 
@@ -11,7 +12,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// What the places that are not there count for; nullopt where no number is neutral.
+// The number that places which do not exist get, so that a reduction ignores them; nullopt where no
+// number does that.
 std::optional<float> NeutralOf(const std::string& reduction) {
   if (reduction == "ReduceMax") return -std::numeric_limits<float>::infinity();
   if (reduction == "ReduceMin") return std::numeric_limits<float>::infinity();
@@ -21,8 +23,8 @@ std::optional<float> NeutralOf(const std::string& reduction) {
   return std::nullopt;
 }
 
-// A reduction over the axis is one of the operand with neutral numbers in its place; one over others leaves
-// it.
+// A reduction over the selected axis puts neutral numbers in the places that do not exist. A
+// reduction over other axes leaves the selection as it is.
 llvm::Error ImportReduction(NodeContext& c, const std::function<llvm::Error()>& plain) {
   const Selection selection = *SelectionOf(c, 0);
   const size_t rank = c.DimsOf(0).size();
@@ -56,7 +58,7 @@ llvm::Error ImportReduction(NodeContext& c, const std::function<llvm::Error()>& 
   return c.importer.ImportNode(node);
 }
 
-// Operators on known tensors that may read a length: of any input, or of the first alone.
+// Operators on known tensors that may read a length: in any input, or only in the first.
 bool MovesLengths(const NodeContext& c) {
   static constexpr const char* kAll[] = {"Add", "Mul", "Concat", "Equal", "Where"};
   static constexpr const char* kFirst[] = {"Gather",  "Slice",    "Unsqueeze", "Squeeze",

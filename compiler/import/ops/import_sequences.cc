@@ -16,7 +16,8 @@ llvm::Expected<ValueId> SwapWithLast(const NodeContext& c, ValueId x, size_t axi
   return c.Transpose(x, perm);
 }
 
-// Positions of the first k elements in order along an axis, in its place. Ours is over the last axis.
+// The positions of the k largest (smallest) elements along an axis, in order. They replace the
+// axis. Our TopK is over the last axis.
 llvm::Expected<ValueId> TopK(const NodeContext& c, ValueId x, size_t axis, int64_t k, bool largest,
                              bool last = false) {
   ACT_TRY(const ValueId rows, SwapWithLast(c, x, axis));
@@ -55,7 +56,8 @@ llvm::Error ImportArg(NodeContext& c) {
   return c.Return(c.Reshape(index, dims));
 }
 
-// 1 at the first of the largest elements along an axis (before opset 13 along all from `axis` on), else 0.
+// 1 at the first of the largest elements along an axis (before opset 13 along all from `axis` on),
+// else 0.
 llvm::Error ImportHardmax(NodeContext& c) {
   const Dims dims = c.DimsOf(0);
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", c.opset() < 13 ? 1 : -1), dims.size()));
@@ -126,7 +128,7 @@ llvm::Error ImportTrilu(NodeContext& c) {
   return c.Return(c.Emit("Integer", {inside, x, outside}, select));
 }
 
-// Reads only the type of its operand.
+// EyeLike reads only the type of its operand.
 llvm::Error ImportEyeLike(NodeContext& c) {
   const Dims& dims = c.DimsOf(0);
   if (dims.size() != 2 || !FixedDims(dims))

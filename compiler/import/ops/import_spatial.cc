@@ -1,5 +1,5 @@
-// Convolution, pooling and resizing: channels-first in ONNX, channels-last here, so each comes with a
-// transpose before and after it, which a pass cancels against its neighbours'.
+// Convolution, pooling and resizing. They are channels-first in ONNX and channels-last here, so
+// each gets a transpose before and after it. A pass cancels these against those of its neighbours.
 #include <cmath>
 
 #include "compiler/import/core/importer.h"
@@ -10,7 +10,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// The bias of input 2; none where it is a known zero (the dynamo exporter writes one for bias=False).
+// The bias of input 2; none where it is a known zero (the dynamo exporter writes one for
+// bias=False).
 llvm::Expected<ValueId> Bias(const NodeContext& c) {
   if (!c.Has(2) || c.Number(2) == 0) return kNoValue;
   return c.Value(2);
@@ -35,7 +36,8 @@ llvm::Error ImportConv(NodeContext& c) {
   return ReturnChannelsFirst(c, c.Emit("Conv", operands, attrs));
 }
 
-// Pads, and output padding where they do not suffice, that give ConvTranspose's attribute output_shape.
+// Chooses pads that give ConvTranspose's attribute output_shape, and output padding where pads do
+// not suffice.
 llvm::Error PadsFromOutputShape(NodeContext& c, const Ints& output, Ints& extra, Window& w) {
   const size_t axes = w.kernel.size();
   if (output.size() != axes) return c.Fail("output_shape must have an entry for each spatial axis");
@@ -100,8 +102,8 @@ llvm::Error ImportPool(NodeContext& c) {
   }
   ACT_TRY(const ValueId x, c.ToChannelsLast(image));
   if (!is_max) return ReturnChannelsFirst(c, c.Emit("AveragePool", {x}, attrs));
-  // The second output, the index of each maximum, is what the gradient reads. ONNX's is an offset into the
-  // whole tensor instead of the window.
+  // The gradient reads the second output, the index of each maximum in its window. ONNX's second
+  // output is an offset into the whole tensor instead.
   ACT_TRY(const std::vector<ValueId> y, c.builder().Add("MaxPool", {x}, attrs, c.name(), 2));
   ACT_TRY(ValueId result, c.ToChannelsFirst(y[0]));
   if (bytes) {
@@ -124,14 +126,14 @@ llvm::Error ImportGlobalPool(NodeContext& c) {
       c, c.Emit(c.node.op_type() == "GlobalMaxPool" ? "ReduceMax" : "ReduceMean", {x}, attrs));
 }
 
-// What Resize's inputs and older forms of the operator say: for each axis of the input, the extent and the
-// scale.
+// The result's extent and the scale for each axis of the input, from Resize's inputs or an older
+// form of the operator.
 struct Scaling {
   Dims dims;
   std::vector<double> scales;
 };
 
-// The extent of an axis of input 0 behind scaling.
+// The extent of an axis of input 0 after scaling.
 llvm::Expected<Dim> Scaled(const NodeContext& c, size_t axis, double scale) {
   const Dim& dim = c.DimsOf(0)[axis];
   if (scale == 1) return dim;

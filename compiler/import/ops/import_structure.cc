@@ -101,7 +101,8 @@ llvm::Error ImportExpand(NodeContext& c) {
     if (dim == Dim(1)) dim = from[i];
   }
   ACT_TRY(ValueId x, c.Value(0));
-  // Over the spatial axes alone, as behind a global pooling: channels-last, where the transposes cancel.
+  // Expanding only spatial axes, as after a global pooling, is done channels-last, where the
+  // transposes cancel.
   const bool spatial =
       from.size() == dims.size() && dims.size() > 2 && dims != from &&
       std::equal(dims.begin(), dims.begin() + 2, from.begin()) &&
@@ -113,8 +114,8 @@ llvm::Error ImportExpand(NodeContext& c) {
   return c.Return(c.ToChannelsFirst(y));
 }
 
-// Each axis that repeats gets one in front, which is expanded and joined with it. What is no float is joined
-// from copies: a fused loop would compute integers in floats.
+// Each axis that repeats gets a new axis before it, which is expanded and joined with it. Tensors
+// that are not float are joined from copies instead: a fused loop would compute integers in floats.
 llvm::Error ImportTile(NodeContext& c) {
   ACT_TRY(const auto repeats, c.Integers(1));
   const Dims& from = c.DimsOf(0);
@@ -192,8 +193,8 @@ llvm::Error ImportSplit(NodeContext& c) {
   return llvm::Error::success();
 }
 
-// Sequences exist only between these two: torch.split and torch.chunk, as the dynamo exporter writes them.
-// The sizes are a list, or one number for all parts, the last of which may be smaller.
+// Sequences exist only between these two: torch.split and torch.chunk, as the dynamo exporter
+// writes them. The sizes are a list, or one number for all parts, the last of which may be smaller.
 llvm::Error ImportSplitToSequence(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
@@ -263,8 +264,8 @@ llvm::Error ImportPad(NodeContext& c) {
   return c.Return(c.Emit("Pad", {x}, attrs));
 }
 
-// [N, C, H, W] <-> [N, C / b^2, H b, W b]. In the deep form the offset in a block is in front of the channel
-// (DCR), or behind it (CRD).
+// [N, C, H, W] <-> [N, C / b^2, H b, W b]. In the deep form the offset in a block comes before the
+// channel (DCR) or after it (CRD).
 llvm::Error ImportDepthSpace(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
   const int64_t b = c.attrs.Int("blocksize");

@@ -1,4 +1,4 @@
-// Known tensors whose elements are those of another one, in other places.
+// Known tensors that take their elements from other places of another tensor.
 #pragma once
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -7,18 +7,19 @@
 
 namespace act::onnx_import {
 
-// A position along each axis. Along the axis that varies with N it stands for all positions at once: 0 + 1 *
-// position.
+// A position along each axis. Along the axis that varies with N it stands for all positions at
+// once: 0 + 1 * position.
 using Position = std::vector<Element>;
 
-// The tensor of `dims` whose element at `to` is x's at the position that `source` writes to `from` (as many
-// entries as x has axes; negative ones count from the end). nullopt where `source` returns false, or where a
-// position is outside x or unknown.
+// The tensor of `dims` whose element at `to` is the element of x at `from`, which `source` writes
+// (one entry per axis of x; negative ones count from the end). nullopt where `source` returns
+// false, or where a position is unknown or outside x.
 Folded Lookup(const Known& x, const Dims& dims,
               llvm::function_ref<bool(const Position& to, Position& from)> source);
 
-// The position counted from the front, where 0 <= position < extent holds for all that it stands for; nullopt
-// where that is not sure. `range`: the extent of the axis of positions that varies with N.
+// The position counted from the front, where 0 <= position < extent holds for every position that
+// it stands for; nullopt where that is not certain. `range`: the extent of the axis of positions
+// that varies with N.
 std::optional<Element> PositionInside(Element at, const Dim& extent, const Dim& range);
 
 // Row-major strides over the stored elements.

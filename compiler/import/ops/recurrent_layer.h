@@ -1,4 +1,5 @@
-// A recurrent layer (LSTM, GRU, RNN) as ONNX describes it, and its directions as our graph has them.
+// A recurrent layer (LSTM, GRU, RNN) as ONNX describes it, and its directions as values of our
+// graph.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ struct RecurrentLayer {
   int64_t steps = 0, units = 0;
   Dim batch;
   std::vector<bool> reverse;            // one entry a direction
-  std::vector<Activation> activations;  // those of each direction, one behind the other
+  std::vector<Activation> activations;  // those of each direction, one direction after the other
   std::optional<double> clip;
   bool input_forget = false, linear_before_reset = false;
 
@@ -42,10 +43,11 @@ struct RecurrentDirection {
 
 struct RecurrentResult {
   ValueId y = kNoValue;                // [N,T,H]
-  ValueId h = kNoValue, c = kNoValue;  // states behind the last step [N,H]; c: LSTM only
+  ValueId h = kNoValue, c = kNoValue;  // states after the last step [N,H]; c: LSTM only
 };
 
-// Written out step by step: every variant, at the price of some ten nodes a step.
+// Writes the direction out step by step. Handles every variant, at the price of some ten nodes per
+// step.
 llvm::Expected<RecurrentResult> EmitSteps(NodeContext& c, const RecurrentLayer& layer,
                                           const RecurrentDirection& d);
 

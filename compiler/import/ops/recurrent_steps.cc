@@ -1,11 +1,11 @@
-// A direction of a recurrent layer written out step by step in elementary operators, which have their own
-// gradients. The formulas are those of ONNX's LSTM, GRU and RNN.
+// A direction of a recurrent layer written out step by step in elementary operators, which have
+// their own gradients. The formulas are those of ONNX's LSTM, GRU and RNN.
 #include "compiler/import/ops/recurrent_layer.h"
 
 namespace act::onnx_import {
 namespace {
 
-// Steps that may be written out: each is some ten nodes, and some thirty with its gradients.
+// The most steps that are written out. Each is some ten nodes, and some thirty with its gradients.
 constexpr int64_t kMostSteps = 2048;
 
 class Steps {
@@ -32,7 +32,7 @@ class Steps {
         ACT_TRY(next, layer_.op == "GRU" ? GruStep(x, h) : RnnStep(x, h));
       }
       ValueId shown = next;
-      if (d_.lengths != kNoValue) {  // behind its end a sample keeps its state and shows 0
+      if (d_.lengths != kNoValue) {  // after its end a sample keeps its state and outputs 0
         ACT_TRY(const ValueId runs, c_.Emit("Greater", {d_.lengths, Number(static_cast<double>(t))}));
         ACT_TRY(next, c_.Emit("Where", {runs, next, h}));
         if (IsLstm()) {
@@ -60,7 +60,7 @@ class Steps {
     return c_.builder().Expand(Number(0), {layer_.batch, Dim(layer_.units)}, c_.name());
   }
 
-  // `count` units' worth of the last axis from gate `first` on.
+  // The part of the last axis that belongs to `count` gates from gate `first` on.
   llvm::Expected<ValueId> Gate(ValueId x, int64_t first, int64_t count = 1) {
     Dims dims = c_.TypeOf(x).dims;
     std::vector<int64_t> starts(dims.size(), 0);
@@ -91,7 +91,7 @@ class Steps {
     return c_.Emit("MatMul", {h, weights}, attrs);
   }
 
-  // The i-th activation of the cell, behind the clip.
+  // The cell's i-th activation, applied after the clip.
   llvm::Expected<ValueId> Activate(size_t i, ValueId x) {
     if (layer_.clip) {
       Attributes bounds;
@@ -119,7 +119,7 @@ class Steps {
     return c_.Emit(a.name, {x}, attrs);
   }
 
-  // x and the cell seen through peephole `i`.
+  // x plus the cell times the weights of peephole `i`.
   llvm::Expected<ValueId> AddPeephole(ValueId x, int64_t i, ValueId cell) {
     if (d_.peepholes == kNoValue) return x;
     ACT_TRY(const ValueId weights, Gate(d_.peepholes, i));

@@ -8,7 +8,7 @@ namespace act::onnx_import {
 
 // All of each axis.
 std::vector<SliceRange> Whole(const Dims& dims);
-// x itself where the ranges are all of it.
+// Returns x itself where the ranges cover all of it.
 llvm::Expected<ValueId> SliceOf(const NodeContext& c, ValueId x, const std::vector<SliceRange>& ranges);
 
 }  // namespace act::onnx_import

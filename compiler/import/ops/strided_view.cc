@@ -53,7 +53,7 @@ llvm::Expected<Known> FromTheFront(const NodeContext& c, Known index, const Dim&
   return index;
 }
 
-// Ranges of the axes from `first` on; the others are whole.
+// Slices the axes from `first` on; the others stay whole.
 llvm::Expected<ValueId> SliceAxes(const NodeContext& c, ValueId x, size_t first,
                                   const std::vector<SliceRange>& ranges) {
   std::vector<SliceRange> all = Whole(c.TypeOf(x).dims);
@@ -68,8 +68,8 @@ Dims Joined(const Dims& from, size_t axis, const Dims& middle) {
   return dims;
 }
 
-// x's axis is written as digits of the strides' number system, the digits are sliced, and put into the order
-// of the index's axes.
+// Reshapes x's axis to the digits of a number system given by the strides, slices the digits, and
+// puts them into the order of the index's axes.
 MaybeValue ViewOfLine(const NodeContext& c, ValueId x, size_t axis, const Dims& index_dims,
                       const Line& line) {
   const Dims from = c.TypeOf(x).dims;
@@ -114,7 +114,7 @@ MaybeValue ViewOfLine(const NodeContext& c, ValueId x, size_t axis, const Dims& 
   }
   ACT_TRY(ValueId y, c.Reshape(x, Joined(from, axis, extents)));
   ACT_TRY(y, SliceAxes(c, y, axis, digits));
-  Dims moved;  // behind the slices, without the last digit: of extent 1
+  Dims moved;  // after the slices, without the last digit, which has extent 1
   for (const size_t i : order) moved.push_back(index_dims[i]);
   ACT_TRY(y, c.Reshape(y, Joined(from, axis, moved)));
   Ints perm;
@@ -132,7 +132,7 @@ MaybeValue ViewOfLine(const NodeContext& c, ValueId x, size_t axis, const Dims& 
   return std::optional(y);
 }
 
-// One axis of indices in a few runs of neighbours, each a slice.
+// One axis of indices that consist of a few runs of neighbours. Each run is a slice.
 MaybeValue ViewOfRuns(const NodeContext& c, ValueId x, size_t axis, const Known& index) {
   const Dims from = c.TypeOf(x).dims;
   const auto values = AsIntegers(index);
@@ -183,7 +183,7 @@ std::optional<Known> LinearIndex(const Known& index, const Dims& dims) {
     for (size_t i = 0; i < dims.size(); ++i) {
       const auto at = PositionInside(elements[first + i], dims[i], range);
       if (!at || (!dims[i].IsFixed() && i > 0)) return std::nullopt;
-      // Horner's rule: extents behind the first are fixed.
+      // Horner's rule; all extents after the first are fixed.
       if (i > 0) sum = {sum.integer * dims[i], 0, SaturatingMul(sum.per_index, dims[i].fixed)};
       sum = {sum.integer + at->integer, 0, SaturatingAdd(sum.per_index, at->per_index)};
     }

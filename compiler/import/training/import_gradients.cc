@@ -1,6 +1,6 @@
-// Gradient operators of models that bring their own backward pass (ONNX Runtime's training graphs). Where one
-// is the gradient of one of our operators, that operator's rule in the op table builds it, from the tensors
-// that the node names: each gradient is written once.
+// Gradient operators of models that bring their own backward pass (ONNX Runtime's training graphs).
+// Where such a node is the gradient of one of our operators, that operator's rule in the op table
+// builds it from the tensors that the node names. So each gradient is written once.
 #include <algorithm>
 #include <numeric>
 
@@ -14,7 +14,7 @@ namespace {
 
 using Values = std::vector<ValueId>;
 
-// A node that is not in the graph: what a rule must see of the operator whose gradient it builds.
+// A node that is not in the graph. It shows a rule the operator whose gradient the rule builds.
 Node Forward(const char* op, Values inputs, ValueId result, Attributes attrs) {
   Node node;
   node.op = op;
@@ -24,7 +24,7 @@ Node Forward(const char* op, Values inputs, ValueId result, Attributes attrs) {
   return node;
 }
 
-// Gradients of the operands of `node`, a node of ours, from that of its first result.
+// The gradients of the operands of `node`, one of our nodes, from the gradient of its first result.
 llvm::Expected<Values> ApplyRule(NodeContext& c, Node node, ValueId dout, std::vector<bool> wanted) {
   if (c.TypeOf(dout) != c.TypeOf(node.outputs[0]))
     return c.Fail("the gradient is " + ToString(c.TypeOf(dout)) + ", what it belongs to is " +
@@ -40,7 +40,8 @@ llvm::Expected<Values> ApplyRule(NodeContext& c, Node node, ValueId dout, std::v
   return context.grads();
 }
 
-// The operator `op` of one operand, whose derivative reads its operand or its result: both are input 1.
+// The operator `op` of one operand, whose derivative reads its operand or its result: both are
+// input 1.
 llvm::Error Unary(NodeContext& c, const char* op, Attributes attrs = {}) {
   ACT_TRY(const ValueId dy, c.Value(0));
   ACT_TRY(const ValueId read, c.Value(1));
@@ -101,7 +102,7 @@ llvm::Error ImportBatchNormalizationGrad(NodeContext& c) {
   for (size_t i = 0; i < 2 && spatial; ++i) {
     ACT_TRY(in[i], c.ToChannelsLast(in[i]));
   }
-  // The rule of x, mean, rstd, gamma, beta; of beta it needs the type alone, which is gamma's.
+  // The rule takes x, mean, rstd, gamma and beta. It reads only the type of beta, which is gamma's.
   Attributes attrs;
   attrs.Set("batch", int64_t{1});
   Node apply = Forward("BatchNormApply", {in[1], in[3], in[4], in[2], in[2]}, in[1], std::move(attrs));
@@ -119,7 +120,8 @@ llvm::Error ImportBatchNormalizationGrad(NodeContext& c) {
   return c.WantsOutput(2) ? c.Set(2, grads[4]) : llvm::Error::success();
 }
 
-// The forward node of ours whose gradient this is: the one that made what it kept for it (input i).
+// Our forward node whose gradient this is: the one that made input i, which it keeps for its
+// gradient.
 llvm::Expected<Node> MakerOfKept(NodeContext& c, size_t i, const char* op) {
   const ValueId kept = c.In(i).kept;
   for (const Node& node : c.builder().graph().nodes)
@@ -138,7 +140,8 @@ llvm::Error ImportMaxPoolGrad(NodeContext& c) {
   return c.Return(c.ToChannelsFirst(grads[0]));
 }
 
-// dloss, log_prob, labels, weights? -> dlogits. log_prob stands for the probabilities that our loss keeps.
+// dloss, log_prob, labels, weights? -> dlogits. log_prob stands for the probabilities that our loss
+// keeps.
 llvm::Error ImportCrossEntropyGrad(NodeContext& c) {
   ACT_TRY(Node loss, MakerOfKept(c, 1, "SoftmaxCrossEntropy"));
   ACT_TRY(const ValueId dloss, c.Value(0));

@@ -1,6 +1,6 @@
 // Optimizers and Gradient as operators of a graph, by ONNX's definitions. In the algorithm of a
-// TrainingInfoProto they are not imported but read (training_info.h): there the backward pass and the update
-// are the plan's own.
+// TrainingInfoProto they are not imported: training_info.h reads them, and the plan has its own
+// backward pass and update.
 #include <algorithm>
 
 #include "compiler/autodiff/differentiate.h"
@@ -9,7 +9,7 @@
 namespace act::onnx_import {
 namespace {
 
-// Arithmetic on values. After the first error all results are kNoValue, and Finish returns it.
+// Arithmetic on values. After the first error all results are kNoValue; Finish returns the error.
 class Arithmetic {
  public:
   explicit Arithmetic(NodeContext& c) : c_(c) {}
@@ -45,8 +45,9 @@ class Arithmetic {
   llvm::Error error_ = llvm::Error::success();
 };
 
-// Operands: rate R, count T, then the n parameters, the n gradients and the states; results the n new
-// parameters and the new states. `step(math, tensors)` makes the results of one parameter from its tensors.
+// Operands: rate R, count T, then the n parameters, the n gradients and the states; results the n
+// new parameters and the new states. `step(math, tensors)` makes the results of one parameter from
+// its tensors.
 template <class Step>
 llvm::Error ForEachParameter(NodeContext& c, size_t states, const Step& step) {
   const size_t group = 2 + states, count = (c.inputs() - 2) / group;
@@ -120,8 +121,8 @@ llvm::Error ImportAdagrad(NodeContext& c) {
   });
 }
 
-// The derivatives of y by xs, where the model stands: our backward pass of the nodes so far, as ordinary
-// nodes.
+// The derivatives of y by xs at the values that the model has: our backward pass of the nodes so
+// far, as ordinary nodes.
 llvm::Error ImportGradient(NodeContext& c) {
   if (!c.importer.keeps_outputs)
     return c.Fail("the loss depends on a gradient", "derivatives of a gradient are not supported");
@@ -139,7 +140,7 @@ llvm::Error ImportGradient(NodeContext& c) {
     by.push_back(x);
   }
   Graph& graph = c.builder().graph();
-  for (const Node& node : graph.nodes)  // they get their gradients when they are lowered
+  for (const Node& node : graph.nodes)  // their gradients are made only when they are lowered
     if (node.op == "BatchNorm" || node.op == "LayerNorm") return c.Fail("stands after a " + node.op);
   const size_t nodes = graph.nodes.size(), outputs = graph.outputs.size();
   UpdateOptions no_update;

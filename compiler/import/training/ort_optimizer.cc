@@ -6,8 +6,8 @@
 namespace act::onnx_import {
 namespace {
 
-// Ours are adamw (adam_mode 0: PyTorch's formula) and ort-adamw (1: epsilon outside the bias correction, the
-// decay behind the step).
+// Ours are adamw (adam_mode 0: PyTorch's formula) and ort-adamw (1: epsilon outside the bias
+// correction, the decay after the step).
 llvm::Error ReadAdamW(const onnx::NodeProto& node, const NodeAttributes& attrs, ModelOptimizer& optimizer) {
   const int64_t mode = attrs.Int("adam_mode", 0), correct_bias = attrs.Int("correct_bias", 1);
   optimizer.hyper = {{"beta1", attrs.Float("alpha", .9)},

@@ -1,4 +1,4 @@
-// ONNX Runtime's optimizer model, which stands beside a training graph: one optimizer over all parameters.
+// ONNX Runtime's optimizer model, a file beside a training graph: one optimizer for all parameters.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -9,8 +9,8 @@
 
 namespace act::onnx_import {
 
-// Errors: no ONNX model; operators other than AdamWOptimizer, SGDOptimizerV2 and InplaceClipGradNorm, or
-// forms of them that no optimizer of ours has.
+// Errors: the file is not an ONNX model; it has operators other than AdamWOptimizer, SGDOptimizerV2
+// and InplaceClipGradNorm, or forms of these that none of our optimizers has.
 llvm::Expected<ModelOptimizer> ReadOrtOptimizer(const std::string& path);
 
 }  // namespace act::onnx_import

@@ -1,4 +1,5 @@
-// What the algorithm of a TrainingInfoProto does, read from the graph that it has been appended to.
+// Reads what the algorithm of a TrainingInfoProto does, from the graph to which it has been
+// appended.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -114,8 +115,8 @@ class Reader {
     return llvm::Error::success();
   }
 
-  // The number that fills a stored tensor (an initializer or a Constant); nullopt where the name is none
-  // such.
+  // The number that fills a stored tensor (an initializer or a Constant); nullopt where the name
+  // has no such tensor.
   std::optional<double> Number(const std::string& name) {
     const auto made = producers_.find(name);
     const auto stored = initializers_.find(name);
@@ -164,7 +165,7 @@ class Reader {
     return llvm::Error::success();
   }
 
-  // T, the updates done, grows by one with each.
+  // T counts the updates done, so each update must add one.
   llvm::Error ReadCount(const onnx::NodeProto& node, ModelOptimizer& optimizer) {
     const std::string& name = node.input(1);
     double start = 0;
@@ -216,7 +217,7 @@ class Reader {
                      "the state of a training under way is what actrun --load takes");
   }
 
-  // Updates that are spelled out: P - R * G.
+  // Updates written as plain arithmetic: P - R * G.
   llvm::Error ReadPlainSteps() {
     for (const auto& [parameter, result] : bindings_) {
       const auto made = producers_.find(result);
@@ -245,7 +246,7 @@ class Reader {
     return llvm::Error::success();
   }
 
-  // What is left are running statistics, which a BatchNormalization updates here as there.
+  // The remaining bindings may be running statistics, which our BatchNorm updates as ONNX's does.
   llvm::Error CheckAllBindings() {
     for (const auto& node : graph_.node()) {
       if (!IsStandard(node, "BatchNormalization", 5)) continue;

@@ -1,6 +1,6 @@
-// Training graphs of ONNX Runtime: one file with the forward pass, the backward pass and the accumulation of
-// the gradients (docs/onnx_import.md). Parameters are inputs; their initial values come from a checkpoint
-// beside it.
+// Training graphs of ONNX Runtime: one file with the forward pass, the backward pass and the
+// accumulation of the gradients (docs/onnx_import.md). Parameters are inputs; their initial values
+// come from a checkpoint beside it.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -25,24 +25,27 @@ struct TrainingGraph {
   std::map<std::string, Role> roles;  // of inputs; those that have none are data
 };
 
-// Nullopt where the model accumulates no gradients: then it is a forward graph. Errors: accumulators that do
-// not fit the graph's inputs.
+// Nullopt where the model accumulates no gradients: then it is a forward graph. Errors:
+// accumulators that do not fit the graph's inputs.
 llvm::Expected<std::optional<TrainingGraph>> FindTrainingGraph(const onnx::GraphProto& graph);
 
-// Nodes in the order of execution, and on which side of the loss each runs. Forward is what the loss needs;
-// of the rest backward is what depends on the gradient of the loss, and derived what does not.
+// Nodes in the order of execution, and on which side of the loss each runs. Forward nodes are those
+// that the loss needs. Of the rest, backward nodes depend on the gradient of the loss, and derived
+// nodes do not.
 struct Sides {
   Nodes nodes;
   std::vector<Phase> phases;
 };
 llvm::Expected<Sides> SplitAtLoss(const FlatNodes& flat, const TrainingGraph& training);
 
-// Parameters and running statistics with the values of --checkpoint or of the file `checkpoint` beside the
-// model. Adds to the roles the frozen parameters, which only a checkpoint tells from data.
+// Parameters and running statistics with the values of --checkpoint or of the file `checkpoint`
+// beside the model. Adds the frozen parameters to the roles; only a checkpoint distinguishes them
+// from data.
 llvm::Error DefineParameters(Importer& importer, const ModelFile& file, TrainingGraph& training,
                              const ImportOptions& options);
 
-// The gradients become outputs of the graph. Returns their parameters, those of `trainable` that have one.
+// Makes the gradients outputs of the graph. Returns the parameters of `trainable` that have a
+// gradient, in that order.
 llvm::Expected<std::vector<ValueId>> AddGradientOutputs(Importer& importer, const TrainingGraph& training,
                                                         const std::vector<ValueId>& trainable);
 

@@ -6,9 +6,9 @@
 namespace act::onnx_import {
 namespace {
 
-// "An execution of the training algorithm step is performed by executing the graph obtained by combining the
-// inference graph and the algorithm graph": a concatenation.
-// Returns the names that the algorithm makes. Errors: one that the model has too.
+// "An execution of the training algorithm step is performed by executing the graph obtained by
+// combining the inference graph and the algorithm graph": a concatenation. Returns the names that
+// the algorithm makes. Errors: one that the model has too.
 llvm::Expected<std::set<std::string>> Append(const onnx::GraphProto& algorithm, onnx::GraphProto& graph) {
   const auto names_of = [](const onnx::GraphProto& g) {
     std::set<std::string> names;

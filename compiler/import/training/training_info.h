@@ -1,6 +1,6 @@
-// ONNX's own training information: a TrainingInfoProto says beside the model how it is trained
-// (docs/onnx_import.md). Its Gradient nodes name the loss and the parameters, and become our backward pass;
-// its optimizer becomes one of ours.
+// ONNX's own training information: a TrainingInfoProto in the model's file says how it is trained
+// (docs/onnx_import.md). Its Gradient nodes name the loss and the parameters, and become our
+// backward pass; its optimizer becomes one of ours.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -22,21 +22,22 @@ struct TrainingInfo {
   ModelOptimizer optimizer;
 };
 
-// Appends the algorithm to the model's graph, with the initial values that its initialization gives; nullopt
-// where the model has no algorithm. Errors: several algorithms; one whose updates are not those of a gradient
-// by one optimizer of ours, each with its node or binding.
+// Appends the algorithm to the model's graph, with the initial values that its initialization
+// gives; nullopt where the model has no algorithm. Errors: several algorithms; one whose updates
+// are not those of a gradient by one optimizer of ours, each with its node or binding.
 llvm::Expected<std::optional<TrainingInfo>> ReadTrainingInfo(ModelFile& file, uint64_t seed);
 
-// Takes it off again, the training information too: the model for inference.
+// Removes the algorithm and the training information again, which leaves the model for inference.
 void DropAlgorithm(onnx::ModelProto& model, const TrainingInfo& info);
 
-// The loss, parameters and optimizer of an algorithm that has been appended to `graph`; `path` is the
-// model's, whose folder holds external data.
+// The loss, parameters and optimizer of an algorithm that has been appended to `graph`; `path` is
+// the model's, whose folder holds external data.
 llvm::Expected<TrainingInfo> ReadAlgorithm(const onnx::GraphProto& graph,
                                            const onnx::TrainingInfoProto& proto, const std::string& path);
 
-// Gives initializers of `graph` the values that the initialization computes for them. Errors: bindings of
-// what is no initializer, results that are no random numbers or constants.
+// Gives initializers of `graph` the values that the initialization computes for them. Errors: a
+// binding of something that is not an initializer, a result that is neither random numbers nor a
+// constant.
 llvm::Error Initialize(onnx::GraphProto& graph, const onnx::TrainingInfoProto& info, uint64_t seed);
 
 }  // namespace act::onnx_import

@@ -10,7 +10,7 @@
 namespace act::onnx_import {
 namespace {
 
-// What a model file could hold itself.
+// The most that a model file could hold itself.
 constexpr int64_t kMostBytes = INT32_MAX;
 constexpr char kHint[] =
     "initialization may draw RandomNormal and RandomUniform, and take Constant, ConstantOfShape and "
@@ -34,7 +34,7 @@ class Initialization {
       for (const std::string& name : node.output()) nodes_[name] = &node;
   }
 
-  // The tensor gets the elements of the result `name`.
+  // Gives the tensor the elements of the result `name`.
   llvm::Error Fill(onnx::TensorProto& tensor, const std::string& name) {
     const auto node = nodes_.find(name);
     if (node != nodes_.end()) return FillBy(*node->second, tensor);
@@ -69,7 +69,7 @@ class Initialization {
     ACT_CHECK_OK(attrs.Check());
     if (type.dims != Dims(shape.begin(), shape.end()))
       return MakeError(PlaceOf(node), "has another shape than '" + tensor.name() + "', " + ToString(type));
-    // A seed of the node's own adds to the run's.
+    // A seed of the node's own is combined with the run's.
     const auto own = static_cast<uint64_t>(static_cast<int64_t>(seed_given * 0x1p16));
     const uint64_t seed = seed_ ^ (own << 8);
     Store(type,
@@ -79,7 +79,7 @@ class Initialization {
     return llvm::Error::success();
   }
 
-  // ConstantOfShape: the shape is the tensor's, or an error; the number is the node's.
+  // ConstantOfShape: fills the tensor with the node's number. Another shape is an error.
   llvm::Error FillBySame(const onnx::NodeProto& node, const TensorType& type,
                          onnx::TensorProto& tensor) const {
     const std::optional<float> value = FillValue(node);
