@@ -2,7 +2,7 @@
 // type, so import_constants.cc computes them for any operand.
 #include <algorithm>
 
-#include "compiler/import/ops/lookup.h"
+#include "compiler/import/fold/lookup.h"
 
 namespace act::onnx_import {
 namespace {
