@@ -73,8 +73,6 @@ llvm::Error ImportGelu(NodeContext& c) {
   return c.Return(c.Emit("Gelu", {x}, attrs));
 }
 
-// Our Selu has the constants of the paper, which are also ONNX's defaults. With other constants it
-// is a scaled Elu.
 llvm::Error ImportSwish(NodeContext& c) {  // x sigmoid(alpha x)
   const double alpha = c.attrs.Float("alpha", 1);
   ACT_TRY(const ValueId x, c.Value(0));
@@ -84,6 +82,8 @@ llvm::Error ImportSwish(NodeContext& c) {  // x sigmoid(alpha x)
   return c.Return(c.Emit("Mul", {x, gate}));
 }
 
+// Our Selu has the constants of the paper, which are also ONNX's defaults. With other constants it
+// is a scaled Elu.
 llvm::Error ImportSelu(NodeContext& c) {
   constexpr double kAlpha = 1.67326319217681884765625, kGamma = 1.05070102214813232421875;
   const double alpha = c.attrs.Float("alpha", kAlpha), gamma = c.attrs.Float("gamma", kGamma);
@@ -194,7 +194,7 @@ llvm::Error ImportMod(NodeContext& c) {
   return c.Return(c.Emit("Sub", {a, multiple}));
 }
 
-// a <= b as not (a > b), and so on. The two differ for NaN, where ONNX gives false.
+// a <= b is a < b or a == b, and not the negation of a > b: for NaN that gives true, and ONNX false.
 llvm::Error ImportOrEqual(NodeContext& c) {
   ACT_TRY(const ValueId strict, c.EmitBinary(c.node.op_type() == "LessOrEqual" ? "Less" : "Greater"));
   ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
