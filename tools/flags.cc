@@ -47,6 +47,7 @@ std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags,
   const bool has_value = argument.contains('=');
   const StringRef name = argument.split('=').first.ltrim('-');
   const std::string help = "'" + tool.str() + " --help' lists the flags";
+  if (name == "h") return "";  // the alias of --help, which LLVM registers while it parses
   const auto flag = flags.find(name);
   if (flag == flags.end()) {
     const std::string nearest = NearestFlag(flags, name);

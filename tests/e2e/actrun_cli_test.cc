@@ -48,7 +48,8 @@ TEST_F(Actrun, RunsOnRandomInputsAndOnGivenOnes) {
 }
 
 TEST_F(Actrun, HelpAndVersionGoToStandardOutput) {
-  EXPECT_NE(ExpectDone({ToolPath("actrun"), "--help"}).find("--threads"), std::string::npos);
+  for (const char* help : {"--help", "-h"})
+    EXPECT_NE(ExpectDone({ToolPath("actrun"), help}).find("--threads"), std::string::npos);
   EXPECT_NE(ExpectDone({ToolPath("actrun"), "--version"}).find("0.1"), std::string::npos);
 }
 
