@@ -32,7 +32,8 @@ class GradContext {
   // Is the gradient of input i asked for?
   bool Wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
 
-  // A forward value that the backward pass reads; as what, the operator that reads it says (OpDef::needs).
+  // A forward value that the backward pass reads; as what, the operator that reads it says
+  // (OpDef::needs).
   ValueId Save(ValueId value);
   // A function of saved values alone (Phase::kDerived): may run in the forward pass, so that its result is
   // stored instead.

@@ -155,8 +155,8 @@ void AddAttentionOps(std::vector<OpDef>& ops) {
                  .flops = [](const Node& n, const Graph& g) { return ProductFlops(n, g, 0, 2); },
                  .random = true,
                  .product = Product::kAttention});
-  // Of do, q, k, v, bias, mask: the probabilities are computed again from q and k; a bias may hold infinities
-  // beside numbers.
+  // Of do, q, k, v, bias, mask: the probabilities are computed again from q and k; a bias may hold
+  // infinities beside numbers.
   constexpr Need scores = Need::kProduct | Need::kScores, exact = Need::kProduct | Need::kStatistics;
   ops.push_back({.name = "AttentionGrad",
                  .min_inputs = 4,

@@ -225,9 +225,10 @@ void LayerNormApplyGrad(GradContext& g) {
 
 void AddNormalizationOps(std::vector<OpDef>& ops) {
   using Role = Normalization::Role;
+  // x, mean, 1 / deviation
+  const std::vector<Need> of_three = {Need::kNumbers, Need::kStatistics};
   // x, mean, 1 / deviation, ..
-  const std::vector<Need> of_normalized = {Need::kNumbers, Need::kStatistics, Need::kStatistics,
-                                           Need::kNumbers};
+  const std::vector<Need> of_more = {Need::kNumbers, Need::kStatistics, Need::kStatistics, Need::kNumbers};
   // dy, xhat, 1 / deviation, ..
   const std::vector<Need> of_gradient = {Need::kNumbers, Need::kNumbers, Need::kStatistics, Need::kNumbers};
   // x, gamma, beta, running_mean, running_var
@@ -249,14 +250,14 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
                  .grad = ApplyGrad,
                  .expr = ApplyExpr,
                  .norm = {.role = Role::kApply},
-                 .needs = of_normalized});
+                 .needs = of_more});
   ops.push_back({.name = "Normalize",
                  .min_inputs = 3,
                  .max_inputs = 3,
                  .infer = InferSame,
                  .expr = NormalizeExpr,
                  .norm = {.role = Role::kNormalize},
-                 .needs = of_normalized});
+                 .needs = of_three});
   ops.push_back({.name = "ReluThreshold",
                  .min_inputs = 3,
                  .max_inputs = 3,
@@ -269,14 +270,14 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
                  .infer = InferDistance,
                  .expr = SignedDistanceExpr,
                  .norm = {.role = Role::kDistance},
-                 .needs = of_normalized});
+                 .needs = of_more});
   ops.push_back({.name = "SidedDistance",
                  .min_inputs = 5,
                  .max_inputs = 5,
                  .infer = InferSided,
                  .expr = SidedDistanceExpr,
                  .norm = {.role = Role::kDistance, .sided = true},
-                 .needs = of_normalized});
+                 .needs = of_more});
   ops.push_back({.name = "FromSided",
                  .min_inputs = 2,
                  .max_inputs = 2,
@@ -306,14 +307,14 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
                  .grad = LayerNormApplyGrad,
                  .expr = LayerNormApplyExpr,
                  .norm = {.role = Role::kApply, .by_rows = true},
-                 .needs = of_normalized});
+                 .needs = of_more});
   ops.push_back({.name = "Standardize",
                  .min_inputs = 3,
                  .max_inputs = 3,
                  .infer = InferElementwise,
                  .expr = StandardizeExpr,
                  .norm = {.role = Role::kNormalize, .by_rows = true},
-                 .needs = of_normalized});
+                 .needs = of_three});
   ops.push_back({.name = "LayerNormGradInput",
                  .min_inputs = 4,
                  .max_inputs = 5,

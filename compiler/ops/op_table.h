@@ -1,7 +1,7 @@
-// The op table: the one place where an operator is described. Types from types (infer), the backward pass
-// (grad), its arithmetic where it is elementwise (expr), its cost, and its traits: the facts by which passes
-// decide. A pass asks for a trait and never for a name, so that a new operator is treated right by all of
-// them.
+// The op table: the one place where an operator is described. Types from types (infer), the
+// backward pass (grad), its arithmetic where it is elementwise (expr), its cost, and its traits:
+// the facts by which passes decide. A pass asks for a trait and never for a name, so that a new
+// operator is treated right by all of them.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -67,14 +67,14 @@ struct OpDef {
   bool holds_program = false;  // what it computes is its node's program (Fused)
   bool random = false;         // two equal nodes do not compute the same value
   Values values = Values::kNormal;
-  // Not null: result 1 says which number of its window each number of result 0 is, in so many bits (max
-  // pooling).
+  // Not null: result 1 says which number of its window each number of result 0 is, in so many bits
+  // (max pooling).
   int64_t (*index_bits)(const Node&) = nullptr;
 
   // How it follows from the operands.
   bool nonlinear = false;  // derived nodes: not affine in the saved value, so decoding before it would bias
-  // An activation function or its derivative, with a continuous derivative of the size of 1: little wrong on
-  // average for an operand that is little wrong.
+  // An activation function or its derivative, with a continuous derivative of the size of 1: little
+  // wrong on average for an operand that is little wrong.
   bool smooth = false;
   Arithmetic arithmetic = Arithmetic::kOther;
   Movement movement = Movement::kNone;
@@ -84,15 +84,16 @@ struct OpDef {
   Squares squares = Squares::kFirst;
   Coding coding = Coding::kNone;
 
-  // What it reads each operand as; the last entry is that of all operands behind it too. Empty: as numbers.
+  // What it reads each operand as; the last entry holds for all operands after it too. Empty: as
+  // numbers.
   std::vector<Need> needs = {};
 
   OnnxTwin (*onnx)(const Node&) = nullptr;  // null: ONNX has no such operator
 
   // Does it read operand i as `need`?
   bool Reads(size_t i, Need need) const;
-  // Does it stand in plans, run by kernels of its own? What is elementwise ends up in a loop, what is
-  // lowered in other operators.
+  // Does it stand in plans, run by kernels of its own? What is elementwise ends up in a loop, what
+  // is lowered in other operators.
   bool InPlans() const;
 };
 
@@ -105,8 +106,7 @@ const std::vector<OpDef>& AllOps();
 
 Cost CostOf(const Node& node, const Graph& graph);
 
-// A convolution or matrix product, of two operands in each of which it is linear; also the gradient of one,
-// if not that of weights.
+// A convolution, a transposed one or a matrix product: linear in each of two operands.
 bool IsLinearProduct(const OpDef& op);
 // OpDef::onnx of operators that ONNX has as they are.
 OnnxTwin SameInOnnx(const Node& node);

@@ -1,5 +1,5 @@
-// The traits of operators: what the op table (op_table.h) says of each beside its arithmetic, in terms by which
-// passes decide.
+// The traits of operators: what the op table (op_table.h) says of each beside its arithmetic, in
+// terms by which passes decide.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ enum class Arithmetic : uint8_t {
   kProduct,     // of two operands, element by element: linear in each
 };
 
-// What moves numbers, all or some of them, and computes none. Not the gradients of such operators, which add.
+// What moves numbers, all or some of them, and computes none. Not the gradients of such operators,
+// which add.
 enum class Movement : uint8_t {
   kNone,
   kReshape,    // all, in their order: shares its operand's storage
@@ -67,8 +68,8 @@ enum class Values : uint8_t {
   kProbability,  // beside which the distance from what is right is small
 };
 
-// How squared norms travel, if not as the first operand's, as a sum or a normalization: the prior of
-// gradient_shares.h.
+// How squared norms travel, if not as the first operand's, as a sum or a normalization: the prior
+// of gradient_shares.h.
 enum class Squares : uint8_t {
   kFirst,
   kByElements,  // as the number of elements: some are left out, or are repeated

@@ -176,8 +176,8 @@ Decision InLevels(const Policy& policy, const EdgeFacts& facts) {
                      WhyMoreBits(policy, facts)};
 }
 
-// One way to store a value. `how`: where it is coded; null: it is kept, for the reason `kept` (`of_level`: behind
-// the level's name).
+// One way to store a value. `how` makes its code. Where that is null the value is kept, and `kept`
+// is the reason; `of_level`: it begins with the level's name.
 struct Form {
   bool (*applies)(const Policy&, const EdgeFacts&);
   Decision (*how)(const Policy&, const EdgeFacts&);

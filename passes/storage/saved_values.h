@@ -10,7 +10,8 @@
 
 namespace act {
 
-// A reshape or padding: as a derived node it stays in the backward pass, after the decode of what it moves.
+// A reshape or padding: as a derived node it stays in the backward pass, after the decode of what
+// it moves.
 bool OnlyMoves(const Node& node);
 
 class SavedValues {
@@ -38,8 +39,8 @@ class SavedValues {
  private:
   // Does a node of the backward pass read v as `need`? What only moves v is looked through.
   bool BackwardReadsAs(ValueId v, Need need) const;
-  // Does any node read v, as it is, as a statistic? Forward nodes too: what they read as one is one wherever
-  // the backward pass takes it from.
+  // Does any node read v, as it is, as a statistic? Forward nodes too: what they read as one is one
+  // wherever the backward pass takes it from.
   bool IsStatistic(ValueId v) const;
   // Where attention reads queries, keys and values of v one behind the other: the elements of each. 0: it
   // does not.

@@ -15,11 +15,13 @@ static_assert(!std::is_invocable_v<decltype(&ExprBuilder::Add), ExprBuilder&, in
 static_assert(!std::is_invocable_v<decltype(&ExprBuilder::Neg), ExprBuilder&, int>);
 
 TEST(OpTraits, NeedsAreOfOperandsThatThereAre) {
-  for (const OpDef& op : AllOps())
-    if (op.max_inputs >= 0) EXPECT_LE(op.needs.size(), static_cast<size_t>(op.max_inputs)) << op.name;
+  for (const OpDef& op : AllOps()) {
+    if (op.max_inputs < 0) continue;
+    EXPECT_LE(op.needs.size(), static_cast<size_t>(op.max_inputs)) << op.name;
+  }
 }
 
-TEST(OpTraits, TheLastNeedIsThatOfAllOperandsBehindIt) {
+TEST(OpTraits, TheLastNeedIsThatOfAllOperandsAfterIt) {
   const OpDef& loss = *FindOp("SoftmaxCrossEntropyGrad");
   EXPECT_FALSE(loss.Reads(1, Need::kStatistics)) << "probabilities";
   EXPECT_TRUE(loss.Reads(2, Need::kStatistics)) << "labels";
@@ -33,7 +35,7 @@ TEST(OpTraits, TheLastNeedIsThatOfAllOperandsBehindIt) {
 // A gradient that reads its operands as products is one of a product.
 TEST(OpTraits, ProductsReadFactors) {
   for (const OpDef& op : AllOps())
-    if (op.Reads(0, Need::kProduct)) EXPECT_NE(op.product, Product::kNone) << op.name;
+    EXPECT_TRUE(!op.Reads(0, Need::kProduct) || op.product != Product::kNone) << op.name;
   EXPECT_TRUE(IsLinearProduct(*FindOp("ConvGradInput"))) << "a transposed convolution";
   EXPECT_FALSE(IsLinearProduct(*FindOp("ConvGradWeight")));
   EXPECT_FALSE(IsLinearProduct(*FindOp("Attention"))) << "of q and k it computes a softmax";

@@ -1,6 +1,7 @@
-// Facts about operators stand in the op table (compiler/ops) and nowhere else: no pass asks for an operator by its
-// name, or a new one would be treated wrongly by every pass whose list it is missing in. This test reads the
-// sources. To make a node of a certain operator is no question, and allowed.
+// Facts about operators stand in the op table (compiler/ops) and nowhere else: no pass asks for an
+// operator by its name, or a new one would be treated wrongly by every pass whose list it is
+// missing in. This test reads the sources. To make a node of a certain operator is no question, and
+// allowed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFolders[] = {
     "passes", "compiler/ir", "compiler/policy", "compiler/autodiff", "compiler/emit", "runtime", "tools"};
 
-// Files, or folders, that may name operators, and why. One that names none any more has to go from this list.
+// Files, or folders, that may name operators, and why. One that names none any more has to go from
+// this list.
 const std::map<std::string, std::string> kAllowed = {
     {"compiler/emit/export_trained.cc", "names ONNX's operators, not ours"},
     {"passes/recognize/", "patterns of models are of certain operators"},
@@ -32,7 +34,7 @@ const std::map<std::string, std::string> kAllowed = {
     {"passes/canonical/lower_batch_norm.cc", "lowers BatchNorm, and Dropout at evaluation"},
     {"passes/canonical/lower_layer_norm.cc", "lowers LayerNorm"},
     {"passes/canonical/pack_attention.cc", "the operands of Attention, which are slices"},
-    {"passes/canonical/sink_relu.cc", "a Relu and the MaxPool behind it change places"},
+    {"passes/canonical/sink_relu.cc", "a Relu and the MaxPool after it change places"},
     {"passes/loops/", "not yet by traits"},
     {"passes/planning/", "not yet by traits"},
     {"passes/presets/", "not yet by traits"},
