@@ -35,7 +35,8 @@ struct PassContext {
   std::set<ValueId> rebuilt_from;  // stored values that others are computed of again
   std::set<ValueId> anchors;       // what re-runs start from: stored, whatever it could be made of
   std::map<ValueId, std::vector<std::string>> computed_from;  // by anchor: what runs again from it
-  std::set<ValueId> statistics;       // forward values that gradients read as statistics: kept exactly
+  // Beside what operators read as statistics (Need::kStatistics): kept exactly.
+  std::set<ValueId> statistics;
   std::set<ValueId> low_frequencies;  // averages over blocks of an image (split-frequencies)
   std::set<ValueId> range_codes;      // numbers of levels over a fixed range (fix-ranges)
   std::vector<SavedEdge> edges;       // filled by compress; `stored` follows the graph through later passes

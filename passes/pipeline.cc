@@ -9,6 +9,7 @@
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ir/verify.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/planning/assign_storage.h"
 #include "passes/planning/tile_samples.h"
@@ -127,7 +128,7 @@ llvm::Error RunPasses(std::span<const PassEntry> passes, const char* prefix, Gra
 // Adds the number of correct predictions to the outputs, where the loss is a cross entropy.
 llvm::Error AddCountCorrect(Graph& graph, ValueId loss) {
   for (const Node& node : graph.nodes) {
-    if (node.op != "SoftmaxCrossEntropy" || node.outputs[0] != loss) continue;
+    if (!OpOf(node).loss || node.outputs[0] != loss) continue;
     GraphBuilder builder(graph);
     ACT_TRY(const ValueId count, builder.Add1("CountCorrect", {node.inputs[0], node.inputs[1]},
                                               Attributes(node.attrs), "correct"));

@@ -137,7 +137,8 @@ std::string DescribeWork(const Graph& graph, int64_t batch) {
   for (const Node& node : graph.nodes) {
     const auto work = static_cast<double>(CostOf(node, graph).flops.At(batch));
     flops += work;
-    if (node.op.rfind("Conv", 0) == 0 || node.op == "MatMul") products += work;
+    const OpDef& op = OpOf(node);
+    if (IsLinearProduct(op) || op.product == Product::kWeightGradient) products += work;
     if (node.attrs.Int("may_round") != 0) rounded += work;
   }
   std::string text;

@@ -12,7 +12,7 @@
 namespace act {
 
 struct Gradients {
-  std::vector<SavedUse> saved;  // forward values that the backward pass reads, in the order of the rules
+  std::vector<ValueId> saved;  // forward values that the backward pass reads, in the order of the rules
 };
 
 // Builds d(loss)/d(parameter) for each of `trainable`, and an update as soon as a gradient is complete

@@ -11,8 +11,8 @@ ValueId GradContext::Check(llvm::Expected<ValueId> value) {
   return kNoValue;
 }
 
-ValueId GradContext::Save(ValueId value, Need need) {
-  saved_.push_back({value, need});
+ValueId GradContext::Save(ValueId value) {
+  saved_.push_back(value);
   return value;
 }
 

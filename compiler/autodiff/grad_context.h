@@ -9,26 +9,12 @@
 
 namespace act {
 
-// What backward really uses of a saved value; it decides which codecs may carry the edge.
-enum class Need : uint8_t {
-  kValue,  // the numbers
-  kSign,   // x > 0: one bit
-  kIndex,  // small integers, exactly
-  kStats,  // per-channel statistics, labels: small, kept as they are
-};
-
-// One forward value that the backward pass reads.
-struct SavedUse {
-  ValueId value;
-  Need need;
-};
-
 // Rules run inside Differentiate(), which checks for errors once per rule: after the first error all calls
 // return kNoValue.
 class GradContext {
  public:
   GradContext(GraphBuilder& builder, const Node& node, std::vector<ValueId> output_grads,
-              std::vector<bool> wanted, std::vector<SavedUse>& saved)
+              std::vector<bool> wanted, std::vector<ValueId>& saved)
       : builder_(builder),
         node_(node),
         output_grads_(std::move(output_grads)),
@@ -46,8 +32,9 @@ class GradContext {
   // Is the gradient of input i asked for?
   bool Wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
 
-  // A forward value that the backward pass reads.
-  ValueId Save(ValueId value, Need need = Need::kValue);
+  // A forward value that the backward pass reads; as what, the operator that reads it says
+  // (OpDef::needs).
+  ValueId Save(ValueId value);
   // A function of saved values alone (Phase::kDerived): may run in the forward pass, so that its result is
   // stored instead.
   ValueId Derive(const std::string& op, std::vector<ValueId> saved, Attributes attrs = {});
@@ -87,7 +74,7 @@ class GradContext {
   const Node node_;  // a copy: building the backward pass grows the graph's vectors
   std::vector<ValueId> output_grads_;
   std::vector<bool> wanted_;
-  std::vector<SavedUse>& saved_;
+  std::vector<ValueId>& saved_;
   std::vector<ValueId> grads_;
   llvm::Error error_ = llvm::Error::success();
 };

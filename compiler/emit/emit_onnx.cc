@@ -1,10 +1,9 @@
 #include "compiler/emit/emit_onnx.h"
 
-#include <algorithm>
 #include <set>
-#include <string_view>
 
 #include "compiler/import/core/onnx_types.h"
+#include "compiler/ops/op_table.h"
 #include "onnx/onnx-ml.pb.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -16,20 +15,6 @@ namespace {
 constexpr int64_t kIrVersion = 10, kOpset = 20;
 constexpr int64_t kLargestInitializer = 4096;  // bytes
 constexpr char kDomain[] = "act";
-
-// Same name, operands, attributes and meaning in ONNX. Sorted.
-constexpr std::string_view kStandard[] = {
-    "Abs",     "Add",  "Concat",   "Cos",         "Div",       "Elu",      "Equal",      "Erf",   "Exp",
-    "Floor",   "Gelu", "Greater",  "HardSigmoid", "HardSwish", "Identity", "LeakyRelu",  "Less",  "Log",
-    "Max",     "Min",  "Mish",     "Mul",         "Neg",       "Pow",      "Reciprocal", "Relu",  "Selu",
-    "Sigmoid", "Sin",  "Softplus", "Sqrt",        "Sub",       "Tanh",     "Transpose",  "Where",
-};
-
-bool IsStandard(const Node& node) {
-  if (node.op == "MatMul")
-    return node.attrs.Int("trans_a") == 0 && node.attrs.Int("trans_b") == 0 && node.inputs.size() == 2;
-  return std::binary_search(std::begin(kStandard), std::end(kStandard), std::string_view(node.op));
-}
 
 struct AttributeWriter {
   onnx::AttributeProto& to;
@@ -143,14 +128,15 @@ class Emitter {
 
   void WriteNode(onnx::NodeProto& to, size_t i) const {
     const Node& node = graph_.nodes[i];
-    const bool standard = IsStandard(node);
+    const OpDef& op = OpOf(node);
+    const OnnxTwin twin = op.onnx ? op.onnx(node) : OnnxTwin::kNone;
     to.set_op_type(node.op);
-    if (!standard) to.set_domain(kDomain);
+    if (twin == OnnxTwin::kNone) to.set_domain(kDomain);
     to.set_name((node.name.empty() ? node.op : node.name) + "#" + std::to_string(i));
     for (ValueId id : node.inputs) to.add_input(id == kNoValue ? "" : names_[static_cast<size_t>(id)]);
     for (ValueId id : node.outputs) to.add_output(names_[static_cast<size_t>(id)]);
     for (const auto& [name, value] : node.attrs.map()) {
-      if (standard && node.op == "MatMul") continue;  // trans_a = trans_b = 0
+      if (twin == OnnxTwin::kWithoutAttributes) continue;
       onnx::AttributeProto& attribute = *to.add_attribute();
       attribute.set_name(name);
       std::visit(AttributeWriter{attribute}, value);

@@ -11,52 +11,6 @@
 namespace act {
 namespace {
 
-constexpr std::string_view kRunnable[] = {"Fused",
-                                          "Conv",
-                                          "ConvGradInput",
-                                          "ConvGradWeight",
-                                          "MatMul",
-                                          "Attention",
-                                          "AttentionGrad",
-                                          "Softmax",
-                                          "SoftmaxGrad",
-                                          "LogSoftmax",
-                                          "Lstm",
-                                          "LstmGrad",
-                                          "Gru",
-                                          "GruGrad",
-                                          "Rnn",
-                                          "RnnGrad",
-                                          "MaxPool",
-                                          "MaxPoolGrad",
-                                          "AveragePool",
-                                          "AveragePoolGrad",
-                                          "ReduceSum",
-                                          "ReduceMean",
-                                          "ReduceMax",
-                                          "Transpose",
-                                          "Concat",
-                                          "Slice",
-                                          "Integer",
-                                          "Gather",
-                                          "Scatter",
-                                          "FlatIndex",
-                                          "NonZero",
-                                          "TopK",
-                                          "CumSum",
-                                          "SliceGrad",
-                                          "Pad",
-                                          "Resize",
-                                          "ResizeGrad",
-                                          "SoftmaxCrossEntropy",
-                                          "SoftmaxCrossEntropyGrad",
-                                          "CountCorrect",
-                                          "BatchNormStats",
-                                          "StepScalar",
-                                          "SwapOut",
-                                          "SwapIn",
-                                          "Reshape"};
-
 class Verifier {
  public:
   Verifier(const Graph& graph, Stage stage) : graph_(graph), stage_(stage) {}
@@ -103,8 +57,7 @@ class Verifier {
   llvm::Error CheckNode(const Node& node) {
     const OpDef* def = FindOp(node.op);
     if (!def) return MakeError("", "unknown operator");
-    if (stage_ == Stage::kFused &&
-        std::find(std::begin(kRunnable), std::end(kRunnable), node.op) == std::end(kRunnable))
+    if (stage_ == Stage::kFused && !def->InPlans())
       return MakeError("", "is not an operator that a plan may run");
     ACT_CHECK_OK(CheckArity(node, *def));
     const bool forward = node.phase == Phase::kForward;
@@ -134,11 +87,12 @@ class Verifier {
       if (made_[static_cast<size_t>(v)])
         return MakeError("", "makes %" + std::to_string(v) + " a second time");
       made_[static_cast<size_t>(v)] = true;
-      if (node.op == "Reshape") root_[static_cast<size_t>(v)] = static_cast<ValueId>(Root(node.inputs[0]));
+      if (def->movement == Movement::kReshape)
+        root_[static_cast<size_t>(v)] = static_cast<ValueId>(Root(node.inputs[0]));
       backward_[static_cast<size_t>(v)] = node.phase == Phase::kBackward || node.phase == Phase::kUpdate;
       types.push_back(graph_.value(v).type);
     }
-    if (node.op == "Fused") {
+    if (def->holds_program) {
       if (const auto wrong = CheckProgram(node.program)) return MakeError("", *wrong);
       if (node.program.outputs.size() != node.outputs.size() + node.mutates.size())
         return MakeError("", "its program has another number of outputs");
@@ -161,7 +115,15 @@ class Verifier {
 
 }  // namespace
 
-std::span<const std::string_view> RunnableOps() { return kRunnable; }
+const std::vector<std::string_view>& RunnableOps() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const OpDef& op : AllOps())
+      if (op.InPlans()) all.push_back(op.name);
+    return all;
+  }();
+  return names;
+}
 
 llvm::Error Verify(const Graph& graph, Stage stage) { return Verifier(graph, stage).Run(); }
 

@@ -4,8 +4,8 @@
 
 #include <llvm/Support/Error.h>
 
-#include <span>
 #include <string_view>
+#include <vector>
 
 #include "runtime/plan/graph.h"
 
@@ -18,8 +18,8 @@ enum class Stage {
   kFused,       // only operators that a plan may run (docs/runtime_ops.md)
 };
 
-// The operators that a plan may run: those of docs/runtime_ops.md, and Reshape.
-std::span<const std::string_view> RunnableOps();
+// The operators that a plan may run (OpDef::InPlans): those of docs/runtime_ops.md, and Reshape.
+const std::vector<std::string_view>& RunnableOps();
 
 // Every stage: ids in range; each value made once, before it is read; known operators with the operands that
 // they take and types that infer agrees with; nothing reads a parameter after it was updated; inputs and

@@ -133,12 +133,10 @@ Dim ProductFlops(const Node& node, const Graph& graph, size_t first, int64_t pro
   return TensorType{DType::kFloat32, q}.Elements() * keys * Dim(2 * products);
 }
 
-// Bias and mask are read exactly, and so are labels: Need::kStats.
 void Grad(GradContext& g) {
   std::vector<ValueId> inputs{g.dout(), g.Save(g.in(0)), g.Save(g.in(1)), g.Save(g.in(2))};
   for (size_t i : {size_t{3}, size_t{4}})
-    if (i < g.node().inputs.size())
-      inputs.push_back(g.in(i) == kNoValue ? kNoValue : g.Save(g.in(i), Need::kStats));
+    if (i < g.node().inputs.size()) inputs.push_back(g.in(i) == kNoValue ? kNoValue : g.Save(g.in(i)));
   const size_t of_bias = g.attrs().Has("packed") ? 1 : 3, results = of_bias + (g.Wants(3) ? 1 : 0);
   const std::vector<ValueId> grads = g.EmitMany("AttentionGrad", inputs, results, g.attrs());
   for (size_t i = 0; i < of_bias; ++i)
@@ -155,13 +153,21 @@ void AddAttentionOps(std::vector<OpDef>& ops) {
                  .infer = Infer,
                  .grad = Grad,
                  .flops = [](const Node& n, const Graph& g) { return ProductFlops(n, g, 0, 2); },
-                 .random = true});
+                 .random = true,
+                 .product = Product::kAttention});
+  // Of do, q, k, v, bias, mask: the probabilities are computed again from q and k; a bias may hold
+  // infinities beside numbers.
+  constexpr Need scores = Need::kProduct | Need::kScores, exact = Need::kProduct | Need::kStatistics;
   ops.push_back({.name = "AttentionGrad",
                  .min_inputs = 4,
                  .max_inputs = 6,
                  .infer = InferGrad,
                  .flops = [](const Node& n, const Graph& g) { return ProductFlops(n, g, 1, 5); },
-                 .random = true});
+                 .gradient = true,
+                 .random = true,
+                 .product = Product::kAttentionGradient,
+                 .squares = Squares::kAttention,
+                 .needs = {Need::kProduct, scores, scores, Need::kProduct, exact | Need::kExactly, exact}});
 }
 
 }  // namespace act

@@ -126,12 +126,16 @@ Attributes CodecAttributes(const Codec& codec, int64_t stream) {
 }
 
 void AddCodecOps(std::vector<OpDef>& ops) {
-  ops.push_back({.name = "Compress", .infer = InferCompress});
-  ops.push_back({.name = "Decompress", .infer = InferDecompress});
+  ops.push_back({.name = "Compress", .infer = InferCompress, .coding = Coding::kEncode});
+  ops.push_back({.name = "Decompress", .infer = InferDecompress, .coding = Coding::kDecode});
   ops.push_back({.name = kSwapOut, .infer = InferSwap, .flops = NoFlops});
   ops.push_back({.name = kSwapIn, .infer = InferSwap, .flops = NoFlops});
-  ops.push_back(
-      {.name = "Fused", .min_inputs = 0, .max_inputs = -1, .infer = InferFused, .flops = FusedFlops});
+  ops.push_back({.name = "Fused",
+                 .min_inputs = 0,
+                 .max_inputs = -1,
+                 .infer = InferFused,
+                 .flops = FusedFlops,
+                 .holds_program = true});
 }
 
 }  // namespace act

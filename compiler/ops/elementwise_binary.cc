@@ -9,7 +9,6 @@ namespace act {
 namespace {
 
 using B = ExprBuilder;
-using Regs = std::vector<int>;
 
 llvm::Error InferResult(InferContext& c, DType dtype) {
   Dims dims;
@@ -87,7 +86,7 @@ void WinnerGrad(GradContext& g) {
 }
 
 void WhereGrad(GradContext& g) {
-  const ValueId condition = g.Save(g.in(0), Need::kSign);
+  const ValueId condition = g.Save(g.in(0));
   const ValueId zero = g.Scalar(0);
   if (g.Wants(1)) g.SetGrad(1, g.Emit("Where", {condition, g.dout(), zero}));
   if (g.Wants(2)) g.SetGrad(2, g.Emit("Where", {condition, zero, g.dout()}));
@@ -102,8 +101,6 @@ void CastGrad(GradContext& g) {
 // The keep mask is a function of (seed, step, stream, element): backward makes it again, nothing is saved.
 void DropoutGrad(GradContext& g) { g.SetGrad(0, g.Emit("Dropout", {g.dout()}, g.attrs())); }
 
-int Binary(Opcode op, B& b, const Regs& r) { return b.Op(op, r[0], r[1]); }
-
 }  // namespace
 
 llvm::Error InferElementwise(InferContext& c) {
@@ -117,40 +114,53 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
     if (def.max_inputs == 1) def.min_inputs = def.max_inputs = 2;
     ops.push_back(std::move(def));
   };
-  add({.name = "Add", .grad = AddGrad, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kAdd, b, r);
-       }});
-  add({.name = "Sub", .grad = SubGrad, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kSub, b, r);
-       }});
-  add({.name = "Mul", .grad = MulGrad, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kMul, b, r);
-       }});
-  add({.name = "Div", .grad = DivGrad, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kDiv, b, r);
-       }});
+  add({.name = "Add",
+       .grad = AddGrad,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Add(r[0], r[1]); },
+       .arithmetic = Arithmetic::kSum,
+       .onnx = SameInOnnx});
+  add({.name = "Sub",
+       .grad = SubGrad,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Sub(r[0], r[1]); },
+       .arithmetic = Arithmetic::kDifference,
+       .onnx = SameInOnnx});
+  add({.name = "Mul",
+       .grad = MulGrad,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Mul(r[0], r[1]); },
+       .arithmetic = Arithmetic::kProduct,
+       .onnx = SameInOnnx});
+  add({.name = "Div",
+       .grad = DivGrad,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Div(r[0], r[1]); },
+       .onnx = SameInOnnx});
   add({.name = "DivDerivative",  // -a / b^2
        .expr = [](B& b, const Node&, const Regs& r) { return b.Neg(b.Div(r[0], b.Mul(r[1], r[1]))); },
+       .values = Values::kSlope,
        .nonlinear = true});
-  add({.name = "Pow", .grad = PowGrad, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kPow, b, r);
-       }});
+  add({.name = "Pow",
+       .grad = PowGrad,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Op(Opcode::kPow, r[0], r[1]); },
+       .onnx = SameInOnnx});
   add({.name = "PowDerivative",  // b a^(b - 1)
        .expr = [](B& b, const Node&,
                   const Regs& r) { return b.Mul(r[1], b.Op(Opcode::kPow, r[0], b.Sub(r[1], b.Const(1)))); },
+       .values = Values::kSlope,
        .nonlinear = true});
   add({.name = "PowExponentDerivative",  // a^b ln a
        .expr =
            [](B& b, const Node&, const Regs& r) {
              return b.Mul(b.Op(Opcode::kPow, r[0], r[1]), b.Unary(Opcode::kLog, r[0]));
            },
+       .values = Values::kSlope,
        .nonlinear = true});
-  add({.name = "Max", .grad = WinnerGrad, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kMax, b, r);
-       }});
-  add({.name = "Min", .grad = WinnerGrad, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kMin, b, r);
-       }});
+  add({.name = "Max",
+       .grad = WinnerGrad,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Max(r[0], r[1]); },
+       .onnx = SameInOnnx});
+  add({.name = "Min",
+       .grad = WinnerGrad,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Min(r[0], r[1]); },
+       .onnx = SameInOnnx});
   add({.name = "WinnerShare",  // a > b: 1, a == b: 1/2
        .expr =
            [](B& b, const Node&, const Regs& r) {
@@ -158,24 +168,28 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
            },
        .nonlinear = true});
   add({.name = "EqualShare",  // Equal as a number
-       .expr = [](B& b, const Node&, const Regs& r) { return Binary(Opcode::kEqual, b, r); },
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Op(Opcode::kEqual, r[0], r[1]); },
        .boolean = true,
        .nonlinear = true});
-  add({.name = "Equal", .infer = InferCompare, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kEqual, b, r);
-       }});
-  add({.name = "Greater", .infer = InferCompare, .expr = [](B& b, const Node&, const Regs& r) {
-         return Binary(Opcode::kGreater, b, r);
-       }});
-  add({.name = "Less", .infer = InferCompare, .expr = [](B& b, const Node&, const Regs& r) {
-         return b.Greater(r[1], r[0]);
-       }});
+  add({.name = "Equal",
+       .infer = InferCompare,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Op(Opcode::kEqual, r[0], r[1]); },
+       .onnx = SameInOnnx});
+  add({.name = "Greater",
+       .infer = InferCompare,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Greater(r[0], r[1]); },
+       .onnx = SameInOnnx});
+  add({.name = "Less",
+       .infer = InferCompare,
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Greater(r[1], r[0]); },
+       .onnx = SameInOnnx});
   add({.name = "Where",
        .min_inputs = 3,
        .max_inputs = 3,
        .infer = InferWhere,
        .grad = WhereGrad,
-       .expr = [](B& b, const Node&, const Regs& r) { return b.Select(r[0], r[1], r[2]); }});
+       .expr = [](B& b, const Node&, const Regs& r) { return b.Select(r[0], r[1], r[2]); },
+       .onnx = SameInOnnx});
   ops.push_back(
       {.name = "Cast", .infer = InferCast, .grad = CastGrad, .expr = [](B&, const Node&, const Regs& r) {
          return r[0];
@@ -188,17 +202,19 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
            [](B& b, const Node& n, const Regs& r) {
              const auto e = n.attrs.Ints("extent", {1, 0, 0});
              return b.Mul(r[0], b.Over(1, Dim(e[0], e[1], e[2])));
-           }});
+           },
+       .squares = Squares::kDivided});
   ops.push_back({.name = "Dropout",
                  .infer = InferElementwise,
                  .grad = DropoutGrad,
                  .expr =
                      [](B& b, const Node& n, const Regs& r) {
-                       return b.Op(Opcode::kDropout, r[0], -1, -1,
+                       return b.Op(Opcode::kDropout, r[0], {}, {},
                                    static_cast<float>(n.attrs.Float("probability")),
                                    static_cast<int32_t>(n.attrs.Int("stream")));
                      },
-                 .random = true});
+                 .random = true,
+                 .movement = Movement::kDrop});
 }
 
 void AddElementwiseOps(std::vector<OpDef>& ops) {

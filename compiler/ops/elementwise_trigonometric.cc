@@ -9,115 +9,124 @@ using B = ExprBuilder;
 
 constexpr float kPi = 3.14159265358979324f;
 
-int Abs(B& b, int x) { return b.Unary(Opcode::kAbs, x); }
-int Sqrt(B& b, int x) { return b.Unary(Opcode::kSqrt, x); }
-int Square(B& b, int x) { return b.Mul(x, x); }
-int Inverse(B& b, int x) { return b.Div(b.Const(1), x); }
+Reg Abs(B& b, Reg x) { return b.Unary(Opcode::kAbs, x); }
+Reg Sqrt(B& b, Reg x) { return b.Unary(Opcode::kSqrt, x); }
+Reg Square(B& b, Reg x) { return b.Mul(x, x); }
+Reg Inverse(B& b, Reg x) { return b.Div(b.Const(1), x); }
 
 // `magnitude` with the sign of x.
-int WithSign(B& b, int x, int magnitude) {
+Reg WithSign(B& b, Reg x, Reg magnitude) {
   return b.Select(b.Greater(b.Const(0), x), b.Neg(magnitude), magnitude);
 }
 
 // ln(1 + u): what the rounding of 1 + u lost is made good by the quotient u / ((1 + u) - 1).
-int Log1p(B& b, int u) {
-  const int w = b.Add(b.Const(1), u);
-  const int rounded = b.Sub(w, b.Const(1));
-  const int exact = b.Op(Opcode::kEqual, rounded, u);  // infinity is
-  const int corrected = b.Mul(b.Unary(Opcode::kLog, w), b.Select(exact, b.Const(1), b.Div(u, rounded)));
+Reg Log1p(B& b, Reg u) {
+  const Reg w = b.Add(b.Const(1), u);
+  const Reg rounded = b.Sub(w, b.Const(1));
+  const Reg exact = b.Op(Opcode::kEqual, rounded, u);  // infinity is
+  const Reg corrected = b.Mul(b.Unary(Opcode::kLog, w), b.Select(exact, b.Const(1), b.Div(u, rounded)));
   return b.Select(b.Op(Opcode::kEqual, rounded, b.Const(0)), u, corrected);
 }
 
 // (e^u - 1) in the same way.
-int Expm1(B& b, int u) {
-  const int w = b.Unary(Opcode::kExp, u);
-  const int rounded = b.Sub(w, b.Const(1));
-  const int corrected = b.Mul(rounded, b.Div(u, b.Unary(Opcode::kLog, w)));
+Reg Expm1(B& b, Reg u) {
+  const Reg w = b.Unary(Opcode::kExp, u);
+  const Reg rounded = b.Sub(w, b.Const(1));
+  const Reg corrected = b.Mul(rounded, b.Div(u, b.Unary(Opcode::kLog, w)));
   return b.Select(b.Op(Opcode::kEqual, rounded, b.Const(0)), u, corrected);
 }
 
 // Reduced to [0, tan(pi/8)] by atan t = pi/4 + atan((t - 1) / (t + 1)) = pi/2 - atan(1 / t); there a
 // polynomial in t^2 of our own fit, 1.5 ulp.
-int Atan(B& b, int x) {
-  const int t = Abs(b, x);
-  const int far = b.Greater(t, b.Const(2.41421356f)), middle = b.Greater(t, b.Const(.414213562f));
-  const int one = b.Const(1);
-  const int near = b.Select(middle, b.Div(b.Sub(t, one), b.Add(t, one)), t);
-  const int r = b.Select(far, b.Neg(b.Div(one, t)), near);
-  const int base = b.Select(far, b.Const(kPi / 2), b.Select(middle, b.Const(kPi / 4), b.Const(0)));
-  const int z = Square(b, r);
-  int p = b.Const(.0852979124f);
+Reg Atan(B& b, Reg x) {
+  const Reg t = Abs(b, x);
+  const Reg far = b.Greater(t, b.Const(2.41421356f)), middle = b.Greater(t, b.Const(.414213562f));
+  const Reg one = b.Const(1);
+  const Reg near = b.Select(middle, b.Div(b.Sub(t, one), b.Add(t, one)), t);
+  const Reg r = b.Select(far, b.Neg(b.Div(one, t)), near);
+  const Reg base = b.Select(far, b.Const(kPi / 2), b.Select(middle, b.Const(kPi / 4), b.Const(0)));
+  const Reg z = Square(b, r);
+  Reg p = b.Const(.0852979124f);
   for (const float c : {-.140265495f, .199913934f, -.333332866f}) p = b.Fma(p, z, b.Const(c));
   return WithSign(b, x, b.Add(base, b.Fma(b.Mul(p, z), r, r)));
 }
 
 // sqrt(1 - x^2) without cancellation near 1.
-int Leg(B& b, int x) { return Sqrt(b, b.Mul(b.Sub(b.Const(1), x), b.Add(b.Const(1), x))); }
+Reg Leg(B& b, Reg x) { return Sqrt(b, b.Mul(b.Sub(b.Const(1), x), b.Add(b.Const(1), x))); }
 
 // sinh |x|: (E + E / (E + 1)) / 2 with E = e^|x| - 1; above 1, where nothing cancels, by halves, since e^|x|
 // is infinite before its half is.
-int SinhOfPositive(B& b, int t) {
-  const int e = Expm1(b, t);
-  const int low = b.Mul(b.Const(.5f), b.Add(e, b.Div(e, b.Add(e, b.Const(1)))));
-  const int half = b.Unary(Opcode::kExp, b.Mul(b.Const(.5f), t));
-  const int high =
+Reg SinhOfPositive(B& b, Reg t) {
+  const Reg e = Expm1(b, t);
+  const Reg low = b.Mul(b.Const(.5f), b.Add(e, b.Div(e, b.Add(e, b.Const(1)))));
+  const Reg half = b.Unary(Opcode::kExp, b.Mul(b.Const(.5f), t));
+  const Reg high =
       b.Sub(b.Mul(b.Mul(b.Const(.5f), half), half), b.Mul(b.Const(.5f), Inverse(b, Square(b, half))));
   return b.Select(b.Greater(t, b.Const(1)), high, low);
 }
 
-int Sinh(B& b, const Attributes&, int x) { return WithSign(b, x, SinhOfPositive(b, Abs(b, x))); }
-int Cosh(B& b, const Attributes&, int x) {
-  const int half = b.Unary(Opcode::kExp, b.Mul(b.Const(.5f), Abs(b, x)));
+Reg Sinh(B& b, const Attributes&, Reg x) { return WithSign(b, x, SinhOfPositive(b, Abs(b, x))); }
+Reg Cosh(B& b, const Attributes&, Reg x) {
+  const Reg half = b.Unary(Opcode::kExp, b.Mul(b.Const(.5f), Abs(b, x)));
   return b.Add(b.Mul(b.Mul(b.Const(.5f), half), half), b.Mul(b.Const(.5f), Inverse(b, Square(b, half))));
 }
 
 constexpr UnaryOp kOps[] = {
-    {"Sin", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSin, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kCos, x); }},
-    {"Cos", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kCos, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Neg(b.Unary(Opcode::kSin, x)); }},
+    {"Sin",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSin, x); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kCos, x); },
+     {.smooth = true}},
+    {"Cos",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kCos, x); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Neg(b.Unary(Opcode::kSin, x)); },
+     {.smooth = true}},
     {"Tan",
-     [](B& b, const Attributes&, int x) { return b.Div(b.Unary(Opcode::kSin, x), b.Unary(Opcode::kCos, x)); },
-     Of::kY, [](B& b, const Attributes&, int y) { return b.Fma(y, y, b.Const(1)); }},
+     [](B& b, const Attributes&, Reg x) { return b.Div(b.Unary(Opcode::kSin, x), b.Unary(Opcode::kCos, x)); },
+     Of::kY, [](B& b, const Attributes&, Reg y) { return b.Fma(y, y, b.Const(1)); }},
     {"Asin",
-     [](B& b, const Attributes&, int x) {
+     [](B& b, const Attributes&, Reg x) {
        return b.Mul(b.Const(2), Atan(b, b.Div(x, b.Add(b.Const(1), Leg(b, x)))));
      },
-     Of::kX, [](B& b, const Attributes&, int x) { return Inverse(b, Leg(b, x)); }},
+     Of::kX, [](B& b, const Attributes&, Reg x) { return Inverse(b, Leg(b, x)); }},
     {"Acos",
-     [](B& b, const Attributes&, int x) {
+     [](B& b, const Attributes&, Reg x) {
        return b.Mul(b.Const(2), Atan(b, Sqrt(b, b.Div(b.Sub(b.Const(1), x), b.Add(b.Const(1), x)))));
      },
-     Of::kX, [](B& b, const Attributes&, int x) { return b.Neg(Inverse(b, Leg(b, x))); }},
-    {"Atan", [](B& b, const Attributes&, int x) { return Atan(b, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return Inverse(b, b.Fma(x, x, b.Const(1))); }},
+     Of::kX, [](B& b, const Attributes&, Reg x) { return b.Neg(Inverse(b, Leg(b, x))); }},
+    {"Atan", [](B& b, const Attributes&, Reg x) { return Atan(b, x); }, Of::kX,
+     [](B& b, const Attributes&, Reg x) { return Inverse(b, b.Fma(x, x, b.Const(1))); }},
     {"Sinh", Sinh, Of::kX, Cosh},
     {"Cosh", Cosh, Of::kX, Sinh},
-    {"Tanh", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kTanh, x); }, Of::kY,
-     [](B& b, const Attributes&, int y) { return b.Sub(b.Const(1), b.Mul(y, y)); }},
+    {"Tanh",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kTanh, x); },
+     Of::kY,
+     [](B& b, const Attributes&, Reg y) { return b.Sub(b.Const(1), b.Mul(y, y)); },
+     {.smooth = true}},
     {"Asinh",
-     [](B& b, const Attributes&, int x) {  // ln(1 + t + t / (v + sqrt(1 + v^2))), t = |x|, v = 1 / t
-       const int t = Abs(b, x), v = Inverse(b, t), root = Sqrt(b, b.Fma(v, v, b.Const(1)));
+     [](B& b, const Attributes&, Reg x) {  // ln(1 + t + t / (v + sqrt(1 + v^2))), t = |x|, v = 1 / t
+       const Reg t = Abs(b, x), v = Inverse(b, t), root = Sqrt(b, b.Fma(v, v, b.Const(1)));
        return WithSign(b, x, Log1p(b, b.Add(t, b.Div(t, b.Add(v, root)))));
      },
-     Of::kX, [](B& b, const Attributes&, int x) { return Inverse(b, Sqrt(b, b.Fma(x, x, b.Const(1)))); }},
+     Of::kX, [](B& b, const Attributes&, Reg x) { return Inverse(b, Sqrt(b, b.Fma(x, x, b.Const(1)))); }},
     {"Acosh",
-     [](B& b, const Attributes&, int x) {  // ln(1 + t + sqrt(2t + t^2)), t = x - 1
-       const int t = b.Sub(x, b.Const(1));
+     [](B& b, const Attributes&, Reg x) {  // ln(1 + t + sqrt(2t + t^2)), t = x - 1
+       const Reg t = b.Sub(x, b.Const(1));
        return Log1p(b, b.Add(t, b.Mul(Sqrt(b, t), Sqrt(b, b.Add(t, b.Const(2))))));
      },
      Of::kX,
-     [](B& b, const Attributes&, int x) {
+     [](B& b, const Attributes&, Reg x) {
        return Inverse(b, b.Mul(Sqrt(b, b.Sub(x, b.Const(1))), Sqrt(b, b.Add(x, b.Const(1)))));
      }},
     {"Atanh",
-     [](B& b, const Attributes&, int x) {  // ln((1 + t) / (1 - t)) / 2, t = |x|
-       const int t = Abs(b, x);
-       const int u = b.Div(b.Mul(b.Const(2), t), b.Sub(b.Const(1), t));
+     [](B& b, const Attributes&, Reg x) {  // ln((1 + t) / (1 - t)) / 2, t = |x|
+       const Reg t = Abs(b, x);
+       const Reg u = b.Div(b.Mul(b.Const(2), t), b.Sub(b.Const(1), t));
        return WithSign(b, x, b.Mul(b.Const(.5f), Log1p(b, u)));
      },
      Of::kX,
-     [](B& b, const Attributes&, int x) {
+     [](B& b, const Attributes&, Reg x) {
        return Inverse(b, b.Mul(b.Sub(b.Const(1), x), b.Add(b.Const(1), x)));
      }},
 };

@@ -1,6 +1,5 @@
 // Elementwise operators of one operand: rows as elementwise_unary.h says.
 #include <cmath>
-#include <set>
 #include <string>
 
 #include "compiler/autodiff/grad_context.h"
@@ -23,184 +22,234 @@ float Attr(const Attributes& a, const char* name, double fallback) {
   return static_cast<float>(a.Float(name, fallback));
 }
 
-int Softplus(B& b, int x) {  // max(x, 0) + ln(1 + e^-|x|): no overflow
-  const int tail =
+Reg Softplus(B& b, Reg x) {  // max(x, 0) + ln(1 + e^-|x|): no overflow
+  const Reg tail =
       b.Unary(Opcode::kLog, b.Add(b.Const(1), b.Unary(Opcode::kExp, b.Neg(b.Unary(Opcode::kAbs, x)))));
   return b.Add(b.Max(x, b.Const(0)), tail);
 }
 
-int Positive(B& b, int x) { return b.Greater(x, b.Const(0)); }
+Reg Positive(B& b, Reg x) { return b.Greater(x, b.Const(0)); }
 
-int GeluInner(B& b, int x) {  // sqrt(2/pi) (x + .044715 x^3)
+Reg GeluInner(B& b, Reg x) {  // sqrt(2/pi) (x + .044715 x^3)
   return b.Mul(x, b.Fma(b.Mul(x, x), b.Const(.044715f * kSqrt2OverPi), b.Const(kSqrt2OverPi)));
 }
 
 bool TanhGelu(const Attributes& a) { return a.String("approximate", "none") == "tanh"; }
 
-int Gelu(B& b, const Attributes& a, int x) {
-  const int phi = TanhGelu(a) ? b.Unary(Opcode::kTanh, GeluInner(b, x))
+Reg Gelu(B& b, const Attributes& a, Reg x) {
+  const Reg phi = TanhGelu(a) ? b.Unary(Opcode::kTanh, GeluInner(b, x))
                               : b.Unary(Opcode::kErf, b.Mul(x, b.Const(kInvSqrt2)));
-  const int half = b.Mul(b.Const(.5f), x);
+  const Reg half = b.Mul(b.Const(.5f), x);
   return b.Fma(half, phi, half);
 }
 
-int GeluDerivative(B& b, const Attributes& a, int x) {
+Reg GeluDerivative(B& b, const Attributes& a, Reg x) {
   if (TanhGelu(a)) {
-    const int t = b.Unary(Opcode::kTanh, GeluInner(b, x));
-    const int slope = b.Fma(b.Mul(x, x), b.Const(3 * .044715f * kSqrt2OverPi), b.Const(kSqrt2OverPi));
-    const int tail = b.Mul(b.Mul(b.Mul(b.Const(.5f), x), b.Sub(b.Const(1), b.Mul(t, t))), slope);
+    const Reg t = b.Unary(Opcode::kTanh, GeluInner(b, x));
+    const Reg slope = b.Fma(b.Mul(x, x), b.Const(3 * .044715f * kSqrt2OverPi), b.Const(kSqrt2OverPi));
+    const Reg tail = b.Mul(b.Mul(b.Mul(b.Const(.5f), x), b.Sub(b.Const(1), b.Mul(t, t))), slope);
     return b.Add(b.Fma(t, b.Const(.5f), b.Const(.5f)), tail);
   }
   // cdf + x pdf, of the normal distribution
-  const int z = b.Mul(x, b.Const(kInvSqrt2));
-  const int cdf = b.Fma(b.Unary(Opcode::kErf, z), b.Const(.5f), b.Const(.5f));
-  const int bell = b.Unary(Opcode::kExp, b.Sub(b.Const(0), b.Mul(z, z)));
+  const Reg z = b.Mul(x, b.Const(kInvSqrt2));
+  const Reg cdf = b.Fma(b.Unary(Opcode::kErf, z), b.Const(.5f), b.Const(.5f));
+  const Reg bell = b.Unary(Opcode::kExp, b.Sub(b.Const(0), b.Mul(z, z)));
   return b.Fma(b.Mul(x, b.Const(kInvSqrt2Pi)), bell, cdf);
 }
 
-int Clip(B& b, const Attributes& a, int x) {
+Reg Clip(B& b, const Attributes& a, Reg x) {
   if (a.Has("min")) x = b.Max(x, b.Const(Attr(a, "min", 0)));
   if (a.Has("max")) x = b.Min(x, b.Const(Attr(a, "max", 0)));
   return x;
 }
 
 // 1 strictly between the bounds: PyTorch's hardtanh (ReLU6). At a bound itself no gradient passes.
-int ClipMask(B& b, const Attributes& a, int y) {
-  int inside = b.Const(1);
+Reg ClipMask(B& b, const Attributes& a, Reg y) {
+  Reg inside = b.Const(1);
   if (a.Has("min")) inside = b.Mul(inside, b.Greater(y, b.Const(Attr(a, "min", 0))));
   if (a.Has("max")) inside = b.Mul(inside, b.Greater(b.Const(Attr(a, "max", 0)), y));
   return inside;
 }
 
 // Halves go to the even neighbour. Above 2^23 all floats are integers; below, adding it rounds.
-int Round(B& b, const Attributes&, int x) {
-  const int t = b.Unary(Opcode::kAbs, x), shift = b.Const(8388608);
-  const int near = b.Select(b.Greater(t, shift), t, b.Sub(b.Add(t, shift), shift));
+Reg Round(B& b, const Attributes&, Reg x) {
+  const Reg t = b.Unary(Opcode::kAbs, x), shift = b.Const(8388608);
+  const Reg near = b.Select(b.Greater(t, shift), t, b.Sub(b.Add(t, shift), shift));
   return b.Select(b.Greater(b.Const(0), x), b.Neg(near), near);
 }
 
-int Outside(B& b, const Attributes& a, int x) {
+Reg Outside(B& b, const Attributes& a, Reg x) {
   return b.Greater(b.Unary(Opcode::kAbs, x), b.Const(Attr(a, "lambd", .5)));
 }
 
-int HardSigmoid(B& b, const Attributes& a, int x) {
-  const int line = b.Fma(x, b.Const(Attr(a, "alpha", .2)), b.Const(Attr(a, "beta", .5)));
+Reg HardSigmoid(B& b, const Attributes& a, Reg x) {
+  const Reg line = b.Fma(x, b.Const(Attr(a, "alpha", .2)), b.Const(Attr(a, "beta", .5)));
   return b.Min(b.Max(line, b.Const(0)), b.Const(1));
 }
 
-int EluLike(B& b, int x, float scale, float alpha) {
-  const int negative =
+Reg EluLike(B& b, Reg x, float scale, float alpha) {
+  const Reg negative =
       b.Mul(b.Const(scale * alpha), b.Sub(b.Unary(Opcode::kExp, b.Min(x, b.Const(0))), b.Const(1)));
   return b.Select(Positive(b, x), b.Mul(b.Const(scale), x), negative);
 }
 
-int EluLikeDerivative(B& b, int x, float scale, float alpha) {
-  const int negative = b.Mul(b.Const(scale * alpha), b.Unary(Opcode::kExp, b.Min(x, b.Const(0))));
+Reg EluLikeDerivative(B& b, Reg x, float scale, float alpha) {
+  const Reg negative = b.Mul(b.Const(scale * alpha), b.Unary(Opcode::kExp, b.Min(x, b.Const(0))));
   return b.Select(Positive(b, x), b.Const(scale), negative);
 }
 
+void IdentityGrad(GradContext& g) { g.SetGrad(0, g.dout()); }
+void NegGrad(GradContext& g) { g.SetGrad(0, g.Emit("Neg", {g.dout()})); }
+
+void LeakyReluGrad(GradContext& g) {
+  const ValueId mask = g.Derive("ReluDerivative", {g.Save(g.out())});
+  const ValueId below = g.Emit("Mul", {g.dout(), g.Scalar(Attr(g.attrs(), "alpha", .01))});
+  g.SetGrad(0, g.Emit("Where", {mask, g.dout(), below}));
+}
+
 constexpr UnaryOp kUnaryOps[] = {
-    {"Identity", [](B&, const Attributes&, int x) { return x; }, Of::kNone, nullptr},
-    {"Neg", [](B& b, const Attributes&, int x) { return b.Neg(x); }, Of::kNone, nullptr},
-    {"Floor", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kFloor, x); }, Of::kNone, nullptr},
-    {"Ceil", [](B& b, const Attributes&, int x) { return b.Neg(b.Unary(Opcode::kFloor, b.Neg(x))); },
-     Of::kNone, nullptr},
-    {"Round", Round, Of::kNone, nullptr},
-    {"Sign", [](B& b, const Attributes&, int x) { return b.Sub(Positive(b, x), b.Greater(b.Const(0), x)); },
-     Of::kNone, nullptr},
-    {"Relu", [](B& b, const Attributes&, int x) { return b.Max(x, b.Const(0)); }, Of::kY,
-     [](B& b, const Attributes&, int y) { return Positive(b, y); }, Result::kBoolean},
+    {"Identity",
+     [](B&, const Attributes&, Reg x) { return x; },
+     Of::kNone,
+     nullptr,
+     {.arithmetic = Arithmetic::kCopy, .grad = IdentityGrad}},
+    {"Neg",
+     [](B& b, const Attributes&, Reg x) { return b.Neg(x); },
+     Of::kNone,
+     nullptr,
+     {.arithmetic = Arithmetic::kNegative, .grad = NegGrad}},
+    {"Floor", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kFloor, x); }},
+    {"Ceil", [](B& b, const Attributes&, Reg x) { return b.Neg(b.Unary(Opcode::kFloor, b.Neg(x))); }},
+    {"Round", Round},
+    {"Sign", [](B& b, const Attributes&, Reg x) { return b.Sub(Positive(b, x), b.Greater(b.Const(0), x)); }},
+    {"Relu",
+     [](B& b, const Attributes&, Reg x) { return b.Max(x, b.Const(0)); },
+     Of::kY,
+     [](B& b, const Attributes&, Reg y) { return Positive(b, y); },
+     {.boolean_derivative = true, .sign_derivative = true, .rectifies = true, .values = Values::kRectified}},
     {"LeakyRelu",
-     [](B& b, const Attributes& a, int x) {
+     [](B& b, const Attributes& a, Reg x) {
        return b.Select(Positive(b, x), x, b.Mul(x, b.Const(Attr(a, "alpha", .01))));
      },
-     Of::kNone, nullptr},
-    {"Clip", Clip, Of::kY, ClipMask, Result::kBoolean},
-    {"Abs", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kAbs, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Sub(Positive(b, x), b.Greater(b.Const(0), x)); }},
-    {"Sqrt", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSqrt, x); }, Of::kY,
-     [](B& b, const Attributes&, int y) { return b.Div(b.Const(.5f), y); }},
-    {"Square", [](B& b, const Attributes&, int x) { return b.Mul(x, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Mul(b.Const(2), x); }, Result::kNumber, true},
-    {"Reciprocal", [](B& b, const Attributes&, int x) { return b.Div(b.Const(1), x); }, Of::kY,
-     [](B& b, const Attributes&, int y) { return b.Neg(b.Mul(y, y)); }},
-    {"Exp", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kExp, x); }, Of::kY,
-     [](B&, const Attributes&, int y) { return y; }, Result::kNumber, true},
-    {"Log", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kLog, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Div(b.Const(1), x); }},
-    {"Sigmoid", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, x); }, Of::kY,
-     [](B& b, const Attributes&, int y) { return b.Mul(y, b.Sub(b.Const(1), y)); }},
-    {"Erf", [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kErf, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) {  // 2 / sqrt(pi) e^(-x^2)
+     Of::kNone,
+     nullptr,
+     {.grad = LeakyReluGrad}},
+    {"Clip", Clip, Of::kY, ClipMask, {.boolean_derivative = true, .in_onnx = false}},
+    {"Abs", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kAbs, x); }, Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Sub(Positive(b, x), b.Greater(b.Const(0), x)); }},
+    {"Sqrt", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSqrt, x); }, Of::kY,
+     [](B& b, const Attributes&, Reg y) { return b.Div(b.Const(.5f), y); }},
+    {"Square",
+     [](B& b, const Attributes&, Reg x) { return b.Mul(x, x); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Mul(b.Const(2), x); },
+     {.linear_derivative = true, .in_onnx = false}},
+    {"Reciprocal",
+     [](B& b, const Attributes&, Reg x) { return b.Div(b.Const(1), x); },
+     Of::kY,
+     [](B& b, const Attributes&, Reg y) { return b.Neg(b.Mul(y, y)); },
+     {.nonlinear = true}},
+    {"Exp",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kExp, x); },
+     Of::kY,
+     [](B&, const Attributes&, Reg y) { return y; },
+     {.linear_derivative = true}},
+    {"Log", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kLog, x); }, Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Div(b.Const(1), x); }},
+    {"Sigmoid",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSigmoid, x); },
+     Of::kY,
+     [](B& b, const Attributes&, Reg y) { return b.Mul(y, b.Sub(b.Const(1), y)); },
+     {.smooth = true, .values = Values::kRectified}},
+    {"Erf",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kErf, x); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) {  // 2 / sqrt(pi) e^(-x^2)
        return b.Mul(b.Const(1.1283791670955126f), b.Unary(Opcode::kExp, b.Neg(b.Mul(x, x))));
-     }},
-    {"Softplus", [](B& b, const Attributes&, int x) { return Softplus(b, x); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, x); }},
-    {"LogSigmoid", [](B& b, const Attributes&, int x) { return b.Neg(Softplus(b, b.Neg(x))); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return b.Unary(Opcode::kSigmoid, b.Neg(x)); }},
-    {"Elu", [](B& b, const Attributes& a, int x) { return EluLike(b, x, 1, Attr(a, "alpha", 1)); }, Of::kX,
-     [](B& b, const Attributes& a, int x) { return EluLikeDerivative(b, x, 1, Attr(a, "alpha", 1)); }},
+     },
+     {.smooth = true}},
+    {"Softplus",
+     [](B& b, const Attributes&, Reg x) { return Softplus(b, x); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSigmoid, x); },
+     {.smooth = true}},
+    {"LogSigmoid",
+     [](B& b, const Attributes&, Reg x) { return b.Neg(Softplus(b, b.Neg(x))); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSigmoid, b.Neg(x)); },
+     {.smooth = true, .in_onnx = false}},
+    {"Elu", [](B& b, const Attributes& a, Reg x) { return EluLike(b, x, 1, Attr(a, "alpha", 1)); }, Of::kX,
+     [](B& b, const Attributes& a, Reg x) { return EluLikeDerivative(b, x, 1, Attr(a, "alpha", 1)); }},
     {"Celu",  // max(0, x) + min(0, a (e^(x/a) - 1))
-     [](B& b, const Attributes& a, int x) {
+     [](B& b, const Attributes& a, Reg x) {
        const float alpha = Attr(a, "alpha", 1);
-       const int power = b.Unary(Opcode::kExp, b.Min(b.Mul(x, b.Const(1 / alpha)), b.Const(0)));
+       const Reg power = b.Unary(Opcode::kExp, b.Min(b.Mul(x, b.Const(1 / alpha)), b.Const(0)));
        return b.Select(Positive(b, x), x, b.Mul(b.Const(alpha), b.Sub(power, b.Const(1))));
      },
      Of::kX,
-     [](B& b, const Attributes& a, int x) {
+     [](B& b, const Attributes& a, Reg x) {
        return b.Unary(Opcode::kExp, b.Min(b.Mul(x, b.Const(1 / Attr(a, "alpha", 1))), b.Const(0)));
      }},
     {"ThresholdedRelu",
-     [](B& b, const Attributes& a, int x) {
+     [](B& b, const Attributes& a, Reg x) {
        return b.Select(b.Greater(x, b.Const(Attr(a, "alpha", 1))), x, b.Const(0));
      },
-     Of::kX, [](B& b, const Attributes& a, int x) { return b.Greater(x, b.Const(Attr(a, "alpha", 1))); },
-     Result::kBoolean},
+     Of::kX,
+     [](B& b, const Attributes& a, Reg x) { return b.Greater(x, b.Const(Attr(a, "alpha", 1))); },
+     {.boolean_derivative = true}},
     {"Shrink",  // x - bias above lambd, x + bias below -lambd, else 0
-     [](B& b, const Attributes& a, int x) {
-       const int bias = b.Const(Attr(a, "bias", 0));
-       const int shrunk = b.Select(Positive(b, x), b.Sub(x, bias), b.Add(x, bias));
+     [](B& b, const Attributes& a, Reg x) {
+       const Reg bias = b.Const(Attr(a, "bias", 0));
+       const Reg shrunk = b.Select(Positive(b, x), b.Sub(x, bias), b.Add(x, bias));
        return b.Select(Outside(b, a, x), shrunk, b.Const(0));
      },
-     Of::kX, Outside, Result::kBoolean},
-    {"Softsign",
-     [](B& b, const Attributes&, int x) { return b.Div(x, b.Add(b.Const(1), b.Unary(Opcode::kAbs, x))); },
      Of::kX,
-     [](B& b, const Attributes&, int x) {
-       const int d = b.Add(b.Const(1), b.Unary(Opcode::kAbs, x));
+     Outside,
+     {.boolean_derivative = true}},
+    {"Softsign",
+     [](B& b, const Attributes&, Reg x) { return b.Div(x, b.Add(b.Const(1), b.Unary(Opcode::kAbs, x))); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) {
+       const Reg d = b.Add(b.Const(1), b.Unary(Opcode::kAbs, x));
        return b.Div(b.Const(1), b.Mul(d, d));
      }},
-    {"Selu", [](B& b, const Attributes&, int x) { return EluLike(b, x, kSeluScale, kSeluAlpha); }, Of::kX,
-     [](B& b, const Attributes&, int x) { return EluLikeDerivative(b, x, kSeluScale, kSeluAlpha); }},
+    {"Selu", [](B& b, const Attributes&, Reg x) { return EluLike(b, x, kSeluScale, kSeluAlpha); }, Of::kX,
+     [](B& b, const Attributes&, Reg x) { return EluLikeDerivative(b, x, kSeluScale, kSeluAlpha); }},
     {"HardSigmoid", HardSigmoid, Of::kY,
-     [](B& b, const Attributes& a, int y) {
-       const int inside = b.Mul(Positive(b, y), b.Greater(b.Const(1), y));
+     [](B& b, const Attributes& a, Reg y) {
+       const Reg inside = b.Mul(Positive(b, y), b.Greater(b.Const(1), y));
        return b.Mul(inside, b.Const(Attr(a, "alpha", .2)));
      }},
     {"HardSwish",
-     [](B& b, const Attributes&, int x) {
-       const int gate = b.Min(b.Max(b.Fma(x, b.Const(1.f / 6), b.Const(.5f)), b.Const(0)), b.Const(1));
+     [](B& b, const Attributes&, Reg x) {
+       const Reg gate = b.Min(b.Max(b.Fma(x, b.Const(1.f / 6), b.Const(.5f)), b.Const(0)), b.Const(1));
        return b.Mul(x, gate);
      },
      Of::kX,
-     [](B& b, const Attributes&, int x) {  // 0 below -3, 1 above 3, x / 3 + 1 / 2 between
-       const int line = b.Fma(x, b.Const(1.f / 3), b.Const(.5f));
-       const int high = b.Select(b.Greater(x, b.Const(3)), b.Const(1), line);
+     [](B& b, const Attributes&, Reg x) {  // 0 below -3, 1 above 3, x / 3 + 1 / 2 between
+       const Reg line = b.Fma(x, b.Const(1.f / 3), b.Const(.5f));
+       const Reg high = b.Select(b.Greater(x, b.Const(3)), b.Const(1), line);
        return b.Select(b.Greater(b.Const(-3), x), b.Const(0), high);
-     }},
-    {"Silu", [](B& b, const Attributes&, int x) { return b.Mul(x, b.Unary(Opcode::kSigmoid, x)); }, Of::kX,
-     [](B& b, const Attributes&, int x) {  // s + x s (1 - s)
-       const int s = b.Unary(Opcode::kSigmoid, x);
-       return b.Fma(b.Mul(x, s), b.Sub(b.Const(1), s), s);
-     }},
-    {"Gelu", Gelu, Of::kX, GeluDerivative},
-    {"Mish", [](B& b, const Attributes&, int x) { return b.Mul(x, b.Unary(Opcode::kTanh, Softplus(b, x))); },
+     },
+     {.values = Values::kRectified}},
+    {"Silu",
+     [](B& b, const Attributes&, Reg x) { return b.Mul(x, b.Unary(Opcode::kSigmoid, x)); },
      Of::kX,
-     [](B& b, const Attributes&, int x) {  // t + x (1 - t^2) sigmoid(x), t = tanh(softplus(x))
-       const int t = b.Unary(Opcode::kTanh, Softplus(b, x));
-       const int slope = b.Mul(b.Sub(b.Const(1), b.Mul(t, t)), b.Unary(Opcode::kSigmoid, x));
+     [](B& b, const Attributes&, Reg x) {  // s + x s (1 - s)
+       const Reg s = b.Unary(Opcode::kSigmoid, x);
+       return b.Fma(b.Mul(x, s), b.Sub(b.Const(1), s), s);
+     },
+     {.smooth = true, .values = Values::kRectified, .in_onnx = false}},
+    {"Gelu", Gelu, Of::kX, GeluDerivative, {.smooth = true, .values = Values::kRectified}},
+    {"Mish",
+     [](B& b, const Attributes&, Reg x) { return b.Mul(x, b.Unary(Opcode::kTanh, Softplus(b, x))); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) {  // t + x (1 - t^2) sigmoid(x), t = tanh(softplus(x))
+       const Reg t = b.Unary(Opcode::kTanh, Softplus(b, x));
+       const Reg slope = b.Mul(b.Sub(b.Const(1), b.Mul(t, t)), b.Unary(Opcode::kSigmoid, x));
        return b.Fma(x, slope, t);
-     }},
+     },
+     {.smooth = true}},
 };
 
 const std::vector<UnaryOp>& Rows() {
@@ -220,18 +269,9 @@ const UnaryOp* FindUnary(const std::string& name) {
 
 constexpr char kDerivative[] = "Derivative";
 
-// Activation functions that have a second derivative, of the size of 1 everywhere.
-bool IsSmooth(const std::string& name) {
-  static const std::set<std::string> smooth = {"Gelu", "Silu",     "Mish",       "Sigmoid", "Tanh",
-                                               "Erf",  "Softplus", "LogSigmoid", "Sin",     "Cos"};
-  return smooth.count(name) != 0;
-}
+Reg Expr(B& b, const Node& node, const Regs& x) { return FindUnary(node.op)->f(b, node.attrs, x[0]); }
 
-int Expr(B& b, const Node& node, const std::vector<int>& x) {
-  return FindUnary(node.op)->f(b, node.attrs, x[0]);
-}
-
-int DerivativeExpr(B& b, const Node& node, const std::vector<int>& x) {
+Reg DerivativeExpr(B& b, const Node& node, const Regs& x) {
   const std::string base = node.op.substr(0, node.op.size() - sizeof kDerivative + 1);
   return FindUnary(base)->derivative(b, node.attrs, x[0]);
 }
@@ -243,31 +283,31 @@ void Grad(GradContext& g) {
   g.SetGrad(0, g.Emit("Mul", {g.dout(), slope}));
 }
 
-void LeakyReluGrad(GradContext& g) {
-  const ValueId mask = g.Derive("ReluDerivative", {g.Save(g.out(), Need::kSign)});
-  const ValueId below = g.Emit("Mul", {g.dout(), g.Scalar(Attr(g.attrs(), "alpha", .01))});
-  g.SetGrad(0, g.Emit("Where", {mask, g.dout(), below}));
-}
-
 }  // namespace
 
 void AddUnaryOps(std::vector<OpDef>& ops) {
   for (const UnaryOp& op : Rows()) {
-    OpDef def{.name = op.name, .infer = InferElementwise, .expr = Expr};
-    if (op.derivative) def.grad = Grad;
-    def.smooth = IsSmooth(def.name);
-    if (def.name == "Reciprocal") def.nonlinear = true;  // it is also what a quotient's gradient derives
-    if (def.name == "Identity") def.grad = [](GradContext& g) { g.SetGrad(0, g.dout()); };
-    if (def.name == "Neg") def.grad = [](GradContext& g) { g.SetGrad(0, g.Emit("Neg", {g.dout()})); };
-    if (def.name == "LeakyRelu") def.grad = LeakyReluGrad;
-    ops.push_back(def);
-    if (!op.derivative) continue;
-    ops.push_back({.name = std::string(op.name) + kDerivative,
+    const UnaryTraits& traits = op.traits;
+    ops.push_back({.name = op.name,
                    .infer = InferElementwise,
-                   .expr = DerivativeExpr,
-                   .boolean = op.derivative_is == Result::kBoolean,
-                   .nonlinear = !op.linear_derivative,
-                   .smooth = IsSmooth(op.name)});
+                   .grad = op.derivative ? Grad : traits.grad,
+                   .expr = Expr,
+                   .rectifies = traits.rectifies,
+                   .values = traits.values,
+                   .nonlinear = traits.nonlinear,
+                   .smooth = traits.smooth,
+                   .arithmetic = traits.arithmetic,
+                   .onnx = traits.in_onnx ? SameInOnnx : nullptr});
+    if (!op.derivative) continue;
+    OpDef derivative{.name = std::string(op.name) + kDerivative,
+                     .infer = InferElementwise,
+                     .expr = DerivativeExpr,
+                     .boolean = traits.boolean_derivative,
+                     .values = Values::kSlope,
+                     .nonlinear = !traits.linear_derivative,
+                     .smooth = traits.smooth};
+    if (traits.sign_derivative) derivative.needs = {Need::kSign};
+    ops.push_back(std::move(derivative));
   }
 }
 

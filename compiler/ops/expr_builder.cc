@@ -4,29 +4,29 @@
 
 namespace act {
 
-int ExprBuilder::Input(const ProgramInput& input) {
+Reg ExprBuilder::Input(const ProgramInput& input) {
   registers_.push_back({Register::Kind::kInput, static_cast<int>(inputs_.size())});
   inputs_.push_back(input);
-  return static_cast<int>(registers_.size()) - 1;
+  return Last();
 }
 
-int ExprBuilder::AddConstant(const ProgramConstant& constant) {
+Reg ExprBuilder::AddConstant(const ProgramConstant& constant) {
   for (size_t r = 0; r < registers_.size(); ++r)
     if (registers_[r].kind == Register::Kind::kConstant &&
         constants_[static_cast<size_t>(registers_[r].index)] == constant)
-      return static_cast<int>(r);
+      return {static_cast<int32_t>(r)};
   registers_.push_back({Register::Kind::kConstant, static_cast<int>(constants_.size())});
   constants_.push_back(constant);
-  return static_cast<int>(registers_.size()) - 1;
+  return Last();
 }
 
-bool ExprBuilder::IsConstant(int reg, float value) const {
-  const Register& r = registers_[static_cast<size_t>(reg)];
+bool ExprBuilder::IsConstant(Reg reg, float value) const {
+  const Register& r = registers_[static_cast<size_t>(reg.id)];
   return r.kind == Register::Kind::kConstant &&
          constants_[static_cast<size_t>(r.index)] == ProgramConstant{value, Dim(0)};
 }
 
-int ExprBuilder::Op(Opcode op, int a, int b, int c, float parameter, int32_t stream) {
+Reg ExprBuilder::Op(Opcode op, Reg a, Reg b, Reg c, float parameter, int32_t stream) {
   // x + 0, x - 0 and 1 x are x (which may be -0 where the sum is +0).
   if ((op == Opcode::kAdd || op == Opcode::kSub) && IsConstant(b, 0)) return a;
   if (op == Opcode::kAdd && IsConstant(a, 0)) return b;
@@ -34,14 +34,14 @@ int ExprBuilder::Op(Opcode op, int a, int b, int c, float parameter, int32_t str
   if (op == Opcode::kMul && IsConstant(a, 1)) return b;
   if (op == Opcode::kFma && IsConstant(c, 0)) return Mul(a, b);
   if (op == Opcode::kFma && (IsConstant(a, 1) || IsConstant(b, 1))) return Add(IsConstant(a, 1) ? b : a, c);
-  const Instr instr{op, a, b, c, parameter, stream};
+  const Instr instr{op, a.id, b.id, c.id, parameter, stream};
   for (size_t r = 0; r < registers_.size(); ++r)
     if (registers_[r].kind == Register::Kind::kInstr &&
         instrs_[static_cast<size_t>(registers_[r].index)] == instr)
-      return static_cast<int>(r);
+      return {static_cast<int32_t>(r)};
   registers_.push_back({Register::Kind::kInstr, static_cast<int>(instrs_.size())});
   instrs_.push_back(instr);
-  return static_cast<int>(registers_.size()) - 1;
+  return Last();
 }
 
 Program ExprBuilder::Finish(Dims space) {

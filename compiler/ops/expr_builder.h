@@ -1,47 +1,60 @@
 // Writes the instructions of elementwise operators into a fused loop's program (runtime/plan/program.h).
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "runtime/plan/program.h"
 
 namespace act {
 
+// A value in a loop's program: of an operand, a constant or an instruction. Not a number, so that a
+// constant is not taken for a register.
+struct Reg {
+  int32_t id = -1;  // -1: none
+  bool operator==(const Reg&) const = default;
+};
+using Regs = std::vector<Reg>;
+
 // Registers are numbered here in the order of creation, not yet in the program's order: inputs, constants and
 // instructions may interleave. Finish() renumbers.
 class ExprBuilder {
  public:
   // Register of a new operand; its position in the program's inputs is the order of these calls.
-  int Input(const ProgramInput& input);
-  int Const(float value) { return AddConstant({value, Dim(0)}); }
+  Reg Input(const ProgramInput& input);
+  Reg Const(float value) { return AddConstant({value, Dim(0)}); }
   // value / extent(N).
-  int Over(float value, const Dim& extent) { return AddConstant({value, extent}); }
+  Reg Over(float value, const Dim& extent) { return AddConstant({value, extent}); }
 
-  int Op(Opcode op, int a, int b = -1, int c = -1, float parameter = 0, int32_t stream = 0);
-  int Add(int a, int b) { return Op(Opcode::kAdd, a, b); }
-  int Sub(int a, int b) { return Op(Opcode::kSub, a, b); }
-  int Mul(int a, int b) { return Op(Opcode::kMul, a, b); }
-  int Div(int a, int b) { return Op(Opcode::kDiv, a, b); }
-  int Fma(int a, int b, int c) { return Op(Opcode::kFma, a, b, c); }
-  int Neg(int a) { return Op(Opcode::kNeg, a); }
-  int Max(int a, int b) { return Op(Opcode::kMax, a, b); }
-  int Min(int a, int b) { return Op(Opcode::kMin, a, b); }
-  int Greater(int a, int b) { return Op(Opcode::kGreater, a, b); }
-  int Select(int condition, int a, int b) { return Op(Opcode::kSelect, condition, a, b); }
-  int Unary(Opcode op, int a) { return Op(op, a); }
+  Reg Op(Opcode op, Reg a, Reg b = {}, Reg c = {}, float parameter = 0, int32_t stream = 0);
+  Reg Add(Reg a, Reg b) { return Op(Opcode::kAdd, a, b); }
+  Reg Sub(Reg a, Reg b) { return Op(Opcode::kSub, a, b); }
+  Reg Mul(Reg a, Reg b) { return Op(Opcode::kMul, a, b); }
+  Reg Div(Reg a, Reg b) { return Op(Opcode::kDiv, a, b); }
+  Reg Fma(Reg a, Reg b, Reg c) { return Op(Opcode::kFma, a, b, c); }
+  Reg Neg(Reg a) { return Op(Opcode::kNeg, a); }
+  Reg Max(Reg a, Reg b) { return Op(Opcode::kMax, a, b); }
+  Reg Min(Reg a, Reg b) { return Op(Opcode::kMin, a, b); }
+  Reg Greater(Reg a, Reg b) { return Op(Opcode::kGreater, a, b); }
+  Reg Select(Reg condition, Reg a, Reg b) { return Op(Opcode::kSelect, condition, a, b); }
+  Reg Unary(Opcode op, Reg a) { return Op(op, a); }
 
-  void Output(const ProgramOutput& output) { outputs_.push_back(output); }
+  void Output(OutputKind kind, Reg reg, Codec codec = {}, int32_t stream = 0) {
+    outputs_.push_back({kind, reg.id, std::move(codec), stream});
+  }
 
   // The program over `space`: equal constants and equal instructions are shared, dead instructions dropped.
   Program Finish(Dims space);
 
  private:
+  Reg Last() const { return {static_cast<int32_t>(registers_.size()) - 1}; }
+
   struct Register {
     enum class Kind { kInput, kConstant, kInstr } kind;
     int index;
   };
-  int AddConstant(const ProgramConstant& constant);
-  bool IsConstant(int reg, float value) const;
+  Reg AddConstant(const ProgramConstant& constant);
+  bool IsConstant(Reg reg, float value) const;
 
   std::vector<Register> registers_;
   std::vector<ProgramInput> inputs_;

@@ -89,10 +89,10 @@ ValueId OtherThan(GradContext& g, ValueId index, int64_t padding) {
 
 // A table may have a row for padding that does not train: padding_index (PyTorch's padding_idx).
 void GatherGrad(GradContext& g) {
-  const ValueId index = g.Save(g.in(1), Need::kIndex);
+  const ValueId index = g.Save(g.in(1));
   std::vector<ValueId> inputs{g.dout(), index};
   if (g.in(2) != kNoValue) {
-    inputs.insert(inputs.end(), {kNoValue, g.Save(g.in(2), Need::kSign)});
+    inputs.insert(inputs.end(), {kNoValue, g.Save(g.in(2))});
   } else if (g.attrs().Has("padding_index")) {
     inputs.insert(inputs.end(), {kNoValue, OtherThan(g, index, g.attrs().Int("padding_index"))});
   }
@@ -117,8 +117,8 @@ void ScatterWinnerGrad(GradContext& g, ValueId index, ValueId live) {
 void ScatterGrad(GradContext& g) {
   const std::string reduction = g.attrs().String("reduction", "none");
   if (reduction == "mul") return g.Fail("a gradient through a scatter with reduction 'mul' is not supported");
-  const ValueId index = g.Save(g.in(1), Need::kIndex);
-  const ValueId live = g.in(3) == kNoValue ? kNoValue : g.Save(g.in(3), Need::kSign);
+  const ValueId index = g.Save(g.in(1));
+  const ValueId live = g.in(3) == kNoValue ? kNoValue : g.Save(g.in(3));
   if (reduction == "min" || reduction == "max") return ScatterWinnerGrad(g, index, live);
   const TensorType part = g.type(g.in(0));
   if (g.Wants(0)) g.SetGrad(0, g.EmitTyped("Gather", {g.dout(), index, live}, part, g.attrs()));
@@ -143,7 +143,8 @@ void AddGatherOps(std::vector<OpDef>& ops) {
                  .max_inputs = 3,
                  .infer = InferGather,
                  .grad = GatherGrad,
-                 .flops = NoFlops});
+                 .flops = NoFlops,
+                 .movement = Movement::kGather});
   ops.push_back({.name = "Scatter",
                  .min_inputs = 2,
                  .max_inputs = 4,

@@ -35,8 +35,8 @@ llvm::Error InferCount(InferContext& c) {
 // The probabilities are saved, not the scores: the gradient is linear in them, so that a lossy code of them
 // is unbiased.
 void LossGrad(GradContext& g) {
-  std::vector<ValueId> inputs{g.dout(), g.Save(g.out(1)), g.Save(g.in(1), Need::kStats)};
-  if (g.in(2) != kNoValue) inputs.push_back(g.Save(g.in(2), Need::kStats));
+  std::vector<ValueId> inputs{g.dout(), g.Save(g.out(1)), g.Save(g.in(1))};
+  if (g.in(2) != kNoValue) inputs.push_back(g.Save(g.in(2)));
   g.SetGrad(0, g.Emit("SoftmaxCrossEntropyGrad", inputs, g.attrs()));
 }
 
@@ -49,8 +49,16 @@ void AddLossOps(std::vector<OpDef>& ops) {
        .max_inputs = 3,
        .infer = InferLoss,
        .grad = LossGrad,
-       .flops = [](const Node& n, const Graph& g) { return g.value(n.inputs[0]).type.Elements() * Dim(4); }});
-  ops.push_back({.name = "SoftmaxCrossEntropyGrad", .min_inputs = 3, .max_inputs = 4, .infer = InferGrad});
+       .flops = [](const Node& n, const Graph& g) { return g.value(n.inputs[0]).type.Elements() * Dim(4); },
+       .loss = true,
+       .values = Values::kProbability});
+  // dy, probabilities, labels, weights of classes
+  ops.push_back({.name = "SoftmaxCrossEntropyGrad",
+                 .min_inputs = 3,
+                 .max_inputs = 4,
+                 .infer = InferGrad,
+                 .gradient = true,
+                 .needs = {Need::kNumbers, Need::kNumbers, Need::kStatistics}});
   ops.push_back({.name = "CountCorrect", .min_inputs = 2, .max_inputs = 2, .infer = InferCount});
 }
 

@@ -82,11 +82,24 @@ void Grad(GradContext& g) {
   }
 }
 
+// ONNX's has neither a bias nor transposed operands.
+OnnxTwin Twin(const Node& node) {
+  const bool plain = node.attrs.Int("trans_a") == 0 && node.attrs.Int("trans_b") == 0;
+  return plain && node.inputs.size() == 2 ? OnnxTwin::kWithoutAttributes : OnnxTwin::kNone;
+}
+
 }  // namespace
 
 void AddMatMulOps(std::vector<OpDef>& ops) {
-  ops.push_back(
-      {.name = "MatMul", .min_inputs = 2, .max_inputs = 3, .infer = Infer, .grad = Grad, .flops = Flops});
+  ops.push_back({.name = "MatMul",
+                 .min_inputs = 2,
+                 .max_inputs = 3,
+                 .infer = Infer,
+                 .grad = Grad,
+                 .flops = Flops,
+                 .product = Product::kMatrix,
+                 .needs = {Need::kProduct},
+                 .onnx = Twin});
 }
 
 }  // namespace act

@@ -16,7 +16,6 @@ namespace act {
 namespace {
 
 using B = ExprBuilder;
-using Regs = std::vector<int>;
 
 llvm::Error CheckChannels(InferContext& c, size_t first) {
   ACT_CHECK_OK(c.CheckFloats());
@@ -66,60 +65,60 @@ llvm::Error InferGrad(InferContext& c) {
 }
 
 // (x - mean) rstd gamma + beta as one multiply-add of columns: x (rstd gamma) + (beta - mean rstd gamma).
-int ApplyExpr(B& b, const Node&, const Regs& r) {
-  const int scale = b.Mul(r[2], r[3]);
+Reg ApplyExpr(B& b, const Node&, const Regs& r) {
+  const Reg scale = b.Mul(r[2], r[3]);
   return b.Fma(r[0], scale, b.Sub(r[4], b.Mul(r[1], scale)));
 }
 
-int NormalizeExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], b.Neg(b.Mul(r[1], r[2]))); }
+Reg NormalizeExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], b.Neg(b.Mul(r[1], r[2]))); }
 
 // Where a ReLU behind y = gamma xhat + beta begins, in terms of xhat: tau = -beta / gamma, clamped to 1.01 of
 // the channel's largest |xhat|. gamma = 0 makes y = beta everywhere. inputs: gamma, beta, largest |xhat|
-int ReluThresholdExpr(B& b, const Node&, const Regs& r) {
-  const int zero = b.Const(0), bound = b.Mul(r[2], b.Const(1.01f)), least = b.Neg(bound);
-  const int clamped = b.Max(b.Min(b.Neg(b.Div(r[1], r[0])), bound), least);
+Reg ReluThresholdExpr(B& b, const Node&, const Regs& r) {
+  const Reg zero = b.Const(0), bound = b.Mul(r[2], b.Const(1.01f)), least = b.Neg(bound);
+  const Reg clamped = b.Max(b.Min(b.Neg(b.Div(r[1], r[0])), bound), least);
   return b.Select(r[0], clamped, b.Select(b.Greater(r[1], zero), least, bound));
 }
 
 // On which side of the threshold y > 0: 1, or -1 where gamma < 0. input: gamma
-int ReluSideExpr(B& b, const Node&, const Regs& r) {
+Reg ReluSideExpr(B& b, const Node&, const Regs& r) {
   return b.Select(b.Greater(b.Const(0), r[0]), b.Const(-1), b.Const(1));
 }
 
 // v = side (xhat - tau), above 0 exactly where `passed` is: rounding decides nothing.
 // inputs: x, mean, rstd, tau, passed
-int SignedDistanceExpr(B& b, const Node&, const Regs& r) {
-  const int distance = b.Unary(Opcode::kAbs, b.Fma(r[0], r[2], b.Neg(b.Fma(r[1], r[2], r[3]))));
-  const int above = b.Max(distance, b.Const(1e-30f));
+Reg SignedDistanceExpr(B& b, const Node&, const Regs& r) {
+  const Reg distance = b.Unary(Opcode::kAbs, b.Fma(r[0], r[2], b.Neg(b.Fma(r[1], r[2], r[3]))));
+  const Reg above = b.Max(distance, b.Const(1e-30f));
   return b.Select(b.Greater(r[4], b.Const(0)), above, b.Neg(above));
 }
 
 // xhat again. inputs: v, tau, side
-int FromDistanceExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], r[1]); }
+Reg FromDistanceExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], r[1]); }
 
 // v = +- (xhat + 2.1 largest), with the sign of `passed`: at 1.1 largest |xhat| and above, which is more than
 // half a step of any code, so that decoded values keep their side. inputs: x, mean, rstd, largest |xhat|,
 // passed
 constexpr float kShift = 2.1f;
-int SidedDistanceExpr(B& b, const Node& node, const Regs& r) {
-  const int shifted = b.Fma(r[3], b.Const(kShift), NormalizeExpr(b, node, r));
-  const int above = b.Max(shifted, b.Const(1e-30f));
+Reg SidedDistanceExpr(B& b, const Node& node, const Regs& r) {
+  const Reg shifted = b.Fma(r[3], b.Const(kShift), NormalizeExpr(b, node, r));
+  const Reg above = b.Max(shifted, b.Const(1e-30f));
   return b.Select(b.Greater(r[4], b.Const(0)), above, b.Neg(above));
 }
 
 // xhat again. inputs: v, largest |xhat|
-int FromSidedExpr(B& b, const Node&, const Regs& r) {
+Reg FromSidedExpr(B& b, const Node&, const Regs& r) {
   return b.Fma(r[1], b.Const(-kShift), b.Unary(Opcode::kAbs, r[0]));
 }
 
 // dx = rstd gamma (dy - sum_dy / n - xhat sum_dy_xhat / n), n = elements per channel; Ioffe and Szegedy 2015,
 // section 3. inputs: dy, xhat, rstd, gamma, sum_dy, sum_dy_xhat
-int InputGradExpr(B& b, const Node& node, const Regs& r) {
+Reg InputGradExpr(B& b, const Node& node, const Regs& r) {
   const auto e = node.attrs.Ints("extent", {1, 0, 0});
-  const int inverse_n = b.Over(1, Dim(e[0], e[1], e[2]));
-  const int scale = b.Mul(r[2], r[3]);
-  const int scale_n = b.Neg(b.Mul(scale, inverse_n));
-  const int slope = b.Mul(scale_n, r[5]), offset = b.Mul(scale_n, r[4]);
+  const Reg inverse_n = b.Over(1, Dim(e[0], e[1], e[2]));
+  const Reg scale = b.Mul(r[2], r[3]);
+  const Reg scale_n = b.Neg(b.Mul(scale, inverse_n));
+  const Reg slope = b.Mul(scale_n, r[5]), offset = b.Mul(scale_n, r[4]);
   return b.Fma(r[0], scale, b.Fma(r[1], slope, offset));
 }
 
@@ -139,7 +138,7 @@ void ApplyGrad(GradContext& g) {
   ValueId xhat = kNoValue, sum_dy = kNoValue, sum_dy_xhat = kNoValue;
   const bool through = batch_statistics && g.Wants(0);
   if (g.Wants(3) || through) {
-    xhat = g.Derive("Normalize", {g.Save(x), g.Save(mean, Need::kStats), g.Save(rstd, Need::kStats)});
+    xhat = g.Derive("Normalize", {g.Save(x), g.Save(mean), g.Save(rstd)});
     sum_dy_xhat = g.Emit("ReduceSum", {g.Emit("Mul", {g.dout(), xhat})}, rows);
   }
   if (g.Wants(4) || through) sum_dy = g.Emit("ReduceSum", {g.dout()}, rows);
@@ -147,7 +146,7 @@ void ApplyGrad(GradContext& g) {
   if (g.Wants(4)) g.SetGrad(4, sum_dy);
   if (!g.Wants(0)) return;
   if (!batch_statistics) {
-    const ValueId scale = g.Derive("Mul", {g.Save(rstd, Need::kStats), g.Save(gamma)});
+    const ValueId scale = g.Derive("Mul", {g.Save(rstd), g.Save(gamma)});
     return g.SetGrad(0, g.Emit("Mul", {g.dout(), scale}));
   }
   Dim n(1);
@@ -155,9 +154,8 @@ void ApplyGrad(GradContext& g) {
   for (size_t i = 0; i + 1 < dims.size(); ++i) n = n * dims[i];
   Attributes attrs;
   attrs.Set("extent", std::vector<int64_t>{n.fixed, n.per_batch, n.per_batch2});
-  g.SetGrad(0,
-            g.Emit("BatchNormGradInput",
-                   {g.dout(), xhat, g.Save(rstd, Need::kStats), g.Save(gamma), sum_dy, sum_dy_xhat}, attrs));
+  g.SetGrad(0, g.Emit("BatchNormGradInput",
+                      {g.dout(), xhat, g.Save(rstd), g.Save(gamma), sum_dy, sum_dy_xhat}, attrs));
 }
 
 // x, gamma?, beta?: (x - mean) / sqrt(variance + epsilon) gamma + beta, mean and variance over `axes`, and
@@ -191,18 +189,18 @@ llvm::Error InferLayerNorm(InferContext& c) {
 }
 
 // inputs: x, mean, rstd
-int StandardizeExpr(B& b, const Node&, const Regs& r) { return b.Mul(b.Sub(r[0], r[1]), r[2]); }
+Reg StandardizeExpr(B& b, const Node&, const Regs& r) { return b.Mul(b.Sub(r[0], r[1]), r[2]); }
 
 // inputs: x, mean, rstd, gamma, beta. What is subtracted first is exact: rows may have means far from 0.
-int LayerNormApplyExpr(B& b, const Node& node, const Regs& r) {
+Reg LayerNormApplyExpr(B& b, const Node& node, const Regs& r) {
   return b.Fma(StandardizeExpr(b, node, r), r[3], r[4]);
 }
 
 // dx = rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma; Ba, Kiros and Hinton 2016. Without centering
 // mean(g) falls away. inputs: g, xhat, rstd, mean(g xhat), mean(g)
-int LayerNormGradInputExpr(B& b, const Node&, const Regs& r) {
-  const int scale = b.Neg(r[2]);
-  const int slope = b.Mul(scale, r[3]);
+Reg LayerNormGradInputExpr(B& b, const Node&, const Regs& r) {
+  const Reg scale = b.Neg(r[2]);
+  const Reg slope = b.Mul(scale, r[3]);
   return b.Fma(r[0], r[2], r.size() > 4 ? b.Fma(r[1], slope, b.Mul(scale, r[4])) : b.Mul(r[1], slope));
 }
 
@@ -213,8 +211,8 @@ void LayerNormApplyGrad(GradContext& g) {
   };
   if (g.Wants(4)) g.SetGrad(4, g.dout());
   if (!g.Wants(0) && !g.Wants(3)) return;
-  const ValueId rstd = g.Save(g.in(2), Need::kStats);
-  const ValueId xhat = g.Derive("Standardize", {g.Save(x), g.Save(mean, Need::kStats), rstd});
+  const ValueId rstd = g.Save(g.in(2));
+  const ValueId xhat = g.Derive("Standardize", {g.Save(x), g.Save(mean), rstd});
   if (g.Wants(3)) g.SetGrad(3, g.Emit("Mul", {g.dout(), xhat}));
   if (!g.Wants(0)) return;
   const ValueId scaled = g.Emit("Mul", {g.dout(), g.Save(gamma)});
@@ -226,18 +224,40 @@ void LayerNormApplyGrad(GradContext& g) {
 }  // namespace
 
 void AddNormalizationOps(std::vector<OpDef>& ops) {
+  using Role = Normalization::Role;
+  // x, mean, 1 / deviation
+  const std::vector<Need> of_three = {Need::kNumbers, Need::kStatistics};
+  // x, mean, 1 / deviation, ..
+  const std::vector<Need> of_more = {Need::kNumbers, Need::kStatistics, Need::kStatistics, Need::kNumbers};
+  // dy, xhat, 1 / deviation, ..
+  const std::vector<Need> of_gradient = {Need::kNumbers, Need::kNumbers, Need::kStatistics, Need::kNumbers};
   // x, gamma, beta, running_mean, running_var
-  ops.push_back({.name = "BatchNorm", .min_inputs = 5, .max_inputs = 5, .infer = InferBatchNorm});
-  ops.push_back(
-      {.name = "BatchNormStats", .min_inputs = 1, .max_inputs = 3, .infer = InferStats, .mutates = {1, 2}});
+  ops.push_back({.name = "BatchNorm",
+                 .min_inputs = 5,
+                 .max_inputs = 5,
+                 .infer = InferBatchNorm,
+                 .norm = {.role = Role::kWhole}});
+  ops.push_back({.name = "BatchNormStats",
+                 .min_inputs = 1,
+                 .max_inputs = 3,
+                 .infer = InferStats,
+                 .mutates = {1, 2},
+                 .norm = {.role = Role::kStatistics}});
   ops.push_back({.name = "BatchNormApply",
                  .min_inputs = 5,
                  .max_inputs = 5,
                  .infer = InferSame,
                  .grad = ApplyGrad,
-                 .expr = ApplyExpr});
-  ops.push_back(
-      {.name = "Normalize", .min_inputs = 3, .max_inputs = 3, .infer = InferSame, .expr = NormalizeExpr});
+                 .expr = ApplyExpr,
+                 .norm = {.role = Role::kApply},
+                 .needs = of_more});
+  ops.push_back({.name = "Normalize",
+                 .min_inputs = 3,
+                 .max_inputs = 3,
+                 .infer = InferSame,
+                 .expr = NormalizeExpr,
+                 .norm = {.role = Role::kNormalize},
+                 .needs = of_three});
   ops.push_back({.name = "ReluThreshold",
                  .min_inputs = 3,
                  .max_inputs = 3,
@@ -248,12 +268,16 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
                  .min_inputs = 5,
                  .max_inputs = 5,
                  .infer = InferDistance,
-                 .expr = SignedDistanceExpr});
+                 .expr = SignedDistanceExpr,
+                 .norm = {.role = Role::kDistance},
+                 .needs = of_more});
   ops.push_back({.name = "SidedDistance",
                  .min_inputs = 5,
                  .max_inputs = 5,
                  .infer = InferSided,
-                 .expr = SidedDistanceExpr});
+                 .expr = SidedDistanceExpr,
+                 .norm = {.role = Role::kDistance, .sided = true},
+                 .needs = of_more});
   ops.push_back({.name = "FromSided",
                  .min_inputs = 2,
                  .max_inputs = 2,
@@ -268,28 +292,40 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
                  .min_inputs = 6,
                  .max_inputs = 6,
                  .infer = InferGrad,
-                 .expr = InputGradExpr});
-  ops.push_back({.name = "LayerNorm", .min_inputs = 1, .max_inputs = 3, .infer = InferLayerNorm});
+                 .expr = InputGradExpr,
+                 .norm = {.role = Role::kGradient, .first_mean = 4},
+                 .needs = of_gradient});
+  ops.push_back({.name = "LayerNorm",
+                 .min_inputs = 1,
+                 .max_inputs = 3,
+                 .infer = InferLayerNorm,
+                 .norm = {.role = Role::kWhole, .by_rows = true}});
   ops.push_back({.name = "LayerNormApply",
                  .min_inputs = 5,
                  .max_inputs = 5,
                  .infer = InferLayerNorm,
                  .grad = LayerNormApplyGrad,
-                 .expr = LayerNormApplyExpr});
+                 .expr = LayerNormApplyExpr,
+                 .norm = {.role = Role::kApply, .by_rows = true},
+                 .needs = of_more});
   ops.push_back({.name = "Standardize",
                  .min_inputs = 3,
                  .max_inputs = 3,
                  .infer = InferElementwise,
-                 .expr = StandardizeExpr});
+                 .expr = StandardizeExpr,
+                 .norm = {.role = Role::kNormalize, .by_rows = true},
+                 .needs = of_three});
   ops.push_back({.name = "LayerNormGradInput",
                  .min_inputs = 4,
                  .max_inputs = 5,
                  .infer = InferElementwise,
-                 .expr = LayerNormGradInputExpr});
+                 .expr = LayerNormGradInputExpr,
+                 .norm = {.role = Role::kGradient, .by_rows = true, .first_mean = 3},
+                 .needs = of_gradient});
   ops.push_back({.name = "InverseDeviation",  // 1 / sqrt(variance + epsilon)
                  .infer = InferElementwise,
                  .expr = [](B& b, const Node& n, const Regs& r) {
-                   const int eps = b.Const(static_cast<float>(n.attrs.Float("epsilon", 1e-5)));
+                   const Reg eps = b.Const(static_cast<float>(n.attrs.Float("epsilon", 1e-5)));
                    return b.Div(b.Const(1), b.Unary(Opcode::kSqrt, b.Add(r[0], eps)));
                  }});
 }

@@ -16,6 +16,25 @@ llvm::Error InferContext::CheckFloats() const {
   return llvm::Error::success();
 }
 
+bool OpDef::Reads(size_t i, Need need) const {
+  if (needs.empty()) return false;
+  const auto all = static_cast<uint8_t>(needs[std::min(i, needs.size() - 1)]);
+  return (all & static_cast<uint8_t>(need)) != 0;
+}
+
+bool OpDef::InPlans() const {
+  return !expr && !exprs && coding == Coding::kNone && norm.role != Normalization::Role::kWhole;
+}
+
+bool IsLinearProduct(const OpDef& op) {
+  return op.product == Product::kConvolution || op.product == Product::kTransposedConvolution ||
+         op.product == Product::kMatrix;
+}
+
+OnnxTwin SameInOnnx(const Node&) { return OnnxTwin::kSame; }
+
+bool IsSignMask(const OpDef& op) { return op.boolean && op.Reads(0, Need::kSign); }
+
 const std::vector<OpDef>& AllOps() {
   static const std::vector<OpDef> ops = [] {
     std::vector<OpDef> all;
@@ -48,6 +67,8 @@ const OpDef* FindOp(const std::string& name) {
   const auto it = index.find(name);
   return it == index.end() ? nullptr : it->second;
 }
+
+const OpDef& OpOf(const Node& node) { return *FindOp(node.op); }
 
 Cost CostOf(const Node& node, const Graph& graph) {
   Cost cost;

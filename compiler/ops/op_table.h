@@ -1,5 +1,7 @@
-// The op table: the one place where an operator is described. Types from types (infer), the backward pass
-// (grad), its arithmetic where it is elementwise (expr), and its cost.
+// The op table: the one place where an operator is described. Types from types (infer), the
+// backward pass (grad), its arithmetic where it is elementwise (expr), its cost, and its traits:
+// the facts by which passes decide. A pass asks for a trait and never for a name, so that a new
+// operator is treated right by all of them.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -8,12 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ops/traits.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
 
 class GradContext;
 class ExprBuilder;
+struct Reg;
+using Regs = std::vector<Reg>;
 
 // What an infer rule sees: the node's inputs, and its outputs to fill in. Operators whose result cannot
 // follow from the inputs (the gradient of a convolution's input) find the wanted type in `outputs` and check
@@ -44,27 +49,69 @@ struct OpDef {
   // Floor).
   void (*grad)(GradContext&) = nullptr;
   // Elementwise operators: the result's register from the operands' registers. Null: not elementwise.
-  int (*expr)(ExprBuilder&, const Node&, const std::vector<int>& operands) = nullptr;
+  Reg (*expr)(ExprBuilder&, const Node&, const Regs& operands) = nullptr;
   // Elementwise operators that write operands in place: the registers of the results, then of what they
   // mutate, in order.
-  std::vector<int> (*exprs)(ExprBuilder&, const Node&, const std::vector<int>& operands) = nullptr;
+  Regs (*exprs)(ExprBuilder&, const Node&, const Regs& operands) = nullptr;
   Dim (*flops)(const Node&, const Graph&) = nullptr;  // null: one per output element
   std::vector<int> mutates = {};                      // inputs written in place
   // (result, operand) of the same type: the kernel reads each element of the operand for the last time before
   // it writes that element of the result, so that both may be one storage.
   std::vector<std::pair<int, int>> in_place = {};
-  bool boolean = false;    // the result is 0 or 1: saved exactly in one bit
+
+  // What the result is.
+  bool boolean = false;        // 0 or 1: saved exactly in one bit
+  bool rectifies = false;      // the operand where that is above 0, and 0 elsewhere (ReLU)
+  bool loss = false;           // of scores and labels; result 1 is the scores' softmax
+  bool gradient = false;       // a gradient, also where no operand is known to be one
+  bool holds_program = false;  // what it computes is its node's program (Fused)
+  bool random = false;         // two equal nodes do not compute the same value
+  Values values = Values::kNormal;
+  // Not null: result 1 says which number of its window each number of result 0 is, in so many bits
+  // (max pooling).
+  int64_t (*index_bits)(const Node&) = nullptr;
+
+  // How it follows from the operands.
   bool nonlinear = false;  // derived nodes: not affine in the saved value, so decoding before it would bias
-  bool smooth = false;     // has a continuous derivative: little wrong on average for an operand that is
-  bool random = false;     // two equal nodes do not compute the same value
+  // An activation function or its derivative, with a continuous derivative of the size of 1: little
+  // wrong on average for an operand that is little wrong.
+  bool smooth = false;
+  Arithmetic arithmetic = Arithmetic::kOther;
+  Movement movement = Movement::kNone;
+  Product product = Product::kNone;
+  Reduction reduction = Reduction::kNone;
+  Normalization norm = {};
+  Squares squares = Squares::kFirst;
+  Coding coding = Coding::kNone;
+
+  // What it reads each operand as; the last entry holds for all operands after it too. Empty: as
+  // numbers.
+  std::vector<Need> needs = {};
+
+  OnnxTwin (*onnx)(const Node&) = nullptr;  // null: ONNX has no such operator
+
+  // Does it read operand i as `need`?
+  bool Reads(size_t i, Need need) const;
+  // Does it stand in plans, run by kernels of its own? What is elementwise ends up in a loop, what
+  // is lowered in other operators.
+  bool InPlans() const;
 };
 
 // The operator of this name; null where there is none.
 const OpDef* FindOp(const std::string& name);
+// That of a node in a graph that was verified, or made by a GraphBuilder: there is one.
+const OpDef& OpOf(const Node& node);
 // Every operator, in the order of the tables.
 const std::vector<OpDef>& AllOps();
 
 Cost CostOf(const Node& node, const Graph& graph);
+
+// A convolution, a transposed one or a matrix product: linear in each of two operands.
+bool IsLinearProduct(const OpDef& op);
+// OpDef::onnx of operators that ONNX has as they are.
+OnnxTwin SameInOnnx(const Node& node);
+// 1 where its operand is above 0, else 0.
+bool IsSignMask(const OpDef& op);
 
 // The families; each is one file. Called once by op_table.cc.
 void AddElementwiseOps(std::vector<OpDef>& ops);

@@ -136,8 +136,7 @@ void GruGrad(GradContext& g) {
 
 void RnnGrad(GradContext& g) {
   const std::string activation = g.attrs().String("activation");
-  const ValueId slope = g.Derive(activation + "Derivative",
-                                 {g.Save(g.out(), activation == "Relu" ? Need::kSign : Need::kValue)});
+  const ValueId slope = g.Derive(activation + "Derivative", {g.Save(g.out())});
   const std::vector<ValueId> d = g.EmitMany("RnnGrad", {slope, g.Save(g.in(1)), g.dout()}, 2, g.attrs());
   if (g.Wants(1)) g.SetGrad(1, WeightGrad(g, d[0], g.in(2)));
   if (g.Wants(0)) g.SetGrad(0, d[0]);
@@ -170,7 +169,8 @@ void AddRecurrentOps(std::vector<OpDef>& ops) {
                    .infer = Infer,
                    .grad = entry.grad,
                    .flops = Flops,
-                   .in_place = entry.in_place});
+                   .in_place = entry.in_place,
+                   .gradient = entry.grad == nullptr});
   }
 }
 

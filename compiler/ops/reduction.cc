@@ -63,9 +63,21 @@ void MaxGrad(GradContext& g) {
 }  // namespace
 
 void AddReductionOps(std::vector<OpDef>& ops) {
-  ops.push_back({.name = "ReduceSum", .infer = InferReduce, .grad = SumGrad, .flops = Flops});
-  ops.push_back({.name = "ReduceMean", .infer = InferReduce, .grad = MeanGrad, .flops = Flops});
-  ops.push_back({.name = "ReduceMax", .infer = InferReduce, .grad = MaxGrad, .flops = Flops});
+  ops.push_back({.name = "ReduceSum",
+                 .infer = InferReduce,
+                 .grad = SumGrad,
+                 .flops = Flops,
+                 .reduction = Reduction::kSum});
+  ops.push_back({.name = "ReduceMean",
+                 .infer = InferReduce,
+                 .grad = MeanGrad,
+                 .flops = Flops,
+                 .reduction = Reduction::kMean});
+  ops.push_back({.name = "ReduceMax",
+                 .infer = InferReduce,
+                 .grad = MaxGrad,
+                 .flops = Flops,
+                 .reduction = Reduction::kMax});
 }
 
 }  // namespace act

@@ -18,7 +18,7 @@ llvm::Error InferGrad(InferContext& c) {
   return Infer(c);
 }
 
-// dx = y (dy - sum(dy y)). Quadratic in y, so that the policy keeps y exactly.
+// dx = y (dy - sum(dy y)). Quadratic in y, which is therefore read exactly.
 void SoftmaxGrad(GradContext& g) { g.SetGrad(0, g.Emit("SoftmaxGrad", {g.dout(), g.Save(g.out())})); }
 
 // dx = dy - softmax(x) sum(dy)
@@ -40,8 +40,13 @@ Dim Flops(const Node& node, const Graph& graph) {
 void AddSoftmaxOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Softmax", .infer = Infer, .grad = SoftmaxGrad, .flops = Flops, .nonlinear = true});
   ops.push_back({.name = "LogSoftmax", .infer = Infer, .grad = LogSoftmaxGrad, .flops = Flops});
-  ops.push_back(
-      {.name = "SoftmaxGrad", .min_inputs = 2, .max_inputs = 2, .infer = InferGrad, .flops = Flops});
+  ops.push_back({.name = "SoftmaxGrad",
+                 .min_inputs = 2,
+                 .max_inputs = 2,
+                 .infer = InferGrad,
+                 .flops = Flops,
+                 .gradient = true,
+                 .needs = {Need::kNumbers, Need::kExactly}});
 }
 
 }  // namespace act

@@ -135,8 +135,7 @@ llvm::Error InferPoolGrad(InferContext& c) {
 }
 
 void MaxPoolGrad(GradContext& g) {
-  g.SetGrad(
-      0, g.EmitTyped("MaxPoolGrad", {g.dout(), g.Save(g.out(1), Need::kIndex)}, g.type(g.in(0)), g.attrs()));
+  g.SetGrad(0, g.EmitTyped("MaxPoolGrad", {g.dout(), g.Save(g.out(1))}, g.type(g.in(0)), g.attrs()));
 }
 void AveragePoolGrad(GradContext& g) {
   g.SetGrad(0, g.EmitTyped("AveragePoolGrad", {g.dout()}, g.type(g.in(0)), g.attrs()));
@@ -166,6 +165,14 @@ Dim WindowFlops(const Node& node, const Graph& graph) {
   return graph.value(node.outputs[0]).type.Elements() * Dim(window);
 }
 
+// What tells the positions in a pooling window apart.
+int64_t PositionBits(const Node& node) {
+  int64_t window = 1, bits = 1;
+  for (int64_t k : node.attrs.Ints("kernel_shape")) window *= k;
+  while ((int64_t{1} << bits) < window) ++bits;
+  return bits;
+}
+
 }  // namespace
 
 void AddSpatialOps(std::vector<OpDef>& ops) {
@@ -174,34 +181,57 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
                  .max_inputs = 3,
                  .infer = InferConv,
                  .grad = ConvGrad,
-                 .flops = [](const Node& n, const Graph& g) {
-                   return ConvFlops(g.value(n.outputs[0]).type, g.value(n.inputs[1]).type);
-                 }});
+                 .flops =
+                     [](const Node& n, const Graph& g) {
+                       return ConvFlops(g.value(n.outputs[0]).type, g.value(n.inputs[1]).type);
+                     },
+                 .product = Product::kConvolution,
+                 .needs = {Need::kProduct}});
   ops.push_back({.name = "ConvGradInput",
                  .min_inputs = 2,
                  .max_inputs = 2,
                  .infer = InferConvGradInput,
                  .grad = ConvGradInputGrad,
-                 .flops = [](const Node& n, const Graph& g) {
-                   return ConvFlops(g.value(n.inputs[0]).type, g.value(n.inputs[1]).type);
-                 }});
+                 .flops =
+                     [](const Node& n, const Graph& g) {
+                       return ConvFlops(g.value(n.inputs[0]).type, g.value(n.inputs[1]).type);
+                     },
+                 .product = Product::kTransposedConvolution,
+                 .needs = {Need::kProduct}});
   ops.push_back({.name = "ConvGradWeight",
                  .min_inputs = 2,
                  .max_inputs = 2,
                  .infer = InferConvGradWeight,
-                 .flops = [](const Node& n, const Graph& g) {
-                   return ConvFlops(g.value(n.inputs[0]).type, g.value(n.outputs[0]).type);
-                 }});
-  ops.push_back({.name = "MaxPool", .infer = InferPool, .grad = MaxPoolGrad, .flops = WindowFlops});
+                 .flops =
+                     [](const Node& n, const Graph& g) {
+                       return ConvFlops(g.value(n.inputs[0]).type, g.value(n.outputs[0]).type);
+                     },
+                 .product = Product::kWeightGradient,
+                 .needs = {Need::kProduct}});
+  ops.push_back({.name = "MaxPool",
+                 .infer = InferPool,
+                 .grad = MaxPoolGrad,
+                 .flops = WindowFlops,
+                 .values = Values::kRectified,
+                 .index_bits = PositionBits});
   ops.push_back({.name = "MaxPoolGrad",
                  .min_inputs = 2,
                  .max_inputs = 2,
                  .infer = InferPoolGrad,
-                 .flops = WindowFlops});
-  ops.push_back({.name = "AveragePool", .infer = InferPool, .grad = AveragePoolGrad, .flops = WindowFlops});
-  ops.push_back({.name = "AveragePoolGrad", .infer = InferPoolGrad, .flops = WindowFlops});
+                 .flops = WindowFlops,
+                 .gradient = true});
+  ops.push_back({.name = "AveragePool",
+                 .infer = InferPool,
+                 .grad = AveragePoolGrad,
+                 .flops = WindowFlops,
+                 .squares = Squares::kAverage});
+  ops.push_back({.name = "AveragePoolGrad",
+                 .infer = InferPoolGrad,
+                 .flops = WindowFlops,
+                 .gradient = true,
+                 .squares = Squares::kHandedOut});
   ops.push_back({.name = "Resize", .infer = InferResize, .grad = ResizeGrad});
-  ops.push_back({.name = "ResizeGrad", .infer = InferResizeGrad});
+  ops.push_back({.name = "ResizeGrad", .infer = InferResizeGrad, .gradient = true});
 }
 
 }  // namespace act

@@ -202,18 +202,44 @@ void PadGrad(GradContext& g) {
 }  // namespace
 
 void AddStructureOps(std::vector<OpDef>& ops) {
-  ops.push_back({.name = "Reshape", .infer = InferReshape, .grad = ReshapeGrad, .flops = NoFlops});
+  ops.push_back({.name = "Reshape",
+                 .infer = InferReshape,
+                 .grad = ReshapeGrad,
+                 .flops = NoFlops,
+                 .movement = Movement::kReshape});
   ops.push_back({.name = "Expand",
                  .infer = InferExpand,
                  .grad = ExpandGrad,
-                 .expr = [](ExprBuilder&, const Node&, const std::vector<int>& r) { return r[0]; },
-                 .flops = NoFlops});
-  ops.push_back({.name = "Transpose", .infer = InferTranspose, .grad = TransposeGrad, .flops = NoFlops});
+                 .expr = [](ExprBuilder&, const Node&, const Regs& r) { return r[0]; },
+                 .flops = NoFlops,
+                 .movement = Movement::kRepeat,
+                 .squares = Squares::kByElements});
+  ops.push_back({.name = "Transpose",
+                 .infer = InferTranspose,
+                 .grad = TransposeGrad,
+                 .flops = NoFlops,
+                 .movement = Movement::kTranspose,
+                 .onnx = SameInOnnx});
+  ops.push_back({.name = "Concat",
+                 .max_inputs = -1,
+                 .infer = InferConcat,
+                 .grad = ConcatGrad,
+                 .flops = NoFlops,
+                 .movement = Movement::kConcat,
+                 .onnx = SameInOnnx});
+  ops.push_back({.name = "Slice",
+                 .infer = InferSlice,
+                 .grad = SliceGrad,
+                 .flops = NoFlops,
+                 .movement = Movement::kSlice,
+                 .squares = Squares::kByElements});
+  ops.push_back({.name = "SliceGrad",
+                 .infer = InferSliceGrad,
+                 .grad = SliceGradGrad,
+                 .flops = NoFlops,
+                 .gradient = true});
   ops.push_back(
-      {.name = "Concat", .max_inputs = -1, .infer = InferConcat, .grad = ConcatGrad, .flops = NoFlops});
-  ops.push_back({.name = "Slice", .infer = InferSlice, .grad = SliceGrad, .flops = NoFlops});
-  ops.push_back({.name = "SliceGrad", .infer = InferSliceGrad, .grad = SliceGradGrad, .flops = NoFlops});
-  ops.push_back({.name = "Pad", .infer = InferPad, .grad = PadGrad, .flops = NoFlops});
+      {.name = "Pad", .infer = InferPad, .grad = PadGrad, .flops = NoFlops, .movement = Movement::kPad});
 }
 
 }  // namespace act

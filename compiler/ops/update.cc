@@ -10,24 +10,23 @@ namespace act {
 namespace {
 
 using B = ExprBuilder;
-using Regs = std::vector<int>;
 
-int Sqrt(B& b, int x) { return b.Unary(Opcode::kSqrt, x); }
+Reg Sqrt(B& b, Reg x) { return b.Unary(Opcode::kSqrt, x); }
 
 // g + weight_decay p
-int Decayed(B& b, int p, int g, int weight_decay) { return b.Fma(weight_decay, p, g); }
+Reg Decayed(B& b, Reg p, Reg g, Reg weight_decay) { return b.Fma(weight_decay, p, g); }
 
 // Running means of the gradient and of its square.
 struct Moments {
-  int first, second;
+  Reg first, second;
 };
-Moments NextMoments(B& b, int g, int m, int v, int one_minus_beta1, int beta2, int one_minus_beta2) {
+Moments NextMoments(B& b, Reg g, Reg m, Reg v, Reg one_minus_beta1, Reg beta2, Reg one_minus_beta2) {
   return {b.Fma(one_minus_beta1, b.Sub(g, m), m), b.Fma(beta2, v, b.Mul(one_minus_beta2, b.Mul(g, g)))};
 }
 // sqrt(v / bias correction) + eps
-int Denominator(B& b, int v, int rsqrt_bias2, int eps) { return b.Fma(rsqrt_bias2, Sqrt(b, v), eps); }
+Reg Denominator(B& b, Reg v, Reg rsqrt_bias2, Reg eps) { return b.Fma(rsqrt_bias2, Sqrt(b, v), eps); }
 
-int AdamStep(B& b, int p, const Moments& next, int lr_over_bias1, int rsqrt_bias2, int eps) {
+Reg AdamStep(B& b, Reg p, const Moments& next, Reg lr_over_bias1, Reg rsqrt_bias2, Reg eps) {
   return b.Sub(p, b.Div(b.Mul(lr_over_bias1, next.first), Denominator(b, next.second, rsqrt_bias2, eps)));
 }
 
@@ -44,9 +43,9 @@ const std::vector<Row>& Rows() {
        {"SgdUpdate", {"velocity"}, {"lr", "momentum", "weight_decay", "velocity_part", "gradient_part"}},
        [](B& b, const Regs& r) -> Regs {
          const auto [p, velocity, lr, momentum] = std::tuple(r[0], r[2], r[3], r[4]);
-         const int g = Decayed(b, p, r[1], r[5]);
-         const int v = b.Fma(momentum, velocity, g);
-         const int step = b.Fma(r[6], v, b.Mul(r[7], g));
+         const Reg g = Decayed(b, p, r[1], r[5]);
+         const Reg v = b.Fma(momentum, velocity, g);
+         const Reg step = b.Fma(r[6], v, b.Mul(r[7], g));
          return {b.Sub(p, b.Mul(lr, step)), v};
        }},
       // The velocity takes a part of the gradient; where that is 1 this is SgdUpdate.
@@ -55,9 +54,9 @@ const std::vector<Row>& Rows() {
         {"velocity"},
         {"lr", "momentum", "weight_decay", "velocity_part", "gradient_part", "gradient_weight"}},
        [](B& b, const Regs& r) -> Regs {
-         const int g = Decayed(b, r[0], r[1], r[5]);
-         const int v = b.Fma(r[4], r[2], b.Mul(r[8], g));
-         const int step = b.Fma(r[6], v, b.Mul(r[7], g));
+         const Reg g = Decayed(b, r[0], r[1], r[5]);
+         const Reg v = b.Fma(r[4], r[2], b.Mul(r[8], g));
+         const Reg step = b.Fma(r[6], v, b.Mul(r[7], g));
          return {b.Sub(r[0], b.Mul(r[3], step)), v};
        }},
       {"adam",
@@ -66,7 +65,7 @@ const std::vector<Row>& Rows() {
         {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps",
          "weight_decay"}},
        [](B& b, const Regs& r) -> Regs {
-         const int g = Decayed(b, r[0], r[1], r[10]);
+         const Reg g = Decayed(b, r[0], r[1], r[10]);
          const Moments next = NextMoments(b, g, r[2], r[3], r[5], r[6], r[7]);
          return {AdamStep(b, r[0], next, r[4], r[8], r[9]), next.first, next.second};
        }},
@@ -84,7 +83,7 @@ const std::vector<Row>& Rows() {
         {"corrected_lr", "one_minus_beta1", "beta2", "one_minus_beta2", "eps", "decay"}},
        [](B& b, const Regs& r) -> Regs {
          const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
-         const int step = b.Div(b.Mul(r[4], next.first), b.Add(Sqrt(b, next.second), r[8]));
+         const Reg step = b.Div(b.Mul(r[4], next.first), b.Add(Sqrt(b, next.second), r[8]));
          return {b.Mul(r[9], b.Sub(r[0], step)), next.first, next.second};
        }},
       {"onnx-adam",
@@ -92,16 +91,16 @@ const std::vector<Row>& Rows() {
         {"exp_avg", "exp_avg_sq"},
         {"onnx_adam_lr", "one_minus_beta1", "beta2", "one_minus_beta2", "eps", "weight_decay", "post_decay"}},
        [](B& b, const Regs& r) -> Regs {
-         const int g = Decayed(b, r[0], r[1], r[9]);
+         const Reg g = Decayed(b, r[0], r[1], r[9]);
          const Moments next = NextMoments(b, g, r[2], r[3], r[5], r[6], r[7]);
-         const int step = b.Div(b.Mul(r[4], next.first), b.Add(Sqrt(b, next.second), r[8]));
+         const Reg step = b.Div(b.Mul(r[4], next.first), b.Add(Sqrt(b, next.second), r[8]));
          return {b.Mul(r[10], b.Sub(r[0], step)), next.first, next.second};
        }},
       {"adagrad",
        {"AdagradUpdate", {"sum"}, {"decayed_lr", "eps", "weight_decay"}},
        [](B& b, const Regs& r) -> Regs {
-         const int g = Decayed(b, r[0], r[1], r[5]);
-         const int sum = b.Fma(g, g, r[2]);
+         const Reg g = Decayed(b, r[0], r[1], r[5]);
+         const Reg sum = b.Fma(g, g, r[2]);
          return {b.Sub(r[0], b.Div(b.Mul(r[3], g), b.Add(Sqrt(b, sum), r[4]))), sum};
        }},
       {"lamb",
@@ -112,7 +111,7 @@ const std::vector<Row>& Rows() {
         /*makes_direction=*/true},
        [](B& b, const Regs& r) -> Regs {
          const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
-         const int adam = b.Div(b.Mul(r[4], next.first), Denominator(b, next.second, r[8], r[9]));
+         const Reg adam = b.Div(b.Mul(r[4], next.first), Denominator(b, next.second, r[8], r[9]));
          return {b.Fma(r[10], r[0], adam), next.first, next.second};
        }},
       // p -= lr |p| / |u| u; operands p, u, lr, |p|^2, |u|^2. A norm of 0 leaves the direction at its own
@@ -120,8 +119,8 @@ const std::vector<Row>& Rows() {
       {"",
        {"LambStep", {}, {"lr", "", ""}},
        [](B& b, const Regs& r) -> Regs {
-         const int both = b.Mul(b.Greater(r[3], b.Const(0)), b.Greater(r[4], b.Const(0)));
-         const int ratio = b.Select(both, b.Div(Sqrt(b, r[3]), Sqrt(b, r[4])), b.Const(1));
+         const Reg both = b.Mul(b.Greater(r[3], b.Const(0)), b.Greater(r[4], b.Const(0)));
+         const Reg ratio = b.Select(both, b.Div(Sqrt(b, r[3]), Sqrt(b, r[4])), b.Const(1));
          return {b.Sub(r[0], b.Mul(b.Mul(r[2], ratio), r[1]))};
        }},
       // The sum starts anew with each update.
@@ -153,7 +152,7 @@ llvm::Error InferUpdate(InferContext& c) {
   return llvm::Error::success();
 }
 
-std::vector<int> UpdateExpr(ExprBuilder& b, const Node& node, const std::vector<int>& operands) {
+Regs UpdateExpr(ExprBuilder& b, const Node& node, const Regs& operands) {
   const Row& row = RowOf(node.op);
   Regs r = operands;
   if (r.size() > Operands(row.rule)) r[1] = b.Mul(r.back(), r[1]);  // clipped

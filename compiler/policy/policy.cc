@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "compiler/policy/compared_batches.h"
 #include "compiler/policy/presets.h"
 #include "runtime/base/error.h"
 #include "runtime/codec/plugin.h"
@@ -21,7 +22,7 @@ constexpr int64_t kLeastElements = 32;  // of a sample: less takes a few bytes a
 // A code must save at least half of the tensor, or it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
   const std::optional<TensorType> code = CodeType(codec, type.dims);
-  return code && 2 * code->Bytes().At(16) <= type.Bytes().At(16);
+  return code && 2 * code->Bytes().At(kComparedBatch) <= type.Bytes().At(kComparedBatch);
 }
 
 const char* DescribeRounding(Rounding rounding) {
@@ -123,58 +124,117 @@ bool Policy::CodesSmall(const EdgeFacts& facts) const {
   return !facts.by_rows || facts.anchor;
 }
 
-bool Policy::CodesLossily(const EdgeFacts& facts) const {
-  return Lossy() && facts.activation && !facts.low_frequency && !facts.exact_bits &&
-         (!facts.read_exactly || !rules.fuses_attention) && !(facts.of_loss && rules.keeps_loss) &&
-         !facts.statistic && facts.index_bits == 0 && facts.type.dtype == DType::kFloat32 &&
-         IsOfSamples(facts, group_size) && (!products_only || facts.feeds_product) &&
-         (!IsSmall(facts, group_size) || CodesSmall(facts)) && SavesHalf(CodecOf(facts), facts.type);
-}
-
 bool Policy::Swaps(const Codec& codec) const {
   if (codec.kind == CodecKind::kMask) return rules.swaps_masks;
   return rules.swaps && codec.kind != CodecKind::kNone && codec.kind != CodecKind::kIndex;
 }
 
+namespace {
+
+// Does an index fit a code of its bits, in fewer than its type takes?
+bool IsShortIndex(const Policy& policy, const EdgeFacts& facts) {
+  return facts.index_bits > 0 && facts.index_bits <= 8 && !policy.rules.bytes_for_indices &&
+         facts.index_bits < 8 * ByteSize(facts.type.dtype) && facts.type.dtype == DType::kUint8 &&
+         CodeType(Codec::Index(static_cast<int>(facts.index_bits)), facts.type.dims);
+}
+
+Decision InMask(const Policy&, const EdgeFacts&) {
+  return {Codec::Mask(), "only its sign is read: one bit each, exact"};
+}
+
+Decision InFixedRange(const Policy& policy, const EdgeFacts& facts) {
+  const std::string reason = policy.level + " stores which of " + std::to_string(1 << policy.range_bits) +
+                             " levels over six deviations it is next to, always the same (biased)";
+  return facts.index_bits < 8 ? Decision{Codec::Index(static_cast<int>(facts.index_bits)), reason}
+                              : Decision{{}, reason};
+}
+
+Decision InIndexBits(const Policy&, const EdgeFacts& facts) {
+  return {Codec::Index(static_cast<int>(facts.index_bits)),
+          "positions in a pooling window: the fewest bits that hold them, exact"};
+}
+
+Decision InHalves(const Policy& policy, const EdgeFacts&) {
+  return {Codec::Cast(CodecKind::kBFloat16),
+          policy.level + " keeps an image's averages over blocks of pixels in 16 bits"};
+}
+
+// Why a lossy code has more bits than the level's; empty where it has not.
+const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
+  if (policy.rules.same_bits) return "";
+  if (facts.of_loss) return "; more than others, since every gradient depends on it";
+  if (facts.for_scores && policy.bits < kScoreBits)
+    return "; more than others, since a softmax is computed from it";
+  return IsSmall(facts, policy.group_size) ? "; more than others, since it is small" : "";
+}
+
+Decision InLevels(const Policy& policy, const EdgeFacts& facts) {
+  const Codec codec = policy.CodecOf(facts);
+  return {codec, "level " + policy.level + " stores it in " + std::to_string(codec.bits) + " bits, " +
+                     DescribeRounding(policy.rules.rounding) +
+                     (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
+                     WhyMoreBits(policy, facts)};
+}
+
+// One way to store a value. `how` makes its code. Where that is null the value is kept, and `kept`
+// is the reason; `of_level`: it begins with the level's name.
+struct Form {
+  bool (*applies)(const Policy&, const EdgeFacts&);
+  Decision (*how)(const Policy&, const EdgeFacts&);
+  const char* kept = "";
+  bool of_level = false;
+};
+
+using P = const Policy&;
+using F = const EdgeFacts&;
+
+// The first that applies is it; the last, a lossy code, always does.
+constexpr Form kForms[] = {
+    {[](P, F f) { return !f.activation; }, nullptr,
+     "is not made by a node of the step: it is there in any case"},
+    {[](P, F f) { return f.exact_bits && SavesHalf(Codec::Mask(), f.type); }, InMask},
+    {[](P, F f) { return f.fixed_range; }, InFixedRange},
+    {IsShortIndex, InIndexBits},
+    {[](P, F f) { return f.low_frequency; }, InHalves},
+    {[](P p, F) { return p.rules.fixed_range; }, nullptr, "keeps what no batch normalization makes", true},
+    {[](P p, F) { return !p.Lossy(); }, nullptr,
+     "level L0 is exact: its numbers are read, so it is kept as it is"},
+    {[](P, F f) { return f.type.dtype != DType::kFloat32; },
+     [](P, F f) {
+       return Decision{{}, "its " + std::string(ToString(f.type.dtype)) + " numbers are read exactly"};
+     }},
+    {[](P p, F f) { return f.of_loss && p.rules.keeps_loss; }, nullptr, "keeps what the loss saves", true},
+    {[](P p, F f) { return f.read_exactly && p.rules.fuses_attention; }, nullptr,
+     "its reader is not linear in it, or it masks: kept exactly"},
+    {[](P p, F f) { return f.statistic || !IsOfSamples(f, p.group_size); }, nullptr,
+     "a statistic or scalar: small, kept exactly"},
+    {[](P p, F f) { return p.products_only && !f.feeds_product; },
+     [](P p, F) {
+       return Decision{{},
+                       "level " + p.level + " compresses only what convolutions and matrix products read"};
+     }},
+    // Bits and indices that are too few for a code of their own are too few for this one.
+    {[](P p, F f) {
+       const bool small = IsSmall(f, p.group_size) && !p.CodesSmall(f);
+       return small || f.exact_bits || f.index_bits > 0 || !SavesHalf(p.CodecOf(f), f.type);
+     },
+     nullptr, "less than one group of elements a sample: too little to gain"},
+    {[](P, F) { return true; }, InLevels},
+};
+
+const Form& FormOf(const Policy& policy, const EdgeFacts& facts) {
+  return *std::find_if(std::begin(kForms), std::end(kForms),
+                       [&](const Form& form) { return form.applies(policy, facts); });
+}
+
+}  // namespace
+
+bool Policy::CodesLossily(const EdgeFacts& facts) const { return FormOf(*this, facts).how == InLevels; }
+
 Decision Policy::Decide(const EdgeFacts& facts) const {
-  if (!facts.activation) return {{}, "is not made by a node of the step: it is there in any case"};
-  if (facts.exact_bits && SavesHalf(Codec::Mask(), facts.type))
-    return {Codec::Mask(), "only its sign is read: one bit each, exact"};
-  if (facts.fixed_range) {
-    const std::string reason = level + " stores which of " + std::to_string(1 << range_bits) +
-                               " levels over six deviations it is next to, always the same (biased)";
-    return facts.index_bits < 8 ? Decision{Codec::Index(static_cast<int>(facts.index_bits)), reason}
-                                : Decision{{}, reason};
-  }
-  if (facts.index_bits > 0 && !rules.bytes_for_indices && facts.index_bits < 8 * ByteSize(facts.type.dtype)) {
-    const Codec codec = Codec::Index(static_cast<int>(facts.index_bits));
-    if (facts.index_bits <= 8 && facts.type.dtype == DType::kUint8 && CodeType(codec, facts.type.dims))
-      return {codec, "positions in a pooling window: the fewest bits that hold them, exact"};
-  }
-  if (facts.low_frequency)
-    return {Codec::Cast(CodecKind::kBFloat16),
-            level + " keeps an image's averages over blocks of pixels in 16 bits"};
-  if (CodesLossily(facts))
-    return {CodecOf(facts), "level " + level + " stores it in " + std::to_string(CodecOf(facts).bits) +
-                                " bits, " + DescribeRounding(rules.rounding) +
-                                (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
-                                (rules.same_bits ? ""
-                                 : facts.of_loss ? "; more than others, since every gradient depends on it"
-                                 : facts.for_scores && bits < kScoreBits
-                                     ? "; more than others, since a softmax is computed from it"
-                                 : IsSmall(facts, group_size) ? "; more than others, since it is small"
-                                                              : "")};
-  if (rules.fixed_range) return {{}, level + " keeps what no batch normalization makes"};
-  if (!Lossy()) return {{}, "level L0 is exact: its numbers are read, so it is kept as it is"};
-  if (facts.type.dtype != DType::kFloat32)
-    return {{}, "its " + std::string(ToString(facts.type.dtype)) + " numbers are read exactly"};
-  if (facts.of_loss && rules.keeps_loss) return {{}, level + " keeps what the loss saves"};
-  if (facts.read_exactly) return {{}, "its reader is not linear in it, or it masks: kept exactly"};
-  if (facts.statistic || !IsOfSamples(facts, group_size))
-    return {{}, "a statistic or scalar: small, kept exactly"};
-  if (products_only && !facts.feeds_product)
-    return {{}, "level " + level + " compresses only what convolutions and matrix products read"};
-  return {{}, "less than one group of elements a sample: too little to gain"};
+  const Form& form = FormOf(*this, facts);
+  if (form.how) return form.how(*this, facts);
+  return {{}, (form.of_level ? level + " " : "") + form.kept};
 }
 
 llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size) {

@@ -12,9 +12,9 @@ namespace {
 
 // Gradient rules must ask for what they read: a forward value that backward reads without Save() is a rule's
 // mistake.
-llvm::Error CheckSaved(const Graph& graph, const std::vector<SavedUse>& saved) {
+llvm::Error CheckSaved(const Graph& graph, const std::vector<ValueId>& saved) {
   std::vector<bool> forward(graph.values.size(), false), asked(graph.values.size(), false);
-  for (const SavedUse& use : saved) asked[static_cast<size_t>(use.value)] = true;
+  for (ValueId v : saved) asked[static_cast<size_t>(v)] = true;
   for (const Node& node : graph.nodes) {
     if (node.phase == Phase::kForward) {
       for (ValueId v : node.outputs) forward[static_cast<size_t>(v)] = true;
@@ -60,11 +60,8 @@ llvm::Error UpdateByOutputs(Graph& graph, PassContext& context) {
 
 llvm::Error AddGradients(Graph& graph, PassContext& context) {
   if (context.own_backward) return UpdateByOutputs(graph, context);
-  ACT_TRY(Gradients gradients, Differentiate(graph, context.loss, context.trainable, context.updates));
-  ACT_CHECK_OK(CheckSaved(graph, gradients.saved));
-  for (const SavedUse& use : gradients.saved)
-    if (use.need == Need::kStats) context.statistics.insert(use.value);
-  return llvm::Error::success();
+  ACT_TRY(const Gradients gradients, Differentiate(graph, context.loss, context.trainable, context.updates));
+  return CheckSaved(graph, gradients.saved);
 }
 
 }  // namespace act

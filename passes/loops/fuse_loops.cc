@@ -9,6 +9,7 @@
 
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
+#include "compiler/policy/compared_batches.h"
 #include "passes/loops/loops.h"
 #include "passes/loops/make_loop.h"
 #include "passes/pass.h"
@@ -19,8 +20,6 @@ namespace {
 
 // Merging stops here: a program's tiles (4 KiB a register) must stay in the first-level cache.
 constexpr size_t kMaxNodesPerLoop = 24;
-// Bytes are compared at this batch: all that count grow alike with it.
-constexpr int64_t kBytesAt = 16;
 
 class Fuser {
  public:
@@ -252,10 +251,10 @@ class Fuser {
     }
     int64_t more = 0;
     for (ValueId v : made)
-      if (lives_on(v)) more -= type(v).Bytes().At(kBytesAt);
+      if (lives_on(v)) more -= type(v).Bytes().At(kComparedBatch);
     for (ValueId v : read)
       if (v != kNoValue && !made.count(v) && !IsPersistent(graph_.value(v).kind) && !lives_on(v))
-        more += type(v).Bytes().At(kBytesAt);
+        more += type(v).Bytes().At(kComparedBatch);
     return more > 0;
   }
 

@@ -80,9 +80,9 @@ bool IsCheapLoop(const Node& node) {
   const OpDef* def = FindOp(node.op);
   if (!def || !def->expr) return false;
   ExprBuilder builder;
-  std::vector<int> operands;
+  Regs operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(builder.Input({}));
-  builder.Output({OutputKind::kStore, def->expr(builder, node, operands), {}, 0});
+  builder.Output(OutputKind::kStore, def->expr(builder, node, operands));
   const Program program = builder.Finish({});
   return std::all_of(program.instrs.begin(), program.instrs.end(),
                      [](const Instr& instr) { return IsCheapOpcode(instr.op); });

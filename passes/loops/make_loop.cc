@@ -26,9 +26,9 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
   loop.op = "Fused";
   loop.phase = group.phase;
   ExprBuilder b;
-  std::map<ValueId, int> reg;                       // of values made or read in the loop
-  std::map<std::pair<ValueId, bool>, int> decoded;  // of codes, and of their masks
-  std::vector<std::pair<ValueId, int>> writes;      // operands written in place, and their new registers
+  std::map<ValueId, Reg> reg;                       // of values made or read in the loop
+  std::map<std::pair<ValueId, bool>, Reg> decoded;  // of codes, and of their masks
+  std::vector<std::pair<ValueId, Reg>> writes;      // operands written in place, and their new registers
   std::vector<ValueId> gradients;                   // a parameter and its gradient, and so on
   const auto operand = [&](ValueId v) {
     const auto it = reg.find(v);
@@ -38,9 +38,9 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
     loop.inputs.push_back(v);
     return reg[v] = b.Input({});
   };
-  const auto emit = [&](ValueId v, const ProgramOutput& output) {
+  const auto emit = [&](ValueId v, OutputKind kind, Reg r, const Codec& codec = {}, int32_t stream = 0) {
     loop.outputs.push_back(v);
-    b.Output(output);
+    b.Output(kind, r, codec, stream);
   };
   for (size_t i : group.nodes) {
     const Node& node = graph.nodes[i];
@@ -49,12 +49,12 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
         loop.name += (loop.name.empty() ? "" : "+") + node.name;
     const OpDef* def = FindOp(node.op);
     if (def->exprs) {
-      std::vector<int> operands;
+      Regs operands;
       for (ValueId v : node.inputs) operands.push_back(operand(v));
-      const std::vector<int> results = def->exprs(b, node, operands);
+      const Regs results = def->exprs(b, node, operands);
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         reg[node.outputs[o]] = results[o];
-        emit(node.outputs[o], {OutputKind::kStore, results[o], {}, 0});
+        emit(node.outputs[o], OutputKind::kStore, results[o]);
       }
       for (size_t m = 0; m < node.mutates.size(); ++m)
         writes.emplace_back(node.inputs[static_cast<size_t>(node.mutates[m])],
@@ -72,31 +72,31 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
       }
       reg[out] = decoded[key];
     } else if (node.op == "Compress") {
-      emit(out, {OutputKind::kEncode, operand(node.inputs[0]), CodecOf(node.attrs), stream});
+      emit(out, OutputKind::kEncode, operand(node.inputs[0]), CodecOf(node.attrs), stream);
       continue;
     } else if (IsLeadingSum(node, graph)) {
-      emit(out, {OutputKind::kSum, operand(node.inputs[0]), {}, 0});
+      emit(out, OutputKind::kSum, operand(node.inputs[0]));
       continue;
     } else if (RowAxesOf(node, graph) > 0) {
-      const int row = operand(node.inputs[0]);
+      const Reg row = operand(node.inputs[0]);
       reg[out] = b.Unary(node.op == "ReduceMax" ? Opcode::kRowMax : Opcode::kRowSum, row);
       const auto count = static_cast<float>(*RowElements(group.space, group.row_axes));
       if (node.op == "ReduceMean") reg[out] = b.Div(reg[out], b.Const(count));
     } else {
-      std::vector<int> operands;
+      Regs operands;
       for (ValueId v : node.inputs) operands.push_back(operand(v));
       reg[out] = def->expr(b, node, operands);
     }
     const OutputKind kind =
         graph.value(out).type.dims == group.space ? OutputKind::kStore : OutputKind::kRowStore;
-    if (read_outside(out)) emit(out, {kind, reg[out], {}, 0});
+    if (read_outside(out)) emit(out, kind, reg[out]);
   }
   const auto position = [&loop](ValueId v) {
     return std::find(loop.inputs.begin(), loop.inputs.end(), v) - loop.inputs.begin();
   };
   for (const auto& [v, r] : writes) {
     loop.mutates.push_back(static_cast<int32_t>(position(v)));
-    b.Output({OutputKind::kStore, r, {}, 0});
+    b.Output(OutputKind::kStore, r);
   }
   if (!gradients.empty()) {
     std::vector<int64_t> positions;

@@ -3,6 +3,7 @@
 // memory.
 #include <map>
 
+#include "compiler/policy/compared_batches.h"
 #include "passes/loops/loops.h"
 #include "passes/pass.h"
 #include "runtime/plan/alias.h"
@@ -26,12 +27,12 @@ class Repeater {
           RoundsWhenStored(node, graph_))
         continue;
       const ValueId out = node.outputs[0];
-      const auto full = static_cast<double>(graph_.value(out).type.Bytes().At(16));
+      const auto full = static_cast<double>(graph_.value(out).type.Bytes().At(kComparedBatch));
       double sum = 0;
       for (ValueId v : node.inputs) {
         const double known = reads[static_cast<size_t>(v)];
         sum += known >= 0 ? known
-               : full > 0 ? static_cast<double>(graph_.value(v).type.Bytes().At(16)) / full
+               : full > 0 ? static_cast<double>(graph_.value(v).type.Bytes().At(kComparedBatch)) / full
                           : 0;
       }
       // Only within one phase: a forward node repeated in the backward pass would change what is saved, and

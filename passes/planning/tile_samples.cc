@@ -1,4 +1,5 @@
 #include "passes/planning/tile_samples.h"
+#include "compiler/policy/compared_batches.h"
 
 #include <algorithm>
 #include <optional>
@@ -16,11 +17,6 @@ namespace {
 // weight and tile: so the tiles are few, and not small.
 constexpr int64_t kTiles = 16;
 constexpr int64_t kLeastSamples = 8;
-// Bytes are compared at this batch and no other, so that a plan does not depend on the batch of a report.
-// Large: at small ones parameters hide what activations do to the peak.
-constexpr int64_t kBatch = 256;
-// Nor may a loop raise the peak at this one, where sums for weights may count for more than samples.
-constexpr int64_t kSmallBatch = 16;
 constexpr int kMostLoops = 400;  // bounds the time, not the result: no network in use comes near
 constexpr double kGain = .999;   // what a loop must at least lower the bytes at its nodes to
 
@@ -35,8 +31,8 @@ class Tiler {
 
   void Run() {
     if (graph_.nodes.empty()) return;
-    live_ = LiveBytes(step_, kBatch);
-    small_peak_ = Most(LiveBytes(step_, kSmallBatch));
+    live_ = LiveBytes(step_, kTiledPeakBatch);
+    small_peak_ = Most(LiveBytes(step_, kSmallPeakBatch));
     for (int i = 0; i < kMostLoops; ++i)
       if (!LowerPeak()) break;
   }
@@ -75,7 +71,7 @@ class Tiler {
       };
       for (const ValueId id : node.outputs)
         if (node.op != "Reshape")
-          spans[static_cast<size_t>(id)] = Span{i, i, graph_.value(id).type.Bytes().At(kBatch), {}};
+          spans[static_cast<size_t>(id)] = Span{i, i, graph_.value(id).type.Bytes().At(kTiledPeakBatch), {}};
       for (const ValueId id : node.outputs) see(id);
       for (const ValueId id : node.inputs) see(id);
     }
@@ -119,9 +115,9 @@ class Tiler {
     std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     graph_.loops = others;
     AssignStorages(step_);
-    std::vector<int64_t> live = LiveBytes(step_, kBatch);
+    std::vector<int64_t> live = LiveBytes(step_, kTiledPeakBatch);
     if (static_cast<double>(Most(live, lo, hi)) <= kGain * static_cast<double>(Most(live_, lo, hi))) {
-      const int64_t small_peak = Most(LiveBytes(step_, kSmallBatch));
+      const int64_t small_peak = Most(LiveBytes(step_, kSmallPeakBatch));
       if (small_peak <= small_peak_) {
         live_ = std::move(live);
         small_peak_ = small_peak;
@@ -189,8 +185,8 @@ class Tiler {
 
   StepGraph& step_;
   Graph& graph_;
-  std::vector<int64_t> live_;  // at kBatch
-  int64_t small_peak_ = 0;     // at kSmallBatch
+  std::vector<int64_t> live_;  // at kTiledPeakBatch
+  int64_t small_peak_ = 0;     // at kSmallPeakBatch
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/policy/compared_batches.h"
 #include "passes/storage/recipes.h"
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
@@ -10,8 +11,7 @@
 namespace act {
 namespace {
 
-constexpr int64_t kLeastBatch = 64;  // at small ones parameters hide what activations do to the peak
-constexpr double kAlike = 1.15;      // peaks at most so many times the least differ little
+constexpr double kAlike = 1.15;  // peaks at most so many times the least differ little
 // Products between anchors: of one residual block, of three, of six (docs/levels.md).
 constexpr int64_t kSpacings[] = {3, 9, 18};
 
@@ -34,7 +34,7 @@ std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& 
 }
 
 llvm::Error MeasureReruns(RerunCandidate& candidate, const Plan& plan, const PassContext& context) {
-  const int64_t batch = plan.fixed_batch ? plan.default_batch : std::max(plan.default_batch, kLeastBatch);
+  const int64_t batch = plan.fixed_batch ? plan.default_batch : std::max(plan.default_batch, kLeastPeakBatch);
   ACT_TRY(const MemoryLayout layout, LayOut(plan, batch));
   candidate.peak_bytes = static_cast<double>(layout.train.peak_bytes);
   for (const SavedEdge& edge : plan.edges) candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));

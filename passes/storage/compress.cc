@@ -7,6 +7,7 @@
 
 #include "compiler/ir/graph_builder.h"
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/saved_values.h"
 #include "runtime/base/error.h"
@@ -43,7 +44,7 @@ class Compressor {
           if (!d || d->code == kNoValue) continue;
           const TensorType type = graph_.value(v).type;
           Attributes attrs = CodecAttributes(d->decision.codec, d->stream);
-          if (n.op == "ReluDerivative" && d->decision.codec.HoldsMask()) {
+          if (IsSignMask(OpOf(n)) && d->decision.codec.HoldsMask()) {
             // The node itself becomes the decode: of the mask alone.
             attrs.Set("as", std::string("mask"));
             n.op = "Decompress";

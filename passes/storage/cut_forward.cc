@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/ops/op_table.h"
+#include "compiler/policy/compared_batches.h"
+
 namespace act {
 namespace {
-
-// Bytes are compared at this batch: all that count grow alike with it.
-constexpr int64_t kBatch = 16;
 
 // The last forward node that reads each value; -1 where none does.
 std::vector<int64_t> LastForwardReads(const Graph& graph, size_t forward) {
@@ -52,7 +52,7 @@ class Cutter {
     if (heavy_ == 0) return;
     double bytes = 0;
     for (ValueId v : alive_)
-      if (!anchors_.count(v)) bytes += static_cast<double>(graph_.value(v).type.Bytes().At(kBatch));
+      if (!anchors_.count(v)) bytes += static_cast<double>(graph_.value(v).type.Bytes().At(kComparedBatch));
     const double price = bytes / static_cast<double>(heavy_);
     if (price > least_) return;  // of equal ones the last: behind the ReLU
     least_ = price;
@@ -92,10 +92,7 @@ class Cutter {
 
 }  // namespace
 
-// In the forward pass ConvGradInput is a transposed convolution.
-bool IsHeavy(const Node& node) {
-  return node.op == "Conv" || node.op == "ConvGradInput" || node.op == "MatMul";
-}
+bool IsHeavy(const Node& node) { return IsLinearProduct(OpOf(node)); }
 
 std::vector<Segment> CutForward(const Graph& graph, const SavedValues& saved, int64_t spacing) {
   return Cutter(graph, saved, spacing).Run();

@@ -33,31 +33,27 @@
 #include <vector>
 
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/op_table.h"
 #include "passes/storage/gradient_values.h"
 
 namespace act {
 namespace {
 
-// What it reads are parts of what it makes, so that their squares add.
-bool Joins(const Node& node) { return node.op == "Add" || node.op == "Concat"; }
+using Role = Normalization::Role;
 
-bool IsNormGradient(const Node& node) {
-  return node.op == "BatchNormGradInput" || node.op == "LayerNormGradInput";
-}
+bool IsSum(const OpDef& op) { return op.arithmetic == Arithmetic::kSum; }
+bool IsSumOrDifference(const OpDef& op) { return IsSum(op) || op.arithmetic == Arithmetic::kDifference; }
+// What it reads are parts of what it makes, so that their squares add.
+bool Joins(const OpDef& op) { return IsSum(op) || op.movement == Movement::kConcat; }
+bool IsNormGradient(const OpDef& op) { return op.norm.role == Role::kGradient; }
 
 // What it makes has a mean square of 1, whatever it reads.
-bool Normalizes(const Node& node) {
-  for (const char* op :
-       {"Normalize", "Standardize", "BatchNormApply", "LayerNormApply", "SignedDistance", "SidedDistance"})
-    if (node.op == op) return true;
-  return false;
+bool Normalizes(const OpDef& op) {
+  return op.norm.role == Role::kNormalize || op.norm.role == Role::kApply || op.norm.role == Role::kDistance;
 }
 
 // The operand of a normalization's gradient that is 1 / deviation, made of what was normalized.
 constexpr size_t kDeviationOperand = 2;
-
-// The first operand that is one of its means: a number for each channel or row.
-size_t MeanOperand(const Node& node) { return node.op == "BatchNormGradInput" ? 4 : 3; }
 
 class Estimator {
  public:
@@ -94,22 +90,24 @@ class Estimator {
 
   // Mean squares, and which values are codes.
   void Forward(const Node& node) {
-    const bool sum = node.op == "Add" || node.op == "Sub";
+    const OpDef& op = OpOf(node);
+    const bool sum = IsSumOrDifference(op);
     double square = 0;
     for (const ValueId v : node.inputs) {
       if (v == kNoValue || graph_.value(v).kind != ValueKind::kActivation) continue;
       const double spread = Elements(node.outputs[0]) / Elements(v);
       if (sum && spread > 1) continue;  // an offset, a mean
-      square += square_[static_cast<size_t>(v)] * (node.op == "AveragePool" ? std::sqrt(spread) : 1);
+      square += square_[static_cast<size_t>(v)] * (op.squares == Squares::kAverage ? std::sqrt(spread) : 1);
       if (!sum) break;
     }
     for (const ValueId v : node.outputs)
-      square_[static_cast<size_t>(v)] = square == 0 || Normalizes(node) ? 1 : square;
+      square_[static_cast<size_t>(v)] = square == 0 || Normalizes(op) ? 1 : square;
     EnterCode(node);
   }
 
   void EnterCode(const Node& node) {
-    if (node.op == "Compress" && CodecOf(node.attrs).HasLevels()) shares_[node.outputs[0]] = {};
+    if (OpOf(node).coding == Coding::kEncode && CodecOf(node.attrs).HasLevels())
+      shares_[node.outputs[0]] = {};
   }
 
   // Norms of gradients, and what else is made of codes.
@@ -133,13 +131,14 @@ class Estimator {
       norm_[static_cast<size_t>(v)] = NormOf(node, v);
     }
     if (gradient || update) return;
-    const bool sum = node.op == "Add" || node.op == "Sub";
+    const OpDef& op = OpOf(node);
+    const bool sum = IsSumOrDifference(op);
     for (const ValueId v : node.inputs) {
       const auto it = v == kNoValue ? made_.end() : made_.find(v);
       if (it == made_.end()) continue;
-      const double part = sum                   ? it->second.square / squares
-                          : node.op == "Concat" ? Elements(v) / Elements(node.outputs[0])
-                                                : 1;
+      const double part = sum                                ? it->second.square / squares
+                          : op.movement == Movement::kConcat ? Elements(v) / Elements(node.outputs[0])
+                                                             : 1;
       for (const auto& [code, error] : it->second.of) made.of[code] += part * error;
       made.square = sum ? squares : it->second.square;
     }
@@ -167,32 +166,42 @@ class Estimator {
 
   // The squared norm of v, a gradient that the node makes. The loss's own has 1.
   double NormOf(const Node& node, ValueId v) const {
-    double norm = NormsRead(node, Joins(node));
+    const OpDef& op = OpOf(node);
+    const double norm = NormsRead(node, Joins(op));
     if (norm == 0) return 1;
+    if (IsNormGradient(op)) return norm / square_[static_cast<size_t>(node.inputs[kDeviationOperand])];
     const double spread = Elements(v) / Elements(node.inputs[0]);
-    if (node.op == "Slice" || node.op == "Expand") norm *= spread;
-    if (node.op == "AveragePoolGrad") norm /= spread;
-    if (node.op == "DivideByExtent") {
-      const std::vector<int64_t> extent = node.attrs.Ints("extent");
-      const auto n = static_cast<double>(Dim(extent[0], extent[1], extent[2]).At(batch_));
-      norm /= n * n;
+    switch (op.squares) {
+      case Squares::kByElements:
+        return norm * spread;
+      case Squares::kHandedOut:
+        return norm / spread;
+      case Squares::kDivided: {
+        const std::vector<int64_t> extent = node.attrs.Ints("extent");
+        const auto n = static_cast<double>(Dim(extent[0], extent[1], extent[2]).At(batch_));
+        return norm / (n * n);
+      }
+      case Squares::kAttention:
+        return norm / std::sqrt(KeysOf(node));
+      case Squares::kFirst:
+      case Squares::kAverage:  // in the forward pass
+        break;
     }
-    if (node.op == "AttentionGrad") norm /= std::sqrt(KeysOf(node));
-    if (IsNormGradient(node)) norm /= square_[static_cast<size_t>(node.inputs[kDeviationOperand])];
     return norm;
   }
 
   // How many elements of a gradient are copies of one.
   double CopiesOf(const Node& node) const {
+    const OpDef& op = OpOf(node);
     double sum = 0, operands = 0;
     for (const ValueId v : node.inputs) {
       if (v == kNoValue || !IsGradient(v)) continue;
       sum += copies_[static_cast<size_t>(v)];
       ++operands;
-      if (node.op == "Expand") sum *= Elements(node.outputs[0]) / Elements(v);
-      if (node.op != "Add") break;
+      if (op.movement == Movement::kRepeat) sum *= Elements(node.outputs[0]) / Elements(v);
+      if (!IsSum(op)) break;
     }
-    const bool mixes = node.op == "ConvGradInput" || node.op == "MatMul";
+    const bool mixes = op.product == Product::kTransposedConvolution || op.product == Product::kMatrix;
     return operands == 0 || mixes ? 1 : sum / operands;
   }
 
@@ -201,12 +210,13 @@ class Estimator {
     if (node.inputs.size() < 2) return 1;
     const ValueId a = node.inputs[0], b = node.inputs[1];
     const bool first = IsGradient(a);
-    if (node.op == "ConvGradWeight") {  // of [outputs, inputs of a group, kernel]
+    const Product product = OpOf(node).product;
+    if (product == Product::kWeightGradient) {  // of [outputs, inputs of a group, kernel]
       const Dims& dims = graph_.value(v).type.dims;
       const auto sides = static_cast<double>((dims[0] * dims[1]).At(batch_));
       return Elements(v) / std::sqrt(std::max(1., sides));
     }
-    if (node.op == "MatMul")
+    if (product == Product::kMatrix)
       return first ? std::sqrt(Elements(b) * Elements(v) / Elements(a))
                    : std::sqrt(Elements(a) * Elements(v) / Elements(b));
     return 1;
@@ -244,16 +254,18 @@ class Estimator {
     }
     if (node.outputs.empty() || !IsGradient(node.outputs[0])) return;
     const double weight = WeightOf(node);
-    const bool norm = IsNormGradient(node);
+    const OpDef& op = OpOf(node);
+    const bool norm = IsNormGradient(op);
     const double elements = Elements(node.outputs[0]), norms = NormsRead(node, true);
     // Over how many elements a normalization's means go.
-    const double rows = norm ? std::max(1., elements / Elements(node.inputs[MeanOperand(node)])) : 1;
+    const double rows =
+        norm ? std::max(1., elements / Elements(node.inputs[static_cast<size_t>(op.norm.first_mean)])) : 1;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId v = node.inputs[i];
       if (v == kNoValue) continue;
       if (IsGradient(v)) {
         const bool mean = norm && Elements(v) < elements;
-        const double part = mean ? 1 / rows : Joins(node) ? norm_[static_cast<size_t>(v)] / norms : 1;
+        const double part = mean ? 1 / rows : Joins(op) ? norm_[static_cast<size_t>(v)] / norms : 1;
         weight_[static_cast<size_t>(v)] += part * weight;
       } else if (const auto it = made_.find(v); it != made_.end()) {
         const double independent = rows / std::sqrt(copies_[static_cast<size_t>(node.inputs[0])]);

@@ -1,12 +1,14 @@
 #include "passes/storage/gradient_values.h"
 
+#include "compiler/ops/op_table.h"
+
 namespace act {
 
 std::vector<bool> GradientValues(const Graph& graph) {
   std::vector<bool> gradients(graph.values.size(), false);
   for (const Node& node : graph.nodes) {
     if (node.phase == Phase::kForward) continue;
-    bool gradient = node.op.ends_with("Grad"), constant = true;
+    bool gradient = OpOf(node).gradient, constant = true;
     for (const ValueId v : node.inputs) {
       if (v == kNoValue) continue;
       gradient |= gradients[static_cast<size_t>(v)];

@@ -6,6 +6,8 @@
 #include <map>
 
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/op_table.h"
+#include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
 #include "passes/storage/gradient_shares.h"
 #include "runtime/base/error.h"
@@ -17,7 +19,6 @@ namespace {
 
 // Of a sample: a batch of such tensors is read from memory, and their codes' time is the step's.
 constexpr int64_t kLargeElements = 1 << 14;
-constexpr int64_t kSamples = 16;  // sizes of codes are compared at so many: what is per batch decides
 
 // Where vectors take less than this part of all bytes, each keeps the level's own bits at least: that costs
 // next to nothing, and how large the head's part of the gradient is depends on its weights. A head that
@@ -37,11 +38,17 @@ bool IsVector(const Dims& dims) {
   return true;
 }
 
-double RangeOf(const Node& from) {
-  if (from.op.ends_with("Derivative")) return kSlope;
-  if (from.op == "SoftmaxCrossEntropy") return kProbability;
-  for (const char* op : {"Relu", "MaxPool", "Silu", "Gelu", "HardSwish", "Sigmoid"})
-    if (from.op == op) return kRectified;
+double RangeOf(Values values) {
+  switch (values) {
+    case Values::kSlope:
+      return kSlope;
+    case Values::kProbability:
+      return kProbability;
+    case Values::kRectified:
+      return kRectified;
+    case Values::kNormal:
+      break;
+  }
   return kRange;
 }
 
@@ -83,15 +90,16 @@ class Mixer {
   void FindCodes() {
     std::map<ValueId, double> ranges;
     for (const Node& node : graph_.nodes) {
-      if (node.op == "Compress" && CodecOf(node.attrs).HasLevels())
+      const OpDef& op = OpOf(node);
+      if (op.coding == Coding::kEncode && CodecOf(node.attrs).HasLevels())
         codes_[node.outputs[0]] = {CodecOf(node.attrs), graph_.value(node.inputs[0]).type.dims,
                                    ranges[node.inputs[0]]};
-      for (const ValueId v : node.outputs) ranges[v] = RangeOf(node);
+      for (const ValueId v : node.outputs) ranges[v] = RangeOf(op.values);
     }
   }
 
-  // Sizes of codes are compared at so many samples.
-  int64_t Batch() const { return context_.policy.saved_limit > 0 ? context_.policy.batch : kSamples; }
+  // Sizes of codes are compared at so many samples: a limit holds at the report's.
+  int64_t Batch() const { return context_.policy.saved_limit > 0 ? context_.policy.batch : kComparedBatch; }
 
   CodedEdge Expected(ValueId v, const Code& code) const {
     const auto& [codec, dims, range_if_uniform] = code;
@@ -134,11 +142,12 @@ class Mixer {
     if (edges.empty()) return std::vector<Codec>{};
     double bytes = 0;
     for (size_t e = 0; e < edges.size(); ++e)
-      bytes += policy.average_bits > 0
-                   ? policy.average_bits / 8 *
-                         static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kSamples))
-                   : static_cast<double>(saved[e]->bytes.At(kSamples));
-    return AllocateCodecs(edges, kSamples,
+      bytes +=
+          policy.average_bits > 0
+              ? policy.average_bits / 8 *
+                    static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kComparedBatch))
+              : static_cast<double>(saved[e]->bytes.At(kComparedBatch));
+    return AllocateCodecs(edges, kComparedBatch,
                           static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))));
   }
 
@@ -159,8 +168,9 @@ class Mixer {
 
   void Set(SavedEdge& edge, const Codec& codec, const Dims& dims) {
     for (Node& node : graph_.nodes) {
-      const bool made = node.op == "Compress" && node.outputs[0] == edge.stored;
-      const bool read = node.op == "Decompress" && node.inputs[0] == edge.stored;
+      const Coding coding = OpOf(node).coding;
+      const bool made = coding == Coding::kEncode && node.outputs[0] == edge.stored;
+      const bool read = coding == Coding::kDecode && node.inputs[0] == edge.stored;
       if (!made && !read) continue;
       const Attributes old = node.attrs;
       node.attrs = CodecAttributes(codec, old.Int("stream"));

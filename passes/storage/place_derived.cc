@@ -29,8 +29,7 @@ class Placer {
     std::set<ValueId> kept_numbers;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (saved_.InForward(i)) continue;
-      const OpDef* def = FindOp(node(i).op);
-      if (node(i).phase == Phase::kDerived && def->boolean) continue;
+      if (node(i).phase == Phase::kDerived && OpOf(node(i)).boolean) continue;
       for (ValueId v : node(i).inputs)
         if (v != kNoValue && saved_.MadeInForward(v)) kept_numbers.insert(v);
     }
@@ -75,7 +74,9 @@ class Placer {
     const Node& n = node(i);
     if (OnlyMoves(n)) return false;
     // The normalized values are what re-runs start from, be they coded or kept.
-    if (n.op == "Standardize" && context_.policy.Reruns()) return true;
+    const OpDef& op = OpOf(n);
+    if (op.norm.role == Normalization::Role::kNormalize && op.norm.by_rows && context_.policy.Reruns())
+      return true;
     bool all_at_hand = true, lossy = false, direct_readers = true;
     for (ValueId v : ForwardInputs(i)) {
       const bool coded = saved_.CodesLossily(v);
@@ -85,11 +86,10 @@ class Placer {
       for (size_t r : saved_.Readers(v)) direct |= node(r).phase == Phase::kBackward;
       direct_readers &= !coded || direct;
     }
-    const OpDef* def = FindOp(n.op);
-    if (def->boolean) return !all_at_hand;
+    if (op.boolean) return !all_at_hand;
     if (!lossy) return false;
     // Affine in a value whose code is stored anyway: decode that. Otherwise store this result instead.
-    return def->nonlinear || !direct_readers;
+    return op.nonlinear || !direct_readers;
   }
 
   // Puts hoisted nodes right behind the last producer of their inputs, so that what they read need not live

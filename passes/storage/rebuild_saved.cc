@@ -72,7 +72,8 @@ class Rebuilder {
   llvm::Expected<ValueId> Make(ValueId v) {
     const Node node = ProducerOf(v);  // a copy: the builder grows the graph
     const std::string name = node.name + ".rebuild";
-    if (node.op == "Relu") {
+    const OpDef& op = OpOf(node);
+    if (op.rectifies) {
       ACT_TRY(const ValueId x, Have(node.inputs[0]));
       return builder_.Add1("Mul", {x, recipes_.MaskOf(v)}, {}, name);
     }
@@ -91,8 +92,9 @@ class Rebuilder {
     ACT_TRY(const ValueId made, MakeBy(node, operands, v, name));
     // What is no loop runs once, unless it only moves numbers and would lie in memory from layer to layer. A
     // product's bias goes with it (fold-bias).
-    const bool moves = node.op == "Transpose" || node.op == "Concat" || node.op == "Slice";
-    const bool once = !FindOp(node.op)->expr && node.op != "Reshape" && !(moves && from_layer_to_layer_);
+    const bool moves = op.movement == Movement::kTranspose || op.movement == Movement::kConcat ||
+                       op.movement == Movement::kSlice;
+    const bool once = !op.expr && op.movement != Movement::kReshape && !(moves && from_layer_to_layer_);
     if (once || IsBiasedProduct(node)) rerun_[v] = made;
     if (!recode) return made;
     Recoded recoded{kNoValue, CodecAttributes(context_.policy.RecodeCodec(), context_.next_stream++)};
@@ -103,9 +105,10 @@ class Rebuilder {
 
   bool IsBiasedProduct(const Node& sum) const {
     for (const size_t i : {size_t{0}, size_t{1}}) {
-      if (sum.op != "Add" || saved_.MadeInForward(sum.inputs[1 - i]) || saved_.Producer(sum.inputs[i]) < 0)
+      if (OpOf(sum).arithmetic != Arithmetic::kSum || saved_.MadeInForward(sum.inputs[1 - i]) ||
+          saved_.Producer(sum.inputs[i]) < 0)
         continue;
-      if (IsProduct(ProducerOf(sum.inputs[i])) && !recipes_.InSegment(sum.inputs[i])) return true;
+      if (IsRerunProduct(ProducerOf(sum.inputs[i])) && !recipes_.InSegment(sum.inputs[i])) return true;
     }
     return false;
   }
@@ -131,7 +134,7 @@ class Rebuilder {
   llvm::Expected<ValueId> MakeBy(const Node& node, const std::vector<ValueId>& operands, ValueId v,
                                  const std::string& name) {
     // A loss's probabilities.
-    if (node.op == "SoftmaxCrossEntropy") return builder_.Add1("Softmax", {operands[0]}, {}, name);
+    if (OpOf(node).loss) return builder_.Add1("Softmax", {operands[0]}, {}, name);
     return builder_.AddTyped(node.op, operands, graph_.value(v).type, node.attrs, name);
   }
 

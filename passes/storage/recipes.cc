@@ -18,16 +18,23 @@ constexpr int64_t kLeastElements = 64;  // of a sample: less is not worth the lo
 // A loss's probabilities are computed again where they are so many times larger than what they come from.
 constexpr int64_t kWideLoss = 2;
 
-// Moves numbers, all of them or some, or drops what its stream says, as it did in the forward pass.
-bool Moves(const Node& node) {
-  return node.op == "Transpose" || node.op == "Slice" || node.op == "Concat" || node.op == "Expand" ||
-         node.op == "Pad" || node.op == "Gather" || node.op == "Dropout";
-}
+bool IsReshape(const OpDef& op) { return op.movement == Movement::kReshape; }
+bool IsConcat(const OpDef& op) { return op.movement == Movement::kConcat; }
+bool IsSum(const OpDef& op) { return op.arithmetic == Arithmetic::kSum; }
+bool IsMul(const OpDef& op) { return op.arithmetic == Arithmetic::kProduct; }
+// Picks numbers by comparing them (max pooling).
+bool Picks(const OpDef& op) { return op.index_bits != nullptr; }
 
-bool IsSmooth(const Node& node) { return FindOp(node.op)->smooth || node.op == "Mul"; }
+// Moves numbers, all of them or some, to other places, as it did in the forward pass.
+bool Moves(const OpDef& op) { return op.movement != Movement::kNone && !IsReshape(op); }
+
+// Computed of decoded numbers it is little wrong on average.
+bool IsSmoothOrMul(const OpDef& op) { return op.smooth || IsMul(op); }
 
 // Reads two values of which each may have an error.
-bool Multiplies(const Node& node) { return node.op == "Mul" || IsHeavy(node); }
+bool Multiplies(const OpDef& op) { return IsMul(op) || IsLinearProduct(op); }
+
+bool NormalizesRows(const Node& node) { return IsNormalize(node) && OpOf(node).norm.by_rows; }
 
 // Varies with the sample, as far as types tell.
 bool OfSamples(const EdgeFacts& facts) {
@@ -36,14 +43,16 @@ bool OfSamples(const EdgeFacts& facts) {
 
 // The probabilities of a loss are its second result.
 bool IsLoss(const Node& node, ValueId v) {
-  return node.op == "SoftmaxCrossEntropy" && node.outputs.size() > 1 && node.outputs[1] == v;
+  return OpOf(node).loss && node.outputs.size() > 1 && node.outputs[1] == v;
 }
 
 }  // namespace
 
-bool IsApply(const Node& node) { return node.op == "BatchNormApply" || node.op == "LayerNormApply"; }
-bool IsNormalize(const Node& node) { return node.op == "Normalize" || node.op == "Standardize"; }
-bool IsProduct(const Node& node) { return IsHeavy(node) || node.op == "Attention"; }
+bool IsApply(const Node& node) { return OpOf(node).norm.role == Normalization::Role::kApply; }
+bool IsNormalize(const Node& node) { return OpOf(node).norm.role == Normalization::Role::kNormalize; }
+bool IsRerunProduct(const Node& node) {
+  return IsLinearProduct(OpOf(node)) || OpOf(node).product == Product::kAttention;
+}
 
 void Recipes::Choose() {
   FindMasksAndNormalized();
@@ -78,14 +87,15 @@ int64_t Recipes::Elements(ValueId v) const { return graph_.value(v).type.Element
 
 // An input is in memory in any case: its order of axes is made again at every level, exactly.
 bool Recipes::ReordersInput(const Node& node) const {
-  return (node.op == "Transpose" || node.op == "Reshape") && !saved_.MadeInForward(node.inputs[0]);
+  const Movement movement = OpOf(node).movement;
+  return (movement == Movement::kTranspose || movement == Movement::kReshape) &&
+         !saved_.MadeInForward(node.inputs[0]);
 }
 
 void Recipes::FindMasksAndNormalized() {
   for (const Node& node : graph_.nodes) {
     if (node.phase != Phase::kForward) continue;
-    if (node.op == "ReluDerivative" && saved_.Crosses(node.outputs[0]))
-      mask_of_[node.inputs[0]] = node.outputs[0];
+    if (IsSignMask(OpOf(node)) && saved_.Crosses(node.outputs[0])) mask_of_[node.inputs[0]] = node.outputs[0];
     if (IsNormalize(node) && saved_.Crosses(node.outputs[0])) normalized_[node.inputs] = node.outputs[0];
   }
 }
@@ -96,9 +106,7 @@ void Recipes::ChooseSegments() {
   for (const Segment& segment : CutForward(graph_, saved_, context_.policy.rerun_spacing)) {
     const auto begin = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.begin),
                end = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.end);
-    if (segment.largest > context_.rerun_elements ||
-        std::any_of(begin, end, [](const Node& node) { return node.op == "Standardize"; }))
-      continue;
+    if (segment.largest > context_.rerun_elements || std::any_of(begin, end, NormalizesRows)) continue;
     context_.anchors.insert(segment.anchors.begin(), segment.anchors.end());
     for (auto node = begin; node != end; ++node) {
       if (StartsAnew(*node)) context_.anchors.insert(node->outputs[0]);
@@ -112,14 +120,16 @@ void Recipes::ChooseSegments() {
 // What pooling picks cannot be had again, and much may follow from it, or from the ReLU behind it: as of the
 // layers of a dense block, which read it time and again.
 bool Recipes::StartsAnew(const Node& node) const {
+  const OpDef& op = OpOf(node);
   const bool behind =
-      node.op == "Relu" && saved_.MadeInForward(node.inputs[0]) && ProducerOf(node.inputs[0]).op == "MaxPool";
-  if ((node.op != "MaxPool" && !behind) || !saved_.CodesLossily(node.outputs[0])) return false;
+      op.rectifies && saved_.MadeInForward(node.inputs[0]) && Picks(OpOf(ProducerOf(node.inputs[0])));
+  if ((!Picks(op) && !behind) || !saved_.CodesLossily(node.outputs[0])) return false;
   const std::vector<size_t>& readers = saved_.Readers(node.outputs[0]);
   return std::any_of(readers.begin(), readers.end(), [this](size_t r) {
     const Node& reader = graph_.nodes[r];
-    return saved_.InForward(r) && (IsNormalize(reader) || IsApply(reader) || IsHeavy(reader) ||
-                                   reader.op == "Concat" || reader.op == "Add");
+    const OpDef& reads = OpOf(reader);
+    return saved_.InForward(r) &&
+           (IsNormalize(reader) || IsApply(reader) || IsHeavy(reader) || IsConcat(reads) || IsSum(reads));
   });
 }
 
@@ -129,19 +139,19 @@ bool Recipes::IsCoded(ValueId v) const {
   const std::vector<size_t>& readers = saved_.Readers(v);
   return std::any_of(readers.begin(), readers.end(), [this](size_t r) {
     const Node& reader = graph_.nodes[r];
-    return saved_.InForward(r) && reader.op == "Reshape" && IsCoded(reader.outputs[0]);
+    return saved_.InForward(r) && IsReshape(OpOf(reader)) && IsCoded(reader.outputs[0]);
   });
 }
 
 // A function and its derivative, which would have a code each, are computed from one code of their operand.
 void Recipes::PromoteOperand(const Node& node) {
-  if (!FindOp(node.op)->smooth) return;
+  if (!OpOf(node).smooth) return;
   const ValueId x = node.inputs[0];
   if (!saved_.CodesLossily(x) || Of(x)) return;
   int coded = 0;
   for (const size_t r : saved_.Readers(x)) {
     const Node& reader = graph_.nodes[r];
-    coded += FindOp(reader.op)->smooth && IsCoded(reader.outputs[0]);
+    coded += OpOf(reader).smooth && IsCoded(reader.outputs[0]);
   }
   if (coded < 2) return;
   context_.anchors.insert(x);
@@ -164,10 +174,11 @@ bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
 // The node that computes v, be it in another shape and without a bias.
 const Node& Recipes::MakerOf(ValueId v) const {
   const Node& node = ProducerOf(v);
-  if (node.op == "Reshape" && saved_.MadeInForward(node.inputs[0])) return MakerOf(node.inputs[0]);
-  if (node.op == "Add")
+  const OpDef& op = OpOf(node);
+  if (IsReshape(op) && saved_.MadeInForward(node.inputs[0])) return MakerOf(node.inputs[0]);
+  if (IsSum(op))
     for (ValueId in : node.inputs)
-      if (saved_.MadeInForward(in) && IsProduct(MakerOf(in))) return MakerOf(in);
+      if (saved_.MadeInForward(in) && IsRerunProduct(MakerOf(in))) return MakerOf(in);
   return node;
 }
 
@@ -175,7 +186,7 @@ const Node& Recipes::MakerOf(ValueId v) const {
 // by rows: its error enters the gradients of all that is before it, and there is little of it.
 void Recipes::EnterAnchors() {
   for (const auto& [key, xhat] : normalized_)
-    if (context_.policy.rebuilds && ProducerOf(xhat).op == "Standardize" && !IsRebuilt(xhat) &&
+    if (context_.policy.rebuilds && NormalizesRows(ProducerOf(xhat)) && !IsRebuilt(xhat) &&
         saved_.CodesLossily(xhat))
       context_.anchors.insert(xhat);
   for (const auto& [v, recipe] : rebuilt_) {
@@ -217,7 +228,8 @@ std::optional<Recipe> Recipes::OfAll(const std::vector<ValueId>& values) {
 // By v's own operator.
 std::optional<Recipe> Recipes::OfProducer(ValueId v) {
   const Node& node = ProducerOf(v);
-  if (node.op == "Relu") {
+  const OpDef& op = OpOf(node);
+  if (op.rectifies) {
     const ValueId mask = MaskOf(v);
     return mask == kNoValue ? std::nullopt : OfAll({node.inputs[0], mask});
   }
@@ -232,10 +244,11 @@ std::optional<Recipe> Recipes::OfProducer(ValueId v) {
     return recipe;
   }
   if (HasSegments() && IsApply(node)) return Of(node.inputs[0]);
-  if (node.op == "Add" || node.op == "Sub") return OfSum(node);
-  if (node.op == "Concat") return OfParts(node);
-  if (node.op == "Neg" || node.op == "Reshape" || node.op == "Identity") return Of(node.inputs[0]);
-  if (node.op == "Mul" && (!saved_.MadeInForward(node.inputs[0]) || !saved_.MadeInForward(node.inputs[1])))
+  if (IsSum(op) || op.arithmetic == Arithmetic::kDifference) return OfSum(node);
+  if (IsConcat(op)) return OfParts(node);
+  if (op.arithmetic == Arithmetic::kNegative || op.arithmetic == Arithmetic::kCopy || IsReshape(op))
+    return Of(node.inputs[0]);
+  if (IsMul(op) && (!saved_.MadeInForward(node.inputs[0]) || !saved_.MadeInForward(node.inputs[1])))
     return OfAll(node.inputs);  // affine
   return FromNormalized(node, v);
 }
@@ -271,21 +284,22 @@ bool Recipes::IsInexact(ValueId v) {
 
 // Products and smooth functions of normalized values, and what only moves numbers.
 std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
-  if (!context_.policy.Reruns() && !IsSmooth(node)) return std::nullopt;
+  const OpDef& op = OpOf(node);
+  if (!context_.policy.Reruns() && !IsSmoothOrMul(op)) return std::nullopt;
   if (IsNormalize(node)) {  // of the model's inputs: exact, with the statistics of the forward pass
     std::optional<Recipe> recipe = Of(node.inputs[0]);
     return recipe && recipe->from.empty() && recipe->products == 0 && !recipe->of_segment ? recipe
                                                                                           : std::nullopt;
   }
-  const bool loss = IsLoss(node, v), smooth = IsSmooth(node), product = IsProduct(node);
-  if (!loss && !smooth && !product && !Moves(node)) return std::nullopt;
+  const bool loss = IsLoss(node, v), smooth = IsSmoothOrMul(op), product = IsRerunProduct(node);
+  if (!loss && !smooth && !product && !Moves(op)) return std::nullopt;
   std::optional<Recipe> recipe = loss ? Of(node.inputs[0]) : OfAll(node.inputs);
   if (!recipe || recipe->of_segment) return std::nullopt;
   if (product && (++recipe->products > kMostProducts || Elements(v) > context_.rerun_elements))
     return std::nullopt;
   if (product) recipe->reads = std::min(recipe->reads, 1.);  // once, for all readers
-  recipe->curved |= loss || (Multiplies(node) ? IsInexact(node.inputs[0]) && IsInexact(node.inputs[1])
-                                              : smooth || node.op == "Attention");
+  recipe->curved |= loss || (Multiplies(op) ? IsInexact(node.inputs[0]) && IsInexact(node.inputs[1])
+                                            : smooth || op.product == Product::kAttention);
   if (recipe->curved && !context_.policy.AnchorsAreFine()) return std::nullopt;
   if (loss) {
     int64_t sources = 0;

@@ -15,8 +15,8 @@ namespace act {
 bool IsApply(const Node& node);
 // x, mean, rstd -> normalized x
 bool IsNormalize(const Node& node);
-// A convolution, matrix product or attention.
-bool IsProduct(const Node& node);
+// A convolution, matrix product or attention: it may run again.
+bool IsRerunProduct(const Node& node);
 // What it takes to have a value in the backward pass.
 struct Recipe {
   double reads = 0;             // full-size codes that are read; one that is read twice counts twice

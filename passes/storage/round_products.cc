@@ -4,6 +4,7 @@
 // than ten times as much, one of 8 levels thousands of times. What is exact stays exact: the
 // products of L0, gradients of inputs, whose weights are no codes, and of what is stored as it is.
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/gradient_values.h"
 
@@ -18,7 +19,7 @@ std::vector<bool> CoarseValues(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     if (node.phase == Phase::kForward) continue;
     bool any = false;
-    if (node.op == "Decompress") {
+    if (OpOf(node).coding == Coding::kDecode) {
       const Codec codec = CodecOf(node.attrs);
       any = codec.HasLevels() && codec.levels <= kMostLevels && !DecodesMask(node);
     } else {
@@ -35,7 +36,8 @@ llvm::Error RoundProducts(Graph& graph, PassContext& context) {
   if (!context.policy.rounds_products) return llvm::Error::success();
   const std::vector<bool> gradients = GradientValues(graph), coarse = CoarseValues(graph);
   for (Node& node : graph.nodes) {
-    if (node.op != "ConvGradWeight" && node.op != "MatMul") continue;
+    const Product product = OpOf(node).product;
+    if (product != Product::kWeightGradient && product != Product::kMatrix) continue;
     const auto a = static_cast<size_t>(node.inputs[0]), b = static_cast<size_t>(node.inputs[1]);
     if (gradients[a] != gradients[b] && coarse[gradients[a] ? b : a]) node.attrs.Set("may_round", int64_t{1});
   }

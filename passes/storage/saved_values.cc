@@ -5,34 +5,10 @@
 #include "compiler/ops/op_table.h"
 
 namespace act {
-namespace {
-
-bool IsProduct(const Node& node, size_t) {
-  return node.op == "ConvGradWeight" || node.op == "ConvGradInput" || node.op == "Conv" ||
-         node.op == "MatMul" || node.op == "AttentionGrad";
+bool OnlyMoves(const Node& node) {
+  const Movement movement = OpOf(node).movement;
+  return movement == Movement::kReshape || movement == Movement::kPad;
 }
-
-// A softmax's gradient is quadratic in its result; an additive mask holds infinities beside numbers.
-bool ReadsExactly(const Node& node, size_t operand) {
-  return (node.op == "SoftmaxGrad" && operand == 1) || (node.op == "AttentionGrad" && operand == 4);
-}
-
-// q and k, from which the probabilities are computed again.
-bool ReadsForScores(const Node& node, size_t operand) {
-  return node.op == "AttentionGrad" && (operand == 1 || operand == 2);
-}
-
-bool ReadsSign(const Node& node, size_t) { return node.op == "ReluDerivative"; }
-
-int64_t BitsFor(int64_t count) {
-  int64_t bits = 1;
-  while ((int64_t{1} << bits) < count) ++bits;
-  return bits;
-}
-
-}  // namespace
-
-bool OnlyMoves(const Node& node) { return node.op == "Reshape" || node.op == "Pad"; }
 
 void SavedValues::Index() {
   producer_.assign(graph_.values.size(), -1);
@@ -52,13 +28,25 @@ bool SavedValues::Crosses(ValueId v) const {
          std::any_of(readers.begin(), readers.end(), [this](size_t r) { return !InForward(r); });
 }
 
-bool SavedValues::AnyBackwardRead(ValueId v, bool (*is)(const Node&, size_t)) const {
+bool SavedValues::BackwardReadsAs(ValueId v, Need need) const {
   for (size_t r : Readers(v)) {
     if (InForward(r)) continue;
     const Node& reader = graph_.nodes[r];
+    const OpDef& op = OpOf(reader);
     for (size_t i = 0; i < reader.inputs.size(); ++i)
-      if (reader.inputs[i] == v && is(reader, i)) return true;
-    if (OnlyMoves(reader) && AnyBackwardRead(reader.outputs[0], is)) return true;
+      if (reader.inputs[i] == v && op.Reads(i, need)) return true;
+    if (OnlyMoves(reader) && BackwardReadsAs(reader.outputs[0], need)) return true;
+  }
+  return false;
+}
+
+bool SavedValues::IsStatistic(ValueId v) const {
+  if (context_.statistics.count(v)) return true;
+  for (size_t r : Readers(v)) {
+    const Node& reader = graph_.nodes[r];
+    const OpDef& op = OpOf(reader);
+    for (size_t i = 0; i < reader.inputs.size(); ++i)
+      if (reader.inputs[i] == v && op.Reads(i, Need::kStatistics)) return true;
   }
   return false;
 }
@@ -68,7 +56,8 @@ int64_t SavedValues::PartOfAttention(ValueId v) const {
     const Node& reader = graph_.nodes[r];
     if (OnlyMoves(reader))
       if (const int64_t part = PartOfAttention(reader.outputs[0])) return part;
-    if (InForward(r) || reader.op != "AttentionGrad" || !reader.attrs.Has("packed") || reader.inputs[1] != v)
+    if (InForward(r) || !reader.attrs.Has("packed") || reader.inputs[1] != v ||
+        !OpOf(reader).Reads(1, Need::kScores))
       continue;
     Dim part(1);
     const Dims& dims = graph_.value(v).type.dims;
@@ -79,8 +68,6 @@ int64_t SavedValues::PartOfAttention(ValueId v) const {
   return 0;
 }
 
-bool SavedValues::FeedsProduct(ValueId v) const { return AnyBackwardRead(v, IsProduct); }
-
 EdgeFacts SavedValues::FactsOf(ValueId v) const {
   EdgeFacts facts;
   facts.type = graph_.value(v).type;
@@ -89,29 +76,28 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.fixed_batch = fixed_batch_;
   if (!facts.activation) return facts;
   const Node& from = graph_.nodes[static_cast<size_t>(Producer(v))];
-  facts.exact_bits = facts.type.dtype == DType::kBool || FindOp(from.op)->boolean;
-  facts.read_exactly = AnyBackwardRead(v, ReadsExactly);
-  facts.for_scores = AnyBackwardRead(v, ReadsForScores);
+  const OpDef& op = OpOf(from);
+  facts.exact_bits = facts.type.dtype == DType::kBool || op.boolean;
+  facts.read_exactly = BackwardReadsAs(v, Need::kExactly);
+  facts.for_scores = BackwardReadsAs(v, Need::kScores);
   if (facts.for_scores) facts.part = PartOfAttention(v);
   facts.low_frequency = context_.low_frequencies.count(v) != 0;
-  facts.statistic = context_.statistics.count(v) != 0;
-  facts.sign_is_read = AnyBackwardRead(v, ReadsSign);
-  facts.for_statistics = from.op == "Normalize" && !facts.feeds_product && !context_.rebuilt_from.count(v);
+  facts.statistic = IsStatistic(v);
+  facts.sign_is_read = BackwardReadsAs(v, Need::kSign);
+  const bool normalized = op.norm.role == Normalization::Role::kNormalize;
+  facts.normalized = normalized && !op.norm.by_rows;
+  facts.by_rows = normalized && op.norm.by_rows;
+  facts.for_statistics = facts.normalized && !facts.feeds_product && !context_.rebuilt_from.count(v);
   facts.anchor = context_.anchors.count(v) != 0;
-  facts.sided = from.op == "SidedDistance";
-  facts.often_zero = from.op == "Relu";
-  facts.of_loss = from.op == "SoftmaxCrossEntropy";
-  facts.by_rows = from.op == "Standardize";
+  facts.sided = op.norm.sided;
+  facts.often_zero = op.rectifies;
+  facts.of_loss = op.loss;
   if (context_.range_codes.count(v)) {
     facts.fixed_range = true;
     facts.index_bits = context_.policy.range_bits;
   }
-  facts.normalized = from.op == "Normalize";
-  if (from.op == "MaxPool" && from.outputs.size() > 1 && from.outputs[1] == v) {
-    int64_t window = 1;
-    for (int64_t k : from.attrs.Ints("kernel_shape")) window *= k;
-    facts.index_bits = BitsFor(window);
-  }
+  if (op.index_bits && from.outputs.size() > 1 && from.outputs[1] == v)
+    facts.index_bits = op.index_bits(from);
   return facts;
 }
 

@@ -4,12 +4,14 @@
 
 #include <vector>
 
+#include "compiler/ops/traits.h"
 #include "passes/pass.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
 
-// A derived node that computes nothing: it stays in the backward pass, behind the decode of what it moves.
+// A reshape or padding: as a derived node it stays in the backward pass, after the decode of what
+// it moves.
 bool OnlyMoves(const Node& node);
 
 class SavedValues {
@@ -28,16 +30,18 @@ class SavedValues {
   }
   // Made in the forward pass and read in the backward pass.
   bool Crosses(ValueId v) const;
-  // Read by the gradient of a convolution, matrix product or attention. Nodes that only move a
-  // saved value are looked through.
-  bool FeedsProduct(ValueId v) const;
+  // Read by the gradient of a convolution, matrix product or attention.
+  bool FeedsProduct(ValueId v) const { return BackwardReadsAs(v, Need::kProduct); }
   EdgeFacts FactsOf(ValueId v) const;
   // Is v stored with an error, where it is stored?
   bool CodesLossily(ValueId v) const { return context_.policy.CodesLossily(FactsOf(v)); }
 
  private:
-  // Does `is` hold of a backward node and the position at which it reads v?
-  bool AnyBackwardRead(ValueId v, bool (*is)(const Node&, size_t)) const;
+  // Does a node of the backward pass read v as `need`? What only moves v is looked through.
+  bool BackwardReadsAs(ValueId v, Need need) const;
+  // Does any node read v, as it is, as a statistic? Forward nodes too: what they read as one is one
+  // wherever the backward pass takes it from.
+  bool IsStatistic(ValueId v) const;
   // Where attention reads queries, keys and values of v one behind the other: the elements of each. 0: it
   // does not.
   int64_t PartOfAttention(ValueId v) const;

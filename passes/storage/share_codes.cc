@@ -20,12 +20,21 @@
 #include <vector>
 
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/saved_values.h"
 #include "runtime/base/error.h"
 
 namespace act {
 namespace {
+
+using Role = Normalization::Role;
+
+// Has the node this part in a BatchNorm?
+bool IsOfBatch(const Node& node, Role role) {
+  const Normalization& norm = OpOf(node).norm;
+  return norm.role == role && !norm.by_rows;
+}
 
 class Sharer {
  public:
@@ -65,13 +74,14 @@ class Sharer {
   void PairWith(size_t relu, ValueId mask, Normalized& normalized) {
     const ValueId operand = node(relu).inputs[0];
     const Node* made = ProducerOf(operand);
-    const bool summand = made && made->op == "Add";
+    const bool summand = made && OpOf(*made).arithmetic == Arithmetic::kSum;
     for (ValueId v : summand ? made->inputs : std::vector<ValueId>{operand}) {
       const Node* apply = ProducerOf(v);
-      if (!apply || apply->op != "BatchNormApply") continue;
+      if (!apply || !IsOfBatch(*apply, Role::kApply)) continue;
       const auto it = normalized.find({apply->inputs.begin(), apply->inputs.begin() + 3});
       const int64_t stats = saved_.Producer(apply->inputs[1]);
-      if (it == normalized.end() || stats < 0 || node(static_cast<size_t>(stats)).op != "BatchNormStats" ||
+      if (it == normalized.end() || stats < 0 ||
+          !IsOfBatch(node(static_cast<size_t>(stats)), Role::kStatistics) ||
           graph_.value(v).type != graph_.value(operand).type)
         continue;
       pairs_.push_back({it->second, relu, static_cast<size_t>(stats), static_cast<size_t>(saved_.Producer(v)),
@@ -84,14 +94,14 @@ class Sharer {
   void FindPairs() {
     Normalized normalized;
     for (size_t i = 0; i < graph_.nodes.size() && saved_.InForward(i); ++i)
-      if (node(i).op == "Normalize" && saved_.Crosses(node(i).outputs[0]) &&
+      if (IsOfBatch(node(i), Role::kNormalize) && saved_.Crosses(node(i).outputs[0]) &&
           saved_.CodesLossily(node(i).outputs[0]))
         normalized[node(i).inputs] = i;
     for (size_t i = 0; i < graph_.nodes.size() && saved_.InForward(i); ++i) {
-      if (node(i).op != "ReluDerivative" || !saved_.Crosses(node(i).outputs[0])) continue;
+      if (!IsSignMask(OpOf(node(i))) || !saved_.Crosses(node(i).outputs[0])) continue;
       const ValueId result = node(i).inputs[0], mask = node(i).outputs[0];
       const Node* relu = ProducerOf(result);
-      if (!relu || relu->op != "Relu") continue;
+      if (!relu || !OpOf(*relu).rectifies) continue;
       if (saved_.Crosses(result) && saved_.CodesLossily(result)) {
         positive_[mask] = result;
         continue;

@@ -9,6 +9,8 @@
 
 #include "compiler/emit/emit_onnx.h"
 #include "compiler/import/core/import_onnx.h"
+#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pipeline.h"
 #include "runtime/base/error.h"
 #include "tests/compiler/onnx_model.h"
@@ -172,6 +174,32 @@ TEST(EmitOnnx, BatchAxesAreSymbolsAndStandardOperatorsStandard) {
   for (const auto& node : m.graph().node()) domains[node.op_type()] = node.domain();
   EXPECT_EQ(domains.at("Relu"), "");
   EXPECT_EQ(domains.at("MatMul"), "act") << "trans_b is ours";
+}
+
+// Each operator of one operand that the op table says ONNX has: written and read again it is
+// itself.
+TEST(EmitOnnx, WhatOnnxHasTooComesBackAsItself) {
+  const TemporaryFolder folder;
+  int count = 0;
+  for (const OpDef& op : AllOps()) {
+    if (!op.onnx || !op.expr || op.max_inputs != 1 || op.arithmetic == Arithmetic::kCopy) continue;
+    Graph graph;
+    GraphBuilder builder(graph);
+    const ValueId x = builder.Input("x", {DType::kFloat32, {Dim(2), Dim(3)}}, ValueKind::kInput);
+    auto y = builder.Add1(op.name, {x});
+    ASSERT_TRUE(static_cast<bool>(y)) << llvm::toString(y.takeError());
+    graph.outputs = {*y};
+    ASSERT_FALSE(EmitOnnx(graph, folder / "out.onnx"));
+    ImportOptions options;
+    options.keep_outputs = true;
+    auto read = ImportOnnx(folder / "out.onnx", options);
+    ASSERT_TRUE(static_cast<bool>(read)) << op.name << ": " << llvm::toString(read.takeError());
+    const Graph& again = read->graph;
+    ASSERT_EQ(again.nodes.size(), 1u) << op.name;
+    EXPECT_EQ(again.nodes[0].op, op.name);
+    ++count;
+  }
+  EXPECT_GE(count, 30);
 }
 
 }  // namespace

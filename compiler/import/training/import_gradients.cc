@@ -30,7 +30,7 @@ llvm::Expected<Values> ApplyRule(NodeContext& c, Node node, ValueId dout, std::v
     return c.Fail("the gradient is " + ToString(c.TypeOf(dout)) + ", what it belongs to is " +
                   ToString(c.TypeOf(node.outputs[0])));
   node.name = c.name();
-  std::vector<SavedUse> saved;
+  std::vector<ValueId> saved;
   Values output_grads(node.outputs.size(), kNoValue);
   output_grads[0] = dout;
   const auto* def = FindOp(node.op);
@@ -199,7 +199,7 @@ llvm::Error ImportLayerNormalizationGrad(NodeContext& c) {
   const ValueId dy = in[0], x = in[1], scale = in[2], mean = in[3], inverse = in[4];
   std::vector<int64_t> rows, columns;
   for (size_t i = 0; i < rank; ++i) (i < axis ? rows : columns).push_back(static_cast<int64_t>(i));
-  std::vector<SavedUse> saved;
+  std::vector<ValueId> saved;
   Node node = Forward("LayerNormalization", {}, x, {});
   node.name = c.name();
   GradContext g(c.builder(), node, {dy}, {}, saved);

@@ -1,0 +1,66 @@
+// Traits of the op table agree with one another, and with what operators take and make.
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "compiler/ops/expr_builder.h"
+#include "compiler/ops/op_table.h"
+
+namespace act {
+namespace {
+
+// A constant is no register: b.Add(1, x) does not compile.
+static_assert(std::is_invocable_v<decltype(&ExprBuilder::Add), ExprBuilder&, Reg, Reg>);
+static_assert(!std::is_invocable_v<decltype(&ExprBuilder::Add), ExprBuilder&, int, Reg>);
+static_assert(!std::is_invocable_v<decltype(&ExprBuilder::Neg), ExprBuilder&, int>);
+
+TEST(OpTraits, NeedsAreOfOperandsThatThereAre) {
+  for (const OpDef& op : AllOps()) {
+    if (op.max_inputs < 0) continue;
+    EXPECT_LE(op.needs.size(), static_cast<size_t>(op.max_inputs)) << op.name;
+  }
+}
+
+TEST(OpTraits, TheLastNeedIsThatOfAllOperandsAfterIt) {
+  const OpDef& loss = *FindOp("SoftmaxCrossEntropyGrad");
+  EXPECT_FALSE(loss.Reads(1, Need::kStatistics)) << "probabilities";
+  EXPECT_TRUE(loss.Reads(2, Need::kStatistics)) << "labels";
+  EXPECT_TRUE(loss.Reads(3, Need::kStatistics)) << "weights of classes";
+  const OpDef& attention = *FindOp("AttentionGrad");
+  EXPECT_TRUE(attention.Reads(1, Need::kScores) && attention.Reads(1, Need::kProduct));
+  EXPECT_FALSE(attention.Reads(3, Need::kScores)) << "the gradient is linear in the values";
+  EXPECT_FALSE(FindOp("Add")->Reads(0, Need::kExactly));
+}
+
+// A gradient that reads its operands as products is one of a product.
+TEST(OpTraits, ProductsReadFactors) {
+  for (const OpDef& op : AllOps())
+    EXPECT_TRUE(!op.Reads(0, Need::kProduct) || op.product != Product::kNone) << op.name;
+  EXPECT_TRUE(IsLinearProduct(*FindOp("ConvGradInput"))) << "a transposed convolution";
+  EXPECT_FALSE(IsLinearProduct(*FindOp("ConvGradWeight")));
+  EXPECT_FALSE(IsLinearProduct(*FindOp("Attention"))) << "of q and k it computes a softmax";
+}
+
+TEST(OpTraits, OneOperatorMakesTheSignMaskOfANumber) {
+  for (const OpDef& op : AllOps()) EXPECT_EQ(IsSignMask(op), op.name == "ReluDerivative") << op.name;
+}
+
+// The prior of a normalization's gradient reads operands by these places.
+TEST(OpTraits, MeansOfANormalizationsGradientAreAmongItsOperands) {
+  for (const OpDef& op : AllOps())
+    if (op.norm.role == Normalization::Role::kGradient) {
+      EXPECT_GT(op.norm.first_mean, 2) << op.name;
+      EXPECT_LT(op.norm.first_mean, op.min_inputs) << op.name;
+    }
+}
+
+TEST(OpTraits, APositionTakesTheBitsThatTellItsWindowApart) {
+  Node pool;
+  for (const auto& [window, bits] : {std::pair{2, 2}, {3, 4}, {4, 4}, {1, 1}, {5, 5}}) {
+    pool.attrs.Set("kernel_shape", std::vector<int64_t>{window, window});
+    EXPECT_EQ(FindOp("MaxPool")->index_bits(pool), bits) << window << " x " << window;
+  }
+}
+
+}  // namespace
+}  // namespace act
