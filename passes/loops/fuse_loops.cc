@@ -14,6 +14,7 @@
 #include "passes/loops/make_loop.h"
 #include "passes/pass.h"
 #include "runtime/plan/alias.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -319,7 +320,7 @@ void DropEqualResults(Graph& graph) {
     for (ValueId& v : node.inputs)
       if (v != kNoValue) v = instead[static_cast<size_t>(v)];
     std::vector<ProgramOutput>& outputs = node.program.outputs;
-    for (size_t b = node.op == "Fused" ? node.outputs.size() : 0; b-- > 1;) {
+    for (size_t b = RunsProgram(node) ? node.outputs.size() : 0; b-- > 1;) {
       for (size_t a = 0; a < b; ++a) {
         if (outputs[a].kind == OutputKind::kEncode || !(outputs[a] == outputs[b]) ||
             kept.count(node.outputs[b]) ||

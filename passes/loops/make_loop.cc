@@ -10,6 +10,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/loops/loops.h"
 #include "passes/recognize/pattern.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -23,7 +24,7 @@ std::optional<float> ScalarOf(const Value& value) {
 
 Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bool(ValueId)>& read_outside) {
   Node loop;
-  loop.op = "Fused";
+  loop.op = kFused;
   loop.phase = group.phase;
   ExprBuilder b;
   std::map<ValueId, Reg> reg;                       // of values made or read in the loop

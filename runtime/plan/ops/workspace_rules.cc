@@ -1,8 +1,9 @@
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace_rules.h"
 
 #include <algorithm>
 
-#include "runtime/plan/recurrent_signature.h"
+#include "runtime/plan/ops/recurrent_signature.h"
+#include "runtime/plan/ops/workspace.h"
 
 namespace act {
 namespace {
@@ -13,6 +14,8 @@ constexpr int64_t kFloat = 4;
 constexpr int64_t kThreads = 16;
 // What any primitive may want beside its large buffers: measured 4 KiB a thread and 4 KiB.
 constexpr int64_t kSmallScratch = 128 * kKiB;
+
+const TensorType& TypeOf(const Graph& graph, ValueId id) { return graph.value(id).type; }
 
 // The extent of an axis of fixed extent. One that varies with N counts as 1: no convolution that a framework
 // writes has one behind its batch axis, and a kernel that does not fit refuses cleanly.
@@ -55,41 +58,8 @@ bool HasStride(const Node& node) {
   return std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
 }
 
-int64_t ConvBound(const TensorType& w, const Node& node) {
+int64_t WeightsWorkspace(const TensorType& w, const Node& node) {
   return SaturatingAdd(PackedWeights(w, node.attrs.Int("group", 1)), kSmallScratch);
-}
-
-// A strided gradient spreads one image of dy at a time, in a buffer per thread.
-int64_t ConvGradInputBound(const TensorType& dy, const TensorType& w, const Node& node) {
-  const int64_t spread = HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0;
-  return SaturatingAdd(ConvBound(w, node), spread);
-}
-
-// Threads that share a weight add up their own copies of dw; a strided pointwise one gathers the pixels of x
-// it reads.
-int64_t ConvGradWeightBound(const TensorType& dy, const TensorType& x, const TensorType& dw,
-                            const Node& node) {
-  const int64_t copies = PerThread(PackedWeights(dw, node.attrs.Int("group", 1)), 0, 4 * kMiB);
-  int64_t gathered = 0;
-  bool pointwise = true;
-  for (size_t axis = 2; axis < dw.dims.size(); ++axis) pointwise = pointwise && Extent(dw, axis) == 1;
-  if (HasStride(node) && pointwise) {
-    TensorType image = dy;
-    if (!image.dims.empty() && !x.dims.empty()) image.dims.back() = x.dims.back();
-    gathered = PerThread(Image(image, 0), 4, 4 * kMiB);
-  }
-  return SaturatingAdd(ConvBound(dw, node), SaturatingAdd(copies, gathered));
-}
-
-// Blocks of 64 columns and at most 1024 rows of an operand that must be copied, one per thread. Where they do
-// not fit, another of oneDNN's implementations needs none.
-int64_t MatMulBound(const TensorType& a, const Node& node) {
-  const bool trans_a = node.attrs.Int("trans_a") != 0;
-  const size_t k_axis = a.dims.size() - (trans_a ? 2 : 1);
-  const bool fixed = a.dims.size() >= 2 && a.dims[k_axis].IsFixed();
-  const int64_t k = fixed ? std::min<int64_t>(RoundUp(Extent(a, k_axis), 64), 1024) : 1024;
-  const int64_t block = k * 64 * kFloat;
-  return std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
 }
 
 // The extent of logical axis `axis` of an operand of attention.
@@ -104,15 +74,83 @@ int64_t LogicalExtent(TensorType type, const Node& node, const char* perm_name, 
   return Extent(type, perm.size() == rank ? static_cast<size_t>(perm[axis]) : axis);
 }
 
-int64_t AttentionBound(const TensorType& q, const TensorType& k, const TensorType& v,
-                       const TensorType& d_bias, const Node& node) {
-  const int64_t queries = LogicalExtent(q, node, "perm_q", 2), keys = LogicalExtent(k, node, "perm_k", 2),
-                depth = LogicalExtent(q, node, "perm_q", 1),
-                value_depth = LogicalExtent(v, node, "perm_v", 1);
-  if (node.op == "Attention") return PerThread(AttentionThreadBytes(queries, keys, depth), 4, 8 * kMiB);
+// What the products of an attention go over.
+struct AttentionExtents {
+  int64_t queries = 1, keys = 1, depth = 1, value_depth = 1;
+};
+
+// q, k and v are the operands from `first` on.
+AttentionExtents ExtentsOf(const Graph& graph, const Node& node, size_t first) {
+  const TensorType &q = TypeOf(graph, node.inputs[first]), &k = TypeOf(graph, node.inputs[first + 1]),
+                   &v = TypeOf(graph, node.inputs[first + 2]);
+  return {.queries = LogicalExtent(q, node, "perm_q", 2),
+          .keys = LogicalExtent(k, node, "perm_k", 2),
+          .depth = LogicalExtent(q, node, "perm_q", 1),
+          .value_depth = LogicalExtent(v, node, "perm_v", 1)};
+}
+
+}  // namespace
+
+Dim LoopWorkspace(const Graph& graph, const Node& node) {
+  std::vector<TensorType> outputs;
+  for (const ValueId id : node.outputs) outputs.push_back(TypeOf(graph, id));
+  return FusedWorkspaceBound(node.program, outputs);
+}
+
+Dim ConvWorkspace(const Graph& graph, const Node& node) {
+  return WeightsWorkspace(TypeOf(graph, node.inputs[1]), node);
+}
+
+// A strided gradient spreads one image of dy at a time, in a buffer per thread.
+Dim ConvGradInputWorkspace(const Graph& graph, const Node& node) {
+  const TensorType &dy = TypeOf(graph, node.inputs[0]), &w = TypeOf(graph, node.inputs[1]);
+  const int64_t spread = HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0;
+  return SaturatingAdd(WeightsWorkspace(w, node), spread);
+}
+
+// Threads that share a weight add up their own copies of dw; a strided pointwise one gathers the pixels of x
+// it reads.
+Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node) {
+  const TensorType &dy = TypeOf(graph, node.inputs[0]), &x = TypeOf(graph, node.inputs[1]),
+                   &dw = TypeOf(graph, node.outputs[0]);
+  const int64_t copies = PerThread(PackedWeights(dw, node.attrs.Int("group", 1)), 0, 4 * kMiB);
+  int64_t gathered = 0;
+  bool pointwise = true;
+  for (size_t axis = 2; axis < dw.dims.size(); ++axis) pointwise = pointwise && Extent(dw, axis) == 1;
+  if (HasStride(node) && pointwise) {
+    TensorType image = dy;
+    if (!image.dims.empty() && !x.dims.empty()) image.dims.back() = x.dims.back();
+    gathered = PerThread(Image(image, 0), 4, 4 * kMiB);
+  }
+  return SaturatingAdd(WeightsWorkspace(dw, node), SaturatingAdd(copies, gathered));
+}
+
+// Blocks of 64 columns and at most 1024 rows of an operand that must be copied, one per thread. Where they do
+// not fit, another of oneDNN's implementations needs none.
+Dim MatMulWorkspace(const Graph& graph, const Node& node) {
+  const TensorType& a = TypeOf(graph, node.inputs[0]);
+  const bool trans_a = node.attrs.Int("trans_a") != 0;
+  const size_t k_axis = a.dims.size() - (trans_a ? 2 : 1);
+  const bool fixed = a.dims.size() >= 2 && a.dims[k_axis].IsFixed();
+  const int64_t k = fixed ? std::min<int64_t>(RoundUp(Extent(a, k_axis), 64), 1024) : 1024;
+  const int64_t block = k * 64 * kFloat;
+  return std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
+}
+
+Dim AttentionWorkspace(const Graph& graph, const Node& node) {
+  const AttentionExtents e = ExtentsOf(graph, node, 0);
+  return PerThread(AttentionThreadBytes(e.queries, e.keys, e.depth), 4, 8 * kMiB);
+}
+
+// Where heads or samples share a bias, its gradient is made in several sums.
+Dim AttentionGradWorkspace(const Graph& graph, const Node& node) {
+  const AttentionExtents e = ExtentsOf(graph, node, 1);
   const bool capped = node.attrs.Float("softcap") > 0;
   const int64_t threads =
-      PerThread(AttentionGradThreadBytes(queries, keys, depth, value_depth, capped), 4, 8 * kMiB);
+      PerThread(AttentionGradThreadBytes(e.queries, e.keys, e.depth, e.value_depth, capped), 4, 8 * kMiB);
+  const size_t of_bias = node.attrs.Has("packed") ? 1 : 3;
+  if (node.outputs.size() <= of_bias) return threads;
+  const TensorType& d_bias = TypeOf(graph, node.outputs[of_bias]);
   if (d_bias.dims.empty() || !d_bias.Elements().IsFixed()) return threads;
   const int64_t elements = d_bias.Elements().fixed, parts = AttentionBiasParts(elements);
   return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
@@ -120,7 +158,9 @@ int64_t AttentionBound(const TensorType& q, const TensorType& k, const TensorTyp
 
 // Packed weights [G H,H] in blocks of 64, and rows of (G + 1) H floats for each sample: the state and its
 // products, or the gradients of the gates.
-Dim RecurrentBound(const TensorType& weights, const TensorType& x) {
+Dim RecurrentWorkspace(const Graph& graph, const Node& node) {
+  const size_t weights_at = FindRecurrentSignature(node.op)->inputs.find('W');
+  const TensorType &weights = TypeOf(graph, node.inputs[weights_at]), &x = TypeOf(graph, node.inputs[0]);
   const int64_t rows = RoundUp(Extent(weights, 0), 64), columns = RoundUp(Extent(weights, 1), 64);
   const int64_t packed = SaturatingMul(SaturatingMul(rows, columns), kFloat);
   const int64_t fixed = SaturatingAdd(packed, kSmallScratch);
@@ -128,60 +168,15 @@ Dim RecurrentBound(const TensorType& weights, const TensorType& x) {
   return Dim(fixed) + (x.dims.empty() ? Dim(0) : x.dims[0]) * Dim(per_sample);
 }
 
-}  // namespace
-
-int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth) {
-  const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
-  const int64_t rows = SaturatingAdd(depth, std::min(queries, kAttentionQueries) + 1);
-  return SaturatingMul(SaturatingMul(rows, row), kFloat);
+Dim BatchNormWorkspace(const Graph& graph, const Node& node) {
+  const int64_t channels = Extent(TypeOf(graph, node.outputs[0]), 0);
+  return SaturatingMul(kRowParts, BatchNormPartBytes(std::min(channels, kTooLarge / 1024)));
 }
 
-int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
-                                 bool capped) {
-  const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
-  const int64_t rows = SaturatingAdd(SaturatingAdd(depth, value_depth),
-                                     2 * std::min(queries, kAttentionQueries) + 1 + (capped ? 1 : 0));
-  return SaturatingMul(SaturatingMul(rows, row), kFloat);
-}
-
-int64_t AttentionBiasParts(int64_t elements) {
-  return elements > 0 ? std::clamp<int64_t>(kMiB / kFloat / elements, 1, kRowParts) : 1;
-}
-
-Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes) {
-  const auto type = [&graph](const std::vector<ValueId>& ids, size_t i) {
-    return i < ids.size() && ids[i] != kNoValue ? graph.value(ids[i]).type : TensorType();
-  };
-  Dim bound(0);
-  if (node.op == "Conv") bound = ConvBound(type(node.inputs, 1), node);
-  if (node.op == "ConvGradInput")
-    bound = ConvGradInputBound(type(node.inputs, 0), type(node.inputs, 1), node);
-  if (node.op == "ConvGradWeight")
-    bound = ConvGradWeightBound(type(node.inputs, 0), type(node.inputs, 1), type(node.outputs, 0), node);
-  if (node.op == "MatMul") bound = MatMulBound(type(node.inputs, 0), node);
-  if (node.op == "Attention" || node.op == "AttentionGrad") {
-    const size_t q = node.op == "Attention" ? 0 : 1;
-    bound = AttentionBound(type(node.inputs, q), type(node.inputs, q + 1), type(node.inputs, q + 2),
-                           type(node.outputs, node.attrs.Has("packed") ? 1 : 3), node);
-  }
-  if (const RecurrentSignature* recurrent = FindRecurrentSignature(node.op))
-    bound = RecurrentBound(type(node.inputs, recurrent->inputs.find('W')), type(node.inputs, 0));
-  if (node.op == "BatchNormStats") {
-    const TensorType mean = type(node.outputs, 0);
-    bound = SaturatingMul(kRowParts, BatchNormPartBytes(std::min(Extent(mean, 0), kTooLarge / 1024)));
-  }
-  if (node.op == "ReduceSum" || node.op == "ReduceMean") {
-    const Dim kept = type(node.outputs, 0).Elements();
-    if (kept.IsFixed())
-      bound = std::min(SaturatingMul(kRowParts, ReducePartBytes(std::min(kept.fixed, kMiB))), kMiB);
-  }
-  if (node.op == "Fused") {
-    std::vector<TensorType> outputs;
-    for (size_t i = 0; i < node.outputs.size(); ++i) outputs.push_back(type(node.outputs, i));
-    bound = FusedWorkspaceBound(node.program, outputs);
-  }
-  if (limit_bytes <= 0) return bound;
-  return bound.IsFixed() ? Dim(std::min(bound.fixed, limit_bytes)) : Dim(limit_bytes);
+Dim ReduceWorkspace(const Graph& graph, const Node& node) {
+  const Dim kept = TypeOf(graph, node.outputs[0]).Elements();
+  if (!kept.IsFixed()) return 0;
+  return std::min(SaturatingMul(kRowParts, ReducePartBytes(std::min(kept.fixed, kMiB))), kMiB);
 }
 
 }  // namespace act

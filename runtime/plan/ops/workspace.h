@@ -10,7 +10,9 @@
 namespace act {
 
 // Bytes that the fast kernels of this node fit in on machines of up to 16 threads, or nearly so
-// (docs/kernels.md has the measurements). Never above limit_bytes; 0 sets no limit. Never falls when N grows.
+// (docs/kernels.md has the measurements), by the rule in the operator's row (runtime_op.cc). Never
+// above limit_bytes; 0 sets no limit. Never falls when N grows. 0 where the node has another number
+// of operands or results than its operator takes: no kernel runs it.
 Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes);
 
 // Sums over rows are made in this many parts, fixed by the shape and not by the thread count, and the parts
