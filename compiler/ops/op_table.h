@@ -82,7 +82,8 @@ struct OpDef {
   Normalization norm = {};
   Squares squares = Squares::kFirst;
   Coding coding = Coding::kNone;
-  // The result has the element type that an attribute names. A loop converts what it stores and nothing else.
+  // The result has the element type that an attribute names. A loop converts what it stores and
+  // nothing else.
   bool converts = false;
 
   // What it reads each operand as; the last entry holds for all operands after it too. Empty: as
