@@ -1,5 +1,6 @@
-// A misspelled operator compiles: a comparison with it is never true, and a builder refuses it only where the
-// line runs. So every name that the sources compare with, build or register is looked up here.
+// A misspelled operator compiles: a comparison with it is never true, and a builder refuses it only
+// where the line runs. So every name that the sources compare with, build or register is looked up
+// here.
 #include <gtest/gtest.h>
 
 #include <filesystem>

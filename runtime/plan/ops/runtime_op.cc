@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kAny = RuntimeOp::Count::kAny;
 
-// A column that a row leaves out has its default: one operand, one result, run by a kernel that takes the
-// whole batch and needs no scratch space.
+// A column that a row leaves out has its default: one operand, one result, run by a kernel that
+// takes the whole batch and needs no scratch space.
 const RuntimeOp kOps[] = {
     {.name = kFused,
      .operands = {0, kAny},  // what its program says

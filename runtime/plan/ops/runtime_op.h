@@ -1,5 +1,6 @@
-// The operators that a plan may contain, one row for each in runtime_op.cc: what the runtime must know of an
-// operator before any kernel sees it. docs/runtime_ops.md describes the operands; the kernels do the work.
+// The operators that a plan may contain, one row for each in runtime_op.cc: what the runtime must
+// know of an operator before any kernel sees it. docs/runtime_ops.md describes the operands; the
+// kernels do the work.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ enum class Runs : uint8_t {
   kSwapIn,   // and back
 };
 
-// What operand 1 holds: nothing of the kind, or positions along an axis of operand 0, which must stay below
-// that axis's extent.
+// What operand 1 holds: nothing of the kind, or positions along an axis of operand 0, which must
+// stay below that axis's extent.
 enum class PositionsOn : uint8_t { kNothing, kLastAxis, kAttributeAxis };
 
 struct RuntimeOp {
@@ -42,8 +43,8 @@ struct RuntimeOp {
   Count operands = {};  // the first `least` are always there, others may be kNoValue
   Count results = {};
   Runs runs = Runs::kKernel;
-  // Why the node cannot run a tile of samples at a time; nullopt: it can (tile_rules.h). Null: no node of the
-  // operator can.
+  // Why the node cannot run a tile of samples at a time; nullopt: it can (tile_rules.h). Null: no
+  // node of the operator can.
   std::optional<std::string> (*why_not_tileable)(const Graph&, const Node&) = nullptr;
   // Scratch bytes that its fast kernels need (workspace_rules.h). Null: none.
   Dim (*workspace)(const Graph&, const Node&) = nullptr;
@@ -60,8 +61,8 @@ Runs RunsOf(const Node& node);
 inline bool IsAlias(const Node& node) { return RunsOf(node) == Runs::kAlias; }
 inline bool RunsProgram(const Node& node) { return RunsOf(node) == Runs::kProgram; }
 
-// What is wrong with the number of the node's operands and results; nullopt: nothing, or the operator is not
-// in the table.
+// What is wrong with the number of the node's operands and results; nullopt: nothing, or the
+// operator is not in the table.
 std::optional<std::string> WrongCounts(const Node& node);
 
 }  // namespace act

@@ -65,8 +65,8 @@ std::optional<std::string> WhyNotTileableConvolution(const Graph& graph, const N
   return Unless(OfSamples(graph, node) && !IsSlice(graph, node.inputs[1]), "is no convolution of samples");
 }
 
-// a [..,M,K] times b [..,K,P]: rows of a, or a product of its own, belong to a sample; or the product sums
-// over samples, which are the rows of both.
+// a [..,M,K] times b [..,K,P]: rows of a, or a product of its own, belong to a sample; or the
+// product sums over samples, which are the rows of both.
 std::optional<std::string> WhyNotTileableProduct(const Graph& graph, const Node& node) {
   const ValueId a = node.inputs[0], b = node.inputs[1];
   const size_t rank_a = TypeOf(graph, a).dims.size(), rank_b = TypeOf(graph, b).dims.size();

@@ -1,6 +1,7 @@
-// Which nodes may run a tile of samples at a time (sample_loops.h): a rule for each family of operators. A
-// rule says why a node may not; nullopt: it may. It is asked of nodes that have as many operands and results
-// as their operator takes, that read samples, and whose operands and results are all kSame or kSlice.
+// Which nodes may run a tile of samples at a time (sample_loops.h): a rule for each family of
+// operators. A rule says why a node may not; nullopt: it may. It is asked of nodes that have as
+// many operands and results as their operator takes, that read samples, and whose operands and
+// results are all kSame or kSlice.
 #pragma once
 
 #include <optional>
@@ -18,8 +19,8 @@ enum class TileRole : uint8_t {
 };
 TileRole TileRoleOf(const TensorType& type);
 
-// Operand 0 and the results are of samples; which is all that matters where each sample of a result is made
-// of the same sample of the operands.
+// Operand 0 and the results are of samples; which is all that matters where each sample of a result
+// is made of the same sample of the operands.
 std::optional<std::string> UnlessOfSamples(const Graph& graph, const Node& node);
 // The result is a sum over the samples of both operands.
 std::optional<std::string> UnlessSumOverSamples(const Graph& graph, const Node& node);

@@ -17,21 +17,22 @@ constexpr int64_t kSmallScratch = 128 * kKiB;
 
 const TensorType& TypeOf(const Graph& graph, ValueId id) { return graph.value(id).type; }
 
-// The extent of an axis of fixed extent. One that varies with N counts as 1: no convolution that a framework
-// writes has one behind its batch axis, and a kernel that does not fit refuses cleanly.
+// The extent of an axis of fixed extent. One that varies with N counts as 1: no convolution that a
+// framework writes has one behind its batch axis, and a kernel that does not fit refuses cleanly.
 int64_t Extent(const TensorType& type, size_t axis) {
   return axis < type.dims.size() && type.dims[axis].IsFixed() ? std::max<int64_t>(type.dims[axis].fixed, 1)
                                                               : 1;
 }
 
-// Per-thread buffers of `bytes`: for all threads where that is small, for at least `at_least` of them where
-// it is not.
+// Per-thread buffers of `bytes`: for all threads where that is small, for at least `at_least` of
+// them where it is not.
 int64_t PerThread(int64_t bytes, int64_t at_least, int64_t small) {
   return std::min(SaturatingMul(bytes, kThreads), std::max(SaturatingMul(bytes, at_least), small));
 }
 
-// Weights [M,C/group,K..] in oneDNN's blocked layout: channels in blocks of 16, depthwise groups likewise;
-// one part in 32 more where it pads rows to keep them from falling on the same cache lines.
+// Weights [M,C/group,K..] in oneDNN's blocked layout: channels in blocks of 16, depthwise groups
+// likewise; one part in 32 more where it pads rows to keep them from falling on the same cache
+// lines.
 int64_t PackedWeights(const TensorType& w, int64_t group) {
   const int64_t m = Extent(w, 0) / std::max<int64_t>(group, 1), c = Extent(w, 1);
   int64_t taps = 1;
@@ -108,8 +109,8 @@ Dim ConvGradInputWorkspace(const Graph& graph, const Node& node) {
   return SaturatingAdd(WeightsWorkspace(w, node), spread);
 }
 
-// Threads that share a weight add up their own copies of dw; a strided pointwise one gathers the pixels of x
-// it reads.
+// Threads that share a weight add up their own copies of dw; a strided pointwise one gathers the
+// pixels of x it reads.
 Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node) {
   const TensorType &dy = TypeOf(graph, node.inputs[0]), &x = TypeOf(graph, node.inputs[1]),
                    &dw = TypeOf(graph, node.outputs[0]);
@@ -125,8 +126,8 @@ Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node) {
   return SaturatingAdd(WeightsWorkspace(dw, node), SaturatingAdd(copies, gathered));
 }
 
-// Blocks of 64 columns and at most 1024 rows of an operand that must be copied, one per thread. Where they do
-// not fit, another of oneDNN's implementations needs none.
+// Blocks of 64 columns and at most 1024 rows of an operand that must be copied, one per thread.
+// Where they do not fit, another of oneDNN's implementations needs none.
 Dim MatMulWorkspace(const Graph& graph, const Node& node) {
   const TensorType& a = TypeOf(graph, node.inputs[0]);
   const bool trans_a = node.attrs.Int("trans_a") != 0;
@@ -156,8 +157,8 @@ Dim AttentionGradWorkspace(const Graph& graph, const Node& node) {
   return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
 }
 
-// Packed weights [G H,H] in blocks of 64, and rows of (G + 1) H floats for each sample: the state and its
-// products, or the gradients of the gates.
+// Packed weights [G H,H] in blocks of 64, and rows of (G + 1) H floats for each sample: the state
+// and its products, or the gradients of the gates.
 Dim RecurrentWorkspace(const Graph& graph, const Node& node) {
   const size_t weights_at = FindRecurrentSignature(node.op)->inputs.find('W');
   const TensorType &weights = TypeOf(graph, node.inputs[weights_at]), &x = TypeOf(graph, node.inputs[0]);

@@ -1,6 +1,6 @@
-// The scratch space of each family of operators, as workspace.h promises it: functions of shapes and
-// attributes, of nodes that have as many operands and results as their operator takes. They never fall when N
-// grows.
+// The scratch space of each family of operators, as workspace.h promises it: functions of shapes
+// and attributes, of nodes that have as many operands and results as their operator takes. They
+// never fall when N grows.
 #pragma once
 
 #include "runtime/plan/graph.h"
