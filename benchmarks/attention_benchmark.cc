@@ -7,7 +7,7 @@
 #include <random>
 
 #include "kernels/cpu/registry.h"
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace.h"
 
 namespace act {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "benchmarks/network_shapes.h"
 #include "kernels/cpu/registry.h"
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace.h"
 
 namespace act {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/registry.h"
 #include "kernels/site/strided.h"
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace.h"
 
 namespace act {
 namespace {

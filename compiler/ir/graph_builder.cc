@@ -5,6 +5,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/plan_check.h"
 
 namespace act {
@@ -86,7 +87,7 @@ llvm::Expected<ValueId> GraphBuilder::AddTyped(const std::string& op, std::vecto
 
 llvm::Expected<ValueId> GraphBuilder::Reshape(ValueId x, Dims dims, std::string name) {
   if (type(x).dims == dims) return x;
-  return AddTyped("Reshape", {x}, {type(x).dtype, std::move(dims)}, {}, std::move(name));
+  return AddTyped(kReshape, {x}, {type(x).dtype, std::move(dims)}, {}, std::move(name));
 }
 
 llvm::Expected<ValueId> GraphBuilder::Transpose(ValueId x, std::vector<int64_t> perm, std::string name) {

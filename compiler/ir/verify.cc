@@ -1,12 +1,10 @@
 #include "compiler/ir/verify.h"
 
-#include <algorithm>
-#include <iterator>
 #include <numeric>
-#include <string_view>
 
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -57,9 +55,11 @@ class Verifier {
   llvm::Error CheckNode(const Node& node) {
     const OpDef* def = FindOp(node.op);
     if (!def) return MakeError("", "unknown operator");
-    if (stage_ == Stage::kFused && !def->InPlans())
-      return MakeError("", "is not an operator that a plan may run");
     ACT_CHECK_OK(CheckArity(node, *def));
+    if (stage_ == Stage::kFused) {
+      if (!FindRuntimeOp(node.op)) return MakeError("", "is not an operator that a plan may run");
+      if (const auto wrong = WrongCounts(node)) return MakeError("", *wrong);
+    }
     const bool forward = node.phase == Phase::kForward;
     std::vector<TensorType> types;
     InferContext context{node, {}, types};
@@ -87,12 +87,11 @@ class Verifier {
       if (made_[static_cast<size_t>(v)])
         return MakeError("", "makes %" + std::to_string(v) + " a second time");
       made_[static_cast<size_t>(v)] = true;
-      if (def->movement == Movement::kReshape)
-        root_[static_cast<size_t>(v)] = static_cast<ValueId>(Root(node.inputs[0]));
+      if (IsAlias(node)) root_[static_cast<size_t>(v)] = static_cast<ValueId>(Root(node.inputs[0]));
       backward_[static_cast<size_t>(v)] = node.phase == Phase::kBackward || node.phase == Phase::kUpdate;
       types.push_back(graph_.value(v).type);
     }
-    if (def->holds_program) {
+    if (RunsProgram(node)) {
       if (const auto wrong = CheckProgram(node.program)) return MakeError("", *wrong);
       if (node.program.outputs.size() != node.outputs.size() + node.mutates.size())
         return MakeError("", "its program has another number of outputs");
@@ -114,16 +113,6 @@ class Verifier {
 };
 
 }  // namespace
-
-const std::vector<std::string_view>& RunnableOps() {
-  static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> all;
-    for (const OpDef& op : AllOps())
-      if (op.InPlans()) all.push_back(op.name);
-    return all;
-  }();
-  return names;
-}
 
 llvm::Error Verify(const Graph& graph, Stage stage) { return Verifier(graph, stage).Run(); }
 

@@ -4,9 +4,6 @@
 
 #include <llvm/Support/Error.h>
 
-#include <string_view>
-#include <vector>
-
 #include "runtime/plan/graph.h"
 
 namespace act {
@@ -15,11 +12,8 @@ enum class Stage {
   kImported,    // forward graph, and the backward pass where the model has its own
   kTraining,    // forward, backward and update
   kCompressed,  // the policy is applied: what crosses to the backward pass is what was decided
-  kFused,       // only operators that a plan may run (docs/runtime_ops.md)
+  kFused,       // only operators that a plan may contain (runtime/plan/ops/runtime_op.h)
 };
-
-// The operators that a plan may run (OpDef::InPlans): those of docs/runtime_ops.md, and Reshape.
-const std::vector<std::string_view>& RunnableOps();
 
 // Every stage: ids in range; each value made once, before it is read; known operators with the operands that
 // they take and types that infer agrees with; nothing reads a parameter after it was updated; inputs and

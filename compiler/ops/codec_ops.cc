@@ -2,7 +2,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "runtime/codec/plugin.h"
-#include "runtime/plan/swap.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -130,12 +130,8 @@ void AddCodecOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Decompress", .infer = InferDecompress, .coding = Coding::kDecode});
   ops.push_back({.name = kSwapOut, .infer = InferSwap, .flops = NoFlops});
   ops.push_back({.name = kSwapIn, .infer = InferSwap, .flops = NoFlops});
-  ops.push_back({.name = "Fused",
-                 .min_inputs = 0,
-                 .max_inputs = -1,
-                 .infer = InferFused,
-                 .flops = FusedFlops,
-                 .holds_program = true});
+  ops.push_back(
+      {.name = kFused, .min_inputs = 0, .max_inputs = -1, .infer = InferFused, .flops = FusedFlops});
 }
 
 }  // namespace act

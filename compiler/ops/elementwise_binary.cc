@@ -190,10 +190,11 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
        .grad = WhereGrad,
        .expr = [](B& b, const Node&, const Regs& r) { return b.Select(r[0], r[1], r[2]); },
        .onnx = SameInOnnx});
-  ops.push_back(
-      {.name = "Cast", .infer = InferCast, .grad = CastGrad, .expr = [](B&, const Node&, const Regs& r) {
-         return r[0];
-       }});
+  ops.push_back({.name = "Cast",
+                 .infer = InferCast,
+                 .grad = CastGrad,
+                 .expr = [](B&, const Node&, const Regs& r) { return r[0]; },
+                 .converts = true});
   ops.push_back(
       {.name = "DivideByExtent",  // x / extent(N): the mean's 1 / n, which depends on the batch
        .infer = InferElementwise,

@@ -22,10 +22,6 @@ bool OpDef::Reads(size_t i, Need need) const {
   return (all & static_cast<uint8_t>(need)) != 0;
 }
 
-bool OpDef::InPlans() const {
-  return !expr && !exprs && coding == Coding::kNone && norm.role != Normalization::Role::kWhole;
-}
-
 bool IsLinearProduct(const OpDef& op) {
   return op.product == Product::kConvolution || op.product == Product::kTransposedConvolution ||
          op.product == Product::kMatrix;

@@ -60,12 +60,11 @@ struct OpDef {
   std::vector<std::pair<int, int>> in_place = {};
 
   // What the result is.
-  bool boolean = false;        // 0 or 1: saved exactly in one bit
-  bool rectifies = false;      // the operand where that is above 0, and 0 elsewhere (ReLU)
-  bool loss = false;           // of scores and labels; result 1 is the scores' softmax
-  bool gradient = false;       // a gradient, also where no operand is known to be one
-  bool holds_program = false;  // what it computes is its node's program (Fused)
-  bool random = false;         // two equal nodes do not compute the same value
+  bool boolean = false;    // 0 or 1: saved exactly in one bit
+  bool rectifies = false;  // the operand where that is above 0, and 0 elsewhere (ReLU)
+  bool loss = false;       // of scores and labels; result 1 is the scores' softmax
+  bool gradient = false;   // a gradient, also where no operand is known to be one
+  bool random = false;     // two equal nodes do not compute the same value
   Values values = Values::kNormal;
   // Not null: result 1 says which number of its window each number of result 0 is, in so many bits
   // (max pooling).
@@ -83,6 +82,9 @@ struct OpDef {
   Normalization norm = {};
   Squares squares = Squares::kFirst;
   Coding coding = Coding::kNone;
+  // The result has the element type that an attribute names. A loop converts what it stores and
+  // nothing else.
+  bool converts = false;
 
   // What it reads each operand as; the last entry holds for all operands after it too. Empty: as
   // numbers.
@@ -92,9 +94,6 @@ struct OpDef {
 
   // Does it read operand i as `need`?
   bool Reads(size_t i, Need need) const;
-  // Does it stand in plans, run by kernels of its own? What is elementwise ends up in a loop, what
-  // is lowered in other operators.
-  bool InPlans() const;
 };
 
 // The operator of this name; null where there is none.

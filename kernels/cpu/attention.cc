@@ -13,7 +13,7 @@
 #include "kernels/cpu/tile_product.h"
 #include "kernels/site/attention_shape.h"
 #include "kernels/site/lambda_kernel.h"
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace.h"
 
 namespace act {
 namespace {

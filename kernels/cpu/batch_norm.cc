@@ -5,7 +5,7 @@
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/site/batch_norm_shape.h"
 #include "kernels/site/lambda_kernel.h"
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace.h"
 
 namespace act {
 namespace {

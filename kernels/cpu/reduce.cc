@@ -6,7 +6,7 @@
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace.h"
 
 namespace act {
 namespace {

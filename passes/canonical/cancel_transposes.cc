@@ -20,6 +20,12 @@
 namespace act {
 namespace {
 
+// Elementwise, but bound to the places of axes: to the result's own shape, or to channels that come last.
+bool FollowsPlaces(const OpDef& def) {
+  const bool by_channels = def.norm.role != Normalization::Role::kNone && !def.norm.by_rows;
+  return def.movement == Movement::kRepeat || by_channels;
+}
+
 class Canceller {
  public:
   explicit Canceller(Graph& graph) : graph_(graph), builder_(graph) {}
@@ -112,18 +118,18 @@ class Canceller {
     }
     const bool moved =
         std::any_of(node.inputs.begin(), node.inputs.end(), [this](ValueId v) { return IsMoved(v); });
-    const OpDef* def = FindOp(node.op);
+    const OpDef& def = OpOf(node);
     if (node.op == "Attention") return VisitAttention(node);
     if (moved && node.outputs.size() == 1) {
       if (node.op == "Reshape") return VisitReshape(node);
       if (node.op == "MatMul") return VisitMatMul(node);
-      if (def->expr && node.op != "Expand" && node.op != "BatchNormApply") return VisitElementwise(node);
+      if (def.expr && !FollowsPlaces(def)) return VisitElementwise(node);
       if (std::any_of(node.inputs.begin(), node.inputs.end(), [this](ValueId v) { return IsGrouped(v); }))
         return VisitPlain(node);
       if (node.op == "LayerNorm" && !WantsRows(node)) return VisitLayerNorm(node);
       if (node.op == "Concat") return VisitConcat(node);
       if (node.op == "Pad" || node.op == "Slice") return VisitPerAxis(node);
-      if (node.op.rfind("Reduce", 0) == 0) return VisitReduce(node);
+      if (def.reduction != Reduction::kNone) return VisitReduce(node);
     }
     return VisitPlain(node);
   }

@@ -14,6 +14,7 @@
 #include "passes/loops/make_loop.h"
 #include "passes/pass.h"
 #include "runtime/plan/alias.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -127,7 +128,8 @@ class Fuser {
       for (ValueId v : graph_.nodes[i].inputs) {
         if (MakerOf(v) != a) continue;
         const Node& from = graph_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(v)])];
-        if (IsLeadingSum(from, graph_) || from.op == "Compress" || RoundsWhenStored(from, graph_))
+        if (IsLeadingSum(from, graph_) || OpOf(from).coding == Coding::kEncode ||
+            RoundsWhenStored(from, graph_))
           return true;
       }
     return false;
@@ -167,9 +169,9 @@ class Fuser {
     for (const LoopNodes* g : {&a, &b})
       for (size_t i : g->nodes) {
         const Node& node = graph_.nodes[i];
-        if (node.op == "Compress" || node.op == "Decompress")
-          tiled.inputs.push_back({CodecOf(node.attrs), 0});
-        if (node.op == "Dropout") tiled.instrs.push_back({Opcode::kDropout});
+        const OpDef& def = OpOf(node);
+        if (def.coding != Coding::kNone) tiled.inputs.push_back({CodecOf(node.attrs), 0});
+        if (def.random) tiled.instrs.push_back({Opcode::kDropout});  // of whole blocks of random numbers
       }
     if (!TileElements(tiled)) return std::nullopt;
     std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
@@ -319,7 +321,7 @@ void DropEqualResults(Graph& graph) {
     for (ValueId& v : node.inputs)
       if (v != kNoValue) v = instead[static_cast<size_t>(v)];
     std::vector<ProgramOutput>& outputs = node.program.outputs;
-    for (size_t b = node.op == "Fused" ? node.outputs.size() : 0; b-- > 1;) {
+    for (size_t b = RunsProgram(node) ? node.outputs.size() : 0; b-- > 1;) {
       for (size_t a = 0; a < b; ++a) {
         if (outputs[a].kind == OutputKind::kEncode || !(outputs[a] == outputs[b]) ||
             kept.count(node.outputs[b]) ||

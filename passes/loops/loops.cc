@@ -8,9 +8,7 @@
 namespace act {
 namespace {
 
-bool IsReduction(const Node& node) {
-  return node.op == "ReduceSum" || node.op == "ReduceMean" || node.op == "ReduceMax";
-}
+bool IsReduction(const Node& node) { return OpOf(node).reduction != Reduction::kNone; }
 
 bool IsCheapOpcode(Opcode op) {
   switch (op) {
@@ -34,7 +32,7 @@ bool IsCheapOpcode(Opcode op) {
 }  // namespace
 
 bool IsLeadingSum(const Node& node, const Graph& graph) {
-  if (node.op != "ReduceSum") return false;
+  if (OpOf(node).reduction != Reduction::kSum) return false;
   const auto axes = node.attrs.Ints("axes");
   const size_t rank = graph.value(node.inputs[0]).type.dims.size();
   for (size_t i = 0; i < axes.size(); ++i)
@@ -56,19 +54,19 @@ int32_t RowAxesOf(const Node& node, const Graph& graph) {
 }
 
 bool IsLoop(const Node& node, const Graph& graph) {
-  const OpDef* def = FindOp(node.op);
-  return (def && (def->expr || def->exprs)) || node.op == "Compress" || node.op == "Decompress" ||
-         IsLeadingSum(node, graph) || RowAxesOf(node, graph) > 0;
+  const OpDef& def = OpOf(node);
+  return def.expr || def.exprs || def.coding != Coding::kNone || IsLeadingSum(node, graph) ||
+         RowAxesOf(node, graph) > 0;
 }
 
 const Dims& LoopSpace(const Node& node, const Graph& graph) {
-  const bool by_input = node.op == "Compress" || IsReduction(node);
+  const bool by_input = OpOf(node).coding == Coding::kEncode || IsReduction(node);
   const bool in_place = node.outputs.empty();
   return graph.value(by_input || in_place ? node.inputs[0] : node.outputs[0]).type.dims;
 }
 
 bool RoundsWhenStored(const Node& node, const Graph& graph) {
-  return node.op == "Cast" && graph.value(node.outputs[0]).type.dtype != DType::kFloat32;
+  return OpOf(node).converts && graph.value(node.outputs[0]).type.dtype != DType::kFloat32;
 }
 
 bool InOnePass(Phase a, Phase b) {
@@ -76,13 +74,13 @@ bool InOnePass(Phase a, Phase b) {
 }
 
 bool IsCheapLoop(const Node& node) {
-  if (node.op == "Decompress") return true;
-  const OpDef* def = FindOp(node.op);
-  if (!def || !def->expr) return false;
+  const OpDef& def = OpOf(node);
+  if (def.coding == Coding::kDecode) return true;
+  if (!def.expr) return false;
   ExprBuilder builder;
   Regs operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(builder.Input({}));
-  builder.Output(OutputKind::kStore, def->expr(builder, node, operands));
+  builder.Output(OutputKind::kStore, def.expr(builder, node, operands));
   const Program program = builder.Finish({});
   return std::all_of(program.instrs.begin(), program.instrs.end(),
                      [](const Instr& instr) { return IsCheapOpcode(instr.op); });

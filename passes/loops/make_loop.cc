@@ -10,6 +10,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/loops/loops.h"
 #include "passes/recognize/pattern.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -23,7 +24,7 @@ std::optional<float> ScalarOf(const Value& value) {
 
 Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bool(ValueId)>& read_outside) {
   Node loop;
-  loop.op = "Fused";
+  loop.op = kFused;
   loop.phase = group.phase;
   ExprBuilder b;
   std::map<ValueId, Reg> reg;                       // of values made or read in the loop
@@ -47,11 +48,11 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
     if (!node.name.empty() && loop.name.size() < 160)
       if (loop.name.find(node.name) == std::string::npos)
         loop.name += (loop.name.empty() ? "" : "+") + node.name;
-    const OpDef* def = FindOp(node.op);
-    if (def->exprs) {
+    const OpDef& def = OpOf(node);
+    if (def.exprs) {
       Regs operands;
       for (ValueId v : node.inputs) operands.push_back(operand(v));
-      const Regs results = def->exprs(b, node, operands);
+      const Regs results = def.exprs(b, node, operands);
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         reg[node.outputs[o]] = results[o];
         emit(node.outputs[o], OutputKind::kStore, results[o]);
@@ -64,14 +65,14 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
     }
     const ValueId out = node.outputs[0];
     const auto stream = static_cast<int32_t>(node.attrs.Int("stream"));
-    if (node.op == "Decompress") {
+    if (def.coding == Coding::kDecode) {
       const auto key = std::make_pair(node.inputs[0], DecodesMask(node));
       if (!decoded.count(key)) {
         loop.inputs.push_back(node.inputs[0]);
         decoded[key] = b.Input({CodecOf(node.attrs), stream, DecodesMask(node)});
       }
       reg[out] = decoded[key];
-    } else if (node.op == "Compress") {
+    } else if (def.coding == Coding::kEncode) {
       emit(out, OutputKind::kEncode, operand(node.inputs[0]), CodecOf(node.attrs), stream);
       continue;
     } else if (IsLeadingSum(node, graph)) {
@@ -79,13 +80,13 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
       continue;
     } else if (RowAxesOf(node, graph) > 0) {
       const Reg row = operand(node.inputs[0]);
-      reg[out] = b.Unary(node.op == "ReduceMax" ? Opcode::kRowMax : Opcode::kRowSum, row);
+      reg[out] = b.Unary(def.reduction == Reduction::kMax ? Opcode::kRowMax : Opcode::kRowSum, row);
       const auto count = static_cast<float>(*RowElements(group.space, group.row_axes));
-      if (node.op == "ReduceMean") reg[out] = b.Div(reg[out], b.Const(count));
+      if (def.reduction == Reduction::kMean) reg[out] = b.Div(reg[out], b.Const(count));
     } else {
       Regs operands;
       for (ValueId v : node.inputs) operands.push_back(operand(v));
-      reg[out] = def->expr(b, node, operands);
+      reg[out] = def.expr(b, node, operands);
     }
     const OutputKind kind =
         graph.value(out).type.dims == group.space ? OutputKind::kStore : OutputKind::kRowStore;

@@ -3,6 +3,7 @@
 // memory.
 #include <map>
 
+#include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
 #include "passes/loops/loops.h"
 #include "passes/pass.h"
@@ -23,7 +24,7 @@ class Repeater {
     std::vector<bool> repeat(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (!IsLoop(node, graph_) || node.op == "Compress" || !IsCheapLoop(node) ||
+      if (!IsLoop(node, graph_) || OpOf(node).coding == Coding::kEncode || !IsCheapLoop(node) ||
           RoundsWhenStored(node, graph_))
         continue;
       const ValueId out = node.outputs[0];

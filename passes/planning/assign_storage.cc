@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "compiler/ops/op_table.h"
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/ops/workspace.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {
@@ -86,7 +87,7 @@ class Assigner {
     // A reshape's readers are readers of what it shares; in reverse, so that chains of reshapes add up.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
-      if (node.op != "Reshape") continue;
+      if (!IsAlias(node)) continue;
       int64_t& last = reader_of_[static_cast<size_t>(node.inputs[0])];
       last = std::max(last, reader_of_[static_cast<size_t>(node.outputs[0])]);
     }
@@ -96,10 +97,10 @@ class Assigner {
 
   void Place(size_t i) {
     const Node& node = graph_.nodes[i];
-    if (node.op == "Reshape") return Share(node.outputs[0], storage(node.inputs[0]));
+    if (IsAlias(node)) return Share(node.outputs[0], storage(node.inputs[0]));
     std::vector<StorageId> taken;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
-      const StorageId reuse = node.op == "Fused" ? OfLoopOperand(i, o, taken) : OfOperand(i, o, taken);
+      const StorageId reuse = RunsProgram(node) ? OfLoopOperand(i, o, taken) : OfOperand(i, o, taken);
       if (reuse >= 0) {
         taken.push_back(reuse);
         Share(node.outputs[o], reuse);

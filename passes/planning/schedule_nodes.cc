@@ -5,7 +5,7 @@
 #include "passes/planning/schedule.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/alias.h"
-#include "runtime/plan/swap.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -34,17 +34,17 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
       memory_readers[root(v)].push_back(i);
     }
     for (ValueId v : node.outputs) {
-      if (node.op == "Reshape") continue;
+      if (IsAlias(node)) continue;
       tensor(v).maker = i;
       // The host's memory is another's.
-      if (node.op != kSwapOut) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
+      if (RunsOf(node) != Runs::kSwapOut) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
     }
   }
   // What tensors do not say: a reshape runs before its readers, and a node that writes in place behind all
   // who read the old value, under whatever shape, and before all who read the new one.
   for (int32_t i = 0; i < problem.nodes; ++i) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
-    if (node.op == "Reshape")
+    if (IsAlias(node))
       for (int32_t r : readers[static_cast<size_t>(node.outputs[0])]) problem.before.emplace_back(i, r);
     for (int32_t m : node.mutates)
       for (int32_t r : memory_readers[root(node.inputs[static_cast<size_t>(m)])])

@@ -8,6 +8,7 @@
 #include "passes/planning/assign_storage.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/alias.h"
+#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {
@@ -70,7 +71,7 @@ class Tiler {
         spans[r]->nodes.insert(i);
       };
       for (const ValueId id : node.outputs)
-        if (node.op != "Reshape")
+        if (!IsAlias(node))
           spans[static_cast<size_t>(id)] = Span{i, i, graph_.value(id).type.Bytes().At(kTiledPeakBatch), {}};
       for (const ValueId id : node.outputs) see(id);
       for (const ValueId id : node.inputs) see(id);

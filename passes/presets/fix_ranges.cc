@@ -17,6 +17,7 @@
 #include <set>
 
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/saved_values.h"
 #include "runtime/base/error.h"
@@ -26,6 +27,14 @@ namespace {
 
 constexpr float kDeviations = 6;
 constexpr float kLeastScale = 1e-8f;
+
+using Role = Normalization::Role;
+
+// In a batch normalization.
+bool HasRole(const Node& node, Role role) {
+  const Normalization& norm = OpOf(node).norm;
+  return norm.role == role && !norm.by_rows;
+}
 
 class RangeFixer {
  public:
@@ -71,20 +80,20 @@ class RangeFixer {
   void FindNorms() {
     std::map<std::vector<ValueId>, ValueId> by_operands;
     for (const Node& node : graph_.nodes)
-      if (node.op == "BatchNormApply" && node.phase == Phase::kForward && node.attrs.Int("batch") != 0 &&
+      if (HasRole(node, Role::kApply) && node.phase == Phase::kForward && node.attrs.Int("batch") != 0 &&
           CodeType(Codec::Index(8), graph_.value(node.outputs[0]).type.dims))
         by_operands[{node.inputs.begin(), node.inputs.begin() + 3}] = node.outputs[0];
     for (const Node& node : graph_.nodes) {
-      const auto it = node.op == "Normalize" ? by_operands.find(node.inputs) : by_operands.end();
+      const auto it = HasRole(node, Role::kNormalize) ? by_operands.find(node.inputs) : by_operands.end();
       if (it == by_operands.end()) continue;
       reads_[node.outputs[0]] = {it->second, Form::kNormalized};
       norms_[it->second].apply = graph_.nodes[static_cast<size_t>(saved_.Producer(it->second))];
     }
     for (const Node& node : graph_.nodes)
-      if (node.op == "Relu" && node.phase == Phase::kForward && norms_.count(node.inputs[0]))
+      if (OpOf(node).rectifies && node.phase == Phase::kForward && norms_.count(node.inputs[0]))
         reads_[node.outputs[0]] = {node.inputs[0], Form::kRelu};
     for (const Node& node : graph_.nodes) {
-      if (node.op != "ReluDerivative") continue;
+      if (!IsSignMask(OpOf(node))) continue;
       const auto relu = reads_.find(node.inputs[0]);
       if (relu != reads_.end() && relu->second.form == Form::kRelu)
         reads_[node.outputs[0]] = {relu->second.norm, Form::kMask};

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/saved_values.h"
 #include "runtime/base/error.h"
@@ -63,7 +64,8 @@ class Splitter {
         !context_.policy.CodesLossily(saved_.FactsOf(x)))
       return {};
     for (size_t reader : saved_.Readers(x))
-      if (graph_.nodes[reader].op == "AttentionGrad") return {};  // heads and positions are no image
+      if (OpOf(graph_.nodes[reader]).product == Product::kAttentionGradient)
+        return {};  // heads and positions are no image
     const std::vector<int64_t> block = {LargestDivisor(type.dims[1].fixed),
                                         LargestDivisor(type.dims[2].fixed)};
     return block[0] * block[1] > 1 ? block : std::vector<int64_t>();

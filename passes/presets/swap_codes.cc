@@ -7,7 +7,7 @@
 #include "compiler/ir/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
-#include "runtime/plan/swap.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -56,7 +56,7 @@ class Swapper {
     for (const Node& node : graph_.nodes) {
       if (node.phase != Phase::kForward)
         for (const ValueId v : node.inputs) read[v] = true;
-      if (node.phase != Phase::kForward || node.op != "Fused") continue;
+      if (node.phase != Phase::kForward || !RunsProgram(node)) continue;
       for (size_t o = 0; o < node.outputs.size(); ++o)
         if (node.program.outputs[o].kind == OutputKind::kEncode)
           made[node.outputs[o]] = node.program.outputs[o].codec;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "compiler/ops/op_table.h"
+
 namespace act {
 namespace {
 
@@ -72,16 +74,20 @@ Node* Pattern::OnlyReader(ValueId v) {
 }
 
 std::optional<double> Pattern::Number(ValueId v) {
-  if (const Node* node = Maker(v))
-    return node->op == "Expand" || node->op == "Reshape" ? Number(node->inputs[0]) : std::nullopt;
-  return NumberIn(graph_.value(v));
+  const Node* node = Maker(v);
+  if (!node) return NumberIn(graph_.value(v));
+  const Movement movement = OpOf(*node).movement;
+  const bool repeats = movement == Movement::kRepeat || movement == Movement::kReshape;
+  return repeats ? Number(node->inputs[0]) : std::nullopt;
 }
 
 bool Pattern::IsWeight(ValueId v) {
-  const Node* node = Maker(v);
-  if (node)
-    return (node->op == "Reshape" || node->op == "Expand" || node->op == "Transpose") &&
-           IsWeight(node->inputs[0]);
+  if (const Node* node = Maker(v)) {
+    const Movement movement = OpOf(*node).movement;
+    const bool moves_all =
+        movement == Movement::kReshape || movement == Movement::kRepeat || movement == Movement::kTranspose;
+    return moves_all && IsWeight(node->inputs[0]);
+  }
   const ValueKind kind = graph_.value(v).kind;
   return kind == ValueKind::kParameter || kind == ValueKind::kBuffer || kind == ValueKind::kConstant;
 }
@@ -94,11 +100,20 @@ std::optional<Polynomial> Pattern::PolynomialOf(ValueId v, ValueId x, ValueId y,
   // What is broadcast is not the same polynomial in each element.
   if (!node || depth == 0 || node->outputs.size() != 1 || DimsOf(v) != DimsOf(x)) return std::nullopt;
   const auto operand = [&](size_t i) { return PolynomialOf(node->inputs[i], x, y, depth - 1); };
-  if (node->op == "Identity") return operand(0);
-  if (node->op == "Neg") return Plus(Polynomial{}, operand(0), -1);
-  if (node->op == "Add") return Plus(operand(0), operand(1), 1);
-  if (node->op == "Sub") return Plus(operand(0), operand(1), -1);
-  if (node->op == "Mul") return Times(operand(0), operand(1));
+  switch (OpOf(*node).arithmetic) {
+    case Arithmetic::kCopy:
+      return operand(0);
+    case Arithmetic::kNegative:
+      return Plus(Polynomial{}, operand(0), -1);
+    case Arithmetic::kSum:
+      return Plus(operand(0), operand(1), 1);
+    case Arithmetic::kDifference:
+      return Plus(operand(0), operand(1), -1);
+    case Arithmetic::kProduct:
+      return Times(operand(0), operand(1));
+    case Arithmetic::kOther:
+      break;
+  }
   if (node->op == "Square") return Times(operand(0), operand(0));
   if (node->op == "Pow" && Number(node->inputs[1]) == 3)
     return Times(operand(0), Times(operand(0), operand(0)));

@@ -3,23 +3,18 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/plan/ops/runtime_op.h"
+
 namespace act {
 namespace {
 
-// Values at position 1 of these are labels or indices: the extent they must stay below, or 0.
-int64_t ClassesOf(const Graph& graph, const Node& node) {
+// The extent that the labels or indices at position 1 must stay below; 0: they are none, or it is not known.
+int64_t ClassesOf(const Graph& graph, const Node& node, PositionsOn positions) {
+  if (positions == PositionsOn::kNothing) return 0;
   const Dims& dims = graph.value(node.inputs[0]).type.dims;
-  if (dims.empty()) return 0;
-  if (node.op == "SoftmaxCrossEntropy" || node.op == "CountCorrect") return dims.back().fixed;
-  if (node.op != "Gather" && node.op != "GatherElements" && node.op != "Embedding") return 0;
-  const int64_t axis = node.attrs.Int("axis");
   const auto rank = static_cast<int64_t>(dims.size());
+  const int64_t axis = positions == PositionsOn::kLastAxis ? -1 : node.attrs.Int("axis");
   return axis < -rank || axis >= rank ? 0 : dims[static_cast<size_t>(axis < 0 ? axis + rank : axis)].fixed;
-}
-
-// These move numbers without changing them.
-bool KeepsNumbers(const std::string& op) {
-  return op == "Reshape" || op == "Transpose" || op == "Slice" || op == "Concat";
 }
 
 template <class Float>
@@ -43,10 +38,12 @@ std::vector<InputSlot> InputSlots(const Graph& graph) {
     known = known == 0 ? bound : std::min(known, bound);
   };
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (KeepsNumbers(node->op)) {
+    const RuntimeOp* op = FindRuntimeOp(node->op);
+    if (!op) continue;
+    if (op->moves_numbers) {
       for (ValueId id : node->inputs) note(id, classes[static_cast<size_t>(node->outputs[0])]);
     } else if (node->inputs.size() >= 2 && node->inputs[0] != kNoValue) {
-      note(node->inputs[1], ClassesOf(graph, *node));
+      note(node->inputs[1], ClassesOf(graph, *node, op->positions));
     }
   }
   std::vector<InputSlot> slots;

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {
@@ -14,9 +15,9 @@ TensorView ViewOrNone(const std::vector<TensorView>& views, ValueId id) {
   return id == kNoValue ? TensorView{} : views[static_cast<size_t>(id)];
 }
 
-// A fused loop stores what it mutates as it stores results.
+// A program stores what it mutates as it stores results.
 void AddMutated(const Node& node, const std::vector<TensorView>& inputs, std::vector<TensorView>& outputs) {
-  if (node.op != "Fused") return;
+  if (!RunsProgram(node)) return;
   for (int32_t m : node.mutates) outputs.push_back(inputs[static_cast<size_t>(m)]);
 }
 
@@ -114,7 +115,7 @@ llvm::Error BoundGraph::BindNode(size_t position, const StepLayout& layout, cons
   for (ValueId id : node.inputs) slot.inputs.push_back(ViewOrNone(views_, id));
   for (ValueId id : node.outputs) slot.outputs.push_back(ViewOrNone(views_, id));
   AddMutated(node, slot.inputs, slot.outputs);
-  if (node.op != "Reshape") {
+  if (!IsAlias(node)) {
     const KernelSite site = SiteOf(graph, node, batch_, batch_, layout.workspace_bytes[position], threads);
     return ChooseKernel(registry, site, slot);
   }
@@ -129,7 +130,7 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
   const Graph& graph = step_->graph;
   BoundNode& slot = nodes_[position];
   const Node& node = *slot.node;
-  if (node.op == "Reshape") return llvm::Error::success();
+  if (IsAlias(node)) return llvm::Error::success();
   const SampleLoop& loop = graph.loops[static_cast<size_t>(loop_of_node_[position])];
   slot.tiles = std::make_unique<BoundTiles>();
   BoundTiles& tiles = *slot.tiles;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/swap.h"
 
 namespace act {
@@ -80,7 +81,7 @@ class Rewriter {
   llvm::Error FindDecoded() {
     for (const Node& node : graph().nodes) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.op != "Fused") {
+        if (!RunsProgram(node)) {
           if (coded_.count(node.inputs[i]))
             return MakeError("node '" + node.name + "' (" + node.op + ")",
                              "reads a code itself: its exact values cannot be given to it");
@@ -142,7 +143,7 @@ class Rewriter {
     const ValueId view =
         AddValue({DType::kFloat32, reader.program.space}, graph().value(exact.value).name, exact.value);
     Node node;
-    node.op = "Reshape";
+    node.op = kReshape;
     node.name = reader.name + ".reshape";
     node.inputs = {exact.value};
     node.outputs = {view};
@@ -170,7 +171,7 @@ class Rewriter {
   void Append(const RoundTrip& trip) {
     const std::string name = graph().value(trip.code).name;
     Node node;
-    node.op = "Fused";
+    node.op = kFused;
     node.name = name + ".round_trip";
     node.inputs = {trip.code, trip.unrounded};
     node.program.space = trip.space;

@@ -4,8 +4,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
+#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
-#include "runtime/plan/swap.h"
 
 namespace act {
 namespace {
@@ -57,7 +57,7 @@ class StepChecker {
         loop_of_value_(LoopOfValues(step.graph)) {
     for (const Node& node : step.graph.nodes)
       for (const ValueId id : node.outputs)
-        if (node.op == kSwapOut) on_host_[Storage(id)] = true;
+        if (RunsOf(node) == Runs::kSwapOut) on_host_[Storage(id)] = true;
   }
 
   llvm::Error Check() {
@@ -113,11 +113,11 @@ class StepChecker {
       for (const ValueId id : node.inputs) {
         if (id == kNoValue) continue;
         ACT_CHECK_OK(CheckUse(id, t));
-        if (on_host_[Storage(id)] != (node.op == kSwapIn)) return WrongMemory(node);
+        if (on_host_[Storage(id)] != (RunsOf(node) == Runs::kSwapIn)) return WrongMemory(node);
       }
       for (const ValueId id : node.outputs) {
         ACT_CHECK_OK(CheckUse(id, t));
-        if (on_host_[Storage(id)] != (node.op == kSwapOut)) return WrongMemory(node);
+        if (on_host_[Storage(id)] != (RunsOf(node) == Runs::kSwapOut)) return WrongMemory(node);
       }
       const SampleLoop* loop = LoopAt(t);
       const int64_t samples = loop ? TileSamples(*loop, whole_.batch) : whole_.batch;

@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
-#include "runtime/plan/swap.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -39,7 +39,7 @@ std::string NodeLabel(const Node& node) { return node.name.empty() ? node.op : n
 std::vector<std::string> FormsOfEdges(const Plan& plan) {
   std::set<ValueId> swapped;
   for (const Node& node : plan.train.graph.nodes)
-    if (node.op == kSwapOut) swapped.insert(node.inputs[0]);
+    if (RunsOf(node) == Runs::kSwapOut) swapped.insert(node.inputs[0]);
   std::vector<std::string> forms;
   for (const SavedEdge& edge : plan.edges)
     forms.push_back(edge.form + (swapped.count(edge.stored) ? ", swapped" : ""));

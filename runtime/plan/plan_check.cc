@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/optimizer.h"
 #include "runtime/plan/sample_loops.h"
 #include "runtime/plan/swap.h"
@@ -114,7 +115,7 @@ llvm::Error CheckFused(const Graph& graph, const Node& node) {
   return llvm::Error::success();
 }
 
-// Ids in range, inputs made before, outputs made once. `made`: of each value, whether it exists before this
+// As many operands and results as the operator takes, ids in range, inputs made before, outputs made once. `made`: of each value, whether it exists before this
 // node.
 llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>& made) {
   const Graph& graph = step.graph;
@@ -122,6 +123,7 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
   const auto fail = [&](const std::string& what) { return MakeError(Place(node), what); };
   const auto has_storage = [&](ValueId id) { return step.storage_of[static_cast<size_t>(id)] >= 0; };
 
+  if (const auto wrong = WrongCounts(node)) return fail(*wrong);
   for (const ValueId id : node.inputs) {
     if (id < kNoValue || id >= count) return fail("an input is no value");
     if (id == kNoValue) continue;
@@ -154,17 +156,14 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
     return fail("names a gradient that it does not have");
   if (!IsPossible(node.workspace_bytes))
     return fail("an impossible workspace: " + ToString(node.workspace_bytes));
-  if ((node.op == "Fused") == node.program.Empty()) {
+  if (RunsProgram(node) == node.program.Empty()) {
     return fail(node.program.Empty() ? "no program" : "a program on an operator that runs none");
   }
-  return node.op == "Fused" ? CheckFused(graph, node) : llvm::Error::success();
+  return RunsProgram(node) ? CheckFused(graph, node) : llvm::Error::success();
 }
 
-// A Reshape is no work at run time: its result is its operand's bytes.
-llvm::Error CheckReshape(const StepGraph& step, const Node& node) {
-  if (node.inputs.size() != 1 || node.outputs.size() != 1 || node.inputs[0] == kNoValue) {
-    return MakeError(Place(node), "takes one value and makes one");
-  }
+// An alias is no work at run time: its result is its operand's bytes.
+llvm::Error CheckAlias(const StepGraph& step, const Node& node) {
   const ValueId in = node.inputs[0], out = node.outputs[0];
   if (step.storage_of[static_cast<size_t>(in)] != step.storage_of[static_cast<size_t>(out)]) {
     return MakeError(Place(node), "its output does not share its input's storage");
@@ -202,7 +201,7 @@ llvm::Error CheckStorages(const StepGraph& step) {
       last_read = std::max(last_read, t);
     }
     for (const ValueId id : node.outputs) {
-      if (node.op == "Reshape") {
+      if (IsAlias(node)) {
         root[static_cast<size_t>(id)] = root[static_cast<size_t>(node.inputs[0])];
       } else {
         range[static_cast<size_t>(id)].made = t;
@@ -293,7 +292,7 @@ llvm::Error CheckStepGraph(const StepGraph& step) {
   }
   for (const Node& node : graph.nodes) {
     ACT_CHECK_OK(CheckNode(step, node, made));
-    if (node.op == "Reshape") ACT_CHECK_OK(CheckReshape(step, node));
+    if (IsAlias(node)) ACT_CHECK_OK(CheckAlias(step, node));
   }
   for (const ValueId id : graph.outputs) {
     if (id < 0 || id >= count || !made[static_cast<size_t>(id)]) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plan/ops/tile_rules.h"
 #include "runtime/plan/plan.h"
 
 namespace act {
@@ -18,14 +19,6 @@ inline constexpr int64_t kMostTiles = 1 << 20;
 
 // Samples of each tile but the last, which may have fewer. At least 1; grows with the batch.
 int64_t TileSamples(const SampleLoop& loop, int64_t batch);
-
-// How an operand or result of a node in a loop goes with its tiles.
-enum class TileRole : uint8_t {
-  kSame,   // does not depend on N: each tile reads it whole; a result is the sum of what the tiles make
-  kSlice,  // samples lie one behind the other: each tile has its own
-  kNone,   // anything else cannot be cut
-};
-TileRole TileRoleOf(const TensorType& type);
 
 // Whether the node may run a tile of samples at a time: its results are those of each sample alone, or sums
 // over samples. Nullopt where it may, else why not.

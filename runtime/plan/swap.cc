@@ -7,7 +7,10 @@
 namespace act {
 namespace {
 
-bool IsSwap(const Node& node) { return node.op == kSwapOut || node.op == kSwapIn; }
+bool IsSwap(const Node& node) {
+  const Runs runs = RunsOf(node);
+  return runs == Runs::kSwapOut || runs == Runs::kSwapIn;
+}
 
 // Whether the value's storage is one of `host`.
 bool On(const std::vector<bool>& host, const StepGraph& step, ValueId id) {
@@ -17,13 +20,11 @@ bool On(const std::vector<bool>& host, const StepGraph& step, ValueId id) {
 
 llvm::Error CheckSwap(const StepGraph& step, const std::vector<bool>& host, const Node& node) {
   const std::string place = "node '" + node.name + "' (" + node.op + ")";
-  if (node.inputs.size() != 1 || node.outputs.size() != 1 || node.inputs[0] == kNoValue ||
-      !node.mutates.empty())
-    return MakeError(place, "takes one value and makes one");
+  if (!node.mutates.empty()) return MakeError(place, "writes in place");
   const TensorType &from = step.graph.value(node.inputs[0]).type,
                    &to = step.graph.value(node.outputs[0]).type;
   if (from != to) return MakeError(place, ToString(from) + " is not " + ToString(to));
-  const bool out = node.op == kSwapOut;
+  const bool out = RunsOf(node) == Runs::kSwapOut;
   if (On(host, step, node.inputs[0]) == out || On(host, step, node.outputs[0]) != out)
     return MakeError(place, out ? "does not copy from the arena to the host's memory"
                                 : "does not copy from the host's memory to the arena");
@@ -35,7 +36,7 @@ llvm::Error CheckSwap(const StepGraph& step, const std::vector<bool>& host, cons
 std::vector<bool> HostStorages(const StepGraph& step) {
   std::vector<bool> host(static_cast<size_t>(step.storages), false);
   for (const Node& node : step.graph.nodes) {
-    if (node.op != kSwapOut) continue;
+    if (RunsOf(node) != Runs::kSwapOut) continue;
     for (const ValueId id : node.outputs)
       if (const StorageId storage = step.storage_of[static_cast<size_t>(id)]; storage >= 0)
         host[static_cast<size_t>(storage)] = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/ops/runtime_op.h"
 
 namespace act {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 // Labels of the batch that count. They are inputs, whose storage holds them before the run (reshaped or not).
 int64_t CountLabels(const BoundGraph& graph) {
   for (const BoundNode& bound : graph.nodes()) {
-    if (bound.node->op != "CountCorrect") continue;
+    if (bound.node->op != kCountCorrect) continue;
     const TensorView& labels = bound.inputs[1];
     if (!bound.node->attrs.Has("ignore_index")) return labels.elements;
     const Graph& step = graph.step().graph;

@@ -12,7 +12,7 @@
 
 #include "kernels/cpu/registry.h"
 #include "kernels/reference/registry.h"
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace.h"
 
 namespace act {
 

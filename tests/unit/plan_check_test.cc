@@ -125,6 +125,25 @@ TEST(CheckPlan, FindsWhatIsWrong) {
          node.op = "Reshape", node.inputs = {kX};
        },
        "does not share its input's storage"},
+      {"an operand too many", [](Plan& p) { p.train.graph.nodes[kFc].inputs.assign(4, kX); },
+       "node 'fc' (MatMul): has 4 operands, not 2 to 3"},
+      {"an operand too few", [](Plan& p) { p.train.graph.nodes[kCrossEntropyGrad].inputs.resize(2); },
+       "node 'loss/grad' (SoftmaxCrossEntropyGrad): has 2 operands, not 3 to 4"},
+      {"an operand that must be there",
+       [](Plan& p) { p.train.graph.nodes[kCrossEntropyGrad].inputs[1] = kNoValue; }, "lacks operand 1"},
+      {"a result too few", [](Plan& p) { p.train.graph.nodes[kCrossEntropy].outputs.resize(1); },
+       "node 'loss' (SoftmaxCrossEntropy): has 1 result, not 2"},
+      {"a result too many",
+       [](Plan& p) {
+         p.train.graph.nodes[kGradW].outputs = {kDw, kDw};
+       },
+       "node 'fc/grad_w' (MatMul): has 2 results, not 1"},
+      {"no operand of a reshape",
+       [](Plan& p) {
+         Node& node = p.train.graph.nodes[kFc];
+         node.op = "Reshape", node.inputs = {};
+       },
+       "has 0 operands, not 1"},
       // Programs.
       {"a loop that writes an operand without a store",
        [](Plan& p) {

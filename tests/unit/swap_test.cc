@@ -124,7 +124,7 @@ TEST(CheckPlan, RefusesWrongSwaps) {
       {"another type", [](Plan& p) { p.train.graph.value(Named(p, "x.host")).type.dims.push_back(1); },
        "is not"},
       {"two operands", [](Plan& p) { p.train.graph.nodes[kOut].inputs.push_back(Named(p, "x")); },
-       "takes one value and makes one"},
+       "has 2 operands, not 1"},
       {"a tile at a time",
        [](Plan& p) {
          p.train.graph.loops = {{.first = kOut, .last = kOut + 1, .tiles = 2, .least_samples = 1}};

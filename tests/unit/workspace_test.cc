@@ -1,4 +1,4 @@
-#include "runtime/memory/workspace.h"
+#include "runtime/plan/ops/workspace.h"
 
 #include <gtest/gtest.h>
 

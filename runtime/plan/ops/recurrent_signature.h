@@ -1,4 +1,5 @@
-// The operands and results of the recurrent operators, in order, for the op table and the kernels alike.
+// The operands and results of the recurrent operators, in order, for the op table and the kernels
+// alike.
 #pragma once
 
 #include <string_view>
@@ -15,17 +16,17 @@ struct RecurrentSignature {
 };
 
 inline constexpr RecurrentSignature kRecurrentSignatures[] = {
-    // pre-activations, weights, initial h, initial c -> y, last c, slopes of the gates, slope of c by h,
-    // forget gate
+    // pre-activations, weights, initial h, initial c -> y, last c, slopes of the gates, slope of c
+    // by h, forget gate
     {"Lstm", 4, "GWnn", "SNGSS"},
-    // slopes of the gates, slope of c by h, forget gate, weights, dy, d last c -> dx, d initial h, d initial
-    // c
+    // slopes of the gates, slope of c by h, forget gate, weights, dy, d last c -> dx, d initial h,
+    // d initial c
     {"LstmGrad", 4, "GSSWsn", "GNN"},
-    // pre-activations, weights, recurrent bias of the candidate, initial h -> y, slopes of the gates, reset,
-    // update gate
+    // pre-activations, weights, recurrent bias of the candidate, initial h -> y, slopes of the
+    // gates, reset, update gate
     {"Gru", 3, "GWhn", "SGSS"},
-    // slopes of the gates, reset, update gate, weights, dy -> dx, d recurrent part of the candidate, d
-    // initial h
+    // slopes of the gates, reset, update gate, weights, dy -> dx, d recurrent part of the
+    // candidate, d initial h
     {"GruGrad", 3, "GSSWS", "GSN"},
     // pre-activations, weights, initial h -> y
     {"Rnn", 1, "GWn", "S"},

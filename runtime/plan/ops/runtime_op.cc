@@ -1,0 +1,146 @@
+#include "runtime/plan/ops/runtime_op.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/plan/ops/recurrent_signature.h"
+#include "runtime/plan/ops/tile_rules.h"
+#include "runtime/plan/ops/workspace_rules.h"
+
+namespace act {
+namespace {
+
+constexpr int kAny = RuntimeOp::Count::kAny;
+
+// A column that a row leaves out has its default: one operand, one result, run by a kernel that
+// takes the whole batch and needs no scratch space.
+const RuntimeOp kOps[] = {
+    {.name = kFused,
+     .operands = {0, kAny},  // what its program says
+     .results = {0, kAny},
+     .runs = Runs::kProgram,
+     .why_not_tileable = WhyNotTileableLoop,
+     .workspace = LoopWorkspace},
+    {.name = kReshape, .runs = Runs::kAlias, .why_not_tileable = UnlessOfSamples, .moves_numbers = true},
+    {.name = kSwapOut, .runs = Runs::kSwapOut, .moves_numbers = true},
+    {.name = kSwapIn, .runs = Runs::kSwapIn, .moves_numbers = true},
+
+    {.name = "Conv",
+     .operands = {2, 3},
+     .why_not_tileable = WhyNotTileableConvolution,
+     .workspace = ConvWorkspace},
+    {.name = "ConvGradInput",
+     .operands = {2, 2},
+     .why_not_tileable = WhyNotTileableConvolution,
+     .workspace = ConvGradInputWorkspace},
+    {.name = "ConvGradWeight",
+     .operands = {2, 2},
+     .why_not_tileable = UnlessSumOverSamples,
+     .workspace = ConvGradWeightWorkspace},
+    {.name = "MatMul",
+     .operands = {2, 3},
+     .why_not_tileable = WhyNotTileableProduct,
+     .workspace = MatMulWorkspace},
+    {.name = "Attention", .operands = {3, 5}, .workspace = AttentionWorkspace},
+    {.name = "AttentionGrad", .operands = {4, 6}, .results = {1, 4}, .workspace = AttentionGradWorkspace},
+    {.name = "Softmax"},
+    {.name = "LogSoftmax"},
+    {.name = "SoftmaxGrad", .operands = {2, 2}},
+
+    {.name = "MaxPool", .results = {1, 2}, .why_not_tileable = UnlessOfSamples},
+    {.name = "MaxPoolGrad", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
+    {.name = "AveragePool", .why_not_tileable = UnlessOfSamples},
+    {.name = "AveragePoolGrad", .why_not_tileable = UnlessOfSamples},
+    {.name = "Resize"},
+    {.name = "ResizeGrad"},
+
+    {.name = "ReduceSum", .workspace = ReduceWorkspace},
+    {.name = "ReduceMean", .workspace = ReduceWorkspace},
+    {.name = "ReduceMax"},
+    {.name = "BatchNormStats", .operands = {1, 3}, .results = {2, 3}, .workspace = BatchNormWorkspace},
+
+    {.name = "Transpose", .why_not_tileable = WhyNotTileableTranspose, .moves_numbers = true},
+    {.name = "Concat",
+     .operands = {1, kAny},
+     .why_not_tileable = WhyNotTileableConcat,
+     .moves_numbers = true},
+    {.name = "Slice", .why_not_tileable = WhyNotTileableSlice, .moves_numbers = true},
+    {.name = "SliceGrad"},
+    {.name = "Pad"},
+    {.name = "Gather", .operands = {2, 3}, .positions = PositionsOn::kAttributeAxis},
+    {.name = "Scatter", .operands = {2, 4}},
+    {.name = "FlatIndex"},
+    {.name = "NonZero", .results = {2, 2}},
+    {.name = "TopK"},
+    {.name = "CumSum"},
+    {.name = "Integer", .operands = {1, 3}},
+
+    {.name = "SoftmaxCrossEntropy",
+     .operands = {2, 3},
+     .results = {2, 2},
+     .positions = PositionsOn::kLastAxis},
+    {.name = "SoftmaxCrossEntropyGrad", .operands = {3, 4}},
+    {.name = kCountCorrect, .operands = {2, 2}, .positions = PositionsOn::kLastAxis},
+    {.name = "StepScalar", .operands = {0, 0}},
+};
+
+// The recurrent operators have a row of their own each, in recurrent_signature.h.
+std::vector<RuntimeOp> AllOps() {
+  std::vector<RuntimeOp> all(std::begin(kOps), std::end(kOps));
+  for (const RecurrentSignature& s : kRecurrentSignatures) {
+    const auto is_optional = [](char tensor) { return tensor >= 'a'; };
+    const auto optional = static_cast<int>(std::count_if(s.inputs.begin(), s.inputs.end(), is_optional));
+    const auto operands = static_cast<int>(s.inputs.size()), results = static_cast<int>(s.outputs.size());
+    all.push_back({.name = s.op,
+                   .operands = {operands - optional, operands},
+                   .results = {results, results},
+                   .workspace = RecurrentWorkspace});
+  }
+  return all;
+}
+
+const std::vector<RuntimeOp>& Table() {
+  static const std::vector<RuntimeOp> table = AllOps();
+  return table;
+}
+
+// "has 3 operands, not 1 to 2"
+std::optional<std::string> WrongCount(const RuntimeOp::Count& count, size_t has, const char* what) {
+  const auto n = static_cast<int64_t>(has);
+  if (n >= count.least && (count.most == kAny || n <= count.most)) return std::nullopt;
+  std::string right = std::to_string(count.least);
+  if (count.most == kAny) right += " or more";
+  if (count.most > count.least) right += " to " + std::to_string(count.most);
+  return "has " + std::to_string(has) + what + (has == 1 ? "" : "s") + ", not " + right;
+}
+
+}  // namespace
+
+std::span<const RuntimeOp> RuntimeOps() { return Table(); }
+
+const RuntimeOp* FindRuntimeOp(std::string_view name) {
+  static const std::unordered_map<std::string_view, const RuntimeOp*> index = [] {
+    std::unordered_map<std::string_view, const RuntimeOp*> map;
+    for (const RuntimeOp& op : Table()) map.emplace(op.name, &op);
+    return map;
+  }();
+  const auto it = index.find(name);
+  return it == index.end() ? nullptr : it->second;
+}
+
+Runs RunsOf(const Node& node) {
+  const RuntimeOp* op = FindRuntimeOp(node.op);
+  return op ? op->runs : Runs::kKernel;
+}
+
+std::optional<std::string> WrongCounts(const Node& node) {
+  const RuntimeOp* op = FindRuntimeOp(node.op);
+  if (!op) return std::nullopt;
+  if (auto wrong = WrongCount(op->operands, node.inputs.size(), " operand")) return wrong;
+  for (int i = 0; i < op->operands.least; ++i)
+    if (node.inputs[static_cast<size_t>(i)] == kNoValue) return "lacks operand " + std::to_string(i);
+  return WrongCount(op->results, node.outputs.size(), " result");
+}
+
+}  // namespace act

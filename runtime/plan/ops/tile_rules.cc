@@ -1,0 +1,104 @@
+#include "runtime/plan/ops/tile_rules.h"
+
+#include <algorithm>
+
+namespace act {
+namespace {
+
+const TensorType& TypeOf(const Graph& graph, ValueId id) { return graph.value(id).type; }
+
+// All axes but the first are fixed, and the first is a multiple of N.
+bool SamplesLead(const Dims& dims) {
+  return !dims.empty() && dims[0].fixed == 0 && dims[0].per_batch > 0 && dims[0].per_batch2 == 0 &&
+         std::all_of(dims.begin() + 1, dims.end(), [](const Dim& d) { return d.IsFixed(); });
+}
+
+bool IsSlice(const Graph& graph, ValueId id) {
+  return id != kNoValue && TileRoleOf(TypeOf(graph, id)) == TileRole::kSlice;
+}
+bool AreSlices(const Graph& graph, const std::vector<ValueId>& ids) {
+  return std::all_of(ids.begin(), ids.end(), [&](ValueId id) { return IsSlice(graph, id); });
+}
+
+// Operand 0 and the results are of samples.
+bool OfSamples(const Graph& graph, const Node& node) {
+  return IsSlice(graph, node.inputs[0]) && AreSlices(graph, node.outputs);
+}
+
+std::optional<std::string> Unless(bool may, const char* why_not) {
+  return may ? std::nullopt : std::optional<std::string>(why_not);
+}
+
+}  // namespace
+
+TileRole TileRoleOf(const TensorType& type) {
+  if (SamplesLead(type.dims)) return TileRole::kSlice;
+  const bool fixed =
+      std::all_of(type.dims.begin(), type.dims.end(), [](const Dim& d) { return d.IsFixed(); });
+  return fixed ? TileRole::kSame : TileRole::kNone;
+}
+
+std::optional<std::string> UnlessOfSamples(const Graph& graph, const Node& node) {
+  return Unless(OfSamples(graph, node), "mixes samples");
+}
+
+std::optional<std::string> UnlessSumOverSamples(const Graph& graph, const Node& node) {
+  const bool sum = AreSlices(graph, node.inputs) && !IsSlice(graph, node.outputs[0]) &&
+                   TypeOf(graph, node.outputs[0]).dtype == DType::kFloat32;
+  return Unless(sum, "is no sum over samples");
+}
+
+std::optional<std::string> WhyNotTileableLoop(const Graph& graph, const Node& node) {
+  if (!SamplesLead(node.program.space)) return "does not go over samples";
+  if (static_cast<size_t>(node.program.row_axes) >= node.program.space.size())
+    return "its rows hold several samples";
+  if (node.program.outputs.size() < node.outputs.size()) return "has results that its program does not make";
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const bool sum = node.program.outputs[i].kind == OutputKind::kSum;
+    if (IsSlice(graph, node.outputs[i]) == sum) return "a result is neither of samples nor a sum over them";
+    if (sum && TypeOf(graph, node.outputs[i]).dtype != DType::kFloat32) return "a sum that is not f32";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> WhyNotTileableConvolution(const Graph& graph, const Node& node) {
+  return Unless(OfSamples(graph, node) && !IsSlice(graph, node.inputs[1]), "is no convolution of samples");
+}
+
+// a [..,M,K] times b [..,K,P]: rows of a, or a product of its own, belong to a sample; or the
+// product sums over samples, which are the rows of both.
+std::optional<std::string> WhyNotTileableProduct(const Graph& graph, const Node& node) {
+  const ValueId a = node.inputs[0], b = node.inputs[1];
+  const size_t rank_a = TypeOf(graph, a).dims.size(), rank_b = TypeOf(graph, b).dims.size();
+  const bool trans_a = node.attrs.Int("trans_a") != 0, trans_b = node.attrs.Int("trans_b") != 0;
+  if (!IsSlice(graph, a)) return "its first operand is not of samples";
+  if (!IsSlice(graph, node.outputs[0])) {
+    const bool sums =
+        rank_a == 2 && rank_b == 2 && trans_a && !trans_b && IsSlice(graph, b) && node.inputs.size() == 2;
+    return Unless(sums, "is no sum over samples");
+  }
+  const bool own_product =
+      rank_a >= 3 && rank_a == rank_b && TypeOf(graph, a).dims[0] == TypeOf(graph, b).dims[0];
+  const bool own_rows = rank_b == 2 && (!trans_a || rank_a >= 3);
+  return Unless(IsSlice(graph, b) ? own_product : own_rows, "mixes samples");
+}
+
+std::optional<std::string> WhyNotTileableTranspose(const Graph& graph, const Node& node) {
+  const std::vector<int64_t> perm = node.attrs.Ints("perm");
+  return Unless(OfSamples(graph, node) && !perm.empty() && perm[0] == 0, "moves samples");
+}
+
+std::optional<std::string> WhyNotTileableSlice(const Graph& graph, const Node& node) {
+  const std::vector<int64_t> starts = node.attrs.Ints("starts"), steps = node.attrs.Ints("steps");
+  const bool whole = OfSamples(graph, node) && !starts.empty() && starts[0] == 0 && !steps.empty() &&
+                     steps[0] == 1 &&
+                     TypeOf(graph, node.inputs[0]).dims[0] == TypeOf(graph, node.outputs[0]).dims[0];
+  return Unless(whole, "takes some of the samples");
+}
+
+std::optional<std::string> WhyNotTileableConcat(const Graph& graph, const Node& node) {
+  const bool within = OfSamples(graph, node) && AreSlices(graph, node.inputs) && node.attrs.Int("axis") > 0;
+  return Unless(within, "mixes samples");
+}
+
+}  // namespace act

@@ -1,0 +1,68 @@
+// A misspelled operator compiles: a comparison with it is never true, and a builder refuses it only
+// where the line runs. So every name that the sources compare with, build or register is looked up
+// here.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "compiler/ops/op_table.h"
+#include "tests/unit/temporary_folder.h"
+
+namespace act {
+namespace {
+
+struct Literal {
+  std::string name, file;
+  int64_t line = 0;
+};
+
+// What each match of `pattern` holds in its last group, in the sources of these folders.
+std::vector<Literal> Literals(std::initializer_list<const char*> folders, const std::regex& pattern) {
+  std::vector<Literal> found;
+  for (const char* folder : folders)
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::string(ACT_SOURCE_DIR "/") + folder)) {
+      const std::string file = entry.path().string();
+      if (!file.ends_with(".cc") && !file.ends_with(".h")) continue;
+      const std::string text = testing::Contents(file);
+      for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
+        found.push_back({it->str(it->size() - 1), file,
+                         std::count(text.begin(), text.begin() + it->position(), '\n') + 1});
+    }
+  return found;
+}
+
+// At least `at_least` literals, or the pattern no longer finds how sources are written.
+void ExpectOperators(const std::vector<Literal>& literals, size_t at_least) {
+  EXPECT_GE(literals.size(), at_least);
+  for (const Literal& literal : literals)
+    EXPECT_TRUE(FindOp(literal.name))
+        << literal.file << ":" << literal.line << " names '" << literal.name << "', which is no operator";
+}
+
+// Not in compiler/import, whose names are ONNX's.
+TEST(OperatorLiterals, EachThatIsComparedExists) {
+  const std::initializer_list<const char*> folders = {"compiler/ir",     "compiler/ops", "compiler/autodiff",
+                                                      "compiler/policy", "passes",       "runtime",
+                                                      "kernels",         "tools"};
+  ExpectOperators(Literals(folders, std::regex(R"rx(op\s*[=!]?=\s*"(\w+)")rx")), 20);
+  ExpectOperators(Literals({"passes"}, std::regex(R"rx(Maker\([^;"]*,\s*"(\w+)"\))rx")), 5);
+}
+
+TEST(OperatorLiterals, EachThatIsBuiltExists) {
+  ExpectOperators(
+      Literals(
+          {"compiler", "passes"},
+          std::regex(R"rx(\b(Add1|AddTyped|Add|Emit|EmitTyped|EmitMany|Derive|DeriveTyped)\("(\w+)")rx")),
+      150);
+  ExpectOperators(Literals({"passes/recognize"}, std::regex(R"rx(Become\(\*?\w+,\s*"(\w+)")rx")), 3);
+}
+
+TEST(OperatorLiterals, EachThatHasAKernelExists) {
+  ExpectOperators(Literals({"kernels"}, std::regex(R"rx(registry\.Add\("(\w+)")rx")), 20);
+}
+
+}  // namespace
+}  // namespace act
