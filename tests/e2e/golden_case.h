@@ -13,9 +13,14 @@
 
 namespace act::e2e {
 
-const std::vector<std::string>& GoldenCases();
-// Cases of transformers, each with the file of its model: some exporters have no form of them with an axis N.
-const std::vector<std::pair<std::string, std::string>>& TransformerCases();
+// A case and one of its model files.
+struct GoldenModel {
+  std::string name, file;
+};
+// All of tests/golden, in the order of their names: each exporter's file where the case has one.
+const std::vector<GoldenModel>& GoldenModels();
+// "vit_dynamo": for names of tests.
+std::string TestName(const GoldenModel& model);
 
 struct GoldenCase {
   std::string folder;
@@ -26,6 +31,10 @@ struct GoldenCase {
   llvm::json::Object fp32_error;  // by tensor: PyTorch's own float32 against the same numbers
 
   std::string File(const std::string& name) const { return folder + "/" + name; }
+  // How far a tensor that is computed in float32 may be from `expected`, as a norm.
+  double Tolerance(const std::string& name) const;
+  // A tensor of `expected` among those that a tool wrote, under either of its names; null: it is missing.
+  const Tensor* Find(const Tensors& written, const std::string& name) const;
 };
 
 llvm::Expected<GoldenCase> LoadGoldenCase(const std::string& name);
@@ -44,5 +53,16 @@ struct RunResult {
 // `steps` of SGD on the case's batch.
 llvm::Expected<RunResult> Train(const GoldenCase& golden, const std::string& plan, int steps, uint64_t seed,
                                 const ScratchFolder& scratch);
+
+// What training with other rounding makes at one point: parameters do not move.
+struct DrawnGradients {
+  Tensors first;  // grad.* of the first of `rounds` steps
+  Tensors mean;   // their mean over all of them
+};
+llvm::Expected<DrawnGradients> DrawGradients(const GoldenCase& golden, const std::string& plan, int rounds,
+                                             uint64_t seed, const ScratchFolder& scratch);
+
+// Does the plan with this report of actc store anything with an error?
+bool CodesLossily(const llvm::json::Object& report);
 
 }  // namespace act::e2e
