@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "runtime/base/error.h"
 
@@ -55,6 +56,14 @@ llvm::Expected<GoldenCase> LoadGoldenCase(const std::string& name) {
   golden.learning_rate = info.getNumber("lr").value_or(0);
   if (llvm::json::Object* errors = info.getObject("fp32_error")) golden.fp32_error = std::move(*errors);
   if (llvm::json::Object* aliases = info.getObject("aliases")) golden.aliases = std::move(*aliases);
+  std::set<std::string> ops;
+  if (const llvm::json::Object* files = info.getObject("ops"))
+    for (const auto& [file, list] : *files)
+      for (const llvm::json::Value& op : *list.getAsArray()) ops.insert(op.getAsString()->str());
+  golden.normalizes = (ops.count("ReduceMean") && ops.count("Sqrt")) ||
+                      std::any_of(ops.begin(), ops.end(), [](const std::string& op) {
+                        return llvm::StringRef(op).ends_with("Normalization");
+                      });
   ACT_TRY(golden.expected, ReadTensors(golden.File("expected.safetensors")));
   ACT_TRY(const Tensors inputs, ReadTensors(golden.File("inputs.safetensors")));
   if (inputs.empty()) return MakeError(golden.folder, "no inputs");

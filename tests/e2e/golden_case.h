@@ -28,6 +28,7 @@ struct GoldenCase {
   int64_t batch = 0;              // first extent of the first input
   Tensors expected;               // PyTorch's numbers
   llvm::json::Object aliases;     // of two names of one tensor, that of the model's file to PyTorch's
+  bool normalizes = false;        // has a normalization, spelled out or not
   llvm::json::Object fp32_error;  // by tensor: PyTorch's own float32 against the same numbers
 
   std::string File(const std::string& name) const { return folder + "/" + name; }
