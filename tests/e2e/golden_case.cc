@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "runtime/base/error.h"
@@ -97,16 +98,29 @@ namespace {
 // waiting threads would take the processors from them.
 std::vector<std::string> RunArguments(const GoldenCase& golden, const std::string& plan, int steps,
                                       uint64_t seed, const ScratchFolder& scratch) {
-  return {ToolPath("actrun"),
-          plan,
-          "--threads=1",
-          "--batch=" + std::to_string(golden.batch),
-          "--inputs=" + golden.File("inputs.safetensors"),
-          "--steps=" + std::to_string(steps),
-          "--seed=" + std::to_string(seed),
-          "--dump-step=" + (scratch / "step.safetensors"),
-          "--save=" + (scratch / "end.safetensors"),
-          "--report-json=" + (scratch / "run.json")};
+  std::vector<std::string> args = {ToolPath("actrun"),
+                                   plan,
+                                   "--threads=1",
+                                   "--batch=" + std::to_string(golden.batch),
+                                   "--inputs=" + golden.File("inputs.safetensors"),
+                                   "--steps=" + std::to_string(steps),
+                                   "--seed=" + std::to_string(seed),
+                                   "--dump-step=" + (scratch / "step.safetensors"),
+                                   "--save=" + (scratch / "end.safetensors"),
+                                   "--report-json=" + (scratch / "run.json")};
+  if (!golden.start.empty()) args.push_back("--load=" + golden.start);
+  return args;
+}
+
+// The optimizer's velocities in a checkpoint, by grad.NAME.
+Tensors Velocities(Tensors checkpoint) {
+  Tensors velocities;
+  for (auto& [name, tensor] : checkpoint) {
+    llvm::StringRef parameter = name;
+    if (parameter.consume_front("optimizer.") && parameter.consume_back(".velocity"))
+      velocities["grad." + parameter.str()] = std::move(tensor);
+  }
+  return velocities;
 }
 
 }  // namespace
@@ -136,13 +150,31 @@ llvm::Expected<DrawnGradients> DrawGradients(const GoldenCase& golden, const std
   DrawnGradients drawn;
   ACT_TRY(drawn.first, ReadTensors(scratch / "step.safetensors"));
   ACT_TRY(Tensors end, ReadTensors(scratch / "end.safetensors"));
-  for (auto& [name, tensor] : end) {
-    llvm::StringRef parameter = name;
-    if (!parameter.consume_front("optimizer.") || !parameter.consume_back(".velocity")) continue;
-    for (double& x : tensor.data) x /= rounds;
-    drawn.mean["grad." + parameter.str()] = std::move(tensor);
+  drawn.mean = Velocities(std::move(end));
+  Tensors before;
+  if (!golden.start.empty()) {
+    ACT_TRY(Tensors start, ReadTensors(golden.start));
+    before = Velocities(std::move(start));
+  }
+  for (auto& [name, tensor] : drawn.mean) {
+    const auto had = before.find(name);
+    for (size_t i = 0; i < tensor.data.size(); ++i)
+      tensor.data[i] = (tensor.data[i] - (had == before.end() ? 0 : had->second.data[i])) / rounds;
   }
   return drawn;
+}
+
+llvm::Expected<GoldenCase> AfterSteps(const GoldenCase& golden, const std::string& model, int steps,
+                                      const ScratchFolder& scratch) {
+  const std::string plan = scratch / "exact.bin";
+  ACT_TRY(const llvm::json::Object report, Compile(golden, model, "L0", plan, scratch));
+  ACT_TRY(const RunResult trained, Train(golden, plan, steps, /*seed=*/1, scratch));
+  ACT_TRY(GoldenCase later, LoadGoldenCase(std::filesystem::path(golden.folder).filename().string()));
+  later.start = scratch / "start.safetensors";
+  std::filesystem::rename(scratch / "end.safetensors", later.start);
+  ACT_TRY(DrawnGradients exact, DrawGradients(later, plan, /*rounds=*/1, /*seed=*/1, scratch));
+  later.expected = std::move(exact.first);
+  return later;
 }
 
 bool CodesLossily(const llvm::json::Object& report) {

@@ -25,8 +25,10 @@ std::string TestName(const GoldenModel& model);
 struct GoldenCase {
   std::string folder;
   double learning_rate = 0;
-  int64_t batch = 0;              // first extent of the first input
-  Tensors expected;               // PyTorch's numbers
+  int64_t batch = 0;  // first extent of the first input
+  Tensors expected;   // PyTorch's numbers
+  // A checkpoint from which runs start; empty: they start where the model does.
+  std::string start;
   llvm::json::Object aliases;     // of two names of one tensor, that of the model's file to PyTorch's
   bool normalizes = false;        // has a normalization, spelled out or not
   llvm::json::Object fp32_error;  // by tensor: PyTorch's own float32 against the same numbers
@@ -54,6 +56,10 @@ struct RunResult {
 // `steps` of SGD on the case's batch.
 llvm::Expected<RunResult> Train(const GoldenCase& golden, const std::string& plan, int steps, uint64_t seed,
                                 const ScratchFolder& scratch);
+
+// The case where `steps` exact ones lead: runs start there, and `expected` is L0's gradient.
+llvm::Expected<GoldenCase> AfterSteps(const GoldenCase& golden, const std::string& model, int steps,
+                                      const ScratchFolder& scratch);
 
 // What training with other rounding makes at one point: parameters do not move.
 struct DrawnGradients {
