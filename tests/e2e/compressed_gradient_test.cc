@@ -82,27 +82,14 @@ llvm::json::Object MeasureVariance(const GoldenCase& golden, const std::string& 
   return Take(ReadJson(report));
 }
 
-// Does the model begin where most of its parameters have no gradient? A vision transformer's head begins at 0,
-// and nothing passes it.
-bool BeginsWithoutGradient(const GoldenCase& golden) {
-  int64_t all = 0, zero = 0;
-  for (const auto& [name, tensor] : golden.expected) {
-    if (!name.starts_with("grad.")) continue;
-    ++all;
-    zero += Norm(tensor) == 0;
-  }
-  return 2 * zero > all;
-}
-
 using Parameters = std::tuple<GoldenModel, std::string, int>;  // model, level, elements of a group
 
 class CompressedGradient : public testing::TestWithParam<Parameters> {};
 
 TEST_P(CompressedGradient, IsPyTorchsOnAverageWithTheNoiseThatIsMeasured) {
   const auto& [model, level, group] = GetParam();
-  GoldenCase golden = Take(LoadGoldenCase(model.name));
   const ScratchFolder scratch;
-  if (BeginsWithoutGradient(golden)) golden = Take(AfterSteps(golden, model.file, 5, scratch));
+  const GoldenCase golden = Take(LoadCaseWithGradients(model, scratch));
   const std::string plan = scratch / "plan.bin";
   const llvm::json::Object compiled =
       Take(Compile(golden, model.file, level, plan, scratch, {"--group-size=" + std::to_string(group)}));

@@ -69,9 +69,9 @@ class Unbiased : public testing::TestWithParam<Parameters> {};
 
 TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
   const auto& [model, level, group] = GetParam();
-  llvm::Expected<GoldenCase> golden = LoadGoldenCase(model.name);
-  ASSERT_TRUE(static_cast<bool>(golden)) << llvm::toString(golden.takeError());
   const ScratchFolder scratch;
+  llvm::Expected<GoldenCase> golden = LoadCaseWithGradients(model, scratch);
+  ASSERT_TRUE(static_cast<bool>(golden)) << llvm::toString(golden.takeError());
   const std::string plan = scratch / "plan.bin";
   // Of codes: what rounding products to bfloat16 adds is the same for all seeds (RoundedProducts below).
   auto compiled = Compile(*golden, model.file, level, plan, scratch,
