@@ -7,8 +7,8 @@
 //   rows: f32[N,64] = Reshape(most)
 //   return loss
 //
-// Types are inferred, but for operators whose result's type is a choice. A number in a node's operands is a scalar constant, `_` a missing operand. In attributes
-// a number with a point or an exponent is a float.
+// Types are inferred, but for operators whose result's type is a choice. A number in a node's operands is a
+// scalar constant, `_` a missing operand. In attributes a number with a point or an exponent is a float.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ struct GoldenModel {
 const std::vector<GoldenModel>& GoldenModels();
 // "vit_dynamo": for names of tests.
 std::string TestName(const GoldenModel& model);
+inline void PrintTo(const GoldenModel& model, std::ostream* out) { *out << TestName(model); }
 
 struct GoldenCase {
   std::string folder;

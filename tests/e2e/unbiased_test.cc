@@ -1,11 +1,12 @@
 // Compressed activations may make a gradient noisy, never wrong on average: over many seeds its mean is the
 // exact gradient.
 //
-// Let e_k = g_k - g be the error of what seed k makes, the mean of kRounds gradients, of K seeds. The mean of <e_i, e_j> over pairs i != j has
-// expectation |bias|^2, whatever the noise. Its variance without bias is 2 E<e_i, e_j>^2 / (K (K - 1)),
-// estimated from the same pairs. The ratio of the two is a degenerate U-statistic: its limit is a weighted
-// sum of (chi^2_1 - 1) terms, whose tail is heaviest when one weight has all: P(ratio > 10) <= P(chi^2_1
-// > 15.1) = 1e-4. A bias whose square is a few per cent of the noise's variance fails.
+// Let e_k be the error of what seed k makes, the mean of kRounds gradients, of K seeds. The mean of <e_i, e_j>
+// over pairs i != j has expectation |bias|^2, whatever the noise. Its variance without bias is
+// 2 E<e_i, e_j>^2 / (K (K - 1)), estimated from the same pairs. The ratio of the two is a degenerate
+// U-statistic: its limit is a weighted sum of (chi^2_1 - 1) terms, whose tail is heaviest when one weight has
+// all: P(ratio > 10) <= P(chi^2_1 > 15.1) = 1e-4. (With bias it goes up to sqrt(K (K - 1) / 2) = 28.) A bias
+// whose square is a few per cent of the variance of one gradient fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
