@@ -1,4 +1,5 @@
-// Graphs written as text, in the form of compiler/ir/dump.h, so that a test's model is read at a glance:
+// Graphs written as text, in the form of compiler/ir/dump.h, so that a test's model is read at a
+// glance:
 //
 //   x = input f32[N,8,8,4]
 //   w = parameter f32[4,4,1,1]
@@ -7,8 +8,9 @@
 //   rows: f32[N,64] = Reshape(most)
 //   return loss
 //
-// Types are inferred, but for operators whose result's type is a choice. A number in a node's operands is a
-// scalar constant, `_` a missing operand. In attributes a number with a point or an exponent is a float.
+// Types are inferred, but for operators whose result's type is a choice. A number in a node's
+// operands is a scalar constant, `_` a missing operand. In attributes a number with a point or an
+// exponent is a float.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -146,7 +148,8 @@ class Parser {
   std::map<std::string, ValueId> values_;
 };
 
-// The model whose loss is the first of the values that `text` returns. All parameters are 1, and train.
+// The model whose loss is the first of the values that `text` returns. All parameters are 1, and
+// train.
 inline ImportResult Parse(const std::string& text) { return Parser().Run(text); }
 
 }  // namespace act::graph_text

@@ -38,7 +38,8 @@ struct GoldenCase {
   std::string File(const std::string& name) const { return folder + "/" + name; }
   // How far a tensor that is computed in float32 may be from `expected`, as a norm.
   double Tolerance(const std::string& name) const;
-  // A tensor of `expected` among those that a tool wrote, under either of its names; null: it is missing.
+  // A tensor of `expected` among those that a tool wrote, under either of its names; null: it is
+  // missing.
   const Tensor* Find(const Tensors& written, const std::string& name) const;
 };
 
@@ -59,8 +60,9 @@ struct RunResult {
 llvm::Expected<RunResult> Train(const GoldenCase& golden, const std::string& plan, int steps, uint64_t seed,
                                 const ScratchFolder& scratch);
 
-// The case, for tests of gradients. Where most parameters have none at the start (a vision transformer's head
-// begins at 0, and nothing passes it), runs start after five exact steps, and `expected` is L0's gradient there.
+// The case, for tests of gradients. Where most parameters have none at the start (a vision
+// transformer's head begins at 0, and nothing passes it), runs start after five exact steps, and
+// `expected` is L0's gradient there.
 llvm::Expected<GoldenCase> LoadCaseWithGradients(const GoldenModel& model, const ScratchFolder& scratch);
 
 // What training with other rounding makes at one point: parameters do not move.

@@ -1,5 +1,5 @@
-// Every golden case by both exporters: at L0 each number is PyTorch's; at the levels that compress the loss
-// falls; and at every level the peak that actc printed is the peak that actrun used.
+// Every golden case by both exporters: at L0 each number is PyTorch's; at the levels that compress
+// the loss falls; and at every level the peak that actc printed is the peak that actrun used.
 #include <gtest/gtest.h>
 
 #include <algorithm>

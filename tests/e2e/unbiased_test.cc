@@ -1,12 +1,13 @@
-// Compressed activations may make a gradient noisy, never wrong on average: over many seeds its mean is the
-// exact gradient.
+// Compressed activations may make a gradient noisy, never wrong on average: over many seeds its
+// mean is the exact gradient.
 //
-// Let e_k be the error of what seed k makes, the mean of kRounds gradients, of K seeds. The mean of <e_i, e_j>
-// over pairs i != j has expectation |bias|^2, whatever the noise. Its variance without bias is
-// 2 E<e_i, e_j>^2 / (K (K - 1)), estimated from the same pairs. The ratio of the two is a degenerate
-// U-statistic: its limit is a weighted sum of (chi^2_1 - 1) terms, whose tail is heaviest when one weight has
-// all: P(ratio > 10) <= P(chi^2_1 > 15.1) = 1e-4. (With bias it goes up to sqrt(K (K - 1) / 2) = 28.) A bias
-// whose square is a few per cent of the variance of one gradient fails.
+// Let e_k be the error of what seed k makes, the mean of kRounds gradients, of K seeds. The mean of
+// <e_i, e_j> over pairs i != j has expectation |bias|^2, whatever the noise. Its variance without
+// bias is 2 E<e_i, e_j>^2 / (K (K - 1)), estimated from the same pairs. The ratio of the two is a
+// degenerate U-statistic: its limit is a weighted sum of (chi^2_1 - 1) terms, whose tail is
+// heaviest when one weight has all: P(ratio > 10) <= P(chi^2_1 > 15.1) = 1e-4. (With bias it goes
+// up to sqrt(K (K - 1) / 2) = 28.) A bias whose square is a few per cent of the variance of one
+// gradient fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +21,8 @@ namespace {
 
 constexpr int kSeeds = 40, kRounds = 5;
 constexpr double kRatioLimit = 10;
-// Measured for two bits: 0.06 (resnet_basic); for the one bit that L3 gives to what only a normalization's
-// own gradient reads: 0.24 (mobilenet_v2).
+// Measured for two bits: 0.06 (resnet_basic); for the one bit that L3 gives to what only a
+// normalization's own gradient reads: 0.24 (mobilenet_v2).
 constexpr double kNormalizationShare = 0.3;
 // Squared bias of re-runs, relative to |g|^2.
 constexpr double kRerunBias = 1e-6;
@@ -74,7 +75,8 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
   llvm::Expected<GoldenCase> golden = LoadCaseWithGradients(model, scratch);
   ASSERT_TRUE(static_cast<bool>(golden)) << llvm::toString(golden.takeError());
   const std::string plan = scratch / "plan.bin";
-  // Of codes: what rounding products to bfloat16 adds is the same for all seeds (RoundedProducts below).
+  // Of codes: what rounding products to bfloat16 adds is the same for all seeds (RoundedProducts
+  // below).
   auto compiled = Compile(*golden, model.file, level, plan, scratch,
                           {"--fpmath=f32", "--group-size=" + std::to_string(group)});
   ASSERT_TRUE(static_cast<bool>(compiled)) << llvm::toString(compiled.takeError());
@@ -93,10 +95,12 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
     if (key.starts_with("grad.")) gradient += Norm(tensor) * Norm(tensor);
   }
 
-  // What L4 re-runs waits in codes that cross no line between the passes, so that no edge tells of them.
+  // What L4 re-runs waits in codes that cross no line between the passes, so that no edge tells of
+  // them.
   const bool recodes = level == "L4" && noise > kFloatSquare * gradient;
   if (!CodesLossily(*compiled) && !recodes) {
-    // Every tensor of the case is smaller than a group and kept: float32's rounding is all there is.
+    // Every tensor of the case is smaller than a group and kept: float32's rounding is all there
+    // is.
     EXPECT_LE(noise, kFloatSquare * gradient)
         << "nothing is coded with an error, yet the gradient is not exact";
     return;
@@ -104,8 +108,9 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
   const PairStatistic pairs = OverPairs(errors);
   const double known_bias =
       golden->normalizes ? kNormalizationShare * noise / gradient : 0;  // relative to |g|
-  // At L4 both factors of a weight's gradient are computed from one anchor, and its error meets itself in
-  // their product: a bias of second order (resnext: 2e-7 of |g|^2; with two bits more, 2e-8).
+  // At L4 both factors of a weight's gradient are computed from one anchor, and its error meets
+  // itself in their product: a bias of second order (resnext: 2e-7 of |g|^2; with two bits more,
+  // 2e-8).
   const double known_square = known_bias * known_bias + (level == "L4" ? kRerunBias : 0) + kFloatSquare;
   const double allowed = known_square * gradient;
   RecordProperty("relative_variance", std::to_string(noise / gradient));
@@ -117,9 +122,9 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
       << ", relative variance of one gradient " << noise / gradient;
 }
 
-// Rounded to nearest, a number is wrong by 1.66e-3 of itself in the root mean square, by 2^-8 at most (its
-// mantissa is evenly spread in the logarithm): a sum of products of two such numbers, if they do not cancel,
-// by 5.5e-6 in its relative square. Terms that cancel in part make it more.
+// Rounded to nearest, a number is wrong by 1.66e-3 of itself in the root mean square, by 2^-8 at
+// most (its mantissa is evenly spread in the logarithm): a sum of products of two such numbers, if
+// they do not cancel, by 5.5e-6 in its relative square. Terms that cancel in part make it more.
 constexpr double kRoundingSquare = 1e-5;
 
 TEST(RoundedProducts, ChangeTheGradientLittle) {
@@ -159,8 +164,9 @@ INSTANTIATE_TEST_SUITE_P(, Unbiased,
                                           testing::Values("L2", "L3", "L4"), testing::Values(256)),
                          Name);
 
-// In groups of 64, so that these cases' small tensors have codes. What gat and llama save has less than 64
-// elements a sample, or no samples that could be told apart: they are exact at every level, and must be.
+// In groups of 64, so that these cases' small tensors have codes. What gat and llama save has less
+// than 64 elements a sample, or no samples that could be told apart: they are exact at every level,
+// and must be.
 const GoldenModel kOthers[] = {{"bert", "model.onnx"},         {"gat", "model.onnx"},
                                {"gpt2", "model_dynamo.onnx"},  {"lstm", "model.onnx"},
                                {"llama", "model_dynamo.onnx"}, {"vit", "model.onnx"}};
