@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/codec/fitted_shapes.h"
+#include "kernels/math/fitted_shapes.h"
 
 namespace act {
 namespace {
@@ -47,7 +47,7 @@ struct Levels {
   }
   // x: of the range.
   double FittedErrorAt(double x) const {
-    const FittedShape& shape = FittedShapeOf(codec.kind, count);
+    const FittedShape& shape = (codec.kind == CodecKind::kUniform ? kTwoSided : kOneSided)[count - 2];
     int q = 0;
     while (q + 2 < count && x * kFittedGrid >= shape.at[q + 1]) ++q;
     const double d = static_cast<double>(shape.at[q + 1] - shape.at[q]) / kFittedGrid;
