@@ -1,5 +1,5 @@
-// Codecs: how a saved activation is stored. This is the host's half: sizes, names, checks. The
-// arithmetic is in kernels/math.
+// Codecs: how a saved activation is stored. This is the host's half: sizes, names, checks. What
+// differs from kind to kind stands in codec_row.h; the arithmetic is in kernels/math.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,7 @@ struct Codec : CodecSpec {
     return {{.kind = CodecKind::kIndex, .bits = bits, .group_size = kDefaultGroupSize}};
   }
   // Of a kind that is a cast.
-  static Codec Cast(CodecKind to) {
-    return {{.kind = to, .bits = FormatOf(to).Bits(), .group_size = kDefaultGroupSize}};
-  }
+  static Codec Cast(CodecKind to);
   // Codes of 2^bits levels. kSign: `below` of them; kZero: zero's among them.
   static Codec Uniform(int bits, int64_t group = kDefaultGroupSize,
                        Rounding rounding = Rounding::kStochastic) {
@@ -62,6 +60,8 @@ struct Codec : CodecSpec {
   bool operator==(const Codec& other) const;
 
   bool IsCast() const { return act::IsCast(kind); }
+  // Whether decoding gives the elements back exactly.
+  bool IsExact() const;
 
  private:
   static Codec WithLevels(CodecKind kind, int bits, int64_t group, Rounding rounding) {
