@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 #include "onnx/onnx-ml.pb.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"

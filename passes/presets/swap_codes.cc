@@ -4,7 +4,7 @@
 // last bit.
 #include <map>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/swap.h"

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "compiler/emit/emit_onnx.h"
-#include "compiler/import/core/import_onnx.h"
-#include "passes/pipeline.h"
+#include "compiler/import/import_onnx.h"
+#include "passes/pipeline/pipeline.h"
 #include "runtime/base/error.h"
 #include "tests/compiler/onnx_model.h"
 

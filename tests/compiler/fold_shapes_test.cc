@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 
 namespace act::onnx_import {
 namespace {

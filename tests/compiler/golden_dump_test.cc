@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 #include "compiler/ir/dump.h"
 #include "tests/compiler/compiled_step.h"
 

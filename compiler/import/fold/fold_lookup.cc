@@ -1,7 +1,7 @@
 // Gather, Scatter and their kin, on known tensors.
 #include <algorithm>
 
-#include "compiler/import/ops/lookup.h"
+#include "compiler/import/fold/lookup.h"
 
 namespace act::onnx_import {
 namespace {

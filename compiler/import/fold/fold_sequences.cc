@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/import/ops/lookup.h"
+#include "compiler/import/fold/lookup.h"
 
 namespace act::onnx_import {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/import/core/known.h"
+#include "compiler/import/known/known.h"
 #include "runtime/base/attributes.h"
 
 namespace act::onnx_import {

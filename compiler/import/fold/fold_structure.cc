@@ -2,7 +2,7 @@
 // importer.cc: they read only its type.
 #include <algorithm>
 
-#include "compiler/import/ops/lookup.h"
+#include "compiler/import/fold/lookup.h"
 
 namespace act::onnx_import {
 namespace {

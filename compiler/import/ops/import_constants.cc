@@ -1,6 +1,6 @@
 // Operators that make known tensors: constants, and what reads only the type of its operand.
 #include "compiler/import/core/importer.h"
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 
 namespace act::onnx_import {
 namespace {

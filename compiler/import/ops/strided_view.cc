@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/import/ops/lookup.h"
+#include "compiler/import/fold/lookup.h"
 #include "compiler/import/ops/slices.h"
 
 namespace act::onnx_import {

@@ -1,4 +1,4 @@
-#include "compiler/import/core/inference_part.h"
+#include "compiler/import/inference_part.h"
 
 #include <set>
 

@@ -1,4 +1,4 @@
-#include "compiler/import/ops/lookup.h"
+#include "compiler/import/fold/lookup.h"
 
 namespace act::onnx_import {
 std::optional<Element> PositionInside(Element at, const Dim& extent, const Dim& range) {

@@ -1,7 +1,5 @@
-// ONNX in: a training or inference model becomes a graph of our own operators (docs/onnx_import.md).
+// What an importer hands to the passes: a graph of our own operators, and what the model says of its training.
 #pragma once
-
-#include <llvm/Support/Error.h>
 
 #include <cstdint>
 #include <map>
@@ -12,22 +10,6 @@
 #include "runtime/plan/graph.h"
 
 namespace act {
-
-struct ImportOptions {
-  std::map<std::string, int64_t> dims;  // --dim: extents of symbolic axes other than the batch
-  std::string loss;         // --loss: cross-entropy, mse, l1, smooth-l1, bce-with-logits; empty: in the model
-  std::string loss_output;  // --loss-output; empty: the only scalar float output
-  std::vector<std::string> freeze;  // --freeze: globs (* and ?) over parameter names
-  bool freeze_bn = false;           // --freeze-bn: BatchNormalization keeps its stored statistics
-  bool init_he = false;             // --init=he: initial weights where the external data file is missing
-  uint64_t seed = 0;                // of --init=he
-  std::string checkpoint;           // --checkpoint: initial parameters of a training graph; empty: beside it
-  bool own_optimizer = true;        // look for the optimizer that the model brings along
-  std::string
-      optimizer_model;  // --optimizer-model: where; empty: optimizer_model.onnx beside it, if that is there
-  bool report_only = false;   // weights are not needed: data of a missing file stays null
-  bool keep_outputs = false;  // no loss: the graph's outputs are the model's, in their order
-};
 
 // The optimizer that a model brings along.
 struct ModelOptimizer {
@@ -52,9 +34,5 @@ struct ImportResult {
       skeleton;  // the model without the weights that are in `graph`: what ExportTrainedOnnx fills again
   int onnx_nodes = 0;  // nodes in the file, functions expanded
 };
-
-// Reads the model at `path` and imports what its loss needs. Every value has a type with dims polynomial in
-// N. Weights are mapped or moved, not copied. Errors name the file and the node, tensor or flag.
-llvm::Expected<ImportResult> ImportOnnx(const std::string& path, const ImportOptions& options);
 
 }  // namespace act

@@ -1,4 +1,4 @@
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 
 #include <algorithm>
 #include <span>

@@ -1,4 +1,4 @@
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 
 #include <llvm/Support/GlobPattern.h>
 
@@ -10,12 +10,12 @@
 #include "compiler/import/core/computed_weights.h"
 #include "compiler/import/core/functions.h"
 #include "compiler/import/core/importer.h"
-#include "compiler/import/core/inference_part.h"
 #include "compiler/import/core/initializers.h"
 #include "compiler/import/core/needed_nodes.h"
 #include "compiler/import/core/prune.h"
 #include "compiler/import/core/subgraphs.h"
 #include "compiler/import/core/symbols.h"
+#include "compiler/import/inference_part.h"
 #include "compiler/import/training/ort_optimizer.h"
 #include "compiler/import/training/training_graph.h"
 #include "compiler/import/training/training_info.h"
