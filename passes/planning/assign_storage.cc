@@ -169,7 +169,7 @@ StepGraph AssignStorage(Graph graph, int64_t workspace_limit, const std::vector<
   DropUnusedValues(step.graph, follow);
   AssignStorages(step);
   for (Node& node : step.graph.nodes)
-    node.workspace_bytes = WorkspaceBound(node, step.graph, workspace_limit);
+    node.workspace_bytes = WorkspaceBound(node, step.graph, CpuTarget(), workspace_limit);
   return step;
 }
 

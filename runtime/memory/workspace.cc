@@ -105,7 +105,7 @@ int64_t LogicalExtent(TensorType type, const Node& node, const char* perm_name, 
 }
 
 int64_t AttentionBound(const TensorType& q, const TensorType& k, const TensorType& v,
-                       const TensorType& d_bias, const Node& node) {
+                       const TensorType& d_bias, const Node& node, const Target& target) {
   const int64_t queries = LogicalExtent(q, node, "perm_q", 2), keys = LogicalExtent(k, node, "perm_k", 2),
                 depth = LogicalExtent(q, node, "perm_q", 1),
                 value_depth = LogicalExtent(v, node, "perm_v", 1);
@@ -114,7 +114,7 @@ int64_t AttentionBound(const TensorType& q, const TensorType& k, const TensorTyp
   const int64_t threads =
       PerThread(AttentionGradThreadBytes(queries, keys, depth, value_depth, capped), 4, 8 * kMiB);
   if (d_bias.dims.empty() || !d_bias.Elements().IsFixed()) return threads;
-  const int64_t elements = d_bias.Elements().fixed, parts = AttentionBiasParts(elements);
+  const int64_t elements = d_bias.Elements().fixed, parts = target.SharedGradientParts(elements);
   return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
 }
 
@@ -144,11 +144,7 @@ int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, i
   return SaturatingMul(SaturatingMul(rows, row), kFloat);
 }
 
-int64_t AttentionBiasParts(int64_t elements) {
-  return elements > 0 ? std::clamp<int64_t>(kMiB / kFloat / elements, 1, kRowParts) : 1;
-}
-
-Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes) {
+Dim WorkspaceBound(const Node& node, const Graph& graph, const Target& target, int64_t limit_bytes) {
   const auto type = [&graph](const std::vector<ValueId>& ids, size_t i) {
     return i < ids.size() && ids[i] != kNoValue ? graph.value(ids[i]).type : TensorType();
   };
@@ -162,23 +158,25 @@ Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes) {
   if (node.op == "Attention" || node.op == "AttentionGrad") {
     const size_t q = node.op == "Attention" ? 0 : 1;
     bound = AttentionBound(type(node.inputs, q), type(node.inputs, q + 1), type(node.inputs, q + 2),
-                           type(node.outputs, node.attrs.Has("packed") ? 1 : 3), node);
+                           type(node.outputs, node.attrs.Has("packed") ? 1 : 3), node, target);
   }
   if (const RecurrentSignature* recurrent = FindRecurrentSignature(node.op))
     bound = RecurrentBound(type(node.inputs, recurrent->inputs.find('W')), type(node.inputs, 0));
   if (node.op == "BatchNormStats") {
     const TensorType mean = type(node.outputs, 0);
-    bound = SaturatingMul(kRowParts, BatchNormPartBytes(std::min(Extent(mean, 0), kTooLarge / 1024)));
+    const int64_t channels = std::min(Extent(mean, 0), kTooLarge / 1024);
+    bound = SaturatingMul(target.RowSumParts(channels), BatchNormPartBytes(channels));
   }
   if (node.op == "ReduceSum" || node.op == "ReduceMean") {
     const Dim kept = type(node.outputs, 0).Elements();
+    const int64_t columns = std::min(kept.fixed, kMiB);
     if (kept.IsFixed())
-      bound = std::min(SaturatingMul(kRowParts, ReducePartBytes(std::min(kept.fixed, kMiB))), kMiB);
+      bound = std::min(SaturatingMul(target.RowSumParts(columns), ReducePartBytes(columns)), kMiB);
   }
   if (node.op == "Fused") {
     std::vector<TensorType> outputs;
     for (size_t i = 0; i < node.outputs.size(); ++i) outputs.push_back(type(node.outputs, i));
-    bound = FusedWorkspaceBound(node.program, outputs);
+    bound = FusedWorkspaceBound(node.program, outputs, target);
   }
   if (limit_bytes <= 0) return bound;
   return bound.IsFixed() ? Dim(std::min(bound.fixed, limit_bytes)) : Dim(limit_bytes);
