@@ -168,6 +168,40 @@ Names BackEdges(const std::vector<Row>& rows) {
   return back;
 }
 
+// act_library(FOLDER DEPS ...) of CMakeLists.txt: what each folder's library links.
+std::map<std::string, std::set<std::string>> LibrariesOf(std::istream& cmake) {
+  std::stringstream text;
+  text << cmake.rdbuf();
+  const std::string all = text.str(), call = "\nact_library(";
+  std::map<std::string, std::set<std::string>> libraries;
+  for (size_t at = all.find(call); at != std::string::npos; at = all.find(call, at + 1)) {
+    const size_t begin = at + call.size();
+    std::stringstream words(all.substr(begin, all.find(')', begin) - begin));
+    std::string folder;
+    words >> folder;
+    for (std::string word; words >> word;) libraries[folder].insert(word);
+  }
+  return libraries;
+}
+
+// Folders of a row that its library does not link. All of compiler/import is one library.
+Names MissingLinks(const std::vector<Row>& rows,
+                   const std::map<std::string, std::set<std::string>>& libraries) {
+  Names missing;
+  for (const Row& row : rows) {
+    const auto library = libraries.find(row.folder);
+    if (library == libraries.end()) continue;
+    for (const std::string& entry : row.may_include) {
+      const std::string import = "compiler/import";
+      const std::string folder = entry.rfind(import, 0) == 0 ? import : entry;
+      const bool is_library = libraries.contains(folder) || folder == import;
+      if (is_library && !library->second.contains(folder))
+        missing.push_back(row.folder + " does not link " + folder);
+    }
+  }
+  return missing;
+}
+
 class Layers : public testing::Test {
  protected:
   Layers() : root_(ACT_SOURCE_DIR), tree_(ReadTree(root_)) {
@@ -199,6 +233,13 @@ TEST_F(Layers, TheTableAllowsNothingThatNoFileIncludes) {
 
 TEST_F(Layers, FoldersIncludeOnlyThoseAbove) { EXPECT_EQ(BackEdges(rows_), Names()); }
 
+TEST_F(Layers, LibrariesLinkWhatTheirFoldersInclude) {
+  std::ifstream cmake(root_ / "CMakeLists.txt");
+  const auto libraries = LibrariesOf(cmake);
+  EXPECT_GT(libraries.size(), 20U);
+  EXPECT_EQ(MissingLinks(rows_, libraries), Names());
+}
+
 // ---- The checks themselves
 
 TEST(LayersTable, IsReadFromMarkdown) {
@@ -226,6 +267,13 @@ TEST(LayersTable, FaultsAreFound) {
   EXPECT_EQ(UnusedEntries(rows, includes), (Names{"a may include llvm/", "b may include a"}));
   EXPECT_EQ(BackEdges(rows),
             (Names{"a includes b, which stands below it", "b includes c/*, which stands below it"}));
+}
+
+TEST(LayersTable, MissingLinksAreFound) {
+  std::istringstream cmake(
+      "\nact_library(a DEPS b\n            lib)\nact_library(b)\nact_library(c DEPS a)\n");
+  EXPECT_EQ(MissingLinks({{"a", {"b", "c", "lib/"}}, {"c", {"a"}}}, LibrariesOf(cmake)),
+            Names{"a does not link c"});
 }
 
 }  // namespace
