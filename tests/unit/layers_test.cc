@@ -45,7 +45,8 @@ Names NamesIn(const std::string& cell) {
   return names;
 }
 
-// The rows of the table whose last column is headed "may include".
+// The rows of the table whose last column is headed "may include". A row without a folder goes on with the
+// one above.
 std::vector<Row> RowsOf(std::istream& document) {
   std::vector<Row> rows;
   bool inside = false;
@@ -59,6 +60,8 @@ std::vector<Row> RowsOf(std::istream& document) {
       break;
     } else if (inside && cells.size() == 4 && cells[1].find('`') != std::string::npos) {
       for (const std::string& folder : NamesIn(cells[1])) rows.push_back({folder, NamesIn(cells[3])});
+    } else if (inside && cells.size() == 4 && !rows.empty()) {
+      for (const std::string& name : NamesIn(cells[3])) rows.back().may_include.push_back(name);
     }
   }
   return rows;
@@ -246,7 +249,8 @@ TEST(LayersTable, IsReadFromMarkdown) {
   std::istringstream document(
       "| other | table |\n|---|---|\n| `x` | `y` |\n\n"
       "| folder | holds | may include |\n|---|---|---|\n"
-      "| `a/low` | base, `Type` | `llvm/` |\n| `a/{mid,top}` | the rest | `a/low`, `b/{x,y}`, `c/*` |\n\n| "
+      "| `a/low` | base, `Type` | `llvm/` |\n| `a/{mid,top}` | the rest | `a/low`, `b/{x,y}`, |\n| | | "
+      "`c/{*}` |\n\n| "
       "`z` | z | |\n");
   const std::vector<Row> rows = RowsOf(document);
   ASSERT_EQ(rows.size(), 3U);
