@@ -79,7 +79,7 @@ debug:
 	@$(MAKE) --no-print-directory build PRESET=debug
 
 bench: build
-	@for b in $(BUILD)/bin/*_bench; do echo "== $$(basename $$b)"; $$b --benchmark_min_time=0.2 || exit 1; done
+	@for b in $(BUILD)/bin/*_benchmark; do echo "== $$(basename $$b)"; $$b --benchmark_min_time=0.2 || exit 1; done
 
 speed: tools
 	@$(if $(PYTHON),$(PYTHON),python3) benchmarks/speed.py --bin $(BUILD)/bin $(if $(MODELS),--models=$(MODELS)) $(if $(FOLDER),--folder=$(FOLDER))

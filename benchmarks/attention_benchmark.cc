@@ -7,7 +7,7 @@
 #include <random>
 
 #include "kernels/cpu/registry.h"
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/workspace.h"
 
 namespace act {
 namespace {
@@ -65,7 +65,7 @@ void Run(benchmark::State& state, const Form& f, bool backward) {
   };
   for (const TensorView& view : inputs.views) node.inputs.push_back(add(view));
   for (const TensorView& view : outputs.views) node.outputs.push_back(add(view));
-  const int64_t bound = WorkspaceBound(node, graph, 0).At(1);
+  const int64_t bound = WorkspaceBound(node, graph, CpuTarget(), 0).At(1);
   const KernelSite site{&node, inputs.views, outputs.views, f.samples, bound, omp_get_max_threads()};
   KernelRegistry registry;
   RegisterCpuKernels(registry);

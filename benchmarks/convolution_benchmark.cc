@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "benchmarks/network_shapes.h"
 #include "kernels/cpu/registry.h"
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/workspace.h"
+#include "tests/network_shapes.h"
 
 namespace act {
 namespace {
@@ -37,7 +37,7 @@ void RunConvolution(benchmark::State& state, const ConvolutionShape& shape, std:
   }
   node.inputs = {0, 1};
   node.outputs = {2};
-  const int64_t bound = WorkspaceBound(node, graph, 0).fixed;
+  const int64_t bound = WorkspaceBound(node, graph, CpuTarget(), 0).fixed;
   const KernelSite site{&node, {views[0], views[1]}, {views[2]}, batch, bound, omp_get_max_threads()};
   std::string why;
   std::unique_ptr<Kernel> kernel;

@@ -32,8 +32,8 @@ struct ProgramBuilder {
   std::vector<std::pair<size_t, size_t>> same;  // operands that are one tensor
 
   ProgramBuilder() { program.space = kSpace; }
-  int32_t In(TensorType type, Codec codec = {}) {
-    program.inputs.push_back({codec, 0});
+  int32_t In(const TensorType& type, Codec codec = {}) {
+    program.inputs.push_back({std::move(codec), 0});
     inputs.push_back(type);
     return program.FirstConstant() - 1;
   }
@@ -46,7 +46,7 @@ struct ProgramBuilder {
     return program.Registers() - 1;
   }
   void Out(OutputKind kind, int32_t reg, Codec codec = {}) {
-    program.outputs.push_back({kind, reg, codec, static_cast<int32_t>(program.outputs.size())});
+    program.outputs.push_back({kind, reg, std::move(codec), static_cast<int32_t>(program.outputs.size())});
     outputs.push_back(kind == OutputKind::kSum ? Column() : Full());
   }
 };

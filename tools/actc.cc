@@ -7,11 +7,11 @@
 #include <string>
 
 #include "compiler/emit/emit_onnx.h"
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 #include "compiler/ir/dump.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/policy.h"
-#include "passes/pipeline.h"
+#include "passes/pipeline/pipeline.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/size.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/update.h"
 
 namespace act {

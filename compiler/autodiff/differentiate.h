@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/autodiff/append_updates.h"
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 
 namespace act {
 

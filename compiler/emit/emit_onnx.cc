@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 #include "compiler/ops/op_table.h"
 #include "onnx/onnx-ml.pb.h"
 #include "runtime/base/error.h"

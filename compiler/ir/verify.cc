@@ -4,7 +4,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {

@@ -12,7 +12,7 @@ enum class Stage {
   kImported,    // forward graph, and the backward pass where the model has its own
   kTraining,    // forward, backward and update
   kCompressed,  // the policy is applied: what crosses to the backward pass is what was decided
-  kFused,       // only operators that a plan may contain (runtime/plan/ops/runtime_op.h)
+  kFused,       // only operators that a plan may contain (runtime/plan/runtime_op.h)
 };
 
 // Every stage: ids in range; each value made once, before it is read; known operators with the operands that

@@ -10,7 +10,7 @@
 #include <array>
 #include <numeric>
 
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {

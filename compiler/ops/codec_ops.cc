@@ -2,7 +2,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "runtime/codec/codec_row.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {

@@ -1,7 +1,7 @@
 // Elementwise operators of two or more operands, with numpy's broadcasting.
-#include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/elementwise.h"
 #include "compiler/ops/expr_builder.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 

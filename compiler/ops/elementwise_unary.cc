@@ -2,10 +2,10 @@
 #include <cmath>
 #include <string>
 
-#include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/elementwise.h"
 #include "compiler/ops/elementwise_unary.h"
 #include "compiler/ops/expr_builder.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {

@@ -1,5 +1,5 @@
 // Lookup by data: elements taken from, or combined into, the places that an index tensor names.
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {

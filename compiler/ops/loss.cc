@@ -1,5 +1,5 @@
 // Losses that are operators of their own, and what counts correct predictions.
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {

@@ -1,7 +1,7 @@
 // Matrix multiplication of any rank with broadcast batch axes, and a bias [columns] or none.
 #include <algorithm>
 
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 

@@ -1,7 +1,7 @@
 // The mean that a LayerNorm takes: shared by its lowering and its gradient.
 #pragma once
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 
 namespace act {
 

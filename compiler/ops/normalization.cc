@@ -5,9 +5,9 @@
 // (group norm).
 #include <algorithm>
 
-#include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/elementwise.h"
 #include "compiler/ops/expr_builder.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/norm_mean.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"

@@ -12,9 +12,9 @@
 #include <map>
 #include <string>
 
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
-#include "runtime/plan/ops/recurrent_signature.h"
+#include "runtime/plan/recurrent_signature.h"
 
 namespace act {
 namespace {

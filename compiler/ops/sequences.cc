@@ -1,5 +1,5 @@
 // Operators along one axis: the largest elements, running sums.
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {

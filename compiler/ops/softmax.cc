@@ -1,5 +1,5 @@
 // Softmax and its logarithm, over the last axis.
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {

@@ -1,6 +1,6 @@
 // Convolution, pooling and resizing, channels-last: x [N, S.., C], weights in ONNX's layout [M, C / group,
 // K..].
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 

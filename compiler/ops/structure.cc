@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/autodiff/grad_context.h"
 #include "compiler/ops/expr_builder.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
 namespace act {

@@ -13,7 +13,7 @@
 #include "kernels/cpu/tile_product.h"
 #include "kernels/site/attention_shape.h"
 #include "kernels/site/lambda_kernel.h"
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/workspace.h"
 
 namespace act {
 namespace {
@@ -325,7 +325,7 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
       AttentionGradThreadBytes(s->queries, s->keys, s->depth, s->value_depth, s->softcap > 0);
   const size_t of_bias = s->GradientOf(3);
   const int64_t bias_elements = site.outputs.size() > of_bias ? site.outputs[of_bias].elements : 0;
-  int64_t parts = std::clamp<int64_t>(AttentionBiasParts(bias_elements), 1, kRowParts);
+  int64_t parts = CpuTarget().SharedGradientParts(bias_elements);
   const auto left = [&] { return site.workspace_bytes - (parts > 1 ? parts * bias_elements * 4 + 64 : 0); };
   if (ThreadsThatFit(site, left(), bytes) < 1) parts = 1;
   const int threads = ThreadsThatFit(site, left(), bytes);

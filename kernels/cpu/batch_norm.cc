@@ -5,7 +5,7 @@
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/site/batch_norm_shape.h"
 #include "kernels/site/lambda_kernel.h"
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/workspace.h"
 
 namespace act {
 namespace {
@@ -86,8 +86,9 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
   const auto shape = BatchNormShapeOf(site, why);
   if (!shape) return nullptr;
   const int64_t part_bytes = BatchNormPartBytes(shape->channels);
-  const int64_t parts = std::min({kRowParts, std::max<int64_t>(shape->rows, 1),
-                                  part_bytes > 0 ? site.workspace_bytes / part_bytes : kRowParts});
+  const int64_t most = CpuTarget().RowSumParts(shape->channels);
+  const int64_t parts = std::min(
+      {most, std::max<int64_t>(shape->rows, 1), part_bytes > 0 ? site.workspace_bytes / part_bytes : most});
   if (parts < 1) return Refuse(why, "the workspace does not hold one part of the statistics");
   const int64_t chunk = std::clamp<int64_t>(kChunkFloats / std::max<int64_t>(shape->channels, 1), 8, 256);
   return MakeKernel(

@@ -5,36 +5,10 @@
 
 #include "kernels/cpu/fused_buffers.h"
 #include "kernels/cpu/fused_decode.h"
-#include "kernels/cpu/fused_peephole.h"
+#include "kernels/loops/loop_program.h"
 
 namespace act {
 namespace {
-
-std::vector<int64_t> WithoutLeadingOnes(const std::vector<int64_t>& dims) {
-  return {std::find_if(dims.begin(), dims.end(), [](int64_t d) { return d != 1; }), dims.end()};
-}
-
-// dims are trailing axes of the space.
-bool IsTrailing(const std::vector<int64_t>& dims, const std::vector<int64_t>& space) {
-  return dims.size() <= space.size() && std::equal(dims.rbegin(), dims.rend(), space.rbegin());
-}
-
-// Merges neighbouring axes that step as one.
-ReadPattern PatternOf(const TensorView& view, const FusedShape& shape) {
-  const std::vector<int64_t> strides = BroadcastStrides(view.dims, shape.dims);
-  ReadPattern p;
-  for (size_t i = 0; i < shape.dims.size(); ++i) {
-    if (shape.dims[i] == 1) continue;
-    if (!p.extents.empty() && p.strides.back() == strides[i] * shape.dims[i]) {
-      p.extents.back() *= shape.dims[i];
-      p.strides.back() = strides[i];
-    } else {
-      p.extents.push_back(shape.dims[i]);
-      p.strides.push_back(strides[i]);
-    }
-  }
-  return p;
-}
 
 // Builds a FusedLoop; columns with longer periods than `longest_column` are read per tile instead.
 class Builder {
@@ -46,11 +20,13 @@ class Builder {
 
   FusedLoop Build() {
     Walk();
-    PlaceInputs();
+    const std::vector<LoopOperand> operands = ClassifyOperands(site_, loop_.shape, longest_column_);
+    PlaceInputs(operands);
     PlaceConstants();
-    const LoopProgram optimized = OptimizeInstrs(program_, Variation());
-    loop_.registers.resize(optimized.varies.size());
-    for (const LoopInstr& i : optimized.instrs) PlaceInstr(i, optimized.varies[static_cast<size_t>(i.reg)]);
+    const LoopProgram optimized = MakeLoopProgram(program_, operands);
+    loop_.registers.resize(optimized.registers.size());
+    for (const LoopInstr& i : optimized.instrs)
+      PlaceInstr(i, optimized.registers[static_cast<size_t>(i.reg)]);
     CountReaders(optimized.instrs);
     AddInputSteps();
     for (const LoopInstr& i : optimized.instrs) AddInstr(i);
@@ -94,32 +70,28 @@ class Builder {
     r.scratch = AllocateScratch(loop_, loop_.tile / loop_.shape.row);
   }
 
-  // One value a row: the space's dims but for ones in the rows' axes.
-  bool IsRowOperand(const TensorView& view) const {
-    const auto rows = static_cast<size_t>(program_.row_axes);
-    std::vector<int64_t> dims = loop_.shape.dims;
-    std::fill(dims.end() - static_cast<std::ptrdiff_t>(rows), dims.end(), 1);
-    return rows > 0 && view.dims == dims;
-  }
-
-  void PlaceInputs() {
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+  void PlaceInputs(const std::vector<LoopOperand>& operands) {
+    for (size_t i = 0; i < operands.size(); ++i) {
       LoopRegister& r = loop_.registers[i];
-      const TensorView& view = site_.inputs[i];
       r.input = static_cast<int32_t>(i);
-      if (input(i).codec.kind != CodecKind::kNone) {
-        r.place = Place::kBuffer;
-        loop_.inputs[i] = {input(i).codec, LayoutOf(input(i).codec, loop_.shape.elements)};
-      } else if (view.elements == loop_.shape.count && view.dtype == DType::kFloat32) {
-        r.place = Place::kDirect;
-      } else if (view.elements <= longest_column_ && view.elements < loop_.shape.count &&
-                 IsTrailing(WithoutLeadingOnes(view.dims), loop_.shape.dims)) {
-        PlaceOnce(r, view.elements);
-      } else if (IsRowOperand(view)) {
-        PlaceRow(r);
-      } else {
-        r.place = Place::kBuffer;
-        loop_.reads[i] = PatternOf(view, loop_.shape);
+      switch (operands[i].kind) {
+        case OperandKind::kCode:
+          r.place = Place::kBuffer;
+          loop_.inputs[i] = {input(i).codec, LayoutOf(input(i).codec, loop_.shape.elements)};
+          break;
+        case OperandKind::kElements:
+          r.place = Place::kDirect;
+          break;
+        case OperandKind::kColumn:
+          PlaceOnce(r, operands[i].period);
+          break;
+        case OperandKind::kRow:
+          PlaceRow(r);
+          break;
+        case OperandKind::kBroadcast:
+          r.place = Place::kBuffer;
+          loop_.reads[i] = PatternOf(site_.inputs[i], loop_.shape);
+          break;
       }
     }
   }
@@ -132,49 +104,13 @@ class Builder {
     }
   }
 
-  // Of each register. A row's value and a column's make an element's.
-  std::vector<Varies> Variation() const {
-    std::vector<Varies> varies(loop_.registers.size(), Varies::kNever);
-    std::vector<int64_t> periods(loop_.registers.size(), 0);
-    for (size_t i = 0; i < static_cast<size_t>(program_.FirstInstr()); ++i) {
-      const LoopRegister& r = loop_.registers[i];
-      periods[i] = r.period;
-      if (!r.IsOnce()) varies[i] = r.place == Place::kRow ? Varies::kByRow : Varies::kByElement;
-    }
-    for (size_t i = 0; i < program_.instrs.size(); ++i) {
-      const Instr& instr = program_.instrs[i];
-      const size_t made = static_cast<size_t>(program_.FirstInstr()) + i;
-      bool rows = false, elements = instr.op == Opcode::kDropout, columns = false;
-      for (int32_t operand : {instr.a, instr.b, instr.c}) {
-        if (operand < 0) continue;
-        const auto o = static_cast<size_t>(operand);
-        rows |= varies[o] == Varies::kByRow;
-        elements |= varies[o] == Varies::kByElement;
-        columns |= periods[o] > 1;
-        periods[made] = std::max(periods[made], periods[o]);
-      }
-      if (instr.op == Opcode::kRowSum || instr.op == Opcode::kRowMax)
-        varies[made] = Varies::kByRow;
-      else if (elements || (rows && columns))
-        varies[made] = Varies::kByElement;
-      else if (rows)
-        varies[made] = Varies::kByRow;
-      if (varies[made] != Varies::kNever) periods[made] = 0;
-    }
-    return varies;
-  }
-
-  void PlaceInstr(const LoopInstr& instr, Varies varies) {
-    if (varies == Varies::kByElement) {
+  void PlaceInstr(const LoopInstr& instr, const RegisterForm& form) {
+    if (form.varies == Varies::kByElement)
       reg(instr.reg).place = Place::kBuffer;
-    } else if (varies == Varies::kByRow) {
+    else if (form.varies == Varies::kByRow)
       PlaceRow(reg(instr.reg));
-    } else {
-      int64_t period = 1;
-      for (int32_t operand : {instr.a, instr.b, instr.c})
-        if (operand >= 0) period = std::max(period, reg(operand).period);
-      PlaceOnce(reg(instr.reg), period);
-    }
+    else
+      PlaceOnce(reg(instr.reg), form.period);
   }
 
   void AddInputSteps() {
@@ -327,7 +263,7 @@ class Builder {
     SumOutput sum;
     sum.output = output;
     sum.columns = site_.outputs[static_cast<size_t>(output)].elements;
-    const int64_t parts = std::max<int64_t>(1, std::min(SumParts(sum.columns), loop_.tiles));
+    const int64_t parts = std::max<int64_t>(1, std::min(CpuTarget().LoopSumParts(sum.columns), loop_.tiles));
     loop_.parts = loop_.parts == 0 ? parts : std::min(loop_.parts, parts);
     if (sum.columns <= longest_column_) sum.scratch = AllocateScratch(loop_, sum.columns + loop_.tail);
     loop_.sums.push_back(sum);

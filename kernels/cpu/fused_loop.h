@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/cpu/fused_tile.h"
+#include "kernels/loops/operands.h"
 #include "kernels/site/fused_shape.h"
 #include "runtime/executor/kernel.h"
 
@@ -60,11 +61,6 @@ struct Step {
   // kDecode (see DecodeEpilogue)
   bool mask = false, magnitude = false, keep_positive = false;
   bool IsScaled() const { return a >= 0 || b >= 0 || keep_positive; }
-};
-
-// How a kRead operand lies in memory: its axes collapsed, innermost last.
-struct ReadPattern {
-  std::vector<int64_t> extents, strides;  // elements
 };
 
 struct CodedTensor {

@@ -6,30 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/plan/program.h"
+#include "kernels/loops/tile_op.h"
 
 namespace act {
-
-// The opcodes of programs, and those that peephole optimisation makes of them.
-enum class TileOp : uint8_t {
-  kLastOpcode = static_cast<uint8_t>(Opcode::kRowMax),
-  kCopy,       // a
-  kMulSub,     // a * b - c
-  kNegMulAdd,  // c - a * b
-  kRowDot,     // sum of a * b over the row
-  kSided,     // max(a, c) where b > 0, its negative elsewhere: what a code with a mask in its sign is made of
-  kSidedAbs,  // with |a| for a
-};
-inline TileOp ToTileOp(Opcode op) { return static_cast<TileOp>(op); }
 
 struct TileOperand {
   const float* data = nullptr;
   bool splat = false;  // data[0] stands for all elements
-};
-
-struct TileInstr {
-  TileOp op = TileOp::kCopy;
-  bool relu = false;  // max(result, 0), for add, sub, mul and the multiply-adds
 };
 
 // dst[i] = op(a[i], b[i], c[i]). dst may be one of the operands. kDropout, kRowSum and kRowMax are not done

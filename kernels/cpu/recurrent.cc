@@ -8,7 +8,7 @@
 #include "kernels/cpu/step_product.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/recurrent_shape.h"
-#include "runtime/plan/ops/recurrent_signature.h"
+#include "runtime/plan/recurrent_signature.h"
 
 namespace act {
 namespace {

@@ -6,7 +6,7 @@
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/workspace.h"
 
 namespace act {
 namespace {
@@ -96,17 +96,17 @@ void ReduceColumns(Op op, const Rows& kept, const Strided& reduced, double scale
 
 // Few columns and many rows: the rows in parts, whose results meet in the workspace as [part][columns].
 void ReduceColumnsInParts(Op op, int64_t columns, const Strided& reduced, double scale, const float* x,
-                          float* y, std::byte* workspace) {
+                          float* y, std::byte* workspace, int64_t parts) {
   const int64_t rows = reduced.Elements();
   const auto part_at = [&](int64_t p) {
     return reinterpret_cast<double*>(workspace + p * ReducePartBytes(columns));
   };
 #pragma omp parallel for schedule(static, 1) if (rows * columns > kParallelElements)
-  for (int64_t p = 0; p < kRowParts; ++p)
-    ReduceColumnBlock(op, reduced, x, rows * p / kRowParts, rows * (p + 1) / kRowParts, columns, part_at(p));
+  for (int64_t p = 0; p < parts; ++p)
+    ReduceColumnBlock(op, reduced, x, rows * p / parts, rows * (p + 1) / parts, columns, part_at(p));
   for (int64_t c = 0; c < columns; ++c) {
     double acc = Initial(op);
-    for (int64_t p = 0; p < kRowParts; ++p) acc = Combine(op, acc, part_at(p)[c]);
+    for (int64_t p = 0; p < parts; ++p) acc = Combine(op, acc, part_at(p)[c]);
     y[c] = static_cast<float>(acc * scale);
   }
 }
@@ -122,12 +122,13 @@ std::unique_ptr<Kernel> Reduce(Op op, const KernelSite& site, std::string* why) 
       ReduceRows(op, kept, rows, scale, args.inputs[0].as<float>(), args.outputs[0].as<float>());
       return "";
     });
-  const int64_t workspace = kRowParts * ReducePartBytes(kept.Elements());
-  if (kept.dims.size() == 1 && reduced.Elements() >= 8 * kRowParts && workspace <= site.workspace_bytes)
+  const int64_t parts = CpuTarget().RowSumParts(kept.Elements());
+  const int64_t workspace = parts * ReducePartBytes(kept.Elements());
+  if (kept.dims.size() == 1 && reduced.Elements() >= 8 * parts && workspace <= site.workspace_bytes)
     return MakeKernel(
         [=, columns = kept.Elements()](const KernelArgs& args) -> std::string {
           ReduceColumnsInParts(op, columns, reduced, scale, args.inputs[0].as<float>(),
-                               args.outputs[0].as<float>(), args.workspace.data());
+                               args.outputs[0].as<float>(), args.workspace.data(), parts);
           return "";
         },
         workspace, "in parts");

@@ -10,7 +10,7 @@
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/recurrent_shape.h"
 #include "kernels/site/strided.h"
-#include "runtime/plan/ops/recurrent_signature.h"
+#include "runtime/plan/recurrent_signature.h"
 
 namespace act {
 namespace {

@@ -20,7 +20,7 @@ struct RecurrentShape {
 };
 
 // Nullopt, with the reason in *why, where a tensor is not what the operator's signature
-// (runtime/plan/ops/recurrent_signature.h) says.
+// (runtime/plan/recurrent_signature.h) says.
 std::optional<RecurrentShape> RecurrentShapeOf(const KernelSite& site, std::string* why);
 
 // A tensor that may be left out, or null.

@@ -11,7 +11,7 @@
 #include <map>
 #include <numeric>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/canonical/axis_view.h"
 #include "passes/pass.h"

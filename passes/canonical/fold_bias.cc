@@ -2,7 +2,7 @@
 // what follows need not store a second form of the result.
 #include <algorithm>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <map>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 

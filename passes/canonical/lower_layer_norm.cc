@@ -4,7 +4,7 @@
 // rstd alone.
 #include <map>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/norm_mean.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"

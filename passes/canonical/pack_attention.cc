@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 

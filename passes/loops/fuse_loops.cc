@@ -14,7 +14,7 @@
 #include "passes/loops/make_loop.h"
 #include "passes/pass.h"
 #include "runtime/plan/alias.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {

@@ -10,7 +10,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/loops/loops.h"
 #include "passes/recognize/pattern.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {

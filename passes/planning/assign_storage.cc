@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "compiler/ops/op_table.h"
-#include "runtime/plan/ops/runtime_op.h"
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
+#include "runtime/plan/workspace.h"
 
 namespace act {
 namespace {
@@ -170,7 +170,7 @@ StepGraph AssignStorage(Graph graph, int64_t workspace_limit, const std::vector<
   DropUnusedValues(step.graph, follow);
   AssignStorages(step);
   for (Node& node : step.graph.nodes)
-    node.workspace_bytes = WorkspaceBound(node, step.graph, workspace_limit);
+    node.workspace_bytes = WorkspaceBound(node, step.graph, CpuTarget(), workspace_limit);
   return step;
 }
 

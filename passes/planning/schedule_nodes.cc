@@ -5,7 +5,7 @@
 #include "passes/planning/schedule.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/alias.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {

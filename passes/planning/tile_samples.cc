@@ -8,7 +8,7 @@
 #include "passes/planning/assign_storage.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/alias.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {

@@ -10,7 +10,7 @@
 // that a block does not divide or that are kept exactly are left to compress.
 #include <map>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/saved_values.h"

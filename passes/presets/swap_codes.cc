@@ -4,10 +4,10 @@
 // last bit.
 #include <map>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {

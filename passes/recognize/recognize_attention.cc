@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/recognize/match_attention.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/ir/graph_builder.h"
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/saved_values.h"

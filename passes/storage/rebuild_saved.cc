@@ -24,8 +24,8 @@
 #include <optional>
 #include <set>
 
-#include "compiler/ir/graph_builder.h"
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/cut_forward.h"

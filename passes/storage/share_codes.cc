@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/storage/saved_values.h"

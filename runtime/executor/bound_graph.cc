@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/swap.h"
 
 namespace act {

@@ -4,7 +4,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {

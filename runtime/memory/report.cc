@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {

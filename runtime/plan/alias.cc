@@ -1,6 +1,6 @@
 #include "runtime/plan/alias.h"
 
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/optimizer.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 #include "runtime/plan/swap.h"
 

@@ -264,12 +264,13 @@ std::string ToString(const Program& program) {
   return s;
 }
 
-Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs) {
+Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs,
+                        const Target& target) {
   Dim bytes(0);
   for (size_t i = 0; i < program.outputs.size() && i < outputs.size(); ++i) {
     if (program.outputs[i].kind != OutputKind::kSum) continue;
     const Dim columns = outputs[i].Elements();
-    const int64_t parts = columns.IsFixed() ? SumParts(columns.fixed) : SumParts(0);
+    const int64_t parts = target.LoopSumParts(columns.IsFixed() ? columns.fixed : 0);
     // Each output's double-precision partial sums start at a cache line.
     bytes = bytes + columns * Dim(parts * 8) + Dim(64);
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/target.h"
 #include "runtime/base/tensor_type.h"
 #include "runtime/codec/codec.h"
 
@@ -129,13 +130,8 @@ std::optional<std::string> CheckProgram(const Program& program);
 // Inputs that are plain tensors have no line; constants stand where they are used.
 std::string ToString(const Program& program);
 
-// Scratch bytes that a fused kernel may need, for outputs of these types: the partial sums of kSum outputs.
-// Every other temporary lives on the threads' stacks. Independent of the number of threads.
-Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs);
-
-// A kSum output of `columns` elements is summed in this many parts, which are then added in order: the result
-// is the same for every number of threads. Fewer parts where the columns are many, to bound the scratch
-// space.
-inline constexpr int64_t SumParts(int64_t columns) { return columns <= 8192 ? 16 : 2; }
+// Scratch bytes that a target's fused kernel may need, for outputs of these types: the partial sums of kSum
+// outputs, in Target::LoopSumParts. Independent of the number of threads.
+Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs, const Target& target);
 
 }  // namespace act

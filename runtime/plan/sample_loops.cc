@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/plan/alias.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/ops/tile_rules.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/tile_rules.h"
 
 namespace act {
 

@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 

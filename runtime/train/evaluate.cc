@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {

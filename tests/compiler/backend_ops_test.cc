@@ -7,7 +7,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "kernels/cpu/pair_product.h"
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 #include "tests/compiler/op_cases.h"
 #include "tests/compiler/small_networks.h"
 #include "tests/unit/temporary_folder.h"

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {

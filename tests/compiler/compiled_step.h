@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "kernels/cpu/registry.h"
 #include "kernels/reference/registry.h"
-#include "passes/pipeline.h"
+#include "passes/pipeline/pipeline.h"
 #include "runtime/executor/executor.h"
 #include "runtime/memory/layout.h"
 #include "tests/take.h"

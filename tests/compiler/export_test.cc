@@ -8,10 +8,10 @@
 #include <set>
 
 #include "compiler/emit/emit_onnx.h"
-#include "compiler/import/core/import_onnx.h"
-#include "compiler/ir/graph_builder.h"
+#include "compiler/import/import_onnx.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
-#include "passes/pipeline.h"
+#include "passes/pipeline/pipeline.h"
 #include "runtime/base/error.h"
 #include "tests/compiler/onnx_model.h"
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 #include "tests/compiler/onnx_model.h"
 
 namespace act::onnx_import {

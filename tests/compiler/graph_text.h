@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "tests/compiler/compiled_step.h"
 
 namespace act::graph_text {

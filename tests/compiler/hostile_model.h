@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 #include "runtime/base/error.h"
 #include "tests/compiler/onnx_model.h"
 

@@ -1,7 +1,7 @@
 // What the importer makes of lookup and scatter by data.
 #include <gtest/gtest.h>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 #include "compiler/ir/verify.h"
 #include "tests/compiler/onnx_model.h"
 

@@ -1,5 +1,5 @@
 // Integers of a model are exact: numbers that float32 does not have, from the file to the loss.
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 #include "tests/compiler/compiled_step.h"
 #include "tests/compiler/onnx_model.h"
 

@@ -1,8 +1,8 @@
 // Operators whose attributes became inputs, or the other way round: every form of one thing gives one graph.
 #include <gtest/gtest.h>
 
-#include "compiler/import/core/import_onnx.h"
 #include "compiler/import/file/onnx_versions.h"
+#include "compiler/import/import_onnx.h"
 #include "compiler/ir/dump.h"
 #include "tests/compiler/onnx_model.h"
 

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 #include "runtime/data/safetensors.h"
 #include "tests/compiler/compiled_step.h"
 #include "tests/compiler/onnx_model.h"

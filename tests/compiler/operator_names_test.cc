@@ -35,7 +35,8 @@ const std::map<std::string, std::string> kAllowed = {
     {"passes/canonical/lower_layer_norm.cc", "lowers LayerNorm"},
     {"passes/canonical/pack_attention.cc", "the operands of Attention, which are slices"},
     {"passes/canonical/sink_relu.cc", "a Relu and the MaxPool after it change places"},
-    {"runtime/plan/ops/", "the table of the operators that a plan may contain"},
+    {"runtime/plan/runtime_op", "the table of the operators that a plan may contain"},
+    {"runtime/plan/recurrent_signature.h", "the rows of that table for the recurrent operators"},
     {"runtime/train/evaluate.cc", "reads what CountCorrect counted"},
 };
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 #include "tests/compiler/compiled_step.h"
 #include "tests/compiler/onnx_model.h"
 

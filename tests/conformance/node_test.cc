@@ -12,9 +12,9 @@
 
 #include "compiler/import/core/importer.h"
 #include "compiler/import/file/model_file.h"
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 #include "kernels/cpu/registry.h"
-#include "passes/pipeline.h"
+#include "passes/pipeline/pipeline.h"
 #include "runtime/executor/executor.h"
 #include "tests/conformance/bind_inputs.h"
 #include "tests/unit/temporary_folder.h"

@@ -53,7 +53,7 @@ class FusedCase {
         outputs[i] = *CodeType(program.outputs[i].codec, program.space);
       AddTensor(outputs[i], output_views, output_bytes);
     }
-    workspace_bound = FusedWorkspaceBound(program, outputs).At(batch);
+    workspace_bound = FusedWorkspaceBound(program, outputs, CpuTarget()).At(batch);
     node_.op = "Fused";
     node_.program = std::move(program);
   }

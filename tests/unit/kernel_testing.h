@@ -12,7 +12,7 @@
 
 #include "kernels/cpu/registry.h"
 #include "kernels/reference/registry.h"
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/workspace.h"
 
 namespace act {
 
@@ -97,7 +97,7 @@ inline int64_t PlannedWorkspace(const OpCase& c) {
   };
   for (const TestTensor& t : c.inputs) node.inputs.push_back(add(t));
   for (const TestTensor& t : c.outputs) node.outputs.push_back(add(t));
-  return WorkspaceBound(node, graph, 0).At(1);
+  return WorkspaceBound(node, graph, CpuTarget(), 0).At(1);
 }
 
 // Runs copies of the case's tensors. The bytes behind the workspace are watched.

@@ -113,11 +113,12 @@ TEST(ProgramCheck, EveryOpcodeHasAName) {
 
 TEST(FusedWorkspace, BoundsThePartialSums) {
   const TensorType full{DType::kFloat32, {N, Dim(4)}}, sum{DType::kFloat32, {Dim(4)}};
-  EXPECT_EQ(FusedWorkspaceBound(Example(), {full, full, full, sum}), Dim(16 * 4 * 8 + 64));
+  EXPECT_EQ(FusedWorkspaceBound(Example(), {full, full, full, sum}, CpuTarget()), Dim(16 * 4 * 8 + 64));
   const TensorType wide{DType::kFloat32, {Dim(100000)}};
-  EXPECT_EQ(FusedWorkspaceBound(Example(), {full, full, full, wide}), Dim(2 * 100000 * 8 + 64));
+  EXPECT_EQ(FusedWorkspaceBound(Example(), {full, full, full, wide}, CpuTarget()), Dim(2 * 100000 * 8 + 64));
   const TensorType batched{DType::kFloat32, {N}};
-  EXPECT_EQ(FusedWorkspaceBound(Example(), {full, full, full, batched}), N * Dim(16 * 8) + Dim(64));
+  EXPECT_EQ(FusedWorkspaceBound(Example(), {full, full, full, batched}, CpuTarget()),
+            N * Dim(16 * 8) + Dim(64));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "runtime/plan/ops/recurrent_signature.h"
+#include "runtime/plan/recurrent_signature.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {

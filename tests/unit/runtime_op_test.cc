@@ -1,5 +1,5 @@
 // The table of operators that a plan may contain, against the kernels that are registered.
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/workspace.h"
 
 #include <gtest/gtest.h>
 
-#include "benchmarks/network_shapes.h"
 #include "kernels/cpu/registry.h"
+#include "tests/network_shapes.h"
 
 namespace act {
 namespace {
@@ -59,7 +59,7 @@ TEST(WorkspaceBound, FastConvolutionsOfKnownNetworksFitOnAnyNumberOfThreads) {
       if (op == "ConvGradInput" && shape.in_channels == 3) continue;  // nobody asks for the image's gradient
       Planned planned = Plan(shape, op);
       planned.node.attrs.Set("may_round", int64_t{rounded});
-      const Dim bound = WorkspaceBound(planned.node, planned.graph, 0);
+      const Dim bound = WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0);
       ASSERT_TRUE(bound.IsFixed());
       for (const int threads : {1, 2, 4, 8, 16}) {
         SCOPED_TRACE(testing::Message()
@@ -109,8 +109,8 @@ TEST(WorkspaceBound, AKernelThatDoesNotFitTakesFewerThreadsBeforeItRefuses) {
 
 TEST(WorkspaceBound, HonoursTheLimit) {
   const Planned planned = Plan({512, 512, 14, 3, 1, 1}, "ConvGradWeight");
-  EXPECT_GT(WorkspaceBound(planned.node, planned.graph, 0).fixed, 9 << 20);
-  EXPECT_EQ(WorkspaceBound(planned.node, planned.graph, 1 << 20), Dim(1 << 20));
+  EXPECT_GT(WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0).fixed, 9 << 20);
+  EXPECT_EQ(WorkspaceBound(planned.node, planned.graph, CpuTarget(), 1 << 20), Dim(1 << 20));
 }
 
 TEST(WorkspaceBound, HostileExtentsSaturate) {
@@ -120,7 +120,7 @@ TEST(WorkspaceBound, HostileExtentsSaturate) {
   for (const std::string op :
        {"Conv", "ConvGradInput", "ConvGradWeight", "MatMul", "BatchNormStats", "ReduceSum"}) {
     planned.node.op = op;
-    const Dim bound = WorkspaceBound(planned.node, planned.graph, 0);
+    const Dim bound = WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0);
     EXPECT_GE(bound.fixed, 0) << op;
     EXPECT_LE(bound.fixed, kTooLarge) << op;
   }

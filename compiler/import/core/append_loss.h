@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 
 namespace act::onnx_import {
 

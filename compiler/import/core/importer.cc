@@ -3,8 +3,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "compiler/import/core/onnx_types.h"
 #include "compiler/import/fold/fold_shapes.h"
+#include "compiler/import/known/onnx_types.h"
 
 namespace act::onnx_import {
 namespace {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/import/core/known.h"
-#include "compiler/import/core/node_attributes.h"
 #include "compiler/import/file/model_file.h"
-#include "compiler/ir/graph_builder.h"
+#include "compiler/import/known/known.h"
+#include "compiler/import/known/node_attributes.h"
+#include "compiler/ops/graph_builder.h"
 #include "onnx/onnx-ml.pb.h"
 #include "runtime/base/error.h"
 

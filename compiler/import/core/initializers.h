@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/core/import_options.h"
 #include "compiler/import/core/importer.h"
 
 namespace act::onnx_import {

@@ -1,7 +1,7 @@
 #include "compiler/import/core/symbols.h"
 
-#include "compiler/import/core/known.h"
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/known.h"
+#include "compiler/import/known/onnx_types.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/plan_check.h"
 

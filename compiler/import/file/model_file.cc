@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/plan_check.h"

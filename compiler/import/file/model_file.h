@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "compiler/import/core/known.h"
+#include "compiler/import/known/known.h"
 #include "onnx/onnx-ml.pb.h"
 #include "runtime/plan/graph.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/import/core/onnx_types.h"
 #include "compiler/import/fold/fold_shapes.h"
+#include "compiler/import/known/onnx_types.h"
 #include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {

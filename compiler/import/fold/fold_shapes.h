@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/import/core/known.h"
-#include "compiler/import/core/node_attributes.h"
+#include "compiler/import/known/known.h"
+#include "compiler/import/known/node_attributes.h"
 
 namespace act::onnx_import {
 

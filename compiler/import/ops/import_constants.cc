@@ -1,7 +1,7 @@
 // Operators that make known tensors: constants, and operators that read only the type of their
 // operand.
 #include "compiler/import/core/importer.h"
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 
 namespace act::onnx_import {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "compiler/import/core/importer.h"
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 #include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "compiler/import/core/importer.h"
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 
 namespace act::onnx_import {
 namespace {

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "compiler/import/core/importer.h"
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 
 namespace act::onnx_import {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/autodiff/grad_context.h"
 #include "compiler/import/core/importer.h"
 #include "compiler/import/ops/window.h"
+#include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {

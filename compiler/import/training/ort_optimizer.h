@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/ir/imported_model.h"
 
 namespace act::onnx_import {
 

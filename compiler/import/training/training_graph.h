@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/core/import_options.h"
 #include "compiler/import/core/needed_nodes.h"
 
 namespace act::onnx_import {

@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "compiler/import/core/import_onnx.h"
 #include "compiler/import/file/model_file.h"
+#include "compiler/ir/imported_model.h"
 
 namespace act::onnx_import {
 

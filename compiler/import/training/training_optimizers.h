@@ -3,8 +3,8 @@
 
 #include <llvm/Support/Error.h>
 
-#include "compiler/import/core/import_onnx.h"
 #include "compiler/import/core/importer.h"
+#include "compiler/ir/imported_model.h"
 
 namespace act::onnx_import {
 

@@ -1,4 +1,4 @@
-#include "passes/pipeline.h"
+#include "passes/pipeline/pipeline.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,8 +7,8 @@
 #include <span>
 #include <utility>
 
-#include "compiler/ir/graph_builder.h"
 #include "compiler/ir/verify.h"
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/planning/assign_storage.h"

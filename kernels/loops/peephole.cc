@@ -1,4 +1,4 @@
-#include "kernels/cpu/fused_peephole.h"
+#include "kernels/loops/peephole.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,8 +8,8 @@ namespace {
 
 class Peephole {
  public:
-  Peephole(const Program& program, const std::vector<Varies>& varies)
-      : program_(program), varies_(varies), maker_(varies.size(), -1) {
+  Peephole(const Program& program, std::vector<RegisterForm> forms)
+      : program_(program), forms_(std::move(forms)), maker_(forms_.size(), -1) {
     CountUses();
   }
 
@@ -30,7 +30,7 @@ class Peephole {
     }
     std::erase_if(instrs_, [](const LoopInstr& i) { return i.reg < 0; });
     SinkResults();
-    return {std::move(instrs_), std::move(varies_)};
+    return {std::move(instrs_), std::move(forms_)};
   }
 
  private:
@@ -39,7 +39,7 @@ class Peephole {
   // Reads by outputs and by instructions that outputs depend on. A rewrite takes one reader's operands over
   // from another, so the numbers stay true of what varies.
   void CountUses() {
-    uses_.assign(varies_.size(), 0);
+    uses_.assign(forms_.size(), 0);
     const auto use = [this](int32_t reg) {
       if (reg >= 0) ++uses_[Index(reg)];
     };
@@ -58,9 +58,9 @@ class Peephole {
   }
 
   // op(a, b, c) in a register of its own, which one instruction reads.
-  int32_t Add(Varies varies, Opcode op, int32_t a, int32_t b, int32_t c = -1) {
-    const auto reg = static_cast<int32_t>(varies_.size());
-    varies_.push_back(varies);
+  int32_t Add(RegisterForm form, Opcode op, int32_t a, int32_t b, int32_t c = -1) {
+    const auto reg = static_cast<int32_t>(forms_.size());
+    forms_.push_back(form);
     uses_.push_back(1);
     maker_.push_back(-1);
     LoopInstr x{{ToTileOp(op), false}, reg, a, b, c};
@@ -69,7 +69,12 @@ class Peephole {
     return reg;
   }
 
-  bool IsOnce(int32_t reg) const { return reg >= 0 && varies_[Index(reg)] == Varies::kNever; }
+  // The same of operands that are computed once.
+  int32_t AddOnce(Opcode op, int32_t a, int32_t b, int32_t c = -1) {
+    return Add(FormOf(op, a, b, c, forms_), op, a, b, c);
+  }
+
+  bool IsOnce(int32_t reg) const { return reg >= 0 && forms_[Index(reg)].varies == Varies::kNever; }
 
   // The instruction that makes `reg`, if so many read it.
   LoopInstr* MadeFor(int32_t reg, int32_t readers) {
@@ -78,10 +83,10 @@ class Peephole {
   }
   // The instruction that makes `reg` as often as this, if it has one reader only.
   LoopInstr* OnlyReadHere(int32_t reg, Varies how) {
-    if (how == Varies::kNever || reg < 0 || varies_[Index(reg)] != how) return nullptr;
+    if (how == Varies::kNever || reg < 0 || forms_[Index(reg)].varies != how) return nullptr;
     return MadeFor(reg, 1);
   }
-  Varies VariesLike(const LoopInstr& x) const { return varies_[Index(x.reg)]; }
+  Varies VariesLike(const LoopInstr& x) const { return forms_[Index(x.reg)].varies; }
 
   // What x's rewrite made needless.
   static void Drop(LoopInstr& made) { made.reg = -1; }
@@ -212,7 +217,7 @@ class Peephole {
   // a b + v, whose product is computed once, is v + p.
   void AddProductOnce(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kFma) || !IsOnce(x.a) || !IsOnce(x.b) || !IsDecoded(x.c)) return;
-    const int32_t product = Add(Varies::kNever, Opcode::kMul, x.a, x.b);
+    const int32_t product = AddOnce(Opcode::kMul, x.a, x.b);
     x = {{ToTileOp(Opcode::kAdd), false}, x.reg, x.c, product};
   }
 
@@ -232,14 +237,14 @@ class Peephole {
     if (!inner) return;
     Drop(*made);
     const int32_t t = outer->times, p = outer->plus;
-    const int32_t times = inner->times < 0 || t < 0 ? std::max(inner->times, t)
-                                                    : Add(Varies::kNever, Opcode::kMul, inner->times, t);
+    const int32_t times =
+        inner->times < 0 || t < 0 ? std::max(inner->times, t) : AddOnce(Opcode::kMul, inner->times, t);
     const int32_t shift = inner->plus;
     const int32_t plus = shift < 0        ? p
                          : t < 0 && p < 0 ? shift
-                         : t < 0          ? Add(Varies::kNever, Opcode::kAdd, shift, p)
-                         : p < 0          ? Add(Varies::kNever, Opcode::kMul, shift, t)
-                                          : Add(Varies::kNever, Opcode::kFma, shift, t, p);
+                         : t < 0          ? AddOnce(Opcode::kAdd, shift, p)
+                         : p < 0          ? AddOnce(Opcode::kMul, shift, t)
+                                          : AddOnce(Opcode::kFma, shift, t, p);
     x.instr.op = ToTileOp(plus < 0 ? Opcode::kMul : times < 0 ? Opcode::kAdd : Opcode::kFma);
     x.a = inner->of;
     x.b = times < 0 ? plus : times;
@@ -254,7 +259,7 @@ class Peephole {
       const std::optional<Scaled> scaled = ScaledBefore(of, x, made);
       if (!scaled || scaled->plus < 0) continue;
       Drop(*made);
-      const int32_t rest = Add(VariesLike(x), Opcode::kAdd, y, scaled->plus);
+      const int32_t rest = Add({VariesLike(x), 0}, Opcode::kAdd, y, scaled->plus);
       x.instr.op = ToTileOp(scaled->times < 0 ? Opcode::kAdd : Opcode::kFma);
       x.a = scaled->of;
       x.b = scaled->times < 0 ? rest : scaled->times;
@@ -264,7 +269,7 @@ class Peephole {
   }
 
   const Program& program_;
-  std::vector<Varies> varies_;
+  std::vector<RegisterForm> forms_;
   std::vector<int32_t> maker_;     // register -> place in instrs_; -1: an input, a constant, or not yet made
   std::vector<LoopInstr> instrs_;  // reg -1: dropped
   std::vector<int32_t> uses_;
@@ -272,8 +277,25 @@ class Peephole {
 
 }  // namespace
 
-LoopProgram OptimizeInstrs(const Program& program, const std::vector<Varies>& varies) {
-  return Peephole(program, varies).Run();
+RegisterForm FormOf(Opcode op, int32_t a, int32_t b, int32_t c, const std::vector<RegisterForm>& forms) {
+  bool rows = false, elements = op == Opcode::kDropout, columns = false;
+  int64_t period = 1;
+  for (int32_t operand : {a, b, c}) {
+    if (operand < 0) continue;
+    const RegisterForm& form = forms[static_cast<size_t>(operand)];
+    rows |= form.varies == Varies::kByRow;
+    elements |= form.varies == Varies::kByElement;
+    columns |= form.period > 1;
+    period = std::max(period, form.period);
+  }
+  if (op == Opcode::kRowSum || op == Opcode::kRowMax) return {Varies::kByRow, 0};
+  if (elements || (rows && columns)) return {Varies::kByElement, 0};
+  if (rows) return {Varies::kByRow, 0};
+  return {Varies::kNever, period};
+}
+
+LoopProgram OptimizeInstrs(const Program& program, std::vector<RegisterForm> forms) {
+  return Peephole(program, std::move(forms)).Run();
 }
 
 }  // namespace act

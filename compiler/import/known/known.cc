@@ -1,4 +1,4 @@
-#include "compiler/import/core/known.h"
+#include "compiler/import/known/known.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/import/import_onnx.h"
 
 #include <llvm/Support/GlobPattern.h>
 

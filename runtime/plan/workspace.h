@@ -5,19 +5,16 @@
 
 #include <cstdint>
 
+#include "runtime/base/target.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
 
-// Bytes that the fast kernels of this node fit in on machines of up to 16 threads, or nearly so
-// (docs/kernels.md has the measurements), by the rule in the operator's row (runtime_op.cc). Never
-// above limit_bytes; 0 sets no limit. Never falls when N grows. 0 where the node has another number
-// of operands or results than its operator takes: no kernel runs it.
-Dim WorkspaceBound(const Node& node, const Graph& graph, int64_t limit_bytes);
-
-// Sums over rows are made in this many parts, fixed by the shape and not by the thread count, and
-// the parts are added in order: the same bits on any number of threads.
-inline constexpr int64_t kRowParts = 16;
+// Bytes that the target's fast kernels of this node fit in, the CPU's on machines of up to 16
+// threads, or nearly so (docs/kernels.md has the measurements), by the rule in the operator's row
+// (runtime_op.cc). Never above limit_bytes; 0 sets no limit. Never falls when N grows. 0 where the
+// node has another number of operands or results than its operator takes: no kernel runs it.
+Dim WorkspaceBound(const Node& node, const Graph& graph, const Target& target, int64_t limit_bytes);
 
 // Bytes of one part's statistics of `channels` columns: mean and squared deviations, in double for
 // the part and in float for the rows at hand.
@@ -35,8 +32,5 @@ constexpr int64_t AttentionRowFloats(int64_t keys) { return ((keys + 15) / 16 | 
 int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth);
 int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
                                  bool capped);
-// Sums in which the gradient of a bias of so many elements is made, where heads or samples share
-// it.
-int64_t AttentionBiasParts(int64_t elements);
 
 }  // namespace act

@@ -1,4 +1,4 @@
-#include "compiler/autodiff/grad_context.h"
+#include "compiler/ops/grad_context.h"
 
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"

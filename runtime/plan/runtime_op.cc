@@ -1,12 +1,12 @@
-#include "runtime/plan/ops/runtime_op.h"
+#include "runtime/plan/runtime_op.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/plan/ops/recurrent_signature.h"
-#include "runtime/plan/ops/tile_rules.h"
-#include "runtime/plan/ops/workspace_rules.h"
+#include "runtime/plan/recurrent_signature.h"
+#include "runtime/plan/tile_rules.h"
+#include "runtime/plan/workspace_rules.h"
 
 namespace act {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/plan/ops/tile_rules.h"
+#include "runtime/plan/tile_rules.h"
 
 #include <algorithm>
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/target.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
@@ -47,7 +48,7 @@ struct RuntimeOp {
   // node of the operator can.
   std::optional<std::string> (*why_not_tileable)(const Graph&, const Node&) = nullptr;
   // Scratch bytes that its fast kernels need (workspace_rules.h). Null: none.
-  Dim (*workspace)(const Graph&, const Node&) = nullptr;
+  Dim (*workspace)(const Graph&, const Node&, const Target&) = nullptr;
   PositionsOn positions = PositionsOn::kNothing;
   bool moves_numbers = false;  // each element of the result is an element of some operand, unchanged
 };

@@ -1,12 +1,12 @@
-#include "compiler/ir/graph_builder.h"
+#include "compiler/ops/graph_builder.h"
 
 #include <algorithm>
 #include <span>
 
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
-#include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/plan_check.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 

@@ -1,4 +1,4 @@
-#include "compiler/import/core/node_attributes.h"
+#include "compiler/import/known/node_attributes.h"
 
 #include <charconv>
 

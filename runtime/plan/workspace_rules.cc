@@ -1,9 +1,9 @@
-#include "runtime/plan/ops/workspace_rules.h"
+#include "runtime/plan/workspace_rules.h"
 
 #include <algorithm>
 
-#include "runtime/plan/ops/recurrent_signature.h"
-#include "runtime/plan/ops/workspace.h"
+#include "runtime/plan/recurrent_signature.h"
+#include "runtime/plan/workspace.h"
 
 namespace act {
 namespace {
@@ -92,18 +92,18 @@ AttentionExtents ExtentsOf(const Graph& graph, const Node& node, size_t first) {
 
 }  // namespace
 
-Dim LoopWorkspace(const Graph& graph, const Node& node) {
+Dim LoopWorkspace(const Graph& graph, const Node& node, const Target& target) {
   std::vector<TensorType> outputs;
   for (const ValueId id : node.outputs) outputs.push_back(TypeOf(graph, id));
-  return FusedWorkspaceBound(node.program, outputs);
+  return FusedWorkspaceBound(node.program, outputs, target);
 }
 
-Dim ConvWorkspace(const Graph& graph, const Node& node) {
+Dim ConvWorkspace(const Graph& graph, const Node& node, const Target&) {
   return WeightsWorkspace(TypeOf(graph, node.inputs[1]), node);
 }
 
 // A strided gradient spreads one image of dy at a time, in a buffer per thread.
-Dim ConvGradInputWorkspace(const Graph& graph, const Node& node) {
+Dim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType &dy = TypeOf(graph, node.inputs[0]), &w = TypeOf(graph, node.inputs[1]);
   const int64_t spread = HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0;
   return SaturatingAdd(WeightsWorkspace(w, node), spread);
@@ -111,7 +111,7 @@ Dim ConvGradInputWorkspace(const Graph& graph, const Node& node) {
 
 // Threads that share a weight add up their own copies of dw; a strided pointwise one gathers the
 // pixels of x it reads.
-Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node) {
+Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType &dy = TypeOf(graph, node.inputs[0]), &x = TypeOf(graph, node.inputs[1]),
                    &dw = TypeOf(graph, node.outputs[0]);
   const int64_t copies = PerThread(PackedWeights(dw, node.attrs.Int("group", 1)), 0, 4 * kMiB);
@@ -128,7 +128,7 @@ Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node) {
 
 // Blocks of 64 columns and at most 1024 rows of an operand that must be copied, one per thread.
 // Where they do not fit, another of oneDNN's implementations needs none.
-Dim MatMulWorkspace(const Graph& graph, const Node& node) {
+Dim MatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType& a = TypeOf(graph, node.inputs[0]);
   const bool trans_a = node.attrs.Int("trans_a") != 0;
   const size_t k_axis = a.dims.size() - (trans_a ? 2 : 1);
@@ -138,13 +138,13 @@ Dim MatMulWorkspace(const Graph& graph, const Node& node) {
   return std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
 }
 
-Dim AttentionWorkspace(const Graph& graph, const Node& node) {
+Dim AttentionWorkspace(const Graph& graph, const Node& node, const Target&) {
   const AttentionExtents e = ExtentsOf(graph, node, 0);
   return PerThread(AttentionThreadBytes(e.queries, e.keys, e.depth), 4, 8 * kMiB);
 }
 
 // Where heads or samples share a bias, its gradient is made in several sums.
-Dim AttentionGradWorkspace(const Graph& graph, const Node& node) {
+Dim AttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target) {
   const AttentionExtents e = ExtentsOf(graph, node, 1);
   const bool capped = node.attrs.Float("softcap") > 0;
   const int64_t threads =
@@ -153,13 +153,13 @@ Dim AttentionGradWorkspace(const Graph& graph, const Node& node) {
   if (node.outputs.size() <= of_bias) return threads;
   const TensorType& d_bias = TypeOf(graph, node.outputs[of_bias]);
   if (d_bias.dims.empty() || !d_bias.Elements().IsFixed()) return threads;
-  const int64_t elements = d_bias.Elements().fixed, parts = AttentionBiasParts(elements);
+  const int64_t elements = d_bias.Elements().fixed, parts = target.SharedGradientParts(elements);
   return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
 }
 
 // Packed weights [G H,H] in blocks of 64, and rows of (G + 1) H floats for each sample: the state
 // and its products, or the gradients of the gates.
-Dim RecurrentWorkspace(const Graph& graph, const Node& node) {
+Dim RecurrentWorkspace(const Graph& graph, const Node& node, const Target&) {
   const size_t weights_at = FindRecurrentSignature(node.op)->inputs.find('W');
   const TensorType &weights = TypeOf(graph, node.inputs[weights_at]), &x = TypeOf(graph, node.inputs[0]);
   const int64_t rows = RoundUp(Extent(weights, 0), 64), columns = RoundUp(Extent(weights, 1), 64);
@@ -169,15 +169,16 @@ Dim RecurrentWorkspace(const Graph& graph, const Node& node) {
   return Dim(fixed) + (x.dims.empty() ? Dim(0) : x.dims[0]) * Dim(per_sample);
 }
 
-Dim BatchNormWorkspace(const Graph& graph, const Node& node) {
-  const int64_t channels = Extent(TypeOf(graph, node.outputs[0]), 0);
-  return SaturatingMul(kRowParts, BatchNormPartBytes(std::min(channels, kTooLarge / 1024)));
+Dim BatchNormWorkspace(const Graph& graph, const Node& node, const Target& target) {
+  const int64_t channels = std::min(Extent(TypeOf(graph, node.outputs[0]), 0), kTooLarge / 1024);
+  return SaturatingMul(target.RowSumParts(channels), BatchNormPartBytes(channels));
 }
 
-Dim ReduceWorkspace(const Graph& graph, const Node& node) {
+Dim ReduceWorkspace(const Graph& graph, const Node& node, const Target& target) {
   const Dim kept = TypeOf(graph, node.outputs[0]).Elements();
   if (!kept.IsFixed()) return 0;
-  return std::min(SaturatingMul(kRowParts, ReducePartBytes(std::min(kept.fixed, kMiB))), kMiB);
+  const int64_t columns = std::min(kept.fixed, kMiB);
+  return std::min(SaturatingMul(target.RowSumParts(columns), ReducePartBytes(columns)), kMiB);
 }
 
 }  // namespace act

@@ -1,4 +1,4 @@
-#include "compiler/import/core/onnx_types.h"
+#include "compiler/import/known/onnx_types.h"
 
 #include "onnx/onnx-ml.pb.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/import/core/import_onnx.h"
+#include "compiler/ir/imported_model.h"
 #include "include/act/codec_plugin.h"
 #include "runtime/plan/plan.h"
 

@@ -1,0 +1,33 @@
+#include "kernels/loops/loop_program.h"
+
+#include <algorithm>
+
+namespace act {
+namespace {
+
+RegisterForm FormOfOperand(const LoopOperand& operand) {
+  switch (operand.kind) {
+    case OperandKind::kColumn:
+      return {Varies::kNever, operand.period};
+    case OperandKind::kRow:
+      return {Varies::kByRow, 0};
+    case OperandKind::kElements:
+    case OperandKind::kCode:
+    case OperandKind::kBroadcast:
+      return {Varies::kByElement, 0};
+  }
+  return {Varies::kByElement, 0};
+}
+
+}  // namespace
+
+LoopProgram MakeLoopProgram(const Program& program, const std::vector<LoopOperand>& operands) {
+  std::vector<RegisterForm> forms;
+  for (const LoopOperand& operand : operands) forms.push_back(FormOfOperand(operand));
+  forms.resize(static_cast<size_t>(program.FirstInstr()), {Varies::kNever, 1});  // constants
+  for (const Instr& instr : program.instrs)
+    forms.push_back(FormOf(instr.op, instr.a, instr.b, instr.c, forms));
+  return OptimizeInstrs(program, std::move(forms));
+}
+
+}  // namespace act
