@@ -90,7 +90,7 @@ class Estimator {
   double Elements(ValueId v) const {
     return static_cast<double>(std::max<int64_t>(1, graph_.value(v).type.Elements().At(batch_)));
   }
-  bool IsGradient(ValueId v) const { return gradient_[static_cast<size_t>(v)]; }
+  bool IsGradient(ValueId v) const { return gradient_[v]; }
 
   // Mean squares, and which values are codes.
   void Forward(const Node& node) {
@@ -269,7 +269,7 @@ class Estimator {
   const Graph& graph_;
   const int64_t batch_;
   std::vector<double> weight_;  // of gradients: the parts of the whole gradient that are made of them
-  const std::vector<bool> gradient_;
+  const ValueMap<bool> gradient_;
   std::vector<bool> of_parameter_;
   std::vector<double> copies_;
   std::vector<double> square_;  // of forward values: their mean squares

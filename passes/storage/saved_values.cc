@@ -35,19 +35,13 @@ int64_t BitsFor(int64_t count) {
 bool OnlyMoves(const Node& node) { return node.op == "Reshape" || node.op == "Pad"; }
 
 void SavedValues::Index() {
-  producer_.assign(graph_.values.size(), -1);
-  readers_.assign(graph_.values.size(), {});
+  uses_ = Uses(graph_);
   fixed_batch_ = std::none_of(graph_.values.begin(), graph_.values.end(),
                               [](const Value& value) { return HasBatchAxis(value.type); });
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    for (ValueId v : graph_.nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-    for (ValueId v : graph_.nodes[i].inputs)
-      if (v != kNoValue) readers_[static_cast<size_t>(v)].push_back(i);
-  }
 }
 
 bool SavedValues::Crosses(ValueId v) const {
-  const std::vector<size_t>& readers = Readers(v);
+  const std::span<const size_t> readers = Readers(v);
   return MadeInForward(v) &&
          std::any_of(readers.begin(), readers.end(), [this](size_t r) { return !InForward(r); });
 }
@@ -83,8 +77,9 @@ bool SavedValues::FeedsProduct(ValueId v) const { return AnyBackwardRead(v, IsPr
 
 EdgeFacts SavedValues::FactsOf(ValueId v) const {
   EdgeFacts facts;
+  const ValueMarks& marks = context_.marks[v];
   facts.type = graph_.value(v).type;
-  facts.feeds_product = FeedsProduct(v) || context_.from_product_input.count(v) != 0;
+  facts.feeds_product = FeedsProduct(v) || marks.from_product_input;
   facts.activation = MadeInForward(v);
   facts.fixed_batch = fixed_batch_;
   if (!facts.activation) return facts;
@@ -93,16 +88,16 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.read_exactly = AnyBackwardRead(v, ReadsExactly);
   facts.for_scores = AnyBackwardRead(v, ReadsForScores);
   if (facts.for_scores) facts.part = PartOfAttention(v);
-  facts.low_frequency = context_.low_frequencies.count(v) != 0;
-  facts.statistic = context_.statistics.count(v) != 0;
+  facts.low_frequency = marks.low_frequency;
+  facts.statistic = marks.statistic;
   facts.sign_is_read = AnyBackwardRead(v, ReadsSign);
-  facts.for_statistics = from.op == "Normalize" && !facts.feeds_product && !context_.rebuilt_from.count(v);
-  facts.anchor = context_.anchors.count(v) != 0;
+  facts.for_statistics = from.op == "Normalize" && !facts.feeds_product && !marks.rebuilt_from;
+  facts.anchor = marks.anchor;
   facts.sided = from.op == "SidedDistance";
   facts.often_zero = from.op == "Relu";
   facts.of_loss = from.op == "SoftmaxCrossEntropy";
   facts.by_rows = from.op == "Standardize";
-  if (context_.range_codes.count(v)) {
+  if (marks.range_code) {
     facts.fixed_range = true;
     facts.index_bits = context_.policy.range_bits;
   }
