@@ -28,7 +28,7 @@ if ! command -v apt-get >/dev/null; then
 fi
 
 packages=(g++ cmake ninja-build ccache git python3 unzip ca-certificates libzstd-dev zlib1g-dev libhwy-dev
-  librandom123-dev libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libgtest-dev libbenchmark-dev
+  libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libgtest-dev libbenchmark-dev
   libonnx-testdata)
 missing=()
 for package in "${packages[@]}"; do

@@ -126,7 +126,7 @@ bool Policy::CodesSmall(const EdgeFacts& facts) const {
 
 bool Policy::Swaps(const Codec& codec) const {
   if (codec.kind == CodecKind::kMask) return rules.swaps_masks;
-  return rules.swaps && codec.kind != CodecKind::kNone && codec.kind != CodecKind::kIndex;
+  return rules.swaps && !codec.IsExact();
 }
 
 namespace {

@@ -23,7 +23,6 @@ namespace act::HWY_NAMESPACE {
 namespace {
 
 // ---- Masks and indices
-// ------------------------------------------------------------------------------------------------
 
 // Masks have no metadata and whole groups are whole bytes, so a sample's mask is one run of bits.
 void EncodeMaskTile(const float* x, size_t count, uint8_t* bits) {
@@ -89,8 +88,8 @@ class DitherStarts {
   const uint64_t first_;
 };
 
-void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
-                      const TilePlace& place, const float* x, uint8_t* code) {
+void EncodeLevelsTile(EncodeLevelGroups& encode, const Codec& codec, const CodeLayout& layout,
+                      DrawnStream& random, const TilePlace& place, const float* x, uint8_t* code) {
   const int64_t group = codec.group_size, first_group = place.first / group;
   const auto count = [&](int64_t g) { return static_cast<size_t>(std::min(group, place.count - g * group)); };
   // All scales before all codes: the scalar arithmetic of the groups overlaps.
@@ -108,19 +107,20 @@ void EncodeLevelsTile(const Codec& codec, const CodeLayout& layout, DrawnStream&
   if (codec.rounding == Rounding::kStochastic)
     for (int64_t e = 0; e < place.count; e += kRandom16Block, call += kRandomLanes)
       RandomRow(random.stream, call, words + e / 4);
-  EncodeLevels(codec, {.x = x,
-                       .group = static_cast<size_t>(group),
-                       .count = static_cast<size_t>(place.count),
-                       .scales = scales,
-                       .starts = dither,
-                       .words = words,
-                       .payload = code + layout.payload_offset + first_group * layout.group_bytes,
-                       .group_bytes = layout.group_bytes,
-                       .packing = layout.packing});
+  encode(codec, {.x = x,
+                 .group = static_cast<size_t>(group),
+                 .count = static_cast<size_t>(place.count),
+                 .scales = scales,
+                 .starts = dither,
+                 .words = words,
+                 .payload = code + layout.payload_offset + first_group * layout.group_bytes,
+                 .group_bytes = layout.group_bytes,
+                 .packing = layout.packing});
 }
 
-void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random,
-                     const TilePlace& place, const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
+void DecodeCodesTile(DecodeCodeGroups& decode, const Codec& codec, const CodeLayout& layout,
+                     DrawnStream& random, const TilePlace& place, const uint8_t* code,
+                     const DecodeEpilogue& epilogue, float* x) {
   const int64_t group = codec.group_size, first_group = place.first / group;
   GroupScale scales[kTileElements / kRun] = {};
   uint32_t dither[kTileElements / kRun] = {};
@@ -131,47 +131,86 @@ void DecodeCodesTile(const Codec& codec, const CodeLayout& layout, DrawnStream& 
       dither[g] = starts.Of(first_group + g);
     }
   }
-  DecodeCodes(codec, {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
-                      .group_bytes = layout.group_bytes,
-                      .packing = layout.packing,
-                      .group = static_cast<size_t>(group),
-                      .count = static_cast<size_t>(place.count),
-                      .scales = scales,
-                      .starts = dither,
-                      .epilogue = epilogue,
-                      .x = x});
+  decode(codec, {.payload = code + layout.payload_offset + first_group * layout.group_bytes,
+                 .group_bytes = layout.group_bytes,
+                 .packing = layout.packing,
+                 .group = static_cast<size_t>(group),
+                 .count = static_cast<size_t>(place.count),
+                 .scales = scales,
+                 .starts = dither,
+                 .epilogue = epilogue,
+                 .x = x});
 }
 
 // ---- Tiles
-// ------------------------------------------------------------------------------------------------------------
 
+// Calls f(elements, their number, their payload) for each of the tile's groups.
+template <class X, class Code, class F>
+void ForEachGroup(const Codec& codec, const CodeLayout& layout, const TilePlace& place, X* x, Code* code,
+                  const F& f) {
+  const int64_t group = codec.group_size;
+  for (int64_t e = 0; e < place.count; e += group)
+    f(x + e, static_cast<size_t>(std::min(group, place.count - e)),
+      code + layout.payload_offset + (place.first + e) / group * layout.group_bytes);
+}
+
+// Of plugins: code_tile.cc's own, which are no vectors.
 void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const float* x, uint8_t* code) {
-  const int64_t group = codec.group_size;
-  if (codec.HasLevels()) EncodeLevelsTile(codec, layout, random, place, x, code);
-  for (int64_t e = 0; e < place.count && !codec.HasLevels(); e += group) {
-    const size_t count = static_cast<size_t>(std::min(group, place.count - e));
-    uint8_t* payload = code + layout.payload_offset + (place.first + e) / group * layout.group_bytes;
-    if (codec.kind == CodecKind::kMask)
-      EncodeMaskTile(x + e, count, payload);
-    else if (codec.kind == CodecKind::kIndex)
-      EncodeIndexGroup(x + e, count, codec.bits, payload);
-    else
-      EncodeCast(codec.kind, x + e, count, payload);
-  }
-  if (place.first + place.count == place.elements) {
-    const int64_t end = layout.payload_offset + layout.payload_bytes;
-    std::memset(code + end, 0, static_cast<size_t>(layout.sample_bytes - end));
+  const auto levels = [&](EncodeLevelGroups& encode) {
+    EncodeLevelsTile(encode, codec, layout, random, place, x, code);
+  };
+  switch (codec.kind) {
+    case CodecKind::kNone:
+    case CodecKind::kPlugin:
+      break;
+    case CodecKind::kMask:
+      return ForEachGroup(codec, layout, place, x, code, EncodeMaskTile);
+    case CodecKind::kIndex:
+      return ForEachGroup(codec, layout, place, x, code, [&](const float* e, size_t count, uint8_t* payload) {
+        EncodeIndexGroup(e, count, codec.bits, payload);
+      });
+    case CodecKind::kUniform:
+      return levels(EncodeUniform);
+    case CodecKind::kSign:
+      return levels(EncodeSign);
+    case CodecKind::kZero:
+      return levels(EncodeZero);
+    case CodecKind::kFloat16:
+    case CodecKind::kBFloat16:
+    case CodecKind::kFloat8E4M3:
+    case CodecKind::kFloat8E5M2:
+      return ForEachGroup(codec, layout, place, x, code, [&](const float* e, size_t count, uint8_t* payload) {
+        EncodeCast(codec.kind, e, count, payload);
+      });
   }
 }
 
 void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
-  if (!codec.IsCast()) return DecodeCodesTile(codec, layout, random, place, code, epilogue, x);
-  const int64_t group = codec.group_size;
-  for (int64_t e = 0; e < place.count; e += group) {
-    const uint8_t* payload = code + layout.payload_offset + (place.first + e) / group * layout.group_bytes;
-    DecodeCast(codec.kind, payload, static_cast<size_t>(std::min(group, place.count - e)), x + e);
+  const auto levels = [&](DecodeCodeGroups& decode) {
+    DecodeCodesTile(epilogue.mask ? DecodeMasks : decode, codec, layout, random, place, code, epilogue, x);
+  };
+  switch (codec.kind) {
+    case CodecKind::kNone:
+    case CodecKind::kPlugin:
+      break;
+    case CodecKind::kMask:
+    case CodecKind::kIndex:
+      return DecodeCodesTile(DecodeNumbers, codec, layout, random, place, code, epilogue, x);
+    case CodecKind::kUniform:
+      return levels(DecodeUniform);
+    case CodecKind::kSign:
+      return levels(DecodeSign);
+    case CodecKind::kZero:
+      return levels(DecodeZero);
+    case CodecKind::kFloat16:
+    case CodecKind::kBFloat16:
+    case CodecKind::kFloat8E4M3:
+    case CodecKind::kFloat8E5M2:
+      return ForEachGroup(codec, layout, place, x, code, [&](float* e, size_t count, const uint8_t* payload) {
+        DecodeCast(codec.kind, payload, count, e);
+      });
   }
 }
 
@@ -228,9 +267,6 @@ void EncodePluginTile(const Codec& codec, const CodeLayout& layout, const Random
                       std::min<int64_t>(codec.group_size, place.count - e), code + g * layout.metadata_bytes,
                       code + layout.payload_offset + g * layout.group_bytes);
   }
-  const int64_t end = layout.payload_offset + layout.payload_bytes;
-  if (place.first + place.count == place.elements)
-    std::memset(code + end, 0, static_cast<size_t>(layout.sample_bytes - end));
 }
 
 void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
@@ -241,6 +277,13 @@ void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const Random
                       code + layout.payload_offset + g * layout.group_bytes,
                       std::min<int64_t>(codec.group_size, place.count - e), x + e);
   }
+}
+
+// What is left of a sample's code behind its payload, by whoever encodes the sample's last tile.
+void ClearPadding(const CodeLayout& layout, const TilePlace& place, uint8_t* code) {
+  if (place.first + place.count != place.elements) return;
+  const int64_t end = layout.payload_offset + layout.payload_bytes;
+  std::memset(code + end, 0, static_cast<size_t>(layout.sample_bytes - end));
 }
 
 // x = decoded, with the epilogue of codecs whose decode has none of its own.
@@ -258,8 +301,9 @@ void FinishTile(const DecodeEpilogue& epilogue, size_t count, float* decoded, fl
 
 void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const float* x, uint8_t* code) {
-  if (codec.kind == CodecKind::kPlugin) return EncodePluginTile(codec, layout, random.stream, place, x, code);
-  HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
+  codec.kind == CodecKind::kPlugin ? EncodePluginTile(codec, layout, random.stream, place, x, code)
+                                   : HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
+  ClearPadding(layout, place, code);
 }
 void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {

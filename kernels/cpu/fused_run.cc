@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/read_ahead.h"
-#include "kernels/math/convert.h"
+#include "kernels/site/element_types.h"
 
 namespace act {
 namespace {

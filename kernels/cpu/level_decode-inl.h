@@ -227,24 +227,33 @@ void DecodeRounded(const LevelTables& tables, const CodedGroups& coded) {
                                                     : DecodeGroups<Value, NoOffsets>(tables, coded);
 }
 
-// Codes with levels, masks and indices.
-inline void DecodeCodes(const Codec& codec, const CodedGroups& coded) {
+// One for each kind that is packed codes. Fitted levels are rounded with dither alone.
+using DecodeCodeGroups = void(const Codec& codec, const CodedGroups& coded);
+
+// Masks and indices.
+inline void DecodeNumbers(const Codec& codec, const CodedGroups& coded) {
+  DecodeGroups<NumberValue, NoOffsets>(LevelTables(codec), coded);
+}
+// What is greater than 0, of kinds that hold it.
+inline void DecodeMasks(const Codec& codec, const CodedGroups& coded) {
+  DecodeGroups<MaskValue, NoOffsets>(LevelTables(codec), coded);
+}
+inline void DecodeUniform(const Codec& codec, const CodedGroups& coded) {
   const LevelTables tables(codec);
-  if (!codec.HasLevels()) return DecodeGroups<NumberValue, NoOffsets>(tables, coded);
-  if (coded.epilogue.mask) return DecodeGroups<MaskValue, NoOffsets>(tables, coded);
-  const bool fitted = codec.spacing == Spacing::kFitted;  // with dither alone
-  switch (codec.kind) {
-    case CodecKind::kSign:
-      if (codec.metadata == Metadata::kSides) return DecodeRounded<SidesValue>(tables, coded);
-      return fitted ? DecodeGroups<FittedSignValue, DitherOffsets>(tables, coded)
-                    : DecodeRounded<SignValue>(tables, coded);
-    case CodecKind::kZero:
-      return fitted ? DecodeGroups<ZeroOrValue<FittedUniformValue>, DitherOffsets>(tables, coded)
-                    : DecodeRounded<ZeroOrValue<UniformValue>>(tables, coded);
-    default:
-      return fitted ? DecodeGroups<FittedUniformValue, DitherOffsets>(tables, coded)
-                    : DecodeRounded<UniformValue>(tables, coded);
-  }
+  codec.spacing == Spacing::kFitted ? DecodeGroups<FittedUniformValue, DitherOffsets>(tables, coded)
+                                    : DecodeRounded<UniformValue>(tables, coded);
+}
+inline void DecodeSign(const Codec& codec, const CodedGroups& coded) {
+  const LevelTables tables(codec);
+  if (codec.metadata == Metadata::kSides) return DecodeRounded<SidesValue>(tables, coded);
+  codec.spacing == Spacing::kFitted ? DecodeGroups<FittedSignValue, DitherOffsets>(tables, coded)
+                                    : DecodeRounded<SignValue>(tables, coded);
+}
+inline void DecodeZero(const Codec& codec, const CodedGroups& coded) {
+  const LevelTables tables(codec);
+  codec.spacing == Spacing::kFitted
+      ? DecodeGroups<ZeroOrValue<FittedUniformValue>, DitherOffsets>(tables, coded)
+      : DecodeRounded<ZeroOrValue<UniformValue>>(tables, coded);
 }
 
 }  // namespace

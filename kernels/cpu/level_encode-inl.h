@@ -176,21 +176,24 @@ void EncodeRounded(const LevelTables& tables, const GroupsToEncode& groups) {
   EncodeGroups<Level, StochasticBits>(tables, groups);
 }
 
-inline void EncodeLevels(const Codec& codec, const GroupsToEncode& groups) {
+// One for each kind with levels. Fitted levels are rounded with dither alone.
+using EncodeLevelGroups = void(const Codec& codec, const GroupsToEncode& groups);
+
+inline void EncodeUniform(const Codec& codec, const GroupsToEncode& groups) {
   const LevelTables tables(codec);
-  const bool fitted = codec.spacing == Spacing::kFitted;  // with dither alone
-  switch (codec.kind) {
-    case CodecKind::kSign:
-      if (codec.metadata == Metadata::kSides) return EncodeRounded<SidesLevel>(tables, groups);
-      return fitted ? EncodeGroups<FittedSignLevel, DitherSequence>(tables, groups)
-                    : EncodeRounded<SignLevel>(tables, groups);
-    case CodecKind::kZero:
-      return fitted ? EncodeGroups<ZeroOr<FittedUniformLevel>, DitherSequence>(tables, groups)
-                    : EncodeRounded<ZeroOr<UniformLevel>>(tables, groups);
-    default:
-      return fitted ? EncodeGroups<FittedUniformLevel, DitherSequence>(tables, groups)
-                    : EncodeRounded<UniformLevel>(tables, groups);
-  }
+  codec.spacing == Spacing::kFitted ? EncodeGroups<FittedUniformLevel, DitherSequence>(tables, groups)
+                                    : EncodeRounded<UniformLevel>(tables, groups);
+}
+inline void EncodeSign(const Codec& codec, const GroupsToEncode& groups) {
+  const LevelTables tables(codec);
+  if (codec.metadata == Metadata::kSides) return EncodeRounded<SidesLevel>(tables, groups);
+  codec.spacing == Spacing::kFitted ? EncodeGroups<FittedSignLevel, DitherSequence>(tables, groups)
+                                    : EncodeRounded<SignLevel>(tables, groups);
+}
+inline void EncodeZero(const Codec& codec, const GroupsToEncode& groups) {
+  const LevelTables tables(codec);
+  codec.spacing == Spacing::kFitted ? EncodeGroups<ZeroOr<FittedUniformLevel>, DitherSequence>(tables, groups)
+                                    : EncodeRounded<ZeroOr<UniformLevel>>(tables, groups);
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ template <class D64, class V64 = hwy::HWY_NAMESPACE::Vec<D64> >
 HWY_INLINE void PhiloxRound(D64 d64, uint32_t key0, uint32_t key1, PhiloxState<V64>& s) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::Repartition<uint32_t, D64> d32;
-  const V64 p0 = hn::MulEven(hn::BitCast(d32, s.c0), hn::Set(d32, 0xD2511F53u));
-  const V64 p1 = hn::MulEven(hn::BitCast(d32, s.c2), hn::Set(d32, 0xCD9E8D57u));
+  const V64 p0 = hn::MulEven(hn::BitCast(d32, s.c0), hn::Set(d32, kPhiloxMultiplier0));
+  const V64 p1 = hn::MulEven(hn::BitCast(d32, s.c2), hn::Set(d32, kPhiloxMultiplier2));
   s.c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), s.c1), hn::Set(d64, uint64_t{key0}));
   s.c1 = p1;
   s.c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), s.c3), hn::Set(d64, uint64_t{key1}));
@@ -60,11 +60,11 @@ HWY_INLINE void RandomRow(const RandomStream& random, uint64_t first_call, uint3
     even.c2 = odd.c2 = hn::Set(d64, random.step & 0xFFFFFFFFu);
     even.c3 = odd.c3 = hn::Set(d64, uint64_t{random.stream});
     uint32_t key0 = static_cast<uint32_t>(random.seed), key1 = static_cast<uint32_t>(random.seed >> 32);
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < kPhiloxRounds; ++round) {
       PhiloxRound(d64, key0, key1, even);
       PhiloxRound(d64, key0, key1, odd);
-      key0 += 0x9E3779B9u;
-      key1 += 0xBB67AE85u;
+      key0 += kPhiloxKeyStep0;
+      key1 += kPhiloxKeyStep1;
     }
     const auto store = [&](int word, auto e, auto o) HWY_ATTR {
       const auto both = hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(o)), hn::BitCast(d32, e));

@@ -83,6 +83,16 @@ void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, floa
   if (i < count) hn::BlendedStore(decode(i, (count - i) * sizeof(T)), hn::FirstN(d, count - i), d, x + i);
 }
 
+// Of 8 and 16 bits alone: another format needs its own packing here.
+constexpr bool EachIsOneOrTwoBytes() {
+  for (int kind = 0; kind <= static_cast<int>(kLastCodecKind); ++kind) {
+    const int bits = FormatOf(static_cast<CodecKind>(kind)).Bits();
+    if (IsCast(static_cast<CodecKind>(kind)) && bits != 8 && bits != 16) return false;
+  }
+  return true;
+}
+static_assert(EachIsOneOrTwoBytes());
+
 inline void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* code) {
   const SmallFloat f = FormatOf(kind);
   f.Bits() == 16 ? EncodeCastTo<uint16_t>(f, x, count, code) : EncodeCastTo<uint8_t>(f, x, count, code);

@@ -1,12 +1,12 @@
-// The arithmetic of fitted levels (runtime/codec/fitted_shapes.h): a position between even levels becomes one
+// The arithmetic of fitted levels (fitted_shapes.h): a position between even levels becomes one
 // between fitted ones, and a code the position of its level.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
+#include "kernels/math/codec_spec.h"
+#include "kernels/math/fitted_shapes.h"
 #include "kernels/math/host_device.h"
-#include "runtime/codec/fitted_shapes.h"
 
 namespace act {
 
@@ -41,47 +41,61 @@ ACT_HOST_DEVICE inline int32_t FittedValue(uint32_t q, const FittedLevels& level
   return levels.value[q % kMostFittedLevels] + levels.dither * offset;
 }
 
-constexpr std::array<FittedLevels, kMostFittedLevels - 1> MakeFittedLevels(const FittedShape* shapes) {
-  std::array<FittedLevels, kMostFittedLevels - 1> tables{};
-  for (int count = 2; count <= kMostFittedLevels; ++count) {
-    const FittedShape& shape = shapes[count - 2];
-    FittedLevels& levels = tables[static_cast<size_t>(count - 2)];
-    levels.count = count;
-    levels.dither = shape.dither;
-    const auto steps = static_cast<uint32_t>(count - 1);
-    for (int j = 0; j < count; ++j) {
-      levels.start[j] = shape.at[j] * steps * (65536 / kFittedGrid);
-      levels.value[j] = static_cast<int32_t>(shape.at[j] * steps * (4096 / kFittedGrid));
-    }
-    for (int j = 0; j + 1 < count; ++j)
-      levels.slope[j] = 0xFFFFFFFFu / (levels.start[j + 1] - levels.start[j]);
-    for (int j = 0; j < count; ++j) levels.value_as_float[j] = static_cast<float>(levels.value[j]);
-    for (uint32_t cell = 0, q = 0; cell < kFittedGrid; ++cell) {
-      while (q + 2 < static_cast<uint32_t>(count) && cell >= shape.at[q + 1]) ++q;
-      levels.cells[cell / 8] |= q << (4 * (cell % 8));
-    }
-    // Up: exact, since positions have at most 11 bits above kFittedCellShift.
-    levels.cells_per_position = (65536 / 2 + steps - 1) / steps;
-    // No position is in an interval behind the last.
-    for (int j = count - 1; j < kMostFittedLevels; ++j) levels.start[j] = 0xFFFFFFFFu;
+ACT_HOST_DEVICE constexpr FittedLevels MakeFittedLevels(const FittedShape& shape, int count) {
+  FittedLevels levels;
+  levels.count = count;
+  levels.dither = shape.dither;
+  const auto steps = static_cast<uint32_t>(count - 1);
+  for (int j = 0; j < count; ++j) {
+    levels.start[j] = shape.at[j] * steps * (65536 / kFittedGrid);
+    levels.value[j] = static_cast<int32_t>(shape.at[j] * steps * (4096 / kFittedGrid));
   }
+  for (int j = 0; j + 1 < count; ++j) levels.slope[j] = 0xFFFFFFFFu / (levels.start[j + 1] - levels.start[j]);
+  for (int j = 0; j < count; ++j) levels.value_as_float[j] = static_cast<float>(levels.value[j]);
+  for (uint32_t cell = 0, q = 0; cell < kFittedGrid; ++cell) {
+    while (q + 2 < static_cast<uint32_t>(count) && cell >= shape.at[q + 1]) ++q;
+    levels.cells[cell / 8] |= q << (4 * (cell % 8));
+  }
+  // Up: exact, since positions have at most 11 bits above kFittedCellShift.
+  levels.cells_per_position = (65536 / 2 + steps - 1) / steps;
+  // No position is in an interval behind the last.
+  for (int j = count - 1; j < kMostFittedLevels; ++j) levels.start[j] = 0xFFFFFFFFu;
+  return levels;
+}
+
+// Of 2..kMostFittedLevels levels.
+struct FittedTables {
+  FittedLevels of[kMostFittedLevels - 1];
+};
+ACT_HOST_DEVICE constexpr FittedTables MakeFittedTables(const FittedShape (&shapes)[kMostFittedLevels - 1]) {
+  FittedTables tables;
+  for (int count = 2; count <= kMostFittedLevels; ++count)
+    tables.of[count - 2] = MakeFittedLevels(shapes[count - 2], count);
   return tables;
 }
-inline constexpr auto kOneSidedLevels = MakeFittedLevels(kOneSided);
-inline constexpr auto kTwoSidedLevels = MakeFittedLevels(kTwoSided);
+
+// The tables of a number of levels. They are made when this is compiled, and lie in the functions
+// since device code has no access to constants outside of them.
+ACT_HOST_DEVICE inline const FittedLevels& OneSidedLevels(int count) {
+  static constexpr FittedTables kTables = MakeFittedTables(kOneSided);
+  return kTables.of[count - 2];
+}
+ACT_HOST_DEVICE inline const FittedLevels& TwoSidedLevels(int count) {
+  static constexpr FittedTables kTables = MakeFittedTables(kTwoSided);
+  return kTables.of[count - 2];
+}
 
 // The tables of a codec; null where its levels are even.
 struct FittedPair {
   const FittedLevels* above = nullptr;  // kSign: of the levels above 0; others: of all
   const FittedLevels* below = nullptr;
 };
-inline FittedPair FittedLevelsOf(const Codec& codec) {
+ACT_HOST_DEVICE inline FittedPair FittedLevelsOf(const CodecSpec& codec) {
   if (codec.spacing == Spacing::kEven) return {};
-  const auto of = [](const auto& tables, int count) { return &tables[static_cast<size_t>(count - 2)]; };
   if (codec.kind == CodecKind::kSign)
-    return {of(kOneSidedLevels, codec.LevelsAbove()), of(kOneSidedLevels, codec.below)};
-  if (codec.kind == CodecKind::kZero) return {of(kOneSidedLevels, codec.levels - 1), nullptr};
-  return {of(kTwoSidedLevels, codec.levels), nullptr};
+    return {&OneSidedLevels(codec.LevelsAbove()), &OneSidedLevels(codec.below)};
+  if (codec.kind == CodecKind::kZero) return {&OneSidedLevels(codec.LevelsOverRange()), nullptr};
+  return {&TwoSidedLevels(codec.LevelsOverRange()), nullptr};
 }
 
 }  // namespace act

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "kernels/math/host_device.h"
-#include "runtime/plan/integer_op.h"
+#include "kernels/math/integer_opcode.h"
 
 namespace act {
 

@@ -41,7 +41,7 @@ ACT_HOST_DEVICE inline uint32_t LevelOf(uint32_t position, const FittedLevels* f
 
 // x's code. The scale must be finite (else the code is 0). fitted: of the levels over a range; kSign: above
 // and below.
-ACT_HOST_DEVICE inline uint32_t QuantizeLevel(const Codec& codec, float x, const GroupScale& s,
+ACT_HOST_DEVICE inline uint32_t QuantizeLevel(const CodecSpec& codec, float x, const GroupScale& s,
                                               const FittedPair& fitted, uint32_t u16) {
   if (codec.kind == CodecKind::kSign) {
     if (x > 0) return LevelOf(PositionOf(x - s.minimum, InverseOf(s.scale)), fitted.above, u16);
@@ -60,7 +60,7 @@ ACT_HOST_DEVICE inline float StepsOf(uint32_t q, const FittedLevels* fitted, int
   return static_cast<float>(static_cast<int32_t>(256 * q) + offset) * (scale * 0x1p-8f);
 }
 
-ACT_HOST_DEVICE inline float DequantizeLevel(const Codec& codec, uint32_t q, const GroupScale& s,
+ACT_HOST_DEVICE inline float DequantizeLevel(const CodecSpec& codec, uint32_t q, const GroupScale& s,
                                              const FittedPair& fitted, int32_t offset) {
   if (codec.kind == CodecKind::kSign) {
     const auto above = static_cast<uint32_t>(codec.LevelsAbove());

@@ -1,5 +1,5 @@
 // What a group of a code with levels stores beside its codes: its scale, and where its levels start
-// (runtime/codec/codec.h, Metadata). Encode stores and then loads, so that both sides compute from the same
+// (codec_spec.h, Metadata). Encode stores and then loads, so that both sides compute from the same
 // rounded numbers: a scale is at or above what the group needs and a minimum at or below, hence no code can
 // pass the top level, and every scale has 8 significant bits, which keeps products with positions exact.
 //
@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "kernels/math/bfloat16.h"
-#include "runtime/codec/codec.h"
+#include "kernels/math/codec_spec.h"
 
 namespace act {
 
@@ -86,17 +86,6 @@ ACT_HOST_DEVICE inline uint16_t StepOver(float range, int levels) {
 
 namespace level_scale {
 
-ACT_HOST_DEVICE inline bool IsLog(const Codec& codec) {
-  return codec.metadata == Metadata::kLogPair || codec.metadata == Metadata::kLogSingle;
-}
-ACT_HOST_DEVICE inline bool IsSingle(const Codec& codec) {
-  return codec.metadata == Metadata::kSingle || codec.metadata == Metadata::kLogSingle;
-}
-// Levels over a range: of kZero those of what is not 0.
-ACT_HOST_DEVICE inline int LevelsOver(const Codec& codec) {
-  return codec.kind == CodecKind::kZero ? codec.levels - 1 : codec.levels;
-}
-
 ACT_HOST_DEVICE inline uint8_t* Store(uint16_t bf16, uint8_t* to) {
   memcpy(to, &bf16, 2);
   return to + 2;
@@ -119,9 +108,9 @@ ACT_HOST_DEVICE inline uint16_t LoadScale(bool log, const uint8_t*& from) {
 }  // namespace level_scale
 
 // The scale that a group's metadata holds.
-ACT_HOST_DEVICE inline GroupScale LoadGroupScale(const Codec& codec, const uint8_t* metadata) {
+ACT_HOST_DEVICE inline GroupScale LoadGroupScale(const CodecSpec& codec, const uint8_t* metadata) {
   using namespace level_scale;
-  const bool log = IsLog(codec), single = IsSingle(codec);
+  const bool log = codec.HasLogScales(), single = codec.HasOneScale();
   GroupScale s;
   if (codec.metadata == Metadata::kSides) {
     s.minimum = FloatFromBFloat16(Load(metadata));
@@ -145,14 +134,16 @@ ACT_HOST_DEVICE inline GroupScale LoadGroupScale(const Codec& codec, const uint8
   s.scale = FloatFromBFloat16(static_cast<uint16_t>(stored & ~kBFloat16Sign));
   // Halves of whole numbers below 2^8 times 8 significant bits: exact.
   const bool both_sides = log || (stored & kBFloat16Sign) != 0;
-  s.minimum = both_sides ? -static_cast<float>(LevelsOver(codec) - 1) * (0.5f * s.scale) : 0.0f * s.scale;
+  s.minimum =
+      both_sides ? -static_cast<float>(codec.LevelsOverRange() - 1) * (0.5f * s.scale) : 0.0f * s.scale;
   return s;
 }
 
 // Writes a group's metadata.
-ACT_HOST_DEVICE inline void StoreGroupScale(const Codec& codec, const GroupRange& range, uint8_t* metadata) {
+ACT_HOST_DEVICE inline void StoreGroupScale(const CodecSpec& codec, const GroupRange& range,
+                                            uint8_t* metadata) {
   using namespace level_scale;
-  const bool log = IsLog(codec), single = IsSingle(codec);
+  const bool log = codec.HasLogScales(), single = codec.HasOneScale();
   const bool finite = range.largest_bits < (log ? kTooLargeLogBits : kTooLargeBits);
   const auto step = [finite](float over, int levels) {
     return finite ? StepOver(over, levels) : kBFloat16NaN;
@@ -175,7 +166,7 @@ ACT_HOST_DEVICE inline void StoreGroupScale(const Codec& codec, const GroupRange
     if (!single) StoreScale(log, below, metadata);
     return;
   }
-  const int levels = LevelsOver(codec);
+  const int levels = codec.LevelsOverRange();
   if (single) {
     const float most = range.highest > -range.lowest ? range.highest : -range.lowest;
     const bool both_sides = log || range.lowest < 0;

@@ -1,8 +1,7 @@
 // Random numbers of dropout and of stochastic rounding: a pure function of (seed, step, stream, element), so
 // that a backward pass regenerates what the forward pass used and a resumed run repeats itself to the bit.
 //
-// The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011),
-// from Random123.
+// The generator is Philox4x32-10 (philox.h).
 //   key     = seed (low word, high word)
 //   counter = (call, low word; call, high word; step, low word; stream)
 // One call gives four words. Elements are numbered within their sample, samples as in SamplesOf; rows of 16
@@ -14,11 +13,10 @@
 // where B is the number of blocks in a sample (the last one may be short).
 #pragma once
 
-#include <Random123/philox.h>
-
 #include <cstdint>
 
 #include "kernels/math/host_device.h"
+#include "kernels/math/philox.h"
 
 namespace act {
 
@@ -34,17 +32,10 @@ struct RandomStream {
   bool operator==(const RandomStream&) const = default;
 };
 
-struct RandomWords {
-  uint32_t word[4];
-};
-
 ACT_HOST_DEVICE inline RandomWords RandomCall(const RandomStream& s, uint64_t call) {
-  const r123::Philox4x32::ctr_type counter = {{static_cast<uint32_t>(call), static_cast<uint32_t>(call >> 32),
-                                               static_cast<uint32_t>(s.step), s.stream}};
-  const r123::Philox4x32::key_type key = {
-      {static_cast<uint32_t>(s.seed), static_cast<uint32_t>(s.seed >> 32)}};
-  const r123::Philox4x32::ctr_type out = r123::Philox4x32()(counter, key);
-  return {{out.v[0], out.v[1], out.v[2], out.v[3]}};
+  const RandomWords counter = {{static_cast<uint32_t>(call), static_cast<uint32_t>(call >> 32),
+                                static_cast<uint32_t>(s.step), s.stream}};
+  return Philox(counter, static_cast<uint32_t>(s.seed), static_cast<uint32_t>(s.seed >> 32));
 }
 
 // The first call of the block that holds element e of `sample`.

@@ -16,7 +16,6 @@
 
 #include "kernels/math/host_device.h"
 #include "kernels/math/random.h"
-#include "runtime/codec/codec.h"
 
 namespace act {
 

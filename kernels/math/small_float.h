@@ -7,36 +7,42 @@
 #include <cstdint>
 
 #include "kernels/math/bfloat16.h"
-#include "runtime/codec/codec.h"
+#include "kernels/math/codec_spec.h"
 
 namespace act {
 
 struct SmallFloat {
-  int exponent_bits, mantissa_bits;
-  uint32_t largest;   // its largest number
-  uint32_t infinity;  // NaN where it has none
-  uint32_t nan;
-  int Bias() const { return (1 << (exponent_bits - 1)) - 1; }
-  int Bits() const { return 1 + exponent_bits + mantissa_bits; }
+  int exponent_bits = 0, mantissa_bits = 0;
+  uint32_t largest = 0;   // its largest number
+  uint32_t infinity = 0;  // NaN where it has none
+  uint32_t nan = 0;
+  ACT_HOST_DEVICE constexpr int Bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  ACT_HOST_DEVICE constexpr int Bits() const { return 1 + exponent_bits + mantissa_bits; }
 };
 
-inline constexpr SmallFloat kFloat16Format = {5, 10, 0x7BFF, 0x7C00, 0x7E00};
-inline constexpr SmallFloat kBFloat16Format = {8, 7, 0x7F7F, 0x7F80, 0x7FC0};
-inline constexpr SmallFloat kFloat8E4M3Format = {4, 3, 0x7E, 0x7F, 0x7F};
-inline constexpr SmallFloat kFloat8E5M2Format = {5, 2, 0x7B, 0x7C, 0x7E};
-
-ACT_HOST_DEVICE inline const SmallFloat& FormatOf(CodecKind cast) {
-  switch (cast) {
+// Of a kind that is a cast; all 0 of any other.
+ACT_HOST_DEVICE constexpr SmallFloat FormatOf(CodecKind kind) {
+  switch (kind) {
     case CodecKind::kFloat16:
-      return kFloat16Format;
+      return {5, 10, 0x7BFF, 0x7C00, 0x7E00};
+    case CodecKind::kBFloat16:
+      return {8, 7, 0x7F7F, 0x7F80, 0x7FC0};
     case CodecKind::kFloat8E4M3:
-      return kFloat8E4M3Format;
+      return {4, 3, 0x7E, 0x7F, 0x7F};
     case CodecKind::kFloat8E5M2:
-      return kFloat8E5M2Format;
-    default:
-      return kBFloat16Format;
+      return {5, 2, 0x7B, 0x7C, 0x7E};
+    case CodecKind::kNone:
+    case CodecKind::kMask:
+    case CodecKind::kUniform:
+    case CodecKind::kIndex:
+    case CodecKind::kSign:
+    case CodecKind::kZero:
+    case CodecKind::kPlugin:
+      break;
   }
+  return {};
 }
+ACT_HOST_DEVICE constexpr bool IsCast(CodecKind kind) { return FormatOf(kind).exponent_bits != 0; }
 
 // float32 bits of the largest number, the least normal one, and 2^23 times the least denormal: added to what
 // is smaller, the last leaves a multiple of the least denormal in the low bits, rounded to nearest even.
@@ -70,6 +76,11 @@ ACT_HOST_DEVICE inline uint32_t EncodeSmallFloat(const SmallFloat& f, float x) {
   return sign | ((rounded >> cut) - (static_cast<uint32_t>(127 - f.Bias()) << f.mantissa_bits));
 }
 
+// Of a code, whatever its sign: NaN or infinite.
+ACT_HOST_DEVICE inline bool IsNotFinite(const SmallFloat& f, uint32_t bits) {
+  return (bits & ((1u << (f.Bits() - 1)) - 1)) > f.largest;
+}
+
 ACT_HOST_DEVICE inline float DecodeSmallFloat(const SmallFloat& f, uint32_t bits) {
   const uint32_t sign = bits >> (f.Bits() - 1) << 31, magnitude = bits & ((1u << (f.Bits() - 1)) - 1);
   if (magnitude > f.largest)
@@ -78,6 +89,22 @@ ACT_HOST_DEVICE inline float DecodeSmallFloat(const SmallFloat& f, uint32_t bits
     return FloatOf(sign | BitsOf(static_cast<float>(magnitude) * LeastDenormal(f)));
   return FloatOf(sign |
                  ((magnitude << (23 - f.mantissa_bits)) + (static_cast<uint32_t>(127 - f.Bias()) << 23)));
+}
+
+// Element i of an array of codes, which lie one behind the other, the low bits first. Codes of less
+// than a byte share one.
+ACT_HOST_DEVICE inline uint32_t SmallFloatAt(const SmallFloat& f, const uint8_t* codes, int64_t i) {
+  const int64_t first = i * f.Bits();
+  if (f.Bits() < 8) return codes[first / 8] >> (first % 8) & ((1u << f.Bits()) - 1);
+  uint32_t bits = 0;
+  for (int b = 0; b < f.Bits(); b += 8) bits |= static_cast<uint32_t>(codes[(first + b) / 8]) << b;
+  return bits;
+}
+// Where it was 0.
+ACT_HOST_DEVICE inline void PutSmallFloat(const SmallFloat& f, uint32_t bits, int64_t i, uint8_t* codes) {
+  const int64_t first = i * f.Bits();
+  for (int b = 0; b < f.Bits(); b += 8)
+    codes[(first + b) / 8] |= static_cast<uint8_t>(bits >> b << ((first + b) % 8));
 }
 
 }  // namespace act

@@ -141,25 +141,38 @@ void EncodeSampleReference(const Codec& codec, const RandomStream& random, int64
   const CodeLayout layout = LayoutOf(codec, elements);
   std::fill_n(code, layout.sample_bytes, uint8_t{0});
   for (int64_t g = 0; g < layout.groups; ++g) {
-    if (codec.HasLevels()) {
-      EncodeLevels(codec, random, sample, layout, g, x, code);
-      continue;
-    }
     const Group group = GroupOf(codec, layout, g);
-    if (codec.kind == CodecKind::kPlugin) {
-      EncodePluginGroup(codec, KeyOf(random, sample, layout, g), x + group.first, group.count,
-                        code + group.metadata, code + group.payload);
-      continue;
-    }
-    for (int64_t i = 0; i < group.count; ++i) {
-      const float element = x[group.first + i];
-      if (codec.kind == CodecKind::kMask) PutCode(codec, group, EncodeMask(element), i, code);
-      if (codec.kind == CodecKind::kIndex) PutCode(codec, group, EncodeIndex(element, codec.bits), i, code);
-      if (codec.IsCast()) {
-        const uint32_t bits = EncodeSmallFloat(FormatOf(codec.kind), element);
-        for (int byte = 0; byte < codec.bits / 8; ++byte)
-          code[group.payload + i * (codec.bits / 8) + byte] = static_cast<uint8_t>(bits >> (8 * byte));
+    const auto each = [&](const auto& encode) {
+      for (int64_t i = 0; i < group.count; ++i) encode(x[group.first + i], i);
+    };
+    switch (codec.kind) {
+      case CodecKind::kNone:
+        break;
+      case CodecKind::kMask:
+        each([&](float e, int64_t i) { PutCode(codec, group, EncodeMask(e), i, code); });
+        break;
+      case CodecKind::kIndex:
+        each([&](float e, int64_t i) { PutCode(codec, group, EncodeIndex(e, codec.bits), i, code); });
+        break;
+      case CodecKind::kUniform:
+      case CodecKind::kSign:
+      case CodecKind::kZero:
+        EncodeLevels(codec, random, sample, layout, g, x, code);
+        break;
+      case CodecKind::kFloat16:
+      case CodecKind::kBFloat16:
+      case CodecKind::kFloat8E4M3:
+      case CodecKind::kFloat8E5M2: {
+        const SmallFloat format = FormatOf(codec.kind);
+        each([&](float e, int64_t i) {
+          PutSmallFloat(format, EncodeSmallFloat(format, e), i, code + group.payload);
+        });
+        break;
       }
+      case CodecKind::kPlugin:
+        EncodePluginGroup(codec, KeyOf(random, sample, layout, g), x + group.first, group.count,
+                          code + group.metadata, code + group.payload);
+        break;
     }
   }
 }
@@ -168,25 +181,33 @@ void DecodeSampleReference(const Codec& codec, const RandomStream& random, int64
                            const uint8_t* code, float* x) {
   const CodeLayout layout = LayoutOf(codec, elements);
   for (int64_t g = 0; g < layout.groups; ++g) {
-    if (codec.HasLevels()) {
-      DecodeLevels(codec, random, sample, layout, g, code, x);
-      continue;
-    }
     const Group group = GroupOf(codec, layout, g);
-    if (codec.kind == CodecKind::kPlugin) {
-      DecodePluginGroup(codec, KeyOf(random, sample, layout, g), code + group.metadata, code + group.payload,
-                        group.count, x + group.first);
-      continue;
-    }
-    for (int64_t i = 0; i < group.count; ++i) {
-      if (codec.IsCast()) {
-        uint32_t bits = 0;
-        for (int byte = 0; byte < codec.bits / 8; ++byte)
-          bits |= uint32_t{code[group.payload + i * (codec.bits / 8) + byte]} << (8 * byte);
-        x[group.first + i] = DecodeSmallFloat(FormatOf(codec.kind), bits);
-      } else {
-        x[group.first + i] = static_cast<float>(CodeAt(codec, group, code, i));
+    switch (codec.kind) {
+      case CodecKind::kNone:
+        break;
+      case CodecKind::kMask:
+      case CodecKind::kIndex:
+        for (int64_t i = 0; i < group.count; ++i)
+          x[group.first + i] = static_cast<float>(CodeAt(codec, group, code, i));
+        break;
+      case CodecKind::kUniform:
+      case CodecKind::kSign:
+      case CodecKind::kZero:
+        DecodeLevels(codec, random, sample, layout, g, code, x);
+        break;
+      case CodecKind::kFloat16:
+      case CodecKind::kBFloat16:
+      case CodecKind::kFloat8E4M3:
+      case CodecKind::kFloat8E5M2: {
+        const SmallFloat format = FormatOf(codec.kind);
+        for (int64_t i = 0; i < group.count; ++i)
+          x[group.first + i] = DecodeSmallFloat(format, SmallFloatAt(format, code + group.payload, i));
+        break;
       }
+      case CodecKind::kPlugin:
+        DecodePluginGroup(codec, KeyOf(random, sample, layout, g), code + group.metadata,
+                          code + group.payload, group.count, x + group.first);
+        break;
     }
   }
 }

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/math/convert.h"
 #include "kernels/math/random.h"
 #include "kernels/reference/codec.h"
+#include "kernels/site/element_types.h"
 #include "kernels/site/fused_shape.h"
 #include "kernels/site/lambda_kernel.h"
 

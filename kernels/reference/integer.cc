@@ -1,10 +1,11 @@
 #include "kernels/math/integer.h"
 
-#include "kernels/math/convert.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/element_types.h"
 #include "kernels/site/fused_shape.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/strided.h"
+#include "runtime/plan/integer_op.h"
 
 namespace act {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstring>
 
-#include "kernels/math/convert.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/element_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/movement_shape.h"
 

@@ -13,6 +13,8 @@ inline constexpr int64_t kTooLarge = int64_t{1} << 60;
 
 int64_t SaturatingAdd(int64_t a, int64_t b);
 int64_t SaturatingMul(int64_t a, int64_t b);
+// Of non-negative a and positive b.
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 // The next multiple of `unit`, which is positive; saturates.
 int64_t RoundUp(int64_t value, int64_t unit);
 

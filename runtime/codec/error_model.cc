@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/codec/fitted_shapes.h"
+#include "kernels/math/fitted_shapes.h"
+#include "kernels/math/small_float.h"
+#include "runtime/codec/codec_row.h"
 
 namespace act {
 namespace {
@@ -47,7 +49,7 @@ struct Levels {
   }
   // x: of the range.
   double FittedErrorAt(double x) const {
-    const FittedShape& shape = FittedShapeOf(codec.kind, count);
+    const FittedShape& shape = (codec.kind == CodecKind::kUniform ? kTwoSided : kOneSided)[count - 2];
     int q = 0;
     while (q + 2 < count && x * kFittedGrid >= shape.at[q + 1]) ++q;
     const double d = static_cast<double>(shape.at[q + 1] - shape.at[q]) / kFittedGrid;
@@ -59,19 +61,14 @@ struct Levels {
 
 // The square of a cast's rounding error, which is spread evenly over the distance of two numbers.
 double CastErrorAt(CodecKind kind, double x) {
-  struct Format {
-    int mantissa_bits, least_exponent;
-    double largest;
-  };
-  const Format f = kind == CodecKind::kFloat16      ? Format{10, -14, 65504}
-                   : kind == CodecKind::kBFloat16   ? Format{7, -126, 0x1.FEp127}
-                   : kind == CodecKind::kFloat8E4M3 ? Format{3, -6, 448}
-                                                    : Format{2, -14, 57344};
+  const SmallFloat f = FormatOf(kind);
+  const int least_exponent = 1 - f.Bias();
+  const auto largest = static_cast<double>(DecodeSmallFloat(f, f.largest));
   const double magnitude = std::fabs(x);
-  if (magnitude > f.largest) return (magnitude - f.largest) * (magnitude - f.largest);
-  int exponent = f.least_exponent + 1;  // frexp's is one more
+  if (magnitude > largest) return (magnitude - largest) * (magnitude - largest);
+  int exponent = least_exponent + 1;  // frexp's is one more
   if (magnitude > 0) std::frexp(magnitude, &exponent);
-  const double distance = std::ldexp(1.0, std::max(exponent - 1, f.least_exponent) - f.mantissa_bits);
+  const double distance = std::ldexp(1.0, std::max(exponent - 1, least_exponent) - f.mantissa_bits);
   return distance * distance / 12;
 }
 
@@ -101,10 +98,6 @@ double SignError(const Codec& codec, const GroupStatistics& group, bool single) 
   });
 }
 
-bool HasLogScales(const Codec& codec) {
-  return codec.metadata == Metadata::kLogPair || codec.metadata == Metadata::kLogSingle;
-}
-
 }  // namespace
 
 GroupStatistics NormalGroups(int64_t group_size, double mean, double deviation) {
@@ -127,21 +120,26 @@ GroupStatistics RectifiedNormalGroups(int64_t group_size, double deviation) {
 }
 
 // E[(1 + d)^2] of scales rounded up by d: to 8 significant bits, or to 16 steps an octave.
-double ScaleExcess(const Codec& codec) { return HasLogScales(codec) ? 1.045 : 1.0056; }
+double ScaleExcess(const Codec& codec) { return codec.HasLogScales() ? 1.045 : 1.0056; }
 
 double ErrorVariance(const Codec& codec, const GroupStatistics& group) {
-  if (codec.IsCast())
-    return (1 - group.zeros) * Mean(group, [&](double x) { return CastErrorAt(codec.kind, x); });
-  if (!codec.HasLevels()) return 0;
-  const bool single = codec.metadata == Metadata::kSingle || codec.metadata == Metadata::kLogSingle;
+  return RowOf(codec.kind).error(codec, group);
+}
+
+double CastError(const Codec& codec, const GroupStatistics& group) {
+  return (1 - group.zeros) * Mean(group, [&](double x) { return CastErrorAt(codec.kind, x); });
+}
+
+double LevelError(const Codec& codec, const GroupStatistics& group) {
+  const bool single = codec.HasOneScale();
   const double excess = ScaleExcess(codec);
   if (codec.kind == CodecKind::kSign) return excess * SignError(codec, group, single);
-  const int count = codec.kind == CodecKind::kZero ? codec.levels - 1 : codec.levels;
+  const int count = codec.LevelsOverRange();
   const double coded = codec.kind == CodecKind::kZero ? 1 - group.zeros : 1;
   double lowest = group.lowest,
          range = group.highest - group.lowest + kMinimumExcess * std::fabs(group.lowest);
   if (single) {
-    const bool both_sides = HasLogScales(codec) || group.lowest < 0;
+    const bool both_sides = codec.HasLogScales() || group.lowest < 0;
     lowest = both_sides ? -group.largest : 0;
     range = both_sides ? 2 * group.largest : group.highest;
   }

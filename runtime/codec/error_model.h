@@ -27,5 +27,8 @@ double ScaleExcess(const Codec& codec);
 // E[(decoded - x)^2] of an element; 0 for what is exact. codec must pass CheckCodec. Within 10 % of what is
 // measured on normal data (tests/unit/error_model_test.cc; the table of docs/measurements/codecs.md).
 double ErrorVariance(const Codec& codec, const GroupStatistics& group);
+// The same of codes with levels, and of casts.
+double LevelError(const Codec& codec, const GroupStatistics& group);
+double CastError(const Codec& codec, const GroupStatistics& group);
 
 }  // namespace act

@@ -130,7 +130,7 @@ llvm::Expected<Codec> MakePluginCodec(const act_codec& functions, int bits, int6
   plugin->metadata_bytes = size(form.metadata_bytes);
   plugin->group_bytes = size(form.group_bytes);
   plugin->functions = &functions;
-  Codec codec{.kind = CodecKind::kPlugin, .bits = bits, .group_size = size(form.group_size)};
+  Codec codec{{.kind = CodecKind::kPlugin, .bits = bits, .group_size = size(form.group_size)}};
   codec.plugin = std::move(plugin);
   if (const auto wrong = CheckCodec(codec)) return MakeError(place, *wrong);
   if (const char* wrong = TryPlugin(codec))

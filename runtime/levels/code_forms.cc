@@ -74,7 +74,7 @@ double RelativeError(const Codec& codec, double share_below) {
   const double factor = FactorsOf(codec).range * ScaleExcess(codec);
   if (codec.kind == CodecKind::kSign)
     return factor * (SideError(codec, codec.LevelsAbove()) + share_below * SideError(codec, codec.below));
-  if (codec.kind == CodecKind::kZero) return factor * SideError(codec, codec.levels - 1);
+  if (codec.kind == CodecKind::kZero) return factor * SideError(codec, codec.LevelsOverRange());
   return factor / Square(codec.levels - 1);
 }
 

@@ -11,11 +11,7 @@
 namespace act {
 namespace {
 
-bool IsLossy(const Codec& codec) {
-  return codec.kind != CodecKind::kNone && codec.kind != CodecKind::kMask && codec.kind != CodecKind::kIndex;
-}
-
-bool DecodesLossily(const ProgramInput& input) { return IsLossy(input.codec) && !input.mask; }
+bool DecodesLossily(const ProgramInput& input) { return !input.codec.IsExact() && !input.mask; }
 
 ProgramOutput Store(int32_t reg) {
   ProgramOutput output;
@@ -91,7 +87,7 @@ class Rewriter {
       }
       for (size_t o = 0; o < node.program.outputs.size(); ++o) {
         const ProgramOutput& output = node.program.outputs[o];
-        if (output.kind != OutputKind::kEncode || !IsLossy(output.codec)) continue;
+        if (output.kind != OutputKind::kEncode || output.codec.IsExact()) continue;
         coded_.insert(node.outputs[o]);
         if (node.phase != Phase::kForward) ListRerun(node, o);
       }

@@ -2,37 +2,12 @@
 // (Fused loops compute in float32, where integers above 2^24 are rounded.)
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
-namespace act {
+#include "kernels/math/integer_opcode.h"
 
-enum class IntegerOpcode : uint8_t {
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,  // toward zero; dividing by 0 is an error of the step
-  kMod,  // remainder with the divisor's sign
-  kRem,  // remainder with the dividend's sign
-  kPow,  // a negative exponent gives the quotient toward zero
-  kMax,
-  kMin,
-  kNeg,
-  kAbs,
-  kSign,
-  kAnd,  // bitwise, as are the next three
-  kOr,
-  kXor,
-  kNot,
-  kShiftLeft,   // by the width and more: 0
-  kShiftRight,  // arithmetic for signed types
-  kEqual,       // the result is bool
-  kGreater,
-  kLess,
-  kSelect,  // a != 0 ? b : c
-  kCast,    // to the result's type: the low bits
-};
+namespace act {
 
 struct IntegerOp {
   const char* name;  // attribute `op`

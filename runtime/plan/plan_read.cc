@@ -128,15 +128,16 @@ class Reader {
   Codec ReadCodec(const fb::Codec& from) {
     const auto plugin = static_cast<size_t>(from.plugin());
     if (from.plugin() >= 0 && plugin >= plugins_.size()) Fail("a codec of a plugin that it does not name");
-    return {.kind = Enum(from.kind(), CodecKind::kPlugin),
-            .bits = from.bits(),
-            .group_size = from.group_size(),
-            .levels = from.levels(),
-            .below = from.below(),
-            .rounding = Enum(from.rounding(), Rounding::kNearest),
-            .metadata = Enum(from.metadata(), Metadata::kSides),
-            .spacing = Enum(from.spacing(), Spacing::kFitted),
-            .plugin = from.plugin() >= 0 && plugin < plugins_.size() ? plugins_[plugin] : nullptr};
+    Codec codec{{.kind = Enum(from.kind(), kLastCodecKind),
+                 .bits = from.bits(),
+                 .group_size = from.group_size(),
+                 .levels = from.levels(),
+                 .below = from.below(),
+                 .rounding = Enum(from.rounding(), kLastRounding),
+                 .metadata = Enum(from.metadata(), kLastMetadata),
+                 .spacing = Enum(from.spacing(), kLastSpacing)}};
+    if (from.plugin() >= 0 && plugin < plugins_.size()) codec.plugin = plugins_[plugin];
+    return codec;
   }
   HostTensor ReadBlob(const fb::Blob* from);
   Attributes ReadAttributes(const flatbuffers::Vector<flatbuffers::Offset<fb::Attribute>>* from);

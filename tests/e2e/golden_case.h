@@ -4,6 +4,7 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,19 +14,33 @@
 
 namespace act::e2e {
 
-const std::vector<std::string>& GoldenCases();
-// Cases of transformers, each with the file of its model: some exporters have no form of them with an axis N.
-const std::vector<std::pair<std::string, std::string>>& TransformerCases();
+// A case and one of its model files.
+struct GoldenModel {
+  std::string name, file;
+};
+// All of tests/golden, in the order of their names: each exporter's file where the case has one.
+const std::vector<GoldenModel>& GoldenModels();
+// "vit_dynamo": for names of tests.
+std::string TestName(const GoldenModel& model);
+inline void PrintTo(const GoldenModel& model, std::ostream* out) { *out << TestName(model); }
 
 struct GoldenCase {
   std::string folder;
   double learning_rate = 0;
-  int64_t batch = 0;              // first extent of the first input
-  Tensors expected;               // PyTorch's numbers
+  int64_t batch = 0;  // first extent of the first input
+  Tensors expected;   // PyTorch's numbers
+  // A checkpoint from which runs start; empty: they start where the model does.
+  std::string start;
   llvm::json::Object aliases;     // of two names of one tensor, that of the model's file to PyTorch's
+  bool normalizes = false;        // has a normalization, spelled out or not
   llvm::json::Object fp32_error;  // by tensor: PyTorch's own float32 against the same numbers
 
   std::string File(const std::string& name) const { return folder + "/" + name; }
+  // How far a tensor that is computed in float32 may be from `expected`, as a norm.
+  double Tolerance(const std::string& name) const;
+  // A tensor of `expected` among those that a tool wrote, under either of its names; null: it is
+  // missing.
+  const Tensor* Find(const Tensors& written, const std::string& name) const;
 };
 
 llvm::Expected<GoldenCase> LoadGoldenCase(const std::string& name);
@@ -44,5 +59,21 @@ struct RunResult {
 // `steps` of SGD on the case's batch.
 llvm::Expected<RunResult> Train(const GoldenCase& golden, const std::string& plan, int steps, uint64_t seed,
                                 const ScratchFolder& scratch);
+
+// The case, for tests of gradients. Where most parameters have none at the start (a vision
+// transformer's head begins at 0, and nothing passes it), runs start after five exact steps, and
+// `expected` is L0's gradient there.
+llvm::Expected<GoldenCase> LoadCaseWithGradients(const GoldenModel& model, const ScratchFolder& scratch);
+
+// What training with other rounding makes at one point: parameters do not move.
+struct DrawnGradients {
+  Tensors first;  // grad.* of the first of `rounds` steps
+  Tensors mean;   // their mean over all of them
+};
+llvm::Expected<DrawnGradients> DrawGradients(const GoldenCase& golden, const std::string& plan, int rounds,
+                                             uint64_t seed, const ScratchFolder& scratch);
+
+// Does the plan with this report of actc store anything with an error?
+bool CodesLossily(const llvm::json::Object& report);
 
 }  // namespace act::e2e

@@ -1,5 +1,7 @@
 #!/bin/sh
-# Writes the golden dumps anew: tests/golden_dumps/regenerate.sh [BUILD_DIR, default: build]. Then review `git diff`.
+# Writes what stands below "---- before" in each golden dump anew: tests/golden_dumps/regenerate.sh
+# [BUILD_DIR, default: build]. Then review `git diff`. A new dump is a file with a graph in it:
+# tests/compiler/graph_text.h says how it is written.
 set -eu
 cd "$(dirname "$0")/../.."
 cmake --build "${1:-build}" --target golden_dump_test

@@ -2,12 +2,41 @@
 // every form, run every way, byte for byte.
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <set>
+
+#include "runtime/codec/codec_row.h"
+#include "runtime/codec/not_finite.h"
+#include "runtime/codec/plugin.h"
 #include "tests/unit/codec_testing.h"
 #include "tests/unit/fused_case.h"
 
 namespace act {
 namespace {
 
+// A plugin's codec: the floats as they are.
+int FormOfFloats(act_codec_form* form) {
+  form->metadata_bytes = 0;
+  form->group_bytes = 4 * form->group_size;
+  return 1;
+}
+void EncodeFloats(const act_codec_form*, const act_codec_key*, const float* x, uint32_t count, uint8_t*,
+                  uint8_t* payload) {
+  std::memcpy(payload, x, count * sizeof(float));
+}
+void DecodeFloats(const act_codec_form*, const act_codec_key*, const uint8_t*, const uint8_t* payload,
+                  uint32_t count, float* x) {
+  std::memcpy(x, payload, count * sizeof(float));
+}
+Codec Plugin() {
+  static const act_codec kFloats = {ACT_CODEC_ABI_VERSION, 1,           "floats", FormOfFloats,
+                                    EncodeFloats,          DecodeFloats};
+  llvm::Expected<Codec> codec = MakePluginCodec(kFloats, 8, 256);
+  EXPECT_TRUE(static_cast<bool>(codec));
+  return *codec;
+}
+
+// At least one of each kind.
 std::vector<Codec> Forms() {
   const Rounding dither = Rounding::kDither;
   return {Codec::Mask(),
@@ -24,7 +53,10 @@ std::vector<Codec> Forms() {
           Codec::Sign(3, 2).With(Metadata::kSides),
           Codec::Zero(2).OfLevels(6),
           Codec::Cast(CodecKind::kFloat16),
-          Codec::Cast(CodecKind::kFloat8E4M3)};
+          Codec::Cast(CodecKind::kBFloat16),
+          Codec::Cast(CodecKind::kFloat8E4M3),
+          Codec::Cast(CodecKind::kFloat8E5M2),
+          Plugin()};
 }
 
 // 5 samples of 37 x 130 elements: several tiles each, the last ones short.
@@ -80,6 +112,57 @@ TEST(Codes, AreTheSameForAnyThreadsAndInstructionSet) {
       }
     }
   });
+}
+
+TEST(Codes, EachKindIsAmongTheForms) {
+  std::set<CodecKind> kinds;
+  for (const Codec& codec : Forms()) kinds.insert(codec.kind);
+  for (const CodecRow& row : AllCodecRows())
+    EXPECT_EQ(kinds.count(row.kind), row.kind == CodecKind::kNone ? 0u : 1u) << row.attribute;
+}
+
+TEST(Codes, EachFormHasItsSizesNameAndAttributes) {
+  std::set<std::string> names, attributes;
+  for (const CodecRow& row : AllCodecRows()) attributes.insert(row.attribute);
+  EXPECT_EQ(attributes.size(), AllCodecRows().size());
+  for (const Codec& codec : Forms()) {
+    const std::string name = ToString(codec);
+    EXPECT_TRUE(names.insert(name).second) << name << " twice";
+    EXPECT_EQ(CheckCodec(codec), std::nullopt) << name;
+    // A bit an element, or more.
+    EXPECT_GE(PayloadBytes(codec, 1), 1) << name;
+    EXPECT_GE(8 * PayloadBytes(codec, codec.group_size), codec.group_size) << name;
+    EXPECT_NE(CodeType(codec, kSpace), std::nullopt) << name;
+    Attributes written;
+    RowOf(codec.kind).write(codec, written);
+    Codec read;
+    read.kind = codec.kind;
+    read.bits = codec.bits;
+    read.group_size = codec.group_size;
+    RowOf(codec.kind).read(written, read);
+    EXPECT_EQ(read, codec) << name;
+  }
+}
+
+TEST(Codes, AttributesThatNameNothingFailTheCheck) {
+  for (const char* attribute : {"rounding", "metadata", "spacing"}) {
+    Codec codec = Codec::Uniform(3);
+    Attributes attrs;
+    RowOf(codec.kind).write(codec, attrs);
+    attrs.Set(attribute, std::string("no-such-value"));
+    RowOf(codec.kind).read(attrs, codec);
+    EXPECT_NE(CheckCodec(codec), std::nullopt) << attribute;
+  }
+}
+
+TEST(Codes, WhatIsNotFiniteIsCounted) {
+  for (const Codec& codec : Forms()) {
+    std::vector<float> x = Normal(700);
+    EXPECT_EQ(CountNotFinite(codec, 700, Encode(codec, x).data()), 0) << ToString(codec);
+    x[300] = kNaN;
+    const bool counts = !codec.IsExact() && codec.kind != CodecKind::kPlugin;
+    EXPECT_EQ(CountNotFinite(codec, 700, Encode(codec, x).data()), counts ? 1 : 0) << ToString(codec);
+  }
 }
 
 }  // namespace

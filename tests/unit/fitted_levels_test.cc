@@ -75,34 +75,41 @@ TEST(FittedLevels, TablesAreTheBestOfTheGrid) {
   }
 }
 
+std::vector<FittedLevels> AllFittedLevels() {
+  std::vector<FittedLevels> all;
+  for (int count = 2; count <= kMostFittedLevels; ++count) {
+    all.push_back(OneSidedLevels(count));
+    all.push_back(TwoSidedLevels(count));
+  }
+  return all;
+}
+
 TEST(FittedLevels, PositionsAreContinuousAndEndAtTheTop) {
-  for (const auto* tables : {&kOneSidedLevels, &kTwoSidedLevels})
-    for (const FittedLevels& levels : *tables) {
-      const auto steps = static_cast<uint32_t>(levels.count - 1);
-      uint32_t before = 0;
-      for (uint32_t p = 0; p <= steps << 16; ++p) {
-        const uint32_t position = FittedPosition(p, levels);
-        ASSERT_GE(position, before) << levels.count << " levels at " << p;
-        ASSERT_LE(position - before, 65536u / 8)
-            << levels.count << " levels at " << p;  // no jump: at most the steepest slope
-        before = position;
-      }
-      ASSERT_LE(before, steps << 16);
-      ASSERT_GE(before, (steps << 16) - 8);
+  for (const FittedLevels& levels : AllFittedLevels()) {
+    const auto steps = static_cast<uint32_t>(levels.count - 1);
+    uint32_t before = 0;
+    for (uint32_t p = 0; p <= steps << 16; ++p) {
+      const uint32_t position = FittedPosition(p, levels);
+      ASSERT_GE(position, before) << levels.count << " levels at " << p;
+      ASSERT_LE(position - before, 65536u / 8)
+          << levels.count << " levels at " << p;  // no jump: at most the steepest slope
+      before = position;
     }
+    ASSERT_LE(before, steps << 16);
+    ASSERT_GE(before, (steps << 16) - 8);
+  }
 }
 
 TEST(FittedLevels, EachPositionsCellKnowsTheLevelBelowIt) {
-  for (const auto* tables : {&kOneSidedLevels, &kTwoSidedLevels})
-    for (const FittedLevels& levels : *tables)
-      for (uint32_t p = 0; p <= static_cast<uint32_t>(levels.count - 1) << 16; ++p) {
-        const uint32_t cell =
-            std::min((p >> kFittedCellShift) * levels.cells_per_position >> 16, kFittedGrid - 1u);
-        const uint32_t q = levels.cells[cell / 8] >> (4 * (cell % 8)) & 15;
-        ASSERT_GE(p, levels.start[q]) << levels.count << " levels";
-        ASSERT_LE(p, levels.start[q + 1]) << levels.count << " levels";
-        ASSERT_TRUE(p < levels.start[q + 1] || static_cast<int32_t>(q) + 2 == levels.count) << p;
-      }
+  for (const FittedLevels& levels : AllFittedLevels())
+    for (uint32_t p = 0; p <= static_cast<uint32_t>(levels.count - 1) << 16; ++p) {
+      const uint32_t cell =
+          std::min((p >> kFittedCellShift) * levels.cells_per_position >> 16, kFittedGrid - 1u);
+      const uint32_t q = levels.cells[cell / 8] >> (4 * (cell % 8)) & 15;
+      ASSERT_GE(p, levels.start[q]) << levels.count << " levels";
+      ASSERT_LE(p, levels.start[q + 1]) << levels.count << " levels";
+      ASSERT_TRUE(p < levels.start[q + 1] || static_cast<int32_t>(q) + 2 == levels.count) << p;
+    }
 }
 
 std::vector<Codec> FittedCodecs() {

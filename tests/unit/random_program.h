@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/math/convert.h"
 #include "kernels/reference/codec.h"
+#include "kernels/site/element_types.h"
 #include "tests/unit/fused_case.h"
 
 namespace act {

@@ -1,9 +1,9 @@
 #include "compiler/import/core/initial_numbers.h"
 
-#include <Random123/philox.h>
-
 #include <cmath>
 #include <numbers>
+
+#include "kernels/math/philox.h"
 
 namespace act::onnx_import {
 namespace {
@@ -30,13 +30,12 @@ HostTensor Draw(const std::string& name, const TensorType& type, uint64_t seed, 
   const auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(count));
   float* out = data->data();
   const uint64_t hash = Fnv1a(name) ^ seed;
-  const r123::Philox4x32::key_type key{{static_cast<uint32_t>(hash), static_cast<uint32_t>(hash >> 32)}};
+  const auto key0 = static_cast<uint32_t>(hash), key1 = static_cast<uint32_t>(hash >> 32);
 #pragma omp parallel for schedule(static)
   for (int64_t block = 0; block < (count + 3) / 4; ++block) {
-    const r123::Philox4x32::ctr_type counter{
-        {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}};
+    const RandomWords counter{{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}};
     float numbers[4];
-    four(r123::Philox4x32()(counter, key), numbers);
+    four(Philox(counter, key0, key1).word, numbers);
     for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i) out[4 * block + i] = numbers[i];
   }
   return {data, reinterpret_cast<const std::byte*>(out), count * static_cast<int64_t>(sizeof(float))};

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "runtime/codec/codec.h"
+#include "kernels/math/codec_spec.h"
 
 namespace act {
 
@@ -25,7 +25,7 @@ struct FittedShape {
 };
 
 // Of 2..16 levels.
-inline constexpr FittedShape kOneSided[] = {
+inline constexpr FittedShape kOneSided[kMostFittedLevels - 1] = {
     {{0, 64}, 15},
     {{0, 26, 64}, 14},
     {{0, 17, 36, 64}, 14},
@@ -42,7 +42,7 @@ inline constexpr FittedShape kOneSided[] = {
     {{0, 3, 6, 9, 13, 17, 21, 25, 29, 33, 38, 43, 49, 56, 64}, 14},
     {{0, 3, 6, 9, 12, 15, 18, 22, 26, 30, 34, 38, 43, 49, 56, 64}, 14},
 };
-inline constexpr FittedShape kTwoSided[] = {
+inline constexpr FittedShape kTwoSided[kMostFittedLevels - 1] = {
     {{0, 64}, 21},
     {{0, 32, 64}, 15},
     {{0, 24, 41, 64}, 14},
@@ -59,10 +59,5 @@ inline constexpr FittedShape kTwoSided[] = {
     {{0, 8, 14, 18, 22, 26, 29, 32, 35, 38, 42, 46, 50, 56, 64}, 13},
     {{0, 8, 13, 17, 21, 25, 28, 31, 34, 37, 40, 43, 47, 51, 56, 64}, 13},
 };
-
-// Of `levels` levels over a range of a codec of this kind.
-inline const FittedShape& FittedShapeOf(CodecKind kind, int levels) {
-  return (kind == CodecKind::kUniform ? kTwoSided : kOneSided)[levels - 2];
-}
 
 }  // namespace act
