@@ -195,9 +195,6 @@ class Mixer {
 
 }  // namespace
 
-llvm::Error MixLevels(Graph& graph, PassContext& context) {
-  if (!context.policy.HasBudget() && !context.policy.mixes_levels) return llvm::Error::success();
-  return Mixer(graph, context).Run();
-}
+llvm::Error MixLevels(Graph& graph, PassContext& context) { return Mixer(graph, context).Run(); }
 
 }  // namespace act

@@ -1,6 +1,4 @@
 // A step in tiles of samples is the step: the same codes, the same gradient, less memory.
-#include "passes/planning/tile_samples.h"
-
 #include <algorithm>
 #include <cmath>
 
