@@ -20,6 +20,12 @@ enum class Freedom : uint8_t {
   kForms,   // any form (FormChoices)
 };
 
+// Which bytes of a code count against a budget.
+enum class CodeBytes : uint8_t {
+  kStored,  // all: where the budget is memory
+  kPacked,  // PackedBytes: where it is an average number of bits, or the level's own
+};
+
 // A saved activation with a code that has levels.
 struct CodedEdge {
   Codec codec;             // as it is
@@ -33,9 +39,9 @@ struct CodedEdge {
 // The codecs of least variance whose bytes at batch size `batch` are at most `budget_bytes` in all. Every
 // edge has levels. Errors: a budget that cannot be kept, with the least possible in the message.
 llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& edges, int64_t batch,
-                                                  int64_t budget_bytes);
+                                                  int64_t budget_bytes, CodeBytes count = CodeBytes::kStored);
 
-// Bytes at batch size `batch` with the fewest levels that each edge may have.
+// Stored bytes at batch size `batch` with the fewest levels that each edge may have.
 int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch);
 
 // The codes with levels of a finished plan. What each adds to the gradient's variance is what the plan says
@@ -53,7 +59,7 @@ struct Totals {
 };
 Totals TotalsOf(const Plan& plan, int64_t batch);
 
-// Bytes at batch size `batch` of codes with `average_bits` bits an element, metadata included.
+// Packed bytes at batch size `batch` of codes with `average_bits` bits an element, with metadata.
 int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_t batch);
 
 // Gives the edge another form of its codec: where it is encoded, where it is decoded, and in what the
@@ -63,6 +69,7 @@ void SetCodec(Plan& plan, size_t edge, const Codec& codec);
 // Gives the codes of a finished plan other levels or forms, so that the sum of SavedEdge::variance is least
 // within `budget_bytes` of all codes with levels at batch size `batch`. Errors: those of AllocateCodecs; a
 // plan without such codes, or of whose codes nothing was measured.
-llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom);
+llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom,
+                       CodeBytes count = CodeBytes::kStored);
 
 }  // namespace act

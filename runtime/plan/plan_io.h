@@ -12,7 +12,7 @@ namespace act {
 
 // A reader takes the version that it was built for and no other; any change of meaning or bytes makes a new
 // one.
-inline constexpr uint32_t kPlanVersion = 8;
+inline constexpr uint32_t kPlanVersion = 9;
 
 // Writes the plan to `path`, all of it or nothing. Weights that are not known (HostTensor::data == nullptr)
 // stay so. Errors: CheckPlan's, and those of the file system.
