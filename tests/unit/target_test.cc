@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/program.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -31,7 +32,7 @@ TEST(CpuTarget, MakesSumsInAtMostSixteenParts) {
   EXPECT_EQ(cpu.SharedGradientParts(1 << 20), 1);
 }
 
-// A node with one operand and one result.
+// A node with one operand and as many results as its operator has to have, all of one type.
 struct Summing {
   Graph graph;
   Node node;
@@ -42,7 +43,8 @@ struct Summing {
       return static_cast<ValueId>(graph.values.size() - 1);
     };
     node.inputs = {add(in)};
-    node.outputs = {add(out)};
+    const int least = FindRuntimeOp(op)->results.least;
+    node.outputs.assign(static_cast<size_t>(least), add(out));
   }
   int64_t Bound(const Target& target) const { return WorkspaceBound(node, graph, target, 0).fixed; }
 };
