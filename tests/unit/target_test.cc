@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "runtime/plan/program.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/workspace.h"
@@ -32,7 +34,7 @@ TEST(CpuTarget, MakesSumsInAtMostSixteenParts) {
   EXPECT_EQ(cpu.SharedGradientParts(1 << 20), 1);
 }
 
-// A node with one operand and as many results as its operator has to have, all of one type.
+// A node with one operand and a result, or as many as its operator has to have, all of one type.
 struct Summing {
   Graph graph;
   Node node;
@@ -43,7 +45,7 @@ struct Summing {
       return static_cast<ValueId>(graph.values.size() - 1);
     };
     node.inputs = {add(in)};
-    const int least = FindRuntimeOp(op)->results.least;
+    const int least = std::max(1, FindRuntimeOp(op)->results.least);
     node.outputs.assign(static_cast<size_t>(least), add(out));
   }
   int64_t Bound(const Target& target) const { return WorkspaceBound(node, graph, target, 0).fixed; }
