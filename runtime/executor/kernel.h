@@ -54,9 +54,8 @@ struct KernelSite {
   // Data is null; a left-out optional input has data null and bytes 0. Outputs of a Fused node: its results,
   // then the operands that it mutates.
   std::vector<TensorView> inputs, outputs;
-  int64_t batch = 1;  // samples of the operands
-  int64_t workspace_bytes =
-      0;  // scratch space the arena gives this node; a kernel that needs more must refuse
+  int64_t batch = 1;            // samples of the operands
+  int64_t workspace_bytes = 0;  // XX
   int threads = 1;
   int64_t whole_batch = 1;  // of the step; more than `batch` where a tile of samples runs at a time
 };
