@@ -76,7 +76,7 @@ struct Codec : CodecSpec {
 
 // The layout of one sample's code. A sample is everything after the batch axis, or the whole tensor
 // if it has no batch axis.
-//  [metadata: groups x metadata_bytes][payload: group 0, group 1, ...]
+//   [metadata: groups x metadata_bytes][payload: group 0, group 1, ...]
 // A full group of G codes of b bits is b bit planes of G bits. Plane 0 is the least significant bit
 // of each code; bit i of a plane, little-endian, is element i. The last group may be short, with r
 // < G elements: its planes take ceil(r / 8) bytes.

@@ -24,7 +24,7 @@ class NpyFile {
 
   const HostView& view() const { return view_; }
   const std::string& path() const { return path_; }
-  // The file's pages need not stay in memory: what is read again comes from the disk or its cache.
+  // Lets the system drop the file's pages. What is read again comes from the disk or its cache.
   void ReleasePages() const { file_->ReleasePages(); }
 
  private:

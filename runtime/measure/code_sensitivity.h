@@ -24,7 +24,7 @@ struct CodeSensitivity {
 // Take two gradients of one batch that differ only in the rounding of one code. Their squared
 // distance is twice that code's share, since the errors of a code are independent from one rounding
 // to the next:
-//  E|g' - g''|^2 = 2 E|g' - E g'|^2
+//   E|g' - g''|^2 = 2 E|g' - E g'|^2
 // So no exact values are needed beside the codes, and no memory except for one gradient.
 class CodeSensitivityMeter {
  public:

@@ -30,8 +30,8 @@ struct SwitchablePlan {
 };
 
 // Rewrites the training graph of `plan`. After each node that makes a lossy code
-//  - its unrounded values are stored as well, as float32,
-//  - a new node decodes the code over them,
+//   - its unrounded values are stored as well, as float32,
+//   - a new node decodes the code over them,
 // and the backward pass reads these values instead of the code. If that node is disabled
 // (BoundGraph::Enable), the backward pass has the exact values. If it runs, the values equal what
 // the plan itself would decode, to the last bit.

@@ -13,10 +13,10 @@ struct IntegerOp {
   const char* name;  // attribute `op`
   IntegerOpcode code;
   int operands;
-  bool boolean = false;  // the result is bool; else of the operands' type
+  bool boolean = false;  // the result is bool; otherwise it has the operands' type
 };
 const std::vector<IntegerOp>& AllIntegerOps();
-// Null where there is none of that name.
+// Null if there is no operator of that name.
 const IntegerOp* FindIntegerOp(const std::string& name);
 
 }  // namespace act

@@ -1,6 +1,6 @@
 // The scratch space of each family of operators, as workspace.h promises it: functions of shapes
-// and attributes, of nodes that have as many operands and results as their operator takes. They
-// never fall when N grows.
+// and attributes. Nodes have as many operands and results as their operator takes. The result never
+// falls when N grows.
 #pragma once
 
 #include "runtime/plan/graph.h"
@@ -16,7 +16,7 @@ Dim AttentionWorkspace(const Graph& graph, const Node& node);
 Dim AttentionGradWorkspace(const Graph& graph, const Node& node);
 Dim RecurrentWorkspace(const Graph& graph, const Node& node);
 Dim BatchNormWorkspace(const Graph& graph, const Node& node);
-// Sums and means; the largest of a row needs none.
+// Sums and means. The maximum of a row needs no scratch space.
 Dim ReduceWorkspace(const Graph& graph, const Node& node);
 
 }  // namespace act
