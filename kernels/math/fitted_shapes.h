@@ -1,5 +1,5 @@
-// Levels that lie denser where a normal distribution is, K of them over a range [0, K - 1] of even levels'
-// numbers.
+// K levels that are denser where a normal distribution is, over a range [0, K - 1] in units of even
+// levels.
 //
 // Encoded by the fraction f of the distance d between the two levels around a position, as even levels are;
 // decoded as level q + B (1/2 - u). That is unbiased for every B, and its variance

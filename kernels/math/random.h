@@ -1,5 +1,6 @@
-// Random numbers of dropout and of stochastic rounding: a pure function of (seed, step, stream, element), so
-// that a backward pass regenerates what the forward pass used and a resumed run repeats itself to the bit.
+// Random numbers for dropout and stochastic rounding. They are a pure function of (seed, step,
+// stream, element), so that a backward pass regenerates what the forward pass used and a resumed
+// run repeats itself to the bit.
 //
 // The generator is Philox4x32-10 (philox.h).
 //   key     = seed (low word, high word)
@@ -8,8 +9,8 @@
 // calls, one per SIMD lane, serve a block of consecutive elements, so that a vector of 16 elements takes one
 // word of each call:
 //   Random32: a block is  64 elements. call = 16 (sample B + e / 64) + e % 16,  word (e % 64) / 16
-//   Random16: a block is 256 elements. call = 16 (sample B + e / 256) + e % 16, word (e % 256) / 64, 16 bits
-//   of it
+//   Random16: a block is 256 elements. call = 16 (sample B + e / 256) + e % 16,
+//                                     word (e % 256) / 64, 16 bits of it
 // where B is the number of blocks in a sample (the last one may be short).
 #pragma once
 
