@@ -36,7 +36,8 @@ void DropoutRow(const RandomStream& random, float probability, int64_t sample, i
 void MultiplyRow(const float* y, int64_t count, float* x);
 void ScaleRow(float factor, int64_t count, float* x);
 
-// The gradient of one row. p = normalizer * exponentials; dp = kept * d_weights, where d_weights = do v^T.
+// The gradient of one row. p = normalizer * exponentials; dp = kept * d_weights, where d_weights =
+// do v^T.
 //   exponentials <- p * kept, what multiplies do for dv
 //   d_weights    <- scale * slope * p (dp - sum(p dp)), what multiplies k for dq and q for dk
 struct GradientRow {

@@ -55,8 +55,8 @@ void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
                  float* x);
 
-// Words of `rows` rows of 16 calls from `first_call` (a multiple of 16) on: words[row][word 0..3][call
-// 0..15].
+// Words of `rows` rows of 16 calls from `first_call` (a multiple of 16) on: words[row][word
+// 0..3][call 0..15].
 void RandomRows(const RandomStream& random, uint64_t first_call, size_t rows, uint32_t* words);
 
 }  // namespace act

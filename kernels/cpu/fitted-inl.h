@@ -79,9 +79,9 @@ HWY_INLINE hn::Vec<hn::Rebind<T, D>> LookUp(const T* table, Index index) {
   }
 }
 
-// Positions between even levels as ones between fitted levels, and on them the code of the side's first
-// level: FittedPosition. The level at or below a position is that of its cell, 1/64 of the range; kEntries:
-// of the tables.
+// Positions between even levels as ones between fitted levels, and on them the code of the side's
+// first level: FittedPosition. The level at or below a position is that of its cell, 1/64 of the
+// range; kEntries: of the tables.
 template <int kEntries>
 HWY_INLINE VU FittedPositions(VU position, const FittedTable& fitted, VU cells_per_position, VU first_word,
                               VU first_level) {

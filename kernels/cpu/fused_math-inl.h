@@ -59,8 +59,8 @@ HWY_INLINE V TimesPowerOfTwo(D d, V y, V n) {
   return hn::Mul(hn::Mul(y, power(half)), power(hn::Sub(whole, half)));
 }
 
-// e^x within 1 unit; infinity above 88.7, 0 below -104. x = n ln 2 + r; ln 2 in two parts, of which the first
-// times n is exact.
+// e^x within 1 unit; infinity above 88.7, 0 below -104. x = n ln 2 + r; ln 2 in two parts, of which
+// the first times n is exact.
 template <class D, class V>
 HWY_INLINE V Exponential(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;

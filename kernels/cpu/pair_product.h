@@ -1,6 +1,7 @@
-// Matrix products whose operands are rounded to bfloat16, two terms of a sum at a time: vdpbf16ps multiplies
-// them at twice the rate of float32 and adds in float32 (Intel 64 ISA, AVX512_BF16). Both operands are read
-// by rows of terms, as a weight's gradient has them: sum over pixels of dy[pixel][r] x[pixel][c].
+// Matrix products whose operands are rounded to bfloat16, two terms of a sum at a time: vdpbf16ps
+// multiplies them at twice the rate of float32 and adds in float32 (Intel 64 ISA, AVX512_BF16).
+// Both operands are read by rows of terms, as a weight's gradient has them: sum over pixels of
+// dy[pixel][r] x[pixel][c].
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The elementwise part of one step of a recurrent cell, for some units of one sample. Gates of a unit lie
-// `units` floats apart. A result may be the operand of the same meaning in place (x and slopes).
+// The elementwise part of one step of a recurrent cell, for some units of one sample. Gates of a
+// unit lie `units` floats apart. A result may be the operand of the same meaning in place (x and
+// slopes).
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,8 @@ ACT_HOST_DEVICE inline uint8_t LogAbove(uint16_t bf16) {
   const int above = exponent + (mantissa != 0);  // 2^above is at or above the number
   if (above <= -9) return static_cast<uint8_t>(32 - (-9 - above) / 3);
   if (above > 3 || (exponent == 2 && mantissa > 118)) return static_cast<uint8_t>(224 + (above - 3 + 3) / 4);
-  // log2(1 + f) >= f, and at most .09 more: it is here or up to three places on, found without a branch.
+  // log2(1 + f) >= f, and at most .09 more: it is here or up to three places on, found without a
+  // branch.
   uint32_t k = mantissa / 8;
   for (int i = 0; i < 3; ++i) k += LogMantissa(k) < mantissa;
   return static_cast<uint8_t>(32 + 16 * (exponent + 9) + static_cast<int>(k));
@@ -80,7 +81,8 @@ ACT_HOST_DEVICE inline uint8_t LogAbove(uint16_t bf16) {
 
 // The bf16 scale of `levels` levels over this range.
 ACT_HOST_DEVICE inline uint16_t StepOver(float range, int levels) {
-  // 2^-20 of headroom holds the four roundings between here and the code (2^-24 each) below the top level.
+  // 2^-20 of headroom holds the four roundings between here and the code (2^-24 each) below the top
+  // level.
   const float inverse_levels = (1.0f + 0x1p-20f) / static_cast<float>(levels - 1);
   const float scale = range * inverse_levels;
   return BFloat16Above(scale > kLeastScale ? scale : kLeastScale);

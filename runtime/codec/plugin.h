@@ -49,9 +49,9 @@ llvm::Expected<Codec> MakePluginCodec(const act_codec& functions, int bits, int6
 // Finds what a codec with functions does wrong on a few groups; null where nothing.
 const char* TryPlugin(const Codec& codec);
 
-// One group of 1..group_size elements, by a codec with functions. metadata and payload: MetadataBytes(codec)
-// and PayloadBytes(codec, count) bytes. Where the codec has a PluginFault, the call is made twice in guarded
-// memory and what is wrong is kept there.
+// One group of 1..group_size elements, by a codec with functions. metadata and payload:
+// MetadataBytes(codec) and PayloadBytes(codec, count) bytes. Where the codec has a PluginFault, the
+// call is made twice in guarded memory and what is wrong is kept there.
 void EncodePluginGroup(const Codec& codec, const act_codec_key& key, const float* x, int64_t count,
                        uint8_t* metadata, uint8_t* payload);
 void DecodePluginGroup(const Codec& codec, const act_codec_key& key, const uint8_t* metadata,

@@ -18,8 +18,8 @@ namespace act {
 
 class NpyFile {
  public:
-  // Maps the file. Errors: not an .npy file, column-major or big-endian data, an unsupported type, a cut-off
-  // file.
+  // Maps the file. Errors: not an .npy file, column-major or big-endian data, an unsupported type,
+  // a cut-off file.
   static llvm::Expected<NpyFile> Open(const std::string& path);
 
   const HostView& view() const { return view_; }

@@ -1,4 +1,5 @@
-// The safetensors format (github.com/huggingface/safetensors): a JSON header, then the tensors' bytes.
+// The safetensors format (github.com/huggingface/safetensors): a JSON header, then the tensors'
+// bytes.
 //
 //   u64 little-endian: length of the header
 //   {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, ...,

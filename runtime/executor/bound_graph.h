@@ -1,4 +1,5 @@
-// A step graph made ready to run at one batch size: a kernel and tensors with addresses for every node.
+// A step graph made ready to run at one batch size: a kernel and tensors with addresses for every
+// node.
 #pragma once
 
 #include <llvm/Support/Error.h>

@@ -56,7 +56,8 @@ class Executor {
   // higher peak than the executor began with.
   llvm::Error Rebind(const Plan& plan, MemoryLayout layout);
 
-  // Runs a bound graph whose inputs have been written. With check_memory, dead bytes are checked as well.
+  // Runs a bound graph whose inputs have been written. With check_memory, dead bytes are checked as
+  // well.
   llvm::Error Run(BoundGraph& graph, const StepState& state, std::span<NodeObserver* const> observers = {});
   // To be called before the inputs of a step are written. With check_memory, dead bytes are then
   // set to NaN.

@@ -5,7 +5,8 @@
 
 namespace act {
 
-// Physical cores that the process may run on (its affinity mask; hyper-threads count once). At least 1.
+// Physical cores that the process may run on (its affinity mask; hyper-threads count once). At
+// least 1.
 int PhysicalCores();
 
 // Bytes that can still be allocated without swapping or being killed: the kernel's MemAvailable or

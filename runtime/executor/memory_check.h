@@ -21,8 +21,8 @@ void FillDead(Memories memories, int64_t persistent_bytes);
 // Watches one run of a graph. After each node
 //   - every byte outside the live ranges must still be 0xFF,
 //   - every live tensor that the node neither makes nor mutates must be unchanged (by a 64-bit hash),
-// and what dies there is filled with 0xFF. A violation is an error that names the node and the bytes or
-// tensor.
+// and what dies there is filled with 0xFF. A violation is an error that names the node and the
+// bytes or tensor.
 class MemoryCheck : public NodeObserver {
  public:
   // To be created after FillDead() has run and the step's inputs have been written.

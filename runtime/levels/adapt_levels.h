@@ -36,8 +36,8 @@ llvm::Expected<std::optional<Plan>> WithLevels(const Plan& plan, const CodeLevel
 // run decides the same.
 class LevelAdapter : public BetweenSteps {
  public:
-  // `file` is the plan as compiled and must outlive this; this must outlive the executor. every = 0: levels
-  // stay as they are.
+  // `file` is the plan as compiled and must outlive this; this must outlive the executor. every =
+  // 0: levels stay as they are.
   LevelAdapter(const Plan& file, int64_t every, const volatile std::sig_atomic_t* stop)
       : file_(file), every_(every), stop_(stop) {}
 

@@ -2,9 +2,10 @@
 //
 //   PackingProblem -> SolvePacking -> Packing -> ValidatePacking (packing_validate.h)
 //
-// Plain values in and out, no state, standard library only. The problem is two-dimensional strip packing
-// with the time axis fixed (dynamic storage allocation, NP-hard), so the solver runs a list of cheap
-// greedy heuristics, then a search of bounded length, keeps the best, and stops at the lower bound.
+// Plain values in and out, no state, standard library only. The problem is two-dimensional strip
+// packing with the time axis fixed (dynamic storage allocation, NP-hard), so the solver runs a list
+// of cheap greedy heuristics, then a search of bounded length, keeps the best, and stops at the
+// lower bound.
 #pragma once
 
 #include <cstdint>

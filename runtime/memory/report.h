@@ -57,8 +57,9 @@ std::string ReportJson(const MemoryReport& report);
 // One page that needs nothing else, with the timeline stacked by category.
 std::string ReportHtml(const MemoryReport& report);
 
-// A paragraph for each saved-activation edge whose name, or that of a consumer, matches the shell pattern
-// `glob` (empty: all): who reads it, why it is saved, its form, bits, and bytes before and after at `batch`.
+// A paragraph for each saved-activation edge whose name, or that of a consumer, matches the shell
+// pattern `glob` (empty: all): who reads it, why it is saved, its form, bits, and bytes before and
+// after at `batch`.
 std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glob);
 
 // "Conv layer1.0.conv1": how reports name a node.

@@ -1,5 +1,5 @@
-// The graph that both the compiler and the runtime read: plain data, a DAG of nodes and values by id.
-// compiler/ir adds what only the compiler needs (building, verifying, printing).
+// The graph that both the compiler and the runtime read: plain data, a DAG of nodes and values by
+// id. compiler/ir adds what only the compiler needs (building, verifying, printing).
 #pragma once
 
 #include <cstddef>

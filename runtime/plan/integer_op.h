@@ -1,5 +1,5 @@
-// What the operator `Integer` computes: exact arithmetic on integers, wrapping as two's complement does.
-// (Fused loops compute in float32, where integers above 2^24 are rounded.)
+// What the operator `Integer` computes: exact arithmetic on integers, wrapping as two's complement
+// does. (Fused loops compute in float32, where integers above 2^24 are rounded.)
 #pragma once
 
 #include <string>

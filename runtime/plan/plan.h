@@ -14,7 +14,8 @@ namespace act {
 // share one.
 using StorageId = int32_t;
 
-// A scheduled graph with its storages. storage_of[value] is -1 for values that nothing reads or writes.
+// A scheduled graph with its storages. storage_of[value] is -1 for values that nothing reads or
+// writes.
 struct StepGraph {
   Graph graph;
   std::vector<StorageId> storage_of;

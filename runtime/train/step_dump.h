@@ -1,4 +1,5 @@
-// The numbers of one step, for comparison with another framework: loss, gradients and running statistics.
+// The numbers of one step, for comparison with another framework: loss, gradients and running
+// statistics.
 #pragma once
 
 #include <llvm/Support/Error.h>

@@ -34,7 +34,8 @@ class BetweenSteps {
 
 struct TrainOptions {
   int64_t steps = 0;  // ends the run after this many steps; 0: no limit
-  // Ends the run after this many epochs (the rest of one that was begun counts as one); 0: no limit.
+  // Ends the run after this many epochs (the rest of one that was begun counts as one); 0: no
+  // limit.
   int64_t epochs = 0;
   Hyperparameters hyper = {};
   LearningRateSchedule schedule = {};
