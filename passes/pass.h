@@ -1,75 +1,54 @@
-// A pass rewrites a graph. One pass, one file; pipeline.cc is the list, in order, with the reason for each.
+// A pass rewrites a graph. One pass, one file; pass_table.h is the list, in order, with the reason
+// for each.
 #pragma once
 
 #include <llvm/Support/Error.h>
 
-#include <map>
-#include <set>
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "compiler/autodiff/append_updates.h"
+#include "compiler/ir/marks.h"
 #include "compiler/policy/policy.h"
 #include "runtime/plan/graph.h"
 #include "runtime/plan/plan.h"
 
 namespace act {
 
-// What passes share beside the graph.
+// What passes share beside the graph. The loss is the graph's first output. What is known of single
+// values is in `marks` and nowhere else, so that it goes wherever they go.
 struct PassContext {
-  ValueId loss = kNoValue;
-  std::vector<ValueId> trainable;
-  // The graph has its own backward pass, and its outputs behind the loss are the gradients of `trainable`.
+  // --- What the model says.
+  // The graph has its own backward pass, and its outputs after the loss are the gradients of the
+  // trained parameters, in the order of their marks.
   bool own_backward = false;
-  UpdateOptions updates;
-  Policy policy;
-  // Made by derived nodes that run in the forward pass, of what a product's gradient reads: a level that
-  // codes only the latter codes these too, or it would store more than L0, which needs no second tensor.
-  std::set<ValueId> from_product_input;
-  // Of all codes with levels, by the prior of mix-levels: comparable between steps of the same model.
+
+  // --- What the user asked for.
+  UpdateOptions updates;        // the optimizer, and how gradients become updates
+  Policy policy;                // the level: what is stored, and in which form
+  int64_t workspace_limit = 0;  // bytes of scratch space a node; 0: no limit
+
+  // --- What the search for re-runs decided (passes/storage/choose_reruns.h).
+  // What is re-run from anchors has at most so many elements a sample: what a re-run brings back
+  // lies in memory at full size. 0: nothing is re-run. Beside it, policy.rerun_spacing.
+  int64_t rerun_elements = 0;
+
+  // --- What passes found.
+  // What crosses to the backward pass, filled in by compress. The value that is stored for edges[i]
+  // has i among its marks; whoever runs passes brings `stored` up to date after each.
+  std::vector<SavedEdge> edges;
+  // Of values: what trains, what is stored for which edge, what storage passes note.
+  Marks marks;
+  int32_t next_stream = 0;  // of random numbers: dropout and stochastic rounding each take one
+  // Of all codes with levels, by the prior of mix-levels: comparable between steps of the same
+  // model.
   double expected_variance = 0;
   int64_t least_saved_bytes = 0;  // under Policy::saved_limit: with all codes in their fewest levels
-  // What is re-run from anchors has at most so many elements a sample: what a re-run brings back lies in
-  // memory at full size. 0: nothing is re-run.
-  int64_t rerun_elements = 0;
-  std::set<ValueId> rebuilt_from;  // stored values that others are computed of again
-  std::set<ValueId> anchors;       // what re-runs start from: stored, whatever it could be made of
-  std::map<ValueId, std::vector<std::string>> computed_from;  // by anchor: what runs again from it
-  // Beside what operators read as statistics (Need::kStatistics): kept exactly.
-  std::set<ValueId> statistics;
-  std::set<ValueId> low_frequencies;  // averages over blocks of an image (split-frequencies)
-  std::set<ValueId> range_codes;      // numbers of levels over a fixed range (fix-ranges)
-  std::vector<SavedEdge> edges;       // filled by compress; `stored` follows the graph through later passes
-  int32_t next_stream = 0;            // random streams: dropout and stochastic rounding
 };
 
+// A pass over the nodes, and one over a step whose order is final and whose values have their
+// storage. Errors are those that a user can cause.
 using PassFunction = llvm::Error (*)(Graph&, PassContext&);
-
-// Each of these is documented in its own file.
-llvm::Error RecognizeAttention(Graph& graph, PassContext& context);
-llvm::Error RecognizeNorms(Graph& graph, PassContext& context);
-llvm::Error RecognizeActivations(Graph& graph, PassContext& context);
-llvm::Error CancelTransposes(Graph& graph, PassContext& context);
-llvm::Error PackAttention(Graph& graph, PassContext& context);
-llvm::Error SinkRelu(Graph& graph, PassContext& context);
-llvm::Error LowerForTraining(Graph& graph, PassContext& context);
-llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);
-llvm::Error LowerLayerNorm(Graph& graph, PassContext& context);
-llvm::Error EliminateDeadCode(Graph& graph, PassContext& context);
-llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context);
-llvm::Error AddGradients(Graph& graph, PassContext& context);
-llvm::Error PlaceDerived(Graph& graph, PassContext& context);
-llvm::Error RebuildSaved(Graph& graph, PassContext& context);
-llvm::Error ShareCodes(Graph& graph, PassContext& context);
-llvm::Error SplitFrequencies(Graph& graph, PassContext& context);
-llvm::Error FixRanges(Graph& graph, PassContext& context);
-llvm::Error Compress(Graph& graph, PassContext& context);
-llvm::Error MixLevels(Graph& graph, PassContext& context);
-llvm::Error RoundProducts(Graph& graph, PassContext& context);
-llvm::Error FoldBias(Graph& graph, PassContext& context);
-llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
-llvm::Error FuseLoops(Graph& graph, PassContext& context);
-llvm::Error SwapCodes(Graph& graph, PassContext& context);
-llvm::Error ScheduleNodes(Graph& graph, PassContext& context);
+using StepPassFunction = llvm::Error (*)(StepGraph&, PassContext&);
 
 }  // namespace act

@@ -1,4 +1,4 @@
-// What a test makes of results that may be errors.
+// What a test does with results that may be errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace act {
 
-// The value, where a test cannot go on without it.
+// The value, for a test that cannot continue without it.
 template <class T>
 T Take(llvm::Expected<T> value) {
   if (value) return std::move(*value);
@@ -18,7 +18,7 @@ T Take(llvm::Expected<T> value) {
   std::abort();
 }
 
-// The message; empty where there was no error.
+// The error's message. It is empty if there was no error.
 inline std::string Text(llvm::Error error) { return llvm::toString(std::move(error)); }
 
 }  // namespace act

@@ -1,5 +1,8 @@
 #include "compiler/autodiff/differentiate.h"
 
+#include <algorithm>
+
+#include "compiler/ir/uses.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 
@@ -9,14 +12,20 @@ namespace {
 class Differentiator {
  public:
   Differentiator(Graph& graph, const std::vector<ValueId>& trainable, const UpdateOptions& options)
-      : graph_(graph), builder_(graph), updates_(builder_, options), trainable_(trainable) {
+      : graph_(graph),
+        builder_(graph),
+        updates_(builder_, options),
+        trainable_(trainable),
+        uses_(graph),
+        wanted_(graph),
+        grad_(graph, kNoValue) {
     FindPaths();
   }
 
   llvm::Expected<Gradients> Run(ValueId loss) {
     if (graph_.value(loss).type != TensorType{DType::kFloat32, {}})
       return MakeError("", "the loss must be a scalar f32, it is " + ToString(graph_.value(loss).type));
-    if (!wanted_[static_cast<size_t>(loss)])
+    if (!wanted_[loss])
       return MakeError("", "no trainable parameter has a path to the loss",
                        "check --freeze and --loss-output; parameters are float initializers of the model");
     builder_.SetPhase(Phase::kBackward);
@@ -31,27 +40,14 @@ class Differentiator {
   }
 
  private:
-  // wanted_[v]: v depends on a trainable parameter. first_reader_: the first node in execution order that
-  // reads v; behind its rule the gradient of v is complete.
   void FindPaths() {
-    wanted_.assign(graph_.values.size(), false);
-    first_reader_.assign(graph_.values.size(), -1);
-    for (ValueId v : trainable_) wanted_[static_cast<size_t>(v)] = true;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      const OpDef* def = FindOp(node.op);
-      bool any = false;
-      for (ValueId v : node.inputs) {
-        if (v == kNoValue) continue;
-        if (first_reader_[static_cast<size_t>(v)] < 0)
-          first_reader_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-        any |= wanted_[static_cast<size_t>(v)];
-      }
-      if (!any || !def->grad) continue;
-      for (ValueId v : node.outputs)
-        wanted_[static_cast<size_t>(v)] = graph_.value(v).type.dtype == DType::kFloat32;
+    for (ValueId v : trainable_) wanted_[v] = true;
+    for (const Node& node : graph_.nodes) {
+      const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                   [this](ValueId v) { return v != kNoValue && wanted_[v]; });
+      if (!any || !FindOp(node.op)->grad) continue;
+      for (ValueId v : node.outputs) wanted_[v] = graph_.value(v).type.dtype == DType::kFloat32;
     }
-    grad_.assign(graph_.values.size(), kNoValue);
   }
 
   llvm::Error DifferentiateNode(size_t index) {
@@ -60,13 +56,13 @@ class Differentiator {
     std::vector<ValueId> output_grads;
     bool any = false;
     for (ValueId v : node.outputs) {
-      output_grads.push_back(grad_[static_cast<size_t>(v)]);
+      output_grads.push_back(grad_[v]);
       any |= output_grads.back() != kNoValue;
     }
     std::vector<bool> wanted;
     bool anything_wanted = false;
     for (ValueId v : node.inputs) {
-      wanted.push_back(v != kNoValue && wanted_[static_cast<size_t>(v)]);
+      wanted.push_back(v != kNoValue && wanted_[v]);
       anything_wanted |= wanted.back();
     }
     if (!any || !anything_wanted || !def->grad) return llvm::Error::success();
@@ -80,20 +76,22 @@ class Differentiator {
   }
 
   llvm::Error Accumulate(ValueId value, ValueId grad, const std::string& from) {
-    ValueId& sum = grad_[static_cast<size_t>(value)];
+    ValueId& sum = grad_[value];
     if (sum == kNoValue) {
       sum = grad;
       return llvm::Error::success();
     }
     ACT_TRY(const ValueId total, builder_.Add1("Add", {sum, grad}, {}, from + ".grad.sum"));
-    grad_[static_cast<size_t>(value)] = total;
+    sum = total;
     return llvm::Error::success();
   }
 
+  // Of what node `index` is the first to read the gradient is complete when that node's rule was
+  // applied.
   llvm::Error UpdateParametersFirstReadBy(size_t index) {
     for (ValueId p : trainable_) {
-      const ValueId grad = grad_[static_cast<size_t>(p)];
-      if (first_reader_[static_cast<size_t>(p)] != static_cast<int64_t>(index) || grad == kNoValue) continue;
+      const ValueId grad = grad_[p];
+      if (uses_.Readers(p).empty() || uses_.Readers(p).front() != index || grad == kNoValue) continue;
       ACT_CHECK_OK(updates_.Add(p, grad));
     }
     return llvm::Error::success();
@@ -103,9 +101,9 @@ class Differentiator {
   GraphBuilder builder_;
   UpdateAppender updates_;
   const std::vector<ValueId>& trainable_;
-  std::vector<bool> wanted_;
-  std::vector<int64_t> first_reader_;
-  std::vector<ValueId> grad_;  // of forward values only
+  const Uses uses_;         // of the forward pass
+  ValueMap<bool> wanted_;   // forward values that depend on a trainable parameter
+  ValueMap<ValueId> grad_;  // of forward values only
   Gradients result_;
 };
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "compiler/import/core/onnx_types.h"
+#include "compiler/ir/uses.h"
 #include "compiler/ops/op_table.h"
 #include "onnx/onnx-ml.pb.h"
 #include "runtime/base/error.h"
@@ -68,16 +69,12 @@ class Emitter {
     onnx::GraphProto& to = *model_.mutable_graph();
     to.set_name("act");
     NameValues();
-    std::vector<bool> made(graph_.values.size(), false), read(graph_.values.size(), false);
-    for (const Node& node : graph_.nodes) {
-      for (ValueId id : node.outputs) made[static_cast<size_t>(id)] = true;
-      for (ValueId id : node.inputs)
-        if (id != kNoValue) read[static_cast<size_t>(id)] = true;
-    }
+    const Uses uses(graph_);
     for (size_t i = 0; i < graph_.values.size(); ++i) {
-      if (made[i]) {
+      const auto id = static_cast<ValueId>(i);
+      if (uses.Producer(id) >= 0) {
         WriteInfo(*to.add_value_info(), i);
-      } else if (read[i] || graph_.values[i].kind == ValueKind::kInput) {
+      } else if (!uses.Readers(id).empty() || graph_.values[i].kind == ValueKind::kInput) {
         WriteSource(to, i);
       }
     }

@@ -6,8 +6,8 @@
  * A codec works on groups: runs of group_size float32 elements of one sample, of which the last may be
  * shorter. Groups are independent of each other and are encoded and decoded in any order, by several threads
  * at once: the functions below keep no state and allocate nothing. A group becomes `metadata_bytes` bytes and
- * ceil(count * group_bytes / group_size) bytes of payload, exactly; that is what the memory report counts and
- * what actrun holds.
+ * ceil(count * group_bytes / group_size) bytes of payload, exactly. The memory report counts them, and
+ * zeros that align the metadata and the payload of each sample to 16 bytes.
  *
  * docs/adding_a_codec.md goes through an example. */
 #ifndef ACT_CODEC_PLUGIN_H_

@@ -154,7 +154,7 @@ void ForEachGroup(const Codec& codec, const CodeLayout& layout, const TilePlace&
       code + layout.payload_offset + (place.first + e) / group * layout.group_bytes);
 }
 
-// Of plugins: code_tile.cc's own, which are no vectors.
+// All kinds but plugins, whose groups are encoded outside of the instruction sets' code.
 void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const float* x, uint8_t* code) {
   const auto levels = [&](EncodeLevelGroups& encode) {
@@ -279,11 +279,15 @@ void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const Random
   }
 }
 
-// What is left of a sample's code behind its payload, by whoever encodes the sample's last tile.
+// Clears what a sample's code has between metadata and payload and after the payload. Whoever encodes
+// the sample's last tile does it.
 void ClearPadding(const CodeLayout& layout, const TilePlace& place, uint8_t* code) {
   if (place.first + place.count != place.elements) return;
-  const int64_t end = layout.payload_offset + layout.payload_bytes;
-  std::memset(code + end, 0, static_cast<size_t>(layout.sample_bytes - end));
+  const auto clear = [code](int64_t from, int64_t to) {
+    std::memset(code + from, 0, static_cast<size_t>(to - from));
+  };
+  clear(layout.groups * layout.metadata_bytes, layout.payload_offset);
+  clear(layout.payload_offset + layout.payload_bytes, layout.sample_bytes);
 }
 
 // x = decoded, with the epilogue of codecs whose decode has none of its own.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/autodiff/differentiate.h"
+#include "compiler/ir/uses.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/alias.h"
@@ -13,15 +14,17 @@ namespace {
 // Gradient rules must ask for what they read: a forward value that backward reads without Save() is a rule's
 // mistake.
 llvm::Error CheckSaved(const Graph& graph, const std::vector<ValueId>& saved) {
-  std::vector<bool> forward(graph.values.size(), false), asked(graph.values.size(), false);
-  for (ValueId v : saved) asked[static_cast<size_t>(v)] = true;
+  const Uses uses(graph);
+  ValueMap<bool> asked(graph);
+  for (ValueId v : saved) asked[v] = true;
+  const auto forward = [&uses](ValueId v) {
+    const Node* producer = uses.ProducerNode(v);
+    return producer && producer->phase == Phase::kForward;
+  };
   for (const Node& node : graph.nodes) {
-    if (node.phase == Phase::kForward) {
-      for (ValueId v : node.outputs) forward[static_cast<size_t>(v)] = true;
-      continue;
-    }
+    if (node.phase == Phase::kForward) continue;
     for (ValueId v : node.inputs)
-      if (v != kNoValue && forward[static_cast<size_t>(v)] && !asked[static_cast<size_t>(v)])
+      if (forward(v) && !asked[v])
         return MakeError("internal error: node '" + node.name + "' (" + node.op + ")",
                          "reads a forward value that its gradient rule did not save");
   }
@@ -29,7 +32,7 @@ llvm::Error CheckSaved(const Graph& graph, const std::vector<ValueId>& saved) {
 }
 
 // Each update stands behind the last reader of its parameter, under whatever shape, and behind its gradient.
-llvm::Error UpdateByOutputs(Graph& graph, PassContext& context) {
+llvm::Error UpdateByOutputs(Graph& graph, const std::vector<ValueId>& trained, const UpdateOptions& options) {
   const std::vector<ValueId> gradients(graph.outputs.begin() + 1, graph.outputs.end());
   const std::vector<ValueId> roots = AliasRoots(graph);
   const auto root = [&roots](ValueId v) { return static_cast<size_t>(roots[static_cast<size_t>(v)]); };
@@ -41,17 +44,17 @@ llvm::Error UpdateByOutputs(Graph& graph, PassContext& context) {
   }
   std::vector<size_t> due;  // the node behind which each update stands
   for (size_t k = 0; k < gradients.size(); ++k)
-    due.push_back(std::max(last[root(gradients[k])], last[root(context.trainable[k])]));
+    due.push_back(std::max(last[root(gradients[k])], last[root(trained[k])]));
   graph.outputs.resize(1);
   std::vector<Node> nodes = std::move(graph.nodes);
   graph.nodes.clear();
   GraphBuilder builder(graph);
   builder.SetPhase(Phase::kBackward);
-  UpdateAppender updates(builder, context.updates);
+  UpdateAppender updates(builder, options);
   for (size_t i = 0; i < nodes.size(); ++i) {
     graph.nodes.push_back(std::move(nodes[i]));
     for (size_t k = 0; k < gradients.size(); ++k)
-      if (due[k] == i) ACT_CHECK_OK(updates.Add(context.trainable[k], gradients[k]));
+      if (due[k] == i) ACT_CHECK_OK(updates.Add(trained[k], gradients[k]));
   }
   return updates.Finish();
 }
@@ -59,8 +62,9 @@ llvm::Error UpdateByOutputs(Graph& graph, PassContext& context) {
 }  // namespace
 
 llvm::Error AddGradients(Graph& graph, PassContext& context) {
-  if (context.own_backward) return UpdateByOutputs(graph, context);
-  ACT_TRY(const Gradients gradients, Differentiate(graph, context.loss, context.trainable, context.updates));
+  const std::vector<ValueId> trained = TrainedParameters(context.marks);
+  if (context.own_backward) return UpdateByOutputs(graph, trained, context.updates);
+  ACT_TRY(const Gradients gradients, Differentiate(graph, graph.outputs[0], trained, context.updates));
   return CheckSaved(graph, gradients.saved);
 }
 

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ir/replace.h"
 #include "compiler/ops/op_table.h"
 #include "passes/canonical/axis_view.h"
 #include "passes/pass.h"
@@ -30,7 +31,7 @@ class Canceller {
  public:
   explicit Canceller(Graph& graph) : graph_(graph), builder_(graph) {}
 
-  llvm::Error Run(PassContext& context) {
+  llvm::Error Run(Marks& marks) {
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     for (const Node& node : nodes)
@@ -39,8 +40,12 @@ class Canceller {
       builder_.SetPhase(node.phase);
       ACT_CHECK_OK(Visit(node));
     }
-    for (ValueId& v : graph_.outputs) ACT_CHECK_OK(Materialise(v));
-    if (context.loss != kNoValue) ACT_CHECK_OK(Materialise(context.loss));
+    Replacements outputs(graph_, marks);
+    for (const ValueId v : std::vector<ValueId>(graph_.outputs)) {
+      ValueId written = v;
+      ACT_CHECK_OK(Materialise(written));
+      outputs.Replace(v, written);
+    }
     return llvm::Error::success();
   }
 
@@ -338,6 +343,8 @@ class Canceller {
 
 }  // namespace
 
-llvm::Error CancelTransposes(Graph& graph, PassContext& context) { return Canceller(graph).Run(context); }
+llvm::Error CancelTransposes(Graph& graph, PassContext& context) {
+  return Canceller(graph).Run(context.marks);
+}
 
 }  // namespace act

@@ -1,19 +1,20 @@
 // Drops nodes whose results nothing reads. Nodes that write in place (updates, running statistics) are kept.
+#include "compiler/ir/value_map.h"
 #include "passes/pass.h"
 
 namespace act {
 
 llvm::Error EliminateDeadCode(Graph& graph, PassContext&) {
-  std::vector<bool> live(graph.values.size(), false);
-  for (ValueId v : graph.outputs) live[static_cast<size_t>(v)] = true;
+  ValueMap<bool> live(graph);
+  for (ValueId v : graph.outputs) live[v] = true;
   std::vector<Node> kept;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     Node& node = graph.nodes[i];
     bool needed = !node.mutates.empty();
-    for (ValueId v : node.outputs) needed |= live[static_cast<size_t>(v)];
+    for (ValueId v : node.outputs) needed |= live[v];
     if (!needed) continue;
     for (ValueId v : node.inputs)
-      if (v != kNoValue) live[static_cast<size_t>(v)] = true;
+      if (v != kNoValue) live[v] = true;
     kept.push_back(std::move(node));
   }
   graph.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ir/replace.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 
@@ -44,24 +45,19 @@ void SetStream(Node& node, std::map<int64_t, int64_t>& streams, PassContext& con
 }
 
 llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
-  std::vector<ValueId> replacement(graph.values.size());
-  for (size_t i = 0; i < replacement.size(); ++i) replacement[i] = static_cast<ValueId>(i);
-  const auto replace = [&replacement](ValueId& v) {
-    if (v != kNoValue) v = replacement[static_cast<size_t>(v)];
-  };
+  Replacements replacements(graph, context.marks);
   std::map<int64_t, int64_t> streams;
   std::vector<Node> nodes = std::move(graph.nodes);
   graph.nodes.clear();
   GraphBuilder builder(graph);
   for (Node& node : nodes) {
-    for (ValueId& v : node.inputs) replace(v);
+    replacements.Update(node);
     if (node.op == "BatchNorm") {
       const bool frozen = node.attrs.Int("frozen") != 0;
       ACT_TRY(const auto results, Lower(builder, node, training && !frozen));
-      for (size_t i = 0; i < node.outputs.size(); ++i)
-        replacement[static_cast<size_t>(node.outputs[i])] = results[i];
+      for (size_t i = 0; i < node.outputs.size(); ++i) replacements.Replace(node.outputs[i], results[i]);
     } else if (node.op == "Dropout" && (!training || node.attrs.Float("probability") == 0)) {
-      replacement[static_cast<size_t>(node.outputs[0])] = node.inputs[0];
+      replacements.Replace(node.outputs[0], node.inputs[0]);
     } else {
       if (node.op == "Attention" && !training) node.attrs.Set("probability", 0.0);
       if (node.op == "Dropout" || (node.op == "Attention" && node.attrs.Float("probability") > 0))
@@ -69,8 +65,6 @@ llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
       graph.nodes.push_back(std::move(node));
     }
   }
-  for (ValueId& v : graph.outputs) replace(v);
-  if (context.loss != kNoValue) replace(context.loss);
   return llvm::Error::success();
 }
 

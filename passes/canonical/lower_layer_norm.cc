@@ -2,9 +2,8 @@
 // work on. The variance is the mean of squared deviations from the mean, never a difference of squares. The
 // statistics' own gradients are part of LayerNormApply's, so that backward reads the normalized values and
 // rstd alone.
-#include <map>
-
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ir/replace.h"
 #include "compiler/ops/norm_mean.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
@@ -35,25 +34,20 @@ llvm::Expected<ValueId> Lower(GraphBuilder& builder, const Node& node) {
 }  // namespace
 
 llvm::Error LowerLayerNorm(Graph& graph, PassContext& context) {
-  std::map<ValueId, ValueId> replacement;
-  const auto replace = [&replacement](ValueId& v) {
-    const auto it = replacement.find(v);
-    if (it != replacement.end()) v = it->second;
-  };
+  Replacements replacements(graph, context.marks);
   std::vector<Node> nodes = std::move(graph.nodes);
   graph.nodes.clear();
   GraphBuilder builder(graph);
   for (Node& node : nodes) {
-    for (ValueId& v : node.inputs) replace(v);
+    replacements.Update(node);
     builder.SetPhase(node.phase);
     if (node.op == "LayerNorm") {
-      ACT_TRY(replacement[node.outputs[0]], Lower(builder, node));
+      ACT_TRY(const ValueId y, Lower(builder, node));
+      replacements.Replace(node.outputs[0], y);
     } else {
       graph.nodes.push_back(std::move(node));
     }
   }
-  for (ValueId& v : graph.outputs) replace(v);
-  replace(context.loss);
   return llvm::Error::success();
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ir/uses.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 
@@ -24,14 +25,12 @@ class Packer {
   llvm::Error Run() {
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
-    producer_.assign(graph_.values.size(), nullptr);
-    for (const Node& node : nodes)
-      for (ValueId v : node.outputs) producer_[static_cast<size_t>(v)] = &node;
+    const Uses uses(graph_, nodes);
     for (const Node& node : nodes) {
       builder_.SetPhase(node.phase);
       Node made = node;
       if (node.op == "Attention") {
-        ACT_CHECK_OK(Pack(made));
+        ACT_CHECK_OK(Pack(made, uses));
       }
       graph_.nodes.push_back(std::move(made));
     }
@@ -47,9 +46,9 @@ class Packer {
   };
 
   // The slice that `v` is, in whatever shape.
-  std::optional<Third> ThirdOf(ValueId v) const {
-    const Node* node = producer_[static_cast<size_t>(v)];
-    while (node && node->op == "Reshape") node = producer_[static_cast<size_t>(node->inputs[0])];
+  std::optional<Third> ThirdOf(ValueId v, const Uses& uses) const {
+    const Node* node = uses.ProducerNode(v);
+    while (node && node->op == "Reshape") node = uses.ProducerNode(node->inputs[0]);
     if (!node || node->op != "Slice") return std::nullopt;
     const Dims &from = graph_.value(node->inputs[0]).type.dims,
                &to = graph_.value(node->outputs[0]).type.dims;
@@ -69,10 +68,10 @@ class Packer {
                  starts[*cut] / to[*cut].fixed};
   }
 
-  llvm::Error Pack(Node& node) {
+  llvm::Error Pack(Node& node, const Uses& uses) {
     std::array<Third, 3> thirds;
     for (size_t i = 0; i < 3; ++i) {
-      const auto third = ThirdOf(node.inputs[i]);
+      const auto third = ThirdOf(node.inputs[i], uses);
       if (!third || third->index != static_cast<int64_t>(i)) return llvm::Error::success();
       thirds[i] = *third;
     }
@@ -97,7 +96,6 @@ class Packer {
 
   Graph& graph_;
   GraphBuilder builder_;
-  std::vector<const Node*> producer_;  // of the values that the model has
 };
 
 }  // namespace

@@ -2,28 +2,23 @@
 // gradient: a window that chooses another winner has none that passes the ReLU. Behind the pooling there is a
 // quarter or a ninth of the elements to compute, with a mask bit for each to store.
 #include <map>
-#include <set>
 #include <utility>
 
+#include "compiler/ir/uses.h"
 #include "passes/pass.h"
 
 namespace act {
 
-llvm::Error SinkRelu(Graph& graph, PassContext& context) {
-  if (context.own_backward) return llvm::Error::success();  // its gradients belong to the order it has
-  std::map<ValueId, int> reads;
-  std::set<ValueId> pooled;
-  for (const Node& node : graph.nodes)
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      ++reads[node.inputs[i]];
-      if (node.op == "MaxPool" && i == 0) pooled.insert(node.inputs[i]);
-    }
-  for (ValueId v : graph.outputs) ++reads[v];
-
+llvm::Error SinkRelu(Graph& graph, PassContext&) {
+  const Uses uses(graph);
+  const auto only_pooled = [&](ValueId v) {
+    const int64_t reader = uses.Reads(v) == 1 ? uses.OnlyReader(v) : -1;
+    return reader >= 0 && graph.nodes[static_cast<size_t>(reader)].op == "MaxPool";
+  };
   std::map<ValueId, Node> taken;  // ReLUs on their way, by their result
   std::vector<Node> nodes;
   for (Node& node : graph.nodes) {
-    if (node.op == "Relu" && reads[node.outputs[0]] == 1 && pooled.count(node.outputs[0])) {
+    if (node.op == "Relu" && only_pooled(node.outputs[0])) {
       taken.emplace(node.outputs[0], std::move(node));
       continue;
     }

@@ -6,7 +6,10 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 
+#include "compiler/ir/replace.h"
+#include "compiler/ir/uses.h"
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
@@ -24,7 +27,9 @@ constexpr size_t kMaxNodesPerLoop = 24;
 
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph) {}
+  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), root_(AliasRoots(graph)) {
+    for (const Value& value : graph_.values) elements_.push_back(value.type.Elements());
+  }
 
   void Run() {
     MakeGroups();
@@ -37,20 +42,6 @@ class Fuser {
   const TensorType& type(ValueId v) const { return graph_.value(v).type; }
 
   size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
-
-  void Index() {
-    producer_.assign(graph_.values.size(), -1);
-    readers_.assign(graph_.values.size(), {});
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (ValueId v : graph_.nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-      for (ValueId v : graph_.nodes[i].inputs)
-        if (v != kNoValue) readers_[static_cast<size_t>(v)].push_back(i);
-    }
-    is_output_.assign(graph_.values.size(), false);
-    for (ValueId v : graph_.outputs) is_output_[static_cast<size_t>(v)] = true;
-    root_ = AliasRoots(graph_);
-    for (const Value& value : graph_.values) elements_.push_back(value.type.Elements());
-  }
 
   // A group of nodes that becomes one node; order_ holds the groups in execution order.
   struct Group {
@@ -65,7 +56,7 @@ class Fuser {
 
   // The group that makes the value; -1: none does.
   int MakerOf(ValueId v) const {
-    const int64_t p = v == kNoValue ? -1 : producer_[static_cast<size_t>(v)];
+    const int64_t p = uses_.Producer(v);
     return p < 0 ? -1 : group_of_[static_cast<size_t>(p)];
   }
 
@@ -85,7 +76,6 @@ class Fuser {
   }
 
   void MakeGroups() {
-    Index();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       Group group;
@@ -127,7 +117,7 @@ class Fuser {
     for (size_t i : b.members.nodes)
       for (ValueId v : graph_.nodes[i].inputs) {
         if (MakerOf(v) != a) continue;
-        const Node& from = graph_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(v)])];
+        const Node& from = *uses_.ProducerNode(v);
         if (IsLeadingSum(from, graph_) || OpOf(from).coding == Coding::kEncode ||
             RoundsWhenStored(from, graph_))
           return true;
@@ -241,8 +231,8 @@ class Fuser {
     std::vector<bool> early(groups_.size());  // groups up to and with the loop
     for (auto g = order_.begin(); g <= first; ++g) early[static_cast<size_t>(*g)] = true;
     const auto lives_on = [&](ValueId v) {
-      const std::vector<size_t>& readers = readers_[static_cast<size_t>(v)];
-      return is_output_[static_cast<size_t>(v)] || std::any_of(readers.begin(), readers.end(), [&](size_t r) {
+      const std::span<const size_t> readers = uses_.Readers(v);
+      return uses_.IsOutput(v) || std::any_of(readers.begin(), readers.end(), [&](size_t r) {
                return !early[static_cast<size_t>(group_of_[r])];
              });
     };
@@ -290,8 +280,8 @@ class Fuser {
     for (int g : order_) {
       const Group& group = groups_[static_cast<size_t>(g)];
       const auto read_outside = [&](ValueId v) {
-        const std::vector<size_t>& readers = readers_[static_cast<size_t>(v)];
-        return is_output_[static_cast<size_t>(v)] ||
+        const std::span<const size_t> readers = uses_.Readers(v);
+        return uses_.IsOutput(v) ||
                std::any_of(readers.begin(), readers.end(), [&](size_t r) { return group_of_[r] != g; });
       };
       nodes.push_back(group.loop ? MakeLoop(graph_, group.members, read_outside)
@@ -301,10 +291,8 @@ class Fuser {
   }
 
   Graph& graph_;
-  std::vector<int64_t> producer_;
-  std::vector<std::vector<size_t>> readers_;
-  std::vector<bool> is_output_;
-  std::vector<ValueId> root_;
+  const Uses uses_;
+  const std::vector<ValueId> root_;
   std::vector<Dim> elements_;  // of each value
   std::vector<Group> groups_;
   std::vector<int> group_of_;  // of each node
@@ -313,13 +301,11 @@ class Fuser {
 };
 
 // Nodes that were repeated for each reader, and then met in one loop, made the same tensor twice: one does.
-void DropEqualResults(Graph& graph) {
-  std::vector<ValueId> instead(graph.values.size());
-  for (size_t v = 0; v < instead.size(); ++v) instead[v] = static_cast<ValueId>(v);
+void DropEqualResults(Graph& graph, Marks& marks) {
+  Replacements replacements(graph, marks);
   const std::set<ValueId> kept(graph.outputs.begin(), graph.outputs.end());
   for (Node& node : graph.nodes) {
-    for (ValueId& v : node.inputs)
-      if (v != kNoValue) v = instead[static_cast<size_t>(v)];
+    replacements.Update(node);
     std::vector<ProgramOutput>& outputs = node.program.outputs;
     for (size_t b = RunsProgram(node) ? node.outputs.size() : 0; b-- > 1;) {
       for (size_t a = 0; a < b; ++a) {
@@ -327,7 +313,7 @@ void DropEqualResults(Graph& graph) {
             kept.count(node.outputs[b]) ||
             !(graph.value(node.outputs[a]).type == graph.value(node.outputs[b]).type))
           continue;
-        instead[static_cast<size_t>(node.outputs[b])] = node.outputs[a];
+        replacements.Replace(node.outputs[b], node.outputs[a]);
         node.outputs.erase(node.outputs.begin() + static_cast<std::ptrdiff_t>(b));
         outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(b));
         break;
@@ -338,9 +324,9 @@ void DropEqualResults(Graph& graph) {
 
 }  // namespace
 
-llvm::Error FuseLoops(Graph& graph, PassContext&) {
+llvm::Error FuseLoops(Graph& graph, PassContext& context) {
   Fuser(graph).Run();
-  DropEqualResults(graph);
+  DropEqualResults(graph, context.marks);
   return llvm::Error::success();
 }
 

@@ -1,8 +1,11 @@
 #include "passes/planning/assign_storage.h"
 
 #include <algorithm>
+#include <span>
 
+#include "compiler/ir/uses.h"
 #include "compiler/ops/op_table.h"
+#include "passes/pass.h"
 #include "runtime/plan/ops/runtime_op.h"
 #include "runtime/plan/ops/workspace.h"
 #include "runtime/plan/sample_loops.h"
@@ -11,10 +14,10 @@ namespace act {
 namespace {
 
 // Renumbers values so that only those that a node or the graph's interface names remain.
-void DropUnusedValues(Graph& graph, const std::vector<ValueId*>& follow) {
-  std::vector<bool> used(graph.values.size(), false);
+void DropUnusedValues(Graph& graph, Marks& marks) {
+  ValueMap<bool> used(graph);
   const auto use = [&used](ValueId v) {
-    if (v != kNoValue) used[static_cast<size_t>(v)] = true;
+    if (v != kNoValue) used[v] = true;
   };
   for (const Node& node : graph.nodes) {
     std::for_each(node.inputs.begin(), node.inputs.end(), use);
@@ -22,15 +25,15 @@ void DropUnusedValues(Graph& graph, const std::vector<ValueId*>& follow) {
   }
   std::for_each(graph.inputs.begin(), graph.inputs.end(), use);
   std::for_each(graph.outputs.begin(), graph.outputs.end(), use);
-  std::vector<ValueId> number(graph.values.size(), kNoValue);
+  ValueMap<ValueId> number(graph, kNoValue);
   std::vector<Value> values;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (!used[i]) continue;
-    number[i] = static_cast<ValueId>(values.size());
-    values.push_back(std::move(graph.values[i]));
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.values.size()); ++v) {
+    if (!used[v]) continue;
+    number[v] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(graph.value(v)));
   }
   const auto renumber = [&number](ValueId& v) {
-    if (v != kNoValue) v = number[static_cast<size_t>(v)];
+    if (v != kNoValue) v = number[v];
   };
   graph.values = std::move(values);
   for (Node& node : graph.nodes) {
@@ -39,20 +42,21 @@ void DropUnusedValues(Graph& graph, const std::vector<ValueId*>& follow) {
   }
   std::for_each(graph.inputs.begin(), graph.inputs.end(), renumber);
   std::for_each(graph.outputs.begin(), graph.outputs.end(), renumber);
-  for (ValueId* v : follow) renumber(*v);
+  marks.Renumber(number);
 }
 
 class Assigner {
  public:
-  explicit Assigner(StepGraph& step) : step_(step), graph_(step.graph), loop_of_(LoopOfValues(step.graph)) {}
+  explicit Assigner(StepGraph& step)
+      : step_(step), graph_(step.graph), loop_of_(LoopOfValues(step.graph)), reader_of_(step.graph, -1) {}
 
   void Run() {
-    const size_t n = graph_.values.size();
-    step_.storage_of.assign(n, -1);
+    const auto count = static_cast<ValueId>(graph_.values.size());
+    step_.storage_of.assign(graph_.values.size(), -1);
     step_.storages = 0;
-    for (size_t v = 0; v < n; ++v)
-      if (graph_.values[v].kind != ValueKind::kActivation) NewStorage(static_cast<ValueId>(v));
     FindReaders();
+    for (ValueId v = 0; v < count; ++v)
+      if (graph_.value(v).kind != ValueKind::kActivation) NewStorage(v);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) Place(i);
   }
 
@@ -72,27 +76,26 @@ class Assigner {
   }
   // The storage is read as long as any value in it is.
   void TakeReaders(ValueId v) {
-    if (static_cast<size_t>(v) >= reader_of_.size()) return;
     int64_t& last = last_reader_[static_cast<size_t>(storage(v))];
-    last = std::max(last, reader_of_[static_cast<size_t>(v)]);
+    last = std::max(last, reader_of_[v]);
   }
 
   void FindReaders() {
-    reader_of_.assign(graph_.values.size(), -1);
-    for (size_t i = 0; i < graph_.nodes.size(); ++i)
-      for (ValueId v : graph_.nodes[i].inputs)
-        if (v != kNoValue) reader_of_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-    for (ValueId v : graph_.outputs)
-      reader_of_[static_cast<size_t>(v)] = static_cast<int64_t>(graph_.nodes.size());
+    const Uses uses(graph_);
+    for (ValueId v = 0; v < static_cast<ValueId>(graph_.values.size()); ++v) {
+      const std::span<const size_t> readers = uses.Readers(v);
+      if (uses.IsOutput(v))
+        reader_of_[v] = static_cast<int64_t>(graph_.nodes.size());
+      else if (!readers.empty())
+        reader_of_[v] = static_cast<int64_t>(readers.back());
+    }
     // A reshape's readers are readers of what it shares; in reverse, so that chains of reshapes add up.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
       if (!IsAlias(node)) continue;
-      int64_t& last = reader_of_[static_cast<size_t>(node.inputs[0])];
-      last = std::max(last, reader_of_[static_cast<size_t>(node.outputs[0])]);
+      int64_t& last = reader_of_[node.inputs[0]];
+      last = std::max(last, reader_of_[node.outputs[0]]);
     }
-    for (size_t v = 0; v < graph_.values.size(); ++v)
-      if (step_.storage_of[v] >= 0) TakeReaders(static_cast<ValueId>(v));
   }
 
   void Place(size_t i) {
@@ -154,8 +157,8 @@ class Assigner {
   StepGraph& step_;
   Graph& graph_;
   const std::vector<int32_t> loop_of_;  // the loop over samples that alone knows a value
-  std::vector<int64_t>
-      reader_of_;  // last node that reads the value or what reshapes make of it; nodes.size(): the end
+  // The last node that reads a value or what reshapes make of it; nodes.size(): the end.
+  ValueMap<int64_t> reader_of_;
   std::vector<int64_t> last_reader_;  // the same, of a storage
   std::vector<bool> overwritable_;
 };
@@ -164,13 +167,20 @@ class Assigner {
 
 void AssignStorages(StepGraph& step) { Assigner(step).Run(); }
 
-StepGraph AssignStorage(Graph graph, int64_t workspace_limit, const std::vector<ValueId*>& follow) {
-  StepGraph step;
-  step.graph = std::move(graph);
-  DropUnusedValues(step.graph, follow);
+llvm::Error AssignStorage(StepGraph& step, PassContext& context) {
+  DropUnusedValues(step.graph, context.marks);
   AssignStorages(step);
   for (Node& node : step.graph.nodes)
-    node.workspace_bytes = WorkspaceBound(node, step.graph, workspace_limit);
+    node.workspace_bytes = WorkspaceBound(node, step.graph, context.workspace_limit);
+  return llvm::Error::success();
+}
+
+StepGraph AssignStorage(Graph graph, int64_t workspace_limit) {
+  StepGraph step;
+  step.graph = std::move(graph);
+  PassContext context;
+  context.workspace_limit = workspace_limit;
+  llvm::cantFail(AssignStorage(step, context));
   return step;
 }
 

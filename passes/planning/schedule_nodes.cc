@@ -1,6 +1,7 @@
 // Orders the nodes of the fused graph for least memory (passes/planning/schedule.h solves it).
 #include <algorithm>
 
+#include "compiler/ir/uses.h"
 #include "passes/pass.h"
 #include "passes/planning/schedule.h"
 #include "runtime/base/error.h"
@@ -24,13 +25,12 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
   const std::vector<ValueId> roots = AliasRoots(graph);
   const auto root = [&roots](ValueId v) { return static_cast<size_t>(roots[static_cast<size_t>(v)]); };
   const auto tensor = [&](ValueId v) -> ScheduleProblem::Tensor& { return problem.tensors[root(v)]; };
-  std::vector<std::vector<int32_t>> readers(graph.values.size()), memory_readers(graph.values.size());
+  std::vector<std::vector<int32_t>> memory_readers(graph.values.size());  // by root
   for (int32_t i = 0; i < problem.nodes; ++i) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
     for (ValueId v : node.inputs) {
       if (v == kNoValue) continue;
       if (!IsPersistent(graph.value(v).kind)) tensor(v).readers.push_back(i);
-      readers[static_cast<size_t>(v)].push_back(i);
       memory_readers[root(v)].push_back(i);
     }
     for (ValueId v : node.outputs) {
@@ -42,10 +42,11 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
   }
   // What tensors do not say: a reshape runs before its readers, and a node that writes in place behind all
   // who read the old value, under whatever shape, and before all who read the new one.
+  const Uses uses(graph);
   for (int32_t i = 0; i < problem.nodes; ++i) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
     if (IsAlias(node))
-      for (int32_t r : readers[static_cast<size_t>(node.outputs[0])]) problem.before.emplace_back(i, r);
+      for (size_t r : uses.Readers(node.outputs[0])) problem.before.emplace_back(i, static_cast<int32_t>(r));
     for (int32_t m : node.mutates)
       for (int32_t r : memory_readers[root(node.inputs[static_cast<size_t>(m)])])
         if (r != i) problem.before.emplace_back(std::min(r, i), std::max(r, i));

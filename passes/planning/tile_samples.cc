@@ -1,10 +1,14 @@
-#include "passes/planning/tile_samples.h"
-#include "compiler/policy/compared_batches.h"
-
+// Runs parts of a step for a tile of samples at a time, where that lowers its peak: loops over
+// samples (runtime/plan/sample_loops.h) around nodes at the peak, from the maker of a large tensor
+// to its last reader. Of the tensors that live at the peak the largest is tried first; a loop stays
+// if the most bytes that live at its nodes get fewer. Ends where none does. Nodes in between that
+// cannot run in tiles (updates) move in front of the loop or after it. Storages are assigned anew.
 #include <algorithm>
 #include <optional>
 #include <set>
 
+#include "compiler/policy/compared_batches.h"
+#include "passes/pass.h"
 #include "passes/planning/assign_storage.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/alias.h"
@@ -192,6 +196,9 @@ class Tiler {
 
 }  // namespace
 
-void TileSamples(StepGraph& step) { Tiler(step).Run(); }
+llvm::Error TileSamples(StepGraph& step, PassContext&) {
+  Tiler(step).Run();
+  return llvm::Error::success();
+}
 
 }  // namespace act

@@ -126,7 +126,7 @@ class RangeFixer {
     ACT_TRY(const ValueId below, Op("Floor", {offset}, name));
     ACT_TRY(const ValueId middle, Op("Sub", {builder_.Scalar(levels_ / 2), below}, name));
     ACT_TRY(norm.shift, Op("Max", {middle, one}, name));
-    context_.statistics.insert({norm.g, norm.b, norm.side, norm.shift});
+    for (const ValueId v : {norm.g, norm.b, norm.side, norm.shift}) context_.marks[v].statistic = true;
 
     ACT_TRY(const ValueId scaled, Op("Div", {y, norm.g}, name));
     ACT_TRY(const ValueId position, Times(scaled, levels_ / kDeviations, name));
@@ -138,7 +138,7 @@ class RangeFixer {
     Attributes to;
     to.Set("to", static_cast<int64_t>(DType::kUint8));
     ACT_TRY(norm.code, builder_.Add1("Cast", {clipped}, to, norm.apply.name));
-    context_.range_codes.insert(norm.code);
+    context_.marks[norm.code].range_code = true;
     return llvm::Error::success();
   }
 
@@ -186,9 +186,6 @@ class RangeFixer {
 
 }  // namespace
 
-llvm::Error FixRanges(Graph& graph, PassContext& context) {
-  if (context.policy.range_bits == 0) return llvm::Error::success();
-  return RangeFixer(graph, context).Run();
-}
+llvm::Error FixRanges(Graph& graph, PassContext& context) { return RangeFixer(graph, context).Run(); }
 
 }  // namespace act

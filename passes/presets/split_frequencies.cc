@@ -90,7 +90,7 @@ class Splitter {
     builder_.SetPhase(Phase::kForward);
     Parts parts{.block = block};
     ACT_TRY(parts.low, builder_.Add1("AveragePool", {x}, pool, name + ".low"));
-    context_.low_frequencies.insert(parts.low);
+    context_.marks[parts.low].low_frequency = true;
     ACT_TRY(const ValueId up, Upsample(parts, type, name));
     ACT_TRY(parts.high, builder_.Add1("Sub", {x, up}, {}, name + ".high"));
     parts_[x] = parts;
@@ -118,9 +118,6 @@ class Splitter {
 
 }  // namespace
 
-llvm::Error SplitFrequencies(Graph& graph, PassContext& context) {
-  if (!context.policy.rules.splits_frequencies) return llvm::Error::success();
-  return Splitter(graph, context).Run();
-}
+llvm::Error SplitFrequencies(Graph& graph, PassContext& context) { return Splitter(graph, context).Run(); }
 
 }  // namespace act

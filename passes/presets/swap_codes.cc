@@ -76,9 +76,6 @@ class Swapper {
 
 }  // namespace
 
-llvm::Error SwapCodes(Graph& graph, PassContext& context) {
-  if (!context.policy.rules.swaps) return llvm::Error::success();
-  return Swapper(graph, context).Run();
-}
+llvm::Error SwapCodes(Graph& graph, PassContext& context) { return Swapper(graph, context).Run(); }
 
 }  // namespace act

@@ -19,25 +19,9 @@ bool KeepsMatrices(const Dims& a, const Dims& b) {
 Dims LeadingAxes(const Dims& dims) { return {dims.begin(), dims.end() - 2}; }
 
 AttentionMatcher::AttentionMatcher(const Graph& graph, const std::vector<Node>& nodes)
-    : graph_(graph), nodes_(nodes), producer_(graph.values.size(), -1), readers_(graph.values.size(), 0) {
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    for (ValueId v : nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-    for (ValueId v : nodes[i].inputs)
-      if (v != kNoValue) ++readers_[static_cast<size_t>(v)];
-  }
-  for (ValueId v : graph.outputs) ++readers_[static_cast<size_t>(v)];
-}
+    : graph_(graph), uses_(graph, nodes) {}
 
-const Node* AttentionMatcher::Maker(ValueId v) const {
-  if (v == kNoValue || static_cast<size_t>(v) >= producer_.size()) return nullptr;
-  const int64_t p = producer_[static_cast<size_t>(v)];
-  return p < 0 ? nullptr : &nodes_[static_cast<size_t>(p)];
-}
-
-const Node* AttentionMatcher::OnlyUse(ValueId v) const {
-  return static_cast<size_t>(v) < readers_.size() && readers_[static_cast<size_t>(v)] == 1 ? Maker(v)
-                                                                                           : nullptr;
-}
+const Node* AttentionMatcher::OnlyUse(ValueId v) const { return uses_.Reads(v) == 1 ? Maker(v) : nullptr; }
 
 std::optional<double> AttentionMatcher::Number(ValueId v) const {
   for (const Node* node = Maker(v); node; node = Maker(v)) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/uses.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
@@ -49,7 +50,7 @@ class AttentionMatcher {
 
   const Dims& DimsOf(ValueId v) const { return graph_.value(v).type.dims; }
   // The model's node that makes v; null for what is no activation of the model.
-  const Node* Maker(ValueId v) const;
+  const Node* Maker(ValueId v) const { return uses_.ProducerNode(v); }
   // The number that all elements of a constant are.
   std::optional<double> Number(ValueId v) const;
   // x and c where the node is x * c or x / c, with c a number.
@@ -69,9 +70,7 @@ class AttentionMatcher {
   bool FitsBatch(const AttentionMatch& m) const;
 
   const Graph& graph_;
-  const std::vector<Node>& nodes_;
-  std::vector<int64_t> producer_;
-  std::vector<int> readers_;
+  const Uses uses_;  // before this pass
 };
 
 }  // namespace act

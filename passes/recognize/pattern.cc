@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
 
 #include "compiler/ops/op_table.h"
 
@@ -48,30 +47,20 @@ std::optional<float> NumberIn(const Value& value) {
   return number;
 }
 
-Pattern::Pattern(Graph& graph)
-    : graph_(graph), maker_(graph.values.size(), -1), readers_(graph.values.size()) {
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (ValueId v : graph.nodes[i].outputs) maker_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-    for (ValueId v : std::set<ValueId>(graph.nodes[i].inputs.begin(), graph.nodes[i].inputs.end()))
-      if (v != kNoValue) readers_[static_cast<size_t>(v)].push_back(i);
-  }
-  for (ValueId v : graph.outputs) readers_[static_cast<size_t>(v)].push_back(graph.nodes.size());
+Pattern::Pattern(Graph& graph) : graph_(graph), uses_(graph) {}
+
+Node* Pattern::NodeAt(int64_t position) {
+  return position < 0 ? nullptr : &graph_.nodes[static_cast<size_t>(position)];
 }
 
-Node* Pattern::Maker(ValueId v) {
-  const int64_t maker = v == kNoValue ? -1 : maker_[static_cast<size_t>(v)];
-  return maker < 0 ? nullptr : &graph_.nodes[static_cast<size_t>(maker)];
-}
+Node* Pattern::Maker(ValueId v) { return NodeAt(uses_.Producer(v)); }
 
 Node* Pattern::Maker(ValueId v, const char* op) {
   Node* node = Maker(v);
   return node && node->op == op ? node : nullptr;
 }
 
-Node* Pattern::OnlyReader(ValueId v) {
-  const std::vector<size_t>& readers = readers_[static_cast<size_t>(v)];
-  return readers.size() == 1 && readers[0] < graph_.nodes.size() ? &graph_.nodes[readers[0]] : nullptr;
-}
+Node* Pattern::OnlyReader(ValueId v) { return NodeAt(uses_.OnlyReader(v)); }
 
 std::optional<double> Pattern::Number(ValueId v) {
   const Node* node = Maker(v);

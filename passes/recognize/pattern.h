@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/uses.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
@@ -43,9 +44,10 @@ class Pattern {
   static constexpr int kDegree = 4;
 
  private:
+  Node* NodeAt(int64_t position);  // null: there is none
+
   Graph& graph_;
-  std::vector<int64_t> maker_;
-  std::vector<std::vector<size_t>> readers_;
+  const Uses uses_;
 };
 
 // Are these the same terms? Coefficients are float32 in models, so they differ by a few units in its last

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compiler/ir/graph_builder.h"
+#include "compiler/ir/replace.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/recognize/match_attention.h"
@@ -25,34 +26,27 @@ Dims WithMatrix(Dims leading, const Dims& matrix_of) {
 
 class Recognizer {
  public:
-  explicit Recognizer(Graph& graph)
-      : graph_(graph), builder_(graph), old_(std::exchange(graph.nodes, {})), attention_(graph, old_) {
-    replacement_.resize(graph_.values.size());
-    for (size_t v = 0; v < replacement_.size(); ++v) replacement_[v] = static_cast<ValueId>(v);
-  }
+  Recognizer(Graph& graph, Marks& marks)
+      : graph_(graph),
+        builder_(graph),
+        old_(std::exchange(graph.nodes, {})),
+        attention_(graph, old_),
+        replacements_(graph, marks) {}
 
-  llvm::Error Run(PassContext& context) {
+  llvm::Error Run() {
     for (Node& node : old_) {
-      for (ValueId& v : node.inputs) v = Current(v);
+      replacements_.Update(node);
       if (std::optional<AttentionMatch> match = attention_.Match(node)) {
         ACT_TRY(const ValueId y, Build(node, *match));
-        replacement_[static_cast<size_t>(node.outputs[0])] = y;
+        replacements_.Replace(node.outputs[0], y);
       } else {
         graph_.nodes.push_back(node);
       }
     }
-    for (ValueId& v : graph_.outputs) v = Current(v);
-    context.loss = Current(context.loss);
     return llvm::Error::success();
   }
 
  private:
-  ValueId Current(ValueId v) const {
-    return v == kNoValue || static_cast<size_t>(v) >= replacement_.size()
-               ? v
-               : replacement_[static_cast<size_t>(v)];
-  }
-
   // The same tensor without a scale behind reshapes and transposes, which it multiplies into `scale`.
   llvm::Expected<ValueId> Unscaled(ValueId v, double& scale, int depth = kDeepest) {
     const Node* node = attention_.Maker(v);
@@ -231,14 +225,13 @@ class Recognizer {
   GraphBuilder builder_;
   std::vector<Node> old_;  // the graph's nodes before this pass
   const AttentionMatcher attention_;
-  std::vector<ValueId> replacement_;
+  Replacements replacements_;
 };
 
 }  // namespace
 
 llvm::Error RecognizeAttention(Graph& graph, PassContext& context) {
-  if (!context.policy.rules.fuses_attention) return llvm::Error::success();
-  return Recognizer(graph).Run(context);
+  return Recognizer(graph, context.marks).Run();
 }
 
 }  // namespace act

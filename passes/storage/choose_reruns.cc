@@ -1,6 +1,7 @@
 #include "passes/storage/choose_reruns.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "compiler/policy/compared_batches.h"
@@ -14,6 +15,32 @@ namespace {
 constexpr double kAlike = 1.15;  // peaks at most so many times the least differ little
 // Products between anchors: of one residual block, of three, of six (docs/levels.md).
 constexpr int64_t kSpacings[] = {3, 9, 18};
+
+void SetReruns(PassContext& context, const RerunCandidate& choice) {
+  context.policy.rerun_spacing = choice.spacing;
+  context.rerun_elements = choice.elements;
+}
+
+// Fills in what the candidate's plan says, laid out. Where it exceeds the limit of what is stored,
+// saved_bytes is the least possible.
+llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassContext& context,
+                      FinishTraining finish) {
+  PassContext attempt = context;
+  SetReruns(attempt, candidate);
+  llvm::Expected<Plan> plan = finish(graph, attempt);
+  if (!plan) {
+    candidate.saved_bytes = static_cast<double>(attempt.least_saved_bytes);
+    return plan.takeError();
+  }
+  const int64_t batch =
+      plan->fixed_batch ? plan->default_batch : std::max(plan->default_batch, kLeastPeakBatch);
+  ACT_TRY(const MemoryLayout layout, LayOut(*plan, batch));
+  candidate.peak_bytes = static_cast<double>(layout.train.peak_bytes);
+  for (const SavedEdge& edge : plan->edges)
+    candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));
+  candidate.variance = attempt.expected_variance;
+  return llvm::Error::success();
+}
 
 }  // namespace
 
@@ -33,15 +60,6 @@ std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& 
   return choices;
 }
 
-llvm::Error MeasureReruns(RerunCandidate& candidate, const Plan& plan, const PassContext& context) {
-  const int64_t batch = plan.fixed_batch ? plan.default_batch : std::max(plan.default_batch, kLeastPeakBatch);
-  ACT_TRY(const MemoryLayout layout, LayOut(plan, batch));
-  candidate.peak_bytes = static_cast<double>(layout.train.peak_bytes);
-  for (const SavedEdge& edge : plan.edges) candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));
-  candidate.variance = context.expected_variance;
-  return llvm::Error::success();
-}
-
 size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance) {
   double least = candidates.front().peak_bytes;
   for (const RerunCandidate& candidate : candidates) least = std::min(least, candidate.peak_bytes);
@@ -55,6 +73,29 @@ size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_varia
         (best == candidates.size() || cost(candidates[c]) < cost(candidates[best])))
       best = c;
   return best;
+}
+
+llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTraining finish) {
+  const bool limited = context.policy.saved_limit > 0;
+  std::vector<RerunCandidate> candidates;
+  double least = std::numeric_limits<double>::infinity();
+  llvm::Error refused = llvm::Error::success();
+  for (RerunCandidate& candidate : RerunChoices(graph, context)) {
+    llvm::Error error = TryReruns(candidate, graph, context, finish);
+    if (!error) {
+      candidates.push_back(candidate);
+    } else if (!limited || candidate.saved_bytes < least) {
+      llvm::consumeError(std::exchange(refused, std::move(error)));
+      least = candidate.saved_bytes;
+      if (!limited) return refused;
+    } else {
+      llvm::consumeError(std::move(error));
+    }
+  }
+  if (candidates.empty()) return refused;
+  llvm::consumeError(std::move(refused));
+  SetReruns(context, candidates[ChooseReruns(candidates, limited)]);
+  return llvm::Error::success();
 }
 
 }  // namespace act

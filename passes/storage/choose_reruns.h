@@ -1,6 +1,7 @@
 // How much of the forward pass level L4 runs a second time, and from which anchors.
 #pragma once
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/Support/Error.h>
 
 #include <cstddef>
@@ -25,11 +26,16 @@ struct RerunCandidate {
 // Only spacing and elements are set.
 std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& context);
 
-// Fills in what a candidate's plan says, laid out, since nothing else tells where its peak comes to lie.
-llvm::Error MeasureReruns(RerunCandidate& candidate, const Plan& plan, const PassContext& context);
-
 // Which candidate has the least peak; among peaks that differ little, which stores least, or, where what is
 // stored is bounded (by_variance), which has the least variance. At least one candidate.
 size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance);
+
+// Compiles the rest of a training step from `graph`, with the re-runs that the context asks for.
+using FinishTraining = llvm::function_ref<llvm::Expected<Plan>(const Graph& graph, PassContext& context)>;
+
+// Compiles the step with each choice of re-runs to its end and lays it out, since nothing else
+// tells where its peak comes to lie, then sets the best in the context. Errors: all choices exceed
+// Policy::saved_limit; that of the one that stores least.
+llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTraining finish);
 
 }  // namespace act

@@ -114,8 +114,8 @@ class Compressor {
     // The error is that of operators in front of the code, which holds their result exactly.
     if (facts.fixed_range) d.edge.form = "fixed" + std::to_string(facts.index_bits);
     d.edge.reason = d.decision.reason;
-    if (const auto it = context_.computed_from.find(v); it != context_.computed_from.end())
-      d.edge.reason += "; the backward pass computes again from it: " + Join(it->second);
+    if (const std::vector<std::string>& computed = context_.marks[v].computed; !computed.empty())
+      d.edge.reason += "; the backward pass computes again from it: " + Join(computed);
     d.edge.least_bits = context_.policy.LeastBits(facts);
     // What a framework would keep: the tensor, once, or for a mask one byte an element.
     const Dim elements = facts.type.Elements();
@@ -137,6 +137,7 @@ class Compressor {
     }
     d.edge.stored = d.code == kNoValue ? v : d.code;
     d.edge.bytes = graph_.value(d.edge.stored).type.Bytes();
+    context_.marks[d.edge.stored].edges.push_back(static_cast<int32_t>(context_.edges.size()));
     context_.edges.push_back(d.edge);
     return llvm::Error::success();
   }

@@ -1,6 +1,7 @@
 #include "passes/storage/cut_forward.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "compiler/ops/op_table.h"
@@ -9,43 +10,39 @@
 namespace act {
 namespace {
 
-// The last forward node that reads each value; -1 where none does.
-std::vector<int64_t> LastForwardReads(const Graph& graph, size_t forward) {
-  std::vector<int64_t> last(graph.values.size(), -1);
-  for (size_t i = 0; i < forward; ++i)
-    for (ValueId v : graph.nodes[i].inputs)
-      if (v != kNoValue) last[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-  return last;
-}
-
 class Cutter {
  public:
   Cutter(const Graph& graph, const SavedValues& saved, int64_t spacing)
       : graph_(graph), saved_(saved), spacing_(spacing) {}
 
   std::vector<Segment> Run() {
-    size_t forward = 0;
-    while (forward < graph_.nodes.size() && saved_.InForward(forward)) ++forward;
-    last_read_ = LastForwardReads(graph_, forward);
+    while (forward_ < graph_.nodes.size() && saved_.InForward(forward_)) ++forward_;
     segments_.emplace_back();
-    for (size_t i = 0; i < forward; ++i) {
+    for (size_t i = 0; i < forward_; ++i) {
       if (IsHeavy(graph_.nodes[i]) && ++heavy_ > spacing_) Cut(i);
       Pass(i);
       Consider(i);
     }
-    Close(forward);
+    Close(forward_);
     return std::move(segments_);
   }
 
  private:
+  // The last forward node that reads v; -1: none does.
+  int64_t LastForwardRead(ValueId v) const {
+    const std::span<const size_t> readers = saved_.Readers(v);
+    const auto end = std::lower_bound(readers.begin(), readers.end(), forward_);
+    return end == readers.begin() ? -1 : static_cast<int64_t>(*std::prev(end));
+  }
+
   // alive_: what lives behind node i.
   void Pass(size_t i) {
     const Node& node = graph_.nodes[i];
     const auto at = static_cast<int64_t>(i);
     for (ValueId v : node.outputs)
-      if (last_read_[static_cast<size_t>(v)] > at && saved_.CodesLossily(v)) alive_.insert(v);
+      if (LastForwardRead(v) > at && saved_.CodesLossily(v)) alive_.insert(v);
     for (ValueId v : node.inputs)
-      if (v != kNoValue && last_read_[static_cast<size_t>(v)] == at) alive_.erase(v);
+      if (v != kNoValue && LastForwardRead(v) == at) alive_.erase(v);
   }
 
   void Consider(size_t i) {
@@ -82,7 +79,7 @@ class Cutter {
   const Graph& graph_;
   const SavedValues& saved_;
   const int64_t spacing_;
-  std::vector<int64_t> last_read_;
+  size_t forward_ = 0;  // nodes of the forward pass, which stand first
   std::vector<Segment> segments_;
   std::set<ValueId> anchors_, alive_, best_alive_;
   int64_t heavy_ = 0;  // nodes behind the last cut

@@ -60,16 +60,16 @@ class Estimator {
   Estimator(const Graph& graph, int64_t batch)
       : graph_(graph),
         batch_(batch),
-        weight_(graph.values.size(), 0),
+        weight_(graph, 0),
         gradient_(GradientValues(graph)),
-        of_parameter_(graph.values.size(), false),
-        copies_(graph.values.size(), 1),
-        square_(graph.values.size(), 1),
-        norm_(graph.values.size(), 1) {}
+        of_parameter_(graph),
+        copies_(graph, 1),
+        square_(graph, 1),
+        norm_(graph, 1) {}
 
   std::map<ValueId, GradientShare> Run() {
     for (const Node& node : graph_.nodes) node.phase == Phase::kForward ? Forward(node) : Decoded(node);
-    for (ValueId v : graph_.outputs) of_parameter_[static_cast<size_t>(v)] = IsGradient(v);
+    for (ValueId v : graph_.outputs) of_parameter_[v] = IsGradient(v);
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node)
       if (node->phase != Phase::kForward) Weigh(*node);
     return shares_;
@@ -86,7 +86,7 @@ class Estimator {
   double Elements(ValueId v) const {
     return static_cast<double>(std::max<int64_t>(1, graph_.value(v).type.Elements().At(batch_)));
   }
-  bool IsGradient(ValueId v) const { return gradient_[static_cast<size_t>(v)]; }
+  bool IsGradient(ValueId v) const { return gradient_[v]; }
 
   // Mean squares, and which values are codes.
   void Forward(const Node& node) {
@@ -97,11 +97,10 @@ class Estimator {
       if (v == kNoValue || graph_.value(v).kind != ValueKind::kActivation) continue;
       const double spread = Elements(node.outputs[0]) / Elements(v);
       if (sum && spread > 1) continue;  // an offset, a mean
-      square += square_[static_cast<size_t>(v)] * (op.squares == Squares::kAverage ? std::sqrt(spread) : 1);
+      square += square_[v] * (op.squares == Squares::kAverage ? std::sqrt(spread) : 1);
       if (!sum) break;
     }
-    for (const ValueId v : node.outputs)
-      square_[static_cast<size_t>(v)] = square == 0 || Normalizes(op) ? 1 : square;
+    for (const ValueId v : node.outputs) square_[v] = square == 0 || Normalizes(op) ? 1 : square;
     EnterCode(node);
   }
 
@@ -121,14 +120,14 @@ class Estimator {
       if (v == kNoValue) continue;
       if (shares_.count(v) && !DecodesMask(node)) {
         made.of[v] = 1;
-        made.square = square_[static_cast<size_t>(v)];
+        made.square = square_[v];
       }
       if (const auto it = made_.find(v); it != made_.end()) squares += it->second.square;
     }
     for (const ValueId v : node.outputs) {
       if (!gradient) continue;
-      copies_[static_cast<size_t>(v)] = CopiesOf(node);
-      norm_[static_cast<size_t>(v)] = NormOf(node, v);
+      copies_[v] = CopiesOf(node);
+      norm_[v] = NormOf(node, v);
     }
     if (gradient || update) return;
     const OpDef& op = OpOf(node);
@@ -151,7 +150,7 @@ class Estimator {
     double norms = 0;
     for (const ValueId v : node.inputs) {
       if (v == kNoValue || !IsGradient(v)) continue;
-      norms += norm_[static_cast<size_t>(v)];
+      norms += norm_[v];
       if (!all) break;
     }
     return norms;
@@ -169,7 +168,7 @@ class Estimator {
     const OpDef& op = OpOf(node);
     const double norm = NormsRead(node, Joins(op));
     if (norm == 0) return 1;
-    if (IsNormGradient(op)) return norm / square_[static_cast<size_t>(node.inputs[kDeviationOperand])];
+    if (IsNormGradient(op)) return norm / square_[node.inputs[kDeviationOperand]];
     const double spread = Elements(v) / Elements(node.inputs[0]);
     switch (op.squares) {
       case Squares::kByElements:
@@ -196,7 +195,7 @@ class Estimator {
     double sum = 0, operands = 0;
     for (const ValueId v : node.inputs) {
       if (v == kNoValue || !IsGradient(v)) continue;
-      sum += copies_[static_cast<size_t>(v)];
+      sum += copies_[v];
       ++operands;
       if (op.movement == Movement::kRepeat) sum *= Elements(node.outputs[0]) / Elements(v);
       if (!IsSum(op)) break;
@@ -234,11 +233,11 @@ class Estimator {
   double WeightOf(const Node& node) {
     double weight = 0;
     for (const ValueId v : node.outputs) {
-      weight += weight_[static_cast<size_t>(v)];
-      if (!of_parameter_[static_cast<size_t>(v)]) continue;
+      weight += weight_[v];
+      if (!of_parameter_[v]) continue;
       // In another shape, it is that of its operand.
       if (node.inputs.size() == 1 && Elements(node.inputs[0]) == Elements(v))
-        of_parameter_[static_cast<size_t>(node.inputs[0])] = true;
+        of_parameter_[node.inputs[0]] = true;
       else
         weight += NormsRead(node, false) * SquareOf(node) * std::sqrt(FanOf(node, v));
     }
@@ -249,7 +248,7 @@ class Estimator {
   void Weigh(const Node& node) {
     if (!node.mutates.empty()) {
       for (const ValueId v : node.inputs)
-        if (v != kNoValue && IsGradient(v)) of_parameter_[static_cast<size_t>(v)] = true;
+        if (v != kNoValue && IsGradient(v)) of_parameter_[v] = true;
       return;
     }
     if (node.outputs.empty() || !IsGradient(node.outputs[0])) return;
@@ -265,10 +264,10 @@ class Estimator {
       if (v == kNoValue) continue;
       if (IsGradient(v)) {
         const bool mean = norm && Elements(v) < elements;
-        const double part = mean ? 1 / rows : Joins(op) ? norm_[static_cast<size_t>(v)] / norms : 1;
-        weight_[static_cast<size_t>(v)] += part * weight;
+        const double part = mean ? 1 / rows : Joins(op) ? norm_[v] / norms : 1;
+        weight_[v] += part * weight;
       } else if (const auto it = made_.find(v); it != made_.end()) {
-        const double independent = rows / std::sqrt(copies_[static_cast<size_t>(node.inputs[0])]);
+        const double independent = rows / std::sqrt(copies_[node.inputs[0]]);
         for (const auto& [code, error] : it->second.of) {
           GradientShare& share = shares_[code];
           (norm && i == 1 ? share.mean : share.value) +=
@@ -280,12 +279,12 @@ class Estimator {
 
   const Graph& graph_;
   const int64_t batch_;
-  std::vector<double> weight_;  // of gradients: the parts of the whole gradient that are made of them
-  const std::vector<bool> gradient_;
-  std::vector<bool> of_parameter_;
-  std::vector<double> copies_;
-  std::vector<double> square_;  // of forward values: their mean squares
-  std::vector<double> norm_;    // of gradients: their squared norms, to that of the loss's
+  ValueMap<double> weight_;  // of gradients: the parts of the whole gradient that are made of them
+  const ValueMap<bool> gradient_;
+  ValueMap<bool> of_parameter_;
+  ValueMap<double> copies_;
+  ValueMap<double> square_;  // of forward values: their mean squares
+  ValueMap<double> norm_;    // of gradients: their squared norms, to that of the loss's
   std::map<ValueId, Made> made_;
   std::map<ValueId, GradientShare> shares_;
 };

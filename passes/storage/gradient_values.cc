@@ -4,17 +4,17 @@
 
 namespace act {
 
-std::vector<bool> GradientValues(const Graph& graph) {
-  std::vector<bool> gradients(graph.values.size(), false);
+ValueMap<bool> GradientValues(const Graph& graph) {
+  ValueMap<bool> gradients(graph);
   for (const Node& node : graph.nodes) {
     if (node.phase == Phase::kForward) continue;
     bool gradient = OpOf(node).gradient, constant = true;
     for (const ValueId v : node.inputs) {
       if (v == kNoValue) continue;
-      gradient |= gradients[static_cast<size_t>(v)];
+      gradient |= gradients[v];
       constant &= graph.value(v).kind == ValueKind::kConstant;
     }
-    for (const ValueId v : node.outputs) gradients[static_cast<size_t>(v)] = gradient || constant;
+    for (const ValueId v : node.outputs) gradients[v] = gradient || constant;
   }
   return gradients;
 }

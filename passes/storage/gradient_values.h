@@ -1,14 +1,12 @@
 // Which values of a training graph are gradients.
 #pragma once
 
-#include <vector>
-
-#include "runtime/plan/graph.h"
+#include "compiler/ir/value_map.h"
 
 namespace act {
 
-// By value id: whether the backward pass makes it of the loss's gradient, or of the constant that it begins
+// Whether the backward pass makes a value of the loss's gradient, or of the constant that it begins
 // with; what it makes of forward values and codes alone is none.
-std::vector<bool> GradientValues(const Graph& graph);
+ValueMap<bool> GradientValues(const Graph& graph);
 
 }  // namespace act

@@ -71,7 +71,7 @@ class Mixer {
       edges.back().freedom = FreedomOf(it->second.dims);
       saved.push_back(&edge);
     }
-    if (context_.policy.average_bits == 0) KeepVectors(edges, saved);
+    if (context_.policy.average_bits == 0) KeepVectors(edges);
     ACT_TRY(const std::vector<Codec> codecs, Allocate(edges, saved));
     for (size_t e = 0; e < edges.size(); ++e) Set(*saved[e], codecs[e], edges[e].dims);
     context_.expected_variance = 0;
@@ -122,11 +122,10 @@ class Mixer {
     return large && !context_.policy.HasBudget() ? Freedom::kPlanes : Freedom::kForms;
   }
 
-  // saved[e]: what is to be said of edges[e].
-  void KeepVectors(std::vector<CodedEdge>& edges, const std::vector<SavedEdge*>& saved) const {
+  void KeepVectors(std::vector<CodedEdge>& edges) const {
     double bytes = 0, vectors = 0;
     for (size_t e = 0; e < edges.size(); ++e) {
-      const auto of_edge = static_cast<double>(saved[e]->bytes.At(Batch()));
+      const auto of_edge = static_cast<double>(PackedBytes(edges[e].codec, edges[e].dims, Batch()));
       bytes += of_edge;
       if (IsVector(edges[e].dims)) vectors += of_edge;
     }
@@ -146,9 +145,10 @@ class Mixer {
           policy.average_bits > 0
               ? policy.average_bits / 8 *
                     static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kComparedBatch))
-              : static_cast<double>(saved[e]->bytes.At(kComparedBatch));
+              : static_cast<double>(PackedBytes(edges[e].codec, edges[e].dims, kComparedBatch));
     return AllocateCodecs(edges, kComparedBatch,
-                          static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))));
+                          static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))),
+                          CodeBytes::kPacked);
   }
 
   // What is stored otherwise, exactly or in forms that are no choice, counts too.
@@ -195,9 +195,6 @@ class Mixer {
 
 }  // namespace
 
-llvm::Error MixLevels(Graph& graph, PassContext& context) {
-  if (!context.policy.HasBudget() && !context.policy.mixes_levels) return llvm::Error::success();
-  return Mixer(graph, context).Run();
-}
+llvm::Error MixLevels(Graph& graph, PassContext& context) { return Mixer(graph, context).Run(); }
 
 }  // namespace act

@@ -39,7 +39,8 @@ class Placer {
       if (!saved_.InForward(i)) continue;
       for (const size_t other : Chain(i)) node(other).phase = Phase::kForward;
       for (ValueId v : node(i).inputs)
-        if (v != kNoValue && saved_.FeedsProduct(v)) context_.from_product_input.insert(node(i).outputs[0]);
+        if (v != kNoValue && saved_.FeedsProduct(v))
+          context_.marks[node(i).outputs[0]].from_product_input = true;
     }
   }
 
@@ -98,17 +99,17 @@ class Placer {
     std::vector<Node> forward, backward;
     for (Node& n : graph_.nodes) (n.phase == Phase::kForward ? forward : backward).push_back(std::move(n));
     // behind[v]: the model's node behind which v is made; -1 before all of them.
-    std::vector<int64_t> behind(graph_.values.size(), -1);
+    ValueMap<int64_t> behind(graph_, -1);
     std::vector<std::vector<size_t>> hoisted(model_nodes_ + 1);  // by the node they follow, 0: before all
     for (size_t i = 0; i < forward.size(); ++i) {
       int64_t last = static_cast<int64_t>(i);
       if (i >= model_nodes_) {
         last = -1;
         for (ValueId v : forward[i].inputs)
-          if (v != kNoValue) last = std::max(last, behind[static_cast<size_t>(v)]);
+          if (v != kNoValue) last = std::max(last, behind[v]);
         hoisted[static_cast<size_t>(last + 1)].push_back(i);
       }
-      for (ValueId v : forward[i].outputs) behind[static_cast<size_t>(v)] = last;
+      for (ValueId v : forward[i].outputs) behind[v] = last;
     }
     graph_.nodes.clear();
     for (size_t i = 0; i <= model_nodes_; ++i) {

@@ -61,11 +61,12 @@ class Rebuilder {
 
   // v as the backward pass has it: a stored value as it is, any other made anew at the end of the graph.
   llvm::Expected<ValueId> Have(ValueId v) {
-    const bool at_hand = !saved_.MadeInForward(v) || context_.anchors.count(v) ||
-                         (saved_.Crosses(v) && !recipes_.IsRebuilt(v));
+    const bool at_hand =
+        !saved_.MadeInForward(v) || context_.marks[v].anchor || (saved_.Crosses(v) && !recipes_.IsRebuilt(v));
     if (!at_hand) return Make(v);
-    context_.rebuilt_from.insert(v);
-    if (making_segment_ > 0) context_.anchors.insert(v);
+    ValueMarks& marks = context_.marks[v];
+    marks.rebuilt_from = true;
+    marks.anchor |= making_segment_ > 0;
     return v;
   }
 
@@ -117,7 +118,7 @@ class Rebuilder {
     std::vector<ValueId> operands;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool statistic = i > 0 && (IsApply(node) || IsNormalize(node));
-      if (statistic) context_.statistics.insert(node.inputs[i]);
+      if (statistic) context_.marks[node.inputs[i]].statistic = true;
       const ValueId in = node.inputs[i];
       // Packed queries, keys and values are one tensor.
       const bool repeated = i > 0 && in == node.inputs[i - 1];

@@ -61,7 +61,7 @@ void Recipes::Choose() {
   for (const Node& node : graph_.nodes) {
     if (node.phase != Phase::kForward) break;
     for (ValueId v : node.outputs) {
-      if (!saved_.Crosses(v) || context_.anchors.count(v)) continue;
+      if (!saved_.Crosses(v) || IsAnchor(v)) continue;
       if (ReordersInput(node)) rebuilt_[v] = *Of(node.inputs[0]);
       if (!context_.policy.rebuilds) continue;
       PromoteOperand(MakerOf(v));
@@ -107,9 +107,9 @@ void Recipes::ChooseSegments() {
     const auto begin = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.begin),
                end = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.end);
     if (segment.largest > context_.rerun_elements || std::any_of(begin, end, NormalizesRows)) continue;
-    context_.anchors.insert(segment.anchors.begin(), segment.anchors.end());
+    for (const ValueId anchor : segment.anchors) MakeAnchor(anchor);
     for (auto node = begin; node != end; ++node) {
-      if (StartsAnew(*node)) context_.anchors.insert(node->outputs[0]);
+      if (StartsAnew(*node)) MakeAnchor(node->outputs[0]);
       const bool linear =
           IsHeavy(*node) && (!saved_.CodesLossily(node->inputs[0]) || !saved_.CodesLossily(node->inputs[1]));
       if (linear || IsNormalize(*node)) in_segment_.insert(node->outputs[0]);
@@ -124,7 +124,7 @@ bool Recipes::StartsAnew(const Node& node) const {
   const bool behind =
       op.rectifies && saved_.MadeInForward(node.inputs[0]) && Picks(OpOf(ProducerOf(node.inputs[0])));
   if ((!Picks(op) && !behind) || !saved_.CodesLossily(node.outputs[0])) return false;
-  const std::vector<size_t>& readers = saved_.Readers(node.outputs[0]);
+  const std::span<const size_t> readers = saved_.Readers(node.outputs[0]);
   return std::any_of(readers.begin(), readers.end(), [this](size_t r) {
     const Node& reader = graph_.nodes[r];
     const OpDef& reads = OpOf(reader);
@@ -136,7 +136,7 @@ bool Recipes::StartsAnew(const Node& node) const {
 // Does v, in whatever shape, cross to the backward pass with an error?
 bool Recipes::IsCoded(ValueId v) const {
   if (saved_.Crosses(v) && saved_.CodesLossily(v)) return true;
-  const std::vector<size_t>& readers = saved_.Readers(v);
+  const std::span<const size_t> readers = saved_.Readers(v);
   return std::any_of(readers.begin(), readers.end(), [this](size_t r) {
     const Node& reader = graph_.nodes[r];
     return saved_.InForward(r) && IsReshape(OpOf(reader)) && IsCoded(reader.outputs[0]);
@@ -154,7 +154,7 @@ void Recipes::PromoteOperand(const Node& node) {
     coded += OpOf(reader).smooth && IsCoded(reader.outputs[0]);
   }
   if (coded < 2) return;
-  context_.anchors.insert(x);
+  MakeAnchor(x);
   known_.clear();
 }
 
@@ -188,14 +188,14 @@ void Recipes::EnterAnchors() {
   for (const auto& [key, xhat] : normalized_)
     if (context_.policy.rebuilds && NormalizesRows(ProducerOf(xhat)) && !IsRebuilt(xhat) &&
         saved_.CodesLossily(xhat))
-      context_.anchors.insert(xhat);
+      MakeAnchor(xhat);
   for (const auto& [v, recipe] : rebuilt_) {
     if (recipe.products == 0 && !recipe.curved) continue;
     const Node& node = MakerOf(v);
     for (ValueId from : recipe.from) {
       if (saved_.FactsOf(from).exact_bits || 16 * Elements(from) < Elements(v)) continue;
-      context_.anchors.insert(from);
-      context_.computed_from[from].push_back(node.name + " (" + node.op + ")");
+      MakeAnchor(from);
+      context_.marks[from].computed.push_back(node.name + " (" + node.op + ")");
     }
   }
 }
@@ -204,7 +204,7 @@ std::optional<Recipe> Recipes::Of(ValueId v) {
   if (v == kNoValue) return Recipe{};
   if (!saved_.MadeInForward(v)) return Recipe{.reads = HasBatchAxis(graph_.value(v).type) ? 1. : 0.};
   if (const auto it = rebuilt_.find(v); it != rebuilt_.end()) return it->second;
-  if (context_.anchors.count(v)) return Recipe{.reads = 1, .from = {v}};
+  if (IsAnchor(v)) return Recipe{.reads = 1, .from = {v}};
   if (saved_.Crosses(v) && !OfSamples(saved_.FactsOf(v))) return Recipe{};  // small, and kept exactly
   if (saved_.Crosses(v)) return Recipe{.reads = saved_.FactsOf(v).exact_bits ? kMaskRead : 1, .from = {v}};
   if (const auto it = known_.find(v); it != known_.end()) return it->second;
@@ -277,9 +277,8 @@ std::optional<Recipe> Recipes::OfSum(const Node& node) {
 // Is v had with the error of a code?
 bool Recipes::IsInexact(ValueId v) {
   const std::optional<Recipe> recipe = Of(v);
-  return recipe && std::any_of(recipe->from.begin(), recipe->from.end(), [this](ValueId from) {
-           return context_.anchors.count(from) || saved_.CodesLossily(from);
-         });
+  return recipe && std::any_of(recipe->from.begin(), recipe->from.end(),
+                               [this](ValueId from) { return IsAnchor(from) || saved_.CodesLossily(from); });
 }
 
 // Products and smooth functions of normalized values, and what only moves numbers.

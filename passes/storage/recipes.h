@@ -31,8 +31,8 @@ class Recipes {
   Recipes(const Graph& graph, PassContext& context, const SavedValues& saved)
       : graph_(graph), context_(context), saved_(saved) {}
 
-  // Decides which values that cross to the backward pass are computed again. What that starts from is entered
-  // in context.anchors.
+  // Decides which values that cross to the backward pass are computed again. What that starts from
+  // is marked as an anchor.
   void Choose();
 
   const std::map<ValueId, Recipe>& Rebuilt() const { return rebuilt_; }
@@ -51,6 +51,8 @@ class Recipes {
   const Node& MakerOf(ValueId v) const;
   int64_t Elements(ValueId v) const;
   bool ReordersInput(const Node& node) const;
+  bool IsAnchor(ValueId v) const { return context_.marks[v].anchor; }
+  void MakeAnchor(ValueId v) { context_.marks[v].anchor = true; }
   bool HasSegments() const { return context_.policy.rerun_spacing > 0 && context_.rerun_elements > 0; }
   void FindMasksAndNormalized();
   void ChooseSegments();

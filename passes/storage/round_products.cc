@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kMostLevels = 64;
 
-// By value id: whether it is computed from a code of few levels.
-std::vector<bool> CoarseValues(const Graph& graph) {
-  std::vector<bool> coarse(graph.values.size(), false);
+// Whether a value is computed from a code of few levels.
+ValueMap<bool> CoarseValues(const Graph& graph) {
+  ValueMap<bool> coarse(graph);
   for (const Node& node : graph.nodes) {
     if (node.phase == Phase::kForward) continue;
     bool any = false;
@@ -23,22 +23,21 @@ std::vector<bool> CoarseValues(const Graph& graph) {
       const Codec codec = CodecOf(node.attrs);
       any = codec.HasLevels() && codec.levels <= kMostLevels && !DecodesMask(node);
     } else {
-      for (const ValueId v : node.inputs) any |= v != kNoValue && coarse[static_cast<size_t>(v)];
+      for (const ValueId v : node.inputs) any |= v != kNoValue && coarse[v];
     }
-    for (const ValueId v : node.outputs) coarse[static_cast<size_t>(v)] = any;
+    for (const ValueId v : node.outputs) coarse[v] = any;
   }
   return coarse;
 }
 
 }  // namespace
 
-llvm::Error RoundProducts(Graph& graph, PassContext& context) {
-  if (!context.policy.rounds_products) return llvm::Error::success();
-  const std::vector<bool> gradients = GradientValues(graph), coarse = CoarseValues(graph);
+llvm::Error RoundProducts(Graph& graph, PassContext&) {
+  const ValueMap<bool> gradients = GradientValues(graph), coarse = CoarseValues(graph);
   for (Node& node : graph.nodes) {
     const Product product = OpOf(node).product;
     if (product != Product::kWeightGradient && product != Product::kMatrix) continue;
-    const auto a = static_cast<size_t>(node.inputs[0]), b = static_cast<size_t>(node.inputs[1]);
+    const ValueId a = node.inputs[0], b = node.inputs[1];
     if (gradients[a] != gradients[b] && coarse[gradients[a] ? b : a]) node.attrs.Set("may_round", int64_t{1});
   }
   return llvm::Error::success();

@@ -11,19 +11,13 @@ bool OnlyMoves(const Node& node) {
 }
 
 void SavedValues::Index() {
-  producer_.assign(graph_.values.size(), -1);
-  readers_.assign(graph_.values.size(), {});
+  uses_ = Uses(graph_);
   fixed_batch_ = std::none_of(graph_.values.begin(), graph_.values.end(),
                               [](const Value& value) { return HasBatchAxis(value.type); });
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    for (ValueId v : graph_.nodes[i].outputs) producer_[static_cast<size_t>(v)] = static_cast<int64_t>(i);
-    for (ValueId v : graph_.nodes[i].inputs)
-      if (v != kNoValue) readers_[static_cast<size_t>(v)].push_back(i);
-  }
 }
 
 bool SavedValues::Crosses(ValueId v) const {
-  const std::vector<size_t>& readers = Readers(v);
+  const std::span<const size_t> readers = Readers(v);
   return MadeInForward(v) &&
          std::any_of(readers.begin(), readers.end(), [this](size_t r) { return !InForward(r); });
 }
@@ -41,7 +35,7 @@ bool SavedValues::BackwardReadsAs(ValueId v, Need need) const {
 }
 
 bool SavedValues::IsStatistic(ValueId v) const {
-  if (context_.statistics.count(v)) return true;
+  if (context_.marks[v].statistic) return true;
   for (size_t r : Readers(v)) {
     const Node& reader = graph_.nodes[r];
     const OpDef& op = OpOf(reader);
@@ -70,8 +64,9 @@ int64_t SavedValues::PartOfAttention(ValueId v) const {
 
 EdgeFacts SavedValues::FactsOf(ValueId v) const {
   EdgeFacts facts;
+  const ValueMarks& marks = context_.marks[v];
   facts.type = graph_.value(v).type;
-  facts.feeds_product = FeedsProduct(v) || context_.from_product_input.count(v) != 0;
+  facts.feeds_product = FeedsProduct(v) || marks.from_product_input;
   facts.activation = MadeInForward(v);
   facts.fixed_batch = fixed_batch_;
   if (!facts.activation) return facts;
@@ -81,18 +76,18 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.read_exactly = BackwardReadsAs(v, Need::kExactly);
   facts.for_scores = BackwardReadsAs(v, Need::kScores);
   if (facts.for_scores) facts.part = PartOfAttention(v);
-  facts.low_frequency = context_.low_frequencies.count(v) != 0;
+  facts.low_frequency = marks.low_frequency;
   facts.statistic = IsStatistic(v);
   facts.sign_is_read = BackwardReadsAs(v, Need::kSign);
   const bool normalized = op.norm.role == Normalization::Role::kNormalize;
   facts.normalized = normalized && !op.norm.by_rows;
   facts.by_rows = normalized && op.norm.by_rows;
-  facts.for_statistics = facts.normalized && !facts.feeds_product && !context_.rebuilt_from.count(v);
-  facts.anchor = context_.anchors.count(v) != 0;
+  facts.for_statistics = facts.normalized && !facts.feeds_product && !marks.rebuilt_from;
+  facts.anchor = marks.anchor;
   facts.sided = op.norm.sided;
   facts.often_zero = op.rectifies;
   facts.of_loss = op.loss;
-  if (context_.range_codes.count(v)) {
+  if (marks.range_code) {
     facts.fixed_range = true;
     facts.index_bits = context_.policy.range_bits;
   }

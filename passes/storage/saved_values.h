@@ -2,8 +2,9 @@
 // by the passes that choose what is stored: place-derived, rebuild-saved, compress.
 #pragma once
 
-#include <vector>
+#include <span>
 
+#include "compiler/ir/uses.h"
 #include "compiler/ops/traits.h"
 #include "passes/pass.h"
 #include "runtime/plan/graph.h"
@@ -16,15 +17,18 @@ bool OnlyMoves(const Node& node);
 
 class SavedValues {
  public:
-  SavedValues(const Graph& graph, const PassContext& context) : graph_(graph), context_(context) { Index(); }
+  SavedValues(const Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), uses_(graph) {
+    Index();
+  }
 
   // To be called when the graph's nodes or values have changed.
   void Index();
 
   bool InForward(size_t node) const { return graph_.nodes[node].phase == Phase::kForward; }
   // The node that makes v; -1: none does.
-  int64_t Producer(ValueId v) const { return producer_[static_cast<size_t>(v)]; }
-  const std::vector<size_t>& Readers(ValueId v) const { return readers_[static_cast<size_t>(v)]; }
+  int64_t Producer(ValueId v) const { return uses_.Producer(v); }
+  std::span<const size_t> Readers(ValueId v) const { return uses_.Readers(v); }
   bool MadeInForward(ValueId v) const {
     return Producer(v) >= 0 && InForward(static_cast<size_t>(Producer(v)));
   }
@@ -49,8 +53,7 @@ class SavedValues {
   const Graph& graph_;
   const PassContext& context_;
   bool fixed_batch_ = true;  // no tensor has a batch axis
-  std::vector<int64_t> producer_;
-  std::vector<std::vector<size_t>> readers_;
+  Uses uses_;
 };
 
 }  // namespace act

@@ -145,9 +145,11 @@ class Sharer {
       }
       ACT_TRY(shared.distance, builder_.Add1(pair.summand ? "SidedDistance" : "SignedDistance",
                                              {in[0], in[1], in[2], from, passed}, {}, name));
-      context_.statistics.insert(shared.largest);
-      if (context_.anchors.count(xhat)) context_.anchors.insert(shared.distance);
-      if (context_.rebuilt_from.count(xhat)) context_.rebuilt_from.insert(shared.distance);
+      context_.marks[shared.largest].statistic = true;
+      const bool anchor = context_.marks[xhat].anchor, rebuilt_from = context_.marks[xhat].rebuilt_from;
+      ValueMarks& marks = context_.marks[shared.distance];
+      marks.anchor |= anchor;
+      marks.rebuilt_from |= rebuilt_from;
       positive_[pair.mask] = shared.distance;
       shared_[xhat] = std::move(shared);
       std::move(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(count), graph_.nodes.end(),
@@ -220,9 +222,6 @@ class Sharer {
 
 }  // namespace
 
-llvm::Error ShareCodes(Graph& graph, PassContext& context) {
-  if (!context.policy.shares_codes) return llvm::Error::success();
-  return Sharer(graph, context).Run();
-}
+llvm::Error ShareCodes(Graph& graph, PassContext& context) { return Sharer(graph, context).Run(); }
 
 }  // namespace act

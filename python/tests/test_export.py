@@ -1,4 +1,5 @@
-"""Exports of small and known models, each compared with autograd through the built tools (ACT_BIN: their folder)."""
+"""Exports of small and known models. The built tools compare each with autograd (ACT_BIN is the
+folder of the tools)."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ import actc
 
 BIN = os.environ.get("ACT_BIN", str(Path(__file__).resolve().parents[2] / "build" / "bin"))
 needs_tools = pytest.mark.skipif(not os.access(os.path.join(BIN, "actrun"), os.X_OK), reason="actc and actrun are not built")
-# Float32 through up to fifty layers, summed in another order; a wrong gradient is off by 1e-2 and more.
+# Float32 through up to fifty layers, summed in another order. A wrong gradient is off by 1e-2 and
+# more.
 LIMIT = 2e-4
 
 
 def randomize(model: nn.Module) -> nn.Module:
-    """Values that show a missing term."""
+    """Gives the model values that show a missing term."""
     torch.manual_seed(1)
     with torch.no_grad():
         for p in model.parameters():
@@ -45,7 +47,7 @@ class Cnn(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Tied embeddings, fused attention, tokens as input."""
+    """A model with tied embeddings and fused attention, whose input is tokens."""
 
     def __init__(self, vocabulary: int = 50, d: int = 32) -> None:
         super().__init__()
@@ -98,12 +100,12 @@ def test_known_models(tmp_path: Path, name: str, size: int) -> None:
     model = randomize(getattr(torchvision.models, name)(weights=None, num_classes=10))
     report = actc.export(model, torch.randn(2, 3, size, size), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
     assert report.check is not None
-    # Normalization over two images: what float32 leaves is multiplied by some hundreds.
+    # Normalization over two images multiplies float32's rounding errors by some hundreds.
     assert max(report.check.loss_error, report.check.gradient_error) <= 1e-3, str(report)
 
 
 class Logits(nn.Module):
-    """A model of the transformers library, from its one input to its logits."""
+    """A model of the transformers library, from its only input to its logits."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

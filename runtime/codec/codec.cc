@@ -26,6 +26,9 @@ int64_t PayloadBytes(const Codec& codec, int64_t count) {
   return RowOf(codec.kind).payload_bytes(codec, count);
 }
 
+// Payloads and samples begin at multiples of so many bytes: the widest access of a kernel.
+static constexpr int64_t kCodeAlignment = 16;
+
 CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample) {
   const int64_t group = codec.group_size;
   CodeLayout layout;
@@ -33,13 +36,13 @@ CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample) {
   layout.packing = CodePackingOf(codec);
   layout.groups = CeilDiv(elements_per_sample, group);
   layout.metadata_bytes = MetadataBytes(codec);
-  layout.payload_offset = SaturatingMul(layout.groups, layout.metadata_bytes);
+  layout.payload_offset = RoundUp(SaturatingMul(layout.groups, layout.metadata_bytes), kCodeAlignment);
   layout.group_bytes = PayloadBytes(codec, group);
   const int64_t full_groups = elements_per_sample / group;
   const int64_t short_bytes = PayloadBytes(codec, elements_per_sample % group);
   layout.payload_bytes = SaturatingAdd(SaturatingMul(full_groups, layout.group_bytes), short_bytes);
   const int64_t bytes = SaturatingAdd(layout.payload_offset, layout.payload_bytes);
-  layout.sample_bytes = SaturatingMul(CeilDiv(bytes, 4), 4);
+  layout.sample_bytes = RoundUp(bytes, kCodeAlignment);
   return layout;
 }
 
@@ -56,6 +59,14 @@ std::optional<TensorType> CodeType(const Codec& codec, const Dims& dims) {
   if (CheckCodec(codec) || !shape.elements.IsFixed() || shape.elements.fixed < 0) return std::nullopt;
   const Dim bytes = shape.samples * Dim(LayoutOf(codec, shape.elements.fixed).sample_bytes);
   return TensorType{DType::kUint8, {bytes}};
+}
+
+int64_t PackedBytes(const Codec& codec, const Dims& dims, int64_t n) {
+  if (!CodeType(codec, dims)) return kTooLarge;
+  const SampleShape shape = SamplesOf(dims);
+  const CodeLayout layout = LayoutOf(codec, shape.elements.fixed);
+  const int64_t metadata = SaturatingMul(layout.groups, layout.metadata_bytes);
+  return SaturatingMul(shape.samples.At(n), RoundUp(SaturatingAdd(metadata, layout.payload_bytes), 4));
 }
 
 std::string ToString(const Codec& codec) { return RowOf(codec.kind).name(codec); }

@@ -76,7 +76,10 @@ struct Codec : CodecSpec {
 
 // The layout of one sample's code. A sample is everything after the batch axis, or the whole tensor
 // if it has no batch axis.
-//   [metadata: groups x metadata_bytes][payload: group 0, group 1, ...]
+//   [metadata: groups x metadata_bytes][zeros][payload: group 0, group 1, ...][zeros]
+// The payload and the next sample begin at multiples of 16 bytes, so that kernels may access 16
+// bytes at a time: arenas give tensors at least that alignment. Payloads of groups follow one
+// another without gaps.
 // A full group of G codes of b bits is b bit planes of G bits. Plane 0 is the least significant bit
 // of each code; bit i of a plane, little-endian, is element i. The last group may be short, with r
 // < G elements: its planes take ceil(r / 8) bytes.
@@ -88,10 +91,10 @@ struct CodeLayout {
   int64_t elements = 0;        // of one sample
   int64_t groups = 0;          // ceil(elements / group_size)
   int64_t metadata_bytes = 0;  // of one group
-  int64_t payload_offset = 0;  // bytes from the sample's start
+  int64_t payload_offset = 0;  // bytes from the sample's start, a multiple of 16
   int64_t group_bytes = 0;     // payload of one full group
   int64_t payload_bytes = 0;   // of all groups
-  int64_t sample_bytes = 0;    // all of it, rounded up to 4 bytes
+  int64_t sample_bytes = 0;    // all of it, a multiple of 16
   CodePacking packing = {};    // of codes with levels, masks and indices
 };
 CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample);
@@ -109,6 +112,11 @@ SampleShape SamplesOf(const Dims& dims);
 // The type of a tensor's code: u8[bytes], where bytes is a polynomial in N. Nullopt if the number
 // of elements in a sample varies with N.
 std::optional<TensorType> CodeType(const Codec& codec, const Dims& dims);
+
+// The bytes of such a code at batch n without the zeros that align its parts, each sample rounded up
+// to 4 bytes. kTooLarge if it has no type. Choices between codecs compare this: alignment costs all
+// of them alike, and would decide between codes of small samples.
+int64_t PackedBytes(const Codec& codec, const Dims& dims, int64_t n);
 
 // The name in dumps, reports and --explain: "mask1", "uniform2,g256", "sign3+2,g256,dither,log8",
 // "index4", "bf16".

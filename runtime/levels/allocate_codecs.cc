@@ -14,7 +14,8 @@
 namespace act {
 namespace {
 
-int64_t CodeBytes(const Codec& codec, const Dims& dims, int64_t batch) {
+int64_t BytesOf(const Codec& codec, const Dims& dims, int64_t batch, CodeBytes count) {
+  if (count == CodeBytes::kPacked) return PackedBytes(codec, dims, batch);
   const std::optional<TensorType> type = CodeType(codec, dims);
   return type ? type->Bytes().At(batch) : kTooLarge;
 }
@@ -42,7 +43,7 @@ struct Choices {
   std::vector<BitOption> options;
 };
 
-Choices ChoicesOf(const CodedEdge& edge, int64_t batch) {
+Choices ChoicesOf(const CodedEdge& edge, int64_t batch, CodeBytes count) {
   std::vector<Codec> codecs = edge.freedom == Freedom::kForms ? FormChoices(edge.codec, edge.share_below)
                                                               : LevelChoices(edge.codec, edge.share_below);
   std::erase_if(codecs, [&](const Codec& codec) {
@@ -53,7 +54,7 @@ Choices ChoicesOf(const CodedEdge& edge, int64_t batch) {
   const double now = RelativeError(edge.codec, edge.share_below);
   std::vector<std::pair<BitOption, size_t>> sorted;
   for (size_t c = 0; c < codecs.size(); ++c)
-    sorted.push_back({{CodeBytes(codecs[c], edge.dims, batch),
+    sorted.push_back({{BytesOf(codecs[c], edge.dims, batch, count),
                        edge.variance * RelativeError(codecs[c], edge.share_below) / now},
                       c});
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
@@ -72,11 +73,11 @@ Choices ChoicesOf(const CodedEdge& edge, int64_t batch) {
 }  // namespace
 
 llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& edges, int64_t batch,
-                                                  int64_t budget_bytes) {
+                                                  int64_t budget_bytes, CodeBytes count) {
   BitProblem problem{.edges = {}, .budget_bytes = budget_bytes};
   std::vector<std::vector<Codec>> codecs;
   for (const CodedEdge& edge : edges) {
-    Choices choices = ChoicesOf(edge, batch);
+    Choices choices = ChoicesOf(edge, batch, count);
     problem.edges.push_back(std::move(choices.options));
     codecs.push_back(std::move(choices.codecs));
   }
@@ -91,7 +92,8 @@ llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& 
 
 int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch) {
   BitProblem problem;
-  for (const CodedEdge& edge : edges) problem.edges.push_back(ChoicesOf(edge, batch).options);
+  for (const CodedEdge& edge : edges)
+    problem.edges.push_back(ChoicesOf(edge, batch, CodeBytes::kStored).options);
   return LeastBytes(problem);
 }
 
@@ -156,7 +158,7 @@ void SetCodec(Plan& plan, size_t e, const Codec& codec) {
   edge.bytes = graph.value(edge.stored).type.Bytes();
 }
 
-llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom) {
+llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom, CodeBytes count) {
   const std::vector<PlanCode> codes = CodesWithLevels(plan);
   std::vector<CodedEdge> edges;
   double variance = 0;
@@ -168,7 +170,7 @@ llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom 
   if (codes.empty()) return MakeError("plan", "stores nothing in levels", "compile the model at L1 or above");
   if (!(variance > 0))
     return MakeError("plan", "holds no measured variance of any code", "run actrun --calibrate");
-  ACT_TRY(const std::vector<Codec> codecs, AllocateCodecs(edges, batch, budget_bytes));
+  ACT_TRY(const std::vector<Codec> codecs, AllocateCodecs(edges, batch, budget_bytes, count));
   for (size_t c = 0; c < codes.size(); ++c)
     if (codecs[c] != codes[c].coded.codec) SetCodec(plan, codes[c].edge, codecs[c]);
   return llvm::Error::success();

@@ -22,6 +22,12 @@ enum class Freedom : uint8_t {
   kForms,   // any form (FormChoices)
 };
 
+// Which bytes of a code count against a budget.
+enum class CodeBytes : uint8_t {
+  kStored,  // all: where the budget is memory
+  kPacked,  // PackedBytes: where it is an average number of bits, or the level's own
+};
+
 // A saved activation whose code has levels.
 struct CodedEdge {
   Codec codec;             // its present codec
@@ -36,9 +42,9 @@ struct CodedEdge {
 // Every edge has levels. Errors: a budget that cannot be met; the message says the least possible
 // one.
 llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& edges, int64_t batch,
-                                                  int64_t budget_bytes);
+                                                  int64_t budget_bytes, CodeBytes count = CodeBytes::kStored);
 
-// Bytes at batch size `batch` with the fewest levels that each edge may have.
+// Stored bytes at batch size `batch` with the fewest levels that each edge may have.
 int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch);
 
 // The codes with levels in a finished plan. SavedEdge::variance says what each adds to the
@@ -56,7 +62,7 @@ struct Totals {
 };
 Totals TotalsOf(const Plan& plan, int64_t batch);
 
-// Bytes at batch size `batch` of codes with `average_bits` bits an element, metadata included.
+// Packed bytes at batch size `batch` of codes with `average_bits` bits an element, with metadata.
 int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_t batch);
 
 // Gives the edge another form of its codec, in the nodes that encode and decode it and in the
@@ -66,6 +72,7 @@ void SetCodec(Plan& plan, size_t edge, const Codec& codec);
 // Gives the codes of a finished plan other levels or forms, so that the sum of SavedEdge::variance
 // is least while all codes with levels take at most `budget_bytes` at batch size `batch`. Errors:
 // those of AllocateCodecs, a plan without such codes, or a plan whose codes were not measured.
-llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom);
+llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom,
+                       CodeBytes count = CodeBytes::kStored);
 
 }  // namespace act

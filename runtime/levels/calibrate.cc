@@ -25,7 +25,8 @@ llvm::Expected<Calibration> Calibrate(const Plan& plan, const GradientVariance& 
   const Totals before = TotalsOf(result.plan, measured.batch);
   const int64_t budget =
       average_bits > 0 ? BudgetOf(CodesWithLevels(plan), average_bits, measured.batch) : before.bytes;
-  ACT_CHECK_OK(MoveLevels(result.plan, measured.batch, budget, Freedom::kForms));
+  ACT_CHECK_OK(MoveLevels(result.plan, measured.batch, budget, Freedom::kForms,
+                          average_bits > 0 ? CodeBytes::kPacked : CodeBytes::kStored));
   const Totals after = TotalsOf(result.plan, measured.batch);
   result.bytes_before = before.bytes;
   result.bytes_after = after.bytes;

@@ -1,4 +1,5 @@
-// Levels that move while a plan trains: what is measured, and what a step is behind it.
+// Levels that change while a plan trains: what is measured, and what a step
+// computes after a change.
 #include "runtime/levels/adapt_levels.h"
 
 #include <cstring>
@@ -36,7 +37,7 @@ StepState StateAt(uint64_t step) {
   return {.seed = 7, .step = step, .update = {.hyper = hyper, .updates = step}};
 }
 
-// Every byte that lives between steps.
+// All bytes that persist from one step to the next.
 std::vector<std::byte> Persistents(const Executor& executor) {
   std::vector<std::byte> bytes;
   for (const PersistentTensor& tensor : executor.persistents()) {
@@ -54,8 +55,9 @@ void RunStep(Executor& executor, BatchSource& data, uint64_t step) {
   ASSERT_EQ(testing_step::Text(executor.Run(*graph, StateAt(step))), "");
 }
 
-// The other way to measure has the exact gradient beside it, in a larger arena. They agree where codes are
-// fine: a coarse one's errors are also multiplied by those of others, which are exact in the other way.
+// The other way of measuring also computes the exact gradient, in a larger arena. The two ways
+// agree where codes are fine. The error of a coarse code is also multiplied by the errors of other
+// codes, which are exact in the other way.
 TEST(CodeSensitivity, IsTheVarianceOfEachEdgeAlone) {
   constexpr int64_t kDraws = 60;
   for (const char* level : {"L2", "L3", "actnn-L2"}) {
@@ -89,7 +91,7 @@ TEST(CodeSensitivity, IsTheVarianceOfEachEdgeAlone) {
     for (size_t c = 0; c < codes.size(); ++c) {
       for (const EdgeVariance& edge : all.edges) {
         if (edge.edge != codes[c].edge) continue;
-        // Sixty draws of each; a few directions of the gradient make up most of an error.
+        // Each way draws sixty times. A few directions of the gradient make up most of an error.
         EXPECT_NEAR(mean[c], edge.estimate.variance, .5 * edge.estimate.variance)
             << level << " " << plan.edges[edge.edge].name;
         sum += mean[c];
@@ -113,7 +115,8 @@ TEST(CodeSensitivity, LeavesWhatLivesBetweenStepsAsItWas) {
   EXPECT_TRUE(Persistents(*executor) == before);
 }
 
-// Behind a move the executor runs what it would run had it begun with those levels.
+// After a change of levels, the executor computes what it would have computed with these
+// levels from the start.
 TEST(LevelAdapter, AStepBehindAMoveIsThatOfAPlanWithThoseLevels) {
   int moves = 0;
   for (const unsigned seed : {1u, 3u, 4u, 6u}) {
@@ -152,10 +155,11 @@ TEST(LevelAdapter, AStepBehindAMoveIsThatOfAPlanWithThoseLevels) {
   EXPECT_GE(moves, 6) << "too few to tell anything";
 }
 
-// Another form of the plan that needs more memory, or lies elsewhere, is refused before anything is changed.
+// An executor refuses another form of the plan that needs more memory or has another layout.
+// Nothing has changed after a refusal.
 TEST(LevelAdapter, AnExecutorTakesNoFormAboveItsPromise) {
   const Plan plan = CompileAt("L2", 3);
-  Plan finest = plan;  // the same plan, but for its levels
+  Plan finest = plan;  // the same plan except for its levels
   for (const PlanCode& code : CodesWithLevels(plan))
     SetCodec(finest, code.edge, LevelChoices(code.coded.codec, 0).back());
   const auto executor = Open(plan), untouched = Open(plan);
@@ -170,7 +174,7 @@ TEST(LevelAdapter, AnExecutorTakesNoFormAboveItsPromise) {
   EXPECT_TRUE(Persistents(*executor) == Persistents(*untouched));
 }
 
-// What is swapped has a promise of its own: levels that would fit into the peak alone stay away.
+// Host memory has a limit of its own. Levels that keep to the arena's peak alone are refused.
 TEST(LevelAdapter, TakesNoLevelsAboveThePromiseOfTheHost) {
   int seen = 0;
   for (const unsigned seed : {1u, 3u, 4u, 6u}) {
@@ -200,7 +204,7 @@ TEST(LevelAdapter, RefusesLevelsThatNoCodeCanHave) {
   for (const int64_t count : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{257}, int64_t{1} << 40,
                               std::numeric_limits<int64_t>::min()}) {
     for (const size_t which : {size_t{0}, size_t{1}}) {
-      if (which == 1 && count == 0) continue;  // the codes of one range have none below zero
+      if (which == 1 && count == 0) continue;  // codes of one range may have no levels below zero
       CodeLevels bad = good;
       bad.counts[2 * edge + which] = count;
       auto plan_of_bad = WithLevels(plan, bad);

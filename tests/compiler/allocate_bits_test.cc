@@ -1,4 +1,5 @@
-// The bit allocator against every allocation there is, and against bounds where these are too many.
+// The bit allocator, compared with every possible allocation, and with bounds where
+// there are too many.
 #include "runtime/levels/allocate_bits.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +11,8 @@
 namespace act {
 namespace {
 
-// Edges as codes make them: bytes by bits, variance by the square of the step; sizes and sensitivities
-// spread over orders of magnitude.
+// Edges as codes make them: bytes grow with bits, variance with the square of the step. Sizes and
+// sensitivities spread over orders of magnitude.
 BitProblem RandomProblem(std::mt19937& engine, size_t edges, size_t options) {
   std::uniform_real_distribution<double> exponent(0, 3);
   BitProblem problem;
@@ -59,7 +60,7 @@ TEST(AllocateBits, FindsTheBestOfAllAllocationsOfSmallProblems) {
   }
 }
 
-// The relaxation's bound is below the optimum by less than one edge's step between options.
+// The relaxation's bound lies below the optimum by less than one edge's step between options.
 TEST(AllocateBits, IsCloseToTheBoundOnLargeProblems) {
   std::mt19937 engine(2);
   for (int n = 0; n < 5; ++n) {
@@ -67,7 +68,7 @@ TEST(AllocateBits, IsCloseToTheBoundOnLargeProblems) {
     const auto allocation = SolveBits(problem);
     ASSERT_TRUE(allocation);
     ASSERT_EQ(ValidateBits(problem, *allocation), std::nullopt);
-    double bound = 0;  // Lagrange's, over a ladder of prices
+    double bound = 0;  // Lagrange's bound, over a ladder of prices
     for (double price = 1e-12; price < 1; price *= 1.02) {
       double value = -price * static_cast<double>(problem.budget_bytes);
       for (const auto& options : problem.edges) {
@@ -78,7 +79,8 @@ TEST(AllocateBits, IsCloseToTheBoundOnLargeProblems) {
       }
       bound = std::max(bound, value);
     }
-    // 1 %: the ladder's own distance from the best price, and one step of one edge in 300.
+    // 1 %: the distance of the ladder's nearest price from the best price, and one step of
+    // one edge in 300.
     EXPECT_LE(VarianceOf(problem, *allocation), bound * 1.01) << "problem " << n;
   }
 }

@@ -1,4 +1,4 @@
-// Levels by sensitivity: what is assumed of a code's error, and plans whose codes change afterwards.
+// Levels by sensitivity: the assumed error of a code, and plans whose codes change afterwards.
 #include "runtime/levels/allocate_codecs.h"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ using small_networks::Network;
 using testing_step::Take;
 using testing_step::Text;
 
-// Mean square error of a code of normal numbers, zeros where `rectified`; of a sign code above 0.
+// Mean square error of a code of normal numbers. Where `rectified`, negative numbers are zeros. For
+// a sign code, only numbers above 0 count.
 double MeasuredError(const Codec& codec, bool rectified) {
   constexpr int64_t kElements = 64 * 1024;
   std::mt19937 engine(5);
@@ -36,14 +37,14 @@ double MeasuredError(const Codec& codec, bool rectified) {
   return error;
 }
 
-// The allocator asks how much worse a code with fewer levels is.
+// The allocator asks how much larger the error of a code with fewer levels is.
 TEST(RelativeError, IsThatOfTheCodes) {
   for (const Codec& base :
        {Codec::Uniform(4, 256, Rounding::kDither), Codec::Uniform(4), Codec::Zero(4), Codec::Sign(4, 4)}) {
     const bool zero = base.kind == CodecKind::kZero;
     for (const Codec& choice : LevelChoices(base)) {
       if (choice.levels < 4 || choice.levels > 64) continue;
-      // 15 %: scales are rounded to 8 bits. Of a sign code the other side is left out here.
+      // 15 %: scales are rounded to 8 bits. Of a sign code, only the side above 0 is measured here.
       const double expected = RelativeError(choice, 0) / RelativeError(base, 0);
       EXPECT_NEAR(MeasuredError(choice, zero) / MeasuredError(base, zero) / expected, 1, .15)
           << ToString(choice) << " beside " << ToString(base);
@@ -60,7 +61,7 @@ TEST(RelativeError, IsThatOfTheForms) {
     for (const Codec& choice : FormChoices(base)) {
       if (choice.levels != base.levels || choice.below != base.below) continue;
       const double expected = RelativeError(choice, 0) / RelativeError(base, 0);
-      // 10 %, as the model of a code's error (error_model.h).
+      // 10 %, as for the model of a code's error (error_model.h).
       EXPECT_NEAR(MeasuredError(choice, zero) / MeasuredError(base, zero) / expected, 1, .1)
           << ToString(choice) << " beside " << ToString(base);
       ++forms;
@@ -69,7 +70,7 @@ TEST(RelativeError, IsThatOfTheForms) {
   }
 }
 
-// The fewer of what matters lies below 0, the fewer levels do.
+// The less the side below 0 adds, the fewer levels it has.
 TEST(LevelChoices, DivideTheLevelsOfASignCodeByWhatItsSidesAdd) {
   for (const auto& [share, below] : {std::pair{0., 2}, {1. / 200, 3}, {1., 8}}) {
     int found = 0;
@@ -189,7 +190,8 @@ TEST_P(MovedLevels, KeepTheBudgetAndRunInTheirPlannedMemory) {
     ASSERT_EQ(Text(MoveLevels(plan, kBatch, before.first, Freedom::kForms)), "");
     const auto after = totals();
     EXPECT_LE(after.first, before.first);
-    // At L3 the levels were distributed before, by the prior: with few codes there may be nothing to gain.
+    // At L3 the prior has distributed the levels before. With few codes there may be
+    // nothing to gain.
     EXPECT_LE(after.second, before.second);
     if (plan.level != "L3") {
       EXPECT_LT(after.second, before.second);

@@ -1,5 +1,5 @@
-// Which kernels the rows of op_cases_*.h reach: every operator that a plan runs, on every backend. What these
-// kernels compute is compared in op_gradient_test. `backend_ops_test --list` prints the table.
+// Which kernels the rows of op_cases_*.h reach: every operator that a plan runs, on every backend.
+// op_gradient_test compares what these kernels compute. `backend_ops_test --list` prints the table.
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -21,8 +21,9 @@ using testing_step::ReferenceKernels;
 // The sites that one kernel took.
 struct Sites {
   int forward = 0, backward = 0;
-  std::set<std::vector<std::vector<int64_t>>> shapes;  // of the operands
-  bool empty = false, one = false, odd = false;        // an operand with an extent 0, 1, odd above 1
+  std::set<std::vector<std::vector<int64_t>>> shapes;  // shapes of the operands
+  // Is there an operand with an extent 0, with an extent 1, with an odd extent above 1?
+  bool empty = false, one = false, odd = false;
 };
 
 // operator -> kernel -> sites
@@ -98,8 +99,8 @@ const Coverage& AllSites() {
         CountModel(model.graph(), model.batch(), coverage);
       }
     CountModel(Classifier(), 1, coverage);
-    // Presets that swap have operators that no model asks for, and levels with codes weight gradients of
-    // rounded operands.
+    // Plans of presets that swap contain operators that no model asks for. Levels with codes add
+    // weight gradients of rounded operands.
     const Graph products = TwoLayers("MatMul", {}, {Dim::Batch(), 256}, {256, 256});
     CountModel(products, 3, coverage, "actnn-L4");
     CountModel(products, 3, coverage, "L2");
@@ -122,7 +123,8 @@ TEST(BackendOps, EveryKernelIsChosenForSomeRow) {
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()})
     for (const auto& [op, entries] : kernels->all())
       for (const KernelEntry& entry : entries) {
-        if (entry.name == "cpu.rounded_grad_weight" && !MultipliesPairs()) continue;  // not on this processor
+        // This processor does not run that kernel.
+        if (entry.name == "cpu.rounded_grad_weight" && !MultipliesPairs()) continue;
         const auto it = AllSites().find(op);
         EXPECT_TRUE(it != AllSites().end() && it->second.count(entry.name))
             << entry.name << " for " << op << " takes no site of the rows";
@@ -136,7 +138,7 @@ TEST(BackendOps, EveryRuntimeOperatorIsDocumented) {
         << op.name << " is not in docs/runtime_ops.md";
 }
 
-// The compiler gives a node as many operands as the runtime takes.
+// The compiler gives a node as many operands as the runtime accepts.
 TEST(BackendOps, BothTablesAgreeOnTheNumberOfOperands) {
   for (const RuntimeOp& op : RuntimeOps()) {
     const OpDef* def = FindOp(std::string(op.name));

@@ -1,4 +1,5 @@
-// Numbers that a code cannot hold, in a step whose loss does not show them; and tensors without elements.
+// Numbers that a code cannot hold, in a step whose loss does not show them, and tensors
+// without elements.
 #include "runtime/train/code_watch.h"
 
 #include <cmath>
@@ -13,7 +14,8 @@ using testing_step::Take;
 
 constexpr int64_t kBatch = 3, kWidth = 64;
 
-// x scaled, times a matrix whose first row is 0, so that the first of x reaches no loss.
+// x is scaled and multiplied by a matrix whose first row is 0, so that the first element of x does
+// not reach the loss.
 struct TwoLayers {
   TwoLayers() : b(graph) {
     const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), kWidth}}, ValueKind::kInput);
@@ -80,7 +82,7 @@ TEST(CodeWatch, TellsTheFirstCodeThatHoldsNaNOnce) {
       << "what is kept as it is has no code that could not hold it";
 }
 
-// An activation of no elements beside others, at every level.
+// An activation without elements beside others, at every level.
 TEST(EmptyTensors, AreStoredInNoBytes) {
   for (const char* level : {"L0", "L1", "L2", "L3", "L4", "actnn-L3", "actnn-L4", "gact-L1"}) {
     SCOPED_TRACE(level);

@@ -1,5 +1,5 @@
-// Plain tensors in double precision: what the independent evaluators of the tests compute with. Slow and
-// obvious.
+// Plain tensors in double precision, with which the tests' independent evaluators compute. They are
+// slow and obvious.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct Tensor {
 
   double& at(const Ints& index) { return data[Offset(index)]; }
   double at(const Ints& index) const { return data[Offset(index)]; }
-  // The element that a result of higher rank or larger extents reads at `index`: numpy's broadcasting.
+  // The element that a result of higher rank or larger extents reads at `index`, by
+  // numpy's broadcasting.
   double Broadcast(const Ints& index) const {
     Ints own(rank());
     for (size_t i = 0; i < rank(); ++i) own[i] = dims[i] == 1 ? 0 : index[index.size() - rank() + i];
@@ -42,7 +43,7 @@ struct Tensor {
   }
 };
 
-// Calls f(index) for every index below `dims`, the last axis fastest.
+// Calls f(index) for every index below `dims`. The last axis changes fastest.
 template <class F>
 void ForEach(const Ints& dims, F f) {
   Ints index(dims.size(), 0);

@@ -1,5 +1,5 @@
-// Attention as exporters write it: products, masks, softmax. The pass recognize-attention must find each
-// form, and what it makes of it must compute the same.
+// Attention as exporters write it: products, masks, softmax. The pass recognize-attention must find
+// each form, and the node that it makes must compute the same.
 #pragma once
 
 #include "tests/compiler/op_cases_attention.h"
@@ -7,7 +7,7 @@
 namespace act::gradient_case {
 
 struct ExportedForm {
-  AttentionRow row;  // what it computes
+  AttentionRow row;  // what the graph computes
   std::function<llvm::Expected<ValueId>(GraphBuilder&, const Values&)> build;
 };
 
@@ -39,8 +39,8 @@ inline std::vector<ExportedForm> ExportedForms() {
   constexpr float kLowest = -3.4028234663852886e38f;
   const Ints in_heads{0, 2, 1, 3};
   std::vector<ExportedForm> forms;
-  // Scale split between the operands, heads by reshape and transpose, and back behind: the axes of Attention
-  // are those of the projections.
+  // The scale is split between the operands. Heads are separated by reshape and transpose, and
+  // joined again at the end: the axes of Attention are those of the projections.
   forms.push_back(
       {{.name = "heads split from features",
         .q = {2, 2, 5, 3},
@@ -148,7 +148,8 @@ inline std::vector<ExportedForm> ExportedForms() {
                      s = Node1(b, "Mul", {Node1(b, "Tanh", {s}), Number(b, 2)});
                      return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
                    }});
-  // nn.MultiheadAttention: time in front, heads in the batch, features behind. Nothing is moved.
+  // nn.MultiheadAttention: time is the first axis, heads are in the batch, features come last.
+  // Nothing is moved.
   forms.push_back(
       {{.name = "time first",
         .q = {2, 2, 5, 3},
@@ -172,7 +173,7 @@ inline std::vector<ExportedForm> ExportedForms() {
          const ValueId p =
              Node1(b, "Softmax", {Node1(b, "MatMul", {q, Take(b.Transpose(heads[1], {0, 1, 3, 2}))})});
          const ValueId o = Take(b.Transpose(Node1(b, "MatMul", {p, heads[2]}), {2, 0, 1, 3}));
-         // A row for each time and sample, as the projection behind it wants them.
+         // A row for each time and sample, as the projection after it expects.
          const ValueId rows = Node1(b, "Neg", {Take(b.Reshape(o, {batch * Dim(5), 6}))});
          const ValueId back = Take(b.Transpose(Take(b.Reshape(rows, {5, batch, 6})), {1, 0, 2}));
          return b.Reshape(Node1(b, "Neg", {back}), {batch, 5, 2, 3});

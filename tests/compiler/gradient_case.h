@@ -1,8 +1,8 @@
-// One operator, or a few, against an independent evaluation in double precision.
+// One operator, or a few, compared with an independent evaluation in double precision.
 //
-// The loss is the sum of the result times random weights. Forward values and gradients come from the whole
-// pipeline (passes, storage, layout, executor); the truth from an evaluator written for the test and its
-// finite differences.
+// The loss is the sum of the result times random weights. Forward values and gradients come from
+// the whole pipeline (passes, storage, layout, executor). The expected ones come from an evaluator
+// written for the test and from its finite differences.
 #pragma once
 
 #include <cmath>
@@ -21,13 +21,14 @@ enum class Kind {
   kTrained,  // f32 parameter: its gradient is checked
   kFixed,    // f32 input
   kBuffer,   // f32, kept between steps
-  kIndex,    // i64 input: floor of the random number
-  kFlag,     // bool input: is the random number positive?
+  kIndex,    // i64 input: the floor of the random number
+  kFlag,     // bool input: whether the random number is positive
 };
 
 struct Operand {
   Ints dims;
-  double low = -2, high = 2;  // of the random elements; where a function has kinks or poles, away from them
+  // Range of the random elements. Where a function has kinks or poles, the range avoids them.
+  double low = -2, high = 2;
   Kind kind = Kind::kTrained;
 };
 
@@ -37,7 +38,7 @@ struct OpCase {
   std::vector<Operand> operands;
   std::function<llvm::Expected<ValueId>(GraphBuilder&, const std::vector<ValueId>&)> build;
   std::function<Tensor(const std::vector<Tensor>&)> truth;
-  // Operands whose leading axis counts samples in a second run of the case, at batch size N.
+  // The operands whose leading axis counts samples in a second run of the case, at batch size N.
   std::vector<size_t> batched = {};
 
   // A batch has at least one sample.
@@ -64,8 +65,9 @@ inline std::vector<float> Rounded(const std::vector<double>& numbers) {
 // A case as a model, and the function that it computes.
 class CaseModel {
  public:
-  // at_batch: the leading axis of `batched` operands is N. Such an operand is x + z p with x [N, ..] and z
-  // [N, 1, ..] given and p [1, ..] trained, so that p's gradient is a random projection of the operand's.
+  // at_batch: the leading axis of `batched` operands is N. Such an operand is x + z p: x [N, ..]
+  // and z [N, 1, ..] are given and p [1, ..] is trained. So p's gradient is a random projection of
+  // the operand's gradient.
   CaseModel(const OpCase& c, bool at_batch, bool show_result) : case_(c), builder_(graph_) {
     for (size_t i = 0; i < c.operands.size(); ++i) AddOperand(i, at_batch && IsBatched(i));
     const ValueId y = Take(c.build(builder_, operands_));
@@ -116,8 +118,8 @@ class CaseModel {
     for (size_t i = 0; i < y.data.size(); ++i) sum += y.data[i] * weights_[i];
     return sum;
   }
-  // Central differences. In double, so that the step costs neither truncation (h^2 / 6 f''') nor cancellation
-  // (1e-16 / h) that a float32 result could show.
+  // Central differences in double. There the step costs neither truncation (h^2 / 6 f''') nor
+  // cancellation (1e-16 / h) that a float32 result could show.
   Tensor Gradient(const Parameter& p) const {
     constexpr double h = 1e-5;
     Tensor gradient(p.value.dims), moved = p.value;
@@ -177,7 +179,7 @@ class CaseModel {
     Dims z = builder_.type(operands_[i]).dims, p = z;
     std::fill(z.begin() + 1, z.end(), Dim(1));
     p[0] = 1;
-    // Small, so that the operand stays where the row wants it.
+    // Small, so that the operand stays in the row's range.
     factor_[i] = Tensor(DimsAt(z, batch_));
     factor_[i].data = RandomNumbers({factor_[i].dims, -.01, .01}, static_cast<unsigned>(i + 51));
     trained_[i] = Tensor(DimsAt(p, batch_));
@@ -202,8 +204,8 @@ class CaseModel {
   int64_t batch_ = 1;
 };
 
-// Largest difference over the largest magnitude of the truth, where that is not next to nothing; NaN is
-// infinitely far.
+// The largest difference, divided by the largest magnitude of the expected values unless that is
+// nearly zero. NaN counts as infinitely far.
 inline double Distance(const std::vector<float>& got, const Tensor& want) {
   double scale = 1e-3, worst = 0;
   for (double w : want.data) scale = std::max(scale, std::fabs(w));
@@ -214,9 +216,9 @@ inline double Distance(const std::vector<float>& got, const Tensor& want) {
   return worst / scale;
 }
 
-// Kernels compute in float32 (2^-24 = 6e-8 a rounding) and sum at most a few hundred terms; the least well
-// conditioned rows, statistics of few elements and quotients, lose two digits more. A wrong gradient is off
-// by 1e-2 and more.
+// Kernels compute in float32 (2^-24 = 6e-8 a rounding) and sum at most a few hundred terms. The
+// least well conditioned rows, statistics of few elements and quotients, lose two more digits. A
+// wrong gradient is off by 1e-2 and more.
 inline constexpr double kTolerance = 3e-5;
 
 }  // namespace act::gradient_case

@@ -1,5 +1,5 @@
-// Where a function has a kink or a tie, or draws random numbers, there is no finite difference to compare
-// with: here the convention is written down. It is PyTorch's.
+// Where a function has a kink or a tie, or draws random numbers, finite differences cannot check
+// its gradient. These tests write the convention down. It is PyTorch's.
 #include <cmath>
 
 #include "tests/compiler/compiled_step.h"
@@ -16,7 +16,7 @@ struct Step {
   std::vector<Floats> gradients;  // by operand
 };
 
-// The gradients of sum(result) by the operands, both of these dims.
+// The gradients of sum(result) with respect to the operands, which both have these dims.
 Step StepOf(const Dims& dims, const std::vector<Floats>& operands, const Build& build,
             const KernelRegistry& kernels, uint64_t seed = 7) {
   Graph graph;
@@ -127,7 +127,8 @@ TEST(Dropout, KeepsTheSameElementsForwardAndBackward) {
     EXPECT_TRUE(y == 0 || std::fabs(y - 4.f / 3) < 1e-6f) << y;
     kept += y != 0;
   }
-  // 3000 expected; five standard deviations of a binomial distribution, sqrt(4000 * .25 * .75) = 27.4.
+  // 3000 are expected. The tolerance is five standard deviations of a binomial distribution,
+  // sqrt(4000 * .25 * .75) = 27.4.
   EXPECT_NEAR(static_cast<double>(kept), 3000, 137);
   EXPECT_EQ(step.result, StepOf({kElements}, {ones}, drop, testing_step::ReferenceKernels()).result);
   EXPECT_NE(step.result, StepOf({kElements}, {ones}, drop, testing_step::CpuKernels(), 8).result)

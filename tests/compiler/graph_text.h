@@ -8,9 +8,9 @@
 //   rows: f32[N,64] = Reshape(most)
 //   return loss
 //
-// Types are inferred, but for operators whose result's type is a choice. A number in a node's
-// operands is a scalar constant, `_` a missing operand. In attributes a number with a point or an
-// exponent is a float.
+// Types are inferred, except for operators whose result type is a choice. A number among a node's
+// operands is a scalar constant, and `_` is a missing operand. An attribute's number with a point
+// or an exponent is a float.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ inline std::string Trim(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
-// Parts between commas that stand in no bracket.
+// The parts between commas that are outside brackets.
 inline std::vector<std::string> SplitList(const std::string& text) {
   std::vector<std::string> parts;
   std::string part;
@@ -49,7 +49,7 @@ inline std::vector<std::string> SplitList(const std::string& text) {
   return parts;
 }
 
-// What lies between the first `open` and the last `close`.
+// The text between the first `open` and the last `close`.
 inline std::string Between(const std::string& text, char open, char close) {
   const size_t begin = text.find(open), end = text.rfind(close);
   if (begin == std::string::npos || end == std::string::npos || end < begin) return "";
@@ -148,8 +148,8 @@ class Parser {
   std::map<std::string, ValueId> values_;
 };
 
-// The model whose loss is the first of the values that `text` returns. All parameters are 1, and
-// train.
+// The model whose loss is the first of the values that `text` returns. All parameters are 1
+// and are trained.
 inline ImportResult Parse(const std::string& text) { return Parser().Run(text); }
 
 }  // namespace act::graph_text

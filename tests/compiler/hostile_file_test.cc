@@ -1,5 +1,5 @@
-// Files that are none, damaged ones, and tensors whose data is not what they say: one clear error each, and
-// never a crash.
+// Files that are not models, damaged models, and tensors whose data contradicts their description.
+// Each gives one clear error and never a crash.
 #include <random>
 
 #include "compiler/ir/verify.h"
@@ -96,7 +96,7 @@ const Hostile kHostile[] = {
      "is not a file inside the model's folder"},
     {"external_missing", [] { return WithWeight([](auto& t) { External(t, "absent.bin"); }); },
      "hint: put the file there, or start from seeded weights with --init=he"},
-    // The model itself serves as a data file that exists.
+    // The model file serves as a data file that exists.
     {"external_offset", [] { return WithWeight([](auto& t) { External(t, "model.onnx", "999999999"); }); },
      "are not all there"},
     {"external_offset_overflow",
@@ -128,8 +128,8 @@ TEST_P(HostileTensor, IsOneClearError) { testing::ExpectOneClearError(GetParam()
 INSTANTIATE_TEST_SUITE_P(All, HostileTensor, ::testing::ValuesIn(kHostile),
                          [](const auto& test_info) { return std::string(test_info.param.name); });
 
-// Truncated and damaged files: an error or a graph that verifies, never a crash (the sanitizer build finds
-// more).
+// A truncated or damaged file gives an error or a graph that verifies, never a crash. The sanitizer
+// build finds more.
 TEST(HostileFile, DamagedFilesDoNotCrash) {
   std::mt19937 random(1);
   int errors = 0, graphs = 0;
@@ -155,14 +155,14 @@ TEST(HostileFile, DamagedFilesDoNotCrash) {
     for (size_t i = 0; i < 64; ++i) import(good.substr(0, good.size() * i / 64));
     for (int i = 0; i < 400; ++i) {
       std::string bytes = good;
-      // Most bytes are weights; damage the structure: the last quarter holds nodes too, so mix whole-file and
-      // tail flips.
+      // Most bytes are weights, and the others are the structure. One to four bytes at random
+      // places in the whole file change.
       const size_t flips = 1 + random() % 4;
       for (size_t k = 0; k < flips; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
       import(bytes);
     }
   }
-  // Both happen, or the test tests nothing.
+  // Both outcomes must occur, or the test tests nothing.
   EXPECT_GT(errors, 300);
   EXPECT_GT(graphs, 50);
 }

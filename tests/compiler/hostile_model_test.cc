@@ -1,4 +1,4 @@
-// Models whose graph is wrong or hostile: one clear error each.
+// Models whose graph is wrong or hostile: each gives one clear error.
 #include "tests/compiler/hostile_model.h"
 
 #include "tests/compiler/compiled_step.h"
@@ -260,7 +260,7 @@ TEST(HostileModel, ZeroExtentsAreTensorsLikeOthers) {
   ASSERT_TRUE(static_cast<bool>(result)) << llvm::toString(result.takeError());
 }
 
-// What the importer takes and nothing can train.
+// Models that the importer accepts and that cannot be trained.
 TEST(HostileModel, WithoutAPathFromAParameterToTheLossIsRefused) {
   const auto refuse = [](const OnnxModel& m, const std::vector<std::string>& freeze) {
     const TemporaryFolder folder;

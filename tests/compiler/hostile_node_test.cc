@@ -1,5 +1,5 @@
-// Nodes whose attributes and operands ask for what cannot be: sizes that overflow, axes that are not there,
-// wrong types. One clear error each.
+// Nodes whose attributes and operands ask for the impossible: sizes that overflow, axes that do not
+// exist, wrong types. Each gives one clear error.
 #include <limits>
 
 #include "tests/compiler/hostile_model.h"
@@ -16,7 +16,7 @@ using testing::TemporaryFolder;
 constexpr int64_t kLargest = std::numeric_limits<int64_t>::max(),
                   kSmallest = std::numeric_limits<int64_t>::min();
 
-// Linear, then one node "n" on its result, then the loss.
+// A linear layer, then one node "n" on its result, then the loss.
 OnnxModel WithNode(const char* op, std::vector<std::string> extra_inputs,
                    std::vector<onnx::AttributeProto> attrs = {}) {
   OnnxModel m = Linear();
@@ -270,7 +270,7 @@ const Hostile kHostile[] = {
     {"shift_of_floats",
      [] { return WithNode("BitShift", {"one"}, {Attr("direction", std::string("LEFT"))}); },
      "node 'n' (BitShift)"},
-    // What is known is folded before inputs are counted.
+    // Known operands are folded before the inputs are counted.
     {"where_of_a_known_condition_alone",
      [] {
        OnnxModel m = Linear();

@@ -1,4 +1,5 @@
-// Attributes of ONNX nodes are read by type: one of another type is an error that names it.
+// Attributes of ONNX nodes are read by type. An attribute of another type is an
+// error that names it.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -100,7 +101,7 @@ TEST(NodeAttributes, WhatNothingReadsIsIgnoredUnlessNoOperatorHasItsType) {
       std::string::npos);
 }
 
-// One operand of the scan: what a name that the node reads stands for.
+// Makes one operand of a trial: the value that a name among the node's inputs stands for.
 using Operand = std::function<onnx_import::Operand(GraphBuilder&)>;
 
 Operand Value(DType dtype, const Dims& dims) {
@@ -130,7 +131,7 @@ std::vector<Operands> OperandsToTry() {
           {scores, labels, row}, {image, row, row},        {matrix, Integers({4, 16}), one}};
 }
 
-// One node on such operands, in an importer of its own.
+// One node with such operands, in an importer of its own.
 struct Trial {
   const Operands& operands;
   const onnx::NodeProto& node;
@@ -149,7 +150,7 @@ struct Trial {
     return import(importer);
   }
 
-  // The names of attributes that the node's fold or importer asks for.
+  // The names of the attributes that the node's fold or importer asks for.
   std::set<std::string> Asked() const {
     return With([&](onnx_import::Importer& importer) {
       onnx_import::NodeContext context(importer, node);
@@ -176,8 +177,9 @@ struct Trial {
   }
 };
 
-// Every operator of the registries, on operands that let most importers run far. Whatever attribute an importer
-// asks for, it takes in exactly one type; all others are errors that name it.
+// Every operator of the registries is tried, on operands with which most importers get far. An
+// importer accepts each attribute that it asks for in exactly one type. Every other type is an
+// error that names the attribute.
 TEST(ImportAttributes, EveryImporterTakesEachAttributeInOneTypeOnly) {
   std::set<std::pair<std::string, std::pair<std::string, int>>> rows;  // domain, operator, inputs
   for (const auto* family : onnx_import::AllImports())
@@ -240,7 +242,7 @@ TEST(ImportAttributes, AttentionWhoseCausalFlagIsAFloatIsNotImportedAsNonCausal)
             std::string::npos);
 }
 
-// The exporters' folded shape computations read attributes too.
+// The folds of the exporters' shape computations read attributes too.
 TEST(ImportAttributes, AFoldedNodeRefusesAnAttributeOfAnotherType) {
   OnnxModel m;
   m.Input("x", {"N", 8}).Node("Shape", {"x"}, {"s"}).Integers("last", {1});
@@ -251,7 +253,7 @@ TEST(ImportAttributes, AFoldedNodeRefusesAnAttributeOfAnotherType) {
             std::string::npos);
 }
 
-// The function's node refers to the call's attribute, whose type is the caller's.
+// The function's node refers to the call's attribute, and the caller decides that attribute's type.
 TEST(ImportAttributes, AFunctionsAttributeHasTheTypeThatItsNodeReads) {
   const auto model = [](const onnx::AttributeProto& slope) {
     OnnxModel m = Linear();

@@ -92,7 +92,7 @@ TEST(ImportGather, WhatDoesNotFitIsRefused) {
   has(error("GatherND", {"x", "long"}), "node 'n' (GatherND): tuples of 4 indices after 0 axes do not fit");
   has(error("GatherND", {"x", "i"}, {Attr("batch_dims", int64_t{1})}),
       "the first axes of data and indices differ");
-  has(error("GatherND", {"x", "i"}, {Attr("batch_dims", int64_t{-1})}), "behind -1 axes");
+  has(error("GatherND", {"x", "i"}, {Attr("batch_dims", int64_t{-1})}), "after -1 axes");
   has(error("GatherElements", {"x", "i"}), "different ranks");
   has(error("GatherElements", {"w", "long"}), "more is asked for than there is on axis 1");
   has(error("GatherElements", {"w", "i"}, {Attr("axis", int64_t{2})}), "axis 2 is outside");

@@ -21,8 +21,8 @@ using import_testing::Linear;
 using import_testing::OnnxModel;
 using import_testing::Ops;
 
-// The one difference between the exporters that is meant: TorchScript's traced model has one update of its
-// statistics.
+// The one intended difference between the exporters: TorchScript's traced model contains one update
+// of its statistics.
 Attributes WithoutUpdatesDone(const Attributes& attrs) {
   Attributes rest;
   EXPECT_EQ(attrs.Int("updates_done"), 1);
@@ -33,7 +33,7 @@ Attributes WithoutUpdatesDone(const Attributes& attrs) {
 
 class BothExporters : public ::testing::TestWithParam<const char*> {};
 
-// Dynamo writes three times the nodes (shapes, zero biases); nothing of it may reach the graph.
+// Dynamo writes three times the nodes (shapes, zero biases). None of these may reach the graph.
 TEST_P(BothExporters, GiveTheSameGraph) {
   const std::string folder = kGolden + GetParam();
   const ImportResult script = Import(folder + "/model.onnx"), dynamo = Import(folder + "/model_dynamo.onnx");
@@ -332,7 +332,7 @@ TEST(Import, FunctionsThatCallThemselvesAreRefused) {
   f.set_domain("local");
   f.add_input("x");
   f.add_output("y");
-  for (int i = 0; i < 2; ++i) {  // twice: without a limit 2^depth nodes
+  for (int i = 0; i < 2; ++i) {  // two calls: without a limit there would be 2^depth nodes
     onnx::NodeProto& n = *f.add_node();
     n.set_op_type("Loop");
     n.set_domain("local");

@@ -1,4 +1,4 @@
-// Parameters, buffers and their data: stored, computed, initialized, in files of their own.
+// Parameters, buffers and their data: stored, computed, initialized, or in files of their own.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -37,8 +37,8 @@ TEST(Import, ParametersBuffersAndTheirData) {
   EXPECT_EQ(r.graph.value(r.label).name, "label");
 }
 
-// ConstantOfShape in place of a stored weight: it trains. Where nothing reads it as a weight, it is a
-// constant.
+// ConstantOfShape in place of a stored weight is trained. Where nothing reads it as a weight,
+// it is a constant.
 TEST(Import, WeightsThatTheModelComputes) {
   onnx::AttributeProto fill;
   fill.set_name("value");

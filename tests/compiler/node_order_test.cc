@@ -1,4 +1,5 @@
-// The scheduler's promises: a legal order, never worse than the given one, and the moves it is there for.
+// The scheduler's promises: the order is legal, never worse than the given one, and has the moves
+// for which the scheduler exists.
 #include "passes/planning/schedule.h"
 
 #include <gtest/gtest.h>
@@ -17,18 +18,18 @@ Schedule GivenOrder(const ScheduleProblem& problem) {
 }
 
 TEST(Schedule, TakesLate) {
-  // Node 0 makes a large tensor that only node 3 reads; nodes 1 and 2 work on another one.
+  // Node 0 makes a large tensor that only node 3 reads. Nodes 1 and 2 work on another tensor.
   ScheduleProblem p;
   p.nodes = 4;
   p.tensors = {{1000, 0, {3}}, {600, 1, {2}}, {10, 2, {3}}};
   EXPECT_EQ(PeakBytes(p, GivenOrder(p)), 1610);
   const Schedule s = SolveSchedule(p);
   EXPECT_EQ(ValidateSchedule(p, s), std::nullopt);
-  EXPECT_EQ(PeakBytes(p, s), 1010);  // 1, 2, 0, 3
+  EXPECT_EQ(PeakBytes(p, s), 1010);  // the order is 1, 2, 0, 3
 }
 
 TEST(Schedule, FreesEarly) {
-  // Node 3 reads the large tensor of node 0 last (an update); it may run right behind node 0.
+  // Node 3 (an update) is the last to read node 0's large tensor. It may run right after node 0.
   ScheduleProblem p;
   p.nodes = 4;
   p.tensors = {{1000, 0, {3}}, {600, 1, {2}}};
@@ -41,7 +42,8 @@ TEST(Schedule, KeepsWhatMustStandBefore) {
   ScheduleProblem p;
   p.nodes = 4;
   p.tensors = {{1000, 0, {3}}, {600, 1, {2}}};
-  p.before = {{2, 3}, {0, 1}};  // the move of the test above is forbidden, and so is moving node 0 down
+  // {2, 3} forbids the move of the test above, and {0, 1} forbids moving node 0 down.
+  p.before = {{2, 3}, {0, 1}};
   const Schedule s = SolveSchedule(p);
   EXPECT_EQ(ValidateSchedule(p, s), std::nullopt);
   EXPECT_EQ(PeakBytes(p, s), 1600);

@@ -62,7 +62,7 @@ class OnnxModel {
     Info(*graph().add_output(), name, dims, type);
     return *this;
   }
-  // f32 initializer; all elements `value`.
+  // An f32 initializer whose elements are all `value`.
   OnnxModel& Weight(const std::string& name, const std::vector<int64_t>& dims, float value = 0.5f) {
     onnx::TensorProto& t = *graph().add_initializer();
     t.set_name(name);
@@ -76,7 +76,7 @@ class OnnxModel {
     t.set_raw_data(data.data(), data.size() * sizeof(float));
     return *this;
   }
-  // i64 initializer.
+  // An i64 initializer.
   OnnxModel& Integers(const std::string& name, const std::vector<int64_t>& values, bool scalar = false) {
     onnx::TensorProto& t = *graph().add_initializer();
     t.set_name(name);
@@ -85,7 +85,7 @@ class OnnxModel {
     for (int64_t v : values) t.add_int64_data(v);
     return *this;
   }
-  // The node's name is its first output's.
+  // The node has the name of its first output.
   OnnxModel& Node(const std::string& op, const std::vector<std::string>& inputs,
                   const std::vector<std::string>& outputs, std::vector<onnx::AttributeProto> attrs = {},
                   const std::string& domain = "") {
@@ -98,7 +98,7 @@ class OnnxModel {
     for (const auto& a : attrs) *n.add_attribute() = a;
     return *this;
   }
-  // loss = mean of x over everything, and the output.
+  // loss = the mean of x over all axes, and the graph's output.
   OnnxModel& MeanLoss(const std::string& x) {
     Node("ReduceMean", {x}, {"loss"}, {Attr("keepdims", int64_t{0})});
     return Output("loss");
@@ -127,7 +127,7 @@ class OnnxModel {
   }
 };
 
-// image f32[N,8] -> Gemm with w [4,8] and b [4] -> logits f32[N,4] (no output yet).
+// image f32[N,8] -> Gemm with w [4,8] and b [4] -> logits f32[N,4]. It has no output yet.
 inline OnnxModel Linear(int64_t opset = 17) {
   OnnxModel model(opset);
   model.Input("image", {"N", 8}).Weight("w", {4, 8}).Weight("b", {4});

@@ -9,15 +9,15 @@ namespace act::gradient_case {
 struct AttentionRow {
   std::string name;
   Ints q, k, v;
-  Ints perm_q = {}, perm_k = {}, perm_v = {}, perm_o = {};  // empty: as they are
-  Ints bias = {}, mask = {};                                // empty: none
+  Ints perm_q = {}, perm_k = {}, perm_v = {}, perm_o = {};  // empty: axes stay as they are
+  Ints bias = {}, mask = {};                                // empty: there is none
   double scale = .5;
   bool causal = false;
   int64_t offset = 0;
   double softcap = 0;
-  std::string empty_row = "nan";  // what a query that sees no key gets
+  std::string empty_row = "nan";  // the result of a query that sees no key
   std::vector<size_t> batched = {};
-  int64_t packed = -1;  // the axis of q, k and v where they are one operand
+  int64_t packed = -1;  // the axis along which q, k and v are packed into one operand
 };
 
 inline Ints InverseOf(const Ints& perm) {
@@ -31,7 +31,7 @@ inline Ints Permuted(const Ints& dims, const Ints& perm) {
   return result;
 }
 
-// Softmax of a row where NaN and -infinity do as they do in numpy.
+// Softmax of a row. NaN and -infinity behave as in numpy.
 inline std::vector<double> SoftmaxOf(std::vector<double> row) {
   const double max = *std::max_element(row.begin(), row.end());
   double sum = 0;
@@ -74,7 +74,7 @@ inline Tensor AttentionTruth(const AttentionRow& row, const Tensors& t) {
   return row.perm_o.empty() ? o : truth::Transpose(o, InverseOf(row.perm_o));
 }
 
-// The operands with the first one cut into q, k and v.
+// The operands, with the first one cut into q, k and v.
 inline Tensors Unpacked(const AttentionRow& row, const Tensors& t) {
   Ints dims = t[0].dims;
   dims.erase(dims.begin() + row.packed);
@@ -200,7 +200,8 @@ inline std::vector<OpCase> AttentionCases() {
        .v = {3, 2, 9, 3},
        .mask = {3, 1, 1, 9},
        .batched = {0, 1, 2, 3}},
-      // Random masks hide all keys of some queries here: these give every key the same weight.
+      // Random masks hide all keys of some queries here. These masks give every key
+      // the same weight.
       {.name = "mask of pairs",
        .q = {2, 2, 5, 3},
        .k = {2, 2, 2, 3},

@@ -22,8 +22,8 @@ struct WindowRow {
   Attributes ToAttrs() const {
     return Attrs({{"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}, {"pads", pads}});
   }
-  // Calls f(x index without channel, kernel index) for each tap of the output at `o` ([n, spatial..,
-  // channel]) that is inside an input of these dims.
+  // Calls f(x index without channel, kernel index) for each tap of the output at `o` ([n,
+  // spatial.., channel]) that is inside an input of these dims.
   template <class F>
   void ForEachTap(const Ints& x_dims, const Ints& o, F f) const {
     truth::ForEach(kernel, [&](const Ints& k) {
@@ -64,7 +64,8 @@ inline Tensor Convolve(const Tensor& x, const Tensor& w, const WindowRow& window
   });
 }
 
-// x [N, S.., C], w [C, M / group, K..] -> [N, O.., M]: each input element spreads the kernel over the output.
+// x [N, S.., C], w [C, M / group, K..] -> [N, O.., M]. Each input element spreads the kernel
+// over the output.
 inline Tensor ConvolveTransposed(const Tensor& x, const Tensor& w, const WindowRow& window,
                                  const Ints& output_padding, int64_t group) {
   Ints dims{x.dim(0)};

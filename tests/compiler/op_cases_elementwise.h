@@ -14,7 +14,7 @@ inline Attributes Attrs(std::initializer_list<std::pair<const char*, Attribute>>
   return attrs;
 }
 
-// Most rows: the operator itself on its operands.
+// Most rows: the operator alone, applied to its operands.
 inline auto One(std::string op, Attributes attrs = {}) {
   return [op = std::move(op), attrs = std::move(attrs)](GraphBuilder& b, const Values& v) {
     return b.Add1(op, v, attrs, "tested");
@@ -93,7 +93,8 @@ inline std::vector<OpCase> UnaryCases() {
                      One(row.op, row.attrs),
                      [f = row.f](const Tensors& t) { return truth::Map(t[0], f); },
                      {0}});
-  // Shapes: scalars, one element, none, more than a tile of a fused loop, a last tile of one element.
+  // Shapes: a scalar, one element, no elements, more than a tile of a fused loop, a last
+  // tile of one element.
   for (const Ints& dims : std::vector<Ints>{{}, {1}, {1, 1, 1}, {0}, {0, 3}, {1, 1025}, {7, 1, 300}})
     cases.push_back({"Tanh of shape", {{dims}}, One("Tanh"), [](const Tensors& t) {
                        return truth::Map(t[0], [](double x) { return std::tanh(x); });
@@ -164,7 +165,8 @@ inline std::vector<OpCase> BinaryCases() {
   return cases;
 }
 
-// y = factor where op(a, b), else 0, with a and b fed: comparisons have no gradient of their own.
+// y = factor where op(a, b), else 0. a and b are inputs, since comparisons have no
+// gradient of their own.
 inline OpCase Comparison(const char* op, double (*f)(double, double)) {
   return {op,
           {{{4, 5}, 0, 4, Kind::kIndex}, {{5}, 0, 4, Kind::kIndex}, {{4, 5}}},
@@ -285,7 +287,7 @@ inline std::vector<OpCase> ReductionCases() {
     add(op, {1, 3, 1}, {0, 2}, false);
     add(op, {2, 3, 1, 5}, {1, 2}, true);
     add(op, {7}, {0}, false);
-    add(op, {0, 3}, {1}, true);  // nothing to reduce, nothing comes out
+    add(op, {0, 3}, {1}, true);  // nothing to reduce, and the result has no elements
     add(op, {3, 0, 2}, {0}, false);
   }
   return cases;

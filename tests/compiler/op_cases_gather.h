@@ -1,11 +1,11 @@
-// Rows of lookup and scatter by data.
+// Rows of lookups and scatters whose positions are data.
 #pragma once
 
 #include "tests/compiler/op_cases_elementwise.h"
 
 namespace act::gradient_case {
 
-// The element of the large tensor that `index` names for the element of the small one at `at`.
+// The position in the large tensor that `index` gives for the element of the small one at `at`.
 inline Ints Named(const Tensor& index, const Ints& at, size_t axis, int64_t extent) {
   Ints to = at;
   const auto i = static_cast<int64_t>(index.Broadcast(at));
@@ -34,7 +34,7 @@ inline TensorType TypeAt(const GraphBuilder& b, ValueId like, const Ints& dims) 
   return type;
 }
 
-// Tuples of indices, behind the samples: y[n, i] = x[n, t[n, i, 0], t[n, i, 1]].
+// Tuples of indices, after the sample axis: y[n, i] = x[n, t[n, i, 0], t[n, i, 1]].
 inline OpCase TupleCase() {
   return {"Gather by tuples",
           {{{2, 4, 5}}, {{2, 7, 1}, -4, 4, Kind::kIndex}, {{2, 7, 1}, -5, 5, Kind::kIndex}},
@@ -57,7 +57,7 @@ inline OpCase TupleCase() {
           {0, 1, 2}};
 }
 
-// x without the rows where the flag is 0: what NonZero finds is taken from x and put back.
+// x without the rows whose flag is 0: the rows that NonZero finds are taken from x and put back.
 inline OpCase NonZeroCase() {
   return {"NonZero",
           {{{7, 3}}, {{7}, -1, 1, Kind::kFlag}},
@@ -76,15 +76,15 @@ inline OpCase NonZeroCase() {
 inline std::vector<OpCase> GatherCases() {
   const std::vector<LookupRow> rows = {
       {{7, 5}, {4, 1}, {4, 5}},                             // an embedding
-      {{7, 5}, {40, 1}, {40, 5}},                           // most rows often
+      {{7, 5}, {40, 1}, {40, 5}},                           // most rows occur several times
       {{7, 130}, {9, 1}, {9, 130}},                         // long rows
-      {{9, 3}, {12, 1}, {12, 3}, 0, true},                  // some of no account
-      {{6}, {10}, {10}},                                    // numbers
-      {{2, 6, 3}, {1, 4, 1}, {2, 4, 3}, 1, false, {0}},     // behind the samples
-      {{2, 6, 3}, {2, 4, 1}, {2, 4, 3}, 1, false, {0, 1}},  // its own index for each sample
+      {{9, 3}, {12, 1}, {12, 3}, 0, true},                  // some indices are ignored
+      {{6}, {10}, {10}},                                    // rows are single numbers
+      {{2, 6, 3}, {1, 4, 1}, {2, 4, 3}, 1, false, {0}},     // indexed after the sample axis
+      {{2, 6, 3}, {2, 4, 1}, {2, 4, 3}, 1, false, {0, 1}},  // each sample has indices of its own
       {{2, 3, 6}, {2, 3, 4}, {2, 3, 4}, 2, true, {0, 1}},
-      {{5, 4}, {3, 4}, {3, 4}},  // its own index for each element
-      {{5, 4}, {3, 2}, {3, 2}},  // of fewer columns than there are
+      {{5, 4}, {3, 4}, {3, 4}},  // each element has an index of its own
+      {{5, 4}, {3, 2}, {3, 2}},  // fewer columns than x has
       {{3, 5, 4}, {2, 1, 2}, {2, 5, 2}},
       {{4, 3, 2}, {1, 1, 5}, {4, 3, 5}, 2},
       {{4, 3}, {0, 1}, {0, 3}},
@@ -115,7 +115,7 @@ inline std::vector<OpCase> GatherCases() {
   return cases;
 }
 
-// into: scatter into operand 2, or into zeros.
+// into: scatters into operand 2, otherwise into zeros.
 inline OpCase ScatterCase(const LookupRow& row, const std::string& reduction, bool into) {
   OpCase c{"Scatter " + reduction,
            {{row.part}, IndexOf(row)},
@@ -149,7 +149,8 @@ inline OpCase ScatterCase(const LookupRow& row, const std::string& reduction, bo
 }
 
 inline std::vector<OpCase> ScatterCases() {
-  // One index along the axis: no two updates of one element, of which ONNX does not say which one stays.
+  // One index along the axis, so that no two updates are of one element. ONNX does not say which of
+  // two such updates remains.
   const std::vector<LookupRow> single = {{{5, 4}, {1, 4}, {1, 4}},
                                          {{5, 40}, {1, 1}, {1, 40}},
                                          {{3, 5, 2}, {3, 1, 2}, {3, 1, 2}, 1, false, {0, 1, 2}},
@@ -176,7 +177,8 @@ inline std::vector<OpCase> ScatterCases() {
       for (const char* reduction : {"add", "min", "max"}) cases.push_back(ScatterCase(row, reduction, into));
     }
   }
-  // A product has no gradient here: of given numbers, in front of something that trains.
+  // A product has no gradient here. It is computed from given numbers, and something that is
+  // trained comes after it.
   OpCase product = ScatterCase(many[0], "mul", true);
   for (Operand& o : product.operands)
     if (o.kind == Kind::kTrained) o.kind = Kind::kFixed;

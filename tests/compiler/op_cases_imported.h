@@ -1,4 +1,4 @@
-// Rows of ONNX operators that have no operator of ours: what the importer composes for them.
+// Rows of ONNX operators for which we have no operator: the importer composes them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace act::gradient_case {
 
-// Imports one node whose inputs are the operands, then these known integers.
+// Imports one node. Its inputs are the operands, followed by these known integers.
 inline auto Imported(const std::string& op, const std::vector<onnx::AttributeProto>& attrs,
                      const std::vector<Ints>& known = {}, int outputs = 1) {
   return [=](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
@@ -33,7 +33,8 @@ inline auto Imported(const std::string& op, const std::vector<onnx::AttributePro
   };
 }
 
-// The definition: over all values of all labels, the product of the operands is added to its place.
+// The definition: for each combination of label values, the product of the operands is added to its
+// place in the result.
 inline Tensor EinsumOf(const std::vector<std::string>& terms, const std::string& output,
                        const Tensors& operands) {
   std::map<char, int64_t> extents;
@@ -98,7 +99,8 @@ inline std::vector<OpCase> EinsumCases() {
       {"...i,...i->...", {"abi", "abi"}, "ab", {{2, 3, 4}, {2, 1, 4}}},  // broadcast
       {"ij,j,jk->ik", {"ij", "j", "jk"}, "ik", {{3, 4}, {4}, {4, 5}}, {0}},
       {"ab,cb,cd->ad", {"ab", "cb", "cd"}, "ad", {{2, 3}, {4, 3}, {4, 5}}},
-      {"ijk,l->jl", {"ijk", "l"}, "jl", {{2, 3, 4}, {5}}},  // what nothing else needs is summed first
+      // Labels that nothing else needs are summed first.
+      {"ijk,l->jl", {"ijk", "l"}, "jl", {{2, 3, 4}, {5}}},
       {"ij,ij,ij->ij", {"ij", "ij", "ij"}, "ij", {{3, 4}, {3, 4}, {3, 4}}, {0, 1, 2}},
       {",ij->ij", {"", "ij"}, "ij", {{}, {3, 4}}},
       {"ij,jk->ik", {"ij", "jk"}, "ik", {{0, 4}, {4, 5}}},

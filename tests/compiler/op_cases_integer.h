@@ -1,4 +1,4 @@
-// Rows of exact arithmetic on integers; its numbers are tests/unit/integer_test.cc's.
+// Rows of exact arithmetic on integers. tests/unit/integer_test.cc checks the numbers.
 #pragma once
 
 #include "tests/compiler/op_cases_elementwise.h"

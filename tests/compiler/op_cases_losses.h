@@ -14,7 +14,7 @@ inline std::vector<OpCase> BatchNormCases() {
       cases.push_back(
           {std::string("BatchNorm ") + (frozen ? "frozen" : "training"),
            {{dims}, {{c}, .5, 2}, {{c}}, {{c}, -1, 1, Kind::kBuffer}, {{c}, .5, 2, Kind::kBuffer}},
-           // A larger epsilon than usual, so that a mistake in its place shows.
+           // Epsilon is larger than usual, so that a wrong use of it shows.
            One("BatchNorm", Attrs({{"epsilon", .1}, {"momentum", .1}, {"frozen", int64_t{frozen}}})),
            [frozen](const Tensors& t) {
              const Tensor& x = t[0];

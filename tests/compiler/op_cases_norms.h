@@ -19,8 +19,8 @@ struct Norm {
 
 inline Tensor NormTruth(const Norm& n, double epsilon, const std::vector<Tensor>& t) {
   const Tensor& x = t[0];
-  // Elements of one statistic have one key: the index without the normalized axes, and the group for the
-  // channel.
+  // The elements of one statistic have the same key: the index without the normalized axes, and the
+  // group in place of the channel.
   const auto key = [&n](Ints i) {
     for (int64_t axis : n.axes) i[static_cast<size_t>(axis)] = 0;
     const auto channel = static_cast<size_t>(n.group_axis);

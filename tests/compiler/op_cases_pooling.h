@@ -5,8 +5,8 @@
 
 namespace act::gradient_case {
 
-// The extents that ONNX and PyTorch agree on: rounded up in ceil mode, unless the last window would start in
-// the padding behind the input.
+// The extents on which ONNX and PyTorch agree: rounded up in ceil mode, unless the last window
+// would start in the padding after the input.
 inline Ints PooledDims(const Tensor& x, const WindowRow& w, bool ceil_mode) {
   Ints dims{x.dim(0)};
   for (size_t a = 0; a < w.axes(); ++a) {
@@ -37,7 +37,7 @@ inline Tensor AveragePooled(const Tensor& x, const WindowRow& w, bool ceil_mode,
       inside += 1;
     });
     if (!include_pad) return sum / inside;
-    double taps = 0;  // those inside input and padding; ceil mode may look beyond both
+    double taps = 0;  // taps inside input and padding; in ceil mode a window may extend past both
     truth::ForEach(w.kernel, [&](const Ints& k) {
       bool in = true;
       for (size_t a = 0; a < w.axes(); ++a)
@@ -65,7 +65,8 @@ inline std::vector<OpCase> PoolCases() {
       {"1d", {2, 9, 3}, {{4}, {3}, {1}, {1, 1}}},
       {"3d", {1, 4, 3, 4, 2}, {{2, 2, 3}, {2, 1, 1}, {1, 1, 1}, {0, 1, 1, 0, 0, 1}}},
       {"no sample", {0, 6, 5, 3}, {{2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},
-      {"large window", {1, 20, 20, 1}, {{17, 17}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},  // 289 positions: not u8
+      // 289 positions do not fit u8.
+      {"large window", {1, 20, 20, 1}, {{17, 17}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},
   };
   std::vector<OpCase> cases;
   for (const Row& row : rows) {
@@ -103,7 +104,7 @@ inline std::vector<OpCase> PoolCases() {
   return cases;
 }
 
-// ONNX's Resize, on one axis: where the output position o looks in an input of extent `in`.
+// ONNX's Resize on one axis: where the output position o looks in an input of extent `in`.
 inline double Coordinate(const std::string& mode, int64_t o, int64_t in, int64_t out) {
   const double x = static_cast<double>(o), scale = static_cast<double>(out) / static_cast<double>(in);
   if (mode == "align_corners")
@@ -118,7 +119,7 @@ inline Tensor Resized(const Tensor& x, const Ints& to, const std::string& mode,
   Tensor y(to);
   const size_t axes = to.size() - 2;
   truth::ForEach(to, [&](const Ints& o) {
-    // Linear: 2^axes corners, each with the product of its distances.
+    // Linear: 2^axes corners, each weighted by the product of its distances.
     for (size_t corner = 0; corner < size_t{1} << axes; ++corner) {
       double weight = 1;
       Ints at = o;

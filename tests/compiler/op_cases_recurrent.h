@@ -7,7 +7,7 @@ namespace act::gradient_case {
 
 inline double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-// One direction of a layer: batch, steps, units, and which operands are there.
+// One direction of a layer: batch, steps, units, and which operands are present.
 struct RecurrentRow {
   int64_t n, t, h;
   bool reverse = false;
@@ -29,8 +29,8 @@ inline const std::vector<RecurrentRow>& RecurrentRows() {
   return rows;
 }
 
-// Calls step(sample, time, h, next) for each sample and step in order; h: the state before, next: to be
-// filled with the one behind. Returns y, [N,T,H].
+// Calls step(sample, time, h, next) for each sample, with steps in order. h is the state before the
+// step; the call fills `next` with the state after it. Returns y, [N,T,H].
 template <class F>
 Tensor RunLoop(const RecurrentRow& row, const Tensor* initial, F step) {
   Tensor y({row.n, row.t, row.h});
@@ -55,7 +55,7 @@ inline double RecurrentSum(const RecurrentRow& row, const Tensor& weights, int64
   return sum;
 }
 
-// Pre-activations and weights where no activation saturates.
+// Pre-activations and weights for which no activation saturates.
 inline std::vector<Operand> RecurrentOperands(const RecurrentRow& row, int64_t gates) {
   return {{{row.n, row.t, gates * row.h}}, {{gates * row.h, row.h}, -1, 1}};
 }
@@ -63,7 +63,7 @@ inline std::vector<Operand> RecurrentOperands(const RecurrentRow& row, int64_t g
 inline OpCase LstmCase(const RecurrentRow& row) {
   OpCase c{std::string("Lstm") + (row.reverse ? " reverse" : "") + (row.states ? " with states" : ""),
            RecurrentOperands(row, 4),
-           // y and the last cell states in one result, so that both have a gradient.
+           // y and the last cell states are in one result, so that both have a gradient.
            [row](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
              const auto out = Take(b.Add("Lstm", v, Attrs({{"reverse", int64_t{row.reverse}}}), "tested", 5));
              const Dims dims = b.type(out[0]).dims;

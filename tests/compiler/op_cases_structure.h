@@ -30,7 +30,8 @@ inline std::vector<OpCase> ReshapeAndTransposeCases() {
                      return truth::Reshape(t[0], {6, 5});
                    },
                    {0}});
-  // As PyTorch's modules do: what is between two reshapes is elementwise, so they may share one storage.
+  // As in PyTorch's modules: only elementwise nodes are between the two reshapes, so all of them
+  // may share one storage.
   cases.push_back(
       {"Reshape there and back",
        {{{2, 3, 5}}},
@@ -194,8 +195,8 @@ inline Tensor Product(const Tensor& a, bool ta, const Tensor& b, bool tb) {
       ia[r - 1] = ta ? i[r - 2] : k;
       ib[r - 2] = tb ? i[r - 1] : k;
       ib[r - 1] = tb ? k : i[r - 1];
-      // Broadcast() reads index 0 of axes of extent 1: right for the batch axes, and for a matrix axis of
-      // extent 1 the index is 0 anyway.
+      // Broadcast() reads index 0 of axes of extent 1. This is right for the batch axes. A matrix
+      // axis of extent 1 only has index 0 anyway.
       sum += a.Broadcast(ia) * b.Broadcast(ib);
     }
     return sum;
@@ -204,8 +205,9 @@ inline Tensor Product(const Tensor& a, bool ta, const Tensor& b, bool tb) {
 
 inline std::vector<OpCase> MatMulCases() {
   struct Row {
-    Ints a, b;                    // untransposed
-    std::vector<size_t> batched;  // where the leading axis is not a matrix axis that a transposition moves
+    Ints a, b;  // untransposed
+    // The operands whose leading axis is not a matrix axis that a transposition moves.
+    std::vector<size_t> batched;
   };
   const std::vector<Row> rows = {
       {{3, 4}, {4, 5}, {}},

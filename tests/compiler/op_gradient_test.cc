@@ -1,5 +1,5 @@
-// Every operator that a model can contain: values and gradients of the compiled step against an independent
-// evaluation.
+// Every operator that a model can contain: values and gradients of the compiled step are compared
+// with an independent evaluation.
 #include <algorithm>
 #include <set>
 
@@ -13,7 +13,7 @@ using testing_step::CpuKernels;
 using testing_step::ReferenceKernels;
 using testing_step::RunStep;
 
-// Compiles and runs the case with these kernels, and compares.
+// Compiles and runs the case with these kernels, and compares the results.
 void Check(const CaseModel& model, bool show_result, const KernelRegistry& kernels, const Tensor& result,
            const std::vector<Tensor>& gradients) {
   const Plan plan = Take(Compile(testing_step::ModelOf(model.graph()), testing_step::Checked("L0", "none")));
@@ -22,7 +22,7 @@ void Check(const CaseModel& model, bool show_result, const KernelRegistry& kerne
   ASSERT_EQ(got.size(), (show_result ? 2 : 1) + gradients.size());
   Tensor loss;
   loss.data = {model.Loss(result)};
-  // Relative to the terms of the sum and not to the sum, which may cancel.
+  // Relative to the terms of the sum, since the sum itself may cancel.
   double terms = 1;
   for (double y : result.data) terms += std::fabs(y);
   EXPECT_LE(std::fabs(got[0][0] - loss.data[0]) / terms, kTolerance)
@@ -78,14 +78,14 @@ std::string CaseName(const ::testing::TestParamInfo<size_t>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Table, Operators, ::testing::Range(size_t{0}, AllCases().size()), CaseName);
 
-// An operator that models can contain and that no row builds is an operator without a test.
+// An operator that models can contain and that no row builds is an untested operator.
 TEST(OperatorTable, EachOperatorOfModelsHasARow) {
   std::set<std::string> built;
   for (const OpCase& c : AllCases()) {
     const CaseModel model(c, false, false);
     for (const Node& node : model.graph().nodes) built.insert(node.op);
   }
-  // What only passes and gradient rules make.
+  // Operators that only passes and gradient rules make.
   const std::set<std::string> internal = {"ConvGradWeight",
                                           "MaxPoolGrad",
                                           "AveragePoolGrad",
@@ -122,7 +122,8 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
                                           "SwapOut",
                                           "SwapIn"};
   for (const OpDef& op : AllOps()) {
-    const bool writes_in_place = !op.mutates.empty() || op.exprs;  // updates: tests/compiler/update_test.cc
+    // tests/compiler/update_test.cc tests the updates.
+    const bool writes_in_place = !op.mutates.empty() || op.exprs;
     if (internal.count(op.name) || writes_in_place || op.name.ends_with("Derivative") || op.random) continue;
     EXPECT_TRUE(built.count(op.name)) << op.name << " has no row in tests/compiler/op_cases_*.h";
   }

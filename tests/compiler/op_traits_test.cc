@@ -1,4 +1,4 @@
-// Traits of the op table agree with one another, and with what operators take and make.
+// Traits of the op table agree with each other, and with the operands and results of operators.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 namespace act {
 namespace {
 
-// A constant is no register: b.Add(1, x) does not compile.
+// A constant is not a register: b.Add(1, x) does not compile.
 static_assert(std::is_invocable_v<decltype(&ExprBuilder::Add), ExprBuilder&, Reg, Reg>);
 static_assert(!std::is_invocable_v<decltype(&ExprBuilder::Add), ExprBuilder&, int, Reg>);
 static_assert(!std::is_invocable_v<decltype(&ExprBuilder::Neg), ExprBuilder&, int>);
@@ -32,7 +32,7 @@ TEST(OpTraits, TheLastNeedIsThatOfAllOperandsAfterIt) {
   EXPECT_FALSE(FindOp("Add")->Reads(0, Need::kExactly));
 }
 
-// A gradient that reads its operands as products is one of a product.
+// A gradient that reads its operands as factors of products is the gradient of a product.
 TEST(OpTraits, ProductsReadFactors) {
   for (const OpDef& op : AllOps())
     EXPECT_TRUE(!op.Reads(0, Need::kProduct) || op.product != Product::kNone) << op.name;
@@ -45,7 +45,7 @@ TEST(OpTraits, OneOperatorMakesTheSignMaskOfANumber) {
   for (const OpDef& op : AllOps()) EXPECT_EQ(IsSignMask(op), op.name == "ReluDerivative") << op.name;
 }
 
-// The prior of a normalization's gradient reads operands by these places.
+// The prior finds the operands of a normalization's gradient at these positions.
 TEST(OpTraits, MeansOfANormalizationsGradientAreAmongItsOperands) {
   for (const OpDef& op : AllOps())
     if (op.norm.role == Normalization::Role::kGradient) {

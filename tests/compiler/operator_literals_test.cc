@@ -1,6 +1,6 @@
-// A misspelled operator compiles: a comparison with it is never true, and a builder refuses it only
-// where the line runs. So every name that the sources compare with, build or register is looked up
-// here.
+// A misspelled operator compiles. A comparison with it is never true, and a builder refuses it
+// only when the line runs. So this test looks up every name that the sources compare with,
+// build or register.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,7 +18,7 @@ struct Literal {
   int64_t line = 0;
 };
 
-// What each match of `pattern` holds in its last group, in the sources of these folders.
+// The last group of each match of `pattern` in the sources of these folders.
 std::vector<Literal> Literals(std::initializer_list<const char*> folders, const std::regex& pattern) {
   std::vector<Literal> found;
   for (const char* folder : folders)
@@ -34,7 +34,8 @@ std::vector<Literal> Literals(std::initializer_list<const char*> folders, const 
   return found;
 }
 
-// At least `at_least` literals, or the pattern no longer finds how sources are written.
+// There must be at least `at_least` literals. Fewer mean that the pattern no longer fits how the
+// sources are written.
 void ExpectOperators(const std::vector<Literal>& literals, size_t at_least) {
   EXPECT_GE(literals.size(), at_least);
   for (const Literal& literal : literals)
@@ -42,7 +43,7 @@ void ExpectOperators(const std::vector<Literal>& literals, size_t at_least) {
         << literal.file << ":" << literal.line << " names '" << literal.name << "', which is no operator";
 }
 
-// Not in compiler/import, whose names are ONNX's.
+// compiler/import is left out, since its names are ONNX's.
 TEST(OperatorLiterals, EachThatIsComparedExists) {
   const std::initializer_list<const char*> folders = {"compiler/ir",     "compiler/ops", "compiler/autodiff",
                                                       "compiler/policy", "passes",       "runtime",

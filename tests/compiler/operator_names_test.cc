@@ -1,7 +1,7 @@
-// Facts about operators stand in the op table (compiler/ops) and nowhere else: no pass asks for an
-// operator by its name, or a new one would be treated wrongly by every pass whose list it is
-// missing in. This test reads the sources. To make a node of a certain operator is no question, and
-// allowed.
+// Facts about operators belong in the op table (compiler/ops) and nowhere else. No pass asks for an
+// operator by its name: every pass that lists operators would treat a new one wrongly until the
+// list is extended. This test reads the sources. It allows code that makes a node of a certain
+// operator, since that is not a question.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFolders[] = {
     "passes", "compiler/ir", "compiler/policy", "compiler/autodiff", "compiler/emit", "runtime", "tools"};
 
-// Files, or folders, that may name operators, and why. One that names none any more has to go from
-// this list.
+// Files or folders that may name operators, and why. An entry that no longer names any has to be
+// removed from this list.
 const std::map<std::string, std::string> kAllowed = {
     {"compiler/emit/export_trained.cc", "names ONNX's operators, not ours"},
     {"passes/recognize/", "patterns of models are of certain operators"},
@@ -46,7 +46,7 @@ std::string Contents(const fs::path& path) {
   return text.str();
 }
 
-// Of /* */ there are none.
+// The sources contain no /* */ comments.
 std::string WithoutComments(const std::string& text) {
   std::string code;
   std::istringstream lines(text);
@@ -72,7 +72,7 @@ std::vector<std::string> NamesAskedFor(const std::string& text) {
   // What makes a node: a call of a builder, or the name given to a node.
   static const std::regex makes(
       R"(\b(Add|Add1|AddTyped|Op|Emit|EmitTyped|EmitMany|Derive|DeriveTyped)\(|\bop = $)");
-  // What asks, whatever it is compared with.
+  // What asks, regardless of what it compares with.
   static const std::regex asks(
       R"(\bop(\(\))?\s*[!=]=\s*("|k[A-Z])|\bop\.(rfind|find|starts_with|ends_with|substr|compare)\()");
   const std::string code = WithoutComments(text);
@@ -101,7 +101,8 @@ std::vector<std::string> NamesAskedFor(const std::string& text) {
 }
 
 TEST(OperatorNames, AreFoundWhereTheyDecideAndNotWhereTheyMake) {
-  EXPECT_EQ(NamesAskedFor("if (node.op == \"Add\") return;\n").size(), 2u);  // as a question, and as a name
+  // Found once as a comparison, and once as a name.
+  EXPECT_EQ(NamesAskedFor("if (node.op == \"Add\") return;\n").size(), 2u);
   EXPECT_FALSE(NamesAskedFor("a();\nif (n.op.ends_with(\"Grad\")) b();").empty());
   EXPECT_FALSE(NamesAskedFor("for (const char* op : {\"Relu\", \"MaxPool\"}) ..").empty());
   EXPECT_FALSE(NamesAskedFor("IsOneOf(op, {\"Conv\"})").empty());

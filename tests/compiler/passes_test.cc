@@ -5,7 +5,7 @@
 
 #include "compiler/ir/dump.h"
 #include "compiler/ir/verify.h"
-#include "passes/pass.h"
+#include "passes/pass_table.h"
 #include "passes/planning/assign_storage.h"
 #include "tests/compiler/compiled_step.h"
 
@@ -302,7 +302,6 @@ TEST(LowerBatchNorm, EvaluationUsesStoredStatisticsAndDropsDropout) {
     const ValueId y = Take(m.b.Add1("Dropout", {norm(norm(m.x, 0), 1)}, Attrs({{"probability", .5}})));
     ImportResult model = m.Finish(y);
     PassContext context;
-    context.loss = model.loss;
     ASSERT_EQ(Text((training ? LowerForTraining : LowerForEvaluation)(model.graph, context)), "");
     EXPECT_EQ(CountOps(model.graph, "BatchNorm"), 0);
     EXPECT_EQ(CountOps(model.graph, "BatchNormApply"), 2);

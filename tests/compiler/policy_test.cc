@@ -24,7 +24,7 @@ TEST(Policy, CodesWhatIsSmallerThanAGroupFinely) {
     EXPECT_EQ(Of(level).Decide(Features(64)).codec, Codec::Uniform(8, 256, Rounding::kDither)) << level;
     EXPECT_EQ(Of(level).Decide(Features(256)).codec, Codec::Uniform(3, 256, Rounding::kDither)) << level;
     EXPECT_NE(Of(level).Decide(Features(32)).codec.kind, CodecKind::kNone) << level;
-    EXPECT_EQ(Of(level).Decide(Features(31)).codec.kind, CodecKind::kNone) << level;  // a few bytes
+    EXPECT_EQ(Of(level).Decide(Features(31)).codec.kind, CodecKind::kNone) << level;  // few bytes
     EdgeFacts facts = Features(64);
     facts.of_loss = true;
     EXPECT_EQ(Of(level).Decide(facts).codec.kind, CodecKind::kNone) << level;
@@ -61,13 +61,13 @@ TEST(Policy, GroupsEndWhereThePartsOfAValueDo) {
     facts.part = part;
     return policy->GroupOf(facts);
   };
-  EXPECT_EQ(group_of(0, 256, "L3"), 256);    // no parts
+  EXPECT_EQ(group_of(0, 256, "L3"), 256);    // the value has no parts
   EXPECT_EQ(group_of(768, 256, "L3"), 256);  // GPT-2
   EXPECT_EQ(group_of(384, 256, "L3"), 128);  // ViT-S
   EXPECT_EQ(group_of(384, 1024, "L2"), 128);
   EXPECT_EQ(group_of(64, 256, "L3"), 64);
-  EXPECT_EQ(group_of(96, 256, "L3"), 64);        // as few as there are
-  EXPECT_EQ(group_of(5000, 256, "L3"), 256);     // few groups have two parts
+  EXPECT_EQ(group_of(96, 256, "L3"), 64);        // the smallest group size
+  EXPECT_EQ(group_of(5000, 256, "L3"), 256);     // only a few groups contain two parts
   EXPECT_EQ(group_of(64, 256, "gact-L1"), 256);  // another system's rules
 }
 

@@ -1,4 +1,4 @@
-// Presets of other systems: each layer stores its own input, as often as it is some layer's input.
+// Presets of other systems: each layer stores its own input, once for each layer that reads it.
 #include "compiler/policy/presets.h"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ CompileOptions SmallGroups(const std::string& level) {
   return options;
 }
 
-// A ReLU whose result two convolutions read, behind a batch normalization; max pooling; cross entropy.
+// A ReLU after a batch normalization, whose result two convolutions read; then max pooling
+// and cross entropy.
 struct Fork {
   ValueId Weight(const std::string& name, const Dims& dims, ValueKind kind = ValueKind::kParameter) {
     const TensorType type{DType::kFloat32, dims};
@@ -79,7 +80,7 @@ TEST(Presets, EachLayerStoresItsOwnInput) {
                    "relu (Relu): uniform2,g64", "relu.grad (ReluDerivative): mask1"}));
 }
 
-// One block of 8 x 8 pixels: an average for each channel.
+// The image is one block of 8 x 8 pixels, so there is one average for each channel.
 TEST(Presets, DivisionStoresImagesAsAveragesAndWhatIsLeft) {
   EXPECT_EQ(FullSizeForms(Fork().Compile("division")),
             (std::vector<std::string>{"bn.grad.high (Sub): uniform2,g64", "bn.grad.low (AveragePool): bf16",
@@ -119,8 +120,8 @@ TEST(Presets, AttentionStoresItsProbabilitiesForTwoLayers) {
 }
 
 TEST(Presets, AcgcTakesMoreBitsForConvolutionsThanForBatchNorm) {
-  // 64 elements of a channel: 2 ln 64 = 8.3 is the range squared of normal numbers, twice that of a ReLU's.
-  // log2(2 * 64 * 16.6) / 2 = 5.5 and log2(8.3^3 / 4) / 2 = 3.6.
+  // A channel has 64 elements. 2 ln 64 = 8.3 is the squared range of normal numbers, twice that of
+  // a ReLU's. log2(2 * 64 * 16.6) / 2 = 5.5 and log2(8.3^3 / 4) / 2 = 3.6.
   EXPECT_EQ(
       FullSizeForms(Fork().Compile("acgc")),
       (std::vector<std::string>{"bn.grad (Normalize): uniform3,g64,nearest",
@@ -128,13 +129,13 @@ TEST(Presets, AcgcTakesMoreBitsForConvolutionsThanForBatchNorm) {
                                 "relu (Relu): uniform5,g64,nearest", "relu.grad (ReluDerivative): mask1"}));
 }
 
-// The program's own log of ResNet-50 on 32 x 32 images, batch 128: 9.9 bits for what convolutions read
-// and 5.9 for what batch normalizations do, over layers of 32 x 32 to 4 x 4 pixels.
+// The program's own log of ResNet-50 on 32 x 32 images at batch 128: 9.9 bits for what convolutions
+// read and 5.9 for what batch normalizations read, over layers of 32 x 32 to 4 x 4 pixels.
 TEST(Presets, AcgcsBitsAreNearThoseOfItsPublishedRun) {
   Policy policy = Take(MakePolicy("acgc", 0, kDefaultGroupSize));
   policy.batch = 128;
   double convolution = 0, normalization = 0, elements = 0;
-  // Elements that the blocks of a stage store, by its side and width.
+  // The elements that the blocks of a stage store, given its side and width.
   for (const auto& [side, channels, blocks] :
        {std::tuple{32, 256, 3}, std::tuple{16, 512, 4}, std::tuple{8, 1024, 6}}) {
     EdgeFacts facts;
@@ -160,8 +161,8 @@ TEST(Presets, BlpaStoresOneCodeForThreeReaders) {
                                       "pool (MaxPool): keep"}));
 }
 
-// The codes of the program that its authors published, computed anew in double: the gradients of a
-// convolution behind BatchNorm and ReLU, and of gamma and beta, are those of the decoded numbers.
+// The codes of the program that its authors published, recomputed in double. The gradients of a
+// convolution after BatchNorm and ReLU, and of gamma and beta, are those of the decoded numbers.
 TEST(Presets, BlpasGradientsAreThoseOfItsFormula) {
   constexpr int64_t kBatch = 4, kPixels = 64, kChannels = 6, kOut = 3;
   const std::vector<float> gamma{1, .5f, 2, .01f, -1, -.3f}, beta{0, .4f, -1, .005f, .3f, -.2f};
@@ -227,7 +228,8 @@ TEST(Presets, BlpasGradientsAreThoseOfItsFormula) {
       const std::string output = plan.train.graph.value(plan.train.graph.outputs[i]).name;
       const auto it = expected.find(output.starts_with("grad.") ? output.substr(5) : "");
       if (it == expected.end()) continue;
-      // Another rounding of xhat may move an element next to a border by a level: a 256th of the sum each.
+      // Another rounding of xhat may move an element next to a boundary by one level. Each such
+      // element adds a 256th of the sum.
       for (size_t k = 0; k < it->second.size(); ++k)
         EXPECT_NEAR(outputs[i][k], it->second[k], 2e-3 * (std::fabs(it->second[k]) + .01))
             << bits << " bits, " << output << "[" << k << "]";

@@ -1,4 +1,4 @@
-// Random small networks through the whole compiler, at every level.
+// Random small networks, taken through the whole compiler at every level.
 #include <cmath>
 
 #include "compiler/ir/dump.h"
@@ -15,7 +15,7 @@ constexpr int64_t kBatch = 5;
 
 class RandomNetwork : public ::testing::TestWithParam<unsigned> {};
 
-// Gradients are outputs, so a step that goes wrong anywhere shows in them.
+// Gradients are outputs, so that an error anywhere in a step shows in them.
 TEST_P(RandomNetwork, RunsAtEveryLevelInItsPlannedMemory) {
   for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) {
     SCOPED_TRACE(level);
@@ -47,14 +47,16 @@ TEST_P(RandomNetwork, HasTheGradientsOfTheReferenceKernelsAtL0) {
   for (size_t i = 1; i < slow.size(); ++i)
     for (float g : slow[i]) largest = std::fmax(largest, std::fabs(g));
   for (size_t i = 0; i < fast.size(); ++i) {
-    // A bias in front of a batch normalization has a gradient of zero, of which both sides compute rounding.
+    // The gradient of a bias before a batch normalization is zero. Both sides compute
+    // rounding errors of it.
     double scale = .1 * largest, worst = 0;
     for (size_t k = 0; k < fast[i].size(); ++k) {
       scale = std::fmax(scale, std::fabs(slow[i][k]));
       worst = std::fmax(worst, std::fabs(static_cast<double>(fast[i][k]) - slow[i][k]));
     }
-    // Float32 through up to ten layers, some normalized over as few as five elements: each multiplies what
-    // rounding left (6e-8) by its condition. A wrong term is off by 1e-2 and more.
+    // Float32 through up to ten layers, some normalized over as few as five elements. Each of
+    // these multiplies the rounding error so far (6e-8) by its condition number. A wrong term is
+    // off by 1e-2 and more.
     EXPECT_LE(worst / scale, 1e-3) << plan.train.graph.value(plan.train.graph.outputs[i]).name;
   }
 }
@@ -72,7 +74,8 @@ TEST_P(RandomNetwork, StoresNoMoreAtAHigherLevel) {
   }
 }
 
-// Or the peak that a report promises for a batch would not be that of a plan made for another.
+// Otherwise the peak that a report promises for a batch would not be that of a plan made
+// for another batch.
 TEST_P(RandomNetwork, PlanDoesNotDependOnTheReportsBatch) {
   CompileOptions options = testing_step::Checked("L3", "sgd");
   options.batch = 1;

@@ -1,4 +1,5 @@
-// rebuild-saved: what backward computes again from stored values is what it would have read.
+// rebuild-saved: a value that the backward pass recomputes from stored values is the value that it
+// would have read.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -22,7 +23,7 @@ Attributes Window(int64_t kernel) {
   return attrs;
 }
 
-// 1x1 convolutions, batch normalizations and ReLUs, of 64 elements a sample and channel.
+// 1x1 convolutions, batch normalizations and ReLUs, with 64 elements per sample and channel.
 struct Chain {
   Chain() : b(graph) { x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 8, 8, 4}}, ValueKind::kInput); }
   ValueId Vector(const std::string& name, float value, ValueKind kind) {
@@ -45,7 +46,7 @@ struct Chain {
   }
   void Apply(const std::string& op, const std::string& name) { x = Take(b.Add1(op, {x}, {}, name)); }
   void Relu(const std::string& name) { Apply("Relu", name); }
-  // bits: 0 lets the level distribute them.
+  // bits: 0 means that the level distributes them.
   Plan Compile(const std::string& level, double bits = 0) {
     Attributes all;
     all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
@@ -73,8 +74,9 @@ TEST(RebuildSaved, OneCodeServesBatchNormReluAndConvolution) {
   EXPECT_EQ(FullSizeForms(chain.Compile("L2")).size(), 4u) << "L2 stores the ReLU's result too";
 }
 
-// A smooth function and its derivative are computed of their operand, or of what that is made of: one code of
-// 4 bits, at which the bias is small, where L2 has two or three.
+// A smooth function and its derivative are computed from the function's operand, or from the
+// values that made the operand. They need one code of 4 bits, at which the bias is small, where L2
+// has two or three codes.
 TEST(RebuildSaved, OneCodeServesAnActivationAndItsDerivative) {
   Chain plain;
   plain.Conv("a");
@@ -117,12 +119,12 @@ TEST(RebuildSaved, AResidualChainIsCutBeforeItGetsLong) {
     const auto codes =
         std::count_if(node.program.inputs.begin(), node.program.inputs.end(),
                       [](const ProgramInput& in) { return in.codec.kind == CodecKind::kUniform; });
-    EXPECT_LE(codes, 6) << node.name;  // four to rebuild, and what the loop reads besides
+    EXPECT_LE(codes, 6) << node.name;  // four to rebuild, and the codes that the loop reads besides
   }
 }
 
-// The gradient of a maximum finds the elements that equal it. A decoded number equals nothing: the comparison
-// runs in the forward pass, with the reshape that keepdims = 0 brings.
+// The gradient of a maximum finds the elements that equal it. A decoded number equals nothing, so
+// the comparison runs in the forward pass, with the reshape that keepdims = 0 brings.
 TEST(PlaceDerived, AMaximumIsFoundAmongTheNumbersAsTheyWere) {
   for (const int64_t keepdims : {0, 1}) {
     std::vector<std::vector<float>> gradients[2];
@@ -149,7 +151,8 @@ TEST(PlaceDerived, AMaximumIsFoundAmongTheNumbersAsTheyWere) {
     }
     for (size_t i = 0; i < gradients[0].size(); ++i)
       for (size_t k = 0; k < gradients[0][i].size(); ++k)
-        // Codes of 8 bits of a range of about 6: off by 1e-2 of the largest gradients, which are about 1.
+        // Codes of 8 bits over a range of about 6 are off by 1e-2 of the largest gradients,
+        // which are about 1.
         EXPECT_NEAR(gradients[1][i][k], gradients[0][i][k], .05)
             << "keepdims " << keepdims << ", output " << i;
   }
@@ -161,9 +164,9 @@ int64_t CountConvolutions(const Plan& plan, Phase phase) {
                        [phase](const Node& n) { return n.op == "Conv" && n.phase == phase; });
 }
 
-// 45 layers are five segments of nine convolutions. The four anchors between them are all that is stored in
-// numbers; each convolution runs again once, though the gradient of its normalization, its ReLU and the next
-// convolution read what it makes.
+// 45 layers are five segments of nine convolutions. Only the four anchors between them are stored
+// as numbers. Each convolution is re-run once, although three nodes read its result: the gradient
+// of its normalization, its ReLU and the next convolution.
 TEST(Rerun, AnchorsReplaceTheCodesBetween) {
   Chain chain;
   for (int i = 0; i < 45; ++i) {
@@ -181,8 +184,8 @@ TEST(Rerun, AnchorsReplaceTheCodesBetween) {
 
 class RebuiltGradients : public ::testing::TestWithParam<std::tuple<unsigned, std::string>> {};
 
-// With codes of 8 bits the gradients of L3 and L4 are nearly L0's. A rebuilt value that lacks a term (a bias,
-// a mask, a summand) puts some gradient off by a good part of itself.
+// With codes of 8 bits, the gradients of L3 and L4 are nearly those of L0. A rebuilt value that
+// lacks a term (a bias, a mask, a summand) makes some gradient wrong by a large fraction of itself.
 TEST_P(RebuiltGradients, AreNearlyExactWithFineCodes) {
   constexpr int64_t kBatch = 5;
   const auto& [seed, level] = GetParam();
@@ -205,8 +208,9 @@ TEST_P(RebuiltGradients, AreNearlyExactWithFineCodes) {
       squares += exact * exact;
       errors += (gradients[1][i][k] - exact) * (gradients[1][i][k] - exact);
     }
-  // A step of 1/255 of a group's range, rounded: a variance of 1e-6 of the range squared each time a value is
-  // coded; normalizations over five samples multiply it by up to some hundreds.
+  // A step is 1/255 of a group's range. Rounding it has a variance of 1e-6 of the squared
+  // range each time a value is coded. Normalizations over five samples multiply this by up
+  // to some hundreds.
   EXPECT_LE(errors, 4e-3 * squares);
 }
 

@@ -1,10 +1,10 @@
-// What becomes of attention in a plan: every exported form is found, and near misses are not.
+// What attention becomes in a plan: every exported form is found, and near misses are not.
 #include "tests/compiler/exported_attention.h"
 
 namespace act::gradient_case {
 namespace {
 
-// A case's graph behind the compiler, with gradients as outputs.
+// A case's graph after the compiler, with gradients as outputs.
 Plan PlanOf(const OpCase& c, bool at_batch = false, const char* level = "L0") {
   const CaseModel model(c, at_batch, false);
   return Take(Compile(testing_step::ModelOf(model.graph()), testing_step::Checked(level, "none")));
@@ -44,7 +44,7 @@ TEST(RecognizeAttention, FindsEveryExportedForm) {
       EXPECT_EQ(node.attrs.Int("packed", -1), row.packed);
       EXPECT_EQ(node.attrs.Float("softcap"), row.softcap);
       EXPECT_EQ(node.inputs.size(), 3 + (row.mask.empty() ? row.bias.empty() ? 0u : 1u : 2u));
-      // Nothing that is made holds an element for each pair of query and key of each head.
+      // No tensor holds an element for each pair of query and key of each head.
       const Dims& q = plan.train.graph.value(node.inputs[0]).type.dims;
       const int64_t pairs = row.q.end()[-2] * row.k.end()[-2] * row.q.end()[-3] * row.q[0];
       for (const Node& n : plan.train.graph.nodes)

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "compiler/ir/dump.h"
-#include "passes/pass.h"
+#include "passes/pass_table.h"
 #include "passes/planning/assign_storage.h"
 #include "passes/recognize/pattern.h"
 #include "tests/compiler/compiled_step.h"

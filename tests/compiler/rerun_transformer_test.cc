@@ -1,5 +1,5 @@
-// L4 on transformers: what a block stores is what its normalizations made, and what is run again from that is
-// what the forward pass computed.
+// L4 on transformers: a block stores the results of its normalizations, and what is re-run from
+// them equals what the forward pass computed.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -12,10 +12,11 @@ namespace {
 
 using testing_step::Take;
 
-enum class Kind { kGelu, kGated };  // GELU and layer norms; SiLU times a second product, RMS norms
+// GELU with layer norms, or SiLU times a second product with RMS norms.
+enum class Kind { kGelu, kGated };
 
-// Blocks of attention and a perceptron on tokens [samples, kTokens, kWidth], with dropout on probabilities
-// and on what the GELU makes.
+// Blocks of attention and a perceptron on tokens [samples, kTokens, kWidth], with dropout on the
+// probabilities and on the GELU's results.
 class Transformer {
  public:
   static constexpr int64_t kTokens = 12, kWidth = 16, kHeads = 2, kHidden = 48;
@@ -145,7 +146,7 @@ int64_t Count(const Plan& plan, const std::string& op, Phase phase) {
                        [&](const Node& n) { return n.op == op && n.phase == phase; });
 }
 
-// What has more elements than rows: neither means nor deviations.
+// Tensors with more elements than rows: neither means nor deviations.
 std::vector<std::string> FullSize(const Plan& plan) {
   std::vector<std::string> names;
   for (const SavedEdge& edge : plan.edges)
@@ -173,8 +174,8 @@ TEST_P(RerunTransformer, StoresWhatItsNormalizationsMade) {
   EXPECT_EQ(Count(plan, "Attention", Phase::kBackward), 2);
 }
 
-// A model of a fixed batch keeps tensors of less than 16 groups exactly: what runs again, dropout included,
-// is what ran, and each gradient is L0's to float32's precision.
+// A model with a fixed batch keeps tensors of less than 16 groups exactly. So re-running, dropout
+// included, gives the same values, and each gradient is L0's to float32's precision.
 TEST_P(RerunTransformer, FromExactNormalizedValuesItIsTheExactGradient) {
   const Plan exact = CompileAt("L0", 3, GetParam()), rerun = CompileAt("L4", 3, GetParam());
   EXPECT_EQ(Count(exact, "Attention", Phase::kBackward), 0);
@@ -183,8 +184,8 @@ TEST_P(RerunTransformer, FromExactNormalizedValuesItIsTheExactGradient) {
   EXPECT_LT(RelativeError(Gradients(rerun), Gradients(exact)), 1e-11);
 }
 
-// With codes of 8 bits the gradients are nearly exact: 1e-5 of the values' variance, each, is what rounding
-// adds.
+// With codes of 8 bits the gradients are nearly exact: each rounding adds 1e-5 of the
+// values' variance.
 TEST_P(RerunTransformer, FromFineCodesItIsNearlyTheExactGradient) {
   const Plan exact = CompileAt("L0", Dim::Batch(), GetParam()),
              rerun = CompileAt("L4", Dim::Batch(), GetParam(), 8);
@@ -219,8 +220,8 @@ Noise NoiseOf(const Plan& plan, const std::vector<std::vector<float>>& exact) {
   return {squares / kGradients / norm, (of_sum - squares) / (kGradients * (kGradients - 1)) / norm};
 }
 
-// Functions of decoded values are not unbiased; at an anchor's 5 bits that is not much, and the noise is less
-// than that of codes of 4 bits for everything.
+// Functions of decoded values are biased. At an anchor's 5 bits the bias is small, and the noise is
+// less than that of codes of 4 bits for everything.
 TEST_P(RerunTransformer, AtFiveBitsBiasIsSmallAndNoiseBelowThatOfCodesForAll) {
   const std::vector<std::vector<float>> exact = Gradients(CompileAt("L0", Dim::Batch(), GetParam()));
   const Noise rerun = NoiseOf(CompileAt("L4", Dim::Batch(), GetParam()), exact),

@@ -3,7 +3,7 @@
 
 #include "compiler/ir/dump.h"
 #include "compiler/ir/verify.h"
-#include "passes/pass.h"
+#include "passes/pass_table.h"
 #include "passes/planning/assign_storage.h"
 #include "tests/compiler/small_networks.h"
 
@@ -64,8 +64,7 @@ class Rewrite : public ::testing::TestWithParam<unsigned> {};
 // The training graph of a random network at this level, in front of fusion.
 Graph TrainingGraph(ImportResult model, const std::string& level) {
   PassContext context;
-  context.loss = model.loss;
-  context.trainable = model.trainable;
+  MarkTrained(context.marks, model.trainable);
   context.updates.optimizer = "none";
   context.policy = Take(MakePolicy(level, 0, 64));
   for (PassFunction pass :

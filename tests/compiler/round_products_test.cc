@@ -2,7 +2,7 @@
 #include <set>
 
 #include "compiler/ops/codec_ops.h"
-#include "passes/pass.h"
+#include "passes/pass_table.h"
 #include "passes/storage/gradient_values.h"
 #include "runtime/measure/switchable_codes.h"
 #include "tests/compiler/small_networks.h"
@@ -117,12 +117,12 @@ TEST(RoundProducts, NotWhereVarianceIsMeasured) {
 TEST(RoundProducts, WhatIsMadeOfTheLossIsAGradient) {
   const Plan plan = Take(Compile(testing_step::ModelOf(Chain()), AtLevel("L2")));
   const Graph& graph = plan.train.graph;
-  const std::vector<bool> gradients = GradientValues(graph);
+  const ValueMap<bool> gradients = GradientValues(graph);
   for (const Node& node : graph.nodes) {
     if (node.op != "ConvGradWeight" && node.op != "ConvGradInput") continue;
-    EXPECT_TRUE(gradients[static_cast<size_t>(node.inputs[0])]) << node.name;
-    EXPECT_FALSE(gradients[static_cast<size_t>(node.inputs[1])]) << node.name;
-    EXPECT_TRUE(gradients[static_cast<size_t>(node.outputs[0])]) << node.name;
+    EXPECT_TRUE(gradients[node.inputs[0]]) << node.name;
+    EXPECT_FALSE(gradients[node.inputs[1]]) << node.name;
+    EXPECT_TRUE(gradients[node.outputs[0]]) << node.name;
   }
 }
 

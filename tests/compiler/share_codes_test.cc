@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "compiler/ir/verify.h"
-#include "passes/pass.h"
+#include "passes/pass_table.h"
 #include "tests/compiler/compiled_step.h"
 
 namespace act {

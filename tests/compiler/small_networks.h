@@ -1,4 +1,4 @@
-// Random small networks of the operators that convolutional models are made of.
+// Random small networks of the operators that make up convolutional models.
 #pragma once
 
 #include <random>
@@ -9,7 +9,7 @@ namespace act::small_networks {
 
 using testing_step::Take;
 
-// Of a convolution or pooling, square.
+// The attributes of a square convolution or pooling window.
 inline Attributes Window(int64_t kernel, int64_t stride, int64_t pad) {
   Attributes attrs;
   attrs.Set("kernel_shape", std::vector<int64_t>{kernel, kernel});
@@ -19,8 +19,8 @@ inline Attributes Window(int64_t kernel, int64_t stride, int64_t pad) {
   return attrs;
 }
 
-// A classifier of images [N, H, W, C] with convolutions, batch normalization, activations, pooling, residual
-// sums and concatenations, drawn from a seed.
+// A classifier of images [N, H, W, C], drawn from a seed. It has convolutions, batch normalization,
+// activations, pooling, residual sums and concatenations.
 class Network {
  public:
   explicit Network(unsigned seed) : engine_(seed) {}
@@ -119,7 +119,7 @@ class Network {
       case 4:
         if (Side() >= 3) x_ = Take(builder_.Add1("AveragePool", {x_}, Window(3, 1, 1), "pool"));
         return;
-      default: {  // squeeze and excitation: one tensor under many readers
+      default: {  // squeeze and excitation: several nodes read one tensor
         Attributes attrs;
         attrs.Set("axes", std::vector<int64_t>{1, 2});
         const ValueId squeezed = Take(builder_.Add1("ReduceMean", {x_}, attrs, "squeeze"));

@@ -1,7 +1,7 @@
 // Presets that swap: which codes wait on the host, where the copies stand, and that nothing else changes.
 #include <set>
 
-#include "passes/pass.h"
+#include "passes/pass_table.h"
 #include "runtime/levels/allocate_codecs.h"
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_check.h"

@@ -1,4 +1,5 @@
-// Codes that can be switched off: all on is the plan itself, all off is the exact step.
+// Codes that can be switched off. With all on, a step is that of the plan itself; with all off, it
+// is the exact step.
 #include "runtime/measure/switchable_codes.h"
 
 #include <cmath>
@@ -44,13 +45,14 @@ TEST_P(SwitchableCodes, OnTheyAreThePlanAndOffTheExactStep) {
     const Plan plan = CompileAt(level);
     const SwitchablePlan switchable = Take(MakeCodesSwitchable(plan));
     EXPECT_EQ(testing_step::Text(CheckStepGraph(switchable.plan.train)), "");
-    // The codes and what they decode to are the same bits; the arithmetic behind them may contract a decode's
-    // multiplication with what follows, so the last bits of float32 differ (6e-8, squared, times a condition
-    // of up to 1e3).
+    // The codes and the values that they decode to are the same bits. The arithmetic after them may
+    // contract a decode's multiplication with the next operation, so the last bits of float32
+    // differ (6e-8, squared, times a condition number of up to 1e3).
     EXPECT_LE(Distance(Run(switchable.plan), Run(plan)), 1e-11);
     std::vector<size_t> nodes;
     for (const SwitchableCode& code : switchable.codes) nodes.push_back(code.node);
-    // Levels compute the same gradient in another order: float32 through normalizations of a few elements.
+    // Levels compute the same gradient in another order, in float32 through normalizations
+    // of a few elements.
     EXPECT_LE(Distance(Run(switchable.plan, nodes), exact), 1e-9);
   }
 }

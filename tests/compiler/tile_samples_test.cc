@@ -1,6 +1,4 @@
 // A step in tiles of samples is the step: the same codes, the same gradient, less memory.
-#include "passes/planning/tile_samples.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +35,7 @@ Gradients RunOn(unsigned seed, const Plan& plan, const KernelRegistry& kernels) 
   return Take(testing_step::RunStep(plan, kernels, network.Inputs(plan.train.graph, kBatch), options));
 }
 
-// Loops around all that runs in tiles, as long as they can be where they stand.
+// Loops around all that runs in tiles. They are as long as their position allows.
 void TileAll(StepGraph& step) {
   Graph& graph = step.graph;
   std::vector<bool> sum_of_loop(graph.values.size());
@@ -88,13 +86,13 @@ TEST(TileSamples, TheGradientIsThatOfTheWholeBatch) {
       loops += plan.train.graph.loops.size();
       Plan whole = plan;
       whole.train.graph.loops.clear();
-      // The codes are the same bits; sums over samples are added in another order (6e-8, squared, times a
-      // condition of up to 1e3).
+      // The codes are the same bits. Sums over samples are added in another order (6e-8, squared,
+      // times a condition number of up to 1e3).
       for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()})
         EXPECT_LE(Distance(RunOn(seed, plan, *kernels), RunOn(seed, whole, *kernels)), 1e-11);
     }
   }
-  EXPECT_GE(loops, kNetworks);  // else nothing was tested
+  EXPECT_GE(loops, kNetworks);  // otherwise nothing was tested
 }
 
 TEST(TileSamples, LowersThePeakOfALargeBatch) {
@@ -113,7 +111,7 @@ TEST(TileSamples, LowersThePeakOfALargeBatch) {
   EXPECT_GE(lower, kNetworks / 2);
 }
 
-// A dropout's mask and a code's rounding are drawn by the sample of the whole batch.
+// A dropout's mask and a code's rounding are drawn by the sample's index in the whole batch.
 TEST(TileSamples, RandomNumbersAreThoseOfTheSample) {
   Graph graph;
   GraphBuilder builder(graph);

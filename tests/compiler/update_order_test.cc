@@ -1,5 +1,6 @@
-// A parameter is overwritten behind everything that reads it, under whatever shape. ConvNeXt's layer scale
-// [C,1,1] was read through a reshape in the backward pass, in a loop that had moved behind the update.
+// A parameter is overwritten after everything that reads it, in whatever shape it is read.
+// ConvNeXt's layer scale [C,1,1] was once read through a reshape in the backward pass, in a loop
+// that had moved after the update.
 #include <gtest/gtest.h>
 
 #include "runtime/plan/alias.h"
@@ -10,8 +11,8 @@ namespace {
 
 using testing_step::Take;
 
-// mean over positions of (x + scale * (x w + b)), then a linear head: a residual block with a scale per
-// channel.
+// The mean over positions of (x + scale * (x w + b)), then a linear head: a residual block with a
+// scale for each channel.
 ImportResult ScaledBranch() {
   Graph graph;
   GraphBuilder b(graph);

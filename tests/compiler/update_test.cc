@@ -1,5 +1,5 @@
-// Each optimizer's update against its formula in double, for parameters of odd shapes, with gradients that
-// are known: the loss is the sum of (p + q) x, so that both parameters have the gradient x and share it.
+// Each optimizer's update, compared with its formula in double, for parameters of odd shapes and
+// known gradients. The loss is the sum of (p + q) x, so that both parameters share the gradient x.
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -48,8 +48,8 @@ ImportResult SumOfProducts(const Dims& dims) {
 
 double NormOf(const Doubles& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
 
-// One parameter in double. The formulas are those of PyTorch's documentation, of LAMB's paper and of ONNX's
-// operators.
+// One parameter in double. The formulas come from PyTorch's documentation, LAMB's paper and
+// ONNX's operators.
 struct Truth {
   Doubles p, m, v;  // m: first moment or velocity; v: second moment or sum of squares
   Truth(const std::vector<float>& start, const Hyperparameters& h)
@@ -95,7 +95,7 @@ struct Truth {
   }
 };
 
-// A plan of SumOfProducts under way.
+// A plan of SumOfProducts that is being run.
 struct PlanRun {
   PlanRun(const Dims& dims, const CompileOptions& options, const KernelRegistry& kernels)
       : plan(Take(Compile(SumOfProducts(dims), options))) {
@@ -118,9 +118,9 @@ struct PlanRun {
   void ExpectEqual(const std::string& name, const Doubles& expected, const std::string& where) const {
     const TensorView& view = Tensor(name);
     ASSERT_EQ(static_cast<size_t>(view.elements), expected.size());
-    double scale = 1e-3;  // of the tensor: its elements are sums of terms of this size
+    double scale = 1e-3;  // scale of the tensor, whose elements are sums of terms of this size
     for (double e : expected) scale = std::max(scale, std::fabs(e));
-    // Three updates of about ten float32 roundings of 6e-8 each.
+    // Three updates, each with about ten float32 roundings of 6e-8.
     for (size_t i = 0; i < expected.size(); ++i)
       ASSERT_NEAR(static_cast<double>(view.as<float>()[i]), expected[i], 2e-6 * scale)
           << name << "[" << i << "], " << where;
@@ -169,7 +169,7 @@ TEST(Update, IsItsFormulaForEveryShape) {
           for (int t = 1; t <= 3; ++t) {
             const std::vector<float> x = Random(count, static_cast<unsigned>(10 + t));
             Doubles g(x.begin(), x.end());
-            const double norm = std::sqrt(2.0) * NormOf(g);  // of both parameters' gradients
+            const double norm = std::sqrt(2.0) * NormOf(g);  // over both parameters' gradients
             const double factor = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1;
             for (double& e : g) e *= factor;
             p.Update(c.optimizer, c.hyper, t, g);
@@ -204,7 +204,8 @@ TEST(Update, LambOfAParameterThatIsZero) {
   still.ExpectEqual("q", q.p, "without a gradient");
 }
 
-// Sums start anew with each update, whatever they held; parameters move with the last micro-batch alone.
+// Each update starts its sums anew, whatever they held. Parameters change with the last
+// micro-batch only.
 TEST(Update, AccumulatesGradients) {
   for (const Case& c : Cases())
     for (const double clip : {0.0, 0.75}) {
@@ -239,7 +240,8 @@ TEST(Update, AccumulatesGradients) {
     }
 }
 
-// The two tables of optimizers agree: what a command line can name, the compiler can build.
+// The two tables of optimizers agree: the compiler can build every optimizer that a
+// command line can name.
 TEST(Update, EveryOptimizerHasARule) {
   for (const OptimizerInfo& optimizer : AllOptimizers()) {
     const UpdateRule* rule = FindUpdateRule(optimizer.name);

@@ -28,7 +28,7 @@ struct Broken {
     graph.outputs = {y};
   }
   Node& node(size_t i) { return graph.nodes[i]; }
-  // What Verify says, at the stage behind the backward pass unless told.
+  // What Verify says. Unless given, the stage is the one after the backward pass.
   std::string Message(Stage stage = Stage::kTraining) { return Text(Verify(graph, stage)); }
 
   Graph graph;

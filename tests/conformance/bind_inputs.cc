@@ -6,7 +6,7 @@
 namespace act::conformance {
 namespace {
 
-// Operands that are read while compiling; everything else is data. docs/onnx_import.md says why.
+// The operands that are read while compiling. All others are data. docs/onnx_import.md says why.
 struct ConstantOperands {
   const char* op;
   std::vector<int> positions;

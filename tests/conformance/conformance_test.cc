@@ -1,4 +1,5 @@
-// Every ONNX node test whose operators the importer claims: it passes, or exceptions.txt says why not.
+// Every ONNX node test whose operators the importer claims either passes, or exceptions.txt says
+// why it does not.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -21,7 +22,7 @@ const std::vector<std::string>& Tests() {
   return tests;
 }
 
-// Each test runs once, whoever asks.
+// Each test runs once, however many checks ask for its outcome.
 const Result& ResultOf(const std::string& test) {
   static std::map<std::string, Result> results;
   const auto it = results.find(test);
@@ -69,7 +70,8 @@ TEST(NodeTests, AreInstalled) {
                                 << "; scripts/setup.sh installs libonnx-testdata";
 }
 
-// Models of a few operators, beside the node tests: a Gradient node needs others to differentiate.
+// Models of a few operators, in addition to the node tests: a Gradient node needs others
+// to differentiate.
 TEST(SimpleTests, GradientsAreOnnxsNumbers) {
   for (const char* test : {"test_gradient_of_add", "test_gradient_of_add_and_mul"}) {
     const Result result = RunNodeTest(kFolder + "/../simple", test);
@@ -98,7 +100,7 @@ const char* Name(Outcome outcome) {
   return "";
 }
 
-// One line a test: name, outcome, opset, operators, and why it did not pass.
+// One line per test: name, outcome, opset, operators, and the reason if it did not pass.
 void PrintTable() {
   for (const std::string& test : Tests()) {
     const Result& result = ResultOf(test);

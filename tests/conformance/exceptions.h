@@ -1,4 +1,4 @@
-// exceptions.txt: node tests of claimed operators that do not pass, with the reason.
+// exceptions.txt: the node tests of claimed operators that do not pass, with the reason.
 #pragma once
 
 #include <map>
@@ -13,7 +13,8 @@ struct Exception {
   std::string reason;
 };
 
-// By test. A line that cannot be read, or a second one for a test, is a failure of the running test.
+// The reasons by test. A line that cannot be read, or a second line for a test, fails
+// the running test.
 const std::map<std::string, Exception>& Exceptions();
 
 }  // namespace act::conformance

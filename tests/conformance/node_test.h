@@ -1,4 +1,5 @@
-// ONNX's node tests: one operator each, with inputs and expected outputs (Debian package libonnx-testdata).
+// ONNX's node tests: one operator each, with inputs and expected outputs (Debian package
+// libonnx-testdata).
 #pragma once
 
 #include <set>
@@ -9,14 +10,14 @@ namespace act::conformance {
 
 enum class Outcome {
   kPassed,
-  kNotClaimed,  // has an operator that the importer does not know, or knows on constants alone
-  kRefused,     // the compiler says that it cannot do this form of the operator
-  kDiffers,     // runs, and gives something else
+  kNotClaimed,  // has an operator that the importer does not know, or knows only on constants
+  kRefused,     // the compiler says that it does not support this form of the operator
+  kDiffers,     // it runs and gives another result
 };
 
 enum class Gradient {
-  kNoData,  // no float input, or no float output
-  kZero,    // of every input
+  kNoData,  // there is no float input, or no float output
+  kZero,    // zero for every input
   kExists,
   kRefused,  // the training step does not compile
 };
@@ -26,17 +27,18 @@ struct Result {
   std::string detail;         // the refusal, or where the outputs differ
   std::set<std::string> ops;  // ONNX operators in the model
   long opset = 0;
-  // Where it passed:
-  std::set<std::string> runtime_ops;      // of docs/runtime_ops.md, that the compiled model runs
-  std::set<std::string> reference_ops;    // those of them that no fast kernel took
-  Gradient gradient = Gradient::kNoData;  // of the sum of the first float output
+  // Only if it passed:
+  std::set<std::string> runtime_ops;      // operators of docs/runtime_ops.md that the model runs
+  std::set<std::string> reference_ops;    // those of them for which there was no fast kernel
+  Gradient gradient = Gradient::kNoData;  // gradient of the sum of the first float output
 };
 
-// Names of the tests in `folder`, sorted.
+// The names of the tests in `folder`, sorted.
 std::vector<std::string> NodeTests(const std::string& folder);
 
-// Imports, compiles for evaluation and runs the model of `folder`/`name` with every data set it has. Inputs
-// that an operator needs when compiling (ConstantInputs) are bound as constants, all others are fed.
+// Imports the model of `folder`/`name`, compiles it for evaluation and runs it on each of its
+// data sets. Inputs that an operator needs when compiling (ConstantInputs) are bound as
+// constants. All others are fed.
 Result RunNodeTest(const std::string& folder, const std::string& name);
 
 }  // namespace act::conformance

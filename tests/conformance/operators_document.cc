@@ -33,7 +33,7 @@ constexpr size_t kLineWidth = 120;
 
 struct Row {
   int tests = 0, passed = 0;
-  std::set<int64_t> tested;  // definitions, as OnnxVersionAt
+  std::set<int64_t> tested;  // definitions, as in OnnxVersionAt
   std::set<std::string> runtime_ops, reference_ops, reasons;
   std::set<Gradient> gradients;
 };
@@ -44,7 +44,7 @@ std::string Join(const std::set<std::string>& items) {
   return text;
 }
 
-// In lines of at most kLineWidth characters, the second and later ones indented.
+// Breaks the text into lines of at most kLineWidth characters. All but the first are indented.
 std::string Wrapped(const std::string& sentence, const std::string& indent) {
   std::string text, line;
   std::istringstream words(sentence);
@@ -59,7 +59,7 @@ std::string Wrapped(const std::string& sentence, const std::string& indent) {
   return text + line + "\n";
 }
 
-// A row of the table; what its cell of operators has too much for a line goes to a row below.
+// A row of the table. Operators that do not fit into the cell's line go to a row below.
 std::string TableRow(const std::string& front, const std::set<std::string>& runs_as,
                      const std::string& back) {
   std::string text, cell, start = front, end = back;
@@ -81,7 +81,7 @@ std::string GradientText(const std::set<Gradient>& seen) {
   return seen.count(Gradient::kZero) ? "zero" : "-";
 }
 
-// Definitions from the one in force at opset 7 on: older forms are refused.
+// The definitions from the one in force at opset 7 on. Older forms are refused.
 std::string OpsetsText(std::string_view op, const std::set<int64_t>& tested) {
   std::string text;
   for (const int64_t version : onnx_import::OnnxVersions(op)) {

@@ -1,4 +1,4 @@
-// docs/operators.md: what the importer claims, and what the node tests show of it.
+// docs/operators.md: what the importer claims, and what the node tests show about it.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace act::conformance {
 
-// The document's text, from the results of all node tests by name.
+// The document's text, made from the results of all node tests by name.
 std::string OperatorsDocument(const std::map<std::string, Result>& results);
 
 }  // namespace act::conformance

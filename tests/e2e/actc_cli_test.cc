@@ -1,5 +1,5 @@
-// actc's promises to its caller: exit codes, messages that name the place, and no file left by a request that
-// failed.
+// What actc promises its caller: exit codes, messages that name the place, and no file left by
+// a failed request.
 #include <gtest/gtest.h>
 
 #include "tests/e2e/onnx_models.h"
@@ -12,7 +12,7 @@ namespace {
 
 class Actc : public testing::Test {
  protected:
-  // A model file, and the command that compiles it to plan().
+  // Write() makes a model file. Command() compiles it to plan().
   std::string Write(const std::string& bytes, const std::string& name = "model.onnx") {
     WriteFile(scratch_ / name, bytes);
     return scratch_ / name;
@@ -68,8 +68,8 @@ TEST_F(Actc, RefusesBitsOutOfRange) {
   }
 }
 
-// Scales, and the masks that a code of numbers holds, take their bytes however few levels there are. What the
-// error says is possible is.
+// Scales, and the masks in a code of numbers, take their bytes however few levels there are. The
+// budget that the error calls possible is possible.
 TEST_F(Actc, ABudgetBelowTheLeastNamesTheLeast) {
   for (const std::string level : {"L2", "L3", "L4"}) {
     const std::string model = std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx";
@@ -84,7 +84,8 @@ TEST_F(Actc, ABudgetBelowTheLeastNamesTheLeast) {
       EXPECT_NE(at, std::string::npos) << error;
       return at == std::string::npos ? "8" : error.substr(at + before.size(), 5);
     };
-    // Of more bits on average anchors take more at least, so that the first answer may be a little short.
+    // At more bits on average, anchors need a higher minimum. So the first answer may be
+    // slightly too low.
     const std::string bits = least("1.01");
     ExpectDone(args(RunTool(args(bits)).exit_code == 0 ? bits : least(bits)));
   }

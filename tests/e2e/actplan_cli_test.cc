@@ -1,4 +1,4 @@
-// actplan's promises: it shows good plans, and says of bad ones what is wrong.
+// What actplan promises: it shows good plans, and says what is wrong with bad ones.
 #include <gtest/gtest.h>
 
 #include "tests/e2e/process.h"

@@ -1,5 +1,5 @@
-// actrun's promises to its caller: exit codes, messages that name the place, checkpoints that are whole or
-// not there.
+// What actrun promises its caller: exit codes, messages that name the place, and checkpoints that
+// are either complete or absent.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace act::e2e {
 namespace {
 
-// lenet with its batch of 4, compiled once a test.
+// lenet with its batch of 4, compiled once for each test.
 class Actrun : public testing::Test {
  protected:
   void SetUp() override {
@@ -32,7 +32,7 @@ class Actrun : public testing::Test {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // A run on inputs_ as they are now.
+  // Runs on the current inputs_.
   std::vector<std::string> CommandOnInputs() const {
     WriteTensors(scratch_ / "inputs.safetensors", inputs_);
     return Command({"--inputs=" + (scratch_ / "inputs.safetensors")});
@@ -74,7 +74,8 @@ TEST_F(Actrun, NamesWhatAFileIsInsteadOfAPlan) {
 TEST_F(Actrun, RefusesAPlanOfAnotherVersion) {
   std::string bytes = ReadFile(plan());
   bytes.at(8) =
-      static_cast<char>(bytes[8] + 1);  // docs/plan_format.md: the version follows eight bytes of magic
+      // docs/plan_format.md: the version follows eight bytes of magic.
+      static_cast<char>(bytes[8] + 1);
   WriteFile(plan(), bytes);
   ExpectRefused(Command(), {"plan.bin", "version"});
 }
@@ -138,10 +139,10 @@ TEST_F(Actrun, NamesADataSetFileThatIsNotOne) {
   ExpectRefused(Command({"--data=image=" + plan() + ",label=" + digits + "train_label.npy"}), {"plan.bin"});
   ExpectRefused(Command({"--data=label=" + digits + "train_label.npy"}), {"image"});
   ExpectRefused(Command({"--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy"}),
-                {"image"});  // 8 x 8 images, where lenet takes 16 x 16
+                {"image"});  // images of 8 x 8, where lenet takes 16 x 16
 }
 
-// The answer comes before any allocation, with the batch that would fit.
+// The error comes before any allocation, with the batch that would fit.
 TEST_F(Actrun, RefusesAPeakAboveTheMachinesMemory) {
   const std::string error = ExpectRefused({ToolPath("actrun"), plan(), "--batch=4000000000"}, {"memory"},
                                           {.seconds = 60, .largest_file_bytes = 0});
@@ -171,8 +172,8 @@ TEST_F(Actrun, RefusesACheckpointOfAnotherModel) {
   ExpectRefused(Command({"--load=" + Golden("model.onnx")}), {"model.onnx"});
 }
 
-// Two steps and two steps are four steps, to the bit: optimizer state, step count and random streams are in
-// the checkpoint.
+// Two steps and then two more give the same bits as four steps: optimizer state, step count and
+// random streams are in the checkpoint.
 TEST_F(Actrun, ResumesWhereItStopped) {
   const std::string middle = scratch_ / "middle.safetensors", resumed = scratch_ / "resumed.safetensors",
                     straight = scratch_ / "straight.safetensors";
@@ -191,8 +192,9 @@ TEST_F(Actrun, ResumesWhereItStopped) {
   EXPECT_FALSE(ReadFile(straight) == ReadFile(middle));
 }
 
-// The step behind --load, in a process of its own, has the gradients of a run that went on: at L3 and L4 they
-// are made of codes, so the codes are the same too. Without momentum, a velocity is the last gradient.
+// The step after --load, in another process, has the same gradients as a run that went on. At L3
+// and L4 gradients are made from codes, so the codes are the same too. Without momentum, a velocity
+// is the last gradient.
 TEST_F(Actrun, TheStepBehindALoadHasTheGradientsOfTheUninterruptedRun) {
   const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
   for (const std::string level : {"L3", "L4"}) {
@@ -229,7 +231,8 @@ TEST_F(Actrun, TheStepBehindALoadHasTheGradientsOfTheUninterruptedRun) {
   }
 }
 
-// Activations that no code can hold: told once, with the name, before the loss that ends the run.
+// Activations that no code can hold are reported once, with the name, before the loss
+// that ends the run.
 TEST_F(Actrun, NamesTheSavedActivationThatIsNotFinite) {
   inputs_["image"].data[3] = std::numeric_limits<double>::infinity();
   const std::vector<std::string> command = CommandOnInputs();

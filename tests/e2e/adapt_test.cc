@@ -1,4 +1,4 @@
-// actrun --adapt-every: levels move while a network trains, in the memory that was promised.
+// actrun --adapt-every: levels change while a network trains, in the memory that was promised.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,7 +54,8 @@ TEST_F(Adapt, MovesLevelsWithinThePromisedPeak) {
   for (const llvm::json::Value& adaptation : all)
     EXPECT_LE(*adaptation.getAsObject()->getInteger("peak_bytes"), *promised);
 
-  // The same parameters with the plan's own levels: what v was without the moves, on other mini-batches.
+  // The same parameters with the plan's own levels give v without the changes, on
+  // other mini-batches.
   Tensors tensors = Take(ReadTensors(saved));
   ASSERT_EQ(tensors.count("levels"), 1u);
   for (const char* name : {"levels", "levels_plan", "levels_shares"}) tensors.erase(name);
@@ -62,7 +63,8 @@ TEST_F(Adapt, MovesLevelsWithinThePromisedPeak) {
   EXPECT_LT(Variance(plan, saved), .8 * Variance(plan, scratch_ / "own"));
 }
 
-// Levels and what they were chosen by are in the checkpoint; a run may end right before an adaptation.
+// The checkpoint holds the levels and the data by which they were chosen. A run may end right
+// before an adaptation.
 TEST_F(Adapt, ResumesBitIdentically) {
   for (const std::string level : {"L2", "gact-L2.2"}) {
     const std::string plan = CompileAt(level), straight = scratch_ / "straight";
@@ -79,7 +81,7 @@ TEST_F(Adapt, ResumesBitIdentically) {
   }
 }
 
-// Another level's plan takes the parameters and not the levels.
+// Another level's plan takes over the parameters but not the levels.
 TEST_F(Adapt, TheLevelsOfAnotherPlanAreLeft) {
   const std::string saved = scratch_ / "saved";
   ExpectDone(Command(CompileAt("L2"), {"--steps=11", "--adapt-every=10", "--save=" + saved}));

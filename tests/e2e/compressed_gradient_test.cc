@@ -30,12 +30,12 @@ namespace {
 constexpr int kRuns = 16, kRounds = 8, kVarianceGradients = 24;
 constexpr double kErrors = 9;  // standard errors that are allowed
 
-// Codes are unbiased, but a product of two values with the same error has the error's square for a
-// bias: a normalization's gradient reads its code twice, and at L4 both factors of a weight's
-// gradient may come from one anchor. Of 256 gradients of each case the largest was .012 in tensors
-// with v < .1 (resnet_basic at L4), .045 with v = .9 (mobilenet_v2 at L3), .15 with v = .6
-// (shufflenet at L4, a tensor with .0024 of |g|). Allowed is a fifth of what half a gradient is, at
-// most; more passes by its standard errors alone.
+// Codes are unbiased, but a product of two values with the same error is biased by the square of
+// that error. A normalization's gradient reads its code twice, and at L4 both factors of a weight's
+// gradient may come from one anchor. Over 256 gradients of each case the largest bias was .012 in
+// tensors with v < .1 (resnet_basic at L4), .045 with v = .9 (mobilenet_v2 at L3), .15 with v = .6
+// (shufflenet at L4, a tensor with .0024 of |g|). The allowance is at most a fifth of what half a
+// gradient would be off by. A larger bias passes only by its standard errors.
 double SecondOrderBias(double variance) { return std::min(.1, .01 + .1 * variance); }
 
 // What rounding products to bfloat16 may add to v (RoundedProducts in unbiased_test.cc).
@@ -55,7 +55,7 @@ Mean MeanOf(const std::vector<double>& samples) {
   return mean;
 }
 
-// Of one parameter, over runs.
+// The figures of one parameter, over all runs.
 struct Samples {
   std::vector<double> projection;  // <mean of a run, g> / |g|^2
   std::vector<double> variance;    // |first gradient of a run - g|^2
@@ -84,7 +84,7 @@ llvm::json::Object MeasureVariance(const GoldenCase& golden, const std::string& 
   return Take(ReadJson(report));
 }
 
-using Parameters = std::tuple<GoldenModel, std::string, int>;  // model, level, elements of a group
+using Parameters = std::tuple<GoldenModel, std::string, int>;  // model, level, elements per group
 
 class CompressedGradient : public testing::TestWithParam<Parameters> {};
 
@@ -98,7 +98,7 @@ TEST_P(CompressedGradient, IsPyTorchsOnAverageWithTheNoiseThatIsMeasured) {
   const llvm::json::Object measured = MeasureVariance(golden, plan, scratch);
   const double v = measured.getNumber("variance").value_or(NAN),
                v_error = measured.getNumber("variance_error").value_or(NAN);
-  // At L4 codes of what runs again are no edges of the report, but have a part in v.
+  // At L4 the codes from which values are re-run are not edges of the report, but contribute to v.
   EXPECT_TRUE(v > 0 || !CodesLossily(compiled)) << "codes with an error, but none in the gradient";
 
   std::map<std::string, Samples> samples;
@@ -124,9 +124,9 @@ TEST_P(CompressedGradient, IsPyTorchsOnAverageWithTheNoiseThatIsMeasured) {
 
   const Mean drawn = MeanOf(variances);
   if (v == 0) {
-    // All that the case saves is smaller than a group and kept, as in gat, and in gpt2 and llama,
-    // whose batch is fixed: what L4 runs again is exact then. 1e-5 of |g| is the golden cases' own
-    // limit.
+    // The case saves only tensors smaller than a group, which are kept. So it is in gat, and in
+    // gpt2 and llama, whose batch is fixed. Then what L4 re-runs is exact. 1e-5 of |g| is the
+    // golden cases' own limit.
     EXPECT_LE(drawn.value, 1e-10) << "nothing is coded with an error, yet the gradient is not exact";
   } else {
     const double rounding = measured.getInteger("rounded_products").value_or(0) > 0 ? kRoundingSquare : 0;
@@ -134,11 +134,11 @@ TEST_P(CompressedGradient, IsPyTorchsOnAverageWithTheNoiseThatIsMeasured) {
         << "v is " << drawn.value << " +- " << drawn.error << " in training, " << v << " +- " << v_error
         << " by --variance";
   }
-  double telling = 0;  // of |g|^2, in tensors of which a quarter less would be seen
+  double telling = 0;  // part of |g|^2 in tensors where the loss of a quarter would be seen
   for (const auto& [name, of] : samples) {
     const Tensor& truth = golden.expected.at(name);
     const double own = Dot(truth, truth);
-    // A gradient that is 0 in exact arithmetic has no direction: what it gets is in v.
+    // A gradient that is 0 in exact arithmetic has no direction. Its error is part of v.
     if (own <= 1e-14 * square) continue;
     const Mean projection = MeanOf(of.projection);
     const double bias = v > 0 ? SecondOrderBias(MeanOf(of.variance).value / own) : 0;
@@ -148,7 +148,7 @@ TEST_P(CompressedGradient, IsPyTorchsOnAverageWithTheNoiseThatIsMeasured) {
         << " times PyTorch's";
     if (allowed < .25) telling += own / square;
   }
-  // Otherwise there is more noise than these seeds average out, and the test says little.
+  // Otherwise the noise is more than these seeds average out, and the test says little.
   EXPECT_GT(telling, .9);
 }
 
@@ -162,8 +162,8 @@ INSTANTIATE_TEST_SUITE_P(, CompressedGradient,
                                           testing::Values("L1", "L2", "L3", "L4"), testing::Values(256)),
                          Name);
 
-// Many of these cases' tensors are smaller than a group of 256 and kept, gpt2's all: in groups of
-// 64, the least that there are, more of them have codes.
+// Many tensors of these cases, and all of gpt2's, are smaller than a group of 256 and kept. In
+// groups of 64, the smallest size, more of them have codes.
 std::vector<GoldenModel> WithSmallTensors() {
   std::vector<GoldenModel> models;
   for (const GoldenModel& model : GoldenModels())

@@ -33,11 +33,11 @@ const Tensor* GoldenCase::Find(const Tensors& written, const std::string& name) 
   return found == written.end() ? nullptr : &found->second;
 }
 
-// A tensor's error is judged against |expected| + floor. The floor keeps gradients that are exactly
-// zero (a bias before a BatchNormalization) from being judged by their own rounding: 1e-4 of all
-// gradients together. The limit is what float32 gives a well-ordered computation, 1e-5 (about 100
-// roundings), and 1e-4 for what five steps multiply; 8 x PyTorch's own float32 error where a case
-// is worse conditioned than that.
+// A tensor's error is compared with |expected| + floor. The floor is 1e-4 of all gradients
+// together. Without it, gradients that are exactly zero (a bias before a BatchNormalization) would
+// be judged by their own rounding. The limit is what float32 gives a well-ordered computation: 1e-5
+// (about 100 roundings), and 1e-4 for what five steps multiply. Where a case is worse conditioned
+// than that, the limit is 8 x PyTorch's own float32 error.
 double GoldenCase::Tolerance(const std::string& name) const {
   const bool after_steps = name == "losses" || name.starts_with("param.");
   const double limit = std::max(after_steps ? 1e-4 : 1e-5, 8 * fp32_error.getNumber(name).value_or(0));
@@ -95,8 +95,8 @@ llvm::Expected<llvm::json::Object> Compile(const GoldenCase& golden, const std::
 
 namespace {
 
-// actrun's arguments for a run on the case's batch. One thread: tests run beside each other, and
-// OpenMP's waiting threads would take the processors from them.
+// actrun's arguments for a run on the case's batch. One thread: tests run in parallel, and OpenMP's
+// waiting threads would take the processors from them.
 std::vector<std::string> RunArguments(const GoldenCase& golden, const std::string& plan, int steps,
                                       uint64_t seed, const ScratchFolder& scratch) {
   std::vector<std::string> args = {ToolPath("actrun"),
@@ -113,7 +113,7 @@ std::vector<std::string> RunArguments(const GoldenCase& golden, const std::strin
   return args;
 }
 
-// The optimizer's velocities in a checkpoint, by grad.NAME.
+// The optimizer's velocities in a checkpoint, named grad.NAME.
 Tensors Velocities(Tensors checkpoint) {
   Tensors velocities;
   for (auto& [name, tensor] : checkpoint) {
@@ -140,9 +140,9 @@ llvm::Expected<RunResult> Train(const GoldenCase& golden, const std::string& pla
   return result;
 }
 
-// At rate 0 nothing moves, and the velocity adds the gradients up: v = momentum v + g. The momentum
-// is the largest float below 1, so that weights are within rounds x 1e-7 of 1: one process draws
-// many gradients.
+// At rate 0 no weight changes, and the velocity adds up the gradients: v = momentum v + g. The
+// momentum is the largest float below 1, so that weights are within rounds x 1e-7 of 1. So one
+// process draws many gradients.
 llvm::Expected<DrawnGradients> DrawGradients(const GoldenCase& golden, const std::string& plan, int rounds,
                                              uint64_t seed, const ScratchFolder& scratch) {
   std::vector<std::string> args = RunArguments(golden, plan, rounds, seed, scratch);

@@ -1,5 +1,5 @@
-// Every golden case by both exporters: at L0 each number is PyTorch's; at the levels that compress
-// the loss falls; and at every level the peak that actc printed is the peak that actrun used.
+// Every golden case by both exporters. At L0 each number is PyTorch's. At the levels that compress,
+// the loss falls. At every level the peak that actc printed is the peak that actrun used.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TEST_P(Golden, AgreesWithPyTorchAndKeepsItsPeak) {
   EXPECT_EQ(*planned, *used);
   EXPECT_GE(*planned, compiled->getInteger("lower_bound_bytes").value_or(INT64_MAX));
 
-  // At the other levels compressed_gradient_test.cc judges the gradient.
+  // At the other levels, compressed_gradient_test.cc judges the gradient.
   if (level == "L0") {
     ExpectPyTorchsNumbers(*golden, *run);
   } else {
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(, Golden,
                                           testing::Values("L0", "L1", "L2", "L3", "L4")),
                          Name);
 
-// Those that have a batch axis, and gpt2.
+// The cases that have a batch axis, and gpt2.
 const GoldenModel kTransformers[] = {
     {"bert", "model.onnx"}, {"vit", "model.onnx"}, {"gpt2", "model_dynamo.onnx"}};
 
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Transformers, Golden,
                          testing::Combine(testing::ValuesIn(kTransformers), testing::Values("gact-L1")),
                          Name);
 
-// gact-L1 stores what each layer saves in 4 bits; L4 what the normalizations made, in 5.
+// gact-L1 stores what each layer saves in 4 bits. L4 stores the normalizations' results in 5.
 TEST(TransformersAtL4, StoreAFifthOfWhatGactStores) {
   for (const auto& [name, file] : kTransformers) {
     llvm::Expected<GoldenCase> golden = LoadGoldenCase(name);

@@ -1,4 +1,4 @@
-// Small ONNX files for tests, made on the spot.
+// Small ONNX files that tests make themselves.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace act::e2e {
 
-// An extent: a number, or a symbol as "N".
+// An extent: a number, or a symbol such as "N".
 struct Extent {
   Extent(int64_t v) : value(v) {}       // NOLINT: a number is an extent
   Extent(const char* s) : symbol(s) {}  // NOLINT: a name is an extent
@@ -25,11 +25,11 @@ class OnnxModel {
   OnnxModel& Input(const std::string& name, onnx::TensorProto::DataType type,
                    const std::vector<Extent>& extents);
   OnnxModel& Output(const std::string& name, const std::vector<Extent>& extents);
-  // `elements` floats 0.01 * (index mod 7 - 3); -1: as many as the dims say.
+  // `elements` floats 0.01 * (index mod 7 - 3). -1: as many as the dims say.
   OnnxModel& Weight(const std::string& name, const std::vector<int64_t>& dims, int64_t elements = -1);
   OnnxModel& Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
                   const std::string& output);
-  // ReduceMean over all axes, without keeping them: a scalar.
+  // ReduceMean over all axes, without keeping them: the result is a scalar.
   OnnxModel& Mean(const std::string& name, const std::string& input, const std::string& output);
 
   std::string Bytes() const { return model_.SerializeAsString(); }
@@ -38,9 +38,9 @@ class OnnxModel {
   onnx::ModelProto model_;
 };
 
-// image f32[N,4] -> MatMul "linear" with weight f32[4,3] -> logits f32[N,3]; no output yet.
+// image f32[N,4] -> MatMul "linear" with weight f32[4,3] -> logits f32[N,3]. It has no output yet.
 OnnxModel Linear();
-// The same with label i64[N] and SoftmaxCrossEntropyLoss "criterion" -> output loss f32[].
+// The same, followed by label i64[N] and SoftmaxCrossEntropyLoss "criterion" -> output loss f32[].
 OnnxModel Classifier();
 
 }  // namespace act::e2e

@@ -1,6 +1,6 @@
-// Optimizers through the command lines: five steps of each against PyTorch's numbers
-// (tests/golden_optimizers/make.py), clipping, accumulation, resuming, and the flags that an optimizer does
-// not take.
+// Optimizers through the command lines: five steps of each, compared with PyTorch's numbers
+// (tests/golden_optimizers/make.py), clipping, accumulation, resuming, and the flags that an
+// optimizer does not accept.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ std::string Data(const std::string& file) {
 }
 
 struct Case {
-  std::string name;  // in expected.safetensors
+  std::string name;  // name in expected.safetensors
   Args compile, run;
-  int64_t state_tensors;  // of a parameter's size, for each parameter
+  int64_t state_tensors;  // tensors of a parameter's size, for each parameter
 };
 
 // The numbers of make.py.
@@ -60,7 +60,7 @@ class Optimizers : public testing::Test {
                       flags));
     return Take(ReadJson(scratch_ / "plan.json"));
   }
-  // All samples of the data set, in micro-batches of this size.
+  // Uses all samples of the data set, in micro-batches of this size.
   Args Command(int64_t batch, const Args& flags) {
     return Joined({ToolPath("actrun"), scratch_ / "plan", "--threads=1", "--batch=" + std::to_string(batch),
                    "--data=x=" + Data("x.npy") + ",y=" + Data("y.npy")},
@@ -82,7 +82,7 @@ class Optimizers : public testing::Test {
   ScratchFolder scratch_;
 };
 
-// The largest error of an element, over the tensor's largest element.
+// The largest error of an element, relative to the tensor's largest element.
 double ErrorOf(const Tensor& found, const Tensor& expected) {
   if (found.data.size() != expected.data.size() || found.shape != expected.shape) return INFINITY;
   double scale = 0, worst = 0;
@@ -92,8 +92,8 @@ double ErrorOf(const Tensor& found, const Tensor& expected) {
   return worst / scale;
 }
 
-// Float32 through five steps of a well-conditioned model: the largest error seen is 4e-7, a few roundings; a
-// wrong formula or hyperparameter is off by more than 1e-3.
+// Float32 through five steps of a well-conditioned model: the largest error seen is 4e-7, a few
+// roundings. A wrong formula or hyperparameter is off by more than 1e-3.
 constexpr double kLimit = 2e-6;
 
 void ExpectPyTorchsNumbers(const std::string& name, const Tensors& found) {
@@ -125,7 +125,8 @@ TEST_F(Optimizers, AgreeWithPyTorch) {
   }
 }
 
-// 8 samples in micro-batches of 3, 3 and 2, with gradients weighted by their samples, are one batch of 8.
+// 8 samples in micro-batches of 3, 3 and 2, with gradients weighted by their samples, give the same
+// as one batch of 8.
 TEST_F(Optimizers, AccumulateToTheWholeBatch) {
   for (const Case& c : kCases) {
     Compile(Joined(c.compile, {"--accumulate=3"}));
@@ -133,11 +134,11 @@ TEST_F(Optimizers, AccumulateToTheWholeBatch) {
     ExpectPyTorchsNumbers(c.name, run.tensors);
     EXPECT_EQ(Int(run.report, "peak_bytes"), Int(run.report, "planned_peak_bytes")) << c.name;
     EXPECT_EQ(run.report.getArray("losses")->size(), 5u);
-    EXPECT_EQ(run.tensors.count("optimizer.w1.grad_sum"), 0u);  // of no meaning between steps
+    EXPECT_EQ(run.tensors.count("optimizer.w1.grad_sum"), 0u);  // has no meaning between steps
   }
 }
 
-// However few micro-batches are left.
+// This holds however few micro-batches are left.
 TEST_F(Optimizers, AStepEndsWithItsEpoch) {
   Compile({"--accumulate=3"});
   const Result run = Run(2, {});
@@ -157,7 +158,7 @@ TEST_F(Optimizers, KeepTheirPeakAtL3) {
     }
 }
 
-// Bias corrections and schedules go on where they were.
+// Bias corrections and schedules continue where they were.
 TEST_F(Optimizers, ResumeBitIdentically) {
   for (const Case& c : kCases) {
     Compile(Joined(c.compile, {"-O", "L3", "--group-size=64", "--accumulate=2"}));
@@ -210,7 +211,7 @@ TEST_F(Optimizers, RefuseFlagsTheyDoNotTake) {
                    {"--clip-norm", "needs an optimizer"});
 }
 
-// State of another optimizer would go unnoticed into wrong bias corrections.
+// The state of another optimizer would cause wrong bias corrections without notice.
 TEST_F(Optimizers, RefuseACheckpointOfAnother) {
   Compile({"--optimizer=sgd"});
   Run(8, {});

@@ -1,5 +1,5 @@
-// Training graphs of ONNX Runtime, read with their own backward pass (tests/data/ort_training): its numbers,
-// its saved activations, and what is wrong with damaged ones.
+// Training graphs of ONNX Runtime, read with their own backward pass (tests/data/ort_training):
+// their numbers, their saved activations, and errors for damaged ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 namespace act::e2e {
 namespace {
 
-// Two implementations of float32 that are right differ by 2e-7 in the gradients and 7e-6 in what three steps
-// make of them; all numbers here are about 1, and gradients that are 0 but for rounding need an absolute
-// bound.
+// Two correct implementations in float32 differ by 2e-7 in the gradients and by 7e-6
+// after three steps. All numbers here are about 1. Gradients that are 0 but for rounding
+// need an absolute bound.
 constexpr double kGradientLimit = 1e-6, kLossLimit = 5e-6, kEndLimit = 2e-5;
 
 std::string Data(const std::string& name, const std::string& file) {
   return std::string(ACT_TEST_DATA_DIR) + "/ort_training/" + name + "/" + file;
 }
 
-// Empty, and a failure, where the file cannot be read.
+// Empty, and a test failure, if the file cannot be read.
 Tensors ReadData(const std::string& name, const std::string& file) {
   auto tensors = ReadTensors(Data(name, file));
   if (tensors) return std::move(*tensors);
@@ -125,7 +125,7 @@ TEST_P(OrtTraining, GradientsAreThoseOfOnnxRuntime) {
   ExpectPlannedPeak(*run);
 }
 
-// Two ways to the same: its backward pass, and ours for its forward graph.
+// Two ways to the same gradient: the model's backward pass, and ours for its forward graph.
 TEST_P(OrtTraining, ForwardGraphGivesTheSame) {
   const std::string model = Data(GetParam(), "forward.onnx");
   if (!Exists(model)) GTEST_SKIP() << "the forward graph is that of mlp_sgd";
@@ -140,7 +140,7 @@ TEST_P(OrtTraining, ForwardGraphGivesTheSame) {
   ExpectGradients(*run, expected);
 }
 
-// Codes are unbiased, so that three small steps of training barely notice them.
+// Codes are unbiased, so that they change three small steps of training only slightly.
 TEST_P(OrtTraining, EveryLevelRunsAsPlanned) {
   const Tensors expected = ReadData(GetParam(), "expected.safetensors");
   int64_t saved = INT64_MAX;
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(All, OrtTraining,
                          ::testing::Values("mlp", "mlp_sgd", "lenet", "resnet_small", "tiny_transformer"),
                          [](const auto& test_info) { return std::string(test_info.param); });
 
-// With the optimizer model beside it, its hyperparameters and its clipping; the rate is the run's.
+// With the optimizer model beside it: its hyperparameters and its clipping. The rate is the run's.
 TEST_P(OrtTraining, EndsWhereOnnxRuntimeDoes) {
   const bool sgd = std::string(GetParam()) == "mlp_sgd";
   auto run = RunCase(GetParam(), {}, {sgd ? "--lr=.1" : "--lr=.01"});
@@ -169,8 +169,9 @@ TEST_P(OrtTraining, EndsWhereOnnxRuntimeDoes) {
   ExpectPlannedPeak(*run);
 }
 
-// The producers of the saved activations, by the model's own node names and in its order. A mask made for a
-// ReluGrad goes by the node that reads it. The first edge is the model's input, channels-last.
+// The nodes that produce the saved activations, by the model's own names and in its order. A mask
+// made for a ReluGrad has the name of the node that reads it. The first edge is the model's
+// input, channels-last.
 std::vector<std::string> SavedBy(const std::string& name) {
   const std::string text = ExpectDone(
       {ToolPath("actc"), Data(name, "training_model.onnx"), "-O", "L0", "--report=none", "--explain"});
@@ -214,7 +215,8 @@ TEST(OrtTraining, SavedActivationsAreThoseThatItsBackwardPassReads) {
   EXPECT_EQ(SavedBy("resnet_small"), resnet);
 }
 
-// The exported model is an ordinary forward graph: it trains again, from where the training graph would.
+// The exported model is an ordinary forward graph. It trains on from where the
+// training graph would.
 TEST(OrtTraining, ExportsItsForwardPartWithTrainedParameters) {
   const ScratchFolder scratch;
   const std::string plan = scratch / "plan", exported = scratch / "trained.onnx";
@@ -300,7 +302,7 @@ TEST(OrtTraining, FlagsThatContradictTheGraphAreRefused) {
     ExpectRefused({ToolPath("actc"), model, flag}, {"the model is a training graph with its own loss"});
   ExpectRefused({ToolPath("actc"), Data("lenet", "forward.onnx"), "--loss=cross-entropy", "--checkpoint=x"},
                 {"--checkpoint", "is no training graph"});
-  // A parameter that is frozen keeps its place in the graph, but has no update.
+  // A frozen parameter keeps its place in the graph, but has no update.
   ExpectDone({ToolPath("actc"), model, "--freeze=conv1.*", "--verify-each"});
 }
 

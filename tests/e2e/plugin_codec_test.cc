@@ -1,5 +1,5 @@
-// Codecs from shared libraries as a user has them: the example, built out of tree against an installed act,
-// and libraries that are wrong.
+// Codecs from shared libraries, as users have them: the example, built out of tree against an
+// installed act, and faulty libraries.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ class PluginCodec : public testing::Test {
   }
   std::string plan() const { return scratch_ / "plan.bin"; }
 
-  // examples/plugin_codec, against what `cmake --install` installs.
+  // examples/plugin_codec, built against what `cmake --install` installs.
   std::string BuildExample() const {
     const std::string prefix = scratch_ / "installed", build = scratch_ / "build";
     ExpectDone({ACT_CMAKE, "--install", ACT_BUILD_DIR, "--prefix", prefix});
@@ -55,7 +55,7 @@ TEST_F(PluginCodec, TheExampleIsBuiltOutOfTreeAndTrains) {
   const std::string report = ExpectDone(Run({"--plugin=" + library, "--inputs=" + inputs, "--check-memory",
                                              "--dump-step=" + (scratch_ / "step.safetensors")}));
   EXPECT_NE(report.find("planned"), std::string::npos);
-  // The forward pass reads no code, so its loss is the exact one; gradients are near it.
+  // The forward pass reads no code, so its loss is exact. Gradients are close to the exact ones.
   ExpectDone({ToolPath("actc"), Model(), "-O", "L0", "-o", scratch_ / "exact.bin", "--report=none"});
   ExpectDone({ToolPath("actrun"), scratch_ / "exact.bin", "--threads=1", "--steps=1", "--batch=4",
               "--inputs=" + inputs, "--dump-step=" + (scratch_ / "exact.safetensors")});
@@ -68,7 +68,7 @@ TEST_F(PluginCodec, TheExampleIsBuiltOutOfTreeAndTrains) {
     norm += std::pow(Norm(tensor), 2);
   }
   EXPECT_EQ(exact.at("loss").data, coded.at("loss").data);
-  EXPECT_GT(error, 0);           // it was used
+  EXPECT_GT(error, 0);           // the codec was used
   EXPECT_LT(error / norm, .25);  // 4 bits; ActNN's 2 bits have .05 to .15 by variance alone
 }
 

@@ -17,15 +17,15 @@
 namespace act::e2e {
 namespace {
 
-constexpr int kTimedOut = 124;    // what timeout(1) answers
-constexpr int kNotStarted = 127;  // what a shell answers
+constexpr int kTimedOut = 124;    // timeout(1)'s exit code
+constexpr int kNotStarted = 127;  // a shell's exit code
 
 void RedirectTo(const std::string& path, int descriptor) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || dup2(file, descriptor) < 0) _exit(kNotStarted);
 }
 
-// write() then answers EFBIG, where by default SIGXFSZ would end the process.
+// write() then fails with EFBIG, where by default SIGXFSZ would end the process.
 void LimitFileSize(rlim_t bytes) {
   const rlimit limit = {bytes, bytes};
   if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(kNotStarted);

@@ -1,4 +1,4 @@
-// Runs the built tools as a user's shell does, and keeps what they say.
+// Runs the built tools as a user's shell does, and keeps their output.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace act::e2e {
 
 struct Outcome {
-  int exit_code = -1;  // 128 + n where signal n ended it
+  int exit_code = -1;  // 128 + n if signal n ended it
   std::string out, err;
 };
 
@@ -16,17 +16,18 @@ struct Outcome {
 std::string ToolPath(const std::string& tool);
 
 struct Limits {
-  unsigned seconds = 300;          // a run that takes longer is ended and has exit code 124
-  int64_t largest_file_bytes = 0;  // writing further fails, as on a full disk; 0: no limit
+  unsigned seconds = 300;  // a longer run is ended and has exit code 124
+  // Writing further fails, as on a full disk. 0: no limit.
+  int64_t largest_file_bytes = 0;
 };
 
 // args[0] is a path.
 Outcome RunTool(const std::vector<std::string>& args, const Limits& limits = {});
 
-// "actc model.onnx -O L0: exit 1" and the ends of both outputs: the text for a failing assertion.
+// "actc model.onnx -O L0: exit 1" and the ends of both outputs, as the text of a failing assertion.
 std::string Describe(const std::vector<std::string>& args, const Outcome& outcome);
 
-// A folder of its own under the system's temporary folder, removed with all in it.
+// A folder of its own in the system's temporary folder, removed with everything in it.
 class ScratchFolder {
  public:
   ScratchFolder();
@@ -41,11 +42,11 @@ class ScratchFolder {
   std::string path_;
 };
 
-// Empty where the file cannot be read.
+// Empty if the file cannot be read.
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
 bool Exists(const std::string& path);
-// Names in a folder, sorted.
+// The names in a folder, sorted.
 std::vector<std::string> List(const std::string& folder);
 
 }  // namespace act::e2e

@@ -22,7 +22,8 @@ std::string ExpectRefused(const std::vector<std::string>& args, const std::vecto
   const Outcome outcome = RunTool(args, limits);
   const std::string what = Describe(args, outcome);
   EXPECT_EQ(outcome.exit_code, 1) << what;
-  // Progress and warnings may come before; the error is the first line that starts with its name.
+  // Progress and warnings may come first. The error is the first line that starts with
+  // the tool's name.
   const std::string start = std::filesystem::path(args[0]).filename().string() + ": error: ";
   const std::vector<std::string> lines = Lines(outcome.err);
   size_t at = 0;

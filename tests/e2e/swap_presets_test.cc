@@ -1,5 +1,5 @@
-// Presets that swap, as a user runs them: the numbers of the level below, in the two arenas that were
-// promised.
+// Presets that swap, as users run them: they give the numbers of the level below, in the two arenas
+// that were promised.
 #include <gtest/gtest.h>
 
 #include "tests/e2e/process.h"
@@ -25,7 +25,7 @@ class Swap : public testing::Test {
     return plan;
   }
   llvm::json::Object Promise(const std::string& plan) { return Json(plan + ".json"); }
-  // With the training set, unless it says --batch: then on random inputs.
+  // Runs with the training set. With --batch, it runs on random inputs instead.
   std::string Run(const std::string& plan, const std::vector<std::string>& more) {
     std::vector<std::string> args = {ToolPath("actrun"), plan, "--report-json=" + (scratch_ / "run.json")};
     args.insert(args.end(), more.begin(), more.end());

@@ -1,5 +1,5 @@
-// ONNX's own training information through the command lines (tests/data/training_info/make.py): the losses,
-// gradients, parameters and states of five steps, and what is refused.
+// ONNX's own training information through the command lines (tests/data/training_info/make.py):
+// losses, gradients, parameters and states of five steps, and refusals.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,9 +16,9 @@ namespace {
 
 using Args = std::vector<std::string>;
 
-// Five steps in float32 of numbers of about 1: the largest error seen is 6e-7. A wrong formula, a count that
-// is off by one or a forgotten attribute is off by 1e-3 and more. Absolute, since the gradient of a bias in
-// front of a BatchNormalization is 0 but for rounding.
+// Five steps in float32 of numbers of about 1: the largest error seen is 6e-7. A wrong formula, a
+// count that is off by one or a forgotten attribute is off by 1e-3 and more. The bound is absolute,
+// since the gradient of a bias before a BatchNormalization is 0 but for rounding.
 constexpr double kLimit = 2e-6;
 
 std::string Data(const std::string& file) {
@@ -47,7 +47,7 @@ class TrainingInfo : public testing::Test {
                   more);
   }
   llvm::json::Object Report() const { return Take(ReadJson(scratch_ / "run")); }
-  // actc refuses `name`, changed so.
+  // actc refuses model `name` after this change.
   void ExpectRefusal(const std::string& name, const std::function<void(onnx::ModelProto&)>& change,
                      const std::vector<std::string>& words) const {
     onnx::ModelProto model = Read(name);
@@ -111,7 +111,7 @@ TEST_F(TrainingInfo, StepsAreThoseOfTheAlgorithm) {
   }
 }
 
-// Rounded codes and recomputation take nothing from what is read of the algorithm.
+// Rounded codes and recomputation do not change what is read of the algorithm.
 TEST_F(TrainingInfo, TrainsAtEveryLevel) {
   for (const char* level : {"L1", "L2", "L3"}) {
     ExpectDone(Compile(Data("plain.onnx"), {"-O", level, "--verify-each"}));
@@ -128,7 +128,8 @@ TEST_F(TrainingInfo, InitializationDrawsTheFirstValues) {
     return Take(ReadTensors(scratch_ / "end"));
   };
   const Tensors start = first("0"), again = first("0"), other = first("1");
-  const auto& w1 = start.at("param.w1").data;  // N(1, .5^2): 35 numbers, the mean within 5 deviations of it
+  // N(1, .5^2): 35 numbers, the mean within 5 deviations of it.
+  const auto& w1 = start.at("param.w1").data;
   double mean = 0, largest = 0;
   for (const double e : w1) mean += e / static_cast<double>(w1.size());
   EXPECT_NEAR(mean, 1, 5 * .5 / std::sqrt(35));
@@ -151,7 +152,7 @@ TEST_F(TrainingInfo, FlagsTakeTheAlgorithmsPlace) {
   EXPECT_EQ(optimizer({}, {}).getNumber("lr"), .05);
   EXPECT_EQ(optimizer({}, {"--lr=.5", "--post-decay=0"}).getNumber("lr"), .5);
   EXPECT_EQ(optimizer({"--optimizer=lamb"}, {}).getString("name"), "lamb");
-  // Another loss: the model is one without training information.
+  // With another loss, the model is one without training information.
   ExpectDone(Compile(Data("adam.onnx"), {"--loss=cross-entropy"}));
   ExpectDone({ToolPath("actrun"), scratch_ / "plan", "--batch=2", "--steps=1",
               "--report-json=" + (scratch_ / "run")});
@@ -250,7 +251,7 @@ TEST_F(TrainingInfo, RefusesInitializationsItCannotDraw) {
       "initialized",
       [&](Model& m) { m.mutable_training_info(0)->mutable_initialization_binding(0)->set_value("x"); },
       {"initialization of 'w1'", "nothing makes 'x'"});
-  // Few bytes of a file do not ask for many of memory.
+  // A file of few bytes does not cause a large allocation.
   ExpectRefusal("initialized",
                 [&](Model& m) {
                   onnx::TensorProto& w = TensorOf(*m.mutable_graph(), "w1");

@@ -21,15 +21,15 @@ namespace {
 
 constexpr int kSeeds = 40, kRounds = 5;
 constexpr double kRatioLimit = 10;
-// Measured for two bits: 0.06 (resnet_basic); for the one bit that L3 gives to what only a
-// normalization's own gradient reads: 0.24 (mobilenet_v2).
+// Measured for two bits: 0.06 (resnet_basic). Measured for the one bit that L3 gives to values that
+// only a normalization's own gradient reads: 0.24 (mobilenet_v2).
 constexpr double kNormalizationShare = 0.3;
 // Squared bias of re-runs, relative to |g|^2.
 constexpr double kRerunBias = 1e-6;
-// Of float32's own rounding: 1e-5 of |g|, the golden cases' own limit, is the same for all seeds.
+// Float32's own rounding, the same for all seeds: 1e-5 of |g|, the golden cases' own limit.
 constexpr double kFloatSquare = 1e-10;
 
-// All grad.* of a dump less the expected ones, one after the other.
+// All grad.* of a dump minus the expected ones, one after another.
 std::vector<double> GradientError(const GoldenCase& golden, const Tensors& step, const Tensors& expected) {
   std::vector<double> error;
   for (const auto& [name, truth] : expected) {
@@ -49,7 +49,7 @@ double Dot(const std::vector<double>& a, const std::vector<double>& b) {
 
 struct PairStatistic {
   double mean = 0;       // of <e_i, e_j>, i != j: estimates |bias|^2
-  double deviation = 0;  // of that mean, were there no bias
+  double deviation = 0;  // standard deviation of that mean if there were no bias
 };
 
 PairStatistic OverPairs(const std::vector<std::vector<double>>& errors) {
@@ -65,7 +65,7 @@ PairStatistic OverPairs(const std::vector<std::vector<double>>& errors) {
   return {sum / pairs, std::sqrt(squares / pairs / pairs)};
 }
 
-using Parameters = std::tuple<GoldenModel, std::string, int>;  // model, level, elements of a group
+using Parameters = std::tuple<GoldenModel, std::string, int>;  // model, level, elements per group
 
 class Unbiased : public testing::TestWithParam<Parameters> {};
 
@@ -75,14 +75,15 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
   llvm::Expected<GoldenCase> golden = LoadCaseWithGradients(model, scratch);
   ASSERT_TRUE(static_cast<bool>(golden)) << llvm::toString(golden.takeError());
   const std::string plan = scratch / "plan.bin";
-  // Of codes: what rounding products to bfloat16 adds is the same for all seeds (RoundedProducts
-  // below).
+  // Noise of codes only. What rounding products to bfloat16 adds is the same for all seeds
+  // (RoundedProducts below).
   auto compiled = Compile(*golden, model.file, level, plan, scratch,
                           {"--fpmath=f32", "--group-size=" + std::to_string(group)});
   ASSERT_TRUE(static_cast<bool>(compiled)) << llvm::toString(compiled.takeError());
 
   std::vector<std::vector<double>> errors;
-  double noise = 0, gradient = 0;  // of one gradient, the mean square of its error; |g|^2
+  // noise: the mean square error of one gradient; gradient: |g|^2.
+  double noise = 0, gradient = 0;
   for (int seed = 1; seed <= kSeeds; ++seed) {
     auto drawn = DrawGradients(*golden, plan, kRounds, static_cast<uint64_t>(seed), scratch);
     ASSERT_TRUE(static_cast<bool>(drawn)) << llvm::toString(drawn.takeError());
@@ -95,12 +96,12 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
     if (key.starts_with("grad.")) gradient += Norm(tensor) * Norm(tensor);
   }
 
-  // What L4 re-runs waits in codes that cross no line between the passes, so that no edge tells of
-  // them.
+  // Values that L4 re-runs are stored in codes that do not pass from the forward to the backward
+  // pass, so that no edge lists them.
   const bool recodes = level == "L4" && noise > kFloatSquare * gradient;
   if (!CodesLossily(*compiled) && !recodes) {
-    // Every tensor of the case is smaller than a group and kept: float32's rounding is all there
-    // is.
+    // Every tensor of the case is smaller than a group and kept. The only error is
+    // float32's rounding.
     EXPECT_LE(noise, kFloatSquare * gradient)
         << "nothing is coded with an error, yet the gradient is not exact";
     return;
@@ -108,13 +109,13 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
   const PairStatistic pairs = OverPairs(errors);
   const double known_bias =
       golden->normalizes ? kNormalizationShare * noise / gradient : 0;  // relative to |g|
-  // At L4 both factors of a weight's gradient are computed from one anchor, and its error meets
-  // itself in their product: a bias of second order (resnext: 2e-7 of |g|^2; with two bits more,
-  // 2e-8).
+  // At L4 both factors of a weight's gradient are computed from one anchor, so that the anchor's
+  // error is multiplied by itself. This is a bias of second order (resnext: 2e-7 of |g|^2; with two
+  // bits more, 2e-8).
   const double known_square = known_bias * known_bias + (level == "L4" ? kRerunBias : 0) + kFloatSquare;
   const double allowed = known_square * gradient;
   RecordProperty("relative_variance", std::to_string(noise / gradient));
-  // Without noise there is nothing to average: then the case says nothing, or the seed is not used.
+  // Without noise there is nothing to average. Then the case says nothing, or the seed is not used.
   EXPECT_GT(noise, kFloatSquare * gradient)
       << "the gradients hardly differ from the exact one: nothing is compressed";
   EXPECT_LE(pairs.mean, allowed + kRatioLimit * pairs.deviation)
@@ -164,9 +165,9 @@ INSTANTIATE_TEST_SUITE_P(, Unbiased,
                                           testing::Values("L2", "L3", "L4"), testing::Values(256)),
                          Name);
 
-// In groups of 64, so that these cases' small tensors have codes. What gat and llama save has less
-// than 64 elements a sample, or no samples that could be told apart: they are exact at every level,
-// and must be.
+// In groups of 64, so that these cases' small tensors have codes. What gat and llama save has
+// fewer than 64 elements per sample, or no distinguishable samples. So they are exact at every
+// level, and must be.
 const GoldenModel kOthers[] = {{"bert", "model.onnx"},         {"gat", "model.onnx"},
                                {"gpt2", "model_dynamo.onnx"},  {"lstm", "model.onnx"},
                                {"llama", "model_dynamo.onnx"}, {"vit", "model.onnx"}};
@@ -175,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Others, Unbiased,
                                           testing::Values(64)),
                          Name);
 
-// `make check-long`: every case.
+// `make check-long` runs every case.
 INSTANTIATE_TEST_SUITE_P(Long, Unbiased,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
                                           testing::Values("L1", "L2", "L3", "L4"), testing::Values(64, 256)),

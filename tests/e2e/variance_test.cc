@@ -1,4 +1,4 @@
-// actrun --variance against its definition, computed anew from dumps of single steps.
+// actrun --variance, compared with its definition, recomputed from dumps of single steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,8 @@ class Variance : public testing::Test {
   ScratchFolder scratch_;
 };
 
-// The truth is L0's gradient, in a run of its own, and the noise that of training with other seeds.
+// The exact gradient is L0's, from a run of its own. The noise is that of training
+// with other seeds.
 TEST_F(Variance, IsTheSpreadOfTheGradientsOfTrainingOverSeeds) {
   constexpr int kSeeds = 40;
   const GoldenCase golden = Take(LoadGoldenCase("resnet_basic"));
@@ -63,7 +64,7 @@ TEST_F(Variance, IsTheSpreadOfTheGradientsOfTrainingOverSeeds) {
   const llvm::json::Object measured =
       Measure(plan, {"--batch=4", "--variance=40",
                      "--variance-edges=", "--inputs=" + Golden("resnet_basic", "inputs.safetensors")});
-  // Five standard errors of the difference of two independent means.
+  // Five standard errors of the difference between two independent means.
   const double both = std::hypot(error, Number(measured, "variance_error"));
   EXPECT_NEAR(Number(measured, "variance"), mean, 5 * both) << "standard error of each about " << error;
   EXPECT_LT(both, .05 * mean) << "too few seeds to tell anything";
@@ -75,7 +76,7 @@ TEST_F(Variance, OfTheEdgesAddsUpToThatOfAll) {
     const llvm::json::Object measured =
         Measure(CompileCase("resnet_basic", level),
                 {"--batch=4", "--variance=24", "--inputs=" + Golden("resnet_basic", "inputs.safetensors")});
-    // Errors of different codes are independent and unbiased, so that only terms of second order in them
+    // Errors of different codes are independent and unbiased, so that only their second-order terms
     // remain: a few per cent (the codec study measures 2 %).
     EXPECT_NEAR(Number(measured, "sum_of_edges") / Number(measured, "variance"), 1, .06) << level;
     EXPECT_GE(measured.getArray("edges")->size(), 8u);
@@ -84,7 +85,7 @@ TEST_F(Variance, OfTheEdgesAddsUpToThatOfAll) {
   }
 }
 
-// What L4 runs again and encodes is a part of v, but no edge of the report.
+// What L4 re-runs and encodes is a part of v, but no edge of the report.
 TEST_F(Variance, ItsEdgesAreThoseOfTheReport) {
   const std::string plan = scratch_ / "L4", report = scratch_ / "report.json";
   ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "L4", "-o", plan,
@@ -116,7 +117,7 @@ TEST_F(Variance, OfAnExactPlanIsZero) {
   EXPECT_GT(Number(measured, "gradient_norm"), 0);
 }
 
-// A data set, a checkpoint, and that measuring repeats itself.
+// A data set, a checkpoint, and that repeated measurements give the same result.
 TEST_F(Variance, IsMeasuredOnSeveralMiniBatchesAtAPointOfTraining) {
   const std::string plan = scratch_ / "digits", saved = scratch_ / "saved.safetensors";
   const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
@@ -136,8 +137,8 @@ TEST_F(Variance, IsMeasuredOnSeveralMiniBatchesAtAPointOfTraining) {
   EXPECT_EQ(Number(trained, "variance"), Number(Measure(plan, later), "variance"));
 }
 
-// Levels move to where they matter, on mini-batches that they were not fitted to as well, and by as much as
-// was predicted.
+// Levels move to where they matter. This also holds on mini-batches to which they were not fitted,
+// and by the predicted amount.
 TEST_F(Variance, IsLessInTheSameBytesAfterCalibration) {
   const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
   const std::string plan = scratch_ / "plan", calibrated = scratch_ / "calibrated";
@@ -148,7 +149,7 @@ TEST_F(Variance, IsLessInTheSameBytesAfterCalibration) {
   EXPECT_LE(Number(report, "bytes"), Number(report, "bytes_before"));
   EXPECT_LT(Number(report, "predicted"), .8 * Number(report, "sum_of_edges"));
   const double gain = Number(report, "variance") / Number(report, "variance_before");
-  // Three mini-batches, four gradients of each: 3 % each way (their standard errors).
+  // Three mini-batches with four gradients each: 3 % each way (their standard errors).
   EXPECT_NEAR(gain, Number(report, "predicted") / Number(report, "sum_of_edges"), .1);
   ExpectDone({ToolPath("actplan"), "verify", calibrated});
   ExpectDone({ToolPath("actrun"), calibrated, "--threads=1", data, "--steps=2", "--check-memory"});
@@ -188,7 +189,7 @@ TEST_F(Variance, RefusesWhatItCannotMeasure) {
                 {"image"});
 }
 
-// Data of another shape than the model's: told with the input's name, and no plan is written.
+// Data whose shape is not the model's gives an error that names the input, and no plan is written.
 TEST_F(Variance, CalibrationRefusesDataOfAnotherShape) {
   const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
   ExpectRefused({ToolPath("actrun"), CompileCase("lenet", "L3"), "--batch=4", "--threads=1", "--calibrate=1",

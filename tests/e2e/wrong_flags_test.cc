@@ -1,5 +1,5 @@
-// Every wrong command line is answered by one line "<tool>: error: ..." and a hint, and exit code 2. LLVM's
-// command line has messages of its own for most of these.
+// Every wrong command line gives one line "<tool>: error: ..." and a hint, with exit code 2. LLVM's
+// command line has other messages for most of these.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Full-size models without their weights: reports at large batches, and runs at small ones whose peak is the
-// planned one.
+// Full-size models without their weights: reports at large batches, and small-batch runs whose peak
+// is the planned one.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(, ZooReport,
                                           testing::Values("L0", "L1", "L2", "L3")),
                          Name);
 
-// The capacity planner's question has to be answered while one waits: the time is printed, not judged.
+// A capacity planner waits for the answer: the time is printed, but not judged.
 TEST(ZooReportOfALargeModel, ResNet152AtBatch512) {
   const ScratchFolder scratch;
   const auto start = std::chrono::steady_clock::now();
@@ -80,7 +80,7 @@ TEST(ZooReportOfALargeModel, ResNet152AtBatch512) {
 
 class ZooRun : public testing::TestWithParam<Parameters> {};
 
-// Random inputs and seeded weights: what is checked is memory, at a size where kernels need workspaces.
+// Random inputs and seeded weights. Memory is checked, at a size where kernels need workspaces.
 TEST_P(ZooRun, UsesThePlannedPeak) {
   const auto& [model, level] = GetParam();
   const ScratchFolder scratch;
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(, ZooRun,
 
 class LightRun : public testing::TestWithParam<Parameters> {};
 
-// Old opsets, weights made by ConstantOfShape nodes, a batch of one in every shape.
+// Old opsets, weights made by ConstantOfShape nodes, and a batch of one in every shape.
 TEST_P(LightRun, ComputedWeightsTrainInThePlannedMemory) {
   const auto& [model, level] = GetParam();
   const ScratchFolder scratch;
@@ -123,7 +123,8 @@ TEST_P(LightRun, ComputedWeightsTrainInThePlannedMemory) {
                                             "--report-json=" + planned};
   const Outcome compiled = RunTool(compile);
   ASSERT_EQ(compiled.exit_code, 0) << Describe(compile, compiled);
-  // No learning: without normalization inception_v1's scores are of order 1e15 from the first step.
+  // No learning is expected: without normalization, inception_v1's scores are of order 1e15
+  // from the first step.
   const std::vector<std::string> train = {ToolPath("actrun"), plan,     "--batch=1",
                                           "--steps=2",        "--lr=0", "--report-json=" + used};
   const Outcome trained = RunTool(train);
@@ -131,7 +132,8 @@ TEST_P(LightRun, ComputedWeightsTrainInThePlannedMemory) {
   auto promise = ReadJson(planned), measured = ReadJson(used);
   ASSERT_TRUE(promise && measured);
   EXPECT_EQ(Integer(*promise, "peak_bytes"), Integer(*measured, "peak_bytes"));
-  EXPECT_GT(Integer(*promise, "parameters_bytes"), 1 << 20);  // the weights are parameters, not constants
+  // The weights are parameters, not constants.
+  EXPECT_GT(Integer(*promise, "parameters_bytes"), 1 << 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(, LightRun,
@@ -141,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(, LightRun,
 
 class SmallRun : public testing::TestWithParam<Parameters> {};
 
-// Models that come with their weights: of a batch that stays the same something is learned, at every level.
+// Models that come with their weights learn something from a batch that stays the
+// same, at every level.
 TEST_P(SmallRun, LearnsInThePlannedMemory) {
   const auto& [model, level] = GetParam();
   const ScratchFolder scratch;
@@ -174,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(, SmallRun,
                                           testing::Values("L0", "L3", "L4")),
                          Name);
 
-// Its queries, keys and values are 64 numbers each, one behind the other.
+// The model's queries, keys and values have 64 numbers each, stored one after another.
 TEST(SmallReport, QueriesKeysAndValuesShareNoGroup) {
   const ScratchFolder scratch;
   const std::string file = scratch / "report.json";
@@ -190,7 +193,7 @@ TEST(SmallReport, QueriesKeysAndValuesShareNoGroup) {
     const auto form = edge.getAsObject()->getString("form").value_or("");
     found += form == "uniform4,g64,dither";
   }
-  EXPECT_EQ(found, 4);  // one a block
+  EXPECT_EQ(found, 4);  // one per block
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes what stands below "---- before" in each golden dump anew: tests/golden_dumps/regenerate.sh
-# [BUILD_DIR, default: build]. Then review `git diff`. A new dump is a file with a graph in it:
-# tests/compiler/graph_text.h says how it is written.
+# Rewrites the part below "---- before" in each golden dump: tests/golden_dumps/regenerate.sh
+# [BUILD_DIR, default: build]. Then review `git diff`. To add a dump, write a file that contains a
+# graph, in the form that tests/compiler/graph_text.h describes.
 set -eu
 cd "$(dirname "$0")/../.."
 cmake --build "${1:-build}" --target golden_dump_test

@@ -1,4 +1,6 @@
-"""Writes model.onnx, x.npy, y.npy and expected.safetensors: five steps of each optimizer by PyTorch, in float64.
+"""Five steps of each optimizer by PyTorch in float64.
+
+Writes model.onnx, x.npy, y.npy and expected.safetensors.
 
     python make.py          needs torch, onnx, numpy, safetensors
 """
@@ -29,7 +31,8 @@ CLIP_NORM = {"adam_clipped": 0.5, "sgd_clipped": 0.5}
 
 
 class Lamb(torch.optim.Optimizer):
-    """Algorithm 2 of You et al., Large Batch Optimization for Deep Learning (2020), with phi(z) = z; PyTorch has none."""
+    """Algorithm 2 of You et al., Large Batch Optimization for Deep Learning (2020), with phi(z) = z.
+    PyTorch does not have it."""
 
     def __init__(self, params, lr, betas, eps, weight_decay):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))

@@ -152,7 +152,8 @@ const Form kForms[] = {
 };
 
 TEST(Attention, TheFastKernelsAgreeWithTheReference) {
-  // Up to 300 products in float32, exponentials to 2 ulp; the reference adds gradients up in float32, too.
+  // Up to 300 products in float32, and exponentials to 2 ulp. The reference adds gradients up
+  // in float32, too.
   constexpr double kTolerance = 3e-6;
   for (const Form& f : kForms) {
     SCOPED_TRACE(f.name);
@@ -172,8 +173,8 @@ TEST(Attention, EmptyTensors) {
   }
 }
 
-// What is added to hide a pair leaves its derivative: a query that sees no key has the gradient of a query
-// with equal scores.
+// The derivative of what is added to hide a pair remains: a query that sees no key has the gradient
+// of a query with equal scores.
 TEST(Attention, QueriesThatSeeNoKeyHaveTheGradientOfEqualScores) {
   Form f{.name = "", .q = {1, 1, 3, 4}, .k = {1, 1, 5, 4}, .v = {1, 1, 5, 4}};
   const OpResult equal = [&] {
@@ -194,7 +195,7 @@ TEST(Attention, QueriesThatSeeNoKeyHaveTheGradientOfEqualScores) {
 }
 
 TEST(Attention, DropoutKeepsTheMean) {
-  // v of ones: each result is the kept share of its probabilities, 1 on average.
+  // With v of ones, each result is the kept share of its probabilities, which is 1 on average.
   Form f{.name = "", .q = {4, 4, 64, 8}, .k = {4, 4, 64, 8}, .v = {4, 4, 64, 1}, .dropout = .4};
   OpCase c = Forward(f);
   std::fill_n(c.inputs[2].as<float>(), c.inputs[2].elements(), 1.0f);

@@ -3,7 +3,7 @@
 namespace act {
 namespace {
 
-// With the third result, which is left out where nobody reads it.
+// With the third result, which is left out where no node reads it.
 OpCase Stats(TestTensor x, double momentum = 0.1) {
   const int64_t channels = x.dims.back();
   OpCase c{"BatchNormStats",
@@ -42,7 +42,8 @@ TEST(BatchNormStats, WithinAMillionthOfDouble) {
 }
 
 TEST(BatchNormStats, AFarMeanCostsNoAccuracy) {
-  // mean 1000 deviations away: E[x^2] - E[x]^2 in float32 would leave nothing of the variance.
+  // The mean is 1000 deviations away from 0. E[x^2] - E[x]^2 in float32 would leave nothing
+  // of the variance.
   EXPECT_GT(CompareWithReference(Stats(Random({6, 30, 30, 33}, 1, 1000.0f)), 1e-6), 0);
 }
 

@@ -75,7 +75,7 @@ TEST_F(CheckpointTest, HoldsTheNamesThatAreDocumented) {
 }
 
 TEST_F(CheckpointTest, AContinuedRunIsBitIdenticalToOneThatNeverStopped) {
-  // An epoch has 4 steps, the last of 2 samples; stops fall into epochs and onto their ends.
+  // An epoch has 4 steps, the last with 2 samples. Runs stop within epochs and at their ends.
   auto whole = NewExecutor();
   TrainPosition whole_position{.seed = 7};
   const TrainResult all = Run(*whole, whole_position, {.steps = 14});
@@ -109,7 +109,7 @@ TEST_F(CheckpointTest, EpochsEndTheRunAndAreEvaluated) {
   ASSERT_EQ(result.evaluations.size(), 2u);
   EXPECT_EQ(result.evaluations[1].epoch, 2u);
   EXPECT_FALSE(result.evaluations[1].accuracy.has_value()) << "the toy has no classes";
-  // Each batch's loss is a sum; the batches have 3, 3, 3 and 2 samples, and weigh as much.
+  // Each batch's loss is a sum. The batches have 3, 3, 3 and 2 samples, and are weighted by these.
   const float* w = executor->persistents()[0].view.as<float>();
   double expected = 0;
   for (int i = 0; i < 44; ++i) {

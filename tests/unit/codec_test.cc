@@ -14,20 +14,56 @@ TEST(CodecSizes, AreAPolynomialInTheBatch) {
   // 3 x 5 x 100 = 1500 elements: 5 full groups and one of 220.
   const Dims dims = {N, Dim(3), Dim(5), Dim(100)};
   const auto bytes = [&dims](const Codec& codec) { return CodeType(codec, dims)->dims[0]; };
-  EXPECT_EQ(bytes(Codec::Mask()), Dim(188) * N);                           // ceil(1500 / 8)
-  EXPECT_EQ(bytes(Codec::Uniform(2)), Dim(6 * 4 + 5 * 64 + 2 * 28) * N);   // 400
-  EXPECT_EQ(bytes(Codec::Index(4)), Dim((5 * 128 + 4 * 28) / 4 * 4) * N);  // 752
-  EXPECT_EQ(bytes(Codec::Uniform(3, 64)), Dim((24 * 4 + 23 * 24 + 3 * 4 + 3) / 4 * 4) * N);
+  // Metadata and payload are rounded up to 16 bytes each.
+  const auto up = [](int64_t n) { return (n + 15) / 16 * 16; };
+  const auto sample = [&up](int64_t metadata, int64_t payload) {
+    return Dim(up(metadata) + up(payload)) * N;
+  };
+  EXPECT_EQ(bytes(Codec::Mask()), Dim(192) * N);  // ceil(1500 / 8) = 188
+  EXPECT_EQ(bytes(Codec::Uniform(2)), sample(6 * 4, 5 * 64 + 2 * 28));
+  EXPECT_EQ(bytes(Codec::Index(4)), sample(0, 5 * 128 + 4 * 28));
+  EXPECT_EQ(bytes(Codec::Uniform(3, 64)), sample(24 * 4, 23 * 24 + 3 * 4));
   // 3 of 5 levels in 7 bits: 256 codes are 86 numbers, the last 220 are 74. 5 of 6 levels in 13 bits, of 3
   // in 8.
-  EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(5)), Dim((6 * 4 + 5 * 76 + 65 + 3) / 4 * 4) * N);
-  EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(6)), Dim((6 * 4 + 5 * 85 + 72 + 3) / 4 * 4) * N);
-  EXPECT_EQ(bytes(Codec::Uniform(2).OfLevels(3)), Dim((6 * 4 + 5 * 52 + 44 + 3) / 4 * 4) * N);
-  EXPECT_EQ(bytes(Codec::Sign(3, 2).With(Metadata::kLogPair)), Dim((6 * 2 + 5 * 96 + 3 * 28) / 4 * 4) * N);
-  EXPECT_EQ(bytes(Codec::Cast(CodecKind::kFloat8E5M2)), Dim(1500) * N);
-  EXPECT_EQ(CodeType(Codec::Mask(), {Dim(10)})->dims[0], Dim(4));  // rounded up to 4 bytes
-  EXPECT_EQ(CodeType(Codec::Mask(), {})->dims[0], Dim(4));
+  EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(5)), sample(6 * 4, 5 * 76 + 65));
+  EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(6)), sample(6 * 4, 5 * 85 + 72));
+  EXPECT_EQ(bytes(Codec::Uniform(2).OfLevels(3)), sample(6 * 4, 5 * 52 + 44));
+  EXPECT_EQ(bytes(Codec::Sign(3, 2).With(Metadata::kLogPair)), sample(6 * 2, 5 * 96 + 3 * 28));
+  EXPECT_EQ(bytes(Codec::Cast(CodecKind::kFloat8E5M2)), sample(0, 1500));
+  EXPECT_EQ(CodeType(Codec::Mask(), {Dim(10)})->dims[0], Dim(16));
+  EXPECT_EQ(CodeType(Codec::Mask(), {})->dims[0], Dim(16));
   EXPECT_EQ(CodeType(Codec::Uniform(8), {N, Dim(0)})->dims[0], Dim(0));
+}
+
+// Kernels of every device may read and write 16 bytes at a time.
+TEST(CodecSizes, PayloadsAndSamplesBeginAtMultiplesOf16) {
+  const int64_t deep = 7 * 7 * 512;  // 98 groups: 294 bytes of metadata at 3 bytes a group
+  const std::vector<Codec> codecs = {Codec::Mask(),
+                                     Codec::Index(3),
+                                     Codec::Uniform(3),
+                                     Codec::Uniform(3).With(Metadata::kLogPair),
+                                     Codec::Uniform(3).With(Metadata::kLogSingle),
+                                     Codec::Uniform(3).OfLevels(6).With(Metadata::kLogPair),
+                                     Codec::Uniform(3, 64).OfLevels(6),
+                                     Codec::Sign(3, 2).With(Metadata::kLogPair),
+                                     Codec::Sign(3, 2).With(Metadata::kSides),
+                                     Codec::Zero(3).OfLevels(6).With(Metadata::kSingle),
+                                     Codec::Cast(CodecKind::kBFloat16),
+                                     Codec::Cast(CodecKind::kFloat8E4M3)};
+  for (const Codec& codec : codecs)
+    for (const int64_t elements : {int64_t{1}, int64_t{3}, int64_t{257}, int64_t{1500}, deep, deep + 1}) {
+      const CodeLayout layout = LayoutOf(codec, elements);
+      EXPECT_EQ(layout.payload_offset % 16, 0) << ToString(codec) << ", " << elements << " elements";
+      EXPECT_EQ(layout.sample_bytes % 16, 0) << ToString(codec) << ", " << elements << " elements";
+      EXPECT_GE(layout.payload_offset, layout.groups * layout.metadata_bytes) << ToString(codec);
+      EXPECT_GE(layout.sample_bytes, layout.payload_offset + layout.payload_bytes) << ToString(codec);
+      EXPECT_LT(layout.sample_bytes, layout.groups * layout.metadata_bytes + layout.payload_bytes + 31)
+          << ToString(codec);
+      // A batch of 1 is a sample, and a tensor without a batch axis is one too.
+      const Dim bytes(layout.sample_bytes);
+      EXPECT_EQ(CodeType(codec, {N, Dim(elements)})->dims[0].At(1), layout.sample_bytes) << ToString(codec);
+      EXPECT_EQ(CodeType(codec, {Dim(elements)})->dims[0], bytes) << ToString(codec);
+    }
 }
 
 TEST(CodecSizes, NeedSamplesOfOneSize) {

@@ -1,4 +1,5 @@
-// What tests of codecs share: data, codes by the reference and by tiles, and what must hold of both.
+// What the tests of codecs share: data, codes by the reference and by tiles, and what
+// must hold for both.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ inline std::vector<float> RoundTrip(const Codec& codec, const std::vector<float>
   return y;
 }
 
-// Mean of decode(encode(x)) over many steps against x, in standard errors.
+// Compares the mean of decode(encode(x)) over many steps with x, in standard errors.
 inline void ExpectUnbiased(const std::vector<float>& x, const Codec& codec) {
   constexpr int kSteps = 4000;
   std::vector<double> sum(x.size(), 0), square(x.size(), 0);
@@ -61,9 +62,9 @@ inline void ExpectUnbiased(const std::vector<float>& x, const Codec& codec) {
   for (size_t i = 0; i < x.size(); ++i) {
     const double mean = sum[i] / kSteps,
                  deviation = std::sqrt(std::max(square[i] / kSteps - mean * mean, 0.0) / kSteps);
-    // 5.5 standard errors: under 1e-4 for all 512 elements together; three events for elements so near a
-    // level that the error was not seen often enough to be estimated; and 2^-17 of a step for the fixed-point
-    // position.
+    // 5.5 standard errors: a probability under 1e-4 for all 512 elements together. Three events,
+    // for elements so close to a level that the error was not seen often enough to be estimated.
+    // And 2^-17 of a step, for the fixed-point position.
     EXPECT_LE(std::fabs(mean), 5.5 * deviation + 3 * step / kSteps + step * 0x1p-17 + 1e-12)
         << "element " << i << " = " << x[i] << " with " << ToString(codec);
     pooled += mean;

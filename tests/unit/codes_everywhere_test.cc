@@ -1,5 +1,5 @@
-// Codes and decoded values do not depend on threads or instruction sets: one loop that encodes its operand in
-// every form, run every way, byte for byte.
+// Codes and decoded values do not depend on threads or instruction sets. One loop that encodes its
+// operand in every form is run in every way, and the results are compared byte for byte.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace act {
 namespace {
 
-// A plugin's codec: the floats as they are.
+// A plugin's codec that stores the floats as they are.
 int FormOfFloats(act_codec_form* form) {
   form->metadata_bytes = 0;
   form->group_bytes = 4 * form->group_size;
@@ -129,7 +129,7 @@ TEST(Codes, EachFormHasItsSizesNameAndAttributes) {
     const std::string name = ToString(codec);
     EXPECT_TRUE(names.insert(name).second) << name << " twice";
     EXPECT_EQ(CheckCodec(codec), std::nullopt) << name;
-    // A bit an element, or more.
+    // One bit per element, or more.
     EXPECT_GE(PayloadBytes(codec, 1), 1) << name;
     EXPECT_GE(8 * PayloadBytes(codec, codec.group_size), codec.group_size) << name;
     EXPECT_NE(CodeType(codec, kSpace), std::nullopt) << name;

@@ -1,4 +1,4 @@
-// A convolution, and its three operators as cases of tests.
+// A convolution, and its three operators as test cases.
 #pragma once
 
 #include "tests/unit/kernel_testing.h"

@@ -4,8 +4,8 @@
 namespace act {
 namespace {
 
-// oneDNN adds up to C * K products in float32 in another order than the reference does in double; relative to
-// the largest output that is some 2^-24 * sqrt(terms).
+// oneDNN adds up to C * K products in float32, in another order than the reference, which adds in
+// double. Relative to the largest output this is about 2^-24 * sqrt(terms).
 constexpr double kTolerance = 2e-6;
 
 const std::vector<std::pair<std::string, ConvCase>>& Cases() {
@@ -65,7 +65,8 @@ TEST(Conv, GradientsAreThoseOfTheForwardPass) {
   for (const auto& [name, conv] : Cases()) {
     if (ElementCount(conv.in) > 600 || ElementCount(conv.WeightDims()) > 600) continue;
     SCOPED_TRACE(name);
-    // Linear in x and in w: central differences err only by the rounding of y, 2^-24 * |y| / step a term.
+    // Linear in x and in w: the only error of central differences is the rounding of y, 2^-24 * |y|
+    // / step per term.
     CheckGradient(conv.Forward(false), 0, conv.GradInput(), 1.0f, 1e-4);
     CheckGradient(conv.Forward(false), 1, conv.GradWeight(), 1.0f, 1e-4);
   }

@@ -26,7 +26,7 @@ HostView View(DType dtype, std::vector<int64_t> dims, const std::vector<T>& data
           .bytes = static_cast<int64_t>(data.size() * sizeof(T))};
 }
 
-// A tensor with memory behind it.
+// A tensor with its own memory.
 template <class T>
 struct Buffer {
   Buffer(DType dtype, const TensorType& type, int64_t batch) : view(MakeView(type, batch)) {
@@ -68,7 +68,8 @@ class DataSetTest : public ::testing::Test {
     auto source = OpenDataSet(kSlots, 3, "--data", spec, options);
     return source ? "" : llvm::toString(source.takeError());
   }
-  // The labels until the end of the epoch, by batches of at most `batch`; checks that images go with them.
+  // Returns the labels until the end of the epoch, in batches of at most `batch`. Checks that
+  // images go with them.
   static std::vector<int64_t> ReadEpoch(BatchSource& source, int64_t batch) {
     std::vector<int64_t> labels;
     while (const int64_t n = source.Next(batch)) {
@@ -130,8 +131,8 @@ TEST_F(DataSetTest, ContinuesInTheMiddleOfAnEpoch) {
 }
 
 TEST_F(DataSetTest, ShufflesAreUniform) {
-  // 6 orders of 3 samples, 6000 shuffles: each is expected 1000 times with a standard deviation of 29; 6 of
-  // them is 174
+  // 6 orders of 3 samples in 6000 shuffles: each is expected 1000 times, with a standard deviation
+  // of 29. The tolerance of 174 is 6 of them.
   std::map<std::vector<uint32_t>, int> seen;
   for (uint64_t epoch = 0; epoch < 6000; ++epoch) {
     std::vector<uint32_t> order = {0, 1, 2};
@@ -209,7 +210,8 @@ TEST(RandomBatch, HasTheRightTypesAndRanges) {
   source->Fill(1, label.view);
   double sum = 0, squares = 0;
   for (float x : image.data) sum += x, squares += static_cast<double>(x) * x;
-  // 100,000 numbers: the mean has a standard deviation of .0032, the variance one of .0028; 5 of them
+  // 100,000 numbers: the mean has a standard deviation of .0032, the variance one of .0028. The
+  // tolerance is 5 of them.
   EXPECT_NEAR(sum / 1e5, 0, 0.016);
   EXPECT_NEAR(squares / 1e5, 1, 0.015);
   EXPECT_EQ(*std::min_element(label.data.begin(), label.data.end()), 0);

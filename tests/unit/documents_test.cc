@@ -1,4 +1,4 @@
-// The documents: short lines, and no reference to a file that is not there.
+// The documents have short lines, and do not refer to files that do not exist.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 const fs::path kRoot = ACT_SOURCE_DIR;
 constexpr size_t kLongestLine = 120;
 
-// Files of the sources, not of builds, of what setup.sh installs or of git.
+// Files of the sources. Files of builds, of git and of what setup.sh installs are left out.
 const std::vector<fs::path>& Files() {
   static const auto* const files = [] {
     auto* found = new std::vector<fs::path>;
@@ -36,7 +36,7 @@ const std::vector<fs::path>& Files() {
   return *files;
 }
 
-// Markdown of the project: what lies beside data of others is theirs.
+// The project's Markdown. Markdown beside data from others belongs to them.
 std::vector<fs::path> Documents() {
   std::vector<fs::path> documents;
   for (const fs::path& file : Files())
@@ -54,7 +54,7 @@ std::vector<std::string> Matches(const std::string& text, const std::regex& patt
   return found;
 }
 
-// Bytes but for those that continue a character of UTF-8.
+// The number of characters: bytes without those that continue a character of UTF-8.
 size_t Characters(const std::string& line) {
   return std::count_if(line.begin(), line.end(), [](unsigned char c) { return (c & 0xC0) != 0x80; });
 }
@@ -104,7 +104,8 @@ TEST(Documents, DocumentsInSentencesExist) {
 }
 
 TEST(Documents, PathsExist) {
-  // `compiler/ops/update.cc`, `passes/`, `kernels/cpu/fused_run.*`: what begins with a folder of the root.
+  // `compiler/ops/update.cc`, `passes/`, `kernels/cpu/fused_run.*`: what begins with a
+  // folder of the root.
   const std::regex path(R"(`([a-z_]+/[\w./*-]*)`)");
   std::set<std::string> folders;
   for (const auto& entry : fs::directory_iterator(kRoot))

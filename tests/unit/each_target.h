@@ -1,4 +1,4 @@
-// Runs a test on every instruction set that the machine has of those we compile for.
+// Runs a test on every instruction set for which we compile and that the machine has.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The error model against what codes do to data. Run with --gtest_also_run_disabled_tests for
-// docs/measurements/codecs.md's table.
+// The error model, compared with what codes do to data. With --gtest_also_run_disabled_tests it
+// prints the table of docs/measurements/codecs.md.
 #include "runtime/codec/error_model.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kElements = 1 << 16;
 
-// What a tensor's groups are like.
+// The distribution of a tensor's groups.
 GroupStatistics StatisticsOf(const Codec& codec, const std::vector<float>& x) {
   GroupStatistics s{.deviation = 0};
   const auto group = static_cast<size_t>(codec.group_size);
@@ -36,7 +36,7 @@ GroupStatistics StatisticsOf(const Codec& codec, const std::vector<float>& x) {
     s.largest += std::max(std::fabs(low), std::fabs(high)) / groups;
   }
   s.zeros = 1 - count / static_cast<double>(x.size());
-  s.mean = skip ? 0 : sum / count;  // what a ReLU leaves is half of a normal around 0
+  s.mean = skip ? 0 : sum / count;  // a ReLU leaves half of a normal distribution around 0
   s.deviation = std::sqrt(square / count - s.mean * s.mean);
   return s;
 }

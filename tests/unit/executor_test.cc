@@ -20,7 +20,7 @@ std::atomic<int64_t> g_allocations = 0;
 }
 
 #ifndef __SANITIZE_ADDRESS__  // the sanitizer has its own operators, which do not mix with these
-// Counted, so that a test can say that a step allocates nothing.
+// Allocations are counted, so that a test can require that a step allocates nothing.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++g_allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -38,7 +38,7 @@ struct Fixture {
     toy::RegisterToyKernels(registry);
     Make(batch, check_memory);
   }
-  // Again, after `plan` or `registry` was changed.
+  // Opens the plan again, after `plan` or `registry` was changed.
   void Make(int64_t batch, bool check_memory = false) {
     executor = Take(Executor::Create(plan, Take(LayOut(plan, batch)), registry,
                                      {.threads = 1, .check_memory = check_memory}));
@@ -73,7 +73,8 @@ struct Fixture {
 TEST(Executor, RunsAStepAndUpdatesParameters) {
   Fixture f;
   ASSERT_EQ(Text(f.Step(3)), "");
-  // rows (1 2 3 4), (5 6 7 8), (9 10 11 12): column sums 15 18 21 24; loss = 1*15 + 2*18 + 3*21 + 4*24
+  // rows (1 2 3 4), (5 6 7 8), (9 10 11 12): column sums 15 18 21 24; loss = 1*15 +
+  // 2*18 + 3*21 + 4*24
   EXPECT_EQ(f.Loss(3), 210);
   const float* w = f.Persistent("w").as<float>();
   EXPECT_EQ(w[0], 1 - 0.5f * 15);
@@ -81,7 +82,7 @@ TEST(Executor, RunsAStepAndUpdatesParameters) {
   EXPECT_EQ(f.Persistent("w.velocity").as<float>()[1], 18);
   EXPECT_EQ(*f.Persistent("seen").as<float>(), 1);
   ASSERT_EQ(Text(f.Step(3)), "");
-  EXPECT_EQ(f.Persistent("w.velocity").as<float>()[1], 0.5f * 18 + 18);  // the state survived
+  EXPECT_EQ(f.Persistent("w.velocity").as<float>()[1], 0.5f * 18 + 18);  // the state was kept
 }
 
 TEST(Executor, MeasuresThePeakThatWasPlanned) {
@@ -215,7 +216,8 @@ TEST(MemoryCheck, PassesACleanRunWithTheSameNumbers) {
   ASSERT_EQ(Text(f.Step(2)), "");
 }
 
-// Replaces the kernel of Mul by one that also writes one float at `floats` behind its output's start.
+// Replaces Mul's kernel by one that also writes one float, `floats` floats after the
+// start of its output.
 std::string RunWithStrayWrite(int64_t floats) {
   Fixture f;
   KernelRegistry registry;
@@ -244,7 +246,7 @@ TEST(MemoryCheck, FindsAWriteToAnotherLiveTensor) {
 }
 
 TEST(MemoryCheck, WithoutItAStrayWriteGoesUnnoticed) {
-  Fixture f;  // shows that the tests above see the check and not something else
+  Fixture f;  // shows that the tests above detect the fault by the check and nothing else
   KernelRegistry registry;
   registry.Add("Mul",
                toy::Always("stray.mul", [](const KernelArgs& k) { k.outputs[0].as<float>()[12] = 42; }));

@@ -1,5 +1,5 @@
-// Fitted levels: the tables are the best ones for the distribution that their head names, and codes by them
-// are unbiased and better.
+// Fitted levels: the tables are the best ones for the distribution that their first line names.
+// Codes that use them are unbiased and have a smaller error.
 #include "kernels/math/fitted_levels.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@
 namespace act {
 namespace {
 
-// E[f (1 - f)] over the interval between grid points i and j, times the probability of being there.
+// E[f (1 - f)] over the interval between grid points i and j, times the probability
+// of that interval.
 using Moments = std::vector<std::vector<double>>;
 
 Moments MomentsOf(bool two_sided) {
@@ -32,7 +33,7 @@ Moments MomentsOf(bool two_sided) {
   return moments;
 }
 
-// The part of the variance that interval i..j adds; distances in parts of the range, b: B.
+// The part of the variance that interval i..j adds. Distances are in parts of the range; b is B.
 double Part(const Moments& moments, int i, int j, double b) {
   const double d = static_cast<double>(j - i) / kFittedGrid;
   return (d * d - b * d) * moments[static_cast<size_t>(i)][static_cast<size_t>(j)];
@@ -140,7 +141,7 @@ TEST(FittedLevels, TilesEqualTheReferenceOnEveryInstructionSet) {
   });
 }
 
-// Mean squared error and, in standard errors of the mean, the largest bias of an element.
+// The mean squared error, and the largest bias of an element in standard errors of the mean.
 struct Errors {
   double variance = 0, worst_bias = 0;
 };
@@ -171,8 +172,8 @@ TEST(FittedLevels, TakeAFifthOffTheVarianceOfNormalDataWithoutBias) {
     EXPECT_LT(fitted.variance, .88 * even.variance) << ToString(codec);
     EXPECT_GT(fitted.variance, .7 * even.variance) << ToString(codec);
   }
-  // The dither's grid of 1/128 leaves a bias below a 256th of the widest step: .03 of its deviation, which
-  // 400 steps see as .6 standard errors; 8192 elements' largest of a normal is 4.
+  // The dither's grid of 1/128 leaves a bias below a 256th of the widest step, which is .03 of its
+  // deviation. 400 steps see that as .6 standard errors. The largest of 8192 normal numbers is 4.
   const Errors sign =
       Measure(Codec::Sign(3, 2).Fitted(), std::vector<float>(x.begin(), x.begin() + 1024), 400);
   EXPECT_LT(sign.worst_bias, 5.5);

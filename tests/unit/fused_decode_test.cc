@@ -1,5 +1,5 @@
-// Decoded numbers that a fused loop scales, adds up and masks: what is folded into one pass gives the
-// reference's results, and is as few steps as it should be.
+// Decoded numbers that a fused loop scales, adds up and masks. Folding these into one pass gives
+// the reference's results, in as few steps as possible.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace act {
 namespace {
 
-// Operands of a rebuild: two codes, the first one's mask, a tensor, columns and a number.
+// The operands of a rebuild: two codes, the first one's mask, a tensor, columns and a number.
 struct Rebuild {
   enum : size_t { kCode, kMask, kOther, kFull, kScale, kShift, kNumber, kOperands };
 
@@ -38,7 +38,7 @@ struct Rebuild {
   int32_t Op(Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) { return r.Op(op, a, b, c); }
   void Store(int32_t reg) { r.Store(reg); }
 
-  // The mask is of the first code's very tensor, or of another with the same codec.
+  // The mask belongs to the first code's own tensor, or to another tensor with the same codec.
   FusedCase Case(unsigned seed, bool same) const {
     Random random(seed);
     FusedCase c = Build(random, r);
@@ -72,7 +72,7 @@ std::vector<Codec> Codecs() {
 
 int Steps(const FusedCase& c) { return std::stoi(c.Describe()); }
 
-// Of a tile, where the results are the reference's.
+// The number of steps of a tile, where the results are those of the reference.
 int StepsOf(const Rebuild& b, unsigned seed, bool same) {
   FusedCase truth = b.Case(seed, same);
   truth.Run("reference.fused");
@@ -82,8 +82,8 @@ int StepsOf(const Rebuild& b, unsigned seed, bool same) {
   return Steps(fast);
 }
 
-// Chains of one to eight instructions over the operands and one another, each result of which may be read
-// again or stored.
+// Chains of one to eight instructions on the operands and on earlier results. Each result may be
+// read again or stored.
 TEST(FusedDecode, RandomChainsGiveTheReferencesResults) {
   const std::vector<Codec> codecs = Codecs();
   const std::vector<Dims> spaces = {
@@ -94,7 +94,7 @@ TEST(FusedDecode, RandomChainsGiveTheReferencesResults) {
       return list[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(list.size()) - 1))];
     };
     Rebuild b(any(spaces), any(codecs), any(codecs));
-    const auto operand = [&] {  // the last results more often than what lies before
+    const auto operand = [&] {  // recent results are chosen more often than earlier ones
       const int32_t registers = b.r.program.Registers();
       const auto last = static_cast<int32_t>(Pick(random, 1, 3));
       return Pick(random, 0, 1) && registers - last >= static_cast<int32_t>(Rebuild::kOperands)
@@ -123,8 +123,8 @@ TEST(FusedDecode, RandomChainsGiveTheReferencesResults) {
   }
 }
 
-// relu(scale (|in0| - 2.1 number) + shift + masked (scale in2 + shift)), the input of a convolution in a
-// chain of residual blocks.
+// relu(scale (|in0| - 2.1 number) + shift + masked (scale in2 + shift)), the input of a convolution
+// in a chain of residual blocks.
 TEST(FusedDecode, AResidualSumIsRebuiltInAStepACode) {
   Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, CodeWithSides(8, 2), Codec::Uniform(2));
   b.r.program.constants.push_back({-2.1f, Dim(0)});
@@ -135,13 +135,14 @@ TEST(FusedDecode, AResidualSumIsRebuiltInAStepACode) {
       b.Op(Opcode::kAdd, b.Op(Opcode::kMul, Rebuild::kOther, Rebuild::kScale), Rebuild::kShift);
   b.Store(b.Op(Opcode::kMul, b.Op(Opcode::kAdd, branch, skip), Rebuild::kMask));
   EXPECT_EQ(StepsOf(b, 7, /*same=*/true), 3);   // two decodes and the store
-  EXPECT_EQ(StepsOf(b, 7, /*same=*/false), 4);  // the mask of another code is decoded for itself
+  EXPECT_EQ(StepsOf(b, 7, /*same=*/false), 4);  // the mask of another code is decoded separately
 }
 
-// (in0 scale + shift) number + shift, then times and plus columns once more.
+// (in0 scale + shift) number + shift, then times scale, plus number.
 TEST(FusedDecode, ScalesAndShiftsOfANumberAreOneOfEach) {
   for (const Codec& codec : Codecs()) {
-    if (!codec.HasLevels()) continue;  // a cast's number is exact to more digits than two roundings leave
+    // A cast's number is exact to more digits than two roundings leave.
+    if (!codec.HasLevels()) continue;
     Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, codec, codec);
     const int32_t once = b.Op(Opcode::kFma, Rebuild::kCode, Rebuild::kScale, Rebuild::kShift);
     const int32_t twice = b.Op(Opcode::kFma, once, Rebuild::kNumber, Rebuild::kShift);
@@ -151,7 +152,7 @@ TEST(FusedDecode, ScalesAndShiftsOfANumberAreOneOfEach) {
   }
 }
 
-// What divides by it would see the difference.
+// A division by it would show the difference.
 TEST(FusedDecode, AScaledZeroKeepsItsSign) {
   const Codec codec = Codec::Sign(3, 2, 64, Rounding::kNearest);
   Rebuild b({Dim::Batch(), Dim(7), Dim(33)}, codec, codec);
@@ -170,7 +171,7 @@ TEST(FusedDecode, AScaledZeroKeepsItsSign) {
   });
 }
 
-// A number that is read twice is decoded once, as it is.
+// A number that is read twice is decoded once, unchanged.
 TEST(FusedDecode, WhatIsReadTwiceIsNotFolded) {
   Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, CodeWithSides(8, 2), Codec::Uniform(2));
   const int32_t scaled = b.Op(Opcode::kMul, Rebuild::kCode, Rebuild::kScale);
@@ -179,7 +180,7 @@ TEST(FusedDecode, WhatIsReadTwiceIsNotFolded) {
   EXPECT_EQ(StepsOf(b, 8, /*same=*/true), 4);  // decode with the scale, add, two stores
 }
 
-// What a code with a mask in its sign is made of: one step, and exact on both sides of the mask.
+// A code with a mask in its sign is made in one step, and is exact on both sides of the mask.
 TEST(FusedDecode, SidedValuesTakeOneStep) {
   constexpr float kInf = std::numeric_limits<float>::infinity(),
                   kNaN = std::numeric_limits<float>::quiet_NaN();

@@ -24,8 +24,8 @@ TEST(FusedProperty, RandomProgramsGiveTheReferencesResults) {
   }
 }
 
-// A result may lie on an operand of the same dims: the planner reuses memory so. Every such pair, one at a
-// time.
+// A result may be in the same memory as an operand of the same dims, since the planner reuses
+// memory this way. Every such pair is tried, one at a time.
 TEST(FusedProperty, ResultsMayOverwriteOperandsOfTheirShape) {
   int pairs = 0;
   for (unsigned seed = 0; seed < 1000; ++seed) {

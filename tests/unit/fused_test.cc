@@ -12,7 +12,7 @@
 namespace act {
 namespace {
 
-// Writes programs over [N, 40, 130] with a column of 130.
+// Writes programs over [N, 40, 130], with a column of 130.
 struct Builder {
   RandomCase r;
   Builder() {
@@ -39,7 +39,8 @@ struct Builder {
   }
 };
 
-// xhat, the mask and a code of relu, and three sums: everything that is cut into parts or tiles.
+// xhat, the mask and a code of relu, and three sums: everything that is divided
+// into parts or tiles.
 RandomCase Everything() {
   Builder b;
   const int32_t x = b.Full(), code = b.Full(Codec::Uniform(3)), scale = b.In({Dim(130)}),
@@ -91,11 +92,10 @@ TEST(FusedLoop, EveryInstructionSetGivesTheReferencesResults) {
   });
 }
 
-// ---- Single rules
-// ------------------------------------------------------------------------------------------------------
+// ---- Single rules -------------------------------------------------------------------------------
 
 // Units in the last place of the reference's float32.
-// least: what the error is at least relative to.
+// least: the smallest magnitude to which the error is relative.
 double Ulps(float x, double expected, double least = 0x1p-126) {
   if (std::isnan(expected)) return std::isnan(x) ? 0 : 1e9;
   const float rounded = static_cast<float>(expected);
@@ -129,9 +129,9 @@ TEST(Opcodes, AreAccurateAndDefinedOverTheWholeRange) {
         for (int k = 0; k < arity; ++k)
           c.In(static_cast<size_t>(k))[i] = grid[static_cast<size_t>(k == 0 ? i % n : (i * (7 + k) + k) % n)];
       c.Run("fused");
-      // One rounding for arithmetic (two, relative to the product, for a multiply-add without the
-      // instruction); Highway states 4 units for log; the others are tested more closely below; the C
-      // library's sin, cos and pow are within 1.
+      // One rounding for arithmetic. A multiply-add has two, relative to the product, without the
+      // instruction. Highway states 4 units for log. The C library's sin, cos and pow are within 1.
+      // The others have closer tests below.
       const bool library = opcode == Opcode::kSin || opcode == Opcode::kCos || opcode == Opcode::kPow;
       const bool function = opcode >= Opcode::kExp && opcode <= Opcode::kErf;
       const double bound = function ? 4 : library || opcode == Opcode::kFma ? 1 : 0.5001;
@@ -183,12 +183,12 @@ TEST(FusedLoop, SumsOfManyElementsKeepFloatPrecision) {
   Random random(3);
   FusedCase c = Build(random, b.r);
   for (int64_t i = 0; i < c.input_views[0].elements; ++i)
-    c.In(0)[i] += 100;  // no cancellation: relative error means something
+    c.In(0)[i] += 100;  // no cancellation: the relative error is meaningful
   FusedCase truth = CopyOf(b.r, c);
   c.Run("fused", 2);
   truth.Run("reference.fused");
-  // Up to 256 float32 additions in a row before double precision takes over, with random rounding: 2^-24
-  // sqrt(256) at most.
+  // Up to 256 float32 additions in a row before double precision takes over, with random rounding:
+  // at most 2^-24 sqrt(256).
   for (int64_t i = 0; i < 64; ++i) EXPECT_NEAR(c.Out(0)[i] / truth.Out(0)[i], 1, 1e-6);
   EXPECT_NEAR(c.Out(1)[0] / truth.Out(1)[0], 1, 1e-6);
 }
@@ -210,7 +210,8 @@ TEST(FusedLoop, RowsOfAnyLengthAreReduced) {
     b.Out(OutputKind::kSum, b.Op(Opcode::kSub, x, max), {DType::kFloat32, {Dim(length)}});
     Random random(6);
     FusedCase truth = Build(random, b.r);
-    for (int64_t i = 0; i < 37 * length; ++i) truth.In(0)[i] = std::fabs(truth.In(0)[i]);  // no cancellation
+    // There is no cancellation.
+    for (int64_t i = 0; i < 37 * length; ++i) truth.In(0)[i] = std::fabs(truth.In(0)[i]);
     truth.Run("reference.fused");
     ForEachTarget([&] {
       FusedCase fast = CopyOf(b.r, truth);
@@ -308,8 +309,7 @@ TEST(FusedLoop, NewStepsAndSeedsGiveNewCodesAndTheSameGiveTheSame) {
   EXPECT_EQ(c.OutBytes(0), first);
 }
 
-// ---- Sites that no kernel may take
-// -------------------------------------------------------------------------------------
+// ---- Sites that no kernel may take --------------------------------------------------------------
 
 TEST(FusedSite, IsRefusedWithAReason) {
   const auto refusal = [](RandomCase r, auto&& edit) -> std::string {

@@ -47,7 +47,7 @@ OpCase Scatter(const Lookup& l, const std::string& reduction, bool into = false)
   return c;
 }
 
-// Large enough for several threads; cut at outer axes, at columns, at targets.
+// Large enough for several threads. The work is divided at outer axes, at columns or at targets.
 const std::vector<Lookup> kLookups = {
     {{300, 70}, {900, 1}, {900, 70}},
     {{50, 700}, {200, 1}, {200, 700}},
@@ -103,7 +103,7 @@ TEST(Scatter, AgreesWithTheReferenceOnAnyNumberOfThreads) {
       for (const bool into : {false, true}) {
         OpCase c = Scatter(l, reduction, into);
         EXPECT_GT(CompareWithReference(c, 0), 0)
-            << reduction;  // each element's updates in one order: the same bits
+            << reduction;  // each element's updates run in one order: the same bits
         if (!into) c.inputs.push_back(Absent());
         c.inputs.push_back(Flags(l.part[static_cast<size_t>(l.axis)]));
         EXPECT_GT(CompareWithReference(c, 0), 0) << reduction;

@@ -1,4 +1,4 @@
-// Estimates of variance and bias against errors whose variance and bias are known.
+// Estimates of variance and bias, compared with errors whose variance and bias are known.
 #include "runtime/measure/gradient_statistics.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kElements = 40;
 constexpr double kBias = .3, kNoise = .5;  // of each element
 
-// R errors of one mini-batch whose gradient is `scale` in each element; errors scale along.
+// R errors of one mini-batch. The gradient is `scale` in each element, and errors scale with it.
 BatchErrors DrawErrors(std::mt19937& engine, size_t repeats, double scale, double bias) {
   std::normal_distribution<double> normal;
   std::vector<std::vector<double>> errors(repeats, std::vector<double>(kElements));
@@ -38,8 +38,8 @@ Spread SpreadOf(const std::vector<double>& values) {
   return spread;
 }
 
-// Over many experiments: the estimates are right on average, and their standard errors are how far they
-// really spread.
+// Over many experiments, the estimates are right on average, and their standard errors are the
+// spread that they really have.
 void CheckEstimates(size_t batches, size_t repeats, double bias) {
   constexpr int kExperiments = 2000;
   std::mt19937 engine(1);
@@ -58,9 +58,10 @@ void CheckEstimates(size_t batches, size_t repeats, double bias) {
   const double standard_errors = 5 / std::sqrt(static_cast<double>(kExperiments));
   EXPECT_NEAR(v.mean, kNoise * kNoise + bias * bias, standard_errors * v.deviation);
   EXPECT_NEAR(b.mean, bias * bias, standard_errors * b.deviation);
-  // The jackknife of a mean is exact; that of pairs overestimates by a term of order 1/n (Efron and Stein,
-  // The jackknife estimate of variance, 1981: never under on average). 15 %: the spread of 2000 experiments'
-  // own deviation is 2 %, that of its heavy tailed estimate several times that.
+  // The jackknife of a mean is exact. That of pairs overestimates by a term of order 1/n
+  // (Efron and Stein, The jackknife estimate of variance, 1981: never under on average). 15 %:
+  // the spread of 2000 experiments' own deviation is 2 %, that of its heavy-tailed estimate
+  // several times as much.
   EXPECT_NEAR(std::sqrt(SpreadOf(variance_errors).mean) / v.deviation, 1, .15);
   const double ratio = std::sqrt(SpreadOf(bias_errors).mean) / b.deviation;
   EXPECT_GT(ratio, .85);

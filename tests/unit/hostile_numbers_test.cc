@@ -1,5 +1,6 @@
-// Codes of what no network should make: constants, denormals, NaN and infinities, groups of one element and
-// none. Every form is defined on them, and the same on every thread and instruction set.
+// Codes of numbers that no network should make: constants, denormals, NaN, infinities, and groups
+// of one element or none. Every form is defined for them, and gives the same on every thread and
+// instruction set.
 #include "runtime/codec/not_finite.h"
 #include "tests/unit/codec_testing.h"
 #include "tests/unit/fused_case.h"
@@ -11,7 +12,8 @@ constexpr RandomStream kRandom{7, 3, 5};
 constexpr float kLeastNormal = std::numeric_limits<float>::min();
 constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
 
-// Every kind, metadata and spacing, of few levels, of a number that is no power of two, and of many.
+// Every kind, metadata and spacing, with few levels, with a number of levels that is not a power of
+// two, and with many.
 std::vector<Codec> CodecsWithNumbers() {
   std::vector<Codec> codecs;
   for (const int levels : {4, 5, 8, 200}) {
@@ -41,8 +43,8 @@ std::vector<float> Mask(const Codec& codec, const std::vector<float>& x) {
   return mask;
 }
 
-// The widest step there is: two sides, of two levels each, with a scale of 8 bits far from 1 (16 times what
-// is needed).
+// The widest step that exists: two sides with two levels each, and a scale of 8 bits far from 1 (16
+// times the scale that is needed).
 float WidestError(float magnitude) { return 33 * magnitude + 0x1p-94f; }
 
 void ExpectDefined(const Codec& codec, const std::vector<float>& x) {
@@ -54,7 +56,7 @@ void ExpectDefined(const Codec& codec, const std::vector<float>& x) {
     for (size_t k = i; i % group == 0 && k < std::min(i + group, x.size()); ++k)
       largest = std::max(largest, std::fabs(x[k]));
     ASSERT_TRUE(std::isfinite(y[i])) << ToString(codec) << " of " << x[i];
-    if (codec.IsCast()) continue;  // has a smallest number, and a largest, that is its type's
+    if (codec.IsCast()) continue;  // has its type's smallest and largest number
     ASSERT_LE(std::fabs(y[i] - x[i]), WidestError(largest)) << ToString(codec) << " of " << x[i];
   }
   if (!codec.HoldsMask()) return;
@@ -102,7 +104,7 @@ TEST(HostileNumbers, NothingTakesNothing) {
     EXPECT_TRUE(RoundTrip(codec, {}).empty());
     EXPECT_EQ(CountNotFinite(codec, 0, nullptr), 0);
   }
-  // In a loop, where samples and elements are none.
+  // In a loop without samples or without elements.
   for (const Dims& space : {Dims{Dim::Batch(), Dim(0)}, Dims{Dim(0), Dim(64)}}) {
     for (const char* kernel : {"fused", "reference.fused"}) {
       Program program;
@@ -140,12 +142,14 @@ TEST(HostileNumbers, CodesThatHoldNaNAreToldByTheirBytes) {
   }
 }
 
-// The promise that a resumed run, or one on another machine, rests on: the same floats give the same codes.
+// A resumed run, or a run on another machine, depends on this promise: the same floats
+// give the same codes.
 TEST(Codes, AreTheSameBytesOnEveryNumberOfThreadsAndInstructionSet) {
   const Dims space{Dim::Batch(), Dim(9000)};
   const std::vector<Codec> all = CodecsWithNumbers();
   std::vector<Codec> codecs{Codec::Mask()};
-  for (size_t c = 0; c < all.size(); c += 5) codecs.push_back(all[c]);  // the reference takes its time
+  // The reference is slow.
+  for (size_t c = 0; c < all.size(); c += 5) codecs.push_back(all[c]);
   for (const Codec& codec : codecs) {
     Program program;
     program.space = space;

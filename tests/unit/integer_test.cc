@@ -1,4 +1,5 @@
-// The operator `Integer` for every element type, against arithmetic in 128 bits that is cut to the type.
+// The operator `Integer` for every element type, compared with 128-bit arithmetic that is
+// cut to the type.
 #include <cmath>
 #include <limits>
 
@@ -17,7 +18,7 @@ Wide Power(Wide a, Wide n) {
   return static_cast<Wide>(product);
 }
 
-// In whole numbers, without a word about overflow.
+// In whole numbers; overflow is not reported.
 Wide Truth(IntegerOpcode code, Wide a, Wide b, Wide c, int bits) {
   switch (code) {
     case IntegerOpcode::kAdd:
@@ -72,7 +73,8 @@ Wide Truth(IntegerOpcode code, Wide a, Wide b, Wide c, int bits) {
   return 0;
 }
 
-// The ends of the type, small numbers, odd ones above 2^24 (where float32 has gaps) and random bits.
+// The limits of the type, small numbers, odd numbers above 2^24 (where float32 has gaps)
+// and random bits.
 template <class T>
 std::vector<T> Numbers(unsigned seed, size_t count) {
   std::vector<T> numbers = {0,

@@ -21,8 +21,8 @@ int64_t At(const StepLayout& layout, MemoryCategory category) {
   return layout.category_bytes[static_cast<int>(category)];
 }
 
-// A training step as a network makes it: `layers` forward nodes whose results are read again in the backward
-// pass, with parameters, gradients, updates, workspaces, and some results in place.
+// A training step like that of a network: `layers` forward nodes, whose results are read again in
+// the backward pass, with parameters, gradients, updates, workspaces, and some results in place.
 Plan RandomPlan(uint32_t seed, int layers) {
   std::mt19937 random(seed);
   const auto draw = [&](int64_t low, int64_t high) {
@@ -65,7 +65,8 @@ Plan RandomPlan(uint32_t seed, int layers) {
   return plan;
 }
 
-// A plan file may say so: what comes in goes out. (Once the planner wrote in front of its timeline here.)
+// A plan file may contain such a graph, whose inputs are its outputs. (The planner once wrote
+// before the start of its timeline here.)
 TEST(Layout, AGraphWithoutNodesKeepsWhatItHandsOn) {
   StepBuilder b;
   const ValueId x = b.Add("x", ValueKind::kInput, DType::kFloat32, {Dim::Batch(), 100});
@@ -85,8 +86,9 @@ TEST(Layout, CountsTheSmallPlanToTheByte) {
   llvm::cantFail(ValidateLayout(plan, layout));
   // w 1024, velocity 1024, one 64; eval.scale 64
   EXPECT_EQ(layout.persistent_bytes, 2176);
-  // Above it: x 512 until its code (128) is made, label 64, y 64, loss 64, prob 64 and dy in its place,
-  // decoded 512, dw 1024; workspaces 1000 -> 1024 at node 0 and 64 + 128 * 2 = 320 at node 5.
+  // Above it: x 512 until its code (128) is made, label 64, y 64, loss 64, prob 64 with dy
+  // in its place, decoded 512, dw 1024. Workspaces: 1000 -> 1024 at node 0 and 64 + 128 * 2
+  // = 320 at node 5.
   EXPECT_EQ(layout.train.timeline, (std::vector<int64_t>{3840, 2944, 2560, 2496, 2944, 4160, 3264}));
   EXPECT_EQ(layout.train.peak_node, 5);
   EXPECT_EQ(layout.train.lower_bound_bytes, 4160);
@@ -105,7 +107,7 @@ TEST(Layout, PersistentValuesKeepTheirPlaceInEvaluation) {
   const MemoryLayout layout = llvm::cantFail(LayOut(plan, 3));
   EXPECT_EQ(layout.train.offset[2], layout.eval.offset[3]);  // w
   EXPECT_GE(layout.eval.offset[2],
-            layout.train.offset[4] + 64);  // eval.scale is behind all that training has
+            layout.train.offset[4] + 64);  // eval.scale comes after all that training uses
 }
 
 TEST(Layout, RandomStepsAreValidAndCategoriesAddUp) {
@@ -129,7 +131,7 @@ TEST(Layout, RandomStepsAreValidAndCategoriesAddUp) {
   }
 }
 
-// A smaller last batch runs at the offsets of the full one.
+// A smaller last batch runs at the offsets of the full batch.
 TEST(Layout, ASmallerBatchFitsIntoTheSamePlaces) {
   for (uint32_t seed = 0; seed < 10; ++seed) {
     const Plan plan = RandomPlan(seed, 12);
@@ -140,7 +142,7 @@ TEST(Layout, ASmallerBatchFitsIntoTheSamePlaces) {
   }
 }
 
-// Each way to be wrong, and what the check must say of it.
+// Each possible fault, and what the check must say about it.
 TEST(ValidateLayout, FindsWhatIsWrong) {
   const Plan plan = SmallPlan();
   const MemoryLayout good = llvm::cantFail(LayOut(plan, 2));
@@ -213,9 +215,10 @@ TEST(Layout, AFixedBatchIsTheFirstExtentOfAnyInput) {
   EXPECT_NE(llvm::toString(LayOut(plan, 40).takeError()).find("fixed at 2"), std::string::npos);
 }
 
-// The same bytes live at every node, in pieces that no two nodes cut alike: no layout reaches that bound.
+// The same number of bytes is live at every node, in pieces that no two nodes divide alike. No
+// layout reaches that bound.
 Plan TangledPlan(uint32_t seed) {
-  constexpr int64_t kPair = 100;  // of two pieces, elements a sample
+  constexpr int64_t kPair = 100;  // two pieces together, in elements per sample
   std::mt19937 random(seed);
   StepBuilder b;
   std::vector<ValueId> live;
@@ -280,8 +283,8 @@ TEST(Layout, ThousandsOfNodesTakeMilliseconds) {
   llvm::cantFail(ValidateLayout(plan, layout));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   RecordProperty("milliseconds", std::to_string(seconds.count() * 1e3));
-  // Measured: see docs/plan_format.md. The bound leaves room for sanitizers and a busy machine, and still
-  // fails where something quadratic slips in.
+  // For measurements, see docs/plan_format.md. The bound leaves room for sanitizers and a busy
+  // machine, and still fails if something becomes quadratic.
   EXPECT_LT(seconds.count(), 2.0) << plan.train.graph.nodes.size() << " nodes";
 }
 

@@ -1,4 +1,4 @@
-// The forms of a group's metadata: what is rounded is rounded outwards, and both sides use what is stored.
+// The forms of a group's metadata. Rounding goes outwards, and both sides use the stored numbers.
 #include "kernels/math/level_scale.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(Metadata, TakesTheBytesThatItSays) {
   EXPECT_EQ(bytes(Codec::Uniform(3).With(Metadata::kLogSingle)), 1);
 }
 
-// The widest step that a group of this range may have got.
+// The widest step that a group of this range may have.
 float MostStep(const Codec& codec, float lowest, float highest) {
   const bool single = codec.metadata == Metadata::kSingle || codec.metadata == Metadata::kLogSingle;
   const bool log = codec.metadata == Metadata::kLogPair || codec.metadata == Metadata::kLogSingle;
@@ -87,7 +87,8 @@ TEST(Metadata, GroupsOfEveryMagnitudeComeBackWithinAStep) {
 }
 
 TEST(Metadata, CodesNeverPassTheTopLevel) {
-  // Floats of any bits: the reference's code is what is stored, so one past the top would read as another.
+  // Floats of any bits. The stored code is the reference's, so a code above the highest would be
+  // read as another one.
   std::mt19937 random(5);
   for (const Codec& codec : CodecsOfEveryForm())
     for (int round = 0; round < 400; ++round) {

@@ -49,7 +49,7 @@ TEST(SoftmaxCrossEntropy, ByHand) {
 }
 
 TEST(SoftmaxCrossEntropy, FastKernelsAgree) {
-  // float32 exponentials of 1 unit in the last place, sums in double.
+  // float32 exponentials to 1 unit in the last place, and sums in double.
   constexpr double kTolerance = 5e-7;
   for (const std::string reduction : {"mean", "sum"})
     for (const bool weighted : {false, true})
@@ -78,8 +78,8 @@ TEST(SoftmaxCrossEntropy, GradientIsThatOfTheLoss) {
     for (const bool weighted : {false, true}) {
       OpCase c = Loss({2, 3, 4}, {0, 3, 2, -100, 1, 1}, weighted, reduction);
       c.attrs.Set("ignore_index", int64_t{-100});
-      // Central differences: step^2 / 6 times a third derivative below 1, and the loss's rounding over the
-      // step.
+      // Central differences: step^2 / 6 times a third derivative below 1, and the rounding of the
+      // loss divided by the step.
       CheckGradient(c, 0, Grad(c, 1.0f), 1.0f / 64, 2e-4);
     }
 }

@@ -1,6 +1,6 @@
-// kernels/math stands alone: each header compiles by itself for the host, includes nothing but its
-// own folder and a few standard headers, and all of it can be called on a device. Sources are read
-// where they lie; the compilers are those of the build (ACT_NVCC: empty where there is none).
+// kernels/math is independent: each header compiles by itself for the host, includes only its own
+// folder and a few standard headers, and can be called on a device as a whole. The test reads the
+// sources in place. The compilers are those of the build (ACT_NVCC is empty if there is none).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::vector<std::string> Matches(const std::string& text, const std::string& pat
   return found;
 }
 
-// Runs a compiler; what it says, where it fails.
+// Runs a compiler. Returns its output if it fails.
 std::string Compile(const std::string& command, const TemporaryFolder& folder) {
   const std::string log = folder / "log";
   const int status = std::system((command + " > '" + log + "' 2>&1").c_str());
@@ -48,7 +48,8 @@ std::string Compile(const std::string& command, const TemporaryFolder& folder) {
 }
 
 TEST(MathHeaders, IncludeTheirOwnFolderAndFewStandardHeaders) {
-  // Without streams, memory or containers: what a device compiler has, or NVRTC can be given in a few lines.
+  // No streams, memory or containers: only what a device compiler has, or what NVRTC can be
+  // given in a few lines.
   const std::set<std::string> allowed = {"cmath", "cstdint", "cstring", "limits", "type_traits"};
   const std::vector<std::string> headers = Headers();
   ASSERT_GE(headers.size(), 10u);
@@ -85,26 +86,27 @@ TEST(MathHeaders, EachFunctionIsMarkedForDevicesAndCalledOnOne) {
       EXPECT_TRUE(std::regex_search(calls, std::regex("\\b" + name + "(<T>)?\\(")))
           << header << ": math_on_device.cu does not call " << name;
     }
-    // Definitions without the mark: a line that ends in "{" after a parameter list, and is no control flow.
+    // Definitions without the mark: a line that ends in "{" after a parameter list, and is
+    // no control flow.
     for (const std::string& line :
          Matches(text, "\n([a-z ]*[A-Za-z0-9_:<>&*]+ [A-Za-z0-9_]+\\([^\n]*\\) (const )?\\{)"))
       EXPECT_TRUE(line.find("ACT_HOST_DEVICE") != std::string::npos ||
                   std::regex_search(line, std::regex("^ *(if|for|while|switch|else)\\b")))
           << header << ": " << line;
   }
-  EXPECT_GT(functions, 50u);  // else the patterns no longer find them
+  EXPECT_GT(functions, 50u);  // otherwise the patterns no longer find them
 }
 
 TEST(MathHeaders, CompileForADevice) {
   const std::string nvcc = ACT_NVCC;
   if (nvcc.empty()) GTEST_SKIP() << "no nvcc";
   const TemporaryFolder folder;
-  // 186: that a number of an unsigned type is compared with 0, in code for all types.
+  // 186: a number of an unsigned type is compared with 0, in code for all types.
   const std::string device = nvcc +
                              " -std=c++20 -arch=sm_90 -Werror all-warnings -diag-suppress 186 -x cu -c -I '" +
                              kRoot + "' -o '" + (folder / "out.o") + "' ";
   EXPECT_EQ(Compile(device + "'" + kRoot + "/tests/unit/math_on_device.cu'", folder), "");
-  // The flags catch what is not marked.
+  // The flags detect functions that are not marked.
   const std::string wrong = folder / "wrong.cu";
   std::ofstream(wrong) << "inline int Host(int x) { return x + 1; }\n"
                           "__global__ void Call(int* x) { x[0] = Host(x[0]); }\n";

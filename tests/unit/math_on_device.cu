@@ -1,6 +1,6 @@
-// Calls each function of kernels/math in device code: what a device cannot call does not compile.
-// It is compiled by tests/unit/math_headers_test.cc, which also looks for functions that are
-// missing here.
+// Calls each function of kernels/math in device code: a function that a device cannot call does not
+// compile. tests/unit/math_headers_test.cc compiles this file, and also looks for functions that
+// are missing here.
 #include "kernels/math/convert.h"
 #include "kernels/math/integer.h"
 #include "kernels/math/level_code.h"
@@ -88,7 +88,7 @@ __global__ void CallLevels(CodecSpec codec, GroupScale s, const float* x, uint32
   codes[4] = static_cast<uint32_t>(packing.codes * BitsOfLevels(codec.levels) + packing.bits);
 }
 
-// Tables are made when this is compiled, and only then.
+// Tables are computed at compile time only.
 __global__ void CallTables(uint32_t* y) {
   constexpr FittedTables kTables = MakeFittedTables(kOneSided);
   static_assert(kTables.of[0].count == 2);

@@ -1,4 +1,4 @@
-// Levels that are no power of two: several codes to a number.
+// Levels whose number is not a power of two: one number holds several codes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -14,16 +14,18 @@ TEST(CodePacking, IsNeverLessDenseThanAPowerOfTwoAndNearTheBound) {
     const CodePacking packing = CodePackingOf(levels);
     const double bits = static_cast<double>(packing.bits) / packing.codes;
     EXPECT_LE(bits, BitsOfLevels(levels)) << levels;
-    EXPECT_LE(std::pow(levels, packing.codes), std::exp2(packing.bits)) << levels;  // all of them fit
+    // All of them fit.
+    EXPECT_LE(std::pow(levels, packing.codes), std::exp2(packing.bits)) << levels;
     EXPECT_LE(bits, 1.09 * std::log2(levels)) << levels;
   }
   EXPECT_EQ(CodePackingOf(5).codes, 3);
   EXPECT_EQ(CodePackingOf(5).bits, 7);
-  EXPECT_LT(BitsPerElement(Codec::Uniform(3).OfLevels(6)), 2 + 2. / 3 + .125 + .01);  // 3 in 8 bits at most
+  // At most 3 in 8 bits.
+  EXPECT_LT(BitsPerElement(Codec::Uniform(3).OfLevels(6)), 2 + 2. / 3 + .125 + .01);
   EXPECT_EQ(CodePackingOf(8).codes, 1);
 }
 
-// A dithered position comes back within half a step, whatever it is: a code that is read wrong does not.
+// A dithered position is decoded to within half a step. A code that is read wrongly is not.
 void ExpectWithinHalfAStep(const Codec& codec, const std::vector<float>& x) {
   const std::vector<uint8_t> code = Encode(codec, x, {3, 1, 4});
   std::vector<float> y(x.size());
@@ -33,8 +35,8 @@ void ExpectWithinHalfAStep(const Codec& codec, const std::vector<float>& x) {
     const GroupScale scale =
         LoadGroupScale(codec, code.data() + g * static_cast<size_t>(MetadataBytes(codec)));
     const float step = codec.kind == CodecKind::kSign && x[i] <= 0 ? scale.below : scale.scale;
-    // The position is kept to 2^-17 of a step, beside float32's own rounding of sums with a minimum of 8 at
-    // most.
+    // The position is kept to 2^-17 of a step. Float32's own rounding of sums with a minimum of at
+    // most 8 adds to this.
     ASSERT_LE(std::fabs(y[i] - x[i]), (.5f + 0x1p-16f) * step + 1e-6f)
         << ToString(codec) << ", element " << i;
   }

@@ -17,8 +17,7 @@
 namespace act {
 namespace {
 
-// Columns id,lower,upper,size; see tests/data/packing/README.md. Sizes are packed as they are, without
-// padding.
+// Columns id,lower,upper,size (see tests/data/packing/README.md). Sizes are packed without padding.
 PackingProblem ReadProblem(const std::string& name) {
   std::ifstream file(std::string(ACT_TEST_DATA_DIR) + "/packing/" + name);
   EXPECT_TRUE(file) << name;
@@ -49,8 +48,9 @@ PackingProblem RandomProblem(uint32_t seed, int count, int64_t time, int64_t max
   return problem;
 }
 
-// One training step of a chain of layers: forward op i writes an activation and a workspace and encodes the
-// input (layer i's saved code); backward op i decodes the code, and makes an input gradient and a workspace.
+// One training step of a chain of layers. Forward op i writes an activation and a workspace, and
+// encodes the input (layer i's saved code). Backward op i decodes the code, and makes an input
+// gradient and a workspace.
 PackingProblem TrainingStep(uint32_t seed, int layers) {
   std::mt19937 random(seed);
   const auto kib = [&](int64_t from, int64_t to) {
@@ -61,14 +61,15 @@ PackingProblem TrainingStep(uint32_t seed, int layers) {
   for (int i = 0; i < layers; ++i) {
     const int64_t forward = i;
     const int64_t backward = end - 1 - i;
-    const int64_t activation = kib(512, 4096) * layers / (layers + 2 * i);  // early layers are larger
-    problem.buffers.push_back({0, end, kib(1, 256)});                       // parameters
+    // Early layers are larger.
+    const int64_t activation = kib(512, 4096) * layers / (layers + 2 * i);
+    problem.buffers.push_back({0, end, kib(1, 256)});  // parameters
     problem.buffers.push_back({forward, forward + 2, activation});
     problem.buffers.push_back({forward, backward + 1, activation / static_cast<int64_t>(4 + random() % 12)});
     problem.buffers.push_back(
         {forward, backward + 1, 4 * static_cast<int64_t>(1 + random() % 512)});  // scales
     problem.buffers.push_back({forward, forward + 1, kib(1, 512)});              // workspaces
-    problem.buffers.push_back({backward, backward + 1, activation});             // the decoded input
+    problem.buffers.push_back({backward, backward + 1, activation});             // decoded input
     problem.buffers.push_back({backward, backward + 2, activation});             // its gradient
     problem.buffers.push_back({backward, backward + 1, kib(1, 512)});
     if (i % 3 == 0 && i + 3 < layers)
@@ -77,8 +78,8 @@ PackingProblem TrainingStep(uint32_t seed, int layers) {
   return problem;
 }
 
-// The least height, by trying all orders with the lowest fit: one of them is that of an optimal packing's
-// offsets.
+// The least height, found by trying all orders with the lowest fit. One of them is the order of an
+// optimal packing's offsets.
 int64_t BruteForceHeight(const PackingProblem& problem) {
   const std::vector<Buffer>& buffers = problem.buffers;
   std::vector<size_t> order(buffers.size());
@@ -257,9 +258,10 @@ TEST(Packing, ResNet50StepIsPackedWithinOnePercentByGreedyAlone) {
   EXPECT_LE(Ratio(problem, packing), 1.01);
 }
 
-// Short-lived gradients of slightly different sizes between codes whose live ranges do not nest. The bound is
-// what the search reaches, not what is possible, and a lucky one: with other random numbers it ends between
-// 1.011 and 1.016, without the search of the core between 1.0146 and 1.0166.
+// Short-lived gradients of slightly different sizes, between codes whose live ranges do not nest.
+// The bound is what the search reaches, not what is possible, and it is a lucky one: with other
+// random numbers the search ends between 1.011 and 1.016, and without the search of the core
+// between 1.0146 and 1.0166.
 TEST(Packing, DenseNet121StepIsPackedWithinOneAndAFifthPercent) {
   const PackingProblem problem = ReadProblem("densenet121.csv");
   EXPECT_EQ(PackingLowerBound(problem), 244'898'112);
@@ -303,7 +305,7 @@ TEST(ValidatePacking, RejectsWhatIsNotAPacking) {
   EXPECT_TRUE(ValidatePacking(problem, {{0, 128}, 193})) << "arena larger than needed";
 }
 
-// Moving any buffer of a valid packing onto any other that is live with it must be noticed.
+// Moving any buffer of a valid packing onto another one that is live with it must be detected.
 TEST(ValidatePacking, FindsEveryOverlapOfTwo) {
   const PackingProblem problem = RandomProblem(5, 40, 30, 1000, false);
   const Packing valid = SolvePacking(problem, {.max_steps = 0});

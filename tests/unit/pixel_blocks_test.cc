@@ -1,4 +1,4 @@
-// Blocks of pixels: each pixel once, with the rows of x that its window reads.
+// Blocks of pixels: each pixel occurs once, with the rows of x that its window reads.
 #include "kernels/cpu/pixel_blocks.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ GradWeightShape RandomShape(std::mt19937& engine) {
   return s;
 }
 
-// Pair number -> (row of dy, row of x) of a tap, as the runs of a block say.
+// Pair number -> (row of dy, row of x) of a tap, as given by the runs of a block.
 std::map<int64_t, int64_t> RowsOf(const Block& block, const std::vector<PairRun>& runs) {
   std::map<int64_t, int64_t> rows;
   for (const PairRun& run : runs)

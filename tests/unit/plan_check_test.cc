@@ -16,7 +16,7 @@ using testing::SmallPlan;
 enum ValueAt { kX, kLabel, kW, kVelocity, kOne, kY, kCode, kLoss, kProb, kDy, kDecoded, kDw };
 enum NodeAt { kFc, kEncode, kCrossEntropy, kCrossEntropyGrad, kDecode, kGradW, kUpdate };
 
-// The small plan's update as a fused loop: the sum of its operands, stored into the first.
+// The small plan's update as a fused loop: the sum of its operands, stored into the first one.
 Node& FuseUpdate(Plan& plan) {
   Node& update = plan.train.graph.nodes[kUpdate];
   update.op = "Fused";
@@ -201,8 +201,8 @@ TEST(CheckPlan, FindsWhatIsWrong) {
   }
 }
 
-// What is legal although values share a storage: a reshape of what is still read, and a result in place of an
-// operand.
+// Legal cases in which values share a storage: a reshape of a value that is still read, and a
+// result in place of an operand.
 TEST(CheckPlan, TakesViewsAndResultsInPlace) {
   testing::StepBuilder b;
   const Dim n = Dim::Batch();
@@ -217,7 +217,7 @@ TEST(CheckPlan, TakesViewsAndResultsInPlace) {
   b.AddNode("Sum", "sum", Phase::kForward, {flat, z}, {sum});
   b.step.graph.outputs = {sum};
   EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)), "");
-  // Once the view is read later than its storage is written again, it is not.
+  // It is no longer legal if the view is read after its storage is written again.
   b.step.storage_of[static_cast<size_t>(z)] = b.storage(x);
   EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)),
             "value 'z': overwrites value 'x' in their storage before it is read");

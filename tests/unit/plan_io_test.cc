@@ -68,7 +68,7 @@ std::string Written(const Plan& plan) {
   return Contents(folder / "p");
 }
 
-// With the checksum that belongs to it: what a hostile writer would make.
+// With the matching checksum, as a hostile writer would compute it.
 std::string Resealed(std::string file) {
   const size_t content = file.size() - plan_file::kChecksumBytes;
   const uint64_t checksum = plan_file::Checksum({reinterpret_cast<const std::byte*>(file.data()), content});
@@ -171,8 +171,8 @@ TEST(PlanIo, EveryTruncationIsFound) {
   EXPECT_NE(ReadError(good + "x").find("bytes behind its end"), std::string::npos);
 }
 
-// The checksum is no defence against a writer that computes it: the structure must be checked too. Each of
-// these files must give a plan or an error; a sanitizer build shows what else happens.
+// The checksum does not protect against a writer that computes it, so the structure must be checked
+// too. Each of these files must give a plan or an error. A sanitizer build shows anything else.
 TEST(PlanIo, ResealedDamageNeverReadsOutsideTheFile) {
   const std::string good = Written(SmallPlan());
   TemporaryFolder folder;
@@ -187,7 +187,7 @@ TEST(PlanIo, ResealedDamageNeverReadsOutsideTheFile) {
   EXPECT_GT(errors, 100);
 }
 
-// FlatBuffers' verifier takes a vector of 8-byte fields from any multiple of 4 bytes.
+// FlatBuffers' verifier accepts a vector of 8-byte fields at any multiple of 4 bytes.
 TEST(PlanIo, LoopsThatAreNotAlignedAreDamage) {
   Plan plan = SmallPlan();
   const SampleLoop loop{1, 2, 12345, 777};
@@ -196,8 +196,8 @@ TEST(PlanIo, LoopsThatAreNotAlignedAreDamage) {
   static_assert(sizeof loop == 4 * sizeof(int64_t));
   const size_t at = bytes.find(std::string_view(reinterpret_cast<const char*>(&loop), sizeof loop));
   ASSERT_NE(at, std::string::npos);
-  // The offset to the vector, whose length stands in front of the loop, moves on by 4: there the loop's first
-  // node is a length of 1.
+  // The offset to the vector, whose length stands in front of the loop, moves on by 4: there the
+  // loop's first node is a length of 1.
   const size_t length = at - sizeof(uint32_t);
   int moved = 0;
   for (size_t i = 0; i < length; i += sizeof(uint32_t)) {

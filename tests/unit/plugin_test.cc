@@ -1,5 +1,5 @@
-// Codecs from shared libraries: what is loaded, what is refused, and what a codec that lies about its sizes
-// gets.
+// Codecs from shared libraries: which are loaded, which are refused, and what happens to a codec
+// that gives wrong sizes.
 #include "runtime/codec/plugin.h"
 
 #include <gtest/gtest.h>

@@ -99,8 +99,8 @@ TEST(MaxPool, GradientIsThatOfTheForwardPass) {
     const OpResult y = RunReference(c);
     const OpCase grad{"MaxPoolGrad",    c.attrs, {Random(pool.OutDims(), 2), y.tensors[1]},
                       {Empty(pool.in)}, {},      {}};
-    // Piecewise linear: a step of 2^-13 is smaller than the gaps between these inputs, and errs by their
-    // rounding, 2^-22 / 2^-13.
+    // Piecewise linear: a step of 2^-13 is smaller than the gaps between these inputs. The error is
+    // their rounding, 2^-22 / 2^-13.
     CheckGradient(c, 0, grad, 1.0f / 8192, 4e-3);
   }
 }
@@ -112,7 +112,8 @@ TEST(MaxPool, AnIndexThatCannotHoldTheWindowIsRefused) {
 }
 
 TEST(AveragePool, CountsByHand) {
-  // One axis of 3, window 2, stride 2, pads 1 and 1, ceil mode: windows {pad, 1}, {2, 3}, {pad, beyond}.
+  // One axis of 3, window 2, stride 2, pads 1 and 1, ceil mode: windows {pad, 1}, {2,
+  // 3}, {pad, beyond}.
   Pool pool{{1, 3, 1}, {2}, {2}, {1, 1}, true};
   OpCase c = pool.Average(true);
   c.inputs = {Floats({1, 3, 1}, {4, 6, 8})};
@@ -123,7 +124,7 @@ TEST(AveragePool, CountsByHand) {
   c.attrs.Set("count_include_pad", int64_t{0});
   const OpResult excluded = RunReference(c);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(excluded.tensors[0].as<float>()[i], without_pad[i]);
-  // Ceil mode without padding: the last window reads {3, beyond}, and only what is inside counts.
+  // Ceil mode without padding: the last window reads {3, beyond}, and only elements inside count.
   pool = {{1, 3, 1}, {2}, {2}, {0, 0}, true};
   c = pool.Average(true);
   c.inputs = {Floats({1, 3, 1}, {4, 6, 8})};
@@ -133,7 +134,7 @@ TEST(AveragePool, CountsByHand) {
 TEST(AveragePool, FastKernelsAgree) {
   for (const Pool& pool : Cases())
     for (const bool include_pad : {false, true}) {
-      // Up to 49 float32 additions in order.
+      // Up to 49 float32 additions in sequence.
       EXPECT_GT(CompareWithReference(pool.Average(include_pad), 1e-6), 0);
       EXPECT_GT(CompareWithReference(pool.AverageGrad(include_pad), 1e-6), 0);
     }
@@ -143,7 +144,8 @@ TEST(AveragePool, GradientIsThatOfTheForwardPass) {
   for (const Pool& pool : Cases())
     for (const bool include_pad : {false, true}) {
       if (ElementCount(pool.in) > 900) continue;
-      CheckGradient(pool.Average(include_pad), 0, pool.AverageGrad(include_pad), 1.0f, 1e-5);  // linear
+      // Linear.
+      CheckGradient(pool.Average(include_pad), 0, pool.AverageGrad(include_pad), 1.0f, 1e-5);
     }
 }
 

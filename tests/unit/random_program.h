@@ -1,4 +1,4 @@
-// Random fused programs with random operands, and what their results must be: for property tests.
+// Random fused programs with random operands, and their expected results, for property tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,8 +22,7 @@ inline int64_t Pick(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
-// ---- Random programs
-// ---------------------------------------------------------------------------------------------------
+// ---- Random programs ----------------------------------------------------------------------------
 
 inline const std::vector<Dims> kSpaces = {
     {},
@@ -49,7 +48,7 @@ inline const std::vector<DType> kTypes = {DType::kFloat32, DType::kFloat32, DTyp
                                           DType::kInt64,   DType::kInt32,   DType::kUint8,
                                           DType::kBool,    DType::kFloat64, DType::kBFloat16};
 
-// Dims that broadcast to the space: leading axes left out, others made 1.
+// Dims that broadcast to the space: leading axes are left out, others are 1.
 inline Dims BroadcastDims(Random& random, const Dims& space) {
   const int64_t form = Pick(random, 0, 3);
   if (form == 0) return space;
@@ -69,7 +68,7 @@ inline Codec PickCodec(Random& random) {
     return Codec::Cast(static_cast<CodecKind>(
         Pick(random, static_cast<int>(CodecKind::kFloat16), static_cast<int>(CodecKind::kFloat8E5M2))));
   const Codec plain = Codec::Uniform(static_cast<int>(Pick(random, 1, 8)), group);
-  // Any levels, rounding, metadata and spacing, where they go together.
+  // Any levels, rounding, metadata and spacing that are allowed together.
   Codec codec = plain;
   const CodecKind kinds[] = {CodecKind::kUniform, CodecKind::kSign, CodecKind::kZero};
   codec.kind = kinds[Pick(random, 0, 2)];
@@ -81,9 +80,9 @@ inline Codec PickCodec(Random& random) {
   return CheckCodec(codec) ? plain : codec;
 }
 
-// Opcodes whose results are steps in their operands are left to their own test: a last-bit difference in
-// front of them would be a large one behind. All others are within a few units in the last place of the
-// reference, each.
+// Opcodes whose results are steps in their operands have a test of their own: a difference in the
+// last bit of their operand would make a large one in their result. Every other opcode is within a
+// few units in the last place of the reference.
 inline Instr PickInstr(Random& random, int32_t registers) {
   static const std::vector<Opcode> kOps = {Opcode::kAdd,    Opcode::kSub,  Opcode::kMul,     Opcode::kDiv,
                                            Opcode::kFma,    Opcode::kMax,  Opcode::kMin,     Opcode::kNeg,
@@ -112,14 +111,15 @@ struct RandomCase {
     program.instrs.push_back({op, a, b, c});
     return program.Registers() - 1;
   }
-  // One more result, of the whole space.
+  // Adds one more result, of the whole space.
   void Store(int32_t reg, DType dtype = DType::kFloat32) {
     program.outputs.push_back({OutputKind::kStore, reg, {}, 0});
     outputs.push_back({dtype, program.space});
   }
 };
 
-// The mean of each row of a register, whose error is no larger than that of its elements, or the largest.
+// The mean of each row of a register, whose error is no larger than that of its elements, or the
+// largest element.
 inline void AddRowInstrs(Random& random, Program& p, int32_t inverse_row) {
   const auto a = static_cast<int32_t>(Pick(random, 0, p.Registers() - 1));
   const bool mean = Pick(random, 0, 1) != 0;
@@ -177,7 +177,8 @@ inline RandomCase AnyRandomCase(Random& random) {
                       type.dims.begin() + Pick(random, 0, static_cast<int64_t>(p.space.size())));
     p.outputs.push_back(output);
     c.outputs.push_back(type);
-    // The register behind a code, so that codes can be checked to the byte whatever rounding came before.
+    // The register from which a code was made, so that codes can be checked to the byte despite
+    // earlier rounding.
     if (output.kind == OutputKind::kEncode) {
       p.outputs.push_back({OutputKind::kStore, output.reg, {}, 0});
       c.outputs.push_back({DType::kFloat32, p.space});
@@ -186,7 +187,7 @@ inline RandomCase AnyRandomCase(Random& random) {
   return c;
 }
 
-// One whose rows fit a tile, with the codes that it has.
+// A program whose rows fit a tile, with the codes that it has.
 inline RandomCase MakeRandomCase(Random& random) {
   for (;;) {
     RandomCase c = AnyRandomCase(random);
@@ -231,7 +232,7 @@ inline FusedCase Build(Random& random, const RandomCase& r) {
   return c;
 }
 
-// Same operands in other memory.
+// The same operands in other memory.
 inline FusedCase CopyOf(const RandomCase& r, FusedCase& from) {
   FusedCase c(r.program, r.inputs, r.outputs, r.batch);
   c.state = from.state;
@@ -240,9 +241,10 @@ inline FusedCase CopyOf(const RandomCase& r, FusedCase& from) {
   return c;
 }
 
-// A dozen operations of a few units in the last place (6e-8 each); cancellation makes the error relative to
-// the largest intermediate value, which here is that of the operands (|x| < 10) raised by the program itself:
-// so an error relative to max(|x|, 1), and a sum's relative to its number of terms.
+// A dozen operations of a few units in the last place (6e-8 each). Cancellation makes the error
+// relative to the largest intermediate value, which here is that of the operands (|x| < 10) raised
+// by the program itself. So an error is relative to max(|x|, 1), and a sum's error is relative to
+// its number of terms.
 inline bool IsClose(float x, float expected, double terms = 1) {
   if (std::isnan(x) || std::isnan(expected)) return std::isnan(x) == std::isnan(expected);
   if (std::isinf(x) || std::isinf(expected)) return std::fabs(x) > 1e30f && std::fabs(expected) > 1e30f;

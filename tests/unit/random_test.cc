@@ -15,8 +15,8 @@ namespace {
 const RandomStream kStream{0xA4093822299F31D0, 0x85A308D3, 0x13198A2E};
 
 TEST(Random, IsPhiloxWithTheDocumentedCounter) {
-  // Random123's known answers for philox4x32-10 (its kat_vectors): counter and key all zero, and the digits
-  // of pi.
+  // Random123's known answers for philox4x32-10 (its kat_vectors): counter and key all zero, and
+  // the digits of pi.
   const RandomWords zero = RandomCall({}, 0);
   EXPECT_EQ(zero.word[0], 0x6627e8d5u);
   EXPECT_EQ(zero.word[1], 0xe169c58du);
@@ -44,8 +44,8 @@ TEST(Random, VectorsOfCallsEqualSingleCallsOnEveryInstructionSet) {
 }
 
 TEST(Random, ElementsOfASampleTakeDistinctBits) {
-  // Each element's (call, word) for Random32, and (call, word, byte) for Random16, over two samples with a
-  // short last block.
+  // Each element's (call, word) for Random32, and (call, word, byte) for Random16, over two samples
+  // with a short last block.
   std::vector<uint32_t> seen;
   for (int64_t sample = 0; sample < 2; ++sample)
     for (int64_t e = 0; e < 100; ++e) seen.push_back(Random32(kStream, sample, 100, e));
@@ -76,8 +76,8 @@ TEST(Random, SixteenBitNumbersAreUniformInEveryByteAndHardlyCorrelated) {
     for (double n : counts) chi += (n - kCount / 256.0) * (n - kCount / 256.0) / (kCount / 256.0);
     EXPECT_LT(chi, 255 + 6 * 22.6);
   }
-  // Deviations: of the mean sqrt(1/12 / 2^20) = 2.8e-4; of a correlation (relative to 1/12) 1/sqrt(0.75 2^20)
-  // = 1.13e-3.
+  // Deviations: 2.8e-4 of the mean, sqrt(1/12 / 2^20), and 1.13e-3 of a correlation (relative to
+  // 1/12), 1/sqrt(0.75 2^20).
   EXPECT_LT(std::fabs(mean / kCount), 6 * 2.8e-4);
   EXPECT_LT(std::fabs(neighbours * 12 / (0.75 * kCount)), 6 * 1.13e-3);
   // The shared byte correlates elements 16 apart by 2^-8.

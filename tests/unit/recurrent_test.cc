@@ -8,11 +8,12 @@ struct Shape {
   int64_t batch, steps, units;
 };
 
-// Whole vectors and tails, one unit, one sample, one step, several blocks of units, more than one thread's
-// work.
+// Whole vectors and tails, one unit, one sample, one step, several blocks of units, more work
+// than one thread's.
 const Shape kShapes[] = {{1, 1, 1}, {2, 5, 3}, {3, 2, 16}, {1, 7, 33}, {2, 3, 300}, {33, 4, 64}, {4, 1, 17}};
 
-// The op's tensors: small random weights, states and slopes in (-1, 1). `all`: with what may be left out.
+// The op's tensors: small random weights, states and slopes in (-1, 1). With `all`,
+// optional ones too.
 OpCase Case(const std::string& op, const Shape& shape, bool reverse, bool all) {
   const RecurrentSignature& signature = *FindRecurrentSignature(op);
   OpCase c;
@@ -37,7 +38,8 @@ OpCase Case(const std::string& op, const Shape& shape, bool reverse, bool all) {
   for (char letter : signature.inputs) {
     const bool there = all || std::isupper(letter) != 0;
     c.inputs.push_back(there ? Random(dims(letter), seed++) : Absent());
-    // Weights of variance 1 / H and slopes below 1, so that no state or gradient grows with the steps.
+    // Weights of variance 1 / H and slopes below 1, so that no state or gradient
+    // grows with the steps.
     const float scale = letter == 'W' ? 1 / std::sqrt(static_cast<float>(shape.units)) : 0.5f;
     for (int64_t i = 0; there && i < c.inputs.back().elements(); ++i) c.inputs.back().as<float>()[i] *= scale;
   }
@@ -45,7 +47,7 @@ OpCase Case(const std::string& op, const Shape& shape, bool reverse, bool all) {
   return c;
 }
 
-// Sums of up to 3 * 300 products in float, five steps of them: a few 1e-6 of the largest.
+// Sums of up to 3 * 300 products in float over five steps: a few 1e-6 of the largest.
 constexpr double kTolerance = 1e-5;
 
 TEST(Recurrent, FastKernelsAreTheReference) {

@@ -46,7 +46,7 @@ TEST(Reduce, EverySetOfAxesAgrees) {
       for (int64_t d = 0; d < 4; ++d)
         if (set >> d & 1) axes.push_back(d);
       SCOPED_TRACE(testing::Message() << op << ", set of axes " << set);
-      // Sums are in double, and rounded once.
+      // Sums are computed in double and rounded once.
       EXPECT_GT(CompareWithReference(Reduce(op, {3, 5, 7, 19}, axes, set % 2), 1e-7), 0);
     }
     EXPECT_GT(CompareWithReference(Reduce(op, {80, 30, 24}, {0, 1}, false), 1e-7), 0) << "in parts";

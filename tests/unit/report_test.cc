@@ -25,7 +25,7 @@ TEST(Report, CategoriesInJsonAddUpToThePeak) {
   for (const char* key : {"parameters_bytes", "gradients_bytes", "optimizer_bytes", "saved_at_peak_bytes",
                           "transient_bytes", "workspace_bytes"})
     sum += json.getInteger(key).value_or(-1'000'000);
-  EXPECT_EQ(sum, 4160);  // worked out in layout_test.cc
+  EXPECT_EQ(sum, 4160);  // computed in layout_test.cc
   EXPECT_EQ(json.getInteger("peak_bytes"), 4160);
   EXPECT_EQ(json.getInteger("lower_bound_bytes"), 4160);
   EXPECT_EQ(json.getString("peak_op"), "MatMul fc/grad_w");

@@ -47,7 +47,7 @@ TEST(Resize, ByHand) {
   ExpectLine({1, 2}, {1, 2, 2, 2}, "nearest", "asymmetric", "ceil");
   ExpectLine({1, 2, 3, 4}, {1, 3}, "nearest", "half_pixel", "round_prefer_floor");  // 0.5 and 2.5
   ExpectLine({1, 2, 3, 4}, {2, 4}, "nearest", "half_pixel", "round_prefer_ceil");
-  // 2 / (2/3) is 3 although 2/3 is not exact: what every framework's upsampling by sizes relies on.
+  // 2 / (2/3) is 3 although 2/3 is not exact. Every framework's upsampling by sizes relies on this.
   ExpectLine({1, 2, 3, 4, 5, 6}, {1, 2, 4, 5}, "nearest", "asymmetric", "floor");
 }
 

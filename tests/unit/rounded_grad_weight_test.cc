@@ -1,15 +1,15 @@
-// Weight gradients of operands that may be rounded to bfloat16, against the reference kernel.
+// Weight gradients of operands that may be rounded to bfloat16, compared with the reference kernel.
 #include "kernels/cpu/pair_product.h"
 #include "tests/unit/conv_case.h"
 
 namespace act {
 namespace {
 
-// Sums of up to some 2,000 products in float32, in another order than the reference's in double, relative to
-// the largest: 2^-24 * sqrt(terms).
+// Sums of up to about 2,000 products in float32, in another order than the reference's in double:
+// 2^-24 * sqrt(terms), relative to the largest.
 constexpr double kTolerance = 5e-6;
 
-// Rounded to bfloat16: what the kernel then rounds no more.
+// Values already rounded to bfloat16, which the kernel does not round further.
 TestTensor RandomBFloat16(const std::vector<int64_t>& dims, unsigned seed) {
   TestTensor t = Random(dims, seed);
   for (int64_t i = 0; i < t.elements(); ++i)
@@ -39,7 +39,8 @@ const KernelEntry& Rounded(const std::string& op) {
   return CpuRegistry().For(op).front();
 }
 
-// Takes the case in the workspace that a plan gives, and agrees with the reference wherever it runs.
+// Runs the case in the workspace that a plan gives, and compares it with the reference in each
+// place where it runs.
 void Check(const OpCase& c, double tolerance) {
   const OpResult ran = RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c));
   EXPECT_FALSE(ran.refused) << ran.error;
@@ -90,7 +91,7 @@ TEST_F(RoundedGradWeight, RandomConvolutionsOfRoundedNumbersAreExact) {
                   out_channels = draw(8, 30) * draw(1, 4);
     ConvCase conv{{draw(1, 4)}, out_channels, {},
                   {},           {},           std::vector<int64_t>(static_cast<size_t>(2 * axes))};
-    int64_t pixels = draw(1, 3000) / conv.in[0];  // of an image, about
+    int64_t pixels = draw(1, 3000) / conv.in[0];  // approximately, of one image
     for (int64_t a = 0; a < axes; ++a) {
       conv.kernel.push_back(draw(1, 3));
       conv.strides.push_back(draw(1, 2));
@@ -117,7 +118,8 @@ TEST_F(RoundedGradWeight, MatrixProductsOfRoundedNumbersAreExact) {
   }
 }
 
-// Of a product's two factors each is wrong by 2^-8 of itself at most, and as often too large as too small.
+// Each of a product's two factors is wrong by at most 2^-8 of itself, and as often too
+// large as too small.
 TEST_F(RoundedGradWeight, OperandsAreRoundedToNearest) {
   OpCase c = CaseOf({{2, 9, 10, 32}, 24, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}});
   c.inputs[0] = Random(c.inputs[0].dims, 3);
@@ -136,12 +138,14 @@ TEST_F(RoundedGradWeight, OperandsAreRoundedToNearest) {
     worst = std::fmax(worst, error / most);
   }
   EXPECT_GT(worst, .01) << "nothing was rounded";
-  // Of positive numbers, sums of 100 products and more: cut off instead of rounded, they are low by 2^-7.
+  // Sums of 100 products and more of positive numbers. If they are truncated instead of rounded,
+  // they are low by 2^-7.
   const OpResult positive = RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c));
   EXPECT_LE(Distance(positive.tensors[0], bound.tensors[0]), std::ldexp(1, -10));
 }
 
-// What no window reads must not spread, nor what stands beside a border or the odd last pixel of a row.
+// A value that no window reads must not spread, nor one beside a border or the odd
+// last pixel of a row.
 TEST_F(RoundedGradWeight, NotANumberStaysWhereItIsRead) {
   OpCase c = CaseOf({{1, 5, 6, 16}, 8, {2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}});
   for (int64_t column = 0; column < 6; ++column)

@@ -1,4 +1,4 @@
-// The table of operators that a plan may contain, against the kernels that are registered.
+// The table of operators that a plan may contain, compared with the kernels that are registered.
 #include "runtime/plan/ops/runtime_op.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(RuntimeOps, EachHasAReferenceKernelUnlessNothingRuns) {
 }
 
 TEST(RuntimeOps, EachKernelRunsAnOperatorOfTheTable) {
-  const KernelRegistry cpu = Kernels(RegisterCpuKernels);  // the reference kernels among them
+  const KernelRegistry cpu = Kernels(RegisterCpuKernels);  // includes the reference kernels
   for (const auto& [op, entries] : cpu.all())
     for (const KernelEntry& entry : entries)
       EXPECT_TRUE(FindRuntimeOp(op)) << entry.name << " runs " << op << ", which no plan may contain";
@@ -39,7 +39,7 @@ TEST(RuntimeOps, EachNameStandsOnce) {
   EXPECT_EQ(FindRuntimeOp("Embedding"), nullptr);
 }
 
-// Labels and indices are operand 1, and a node that moves numbers reads nothing else.
+// Labels and indices are operand 1. A node that moves numbers reads nothing else.
 TEST(RuntimeOps, ColumnsFitTheNumberOfOperands) {
   for (const RuntimeOp& op : RuntimeOps()) {
     for (const RuntimeOp::Count& count : {op.operands, op.results})
@@ -55,7 +55,7 @@ TEST(RuntimeOps, ColumnsFitTheNumberOfOperands) {
   }
 }
 
-// Each bound of every row: one operand or result more or less than it allows is refused.
+// Each bound of every row: one operand or result fewer or more than allowed is refused.
 TEST(WrongCounts, HoldsEachOperatorToItsRow) {
   const auto node_of = [](const RuntimeOp& op, int operands, int results) {
     Node node;

@@ -33,7 +33,7 @@ class SafetensorsTest : public ::testing::Test {
     testing::Overwrite(path, bytes);
     return path;
   }
-  // The error of opening it; "" where there is none.
+  // The error of opening it. "" if there is none.
   static std::string Open(const std::string& path) {
     auto file = Safetensors::Open(path);
     return file ? "" : llvm::toString(file.takeError());

@@ -15,7 +15,7 @@ TEST(TileSamples, IsAPartOfTheBatch) {
   EXPECT_EQ(TileSamples(loop, 512), 32);
 }
 
-// What one layout holds, a smaller last batch must find room in.
+// A smaller last batch must find room in the layout of the full batch.
 TEST(TileSamples, GrowsWithTheBatch) {
   for (const SampleLoop& loop : {SampleLoop{0, 1, 16, 8}, SampleLoop{0, 1, 3, 1}, SampleLoop{0, 1, 1, 1}})
     for (int64_t n = 1; n < 600; ++n) EXPECT_LE(TileSamples(loop, n), TileSamples(loop, n + 1)) << n;
@@ -76,7 +76,7 @@ TEST(LoopOfValues, IsOfWhatNothingElseKnows) {
   EXPECT_EQ(LoopOfValues(products.step.graph), (std::vector<int32_t>{-1, -1, -1, -1}));
 }
 
-// y, and y in another shape, which is what the gradient of the weights reads.
+// y, and y in another shape, which the gradient of the weights reads.
 TEST(LoopOfValues, IsThatOfAllShapesOfAValue) {
   Products products;
   Graph& graph = products.step.graph;
@@ -89,7 +89,8 @@ TEST(LoopOfValues, IsThatOfAllShapesOfAValue) {
   graph.nodes.insert(graph.nodes.begin() + 1, reshape);
   graph.loops = {{0, 3, 16, 8}};
   EXPECT_EQ(LoopOfValues(graph), (std::vector<int32_t>{-1, -1, 0, -1, 0}));
-  graph.loops = {{0, 2, 16, 8}};  // y lives on, though nothing behind the loop reads it by that name
+  // y is still live, although nothing after the loop reads it under that name.
+  graph.loops = {{0, 2, 16, 8}};
   EXPECT_EQ(LoopOfValues(graph), (std::vector<int32_t>{-1, -1, -1, -1, -1}));
 }
 
@@ -113,7 +114,7 @@ TEST(CheckLoops, RefusesWhatDoesNot) {
   EXPECT_NE(wrong([](StepGraph& s) { s.graph.nodes[1].attrs.Set("trans_a", int64_t{0}); }), "") << "no sum";
   EXPECT_NE(wrong([](StepGraph& s) { s.graph.nodes[1].inputs.push_back(3); }), "") << "a bias once a tile";
   EXPECT_NE(wrong([](StepGraph& s) { s.storage_of[2] = s.storage_of[0]; }), "") << "a tile in a whole tensor";
-  // The sum is read by a node of the same loop.
+  // A node of the same loop reads the sum.
   EXPECT_NE(wrong([](StepGraph& s) {
               Node reader = s.graph.nodes[0];
               reader.inputs = {0, 3};

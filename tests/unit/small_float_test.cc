@@ -1,5 +1,5 @@
-// Casts to 16 and 8 bits, against the definition of the formats: every code's value, and the nearest of all
-// values.
+// Casts to 16 and 8 bits, compared with the definition of the formats: every code's value, and the
+// nearest of all values.
 #include "kernels/math/small_float.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 constexpr CodecKind kCasts[] = {CodecKind::kFloat16, CodecKind::kBFloat16, CodecKind::kFloat8E4M3,
                                 CodecKind::kFloat8E5M2};
 
-// sign, exponent e with bias b, mantissa m of p bits: 2^(e - b) (1 + m / 2^p), and 2^(1 - b) m / 2^p where e
-// = 0.
+// sign, exponent e with bias b, mantissa m of p bits: 2^(e - b) (1 + m / 2^p), and 2^(1 - b) m /
+// 2^p where e = 0.
 double ValueOf(const SmallFloat& f, uint32_t code) {
   const int mantissa = static_cast<int>(code & ((1u << f.mantissa_bits) - 1));
   const int exponent = static_cast<int>(code >> f.mantissa_bits & ((1u << f.exponent_bits) - 1));
@@ -55,7 +55,8 @@ TEST(Cast, RoundsToTheNearestAndTiesToEven) {
     const SmallFloat f = FormatOf(kind);
     for (uint32_t code = 0; code < f.largest; ++code) {
       const double low = ValueOf(f, code), high = ValueOf(f, code + 1);
-      const auto middle = static_cast<float>((low + high) / 2);  // one more bit than the format: exact
+      // One more bit than the format: exact.
+      const auto middle = static_cast<float>((low + high) / 2);
       const uint32_t even = code % 2 == 0 ? code : code + 1;
       ASSERT_EQ(EncodeSmallFloat(f, middle), even) << ToString(Codec::Cast(kind)) << " of " << middle;
       ASSERT_EQ(EncodeSmallFloat(f, std::nextafter(middle, 0.0f)), code) << middle;

@@ -9,7 +9,7 @@
 
 namespace act::testing {
 
-// Appends values and nodes; every value gets a storage of its own unless told otherwise.
+// Appends values and nodes. Every value gets a storage of its own unless told otherwise.
 class StepBuilder {
  public:
   ValueId Add(const std::string& name, ValueKind kind, DType dtype, Dims dims, StorageId storage = -1) {

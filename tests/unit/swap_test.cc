@@ -1,4 +1,5 @@
-// What is swapped: checked as part of a plan, laid out in an arena of its own, and watched there.
+// Values that are swapped are checked as part of a plan, laid out in an arena of their own,
+// and watched there.
 #include "runtime/plan/swap.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ std::string Text(llvm::Error error) { return llvm::toString(std::move(error)); }
 // Positions in the plan below.
 enum NodeAt { kFc, kEncode, kOut, kCrossEntropy, kCrossEntropyGrad, kIn, kDecode };
 
-// The small plan, whose code waits on the host: x.code -> SwapOut -> x.host -> SwapIn -> x.back.
+// The small plan, with a code that waits on the host: x.code -> SwapOut -> x.host ->
+// SwapIn -> x.back.
 Plan SwappingPlan() {
   Plan plan = SmallPlan();
   StepBuilder b;
@@ -71,8 +73,8 @@ TEST(Swap, TheHostsBytesAreNotInThePeak) {
   EXPECT_EQ(layout.host_bytes, 128) << "the code";
   EXPECT_EQ(layout.train.on_host[StorageAt(plan, "x.host")], true);
   EXPECT_EQ(std::count(layout.train.on_host.begin(), layout.train.on_host.end(), true), 1);
-  // As without swapping (layout_test.cc), but for the code: at SwapOut and from SwapIn on it is there, at the
-  // cross entropy and its gradient it is not.
+  // As without swapping (layout_test.cc), except for the code: it is present at SwapOut and from
+  // SwapIn on, but not at the cross entropy and its gradient.
   EXPECT_EQ(layout.train.timeline,
             (std::vector<int64_t>{3840, 2944, 2432, 2432, 2368, 2432, 2944, 4160, 3264}));
   const auto by_category = CategoryTimeline(plan.train, layout.train, layout.persistent_bytes);
@@ -94,7 +96,7 @@ TEST(Swap, WithoutItTheStepIsWhatItWas) {
   EXPECT_EQ(layout.host_bytes, 0);
 }
 
-// Each way to be wrong, and what the check of an untrusted plan says of it.
+// Each possible fault, and what the check of an untrusted plan says about it.
 TEST(CheckPlan, RefusesWrongSwaps) {
   const struct {
     const char* what;
@@ -142,7 +144,7 @@ TEST(CheckPlan, RefusesWrongSwaps) {
   }
 }
 
-// Codes that wait, each a while, beside a few tensors of the arena.
+// Codes that wait, each for a while, beside a few tensors of the arena.
 Plan ManyCodes(uint32_t seed, int codes) {
   std::mt19937 random(seed);
   const auto draw = [&](int64_t low, int64_t high) {
@@ -223,7 +225,7 @@ TEST(ValidateLayout, FindsWhatIsWrongOnTheHost) {
     const std::string message = Text(ValidateLayout(plan, bad));
     EXPECT_NE(message.find(c.message), std::string::npos) << c.what << ": '" << message << "'";
   }
-  // And where the plan is what is wrong.
+  // A fault in the plan itself.
   Plan wrong = plan;
   for (Node& node : wrong.train.graph.nodes)
     if (node.name == "loss") node.inputs.push_back(Named(wrong, "host0"));
@@ -249,7 +251,7 @@ TEST(LargestBatch, CountsTheHostsArenaWhereBothAreOneMemory) {
   EXPECT_NE(text.find("the largest batch that fits is 99"), std::string::npos) << text;
 }
 
-// Copies in both directions, of sizes that one thread copies, and all of them.
+// Copies in both directions, of sizes that one thread copies, and of sizes that all threads copy.
 TEST(Swap, KernelsCopyEveryByte) {
   for (const char* op : {kSwapOut, kSwapIn})
     for (const int64_t bytes : {0, 1, 63, 4097, 5'000'001}) {
@@ -280,7 +282,7 @@ struct SwappingToy {
     toy::AddNode(step, kSwapIn, {host}, {back});
     std::rotate(nodes.begin() + 1, nodes.end() - 1, nodes.end());
   }
-  // A kernel that copies, then writes a float at `floats` behind its output's start.
+  // A kernel that copies, then writes a float `floats` floats after the start of its output.
   void AddCopies(int64_t floats = 0) {
     for (const char* op : {kSwapOut, kSwapIn})
       registry.Add(op, toy::Always("toy.copy", [floats, op](const KernelArgs& k) {

@@ -1,4 +1,4 @@
-// A folder for one test, removed behind it.
+// A folder for one test, removed after it.
 #pragma once
 
 #include <cstdlib>
@@ -24,7 +24,7 @@ class TemporaryFolder {
 
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   const std::filesystem::path& path() const { return path_; }
-  // Number of files in it: finds leftovers.
+  // The number of files in it, to find leftovers.
   size_t Files() const {
     return static_cast<size_t>(
         std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator()));

@@ -1,9 +1,10 @@
 // A plan small enough to compute by hand, and kernels for it. One step of  loss = sum(x w):
 //
-//   Mul x [N,4], w [4] -> a [N,4];  Reshape a -> flat [4N];  Sum flat -> loss [], with 64 bytes of workspace
+//   Mul x [N,4], w [4] -> a [N,4];  Reshape a -> flat [4N];
+//   Sum flat -> loss [], with 64 bytes of workspace;
 //   ColumnSum x -> dw [4];  Count seen -> (adds N to the buffer);  SgdUpdate w, velocity, dw
 //
-// The eval graph is the first line, and shares w by name.
+// The eval graph is the first two lines, and shares w by name.
 #pragma once
 
 #include <cstring>
@@ -93,7 +94,7 @@ class FunctionKernel : public Kernel {
   F run_;
 };
 
-// A kernel that takes every site.
+// A kernel that accepts every site.
 template <class F>
 KernelEntry Always(const std::string& name, F run) {
   return {name, [run](const KernelSite&, std::string*) { return std::make_unique<FunctionKernel<F>>(run); }};
@@ -123,7 +124,7 @@ inline void RegisterToyKernels(KernelRegistry& registry) {
                  for (int64_t i = 0; i < 4; ++i) {
                    v[i] = static_cast<float>(k.state->update.hyper.momentum) * v[i] + g[i];
                    w[i] -= static_cast<float>(k.state->update.hyper.lr) * v[i];
-                   g[i] = 0;  // as an update may: the gradient dies here
+                   g[i] = 0;  // an update may do this: the gradient is not read again
                  }
                }));
 }

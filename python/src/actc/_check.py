@@ -22,14 +22,15 @@ SAFETENSORS = {"F32": np.float32, "I64": np.int64, "I32": np.int32, "BOOL": np.b
 
 @dataclass
 class CheckResult:
-    """Relative errors (2-norms) of a step against autograd in float32."""
+    """Relative errors (2-norms) of a step, compared with autograd in float32."""
 
-    loss: float  # actrun's
+    loss: float  # actrun's loss
     loss_error: float
-    gradient_error: float  # of the worst parameter, relative to the norm of all gradients together
-    worst: str  # its name
+    # Error of the worst parameter, relative to the norm of all gradients together.
+    gradient_error: float
+    worst: str  # name of that parameter
     compared: int
-    random: bool  # the model draws random numbers: only the loss's being finite was checked
+    random: bool  # the model draws random numbers: only checked that the loss is finite
 
     def __str__(self) -> str:
         if self.random:
@@ -87,7 +88,7 @@ def _run(command: List[str]) -> None:
 
 
 def _is_random(module: nn.Module) -> bool:
-    """Does the module draw random numbers in training? Found by running it twice."""
+    """Does the module draw random numbers in training? This runs it twice to find out."""
     return any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in module.modules())
 
 
@@ -99,10 +100,14 @@ def check_step(
     required: bool = True,
     limit: float = 1e-3,
 ) -> Optional[CheckResult]:
-    """Compiles the model at `path` with actc at L0, runs one step with actrun, and compares with autograd.
+    """Compiles the model at `path` with actc at L0, runs one step with actrun, and compares the
+    step with autograd.
 
-    module: forward(*inputs) -> loss, in training mode. limit: of the errors; float32 in another order of additions is off by 1e-6 to
-    1e-4 in deep models, a wrong gradient by 1e-2 and more. None where the tools are not found and `required` is False.
+    module: forward(*inputs) -> loss, in training mode.
+    limit: of the errors. Float32 in another order of additions is off by 1e-6 to 1e-4 in deep
+        models, a wrong gradient by 1e-2 and more.
+
+    Returns None if the tools are not found and `required` is False.
     """
     tools: Tuple[Optional[str], Optional[str]] = (_tool("actc", bin_dir), _tool("actrun", bin_dir))
     if tools[0] is None or tools[1] is None:

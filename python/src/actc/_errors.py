@@ -2,7 +2,7 @@
 
 
 class ExportError(Exception):
-    """A model that cannot be exported as asked. `hint` says what to do; it is part of the text."""
+    """A model cannot be exported as asked. `hint` says what to do, and is part of the text."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(f"{message}\nhint: {hint}" if hint else message)

@@ -1,12 +1,13 @@
 """A torch.nn.Module as an ONNX graph that trains.
 
-What goes wrong with the plain exporters, and what is done about it here:
+The plain exporters have problems that are solved here:
 
-* The dynamo exporter's optimizer folds BatchNorm into convolutions, and eval-mode exports lose Dropout: the model is
-  traced in training mode and nothing is folded.
-* Tracing runs the model once, which updates the running statistics of its BatchNorm layers: the statistics that the module
-  had before are written, and put back into the module.
-* A label, a loss and the gradient's path to every parameter are part of the graph; names are the module's own.
+* The dynamo exporter's optimizer folds BatchNorm into convolutions, and eval-mode exports lose
+  Dropout. Here the model is traced in training mode and nothing is folded.
+* Tracing runs the model once, which updates the running statistics of its BatchNorm layers. Here
+  the statistics from before the trace are written, and put back into the module.
+* A label, a loss and the gradient's path to every parameter are part of the graph. Names are the
+  module's own.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from ._check import CheckResult, check_step
 from ._errors import ExportError
 from ._losses import Loss, ModelWithLoss
 
-PREFIX = "model."  # of names in ModelWithLoss
-INLINE_LIMIT_BYTES = 1 << 30  # larger weights go into a file of their own: a protobuf message holds 2 GiB
+PREFIX = "model."  # prefix of names in ModelWithLoss
+# Larger weights go into a file of their own, since a protobuf message holds 2 GiB.
+INLINE_LIMIT_BYTES = 1 << 30
 BUFFER_KEY = "pkg.torch.export.graph_signature.InputSpec.kind"
 STATISTICS = ("running_mean", "running_var")
 
@@ -40,10 +42,10 @@ class ExportReport:
 
     path: str
     nodes: int
-    parameters: int  # trained, in elements
-    frozen: List[str]  # parameters without requires_grad: kept as they are
+    parameters: int  # trained elements
+    frozen: List[str]  # parameters without requires_grad, which stay unchanged
     inputs: List[str]
-    batch_axis: Optional[str]  # the symbol of the first axis; None: the batch is fixed
+    batch_axis: Optional[str]  # the symbol of the first axis, or None if the batch is fixed
     changes: List[str] = field(default_factory=list)
     warnings: List[str] = field(default_factory=list)
     check: Optional[CheckResult] = None
@@ -76,18 +78,19 @@ def export(
 ) -> ExportReport:
     """Writes `model` with its loss as an ONNX training graph for actc.
 
-    model: in any mode; it comes back as it was, its running statistics included.
-    example_inputs: what model(*example_inputs) takes; the first axis of each is the batch.
-    loss: a name ("cross-entropy", "mse", "l1", "smooth-l1", "bce-with-logits"), a module or function (outputs, *labels) ->
-        scalar, or None where the model itself returns its loss.
-    labels: example labels, further inputs of the graph: `label`, or `label_0`, `label_1`... By default random classes
-        or zeros of the shape that a named loss takes.
-    input_names: of the example inputs; by default the names of forward's parameters.
-    check: True: compile with actc, run one step, and compare loss and gradients with autograd; an error where actc and actrun
-        are not found. "auto": where they are found. False: not.
-    bin_dir: where actc and actrun are; by default they are looked for on PATH.
+    model: in any mode. It is left as it was, including its running statistics.
+    example_inputs: arguments for model(*example_inputs). The first axis of each is the batch.
+    loss: a name ("cross-entropy", "mse", "l1", "smooth-l1", "bce-with-logits"), a module or
+        function (outputs, *labels) -> scalar, or None if the model itself returns its loss.
+    labels: example labels. They are further inputs of the graph: `label`, or `label_0`,
+        `label_1`... By default random classes, or zeros of the shape that a named loss takes.
+    input_names: of the example inputs. By default the names of forward's parameters.
+    check: with True, compiles with actc, runs one step, and compares loss and gradients with
+        autograd. It is an error if actc and actrun are not found. "auto" checks only if they are
+        found. False does not check.
+    bin_dir: where actc and actrun are. By default they are looked for on PATH.
 
-    Errors: ExportError, with a hint. Nothing is left at `path` then.
+    Errors: ExportError, with a hint. Then nothing is left at `path`.
     """
     inputs = _tensors(example_inputs)
     state = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
@@ -182,7 +185,8 @@ def _silent() -> Iterator[None]:
 
 
 def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
-    """torch.diff for the TorchScript exporter, which has no form of it: the differences of neighbours along an axis."""
+    """torch.diff, the differences of neighbours along an axis, which the TorchScript exporter
+    lacks."""
 
     def constant(value: int) -> Any:
         return g.op("Constant", value_t=torch.tensor([value]))
@@ -218,7 +222,8 @@ def _trace(
     opset: int,
     report: ExportReport,
 ) -> onnx.ModelProto:
-    """The exporter's graph, in training mode, unfolded. What tracing could not follow is in report.warnings."""
+    """The exporter's graph, in training mode, unfolded. What tracing could not follow is in
+    report.warnings."""
     report.inputs = names
     batches = {tensor.shape[0] for tensor in tensors if tensor.ndim > 0}
     axes = {name: {0: "N"} for name, tensor in zip(names, tensors) if tensor.ndim > 0} if dynamic_batch else {}
@@ -265,7 +270,7 @@ def _trace(
 
 
 def _rename(graph: onnx.ModelProto, report: ExportReport) -> None:
-    """Initializers get the module's own names."""
+    """Gives initializers the module's own names."""
     taken = {t.name for t in graph.graph.initializer} | {i.name for i in graph.graph.input}
     renamed = {}
     for tensor in graph.graph.initializer:
@@ -280,8 +285,8 @@ def _rename(graph: onnx.ModelProto, report: ExportReport) -> None:
 
 
 def _restore_statistics(graph: onnx.ModelProto, state: Dict[str, torch.Tensor], report: ExportReport) -> None:
-    """BatchNormalization without the outputs of its statistics, and with the statistics from before the trace: each step
-    of the run then makes one update, the first included."""
+    """Removes the statistics outputs of BatchNormalization and restores the statistics from before
+    the trace. Then each step of the run makes one update, including the first step."""
     count = 0
     for node in graph.graph.node:
         if node.op_type != "BatchNormalization" or len(node.output) < 2:
@@ -299,7 +304,8 @@ def _restore_statistics(graph: onnx.ModelProto, state: Dict[str, torch.Tensor], 
 
 
 def _mark_frozen(graph: onnx.ModelProto, model: nn.Module, report: ExportReport) -> None:
-    """Parameters without requires_grad are marked as the dynamo exporter marks buffers: actc does not train those."""
+    """Marks parameters without requires_grad as the dynamo exporter marks buffers, which actc does
+    not train."""
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
     trained = 0
     for tensor in graph.graph.initializer:
@@ -318,7 +324,7 @@ def _mark_frozen(graph: onnx.ModelProto, model: nn.Module, report: ExportReport)
 
 
 def _verify(graph: onnx.ModelProto, model: nn.Module, report: ExportReport) -> None:
-    """What must be in a graph that trains is in it."""
+    """Checks that the graph contains what training needs."""
     report.nodes = len(graph.graph.node)
     stored = {t.name for t in graph.graph.initializer}
     missing = [n for n, p in model.named_parameters() if p.requires_grad and n not in stored]

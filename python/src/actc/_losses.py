@@ -1,4 +1,4 @@
-"""The losses that go by a name: those of `actc --loss`, means over the batch as PyTorch's defaults."""
+"""The named losses: those of `actc --loss`, which are means over the batch like PyTorch's defaults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ._errors import ExportError
 LossFunction = Callable[..., torch.Tensor]
 Loss = Union[str, nn.Module, LossFunction, None]
 
-# Written out where TorchScript's exporter has no form of PyTorch's own: it knows no broadcast_tensors.
+# Losses are written out where TorchScript's exporter cannot export PyTorch's own: it does not know
+# broadcast_tensors.
 def _l1(outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     return (outputs - label).abs().mean()
 
@@ -35,8 +36,9 @@ def _bce_with_logits(outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor
 
 
 def _smoothed_cross_entropy(loss: nn.CrossEntropyLoss, outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    """nn.CrossEntropyLoss with label smoothing e, classes as labels: (1 - e) nll + e / C sum over the classes of -log p, both
-    weighted and averaged as PyTorch does (its documentation of CrossEntropyLoss)."""
+    """nn.CrossEntropyLoss with label smoothing e and classes as labels: (1 - e) nll + e / C sum over
+    the classes of -log p. Both are weighted and averaged as in PyTorch (its documentation of
+    CrossEntropyLoss)."""
     exact = F.cross_entropy(outputs, label, loss.weight, ignore_index=loss.ignore_index)
     log_p = F.log_softmax(outputs, 1)
     valid = (label != loss.ignore_index).to(outputs.dtype)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Losses and their gradients by PyTorch in float64: writes cases.json, numbers.safetensors and, for losses that a model spells
-out, FILE.onnx by PyTorch's dynamo exporter, beside this file.
+"""Losses and their gradients by PyTorch in float64.
 
     make.py          needs torch, onnx, onnxscript, numpy, safetensors; the tests need none of these
 
-A case of cases.json: `name`; `form`: `flag` (actc --loss=KIND behind predictions), `softmax-cross-entropy` or `log-likelihood`
-(ONNX's operators; LogSoftmax in front of the second) with `reduction`, `ignore_index`, or `file`. Its numbers are NAME/x
-(predictions, the one parameter), NAME/label, NAME/weight (of classes), NAME/mix (where the loss is one of each sample: the test
-sums mix times loss), NAME/loss and NAME/grad."""
+It writes cases.json, numbers.safetensors and, for losses that a model spells out, FILE.onnx by
+PyTorch's dynamo exporter. The files are beside this one.
+
+A case of cases.json has a `name` and a `form`. The form is `flag` (actc --loss=KIND after the
+predictions), `softmax-cross-entropy` or `log-likelihood` (ONNX's operators, with LogSoftmax before
+the second) with `reduction`, `ignore_index`, or `file`. The numbers of a case are NAME/x
+(predictions, the only parameter), NAME/label, NAME/weight (of classes), NAME/mix (if each sample
+has a loss of its own: the test sums mix times loss), NAME/loss and NAME/grad."""
 import itertools
 import json
 import os
@@ -29,7 +32,7 @@ cases, numbers = [], {}
 
 
 def add(name, form, x, label, loss, weight=None, mix=None, **more):
-    """loss: function of x and label in float64. With `mix` its result has an element a sample."""
+    """loss: function of x and label in float64. With `mix` its result has one element per sample."""
     t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     y = torch.tensor(label) if label.dtype == np.int64 else torch.tensor(label, dtype=torch.float64)
     value = loss(t, y)
@@ -76,7 +79,7 @@ def cross_entropies():
             more = {"reduction": reduction} | ({} if ignore is None else {"ignore_index": ignore})
             add("sce_" + name, "softmax-cross-entropy", x, y, loss, w, mix, **more)
             add("nll_" + name, "log-likelihood", x, y, loss, w, mix, **more)
-    # Scores that overflow an exponential, and equal ones.
+    # Scores that overflow an exponential, and equal scores.
     far = np.array([[1000, -1000, 0], [-1000, -1000, -1000], [88, 89, 90]], np.float32)
     add("flag_cross_entropy_far", "flag", far, np.array([1, 0, 2]), F.cross_entropy, kind="cross-entropy")
 
@@ -113,7 +116,7 @@ def exported():
         return lambda t, y: F.cross_entropy(t, y, **{k: v.to(t.dtype) if torch.is_tensor(v) else v for k, v in more.items()})
     def smoothed(**more):
         return lambda t, y: _smoothed_cross_entropy(torch.nn.CrossEntropyLoss(**more), t, y)
-    # PyTorch's loss, the kind of labels, and what is exported where that is another form of it.
+    # PyTorch's loss, the kind of labels, and the exported loss if it is another form.
     losses = {
         "ce_smooth": (ce(label_smoothing=0.1), "class", smoothed(label_smoothing=0.1)),
         "ce_smooth_weighted": (ce(label_smoothing=0.1, weight=w), "class", smoothed(label_smoothing=0.1, weight=w)),

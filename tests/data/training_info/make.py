@@ -37,13 +37,13 @@ class Case:
 
 CASES = {
     "adam": Case("Adam", dict(alpha=0.8, beta=0.95, epsilon=1e-3, norm_coefficient=0.1, norm_coefficient_post=0.02)),
-    # The usual count, which starts at 1; the rate is an input.
+    # The usual count, which starts at 1. The rate is an input.
     "adam_from_one": Case("Adam", dict(epsilon=1e-4), count=1, fed=True),
     # A node for each parameter.
     "momentum": Case("Momentum", dict(alpha=0.9, beta=0.3, norm_coefficient=0.05, mode="standard"), split=True),
     "nesterov": Case("Momentum", dict(alpha=0.8, beta=1.0, norm_coefficient=0.0, mode="nesterov")),
     "adagrad": Case("Adagrad", dict(decay_factor=0.25, epsilon=1e-4, norm_coefficient=0.01), count=2, state=0.5),
-    # p - r g, spelled out; running statistics are bound too.
+    # p - r g, spelled out. Running statistics are bound too.
     "plain": Case(norm=True, rate=0.1),
     "initialized": Case("Momentum", dict(alpha=0.5, beta=1.0, norm_coefficient=0.0, mode="standard"), initialized=True),
 }

@@ -1,0 +1,55 @@
+// A table by value id, for what a pass knows of each value of a graph.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "runtime/plan/graph.h"
+
+namespace act {
+
+// Reading is defined for every id: what was never written, kNoValue and values that the graph got
+// since read as `missing`. Writing to a value that the graph got since makes the table larger.
+template <class T>
+class ValueMap {
+ public:
+  ValueMap() = default;
+  explicit ValueMap(const Graph& graph, T missing = T())
+      : entries_(graph.values.size(), missing), missing_(std::move(missing)) {}
+
+  // By value for bool, else a reference, which does not survive a write to another value.
+  typename std::vector<T>::const_reference operator[](ValueId v) const {
+    return Holds(v) ? entries_[static_cast<size_t>(v)] : missing_;
+  }
+  // v is not kNoValue.
+  typename std::vector<T>::reference operator[](ValueId v) {
+    assert(v >= 0);
+    if (!Holds(v)) entries_.resize(static_cast<size_t>(v) + 1, missing_);
+    return entries_[static_cast<size_t>(v)];
+  }
+
+  // Every value that was written is less than this one.
+  ValueId end() const { return static_cast<ValueId>(entries_.size()); }
+
+  // Value v is number[v] from now on; where that is kNoValue it is no more.
+  void Renumber(const ValueMap<ValueId>& number) {
+    std::vector<T> entries;
+    for (ValueId v = 0; v < end(); ++v) {
+      if (number[v] == kNoValue) continue;
+      const auto to = static_cast<size_t>(number[v]);
+      if (to >= entries.size()) entries.resize(to + 1, missing_);
+      entries[to] = std::move(entries_[static_cast<size_t>(v)]);
+    }
+    entries_ = std::move(entries);
+  }
+
+ private:
+  bool Holds(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < entries_.size(); }
+
+  std::vector<T> entries_;
+  T missing_ = T();
+};
+
+}  // namespace act
