@@ -1,6 +1,6 @@
-// Encoding, decoding and random numbers: of one tile of 1,024 elements in the first-level cache, where the
-// arithmetic is all that costs; and of a tensor larger than the caches, beside a plain read of it and a plain
-// write.
+// Encoding, decoding and random numbers: of one tile of 1,024 elements in the first-level cache,
+// where the arithmetic is all that costs; and of a tensor larger than the caches, beside a plain
+// read of it and a plain write.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Solve time of the memory planner and, as the counter `ratio`, the height over the lower bound. Arguments:
-// max_steps; 0 is what the first greedy heuristic finds.
+// Solve time of the memory planner and, as the counter `ratio`, the height over the lower bound.
+// Arguments: max_steps; 0 is what the first greedy heuristic finds.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Speed of the loops that a transformer runs between its products, as the compiler writes them: layer norm,
-// GELU and their gradients. Arguments: rows, elements a row. Shapes: ViT-B at batch 8, the first stage of
-// ConvNeXt-T at batch 8.
+// Speed of the loops that a transformer runs between its products, as the compiler writes them:
+// layer norm, GELU and their gradients. Arguments: rows, elements a row. Shapes: ViT-B at batch 8,
+// the first stage of ConvNeXt-T at batch 8.
 //
 // bytes_per_second counts each float32 tensor read or written once.
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
-// What the executor itself costs: a step of nodes that do nothing, per node; and with it the dump and the
-// memory check.
+// What the executor itself costs: a step of nodes that do nothing, per node; and with it the dump
+// and the memory check.
 #include <benchmark/benchmark.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The distinct convolutions of well-known networks at 224 x 224, for benchmarks and for the check of
-// workspace bounds.
+// The distinct convolutions of well-known networks at 224 x 224, for benchmarks and for the check
+// of workspace bounds.
 #pragma once
 
 #include <cstdint>

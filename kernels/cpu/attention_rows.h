@@ -1,5 +1,5 @@
-// One query's row of scores in attention, forward and backward. Rows lie in scratch space and are padded: up
-// to a multiple of kRowPad elements may be written.
+// One query's row of scores in attention, forward and backward. Rows lie in scratch space and are
+// padded: elements up to the next multiple of kRowPad may be written.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace act {
 inline constexpr int64_t kRowPad = 16;
 
 struct ScoreRow {
-  int64_t keys = 0;  // of the row; those behind `visible` are hidden
+  int64_t keys = 0;  // of the row; those after `visible` are hidden
   int64_t visible = 0;
   const float* bias = nullptr;  // of key j: bias[j * bias_column]
   int64_t bias_column = 0;
@@ -23,9 +23,9 @@ struct ScoreRow {
 // Whether the row sees a key at all.
 bool SeesAKey(const ScoreRow& row);
 
-// scores of keys 0..visible-1, before cap, bias and mask, become e^(score - max), 0 where hidden. Returns the
-// factor that makes probabilities of them; NaN where a score is NaN, 0 where no key is seen. slope (or null):
-// the cap's derivative, for Backward.
+// Replaces the scores of keys 0..visible-1, before cap, bias and mask, by e^(score - max), or 0
+// where hidden. Returns the factor that turns these into probabilities: NaN if a score is NaN, 0 if
+// no key is visible. `slope`, if not null, receives the cap's derivative for the backward pass.
 float Exponentials(const ScoreRow& row, float* scores, float* slope);
 
 // kept[j] = 1 / (1 - probability) or 0, for elements first..first + keys - 1 of `sample`.
@@ -36,7 +36,8 @@ void DropoutRow(const RandomStream& random, float probability, int64_t sample, i
 void MultiplyRow(const float* y, int64_t count, float* x);
 void ScaleRow(float factor, int64_t count, float* x);
 
-// The gradient of one row. p = normalizer * exponentials; dp = kept * d_weights, where d_weights = do v^T.
+// The gradient of one row. p = normalizer * exponentials; dp = kept * d_weights, where d_weights =
+// do v^T.
 //   exponentials <- p * kept, what multiplies do for dv
 //   d_weights    <- scale * slope * p (dp - sum(p dp)), what multiplies k for dq and q for dk
 struct GradientRow {

@@ -26,15 +26,16 @@ using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
 using VU = hn::Vec<DU>;
 using Mask = hn::Mask<D>;
-// Codes are handled in 16 bits, of two vectors of floats at a time (of one where a vector is one number).
+// Codes are handled as 16-bit numbers, two vectors of floats at a time (one vector if it has a
+// single lane).
 using DW = HWY_CAPPED(uint16_t, 32);
 using VW = hn::Vec<DW>;
 
 inline constexpr size_t kMaxLanes = hn::MaxLanes(D());
 inline constexpr size_t kMaxWordLanes = hn::MaxLanes(DW());
-// What one vector takes of a bit plane: at least a byte.
+// Bytes of a bit plane that one vector covers: at least one.
 inline constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
-// Where elements are handled in runs that every vector length divides.
+// The length of the runs of elements. Every vector length divides it.
 inline constexpr size_t kRun = 64;
 
 // Bits i .. i + lanes - 1 of a plane.
@@ -45,8 +46,8 @@ HWY_INLINE hn::Mask<DW> LoadMask(const uint8_t* plane, size_t i) {
   return hn::LoadMaskBits(DW(), bits);
 }
 
-// The planes of a group that ends a sample, where they can be read a vector at a time: copied behind one
-// another.
+// A copy of the planes of a sample's last group, one after the other, which can be read a vector at
+// a time.
 struct PaddedPlanes {
   static constexpr size_t kPlaneBytes = 128;
   uint8_t bytes[8 * kPlaneBytes + 8];

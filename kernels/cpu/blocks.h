@@ -1,4 +1,4 @@
-// Whole tensors, a block a time, by all threads.
+// Operations on whole tensors by all threads, a block at a time.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ inline void Clear(const TensorView& t) {
     std::memset(t.as<char>() + at, 0, static_cast<size_t>(std::min(kBlockBytes, t.bytes - at)));
 }
 
-// Of as many bytes.
+// Both tensors have the same number of bytes.
 inline void Copy(const TensorView& to, const TensorView& from) {
 #pragma omp parallel for schedule(static) if (to.elements > kParallelElements)
   for (int64_t at = 0; at < to.bytes; at += kBlockBytes)

@@ -60,8 +60,8 @@ void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
 
 // ---- Codes with levels
 
-// Where the dither sequences of a sample's groups start. Eight groups share a call, a row of 16 is drawn at
-// once: one call alone is a chain of multiplications that the tile would wait for.
+// Where the dither sequences of a sample's groups start. Eight groups share a call, a row of 16 is
+// drawn at once: one call alone is a chain of multiplications that the tile would wait for.
 class DitherStarts {
  public:
   DitherStarts(const Codec& codec, DrawnStream& random, int64_t sample, int64_t groups)

@@ -1,4 +1,4 @@
-// Encoding, decoding and dropout of one tile, vectorised: byte for byte the codes of
+// Vectorized encoding, decoding and dropout of one tile. The codes are byte for byte those of
 // kernels/reference/codec.h, on every instruction set.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace act {
 
-// Part of a sample: elements first .. first + count - 1, count <= kTileElements; first is a multiple of every
-// codec group and of the blocks that random numbers are drawn in, and so is count, unless the sample ends
-// there.
+// Part of a sample: elements first .. first + count - 1, count <= kTileElements. `first` is a
+// multiple of every codec group and of the blocks in which random numbers are drawn, and so is
+// `count`, unless the sample ends there.
 struct TilePlace {
   int64_t sample = 0;
   int64_t elements = 0;  // of the whole sample
@@ -21,8 +21,8 @@ struct TilePlace {
   int64_t count = 0;
 };
 
-// A stream of random numbers, and the sixteen calls of it that were drawn last: tiles that follow one another
-// share them.
+// A stream of random numbers, and its sixteen calls that were drawn last. Successive tiles share
+// them.
 struct DrawnStream {
   DrawnStream() = default;
   explicit DrawnStream(const RandomStream& s) : stream(s) {}
@@ -36,7 +36,7 @@ struct DrawnStream {
 // x: the tile's `count` elements. code: the sample's code, LayoutOf(codec, elements) = layout.
 void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const float* x, uint8_t* code);
-// What decoded numbers v become before they are stored, in this order; nothing by default.
+// Operations on decoded numbers v before they are stored, in this order. None by default.
 struct DecodeEpilogue {
   bool mask = false;       // 1 where the element is greater than 0 (kZero: not 0), else 0: needs HoldsMask()
   bool magnitude = false;  // |v|
@@ -46,7 +46,8 @@ struct DecodeEpilogue {
   bool Changes() const { return magnitude || times.data || plus.data || keep_positive; }
 };
 
-// x[i] = decoded[i] and the epilogue. x may be `times` or `plus`. random: what encode had.
+// x[i] = decoded[i] with the epilogue applied. x may be `times` or `plus`. `random` is that of the
+// encode.
 void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const uint8_t* code, const DecodeEpilogue& epilogue, float* x);
 
@@ -54,8 +55,8 @@ void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
                  float* x);
 
-// Words of `rows` rows of 16 calls from `first_call` (a multiple of 16) on: words[row][word 0..3][call
-// 0..15].
+// Words of `rows` rows of 16 calls from `first_call` (a multiple of 16) on: words[row][word
+// 0..3][call 0..15].
 void RandomRows(const RandomStream& random, uint64_t first_call, size_t rows, uint32_t* words);
 
 }  // namespace act

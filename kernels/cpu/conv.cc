@@ -62,8 +62,8 @@ struct Implementation {
   int64_t WorkspaceBytes() const { return AlignedBytes(packed_weights) + AlignedBytes(scratch); }
 };
 
-// The first of oneDNN's implementations, fastest first, whose packed weights and scratch fit; `ref` is slower
-// than our reference kernels are and is passed over.
+// The first of oneDNN's implementations, fastest first, whose packed weights and scratch fit; `ref`
+// is slower than our reference kernels are and is passed over.
 template <class Desc, class Weights>
 std::optional<Implementation> FirstThatFits(Desc desc, Desc Implementation::*member, Weights weights,
                                             int threads, int64_t limit_bytes, std::string* why) {
@@ -204,8 +204,9 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, Direction direction, 
   return Refuse(why, reason);
 }
 
-// dw [M,C] = dy [rows,M]^T x [rows,C] of a convolution by single pixels: as a matrix product it runs 1.3
-// to 1.8 times as fast as oneDNN's convolution (ResNet-50's shapes, 2 threads), and dw needs no unpacking.
+// dw [M,C] = dy [rows,M]^T x [rows,C] of a convolution by single pixels: as a matrix product it
+// runs 1.3 to 1.8 times as fast as oneDNN's convolution (ResNet-50's shapes, 2 threads), and dw
+// needs no unpacking.
 std::unique_ptr<Kernel> CreatePointwiseGradWeight(const DnnlContext& context, const KernelSite& site,
                                                   std::string* why) {
   const auto shape = ConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);

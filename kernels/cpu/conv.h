@@ -1,5 +1,5 @@
-// Convolution by oneDNN: plain channels-last activations, weights packed into oneDNN's blocked layout at each
-// run.
+// Convolution by oneDNN, with plain channels-last activations. Weights are packed into oneDNN's
+// blocked layout at each run.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// The weight gradient of a depthwise convolution, a vector of channels at a time: rows of x and dy are
-// gathered side by side, x with its border, so that all taps of a kernel's row are loads from the first
-// cache, and the sums of a row stay in registers.
+// The weight gradient of a depthwise convolution, a vector of channels at a time: rows of x and dy
+// are gathered side by side, x with its border, so that all taps of a kernel's row are loads from
+// the first cache, and the sums of a row stay in registers.
 #include <omp.h>
 
 #include <algorithm>
@@ -54,8 +54,9 @@ void Gather(const float* from, int64_t stride, int64_t count, int64_t channels, 
     std::memcpy(to + i * kLanes, from + i * stride, static_cast<size_t>(channels) * sizeof(float));
 }
 
-// sums[t] += sum over o < count of dy[o] * x[o * step + t * dilation], t < kCount: vectors, neighbours in dy
-// `count`, in x as given. Two pixels at a time, so that a multiply-add's latency is no limit.
+// sums[t] += sum over o < count of dy[o] * x[o * step + t * dilation], t < kCount: vectors,
+// neighbours in dy `count`, in x as given. Two pixels at a time, so that a multiply-add's latency
+// is no limit.
 template <int kCount>
 void AddRow(const float* dy, const float* x, int64_t count, int64_t step, int64_t dilation, float* sums) {
   const D d;
@@ -88,7 +89,8 @@ void AddRowOfAnyWidth(int64_t taps, const float* dy, const float* x, int64_t cou
                                            sums + t * kLanes);
 }
 
-// result[c][tap], c < kLanes or as many channels as there are: the gradient from samples first..last-1.
+// result[c][tap], c < kLanes or as many channels as there are: the gradient from samples
+// first..last-1.
 void GradWeightOnTarget(const ConvShape& s, const float* dy, const float* x, int64_t first, int64_t last,
                         int64_t channel, float* scratch, float* result) {
   const int64_t channels = std::min(kLanes, s.channels - channel);
@@ -135,8 +137,8 @@ HWY_EXPORT(GradWeightOnTarget);
 
 // Of a thread, on its stack.
 constexpr int64_t kScratchFloats = 48 * 1024;
-// Pieces of work where there are enough samples: blocks of channels times parts of the batch, whose sums are
-// added in order.
+// Pieces of work where there are enough samples: blocks of channels times parts of the batch, whose
+// sums are added in order.
 constexpr int64_t kPieces = 32;
 
 // dw [C, 1, KH, KW] from dy [N, OH, OW, C] and x [N, H, W, C].

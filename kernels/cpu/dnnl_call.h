@@ -1,4 +1,4 @@
-// oneDNN primitives as kernels use them: made once, with memory objects made once; a run only sets pointers.
+// oneDNN primitives with their memory objects. Both are made once; a run only sets pointers.
 #pragma once
 
 #include <omp.h>
@@ -14,14 +14,14 @@
 
 namespace act {
 
-// What all oneDNN kernels of a registry share.
+// Shared by all oneDNN kernels of a registry.
 struct DnnlContext {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
 };
 
-// OpenMP runs with `threads` threads inside the scope. oneDNN's scratch grows with the thread count it sees
-// when a primitive is made, and the primitive must then run with that count.
+// OpenMP runs with `threads` threads inside the scope. oneDNN's scratch grows with the number of
+// threads when a primitive is made, and the primitive must then run with that number.
 class ThreadScope {
  public:
   explicit ThreadScope(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
@@ -48,7 +48,7 @@ class DnnlCall {
     return memories_.size() - 1;
   }
   void Set(size_t slot, const void* data) { memories_[slot].set_data_handle(const_cast<void*>(data)); }
-  // Empty, or what oneDNN said.
+  // Runs the primitive. Returns an empty string, or oneDNN's error.
   std::string Run() const {
     const dnnl_status_t status =
         dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(args_.size()), args_.data());
@@ -63,7 +63,7 @@ class DnnlCall {
   std::vector<dnnl_exec_arg_t> args_;
 };
 
-// Bytes of a memory object in the workspace, so that the next one starts aligned.
+// Bytes of a memory object in the workspace, rounded up so that the next one starts aligned.
 inline int64_t AlignedBytes(const dnnl::memory::desc& desc) {
   return (static_cast<int64_t>(desc.get_size()) + 63) / 64 * 64;
 }

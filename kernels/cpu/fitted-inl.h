@@ -15,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// The tables of a codec's fitted levels. kSign: of both sides, indexed by the code; what is before the first
-// level below 0 is of above.
+// The tables of a codec's fitted levels. For kSign they cover both sides, indexed by the code; a
+// position before the first level below 0 belongs to the side above.
 struct FittedTable {
   alignas(64) uint32_t start[2 * kMostFittedLevels];
   alignas(64) uint32_t slope[2 * kMostFittedLevels];
@@ -26,7 +26,7 @@ struct FittedTable {
   float dither_above, dither_below;
 };
 
-// What is made of a codec once a tile. fitted: uninitialised where levels are even.
+// What is computed from a codec once per tile. `fitted` is uninitialized if levels are even.
 struct LevelTables {
   explicit LevelTables(const Codec& c) : codec(c) {
     if (c.spacing == Spacing::kEven) return;
@@ -79,9 +79,9 @@ HWY_INLINE hn::Vec<hn::Rebind<T, D>> LookUp(const T* table, Index index) {
   }
 }
 
-// Positions between even levels as ones between fitted levels, and on them the code of the side's first
-// level: FittedPosition. The level at or below a position is that of its cell, 1/64 of the range; kEntries:
-// of the tables.
+// Positions between even levels as ones between fitted levels, and on them the code of the side's
+// first level: FittedPosition. The level at or below a position is that of its cell, 1/64 of the
+// range; kEntries: of the tables.
 template <int kEntries>
 HWY_INLINE VU FittedPositions(VU position, const FittedTable& fitted, VU cells_per_position, VU first_word,
                               VU first_level) {

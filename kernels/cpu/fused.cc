@@ -21,8 +21,8 @@ class FusedKernel final : public Kernel {
   }
 
   std::string Run(const KernelArgs& args) override {
-    // Sums are cut in the same parts whoever computes them; everything else is independent of the cut. More
-    // parts than threads, for a thread that the machine stops need not be waited for.
+    // Sums are cut in the same parts whoever computes them; everything else is independent of the
+    // cut. More parts than threads, for a thread that the machine stops need not be waited for.
     const int64_t parts = loop_.parts > 0 ? loop_.parts : threads_ > 1 ? threads_ * kPartsOfThread : 1;
     const auto first_tile = [this, parts](int64_t part) { return loop_.tiles * part / parts; };
 #pragma omp parallel num_threads(threads_) if (threads_ > 1)

@@ -6,8 +6,8 @@
 namespace act {
 namespace {
 
-// Tile buffers are this much longer than a tile: a whole page apart, a store would seem to alias the next
-// loads (they compare 12 bits).
+// Tile buffers are this much longer than a tile: a whole page apart, a store would seem to alias
+// the next loads (they compare 12 bits).
 constexpr int64_t kBufferGap = 80;
 
 LoopRegister& At(FusedLoop& loop, int32_t reg) { return loop.registers[static_cast<size_t>(reg)]; }
@@ -51,7 +51,8 @@ void FindDirectStores(const KernelSite& site, FusedLoop& loop) {
       for (const int32_t operand : Read(s))
         if (made && operand >= 0 && At(loop, operand).place == Place::kDirect)
           direct.read_later.push_back(At(loop, operand).input);
-      // kRead takes operands of other types or shapes: none that a result may share its memory with.
+      // kRead takes operands of other types or shapes: none that a result may share its memory
+      // with.
       made = made || Made(s) == store.reg;
     }
     loop.direct.push_back(direct);

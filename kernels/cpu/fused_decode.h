@@ -1,4 +1,4 @@
-// What follows a decode in the same pass over its tile.
+// Operations that follow a decode in the same pass over its tile.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace act {
 
-// Makes `step`, an instruction about to be added to loop.steps, part of the step that decodes its operand,
-// and moves that to the end: the magnitude of the decoded number, its product or sum with another register,
-// or a product with the mask of the same code. False, with nothing changed, where it is none of these or
-// another reads the number between. readers[r]: instructions and results that read register r. node: whose
-// loop it is.
+// Merges `step`, an instruction about to be added to loop.steps, into the step that decodes its
+// operand, and moves that step to the end. `step` may be the magnitude of the decoded number, its
+// product or sum with another register, or a product with the mask of the same code. Returns false,
+// with nothing changed, if it is none of these or if another step reads the number in between.
+// readers[r] is the number of instructions and results that read register r. `node` is the loop's
+// node.
 bool DecodeInto(const Step& step, const Node& node, const std::vector<int32_t>& readers, FusedLoop& loop);
 
 }  // namespace act

@@ -1,6 +1,6 @@
-// Vectorised elementary functions, to a few units in the last place of float32 and defined everywhere.
-// Included once per instruction set. Coefficients are minimax fits made for these functions; the errors
-// stated are those of float32 arithmetic, found over millions of points.
+// Vectorized elementary functions, accurate to a few units in the last place of float32 and defined
+// everywhere. Included once per instruction set. Coefficients are minimax fits made for these
+// functions. The stated errors are those of float32 arithmetic, found over millions of points.
 
 // NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
 #if defined(ACT_FUSED_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -21,7 +21,8 @@ HWY_INLINE V KeepNaN(D, V x, V y) {
   return hwy::HWY_NAMESPACE::IfThenElse(hwy::HWY_NAMESPACE::IsNaN(x), x, y);
 }
 
-// x within [low, high]. A NaN stays one: where an operand is NaN, x86's min and max return the second.
+// x clamped to [low, high]. A NaN stays NaN: if an operand is NaN, x86's min and max return the
+// second.
 template <class D, class V>
 HWY_INLINE V Clamp(D d, float low, V x, float high) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -41,7 +42,8 @@ HWY_INLINE V Polynomial(D d, V x, const float (&coefficients)[kCount]) {
   return y;
 }
 
-// y * 2^n, n an integer of at most 150 in magnitude: infinity above the range, denormal and 0 below.
+// y * 2^n for an integer n of magnitude at most 150: infinity above the range, denormal and 0
+// below.
 template <class D, class V>
 HWY_INLINE V TimesPowerOfTwo(D d, V y, V n) {
 #if HWY_TARGET == HWY_AVX3
@@ -57,8 +59,8 @@ HWY_INLINE V TimesPowerOfTwo(D d, V y, V n) {
   return hn::Mul(hn::Mul(y, power(half)), power(hn::Sub(whole, half)));
 }
 
-// e^x within 1 unit; infinity above 88.7, 0 below -104. x = n ln 2 + r; ln 2 in two parts, of which the first
-// times n is exact.
+// e^x within 1 unit; infinity above 88.7, 0 below -104. x = n ln 2 + r; ln 2 in two parts, of which
+// the first times n is exact.
 template <class D, class V>
 HWY_INLINE V Exponential(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -11,14 +11,14 @@ namespace act {
 
 class TileWalker {
  public:
-  // scratch: loop.scratch_floats floats of this thread's own. Computes scalars and columns.
+  // `scratch` is loop.scratch_floats floats of this thread's own. Computes scalars and columns.
   TileWalker(const FusedLoop& loop, const KernelArgs& args, float* scratch);
 
-  // Tiles first .. last - 1; what they add to the sums becomes partial sums number `part`.
+  // Runs tiles first .. last - 1. What they add to the sums becomes partial sums number `part`.
   void Run(int64_t first, int64_t last, int64_t part);
 
  private:
-  // From element `from` of the tile on.
+  // The operand from element `from` of the tile on.
   TileOperand Operand(int32_t reg, int64_t from) const;
   void ComputeOnce();
   void RunOnce(const Step& step);
@@ -39,12 +39,13 @@ class TileWalker {
   const KernelArgs& args_;
   float* const scratch_;
   int64_t part_ = 0;
-  float* at_[kMaxLoopRegisters];        // each register in the present tile
-  int32_t made_in_[kMaxLoopRegisters];  // result that the register is made in; -1: none
+  float* at_[kMaxLoopRegisters];        // each register in the current tile
+  int32_t made_in_[kMaxLoopRegisters];  // the result that holds the register; -1: none
   DrawnStream drawn_[8];                // of the codes' roundings, by stream: few loops have more
 };
 
-// Adds up the partial sums, in order, and writes the results. After all threads are done.
+// Adds up the partial sums, in order, and writes the results. To be called after all threads are
+// done.
 void FinishSums(const FusedLoop& loop, const KernelArgs& args);
 
 }  // namespace act

@@ -268,9 +268,10 @@ HWY_EXPORT(AddTile);
 HWY_EXPORT(AddProductTile);
 HWY_EXPORT(FlushTile);
 
-// The loops take a splat in the last operands only; one elsewhere changes its place, or is written out first:
-// programs rarely have any, for what is constant was computed before the loop. Operands are passed by
-// reference: a third one on the stack is stored in parts and loaded whole, which the processor waits for.
+// The loops take a splat in the last operands only; one elsewhere changes its place, or is written
+// out first: programs rarely have any, for what is constant was computed before the loop. Operands
+// are passed by reference: a third one on the stack is stored in parts and loaded whole, which the
+// processor waits for.
 void ApplyTile(TileInstr instr, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
                float* dst) {
   const bool ternary = c.data != nullptr;

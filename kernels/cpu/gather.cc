@@ -1,6 +1,6 @@
-// Rows looked up by data. A scatter's updates meet in rows, so the work is cut where they cannot: at outer
-// axes, at columns, or at the rows that are written; each element sees its updates in their order, whatever
-// the cut.
+// Rows looked up by data. A scatter's updates meet in rows, so the work is cut where they cannot:
+// at outer axes, at columns, or at the rows that are written; each element sees its updates in
+// their order, whatever the cut.
 #include <cstring>
 
 #include "kernels/cpu/blocks.h"

@@ -1,5 +1,5 @@
-// Decode of codes with levels, a tile at a time: kernels/math/level_code.h in vectors. Included once per
-// instruction set.
+// Decodes codes with levels, a tile at a time: kernels/math/level_code.h in vectors. Included once
+// per instruction set.
 
 // NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
 #if defined(ACT_LEVEL_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// What a tile's groups decode from, and to. scales, starts: of each group, of codes with levels.
+// The source and destination of a tile's groups. scales, starts: of each group, for codes with
+// levels.
 struct CodedGroups {
   const uint8_t* payload;
   int64_t group_bytes;  // from one group's payload to the next
@@ -30,14 +31,17 @@ struct CodedGroups {
   float* x;
 };
 
-// Positions (256 times the code, with the rounding's offset) of as many elements as there are 16-bit lanes.
+// Positions (256 times the code, with the rounding's offset) of as many elements as a vector has
+// 16-bit lanes.
 struct Positions {
-  VI first, second;  // second: only where 16-bit lanes are twice as many
+  // second: used only if there are twice as many 16-bit lanes
+  VI first, second;
 };
 inline constexpr bool kTwoVectors = HWY_TARGET != HWY_SCALAR;
 static_assert(kMaxWordLanes == (kTwoVectors ? 2 : 1) * kMaxLanes);
 
-// Of kBits: below 8, positions fit 16 bits with their sign. Of 8, `from` is 127 and makes them positive.
+// For kBits below 8, positions with their sign fit in 16 bits. For 8, `from` is 127 and makes them
+// positive.
 template <int kBits>
 constexpr uint16_t kFrom = kBits < 8 ? 0 : 127;
 template <int kBits>
@@ -57,7 +61,8 @@ HWY_INLINE Positions Widened(VW p) {
 #endif
 }
 
-// An epilogue as vectors take it: what is one number lies in `lanes`, read again and again.
+// An epilogue in the form that vectors need. A single number is stored in `lanes` and read
+// repeatedly.
 class Epilogue {
  public:
   explicit Epilogue(const DecodeEpilogue& e)
@@ -65,11 +70,11 @@ class Epilogue {
         bits_(hn::Set(DU(), e.magnitude ? 0x7FFFFFFFu : ~0u)),
         keeps_(e.keep_positive) {
     Place(e.times, 1.0f, 0);
-    Place(e.plus, -0.0f, 1);  // nothing else leaves -0 what it is
+    Place(e.plus, -0.0f, 1);  // only -0 leaves -0 unchanged
   }
   bool Changes() const { return changes_; }
 
-  // Of `value` at a position, which belongs to element i of the tile.
+  // Applies the epilogue to `value` at a position, which belongs to element i of the tile.
   template <class Value>
   HWY_INLINE V Of(const Value& value, VI position, size_t i) const {
     const D d;
@@ -107,8 +112,8 @@ class Epilogue {
   const bool keeps_;
 };
 
-// x[i] = value of element i, with the epilogue. positions(i): of those from i on, which is called in order.
-// first: element of the tile that element 0 is.
+// x[i] = value of element i, with the epilogue. positions(i) gives those from i on, and is called
+// in order. `first` is the element of the tile that is element 0 here.
 template <class PositionsOf, class Value>
 HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const Value& value,
                           const Epilogue& epilogue, size_t first, float* x) {
@@ -142,7 +147,7 @@ HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const Valu
 
 // ---- Bit planes
 
-// One group. Planes are plane_bytes apart and readable a vector at a time.
+// Decodes one group. Planes are plane_bytes apart and readable a vector at a time.
 template <int kBits, class Value, class Offsets>
 HWY_INLINE void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t count, const Value& value,
                              Offsets offsets, const Epilogue& epilogue, size_t first, float* x) {
@@ -169,7 +174,7 @@ void DecodePlaneGroups(const LevelTables& tables, const CodedGroups& coded) {
       DecodePlanes<kBits>(planes, coded.group / 8, coded.group, value, offsets, epilogue, e, coded.x);
       continue;
     }
-    // A short group's planes are copied to where a vector may read behind them.
+    // A short group's planes are copied to where a vector may read past their end.
     const size_t count = coded.count - e;
     const PaddedPlanes padded(planes, (count + 7) / 8, kBits);
     DecodePlanes<kBits>(padded.bytes, PaddedPlanes::kPlaneBytes, count, value, offsets, epilogue, e, coded.x);
@@ -227,14 +232,14 @@ void DecodeRounded(const LevelTables& tables, const CodedGroups& coded) {
                                                     : DecodeGroups<Value, NoOffsets>(tables, coded);
 }
 
-// One for each kind that is packed codes. Fitted levels are rounded with dither alone.
+// One for each kind of packed codes. Fitted levels are rounded with dither only.
 using DecodeCodeGroups = void(const Codec& codec, const CodedGroups& coded);
 
 // Masks and indices.
 inline void DecodeNumbers(const Codec& codec, const CodedGroups& coded) {
   DecodeGroups<NumberValue, NoOffsets>(LevelTables(codec), coded);
 }
-// What is greater than 0, of kinds that hold it.
+// 1 where an element is greater than 0, for kinds that hold this.
 inline void DecodeMasks(const Codec& codec, const CodedGroups& coded) {
   DecodeGroups<MaskValue, NoOffsets>(LevelTables(codec), coded);
 }

@@ -1,5 +1,5 @@
-// Encode of codes with levels, a tile at a time: kernels/math/level_code.h in vectors. Included once per
-// instruction set.
+// Encodes codes with levels, a tile at a time: kernels/math/level_code.h in vectors. Included once
+// per instruction set.
 
 // NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
 #if defined(ACT_LEVEL_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,7 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// Level of an element, in the upper half of each lane of the result: what it is made from is in the lower.
+// The level of an element, in the upper half of each lane of the result. The lower half holds its
+// source.
 struct UniformLevel {
   HWY_INLINE UniformLevel(const LevelTables&, const GroupScale& s)
       : minimum(hn::Set(D(), s.minimum)), inverse(hn::Set(D(), InverseOf(s.scale))) {}
@@ -87,7 +88,7 @@ struct FittedSignLevel {
   const FittedTable& fitted;
   VU cells_above, cells_below, first_level;
 };
-// Code 0 where x is 0, the others behind it.
+// Code 0 where x is 0. The other codes follow it.
 template <class Level>
 struct ZeroOr {
   HWY_INLINE ZeroOr(const LevelTables& tables, const GroupScale& s) : of_others(tables, s) {}
@@ -98,9 +99,9 @@ struct ZeroOr {
   Level of_others;
 };
 
-// ---- Codes in bytes, from where they are packed
+// ---- Codes in bytes, which are packed afterwards
 
-// Of kRun elements.
+// For kRun elements.
 template <class Level, class Bits>
 HWY_INLINE void QuantizeRun(const float* x, const Level& level, Bits& bits, uint8_t* q) {
   const auto next = [&](size_t i) HWY_ATTR { return level(hn::LoadU(D(), x + i), bits.Next()); };
@@ -122,7 +123,7 @@ HWY_INLINE void QuantizeRun(const float* x, const Level& level, Bits& bits, uint
 #endif
 }
 
-// Of a group; q is written up to a multiple of kRun, with 0 behind `count`.
+// For a group. q is written up to a multiple of kRun, with 0 after `count`.
 template <class Level, class Bits>
 HWY_INLINE void QuantizeGroup(const float* x, size_t count, const Level& level, Bits bits, uint8_t* q) {
   size_t i = 0;
@@ -137,7 +138,8 @@ HWY_INLINE void QuantizeGroup(const float* x, size_t count, const Level& level, 
 
 // ---- Tiles
 
-// What a tile's groups are encoded from, and to. words: their stochastic bits, 1/4 of a word an element.
+// The source and destination of a tile's groups. words: their stochastic bits, 1/4 of a word per
+// element.
 struct GroupsToEncode {
   const float* x;
   size_t group, count;       // elements of a group, and of the tile
@@ -176,7 +178,7 @@ void EncodeRounded(const LevelTables& tables, const GroupsToEncode& groups) {
   EncodeGroups<Level, StochasticBits>(tables, groups);
 }
 
-// One for each kind with levels. Fitted levels are rounded with dither alone.
+// One for each kind with levels. Fitted levels are rounded with dither only.
 using EncodeLevelGroups = void(const Codec& codec, const GroupsToEncode& groups);
 
 inline void EncodeUniform(const Codec& codec, const GroupsToEncode& groups) {

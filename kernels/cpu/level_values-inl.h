@@ -1,5 +1,5 @@
-// What decoded codes become: the elements' values, or their mask. kernels/math/level_code.h in vectors.
-// Included once per instruction set.
+// Turns decoded codes into the elements' values, or into their mask: kernels/math/level_code.h in
+// vectors. Included once per instruction set.
 
 // NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
 #if defined(ACT_LEVEL_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -16,8 +16,9 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// Each is made for a group, and then asked for the values of positions: 256 times the code, with the
-// rounding's offset of -127..127 added. Those of codes with a sign (Positive) are asked for that, too.
+// Each of these is made for a group and then asked for the values of positions: 256 times the code,
+// with the rounding's offset of -127..127 added. Those of codes with a sign are also asked for the
+// sign (Positive).
 struct UniformValue {
   HWY_INLINE UniformValue(const LevelTables&, const GroupScale& s)
       : minimum(hn::Set(D(), s.minimum)), scale(hn::Set(D(), s.scale * 0x1p-8f)) {}
@@ -26,8 +27,8 @@ struct UniformValue {
   }
   V minimum, scale;
 };
-// Positions from here on are of codes of the levels at or below 0: they are 256 apart, and offsets less than
-// 128.
+// Positions from this one on belong to codes of the levels at or below 0. Positions are 256 apart,
+// and offsets are less than 128.
 HWY_INLINE VI LastAbove(int levels_above) { return hn::Set(DI(), levels_above * 256 - 128); }
 struct SignValue {
   HWY_INLINE SignValue(const LevelTables& tables, const GroupScale& s)
@@ -65,7 +66,7 @@ HWY_INLINE VI CodeOf(VI position) { return hn::ShiftRight<8>(hn::Add(position, h
 HWY_INLINE V OffsetOf(VI position, VI code) {
   return hn::ConvertTo(D(), hn::Sub(position, hn::ShiftLeft<8>(code)));
 }
-// Whole numbers of 16 bits, times a scale of 8: exact.
+// Whole numbers of 16 bits, times a scale of 8 bits: exact.
 struct FittedUniformValue {
   HWY_INLINE FittedUniformValue(const LevelTables& tables, const GroupScale& s)
       : fitted(tables.fitted),
@@ -115,7 +116,7 @@ struct ZeroOrValue {
   Value of_others;
   V zero;
 };
-// 1 where the code is one of an element greater than 0 (kZero: not 0). Positions are without offset.
+// 1 if the code is that of an element greater than 0 (kZero: not 0). Positions have no offset.
 struct MaskValue {
   HWY_INLINE MaskValue(const LevelTables& tables, const GroupScale&)
       : from(hn::Set(DI(), tables.codec.kind == CodecKind::kZero ? 256 : 0)),

@@ -9,7 +9,8 @@
 namespace act {
 namespace {
 
-// Losses of this many groups of rows are added in order, for the same bits on any number of threads.
+// Losses of this many groups of rows are added in order, for the same bits on any number of
+// threads.
 constexpr int64_t kParts = 64;
 
 std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string* why) {
@@ -60,8 +61,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
       }
       const auto row_scale = static_cast<float>(scale * (weight ? weight[label[r]] : 1.0));
       for (int64_t c = 0; c < s.classes; ++c) row[c] = row_scale * prob[r * s.classes + c];
-      // The one that matters most is made anew: prob - 1 loses nothing in float, row_scale * prob - row_scale
-      // could.
+      // The one that matters most is made anew: prob - 1 loses nothing in float, row_scale * prob -
+      // row_scale could.
       row[label[r]] = row_scale * (prob[r * s.classes + label[r]] - 1.0f);
     }
     return "";

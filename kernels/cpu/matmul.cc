@@ -15,7 +15,8 @@ struct Problem {
   memory::desc a, b, y, bias;
 };
 
-// One operand: y's batch axes, of extent 1 where the operand broadcasts, and a matrix by its two strides.
+// One operand: y's batch axes, of extent 1 where the operand broadcasts, and a matrix by its two
+// strides.
 memory::desc Operand(const Strided& batch, int64_t rows, int64_t columns, int64_t row_stride,
                      int64_t column_stride) {
   memory::dims dims, strides;

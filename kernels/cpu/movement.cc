@@ -51,7 +51,8 @@ std::unique_ptr<Kernel> SliceGrad(const KernelSite& site, std::string* why) {
   });
 }
 
-// y as [outer][axis][inner]: `axis` is the last one that is padded; behind it all is contiguous in x and y.
+// y as [outer][axis][inner]: `axis` is the last one that is padded; behind it all is contiguous in
+// x and y.
 std::unique_ptr<Kernel> Pad(const KernelSite& site, std::string* why) {
   if (site.outputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
   const auto shape = PadShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);

@@ -1,5 +1,5 @@
-// Codes in bytes, packed: into bit planes, or several to a number (runtime/codec/codec.h, CodePackingOf).
-// Included once per instruction set.
+// Packs codes that are held in bytes: into bit planes, or several to a number
+// (runtime/codec/codec.h, CodePackingOf). Included once per instruction set.
 
 // NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
 #if defined(ACT_PACKED_WORDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,8 +18,8 @@ namespace {
 
 inline constexpr size_t kMostGroup = 1024;
 
-// Bytes q[i] < 2^bits to `bits` planes of ceil(count / 8) bytes. q is readable, and 0, up to a multiple of
-// kRun.
+// Packs bytes q[i] < 2^bits into `bits` planes of ceil(count / 8) bytes. q must be readable up to a
+// multiple of kRun, and 0 from `count` on.
 inline void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
   const HWY_CAPPED(uint8_t, kRun) d8;
   const size_t plane_bytes = (count + 7) / 8;
@@ -52,8 +52,8 @@ using DWBytes = hn::Rebind<uint8_t, DW>;
 inline constexpr size_t kChunk = 64;  // numbers whose bits of a plane are read and written together
 inline constexpr size_t kMostWords = kMostGroup / 2 + kChunk;
 
-// The quotient by K of numbers below K^codes: multiplied by ceil(2^(16 + shift) / K), which a test of all of
-// them finds exact.
+// Divides numbers below K^codes by K: multiplies by ceil(2^(16 + shift) / K). A test of all these
+// numbers shows that this is exact.
 struct Divisor {
   explicit Divisor(int levels) {
     int shift = 0;
@@ -83,7 +83,7 @@ HWY_INLINE uint64_t PlaneOf(const uint16_t* words, int plane) {
   return bits;
 }
 
-// q: codes below `levels`, in bytes; what is behind the `count` of them, up to kRun more, is overwritten.
+// q: `count` codes below `levels`, in bytes. Up to kRun more bytes after them are overwritten.
 inline void PackWords(uint8_t* q, size_t count, int levels, const CodePacking& packing, uint8_t* payload) {
   const DW d;
   const auto codes = static_cast<size_t>(packing.codes), bits = static_cast<size_t>(packing.bits);
@@ -99,7 +99,7 @@ inline void PackWords(uint8_t* q, size_t count, int levels, const CodePacking& p
       w = hn::Add(hn::Mul(w, hn::Set(d, static_cast<uint16_t>(levels))), digit(k));
     hn::StoreU(w, d, word + i);
   }
-  // Planes one behind the other, 64 bits at a time.
+  // Planes one after the other, 64 bits at a time.
   uint8_t stream[2 * kMostWords + 16];
   uint64_t pending = 0;
   size_t pending_bits = 0;
@@ -123,7 +123,7 @@ inline void PackWords(uint8_t* q, size_t count, int levels, const CodePacking& p
   std::memcpy(payload, stream, (words * bits + 7) / 8);
 }
 
-// q: `count` bytes, and room for kRun more.
+// q has `count` bytes, and room for kRun more.
 inline void UnpackWords(const uint8_t* payload, size_t count, int levels, const CodePacking& packing,
                         uint8_t* q) {
   const DW d;
@@ -152,8 +152,8 @@ inline void UnpackWords(const uint8_t* payload, size_t count, int levels, const 
       hn::StoreU(w, d, word + i + lane);
     }
   }
-  // Digits, the lowest first: what a vector writes behind a digit's elements is written again by the next
-  // digit.
+  // Digits, the lowest first. What a vector writes past a digit's elements is overwritten by the
+  // next digit.
   const Divisor divide(levels);
   for (size_t k = 0; k < codes; ++k)
     for (size_t i = 0; i < words; i += hn::Lanes(d)) {

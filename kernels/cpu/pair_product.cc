@@ -13,8 +13,8 @@ namespace act {
 #if defined(__x86_64__)
 namespace {
 
-// Highway's releases that distributions carry have no name for this instruction set: intrinsics, and two
-// functions compiled for it.
+// Highway's releases that distributions carry have no name for this instruction set: intrinsics,
+// and two functions compiled for it.
 #define ACT_TARGET_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
 // 16 elements of two terms as pairs.
@@ -56,8 +56,8 @@ inline void AskFor(uintptr_t line) {
   __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// kVectors vectors of columns; 8 x 3 sums and the vectors of the right operand are in registers, the left
-// operand's are broadcast by the multiplication.
+// kVectors vectors of columns; 8 x 3 sums and the vectors of the right operand are in registers,
+// the left operand's are broadcast by the multiplication.
 template <int kVectors>
 ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* right,
                                        std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,

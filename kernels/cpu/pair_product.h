@@ -1,6 +1,7 @@
-// Matrix products whose operands are rounded to bfloat16, two terms of a sum at a time: vdpbf16ps multiplies
-// them at twice the rate of float32 and adds in float32 (Intel 64 ISA, AVX512_BF16). Both operands are read
-// by rows of terms, as a weight's gradient has them: sum over pixels of dy[pixel][r] x[pixel][c].
+// Matrix products whose operands are rounded to bfloat16, two terms of a sum at a time: vdpbf16ps
+// multiplies them at twice the rate of float32 and adds in float32 (Intel 64 ISA, AVX512_BF16).
+// Both operands are read by rows of terms, as a weight's gradient has them: sum over pixels of
+// dy[pixel][r] x[pixel][c].
 #pragma once
 
 #include <cstdint>
@@ -8,18 +9,18 @@
 
 namespace act {
 
-// Does this processor multiply so? Nothing else here may be called where it does not.
+// Whether this processor has the instruction. If not, nothing else here may be called.
 bool MultipliesPairs();
 
-// Rows of the result that a panel of the left operand has, and columns that one of the right has.
+// Rows of the result in a panel of the left operand, and columns in a panel of the right one.
 inline constexpr int64_t kPairRows = 8, kPairColumns = 48;
-// Columns of a right panel are a multiple of it.
+// The width of a right panel is a multiple of this.
 inline constexpr int64_t kPairLanes = 16;
 
-// Packs pair number `pair` of `depth`: elements of two terms, rounded to nearest even, the first's in the
-// lower half. Null: zeros. Panels of `width` elements (kPairRows or kPairColumns) lie one behind the other,
-// `depth` pairs each; the last one of the right operand is as narrow as whole vectors allow, and its
-// elements behind `count` are 0.
+// Packs pair number `pair` of `depth`: elements of two terms, rounded to nearest even, the first
+// term's in the lower half. Null means zeros. Panels of `width` elements (kPairRows or
+// kPairColumns) lie one after the other, `depth` pairs each. The last panel of the right operand is
+// as narrow as whole vectors allow, and its elements after `count` are 0.
 void PackPair(const float* first, const float* second, int64_t count, int64_t width, int64_t depth,
               int64_t pair, uint32_t* panels);
 
@@ -28,16 +29,16 @@ struct PairRun {
   int64_t a = 0, b = 0, pairs = 0;
 };
 
-// Memory that a product asks for while it multiplies, a line with each pair: no access, and there need be
-// nothing.
+// Memory that a product prefetches while it multiplies, a cache line with each pair. A prefetch is
+// not an access, so the address need not be valid.
 struct Ahead {
   uintptr_t at = 0;
-  int64_t step = 0;  // bytes; 0: nothing is left to ask for
+  int64_t step = 0;  // bytes; 0: nothing is left to prefetch
 };
 
-// c[r * c_row + j] = sum over the runs, added one pair after the other to what is there where `add`; r < rows
-// <= kPairRows, j < columns <= kPairColumns, the right panel's width being `columns` rounded up to
-// kPairLanes.
+// c[r * c_row + j] = sum over the runs. Pairs are added one after the other, to the present value
+// of c with `add`. r < rows <= kPairRows, j < columns <= kPairColumns. The right panel's width is
+// `columns` rounded up to kPairLanes.
 void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
                    int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead);
 

@@ -1,5 +1,6 @@
-// How the pixels of a weight's gradient are cut: dw [M, C, K..] of dy [pixels, M] and x [pixels, C], each
-// pixel of dy with those of x that its window reads, two neighbours in a row at a time (pair_product.h).
+// How the pixels of a weight's gradient are divided: dw [M, C, K..] from dy [pixels, M] and x
+// [pixels, C]. Each pixel of dy is multiplied with those of x that its window reads, two neighbours
+// in a row at a time (pair_product.h).
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,14 @@ struct Range {
 // Part `i` of `parts` of the range, cut at multiples of `unit` from its start.
 Range Cut(Range range, int64_t unit, int64_t i, int64_t parts);
 
-// A convolution, of which a matrix product is the one of a single row of pixels.
+// A convolution. A matrix product is a convolution with a single row of pixels.
 struct GradWeightShape : ConvShape {
   int64_t dy_pixel = 0, x_pixel = 0;  // floats from a pixel to the next
 
   int64_t RowTaps() const { return kernel[0] * kernel[1]; }  // of all axes but the last
   int64_t DyRows() const { return batch * out[0] * out[1]; }
-  // The row of x, over all samples, that a row of dy reads by a tap of the leading axes; -1: it lies outside.
+  // The row of x, over all samples, that a row of dy reads by a tap of the leading axes. -1 if it
+  // lies outside.
   int64_t XRow(int64_t dy_row, int64_t tap) const;
 };
 
@@ -33,10 +35,10 @@ struct Pixels {
   Range rows, columns;
 };
 
-// Part `i` of `parts` of all pixels: of the rows, or of a single row. Pairs stay whole.
+// Part `i` of `parts` of all pixels: some of the rows, or part of a single row. Pairs stay whole.
 Pixels PartOf(const GradWeightShape& shape, int64_t i, int64_t parts);
 
-// Some pixels, and the rows of x that their windows read, as they lie in packed panels.
+// Some pixels, and the rows of x that their windows read, as stored in packed panels.
 struct Block {
   Pixels pixels;
   std::vector<int64_t> x_rows;             // numbered over all samples
@@ -47,20 +49,20 @@ struct Block {
   int64_t RowPairs() const { return (pixels.columns.size() + 1) / 2; }
 };
 
-// Pixels in blocks of at most so many pairs, or of one row.
+// Divides pixels into blocks of at most this many pairs, or of one row.
 class PixelBlocks {
  public:
   PixelBlocks(const GradWeightShape& shape, int64_t pairs);
 
   int64_t MostRows() const { return rows_; }
   int64_t MostRowPairs() const { return (columns_ + 1) / 2; }
-  // Rows of x that a block reads: at most so many.
+  // The most rows of x that a block reads.
   int64_t MostXRows() const;
 
   int64_t Count(const Pixels& pixels) const;
-  // Block `number` of these pixels; neighbours in a row follow one another.
+  // Block `number` of these pixels. Neighbours in a row follow one another.
   void Fill(const Pixels& pixels, int64_t number, Block& block) const;
-  // A block whose vectors never grow when it is filled.
+  // An empty block whose vectors never grow when it is filled.
   Block Empty() const;
 
  private:

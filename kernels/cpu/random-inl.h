@@ -26,8 +26,9 @@ HWY_INLINE void RandomRow(const RandomStream& random, uint64_t first_call, uint3
 
 #else
 
-// Four counter words of several calls, each in the low half of a 64-bit lane. The upper halves hold rubbish:
-// a 32 x 32 bit multiplication reads the low halves alone, so nothing needs to be masked or moved.
+// Four counter words of several calls, each in the low half of a 64-bit lane. The upper halves hold
+// rubbish: a 32 x 32 bit multiplication reads the low halves alone, so nothing needs to be masked
+// or moved.
 template <class V64>
 struct PhiloxState {
   V64 c0, c1, c2, c3;

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kUnitBlock = 256;  // units of a sample that one thread takes at a time
 
-// A node's loop over time. Workspace: [packed weights and scratch of the product][two buffers of rows].
+// A node's loop over time. Workspace: [packed weights and scratch of the product][two buffers of
+// rows].
 struct Loop {
   RecurrentShape s;
   StepProduct product;
@@ -188,8 +189,8 @@ std::string RnnGrad(Loop& loop, const KernelArgs& args) {
 
 using RunLoop = std::string (*)(Loop&, const KernelArgs&);
 
-// The product of a step: forward of the state with all weights; backward of the gradient of these products
-// (Gru: in rows of 4 H, added to what is there) with their transposes.
+// The product of a step: forward of the state with all weights; backward of the gradient of these
+// products (Gru: in rows of 4 H, added to what is there) with their transposes.
 StepProduct::Shape ProductOf(const RecurrentShape& s, bool backward) {
   if (!backward) return {s.batch, s.units, s.Width(), s.units, true, false};
   const bool gru = s.gates == 3;

@@ -1,5 +1,6 @@
-// The elementwise part of one step of a recurrent cell, for some units of one sample. Gates of a unit lie
-// `units` floats apart. A result may be the operand of the same meaning in place (x and slopes).
+// The elementwise part of one step of a recurrent cell, for some units of one sample. Gates of a
+// unit lie `units` floats apart. A result may be the operand of the same meaning in place (x and
+// slopes).
 #pragma once
 
 #include <cstdint>
@@ -8,25 +9,28 @@ namespace act {
 
 struct LstmCells {
   const float *x, *product;  // [4 H] each; their sum is what the gates i, o, f, g are functions of
-  float* c;                  // [H]: before, then behind the step
-  float *y, *h;              // [H]: the new state, twice
+  // [H]: before, and on return after the step
+  float* c;
+  float *y, *h;  // [H]: the new state, twice
   float *slopes, *c_by_h, *forget;
 };
 struct LstmGradCells {
   const float *slopes, *c_by_h, *forget;
-  const float *dy, *dh;  // dy: null where there is none
-  float* dc;             // behind, then before the step
+  const float *dy, *dh;  // dy: null if there is none
+  float* dc;             // on entry after, on return before the step
   float* dgates;         // [4 H]
 };
 
 struct GruCells {
-  const float *x, *product, *bias;  // bias: null where there is none
-  float *h, *y;                     // h: before, then behind the step
+  const float *x, *product, *bias;  // bias: null if there is none
+  float *h, *y;                     // h: on entry before, on return after the step
   float *slopes, *reset, *update;
 };
 struct GruGradCells {
   const float *slopes, *reset, *update, *dy;
-  float* dh;      // behind the step; then what reaches the state before it past the weights
+  // on entry after the step; on return, the part that reaches the previous state without the
+  // weights
+  float* dh;
   float* dgates;  // [4 H]: z, r, the product's part of the candidate, the candidate
 };
 

@@ -1,13 +1,15 @@
-// The gradient of a weight, of products rounded to bfloat16 (pair_product.h), where the node allows it: dense
-// convolutions of any window, and matrix products whose operands are both read by rows of terms.
+// The gradient of a weight, of products rounded to bfloat16 (pair_product.h), where the node allows
+// it: dense convolutions of any window, and matrix products whose operands are both read by rows of
+// terms.
 //
-// Pixels are cut in blocks (pixel_blocks.h). For each, a thread packs its part of dy and x as pairs of
-// neighbouring pixels of a row, x once for each tap of the window's last axis, with its border as zeros; the
-// taps of the other axes read the same rows of x at other places. Nothing else is copied, and no image is
-// unrolled. While a block's products are made, the memory of the next one is asked for.
+// Pixels are cut in blocks (pixel_blocks.h). For each, a thread packs its part of dy and x as pairs
+// of neighbouring pixels of a row, x once for each tap of the window's last axis, with its border
+// as zeros; the taps of the other axes read the same rows of x at other places. Nothing else is
+// copied, and no image is unrolled. While a block's products are made, the memory of the next one
+// is asked for.
 //
-// An element of dw is one sum, in the order of the pixels, or as few as the shape says: threads share out
-// these parts, then the channels of dw's larger side, and change no bit of it.
+// An element of dw is one sum, in the order of the pixels, or as few as the shape says: threads
+// share out these parts, then the channels of dw's larger side, and change no bit of it.
 #include <omp.h>
 
 #include <algorithm>
@@ -22,18 +24,20 @@ namespace act {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-// Pairs of a block: the right operand's panel, 24 KiB, stays in the first cache while all rows pass by.
+// Pairs of a block: the right operand's panel, 24 KiB, stays in the first cache while all rows pass
+// by.
 constexpr int64_t kBlockPairs = 128;
 constexpr int64_t kFewestPairs = 16;
-// Sums of an element of dw, each over a part of the pixels: copies of dw that together stay in a cache.
+// Sums of an element of dw, each over a part of the pixels: copies of dw that together stay in a
+// cache.
 constexpr int64_t kMostParts = 4;
 constexpr int64_t kCopyBytes = 1 << 20;
 
 // Bounds that keep sizes from overflowing; far larger than any workspace holds blocks of.
 constexpr int64_t kMostTaps = 1024, kMostChannels = 1 << 20;
 
-// Pairs from one panel to the next, for so many pairs: an odd number of lines, or panels would meet in a few
-// sets of the first cache.
+// Pairs from one panel to the next, for so many pairs: an odd number of lines, or panels would meet
+// in a few sets of the first cache.
 int64_t PanelDepth(int64_t pairs) { return RoundUp(pairs, 4) + 2; }
 
 // Walks over what the next block reads, while products of this one are made.
@@ -165,8 +169,8 @@ class RoundedGradWeight final : public Kernel {
       }
   }
 
-  // As many pixels as this block has, behind them. Not those of an operand of whose channels the thread reads
-  // a part.
+  // As many pixels as this block has, behind them. Not those of an operand of whose channels the
+  // thread reads a part.
   ReadAhead Behind(const Block& block, Range m, Range c, const float* dy, const float* x) const {
     const auto [rows, columns] = block.pixels;
     ReadAhead ahead;

@@ -1,5 +1,5 @@
-// A group's range, and the bits that its elements are rounded with: kernels/math/rounding.h in vectors.
-// Included once per instruction set.
+// A group's range, and the bits with which its elements are rounded: kernels/math/rounding.h in
+// vectors. Included once per instruction set.
 
 // NOLINTNEXTLINE: the guard toggles, as in Highway's own -inl headers.
 #if defined(ACT_ROUNDING_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// Of the lanes' extremes. bad: 0, or NaN where an element is infinite or NaN. Lowest above highest: there was
-// nothing.
+// The range from the lanes' extremes. `bad` is 0, or NaN if an element is infinite or NaN. If
+// lowest is above highest, there was nothing.
 HWY_INLINE GroupRange RangeOfLanes(V lowest, V highest, V bad) {
   const D d;
   float low = hn::GetLane(hn::MinOfLanes(d, lowest)), high = hn::GetLane(hn::MaxOfLanes(d, highest));
@@ -28,7 +28,7 @@ HWY_INLINE GroupRange RangeOfLanes(V lowest, V highest, V bad) {
   return {low, high, finite ? largest_bits : kTooLargeBits};
 }
 
-// Over all elements, or (kSkipZeros) those that are not 0, or 0 and 0 where there are none.
+// The range of all elements, or (kSkipZeros) of the nonzero ones; 0 and 0 if there are none.
 template <bool kSkipZeros>
 GroupRange RangeOfGroup(const float* x, size_t count) {
   const D d;
@@ -66,7 +66,7 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
                       hn::Add(bad[0], bad[1]));
 }
 
-// With the elements nearest to 0 on each side of it: in one pass, two of each as above.
+// Also finds the elements nearest to 0 on each side, in one pass with two of each as above.
 inline GroupRange RangeOfSides(const float* x, size_t count) {
   const D d;
   const size_t lanes = hn::Lanes(d);
@@ -92,7 +92,7 @@ inline GroupRange RangeOfSides(const float* x, size_t count) {
     take(hn::LoadU(d, x + i), 0);
     take(hn::LoadU(d, x + i + lanes), 1);
   }
-  for (; i < count; i += lanes) {  // what lies behind is the first once more
+  for (; i < count; i += lanes) {  // the last vector is filled with the first element again
     const Mask rest = hn::FirstN(d, count - i);
     take(hn::IfThenElse(rest, hn::MaskedLoad(rest, d, x + i), first), 0);
   }
@@ -103,13 +103,14 @@ inline GroupRange RangeOfSides(const float* x, size_t count) {
   return range;
 }
 
-// kZero: of what is not 0.
+// For kZero, the range of the nonzero elements.
 inline GroupRange RangeOf(const Codec& codec, const float* x, size_t count) {
   if (codec.metadata == Metadata::kSides) return RangeOfSides(x, count);
   return codec.kind == CodecKind::kZero ? RangeOfGroup<true>(x, count) : RangeOfGroup<false>(x, count);
 }
 
-// To the nearest integer, for |v| < 2^31: without Highway's repair of what is out of range.
+// Rounds to the nearest integer, for |v| < 2^31, without Highway's correction of values out of
+// range.
 HWY_INLINE VI ToNearest(V v) {
 #if HWY_TARGET == HWY_AVX3  // the plain form makes GCC 12 warn of the operand it leaves undefined
   return VI{_mm512_maskz_cvtps_epi32(0xFFFF, v.raw)};
@@ -120,11 +121,10 @@ HWY_INLINE VI ToNearest(V v) {
 #endif
 }
 
-// ---- Rounding: of a group's elements, a vector at a time and in order
+// ---- Rounding a group's elements, a vector at a time and in order
 
-// The 16 bits to round with: made of where the group's dither sequence starts, and of its independent words.
-//
-// words: those of the group's first run and of the runs behind it (Random16).
+// The 16 bits for rounding, made from the start of the group's dither sequence and from independent
+// words. `words` are those of the group's first run and of the runs after it (Random16).
 struct StochasticBits {
   HWY_INLINE StochasticBits(uint32_t, const uint32_t* w) : words(w) {}
   HWY_INLINE VU Next() {
@@ -174,7 +174,7 @@ struct DitherOffsets {
   }
   VW w, step;
 };
-// Where decode takes nothing off.
+// For roundings where decode subtracts nothing.
 struct NoOffsets {
   explicit HWY_INLINE NoOffsets(uint32_t) {}
   HWY_INLINE VW Next(VW from) { return from; }

@@ -1,4 +1,4 @@
-// A strided view as contiguous rows: what can be moved by one memcpy.
+// A strided view as contiguous rows, each of which one memcpy can move.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct Rows {
   int64_t length = 1;  // elements of a row
 };
 
-// Takes the trailing axes that lie contiguously off the view. Axes of extent 1 go too.
+// Removes the trailing contiguous axes from the view. Axes of extent 1 go too.
 inline Rows RowsOf(const Strided& view) {
   Rows rows{view, 1};
   while (!rows.outer.dims.empty() &&
@@ -24,7 +24,7 @@ inline Rows RowsOf(const Strided& view) {
   return rows;
 }
 
-// The same elements in the same order with neighbouring axes merged where one stride describes both.
+// The same elements in the same order, with neighbouring axes merged if one stride describes both.
 inline Strided Merged(const Strided& view) {
   Strided merged{{}, {}, view.offset};
   for (size_t d = 0; d < view.dims.size(); ++d) {

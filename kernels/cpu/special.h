@@ -1,5 +1,5 @@
-// The kernels of our own, one file for each family: parallel over rows, vectorised, the same bits on any
-// number of threads.
+// Our own kernels, one file for each family: parallel over rows, vectorized, with the same bits on
+// any number of threads.
 #pragma once
 
 #include "runtime/executor/kernel.h"

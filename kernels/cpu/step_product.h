@@ -1,4 +1,5 @@
-// The product of a recurrent cell's state with its weights, step after step: weights are packed once a run.
+// The product of a recurrent cell's state with its weights, step after step. Weights are packed
+// once per run.
 #pragma once
 
 #include <optional>
@@ -17,8 +18,8 @@ class StepProduct {
     bool accumulate = false;  // adds to the result
   };
 
-  // On the first number of threads with which packed weights and scratch fit `limit_bytes`; nullopt, with the
-  // reason in *why, where none does.
+  // Uses the first number of threads for which packed weights and scratch fit `limit_bytes`.
+  // Nullopt if there is none, with the reason in *why.
   static std::optional<StepProduct> Create(const DnnlContext& context, const Shape& shape, int threads,
                                            int64_t limit_bytes, std::string* why);
 
@@ -26,7 +27,8 @@ class StepProduct {
   int64_t WorkspaceBytes() const { return scratch_at_ + scratch_bytes_; }
   const std::string& name() const { return name_; }
 
-  // Before the steps of a run. Both return an error of the library, or nothing.
+  // To be called before the steps of a run. Both return an error of the library, or an empty
+  // string.
   std::string Pack(const float* weights, std::byte* workspace);
   std::string Run(const float* left, float* result);
 

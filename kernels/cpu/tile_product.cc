@@ -22,8 +22,8 @@ constexpr int64_t kLanes = hn::MaxLanes(D());
 // Sums that are kept in registers: 6 x 4 of 32 with AVX-512, else 6 x 2 of 16.
 constexpr int64_t kStrip = 6;
 constexpr int64_t kMaxVectors = kLanes == 16 ? 4 : 2;
-// Terms of a sum before the next panel: kDepth x kMaxVectors vectors of b are 32 KiB, which stay in the first
-// cache while all strips of a pass by.
+// Terms of a sum before the next panel: kDepth x kMaxVectors vectors of b are 32 KiB, which stay in
+// the first cache while all strips of a pass by.
 constexpr int64_t kDepth = 128;
 
 // The first `count` elements; nothing behind them is touched.

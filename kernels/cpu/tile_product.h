@@ -1,13 +1,13 @@
-// Matrix products of operands that lie in the cache, on the calling thread: what kernels that work block by
-// block are made of. No scratch space, any strides of rows.
+// Matrix products of operands that lie in the cache, on the calling thread. Kernels that work block
+// by block use them. No scratch space, any strides of rows.
 #pragma once
 
 #include <cstdint>
 
 namespace act {
 
-// c[i * c_row + j] = sum over p of a[i * a_row + p * a_column] * b[p * b_row + j], plus what is in c where
-// `add`. With a_row = 1 the left operand is read transposed.
+// c[i * c_row + j] = sum over p of a[i * a_row + p * a_column] * b[p * b_row + j], plus the present
+// value of c with `add`. With a_row = 1 the left operand is read transposed.
 struct TileProduct {
   const float* a;
   int64_t a_row, a_column;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kTile = 32;  // elements: a tile of x and one of y stay in the L1 cache
 
-// Two axes of y change places as x is read: a runs contiguously in x, b contiguously in y. The others are
-// outer axes.
+// Two axes of y change places as x is read: a runs contiguously in x, b contiguously in y. The
+// others are outer axes.
 struct Swap {
   Strided x_outer, y_outer;
   int64_t a = 1, b = 1;  // extents
@@ -38,7 +38,8 @@ void Run(const Swap& s, const void* x, void* y) {
   }
 }
 
-// view: y[i] = x[view.At(i)], merged. Nullopt where the last axis stays last: then rows are copied whole.
+// view: y[i] = x[view.At(i)], merged. Nullopt where the last axis stays last: then rows are copied
+// whole.
 std::optional<Swap> SwapOf(const Strided& view) {
   if (view.dims.empty() || view.strides.back() == 1) return std::nullopt;
   const std::vector<int64_t> y_strides = RowMajorStrides(view.dims);

@@ -1,5 +1,5 @@
-// A window seen from its input: which outputs read a coordinate, and at which window position. Gradients
-// gather by it, so that each input element is written once, by one thread, in one order.
+// A window seen from its input: which outputs read a coordinate, and at which window position.
+// Gradients gather by it, so that each input element is written once, by one thread, in one order.
 #pragma once
 
 #include <span>

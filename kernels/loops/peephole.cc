@@ -36,8 +36,8 @@ class Peephole {
  private:
   static size_t Index(int32_t reg) { return static_cast<size_t>(reg); }
 
-  // Reads by outputs and by instructions that outputs depend on. A rewrite takes one reader's operands over
-  // from another, so the numbers stay true of what varies.
+  // Reads by outputs and by instructions that outputs depend on. A rewrite takes one reader's
+  // operands over from another, so the numbers stay true of what varies.
   void CountUses() {
     uses_.assign(forms_.size(), 0);
     const auto use = [this](int32_t reg) {
@@ -91,8 +91,8 @@ class Peephole {
   // What x's rewrite made needless.
   static void Drop(LoopInstr& made) { made.reg = -1; }
 
-  // What is stored is made right before it is first read, or at the end: it may then be made in the result
-  // even where that is the memory of an operand, which fewer instructions read later.
+  // What is stored is made right before it is first read, or at the end: it may then be made in the
+  // result even where that is the memory of an operand, which fewer instructions read later.
   void SinkResults() {
     for (size_t i = instrs_.size(); i-- > 0;) {
       const int32_t reg = instrs_[i].reg;
@@ -251,7 +251,8 @@ class Peephole {
     x.c = times < 0 ? -1 : plus;
   }
 
-  // (v t + p) + y = v t + (y + p), where decode can add what varies, and y may have a shift that takes p.
+  // (v t + p) + y = v t + (y + p), where decode can add what varies, and y may have a shift that
+  // takes p.
   void AddBeforeScale(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kAdd) || IsOnce(x.a) || IsOnce(x.b)) return;
     for (const auto& [of, y] : {std::pair(x.a, x.b), std::pair(x.b, x.a)}) {

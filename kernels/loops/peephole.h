@@ -9,7 +9,8 @@
 
 namespace act {
 
-// How a register differs over the space: a scalar or a column is computed once, a number a row by rows.
+// How a register varies over the space. A scalar or a column is computed once, a row value once per
+// row.
 enum class Varies : uint8_t { kNever, kByRow, kByElement };
 
 struct RegisterForm {
@@ -24,7 +25,7 @@ RegisterForm FormOf(Opcode op, int32_t a, int32_t b, int32_t c, const std::vecto
 
 struct LoopInstr {
   TileInstr instr;
-  int32_t reg = -1;                // register it makes
+  int32_t reg = -1;                // the register that it makes
   int32_t a = -1, b = -1, c = -1;  // operands
   float probability = 0;           // kDropout
   int32_t stream = 0;
@@ -40,14 +41,16 @@ struct LoopProgram {
   std::vector<RegisterForm> registers;  // the program's, then those that were added
 };
 
-// The instructions that outputs depend on, in order, where both of a pair are computed as often:
-//   - a multiplication and the addition that alone reads it are one multiply-add, or a row's dot product
-//   - max(x, 0) is part of the arithmetic before it
+// The instructions on which outputs depend, in order, with these rewrites where both of a pair are
+// computed equally often:
+//   - a multiplication and the addition that alone reads it become one multiply-add,
+//     or a row's dot product
+//   - max(x, 0) joins the arithmetic before it
 //   - max(|x|, c), negative where a mask is 0, is one instruction
-//   - scales and shifts of a decoded number, whose code is less exact than the arithmetic, are one of each,
-//     computed before the loop
-// What is stored is made as late as it can be. forms[r]: of register r; what never varies is no part of such a
-// pair.
+//   - scales and shifts of a decoded number, whose code is less exact than the arithmetic,
+//     become one of each, computed before the loop
+// Stored values are computed as late as possible. forms[r] describes register r. A register that
+// never varies is not part of such a pair.
 LoopProgram OptimizeInstrs(const Program& program, std::vector<RegisterForm> forms);
 
 }  // namespace act

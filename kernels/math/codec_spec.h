@@ -1,5 +1,5 @@
 // A codec as its arithmetic sees it: plain numbers, for the host and the device. Sizes, names and
-// checks are the host's: runtime/codec/codec.h.
+// checks belong to the host: runtime/codec/codec.h.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,11 @@ enum class CodecKind : uint8_t {
   kMask,     // 1 bit an element: x > 0; decodes to 1 or 0. No metadata, no error.
   kUniform,  // per-group minimum and scale, levels at equal steps over the group's range
   kIndex,    // lossless small unsigned integers, `bits` each (uint8 tensors: pool indices)
-  kSign,     // a side, x > 0 or not, held exactly, and a magnitude: a scale for each side
-  kZero,     // zeros exactly, and kUniform for all that is not zero
-  kFloat16,  // casts, to nearest even; what is too large for the type becomes its largest number
+  // which side x is on (x > 0 or not), exactly, and a magnitude: a scale for each side
+  kSign,
+  kZero,  // zeros exactly, and kUniform for all other elements
+  // casts, to nearest even; a number too large for the type becomes its largest number
+  kFloat16,
   kBFloat16,
   kFloat8E4M3,  // 4 bits of exponent, 3 of mantissa, no infinities (OCP 8-bit floating point, E4M3)
   kFloat8E5M2,
@@ -24,29 +26,33 @@ enum class CodecKind : uint8_t {
 };
 inline constexpr CodecKind kLastCodecKind = CodecKind::kPlugin;
 
-// How a position between two levels becomes one of them. All but kNearest are unbiased.
+// How a position between two levels is rounded to one of them. All but kNearest are unbiased.
 enum class Rounding : uint8_t {
-  kStochastic,  // up with the probability of its distance from below: a variance of step^2 / 6 on average,
-                // 1/4 at most
-  kDither,      // subtractive dither: decode takes off what encode added; a variance of step^2 / 12 at every
-                // position
-  kNearest,     // biased; for comparison
+  // Up with the probability of its distance from the level below. The variance is step^2 / 6 on
+  // average, step^2 / 4 at most.
+  kStochastic,
+  // Subtractive dither: decode subtracts what encode added. The variance is step^2 / 12 at every
+  // position.
+  kDither,
+  kNearest,  // biased; for comparison
 };
 inline constexpr Rounding kLastRounding = Rounding::kNearest;
 
 // What a group stores beside its codes. A scale is rounded up, to 8 significant bits (bf16) or to
-// the 16 steps an octave of an 8-bit logarithm (kernels/math/level_scale.h).
+// the 16 steps per octave of an 8-bit logarithm (kernels/math/level_scale.h).
 enum class Metadata : uint8_t {
   kPair,     // kSign: two bf16 scales; others: bf16 minimum and scale. 4 bytes
   kLogPair,  // kSign: two 8-bit scales, 2 bytes; others: bf16 minimum, 8-bit scale, 3 bytes
-  kSingle,   // one bf16 scale, 2 bytes. kSign: of both sides. Others: levels from 0 on where nothing is below
-             // it, else on both sides of 0 alike
-  kLogSingle,  // one 8-bit scale, 1 byte. kSign: of both sides; kUniform: levels on both sides of 0 alike
-  kSides,      // kSign alone: bf16 minimum and scale of the magnitudes of each side, 8 bytes
+  // One bf16 scale, 2 bytes. kSign: for both sides. Others: levels from 0 on if nothing is below 0,
+  // otherwise symmetric around 0.
+  kSingle,
+  // One 8-bit scale, 1 byte. kSign: for both sides. kUniform: levels symmetric around 0.
+  kLogSingle,
+  kSides,  // kSign alone: bf16 minimum and scale of the magnitudes of each side, 8 bytes
 };
 inline constexpr Metadata kLastMetadata = Metadata::kSides;
 
-// Where levels lie over their range.
+// The placement of levels over their range.
 enum class Spacing : uint8_t {
   kEven,
   kFitted,  // denser where a normal distribution is (kernels/math/fitted_levels.h); kDither alone
@@ -55,8 +61,8 @@ inline constexpr Spacing kLastSpacing = Spacing::kFitted;
 
 inline constexpr int64_t kDefaultGroupSize = 256;
 inline constexpr int kMostLevels = 256;
-// Fitted levels over one range: of kUniform all, of kZero all but that of zero, of kSign those of a
-// side.
+// Limit of fitted levels over one range: all levels of kUniform, those of kZero without the level
+// of zero, those of one side of kSign.
 inline constexpr int kMostFittedLevels = 16;
 
 // The fewest bits that hold `levels` codes.
@@ -79,12 +85,12 @@ struct CodecSpec {
   ACT_HOST_DEVICE constexpr bool HasLevels() const {
     return kind == CodecKind::kUniform || kind == CodecKind::kSign || kind == CodecKind::kZero;
   }
-  // Whether an element is greater than 0 (kZero: not 0) can be read of its code, exactly.
+  // Whether the code shows exactly if an element is greater than 0 (kZero: not 0).
   ACT_HOST_DEVICE constexpr bool HoldsMask() const {
     return kind == CodecKind::kSign || kind == CodecKind::kZero;
   }
   ACT_HOST_DEVICE constexpr int LevelsAbove() const { return levels - below; }  // kSign
-  // Levels over one range: of kZero those of what is not 0; kSign: has two ranges.
+  // Levels over one range. For kZero, those of nonzero elements. kSign has two ranges.
   ACT_HOST_DEVICE constexpr int LevelsOverRange() const {
     return kind == CodecKind::kZero ? levels - 1 : levels;
   }
@@ -97,13 +103,13 @@ struct CodecSpec {
   }
 };
 
-// `codes` codes of K levels are written as one number below K^codes, of `bits` bits: 3 of 5 levels
-// in 7 bits. Where that takes no less than a power of two of levels, codes = 1.
+// `codes` codes of K levels are written as one number below K^codes, of `bits` bits: for example 3
+// codes of 5 levels in 7 bits. codes = 1 if this takes no fewer bits than a power of two of levels.
 struct CodePacking {
   int codes = 1;
   int bits = 0;
 };
-// The densest with at most 5 codes and 16 bits: within 9 % of log2 K for every K.
+// The densest packing with at most 5 codes and 16 bits: within 9 % of log2 K for every K.
 ACT_HOST_DEVICE constexpr CodePacking CodePackingOf(int levels) {
   CodePacking best{1, BitsOfLevels(levels)};
   int64_t product = levels;

@@ -43,7 +43,7 @@ ACT_HOST_DEVICE T FromFloat(float x) {
     if (x != x) return 0;
     // 2^digits: the first float above T's range.
     constexpr float kAbove = static_cast<float>(uint64_t{1} << (std::numeric_limits<T>::digits - 1)) * 2.0f;
-    // Not numeric_limits' functions: device code calls none of the host's.
+    // numeric_limits' functions are avoided, since device code may not call host functions.
     constexpr T kMost = static_cast<T>(~uint64_t{0} >> (64 - std::numeric_limits<T>::digits));
     constexpr T kLeast = static_cast<T>(std::is_signed_v<T> ? -kMost - 1 : 0);
     if (x >= kAbove) return kMost;

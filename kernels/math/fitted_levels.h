@@ -1,5 +1,5 @@
-// The arithmetic of fitted levels (fitted_shapes.h): a position between even levels becomes one
-// between fitted ones, and a code the position of its level.
+// The arithmetic of fitted levels (fitted_shapes.h). It converts a position between even levels to
+// one between fitted ones, and a code to the position of its level.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@
 
 namespace act {
 
-// The range in kFittedGrid cells, at whose borders levels lie: the number of the level at or below each, in 4
-// bits, 8 to a word. A position's cell is ((position >> kFittedCellShift) * cells_per_position) >> 16, at the
-// top of the range one behind the last.
+// The range in kFittedGrid cells, with levels at cell borders. For each cell it holds the number of
+// the level at or below it, in 4 bits, 8 to a word. A position's cell is ((position >>
+// kFittedCellShift) * cells_per_position) >> 16. At the top of the range this is one after the last
+// cell.
 inline constexpr int kFittedCellShift = 9;
 inline constexpr int kFittedCellWords = kFittedGrid / 8;
 
@@ -30,7 +31,8 @@ struct FittedLevels {
 };
 inline constexpr float kFittedUnit = 0x1p-12f;  // of an even step
 
-// A position between even levels, in 2^-16 of one, as one between these: at the top still at most count - 1.
+// Converts a position between even levels, in 2^-16 of one, to one between these levels. At the top
+// it is still at most count - 1.
 ACT_HOST_DEVICE inline uint32_t FittedPosition(uint32_t position, const FittedLevels& levels) {
   uint32_t q = 0;
   while (static_cast<int32_t>(q) + 2 < levels.count && position >= levels.start[q + 1]) ++q;
@@ -58,12 +60,12 @@ ACT_HOST_DEVICE constexpr FittedLevels MakeFittedLevels(const FittedShape& shape
   }
   // Up: exact, since positions have at most 11 bits above kFittedCellShift.
   levels.cells_per_position = (65536 / 2 + steps - 1) / steps;
-  // No position is in an interval behind the last.
+  // No position is in an interval after the last one.
   for (int j = count - 1; j < kMostFittedLevels; ++j) levels.start[j] = 0xFFFFFFFFu;
   return levels;
 }
 
-// Of 2..kMostFittedLevels levels.
+// For 2..kMostFittedLevels levels.
 struct FittedTables {
   FittedLevels of[kMostFittedLevels - 1];
 };
@@ -74,8 +76,8 @@ ACT_HOST_DEVICE constexpr FittedTables MakeFittedTables(const FittedShape (&shap
   return tables;
 }
 
-// The tables of a number of levels. They are made when this is compiled, and lie in the functions
-// since device code has no access to constants outside of them.
+// The tables for a number of levels. They are computed at compile time, and are defined in the
+// functions since device code cannot access constants outside of them.
 ACT_HOST_DEVICE inline const FittedLevels& OneSidedLevels(int count) {
   static constexpr FittedTables kTables = MakeFittedTables(kOneSided);
   return kTables.of[count - 2];
@@ -85,7 +87,7 @@ ACT_HOST_DEVICE inline const FittedLevels& TwoSidedLevels(int count) {
   return kTables.of[count - 2];
 }
 
-// The tables of a codec; null where its levels are even.
+// The tables of a codec. Null if its levels are even.
 struct FittedPair {
   const FittedLevels* above = nullptr;  // kSign: of the levels above 0; others: of all
   const FittedLevels* below = nullptr;

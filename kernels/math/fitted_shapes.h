@@ -1,12 +1,12 @@
-// Levels that lie denser where a normal distribution is, K of them over a range [0, K - 1] of even levels'
-// numbers.
+// K levels that are denser where a normal distribution is, over a range [0, K - 1] in units of even
+// levels.
 //
-// Encoded by the fraction f of the distance d between the two levels around a position, as even levels are;
-// decoded as level q + B (1/2 - u). That is unbiased for every B, and its variance
+// Encoded by the fraction f of the distance d between the two levels around a position, as even
+// levels are; decoded as level q + B (1/2 - u). That is unbiased for every B, and its variance
 //     E[d^2 f (1 - f)] - B E[d f (1 - f)] + B^2 / 12
-// is least for B = 6 E[d f (1 - f)]. The tables have the levels, in 1/64 of the range, and B, in 1/16 of the
-// even distance, for which this is least of all (dynamic programming over the levels for each B; the test
-// does it again):
+// is least for B = 6 E[d f (1 - f)]. The tables have the levels, in 1/64 of the range, and B, in
+// 1/16 of the even distance, for which this is least of all (dynamic programming over the levels
+// for each B; the test does it again):
 //   one side   a half normal cut at 2.8 deviations, the expected largest of 128 (kSign's sides, kZero)
 //   two sides  a normal cut at 2.9 deviations on both (kUniform)
 // They take about .8 of even levels' variance.

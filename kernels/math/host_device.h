@@ -1,5 +1,5 @@
-// The headers of kernels/math compile for the host and, with nvcc or NVRTC, for the device: one arithmetic
-// for both.
+// The headers of kernels/math compile for the host and, with nvcc or NVRTC, for the device: one
+// arithmetic for both.
 #pragma once
 
 #ifdef __CUDACC__

@@ -17,8 +17,8 @@ ACT_HOST_DEVICE inline uint64_t WrappingPower(uint64_t a, uint64_t n) {
   return power;
 }
 
-// T: the elements' type. Sums and products are made modulo 2^64 and cut to T, which is what wrapping in T
-// gives. Dividing by 0 sets *divides_by_zero and gives 0.
+// T: the elements' type. Sums and products are made modulo 2^64 and cut to T, which is what
+// wrapping in T gives. Dividing by 0 sets *divides_by_zero and gives 0.
 template <class T>
 ACT_HOST_DEVICE T IntegerResult(IntegerOpcode code, T a, T b, T c, bool* divides_by_zero) {
   const auto wide = [](T x) { return static_cast<uint64_t>(static_cast<int64_t>(x)); };

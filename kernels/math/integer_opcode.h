@@ -1,4 +1,4 @@
-// What the operator `Integer` computes of an element: exact arithmetic, wrapping as two's
+// What the operator `Integer` computes for an element: exact arithmetic that wraps as two's
 // complement does.
 #pragma once
 

@@ -1,7 +1,7 @@
-// Codes with levels (CodecKind::kUniform, kSign, kZero): the arithmetic of one element. Every backend makes
-// the same codes from the same floats: nothing here changes under fused multiply-add contraction, and
-// rounding is to nearest even. K: the number of levels, s: the group's scale and m: its lowest level
-// (level_scale.h), u and offset: rounding.h.
+// Codes with levels (CodecKind::kUniform, kSign, kZero): the arithmetic of one element. Every
+// backend makes the same codes from the same floats: nothing here changes under fused multiply-add
+// contraction, and rounding is to nearest even. K: the number of levels, s: the group's scale and
+// m: its lowest level (level_scale.h), u and offset: rounding.h.
 //
 //   kUniform   q = floor((x - m) / s + u), u in [0, 1)        decoded = m + (q + offset) s, one rounding
 //   kZero      code 0 is x = 0; x != 0 has 1 + the code of kUniform with K - 1 levels over what is not 0
@@ -11,9 +11,9 @@
 //              stays that of x; where the metadata has them, from the least magnitude of each side on
 //   fitted     the position (x - m) / s becomes one between unequal levels first (fitted_levels.h)
 //
-// E[q] = (x - m) / s at every x of the group, its ends included: m and s are rounded outwards, so q cannot
-// pass its range and nothing is clamped. (x - m) / s is kept to 2^-16, which bounds the bias by 2^-17 of a
-// level.
+// E[q] = (x - m) / s at every x of the group, its ends included: m and s are rounded outwards, so q
+// cannot pass its range and nothing is clamped. (x - m) / s is kept to 2^-16, which bounds the bias
+// by 2^-17 of a level.
 #pragma once
 
 #include <cmath>
@@ -34,13 +34,14 @@ ACT_HOST_DEVICE inline uint32_t PositionOf(float distance, float inverse) {
 }
 ACT_HOST_DEVICE inline float InverseOf(float scale) { return 65536.0f / scale; }
 
-// The level above or below a position, by 16 bits to round it with. fitted: null where levels are even.
+// The level above or below a position, by 16 bits to round it with. fitted: null where levels are
+// even.
 ACT_HOST_DEVICE inline uint32_t LevelOf(uint32_t position, const FittedLevels* fitted, uint32_t u16) {
   return ((fitted ? FittedPosition(position, *fitted) : position) + u16) >> 16;
 }
 
-// x's code. The scale must be finite (else the code is 0). fitted: of the levels over a range; kSign: above
-// and below.
+// x's code. The scale must be finite (else the code is 0). fitted: of the levels over a range;
+// kSign: above and below.
 ACT_HOST_DEVICE inline uint32_t QuantizeLevel(const CodecSpec& codec, float x, const GroupScale& s,
                                               const FittedPair& fitted, uint32_t u16) {
   if (codec.kind == CodecKind::kSign) {
@@ -53,8 +54,8 @@ ACT_HOST_DEVICE inline uint32_t QuantizeLevel(const CodecSpec& codec, float x, c
   return codec.kind == CodecKind::kZero ? 1 + level : level;
 }
 
-// Level q with the rounding's offset (1/256 of a level) in scales. The scale has 8 significant bits and the
-// position at most 16, so products with it are exact.
+// Level q with the rounding's offset (1/256 of a level) in scales. The scale has 8 significant bits
+// and the position at most 16, so products with it are exact.
 ACT_HOST_DEVICE inline float StepsOf(uint32_t q, const FittedLevels* fitted, int32_t offset, float scale) {
   if (fitted) return static_cast<float>(FittedValue(q, *fitted, offset)) * (scale * kFittedUnit);
   return static_cast<float>(static_cast<int32_t>(256 * q) + offset) * (scale * 0x1p-8f);

@@ -1,13 +1,14 @@
 // What a group of a code with levels stores beside its codes: its scale, and where its levels start
 // (codec_spec.h, Metadata). Encode stores and then loads, so that both sides compute from the same
-// rounded numbers: a scale is at or above what the group needs and a minimum at or below, hence no code can
-// pass the top level, and every scale has 8 significant bits, which keeps products with positions exact.
+// rounded numbers. A scale is at or above what the group needs and a minimum at or below, hence no
+// code can pass the top level. Every scale has 8 significant bits, which keeps products with
+// positions exact.
 //
 // The 8-bit logarithm e of a scale:
-//     0.. 31   2^(-9 - 3 (32 - e))          coarse: what is far below 1 is coded unbiased, with up to 8 times
-//     the step
-//    32..223   2^((e - 32) / 16 - 9), its mantissa rounded up to 7 bits: 2^-9 to 7.7, within 4.4 % of any
-//    scale
+//     0.. 31   2^(-9 - 3 (32 - e))          coarse: numbers far below 1 are coded unbiased,
+//                                            with up to 8 times the step
+//    32..223   2^((e - 32) / 16 - 9)        its mantissa rounded up to 7 bits: 2^-9 to 7.7,
+//                                            within 4.4 % of any scale
 //   224..254   2^(3 + 4 (e - 224))          coarse: up to 16 times the step
 //   255        NaN
 #pragma once
@@ -19,23 +20,24 @@
 
 namespace act {
 
-// A group with a NaN, or a magnitude from here on (its range could overflow), decodes to NaN throughout:
-// seen, not hidden.
+// A group with a NaN, or with a magnitude from here on (its range could overflow), decodes to NaN
+// throughout, so that the fault shows.
 inline constexpr uint32_t kTooLargeBits = 0x7E800000u;     // 2^126
 inline constexpr uint32_t kTooLargeLogBits = 0x7B800000u;  // 2^120, where the scale is an 8-bit logarithm
-// Ranges below this times the number of levels (and constant groups that bf16 holds exactly) use this scale:
-// its inverse is finite, and what it rounds away is far below any value that matters.
+// Ranges below this times the number of levels (and constant groups that bf16 holds exactly) use
+// this scale. Its inverse is finite, and what it rounds away is far below any value that matters.
 inline constexpr float kLeastScale = 0x1p-100f;
 inline constexpr uint16_t kBFloat16NaN = 0x7FC0;
 inline constexpr uint8_t kLogNaN = 255;
 inline constexpr uint16_t kBFloat16Sign = 0x8000;  // of a kSingle scale: levels on both sides of 0
 
-// What the smallest and largest element, and the largest BitsOf(|x|), of a group are: the last is how NaN and
-// Inf show. kZero: of what is not 0; all 0 where there is nothing.
+// The smallest and largest element of a group, and its largest BitsOf(|x|), which shows NaN and
+// Inf. For kZero, of the nonzero elements; all 0 if there are none.
 struct GroupRange {
   float lowest = 0, highest = 0;
   uint32_t largest_bits = 0;
-  float least_above = 0, most_below = 0;  // kSides: nearest to 0 of what is above it, and of what is not
+  // kSides: the elements nearest to 0 among those above it, and among the others
+  float least_above = 0, most_below = 0;
 };
 
 struct GroupScale {
@@ -70,7 +72,8 @@ ACT_HOST_DEVICE inline uint8_t LogAbove(uint16_t bf16) {
   const int above = exponent + (mantissa != 0);  // 2^above is at or above the number
   if (above <= -9) return static_cast<uint8_t>(32 - (-9 - above) / 3);
   if (above > 3 || (exponent == 2 && mantissa > 118)) return static_cast<uint8_t>(224 + (above - 3 + 3) / 4);
-  // log2(1 + f) >= f, and at most .09 more: it is here or up to three places on, found without a branch.
+  // log2(1 + f) >= f, and at most .09 more: it is here or up to three places on, found without a
+  // branch.
   uint32_t k = mantissa / 8;
   for (int i = 0; i < 3; ++i) k += LogMantissa(k) < mantissa;
   return static_cast<uint8_t>(32 + 16 * (exponent + 9) + static_cast<int>(k));
@@ -78,7 +81,8 @@ ACT_HOST_DEVICE inline uint8_t LogAbove(uint16_t bf16) {
 
 // The bf16 scale of `levels` levels over this range.
 ACT_HOST_DEVICE inline uint16_t StepOver(float range, int levels) {
-  // 2^-20 of headroom holds the four roundings between here and the code (2^-24 each) below the top level.
+  // 2^-20 of headroom holds the four roundings between here and the code (2^-24 each) below the top
+  // level.
   const float inverse_levels = (1.0f + 0x1p-20f) / static_cast<float>(levels - 1);
   const float scale = range * inverse_levels;
   return BFloat16Above(scale > kLeastScale ? scale : kLeastScale);
@@ -175,7 +179,7 @@ ACT_HOST_DEVICE inline void StoreGroupScale(const CodecSpec& codec, const GroupR
                metadata);
     return;
   }
-  // -0 becomes 0: which of the two is the minimum is chance.
+  // -0 becomes 0, since which of the two is the minimum depends on chance.
   const uint16_t minimum = finite ? BFloat16Below(range.lowest + 0.0f) : kBFloat16NaN;
   metadata = Store(minimum, metadata);
   StoreScale(

@@ -10,8 +10,8 @@
 namespace act {
 
 inline constexpr int kPhiloxRounds = 10;
-// What words 0 and 2 of the counter are multiplied by, and what a round adds to the two words of
-// the key.
+// The multipliers of words 0 and 2 of the counter, and the numbers that a round adds to the two
+// words of the key.
 inline constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53u, kPhiloxMultiplier2 = 0xCD9E8D57u;
 inline constexpr uint32_t kPhiloxKeyStep0 = 0x9E3779B9u, kPhiloxKeyStep1 = 0xBB67AE85u;
 

@@ -1,6 +1,7 @@
 // The 16 random bits that an element's position is rounded with, and what decode makes of them.
 //
-// A position t >= 0 between levels is held as round(2^16 t); its code is floor(t + u) with u = bits / 2^16.
+// A position t >= 0 between levels is held as round(2^16 t); its code is floor(t + u) with u = bits
+// / 2^16.
 //   stochastic  u uniform: independent bits of a Philox sequence
 //   dither      u = (j + 1/2) / 128, j in 0..127, from a Weyl sequence: j_i = floor(128 frac(i phi + start))
 //   with phi =
@@ -8,8 +9,8 @@
 //               (q - u + 1/2) is uniform in -1/2..1/2 whatever t is (Schuchman 1964); the grid of u leaves a
 //               bias of at most 1/256 of a step.
 //   nearest     u = 1/2
-// Decoded positions are counted in 1/256 of a level: a whole number of 17 bits, so that its product with a
-// scale of 8 bits is exact in float32.
+// Decoded positions are counted in 1/256 of a level: a whole number of 17 bits, so that its product
+// with a scale of 8 bits is exact in float32.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ namespace act {
 inline constexpr uint32_t kWeylStep = 40503;  // 2^16 / golden ratio, odd
 inline constexpr uint32_t kNearestBits = 0x8000;
 
-// Where the Weyl sequence of group `group` (of `groups` a sample) starts: 16 bits. One call serves eight
-// groups. number: of the group among those of all samples. call: number / 8 of the stream.
+// Where the Weyl sequence of group `group` (of `groups` a sample) starts: 16 bits. One call serves
+// eight groups. number: of the group among those of all samples. call: number / 8 of the stream.
 ACT_HOST_DEVICE inline uint32_t DitherStart(const RandomWords& call, uint64_t number) {
   const uint32_t word = call.word[number % 8 / 2];
   return number % 2 == 0 ? word & 0xFFFFu : word >> 16;

@@ -1,7 +1,8 @@
-// Casts to 16 and 8 bits (CodecKind::kFloat16, kBFloat16, kFloat8E4M3, kFloat8E5M2): to nearest even; what
-// would be too large becomes the largest number, infinities stay what they are or (E4M3, which has none)
-// become NaN, so that a run's overflow is seen and a cast's own is none. Integer arithmetic, but for products
-// with powers of two: the same bits everywhere, whatever the processor does with denormals.
+// Casts to 16 and 8 bits (CodecKind::kFloat16, kBFloat16, kFloat8E4M3, kFloat8E5M2): to nearest
+// even; what would be too large becomes the largest number, infinities stay what they are or (E4M3,
+// which has none) become NaN, so that a run's overflow is seen and a cast's own is none. Integer
+// arithmetic, but for products with powers of two: the same bits everywhere, whatever the processor
+// does with denormals.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +45,9 @@ ACT_HOST_DEVICE constexpr SmallFloat FormatOf(CodecKind kind) {
 }
 ACT_HOST_DEVICE constexpr bool IsCast(CodecKind kind) { return FormatOf(kind).exponent_bits != 0; }
 
-// float32 bits of the largest number, the least normal one, and 2^23 times the least denormal: added to what
-// is smaller, the last leaves a multiple of the least denormal in the low bits, rounded to nearest even.
+// float32 bits of the largest number, the least normal one, and 2^23 times the least denormal:
+// added to what is smaller, the last leaves a multiple of the least denormal in the low bits,
+// rounded to nearest even.
 ACT_HOST_DEVICE inline uint32_t LargestBits(const SmallFloat& f) {
   return (f.largest << (23 - f.mantissa_bits)) + (static_cast<uint32_t>(127 - f.Bias()) << 23);
 }

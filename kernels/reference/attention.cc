@@ -10,7 +10,8 @@
 namespace act {
 namespace {
 
-// One query row of one head: nothing is stored, every number is computed from q, k and v where it is used.
+// One query row of one head: nothing is stored, every number is computed from q, k and v where it
+// is used.
 struct Row {
   const AttentionShape& s;
   std::span<const TensorView> operands;  // q, k, v, bias?, mask?

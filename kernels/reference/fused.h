@@ -5,8 +5,9 @@
 
 namespace act {
 
-// Appends the reference kernel of `Fused`: the program one register at a time over the whole iteration space,
-// each instruction computed in double precision and rounded to float32 once. It allocates while it runs.
+// Appends the reference kernel of `Fused`: the program one register at a time over the whole
+// iteration space, each instruction computed in double precision and rounded to float32 once. It
+// allocates while it runs.
 void RegisterReferenceFusedKernel(KernelRegistry& registry);
 
 // One instruction on one element but kDropout, in double precision.

@@ -38,7 +38,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
   });
 }
 
-// dlogits = dloss * weight[label] / denominator * (prob - onehot(label)); 0 where the label is ignored
+// dlogits = dloss * weight[label] / denominator * (prob - onehot(label)); 0 where the label is
+// ignored
 std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::string* why) {
   const auto shape =
       LossShapeOf(site.node->attrs, site.inputs[1], site.inputs[2], OptionalInput(site.inputs, 3), why);

@@ -1,7 +1,8 @@
-// Recurrent cells in plain loops: sums and functions in double, states in float as the tensors hold them.
+// Recurrent cells in plain loops: sums and functions in double, states in float as the tensors hold
+// them.
 //
-// A sample at a time. Each element of an operand is read before the element of the result that may lie in its
-// storage is written; the last states, which are results, hold the running ones.
+// A sample at a time. Each element of an operand is read before the element of the result that may
+// lie in its storage is written; the last states, which are results, hold the running ones.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -38,7 +39,8 @@ struct Sample {
       sum += double{weights[(gate * s.units + j) * s.units + k]} * h[k];
     return sum;
   }
-  // The gradient that reaches unit k through the weights of gates first, first + 1, .. (`count` of them).
+  // The gradient that reaches unit k through the weights of gates first, first + 1, .. (`count` of
+  // them).
   double ThroughWeights(const float* weights, int64_t first, int64_t count, const float* dgates,
                         int64_t k) const {
     double sum = 0;

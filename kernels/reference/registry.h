@@ -1,5 +1,5 @@
-// Reference kernels: plain loops in double precision. The truth in tests, and the last resort at run time:
-// they take every site that makes sense and need no workspace.
+// Reference kernels: plain loops in double precision. The truth in tests, and the last resort at
+// run time: they take every site that makes sense and need no workspace.
 #pragma once
 
 #include "runtime/executor/kernel.h"

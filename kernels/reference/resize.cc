@@ -10,8 +10,8 @@
 namespace act {
 namespace {
 
-// Coordinate of the input that output o shows, by ONNX's Resize. In float32, as the frameworks compute it: o
-// / scale that is an integer in exact arithmetic must not fall just below it.
+// Coordinate of the input that output o shows, by ONNX's Resize. In float32, as the frameworks
+// compute it: o / scale that is an integer in exact arithmetic must not fall just below it.
 float Coordinate(const std::string& mode, int64_t o, int64_t in, int64_t out, float scale) {
   const auto x = static_cast<float>(o);
   if (mode == "align_corners")

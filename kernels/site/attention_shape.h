@@ -11,8 +11,9 @@
 
 namespace act {
 
-// A tensor of matrices: element (slice, row, column) lies at offset + slices.At(slice) + row * this->row +
-// column * this->column. Slices are the logical axes before the last two, [B.., H]; strides are 0 where it broadcasts.
+// A tensor of matrices: element (slice, row, column) lies at offset + slices.At(slice) + row *
+// this->row + column * this->column. Slices are the logical axes before the last two, [B.., H];
+// strides are 0 where it broadcasts.
 struct MatrixSlices {
   Strided slices;
   int64_t row = 0, column = 0;
@@ -53,8 +54,8 @@ struct AttentionShape {
   }
 };
 
-// operands: q, k, v, bias?, mask?; `o` has the dims of the result. Nullopt with the reason in *why where they
-// do not fit together.
+// operands: q, k, v, bias?, mask?; `o` has the dims of the result. Nullopt with the reason in *why
+// where they do not fit together.
 std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
                                                const TensorView& o, std::string* why);
 

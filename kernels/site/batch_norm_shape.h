@@ -1,5 +1,5 @@
-// Batch statistics: x [rows, C] to mean and rstd [C], the running statistics they update and, where a third
-// result is wanted, the largest |x - mean| rstd of each channel.
+// Batch statistics: x [rows, C] to mean and rstd [C], the running statistics they update and, where
+// a third result is wanted, the largest |x - mean| rstd of each channel.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@ struct BatchNormShape {
   bool wants_largest = false;
   uint64_t updates_done = 0;  // steps whose update the stored running statistics already hold
 
-  // Stores what the sum of squared deviations m2 about `mean` and the range [low, high] of x say of channel
-  // c. An empty batch leaves the
-  // running statistics as they are, and so do the first `updates_done` steps.
+  // Stores what the sum of squared deviations m2 about `mean` and the range [low, high] of x say of
+  // channel c. An empty batch leaves the running statistics as they are, and so do the first
+  // `updates_done` steps.
   void Store(const KernelArgs& args, int64_t c, double mean, double m2, float low, float high) const {
     const auto n = static_cast<double>(rows);
     const double variance = rows > 0 ? m2 / n : 0;

@@ -1,5 +1,5 @@
-// A fused node at one batch size: what its program, operands and results must agree on before a kernel
-// touches memory.
+// A fused node at one batch size: what its program, operands and results must agree on before a
+// kernel touches memory.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct FusedShape {
   int64_t row = 1;            // of one row (Program::row_axes); 1 where there are none
 };
 
-// Shape of a site whose program passed CheckProgram. Nullopt, with the reason in *why, where an operand does
-// not broadcast to the space, a code or a result has the wrong size, or a type is not one that fused loops
-// convert.
+// Shape of a site whose program passed CheckProgram. Nullopt, with the reason in *why, where an
+// operand does not broadcast to the space, a code or a result has the wrong size, or a type is not
+// one that fused loops convert.
 std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why);
 
 // ONNX's (numpy's) rules; axes that the operand has beyond those of the space must have extent 1.
@@ -32,8 +32,8 @@ std::vector<Codec> PluginCodecsOf(const Program& program);
 // What the checks of their calls have found, or "".
 std::string PluginFaultOf(const std::vector<Codec>& codecs);
 
-// Strides in elements, one per axis of the space, of an operand that broadcasts to it; 0 along broadcast
-// axes.
+// Strides in elements, one per axis of the space, of an operand that broadcasts to it; 0 along
+// broadcast axes.
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand, const std::vector<int64_t>& space);
 
 // Value of a constant register at this batch size.

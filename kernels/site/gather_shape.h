@@ -9,8 +9,8 @@
 
 namespace act {
 
-// `part`, plain row-major, is cut into rows of `length` elements that share one index. Row r is the row of
-// `whole` that starts at whole.At(r) + step * (its index).
+// `part`, plain row-major, is cut into rows of `length` elements that share one index. Row r is the
+// row of `whole` that starts at whole.At(r) + step * (its index).
 struct LookupShape {
   Strided whole;        // over the rows; stride 0 on the axis
   Strided index;        // where each row's index is

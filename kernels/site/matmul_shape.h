@@ -10,7 +10,8 @@
 
 namespace act {
 
-// y[b,i,j] = bias[j] + sum over p of a[a_batch.At(b) + i*a_m + p*a_k] * b[b_batch.At(b) + p*b_k + j*b_n]
+// y[b,i,j] = bias[j] + sum over p of a[a_batch.At(b) + i*a_m + p*a_k] * b[b_batch.At(b) + p*b_k +
+// j*b_n]
 struct MatMulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // element strides

@@ -18,8 +18,8 @@ int64_t Reflect(int64_t i, int64_t n) {
   return i < n ? i : period - i;
 }
 
-// Positions beyond this cannot come from tensors that exist; it keeps start + (extent - 1) * step from
-// overflowing.
+// Positions beyond this cannot come from tensors that exist; it keeps start + (extent - 1) * step
+// from overflowing.
 constexpr int64_t kMaxStep = int64_t{1} << 31;
 
 }  // namespace

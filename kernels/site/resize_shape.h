@@ -1,4 +1,5 @@
-// Resampling of the spatial axes as a table per axis: which two input coordinates an output coordinate mixes.
+// Resampling of the spatial axes as a table per axis: which two input coordinates an output
+// coordinate mixes.
 #pragma once
 
 #include <array>

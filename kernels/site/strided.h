@@ -1,5 +1,5 @@
-// Elements of a tensor by strides: enough to say transpose, slice, concatenation, broadcast and reduction in
-// one word.
+// Elements of a tensor by strides: enough to say transpose, slice, concatenation, broadcast and
+// reduction in one word.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace act {
 
-// Element i, counted row-major in `dims`, lies at offset + sum of coordinate * stride (in elements).
+// Element i, counted row-major in `dims`, lies at offset + sum of coordinate * stride (in
+// elements).
 struct Strided {
   std::vector<int64_t> dims, strides;
   int64_t offset = 0;

@@ -1,4 +1,5 @@
-// The geometry that convolutions and poolings share: a window that slides over channels-last activations.
+// The geometry that convolutions and poolings share: a window that slides over channels-last
+// activations.
 #pragma once
 
 #include <array>
@@ -37,8 +38,9 @@ struct Window {
   double AverageScale(int64_t o0, int64_t o1, int64_t o2, bool include_pad) const;
 };
 
-// From `strides`, `dilations`, `pads` and the dims of the small side x [N,S..,C], y [N,O..,M] and the window
-// [K..]. Nullopt with the reason in *why where ranks, batch sizes or attributes do not fit together.
+// From `strides`, `dilations`, `pads` and the dims of the small side x [N,S..,C], y [N,O..,M] and
+// the window [K..]. Nullopt with the reason in *why where ranks, batch sizes or attributes do not
+// fit together.
 std::optional<Window> WindowOf(const Attributes& attrs, const std::vector<int64_t>& x_dims,
                                const std::vector<int64_t>& y_dims, std::span<const int64_t> kernel,
                                std::string* why);
@@ -49,7 +51,8 @@ struct ConvShape : Window {
   int64_t out_channels = 0;  // M
   int64_t GroupIn() const { return channels / group; }
   int64_t GroupOut() const { return out_channels / group; }
-  // A matrix product: each output pixel reads the one input pixel that is in its place, all channels of it.
+  // A matrix product: each output pixel reads the one input pixel that is in its place, all
+  // channels of it.
   bool IsPointwise() const {
     return KernelPixels() == 1 && group == 1 && in == out && pad == Triple{} && stride == Triple{1, 1, 1};
   }

@@ -70,7 +70,8 @@ void MappedFile::ReleasePages() const {
   if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
 }
 
-// LLVM's TempFile would also take over the program's signal handlers, so only its unique names are used.
+// LLVM's TempFile would also take over the program's signal handlers, so only its unique names are
+// used.
 struct OutputFile::Target {
   std::string path;       // as the user wrote it: in messages
   std::string resolved;   // behind symbolic links: what is replaced

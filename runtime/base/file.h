@@ -12,29 +12,31 @@
 
 namespace act {
 
-// A file's bytes, read-only, for as long as the object lives. Pages come from the disk when they are touched.
+// A file's bytes, read-only, for as long as the object lives. Pages are read from disk when
+// touched.
 class MappedFile {
  public:
-  // Errors: there is no such file, it may not be read, it is no regular file.
+  // Errors: the file does not exist, may not be read, or is not a regular file.
   static llvm::Expected<std::shared_ptr<const MappedFile>> Open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // The pages need not stay resident; bytes that are read again come from the disk or its cache.
+  // Lets the system drop the resident pages. Bytes that are read again come from the disk or its
+  // cache.
   void ReleasePages() const;
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
-  const std::byte* data_;  // null where the file is empty
+  const std::byte* data_;  // null for an empty file
   size_t size_;
 };
 
-// A file that appears at `path` only when it is complete: bytes go to a temporary file in the same folder,
-// and Commit() moves it into place. Until then, and after any failure, a file that was there before stays as
-// it is; destroyed without a Commit() the temporary file is removed. A path that names a device or a pipe
-// (/dev/stdout) is written to directly.
+// A file that appears at `path` only when it is complete. Bytes go to a temporary file in the same
+// folder, and Commit() moves it into place. Until then, and after any failure, a file that was
+// there before stays as it is. Destruction without a Commit() removes the temporary file. A path
+// that names a device or a pipe (/dev/stdout) is written to directly.
 class OutputFile {
  public:
   static llvm::Expected<std::unique_ptr<OutputFile>> Create(const std::string& path);
@@ -43,9 +45,9 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   llvm::Error Write(const void* data, int64_t bytes);
-  // What Write() has written so far. An error where the path is a device or a pipe.
+  // What Write() has written so far. It is an error if the path is a device or a pipe.
   llvm::Expected<std::shared_ptr<const MappedFile>> ReadBack();
-  // Onto the disk, and into place. Nothing can be written afterwards.
+  // Flushes the file to disk and moves it into place. Nothing can be written afterwards.
   llvm::Error Commit();
 
  private:

@@ -29,7 +29,7 @@ inline constexpr DType kLastDType = DType::kUint64;
 
 // Bytes of one element.
 int64_t ByteSize(DType dtype);
-// "f32", "i64", ...: the names of the textual dumps.
+// The names in textual dumps: "f32", "i64", ...
 std::string_view ToString(DType dtype);
 
 using Dims = std::vector<Dim>;
@@ -45,15 +45,16 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-// The leading axis varies with N: then it counts samples, and codec groups never straddle them.
+// Whether the leading axis varies with N. If so, it counts samples, and codec groups never straddle
+// them.
 bool HasBatchAxis(const TensorType& type);
 
-// Concrete dims at batch size n.
+// The concrete dims at batch size n.
 std::vector<int64_t> DimsAt(const Dims& dims, int64_t n);
-// Product of concrete dims; saturates at kTooLarge.
+// The product of concrete dims. Saturates at kTooLarge.
 int64_t ElementCount(const std::vector<int64_t>& dims);
 
-// "f32[N,16,16,8]".
+// For example "f32[N,16,16,8]".
 std::string ToString(const TensorType& type);
 std::string ToString(const Dims& dims);
 

@@ -1,5 +1,5 @@
-// Codecs: how a saved activation is stored. This is the host's half: sizes, names, checks. What
-// differs from kind to kind stands in codec_row.h; the arithmetic is in kernels/math.
+// Codecs: how a saved activation is stored. This is the host's half: sizes, names and checks. The
+// differences between kinds are in codec_row.h, the arithmetic is in kernels/math.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ namespace act {
 struct PluginCodec;  // runtime/codec/plugin.h
 
 struct Codec : CodecSpec {
-  // kPlugin: its name, version, sizes and, where loaded, functions.
+  // For kPlugin: its name, version and sizes, and its functions if it is loaded.
   std::shared_ptr<const PluginCodec> plugin = nullptr;
 
   static Codec Mask() { return {{.kind = CodecKind::kMask, .bits = 1, .group_size = kDefaultGroupSize}}; }
   static Codec Index(int bits) {
     return {{.kind = CodecKind::kIndex, .bits = bits, .group_size = kDefaultGroupSize}};
   }
-  // Of a kind that is a cast.
+  // A codec whose kind is a cast.
   static Codec Cast(CodecKind to);
-  // Codes of 2^bits levels. kSign: `below` of them; kZero: zero's among them.
+  // Codes of 2^bits levels. For kSign, `below` of them are below zero. For kZero, one of them is
+  // zero.
   static Codec Uniform(int bits, int64_t group = kDefaultGroupSize,
                        Rounding rounding = Rounding::kStochastic) {
     return WithLevels(CodecKind::kUniform, bits, group, rounding);
@@ -39,7 +40,7 @@ struct Codec : CodecSpec {
   static Codec Zero(int bits, int64_t group = kDefaultGroupSize, Rounding rounding = Rounding::kDither) {
     return WithLevels(CodecKind::kZero, bits, group, rounding);
   }
-  // The same with another number of levels, metadata or spacing.
+  // The same codec with another number of levels, metadata or spacing.
   Codec OfLevels(int count) const {
     Codec codec = *this;
     codec.levels = count;
@@ -56,7 +57,7 @@ struct Codec : CodecSpec {
     codec.spacing = Spacing::kFitted;
     return codec;
   }
-  // Of plugins: the same name, version and sizes.
+  // Plugin codecs are equal if name, version and sizes are.
   bool operator==(const Codec& other) const;
 
   bool IsCast() const { return act::IsCast(kind); }
@@ -73,18 +74,19 @@ struct Codec : CodecSpec {
   }
 };
 
-// The layout of one sample's code. A sample is everything behind the batch axis (the whole tensor where there
-// is none).
+// The layout of one sample's code. A sample is everything after the batch axis, or the whole tensor
+// if it has no batch axis.
 //   [metadata: groups x metadata_bytes][zeros][payload: group 0, group 1, ...][zeros]
-// The payload and the next sample begin at multiples of 16 bytes, so that kernels may access 16 bytes
-// at a time: arenas give tensors at least that alignment. Payloads of groups follow one another
-// without gaps.
-// A full group of G codes of b bits is b bit planes of G bits (plane 0 is the least significant bit of each
-// code; bit i of a plane, little-endian, is element i). The last group may be short, r < G elements: its
-// planes take ceil(r / 8) bytes. Where n > 1 codes share a number of b bits (CodePackingOf), a group of r
-// elements has W = ceil(r / n) numbers, code i is digit i / W of number i % W (digit 0 the lowest, missing
-// ones 0), and the numbers' b planes of W bits follow one another bit by bit: ceil(W b / 8) bytes. Casts are
-// plain arrays.
+// The payload and the next sample begin at multiples of 16 bytes, so that kernels may access 16
+// bytes at a time: arenas give tensors at least that alignment. Payloads of groups follow one
+// another without gaps.
+// A full group of G codes of b bits is b bit planes of G bits. Plane 0 is the least significant bit
+// of each code; bit i of a plane, little-endian, is element i. The last group may be short, with r
+// < G elements: its planes take ceil(r / 8) bytes.
+// Where n > 1 codes share a number of b bits (CodePackingOf), a group of r elements has W = ceil(r
+// / n) numbers. Code i is digit i / W of number i % W (digit 0 is the lowest, missing ones are 0).
+// The numbers' b planes of W bits follow one another bit by bit: ceil(W b / 8) bytes.
+// Casts are plain arrays.
 struct CodeLayout {
   int64_t elements = 0;        // of one sample
   int64_t groups = 0;          // ceil(elements / group_size)
@@ -107,20 +109,21 @@ struct SampleShape {
 };
 SampleShape SamplesOf(const Dims& dims);
 
-// The code of a tensor of these dims: u8[bytes], bytes a polynomial in N. Nullopt where elements per sample
-// vary with N.
+// The type of a tensor's code: u8[bytes], where bytes is a polynomial in N. Nullopt if the number
+// of elements in a sample varies with N.
 std::optional<TensorType> CodeType(const Codec& codec, const Dims& dims);
 
-// What such a code takes at batch n without the zeros that align its parts, each sample rounded up to
-// 4 bytes; kTooLarge where it has no type. Choices between codecs compare this: alignment costs all of
-// them alike, and would decide between codes of small samples.
+// The bytes of such a code at batch n without the zeros that align its parts, each sample rounded up
+// to 4 bytes. kTooLarge if it has no type. Choices between codecs compare this: alignment costs all
+// of them alike, and would decide between codes of small samples.
 int64_t PackedBytes(const Codec& codec, const Dims& dims, int64_t n);
 
-// "mask1", "uniform2,g256", "sign3+2,g256,dither,log8", "index4", "bf16": in dumps, reports and --explain.
+// The name in dumps, reports and --explain: "mask1", "uniform2,g256", "sign3+2,g256,dither,log8",
+// "index4", "bf16".
 std::string ToString(const Codec& codec);
-// Bits per element of the payload and metadata together, for a long tensor.
+// Bits per element of a long tensor, payload and metadata together.
 double BitsPerElement(const Codec& codec);
-// Nullopt when kind, bits and group size are in range; else what is wrong.
+// Nullopt if kind, bits and group size are in range. Otherwise says what is wrong.
 std::optional<std::string> CheckCodec(const Codec& codec);
 
 }  // namespace act

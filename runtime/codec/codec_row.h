@@ -1,6 +1,6 @@
-// All that the host knows of a kind of codec, in one row a kind: sizes, names, checks, attributes,
-// errors. Code that asks of a codec asks its row, and no switch over kinds stands anywhere else in
-// runtime/ or compiler/.
+// All that the host knows of a kind of codec, one row for each kind: sizes, names, checks,
+// attributes, errors. Code that depends on the kind asks the row. Nowhere else in runtime/ or
+// compiler/ is there a switch over kinds.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,29 @@ namespace act {
 
 struct GroupStatistics;  // runtime/codec/error_model.h
 
-// No member is null. Functions take codecs of the row's kind; all but `check` and `name` take such
-// as pass `check`.
+// No member is null. Every function takes a codec of the row's kind. All but `check` and `name`
+// require a codec that passes `check`.
 struct CodecRow {
   CodecKind kind;
   const char* attribute;                    // value of the attribute `kind` of Compress and Decompress
-  bool exact;                               // decoding gives the elements back
+  bool exact;                               // decoding gives the original elements
   std::string (*name)(const Codec& codec);  // ToString
-  // What is wrong with it; the group size is in range.
+  // What is wrong with the codec, if anything. The group size is known to be in range.
   std::optional<std::string> (*check)(const Codec& codec);
   int64_t (*metadata_bytes)(const Codec& codec);                // of a group
   int64_t (*payload_bytes)(const Codec& codec, int64_t count);  // of a group of `count` elements
   // E[(decoded - x)^2] of an element (error_model.h).
   double (*error)(const Codec& codec, const GroupStatistics& group);
-  // Of one sample's code (not_finite.h).
+  // For one sample's code (not_finite.h).
   int64_t (*count_not_finite)(const Codec& codec, const CodeLayout& layout, const uint8_t* code);
-  // What attributes hold beside kind, bits and group size.
+  // Reads the attributes other than kind, bits and group size.
   void (*read)(const Attributes& attrs, Codec& codec);
   void (*write)(const Codec& codec, Attributes& attrs);
 };
 
-// In the order of the enumeration, kNone first: it stores no codes and passes no check.
+// In the order of the enumeration, kNone first. kNone stores no codes and passes no check.
 std::span<const CodecRow> AllCodecRows();
-// That of kNone for a number that is no kind.
+// The row of `kind`. A number that is not a kind gives the row of kNone.
 const CodecRow& RowOf(CodecKind kind);
 
 }  // namespace act

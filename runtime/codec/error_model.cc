@@ -17,7 +17,8 @@ constexpr double kMinimumExcess = .0028;
 
 double NormalBelow(double x) { return .5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Of the largest of n standard normals: the integral of 1 - Phi^n above 0, less that of Phi^n below.
+// Of the largest of n standard normals: the integral of 1 - Phi^n above 0, less that of Phi^n
+// below.
 double ExpectedHighest(double n) {
   constexpr double kEnd = 8, kStep = 2 * kEnd / kPoints;
   double sum = 0;

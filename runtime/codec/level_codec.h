@@ -1,5 +1,5 @@
-// What rows of codecs with levels (kUniform, kSign, kZero) are made of: codec_row.h says what each
-// function does.
+// The functions in the rows of codecs with levels (kUniform, kSign, kZero). See codec_row.h for
+// what each does.
 #pragma once
 
 #include <cstdint>

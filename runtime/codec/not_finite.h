@@ -1,4 +1,4 @@
-// Where a code holds NaN: seen in its bytes, without decoding them.
+// Finds NaN in a code from its bytes, without decoding.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,10 @@
 
 namespace act {
 
-// Groups of one sample's code, of `elements` elements, that decode to NaN: something in them was NaN,
-// infinite or too large for the code (docs/codecs.md). Of casts: elements that are NaN or infinite. 0 for
-// codes that hold no such numbers (masks, indices) or are not ours to read (plugins).
+// The number of groups in one sample's code, of `elements` elements, that decode to NaN: something
+// in them was NaN, infinite or too large for the code (docs/codecs.md). For casts, the number of
+// elements that are NaN or infinite. 0 for codes that cannot hold such numbers (masks, indices),
+// and for plugins, whose bytes have no known meaning here.
 int64_t CountNotFinite(const Codec& codec, int64_t elements, const uint8_t* code);
 
 }  // namespace act

@@ -39,8 +39,8 @@ struct Guarded {
 
 constexpr uint8_t kFills[2] = {0x5A, 0xA5};
 
-// Twice, in memory of different bytes before: what is then different was not written, or not made from the
-// operands.
+// Twice, in memory of different bytes before: what is then different was not written, or not made
+// from the operands.
 const char* CheckedEncode(const Codec& codec, const act_codec_key& key, const float* x, int64_t count,
                           uint8_t* metadata, uint8_t* payload) {
   const act_codec_form form = FormOf(codec);

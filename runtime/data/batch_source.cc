@@ -8,7 +8,8 @@
 namespace act {
 namespace {
 
-// The extent that the labels or indices at position 1 must stay below; 0: they are none, or it is not known.
+// The extent that the labels or indices at position 1 must stay below; 0: they are none, or it is
+// not known.
 int64_t ClassesOf(const Graph& graph, const Node& node, PositionsOn positions) {
   if (positions == PositionsOn::kNothing) return 0;
   const Dims& dims = graph.value(node.inputs[0]).type.dims;

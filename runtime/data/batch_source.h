@@ -1,4 +1,4 @@
-// Where the inputs of a step come from.
+// The sources of a step's inputs.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -15,44 +15,46 @@
 
 namespace act {
 
-// An input of the graph: what a source fills.
+// An input of the graph, to be filled by a source.
 struct InputSlot {
   std::string name;
   TensorType type;
-  int64_t classes = 0;  // an integer input's values must lie in [0, classes); 0: nothing is known of them
+  int64_t classes = 0;  // an integer input's values must lie in [0, classes); 0: unknown
 };
 
-// The inputs of a step graph. What integers may hold follows from the nodes that read them as labels or
-// indices.
+// The inputs of a step graph. The range of integers follows from the nodes that read them as labels
+// or indices.
 std::vector<InputSlot> InputSlots(const Graph& graph);
 
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
-  // Goes to the next batch: its number of samples, at most `batch`; 0 at the end of an epoch.
+  // Moves to the next batch and returns its number of samples, at most `batch`; 0 at the end of an
+  // epoch.
   virtual int64_t Next(int64_t batch) = 0;
-  // Writes input `slot` of the batch; the view has its dims at that number of samples.
+  // Writes input `slot` of the batch. The view has its dims at that number of samples.
   virtual void Fill(size_t slot, const TensorView& view) = 0;
 
-  // Samples of an epoch; 0: the source never ends, and has no epochs.
+  // Samples of an epoch. 0: the source never ends, and has no epochs.
   virtual int64_t SamplesPerEpoch() const { return 0; }
-  // Goes to sample `position` of an epoch. Without a call a source stands at the start of epoch 0.
+  // Moves to sample `position` of an epoch. A source begins at the start of epoch 0.
   virtual void StartEpoch(uint64_t /*epoch*/, int64_t /*position*/) {}
 
-  // What the user should know of the data, told once each ("image.npy: NaN or infinite numbers").
+  // What the user should know about the data, each reported once ("image.npy: NaN or infinite
+  // numbers").
   std::vector<std::string> TakeWarnings() { return std::exchange(warnings_, {}); }
 
  protected:
   std::vector<std::string> warnings_;
 };
 
-// Random inputs of the right types, the same at every step: floats uniform with mean 0 and variance 1,
-// integers uniform below the number of classes (below 2 where nothing is known).
+// Random inputs of the right types, the same at every step. Floats are uniform with mean 0 and
+// variance 1, integers are uniform below the number of classes (below 2 if it is unknown).
 std::unique_ptr<BatchSource> RandomBatch(std::vector<InputSlot> slots, uint64_t seed);
 
-// The same batch at every step, from a safetensors file, by input name. Errors name the input, its type and
-// what was found.
+// The same batch at every step, from a safetensors file, by input name. Errors name the input, its
+// type and what was found.
 llvm::Expected<std::unique_ptr<BatchSource>> FixedBatch(const std::vector<InputSlot>& slots,
                                                         const std::string& path, int64_t batch);
 

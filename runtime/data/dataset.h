@@ -1,4 +1,4 @@
-// Data sets: one .npy file an input, whose first axis counts the samples.
+// Data sets: one .npy file for each input. Its first axis counts the samples.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -14,12 +14,12 @@ namespace act {
 struct DataSetOptions {
   bool shuffle = true;  // a new order each epoch, drawn from (seed, epoch)
   uint64_t seed = 0;
-  bool partial_batch = true;  // the last batch of an epoch may be smaller; else it is left out
+  bool partial_batch = true;  // the last batch of an epoch may be smaller; otherwise it is left out
 };
 
-// `spec` is "NAME=FILE,NAME=FILE", one for each slot. `flag` is named in errors ("--data"). Errors: an input
-// without a file, a name that is no input, a file that does not fit its input's type, lengths that differ, no
-// samples.
+// `spec` is "NAME=FILE,NAME=FILE", one for each slot. `flag` is named in errors ("--data"). Errors:
+// an input without a file, a name that is not an input, a file that does not fit its input's type,
+// different lengths, no samples.
 llvm::Expected<std::unique_ptr<BatchSource>> OpenDataSet(const std::vector<InputSlot>& slots, int64_t batch,
                                                          const std::string& flag, const std::string& spec,
                                                          const DataSetOptions& options);

@@ -1,4 +1,4 @@
-// A tensor in host memory as files hold it: concrete dims, read-only bytes.
+// A tensor in host memory as files store it: concrete dims, read-only bytes.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct HostView {
   int64_t bytes = 0;
 };
 
-// "f32[8,3,32,32]".
+// For example "f32[8,3,32,32]".
 std::string ToString(const HostView& view);
 std::string DimsToString(const std::vector<int64_t>& dims);
 

@@ -18,13 +18,13 @@ namespace act {
 
 class NpyFile {
  public:
-  // Maps the file. Errors: not an .npy file, column-major or big-endian data, an unsupported type, a cut-off
-  // file.
+  // Maps the file. Errors: not an .npy file, column-major or big-endian data, an unsupported type,
+  // a cut-off file.
   static llvm::Expected<NpyFile> Open(const std::string& path);
 
   const HostView& view() const { return view_; }
   const std::string& path() const { return path_; }
-  // The file's pages need not stay in memory: what is read again comes from the disk or its cache.
+  // Lets the system drop the file's pages. What is read again comes from the disk or its cache.
   void ReleasePages() const { file_->ReleasePages(); }
 
  private:

@@ -1,8 +1,10 @@
-// The safetensors format (github.com/huggingface/safetensors): a JSON header, then the tensors' bytes.
+// The safetensors format (github.com/huggingface/safetensors): a JSON header, then the tensors'
+// bytes.
 //
 //   u64 little-endian: length of the header
-//   {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, ..., "__metadata__": {"key":
-//   "text"}} bytes; offsets count from their start, and the tensors cover them without holes or overlaps
+//   {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, ...,
+//   "__metadata__": {"key": "text"}}
+//   bytes; offsets count from their start, and the tensors cover them without holes or overlaps
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -19,15 +21,16 @@ namespace act {
 
 class Safetensors {
  public:
-  // Maps the file and checks its header; the tensors' bytes are read when they are touched. Errors name the
-  // file and the tensor: cut-off files, sizes that do not fit the shape, holes, overlaps, unknown types.
+  // Maps the file and checks its header. The tensors' bytes are read when touched. Errors name the
+  // file and the tensor: cut-off files, sizes that do not fit the shape, holes, overlaps, unknown
+  // types.
   static llvm::Expected<Safetensors> Open(const std::string& path);
 
   const std::map<std::string, HostView>& tensors() const { return tensors_; }
-  // Null where there is none of that name.
+  // Null if there is no tensor of that name.
   const HostView* Find(const std::string& name) const;
   const std::string& path() const { return path_; }
-  // The file's pages need not stay in memory: what is read again comes from the disk or its cache.
+  // Lets the system drop the file's pages. What is read again comes from the disk or its cache.
   void ReleasePages() const { file_->ReleasePages(); }
 
  private:
@@ -41,8 +44,8 @@ struct NamedTensor {
   HostView view;
 };
 
-// Writes the tensors in the order given, without copying them. On failure (a full disk) no file appears, and
-// one that was there stays as it was.
+// Writes the tensors in the given order, without copying them. On failure (a full disk) no file
+// appears, and an earlier file stays as it was.
 llvm::Error WriteSafetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
 
 }  // namespace act

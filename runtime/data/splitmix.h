@@ -1,5 +1,6 @@
-// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014): the order of a
-// data set and random inputs. The streams of a step (dropout, rounding) are Philox, in kernels/math.
+// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014): the
+// order of a data set and random inputs. The streams of a step (dropout, rounding) are Philox, in
+// kernels/math.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The allocations of a run, one of each memory: every tensor and every workspace is a range of one of them.
+// The allocations of a run, one for each memory. Every tensor and every workspace is a range of one
+// of them.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -11,14 +12,15 @@ namespace act {
 
 class Arena {
  public:
-  // Reserves `bytes`, aligned to a huge page, with an inaccessible page on both sides: a kernel that runs
-  // over either end stops there. Memory is taken from the machine page by page at first touch.
+  // Reserves `bytes`, aligned to a huge page, with an inaccessible page on both sides: a kernel
+  // that runs over either end stops there. The machine provides memory page by page at first touch.
   static llvm::Expected<std::unique_ptr<Arena>> Allocate(int64_t bytes);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // The range [offset, offset + bytes). Raises the high-water mark; an error where it leaves the arena.
+  // The range [offset, offset + bytes). Raises the high-water mark. It is an error if the range
+  // leaves the arena.
   llvm::Expected<std::byte*> HandOut(int64_t offset, int64_t bytes);
 
   // The highest byte that was ever handed out, plus one. Measured here, not taken from the plan.

@@ -136,7 +136,8 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
   BoundTiles& tiles = *slot.tiles;
   tiles.samples = TileSamples(loop, batch_);
 
-  // Of what the loop alone knows there is one tile; a sum over samples is the same tensor for all of them.
+  // Of what the loop alone knows there is one tile; a sum over samples is the same tensor for all
+  // of them.
   const auto sample_bytes = [&](ValueId id) {
     const bool moves =
         loop_of_value_[static_cast<size_t>(id)] < 0 && TileRoleOf(graph.value(id).type) == TileRole::kSlice;

@@ -1,4 +1,5 @@
-// A step graph made ready to run at one batch size: a kernel and tensors with addresses for every node.
+// A step graph made ready to run at one batch size: a kernel and tensors with addresses for every
+// node.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -18,8 +19,8 @@
 
 namespace act {
 
-// Where a run's tensors are: of the device, and of the host what is swapped there (runtime/plan/swap.h). On a
-// CPU both are RAM.
+// The memories of a run's tensors: the device's, and the host's for what is swapped
+// (runtime/plan/swap.h). On a CPU both are RAM.
 struct Memories {
   Arena& device;
   Arena& host;
@@ -27,11 +28,12 @@ struct Memories {
   Arena& Of(bool on_host) const { return on_host ? host : device; }
 };
 
-// What a node of a loop over samples has beside a BoundNode, whose operands are those of one tile.
+// What a node in a loop over samples has beside its BoundNode, whose operands are those of one
+// tile.
 struct BoundTiles {
-  int64_t samples = 0;  // of each tile but the last
+  int64_t samples = 0;  // in each tile but the last
   SamplePlaces places;
-  // Of the last tile, where it has fewer samples.
+  // For the last tile, if it has fewer samples.
   std::unique_ptr<Kernel> last_kernel;
   std::vector<TensorView> last_inputs, last_outputs;
 };
@@ -44,25 +46,25 @@ struct BoundNode {
   std::vector<TensorView> inputs, outputs;
   std::span<std::byte> workspace;
   std::unique_ptr<BoundTiles> tiles;  // null outside of loops over samples
-  bool enabled = true;                // a node that is not does not run
+  bool enabled = true;                // a disabled node does not run
   double seconds = 0;                 // in the kernel, over all runs
 };
 
-// Looks on while a graph runs: the dump of a step, the memory check.
+// Observes a graph while it runs: for the dump of a step, or the memory check.
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
-  // `position` is the node's place in the graph; in a loop over samples it runs once a tile. An error ends
-  // the run.
+  // `position` is the node's place in the graph. In a loop over samples this is called once per
+  // tile. An error ends the run.
   virtual llvm::Error BeforeNode(size_t /*position*/) { return llvm::Error::success(); }
   virtual llvm::Error AfterNode(size_t /*position*/) { return llvm::Error::success(); }
 };
 
 class BoundGraph {
  public:
-  // Chooses the first kernel of each registry list that takes the node. `step` and the arenas must outlive
-  // the result; `layout` may be that of a larger batch. An op that no kernel takes is an error with every
-  // refusal in it.
+  // Chooses the first kernel of each registry list that accepts the node. `step` and the arenas
+  // must outlive the result. `layout` may be that of a larger batch. An op that no kernel accepts
+  // is an error that lists every refusal.
   static llvm::Expected<std::unique_ptr<BoundGraph>> Bind(const StepGraph& step, const StepLayout& layout,
                                                           int64_t batch, const KernelRegistry& registry,
                                                           int threads, Memories memories);
@@ -74,15 +76,16 @@ class BoundGraph {
   // False while a loop over samples has tiles left.
   bool OnLastTile() const { return on_last_tile_; }
   const StepGraph& step() const { return *step_; }
-  // The tensor of a value; data is null where nothing reads or writes it.
+  // The tensor of a value. Its data is null if nothing reads or writes it.
   const TensorView& view(ValueId id) const { return views_[static_cast<size_t>(id)]; }
   const std::vector<BoundNode>& nodes() const { return nodes_; }
-  // Whether Run runs the node at `position`. Where it does not, its outputs are what their storage holds.
+  // Sets whether Run runs the node at `position`. If it does not, the node's outputs are whatever
+  // their storage holds.
   void Enable(size_t position, bool enabled) { nodes_[position].enabled = enabled; }
   // Forgets the time measured so far (after warm-up runs).
   void ResetTimes();
-  // Seconds of each node so far, by position: kept beside while runs are made that shall not count, or handed
-  // on to a graph that takes the place of this one.
+  // Seconds of each node so far, by position. They can be saved while runs are made that shall not
+  // count, or passed on to a graph that replaces this one.
   std::vector<double> Times() const;
   void SetTimes(std::span<const double> seconds);
 
@@ -99,7 +102,7 @@ class BoundGraph {
   const StepGraph* step_;
   int64_t batch_;
   std::vector<int32_t> loop_of_node_, loop_of_value_;  // -1: none
-  int64_t first_sample_ = 0;                           // of the tile that runs
+  int64_t first_sample_ = 0;                           // of the current tile
   bool on_last_tile_ = true;
   std::vector<TensorView> views_;  // by value
   std::vector<BoundNode> nodes_;   // by position

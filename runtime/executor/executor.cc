@@ -12,8 +12,9 @@
 namespace act {
 namespace {
 
-// Gives back the pages of weights that have been copied: a plan's weights would else be resident twice.
-// Advice about pages that lie wholly inside the tensor; their contents stay as they are, whoever owns them.
+// Gives back the pages of weights that have been copied: a plan's weights would else be resident
+// twice. Advice about pages that lie wholly inside the tensor; their contents stay as they are,
+// whoever owns them.
 void ReleasePages(const HostTensor& tensor) {
 #ifdef MADV_PAGEOUT
   constexpr uintptr_t kPage = 4096;

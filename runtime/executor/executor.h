@@ -1,5 +1,5 @@
-// Runs a plan at one batch size: owns the arenas, loads what lives there for the whole run, and binds the
-// step graphs.
+// Runs a plan at one batch size: owns the arenas, loads what lives there for the whole run, and
+// binds the step graphs.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -27,37 +27,40 @@ struct ExecutorOptions {
 
 // A tensor that keeps its value between steps.
 struct PersistentTensor {
-  std::string name;  // the model's own, or for optimizer state the compiler's
+  std::string name;  // the model's own, or the compiler's for optimizer state
   ValueKind kind = ValueKind::kParameter;
   TensorView view;
 };
 
 class Executor {
  public:
-  // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer state is
-  // zeroed), and binds the training graph at layout.batch. The plan must outlive the executor; of its weights
-  // only their types are read later. Errors: a layout that does not validate, weights that the plan does not
-  // hold, an op without a kernel.
+  // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer
+  // state is zeroed), and binds the training graph at layout.batch. The plan must outlive the
+  // executor; of its weights only the types are read later. Errors: a layout that does not
+  // validate, weights that the plan does not contain, an op without a kernel.
   static llvm::Expected<std::unique_ptr<Executor>> Create(const Plan& plan, MemoryLayout layout,
                                                           const KernelRegistry& registry,
                                                           const ExecutorOptions& options);
 
-  // The graphs at batch 1 <= n <= layout.batch, bound at first use: a smaller last batch runs at the same
-  // offsets.
+  // The graphs at batch 1 <= n <= layout.batch, bound at first use. A smaller last batch runs at
+  // the same offsets.
   llvm::Expected<BoundGraph*> Train(int64_t batch) {
     return Bound(train_, plan_->train, layout_.train, batch);
   }
   llvm::Expected<BoundGraph*> Eval(int64_t batch) { return Bound(eval_, plan_->eval, layout_.eval, batch); }
 
-  // Goes on with another form of the plan (other numbers of levels) in the same arenas: what keeps its value
-  // between steps stays as it is, all graphs that were bound are bound anew. Their addresses change. `plan`
-  // must outlive the executor. Errors, before anything is changed: a layout that does not validate, is of
-  // another batch, places what keeps its value elsewhere, or has a higher peak than the executor began with.
+  // Continues with another form of the plan (other numbers of levels) in the same arenas. Whatever
+  // keeps its value between steps stays as it is. All graphs that were bound are bound again, and
+  // their addresses change. `plan` must outlive the executor. Errors, before anything is changed: a
+  // layout that does not validate, is for another batch, moves what keeps its value, or has a
+  // higher peak than the executor began with.
   llvm::Error Rebind(const Plan& plan, MemoryLayout layout);
 
-  // Runs a bound graph whose inputs have been written. With check_memory, dead bytes are checked as well.
+  // Runs a bound graph whose inputs have been written. With check_memory, dead bytes are checked as
+  // well.
   llvm::Error Run(BoundGraph& graph, const StepState& state, std::span<NodeObserver* const> observers = {});
-  // To be called before the inputs of a step are written: with check_memory, what is dead now is made NaN.
+  // To be called before the inputs of a step are written. With check_memory, dead bytes are then
+  // set to NaN.
   void BeginStep();
 
   const std::vector<PersistentTensor>& persistents() const { return persistents_; }
@@ -65,11 +68,11 @@ class Executor {
   std::vector<const BoundGraph*> BoundTrainGraphs() const;
   const Plan& plan() const { return *plan_; }
   const MemoryLayout& layout() const { return layout_; }
-  // Of the layout that the executor began with: no later one's is higher.
+  // The peak of the layout that the executor began with. No later layout has a higher one.
   int64_t promised_peak_bytes() const { return promised_peak_bytes_; }
   int64_t promised_host_bytes() const { return promised_host_bytes_; }
   const Arena& arena() const { return *arena_; }
-  // Of what is swapped (runtime/plan/swap.h); without bytes where nothing is.
+  // The host's arena, for what is swapped (runtime/plan/swap.h). It has no bytes if nothing is.
   const Arena& host_arena() const { return *host_arena_; }
 
  private:
@@ -97,8 +100,8 @@ class Executor {
   BoundByBatch train_, eval_;
 };
 
-// An error where both arenas of `layout` need more than `available_bytes` of one memory, with the largest
-// batch that fits in the hint.
+// An error if both arenas of `layout` need more than `available_bytes` of one memory. The hint has
+// the largest batch that fits.
 llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t available_bytes);
 
 }  // namespace act

@@ -1,4 +1,4 @@
-// What a backend implements: kernels, chosen once at load from ordered lists.
+// What a backend implements: kernels. They are chosen once, at load, from ordered lists.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace act {
 
-// A concrete tensor in the arena. dims are those at the run's batch size.
+// A concrete tensor in the arena. `dims` are those at the run's batch size.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
@@ -29,53 +29,56 @@ struct TensorView {
   }
 };
 
-// What a step changes between runs; read by updates and random number streams.
+// The state of a step that changes between runs. Updates and random number streams read it.
 struct StepState {
   static constexpr int32_t kAllStreams = -1;
-  // The key of a stream's rounding: where codes are made and where they are read.
+  // The random key for a stream's rounding, both where codes are made and where they are read.
   uint64_t RoundingSeed(int32_t stream) const {
     return rounding_stream == kAllStreams || rounding_stream == stream ? seed ^ rounding : seed;
   }
 
   uint64_t seed = 0;
   uint64_t step = 0;  // passes over a micro-batch done before
-  // Combined with the seed wherever a code is rounded, and nowhere else: another number gives other rounding
-  // errors of the same forward pass, dropout included.
+  // Combined with the seed wherever a code is rounded, and nowhere else. Another number gives other
+  // rounding errors in the same forward pass, dropout included.
   uint64_t rounding = 0;
-  // The only stream of codes that `rounding` applies to; all others are rounded as by 0.
+  // The only stream of codes to which `rounding` applies. All others are rounded as with 0.
   int32_t rounding_stream = kAllStreams;
   UpdateState update = {};
-  bool updates = true;  // does this pass end in the update? Else nodes of phase kUpdate do not run
+  // Whether this pass ends in the update. If not, nodes of phase kUpdate do not run.
+  bool updates = true;
 };
 
-// A node at one batch size, before any memory exists: what a kernel is chosen by.
+// A node at one batch size, before any memory exists. Kernels are chosen by it.
 struct KernelSite {
   const Node* node = nullptr;
-  // Data is null; a left-out optional input has data null and bytes 0. Outputs of a Fused node: its results,
-  // then the operands that it mutates.
+  // Data is null. An optional input that is left out has data null and bytes 0. Outputs of a Fused
+  // node: its results, then the operands that it mutates.
   std::vector<TensorView> inputs, outputs;
   int64_t batch = 1;  // samples of the operands
-  int64_t workspace_bytes =
-      0;  // scratch space the arena gives this node; a kernel that needs more must refuse
+  // Scratch space that the arena gives this node. A kernel that needs more must refuse.
+  int64_t workspace_bytes = 0;
   int threads = 1;
-  int64_t whole_batch = 1;  // of the step; more than `batch` where a tile of samples runs at a time
+  // of the step; more than `batch` if a tile of samples runs at a time
+  int64_t whole_batch = 1;
 };
 
-// What a kernel gets at each run: the same tensors, with data. Kernels allocate nothing here.
+// What a kernel receives at each run: the same tensors, with data. Kernels allocate nothing here.
 struct KernelArgs {
   std::span<const TensorView> inputs, outputs;
   std::span<std::byte> workspace;  // 64-byte aligned, at least as many bytes as asked for
   const StepState* state = nullptr;
-  int64_t first_sample = 0;  // of the batch, that the operands begin with: random numbers are drawn by sample
+  // The sample of the batch at which the operands begin. Random numbers are drawn by sample.
+  int64_t first_sample = 0;
 };
 
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Runs to the end on the calling thread's OpenMP team. A failure of a library is an error string; empty:
-  // done.
+  // Runs to the end on the calling thread's OpenMP team. Returns a library's error, or an empty
+  // string.
   virtual std::string Run(const KernelArgs& args) = 0;
-  // Scratch bytes really used, at most KernelSite::workspace_bytes.
+  // Scratch bytes actually used, at most KernelSite::workspace_bytes.
   virtual int64_t WorkspaceBytes() const { return 0; }
   // Time spent here counts as library time in --profile.
   virtual bool IsLibraryCall() const { return false; }
@@ -85,7 +88,7 @@ class Kernel {
 
 struct KernelEntry {
   std::string name;  // "dnnl.conv", "reference.conv"
-  // The kernel for this site, or null with the reason of the refusal in *why.
+  // The kernel for this site, or null with the reason for the refusal in *why.
   std::function<std::unique_ptr<Kernel>(const KernelSite& site, std::string* why)> create;
 };
 

@@ -1,19 +1,20 @@
-// What this machine offers to the process: cores and memory.
+// What this machine offers the process: cores and memory.
 #pragma once
 
 #include <cstdint>
 
 namespace act {
 
-// Physical cores that the process may run on (its affinity mask; hyper-threads count once). At least 1.
+// Physical cores that the process may run on (its affinity mask; hyper-threads count once). At
+// least 1.
 int PhysicalCores();
 
-// Bytes that can still be allocated without swapping or being killed: the least of the kernel's MemAvailable
-// and what the memory cgroup leaves. kTooLarge where neither can be read.
+// Bytes that can still be allocated without swapping or being killed: the kernel's MemAvailable or
+// what the memory cgroup leaves, whichever is less. kTooLarge if neither can be read.
 int64_t AvailableMemoryBytes();
 
-// The most memory that the process has had resident so far, in bytes (its libraries and mapped files
-// included).
+// The largest resident size of the process so far, in bytes, including its libraries and mapped
+// files.
 int64_t ResidentPeakBytes();
 
 }  // namespace act

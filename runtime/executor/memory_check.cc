@@ -27,8 +27,8 @@ uint64_t Hash(const std::byte* data, int64_t bytes) {
   return hash;
 }
 
-// The first byte in [begin, end) that is not 0xFF, or null. A range equals itself shifted by one where all
-// bytes agree.
+// The first byte in [begin, end) that is not 0xFF, or null. A range equals itself shifted by one
+// where all bytes agree.
 const std::byte* FirstTouched(const std::byte* begin, const std::byte* end) {
   if (begin == end) return nullptr;
   const auto size = static_cast<size_t>(end - begin);

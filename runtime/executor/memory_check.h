@@ -1,4 +1,5 @@
-// The memory check of --check-memory: proves, node by node, that kernels write only what is theirs.
+// The memory check of --check-memory: proves, node by node, that kernels write only to their own
+// tensors.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -13,18 +14,18 @@
 
 namespace act {
 
-// Fills everything behind the persistent tensors, and all of the host's arena, with 0xFF, which is NaN as any
-// float: a kernel that reads a byte before a node has written it computes NaN.
+// Fills everything after the persistent tensors, and all of the host's arena, with 0xFF, which is
+// NaN as any float. A kernel that reads a byte before a node has written it computes NaN.
 void FillDead(Memories memories, int64_t persistent_bytes);
 
 // Watches one run of a graph. After each node
 //   - every byte outside the live ranges must still be 0xFF,
 //   - every live tensor that the node neither makes nor mutates must be unchanged (by a 64-bit hash),
-// and what dies there is filled with 0xFF. A violation is an error that names the node and the bytes or
-// tensor.
+// and what dies there is filled with 0xFF. A violation is an error that names the node and the
+// bytes or tensor.
 class MemoryCheck : public NodeObserver {
  public:
-  // To be made when FillDead() has run and the step's inputs are written.
+  // To be created after FillDead() has run and the step's inputs have been written.
   MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes, Memories memories);
   llvm::Error AfterNode(size_t position) override;
 
@@ -34,8 +35,8 @@ class MemoryCheck : public NodeObserver {
     int64_t begin = 0, end = 0;  // bytes in its arena
     std::string name;            // of a value that lives there
     int64_t lower = 0, upper = 0;
-    bool one_tile = false;  // of a loop over samples: dies in each tile
-    bool seen = false;      // has lived at a node already
+    bool one_tile = false;  // in a loop over samples: dies in each tile
+    bool seen = false;      // has already lived at a node
     uint64_t hash = 0;
   };
   bool LiveAt(const Range& range, int64_t position) const {

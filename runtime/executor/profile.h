@@ -28,10 +28,11 @@ struct Profile {
 // Over all graphs that ran (a last partial batch runs in its own).
 Profile CollectProfile(const std::vector<const BoundGraph*>& graphs);
 
-// Two tables, in milliseconds a step: kernels, then the most expensive nodes.
+// Two tables, in milliseconds per step: kernels, then the most expensive nodes.
 std::string FormatProfile(const Profile& profile, size_t steps, size_t most_nodes = 20);
 
-// One line a node: its kernel, what the kernel says of itself, and why each faster one refused.
+// One line per node: its kernel, the kernel's description of itself, and why each faster one
+// refused.
 std::string FormatDispatch(const BoundGraph& graph);
 
 }  // namespace act

@@ -1,4 +1,5 @@
-// Where the operands of a node in a loop over samples (runtime/plan/sample_loops.h) are, from tile to tile.
+// The addresses of the operands of a node in a loop over samples (runtime/plan/sample_loops.h),
+// from tile to tile.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +13,22 @@ namespace act {
 
 class SamplePlaces {
  public:
-  // An operand or result: its first sample's bytes, and how far each sample is from the one before. Step 0:
-  // at the same place in each tile, as is what the loop alone knows.
+  // An operand or result: the bytes of its first sample, and the distance from one sample to the
+  // next. A distance of 0 means the same place in each tile, as for values that only the loop uses.
   void AddInput(void* data, int64_t sample_bytes) {
     inputs_.push_back({static_cast<std::byte*>(data), sample_bytes});
   }
   void AddOutput(void* data, int64_t sample_bytes) {
     outputs_.push_back({static_cast<std::byte*>(data), sample_bytes});
   }
-  // The result that was added last is a sum over samples; `partial` has room for what one tile adds to it.
+  // The result that was added last is a sum over samples. `partial` has room for the part of one
+  // tile.
   void MakeSum(std::byte* partial) { sums_.push_back({outputs_.size() - 1, partial}); }
 
-  // Lets the tensors begin at sample `first` of the batch. The first tile makes a sum in its place, each
-  // other beside it.
+  // Makes the tensors begin at sample `first` of the batch. The first tile writes a sum to its
+  // final place, every other tile to its partial place.
   void MoveTo(int64_t first, std::vector<TensorView>& inputs, std::vector<TensorView>& outputs) const;
-  // Adds what a tile behind the first has made to the sums.
+  // Adds the parts of a tile after the first one to the sums.
   void AddSums(const std::vector<TensorView>& outputs) const;
 
  private:

@@ -8,10 +8,11 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// Dynamic programming over the edges. A state is an allocation of the first ones; of two states the one that
-// has neither fewer bytes nor less variance is dropped, as is one that cannot become better than the best
-// known allocation by the bound of Lagrange: for a price `price_` of a byte, no allocation of the other edges
-// has less variance than min(variance + price bytes) summed over these, less price times the bytes left.
+// Dynamic programming over the edges. A state is an allocation of the first ones; of two states the
+// one that has neither fewer bytes nor less variance is dropped, as is one that cannot become
+// better than the best known allocation by the bound of Lagrange: for a price `price_` of a byte,
+// no allocation of the other edges has less variance than min(variance + price bytes) summed over
+// these, less price times the bytes left.
 class Solver {
  public:
   Solver(const BitProblem& problem, size_t most_states) : problem_(problem), most_states_(most_states) {

@@ -36,8 +36,8 @@ llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int6
                    std::string("the least possible is ") + text);
 }
 
-// The codes that an edge may have, the smallest first, and none that has neither fewer bytes nor less
-// variance than another.
+// The codes that an edge may have, the smallest first, and none that has neither fewer bytes nor
+// less variance than another.
 struct Choices {
   std::vector<Codec> codecs;
   std::vector<BitOption> options;

@@ -61,8 +61,8 @@ int32_t LevelsBelow(Codec codec, double share_below) {
   return best;
 }
 
-// The same numbers with an 8-bit scale. A zero code's has no room for where its levels begin: beside it a
-// minimum.
+// The same numbers with an 8-bit scale. A zero code's has no room for where its levels begin:
+// beside it a minimum.
 Metadata InLogarithms(Metadata metadata) {
   const bool sides = metadata == Metadata::kSides, logarithms = metadata == Metadata::kLogSingle;
   return sides || logarithms ? metadata : Metadata::kLogPair;

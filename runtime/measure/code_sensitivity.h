@@ -1,5 +1,5 @@
-// What each code of a plan adds to the gradient's variance, measured while it trains: in the arena of the
-// run, by the plan as it is. docs/gradient_variance.md says how it compares to gradient_variance.h.
+// Measures what each code of a plan adds to the gradient's variance while training: in the run's
+// own arena, by the unchanged plan. docs/gradient_variance.md compares it to gradient_variance.h.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -21,19 +21,21 @@ struct CodeSensitivity {
   std::vector<double> variance;  // by stream: E|g_q - g|^2 / |g|^2 by its rounding alone
 };
 
-// Two gradients of one batch that differ in the rounding of one code have twice that code's share between
-// them, for the errors of a code are independent from one rounding to the next:
+// Take two gradients of one batch that differ only in the rounding of one code. Their squared
+// distance is twice that code's share, since the errors of a code are independent from one rounding
+// to the next:
 //   E|g' - g''|^2 = 2 E|g' - E g'|^2
-// so no exact values are needed beside the codes, and no memory but for one gradient.
+// So no exact values are needed beside the codes, and no memory except for one gradient.
 class CodeSensitivityMeter {
  public:
-  // Bytes beside the arena that a meter of the executor's plan holds.
+  // Bytes that a meter of the executor's plan needs beside the arena.
   static int64_t BytesOf(const Plan& plan, int64_t batch);
   explicit CodeSensitivityMeter(const Executor& executor);
 
-  // Runs `graph` 1 + repeats * streams times on the batch that `data` stands at, without updates. `state` is
-  // that of the step to come. What lives between steps is left as it is; sums of gradients are not. Nullopt
-  // where `stop` was set meanwhile, or where a gradient is not finite. Errors: a pass that fails.
+  // Runs `graph` 1 + repeats * streams times on the batch at which `data` stands, without updates.
+  // `state` is that of the next step. Everything that lives between steps is left as it is, except
+  // sums of gradients. Nullopt if `stop` was set meanwhile, or if a gradient is not finite. Errors:
+  // a pass that fails.
   llvm::Expected<std::optional<CodeSensitivity>> Measure(Executor& executor, BoundGraph& graph,
                                                          BatchSource& data, StepState state,
                                                          std::span<const int32_t> streams, int64_t repeats,
@@ -43,7 +45,7 @@ class CodeSensitivityMeter {
   llvm::Error Pass(Executor& executor, BoundGraph& graph, BatchSource& data, const StepState& state,
                    NodeObserver& observer);
 
-  std::vector<float> gradient_;                  // all of them, one behind the other
+  std::vector<float> gradient_;                  // all of them, one after the other
   std::vector<std::vector<std::byte>> buffers_;  // running statistics, as they were
 };
 

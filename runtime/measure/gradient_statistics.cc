@@ -18,7 +18,8 @@ double MeanSquare(const BatchErrors& batch, size_t repeats, size_t without) {
   return sum / static_cast<double>(repeats - (without == kNone ? 0 : 1));
 }
 
-// Mean of <d_i, d_j> over pairs i != j: its expectation is |E d|^2, since d_i and d_j are independent.
+// Mean of <d_i, d_j> over pairs i != j: its expectation is |E d|^2, since d_i and d_j are
+// independent.
 double MeanOverPairs(const BatchErrors& batch, size_t repeats, size_t without) {
   double sum = 0, pairs = 0;
   for (size_t i = 0; i < repeats; ++i) {

@@ -8,7 +8,7 @@
 
 namespace act {
 
-// Of one mini-batch: what is known of the errors d_i = g_i - g of R noisy gradients of it.
+// For one mini-batch: products of the errors d_i = g_i - g of R noisy gradients.
 struct BatchErrors {
   double gradient_square = 0;    // |g|^2
   std::vector<double> products;  // <d_i, d_j>, R x R, row-major
@@ -16,14 +16,15 @@ struct BatchErrors {
 
 struct GradientEstimate {
   double variance = 0;        // v = E|g_q - g|^2 / |g|^2
-  double variance_error = 0;  // standard error; NaN where one number is all there is
-  double bias = 0;            // b = |E g_q - g|^2 / |g|^2, without bias of its own: may be negative
+  double variance_error = 0;  // standard error; NaN if there is only one number
+  double bias = 0;            // b = |E g_q - g|^2 / |g|^2; the estimate is unbiased and may be negative
   double bias_error = 0;
 };
 
-// Pooled over mini-batches: sums of the numerators over sums of |g|^2. Standard errors by the jackknife, over
-// the mini-batches where there are several, else over the R gradients. Every batch has the same R >= 1; with
-// R = 1 nothing is known of the bias (NaN). All zeros where all gradients are zero and exact.
+// Pooled over mini-batches: sums of the numerators over sums of |g|^2. Standard errors are by the
+// jackknife, over the mini-batches if there are several, else over the R gradients. Every batch has
+// the same R >= 1. With R = 1 the bias is unknown (NaN). All zeros if all gradients are zero and
+// exact.
 GradientEstimate EstimateGradient(std::span<const BatchErrors> batches, size_t repeats);
 
 }  // namespace act

@@ -1,5 +1,5 @@
-// How noisy the codes of a plan make its gradient: measured on given data, in all and for each saved
-// activation. docs/gradient_variance.md has the definitions.
+// Measures on given data how noisy the codes of a plan make its gradient, in total and for each
+// saved activation. docs/gradient_variance.md has the definitions.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -18,10 +18,10 @@
 namespace act {
 
 struct VarianceOptions {
-  int64_t repeats = 1;      // R: gradients with other rounding, of each mini-batch
+  int64_t repeats = 1;      // R: gradients per mini-batch, each with other rounding
   int64_t batches = 1;      // mini-batches
-  std::string edges = "*";  // a glob over names: which edges are measured alone; empty: none
-  bool rerun = true;        // and what is encoded within the backward pass, by the same glob
+  std::string edges = "*";  // a glob over names: the edges to measure alone; empty: none
+  bool rerun = true;        // also measure codes made within the backward pass, by the same glob
   const volatile std::sig_atomic_t* stop = nullptr;  // set by a signal
 };
 
@@ -34,27 +34,27 @@ struct GradientVariance {
   int64_t batches = 0, batch = 0, repeats = 0;  // mini-batches, samples of each, gradients of each
   int64_t parameters = 0;                       // elements of the gradient
   double gradient_norm = 0;                     // sqrt(mean of |g|^2 over the mini-batches)
-  size_t saved_edges = 0;                       // of the plan
-  size_t codes = 0;                             // of these, what is stored with an error
-  size_t rerun_codes = 0;                       // what the backward pass itself encodes with an error
-  size_t rounded_products = 0;                  // of the plan; measured in float32
+  size_t saved_edges = 0;                       // in the plan
+  size_t codes = 0;                             // how many of these are stored with an error
+  size_t rerun_codes = 0;                       // codes with an error that the backward pass itself makes
+  size_t rounded_products = 0;                  // in the plan; measured in float32
   GradientEstimate total;
-  // In the order in which the step stores them. Positions from saved_edges on: of a re-run.
+  // In the order in which the step stores them. Positions from saved_edges on belong to re-runs.
   std::vector<EdgeVariance> edges;
 };
 
-// Runs the graph of `codes`, whose plan `executor` was made of, at its layout's batch: for each mini-batch
-// once exactly and R times for all codes together and for each edge, with updates left out. Parameters stay
-// as they are; running statistics do not. `position` is the point of training that the passes belong to
-// (seed, step, and where the data set goes on). Errors: a pass that fails, a gradient that is not finite, a
-// data set with less than one full batch.
+// Runs the graph of `codes`, from whose plan `executor` was made, at its layout's batch. Each
+// mini-batch runs once exactly, and R times for all codes together and for each edge, without
+// updates. Parameters stay as they are; running statistics do not. `position` is the point in
+// training of these passes (seed, step, and where the data set continues). Errors: a pass that
+// fails, a gradient that is not finite, a data set with less than one full batch.
 llvm::Expected<GradientVariance> MeasureGradientVariance(Executor& executor, const SwitchablePlan& codes,
                                                          BatchSource& data, const TrainPosition& position,
                                                          const VarianceOptions& options);
 
-// The section "Gradient variance".
+// The report's section "Gradient variance".
 std::string FormatGradientVariance(const Plan& plan, const GradientVariance& result);
-// The keys of docs/cli.md.
+// The keys are in docs/cli.md.
 std::string GradientVarianceJson(const Plan& plan, const GradientVariance& result, uint64_t seed);
 
 }  // namespace act

@@ -99,8 +99,8 @@ class Rewriter {
     return llvm::Error::success();
   }
 
-  // What the backward pass itself encodes is no saved activation: the step's report does not list it, the
-  // measurement does.
+  // What the backward pass itself encodes is no saved activation: the step's report does not list
+  // it, the measurement does.
   void ListRerun(const Node& node, size_t output) {
     const ValueId code = node.outputs[output];
     if (edge_of_.count(code)) return;

@@ -22,8 +22,8 @@ int64_t BytesAt(const TensorType& type, int64_t batch) {
   return std::max<int64_t>(0, SaturatingMul(ElementCount(DimsAt(type.dims, batch)), ByteSize(type.dtype)));
 }
 
-// Scratch space of a node that runs `samples` of the batch's samples at a time: behind the kernel's own, each
-// sum over samples that a tile makes, before it is added to the others'.
+// Scratch space of a node that runs `samples` of the batch's samples at a time: behind the kernel's
+// own, each sum over samples that a tile makes, before it is added to the others'.
 int64_t WorkspaceBytes(const Graph& graph, const Node& node, int64_t samples, int64_t batch) {
   int64_t bytes = AlignUp(std::max<int64_t>(0, node.workspace_bytes.At(samples)));
   if (samples == batch) return bytes;
@@ -87,8 +87,8 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
   return layout;
 }
 
-// Persistent storages lie one behind the other at the arena's start, where both step graphs find them by
-// name.
+// Persistent storages lie one behind the other at the arena's start, where both step graphs find
+// them by name.
 class PersistentPlaces {
  public:
   void Place(const StepGraph& step, StepLayout& layout) {
@@ -137,9 +137,9 @@ bool TooLarge(const StepLayout& layout) {
   return sum >= kTooLarge - kArenaAlignment;
 }
 
-// A model without a batch axis has a batch all the same where its inputs begin with as many elements: their
-// first extent. Where they do not (a graph's nodes and edges), each of these numbers is right, and none
-// changes anything.
+// A model without a batch axis has a batch all the same where its inputs begin with as many
+// elements: their first extent. Where they do not (a graph's nodes and edges), each of these
+// numbers is right, and none changes anything.
 bool IsFixedBatch(const Plan& plan, int64_t batch) {
   if (batch == plan.default_batch) return true;
   const Graph& graph = plan.train.graph;
@@ -245,8 +245,8 @@ llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch) {
 
 namespace {
 
-// The largest batch in [low, high) for which `fits` holds; fits(low) does, fits(high) does not. `first` is
-// tried first.
+// The largest batch in [low, high) for which `fits` holds; fits(low) does, fits(high) does not.
+// `first` is tried first.
 template <class Fits>
 int64_t Bisect(int64_t low, int64_t high, int64_t first, Fits fits) {
   for (int64_t middle = first; high - low > 1; middle = low + (high - low) / 2) {
@@ -273,9 +273,9 @@ llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas are
     return kTooLarge;
   };
   if (plan.fixed_batch) return arena_at(plan.default_batch) <= bytes ? plan.default_batch : 0;
-  // The lower bound costs little and is mostly reached, or missed by a ratio that hardly depends on the
-  // batch. So the batch at which the bound reaches `bytes`, and then the one at which the bound times that
-  // ratio does, leave few packings to solve.
+  // The lower bound costs little and is mostly reached, or missed by a ratio that hardly depends on
+  // the batch. So the batch at which the bound reaches `bytes`, and then the one at which the bound
+  // times that ratio does, leave few packings to solve.
   int64_t beyond = 1;
   while (beyond < kMostSamples && bound_at(beyond) <= bytes) beyond *= 2;
   const int64_t bound =

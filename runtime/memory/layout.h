@@ -1,6 +1,6 @@
-// Where every storage of a plan lies at one batch size: the same code in actc (report) and actrun (run).
-// There are two arenas: the device's, which is meant where it is not said, and the host's, for what is
-// swapped (runtime/plan/swap.h).
+// The place of every storage of a plan at one batch size. The same code serves actc (report) and
+// actrun (run). There are two arenas, the device's and the host's. The host's holds what is swapped
+// (runtime/plan/swap.h). Unless stated otherwise, "arena" means the device's.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -15,7 +15,8 @@ namespace act {
 
 inline constexpr int64_t kArenaAlignment = 64;
 
-// What a byte at the peak is for. Categories are counted at the peak op and add up to the peak.
+// The purpose of a byte at the peak. Categories are counted at the peak node and add up to the
+// peak.
 enum class MemoryCategory : uint8_t {
   kParameters,  // parameters, buffers and constants
   kGradients,   // parameter gradients (inputs of updates)
@@ -29,9 +30,10 @@ const char* ToString(MemoryCategory category);
 
 // One step graph (train or eval) laid out.
 struct StepLayout {
-  std::vector<bool> on_host;    // of each storage: in the host's arena, and counted in host_peak_bytes alone
-  std::vector<int64_t> offset;  // of each storage, bytes from its arena's start; -1: has no bytes
-  std::vector<int64_t> bytes;   // of each storage
+  // of each storage: it lies in the host's arena, and counts in host_peak_bytes alone
+  std::vector<bool> on_host;
+  std::vector<int64_t> offset;            // of each storage, bytes from its arena's start; -1: has no bytes
+  std::vector<int64_t> bytes;             // of each storage
   std::vector<int64_t> lower, upper;      // of each storage: half-open live range in node positions
   std::vector<int64_t> workspace_offset;  // of each node; -1: none
   std::vector<int64_t> workspace_bytes;   // of each node, rounded up to the alignment
@@ -39,8 +41,8 @@ struct StepLayout {
   int64_t peak_bytes = 0;                 // highest byte touched by any node: max(offset + bytes)
   int64_t lower_bound_bytes = 0;          // max of the timeline: no layout can be smaller
   int64_t peak_node = 0;                  // position of the node where the timeline is highest
-  int64_t category_bytes[kMemoryCategories] =
-      {};                       // at peak_node; padding and fragmentation are in kTransient
+  // At peak_node. Padding and fragmentation are in kTransient.
+  int64_t category_bytes[kMemoryCategories] = {};
   int64_t host_peak_bytes = 0;  // highest byte of the host's arena
 };
 
@@ -52,26 +54,29 @@ struct MemoryLayout {
   int64_t host_bytes = 0;        // of the host's arena: max of both
 };
 
-// Lays out both step graphs at `batch`. The result of a smaller batch fits at the same offsets (sizes grow with N), so a
-// last partial batch runs in the layout of the full one. Errors: batch < 1, a size over 2^60.
+// Lays out both step graphs at `batch`. A smaller batch fits at the same offsets, since sizes grow
+// with N, so a last partial batch runs in the layout of the full one. Errors: batch < 1, a size
+// over 2^60.
 llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch);
 
-// Bytes that live on the device at each node at `batch`, parameters included: no layout can be smaller than
-// the largest.
+// Bytes that live on the device at each node at `batch`, parameters included. No layout can be
+// smaller than the largest of them.
 std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch);
 
-// Independent check (shares no code with LayOut): ranges of one arena that live at the same node do not
-// overlap, every value a node reads or writes is inside its storage's live range, what SwapOut writes and
-// nothing else is in the host's arena, persistent storages agree between train and eval.
+// Checks a layout independently (shares no code with LayOut). Ranges of one arena that live at the
+// same node do not overlap. Every value that a node reads or writes is inside its storage's live
+// range. The host's arena holds what SwapOut writes and nothing else. Persistent storages agree
+// between train and eval.
 llvm::Error ValidateLayout(const Plan& plan, const MemoryLayout& layout);
 
-// What a memory has to hold: the device's the arena alone, a machine without another one both.
+// The arenas that a memory has to hold: the device's alone, or both on a machine without other
+// memory.
 enum class Arenas : uint8_t { kDevice, kBoth };
 inline int64_t BytesOf(const MemoryLayout& layout, Arenas arenas) {
   return SaturatingAdd(layout.arena_bytes, arenas == Arenas::kBoth ? layout.host_bytes : 0);
 }
 
-// The largest batch whose arena, or arenas, are at most `bytes`; 0 where not even one sample fits.
+// The largest batch whose arena, or arenas, take at most `bytes`. 0 if not even one sample fits.
 llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas = Arenas::kDevice);
 
 }  // namespace act

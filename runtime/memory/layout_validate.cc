@@ -21,7 +21,8 @@ struct Tenant {
   std::string name;
 };
 
-// Sweeps over the nodes with the live ranges ordered by address: a newcomer can only meet its two neighbours.
+// Sweeps over the nodes with the live ranges ordered by address: a newcomer can only meet its two
+// neighbours.
 llvm::Error CheckDisjoint(const std::vector<Tenant>& tenants) {
   std::vector<const Tenant*> arrivals, departures;
   for (const Tenant& tenant : tenants) arrivals.push_back(&tenant), departures.push_back(&tenant);
@@ -85,8 +86,8 @@ class StepChecker {
     return Wrong("node '" + node.name + "' (" + node.op + ") reads or writes in another memory than it may");
   }
 
-  // A value that is read or written at `node` is inside its storage, and its storage is live then. In a loop
-  // over samples what is not the loop's own is live from its first node to its last.
+  // A value that is read or written at `node` is inside its storage, and its storage is live then.
+  // In a loop over samples what is not the loop's own is live from its first node to its last.
   llvm::Error CheckUse(ValueId id, int64_t node) const {
     const Value& value = step_.graph.value(id);
     const size_t s = Storage(id);
@@ -201,7 +202,8 @@ class StepChecker {
   const std::vector<int32_t> loop_of_node_, loop_of_value_;
 };
 
-// What keeps its place from step to step, of both graphs: each has one place, and no two share a byte.
+// What keeps its place from step to step, of both graphs: each has one place, and no two share a
+// byte.
 llvm::Error CheckPersistent(const Plan& plan, const MemoryLayout& layout) {
   std::map<std::string, Tenant> tenants;  // by name
   for (const auto& [step, places] :

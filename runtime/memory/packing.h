@@ -2,9 +2,10 @@
 //
 //   PackingProblem -> SolvePacking -> Packing -> ValidatePacking (packing_validate.h)
 //
-// Plain values in and out, no state, standard library only. The problem is two-dimensional strip packing
-// with the time axis fixed (dynamic storage allocation, NP-hard), so the solver runs a list of cheap
-// greedy heuristics, then a search of bounded length, keeps the best, and stops at the lower bound.
+// Plain values in and out, no state, standard library only. The problem is two-dimensional strip
+// packing with the time axis fixed (dynamic storage allocation, NP-hard), so the solver runs a list
+// of cheap greedy heuristics, then a search of bounded length, keeps the best, and stops at the
+// lower bound.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@
 
 namespace act {
 
-// One allocation. It owns the bytes [offset, offset + size rounded up to `alignment`), so that a kernel may
-// read a full vector at the tail, during the ops [lower, upper). A buffer without bytes or without a live
-// range conflicts with nothing and is placed at offset 0.
+// One allocation. It owns the bytes [offset, offset + size rounded up to `alignment`) during the
+// ops [lower, upper), so that a kernel may read a full vector at the tail. A buffer without bytes
+// or without a live range conflicts with nothing and is placed at offset 0.
 struct Buffer {
   int64_t lower = 0;       // first op index at which the buffer is live
   int64_t upper = 0;       // one past the last op index
@@ -32,20 +33,22 @@ struct Packing {
   int64_t height = 0;            // bytes the arena needs: max of offset + aligned size
 };
 
-// The ways to find a packing, tried in this order; the best result counts. Each of the greedy ones places all
-// buffers once; of what is left of the step limit the core search, where it applies, takes up to half, and
-// the swap search the rest.
+// The ways to find a packing, tried in this order. The best result counts. Each greedy one places
+// all buffers once. Of the steps that remain below the limit, the core search takes up to half,
+// where it applies, and the swap search takes the rest.
 enum class PackingHeuristic : uint32_t {
-  // Fill the lowest place first; prefer buffers live where the most bytes are live, among these long ones.
+  // Fill the lowest place first. Prefer buffers that live where the most bytes live, and among
+  // these the long ones.
   kSkylineByPressure,
   kSkylineByPressureAndSize,  // the same, but prefer large ones to long ones
-  kSkylineByLength,           // the same, but prefer long ones only
-  kByLength,                  // longest live range first, lowest gap: exact for ranges that nest
-  kByArea,                    // largest size x length first, lowest gap
-  kBySize,                    // largest size first, lowest gap
-  kByStart,                   // program order, tightest gap: what an allocator at run time does
-  kCoreSearch,                // the search below for the buffers that matter most, the others into gaps
-  kSwapSearch,                // random orders for the skyline, hill climbing from the best of them
+  // the same, but by length alone
+  kSkylineByLength,
+  kByLength,    // longest live range first, lowest gap: exact for ranges that nest
+  kByArea,      // largest size x length first, lowest gap
+  kBySize,      // largest size first, lowest gap
+  kByStart,     // program order, tightest gap: what an allocator does at run time
+  kCoreSearch,  // a search over the buffers that matter most; the others go into gaps
+  kSwapSearch,  // random orders for the skyline, hill climbing from the best of them
 };
 inline constexpr uint32_t kPackingHeuristicCount = 9;
 
@@ -53,21 +56,22 @@ inline constexpr uint32_t kPackingHeuristicCount = 9;
 std::string_view PackingHeuristicName(PackingHeuristic heuristic);
 
 struct PackingOptions {
-  // Work limit in visited (buffer, neighbour) pairs, 1 to 4 ns each. A count and not a time, so that the
-  // offsets, and with them the peak that a plan promises, are the same on every machine. Checked between
-  // placements: at least one greedy heuristic always runs to its end.
+  // Work limit in visited (buffer, neighbour) pairs, 1 to 4 ns each. It is a count and not a time,
+  // so that the offsets, and with them the peak that a plan promises, are the same on every
+  // machine. It is checked between placements: at least one greedy heuristic always runs to its
+  // end.
   int64_t max_steps = 40'000'000;
-  // Bit i allows PackingHeuristic(i). With none, the buffers are placed in program order.
+  // Bit i allows PackingHeuristic(i). With none, buffers are placed in program order.
   uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;
 };
 
-// Max over time of the live bytes, each size rounded up to its alignment: no packing is lower. Saturates at
-// INT64_MAX.
+// The largest sum of live bytes at any time, each size rounded up to its alignment. No packing is
+// lower. Saturates at INT64_MAX.
 int64_t PackingLowerBound(const PackingProblem& problem);
 
-// Packs all buffers; deterministic. Stops early at the lower bound. Always returns one offset per buffer.
-// Sizes whose sum passes INT64_MAX give height INT64_MAX, and negative sizes or alignments below 1 are
-// placed as 0 and 1: ValidatePacking rejects all of these.
+// Packs all buffers. Deterministic. Stops early at the lower bound. Always returns one offset per
+// buffer. Sizes whose sum exceeds INT64_MAX give the height INT64_MAX. Negative sizes are placed as
+// 0, and alignments below 1 as 1; ValidatePacking rejects all of these.
 Packing SolvePacking(const PackingProblem& problem, const PackingOptions& options = {});
 
 }  // namespace act

@@ -12,11 +12,13 @@ namespace {
 
 // An item belongs to the core if it is live where at least this share of the lower bound is live,
 constexpr double kCorePressure = 0.95;
-// or if it takes at least this share of it: the gaps of a tight core rarely have room for such an item.
+// or if it takes at least this share of it: the gaps of a tight core rarely have room for such an
+// item.
 constexpr double kCoreSize = 0.025;
 // How often to try to complete a packing of the core, each time with another order of the rest.
 constexpr int kCompletions = 5;
-// The packings of the core to try: the last so many within 1 / kMargin of the lower bound from the lowest.
+// The packings of the core to try: the last so many within 1 / kMargin of the lower bound from the
+// lowest.
 constexpr size_t kCandidates = 256;
 constexpr int64_t kMargin = 1500;
 
@@ -52,8 +54,8 @@ Instance InstanceOf(const Core& core, const Instance& whole) {
   return instance;
 }
 
-// The core as it is and the rest in gaps, none of it above the core. Where an item finds no gap, it comes
-// earlier the next time.
+// The core as it is and the rest in gaps, none of it above the core. Where an item finds no gap, it
+// comes earlier the next time.
 std::optional<Placement> Complete(const Instance& whole, Core& core, const Placement& found, int64_t& steps) {
   Gaps of_core(whole.time_count);
   Placement placement{std::vector<int64_t>(whole.items.size(), 0), found.height};

@@ -79,8 +79,8 @@ void MergeLevelNeighbours(std::vector<Segment>& skyline, size_t first, size_t la
   skyline.erase(kept + 1, end);
 }
 
-// The items not yet placed, by start, in a binary tree whose nodes know the least rank and the least end of
-// the items below: a query passes by most of what does not fit.
+// The items not yet placed, by start, in a binary tree whose nodes know the least rank and the
+// least end of the items below: a query passes by most of what does not fit.
 class WaitingItems {
  public:
   WaitingItems(const Instance& instance, const std::vector<int32_t>& rank)
@@ -92,7 +92,8 @@ class WaitingItems {
     for (size_t node = leaves_; --node > 0;) Update(node);
   }
 
-  // Removes and returns the item of the least rank that lives within [lower, upper); -1 if there is none.
+  // Removes and returns the item of the least rank that lives within [lower, upper); -1 if there is
+  // none.
   int32_t TakeFirstIn(int32_t lower, int32_t upper, int64_t& steps) {
     best_ = 0;
     size_t begin = leaves_ + static_cast<size_t>(instance_.first_at[lower]);
@@ -263,7 +264,8 @@ void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& pla
         skyline.insert(at + 1, {item.upper, space.upper, space.top});
       }
     }
-    // Nothing else has changed: the segment before, up to three in place of the lowest, the one behind.
+    // Nothing else has changed: the segment before, up to three in place of the lowest, the one
+    // behind.
     MergeLevelNeighbours(skyline, lowest > 0 ? lowest - 1 : 0, lowest + 4);
   }
 }

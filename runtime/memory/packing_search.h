@@ -1,4 +1,4 @@
-// Internal to the packing solver: the improvement of a packing.
+// Internal to the packing solver: improves a packing by exchanges.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,15 @@
 
 namespace act::packing_internal {
 
-// Takes a packing that a search has found.
+// Receives a packing that a search has found.
 using Visit = std::function<void(const Placement& found)>;
 
-// Visits many packings within about `max_steps` steps. Fills the skyline in random orders, and climbs from
-// the best of them, `order` being the first: exchanges an item that ends above the lower bound, or one that
-// it conflicts with, with another of its conflicts. The cost is not the height, which few exchanges change,
-// but all the bytes by which items end above the lower bound. Deterministic; returns the steps taken, and
-// with more of them only goes on.
+// Visits many packings within about `max_steps` steps. It fills the skyline in random orders, of
+// which `order` is the first, and climbs from the best of them. A move exchanges an item that ends
+// above the lower bound, or one that conflicts with it, with another of its conflicts. The cost is
+// not the height, which few exchanges change, but the sum of the bytes by which items end above the
+// lower bound. Deterministic. Returns the steps taken. A larger `max_steps` only continues the same
+// search.
 int64_t SwapSearch(const Instance& instance, Order order, int64_t max_steps, const Visit& visit);
 
 }  // namespace act::packing_internal

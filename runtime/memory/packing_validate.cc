@@ -79,7 +79,8 @@ std::optional<std::string> ValidatePacking(const PackingProblem& problem, const 
     return "height is " + Text(packing.height) + ", but the buffers need " + Text(height) + " bytes";
   }
 
-  // Sweep over time. The live buffers are disjoint, so a new one can only meet its neighbours by offset.
+  // Sweep over time. The live buffers are disjoint, so a new one can only meet its neighbours by
+  // offset.
   std::sort(events.begin(), events.end(), Earlier);
   std::map<int64_t, size_t> live;  // offset -> buffer
   for (const Event& event : events) {

@@ -1,4 +1,5 @@
-// The memory report of a plan at one batch size: what the training step needs, when, and for what.
+// The memory report of a plan at one batch size: how much the training step needs, when, and for
+// which purpose.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -35,28 +36,30 @@ struct MemoryReport {
   std::vector<CategoryBytes> by_category;  // live bytes at each training node
   std::vector<ReportEdge> edges;
   int64_t saved_bytes = 0, saved_bytes_uncompressed = 0;  // of all edges together
-  int64_t kept_gradients_bytes =
-      0;                  // of all parameters at once: sums over micro-batches, or what clipping waits for
+  // Of all parameters at once: sums over micro-batches, or gradients that wait for clipping.
+  int64_t kept_gradients_bytes = 0;
   double saved_bits = 0;  // per element, mean over all elements of all edges
   std::vector<BatchThatFits> max_batch;
 };
 
-// Of each of Plan::edges: its form, and that its code waits in the host's memory, if it does: "uniform2,g256,
-// swapped".
+// The form of each of Plan::edges. A code that waits in the host's memory is marked:
+// "uniform2,g256, swapped".
 std::vector<std::string> FormsOfEdges(const Plan& plan);
 
 // Lays the plan out at `batch`. Errors: LayOut's.
 llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch);
 
-// For people: peak, categories, saved activations, a picture of the step, and which batch fits which card.
+// For people: peak, categories, saved activations, a picture of the step, and the batch that fits
+// each card.
 std::string ReportText(const MemoryReport& report);
 // The keys are in docs/memory_report.md.
 std::string ReportJson(const MemoryReport& report);
 // One page that needs nothing else, with the timeline stacked by category.
 std::string ReportHtml(const MemoryReport& report);
 
-// A paragraph for each saved-activation edge whose name, or that of a consumer, matches the shell pattern
-// `glob` (empty: all): who reads it, why it is saved, its form, bits, and bytes before and after at `batch`.
+// A paragraph for each saved-activation edge whose name, or that of a consumer, matches the shell
+// pattern `glob` (empty: all): who reads it, why it is saved, its form, bits, and bytes before and
+// after at `batch`.
 std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glob);
 
 // "Conv layer1.0.conv1": how reports name a node.

@@ -77,7 +77,8 @@ class Page {
     return kHeight * (1 - static_cast<double>(bytes) / top);
   }
 
-  // Stacked areas, a step wide a node; and over them an invisible column a node, whose tooltip names it.
+  // Stacked areas, a step wide a node; and over them an invisible column a node, whose tooltip
+  // names it.
   void Timeline() {
     const size_t nodes = report_.ops.size();
     if (nodes == 0) return;

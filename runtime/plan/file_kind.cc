@@ -5,8 +5,8 @@
 namespace act {
 namespace {
 
-// ONNX's ModelProto: field 1, the IR version, comes first (08 then a small number), and fields 2 to 8, or 14
-// and 20, follow: producer, domain, graph, opset, metadata.
+// ONNX's ModelProto: field 1, the IR version, comes first (08 then a small number), and fields 2 to
+// 8, or 14 and 20, follow: producer, domain, graph, opset, metadata.
 bool LooksLikeOnnx(std::string_view text) {
   if (text.size() < 4 || text[0] != 0x08 || text[1] < 3 || text[1] > 63) return false;
   const auto tag = static_cast<unsigned char>(text[2]);

@@ -1,4 +1,4 @@
-// What a file is that was given for a plan, so that the message can name it.
+// Guesses what kind of file was given as a plan, so that the error message can name it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The graph that both the compiler and the runtime read: plain data, a DAG of nodes and values by id.
-// compiler/ir adds what only the compiler needs (building, verifying, printing).
+// The graph that both the compiler and the runtime read: plain data, a DAG of nodes and values by
+// id. compiler/ir adds what only the compiler needs (building, verifying, printing).
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ inline constexpr ValueId kNoValue = -1;
 enum class ValueKind : uint8_t {
   kActivation,  // made by a node
   kInput,       // fed by the user each step
-  kParameter,   // trained, or frozen where no node mutates it
+  kParameter,   // trained, or frozen if no node mutates it
   kBuffer,      // running statistics: kept between steps, not trained
   kConstant,
   kOptimizer,    // optimizer state: starts at zero
-  kGradientSum,  // of the micro-batches of one update; of no meaning between steps
+  kGradientSum,  // of the micro-batches of one update; has no meaning between steps
 };
 
-// Bytes that something else owns (a mapped file, a protobuf message, a vector).
+// Bytes owned by something else (a mapped file, a protobuf message, a vector).
 struct HostTensor {
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
@@ -40,12 +40,15 @@ struct Value {
   std::string name;  // parameters, buffers and inputs: the model's own names
   TensorType type;
   ValueKind kind = ValueKind::kActivation;
-  HostTensor data;  // constants, and the initial values of parameters and buffers; data == nullptr: not known
+  // Constants, and the initial values of parameters and buffers. data == nullptr: unknown.
+  HostTensor data;
 };
 
 enum class Phase : uint8_t {
   kForward,
-  kDerived,  // a function of forward values alone that only the backward pass reads: may run in either pass
+  // A function of forward values alone that only the backward pass reads. It may run in either
+  // pass.
+  kDerived,
   kBackward,
   kUpdate,
 };
@@ -57,18 +60,18 @@ struct Node {
   std::vector<ValueId> outputs;
   Attributes attrs;
   Phase phase = Phase::kForward;
-  std::vector<int32_t>
-      mutates;          // positions in `inputs` that the node writes in place (parameters, buffers, state)
+  // Positions in `inputs` that the node writes in place (parameters, buffers, state).
+  std::vector<int32_t> mutates;
   Program program;      // op "Fused" only
   Dim workspace_bytes;  // scratch space the kernel may use, bound (filled in by the planning pass)
 };
 
-// Nodes first .. last - 1 run one behind the other for some samples of the batch at a time, so that what only they
-// make and read exists for these samples alone (sample_loops.h).
+// Nodes first .. last - 1 run one after the other for some samples of the batch at a time, so that
+// what only they make and read exists for these samples alone (sample_loops.h).
 struct SampleLoop {
   int64_t first = 0, last = 0;  // positions in Graph::nodes
-  int64_t tiles = 1;            // the batch is cut in this many tiles at most,
-  int64_t least_samples = 1;    // of at least so many samples
+  int64_t tiles = 1;            // the batch is cut into at most this many tiles,
+  int64_t least_samples = 1;    // each of at least this many samples
   bool operator==(const SampleLoop&) const = default;
 };
 
@@ -84,14 +87,14 @@ struct Graph {
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
 };
 
-// A parameter and its gradient, as operands of the node that updates it. Of a plan's nodes, attribute
-// `gradients` lists their positions, in pairs.
+// A parameter and its gradient, as operands of the node that updates it. In a plan's nodes, the
+// attribute `gradients` lists their positions in pairs.
 struct Updated {
   size_t node, parameter, gradient;  // positions: in the graph, and among the node's inputs
 };
 std::vector<Updated> UpdatesOf(const Graph& graph);
 
-// Lives for the whole run, at one place in the arena.
+// Whether a value of this kind lives for the whole run, at one place in the arena.
 inline bool IsPersistent(ValueKind kind) {
   return kind == ValueKind::kParameter || kind == ValueKind::kBuffer || kind == ValueKind::kConstant ||
          kind == ValueKind::kOptimizer || kind == ValueKind::kGradientSum;

@@ -1,5 +1,5 @@
-// What the operator `Integer` computes: exact arithmetic on integers, wrapping as two's complement does.
-// (Fused loops compute in float32, where integers above 2^24 are rounded.)
+// What the operator `Integer` computes: exact arithmetic on integers, wrapping as two's complement
+// does. (Fused loops compute in float32, where integers above 2^24 are rounded.)
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct IntegerOp {
   const char* name;  // attribute `op`
   IntegerOpcode code;
   int operands;
-  bool boolean = false;  // the result is bool; else of the operands' type
+  bool boolean = false;  // the result is bool; otherwise it has the operands' type
 };
 const std::vector<IntegerOp>& AllIntegerOps();
-// Null where there is none of that name.
+// Null if there is no operator of that name.
 const IntegerOp* FindIntegerOp(const std::string& name);
 
 }  // namespace act

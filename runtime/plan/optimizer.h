@@ -1,5 +1,6 @@
-// The optimizers that a plan may hold: their hyperparameters, and the numbers of a step that follow from
-// these. Their arithmetic on tensors is compiler/ops/update.cc; docs/optimizers.md has the formulas.
+// The optimizers that a plan may contain: their hyperparameters, and the numbers that each step
+// derives from them. Their arithmetic on tensors is compiler/ops/update.cc; docs/optimizers.md has
+// the formulas.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -12,7 +13,7 @@
 
 namespace act {
 
-// Under PyTorch's names. In double: 1 - beta2 in float32 would be off by 5e-5 of itself.
+// Under PyTorch's names. In double: 1 - beta2 in float32 would have a relative error of 5e-5.
 struct Hyperparameters {
   double lr = 0;
   double momentum = 0;
@@ -22,9 +23,9 @@ struct Hyperparameters {
   double eps = 0;
   double lr_decay = 0;
   double initial_accumulator_value = 0;
-  double gradient_weight = 0;  // of a gradient in the velocity, from the second update on
-  double post_decay = 0;       // part of the parameter that is taken off behind the step
-  double updates_done = 0;     // updates that count as done before the first
+  double gradient_weight = 0;  // weight of a gradient in the velocity, from the second update on
+  double post_decay = 0;       // fraction of the parameter that is subtracted after the step
+  double updates_done = 0;     // updates that count as done before the first one
   bool operator==(const Hyperparameters&) const = default;
 };
 using Hyperparameter = double Hyperparameters::*;
@@ -38,31 +39,33 @@ struct HyperparameterInfo {
 const std::vector<HyperparameterInfo>& AllHyperparameters();
 
 struct OptimizerInfo {
-  std::string name;                                         // of --optimizer
-  std::string description;                                  // for --help
-  std::vector<std::pair<Hyperparameter, double>> defaults;  // what it takes, with PyTorch's defaults
+  std::string name;         // of --optimizer
+  std::string description;  // for --help
+  // those it accepts, with PyTorch's defaults
+  std::vector<std::pair<Hyperparameter, double>> defaults;
   bool Takes(Hyperparameter which) const;
 };
 const std::vector<OptimizerInfo>& AllOptimizers();
-// Null where there is none of that name.
+// Null if there is no optimizer of that name.
 const OptimizerInfo* FindOptimizer(const std::string& name);
-// "sgd, adam or adamw".
+// For example "sgd, adam or adamw".
 std::string OptimizerNames();
 
-// Values by flag ("weight-decay") that take the place of an optimizer's defaults. Errors: one that it does
-// not take, or outside its range.
+// Checks values by flag ("weight-decay") that replace an optimizer's defaults. Errors: a
+// hyperparameter that it does not accept, or a value outside its range.
 llvm::Error CheckHyperparameters(const std::string& optimizer, const std::map<std::string, double>& hyper);
 
-// What an update sees of the step that it belongs to.
+// What an update knows of the step to which it belongs.
 struct UpdateState {
-  Hyperparameters hyper;  // lr: that of the schedule
+  Hyperparameters hyper;  // lr: the schedule's
   uint64_t updates = 0;   // done before this one
-  double keep_sum = 0;    // 1 where the sums of gradients hold those of earlier micro-batches of this update
-  double sum_weight = 1;  // of this micro-batch's gradients: its share of the update's samples
+  // 1 if the sums of gradients hold those of earlier micro-batches of this update
+  double keep_sum = 0;
+  double sum_weight = 1;  // of this micro-batch's gradients: its fraction of the update's samples
 };
 
-// A number that updates read, computed once a step in double: "lr_over_bias1" is lr / (1 - beta1^t). Null
-// where there is none of that name.
+// A number that updates read, computed once per step in double: "lr_over_bias1" is lr / (1 -
+// beta1^t). Null if there is none of that name.
 using StepScalar = double (*)(const UpdateState&);
 StepScalar FindStepScalar(const std::string& name);
 

@@ -10,17 +10,19 @@
 
 namespace act {
 
-// One storage is one range of bytes in the arena; values that alias (reshapes, in-place results) share one.
+// One storage is one range of bytes in the arena. Values that alias (reshapes, in-place results)
+// share one.
 using StorageId = int32_t;
 
-// A scheduled graph with its storages. storage_of[value] is -1 for values that nothing reads or writes.
+// A scheduled graph with its storages. storage_of[value] is -1 for values that nothing reads or
+// writes.
 struct StepGraph {
   Graph graph;
   std::vector<StorageId> storage_of;
   int32_t storages = 0;
 };
 
-// What the report says of a saved-activation edge (one stored tensor).
+// What the report says about a saved-activation edge (one stored tensor).
 struct SavedEdge {
   std::string name;                    // the forward value
   ValueId stored = kNoValue;           // the value that crosses from forward to backward, in StepGraph::graph
@@ -28,32 +30,34 @@ struct SavedEdge {
   std::string form;                    // "keep", "mask1", "uniform2,g256", ...
   std::string reason;                  // one sentence for --explain
   double bits = 0;                     // per element, metadata included
-  double variance = 0;     // what its code adds to the gradient's variance, as measured; 0: it was not
+  // what its code adds to the gradient's variance, as measured; 0: not measured
+  double variance = 0;
   int32_t least_bits = 0;  // fewer bits in a lossy code would bias the gradient
   Dim bytes;               // stored
   Dim bytes_uncompressed;  // in the value's own type; a mask as a bool tensor
 };
 
-// More would only ever be a mistake.
+// A larger number can only be a mistake.
 inline constexpr int64_t kMostMicroBatches = 1 << 20;
 
 struct Plan {
   std::string model_name;  // file name of the ONNX model, without folders
   std::string level;       // "L0".."L3"
   std::string optimizer;   // of runtime/plan/optimizer.h, or "none"
-  std::map<std::string, double>
-      hyper;               // hyperparameters that the model gives, by flag, instead of the defaults
-  double clip_norm = 0;    // largest norm of all gradients together; 0: no bound
+  // Hyperparameters that the model gives, by flag, instead of the defaults.
+  std::map<std::string, double> hyper;
+  double clip_norm = 0;    // largest norm of all gradients together; 0: no limit
   int64_t accumulate = 1;  // micro-batches of an update
   uint64_t seed = 0;
-  int64_t default_batch = 1;    // batch of the report
-  bool fixed_batch = false;     // the model has no batch axis N: every --batch but default_batch is refused
+  int64_t default_batch = 1;  // batch of the report
+  // the model has no batch axis N, so that only --batch=default_batch is accepted
+  bool fixed_batch = false;
   int64_t workspace_limit = 0;  // --workspace, bytes per node
 
   StepGraph train;
-  // Forward pass with running statistics and without dropout; persistent values have the same names as in
-  // `train`. outputs: loss, then (classification) the number of correct predictions as f32[]; empty where
-  // there is none.
+  // The forward pass with running statistics and without dropout. Persistent values have the same
+  // names as in `train`. Outputs: the loss, then (classification) the number of correct predictions
+  // as f32[]. Empty if there is no such graph.
   StepGraph eval;
 
   std::vector<SavedEdge> edges;

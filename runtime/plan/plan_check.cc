@@ -115,8 +115,8 @@ llvm::Error CheckFused(const Graph& graph, const Node& node) {
   return llvm::Error::success();
 }
 
-// As many operands and results as the operator takes, ids in range, inputs made before, outputs made once. `made`: of each value, whether it exists before this
-// node.
+// As many operands and results as the operator takes, ids in range, inputs made before, outputs
+// made once. `made`: of each value, whether it exists before this node.
 llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>& made) {
   const Graph& graph = step.graph;
   const auto count = static_cast<ValueId>(graph.values.size());
@@ -175,8 +175,9 @@ llvm::Error CheckAlias(const StepGraph& step, const Node& node) {
   return llvm::Error::success();
 }
 
-// In one storage, a value may be written only when those before it have been read for the last time; the node
-// that reads last may write (in place). Values that a Reshape makes are the same bytes as its operand.
+// In one storage, a value may be written only when those before it have been read for the last
+// time; the node that reads last may write (in place). Values that a Reshape makes are the same
+// bytes as its operand.
 llvm::Error CheckStorages(const StepGraph& step) {
   const Graph& graph = step.graph;
   const auto end = static_cast<int64_t>(graph.nodes.size());
@@ -219,7 +220,8 @@ llvm::Error CheckStorages(const StepGraph& step) {
     const Range& mine = range[static_cast<size_t>(id)];
     if (before != kNoValue) {
       const Range& other = range[static_cast<size_t>(before)];
-      // Two values that exist before the first node, or that one node makes, cannot share bytes at all.
+      // Two values that exist before the first node, or that one node makes, cannot share bytes at
+      // all.
       if (other.last_read > mine.made || other.made == mine.made) {
         return MakeError(Place(graph.value(id)),
                          "overwrites " + Place(graph.value(before)) + " in their storage before it is read");

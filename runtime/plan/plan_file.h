@@ -1,7 +1,7 @@
 // The frame of a plan file, shared by the writer and the reader:
 //
-//   header (64 bytes) | FlatBuffer | zeros to a multiple of 64 | blobs, each padded to a multiple of 64 |
-//   checksum
+//   header (64 bytes) | FlatBuffer | zeros to a multiple of 64 |
+//   blobs, each padded to a multiple of 64 | checksum
 //
 // Integers are little-endian. The checksum is XXH64 of all bytes before it.
 #pragma once
@@ -23,7 +23,7 @@ struct Header {
   uint32_t version;       // kPlanVersion
   uint32_t reserved;      // 0
   uint64_t file_bytes;    // of the whole file, checksum included
-  uint64_t schema_bytes;  // of the FlatBuffer, which starts behind the header
+  uint64_t schema_bytes;  // of the FlatBuffer, which starts after the header
   uint64_t blob_bytes;    // of the blob section, a multiple of 64
   uint8_t padding[24];    // 0
 };

@@ -1,4 +1,4 @@
-// Plan files: docs/plan_format.md has the bytes.
+// Reads and writes plan files. docs/plan_format.md describes the bytes.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -10,17 +10,17 @@
 
 namespace act {
 
-// A reader takes the version that it was built for and no other; any change of meaning or bytes makes a new
-// one.
+// A reader accepts only the version for which it was built. Any change of meaning or bytes needs a
+// new version.
 inline constexpr uint32_t kPlanVersion = 9;
 
-// Writes the plan to `path`, all of it or nothing. Weights that are not known (HostTensor::data == nullptr)
-// stay so. Errors: CheckPlan's, and those of the file system.
+// Writes the plan to `path`, all of it or nothing. Unknown weights (HostTensor::data == nullptr)
+// stay unknown. Errors: those of CheckPlan and of the file system.
 llvm::Error WritePlan(const Plan& plan, const std::string& path);
 
-// Maps the file and checks all of it: checksum, FlatBuffers structure, and CheckPlan. The tensors of the
-// returned plan point into the mapping and keep it alive. Errors say what the file is where it is no plan
-// that this program reads.
+// Maps the file and checks all of it: checksum, FlatBuffers structure, and CheckPlan. The tensors
+// of the returned plan point into the mapping and keep it alive. If the file is not a plan that
+// this program reads, the error says what it is.
 llvm::Expected<Plan> ReadPlan(const std::string& path);
 
 }  // namespace act

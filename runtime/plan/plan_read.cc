@@ -76,8 +76,8 @@ class Reader {
   void Fail(const std::string& problem) {
     if (problem_.empty()) problem_ = problem;
   }
-  // Each vector's bytes may be read once: hostile offsets cannot make a small file fill the memory. And
-  // FlatBuffers' Verifier does not check how vectors of 8-byte elements are aligned.
+  // Each vector's bytes may be read once: hostile offsets cannot make a small file fill the memory.
+  // And FlatBuffers' Verifier does not check how vectors of 8-byte elements are aligned.
   bool Take(const void* data, size_t bytes, size_t alignment) {
     if (bytes > budget_) Fail("parts of its FlatBuffer overlap");
     if (bytes > 0 && reinterpret_cast<uintptr_t>(data) % alignment != 0)

@@ -1,14 +1,14 @@
-// The operands and results of the recurrent operators, in order, for the op table and the kernels
-// alike.
+// The operands and results of the recurrent operators, in order, for both the op table and the
+// kernels.
 #pragma once
 
 #include <string_view>
 
 namespace act {
 
-// One letter for each tensor. Of N samples, T steps and H units with G gates:
+// One letter for each tensor, for N samples, T steps and H units with G gates:
 //   G [N,T,G H]   S [N,T,H]   N [N,H]   H [H]   W [G H,H], the recurrent weights
-// A small letter: an operand that may be left out. The first operand of each is a G.
+// A small letter is an operand that may be left out. The first operand of each is a G.
 struct RecurrentSignature {
   std::string_view op;
   int gates;

@@ -14,7 +14,7 @@
 
 namespace act {
 
-// Operators that others than their own kernels make or look for by name.
+// Operators that code other than their own kernels makes or looks for by name.
 inline constexpr char kFused[] = "Fused";
 inline constexpr char kReshape[] = "Reshape";
 inline constexpr char kSwapOut[] = "SwapOut";  // x -> the same bytes in the host's memory
@@ -23,29 +23,31 @@ inline constexpr char kCountCorrect[] = "CountCorrect";
 
 // What happens at a node of the schedule.
 enum class Runs : uint8_t {
-  kKernel,   // a kernel reads the operands and writes the results
-  kProgram,  // so does a kernel that runs Node::program, which also stores into the operands that are mutated
+  kKernel,  // a kernel reads the operands and writes the results
+  // also a kernel: it runs Node::program, which also stores into the mutated operands
+  kProgram,
   kAlias,    // nothing: the result is the operand's bytes under another shape
   kSwapOut,  // a kernel copies bytes to the host's memory
   kSwapIn,   // and back
 };
 
-// What operand 1 holds: nothing of the kind, or positions along an axis of operand 0, which must
-// stay below that axis's extent.
+// The meaning of operand 1: nothing special, or positions along an axis of operand 0, which must be
+// below that axis's extent.
 enum class PositionsOn : uint8_t { kNothing, kLastAxis, kAttributeAxis };
 
 struct RuntimeOp {
   struct Count {
-    int least = 1, most = 1;  // most = kAny: no bound
+    int least = 1, most = 1;  // most = kAny: no limit
     static constexpr int kAny = -1;
   };
 
   std::string_view name;
-  Count operands = {};  // the first `least` are always there, others may be kNoValue
+  // the first `least` are always present, others may be kNoValue
+  Count operands = {};
   Count results = {};
   Runs runs = Runs::kKernel;
-  // Why the node cannot run a tile of samples at a time; nullopt: it can (tile_rules.h). Null: no
-  // node of the operator can.
+  // The reason why the node cannot run a tile of samples at a time; nullopt if it can
+  // (tile_rules.h). Null: no node of the operator can.
   std::optional<std::string> (*why_not_tileable)(const Graph&, const Node&) = nullptr;
   // Scratch bytes that its fast kernels need (workspace_rules.h). Null: none.
   Dim (*workspace)(const Graph&, const Node&, const Target&) = nullptr;
@@ -53,17 +55,17 @@ struct RuntimeOp {
   bool moves_numbers = false;  // each element of the result is an element of some operand, unchanged
 };
 
-// Every row, and the row of a name: null where no plan may contain such an operator.
+// All rows, and the row of one name. It is null if no plan may contain such an operator.
 std::span<const RuntimeOp> RuntimeOps();
 const RuntimeOp* FindRuntimeOp(std::string_view name);
 
-// Of an operator that is not in the table: kKernel.
+// kKernel for an operator that is not in the table.
 Runs RunsOf(const Node& node);
 inline bool IsAlias(const Node& node) { return RunsOf(node) == Runs::kAlias; }
 inline bool RunsProgram(const Node& node) { return RunsOf(node) == Runs::kProgram; }
 
-// What is wrong with the number of the node's operands and results; nullopt: nothing, or the
-// operator is not in the table.
+// What is wrong with the number of the node's operands and results. Nullopt if nothing is, or if
+// the operator is not in the table.
 std::optional<std::string> WrongCounts(const Node& node);
 
 }  // namespace act

@@ -1,7 +1,7 @@
-// Loops over samples (Graph::loops): parts of the schedule that run for a tile of the batch's samples at a
-// time. A convolution's input, say, is decoded for an eighth of the samples, the weight's gradient of these
-// is added, and the next eighth takes the memory of the last: a tensor that only the loop makes and reads
-// never exists whole.
+// Loops over samples (Graph::loops): parts of the schedule that run for a tile of the batch's
+// samples at a time. For example, a convolution's input is decoded for an eighth of the samples,
+// their part of the weight's gradient is added, and the next eighth reuses the memory. A tensor
+// that only the loop makes and reads never exists whole.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace act {
 
-// More would only ever be a mistake.
+// A larger number can only be a mistake.
 inline constexpr int64_t kMostTiles = 1 << 20;
 
-// Samples of each tile but the last, which may have fewer. At least 1; grows with the batch.
+// Samples of each tile. The last tile may have fewer. At least 1; grows with the batch.
 int64_t TileSamples(const SampleLoop& loop, int64_t batch);
 
-// Whether the node may run a tile of samples at a time: its results are those of each sample alone, or sums
-// over samples. Nullopt where it may, else why not.
+// Nullopt if the node may run a tile of samples at a time, otherwise the reason why not. It may if
+// its results depend on each sample alone, or are sums over samples.
 std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node);
 
-// The loop that each node is in; -1: none.
+// The loop that contains each node; -1: none.
 std::vector<int32_t> LoopOfNodes(const Graph& graph);
-// The loop that makes and reads the value and nothing else does; -1: there is none, the value exists whole.
-// What Reshape makes goes with its operand.
+// The loop that alone makes and reads the value. -1: there is none, and the value exists whole. The
+// result of Reshape goes with its operand.
 std::vector<int32_t> LoopOfValues(const Graph& graph);
-// The same of storages, all of whose values are of one kind.
+// The same for storages. All values of a storage are in the same loop, or none is.
 std::vector<int32_t> LoopOfStorages(const StepGraph& step);
 
-// What is wrong with the loops of an untrusted plan; nullopt: nothing. Node positions and value ids are
-// checked before.
+// What is wrong with the loops of an untrusted plan, or nullopt. Node positions and value ids have
+// been checked before.
 std::optional<std::string> CheckLoops(const StepGraph& step);
 
 }  // namespace act

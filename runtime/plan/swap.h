@@ -1,6 +1,6 @@
-// Swapping: a stored code waits for the backward pass in another memory. A plan knows two, each
-// with an arena: that of the device, where all computation is, and the host's, which operators
-// SwapOut and SwapIn alone reach. On a CPU both are RAM.
+// Swapping: a stored code waits for the backward pass in another memory. A plan knows two memories,
+// each with an arena: the device's, where all computation takes place, and the host's, which only
+// the operators SwapOut and SwapIn reach. On a CPU both are RAM.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -12,20 +12,21 @@
 
 namespace act {
 
-// Of each storage: does it lie in the host's arena? What SwapOut writes does.
+// For each storage, whether it lies in the host's arena. It does if SwapOut writes it.
 std::vector<bool> HostStorages(const StepGraph& step);
 
-// Of each value: what it holds the bytes of, through SwapOut and SwapIn; itself, where neither made
-// it.
+// For each value, the value whose bytes it holds, seen through SwapOut and SwapIn. A value that
+// neither of them made maps to itself.
 std::vector<ValueId> BeforeSwaps(const Graph& graph);
 
-// The same step without SwapOut and SwapIn: readers read what was swapped. Positions of nodes
+// Removes SwapOut and SwapIn from the step. Readers then read what was swapped. Positions of nodes
 // change.
 void RemoveSwaps(StepGraph& step);
 
-// For untrusted plans, whose ids and numbers of operands are checked before: copies of one value
-// between the two memories, and no other node, input, output or value that keeps its place touches
-// the host's. Errors name the node or value.
+// Checks the swaps of an untrusted plan, whose ids and numbers of operands have been checked
+// before. SwapOut and SwapIn copy one value between the two memories. No other node, no input, no
+// output and no value that keeps its place may use the host's memory. Errors name the node or
+// value.
 llvm::Error CheckSwaps(const StepGraph& step);
 
 }  // namespace act

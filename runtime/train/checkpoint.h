@@ -1,4 +1,5 @@
-// Checkpoints: everything a run needs to continue as if it had not stopped, as one safetensors file.
+// Checkpoints: everything that a run needs to continue as if it had not stopped, in one safetensors
+// file.
 //
 //   param.NAME, buffer.NAME   in the model's own names, layouts and types
 //   optimizer.NAME.STATE      optimizer state, under the parameter's name: velocity, exp_avg, exp_avg_sq, sum
@@ -20,43 +21,47 @@ namespace act {
 
 // Where a run stands between two steps.
 struct TrainPosition {
-  uint64_t step = 0;  // steps done
+  uint64_t step = 0;  // done so far
   uint64_t seed = 0;
   uint64_t epoch = 0;    // epochs done
   int64_t position = 0;  // samples of the next epoch done
   bool operator==(const TrainPosition&) const = default;
 };
 
-// The numbers of levels of a run's codes, and what they were chosen by, where they were adapted.
+// The numbers of levels of a run's codes, and the shares from which they were chosen, if they were
+// adapted.
 struct CodeLevels {
-  uint64_t plan = 0;            // FingerprintOf the plan that they are of
-  std::vector<int64_t> counts;  // a pair for each of Plan::edges: levels, and those below zero; 0: has none
-  std::vector<double> shares;   // one for each edge: of the gradient's variance, as far as it was measured
+  uint64_t plan = 0;  // FingerprintOf the plan to which they belong
+  // A pair for each of Plan::edges: levels, and those of them below zero. 0: the code has no
+  // levels.
+  std::vector<int64_t> counts;
+  std::vector<double> shares;  // one for each edge: part of the gradient's variance, if measured
   bool operator==(const CodeLevels&) const = default;
 };
-// Of what is stored, and in which forms: plans with the same have the same edges.
+// A fingerprint of what is stored, and in which forms. Plans with the same fingerprint have the
+// same edges.
 uint64_t FingerprintOf(const Plan& plan);
-// Of a checkpoint; without counts where it says nothing. Errors: a file that is none, a tensor of another
-// type.
+// The levels in a checkpoint. `counts` is empty if the checkpoint has none. Errors: a file that is
+// not a checkpoint, a tensor of another type.
 llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path);
 
-// `levels` may be empty. On failure (a full disk) a checkpoint that was there before stays as it was.
+// `levels` may be empty. On failure (a full disk), an earlier checkpoint at `path` stays as it was.
 llvm::Error SaveCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
                            const TrainPosition& position, const CodeLevels& levels = {});
 
-// Fills the tensors from the file. A file without optimizer state and position (a model's weights alone)
-// leaves those as they are. Errors, before anything is changed: a parameter or buffer that is missing or of
-// another type; behind step 0, optimizer state that is missing.
+// Fills the tensors from the file. A file without optimizer state and position (a model's weights
+// alone) leaves those as they are. Errors, before anything is changed: a parameter or buffer that
+// is missing or has another type; missing optimizer state after step 0.
 llvm::Error LoadCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
                            TrainPosition& position);
 
-// What optimizer state starts with: zeros, and Adagrad's sums at their initial value.
+// The initial optimizer state: zeros, and for Adagrad's sums their initial value.
 void StartOptimizerState(const std::vector<PersistentTensor>& tensors, const Hyperparameters& hyper);
 
-// "param.conv1.weight"; empty for constants, which are part of the plan.
+// For example "param.conv1.weight". Empty for constants, which are part of the plan.
 std::string CheckpointName(const PersistentTensor& tensor);
 
-// A tensor in the arena as a tensor of a file.
+// A tensor in the arena, seen as a tensor of a file.
 HostView ViewOf(const TensorView& view);
 
 }  // namespace act

@@ -12,18 +12,19 @@
 namespace act {
 
 struct Evaluation {
-  uint64_t epoch = 0;              // epochs trained before
-  double loss = 0;                 // mean over the samples
-  std::optional<double> accuracy;  // share of labels that are the argmax; models with class labels only
+  uint64_t epoch = 0;  // epochs trained before
+  double loss = 0;     // mean over the samples
+  // fraction of labels that are the argmax; models with class labels only
+  std::optional<double> accuracy;
 };
 
 // Runs the plan's eval graph over one epoch of `data`. Parameters and buffers stay as they are.
 llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const StepState& state);
 
-// Writes every input of a step graph that something reads.
+// Writes every input of a step graph that is read.
 void FillInputs(const BoundGraph& graph, BatchSource& data);
 
-// The first output: a float scalar.
+// The value of the first output, a float scalar.
 llvm::Expected<double> LossOf(const BoundGraph& graph);
 
 }  // namespace act

@@ -1,4 +1,5 @@
-// The parameters' gradients of one pass over a batch: seen, or copied, while they exist.
+// Access to the parameters' gradients during one pass over a batch: watched, or copied, while they
+// exist.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -12,9 +13,9 @@
 
 namespace act {
 
-// Watches a run. A gradient lives only until its update has run, so it is shown just before; where a step
-// has several micro-batches, what is shown are the sums that the update reads. Gradients that are outputs of
-// the graph (a plan without an optimizer) are shown behind the last node.
+// Watches a run. A gradient lives only until its update has run, so it is shown just before. Where
+// a step has several micro-batches, the sums that the update reads are shown. Gradients that are
+// outputs of the graph (a plan without an optimizer) are shown after the last node.
 class GradientWatch : public NodeObserver {
  public:
   // `graph` must outlive this.
@@ -26,10 +27,10 @@ class GradientWatch : public NodeObserver {
   struct Source {
     std::string name;           // of the parameter
     std::vector<int64_t> dims;  // the parameter's
-    size_t before;              // node; the number of nodes: behind the last
+    size_t before;              // node; the number of nodes stands for after the last one
     const TensorView* view;
   };
-  // Gradient `i` exists now, in the tensor of its source.
+  // Gradient `i` now exists, in the tensor of its source.
   virtual void See(size_t i) = 0;
   // In the order of the nodes that update the parameters.
   const std::vector<Source>& sources() const { return sources_; }
@@ -48,10 +49,10 @@ class GradientCapture : public GradientWatch {
     std::vector<std::byte> bytes;
   };
 
-  // Everything that a run needs is allocated here.
+  // Allocates everything that a run needs.
   explicit GradientCapture(const BoundGraph& graph);
 
-  // Of the last run, in the order of the nodes that update them.
+  // The gradients of the last run, in the order of the nodes that update the parameters.
   const std::vector<Gradient>& gradients() const { return gradients_; }
 
  private:

@@ -1,4 +1,5 @@
-// Tells how far a run is, on standard error: one line that is redrawn on a terminal, plain lines elsewhere.
+// Shows the progress of a run on standard error: one line that is redrawn on a terminal, plain
+// lines elsewhere.
 #pragma once
 
 #include <chrono>
@@ -9,13 +10,13 @@ namespace act {
 
 class Progress {
  public:
-  // `total_steps` of this run, 0: not known.
+  // `total_steps` is the number of steps of this run; 0: unknown.
   explicit Progress(int64_t total_steps);
   ~Progress() { Finish(); }
 
-  // After step `done` (1, 2, ...) of this run.
+  // To be called after step `done` (1, 2, ...) of this run.
   void Step(int64_t done, double loss, int64_t samples);
-  // A line that stays, above the redrawn one.
+  // Prints a line that stays, above the redrawn one.
   void Say(const std::string& line);
   void Finish();
 

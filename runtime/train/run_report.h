@@ -1,4 +1,4 @@
-// What actrun tells at the end of a run.
+// What actrun reports at the end of a run.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,19 @@ struct RunReport {
   int64_t adaptation_bytes = 0;  // beside the arena, between steps
 };
 
-// Over the steps of a run; zeros where there were none.
+// Over the steps of a run. Zeros if there were none.
 struct StepTimes {
   double median = 0, min = 0, p99 = 0;  // seconds
 };
 StepTimes Summarize(std::vector<double> seconds);
 
-// Share of the time of all steps that was spent in library calls.
+// The fraction of the time of all steps that was spent in library calls.
 double LibraryShare(const RunReport& report);
 
 // The sections "Plan", "Memory" and "Performance".
 std::string FormatRunReport(const RunReport& report);
 
-// The keys of docs/cli.md.
+// The keys are in docs/cli.md.
 std::string RunReportJson(const RunReport& report);
 
 }  // namespace act

@@ -10,15 +10,15 @@ namespace act {
 
 // "constant"                  the base rate
 // "step,EVERY,FACTOR"         times FACTOR after each EVERY steps
-// "cosine[,MIN[,STEPS]]"      from the base rate down to MIN (0) at step STEPS (the end of this run), and MIN
-// from there:
-//                             min + (base - min) (1 + cos(pi step / steps)) / 2 (Loshchilov and Hutter, SGDR,
-//                             2017)
+// "cosine[,MIN[,STEPS]]"      falls from the base rate to MIN (0) at step STEPS (the end of
+//                             this run), and stays there:
+//                             min + (base - min) (1 + cos(pi step / steps)) / 2
+//                             (Loshchilov and Hutter, SGDR, 2017)
 class LearningRateSchedule {
  public:
   static llvm::Expected<LearningRateSchedule> Parse(const std::string& text);
 
-  // The rate of step 0, 1, ...; `end_step` is where the run ends, counted from step 0 (0: not known).
+  // The rate of step 0, 1, ... `end_step` is the end of the run, counted from step 0 (0: unknown).
   double At(double base, uint64_t step, uint64_t end_step) const;
 
  private:

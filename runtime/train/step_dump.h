@@ -1,4 +1,5 @@
-// The numbers of one step, for comparison with another framework: loss, gradients and running statistics.
+// The numbers of one step, for comparison with another framework: loss, gradients and running
+// statistics.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -11,8 +12,8 @@
 
 namespace act {
 
-// After the step that `gradients` watched: "loss" (one f32), "grad.NAME" of each parameter and "buffer.NAME",
-// as safetensors.
+// Writes a safetensors file after the step that `gradients` watched: "loss" (one f32), "grad.NAME"
+// of each parameter and "buffer.NAME".
 llvm::Error WriteStepDump(const std::string& path, double loss, const GradientCapture& gradients,
                           const std::vector<PersistentTensor>& tensors);
 

@@ -98,7 +98,8 @@ class Loop {
     return state;
   }
 
-  // Samples of the step under way whose first micro-batch has been drawn: a data set's last step is smaller.
+  // Samples of the step under way whose first micro-batch has been drawn: a data set's last step is
+  // smaller.
   int64_t SamplesOfStep() const {
     const int64_t batch = executor_.layout().batch, full = batch * executor_.plan().accumulate;
     if (data_.SamplesPerEpoch() == 0) return full;

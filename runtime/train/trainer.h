@@ -16,24 +16,27 @@
 
 namespace act {
 
-// What is done between two steps, when the first micro-batch of the next one has been drawn.
+// What happens between two steps, after the first micro-batch of the next step has been drawn.
 class BetweenSteps {
  public:
   virtual ~BetweenSteps() = default;
   struct Outcome {
-    std::string line;          // of progress; empty: nothing to tell
-    bool interrupted = false;  // by a signal: the run ends here, as if the step had not been begun
+    // for the progress display; empty: nothing to show
+    std::string line;
+    // by a signal: the run ends here, as if the step had not begun
+    bool interrupted = false;
   };
-  // `data` stands at that micro-batch, of `batch` samples; `state` is that of the step. The executor may be
-  // bound anew.
+  // `data` stands at that micro-batch, of `batch` samples. `state` is that of the step. May bind
+  // the executor again.
   virtual llvm::Expected<Outcome> Before(Executor& executor, BatchSource& data, int64_t batch,
                                          const StepState& state) = 0;
 };
 
 struct TrainOptions {
-  int64_t steps = 0;  // ends the run after so many steps; 0: no such bound
-  int64_t epochs =
-      0;  // ends it when so many epochs have ended (the rest of one that was begun counts); 0: no such bound
+  int64_t steps = 0;  // ends the run after this many steps; 0: no limit
+  // Ends the run after this many epochs (the rest of one that was begun counts as one); 0: no
+  // limit.
+  int64_t epochs = 0;
   Hyperparameters hyper = {};
   LearningRateSchedule schedule = {};
   std::string dump_step = {};  // where to write the first step's numbers; empty: nowhere
@@ -42,18 +45,20 @@ struct TrainOptions {
 };
 
 struct TrainResult {
-  std::vector<double> losses;           // by step: the mean over its samples
-  std::vector<double> step_seconds;     // forward, backward and update; the inputs are in the arena before
-  std::vector<double> input_seconds;    // bringing them there
+  std::vector<double> losses;  // by step: the mean over its samples
+  // forward, backward and update, with the inputs already in the arena
+  std::vector<double> step_seconds;
+  std::vector<double> input_seconds;    // writing the inputs there
   std::vector<Evaluation> evaluations;  // by epoch, where there is evaluation data
   bool interrupted = false;
 };
 
-// A step is one update, of as many micro-batches as the plan says. It ends with its epoch.
+// A step is one update, from as many micro-batches as the plan says. It ends with its epoch.
 //
-// Trains from `position` on, in batches of the executor's layout, and leaves in it where the run ended. At
-// least one of steps and epochs must bound the run. Errors: a step that fails, a loss that is not finite
-// (naming the step; what was trained until then is not to be trusted). `eval_data` may be null.
+// Trains from `position` on, in batches of the executor's layout, and stores in `position` where
+// the run ended. At least one of steps and epochs must limit the run. `eval_data` may be null.
+// Errors: a step that fails, a loss that is not finite. That error names the step; what was trained
+// until then is not to be trusted.
 llvm::Expected<TrainResult> Train(Executor& executor, BatchSource& data, BatchSource* eval_data,
                                   const TrainOptions& options, TrainPosition& position);
 
