@@ -164,8 +164,8 @@ void Recipes::PromoteOperand(const Node& node) {
 bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   if (recipe.reads > kMostReads) return false;
   if (saved_.CodesLossily(v)) return true;
-  // Where re-runs are wanted, what would be kept exactly is computed again too: of parameters and inputs (a
-  // table of biases), which is exact, and for readers who can do with a fine code.
+  // If the policy re-runs, values that would be kept exactly are recomputed too: exactly from
+  // parameters and inputs (a table of biases), or for readers that can use a fine code.
   const EdgeFacts facts = saved_.FactsOf(v);
   if (!context_.policy.Reruns() || facts.type.dtype != DType::kFloat32 || facts.exact_bits ||
       facts.index_bits > 0 || Elements(v) < kLeastElements)

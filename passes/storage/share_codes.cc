@@ -69,7 +69,8 @@ class Sharer {
     return p < 0 ? nullptr : &node(static_cast<size_t>(p));
   }
 
-  using Normalized = std::map<std::vector<ValueId>, size_t>;  // (x, mean, rstd) to the Normalize that crosses
+  // (x, mean, rstd) to the Normalize node whose result crosses to the backward pass
+  using Normalized = std::map<std::vector<ValueId>, size_t>;
 
   // Pairs the ReLU with the BatchNorm that makes its operand, or else with one that makes a summand
   // of it.
