@@ -30,8 +30,8 @@ struct PassContext {
 
   // --- What the search for re-runs decided (passes/storage/choose_reruns.h).
   // A value that is re-run from anchors has at most so many elements a sample, since the result of
-  // a re-run lies in memory at full size. 0: nothing is re-run. The search also sets
-  // policy.rerun_spacing.
+  // a re-run lies in memory at full size. 0: nothing is re-run. The search
+  // also sets policy.rerun_spacing.
   int64_t rerun_elements = 0;
 
   // --- What passes found.

@@ -108,7 +108,7 @@ inline constexpr PassEntry kPasses[] = {
      "lets attention read q, k and v where one product makes them; runs after cancel-transposes, which puts "
      "heads into attributes"},
     {"sink-relu", Both(SinkRelu), kImported, kOnce,
-     // If a model has its own backward pass, its gradients belong to the order of nodes that it has.
+     // If a model has its own backward pass, its gradients belong to its own order of nodes.
      [](Context c) { return !c.own_backward; },
      "moves a ReLU after a max pooling, which is then all that stands between it and the convolution"},
     // Evaluation uses the stored statistics, and no dropout.

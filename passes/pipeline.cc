@@ -75,8 +75,8 @@ Graph ForwardPart(Graph graph) {
   return graph;
 }
 
-// Both graphs find what lies in the arena for the whole run by its name, so every constant needs a
-// name.
+// Both graphs find what lies in the arena for the whole run by its name, so
+// every constant needs a name.
 void NameConstants(Graph& graph, const std::string& prefix) {
   int unnamed = 0;
   for (Value& value : graph.values)

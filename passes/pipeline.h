@@ -48,8 +48,8 @@ llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
                              std::vector<PassTime>* times = nullptr);
 
-// Compiles the forward pass alone, with stored statistics and without dropout. The outputs are the
-// graph's.
+// Compiles the forward pass alone, with stored statistics and without dropout.
+// The outputs are the graph's.
 llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& options,
                                             std::vector<PassTime>* times = nullptr);
 

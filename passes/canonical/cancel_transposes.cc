@@ -22,8 +22,8 @@
 namespace act {
 namespace {
 
-// Elementwise, but tied to the places of axes: to the result's own shape, or to channels that come
-// last.
+// Elementwise, but tied to the places of axes: to the result's own shape,
+// or to channels that come last.
 bool FollowsPlaces(const OpDef& def) {
   const bool by_channels = def.norm.role != Normalization::Role::kNone && !def.norm.by_rows;
   return def.movement == Movement::kRepeat || by_channels;
@@ -91,8 +91,8 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // Operand `v` in the order of the base of the result. It broadcasts against a result with view
-  // `result`.
+  // Operand `v` in the order of the base of the result. It broadcasts against
+  // a result with view `result`.
   llvm::Expected<ValueId> Operand(ValueId v, const AxisView& result) {
     const AxisView view = ViewOf(v);
     const Dims& base = graph_.value(result.base).type.dims;
@@ -114,8 +114,8 @@ class Canceller {
     return InOrder(ranked, Inverse(result.perm));
   }
 
-  // Sets the view of the result of an operator that ran on bases: value axis i is axis perm[i] of
-  // `made`.
+  // Sets the view of the result of an operator that ran on bases: value axis
+  // i is axis perm[i] of `made`.
   void SetView(const Node& node, ValueId made, const Perm& perm, const std::vector<size_t>& groups = {}) {
     views_[node.outputs[0]] = {made, perm, groups};
   }
@@ -150,8 +150,8 @@ class Canceller {
   }
 
   // Attention takes heads wherever they lie, as long as the elements of one head are neighbours.
-  // Its result lies as the queries do or, if these are in order, as the transpose after it asks
-  // for.
+  // Its result lies as the queries do or, if these are in order, as the
+  // transpose after it asks for.
   llvm::Error VisitAttention(Node& node) {
     for (size_t i = 3; i < node.inputs.size(); ++i) ACT_CHECK_OK(Materialise(node.inputs[i]));
     constexpr const char* kPerms[] = {"perm_q", "perm_k", "perm_v"};
@@ -222,8 +222,8 @@ class Canceller {
     for (ValueId v : node.inputs) {
       if (v == kNoValue || !IsMoved(v)) continue;
       const TensorType& operand = graph_.value(v).type;
-      // A group is taken from an operand that is not broadcast, since only there its axes are
-      // known.
+      // A group is taken from an operand that is not broadcast, since
+      // only there its axes are known.
       if (operand.dims.size() != type.dims.size() || (IsGrouped(v) && operand.dims != type.dims)) continue;
       result = ViewOf(v);
       break;

@@ -1,5 +1,5 @@
-// Drops nodes whose results nothing reads. Keeps nodes that write in place (updates, running
-// statistics).
+// Drops nodes whose results nothing reads. Keeps nodes that write in place
+// (updates, running statistics).
 #include "compiler/ir/value_map.h"
 #include "passes/pass.h"
 

@@ -1,6 +1,6 @@
 // Makes a bias that is added to a product an operand of the product. The product adds the bias
-// while its sums are in registers, and the nodes after it need not store a second form of the
-// result.
+// while its sums are in registers, and the nodes after it need not store
+// a second form of the result.
 #include <algorithm>
 
 #include "compiler/ir/graph_builder.h"

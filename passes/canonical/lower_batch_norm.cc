@@ -37,7 +37,8 @@ llvm::Expected<std::array<ValueId, 3>> Lower(GraphBuilder& builder, const Node& 
   return std::array{y, mean, rstd};
 }
 
-// Nodes with the same attribute `mask` (a dropout and its gradient in the model) share a random stream.
+// Nodes with the same attribute `mask` (a dropout and its gradient in the model) share one stream
+// of random numbers.
 void SetStream(Node& node, std::map<int64_t, int64_t>& streams, PassContext& context) {
   const auto [it, added] = streams.emplace(node.attrs.Int("mask", -1), context.next_stream);
   if (added || !node.attrs.Has("mask")) it->second = context.next_stream++;

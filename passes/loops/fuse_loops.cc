@@ -1,8 +1,8 @@
 // Turns elementwise operators, sums over leading axes, reductions of rows, encode and decode into
 // fused loops, so that a chain of them is one pass over memory. Every such node becomes part of a
 // Fused node, alone or with others. Two loops over the same elements merge if one reads what the
-// other makes or both read the same tensor, and if moving one to the other's place breaks no
-// dependency.
+// other makes or both read the same tensor, and if moving one to the
+// other's place breaks no dependency.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -23,8 +23,8 @@
 namespace act {
 namespace {
 
-// Larger loops are not made: the tiles of a program (4 KiB a register) must stay in the first-level
-// cache.
+// Larger loops are not made: the tiles of a program (4 KiB a register) must
+// stay in the first-level cache.
 constexpr size_t kMaxNodesPerLoop = 24;
 
 class Fuser {

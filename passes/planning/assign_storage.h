@@ -8,8 +8,8 @@ namespace act {
 // Drops unused values (and renumbers the rest), gives each value its storage, and books workspaces
 // of at most `workspace_limit` bytes a node (0: no limit).
 // * A Reshape shares its input's storage.
-// * A fused loop's result takes the storage of an f32 operand of the same size that nothing reads
-//   afterwards.
+// * A fused loop's result takes the storage of an f32 operand of the same size
+//   that nothing reads afterwards.
 // * A value that lives only inside a loop over samples shares no storage with values outside of it.
 StepGraph AssignStorage(Graph graph, int64_t workspace_limit);
 

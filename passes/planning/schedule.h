@@ -8,8 +8,8 @@
 
 namespace act {
 
-// Nodes in a legal order. Each tensor is made by one node and lives until the last node that reads
-// it.
+// Nodes in a legal order. Each tensor is made by one node and lives until
+// the last node that reads it.
 struct ScheduleProblem {
   struct Tensor {
     int64_t bytes = 0;
@@ -31,8 +31,8 @@ int64_t PeakBytes(const ScheduleProblem& problem, const Schedule& schedule);
 
 // Starts from the given order (ids 0, 1, ...). Moves each node that frees memory as early as its
 // operands allow, and each that takes memory as late as its readers allow, while the peak, and then
-// the mean of the live bytes, falls. It is deterministic. The result is never worse than the given
-// order.
+// the mean of the live bytes, falls. It is deterministic. The result is
+// never worse than the given order.
 Schedule SolveSchedule(const ScheduleProblem& problem);
 
 // Independent of the solver. nullopt: every node stands once, after all nodes that it needs.

@@ -1,5 +1,5 @@
-// Orders the nodes of the fused graph for least memory. passes/planning/schedule.h solves the
-// problem.
+// Orders the nodes of the fused graph for least memory.
+// passes/planning/schedule.h solves the problem.
 #include <algorithm>
 
 #include "compiler/ir/uses.h"

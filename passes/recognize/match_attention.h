@@ -57,8 +57,8 @@ class AttentionMatcher {
   std::optional<double> Number(ValueId v) const;
   // x and c if the node is x * c or x / c, with c a number.
   std::optional<std::pair<ValueId, double>> Scaled(const Node& node) const;
-  // The term's dims after its leading axes of extent 1, if it broadcasts to the widest scores by
-  // them.
+  // The term's dims after its leading axes of extent 1, if it broadcasts
+  // to the widest scores by them.
   std::optional<Dims> Fitted(const ScoreTerm& term, const AttentionMatch& m) const;
   // If v: [B.., H, T, D] repeats each head of [B.., Hkv, T, D] for a group of queries: the latter.
   std::optional<ValueId> Ungrouped(ValueId v, const Dims& lead) const;

@@ -9,8 +9,8 @@
 namespace act {
 namespace {
 
-// Two roundings of 2^-24 each: that of the number itself, and that of a number by which it was
-// multiplied.
+// Two roundings of 2^-24 each: that of the number itself, and that of a
+// number by which it was multiplied.
 constexpr double kSame = 3e-7;
 
 using MaybePolynomial = std::optional<Polynomial>;

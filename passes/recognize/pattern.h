@@ -16,8 +16,8 @@ namespace act {
 // By (i, j), the coefficient of x^i y^j. The polynomial is the sum of these terms.
 using Polynomial = std::map<std::pair<int, int>, double>;
 
-// The number that all elements of a float32 constant equal, to the bit. nullopt: they differ or are
-// unknown.
+// The number that all elements of a float32 constant equal, to the bit.
+// nullopt: they differ or are unknown.
 std::optional<float> NumberIn(const Value& value);
 
 class Pattern {
@@ -29,7 +29,7 @@ class Pattern {
   Node* Maker(ValueId v);
   // The node that makes v, if it has that operator. Else null.
   Node* Maker(ValueId v, const char* op);
-  // The only node that reads v; null where there are none or several, or the graph itself wants v.
+  // The only node that reads v. Null: none or several do, or v is an output of the graph.
   Node* OnlyReader(ValueId v);
   const Dims& DimsOf(ValueId v) const { return graph_.value(v).type.dims; }
 

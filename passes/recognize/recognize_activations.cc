@@ -1,5 +1,5 @@
-// Turns activation functions that a model spells out into one operator, so that only one tensor is
-// saved:
+// Turns activation functions that a model spells out into one operator, so
+// that only one tensor is saved:
 //   Gelu       x Phi(x), by erf, or by tanh or sigmoid of a cubic
 //   Silu       x sigmoid(x)
 //   HardSwish  x clip(x + 3, 0, 6) / 6, x HardSigmoid(x)

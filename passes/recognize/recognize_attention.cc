@@ -186,8 +186,8 @@ class Recognizer {
                              HostTensor::Copy(takes_part.data(), static_cast<int64_t>(takes_part.size())));
   }
 
-  // The offset if a constant mask [.., Tq, Tk] lets query i see keys 0..i + offset, in each of its
-  // slices.
+  // The offset if a constant mask [.., Tq, Tk] lets query i see keys 0..i +
+  // offset, in each of its slices.
   std::optional<int64_t> CausalOffset(ValueId v, bool hides_where_true) const {
     const Value& value = graph_.value(v);
     const Dims& dims = value.type.dims;

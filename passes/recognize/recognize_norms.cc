@@ -53,8 +53,8 @@ class Recognizer {
     return there->inputs[0];
   }
 
-  // Returns variance + epsilon if v is its square root, or with `inverse` the reciprocal of that
-  // root.
+  // Returns variance + epsilon if v is its square root, or with `inverse`
+  // the reciprocal of that root.
   ValueId Root(ValueId v, bool inverse) {
     const Node* node = pattern_.Maker(v);
     if (!node) return kNoValue;

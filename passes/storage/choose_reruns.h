@@ -23,8 +23,8 @@ struct RerunCandidate {
 
 // The candidates worth trying, one for each bound on the size of results that makes a difference.
 // If what is stored is limited, there are candidates with several distances between anchors: fewer,
-// finer anchors may meet the limit as well as closely spaced ones. Only spacing and elements are
-// set.
+// finer anchors may meet the limit as well as closely spaced ones. Only
+// spacing and elements are set.
 std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& context);
 
 // Returns the candidate with the least peak. Among peaks that differ little, it returns the

@@ -9,8 +9,8 @@
 //   squared norm. A normalization divides by the mean square of what it normalized. A convolution
 //   of `fan` inputs and the normalization after it keep the norm, whatever the weights w are: the
 //   variance that divides is fan E[w^2] E[x^2] (He et al. 2015; Yang et al., "A Mean Field Theory
-//   of Batch Normalization", ICLR 2019). ReLUs and layers without normalization count as keeping
-//   both.
+//   of Batch Normalization", ICLR 2019). ReLUs and layers without
+//   normalization count as keeping both.
 // Then it counts. D is the squared norm of a gradient dy. e is the variance of an error relative to
 // x's mean square.
 // * A weight's gradient is a sum of products dy x, and each element of dy meets `fan` elements of x
@@ -57,8 +57,8 @@ bool Normalizes(const OpDef& op) {
   return op.norm.role == Role::kNormalize || op.norm.role == Role::kApply || op.norm.role == Role::kDistance;
 }
 
-// The operand of a normalization's gradient that is 1 / deviation, computed from the normalized
-// operand.
+// The operand of a normalization's gradient that is 1 / deviation, computed
+// from the normalized operand.
 constexpr size_t kDeviationOperand = 2;
 
 class Estimator {
@@ -115,8 +115,8 @@ class Estimator {
       shares_[node.outputs[0]] = {};
   }
 
-  // Computes the norms of gradients, and the origins of the other values that are computed from
-  // codes.
+  // Computes the norms of gradients, and the origins of the other values
+  // that are computed from codes.
   void Decoded(const Node& node) {
     EnterCode(node);
     const bool update = !node.mutates.empty();

@@ -6,8 +6,8 @@
 namespace act {
 
 // True for values that the backward pass computes from the loss's gradient, or from the constant
-// that it begins with. Values that it computes from forward values and codes alone are no
-// gradients.
+// that it begins with. Values that it computes from forward values and
+// codes alone are no gradients.
 ValueMap<bool> GradientValues(const Graph& graph);
 
 }  // namespace act

@@ -1,8 +1,8 @@
 // Distributes levels over the codes of a plan before anything was measured. It uses an analytic
 // prior of what each code adds to the gradient's variance (gradient_shares.h). The codes take the
 // bytes that the level's own bits would take, with --bits=AVG those of AVG bits an element, and
-// with --saved-limit at most the bytes of that limit. actrun --calibrate distributes levels by
-// measurement.
+// with --saved-limit at most the bytes of that limit. actrun --calibrate
+// distributes levels by measurement.
 #include <map>
 
 #include "compiler/ops/codec_ops.h"
@@ -100,8 +100,8 @@ class Mixer {
     }
   }
 
-  // The number of samples at which sizes of codes are compared. A limit holds at the report's
-  // batch.
+  // The number of samples at which sizes of codes are compared. A limit
+  // holds at the report's batch.
   int64_t Batch() const { return context_.policy.saved_limit > 0 ? context_.policy.batch : kComparedBatch; }
 
   CodedEdge Expected(ValueId v, const Code& code) const {
@@ -119,8 +119,8 @@ class Mixer {
     return edge;
   }
 
-  // If there is no budget, time counts too: packed levels of large tensors take twice the time of
-  // planes.
+  // If there is no budget, time counts too: packed levels of large tensors
+  // take twice the time of planes.
   Freedom FreedomOf(const Dims& dims) const {
     const bool large = SamplesOf(dims).elements.At(1) >= kLargeElements;
     return large && !context_.policy.HasBudget() ? Freedom::kPlanes : Freedom::kForms;

@@ -15,8 +15,8 @@ constexpr double kMaskRead = 1. / 8;  // a mask, beside a code
 // Products in a row that are re-run from a normalized value: that of q, k and v, then attention.
 constexpr int kMostProducts = 2;
 constexpr int64_t kLeastElements = 64;  // of a sample; fewer are not worth the loop
-// A loss's probabilities are recomputed if they are at least this many times larger than their
-// inputs.
+// A loss's probabilities are recomputed if they are at least this many
+// times larger than their inputs.
 constexpr int64_t kWideLoss = 2;
 
 bool IsReshape(const OpDef& op) { return op.movement == Movement::kReshape; }
@@ -267,8 +267,8 @@ std::optional<Recipe> Recipes::OfParts(const Node& concat) {
   return whole;
 }
 
-// A residual sum is not followed into a re-run value, which would lie in memory from block to
-// block.
+// A residual sum is not followed into a re-run value, which would lie
+// in memory from block to block.
 std::optional<Recipe> Recipes::OfSum(const Node& node) {
   std::optional<Recipe> recipe = OfAll(node.inputs);
   if (!recipe || recipe->products == 0) return recipe;
@@ -285,8 +285,8 @@ bool Recipes::IsInexact(ValueId v) {
                                [this](ValueId from) { return IsAnchor(from) || saved_.CodesLossily(from); });
 }
 
-// Recipes for products and smooth functions of normalized values, and for nodes that only move
-// numbers.
+// Recipes for products and smooth functions of normalized values, and for
+// nodes that only move numbers.
 std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
   const OpDef& op = OpOf(node);
   if (!context_.policy.Reruns() && !IsSmoothOrMul(op)) return std::nullopt;

@@ -79,8 +79,8 @@ class Recipes {
   std::map<ValueId, std::optional<Recipe>> known_;  // of values that do not cross to the backward pass
 };
 
-// The bounds on the size of re-run tensors that lead to different choices of re-runs. 0 is one of
-// them.
+// The bounds on the size of re-run tensors that lead to different choices
+// of re-runs. 0 is one of them.
 std::set<int64_t> RerunBounds(const Graph& graph, const PassContext& context);
 
 }  // namespace act

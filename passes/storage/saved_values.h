@@ -1,6 +1,6 @@
 // Finds the forward values that the backward pass reads, and the facts about each from which the
-// policy decides. The passes that choose what is stored share it: place-derived, rebuild-saved,
-// compress.
+// policy decides. The passes that choose what is stored share it:
+// place-derived, rebuild-saved, compress.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@
 
 namespace act {
 
-// A reshape or padding. As a derived node it stays in the backward pass, after the decode of its
-// operand.
+// A reshape or padding. As a derived node it stays in the backward pass,
+// after the decode of its operand.
 bool OnlyMoves(const Node& node);
 
 class SavedValues {
@@ -42,8 +42,8 @@ class SavedValues {
   bool CodesLossily(ValueId v) const { return context_.policy.CodesLossily(FactsOf(v)); }
 
  private:
-  // Whether a node of the backward pass reads v as `need`, directly or through nodes that only move
-  // v.
+  // Whether a node of the backward pass reads v as `need`, directly or
+  // through nodes that only move v.
   bool BackwardReadsAs(ValueId v, Need need) const;
   // Whether any node reads v itself as a statistic. Forward nodes count too: a value that they read
   // as a statistic is one for the backward pass as well.

@@ -123,8 +123,8 @@ class Sharer {
     return stats.outputs[2];
   }
 
-  // Puts each distance, and the value it is measured from, right after the later of Normalize and
-  // ReLU.
+  // Puts each distance, and the value it is measured from, right after the
+  // later of Normalize and ReLU.
   llvm::Error AddDistances() {
     std::map<size_t, std::vector<Node>> behind;
     builder_.SetPhase(Phase::kForward);
@@ -170,8 +170,8 @@ class Sharer {
     return llvm::Error::success();
   }
 
-  // Computes the threshold again, once for all readers, from parameters as they were in the forward
-  // pass.
+  // Computes the threshold again, once for all readers, from parameters as
+  // they were in the forward pass.
   llvm::Error MakeThreshold(Shared& shared) {
     if (!shared.scale.empty()) return llvm::Error::success();
     ACT_TRY(const ValueId tau,
