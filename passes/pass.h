@@ -1,5 +1,5 @@
-// A pass rewrites a graph. One pass, one file; pass_table.h is the list, in order, with the reason
-// for each.
+// A pass rewrites a graph. Each pass has a file of its own. pass_table.h lists the passes in order,
+// with the reason for each.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -15,8 +15,8 @@
 
 namespace act {
 
-// What passes share beside the graph. The loss is the graph's first output. What is known of single
-// values is in `marks` and nowhere else, so that it goes wherever they go.
+// The state that passes share beside the graph. The loss is the graph's first output. Facts about
+// single values are in `marks` and nowhere else, so that they move with the values.
 struct PassContext {
   // --- What the model says.
   // The graph has its own backward pass, and its outputs after the loss are the gradients of the
@@ -29,25 +29,27 @@ struct PassContext {
   int64_t workspace_limit = 0;  // bytes of scratch space a node; 0: no limit
 
   // --- What the search for re-runs decided (passes/storage/choose_reruns.h).
-  // What is re-run from anchors has at most so many elements a sample: what a re-run brings back
-  // lies in memory at full size. 0: nothing is re-run. Beside it, policy.rerun_spacing.
+  // A value that is re-run from anchors has at most so many elements a sample, since the result of
+  // a re-run lies in memory at full size. 0: nothing is re-run. The search
+  // also sets policy.rerun_spacing.
   int64_t rerun_elements = 0;
 
   // --- What passes found.
-  // What crosses to the backward pass, filled in by compress. The value that is stored for edges[i]
-  // has i among its marks; whoever runs passes brings `stored` up to date after each.
+  // The saved activations, which compress fills in. The value that is stored for edges[i] has i
+  // among its marks. Whoever runs passes updates `stored` after each one.
   std::vector<SavedEdge> edges;
-  // Of values: what trains, what is stored for which edge, what storage passes note.
+  // For each value: whether it is trained, for which edge it is stored, what storage passes note.
   Marks marks;
-  int32_t next_stream = 0;  // of random numbers: dropout and stochastic rounding each take one
-  // Of all codes with levels, by the prior of mix-levels: comparable between steps of the same
-  // model.
+  int32_t next_stream = 0;  // next stream of random numbers: each dropout and stochastic rounding takes one
+  // The variance that all codes with levels add, by the prior of mix-levels. It can be compared
+  // between steps of the same model.
   double expected_variance = 0;
-  int64_t least_saved_bytes = 0;  // under Policy::saved_limit: with all codes in their fewest levels
+  // Under Policy::saved_limit: the bytes if every code had its fewest levels.
+  int64_t least_saved_bytes = 0;
 };
 
-// A pass over the nodes, and one over a step whose order is final and whose values have their
-// storage. Errors are those that a user can cause.
+// A PassFunction works on the nodes. A StepPassFunction works on a step whose order is final and
+// whose values have their storage. Only what a user can cause is an error.
 using PassFunction = llvm::Error (*)(Graph&, PassContext&);
 using StepPassFunction = llvm::Error (*)(StepGraph&, PassContext&);
 

@@ -7,11 +7,11 @@
 
 namespace act {
 
-// What imports leave to recognize.
+// These recognize compositions that the importer leaves spelled out.
 llvm::Error RecognizeAttention(Graph& graph, PassContext& context);
 llvm::Error RecognizeNorms(Graph& graph, PassContext& context);
 llvm::Error RecognizeActivations(Graph& graph, PassContext& context);
-// The forward graph, and the backward pass from it.
+// These rewrite the forward graph, and make the backward pass from it.
 llvm::Error CancelTransposes(Graph& graph, PassContext& context);
 llvm::Error PackAttention(Graph& graph, PassContext& context);
 llvm::Error SinkRelu(Graph& graph, PassContext& context);
@@ -21,7 +21,7 @@ llvm::Error LowerLayerNorm(Graph& graph, PassContext& context);
 llvm::Error EliminateDeadCode(Graph& graph, PassContext& context);
 llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 llvm::Error AddGradients(Graph& graph, PassContext& context);
-// What is stored.
+// These decide what is stored.
 llvm::Error PlaceDerived(Graph& graph, PassContext& context);
 llvm::Error RebuildSaved(Graph& graph, PassContext& context);
 llvm::Error ShareCodes(Graph& graph, PassContext& context);
@@ -30,7 +30,7 @@ llvm::Error FixRanges(Graph& graph, PassContext& context);
 llvm::Error Compress(Graph& graph, PassContext& context);
 llvm::Error MixLevels(Graph& graph, PassContext& context);
 llvm::Error RoundProducts(Graph& graph, PassContext& context);
-// Loops, order and memory.
+// These make loops, order nodes and assign memory.
 llvm::Error FoldBias(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);
@@ -39,7 +39,7 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext& context);
 llvm::Error AssignStorage(StepGraph& step, PassContext& context);
 llvm::Error TileSamples(StepGraph& step, PassContext& context);
 
-// What a row runs: a pass over the step's graph, one over the step, or nothing.
+// A row runs a pass over the step's graph, a pass over the step, or nothing.
 class PassRun {
  public:
   constexpr PassRun() = default;
@@ -56,26 +56,28 @@ class PassRun {
   StepPassFunction of_step_ = nullptr;
 };
 
-// The step of training, and that of evaluation: the forward pass alone, with stored statistics
-// (--eval-data).
+// A pass may run in the training step and in the evaluation step (--eval-data). Evaluation is the
+// forward pass alone, with stored statistics.
 struct RunsIn {
   PassRun training, evaluation;
 };
 constexpr RunsIn Both(PassRun pass) { return {pass, pass}; }
 constexpr RunsIn Training(PassRun pass) { return {pass, {}}; }
 
-// At L4 each choice of what runs again is compiled to its end (passes/storage/choose_reruns.h): the
-// passes from the first that such a choice changes run once for each candidate, and once more for
-// the best.
+// At L4 each choice of re-runs is compiled to the end (passes/storage/choose_reruns.h). The first
+// pass that depends on this choice, and all after it, run once for each candidate and once more for
+// the best one.
 enum class Repeats { kOnce, kPerCandidate };
 
 struct PassEntry {
-  const char* name;  // for --print-after, --time-passes and --verify-each; "eval." stands before it there
+  // Used by --print-after, --time-passes and --verify-each. Those put "eval." before it in the
+  // evaluation step.
+  const char* name;
   RunsIn runs;
-  Stage stage;  // what holds of the graph after it (compiler/ir/verify.h)
+  Stage stage;  // what is true of the graph after it (compiler/ir/verify.h)
   Repeats repeats;
-  bool (*wanted)(const PassContext&);  // where it is false the graph stays as it is; null: always
-  const char* why;                     // what it does there, and why there: --help prints it
+  bool (*wanted)(const PassContext&);  // if false, the graph stays as it is; null: always true
+  const char* why;                     // what it does, and why at this place; --help prints it
 };
 
 namespace pass_table {
@@ -85,90 +87,96 @@ using enum Repeats;
 using Context = const PassContext&;
 inline constexpr bool (*kAlways)(Context) = nullptr;
 
-// Read it top to bottom; every line says why it stands where it does.
+// The passes run from top to bottom. Each row says why the pass stands where it does.
 inline constexpr PassEntry kPasses[] = {
     {"recognize-attention", Both(RecognizeAttention), kImported, kOnce,
      [](Context c) { return c.policy.rules.fuses_attention; },
-     "products, masks and softmax as one operator; before transposes of heads move into its attributes"},
+     "turns products, masks and softmax into one operator; runs before cancel-transposes moves transposes of "
+     "heads into its attributes"},
     {"common-subexpressions", Both(EliminateCommonSubexpressions), kImported, kOnce, kAlways,
-     "what a composition reads twice is one value: what recognizing it relies on"},
+     "makes what a composition reads twice one value, which recognizing it relies on"},
     {"recognize-norms", Both(RecognizeNorms), kImported, kOnce, kAlways,
-     "layer, RMS and group norms that are spelled out: one operator, one tensor saved"},
+     "turns layer, RMS and group norms that are spelled out into one operator, which saves one tensor"},
     {"recognize-activations", Both(RecognizeActivations), kImported, kOnce, kAlways,
-     "Gelu, Silu and their kin likewise"},
-    {"dead-code", Both(EliminateDeadCode), kImported, kOnce, kAlways, "what only the compositions read"},
+     "does the same for Gelu, Silu and similar functions"},
+    {"dead-code", Both(EliminateDeadCode), kImported, kOnce, kAlways,
+     "removes what only the recognized compositions read"},
     {"cancel-transposes", Both(CancelTransposes), kImported, kOnce, kAlways,
-     "channels-last between layers; on the forward graph, so that the backward pass is built in that layout"},
+     "keeps tensors channels-last between layers; runs on the forward graph, so that the backward pass is "
+     "built in that layout"},
     {"pack-attention", Both(PackAttention), kImported, kOnce, kAlways,
-     "q, k and v read where one product makes them; behind cancel-transposes, which puts heads into "
-     "attributes"},
+     "lets attention read q, k and v where one product makes them; runs after cancel-transposes, which puts "
+     "heads into attributes"},
     {"sink-relu", Both(SinkRelu), kImported, kOnce,
-     // The gradients of a model's own backward pass belong to the order that it has.
+     // If a model has its own backward pass, its gradients belong to its own order of nodes.
      [](Context c) { return !c.own_backward; },
-     "behind a max pooling, which then is all that stands between it and the convolution"},
-    // In evaluation with the stored statistics, and without dropout.
+     "moves a ReLU after a max pooling, which is then all that stands between it and the convolution"},
+    // Evaluation uses the stored statistics, and no dropout.
     {"lower-batch-norm",
      {LowerForTraining, LowerForEvaluation},
      kImported,
      kOnce,
      kAlways,
-     "BatchNorm as statistics and an elementwise part: what fusion and gradients work on"},
+     "splits BatchNorm into statistics and an elementwise part, which fusion and gradients work on"},
     {"lower-layer-norm", Both(LowerLayerNorm), kImported, kOnce, kAlways,
-     "LayerNorm likewise; behind cancel-transposes, which decides what its rows are"},
+     "splits LayerNorm likewise; runs after cancel-transposes, which decides what its rows are"},
     {"common-subexpressions", Both(EliminateCommonSubexpressions), kImported, kOnce, kAlways,
-     "one tensor under one name before anything is saved"},
+     "gives each tensor one name before anything is saved"},
     {"dead-code", Training(EliminateDeadCode), kImported, kOnce, kAlways,
-     "what the loss does not need is not differentiated"},
+     "removes what the loss does not need, so that it is not differentiated"},
     {"add-gradients", Training(AddGradients), kTraining, kOnce, kAlways,
-     "the backward pass, and each parameter's update as soon as its gradient is complete"},
+     "adds the backward pass, and updates each parameter as soon as its gradient is complete"},
     {"common-subexpressions", Training(EliminateCommonSubexpressions), kTraining, kOnce, kAlways,
-     "derived values that equal forward values: never stored twice"},
-    {"dead-code", Training(EliminateDeadCode), kTraining, kOnce, kAlways, "gradients that nothing uses"},
+     "merges derived values with equal forward values, so that none is stored twice"},
+    {"dead-code", Training(EliminateDeadCode), kTraining, kOnce, kAlways,
+     "removes gradients that nothing uses"},
     {"place-derived", Training(PlaceDerived), kTraining, kOnce, kAlways,
-     "masks and derivatives on the side where what crosses to the backward pass is smaller and unbiased"},
+     "runs masks and derivatives in the forward or the backward pass, so that what is saved is smaller and "
+     "unbiased"},
     {"rebuild-saved", Training(RebuildSaved), kTraining, kPerCandidate, kAlways,
-     "what is a cheap function of other stored values is computed from them again, not stored"},
+     "recomputes cheap functions of other stored values instead of storing them"},
     {"share-codes", Training(ShareCodes), kTraining, kPerCandidate,
      [](Context c) { return c.policy.shares_codes; },
-     "a mask is read of the code of a number with its sign; behind rebuild-saved, which reads masks"},
+     "reads a mask from the code of a number with the same sign; runs after rebuild-saved, which reads "
+     "masks"},
     {"split-frequencies", Training(SplitFrequencies), kTraining, kPerCandidate,
      [](Context c) { return c.policy.rules.splits_frequencies; },
-     "preset division: images become averages over blocks and what is left, each with its own code"},
+     "preset division: splits images into averages over blocks and the remainder, each with its own code"},
     {"fix-ranges", Training(FixRanges), kTraining, kPerCandidate,
      [](Context c) { return c.policy.range_bits > 0; },
-     "preset blpa: levels over a range that the normalization's parameters give"},
+     "preset blpa: spreads levels over a range that the normalization's parameters give"},
     {"compress", Training(Compress), kCompressed, kPerCandidate, kAlways,
-     "the policy: what crosses to the backward pass, and in which form"},
+     "applies the policy: which values cross to the backward pass, and in which form"},
     {"mix-levels", Training(MixLevels), kCompressed, kPerCandidate,
      [](Context c) { return c.policy.HasBudget() || c.policy.mixes_levels; },
-     "levels, and under a budget forms, by a prior of what each code does to the gradient"},
+     "chooses levels, and under a budget forms, by a prior of what each code does to the gradient"},
     {"round-products", Training(RoundProducts), kCompressed, kPerCandidate,
      [](Context c) { return c.policy.rounds_products; },
-     "gradients times decoded numbers, in bfloat16 where that is faster; behind mix-levels, which says how "
-     "coarse codes are"},
+     "lets products of gradients and decoded numbers round to bfloat16 where that is faster; runs after "
+     "mix-levels, which says how coarse codes are"},
     {"fold-bias", Both(FoldBias), kCompressed, kPerCandidate, kAlways,
-     "what is added to a product; behind the gradients, which know sums and products, before loops take "
-     "sums"},
-    // In evaluation: batch statistics and what else only training needs.
+     "makes a bias an operand of its product; runs after add-gradients, whose rules know sums and products, "
+     "and before fuse-loops takes sums"},
+    // In evaluation it removes batch statistics and whatever else only training needs.
     {"dead-code", Both(EliminateDeadCode), kCompressed, kPerCandidate, kAlways,
-     "forward results that only readers of codes needed"},
+     "removes forward results that only readers of codes needed"},
     {"repeat-cheap-nodes", Both(RepeatCheapNodes), kCompressed, kPerCandidate, kAlways,
-     "decodes, masks, normalizations in each of their readers: never stored in between"},
+     "repeats decodes, masks and normalizations in each of their readers, so that they are never stored in "
+     "between"},
     {"fuse-loops", Both(FuseLoops), kFused, kPerCandidate, kAlways,
-     "elementwise chains, sums, encode and decode in one pass over memory"},
+     "runs elementwise chains, sums, encode and decode in one pass over memory"},
     {"swap-codes", Training(SwapCodes), kFused, kPerCandidate, [](Context c) { return c.policy.rules.swaps; },
-     "presets that swap: codes wait for the backward pass in the host's memory; behind fuse-loops, whose "
-     "loops they leave as they are, and before the schedule, which counts the device's bytes"},
+     "presets that swap: keeps codes in the host's memory until the backward pass; runs after fuse-loops, "
+     "whose loops it leaves as they are, and before schedule, which counts the device's bytes"},
     {"schedule", Both(ScheduleNodes), kFused, kPerCandidate, kAlways,
-     "the order of what is left, for least memory"},
+     "orders the remaining nodes for least memory"},
     {"assign-storage", Both(AssignStorage), kFused, kPerCandidate, kAlways,
-     "values that may share memory, and the bounds of workspaces; after the schedule, which says what is "
-     "read "
+     "decides which values share memory, and bounds workspaces; runs after schedule, which says what is read "
      "last"},
     {"tile-samples", Training(TileSamples), kFused, kPerCandidate,
      [](Context c) { return c.policy.tiles_samples; },
-     "what makes the peak runs for some samples at a time; after assign-storage, by which it measures the "
-     "peak"},
+     "runs the nodes that make the peak for some samples at a time; runs after assign-storage, by which it "
+     "measures the peak"},
 };
 
 consteval bool CandidatesEndTheTable() {

@@ -1,5 +1,5 @@
-// The backward pass and the updates (compiler/autodiff). A graph with its own backward pass gets the updates
-// alone.
+// Adds the backward pass and the updates (compiler/autodiff). A graph with its own backward pass
+// gets only the updates.
 #include <algorithm>
 
 #include "compiler/autodiff/differentiate.h"
@@ -11,8 +11,8 @@
 namespace act {
 namespace {
 
-// Gradient rules must ask for what they read: a forward value that backward reads without Save() is a rule's
-// mistake.
+// Gradient rules must ask for what they read. If backward reads a forward value without Save(), the
+// rule is wrong.
 llvm::Error CheckSaved(const Graph& graph, const std::vector<ValueId>& saved) {
   const Uses uses(graph);
   ValueMap<bool> asked(graph);
@@ -31,7 +31,7 @@ llvm::Error CheckSaved(const Graph& graph, const std::vector<ValueId>& saved) {
   return llvm::Error::success();
 }
 
-// Each update stands behind the last reader of its parameter, under whatever shape, and behind its gradient.
+// Each update comes after its gradient and after the last reader of its parameter, in any shape.
 llvm::Error UpdateByOutputs(Graph& graph, const std::vector<ValueId>& trained, const UpdateOptions& options) {
   const std::vector<ValueId> gradients(graph.outputs.begin() + 1, graph.outputs.end());
   const std::vector<ValueId> roots = AliasRoots(graph);
@@ -42,7 +42,7 @@ llvm::Error UpdateByOutputs(Graph& graph, const std::vector<ValueId>& trained, c
     for (ValueId v : graph.nodes[i].inputs)
       if (v != kNoValue) last[root(v)] = i;
   }
-  std::vector<size_t> due;  // the node behind which each update stands
+  std::vector<size_t> due;  // the node after which each update comes
   for (size_t k = 0; k < gradients.size(); ++k)
     due.push_back(std::max(last[root(gradients[k])], last[root(trained[k])]));
   graph.outputs.resize(1);

@@ -45,8 +45,8 @@ AxisView Transposed(const AxisView& view, const Perm& perm) {
 
 namespace {
 
-// What a reshape of a view reads: pieces of base axes, in the order of the value, and how many of them each
-// axis of the result is (none: its extent is 1).
+// A reshape of a view as pieces of base axes, in the order of the value. Each axis of the result
+// consists of some of them, or of none if its extent is 1.
 struct Piece {
   size_t axis;  // of the base
   Dim extent;
@@ -60,7 +60,7 @@ int64_t Groups(const Regrouped& r) {
   return std::count_if(r.groups.begin(), r.groups.end(), [](size_t pieces) { return pieces > 1; });
 }
 
-// Splits the axes (in the order of the value) into pieces that the axes of `to` consist of.
+// Splits the axes (in the order of the value) into pieces that make up the axes of `to`.
 std::optional<Regrouped> Regroup(const std::vector<Piece>& axes, const Dims& to) {
   Regrouped result;
   size_t at = 0;
@@ -92,7 +92,7 @@ std::optional<Regrouped> Regroup(const std::vector<Piece>& axes, const Dims& to)
   return result;
 }
 
-// Whether base axis b comes right behind a, not counting axes of extent 1.
+// Whether base axis b comes right after a, not counting axes of extent 1.
 bool Follows(const Dims& base, size_t a, size_t b) {
   if (b <= a) return false;
   for (size_t i = a + 1; i < b; ++i)
@@ -103,7 +103,7 @@ bool Follows(const Dims& base, size_t a, size_t b) {
 }  // namespace
 
 std::optional<ReshapedBase> Reshaped(const AxisView& view, const Dims& base, const Dims& to) {
-  std::vector<Piece> axes, runs;  // of the base; runs: neighbours in it and in the value are one
+  std::vector<Piece> axes, runs;  // of the base; runs: neighbours in both the base and the value are one
   for (int64_t axis : view.perm) {
     const auto i = static_cast<size_t>(axis);
     if (base[i] == Dim(1)) continue;
@@ -119,12 +119,12 @@ std::optional<ReshapedBase> Reshaped(const AxisView& view, const Dims& base, con
   auto regrouped = Regroup(axes, to);
   if (!regrouped || Groups(*regrouped) > 0)
     if (auto of_runs = Regroup(runs, to)) regrouped = of_runs;
-  // Only the rows of features may be a group, and only one axis: what else there is (windows of an image,
-  // an image that is flattened) is moved once where it is written out here, and what is computed of it need
-  // not be.
+  // Only the rows of features may be a group, and only one axis. Other values (windows of an image,
+  // a flattened image) are moved once where they are written out here, and what is computed from
+  // them need not be moved.
   if (!regrouped || Groups(*regrouped) > 1 || (!to.empty() && regrouped->groups.back() > 1))
     return std::nullopt;
-  // The pieces in the order of the base, behind the result's axes of extent 1.
+  // The pieces in the order of the base, after the result's axes of extent 1.
   std::vector<size_t> order(regrouped->pieces.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),

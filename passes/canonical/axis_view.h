@@ -1,5 +1,6 @@
-// Orders of axes: a value as another one, its base, with axes in another order and, where a reshape merged
-// some, in groups. Nothing here changes a graph: cancel_transposes.cc does.
+// Orders of axes. An AxisView describes a value as another value, its base, with the axes in
+// another order. Where a reshape merged axes, it describes them as groups. Nothing here changes a
+// graph: cancel_transposes.cc does.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +24,16 @@ std::vector<T> Permute(const std::vector<T>& base, const Perm& perm) {
   return result;
 }
 
-// Moves only axes of extent 1: the elements stay in order, so a reshape does it.
+// True if it moves only axes of extent 1. The elements then stay in order, so a reshape can do it.
 bool KeepsOrder(const Dims& base, const Perm& perm);
 
-// The last axis is where it was.
+// True if the last axis stays last.
 bool LastStays(const Perm& perm);
 
 struct AxisView {
   ValueId base;
-  Perm perm;                   // base axes in the order of the value's
-  std::vector<size_t> groups;  // how many of them each axis of the value is; empty: one each
+  Perm perm;                   // base axes in the order of the value's axes
+  std::vector<size_t> groups;  // the number of base axes in each axis of the value; empty: one each
   bool Grouped() const { return !groups.empty(); }
   bool SameOrder(const AxisView& other) const { return perm == other.perm && groups == other.groups; }
 };
@@ -40,9 +41,9 @@ struct AxisView {
 // The view of a transposed value: its axis i is axis perm[i] of `view`.
 AxisView Transposed(const AxisView& view, const Perm& perm);
 
-// A reshape splits and merges axes. Of a view whose base has extents `base`, to extents `to`: where it can be
-// done in the order of the base, how the base is reshaped in place of the value, and how the result lies
-// then.
+// A reshape splits and merges axes. For a view whose base has extents `base`, reshaped to extents
+// `to`: if the reshape can be done in the order of the base, this tells how to reshape the base in
+// place of the value, and how the result lies then.
 struct ReshapedBase {
   Dims dims;
   Perm perm;

@@ -1,12 +1,13 @@
-// Channels-last everywhere: moves transposes down through the operators that do not care about the order of
-// axes until they meet their inverse. The importer writes x -> channels-last -> Conv -> channels-first around
-// each spatial operator; behind this pass a convolutional network has one transpose at its input and none
-// between its layers.
+// Makes a network channels-last. It moves transposes down through operators for which the order of
+// axes does not matter, until the transposes meet their inverse. The importer writes x ->
+// channels-last -> Conv -> channels-first around each spatial operator. After this pass a
+// convolutional network has one transpose at its input and none between its layers.
 //
-// Each value is known as a pair (base, perm): value axis i is base axis perm[i]. Where a reshape merges axes
-// that are no neighbours in the base (batch and heads of an attention that was written for [T,N,C]), a
-// value's axis is a group of base axes. A transpose only changes the pair; operators that need a particular
-// order get the transpose written out, as do norms of features, which are rows where these come last.
+// Each value is known as a pair (base, perm): value axis i is base axis perm[i]. Where a reshape
+// merges axes that are no neighbours in the base (batch and heads of an attention that was written
+// for [T,N,C]), a value's axis is a group of base axes. A transpose only changes the pair. For
+// operators that need a particular order the transpose is written out. It is also written out for
+// norms of features, which are rows if the features come last.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -21,7 +22,8 @@
 namespace act {
 namespace {
 
-// Elementwise, but bound to the places of axes: to the result's own shape, or to channels that come last.
+// Elementwise, but tied to the places of axes: to the result's own shape,
+// or to channels that come last.
 bool FollowsPlaces(const OpDef& def) {
   const bool by_channels = def.norm.role != Normalization::Role::kNone && !def.norm.by_rows;
   return def.movement == Movement::kRepeat || by_channels;
@@ -65,7 +67,7 @@ class Canceller {
     return it != views_.end() && it->second.Grouped();
   }
 
-  // The base of `v` with its axes in the order `perm`: written out once for each order.
+  // The base of `v` with its axes in the order `perm`. It is written out once for each order.
   llvm::Expected<ValueId> InOrder(ValueId base, const Perm& perm) {
     if (perm == IdentityPerm(perm.size())) return base;
     const auto key = std::make_pair(base, perm);
@@ -89,7 +91,8 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // Operand `v`, which broadcasts against a result that lies as `result` does, in the order of its base.
+  // Operand `v` in the order of the base of the result. It broadcasts against
+  // a result with view `result`.
   llvm::Expected<ValueId> Operand(ValueId v, const AxisView& result) {
     const AxisView view = ViewOf(v);
     const Dims& base = graph_.value(result.base).type.dims;
@@ -111,7 +114,8 @@ class Canceller {
     return InOrder(ranked, Inverse(result.perm));
   }
 
-  // The result of an operator that ran on bases: value axis i is axis perm[i] of what it made.
+  // Sets the view of the result of an operator that ran on bases: value axis
+  // i is axis perm[i] of `made`.
   void SetView(const Node& node, ValueId made, const Perm& perm, const std::vector<size_t>& groups = {}) {
     views_[node.outputs[0]] = {made, perm, groups};
   }
@@ -145,8 +149,9 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // Attention takes heads wherever they lie, as long as the elements of one are neighbours. Its result lies
-  // as the queries do, or, where these are in order, as the transpose behind it asks for.
+  // Attention takes heads wherever they lie, as long as the elements of one head are neighbours.
+  // Its result lies as the queries do or, if these are in order, as the
+  // transpose after it asks for.
   llvm::Error VisitAttention(Node& node) {
     for (size_t i = 3; i < node.inputs.size(); ++i) ACT_CHECK_OK(Materialise(node.inputs[i]));
     constexpr const char* kPerms[] = {"perm_q", "perm_k", "perm_v"};
@@ -173,7 +178,8 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // A product takes matrices either way round: a transposed weight (Linear layers of three axes) is no copy.
+  // A product takes matrices in either order, so a transposed weight (Linear layers of three axes)
+  // needs no copy.
   void TakeMatrix(Node& node, size_t i, const char* flag) {
     const AxisView view = ViewOf(node.inputs[i]);
     if (view.Grouped()) return;
@@ -198,8 +204,8 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // A reshape splits and merges axes: where it can be done in the order of the base, the base is reshaped in
-  // place of the value.
+  // A reshape splits and merges axes. If it can be done in the order of the base, the base is
+  // reshaped in place of the value.
   llvm::Error VisitReshape(Node& node) {
     const AxisView view = ViewOf(node.inputs[0]);
     const auto reshaped =
@@ -216,7 +222,8 @@ class Canceller {
     for (ValueId v : node.inputs) {
       if (v == kNoValue || !IsMoved(v)) continue;
       const TensorType& operand = graph_.value(v).type;
-      // A group is taken from an operand that is not broadcast: only there its axes are known.
+      // A group is taken from an operand that is not broadcast, since
+      // only there its axes are known.
       if (operand.dims.size() != type.dims.size() || (IsGrouped(v) && operand.dims != type.dims)) continue;
       result = ViewOf(v);
       break;
@@ -231,7 +238,8 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // The norm of features (no groups of channels) wants these last, where the model has them: as rows.
+  // The norm of features (no groups of channels) needs the features last, as rows, if the model has
+  // them last.
   bool WantsRows(const Node& node) {
     const int64_t rank = static_cast<int64_t>(ViewOf(node.inputs[0]).perm.size());
     std::vector<int64_t> last(node.attrs.Ints("axes").size());
@@ -239,7 +247,7 @@ class Canceller {
     return !node.attrs.Has("groups") && node.attrs.Ints("axes") == last;
   }
 
-  // Its axes and its group axis move with those of x; scale and bias broadcast against it.
+  // Its axes and its group axis move with those of x. Scale and bias broadcast against it.
   llvm::Error VisitLayerNorm(const Node& node) {
     const AxisView view = ViewOf(node.inputs[0]);
     std::vector<ValueId> inputs{view.base};
@@ -286,7 +294,7 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // Attributes with one entry (or a begin and an end) per axis move with their axes.
+  // Attributes with one entry (or a begin and an end) for each axis move with their axes.
   llvm::Error VisitPerAxis(const Node& node) {
     const AxisView view = ViewOf(node.inputs[0]);
     const Perm inverse = Inverse(view.perm);

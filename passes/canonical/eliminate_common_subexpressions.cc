@@ -1,5 +1,6 @@
-// Nodes that compute the same from the same operands become one: the first. A derived node that equals a
-// forward node becomes a read of that node's result, so that one tensor is never stored under two names.
+// Replaces nodes that compute the same result from the same operands by the first of them. A
+// derived node that equals a forward node becomes a read of that node's result, so that one tensor
+// is never stored under two names.
 #include <algorithm>
 #include <map>
 

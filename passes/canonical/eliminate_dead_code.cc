@@ -1,4 +1,5 @@
-// Drops nodes whose results nothing reads. Nodes that write in place (updates, running statistics) are kept.
+// Drops nodes whose results nothing reads. Keeps nodes that write in place
+// (updates, running statistics).
 #include "compiler/ir/value_map.h"
 #include "passes/pass.h"
 

@@ -1,5 +1,6 @@
-// A bias behind a product becomes an operand of it: the product adds it while its sums are in registers, and
-// what follows need not store a second form of the result.
+// Makes a bias that is added to a product an operand of the product. The product adds the bias
+// while its sums are in registers, and the nodes after it need not store
+// a second form of the result.
 #include <algorithm>
 
 #include "compiler/ir/uses.h"
@@ -29,7 +30,8 @@ class Folder {
  private:
   const Dims& DimsOf(ValueId v) const { return graph_.value(v).type.dims; }
 
-  // The product stands where the sum did: the bias may be made between the two. The old one is dead code.
+  // The new product takes the place of the sum, since the bias may be made between the two. The old
+  // product is dead code.
   llvm::Expected<bool> Fold(const Node& sum, const Uses& uses) {
     if (sum.op != "Add" || (sum.phase != Phase::kForward && sum.phase != Phase::kBackward)) return false;
     for (const size_t i : {size_t{0}, size_t{1}}) {

@@ -1,5 +1,5 @@
-// BatchNorm, Dropout and the dropout of Attention in the form for training (batch statistics, a random mask)
-// or for evaluation (stored statistics, no mask).
+// Lowers BatchNorm, Dropout and the dropout of Attention to their form for training (batch
+// statistics, a random mask) or for evaluation (stored statistics, no mask).
 #include <array>
 #include <map>
 
@@ -11,7 +11,7 @@
 namespace act {
 namespace {
 
-// inputs of BatchNorm: x, gamma, beta, running_mean, running_var. The results: y, mean, rstd.
+// Inputs of BatchNorm: x, gamma, beta, running_mean, running_var. Results: y, mean, rstd.
 llvm::Expected<std::array<ValueId, 3>> Lower(GraphBuilder& builder, const Node& node, bool batch_statistics) {
   const auto& in = node.inputs;
   Attributes apply;
@@ -37,7 +37,8 @@ llvm::Expected<std::array<ValueId, 3>> Lower(GraphBuilder& builder, const Node& 
   return std::array{y, mean, rstd};
 }
 
-// Nodes with the same attribute `mask` (a dropout and its gradient in the model) share a random stream.
+// Nodes with the same attribute `mask` (a dropout and its gradient in the model) share one stream
+// of random numbers.
 void SetStream(Node& node, std::map<int64_t, int64_t>& streams, PassContext& context) {
   const auto [it, added] = streams.emplace(node.attrs.Int("mask", -1), context.next_stream);
   if (added || !node.attrs.Has("mask")) it->second = context.next_stream++;

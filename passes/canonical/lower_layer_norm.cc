@@ -1,7 +1,7 @@
-// LayerNorm as statistics, which are reductions of rows, and an elementwise part: what fusion and gradients
-// work on. The variance is the mean of squared deviations from the mean, never a difference of squares. The
-// statistics' own gradients are part of LayerNormApply's, so that backward reads the normalized values and
-// rstd alone.
+// Splits LayerNorm into statistics, which are reductions of rows, and an elementwise part. Fusion
+// and gradients work on these. The variance is the mean of squared deviations from the mean, never
+// a difference of squares. The gradients of the statistics are part of LayerNormApply's gradient,
+// so that backward reads only the normalized values and rstd.
 #include "compiler/ir/replace.h"
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/norm_mean.h"

@@ -1,6 +1,7 @@
-// Attention reads queries, keys and values where the product that makes them leaves them: where they are the
-// three slices of one tensor, it gets that tensor, and its gradient is one tensor, too. No slice is copied,
-// and no gradient of a slice is filled up with zeros and added to the others.
+// Lets attention read queries, keys and values where the product that makes them leaves them. If
+// they are the three slices of one tensor, attention gets that tensor, and its gradient is one
+// tensor, too. Then no slice is copied, and no gradient of a slice is filled up with zeros and
+// added to the others.
 #include <algorithm>
 #include <array>
 
@@ -45,7 +46,7 @@ class Packer {
     int64_t index = 0;
   };
 
-  // The slice that `v` is, in whatever shape.
+  // The third of a tensor that `v` is, in any shape.
   std::optional<Third> ThirdOf(ValueId v, const Uses& uses) const {
     const Node* node = uses.ProducerNode(v);
     while (node && node->op == "Reshape") node = uses.ProducerNode(node->inputs[0]);

@@ -1,6 +1,7 @@
-// A ReLU in front of a max pooling moves behind it: max(relu(x)) = relu(max(x)). Exact, and so is the
-// gradient: a window that chooses another winner has none that passes the ReLU. Behind the pooling there is a
-// quarter or a ninth of the elements to compute, with a mask bit for each to store.
+// Moves a ReLU that comes before a max pooling to after it: max(relu(x)) = relu(max(x)). This is
+// exact, and so is the gradient: if a window chooses another winner, no element of it passes the
+// ReLU. After the pooling there is a quarter or a ninth of the elements to compute, each with a
+// mask bit to store.
 #include <map>
 #include <utility>
 

@@ -1,7 +1,8 @@
-// Turns elementwise operators, sums over leading axes, reductions of rows, encode and decode into fused
-// loops, so that a chain of them is one pass over memory. Every such node becomes part of a Fused node, alone
-// or with others: loops over the same elements merge, where one reads what the other makes or both read the
-// same tensor, and where moving one to the other's place breaks no dependency.
+// Turns elementwise operators, sums over leading axes, reductions of rows, encode and decode into
+// fused loops, so that a chain of them is one pass over memory. Every such node becomes part of a
+// Fused node, alone or with others. Two loops over the same elements merge if one reads what the
+// other makes or both read the same tensor, and if moving one to the
+// other's place breaks no dependency.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -22,7 +23,8 @@
 namespace act {
 namespace {
 
-// Merging stops here: a program's tiles (4 KiB a register) must stay in the first-level cache.
+// Larger loops are not made: the tiles of a program (4 KiB a register) must
+// stay in the first-level cache.
 constexpr size_t kMaxNodesPerLoop = 24;
 
 class Fuser {
@@ -43,18 +45,18 @@ class Fuser {
 
   size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
 
-  // A group of nodes that becomes one node; order_ holds the groups in execution order.
+  // A group of nodes that becomes one node. order_ holds the groups in execution order.
   struct Group {
-    LoopNodes members;  // the node alone where it is no loop
+    LoopNodes members;  // a node that is no loop is alone in its group
     bool loop = false;
-    std::set<ValueId> full_inputs;  // values that it reads whose elements are the loop's own
-    std::set<int> before, behind;   // groups that must run earlier, and those that must run later
+    std::set<ValueId> full_inputs;  // values that it reads element by element, as its own
+    std::set<int> before, behind;   // groups that must run earlier, and groups that must run later
   };
 
   Group& group(size_t at) { return groups_[static_cast<size_t>(order_[at])]; }
   const Group& group(size_t at) const { return groups_[static_cast<size_t>(order_[at])]; }
 
-  // The group that makes the value; -1: none does.
+  // The group that makes the value. -1: no group does.
   int MakerOf(ValueId v) const {
     const int64_t p = uses_.Producer(v);
     return p < 0 ? -1 : group_of_[static_cast<size_t>(p)];
@@ -96,8 +98,8 @@ class Fuser {
       for (ValueId v : node.inputs)
         if (MakerOf(v) >= 0) RunBefore(MakerOf(v), i);
     }
-    // What is written in place runs behind everything that reads the old value, under whatever shape, and
-    // before what reads the new one.
+    // A node that writes in place runs after everything that reads the old value, in any shape, and
+    // before everything that reads the new one.
     std::vector<std::vector<size_t>> readers(graph_.values.size());
     std::vector<int> writer(graph_.values.size(), -1);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -112,7 +114,7 @@ class Fuser {
     }
   }
 
-  // Does group `b` read a sum that group `a` makes? Then they cannot be one loop.
+  // Whether group `b` reads a sum that group `a` makes. Then they cannot be one loop.
   bool ReadsSumOf(const Group& b, int a) const {
     for (size_t i : b.members.nodes)
       for (ValueId v : graph_.nodes[i].inputs) {
@@ -125,8 +127,9 @@ class Fuser {
     return false;
   }
 
-  // One number a row of the loops over `space`: elementwise arithmetic alone, which does not care whether it
-  // is done once or for each element of the row.
+  // Whether the group computes one number for each row of the loops over `space`. It must be
+  // elementwise arithmetic alone, for which it does not matter whether it is done once or for each
+  // element of the row.
   bool IsByRow(const LoopNodes& g, const Dims& space, int32_t row_axes) const {
     Dims rows = space;
     std::fill(rows.end() - row_axes, rows.end(), Dim(1));
@@ -137,7 +140,7 @@ class Fuser {
            });
   }
 
-  // The loop over both groups; nullopt where there is none.
+  // The loop over both groups. nullopt: there is none.
   std::optional<LoopNodes> Joined(const LoopNodes& a, const LoopNodes& b) const {
     LoopNodes joined;
     joined.phase = a.phase;
@@ -161,7 +164,8 @@ class Fuser {
         const Node& node = graph_.nodes[i];
         const OpDef& def = OpOf(node);
         if (def.coding != Coding::kNone) tiled.inputs.push_back({CodecOf(node.attrs), 0});
-        if (def.random) tiled.instrs.push_back({Opcode::kDropout});  // of whole blocks of random numbers
+        // it takes whole blocks of random numbers
+        if (def.random) tiled.instrs.push_back({Opcode::kDropout});
       }
     if (!TileElements(tiled)) return std::nullopt;
     std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
@@ -169,7 +173,7 @@ class Fuser {
     return joined;
   }
 
-  // Does group `b` read what group `a` makes, or both the same tensor?
+  // Whether group `b` reads what group `a` makes, or both read the same tensor.
   bool Related(const Group& b, int a) const {
     for (size_t i : b.members.nodes)
       for (ValueId v : graph_.nodes[i].inputs)
@@ -178,12 +182,13 @@ class Fuser {
     return std::any_of(read.begin(), read.end(), [&b](ValueId v) { return b.full_inputs.count(v) != 0; });
   }
 
-  // Merges the first pair that may be merged; false where there is none.
+  // Merges the first pair that may be merged. Returns false if there is none.
   bool MergeOnce() {
     for (size_t at = next_; at < order_.size(); ++at) {
       const Group& b = group(at);
       if (!b.loop) continue;
-      // Nearest earlier loops first; the window keeps tensors from living on for a distant reader.
+      // Tries the nearest earlier loops first. The window keeps tensors from living on for a
+      // distant reader.
       size_t looked = 0;
       for (size_t back = at; back-- > 0 && looked < 64; ++looked) {
         const Group& a = group(back);
@@ -208,27 +213,28 @@ class Fuser {
     return false;
   }
 
-  bool CanMoveUp(size_t a, size_t b) const {  // does b need nothing between?
+  bool CanMoveUp(size_t a, size_t b) const {  // whether b needs nothing in between
     const std::set<int>& before = group(b).before;
     for (size_t i = a + 1; i < b; ++i)
       if (before.count(order_[i])) return false;
     return true;
   }
-  bool CanMoveDown(size_t a, size_t b) const {  // does nothing between need a?
+  bool CanMoveDown(size_t a, size_t b) const {  // whether nothing in between needs a
     const std::set<int>& behind = group(a).behind;
     for (size_t i = a + 1; i < b; ++i)
       if (behind.count(order_[i])) return false;
     return true;
   }
 
-  // Would loop a at the place of b let more bytes live in between? So it would where it adds up gradients as
-  // they come: a sum of many would wait for the last of them with all the others.
+  // Whether more bytes would live in between if loop a moved to the place of b. That happens if it
+  // adds up gradients as they come: a sum of many would wait for the last one while all the others
+  // stay alive.
   bool HoldsMore(size_t a, size_t b) const {
     const auto first = order_.begin() + static_cast<std::ptrdiff_t>(a),
                last = order_.begin() + static_cast<std::ptrdiff_t>(b);
     if (std::all_of(first, last, [this](int g) { return groups_[static_cast<size_t>(g)].loop; }))
       return false;
-    std::vector<bool> early(groups_.size());  // groups up to and with the loop
+    std::vector<bool> early(groups_.size());  // groups up to the loop, and the loop
     for (auto g = order_.begin(); g <= first; ++g) early[static_cast<size_t>(*g)] = true;
     const auto lives_on = [&](ValueId v) {
       const std::span<const size_t> readers = uses_.Readers(v);
@@ -250,7 +256,7 @@ class Fuser {
     return more > 0;
   }
 
-  // The two groups become the first of them, at `place`, which is where one of them is.
+  // The two groups become the first of them, at `place`, the place of one of them.
   void Merge(size_t a, size_t b, size_t place, LoopNodes joined) {
     const int ga = order_[a], gb = order_[b];
     Group &x = groups_[static_cast<size_t>(ga)], &y = groups_[static_cast<size_t>(gb)];
@@ -300,7 +306,8 @@ class Fuser {
   size_t next_ = 0;
 };
 
-// Nodes that were repeated for each reader, and then met in one loop, made the same tensor twice: one does.
+// Nodes that were repeated for each reader and then met in one loop make the same tensor twice.
+// Keeps one of them.
 void DropEqualResults(Graph& graph, Marks& marks) {
   Replacements replacements(graph, marks);
   const std::set<ValueId> kept(graph.outputs.begin(), graph.outputs.end());

@@ -27,10 +27,11 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
   loop.op = kFused;
   loop.phase = group.phase;
   ExprBuilder b;
-  std::map<ValueId, Reg> reg;                       // of values made or read in the loop
+  std::map<ValueId, Reg> reg;                       // of values that the loop makes or reads
   std::map<std::pair<ValueId, bool>, Reg> decoded;  // of codes, and of their masks
-  std::vector<std::pair<ValueId, Reg>> writes;      // operands written in place, and their new registers
-  std::vector<ValueId> gradients;                   // a parameter and its gradient, and so on
+  // operands that are written in place, and their new registers
+  std::vector<std::pair<ValueId, Reg>> writes;
+  std::vector<ValueId> gradients;  // a parameter and its gradient, and so on
   const auto operand = [&](ValueId v) {
     const auto it = reg.find(v);
     if (it != reg.end()) return it->second;

@@ -1,4 +1,4 @@
-// Nodes that become one fused loop, as the Fused node with its program.
+// Makes the Fused node, with its program, of nodes that become one fused loop.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ namespace act {
 // Nodes that can be one loop (passes/loops/loops.h).
 struct LoopNodes {
   std::vector<size_t> nodes;  // positions in the graph, ascending: operands are made before they are read
-  Dims space;                 // the elements that the loop walks over
+  Dims space;                 // the elements that the loop visits
   int32_t row_axes = 0;       // see Program
   Phase phase = Phase::kForward;
 };
 
-// The node that does what `group` does. Of the values that its nodes make it has those as results that are
-// sums, codes or written in place, and those that `read_outside` tells to be read by other nodes.
+// Makes the node that does what `group` does. Its results are the group's values that are sums,
+// codes or written in place, and those that other nodes read according to `read_outside`.
 Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bool(ValueId)>& read_outside);
 
 }  // namespace act

@@ -1,6 +1,6 @@
-// Repeats cheap nodes that read at most one full-size tensor (a decode, a mask, a normalization) in each of
-// their readers, where all of these are loops over the same elements: then what they make never lies in
-// memory.
+// Repeats cheap nodes that read at most one full-size tensor (a decode, a mask, a normalization) in
+// each of their readers, if all of these are loops over the same elements. The results of the cheap
+// nodes then never lie in memory.
 #include <map>
 
 #include "compiler/ir/uses.h"
@@ -22,8 +22,8 @@ class Repeater {
   }
 
   void Run() {
-    // Memory that repeating a node reads, in full-size f32 tensors; a node is repeated when it is at most
-    // one.
+    // The memory that repeating a node reads, in full-size f32 tensors. A node is repeated if that
+    // is at most one.
     ValueMap<double> reads(graph_, -1);
     std::vector<bool> repeat(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -40,8 +40,9 @@ class Repeater {
                : full > 0 ? static_cast<double>(graph_.value(v).type.Bytes().At(kComparedBatch)) / full
                           : 0;
       }
-      // Only within one phase: a forward node repeated in the backward pass would change what is saved, and
-      // an update's gradient is a tensor. And only what no update overwrites in between.
+      // A node is repeated only within one phase: a forward node repeated in the backward pass
+      // would change what is saved, and an update's gradient is a tensor. Also, no update may
+      // overwrite its operands in between.
       bool all_loops = !uses_.IsOutput(out) && !uses_.Readers(out).empty();
       for (size_t r : uses_.Readers(out)) {
         const Node& reader = graph_.nodes[r];
@@ -53,7 +54,7 @@ class Repeater {
       reads[out] = sum;
       repeat[i] = true;
     }
-    // Each reader gets copies of its own, made right in front of it.
+    // Each reader gets copies of its own, made right before it.
     std::vector<Node> nodes;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (repeat[i]) continue;
@@ -68,7 +69,8 @@ class Repeater {
  private:
   size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
 
-  // The value as one reader gets it: made anew, with all that is repeated for it, in front of the reader.
+  // The value as one reader gets it: made anew before the reader, with all nodes that are repeated
+  // for it.
   ValueId Copy(ValueId v, const std::vector<bool>& repeat, std::map<ValueId, ValueId>& copies,
                std::vector<Node>& nodes, Phase phase) {
     const int64_t p = uses_.Producer(v);

@@ -17,14 +17,14 @@
 namespace act {
 namespace {
 
-// A column of the table, and what stands before the names of its passes.
+// A column of the table, and the prefix for the names of its passes.
 struct StepKind {
   PassRun RunsIn::*runs;
   const char* prefix;
 };
 constexpr StepKind kTrainingStep{&RunsIn::training, ""}, kEvaluationStep{&RunsIn::evaluation, "eval."};
 
-// What is stored for an edge must be there, whatever a pass made of the graph.
+// The value stored for an edge must still exist, whatever a pass did to the graph.
 llvm::Error CheckEdges(const Graph& graph, const std::vector<SavedEdge>& edges) {
   const Uses uses(graph);
   for (const SavedEdge& edge : edges)
@@ -33,7 +33,7 @@ llvm::Error CheckEdges(const Graph& graph, const std::vector<SavedEdge>& edges) 
   return llvm::Error::success();
 }
 
-// Runs a step's passes in the table's order: all of them, or those that repeat as `only` says.
+// Runs a step's passes in the table's order: all of them, or only those that repeat as `only` says.
 llvm::Error RunPasses(const StepKind& kind, std::optional<Repeats> only, StepGraph& step,
                       PassContext& context, const CompileOptions& options, std::vector<PassTime>* times) {
   for (const PassEntry& pass : kPasses) {
@@ -55,7 +55,7 @@ llvm::Error RunPasses(const StepKind& kind, std::optional<Repeats> only, StepGra
   return llvm::Error::success();
 }
 
-// Adds the number of correct predictions to the outputs, where the loss is a cross entropy.
+// Adds the number of correct predictions to the outputs if the loss is a cross entropy.
 llvm::Error AddCountCorrect(Graph& graph) {
   for (const Node& node : graph.nodes) {
     if (!OpOf(node).loss || node.outputs[0] != graph.outputs[0]) continue;
@@ -68,14 +68,15 @@ llvm::Error AddCountCorrect(Graph& graph) {
   return llvm::Error::success();
 }
 
-// Without the backward pass that a model may bring along.
+// Removes the backward pass that a model may bring along.
 Graph ForwardPart(Graph graph) {
   std::erase_if(graph.nodes, [](const Node& node) { return node.phase != Phase::kForward; });
   graph.outputs.resize(1);
   return graph;
 }
 
-// What lies in the arena for the whole run is found by name in both graphs, so every constant needs one.
+// Both graphs find what lies in the arena for the whole run by its name, so
+// every constant needs a name.
 void NameConstants(Graph& graph, const std::string& prefix) {
   int unnamed = 0;
   for (Value& value : graph.values)
@@ -83,7 +84,7 @@ void NameConstants(Graph& graph, const std::string& prefix) {
       value.name = prefix + std::to_string(unnamed++);
 }
 
-// The passes that depend on what runs again, to the end of a step.
+// Runs the passes that depend on the choice of re-runs, to the end of a step.
 llvm::Error FinishStep(Graph graph, PassContext& context, const CompileOptions& options,
                        std::vector<PassTime>* times, Plan& plan) {
   plan.train.graph = std::move(graph);

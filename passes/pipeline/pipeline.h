@@ -1,4 +1,4 @@
-// From an imported model to a plan: the passes in order.
+// Compiles an imported model to a plan by running the passes in order.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -17,8 +17,8 @@ namespace act {
 struct CompileOptions {
   std::string level = "L0";
   std::string optimizer = "sgd";        // one of runtime/plan/optimizer.h, or none
-  std::map<std::string, double> hyper;  // its hyperparameters, by flag, where they are not the defaults
-  double clip_norm = 0;                 // largest norm of all gradients together; 0: no bound
+  std::map<std::string, double> hyper;  // by flag: its hyperparameters that are not the defaults
+  double clip_norm = 0;                 // bound of the norm of all gradients together; 0: no bound
   int64_t accumulate = 1;               // micro-batches of an update
   double bits = 0;                      // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
@@ -29,30 +29,31 @@ struct CompileOptions {
   int64_t workspace_limit = 0;  // bytes a node; 0: no limit
   uint64_t seed = 0;
   bool verify_each = false;
-  // Called behind each pass with its name and the graph (--print-after); may be empty.
+  // Called after each pass with its name and the graph (--print-after). May be empty.
   std::function<void(const std::string& pass, const Graph& graph)> after_pass;
 };
 
-// Seconds of each pass, and the nodes that were left behind it (--time-passes).
+// The seconds that a pass took, and the number of nodes in the graph after it (--time-passes).
 struct PassTime {
   std::string pass;
   double seconds = 0;
   size_t nodes = 0;
 };
 
-// What is wrong with these options, told by the flag.
+// Fails if these options are wrong. The error names the flag.
 llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t accumulate);
 
-// Errors name the pass whose result a verifier refuses, the node that cannot be differentiated, or the
-// option.
+// An error names the pass whose result a verifier refuses, the node that cannot be differentiated,
+// or the option.
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
                              std::vector<PassTime>* times = nullptr);
 
-// The forward pass alone: stored statistics, no dropout. The outputs are the graph's.
+// Compiles the forward pass alone, with stored statistics and without dropout.
+// The outputs are the graph's.
 llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& options,
                                             std::vector<PassTime>* times = nullptr);
 
-// One line a pass: "name  what it does", in order (for --help).
+// One line for each pass, in order: "name  what it does" (for --help).
 std::string DescribePasses();
 
 }  // namespace act

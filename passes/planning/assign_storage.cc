@@ -13,7 +13,7 @@
 namespace act {
 namespace {
 
-// Renumbers values so that only those that a node or the graph's interface names remain.
+// Renumbers values so that only those remain that a node or the graph's interface names.
 void DropUnusedValues(Graph& graph, Marks& marks) {
   ValueMap<bool> used(graph);
   const auto use = [&used](ValueId v) {
@@ -74,7 +74,7 @@ class Assigner {
     storage(v) = s;
     TakeReaders(v);
   }
-  // The storage is read as long as any value in it is.
+  // A storage is in use as long as any value in it is read.
   void TakeReaders(ValueId v) {
     int64_t& last = last_reader_[static_cast<size_t>(storage(v))];
     last = std::max(last, reader_of_[v]);
@@ -89,7 +89,8 @@ class Assigner {
       else if (!readers.empty())
         reader_of_[v] = static_cast<int64_t>(readers.back());
     }
-    // A reshape's readers are readers of what it shares; in reverse, so that chains of reshapes add up.
+    // A reshape's readers also read the storage that it shares. In reverse order, so that chains of
+    // reshapes add up.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
       if (!IsAlias(node)) continue;
@@ -113,8 +114,8 @@ class Assigner {
     }
   }
 
-  // The storage of operand `k`, which result `o` of node `i` may overwrite if this node is the last to read
-  // it and reads it under one operand only; else -1.
+  // The storage of operand `k`, if result `o` of node `i` may overwrite it. This node must be the
+  // last to read it, and must read it as one operand only. Else -1.
   StorageId Overwritten(size_t i, size_t o, size_t k, const std::vector<StorageId>& taken) {
     const Node& node = graph_.nodes[i];
     const TensorType &operand = graph_.value(node.inputs[k]).type,
@@ -131,8 +132,8 @@ class Assigner {
     return s;
   }
 
-  // For result `o` of loop `i`. Each tile is read before it is written, so operand and result must be the
-  // same elements: full-size.
+  // The storage for result `o` of loop `i`. Each tile is read before it is written, so operand and
+  // result must have the same elements, at full size.
   StorageId OfLoopOperand(size_t i, size_t o, const std::vector<StorageId>& taken) {
     const Node& node = graph_.nodes[i];
     if (node.program.outputs[o].kind != OutputKind::kStore) return -1;
@@ -143,7 +144,7 @@ class Assigner {
     return -1;
   }
 
-  // For result `o` of another node: the op table says which operand's.
+  // The storage for result `o` of any other node. The op table says which operand's it may be.
   StorageId OfOperand(size_t i, size_t o, const std::vector<StorageId>& taken) {
     const OpDef* def = FindOp(graph_.nodes[i].op);
     if (!def) return -1;
@@ -156,8 +157,8 @@ class Assigner {
 
   StepGraph& step_;
   Graph& graph_;
-  const std::vector<int32_t> loop_of_;  // the loop over samples that alone knows a value
-  // The last node that reads a value or what reshapes make of it; nodes.size(): the end.
+  const std::vector<int32_t> loop_of_;  // the loop over samples inside which a value lives, if there is one
+  // The last node that reads a value or a reshape of it. nodes.size(): it lives to the end.
   ValueMap<int64_t> reader_of_;
   std::vector<int64_t> last_reader_;  // the same, of a storage
   std::vector<bool> overwritable_;

@@ -1,18 +1,19 @@
-// From a graph of runnable operators to one that can be placed in memory.
+// Turns a graph of runnable operators into one that can be placed in memory.
 #pragma once
 
 #include "runtime/plan/plan.h"
 
 namespace act {
 
-// Drops unused values (renumbering the rest), gives each value its storage, and books workspaces of at most
-// `workspace_limit` bytes a node (0: no limit).
-//   Reshape shares its input's storage. A fused loop's result takes the storage of a same-size f32 operand
+// Drops unused values (and renumbers the rest), gives each value its storage, and books workspaces
+// of at most `workspace_limit` bytes a node (0: no limit).
+// * A Reshape shares its input's storage.
+// * A fused loop's result takes the storage of an f32 operand of the same size
 //   that nothing reads afterwards.
-//   What a loop over samples alone knows shares with nothing outside of it.
+// * A value that lives only inside a loop over samples shares no storage with values outside of it.
 StepGraph AssignStorage(Graph graph, int64_t workspace_limit);
 
-// The storages anew, of a graph whose order or loops have changed since.
+// Assigns storages anew, for a graph whose order or loops have changed since.
 void AssignStorages(StepGraph& step);
 
 }  // namespace act

@@ -6,7 +6,7 @@
 namespace act {
 namespace {
 
-// Rounds of moves over all nodes; each is linear in the graph, and two or three find all there is.
+// Rounds of moves over all nodes. Each is linear in the graph, and two or three find all there is.
 constexpr int kRounds = 4;
 
 struct Footprint {
@@ -68,7 +68,7 @@ class Solver {
     needed_by_[static_cast<size_t>(a)].push_back(b);
   }
 
-  // Live bytes behind the node minus those before it, in this order.
+  // The live bytes after each node minus those before it, in this order.
   std::vector<int64_t> Changes(const std::vector<int32_t>& position) const {
     std::vector<int64_t> change(size(), 0);
     for (const auto& t : problem_.tensors) {
@@ -81,8 +81,9 @@ class Solver {
     return change;
   }
 
-  // One round: an order by a key for each node. Nodes that free memory get the place right behind the last
-  // node they need; nodes that take memory the place right before the first node that needs them.
+  // One round: gives each node a key and orders the nodes by it. A node that frees memory gets the
+  // place right after the last node that it needs. A node that takes memory gets the place right
+  // before the first node that needs it.
   Schedule MoveAll(const Schedule& order) const {
     std::vector<int32_t> position(size());
     for (size_t i = 0; i < order.size(); ++i)
@@ -97,7 +98,7 @@ class Solver {
       for (int32_t r : needed_by_[n]) first = std::min(first, key[static_cast<size_t>(r)]);
       key[n] = std::max(key[n], first - .5);
     }
-    for (int32_t id : order) {  // forwards: what it needs has its key
+    for (int32_t id : order) {  // forwards: the nodes that it needs have their keys
       const auto n = static_cast<size_t>(id);
       if (change[n] >= 0 || needs_[n].empty()) continue;
       double last = -1;
@@ -107,7 +108,8 @@ class Solver {
     return Sorted(key);
   }
 
-  // A legal order that follows the keys: of the nodes that may run, the least key next (ties: the lesser id).
+  // A legal order that follows the keys. Of the nodes that may run, the one with the least key is
+  // next (ties: the lesser id).
   Schedule Sorted(const std::vector<double>& key) const {
     std::vector<size_t> missing(size());
     std::vector<std::pair<double, int32_t>> ready;  // a heap, least first

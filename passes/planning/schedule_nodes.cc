@@ -1,4 +1,5 @@
-// Orders the nodes of the fused graph for least memory (passes/planning/schedule.h solves it).
+// Orders the nodes of the fused graph for least memory.
+// passes/planning/schedule.h solves the problem.
 #include <algorithm>
 
 #include "compiler/ir/uses.h"
@@ -11,8 +12,8 @@
 namespace act {
 namespace {
 
-// What tensors weigh is compared at this batch and no other: a plan, and so its peak at any batch, does not
-// depend on the batch that a report was asked for.
+// The sizes of tensors are compared at this batch and no other. So a plan, and its peak at any
+// batch, does not depend on the batch that a report was asked for.
 constexpr int64_t kScheduleBatch = 16;
 
 }  // namespace
@@ -21,7 +22,7 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
   ScheduleProblem problem;
   problem.nodes = static_cast<int32_t>(graph.nodes.size());
   problem.tensors.resize(graph.values.size());
-  // A reshape shares its operand's memory: both are one tensor, with the readers of both.
+  // A reshape shares its operand's memory. Both are one tensor, with the readers of both.
   const std::vector<ValueId> roots = AliasRoots(graph);
   const auto root = [&roots](ValueId v) { return static_cast<size_t>(roots[static_cast<size_t>(v)]); };
   const auto tensor = [&](ValueId v) -> ScheduleProblem::Tensor& { return problem.tensors[root(v)]; };
@@ -36,12 +37,13 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
     for (ValueId v : node.outputs) {
       if (IsAlias(node)) continue;
       tensor(v).maker = i;
-      // The host's memory is another's.
+      // The host's memory does not count.
       if (RunsOf(node) != Runs::kSwapOut) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
     }
   }
-  // What tensors do not say: a reshape runs before its readers, and a node that writes in place behind all
-  // who read the old value, under whatever shape, and before all who read the new one.
+  // Dependencies that tensors do not express: a reshape runs before its readers. A node that writes
+  // in place runs after all readers of the old value, in any shape, and before all readers of the
+  // new one.
   const Uses uses(graph);
   for (int32_t i = 0; i < problem.nodes; ++i) {
     const Node& node = graph.nodes[static_cast<size_t>(i)];
@@ -51,8 +53,8 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
       for (int32_t r : memory_readers[root(node.inputs[static_cast<size_t>(m)])])
         if (r != i) problem.before.emplace_back(std::min(r, i), std::max(r, i));
   }
-  // The forward pass stays in front of the backward pass: its last node is behind all of the one and before
-  // all of the other.
+  // The forward pass stays before the backward pass: its last node runs after all others of the
+  // forward pass and before all of the backward pass.
   int32_t turn = -1;
   for (int32_t i = 0; i < problem.nodes; ++i)
     if (graph.nodes[static_cast<size_t>(i)].phase == Phase::kForward) turn = i;

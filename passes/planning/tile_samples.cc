@@ -1,8 +1,9 @@
-// Runs parts of a step for a tile of samples at a time, where that lowers its peak: loops over
+// Runs parts of a step for a tile of samples at a time, if that lowers the peak. It puts loops over
 // samples (runtime/plan/sample_loops.h) around nodes at the peak, from the maker of a large tensor
-// to its last reader. Of the tensors that live at the peak the largest is tried first; a loop stays
-// if the most bytes that live at its nodes get fewer. Ends where none does. Nodes in between that
-// cannot run in tiles (updates) move in front of the loop or after it. Storages are assigned anew.
+// to its last reader. The largest of the tensors that live at the peak is tried first. A loop stays
+// if it lowers the largest number of bytes that live at its nodes. The pass ends when no loop does.
+// Nodes in between that cannot run in tiles (updates) move before the loop or after it. Storages
+// are then assigned anew.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -18,14 +19,14 @@
 namespace act {
 namespace {
 
-// A step in tiles takes as long as one at once while a tile keeps all cores busy, and costs a sum for each
-// weight and tile: so the tiles are few, and not small.
+// A step in tiles takes as long as one without as long as a tile keeps all cores busy, but it costs
+// a sum for each weight and tile. So the tiles are few, and not small.
 constexpr int64_t kTiles = 16;
 constexpr int64_t kLeastSamples = 8;
-constexpr int kMostLoops = 400;  // bounds the time, not the result: no network in use comes near
-constexpr double kGain = .999;   // what a loop must at least lower the bytes at its nodes to
+constexpr int kMostLoops = 400;  // bounds the time, not the result: no network in use comes near it
+constexpr double kGain = .999;   // a loop must lower the bytes at its nodes to at most this part
 
-// The nodes lo .. hi, in order, as those of a loop and those that move in front of it or behind it.
+// The nodes lo .. hi, in order, split into those of a loop and those that move before or after it.
 struct Parting {
   std::vector<size_t> before, loop, after;
 };
@@ -43,7 +44,7 @@ class Tiler {
   }
 
  private:
-  // A value, or what Reshape makes of it: where it is made and read.
+  // The nodes between which a value, or a Reshape of it, is made and last read.
   struct Span {
     size_t made = 0, last_read = 0;
     int64_t bytes = 0;
@@ -57,8 +58,8 @@ class Tiler {
     return false;
   }
 
-  // Of the values of samples that live at node `at` and only nodes make and read that may run in tiles; the
-  // largest first.
+  // The spans of values that have a batch axis, live at node `at`, and are made and read only by
+  // nodes that may run in tiles. The largest comes first.
   std::vector<Span> SpansAt(size_t at) const {
     const std::vector<ValueId> root = AliasRoots(graph_);
     std::vector<std::optional<Span>> spans(graph_.values.size());
@@ -91,13 +92,13 @@ class Tiler {
     return result;
   }
 
-  // A loop around the span, and loops that it meets; undone if it does not pay.
+  // Tries a loop around the span and around the loops that it meets. Undoes it if it does not pay.
   bool TryLoop(const Span& span) {
     size_t lo = span.made, hi = span.last_read;
     std::set<size_t> core = span.nodes;
     std::vector<SampleLoop> others;
     for (const SampleLoop& loop :
-         graph_.loops) {  // in order: a loop that is met may make the next one be met
+         graph_.loops) {  // in order, because taking in one loop may make it meet the next
       const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);
       if (last <= lo || first > hi) {
         others.push_back(loop);
@@ -142,7 +143,7 @@ class Tiler {
                              live.begin() + static_cast<std::ptrdiff_t>(hi) + 1);
   }
 
-  // Nullopt where one of `core` cannot be in the loop.
+  // nullopt: a node of `core` cannot be in the loop.
   std::optional<Parting> Part(size_t lo, size_t hi, const std::set<size_t>& core) const {
     enum class Made : uint8_t { kElsewhere, kInLoop, kSumInLoop, kAfter };
     std::vector<Made> made(graph_.values.size(), Made::kElsewhere);
@@ -154,8 +155,8 @@ class Tiler {
           return id != kNoValue && made[static_cast<size_t>(id)] == what;
         });
       };
-      // A sum is complete when the loop is; and what an update behind the loop writes is not read in front of
-      // it.
+      // A sum is complete only after the loop. What an update after the loop writes must not be
+      // read before it.
       const bool after = reads(Made::kAfter) || reads(Made::kSumInLoop);
       const bool in_loop = !after && !WhyNotTileable(graph_, node);
       const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
@@ -180,7 +181,7 @@ class Tiler {
     return order;
   }
 
-  // Node order[k] goes to lo + k, or comes from there.
+  // Moves the node order[k] to lo + k, or with `back` the other way.
   void Permute(size_t lo, const std::vector<size_t>& order, bool back) {
     std::vector<Node> nodes(order.size());
     for (size_t k = 0; k < order.size(); ++k)

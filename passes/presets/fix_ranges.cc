@@ -1,18 +1,19 @@
-// Stores what a batch normalization makes in a fixed range, as BLPA does (Chakrabarti and Moseley, "Backprop
-// with Approximate Activations for Memory-efficient Network Training", NeurIPS 2019): behind BatchNorm
-// y = gamma xhat + beta is known to have mean beta and deviation |gamma| in each channel, so 2^bits levels
-// over six deviations need no minimum and no scale beside them.
+// Stores the results of batch normalization in a fixed range, as BLPA does (Chakrabarti and
+// Moseley, "Backprop with Approximate Activations for Memory-efficient Network Training", NeurIPS
+// 2019). After BatchNorm, y = gamma xhat + beta is known to have mean beta and deviation |gamma| in
+// each channel. So 2^bits levels over six deviations need no minimum and no scale beside them.
 //
-//   forward    g = max(|gamma|, 1e-8)   b = beta / g   shift = max(1, L / 2 - floor(b L / 6))      [C], L =
-//   2^bits
-//              q = clip(ceil(y / g L / 6) - 1 + shift, 0, L - 1)          stored, `bits` bits each
+//   L = 2^bits
+//   forward    g = max(|gamma|, 1e-8)   b = beta / g   shift = max(1, L / 2 - floor(b L / 6))    [C]
+//              q = clip(ceil(y / g L / 6) - 1 + shift, 0, L - 1)         stored, `bits` bits each
 //   backward   d = (q + 1/2 - shift) 6 / L
-//              xhat = sign(gamma) (d - b)       mask of the ReLU = d > 0       its result = max(d g, 0)
+//              xhat = sign(gamma) (d - b)      mask of the ReLU = d > 0      its result = max(d g, 0)
 //
-// 0 lies between two levels, so that the ReLU's mask is that of the forward pass, but for a channel whose
-// range does not reach 0. Rounding is the same at every step, and what lies outside of the range is cut off:
-// the gradient is biased. What no batch normalization makes is kept as it is, the result of a ReLU behind a
-// sum too: the system is for networks whose convolutions read BatchNorm and ReLU.
+// 0 lies between two levels, so that the ReLU's mask is that of the forward pass, except in a
+// channel whose range does not reach 0. Rounding is the same at every step, and values outside of
+// the range are cut off, so the gradient is biased. Values that no batch normalization makes are
+// kept as they are, even the result of a ReLU after a sum: the system is for networks whose
+// convolutions read BatchNorm and ReLU.
 #include <map>
 #include <set>
 
@@ -30,7 +31,7 @@ constexpr float kLeastScale = 1e-8f;
 
 using Role = Normalization::Role;
 
-// In a batch normalization.
+// Whether the node has this role in a batch normalization.
 bool HasRole(const Node& node, Role role) {
   const Normalization& norm = OpOf(node).norm;
   return norm.role == role && !norm.by_rows;
@@ -67,16 +68,17 @@ class RangeFixer {
   struct Norm {
     Node apply;
     ValueId code = kNoValue;                               // u8, like y
-    ValueId g = kNoValue, b = kNoValue, shift = kNoValue;  // of channels
+    ValueId g = kNoValue, b = kNoValue, shift = kNoValue;  // one number for each channel
     ValueId side = kNoValue;
   };
   enum class Form { kNormalized, kRelu, kMask };
   struct Read {
-    ValueId norm;  // the y that it follows from
+    ValueId norm;  // the y from which it is computed
     Form form;
   };
 
-  // Batch normalizations whose xhat the backward pass reads, and what else of it follows from their code.
+  // Finds the batch normalizations whose xhat the backward pass reads, and the other values that
+  // follow from their code.
   void FindNorms() {
     std::map<std::vector<ValueId>, ValueId> by_operands;
     for (const Node& node : graph_.nodes)
@@ -100,7 +102,7 @@ class RangeFixer {
     }
   }
 
-  // Backward nodes whose results their readers get from the code.
+  // Backward nodes whose readers get their results from the code instead.
   bool IsReplaced(const Node& node) const {
     const auto it = reads_.find(node.outputs.empty() ? kNoValue : node.outputs[0]);
     return it != reads_.end() && it->second.form != Form::kRelu;
@@ -160,7 +162,7 @@ class RangeFixer {
     return Op("Mul", {centered, norm.side}, name);
   }
 
-  // Each reader in the backward pass gets its own copy, made right in front of it.
+  // Each reader in the backward pass gets its own copy, made right before it.
   llvm::Error Redirect(Node& reader) {
     builder_.SetPhase(Phase::kBackward);
     std::map<ValueId, ValueId> made;
@@ -181,7 +183,7 @@ class RangeFixer {
   GraphBuilder builder_;
   const float levels_;
   std::map<ValueId, Norm> norms_;  // by y
-  std::map<ValueId, Read> reads_;  // what the backward pass gets from codes
+  std::map<ValueId, Read> reads_;  // values that the backward pass gets from codes
 };
 
 }  // namespace

@@ -1,13 +1,14 @@
-// Stores images in two parts, as DIVISION does (Wang et al., "DIVISION: Memory Efficient Training via Dual
-// Activation Precision", ICML 2023): their low frequencies, which are averages over blocks of pixels, in
-// bf16, and what is left of the pixels in the level's few bits. What is left has a smaller range than the
-// pixels, so its steps are finer; the averages take 16 / 64 bits a pixel.
+// Stores images in two parts, as DIVISION does (Wang et al., "DIVISION: Memory Efficient Training
+// via Dual Activation Precision", ICML 2023). One part is the low frequencies, which are averages
+// over blocks of pixels, in bf16. The other is the remainder of the pixels, in the level's few
+// bits. The remainder has a smaller range than the pixels, so its steps are finer. The averages
+// take 16 / 64 bits a pixel.
 //
 //   forward    low = AveragePool(x)       high = x - Resize(low)
 //   backward   x = high + Resize(low)
 //
-// Blocks are of at most 8 x 8 pixels and divide the image, so that none is cut. Values that are no images,
-// that a block does not divide or that are kept exactly are left to compress.
+// Blocks have at most 8 x 8 pixels and divide the image, so that none is cut. Values are left to
+// compress if they are no images, if a block does not divide them, or if they are kept exactly.
 #include <map>
 
 #include "compiler/ops/graph_builder.h"
@@ -57,7 +58,7 @@ class Splitter {
     std::vector<int64_t> block;
   };
 
-  // Height and width of the blocks that x: [N,H,W,C] is averaged over; empty where it is not split.
+  // Height and width of the blocks over which x: [N,H,W,C] is averaged. Empty: x is not split.
   std::vector<int64_t> BlockOf(ValueId x) const {
     const TensorType& type = graph_.value(x).type;
     if (type.rank() != 4 || !type.dims[1].IsFixed() || !type.dims[2].IsFixed() || !saved_.Crosses(x) ||

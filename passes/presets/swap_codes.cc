@@ -1,7 +1,7 @@
-// Codes that wait for the backward pass in the host's memory, where the preset's rules say so. Behind the
-// loop that makes the code stands its SwapOut, in front of the first node of the backward pass that reads it
-// its SwapIn; that copy serves all readers. Bytes are copied as they are, so gradients are the same to the
-// last bit.
+// Keeps codes in the host's memory until the backward pass, if the preset's rules say so. A SwapOut
+// comes after the loop that makes the code. A SwapIn comes before the first node of the backward
+// pass that reads it, and its copy serves all readers. Bytes are copied as they are, so gradients
+// are the same to the last bit.
 #include <map>
 
 #include "compiler/ops/graph_builder.h"
@@ -49,7 +49,7 @@ class Swapper {
     ValueId on_host = kNoValue, back = kNoValue;
   };
 
-  // Of the saved activations, those that the policy swaps.
+  // Finds the codes of the saved activations that the policy swaps.
   void FindCodes() {
     std::map<ValueId, Codec> made;
     std::map<ValueId, bool> read;

@@ -7,7 +7,7 @@
 namespace act {
 namespace {
 
-// Put in a score's place it may be less: e^-10000 is 0 all the same.
+// A number that takes a score's place can be smaller in magnitude: e^-10000 is 0 all the same.
 constexpr double kHidesInPlace = -1e4;
 
 bool KeepsMatrices(const Dims& a, const Dims& b) {
@@ -85,7 +85,7 @@ bool AttentionMatcher::FindScores(ValueId at, double factor, int depth, Attentio
   if (const auto scaled = Scaled(*node)) {
     const Node* tanh = OnlyUse(scaled->first);
     if (!tanh || tanh->op != "Tanh") return FindScores(scaled->first, factor * scaled->second, depth - 1, m);
-    // c tanh(x): a cap of c, of scores that are c x
+    // c tanh(x) is a cap of c, for scores that are c x
     m.softcap = factor * scaled->second;
     const size_t terms = m.biases.size() + m.masks.size();
     return m.softcap > 0 && FindScores(tanh->inputs[0], m.softcap, depth - 1, m) &&
@@ -102,7 +102,7 @@ bool AttentionMatcher::FindScores(ValueId at, double factor, int depth, Attentio
     }
     return false;
   }
-  if (node->op == "Where") {  // condition, where true, where false
+  if (node->op == "Where") {  // condition, result if true, result if false
     for (size_t i : {size_t{1}, size_t{2}}) {
       const auto number = Number(in[3 - i]);
       if (!number || !(*number * factor <= kHidesInPlace) || !m.masks.empty() ||

@@ -9,7 +9,8 @@
 namespace act {
 namespace {
 
-// Two roundings of 2^-24 each: of the number itself, and of one that it was multiplied with.
+// Two roundings of 2^-24 each: that of the number itself, and that of a
+// number by which it was multiplied.
 constexpr double kSame = 3e-7;
 
 using MaybePolynomial = std::optional<Polynomial>;
@@ -86,7 +87,7 @@ std::optional<Polynomial> Pattern::PolynomialOf(ValueId v, ValueId x, ValueId y,
   if (v == y) return Polynomial{{{0, 1}, 1}};
   if (const std::optional<double> number = Number(v)) return Polynomial{{{0, 0}, *number}};
   const Node* node = Maker(v);
-  // What is broadcast is not the same polynomial in each element.
+  // A broadcast value is not the same polynomial in each element.
   if (!node || depth == 0 || node->outputs.size() != 1 || DimsOf(v) != DimsOf(x)) return std::nullopt;
   const auto operand = [&](size_t i) { return PolynomialOf(node->inputs[i], x, y, depth - 1); };
   switch (OpOf(*node).arithmetic) {

@@ -1,5 +1,5 @@
-// Activation functions that a model spells out become one operator, so that one tensor is saved for all of
-// it:
+// Turns activation functions that a model spells out into one operator, so
+// that only one tensor is saved:
 //   Gelu       x Phi(x), by erf, or by tanh or sigmoid of a cubic
 //   Silu       x sigmoid(x)
 //   HardSwish  x clip(x + 3, 0, 6) / 6, x HardSigmoid(x)
@@ -7,8 +7,8 @@
 //   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0
 //   Softplus   ln(1 + e^x), and with the linear branch for large x that exporters put around it
 //   Mish       x tanh(softplus(x))
-// A product is read as a polynomial of x and of the function inside (its gate), so the order and place of
-// constants do not matter. What is nearly one of these stays as it is.
+// A product is read as a polynomial of x and of the function inside (its gate), so the order and
+// place of constants do not matter. A function that is only nearly one of these stays as it is.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -20,14 +20,14 @@
 namespace act {
 namespace {
 
-constexpr double kCubic = .044715;                              // of the tanh form
+constexpr double kCubic = .044715;                              // of the form with tanh
 const double kTanhSlope = std::sqrt(2 * std::numbers::inv_pi);  // sqrt(2 / pi)
 constexpr double kErfSlope = std::numbers::sqrt2 / 2;           // 1 / sqrt(2)
-// Beyond this x and softplus(x) = x + ln(1 + e^-x) are the same float32: e^-x / x < 2^-24.
+// Above this, x and softplus(x) = x + ln(1 + e^-x) are the same float32: e^-x / x < 2^-24.
 constexpr double kLinearFrom = 14;
 
-// The two polynomials of a gated activation: which the gate takes of x, and what the result is of x and the
-// gate.
+// The two polynomials of a gated activation: that of the gate's operand in x, and that of the
+// result in x and the gate.
 struct Gated {
   const char* name;
   const char* approximate;  // attribute of Gelu
@@ -56,7 +56,7 @@ class Recognizer {
     node.attrs = std::move(attrs);
   }
 
-  // v = 1 + e^x: x.
+  // Returns x if v = 1 + e^x.
   ValueId OnePlusExpOf(ValueId v) {
     const Node* sum = pattern_.Maker(v, "Add");
     for (size_t i = 0; sum && i < 2; ++i) {
@@ -94,7 +94,8 @@ class Recognizer {
       Become(node, "Softplus", node.inputs[1]);
   }
 
-  // What x may be, given what the gate reads: that value itself, and what it is computed from.
+  // The values that x may be, given the gate's operand: that operand itself, and the values it is
+  // computed from.
   void Candidates(ValueId v, int depth, std::vector<ValueId>& found) {
     if (std::find(found.begin(), found.end(), v) != found.end() || pattern_.Number(v)) return;
     found.push_back(v);
@@ -124,7 +125,8 @@ class Recognizer {
     return {};
   }
 
-  // Follows the gate's result to the product that is a whole activation, as long as nothing else reads it.
+  // Follows the gate's result to the product that is a whole activation, as long as nothing else
+  // reads it.
   void Gate(const Node& gate) {
     if (gate.op == "Tanh")
       if (const Node* softplus = pattern_.Maker(gate.inputs[0], "Softplus")) {

@@ -1,6 +1,6 @@
-// Attention as exporters write it (match_attention.h) becomes one operator. Heads of k and v that are
-// repeated for groups of queries no longer are. Reads transposes as they are: cancel-transposes folds those
-// of heads into the operator.
+// Turns attention as exporters write it (match_attention.h) into one operator. Heads of k and v
+// that the model repeats for groups of queries are no longer repeated. Transposes are read as they
+// are: cancel-transposes later folds those of heads into the operator.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,7 +16,8 @@
 namespace act {
 namespace {
 
-// A number added to scores that hides a pair: below any score's reach, so that what it was added to is lost.
+// A number that hides a pair when it is added to a score. It is far below any score, so that the
+// score is lost.
 constexpr double kHides = -1e12;
 
 Dims WithMatrix(Dims leading, const Dims& matrix_of) {
@@ -47,7 +48,8 @@ class Recognizer {
   }
 
  private:
-  // The same tensor without a scale behind reshapes and transposes, which it multiplies into `scale`.
+  // The same tensor without a scale that stands after reshapes and transposes. Multiplies `scale`
+  // by it.
   llvm::Expected<ValueId> Unscaled(ValueId v, double& scale, int depth = kDeepest) {
     const Node* node = attention_.Maker(v);
     if (!node || depth == 0) return v;
@@ -110,11 +112,12 @@ class Recognizer {
     return builder_.Reshape(o, attention_.DimsOf(node.outputs[0]), name);
   }
 
-  // The pairs that take part, as a bool operand, or as the attribute `causal`.
+  // The pairs that take part, as a bool operand or as the attribute `causal`.
   llvm::Expected<ValueId> Mask(AttentionMatch& m, Attributes& attrs, const std::string& name) {
     for (size_t i = 0; i < m.biases.size() && m.masks.empty(); ++i) TakeMask(m, i);
     if (m.masks.empty()) return kNoValue;
-    // The softmax of equal finite scores is their mean, of -infinities NaN.
+    // The softmax of equal finite scores averages equally. The softmax of scores that are all
+    // -infinity is NaN.
     if (std::isfinite(m.hidden_score)) attrs.Set("empty_row", std::string("mean"));
     if (m.hidden_gradient) attrs.Set("hidden_gradient", int64_t{1});
     const ScoreTerm term = m.masks[0];
@@ -128,8 +131,8 @@ class Recognizer {
     return builder_.Add1("Equal", {mask, builder_.Scalar(0)}, {}, name);
   }
 
-  // Bias i where it is 0 for some pairs and far below any score for the others: Where(condition, 0, -large),
-  // or a constant.
+  // Takes bias i as a mask if it is 0 for some pairs and far below any score for the others:
+  // Where(condition, 0, -large), or a constant.
   void TakeMask(AttentionMatch& m, size_t i) {
     const ScoreTerm term = m.biases[i];
     ValueId at = term.value;
@@ -164,7 +167,7 @@ class Recognizer {
     return numbers;
   }
 
-  // The other number of a constant of zeros and one negative number.
+  // The negative number in a constant of zeros and one negative number.
   std::optional<double> LowestOfMask(ValueId v) const {
     const auto numbers = Floats(v);
     if (!numbers || numbers->empty()) return std::nullopt;
@@ -183,7 +186,8 @@ class Recognizer {
                              HostTensor::Copy(takes_part.data(), static_cast<int64_t>(takes_part.size())));
   }
 
-  // The offset where a constant mask [.., Tq, Tk] lets query i see keys 0..i + offset, in each of its slices.
+  // The offset if a constant mask [.., Tq, Tk] lets query i see keys 0..i +
+  // offset, in each of its slices.
   std::optional<int64_t> CausalOffset(ValueId v, bool hides_where_true) const {
     const Value& value = graph_.value(v);
     const Dims& dims = value.type.dims;
@@ -204,7 +208,7 @@ class Recognizer {
     return first - 1;
   }
 
-  // The sum of what is added to the scores.
+  // The sum of the terms that are added to the scores.
   llvm::Expected<ValueId> Bias(const AttentionMatch& m, const std::string& name) {
     ValueId sum = kNoValue;
     for (const ScoreTerm& term : m.biases) {

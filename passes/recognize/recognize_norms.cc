@@ -1,9 +1,9 @@
-// Normalization that a model spells out becomes one LayerNorm:
-//   (x - mean) / sqrt(mean((x - mean)^2) + epsilon), without the means a RMS norm
-//   an instance norm of x reshaped to [N, groups, ..]: a group norm of x itself
+// Turns normalization that a model spells out into one LayerNorm:
+//   (x - mean) / sqrt(mean((x - mean)^2) + epsilon); without the means it is a RMS norm
+//   an instance norm of x reshaped to [N, groups, ..], which is a group norm of x itself
 //   a LayerNorm times and plus weights that broadcast against it
-// Whether a quotient, a product with the reciprocal or a power of -1/2, and whether the means keep their axes
-// or a reshape gives them back, does not matter.
+// It may be written as a quotient, as a product with the reciprocal or with a power of -1/2. The
+// means may keep their axes, or a reshape may give them back.
 #include <algorithm>
 
 #include "compiler/ops/op_table.h"
@@ -27,7 +27,7 @@ class Recognizer {
   }
 
  private:
-  // x, where v is the mean of x over the axes; their extents are 1 in v.
+  // Returns x if v is the mean of x over the axes. Their extents are 1 in v.
   ValueId MeanOf(ValueId v, std::vector<int64_t>& axes) {
     const Node* node = pattern_.Maker(v);
     if (node && node->op == "Transpose") return MovedMeanOf(*node, axes);
@@ -39,8 +39,8 @@ class Recognizer {
     return pattern_.DimsOf(v) == kept ? node->inputs[0] : kNoValue;
   }
 
-  // The same where the mean is taken in another order of axes, and put back: of three axes, a mean over the
-  // last is imported as a global pooling, which has channels last.
+  // The same if the mean is taken in another order of axes and put back. A mean over the last of
+  // three axes is imported as a global pooling, which has channels last.
   ValueId MovedMeanOf(const Node& back, std::vector<int64_t>& axes) {
     const ValueId inner = MeanOf(back.inputs[0], axes);
     const Node* there = inner == kNoValue ? nullptr : pattern_.Maker(inner, "Transpose");
@@ -53,7 +53,8 @@ class Recognizer {
     return there->inputs[0];
   }
 
-  // variance + epsilon, where v is its square root, or with `inverse` the reciprocal of that.
+  // Returns variance + epsilon if v is its square root, or with `inverse`
+  // the reciprocal of that root.
   ValueId Root(ValueId v, bool inverse) {
     const Node* node = pattern_.Maker(v);
     if (!node) return kNoValue;
@@ -103,7 +104,7 @@ class Recognizer {
     return norm.inputs.size() <= i || norm.inputs[i] == kNoValue || pattern_.Number(norm.inputs[i]) == number;
   }
 
-  // node: the reshape behind an instance norm of x reshaped to [N, groups, ..].
+  // node: the reshape after an instance norm of x reshaped to [N, groups, ..].
   void GroupNorm(Node& node) {
     const Node* norm = pattern_.Maker(node.inputs[0], "LayerNorm");
     const Node* before = norm ? pattern_.Maker(norm->inputs[0], "Reshape") : nullptr;
@@ -131,8 +132,8 @@ class Recognizer {
     node.attrs = attrs;
   }
 
-  // The LayerNorm that makes v, if node alone reads it and the other operand is a weight that broadcasts
-  // against it.
+  // The LayerNorm that makes the operand, if node alone reads it and the other operand is a weight
+  // that broadcasts against it.
   const Node* NormOperand(const Node& node, size_t i) {
     const Node* norm = pattern_.Maker(node.inputs[i], "LayerNorm");
     if (!norm || pattern_.OnlyReader(norm->outputs[0]) != &node) return nullptr;

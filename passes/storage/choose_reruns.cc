@@ -12,8 +12,8 @@
 namespace act {
 namespace {
 
-constexpr double kAlike = 1.15;  // peaks at most so many times the least differ little
-// Products between anchors: of one residual block, of three, of six (docs/levels.md).
+constexpr double kAlike = 1.15;  // peaks of at most this many times the least count as equal
+// Products between two anchors, which span one residual block, three, or six (docs/levels.md).
 constexpr int64_t kSpacings[] = {3, 9, 18};
 
 void SetReruns(PassContext& context, const RerunCandidate& choice) {
@@ -21,8 +21,8 @@ void SetReruns(PassContext& context, const RerunCandidate& choice) {
   context.rerun_elements = choice.elements;
 }
 
-// Fills in what the candidate's plan says, laid out. Where it exceeds the limit of what is stored,
-// saved_bytes is the least possible.
+// Compiles the candidate, lays out its plan, and fills in its figures. If it exceeds the limit of
+// what is stored, saved_bytes is the least possible.
 llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassContext& context,
                       FinishTraining finish) {
   PassContext attempt = context;

@@ -1,4 +1,4 @@
-// How much of the forward pass level L4 runs a second time, and from which anchors.
+// Chooses how much of the forward pass level L4 runs a second time, and from which anchors.
 #pragma once
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -13,7 +13,7 @@
 
 namespace act {
 
-// A plan whose anchors stand Policy::rerun_spacing products apart, and which re-runs results of at most
+// A plan whose anchors stand Policy::rerun_spacing products apart. It re-runs results of at most
 // PassContext::rerun_elements a sample.
 struct RerunCandidate {
   int64_t spacing = 0, elements = 0;
@@ -21,21 +21,23 @@ struct RerunCandidate {
   double variance = 0;  // PassContext::expected_variance
 };
 
-// What is worth trying: each size of results that makes a difference; where there is a bound of what is
-// stored, which anchors of more levels may keep as well as close ones, with anchors at several distances.
-// Only spacing and elements are set.
+// The candidates worth trying, one for each bound on the size of results that makes a difference.
+// If what is stored is limited, there are candidates with several distances between anchors: fewer,
+// finer anchors may meet the limit as well as closely spaced ones. Only
+// spacing and elements are set.
 std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& context);
 
-// Which candidate has the least peak; among peaks that differ little, which stores least, or, where what is
-// stored is bounded (by_variance), which has the least variance. At least one candidate.
+// Returns the candidate with the least peak. Among peaks that differ little, it returns the
+// candidate that stores least, or, if what is stored is limited (by_variance), the one with the
+// least variance. There must be at least one candidate.
 size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance);
 
 // Compiles the rest of a training step from `graph`, with the re-runs that the context asks for.
 using FinishTraining = llvm::function_ref<llvm::Expected<Plan>(const Graph& graph, PassContext& context)>;
 
-// Compiles the step with each choice of re-runs to its end and lays it out, since nothing else
-// tells where its peak comes to lie, then sets the best in the context. Errors: all choices exceed
-// Policy::saved_limit; that of the one that stores least.
+// Compiles the step to the end with each choice of re-runs and lays it out, since nothing else
+// tells where its peak lies. Then sets the best choice in the context. Fails if all choices exceed
+// Policy::saved_limit, with the error of the one that stores least.
 llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTraining finish);
 
 }  // namespace act

@@ -1,7 +1,7 @@
-// Applies the policy: every forward value that the backward pass reads is stored in the form that was decided
-// for it. It gets a Compress behind its producer and a Decompress in front of each reader, one however often
-// it reads the value. One value has one code, however many read it, but where the policy asks for one a
-// layer.
+// Applies the policy: every forward value that the backward pass reads is stored in the form that
+// was decided for it. It gets a Compress after its producer and a Decompress before each reader. A
+// reader gets one Decompress, however often it reads the value. A value has one code, however many
+// nodes read it, unless the policy asks for one code a layer.
 #include <algorithm>
 #include <map>
 
@@ -45,7 +45,7 @@ class Compressor {
           const TensorType type = graph_.value(v).type;
           Attributes attrs = CodecAttributes(d->decision.codec, d->stream);
           if (IsSignMask(OpOf(n)) && d->decision.codec.HoldsMask()) {
-            // The node itself becomes the decode: of the mask alone.
+            // The node itself becomes the decode, of the mask alone.
             attrs.Set("as", std::string("mask"));
             n.op = "Decompress";
             n.inputs = {d->code};
@@ -70,14 +70,15 @@ class Compressor {
 
  private:
   struct Decided {
-    std::string layer;  // that reads it; empty: all do
+    std::string layer;  // the layer that reads it; empty: all layers do
     Decision decision;
     SavedEdge edge;
     int64_t stream = 0;
     ValueId code = kNoValue;
   };
 
-  // What reader `n` has of v; null: v is not stored for it. The nodes of a layer's gradient share its name.
+  // The decision on v for reader `n`. Null: v is not stored for it. The nodes of a layer's gradient
+  // share its name.
   Decided* Find(ValueId v, const Node& n) {
     const auto it = decided_.find(v);
     if (it == decided_.end()) return nullptr;
@@ -111,13 +112,13 @@ class Compressor {
     d.edge.name = from.name + (from.name.empty() ? "" : " ") + "(" + from.op + ")";
     if (another) d.edge.name += " for " + d.layer;
     d.edge.form = coded ? ToString(d.decision.codec) : "keep";
-    // The error is that of operators in front of the code, which holds their result exactly.
+    // The error comes from operators before the code. The code holds their result exactly.
     if (facts.fixed_range) d.edge.form = "fixed" + std::to_string(facts.index_bits);
     d.edge.reason = d.decision.reason;
     if (const std::vector<std::string>& computed = context_.marks[v].computed; !computed.empty())
       d.edge.reason += "; the backward pass computes again from it: " + Join(computed);
     d.edge.least_bits = context_.policy.LeastBits(facts);
-    // What a framework would keep: the tensor, once, or for a mask one byte an element.
+    // A framework would keep the tensor once, or one byte an element for a mask.
     const Dim elements = facts.type.Elements();
     if (!another)
       d.edge.bytes_uncompressed = facts.exact_bits    ? elements
@@ -128,7 +129,7 @@ class Compressor {
     return d;
   }
 
-  // Behind the producer of v.
+  // Adds the Compress after the producer of v.
   llvm::Error Store(ValueId v, Decided& d, GraphBuilder& builder) {
     if (d.decision.codec.kind != CodecKind::kNone) {
       d.stream = context_.next_stream++;
@@ -145,7 +146,7 @@ class Compressor {
   Graph& graph_;
   PassContext& context_;
   const SavedValues saved_;
-  std::map<ValueId, std::vector<Decided>> decided_;  // by value: one, or one for each layer
+  std::map<ValueId, std::vector<Decided>> decided_;  // by value: one decision, or one for each layer
 };
 
 }  // namespace

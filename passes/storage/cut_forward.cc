@@ -28,14 +28,14 @@ class Cutter {
   }
 
  private:
-  // The last forward node that reads v; -1: none does.
+  // The last forward node that reads v. -1: no node does.
   int64_t LastForwardRead(ValueId v) const {
     const std::span<const size_t> readers = saved_.Readers(v);
     const auto end = std::lower_bound(readers.begin(), readers.end(), forward_);
     return end == readers.begin() ? -1 : static_cast<int64_t>(*std::prev(end));
   }
 
-  // alive_: what lives behind node i.
+  // Brings alive_ to the values that are alive after node i.
   void Pass(size_t i) {
     const Node& node = graph_.nodes[i];
     const auto at = static_cast<int64_t>(i);
@@ -51,7 +51,7 @@ class Cutter {
     for (ValueId v : alive_)
       if (!anchors_.count(v)) bytes += static_cast<double>(graph_.value(v).type.Bytes().At(kComparedBatch));
     const double price = bytes / static_cast<double>(heavy_);
-    if (price > least_) return;  // of equal ones the last: behind the ReLU
+    if (price > least_) return;  // of equal ones it takes the last, after the ReLU
     least_ = price;
     best_ = i;
     best_alive_ = alive_;
@@ -79,10 +79,10 @@ class Cutter {
   const Graph& graph_;
   const SavedValues& saved_;
   const int64_t spacing_;
-  size_t forward_ = 0;  // nodes of the forward pass, which stand first
+  size_t forward_ = 0;  // nodes of the forward pass, which come first
   std::vector<Segment> segments_;
   std::set<ValueId> anchors_, alive_, best_alive_;
-  int64_t heavy_ = 0;  // nodes behind the last cut
+  int64_t heavy_ = 0;  // nodes after the last cut
   double least_ = std::numeric_limits<double>::infinity();
   size_t best_ = 0;
 };

@@ -1,30 +1,35 @@
-// The prior follows squares through the network as they are at random weights (mean field), then counts.
-// * Mean squares of activations: a normalization makes 1, a sum adds those of its summands (so that of a
-//   residual stream grows by 1 a block: De and Smith, "Batch Normalization Biases Residual Blocks Towards the
-//   Identity Function", NeurIPS 2020). The average of n numbers keeps between 1 of it, where they are copies,
-//   and 1 / n, where they are independent: the geometric mean is taken.
-// * Squared norms of gradients: where gradients meet they add, a slice has its part, the average of n numbers
-//   hands each 1 / n of its gradient, and 1 / n of its squared norm to all of them. A normalization divides
-//   by the mean square of what it normalized. Whatever the weights w of a convolution of `fan` inputs, it and
-//   the normalization behind it keep the norm: the variance that divides is fan E[w^2] E[x^2] (He et al.
-//   2015; Yang et al., "A Mean Field Theory of Batch Normalization", ICLR 2019). ReLUs and layers without
-//   normalization count as keeping both.
-// With D the squared norm of a gradient dy, and e the variance of an error relative to x's mean square:
-// * A weight's gradient is a sum of products dy x, and each element of dy meets `fan` elements of x (the
-//   inputs of a convolution times its kernel): errors in x make one of e fan D E[x^2]. So what wide
-//   convolutions read matters more than what only a normalization's own parameters read. The root of fan is
-//   taken: training moves shares from fan towards 1 (of mobilenet_v2's first depthwise convolution, to that
-//   of the gain in front of it: 30 times at random weights, 6 times after 60 steps), and the root fits both.
-//   Of a convolution fan is its kernel times the mean of inputs and outputs: depthwise ones, of one input,
-//   are initialized for as many outputs as others have, and their small results normalized make large
-//   gradients.
-// * A number that backward multiplies a gradient with (a slope, what attention reads) disturbs that gradient,
-//   and with it each weight's gradient that is made of it: e times the sum of what these weigh.
-// * The gradient behind a normalization over M elements is dy - mean(dy) - xhat mean(dy xhat): an error in
-//   xhat enters it by 1 / M, if dy's elements are independent. Where they are copies of one another, behind
-//   an average over positions, they are as many as there are different ones at worst, and M at best: the
+// The prior first computes squares through the network as they are at random weights (mean field).
+// * Mean squares of activations: a normalization makes 1. A sum adds those of its summands, so that
+//   the mean square of a residual stream grows by 1 a block (De and Smith, "Batch Normalization
+//   Biases Residual Blocks Towards the Identity Function", NeurIPS 2020). The average of n numbers
+//   keeps 1 of it if they are copies, and 1 / n if they are independent. The prior takes the
 //   geometric mean.
-// docs/measurements/gradient_variance.md says how well it fits.
+// * Squared norms of gradients: they add where gradients meet. A slice has its part. The average of
+//   n numbers hands each of them 1 / n of its gradient, and all of them together 1 / n of its
+//   squared norm. A normalization divides by the mean square of what it normalized. A convolution
+//   of `fan` inputs and the normalization after it keep the norm, whatever the weights w are: the
+//   variance that divides is fan E[w^2] E[x^2] (He et al. 2015; Yang et al., "A Mean Field Theory
+//   of Batch Normalization", ICLR 2019). ReLUs and layers without
+//   normalization count as keeping both.
+// Then it counts. D is the squared norm of a gradient dy. e is the variance of an error relative to
+// x's mean square.
+// * A weight's gradient is a sum of products dy x, and each element of dy meets `fan` elements of x
+//   (the inputs of a convolution times its kernel). So errors in x add an error of e fan D E[x^2],
+//   and what wide convolutions read matters more than what only a normalization's own parameters
+//   read. The prior takes the root of fan, because training moves shares from fan towards 1: the
+//   share of mobilenet_v2's first depthwise convolution is 30 times that of the gain before it at
+//   random weights, and 6 times after 60 steps. The root fits both. For a convolution, fan is its
+//   kernel times the mean of inputs and outputs. Depthwise convolutions have one input but are
+//   initialized for as many outputs as others have, and their small results make large gradients
+//   when they are normalized.
+// * A number by which backward multiplies a gradient (a slope, what attention reads) disturbs that
+//   gradient, and with it each weight's gradient that is computed from it. It adds e times the sum
+//   of the weights of these.
+// * The gradient of a normalization over M elements is dy - mean(dy) - xhat mean(dy xhat). An error
+//   in xhat enters it by 1 / M if dy's elements are independent. After an average over positions
+//   they are copies of one another. The effective M is then at least the number of different
+//   elements and at most M. The prior takes the geometric mean.
+// docs/measurements/gradient_variance.md says how well the prior fits.
 #include "passes/storage/gradient_shares.h"
 
 #include <algorithm>
@@ -43,16 +48,17 @@ using Role = Normalization::Role;
 
 bool IsSum(const OpDef& op) { return op.arithmetic == Arithmetic::kSum; }
 bool IsSumOrDifference(const OpDef& op) { return IsSum(op) || op.arithmetic == Arithmetic::kDifference; }
-// What it reads are parts of what it makes, so that their squares add.
+// Its operands are parts of its result, so that their squares add.
 bool Joins(const OpDef& op) { return IsSum(op) || op.movement == Movement::kConcat; }
 bool IsNormGradient(const OpDef& op) { return op.norm.role == Role::kGradient; }
 
-// What it makes has a mean square of 1, whatever it reads.
+// Its result has a mean square of 1, whatever it reads.
 bool Normalizes(const OpDef& op) {
   return op.norm.role == Role::kNormalize || op.norm.role == Role::kApply || op.norm.role == Role::kDistance;
 }
 
-// The operand of a normalization's gradient that is 1 / deviation, made of what was normalized.
+// The operand of a normalization's gradient that is 1 / deviation, computed
+// from the normalized operand.
 constexpr size_t kDeviationOperand = 2;
 
 class Estimator {
@@ -76,8 +82,8 @@ class Estimator {
   }
 
  private:
-  // What a value of the backward pass that is no gradient is made of: the errors of codes, each relative to
-  // that of the code, and the mean square that it has.
+  // The origin of a value of the backward pass that is no gradient: the errors of codes in it, each
+  // relative to that of the code, and its mean square.
   struct Made {
     std::map<ValueId, double> of;
     double square = 1;
@@ -88,7 +94,7 @@ class Estimator {
   }
   bool IsGradient(ValueId v) const { return gradient_[v]; }
 
-  // Mean squares, and which values are codes.
+  // Computes mean squares, and finds the values that are codes.
   void Forward(const Node& node) {
     const OpDef& op = OpOf(node);
     const bool sum = IsSumOrDifference(op);
@@ -96,7 +102,7 @@ class Estimator {
     for (const ValueId v : node.inputs) {
       if (v == kNoValue || graph_.value(v).kind != ValueKind::kActivation) continue;
       const double spread = Elements(node.outputs[0]) / Elements(v);
-      if (sum && spread > 1) continue;  // an offset, a mean
+      if (sum && spread > 1) continue;  // an offset or a mean
       square += square_[v] * (op.squares == Squares::kAverage ? std::sqrt(spread) : 1);
       if (!sum) break;
     }
@@ -109,7 +115,8 @@ class Estimator {
       shares_[node.outputs[0]] = {};
   }
 
-  // Norms of gradients, and what else is made of codes.
+  // Computes the norms of gradients, and the origins of the other values
+  // that are computed from codes.
   void Decoded(const Node& node) {
     EnterCode(node);
     const bool update = !node.mutates.empty();
@@ -145,7 +152,7 @@ class Estimator {
       for (const ValueId v : node.outputs) made_[v] = made;
   }
 
-  // The squared norms of the gradients that it reads, of all of them or of the first alone.
+  // The squared norms of the gradients that the node reads: of all of them, or of the first alone.
   double NormsRead(const Node& node, bool all) const {
     double norms = 0;
     for (const ValueId v : node.inputs) {
@@ -156,14 +163,15 @@ class Estimator {
     return norms;
   }
 
-  // Of an attention's gradient: how many positions each of its results was an average over.
+  // For an attention's gradient: the number of positions over which each result of the attention
+  // was an average.
   double KeysOf(const Node& node) const {
     auto axis = static_cast<size_t>(node.attrs.Has("perm_k") ? node.attrs.Ints("perm_k")[2] : 2);
     if (axis >= static_cast<size_t>(node.attrs.Int("packed", std::numeric_limits<int64_t>::max()))) ++axis;
     return static_cast<double>(graph_.value(node.inputs[2]).type.dims[axis].At(batch_));
   }
 
-  // The squared norm of v, a gradient that the node makes. The loss's own has 1.
+  // The squared norm of v, a gradient that the node makes. The loss's own gradient has 1.
   double NormOf(const Node& node, ValueId v) const {
     const OpDef& op = OpOf(node);
     const double norm = NormsRead(node, Joins(op));
@@ -189,7 +197,7 @@ class Estimator {
     return norm;
   }
 
-  // How many elements of a gradient are copies of one.
+  // The number of elements of a gradient that are copies of one.
   double CopiesOf(const Node& node) const {
     const OpDef& op = OpOf(node);
     double sum = 0, operands = 0;
@@ -204,13 +212,14 @@ class Estimator {
     return operands == 0 || mixes ? 1 : sum / operands;
   }
 
-  // Of v, the gradient of a parameter: elements of an activation that each of a gradient meets.
+  // For v, the gradient of a parameter: the number of an activation's elements that each element of
+  // a gradient meets.
   double FanOf(const Node& node, ValueId v) const {
     if (node.inputs.size() < 2) return 1;
     const ValueId a = node.inputs[0], b = node.inputs[1];
     const bool first = IsGradient(a);
     const Product product = OpOf(node).product;
-    if (product == Product::kWeightGradient) {  // of [outputs, inputs of a group, kernel]
+    if (product == Product::kWeightGradient) {  // its dims are [outputs, inputs of a group, kernel]
       const Dims& dims = graph_.value(v).type.dims;
       const auto sides = static_cast<double>((dims[0] * dims[1]).At(batch_));
       return Elements(v) / std::sqrt(std::max(1., sides));
@@ -221,7 +230,7 @@ class Estimator {
     return 1;
   }
 
-  // The mean square of the number that it multiplies a gradient with.
+  // The mean square of the number by which the node multiplies a gradient.
   double SquareOf(const Node& node) const {
     for (const ValueId v : node.inputs)
       if (const auto it = v == kNoValue ? made_.end() : made_.find(v); it != made_.end())
@@ -229,13 +238,13 @@ class Estimator {
     return 1;
   }
 
-  // What its results weigh, of which all readers have been met.
+  // The weight of the node's results. All their readers have been visited before.
   double WeightOf(const Node& node) {
     double weight = 0;
     for (const ValueId v : node.outputs) {
       weight += weight_[v];
       if (!of_parameter_[v]) continue;
-      // In another shape, it is that of its operand.
+      // The gradient of a parameter in another shape is that of the operand.
       if (node.inputs.size() == 1 && Elements(node.inputs[0]) == Elements(v))
         of_parameter_[node.inputs[0]] = true;
       else
@@ -256,7 +265,7 @@ class Estimator {
     const OpDef& op = OpOf(node);
     const bool norm = IsNormGradient(op);
     const double elements = Elements(node.outputs[0]), norms = NormsRead(node, true);
-    // Over how many elements a normalization's means go.
+    // The number of elements over which a normalization's means are taken.
     const double rows =
         norm ? std::max(1., elements / Elements(node.inputs[static_cast<size_t>(op.norm.first_mean)])) : 1;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -279,12 +288,12 @@ class Estimator {
 
   const Graph& graph_;
   const int64_t batch_;
-  ValueMap<double> weight_;  // of gradients: the parts of the whole gradient that are made of them
+  ValueMap<double> weight_;  // of gradients: the parts of the whole gradient that are computed from them
   const ValueMap<bool> gradient_;
   ValueMap<bool> of_parameter_;
   ValueMap<double> copies_;
   ValueMap<double> square_;  // of forward values: their mean squares
-  ValueMap<double> norm_;    // of gradients: their squared norms, to that of the loss's
+  ValueMap<double> norm_;    // of gradients: their squared norms, relative to that of the loss's gradient
   std::map<ValueId, Made> made_;
   std::map<ValueId, GradientShare> shares_;
 };

@@ -1,5 +1,5 @@
-// A prior of what an error of each code does to the gradient, from the graph alone: what mix-levels
-// distributes levels by before anything was measured.
+// Estimates, from the graph alone, how an error of each code changes the gradient. mix-levels
+// distributes levels by this prior before anything was measured.
 #pragma once
 
 #include <map>
@@ -8,15 +8,16 @@
 
 namespace act {
 
-// What a code adds to |g_q - g|^2, up to a factor common to all codes of the graph, where the error of each
-// decoded number has the variance of the numbers themselves.
+// What a code adds to |g_q - g|^2 if the error of each decoded number has the variance of the
+// numbers themselves. It is relative to a factor common to all codes of the graph.
 struct GradientShare {
-  double value = 0;  // of what is read as a number, where the gradient passes
-  double mean = 0;   // of what only enters the means in a normalization's gradient, wherever it is
+  double value = 0;  // through readers of the number itself, where the gradient passes
+  double mean = 0;   // through the means in a normalization's gradient alone, for every element
 };
 
-// By the ids of the codes: results of Compress nodes with levels, of the backward pass's own (what waits
-// there for its readers) too. The graph is one behind `compress`, sizes are taken at `batch`.
+// By the ids of the codes. They are the results of all Compress nodes with levels, including those
+// of the backward pass, whose results wait there for their readers. The graph is one after
+// `compress`. Sizes are taken at `batch`.
 std::map<ValueId, GradientShare> EstimateShares(const Graph& graph, int64_t batch);
 
 }  // namespace act

@@ -1,12 +1,13 @@
-// Which values of a training graph are gradients.
+// Tells which values of a training graph are gradients.
 #pragma once
 
 #include "compiler/ir/value_map.h"
 
 namespace act {
 
-// Whether the backward pass makes a value of the loss's gradient, or of the constant that it begins
-// with; what it makes of forward values and codes alone is none.
+// True for values that the backward pass computes from the loss's gradient, or from the constant
+// that it begins with. Values that it computes from forward values and
+// codes alone are no gradients.
 ValueMap<bool> GradientValues(const Graph& graph);
 
 }  // namespace act

@@ -1,8 +1,8 @@
-// Distributes levels over the codes of a plan before anything was measured, by an analytic prior of what each
-// adds to the gradient's variance (gradient_shares.h): in the bytes that the level's own bits would take,
-// under
-// --bits=AVG in AVG bits an element, or within the bytes of --saved-limit. actrun --calibrate does it by
-// measurement.
+// Distributes levels over the codes of a plan before anything was measured. It uses an analytic
+// prior of what each code adds to the gradient's variance (gradient_shares.h). The codes take the
+// bytes that the level's own bits would take, with --bits=AVG those of AVG bits an element, and
+// with --saved-limit at most the bytes of that limit. actrun --calibrate
+// distributes levels by measurement.
 #include <map>
 
 #include "compiler/ops/codec_ops.h"
@@ -17,21 +17,23 @@
 namespace act {
 namespace {
 
-// Of a sample: a batch of such tensors is read from memory, and their codes' time is the step's.
+// Elements of a sample. A batch of such tensors is read from memory, so their codes' time counts in
+// the step's.
 constexpr int64_t kLargeElements = 1 << 14;
 
-// Where vectors take less than this part of all bytes, each keeps the level's own bits at least: that costs
-// next to nothing, and how large the head's part of the gradient is depends on its weights. A head that
-// begins at 0, as many do, has all of it.
+// If vectors take less than this part of all bytes, each keeps at least the level's own bits. That
+// costs next to nothing. How large the head's part of the gradient is depends on its weights: a
+// head that begins at 0, as many do, has all of it.
 constexpr double kVectorsPart = 1. / 8;
 
 // The range of a group of normal numbers of deviation 1, and of one side of it.
 constexpr double kRange = 5.6, kSide = 2.8;
-// Relative to the root of their mean square: of what is above 0 half of the time, and about 0 else; of a
-// slope between 0 and 1; and of a loss's probabilities, relative to their distance from what is right.
+// Ranges relative to the root of the mean square: of values that are above 0 half of the time and
+// about 0 otherwise, of a slope between 0 and 1, and of a loss's probabilities. Those of the
+// probabilities are relative to their distance from the right ones.
 constexpr double kRectified = 4, kSlope = 2, kProbability = 1;
 
-// One position a sample: behind a pooling, a class token, a gate.
+// True if there is one position a sample: after a pooling, in a class token, in a gate.
 bool IsVector(const Dims& dims) {
   for (size_t i = 1; i + 1 < dims.size(); ++i)
     if (dims[i] != Dim(1)) return false;
@@ -65,7 +67,7 @@ class Mixer {
       const auto it = codes_.find(edge.stored);
       if (it == codes_.end()) continue;
       const CodedEdge expected = Expected(edge.stored, it->second);
-      if (expected.variance == 0) continue;  // nothing is known of its readers: it stays as it is
+      if (expected.variance == 0) continue;  // nothing is known of its readers, so it stays as it is
       edges.push_back(expected);
       edges.back().least_bits = edge.least_bits;
       edges.back().freedom = FreedomOf(it->second.dims);
@@ -86,7 +88,7 @@ class Mixer {
     double range;
   };
 
-  // Those of the backward pass's own too, which keep their levels.
+  // Finds the codes of the backward pass too, which keep their levels.
   void FindCodes() {
     std::map<ValueId, double> ranges;
     for (const Node& node : graph_.nodes) {
@@ -98,7 +100,8 @@ class Mixer {
     }
   }
 
-  // Sizes of codes are compared at so many samples: a limit holds at the report's.
+  // The number of samples at which sizes of codes are compared. A limit
+  // holds at the report's batch.
   int64_t Batch() const { return context_.policy.saved_limit > 0 ? context_.policy.batch : kComparedBatch; }
 
   CodedEdge Expected(ValueId v, const Code& code) const {
@@ -116,7 +119,8 @@ class Mixer {
     return edge;
   }
 
-  // Where nobody gives a budget, time counts too: of large tensors packed levels take twice that of planes.
+  // If there is no budget, time counts too: packed levels of large tensors
+  // take twice the time of planes.
   Freedom FreedomOf(const Dims& dims) const {
     const bool large = SamplesOf(dims).elements.At(1) >= kLargeElements;
     return large && !context_.policy.HasBudget() ? Freedom::kPlanes : Freedom::kForms;
@@ -151,7 +155,7 @@ class Mixer {
                           CodeBytes::kPacked);
   }
 
-  // What is stored otherwise, exactly or in forms that are no choice, counts too.
+  // What is stored exactly, or in forms that leave no choice, counts too.
   llvm::Expected<std::vector<Codec>> AllocateLimit(const std::vector<CodedEdge>& edges,
                                                    const std::vector<SavedEdge*>& saved) const {
     int64_t others = 0;

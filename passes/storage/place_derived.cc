@@ -1,6 +1,7 @@
-// Decides for each derived node (a function of forward values that only backward reads) on which side it
-// runs: in the forward pass where that makes what is stored smaller (a ReLU's mask instead of its result) or
-// its code unbiased (1 - y^2 instead of y, which backward would square); else in the backward pass.
+// Decides for each derived node (a function of forward values that only backward reads) in which
+// pass it runs. It runs in the forward pass if that makes what is stored smaller (a ReLU's mask
+// instead of its result), or its code unbiased (1 - y^2 instead of y, which backward would square).
+// Otherwise it runs in the backward pass.
 #include <set>
 
 #include "compiler/ops/op_table.h"
@@ -24,8 +25,8 @@ class Placer {
   Node& node(size_t i) { return graph_.nodes[i]; }
 
   void Place() {
-    // Values that a reader needs as numbers, so that they are stored whatever becomes of the masks made from
-    // them.
+    // Values that a reader needs as numbers. They are stored whatever happens to the masks made
+    // from them.
     std::set<ValueId> kept_numbers;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (saved_.InForward(i)) continue;
@@ -44,7 +45,8 @@ class Placer {
     }
   }
 
-  // The derived nodes that node i reads and that stay behind unless it takes them along, and what those read.
+  // The derived nodes that node i reads and that stay in the backward pass unless it takes them
+  // along, and the derived nodes that those read.
   std::set<size_t> Chain(size_t i) {
     std::set<size_t> chain;
     std::vector<size_t> open{i};
@@ -60,7 +62,7 @@ class Placer {
     return chain;
   }
 
-  // What node i and its chain read of the forward pass.
+  // The values of the forward pass that node i and its chain read.
   std::set<ValueId> ForwardInputs(size_t i) {
     std::set<ValueId> inputs;
     std::set<size_t> nodes = Chain(i);
@@ -74,7 +76,7 @@ class Placer {
   bool ShouldHoist(size_t i, const std::set<ValueId>& kept_numbers) {
     const Node& n = node(i);
     if (OnlyMoves(n)) return false;
-    // The normalized values are what re-runs start from, be they coded or kept.
+    // Re-runs start from the normalized values, whether these are coded or kept.
     const OpDef& op = OpOf(n);
     if (op.norm.role == Normalization::Role::kNormalize && op.norm.by_rows && context_.policy.Reruns())
       return true;
@@ -89,18 +91,20 @@ class Placer {
     }
     if (op.boolean) return !all_at_hand;
     if (!lossy) return false;
-    // Affine in a value whose code is stored anyway: decode that. Otherwise store this result instead.
+    // If it is affine in a value whose code is stored anyway, that is decoded. Otherwise this
+    // result is stored instead.
     return op.nonlinear || !direct_readers;
   }
 
-  // Puts hoisted nodes right behind the last producer of their inputs, so that what they read need not live
-  // on.
+  // Puts hoisted nodes right after the last producer of their inputs, so that their inputs need not
+  // live on.
   void OrderHoisted() {
     std::vector<Node> forward, backward;
     for (Node& n : graph_.nodes) (n.phase == Phase::kForward ? forward : backward).push_back(std::move(n));
-    // behind[v]: the model's node behind which v is made; -1 before all of them.
+    // behind[v]: the model's node after which v is made. -1: v is made before all of them.
     ValueMap<int64_t> behind(graph_, -1);
-    std::vector<std::vector<size_t>> hoisted(model_nodes_ + 1);  // by the node they follow, 0: before all
+    // by the node that they follow; 0: before all
+    std::vector<std::vector<size_t>> hoisted(model_nodes_ + 1);
     for (size_t i = 0; i < forward.size(); ++i) {
       int64_t last = static_cast<int64_t>(i);
       if (i >= model_nodes_) {
@@ -122,7 +126,7 @@ class Placer {
   Graph& graph_;
   PassContext& context_;
   SavedValues saved_;
-  size_t model_nodes_ = 0;  // forward nodes of the model; derived nodes stand behind them
+  size_t model_nodes_ = 0;  // forward nodes of the model; derived nodes come after them
 };
 
 }  // namespace

@@ -1,25 +1,25 @@
-// What follows from values that are stored anyway is not stored: backward computes it again, from their
-// decoded forms. So one code of a normalized activation serves the gradient of the normalization, the mask of
-// the ReLU behind it (stored in a bit, exact) and the input of the next convolution. passes/storage/recipes.h decides
-// which values; this pass makes them.
+// A value that follows from values that are stored anyway is not stored. Backward recomputes it
+// from their decoded forms. So one code of a normalized activation serves the gradient of the
+// normalization, the mask of the ReLU after it (stored in a bit, exact) and the input of the next
+// convolution. passes/storage/recipes.h decides which values are recomputed. This pass makes them.
 //
-// At L3 only affine functions, and products with stored masks: their operands' decodes are unbiased, so the
-// result is. A ReLU is the product of its operand with its mask, never the ReLU of a decoded number, whose
-// mean would be too large.
+// At L3 these are only affine functions, and products with stored masks: the decodes of their
+// operands are unbiased, so the result is. A ReLU is recomputed as the product of its operand with
+// its mask. It is never the ReLU of a decoded number, whose mean would be too large.
 //
-// Where the policy re-runs (L4), there is more:
+// If the policy re-runs (L4), more is recomputed:
 // * Between anchors that lie further apart (cut_forward.h) a convolution or product runs again.
-// Normalizations
-//   are done again with the statistics of the forward pass, which are kept, so that they too are affine.
-// * From normalized values, a product or two and attention run again, and smooth functions are computed
-// again:
-//   what a transformer's block stores is what its normalizations made. These are not linear, and little wrong
-//   on average where the code that they start from is fine: it gets an anchor's bits.
-// What is re-run is made once, in front of its first reader in the backward pass, and lies in memory until
-// its last one.
+//   Normalizations are computed again with the statistics of the forward pass, which are kept, so
+//   that they too are affine.
+// * From normalized values, a product or two and attention run again, and smooth functions are
+//   recomputed. So a transformer's block stores what its normalizations made. These functions are
+//   not linear. Their error is small on average if the code that they start from is fine, so it
+//   gets an anchor's bits.
+// What is re-run is made once, before its first reader in the backward pass, and lies in memory
+// until its last one.
 //
-// A chain of residual sums could be followed to its start, at the price of one decode a block for each; it is
-// cut where a rebuilt value would read more than a few tensors.
+// A chain of residual sums could be followed to its start, at the price of one decode for each
+// block. It is cut where a rebuilt value would read more than a few tensors.
 #include <map>
 #include <optional>
 #include <set>
@@ -51,7 +51,7 @@ class Rebuilder {
   }
 
  private:
-  // A re-run normalization, as it waits for its readers.
+  // A re-run normalization whose readers are still to come.
   struct Recoded {
     ValueId code = kNoValue;
     Attributes attrs;
@@ -59,7 +59,8 @@ class Rebuilder {
 
   const Node& ProducerOf(ValueId v) const { return graph_.nodes[static_cast<size_t>(saved_.Producer(v))]; }
 
-  // v as the backward pass has it: a stored value as it is, any other made anew at the end of the graph.
+  // Returns v as the backward pass has it: a stored value as it is, any other computed at the end
+  // of the graph.
   llvm::Expected<ValueId> Have(ValueId v) {
     const bool at_hand =
         !saved_.MadeInForward(v) || context_.marks[v].anchor || (saved_.Crosses(v) && !recipes_.IsRebuilt(v));
@@ -71,7 +72,7 @@ class Rebuilder {
   }
 
   llvm::Expected<ValueId> Make(ValueId v) {
-    const Node node = ProducerOf(v);  // a copy: the builder grows the graph
+    const Node node = ProducerOf(v);  // a copy, because the builder grows the graph
     const std::string name = node.name + ".rebuild";
     const OpDef& op = OpOf(node);
     if (op.rectifies) {
@@ -91,8 +92,8 @@ class Rebuilder {
     ACT_TRY(const std::vector<ValueId> operands, Operands(node));
     making_segment_ -= IsHeavy(node) && in_segment;
     ACT_TRY(const ValueId made, MakeBy(node, operands, v, name));
-    // What is no loop runs once, unless it only moves numbers and would lie in memory from layer to layer. A
-    // product's bias goes with it (fold-bias).
+    // A node that is no loop runs once, unless it only moves numbers and would lie in memory from
+    // layer to layer. A product's bias goes with it (fold-bias).
     const bool moves = op.movement == Movement::kTranspose || op.movement == Movement::kConcat ||
                        op.movement == Movement::kSlice;
     const bool once = !op.expr && op.movement != Movement::kReshape && !(moves && from_layer_to_layer_);
@@ -134,7 +135,7 @@ class Rebuilder {
 
   llvm::Expected<ValueId> MakeBy(const Node& node, const std::vector<ValueId>& operands, ValueId v,
                                  const std::string& name) {
-    // A loss's probabilities.
+    // The probabilities of a loss.
     if (OpOf(node).loss) return builder_.Add1("Softmax", {operands[0]}, {}, name);
     return builder_.AddTyped(node.op, operands, graph_.value(v).type, node.attrs, name);
   }
@@ -144,9 +145,9 @@ class Rebuilder {
                              ProducerOf(v).name + ".rebuild.decode");
   }
 
-  // Each reader gets its own copy, made right in front of it. A parameter that is read for it still is what
-  // it was in the forward pass: the gradient of what v was made of, and so an update, stands behind all
-  // readers of v.
+  // Each reader gets its own copy, made right before it. A parameter that is read for the copy
+  // still has its value of the forward pass: v's inputs get their gradient only after all readers
+  // of v, and so the update comes after them, too.
   llvm::Error Emit() {
     builder_.SetPhase(Phase::kBackward);
     std::vector<Node> nodes;
@@ -179,10 +180,10 @@ class Rebuilder {
   const SavedValues saved_;
   Recipes recipes_;
   GraphBuilder builder_;
-  std::map<ValueId, ValueId> rerun_;  // what is computed a second time, and the result
+  std::map<ValueId, ValueId> rerun_;  // what is re-run, and the result
   std::map<ValueId, Recoded> recoded_;
-  bool from_layer_to_layer_ = false;  // what is made has readers far apart: inputs, and parts of a segment
-  int making_segment_ = 0;            // depth: what is read there is an anchor, and gets an anchor's bits
+  bool from_layer_to_layer_ = false;  // the value has readers far apart: inputs, and parts of a segment
+  int making_segment_ = 0;            // depth; the values read there are anchors, and get an anchor's bits
 };
 
 }  // namespace

@@ -12,26 +12,27 @@ namespace {
 
 constexpr double kMostReads = 4;      // full-size codes that a rebuilt value may read
 constexpr double kMaskRead = 1. / 8;  // a mask, beside a code
-// Products in a row that run again from a normalized value: that of q, k and v, then attention.
+// Products in a row that are re-run from a normalized value: that of q, k and v, then attention.
 constexpr int kMostProducts = 2;
-constexpr int64_t kLeastElements = 64;  // of a sample: less is not worth the loop
-// A loss's probabilities are computed again where they are so many times larger than what they come from.
+constexpr int64_t kLeastElements = 64;  // of a sample; fewer are not worth the loop
+// A loss's probabilities are recomputed if they are at least this many
+// times larger than their inputs.
 constexpr int64_t kWideLoss = 2;
 
 bool IsReshape(const OpDef& op) { return op.movement == Movement::kReshape; }
 bool IsConcat(const OpDef& op) { return op.movement == Movement::kConcat; }
 bool IsSum(const OpDef& op) { return op.arithmetic == Arithmetic::kSum; }
 bool IsMul(const OpDef& op) { return op.arithmetic == Arithmetic::kProduct; }
-// Picks numbers by comparing them (max pooling).
+// Picks numbers by comparing them, as max pooling does.
 bool Picks(const OpDef& op) { return op.index_bits != nullptr; }
 
-// Moves numbers, all of them or some, to other places, as it did in the forward pass.
+// Moves all or some numbers to other places, as the forward pass did.
 bool Moves(const OpDef& op) { return op.movement != Movement::kNone && !IsReshape(op); }
 
-// Computed of decoded numbers it is little wrong on average.
+// If it is computed from decoded numbers, its error is small on average.
 bool IsSmoothOrMul(const OpDef& op) { return op.smooth || IsMul(op); }
 
-// Reads two values of which each may have an error.
+// Reads two values, each of which may have an error.
 bool Multiplies(const OpDef& op) { return IsMul(op) || IsLinearProduct(op); }
 
 bool NormalizesRows(const Node& node) { return IsNormalize(node) && OpOf(node).norm.by_rows; }
@@ -82,10 +83,10 @@ ValueId Recipes::NormalizedOf(const Node& apply) const {
   return it == normalized_.end() ? kNoValue : it->second;
 }
 
-// Of a sample: rows of a flattened tensor belong to one.
+// Elements of a sample. Rows of a flattened tensor belong to one.
 int64_t Recipes::Elements(ValueId v) const { return graph_.value(v).type.Elements().At(1); }
 
-// An input is in memory in any case: its order of axes is made again at every level, exactly.
+// An input is in memory in any case. Its order of axes is made again at every level, exactly.
 bool Recipes::ReordersInput(const Node& node) const {
   const Movement movement = OpOf(node).movement;
   return (movement == Movement::kTranspose || movement == Movement::kReshape) &&
@@ -100,8 +101,8 @@ void Recipes::FindMasksAndNormalized() {
   }
 }
 
-// Segments whose largest result is small enough to lie in memory a second time. Where rows are normalized
-// more is computed again from the normalized values than from a cut.
+// Chooses segments whose largest result is small enough to lie in memory a second time. Where rows
+// are normalized, more can be recomputed from the normalized values than from a cut.
 void Recipes::ChooseSegments() {
   for (const Segment& segment : CutForward(graph_, saved_, context_.policy.rerun_spacing)) {
     const auto begin = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.begin),
@@ -117,8 +118,8 @@ void Recipes::ChooseSegments() {
   }
 }
 
-// What pooling picks cannot be had again, and much may follow from it, or from the ReLU behind it: as of the
-// layers of a dense block, which read it time and again.
+// A pooling result cannot be recomputed. Much may follow from it, or from the ReLU after it: the
+// layers of a dense block read it again and again.
 bool Recipes::StartsAnew(const Node& node) const {
   const OpDef& op = OpOf(node);
   const bool behind =
@@ -133,7 +134,7 @@ bool Recipes::StartsAnew(const Node& node) const {
   });
 }
 
-// Does v, in whatever shape, cross to the backward pass with an error?
+// Whether v, in any shape, crosses to the backward pass with an error.
 bool Recipes::IsCoded(ValueId v) const {
   if (saved_.Crosses(v) && saved_.CodesLossily(v)) return true;
   const std::span<const size_t> readers = saved_.Readers(v);
@@ -143,7 +144,8 @@ bool Recipes::IsCoded(ValueId v) const {
   });
 }
 
-// A function and its derivative, which would have a code each, are computed from one code of their operand.
+// A function and its derivative would have a code each. They are computed from one code of their
+// operand instead.
 void Recipes::PromoteOperand(const Node& node) {
   if (!OpOf(node).smooth) return;
   const ValueId x = node.inputs[0];
@@ -158,12 +160,12 @@ void Recipes::PromoteOperand(const Node& node) {
   known_.clear();
 }
 
-// Does computing v again save what storing it takes?
+// Whether computing v again saves the bytes that storing it takes.
 bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   if (recipe.reads > kMostReads) return false;
   if (saved_.CodesLossily(v)) return true;
-  // Where re-runs are wanted, what would be kept exactly is computed again too: of parameters and inputs (a
-  // table of biases), which is exact, and for readers who can do with a fine code.
+  // If the policy re-runs, values that would be kept exactly are recomputed too: exactly from
+  // parameters and inputs (a table of biases), or for readers that can use a fine code.
   const EdgeFacts facts = saved_.FactsOf(v);
   if (!context_.policy.Reruns() || facts.type.dtype != DType::kFloat32 || facts.exact_bits ||
       facts.index_bits > 0 || Elements(v) < kLeastElements)
@@ -171,7 +173,7 @@ bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   return recipe.from.empty() || (OfSamples(facts) && !facts.statistic && !facts.read_exactly);
 }
 
-// The node that computes v, be it in another shape and without a bias.
+// The node that computes v, possibly in another shape and without a bias.
 const Node& Recipes::MakerOf(ValueId v) const {
   const Node& node = ProducerOf(v);
   const OpDef& op = OpOf(node);
@@ -182,8 +184,9 @@ const Node& Recipes::MakerOf(ValueId v) const {
   return node;
 }
 
-// What products or functions are computed of again is stored finely, and says so. So is what was normalized
-// by rows: its error enters the gradients of all that is before it, and there is little of it.
+// A value from which products or functions are recomputed is stored finely, and is marked so. So is
+// a value that was normalized by rows: its error enters the gradients of all values before it, and
+// there are few such values.
 void Recipes::EnterAnchors() {
   for (const auto& [key, xhat] : normalized_)
     if (context_.policy.rebuilds && NormalizesRows(ProducerOf(xhat)) && !IsRebuilt(xhat) &&
@@ -225,7 +228,7 @@ std::optional<Recipe> Recipes::OfAll(const std::vector<ValueId>& values) {
   return all;
 }
 
-// By v's own operator.
+// The recipe of v by its own operator.
 std::optional<Recipe> Recipes::OfProducer(ValueId v) {
   const Node& node = ProducerOf(v);
   const OpDef& op = OpOf(node);
@@ -237,7 +240,7 @@ std::optional<Recipe> Recipes::OfProducer(ValueId v) {
     const ValueId xhat = NormalizedOf(node);
     if (xhat != kNoValue) return Of(xhat);
   }
-  if (InSegment(v)) {  // once, for all readers
+  if (InSegment(v)) {  // computed once, for all readers
     std::optional<Recipe> recipe = IsNormalize(node) ? Of(node.inputs[0]) : OfAll(node.inputs);
     if (recipe) recipe->reads = 1;
     if (recipe) recipe->of_segment = true;
@@ -253,7 +256,7 @@ std::optional<Recipe> Recipes::OfProducer(ValueId v) {
   return FromNormalized(node, v);
 }
 
-// Each part is as much of the whole as it has elements.
+// Each part counts by its share of the elements.
 std::optional<Recipe> Recipes::OfParts(const Node& concat) {
   std::optional<Recipe> whole = OfAll(concat.inputs);
   if (!whole) return whole;
@@ -264,7 +267,8 @@ std::optional<Recipe> Recipes::OfParts(const Node& concat) {
   return whole;
 }
 
-// A residual sum is not followed into what is re-run: that would lie in memory from block to block.
+// A residual sum is not followed into a re-run value, which would lie
+// in memory from block to block.
 std::optional<Recipe> Recipes::OfSum(const Node& node) {
   std::optional<Recipe> recipe = OfAll(node.inputs);
   if (!recipe || recipe->products == 0) return recipe;
@@ -274,14 +278,15 @@ std::optional<Recipe> Recipes::OfSum(const Node& node) {
   return large <= 1 ? recipe : std::nullopt;
 }
 
-// Is v had with the error of a code?
+// Whether the backward pass has v with the error of a code.
 bool Recipes::IsInexact(ValueId v) {
   const std::optional<Recipe> recipe = Of(v);
   return recipe && std::any_of(recipe->from.begin(), recipe->from.end(),
                                [this](ValueId from) { return IsAnchor(from) || saved_.CodesLossily(from); });
 }
 
-// Products and smooth functions of normalized values, and what only moves numbers.
+// Recipes for products and smooth functions of normalized values, and for
+// nodes that only move numbers.
 std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
   const OpDef& op = OpOf(node);
   if (!context_.policy.Reruns() && !IsSmoothOrMul(op)) return std::nullopt;
@@ -296,7 +301,7 @@ std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
   if (!recipe || recipe->of_segment) return std::nullopt;
   if (product && (++recipe->products > kMostProducts || Elements(v) > context_.rerun_elements))
     return std::nullopt;
-  if (product) recipe->reads = std::min(recipe->reads, 1.);  // once, for all readers
+  if (product) recipe->reads = std::min(recipe->reads, 1.);  // computed once, for all readers
   recipe->curved |= loss || (Multiplies(op) ? IsInexact(node.inputs[0]) && IsInexact(node.inputs[1])
                                             : smooth || op.product == Product::kAttention);
   if (recipe->curved && !context_.policy.AnchorsAreFine()) return std::nullopt;

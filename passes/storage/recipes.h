@@ -1,4 +1,4 @@
-// What the backward pass can compute again, and from which stored values.
+// Decides what the backward pass can recompute, and from which stored values.
 #pragma once
 
 #include <map>
@@ -15,14 +15,14 @@ namespace act {
 bool IsApply(const Node& node);
 // x, mean, rstd -> normalized x
 bool IsNormalize(const Node& node);
-// A convolution, matrix product or attention: it may run again.
+// A convolution, matrix product or attention, which may be re-run.
 bool IsRerunProduct(const Node& node);
-// What it takes to have a value in the backward pass.
+// The cost of having a value in the backward pass.
 struct Recipe {
-  double reads = 0;             // full-size codes that are read; one that is read twice counts twice
-  int products = 0;             // the longest chain of products that run again from normalized values
-  bool curved = false;          // not linear in what is read
-  bool of_segment = false;      // a segment between anchors runs again (cut_forward.h)
+  double reads = 0;             // full-size codes that are read; a code that is read twice counts twice
+  int products = 0;             // the longest chain of products that are re-run from normalized values
+  bool curved = false;          // not a linear function of what is read
+  bool of_segment = false;      // a segment between anchors is re-run (cut_forward.h)
   std::set<ValueId> from = {};  // the stored activations that are read
 };
 
@@ -31,17 +31,17 @@ class Recipes {
   Recipes(const Graph& graph, PassContext& context, const SavedValues& saved)
       : graph_(graph), context_(context), saved_(saved) {}
 
-  // Decides which values that cross to the backward pass are computed again. What that starts from
-  // is marked as an anchor.
+  // Decides which values that cross to the backward pass are recomputed, and marks the values from
+  // which that starts as anchors.
   void Choose();
 
   const std::map<ValueId, Recipe>& Rebuilt() const { return rebuilt_; }
   bool IsRebuilt(ValueId v) const { return rebuilt_.count(v) != 0; }
-  // Made by a product or normalization of a segment that runs again.
+  // Whether a product or normalization of a re-run segment makes v.
   bool InSegment(ValueId v) const { return in_segment_.count(v) != 0; }
-  // The stored mask of a ReLU's result; kNoValue: there is none.
+  // The stored mask of a ReLU's result. kNoValue: there is none.
   ValueId MaskOf(ValueId relu) const;
-  // The stored normalized form of what an IsApply node reads.
+  // The stored normalized form of the value that an IsApply node reads.
   ValueId NormalizedOf(const Node& apply) const;
 
  private:
@@ -76,10 +76,11 @@ class Recipes {
   std::map<Key, ValueId> normalized_;   // (x, mean, rstd) to the stored (x - mean) rstd
   std::set<ValueId> in_segment_;
   std::map<ValueId, Recipe> rebuilt_;
-  std::map<ValueId, std::optional<Recipe>> known_;  // of what does not cross
+  std::map<ValueId, std::optional<Recipe>> known_;  // of values that do not cross to the backward pass
 };
 
-// The bounds on the size of re-run tensors that tell one choice of re-runs from another; 0 is among them.
+// The bounds on the size of re-run tensors that lead to different choices
+// of re-runs. 0 is one of them.
 std::set<int64_t> RerunBounds(const Graph& graph, const PassContext& context);
 
 }  // namespace act

@@ -1,8 +1,9 @@
-// Says of products whether a kernel may round their operands to bfloat16: where one operand is a gradient and
-// the other is computed from codes of few levels. Rounding errs by 2^-8 of a number at most, 1.7e-3 in the
-// root mean square, and in two operands by some 5e-6 of the gradient's square: a code of 64 levels does more
-// than ten times as much, one of 8 levels thousands of times. What is exact stays exact: the
-// products of L0, gradients of inputs, whose weights are no codes, and of what is stored as it is.
+// Marks the products whose operands a kernel may round to bfloat16: one operand is a gradient, and
+// the other is computed from codes of few levels. Rounding errs by at most 2^-8 of a number, 1.7e-3
+// in the root mean square. In two operands it adds some 5e-6 of the gradient's square. A code of 64
+// levels adds more than ten times as much, one of 8 levels thousands of times as much. Exact
+// products stay exact: those of L0, gradients of inputs, whose weights are no codes, and products
+// of values that are stored exactly.
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"

@@ -1,5 +1,6 @@
-// Which forward values the backward pass reads, and the facts about each that the policy decides from. Shared
-// by the passes that choose what is stored: place-derived, rebuild-saved, compress.
+// Finds the forward values that the backward pass reads, and the facts about each from which the
+// policy decides. The passes that choose what is stored share it:
+// place-derived, rebuild-saved, compress.
 #pragma once
 
 #include <span>
@@ -11,8 +12,8 @@
 
 namespace act {
 
-// A reshape or padding: as a derived node it stays in the backward pass, after the decode of what
-// it moves.
+// A reshape or padding. As a derived node it stays in the backward pass,
+// after the decode of its operand.
 bool OnlyMoves(const Node& node);
 
 class SavedValues {
@@ -22,32 +23,33 @@ class SavedValues {
     Index();
   }
 
-  // To be called when the graph's nodes or values have changed.
+  // Must be called after the graph's nodes or values change.
   void Index();
 
   bool InForward(size_t node) const { return graph_.nodes[node].phase == Phase::kForward; }
-  // The node that makes v; -1: none does.
+  // The node that makes v. -1: no node does.
   int64_t Producer(ValueId v) const { return uses_.Producer(v); }
   std::span<const size_t> Readers(ValueId v) const { return uses_.Readers(v); }
   bool MadeInForward(ValueId v) const {
     return Producer(v) >= 0 && InForward(static_cast<size_t>(Producer(v)));
   }
-  // Made in the forward pass and read in the backward pass.
+  // Whether the forward pass makes v and the backward pass reads it.
   bool Crosses(ValueId v) const;
-  // Read by the gradient of a convolution, matrix product or attention.
+  // Whether the gradient of a convolution, matrix product or attention reads v.
   bool FeedsProduct(ValueId v) const { return BackwardReadsAs(v, Need::kProduct); }
   EdgeFacts FactsOf(ValueId v) const;
-  // Is v stored with an error, where it is stored?
+  // Whether v would be stored with an error.
   bool CodesLossily(ValueId v) const { return context_.policy.CodesLossily(FactsOf(v)); }
 
  private:
-  // Does a node of the backward pass read v as `need`? What only moves v is looked through.
+  // Whether a node of the backward pass reads v as `need`, directly or
+  // through nodes that only move v.
   bool BackwardReadsAs(ValueId v, Need need) const;
-  // Does any node read v, as it is, as a statistic? Forward nodes too: what they read as one is one
-  // wherever the backward pass takes it from.
+  // Whether any node reads v itself as a statistic. Forward nodes count too: a value that they read
+  // as a statistic is one for the backward pass as well.
   bool IsStatistic(ValueId v) const;
-  // Where attention reads queries, keys and values of v one behind the other: the elements of each. 0: it
-  // does not.
+  // If attention reads queries, keys and values from v, one after the other: the number of elements
+  // of each. Else 0.
   int64_t PartOfAttention(ValueId v) const;
 
   const Graph& graph_;

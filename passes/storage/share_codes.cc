@@ -1,18 +1,19 @@
-// One code for a number and its sign. Where a ReLU's mask and a number with the same sign both cross to the
-// backward pass, the number is stored in a code that holds its sign exactly, and the mask is read of that
-// code: the bit that a mask of its own would take is saved.
+// Stores one code for a number and its sign. If a ReLU's mask and a number with the same sign both
+// cross to the backward pass, the number is stored in a code that holds its sign exactly. The mask
+// is read from that code, which saves the bit that a mask of its own would take.
 //
-// * BatchNorm behind which a ReLU stands: instead of xhat, v = sign(gamma) (xhat - tau) is stored, where
-//   tau = -beta / gamma is the xhat at which the ReLU begins: v > 0 where the ReLU passes. Backward has xhat
-//   back as tau + sign(gamma) v. Where gamma is near 0, tau is far outside of all xhat and a code's group,
-//   which holds several channels, would have no levels left for the others: tau is clamped to just outside of
-//   the channel's own range, which changes no sign. The channel's largest |xhat| is all that is stored for
-//   it: gamma and beta are still what they were when backward makes tau of them again.
-// * BatchNorm whose result is a summand of what a ReLU gets (the end of a residual block): the mask says
-// nothing
-//   of xhat, so v = +- (xhat + shift), with the sign of the mask and a shift beyond all |xhat|. The levels of
-//   each side lie over the range that it has (Metadata::kSides). Where the mask is 0 the gradient is 0, and
-//   xhat enters the others' through a mean alone: few levels do there.
+// * A BatchNorm that a ReLU follows: v = sign(gamma) (xhat - tau) is stored instead of xhat. tau =
+//   -beta / gamma is the xhat at which the ReLU begins, so v > 0 where the ReLU passes. Backward
+//   computes xhat as tau + sign(gamma) v. If gamma is near 0, tau is far outside of all xhat. A
+//   code's group holds several channels, and would have no levels left for the others. So tau is
+//   clamped to just outside of the channel's own range, which changes no sign. Only the channel's
+//   largest |xhat| is stored for it: gamma and beta still have their values of the forward pass
+//   when backward computes tau from them again.
+// * A BatchNorm whose result is a summand of a ReLU's operand (the end of a residual block): the
+//   mask says nothing about xhat, so v = +- (xhat + shift), with the sign of the mask and a shift
+//   beyond all |xhat|. The levels of each side lie over the range of that side (Metadata::kSides).
+//   Where the mask is 0, the gradient is 0, and xhat enters the gradients of other elements only
+//   through a mean. So a few levels are enough there.
 // * A ReLU's result that is stored itself is above 0 where its mask is 1.
 #include <algorithm>
 #include <map>
@@ -30,7 +31,7 @@ namespace {
 
 using Role = Normalization::Role;
 
-// Has the node this part in a BatchNorm?
+// Whether the node has this role in a BatchNorm.
 bool IsOfBatch(const Node& node, Role role) {
   const Normalization& norm = OpOf(node).norm;
   return norm.role == role && !norm.by_rows;
@@ -48,17 +49,17 @@ class Sharer {
   }
 
  private:
-  // A BatchNorm and the ReLU behind it, by the nodes' places.
+  // A BatchNorm and the ReLU after it, by the nodes' places.
   struct Pair {
     size_t normalize, relu, stats, apply;
     ValueId mask;
     bool summand;  // the ReLU gets a sum
   };
-  // What backward makes xhat of.
+  // The values from which backward computes xhat.
   struct Shared {
     ValueId distance, largest;
-    std::vector<ValueId> affine = {};  // gamma and beta, of which the threshold is made; empty: of a summand
-    std::vector<ValueId> scale = {};   // what maps the distance to xhat, where backward has it
+    std::vector<ValueId> affine = {};  // gamma and beta, for the threshold; empty for a summand
+    std::vector<ValueId> scale = {};   // maps the distance to xhat, once backward has it
     std::string name = "";
   };
 
@@ -68,9 +69,11 @@ class Sharer {
     return p < 0 ? nullptr : &node(static_cast<size_t>(p));
   }
 
-  using Normalized = std::map<std::vector<ValueId>, size_t>;  // (x, mean, rstd) to the Normalize that crosses
+  // (x, mean, rstd) to the Normalize node whose result crosses to the backward pass
+  using Normalized = std::map<std::vector<ValueId>, size_t>;
 
-  // The BatchNorm whose result the ReLU gets, or else one whose result is a summand of it.
+  // Pairs the ReLU with the BatchNorm that makes its operand, or else with one that makes a summand
+  // of it.
   void PairWith(size_t relu, ValueId mask, Normalized& normalized) {
     const ValueId operand = node(relu).inputs[0];
     const Node* made = ProducerOf(operand);
@@ -86,7 +89,7 @@ class Sharer {
         continue;
       pairs_.push_back({it->second, relu, static_cast<size_t>(stats), static_cast<size_t>(saved_.Producer(v)),
                         mask, summand});
-      normalized.erase(it);  // its sign is that of one ReLU
+      normalized.erase(it);  // its sign is that of one ReLU only
       return;
     }
   }
@@ -120,7 +123,8 @@ class Sharer {
     return stats.outputs[2];
   }
 
-  // Puts each distance, and what it is measured from, right behind the later of Normalize and ReLU.
+  // Puts each distance, and the value it is measured from, right after the
+  // later of Normalize and ReLU.
   llvm::Error AddDistances() {
     std::map<size_t, std::vector<Node>> behind;
     builder_.SetPhase(Phase::kForward);
@@ -131,7 +135,7 @@ class Sharer {
       const ValueId xhat = node(pair.normalize).outputs[0], passed = node(pair.relu).outputs[0];
       const std::string name = node(pair.apply).name;
       Shared shared{.distance = kNoValue, .largest = largest, .name = name};
-      ValueId from = kNoValue;  // what the distance is measured from
+      ValueId from = kNoValue;  // the value from which the distance is measured
       if (pair.summand) {
         Attributes all;
         all.Set("axes", std::vector<int64_t>{0});
@@ -166,7 +170,8 @@ class Sharer {
     return llvm::Error::success();
   }
 
-  // The threshold again, from parameters as they were in the forward pass: once, for all readers.
+  // Computes the threshold again, once for all readers, from parameters as
+  // they were in the forward pass.
   llvm::Error MakeThreshold(Shared& shared) {
     if (!shared.scale.empty()) return llvm::Error::success();
     ACT_TRY(const ValueId tau,
@@ -177,7 +182,7 @@ class Sharer {
     return llvm::Error::success();
   }
 
-  // In front of an update: the thresholds that are made of what it is about to change.
+  // Computes, before an update, the thresholds that need the parameters that it will change.
   llvm::Error MakeThresholdsBefore(const Node& update) {
     for (const int32_t m : update.mutates)
       for (auto& [xhat, shared] : shared_)
@@ -186,7 +191,7 @@ class Sharer {
     return llvm::Error::success();
   }
 
-  // Each reader in the backward pass gets its own copy, made right in front of it.
+  // Each reader in the backward pass gets its own copy, made right before it.
   llvm::Error RedirectReaders() {
     builder_.SetPhase(Phase::kBackward);
     std::vector<Node> nodes = std::move(graph_.nodes);
