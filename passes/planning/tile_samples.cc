@@ -97,8 +97,8 @@ class Tiler {
     size_t lo = span.made, hi = span.last_read;
     std::set<size_t> core = span.nodes;
     std::vector<SampleLoop> others;
-    for (const SampleLoop& loop :
-         graph_.loops) {  // in order, because taking in one loop may make it meet the next
+    // In order, because taking in one loop may make it meet the next.
+    for (const SampleLoop& loop : graph_.loops) {
       const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);
       if (last <= lo || first > hi) {
         others.push_back(loop);

@@ -4,10 +4,10 @@
 // each channel. So 2^bits levels over six deviations need no minimum and no scale beside them.
 //
 //   L = 2^bits
-//   forward    g = max(|gamma|, 1e-8)   b = beta / g   shift = max(1, L / 2 - floor(b L / 6))    [C]
+//   forward    g = max(|gamma|, 1e-8)   b = beta / g   shift = max(1, L / 2 - floor(b L / 6))   [C]
 //              q = clip(ceil(y / g L / 6) - 1 + shift, 0, L - 1)         stored, `bits` bits each
 //   backward   d = (q + 1/2 - shift) 6 / L
-//              xhat = sign(gamma) (d - b)      mask of the ReLU = d > 0      its result = max(d g, 0)
+//              xhat = sign(gamma) (d - b)      mask of the ReLU = d > 0    its result = max(d g, 0)
 //
 // 0 lies between two levels, so that the ReLU's mask is that of the forward pass, except in a
 // channel whose range does not reach 0. Rounding is the same at every step, and values outside of

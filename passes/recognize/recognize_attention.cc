@@ -116,8 +116,7 @@ class Recognizer {
   llvm::Expected<ValueId> Mask(AttentionMatch& m, Attributes& attrs, const std::string& name) {
     for (size_t i = 0; i < m.biases.size() && m.masks.empty(); ++i) TakeMask(m, i);
     if (m.masks.empty()) return kNoValue;
-    // The softmax of equal finite scores averages equally. The softmax of scores that are all
-    // -infinity is NaN.
+    // A row of equal finite scores has the mean as its result. A row of -infinity alone has NaN.
     if (std::isfinite(m.hidden_score)) attrs.Set("empty_row", std::string("mean"));
     if (m.hidden_gradient) attrs.Set("hidden_gradient", int64_t{1});
     const ScoreTerm term = m.masks[0];

@@ -2,15 +2,15 @@
 // * Mean squares of activations: a normalization makes 1. A sum adds those of its summands, so that
 //   the mean square of a residual stream grows by 1 a block (De and Smith, "Batch Normalization
 //   Biases Residual Blocks Towards the Identity Function", NeurIPS 2020). The average of n numbers
-//   keeps 1 of it if they are copies, and 1 / n if they are independent. The prior takes the
-//   geometric mean.
+//   keeps all of their mean square if they are copies, and 1 / n of it if they are independent. The
+//   prior takes the geometric mean of these.
 // * Squared norms of gradients: they add where gradients meet. A slice has its part. The average of
 //   n numbers hands each of them 1 / n of its gradient, and all of them together 1 / n of its
 //   squared norm. A normalization divides by the mean square of what it normalized. A convolution
 //   of `fan` inputs and the normalization after it keep the norm, whatever the weights w are: the
 //   variance that divides is fan E[w^2] E[x^2] (He et al. 2015; Yang et al., "A Mean Field Theory
-//   of Batch Normalization", ICLR 2019). ReLUs and layers without
-//   normalization count as keeping both.
+//   of Batch Normalization", ICLR 2019). ReLUs and layers without normalization count as keeping
+//   both norm and mean square.
 // Then it counts. D is the squared norm of a gradient dy. e is the variance of an error relative to
 // x's mean square.
 // * A weight's gradient is a sum of products dy x, and each element of dy meets `fan` elements of x

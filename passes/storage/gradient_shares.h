@@ -12,7 +12,7 @@ namespace act {
 // numbers themselves. It is relative to a factor common to all codes of the graph.
 struct GradientShare {
   double value = 0;  // through readers of the number itself, where the gradient passes
-  double mean = 0;   // through the means in a normalization's gradient alone, for every element
+  double mean = 0;   // through the means in a normalization's gradient, where the gradient passes or not
 };
 
 // By the ids of the codes. They are the results of all Compress nodes with levels, including those

@@ -11,7 +11,7 @@ namespace act {
 namespace {
 
 constexpr double kMostReads = 4;      // full-size codes that a rebuilt value may read
-constexpr double kMaskRead = 1. / 8;  // a mask, beside a code
+constexpr double kMaskRead = 1. / 8;  // a mask, compared with a code
 // Products in a row that are re-run from a normalized value: that of q, k and v, then attention.
 constexpr int kMostProducts = 2;
 constexpr int64_t kLeastElements = 64;  // of a sample; fewer are not worth the loop
