@@ -1,6 +1,6 @@
-// Levels by sensitivity: gives each lossy code as many levels as keep the gradient's variance least within a
-// budget of bytes. The contributions of codes to that variance add up (docs/gradient_variance.md), so this
-// is the problem of allocate_bits.h.
+// Levels by sensitivity: gives each lossy code as many levels as keep the gradient's variance least
+// within a budget of bytes. The contributions of codes to that variance add up
+// (docs/gradient_variance.md), so this is the problem of allocate_bits.h.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -13,62 +13,66 @@
 
 namespace act {
 
-// Between which codes the allocator may choose.
+// The codes among which the allocator may choose.
 enum class Freedom : uint8_t {
-  kPlanes,  // numbers of levels that are powers of two: codes of bit planes take half the time of packed ones
+  // Numbers of levels that are powers of two. Codes of bit planes take half the time of packed
+  // ones.
+  kPlanes,
   kLevels,  // any number of levels
   kForms,   // any form (FormChoices)
 };
 
-// Which bytes of a code count against a budget.
+// The bytes of a code that count against a budget.
 enum class CodeBytes : uint8_t {
-  kStored,  // all: where the budget is memory
-  kPacked,  // PackedBytes: where it is an average number of bits, or the level's own
+  kStored,  // all bytes, for a budget in memory
+  kPacked,  // PackedBytes, for an average number of bits or the level's own
 };
 
 // A saved activation with a code that has levels.
 struct CodedEdge {
-  Codec codec;             // as it is
+  Codec codec;             // the current one
   Dims dims;               // of the tensor
-  double variance = 0;     // what it adds to the gradient's variance as it is
-  int32_t least_bits = 0;  // it never gets a code of fewer bits
+  double variance = 0;     // what the current code adds to the gradient's variance
+  int32_t least_bits = 0;  // no code of the edge has fewer bits
   double share_below = kShareBelow;
   Freedom freedom = Freedom::kLevels;
 };
 
-// The codecs of least variance whose bytes at batch size `batch` are at most `budget_bytes` in all. Every
-// edge has levels. Errors: a budget that cannot be kept, with the least possible in the message.
+// The codecs of least variance whose bytes at batch size `batch` are at most `budget_bytes` in all.
+// Every edge must have levels. Errors: a budget that cannot be kept. The message names the least
+// possible one.
 llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& edges, int64_t batch,
                                                   int64_t budget_bytes, CodeBytes count = CodeBytes::kStored);
 
 // Stored bytes at batch size `batch` with the fewest levels that each edge may have.
 int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch);
 
-// The codes with levels of a finished plan. What each adds to the gradient's variance is what the plan says
-// of it (SavedEdge::variance).
+// The codes with levels of a finished plan. What each adds to the gradient's variance is read from
+// the plan (SavedEdge::variance).
 struct PlanCode {
   size_t edge = 0;  // position in Plan::edges
   CodedEdge coded;
 };
 std::vector<PlanCode> CodesWithLevels(const Plan& plan);
 
-// Of these codes at batch size `batch`.
+// Totals of these codes at batch size `batch`.
 struct Totals {
   int64_t bytes = 0;
-  double variance = 0;  // added to the gradient's, as the plan says of it
+  double variance = 0;  // added to the gradient's, according to the plan
 };
 Totals TotalsOf(const Plan& plan, int64_t batch);
 
-// Packed bytes at batch size `batch` of codes with `average_bits` bits an element, with metadata.
+// Packed bytes at batch size `batch` of codes with `average_bits` bits an element, metadata
+// included.
 int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_t batch);
 
-// Gives the edge another form of its codec: where it is encoded, where it is decoded, and in what the
-// report says. SavedEdge::variance is scaled along.
+// Gives the edge another form of its codec. The nodes that encode and decode it and the report
+// follow, and SavedEdge::variance is scaled.
 void SetCodec(Plan& plan, size_t edge, const Codec& codec);
 
-// Gives the codes of a finished plan other levels or forms, so that the sum of SavedEdge::variance is least
-// within `budget_bytes` of all codes with levels at batch size `batch`. Errors: those of AllocateCodecs; a
-// plan without such codes, or of whose codes nothing was measured.
+// Gives the codes of a finished plan other levels or forms, so that the sum of SavedEdge::variance
+// is least within `budget_bytes`, the bytes of all codes with levels at batch size `batch`. Errors:
+// those of AllocateCodecs, a plan without such codes, or one for whose codes nothing was measured.
 llvm::Error MoveLevels(Plan& plan, int64_t batch, int64_t budget_bytes, Freedom freedom,
                        CodeBytes count = CodeBytes::kStored);
 

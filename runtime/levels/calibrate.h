@@ -1,4 +1,4 @@
-// A plan whose levels follow from a measurement: actrun --calibrate.
+// Chooses the levels of a plan from a measurement: actrun --calibrate.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -21,13 +21,13 @@ struct Calibration {
   double variance_before = 0, variance_after = 0;  // sum over these codes: measured; predicted
 };
 
-// Writes down in the plan what each code adds to the gradient's variance, then moves levels between codes.
-// The budget is `average_bits` an element of coded tensors, metadata included; 0: the bytes that the codes
-// take now. Errors: those of MoveLevels.
+// Records in the plan what each code adds to the gradient's variance, then moves levels between
+// codes. The budget is `average_bits` bits an element of coded tensors, metadata included. With 0
+// it is the bytes that the codes take now. Errors: those of MoveLevels.
 llvm::Expected<Calibration> Calibrate(const Plan& plan, const GradientVariance& measured,
                                       double average_bits);
 
-// Totals, and a table of what was measured and which form each code gets.
+// Totals, and a table of the measured variances and the form that each code gets.
 std::string FormatCalibration(const Plan& before, const Calibration& calibration);
 // The keys of docs/gradient_variance.md.
 std::string CalibrationJson(const Plan& before, const Calibration& calibration);
