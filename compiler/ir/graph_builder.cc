@@ -22,9 +22,8 @@ ValueId GraphBuilder::Constant(std::string name, TensorType type, HostTensor dat
 }
 
 ValueId GraphBuilder::Scalar(float value) {
-  const auto bytes =
-      // Bytes, so that 0 differs from -0 and NaN equals itself.
-      std::as_bytes(std::span(&value, 1));
+  // Compares bytes, so that 0 differs from -0 and NaN equals itself.
+  const auto bytes = std::as_bytes(std::span(&value, 1));
   for (size_t i = 0; i < graph_.values.size(); ++i) {
     const Value& v = graph_.values[i];
     if (v.kind == ValueKind::kConstant && v.type.dims.empty() && v.type.dtype == DType::kFloat32 &&

@@ -22,7 +22,8 @@ using testing_step::ReferenceKernels;
 struct Sites {
   int forward = 0, backward = 0;
   std::set<std::vector<std::vector<int64_t>>> shapes;  // of the operands
-  bool empty = false, one = false, odd = false;        // an operand with an extent 0, 1, odd above 1
+  // An operand with an extent 0, 1, odd above 1.
+  bool empty = false, one = false, odd = false;
 };
 
 // operator -> kernel -> sites
@@ -122,7 +123,8 @@ TEST(BackendOps, EveryKernelIsChosenForSomeRow) {
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()})
     for (const auto& [op, entries] : kernels->all())
       for (const KernelEntry& entry : entries) {
-        if (entry.name == "cpu.rounded_grad_weight" && !MultipliesPairs()) continue;  // not on this processor
+        // Not on this processor.
+        if (entry.name == "cpu.rounded_grad_weight" && !MultipliesPairs()) continue;
         const auto it = AllSites().find(op);
         EXPECT_TRUE(it != AllSites().end() && it->second.count(entry.name))
             << entry.name << " for " << op << " takes no site of the rows";

@@ -27,7 +27,8 @@ enum class Kind {
 
 struct Operand {
   Ints dims;
-  double low = -2, high = 2;  // of the random elements; where a function has kinks or poles, away from them
+  // Of the random elements; where a function has kinks or poles, away from them.
+  double low = -2, high = 2;
   Kind kind = Kind::kTrained;
 };
 

@@ -41,7 +41,8 @@ TEST(Schedule, KeepsWhatMustStandBefore) {
   ScheduleProblem p;
   p.nodes = 4;
   p.tensors = {{1000, 0, {3}}, {600, 1, {2}}};
-  p.before = {{2, 3}, {0, 1}};  // the move of the test above is forbidden, and so is moving node 0 down
+  // The move of the test above is forbidden, and so is moving node 0 down.
+  p.before = {{2, 3}, {0, 1}};
   const Schedule s = SolveSchedule(p);
   EXPECT_EQ(ValidateSchedule(p, s), std::nullopt);
   EXPECT_EQ(PeakBytes(p, s), 1600);

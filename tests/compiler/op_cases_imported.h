@@ -98,7 +98,8 @@ inline std::vector<OpCase> EinsumCases() {
       {"...i,...i->...", {"abi", "abi"}, "ab", {{2, 3, 4}, {2, 1, 4}}},  // broadcast
       {"ij,j,jk->ik", {"ij", "j", "jk"}, "ik", {{3, 4}, {4}, {4, 5}}, {0}},
       {"ab,cb,cd->ad", {"ab", "cb", "cd"}, "ad", {{2, 3}, {4, 3}, {4, 5}}},
-      {"ijk,l->jl", {"ijk", "l"}, "jl", {{2, 3, 4}, {5}}},  // what nothing else needs is summed first
+      // What nothing else needs is summed first.
+      {"ijk,l->jl", {"ijk", "l"}, "jl", {{2, 3, 4}, {5}}},
       {"ij,ij,ij->ij", {"ij", "ij", "ij"}, "ij", {{3, 4}, {3, 4}, {3, 4}}, {0, 1, 2}},
       {",ij->ij", {"", "ij"}, "ij", {{}, {3, 4}}},
       {"ij,jk->ik", {"ij", "jk"}, "ik", {{0, 4}, {4, 5}}},

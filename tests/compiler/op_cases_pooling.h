@@ -65,7 +65,8 @@ inline std::vector<OpCase> PoolCases() {
       {"1d", {2, 9, 3}, {{4}, {3}, {1}, {1, 1}}},
       {"3d", {1, 4, 3, 4, 2}, {{2, 2, 3}, {2, 1, 1}, {1, 1, 1}, {0, 1, 1, 0, 0, 1}}},
       {"no sample", {0, 6, 5, 3}, {{2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},
-      {"large window", {1, 20, 20, 1}, {{17, 17}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},  // 289 positions: not u8
+      // 289 positions: not u8.
+      {"large window", {1, 20, 20, 1}, {{17, 17}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},
   };
   std::vector<OpCase> cases;
   for (const Row& row : rows) {

@@ -204,8 +204,9 @@ inline Tensor Product(const Tensor& a, bool ta, const Tensor& b, bool tb) {
 
 inline std::vector<OpCase> MatMulCases() {
   struct Row {
-    Ints a, b;                    // untransposed
-    std::vector<size_t> batched;  // where the leading axis is not a matrix axis that a transposition moves
+    Ints a, b;  // untransposed
+    // Where the leading axis is not a matrix axis that a transposition moves.
+    std::vector<size_t> batched;
   };
   const std::vector<Row> rows = {
       {{3, 4}, {4, 5}, {}},

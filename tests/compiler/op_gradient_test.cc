@@ -122,7 +122,8 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
                                           "SwapOut",
                                           "SwapIn"};
   for (const OpDef& op : AllOps()) {
-    const bool writes_in_place = !op.mutates.empty() || op.exprs;  // updates: tests/compiler/update_test.cc
+    // Updates: tests/compiler/update_test.cc.
+    const bool writes_in_place = !op.mutates.empty() || op.exprs;
     if (internal.count(op.name) || writes_in_place || op.name.ends_with("Derivative") || op.random) continue;
     EXPECT_TRUE(built.count(op.name)) << op.name << " has no row in tests/compiler/op_cases_*.h";
   }

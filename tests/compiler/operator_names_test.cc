@@ -101,7 +101,8 @@ std::vector<std::string> NamesAskedFor(const std::string& text) {
 }
 
 TEST(OperatorNames, AreFoundWhereTheyDecideAndNotWhereTheyMake) {
-  EXPECT_EQ(NamesAskedFor("if (node.op == \"Add\") return;\n").size(), 2u);  // as a question, and as a name
+  // As a question, and as a name.
+  EXPECT_EQ(NamesAskedFor("if (node.op == \"Add\") return;\n").size(), 2u);
   EXPECT_FALSE(NamesAskedFor("a();\nif (n.op.ends_with(\"Grad\")) b();").empty());
   EXPECT_FALSE(NamesAskedFor("for (const char* op : {\"Relu\", \"MaxPool\"}) ..").empty());
   EXPECT_FALSE(NamesAskedFor("IsOneOf(op, {\"Conv\"})").empty());

@@ -74,7 +74,8 @@ TEST_F(Actrun, NamesWhatAFileIsInsteadOfAPlan) {
 TEST_F(Actrun, RefusesAPlanOfAnotherVersion) {
   std::string bytes = ReadFile(plan());
   bytes.at(8) =
-      static_cast<char>(bytes[8] + 1);  // docs/plan_format.md: the version follows eight bytes of magic
+      // Docs/plan_format.md: the version follows eight bytes of magic.
+      static_cast<char>(bytes[8] + 1);
   WriteFile(plan(), bytes);
   ExpectRefused(Command(), {"plan.bin", "version"});
 }

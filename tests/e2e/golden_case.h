@@ -31,7 +31,8 @@ struct GoldenCase {
   Tensors expected;   // PyTorch's numbers
   // A checkpoint from which runs start; empty: they start where the model does.
   std::string start;
-  llvm::json::Object aliases;     // of two names of one tensor, that of the model's file to PyTorch's
+  // Of two names of one tensor, that of the model's file to PyTorch's.
+  llvm::json::Object aliases;
   bool normalizes = false;        // has a normalization, spelled out or not
   llvm::json::Object fp32_error;  // by tensor: PyTorch's own float32 against the same numbers
 

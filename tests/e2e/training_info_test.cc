@@ -128,7 +128,8 @@ TEST_F(TrainingInfo, InitializationDrawsTheFirstValues) {
     return Take(ReadTensors(scratch_ / "end"));
   };
   const Tensors start = first("0"), again = first("0"), other = first("1");
-  const auto& w1 = start.at("param.w1").data;  // N(1, .5^2): 35 numbers, the mean within 5 deviations of it
+  // N(1, .5^2): 35 numbers, the mean within 5 deviations of it.
+  const auto& w1 = start.at("param.w1").data;
   double mean = 0, largest = 0;
   for (const double e : w1) mean += e / static_cast<double>(w1.size());
   EXPECT_NEAR(mean, 1, 5 * .5 / std::sqrt(35));

@@ -131,7 +131,8 @@ TEST_P(LightRun, ComputedWeightsTrainInThePlannedMemory) {
   auto promise = ReadJson(planned), measured = ReadJson(used);
   ASSERT_TRUE(promise && measured);
   EXPECT_EQ(Integer(*promise, "peak_bytes"), Integer(*measured, "peak_bytes"));
-  EXPECT_GT(Integer(*promise, "parameters_bytes"), 1 << 20);  // the weights are parameters, not constants
+  // The weights are parameters, not constants.
+  EXPECT_GT(Integer(*promise, "parameters_bytes"), 1 << 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(, LightRun,

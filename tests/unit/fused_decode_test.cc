@@ -141,7 +141,8 @@ TEST(FusedDecode, AResidualSumIsRebuiltInAStepACode) {
 // (in0 scale + shift) number + shift, then times and plus columns once more.
 TEST(FusedDecode, ScalesAndShiftsOfANumberAreOneOfEach) {
   for (const Codec& codec : Codecs()) {
-    if (!codec.HasLevels()) continue;  // a cast's number is exact to more digits than two roundings leave
+    // A cast's number is exact to more digits than two roundings leave.
+    if (!codec.HasLevels()) continue;
     Rebuild b({Dim::Batch(), Dim(9), Dim(130)}, codec, codec);
     const int32_t once = b.Op(Opcode::kFma, Rebuild::kCode, Rebuild::kScale, Rebuild::kShift);
     const int32_t twice = b.Op(Opcode::kFma, once, Rebuild::kNumber, Rebuild::kShift);

@@ -210,7 +210,8 @@ TEST(FusedLoop, RowsOfAnyLengthAreReduced) {
     b.Out(OutputKind::kSum, b.Op(Opcode::kSub, x, max), {DType::kFloat32, {Dim(length)}});
     Random random(6);
     FusedCase truth = Build(random, b.r);
-    for (int64_t i = 0; i < 37 * length; ++i) truth.In(0)[i] = std::fabs(truth.In(0)[i]);  // no cancellation
+    // No cancellation.
+    for (int64_t i = 0; i < 37 * length; ++i) truth.In(0)[i] = std::fabs(truth.In(0)[i]);
     truth.Run("reference.fused");
     ForEachTarget([&] {
       FusedCase fast = CopyOf(b.r, truth);

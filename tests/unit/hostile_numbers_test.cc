@@ -145,7 +145,8 @@ TEST(Codes, AreTheSameBytesOnEveryNumberOfThreadsAndInstructionSet) {
   const Dims space{Dim::Batch(), Dim(9000)};
   const std::vector<Codec> all = CodecsWithNumbers();
   std::vector<Codec> codecs{Codec::Mask()};
-  for (size_t c = 0; c < all.size(); c += 5) codecs.push_back(all[c]);  // the reference takes its time
+  // The reference takes its time.
+  for (size_t c = 0; c < all.size(); c += 5) codecs.push_back(all[c]);
   for (const Codec& codec : codecs) {
     Program program;
     program.space = space;

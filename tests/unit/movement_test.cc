@@ -25,7 +25,8 @@ void ExpectFloats(const OpCase& c, const std::vector<float>& expected) {
 OpCase Transpose(const Ints& in, const Ints& perm, DType dtype) {
   OpCase c{"Transpose", {}, {Empty(in, dtype)}, {}, {}, {}};
   std::mt19937 engine(3);
-  for (std::byte& b : c.inputs[0].bytes) b = static_cast<std::byte>(engine() & 0x3f);  // no NaN as floats
+  // No NaN as floats.
+  for (std::byte& b : c.inputs[0].bytes) b = static_cast<std::byte>(engine() & 0x3f);
   Ints out;
   for (int64_t p : perm) out.push_back(in[static_cast<size_t>(p)]);
   c.outputs = {Empty(out, dtype)};

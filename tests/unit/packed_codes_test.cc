@@ -14,12 +14,14 @@ TEST(CodePacking, IsNeverLessDenseThanAPowerOfTwoAndNearTheBound) {
     const CodePacking packing = CodePackingOf(levels);
     const double bits = static_cast<double>(packing.bits) / packing.codes;
     EXPECT_LE(bits, BitsOfLevels(levels)) << levels;
-    EXPECT_LE(std::pow(levels, packing.codes), std::exp2(packing.bits)) << levels;  // all of them fit
+    // All of them fit.
+    EXPECT_LE(std::pow(levels, packing.codes), std::exp2(packing.bits)) << levels;
     EXPECT_LE(bits, 1.09 * std::log2(levels)) << levels;
   }
   EXPECT_EQ(CodePackingOf(5).codes, 3);
   EXPECT_EQ(CodePackingOf(5).bits, 7);
-  EXPECT_LT(BitsPerElement(Codec::Uniform(3).OfLevels(6)), 2 + 2. / 3 + .125 + .01);  // 3 in 8 bits at most
+  // 3 in 8 bits at most.
+  EXPECT_LT(BitsPerElement(Codec::Uniform(3).OfLevels(6)), 2 + 2. / 3 + .125 + .01);
   EXPECT_EQ(CodePackingOf(8).codes, 1);
 }
 

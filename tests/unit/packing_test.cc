@@ -61,15 +61,17 @@ PackingProblem TrainingStep(uint32_t seed, int layers) {
   for (int i = 0; i < layers; ++i) {
     const int64_t forward = i;
     const int64_t backward = end - 1 - i;
-    const int64_t activation = kib(512, 4096) * layers / (layers + 2 * i);  // early layers are larger
-    problem.buffers.push_back({0, end, kib(1, 256)});                       // parameters
+    // Early layers are larger.
+    const int64_t activation = kib(512, 4096) * layers / (layers + 2 * i);
+    problem.buffers.push_back({0, end, kib(1, 256)});  // parameters
     problem.buffers.push_back({forward, forward + 2, activation});
     problem.buffers.push_back({forward, backward + 1, activation / static_cast<int64_t>(4 + random() % 12)});
     problem.buffers.push_back(
         {forward, backward + 1, 4 * static_cast<int64_t>(1 + random() % 512)});  // scales
     problem.buffers.push_back({forward, forward + 1, kib(1, 512)});              // workspaces
-    problem.buffers.push_back({backward, backward + 1, activation});             // the decoded input
-    problem.buffers.push_back({backward, backward + 2, activation});             // its gradient
+    // The decoded input.
+    problem.buffers.push_back({backward, backward + 1, activation});
+    problem.buffers.push_back({backward, backward + 2, activation});  // its gradient
     problem.buffers.push_back({backward, backward + 1, kib(1, 512)});
     if (i % 3 == 0 && i + 3 < layers)
       problem.buffers.push_back({forward, forward + 4, activation});  // shortcut

@@ -143,7 +143,8 @@ TEST(AveragePool, GradientIsThatOfTheForwardPass) {
   for (const Pool& pool : Cases())
     for (const bool include_pad : {false, true}) {
       if (ElementCount(pool.in) > 900) continue;
-      CheckGradient(pool.Average(include_pad), 0, pool.AverageGrad(include_pad), 1.0f, 1e-5);  // linear
+      // Linear.
+      CheckGradient(pool.Average(include_pad), 0, pool.AverageGrad(include_pad), 1.0f, 1e-5);
     }
 }
 

@@ -89,7 +89,8 @@ TEST(LoopOfValues, IsThatOfAllShapesOfAValue) {
   graph.nodes.insert(graph.nodes.begin() + 1, reshape);
   graph.loops = {{0, 3, 16, 8}};
   EXPECT_EQ(LoopOfValues(graph), (std::vector<int32_t>{-1, -1, 0, -1, 0}));
-  graph.loops = {{0, 2, 16, 8}};  // y lives on, though nothing behind the loop reads it by that name
+  // Y lives on, though nothing behind the loop reads it by that name.
+  graph.loops = {{0, 2, 16, 8}};
   EXPECT_EQ(LoopOfValues(graph), (std::vector<int32_t>{-1, -1, -1, -1, -1}));
 }
 

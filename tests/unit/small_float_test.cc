@@ -55,7 +55,8 @@ TEST(Cast, RoundsToTheNearestAndTiesToEven) {
     const SmallFloat f = FormatOf(kind);
     for (uint32_t code = 0; code < f.largest; ++code) {
       const double low = ValueOf(f, code), high = ValueOf(f, code + 1);
-      const auto middle = static_cast<float>((low + high) / 2);  // one more bit than the format: exact
+      // One more bit than the format: exact.
+      const auto middle = static_cast<float>((low + high) / 2);
       const uint32_t even = code % 2 == 0 ? code : code + 1;
       ASSERT_EQ(EncodeSmallFloat(f, middle), even) << ToString(Codec::Cast(kind)) << " of " << middle;
       ASSERT_EQ(EncodeSmallFloat(f, std::nextafter(middle, 0.0f)), code) << middle;
