@@ -53,6 +53,7 @@ struct OpDef {
   Reg (*expr)(ExprBuilder&, const Node&, const Regs& operands) = nullptr;
   // Elementwise operators that write operands in place: makes the registers of the results, then
   // those of the operands that they mutate, in order.
+  Regs (*exprs)(ExprBuilder&, const Node&, const Regs& operands) = nullptr;
   Dim (*flops)(const Node&, const Graph&) = nullptr;  // null: one per output element
   std::vector<int> mutates = {};                      // inputs written in place
   // Pairs (result, operand) of the same type. The kernel's last read of each element of the operand

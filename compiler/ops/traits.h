@@ -26,8 +26,8 @@ enum class Movement : uint8_t {
   kConcat,     // all of every operand, each once
   kPad,        // with constants or copies at the borders, or without the borders
   kRepeat,     // each as often as the result's shape requires
-  kGather,     // those that an index names
-  kDrop,       // those named by an index
+  kGather,     // those named by an index
+  kDrop,       // all, or 0 where the random stream says so
 };
 
 // Operators that multiply operands and sum the products.

@@ -143,19 +143,20 @@ bool IsShortIndex(const Policy& policy, const EdgeFacts& facts) {
 }
 
 Decision InMask(const Policy&, const EdgeFacts&) {
-  return {Codec::Mask(), "only its sign is read: one bit each, exact"};
+  return {Codec::Mask(), "only its sign is read: exact, one bit an element"};
 }
 
 Decision InFixedRange(const Policy& policy, const EdgeFacts& facts) {
-  const std::string reason = policy.level + " stores which of " + std::to_string(1 << policy.range_bits) +
-                             " levels over six deviations it is next to, always the same (biased)";
+  const std::string reason = policy.level + " stores the nearest of " +
+                             std::to_string(1 << policy.range_bits) +
+                             " levels over six deviations, without random rounding (biased)";
   return facts.index_bits < 8 ? Decision{Codec::Index(static_cast<int>(facts.index_bits)), reason}
                               : Decision{{}, reason};
 }
 
 Decision InIndexBits(const Policy&, const EdgeFacts& facts) {
   return {Codec::Index(static_cast<int>(facts.index_bits)),
-          "positions in a pooling window: the fewest bits that hold them, exact"};
+          "positions in a pooling window: exact, in the fewest bits that hold them"};
 }
 
 Decision InHalves(const Policy& policy, const EdgeFacts&) {
@@ -166,17 +167,17 @@ Decision InHalves(const Policy& policy, const EdgeFacts&) {
 // Why a lossy code has more bits than the level's; empty if it does not.
 const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
   if (policy.rules.same_bits) return "";
-  if (facts.of_loss) return "; more than others, since every gradient depends on it";
+  if (facts.of_loss) return "; more bits than others, since every gradient depends on it";
   if (facts.for_scores && policy.bits < kScoreBits)
-    return "; more than others, since a softmax is computed from it";
-  return IsSmall(facts, policy.group_size) ? "; more than others, since it is small" : "";
+    return "; more bits than others, since a softmax is computed from it";
+  return IsSmall(facts, policy.group_size) ? "; more bits than others, since it is small" : "";
 }
 
 Decision InLevels(const Policy& policy, const EdgeFacts& facts) {
   const Codec codec = policy.CodecOf(facts);
   return {codec, "level " + policy.level + " stores it in " + std::to_string(codec.bits) + " bits, " +
                      DescribeRounding(policy.rules.rounding) +
-                     (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
+                     (facts.sign_is_read ? "; its code also holds the ReLU's mask, exactly" : "") +
                      WhyMoreBits(policy, facts)};
 }
 
@@ -195,27 +196,29 @@ using F = const EdgeFacts&;
 // The first form that applies is chosen. The last, a lossy code, always applies.
 constexpr Form kForms[] = {
     {[](P, F f) { return !f.activation; }, nullptr,
-     "is not made by a node of the step: it is there in any case"},
+     "no node of the step makes it, so it is in memory in any case"},
     {[](P, F f) { return f.exact_bits && SavesHalf(Codec::Mask(), f.type); }, InMask},
     {[](P, F f) { return f.fixed_range; }, InFixedRange},
     {IsShortIndex, InIndexBits},
     {[](P, F f) { return f.low_frequency; }, InHalves},
-    {[](P p, F) { return p.rules.fixed_range; }, nullptr, "keeps what no batch normalization makes", true},
+    {[](P p, F) { return p.rules.fixed_range; }, nullptr, "keeps values that no batch normalization makes",
+     true},
     {[](P p, F) { return !p.Lossy(); }, nullptr,
-     "level L0 is exact: its numbers are read, so it is kept as it is"},
+     "level L0 is exact: the numbers themselves are read, so it is kept as it is"},
     {[](P, F f) { return f.type.dtype != DType::kFloat32; },
      [](P, F f) {
        return Decision{{}, "its " + std::string(ToString(f.type.dtype)) + " numbers are read exactly"};
      }},
-    {[](P p, F f) { return f.of_loss && p.rules.keeps_loss; }, nullptr, "keeps what the loss saves", true},
+    {[](P p, F f) { return f.of_loss && p.rules.keeps_loss; }, nullptr,
+     "keeps the values that the loss saves", true},
     {[](P p, F f) { return f.read_exactly && p.rules.fuses_attention; }, nullptr,
-     "its reader is not linear in it, or it masks: kept exactly"},
+     "its reader is not linear in it, or it is a mask with infinities: kept exactly"},
     {[](P p, F f) { return f.statistic || !IsOfSamples(f, p.group_size); }, nullptr,
      "a statistic or scalar: small, kept exactly"},
     {[](P p, F f) { return p.products_only && !f.feeds_product; },
      [](P p, F) {
-       return Decision{{},
-                       "level " + p.level + " compresses only what convolutions and matrix products read"};
+       return Decision{
+           {}, "level " + p.level + " compresses only values that convolutions and matrix products read"};
      }},
     // Masks and indices too small for a code of their own are too small for this one.
     {[](P p, F f) {

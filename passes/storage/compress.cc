@@ -115,7 +115,7 @@ class Compressor {
     if (facts.fixed_range) d.edge.form = "fixed" + std::to_string(facts.index_bits);
     d.edge.reason = d.decision.reason;
     if (const std::vector<std::string>& computed = context_.marks[v].computed; !computed.empty())
-      d.edge.reason += "; the backward pass computes again from it: " + Join(computed);
+      d.edge.reason += "; the backward pass recomputes from it: " + Join(computed);
     d.edge.least_bits = context_.policy.LeastBits(facts);
     // What a framework would keep: the tensor, once, or for a mask one byte an element.
     const Dim elements = facts.type.Elements();
