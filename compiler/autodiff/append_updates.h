@@ -1,5 +1,5 @@
-// Appends the nodes that use complete gradients: sums over micro-batches, clipping, the optimizer's
-// update.
+// Appends the nodes that use complete gradients: sums over micro-batches, clipping,
+// the optimizer's update.
 #pragma once
 
 #include <llvm/Support/Error.h>

@@ -1,5 +1,5 @@
-// Reverse-mode differentiation: appends the backward pass and the optimizer's updates to a forward
-// graph.
+// Reverse-mode differentiation: appends the backward pass and the optimizer's updates to
+// a forward graph.
 #pragma once
 
 #include <llvm/Support/Error.h>

@@ -33,8 +33,8 @@ class GradContext {
   // Is the gradient of input i asked for?
   bool Wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
 
-  // Saves a forward value for the backward pass. The operator that reads it says how it is read
-  // (OpDef::needs).
+  // Saves a forward value for the backward pass. The operator that reads it says how it
+  // is read (OpDef::needs).
   ValueId Save(ValueId value);
   // A function of saved values alone (Phase::kDerived). It may run in the forward pass, so that its
   // result is stored in place of its operands.

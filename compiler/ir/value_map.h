@@ -19,8 +19,8 @@ class ValueMap {
   explicit ValueMap(const Graph& graph, T missing = T())
       : entries_(graph.values.size(), missing), missing_(std::move(missing)) {}
 
-  // Returns bool by value, other types by reference. A write to another value invalidates the
-  // reference.
+  // Returns bool by value, other types by reference. A write to another value
+  // invalidates the reference.
   typename std::vector<T>::const_reference operator[](ValueId v) const {
     return Holds(v) ? entries_[static_cast<size_t>(v)] : missing_;
   }

@@ -17,8 +17,8 @@ llvm::Error InferCompress(InferContext& c) {
   return llvm::Error::success();
 }
 
-// Decompress(code) -> x of the wanted type. With the attribute `as` = "mask": 1 where x > 0, else
-// 0.
+// Decompress(code) -> x of the wanted type. With the attribute `as` = "mask": 1 where x >
+// 0, else 0.
 llvm::Error InferDecompress(InferContext& c) {
   if (DecodesMask(c.node) && !CodecOf(c.node.attrs).HoldsMask()) return c.Fail("its code holds no mask");
   const std::optional<TensorType> type = CodeType(CodecOf(c.node.attrs), c.outputs[0].dims);

@@ -105,7 +105,7 @@ constexpr UnaryOp kOps[] = {
      [](B& b, const Attributes&, Reg y) { return b.Sub(b.Const(1), b.Mul(y, y)); },
      {.smooth = true}},
     {"Asinh",
-     // Ln(1 + t + t / (v + sqrt(1 + v^2))), t = |x|, v = 1 / t.
+     // ln(1 + t + t / (v + sqrt(1 + v^2))), t = |x|, v = 1 / t.
      [](B& b, const Attributes&, Reg x) {
        const Reg t = Abs(b, x), v = Inverse(b, t), root = Sqrt(b, b.Fma(v, v, b.Const(1)));
        return WithSign(b, x, Log1p(b, b.Add(t, b.Div(t, b.Add(v, root)))));

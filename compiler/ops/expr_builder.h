@@ -1,5 +1,5 @@
-// Writes the instructions of elementwise operators into a fused loop's program
-// (runtime/plan/program.h).
+// Writes the instructions of elementwise operators into a fused
+// loop's program (runtime/plan/program.h).
 #pragma once
 
 #include <utility>

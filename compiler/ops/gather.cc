@@ -100,8 +100,8 @@ void GatherGrad(GradContext& g) {
   g.SetGrad(0, g.EmitTyped("Scatter", inputs, g.type(g.in(0)), WithReduction(g, "add")));
 }
 
-// The gradient of a Scatter by min or max. Elements that equal the result share its gradient
-// equally.
+// The gradient of a Scatter by min or max. Elements that equal the result share
+// its gradient equally.
 void ScatterWinnerGrad(GradContext& g, ValueId index, ValueId live) {
   const TensorType whole = g.type(g.out()), part = g.type(g.in(0));
   const ValueId x = g.in(2), y = g.Save(g.out());

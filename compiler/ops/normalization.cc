@@ -64,8 +64,8 @@ llvm::Error InferGrad(InferContext& c) {
   return CheckChannels(c, 2);
 }
 
-// (x - mean) rstd gamma + beta as one multiply-add per column: x (rstd gamma) + (beta - mean rstd
-// gamma).
+// (x - mean) rstd gamma + beta as one multiply-add per column: x (rstd gamma) + (beta -
+// mean rstd gamma).
 Reg ApplyExpr(B& b, const Node&, const Regs& r) {
   const Reg scale = b.Mul(r[2], r[3]);
   return b.Fma(r[0], scale, b.Sub(r[4], b.Mul(r[1], scale)));

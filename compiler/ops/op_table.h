@@ -48,8 +48,8 @@ struct OpDef {
   // Builds the gradients of the inputs from those of the outputs. Null: the gradient is zero
   // (comparisons, Floor).
   void (*grad)(GradContext&) = nullptr;
-  // Elementwise operators: makes the result's register from the operands' registers. Null: not
-  // elementwise.
+  // Elementwise operators: makes the result's register from the operands' registers.
+  // Null: not elementwise.
   Reg (*expr)(ExprBuilder&, const Node&, const Regs& operands) = nullptr;
   // Elementwise operators that write operands in place: makes the registers of the results, then
   // those of the operands that they mutate, in order.
@@ -99,8 +99,8 @@ struct OpDef {
 
 // The operator of this name; null if there is none.
 const OpDef* FindOp(const std::string& name);
-// The operator of a node in a graph that was verified or made by a GraphBuilder, where it always
-// exists.
+// The operator of a node in a graph that was verified or made by a GraphBuilder, where
+// it always exists.
 const OpDef& OpOf(const Node& node);
 // Every operator, in the order of the tables.
 const std::vector<OpDef>& AllOps();

@@ -9,8 +9,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// One convolution or pooling window: attributes with one entry per spatial axis (pads: begins, then
-// ends).
+// One convolution or pooling window: attributes with one entry per spatial axis (pads:
+// begins, then ends).
 struct Window {
   Ints kernel, strides, dilations, pads;
 };
@@ -96,8 +96,8 @@ Dim ConvFlops(const TensorType& y, const TensorType& w) {
 
 void ConvGrad(GradContext& g) {
   const ValueId x = g.in(0), w = g.in(1);
-  // The weight gradient comes first: its operands may be freed before the input gradient needs
-  // room.
+  // The weight gradient comes first: its operands may be freed before the input
+  // gradient needs room.
   if (g.Wants(1)) g.SetGrad(1, g.EmitTyped("ConvGradWeight", {g.dout(), g.Save(x)}, g.type(w), g.attrs()));
   if (g.Wants(0)) g.SetGrad(0, g.EmitTyped("ConvGradInput", {g.dout(), g.Save(w)}, g.type(x), g.attrs()));
   if (g.Wants(2)) g.SetGrad(2, g.dout());

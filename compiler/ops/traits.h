@@ -62,8 +62,8 @@ struct Normalization {
   int first_mean = 0;
 };
 
-// The distribution of a result's numbers, for the prior by which levels are distributed
-// (mix-levels).
+// The distribution of a result's numbers, for the prior by which levels
+// are distributed (mix-levels).
 enum class Values : uint8_t {
   kNormal,
   kRectified,    // about 0 for half of the operands

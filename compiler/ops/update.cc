@@ -155,8 +155,8 @@ llvm::Error InferUpdate(InferContext& c) {
 Regs UpdateExpr(ExprBuilder& b, const Node& node, const Regs& operands) {
   const Row& row = RowOf(node.op);
   Regs r = operands;
-  if (r.size() > Operands(row.rule))
-    r[1] = b.Mul(r.back(), r[1]);  // multiplies the gradient by the clipping factor
+  // The last operand is the clipping factor, if there is one.
+  if (r.size() > Operands(row.rule)) r[1] = b.Mul(r.back(), r[1]);
   return row.expr(b, r);
 }
 

@@ -20,8 +20,8 @@ struct UpdateRule {
 // The rule that --optimizer names; null if none has this name.
 const UpdateRule* FindUpdateRule(const std::string& optimizer);
 
-// The rule of sum += weight * gradient, which is not an optimizer. LambStep is another such
-// operator.
+// The rule of sum += weight * gradient, which is not an optimizer. LambStep is
+// another such operator.
 const UpdateRule& AccumulateRule();
 const UpdateRule& LambStepRule();
 

@@ -55,8 +55,8 @@ int Policy::BoundedBits(const EdgeFacts& facts) const {
   double n = 1;  // elements of a channel
   for (size_t i = 0; i + 1 < facts.type.dims.size(); ++i)
     n *= static_cast<double>(facts.type.dims[i].At(batch));
-  // The largest square of n normal numbers, relative to their mean square. A ReLU halves the
-  // latter.
+  // The largest square of n normal numbers, relative to their mean square. A ReLU
+  // halves the latter.
   const double largest = 2 * std::log(std::max(n, 3.));
   const double range = (facts.often_zero ? 2 : 1) * largest;
   // The squared range, relative to the squared error that the bound allows.

@@ -73,8 +73,8 @@ struct StorageRules {
 struct Policy {
   std::string level = "L0";
   int bits = 0;  // of lossy codes; 0: there are none
-  // > 0: levels are distributed so that an element takes this many bits on average, metadata
-  // included.
+  // > 0: levels are distributed so that an element takes this many bits on
+  // average, metadata included.
   double average_bits = 0;
   // Levels are distributed by a prior of how much each code adds to the gradient's variance
   // (mix-levels). The codes then take the bytes that `bits` would take.

@@ -1,6 +1,6 @@
-// Presets: the storage rules of other systems for activation compressed training, for comparison.
-// Each is one table row of Policy's fields. docs/presets.md says where a preset differs from its
-// system.
+// Presets: the storage rules of other systems for activation compressed training, for
+// comparison. Each is one table row of Policy's fields. docs/presets.md says where a preset
+// differs from its system.
 #pragma once
 
 #include <string>

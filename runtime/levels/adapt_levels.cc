@@ -32,8 +32,8 @@ int64_t CountMoved(const Plan& from, const Plan& to) {
   return moved;
 }
 
-// The bytes over the promised size, in the arena with the larger excess. Negative: both have room
-// left.
+// The bytes over the promised size, in the arena with the larger excess. Negative: both
+// have room left.
 int64_t ExcessBytes(const StepLayout& layout, const Executor& executor) {
   return std::max(layout.peak_bytes - executor.promised_peak_bytes(),
                   layout.host_peak_bytes - executor.promised_host_bytes());

@@ -48,8 +48,8 @@ class Solver {
     return static_cast<size_t>(std::min_element(options.begin(), options.end(), less) - options.begin());
   }
 
-  // Chooses for each edge the option of least variance + price bytes, the smaller one if two are
-  // equal.
+  // Chooses for each edge the option of least variance + price bytes, the smaller one if
+  // two are equal.
   BitAllocation AtPrice(double price) const {
     BitAllocation allocation;
     for (const auto& options : problem_.edges) {

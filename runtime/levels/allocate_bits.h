@@ -1,6 +1,6 @@
-// Chooses the form of each saved activation, under a bound on their bytes, so that the gradient has
-// the least variance. This is a multiple-choice knapsack problem: plain values in, plain values
-// out.
+// Chooses the form of each saved activation, under a bound on their bytes, so that the
+// gradient has the least variance. This is a multiple-choice knapsack problem: plain values
+// in, plain values out.
 #pragma once
 
 #include <cstddef>

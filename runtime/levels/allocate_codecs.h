@@ -15,8 +15,8 @@ namespace act {
 
 // The codes among which the allocator may choose.
 enum class Freedom : uint8_t {
-  // Numbers of levels that are powers of two. Codes of bit planes take half the time of packed
-  // ones.
+  // Numbers of levels that are powers of two. Codes of bit planes take half the time
+  // of packed ones.
   kPlanes,
   kLevels,  // any number of levels
   kForms,   // any form (FormChoices)
@@ -62,8 +62,8 @@ struct Totals {
 };
 Totals TotalsOf(const Plan& plan, int64_t batch);
 
-// Packed bytes at batch size `batch` of codes with `average_bits` bits an element, metadata
-// included.
+// Packed bytes at batch size `batch` of codes with `average_bits` bits an
+// element, metadata included.
 int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_t batch);
 
 // Gives the edge another form of its codec. The nodes that encode and decode it and the report
