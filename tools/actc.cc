@@ -147,8 +147,8 @@ std::string DescribeWork(const Graph& graph, int64_t batch) {
       flops > 0 ? 100 * products / flops : 0);
   if (rounded > 0)
     llvm::raw_string_ostream(text) << llvm::format(
-        "      %.1f %% are gradients times decoded numbers, rounded to bfloat16 where the processor "
-        "multiplies that faster (--fpmath=f32: nowhere)\n",
+        "      %.1f %% multiply gradients by decoded numbers, rounded to bfloat16 on processors "
+        "that multiply it faster (--fpmath=f32: never)\n",
         100 * rounded / flops);
   return text;
 }

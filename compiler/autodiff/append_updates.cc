@@ -13,8 +13,8 @@ UpdateAppender::UpdateAppender(GraphBuilder& builder, const UpdateOptions& optio
 llvm::Error UpdateAppender::Add(ValueId parameter, ValueId gradient) {
   if (!rule_) return MakeOutput(parameter, gradient);
   const std::string name = builder_.graph().value(parameter).name;
-  // An update reads a tensor of its own: not a constant of the graph (the gradient of what is added to the
-  // loss).
+  // An update reads a tensor of its own, never a constant of the graph. The gradient of a term that
+  // is added to the loss is such a constant.
   if (builder_.graph().value(gradient).kind != ValueKind::kActivation) {
     ACT_TRY(gradient, builder_.Add1("Identity", {gradient}, {}, name + ".grad"));
   }
@@ -33,8 +33,8 @@ llvm::Error UpdateAppender::Finish() {
   return llvm::Error::success();
 }
 
-// An output carries its parameter's name, so that parameters which share a gradient (the operands of a sum)
-// get copies.
+// An output carries its parameter's name, so that parameters which share a gradient (the operands
+// of a sum) get copies.
 llvm::Error UpdateAppender::MakeOutput(ValueId parameter, ValueId gradient) {
   Graph& graph = builder_.graph();
   const std::string name = graph.value(parameter).name;
@@ -47,7 +47,7 @@ llvm::Error UpdateAppender::MakeOutput(ValueId parameter, ValueId gradient) {
   return llvm::Error::success();
 }
 
-// The sum takes the gradient's place: nothing else of it outlives the micro-batch.
+// The sum takes the gradient's place. Nothing else of the gradient outlives the micro-batch.
 llvm::Expected<ValueId> UpdateAppender::Accumulate(const std::string& parameter, ValueId gradient) {
   const ValueId sum =
       builder_.Input(parameter + ".grad_sum", builder_.type(gradient), ValueKind::kGradientSum);
@@ -57,7 +57,7 @@ llvm::Expected<ValueId> UpdateAppender::Accumulate(const std::string& parameter,
   return sum;
 }
 
-// min(1, clip_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_ has it.
+// min(1, clip_norm / (norm + 1e-6)), as in PyTorch's clip_grad_norm_.
 llvm::Expected<ValueId> UpdateAppender::ClipFactor() {
   builder_.SetPhase(Phase::kUpdate);
   std::vector<ValueId> sums;
@@ -65,7 +65,7 @@ llvm::Expected<ValueId> UpdateAppender::ClipFactor() {
     ACT_TRY(const ValueId sum, SumOfSquares(gradient, builder_.graph().value(parameter).name + ".grad.norm"));
     sums.push_back(sum);
   }
-  // In pairs, and pairs of pairs: the error grows with the logarithm of their number.
+  // Adds in pairs, and pairs of pairs, so that the error grows with the logarithm of their number.
   while (sums.size() > 1) {
     std::vector<ValueId> pairs;
     for (size_t i = 0; i + 1 < sums.size(); i += 2) {
@@ -128,7 +128,7 @@ llvm::Expected<ValueId> UpdateAppender::Scalar(const std::string& name) {
   return builder_.Add1("StepScalar", {}, std::move(attrs), name);
 }
 
-// One node each time: equal ones become one behind this pass.
+// Makes one node each time. A later pass merges equal ones.
 llvm::Error UpdateAppender::AppendScalars(const UpdateRule& rule, std::vector<ValueId>& operands) {
   for (const std::string& name : rule.scalars) {
     ACT_TRY(const ValueId scalar, Scalar(name));

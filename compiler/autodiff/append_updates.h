@@ -1,5 +1,5 @@
-// Appends what happens to gradients that are complete: sums over micro-batches, clipping, the optimizer's
-// update.
+// Appends the nodes that use complete gradients: sums over micro-batches, clipping,
+// the optimizer's update.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -16,19 +16,20 @@
 namespace act {
 
 struct UpdateOptions {
-  std::string optimizer = "sgd";  // "none": the gradients become graph outputs, named "grad.<parameter>"
-  double clip_norm = 0;           // largest norm of all gradients together; 0: no bound
-  int64_t accumulate = 1;         // micro-batches of an update
+  // "none": the gradients become graph outputs, named "grad.<parameter>".
+  std::string optimizer = "sgd";
+  double clip_norm = 0;    // bound on the norm of all gradients together; 0: no bound
+  int64_t accumulate = 1;  // micro-batches for one update
 };
 
 class UpdateAppender {
  public:
   UpdateAppender(GraphBuilder& builder, const UpdateOptions& options);
 
-  // The gradient of `parameter` is complete. Its update follows at once, so that the gradient does not
-  // outlive it; where gradients are clipped, it waits for Finish.
+  // Call once the gradient of `parameter` is complete. Its update follows at once, so that the
+  // gradient does not outlive it. Where gradients are clipped, the update waits for Finish.
   llvm::Error Add(ValueId parameter, ValueId gradient);
-  // All gradients are complete.
+  // Call once all gradients are complete.
   llvm::Error Finish();
 
  private:

@@ -86,8 +86,8 @@ class Differentiator {
     return llvm::Error::success();
   }
 
-  // Of what node `index` is the first to read the gradient is complete when that node's rule was
-  // applied.
+  // The gradients of the parameters that node `index` is the first to read are complete once that
+  // node's rule was applied.
   llvm::Error UpdateParametersFirstReadBy(size_t index) {
     for (ValueId p : trainable_) {
       const ValueId grad = grad_[p];

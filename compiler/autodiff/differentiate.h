@@ -1,4 +1,5 @@
-// Reverse-mode differentiation: appends the backward pass and the optimizer's updates to a forward graph.
+// Reverse-mode differentiation: appends the backward pass and the optimizer's updates to
+// a forward graph.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -12,11 +13,13 @@
 namespace act {
 
 struct Gradients {
-  std::vector<ValueId> saved;  // forward values that the backward pass reads, in the order of the rules
+  // Forward values that the backward pass reads, in the order of the rules.
+  std::vector<ValueId> saved;
 };
 
-// Builds d(loss)/d(parameter) for each of `trainable`, and an update as soon as a gradient is complete
-// (append_updates.h). Errors: loss not a scalar f32; no path from any parameter to the loss.
+// Builds d(loss)/d(parameter) for each of `trainable`, and an update as soon as a gradient is
+// complete (append_updates.h). Errors: the loss is not a scalar f32, or no path leads from any
+// parameter to the loss.
 llvm::Expected<Gradients> Differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& trainable,
                                         const UpdateOptions& options);
 

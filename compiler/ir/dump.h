@@ -7,9 +7,9 @@
 
 namespace act {
 
-// One line a node: "%7: f32[N,16,16,8] = Conv(%5, @c1.weight) {pads=[1,1,1,1]}". Parameters and buffers are
-// @name, inputs and computed values %number (numbered in order of appearance), constants their value when
-// they are scalars.
+// One line a node: "%7: f32[N,16,16,8] = Conv(%5, @c1.weight) {pads=[1,1,1,1]}". Parameters and
+// buffers are written @name. Inputs and computed values are written %number, numbered in order of
+// appearance. Scalar constants are written as their value.
 std::string Dump(const Graph& graph);
 
 }  // namespace act

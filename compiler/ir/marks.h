@@ -1,5 +1,5 @@
-// What passes note of values for the passes that follow: which parameters train, what is stored,
-// and why.
+// Notes of passes on values, for the passes that follow: which parameters train, which values are
+// stored, and why.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +11,36 @@
 namespace act {
 
 struct ValueMarks {
-  int32_t trained = -1;        // a parameter that training changes: its place in the order of updates
+  // A parameter that training changes: its place in the order of updates.
+  int32_t trained = -1;
   std::vector<int32_t> edges;  // stored for the backward pass: its places in PassContext::edges
-  bool statistic = false;      // kept exactly, as is what operators read as Need::kStatistics
-  bool anchor = false;         // re-runs start from it: stored, whatever it could be computed from
-  bool rebuilt_from = false;   // stored, and other values are computed from it in the backward pass
+  // Kept exactly, as are values that operators read as Need::kStatistics.
+  bool statistic = false;
+  bool anchor = false;         // re-runs start from it: it is stored even if it could be computed
+  bool rebuilt_from = false;   // stored, and the backward pass computes other values from it
   bool low_frequency = false;  // averages over blocks of an image (split-frequencies)
   bool range_code = false;     // numbers of levels over a fixed range (fix-ranges)
-  // Made by a derived node that runs in the forward pass, from what a product's gradient reads. A
-  // level that codes only the latter codes this too: L0 needs no second tensor here, and no level
-  // may store more.
+  // Made by a derived node that runs in the forward pass, from an operand of a product's gradient.
+  // A level that codes only such operands codes this value too. L0 needs no second tensor here, and
+  // no level may store more than L0.
   bool from_product_input = false;
-  std::vector<std::string> computed;  // of an anchor: the nodes that run again from it, for --explain
+  // Of an anchor: the nodes that are re-run from it, for --explain.
+  std::vector<std::string> computed;
 
-  // Takes over what is said of a value that this one replaces.
+  // Adds the marks of a value that this one replaces.
   void Merge(const ValueMarks& replaced);
 };
 
-// The marks of a graph's values. A value that has none reads as one without. Who replaces or
-// renumbers values does so here too: Replacements (compiler/ir/replace.h) and assign-storage are
-// the only ones.
+// The marks of a graph's values. A value without marks reads as one with the defaults. Code that
+// replaces or renumbers values must update the marks too. Only Replacements (compiler/ir/replace.h)
+// and assign-storage do so.
 using Marks = ValueMap<ValueMarks>;
 
-// The parameters that training changes, in the order of their updates, and how they are marked.
+// The parameters that training changes, in the order of their updates.
 std::vector<ValueId> TrainedParameters(const Marks& marks);
 void MarkTrained(Marks& marks, const std::vector<ValueId>& parameters);
 
-// The value that is stored for each of the first `count` edges; kNoValue where none is.
+// The value that is stored for each of the first `count` edges; kNoValue if none is.
 std::vector<ValueId> StoredValues(const Marks& marks, size_t count);
 
 }  // namespace act

@@ -23,26 +23,26 @@ namespace act {
 class Uses {
  public:
   explicit Uses(const Graph& graph) : Uses(graph, graph.nodes) {}
-  // Of the graph's nodes where a pass keeps them outside the graph for a time. The list must
-  // outlive this.
+  // The index of `nodes`, for a pass that keeps the graph's nodes outside the graph for a time. The
+  // list must outlive this.
   Uses(const Graph& graph, const std::vector<Node>& nodes);
 
-  // The position of the node that makes v; -1: none does (an input, a parameter, a constant).
+  // The position of the node that makes v; -1 if none does (an input, a parameter, a constant).
   int64_t Producer(ValueId v) const { return producer_[v]; }
-  // That node; null: none.
+  // That node; null if none does.
   const Node* ProducerNode(ValueId v) const {
     return producer_[v] < 0 ? nullptr : &(*nodes_)[static_cast<size_t>(producer_[v])];
   }
 
-  // The positions of the nodes that read v, in order; a node that reads it under two operands
-  // stands twice.
+  // The positions of the nodes that read v, in order. A node that reads it as two operands is
+  // listed twice.
   std::span<const size_t> Readers(ValueId v) const;
   // Is v one of the graph's outputs?
   bool IsOutput(ValueId v) const { return output_count_[v] > 0; }
-  // How often v is read: by operands of nodes, and by the graph's outputs.
+  // How often v is read, by operands of nodes and by the graph's outputs.
   size_t Reads(ValueId v) const { return Readers(v).size() + output_count_[v]; }
-  // The position of the only node that reads v, under however many operands; -1 where none does,
-  // several do, or the graph itself wants v.
+  // The position of the only node that reads v, as any number of operands. -1 if none or several
+  // do, or if v is an output of the graph.
   int64_t OnlyReader(ValueId v) const;
 
  private:
@@ -51,7 +51,7 @@ class Uses {
   ValueMap<size_t> first_;       // where a value's readers begin in readers_
   ValueMap<size_t> read_count_;  // operands that read it
   ValueMap<size_t> output_count_;
-  std::vector<size_t> readers_;  // those of each value one after the other
+  std::vector<size_t> readers_;  // the readers of each value, one value after the other
 };
 
 }  // namespace act

@@ -1,4 +1,4 @@
-// A table by value id, for what a pass knows of each value of a graph.
+// A table by value id, for what a pass knows about each value of a graph.
 #pragma once
 
 #include <cassert>
@@ -10,8 +10,8 @@
 
 namespace act {
 
-// Reading is defined for every id: what was never written, kNoValue and values that the graph got
-// since read as `missing`. Writing to a value that the graph got since makes the table larger.
+// Every id can be read. Ids that were never written, kNoValue, and values that the graph got later
+// read as `missing`. Writing to a value that the graph got later enlarges the table.
 template <class T>
 class ValueMap {
  public:
@@ -19,11 +19,12 @@ class ValueMap {
   explicit ValueMap(const Graph& graph, T missing = T())
       : entries_(graph.values.size(), missing), missing_(std::move(missing)) {}
 
-  // By value for bool, else a reference, which does not survive a write to another value.
+  // Returns bool by value, other types by reference. A write to another value
+  // invalidates the reference.
   typename std::vector<T>::const_reference operator[](ValueId v) const {
     return Holds(v) ? entries_[static_cast<size_t>(v)] : missing_;
   }
-  // v is not kNoValue.
+  // v must not be kNoValue.
   typename std::vector<T>::reference operator[](ValueId v) {
     assert(v >= 0);
     if (!Holds(v)) entries_.resize(static_cast<size_t>(v) + 1, missing_);
@@ -33,7 +34,7 @@ class ValueMap {
   // Every value that was written is less than this one.
   ValueId end() const { return static_cast<ValueId>(entries_.size()); }
 
-  // Value v is number[v] from now on; where that is kNoValue it is no more.
+  // Value v becomes number[v]. Where that is kNoValue the value is removed.
   void Renumber(const ValueMap<ValueId>& number) {
     std::vector<T> entries;
     for (ValueId v = 0; v < end(); ++v) {

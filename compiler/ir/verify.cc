@@ -37,7 +37,7 @@ class Verifier {
   size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
   bool InRange(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < graph_.values.size(); }
 
-  // What infer rules take for granted.
+  // Checks the number of operands, on which infer rules rely.
   static llvm::Error CheckArity(const Node& node, const OpDef& def) {
     const auto count = static_cast<int>(node.inputs.size());
     if (count < def.min_inputs || (def.max_inputs >= 0 && count > def.max_inputs))
@@ -70,7 +70,7 @@ class Verifier {
       if (!InRange(v)) return MakeError("", value + " does not exist");
       const auto i = static_cast<size_t>(v);
       if (!made_[i]) return MakeError("", "reads " + value + " before it is made");
-      // Sums of gradients are there to be read when they are complete; anything else would be read too late.
+      // A sum of gradients is read once it is complete. Any other value would be read too late.
       if (mutated_[Root(v)] && graph_.value(v).kind != ValueKind::kGradientSum)
         return MakeError("", "reads '" + graph_.value(v).name + "' after it was updated");
       if (forward && backward_[i])
@@ -109,7 +109,7 @@ class Verifier {
   const Graph& graph_;
   const Stage stage_;
   std::vector<bool> made_, mutated_, backward_;
-  std::vector<ValueId> root_;  // whose memory a value is
+  std::vector<ValueId> root_;  // the value whose memory a value uses
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What must hold of a graph at each stage of compilation. Runs after every pass under --verify-each, and
-// always in tests.
+// The invariants of a graph at each stage of compilation. --verify-each checks them after every
+// pass, and tests always do.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -15,9 +15,10 @@ enum class Stage {
   kFused,       // only operators that a plan may contain (runtime/plan/runtime_op.h)
 };
 
-// Every stage: ids in range; each value made once, before it is read; known operators with the operands that
-// they take and types that infer agrees with; nothing reads a parameter after it was updated; inputs and
-// outputs exist. kTraining on: forward nodes read nothing that the backward pass makes. Errors name the node.
+// At every stage: ids are in range. Each value is made once, before it is read. Operators are
+// known, with the number of operands that they take and the types that infer derives. Nothing reads
+// a parameter after its update. Inputs and outputs exist. From kTraining on: forward nodes read
+// nothing that the backward pass makes. Errors name the node.
 llvm::Error Verify(const Graph& graph, Stage stage);
 
 }  // namespace act

@@ -1,11 +1,12 @@
-// Attention: softmax(scale q k^T + bias, masked) v for each head. Backward computes the probabilities again
-// from q and k, block by block, so that no tensor of queries times keys exists.
+// Attention: softmax(scale q k^T + bias, masked) v for each head. The backward pass recomputes the
+// probabilities from q and k, block by block, so that no tensor of queries times keys exists.
 //
-// In their logical order of axes q is [B.., H, Tq, D], k [B.., Hkv, Tk, D], v [B.., Hkv, Tk, Dv], the result
-// [B.., H, Tq, Dv], where Hkv divides H: query head h reads head h Hkv / H of k and v. The attributes perm_q,
-// perm_k, perm_v and perm_o say where these axes lie in the tensors, as a Transpose's perm that makes the
-// logical order. With the attribute `packed` all three operands are one tensor, which has an axis more there,
-// of extent 3: q, k and v are its slices, as one product makes them; so is their gradient.
+// In their logical order of axes q is [B.., H, Tq, D], k [B.., Hkv, Tk, D], v [B.., Hkv, Tk, Dv]
+// and the result [B.., H, Tq, Dv]. Hkv divides H: query head h reads head h Hkv / H of k and v. The
+// attributes perm_q, perm_k, perm_v and perm_o say where these axes lie in the tensors, as the perm
+// of a Transpose that makes the logical order. With the attribute `packed` all three operands are
+// one tensor with an additional axis of extent 3. q, k and v are its slices, as one product makes
+// them. Their gradient is one tensor in the same form.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -24,7 +25,7 @@ std::vector<int64_t> PermOf(const Attributes& attrs, const char* name, size_t ra
   return attrs.Ints(name, perm);
 }
 
-// Dims of an operand without the axis of q, k and v, where they are packed.
+// Dims of an operand without the axis that packs q, k and v.
 Dims OperandDims(const Attributes& attrs, const TensorType& type) {
   Dims dims = type.dims;
   const int64_t axis = attrs.Int("packed", -1);
@@ -103,7 +104,7 @@ llvm::Error Infer(InferContext& c) {
   return CheckBroadcast(c, 0, e);
 }
 
-// do, q, k, v, bias?, mask? -> dq, dk, dv, dbias?; where they are packed: d(qkv), dbias?
+// do, q, k, v, bias?, mask? -> dq, dk, dv, dbias?. With packed operands: d(qkv), dbias?
 llvm::Error InferGrad(InferContext& c) {
   Extents e;
   if (llvm::Error error = ReadExtents(c, 1, e)) return error;
@@ -124,7 +125,7 @@ llvm::Error InferGrad(InferContext& c) {
   return CheckBroadcast(c, 1, e);
 }
 
-// Multiplications and additions of `products` matrix products of all queries with all keys.
+// Flops of `products` matrix products of all queries with all keys.
 Dim ProductFlops(const Node& node, const Graph& graph, size_t first, int64_t products) {
   const Dims q = OperandDims(node.attrs, graph.value(node.inputs[first]).type),
              k = OperandDims(node.attrs, graph.value(node.inputs[first + 1]).type);
@@ -155,7 +156,7 @@ void AddAttentionOps(std::vector<OpDef>& ops) {
                  .flops = [](const Node& n, const Graph& g) { return ProductFlops(n, g, 0, 2); },
                  .random = true,
                  .product = Product::kAttention});
-  // Of do, q, k, v, bias, mask: the probabilities are computed again from q and k; a bias may hold
+  // For do, q, k, v, bias, mask. The probabilities are recomputed from q and k. A bias may hold
   // infinities beside numbers.
   constexpr Need scores = Need::kProduct | Need::kScores, exact = Need::kProduct | Need::kStatistics;
   ops.push_back({.name = "AttentionGrad",

@@ -17,7 +17,8 @@ llvm::Error InferCompress(InferContext& c) {
   return llvm::Error::success();
 }
 
-// Decompress(code) -> x, the wanted type; with attribute `as` = "mask": 1 where x > 0, else 0.
+// Decompress(code) -> x of the wanted type. With the attribute `as` = "mask": 1 where x >
+// 0, else 0.
 llvm::Error InferDecompress(InferContext& c) {
   if (DecodesMask(c.node) && !CodecOf(c.node.attrs).HoldsMask()) return c.Fail("its code holds no mask");
   const std::optional<TensorType> type = CodeType(CodecOf(c.node.attrs), c.outputs[0].dims);
@@ -38,7 +39,7 @@ Dim FusedFlops(const Node& node, const Graph&) {
   return elements * Dim(static_cast<int64_t>(node.program.instrs.size() + node.program.outputs.size()));
 }
 
-// The same tensor in another memory.
+// The same tensor in the other memory.
 llvm::Error InferSwap(InferContext& c) {
   c.outputs = {c.in(0)};
   return llvm::Error::success();

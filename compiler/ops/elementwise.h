@@ -7,7 +7,7 @@
 
 namespace act {
 
-// f32 operands broadcast against each other; one f32 result of their common shape.
+// Takes f32 operands that broadcast against each other. Makes one f32 result of their common shape.
 llvm::Error InferElementwise(InferContext& context);
 
 void AddUnaryOps(std::vector<OpDef>& ops);

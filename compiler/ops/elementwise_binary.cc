@@ -75,7 +75,7 @@ void PowGrad(GradContext& g) {
   }
 }
 
-// Max and Min: the gradient goes to the winner; equal operands share it (as PyTorch's maximum).
+// Max and Min: the gradient goes to the winner. Equal operands share it, as in PyTorch's maximum.
 void WinnerGrad(GradContext& g) {
   const bool max = g.node().op == "Max";
   for (size_t i = 0; i < 2; ++i) {
@@ -98,7 +98,8 @@ void CastGrad(GradContext& g) {
   g.SetGrad(0, g.Emit("Cast", {g.dout()}, attrs));
 }
 
-// The keep mask is a function of (seed, step, stream, element): backward makes it again, nothing is saved.
+// The keep mask is a function of (seed, step, stream, element). The backward pass recomputes it,
+// and nothing is saved.
 void DropoutGrad(GradContext& g) { g.SetGrad(0, g.Emit("Dropout", {g.dout()}, g.attrs())); }
 
 }  // namespace

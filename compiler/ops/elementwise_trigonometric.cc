@@ -1,5 +1,5 @@
-// Circular and hyperbolic functions. Fused loops have sin, cos, exp and log; the others are made of these
-// such that no digits cancel near zeros.
+// Circular and hyperbolic functions. Fused loops have sin, cos, exp and log. The others are
+// composed of these so that no digits cancel near zeros.
 #include "compiler/ops/elementwise_unary.h"
 
 namespace act {
@@ -19,16 +19,16 @@ Reg WithSign(B& b, Reg x, Reg magnitude) {
   return b.Select(b.Greater(b.Const(0), x), b.Neg(magnitude), magnitude);
 }
 
-// ln(1 + u): what the rounding of 1 + u lost is made good by the quotient u / ((1 + u) - 1).
+// ln(1 + u). The quotient u / ((1 + u) - 1) corrects the rounding error of 1 + u.
 Reg Log1p(B& b, Reg u) {
   const Reg w = b.Add(b.Const(1), u);
   const Reg rounded = b.Sub(w, b.Const(1));
-  const Reg exact = b.Op(Opcode::kEqual, rounded, u);  // infinity is
+  const Reg exact = b.Op(Opcode::kEqual, rounded, u);  // infinity counts as exact
   const Reg corrected = b.Mul(b.Unary(Opcode::kLog, w), b.Select(exact, b.Const(1), b.Div(u, rounded)));
   return b.Select(b.Op(Opcode::kEqual, rounded, b.Const(0)), u, corrected);
 }
 
-// (e^u - 1) in the same way.
+// e^u - 1, corrected in the same way.
 Reg Expm1(B& b, Reg u) {
   const Reg w = b.Unary(Opcode::kExp, u);
   const Reg rounded = b.Sub(w, b.Const(1));
@@ -36,8 +36,8 @@ Reg Expm1(B& b, Reg u) {
   return b.Select(b.Op(Opcode::kEqual, rounded, b.Const(0)), u, corrected);
 }
 
-// Reduced to [0, tan(pi/8)] by atan t = pi/4 + atan((t - 1) / (t + 1)) = pi/2 - atan(1 / t); there a
-// polynomial in t^2 of our own fit, 1.5 ulp.
+// Reduces x to [0, tan(pi/8)] by atan t = pi/4 + atan((t - 1) / (t + 1)) = pi/2 - atan(1 / t).
+// There it evaluates a polynomial in t^2 of our own fit, with an error of 1.5 ulp.
 Reg Atan(B& b, Reg x) {
   const Reg t = Abs(b, x);
   const Reg far = b.Greater(t, b.Const(2.41421356f)), middle = b.Greater(t, b.Const(.414213562f));
@@ -54,8 +54,8 @@ Reg Atan(B& b, Reg x) {
 // sqrt(1 - x^2) without cancellation near 1.
 Reg Leg(B& b, Reg x) { return Sqrt(b, b.Mul(b.Sub(b.Const(1), x), b.Add(b.Const(1), x))); }
 
-// sinh |x|: (E + E / (E + 1)) / 2 with E = e^|x| - 1; above 1, where nothing cancels, by halves, since e^|x|
-// is infinite before its half is.
+// sinh |x|: (E + E / (E + 1)) / 2 with E = e^|x| - 1. Above 1, where nothing cancels, (e^|x| -
+// e^-|x|) / 2 is computed from e^(|x| / 2), since e^|x| becomes infinite before its half does.
 Reg SinhOfPositive(B& b, Reg t) {
   const Reg e = Expm1(b, t);
   const Reg low = b.Mul(b.Const(.5f), b.Add(e, b.Div(e, b.Add(e, b.Const(1)))));
@@ -105,7 +105,8 @@ constexpr UnaryOp kOps[] = {
      [](B& b, const Attributes&, Reg y) { return b.Sub(b.Const(1), b.Mul(y, y)); },
      {.smooth = true}},
     {"Asinh",
-     [](B& b, const Attributes&, Reg x) {  // ln(1 + t + t / (v + sqrt(1 + v^2))), t = |x|, v = 1 / t
+     // ln(1 + t + t / (v + sqrt(1 + v^2))), t = |x|, v = 1 / t.
+     [](B& b, const Attributes&, Reg x) {
        const Reg t = Abs(b, x), v = Inverse(b, t), root = Sqrt(b, b.Fma(v, v, b.Const(1)));
        return WithSign(b, x, Log1p(b, b.Add(t, b.Div(t, b.Add(v, root)))));
      },

@@ -1,4 +1,4 @@
-// Elementwise operators of one operand: rows as elementwise_unary.h says.
+// Elementwise operators of one operand, as rows of the table that elementwise_unary.h describes.
 #include <cmath>
 #include <string>
 
@@ -63,7 +63,8 @@ Reg Clip(B& b, const Attributes& a, Reg x) {
   return x;
 }
 
-// 1 strictly between the bounds: PyTorch's hardtanh (ReLU6). At a bound itself no gradient passes.
+// 1 strictly between the bounds, as in PyTorch's hardtanh (ReLU6). At a bound itself
+// no gradient passes.
 Reg ClipMask(B& b, const Attributes& a, Reg y) {
   Reg inside = b.Const(1);
   if (a.Has("min")) inside = b.Mul(inside, b.Greater(y, b.Const(Attr(a, "min", 0))));
@@ -71,7 +72,8 @@ Reg ClipMask(B& b, const Attributes& a, Reg y) {
   return inside;
 }
 
-// Halves go to the even neighbour. Above 2^23 all floats are integers; below, adding it rounds.
+// Halves round to the even neighbour. Above 2^23 all floats are integers. Below,
+// adding 2^23 rounds.
 Reg Round(B& b, const Attributes&, Reg x) {
   const Reg t = b.Unary(Opcode::kAbs, x), shift = b.Const(8388608);
   const Reg near = b.Select(b.Greater(t, shift), t, b.Sub(b.Add(t, shift), shift));

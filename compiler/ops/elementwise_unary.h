@@ -1,5 +1,6 @@
-// A table row of an elementwise operator of one operand: the name, the function, and the derivative as a
-// function of x or of y = f(x), whichever is cheaper; both are one expression.
+// A table row of an elementwise operator of one operand: the name, the function, and the
+// derivative. The derivative is a function of x or of y = f(x), whichever is cheaper. Function and
+// derivative are one expression each.
 #pragma once
 
 #include <span>
@@ -10,20 +11,20 @@
 
 namespace act {
 
-enum class Of { kX, kY, kNone };  // what the derivative reads; kNone: there is none
+enum class Of { kX, kY, kNone };  // what the derivative reads; kNone: there is no derivative
 
-// What the row says beside the two functions; OpDef has the words.
+// The row's traits beside the two functions. OpDef defines the words.
 struct UnaryTraits {
-  bool boolean_derivative = false;  // it is 0 or 1: stored in a bit
-  bool linear_derivative = false;   // affine in what it reads (Square: 2x)
-  bool sign_derivative = false;     // whether y > 0
+  bool boolean_derivative = false;  // the derivative is 0 or 1: stored in one bit
+  bool linear_derivative = false;   // the derivative is affine in what it reads (Square: 2x)
+  bool sign_derivative = false;     // the derivative says whether y > 0
   bool smooth = false;
-  bool nonlinear = false;  // where a gradient rule derives the function itself
+  bool nonlinear = false;  // a gradient rule derives the function itself, which is not affine
   bool rectifies = false;
   Arithmetic arithmetic = Arithmetic::kOther;
   Values values = Values::kNormal;
-  bool in_onnx = true;                   // by the same name, with the same attributes
-  void (*grad)(GradContext&) = nullptr;  // where it is no product with a derivative
+  bool in_onnx = true;                   // ONNX has it by the same name, with the same attributes
+  void (*grad)(GradContext&) = nullptr;  // for a gradient that is no product with a derivative
 };
 
 struct UnaryOp {

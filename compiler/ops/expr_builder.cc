@@ -27,7 +27,7 @@ bool ExprBuilder::IsConstant(Reg reg, float value) const {
 }
 
 Reg ExprBuilder::Op(Opcode op, Reg a, Reg b, Reg c, float parameter, int32_t stream) {
-  // x + 0, x - 0 and 1 x are x (which may be -0 where the sum is +0).
+  // x + 0, x - 0 and 1 x become x. x may be -0 where the sum is +0.
   if ((op == Opcode::kAdd || op == Opcode::kSub) && IsConstant(b, 0)) return a;
   if (op == Opcode::kAdd && IsConstant(a, 0)) return b;
   if (op == Opcode::kMul && IsConstant(b, 1)) return a;

@@ -1,4 +1,5 @@
-// Writes the instructions of elementwise operators into a fused loop's program (runtime/plan/program.h).
+// Writes the instructions of elementwise operators into a fused
+// loop's program (runtime/plan/program.h).
 #pragma once
 
 #include <utility>
@@ -8,19 +9,19 @@
 
 namespace act {
 
-// A value in a loop's program: of an operand, a constant or an instruction. Not a number, so that a
-// constant is not taken for a register.
+// A value in a loop's program, made by an operand, a constant or an instruction. It is a type and
+// not a number, so that a constant is not taken for a register.
 struct Reg {
   int32_t id = -1;  // -1: none
   bool operator==(const Reg&) const = default;
 };
 using Regs = std::vector<Reg>;
 
-// Registers are numbered here in the order of creation, not yet in the program's order: inputs, constants and
-// instructions may interleave. Finish() renumbers.
+// Numbers registers in the order of creation, which is not yet the program's order: inputs,
+// constants and instructions may interleave. Finish() renumbers them.
 class ExprBuilder {
  public:
-  // Register of a new operand; its position in the program's inputs is the order of these calls.
+  // The register of a new operand. The order of these calls is the order of the program's inputs.
   Reg Input(const ProgramInput& input);
   Reg Const(float value) { return AddConstant({value, Dim(0)}); }
   // value / extent(N).
@@ -43,7 +44,8 @@ class ExprBuilder {
     outputs_.push_back({kind, reg.id, std::move(codec), stream});
   }
 
-  // The program over `space`: equal constants and equal instructions are shared, dead instructions dropped.
+  // The program over `space`. Equal constants and equal instructions are shared, and dead
+  // instructions are dropped.
   Program Finish(Dims space);
 
  private:

@@ -7,8 +7,9 @@ namespace {
 
 Dim NoFlops(const Node&, const Graph&) { return 0; }
 
-// `part` are the elements of `whole` that `index` names along the axis: it has index's extent there, and
-// elsewhere at most that of `whole`. `index` broadcasts over the other axes of `part`.
+// `part` holds the elements of `whole` that `index` names along the axis. Along it `part` has the
+// extent of `index`, and elsewhere at most that of `whole`. `index` broadcasts over the other axes
+// of `part`.
 llvm::Error CheckLookup(InferContext& c, const TensorType& whole, const TensorType& part,
                         const TensorType& index, size_t live) {
   const auto fail = [&](const std::string& what) {
@@ -52,10 +53,10 @@ llvm::Error InferScatter(InferContext& c) {
   return CheckLookup(c, c.outputs[0], c.in(0), c.in(1), 3);
 }
 
-// A tuple of indices along the last axis as one index into the axes that it counts, joined.
+// Joins a tuple of indices along the last axis into one index over the axes that the tuple counts.
 llvm::Error InferFlatIndex(InferContext& c) {
   const TensorType& tuples = c.in(0);
-  const auto extents = c.node.attrs.Ints("extents");  // three an axis: the polynomial in N
+  const auto extents = c.node.attrs.Ints("extents");  // three for each axis: the polynomial in N
   if (tuples.dtype != DType::kInt64 && tuples.dtype != DType::kInt32)
     return c.Fail("an index is i64 or i32, it is " + ToString(tuples));
   if (tuples.dims.empty() || extents.empty() || extents.size() % 3 != 0 ||
@@ -80,7 +81,7 @@ Attributes WithReduction(const GradContext& g, const std::string& reduction) {
   return attrs;
 }
 
-// One flag for each index: it is not `padding`.
+// One flag for each index: whether it differs from `padding`.
 ValueId OtherThan(GradContext& g, ValueId index, int64_t padding) {
   const ValueId is_padding = g.Derive("Equal", {index, g.Scalar(static_cast<float>(padding))});
   const auto axis = static_cast<size_t>(g.attrs().Int("axis"));
@@ -99,7 +100,8 @@ void GatherGrad(GradContext& g) {
   g.SetGrad(0, g.EmitTyped("Scatter", inputs, g.type(g.in(0)), WithReduction(g, "add")));
 }
 
-// The gradient of a Scatter by min or max: what equals the result gets a share of it, equals equal ones.
+// The gradient of a Scatter by min or max. Elements that equal the result share
+// its gradient equally.
 void ScatterWinnerGrad(GradContext& g, ValueId index, ValueId live) {
   const TensorType whole = g.type(g.out()), part = g.type(g.in(0));
   const ValueId x = g.in(2), y = g.Save(g.out());
@@ -125,7 +127,8 @@ void ScatterGrad(GradContext& g) {
   if (!g.Wants(2)) return;
   if (reduction == "add") return g.SetGrad(2, g.dout());
   const ValueId zeros =
-      g.EmitTyped("Expand", {g.Scalar(0)}, part);  // what was overwritten has no part in the result
+      // Overwritten elements have no part in the result.
+      g.EmitTyped("Expand", {g.Scalar(0)}, part);
   g.SetGrad(
       2, g.EmitTyped("Scatter", {zeros, index, g.dout(), live}, g.type(g.in(2)), WithReduction(g, "none")));
 }

@@ -1,5 +1,6 @@
-// What a gradient rule sees. Forward values are read only through Save(), so the list of saved-activation
-// edges is recorded while the backward pass is built and cannot drift from the rules.
+// The interface of a gradient rule. A rule reads forward values only through Save(). The list of
+// saved-activation edges is thus recorded while the backward pass is built, and it cannot drift
+// from the rules.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace act {
 
-// Rules run inside Differentiate(), which checks for errors once per rule: after the first error all calls
-// return kNoValue.
+// Rules run inside Differentiate(), which checks for errors once per rule. After the first error
+// all calls return kNoValue.
 class GradContext {
  public:
   GradContext(GraphBuilder& builder, const Node& node, std::vector<ValueId> output_grads,
@@ -27,30 +28,30 @@ class GradContext {
   ValueId in(size_t i) const { return i < node_.inputs.size() ? node_.inputs[i] : kNoValue; }
   ValueId out(size_t i = 0) const { return node_.outputs[i]; }
   const TensorType& type(ValueId id) const { return builder_.type(id); }
-  // Gradient of output i; kNoValue where nothing flows back.
+  // The gradient of output i; kNoValue if there is none.
   ValueId dout(size_t i = 0) const { return output_grads_[i]; }
   // Is the gradient of input i asked for?
   bool Wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
 
-  // A forward value that the backward pass reads; as what, the operator that reads it says
-  // (OpDef::needs).
+  // Saves a forward value for the backward pass. The operator that reads it says how it
+  // is read (OpDef::needs).
   ValueId Save(ValueId value);
-  // A function of saved values alone (Phase::kDerived): may run in the forward pass, so that its result is
-  // stored instead.
+  // A function of saved values alone (Phase::kDerived). It may run in the forward pass, so that its
+  // result is stored in place of its operands.
   ValueId Derive(const std::string& op, std::vector<ValueId> saved, Attributes attrs = {});
   ValueId DeriveTyped(const std::string& op, std::vector<ValueId> saved, TensorType type,
                       Attributes attrs = {});
   ValueId DeriveReshape(ValueId saved, const Dims& dims);
-  // [.., K] as a matrix [rows, K].
+  // Views [.., K] as a matrix [rows, K].
   ValueId DeriveRows(ValueId saved);
-  // A node of the backward pass.
+  // Adds a node to the backward pass.
   ValueId Emit(const std::string& op, std::vector<ValueId> inputs, Attributes attrs = {});
   // The same with several results; all kNoValue after an error.
   std::vector<ValueId> EmitMany(const std::string& op, std::vector<ValueId> inputs, size_t outputs,
                                 Attributes attrs = {});
   ValueId EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
                     Attributes attrs = {});
-  // What `build`, a function of a GraphBuilder, adds to the backward pass.
+  // Adds what `build`, a function of a GraphBuilder, makes to the backward pass.
   template <class F>
   ValueId Build(const F& build) {
     return Check(build(builder_));
@@ -58,10 +59,10 @@ class GradContext {
   ValueId Scalar(float value) { return builder_.Scalar(value); }
   ValueId ReshapeTo(ValueId x, const Dims& dims);
 
-  // There is no such gradient; the message goes to the user, behind the node's name.
+  // Reports that there is no such gradient. The user sees the message after the node's name.
   void Fail(const std::string& what);
 
-  // The gradient of input i. Where x was broadcast, sums it back to x's shape.
+  // Sets the gradient of input i. Where x was broadcast, sums it back to x's shape.
   void SetGrad(size_t i, ValueId grad);
 
   const std::vector<ValueId>& grads() const { return grads_; }

@@ -22,7 +22,8 @@ ValueId GraphBuilder::Constant(std::string name, TensorType type, HostTensor dat
 }
 
 ValueId GraphBuilder::Scalar(float value) {
-  const auto bytes = std::as_bytes(std::span(&value, 1));  // 0 is not -0, and NaN is itself
+  // Compares bytes, so that 0 differs from -0 and NaN equals itself.
+  const auto bytes = std::as_bytes(std::span(&value, 1));
   for (size_t i = 0; i < graph_.values.size(); ++i) {
     const Value& v = graph_.values[i];
     if (v.kind == ValueKind::kConstant && v.type.dims.empty() && v.type.dtype == DType::kFloat32 &&
@@ -111,8 +112,8 @@ llvm::Expected<ValueId> GraphBuilder::Slice(ValueId x, std::vector<int64_t> star
 
 llvm::Expected<ValueId> GraphBuilder::ConvTranspose(ValueId x, ValueId w, ValueId bias, Attributes attrs,
                                                     std::string name) {
-  // The forward pass of a transposed convolution is the input gradient of a convolution from its output to
-  // its input.
+  // The forward pass of a transposed convolution is the input gradient of a convolution that maps
+  // its output to its input.
   const std::string place = "node '" + name + "' (ConvTranspose)";
   const Dims& xd = type(x).dims;
   const Dims& wd = type(w).dims;

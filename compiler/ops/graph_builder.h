@@ -1,4 +1,4 @@
-// Builds graphs a node at a time; the op table infers each node's output types as it is added.
+// Builds graphs a node at a time. The op table infers each node's output types as it is added.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -17,15 +17,15 @@ class GraphBuilder {
   Graph& graph() { return graph_; }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // A value that no node makes. Inputs (kInput) are listed in graph.inputs in the order of the calls.
+  // A value that no node makes. graph.inputs lists inputs (kInput) in the order of the calls.
   ValueId Input(std::string name, TensorType type, ValueKind kind, HostTensor data = {});
   ValueId Constant(std::string name, TensorType type, HostTensor data);
   // f32[] constants are shared: one value for each number.
   ValueId Scalar(float value);
 
-  // Adds a node and infers its output types. wanted: the output types of operators that need them (see
-  // InferContext). Errors: unknown operator, wrong number of inputs, whatever infer refuses; the place is
-  // "node '<name>' (<op>)".
+  // Adds a node and infers its output types. wanted: the output types of operators that need them
+  // (see InferContext). Errors: an unknown operator, a wrong number of inputs, or whatever infer
+  // refuses. The place in the error is "node '<name>' (<op>)".
   llvm::Expected<std::vector<ValueId>> Add(const std::string& op, std::vector<ValueId> inputs,
                                            Attributes attrs = {}, std::string name = "", int outputs = 1,
                                            std::vector<TensorType> wanted = {});
@@ -41,8 +41,8 @@ class GraphBuilder {
   // starts, steps and extents: one per axis; x[starts + i * steps], i < extents.
   llvm::Expected<ValueId> Slice(ValueId x, std::vector<int64_t> starts, Dims extents,
                                 std::vector<int64_t> steps, std::string name = "");
-  // ConvTranspose: x [N,S..,C], w [C,M/group,K..], bias? -> [N,O..,M]; attrs of Conv plus output_padding (one
-  // per axis).
+  // ConvTranspose: x [N,S..,C], w [C,M/group,K..], bias? -> [N,O..,M]; attrs of Conv plus
+  // output_padding (one per axis).
   llvm::Expected<ValueId> ConvTranspose(ValueId x, ValueId w, ValueId bias, Attributes attrs,
                                         std::string name = "");
 

@@ -1,4 +1,4 @@
-// Exact arithmetic on integers, which fused loops do not have.
+// Exact integer arithmetic, which fused loops lack.
 #include "runtime/plan/integer_op.h"
 
 #include "compiler/ops/op_table.h"
@@ -11,7 +11,8 @@ bool IsFloat(DType dtype) {
          dtype == DType::kBFloat16;
 }
 
-// Operands of one integer type (the condition of a select may have another), broadcast as numpy's.
+// Operands have one integer type and broadcast as in numpy. The condition of a select may have
+// another type.
 llvm::Error InferInteger(InferContext& c) {
   const IntegerOp* op = FindIntegerOp(c.node.attrs.String("op"));
   if (!op) return c.Fail("there is no operation '" + c.node.attrs.String("op") + "'");

@@ -32,8 +32,8 @@ llvm::Error InferCount(InferContext& c) {
   return CheckLabels(c, c.in(0), c.in(1));
 }
 
-// The probabilities are saved, not the scores: the gradient is linear in them, so that a lossy code of them
-// is unbiased.
+// Saves the probabilities and not the scores. The gradient is linear in the probabilities, so that
+// a lossy code of them leaves it unbiased.
 void LossGrad(GradContext& g) {
   std::vector<ValueId> inputs{g.dout(), g.Save(g.out(1)), g.Save(g.in(1))};
   if (g.in(2) != kNoValue) inputs.push_back(g.Save(g.in(2)));

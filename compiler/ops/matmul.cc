@@ -1,4 +1,4 @@
-// Matrix multiplication of any rank with broadcast batch axes, and a bias [columns] or none.
+// Matrix multiplication of any rank with broadcast batch axes, and an optional bias [columns].
 #include <algorithm>
 
 #include "compiler/ops/grad_context.h"
@@ -8,7 +8,7 @@
 namespace act {
 namespace {
 
-// Rows and columns of an operand after the transposition that its flag asks for.
+// Rows and columns of an operand, transposed if its flag asks for it.
 struct Matrix {
   Dims batch;
   Dim rows, columns;
@@ -50,8 +50,8 @@ ValueId Product(GradContext& g, ValueId a, bool trans_a, ValueId b, bool trans_b
   return g.Emit("MatMul", {a, b}, attrs);
 }
 
-// A weight [K, M] under many leading axes: its gradient is one product over all of them, not a sum of small
-// ones.
+// For a weight [K, M] shared by many leading axes. Its gradient is one product over all of them and
+// not a sum of small ones.
 ValueId Rows(GradContext& g, ValueId x) {
   const Dims dims = g.type(x).dims;
   Dim rows(1);
@@ -59,8 +59,8 @@ ValueId Rows(GradContext& g, ValueId x) {
   return g.ReshapeTo(x, {rows, dims.back()});
 }
 
-// y = A B with A = a or a^T, B = b or b^T: dA = dy B^T, dB = A^T dy; where the operand is transposed, the
-// gradient is too.
+// y = A B with A = a or a^T, B = b or b^T: dA = dy B^T, dB = A^T dy. Where an operand is
+// transposed, its gradient is too.
 void Grad(GradContext& g) {
   const bool ta = g.attrs().Int("trans_a") != 0, tb = g.attrs().Int("trans_b") != 0;
   const ValueId a = g.in(0), b = g.in(1);
@@ -82,7 +82,7 @@ void Grad(GradContext& g) {
   }
 }
 
-// ONNX's has neither a bias nor transposed operands.
+// ONNX's operator has neither a bias nor transposed operands.
 OnnxTwin Twin(const Node& node) {
   const bool plain = node.attrs.Int("trans_a") == 0 && node.attrs.Int("trans_b") == 0;
   return plain && node.inputs.size() == 2 ? OnnxTwin::kWithoutAttributes : OnnxTwin::kNone;

@@ -14,7 +14,8 @@ llvm::Expected<ValueId> NormMean(GraphBuilder& builder, ValueId x, const Attribu
   const auto axis = norm.Int("group_axis");
   const Dims dims = builder.type(mean).dims;
   if (groups == 0 || dims[static_cast<size_t>(axis)] == Dim(groups)) return mean;
-  // [.., C, ..] as [.., groups, C / groups, ..]: small, since the other axes are gone.
+  // Splits [.., C, ..] into [.., groups, C / groups, ..]. The tensor is small, since the other axes
+  // have extent 1.
   Dims split = dims;
   split[static_cast<size_t>(axis)] = groups;
   split.insert(split.begin() + axis + 1, Dim(dims[static_cast<size_t>(axis)].fixed / groups));

@@ -1,8 +1,8 @@
-// Normalization. `BatchNorm` (channels-last) and `LayerNorm` are what models contain; lowering turns them
-// into the other operators here, BatchNorm in the form for training (batch statistics) or for evaluation
-// (stored statistics). LayerNorm is any normalization by statistics of the sample itself: of rows (layer
-// norm; RMS norm where it is not centered), of each channel's pixels (instance norm), of a group of channels'
-// (group norm).
+// Normalization. Models contain `BatchNorm` (channels-last) and `LayerNorm`. Lowering turns them
+// into the other operators here, BatchNorm in the form for training (batch statistics) or for
+// evaluation (stored statistics). LayerNorm is any normalization by statistics of the sample
+// itself: of rows (layer norm; RMS norm if it is not centered), of each channel's pixels (instance
+// norm), or of a group of channels (group norm).
 #include <algorithm>
 
 #include "compiler/ops/elementwise.h"
@@ -33,7 +33,7 @@ llvm::Error InferSame(InferContext& c) {
   return CheckChannels(c, 1);
 }
 
-// Results behind the first are the batch's mean and rstd, for a gradient that the model has.
+// Results after the first are the batch's mean and rstd, for models with their own gradient.
 llvm::Error InferBatchNorm(InferContext& c) {
   for (TensorType& out : c.outputs)
     out = {DType::kFloat32, {c.in(0).dims.empty() ? Dim(1) : c.in(0).dims.back()}};
@@ -64,7 +64,8 @@ llvm::Error InferGrad(InferContext& c) {
   return CheckChannels(c, 2);
 }
 
-// (x - mean) rstd gamma + beta as one multiply-add of columns: x (rstd gamma) + (beta - mean rstd gamma).
+// (x - mean) rstd gamma + beta as one multiply-add per column: x (rstd gamma) + (beta -
+// mean rstd gamma).
 Reg ApplyExpr(B& b, const Node&, const Regs& r) {
   const Reg scale = b.Mul(r[2], r[3]);
   return b.Fma(r[0], scale, b.Sub(r[4], b.Mul(r[1], scale)));
@@ -72,20 +73,22 @@ Reg ApplyExpr(B& b, const Node&, const Regs& r) {
 
 Reg NormalizeExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], b.Neg(b.Mul(r[1], r[2]))); }
 
-// Where a ReLU behind y = gamma xhat + beta begins, in terms of xhat: tau = -beta / gamma, clamped to 1.01 of
-// the channel's largest |xhat|. gamma = 0 makes y = beta everywhere. inputs: gamma, beta, largest |xhat|
+// The threshold of a ReLU after y = gamma xhat + beta, in terms of xhat: tau = -beta / gamma,
+// clamped to 1.01 times the channel's largest |xhat|. If gamma = 0, y is beta everywhere.
+// inputs: gamma, beta, largest |xhat|
 Reg ReluThresholdExpr(B& b, const Node&, const Regs& r) {
   const Reg zero = b.Const(0), bound = b.Mul(r[2], b.Const(1.01f)), least = b.Neg(bound);
   const Reg clamped = b.Max(b.Min(b.Neg(b.Div(r[1], r[0])), bound), least);
   return b.Select(r[0], clamped, b.Select(b.Greater(r[1], zero), least, bound));
 }
 
-// On which side of the threshold y > 0: 1, or -1 where gamma < 0. input: gamma
+// The side of the threshold on which y > 0: 1, or -1 where gamma < 0.
+// input: gamma
 Reg ReluSideExpr(B& b, const Node&, const Regs& r) {
   return b.Select(b.Greater(b.Const(0), r[0]), b.Const(-1), b.Const(1));
 }
 
-// v = side (xhat - tau), above 0 exactly where `passed` is: rounding decides nothing.
+// v = side (xhat - tau). It is above 0 exactly where `passed` is, whatever the rounding.
 // inputs: x, mean, rstd, tau, passed
 Reg SignedDistanceExpr(B& b, const Node&, const Regs& r) {
   const Reg distance = b.Unary(Opcode::kAbs, b.Fma(r[0], r[2], b.Neg(b.Fma(r[1], r[2], r[3]))));
@@ -93,12 +96,12 @@ Reg SignedDistanceExpr(B& b, const Node&, const Regs& r) {
   return b.Select(b.Greater(r[4], b.Const(0)), above, b.Neg(above));
 }
 
-// xhat again. inputs: v, tau, side
+// Recomputes xhat. inputs: v, tau, side
 Reg FromDistanceExpr(B& b, const Node&, const Regs& r) { return b.Fma(r[0], r[2], r[1]); }
 
-// v = +- (xhat + 2.1 largest), with the sign of `passed`: at 1.1 largest |xhat| and above, which is more than
-// half a step of any code, so that decoded values keep their side. inputs: x, mean, rstd, largest |xhat|,
-// passed
+// v = +- (xhat + 2.1 largest), with the sign of `passed`. |v| is at least 1.1 times the largest
+// |xhat|, which is more than half a step of any code, so that decoded values keep their side.
+// inputs: x, mean, rstd, largest |xhat|, passed
 constexpr float kShift = 2.1f;
 Reg SidedDistanceExpr(B& b, const Node& node, const Regs& r) {
   const Reg shifted = b.Fma(r[3], b.Const(kShift), NormalizeExpr(b, node, r));
@@ -106,13 +109,14 @@ Reg SidedDistanceExpr(B& b, const Node& node, const Regs& r) {
   return b.Select(b.Greater(r[4], b.Const(0)), above, b.Neg(above));
 }
 
-// xhat again. inputs: v, largest |xhat|
+// Recomputes xhat. inputs: v, largest |xhat|
 Reg FromSidedExpr(B& b, const Node&, const Regs& r) {
   return b.Fma(r[1], b.Const(-kShift), b.Unary(Opcode::kAbs, r[0]));
 }
 
-// dx = rstd gamma (dy - sum_dy / n - xhat sum_dy_xhat / n), n = elements per channel; Ioffe and Szegedy 2015,
-// section 3. inputs: dy, xhat, rstd, gamma, sum_dy, sum_dy_xhat
+// dx = rstd gamma (dy - sum_dy / n - xhat sum_dy_xhat / n), n = elements per channel (Ioffe and
+// Szegedy 2015, section 3).
+// inputs: dy, xhat, rstd, gamma, sum_dy, sum_dy_xhat
 Reg InputGradExpr(B& b, const Node& node, const Regs& r) {
   const auto e = node.attrs.Ints("extent", {1, 0, 0});
   const Reg inverse_n = b.Over(1, Dim(e[0], e[1], e[2]));
@@ -122,8 +126,8 @@ Reg InputGradExpr(B& b, const Node& node, const Regs& r) {
   return b.Fma(r[0], scale, b.Fma(r[1], slope, offset));
 }
 
-// y = BatchNormApply(x, mean, rstd, gamma, beta), where mean and rstd are those of x (batch = 1) or constants
-// (batch = 0).
+// y = BatchNormApply(x, mean, rstd, gamma, beta). mean and rstd are those of x (batch = 1) or
+// constants (batch = 0).
 void ApplyGrad(GradContext& g) {
   const ValueId x = g.in(0), mean = g.in(1), rstd = g.in(2), gamma = g.in(3);
   const bool batch_statistics = g.attrs().Int("batch") != 0;
@@ -158,8 +162,9 @@ void ApplyGrad(GradContext& g) {
                       {g.dout(), xhat, g.Save(rstd), g.Save(gamma), sum_dy, sum_dy_xhat}, attrs));
 }
 
-// x, gamma?, beta?: (x - mean) / sqrt(variance + epsilon) gamma + beta, mean and variance over `axes`, and
-// over the channels of a group where `group_axis` is in `groups` groups. center = 0: without the mean.
+// x, gamma?, beta?: (x - mean) / sqrt(variance + epsilon) gamma + beta. Mean and variance are taken
+// over `axes`, and, where `group_axis` is split into `groups` groups, over the channels of a group.
+// center = 0: the mean is not subtracted.
 llvm::Error InferLayerNorm(InferContext& c) {
   const Dims& dims = c.in(0).dims;
   if (c.in(0).dtype != DType::kFloat32) return c.Fail("normalizes f32, operand is " + ToString(c.in(0)));
@@ -191,13 +196,15 @@ llvm::Error InferLayerNorm(InferContext& c) {
 // inputs: x, mean, rstd
 Reg StandardizeExpr(B& b, const Node&, const Regs& r) { return b.Mul(b.Sub(r[0], r[1]), r[2]); }
 
-// inputs: x, mean, rstd, gamma, beta. What is subtracted first is exact: rows may have means far from 0.
+// inputs: x, mean, rstd, gamma, beta. The mean is subtracted first, which is exact: rows may have
+// means far from 0.
 Reg LayerNormApplyExpr(B& b, const Node& node, const Regs& r) {
   return b.Fma(StandardizeExpr(b, node, r), r[3], r[4]);
 }
 
-// dx = rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma; Ba, Kiros and Hinton 2016. Without centering
-// mean(g) falls away. inputs: g, xhat, rstd, mean(g xhat), mean(g)
+// dx = rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma (Ba, Kiros and Hinton 2016). Without
+// centering, mean(g) is left out.
+// inputs: g, xhat, rstd, mean(g xhat), mean(g)
 Reg LayerNormGradInputExpr(B& b, const Node&, const Regs& r) {
   const Reg scale = b.Neg(r[2]);
   const Reg slope = b.Mul(scale, r[3]);

@@ -82,7 +82,7 @@ Cost CostOf(const Node& node, const Graph& graph) {
 
 std::optional<Dims> Broadcast(const Dims& a, const Dims& b) {
   Dims result(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < result.size(); ++i) {  // axes counted from the last
+  for (size_t i = 0; i < result.size(); ++i) {  // axes are counted from the last
     const Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1);
     const Dim y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
     if (x != y && x != Dim(1) && y != Dim(1)) return std::nullopt;

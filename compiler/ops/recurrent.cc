@@ -1,12 +1,13 @@
-// Recurrent cells: Lstm, Gru, Rnn. One node runs the time loop of one direction of one layer. Batch-major: x
-// [N,T,G H] holds what the input contributes to the G pre-activations of each of H units, biases included, so
-// that the products with the input and its weights are ordinary matrix products outside the loop. Likewise
-// backward: the loop makes the gradient of x, of which the gradients of all weights are products over all
-// steps at once.
+// Recurrent cells: Lstm, Gru, Rnn. One node runs the time loop of one direction of one layer.
+// Tensors are batch-major: x [N,T,G H] holds the input's contribution to the G pre-activations of
+// each of H units, biases included. The products with the input and its weights are therefore
+// ordinary matrix products outside the loop. The backward pass works alike: the loop makes the
+// gradient of x, and the gradients of all weights are products of it over all steps at once.
 //
-// The forward pass leaves no gates but the slopes that the backward pass multiplies with (Lstm: of c's
-// gradient for the gates i, f, g). The gradient is then a sum over paths that read each slope at most once,
-// so that unbiased codes of the slopes give an unbiased gradient; i (1 - i) of a decoded i would not.
+// The forward pass stores no gates. It stores the slopes with which the backward pass multiplies
+// (for Lstm: those of c's gradient for the gates i, f, g). The gradient is then a sum over paths
+// that read each slope at most once, so that unbiased codes of the slopes give an unbiased
+// gradient. i (1 - i) of a decoded i would be biased.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -21,7 +22,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Types by the operator's signature.
+// Infers types by the operator's signature.
 llvm::Error Infer(InferContext& c) {
   const RecurrentSignature& signature = *FindRecurrentSignature(c.node.op);
   const TensorType &x = c.in(0), &weights = c.in(signature.inputs.find('W'));
@@ -88,9 +89,9 @@ ValueId TransposedProduct(GradContext& g, ValueId a, ValueId b) {
   return g.Emit("MatMul", {a, b}, attrs);
 }
 
-// The gradient of the recurrent weights from that of their products with the state, `dgates` [N,T,K]: a sum
-// over steps of dgates_t^T h_(t-1). The states in front of all steps are y moved by one step; the
-// initial one, where it is not 0, is a term of its own.
+// The gradient of the recurrent weights from that of their products with the state, `dgates`
+// [N,T,K]: a sum over steps of dgates_t^T h_(t-1). The states before each step are y moved by one
+// step. The initial state, if it is not 0, adds a term of its own.
 ValueId WeightGrad(GradContext& g, ValueId dgates, ValueId initial) {
   if (dgates == kNoValue) return kNoValue;
   const ValueId y = g.out();
@@ -123,7 +124,7 @@ void GruGrad(GradContext& g) {
       g.EmitMany("GruGrad", {g.Save(g.out(1)), g.Save(g.out(2)), g.Save(g.out(3)), g.Save(g.in(1)), g.dout()},
                  3, g.attrs());
   if (g.Wants(1) && d[0] != kNoValue) {
-    // The state reaches the candidate through the reset gate: there the gradient of the product is d[1].
+    // The state reaches the candidate through the reset gate. The gradient of that product is d[1].
     const ValueId gates = SliceAxis(g, d[0], 2, 0, g.type(d[1]).dims[2] * Dim(2));
     Attributes rows;
     rows.Set("axis", int64_t{0});
@@ -150,8 +151,8 @@ void AddRecurrentOps(std::vector<OpDef>& ops) {
     void (*grad)(GradContext&);
     std::vector<std::pair<int, int>> in_place;
   };
-  // A loop reads each pre-activation or slope just before it writes the slope or gradient that takes its
-  // place.
+  // A loop reads each pre-activation or slope just before it writes the slope or gradient that
+  // replaces it.
   const std::map<std::string_view, Entry> entries = {
       {"Lstm", {LstmGrad, {{2, 0}}}},
       {"Gru", {GruGrad, {{1, 0}}}},

@@ -26,7 +26,7 @@ llvm::Error InferReduce(InferContext& c) {
 
 Dim Flops(const Node& node, const Graph& graph) { return graph.value(node.inputs[0]).type.Elements(); }
 
-// dims of x with extent 1 on the reduced axes: what the gradient broadcasts from.
+// The dims of x with extent 1 on the reduced axes, from which the gradient broadcasts.
 Dims Kept(const GradContext& g) {
   Dims dims = g.type(g.in(0)).dims;
   for (int64_t axis : g.attrs().Ints("axes")) dims[static_cast<size_t>(axis)] = 1;
@@ -48,7 +48,7 @@ void MeanGrad(GradContext& g) {
   g.SetGrad(0, g.Emit("DivideByExtent", {spread}, attrs));
 }
 
-// The gradient goes to the elements that equal the maximum, shared among equals.
+// The gradient goes to the elements that equal the maximum, which share it equally.
 void MaxGrad(GradContext& g) {
   const TensorType type = g.type(g.in(0));
   const ValueId y = g.DeriveReshape(g.Save(g.out()), Kept(g));

@@ -5,8 +5,9 @@
 namespace act {
 namespace {
 
-// x [.., n] -> index i64 [.., k]: positions of the k largest (`largest` 0: smallest) along the last axis,
-// from the first on. Of equals the first comes first; with `last` (k = 1) the last.
+// x [.., n] -> index i64 [.., k]: the positions of the k largest elements (smallest if `largest` is
+// 0) along the last axis, in order. Of equal elements the first comes first. With `last` (k = 1)
+// the last is taken.
 llvm::Error InferTopK(InferContext& c) {
   const TensorType &x = c.in(0), &y = c.outputs[0];
   if (x.dtype != DType::kFloat32) return c.Fail("compares f32, operand is " + ToString(x));
@@ -31,7 +32,7 @@ llvm::Error InferCumSum(InferContext& c) {
   return llvm::Error::success();
 }
 
-// An element is part of the sums behind it: its gradient sums from there to the end.
+// An element is part of all later sums: its gradient is the sum from its place to the end.
 void CumSumGrad(GradContext& g) {
   Attributes attrs = g.attrs();
   attrs.Set("reverse", int64_t{attrs.Int("reverse") == 0});

@@ -18,7 +18,7 @@ llvm::Error InferGrad(InferContext& c) {
   return Infer(c);
 }
 
-// dx = y (dy - sum(dy y)). Quadratic in y, which is therefore read exactly.
+// dx = y (dy - sum(dy y)). This is quadratic in y, which is therefore read exactly.
 void SoftmaxGrad(GradContext& g) { g.SetGrad(0, g.Emit("SoftmaxGrad", {g.dout(), g.Save(g.out())})); }
 
 // dx = dy - softmax(x) sum(dy)

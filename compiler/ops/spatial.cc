@@ -9,7 +9,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// One convolution or pooling window: attributes with one entry per spatial axis (pads: begins, then ends).
+// One convolution or pooling window: attributes with one entry per spatial axis (pads:
+// begins, then ends).
 struct Window {
   Ints kernel, strides, dilations, pads;
 };
@@ -28,8 +29,8 @@ llvm::Expected<Window> WindowOf(const InferContext& c, Ints kernel) {
   return w;
 }
 
-// floor or ceil of (S + pads - dilation (K - 1) - 1) / stride, plus 1. A spatial extent cannot vary with N
-// unless stride is 1.
+// floor or ceil of (S + pads - dilation (K - 1) - 1) / stride, plus 1. A spatial extent may vary
+// with N only if stride is 1.
 llvm::Expected<Dims> OutputDims(const InferContext& c, const Window& w, const Dims& x, const Dim& channels,
                                 bool ceil_mode) {
   Dims out{x[0]};
@@ -86,7 +87,7 @@ llvm::Error InferConv(InferContext& c) {
 llvm::Error InferConvGradInput(InferContext& c) { return CheckConv(c, c.outputs[0], c.in(1), c.in(0)); }
 llvm::Error InferConvGradWeight(InferContext& c) { return CheckConv(c, c.in(1), c.outputs[0], c.in(0)); }
 
-// 2 flops per multiply-add of the whole convolution; every one of the three operators does the same number.
+// 2 flops per multiply-add of the whole convolution. All three operators take the same number.
 Dim ConvFlops(const TensorType& y, const TensorType& w) {
   Dim per_output(2);
   for (size_t i = 1; i < w.dims.size(); ++i) per_output = per_output * w.dims[i];
@@ -95,13 +96,14 @@ Dim ConvFlops(const TensorType& y, const TensorType& w) {
 
 void ConvGrad(GradContext& g) {
   const ValueId x = g.in(0), w = g.in(1);
-  // The weight gradient first: what it reads may go before the input gradient needs room.
+  // The weight gradient comes first: its operands may be freed before the input
+  // gradient needs room.
   if (g.Wants(1)) g.SetGrad(1, g.EmitTyped("ConvGradWeight", {g.dout(), g.Save(x)}, g.type(w), g.attrs()));
   if (g.Wants(0)) g.SetGrad(0, g.EmitTyped("ConvGradInput", {g.dout(), g.Save(w)}, g.type(x), g.attrs()));
   if (g.Wants(2)) g.SetGrad(2, g.dout());
 }
 
-// y = ConvGradInput(x, w), a transposed convolution: linear in both.
+// y = ConvGradInput(x, w) is a transposed convolution, linear in both operands.
 void ConvGradInputGrad(GradContext& g) {
   const ValueId x = g.in(0), w = g.in(1);
   if (g.Wants(1)) g.SetGrad(1, g.EmitTyped("ConvGradWeight", {g.Save(x), g.dout()}, g.type(w), g.attrs()));
@@ -165,7 +167,7 @@ Dim WindowFlops(const Node& node, const Graph& graph) {
   return graph.value(node.outputs[0]).type.Elements() * Dim(window);
 }
 
-// What tells the positions in a pooling window apart.
+// The bits that tell the positions in a pooling window apart.
 int64_t PositionBits(const Node& node) {
   int64_t window = 1, bits = 1;
   for (int64_t k : node.attrs.Ints("kernel_shape")) window *= k;

@@ -59,8 +59,8 @@ llvm::Error InferConcat(InferContext& c) {
   return llvm::Error::success();
 }
 
-// Is every index of `small` inside `large`, axis by axis: starts + (extent - 1) * steps? Axes that vary with
-// N must be whole.
+// Does every index of `small` lie inside `large`, axis by axis: starts + (extent - 1) * steps? Axes
+// that vary with N must be whole.
 llvm::Error CheckSlice(InferContext& c, const TensorType& large, const TensorType& small) {
   const Ints starts = c.node.attrs.Ints("starts"), steps = c.node.attrs.Ints("steps");
   const size_t rank = large.dims.size();
@@ -142,7 +142,7 @@ ValueId ZeroPad(GradContext& g, ValueId x, size_t axis, int64_t begin, int64_t e
   return g.Emit("Pad", {x}, attrs);
 }
 
-// `extent` elements of one axis, from `start` on in steps of `step`.
+// `extent` elements of one axis, beginning at `start`, in steps of `step`.
 ValueId SliceAxis(GradContext& g, ValueId x, size_t axis, int64_t start, int64_t extent, int64_t step) {
   TensorType type = g.type(x);
   Ints starts(type.dims.size(), 0), steps(type.dims.size(), 1);
@@ -155,14 +155,14 @@ ValueId SliceAxis(GradContext& g, ValueId x, size_t axis, int64_t start, int64_t
   return g.EmitTyped("Slice", {x}, type, attrs);
 }
 
-// Undoes the padding of one axis from `n` elements: what was copied from an element gives it back its
-// gradient.
+// Undoes the padding of one axis from `n` elements. The gradient of each copy is added to that of
+// the copied element.
 ValueId UnpadAxis(GradContext& g, ValueId dy, size_t axis, int64_t n, int64_t begin, int64_t end,
                   bool reflect) {
   ValueId dx = ZeroPad(g, dy, axis, -begin, -end);
   const auto add = [&](ValueId border, int64_t before, int64_t after) {
     if (border == kNoValue) return;
-    if (!reflect) {  // edge: all copies of one element
+    if (!reflect) {  // edge: all copies are of one element
       Attributes attrs;
       attrs.Set("axes", Ints{static_cast<int64_t>(axis)});
       attrs.Set("keepdims", int64_t{1});
@@ -171,7 +171,8 @@ ValueId UnpadAxis(GradContext& g, ValueId dy, size_t axis, int64_t n, int64_t be
     border = ZeroPad(g, border, axis, before, after);
     if (border != kNoValue) dx = g.Emit("Add", {dx, border});
   };
-  // Mirrored, the border in front shows elements 1, 2, .. and the one behind ends with n - 2.
+  // With mirroring, the border before the elements, read backward, is elements 1, 2, .., and the
+  // border after them, read backward, ends with n - 2.
   if (begin > 0 && reflect) add(SliceAxis(g, dy, axis, begin - 1, begin, -1), 1, n - 1 - begin);
   if (begin > 0 && !reflect) add(SliceAxis(g, dy, axis, 0, begin, 1), 0, n - 1);
   if (end > 0 && reflect) add(SliceAxis(g, dy, axis, begin + n + end - 1, end, -1), n - 1 - end, 1);

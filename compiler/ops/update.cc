@@ -1,5 +1,5 @@
-// Optimizer updates: elementwise expressions that write parameters and optimizer state in place. Sources are
-// in docs/optimizers.md.
+// Optimizer updates: elementwise expressions that write parameters and optimizer state in place.
+// docs/optimizers.md names the sources.
 #include "compiler/ops/update.h"
 
 #include "compiler/ops/expr_builder.h"
@@ -48,7 +48,7 @@ const std::vector<Row>& Rows() {
          const Reg step = b.Fma(r[6], v, b.Mul(r[7], g));
          return {b.Sub(p, b.Mul(lr, step)), v};
        }},
-      // The velocity takes a part of the gradient; where that is 1 this is SgdUpdate.
+      // The velocity takes a fraction of the gradient. With the fraction 1 this is SgdUpdate.
       {"onnx-momentum",
        {"OnnxMomentumUpdate",
         {"velocity"},
@@ -114,8 +114,8 @@ const std::vector<Row>& Rows() {
          const Reg adam = b.Div(b.Mul(r[4], next.first), Denominator(b, next.second, r[8], r[9]));
          return {b.Fma(r[10], r[0], adam), next.first, next.second};
        }},
-      // p -= lr |p| / |u| u; operands p, u, lr, |p|^2, |u|^2. A norm of 0 leaves the direction at its own
-      // length.
+      // p -= lr |p| / |u| u, with operands p, u, lr, |p|^2, |u|^2. If a norm is 0, the direction
+      // keeps its own length.
       {"",
        {"LambStep", {}, {"lr", "", ""}},
        [](B& b, const Regs& r) -> Regs {
@@ -123,7 +123,7 @@ const std::vector<Row>& Rows() {
          const Reg ratio = b.Select(both, b.Div(Sqrt(b, r[3]), Sqrt(b, r[4])), b.Const(1));
          return {b.Sub(r[0], b.Mul(b.Mul(r[2], ratio), r[1]))};
        }},
-      // The sum starts anew with each update.
+      // The sum starts anew after each update.
       {"",
        {"AccumulateGradient", {}, {"keep_sum", "sum_weight"}},
        [](B& b, const Regs& r) -> Regs { return {b.Fma(r[3], r[1], b.Select(r[2], r[0], b.Const(0)))}; }},
@@ -134,7 +134,7 @@ const std::vector<Row>& Rows() {
 const Row& RowOf(const std::string& op) {
   for (const Row& row : Rows())
     if (row.rule.op == op) return row;
-  return Rows().front();  // not reached: the operators below are the rows'
+  return Rows().front();  // not reached: the operators below are made from the rows
 }
 
 size_t Operands(const UpdateRule& rule) { return 2 + rule.state.size() + rule.scalars.size(); }
@@ -155,7 +155,8 @@ llvm::Error InferUpdate(InferContext& c) {
 Regs UpdateExpr(ExprBuilder& b, const Node& node, const Regs& operands) {
   const Row& row = RowOf(node.op);
   Regs r = operands;
-  if (r.size() > Operands(row.rule)) r[1] = b.Mul(r.back(), r[1]);  // clipped
+  // The last operand is the clipping factor, if there is one.
+  if (r.size() > Operands(row.rule)) r[1] = b.Mul(r.back(), r[1]);
   return row.expr(b, r);
 }
 

@@ -6,21 +6,22 @@
 
 namespace act {
 
-// The operands of an update's node are the parameter, its gradient, its state and the step's scalars; where
-// gradients are clipped, the factor of the gradient comes last.
+// The operands of an update's node are the parameter, its gradient, its state and the step's
+// scalars. With clipped gradients, the clipping factor comes last.
 struct UpdateRule {
   std::string op;                    // the operator in the op table
   std::vector<std::string> state;    // tensors of the parameter's shape that are kept between steps
   std::vector<std::string> scalars;  // names of runtime/plan/optimizer.h
-  // The node makes a direction and leaves the parameter alone; LambStep takes the step, at the length of the
-  // trust ratio.
+  // The node makes a direction and leaves the parameter alone. LambStep takes the step, with the
+  // length that the trust ratio gives.
   bool makes_direction = false;
 };
 
-// Of --optimizer; null where there is none of that name.
+// The rule that --optimizer names; null if none has this name.
 const UpdateRule* FindUpdateRule(const std::string& optimizer);
 
-// sum += weight * gradient, and LambStep: operators that are no optimizer.
+// The rule of sum += weight * gradient, which is not an optimizer. LambStep is
+// another such operator.
 const UpdateRule& AccumulateRule();
 const UpdateRule& LambStepRule();
 

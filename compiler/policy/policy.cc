@@ -15,11 +15,11 @@ namespace {
 constexpr int kScoreBits = 4;  // of attention's queries and keys
 constexpr int64_t kLeastGroupSize = 64;
 constexpr int64_t kRerunSpacing = 9;
-constexpr int kCarefulBits = 8;         // of the loss's probabilities, and of what is small
-constexpr int kAnchorBits = 2;          // of an anchor, beside the level's own
-constexpr int64_t kLeastElements = 32;  // of a sample: less takes a few bytes and is kept
+constexpr int kCarefulBits = 8;         // of the loss's probabilities, and of small values
+constexpr int kAnchorBits = 2;          // of an anchor, in addition to the level's own
+constexpr int64_t kLeastElements = 32;  // of a sample: fewer take a few bytes and are kept
 
-// A code must save at least half of the tensor, or it is not worth its time and error.
+// A code must save at least half of the tensor. Otherwise it is not worth its time and error.
 bool SavesHalf(const Codec& codec, const TensorType& type) {
   const std::optional<TensorType> code = CodeType(codec, type.dims);
   return code && 2 * code->Bytes().At(kComparedBatch) <= type.Bytes().At(kComparedBatch);
@@ -36,15 +36,15 @@ const char* DescribeRounding(Rounding rounding) {
   }
 }
 
-// A tensor of samples, and not of what is common to them: means, deviations, what is made from parameters
-// alone.
+// Does the tensor belong to samples? Means, deviations and values made only from parameters do not:
+// they are common to all samples.
 bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
   constexpr int64_t kGroups = 16;  // statistics are smaller
   if (HasBatchAxis(facts.type)) return true;
   return facts.fixed_batch && facts.type.rank() > 1 && facts.type.Elements().fixed >= kGroups * group_size;
 }
 
-// Less than a group.
+// Does a sample have less than a group of elements?
 bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
   return SamplesOf(facts.type.dims).elements.At(1) < group_size;
 }
@@ -55,10 +55,11 @@ int Policy::BoundedBits(const EdgeFacts& facts) const {
   double n = 1;  // elements of a channel
   for (size_t i = 0; i + 1 < facts.type.dims.size(); ++i)
     n *= static_cast<double>(facts.type.dims[i].At(batch));
-  // The largest square of n normal numbers, to their mean square; a ReLU leaves half of the latter.
+  // The largest square of n normal numbers, relative to their mean square. A ReLU
+  // halves the latter.
   const double largest = 2 * std::log(std::max(n, 3.));
   const double range = (facts.often_zero ? 2 : 1) * largest;
-  // Range squared over the squared error that the bound allows.
+  // The squared range, relative to the squared error that the bound allows.
   const double ratio =
       facts.normalized ? range * largest * range / 4 / rules.error_bound : 2 * n * range / rules.error_bound;
   return std::max(2, static_cast<int>(std::log2(ratio) / 2));
@@ -79,9 +80,9 @@ int Policy::AnchorBits() const {
 
 bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
-// What a loss saves is the gradient's own beginning: p - 1 of a trained network is small beside a step of p,
-// so that few levels would make any v. An average that is asked for bounds what codes may insist on: all of
-// them may be anchors.
+// The values that a loss saves are the start of the gradient itself. In a trained network p - 1 is
+// small beside a step of p, so that few levels would make v arbitrarily large. If an average is
+// asked for, it limits the bits that codes may insist on: all of them may be anchors.
 int Policy::LeastBits(const EdgeFacts& facts) const {
   if (rules.same_bits) return 1;
   if (facts.for_scores) return kScoreBits;
@@ -89,8 +90,9 @@ int Policy::LeastBits(const EdgeFacts& facts) const {
   return average_bits > 0 ? std::clamp(static_cast<int>(average_bits), 1, least) : least;
 }
 
-// Where groups and parts do not end together, every group but a few has two parts' range: in a model of width
-// 64 that made five times the variance. From 16 groups a part on those few do not count.
+// Where groups and parts do not end together, almost every group has the range of two parts. In a
+// model of width 64 that made the variance five times as large. From 16 groups a part on, the
+// groups across a boundary do not matter.
 int64_t Policy::GroupOf(const EdgeFacts& facts) const {
   int64_t group = group_size;
   if (rules.same_bits) return group;
@@ -98,7 +100,7 @@ int64_t Policy::GroupOf(const EdgeFacts& facts) const {
   return group;
 }
 
-// The levels of a sign code: a quarter below 0, where only the gradient of the normalization reads.
+// A sign code has a quarter of its levels below 0, where only the normalization's gradient reads.
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
   if (b > 8) return Codec::Cast(CodecKind::kFloat16);
@@ -111,13 +113,15 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
   if (plugin) {
     llvm::Expected<Codec> codec = MakePluginCodec(*plugin, b, GroupOf(facts));
     if (codec) return *codec;
-    llvm::consumeError(codec.takeError());  // it has no form of so many bits: the level's own
+    // The plugin has no form with this many bits: use the level's own.
+    llvm::consumeError(codec.takeError());
   }
   return Codec::Uniform(b, GroupOf(facts), rules.rounding);
 }
 
-// What a loss saves, and what the gradient of a normalized row is made of, is small beside a step of 8 bits
-// in a trained network. An anchor saves what is computed of it.
+// In a trained network, the values that a loss saves, and those from which the gradient of a
+// normalized row is made, are small beside a step of 8 bits. An anchor saves the values that are
+// recomputed from it.
 bool Policy::CodesSmall(const EdgeFacts& facts) const {
   if (!codes_small || facts.of_loss || SamplesOf(facts.type.dims).elements.At(1) < kLeastElements)
     return false;
@@ -131,7 +135,7 @@ bool Policy::Swaps(const Codec& codec) const {
 
 namespace {
 
-// Does an index fit a code of its bits, in fewer than its type takes?
+// Does an index fit a code of its bits that takes fewer bits than its type?
 bool IsShortIndex(const Policy& policy, const EdgeFacts& facts) {
   return facts.index_bits > 0 && facts.index_bits <= 8 && !policy.rules.bytes_for_indices &&
          facts.index_bits < 8 * ByteSize(facts.type.dtype) && facts.type.dtype == DType::kUint8 &&
@@ -139,19 +143,20 @@ bool IsShortIndex(const Policy& policy, const EdgeFacts& facts) {
 }
 
 Decision InMask(const Policy&, const EdgeFacts&) {
-  return {Codec::Mask(), "only its sign is read: one bit each, exact"};
+  return {Codec::Mask(), "only its sign is read: exact, one bit an element"};
 }
 
 Decision InFixedRange(const Policy& policy, const EdgeFacts& facts) {
-  const std::string reason = policy.level + " stores which of " + std::to_string(1 << policy.range_bits) +
-                             " levels over six deviations it is next to, always the same (biased)";
+  const std::string reason = policy.level + " stores the nearest of " +
+                             std::to_string(1 << policy.range_bits) +
+                             " levels over six deviations, without random rounding (biased)";
   return facts.index_bits < 8 ? Decision{Codec::Index(static_cast<int>(facts.index_bits)), reason}
                               : Decision{{}, reason};
 }
 
 Decision InIndexBits(const Policy&, const EdgeFacts& facts) {
   return {Codec::Index(static_cast<int>(facts.index_bits)),
-          "positions in a pooling window: the fewest bits that hold them, exact"};
+          "positions in a pooling window: exact, in the fewest bits that hold them"};
 }
 
 Decision InHalves(const Policy& policy, const EdgeFacts&) {
@@ -159,25 +164,25 @@ Decision InHalves(const Policy& policy, const EdgeFacts&) {
           policy.level + " keeps an image's averages over blocks of pixels in 16 bits"};
 }
 
-// Why a lossy code has more bits than the level's; empty where it has not.
+// Why a lossy code has more bits than the level's; empty if it does not.
 const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
   if (policy.rules.same_bits) return "";
-  if (facts.of_loss) return "; more than others, since every gradient depends on it";
+  if (facts.of_loss) return "; more bits than others, since every gradient depends on it";
   if (facts.for_scores && policy.bits < kScoreBits)
-    return "; more than others, since a softmax is computed from it";
-  return IsSmall(facts, policy.group_size) ? "; more than others, since it is small" : "";
+    return "; more bits than others, since a softmax is computed from it";
+  return IsSmall(facts, policy.group_size) ? "; more bits than others, since it is small" : "";
 }
 
 Decision InLevels(const Policy& policy, const EdgeFacts& facts) {
   const Codec codec = policy.CodecOf(facts);
   return {codec, "level " + policy.level + " stores it in " + std::to_string(codec.bits) + " bits, " +
                      DescribeRounding(policy.rules.rounding) +
-                     (facts.sign_is_read ? "; its code holds the ReLU's mask too, exactly" : "") +
+                     (facts.sign_is_read ? "; its code also holds the ReLU's mask, exactly" : "") +
                      WhyMoreBits(policy, facts)};
 }
 
 // One way to store a value. `how` makes its code. Where that is null the value is kept, and `kept`
-// is the reason; `of_level`: it begins with the level's name.
+// is the reason. If `of_level` is set, the reason starts with the level's name.
 struct Form {
   bool (*applies)(const Policy&, const EdgeFacts&);
   Decision (*how)(const Policy&, const EdgeFacts&);
@@ -188,32 +193,34 @@ struct Form {
 using P = const Policy&;
 using F = const EdgeFacts&;
 
-// The first that applies is it; the last, a lossy code, always does.
+// The first form that applies is chosen. The last, a lossy code, always applies.
 constexpr Form kForms[] = {
     {[](P, F f) { return !f.activation; }, nullptr,
-     "is not made by a node of the step: it is there in any case"},
+     "no node of the step makes it, so it is in memory in any case"},
     {[](P, F f) { return f.exact_bits && SavesHalf(Codec::Mask(), f.type); }, InMask},
     {[](P, F f) { return f.fixed_range; }, InFixedRange},
     {IsShortIndex, InIndexBits},
     {[](P, F f) { return f.low_frequency; }, InHalves},
-    {[](P p, F) { return p.rules.fixed_range; }, nullptr, "keeps what no batch normalization makes", true},
+    {[](P p, F) { return p.rules.fixed_range; }, nullptr, "keeps values that no batch normalization makes",
+     true},
     {[](P p, F) { return !p.Lossy(); }, nullptr,
-     "level L0 is exact: its numbers are read, so it is kept as it is"},
+     "level L0 is exact: the numbers themselves are read, so it is kept as it is"},
     {[](P, F f) { return f.type.dtype != DType::kFloat32; },
      [](P, F f) {
        return Decision{{}, "its " + std::string(ToString(f.type.dtype)) + " numbers are read exactly"};
      }},
-    {[](P p, F f) { return f.of_loss && p.rules.keeps_loss; }, nullptr, "keeps what the loss saves", true},
+    {[](P p, F f) { return f.of_loss && p.rules.keeps_loss; }, nullptr,
+     "keeps the values that the loss saves", true},
     {[](P p, F f) { return f.read_exactly && p.rules.fuses_attention; }, nullptr,
-     "its reader is not linear in it, or it masks: kept exactly"},
+     "its reader is not linear in it, or it is a mask with infinities: kept exactly"},
     {[](P p, F f) { return f.statistic || !IsOfSamples(f, p.group_size); }, nullptr,
      "a statistic or scalar: small, kept exactly"},
     {[](P p, F f) { return p.products_only && !f.feeds_product; },
      [](P p, F) {
-       return Decision{{},
-                       "level " + p.level + " compresses only what convolutions and matrix products read"};
+       return Decision{
+           {}, "level " + p.level + " compresses only values that convolutions and matrix products read"};
      }},
-    // Bits and indices that are too few for a code of their own are too few for this one.
+    // Masks and indices too small for a code of their own are too small for this one.
     {[](P p, F f) {
        const bool small = IsSmall(f, p.group_size) && !p.CodesSmall(f);
        return small || f.exact_bits || f.index_bits > 0 || !SavesHalf(p.CodecOf(f), f.type);
@@ -271,8 +278,8 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
       return MakeError("--bits", "must be 1 to 8 bits per element");
     if (level == "L0")
       return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2 or L3");
-    // An average is reached by levels and forms of codes: what is coded, and in what kind, is the level's
-    // own.
+    // Levels and forms of codes reach the average. The choice of coded values, and the kind of
+    // their codes, remain the level's own.
     const int most = static_cast<int>(std::ceil(bits_override));
     if (most != bits_override) policy.average_bits = bits_override;
     policy.bits = most != bits_override ? std::max(policy.bits, most) : most;

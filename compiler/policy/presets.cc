@@ -3,58 +3,58 @@
 namespace act {
 namespace {
 
-// ActNN (Chen et al., ICML 2021) replaces layers; each quantizes its own input, min and max over 256
-// elements, stochastic rounding. A loss is no layer of it.
+// ActNN (Chen et al., ICML 2021) replaces layers. Each layer quantizes its own input, with the
+// minimum and maximum of 256 elements and stochastic rounding. A loss is not one of these layers.
 constexpr StorageRules kActnn{.rounding = Rounding::kStochastic,
                               .copy_per_layer = true,
                               .same_bits = true,
                               .keeps_loss = true,
                               .bytes_for_indices = true};
 
-// GACT (Liu et al., ICML 2022) quantizes whatever autograd saves, each time that it is saved; by default
-// without looking for tensors that were saved before. The quantizer is ActNN's.
+// GACT (Liu et al., ICML 2022) quantizes every tensor that autograd saves, each time that it is
+// saved. By default it does not look for tensors that were saved before. The quantizer is ActNN's.
 constexpr StorageRules kGact{.rounding = Rounding::kStochastic,
                              .copy_per_layer = true,
                              .same_bits = true,
                              .bytes_for_indices = true,
                              .fuses_attention = false};
 
-// DIVISION (Wang et al., ICML 2023): averages over blocks of pixels in 16 bits, what is left in 2.
+// DIVISION (Wang et al., ICML 2023): averages over blocks of pixels in 16 bits, the remainder in 2.
 constexpr StorageRules kDivision{.rounding = Rounding::kStochastic,
                                  .same_bits = true,
                                  .keeps_loss = true,
                                  .bytes_for_indices = true,
                                  .splits_frequencies = true};
 
-// BLPA (Chakrabarti and Moseley, NeurIPS 2019): what a BatchNorm makes, over six deviations.
+// BLPA (Chakrabarti and Moseley, NeurIPS 2019): BatchNorm's results, over six deviations.
 constexpr StorageRules kBlpa{.same_bits = true, .bytes_for_indices = true, .fixed_range = true};
 
-// AC-GC (Evans and Aamodt, NeurIPS 2021), AutoQuant: bits by a bound of the gradients' error. 1 is that of
-// the configuration that is published with the program.
+// AC-GC (Evans and Aamodt, NeurIPS 2021), AutoQuant: bits by a bound on the gradients' error. The
+// bound of 1 is that of the configuration published with the program.
 constexpr StorageRules kAcgc{.rounding = Rounding::kNearest,
                              .same_bits = true,
                              .keeps_loss = true,
                              .bytes_for_indices = true,
                              .error_bound = 1};
 
-// The program's `swap`: quantized inputs go to the host as they are packed; ReLU masks and pooling positions
-// stay.
+// The program's `swap`: quantized inputs go to the host as they are packed. ReLU masks and pooling
+// positions stay.
 constexpr StorageRules kActnnSwapping = [] {
   StorageRules rules = kActnn;
   rules.swaps = true;
   return rules;
 }();
 
-// The same of all that is quantized. A ReLU's result is, from which the system takes the mask: what is a mask
-// here goes to the host too.
+// The same for every quantized tensor. The system quantizes a ReLU's result and takes the mask from
+// it. Our masks therefore go to the host too.
 constexpr StorageRules kGactSwapping = [] {
   StorageRules rules = kGact;
   rules.swaps = rules.swaps_masks = true;
   return rules;
 }();
 
-// A level of a system that stores what another of its levels does. The description says what it adds there,
-// which no storage rule shows.
+// A level that stores the same as another level of its system. The description says what else it
+// does there, which no storage rule shows.
 constexpr Preset SameAs(Preset preset, const char* name, const char* description) {
   preset.name = name;
   preset.description = description;

@@ -116,7 +116,7 @@ class Compressor {
     if (facts.fixed_range) d.edge.form = "fixed" + std::to_string(facts.index_bits);
     d.edge.reason = d.decision.reason;
     if (const std::vector<std::string>& computed = context_.marks[v].computed; !computed.empty())
-      d.edge.reason += "; the backward pass computes again from it: " + Join(computed);
+      d.edge.reason += "; the backward pass recomputes from it: " + Join(computed);
     d.edge.least_bits = context_.policy.LeastBits(facts);
     // A framework would keep the tensor once, or one byte an element for a mask.
     const Dim elements = facts.type.Elements();

@@ -12,11 +12,12 @@
 namespace act {
 namespace {
 
-constexpr int64_t kRepeats = 2;       // passes for each code
-constexpr double kWorthMoving = .95;  // what is predicted to gain less stays: estimates are noisy
-constexpr int kMostLayouts = 8;       // tried, each with a smaller budget
+constexpr int64_t kRepeats = 2;  // passes for each code
+// A smaller predicted gain is not worth a move: estimates are noisy.
+constexpr double kWorthMoving = .95;
+constexpr int kMostLayouts = 8;  // tried, each with a smaller budget
 
-// The stream that the edge's code is rounded by.
+// The random stream that rounds the edge's code.
 int32_t StreamOf(const Plan& plan, const SavedEdge& edge) {
   for (const Node& node : plan.train.graph.nodes)
     for (size_t o = 0; o < node.outputs.size() && o < node.program.outputs.size(); ++o)
@@ -31,7 +32,8 @@ int64_t CountMoved(const Plan& from, const Plan& to) {
   return moved;
 }
 
-// Over what was promised, in the arena that has more of it; negative: room that is left in both.
+// The bytes over the promised size, in the arena with the larger excess. Negative: both
+// have room left.
 int64_t ExcessBytes(const StepLayout& layout, const Executor& executor) {
   return std::max(layout.peak_bytes - executor.promised_peak_bytes(),
                   layout.host_peak_bytes - executor.promised_host_bytes());
@@ -129,7 +131,7 @@ llvm::Expected<LevelAdapter::Form> LevelAdapter::Improve(const Executor& executo
     ACT_TRY(MemoryLayout layout, LayOut(*tried, batch));
     const int64_t excess = ExcessBytes(layout.train, executor);
     if (excess <= 0) return Form{std::move(tried), std::move(layout)};
-    budget_bytes -= excess;  // what is stored at either peak is mostly codes
+    budget_bytes -= excess;  // most of the bytes at either peak are codes
   }
   return Form{};
 }

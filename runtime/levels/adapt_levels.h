@@ -41,7 +41,7 @@ class LevelAdapter : public BetweenSteps {
   LevelAdapter(const Plan& file, int64_t every, const volatile std::sig_atomic_t* stop)
       : file_(file), every_(every), stop_(stop) {}
 
-  // Errors: nothing in the plan has levels.
+  // Errors: no code of the plan has levels.
   llvm::Error CheckPlan() const;
   // Continues with the levels of a checkpoint. False if the executor's memory cannot hold them
   // (they are for another batch size); then the plan's own levels stay. Errors: those of

@@ -38,7 +38,7 @@ class Solver {
   struct State {
     int64_t bytes = 0;
     double variance = 0;
-    size_t parent = 0, option = 0;  // state of the edge before; this edge's option
+    size_t parent = 0, option = 0;  // the previous edge's state; this edge's option
   };
 
   static size_t Smallest(const std::vector<BitOption>& options) {
@@ -48,7 +48,8 @@ class Solver {
     return static_cast<size_t>(std::min_element(options.begin(), options.end(), less) - options.begin());
   }
 
-  // Of each edge the option of least variance + price bytes; of equals the smaller one.
+  // Chooses for each edge the option of least variance + price bytes, the smaller one if
+  // two are equal.
   BitAllocation AtPrice(double price) const {
     BitAllocation allocation;
     for (const auto& options : problem_.edges) {
@@ -63,7 +64,7 @@ class Solver {
     return allocation;
   }
 
-  // The least price at which AtPrice keeps the budget: that of the linear relaxation.
+  // The least price at which AtPrice keeps the budget, which is that of the linear relaxation.
   void FindPrice() {
     const auto fits = [this](double price) {
       return BytesOf(problem_, AtPrice(price)) <= problem_.budget_bytes;
@@ -78,7 +79,7 @@ class Solver {
     price_ = high;
   }
 
-  // Spends what is left, each time on the change of an edge that gains most.
+  // Spends the bytes that are left, each time on the change of an edge that gains most.
   BitAllocation Improved(BitAllocation allocation) const {
     if (BytesOf(problem_, allocation) > problem_.budget_bytes)
       for (size_t e = 0; e < allocation.size(); ++e) allocation[e] = Smallest(problem_.edges[e]);
@@ -115,7 +116,7 @@ class Solver {
     }
   }
 
-  // No completion of a state whose next edge is `e` has less variance.
+  // A lower bound on the variance of all completions of a state whose next edge is `e`.
   double Bound(const State& state, size_t e) const {
     return state.variance + rest_cost_[e] - price_ * static_cast<double>(problem_.budget_bytes - state.bytes);
   }
@@ -158,12 +159,12 @@ class Solver {
   const BitProblem& problem_;
   const size_t most_states_;
   int64_t total_of_cheapest_ = 0;
-  double price_ = 0;  // variance of a byte
+  double price_ = 0;  // variance per byte
   BitAllocation best_;
   double best_variance_ = kInfinite;
   std::vector<double> rest_cost_;           // of the edges from e on, at the price
-  std::vector<int64_t> rest_bytes_;         // at least
-  std::vector<std::vector<State>> layers_;  // behind each edge
+  std::vector<int64_t> rest_bytes_;         // the fewest bytes of the edges from e on
+  std::vector<std::vector<State>> layers_;  // after each edge
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ int64_t BytesOf(const Codec& codec, const Dims& dims, int64_t batch, CodeBytes c
   return type ? type->Bytes().At(batch) : kTooLarge;
 }
 
-// The least average is rounded up to a thousandth, so that it can be asked for.
+// The least average is rounded up to a thousandth, so that a user can ask for it.
 llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int64_t budget_bytes,
                         int64_t least_bytes) {
   double elements = 0;

@@ -22,10 +22,10 @@ enum class Freedom : uint8_t {
   kForms,   // any form (FormChoices)
 };
 
-// Which bytes of a code count against a budget.
+// The bytes of a code that count against a budget.
 enum class CodeBytes : uint8_t {
-  kStored,  // all: where the budget is memory
-  kPacked,  // PackedBytes: where it is an average number of bits, or the level's own
+  kStored,  // all bytes, for a budget in memory
+  kPacked,  // PackedBytes, for an average number of bits or the level's own
 };
 
 // A saved activation whose code has levels.
@@ -62,7 +62,8 @@ struct Totals {
 };
 Totals TotalsOf(const Plan& plan, int64_t batch);
 
-// Packed bytes at batch size `batch` of codes with `average_bits` bits an element, with metadata.
+// Packed bytes at batch size `batch` of codes with `average_bits` bits an
+// element, metadata included.
 int64_t BudgetOf(const std::vector<PlanCode>& codes, double average_bits, int64_t batch);
 
 // Gives the edge another form of its codec, in the nodes that encode and decode it and in the

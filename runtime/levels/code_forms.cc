@@ -16,10 +16,11 @@ constexpr int kLeastGroup = 64;
 
 double Square(double x) { return x * x; }
 
-// What a group's size does to codes of normal numbers.
+// How a group's size affects codes of normal numbers.
 struct GroupFactors {
-  double range = 1;                                    // squared, to that of 256
-  std::array<double, kMostFittedLevels + 1> fitted{};  // by number: levels fitted to one side, to even ones
+  double range = 1;  // squared, relative to that of 256 elements
+  // By number of levels: the error of levels fitted to one side, relative to that of even ones.
+  std::array<double, kMostFittedLevels + 1> fitted{};
 };
 
 GroupFactors FactorsOf(int32_t group_size) {
@@ -45,7 +46,7 @@ double SideError(const Codec& codec, int count) {
   return codec.spacing == Spacing::kEven ? even : even * FactorsOf(codec).fitted[static_cast<size_t>(count)];
 }
 
-// Of a sign code, those that make its error least; 0: none is allowed.
+// The number of levels below 0 that makes a sign code's error least; 0 if none is allowed.
 int32_t LevelsBelow(Codec codec, double share_below) {
   const int32_t most = codec.spacing == Spacing::kFitted ? kMostFittedLevels : kMostLevels;
   int32_t best = 0;
@@ -93,7 +94,7 @@ std::vector<Codec> LevelChoices(const Codec& codec, double share_below) {
 std::vector<Codec> FormChoices(const Codec& codec, double share_below) {
   std::vector<Codec> levels = LevelChoices(codec, share_below);
   if (codec.rounding != Rounding::kDither) return levels;
-  // A range of one's own for each side is of no normal distribution.
+  // A side with a range of its own is not one side of a normal distribution.
   const bool one_sided = (codec.kind == CodecKind::kSign && codec.metadata != Metadata::kSides) ||
                          codec.kind == CodecKind::kZero;
   if (one_sided && codec.spacing == Spacing::kEven) {

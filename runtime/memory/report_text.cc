@@ -69,16 +69,16 @@ std::string ReportText(const MemoryReport& report) {
   if (!report.ops.empty()) out << "  at " << report.ops[static_cast<size_t>(train.peak_node)];
   out << "\n";
   row("lower bound") << llvm::right_justify(size(train.lower_bound_bytes), 10)
-                     << llvm::format("  the arena is %.3f times it\n",
+                     << llvm::format("  the arena is %.3f times as large\n",
                                      Ratio(train.peak_bytes, train.lower_bound_bytes));
   if (report.layout.eval.peak_bytes > train.peak_bytes) {
     row("evaluation") << llvm::right_justify(size(report.layout.eval.peak_bytes), 10)
-                      << "  is higher: the arena's size\n";
+                      << "  is higher and sets the arena's size\n";
   }
 
   if (report.layout.host_bytes > 0) {
     row("host's memory") << llvm::right_justify(size(report.layout.host_bytes), 10)
-                         << "  beside the peak, for what is swapped; on a CPU both are RAM\n";
+                         << "  in addition to the peak, for swapped values; on a CPU both are RAM\n";
   }
 
   out << "\n";
@@ -92,7 +92,7 @@ std::string ReportText(const MemoryReport& report) {
   out << "\n";
   if (report.kept_gradients_bytes > 0)
     row("gradients kept") << llvm::right_justify(size(report.kept_gradients_bytes), 10)
-                          << "  all at once: clipped or accumulated\n";
+                          << "  all at the same time, for clipping or accumulation\n";
   row("saved activations") << llvm::right_justify(size(report.saved_bytes_uncompressed), 10) << " -> "
                            << size(report.saved_bytes);
   if (report.saved_bytes > 0) {

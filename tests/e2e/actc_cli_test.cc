@@ -133,7 +133,7 @@ TEST_F(Actc, SaysWhatMayBeRoundedAndRefusesOtherArithmetic) {
     command.insert(command.end(), flags.begin(), flags.end());
     return command;
   };
-  const char* words = "gradients times decoded numbers, rounded to bfloat16";
+  const char* words = "multiply gradients by decoded numbers, rounded to bfloat16";
   EXPECT_NE(RunTool(args("L3", {})).out.find(words), std::string::npos);
   EXPECT_EQ(RunTool(args("L3", {"--fpmath=f32"})).out.find(words), std::string::npos);
   EXPECT_EQ(RunTool(args("L0", {})).out.find(words), std::string::npos);
