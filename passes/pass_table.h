@@ -77,7 +77,7 @@ struct PassEntry {
   Stage stage;  // what is true of the graph after it (compiler/ir/verify.h)
   Repeats repeats;
   bool (*wanted)(const PassContext&);  // if false, the graph stays as it is; null: always true
-  const char* why;                     // what it does, and why at this place; --help prints it
+  const char* why;  // what it does, and why at this place; the hint after an unknown --print-after prints it
 };
 
 namespace pass_table {

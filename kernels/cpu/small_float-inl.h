@@ -91,7 +91,7 @@ constexpr bool EachIsOneOrTwoBytes() {
   }
   return true;
 }
-static_assert(EachIsOneOrTwoBytes());
+static_assert(EachIsOneOrTwoBytes(), "a cast of other than 8 or 16 bits needs its own packing here");
 
 inline void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* code) {
   const SmallFloat f = FormatOf(kind);

@@ -179,7 +179,7 @@ constexpr bool Complete() {
   }
   return std::size(kRows) == static_cast<size_t>(kLastCodecKind) + 1;
 }
-static_assert(Complete());
+static_assert(Complete(), "a kind of codec has no row, stands out of order, or its row lacks an entry");
 
 }  // namespace
 

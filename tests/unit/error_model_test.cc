@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "tests/unit/casts.h"
 #include "tests/unit/codec_testing.h"
 
 namespace act {
@@ -76,9 +77,7 @@ std::vector<Codec> Codecs() {
   codecs.push_back(Codec::Zero(3));
   codecs.push_back(Codec::Zero(3).With(Metadata::kSingle));
   codecs.push_back(Codec::Zero(3).Fitted());
-  for (const CodecKind cast :
-       {CodecKind::kFloat16, CodecKind::kBFloat16, CodecKind::kFloat8E4M3, CodecKind::kFloat8E5M2})
-    codecs.push_back(Codec::Cast(cast));
+  for (const CodecKind cast : AllCasts()) codecs.push_back(Codec::Cast(cast));
   return codecs;
 }
 

@@ -2,6 +2,7 @@
 // of one element or none. Every form is defined for them, and gives the same on every thread and
 // instruction set.
 #include "runtime/codec/not_finite.h"
+#include "tests/unit/casts.h"
 #include "tests/unit/codec_testing.h"
 #include "tests/unit/fused_case.h"
 
@@ -31,9 +32,7 @@ std::vector<Codec> CodecsWithNumbers() {
       }
     }
   }
-  for (const CodecKind kind :
-       {CodecKind::kFloat16, CodecKind::kBFloat16, CodecKind::kFloat8E4M3, CodecKind::kFloat8E5M2})
-    codecs.push_back(Codec::Cast(kind));
+  for (const CodecKind kind : AllCasts()) codecs.push_back(Codec::Cast(kind));
   return codecs;
 }
 

@@ -12,6 +12,7 @@
 
 #include "kernels/reference/codec.h"
 #include "kernels/site/element_types.h"
+#include "tests/unit/casts.h"
 #include "tests/unit/fused_case.h"
 
 namespace act {
@@ -64,9 +65,10 @@ inline Codec PickCodec(Random& random) {
   const int64_t group = int64_t{64} << Pick(random, 0, 4);
   if (Pick(random, 0, 3) == 0) return Codec::Mask();
   if (Pick(random, 0, 4) == 0) return Codec::Index(static_cast<int>(Pick(random, 1, 8)));
-  if (Pick(random, 0, 4) == 0)
-    return Codec::Cast(static_cast<CodecKind>(
-        Pick(random, static_cast<int>(CodecKind::kFloat16), static_cast<int>(CodecKind::kFloat8E5M2))));
+  if (Pick(random, 0, 4) == 0) {
+    const std::vector<CodecKind> casts = AllCasts();
+    return Codec::Cast(casts[static_cast<size_t>(Pick(random, 0, static_cast<int>(casts.size()) - 1))]);
+  }
   const Codec plain = Codec::Uniform(static_cast<int>(Pick(random, 1, 8)), group);
   // Any levels, rounding, metadata and spacing that are allowed together.
   Codec codec = plain;
