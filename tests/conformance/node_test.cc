@@ -12,6 +12,7 @@
 
 #include "compiler/import/core/importer.h"
 #include "compiler/import/file/model_file.h"
+#include "compiler/import/import_onnx.h"
 #include "compiler/ops/graph_builder.h"
 #include "kernels/cpu/registry.h"
 #include "passes/pipeline/pipeline.h"
