@@ -93,16 +93,6 @@ ACT_HOST_DEVICE inline float DecodeSmallFloat(const SmallFloat& f, uint32_t bits
                  ((magnitude << (23 - f.mantissa_bits)) + (static_cast<uint32_t>(127 - f.Bias()) << 23)));
 }
 
-// SmallFloatAt and PutSmallFloat rely on this: no code lies partly in a byte of another.
-constexpr bool CastsFitBytes() {
-  for (int kind = 0; kind <= static_cast<int>(kLastCodecKind); ++kind) {
-    const int bits = FormatOf(static_cast<CodecKind>(kind)).Bits();
-    if (8 % bits != 0 && bits % 8 != 0) return false;
-  }
-  return true;
-}
-static_assert(CastsFitBytes(), "a cast's bits have to divide 8, or be a multiple of 8");
-
 // Element i of an array of codes, which follow one another, the low bits first. Codes of less than a
 // byte share one.
 ACT_HOST_DEVICE inline uint32_t SmallFloatAt(const SmallFloat& f, const uint8_t* codes, int64_t i) {

@@ -179,6 +179,15 @@ constexpr bool Complete() {
   }
   return std::size(kRows) == static_cast<size_t>(kLastCodecKind) + 1;
 }
+// SmallFloatAt and PutSmallFloat rely on this: no code of a cast lies partly in a byte of another.
+constexpr bool CastsFitBytes() {
+  for (const CodecRow& r : kRows) {
+    const int bits = FormatOf(r.kind).Bits();
+    if (8 % bits != 0 && bits % 8 != 0) return false;
+  }
+  return true;
+}
+static_assert(CastsFitBytes(), "a cast's bits have to divide 8, or be a multiple of 8");
 static_assert(Complete(), "a kind of codec has no row, stands out of order, or its row lacks an entry");
 
 }  // namespace

@@ -156,7 +156,12 @@ TEST_F(Variance, IsLessInTheSameBytesAfterCalibration) {
 
   const llvm::json::Object smaller =
       Measure(plan, {data, "--calibrate=1", "--bits=2.5", "--save-plan=" + calibrated});
-  EXPECT_LE(Number(smaller, "bytes"), Number(smaller, "bytes_before") * 2.5 / 4.125 + 1);
+  // --bits counts metadata and codes. Up to 15 bytes after each, in each of the 32 samples, are there
+  // for alignment.
+  const llvm::json::Array* edges = smaller.getArray("edges");
+  ASSERT_TRUE(edges && !edges->empty());
+  const double gaps = 2. * 15 * 32 * static_cast<double>(edges->size());
+  EXPECT_LE(Number(smaller, "bytes"), Number(smaller, "bytes_before") * 2.5 / 4.125 + gaps);
   EXPECT_GE(Number(smaller, "bytes"), Number(smaller, "bytes_before") * 2.4 / 4.125);
   ExpectRefused({ToolPath("actrun"), plan, "--threads=1", data, "--calibrate=1", "--bits=0.5",
                  "--save-plan=" + (scratch_ / "impossible")},

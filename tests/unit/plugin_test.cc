@@ -56,7 +56,8 @@ TEST(CodecPlugin, SizesAreThoseOfItsForm) {
   const Codec codec = llvm::cantFail(MakePluginCodec(Loaded("none"), 4, 256));
   EXPECT_EQ(ToString(codec), "plugin faulty4,g256");
   EXPECT_DOUBLE_EQ(BitsPerElement(codec), 8 + 32. / 256);
-  EXPECT_EQ(CodeType(codec, {Dim::Batch(), Dim(300)})->dims[0], Dim(2 * 4 + 300) * Dim::Batch());
+  // Two groups of 4 bytes of metadata, then 300 of payload, each up to a multiple of 16.
+  EXPECT_EQ(CodeType(codec, {Dim::Batch(), Dim(300)})->dims[0], Dim(16 + 304) * Dim::Batch());
   EXPECT_EQ(CheckCodec(codec), std::nullopt);
   EXPECT_FALSE(codec.HoldsMask());
 }
