@@ -158,7 +158,7 @@ struct Request {
   CompileOptions compile;
 };
 
-// Bytes of a size; 0 where the flag is not given.
+// The bytes of a size; 0 if the flag is not given.
 llvm::Expected<int64_t> SizeOf(const char* flag, const std::string& text) {
   if (text.empty()) return 0;
   const std::optional<int64_t> bytes = ParseSize(text);
@@ -179,7 +179,7 @@ llvm::Error CheckSavedLimit(const Policy& policy, const CompileOptions& options)
   return llvm::Error::success();
 }
 
-// The flags as options; errors are wrong usage.
+// Turns the flags into options. Its errors are wrong usage.
 llvm::Expected<Request> MakeRequest(const Flags& f) {
   Request r;
   if (f.batch < 1) return MakeError("--batch", "a batch has at least one sample");

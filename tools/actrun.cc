@@ -123,7 +123,7 @@ std::string CheckUsage(const Flags& f) {
   if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
   if (f.adapt_every.getNumOccurrences() && f.adapt_every < 1) return "--adapt-every: expected at least 1";
   if (f.adapt_every > 0 && f.data.empty())
-    return "--adapt-every: needs --data; what the same batch at every step needs is no measure of others";
+    return "--adapt-every: needs --data; one fixed batch does not tell what others need";
   if (const std::string wrong = f.hyper.CheckRanges(); !wrong.empty()) return wrong;
   if (!f.inputs.empty() && !f.data.empty()) return "--inputs and --data: give one of them";
   if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";

@@ -16,8 +16,8 @@ namespace {
 namespace cl = llvm::cl;
 using llvm::StringRef;
 
-// The message about the first value that a parser refused, "" for none. LLVM's parsers return no
-// more than that they refuse, and the command line is read once in a process.
+// The message about the first value that a parser refused; "" if none was. It is global because
+// LLVM's parsers return only that they refuse. The command line is read once per process.
 std::string refused_value;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 std::string WithDashes(StringRef name) { return (name.size() == 1 ? "-" : "--") + name.str(); }
@@ -28,7 +28,7 @@ bool Refuse(StringRef name, const char* expected, StringRef found, const char* h
   return true;  // LLVM's parsers return whether there is an error
 }
 
-// The shown flag that is spelled most nearly so; "" where none is near.
+// The visible flag with the most similar spelling; "" if none is similar.
 std::string NearestFlag(const llvm::StringMap<cl::Option*>& flags, StringRef name) {
   constexpr unsigned kMostEdits = 2;
   std::pair<unsigned, std::string> nearest{kMostEdits + 1, ""};
@@ -41,7 +41,7 @@ std::string NearestFlag(const llvm::StringMap<cl::Option*>& flags, StringRef nam
 }
 
 // What is wrong with an argument as a flag of the tool, or "". `alone`: no argument follows that
-// could be its value; `takes_next` is set where the next argument is its value.
+// could be its value. Sets `takes_next` if the next argument is its value.
 std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags, StringRef argument,
                       bool alone, bool& takes_next) {
   const bool has_value = argument.contains('=');
@@ -89,8 +89,8 @@ std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* co
   return "";
 }
 
-// LLVM's message as ours. What is left to it is the number of files; its texts for that name no
-// place.
+// Turns LLVM's message into ours. LLVM only checks the number of files, and its texts for that name
+// no place.
 std::string OfLlvm(StringRef tool, StringRef usage, StringRef message) {
   const std::string hint = "\n" + usage.str();
   if (message.contains("Not enough positional")) return "a file is missing" + hint;

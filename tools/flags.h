@@ -8,8 +8,8 @@ namespace act {
 
 inline constexpr int kWrongUsage = 2;
 
-// LLVM's own parsers of numbers and switches print what is wrong in a form of their own. These note
-// it for ReadCommandLine.
+// LLVM's own parsers of numbers and switches print errors in a form of their own. These parsers
+// note the error for ReadCommandLine instead.
 struct WholeNumberParser : llvm::cl::parser<long long> {
   using parser::parser;
   bool parse(llvm::cl::Option& flag, llvm::StringRef name, llvm::StringRef text, long long& value);
@@ -33,9 +33,9 @@ using SeedFlag = llvm::cl::opt<unsigned long long, false, SeedParser>;  // 0 to 
 using NumberFlag = llvm::cl::opt<double, false, NumberParser>;
 using SwitchFlag = llvm::cl::opt<bool, false, SwitchParser>;
 
-// Reads the command line into the tool's flags. Where it is wrong, prints the first error and a
-// hint, and returns false: the tool exits with kWrongUsage. `usage` is the hint for a file or
-// command that is missing or too many, `overview` the head of --help.
+// Reads the command line into the tool's flags. If it is wrong, prints the first error and a hint,
+// and returns false; the tool then exits with kWrongUsage. `usage` is the hint if a file or command
+// is missing or if there are too many. `overview` is the head of --help.
 bool ReadCommandLine(llvm::StringRef tool, llvm::StringRef usage, llvm::StringRef overview, int argc,
                      const char* const* argv);
 

@@ -14,16 +14,16 @@ namespace {
 
 constexpr int64_t kMostRepeats = 10000;
 constexpr int64_t kVarianceBatches = 4;     // of a data set; other sources have one batch
-constexpr int64_t kCalibrationRepeats = 4;  // gradients of each mini-batch, where --variance=R says none
+constexpr int64_t kCalibrationRepeats = 4;  // gradients of each mini-batch, without --variance=R
 
 struct Measured {
-  SwitchablePlan codes;  // the edges that `result` lists: the plan's, then those coded within a pass
+  SwitchablePlan codes;  // the edges of `result`: first the plan's, then those coded within a pass
   GradientVariance result;
   uint64_t seed = 0;
 };
 
-// Opens a switchable form of the plan and measures; `skip` mini-batches of a data set are left out
-// first.
+// Opens a switchable form of the plan and measures it. First leaves out `skip` mini-batches of a
+// data set.
 llvm::Expected<Measured> Measure(const Plan& plan, const OpenPlan& open, int64_t skip,
                                  const VarianceOptions& options) {
   Measured measured;
@@ -82,7 +82,7 @@ llvm::Error MeasurementFlags::CalibratePlan(const Plan& plan, const OpenPlan& op
   ACT_TRY(const Measured measured, Measure(plan, open, 0, all));
   ACT_TRY(Calibration calibration, Calibrate(plan, measured.result, bits_));
   ACT_CHECK_OK(WritePlan(calibration.plan, save_plan_));
-  // Measured on mini-batches to which nothing was fitted, where the data has more of them.
+  // Measured on mini-batches to which nothing was fitted, if the data has more of them.
   VarianceOptions total = all;
   total.edges = "";
   ACT_TRY(const Measured before, Measure(plan, open, calibrate_, total));

@@ -20,19 +20,19 @@ namespace act {
 struct Opened {
   std::unique_ptr<Executor> executor;
   TrainPosition position;
-  std::unique_ptr<BatchSource> data, eval_data;  // the latter null where there is none
+  std::unique_ptr<BatchSource> data, eval_data;  // eval_data: null if there is none
 };
 // Opens a plan as the command line says. The plan must outlive the result.
 using OpenPlan = std::function<llvm::Expected<Opened>(const Plan& plan)>;
 
 class MeasurementFlags {
  public:
-  // Whether one of the two is given, so that nothing is trained.
+  // Whether one of the two flags is given. Then nothing is trained.
   bool Requested() const { return variance_ > 0 || calibrate_ > 0; }
-  // What is wrong with them by themselves, or "".
+  // What is wrong with the flags by themselves, or "".
   std::string CheckUsage() const;
-  // Measures, prints, and writes --save-plan and (where not empty) `report_json`. `data_set`: the
-  // data has several mini-batches. `stop` is set by a signal.
+  // Measures, prints, and writes --save-plan and (if not empty) `report_json`. `data_set`: the data
+  // has several mini-batches. A signal sets `stop`.
   llvm::Error Run(const Plan& plan, const OpenPlan& open, bool data_set, const std::string& report_json,
                   const volatile std::sig_atomic_t* stop) const;
 

@@ -30,7 +30,7 @@ class OptimizerFlags {
                                              llvm::cl::cat(category));
   }
 
-  // What is wrong with the values for any plan, or "".
+  // What is wrong with the values for every plan, or "".
   std::string CheckRanges() const {
     for (const auto& [info, flag] : flags_) {
       if (std::isfinite(*flag) && *flag >= 0 && *flag < info->below) continue;
@@ -40,8 +40,8 @@ class OptimizerFlags {
     return "";
   }
 
-  // The hyperparameters of the plan's optimizer. Without a flag they are the model's own (`given`),
-  // else PyTorch's defaults. Errors: a flag that the optimizer does not take.
+  // The hyperparameters of the plan's optimizer. Without a flag, these are the model's own
+  // (`given`) or else PyTorch's defaults. Errors: a flag that the optimizer does not take.
   llvm::Expected<Hyperparameters> Resolve(const std::string& name,
                                           const std::map<std::string, double>& given) const {
     const OptimizerInfo* optimizer = FindOptimizer(name);

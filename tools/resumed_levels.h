@@ -12,11 +12,12 @@ namespace act {
 
 struct ResumedLevels {
   CodeLevels levels;
-  std::unique_ptr<Plan> plan;  // with these levels; null: the checkpoint has no levels for this plan
+  // with these levels; null: the checkpoint has no levels for this plan
+  std::unique_ptr<Plan> plan;
 };
-// Reads the levels of the checkpoint `path`; an empty path means that there is none. Warns where
-// the levels are another plan's. Errors: a file that is not a checkpoint, levels that no code of
-// the plan can have.
+// Reads the levels of the checkpoint `path`. An empty path means that there is no checkpoint. Warns
+// if the levels belong to another plan. Errors: a file that is not a checkpoint, levels that no
+// code of the plan can have.
 llvm::Expected<ResumedLevels> ReadResumedLevels(const std::string& path, const Plan& plan);
 // Continues with these levels, or warns that the executor's memory cannot hold them.
 llvm::Error GoOnWithLevels(const std::string& path, ResumedLevels resumed, LevelAdapter& adapter,

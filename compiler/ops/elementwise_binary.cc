@@ -32,7 +32,7 @@ llvm::Error InferCast(InferContext& c) {
 // Where(condition, a, b): the condition may have any type; a and b are f32.
 llvm::Error InferWhere(InferContext& c) {
   if (c.in(1).dtype != DType::kFloat32 || c.in(2).dtype != DType::kFloat32)
-    return c.Fail("takes f32 operands behind the condition, got " + ToString(c.in(1)) + " and " +
+    return c.Fail("takes f32 operands after the condition, got " + ToString(c.in(1)) + " and " +
                   ToString(c.in(2)));
   return InferResult(c, DType::kFloat32);
 }

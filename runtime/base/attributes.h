@@ -16,7 +16,7 @@ class Attributes {
   void Set(const std::string& name, Attribute value) { map_[name] = std::move(value); }
   bool Has(const std::string& name) const { return map_.count(name) != 0; }
 
-  // The attribute, or `fallback` where it is absent or of another type.
+  // The attribute, or `fallback` if it is absent or of another type.
   int64_t Int(const std::string& name, int64_t fallback = 0) const { return Get<int64_t>(name, fallback); }
   double Float(const std::string& name, double fallback = 0) const { return Get<double>(name, fallback); }
   std::string String(const std::string& name, std::string fallback = "") const {

@@ -67,7 +67,7 @@ std::optional<Dim> DivideExact(const Dim& a, const Dim& b) {
   if (terms == 1)
     return b.fixed ? divide(b.fixed, 0) : b.per_batch ? divide(b.per_batch, 1) : divide(b.per_batch2, 2);
   if (terms == 0) return std::nullopt;
-  // Several terms: only a constant multiple of b divides (2N+2 by N+1).
+  // With several terms, only a constant multiple of b can be divided by b (2N+2 by N+1).
   const int64_t ratio = b.fixed ? a.fixed / b.fixed : a.per_batch / b.per_batch;
   if (ratio != 0 && Dim(ratio) * b == a) return Dim(ratio);
   return std::nullopt;

@@ -23,12 +23,12 @@ llvm::Error SystemError(const std::string& path, const std::string& what, int er
 }
 
 llvm::Error SyncToDisk(int fd, const std::string& path) {
-  // EINVAL and EROFS: the file system, a pipe or a device knows no sync.
+  // EINVAL and EROFS: the file system, a pipe or a device does not support fsync.
   if (::fsync(fd) == 0 || errno == EINVAL || errno == EROFS) return llvm::Error::success();
   return SystemError(path, "cannot write", errno);
 }
 
-// A new name is on the disk only when its folder is.
+// A new file name reaches the disk only when its folder is synced.
 llvm::Error SyncFolderOf(const std::string& path) {
   std::string folder = llvm::sys::path::parent_path(path).str();
   if (folder.empty()) folder = ".";
@@ -74,7 +74,7 @@ void MappedFile::ReleasePages() const {
 // used.
 struct OutputFile::Target {
   std::string path;       // as the user wrote it: in messages
-  std::string resolved;   // behind symbolic links: what is replaced
+  std::string resolved;   // the file to replace: `path` with symbolic links followed
   std::string temporary;  // empty: `fd` is the device or pipe itself
   int fd = -1;
 

@@ -5,11 +5,11 @@
 namespace act {
 namespace {
 
-// Threads that sums have in mind: each takes a part.
+// The number of threads that sums assume: each computes one part.
 constexpr int64_t kParts = 16;
-// A loop's sums of more columns are made in few parts, to bound the scratch space.
+// In a loop, sums of more columns than this have few parts, to bound the scratch space.
 constexpr int64_t kManyColumns = 8192, kPartsOfMany = 2;
-// All parts of a shared gradient, in float32.
+// Limit for all parts of a shared gradient together, in float32.
 constexpr int64_t kSharedBytes = 1024 * 1024;
 
 class Cpu final : public Target {

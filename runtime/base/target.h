@@ -1,22 +1,25 @@
-// The kind of machine whose kernels run a plan, as far as sizes depend on it. A plan's bounds are computed for a
-// target, and that target's kernels ask the same functions.
+// The kind of machine whose kernels run a plan, as far as sizes depend on it. A plan's bounds are
+// computed for a target, and that target's kernels ask the same functions.
 #pragma once
 
 #include <cstdint>
 
 namespace act {
 
-// Sums over rows are made in parts, which are then added in order: the result is the same however many threads
-// or blocks a machine has. So the number of parts may depend on the target and on shapes, and on nothing else.
-// A kernel makes fewer parts where there are not as many rows: rows vary with the batch, a bound holds for any.
+// A sum over rows is computed in parts, which are then added in order, so that the result does not
+// depend on the number of threads or blocks of a machine. The number of parts may therefore depend
+// on the target and on shapes, and on nothing else. A kernel computes fewer parts if there are
+// fewer rows: the number of rows varies with the batch, and a bound holds for any batch.
 class Target {
  public:
   virtual ~Target() = default;
-  // Parts of a fused loop's sum over leading axes, of `columns` results. Never more for more columns.
+  // Parts of a fused loop's sum over leading axes, with `columns` results. More columns never give
+  // more parts.
   virtual int64_t LoopSumParts(int64_t columns) const = 0;
-  // Parts of the statistics or the reduction of rows with `columns` results.
+  // Parts of the statistics or of the reduction of rows, with `columns` results.
   virtual int64_t RowSumParts(int64_t columns) const = 0;
-  // Sums in which a gradient of `elements` is made that heads or samples share (of a bias in attention).
+  // Parts of a gradient of `elements` elements that heads or samples share (of a bias
+  // in attention).
   virtual int64_t SharedGradientParts(int64_t elements) const = 0;
 };
 

@@ -26,7 +26,7 @@ int64_t PayloadBytes(const Codec& codec, int64_t count) {
   return RowOf(codec.kind).payload_bytes(codec, count);
 }
 
-// Payloads and samples begin at multiples of so many bytes: the widest access of a kernel.
+// Payloads and samples begin at multiples of this many bytes, the widest access of a kernel.
 static constexpr int64_t kCodeAlignment = 16;
 
 CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample) {

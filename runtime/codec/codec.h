@@ -102,7 +102,7 @@ CodeLayout LayoutOf(const Codec& codec, int64_t elements_per_sample);
 int64_t PayloadBytes(const Codec& codec, int64_t count);
 int64_t MetadataBytes(const Codec& codec);
 
-// Samples and elements per sample of a tensor at batch n; one sample where it has no batch axis.
+// Samples and elements per sample of a tensor at batch n. One sample if it has no batch axis.
 struct SampleShape {
   Dim samples;
   Dim elements;  // per sample
@@ -113,9 +113,9 @@ SampleShape SamplesOf(const Dims& dims);
 // of elements in a sample varies with N.
 std::optional<TensorType> CodeType(const Codec& codec, const Dims& dims);
 
-// The bytes of such a code at batch n without the zeros that align its parts, each sample rounded up
-// to 4 bytes. kTooLarge if it has no type. Choices between codecs compare this: alignment costs all
-// of them alike, and would decide between codes of small samples.
+// The bytes of such a code at batch n without the zeros that align its parts, each sample rounded
+// up to 4 bytes. kTooLarge if it has no type. Choices between codecs compare these bytes: alignment
+// costs all codecs the same, but would decide between codes of small samples.
 int64_t PackedBytes(const Codec& codec, const Dims& dims, int64_t n);
 
 // The name in dumps, reports and --explain: "mask1", "uniform2,g256", "sign3+2,g256,dither,log8",

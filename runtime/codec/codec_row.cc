@@ -16,7 +16,7 @@ std::string BitsAreNot(const Codec& codec, const char* range) {
   return std::to_string(codec.bits) + " bits are not " + range;
 }
 
-// ---- What several kinds have in common
+// ---- Shared by several kinds
 
 int64_t NoMetadata(const Codec&) { return 0; }
 // Bit planes.
@@ -26,7 +26,7 @@ int64_t AllFinite(const Codec&, const CodeLayout&, const uint8_t*) { return 0; }
 void ReadNothing(const Attributes&, Codec&) {}
 void WriteNothing(const Codec&, Attributes&) {}
 
-// ---- kNone, and numbers that are no kind
+// ---- kNone, and numbers that are not a kind
 
 std::string NoName(const Codec& codec) { return codec.kind == CodecKind::kNone ? "none" : "?"; }
 Wrong CheckNone(const Codec& codec) {
@@ -161,13 +161,14 @@ constexpr CodecRow kRows[] = {
      .check = CheckPlugin,
      .metadata_bytes = PluginMetadata,
      .payload_bytes = PluginBytes,
-     .error = NoError,               // not known: policy keeps the level's bits
-     .count_not_finite = AllFinite,  // its bytes are not ours to read
+     .error = NoError,               // unknown: the policy keeps the level's bits
+     .count_not_finite = AllFinite,  // the meaning of its bytes is unknown here
      .read = ReadPlugin,
      .write = WritePlugin},
 };
 
-// Each kind has its row, in order, and no row has a hole: else this does not compile.
+// Whether each kind has its row, in order, and no row lacks an entry. Otherwise this file does
+// not compile.
 constexpr bool Complete() {
   for (size_t i = 0; i < std::size(kRows); ++i) {
     const CodecRow& r = kRows[i];
@@ -179,7 +180,8 @@ constexpr bool Complete() {
   }
   return std::size(kRows) == static_cast<size_t>(kLastCodecKind) + 1;
 }
-// SmallFloatAt and PutSmallFloat rely on this: no code of a cast lies partly in a byte of another.
+// SmallFloatAt and PutSmallFloat rely on this: a cast's code is whole bytes, or lies within
+// one byte.
 constexpr bool CastsFitBytes() {
   for (const CodecRow& r : kRows) {
     const int bits = FormatOf(r.kind).Bits();

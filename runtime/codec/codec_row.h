@@ -19,7 +19,7 @@ struct GroupStatistics;  // runtime/codec/error_model.h
 // require a codec that passes `check`.
 struct CodecRow {
   CodecKind kind;
-  const char* attribute;                    // value of the attribute `kind` of Compress and Decompress
+  const char* attribute;                    // the attribute `kind` of Compress and Decompress
   bool exact;                               // decoding gives the original elements
   std::string (*name)(const Codec& codec);  // ToString
   // What is wrong with the codec, if anything. The group size is known to be in range.

@@ -10,14 +10,14 @@
 namespace act {
 namespace {
 
-constexpr int kPoints = 2048;  // of the density
+constexpr int kPoints = 2048;  // at which a density is evaluated
 
-// A minimum rounded down to 8 significant bits widens the range by so much of itself.
+// Rounding a minimum down to 8 significant bits widens the range by this fraction of itself.
 constexpr double kMinimumExcess = .0028;
 
 double NormalBelow(double x) { return .5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Of the largest of n standard normals: the integral of 1 - Phi^n above 0, less that of Phi^n
+// The expected largest of n standard normals: the integral of 1 - Phi^n above 0, less that of Phi^n
 // below.
 double ExpectedHighest(double n) {
   constexpr double kEnd = 8, kStep = 2 * kEnd / kPoints;
@@ -26,7 +26,7 @@ double ExpectedHighest(double n) {
     sum += ((x > 0) - std::pow(NormalBelow(x), n)) * kStep;
   return sum;
 }
-// Of the largest magnitude among them.
+// The expected largest magnitude of n standard normals.
 double ExpectedLargest(double n) {
   constexpr double kEnd = 8, kStep = kEnd / kPoints;
   double sum = 0;
@@ -34,7 +34,8 @@ double ExpectedLargest(double n) {
   return sum;
 }
 
-// K levels over [0, range], and an element at `distance` from the first.
+// K levels over [0, range]. ErrorAt is the squared error of an element at `distance` from the
+// first level.
 struct Levels {
   const Codec& codec;
   int count;
@@ -48,7 +49,7 @@ struct Levels {
     const double nearest = std::min(f, 1 - f);
     return step * step * (codec.rounding == Rounding::kNearest ? nearest * nearest : f * (1 - f));
   }
-  // x: of the range.
+  // `x` is a position as a fraction of the range.
   double FittedErrorAt(double x) const {
     const FittedShape& shape = (codec.kind == CodecKind::kUniform ? kTwoSided : kOneSided)[count - 2];
     int q = 0;
@@ -60,20 +61,21 @@ struct Levels {
   }
 };
 
-// The square of a cast's rounding error, which is spread evenly over the distance of two numbers.
+// The squared error of a cast. The rounding error is spread evenly over the distance between two
+// neighbouring numbers.
 double CastErrorAt(CodecKind kind, double x) {
   const SmallFloat f = FormatOf(kind);
   const int least_exponent = 1 - f.Bias();
   const auto largest = static_cast<double>(DecodeSmallFloat(f, f.largest));
   const double magnitude = std::fabs(x);
   if (magnitude > largest) return (magnitude - largest) * (magnitude - largest);
-  int exponent = least_exponent + 1;  // frexp's is one more
+  int exponent = least_exponent + 1;  // frexp's exponent is larger by one
   if (magnitude > 0) std::frexp(magnitude, &exponent);
   const double distance = std::ldexp(1.0, std::max(exponent - 1, least_exponent) - f.mantissa_bits);
   return distance * distance / 12;
 }
 
-// The mean of error(x) over the group's elements that are not 0.
+// The mean of error(x) over those elements of the group that are not 0.
 template <class F>
 double Mean(const GroupStatistics& group, const F& error) {
   if (group.highest <= group.lowest) return error(group.lowest);
@@ -107,7 +109,7 @@ GroupStatistics NormalGroups(int64_t group_size, double mean, double deviation) 
   GroupStatistics group{.mean = mean, .deviation = deviation};
   group.lowest = mean - highest * deviation;
   group.highest = mean + highest * deviation;
-  // Far from 0 one end is the largest always, around 0 either may be.
+  // Far from 0, the same end always has the largest magnitude. Around 0 either end may have it.
   group.largest = std::max({largest, -group.lowest, group.highest});
   return group;
 }
@@ -115,7 +117,8 @@ GroupStatistics NormalGroups(int64_t group_size, double mean, double deviation) 
 GroupStatistics RectifiedNormalGroups(int64_t group_size, double deviation) {
   const auto n = static_cast<double>(group_size);
   GroupStatistics group{.deviation = deviation, .zeros = .5};
-  group.lowest = deviation * std::sqrt(2 * M_PI) / n;  // the least of n / 2 with density 2 phi(0) at 0
+  // the least of n / 2 elements whose density at 0 is 2 phi(0)
+  group.lowest = deviation * std::sqrt(2 * M_PI) / n;
   group.highest = group.largest = deviation * ExpectedHighest(n);
   return group;
 }

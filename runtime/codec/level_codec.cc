@@ -25,7 +25,7 @@ constexpr Named<Metadata> kMetadata[] = {{Metadata::kPair, "pair", ""},
 constexpr Named<Spacing> kSpacings[] = {{Spacing::kEven, "even", ""},
                                         {Spacing::kFitted, "fitted", ",fitted"}};
 
-// Every value has its row, in order.
+// Whether every value has its row, in order.
 template <class T, size_t kCount>
 constexpr bool NamesAll(const Named<T> (&names)[kCount], T last) {
   for (size_t i = 0; i < kCount; ++i)
@@ -40,8 +40,8 @@ const char* SuffixOf(const Named<T> (&names)[kCount], T value) {
   return static_cast<size_t>(value) < kCount ? names[static_cast<size_t>(value)].suffix : ",?";
 }
 
-// The value that an attribute names: the first where it is absent, and one that fails Check where
-// it names none.
+// The value that an attribute names. An absent attribute gives the first value. An unknown name
+// gives a value that fails Check.
 template <class T, size_t kCount>
 T Read(const Attributes& attrs, const char* attribute, const Named<T> (&names)[kCount]) {
   if (!attrs.Has(attribute)) return names[0].value;
@@ -59,7 +59,7 @@ std::string Forms(const Codec& codec) {
 bool IsSign(const Codec& codec) { return codec.kind == CodecKind::kSign; }
 bool IsZero(const Codec& codec) { return codec.kind == CodecKind::kZero; }
 
-// Of spacing kFitted.
+// For spacing kFitted.
 std::optional<std::string> CheckFitted(const Codec& codec) {
   const int over_a_range =
       IsSign(codec) ? std::max(codec.below, codec.LevelsAbove()) : codec.LevelsOverRange();
@@ -91,7 +91,7 @@ std::optional<std::string> Check(const Codec& codec) {
   const int least = sign || zero ? 2 : 1;
   if (codec.bits < least || codec.bits > 8)
     return std::to_string(codec.bits) + " bits are not in " + std::to_string(least) + "..8";
-  // Zero and two more, or two of each side.
+  // Zero and two more, or two on each side.
   const int fewest = sign ? 4 : zero ? 3 : 2;
   if (codec.levels < fewest || codec.levels > kMostLevels)
     return std::to_string(codec.levels) + " levels are not in " + std::to_string(fewest) + ".." +
@@ -154,7 +154,7 @@ void Write(const Codec& codec, Attributes& attrs) {
   attrs.Set("levels", int64_t{codec.levels});
   if (IsSign(codec)) attrs.Set("below", int64_t{codec.below});
   attrs.Set("rounding", name(kRoundings, codec.rounding));
-  // What is usual is left out.
+  // Defaults are left out.
   if (codec.metadata != Metadata::kPair) attrs.Set("metadata", name(kMetadata, codec.metadata));
   if (codec.spacing != Spacing::kEven) attrs.Set("spacing", name(kSpacings, codec.spacing));
 }

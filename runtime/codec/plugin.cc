@@ -14,7 +14,8 @@ namespace act {
 namespace {
 
 constexpr int64_t kMostGroup = 1024, kMostMetadata = kMostPluginMetadata, kMostPayload = 4 * kMostGroup;
-constexpr int64_t kGuard = 4096;  // around what a plugin writes: more than a group of floats
+// Bytes before and after what a plugin writes: as many as a group of floats has.
+constexpr int64_t kGuard = 4096;
 
 act_codec_form FormOf(const Codec& codec) {
   return {static_cast<uint32_t>(codec.bits), static_cast<uint32_t>(codec.group_size),
@@ -22,14 +23,14 @@ act_codec_form FormOf(const Codec& codec) {
           static_cast<uint32_t>(codec.plugin->group_bytes)};
 }
 
-// Memory with known bytes around and in it.
+// A buffer filled with a known byte, with guards of the same byte before and after it.
 template <int64_t kBytes>
 struct Guarded {
   alignas(64) uint8_t bytes[kBytes + 2 * kGuard];
   uint8_t fill;
   explicit Guarded(uint8_t with) : fill(with) { std::memset(bytes, fill, sizeof bytes); }
   uint8_t* data() { return bytes + kGuard; }
-  // Nothing outside the first `used` bytes was written.
+  // Whether no byte outside the first `used` bytes was written.
   bool Intact(int64_t used) const {
     const auto is_fill = [this](uint8_t b) { return b == fill; };
     return std::all_of(bytes, bytes + kGuard, is_fill) &&
@@ -39,8 +40,8 @@ struct Guarded {
 
 constexpr uint8_t kFills[2] = {0x5A, 0xA5};
 
-// Twice, in memory of different bytes before: what is then different was not written, or not made
-// from the operands.
+// Encodes twice, into buffers with different fills. A byte that then differs was not written, or
+// was not computed from the operands alone.
 const char* CheckedEncode(const Codec& codec, const act_codec_key& key, const float* x, int64_t count,
                           uint8_t* metadata, uint8_t* payload) {
   const act_codec_form form = FormOf(codec);
@@ -73,7 +74,7 @@ const char* CheckedDecode(const Codec& codec, const act_codec_key& key, const ui
     std::memcpy(p.data(), payload, static_cast<size_t>(PayloadBytes(codec, count)));
     codec.plugin->functions->decode(&form, &key, m.data(), p.data(), static_cast<uint32_t>(count),
                                     reinterpret_cast<float*>(to.data()));
-    if (!to.Intact(static_cast<int64_t>(bytes))) return "decode writes behind the elements of its group";
+    if (!to.Intact(static_cast<int64_t>(bytes))) return "decode writes past the elements of its group";
     if (fill == kFills[1] && std::memcmp(to.data(), x, bytes) != 0)
       return "decode reads more than encode writes, leaves elements unwritten, or does not repeat itself";
     std::memcpy(x, to.data(), bytes);
@@ -92,7 +93,7 @@ bool IsName(std::string_view name) {
 
 llvm::Expected<const act_codec*> LoadCodecPlugin(const std::string& path) {
   const std::string place = "--plugin=" + path;
-  // A path without a folder would be looked for where the system's libraries are.
+  // dlopen looks for a path without a folder among the system's libraries.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
@@ -109,7 +110,7 @@ llvm::Expected<const act_codec*> LoadCodecPlugin(const std::string& path) {
     return MakeError(place,
                      codec ? "of ABI version " + std::to_string(codec->abi_version) +
                                  ", this program takes version " + ours
-                           : "knows no ABI version " + ours,
+                           : "does not support ABI version " + ours,
                      "build it against this version's act/codec_plugin.h");
   if (!codec->name || !IsName(codec->name))
     return MakeError(place, "its codec's name is not 1 to 64 letters, digits, '-' and '_'");
@@ -125,7 +126,7 @@ llvm::Expected<Codec> MakePluginCodec(const act_codec& functions, int bits, int6
   auto plugin = std::make_shared<PluginCodec>();
   plugin->name = functions.name;
   plugin->version = functions.version;
-  // Too large a size stays one that CheckCodec refuses.
+  // A size that does not fit stays too large, so that CheckCodec refuses it.
   const auto size = [](uint32_t bytes) { return static_cast<int32_t>(std::min(bytes, uint32_t{1} << 30)); };
   plugin->metadata_bytes = size(form.metadata_bytes);
   plugin->group_bytes = size(form.group_bytes);

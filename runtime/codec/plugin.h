@@ -46,7 +46,7 @@ llvm::Expected<const act_codec*> LoadCodecPlugin(const std::string& path);
 // decodes a few groups of every kind in guarded memory.
 llvm::Expected<Codec> MakePluginCodec(const act_codec& functions, int bits, int64_t group_size);
 
-// Finds what a codec with functions does wrong on a few groups; null where nothing.
+// Finds what a codec with functions does wrong on a few groups. Null if nothing is wrong.
 const char* TryPlugin(const Codec& codec);
 
 // One group of 1..group_size elements, by a codec with functions. metadata and payload:

@@ -8,8 +8,8 @@
 namespace act {
 namespace {
 
-// The extent that the labels or indices at position 1 must stay below; 0: they are none, or it is
-// not known.
+// The extent that the labels or indices at position 1 must stay below. 0 if the node has none, or
+// if the extent is unknown.
 int64_t ClassesOf(const Graph& graph, const Node& node, PositionsOn positions) {
   if (positions == PositionsOn::kNothing) return 0;
   const Dims& dims = graph.value(node.inputs[0]).type.dims;
@@ -31,7 +31,7 @@ bool AnyNotFinite(const std::byte* data, int64_t elements) {
 }  // namespace
 
 std::vector<InputSlot> InputSlots(const Graph& graph) {
-  // Backwards, so that what is known of a value is known before that of the value it was made from.
+  // Backwards, so that the bound of a value is known before that of the value it was made from.
   std::vector<int64_t> classes(graph.values.size());
   const auto note = [&](ValueId id, int64_t bound) {
     if (id == kNoValue || bound <= 0) return;

@@ -63,7 +63,7 @@ class DataSet : public BatchSource {
   std::vector<bool> warned_;
   DataSetOptions options_;
   std::vector<uint32_t> order_;
-  int64_t first_ = 0, next_ = 0;  // the batch, in `order_`
+  int64_t first_ = 0, next_ = 0;  // range of the batch in `order_`
 };
 
 // "NAME=FILE,NAME=FILE" -> name to file.
@@ -73,7 +73,7 @@ llvm::Expected<std::map<std::string, std::string>> ParseSpec(const std::string& 
   for (size_t begin = 0; begin <= spec.size();) {
     const size_t end = std::min(spec.find(',', begin), spec.size());
     const std::string item = spec.substr(begin, end - begin);
-    // Input names hold no '=' in practice, file names may.
+    // Input names hold no '=' in practice; file names may.
     const size_t equals = item.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == item.size()) {
       return MakeError(flag, "'" + item + "' is not NAME=FILE.npy");

@@ -23,12 +23,12 @@ constexpr TypeName kTypeNames[] = {{DType::kFloat32, "f4"}, {DType::kInt64, "i8"
                                    {DType::kFloat16, "f2"}, {DType::kInt8, "i1"},   {DType::kInt16, "i2"},
                                    {DType::kUint16, "u2"},  {DType::kUint32, "u4"}, {DType::kUint64, "u8"}};
 
-// Reads the Python literal that the header is: enough of its grammar for what NumPy writes.
+// Reads the header, a Python literal. Knows as much of the grammar as NumPy writes.
 class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : text_(text) {}
 
-  // What is wrong, or "".
+  // Returns what is wrong, or "".
   std::string Parse(HostView& view) {
     bool have_type = false, have_shape = false;
     if (!Take('{')) return "its header is no dictionary";
@@ -147,7 +147,8 @@ llvm::Error WriteNpy(const std::string& path, const HostView& view) {
   std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
   for (int64_t extent : view.dims) header += std::to_string(extent) + ",";
   header += "), }";
-  const size_t padded = (10 + header.size() + 1 + 63) / 64 * 64 - 10;  // the data begins 64-byte aligned
+  // the data begins at a multiple of 64 bytes
+  const size_t padded = (10 + header.size() + 1 + 63) / 64 * 64 - 10;
   header.resize(padded - 1, ' ');
   header += '\n';
   char length[2];

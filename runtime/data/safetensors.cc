@@ -40,7 +40,7 @@ std::optional<DType> DTypeOf(llvm::StringRef name) {
   return std::nullopt;
 }
 
-// One header entry -> a view into `data`; what is wrong with it, or "".
+// Reads one header entry as a view into `data`. Returns what is wrong with it, or "".
 std::string ReadEntry(const llvm::json::Value& value, std::span<const std::byte> data, HostView& view) {
   const llvm::json::Object* entry = value.getAsObject();
   if (!entry) return "its header entry is no object";

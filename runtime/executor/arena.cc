@@ -38,7 +38,8 @@ llvm::Expected<std::unique_ptr<Arena>> Arena::Allocate(int64_t bytes) {
   if (inside > 0 && mprotect(base, inside, PROT_READ | PROT_WRITE) != 0) {
     return MakeError("arena", "cannot map " + FormatSize(bytes) + ": " + std::strerror(errno));
   }
-  if (inside > 0) madvise(base, inside, MADV_HUGEPAGE);  // advice: a machine without huge pages runs too
+  // only advice: machines without huge pages work too
+  if (inside > 0) madvise(base, inside, MADV_HUGEPAGE);
   return arena;
 }
 

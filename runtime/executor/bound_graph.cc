@@ -15,13 +15,13 @@ TensorView ViewOrNone(const std::vector<TensorView>& views, ValueId id) {
   return id == kNoValue ? TensorView{} : views[static_cast<size_t>(id)];
 }
 
-// A program stores what it mutates as it stores results.
+// A program stores into the operands that it mutates as it stores results.
 void AddMutated(const Node& node, const std::vector<TensorView>& inputs, std::vector<TensorView>& outputs) {
   if (!RunsProgram(node)) return;
   for (int32_t m : node.mutates) outputs.push_back(inputs[static_cast<size_t>(m)]);
 }
 
-// What a kernel is chosen by that runs `samples` of the batch's samples at a time.
+// The site by which a kernel is chosen that runs `samples` of the batch's samples at a time.
 KernelSite SiteOf(const Graph& graph, const Node& node, int64_t samples, int64_t batch,
                   int64_t workspace_bytes, int threads) {
   KernelSite site{.node = &node,
@@ -90,7 +90,7 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
       return MakeError("value '" + graph.values[v].name + "'", "is larger than its storage",
                        "compile the model again");
     }
-    // The whole storage: a kernel may read a full vector at the tail.
+    // Hands out the whole storage, since a kernel may read a full vector at the tail.
     ACT_TRY(view.data, memories.Of(layout.on_host[s]).HandOut(layout.offset[s], bytes));
   }
   bound->nodes_.resize(graph.nodes.size());
@@ -136,8 +136,8 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
   BoundTiles& tiles = *slot.tiles;
   tiles.samples = TileSamples(loop, batch_);
 
-  // Of what the loop alone knows there is one tile; a sum over samples is the same tensor for all
-  // of them.
+  // A value that only the loop uses has memory for one tile. A sum over samples is the same tensor
+  // for all tiles.
   const auto sample_bytes = [&](ValueId id) {
     const bool moves =
         loop_of_value_[static_cast<size_t>(id)] < 0 && TileRoleOf(graph.value(id).type) == TileRole::kSlice;
@@ -201,7 +201,7 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                                 std::span<NodeObserver* const> observers) {
   using Clock = std::chrono::steady_clock;
   BoundNode& bound = nodes_[position];
-  // A last tile of fewer samples has tensors of its own, which the node shows while it runs.
+  // A last tile of fewer samples has tensors of its own. The node shows them while that tile runs.
   const bool is_short = bound.tiles && batch_ - first_sample_ < bound.tiles->samples;
   const auto swap_tensors = [&bound] {
     std::swap(bound.inputs, bound.tiles->last_inputs);

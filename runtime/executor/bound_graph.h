@@ -28,8 +28,8 @@ struct Memories {
   Arena& Of(bool on_host) const { return on_host ? host : device; }
 };
 
-// What a node in a loop over samples has beside its BoundNode, whose operands are those of one
-// tile.
+// What a node in a loop over samples has in addition to its BoundNode, whose operands are those of
+// one tile.
 struct BoundTiles {
   int64_t samples = 0;  // in each tile but the last
   SamplePlaces places;
@@ -40,9 +40,10 @@ struct BoundTiles {
 
 struct BoundNode {
   const Node* node = nullptr;
-  std::string kernel_name;            // "dnnl.conv"; empty for Reshape, which has no kernel
-  std::unique_ptr<Kernel> kernel;     // null for Reshape
-  std::vector<std::string> refusals;  // of the faster kernels: "dnnl.conv: dilations are not supported"
+  std::string kernel_name;         // "dnnl.conv"; empty for Reshape, which has no kernel
+  std::unique_ptr<Kernel> kernel;  // null for Reshape
+  // of the faster kernels: "dnnl.conv: dilations are not supported"
+  std::vector<std::string> refusals;
   std::vector<TensorView> inputs, outputs;
   std::span<std::byte> workspace;
   std::unique_ptr<BoundTiles> tiles;  // null outside of loops over samples

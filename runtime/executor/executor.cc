@@ -12,9 +12,9 @@
 namespace act {
 namespace {
 
-// Gives back the pages of weights that have been copied: a plan's weights would else be resident
-// twice. Advice about pages that lie wholly inside the tensor; their contents stay as they are,
-// whoever owns them.
+// Gives back the pages of weights that have been copied. Otherwise a plan's weights would be
+// resident twice. This is advice about pages that lie wholly inside the tensor. Their contents stay
+// as they are, whoever owns them.
 void ReleasePages(const HostTensor& tensor) {
 #ifdef MADV_PAGEOUT
   constexpr uintptr_t kPage = 4096;
@@ -68,7 +68,7 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::Create(const Plan& plan, Mem
   std::unique_ptr<Executor> executor(new Executor(plan, std::move(layout), registry, options));
   ACT_TRY(executor->arena_, Arena::Allocate(executor->layout_.arena_bytes));
   ACT_TRY(executor->host_arena_, Arena::Allocate(executor->layout_.host_bytes));
-  // Bound first: an op without a kernel is told before anything large is read.
+  // Bind first, so that an op without a kernel is reported before anything large is read.
   ACT_CHECK_OK(executor->Train(executor->layout_.batch).takeError());
   ACT_CHECK_OK(executor->LoadPersistents(plan.train, executor->layout_.train));
   ACT_CHECK_OK(executor->LoadPersistents(plan.eval, executor->layout_.eval));
@@ -106,7 +106,7 @@ llvm::Expected<BoundGraph*> Executor::Bound(BoundByBatch& bound, const StepGraph
 
 namespace {
 
-// The storages of values that live between steps lie where they lay.
+// Whether the storages of values that live between steps keep their places.
 bool KeepsPlaces(const StepGraph& was, const StepLayout& before, const StepGraph& is,
                  const StepLayout& after) {
   if (was.graph.values.size() > is.graph.values.size()) return false;

@@ -14,14 +14,14 @@
 namespace act {
 namespace {
 
-// The number a one-line file holds; `fallback` where it cannot be read or says "max".
+// The number in a one-line file. `fallback` if the file cannot be read or says "max".
 int64_t ReadNumber(const std::string& path, int64_t fallback) {
   std::ifstream file(path);
   int64_t number = 0;
   return file >> number ? number : fallback;
 }
 
-// The number behind `key` in a file of "key number" lines.
+// The number that follows `key` in a file of "key number" lines.
 int64_t ReadKey(const std::string& path, const std::string& key, int64_t fallback) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -30,7 +30,8 @@ int64_t ReadKey(const std::string& path, const std::string& key, int64_t fallbac
   return fallback;
 }
 
-// What one cgroup leaves: its limit less what it holds and could not give back (file pages can be).
+// The bytes that one cgroup has left: its limit less its usage. File pages that can be given back
+// do not count as usage.
 int64_t LeftInCgroup(const std::string& folder, const char* limit_file, const char* usage_file) {
   const int64_t limit = ReadNumber(folder + limit_file, kTooLarge);
   if (limit >= kTooLarge) return kTooLarge;
@@ -38,10 +39,10 @@ int64_t LeftInCgroup(const std::string& folder, const char* limit_file, const ch
   return std::max<int64_t>(0, limit - ReadNumber(folder + usage_file, 0) + reclaimable);
 }
 
-// A limit of version 2 holds for the whole path from the root to the process's own group.
+// In version 2, every limit on the path from the root to the process's own group applies.
 int64_t CgroupMemoryBytes() {
-  int64_t left =
-      LeftInCgroup("/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes");  // version 1
+  // version 1
+  int64_t left = LeftInCgroup("/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes");
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     if (line.compare(0, 3, "0::") != 0) continue;

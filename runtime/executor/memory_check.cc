@@ -21,14 +21,14 @@ uint64_t Hash(const std::byte* data, int64_t bytes) {
     uint64_t word = 0;
     std::memcpy(&word, data, 8);
     hash = (hash ^ word) * kPrime;
-    hash ^= hash >> 32;  // the prime alone carries no high bit of a word into the low half
+    hash ^= hash >> 32;  // multiplication alone moves no high bit into the low half
   }
   for (; bytes > 0; ++data, --bytes) hash = (hash ^ static_cast<uint64_t>(*data)) * kPrime;
   return hash;
 }
 
-// The first byte in [begin, end) that is not 0xFF, or null. A range equals itself shifted by one
-// where all bytes agree.
+// The first byte in [begin, end) that is not 0xFF, or null. The fast check: a range equals itself
+// shifted by one byte if and only if all its bytes are equal.
 const std::byte* FirstTouched(const std::byte* begin, const std::byte* end) {
   if (begin == end) return nullptr;
   const auto size = static_cast<size_t>(end - begin);
@@ -63,8 +63,8 @@ MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int6
     Range& range = ranges_[storage];
     range.on_host = layout.on_host[storage];
     range.begin = layout.offset[storage];
-    range.end =
-        std::max(range.end, range.begin + view.bytes);  // at this batch, which may be less than the layout's
+    // at this batch, which may be smaller than the layout's
+    range.end = std::max(range.end, range.begin + view.bytes);
     range.lower = layout.lower[storage];
     range.upper = layout.upper[storage];
     range.one_tile = loop_of_storage[storage] >= 0;
@@ -89,7 +89,7 @@ llvm::Error MemoryCheck::AfterNode(size_t position) {
   ACT_CHECK_OK(CheckUnchanged(now, written));
   for (const bool on_host : {false, true}) ACT_CHECK_OK(CheckDead(now, on_host));
   const bool is_last =
-      position + 1 == graph_.nodes().size();  // what lives until then is read when the run has ended
+      position + 1 == graph_.nodes().size();  // what lives until the end is read after the run
   for (const Range& range : ranges_) {
     const bool ends = range.upper == now + 1 && (range.one_tile || (graph_.OnLastTile() && !is_last));
     if (ends && (range.on_host || range.begin >= persistent_bytes_)) {
@@ -106,7 +106,7 @@ llvm::Error MemoryCheck::CheckUnchanged(int64_t position, const std::vector<bool
     Range& range = ranges_[s];
     if (!LiveAt(range, position)) continue;
     const uint64_t hash = Hash(Data(range), range.end - range.begin);
-    // In a loop over samples a tensor lives before the node runs that writes it.
+    // In a loop over samples a tensor lives before the node that writes it runs.
     const bool is_new = !range.seen && range.lower > 0;
     range.seen = true;
     if (!written[s] && !is_new && hash != range.hash) {
@@ -132,7 +132,7 @@ llvm::Error MemoryCheck::CheckDead(int64_t position, bool on_host) {
                       layout_.workspace_offset[at] + layout_.workspace_bytes[at]);
   }
   std::sort(live.begin(), live.end());
-  int64_t dead = 0;  // where the bytes that nothing owns begin
+  int64_t dead = 0;  // where the current dead range begins
   for (const auto& [begin, end] : live) {
     if (begin > dead) {
       const std::byte* touched = FirstTouched(arena.base() + dead, arena.base() + begin);

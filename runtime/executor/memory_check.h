@@ -20,7 +20,7 @@ void FillDead(Memories memories, int64_t persistent_bytes);
 
 // Watches one run of a graph. After each node
 //   - every byte outside the live ranges must still be 0xFF,
-//   - every live tensor that the node neither makes nor mutates must be unchanged (by a 64-bit hash),
+//   - every live tensor that the node neither makes nor mutates must be unchanged (by its hash),
 // and what dies there is filled with 0xFF. A violation is an error that names the node and the
 // bytes or tensor.
 class MemoryCheck : public NodeObserver {

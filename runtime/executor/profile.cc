@@ -26,7 +26,8 @@ std::string FormatRow(const ProfileRow& row, double total_seconds, size_t steps)
 }  // namespace
 
 Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
-  std::map<std::pair<std::string, std::string>, ProfileRow> by_node, by_kernel;  // (name or op, kernel)
+  // by (name or op, kernel)
+  std::map<std::pair<std::string, std::string>, ProfileRow> by_node, by_kernel;
   Profile profile;
   for (const BoundGraph* graph : graphs) {
     for (const BoundNode& bound : graph->nodes()) {
@@ -41,7 +42,7 @@ Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
         row.kernel = bound.kernel_name;
         row.library = library;
         row.seconds += bound.seconds;
-        if (graph == graphs.front()) row.nodes += 1;  // the same nodes at another batch are not more nodes
+        if (graph == graphs.front()) row.nodes += 1;  // not again at another batch
       };
       add(by_node, bound.node->op + " " + bound.node->name);
       add(by_kernel, bound.node->op);

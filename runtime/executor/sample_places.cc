@@ -3,7 +3,8 @@
 namespace act {
 namespace {
 
-constexpr int64_t kParallelElements = 1 << 16;  // below this a second thread costs more than it saves
+// Below this a second thread costs more than it saves.
+constexpr int64_t kParallelElements = 1 << 16;
 
 }  // namespace
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kRepeats = 2;  // passes for each code
 // A smaller predicted gain is not worth a move: estimates are noisy.
 constexpr double kWorthMoving = .95;
-constexpr int kMostLayouts = 8;  // tried, each with a smaller budget
+constexpr int kMostLayouts = 8;  // to try, each with a smaller budget
 
 // The random stream that rounds the edge's code.
 int32_t StreamOf(const Plan& plan, const SavedEdge& edge) {
@@ -77,7 +77,7 @@ llvm::Expected<std::optional<Plan>> WithLevels(const Plan& plan, const CodeLevel
   if (levels.plan != FingerprintOf(plan)) return std::nullopt;
   std::optional<Plan> result = plan;
   if (levels.counts.size() != 2 * plan.edges.size())
-    return MakeError("tensor 'levels'", "is not of as many edges as the plan has");
+    return MakeError("tensor 'levels'", "has another number of edges than the plan");
   for (const PlanCode& code : CodesWithLevels(plan)) {
     const int64_t count = levels.counts[2 * code.edge], below = levels.counts[2 * code.edge + 1];
     Codec codec = code.coded.codec;
@@ -131,7 +131,7 @@ llvm::Expected<LevelAdapter::Form> LevelAdapter::Improve(const Executor& executo
     ACT_TRY(MemoryLayout layout, LayOut(*tried, batch));
     const int64_t excess = ExcessBytes(layout.train, executor);
     if (excess <= 0) return Form{std::move(tried), std::move(layout)};
-    budget_bytes -= excess;  // most of the bytes at either peak are codes
+    budget_bytes -= excess;  // at either peak, most bytes are codes
   }
   return Form{};
 }

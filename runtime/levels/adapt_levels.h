@@ -69,7 +69,7 @@ class LevelAdapter : public BetweenSteps {
   const int64_t every_;
   const volatile std::sig_atomic_t* stop_;
   std::unique_ptr<Plan> current_;  // null: file_
-  // By edge: the share of a code whose RelativeError is 1. Empty: not measured.
+  // By edge: what a code of RelativeError 1 would add to the variance. Empty: not measured.
   std::vector<double> shares_;
   std::unique_ptr<CodeSensitivityMeter> meter_;
   std::vector<Adaptation> history_;

@@ -8,11 +8,11 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// Dynamic programming over the edges. A state is an allocation of the first ones; of two states the
-// one that has neither fewer bytes nor less variance is dropped, as is one that cannot become
-// better than the best known allocation by the bound of Lagrange: for a price `price_` of a byte,
-// no allocation of the other edges has less variance than min(variance + price bytes) summed over
-// these, less price times the bytes left.
+// Dynamic programming over the edges. A state is an allocation of the first edges. A state is
+// dropped if another one has at most its bytes and at most its variance. It is also dropped if a
+// Lagrange bound shows that it cannot become better than the best known allocation. The bound: for
+// a price `price_` per byte, no allocation of the other edges has less variance than the sum of
+// min(variance + price bytes) over these edges, less price times the bytes left.
 class Solver {
  public:
   Solver(const BitProblem& problem, size_t most_states) : problem_(problem), most_states_(most_states) {
@@ -48,8 +48,8 @@ class Solver {
     return static_cast<size_t>(std::min_element(options.begin(), options.end(), less) - options.begin());
   }
 
-  // Chooses for each edge the option of least variance + price bytes, the smaller one if
-  // two are equal.
+  // Chooses for each edge the option with the least variance + price bytes, and the smaller one of
+  // two equal ones.
   BitAllocation AtPrice(double price) const {
     BitAllocation allocation;
     for (const auto& options : problem_.edges) {
@@ -64,7 +64,7 @@ class Solver {
     return allocation;
   }
 
-  // The least price at which AtPrice keeps the budget, which is that of the linear relaxation.
+  // Finds the least price at which AtPrice keeps the budget: the price of the linear relaxation.
   void FindPrice() {
     const auto fits = [this](double price) {
       return BytesOf(problem_, AtPrice(price)) <= problem_.budget_bytes;
@@ -79,7 +79,7 @@ class Solver {
     price_ = high;
   }
 
-  // Spends the bytes that are left, each time on the change of an edge that gains most.
+  // Spends the bytes that are left. Each time it changes the edge that gains most.
   BitAllocation Improved(BitAllocation allocation) const {
     if (BytesOf(problem_, allocation) > problem_.budget_bytes)
       for (size_t e = 0; e < allocation.size(); ++e) allocation[e] = Smallest(problem_.edges[e]);
@@ -162,7 +162,7 @@ class Solver {
   double price_ = 0;  // variance per byte
   BitAllocation best_;
   double best_variance_ = kInfinite;
-  std::vector<double> rest_cost_;           // of the edges from e on, at the price
+  std::vector<double> rest_cost_;           // of the edges from e on, at price_
   std::vector<int64_t> rest_bytes_;         // the fewest bytes of the edges from e on
   std::vector<std::vector<State>> layers_;  // after each edge
 };

@@ -20,7 +20,7 @@ int64_t BytesOf(const Codec& codec, const Dims& dims, int64_t batch, CodeBytes c
   return type ? type->Bytes().At(batch) : kTooLarge;
 }
 
-// The least average is rounded up to a thousandth, so that a user can ask for it.
+// The least average is rounded up to a thousandth, so that a user can pass it back.
 llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int64_t budget_bytes,
                         int64_t least_bytes) {
   double elements = 0;
@@ -36,8 +36,8 @@ llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int6
                    std::string("the least possible is ") + text);
 }
 
-// The codes that an edge may have, the smallest first, and none that has neither fewer bytes nor
-// less variance than another.
+// The codecs that an edge may have, smallest first. A codec is left out if another has at most its
+// bytes and at most its variance.
 struct Choices {
   std::vector<Codec> codecs;
   std::vector<BitOption> options;

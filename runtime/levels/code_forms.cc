@@ -16,7 +16,7 @@ constexpr int kLeastGroup = 64;
 
 double Square(double x) { return x * x; }
 
-// How a group's size affects codes of normal numbers.
+// How the group size affects codes of normally distributed numbers.
 struct GroupFactors {
   double range = 1;  // squared, relative to that of 256 elements
   // By number of levels: the error of levels fitted to one side, relative to that of even ones.
@@ -40,7 +40,7 @@ const GroupFactors& FactorsOf(const Codec& codec) {
   return factors[static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(codec.group_size) / 64))];
 }
 
-// 1 / (count - 1)^2, in the codec's spacing.
+// 1 / (count - 1)^2, adjusted for the codec's spacing.
 double SideError(const Codec& codec, int count) {
   const double even = 1 / Square(count - 1);
   return codec.spacing == Spacing::kEven ? even : even * FactorsOf(codec).fitted[static_cast<size_t>(count)];
@@ -62,8 +62,8 @@ int32_t LevelsBelow(Codec codec, double share_below) {
   return best;
 }
 
-// The same numbers with an 8-bit scale. A zero code's has no room for where its levels begin:
-// beside it a minimum.
+// The same metadata with an 8-bit scale. In a zero code, an 8-bit scale has no room for where the
+// levels begin, so a minimum is stored beside it.
 Metadata InLogarithms(Metadata metadata) {
   const bool sides = metadata == Metadata::kSides, logarithms = metadata == Metadata::kLogSingle;
   return sides || logarithms ? metadata : Metadata::kLogPair;
@@ -94,7 +94,7 @@ std::vector<Codec> LevelChoices(const Codec& codec, double share_below) {
 std::vector<Codec> FormChoices(const Codec& codec, double share_below) {
   std::vector<Codec> levels = LevelChoices(codec, share_below);
   if (codec.rounding != Rounding::kDither) return levels;
-  // A side with a range of its own is not one side of a normal distribution.
+  // A side that has a range of its own is not one side of a normal distribution.
   const bool one_sided = (codec.kind == CodecKind::kSign && codec.metadata != Metadata::kSides) ||
                          codec.kind == CodecKind::kZero;
   if (one_sided && codec.spacing == Spacing::kEven) {

@@ -10,10 +10,10 @@
 namespace act {
 namespace {
 
-// Compares the gradients of a run with those of another, element by element as they come by.
+// Compares the gradients of a run with those of another run, element by element, as they are made.
 class Comparison : public GradientWatch {
  public:
-  // `keep`: the run's gradients become what later ones are compared with.
+  // `keep`: this run's gradients become the reference for later runs.
   Comparison(const BoundGraph& graph, std::vector<float>& reference) : GradientWatch(graph), to_(reference) {
     size_t elements = 0;
     for (const Source& source : sources()) {
@@ -31,7 +31,7 @@ class Comparison : public GradientWatch {
       if (source.view->dtype != DType::kFloat32) return false;
     return true;
   }
-  // Of the difference; where the run was kept, of its gradient.
+  // Sum of squares of the difference. If the run was kept: of its gradient.
   double square() const { return square_; }
 
  private:
@@ -122,7 +122,8 @@ llvm::Expected<std::optional<CodeSensitivity>> CodeSensitivityMeter::Measure(
   graph.SetTimes(times);
   if (error) return error;
   if (ends || !std::isfinite(result.gradient_square)) return std::nullopt;
-  // The gradient with codes has the exact one's square and the codes' variance in its own.
+  // In expectation, the square of a gradient with codes is that of the exact gradient plus the
+  // codes' variance.
   double noise = 0;
   for (const double v : result.variance) noise += v;
   if (noise < result.gradient_square) result.gradient_square -= noise;

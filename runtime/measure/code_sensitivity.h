@@ -25,10 +25,10 @@ struct CodeSensitivity {
 // distance is twice that code's share, since the errors of a code are independent from one rounding
 // to the next:
 //   E|g' - g''|^2 = 2 E|g' - E g'|^2
-// So no exact values are needed beside the codes, and no memory except for one gradient.
+// So no exact values are needed, and no memory outside the arena but for one gradient.
 class CodeSensitivityMeter {
  public:
-  // Bytes that a meter of the executor's plan needs beside the arena.
+  // Bytes that a meter of the executor's plan needs outside the arena.
   static int64_t BytesOf(const Plan& plan, int64_t batch);
   explicit CodeSensitivityMeter(const Executor& executor);
 

@@ -10,7 +10,7 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kNone = static_cast<size_t>(-1);
 
-// sum_i |d_i|^2 / R, without one of them.
+// The mean of |d_i|^2 over the R gradients, leaving out gradient `without`.
 double MeanSquare(const BatchErrors& batch, size_t repeats, size_t without) {
   double sum = 0;
   for (size_t i = 0; i < repeats; ++i)
@@ -51,7 +51,7 @@ double Jackknife(size_t n, const std::function<double(size_t without)>& estimate
 
 using Statistic = double (*)(const BatchErrors&, size_t repeats, size_t without);
 
-// The statistic's sum over the batches but one, relative to that of |g|^2.
+// The statistic summed over all batches but one, relative to the sum of |g|^2.
 double Pooled(Statistic statistic, std::span<const BatchErrors> batches, size_t repeats,
               size_t without_batch) {
   double numerator = 0, denominator = 0;

@@ -17,7 +17,8 @@ struct BatchErrors {
 struct GradientEstimate {
   double variance = 0;        // v = E|g_q - g|^2 / |g|^2
   double variance_error = 0;  // standard error; NaN if there is only one number
-  double bias = 0;            // b = |E g_q - g|^2 / |g|^2; the estimate is unbiased and may be negative
+  // b = |E g_q - g|^2 / |g|^2. The estimate is unbiased and may be negative.
+  double bias = 0;
   double bias_error = 0;
 };
 

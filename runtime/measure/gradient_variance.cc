@@ -14,7 +14,7 @@
 namespace act {
 namespace {
 
-using Vector = std::vector<float>;  // all gradients, one behind the other
+using Vector = std::vector<float>;  // all gradients, one after another
 
 double Dot(const Vector& a, const Vector& b) {
   double sum = 0;
@@ -66,7 +66,7 @@ class Measurement {
   }
 
  private:
-  // Codes that are switched on together: one of them, or all.
+  // Codes that are switched on together: one code, or all.
   struct Set {
     std::optional<size_t> alone;  // position in SwitchablePlan::codes
     std::vector<BatchErrors> batches;
@@ -99,7 +99,7 @@ class Measurement {
     if (elements == 0) return MakeError("plan", "trains no parameter: there is no gradient");
     exact_.resize(elements);
     errors_.assign(repeats_, Vector(elements));
-    // A sum of gradients begins anew in each pass, and holds that of one mini-batch.
+    // Each pass begins a sum of gradients anew, so the sum holds one mini-batch's gradient.
     state_.seed = position_.seed;
     state_.update.keep_sum = 0;
     state_.update.sum_weight = 1;
@@ -110,7 +110,7 @@ class Measurement {
     return llvm::Error::success();
   }
 
-  // Full batches only: |g|^2 of a smaller one is not that of the others.
+  // Only full batches: |g|^2 of a smaller batch is not comparable.
   llvm::Error NextBatch() {
     const int64_t batch = executor_.layout().batch;
     while (data_.Next(batch) != batch) data_.StartEpoch(++epoch_, 0);
@@ -136,7 +136,7 @@ class Measurement {
       graph_->Enable(codes_.codes[c].node, set && (!set->alone || *set->alone == c));
   }
 
-  // Leaves the gradient in exact_; its square.
+  // Leaves the gradient in exact_ and returns its square.
   llvm::Expected<double> RunExactly() {
     SwitchOn(nullptr);
     ACT_CHECK_OK(RunPass(exact_));
@@ -181,8 +181,8 @@ class Measurement {
   uint64_t epoch_ = 0;
   int64_t passes_ = 0;
   Vector exact_;
-  std::vector<Vector> errors_;  // g_i - g of the set at hand
-  std::vector<Set> sets_;       // all codes together first
+  std::vector<Vector> errors_;  // g_i - g of the current set
+  std::vector<Set> sets_;       // first all codes together
 };
 
 }  // namespace

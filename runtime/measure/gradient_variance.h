@@ -36,7 +36,7 @@ struct GradientVariance {
   double gradient_norm = 0;                     // sqrt(mean of |g|^2 over the mini-batches)
   size_t saved_edges = 0;                       // in the plan
   size_t codes = 0;                             // how many of these are stored with an error
-  size_t rerun_codes = 0;                       // codes with an error that the backward pass itself makes
+  size_t rerun_codes = 0;                       // codes with an error that the backward pass makes
   size_t rounded_products = 0;                  // in the plan; measured in float32
   GradientEstimate total;
   // In the order in which the step stores them. Positions from saved_edges on belong to re-runs.

@@ -25,9 +25,9 @@ class Rewriter {
   explicit Rewriter(const Plan& plan) {
     result_.plan = plan;
     result_.plan.eval = {};
-    // What is added to the step would move them; the gradient is the same without.
+    // The added nodes would move the loops over samples. Without loops the gradient is the same.
     result_.plan.train.graph.loops.clear();
-    // So would where a code waits, and its exact values are the device's.
+    // Swaps are removed too: a code's exact values are on the device.
     RemoveSwaps(result_.plan.train);
     result_.saved_edges = plan.edges.size();
     for (size_t e = 0; e < plan.edges.size(); ++e)
@@ -59,9 +59,9 @@ class Rewriter {
   }
 
  private:
-  // The values of a code outside of it.
+  // The exact values of a code, stored outside of it.
   struct Exact {
-    ValueId value = kNoValue;  // f32, behind the round trip
+    ValueId value = kNoValue;  // f32, after the round trip
     Dims dims;
   };
   struct RoundTrip {
@@ -73,7 +73,7 @@ class Rewriter {
 
   Graph& graph() { return result_.plan.train.graph; }
 
-  // Codes that are decoded: one that is read as a mask alone has no error.
+  // Finds the codes that are decoded. A code that is read only as a mask has no error.
   llvm::Error FindDecoded() {
     for (const Node& node : graph().nodes) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -99,8 +99,8 @@ class Rewriter {
     return llvm::Error::success();
   }
 
-  // What the backward pass itself encodes is no saved activation: the step's report does not list
-  // it, the measurement does.
+  // A code that the backward pass makes for itself is not a saved activation. The step's report
+  // does not list it, but the measurement does.
   void ListRerun(const Node& node, size_t output) {
     const ValueId code = node.outputs[output];
     if (edge_of_.count(code)) return;
@@ -114,7 +114,7 @@ class Rewriter {
     result_.plan.edges.push_back(std::move(edge));
   }
 
-  // In the storage of `in`, or in one of its own.
+  // Puts the value into the storage of `in`, or into a new storage.
   ValueId AddValue(const TensorType& type, const std::string& name, ValueId in = kNoValue) {
     StepGraph& step = result_.plan.train;
     Value value;
@@ -163,7 +163,7 @@ class Rewriter {
     }
   }
 
-  // Reads the unrounded values too, so that its result may take their place.
+  // The new node reads the unrounded values too, so that its result may take their place.
   void Append(const RoundTrip& trip) {
     const std::string name = graph().value(trip.code).name;
     Node node;
@@ -191,7 +191,7 @@ class Rewriter {
   std::map<ValueId, size_t> edge_of_;  // of a code, in Plan::edges
   std::set<ValueId> coded_, decoded_;  // lossy codes that are made; that are read as numbers
   std::map<ValueId, Exact> exact_;     // by code
-  std::vector<RoundTrip> made_;        // by the node at hand
+  std::vector<RoundTrip> made_;        // by the current node
 };
 
 }  // namespace

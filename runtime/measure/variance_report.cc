@@ -21,7 +21,7 @@ __attribute__((format(printf, 1, 2))) std::string Format(const char* format, ...
   return text;
 }
 
-// "0.0123 +- 0.0004"; without the second number where it is not known.
+// "0.0123 +- 0.0004"; without the second number if it is unknown.
 std::string WithError(double value, double error) {
   if (std::isnan(value)) return "not known";
   return std::isnan(error) ? Format("%.3g", value) : Format("%.3g +- %.1g", value, error);

@@ -17,13 +17,14 @@ int64_t AlignUp(int64_t bytes) {
   return SaturatingAdd(bytes, kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-// Evaluated axis by axis, as the executor sees it. Never negative; saturates.
+// Evaluated axis by axis, as the executor does it. Never negative; saturates.
 int64_t BytesAt(const TensorType& type, int64_t batch) {
   return std::max<int64_t>(0, SaturatingMul(ElementCount(DimsAt(type.dims, batch)), ByteSize(type.dtype)));
 }
 
-// Scratch space of a node that runs `samples` of the batch's samples at a time: behind the kernel's
-// own, each sum over samples that a tile makes, before it is added to the others'.
+// Scratch space of a node that runs `samples` of the batch's samples at a time. After the kernel's
+// own scratch space comes room for each sum over samples: the part of one tile, before it is added
+// to the others.
 int64_t WorkspaceBytes(const Graph& graph, const Node& node, int64_t samples, int64_t batch) {
   int64_t bytes = AlignUp(std::max<int64_t>(0, node.workspace_bytes.At(samples)));
   if (samples == batch) return bytes;
@@ -38,7 +39,7 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
   const Graph& graph = step.graph;
   const auto storages = static_cast<size_t>(step.storages);
   const auto nodes = static_cast<int64_t>(graph.nodes.size());
-  const int64_t end = std::max<int64_t>(1, nodes);  // a graph without nodes hands its inputs on in one moment
+  const int64_t end = std::max<int64_t>(1, nodes);  // without nodes, the inputs live for one moment
   StepLayout layout;
   layout.on_host = HostStorages(step);
   layout.offset.assign(storages, -1);
@@ -52,7 +53,7 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
     const StorageId storage = step.storage_of[static_cast<size_t>(id)];
     if (storage < 0) return;
     const auto s = static_cast<size_t>(storage);
-    // What a loop over samples shares with the rest of the step lives while any of its tiles run.
+    // A value that a loop over samples shares with the rest of the step lives while any tile runs.
     const int32_t loop =
         static_cast<size_t>(from) < loop_of_node.size() ? loop_of_node[static_cast<size_t>(from)] : -1;
     if (loop >= 0 && loop_of_storage[s] != loop) {
@@ -87,8 +88,8 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
   return layout;
 }
 
-// Persistent storages lie one behind the other at the arena's start, where both step graphs find
-// them by name.
+// Persistent storages lie one after another at the arena's start. Both step graphs find them there
+// by name.
 class PersistentPlaces {
  public:
   void Place(const StepGraph& step, StepLayout& layout) {
@@ -109,8 +110,8 @@ class PersistentPlaces {
   int64_t bytes_ = 0;
 };
 
-// Live bytes of the device at each node; needs the persistent offsets to tell what is counted in
-// persistent_bytes. Saturates.
+// Live bytes of the device at each node. Needs the persistent offsets to know which storages
+// persistent_bytes counts already. Saturates.
 std::vector<int64_t> Timeline(const StepLayout& layout, int64_t persistent_bytes) {
   const size_t nodes = layout.workspace_bytes.size();
   std::vector<int64_t> change(std::max<size_t>(1, nodes) + 1, 0);
@@ -129,7 +130,7 @@ std::vector<int64_t> Timeline(const StepLayout& layout, int64_t persistent_bytes
   return timeline;
 }
 
-// All sizes together stay below 2^60, so that no later sum overflows.
+// Whether all sizes together reach 2^60, or nearly so. If not, no later sum overflows.
 bool TooLarge(const StepLayout& layout) {
   int64_t sum = 0;
   for (const int64_t bytes : layout.bytes) sum = SaturatingAdd(sum, bytes);
@@ -137,9 +138,9 @@ bool TooLarge(const StepLayout& layout) {
   return sum >= kTooLarge - kArenaAlignment;
 }
 
-// A model without a batch axis has a batch all the same where its inputs begin with as many
-// elements: their first extent. Where they do not (a graph's nodes and edges), each of these
-// numbers is right, and none changes anything.
+// A model without a batch axis may still have a batch: the first extent of an input. If its inputs
+// have different first extents (the nodes and the edges of a graph), each of them is accepted, and
+// none changes anything.
 bool IsFixedBatch(const Plan& plan, int64_t batch) {
   if (batch == plan.default_batch) return true;
   const Graph& graph = plan.train.graph;
@@ -149,7 +150,7 @@ bool IsFixedBatch(const Plan& plan, int64_t batch) {
   });
 }
 
-// Both step graphs up to their lower bounds.
+// Both step graphs, measured up to their lower bounds.
 llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch) {
   if (batch < 1) return MakeError("--batch=" + std::to_string(batch), "a batch has at least one sample");
   if (plan.fixed_batch && !IsFixedBatch(plan, batch)) {
@@ -177,16 +178,16 @@ llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch) {
   return result;
 }
 
-// What lives in one arena for a part of the step.
+// What shares one arena, each for a part of the step.
 class Tenants {
  public:
-  // `place` gets the offset; bytes that never live get none.
+  // `place` receives the offset. Bytes that never live get none.
   void Add(int64_t lower, int64_t upper, int64_t bytes, int64_t& place) {
     if (bytes == 0 || lower == upper) return;
     problem_.buffers.push_back({lower, upper, bytes, kArenaAlignment});
     places_.push_back(&place);
   }
-  // Packs them above the arena's first `from` bytes; the end of what lies highest.
+  // Packs them above the arena's first `from` bytes. Returns the end of the highest one.
   int64_t PlaceFrom(int64_t from) const {
     const Packing packing = SolvePacking(problem_);
     int64_t highest = from;
@@ -202,7 +203,7 @@ class Tenants {
   std::vector<int64_t*> places_;
 };
 
-// Everything that is not persistent: the device's above what is.
+// Places everything that is not persistent. On the device it lies above what is persistent.
 void PlaceTransients(int64_t persistent_bytes, StepLayout& layout) {
   Tenants device, host;
   for (size_t s = 0; s < layout.bytes.size(); ++s)
@@ -245,8 +246,8 @@ llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch) {
 
 namespace {
 
-// The largest batch in [low, high) for which `fits` holds; fits(low) does, fits(high) does not.
-// `first` is tried first.
+// The largest batch in [low, high) for which `fits` holds. fits(low) must hold and fits(high) must
+// not. Tries `first` first.
 template <class Fits>
 int64_t Bisect(int64_t low, int64_t high, int64_t first, Fits fits) {
   for (int64_t middle = first; high - low > 1; middle = low + (high - low) / 2) {
@@ -273,9 +274,9 @@ llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas are
     return kTooLarge;
   };
   if (plan.fixed_batch) return arena_at(plan.default_batch) <= bytes ? plan.default_batch : 0;
-  // The lower bound costs little and is mostly reached, or missed by a ratio that hardly depends on
-  // the batch. So the batch at which the bound reaches `bytes`, and then the one at which the bound
-  // times that ratio does, leave few packings to solve.
+  // The lower bound is cheap to compute. A packing mostly reaches it, or misses it by a ratio that
+  // hardly depends on the batch. So few packings need to be solved: at the batch where the bound
+  // reaches `bytes`, and at the batch where the bound times that ratio does.
   int64_t beyond = 1;
   while (beyond < kMostSamples && bound_at(beyond) <= bytes) beyond *= 2;
   const int64_t bound =

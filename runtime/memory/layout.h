@@ -32,7 +32,7 @@ const char* ToString(MemoryCategory category);
 struct StepLayout {
   // of each storage: it lies in the host's arena, and counts in host_peak_bytes alone
   std::vector<bool> on_host;
-  std::vector<int64_t> offset;            // of each storage, bytes from its arena's start; -1: has no bytes
+  std::vector<int64_t> offset;            // of each storage, in its arena; -1: it has no bytes
   std::vector<int64_t> bytes;             // of each storage
   std::vector<int64_t> lower, upper;      // of each storage: half-open live range in node positions
   std::vector<int64_t> workspace_offset;  // of each node; -1: none
@@ -48,10 +48,12 @@ struct StepLayout {
 
 struct MemoryLayout {
   int64_t batch = 0;
-  int64_t persistent_bytes = 0;  // parameters, buffers, constants, optimizer state: at the arena's start
-  StepLayout train, eval;        // persistent storages have the same offsets in both; eval may be empty
-  int64_t arena_bytes = 0;       // max of both peaks
-  int64_t host_bytes = 0;        // of the host's arena: max of both
+  // parameters, buffers, constants, optimizer state: at the arena's start
+  int64_t persistent_bytes = 0;
+  // persistent storages have the same offsets in both; eval may be empty
+  StepLayout train, eval;
+  int64_t arena_bytes = 0;  // max of both peaks
+  int64_t host_bytes = 0;   // of the host's arena: max of both
 };
 
 // Lays out both step graphs at `batch`. A smaller batch fits at the same offsets, since sizes grow

@@ -14,15 +14,15 @@ llvm::Error Wrong(const std::string& what) {
   return MakeError("internal error: memory layout", what, "please report this model");
 }
 
-// A range of bytes and when it is live, with what it is for the message.
+// A range of bytes, when it is live, and what it is (for the message).
 struct Tenant {
   int64_t begin, end;    // bytes
   int64_t lower, upper;  // node positions
   std::string name;
 };
 
-// Sweeps over the nodes with the live ranges ordered by address: a newcomer can only meet its two
-// neighbours.
+// Sweeps over the nodes with the live ranges ordered by address. A range that becomes live can only
+// overlap its two neighbours.
 llvm::Error CheckDisjoint(const std::vector<Tenant>& tenants) {
   std::vector<const Tenant*> arrivals, departures;
   for (const Tenant& tenant : tenants) arrivals.push_back(&tenant), departures.push_back(&tenant);
@@ -75,7 +75,7 @@ class StepChecker {
  private:
   size_t Storage(ValueId id) const { return static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]); }
 
-  // The loop over samples that `node` is in; null: none.
+  // The loop over samples that contains `node`. Null if there is none.
   const SampleLoop* LoopAt(int64_t node) const {
     const int32_t loop =
         static_cast<size_t>(node) < loop_of_node_.size() ? loop_of_node_[static_cast<size_t>(node)] : -1;
@@ -86,8 +86,9 @@ class StepChecker {
     return Wrong("node '" + node.name + "' (" + node.op + ") reads or writes in another memory than it may");
   }
 
-  // A value that is read or written at `node` is inside its storage, and its storage is live then.
-  // In a loop over samples what is not the loop's own is live from its first node to its last.
+  // Checks that a value that is read or written at `node` lies inside its storage, and that the
+  // storage is live then. In a loop over samples, a storage that is not the loop's own must be live
+  // from the loop's first node to its last.
   llvm::Error CheckUse(ValueId id, int64_t node) const {
     const Value& value = step_.graph.value(id);
     const size_t s = Storage(id);
@@ -163,7 +164,8 @@ class StepChecker {
     std::vector<Tenant> tenants_;
   };
 
-  // Inside the right arena, aligned, on the right side of persistent_bytes, and disjoint.
+  // Checks that every storage lies inside the right arena, aligned, and on the right side of
+  // persistent_bytes, and that no two overlap.
   llvm::Error CheckPlaces() const {
     std::vector<bool> is_persistent(layout_.offset.size());
     std::vector<std::string> name(layout_.offset.size());
@@ -202,8 +204,8 @@ class StepChecker {
   const std::vector<int32_t> loop_of_node_, loop_of_value_;
 };
 
-// What keeps its place from step to step, of both graphs: each has one place, and no two share a
-// byte.
+// Checks the values that keep their place from step to step, in both graphs. Each has one place,
+// and no two share a byte.
 llvm::Error CheckPersistent(const Plan& plan, const MemoryLayout& layout) {
   std::map<std::string, Tenant> tenants;  // by name
   for (const auto& [step, places] :

@@ -47,7 +47,7 @@ struct Greedy {
   Place place;
 };
 
-// In the order of PackingHeuristic: what is most often best, first.
+// In the order of PackingHeuristic: first the one that is best most often.
 constexpr Greedy kGreedy[] = {
     {PackingHeuristic::kSkylineByPressure, "skyline-by-pressure", ByPressure, PlaceOnSkyline},
     {PackingHeuristic::kSkylineByPressureAndSize, "skyline-by-pressure-and-size", ByPressureAndSize,
@@ -93,7 +93,7 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
   }
   if (!finished() && Allows(options, PackingHeuristic::kCoreSearch)) {
     const int64_t half = (options.max_steps - steps) / 2;
-    // Counted as no more than half even if its last step was a long one.
+    // Counts as at most half, even if its last step was a long one.
     steps += std::min(packing_internal::CoreSearch(instance, half, *best), half);
   }
   if (!finished() && Allows(options, PackingHeuristic::kSwapSearch)) {

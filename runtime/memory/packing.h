@@ -29,8 +29,9 @@ struct PackingProblem {
 };
 
 struct Packing {
-  std::vector<int64_t> offsets;  // bytes from the start of the arena, parallel to PackingProblem::buffers
-  int64_t height = 0;            // bytes the arena needs: max of offset + aligned size
+  // bytes from the start of the arena, parallel to PackingProblem::buffers
+  std::vector<int64_t> offsets;
+  int64_t height = 0;  // bytes the arena needs: max of offset + aligned size
 };
 
 // The ways to find a packing, tried in this order. The best result counts. Each greedy one places

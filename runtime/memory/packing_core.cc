@@ -15,10 +15,11 @@ constexpr double kCorePressure = 0.95;
 // or if it takes at least this share of it: the gaps of a tight core rarely have room for such an
 // item.
 constexpr double kCoreSize = 0.025;
-// How often to try to complete a packing of the core, each time with another order of the rest.
+// How often to try to complete a packing of the core, each time with the other items in
+// another order.
 constexpr int kCompletions = 5;
-// The packings of the core to try: the last so many within 1 / kMargin of the lower bound from the
-// lowest.
+// The packings of the core to complete: at most so many, the last that were found. Their heights
+// exceed the lowest one's by at most 1 / kMargin of the lower bound.
 constexpr size_t kCandidates = 256;
 constexpr int64_t kMargin = 1500;
 
@@ -38,7 +39,7 @@ struct Core {
   std::vector<int32_t> items, rest;  // of the whole instance; the rest in the order of placement
 };
 
-// The items of the core alone, with the traits that they have among all.
+// The items of the core alone. They keep the traits that they have among all items.
 Instance InstanceOf(const Core& core, const Instance& whole) {
   PackingProblem problem;
   for (int32_t index : core.items) {
@@ -54,12 +55,13 @@ Instance InstanceOf(const Core& core, const Instance& whole) {
   return instance;
 }
 
-// The core as it is and the rest in gaps, none of it above the core. Where an item finds no gap, it
-// comes earlier the next time.
+// Keeps the core as it is and places the other items into gaps, none of them above the core. An
+// item that finds no gap is placed earlier at the next attempt.
 std::optional<Placement> Complete(const Instance& whole, Core& core, const Placement& found, int64_t& steps) {
   Gaps of_core(whole.time_count);
   Placement placement{std::vector<int64_t>(whole.items.size(), 0), found.height};
-  Order upwards(core.items.size());  // each of the core's many long items goes to the end of what is there
+  // Upwards: it is fast to add an item above all that are there, and the core has many items.
+  Order upwards(core.items.size());
   std::iota(upwards.begin(), upwards.end(), 0);
   std::stable_sort(upwards.begin(), upwards.end(),
                    [&](int32_t a, int32_t b) { return found.offsets[a] < found.offsets[b]; });
@@ -95,7 +97,7 @@ int64_t CoreSearch(const Instance& instance, int64_t max_steps, Placement& best)
     return std::pair(x.pressure, x.length) > std::pair(y.pressure, y.length);
   });
 
-  // Completions are as long as many placements, so only the lowest of the end get one.
+  // A completion takes as long as many placements, so only the lowest of the last packings get one.
   std::vector<Placement> candidates;
   int64_t lowest = best.height - 1;
   const auto keep = [&](const Placement& found) {

@@ -31,7 +31,8 @@ std::vector<int64_t> LiveBytes(const std::vector<Item>& items, int32_t time_coun
   return live;
 }
 
-// The maximum over any non-empty range in constant time, from those over all ranges of length 2^k.
+// The maximum over any non-empty range in constant time, from the maxima over all ranges of
+// length 2^k.
 class RangeMaximum {
  public:
   explicit RangeMaximum(std::vector<int64_t> values) : levels_{std::move(values)} {
@@ -53,7 +54,7 @@ class RangeMaximum {
   std::vector<std::vector<int64_t>> levels_;
 };
 
-// A piece of the skyline: below `top` the arena is used or given up during [lower, upper).
+// A piece of the skyline: during [lower, upper) the arena below `top` is used or given up.
 struct Segment {
   int32_t lower, upper;
   int64_t top;
@@ -64,7 +65,7 @@ size_t LowestSegment(const std::vector<Segment>& skyline) {
   return static_cast<size_t>(std::min_element(skyline.begin(), skyline.end(), lower) - skyline.begin());
 }
 
-// Neighbours of one height among the segments [first, last) become one.
+// Merges neighbouring segments of equal height among [first, last).
 void MergeLevelNeighbours(std::vector<Segment>& skyline, size_t first, size_t last) {
   const auto begin = skyline.begin() + static_cast<std::ptrdiff_t>(first),
              end = skyline.begin() + static_cast<std::ptrdiff_t>(std::min(last, skyline.size()));
@@ -79,8 +80,8 @@ void MergeLevelNeighbours(std::vector<Segment>& skyline, size_t first, size_t la
   skyline.erase(kept + 1, end);
 }
 
-// The items not yet placed, by start, in a binary tree whose nodes know the least rank and the
-// least end of the items below: a query passes by most of what does not fit.
+// The items not yet placed, by start, in a binary tree. Each tree node knows the least rank and the
+// least end of the items below it, so that a query skips most of what does not fit.
 class WaitingItems {
  public:
   WaitingItems(const Instance& instance, const std::vector<int32_t>& rank)
@@ -243,7 +244,8 @@ void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& pla
     steps += static_cast<int64_t>(skyline.size());
 
     if (chosen < 0) {
-      // Nothing fits: give the space up. This ends, as one segment over all times fits everything.
+      // Nothing fits, so the space is given up. This ends: one segment over all times
+      // fits everything.
       const int64_t before = lowest > 0 ? skyline[lowest - 1].top : INT64_MAX;
       const int64_t after = lowest + 1 < skyline.size() ? skyline[lowest + 1].top : INT64_MAX;
       skyline[lowest].top = std::min(before, after);
@@ -264,8 +266,8 @@ void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& pla
         skyline.insert(at + 1, {item.upper, space.upper, space.top});
       }
     }
-    // Nothing else has changed: the segment before, up to three in place of the lowest, the one
-    // behind.
+    // Only these segments can have changed: the one before, up to three in place of the lowest, and
+    // the one after.
     MergeLevelNeighbours(skyline, lowest > 0 ? lowest - 1 : 0, lowest + 4);
   }
 }

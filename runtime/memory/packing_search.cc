@@ -35,8 +35,8 @@ std::vector<int32_t> ConflictsOf(const Instance& instance, int32_t index) {
   return conflicts;  // with the item itself
 }
 
-// The base-2 logarithm in units of 2^-16, linear between powers of two. Integers, as the last bit
-// of std::log differs between libraries, and an order must not.
+// The base-2 logarithm in units of 2^-16, linear between powers of two. It is computed in integers:
+// the last bit of std::log differs between libraries, and an order must not.
 int64_t Log2(int64_t value) {
   const int exponent = std::bit_width(static_cast<uint64_t>(value)) - 1;
   const auto rest = static_cast<uint64_t>(value) - (uint64_t{1} << exponent);
@@ -44,8 +44,8 @@ int64_t Log2(int64_t value) {
   return (int64_t{exponent} << 16) + static_cast<int64_t>(fraction);
 }
 
-// Orders by a random mix of pressure, length and size: which mix is best differs from problem to
-// problem.
+// Orders the items by a random mix of pressure, length and size. Which mix is best differs from
+// problem to problem.
 class RandomOrders {
  public:
   explicit RandomOrders(const Instance& instance) {
@@ -92,9 +92,8 @@ int64_t SwapSearch(const Instance& instance, Order order, int64_t max_steps, con
   visit(placement);
 
   while (mixing + climbing < max_steps && !excess.items.empty()) {
-    // The start decides how far the climb gets, so half of the steps go into finding one. In turns
-    // and not one after the other, so that a larger budget only continues what a smaller one has
-    // done.
+    // The start decides how far the climb gets, so half of the steps are spent on finding one. The
+    // two alternate, so that a larger budget only continues what a smaller one has done.
     if (mixing <= climbing) {
       Order start = orders.Next(random);
       PlaceOnSkyline(instance, start, placement, mixing);
@@ -117,7 +116,7 @@ int64_t SwapSearch(const Instance& instance, Order order, int64_t max_steps, con
     PlaceOnSkyline(instance, order, placement, climbing);
     visit(placement);
     Excess next = ExcessOf(instance, placement);
-    if (next.bytes <= excess.bytes) {  // equals too: a walk along plateaus finds the way down
+    if (next.bytes <= excess.bytes) {  // equal ones too: walking along plateaus finds the way down
       excess = std::move(next);
       height = placement.height;
     } else {

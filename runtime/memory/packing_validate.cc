@@ -49,7 +49,7 @@ struct Event {
   size_t buffer;
 };
 
-// Ends before starts at the same time, as live ranges are half-open.
+// At the same time, ends come before starts, since live ranges are half-open.
 bool Earlier(const Event& a, const Event& b) {
   if (a.time != b.time) return a.time < b.time;
   if (a.starts != b.starts) return !a.starts;

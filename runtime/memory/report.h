@@ -32,7 +32,7 @@ struct MemoryReport {
   MemoryLayout layout;  // of training and evaluation
   int64_t batch = 0;
   std::vector<std::string> ops;            // label of each training node, "Conv layer1.0.conv1"
-  int64_t first_backward = 0;              // node position; ops.size() where there is no backward pass
+  int64_t first_backward = 0;              // node position; ops.size(): there is no backward pass
   std::vector<CategoryBytes> by_category;  // live bytes at each training node
   std::vector<ReportEdge> edges;
   int64_t saved_bytes = 0, saved_bytes_uncompressed = 0;  // of all edges together

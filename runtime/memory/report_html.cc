@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kWidth = 1000, kHeight = 320;  // of the picture, in SVG units
 
-// Bottom up in the picture: what stays in memory first.
+// From the bottom of the picture upwards: first what stays in memory.
 constexpr struct {
   MemoryCategory category;
   const char* color;
@@ -64,8 +64,8 @@ class Page {
     if (!report_.ops.empty()) out_ << " at " << Escaped(report_.ops[static_cast<size_t>(train.peak_node)]);
     out_ << "; lower bound " << FormatSize(train.lower_bound_bytes);
     if (report_.layout.host_bytes > 0)
-      out_ << "; beside it " << FormatSize(report_.layout.host_bytes)
-           << " in the host's memory, for what is swapped";
+      out_ << "; in addition " << FormatSize(report_.layout.host_bytes)
+           << " in the host's memory, for swapped values";
     out_ << ".</p>\n";
   }
 
@@ -77,8 +77,8 @@ class Page {
     return kHeight * (1 - static_cast<double>(bytes) / top);
   }
 
-  // Stacked areas, a step wide a node; and over them an invisible column a node, whose tooltip
-  // names it.
+  // Stacked areas, one unit wide for each node. Over them lies an invisible column for each node,
+  // whose tooltip names it.
   void Timeline() {
     const size_t nodes = report_.ops.size();
     if (nodes == 0) return;

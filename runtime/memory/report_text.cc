@@ -14,8 +14,8 @@ constexpr int kRows = 10;
 
 double Ratio(int64_t a, int64_t b) { return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b); }
 
-// The step from left to right, each column the highest of its nodes. Bottom up: what stays, what is
-// saved, the rest.
+// Draws the step from left to right. Each column shows the highest of its nodes. From the bottom
+// up: what stays, what is saved, the rest.
 void DrawTimeline(const MemoryReport& report, llvm::raw_ostream& out) {
   const std::vector<int64_t>& timeline = report.layout.train.timeline;
   const auto nodes = static_cast<int64_t>(timeline.size());

@@ -17,7 +17,7 @@ double BiasCorrection(double beta, const UpdateState& s) {
   return 1 - std::pow(beta, static_cast<double>(s.updates) + 1);
 }
 
-// ONNX's count T of the updates done, which need not start at 0.
+// ONNX's count T of updates done. It need not start at 0.
 double Count(const UpdateState& s) { return static_cast<double>(s.updates) + s.hyper.updates_done; }
 
 // ONNX's Adam has no bias correction while T is 0.
@@ -42,15 +42,15 @@ constexpr NamedScalar kStepScalars[] = {
     {"one_minus_beta2", [](const UpdateState& s) { return 1 - s.hyper.beta2; }},
     {"inverse_bias1", [](const UpdateState& s) { return 1 / BiasCorrection(s.hyper.beta1, s); }},
     {"lr_over_bias1", [](const UpdateState& s) { return s.hyper.lr / BiasCorrection(s.hyper.beta1, s); }},
-    // Adam with eps beside the uncorrected root: both corrections are the step's.
+    // Adam with eps added to the uncorrected root. This scalar applies both corrections.
     {"corrected_lr",
      [](const UpdateState& s) {
        return s.hyper.lr * std::sqrt(BiasCorrection(s.hyper.beta2, s)) / BiasCorrection(s.hyper.beta1, s);
      }},
     {"rsqrt_bias2", [](const UpdateState& s) { return 1 / std::sqrt(BiasCorrection(s.hyper.beta2, s)); }},
-    // Decoupled weight decay: what is left of the parameter.
+    // Decoupled weight decay: the factor by which the parameter shrinks.
     {"decay", [](const UpdateState& s) { return 1 - s.hyper.lr * s.hyper.weight_decay; }},
-    // The step of SGD in parts of the velocity and of the gradient.
+    // The weights of the velocity and of the gradient in SGD's step.
     {"velocity_part", [](const UpdateState& s) { return s.hyper.nesterov != 0 ? s.hyper.momentum : 1; }},
     {"gradient_part", [](const UpdateState& s) { return s.hyper.nesterov; }},
     {"decayed_lr", [](const UpdateState& s) { return s.hyper.lr / (1 + Count(s) * s.hyper.lr_decay); }},
@@ -94,7 +94,7 @@ const std::vector<OptimizerInfo>& AllOptimizers() {
        "Adam with decoupled weight decay",
        {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-8}, {&H::weight_decay, 0.01}}},
       {"ort-adamw",
-       "ONNX Runtime's AdamW: eps beside the uncorrected root, decay after the step",
+       "ONNX Runtime's AdamW: eps added to the uncorrected root, decay after the step",
        {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-6}, {&H::weight_decay, 0}}},
       {"adagrad",
        "steps over the root of the sum of squares",
@@ -116,7 +116,7 @@ const std::vector<OptimizerInfo>& AllOptimizers() {
         {&H::weight_decay, 0},
         {&H::updates_done, 0}}},
       {"onnx-adam",
-       "ONNX's Adam: eps beside the uncorrected root, no correction at count 0, two kinds of decay",
+       "ONNX's Adam: eps added to the uncorrected root, no correction at count 0, two kinds of decay",
        {{&H::lr, 1e-3},
         {&H::beta1, 0.9},
         {&H::beta2, 0.999},

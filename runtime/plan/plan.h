@@ -25,7 +25,7 @@ struct StepGraph {
 // What the report says about a saved-activation edge (one stored tensor).
 struct SavedEdge {
   std::string name;                    // the forward value
-  ValueId stored = kNoValue;           // the value that crosses from forward to backward, in StepGraph::graph
+  ValueId stored = kNoValue;           // crosses from forward to backward, in StepGraph::graph
   std::vector<std::string> consumers;  // backward nodes that read it
   std::string form;                    // "keep", "mask1", "uniform2,g256", ...
   std::string reason;                  // one sentence for --explain

@@ -15,8 +15,6 @@
 namespace act {
 namespace {
 
-// No model has tensors of more axes; kernels may keep dims in fixed arrays of this length.
-
 std::string Place(const Node& node) { return "node '" + node.name + "' (" + node.op + ")"; }
 std::string Place(const Value& value) { return "value '" + value.name + "'"; }
 
@@ -162,7 +160,7 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
   return RunsProgram(node) ? CheckFused(graph, node) : llvm::Error::success();
 }
 
-// An alias is no work at run time: its result is its operand's bytes.
+// An alias does nothing at run time: its result is its operand's bytes.
 llvm::Error CheckAlias(const StepGraph& step, const Node& node) {
   const ValueId in = node.inputs[0], out = node.outputs[0];
   if (step.storage_of[static_cast<size_t>(in)] != step.storage_of[static_cast<size_t>(out)]) {
@@ -175,8 +173,8 @@ llvm::Error CheckAlias(const StepGraph& step, const Node& node) {
   return llvm::Error::success();
 }
 
-// In one storage, a value may be written only when those before it have been read for the last
-// time; the node that reads last may write (in place). Values that a Reshape makes are the same
+// In one storage, a value may be written only after the earlier values have been read for the last
+// time. The node that makes the last read may write (in place). A Reshape's result is the same
 // bytes as its operand.
 llvm::Error CheckStorages(const StepGraph& step) {
   const Graph& graph = step.graph;
@@ -190,7 +188,7 @@ llvm::Error CheckStorages(const StepGraph& step) {
     root[v] = static_cast<ValueId>(v);
     if (IsPersistent(graph.values[v].kind)) range[v].last_read = end;
   }
-  std::vector<ValueId> order;  // roots, as they are written
+  std::vector<ValueId> order;  // roots, in the order in which they are written
   for (size_t v = 0; v < root.size(); ++v)
     if (graph.values[v].kind != ValueKind::kActivation && step.storage_of[v] >= 0)
       order.push_back(static_cast<ValueId>(v));
@@ -214,7 +212,7 @@ llvm::Error CheckStorages(const StepGraph& step) {
     range[static_cast<size_t>(root[static_cast<size_t>(id)])].last_read = end;
 
   std::vector<ValueId> latest(static_cast<size_t>(step.storages),
-                              kNoValue);  // in each storage, the one read last
+                              kNoValue);  // for each storage, the value that is read last
   for (const ValueId id : order) {
     ValueId& before = latest[static_cast<size_t>(step.storage_of[static_cast<size_t>(id)])];
     const Range& mine = range[static_cast<size_t>(id)];
@@ -232,7 +230,7 @@ llvm::Error CheckStorages(const StepGraph& step) {
   return llvm::Error::success();
 }
 
-// By name: a checkpoint, the evaluation graph and the user's files find values so.
+// By name: a checkpoint, the evaluation graph and the user's files find values by their names.
 llvm::Expected<std::map<std::string, const Value*>> NamedValues(const Graph& graph) {
   std::map<std::string, const Value*> named;
   for (const Value& value : graph.values) {
@@ -250,7 +248,7 @@ bool SameData(const HostTensor& a, const HostTensor& b) {
          std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes)) == 0;
 }
 
-// One place in the arena serves both graphs.
+// A value that keeps its place has the same place in the arena for both graphs.
 llvm::Error CheckBoth(const Plan& plan) {
   ACT_TRY(const auto train, NamedValues(plan.train.graph));
   ACT_TRY(const auto eval, NamedValues(plan.eval.graph));

@@ -8,7 +8,8 @@
 
 namespace act {
 
-inline constexpr int64_t kMostAxes = 16;  // of a value
+// The most axes of a value. No model has more, and kernels may keep dims in fixed arrays.
+inline constexpr int64_t kMostAxes = 16;
 
 // Nodes have as many operands and results as their operator takes (ops/runtime_op.h; for an
 // operator that is not there, the executor finds no kernel). Ids and positions are in range. Nodes

@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// What lies between the header and the checksum.
+// The parts between the header and the checksum.
 struct Sections {
   Bytes schema;  // the FlatBuffer
   Bytes blobs;
@@ -46,13 +46,13 @@ llvm::Expected<Sections> OpenFrame(Bytes file) {
   const auto damaged = [](const char* what) {
     return MakeError("", std::string("damaged: ") + what, "copy it again, or compile the model again");
   };
-  if (header.file_bytes < file.size()) return damaged("there are bytes behind its end");
+  if (header.file_bytes < file.size()) return damaged("there are bytes after its end");
   const Bytes content = file.first(file.size() - plan_file::kChecksumBytes);
   uint64_t checksum = 0;
   std::memcpy(&checksum, file.data() + content.size(), sizeof checksum);
   if (checksum != plan_file::Checksum(content)) return damaged("the checksum does not match");
 
-  // A matching checksum says nothing against malice, so the sizes are checked too.
+  // A matching checksum does not rule out malice, so the sizes are checked too.
   const uint64_t room = content.size() - sizeof header;
   if (header.schema_bytes > room) return damaged("its header");
   const auto schema_bytes = static_cast<int64_t>(header.schema_bytes);
@@ -63,7 +63,8 @@ llvm::Expected<Sections> OpenFrame(Bytes file) {
   return Sections{content.subspan(sizeof header, header.schema_bytes), content.last(header.blob_bytes)};
 }
 
-// FlatBuffer -> Plan. The first problem is kept, and makes the result meaningless.
+// Converts the FlatBuffer to a Plan. The first problem is kept; after it, the result has
+// no meaning.
 class Reader {
  public:
   Reader(std::shared_ptr<const MappedFile> file, const Sections& sections)
@@ -76,8 +77,9 @@ class Reader {
   void Fail(const std::string& problem) {
     if (problem_.empty()) problem_ = problem;
   }
-  // Each vector's bytes may be read once: hostile offsets cannot make a small file fill the memory.
-  // And FlatBuffers' Verifier does not check how vectors of 8-byte elements are aligned.
+  // Each vector's bytes may be read only once, so that hostile offsets cannot make a small file
+  // fill the memory. The alignment is checked too: FlatBuffers' Verifier does not check it for
+  // vectors of 8-byte elements.
   bool Take(const void* data, size_t bytes, size_t alignment) {
     if (bytes > budget_) Fail("parts of its FlatBuffer overlap");
     if (bytes > 0 && reinterpret_cast<uintptr_t>(data) % alignment != 0)
@@ -100,7 +102,7 @@ class Reader {
     if (!from || !Take(from->Data(), from->size() * sizeof(T), alignof(T))) return {};
     return std::vector<T>(from->begin(), from->end());
   }
-  // A vector of structs, or of tables: each turned into a T by `read`.
+  // A vector of structs or of tables. `read` converts each of them to a T.
   template <class T, class Struct, class Read>
   std::vector<T> Each(const flatbuffers::Vector<const Struct*>* from, Read read) {
     std::vector<T> result;

@@ -41,10 +41,11 @@ class Writer {
   Offset<fb::SavedEdge> Write(const SavedEdge& edge);
 
   flatbuffers::FlatBufferBuilder builder_;
-  std::vector<std::shared_ptr<const PluginCodec>> plugins_;           // that codecs refer to
-  std::vector<HostTensor> blobs_;                                     // in file order
-  int64_t blob_bytes_ = 0;                                            // padding included
-  std::map<std::pair<const std::byte*, int64_t>, fb::Blob> blob_of_;  // train and eval share their weights
+  std::vector<std::shared_ptr<const PluginCodec>> plugins_;  // that codecs refer to
+  std::vector<HostTensor> blobs_;                            // in file order
+  int64_t blob_bytes_ = 0;                                   // padding included
+  // train and eval share their weights
+  std::map<std::pair<const std::byte*, int64_t>, fb::Blob> blob_of_;
 };
 
 fb::Codec Writer::ToFb(const Codec& codec) {

@@ -9,7 +9,7 @@
 namespace act {
 namespace {
 
-// f(codec) for each plugin codec of a graph's programs.
+// Calls f(codec) for each plugin codec of a graph's programs.
 template <class GraphType, class F>
 llvm::Error ForPluginCodecs(GraphType& graph, const F& f) {
   for (auto& node : graph.nodes) {
@@ -51,7 +51,7 @@ llvm::Expected<std::shared_ptr<const PluginCodec>> Bind(const Codec& codec,
 }  // namespace
 
 llvm::Error BindPlugins(Plan& plan, const std::vector<const act_codec*>& loaded, bool check) {
-  // Codecs that are equal share what they are bound to.
+  // Equal codecs share one binding.
   std::vector<std::pair<Codec, std::shared_ptr<const PluginCodec>>> known;
   const auto bind = [&](Codec& codec) -> llvm::Error {
     for (const auto& [same, bound] : known)

@@ -12,7 +12,7 @@ namespace {
 // Random numbers are drawn in blocks of this many elements (kernels/math/random.h: 64 and 256).
 constexpr int64_t kRandomBlock = 256;
 
-// More registers than any fused loop has use for; a hostile plan stops here.
+// More registers than any fused loop needs. Limits what a hostile plan can ask for.
 constexpr int64_t kMaxRegisters = 4096;
 
 // "in" and 3 -> "in3".
@@ -25,7 +25,7 @@ std::string Numbered(const char* what, int64_t number) {
 std::string FormatFloat(float value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(value));
-  // The shortest form that reads back as the same float.
+  // Finds the shortest form that reads back as the same float.
   for (int digits = 1; digits < 9; ++digits) {
     char shorter[32];
     std::snprintf(shorter, sizeof(shorter), "%.*g", digits, static_cast<double>(value));
@@ -97,7 +97,7 @@ std::optional<int64_t> TileElements(const Program& program) {
   if (program.row_axes == 0) return kTileElements;
   const std::optional<int64_t> row = RowElements(program.space, program.row_axes);
   if (!row) return std::nullopt;
-  int64_t align = 1;  // where tiles may begin in a sample
+  int64_t align = 1;  // tiles begin at multiples of this within a sample
   const auto code = [&align](const Codec& codec) {
     if (codec.kind != CodecKind::kNone)
       align = std::lcm(align, std::lcm<int64_t>(kRandomBlock, codec.group_size));
@@ -108,7 +108,7 @@ std::optional<int64_t> TileElements(const Program& program) {
     if (instr.op == Opcode::kDropout) align = std::lcm(align, kRandomBlock);
   const int64_t unit = std::lcm(*row, align);
   if (unit <= kMaxRowTile) return unit * std::max<int64_t>(1, kTileElements / unit);
-  // A sample that is one tile begins where it must.
+  // If a tile is a whole sample, each tile begins at a place that every code allows.
   const Dim sample = SamplesOf(program.space).elements;
   if (sample.IsFixed() && sample.fixed >= 1 && sample.fixed <= kMaxRowTile) return sample.fixed;
   return std::nullopt;

@@ -1,8 +1,8 @@
 // The expression program of a fused loop: one pass over an iteration space, a tile at a time.
 //
-// Registers are numbered: inputs first, then constants, then one per instruction (SSA). Each register holds a
-// tile of float32. A register whose operands are all columns or scalars is itself a column or scalar, and is
-// computed once.
+// Registers are numbered: first the inputs, then the constants, then one per instruction (SSA).
+// Each register holds a tile of float32. A register whose operands are all columns or scalars is
+// itself a column or scalar, and is computed once.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ enum class Opcode : uint8_t {
   kGreater,  // a > b ? 1 : 0
   kEqual,    // a == b ? 1 : 0
   kSelect,   // a != 0 ? b : c
-  kDropout,  // keep(seed, step, stream, element) ? a / (1 - probability) : 0; probability = parameter
+  kDropout,  // keep(seed, step, stream, element) ? a / (1 - parameter) : 0
   kSin,      // sin(a)
   kCos,      // cos(a)
   kRowSum,   // sum of a over its row, in every element of the row
@@ -52,7 +52,7 @@ struct Instr {
   bool operator==(const Instr&) const = default;
 };
 
-// A constant register: `value`, or value / extent(N) where extent is not 0 (the 1/n of a mean over the
+// A constant register: `value`, or value / extent(N) if extent is not 0 (the 1/n of a mean over the
 // batch).
 struct ProgramConstant {
   float value = 0;
@@ -60,22 +60,23 @@ struct ProgramConstant {
   bool operator==(const ProgramConstant&) const = default;
 };
 
-// How input i of the node becomes register i. The operand broadcasts to the iteration space by ONNX's
-// (numpy's) rules; other dtypes convert to float32. With a codec the operand is a code of the whole iteration
-// space, decoded in the loop.
+// How input i of the node becomes register i. The operand broadcasts to the iteration space by
+// ONNX's (numpy's) rules. Other dtypes convert to float32. With a codec, the operand is a code of
+// the whole iteration space, and the loop decodes it.
 struct ProgramInput {
   Codec codec;  // kind kNone: a plain tensor
   int32_t stream = 0;
-  bool mask = false;  // not the decoded value but whether it is positive, 1 or 0; codecs with HoldsMask()
+  bool mask = false;  // 1 where the decoded value is positive, else 0; needs HoldsMask()
   bool operator==(const ProgramInput&) const = default;
 };
 
 enum class OutputKind : uint8_t {
-  kStore,   // register -> float32 tensor of the iteration space (or another dtype: converted)
+  kStore,   // register -> tensor of the iteration space, in float32 or converted
   kEncode,  // register -> code of the iteration space
-  kSum,     // register summed over the leading axes -> tensor of the trailing axes of the space ([] sums all)
-  kRowStore,  // first element of each row -> float32 tensor of the leading axes (the last row_axes may follow
-              // as ones)
+  // register summed over the leading axes -> tensor of the space's trailing axes ([]: sums all)
+  kSum,
+  // first element of each row -> float32 tensor of the leading axes (ones may follow, for row_axes)
+  kRowStore,
 };
 
 struct ProgramOutput {
@@ -86,12 +87,12 @@ struct ProgramOutput {
   bool operator==(const ProgramOutput&) const = default;
 };
 
-// Output i of the node is outputs[i]; behind these are stores into the operands that the node mutates, in
-// their order.
+// Output i of the node is outputs[i]. After these come stores into the operands that the node
+// mutates, in their order.
 struct Program {
   Dims space;  // iteration space: dims of the result, row-major
-  int32_t row_axes =
-      0;  // a row is the elements of the last row_axes axes: what kRowSum, kRowMax, kRowStore are about
+  // A row is the elements of the last row_axes axes. kRowSum, kRowMax and kRowStore work on rows.
+  int32_t row_axes = 0;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramConstant> constants;
   std::vector<Instr> instrs;
@@ -104,34 +105,37 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// What a loop works on at a time. 4 KiB of float32: a handful of tiles fits the first-level cache. A multiple
-// of every codec group.
+// The elements on which a loop works at a time. They take 4 KiB in float32, so that several tiles
+// fit into the first-level cache. A multiple of every codec group.
 inline constexpr int64_t kTileElements = 1024;
 // Tiles of a program with rows hold whole rows, and at most this many elements.
 inline constexpr int64_t kMaxRowTile = 4096;
 
-// Elements of a row; nullopt where they vary with the batch, are none or do not fit a tile.
+// Elements of a row. Nullopt if they vary with the batch, if there are none, or if a tile cannot
+// hold them.
 std::optional<int64_t> RowElements(const Dims& space, int32_t row_axes);
-// Elements of a tile: kTileElements, or with rows as many whole rows as fit about that, beginning at whole
-// groups of every code that takes part. Nullopt where kMaxRowTile does not hold that.
+// Elements of a tile: kTileElements. With rows, a tile has about as many elements, holds whole
+// rows, and begins at a whole group of every code in the program. Nullopt if such a tile
+// exceeds kMaxRowTile.
 std::optional<int64_t> TileElements(const Program& program);
 
 // Number of operand registers the opcode reads: 1, 2 or 3.
 int Arity(Opcode op);
 const char* ToString(Opcode op);
 
-// Nullopt when every register, codec and shape rule above holds; else what is wrong (untrusted plans).
+// What is wrong with an untrusted program. Nullopt if every register, codec and shape rule
+// above holds.
 std::optional<std::string> CheckProgram(const Program& program);
 
 // The program as people read it, one register or output a line:
 //   in1 = decode<uniform2,g256, stream 3>
 //   r0 = fma(in0, in2, 0.5)
 //   out0 = store(r0)
-// Inputs that are plain tensors have no line; constants stand where they are used.
+// Inputs that are plain tensors have no line. Constants stand where they are used.
 std::string ToString(const Program& program);
 
-// Scratch bytes that a target's fused kernel may need, for outputs of these types: the partial sums of kSum
-// outputs, in Target::LoopSumParts. Independent of the number of threads.
+// Scratch bytes that a target's fused kernel may need for outputs of these types: the partial sums
+// of kSum outputs, in Target::LoopSumParts parts. Independent of the number of threads.
 Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs, const Target& target);
 
 }  // namespace act

@@ -17,7 +17,7 @@ constexpr int kAny = RuntimeOp::Count::kAny;
 // takes the whole batch and needs no scratch space.
 const RuntimeOp kOps[] = {
     {.name = kFused,
-     .operands = {0, kAny},  // what its program says
+     .operands = {0, kAny},  // as its program says
      .results = {0, kAny},
      .runs = Runs::kProgram,
      .why_not_tileable = WhyNotTileableLoop,
@@ -85,7 +85,7 @@ const RuntimeOp kOps[] = {
     {.name = "StepScalar", .operands = {0, 0}},
 };
 
-// The recurrent operators have a row of their own each, in recurrent_signature.h.
+// The recurrent operators have rows of their own, in recurrent_signature.h.
 std::vector<RuntimeOp> AllOps() {
   std::vector<RuntimeOp> all(std::begin(kOps), std::end(kOps));
   for (const RecurrentSignature& s : kRecurrentSignatures) {

@@ -52,7 +52,8 @@ struct RuntimeOp {
   // Scratch bytes that its fast kernels need (workspace_rules.h). Null: none.
   Dim (*workspace)(const Graph&, const Node&, const Target&) = nullptr;
   PositionsOn positions = PositionsOn::kNothing;
-  bool moves_numbers = false;  // each element of the result is an element of some operand, unchanged
+  // each element of the result is an element of some operand, unchanged
+  bool moves_numbers = false;
 };
 
 // All rows, and the row of one name. It is null if no plan may contain such an operator.

@@ -20,13 +20,13 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node) 
   for (const ValueId id : node.inputs) {
     if (id == kNoValue) continue;
     const TileRole role = TileRoleOf(graph.value(id).type);
-    if (role == TileRole::kNone) return "an operand has samples not one behind the other";
+    if (role == TileRole::kNone) return "an operand's samples do not follow one another";
     slices |= role == TileRole::kSlice;
   }
   if (!slices) return "reads no samples";
   for (const ValueId id : node.outputs)
     if (TileRoleOf(graph.value(id).type) == TileRole::kNone)
-      return "a result has samples not one behind the other";
+      return "a result's samples do not follow one another";
   const RuntimeOp* op = FindRuntimeOp(node.op);
   if (!op || !op->why_not_tileable) return "an operator that does not run in tiles";
   return op->why_not_tileable(graph, node);
@@ -98,7 +98,8 @@ std::optional<std::string> CheckLoops(const StepGraph& step) {
     ValueId& other = first[static_cast<size_t>(step.storage_of[v])];
     if (other == kNoValue) other = static_cast<ValueId>(v);
     const auto o = static_cast<size_t>(other);
-    // Tiles of two sizes of sample would overlap one another's neighbours.
+    // If two values had samples of different sizes, a tile of one would overlap other tiles of
+    // the other.
     const bool alike =
         of_value[o] == of_value[v] && graph.values[o].type.Bytes() == graph.values[v].type.Bytes();
     if (!alike && o != v)

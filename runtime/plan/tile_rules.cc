@@ -20,7 +20,7 @@ bool AreSlices(const Graph& graph, const std::vector<ValueId>& ids) {
   return std::all_of(ids.begin(), ids.end(), [&](ValueId id) { return IsSlice(graph, id); });
 }
 
-// Operand 0 and the results are of samples.
+// Whether operand 0 and the results hold samples.
 bool OfSamples(const Graph& graph, const Node& node) {
   return IsSlice(graph, node.inputs[0]) && AreSlices(graph, node.outputs);
 }
@@ -65,8 +65,8 @@ std::optional<std::string> WhyNotTileableConvolution(const Graph& graph, const N
   return Unless(OfSamples(graph, node) && !IsSlice(graph, node.inputs[1]), "is no convolution of samples");
 }
 
-// a [..,M,K] times b [..,K,P]: rows of a, or a product of its own, belong to a sample; or the
-// product sums over samples, which are the rows of both.
+// a [..,M,K] times b [..,K,P]. Either each sample has its own rows of a, or a product of its own.
+// Or the product sums over samples, which are then the rows of both operands.
 std::optional<std::string> WhyNotTileableProduct(const Graph& graph, const Node& node) {
   const ValueId a = node.inputs[0], b = node.inputs[1];
   const size_t rank_a = TypeOf(graph, a).dims.size(), rank_b = TypeOf(graph, b).dims.size();

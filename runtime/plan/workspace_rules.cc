@@ -10,29 +10,31 @@ namespace {
 
 constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 constexpr int64_t kFloat = 4;
-// Threads that a bound has in mind. oneDNN keeps buffers per thread.
+// The number of threads that a bound assumes. oneDNN keeps buffers per thread.
 constexpr int64_t kThreads = 16;
-// What any primitive may want beside its large buffers: measured 4 KiB a thread and 4 KiB.
+// What any primitive may need in addition to its large buffers. Measured: 4 KiB, and 4 KiB
+// per thread.
 constexpr int64_t kSmallScratch = 128 * kKiB;
 
 const TensorType& TypeOf(const Graph& graph, ValueId id) { return graph.value(id).type; }
 
-// The extent of an axis of fixed extent. One that varies with N counts as 1: no convolution that a
-// framework writes has one behind its batch axis, and a kernel that does not fit refuses cleanly.
+// The extent of a fixed axis. An axis that varies with N counts as 1: no framework writes a
+// convolution with such an axis after its batch axis, and a kernel that does not fit
+// refuses cleanly.
 int64_t Extent(const TensorType& type, size_t axis) {
   return axis < type.dims.size() && type.dims[axis].IsFixed() ? std::max<int64_t>(type.dims[axis].fixed, 1)
                                                               : 1;
 }
 
-// Per-thread buffers of `bytes`: for all threads where that is small, for at least `at_least` of
-// them where it is not.
+// Buffers of `bytes`, one per thread: for all threads if these take at most `small` bytes,
+// otherwise `small` bytes, but at least `at_least` buffers.
 int64_t PerThread(int64_t bytes, int64_t at_least, int64_t small) {
   return std::min(SaturatingMul(bytes, kThreads), std::max(SaturatingMul(bytes, at_least), small));
 }
 
-// Weights [M,C/group,K..] in oneDNN's blocked layout: channels in blocks of 16, depthwise groups
-// likewise; one part in 32 more where it pads rows to keep them from falling on the same cache
-// lines.
+// Weights [M,C/group,K..] in oneDNN's blocked layout, which rounds channels up to blocks of 16, and
+// depthwise groups likewise. One part in 32 is added because oneDNN may pad rows to keep them from
+// falling on the same cache lines.
 int64_t PackedWeights(const TensorType& w, int64_t group) {
   const int64_t m = Extent(w, 0) / std::max<int64_t>(group, 1), c = Extent(w, 1);
   int64_t taps = 1;
@@ -75,7 +77,7 @@ int64_t LogicalExtent(TensorType type, const Node& node, const char* perm_name, 
   return Extent(type, perm.size() == rank ? static_cast<size_t>(perm[axis]) : axis);
 }
 
-// What the products of an attention go over.
+// The extents over which the products of an attention run.
 struct AttentionExtents {
   int64_t queries = 1, keys = 1, depth = 1, value_depth = 1;
 };
@@ -102,15 +104,15 @@ Dim ConvWorkspace(const Graph& graph, const Node& node, const Target&) {
   return WeightsWorkspace(TypeOf(graph, node.inputs[1]), node);
 }
 
-// A strided gradient spreads one image of dy at a time, in a buffer per thread.
+// With strides, one image of dy at a time is spread out, in a buffer per thread.
 Dim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType &dy = TypeOf(graph, node.inputs[0]), &w = TypeOf(graph, node.inputs[1]);
   const int64_t spread = HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0;
   return SaturatingAdd(WeightsWorkspace(w, node), spread);
 }
 
-// Threads that share a weight add up their own copies of dw; a strided pointwise one gathers the
-// pixels of x it reads.
+// Threads that share a weight sum into copies of dw of their own, which are then added. A strided
+// pointwise convolution gathers the pixels of x that it reads.
 Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType &dy = TypeOf(graph, node.inputs[0]), &x = TypeOf(graph, node.inputs[1]),
                    &dw = TypeOf(graph, node.outputs[0]);
@@ -126,8 +128,8 @@ Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&)
   return SaturatingAdd(WeightsWorkspace(dw, node), SaturatingAdd(copies, gathered));
 }
 
-// Blocks of 64 columns and at most 1024 rows of an operand that must be copied, one per thread.
-// Where they do not fit, another of oneDNN's implementations needs none.
+// For an operand that must be copied: one block of 64 columns and at most 1024 rows per thread. If
+// the blocks do not fit, another of oneDNN's implementations needs none.
 Dim MatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType& a = TypeOf(graph, node.inputs[0]);
   const bool trans_a = node.attrs.Int("trans_a") != 0;
@@ -143,7 +145,7 @@ Dim AttentionWorkspace(const Graph& graph, const Node& node, const Target&) {
   return PerThread(AttentionThreadBytes(e.queries, e.keys, e.depth), 4, 8 * kMiB);
 }
 
-// Where heads or samples share a bias, its gradient is made in several sums.
+// If heads or samples share a bias, its gradient is computed in several partial sums.
 Dim AttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target) {
   const AttentionExtents e = ExtentsOf(graph, node, 1);
   const bool capped = node.attrs.Float("softcap") > 0;

@@ -22,7 +22,7 @@ HostView Scalar(const int64_t& number) {
           .bytes = sizeof number};
 }
 
-// The scalar of that name, or `fallback` where the file has none.
+// The scalar of that name, or `fallback` if the file has none.
 llvm::Expected<int64_t> ReadScalar(const Safetensors& file, const std::string& name, int64_t fallback) {
   const HostView* view = file.Find(name);
   if (!view) return fallback;

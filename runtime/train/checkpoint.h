@@ -2,9 +2,10 @@
 // file.
 //
 //   param.NAME, buffer.NAME   in the model's own names, layouts and types
-//   optimizer.NAME.STATE      optimizer state, under the parameter's name: velocity, exp_avg, exp_avg_sq, sum
-//   step, seed                i64 scalars: steps done; the seed of shuffling, dropout and stochastic rounding
-//   epoch, position           i64 scalars: the epoch under way, and its samples that have been seen
+//   optimizer.NAME.STATE      optimizer state, under the parameter's name: velocity, exp_avg,
+//                             exp_avg_sq, sum
+//   step, seed                i64 scalars: steps done; the seed of shuffling, dropout and rounding
+//   epoch, position           i64 scalars: the current epoch, and its samples that have been seen
 //   levels, levels_plan, levels_shares    of --adapt-every: see CodeLevels
 #pragma once
 

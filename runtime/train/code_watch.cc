@@ -31,7 +31,7 @@ llvm::Error CodeWatch::AfterNode(size_t position) {
   auto code = std::lower_bound(codes_.begin(), codes_.end(), position,
                                [](const Code& c, size_t node) { return c.node < node; });
   for (; code != codes_.end() && code->node == position && !found_; ++code) {
-    // What the node has just written, be it all samples or some of them.
+    // What the node has just written: all samples, or those of a tile.
     const TensorView& view = graph_.nodes()[position].outputs[code->output];
     if (!view.data || code->sample_bytes == 0) continue;
     const int64_t samples = view.bytes / code->sample_bytes;

@@ -8,8 +8,8 @@
 namespace act {
 namespace {
 
-// Labels of the batch that count. They are inputs, whose storage holds them before the run
-// (reshaped or not).
+// The number of labels in the batch that are not ignored. Labels are inputs, whose storage holds
+// them before the run (reshaped or not).
 int64_t CountLabels(const BoundGraph& graph) {
   for (const BoundNode& bound : graph.nodes()) {
     if (bound.node->op != kCountCorrect) continue;

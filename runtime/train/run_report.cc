@@ -26,7 +26,7 @@ __attribute__((format(printf, 2, 3))) std::string Line(const char* label, const 
 
 std::string Bytes(int64_t bytes) { return FormatSize(bytes) + " (" + std::to_string(bytes) + " bytes)"; }
 
-// Of full batches, which all steps but the last of an epoch are.
+// Over full batches: all steps of an epoch but the last have one.
 double SamplesPerSecond(const RunReport& report) {
   const double median = Summarize(report.result->step_seconds).median;
   return median > 0
@@ -69,9 +69,9 @@ std::string DescribeAdaptations(const RunReport& report) {
                static_cast<long long>(report.adapt_every), seconds);
   text += Line("levels moved", "%lld times", static_cast<long long>(moves));
   if (!report.adaptations.empty())
-    text += Line("sum of the edges' v", "%.3g at last, %.3g predicted behind it",
+    text += Line("sum of the edges' v", "%.3g at the last measurement, %.3g predicted after it",
                  report.adaptations.back().variance_before, report.adaptations.back().variance_after);
-  text += Line("beside the arena", "%s", Bytes(report.adaptation_bytes).c_str());
+  text += Line("outside the arena", "%s", Bytes(report.adaptation_bytes).c_str());
   return text;
 }
 
@@ -115,7 +115,7 @@ std::string FormatRunReport(const RunReport& report) {
   text += Line("arena", "%s", Bytes(report.executor->arena().bytes()).c_str());
   if (report.executor->host_arena().bytes() > 0) {
     text += Line("host's, planned", "%s", Bytes(report.executor->promised_host_bytes()).c_str());
-    text += Line("host's, measured", "%s, for what is swapped; on a CPU both are RAM",
+    text += Line("host's, measured", "%s, for swapped values; on a CPU both are RAM",
                  Bytes(report.executor->host_arena().high_water_bytes()).c_str());
   }
   text += Line("process, resident", "%s", Bytes(report.resident_peak_bytes).c_str());

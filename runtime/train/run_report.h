@@ -23,7 +23,7 @@ struct RunReport {
   int64_t resident_peak_bytes = 0;
   int64_t adapt_every = 0;  // steps; 0: levels stay
   std::vector<Adaptation> adaptations = {};
-  int64_t adaptation_bytes = 0;  // beside the arena, between steps
+  int64_t adaptation_bytes = 0;  // outside the arena, between steps
 };
 
 // Over the steps of a run. Zeros if there were none.

@@ -21,7 +21,7 @@ double Seconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Steps of this run where they are known beforehand, else 0.
+// The number of steps of this run if it is known in advance, else 0.
 int64_t TotalSteps(const TrainOptions& options, int64_t samples, const Plan& plan, int64_t batch,
                    int64_t position) {
   int64_t total = 0;
@@ -98,8 +98,8 @@ class Loop {
     return state;
   }
 
-  // Samples of the step under way whose first micro-batch has been drawn: a data set's last step is
-  // smaller.
+  // Samples of the current step, whose first micro-batch has been drawn. The last step of a data
+  // set's epoch has fewer.
   int64_t SamplesOfStep() const {
     const int64_t batch = executor_.layout().batch, full = batch * executor_.plan().accumulate;
     if (data_.SamplesPerEpoch() == 0) return full;
@@ -107,7 +107,7 @@ class Loop {
     return std::min(full, executor_.plan().fixed_batch ? rest / batch * batch : rest);
   }
 
-  // A kernel that cannot run the smaller last batch of an epoch is told now, not after hours.
+  // Fails now, and not after hours, if a kernel cannot run the smaller last batch of an epoch.
   llvm::Error BindLastBatches() {
     if (executor_.plan().fixed_batch) return llvm::Error::success();
     const int64_t batch = executor_.layout().batch;
@@ -122,14 +122,14 @@ class Loop {
     for (const std::string& warning : data_.TakeWarnings()) progress_.Say("actrun: warning: " + warning);
   }
 
-  // Once: what follows from the first NaN is of no interest.
+  // Warns once: what follows from the first NaN is of no interest.
   void WarnOf(const std::string& code) {
     if (code.empty()) return;
     told_of_code_ = true;
     progress_.Say("actrun: warning: step " + std::to_string(position_.step) + ": " + code);
   }
 
-  // `batch`: samples of its first micro-batch, which the source stands at.
+  // `batch`: the samples of its first micro-batch, at which the source stands.
   llvm::Error Step(int64_t batch) {
     const int64_t samples = SamplesOfStep();
     ACT_TRY(BoundGraph* const first, executor_.Train(batch));

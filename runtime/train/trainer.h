@@ -40,7 +40,8 @@ struct TrainOptions {
   Hyperparameters hyper = {};
   LearningRateSchedule schedule = {};
   std::string dump_step = {};  // where to write the first step's numbers; empty: nowhere
-  const volatile std::sig_atomic_t* stop = nullptr;  // set by a signal: end after the step under way
+  // set by a signal: end after the current step
+  const volatile std::sig_atomic_t* stop = nullptr;
   BetweenSteps* between = nullptr;
 };
 

@@ -62,7 +62,7 @@ TEST_F(Swap, UsesBothArenasAsPlannedAndComputesTheSameBits) {
         };
         run(keeping, false);
         const std::string report = run(swapping, true);
-        EXPECT_NE(report.find("for what is swapped"), std::string::npos) << report;
+        EXPECT_NE(report.find("for swapped values"), std::string::npos) << report;
         const llvm::json::Object used = Json(scratch_ / "run.json");
         EXPECT_EQ(used.getInteger("peak_bytes"), promise.getInteger("peak_bytes"));
         EXPECT_EQ(used.getInteger("planned_peak_bytes"), promise.getInteger("peak_bytes"));

@@ -168,7 +168,7 @@ TEST(PlanIo, EveryTruncationIsFound) {
   EXPECT_EQ(ReadError(good.substr(0, 90)),
             "truncated: 90 of " + std::to_string(good.size()) +
                 " bytes are there\nhint: copy it again, or compile the model again");
-  EXPECT_NE(ReadError(good + "x").find("bytes behind its end"), std::string::npos);
+  EXPECT_NE(ReadError(good + "x").find("bytes after its end"), std::string::npos);
 }
 
 // The checksum does not protect against a writer that computes it, so the structure must be checked

@@ -31,7 +31,7 @@ TEST(CodecPlugin, SaysWhatIsWrongWithALibrary) {
       {"none", ""},
       {"absent", "cannot be loaded"},
       {"abi", "of ABI version 77, this program takes version 1"},
-      {"unknown_abi", "knows no ABI version 1"},
+      {"unknown_abi", "does not support ABI version 1"},
       {"name", "name is not"},
       {"no_function", "leaves out a function"},
       {"too_large", "bytes"},
@@ -40,7 +40,7 @@ TEST(CodecPlugin, SaysWhatIsWrongWithALibrary) {
       {"unwritten", "leaves bytes of its code unwritten"},
       {"forgets", "does not repeat itself"},
       {"reads_past_end", "reads more than encode writes"},
-      {"decodes_past_end", "writes behind the elements"},
+      {"decodes_past_end", "writes past the elements"},
   };
   for (const auto& c : cases) {
     const std::string error = LoadError(Library(c.fault));
