@@ -1,6 +1,7 @@
-// Attention a block of queries at a time: their scores with all keys lie in a thread's scratch space, which
-// the second cache holds, and no other tensor of queries times keys exists. Backward computes the
-// probabilities again, so that the sum of p dp over a query's keys, which its gradient needs, is at hand.
+// Attention, a block of queries at a time. The scores of a block with all keys lie in a thread's
+// scratch space, which fits into the second-level cache. No other tensor of queries times keys
+// exists. The backward pass recomputes the probabilities, because the gradient of a query's scores
+// needs the sum of p dp over its keys first.
 #include <omp.h>
 
 #include <algorithm>
@@ -18,11 +19,11 @@
 namespace act {
 namespace {
 
-// Where there are few heads forward work is cut along the queries too, to this many pieces.
+// With few heads, forward work is also cut along the queries, into this many pieces.
 constexpr int64_t kForwardPieces = 64;
 
-// Blocks of queries, and what a row of scores depends on. Operands of a kernel are those of Attention, from
-// its input `first` on.
+// Blocks of queries, and what a row of scores depends on. The operands of Attention are the
+// kernel's inputs from `first` on.
 struct Blocks {
   AttentionShape s;
   int64_t count = 0;  // blocks
@@ -57,8 +58,8 @@ struct Blocks {
     return r;
   }
 
-  // Keys that the block computes with: those that its last query sees, or all where a query that sees none
-  // takes their mean.
+  // The keys with which the block computes: those that its last query sees. All keys if a query
+  // that sees none takes their mean.
   int64_t Keys(const KernelArgs& args, int64_t slice, int64_t block) const {
     const int64_t end = Begin(block) + Rows(block);
     if (s.causal && s.empty_row == EmptyRow::kMean)
@@ -67,8 +68,8 @@ struct Blocks {
     return s.VisibleKeys(end - 1);
   }
 
-  // Scores become exponentials; returns the factor that makes probabilities of them, and whether there are
-  // any.
+  // Replaces scores by exponentials. Returns the factor that turns these into probabilities, and
+  // whether the row sees a key.
   float Weights(const ScoreRow& r, float* scores, float* slope, bool* sees_a_key) const {
     const float normalizer = Exponentials(r, scores, slope);
     *sees_a_key = normalizer != 0;
@@ -87,7 +88,7 @@ struct Blocks {
                keys, kept);
   }
 
-  // [keys, columns] as [columns, row], times a factor; zeros behind the keys.
+  // Writes [keys, columns] as [columns, row], times a factor, with zeros after the keys.
   void Transpose(const float* x, int64_t x_row, int64_t columns, float factor, float* y) const {
     TransposeScaled(x, x_row, s.keys, columns, factor, y, row);
     for (int64_t c = 0; c < columns; ++c) std::fill(y + c * row + s.keys, y + (c + 1) * row, 0.0f);
@@ -96,7 +97,7 @@ struct Blocks {
 
 int64_t Padded(int64_t count) { return (count + kRowPad - 1) / kRowPad * kRowPad; }
 
-// The shape, where these kernels take it: the elements of a head must be neighbours.
+// The shape if these kernels accept it: the elements of a head must be contiguous.
 std::optional<AttentionShape> ShapeOf(const KernelSite& site, size_t first, const TensorView& o,
                                       std::string* why) {
   const auto shape = AttentionShapeOf(site.node->attrs, std::span(site.inputs).subspan(first), o, why);
@@ -134,7 +135,7 @@ class ForwardKernel final : public Kernel {
   }
 
  private:
-  // Some blocks of queries of all heads that read one head of keys.
+  // Some blocks of queries, of all heads that read one head of keys.
   void Piece(const KernelArgs& args, int64_t kv_slice, int64_t piece, float* scratch) const {
     const AttentionShape& s = blocks_.s;
     const int64_t row = blocks_.row, batch = kv_slice / s.kv_heads;
@@ -172,8 +173,9 @@ class ForwardKernel final : public Kernel {
   int64_t pieces_ = 1;  // of the blocks of queries
 };
 
-// Heads of keys are independent but for the gradient of a bias that several of them share. Those that share a
-// slice of it are cut into parts, each with a sum of its own; the parts are added in order.
+// Heads of keys are independent, except for the gradient of a bias that several of them share.
+// Heads that share a slice of it are divided into parts. Each part has a sum of its own, and the
+// sums are added in order.
 class BackwardKernel final : public Kernel {
  public:
   BackwardKernel(const AttentionShape& shape, int64_t bias_elements, int64_t parts, int threads,
@@ -185,7 +187,8 @@ class BackwardKernel final : public Kernel {
         parts_(parts) {
     const AttentionShape& s = blocks_.s;
     const int64_t slices = s.batches * s.kv_heads;
-    std::map<int64_t, std::vector<int64_t>> sharing;  // heads of keys by their slice of the bias's gradient
+    // heads of keys by their slice of the bias's gradient
+    std::map<int64_t, std::vector<int64_t>> sharing;
     for (int64_t i = 0; i < slices; ++i)
       sharing[bias_elements > 0 ? s.bias->slices.At(i / s.kv_heads * s.heads + i % s.kv_heads * s.Group())
                                 : i]
@@ -236,7 +239,7 @@ class BackwardKernel final : public Kernel {
   }
   int64_t PartBytes() const { return parts_ > 1 ? parts_ * bias_elements_ * 4 / 64 * 64 + 64 : 0; }
 
-  // One head of keys with all heads of queries that read it.
+  // One head of keys, with all heads of queries that read it.
   void Slice(const KernelArgs& args, int64_t kv_slice, float* d_bias, float* scratch) const {
     const AttentionShape& s = blocks_.s;
     const int64_t row = blocks_.row, batch = kv_slice / s.kv_heads;
@@ -294,7 +297,7 @@ class BackwardKernel final : public Kernel {
   Blocks blocks_;
   int threads_;
   int64_t thread_bytes_;
-  int64_t bias_elements_;  // 0: its gradient is not wanted
+  int64_t bias_elements_;  // 0: no gradient of the bias is needed
   int64_t parts_;
   std::vector<Work> work_;
 };

@@ -20,7 +20,7 @@ struct ScoreRow {
   float softcap = 0;
 };
 
-// Whether the row sees a key at all.
+// Whether the row sees any key.
 bool SeesAKey(const ScoreRow& row);
 
 // Replaces the scores of keys 0..visible-1, before cap, bias and mask, by e^(score - max), or 0
@@ -36,10 +36,10 @@ void DropoutRow(const RandomStream& random, float probability, int64_t sample, i
 void MultiplyRow(const float* y, int64_t count, float* x);
 void ScaleRow(float factor, int64_t count, float* x);
 
-// The gradient of one row. p = normalizer * exponentials; dp = kept * d_weights, where d_weights =
-// do v^T.
-//   exponentials <- p * kept, what multiplies do for dv
-//   d_weights    <- scale * slope * p (dp - sum(p dp)), what multiplies k for dq and q for dk
+// The gradient of one row. p = normalizer * exponentials; dp = kept * d_weights, where on entry
+// d_weights = do v^T. On return:
+//   exponentials   p * kept, to be multiplied by do for dv
+//   d_weights      scale * slope * p (dp - sum(p dp)), to be multiplied by k for dq and by q for dk
 struct GradientRow {
   int64_t keys = 0;
   float* exponentials = nullptr;

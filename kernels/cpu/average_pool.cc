@@ -16,7 +16,7 @@ ACT_VECTOR_CLONES void Scale(float scale, int64_t count, float* y) {
   for (int64_t c = 0; c < count; ++c) y[c] *= scale;
 }
 
-// 1 / elements of each output pixel's average: [o0][o1][o2].
+// For each output pixel, 1 / the number of elements that it averages: [o0][o1][o2].
 std::vector<float> ScalesOf(const Window& w, bool include_pad) {
   std::vector<float> scales;
   if (w.batch == 0 || w.channels == 0) return scales;

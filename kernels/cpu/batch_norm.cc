@@ -10,13 +10,13 @@
 namespace act {
 namespace {
 
-// Floats of x that are read twice: 64 KiB stay in the L2 cache in between.
+// Floats of x that are read twice. 64 KiB stay in the second-level cache between the two reads.
 constexpr int64_t kChunkFloats = 16 * 1024;
 
 // Statistics of one part of the rows, in the workspace.
 struct Part {
   double *mean, *m2;    // [C]: of the rows so far
-  float *sum, *square;  // [C]: of the chunk at hand
+  float *sum, *square;  // [C]: of the current chunk
   float *low, *high;    // [C]: the rows' range so far
   Part(std::byte* at, int64_t channels) {
     mean = reinterpret_cast<double*>(at);
@@ -52,8 +52,9 @@ ACT_VECTOR_CLONES void ChunkMean(const float* x, int64_t rows, int64_t channels,
   for (int64_t c = 0; c < channels; ++c) center[c] *= scale;
 }
 
-// Merges the chunk x [rows, C] into mean and m2 of `before` rows (Chan, Golub, LeVeque 1979). center is near
-// the chunk's mean; what it misses is in the sum of deviations, so float is enough inside a chunk.
+// Merges the chunk x [rows, C] into the mean and m2 of `before` rows (Chan, Golub, LeVeque 1979).
+// `center` is near the chunk's mean. The sum of deviations corrects for the difference, so float is
+// enough inside a chunk.
 ACT_VECTOR_CLONES void MergeChunk(const float* x, int64_t rows, int64_t channels, int64_t before,
                                   const float* center, float* square, double* mean, double* m2) {
   constexpr int64_t kBlock = 64;

@@ -60,8 +60,9 @@ void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
 
 // ---- Codes with levels
 
-// Where the dither sequences of a sample's groups start. Eight groups share a call, a row of 16 is
-// drawn at once: one call alone is a chain of multiplications that the tile would wait for.
+// The starts of the dither sequences of a sample's groups. Eight groups share a random call, and a
+// row of 16 calls is drawn at once: a single call is a chain of multiplications for which the tile
+// would have to wait.
 class DitherStarts {
  public:
   DitherStarts(const Codec& codec, DrawnStream& random, int64_t sample, int64_t groups)
@@ -92,7 +93,8 @@ void EncodeLevelsTile(EncodeLevelGroups& encode, const Codec& codec, const CodeL
                       DrawnStream& random, const TilePlace& place, const float* x, uint8_t* code) {
   const int64_t group = codec.group_size, first_group = place.first / group;
   const auto count = [&](int64_t g) { return static_cast<size_t>(std::min(group, place.count - g * group)); };
-  // All scales before all codes: the scalar arithmetic of the groups overlaps.
+  // Computes all scales before all codes, so that the scalar arithmetic of different
+  // groups overlaps.
   GroupScale scales[kTileElements / kRun];
   uint32_t dither[kTileElements / kRun];
   DitherStarts starts(codec, random, place.sample, layout.groups);
@@ -154,7 +156,7 @@ void ForEachGroup(const Codec& codec, const CodeLayout& layout, const TilePlace&
       code + layout.payload_offset + (place.first + e) / group * layout.group_bytes);
 }
 
-// All kinds but plugins, whose groups are encoded outside of the instruction sets' code.
+// Encodes all kinds but plugins: their groups are encoded outside the code for instruction sets.
 void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const float* x, uint8_t* code) {
   const auto levels = [&](EncodeLevelGroups& encode) {
@@ -279,8 +281,8 @@ void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const Random
   }
 }
 
-// Clears what a sample's code has between metadata and payload and after the payload. Whoever encodes
-// the sample's last tile does it.
+// Clears a sample's code between metadata and payload, and after the payload. This is done with the
+// tile that ends the sample.
 void ClearPadding(const CodeLayout& layout, const TilePlace& place, uint8_t* code) {
   if (place.first + place.count != place.elements) return;
   const auto clear = [code](int64_t from, int64_t to) {
@@ -290,9 +292,9 @@ void ClearPadding(const CodeLayout& layout, const TilePlace& place, uint8_t* cod
   clear(layout.payload_offset + layout.payload_bytes, layout.sample_bytes);
 }
 
-// x = decoded, with the epilogue of codecs whose decode has none of its own.
+// x = decoded, with the epilogue, for codecs whose decode does not apply it.
 void FinishTile(const DecodeEpilogue& epilogue, size_t count, float* decoded, float* x) {
-  static constexpr float kOne = 1, kNothing = -0.0f;  // -0 + 0 were 0
+  static constexpr float kOne = 1, kNothing = -0.0f;  // -0, because -0 + 0 would be 0
   const auto number = [](const TileOperand& o, const float& otherwise) {
     return o.data ? o : TileOperand{&otherwise, true};
   };

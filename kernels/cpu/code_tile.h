@@ -12,7 +12,7 @@
 namespace act {
 
 // Part of a sample: elements first .. first + count - 1, count <= kTileElements. `first` is a
-// multiple of every codec group and of the blocks in which random numbers are drawn, and so is
+// multiple of every codec group and of every block in which random numbers are drawn. So is
 // `count`, unless the sample ends there.
 struct TilePlace {
   int64_t sample = 0;
@@ -21,7 +21,7 @@ struct TilePlace {
   int64_t count = 0;
 };
 
-// A stream of random numbers, and its sixteen calls that were drawn last. Successive tiles share
+// A stream of random numbers, and the sixteen calls that were drawn last. Successive tiles share
 // them.
 struct DrawnStream {
   DrawnStream() = default;
@@ -38,10 +38,12 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
                 const float* x, uint8_t* code);
 // Operations on decoded numbers v before they are stored, in this order. None by default.
 struct DecodeEpilogue {
-  bool mask = false;       // 1 where the element is greater than 0 (kZero: not 0), else 0: needs HoldsMask()
-  bool magnitude = false;  // |v|
+  // 1 where the element is greater than 0 (kZero: not 0), else 0; needs HoldsMask()
+  bool mask = false;
+  bool magnitude = false;             // |v|
   TileOperand times = {}, plus = {};  // v * times + plus; data null: 1 and 0
-  bool keep_positive = false;         // times 1 where the element is greater than 0, else 0, for kSign
+  // for kSign: times 1 where the element is greater than 0, else times 0
+  bool keep_positive = false;
 
   bool Changes() const { return magnitude || times.data || plus.data || keep_positive; }
 };
@@ -55,7 +57,7 @@ void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,
                  float* x);
 
-// Words of `rows` rows of 16 calls from `first_call` (a multiple of 16) on: words[row][word
+// The words of `rows` rows of 16 calls from `first_call` (a multiple of 16) on: words[row][word
 // 0..3][call 0..15].
 void RandomRows(const RandomStream& random, uint64_t first_call, size_t rows, uint32_t* words);
 

@@ -1,6 +1,6 @@
-// The weight gradient of a depthwise convolution, a vector of channels at a time: rows of x and dy
-// are gathered side by side, x with its border, so that all taps of a kernel's row are loads from
-// the first cache, and the sums of a row stay in registers.
+// The weight gradient of a depthwise convolution, a vector of channels at a time. Rows of x and dy
+// are gathered contiguously, x with its border. Then all taps of a kernel's row are loads from the
+// first-level cache, and the sums of a row stay in registers.
 #include <omp.h>
 
 #include <algorithm>
@@ -24,25 +24,26 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = HWY_CAPPED(float, 16);
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = hn::MaxLanes(D());
-// Taps of a kernel's row whose sums are in registers at once; a wider one is cut.
+// Taps of a kernel's row whose sums are in registers at the same time. A wider row is cut.
 constexpr int64_t kTaps = 7;
 
 int64_t BlockOnTarget() { return kLanes; }
 
-// Vectors of a row of x with its border: all that the taps of a row of dy read.
+// Vectors of a row of x with its border: everything that the taps of a row of dy read.
 int64_t RowVectors(const Window& s) {
   const int64_t last =
       SaturatingAdd(SaturatingMul(s.out[2] - 1, s.stride[2]), SaturatingMul(s.kernel[2] - 1, s.dilation[2]));
   return std::max(SaturatingAdd(last, 1), s.pad[2]);
 }
 
-// A row of x for each row of taps, a row of dy, the sums.
+// Scratch space for one row of x per row of taps, one row of dy, and the sums.
 int64_t ScratchFloatsOnTarget(const ConvShape& s) {
   const int64_t rows = SaturatingAdd(SaturatingMul(s.kernel[1], RowVectors(s)), s.out[2]);
   return SaturatingMul(SaturatingAdd(rows, SaturatingMul(s.kernel[1], s.kernel[2])), kLanes);
 }
 
-// One vector of each of `count` pixels, `stride` floats apart; lanes behind `channels` are 0.
+// Gathers one vector of each of `count` pixels, which are `stride` floats apart. Lanes after
+// `channels` are 0.
 void Gather(const float* from, int64_t stride, int64_t count, int64_t channels, float* to) {
   const D d;
   if (channels == kLanes) {
@@ -54,9 +55,9 @@ void Gather(const float* from, int64_t stride, int64_t count, int64_t channels, 
     std::memcpy(to + i * kLanes, from + i * stride, static_cast<size_t>(channels) * sizeof(float));
 }
 
-// sums[t] += sum over o < count of dy[o] * x[o * step + t * dilation], t < kCount: vectors,
-// neighbours in dy `count`, in x as given. Two pixels at a time, so that a multiply-add's latency
-// is no limit.
+// sums[t] += sum over o < count of dy[o] * x[o * step + t * dilation], t < kCount. These are
+// vectors: dy has `count` contiguous ones, and x is as given. Two pixels at a time hide the latency
+// of a multiply-add.
 template <int kCount>
 void AddRow(const float* dy, const float* x, int64_t count, int64_t step, int64_t dilation, float* sums) {
   const D d;
@@ -89,8 +90,7 @@ void AddRowOfAnyWidth(int64_t taps, const float* dy, const float* x, int64_t cou
                                            sums + t * kLanes);
 }
 
-// result[c][tap], c < kLanes or as many channels as there are: the gradient from samples
-// first..last-1.
+// result[c][tap], c < kLanes or the channels that exist: the gradient from samples first..last-1.
 void GradWeightOnTarget(const ConvShape& s, const float* dy, const float* x, int64_t first, int64_t last,
                         int64_t channel, float* scratch, float* result) {
   const int64_t channels = std::min(kLanes, s.channels - channel);
@@ -99,7 +99,7 @@ void GradWeightOnTarget(const ConvShape& s, const float* dy, const float* x, int
   std::fill_n(rows, s.kernel[1] * row_floats, 0.0f);  // the border stays 0
   std::fill_n(sums, taps * kLanes, 0.0f);
   const int64_t width = std::min(s.in[2], RowVectors(s) - s.pad[2]);
-  // Without dilation the windows of neighbouring rows overlap, and a row of x is gathered once.
+  // Without dilation, the windows of neighbouring rows overlap, and each row of x is gathered once.
   const bool once = s.dilation[1] == 1;
   for (int64_t n = first; n < last; ++n) {
     int64_t gathered = -1;  // the last row of x
@@ -135,10 +135,10 @@ HWY_EXPORT(BlockOnTarget);
 HWY_EXPORT(ScratchFloatsOnTarget);
 HWY_EXPORT(GradWeightOnTarget);
 
-// Of a thread, on its stack.
+// Of one thread, on its stack.
 constexpr int64_t kScratchFloats = 48 * 1024;
-// Pieces of work where there are enough samples: blocks of channels times parts of the batch, whose
-// sums are added in order.
+// Pieces of work if there are enough samples. A piece is a block of channels and a part of the
+// batch. The sums of the parts are added in order.
 constexpr int64_t kPieces = 32;
 
 // dw [C, 1, KH, KW] from dy [N, OH, OW, C] and x [N, H, W, C].

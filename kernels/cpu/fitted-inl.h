@@ -15,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// The tables of a codec's fitted levels. For kSign they cover both sides, indexed by the code; a
-// position before the first level below 0 belongs to the side above.
+// The tables of a codec's fitted levels. For kSign they cover both sides and are indexed by the
+// code. A position below the first level of the lower side belongs to the upper side.
 struct FittedTable {
   alignas(64) uint32_t start[2 * kMostFittedLevels];
   alignas(64) uint32_t slope[2 * kMostFittedLevels];
@@ -26,7 +26,7 @@ struct FittedTable {
   float dither_above, dither_below;
 };
 
-// What is computed from a codec once per tile. `fitted` is uninitialized if levels are even.
+// What is computed from a codec once per tile. `fitted` is uninitialized if the levels are even.
 struct LevelTables {
   explicit LevelTables(const Codec& c) : codec(c) {
     if (c.spacing == Spacing::kEven) return;
@@ -50,7 +50,8 @@ struct LevelTables {
   FittedTable fitted;
 };
 
-// table[index[lane] % kEntries], kEntries 16 or 32: no code of a damaged tensor reads past it.
+// table[index[lane] % kEntries], where kEntries is 16 or 32. So no code of a damaged tensor reads
+// past the table.
 template <int kEntries, class T, class Index>
 HWY_INLINE hn::Vec<hn::Rebind<T, D>> LookUp(const T* table, Index index) {
   static_assert(kEntries == 16 || kEntries == 32);
@@ -79,9 +80,9 @@ HWY_INLINE hn::Vec<hn::Rebind<T, D>> LookUp(const T* table, Index index) {
   }
 }
 
-// Positions between even levels as ones between fitted levels, and on them the code of the side's
-// first level: FittedPosition. The level at or below a position is that of its cell, 1/64 of the
-// range; kEntries: of the tables.
+// Converts positions between even levels to positions between fitted levels, and adds the code of
+// the side's first level (FittedPosition). A position's cell, 1/64 of the range, gives the level at
+// or below the position. kEntries: the length of the tables.
 template <int kEntries>
 HWY_INLINE VU FittedPositions(VU position, const FittedTable& fitted, VU cells_per_position, VU first_word,
                               VU first_level) {

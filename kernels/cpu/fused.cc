@@ -21,8 +21,9 @@ class FusedKernel final : public Kernel {
   }
 
   std::string Run(const KernelArgs& args) override {
-    // Sums are cut in the same parts whoever computes them; everything else is independent of the
-    // cut. More parts than threads, for a thread that the machine stops need not be waited for.
+    // The cut of sums into parts does not depend on who computes them. Nothing else depends on the
+    // cut. There are more parts than threads, so that the others can take over from a thread that
+    // the machine has stopped.
     const int64_t parts = loop_.parts > 0 ? loop_.parts : threads_ > 1 ? threads_ * kPartsOfThread : 1;
     const auto first_tile = [this, parts](int64_t part) { return loop_.tiles * part / parts; };
 #pragma omp parallel num_threads(threads_) if (threads_ > 1)

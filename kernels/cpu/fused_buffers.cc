@@ -6,13 +6,13 @@
 namespace act {
 namespace {
 
-// Tile buffers are this much longer than a tile: a whole page apart, a store would seem to alias
-// the next loads (they compare 12 bits).
+// The gap after a tile buffer. If buffers were a whole page apart, a store would seem to alias the
+// next loads: the processor compares 12 bits of their addresses.
 constexpr int64_t kBufferGap = 80;
 
 LoopRegister& At(FusedLoop& loop, int32_t reg) { return loop.registers[static_cast<size_t>(reg)]; }
 
-// From kStore on a step reads its register, in front of that it makes it.
+// Steps from kStore on read their register. Earlier kinds make it.
 int32_t Made(const Step& s) { return s.kind < StepKind::kStore ? s.reg : -1; }
 std::array<int32_t, 4> Read(const Step& s) {
   return {s.a, s.b, s.c, s.kind >= StepKind::kStore ? s.reg : -1};
@@ -51,8 +51,7 @@ void FindDirectStores(const KernelSite& site, FusedLoop& loop) {
       for (const int32_t operand : Read(s))
         if (made && operand >= 0 && At(loop, operand).place == Place::kDirect)
           direct.read_later.push_back(At(loop, operand).input);
-      // kRead takes operands of other types or shapes: none that a result may share its memory
-      // with.
+      // kRead takes operands of other types or shapes. A result may not share their memory.
       made = made || Made(s) == store.reg;
     }
     loop.direct.push_back(direct);
@@ -67,7 +66,7 @@ void AllocateBuffers(FusedLoop& loop) {
   std::vector<int64_t> free;
   for (size_t i = 0; i < loop.steps.size(); ++i) {
     const Step& s = loop.steps[i];
-    // Operands first: the result may take the place of one.
+    // Frees operands first: the result may take the place of one.
     std::vector<int32_t> dying;
     for (const int32_t r : Read(s))
       if (r >= 0 && At(loop, r).place == Place::kBuffer && last[static_cast<size_t>(r)] == i &&

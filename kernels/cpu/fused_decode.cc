@@ -26,14 +26,15 @@ class Merger {
   }
 
  private:
-  // The step that decodes into `reg`, where only one reads that.
+  // The step that decodes into `reg`, if only one instruction reads the register.
   Step* DecodeOf(int32_t reg) {
     const auto decodes = [reg](const Step& s) { return s.reg == reg && s.kind == StepKind::kDecode; };
     const auto at = std::find_if(loop_.steps.begin(), loop_.steps.end(), decodes);
     return at != loop_.steps.end() && readers_[static_cast<size_t>(reg)] == 1 ? &*at : nullptr;
   }
 
-  // Scratch may be given anew between steps, so the decode goes where the instruction was to be.
+  // Scratch may be given anew between the two steps, so the decode moves to where the instruction
+  // would have been.
   bool Replace(const Step* decode, Step merged, int32_t result) {
     merged.reg = result;
     loop_.steps.erase(loop_.steps.begin() + (decode - loop_.steps.data()));
@@ -41,7 +42,8 @@ class Merger {
     return true;
   }
 
-  // What a tile's elements read where they are: not one number a row of several.
+  // Whether elements of a tile read the register in place. Not so for one number a row, if a tile
+  // has several rows.
   bool IsTile(int32_t reg) const {
     return loop_.registers[static_cast<size_t>(reg)].place != Place::kRow || loop_.one_row;
   }
@@ -73,7 +75,7 @@ class Merger {
     return Replace(decode, merged, x.reg);
   }
 
-  // A product with the mask of the code that was decoded.
+  // Merges a product with the mask of the code that was decoded.
   bool KeepPositive(const Step& x, int32_t number, int32_t mask) {
     const Step *decode = DecodeOf(number), *of_mask = DecodeOf(mask);
     if (!decode || !of_mask || decode->mask || decode->keep_positive) return false;

@@ -10,7 +10,7 @@
 namespace act {
 namespace {
 
-// Builds a FusedLoop; columns with longer periods than `longest_column` are read per tile instead.
+// Builds a FusedLoop. Columns with longer periods than `longest_column` are read per tile instead.
 class Builder {
  public:
   Builder(const KernelSite& site, const FusedShape& shape, int64_t longest_column)
@@ -48,7 +48,7 @@ class Builder {
     for (const Instr& i : program_.instrs) per_sample |= i.op == Opcode::kDropout;
     loop_.walk_samples = per_sample ? loop_.shape.samples : 1;
     loop_.walk_elements = per_sample ? loop_.shape.elements : loop_.shape.count;
-    loop_.tile = *TileElements(program_);  // CheckProgram has seen to it
+    loop_.tile = *TileElements(program_);  // CheckProgram has checked that there is one
     loop_.one_row = program_.row_axes > 0 && loop_.tile == loop_.shape.row;
     loop_.tiles_per_sample = RoundUp(loop_.walk_elements, loop_.tile) / loop_.tile;
     loop_.tiles = loop_.walk_samples * loop_.tiles_per_sample;
@@ -158,7 +158,7 @@ class Builder {
     for (const ProgramOutput& o : program_.outputs) count(o.reg);
   }
 
-  // Register r as elements see it: a row's value in all of the row.
+  // Register r as elements read it: a row's value is spread over the row.
   int32_t Spread(int32_t r) {
     if (r < 0 || reg(r).place != Place::kRow) return r;
     const auto known = spread_.find(r);
@@ -172,10 +172,10 @@ class Builder {
     return spread_[r] = step.reg;
   }
 
-  // Register r with a value for each element.
+  // Register r as a register with a value for each element.
   int32_t Elements(int32_t r) { return r >= 0 && reg(r).place == Place::kScalar ? CopyOf(r) : Spread(r); }
 
-  // A copy of register r in a buffer, made before anything else.
+  // Copies register r to a buffer before the first step.
   int32_t CopyOf(int32_t r) {
     Step step;
     step.a = r;
@@ -185,8 +185,8 @@ class Builder {
     return step.reg;
   }
 
-  // A result wants a whole tile, which a scalar has not. And where several results are plain operands, a
-  // store of one may overwrite another: only the first reads its operand in place.
+  // A result needs a whole tile, and a scalar is not one. If several results are plain operands, a
+  // store of one may overwrite another: then only the first reads its operand in place.
   int32_t ReadableTile(const ProgramOutput& output) {
     if (output.kind == OutputKind::kRowStore) return output.reg;
     if (reg(output.reg).place == Place::kRow) return Spread(output.reg);
@@ -225,7 +225,7 @@ class Builder {
     }
   }
 
-  // The sum of a product that nothing else reads is added up without making the product.
+  // A product that only a sum reads is not stored: the sum multiplies and adds in one step.
   bool SumProduct(Step sum) {
     const auto product = std::find_if(loop_.steps.begin(), loop_.steps.end(), [&sum](const Step& s) {
       return s.reg == sum.reg && s.kind == StepKind::kApply && s.instr.op == ToTileOp(Opcode::kMul) &&
@@ -243,8 +243,9 @@ class Builder {
     return true;
   }
 
-  // Stores come last, of operands before others: the tensor may be an operand that a later step still reads.
-  // The other results follow the step that makes their register, while it is in the first-level cache.
+  // Stores come last, those of operands first: the written tensor may be an operand that a later
+  // step still reads. The other results follow the step that makes their register, while it is in
+  // the first-level cache.
   void InsertOutput(const Step& step) {
     const auto is_store = [](const Step& s) { return s.kind == StepKind::kStore; };
     const auto makes = [&step](const Step& s) { return s.reg == step.reg && s.kind < StepKind::kStore; };
@@ -272,7 +273,7 @@ class Builder {
   const KernelSite& site_;
   const Program& program_;
   const int64_t longest_column_;
-  std::map<int32_t, int32_t> spread_;  // row register -> the buffer it is spread in
+  std::map<int32_t, int32_t> spread_;  // row register -> the buffer over which it is spread
   std::vector<int32_t> readers_;       // of each register: instructions and results
   bool stores_operand_ = false;        // a result is an operand of the node
   FusedLoop loop_;
@@ -285,7 +286,7 @@ std::optional<FusedLoop> MakeFusedLoop(const KernelSite& site, const FusedShape&
     if (why) *why = std::move(reason);
     return std::nullopt;
   };
-  // Shorter columns are worth their scratch space first.
+  // Shorter columns get scratch space first: they gain more by it.
   for (int64_t longest_column : {8192, 2048, 1}) {
     FusedLoop loop = Builder(site, shape, longest_column).Build();
     if (static_cast<int64_t>(loop.registers.size()) > kMaxLoopRegisters)

@@ -54,27 +54,27 @@ HWY_INLINE V TimesPowerOfTwo(D d, V y, V n) {
   const hn::RebindToSigned<D> di;
   const auto power = [&](auto k)
                          HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(k, hn::Set(di, 127)))); };
-  // In two steps: 2^n itself may lie outside the range.
+  // In two steps, because 2^n itself may lie outside the range.
   const auto whole = hn::ConvertTo(di, n), half = hn::ShiftRight<1>(whole);
   return hn::Mul(hn::Mul(y, power(half)), power(hn::Sub(whole, half)));
 }
 
-// e^x within 1 unit; infinity above 88.7, 0 below -104. x = n ln 2 + r; ln 2 in two parts, of which
-// the first times n is exact.
+// e^x within 1 unit; infinity above 88.7, 0 below -104. x = n ln 2 + r. ln 2 is split into two
+// parts, and the product of the first part and n is exact.
 template <class D, class V>
 HWY_INLINE V Exponential(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   static constexpr float kPolynomial[] = {
       1.0f, 1.0f, 4.999999404e-01f, 1.666652113e-01f, 4.166838899e-02f, 8.368745446e-03f, 1.381453942e-03f};
   const V bounded = Clamp(d, -104.0f, x, 89.0f);
-  const V round = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: what is added to it loses its fraction
+  const V round = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: adding it removes the fraction
   const V n = hn::Sub(hn::MulAdd(bounded, hn::Set(d, 1.44269504f), round), round);
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), bounded);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
   return TimesPowerOfTwo(d, Polynomial(d, r, kPolynomial), n);
 }
 
-// 1 / (1 + e^-x) within 2 units, by the exponential that does not overflow.
+// 1 / (1 + e^-x) within 2 units, from the exponential of -|x|, which does not overflow.
 template <class D, class V>
 HWY_INLINE V Sigmoid(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;

@@ -56,7 +56,7 @@ void TileWalker::ComputeOnce() {
   for (const Step& step : loop_.once) RunOnce(step);
 }
 
-// Computes one period and repeats its beginning. An operand's period divides the result's.
+// Computes one period, then repeats its beginning. The period of each operand divides the result's.
 void TileWalker::RunOnce(const Step& step) {
   const LoopRegister& result = loop_.registers[static_cast<size_t>(step.reg)];
   float* to = at_[step.reg];
@@ -101,7 +101,7 @@ void TileWalker::RunTile(const TilePlace& place) {
 
 void TileWalker::PlaceTile(const TilePlace& place) {
   const int64_t offset = place.sample * place.elements + place.first;
-  int64_t period = 0, phase = 0;  // neighbouring columns mostly have one period
+  int64_t period = 0, phase = 0;  // neighbouring columns mostly have the same period
   for (size_t r = 0; r < loop_.registers.size(); ++r) {
     const LoopRegister& reg = loop_.registers[r];
     if (reg.place == Place::kDirect) {
@@ -118,7 +118,7 @@ void TileWalker::PlaceTile(const TilePlace& place) {
   }
 }
 
-// Arithmetic of a few numbers: one a row. As exact as the vectorised loops.
+// Arithmetic on a few numbers: one for each row. As exact as the vectorised loops.
 bool ApplyToFew(TileInstr instr, int64_t count, TileOperand a, TileOperand b, TileOperand c, float* to) {
   if (count > 4 || instr.relu) return false;
   const auto each = [&](const auto& f) {
@@ -144,7 +144,7 @@ bool ApplyToFew(TileInstr instr, int64_t count, TileOperand a, TileOperand b, Ti
   }
 }
 
-// Vectorised loops take kTileElements at a time; a tile of long rows is more.
+// Vectorised loops take kTileElements at a time. A tile of long rows has more.
 void TileWalker::Apply(const Step& step, int64_t count) const {
   if (ApplyToFew(step.instr, count, Operand(step.a, 0), Operand(step.b, 0), Operand(step.c, 0),
                  at_[step.reg]))
@@ -154,8 +154,9 @@ void TileWalker::Apply(const Step& step, int64_t count) const {
               Operand(step.b, i), Operand(step.c, i), at_[step.reg] + i);
 }
 
-// What f does to each piece of a tile: place of the piece among the whole batch's samples, of which
-// `samples_before` came before the kernel's, and how far it is from the tile's beginning.
+// Calls f for each piece of at most kTileElements of a tile. f receives the place of the piece
+// among the samples of the whole batch (`samples_before` of them precede the kernel's), and its
+// distance from the start of the tile.
 template <class F>
 void ForPieces(const TilePlace& tile, int64_t samples_before, const F& f) {
   for (int64_t i = 0; i < tile.count; i += kTileElements) {
@@ -168,7 +169,7 @@ void ForPieces(const TilePlace& tile, int64_t samples_before, const F& f) {
 }
 
 void TileWalker::RunStep(const Step& step, const TilePlace& place) {
-  // Divisions are left to the steps that have rows.
+  // Only steps that have rows call this, since it divides.
   const int64_t offset = place.sample * place.elements + place.first, row = loop_.shape.row;
   const auto rows = [&] { return place.count / row; };
   const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;
@@ -244,7 +245,7 @@ void TileWalker::Read(int32_t input, int64_t offset, int64_t count, float* x) co
   const size_t axes = pattern.extents.size();
   const int64_t run = axes == 0 ? 1 : pattern.extents.back();
   const int64_t stride = axes == 0 ? 0 : pattern.strides.back();
-  // Runs along the innermost axis; the outer ones by division, once a run.
+  // Reads runs along the innermost axis. The outer coordinates take one division per run.
   while (count > 0) {
     const int64_t inner = offset % run;
     int64_t rest = offset / run, from = inner * stride;

@@ -14,11 +14,11 @@ class TileWalker {
   // `scratch` is loop.scratch_floats floats of this thread's own. Computes scalars and columns.
   TileWalker(const FusedLoop& loop, const KernelArgs& args, float* scratch);
 
-  // Runs tiles first .. last - 1. What they add to the sums becomes partial sums number `part`.
+  // Runs tiles first .. last - 1. Their sums go to partial sums number `part`.
   void Run(int64_t first, int64_t last, int64_t part);
 
  private:
-  // The operand from element `from` of the tile on.
+  // The operand, from element `from` of the tile on.
   TileOperand Operand(int32_t reg, int64_t from) const;
   void ComputeOnce();
   void RunOnce(const Step& step);
@@ -40,11 +40,11 @@ class TileWalker {
   float* const scratch_;
   int64_t part_ = 0;
   float* at_[kMaxLoopRegisters];        // each register in the current tile
-  int32_t made_in_[kMaxLoopRegisters];  // the result that holds the register; -1: none
-  DrawnStream drawn_[8];                // of the codes' roundings, by stream: few loops have more
+  int32_t made_in_[kMaxLoopRegisters];  // the result in which the register is made; -1: none
+  DrawnStream drawn_[8];                // of the codes' roundings, by stream; few loops have more
 };
 
-// Adds up the partial sums, in order, and writes the results. To be called after all threads are
+// Adds up the partial sums, in order, and writes the results. To be called when all threads are
 // done.
 void FinishSums(const FusedLoop& loop, const KernelArgs& args);
 

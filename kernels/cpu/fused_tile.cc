@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = HWY_CAPPED(float, 16);
 using V = hn::Vec<D>;
 
-// Elements of an operand: from memory, or one value in all lanes.
+// The elements of an operand: read from memory, or one value in all lanes.
 struct Stream {
   const float* p;
   explicit Stream(const TileOperand& o) : p(o.data) {}
@@ -67,7 +67,7 @@ void Ternary(size_t n, const TileOperand& a, const TileOperand& b, const TileOpe
   Loop(n, dst, f, Stream(a), Stream(b), Stream(c));
 }
 
-// max(v, 0) where `relu`; a NaN stays (x86's max returns its second operand then).
+// max(v, 0) if kRelu. A NaN stays NaN: x86's max then returns its second operand.
 template <bool kRelu>
 HWY_INLINE V Clip(V v) {
   if constexpr (kRelu) return hn::IfThenElse(hn::Lt(v, hn::Zero(D())), hn::Zero(D()), v);
@@ -90,7 +90,7 @@ void Arithmetic(TileOp op, size_t n, const TileOperand& a, const TileOperand& b,
   Ternary(n, a, b, c, dst, [](V x, V y, V z) HWY_ATTR { return Clip<kRelu>(hn::NegMulAdd(x, y, z)); });
 }
 
-// Functions with no vector form here: a call an element.
+// For functions without a vector form here: calls f for each element.
 template <class F>
 void Scalar(size_t n, const TileOperand& a, const TileOperand& b, float* dst, const F& f) {
   for (size_t i = 0; i < n; ++i) dst[i] = f(a.data[a.splat ? 0 : i], b.data ? b.data[b.splat ? 0 : i] : 0.0f);
@@ -155,7 +155,7 @@ void ApplyOpcode(Opcode op, size_t n, const TileOperand& a, const TileOperand& b
   }
 }
 
-// Max as Opcode::kMax has it: a NaN stays.
+// max as in Opcode::kMax: a NaN stays NaN.
 template <bool kAbs>
 void Sided(size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c, float* dst) {
   Ternary(n, a, b, c, dst, [](V x, V side, V least) HWY_ATTR {
@@ -200,7 +200,7 @@ struct RowMax {
   }
 };
 
-// Four at a time, so that an operation's latency is no limit.
+// Four vectors at a time hide the latency of an operation.
 template <class Reduction>
 void ReduceRows(size_t rows, size_t length, const float* x, const float* y, float* to) {
   const D d;
@@ -268,10 +268,10 @@ HWY_EXPORT(AddTile);
 HWY_EXPORT(AddProductTile);
 HWY_EXPORT(FlushTile);
 
-// The loops take a splat in the last operands only; one elsewhere changes its place, or is written
-// out first: programs rarely have any, for what is constant was computed before the loop. Operands
-// are passed by reference: a third one on the stack is stored in parts and loaded whole, which the
-// processor waits for.
+// The loops accept a splat only as the last operands. A splat elsewhere changes places with another
+// operand, or is written out first. Programs rarely have one, because constants are computed before
+// the loop. Operands are passed by reference: by value, the third one would be stored on the stack
+// in parts and then loaded whole, for which the processor has to wait.
 void ApplyTile(TileInstr instr, size_t n, const TileOperand& a, const TileOperand& b, const TileOperand& c,
                float* dst) {
   const bool ternary = c.data != nullptr;

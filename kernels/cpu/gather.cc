@@ -1,6 +1,6 @@
-// Rows looked up by data. A scatter's updates meet in rows, so the work is cut where they cannot:
-// at outer axes, at columns, or at the rows that are written; each element sees its updates in
-// their order, whatever the cut.
+// Rows that are looked up by data. Several updates of a scatter may go to one row, so the work is
+// cut where this cannot happen: at outer axes, at columns, or at the rows that are written. Each
+// element receives its updates in order, wherever the work is cut.
 #include <cstring>
 
 #include "kernels/cpu/blocks.h"
@@ -12,8 +12,8 @@
 namespace act {
 namespace {
 
-// Calls f(row, where it lies in the large tensor but for its index, where its index is) for rows
-// first..last-1.
+// Calls f for rows first..last-1 with three arguments: the row, its place in the large tensor at
+// index 0, and the place of its index.
 template <class F>
 void ForRows(const LookupShape& s, int64_t first, int64_t last, F f) {
   const bool one = s.whole.dims.empty();
@@ -129,7 +129,7 @@ void ScatterShare(const LookupShape& s, const KernelArgs& args, Reduction reduct
 
 // Cuts the work into shares that write different elements.
 std::vector<Share> Shares(const LookupShape& s, const KernelSite& site) {
-  constexpr int64_t kColumns = 64;  // four cache lines: narrower cuts would share them
+  constexpr int64_t kColumns = 64;  // four cache lines, so that threads share no line
   const int64_t threads = std::max(site.threads, 1), rows = s.Rows();
   int64_t outer = 1;
   for (int64_t d = 0; d < site.node->attrs.Int("axis"); ++d)
@@ -161,7 +161,7 @@ std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
   if (!shape) return nullptr;
   const TensorView* into = OptionalInput(site.inputs, 2);
   if (into && (into->dims != site.outputs[0].dims || into->dtype != site.outputs[0].dtype))
-    return Refuse(why, "what is scattered into has not the dims of the result");
+    return Refuse(why, "the scatter's target does not have the dims of the result");
   std::vector<Share> shares;
   if (site.inputs[0].elements > 0) shares = Shares(*shape, site);
   return MakeKernel([s = *shape, reduction = *reduction,

@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 namespace {
 
-// The source and destination of a tile's groups. scales, starts: of each group, for codes with
-// levels.
+// The source and destination of a tile's groups. `scales` and `starts` have one entry per group,
+// for codes with levels.
 struct CodedGroups {
   const uint8_t* payload;
   int64_t group_bytes;  // from one group's payload to the next
@@ -40,8 +40,8 @@ struct Positions {
 inline constexpr bool kTwoVectors = HWY_TARGET != HWY_SCALAR;
 static_assert(kMaxWordLanes == (kTwoVectors ? 2 : 1) * kMaxLanes);
 
-// For kBits below 8, positions with their sign fit in 16 bits. For 8, `from` is 127 and makes them
-// positive.
+// With fewer than 8 bits, positions fit 16 bits with their sign. With 8 bits, `from` is 127, which
+// makes positions positive.
 template <int kBits>
 constexpr uint16_t kFrom = kBits < 8 ? 0 : 127;
 template <int kBits>
@@ -112,8 +112,8 @@ class Epilogue {
   const bool keeps_;
 };
 
-// x[i] = value of element i, with the epilogue. positions(i) gives those from i on, and is called
-// in order. `first` is the element of the tile that is element 0 here.
+// x[i] = value of element i, with the epilogue. positions(i) returns the positions from i on, and
+// is called in order. `first` is the tile's element that is element 0 here.
 template <class PositionsOf, class Value>
 HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const Value& value,
                           const Epilogue& epilogue, size_t first, float* x) {
@@ -174,7 +174,7 @@ void DecodePlaneGroups(const LevelTables& tables, const CodedGroups& coded) {
       DecodePlanes<kBits>(planes, coded.group / 8, coded.group, value, offsets, epilogue, e, coded.x);
       continue;
     }
-    // A short group's planes are copied to where a vector may read past their end.
+    // The planes of a short group are copied to memory that a vector may read past their end.
     const size_t count = coded.count - e;
     const PaddedPlanes padded(planes, (count + 7) / 8, kBits);
     DecodePlanes<kBits>(padded.bytes, PaddedPlanes::kPlaneBytes, count, value, offsets, epilogue, e, coded.x);
@@ -232,7 +232,7 @@ void DecodeRounded(const LevelTables& tables, const CodedGroups& coded) {
                                                     : DecodeGroups<Value, NoOffsets>(tables, coded);
 }
 
-// One for each kind of packed codes. Fitted levels are rounded with dither only.
+// There is one for each kind of packed codes. Fitted levels are always rounded with dither.
 using DecodeCodeGroups = void(const Codec& codec, const CodedGroups& coded);
 
 // Masks and indices.

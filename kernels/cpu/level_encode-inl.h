@@ -99,7 +99,7 @@ struct ZeroOr {
   Level of_others;
 };
 
-// ---- Codes in bytes, which are packed afterwards
+// ---- Codes in bytes, to be packed afterwards
 
 // For kRun elements.
 template <class Level, class Bits>
@@ -138,8 +138,8 @@ HWY_INLINE void QuantizeGroup(const float* x, size_t count, const Level& level, 
 
 // ---- Tiles
 
-// The source and destination of a tile's groups. words: their stochastic bits, 1/4 of a word per
-// element.
+// The source and destination of a tile's groups. `words` holds their stochastic bits, 1/4 of a word
+// per element.
 struct GroupsToEncode {
   const float* x;
   size_t group, count;       // elements of a group, and of the tile
@@ -178,7 +178,7 @@ void EncodeRounded(const LevelTables& tables, const GroupsToEncode& groups) {
   EncodeGroups<Level, StochasticBits>(tables, groups);
 }
 
-// One for each kind with levels. Fitted levels are rounded with dither only.
+// There is one for each kind with levels. Fitted levels are always rounded with dither.
 using EncodeLevelGroups = void(const Codec& codec, const GroupsToEncode& groups);
 
 inline void EncodeUniform(const Codec& codec, const GroupsToEncode& groups) {

@@ -27,8 +27,8 @@ struct UniformValue {
   }
   V minimum, scale;
 };
-// Positions from this one on belong to codes of the levels at or below 0. Positions are 256 apart,
-// and offsets are less than 128.
+// Positions from this one on belong to codes of levels at or below 0. Positions are 256 apart, and
+// offsets are less than 128.
 HWY_INLINE VI LastAbove(int levels_above) { return hn::Set(DI(), levels_above * 256 - 128); }
 struct SignValue {
   HWY_INLINE SignValue(const LevelTables& tables, const GroupScale& s)
@@ -61,12 +61,12 @@ struct SidesValue {
   SignValue sign;
   V minimum, minimum_below;
 };
-// The code and the offset of a position.
+// The code of a position, and its offset.
 HWY_INLINE VI CodeOf(VI position) { return hn::ShiftRight<8>(hn::Add(position, hn::Set(DI(), 128))); }
 HWY_INLINE V OffsetOf(VI position, VI code) {
   return hn::ConvertTo(D(), hn::Sub(position, hn::ShiftLeft<8>(code)));
 }
-// Whole numbers of 16 bits, times a scale of 8 bits: exact.
+// Exact: whole numbers of 16 bits times a scale of 8 bits.
 struct FittedUniformValue {
   HWY_INLINE FittedUniformValue(const LevelTables& tables, const GroupScale& s)
       : fitted(tables.fitted),

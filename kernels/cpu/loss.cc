@@ -9,8 +9,8 @@
 namespace act {
 namespace {
 
-// Losses of this many groups of rows are added in order, for the same bits on any number of
-// threads.
+// The losses of this many groups of rows are added in order, so that the bits do not depend on the
+// number of threads.
 constexpr int64_t kParts = 64;
 
 std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string* why) {
@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
       LossShapeOf(site.node->attrs, site.inputs[1], site.inputs[2], OptionalInput(site.inputs, 3), why);
   if (!shape) return nullptr;
   if (site.inputs[0].elements != 1 || site.outputs[0].elements != site.inputs[1].elements)
-    return Refuse(why, "dloss is not [] or dlogits has not the dims of prob");
+    return Refuse(why, "dloss is not [] or dlogits does not have the dims of prob");
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* prob = args.inputs[1].as<float>();
     const int64_t* label = args.inputs[2].as<int64_t>();
@@ -61,8 +61,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
       }
       const auto row_scale = static_cast<float>(scale * (weight ? weight[label[r]] : 1.0));
       for (int64_t c = 0; c < s.classes; ++c) row[c] = row_scale * prob[r * s.classes + c];
-      // The one that matters most is made anew: prob - 1 loses nothing in float, row_scale * prob -
-      // row_scale could.
+      // Recomputes the element that matters most: prob - 1 loses nothing in float, but row_scale *
+      // prob - row_scale could.
       row[label[r]] = row_scale * (prob[r * s.classes + label[r]] - 1.0f);
     }
     return "";

@@ -15,8 +15,8 @@ struct Problem {
   memory::desc a, b, y, bias;
 };
 
-// One operand: y's batch axes, of extent 1 where the operand broadcasts, and a matrix by its two
-// strides.
+// One operand: y's batch axes, with extent 1 where the operand broadcasts, and a matrix given by
+// its two strides.
 memory::desc Operand(const Strided& batch, int64_t rows, int64_t columns, int64_t row_stride,
                      int64_t column_stride) {
   memory::dims dims, strides;
@@ -31,7 +31,7 @@ memory::desc Operand(const Strided& batch, int64_t rows, int64_t columns, int64_
 }
 
 Problem ProblemOf(MatMulShape s, bool has_bias) {
-  // x [B.., M, K] times one matrix is one product of B*M rows.
+  // x [B.., M, K] times a single matrix is one product of B*M rows.
   const bool shared_b =
       std::all_of(s.b_batch.strides.begin(), s.b_batch.strides.end(), [](int64_t v) { return v == 0; });
   const std::vector<int64_t> dense = RowMajorStrides(s.a_batch.dims);

@@ -14,8 +14,8 @@ struct ProductOperands {
   std::optional<size_t> bias = std::nullopt;  // [columns]
 };
 
-// A product of two inputs into output 0, with the first of `thread_counts` for which its scratch
-// fits the site's workspace. Null if none does, with the reason in *why.
+// The product of two inputs into output 0. Uses the first of `thread_counts` for which the scratch
+// fits the site's workspace. Null if there is none, with the reason in *why.
 std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const KernelSite& site,
                                           const MatMulShape& shape, ProductOperands operands,
                                           const std::vector<int>& thread_counts, std::string* why);

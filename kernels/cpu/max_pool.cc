@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kBlock = 128;  // channels at a time: running maxima stay in registers and L1
 
-// best[c], at[c] = max(best[c], x[c]) and the position where it was; a NaN wins and then stays.
+// best[c] = max(best[c], x[c]), and at[c] is its position. A NaN replaces any number and
+// then stays.
 ACT_VECTOR_CLONES void TakeMax(const float* x, int64_t count, int32_t position, float* best, int32_t* at) {
   for (int64_t c = 0; c < count; ++c) {
     const bool wins = (x[c] > best[c] || x[c] != x[c]) && best[c] == best[c];

@@ -9,7 +9,7 @@
 namespace act {
 namespace {
 
-// Copies between a dense tensor and rows spread over another; elements of `size` bytes.
+// Copies between a dense tensor and rows spread over another tensor. Elements have `size` bytes.
 void Gather(const Rows& rows, const TensorView& spread, const TensorView& dense, bool to_spread) {
   const int64_t size = ByteSize(dense.dtype), count = rows.outer.Elements(), bytes = rows.length * size;
 #pragma omp parallel for schedule(static) if (count * rows.length > kParallelElements)
@@ -51,8 +51,8 @@ std::unique_ptr<Kernel> SliceGrad(const KernelSite& site, std::string* why) {
   });
 }
 
-// y as [outer][axis][inner]: `axis` is the last one that is padded; behind it all is contiguous in
-// x and y.
+// y as [outer][axis][inner]. `axis` is the last one that is padded; everything after it is
+// contiguous in x and y.
 std::unique_ptr<Kernel> Pad(const KernelSite& site, std::string* why) {
   if (site.outputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
   const auto shape = PadShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);

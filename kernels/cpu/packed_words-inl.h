@@ -68,7 +68,7 @@ struct Divisor {
   uint16_t factor;
 };
 
-// Bits of one plane of 64 numbers.
+// The bits of one plane of 64 numbers.
 HWY_INLINE uint64_t PlaneOf(const uint16_t* words, int plane) {
   const DW d;
   uint64_t bits = 0;
@@ -99,7 +99,7 @@ inline void PackWords(uint8_t* q, size_t count, int levels, const CodePacking& p
       w = hn::Add(hn::Mul(w, hn::Set(d, static_cast<uint16_t>(levels))), digit(k));
     hn::StoreU(w, d, word + i);
   }
-  // Planes one after the other, 64 bits at a time.
+  // Writes the planes one after the other, 64 bits at a time.
   uint8_t stream[2 * kMostWords + 16];
   uint64_t pending = 0;
   size_t pending_bits = 0;
@@ -152,8 +152,8 @@ inline void UnpackWords(const uint8_t* payload, size_t count, int levels, const 
       hn::StoreU(w, d, word + i + lane);
     }
   }
-  // Digits, the lowest first. What a vector writes past a digit's elements is overwritten by the
-  // next digit.
+  // Writes the digits, lowest first. A vector may write past the elements of a digit; the next
+  // digit overwrites that.
   const Divisor divide(levels);
   for (size_t k = 0; k < codes; ++k)
     for (size_t i = 0; i < words; i += hn::Lanes(d)) {

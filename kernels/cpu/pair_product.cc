@@ -13,11 +13,11 @@ namespace act {
 #if defined(__x86_64__)
 namespace {
 
-// Highway's releases that distributions carry have no name for this instruction set: intrinsics,
-// and two functions compiled for it.
+// Highway as packaged by distributions has no name for this instruction set. So this uses
+// intrinsics, and two functions compiled for it.
 #define ACT_TARGET_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
-// 16 elements of two terms as pairs.
+// Interleaves 16 elements of two terms as pairs.
 ACT_TARGET_BF16 inline __m512i Interleaved(__m512 first, __m512 second) {
   alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
@@ -51,13 +51,13 @@ ACT_TARGET_BF16 void PackPairBf16(const float* first, const float* second, int64
   }
 }
 
-// Into the second cache: there is more of a block than the first one has room for.
+// Into the second-level cache: a block does not fit into the first.
 inline void AskFor(uintptr_t line) {
   __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// kVectors vectors of columns; 8 x 3 sums and the vectors of the right operand are in registers,
-// the left operand's are broadcast by the multiplication.
+// kVectors vectors of columns. The 8 x 3 sums and the vectors of the right operand are in
+// registers. The multiplication broadcasts the left operand's elements.
 template <int kVectors>
 ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* right,
                                        std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,

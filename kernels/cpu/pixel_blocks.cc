@@ -31,8 +31,8 @@ PixelBlocks::PixelBlocks(const GradWeightShape& shape, int64_t pairs)
 
 int64_t PixelBlocks::MostXRows() const {
   const GradWeightShape& s = shape_;
-  // Rows o .. o + r - 1 of one image read (r - 1) stride + window rows; a block has rows of so many
-  // images.
+  // Rows o .. o + r - 1 of one image read (r - 1) stride + window rows of x. The rows of a block
+  // come from at most this many images.
   const int64_t images = (rows_ + 2 * s.out[1] - 2) / s.out[1];
   const int64_t window = (s.kernel[1] - 1) * s.dilation[1] + 1;
   const int64_t read = rows_ * s.stride[1] + images * std::max<int64_t>(0, window - s.stride[1]);

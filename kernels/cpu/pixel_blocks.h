@@ -1,6 +1,6 @@
-// How the pixels of a weight's gradient are divided: dw [M, C, K..] from dy [pixels, M] and x
-// [pixels, C]. Each pixel of dy is multiplied with those of x that its window reads, two neighbours
-// in a row at a time (pair_product.h).
+// How the pixels of a weight's gradient are divided. dw is [M, C, K..], from dy [pixels, M] and x
+// [pixels, C]. Each pixel of dy is multiplied by the pixels of x that its window reads, two
+// neighbours in a row at a time (pair_product.h).
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ HWY_INLINE void RandomRow(const RandomStream& random, uint64_t first_call, uint3
 
 #else
 
-// Four counter words of several calls, each in the low half of a 64-bit lane. The upper halves hold
-// rubbish: a 32 x 32 bit multiplication reads the low halves alone, so nothing needs to be masked
+// Four counter words of several calls, each in the low half of a 64-bit lane. The upper halves are
+// undefined: a 32 x 32 bit multiplication reads only the low halves, so nothing has to be masked
 // or moved.
 template <class V64>
 struct PhiloxState {
@@ -52,7 +52,7 @@ HWY_INLINE void RandomRow(const RandomStream& random, uint64_t first_call, uint3
   const HWY_CAPPED(uint32_t, 16) d32;
   const hn::Repartition<uint64_t, decltype(d32)> d64;
   for (size_t lane = 0; lane < kRandomLanes; lane += hn::Lanes(d32)) {
-    // Even calls and odd calls in two states, so that together they fill the 32-bit lanes in order.
+    // Even and odd calls are two states. Together they fill the 32-bit lanes in order.
     PhiloxState<hn::Vec<decltype(d64)> > even, odd;
     even.c0 =
         hn::Add(hn::Set(d64, (first_call + lane) & 0xFFFFFFFFu), hn::Add(hn::Iota(d64, 0), hn::Iota(d64, 0)));

@@ -1,5 +1,5 @@
-// Prefetches for a walk over tiles. Tiles are pages, where the processor's own prefetching ends, so
-// each tile prefetches the memory of the next one, which arrives during the arithmetic.
+// Prefetches for a walk over tiles. A tile is a page, where the processor's own prefetching ends.
+// So each tile prefetches the memory of the next tile, which arrives during the arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace act {
 
-// Prefetches the same number of bytes after those at `present`. A prefetch is not an access, and
-// the address need not be valid: hence no arithmetic on the pointer.
+// Prefetches the same number of bytes after those at `present`. A prefetch is not an access, so the
+// address need not be valid. Therefore there is no arithmetic on the pointer.
 template <bool kToWrite>
 inline void AskForNext(const void* present, int64_t bytes) {
   constexpr uintptr_t kLine = 64;
@@ -22,8 +22,8 @@ inline void AskForNextTile(const float* tile, int64_t count) {
   AskForNext<kToWrite>(tile, count * int64_t{sizeof(float)});
 }
 
-// Prefetches what follows, in a sample's code, the metadata and payload of elements first .. first
-// + count - 1.
+// Prefetches a sample's metadata and payload that follow those of elements first .. first + count
+// - 1.
 template <bool kToWrite>
 inline void AskForNextCodes(const Codec& codec, const CodeLayout& layout, const uint8_t* code, int64_t first,
                             int64_t count) {

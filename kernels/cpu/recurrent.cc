@@ -30,7 +30,7 @@ struct Loop {
     const int64_t skipped = i == 0 ? 0 : AlignedBytesOf(s.batch * buffer_floats[0]);
     return reinterpret_cast<float*>(args.workspace.data() + product.WorkspaceBytes() + skipped);
   }
-  // Where the elements of sample n at time t begin in [N,T,G H] and in [N,T,H].
+  // Where sample n at time t begins in [N,T,G H] and in [N,T,H].
   int64_t Gates(int64_t n, int64_t t) const { return (n * s.steps + t) * s.Width(); }
   int64_t Units(int64_t n, int64_t t) const { return (n * s.steps + t) * s.units; }
 };
@@ -39,7 +39,7 @@ struct Loop {
 template <class F>
 void ForCells(const RecurrentShape& s, const F& f) {
   const int64_t blocks = (s.units + kUnitBlock - 1) / kUnitBlock;
-  // Functions of gates cost some ten times as much as moving them.
+  // The functions of the gates cost about ten times as much as moving the gates.
 #pragma omp parallel for collapse(2) schedule(static) if (10 * s.batch * s.Width() > kParallelElements)
   for (int64_t n = 0; n < s.batch; ++n)
     for (int64_t b = 0; b < blocks; ++b) f(n, b * kUnitBlock, std::min(kUnitBlock, s.units - b * kUnitBlock));
@@ -53,14 +53,14 @@ void SetState(float* state, const float* initial, int64_t count) {
   }
 }
 
-// Products of the state with the weights; of a zero state without work.
+// Products of the state with the weights. Skips the product if the state is zero.
 std::string StepSums(Loop& loop, bool zero, const float* h, float* sums) {
   if (!zero) return loop.product.Run(h, sums);
   std::fill_n(sums, loop.s.batch * loop.s.Width(), 0.0f);
   return "";
 }
 
-// Units first.. of `gates` gates from one row to another.
+// Copies `count` units from `first` on, of each of `gates` gates, from one row to another.
 void CopyGates(const float* from, float* to, int64_t gates, int64_t units, int64_t first, int64_t count) {
   for (int64_t g = 0; g < gates; ++g)
     std::memcpy(to + g * units + first, from + g * units + first, static_cast<size_t>(count) * sizeof(float));
@@ -189,8 +189,8 @@ std::string RnnGrad(Loop& loop, const KernelArgs& args) {
 
 using RunLoop = std::string (*)(Loop&, const KernelArgs&);
 
-// The product of a step: forward of the state with all weights; backward of the gradient of these
-// products (Gru: in rows of 4 H, added to what is there) with their transposes.
+// The product of a step. Forward: the state times all weights. Backward: the gradient of these
+// products times the transposed weights (Gru: rows of 4 H, added to the result).
 StepProduct::Shape ProductOf(const RecurrentShape& s, bool backward) {
   if (!backward) return {s.batch, s.units, s.Width(), s.units, true, false};
   const bool gru = s.gates == 3;

@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = HWY_CAPPED(float, 16);
 using V = hn::Vec<D>;
 
-// Memory seen by vectors of lanes: whole ones, and the last that holds `rest` units.
+// Memory as the vectors read it: whole vectors, and a last one that holds `rest` units.
 struct Whole {
   V Load(const float* p) const { return hn::LoadU(D(), p); }
   void Store(V v, float* p) const { hn::StoreU(v, D(), p); }
@@ -115,7 +115,7 @@ void RnnOnTarget(const RnnCells& p, int64_t, int64_t first, int64_t count) {
   ForUnits(first, count, [&](const auto& memory, int64_t j) HWY_ATTR {
     const V sum = hn::Add(memory.Load(p.x + j), memory.Load(p.product + j));
     const V zero = hn::Zero(D());
-    // As a ReLU, NaN passes.
+    // As in a ReLU, NaN passes through.
     const V h = p.relu ? hn::IfThenElse(hn::Lt(sum, zero), zero, sum) : HyperbolicTangent(D(), sum);
     memory.Store(h, p.y + j);
     memory.Store(h, p.h + j);

@@ -1,6 +1,6 @@
-// The elementwise part of one step of a recurrent cell, for some units of one sample. Gates of a
-// unit lie `units` floats apart. A result may be the operand of the same meaning in place (x and
-// slopes).
+// The elementwise part of one step of a recurrent cell, for some units of one sample. The gates of
+// a unit lie `units` floats apart. A result may be stored over the operand of the same meaning
+// (slopes over x).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace act {
 
 struct LstmCells {
-  const float *x, *product;  // [4 H] each; their sum is what the gates i, o, f, g are functions of
-  // [H]: before, and on return after the step
+  const float *x, *product;  // [4 H] each; the gates i, o, f, g are functions of their sum
+  // [H]: the cell state; on entry before the step, on return after it
   float* c;
   float *y, *h;  // [H]: the new state, twice
   float *slopes, *c_by_h, *forget;
@@ -17,19 +17,18 @@ struct LstmCells {
 struct LstmGradCells {
   const float *slopes, *c_by_h, *forget;
   const float *dy, *dh;  // dy: null if there is none
-  float* dc;             // on entry after, on return before the step
+  float* dc;             // on entry after the step, on return before it
   float* dgates;         // [4 H]
 };
 
 struct GruCells {
   const float *x, *product, *bias;  // bias: null if there is none
-  float *h, *y;                     // h: on entry before, on return after the step
+  float *h, *y;                     // h: on entry before the step, on return after it
   float *slopes, *reset, *update;
 };
 struct GruGradCells {
   const float *slopes, *reset, *update, *dy;
-  // on entry after the step; on return, the part that reaches the previous state without the
-  // weights
+  // on entry after the step; on return the part that reaches the previous state without the weights
   float* dh;
   float* dgates;  // [4 H]: z, r, the product's part of the candidate, the candidate
 };

@@ -24,7 +24,7 @@ ACT_VECTOR_CLONES void AddColumns(const float* x, int64_t count, double* acc) {
 ACT_VECTOR_CLONES void MaxColumns(const float* x, int64_t count, double* acc) {
   for (int64_t c = 0; c < count; ++c) acc[c] = x[c] > acc[c] || x[c] != x[c] ? x[c] : acc[c];
 }
-// Sum of a row in 16 lanes, which vectorises without reordering the additions of any build.
+// The sum of a row in 16 lanes. It vectorises, and its order of additions is the same in any build.
 ACT_VECTOR_CLONES double SumRow(const float* x, int64_t count) {
   double lanes[16] = {}, sum = 0;
   int64_t i = 0;
@@ -51,7 +51,7 @@ ACT_VECTOR_CLONES double MaxRow(const float* x, int64_t count) {
   return max;
 }
 
-// The last axis of x is reduced: one number an output.
+// The last axis of x is reduced: each output is one number.
 void ReduceRows(Op op, const Strided& kept, const Rows& reduced, double scale, const float* x, float* y) {
   const int64_t outputs = kept.Elements(), rows = reduced.outer.Elements();
 #pragma omp parallel for schedule(static) if (outputs * rows * reduced.length > kParallelElements)
@@ -94,7 +94,7 @@ void ReduceColumns(Op op, const Rows& kept, const Strided& reduced, double scale
   }
 }
 
-// Few columns and many rows: the rows in parts, whose results meet in the workspace as [part][columns].
+// For few columns and many rows: reduces the rows in parts, to the workspace as [part][columns].
 void ReduceColumnsInParts(Op op, int64_t columns, const Strided& reduced, double scale, const float* x,
                           float* y, std::byte* workspace, int64_t parts) {
   const int64_t rows = reduced.Elements();

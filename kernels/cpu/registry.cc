@@ -11,8 +11,8 @@ namespace act {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
   const auto context = std::make_shared<DnnlContext>();
-  RegisterCpuDepthwise(registry);       // before oneDNN, which is slower
-  RegisterRoundedGradWeight(registry);  // faster where the plan allows it
+  RegisterCpuDepthwise(registry);       // before oneDNN's, which is slower
+  RegisterRoundedGradWeight(registry);  // faster, if the plan allows rounding
   RegisterDnnlConv(registry, context);
   RegisterDnnlMatMul(registry, context);
   RegisterCpuRecurrent(registry, context);

@@ -8,7 +8,7 @@
 namespace act {
 namespace {
 
-// What one coordinate mixes: coordinates of the other side with their weights.
+// What one coordinate mixes: coordinates of the other side, with weights.
 struct Term {
   int64_t at;
   float weight;
@@ -25,7 +25,7 @@ Terms ForwardTerms(const ResizeAxis& axis) {
   return terms;
 }
 
-// The same pairs by input coordinate, outputs ascending.
+// The same pairs by input coordinate. Outputs ascend.
 Terms BackwardTerms(const ResizeAxis& axis) {
   Terms terms(static_cast<size_t>(axis.in));
   const Terms forward = ForwardTerms(axis);
@@ -39,7 +39,7 @@ ACT_VECTOR_CLONES void AddScaled(const float* x, float scale, int64_t count, flo
   for (int64_t c = 0; c < count; ++c) y[c] += scale * x[c];
 }
 
-// to[n, i, :] = sum over the terms of i of weight * from[n, o, :], each pixel by one thread.
+// to[n, i, :] = sum over the terms of i of weight * from[n, o, :]. One thread computes each pixel.
 class Mixer {
  public:
   Mixer(int64_t batch, int64_t channels, std::array<Terms, 3> terms, std::array<int64_t, 3> from)

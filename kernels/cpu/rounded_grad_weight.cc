@@ -1,15 +1,17 @@
-// The gradient of a weight, of products rounded to bfloat16 (pair_product.h), where the node allows
-// it: dense convolutions of any window, and matrix products whose operands are both read by rows of
-// terms.
+// The gradient of a weight, from products that are rounded to bfloat16 (pair_product.h), if the
+// node allows it. This covers dense convolutions with any window, and matrix products that read
+// both operands by rows of terms.
 //
-// Pixels are cut in blocks (pixel_blocks.h). For each, a thread packs its part of dy and x as pairs
-// of neighbouring pixels of a row, x once for each tap of the window's last axis, with its border
-// as zeros; the taps of the other axes read the same rows of x at other places. Nothing else is
-// copied, and no image is unrolled. While a block's products are made, the memory of the next one
-// is asked for.
+// Pixels are divided into blocks (pixel_blocks.h). For each block, a thread packs its part of dy
+// and x as pairs of neighbouring pixels of a row. It packs x once for each tap of the window's last
+// axis, with zeros as its border. The taps of the other axes read the same rows of x at other
+// places. Nothing else is copied, and no image is unrolled. While it multiplies a block, it
+// prefetches the next one.
 //
-// An element of dw is one sum, in the order of the pixels, or as few as the shape says: threads
-// share out these parts, then the channels of dw's larger side, and change no bit of it.
+// An element of dw is one sum in the order of the pixels, or as few sums as the shape requires.
+// Threads share these parts first, then the channels of dw's larger side. Neither changes a bit of
+// the result. share out these parts, then the channels of dw's larger side, and change no bit
+// of it.
 #include <omp.h>
 
 #include <algorithm>
@@ -24,30 +26,30 @@ namespace act {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-// Pairs of a block: the right operand's panel, 24 KiB, stays in the first cache while all rows pass
-// by.
+// Pairs of a block. The right operand's panel takes 24 KiB, so it stays in the first-level cache
+// while all rows use it.
 constexpr int64_t kBlockPairs = 128;
 constexpr int64_t kFewestPairs = 16;
-// Sums of an element of dw, each over a part of the pixels: copies of dw that together stay in a
-// cache.
+// The number of sums for each element of dw, each over a part of the pixels. Their copies of dw
+// stay in a cache together.
 constexpr int64_t kMostParts = 4;
 constexpr int64_t kCopyBytes = 1 << 20;
 
-// Bounds that keep sizes from overflowing; far larger than any workspace holds blocks of.
+// Bounds that keep sizes from overflowing. Blocks of such sizes fit into no workspace.
 constexpr int64_t kMostTaps = 1024, kMostChannels = 1 << 20;
 
-// Pairs from one panel to the next, for so many pairs: an odd number of lines, or panels would meet
-// in a few sets of the first cache.
+// Pairs from one panel to the next, for `pairs` pairs. It is an odd number of cache lines:
+// otherwise panels would compete for a few sets of the first-level cache.
 int64_t PanelDepth(int64_t pairs) { return RoundUp(pairs, 4) + 2; }
 
-// Walks over what the next block reads, while products of this one are made.
+// Walks over what the next block reads, while the current block is multiplied.
 class ReadAhead {
  public:
   void Add(const float* operand, int64_t first, int64_t floats) {
     regions_[count_++] = {reinterpret_cast<uintptr_t>(operand) + static_cast<uintptr_t>(first * kFloat),
                           floats * kFloat};
   }
-  // Where the next `lines` lines to ask for begin.
+  // The address of the next `lines` cache lines to prefetch.
   Ahead Next(int64_t lines) {
     for (; at_ < count_; ++at_) {
       auto& [from, bytes] = regions_[at_];
@@ -83,7 +85,7 @@ class RoundedGradWeight final : public Kernel {
     dy_words_ = RoundUp(RoundUp(m, kPairRows) * PanelDepth(blocks_.MostRows() * row_pairs), kPairLanes);
     thread_words_ =
         dy_words_ + s_.kernel[2] * RoundUp(c, kPairLanes) * PanelDepth(blocks_.MostXRows() * row_pairs);
-    // Of single pixels the first part adds up in dw itself.
+    // For a pointwise convolution, the first part is summed in dw itself.
     copies_ = s_.KernelPixels() == 1 ? parts_ - 1 : parts_;
     copy_floats_ = RoundUp(s_.out_channels * s_.channels * s_.KernelPixels(), kPairLanes);
     for (int t = 0; t < threads_; ++t) scratch_.push_back(blocks_.Empty());
@@ -127,7 +129,7 @@ class RoundedGradWeight final : public Kernel {
     return CutsM() ? all : Cut(all, kPairColumns, slice, slices_);
   }
 
-  // The sums of a part's pixels and a slice's channels, to sums [taps, M, C].
+  // Sums over a part's pixels, for the channels of a slice, to sums [taps, M, C].
   void AddBlocks(const float* dy, const float* x, int64_t part, int64_t slice, Block& block, uint32_t* packed,
                  float* sums) const {
     const Range m = SliceOfM(slice), c = SliceOfC(slice);
@@ -159,7 +161,8 @@ class RoundedGradWeight final : public Kernel {
     for (int64_t tap = 0; tap < s_.kernel[2]; ++tap, to += RoundUp(channels, kPairLanes) * depth)
       for (int64_t row = 0; row < block.XRows(); ++row) {
         const float* from = x + block.x_rows[static_cast<size_t>(row)] * s_.in[2] * s_.x_pixel;
-        // Zeros beside an odd row's last pixel too: dy is 0 there, but x need not be finite.
+        // Zeros also take the place of an odd row's missing pixel: dy is 0 there, but x need not
+        // be finite.
         const auto pixel = [&](int64_t column) -> const float* {
           const int64_t i = s_.Input(2, columns.first + column, tap);
           return column < columns.size() && s_.Inside(2, i) ? from + i * s_.x_pixel : nullptr;
@@ -169,8 +172,8 @@ class RoundedGradWeight final : public Kernel {
       }
   }
 
-  // As many pixels as this block has, behind them. Not those of an operand of whose channels the
-  // thread reads a part.
+  // The pixels after this block, as many as it has. Leaves out an operand if the thread reads only
+  // some of its channels.
   ReadAhead Behind(const Block& block, Range m, Range c, const float* dy, const float* x) const {
     const auto [rows, columns] = block.pixels;
     ReadAhead ahead;
@@ -206,7 +209,7 @@ class RoundedGradWeight final : public Kernel {
     }
   }
 
-  // dw [M, C, taps], rows m: the copies' sum, and of single pixels what dw holds.
+  // Rows m of dw [M, C, taps]: the sum of the copies and, for pointwise convolutions, of dw itself.
   void AddCopies(const float* copies, float* dw, Range m) const {
     const int64_t channels = s_.channels, taps = s_.KernelPixels();
     for (int64_t i = m.first * channels; i < m.last * channels; ++i)
@@ -236,7 +239,7 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
   for (const TensorView& operand : site.inputs)
     if (operand.elements == 0) return Refuse(why, "an empty tensor");
   const int64_t pixels = shape.DyRows() * shape.out[2];
-  const auto suits = [&](int64_t parts) {  // small copies, and pixels for each
+  const auto suits = [&](int64_t parts) {  // small copies, and each part has pixels
     const bool empty = shape.DyRows() > 1 && shape.DyRows() < parts;
     return parts * site.outputs[0].bytes <= kCopyBytes && pixels >= parts * kBlockPairs && !empty;
   };

@@ -18,7 +18,7 @@ namespace act::HWY_NAMESPACE {
 namespace {
 
 // The range from the lanes' extremes. `bad` is 0, or NaN if an element is infinite or NaN. If
-// lowest is above highest, there was nothing.
+// lowest is above highest, there were no elements.
 HWY_INLINE GroupRange RangeOfLanes(V lowest, V highest, V bad) {
   const D d;
   float low = hn::GetLane(hn::MinOfLanes(d, lowest)), high = hn::GetLane(hn::MaxOfLanes(d, highest));
@@ -28,14 +28,14 @@ HWY_INLINE GroupRange RangeOfLanes(V lowest, V highest, V bad) {
   return {low, high, finite ? largest_bits : kTooLargeBits};
 }
 
-// The range of all elements, or (kSkipZeros) of the nonzero ones; 0 and 0 if there are none.
+// The range of all elements, or with kSkipZeros of the nonzero ones. 0 and 0 if there are none.
 template <bool kSkipZeros>
 GroupRange RangeOfGroup(const float* x, size_t count) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   constexpr float kMost = 3.4028234663852886e38f;
   const V first = hn::Set(d, x[0]);
-  // Two of each, to hide the latency of the operations.
+  // Two accumulators of each kind hide the latency of the operations.
   V lowest[2], highest[2], bad[2];
   for (int i = 0; i < 2; ++i) {
     lowest[i] = kSkipZeros ? hn::Set(d, kMost) : first;
@@ -66,7 +66,7 @@ GroupRange RangeOfGroup(const float* x, size_t count) {
                       hn::Add(bad[0], bad[1]));
 }
 
-// Also finds the elements nearest to 0 on each side, in one pass with two of each as above.
+// Also finds the elements nearest to 0 on each side, in one pass, with two accumulators as above.
 inline GroupRange RangeOfSides(const float* x, size_t count) {
   const D d;
   const size_t lanes = hn::Lanes(d);
@@ -109,10 +109,10 @@ inline GroupRange RangeOf(const Codec& codec, const float* x, size_t count) {
   return codec.kind == CodecKind::kZero ? RangeOfGroup<true>(x, count) : RangeOfGroup<false>(x, count);
 }
 
-// Rounds to the nearest integer, for |v| < 2^31, without Highway's correction of values out of
-// range.
+// Rounds to the nearest integer, for |v| < 2^31. Highway's own function would also correct values
+// that are out of range.
 HWY_INLINE VI ToNearest(V v) {
-#if HWY_TARGET == HWY_AVX3  // the plain form makes GCC 12 warn of the operand it leaves undefined
+#if HWY_TARGET == HWY_AVX3  // with the plain form, GCC 12 warns of an undefined operand
   return VI{_mm512_maskz_cvtps_epi32(0xFFFF, v.raw)};
 #elif HWY_TARGET == HWY_AVX2
   return VI{_mm256_cvtps_epi32(v.raw)};
@@ -123,8 +123,8 @@ HWY_INLINE VI ToNearest(V v) {
 
 // ---- Rounding a group's elements, a vector at a time and in order
 
-// The 16 bits for rounding, made from the start of the group's dither sequence and from independent
-// words. `words` are those of the group's first run and of the runs after it (Random16).
+// The 16 bits for rounding, from the start of the group's dither sequence and from independent
+// words. `words` are those of the group's first run, followed by those of later runs (Random16).
 struct StochasticBits {
   HWY_INLINE StochasticBits(uint32_t, const uint32_t* w) : words(w) {}
   HWY_INLINE VU Next() {
@@ -161,7 +161,8 @@ struct DitherSequence {
 struct NearestBits {
   HWY_INLINE NearestBits(uint32_t, const uint32_t*) {}
   HWY_INLINE VU Next() { return hn::Set(DU(), kNearestBits); }
-};  // What decode takes off, 256 (1/2 - u), in 16 bits: added to `from`, for the elements in order.
+};
+// Adds what decode subtracts, 256 (1/2 - u) in 16 bits, to `from`, for the elements in order.
 struct DitherOffsets {
   explicit HWY_INLINE DitherOffsets(uint32_t start)
       : w(hn::Add(hn::Mul(hn::Iota(DW(), 0), hn::Set(DW(), uint16_t{kWeylStep})),
@@ -174,7 +175,7 @@ struct DitherOffsets {
   }
   VW w, step;
 };
-// For roundings where decode subtracts nothing.
+// For roundings after which decode subtracts nothing.
 struct NoOffsets {
   explicit HWY_INLINE NoOffsets(uint32_t) {}
   HWY_INLINE VW Next(VW from) { return from; }

@@ -8,7 +8,7 @@
 namespace act {
 namespace {
 
-// The best k so far are a heap in the result's own row, the worst of them on top.
+// The best k so far form a heap in the result's own row, with the worst of them on top.
 void TopKRow(const TopKShape& s, const float* row, int64_t* index) {
   const auto before = [&s, row](int64_t a, int64_t b) { return s.Before(row, a, b); };
   for (int64_t i = 0; i < s.k; ++i) index[i] = i;
@@ -35,7 +35,7 @@ std::unique_ptr<Kernel> TopK(const KernelSite& site, std::string* why) {
   });
 }
 
-// Columns that are summed side by side, in double.
+// Columns that are summed at the same time, in double.
 constexpr int64_t kColumns = 32;
 
 void CumSumColumns(const CumSumShape& s, const float* x, float* y, int64_t columns) {

@@ -83,7 +83,7 @@ void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, floa
   if (i < count) hn::BlendedStore(decode(i, (count - i) * sizeof(T)), hn::FirstN(d, count - i), d, x + i);
 }
 
-// Of 8 and 16 bits alone: another format needs its own packing here.
+// Only casts of 8 and 16 bits exist. Another format needs its own packing here.
 constexpr bool EachIsOneOrTwoBytes() {
   for (int kind = 0; kind <= static_cast<int>(kLastCodecKind); ++kind) {
     const int bits = FormatOf(static_cast<CodecKind>(kind)).Bits();

@@ -19,9 +19,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
 
-inline constexpr int64_t kBlock = 1024;  // floats that are added in float32 before double takes over
+// Floats that are added in float32, before their sum is added in double.
+inline constexpr int64_t kBlock = 1024;
 
-// Largest of the row; NaN where one is NaN or +infinity, or all are -infinity.
+// The largest of the row. NaN if one is NaN or +infinity, or if all are -infinity.
 template <class D>
 HWY_INLINE float RowMax(D d, const float* x, int64_t count) {
   namespace hn = hwy::HWY_NAMESPACE;

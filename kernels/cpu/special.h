@@ -1,5 +1,5 @@
-// Our own kernels, one file for each family: parallel over rows, vectorized, with the same bits on
-// any number of threads.
+// Our own kernels, one file for each family. They are vectorized and parallel over rows, and their
+// bits do not depend on the number of threads.
 #pragma once
 
 #include "runtime/executor/kernel.h"

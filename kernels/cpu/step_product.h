@@ -1,5 +1,5 @@
-// The product of a recurrent cell's state with its weights, step after step. Weights are packed
-// once per run.
+// The product of a recurrent cell's state with its weights, at each step. Weights are packed once
+// per run.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ class StepProduct {
   int64_t WorkspaceBytes() const { return scratch_at_ + scratch_bytes_; }
   const std::string& name() const { return name_; }
 
-  // To be called before the steps of a run. Both return an error of the library, or an empty
+  // Pack must be called before the steps of a run. Both return an error of the library, or an empty
   // string.
   std::string Pack(const float* weights, std::byte* workspace);
   std::string Run(const float* left, float* result);

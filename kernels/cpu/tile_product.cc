@@ -19,14 +19,14 @@ using D = HWY_CAPPED(float, 16);
 using V = hn::Vec<D>;
 
 constexpr int64_t kLanes = hn::MaxLanes(D());
-// Sums that are kept in registers: 6 x 4 of 32 with AVX-512, else 6 x 2 of 16.
+// Sums that are kept in registers: 6 x 4 of 32 with AVX-512, otherwise 6 x 2 of 16.
 constexpr int64_t kStrip = 6;
 constexpr int64_t kMaxVectors = kLanes == 16 ? 4 : 2;
-// Terms of a sum before the next panel: kDepth x kMaxVectors vectors of b are 32 KiB, which stay in
-// the first cache while all strips of a pass by.
+// Terms of a sum before the next panel. kDepth x kMaxVectors vectors of b are 32 KiB. They stay in
+// the first-level cache while all strips use them.
 constexpr int64_t kDepth = 128;
 
-// The first `count` elements; nothing behind them is touched.
+// The first `count` elements. Touches nothing after them.
 HWY_INLINE V LoadPart(D d, const float* from, size_t count) {
   if constexpr (kLanes >= 8) return hn::MaskedLoad(hn::FirstN(d, count), d, from);
   HWY_ALIGN float part[kLanes] = {};
@@ -40,7 +40,7 @@ HWY_INLINE void StorePart(V v, D d, float* to, size_t count) {
   std::memcpy(to, part, count * sizeof(float));
 }
 
-// kRows rows of c by kVectors vectors, of which the last has `last` elements where kPartial.
+// kRows rows of c by kVectors vectors. With kPartial, the last vector has `last` elements.
 template <size_t kRows, size_t kVectors, bool kPartial>
 HWY_INLINE void Tile(const TileProduct& p, const float* a, const float* b, float* c, int64_t depth,
                      size_t last, bool add) {

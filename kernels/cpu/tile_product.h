@@ -1,5 +1,5 @@
-// Matrix products of operands that lie in the cache, on the calling thread. Kernels that work block
-// by block use them. No scratch space, any strides of rows.
+// Matrix products of operands that lie in the cache, on the calling thread, for kernels that work
+// block by block. They need no scratch space and accept any row strides.
 #pragma once
 
 #include <cstdint>

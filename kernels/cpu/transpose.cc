@@ -8,10 +8,10 @@
 namespace act {
 namespace {
 
-constexpr int64_t kTile = 32;  // elements: a tile of x and one of y stay in the L1 cache
+constexpr int64_t kTile = 32;  // elements; a tile of x and one of y fit into the first-level cache
 
-// Two axes of y change places as x is read: a runs contiguously in x, b contiguously in y. The
-// others are outer axes.
+// Two axes of y that change places when x is read: axis a is contiguous in x, axis b is contiguous
+// in y. All other axes are outer axes.
 struct Swap {
   Strided x_outer, y_outer;
   int64_t a = 1, b = 1;  // extents
@@ -38,8 +38,8 @@ void Run(const Swap& s, const void* x, void* y) {
   }
 }
 
-// view: y[i] = x[view.At(i)], merged. Nullopt where the last axis stays last: then rows are copied
-// whole.
+// view: y[i] = x[view.At(i)], merged. Nullopt if the last axis stays last: then whole rows
+// are copied.
 std::optional<Swap> SwapOf(const Strided& view) {
   if (view.dims.empty() || view.strides.back() == 1) return std::nullopt;
   const std::vector<int64_t> y_strides = RowMajorStrides(view.dims);

@@ -1,5 +1,5 @@
 // A window seen from its input: which outputs read a coordinate, and at which window position.
-// Gradients gather by it, so that each input element is written once, by one thread, in one order.
+// Gradients gather by it, so that one thread writes each input element once, in a fixed order.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ class WindowTaps {
     const auto a = static_cast<size_t>(axis);
     begin_.push_back(0);
     for (int64_t i = 0; i < w.in[a]; ++i) {
-      for (int64_t k = w.kernel[a]; k-- > 0;) {  // positions downwards are outputs upwards
+      for (int64_t k = w.kernel[a]; k-- > 0;) {  // descending positions give ascending outputs
         const int64_t scaled = i + w.pad[a] - k * w.dilation[a];
         if (scaled < 0 || scaled % w.stride[a] != 0 || scaled / w.stride[a] >= w.out[a]) continue;
         taps_.push_back({scaled / w.stride[a], k});

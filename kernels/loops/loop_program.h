@@ -1,5 +1,5 @@
-// A program made ready for a loop of any backend: its instructions after peephole rewrites, and what each
-// register is over the iteration space.
+// A program made ready for a loop of any backend: its instructions after peephole rewrites, and
+// what each register is over the iteration space.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace act {
 
-// operands: of the program's inputs, in order.
+// `operands` describes the program's inputs, in order.
 LoopProgram MakeLoopProgram(const Program& program, const std::vector<LoopOperand>& operands);
 
 }  // namespace act

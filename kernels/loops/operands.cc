@@ -9,12 +9,12 @@ std::vector<int64_t> WithoutLeadingOnes(const std::vector<int64_t>& dims) {
   return {std::find_if(dims.begin(), dims.end(), [](int64_t d) { return d != 1; }), dims.end()};
 }
 
-// dims are trailing axes of the space.
+// Whether dims are trailing axes of the space.
 bool IsTrailing(const std::vector<int64_t>& dims, const std::vector<int64_t>& space) {
   return dims.size() <= space.size() && std::equal(dims.rbegin(), dims.rend(), space.rbegin());
 }
 
-// One value a row: the space's dims but for ones in the rows' axes.
+// Whether it has one value a row: the space's dims, with ones in place of the rows' axes.
 bool IsOneARow(const TensorView& view, const FusedShape& shape, int32_t row_axes) {
   std::vector<int64_t> dims = shape.dims;
   std::fill(dims.end() - row_axes, dims.end(), 1);
@@ -43,7 +43,7 @@ std::vector<LoopOperand> ClassifyOperands(const KernelSite& site, const FusedSha
   return operands;
 }
 
-// Merges neighbouring axes that step as one.
+// Merges neighbouring axes that one stride describes.
 ReadPattern PatternOf(const TensorView& view, const FusedShape& shape) {
   const std::vector<int64_t> strides = BroadcastStrides(view.dims, shape.dims);
   ReadPattern p;

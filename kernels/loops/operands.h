@@ -1,4 +1,4 @@
-// What the operands of a fused loop are over its iteration space: where they lie, and how often they change.
+// The operands of a fused loop over its iteration space: where they lie, and how often they change.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@
 namespace act {
 
 enum class OperandKind : uint8_t {
-  kElements,   // float32, one for each element, in the space's order
-  kCode,       // a code of the whole space
-  kColumn,     // trailing axes of the space: element i reads number i % period. Period 1: one number
+  kElements,  // float32, one for each element, in the space's order
+  kCode,      // a code of the whole space
+  // trailing axes of the space: element i reads number i % period. Period 1: one number
+  kColumn,
   kRow,        // one number a row
   kBroadcast,  // any other shape or type: read by a pattern
 };
@@ -22,12 +23,12 @@ struct LoopOperand {
   int64_t period = 0;  // kColumn
 };
 
-// Of each operand of a site whose shape is `shape`. What would be a column of more than `longest_column`
-// elements is a broadcast.
+// One for each operand of a site whose shape is `shape`. A column of more than `longest_column`
+// elements counts as a broadcast.
 std::vector<LoopOperand> ClassifyOperands(const KernelSite& site, const FusedShape& shape,
                                           int64_t longest_column);
 
-// How a kBroadcast operand lies in memory: its axes collapsed, innermost last.
+// How a kBroadcast operand lies in memory: its axes after merging, innermost last.
 struct ReadPattern {
   std::vector<int64_t> extents, strides;  // elements
 };

@@ -36,8 +36,8 @@ class Peephole {
  private:
   static size_t Index(int32_t reg) { return static_cast<size_t>(reg); }
 
-  // Reads by outputs and by instructions that outputs depend on. A rewrite takes one reader's
-  // operands over from another, so the numbers stay true of what varies.
+  // Counts reads by outputs, and by instructions on which outputs depend. A rewrite only moves
+  // operands from one reader to another, so the counts of registers that vary stay true.
   void CountUses() {
     uses_.assign(forms_.size(), 0);
     const auto use = [this](int32_t reg) {
@@ -57,7 +57,7 @@ class Peephole {
     instrs_.push_back(x);
   }
 
-  // op(a, b, c) in a register of its own, which one instruction reads.
+  // op(a, b, c) in a new register, which one instruction reads.
   int32_t Add(RegisterForm form, Opcode op, int32_t a, int32_t b, int32_t c = -1) {
     const auto reg = static_cast<int32_t>(forms_.size());
     forms_.push_back(form);
@@ -69,30 +69,31 @@ class Peephole {
     return reg;
   }
 
-  // The same of operands that are computed once.
+  // The same for operands that are computed once.
   int32_t AddOnce(Opcode op, int32_t a, int32_t b, int32_t c = -1) {
     return Add(FormOf(op, a, b, c, forms_), op, a, b, c);
   }
 
   bool IsOnce(int32_t reg) const { return reg >= 0 && forms_[Index(reg)].varies == Varies::kNever; }
 
-  // The instruction that makes `reg`, if so many read it.
+  // The instruction that makes `reg`, if it has this number of readers.
   LoopInstr* MadeFor(int32_t reg, int32_t readers) {
     if (reg < 0 || maker_[Index(reg)] < 0 || uses_[Index(reg)] != readers) return nullptr;
     return &instrs_[Index(maker_[Index(reg)])];
   }
-  // The instruction that makes `reg` as often as this, if it has one reader only.
+  // The instruction that makes `reg`, if it varies as `how` says and has one reader.
   LoopInstr* OnlyReadHere(int32_t reg, Varies how) {
     if (how == Varies::kNever || reg < 0 || forms_[Index(reg)].varies != how) return nullptr;
     return MadeFor(reg, 1);
   }
   Varies VariesLike(const LoopInstr& x) const { return forms_[Index(x.reg)].varies; }
 
-  // What x's rewrite made needless.
+  // Drops an instruction that a rewrite has made unnecessary.
   static void Drop(LoopInstr& made) { made.reg = -1; }
 
-  // What is stored is made right before it is first read, or at the end: it may then be made in the
-  // result even where that is the memory of an operand, which fewer instructions read later.
+  // Moves an instruction whose result is stored to just before its first reader, or to the end.
+  // Then its result can be made in place more often: the memory may be that of an operand, which
+  // fewer later instructions read.
   void SinkResults() {
     for (size_t i = instrs_.size(); i-- > 0;) {
       const int32_t reg = instrs_[i].reg;
@@ -139,7 +140,7 @@ class Peephole {
     Drop(*product);
   }
 
-  // select(b > 0, v, -v), v = max(a, c) or max(|a|, c) and c computed once.
+  // select(b > 0, v, -v), where v = max(a, c) or max(|a|, c), and c is computed once.
   void FuseSided(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kSelect) || IsOnce(x.reg)) return;
     LoopInstr* side = MadeBy(Opcode::kGreater, x.a, 1);
@@ -155,7 +156,7 @@ class Peephole {
     for (LoopInstr* made : {side, negative, largest, magnitude})
       if (made) Drop(*made);
   }
-  // The same where it has this opcode.
+  // The same, if its opcode is `op`.
   LoopInstr* MadeBy(Opcode op, int32_t reg, int32_t readers) {
     LoopInstr* made = MadeFor(reg, readers);
     return made && made->instr.op == ToTileOp(op) && !made->instr.relu ? made : nullptr;
@@ -187,7 +188,7 @@ class Peephole {
 
   // ---- Scales and shifts
 
-  // of * times + plus; times, plus: computed once, or -1.
+  // of * times + plus, where times and plus are computed once, or -1.
   struct Scaled {
     int32_t of, times = -1, plus = -1;
   };
@@ -205,7 +206,7 @@ class Peephole {
     return std::nullopt;
   }
 
-  // A code's number or its magnitude.
+  // Whether it is a code's number, or the magnitude of one.
   bool IsDecoded(int32_t reg) const {
     if (reg < program_.FirstConstant())
       return program_.inputs[Index(reg)].codec.HasLevels() && !program_.inputs[Index(reg)].mask;
@@ -214,14 +215,14 @@ class Peephole {
     return made.instr.op == ToTileOp(Opcode::kAbs) && made.a < program_.FirstConstant() && IsDecoded(made.a);
   }
 
-  // a b + v, whose product is computed once, is v + p.
+  // a b + v becomes v + p if the product p = a b is computed once.
   void AddProductOnce(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kFma) || !IsOnce(x.a) || !IsOnce(x.b) || !IsDecoded(x.c)) return;
     const int32_t product = AddOnce(Opcode::kMul, x.a, x.b);
     x = {{ToTileOp(Opcode::kAdd), false}, x.reg, x.c, product};
   }
 
-  // Scaled once already, and only for x.
+  // The scaling of a decoded number that makes `reg`, if only x reads it.
   std::optional<Scaled> ScaledBefore(int32_t reg, const LoopInstr& x, LoopInstr*& made) {
     made = OnlyReadHere(reg, VariesLike(x));
     if (!made) return std::nullopt;
@@ -251,7 +252,7 @@ class Peephole {
     x.c = times < 0 ? -1 : plus;
   }
 
-  // (v t + p) + y = v t + (y + p), where decode can add what varies, and y may have a shift that
+  // (v t + p) + y = v t + (y + p). The decode can add what varies, and y may have a shift that
   // takes p.
   void AddBeforeScale(LoopInstr& x) {
     if (x.instr.op != ToTileOp(Opcode::kAdd) || IsOnce(x.a) || IsOnce(x.b)) return;
@@ -271,7 +272,8 @@ class Peephole {
 
   const Program& program_;
   std::vector<RegisterForm> forms_;
-  std::vector<int32_t> maker_;     // register -> place in instrs_; -1: an input, a constant, or not yet made
+  // register -> place in instrs_; -1: an input, a constant, or not yet made
+  std::vector<int32_t> maker_;
   std::vector<LoopInstr> instrs_;  // reg -1: dropped
   std::vector<int32_t> uses_;
 };

@@ -1,4 +1,4 @@
-// Rewrites of a program's instructions before it is run.
+// Rewrites a program's instructions before it runs.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ enum class Varies : uint8_t { kNever, kByRow, kByElement };
 
 struct RegisterForm {
   Varies varies = Varies::kNever;
-  int64_t period = 0;  // kNever: element i of the space reads number i % period; 1: a scalar, else a column
+  int64_t period = 0;  // kNever: element i reads number i % period; 1: a scalar, else a column
   bool operator==(const RegisterForm&) const = default;
 };
 
-// Of what an instruction makes, by the forms of its operands (-1: none). A row's value and a column's make an
-// element's.
+// The form of what an instruction makes, from the forms of its operands (-1: none). A row's value
+// and a column's value together make an element's.
 RegisterForm FormOf(Opcode op, int32_t a, int32_t b, int32_t c, const std::vector<RegisterForm>& forms);
 
 struct LoopInstr {

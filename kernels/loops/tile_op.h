@@ -1,4 +1,5 @@
-// The instructions that a fused loop executes: the opcodes of programs, and what peephole rewrites make of them.
+// The instructions that a fused loop executes: opcodes of programs, and results of
+// peephole rewrites.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ enum class TileOp : uint8_t {
   kMulSub,     // a * b - c
   kNegMulAdd,  // c - a * b
   kRowDot,     // sum of a * b over the row
-  kSided,     // max(a, c) where b > 0, its negative elsewhere: what a code with a mask in its sign is made of
-  kSidedAbs,  // with |a| for a
+  kSided,      // b > 0 ? max(a, c) : -max(a, c); what a code with a mask in its sign holds
+  kSidedAbs,   // the same, with |a| for a
 };
 inline TileOp ToTileOp(Opcode op) { return static_cast<TileOp>(op); }
 

@@ -1,5 +1,5 @@
-// bfloat16 (the upper half of a float32) with directed rounding: codec metadata must cover the
-// range it describes.
+// bfloat16 (the upper half of a float32) with directed rounding, because codec metadata must cover
+// the range that it describes.
 #pragma once
 
 #include <cstdint>

@@ -74,10 +74,10 @@ ACT_HOST_DEVICE constexpr int BitsOfLevels(int levels) {
 
 struct CodecSpec {
   CodecKind kind = CodecKind::kNone;
-  int32_t bits = 0;        // of one code; where there are levels, BitsOfLevels(levels); kPlugin: asked for
+  int32_t bits = 0;        // of one code; with levels: BitsOfLevels(levels); kPlugin: as requested
   int32_t group_size = 0;  // elements; 64, 128, 256, 512 or 1024
-  int32_t levels = 0;      // kUniform, kSign, kZero: number of codes; kZero: that of zero among them
-  int32_t below = 0;  // kSign: the levels of x <= 0, at least 2; the others, at least 2, are those of x > 0
+  int32_t levels = 0;      // kUniform, kSign, kZero: number of codes, that of zero included
+  int32_t below = 0;       // kSign: levels of x <= 0; both sides have at least 2
   Rounding rounding = Rounding::kStochastic;
   Metadata metadata = Metadata::kPair;
   Spacing spacing = Spacing::kEven;
@@ -94,7 +94,7 @@ struct CodecSpec {
   ACT_HOST_DEVICE constexpr int LevelsOverRange() const {
     return kind == CodecKind::kZero ? levels - 1 : levels;
   }
-  // Metadata has one scale, or its scales are 8-bit logarithms.
+  // Whether the metadata has a single scale, or 8-bit logarithms as scales.
   ACT_HOST_DEVICE constexpr bool HasOneScale() const {
     return metadata == Metadata::kSingle || metadata == Metadata::kLogSingle;
   }

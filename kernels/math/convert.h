@@ -28,7 +28,7 @@ ACT_HOST_DEVICE float ToFloat(T x) {
   }
 }
 
-// Integers: toward zero, saturating, NaN gives 0. Bool: x != 0. bf16: to nearest even.
+// Integers round toward zero and saturate; NaN gives 0. Bool: x != 0. bf16: to nearest even.
 template <class T>
 ACT_HOST_DEVICE T FromFloat(float x) {
   if constexpr (std::is_same_v<T, BFloat16>) {

@@ -10,20 +10,21 @@
 
 namespace act {
 
-// The range in kFittedGrid cells, with levels at cell borders. For each cell it holds the number of
-// the level at or below it, in 4 bits, 8 to a word. A position's cell is ((position >>
-// kFittedCellShift) * cells_per_position) >> 16. At the top of the range this is one after the last
-// cell.
+// The range is divided into kFittedGrid cells, and levels lie at cell borders. The table has 4 bits
+// for each cell, 8 cells to a word: the number of the level at or below the cell. A position's cell
+// is ((position >> kFittedCellShift) * cells_per_position) >> 16. At the top of the range, this is
+// one after the last cell.
 inline constexpr int kFittedCellShift = 9;
 inline constexpr int kFittedCellWords = kFittedGrid / 8;
 
-// A table as encode and decode use it.
+// A table in the form that encode and decode use.
 struct FittedLevels {
   int32_t count = 0;
-  uint32_t start[kMostFittedLevels] = {};  // of the interval above each level, in 2^-16 of an even step
-  uint32_t slope[kMostFittedLevels] = {};  // below 2^32 / the distance to the next: products fit 32 bits
-  int32_t value[kMostFittedLevels] = {};   // of each level, in kFittedUnit
-  int32_t dither = 0;                      // times the rounding's offset: in kFittedUnit
+  uint32_t start[kMostFittedLevels] = {};  // of the interval above each level; 2^-16 of a step
+  // below 2^32 / the distance to the next level, so that products fit 32 bits
+  uint32_t slope[kMostFittedLevels] = {};
+  int32_t value[kMostFittedLevels] = {};  // of each level, in kFittedUnit
+  int32_t dither = 0;                     // in kFittedUnit; multiplies the rounding's offset
   // For a vector at a time.
   float value_as_float[kMostFittedLevels] = {};
   uint32_t cells[kFittedCellWords] = {};
@@ -31,14 +32,15 @@ struct FittedLevels {
 };
 inline constexpr float kFittedUnit = 0x1p-12f;  // of an even step
 
-// Converts a position between even levels, in 2^-16 of one, to one between these levels. At the top
-// it is still at most count - 1.
+// Converts a position between even levels, in 2^-16 of one, to a position between these levels. At
+// the top of the range the result is still at most count - 1.
 ACT_HOST_DEVICE inline uint32_t FittedPosition(uint32_t position, const FittedLevels& levels) {
   uint32_t q = 0;
   while (static_cast<int32_t>(q) + 2 < levels.count && position >= levels.start[q + 1]) ++q;
   return (q << 16) + ((position - levels.start[q]) * levels.slope[q] >> 16);
 }
-// The decoded position of level q, in kFittedUnit. offset: of the rounding, in 1/256 of a level.
+// The decoded position of level q, in kFittedUnit. `offset` is that of the rounding, in 1/256 of
+// a level.
 ACT_HOST_DEVICE inline int32_t FittedValue(uint32_t q, const FittedLevels& levels, int32_t offset) {
   return levels.value[q % kMostFittedLevels] + levels.dither * offset;
 }
@@ -58,7 +60,7 @@ ACT_HOST_DEVICE constexpr FittedLevels MakeFittedLevels(const FittedShape& shape
     while (q + 2 < static_cast<uint32_t>(count) && cell >= shape.at[q + 1]) ++q;
     levels.cells[cell / 8] |= q << (4 * (cell % 8));
   }
-  // Up: exact, since positions have at most 11 bits above kFittedCellShift.
+  // Rounded up. The cells are exact, since positions have at most 11 bits above kFittedCellShift.
   levels.cells_per_position = (65536 / 2 + steps - 1) / steps;
   // No position is in an interval after the last one.
   for (int j = count - 1; j < kMostFittedLevels; ++j) levels.start[j] = 0xFFFFFFFFu;
@@ -76,8 +78,8 @@ ACT_HOST_DEVICE constexpr FittedTables MakeFittedTables(const FittedShape (&shap
   return tables;
 }
 
-// The tables for a number of levels. They are computed at compile time, and are defined in the
-// functions since device code cannot access constants outside of them.
+// The tables for a number of levels, computed at compile time. They are defined inside the
+// functions, since device code cannot access constants outside of functions.
 ACT_HOST_DEVICE inline const FittedLevels& OneSidedLevels(int count) {
   static constexpr FittedTables kTables = MakeFittedTables(kOneSided);
   return kTables.of[count - 2];

@@ -1,15 +1,17 @@
-// K levels that are denser where a normal distribution is, over a range [0, K - 1] in units of even
-// levels.
+// K levels that are denser where a normal distribution is denser. They lie in a range [0, K - 1],
+// in units of the distance between even levels.
 //
-// Encoded by the fraction f of the distance d between the two levels around a position, as even
-// levels are; decoded as level q + B (1/2 - u). That is unbiased for every B, and its variance
+// Encode rounds a position between two levels up with probability f, its fraction of their distance
+// d, as for even levels. Decode gives level q + B (1/2 - u). That is unbiased for every B.
+// Its variance
 //     E[d^2 f (1 - f)] - B E[d f (1 - f)] + B^2 / 12
-// is least for B = 6 E[d f (1 - f)]. The tables have the levels, in 1/64 of the range, and B, in
-// 1/16 of the even distance, for which this is least of all (dynamic programming over the levels
-// for each B; the test does it again):
-//   one side   a half normal cut at 2.8 deviations, the expected largest of 128 (kSign's sides, kZero)
-//   two sides  a normal cut at 2.9 deviations on both (kUniform)
-// They take about .8 of even levels' variance.
+// is least for B = 6 E[d f (1 - f)]. The tables hold the levels, in 1/64 of the range, and B, in
+// 1/16 of the even distance, that make this least of all. They were found by dynamic programming
+// over the levels for each B, and the test repeats that.
+//   one side   a half normal cut at 2.8 deviations, the expected largest of 128 (kSign's sides,
+//              kZero)
+//   two sides  a normal cut at 2.9 deviations on both sides (kUniform)
+// Their variance is about .8 of that of even levels.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@ struct FittedShape {
   uint8_t dither;                 // B in 1/16 of an even step
 };
 
-// Of 2..16 levels.
+// For 2..16 levels.
 inline constexpr FittedShape kOneSided[kMostFittedLevels - 1] = {
     {{0, 64}, 15},
     {{0, 26, 64}, 14},

@@ -9,7 +9,7 @@
 
 namespace act {
 
-// a^n modulo 2^64, n >= 0: by squares.
+// a^n modulo 2^64, n >= 0, by repeated squaring.
 ACT_HOST_DEVICE inline uint64_t WrappingPower(uint64_t a, uint64_t n) {
   uint64_t power = 1;
   for (; n > 0; n >>= 1, a *= a)
@@ -17,13 +17,14 @@ ACT_HOST_DEVICE inline uint64_t WrappingPower(uint64_t a, uint64_t n) {
   return power;
 }
 
-// T: the elements' type. Sums and products are made modulo 2^64 and cut to T, which is what
-// wrapping in T gives. Dividing by 0 sets *divides_by_zero and gives 0.
+// T is the type of the elements. Sums and products are computed modulo 2^64 and cut to T, which
+// gives the same as wrapping in T. Dividing by 0 sets *divides_by_zero and gives 0.
 template <class T>
 ACT_HOST_DEVICE T IntegerResult(IntegerOpcode code, T a, T b, T c, bool* divides_by_zero) {
   const auto wide = [](T x) { return static_cast<uint64_t>(static_cast<int64_t>(x)); };
   const auto cut = [](uint64_t x) { return static_cast<T>(x); };
-  const bool minus_one = std::is_signed_v<T> && b == static_cast<T>(-1);  // smallest / -1 does not fit T
+  // smallest / -1 does not fit T
+  const bool minus_one = std::is_signed_v<T> && b == static_cast<T>(-1);
   const auto divides = [&] {
     if (b == 0) *divides_by_zero = true;
     return b != 0;

@@ -23,7 +23,7 @@ enum class IntegerOpcode : uint8_t {
   kOr,
   kXor,
   kNot,
-  kShiftLeft,   // by the width and more: 0
+  kShiftLeft,   // by the type's width or more: 0
   kShiftRight,  // arithmetic for signed types
   kEqual,       // the result is bool
   kGreater,

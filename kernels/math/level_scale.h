@@ -1,8 +1,7 @@
 // What a group of a code with levels stores beside its codes: its scale, and where its levels start
-// (codec_spec.h, Metadata). Encode stores and then loads, so that both sides compute from the same
-// rounded numbers. A scale is at or above what the group needs and a minimum at or below, hence no
-// code can pass the top level. Every scale has 8 significant bits, which keeps products with
-// positions exact.
+// (codec_spec.h, Metadata). Encode stores both and then loads them, so that encode and decode
+// compute from the same rounded numbers. Scales are rounded up and minima down, so no code exceeds
+// the top level. Every scale has 8 significant bits, which keeps its products with positions exact.
 //
 // The 8-bit logarithm e of a scale:
 //     0.. 31   2^(-9 - 3 (32 - e))          coarse: numbers far below 1 are coded unbiased,
@@ -20,19 +19,20 @@
 
 namespace act {
 
-// A group with a NaN, or with a magnitude from here on (its range could overflow), decodes to NaN
-// throughout, so that the fault shows.
+// A group that has a NaN, or a magnitude of at least this (its range could overflow), decodes to
+// NaN throughout. So the fault shows.
 inline constexpr uint32_t kTooLargeBits = 0x7E800000u;     // 2^126
-inline constexpr uint32_t kTooLargeLogBits = 0x7B800000u;  // 2^120, where the scale is an 8-bit logarithm
-// Ranges below this times the number of levels (and constant groups that bf16 holds exactly) use
-// this scale. Its inverse is finite, and what it rounds away is far below any value that matters.
+inline constexpr uint32_t kTooLargeLogBits = 0x7B800000u;  // 2^120, for 8-bit logarithms as scales
+// The scale of ranges that are smaller than this times the number of levels, and of constant groups
+// that bf16 holds exactly. Its inverse is finite, and what it rounds away is far below any value
+// that matters.
 inline constexpr float kLeastScale = 0x1p-100f;
 inline constexpr uint16_t kBFloat16NaN = 0x7FC0;
 inline constexpr uint8_t kLogNaN = 255;
 inline constexpr uint16_t kBFloat16Sign = 0x8000;  // of a kSingle scale: levels on both sides of 0
 
-// The smallest and largest element of a group, and its largest BitsOf(|x|), which shows NaN and
-// Inf. For kZero, of the nonzero elements; all 0 if there are none.
+// The smallest and the largest element of a group, and its largest BitsOf(|x|), which reveals NaN
+// and infinity. For kZero these are those of the nonzero elements, and all 0 if there are none.
 struct GroupRange {
   float lowest = 0, highest = 0;
   uint32_t largest_bits = 0;
@@ -49,13 +49,13 @@ struct GroupScale {
 
 ACT_HOST_DEVICE inline bool IsFinite(const GroupScale& s) { return s.scale == s.scale; }
 
-// The mantissa of 2^(k / 16), rounded up, in 1/128; of k = 16 that of the next power.
+// The mantissa of 2^(k / 16), rounded up, in 1/128. For k = 16, the mantissa of the next power.
 ACT_HOST_DEVICE inline uint32_t LogMantissa(uint32_t k) {
   constexpr uint8_t kMantissa[17] = {0, 6, 12, 18, 25, 31, 38, 46, 54, 62, 70, 79, 88, 97, 107, 118, 128};
   return kMantissa[k];
 }
 
-// bf16 of the scale with logarithm e.
+// The scale with logarithm e, as bf16.
 ACT_HOST_DEVICE inline uint16_t BFloat16OfLog(uint8_t e) {
   const auto power = [](int exponent) { return static_cast<uint16_t>((exponent + 127) << 7); };
   if (e == kLogNaN) return kBFloat16NaN;
@@ -72,17 +72,17 @@ ACT_HOST_DEVICE inline uint8_t LogAbove(uint16_t bf16) {
   const int above = exponent + (mantissa != 0);  // 2^above is at or above the number
   if (above <= -9) return static_cast<uint8_t>(32 - (-9 - above) / 3);
   if (above > 3 || (exponent == 2 && mantissa > 118)) return static_cast<uint8_t>(224 + (above - 3 + 3) / 4);
-  // log2(1 + f) >= f, and at most .09 more: it is here or up to three places on, found without a
-  // branch.
+  // log2(1 + f) is between f and f + .09. So the logarithm is here or up to three places further
+  // on, which the loop finds without a branch.
   uint32_t k = mantissa / 8;
   for (int i = 0; i < 3; ++i) k += LogMantissa(k) < mantissa;
   return static_cast<uint8_t>(32 + 16 * (exponent + 9) + static_cast<int>(k));
 }
 
-// The bf16 scale of `levels` levels over this range.
+// The bf16 scale for `levels` levels over this range.
 ACT_HOST_DEVICE inline uint16_t StepOver(float range, int levels) {
-  // 2^-20 of headroom holds the four roundings between here and the code (2^-24 each) below the top
-  // level.
+  // 2^-20 of headroom covers the four roundings from here to the code (2^-24 each), so that the
+  // code stays at or below the top level.
   const float inverse_levels = (1.0f + 0x1p-20f) / static_cast<float>(levels - 1);
   const float scale = range * inverse_levels;
   return BFloat16Above(scale > kLeastScale ? scale : kLeastScale);
@@ -136,7 +136,7 @@ ACT_HOST_DEVICE inline GroupScale LoadGroupScale(const CodecSpec& codec, const u
   }
   const uint16_t stored = LoadScale(log, metadata);
   s.scale = FloatFromBFloat16(static_cast<uint16_t>(stored & ~kBFloat16Sign));
-  // Halves of whole numbers below 2^8 times 8 significant bits: exact.
+  // Exact: half of a whole number below 2^8, times 8 significant bits.
   const bool both_sides = log || (stored & kBFloat16Sign) != 0;
   s.minimum =
       both_sides ? -static_cast<float>(codec.LevelsOverRange() - 1) * (0.5f * s.scale) : 0.0f * s.scale;
@@ -165,7 +165,7 @@ ACT_HOST_DEVICE inline void StoreGroupScale(const CodecSpec& codec, const GroupR
   if (codec.kind == CodecKind::kSign) {
     const uint16_t above = step(range.highest > 0 ? range.highest : 0, codec.LevelsAbove());
     const uint16_t below = step(range.lowest < 0 ? -range.lowest : 0, codec.below);
-    // Of two positive numbers, or NaNs, the larger has the larger bits.
+    // Of two positive numbers or NaNs, the larger one has the larger bits.
     metadata = StoreScale(log, single && below > above ? below : above, metadata);
     if (!single) StoreScale(log, below, metadata);
     return;
@@ -179,7 +179,7 @@ ACT_HOST_DEVICE inline void StoreGroupScale(const CodecSpec& codec, const GroupR
                metadata);
     return;
   }
-  // -0 becomes 0, since which of the two is the minimum depends on chance.
+  // -0 becomes 0: which of the two was the minimum would depend on chance.
   const uint16_t minimum = finite ? BFloat16Below(range.lowest + 0.0f) : kBFloat16NaN;
   metadata = Store(minimum, metadata);
   StoreScale(

@@ -1,6 +1,6 @@
 // Philox4x32-10, a counter-based generator: Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
-// as easy as 1, 2, 3", SC 2011. The same words as Random123's philox4x32, of which
-// tests/unit/random_test.cc has the known answers.
+// as easy as 1, 2, 3", SC 2011. Gives the same words as Random123's philox4x32, whose known answers
+// tests/unit/random_test.cc checks.
 #pragma once
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 // The generator is Philox4x32-10 (philox.h).
 //   key     = seed (low word, high word)
 //   counter = (call, low word; call, high word; step, low word; stream)
-// One call gives four words. Elements are numbered within their sample, samples as in SamplesOf;
-// rows of 16 calls, one per SIMD lane, serve a block of consecutive elements, so that a vector of
-// 16 elements takes one word of each call:
+// One call gives four words. Elements are numbered within their sample, and samples as in
+// SamplesOf. A row of 16 calls, one per SIMD lane, serves a block of consecutive elements. So a
+// vector of 16 elements takes one word of each call:
 //   Random32: a block is  64 elements. call = 16 (sample B + e / 64) + e % 16,  word (e % 64) / 16
 //   Random16: a block is 256 elements. call = 16 (sample B + e / 256) + e % 16,
 //                                     word (e % 256) / 64, 16 bits of it
@@ -22,8 +22,8 @@
 namespace act {
 
 inline constexpr int kRandomLanes = 16;         // calls that serve one block
-inline constexpr int64_t kRandom32Block = 64;   // elements of a block where each takes 32 bits
-inline constexpr int64_t kRandom16Block = 256;  // elements of a block where each takes 16 bits
+inline constexpr int64_t kRandom32Block = 64;   // elements of a block if each takes 32 bits
+inline constexpr int64_t kRandom16Block = 256;  // elements of a block if each takes 16 bits
 
 // Names one sequence. No two uses of randomness in a step share a stream.
 struct RandomStream {
@@ -54,10 +54,10 @@ ACT_HOST_DEVICE inline uint32_t Random32(const RandomStream& s, int64_t sample, 
   return RandomCall(s, call).word[e % kRandom32Block / 16];
 }
 
-// The 16-bit number `k` (0..3) of a word: bytes k and k + 1 (mod 4), little-endian. The four
-// overlap by a byte each: every one is exactly uniform, which is what an unbiased rounding needs,
-// and neighbours in a word (elements 16 apart) correlate only through a byte that is the high one
-// here and the low one there.
+// The 16-bit number `k` (0..3) of a word: bytes k and k + 1 (mod 4), little-endian. Each of the
+// four shares a byte with the next. Each one is exactly uniform, which is what an unbiased rounding
+// needs. Neighbours in a word (elements 16 apart) correlate only through the shared byte, which is
+// the high byte of one and the low byte of the other.
 ACT_HOST_DEVICE inline uint32_t SubWord16(uint32_t word, int k) {
   return (k == 0 ? word : (word >> (8 * k)) | (word << (32 - 8 * k))) & 0xFFFFu;
 }
@@ -71,8 +71,8 @@ ACT_HOST_DEVICE inline uint32_t Random16(const RandomStream& s, int64_t sample, 
   return SubWord16(RandomCall(s, call).word[in_block / 64], static_cast<int>(in_block % 64 / 16));
 }
 
-// Dropout keeps an element where its 32 random bits reach this: P(keep) = 1 - probability to within
-// 2^-32.
+// Dropout keeps an element if its 32 random bits are at least this: P(keep) = 1 - probability, to
+// within 2^-32.
 ACT_HOST_DEVICE inline uint32_t DropoutThreshold(float probability) {
   return static_cast<uint32_t>(static_cast<double>(probability) * 4294967296.0);
 }

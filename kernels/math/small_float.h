@@ -1,8 +1,8 @@
-// Casts to 16 and 8 bits (CodecKind::kFloat16, kBFloat16, kFloat8E4M3, kFloat8E5M2): to nearest
-// even; what would be too large becomes the largest number, infinities stay what they are or (E4M3,
-// which has none) become NaN, so that a run's overflow is seen and a cast's own is none. Integer
-// arithmetic, but for products with powers of two: the same bits everywhere, whatever the processor
-// does with denormals.
+// Casts to 16 and 8 bits (CodecKind::kFloat16, kBFloat16, kFloat8E4M3, kFloat8E5M2), to nearest
+// even. A number that is too large becomes the largest number. Infinities stay infinite, or become
+// NaN in E4M3, which has none. So a run's overflow shows, and a cast adds none. The arithmetic is
+// on integers, except for products with powers of two: the bits are the same everywhere, whatever
+// the processor does with denormals.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace act {
 struct SmallFloat {
   int exponent_bits = 0, mantissa_bits = 0;
   uint32_t largest = 0;   // its largest number
-  uint32_t infinity = 0;  // NaN where it has none
+  uint32_t infinity = 0;  // NaN, if it has none
   uint32_t nan = 0;
   ACT_HOST_DEVICE constexpr int Bias() const { return (1 << (exponent_bits - 1)) - 1; }
   ACT_HOST_DEVICE constexpr int Bits() const { return 1 + exponent_bits + mantissa_bits; }
 };
 
-// Of a kind that is a cast; all 0 of any other.
+// The format of a kind that is a cast. All members are 0 for other kinds.
 ACT_HOST_DEVICE constexpr SmallFloat FormatOf(CodecKind kind) {
   switch (kind) {
     case CodecKind::kFloat16:
@@ -45,9 +45,9 @@ ACT_HOST_DEVICE constexpr SmallFloat FormatOf(CodecKind kind) {
 }
 ACT_HOST_DEVICE constexpr bool IsCast(CodecKind kind) { return FormatOf(kind).exponent_bits != 0; }
 
-// float32 bits of the largest number, the least normal one, and 2^23 times the least denormal:
-// added to what is smaller, the last leaves a multiple of the least denormal in the low bits,
-// rounded to nearest even.
+// The float32 bits of the largest number, of the least normal one, and of 2^23 times the least
+// denormal. Adding the last to a smaller number rounds that to nearest even: the low bits of the
+// sum are then a multiple of the least denormal.
 ACT_HOST_DEVICE inline uint32_t LargestBits(const SmallFloat& f) {
   return (f.largest << (23 - f.mantissa_bits)) + (static_cast<uint32_t>(127 - f.Bias()) << 23);
 }
@@ -78,7 +78,7 @@ ACT_HOST_DEVICE inline uint32_t EncodeSmallFloat(const SmallFloat& f, float x) {
   return sign | ((rounded >> cut) - (static_cast<uint32_t>(127 - f.Bias()) << f.mantissa_bits));
 }
 
-// Of a code, whatever its sign: NaN or infinite.
+// Whether a code, of either sign, is NaN or infinite.
 ACT_HOST_DEVICE inline bool IsNotFinite(const SmallFloat& f, uint32_t bits) {
   return (bits & ((1u << (f.Bits() - 1)) - 1)) > f.largest;
 }
@@ -93,8 +93,8 @@ ACT_HOST_DEVICE inline float DecodeSmallFloat(const SmallFloat& f, uint32_t bits
                  ((magnitude << (23 - f.mantissa_bits)) + (static_cast<uint32_t>(127 - f.Bias()) << 23)));
 }
 
-// Element i of an array of codes, which follow one another, the low bits first. Codes of less than a
-// byte share one.
+// Element i of an array of codes, which follow one another, low bits first. Codes of less than a
+// byte share a byte.
 ACT_HOST_DEVICE inline uint32_t SmallFloatAt(const SmallFloat& f, const uint8_t* codes, int64_t i) {
   const int64_t first = i * f.Bits();
   if (f.Bits() < 8) return codes[first / 8] >> (first % 8) & ((1u << f.Bits()) - 1);
@@ -102,7 +102,7 @@ ACT_HOST_DEVICE inline uint32_t SmallFloatAt(const SmallFloat& f, const uint8_t*
   for (int b = 0; b < f.Bits(); b += 8) bits |= static_cast<uint32_t>(codes[(first + b) / 8]) << b;
   return bits;
 }
-// Where it was 0.
+// Writes element i, whose bits must be 0 before.
 ACT_HOST_DEVICE inline void PutSmallFloat(const SmallFloat& f, uint32_t bits, int64_t i, uint8_t* codes) {
   const int64_t first = i * f.Bits();
   for (int b = 0; b < f.Bits(); b += 8)

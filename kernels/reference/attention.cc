@@ -10,7 +10,7 @@
 namespace act {
 namespace {
 
-// One query row of one head: nothing is stored, every number is computed from q, k and v where it
+// One query row of one head. Nothing is stored: every number is computed from q, k and v where it
 // is used.
 struct Row {
   const AttentionShape& s;
@@ -51,7 +51,7 @@ struct Row {
     if (Empty() && s.empty_row == EmptyRow::kZero) return 0;
     return std::exp(Score(key) - max) / sum;
   }
-  // 1 / (1 - probability) where dropout keeps the pair, else 0
+  // 1 / (1 - probability) if dropout keeps the pair, else 0
   double Kept(int64_t key) const {
     if (s.dropout == 0) return 1;
     const RandomStream random{state.seed, state.step, static_cast<uint32_t>(s.stream)};
@@ -84,9 +84,9 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
   });
 }
 
-// p = softmax(score), o = (p kept) v. With dp = kept (do v^T):
-//   dscore = p (dp - sum_j p dp), dv = (p kept)^T do, and where softcap's slope is c, dq = scale c dscore k,
-//   dk = scale c dscore^T q.
+// p = softmax(score), o = (p kept) v. With dp = kept (do v^T), and c the slope of softcap:
+//   dscore = p (dp - sum_j p dp), dv = (p kept)^T do,
+//   dq = scale c dscore k, dk = scale c dscore^T q.
 // Gradients are added up in their float tensors, row after row.
 std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) {
   const auto shape =

@@ -26,7 +26,7 @@ Group GroupOf(const Codec& codec, const CodeLayout& layout, int64_t g) {
   return {first, count, g * layout.metadata_bytes, layout.payload_offset + g * layout.group_bytes};
 }
 
-// Of all elements, or (kZero) of those that are not 0.
+// The range of all elements or, for kZero, of those that are not 0.
 GroupRange RangeOf(const Codec& codec, const float* x, int64_t count) {
   GroupRange range;
   bool first = true, none_below = true;
@@ -46,7 +46,7 @@ GroupRange RangeOf(const Codec& codec, const float* x, int64_t count) {
   return range;
 }
 
-// The bits that element e of the sample, element i of group g, is rounded with.
+// The bits with which element e of the sample, element i of group g, is rounded.
 uint32_t RoundingBits(const Codec& codec, const RandomStream& random, int64_t sample,
                       const CodeLayout& layout, int64_t g, int64_t i) {
   switch (codec.rounding) {
@@ -60,9 +60,9 @@ uint32_t RoundingBits(const Codec& codec, const RandomStream& random, int64_t sa
   return kNearestBits;
 }
 
-// Where a code's bits are in its group's payload: bit b of the number that it is a digit of.
+// Where the bits of a code are in its group's payload. The code is a digit of a number.
 struct Digit {
-  int64_t number, numbers;  // its number, and how many there are
+  int64_t number, numbers;  // the number, and how many there are in the group
   uint32_t weight;          // of the digit: levels^place
 };
 Digit DigitOf(const Codec& codec, int64_t count, int64_t i) {
@@ -72,7 +72,7 @@ Digit DigitOf(const Codec& codec, int64_t count, int64_t i) {
   return digit;
 }
 int64_t BitPlace(const Codec& codec, const Digit& digit, int bit) {
-  // Planes of one code an element begin at whole bytes.
+  // If each number is one code, planes begin at whole bytes.
   const int64_t plane = CodePackingOf(codec).codes == 1 ? (digit.numbers + 7) / 8 * 8 : digit.numbers;
   return bit * plane + digit.number;
 }
@@ -93,7 +93,7 @@ uint32_t CodeAt(const Codec& codec, const Group& group, const uint8_t* code, int
                                          : number / digit.weight % static_cast<uint32_t>(codec.levels);
 }
 
-// Adds code i to a payload where it was 0.
+// Adds code i to a payload, whose bits there must be 0.
 void PutCode(const Codec& codec, const Group& group, uint32_t q, int64_t i, uint8_t* code) {
   const Digit digit = DigitOf(codec, group.count, i);
   uint8_t* payload = code + group.payload;

@@ -58,8 +58,8 @@ std::unique_ptr<Kernel> ConvGradInput(const KernelSite& site, std::string* why) 
             int64_t out = 0;
             bool reads = true;
             for (size_t a = 0; a < 3; ++a) {
-              const int64_t scaled =
-                  at[a] + s.pad[a] - tap[a] * s.dilation[a];  // = o * stride where k reads at
+              // o * stride, for the output o that reads this at tap k
+              const int64_t scaled = at[a] + s.pad[a] - tap[a] * s.dilation[a];
               const int64_t o = scaled / s.stride[a];
               reads = reads && scaled >= 0 && scaled % s.stride[a] == 0 && o < s.out[a];
               out = out * s.out[a] + o;

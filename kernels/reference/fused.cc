@@ -72,7 +72,7 @@ void WriteSum(const Register& x, const TensorView& view) {
   for (size_t i = 0; i < sum.size(); ++i) view.as<float>()[i] = static_cast<float>(sum[i]);
 }
 
-// The sum or the maximum of each row of a, in all its elements.
+// The sum or the maximum of each row of a, repeated for all of its elements.
 Register ReduceRows(Opcode op, const Register& a, int64_t row) {
   Register x(a.size());
   const auto length = static_cast<size_t>(row);

@@ -40,7 +40,7 @@ std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
   if (!shape) return nullptr;
   const TensorView* x = OptionalInput(site.inputs, 2);
   if (x && (x->dims != site.outputs[0].dims || x->dtype != site.outputs[0].dtype))
-    return Refuse(why, "what is scattered into has not the dims of the result");
+    return Refuse(why, "the scatter's target does not have the dims of the result");
   return MakeKernel([s = *shape, reduction = *reduction](const KernelArgs& args) -> std::string {
     const TensorView &update = args.inputs[0], &index = args.inputs[1], &y = args.outputs[0];
     const TensorView *into = OptionalInput(args.inputs, 2), *live = OptionalInput(args.inputs, 3);
@@ -100,7 +100,7 @@ std::unique_ptr<Kernel> FlatIndex(const KernelSite& site, std::string* why) {
   });
 }
 
-// NaN counts, -0 does not.
+// NaN counts as nonzero, -0 does not.
 bool IsNonZero(const TensorView& x, int64_t i) {
   if (x.dtype == DType::kFloat32) return x.as<float>()[i] != 0;
   if (x.dtype == DType::kFloat64) return x.as<double>()[i] != 0;

@@ -19,7 +19,7 @@ bool IsInteger(DType dtype) {
   return integer;
 }
 
-// Calls f with a value of the C++ type of an integer dtype; a bool is a byte of 0 or 1.
+// Calls f with a value of the C++ type of an integer dtype. A bool is a byte of 0 or 1.
 template <class F>
 void WithIntegerType(DType dtype, const F& f) {
   WithType(dtype, [&](auto type) {
@@ -51,7 +51,7 @@ class IntegerLoop {
   }
 
  private:
-  // T: the type of the operands from `first` on.
+  // T is the type of the operands from `first` on.
   template <class T>
   std::string Run(const KernelArgs& args, T, size_t first) const {
     const TensorView& y = args.outputs[0];
@@ -71,7 +71,7 @@ class IntegerLoop {
 
   struct Operand {
     Strided view;
-    bool same, single;  // element by element with the result; one number for all: no coordinates needed
+    bool same, single;  // same dims as the result; one number: no coordinates needed
 
     int64_t At(int64_t i) const { return same ? i : single ? 0 : view.At(i); }
   };

@@ -38,14 +38,13 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
   });
 }
 
-// dlogits = dloss * weight[label] / denominator * (prob - onehot(label)); 0 where the label is
-// ignored
+// dlogits = dloss * weight[label] / denominator * (prob - onehot(label)); 0 if the label is ignored
 std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::string* why) {
   const auto shape =
       LossShapeOf(site.node->attrs, site.inputs[1], site.inputs[2], OptionalInput(site.inputs, 3), why);
   if (!shape) return nullptr;
   if (site.inputs[0].elements != 1 || site.outputs[0].elements != site.inputs[1].elements)
-    return Refuse(why, "dloss is not [] or dlogits has not the dims of prob");
+    return Refuse(why, "dloss is not [] or dlogits does not have the dims of prob");
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* prob = args.inputs[1].as<float>();
     const int64_t* label = args.inputs[2].as<int64_t>();

@@ -6,7 +6,7 @@
 namespace act {
 namespace {
 
-// y's batch axes seen from an operand; nullopt where they do not broadcast.
+// y's batch axes seen from an operand. Nullopt if they do not broadcast.
 std::optional<Strided> BatchOf(const TensorView& operand, const TensorView& y) {
   const std::vector<int64_t> strides = RowMajorStrides(operand.dims);
   const size_t axes = y.dims.size() - 2;

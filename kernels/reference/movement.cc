@@ -8,7 +8,7 @@
 namespace act {
 namespace {
 
-// to[to_at(i)] = from[from_at(i)] for i in 0..count-1; elements of `size` bytes.
+// to[to_at(i)] = from[from_at(i)] for i in 0..count-1. Elements have `size` bytes.
 template <class To, class From>
 void Move(const TensorView& to, const TensorView& from, int64_t count, To to_at, From from_at) {
   const int64_t size = ByteSize(to.dtype);
@@ -85,7 +85,7 @@ std::unique_ptr<Kernel> Pad(const KernelSite& site, std::string* why) {
   });
 }
 
-// Between the two memories of a plan, which on a CPU are ranges of one.
+// Copies between the two memories of a plan. On a CPU, both are RAM.
 std::unique_ptr<Kernel> Swap(const KernelSite& site, std::string* why) {
   if (site.inputs[0].bytes != site.outputs[0].bytes) return Refuse(why, "not as many bytes on both sides");
   return MakeKernel([](const KernelArgs& args) -> std::string {

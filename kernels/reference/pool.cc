@@ -9,8 +9,8 @@
 namespace act {
 namespace {
 
-// Calls f(output element, input element, window position) for each pair the window joins, windows
-// in order; after each window done(output element, its coordinates).
+// Calls f(output element, input element, window position) for each element of each window, window
+// by window. After each window, calls done(output element, its coordinates).
 template <class F, class G>
 void ForEachWindow(const Window& w, F f, G done) {
   const int64_t pixels = w.OutPixels(), taps = w.KernelPixels();

@@ -1,8 +1,8 @@
-// Recurrent cells in plain loops: sums and functions in double, states in float as the tensors hold
-// them.
+// Recurrent cells in plain loops: sums and functions in double, states in float, as the tensors
+// hold them.
 //
-// A sample at a time. Each element of an operand is read before the element of the result that may
-// lie in its storage is written; the last states, which are results, hold the running ones.
+// One sample at a time. An element of an operand is read before the element of a result that may
+// lie in its storage is written. The last states, which are results, also hold the current states.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -23,24 +23,23 @@ struct Sample {
   const RecurrentShape& s;
   int64_t n;
 
-  // Where its elements at time t begin.
+  // The beginning of its elements at time t.
   int64_t Gates(int64_t t) const { return (n * s.steps + t) * s.Width(); }
   int64_t Units(int64_t t) const { return (n * s.steps + t) * s.units; }
   int64_t State() const { return n * s.units; }
-  // The state that step number `step` starts from; null where it is zero.
+  // The state before step number `step`. Null if it is zero.
   const float* Before(int64_t step, const float* y, const float* initial) const {
     if (step > 0) return y + Units(s.Time(step - 1));
     return initial ? initial + State() : nullptr;
   }
-  // What state h adds to pre-activation `gate` of unit j.
+  // What state h contributes to pre-activation `gate` of unit j.
   double Product(const float* weights, const float* h, int64_t gate, int64_t j) const {
     double sum = 0;
     for (int64_t k = 0; h && k < s.units; ++k)
       sum += double{weights[(gate * s.units + j) * s.units + k]} * h[k];
     return sum;
   }
-  // The gradient that reaches unit k through the weights of gates first, first + 1, .. (`count` of
-  // them).
+  // The gradient that reaches unit k through the weights of `count` gates, from `first` on.
   double ThroughWeights(const float* weights, int64_t first, int64_t count, const float* dgates,
                         int64_t k) const {
     double sum = 0;
@@ -191,7 +190,7 @@ std::string Rnn(const RecurrentShape& s, const KernelArgs& args) {
       const float* h = sample.Before(step, y, h0);
       for (int64_t j = 0; j < s.units; ++j) {
         const double sum = x[at + j] + sample.Product(weights, h, 0, j);
-        // 0 and NaN as a ReLU's: NaN passes.
+        // As in a ReLU, NaN passes through.
         y[at + j] = static_cast<float>(!s.relu ? std::tanh(sum) : sum < 0 ? 0 : sum);
       }
     }

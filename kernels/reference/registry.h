@@ -1,5 +1,5 @@
-// Reference kernels: plain loops in double precision. The truth in tests, and the last resort at
-// run time: they take every site that makes sense and need no workspace.
+// Reference kernels: plain loops in double precision. Tests compare against them, and they are the
+// last choice at run time. They accept every site that makes sense and need no workspace.
 #pragma once
 
 #include "runtime/executor/kernel.h"
@@ -9,7 +9,7 @@ namespace act {
 // Appends the reference kernel of every operator of docs/runtime_ops.md.
 void RegisterReferenceKernels(KernelRegistry& registry);
 
-// Its parts, one a file.
+// The parts of the list, one for each file.
 void RegisterReferenceConv(KernelRegistry& registry);
 void RegisterReferenceMatMul(KernelRegistry& registry);
 void RegisterReferenceAttention(KernelRegistry& registry);

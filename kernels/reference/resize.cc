@@ -10,8 +10,8 @@
 namespace act {
 namespace {
 
-// Coordinate of the input that output o shows, by ONNX's Resize. In float32, as the frameworks
-// compute it: o / scale that is an integer in exact arithmetic must not fall just below it.
+// The input coordinate for output o, by ONNX's Resize. Computed in float32, as the frameworks do:
+// if o / scale is an integer in exact arithmetic, it must not fall just below it.
 float Coordinate(const std::string& mode, int64_t o, int64_t in, int64_t out, float scale) {
   const auto x = static_cast<float>(o);
   if (mode == "align_corners")
@@ -28,7 +28,7 @@ float Nearest(const std::string& mode, float x) {
   return std::ceil(x - 0.5f);
 }
 
-// Calls f(output element, input element, weight) for each input an output mixes.
+// Calls f(output element, input element, weight) for each input that an output mixes.
 template <class F>
 void ForEachPair(const ResizeShape& s, F f) {
   int64_t out = 0;

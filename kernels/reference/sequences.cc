@@ -48,7 +48,7 @@ std::optional<CumSumShape> CumSumShapeOf(const KernelSite& site, std::string* wh
 
 namespace {
 
-// An element's place in the result is the number of those that come before it.
+// The place of an element in the result is the number of elements that come before it.
 std::unique_ptr<Kernel> TopK(const KernelSite& site, std::string* why) {
   const auto shape = TopKShapeOf(site, why);
   if (!shape) return nullptr;

@@ -4,7 +4,7 @@
 namespace act {
 namespace {
 
-// A number of the step's state, where fused loops read it as an operand.
+// A number of the step's state, as a tensor that fused loops read.
 std::unique_ptr<Kernel> Create(const KernelSite& site, std::string* why) {
   const std::string name = site.node->attrs.String("name");
   const StepScalar scalar = FindStepScalar(name);

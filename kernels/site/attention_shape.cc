@@ -9,7 +9,7 @@
 namespace act {
 namespace {
 
-// A tensor as it lies: the whole of it, or one of three slices along an axis.
+// A tensor: the whole of it, or one of three slices along an axis.
 struct Slice {
   Strided view;
   int64_t offset = 0;
@@ -25,7 +25,7 @@ Slice SliceOf(const Attributes& attrs, const TensorView& tensor, int64_t index) 
   return s;
 }
 
-// The tensor with its axes in the logical order; nullopt where perm is none.
+// The tensor with its axes in the logical order. Nullopt if `perm` is not a permutation.
 std::optional<Strided> InLogicalOrder(const Attributes& attrs, const char* name, const Strided& tensor) {
   const size_t rank = tensor.dims.size();
   std::vector<int64_t> identity(rank);
@@ -152,7 +152,7 @@ bool GradientsFit(const AttentionShape& shape, std::span<const TensorView> opera
     const size_t operand = i == of_bias ? 3 : i;
     fit = operand < operands.size() && results[i].dims == operands[operand].dims;
   }
-  if (!fit && why) *why = "a gradient has not the dims of its operand";
+  if (!fit && why) *why = "a gradient does not have the dims of its operand";
   return fit;
 }
 

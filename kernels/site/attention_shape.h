@@ -11,9 +11,9 @@
 
 namespace act {
 
-// A tensor of matrices: element (slice, row, column) lies at offset + slices.At(slice) + row *
-// this->row + column * this->column. Slices are the logical axes before the last two, [B.., H];
-// strides are 0 where it broadcasts.
+// A tensor of matrices. Element (slice, row, column) lies at offset + slices.At(slice) + row *
+// this->row + column * this->column. Slices are the logical axes before the last two, [B.., H].
+// Their strides are 0 where the tensor broadcasts.
 struct MatrixSlices {
   Strided slices;
   int64_t row = 0, column = 0;
@@ -23,27 +23,28 @@ struct MatrixSlices {
   }
 };
 
-// What a query that sees no key gets.
+// The result for a query that sees no key.
 enum class EmptyRow { kNaN, kMean, kZero };
 
 struct AttentionShape {
   int64_t batches = 1, heads = 1, kv_heads = 1;
   int64_t queries = 0, keys = 0;       // Tq, Tk
   int64_t depth = 0, value_depth = 0;  // D, Dv
-  MatrixSlices q, k, v, o;  // slices of q and o: batch * heads + head; of k and v: batch * kv_heads + head
+  // slices of q and o: batch * heads + head; of k and v: batch * kv_heads + head
+  MatrixSlices q, k, v, o;
   std::optional<MatrixSlices> bias, mask;  // [B.., H, Tq, Tk]
   float scale = 1;
   float softcap = 0;  // > 0: scores are softcap * tanh(score / softcap), before the bias
   bool causal = false;
   int64_t causal_offset = 0;  // query i sees keys 0..i + offset
   EmptyRow empty_row = EmptyRow::kNaN;
-  bool hidden_gradient = false;  // what hides a pair was added to its score: queries that see no key have a
-                                 // gradient like others
+  // Masks were added to the scores, so queries that see no key have a gradient like others.
+  bool hidden_gradient = false;
   float dropout = 0;
   int32_t stream = 0;
-  bool packed = false;  // q, k and v are slices of one tensor, their gradients those of the first result
+  bool packed = false;  // q, k, v are slices of one tensor, and so are their gradients
 
-  // Results of the gradient: those of q, k and v, and of the bias.
+  // The position among the gradient's results of the gradients of q, k, v and the bias.
   size_t GradientOf(size_t operand) const { return !packed ? operand : operand == 3 ? 1 : 0; }
 
   int64_t Group() const { return heads / kv_heads; }
@@ -54,8 +55,8 @@ struct AttentionShape {
   }
 };
 
-// operands: q, k, v, bias?, mask?; `o` has the dims of the result. Nullopt with the reason in *why
-// where they do not fit together.
+// operands: q, k, v, bias?, mask?. `o` has the dims of the result. Nullopt, with the reason in
+// *why, if they do not fit together.
 std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
                                                const TensorView& o, std::string* why);
 

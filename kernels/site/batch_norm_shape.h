@@ -1,5 +1,5 @@
-// Batch statistics: x [rows, C] to mean and rstd [C], the running statistics they update and, where
-// a third result is wanted, the largest |x - mean| rstd of each channel.
+// Batch statistics: from x [rows, C] to mean and rstd [C], and to the running statistics. An
+// optional third result is the largest |x - mean| rstd of each channel.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@ namespace act {
 struct BatchNormShape {
   int64_t rows = 0, channels = 0;
   double epsilon = 1e-5, momentum = 0.1;
-  bool population = false;  // running_var follows the batch's variance itself, not n / (n - 1) times it
+  bool population = false;  // running_var follows the variance of the batch, without n / (n - 1)
   bool wants_largest = false;
-  uint64_t updates_done = 0;  // steps whose update the stored running statistics already hold
+  uint64_t updates_done = 0;  // steps whose updates the stored running statistics already contain
 
-  // Stores what the sum of squared deviations m2 about `mean` and the range [low, high] of x say of
-  // channel c. An empty batch leaves the running statistics as they are, and so do the first
-  // `updates_done` steps.
+  // Stores the results for channel c. m2 is the sum of squared deviations from `mean`, and [low,
+  // high] the range of x. An empty batch leaves the running statistics as they are, and so do the
+  // first `updates_done` steps.
   void Store(const KernelArgs& args, int64_t c, double mean, double m2, float low, float high) const {
     const auto n = static_cast<double>(rows);
     const double variance = rows > 0 ? m2 / n : 0;

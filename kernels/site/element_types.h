@@ -1,5 +1,5 @@
-// From an element type that is known when a kernel runs to code for it: kernels/math/convert.h a
-// tensor at a time.
+// Dispatches from an element type that is known only at run time to code for that type:
+// kernels/math/convert.h, a tensor at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace act {
 
-// Calls f with a value of the C++ type of `dtype`; every type but float16.
+// Calls f with a value of the C++ type of `dtype`. Covers every type but float16.
 template <class F>
 void WithType(DType dtype, F&& f) {
   switch (dtype) {

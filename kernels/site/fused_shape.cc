@@ -7,7 +7,7 @@
 namespace act {
 namespace {
 
-// count is the product of some trailing axes of the space (of none: 1).
+// Whether count is the product of some trailing axes of the space (of no axes: 1).
 bool IsTrailing(int64_t count, const std::vector<int64_t>& space) {
   int64_t product = 1;
   if (count == product) return true;

@@ -16,18 +16,19 @@ struct FusedShape {
   int64_t count = 0;          // elements of the space
   int64_t samples = 0;        // SamplesOf(space): codes and random numbers are laid out per sample
   int64_t elements = 0;       // of one sample
-  int64_t samples_each = 1;   // samples that one sample of the batch has here: 12 where the first axis is 12N
-  int64_t row = 1;            // of one row (Program::row_axes); 1 where there are none
+  // samples here for each sample of the batch: 12 if the first axis is 12N
+  int64_t samples_each = 1;
+  int64_t row = 1;  // of one row (Program::row_axes); 1 if there are no rows
 };
 
-// Shape of a site whose program passed CheckProgram. Nullopt, with the reason in *why, where an
-// operand does not broadcast to the space, a code or a result has the wrong size, or a type is not
-// one that fused loops convert.
+// The shape of a site whose program passed CheckProgram. Nullopt, with the reason in *why, if an
+// operand does not broadcast to the space, if a code or a result has the wrong size, or if fused
+// loops do not convert a type.
 std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why);
 
-// ONNX's (numpy's) rules; axes that the operand has beyond those of the space must have extent 1.
+// ONNX's (numpy's) rules. Axes of the operand that the space does not have must have extent 1.
 bool BroadcastsTo(const std::vector<int64_t>& operand, const std::vector<int64_t>& space);
-// The program's codecs that a plugin codes.
+// The program's codecs that come from plugins.
 std::vector<Codec> PluginCodecsOf(const Program& program);
 // What the checks of their calls have found, or "".
 std::string PluginFaultOf(const std::vector<Codec>& codecs);

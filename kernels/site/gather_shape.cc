@@ -39,7 +39,7 @@ std::optional<LookupShape> LookupShapeOf(const Attributes& attrs, const TensorVi
   s.index_dtype = index.dtype;
   s.live_extent = part.dims[a];
   for (size_t d = a + 1; d < rank; ++d) s.live_rows = SaturatingMul(s.live_rows, part.dims[d]);
-  // Trailing axes that lie contiguously in both, with one index for all of it.
+  // Trailing axes that are contiguous in both tensors and have a single index.
   for (size_t d = rank; d-- > a + 1 && s.index.strides[d] == 0 && s.whole.strides[d] == s.length;) {
     s.length *= part.dims[d];
     s.live_rows = part.dims[d] > 0 ? s.live_rows / part.dims[d] : 1;

@@ -13,26 +13,26 @@ namespace act {
 // row of `whole` that starts at whole.At(r) + step * (its index).
 struct LookupShape {
   Strided whole;        // over the rows; stride 0 on the axis
-  Strided index;        // where each row's index is
+  Strided index;        // the place of each row's index
   int64_t length = 1;   // elements of a row; contiguous in both
   int64_t extent = 0;   // of the axis in `whole`: indices are -extent..extent-1
   int64_t step = 1;     // elements of `whole` from one index to the next
   int64_t indices = 0;  // elements of the index tensor
   DType index_dtype = DType::kInt64;
-  // The flag of row r, where there are flags: r / live_rows % live_extent.
+  // The flag of row r, if there are flags: r / live_rows % live_extent.
   int64_t live_rows = 1, live_extent = 1;
 
   int64_t Rows() const { return whole.Elements(); }
-  // "index 12 at [3,0] is outside -5..4", or empty where all are in range.
+  // "index 12 at [3,0] is outside -5..4", or empty if all are in range.
   std::string CheckIndices(const TensorView& indices) const;
 };
 
-// live may be null.
+// `live` may be null.
 std::optional<LookupShape> LookupShapeOf(const Attributes& attrs, const TensorView& whole,
                                          const TensorView& part, const TensorView& index,
                                          const TensorView* live, std::string* why);
 
-// Index i, counted from the front.
+// Index i as a position counted from the front.
 inline int64_t IndexAt(const TensorView& index, int64_t i, int64_t extent) {
   const int64_t at = index.dtype == DType::kInt64 ? index.as<int64_t>()[i] : index.as<int32_t>()[i];
   return at < 0 ? at + extent : at;

@@ -1,4 +1,5 @@
-// A kernel that is one function: most kernels have no state but the shapes they were made for.
+// A kernel that is one function. Most kernels have no state but the shapes for which they
+// were made.
 #pragma once
 
 #include <memory>
@@ -24,13 +25,13 @@ class LambdaKernel final : public Kernel {
   std::string describe_;
 };
 
-// run: std::string(const KernelArgs&), empty where all went well.
+// run: std::string(const KernelArgs&), which returns an error or "".
 template <class F>
 std::unique_ptr<Kernel> MakeKernel(F run, int64_t workspace_bytes = 0, std::string describe = "") {
   return std::make_unique<LambdaKernel<F>>(std::move(run), workspace_bytes, std::move(describe));
 }
 
-// The answer of a KernelEntry that does not take a site.
+// What a KernelEntry returns for a site that it does not accept.
 inline std::unique_ptr<Kernel> Refuse(std::string* why, std::string reason) {
   if (why) *why = std::move(reason);
   return nullptr;

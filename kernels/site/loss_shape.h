@@ -1,4 +1,4 @@
-// What the classification losses share: rows of logits, and what a row's label says.
+// What the classification losses share: rows of logits, and the meaning of a row's label.
 #pragma once
 
 #include <optional>
@@ -17,9 +17,10 @@ struct LossShape {
   bool mean = true;
 
   bool Ignored(int64_t label) const { return ignore_index && label == *ignore_index; }
-  // "label 12 at sample 3 is outside 0..9", or empty where all labels are in range or ignored.
+  // "label 12 at sample 3 is outside 0..9", or empty if all labels are in range or ignored.
   std::string CheckLabels(const int64_t* label) const;
-  // Sum of the class weights (1 without them) of the labels that count; 1 for reduction sum.
+  // The sum of the class weights (1 without them) of the labels that are not ignored. 1 for
+  // reduction sum.
   double Denominator(const int64_t* label, const float* class_weight) const;
 };
 
@@ -28,7 +29,7 @@ std::optional<LossShape> LossShapeOf(const Attributes& attrs, const TensorView& 
                                      const TensorView& label, const TensorView* class_weight,
                                      std::string* why);
 
-// The input, or null where it is left out.
+// The input, or null if it is left out.
 inline const TensorView* OptionalInput(std::span<const TensorView> inputs, size_t i) {
   return i < inputs.size() && inputs[i].bytes > 0 ? &inputs[i] : nullptr;
 }

@@ -10,12 +10,12 @@
 
 namespace act {
 
-// y[b,i,j] = bias[j] + sum over p of a[a_batch.At(b) + i*a_m + p*a_k] * b[b_batch.At(b) + p*b_k +
-// j*b_n]
+// y[b,i,j] = bias[j] + sum over p of A * B, where A is a[a_batch.At(b) + i*a_m + p*a_k] and B is
+// b[b_batch.At(b) + p*b_k + j*b_n]
 struct MatMulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // element strides
-  Strided a_batch, b_batch;                    // y's batch axes; stride 0 where the operand broadcasts
+  Strided a_batch, b_batch;                    // y's batch axes; stride 0: it broadcasts
   int64_t Batches() const { return a_batch.Elements(); }
 };
 

@@ -10,7 +10,8 @@ std::nullopt_t No(std::string* why, std::string reason) {
   return std::nullopt;
 }
 
-// Coordinate of an axis of extent n that position i shows, i outside 0..n-1; -1: the pad value.
+// The coordinate of an axis of extent n that position i shows, for i outside 0..n-1. -1: the
+// pad value.
 int64_t Reflect(int64_t i, int64_t n) {
   if (n == 1) return 0;
   const int64_t period = 2 * (n - 1);
@@ -18,7 +19,7 @@ int64_t Reflect(int64_t i, int64_t n) {
   return i < n ? i : period - i;
 }
 
-// Positions beyond this cannot come from tensors that exist; it keeps start + (extent - 1) * step
+// Larger positions cannot come from tensors that exist. The limit keeps start + (extent - 1) * step
 // from overflowing.
 constexpr int64_t kMaxStep = int64_t{1} << 31;
 

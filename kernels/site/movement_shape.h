@@ -1,4 +1,4 @@
-// Operators that only move elements, as strided views of one side.
+// Operators that only move elements, described as strided views of one side.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@ std::optional<Strided> TransposeView(const Attributes& attrs, const TensorView& 
 // Concat: y[views[j].At(i)] = x_j[i].
 std::optional<std::vector<Strided>> ConcatViews(const Attributes& attrs, const std::vector<TensorView>& x,
                                                 const TensorView& y, std::string* why);
-// Slice of `whole` of the extents of `part`: part[i] = whole[view.At(i)].
+// Slice of `whole` with the extents of `part`: part[i] = whole[view.At(i)].
 std::optional<Strided> SliceView(const Attributes& attrs, const TensorView& whole, const TensorView& part,
                                  std::string* why);
 
-// Pad: for each axis of y, the coordinate of x that it shows, or -1 where it shows the pad value.
+// Pad: for each axis of y, the coordinate of x that it shows, or -1 for the pad value.
 struct PadShape {
   std::vector<std::vector<int64_t>> source;  // [axis][coordinate of y]
   std::vector<int64_t> x_strides;

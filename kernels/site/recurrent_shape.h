@@ -10,20 +10,20 @@ namespace act {
 
 struct RecurrentShape {
   int64_t batch = 0, steps = 0, units = 0;  // N, T, H
-  int64_t gates = 1;                        // pre-activations a unit
+  int64_t gates = 1;                        // pre-activations of a unit
   bool reverse = false;
-  bool relu = false;  // Rnn: else tanh
+  bool relu = false;  // Rnn: ReLU instead of tanh
 
   int64_t Width() const { return gates * units; }  // of a row of pre-activations
   // Time of the s-th step of the forward pass.
   int64_t Time(int64_t s) const { return reverse ? steps - 1 - s : s; }
 };
 
-// Nullopt, with the reason in *why, where a tensor is not what the operator's signature
-// (runtime/plan/recurrent_signature.h) says.
+// Nullopt, with the reason in *why, if a tensor does not fit the operator's
+// signature (runtime/plan/recurrent_signature.h).
 std::optional<RecurrentShape> RecurrentShapeOf(const KernelSite& site, std::string* why);
 
-// A tensor that may be left out, or null.
+// A tensor that may be left out. Null if it is.
 inline const float* OptionalFloats(const KernelArgs& args, size_t i) {
   return i < args.inputs.size() && args.inputs[i].data != nullptr ? args.inputs[i].as<float>() : nullptr;
 }

@@ -1,4 +1,4 @@
-// A reduction as two sets of axes of x: those that y keeps and those that are summed away.
+// A reduction as two sets of axes of x: those that y keeps, and those that are reduced.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Resampling of the spatial axes as a table per axis: which two input coordinates an output
+// Resampling of the spatial axes. Each axis has a table of the two input coordinates that an output
 // coordinate mixes.
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace act {
 
-// Output o of one axis is (1 - t) x[low] + t x[high]; nearest has low == high and t == 0.
+// Output o of one axis is (1 - t) x[low] + t x[high]. Nearest has low == high and t == 0.
 struct ResizeAxis {
   struct Tap {
     int64_t low = 0, high = 0;
     float t = 0;
   };
   int64_t in = 1;
-  std::vector<Tap> taps;  // one an output coordinate
+  std::vector<Tap> taps;  // one for each output coordinate
   int64_t out() const { return static_cast<int64_t>(taps.size()); }
 };
 
-// Always three spatial axes, as Window has them: missing ones come first and copy.
+// Always has three spatial axes, as Window has. Missing ones come first and copy.
 struct ResizeShape {
   int64_t batch = 0, channels = 0;
   bool linear = false;

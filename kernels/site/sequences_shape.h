@@ -13,8 +13,8 @@ struct TopKShape {
   int64_t rows = 0, extent = 0, k = 0;
   bool largest = true, last = false;
 
-  // Position a of the row comes before position b in the result. NaN counts as larger than all
-  // numbers.
+  // Whether position a of the row comes before position b in the result. NaN counts as larger than
+  // all numbers.
   bool Before(const float* row, int64_t a, int64_t b) const {
     const float x = largest ? row[a] : row[b], y = largest ? row[b] : row[a];
     if (x > y || (std::isnan(x) && !std::isnan(y))) return true;

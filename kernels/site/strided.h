@@ -1,5 +1,5 @@
-// Elements of a tensor by strides: enough to say transpose, slice, concatenation, broadcast and
-// reduction in one word.
+// The elements of a tensor, given by strides: enough to describe transposes, slices,
+// concatenations, broadcasts and reductions.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Strided {
   }
 };
 
-// Strides of a plain row-major tensor; 0 extents count as 1.
+// The strides of a plain row-major tensor. Extents of 0 count as 1.
 inline std::vector<int64_t> RowMajorStrides(const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size());
   int64_t stride = 1;
@@ -38,7 +38,7 @@ inline std::vector<int64_t> RowMajorStrides(const std::vector<int64_t>& dims) {
   return strides;
 }
 
-// "[2,3]": for refusals.
+// "[2,3]", for the reasons of refusals.
 inline std::string DimsText(const std::vector<int64_t>& dims) {
   std::string s = "[";
   for (size_t i = 0; i < dims.size(); ++i) s += (i ? "," : "") + std::to_string(dims[i]);

@@ -8,7 +8,7 @@
 namespace act {
 namespace {
 
-// Larger strides, pads or extents could overflow the coordinate arithmetic.
+// Larger strides, pads or extents could make the arithmetic on coordinates overflow.
 constexpr int64_t kMaxExtent = int64_t{1} << 31;
 
 bool AllWithin(const std::vector<int64_t>& values, int64_t low, int64_t high) {

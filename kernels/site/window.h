@@ -13,7 +13,7 @@
 
 namespace act {
 
-// Always three spatial axes; those that the tensors lack have extent 1 and come first.
+// Always has three spatial axes. Those that the tensors lack come first and have extent 1.
 struct Window {
   using Triple = std::array<int64_t, 3>;
   int rank = 0;          // spatial axes of the tensors: 1..3
@@ -26,21 +26,21 @@ struct Window {
   int64_t InPixels() const { return in[0] * in[1] * in[2]; }
   int64_t OutPixels() const { return out[0] * out[1] * out[2]; }
   int64_t KernelPixels() const { return kernel[0] * kernel[1] * kernel[2]; }
-  // Input coordinate that output o reads at window position k; may lie outside 0..in-1.
+  // The input coordinate that output o reads at window position k. May lie outside 0..in-1.
   int64_t Input(int axis, int64_t o, int64_t k) const {
     return o * stride[static_cast<size_t>(axis)] - pad[static_cast<size_t>(axis)] +
            k * dilation[static_cast<size_t>(axis)];
   }
   bool Inside(int axis, int64_t i) const { return i >= 0 && i < in[static_cast<size_t>(axis)]; }
-  // Window positions of output o along one axis that lie inside the input (or inside input + pads).
+  // Window positions of output o along one axis that lie inside the input (or inside input
+  // and pads).
   int64_t Count(int axis, int64_t o, bool include_pad) const;
-  // 1 / elements that output pixel (o0, o1, o2) averages over; 0 where there are none.
+  // 1 / the number of elements that output pixel (o0, o1, o2) averages. 0 if there are none.
   double AverageScale(int64_t o0, int64_t o1, int64_t o2, bool include_pad) const;
 };
 
-// From `strides`, `dilations`, `pads` and the dims of the small side x [N,S..,C], y [N,O..,M] and
-// the window [K..]. Nullopt with the reason in *why where ranks, batch sizes or attributes do not
-// fit together.
+// From `strides`, `dilations`, `pads`, the dims of x [N,S..,C] and y [N,O..,M], and the window
+// [K..]. Nullopt, with the reason in *why, if ranks, batch sizes or attributes do not fit together.
 std::optional<Window> WindowOf(const Attributes& attrs, const std::vector<int64_t>& x_dims,
                                const std::vector<int64_t>& y_dims, std::span<const int64_t> kernel,
                                std::string* why);
@@ -51,8 +51,8 @@ struct ConvShape : Window {
   int64_t out_channels = 0;  // M
   int64_t GroupIn() const { return channels / group; }
   int64_t GroupOut() const { return out_channels / group; }
-  // A matrix product: each output pixel reads the one input pixel that is in its place, all
-  // channels of it.
+  // Whether this is a matrix product: each output pixel reads the one input pixel at its place,
+  // with all channels.
   bool IsPointwise() const {
     return KernelPixels() == 1 && group == 1 && in == out && pad == Triple{} && stride == Triple{1, 1, 1};
   }

@@ -328,7 +328,7 @@ llvm::Error CheckPlan(const Plan& plan) {
     if (!IsPossible(edge.bytes) || !IsPossible(edge.bytes_uncompressed))
       return MakeError(place, "an impossible size");
     if (edge.stored != kNoValue && !(plan.train.graph.value(edge.stored).type.Bytes() == edge.bytes)) {
-      return MakeError(place, "has not the size of what is stored");
+      return MakeError(place, "does not have the size of what is stored");
     }
     if (!std::isfinite(edge.bits) || edge.bits < 0) return MakeError(place, "an impossible number of bits");
     if (!std::isfinite(edge.variance) || edge.variance < 0) return MakeError(place, "an impossible variance");
