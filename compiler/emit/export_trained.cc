@@ -1,7 +1,9 @@
 #include "compiler/emit/export_trained.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "onnx/onnx-ml.pb.h"
 #include "runtime/base/error.h"
@@ -24,14 +26,34 @@ bool IsEmptied(const onnx::TensorProto& tensor) {
          BytesOf(tensor) > 0;
 }
 
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+// Names of what follows from constants and shapes alone.
+std::set<std::string> ConstantsAmong(const Nodes& nodes) {
+  std::set<std::string> names;
+  for (const onnx::NodeProto& node : nodes) {
+    const bool of_shape = node.op_type() == "Shape" || node.op_type() == "Size";
+    const bool constant = std::all_of(node.input().begin(), node.input().end(), [&](const std::string& name) {
+      return name.empty() || names.count(name) != 0;
+    });
+    if (constant || of_shape) names.insert(node.output().begin(), node.output().end());
+  }
+  return names;
+}
+
 // Both operators compute something else in training, or cannot run outside a training build at all.
-void ForInference(onnx::NodeProto& node) {
-  if (node.op_type() == "Dropout" && node.input_size() > 2)
-    node.mutable_input()->DeleteSubrange(2, node.input_size() - 2);
-  if (node.op_type() != "BatchNormalization") return;
-  for (int i = node.attribute_size() - 1; i >= 0; --i)
-    if (node.attribute(i).name() == "training_mode") node.mutable_attribute()->DeleteSubrange(i, 1);
-  if (node.output_size() > 1) node.mutable_output()->DeleteSubrange(1, node.output_size() - 1);
+// A BatchNormalization whose statistics are constants stays as it is: the batch's are all it has.
+void ForInference(Nodes& nodes) {
+  const std::set<std::string> constants = ConstantsAmong(nodes);
+  for (onnx::NodeProto& node : nodes) {
+    if (node.op_type() == "Dropout" && node.input_size() > 2)
+      node.mutable_input()->DeleteSubrange(2, node.input_size() - 2);
+    if (node.op_type() != "BatchNormalization" || node.input_size() < 5 || constants.count(node.input(3)))
+      continue;
+    for (int i = node.attribute_size() - 1; i >= 0; --i)
+      if (node.attribute(i).name() == "training_mode") node.mutable_attribute()->DeleteSubrange(i, 1);
+    if (node.output_size() > 1) node.mutable_output()->DeleteSubrange(1, node.output_size() - 1);
+  }
 }
 
 void AddExternal(onnx::TensorProto& tensor, const char* key, const std::string& value) {
@@ -49,9 +71,8 @@ llvm::Error ExportTrainedOnnx(const Plan& plan, const std::map<std::string, Host
   if (!skeleton.data || skeleton.bytes > INT32_MAX ||
       !model.ParseFromArray(skeleton.data, static_cast<int>(skeleton.bytes)))
     return MakeError(path, "the plan does not contain its ONNX model");
-  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) ForInference(node);
-  for (onnx::FunctionProto& function : *model.mutable_functions())
-    for (onnx::NodeProto& node : *function.mutable_node()) ForInference(node);
+  ForInference(*model.mutable_graph()->mutable_node());
+  for (onnx::FunctionProto& function : *model.mutable_functions()) ForInference(*function.mutable_node());
 
   int64_t total = 0;
   for (const auto& tensor : model.graph().initializer())

@@ -238,9 +238,10 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
   const std::vector<Need> of_more = {Need::kNumbers, Need::kStatistics, Need::kStatistics, Need::kNumbers};
   // dy, xhat, 1 / deviation, ..
   const std::vector<Need> of_gradient = {Need::kNumbers, Need::kNumbers, Need::kStatistics, Need::kNumbers};
-  // x, gamma, beta, running_mean, running_var
+  // x, gamma, beta, running_mean, running_var. Without the last two, statistics are the batch's
+  // in evaluation too.
   ops.push_back({.name = "BatchNorm",
-                 .min_inputs = 5,
+                 .min_inputs = 3,
                  .max_inputs = 5,
                  .infer = InferBatchNorm,
                  .norm = {.role = Role::kWhole}});

@@ -11,23 +11,27 @@
 namespace act {
 namespace {
 
-// Inputs of BatchNorm: x, gamma, beta, running_mean, running_var. Results: y, mean, rstd.
+// Inputs of BatchNorm: x, gamma, beta, running_mean?, running_var?. Results: y, mean, rstd.
 llvm::Expected<std::array<ValueId, 3>> Lower(GraphBuilder& builder, const Node& node, bool batch_statistics) {
   const auto& in = node.inputs;
+  const bool stored = in.size() == 5;
+  batch_statistics |= !stored;
   Attributes apply;
   apply.Set("batch", int64_t{batch_statistics});
-  ValueId mean = in[3], rstd = kNoValue;
+  ValueId mean = kNoValue, rstd = kNoValue;
   if (batch_statistics) {
     Attributes stats;
     stats.Set("epsilon", node.attrs.Float("epsilon", 1e-5));
     stats.Set("momentum", node.attrs.Float("momentum", .1));
     for (const char* optional : {"updates_done", "population"})
       if (node.attrs.Has(optional)) stats.Set(optional, node.attrs.Int(optional));
-    ACT_TRY(const auto out,
-            builder.Add("BatchNormStats", {in[0], in[3], in[4]}, stats, node.name + ".stats", 2));
+    std::vector<ValueId> operands{in[0]};
+    if (stored) operands.insert(operands.end(), {in[3], in[4]});
+    ACT_TRY(const auto out, builder.Add("BatchNormStats", operands, stats, node.name + ".stats", 2));
     mean = out[0];
     rstd = out[1];
   } else {
+    mean = in[3];
     Attributes epsilon;
     epsilon.Set("epsilon", node.attrs.Float("epsilon", 1e-5));
     ACT_TRY(rstd, builder.Add1("InverseDeviation", {in[4]}, epsilon, node.name + ".rstd"));

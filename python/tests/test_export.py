@@ -46,6 +46,29 @@ class Cnn(nn.Module):
         return self.head(self.body(image).mean((2, 3)))
 
 
+class StandardizedConv(nn.Conv2d):
+    """A convolution by its standardized weight, as in networks without normalization of activations
+    (timm's ScaledStdConv2d)."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.gain = nn.Parameter(torch.ones(self.out_channels))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        rows = self.weight.reshape(1, self.out_channels, -1)
+        weight = F.batch_norm(rows, None, None, weight=0.3 * self.gain, training=True, momentum=0.0, eps=1e-6)
+        return self._conv_forward(image, weight.reshape_as(self.weight), self.bias)
+
+
+class Standardized(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(StandardizedConv(3, 8, 3), nn.SiLU(), StandardizedConv(8, 5, 3))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.body(image).mean((2, 3))
+
+
 class Transformer(nn.Module):
     """A model with tied embeddings and fused attention, whose input is tokens."""
 
@@ -84,6 +107,7 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         ("bce", mlp, (torch.randn(4, 12),), {"loss": "bce-with-logits", "labels": torch.rand(4, 4)}),
         ("module loss", mlp, (torch.randn(4, 12),), {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.tensor([0, 1, 2, 3])}),
         ("cnn", Cnn, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
+        ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("transformer", Transformer, (torch.randint(0, 50, (3, 7)),), {"loss": next_token, "labels": torch.randint(0, 50, (3, 7))}),
     ],
 )

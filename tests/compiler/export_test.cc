@@ -98,6 +98,25 @@ TEST(ExportTrained, IsInTheFormOfInference) {
   EXPECT_EQ(dropouts, 1);
 }
 
+TEST(ExportTrained, ABatchNormalizationByConstantsKeepsTheFormOfTraining) {
+  const TemporaryFolder folder;
+  testing::OnnxModel m;
+  m.Input("x", {"N", 3, 4, 4}).Weight("w", {3}).Weight("b", {3});
+  for (const char* name : {"mean", "var"}) {
+    m.Node("Constant", {}, {name});
+    onnx::AttributeProto& value = *m.graph().mutable_node(m.graph().node_size() - 1)->add_attribute();
+    value.set_name("value_floats");
+    value.set_type(onnx::AttributeProto::FLOATS);
+    for (int i = 0; i < 3; ++i) value.add_floats(1);
+  }
+  m.Node("BatchNormalization", {"x", "w", "b", "mean", "var"}, {"y", "new_mean", "new_var"},
+         {testing::Attr("training_mode", int64_t{1})});
+  const ImportResult model = Import(m.MeanLoss("y").Write(folder));
+  ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), Trained(model.graph), folder / "out.onnx"));
+  const onnx::ModelProto exported = Parse(folder / "out.onnx");
+  EXPECT_EQ(exported.graph().node(2).output_size(), 3) << "by its constants it would compute something else";
+}
+
 TEST(ExportTrained, LargeWeightsGoBesideTheModel) {
   const TemporaryFolder folder;
   const ImportResult model = Import(kGolden + "lenet/model.onnx");

@@ -91,6 +91,44 @@ TEST(Import, MomentumIsPyTorchsAndFloatsAreTheNumbersMeant) {
   EXPECT_EQ(norm->attrs.Int("frozen"), 0);
 }
 
+// Exporters compute the statistics of a BatchNorm that stores none.
+OnnxModel ComputedStatistics(const std::string& of, int64_t training_mode) {
+  OnnxModel m;
+  m.Input("x", {"N", 3, 4, 4}).Input("z", {"N", 3, 4, 4}).Weight("w", {3}).Weight("b", {3});
+  m.Weight("running_mean", {3}).Weight("running_var", {3});
+  const std::vector<onnx::AttributeProto> over = {Attr("axes", std::vector<int64_t>{0, 2, 3})};
+  const auto drop = [&](auto attrs) {
+    attrs.push_back(Attr("keepdims", int64_t{0}));
+    return attrs;
+  };
+  m.Node("ReduceMean", {of}, {"mean"}, drop(over)).Node("ReduceMean", {of}, {"kept"}, over);
+  m.Node("Sub", {of, "kept"}, {"d"}).Node("Mul", {"d", "d"}, {"square"});
+  m.Node("ReduceMean", {"square"}, {"var"}, drop(over));
+  m.Node("Add", {"running_mean", "running_mean"}, {"doubled"});
+  return m.Node("BatchNormalization", {"x", "w", "b", "mean", "var"}, {"y"},
+                {Attr("training_mode", training_mode)});
+}
+
+TEST(Import, ABatchNormalizationWithoutStoredStatisticsUsesTheBatchs) {
+  for (const int64_t training_mode : {0, 1}) {
+    const ImportResult r = Import(ComputedStatistics("x", training_mode).MeanLoss("y"));
+    EXPECT_EQ(Ops(r.graph), "Transpose BatchNorm Transpose ReduceMean") << training_mode;
+    EXPECT_EQ(Find(r.graph, "BatchNorm")->inputs.size(), 3u);
+    for (const Value& v : r.graph.values) EXPECT_NE(v.kind, ValueKind::kBuffer) << v.name;
+  }
+  EXPECT_EQ(Find(Import(ComputedStatistics("z", 0).MeanLoss("y")).graph, "BatchNorm"), nullptr)
+      << "the form of inference normalizes by what it names";
+}
+
+TEST(Import, RunningStatisticsThatAreComputedFromStoredOnesAreRefused) {
+  OnnxModel m = ComputedStatistics("x", 1);
+  for (const int i : {3, 4}) m.graph().mutable_node(m.graph().node_size() - 1)->set_input(i, "doubled");
+  EXPECT_NE(ErrorOf(m.MeanLoss("y"))
+                .find("node 'y' (BatchNormalization): running statistics are computed "
+                      "from stored ones"),
+            std::string::npos);
+}
+
 TEST(Import, FreezeBnAndFreezeGlobs) {
   ImportOptions options;
   options.freeze_bn = true;

@@ -19,12 +19,28 @@ namespace act::gradient_case {
 inline const std::vector<OpCase>& AllCases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
-    for (const auto& family :
-         {UnaryCases(),  BinaryCases(),  SelectionCases(), ReductionCases(),         StructureCases(),
-          GatherCases(), ScatterCases(), SequenceCases(),  IntegerCases(),           ImportedCases(),
-          MatMulCases(), SoftmaxCases(), AttentionCases(), ExportedAttentionCases(), RecurrentCases(),
-          ConvCases(),   PoolCases(),    ResizeCases(),    BatchNormCases(),         NormCases(),
-          LossCases()})
+    for (const auto& family : {UnaryCases(),
+                               BinaryCases(),
+                               SelectionCases(),
+                               ReductionCases(),
+                               StructureCases(),
+                               GatherCases(),
+                               ScatterCases(),
+                               SequenceCases(),
+                               IntegerCases(),
+                               ImportedCases(),
+                               MatMulCases(),
+                               SoftmaxCases(),
+                               AttentionCases(),
+                               ExportedAttentionCases(),
+                               RecurrentCases(),
+                               ConvCases(),
+                               PoolCases(),
+                               ResizeCases(),
+                               BatchNormCases(),
+                               NormCases(),
+                               ComputedStatisticsCases(),
+                               LossCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

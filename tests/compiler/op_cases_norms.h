@@ -1,9 +1,10 @@
-// Rows of LayerNorm: layer, RMS, instance and group normalization.
+// Rows of LayerNorm: layer, RMS, instance and group normalization. Rows of ONNX's BatchNormalization
+// whose running statistics are computed.
 #pragma once
 
 #include <map>
 
-#include "tests/compiler/op_cases_elementwise.h"
+#include "tests/compiler/op_cases_imported.h"
 
 namespace act::gradient_case {
 
@@ -75,6 +76,101 @@ inline std::vector<OpCase> NormCases() {
                      [attrs](GraphBuilder& b, const Values& v) { return b.Add1("LayerNorm", v, attrs); },
                      [norm](const Tensors& t) { return NormTruth(norm, kEpsilon, t); }, batched});
   }
+  return cases;
+}
+
+// Means of x over all axes but that of channels, the second one.
+inline ValueId ChannelMeans(GraphBuilder& b, ValueId x, bool keep) {
+  Attributes over;
+  Ints axes;
+  for (int64_t i = 0; i < b.type(x).rank(); ++i)
+    if (i != 1) axes.push_back(i);
+  over.Set("axes", axes);
+  over.Set("keepdims", int64_t{keep});
+  return Take(b.Add1("ReduceMean", {x}, over));
+}
+
+// x's mean and variance for each channel, as exporters spell them out.
+inline Values ChannelStatistics(GraphBuilder& b, ValueId x) {
+  const ValueId deviation = Take(b.Add1("Sub", {x, ChannelMeans(b, x, true)}));
+  return {ChannelMeans(b, x, false), ChannelMeans(b, Take(b.Add1("Mul", {deviation, deviation})), false)};
+}
+
+// x, scale and bias, normalized by the computed statistics of `of` (an operand), or of its product
+// with operand `factor`.
+inline auto ComputedBatchNorm(bool training, size_t of, size_t factor = 0) {
+  return [=](GraphBuilder& b, const Values& v) {
+    const ValueId other = factor == 0 ? v[of] : Take(b.Add1("Mul", {v[of], v[factor]}));
+    const Values statistics = ChannelStatistics(b, other);
+    return Imported("BatchNormalization",
+                    {testing::Attr("epsilon", 1e-3), testing::Attr("training_mode", int64_t{training})})(
+        b, {v[0], v[1], v[2], statistics[0], statistics[1]});
+  };
+}
+
+inline std::vector<OpCase> ComputedStatisticsCases() {
+  const auto truth_of = [](const Ints& dims, const Ints& axes) {
+    return [=](const Tensors& t) {
+      Ints channels(dims.size() - 1, 1);
+      channels[0] = dims[1];
+      return NormTruth({"", dims, axes}, 1e-3,
+                       {t[0], truth::Reshape(t[1], channels), truth::Reshape(t[2], channels)});
+    };
+  };
+  std::vector<OpCase> cases;
+  for (const bool training : {true, false}) {
+    const std::string form = training ? ", form of training" : ", form of inference";
+    cases.push_back({"standardized weight" + form,
+                     {{{1, 4, 9}}, {{4}}, {{4}}},
+                     ComputedBatchNorm(training, 0),
+                     truth_of({1, 4, 9}, {0, 2})});
+    cases.push_back({"batch norm without stored statistics" + form,
+                     {{{3, 4, 2, 5}}, {{4}}, {{4}}},
+                     ComputedBatchNorm(training, 0),
+                     truth_of({3, 4, 2, 5}, {0, 2, 3}),
+                     {0}});
+    cases.push_back({"batch norm of rows without stored statistics" + form,
+                     {{{5, 4}}, {{4}}, {{4}}},
+                     ComputedBatchNorm(training, 0),
+                     truth_of({5, 4}, {0}),
+                     {0}});
+  }
+  cases.push_back({"batch norm that ignores its statistics",
+                   {{{3, 4, 5}}, {{4}}, {{4}}, {{2, 4, 3}, 3, 5, Kind::kFixed}},
+                   ComputedBatchNorm(true, 3),
+                   truth_of({3, 4, 5}, {0, 2})});
+  cases.push_back({"batch norm by the statistics of another tensor",
+                   {{{3, 4, 5}}, {{4}}, {{4}}, {{2, 4, 3}, -2, 2, Kind::kFixed}, {{4, 1}, 1, 2}},
+                   ComputedBatchNorm(false, 3, 4),
+                   [](const Tensors& t) {
+                     return truth::Make(t[0].dims, [&](const Ints& i) {
+                       double sum = 0, squares = 0;
+                       const auto each = [&](const std::function<void(double)>& f) {
+                         for (int64_t n = 0; n < 2; ++n)
+                           for (int64_t k = 0; k < 3; ++k) f(t[3].at({n, i[1], k}) * t[4].at({i[1], 0}));
+                       };
+                       each([&](double z) { sum += z / 6; });
+                       each([&](double z) { squares += (z - sum) * (z - sum) / 6; });
+                       const double xhat = (t[0].at(i) - sum) / std::sqrt(squares + 1e-3);
+                       return xhat * t[1].at({i[1]}) + t[2].at({i[1]});
+                     });
+                   }});
+  cases.push_back(
+      {"instance norm as a batch norm of one sample",
+       {{{3, 4, 2, 5}}, {{4}}, {{4}}},
+       [](GraphBuilder& b, const Values& v) {
+         const Dims dims = b.type(v[0]).dims;
+         const Dim channels = dims[0] * dims[1];
+         const auto repeat = [&](ValueId w) {
+           const ValueId rows = Take(b.Expand(w, {dims[0], dims[1]}));
+           return Take(b.Reshape(rows, {channels}));
+         };
+         const ValueId flat = Take(b.Reshape(v[0], {Dim(1), channels, dims[2], dims[3]}));
+         const ValueId y = Take(ComputedBatchNorm(true, 0)(b, {flat, repeat(v[1]), repeat(v[2])}));
+         return b.Reshape(y, dims);
+       },
+       truth_of({3, 4, 2, 5}, {2, 3}),
+       {0}});
   return cases;
 }
 

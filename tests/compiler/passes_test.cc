@@ -311,6 +311,20 @@ TEST(LowerBatchNorm, EvaluationUsesStoredStatisticsAndDropsDropout) {
   }
 }
 
+TEST(LowerBatchNorm, WithoutStoredStatisticsEvaluationUsesTheBatchsToo) {
+  for (const bool training : {true, false}) {
+    Model m;
+    ImportResult model = m.Finish(
+        Take(m.b.Add1("BatchNorm", {m.x, m.Parameter("gamma", {16}), m.Parameter("beta", {16})}, {})));
+    PassContext context;
+    ASSERT_EQ(Text((training ? LowerForTraining : LowerForEvaluation)(model.graph, context)), "");
+    EXPECT_EQ(CountOps(model.graph, "BatchNormStats"), 1);
+    for (const Node& node : model.graph.nodes)
+      EXPECT_EQ(node.attrs.Int("batch"), node.op == "BatchNormApply") << node.op;
+    EXPECT_EQ(Text(Verify(model.graph, Stage::kImported)), "");
+  }
+}
+
 // --- storage
 // ------------------------------------------------------------------------------------------------------
 

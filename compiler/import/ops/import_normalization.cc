@@ -1,59 +1,10 @@
-// Normalization layers: BatchNorm, LayerNorm for all that normalize a sample by itself, softmax.
+// Normalization of a sample by itself, all of which is LayerNorm, and softmax.
 #include <algorithm>
-#include <cmath>
 
-#include "compiler/import/core/importer.h"
+#include "compiler/import/ops/batch_norm.h"
 
 namespace act::onnx_import {
 namespace {
-
-// Every BatchNormalization is imported in training mode, with batch statistics, unless --freeze-bn
-// keeps the stored ones. Its number of outputs says nothing: the dynamo exporter writes one output,
-// the inference form, even for a model in training mode. The outputs for running statistics (2
-// since opset 14, 4 before) are the update that our operator makes in place.
-llvm::Error ImportBatchNormalization(NodeContext& c) {
-  if (c.attrs.Int("spatial", 1) == 0)  // until opset 8
-    return c.Fail("statistics of each element (spatial=0) are not supported");
-  for (size_t i : {size_t{1}, size_t{2}, size_t{3}, size_t{4}})
-    if (c.Type(i).rank() != 1) return c.Fail("operand " + std::to_string(i) + " must have one axis");
-  std::vector<ValueId> operands;
-  for (size_t i = 0; i < 5; ++i) {
-    ACT_TRY(const ValueId value, c.Value(i));
-    operands.push_back(value);
-  }
-  for (size_t i : {size_t{3}, size_t{4}}) {
-    if (c.builder().graph().value(operands[i]).kind == ValueKind::kActivation)
-      return c.Fail("running statistics must be initializers");
-  }
-  const bool spatial = c.Type(0).rank() > 2;
-  if (spatial) {
-    ACT_TRY(operands[0], c.ToChannelsLast(operands[0]));
-  }
-  Attributes attrs;
-  attrs.Set("epsilon", c.attrs.Float("epsilon", 1e-5));
-  // ONNX: running = m running + (1 - m) new; PyTorch: (1 - m) running + m new. Rounded to 9 digits,
-  // so that 1 - 0.9 gives 0.1.
-  const double momentum = 1 - c.attrs.Float("momentum", .9);
-  attrs.Set("momentum", std::round(momentum * 1e9) / 1e9);
-  // TorchScript's exporter traces a model in training mode by running it once, and so writes
-  // running statistics that hold one update by the example inputs. That run counts as the first
-  // step's: after step k they hold k updates, as PyTorch's do. Only this form has outputs for the
-  // statistics.
-  const bool internal = c.node.op_type() == "BatchNormInternal";
-  const bool onnx = c.importer.onnx_statistics;
-  if (c.WantsOutput(1) && !internal && !onnx) attrs.Set("updates_done", int64_t{1});
-  // ONNX Runtime's form for training: the batch's mean and 1 / deviation are results too, for its
-  // gradient.
-  if (internal || onnx) attrs.Set("population", int64_t{1});
-  attrs.Set("frozen", int64_t{c.importer.freeze_bn});
-  ACT_TRY(const std::vector<ValueId> results,
-          c.builder().Add("BatchNorm", std::move(operands), attrs, c.name(), internal ? 3 : 1));
-  if (internal) {
-    ACT_CHECK_OK(c.Set(3, results[1]));
-    ACT_CHECK_OK(c.Set(4, results[2]));
-  }
-  return spatial ? c.Return(c.ToChannelsFirst(results[0])) : c.Set(0, results[0]);
-}
 
 Attributes Over(std::vector<int64_t> axes) {
   Attributes attrs;

@@ -286,10 +286,12 @@ def _rename(graph: onnx.ModelProto, report: ExportReport) -> None:
 
 def _restore_statistics(graph: onnx.ModelProto, state: Dict[str, torch.Tensor], report: ExportReport) -> None:
     """Removes the statistics outputs of BatchNormalization and restores the statistics from before
-    the trace. Then each step of the run makes one update, including the first step."""
+    the trace. Then each step of the run makes one update, including the first step. A node without
+    stored statistics (track_running_stats=False, standardized weights) stays as it is."""
+    stored = {tensor.name for tensor in graph.graph.initializer}
     count = 0
     for node in graph.graph.node:
-        if node.op_type != "BatchNormalization" or len(node.output) < 2:
+        if node.op_type != "BatchNormalization" or len(node.output) < 2 or node.input[3] not in stored:
             continue
         del node.output[1:]
         for attribute in node.attribute:
