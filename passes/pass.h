@@ -29,9 +29,9 @@ struct PassContext {
   int64_t workspace_limit = 0;  // bytes of scratch space a node; 0: no limit
 
   // --- What the search for re-runs decided (passes/storage/choose_reruns.h).
-  // A value that is re-run from anchors has at most so many elements a sample, since the result of
-  // a re-run lies in memory at full size. 0: nothing is re-run. The search
-  // also sets policy.rerun_spacing.
+  // The most elements a sample of a value that is re-run from anchors. It is bounded because the
+  // result of a re-run lies in memory at full size. 0: nothing is re-run. The search also sets
+  // policy.rerun_spacing.
   int64_t rerun_elements = 0;
 
   // --- What passes found.
@@ -40,7 +40,8 @@ struct PassContext {
   std::vector<SavedEdge> edges;
   // For each value: whether it is trained, for which edge it is stored, what storage passes note.
   Marks marks;
-  int32_t next_stream = 0;  // next stream of random numbers: each dropout and stochastic rounding takes one
+  // The next stream of random numbers. Each dropout and each code with random rounding takes one.
+  int32_t next_stream = 0;
   // The variance that all codes with levels add, by the prior of mix-levels. It can be compared
   // between steps of the same model.
   double expected_variance = 0;

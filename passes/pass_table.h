@@ -77,7 +77,8 @@ struct PassEntry {
   Stage stage;  // what is true of the graph after it (compiler/ir/verify.h)
   Repeats repeats;
   bool (*wanted)(const PassContext&);  // if false, the graph stays as it is; null: always true
-  const char* why;  // what it does, and why at this place; the hint after an unknown --print-after prints it
+  // What it does, and why at this place. The hint after an unknown --print-after prints it.
+  const char* why;
 };
 
 namespace pass_table {

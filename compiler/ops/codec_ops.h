@@ -1,5 +1,5 @@
-// act::Compress and act::Decompress, and the fused loop that contains them and all elementwise
-// operators in the end.
+// The operators Compress, Decompress and Fused. Fused is the loop that finally contains the other
+// two and all elementwise operators.
 #pragma once
 
 #include "runtime/plan/graph.h"

@@ -13,13 +13,13 @@ namespace act {
 
 enum class Of { kX, kY, kNone };  // what the derivative reads; kNone: there is no derivative
 
-// The row's traits beside the two functions. OpDef defines the words.
+// What else is true of the function and its derivative. OpDef explains the traits.
 struct UnaryTraits {
   bool boolean_derivative = false;  // the derivative is 0 or 1: stored in one bit
   bool linear_derivative = false;   // the derivative is affine in what it reads (Square: 2x)
   bool sign_derivative = false;     // the derivative says whether y > 0
   bool smooth = false;
-  bool nonlinear = false;  // a gradient rule derives the function itself, which is not affine
+  bool nonlinear = false;  // the function is not affine, and a gradient rule derives it
   bool rectifies = false;
   Arithmetic arithmetic = Arithmetic::kOther;
   Values values = Values::kNormal;

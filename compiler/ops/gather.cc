@@ -1,4 +1,5 @@
-// Lookup by data: elements taken from, or combined into, the places that an index tensor names.
+// Lookup by data: takes elements from the places that an index tensor names, or combines elements
+// into them.
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
@@ -7,9 +8,9 @@ namespace {
 
 Dim NoFlops(const Node&, const Graph&) { return 0; }
 
-// `part` holds the elements of `whole` that `index` names along the axis. Along it `part` has the
-// extent of `index`, and elsewhere at most that of `whole`. `index` broadcasts over the other axes
-// of `part`.
+// Checks the types of a lookup. `part` holds the elements of `whole` that `index` names along the
+// attribute `axis`. On that axis `part` has the extent of `index`. On each other axis it has at
+// most the extent of `whole`, and `index` broadcasts there.
 llvm::Error CheckLookup(InferContext& c, const TensorType& whole, const TensorType& part,
                         const TensorType& index, size_t live) {
   const auto fail = [&](const std::string& what) {
@@ -49,11 +50,11 @@ llvm::Error InferScatter(InferContext& c) {
       reduction != "max")
     return c.Fail("there is no reduction '" + reduction + "'");
   if (c.Has(2) && c.in(2) != c.outputs[0])
-    return c.Fail("result " + ToString(c.outputs[0]) + " has not the type of " + ToString(c.in(2)));
+    return c.Fail("result " + ToString(c.outputs[0]) + " must have the type of x, " + ToString(c.in(2)));
   return CheckLookup(c, c.outputs[0], c.in(0), c.in(1), 3);
 }
 
-// Joins a tuple of indices along the last axis into one index over the axes that the tuple counts.
+// x [.., K] -> [..]: joins the K indices of a tuple into one index over the K axes together.
 llvm::Error InferFlatIndex(InferContext& c) {
   const TensorType& tuples = c.in(0);
   const auto extents = c.node.attrs.Ints("extents");  // three for each axis: the polynomial in N

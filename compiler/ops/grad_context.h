@@ -33,11 +33,11 @@ class GradContext {
   // Is the gradient of input i asked for?
   bool Wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
 
-  // Saves a forward value for the backward pass. The operator that reads it says how it
-  // is read (OpDef::needs).
+  // Saves a forward value for the backward pass. The operator that reads it says how it is read
+  // (OpDef::needs).
   ValueId Save(ValueId value);
-  // A function of saved values alone (Phase::kDerived). It may run in the forward pass, so that its
-  // result is stored in place of its operands.
+  // Adds a function of saved values alone (Phase::kDerived). It may run in the forward pass. Its
+  // result is then stored in place of its operands.
   ValueId Derive(const std::string& op, std::vector<ValueId> saved, Attributes attrs = {});
   ValueId DeriveTyped(const std::string& op, std::vector<ValueId> saved, TensorType type,
                       Attributes attrs = {});
@@ -51,7 +51,7 @@ class GradContext {
                                 Attributes attrs = {});
   ValueId EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
                     Attributes attrs = {});
-  // Adds what `build`, a function of a GraphBuilder, makes to the backward pass.
+  // Calls `build`, a function of a GraphBuilder. The nodes that it adds are in the backward pass.
   template <class F>
   ValueId Build(const F& build) {
     return Check(build(builder_));
@@ -59,7 +59,7 @@ class GradContext {
   ValueId Scalar(float value) { return builder_.Scalar(value); }
   ValueId ReshapeTo(ValueId x, const Dims& dims);
 
-  // Reports that there is no such gradient. The user sees the message after the node's name.
+  // Reports that the gradient is not supported. The user sees the message after the node's name.
   void Fail(const std::string& what);
 
   // Sets the gradient of input i. Where x was broadcast, sums it back to x's shape.

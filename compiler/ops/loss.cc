@@ -1,4 +1,4 @@
-// Losses that are operators of their own, and what counts correct predictions.
+// The cross entropy loss and its gradient, and the number of correct predictions.
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
@@ -32,8 +32,8 @@ llvm::Error InferCount(InferContext& c) {
   return CheckLabels(c, c.in(0), c.in(1));
 }
 
-// Saves the probabilities and not the scores. The gradient is linear in the probabilities, so that
-// a lossy code of them leaves it unbiased.
+// Saves the probabilities and not the scores. The gradient is linear in the probabilities, so a
+// lossy code of them leaves it unbiased.
 void LossGrad(GradContext& g) {
   std::vector<ValueId> inputs{g.dout(), g.Save(g.out(1)), g.Save(g.in(1))};
   if (g.in(2) != kNoValue) inputs.push_back(g.Save(g.in(2)));

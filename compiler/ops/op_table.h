@@ -1,7 +1,7 @@
 // The op table is the one place where an operator is described. A row holds its types (infer), its
 // backward pass (grad), its arithmetic if it is elementwise (expr), its cost, and its traits.
-// Traits are the facts by which passes decide. A pass asks for a trait and never for a name, so
-// that all passes treat a new operator correctly.
+// Traits are the facts by which passes decide. A pass asks for a trait and never for a name, so all
+// passes treat a new operator correctly.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -72,7 +72,8 @@ struct OpDef {
   int64_t (*index_bits)(const Node&) = nullptr;
 
   // How the result follows from the operands.
-  // Derived nodes: not affine in the saved value, so that decoding before the node would bias.
+  // Not affine in the operand. If a derived node with this trait reads a decoded value, its result
+  // is biased.
   bool nonlinear = false;
   // An activation function or its derivative, with a continuous derivative of about 1. A small
   // error of the operand gives a small average error of the result.
@@ -88,19 +89,19 @@ struct OpDef {
   // that it stores.
   bool converts = false;
 
-  // How it reads each operand. The last entry also holds for all later operands. Empty: as numbers.
+  // How the operator reads each operand. The last entry also holds for all later operands. Empty:
+  // it reads all of them as numbers.
   std::vector<Need> needs = {};
 
   OnnxTwin (*onnx)(const Node&) = nullptr;  // null: ONNX has no such operator
 
-  // Does it read operand i as `need`?
+  // Whether the operator reads operand i as `need`.
   bool Reads(size_t i, Need need) const;
 };
 
 // The operator of this name; null if there is none.
 const OpDef* FindOp(const std::string& name);
-// The operator of a node in a graph that was verified or made by a GraphBuilder, where
-// it always exists.
+// The operator of a node. It always exists in a graph that was verified or made by a GraphBuilder.
 const OpDef& OpOf(const Node& node);
 // Every operator, in the order of the tables.
 const std::vector<OpDef>& AllOps();
@@ -111,10 +112,10 @@ Cost CostOf(const Node& node, const Graph& graph);
 bool IsLinearProduct(const OpDef& op);
 // The value of OpDef::onnx for operators that ONNX has unchanged.
 OnnxTwin SameInOnnx(const Node& node);
-// Is the result 1 where the operand is above 0, else 0?
+// Whether the result is 1 where the operand is above 0, and 0 elsewhere.
 bool IsSignMask(const OpDef& op);
 
-// The families, one file each. op_table.cc calls each once.
+// The families of operators, one file each. op_table.cc calls each function once.
 void AddElementwiseOps(std::vector<OpDef>& ops);
 void AddStructureOps(std::vector<OpDef>& ops);
 void AddGatherOps(std::vector<OpDef>& ops);
@@ -133,7 +134,8 @@ void AddCodecOps(std::vector<OpDef>& ops);
 
 // The broadcast shape of two shapes by ONNX's (numpy's) rules; nullopt if they do not fit.
 std::optional<Dims> Broadcast(const Dims& a, const Dims& b);
-// The axes over which a gradient of shape `to` must be summed to get shape `from`.
+// A tensor of shape `from` was broadcast to shape `to`. Returns the axes of `to` over which the
+// gradient must be summed to get back to shape `from`.
 std::vector<int64_t> BroadcastAxes(const Dims& from, const Dims& to);
 
 }  // namespace act

@@ -1,4 +1,4 @@
-// Operators along one axis: the largest elements, running sums.
+// Operators along one axis: the positions of the largest elements, and running sums.
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 
@@ -6,8 +6,8 @@ namespace act {
 namespace {
 
 // x [.., n] -> index i64 [.., k]: the positions of the k largest elements (smallest if `largest` is
-// 0) along the last axis, in order. Of equal elements the first comes first. With `last` (k = 1)
-// the last is taken.
+// 0) along the last axis, in order. Of equal elements the earlier one comes first. With `last`
+// (k = 1) the last of equal elements is taken.
 llvm::Error InferTopK(InferContext& c) {
   const TensorType &x = c.in(0), &y = c.outputs[0];
   if (x.dtype != DType::kFloat32) return c.Fail("compares f32, operand is " + ToString(x));
@@ -32,7 +32,7 @@ llvm::Error InferCumSum(InferContext& c) {
   return llvm::Error::success();
 }
 
-// An element is part of all later sums: its gradient is the sum from its place to the end.
+// Each element is part of its own sum and of all later ones. Its gradient is the sum of theirs.
 void CumSumGrad(GradContext& g) {
   Attributes attrs = g.attrs();
   attrs.Set("reverse", int64_t{attrs.Int("reverse") == 0});

@@ -1,5 +1,5 @@
-// Convolution, pooling and resizing, channels-last: x [N, S.., C], weights in ONNX's layout [M, C / group,
-// K..].
+// Convolution, pooling and resizing, channels-last: x [N, S.., C], weights in ONNX's layout
+// [M, C / group, K..].
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"

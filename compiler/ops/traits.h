@@ -16,18 +16,18 @@ enum class Arithmetic : uint8_t {
   kProduct,     // of two operands, element by element: linear in each
 };
 
-// Operators that move numbers, all or some of them, and compute none. The gradients of such
-// operators do not count, since they add.
+// Operators that move numbers and compute none. The comments say which of the operand's numbers
+// are in the result. The gradients of these operators are not among them, because they add.
 enum class Movement : uint8_t {
   kNone,
-  kReshape,    // all, in their order: shares its operand's storage
+  kReshape,    // all, in the same order: the result shares the operand's storage
   kTranspose,  // all, in another order
   kSlice,      // some, each once
   kConcat,     // all of every operand, each once
-  kPad,        // with constants or copies at the borders, or without the borders
-  kRepeat,     // each as often as the result's shape requires
+  kPad,        // all, with constants or copies around them; a negative pad leaves numbers out
+  kRepeat,     // all, each as often as the result's shape requires
   kGather,     // those named by an index
-  kDrop,       // all, or 0 where the random stream says so
+  kDrop,       // all, but 0 in place of those that the random stream drops
 };
 
 // Operators that multiply operands and sum the products.
@@ -51,30 +51,31 @@ struct Normalization {
     kStatistics,  // x -> mean, 1 / deviation, largest |xhat|?
     kNormalize,   // x, mean, 1 / deviation -> xhat
     kApply,       // x, mean, 1 / deviation, gamma, beta -> gamma xhat + beta
-    // X, mean, 1 / deviation, .. -> +-(xhat + shift), with the sign of a ReLU's result.
+    // x, mean, 1 / deviation, .. -> +-(xhat + shift), above 0 where a ReLU passes
     kDistance,
     kGradient,  // dy, xhat, 1 / deviation, .., means -> dx
   };
   Role role = Role::kNone;
   bool by_rows = false;  // uses statistics of the sample itself, not of the batch
   bool sided = false;    // kDistance: the sign says nothing about the magnitude
-  // kGradient: the first operand that is a mean over the elements that are normalized together.
+  // kGradient: the position of the first operand that is a mean over the elements that are
+  // normalized together.
   int first_mean = 0;
 };
 
-// The distribution of a result's numbers, for the prior by which levels
-// are distributed (mix-levels).
+// The distribution of a result's numbers. The prior by which mix-levels distributes levels reads
+// it.
 enum class Values : uint8_t {
   kNormal,
-  kRectified,    // about 0 for half of the operands
+  kRectified,    // about half of the numbers are near 0
   kSlope,        // a derivative, mostly between 0 and 1
   kProbability,  // mostly far larger than its distance from the right answer
 };
 
-// How squared norms propagate, for the prior of gradient_shares.h, if not as the first operand's,
-// as in a sum, or as in a normalization.
+// How squared norms propagate through an operator, for the prior of gradient_shares.h. The prior
+// knows sums and normalizations by other traits.
 enum class Squares : uint8_t {
-  kFirst,
+  kFirst,       // the result's is that of the first operand
   kByElements,  // in proportion to the number of elements: some are left out or repeated
   kAverage,     // the average of several numbers
   kHandedOut,   // the gradient of kAverage: each number gets its part

@@ -8,18 +8,19 @@
 
 namespace act {
 
-// For tensors and their codes, which grow alike with the batch, so that their ratio hardly depends
-// on it. At batch size 1, bytes that are stored once a batch would count as much as bytes that are
-// multiplied by N.
+// The batch size for tensors and their codes. They grow alike with the batch, so their ratio hardly
+// depends on it. At batch size 1, bytes that are stored once a batch would count as much as bytes
+// that are multiplied by N.
 inline constexpr int64_t kComparedBatch = 16;
 
-// The least batch size at which peaks of whole steps are compared. At small ones parameters hide
-// the effect of activations on the peak.
+// The least batch size at which peaks of whole steps are compared. At small batch sizes parameters
+// hide the effect of activations on the peak.
 inline constexpr int64_t kLeastPeakBatch = 64;
 
-// For peaks that loops over samples are to lower. The first is large, since at small sizes
-// parameters hide the effect of activations on the peak. Nor may such a loop raise the peak at the
-// second, small size, where sums for weights may take more bytes than samples.
+// Batch sizes for the peaks that loops over samples are to lower. A loop must lower the peak at the
+// first size. That size is large, because at small ones parameters hide the effect of activations.
+// A loop must not raise the peak at the second, small size, where sums of weight gradients may take
+// more bytes than samples do.
 inline constexpr int64_t kTiledPeakBatch = 256, kSmallPeakBatch = 16;
 
 }  // namespace act

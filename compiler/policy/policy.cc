@@ -80,9 +80,9 @@ int Policy::AnchorBits() const {
 
 bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
-// The values that a loss saves are the start of the gradient itself. In a trained network p - 1 is
-// small beside a step of p, so that few levels would make v arbitrarily large. If an average is
-// asked for, it limits the bits that codes may insist on: all of them may be anchors.
+// The gradient begins with the values that a loss saves. In a trained network p - 1 is small
+// compared with a step of p's code, so few levels would make v arbitrarily large. With --bits=AVG
+// the average also limits these least bits, because every code may be that of an anchor.
 int Policy::LeastBits(const EdgeFacts& facts) const {
   if (rules.same_bits) return 1;
   if (facts.for_scores) return kScoreBits;
@@ -90,9 +90,10 @@ int Policy::LeastBits(const EdgeFacts& facts) const {
   return average_bits > 0 ? std::clamp(static_cast<int>(average_bits), 1, least) : least;
 }
 
-// Where groups and parts do not end together, almost every group has the range of two parts. In a
-// model of width 64 that made the variance five times as large. From 16 groups a part on, the
-// groups across a boundary do not matter.
+// If a part is no multiple of the group size, some groups contain numbers of two parts and have
+// the range of both. If parts are small, that is almost every group: in a model of width 64 the
+// variance was five times as large. If a part has 16 groups or more, the group across a boundary
+// does not matter.
 int64_t Policy::GroupOf(const EdgeFacts& facts) const {
   int64_t group = group_size;
   if (rules.same_bits) return group;
@@ -100,7 +101,8 @@ int64_t Policy::GroupOf(const EdgeFacts& facts) const {
   return group;
 }
 
-// A sign code has a quarter of its levels below 0, where only the normalization's gradient reads.
+// A sign code has a quarter of its levels below 0. Only the normalization's gradient reads the
+// numbers there.
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
   if (b > 8) return Codec::Cast(CodecKind::kFloat16);
@@ -119,9 +121,9 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
   return Codec::Uniform(b, GroupOf(facts), rules.rounding);
 }
 
-// In a trained network, the values that a loss saves, and those from which the gradient of a
-// normalized row is made, are small beside a step of 8 bits. An anchor saves the values that are
-// recomputed from it.
+// Two kinds of values are not coded, because in a trained network they are small compared with a
+// step of an 8-bit code: what a loss saves, and the rows from which a normalization's gradient is
+// computed. An anchor is coded all the same, because other values need not be stored then.
 bool Policy::CodesSmall(const EdgeFacts& facts) const {
   if (!codes_small || facts.of_loss || SamplesOf(facts.type.dims).elements.At(1) < kLeastElements)
     return false;

@@ -73,8 +73,8 @@ struct StorageRules {
 struct Policy {
   std::string level = "L0";
   int bits = 0;  // of lossy codes; 0: there are none
-  // > 0: levels are distributed so that an element takes this many bits on
-  // average, metadata included.
+  // > 0: levels are distributed so that an element takes this many bits on average, metadata
+  // included.
   double average_bits = 0;
   // Levels are distributed by a prior of how much each code adds to the gradient's variance
   // (mix-levels). The codes then take the bytes that `bits` would take.
@@ -109,7 +109,7 @@ struct Policy {
   // May nonlinear functions be recomputed from an anchor? Their bias falls with the square of the
   // anchor's step: it is a tenth of the gradient at 2 bits, and .002 at 4.
   bool AnchorsAreFine() const;
-  // Is this value coded in 8 bits, being smaller than a group?
+  // Is this value coded in 8 bits because it is smaller than a group?
   bool CodesSmall(const EdgeFacts& facts) const;
   // Would a value with these facts be stored with an error?
   bool CodesLossily(const EdgeFacts& facts) const;
@@ -118,8 +118,8 @@ struct Policy {
   int BitsOf(const EdgeFacts& facts) const;
   // AC-GC's bits for an activation, which depend only on its type and size (docs/presets.md).
   int BoundedBits(const EdgeFacts& facts) const;
-  // The group size of the value's code. The parts of a value differ in magnitude, so that they do
-  // not share groups.
+  // The group size of the value's code. The parts of a value differ in magnitude, so they share no
+  // groups.
   int64_t GroupOf(const EdgeFacts& facts) const;
   // Does the code that this codec makes wait in the host's memory?
   bool Swaps(const Codec& codec) const;
@@ -132,7 +132,7 @@ struct Policy {
   Decision Decide(const EdgeFacts& facts) const;
 };
 
-// level: L0 to L3, or a preset's name. bits_override: --bits (0: the level's own; a fraction: an
+// level: L0 to L4, or a preset's name. bits_override: --bits (0: the level's own; a fraction: an
 // average). Errors: an unknown level, bits outside 1..8, a group size that CheckCodec refuses.
 llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size);
 

@@ -103,7 +103,8 @@ bool Follows(const Dims& base, size_t a, size_t b) {
 }  // namespace
 
 std::optional<ReshapedBase> Reshaped(const AxisView& view, const Dims& base, const Dims& to) {
-  std::vector<Piece> axes, runs;  // of the base; runs: neighbours in both the base and the value are one
+  // Axes of the base. In `runs`, axes that are neighbours in both the base and the value are one.
+  std::vector<Piece> axes, runs;
   for (int64_t axis : view.perm) {
     const auto i = static_cast<size_t>(axis);
     if (base[i] == Dim(1)) continue;

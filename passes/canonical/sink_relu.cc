@@ -1,7 +1,7 @@
-// Moves a ReLU that comes before a max pooling to after it: max(relu(x)) = relu(max(x)). This is
-// exact, and so is the gradient: if a window chooses another winner, no element of it passes the
-// ReLU. After the pooling there is a quarter or a ninth of the elements to compute, each with a
-// mask bit to store.
+// Moves a ReLU from before a max pooling to after it: max(relu(x)) = relu(max(x)). The result is
+// exact. So is the gradient: a window can choose another winner only if none of its elements passes
+// the ReLU. After the pooling, the ReLU computes a quarter or a ninth of the elements, and as many
+// fewer mask bits are stored.
 #include <map>
 #include <utility>
 
@@ -16,7 +16,7 @@ llvm::Error SinkRelu(Graph& graph, PassContext&) {
     const int64_t reader = uses.Reads(v) == 1 ? uses.OnlyReader(v) : -1;
     return reader >= 0 && graph.nodes[static_cast<size_t>(reader)].op == "MaxPool";
   };
-  std::map<ValueId, Node> taken;  // ReLUs on their way, by their result
+  std::map<ValueId, Node> taken;  // ReLUs that wait for their pooling, by their result
   std::vector<Node> nodes;
   for (Node& node : graph.nodes) {
     if (node.op == "Relu" && only_pooled(node.outputs[0])) {

@@ -12,9 +12,10 @@ namespace act {
 
 // Nodes that can be one loop (passes/loops/loops.h).
 struct LoopNodes {
-  std::vector<size_t> nodes;  // positions in the graph, ascending: operands are made before they are read
-  Dims space;                 // the elements that the loop visits
-  int32_t row_axes = 0;       // see Program
+  // Positions in the graph, ascending, so that operands are made before they are read.
+  std::vector<size_t> nodes;
+  Dims space;            // the elements that the loop visits
+  int32_t row_axes = 0;  // see Program
   Phase phase = Phase::kForward;
 };
 

@@ -22,8 +22,9 @@ struct CompileOptions {
   int64_t accumulate = 1;               // micro-batches of an update
   double bits = 0;                      // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
-  int64_t saved_limit = 0;            // --saved-limit: bytes of saved activations at `batch`; 0: no limit
-  bool round_products = true;         // --fpmath: false, where no kernel may round operands to bfloat16
+  // --saved-limit: the bytes of all saved activations at `batch`. 0: no limit.
+  int64_t saved_limit = 0;
+  bool round_products = true;         // --fpmath: kernels may round operands to bfloat16
   const act_codec* plugin = nullptr;  // --plugin; null: the level's own codecs
   int64_t batch = 1;
   int64_t workspace_limit = 0;  // bytes a node; 0: no limit

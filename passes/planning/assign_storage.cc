@@ -157,7 +157,8 @@ class Assigner {
 
   StepGraph& step_;
   Graph& graph_;
-  const std::vector<int32_t> loop_of_;  // the loop over samples inside which a value lives, if there is one
+  // The loop over samples inside which a value lives, if there is one.
+  const std::vector<int32_t> loop_of_;
   // The last node that reads a value or a reshape of it. nodes.size(): it lives to the end.
   ValueMap<int64_t> reader_of_;
   std::vector<int64_t> last_reader_;  // the same, of a storage

@@ -19,11 +19,11 @@
 namespace act {
 namespace {
 
-// A step in tiles takes as long as one without as long as a tile keeps all cores busy, but it costs
-// a sum for each weight and tile. So the tiles are few, and not small.
+// Tiles cost no time while each of them keeps all cores busy, except that each adds its part to the
+// gradient of every weight. So there are few tiles, and none is small.
 constexpr int64_t kTiles = 16;
 constexpr int64_t kLeastSamples = 8;
-constexpr int kMostLoops = 400;  // bounds the time, not the result: no network in use comes near it
+constexpr int kMostLoops = 400;  // bounds the time of the search; known networks stay far below
 constexpr double kGain = .999;   // a loop must lower the bytes at its nodes to at most this part
 
 // The nodes lo .. hi, in order, split into those of a loop and those that move before or after it.

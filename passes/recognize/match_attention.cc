@@ -7,7 +7,8 @@
 namespace act {
 namespace {
 
-// A number that takes a score's place can be smaller in magnitude: e^-10000 is 0 all the same.
+// A number that replaces a score hides the pair if it is at most this: e^-10000 is 0. A number that
+// is added to a score must be larger in magnitude.
 constexpr double kHidesInPlace = -1e4;
 
 bool KeepsMatrices(const Dims& a, const Dims& b) {

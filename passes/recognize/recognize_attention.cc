@@ -48,8 +48,8 @@ class Recognizer {
   }
 
  private:
-  // The same tensor without a scale that stands after reshapes and transposes. Multiplies `scale`
-  // by it.
+  // If v is a scaled tensor, possibly reshaped and transposed after that: the same reshapes and
+  // transposes of the tensor without its scale. Multiplies `scale` by the scale.
   llvm::Expected<ValueId> Unscaled(ValueId v, double& scale, int depth = kDeepest) {
     const Node* node = attention_.Maker(v);
     if (!node || depth == 0) return v;
@@ -116,7 +116,8 @@ class Recognizer {
   llvm::Expected<ValueId> Mask(AttentionMatch& m, Attributes& attrs, const std::string& name) {
     for (size_t i = 0; i < m.biases.size() && m.masks.empty(); ++i) TakeMask(m, i);
     if (m.masks.empty()) return kNoValue;
-    // A row of equal finite scores has the mean as its result. A row of -infinity alone has NaN.
+    // A query that sees no key: if all its scores are equal and finite, its result is the mean of
+    // the values. If they are -infinity, its result is NaN, which is the default.
     if (std::isfinite(m.hidden_score)) attrs.Set("empty_row", std::string("mean"));
     if (m.hidden_gradient) attrs.Set("hidden_gradient", int64_t{1});
     const ScoreTerm term = m.masks[0];

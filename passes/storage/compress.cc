@@ -146,7 +146,8 @@ class Compressor {
   Graph& graph_;
   PassContext& context_;
   const SavedValues saved_;
-  std::map<ValueId, std::vector<Decided>> decided_;  // by value: one decision, or one for each layer
+  // By value: one decision, or one for each layer.
+  std::map<ValueId, std::vector<Decided>> decided_;
 };
 
 }  // namespace

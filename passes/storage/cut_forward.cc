@@ -35,7 +35,7 @@ class Cutter {
     return end == readers.begin() ? -1 : static_cast<int64_t>(*std::prev(end));
   }
 
-  // Brings alive_ to the values that are alive after node i.
+  // Updates alive_ to the values that are alive after node i.
   void Pass(size_t i) {
     const Node& node = graph_.nodes[i];
     const auto at = static_cast<int64_t>(i);
@@ -51,7 +51,7 @@ class Cutter {
     for (ValueId v : alive_)
       if (!anchors_.count(v)) bytes += static_cast<double>(graph_.value(v).type.Bytes().At(kComparedBatch));
     const double price = bytes / static_cast<double>(heavy_);
-    if (price > least_) return;  // of equal ones it takes the last, after the ReLU
+    if (price > least_) return;  // of equal prices the last wins: after the ReLU
     least_ = price;
     best_ = i;
     best_alive_ = alive_;
@@ -82,7 +82,7 @@ class Cutter {
   size_t forward_ = 0;  // nodes of the forward pass, which come first
   std::vector<Segment> segments_;
   std::set<ValueId> anchors_, alive_, best_alive_;
-  int64_t heavy_ = 0;  // nodes after the last cut
+  int64_t heavy_ = 0;  // heavy nodes after the last cut
   double least_ = std::numeric_limits<double>::infinity();
   size_t best_ = 0;
 };

@@ -288,12 +288,14 @@ class Estimator {
 
   const Graph& graph_;
   const int64_t batch_;
-  ValueMap<double> weight_;  // of gradients: the parts of the whole gradient that are computed from them
+  // Of gradients: how much of the whole gradient is computed from them.
+  ValueMap<double> weight_;
   const ValueMap<bool> gradient_;
   ValueMap<bool> of_parameter_;
   ValueMap<double> copies_;
   ValueMap<double> square_;  // of forward values: their mean squares
-  ValueMap<double> norm_;    // of gradients: their squared norms, relative to that of the loss's gradient
+  // Of gradients: their squared norms, relative to that of the loss's gradient.
+  ValueMap<double> norm_;
   std::map<ValueId, Made> made_;
   std::map<ValueId, GradientShare> shares_;
 };

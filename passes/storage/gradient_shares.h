@@ -11,8 +11,10 @@ namespace act {
 // What a code adds to |g_q - g|^2 if the error of each decoded number has the variance of the
 // numbers themselves. It is relative to a factor common to all codes of the graph.
 struct GradientShare {
-  double value = 0;  // through readers of the number itself, where the gradient passes
-  double mean = 0;   // through the means in a normalization's gradient, where the gradient passes or not
+  // Through readers of the number itself. Only elements at which a gradient passes count.
+  double value = 0;
+  // Through the means in a normalization's gradient. All elements count.
+  double mean = 0;
 };
 
 // By the ids of the codes. They are the results of all Compress nodes with levels, including those

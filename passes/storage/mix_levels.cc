@@ -67,7 +67,8 @@ class Mixer {
       const auto it = codes_.find(edge.stored);
       if (it == codes_.end()) continue;
       const CodedEdge expected = Expected(edge.stored, it->second);
-      if (expected.variance == 0) continue;  // nothing is known of its readers, so it stays as it is
+      // Nothing is known of its readers, so it stays as it is.
+      if (expected.variance == 0) continue;
       edges.push_back(expected);
       edges.back().least_bits = edge.least_bits;
       edges.back().freedom = FreedomOf(it->second.dims);
@@ -119,8 +120,8 @@ class Mixer {
     return edge;
   }
 
-  // If there is no budget, time counts too: packed levels of large tensors
-  // take twice the time of planes.
+  // If there is no budget, time counts too: packed levels of large tensors take twice the time of
+  // bit planes.
   Freedom FreedomOf(const Dims& dims) const {
     const bool large = SamplesOf(dims).elements.At(1) >= kLargeElements;
     return large && !context_.policy.HasBudget() ? Freedom::kPlanes : Freedom::kForms;

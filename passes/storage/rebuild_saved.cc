@@ -1,25 +1,27 @@
-// A value that follows from values that are stored anyway is not stored. Backward recomputes it
-// from their decoded forms. So one code of a normalized activation serves the gradient of the
-// normalization, the mask of the ReLU after it (stored in a bit, exact) and the input of the next
-// convolution. passes/storage/recipes.h decides which values are recomputed. This pass makes them.
+// Does not store a value that can be computed from values that are stored anyway. The backward pass
+// recomputes it from their decoded forms. So one code of a normalized activation serves both the
+// gradient of the normalization and the next convolution, whose input is recomputed from it and
+// from the ReLU's mask, which is stored exactly. passes/storage/recipes.h decides which values are
+// recomputed. This pass makes them.
 //
 // At L3 these are only affine functions, and products with stored masks: the decodes of their
 // operands are unbiased, so the result is. A ReLU is recomputed as the product of its operand with
 // its mask. It is never the ReLU of a decoded number, whose mean would be too large.
 //
 // If the policy re-runs (L4), more is recomputed:
-// * Between anchors that lie further apart (cut_forward.h) a convolution or product runs again.
-//   Normalizations are computed again with the statistics of the forward pass, which are kept, so
-//   that they too are affine.
-// * From normalized values, a product or two and attention run again, and smooth functions are
-//   recomputed. So a transformer's block stores what its normalizations made. These functions are
-//   not linear. Their error is small on average if the code that they start from is fine, so it
-//   gets an anchor's bits.
-// What is re-run is made once, before its first reader in the backward pass, and lies in memory
-// until its last one.
+// * Between anchors that lie further apart (cut_forward.h), convolutions and products are re-run.
+//   Normalizations are recomputed with the statistics of the forward pass, which are kept. So they
+//   are affine, too.
+// * From normalized values, products and attention are re-run, at most two in a row, and smooth
+//   functions are recomputed. So a transformer's block stores the results of its normalizations.
+//   These functions are not linear. Their error is small on average if the code that they start
+//   from is fine, so that code gets an anchor's bits.
+// The result of a re-run is computed once, before its first reader in the backward pass. It lies in
+// memory until its last reader.
 //
-// A chain of residual sums could be followed to its start, at the price of one decode for each
-// block. It is cut where a rebuilt value would read more than a few tensors.
+// A chain of residual sums could be recomputed from its start, at the price of one decode for each
+// block. The pass does not follow a chain so far that a rebuilt value would read more than four
+// codes (kMostReads in recipes.cc).
 #include <map>
 #include <optional>
 #include <set>
@@ -51,7 +53,7 @@ class Rebuilder {
   }
 
  private:
-  // A re-run normalization whose readers are still to come.
+  // The result of a re-run normalization. A code holds it until its readers come.
   struct Recoded {
     ValueId code = kNoValue;
     Attributes attrs;
@@ -92,8 +94,9 @@ class Rebuilder {
     ACT_TRY(const std::vector<ValueId> operands, Operands(node));
     making_segment_ -= IsHeavy(node) && in_segment;
     ACT_TRY(const ValueId made, MakeBy(node, operands, v, name));
-    // A node that is no loop runs once, unless it only moves numbers and would lie in memory from
-    // layer to layer. A product's bias goes with it (fold-bias).
+    // A node that will be part of no loop is re-run once for all readers, unless it only moves
+    // numbers and its result would lie in memory from layer to layer. So is the sum of a product
+    // and its bias, because fold-bias makes one node of them.
     const bool moves = op.movement == Movement::kTranspose || op.movement == Movement::kConcat ||
                        op.movement == Movement::kSlice;
     const bool once = !op.expr && op.movement != Movement::kReshape && !(moves && from_layer_to_layer_);
@@ -182,8 +185,11 @@ class Rebuilder {
   GraphBuilder builder_;
   std::map<ValueId, ValueId> rerun_;  // what is re-run, and the result
   std::map<ValueId, Recoded> recoded_;
-  bool from_layer_to_layer_ = false;  // the value has readers far apart: inputs, and parts of a segment
-  int making_segment_ = 0;            // depth; the values read there are anchors, and get an anchor's bits
+  // The value's readers may be far apart: it is an input, or a part of a segment.
+  bool from_layer_to_layer_ = false;
+  // How many re-run products of a segment are being made, one inside the other. Stored values that
+  // are read meanwhile are anchors.
+  int making_segment_ = 0;
 };
 
 }  // namespace

@@ -208,7 +208,8 @@ std::optional<Recipe> Recipes::Of(ValueId v) {
   if (!saved_.MadeInForward(v)) return Recipe{.reads = HasBatchAxis(graph_.value(v).type) ? 1. : 0.};
   if (const auto it = rebuilt_.find(v); it != rebuilt_.end()) return it->second;
   if (IsAnchor(v)) return Recipe{.reads = 1, .from = {v}};
-  if (saved_.Crosses(v) && !OfSamples(saved_.FactsOf(v))) return Recipe{};  // small, and kept exactly
+  // Small, and kept exactly.
+  if (saved_.Crosses(v) && !OfSamples(saved_.FactsOf(v))) return Recipe{};
   if (saved_.Crosses(v)) return Recipe{.reads = saved_.FactsOf(v).exact_bits ? kMaskRead : 1, .from = {v}};
   if (const auto it = known_.find(v); it != known_.end()) return it->second;
   return known_[v] = OfProducer(v);

@@ -19,8 +19,10 @@ bool IsNormalize(const Node& node);
 bool IsRerunProduct(const Node& node);
 // The cost of having a value in the backward pass.
 struct Recipe {
-  double reads = 0;             // full-size codes that are read; a code that is read twice counts twice
-  int products = 0;             // the longest chain of products that are re-run from normalized values
+  // Full-size codes that are read. A code that is read twice counts twice.
+  double reads = 0;
+  // Products in the longest chain that is re-run from normalized values.
+  int products = 0;
   bool curved = false;          // not a linear function of what is read
   bool of_segment = false;      // a segment between anchors is re-run (cut_forward.h)
   std::set<ValueId> from = {};  // the stored activations that are read
@@ -76,7 +78,8 @@ class Recipes {
   std::map<Key, ValueId> normalized_;   // (x, mean, rstd) to the stored (x - mean) rstd
   std::set<ValueId> in_segment_;
   std::map<ValueId, Recipe> rebuilt_;
-  std::map<ValueId, std::optional<Recipe>> known_;  // of values that do not cross to the backward pass
+  // Of values that do not cross to the backward pass.
+  std::map<ValueId, std::optional<Recipe>> known_;
 };
 
 // The bounds on the size of re-run tensors that lead to different choices

@@ -221,8 +221,9 @@ class Sharer {
   const SavedValues saved_;
   GraphBuilder builder_;
   std::vector<Pair> pairs_;
-  std::map<ValueId, Shared> shared_;     // xhat that is no longer stored
-  std::map<ValueId, ValueId> positive_;  // masks, and the stored values that are above 0 where they are 1
+  std::map<ValueId, Shared> shared_;  // xhat that is no longer stored
+  // A mask, and the stored value that is above 0 where the mask is 1.
+  std::map<ValueId, ValueId> positive_;
 };
 
 }  // namespace

@@ -105,7 +105,7 @@ class Rewriter {
     const ValueId code = node.outputs[output];
     if (edge_of_.count(code)) return;
     SavedEdge edge;
-    edge.name = node.name + " (run again)";
+    edge.name = node.name + " (recomputed)";
     edge.stored = code;
     edge.form = ToString(node.program.outputs[output].codec);
     edge.bits = BitsPerElement(node.program.outputs[output].codec);

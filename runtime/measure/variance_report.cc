@@ -91,8 +91,8 @@ std::string FormatGradientVariance(const Plan& plan, const GradientVariance& res
   const auto split = std::stable_partition(
       edges.begin(), edges.end(), [&](const EdgeVariance& edge) { return edge.edge < result.saved_edges; });
   text += Table("Each edge alone, all others exact:", plan, result, {edges.begin(), split});
-  text += Table("What is run again and encoded within the backward pass, each alone:", plan, result,
-                {split, edges.end()});
+  text +=
+      Table("What the backward pass recomputes and encodes, each alone:", plan, result, {split, edges.end()});
   return text;
 }
 
