@@ -1,4 +1,4 @@
-// What level L4 runs again: which of the plans that were tried it takes.
+// What level L4 re-runs: which of the plans that were tried it takes.
 #include "passes/storage/choose_reruns.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(ChooseReruns, OfEqualVarianceWhatStoresLess) {
   EXPECT_EQ(ChooseReruns({Candidate(100, 50, 2), Candidate(100, 40, 2)}, true), 1u);
 }
 
-// Convolutions with BatchNorm and ReLU, ten in a row, smaller and smaller.
+// Ten convolutions with ReLUs in a row, three of which halve the image.
 ImportResult Chain() {
   Graph graph;
   GraphBuilder b(graph);

@@ -91,7 +91,8 @@ struct StepOptions {
   std::vector<size_t> disabled = {};  // positions of nodes that do not run
 };
 
-// Lays the plan out, runs one training step, and returns the graph's outputs in order, each as float32.
+// Lays the plan out and runs one training step. Returns the graph's outputs in order, each as
+// float32.
 // Errors are the executor's. Inputs that `inputs` does not name stay zero.
 inline llvm::Expected<std::vector<std::vector<float>>> RunStep(const Plan& plan,
                                                                const KernelRegistry& kernels,

@@ -1,5 +1,5 @@
-// Graphs and trained weights back as ONNX. (That ONNX Runtime loads the exports is checked by hand: it is no
-// dependency.)
+// Graphs and trained weights, exported to ONNX. (ONNX Runtime is no dependency, so it was checked
+// by hand that it loads the exports.)
 #include "compiler/emit/export_trained.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ ImportResult Import(const std::string& path) {
   return std::move(*result);
 }
 
-// "Training": every element of every parameter and buffer becomes the number of its value.
+// Stands for training: every element of a parameter or buffer becomes the number of its value.
 std::map<std::string, HostTensor> Trained(const Graph& graph) {
   std::map<std::string, HostTensor> values;
   for (size_t i = 0; i < graph.values.size(); ++i) {

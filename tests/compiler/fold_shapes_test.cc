@@ -101,7 +101,8 @@ TEST(Fold, PositionsAlongTheBatch) {
 }
 
 TEST(Fold, LookupsAlongTheBatch) {
-  // How the dynamo exporter writes x[rows, columns]: [N,1,1,1] and [1,1,3,1] expanded, joined, GatherND.
+  // The dynamo exporter writes x[rows, columns] in this way: it expands [N,1,1,1] and [1,1,3,1],
+  // joins them, and reads x by GatherND.
   const Folded columns = Fold("Range", {IntegerScalar(0), IntegerScalar(3), IntegerScalar(1)});
   const Folded data = Fold("Expand", {(*columns)[0], IntegerVector({kN, 3})});
   const Known shape = IntegerVector({kN, 1, 3, 1, 1});

@@ -1,6 +1,6 @@
 // What each pass does to a small graph. A file tests/golden_dumps/PASS.txt, or PASS.WHAT.txt, holds
 // a graph (graph_text.h), what it is compiled with, and the texts that `actc --print-after` shows
-// before and after the pass. tests/golden_dumps/regenerate.sh writes these two texts anew; the
+// before and after the pass. tests/golden_dumps/regenerate.sh writes these two texts again; the
 // change is reviewed as a diff.
 #include <filesystem>
 #include <fstream>
@@ -24,8 +24,8 @@ std::vector<std::string> Files() {
   return files;
 }
 
-// "eval.fold-bias.conv.txt" is of the pass eval.fold-bias: what a pass's name has of points is
-// "eval.".
+// "eval.fold-bias.conv.txt" is of the pass eval.fold-bias. The only point in the name of a pass is
+// that of "eval.".
 std::string PassOf(const std::string& file) {
   const size_t start = file.starts_with("eval.") ? 5 : 0;
   return file.substr(0, file.find('.', start));
@@ -82,8 +82,8 @@ std::string TextOf(const Graph& graph) {
   return text;
 }
 
-// "---- before", "---- after": of the first run of the pass that changes the graph, else of its
-// last.
+// The texts below "---- before" and "---- after". They are of the first run of the pass that
+// changes the graph, or else of its last run.
 std::string MakeDumps(const std::string& pass, Request request) {
   ImportResult model = graph_text::Parse(request.graph);
   std::string last = TextOf(model.graph), before, after;

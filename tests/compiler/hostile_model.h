@@ -17,7 +17,7 @@ struct Hostile {
   const char* expected;  // part of the error
 };
 
-// One error, behind the file's name.
+// Expects one error, after the file's name.
 inline void ExpectOneClearError(const Hostile& hostile) {
   const TemporaryFolder folder;
   const std::string path = hostile.make().Write(folder);

@@ -1,4 +1,4 @@
-// What the importer makes of lookup and scatter by data.
+// How the importer translates lookup and scatter by data.
 #include <gtest/gtest.h>
 
 #include "compiler/import/import_onnx.h"
@@ -12,7 +12,7 @@ using testing::Attr;
 using testing::OnnxModel;
 using testing::TemporaryFolder;
 
-// "Gather Reshape ..", or the error.
+// The operators of the imported graph ("Gather Reshape .."), or the error.
 std::string Ops(const OnnxModel& model) {
   const TemporaryFolder folder;
   auto result = ImportOnnx(model.Write(folder), {});
@@ -45,7 +45,8 @@ TEST(ImportGather, KnownIndicesAreASliceWhereEvenlySpaced) {
   }
 }
 
-// One index for all elements of a row, as exporters write it: neither the index nor the zeros are ever made.
+// Exporters expand one index to all elements of a row. The plan contains neither the expanded index
+// nor the zeros.
 TEST(ImportGather, AnExpandedIndexIsReadUnexpanded) {
   OnnxModel m;
   m.Input("edge", {40}, onnx::TensorProto::INT64)
@@ -110,7 +111,8 @@ TEST(ImportGather, ARollIsTwoSlices) {
   EXPECT_EQ(Ops(m), "Slice Slice Concat ReduceMean");
 }
 
-// as_strided of the dynamo exporter: places in the flat tensor, computed from the extents.
+// The dynamo exporter writes as_strided as a lookup at places in the flat tensor, which it computes
+// from the extents.
 TEST(ImportGather, PlacesThatAreALineInTheSampleAreAView) {
   OnnxModel m;
   m.Input("x", {"N", 6})
@@ -167,7 +169,7 @@ TEST(ImportGather, AWholeTensorIsReadForItsShapeAlone) {
       << Ops(read);
 }
 
-// The row that TorchScript's export shows by its zeros, the dynamo exporter's by a note.
+// In TorchScript's exports that row is all zeros. The dynamo exporter notes its number.
 TEST(ImportGather, ARowForPaddingDoesNotTrain) {
   const auto padding = [](int zero_rows, const char* note, const char* producer = "pytorch") {
     OnnxModel m;

@@ -1,4 +1,4 @@
-// Integers of a model are exact: numbers that float32 does not have, from the file to the loss.
+// Integers of a model are exact from the file to the loss, even those that float32 cannot hold.
 #include "compiler/import/import_onnx.h"
 #include "tests/compiler/compiled_step.h"
 #include "tests/compiler/onnx_model.h"
@@ -13,7 +13,7 @@ using testing_step::Take;
 
 constexpr int64_t kGap = (int64_t{1} << 24) + 1;  // float32 rounds it to 2^24
 
-// Inputs a, b i64[1]; `build` makes "y" from them; loss = w float(y), w = 1.
+// The inputs are a and b, i64[1]. `build` makes "y" from them. The loss is w float(y) with w = 1.
 OnnxModel Model(const std::function<void(OnnxModel&)>& build) {
   OnnxModel m(18);
   m.Input("a", {1}, onnx::TensorProto::INT64).Input("b", {1}, onnx::TensorProto::INT64).Weight("w", {1}, 1);
@@ -54,7 +54,7 @@ TEST(ImportIntegers, AreExactWhereFloatsAreNot) {
   EXPECT_EQ(ResultOf("Div", -7, 2), -3);
   EXPECT_EQ(ResultOf("BitwiseXor", kGap, kGap - 1), 1);
   EXPECT_EQ(ResultOf("Max", kGap, -1), static_cast<float>(kGap));
-  // A hash: products wrap.
+  // A hash, in which products wrap.
   const auto hash = [](OnnxModel& m) {
     m.Integers("prime", {0x100000001b3}).Integers("buckets", {1000});
     m.Node("BitwiseXor", {"a", "b"}, {"mixed"}).Node("Mul", {"mixed", "prime"}, {"product"});
@@ -88,7 +88,7 @@ TEST(ImportIntegers, SelectsThem) {
   EXPECT_EQ(ResultOf(select, kGap - 1, kGap), 0);
 }
 
-// What is exact in float32 stays in fused loops: a mask costs no pass of its own.
+// What is exact in float32 stays in fused loops, so a mask takes no pass over memory of its own.
 TEST(ImportIntegers, ComparisonsWithSmallConstantsStayInLoops) {
   const auto count = [](const std::vector<int64_t>& constant) {
     const ImportResult model = Import(Model([&](OnnxModel& m) {

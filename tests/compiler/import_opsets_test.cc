@@ -1,4 +1,5 @@
-// Operators whose attributes became inputs, or the other way round: every form of one thing gives one graph.
+// In some operators, later opsets have inputs in place of attributes, or the other way round. All
+// forms of one node give the same graph.
 #include <gtest/gtest.h>
 
 #include "compiler/import/file/onnx_versions.h"
@@ -22,7 +23,7 @@ onnx::AttributeProto Floats(const std::string& name, const std::vector<float>& v
   return a;
 }
 
-// One node "y" that reads x [N, 3, 4, 4], with constants a, b, c, .. behind it.
+// One node "y" that reads x [N, 3, 4, 4] and then constants a, b, c, ..
 struct Form {
   int64_t opset;
   std::string op;
@@ -55,7 +56,7 @@ std::string Graph(const Form& form) {
 
 const onnx::AttributeProto kLeftOut;
 
-// Of each row all forms mean the same.
+// All forms in a row mean the same.
 std::vector<std::vector<Form>> Rows() {
   const auto ints = [](Ints values) { return Attr("value_ints", std::move(values)); };
   const auto number = [](double value) { return Attr("value_float", value); };

@@ -1,5 +1,5 @@
-// Recurrent layers from ONNX to a step: which form each becomes, that the forms compute the same, and that
-// codes of what the cells save leave the gradient right on average.
+// Recurrent layers from ONNX to a step: which form each becomes, that the forms compute the same,
+// and that the codes of what the cells save leave the gradient right on average.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,8 +42,8 @@ void RandomWeight(OnnxModel& model, const std::string& name, const std::vector<i
   }
 }
 
-// x [N,T,I], transposed as PyTorch's batch_first does; the loss is the sum of the mean squares of all
-// outputs.
+// The input is x [N,T,I], transposed as PyTorch's batch_first does. The loss is the sum of the mean
+// squares of all outputs.
 OnnxModel Model(const Layer& layer) {
   OnnxModel model(14);
   const int64_t d = layer.Directions(), rows = layer.Gates() * layer.units;
@@ -121,7 +121,8 @@ std::map<std::string, std::vector<float>> Outputs(const Layer& layer, int64_t ba
   return outputs;
 }
 
-// Of largest magnitudes; float32 in another order of additions: some 1e-7 a sum.
+// The tolerance is relative to the largest magnitude. Float32 sums in another order differ by some
+// 1e-7.
 void ExpectSame(const std::map<std::string, std::vector<float>>& a,
                 const std::map<std::string, std::vector<float>>& b) {
   ASSERT_EQ(a.size(), b.size());
@@ -154,7 +155,7 @@ TEST(ImportRecurrent, StandardCellsAreOneOperatorAndKeepNoTranspose) {
     EXPECT_EQ(CountOf(model.graph, CellOf(layer.op)), layer.Directions())
         << layer.op << " " << layer.direction;
     const Plan plan = Take(Compile(std::move(model), testing_step::Checked("L0", "none")));
-    // Y is squared in ONNX's order of axes; all axes go into its mean.
+    // Y is squared in ONNX's order of axes, but its mean is over all axes.
     EXPECT_EQ(CountOf(plan.train.graph, "Transpose"), 0) << layer.op << " " << layer.direction;
   }
 }
@@ -223,7 +224,7 @@ TEST(ImportRecurrent, WhatDoesNotFitIsRefused) {
   long_one.steps = 100000;
   EXPECT_NE(ErrorOf(Model(long_one)).find("has 100000 steps"), std::string::npos);
 
-  // Each tensor with one extent too many.
+  // Each tensor with a last extent that is too large by one.
   for (int i = 0; i < 3; ++i) {
     OnnxModel model = Model(lstm);
     TensorProto& tensor = *model.graph().mutable_initializer(i);
@@ -243,8 +244,8 @@ TEST(ImportRecurrent, WhatDoesNotFitIsRefused) {
   EXPECT_NE(ErrorOf(unknown_steps).find("--dim="), std::string::npos);
 }
 
-// bias^2 of the mean gradient over seeds against what noise alone would leave: tests/e2e/unbiased_test.cc has
-// the statistic and its limit.
+// Compares the squared bias of the mean gradient over seeds with what noise alone would leave.
+// tests/e2e/unbiased_test.cc explains the statistic and its limit.
 TEST(ImportRecurrent, CodesOfSlopesLeaveTheGradientUnbiased) {
   constexpr int kSeeds = 100;
   for (Layer layer : {Layer{"LSTM", "bidirectional"}, Layer{"GRU", "forward"}, Layer{"RNN", "reverse"}}) {

@@ -1,5 +1,5 @@
-// Axes whose length depends on data: what NonZero finds, followed to where it is counted or joined. And
-// branches chosen when compiling.
+// Axes whose length depends on data: what NonZero finds, up to where it is counted or joined. And
+// branches that are chosen when compiling.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using Ints = std::vector<int64_t>;
 
 constexpr int64_t kNodes = 5, kEdges = 9, kColumns = 3;
 
-// Edges without the loops among them, as "kept" [2, K].
+// The edges of a graph without its loops, as "kept" [2, K].
 OnnxModel KeptEdges() {
   OnnxModel m;
   m.Input("edge", {2, kEdges}, onnx::TensorProto::INT64)
@@ -41,8 +41,9 @@ OnnxModel KeptEdges() {
   return m;
 }
 
-// A loop for each node behind the kept edges, a message along each edge, the squares of their sums; and the
-// largest message and the sum of all squares, which only messages that are there may enter.
+// Adds a loop for each node after the kept edges, and sends a message along each edge. The loss has
+// the squares of each node's sum of messages, the largest message, and the sum of all squares. Only
+// messages of edges that exist may count.
 OnnxModel Network() {
   OnnxModel m = KeptEdges();
   m.Integers("nodes", {kNodes}, true)
@@ -114,7 +115,7 @@ TEST(Selection, AnyDataGivesTheNumbersOfWhatIsThere) {
           plan, *kernels, {{"edge", testing_step::BytesOf(edge)}, {"x", testing_step::BytesOf(x)}},
           {.batch = plan.default_batch, .check_memory = true}));
       const std::vector<double> w(kColumns, .5);
-      // Float32, sums of some forty terms.
+      // Float32 sums of some forty terms.
       EXPECT_NEAR(got[0][0], Loss(edge, x, w), 1e-5 * Loss(edge, x, w)) << loops;
       for (size_t k = 0; k < kColumns; ++k) {
         constexpr double h = 1e-6;

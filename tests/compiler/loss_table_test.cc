@@ -1,6 +1,6 @@
-// Every loss, its gradient and its forms against PyTorch's numbers in float64 (tests/data/losses/make.py):
-// those of --loss, ONNX's two operators with class weights, ignored labels and reductions, and losses that a
-// model spells out.
+// Every loss and its gradient, in each form, against PyTorch's numbers in float64
+// (tests/data/losses/make.py). The forms are those of --loss, ONNX's two operators with class
+// weights, ignored labels and reductions, and losses that a model spells out.
 #include <llvm/Support/JSON.h>
 
 #include <numeric>
@@ -20,8 +20,9 @@ using testing_step::Take;
 
 const std::string kFolder = std::string(ACT_TEST_DATA_DIR) + "/losses/";
 
-// A loss is a sum of up to a few hundred float32 terms, each of a few roundings of 6e-8; relative to the
-// largest element of the gradient, or to the loss. Wrong weights or counts are off by 1e-2 and more.
+// A loss is a sum of up to a few hundred float32 terms, each with a few roundings of 6e-8. The
+// limit is relative to the largest element of the gradient, or to the loss. Wrong weights or counts
+// are off by 1e-2 and more.
 constexpr double kLimit = 2e-6;
 
 const Safetensors& Numbers() {
@@ -49,7 +50,7 @@ class LossCase {
   const HostView* Find(const char* what) const { return Numbers().Find(name() + "/" + what); }
   std::vector<float> Values(const char* what) const { return Floats(*Find(what)); }
 
-  // x is the model's only parameter; label, and with reduction `none` mix, are its inputs.
+  // x is the model's only parameter. Its inputs are label and, with reduction `none`, mix.
   ImportResult Import() const {
     if (Text("form") == "file") return Take(ImportOnnx(kFolder + Text("file"), {}));
     OnnxModel m;
@@ -57,7 +58,7 @@ class LossCase {
     Initializer(m, "x");
     if (Text("form") == "flag") {
       options.loss = Text("kind");
-      // The predictions: a node's result, with the parameter's dims.
+      // The predictions are a node's result and have the parameter's dims.
       m.Node("Neg", {"x"}, {"negative"}).Node("Neg", {"negative"}, {"predictions"});
       m.Output("predictions", Extents("x"));
     } else {

@@ -1,5 +1,5 @@
-// What is known of a value follows it: that it is the loss, that it trains, that it is stored for
-// an edge, and what storage passes note.
+// If a pass replaces a value, what is known of it moves on to the new value: that it is the loss,
+// that it trains, that it is stored for an edge, and what storage passes note.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 using testing_step::Take;
 using testing_step::Text;
 
-// In words.
+// The marks as text.
 std::string Describe(const ValueMarks& marks) {
   std::string text = "trained " + std::to_string(marks.trained) + ", edges";
   for (const int32_t edge : marks.edges) text += " " + std::to_string(edge);
@@ -101,7 +101,7 @@ TEST(Marks, GiveTheTrainedParametersInTheirOrder) {
   EXPECT_EQ(TrainedParameters(m.marks), (std::vector<ValueId>{parameters[2], parameters[0]}));
 }
 
-// --- passes that put one value in the place of another
+// ---- Passes that replace a value by another
 
 TEST(Marks, FollowTheFirstOfTwoEqualNodes) {
   Model m;
@@ -162,10 +162,10 @@ TEST(Marks, FollowTheNewNumbersOfValues) {
   EXPECT_EQ(StoredValues(m.marks, 1), step.graph.outputs);
 }
 
-// --- the pipeline
+// ---- The pipeline
 
-// Of whole networks, verified after each pass: each edge of the plan is a value of its own, of the
-// edge's size.
+// Compiles whole networks and verifies them after each pass. Each edge of the plan is a value of
+// its own, of the edge's size.
 TEST(Marks, FollowThroughAllPasses) {
   for (const char* level : {"L0", "L3", "L4", "division", "blpa"})
     for (const unsigned seed : {1U, 2U, 3U}) {

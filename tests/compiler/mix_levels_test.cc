@@ -1,4 +1,4 @@
-// --bits=AVG: levels before anything was measured.
+// mix-levels: levels that a prior distributes, before anything was measured.
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -29,7 +29,7 @@ int64_t SavedBytes(const Plan& plan) {
   return bytes;
 }
 
-// Of codes with levels, without the zeros that align them: what levels are chosen by.
+// The bytes of codes with levels, without the zeros that align them. Levels are chosen by these.
 int64_t PackedCodeBytes(const Plan& plan) {
   int64_t bytes = 0;
   for (const PlanCode& code : CodesWithLevels(plan))
@@ -55,7 +55,7 @@ TEST_P(MixLevels, KeepTheAverageAndRunInTheirPlannedMemory) {
   }
 }
 
-// Of all that is stored, exact and small things too; at L4 whatever is run again.
+// The limit is on all that is stored, exact and small tensors included, whatever L4 re-runs.
 TEST_P(MixLevels, KeepTheLimitAndRunInTheirPlannedMemory) {
   for (const char* level : {"L1", "L2", "L3", "L4"}) {
     CompileOptions options = Averaging(level, 0);
@@ -66,7 +66,7 @@ TEST_P(MixLevels, KeepTheLimitAndRunInTheirPlannedMemory) {
       options.saved_limit = static_cast<int64_t>(part * static_cast<double>(usual));
       Network network(GetParam());
       auto plan = Compile(network.Build(), options);
-      if (!plan) {  // its exact and small tensors alone take so much
+      if (!plan) {  // its exact and small tensors alone exceed the limit
         const std::string error = testing_step::Text(plan.takeError());
         EXPECT_NE(error.find("the least possible is"), std::string::npos) << error;
         EXPECT_LT(part, 1) << error;
@@ -82,7 +82,7 @@ TEST_P(MixLevels, KeepTheLimitAndRunInTheirPlannedMemory) {
   }
 }
 
-// L3 and L4 spend what 3 bits would take, with one for what only a normalization reads.
+// L3 and L4 take the bytes of 3 bits a number, and 1 bit where only a normalization reads it.
 TEST_P(MixLevels, AreHowL3SpendsItsBytes) {
   CompileOptions options = Averaging("L3", 0);
   const Plan mixed = Take(Compile(Network(GetParam()).Build(), options));
@@ -95,7 +95,7 @@ TEST_P(MixLevels, AreHowL3SpendsItsBytes) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, MixLevels, ::testing::Range(0u, 8u));
 
-// Builds layers on an image of 8 x 8 pixels and 8 channels; the mean of all that comes out is the loss.
+// Builds layers on an image of 8 x 8 pixels and 8 channels. The loss is the mean of their result.
 class Layers {
  public:
   explicit Layers(int64_t side = 8) : b_(graph_) {
@@ -133,7 +133,7 @@ class Layers {
     return Take(b_.Add1("BatchNorm", operands, {}, "bn"));
   }
 
-  // One head; each position attends to all.
+  // One head. Each position attends to all positions.
   ValueId Attention(ValueId in) {
     const Dims dims = b_.type(in).dims;
     const ValueId rows = Take(b_.Reshape(in, {dims[0], 1, dims[1] * dims[2], dims[3]}, "rows"));
@@ -141,7 +141,7 @@ class Layers {
     attrs.Set("scale", .5);
     return Take(b_.Reshape(Take(b_.Add1("Attention", {rows, rows, rows}, attrs, "attention")), dims, "back"));
   }
-  // Of each sample's first position: [N, 8, 8, C] -> [N, C].
+  // The first position of each sample: [N, 8, 8, C] -> [N, C].
   ValueId First(ValueId in) {
     const Dim channels = b_.type(in).dims.back();
     Attributes attrs;
@@ -169,7 +169,7 @@ class Layers {
     return Take(Compile(testing_step::ModelOf(graph_), options));
   }
 
-  // That of the first of so many codes.
+  // The share of the first code. The step must have `codes` codes.
   double ShareOf(ValueId out, size_t codes = 1) {
     CompileOptions options = Averaging("L3", 3);
     std::map<ValueId, GradientShare> shares;
@@ -188,7 +188,8 @@ class Layers {
   GraphBuilder b_;
 };
 
-// Of the two tensors that L2 codes here the convolution's input matters more than what BatchNorm reads.
+// The second code is a convolution's input. It matters more than the first, which only a
+// BatchNorm's gradient reads.
 TEST(MixLevels, WhatOnlyANormalizationReadsGetsFewerLevels) {
   Layers net;
   const Plan plan =
@@ -200,7 +201,8 @@ TEST(MixLevels, WhatOnlyANormalizationReadsGetsFewerLevels) {
   EXPECT_LT(codes[0].coded.codec.levels, codes[1].coded.codec.levels);
 }
 
-// conv (of kernel 1) -> relu -> conv (of kernel 3): the second convolution meets nine times as many elements.
+// Convolution, ReLU, convolution. Each element of the gradient meets nine times as many elements if
+// the second convolution has a 3x3 kernel and not a 1x1 kernel.
 TEST(MixLevels, SharesCountWhatAConvolutionMeets) {
   const auto share_of = [](int64_t kernel) {
     Layers net;
@@ -210,7 +212,7 @@ TEST(MixLevels, SharesCountWhatAConvolutionMeets) {
   EXPECT_GT(share_of(1), 0);
 }
 
-// The mean of averages is the mean: the gradient is the same with the average in between.
+// The mean of averages is the mean, so an average in between changes no gradient.
 TEST(MixLevels, SharesFollowTheGradientThroughAverages) {
   Layers plain, pooled;
   const double share = plain.ShareOf(plain.Conv(plain.Relu(plain.Conv(plain.x, 8, 1)), 8, 1));
@@ -219,8 +221,9 @@ TEST(MixLevels, SharesFollowTheGradientThroughAverages) {
       1, 1e-6);
 }
 
-// What attends to n positions hands them between 1 and 1 / n of its gradient's square: 1 / 8 of 64, 1 / 4 of
-// 16. The loss is a mean, whose gradient's square is 1 / n.
+// An attention over n positions hands between 1 and 1 / n of its gradient's square on to them. The
+// prior takes the geometric mean: 1 / 8 for 64 positions, 1 / 4 for 16. The square of the loss's
+// gradient is 1 / n, because the loss is a mean.
 TEST(MixLevels, SharesFallWithTheNumberOfPositionsAttendedTo) {
   const auto share_of = [](int64_t side) {
     Layers net(side);
@@ -229,7 +232,7 @@ TEST(MixLevels, SharesFallWithTheNumberOfPositionsAttendedTo) {
   EXPECT_NEAR(share_of(4) / share_of(8), 2 * 4, 1e-6);
 }
 
-// A normalization takes away the scale of a sum.
+// A normalization removes the scale of its operand.
 TEST(MixLevels, SharesKnowNoScaleInFrontOfANormalization) {
   Layers plain, doubled;
   const ValueId a = plain.Relu(plain.Conv(plain.x, 8, 1)), b = doubled.Relu(doubled.Conv(doubled.x, 8, 1));
@@ -237,18 +240,20 @@ TEST(MixLevels, SharesKnowNoScaleInFrontOfANormalization) {
   EXPECT_NEAR(doubled.ShareOf(doubled.BatchNorm(doubled.Conv(doubled.Add(b, b), 8, 1)), 2) / share, 1, 1e-6);
 }
 
-// Two convolutions side by side have half of the gradient each, where two that are added have all of it.
+// If the results of two convolutions are joined, each gets half of the gradient. If they are added,
+// each gets all of it.
 TEST(MixLevels, SharesDivideTheGradientAmongTheParts) {
   Layers joined, added;
   const ValueId a = joined.Relu(joined.Conv(joined.x, 8, 1)), b = added.Relu(added.Conv(added.x, 8, 1));
   const double of_joined = joined.ShareOf(joined.Concat(joined.Conv(a, 8, 1), joined.Conv(a, 8, 1)));
   const double of_added = added.ShareOf(added.Add(added.Conv(b, 8, 1), added.Conv(b, 8, 1)));
-  // Means of 16 and of 8 channels: the whole of the latter's gradient is twice that of the former's.
+  // The losses are means over 16 and over 8 channels, so the whole gradient of the second model is
+  // twice that of the first.
   EXPECT_NEAR(of_added / of_joined, 4, 1e-6);
 }
 
-// What the head reads is a vector of 48 elements, the first of 64 positions: were it not kept, some of its
-// bits would go to the layer of one channel.
+// The head reads a vector of 48 elements, the first of 64 positions. Without the rule for vectors,
+// some of its bits would go to the layer of one channel.
 TEST(MixLevels, VectorsKeepTheirBits) {
   Layers net;
   ValueId x = net.x;

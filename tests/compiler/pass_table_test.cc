@@ -1,4 +1,4 @@
-// What the table of passes promises, and that those who ask for a pass by name get each row.
+// The promises of the table of passes. Options that name a pass reach every row.
 #include "passes/pass_table.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(PassTable, HelpListsEveryRow) {
   }
 }
 
-// At L4 candidates are compiled too, which nobody is to see.
+// At L4 candidates are compiled too, but they are neither shown nor timed.
 TEST(PassTable, EachRowIsShownAndTimedOnce) {
   std::vector<std::string> expected = Column(&RunsIn::training, "");
   for (const std::string& name : Column(&RunsIn::evaluation, "eval.")) expected.push_back(name);

@@ -1,4 +1,5 @@
-// What each pass promises in the head of its file. Numbers are checked by running the graph before and after.
+// The promises in the heads of the passes' files. rewrite_test.cc checks numbers, by running a
+// graph before and after a pass.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -72,8 +73,7 @@ std::vector<std::string> Forms(const Plan& plan) {
 }
 using Strings = std::vector<std::string>;
 
-// --- compress
-// -----------------------------------------------------------------------------------------------------
+// ---- Compress
 
 TEST(Compress, AMaskIsOneBitAtEveryLevel) {
   for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) {
@@ -96,8 +96,8 @@ TEST(Compress, L0StoresNoFloatWhereABitDoes) {
   }
 }
 
-TEST(Compress,
-     AResultThatIsKeptAnywayNeedsNoMask) {  // at L0 the convolution needs the ReLU's result as it is
+// At L0 the convolution needs the ReLU's result as it is.
+TEST(Compress, AResultThatIsKeptAnywayNeedsNoMask) {
   Model m;
   const ValueId relu = Take(m.b.Add1("Relu", {m.x}, {}, "relu"));
   const Plan plan = CompileAt("L0", m.Finish(m.Conv(relu, "conv")));
@@ -112,7 +112,8 @@ TEST(Compress, OneValueHasOneCodeHoweverManyReadIt) {
   EXPECT_EQ(plan.edges[0].consumers.size(), 2u);
 }
 
-TEST(Compress, ANonlinearReaderRunsBeforeTheCode) {  // decoding y and squaring it would be biased
+// A decoded y, squared, would be biased.
+TEST(Compress, ANonlinearReaderRunsBeforeTheCode) {
   Model m;
   ImportResult model = m.Finish(Take(m.b.Add1("Tanh", {m.x}, {}, "tanh")));
   EXPECT_EQ(Forms(CompileAt("L0", model)), Strings{"tanh (Tanh): keep"});
@@ -170,7 +171,7 @@ TEST(SinkRelu, TheMaskHasAnElementForEachWindow) {
   Model alone;
   const ValueId relu = Take(alone.b.Add1("Relu", {alone.x}, {}, "relu"));
   EXPECT_EQ(mask_elements(CompileAt("L0", alone.Finish(pool(alone, relu)))), 4 * 4 * 16);
-  // A second reader needs the ReLU where it stands.
+  // If the ReLU has a second reader, it cannot move.
   Model shared;
   const ValueId both = Take(shared.b.Add1("Relu", {shared.x}, {}, "relu"));
   Attributes rows = Attrs({{"axes", std::vector<int64_t>{1, 2}}, {"keepdims", int64_t{1}}});
@@ -179,7 +180,8 @@ TEST(SinkRelu, TheMaskHasAnElementForEachWindow) {
   EXPECT_EQ(mask_elements(CompileAt("L0", shared.Finish(sum))), 8 * 8 * 16);
 }
 
-TEST(Compress, ParametersAndInputsAreNotStored) {  // the image and the weight are there in any case
+// The image and the weight are in memory in any case.
+TEST(Compress, ParametersAndInputsAreNotStored) {
   Model m;
   const Plan plan = CompileAt("L3", m.Finish(m.Conv(m.image, "conv")));
   EXPECT_EQ(Forms(plan), Strings{});
@@ -193,12 +195,12 @@ TEST(Compress, L1CodesOnlyWhatProductsRead) {
             (Strings{"scaled (Mul): uniform4,g256,dither", "tanh (Tanh): keep"}));
   EXPECT_EQ(Forms(CompileAt("L2", model)), (Strings{"scaled (Mul): uniform4,g256,dither",
                                                     "tanh.grad (TanhDerivative): uniform4,g256,dither"}));
-  // L3 computes image * scale again: both are there in any case.
+  // L3 recomputes image * scale, because both are in memory in any case.
   EXPECT_EQ(Forms(CompileAt("L3", model)), Strings{"tanh.grad (TanhDerivative): uniform3,g256,dither"});
 }
 
-// Nothing says which axis counts samples, if any does: what is large is coded, what may be a statistic is
-// not.
+// Nothing tells which axis counts samples. Large tensors are coded. Tensors that may be statistics
+// are not.
 TEST(Compress, AModelWithAFixedBatchIsCodedToo) {
   const auto forms = [](const Dims& image) {
     Model m(image);
@@ -209,7 +211,8 @@ TEST(Compress, AModelWithAFixedBatchIsCodedToo) {
   EXPECT_EQ(forms({1, 4, 16, 16}), (Strings{"scaled (Mul): keep", "tanh (Tanh): keep"}));
 }
 
-// Every value made in the forward pass and read in the backward pass is an edge, and no other value is.
+// Every value that the forward pass makes and the backward pass reads is an edge, and no other
+// value is.
 void ExpectEdgesMatchTheGraph(const Plan& plan) {
   const Graph& graph = plan.train.graph;
   std::set<ValueId> forward, crossing, edges;
@@ -247,8 +250,7 @@ TEST(Compress, EdgesAreWhatCrossesToTheBackwardPass) {
   }
 }
 
-// --- clean-up
-// -----------------------------------------------------------------------------------------------------
+// ---- Clean-up
 
 TEST(CommonSubexpressions, EqualNodesBecomeOneButNotDropout) {
   Model m;
@@ -325,8 +327,7 @@ TEST(LowerBatchNorm, WithoutStoredStatisticsEvaluationUsesTheBatchsToo) {
   }
 }
 
-// --- storage
-// ------------------------------------------------------------------------------------------------------
+// ---- Storage
 
 // One fused loop y = -x on a value that may or may not be read later.
 TEST(AssignStorage, AResultOverwritesOnlyWhatNothingReadsLater) {
@@ -337,7 +338,7 @@ TEST(AssignStorage, AResultOverwritesOnlyWhatNothingReadsLater) {
     const ValueId first = Take(b.Add1("Neg", {x})), second = Take(b.Add1("Neg", {first}));
     graph.outputs = {second};
     if (read_later) graph.outputs.push_back(first);
-    // One loop a node, so that there is something to share.
+    // Each node is a loop of its own, so that storages can be shared between them.
     for (Node& node : graph.nodes) {
       node.op = "Fused";
       node.program.space = {64};
@@ -371,8 +372,7 @@ TEST(AssignStorage, AReshapeSharesAndItsReadersCount) {
   EXPECT_NE(storage(y), storage(z)) << "the reshape is an output: its elements are still needed";
 }
 
-// --- the pipeline
-// -------------------------------------------------------------------------------------------------
+// ---- The pipeline
 
 TEST(Pipeline, NamesThePassThatBreaksTheGraph) {
   Model m;
@@ -389,8 +389,8 @@ TEST(Pipeline, NamesThePassThatBreaksTheGraph) {
   EXPECT_NE(message.find("before it is made"), std::string::npos) << message;
 }
 
-TEST(Pipeline, ScalarConstantsThatKernelsReadKeepTheirValues) {  // most are baked into loops; a concatenation
-                                                                 // reads memory
+// Most scalar constants become part of a loop's program. A concatenation reads them from memory.
+TEST(Pipeline, ScalarConstantsThatKernelsReadKeepTheirValues) {
   Model m;
   const auto element = [&m](float v) { return Take(m.b.Reshape(m.b.Scalar(v), {1})); };
   const ValueId pair = Take(m.b.Add1("Concat", {element(2), element(5)}, Attrs({{"axis", int64_t{0}}})));

@@ -1,5 +1,5 @@
-// Compositions that exporters write, and near misses: what the recognizing passes make of them, and that the
-// numbers stay the same.
+// Compositions that exporters write, and near misses: what the recognizing passes turn them into,
+// and that the numbers stay the same.
 #include <cmath>
 #include <functional>
 #include <random>
@@ -58,7 +58,7 @@ struct Composer {
 
 using Make = std::function<ValueId(Composer&, ValueId x)>;
 
-// The operators behind recognition, without what nothing reads: "Gelu Mul".
+// The operators after recognition, without those whose result nothing reads: "Gelu Mul".
 std::string Recognized(Composer& c, ValueId y) {
   c.graph.outputs = {y};
   PassContext context;
@@ -94,7 +94,7 @@ void Check(const Case& test) {
   EXPECT_EQ(Recognized(c, y), test.ops);
   const std::vector<float> after = Evaluate(c.graph, y);
   ASSERT_EQ(before.size(), after.size());
-  // Another order of a dozen roundings, of values up to 20.
+  // Values up to 20 are computed with a dozen roundings, in another order.
   for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(before[i], after[i], 1e-5) << i;
 }
 

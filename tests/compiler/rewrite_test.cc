@@ -1,4 +1,5 @@
-// Passes that rewrite arithmetic leave every number what it was: the graph runs before and after.
+// Passes that rewrite arithmetic change no number. Each test runs a graph before and after the
+// pass.
 #include <cmath>
 
 #include "compiler/ir/dump.h"
@@ -24,7 +25,7 @@ Outputs RunGraph(Graph graph, const testing_step::StepInputs& inputs, int64_t ba
                                     {.batch = batch, .check_memory = true}));
 }
 
-// Largest difference in units of the largest number among all of the results.
+// The largest difference, divided by the largest magnitude in all results.
 double Difference(const Outputs& a, const Outputs& b) {
   double scale = 1e-6, worst = 0;
   EXPECT_EQ(a.size(), b.size());
@@ -39,7 +40,7 @@ double Difference(const Outputs& a, const Outputs& b) {
   return worst / scale;
 }
 
-// Each elementwise node as a loop of its own: what fusion must not change.
+// Makes each elementwise node a loop of its own. Fusion must not change its results.
 Graph FuseNothing(const Graph& graph) {
   Graph alone = graph;
   alone.nodes.clear();
@@ -61,7 +62,7 @@ int64_t CountOps(const Graph& graph, const std::string& op) {
 
 class Rewrite : public ::testing::TestWithParam<unsigned> {};
 
-// The training graph of a random network at this level, in front of fusion.
+// The training graph of a random network at this level, before fusion.
 Graph TrainingGraph(ImportResult model, const std::string& level) {
   PassContext context;
   MarkTrained(context.marks, model.trainable);
@@ -84,8 +85,9 @@ TEST_P(Rewrite, FusionChangesNoGradient) {
   ASSERT_EQ(Text(RepeatCheapNodes(fused, context)), "");
   ASSERT_EQ(Text(FuseLoops(fused, context)), "");
   EXPECT_LT(fused.nodes.size(), graph.nodes.size());
-  // Not bit by bit: in one loop a product and a sum round once (multiply-add), in two loops twice; and sums
-  // of loops are split in other places. Batch normalization over few elements magnifies both.
+  // The bits may differ. In one loop a product and a sum round once (multiply-add), in two loops
+  // twice. Sums are also split in other places. Batch normalization over few elements magnifies
+  // both differences.
   EXPECT_LE(Difference(RunGraph(FuseNothing(graph), inputs, kBatch), RunGraph(fused, inputs, kBatch)), 1e-3);
 }
 
@@ -104,8 +106,8 @@ TEST_P(Rewrite, TheOrderOfNodesChangesNoBit) {
   }
 }
 
-// A forward graph that moves axes about: x [2, 3, 4, 5] through transposes and all that the pass pushes them
-// past.
+// A random forward graph on x [2, 3, 4, 5] with transposes and with every operator past which
+// cancel-transposes moves them.
 class AxisShuffle {
  public:
   explicit AxisShuffle(unsigned seed) : engine_(seed) {}
@@ -147,13 +149,13 @@ class AxisShuffle {
         return Take(b_.Transpose(x, Perm(rank)));
       case 3:
         return Take(b_.Add1("Tanh", {x}));
-      case 4: {  // an operand that broadcasts: some axes of extent 1, leading ones left out
+      case 4: {  // an operand that broadcasts: some extents are 1, some leading axes are missing
         Dims other(dims.begin() + static_cast<std::ptrdiff_t>(Draw(0, rank - 1)), dims.end());
         for (Dim& d : other)
           if (Draw(0, 1)) d = 1;
         return Take(b_.Add1("Sub", {Parameter(other), x}));
       }
-      case 5: {  // another value of the same dims, in whatever order its axes lie
+      case 5: {  // another value of the same dims, whose axes may have been moved
         for (ValueId v : values_)
           if (v != x && b_.type(v).dims == dims) return Take(b_.Add1("Add", {x, v}));
         return Take(b_.Add1("Neg", {x}));
@@ -232,7 +234,7 @@ TEST_P(Rewrite, CancellingTransposesChangesNoNumber) {
     ASSERT_EQ(Text(FuseLoops(before, context)), "");
     Graph after = cancelled;
     ASSERT_EQ(Text(FuseLoops(after, context)), "");
-    // The same elements in another order: only sums round differently.
+    // The elements are the same in another order, so only sums round differently.
     EXPECT_LE(Difference(RunGraph(before, {}, 1), RunGraph(after, {}, 1)), 1e-5)
         << Dump(graph) << Dump(cancelled);
   }
@@ -268,13 +270,14 @@ TEST(CancelTransposes, LeavesOneAtTheInputOfAConvolutionalNetwork) {
   EXPECT_EQ(Text(Verify(graph, Stage::kImported)), "");
 }
 
-// Every way round of both operands, with flags that are set already.
+// Transposes of either operand, with every combination of the product's own flags.
 TEST(CancelTransposes, ProductsTakeMatricesEitherWayRound) {
   for (int bits = 0; bits < 16; ++bits) {
     const bool move_a = bits & 1, move_b = bits & 2, trans_a = bits & 4, trans_b = bits & 8;
     Graph graph;
     GraphBuilder b(graph);
-    // A [3,4] and B [4,5] under the flags; before the transposes the other way round where these move them.
+    // The product is of [3,4] and [4,5]. An operand is stored transposed if either a Transpose or
+    // the flag, but not both, transposes it.
     const auto operand = [&](bool flipped, int64_t rows, int64_t columns) {
       std::vector<float> values(static_cast<size_t>(2 * rows * columns));
       for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(i + 1.));
@@ -303,7 +306,7 @@ TEST(FoldBias, TakesWhatEveryRowIsGivenIntoTheProductThatNothingElseReads) {
     const char* name;
     Dims bias;
     bool read_twice;
-    int sums;  // that are left
+    int sums;  // that remain
   };
   for (const auto& [name, bias, read_twice, sums] :
        {Row{"columns", {5}, false, 0}, Row{"columns, of more axes", {1, 1, 5}, false, 0},

@@ -13,7 +13,7 @@ namespace {
 using small_networks::Window;
 using testing_step::Take;
 
-// Two convolutions with ReLUs and two layers of single numbers, one of which is no activation's weight.
+// Two convolutions with ReLUs, a matrix product, a Tanh and a mean.
 Graph Chain() {
   Graph graph;
   GraphBuilder b(graph);
@@ -35,7 +35,7 @@ Graph Chain() {
   return graph;
 }
 
-// Names of the products of the step that may round, of those that may not.
+// The names of the step's products: those that may round, and those that may not.
 struct Products {
   std::set<std::string> rounded, exact;
 };
@@ -55,7 +55,7 @@ TEST(RoundProducts, GradientsTimesDecodedNumbersAlone) {
   for (const char* level : {"L1", "L2", "L3"}) {
     SCOPED_TRACE(level);
     const Products products = Compiled(AtLevel(level));
-    // The first convolution reads the image, which is there in float32.
+    // The first convolution reads the image, which is in memory in float32.
     EXPECT_EQ(products.rounded, (std::set<std::string>{"ConvGradWeight second.grad", "MatMul third.grad"}));
     EXPECT_TRUE(products.exact.count("ConvGradWeight first.grad"));
     EXPECT_TRUE(products.exact.count("ConvGradInput second.grad"));
@@ -76,8 +76,8 @@ TEST(RoundProducts, NotWhereNumbersAreExactOrFineOrFloat32IsAskedFor) {
   EXPECT_TRUE(Compiled(options).rounded.empty());
 }
 
-// What is run again in the backward pass multiplies decoded numbers with weights, or with one another: its
-// result is no gradient, and what follows need not be linear in it.
+// A re-run product multiplies decoded numbers by weights or by one another. Its result is no
+// gradient, and later nodes need not be linear in it.
 TEST(RoundProducts, NotWhatIsRunAgain) {
   Graph graph;
   GraphBuilder b(graph);
@@ -105,7 +105,7 @@ TEST(RoundProducts, NotWhatIsRunAgain) {
   EXPECT_EQ(rounded, (std::set<std::string>{"first", "second"}));
 }
 
-// Its exact gradient is exact, and what it measures are codes.
+// The exact gradient must be exact, and only the noise of codes is measured.
 TEST(RoundProducts, NotWhereVarianceIsMeasured) {
   const SwitchablePlan codes =
       Take(MakeCodesSwitchable(Take(Compile(testing_step::ModelOf(Chain()), AtLevel("L2")))));

@@ -1,4 +1,4 @@
-// share-codes: a mask that is read of another number's code is the mask, whatever that number's error.
+// share-codes: a mask that is read from a number's code is exact, whatever the number's error.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -91,8 +91,8 @@ void ExpectThresholdInFrontOfUpdates(const Graph& graph) {
   EXPECT_TRUE(updated);
 }
 
-// Of each channel 1 / sigma and the largest |xhat| are stored; where the ReLU begins follows from gamma and
-// beta, of which the backward pass makes it before they are updated.
+// For each channel, 1 / sigma and the largest |xhat| are stored. The threshold of the ReLU follows
+// from gamma and beta. The backward pass computes it from them before they are updated.
 TEST(ShareCodes, ThresholdsAreMadeOfParametersThatAreNotYetUpdated) {
   BatchNormRelu model(std::vector<float>(kChannels, 1), std::vector<float>(kChannels, .1f));
   const auto look = [&](const std::string& pass, const Graph& graph) {
@@ -105,8 +105,8 @@ TEST(ShareCodes, ThresholdsAreMadeOfParametersThatAreNotYetUpdated) {
   EXPECT_EQ(statistics, 2 * 4 * kChannels);
 }
 
-// Our backward pass reads the threshold for the gradient of gamma, in front of both updates. In another order
-// beta may be updated before anything reads it.
+// Our backward pass reads the threshold for the gradient of gamma, before both updates. In another
+// order, beta may be updated before anything reads the threshold.
 TEST(ShareCodes, AThresholdIsMadeInFrontOfAnUpdateThatNoReaderPrecedes) {
   BatchNormRelu model(std::vector<float>(kChannels, 1), std::vector<float>(kChannels, .1f));
   Graph graph;
@@ -116,7 +116,7 @@ TEST(ShareCodes, AThresholdIsMadeInFrontOfAnUpdateThatNoReaderPrecedes) {
   const auto update = std::find_if(graph.nodes.begin(), graph.nodes.end(),
                                    [&](const Node& n) { return Updates(graph, n, "beta"); });
   ASSERT_NE(update, graph.nodes.end());
-  // Of the nodes in front of the update, those of the backward pass that it does not need go behind it.
+  // Moves the nodes of the backward pass that the update does not need to after the update.
   std::set<ValueId> needed(update->inputs.begin(), update->inputs.end());
   std::vector<Node> before, behind;
   for (auto node = std::make_reverse_iterator(update); node != graph.nodes.rend(); ++node) {
@@ -141,8 +141,9 @@ TEST(ShareCodes, AThresholdIsMadeInFrontOfAnUpdateThatNoReaderPrecedes) {
   ExpectThresholdInFrontOfUpdates(graph);
 }
 
-// The mean's gradient is the same for every element, so the gradient of beta counts the elements that the
-// ReLU passes: a single wrong mask shows. gamma has both signs and each way to be near 0.
+// The loss is a mean, so its gradient is the same for every element. The gradient of beta then
+// counts the elements that pass the ReLU, and a single wrong mask shows. gamma has both signs, and
+// is near 0 in each way.
 TEST(ShareCodes, MasksAreExactForEveryGamma) {
   const float tiny = std::numeric_limits<float>::denorm_min();
   const std::vector<std::pair<std::vector<float>, std::vector<float>>> cases = {
@@ -160,7 +161,8 @@ TEST(ShareCodes, MasksAreExactForEveryGamma) {
   }
 }
 
-// Groups hold all channels; one whose ReLU begins far outside of its values must not take the others' levels.
+// A group holds all channels. A channel whose threshold is far outside of its values must not take
+// the levels of the others.
 TEST(ShareCodes, AChannelWithATinyGammaLeavesTheOthersTheirLevels) {
   double errors[2] = {};
   for (const bool hostile : {false, true}) {
@@ -174,11 +176,12 @@ TEST(ShareCodes, AChannelWithATinyGammaLeavesTheOthersTheirLevels) {
       if (!lossy) exact = got;
     }
   }
-  // At most twice the range, so four times the variance; unclamped, tau = -1000 gives 1e5 times.
+  // The range is at most twice as large, so the variance is at most four times as large. Without
+  // the clamp, tau = -1000 makes it 1e5 times as large.
   EXPECT_LT(errors[1], 16 * errors[0]);
 }
 
-// The end of a residual block: the mask is that of the sum.
+// At the end of a residual block, the mask is that of the sum.
 TEST(ShareCodes, ASummandIsStoredWithTheMaskOfTheSum) {
   std::vector<float> beta[2], gamma[2];
   for (const bool lossy : {false, true}) {
@@ -196,7 +199,8 @@ TEST(ShareCodes, ASummandIsStoredWithTheMaskOfTheSum) {
     gamma[lossy] = Gradient(plan, "gamma");
   }
   EXPECT_EQ(beta[1], beta[0]);
-  // gamma's gradient is a mean of xhat over 192 elements, of steps of 1 and less: within .2 of their number.
+  // gamma's gradient is the mean of xhat over a channel's 192 elements, divided by the number of
+  // channels. The codes have steps of at most 1, so the mean is off by far less than .2.
   for (size_t c = 0; c < gamma[0].size(); ++c) EXPECT_NEAR(gamma[1][c], gamma[0][c], .2 / kChannels) << c;
 }
 

@@ -1,4 +1,5 @@
-// Presets that swap: which codes wait on the host, where the copies stand, and that nothing else changes.
+// Presets that swap: which codes wait on the host, where the copies are in the order of nodes, and
+// that nothing else changes.
 #include <set>
 
 #include "passes/pass_table.h"
@@ -66,7 +67,7 @@ TEST_P(SwapCodes, EachGoesAndComesBackOnceNextToItsMakerAndFirstReader) {
       if (node.op == kSwapOut) {
         ++seen;
         EXPECT_EQ(node.phase, Phase::kForward);
-        // Behind the loop that makes it, and other codes of that loop.
+        // After the loop that makes it. Only copies of other codes of that loop come in between.
         size_t maker = i - 1;
         while (graph.nodes[maker].op == kSwapOut) --maker;
         const std::vector<ValueId>& made = graph.nodes[maker].outputs;
@@ -104,7 +105,7 @@ TEST_P(SwapCodes, EachGoesAndComesBackOnceNextToItsMakerAndFirstReader) {
     }
 }
 
-// The loops are those of the plan without swapping, and so every bit of the gradient.
+// The loops are those of the plan without swapping, so the gradients are equal to the last bit.
 TEST_P(SwapCodes, GradientsAreThoseOfTheLevelBelow) {
   for (const auto& [level, below] : {std::pair{"actnn-L4", "actnn-L3"}, std::pair{"actnn-L5", "actnn-L4"},
                                      std::pair{"gact-L3", "gact-L2"}}) {
@@ -135,7 +136,8 @@ TEST_P(SwapCodes, ThePeakIsLowerByWhatIsSwapped) {
   EXPECT_LE(with.train.lower_bound_bytes, without.train.lower_bound_bytes);
 }
 
-// Measuring and moving levels: in all places where a code is, and with the same numbers as without swapping.
+// A change of a code's levels reaches all copies of the code. The numbers are those without
+// swapping.
 TEST_P(SwapCodes, LevelsMoveInEveryCopyOfACode) {
   Plan swapping = CompileAt("gact-L3"), keeping = CompileAt("gact-L2");
   const std::vector<PlanCode> codes = CodesWithLevels(swapping);
@@ -157,8 +159,8 @@ TEST_P(SwapCodes, LevelsMoveInEveryCopyOfACode) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SwapCodes, ::testing::Range(0u, 8u));
 
-// A copy to the host takes nothing of the device's memory and frees the code: it moves in front of what is
-// large.
+// A copy to the host takes no memory of the device, and frees the code's. So the scheduler moves it
+// before the nodes that make large tensors.
 TEST(SwapCodes, TheScheduleCountsTheDevicesBytes) {
   Graph graph;
   const auto value = [&](int64_t bytes, ValueKind kind = ValueKind::kActivation) {
@@ -194,7 +196,8 @@ TEST(SwapCodes, TheScheduleCountsTheDevicesBytes) {
   EXPECT_LT(position(kSwapOut), position("Grow")) << "the code is on the device beside what is large";
 }
 
-// A stack of equal convolutions, BatchNorms and ReLUs: at the turn its codes are most of what lives.
+// A stack of equal convolutions, BatchNorms and ReLUs. Between forward and backward pass, its codes
+// are most of the live bytes.
 TEST(SwapCodes, WhereCodesAreThePeakItFallsByThem) {
   const auto compile = [](const std::string& level) {
     Graph graph;
@@ -230,7 +233,7 @@ TEST(SwapCodes, WhereCodesAreThePeakItFallsByThem) {
   const MemoryLayout keeping = Take(LayOut(compile("actnn-L3"), kBatch)),
                      swapping = Take(LayOut(compile("actnn-L4"), kBatch));
   EXPECT_GT(swapping.host_bytes, 1'000'000);
-  // At its peak one or two codes are on the device.
+  // At the peak one or two codes are on the device.
   EXPECT_LT(swapping.train.peak_bytes, keeping.train.peak_bytes - swapping.host_bytes * 9 / 10);
 }
 

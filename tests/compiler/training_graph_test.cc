@@ -1,5 +1,5 @@
-// Models that bring their own backward pass: the gradients are those of our own autodiff for the forward
-// part, and what does not fit is one clear error.
+// Models that bring their own backward pass. Their gradients are those of our own autodiff for the
+// forward part. What cannot be imported is one clear error.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -106,7 +106,8 @@ TEST(TrainingGraph, GivesTheGradientsOfOurAutodiff) {
     ASSERT_EQ(values.size(), expected.size()) << name;
     float largest = 0;
     for (size_t i = 0; i < values.size(); ++i) {
-      EXPECT_NEAR(values[i], expected[i], 1e-7) << name << " " << i;  // a few roundings of numbers below .1
+      // A few roundings of numbers below .1.
+      EXPECT_NEAR(values[i], expected[i], 1e-7) << name << " " << i;
       largest = std::max(largest, std::fabs(expected[i]));
     }
     EXPECT_GT(largest, 1e-3f) << name << ": the test compares zeros";

@@ -49,7 +49,7 @@ TEST(UpdateOrder, NothingReadsAnUpdatedParameterUnderAnyShape) {
         const ValueId memory = root[static_cast<size_t>(v)];
         EXPECT_FALSE(updated[static_cast<size_t>(memory)])
             << level << ": node '" << node.name << "' reads '" << graph.value(memory).name
-            << "' behind its update";
+            << "' after its update";
       }
       if (node.phase != Phase::kUpdate || node.mutates.empty()) continue;
       ++updates;

@@ -204,7 +204,7 @@ TEST(Update, LambOfAParameterThatIsZero) {
   still.ExpectEqual("q", q.p, "without a gradient");
 }
 
-// Each update starts its sums anew, whatever they held. Parameters change with the last
+// After each update the sums start from 0, whatever they held. Parameters change with the last
 // micro-batch only.
 TEST(Update, AccumulatesGradients) {
   for (const Case& c : Cases())

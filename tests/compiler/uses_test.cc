@@ -1,4 +1,4 @@
-// Who makes and who reads a value, and tables by value.
+// Uses: which node makes a value, and which nodes read it. ValueMap: tables by value.
 #include "compiler/ir/uses.h"
 
 #include <gtest/gtest.h>

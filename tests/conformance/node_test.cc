@@ -25,8 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ONNX's own runner of these tests (onnx/backend/test/runner) compares floats so; integers and bool must be
-// equal.
+// The tolerances with which ONNX's own runner of these tests (onnx/backend/test/runner) compares
+// floats. Integers and bool must be equal.
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
 
 const KernelRegistry& CpuKernels() {
@@ -111,8 +111,8 @@ bool IsClose(double got, double want, bool exact) {
   return !exact && std::fabs(got - want) <= kAbsolute + kRelative * std::fabs(want);
 }
 
-// Empty where the tensors agree. Wider and narrower floats count as f32: the compiler computes in nothing
-// else.
+// Where the tensors differ; empty if they agree. Floats of any width are compared as f32, because
+// the compiler computes in f32 alone.
 std::string Difference(const TensorView& got, const Array& want) {
   const bool is_float = onnx_import::IsFloat(want.type.dtype);
   const std::vector<int64_t> dims = DimsAt(want.type.dims, 1);

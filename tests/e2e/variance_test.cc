@@ -156,8 +156,8 @@ TEST_F(Variance, IsLessInTheSameBytesAfterCalibration) {
 
   const llvm::json::Object smaller =
       Measure(plan, {data, "--calibrate=1", "--bits=2.5", "--save-plan=" + calibrated});
-  // --bits counts metadata and codes. Up to 15 bytes after each, in each of the 32 samples, are there
-  // for alignment.
+  // --bits counts metadata and codes. It does not count the up to 15 bytes of alignment after each,
+  // in each of the 32 samples.
   const llvm::json::Array* edges = smaller.getArray("edges");
   ASSERT_TRUE(edges && !edges->empty());
   const double gaps = 2. * 15 * 32 * static_cast<double>(edges->size());

@@ -1,4 +1,4 @@
-// Every cast that the table of codecs has: a new one is in all tests that go over casts.
+// Every cast in the table of codecs. Tests that iterate over casts thus cover a new one.
 #pragma once
 
 #include <vector>

@@ -23,8 +23,8 @@ TEST(CodecSizes, AreAPolynomialInTheBatch) {
   EXPECT_EQ(bytes(Codec::Uniform(2)), sample(6 * 4, 5 * 64 + 2 * 28));
   EXPECT_EQ(bytes(Codec::Index(4)), sample(0, 5 * 128 + 4 * 28));
   EXPECT_EQ(bytes(Codec::Uniform(3, 64)), sample(24 * 4, 23 * 24 + 3 * 4));
-  // 3 of 5 levels in 7 bits: 256 codes are 86 numbers, the last 220 are 74. 5 of 6 levels in 13 bits, of 3
-  // in 8.
+  // Three codes of 5 levels take 7 bits: 256 codes are 86 numbers, the last 220 are 74. Five codes
+  // of 6 levels take 13 bits, five of 3 levels take 8.
   EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(5)), sample(6 * 4, 5 * 76 + 65));
   EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(6)), sample(6 * 4, 5 * 85 + 72));
   EXPECT_EQ(bytes(Codec::Uniform(2).OfLevels(3)), sample(6 * 4, 5 * 52 + 44));
@@ -137,7 +137,6 @@ TEST(Index, IsLosslessAndSaturates) {
 }
 
 // ---- Uniform codes
-// -----------------------------------------------------------------------------------------------------
 
 TEST(Uniform, ErrorIsBelowOneStepAndStepsCoverTheRange) {
   for (int bits = 1; bits <= 8; ++bits) {
@@ -146,7 +145,8 @@ TEST(Uniform, ErrorIsBelowOneStepAndStepsCoverTheRange) {
       for (float& v : x) v += offset;
       const std::vector<float> y = RoundTrip(Codec::Uniform(bits), x, {5, 6, 7});
       const auto [low, high] = std::minmax_element(x.begin(), x.end());
-      // Rounding to bf16 moves the minimum by at most 2^-7 of it, and widens the scale by at most 2^-7.
+      // Rounding to bf16 moves the minimum by at most 2^-7 of it. It widens the scale by at most
+      // 2^-7.
       const float range = *high - *low + std::fabs(*low) / 128;
       const float step = range * (1 + 1.1f / 128) / static_cast<float>((1 << bits) - 1);
       for (size_t i = 0; i < x.size(); ++i)
@@ -176,7 +176,8 @@ TEST(Uniform, GroupsOfOneValueThatBFloat16HoldsAreExact) {
     const std::vector<float> x(300, value);
     EXPECT_EQ(RoundTrip(Codec::Uniform(2), x), x);
   }
-  EXPECT_EQ(RoundTrip(Codec::Uniform(4), {1.5f}), (std::vector<float>{1.5f}));  // a group of one element
+  // A group of one element.
+  EXPECT_EQ(RoundTrip(Codec::Uniform(4), {1.5f}), (std::vector<float>{1.5f}));
 }
 
 TEST(Uniform, ANonFiniteElementMakesItsGroupNaNAndNoOther) {
@@ -213,8 +214,8 @@ TEST(Uniform, DirectedRoundingNeverCrossesTheValue) {
 // ---- Dither, sides and zeros
 
 TEST(Dither, ErrorHasATwelfthOfAStepSquaredAtEveryPosition) {
-  // 0 and 3 set the range; the rest lies at every 1/256 of the levels between. bf16 holds 3 / 3 exactly, so a
-  // step is 1.
+  // 0 and 3 set the range. The other numbers lie evenly between them. bf16 holds 3 / 3 exactly, so
+  // a step is 1.
   std::vector<float> x;
   for (int i = 0; i < 256; ++i) x.push_back(3 * static_cast<float>(i) / 255);
   constexpr int kSteps = 20000;
@@ -228,8 +229,9 @@ TEST(Dither, ErrorHasATwelfthOfAStepSquaredAtEveryPosition) {
       square[i] += error * error;
     }
   }
-  // The scale is rounded up by 2^-7 at most (it holds 1 (1 + 2^-20)), and the variance with its square. A
-  // uniform error's square has a standard deviation of .075: 6 standard errors are .0032.
+  // The scale is rounded up by at most 2^-7 (it must hold 1 + 2^-20), and the variance grows with
+  // its square. The square of a uniform error has a standard deviation of .075: 6 standard errors
+  // are .0032.
   for (size_t i = 0; i < x.size(); ++i) {
     EXPECT_NEAR(square[i] / kSteps, (1 + 0x1p-7) * (1 + 0x1p-7) / 12, .0032) << "element " << i;
     EXPECT_NEAR(sum[i] / kSteps, 0, 6 * std::sqrt(1. / 12 / kSteps) + 1. / 256) << "element " << i;
@@ -288,13 +290,12 @@ TEST(SignAndZero, GroupsOfOneSideAndOfZerosAlone) {
   for (const Codec& codec : {Codec::Sign(3, 2), Codec::Zero(3)})
     for (float value : {0.0f, 1.0f, -1.0f}) {
       const std::vector<float> x(300, value), y = RoundTrip(codec, x, {1, 2, 3});
-      for (float v : y)
-        ASSERT_NEAR(v, value, .51) << ToString(codec);  // half a step of the range 0..1 over 1 (N - 1)
+      // Half a step: two levels over 0..1.
+      for (float v : y) ASSERT_NEAR(v, value, .51) << ToString(codec);
     }
 }
 
 // ---- The vectorised codecs
-// ---------------------------------------------------------------------------------------------
 
 TEST(CodeTile, CodesAndValuesEqualTheReferenceOnEveryInstructionSet) {
   std::vector<Codec> codecs = {Codec::Mask()};

@@ -82,7 +82,7 @@ inline void EncodeByTiles(const Codec& codec, const RandomStream& stream, int64_
   for (int64_t first = 0; first < elements; first += kTileElements)
     EncodeTile(codec, layout, random, {sample, elements, first, std::min(kTileElements, elements - first)},
                x.data() + first, code.data());
-  for (size_t i = 0; i < 16; ++i) ASSERT_EQ(code[code.size() - 16 + i], 0xEE) << "wrote behind the code";
+  for (size_t i = 0; i < 16; ++i) ASSERT_EQ(code[code.size() - 16 + i], 0xEE) << "wrote past the code";
   code.resize(code.size() - 16);
 }
 
@@ -104,7 +104,7 @@ inline void ExpectSameCode(const Codec& codec, const std::vector<float>& x, int6
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_TRUE(y[i] == decoded[i] || (std::isnan(y[i]) && std::isnan(decoded[i])))
         << ToString(codec) << "[" << i << "] = " << y[i] << ", reference " << decoded[i];
-  for (size_t i = 0; i < 16; ++i) ASSERT_EQ(y[x.size() + i], -77) << "wrote behind the tensor";
+  for (size_t i = 0; i < 16; ++i) ASSERT_EQ(y[x.size() + i], -77) << "wrote past the tensor";
   if (!codec.HoldsMask()) return;
   DecodeMaskReference(codec, elements, code.data(), decoded.data());
   for (int64_t first = 0; first < elements; first += kTileElements)

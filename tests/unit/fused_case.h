@@ -14,7 +14,7 @@
 
 namespace act {
 
-// Bytes on a cache line's boundary, with a guard of 64 bytes behind them that no kernel may write.
+// Bytes on a cache line's boundary. After them come 64 guard bytes that no kernel may write.
 class GuardedBytes {
  public:
   static constexpr std::byte kGuard{0x5A};
@@ -87,8 +87,8 @@ class FusedCase {
     if (!wrong.empty()) throw std::runtime_error(wrong);
     for (auto* bytes : {&input_bytes, &output_bytes})
       for (GuardedBytes& b : *bytes)
-        if (!b.GuardIsIntact()) throw std::runtime_error("wrote behind a tensor");
-    if (!workspace_.GuardIsIntact()) throw std::runtime_error("wrote behind the workspace");
+        if (!b.GuardIsIntact()) throw std::runtime_error("wrote past a tensor");
+    if (!workspace_.GuardIsIntact()) throw std::runtime_error("wrote past the workspace");
   }
 
   // Result `output` takes the memory of operand `input`.

@@ -67,8 +67,8 @@ inline TestTensor Random(std::vector<int64_t> dims, unsigned seed, float mean = 
   return t;
 }
 
-// A node and its tensors. Outputs give dtypes and dims; inputs that the node mutates are compared as outputs
-// are.
+// A node and its tensors. Outputs give dtypes and dims. Inputs that the node mutates are compared
+// like outputs.
 struct OpCase {
   std::string op;
   Attributes attrs;
@@ -100,7 +100,7 @@ inline int64_t PlannedWorkspace(const OpCase& c) {
   return WorkspaceBound(node, graph, CpuTarget(), 0).At(1);
 }
 
-// Runs copies of the case's tensors. The bytes behind the workspace are watched.
+// Runs the node on copies of the case's tensors. Checks the bytes after the end of the workspace.
 inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64_t workspace) {
   Node node;
   node.op = c.op;
@@ -132,7 +132,7 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   result.error = kernel->Run({inputs, outputs, {scratch, used}, &c.state});
   for (size_t i = 0; i < kGuard; ++i)
     if (scratch[used + i] != std::byte{0xcd}) {
-      ADD_FAILURE() << entry.name << " writes " << i << " bytes behind its workspace of " << used;
+      ADD_FAILURE() << entry.name << " writes " << i << " bytes past its workspace of " << used;
       break;
     }
   omp_set_num_threads(before);
@@ -152,8 +152,8 @@ inline const KernelRegistry& CpuRegistry() {
 
 inline OpResult RunReference(const OpCase& c) { return RunKernel(CpuRegistry().For(c.op).back(), c, 1, 0); }
 
-// Largest |a - b| / scale, where scale is the largest |b| of the tensor (1 where that is 0). NaN must meet
-// NaN.
+// The largest |a - b| / scale. scale is the largest |b| of the tensor, or 1 if that is 0. If one
+// element is NaN, the other must be NaN, too.
 inline double Distance(const TestTensor& a, const TestTensor& b) {
   if (a.dtype != DType::kFloat32) return a.bytes == b.bytes ? 0 : 1e30;
   double scale = 0, worst = 0;
@@ -167,9 +167,9 @@ inline double Distance(const TestTensor& a, const TestTensor& b) {
   return worst / (scale > 0 ? scale : 1);
 }
 
-// Every kernel of the operator, on 1, 2 and 5 threads, in the planned workspace and in none, agrees with the
-// reference. Our own kernels give the same bits on any number of threads. Returns how many kernels beside the
-// reference ran in the planned workspace.
+// Runs every kernel of the operator on 1, 2 and 5 threads, with the planned workspace and with
+// none, and compares it with the reference. Our own kernels must give the same bits on any number
+// of threads. Returns how many kernels other than the reference ran with the planned workspace.
 inline int CompareWithReference(const OpCase& c, double tolerance) {
   const auto& entries = CpuRegistry().For(c.op);
   EXPECT_FALSE(entries.empty()) << c.op;
@@ -203,9 +203,10 @@ inline int CompareWithReference(const OpCase& c, double tolerance) {
   return ran;
 }
 
-// Gradient check of the reference: `grad` computes d(sum of output 0 of `forward` times weights) / d(input
-// `at` of forward), given those weights as its input 0. Central differences in the float kernels; both
-// operators here are linear or piecewise linear in that input, so a large step costs no truncation error.
+// Checks a gradient operator of the reference. `grad` gets weights as its input 0. It computes the
+// gradient of sum(weights * output 0 of `forward`) with respect to input `at` of `forward`. The
+// check uses central differences of the float kernels. The operators in use are linear or piecewise
+// linear in that input, so a large step causes no truncation error.
 inline void CheckGradient(const OpCase& forward, size_t at, const OpCase& grad, float step,
                           double tolerance) {
   const OpResult gradient = RunReference(grad);

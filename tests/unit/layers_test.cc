@@ -1,4 +1,5 @@
-// Who may include whom: the table of docs/architecture.md ("Folders") against every #include of the tree.
+// Which folder may include which: every #include of the tree against the table "Folders" in
+// docs/architecture.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ Names ExpandBraces(const std::string& name) {
   return names;
 }
 
-// What stands between `backquotes`.
+// The names in `backquotes`.
 Names NamesIn(const std::string& cell) {
   Names names;
   for (size_t open = cell.find('`'); open != std::string::npos;) {
@@ -45,8 +46,8 @@ Names NamesIn(const std::string& cell) {
   return names;
 }
 
-// The rows of the table whose last column is headed "may include". A row without a folder goes on with the
-// one above.
+// The rows of the table whose last column is headed "may include". A row without a folder continues
+// the row above it.
 std::vector<Row> RowsOf(std::istream& document) {
   std::vector<Row> rows;
   bool inside = false;

@@ -1,4 +1,4 @@
-// Programs in, instructions out: what kernels/loops makes of a program, for any backend.
+// The instructions that kernels/loops makes from a program, for any backend.
 #include "kernels/loops/loop_program.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,8 @@ std::string Text(const LoopProgram& loop) {
   return text;
 }
 
-// A program over [N, 8, 4] whose results are stores of `results`. Plain operands have {} for their codec.
+// A program over [N, 8, 4] that stores the registers `results`. Plain operands have {} for their
+// codec.
 Program ProgramOf(std::vector<ProgramInput> inputs, std::vector<ProgramConstant> constants,
                   std::vector<Instr> instrs, const std::vector<int32_t>& results, int32_t row_axes = 0) {
   Program p;
@@ -109,7 +110,8 @@ TEST(LoopProgram, ARowSumOfAProductIsADotProduct) {
   EXPECT_EQ(Text(MakeLoopProgram(p, {kElements, kElements})), "3 = row_dot(0, 1)\n");
 }
 
-// (code * t + p) * t' + p' = code * (t t') + (p t' + p'), the brackets once. Exact tensors keep their order.
+// (code * t + p) * t' + p' = code * (t t') + (p t' + p'). The brackets are computed once. Exact
+// tensors keep the order of their operations.
 TEST(LoopProgram, ScalesAndShiftsOfACodeAreOneOfEach) {
   const std::vector<Instr> instrs = {{Opcode::kFma, 0, 1, 2}, {Opcode::kFma, 5, 3, 4}};
   const std::vector<ProgramInput> coded = {{Codec::Uniform(2), 1}, {}, {}, {}, {}};

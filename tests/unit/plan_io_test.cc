@@ -196,8 +196,8 @@ TEST(PlanIo, LoopsThatAreNotAlignedAreDamage) {
   static_assert(sizeof loop == 4 * sizeof(int64_t));
   const size_t at = bytes.find(std::string_view(reinterpret_cast<const char*>(&loop), sizeof loop));
   ASSERT_NE(at, std::string::npos);
-  // The offset to the vector, whose length stands in front of the loop, moves on by 4: there the
-  // loop's first node is a length of 1.
+  // The vector's length is stored before the loop. If the offset to the vector grows by 4, the
+  // loop's first node, 1, is read as the length.
   const size_t length = at - sizeof(uint32_t);
   int moved = 0;
   for (size_t i = 0; i < length; i += sizeof(uint32_t)) {

@@ -56,7 +56,8 @@ TEST(WorkspaceBound, FastConvolutionsOfKnownNetworksFitOnAnyNumberOfThreads) {
                                       {"ConvGradInput", false},
                                       {"ConvGradWeight", false},
                                       {"ConvGradWeight", true}}) {
-      if (op == "ConvGradInput" && shape.in_channels == 3) continue;  // nobody asks for the image's gradient
+      // No step computes the image's gradient.
+      if (op == "ConvGradInput" && shape.in_channels == 3) continue;
       Planned planned = Plan(shape, op);
       planned.node.attrs.Set("may_round", int64_t{rounded});
       const Dim bound = WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0);
