@@ -1,5 +1,6 @@
-// Attention of known networks, forward and backward, in float32. The counter is floating-point operations per
-// second: 2 products forward, 5 backward; half of them where attention is causal.
+// Attention of known networks, forward and backward, in float32. The counter is floating-point
+// operations per second, of 2 products forward and 5 backward. Causal attention counts half of
+// them.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
@@ -42,7 +43,7 @@ struct Tensors {
 };
 
 void Run(benchmark::State& state, const Form& f, bool backward) {
-  // [N, T, H, D], as projections make them
+  // [N, T, H, D], in the order that projections give them
   const std::vector<int64_t> dims{f.samples, f.length, f.heads, f.depth}, bias{f.heads, f.length, f.length};
   Tensors inputs, outputs;
   for (int i = 0; i < (backward ? 4 : 3); ++i) inputs.Add(dims);

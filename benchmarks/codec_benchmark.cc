@@ -1,5 +1,5 @@
-// Encoding, decoding and random numbers: of one tile of 1,024 elements in the first-level cache,
-// where the arithmetic is all that costs; and of a tensor larger than the caches, beside a plain
+// Times encoding, decoding and random numbers. For one tile of 1,024 elements in the first-level
+// cache, only the arithmetic takes time. A tensor larger than the caches is compared with a plain
 // read of it and a plain write.
 #include <benchmark/benchmark.h>
 
@@ -55,7 +55,7 @@ void Decode(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * kTileElements);
 }
 
-// The random numbers that one tile's stochastic rounding takes.
+// The random numbers for the stochastic rounding of one tile.
 void Random(benchmark::State& state) {
   constexpr size_t kRows = kTileElements / kRandom16Block;
   std::vector<uint32_t> words(kRows * kRandom32Block);
@@ -136,7 +136,7 @@ void LargeWrite(benchmark::State& state) {
   Report(state, {});
 }
 
-// Tiles are walked as fused loops do it: each asks for the memory of the next.
+// Walks over tiles as fused loops do: each tile prefetches the memory of the next.
 void EncodeLarge(const Codec& codec, const CodeLayout& layout, const std::vector<float>& x,
                  std::vector<uint8_t>& codes) {
   DrawnStream random(kStream);

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What codes cost beside a plain read or write of the same floats: the table of docs/measurements/codecs.md.
+"""Times codes against a plain read or write of the same floats. Prints the table of
+docs/measurements/codecs.md.
 
     codec_ratios.py [--bin build/bin] [--rounds 9]
 
-A round runs every benchmark once, in a new process. Ratios are taken within a round, so that what else the machine does
-counts on both sides, and shown as the least and the median of all rounds. Times are processor time of one thread."""
+A round runs every benchmark once, in a new process. Ratios are taken within a round, so that other
+work on the machine slows both sides down. The table has the least and the median of all rounds.
+Times are processor time of one thread."""
 import argparse
 import json
 import os

@@ -1,7 +1,8 @@
-// Time of each distinct convolution of ResNet-50, forward and backward, with what it packs and scratches;
-// RoundedGradWeight: with operands that may be rounded to bfloat16.
+// Times each distinct convolution of ResNet-50, forward and backward, with its packing and scratch
+// memory. In RoundedGradWeight the operands may be rounded to bfloat16.
 //   convolution_benchmark [--batch=16] [google benchmark's flags]
-// Counters: GFLOP/s; workspace used and its bound, KiB; count: how often the network has this one.
+// Counters: GFLOP/s; the workspace that was used and its bound, in KiB; count: how often the
+// network has this convolution.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 

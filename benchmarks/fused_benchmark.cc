@@ -1,7 +1,9 @@
-// Speed of the fused loops that a convolutional net runs between its convolutions, beside a plain copy.
-// Tensors are those of ResNet-50 at batch 16: 16 x 56 x 56 x 256 (51 MB) by default.
+// Times the fused loops that a convolutional network runs between its convolutions, and a plain
+// copy for comparison. Tensors are those of ResNet-50 at batch 16: 16 x 56 x 56 x 256 (51 MB) by
+// default.
 //
-// bytes_per_second counts each float32 tensor read or written once, and the bytes of codes; columns are free.
+// bytes_per_second counts the bytes of codes and of each float32 tensor that is read or written. It
+// does not count columns.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
@@ -114,8 +116,9 @@ void Memcpy(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(n) * 8);
 }
 
-// Each thread reads its share of 12.8 MB, or (argument 1) what another thread has just written: as fast where
-// the cores share a last cache, and half as long again where they do not.
+// Each thread reads its share of 12.8 MB or, with argument 1, what another thread has just written.
+// The latter takes the same time if the cores share their last-level cache, and 1.5 times as long
+// if they do not.
 void ReadWritten(benchmark::State& state) {
   constexpr size_t kFloats = 3'211'264;
   std::vector<float> x(kFloats);
@@ -182,7 +185,7 @@ void BatchNormRelu(benchmark::State& state) {
   Measure(state, b);
 }
 
-// As above with scale and shift computed before: one multiply-add.
+// As above, with scale and shift computed in advance: one multiply-add.
 void ScaleShiftRelu(benchmark::State& state) {
   ProgramBuilder b;
   const int32_t x = b.In(Full()), scale = b.In(Column()), shift = b.In(Column()), zero = b.Constant(0);
@@ -199,7 +202,8 @@ void BatchNormReluEncode(benchmark::State& state) {
   Measure(state, b);
 }
 
-// relu(gamma rstd x + shift + skip), in place, and the code of x's distance from the least, with the mask.
+// relu(gamma rstd x + shift + skip), in place, and the code of x's distance from the least, with
+// the mask.
 void ResidualEncode(benchmark::State& state) {
   ProgramBuilder b;
   const int32_t x = b.In(Full()), skip = b.In(Full()), scale = b.In(Column()), shift = b.In(Column()),
@@ -232,8 +236,8 @@ void Decode(benchmark::State& state) {
   Measure(state, b);
 }
 
-// A convolution's input, of the code that it shares with a BatchNorm and the ReLU in front of it: L3's
-// mask * (gamma (v - shift) + beta).
+// The input of a convolution, computed from the code that it shares with the BatchNorm and the ReLU
+// before it. At L3 this is mask * (gamma (v - shift) + beta).
 void Rebuild(benchmark::State& state) {
   const Codec code = Codec::Sign(3, 2).With(Metadata::kLogPair);
   ProgramBuilder b;

@@ -2,9 +2,11 @@
 """Times training steps in PyTorch on the CPU: forward, cross entropy, backward, SGD with momentum.
 
     pytorch_step.py MODEL BATCH MODE [--threads=2] [--steps=5]
-MODEL: one of torchvision's, or of transformers' (with its fused attention) bert_base_t128 or gpt2_t1024, in training mode with
-dropout. MODE: eager, channels_last, compile (torch.compile; torchvision's models in channels_last). Prints one JSON line: median_seconds and min_seconds without the
-first step, which compiles and allocates, and resident_peak_bytes of the whole process."""
+MODEL is a model of torchvision, or bert_base_t128 or gpt2_t1024 of transformers (with its fused
+attention). It is in training mode, with dropout.
+MODE is eager, channels_last, or compile (torch.compile; torchvision's models in channels_last).
+Prints one line of JSON. median_seconds and min_seconds leave out the first step, which compiles and
+allocates. resident_peak_bytes is of the whole process."""
 import argparse
 import json
 import resource

@@ -1,8 +1,8 @@
-// Speed of the loops that a transformer runs between its products, as the compiler writes them:
-// layer norm, GELU and their gradients. Arguments: rows, elements a row. Shapes: ViT-B at batch 8,
-// the first stage of ConvNeXt-T at batch 8.
+// Times the loops that a transformer runs between its products, as the compiler writes them: layer
+// norm, GELU and their gradients. The arguments are the number of rows and the elements of a row.
+// The shapes are those of ViT-B and of the first stage of ConvNeXt-T, both at batch 8.
 //
-// bytes_per_second counts each float32 tensor read or written once.
+// bytes_per_second counts each float32 tensor that is read or written once.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 

@@ -1,5 +1,5 @@
-// Our own kernels on tensors of ResNet-50 at batch 16, beside a copy of the same size: they are bound by
-// memory. The counter is bytes of inputs and outputs per second.
+// Times our own kernels on tensors of ResNet-50 at batch 16. They are bound by memory, so a copy of
+// the same size is timed too. The counter is the bytes of inputs and outputs per second.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
@@ -20,7 +20,7 @@ struct Case {
   std::string name, op;
   Attributes attrs;
   std::vector<Ints> inputs, outputs;
-  std::vector<DType> input_types, output_types;  // f32 where shorter
+  std::vector<DType> input_types, output_types;  // f32 for the remaining tensors
   int64_t below = 1;                             // i64 inputs are random in 0..below - 1
 };
 
@@ -174,7 +174,7 @@ void Run(benchmark::State& state, const Case& c) {
   state.SetBytesProcessed(state.iterations() * bytes);
 }
 
-// 51 MB read and written in parallel blocks.
+// Reads and writes 51 MB, in parallel blocks.
 void Copy(benchmark::State& state) {
   std::vector<float> from(12845056, 1.0f), to(from.size());
   constexpr int64_t kBlocks = 64;

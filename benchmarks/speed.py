@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Training steps of full-size models beside PyTorch's on this machine, in one run.
+"""Times training steps of full-size models against PyTorch's, on this machine and in one run.
 
     speed.py [--bin=build/bin] [--models=resnet50:16] [--folder=models/zoo] [--threads=2] [--rounds=3] [--levels=L0,L3] [--json=FILE]
---levels: LEVEL or LEVEL/f32, compiled with --fpmath=f32. --models: NAME:BATCH,... or "all", the networks of the README's table. Every round runs each contender once, one after the other, so
-that a machine that slows down slows all of them. PyTorch runs if this Python has torch and torchvision (and transformers, for bert
-and gpt2). The ratio is to the better of PyTorch eager, channels_last and compile, or to L0 without PyTorch."""
+--levels: LEVEL, or LEVEL/f32, which is compiled with --fpmath=f32.
+--models: NAME:BATCH,... or "all", the networks of docs/measurements/speed.md.
+Every round runs each contender once, one after the other, so that a machine that slows down slows
+all of them. PyTorch runs if this Python has torch and torchvision (for bert and gpt2: torch and
+transformers). Ratios are to the best of PyTorch eager, channels_last and compile. Without PyTorch
+they are to L0."""
 import argparse
 import importlib.util
 import json
@@ -17,7 +20,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1 << 20
 ALL = ("resnet50:16,vit_b_16:8,convnext_tiny:8,mobilenet_v2:8,efficientnet_b0:8,swin_t:8,bert_base_t128:8,gpt2_t1024:1")
-# Where channels_last means nothing.
+# channels_last means nothing for these models.
 SEQUENCES = ("bert_base_t128", "gpt2_t1024")
 
 
@@ -108,7 +111,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             tables.append(measure(args, model, int(batch), folder))
     if len(tables) > 1:
-        print("\nratio to the better of PyTorch's, median of the rounds")
+        print("\nratio to PyTorch's best, median of the rounds")
         levels = args.levels.split(",")
         print(f"{'':24}" + "".join(f"{level:>10}" for level in levels))
         for table in tables:

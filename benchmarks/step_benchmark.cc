@@ -1,5 +1,5 @@
-// What the executor itself costs: a step of nodes that do nothing, per node; and with it the dump
-// and the memory check.
+// Times the executor itself by a step of nodes that do nothing, with and without the dump and the
+// memory check. Times are for each node.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -60,7 +60,7 @@ void RunSteps(benchmark::State& state, bool check_memory) {
 
 void Step(benchmark::State& state) { RunSteps(state, false); }
 void CheckedStep(benchmark::State& state) { RunSteps(state, true); }
-// Layout, kernel choice and views of a whole plan: what a run costs before its first step.
+// What a run does before its first step: the layout, the choice of kernels and the views of a plan.
 void Load(benchmark::State& state) {
   const Plan plan = Chain(state.range(0));
   KernelRegistry registry;

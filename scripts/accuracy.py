@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Trains the same networks with exact and with compressed activations, several seeds each, and compares where they end.
+"""Trains the same networks with exact and with compressed activations, with several seeds each,
+and compares where training ends.
 
     accuracy.py [--bin build/bin] [--out build/accuracy] [--seeds N] [--first-seed K] [EXPERIMENT ...]
 
-A seed names the initial weights, the order of the samples and the rounding. Levels share it, so that they differ in what they
-store and in nothing else, and differences are taken seed by seed. Needs nothing but the tools in --bin."""
+A seed determines the initial weights, the order of the samples and the rounding. All levels use the
+same seeds. So they differ only in what they store, and differences are taken seed by seed. Needs
+only the tools in --bin."""
 import argparse
 import itertools
 import json
@@ -23,7 +25,8 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 
 
 class Experiment:
-    """model: below models/. data, eval_data: the values of those flags. compiling, training: other flags of actc and actrun."""
+    """model: a file in models/. data, eval_data: the values of those flags of actrun.
+    compiling, training: other flags of actc and of actrun."""
 
     def __init__(self, name, title, model, levels, batch, data, eval_data, compiling, training):
         self.name, self.title, self.levels, self.batch = name, title, levels, batch
@@ -71,8 +74,9 @@ def load(path):
 
 
 def draw_weights(stored, seed):
-    """The model's tensors with other weights: each of rank 2 and more drawn again from a normal distribution of its own deviation.
-    Biases and normalizations keep the numbers that training begins with."""
+    """The model's tensors with other initial weights. Each weight of rank 2 or more is drawn from a
+    normal distribution with the weight's own deviation. Biases and normalizations keep their
+    numbers."""
     generator, drawn = random.Random(seed), {}
     for name, (shape, numbers) in stored.items():
         if name.startswith("param.") and len(shape) > 1:
@@ -84,15 +88,17 @@ def draw_weights(stored, seed):
 
 
 def train(experiment, seeds, tools, folder):
-    """seeds: a range. LEVEL/f32: compiled with --fpmath=f32. {level: (actc's report, [actrun's report of each seed])}"""
+    """seeds: a range. LEVEL/f32 is compiled with --fpmath=f32.
+    Returns {level: (actc's report, [actrun's report of each seed])}."""
     at, flags = f"{folder}/{experiment.name}", [f"--batch={experiment.batch}"]
-    one_thread = ["--threads=1"]  # the networks are small; and the last bits of a run depend on the number of threads
+    # The networks are small, and the last bits of a run depend on the number of threads.
+    one_thread = ["--threads=1"]
     results = {}
     for level in experiment.levels:
         name, _, fpmath = level.partition("/")
         plan, report, start = f"{at}.{name}{fpmath}.plan", f"{at}.{name}{fpmath}.json", f"{at}.start.safetensors"
         run([f"{tools}/actc", experiment.model, "-O", name, *([f"--fpmath={fpmath}"] if fpmath else []), "-o", plan, "--report=none", f"--report-json={report}"] + flags + experiment.compiling)
-        if not results:  # a step at rate 0 writes the model's weights down
+        if not results:  # a step at rate 0 saves the model's weights
             run([f"{tools}/actrun", plan, experiment.data, "--steps=1", "--lr=0", f"--save={start}"] + flags + one_thread)
             stored = tensor_files.read_floats(start)
         results[level] = (load(report), [])
@@ -105,7 +111,7 @@ def train(experiment, seeds, tools, folder):
                  f"--report-json={report}"] + flags + one_thread + experiment.training)
             ran = load(report)
             if ran["peak_bytes"] != ran["planned_peak_bytes"]:
-                sys.exit(f"{experiment.name}, {level}: the peak that was used is not the one that was planned")
+                sys.exit(f"{experiment.name}, {level}: the peak that was used is not the planned one")
             results[level][1].append(ran)
             last = ran["evaluations"][-1]
             print(f"{experiment.name} {level} seed {seed}: " + ", ".join(f"{k} {last[k]:.4f}" for k in ("loss", "accuracy") if last.get(k) is not None),
@@ -153,7 +159,7 @@ def main():
     if not set(args.experiments) <= set(EXPERIMENTS):
         parser.error(f"experiments are {', '.join(EXPERIMENTS)}")
     if args.seeds < 2:
-        parser.error("--seeds: a spread takes at least 2")
+        parser.error("--seeds: at least 2 are needed for a standard deviation")
     os.makedirs(args.out, exist_ok=True)
     for name in args.experiments or EXPERIMENTS:
         experiment = EXPERIMENTS[name](args.out)

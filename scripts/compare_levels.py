@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Compares levels and presets on one model and its data: bytes of saved activations, the planned peak and what is swapped to the host's memory beside it,
-and what the codes do to the gradient.
+"""Compares levels and presets on one model and its data: the bytes of saved activations, the planned
+peak, the bytes that are swapped to the host's memory, and what the codes do to the gradient.
 
     compare_levels.py models/digits_resnet.onnx --data=image=X.npy,label=Y.npy --batch=32 --train=150 L2 L3 actnn-L3 gact-L1
 
---train=K: K steps at L0 first; every level is measured at the parameters where these end. Without --data or --inputs the batch is random.
-What operators of the graph round (preset blpa) has the same error at every step, which --variance does not measure: there v is |g_q - g|^2 / |g|^2 of one
-mini-batch against L0, all of it bias.
-Other flags go to actc (--loss=, --optimizer=, --init=, --dim=) as they are. Needs nothing but the tools in --bin."""
+--train=K trains K steps at L0 first. Every level is measured at the parameters after these steps.
+Without --data or --inputs the batch is random.
+In preset blpa, operators of the graph round. Their error is the same at every step, and --variance
+does not measure it. For blpa, v is |g_q - g|^2 / |g|^2 of one mini-batch against L0, and all of it
+is bias.
+Other flags (--loss=, --optimizer=, --init=, --dim=) are passed on to actc. Needs only the tools in
+--bin."""
 import argparse
 import array
 import json

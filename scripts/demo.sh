@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Trains the same ResNet on real handwritten digits twice, with exact and with compressed activations, and shows what it cost and
-# what it changed; then plans the memory of ResNet-50. Needs the tools (make).
+# Trains the same ResNet on real handwritten digits twice, with exact and with compressed
+# activations, and compares memory, time and accuracy. Then plans the memory of ResNet-50. Needs the
+# tools (make).
 #   demo.sh [BUILD]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -41,7 +41,7 @@ def main(folder):
         ("largest batch in 8 GiB", [str(p["max_batch"]["8GiB"]) for p in big]),
     ])
     if any(p["peak_bytes"] != r["peak_bytes"] for p, r in zip(plans, runs)):
-        sys.exit("demo: a peak that was used is not the one that was planned")
+        sys.exit("demo: a peak that was used is not the planned one")
 
 
 if __name__ == "__main__":

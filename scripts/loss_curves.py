@@ -1,9 +1,9 @@
-"""Training losses as an SVG picture. Python's standard library alone."""
+"""Draws training losses as an SVG picture. Needs only Python's standard library."""
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 400, 50, 15, 35, 40
 COLORS = ["#222222", "#1f77b4", "#d62728", "#2ca02c", "#9467bd"]
-DASHES = ["", "", "6 3", "2 3", "8 3 2 3"]  # so that curves that cover each other can both be seen
-WINDOW = 10  # steps that a point is the mean of
+DASHES = ["", "", "6 3", "2 3", "8 3 2 3"]  # so that both of two curves on top of each other can be seen
+WINDOW = 10  # a point is the mean of so many steps
 
 
 def smooth(runs):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Draws the memory of one training step, node by node, at several levels: docs/memory_over_step.svg.
+"""Draws docs/memory_over_step.svg: the memory of one training step, node by node, at several levels.
 
     memory_picture.py [--bin build/bin] [--model models/zoo/resnet152.onnx] [--batch 512] [--levels L0,L3,L4] [--out FILE]
 
-The numbers are the `timeline` of `actc --report-json`; nothing runs. Forward and backward pass get the same width at every
-level, so that the curves can be compared although the levels' steps differ in their number of nodes."""
+The numbers are the `timeline` of `actc --report-json`; no step runs. The steps of the levels differ
+in their number of nodes. So that the curves can be compared, the forward pass has the same width at
+every level, and so has the backward pass."""
 import argparse
 import json
 import math

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of a build folder: the whole output of each test that fails, and a summary.
+# Runs the tests of a build folder. Prints the whole output of each test that fails, and a summary.
 #   run_tests.sh BUILD [JOBS [REGEX]]
 # Tests named Long/... run only with ACT_LONG_TESTS=1.
 set -uo pipefail
@@ -9,10 +9,11 @@ log=$build/tests.log
 skip='^Long/'
 [ -z "${ACT_LONG_TESTS:-}" ] || skip='^$'
 start=$SECONDS
-# Tests run side by side: a thread that waits gives its core to another test instead of spinning.
+# Tests run in parallel. So a thread that waits leaves its core to another test and does not spin.
 export OMP_WAIT_POLICY=passive
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error -R "$regex" -E "$skip" 2>&1 | tee "$log" | awk '
-  # " 12/340 Test  #12: Suite.Name ....   Passed    0.02 sec"; "***Failed", "***Timeout" and others where it did not.
+  # A line is " 12/340 Test  #12: Suite.Name ....   Passed    0.02 sec". A test that did not pass
+  # has "***Failed", "***Timeout" or the like there.
   / Test +#[0-9]+: / {
     name = $0; sub(/.* Test +#[0-9]+: /, "", name); sub(/ .*/, "", name)
     showing = 0

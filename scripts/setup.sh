@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the build needs on Debian 12 or Ubuntu 24.04: packages by apt, and into .deps what their releases lack:
-# ONNX's current .proto, and oneDNN 3 where the release has version 2. Does nothing where all is there.
-# As root, or with sudo available. Where there is no apt, it names what is missing.
+# Installs what the build needs on Debian 12 or Ubuntu 24.04. Packages come from apt. What the
+# release lacks goes into .deps: ONNX's current .proto, and oneDNN 3 if the release has version 2.
+# Does nothing if everything is installed. Needs root or sudo. Without apt it names what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,7 +41,7 @@ done
 if [ ${#missing[@]} -gt 0 ] || [ -z "$has_llvm" ]; then
   refresh
   if [ -z "$has_llvm" ]; then
-    for version in 19 18 17 16; do # the newest that the release has, from the one that is tested
+    for version in 19 18 17 16; do # the newest in the release, at most the one that is tested
       if [ -n "$(candidate "llvm-$version-dev")" ]; then
         missing+=("llvm-$version-dev")
         break
@@ -62,7 +62,7 @@ wheel() {
   python3 -m pip download -q --disable-pip-version-check --no-deps -d "$work" "$@"
 }
 
-# Fetched whole and moved into place last, so that an interrupted set-up starts over.
+# Everything is fetched before anything is moved into place, so an interrupted setup starts over.
 if [ ! -e .deps/proto/onnx-ml.proto ]; then
   echo "setup: fetching the .proto of ONNX $onnx" >&2
   wheel --only-binary=:all: --python-version 3.12 --platform manylinux_2_27_x86_64 --platform manylinux_2_28_x86_64 \

@@ -1,4 +1,5 @@
-"""NumPy's .npy and safetensors files, as much of them as scripts need. Python's standard library alone."""
+"""NumPy's .npy files and safetensors files, as far as the scripts need them. Needs only Python's
+standard library."""
 import array
 import json
 import struct
@@ -14,7 +15,7 @@ def write_npy(path, shape, numbers):
 
 
 def read_floats(path):
-    """{name: (shape, array of floats)} of a safetensors file's float32 tensors."""
+    """The float32 tensors of a safetensors file: {name: (shape, array of floats)}."""
     with open(path, "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))

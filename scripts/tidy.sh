@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy over the sources of a build folder (its compile_commands.json), findings only: tidy.sh BUILD [JOBS [FILE...]]
+# Runs clang-tidy over the sources in a build folder's compile_commands.json. Prints findings alone.
+#   tidy.sh BUILD [JOBS [FILE...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 jobs=${2:-$(nproc)}
@@ -10,7 +11,7 @@ if [ $# -eq 0 ]; then
 else
   files=("$@")
 fi
-# -Wshadow=local and some -W are g++'s alone.
+# Only g++ knows -Wshadow=local and some other warnings.
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 1 -P "$jobs" sh -c 'clang-tidy --quiet -p "$0" --extra-arg=-Wno-unknown-warning-option "$1" 2>/dev/null' "$build"
 echo "tidy: ${#files[@]} files"

@@ -1,15 +1,17 @@
-/* Block floating point: a group shares one exponent, and an element is a whole number of its steps, rounded
- * stochastically. One byte of metadata; a step is a power of two, so decoding is one multiplication.
+/* Block floating point. The elements of a group share one exponent, which is one byte of metadata. It
+ * gives the group's step, a power of two. An element is stored as a whole number of steps, rounded
+ * stochastically. So decoding is one multiplication.
  *
- * With B bits the numbers are -(2^(B-1) - 1) .. 2^(B-1) - 1 and the step is the least power of two that lets
- * the group's largest element in. */
+ * With B bits an element's number is in -(2^(B-1) - 1) .. 2^(B-1) - 1. The step is the least power of
+ * two with which the group's largest element fits. */
 #include <act/codec_plugin.h>
 #include <math.h>
 #include <string.h>
 
 enum { kNotFinite = 255, kExponentBias = 127 };
 
-/* 32 random bits of element i: a hash of the key (splitmix64's finalizer), the same at encode and decode. */
+/* 32 random bits for element i: a hash of the key (splitmix64's finalizer). They are the same in
+ * encode and decode. */
 static uint32_t RandomBits(const act_codec_key* key, uint32_t i) {
   uint64_t z = key->seed * 0x9E3779B97F4A7C15u + key->step * 0xD1B54A32D192ED03u +
                key->group * 0x8CB92BA72F3D8DD7u + key->tensor * 0xAEF17502108EF2D9u + i;
@@ -47,14 +49,14 @@ static void Encode(const act_codec_form* form, const act_codec_key* key, const f
   metadata[0] = kNotFinite;
   if (!finite) return;
   if (largest > 0) frexpf(largest / (float)most, &exponent); /* 2^exponent > largest / most */
-  if (exponent > kExponentBias) return; /* no step's byte holds it: as if it were infinite */
+  if (exponent > kExponentBias) return; /* the exponent does not fit its byte: treated as infinite */
   if (exponent < -126) exponent = -126;
   metadata[0] = (uint8_t)(exponent + kExponentBias);
   const float steps = ldexpf(1, -exponent);
   for (uint32_t i = 0; i < count; ++i) {
     const float up = (float)(RandomBits(key, i) >> 8) * 0x1p-24f;
     int32_t q = (int32_t)floorf(x[i] * steps + up);
-    if (q > most) q = most; /* a sum that float rounded up */
+    if (q > most) q = most; /* float rounded the sum up */
     PutBits(payload, i * form->bits, form->bits, (uint32_t)(q + most));
   }
 }
