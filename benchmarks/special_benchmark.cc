@@ -46,8 +46,15 @@ std::vector<Case> Cases() {
   const Attributes rows = One("axis", int64_t{0});
   Attributes sum = rows;
   sum.Set("reduction", "add");
-  Attributes resize = One("scales", std::vector<double>{2, 2});
-  resize.Set("mode", "linear");
+  Attributes linear = One("axes", Ints{1, 2});
+  linear.Set("scales", std::vector<double>{2, 2});
+  linear.Set("mode", "linear");
+  Attributes nearest = linear;
+  nearest.Set("mode", "nearest");
+  nearest.Set("coordinate_mode", "asymmetric");
+  nearest.Set("nearest_mode", "floor");
+  Attributes half = linear;
+  half.Set("scales", std::vector<double>{.5, .5});
   return {
       {"max_pool",
        "MaxPool",
@@ -105,8 +112,13 @@ std::vector<Case> Cases() {
       {"slice", "Slice", slice, {{16, 56, 56, 256}}, {{16, 56, 56, 128}}, {}, {}},
       {"slice_grad", "SliceGrad", slice, {{16, 56, 56, 128}}, {{16, 56, 56, 256}}, {}, {}},
       {"pad", "Pad", pad, {{16, 56, 56, 256}}, {{16, 58, 58, 256}}, {}, {}},
-      {"resize", "Resize", resize, {{16, 28, 28, 256}}, {{16, 56, 56, 256}}, {}, {}},
-      {"resize_grad", "ResizeGrad", resize, {{16, 56, 56, 256}}, {{16, 28, 28, 256}}, {}, {}},
+      {"resize", "Resize", linear, {{16, 28, 28, 256}}, {{16, 56, 56, 256}}, {}, {}},
+      {"resize_grad", "ResizeGrad", linear, {{16, 56, 56, 256}}, {{16, 28, 28, 256}}, {}, {}},
+      {"resize_nearest", "Resize", nearest, {{16, 28, 28, 256}}, {{16, 56, 56, 256}}, {}, {}},
+      {"resize_nearest_grad", "ResizeGrad", nearest, {{16, 56, 56, 256}}, {{16, 28, 28, 256}}, {}, {}},
+      {"resize_images", "Resize", half, {{16, 224, 224, 3}}, {{16, 112, 112, 3}}, {}, {}},
+      {"resize_scores", "Resize", linear, {{16, 112, 112, 21}}, {{16, 224, 224, 21}}, {}, {}},
+      {"resize_scores_grad", "ResizeGrad", linear, {{16, 224, 224, 21}}, {{16, 112, 112, 21}}, {}, {}},
       {"embedding", "Gather", rows, {{30522, 768}, {1024, 1}}, {{1024, 768}}, {f32, i64}, {}, 30522},
       {"embedding_grad", "Scatter", sum, {{1024, 768}, {1024, 1}}, {{30522, 768}}, {f32, i64}, {}, 30522},
       {"embedding_grad_of_one_row", "Scatter", sum, {{1024, 768}, {1024, 1}}, {{30522, 768}}, {f32, i64}, {}},

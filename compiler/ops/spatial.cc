@@ -146,20 +146,27 @@ void ResizeGrad(GradContext& g) {
   g.SetGrad(0, g.EmitTyped("ResizeGrad", {g.dout()}, g.type(g.in(0)), g.attrs()));
 }
 
-llvm::Error InferResize(InferContext& c) {
-  const TensorType &x = c.in(0), &y = c.outputs[0];
-  if (y.rank() != x.rank() || x.rank() < 3 || y.dims.front() != x.dims.front() ||
-      y.dims.back() != x.dims.back())
-    return c.Fail("cannot resize " + ToString(x) + " to " + ToString(y) + " (channels last)");
-  if (c.node.attrs.Floats("scales").size() != x.dims.size() - 2)
-    return c.Fail("scales needs one entry per spatial axis");
+// Checks that a Resize takes x to y.
+llvm::Error CheckResize(const InferContext& c, const TensorType& x, const TensorType& y) {
+  ACT_CHECK_OK(c.CheckFloats());
+  const Ints axes = c.node.attrs.Ints("axes");
+  if (y.rank() != x.rank()) return c.Fail("cannot resize " + ToString(x) + " to " + ToString(y));
+  if (axes.empty() || c.node.attrs.Floats("scales").size() != axes.size())
+    return c.Fail("needs axes, and a scale for each");
+  size_t next = 0;
+  for (size_t a = 0; a < x.dims.size(); ++a) {
+    const bool resized = next < axes.size() && axes[next] == static_cast<int64_t>(a);
+    if (resized ? !x.dims[a].IsFixed() || !y.dims[a].IsFixed() : x.dims[a] != y.dims[a])
+      return c.Fail("cannot resize axis " + std::to_string(a) + " of " + ToString(x) + " to that of " +
+                    ToString(y));
+    next += resized;
+  }
+  if (next != axes.size()) return c.Fail("axes must ascend within those of " + ToString(x));
   return llvm::Error::success();
 }
 
-llvm::Error InferResizeGrad(InferContext& c) {
-  if (c.outputs[0].rank() != c.in(0).rank()) return c.Fail("gradient does not fit");
-  return llvm::Error::success();
-}
+llvm::Error InferResize(InferContext& c) { return CheckResize(c, c.in(0), c.outputs[0]); }
+llvm::Error InferResizeGrad(InferContext& c) { return CheckResize(c, c.outputs[0], c.in(0)); }
 
 Dim WindowFlops(const Node& node, const Graph& graph) {
   int64_t window = 1;

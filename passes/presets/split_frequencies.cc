@@ -77,6 +77,7 @@ class Splitter {
     attrs.Set("mode", std::string("nearest"));
     attrs.Set("coordinate_mode", std::string("asymmetric"));
     attrs.Set("nearest_mode", std::string("floor"));
+    attrs.Set("axes", std::vector<int64_t>{1, 2});
     attrs.Set("scales", std::vector<double>(parts.block.begin(), parts.block.end()));
     return builder_.AddTyped("Resize", {parts.low}, type, attrs, name + ".low.resize");
   }

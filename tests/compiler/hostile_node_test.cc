@@ -127,6 +127,38 @@ const Hostile kHostile[] = {
        return m;
      },
      "scales or sizes must be known"},
+    {"resize_to_nothing_that_fits",
+     [] {
+       OnnxModel m(19);
+       m.Input("x", {"N", 3, 4, 4})
+           .Integers("s", {2, kLargest})
+           .Node("Resize", {"x", "", "", "s"}, {"n"}, {Attr("axes", std::vector<int64_t>{2, 3})})
+           .MeanLoss("n");
+       return m;
+     },
+     "node 'n' (Resize)"},
+    {"blocks_that_overflow",
+     [] {
+       OnnxModel m(18);
+       m.Input("x", {"N", 4, 4})
+           .Integers("image", {kLargest, 2})
+           .Integers("block", {2, kLargest})
+           .Node("Col2Im", {"x", "image", "block"}, {"n"})
+           .MeanLoss("n");
+       return m;
+     },
+     "node 'n' (Col2Im)"},
+    {"blocks_that_do_not_fit",
+     [] {
+       OnnxModel m(18);
+       m.Input("x", {"N", 4, 4})
+           .Integers("image", {2, 2})
+           .Integers("block", {3, 2})
+           .Node("Col2Im", {"x", "image", "block"}, {"n"})
+           .MeanLoss("n");
+       return m;
+     },
+     "is not [N, C * 6, 0]"},
     {"dropout_of_all",
      [] {
        OnnxModel m = Linear(10);

@@ -1,4 +1,4 @@
-// Rows of pooling and resizing. Channels last.
+// Rows of pooling. Channels last.
 #pragma once
 
 #include "tests/compiler/op_cases_conv.h"
@@ -101,81 +101,6 @@ inline std::vector<OpCase> PoolCases() {
                    },
                    [dilated](const Tensors& t) { return MaxPooled(t[0], dilated, false); },
                    {0}});
-  return cases;
-}
-
-// ONNX's Resize on one axis: where the output position o looks in an input of extent `in`.
-inline double Coordinate(const std::string& mode, int64_t o, int64_t in, int64_t out) {
-  const double x = static_cast<double>(o), scale = static_cast<double>(out) / static_cast<double>(in);
-  if (mode == "align_corners")
-    return out == 1 ? 0 : x * static_cast<double>(in - 1) / static_cast<double>(out - 1);
-  if (mode == "asymmetric") return x / scale;
-  if (mode == "pytorch_half_pixel" && out == 1) return 0;
-  return (x + .5) / scale - .5;
-}
-
-inline Tensor Resized(const Tensor& x, const Ints& to, const std::string& mode,
-                      const std::string& coordinates, const std::string& nearest) {
-  Tensor y(to);
-  const size_t axes = to.size() - 2;
-  truth::ForEach(to, [&](const Ints& o) {
-    // Linear: 2^axes corners, each weighted by the product of its distances.
-    for (size_t corner = 0; corner < size_t{1} << axes; ++corner) {
-      double weight = 1;
-      Ints at = o;
-      for (size_t a = 0; a < axes; ++a) {
-        const int64_t last = x.dim(a + 1) - 1;
-        double c = Coordinate(coordinates, o[a + 1], x.dim(a + 1), to[a + 1]);
-        if (mode == "nearest") {
-          c = nearest == "floor"               ? std::floor(c + 1e-9)
-              : nearest == "ceil"              ? std::ceil(c - 1e-9)
-              : nearest == "round_prefer_ceil" ? std::floor(c + .5 + 1e-9)
-                                               : std::ceil(c - .5 - 1e-9);
-        }
-        c = std::clamp<double>(c, 0, static_cast<double>(last));
-        const double low = std::floor(c), t = c - low;
-        const bool high = (corner >> a & 1) != 0;
-        at[a + 1] = std::min(static_cast<int64_t>(low) + high, last);
-        weight *= high ? t : 1 - t;
-      }
-      if (weight != 0) y.at(o) += weight * x.at(at);
-    }
-  });
-  return y;
-}
-
-inline std::vector<OpCase> ResizeCases() {
-  std::vector<OpCase> cases;
-  const auto add = [&cases](const Ints& from, const Ints& to, const std::string& mode,
-                            const std::string& coordinates, const std::string& nearest) {
-    std::vector<double> scales;
-    for (size_t a = 1; a + 1 < from.size(); ++a)
-      scales.push_back(static_cast<double>(to[a]) / static_cast<double>(from[a]));
-    const Attributes attrs = Attrs(
-        {{"mode", mode}, {"coordinate_mode", coordinates}, {"nearest_mode", nearest}, {"scales", scales}});
-    cases.push_back({"Resize " + mode + " " + coordinates + " " + nearest,
-                     {{from}},
-                     [=](GraphBuilder& b, const Values& v) {
-                       Dims dims(to.begin(), to.end());
-                       dims[0] = b.type(v[0]).dims[0];
-                       return b.AddTyped("Resize", {v[0]}, {DType::kFloat32, dims}, attrs, "tested");
-                     },
-                     [=](const Tensors& t) { return Resized(t[0], to, mode, coordinates, nearest); },
-                     {0}});
-  };
-  for (const char* coordinates : {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"}) {
-    add({2, 3, 4, 2}, {2, 6, 8, 2}, "linear", coordinates, "");
-    add({1, 5, 6, 3}, {1, 3, 9, 3}, "linear", coordinates, "");
-    add({1, 4, 1, 2}, {1, 1, 3, 2}, "linear", coordinates, "");
-    for (const char* nearest : {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"}) {
-      add({2, 3, 4, 2}, {2, 6, 8, 2}, "nearest", coordinates, nearest);
-      add({1, 5, 6, 3}, {1, 3, 9, 3}, "nearest", coordinates, nearest);
-    }
-  }
-  add({2, 5, 3}, {2, 8, 3}, "linear", "half_pixel", "");
-  add({0, 5, 3}, {0, 8, 3}, "linear", "half_pixel", "");
-  add({1, 2, 3, 2, 2}, {1, 4, 5, 3, 2}, "linear", "half_pixel", "");
-  add({1, 2, 3, 2, 2}, {1, 4, 6, 4, 2}, "nearest", "asymmetric", "floor");
   return cases;
 }
 

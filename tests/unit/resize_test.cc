@@ -8,6 +8,9 @@ using Ints = std::vector<int64_t>;
 OpCase Resize(const Ints& in, const Ints& out, const std::vector<double>& scales, const std::string& mode,
               const std::string& coordinates, const std::string& nearest = "round_prefer_floor") {
   OpCase c{"Resize", {}, {Random(in, 1)}, {Empty(out)}, {}, {}};
+  Ints axes;  // the spatial ones of channels-last images
+  for (size_t a = 0; a < scales.size(); ++a) axes.push_back(static_cast<int64_t>(a) + 1);
+  c.attrs.Set("axes", axes);
   c.attrs.Set("scales", scales);
   c.attrs.Set("mode", mode);
   c.attrs.Set("coordinate_mode", coordinates);
@@ -43,6 +46,9 @@ TEST(Resize, ByHand) {
   ExpectLine({0, 4}, {0, 2, 4, 4}, "linear", "asymmetric");
   ExpectLine({2, 4, 9}, {2}, "linear", "pytorch_half_pixel");
   ExpectLine({2, 4, 9}, {4}, "linear", "half_pixel");
+  // Keys' weights with a = -3/4 at distances of 1/4, 3/4, 5/4 and 7/4.
+  ExpectLine({0, 0, 64, 0, 0}, {0, -2.25f, -6.75f, 16.75f, 56.25f, 56.25f, 16.75f, -6.75f, -2.25f, 0},
+             "cubic", "half_pixel");
   ExpectLine({1, 2}, {1, 1, 2, 2}, "nearest", "asymmetric", "floor");
   ExpectLine({1, 2}, {1, 2, 2, 2}, "nearest", "asymmetric", "ceil");
   ExpectLine({1, 2, 3, 4}, {1, 3}, "nearest", "half_pixel", "round_prefer_floor");  // 0.5 and 2.5
@@ -52,17 +58,50 @@ TEST(Resize, ByHand) {
 }
 
 TEST(Resize, FastKernelsAgreeAndGradientsAreThoseOfTheForwardPass) {
-  for (const std::string mode : {"nearest", "linear"})
-    for (const std::string coordinates : {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"})
-      for (const OpCase& c : {Resize({2, 3, 4, 5}, {2, 6, 8, 5}, {2, 2}, mode, coordinates),
-                              Resize({1, 7, 5, 3}, {1, 4, 9, 3}, {0.6, 1.9}, mode, coordinates),
-                              Resize({2, 6, 2}, {2, 1, 2}, {0.2}, mode, coordinates),
-                              Resize({1, 2, 3, 2, 2}, {1, 3, 3, 5, 2}, {1.5, 1, 2.5}, mode, coordinates)}) {
-        SCOPED_TRACE(mode + " " + coordinates);
-        EXPECT_GT(CompareWithReference(c, 1e-6), 0);
-        EXPECT_GT(CompareWithReference(Grad(c), 1e-6), 0);
-        CheckGradient(c, 0, Grad(c), 1.0f, 1e-5);  // linear in x
-      }
+  for (const std::string mode : {"nearest", "linear", "cubic"})
+    for (const std::string coordinates :
+         {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"})
+      for (const int64_t antialias : {0, 1})
+        for (OpCase c : {Resize({2, 3, 4, 5}, {2, 6, 8, 5}, {2, 2}, mode, coordinates),
+                         Resize({1, 7, 5, 3}, {1, 4, 9, 3}, {0.6, 1.9}, mode, coordinates),
+                         Resize({2, 6, 2}, {2, 1, 2}, {0.2}, mode, coordinates),
+                         Resize({1, 2, 3, 2, 2}, {1, 3, 3, 5, 2}, {1.5, 1, 2.5}, mode, coordinates)}) {
+          SCOPED_TRACE(mode + " " + coordinates);
+          c.attrs.Set("antialias", antialias);
+          EXPECT_GT(CompareWithReference(c, 1e-6), 0);
+          EXPECT_GT(CompareWithReference(Grad(c), 1e-6), 0);
+          CheckGradient(c, 0, Grad(c), 1.0f, 1e-5);  // linear in x
+        }
+}
+
+// Axes that are not resized may lie anywhere.
+TEST(Resize, AnyAxes) {
+  for (const auto& [in, out, axes] :
+       std::vector<std::tuple<Ints, Ints, Ints>>{{{7}, {4}, {0}},
+                                                 {{3, 5}, {6, 2}, {0, 1}},
+                                                 {{4, 3, 5, 2}, {6, 3, 4, 2}, {0, 2}},
+                                                 {{2, 3, 2, 5}, {2, 6, 2, 8}, {1, 3}},
+                                                 {{3, 2, 3, 2, 3}, {4, 2, 5, 3, 3}, {0, 2, 3}}}) {
+    OpCase c{"Resize", {}, {Random(in, 1)}, {Empty(out)}, {}, {}};
+    std::vector<double> scales;
+    for (const int64_t a : axes)
+      scales.push_back(static_cast<double>(out[static_cast<size_t>(a)]) /
+                       static_cast<double>(in[static_cast<size_t>(a)]));
+    c.attrs.Set("axes", axes);
+    c.attrs.Set("scales", scales);
+    c.attrs.Set("mode", std::string("cubic"));
+    EXPECT_GT(CompareWithReference(c, 1e-6), 0);
+    EXPECT_GT(CompareWithReference(Grad(c), 1e-6), 0);
+    CheckGradient(c, 0, Grad(c), 1.0f, 1e-5);
+  }
+}
+
+// A filter for 1 of 64 elements mixes 256.
+TEST(Resize, ManyTerms) {
+  OpCase c = Resize({1, 256, 128, 3}, {1, 4, 2, 3}, {4. / 256, 2. / 128}, "cubic", "half_pixel");
+  c.attrs.Set("antialias", int64_t{1});
+  EXPECT_GT(CompareWithReference(c, 1e-6), 0);
+  EXPECT_GT(CompareWithReference(Grad(c), 1e-6), 0);
 }
 
 TEST(Resize, ManyPixels) {
@@ -75,7 +114,11 @@ TEST(Resize, EmptyBatchAndNonsense) {
   EXPECT_GT(CompareWithReference(Resize({0, 4, 2}, {0, 8, 2}, {2}, "linear", "half_pixel"), 0), 0);
   CompareWithReference(Grad(Resize({0, 4, 2}, {0, 8, 2}, {2}, "linear", "half_pixel")), 0);
   for (const OpCase& c : {Resize({1, 4, 2}, {1, 8, 2}, {0}, "linear", "half_pixel"),
-                          Resize({1, 4, 2}, {1, 8, 2}, {2}, "cubic", "half_pixel"),
+                          Resize({1, 4, 2}, {1, 8, 2}, {2}, "spline", "half_pixel"),
+                          Resize({1, 4, 2}, {1, 8, 2}, {2}, "linear", "no_pixel"),
+                          Resize({1, 4, 2}, {1, 8, 2}, {2}, "nearest", "half_pixel", "up"),
+                          Resize({1, 4, 2}, {1, 8, 2}, {1e-30}, "cubic", "half_pixel"),
+                          Resize({1, 4, 2}, {1, 8, 2}, {INFINITY}, "linear", "half_pixel"),
                           Resize({1, 4, 2}, {1, 8, 2}, {2, 2}, "linear", "half_pixel"),
                           Resize({1, 4, 2}, {1, 8, 3}, {2}, "linear", "half_pixel"),
                           Resize({1, 0, 2}, {1, 8, 2}, {2}, "linear", "half_pixel")})

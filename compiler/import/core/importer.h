@@ -196,6 +196,8 @@ const std::vector<ImportEntry>& EinsumImports();
 const std::vector<ImportEntry>& MatMulImports();
 const std::vector<ImportEntry>& AttentionImports();
 const std::vector<ImportEntry>& SpatialImports();
+const std::vector<ImportEntry>& ResizeImports();
+const std::vector<ImportEntry>& ImageImports();
 const std::vector<ImportEntry>& RecurrentImports();
 const std::vector<ImportEntry>& NormalizationImports();
 const std::vector<ImportEntry>& ReductionImports();

@@ -1,7 +1,5 @@
-// Convolution, pooling and resizing. They are channels-first in ONNX and channels-last here, so
+// Convolution and pooling. They are channels-first in ONNX and channels-last here, so
 // each gets a transpose before and after it. A pass cancels these against those of its neighbours.
-#include <cmath>
-
 #include "compiler/import/core/importer.h"
 #include "compiler/import/ops/window.h"
 
@@ -126,98 +124,6 @@ llvm::Error ImportGlobalPool(NodeContext& c) {
       c, c.Emit(c.node.op_type() == "GlobalMaxPool" ? "ReduceMax" : "ReduceMean", {x}, attrs));
 }
 
-// The result's extent and the scale for each axis of the input, from Resize's inputs or an older
-// form of the operator.
-struct Scaling {
-  Dims dims;
-  std::vector<double> scales;
-};
-
-// The extent of an axis of input 0 after scaling.
-llvm::Expected<Dim> Scaled(const NodeContext& c, size_t axis, double scale) {
-  const Dim& dim = c.DimsOf(0)[axis];
-  if (scale == 1) return dim;
-  const double extent = std::floor(static_cast<double>(dim.fixed) * scale);
-  if (!dim.IsFixed() || !(extent >= 0 && extent < static_cast<double>(kTooLarge)))
-    return c.Fail("cannot scale axis " + std::to_string(axis));
-  return Dim(static_cast<int64_t>(extent));
-}
-
-llvm::Expected<Scaling> ReadScaling(NodeContext& c) {
-  const Dims& from = c.DimsOf(0);
-  // Resize-10 and Upsample-9: (x, scales). Since 11: (x, roi, scales, sizes).
-  const size_t scales_at = c.opset() < 11 || c.node.op_type() == "Upsample" ? 1 : 2;
-  Ints axes;
-  for (size_t i = 0; i < from.size(); ++i) axes.push_back(static_cast<int64_t>(i));
-  axes = c.attrs.Ints("axes", axes);
-  Scaling result{from, std::vector<double>(from.size(), 1)};
-  if (c.attrs.Has("scales")) {  // Upsample-7
-    const std::vector<double> scales = c.attrs.Floats("scales");
-    if (scales.size() != from.size()) return c.Fail("needs a scale for each axis");
-    for (size_t i = 0; i < from.size(); ++i) {
-      ACT_TRY(result.dims[i], Scaled(c, i, scales[i]));
-    }
-    result.scales = scales;
-    return result;
-  }
-  const bool has_scales = c.Has(scales_at) && c.DimsOf(scales_at) != Dims{0};
-  const size_t at = has_scales ? scales_at : 3;
-  if (!c.Has(at) || !c.In(at).known) return c.Fail("scales or sizes must be known when compiling");
-  const Known& known = *c.In(at).known;
-  const auto fixed = FixedDims(known.type.dims);
-  if (!fixed || ElementCount(*fixed) != static_cast<int64_t>(axes.size()))
-    return c.Fail("needs a scale or size for each axis");
-  const std::vector<Element> values = BroadcastElements(known, *fixed);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    ACT_TRY(const size_t axis, c.Axis(axes[i], from.size()));
-    Dim& dim = result.dims[axis];
-    if (!has_scales) {
-      if (values[i].integer == dim) continue;
-      if (!dim.IsFixed() || !values[i].integer.IsFixed() || dim.fixed < 1)
-        return c.Fail("cannot resize axis " + std::to_string(axis));
-      result.scales[axis] = static_cast<double>(values[i].integer.fixed) / static_cast<double>(dim.fixed);
-      dim = values[i].integer;
-    } else {
-      ACT_TRY(dim, Scaled(c, axis, values[i].real));
-      result.scales[axis] = values[i].real;
-    }
-  }
-  return result;
-}
-
-llvm::Error ImportResize(NodeContext& c) {
-  if (c.Type(0).rank() < 3) return c.Fail("needs a spatial axis");
-  ACT_TRY(const Scaling scaling, ReadScaling(c));
-  const Dims& to = scaling.dims;
-  if (to[0] != c.DimsOf(0)[0] || to[1] != c.DimsOf(0)[1])
-    return c.Fail("resizes samples or channels, which is not supported");
-  const bool old = c.opset() < 11 || c.node.op_type() == "Upsample";
-  const std::string mode = c.attrs.String("mode", "nearest");
-  const std::string coordinates =
-      c.attrs.String("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
-  if (mode != "nearest" && mode != "linear")
-    return c.Fail("mode " + mode + " is not supported", "nearest and linear are");
-  if (coordinates != "half_pixel" && coordinates != "pytorch_half_pixel" && coordinates != "align_corners" &&
-      coordinates != "asymmetric")
-    return c.Fail("coordinate_transformation_mode " + coordinates + " is not supported");
-  if (c.attrs.Int("antialias") != 0) return c.Fail("antialias is not supported");
-  if (c.attrs.String("keep_aspect_ratio_policy", "stretch") != "stretch")
-    return c.Fail("keep_aspect_ratio_policy other than stretch is not supported");
-  Attributes attrs;
-  attrs.Set("mode", mode);
-  attrs.Set("coordinate_mode", coordinates);
-  attrs.Set("nearest_mode", c.attrs.String("nearest_mode", old ? "floor" : "round_prefer_floor"));
-  attrs.Set("scales", std::vector<double>(scaling.scales.begin() + 2, scaling.scales.end()));
-  ACT_TRY(const ValueId image, c.Value(0));
-  if (to == c.DimsOf(0)) return c.Set(0, image);
-  ACT_TRY(const ValueId x, c.ToChannelsLast(image));
-  Dims dims{to[0]};
-  dims.insert(dims.end(), to.begin() + 2, to.end());
-  dims.push_back(to[1]);
-  return ReturnChannelsFirst(c,
-                             c.builder().AddTyped("Resize", {x}, {DType::kFloat32, dims}, attrs, c.name()));
-}
-
 }  // namespace
 
 const std::vector<ImportEntry>& SpatialImports() {
@@ -228,8 +134,6 @@ const std::vector<ImportEntry>& SpatialImports() {
       {"AveragePool", 1, 1, ImportPool},
       {"GlobalAveragePool", 1, 1, ImportGlobalPool},
       {"GlobalMaxPool", 1, 1, ImportGlobalPool},
-      {"Resize", 1, 4, ImportResize},
-      {"Upsample", 1, 2, ImportResize},
   };
   return entries;
 }
