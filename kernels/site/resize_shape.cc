@@ -21,8 +21,8 @@ struct Axis {
   double start = 0, end = 1;  // the part of the input that is shown (tf_crop_and_resize)
 };
 
-// Coordinate of the input that output o shows, by ONNX's Resize. In float32, as the frameworks
-// compute it: o / scale that is an integer in exact arithmetic must not fall just below it.
+// The input coordinate for output o, by ONNX's Resize. Computed in float32, as the frameworks do:
+// if o / scale is an integer in exact arithmetic, it must not fall just below it.
 float Coordinate(const std::string& mode, int64_t o, const Axis& axis) {
   const auto x = static_cast<float>(o), scale = static_cast<float>(axis.scale);
   const auto in = static_cast<float>(axis.in), out = static_cast<float>(axis.out);

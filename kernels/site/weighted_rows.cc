@@ -14,7 +14,7 @@ WeightedRows Identity(int64_t extent) {
 WeightedRows Transposed(const WeightedRows& m) {
   WeightedRows t{.columns = m.rows()};
   t.terms.resize(m.terms.size());
-  // Counts the terms of each column, then puts them behind those of the columns before.
+  // Counts the terms of each column, then puts them after those of the columns before.
   t.ends.assign(static_cast<size_t>(m.columns), 0);
   for (const WeightedRows::Term& term : m.terms) ++t.ends[static_cast<size_t>(term.at)];
   int64_t before = 0;
