@@ -103,7 +103,7 @@ int64_t Policy::GroupOf(const EdgeFacts& facts) const {
 // A sign code has a quarter of its levels below 0, where only the normalization's gradient reads.
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
-  if (b > 8) return Codec::Cast(CodecKind::kFloat16);
+  if (b > 8) return Codec::Cast(kFloat16);
   if (facts.sign_is_read && facts.often_zero)
     return Codec::Zero(std::max(b, 2), group_size).With(Metadata::kSingle);
   if (facts.sign_is_read) {
@@ -160,7 +160,7 @@ Decision InIndexBits(const Policy&, const EdgeFacts& facts) {
 }
 
 Decision InHalves(const Policy& policy, const EdgeFacts&) {
-  return {Codec::Cast(CodecKind::kBFloat16),
+  return {Codec::Cast(kBFloat16),
           policy.level + " keeps an image's averages over blocks of pixels in 16 bits"};
 }
 
