@@ -80,16 +80,6 @@ int Policy::AnchorBits() const {
 
 bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
-// The values that a loss saves are the start of the gradient itself. In a trained network p - 1 is
-// small beside a step of p, so that few levels would make v arbitrarily large. If an average is
-// asked for, it limits the bits that codes may insist on: all of them may be anchors.
-int Policy::LeastBits(const EdgeFacts& facts) const {
-  if (rules.same_bits) return 1;
-  if (facts.for_scores) return kScoreBits;
-  const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kScoreBits : 1;
-  return average_bits > 0 ? std::clamp(static_cast<int>(average_bits), 1, least) : least;
-}
-
 // Where groups and parts do not end together, almost every group has the range of two parts. In a
 // model of width 64 that made the variance five times as large. From 16 groups a part on, the
 // groups across a boundary do not matter.
@@ -173,12 +163,24 @@ const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
   return IsSmall(facts, policy.group_size) ? "; more bits than others, since it is small" : "";
 }
 
+// The values that a loss saves are the start of the gradient itself. In a trained network p - 1 is
+// small beside a step of p, so that few levels would make v arbitrarily large. If an average is
+// asked for, it limits the bits that codes may insist on: all of them may be anchors.
+int LeastBits(const Policy& policy, const EdgeFacts& facts) {
+  if (policy.rules.same_bits) return 1;
+  if (facts.for_scores) return kScoreBits;
+  const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kScoreBits : 1;
+  return policy.average_bits > 0 ? std::clamp(static_cast<int>(policy.average_bits), 1, least) : least;
+}
+
 Decision InLevels(const Policy& policy, const EdgeFacts& facts) {
   const Codec codec = policy.CodecOf(facts);
-  return {codec, "level " + policy.level + " stores it in " + std::to_string(codec.bits) + " bits, " +
-                     DescribeRounding(policy.rules.rounding) +
-                     (facts.sign_is_read ? "; its code also holds the ReLU's mask, exactly" : "") +
-                     WhyMoreBits(policy, facts)};
+  return {codec,
+          "level " + policy.level + " stores it in " + std::to_string(codec.bits) + " bits, " +
+              DescribeRounding(policy.rules.rounding) +
+              (facts.sign_is_read ? "; its code also holds the ReLU's mask, exactly" : "") +
+              WhyMoreBits(policy, facts),
+          LeastBits(policy, facts)};
 }
 
 // One way to store a value. `how` makes its code. Where that is null the value is kept, and `kept`
