@@ -61,8 +61,7 @@ void AddCodecOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Decompress", .infer = InferDecompress, .coding = Coding::kDecode});
   ops.push_back({.name = kSwapOut, .infer = InferSwap, .flops = NoFlops});
   ops.push_back({.name = kSwapIn, .infer = InferSwap, .flops = NoFlops});
-  ops.push_back(
-      {.name = kFused, .min_inputs = 0, .max_inputs = -1, .infer = InferFused, .flops = FusedFlops});
+  ops.push_back({.name = kFused, .infer = InferFused, .flops = FusedFlops});
 }
 
 }  // namespace act
