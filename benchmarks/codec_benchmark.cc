@@ -96,8 +96,8 @@ std::vector<Codec> LargeCodecs() {
           Codec::Uniform(3, 256, dither).OfLevels(6),
           Codec::Sign(3, 2).Fitted(),
           Codec::Uniform(4, 256, dither).Fitted(),
-          Codec::Cast(CodecKind::kBFloat16),
-          Codec::Cast(CodecKind::kFloat8E4M3)};
+          Codec::Cast(kBFloat16),
+          Codec::Cast({.exponent_bits = 4, .mantissa_bits = 3, .infinities = false})};
 }
 
 // f(place) for each tile of the tensor.

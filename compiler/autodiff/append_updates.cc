@@ -116,10 +116,7 @@ llvm::Expected<ValueId> UpdateAppender::SumOfSquares(ValueId x, const std::strin
   std::vector<int64_t> axes(builder_.type(x).dims.size());
   if (axes.empty()) return squares;
   std::iota(axes.begin(), axes.end(), int64_t{0});
-  Attributes attrs;
-  attrs.Set("axes", axes);
-  attrs.Set("keepdims", int64_t{0});
-  return builder_.Add1("ReduceSum", {squares}, std::move(attrs), name);
+  return builder_.Add1("ReduceSum", {squares}, Over(axes, false), name);
 }
 
 llvm::Expected<ValueId> UpdateAppender::Scalar(const std::string& name) {

@@ -40,11 +40,9 @@ class Verifier {
   // Checks the number of operands, on which infer rules rely.
   static llvm::Error CheckArity(const Node& node, const OpDef& def) {
     const auto count = static_cast<int>(node.inputs.size());
-    if (count < def.min_inputs || (def.max_inputs >= 0 && count > def.max_inputs))
-      return MakeError("", "has " + std::to_string(count) + " inputs, takes " +
-                               std::to_string(def.min_inputs) +
-                               (def.max_inputs < 0 ? " or more" : " to " + std::to_string(def.max_inputs)));
-    for (int i = 0; i < def.min_inputs; ++i)
+    if (!def.operands.Allows(count))
+      return MakeError("", "has " + std::to_string(count) + " inputs, takes " + ToString(def.operands));
+    for (int i = 0; i < def.operands.least; ++i)
       if (node.inputs[static_cast<size_t>(i)] == kNoValue)
         return MakeError("", "input " + std::to_string(i) + " is missing");
     if (node.outputs.empty() && node.mutates.empty())

@@ -149,8 +149,6 @@ void Grad(GradContext& g) {
 
 void AddAttentionOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Attention",
-                 .min_inputs = 3,
-                 .max_inputs = 5,
                  .infer = Infer,
                  .grad = Grad,
                  .flops = [](const Node& n, const Graph& g) { return ProductFlops(n, g, 0, 2); },
@@ -160,8 +158,6 @@ void AddAttentionOps(std::vector<OpDef>& ops) {
   // infinities beside numbers.
   constexpr Need scores = Need::kProduct | Need::kScores, exact = Need::kProduct | Need::kStatistics;
   ops.push_back({.name = "AttentionGrad",
-                 .min_inputs = 4,
-                 .max_inputs = 6,
                  .infer = InferGrad,
                  .flops = [](const Node& n, const Graph& g) { return ProductFlops(n, g, 1, 5); },
                  .gradient = true,

@@ -1,7 +1,6 @@
 #include "compiler/ops/codec_ops.h"
 
 #include "compiler/ops/op_table.h"
-#include "runtime/codec/codec_row.h"
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
@@ -51,25 +50,9 @@ Dim NoFlops(const Node&, const Graph&) { return Dim(0); }
 
 bool DecodesMask(const Node& node) { return node.attrs.String("as") == "mask"; }
 
-Codec CodecOf(const Attributes& attrs) {
-  Codec codec;
-  const std::string kind = attrs.String("kind");
-  for (const CodecRow& row : AllCodecRows())
-    if (kind == row.attribute) codec.kind = row.kind;
-  codec.bits = static_cast<int32_t>(attrs.Int("bits"));
-  codec.group_size = static_cast<int32_t>(attrs.Int("group_size"));
-  RowOf(codec.kind).read(attrs, codec);
-  return codec;
-}
-
 Attributes CodecAttributes(const Codec& codec, int64_t stream) {
-  const CodecRow& row = RowOf(codec.kind);
-  Attributes attrs;
-  attrs.Set("kind", std::string(row.attribute));
-  attrs.Set("bits", int64_t{codec.bits});
-  attrs.Set("group_size", int64_t{codec.group_size});
+  Attributes attrs = AttributesOf(codec);
   attrs.Set("stream", stream);
-  row.write(codec, attrs);
   return attrs;
 }
 
@@ -78,8 +61,7 @@ void AddCodecOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Decompress", .infer = InferDecompress, .coding = Coding::kDecode});
   ops.push_back({.name = kSwapOut, .infer = InferSwap, .flops = NoFlops});
   ops.push_back({.name = kSwapIn, .infer = InferSwap, .flops = NoFlops});
-  ops.push_back(
-      {.name = kFused, .min_inputs = 0, .max_inputs = -1, .infer = InferFused, .flops = FusedFlops});
+  ops.push_back({.name = kFused, .infer = InferFused, .flops = FusedFlops});
 }
 
 }  // namespace act

@@ -2,16 +2,13 @@
 // two and all elementwise operators.
 #pragma once
 
+#include "runtime/codec/codec_row.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
 
-// The codec in a Compress or Decompress node's attributes: `kind` (mask, uniform, index, sign,
-// zero, fp16, bf16, fp8e4m3, fp8e5m2), `bits` and `group_size`. Codecs with levels add `levels`,
-// `below` (sign), `rounding` (stochastic, dither, nearest), `metadata` (pair if left out, log_pair,
-// single, log_single) and `spacing` (even if left out, fitted). A plugin adds its name in `plugin`,
-// and `version`, `metadata_bytes` and `group_bytes`.
-Codec CodecOf(const Attributes& attrs);
+// The attributes of a Compress or Decompress node: those of its codec, which CodecOf reads
+// (runtime/codec/codec_row.h), and the stream of its random numbers.
 Attributes CodecAttributes(const Codec& codec, int64_t stream);
 
 // Does the Decompress node compute only whether the value is positive (attribute `as` = "mask")?

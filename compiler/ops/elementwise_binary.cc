@@ -112,7 +112,7 @@ llvm::Error InferElementwise(InferContext& c) {
 void AddBinaryOps(std::vector<OpDef>& ops) {
   const auto add = [&ops](OpDef def) {
     if (!def.infer) def.infer = InferElementwise;
-    if (def.max_inputs == 1) def.min_inputs = def.max_inputs = 2;
+    if (def.operands.most == 1) def.operands = {2, 2};
     ops.push_back(std::move(def));
   };
   add({.name = "Add",
@@ -185,8 +185,7 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
        .expr = [](B& b, const Node&, const Regs& r) { return b.Greater(r[1], r[0]); },
        .onnx = SameInOnnx});
   add({.name = "Where",
-       .min_inputs = 3,
-       .max_inputs = 3,
+       .operands = {3, 3},
        .infer = InferWhere,
        .grad = WhereGrad,
        .expr = [](B& b, const Node&, const Regs& r) { return b.Select(r[0], r[1], r[2]); },

@@ -143,18 +143,11 @@ Dim ScatterFlops(const Node& node, const Graph& graph) {
 
 void AddGatherOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Gather",
-                 .min_inputs = 2,
-                 .max_inputs = 3,
                  .infer = InferGather,
                  .grad = GatherGrad,
                  .flops = NoFlops,
                  .movement = Movement::kGather});
-  ops.push_back({.name = "Scatter",
-                 .min_inputs = 2,
-                 .max_inputs = 4,
-                 .infer = InferScatter,
-                 .grad = ScatterGrad,
-                 .flops = ScatterFlops});
+  ops.push_back({.name = "Scatter", .infer = InferScatter, .grad = ScatterGrad, .flops = ScatterFlops});
   ops.push_back({.name = "NonZero", .infer = InferNonZero, .flops = NoFlops});
   ops.push_back({.name = "FlatIndex", .infer = InferFlatIndex, .flops = NoFlops});
 }

@@ -83,10 +83,7 @@ void GradContext::SetGrad(size_t i, ValueId grad) {
   const Dims wanted = type(in(i)).dims;  // a copy: Emit grows the values
   const std::vector<int64_t> axes = BroadcastAxes(wanted, type(grad).dims);
   if (!axes.empty()) {
-    Attributes attrs;
-    attrs.Set("axes", axes);
-    attrs.Set("keepdims", int64_t{0});
-    grad = Emit("ReduceSum", {grad}, std::move(attrs));
+    grad = Emit("ReduceSum", {grad}, Over(axes, false));
     if (error_) return;
   }
   grads_[i] = ReshapeTo(grad, wanted);

@@ -40,13 +40,8 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
   const OpDef* def = FindOp(op);
   if (!def) return MakeError(place, "unknown operator");
   const int count = static_cast<int>(inputs.size());
-  if (count < def->min_inputs || (def->max_inputs >= 0 && count > def->max_inputs))
-    return MakeError(place,
-                     "takes " + std::to_string(def->min_inputs) +
-                         (def->max_inputs < 0                 ? " or more"
-                          : def->max_inputs > def->min_inputs ? " to " + std::to_string(def->max_inputs)
-                                                              : "") +
-                         " inputs, has " + std::to_string(count));
+  if (!def->operands.Allows(count))
+    return MakeError(place, "takes " + ToString(def->operands) + " inputs, has " + std::to_string(count));
   Node node{op, std::move(name), std::move(inputs), {}, std::move(attrs), phase_, {}, {}, {}};
   for (int i : def->mutates)
     if (i < count && node.inputs[static_cast<size_t>(i)] != kNoValue) node.mutates.push_back(i);
@@ -55,7 +50,7 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
   InferContext context{node, {}, wanted};
   for (int i = 0; i < count; ++i) {
     const ValueId id = node.inputs[static_cast<size_t>(i)];
-    if (id == kNoValue && i < def->min_inputs)
+    if (id == kNoValue && i < def->operands.least)
       return MakeError(place, "input " + std::to_string(i) + " is missing");
     context.inputs.push_back(id == kNoValue ? nullptr : &graph_.value(id).type);
   }

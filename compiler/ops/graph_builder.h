@@ -4,11 +4,20 @@
 #include <llvm/Support/Error.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/plan/graph.h"
 
 namespace act {
+
+// The attributes of a reduction over axes, which stay with extent 1 if `keep`.
+inline Attributes Over(std::vector<int64_t> axes, bool keep) {
+  Attributes attrs;
+  attrs.Set("axes", std::move(axes));
+  attrs.Set("keepdims", int64_t{keep});
+  return attrs;
+}
 
 class GraphBuilder {
  public:

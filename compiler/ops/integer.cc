@@ -42,8 +42,6 @@ llvm::Error InferInteger(InferContext& c) {
 
 }  // namespace
 
-void AddIntegerOps(std::vector<OpDef>& ops) {
-  ops.push_back({.name = "Integer", .min_inputs = 1, .max_inputs = 3, .infer = InferInteger});
-}
+void AddIntegerOps(std::vector<OpDef>& ops) { ops.push_back({.name = "Integer", .infer = InferInteger}); }
 
 }  // namespace act

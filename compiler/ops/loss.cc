@@ -45,8 +45,6 @@ void LossGrad(GradContext& g) {
 void AddLossOps(std::vector<OpDef>& ops) {
   ops.push_back(
       {.name = "SoftmaxCrossEntropy",
-       .min_inputs = 2,
-       .max_inputs = 3,
        .infer = InferLoss,
        .grad = LossGrad,
        .flops = [](const Node& n, const Graph& g) { return g.value(n.inputs[0]).type.Elements() * Dim(4); },
@@ -54,12 +52,10 @@ void AddLossOps(std::vector<OpDef>& ops) {
        .values = Values::kProbability});
   // dy, probabilities, labels, weights of classes
   ops.push_back({.name = "SoftmaxCrossEntropyGrad",
-                 .min_inputs = 3,
-                 .max_inputs = 4,
                  .infer = InferGrad,
                  .gradient = true,
                  .needs = {Need::kNumbers, Need::kNumbers, Need::kStatistics}});
-  ops.push_back({.name = "CountCorrect", .min_inputs = 2, .max_inputs = 2, .infer = InferCount});
+  ops.push_back({.name = "CountCorrect", .infer = InferCount});
 }
 
 }  // namespace act

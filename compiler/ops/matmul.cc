@@ -75,10 +75,7 @@ void Grad(GradContext& g) {
     g.SetGrad(0, ta ? Product(g, saved, tb, g.dout(), true) : Product(g, g.dout(), false, saved, !tb));
   }
   if (g.Wants(2)) {
-    Attributes rows;
-    rows.Set("axes", std::vector<int64_t>{0});
-    rows.Set("keepdims", int64_t{0});
-    g.SetGrad(2, g.Emit("ReduceSum", {Rows(g, g.dout())}, rows));
+    g.SetGrad(2, g.Emit("ReduceSum", {Rows(g, g.dout())}, Over({0}, false)));
   }
 }
 
@@ -92,8 +89,6 @@ OnnxTwin Twin(const Node& node) {
 
 void AddMatMulOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "MatMul",
-                 .min_inputs = 2,
-                 .max_inputs = 3,
                  .infer = Infer,
                  .grad = Grad,
                  .flops = Flops,

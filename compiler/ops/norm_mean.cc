@@ -6,10 +6,7 @@ namespace act {
 
 llvm::Expected<ValueId> NormMean(GraphBuilder& builder, ValueId x, const Attributes& norm,
                                  const std::string& name) {
-  Attributes over;
-  over.Set("axes", norm.Ints("axes"));
-  over.Set("keepdims", int64_t{1});
-  ACT_TRY(const ValueId mean, builder.Add1("ReduceMean", {x}, over, name));
+  ACT_TRY(const ValueId mean, builder.Add1("ReduceMean", {x}, Over(norm.Ints("axes"), true), name));
   const int64_t groups = norm.Int("groups");
   const auto axis = norm.Int("group_axis");
   const Dims dims = builder.type(mean).dims;

@@ -132,12 +132,9 @@ void ApplyGrad(GradContext& g) {
   const ValueId x = g.in(0), mean = g.in(1), rstd = g.in(2), gamma = g.in(3);
   const bool batch_statistics = g.attrs().Int("batch") != 0;
   const auto rows = [&g, x] {
-    Attributes attrs;
     std::vector<int64_t> axes;
     for (int64_t i = 0; i + 1 < g.type(x).rank(); ++i) axes.push_back(i);
-    attrs.Set("axes", axes);
-    attrs.Set("keepdims", int64_t{0});
-    return attrs;
+    return Over(axes, false);
   }();
   ValueId xhat = kNoValue, sum_dy = kNoValue, sum_dy_xhat = kNoValue;
   const bool through = batch_statistics && g.Wants(0);
@@ -241,91 +238,68 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
   // x, gamma, beta, running_mean, running_var. Without the last two, statistics are the batch's
   // in evaluation too.
   ops.push_back({.name = "BatchNorm",
-                 .min_inputs = 3,
-                 .max_inputs = 5,
+                 .operands = {3, 5},
                  .infer = InferBatchNorm,
                  .norm = {.role = Role::kWhole}});
   ops.push_back({.name = "BatchNormStats",
-                 .min_inputs = 1,
-                 .max_inputs = 3,
                  .infer = InferStats,
                  .mutates = {1, 2},
                  .norm = {.role = Role::kStatistics}});
   ops.push_back({.name = "BatchNormApply",
-                 .min_inputs = 5,
-                 .max_inputs = 5,
+                 .operands = {5, 5},
                  .infer = InferSame,
                  .grad = ApplyGrad,
                  .expr = ApplyExpr,
                  .norm = {.role = Role::kApply},
                  .needs = of_more});
   ops.push_back({.name = "Normalize",
-                 .min_inputs = 3,
-                 .max_inputs = 3,
+                 .operands = {3, 3},
                  .infer = InferSame,
                  .expr = NormalizeExpr,
                  .norm = {.role = Role::kNormalize},
                  .needs = of_three});
-  ops.push_back({.name = "ReluThreshold",
-                 .min_inputs = 3,
-                 .max_inputs = 3,
-                 .infer = InferElementwise,
-                 .expr = ReluThresholdExpr});
+  ops.push_back(
+      {.name = "ReluThreshold", .operands = {3, 3}, .infer = InferElementwise, .expr = ReluThresholdExpr});
   ops.push_back({.name = "ReluSide", .infer = InferElementwise, .expr = ReluSideExpr});
   ops.push_back({.name = "SignedDistance",
-                 .min_inputs = 5,
-                 .max_inputs = 5,
+                 .operands = {5, 5},
                  .infer = InferDistance,
                  .expr = SignedDistanceExpr,
                  .norm = {.role = Role::kDistance},
                  .needs = of_more});
   ops.push_back({.name = "SidedDistance",
-                 .min_inputs = 5,
-                 .max_inputs = 5,
+                 .operands = {5, 5},
                  .infer = InferSided,
                  .expr = SidedDistanceExpr,
                  .norm = {.role = Role::kDistance, .sided = true},
                  .needs = of_more});
-  ops.push_back({.name = "FromSided",
-                 .min_inputs = 2,
-                 .max_inputs = 2,
-                 .infer = InferElementwise,
-                 .expr = FromSidedExpr});
-  ops.push_back({.name = "FromDistance",
-                 .min_inputs = 3,
-                 .max_inputs = 3,
-                 .infer = InferSame,
-                 .expr = FromDistanceExpr});
+  ops.push_back({.name = "FromSided", .operands = {2, 2}, .infer = InferElementwise, .expr = FromSidedExpr});
+  ops.push_back({.name = "FromDistance", .operands = {3, 3}, .infer = InferSame, .expr = FromDistanceExpr});
   ops.push_back({.name = "BatchNormGradInput",
-                 .min_inputs = 6,
-                 .max_inputs = 6,
+                 .operands = {6, 6},
                  .infer = InferGrad,
                  .expr = InputGradExpr,
                  .norm = {.role = Role::kGradient, .first_mean = 4},
                  .needs = of_gradient});
   ops.push_back({.name = "LayerNorm",
-                 .min_inputs = 1,
-                 .max_inputs = 3,
+                 .operands = {1, 3},
                  .infer = InferLayerNorm,
                  .norm = {.role = Role::kWhole, .by_rows = true}});
   ops.push_back({.name = "LayerNormApply",
-                 .min_inputs = 5,
-                 .max_inputs = 5,
+                 .operands = {5, 5},
                  .infer = InferLayerNorm,
                  .grad = LayerNormApplyGrad,
                  .expr = LayerNormApplyExpr,
                  .norm = {.role = Role::kApply, .by_rows = true},
                  .needs = of_more});
   ops.push_back({.name = "Standardize",
-                 .min_inputs = 3,
-                 .max_inputs = 3,
+                 .operands = {3, 3},
                  .infer = InferElementwise,
                  .expr = StandardizeExpr,
                  .norm = {.role = Role::kNormalize, .by_rows = true},
                  .needs = of_three});
   ops.push_back({.name = "LayerNormGradInput",
-                 .min_inputs = 4,
-                 .max_inputs = 5,
+                 .operands = {4, 5},
                  .infer = InferElementwise,
                  .expr = LayerNormGradInputExpr,
                  .norm = {.role = Role::kGradient, .by_rows = true, .first_mean = 3},

@@ -49,6 +49,8 @@ const std::vector<OpDef>& AllOps() {
     AddLossOps(all);
     AddUpdateOps(all);
     AddCodecOps(all);
+    for (OpDef& op : all)
+      if (const RuntimeOp* in_plans = FindRuntimeOp(op.name)) op.operands = in_plans->operands;
     return all;
   }();
   return ops;

@@ -12,6 +12,7 @@
 
 #include "compiler/ops/traits.h"
 #include "runtime/plan/graph.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 
@@ -43,7 +44,8 @@ struct Cost {
 
 struct OpDef {
   std::string name;
-  int min_inputs = 1, max_inputs = 1;  // max_inputs -1: any number
+  // For an operator that plans contain, the row leaves this out: its RuntimeOp has it.
+  RuntimeOp::Count operands = {};
   llvm::Error (*infer)(InferContext&) = nullptr;
   // Builds the gradients of the inputs from those of the outputs. Null: the gradient is zero
   // (comparisons, Floor).

@@ -162,11 +162,8 @@ void AddRecurrentOps(std::vector<OpDef>& ops) {
       {"RnnGrad", {nullptr, {{0, 0}}}},
   };
   for (const RecurrentSignature& s : kRecurrentSignatures) {
-    const auto optional = std::count_if(s.inputs.begin(), s.inputs.end(), [](char c) { return c >= 'a'; });
     const Entry& entry = entries.at(s.op);
     ops.push_back({.name = std::string(s.op),
-                   .min_inputs = static_cast<int>(s.inputs.size()) - static_cast<int>(optional),
-                   .max_inputs = static_cast<int>(s.inputs.size()),
                    .infer = Infer,
                    .grad = entry.grad,
                    .flops = Flops,

@@ -23,11 +23,8 @@ void SoftmaxGrad(GradContext& g) { g.SetGrad(0, g.Emit("SoftmaxGrad", {g.dout(),
 
 // dx = dy - softmax(x) sum(dy)
 void LogSoftmaxGrad(GradContext& g) {
-  Attributes axes;
-  axes.Set("axes", std::vector<int64_t>{g.type(g.in(0)).rank() - 1});
-  axes.Set("keepdims", int64_t{1});
   const ValueId probability = g.Derive("Softmax", {g.Save(g.in(0))});
-  const ValueId sum = g.Emit("ReduceSum", {g.dout()}, axes);
+  const ValueId sum = g.Emit("ReduceSum", {g.dout()}, Over({g.type(g.in(0)).rank() - 1}, true));
   g.SetGrad(0, g.Emit("Sub", {g.dout(), g.Emit("Mul", {probability, sum})}));
 }
 
@@ -41,8 +38,6 @@ void AddSoftmaxOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Softmax", .infer = Infer, .grad = SoftmaxGrad, .flops = Flops, .nonlinear = true});
   ops.push_back({.name = "LogSoftmax", .infer = Infer, .grad = LogSoftmaxGrad, .flops = Flops});
   ops.push_back({.name = "SoftmaxGrad",
-                 .min_inputs = 2,
-                 .max_inputs = 2,
                  .infer = InferGrad,
                  .flops = Flops,
                  .gradient = true,

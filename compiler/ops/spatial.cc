@@ -186,8 +186,6 @@ int64_t PositionBits(const Node& node) {
 
 void AddSpatialOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Conv",
-                 .min_inputs = 2,
-                 .max_inputs = 3,
                  .infer = InferConv,
                  .grad = ConvGrad,
                  .flops =
@@ -197,8 +195,6 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
                  .product = Product::kConvolution,
                  .needs = {Need::kProduct}});
   ops.push_back({.name = "ConvGradInput",
-                 .min_inputs = 2,
-                 .max_inputs = 2,
                  .infer = InferConvGradInput,
                  .grad = ConvGradInputGrad,
                  .flops =
@@ -208,8 +204,6 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
                  .product = Product::kTransposedConvolution,
                  .needs = {Need::kProduct}});
   ops.push_back({.name = "ConvGradWeight",
-                 .min_inputs = 2,
-                 .max_inputs = 2,
                  .infer = InferConvGradWeight,
                  .flops =
                      [](const Node& n, const Graph& g) {
@@ -223,12 +217,7 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
                  .flops = WindowFlops,
                  .values = Values::kRectified,
                  .index_bits = PositionBits});
-  ops.push_back({.name = "MaxPoolGrad",
-                 .min_inputs = 2,
-                 .max_inputs = 2,
-                 .infer = InferPoolGrad,
-                 .flops = WindowFlops,
-                 .gradient = true});
+  ops.push_back({.name = "MaxPoolGrad", .infer = InferPoolGrad, .flops = WindowFlops, .gradient = true});
   ops.push_back({.name = "AveragePool",
                  .infer = InferPool,
                  .grad = AveragePoolGrad,

@@ -163,10 +163,7 @@ ValueId UnpadAxis(GradContext& g, ValueId dy, size_t axis, int64_t n, int64_t be
   const auto add = [&](ValueId border, int64_t before, int64_t after) {
     if (border == kNoValue) return;
     if (!reflect) {  // edge: all copies are of one element
-      Attributes attrs;
-      attrs.Set("axes", Ints{static_cast<int64_t>(axis)});
-      attrs.Set("keepdims", int64_t{1});
-      border = g.Emit("ReduceSum", {border}, attrs);
+      border = g.Emit("ReduceSum", {border}, Over({static_cast<int64_t>(axis)}, true));
     }
     border = ZeroPad(g, border, axis, before, after);
     if (border != kNoValue) dx = g.Emit("Add", {dx, border});
@@ -222,7 +219,6 @@ void AddStructureOps(std::vector<OpDef>& ops) {
                  .movement = Movement::kTranspose,
                  .onnx = SameInOnnx});
   ops.push_back({.name = "Concat",
-                 .max_inputs = -1,
                  .infer = InferConcat,
                  .grad = ConcatGrad,
                  .flops = NoFlops,

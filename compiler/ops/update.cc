@@ -187,8 +187,7 @@ void AddUpdateOps(std::vector<OpDef>& ops) {
   for (const Row& row : Rows()) {
     const int operands = static_cast<int>(Operands(row.rule));
     OpDef def{.name = row.rule.op,
-              .min_inputs = operands,
-              .max_inputs = operands + 1,
+              .operands = {operands, operands + 1},
               .infer = InferUpdate,
               .exprs = UpdateExpr,
               .flops = UpdateFlops};
@@ -196,7 +195,7 @@ void AddUpdateOps(std::vector<OpDef>& ops) {
     for (size_t i = 0; i < row.rule.state.size(); ++i) def.mutates.push_back(static_cast<int>(i) + 2);
     ops.push_back(std::move(def));
   }
-  ops.push_back({.name = "StepScalar", .min_inputs = 0, .max_inputs = 0, .infer = InferScalar});
+  ops.push_back({.name = "StepScalar", .infer = InferScalar});
 }
 
 }  // namespace act

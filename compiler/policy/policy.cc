@@ -80,16 +80,6 @@ int Policy::AnchorBits() const {
 
 bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
-// The gradient begins with the values that a loss saves. In a trained network p - 1 is small
-// compared with a step of p's code, so few levels would make v arbitrarily large. With --bits=AVG
-// the average also limits these least bits, because every code may be that of an anchor.
-int Policy::LeastBits(const EdgeFacts& facts) const {
-  if (rules.same_bits) return 1;
-  if (facts.for_scores) return kScoreBits;
-  const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kScoreBits : 1;
-  return average_bits > 0 ? std::clamp(static_cast<int>(average_bits), 1, least) : least;
-}
-
 // If a part is no multiple of the group size, some groups contain numbers of two parts and have
 // the range of both. If parts are small, that is almost every group: in a model of width 64 the
 // variance was five times as large. If a part has 16 groups or more, the group across a boundary
@@ -105,7 +95,7 @@ int64_t Policy::GroupOf(const EdgeFacts& facts) const {
 // numbers there.
 Codec Policy::CodecOf(const EdgeFacts& facts) const {
   const int b = BitsOf(facts);
-  if (b > 8) return Codec::Cast(CodecKind::kFloat16);
+  if (b > 8) return Codec::Cast(kFloat16);
   if (facts.sign_is_read && facts.often_zero)
     return Codec::Zero(std::max(b, 2), group_size).With(Metadata::kSingle);
   if (facts.sign_is_read) {
@@ -162,7 +152,7 @@ Decision InIndexBits(const Policy&, const EdgeFacts& facts) {
 }
 
 Decision InHalves(const Policy& policy, const EdgeFacts&) {
-  return {Codec::Cast(CodecKind::kBFloat16),
+  return {Codec::Cast(kBFloat16),
           policy.level + " keeps an image's averages over blocks of pixels in 16 bits"};
 }
 
@@ -175,12 +165,24 @@ const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
   return IsSmall(facts, policy.group_size) ? "; more bits than others, since it is small" : "";
 }
 
+// The gradient begins with the values that a loss saves. In a trained network p - 1 is small
+// compared with a step of p's code, so few levels would make v arbitrarily large. With --bits=AVG
+// the average also limits these least bits, because every code may be that of an anchor.
+int LeastBits(const Policy& policy, const EdgeFacts& facts) {
+  if (policy.rules.same_bits) return 1;
+  if (facts.for_scores) return kScoreBits;
+  const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kScoreBits : 1;
+  return policy.average_bits > 0 ? std::clamp(static_cast<int>(policy.average_bits), 1, least) : least;
+}
+
 Decision InLevels(const Policy& policy, const EdgeFacts& facts) {
   const Codec codec = policy.CodecOf(facts);
-  return {codec, "level " + policy.level + " stores it in " + std::to_string(codec.bits) + " bits, " +
-                     DescribeRounding(policy.rules.rounding) +
-                     (facts.sign_is_read ? "; its code also holds the ReLU's mask, exactly" : "") +
-                     WhyMoreBits(policy, facts)};
+  return {codec,
+          "level " + policy.level + " stores it in " + std::to_string(codec.bits) + " bits, " +
+              DescribeRounding(policy.rules.rounding) +
+              (facts.sign_is_read ? "; its code also holds the ReLU's mask, exactly" : "") +
+              WhyMoreBits(policy, facts),
+          LeastBits(policy, facts)};
 }
 
 // One way to store a value. `how` makes its code. Where that is null the value is kept, and `kept`

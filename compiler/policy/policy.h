@@ -41,6 +41,8 @@ struct EdgeFacts {
 struct Decision {
   Codec codec;         // kNone: kept as it is
   std::string reason;  // one sentence for --explain
+  // The fewest bits of a lossy code, however small the value's share of the gradient's variance is.
+  int least_bits = 0;
 };
 
 // Where a preset of another system (presets.h) stores values differently from the levels.
@@ -126,9 +128,6 @@ struct Policy {
   // The code of a re-run value while it waits. It is one bit finer than its anchor's, so that the
   // anchor's error dominates.
   Codec RecodeCodec() const { return Codec::Uniform(std::min(8, bits + 3), group_size, Rounding::kDither); }
-  // The fewest bits of a lossy code of the value, however small its share of the gradient's
-  // variance is.
-  int LeastBits(const EdgeFacts& facts) const;
   Decision Decide(const EdgeFacts& facts) const;
 };
 

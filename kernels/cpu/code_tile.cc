@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/highway_targets.h"
 #include "kernels/math/small_code.h"
-#include "runtime/codec/plugin.h"
+#include "runtime/codec/group_code.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/code_tile.cc"
@@ -156,7 +156,7 @@ void ForEachGroup(const Codec& codec, const CodeLayout& layout, const TilePlace&
       code + layout.payload_offset + (place.first + e) / group * layout.group_bytes);
 }
 
-// Encodes all kinds but plugins: their groups are encoded outside the code for instruction sets.
+// Encodes all kinds but kGroups: their functions are called outside the code for instruction sets.
 void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const float* x, uint8_t* code) {
   const auto levels = [&](EncodeLevelGroups& encode) {
@@ -164,7 +164,7 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
   };
   switch (codec.kind) {
     case CodecKind::kNone:
-    case CodecKind::kPlugin:
+    case CodecKind::kGroups:
       break;
     case CodecKind::kMask:
       return ForEachGroup(codec, layout, place, x, code, EncodeMaskTile);
@@ -178,12 +178,9 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
       return levels(EncodeSign);
     case CodecKind::kZero:
       return levels(EncodeZero);
-    case CodecKind::kFloat16:
-    case CodecKind::kBFloat16:
-    case CodecKind::kFloat8E4M3:
-    case CodecKind::kFloat8E5M2:
+    case CodecKind::kCast:
       return ForEachGroup(codec, layout, place, x, code, [&](const float* e, size_t count, uint8_t* payload) {
-        EncodeCast(codec.kind, e, count, payload);
+        EncodeCast(codec.cast, e, count, payload);
       });
   }
 }
@@ -195,7 +192,7 @@ void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
   };
   switch (codec.kind) {
     case CodecKind::kNone:
-    case CodecKind::kPlugin:
+    case CodecKind::kGroups:
       break;
     case CodecKind::kMask:
     case CodecKind::kIndex:
@@ -206,12 +203,9 @@ void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
       return levels(DecodeSign);
     case CodecKind::kZero:
       return levels(DecodeZero);
-    case CodecKind::kFloat16:
-    case CodecKind::kBFloat16:
-    case CodecKind::kFloat8E4M3:
-    case CodecKind::kFloat8E5M2:
+    case CodecKind::kCast:
       return ForEachGroup(codec, layout, place, x, code, [&](float* e, size_t count, const uint8_t* payload) {
-        DecodeCast(codec.kind, payload, count, e);
+        DecodeCast(codec.cast, payload, count, e);
       });
   }
 }
@@ -255,29 +249,21 @@ HWY_EXPORT(RandomRows);
 
 namespace {
 
-act_codec_key KeyOf(const RandomStream& random, const TilePlace& place, const CodeLayout& layout,
-                    int64_t group) {
-  return {random.seed, random.step, static_cast<uint64_t>(place.sample * layout.groups + group),
-          random.stream};
-}
-
-void EncodePluginTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                      const TilePlace& place, const float* x, uint8_t* code) {
+void EncodeByGroups(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                    const TilePlace& place, const float* x, uint8_t* code) {
   for (int64_t e = 0; e < place.count; e += codec.group_size) {
-    const int64_t g = (place.first + e) / codec.group_size;
-    EncodePluginGroup(codec, KeyOf(random, place, layout, g), x + e,
-                      std::min<int64_t>(codec.group_size, place.count - e), code + g * layout.metadata_bytes,
-                      code + layout.payload_offset + g * layout.group_bytes);
+    const GroupPlace group = PlaceOfGroup(codec, layout, (place.first + e) / codec.group_size);
+    codec.groups->encode(codec, KeyOfGroup(random, place.sample, layout, group), x + e, group.count,
+                         code + group.metadata, code + group.payload);
   }
 }
 
-void DecodePluginTile(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
-                      const TilePlace& place, const uint8_t* code, float* x) {
+void DecodeByGroups(const Codec& codec, const CodeLayout& layout, const RandomStream& random,
+                    const TilePlace& place, const uint8_t* code, float* x) {
   for (int64_t e = 0; e < place.count; e += codec.group_size) {
-    const int64_t g = (place.first + e) / codec.group_size;
-    DecodePluginGroup(codec, KeyOf(random, place, layout, g), code + g * layout.metadata_bytes,
-                      code + layout.payload_offset + g * layout.group_bytes,
-                      std::min<int64_t>(codec.group_size, place.count - e), x + e);
+    const GroupPlace group = PlaceOfGroup(codec, layout, (place.first + e) / codec.group_size);
+    codec.groups->decode(codec, KeyOfGroup(random, place.sample, layout, group), code + group.metadata,
+                         code + group.payload, group.count, x + e);
   }
 }
 
@@ -307,19 +293,18 @@ void FinishTile(const DecodeEpilogue& epilogue, size_t count, float* decoded, fl
 
 void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const float* x, uint8_t* code) {
-  codec.kind == CodecKind::kPlugin ? EncodePluginTile(codec, layout, random.stream, place, x, code)
-                                   : HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
+  codec.groups ? EncodeByGroups(codec, layout, random.stream, place, x, code)
+               : HWY_DYNAMIC_DISPATCH(EncodeTile)(codec, layout, random, place, x, code);
   ClearPadding(layout, place, code);
 }
 void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& random, const TilePlace& place,
                 const uint8_t* code, const DecodeEpilogue& epilogue, float* x) {
-  const bool plugin = codec.kind == CodecKind::kPlugin;
-  if (!plugin && !codec.IsCast())
+  if (!codec.groups && !codec.IsCast())
     return HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, x);
   float decoded[kTileElements];  // x may be one of the epilogue's operands
   float* to = epilogue.Changes() ? decoded : x;
-  plugin ? DecodePluginTile(codec, layout, random.stream, place, code, to)
-         : HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, to);
+  codec.groups ? DecodeByGroups(codec, layout, random.stream, place, code, to)
+               : HWY_DYNAMIC_DISPATCH(DecodeTile)(codec, layout, random, place, code, epilogue, to);
   if (epilogue.Changes()) FinishTile(epilogue, static_cast<size_t>(place.count), decoded, x);
 }
 void DropoutTile(const RandomStream& random, float probability, const TilePlace& place, const float* a,

@@ -153,18 +153,11 @@ std::vector<Share> Shares(const LookupShape& s, const KernelSite& site) {
 }
 
 std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
-  if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs updates, index and a result");
-  const auto reduction = ReductionOf(site.node->attrs, site.outputs[0].dtype, why);
-  if (!reduction) return nullptr;
-  const auto shape = LookupShapeOf(site.node->attrs, site.outputs[0], site.inputs[0], site.inputs[1],
-                                   OptionalInput(site.inputs, 3), why);
+  const auto shape = ScatterShapeOf(site, why);
   if (!shape) return nullptr;
-  const TensorView* into = OptionalInput(site.inputs, 2);
-  if (into && (into->dims != site.outputs[0].dims || into->dtype != site.outputs[0].dtype))
-    return Refuse(why, "the scatter's target does not have the dims of the result");
   std::vector<Share> shares;
-  if (site.inputs[0].elements > 0) shares = Shares(*shape, site);
-  return MakeKernel([s = *shape, reduction = *reduction,
+  if (site.inputs[0].elements > 0) shares = Shares(shape->lookup, site);
+  return MakeKernel([s = shape->lookup, reduction = shape->reduction,
                      shares = std::move(shares)](const KernelArgs& args) -> std::string {
     if (std::string wrong = CheckIndices(s, args.inputs[1]); !wrong.empty()) return wrong;
     if (const TensorView* x = OptionalInput(args.inputs, 2))

@@ -245,18 +245,18 @@ inline void DecodeMasks(const Codec& codec, const CodedGroups& coded) {
 }
 inline void DecodeUniform(const Codec& codec, const CodedGroups& coded) {
   const LevelTables tables(codec);
-  codec.spacing == Spacing::kFitted ? DecodeGroups<FittedUniformValue, DitherOffsets>(tables, coded)
-                                    : DecodeRounded<UniformValue>(tables, coded);
+  codec.spacing != Spacing::kEven ? DecodeGroups<FittedUniformValue, DitherOffsets>(tables, coded)
+                                  : DecodeRounded<UniformValue>(tables, coded);
 }
 inline void DecodeSign(const Codec& codec, const CodedGroups& coded) {
   const LevelTables tables(codec);
   if (codec.metadata == Metadata::kSides) return DecodeRounded<SidesValue>(tables, coded);
-  codec.spacing == Spacing::kFitted ? DecodeGroups<FittedSignValue, DitherOffsets>(tables, coded)
-                                    : DecodeRounded<SignValue>(tables, coded);
+  codec.spacing != Spacing::kEven ? DecodeGroups<FittedSignValue, DitherOffsets>(tables, coded)
+                                  : DecodeRounded<SignValue>(tables, coded);
 }
 inline void DecodeZero(const Codec& codec, const CodedGroups& coded) {
   const LevelTables tables(codec);
-  codec.spacing == Spacing::kFitted
+  codec.spacing != Spacing::kEven
       ? DecodeGroups<ZeroOrValue<FittedUniformValue>, DitherOffsets>(tables, coded)
       : DecodeRounded<ZeroOrValue<UniformValue>>(tables, coded);
 }

@@ -183,19 +183,19 @@ using EncodeLevelGroups = void(const Codec& codec, const GroupsToEncode& groups)
 
 inline void EncodeUniform(const Codec& codec, const GroupsToEncode& groups) {
   const LevelTables tables(codec);
-  codec.spacing == Spacing::kFitted ? EncodeGroups<FittedUniformLevel, DitherSequence>(tables, groups)
-                                    : EncodeRounded<UniformLevel>(tables, groups);
+  codec.spacing != Spacing::kEven ? EncodeGroups<FittedUniformLevel, DitherSequence>(tables, groups)
+                                  : EncodeRounded<UniformLevel>(tables, groups);
 }
 inline void EncodeSign(const Codec& codec, const GroupsToEncode& groups) {
   const LevelTables tables(codec);
   if (codec.metadata == Metadata::kSides) return EncodeRounded<SidesLevel>(tables, groups);
-  codec.spacing == Spacing::kFitted ? EncodeGroups<FittedSignLevel, DitherSequence>(tables, groups)
-                                    : EncodeRounded<SignLevel>(tables, groups);
+  codec.spacing != Spacing::kEven ? EncodeGroups<FittedSignLevel, DitherSequence>(tables, groups)
+                                  : EncodeRounded<SignLevel>(tables, groups);
 }
 inline void EncodeZero(const Codec& codec, const GroupsToEncode& groups) {
   const LevelTables tables(codec);
-  codec.spacing == Spacing::kFitted ? EncodeGroups<ZeroOr<FittedUniformLevel>, DitherSequence>(tables, groups)
-                                    : EncodeRounded<ZeroOr<UniformLevel>>(tables, groups);
+  codec.spacing != Spacing::kEven ? EncodeGroups<ZeroOr<FittedUniformLevel>, DitherSequence>(tables, groups)
+                                  : EncodeRounded<ZeroOr<UniformLevel>>(tables, groups);
 }
 
 }  // namespace

@@ -14,11 +14,8 @@ namespace {
 constexpr int64_t kParts = 64;
 
 std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string* why) {
-  const auto shape =
-      LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], OptionalInput(site.inputs, 2), why);
+  const auto shape = CrossEntropyShapeOf(site, why);
   if (!shape) return nullptr;
-  if (site.outputs[0].elements != 1 || site.outputs[1].elements != site.inputs[0].elements)
-    return Refuse(why, "outputs are not loss [] and prob of the dims of logits");
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* logits = args.inputs[0].as<float>();
     const int64_t* label = args.inputs[1].as<int64_t>();
@@ -41,11 +38,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
 }
 
 std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::string* why) {
-  const auto shape =
-      LossShapeOf(site.node->attrs, site.inputs[1], site.inputs[2], OptionalInput(site.inputs, 3), why);
+  const auto shape = CrossEntropyGradShapeOf(site, why);
   if (!shape) return nullptr;
-  if (site.inputs[0].elements != 1 || site.outputs[0].elements != site.inputs[1].elements)
-    return Refuse(why, "dloss is not [] or dlogits does not have the dims of prob");
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* prob = args.inputs[1].as<float>();
     const int64_t* label = args.inputs[2].as<int64_t>();

@@ -60,10 +60,8 @@ void PoolBlock(const Window& w, const float* x, int64_t o0, int64_t o1, int64_t 
 }
 
 std::unique_ptr<Kernel> MaxPool(const KernelSite& site, std::string* why) {
-  const auto shape = PoolShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
+  const auto shape = MaxPoolShapeOf(site, why);
   if (!shape) return nullptr;
-  const bool indexed = site.outputs.size() > 1 && site.outputs[1].bytes > 0;
-  if (indexed && !PoolIndexFits(*shape, site.outputs[1], site.outputs[0], why)) return nullptr;
   return MakeKernel([w = *shape](const KernelArgs& args) -> std::string {
     const TensorView index = args.outputs.size() > 1 ? args.outputs[1] : TensorView();
     const int64_t rows = w.batch * w.out[0] * w.out[1];
@@ -88,8 +86,8 @@ std::unique_ptr<Kernel> MaxPool(const KernelSite& site, std::string* why) {
 }
 
 std::unique_ptr<Kernel> MaxPoolGrad(const KernelSite& site, std::string* why) {
-  const auto shape = PoolShapeOf(site.node->attrs, site.outputs[0], site.inputs[0], why);
-  if (!shape || !PoolIndexFits(*shape, site.inputs[1], site.inputs[0], why)) return nullptr;
+  const auto shape = MaxPoolGradShapeOf(site, why);
+  if (!shape) return nullptr;
   const WindowTaps taps[3] = {{*shape, 0}, {*shape, 1}, {*shape, 2}};
   return MakeKernel([w = *shape, t0 = taps[0], t1 = taps[1],
                      t2 = taps[2]](const KernelArgs& args) -> std::string {

@@ -32,8 +32,8 @@ HWY_INLINE VU EncodeSmallFloats(const SmallFloat& f, V x) {
     code = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, LeastNormalBits(f))), denormal, code);
   }
   const VU infinity = hn::Set(du, 0x7F800000u);
-  code = hn::IfThenElse(hn::Eq(magnitude, infinity), hn::Set(du, f.infinity), code);
-  code = hn::IfThenElse(hn::Gt(magnitude, infinity), hn::Set(du, f.nan), code);
+  code = hn::IfThenElse(hn::Eq(magnitude, infinity), hn::Set(du, f.Infinity()), code);
+  code = hn::IfThenElse(hn::Gt(magnitude, infinity), hn::Set(du, f.NaN()), code);
   return hn::Or(sign, code);
 }
 
@@ -49,9 +49,9 @@ HWY_INLINE V DecodeSmallFloats(const SmallFloat& f, VU bits) {
     value = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 1u << f.mantissa_bits)), hn::BitCast(du, denormal),
                            value);
   }
-  value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, f.largest)), hn::Set(du, 0x7FC00000u), value);
-  if (f.infinity != f.nan)
-    value = hn::IfThenElse(hn::Eq(magnitude, hn::Set(du, f.infinity)), hn::Set(du, 0x7F800000u), value);
+  value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, f.Largest())), hn::Set(du, 0x7FC00000u), value);
+  if (f.infinities)
+    value = hn::IfThenElse(hn::Eq(magnitude, hn::Set(du, f.Infinity())), hn::Set(du, 0x7F800000u), value);
   return hn::BitCast(D(), hn::Or(sign, value));
 }
 
@@ -83,23 +83,12 @@ void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, floa
   if (i < count) hn::BlendedStore(decode(i, (count - i) * sizeof(T)), hn::FirstN(d, count - i), d, x + i);
 }
 
-// Only casts of 8 and 16 bits exist. Another format needs its own packing here.
-constexpr bool EachIsOneOrTwoBytes() {
-  for (int kind = 0; kind <= static_cast<int>(kLastCodecKind); ++kind) {
-    const int bits = FormatOf(static_cast<CodecKind>(kind)).Bits();
-    if (IsCast(static_cast<CodecKind>(kind)) && bits != 8 && bits != 16) return false;
-  }
-  return true;
-}
-static_assert(EachIsOneOrTwoBytes(), "a cast of other than 8 or 16 bits needs its own packing here");
-
-inline void EncodeCast(CodecKind kind, const float* x, size_t count, uint8_t* code) {
-  const SmallFloat f = FormatOf(kind);
+// Formats of 8 and 16 bits: runtime/codec/codec_row.cc has no others.
+inline void EncodeCast(const SmallFloat& f, const float* x, size_t count, uint8_t* code) {
   f.Bits() == 16 ? EncodeCastTo<uint16_t>(f, x, count, code) : EncodeCastTo<uint8_t>(f, x, count, code);
 }
 
-inline void DecodeCast(CodecKind kind, const uint8_t* code, size_t count, float* x) {
-  const SmallFloat f = FormatOf(kind);
+inline void DecodeCast(const SmallFloat& f, const uint8_t* code, size_t count, float* x) {
   f.Bits() == 16 ? DecodeCastFrom<uint16_t>(f, code, count, x) : DecodeCastFrom<uint8_t>(f, code, count, x);
 }
 

@@ -4,11 +4,15 @@
 
 #include <cstdint>
 
+#include "kernels/math/fitted_shapes.h"
 #include "kernels/math/host_device.h"
+#include "kernels/math/small_float.h"
 
 namespace act {
 
-// Plans store these enumerations by value: append only, and move the last value below.
+// The kinds for which kernels have loops. Codecs of one kind differ only in numbers: casts in their
+// format, codes with levels in the number and the places of the levels. Plans store names of codecs
+// (runtime/codec/codec_row.cc), and none of these values.
 enum class CodecKind : uint8_t {
   kNone,     // not coded
   kMask,     // 1 bit an element: x > 0; decodes to 1 or 0. No metadata, no error.
@@ -17,14 +21,12 @@ enum class CodecKind : uint8_t {
   // which side x is on (x > 0 or not), exactly, and a magnitude: a scale for each side
   kSign,
   kZero,  // zeros exactly, and kUniform for all other elements
-  // casts, to nearest even; a number too large for the type becomes its largest number
-  kFloat16,
-  kBFloat16,
-  kFloat8E4M3,  // 4 bits of exponent, 3 of mantissa, no infinities (OCP 8-bit floating point, E4M3)
-  kFloat8E5M2,
-  kPlugin,  // of a shared library (runtime/codec/plugin.h)
+  kCast,  // to a smaller floating-point format (small_float.h), to nearest even
+  // Encoded and decoded a group at a time by the codec's own functions (runtime/codec/group_code.h),
+  // for codecs without loops in the kernels, such as plugins.
+  kGroups,
 };
-inline constexpr CodecKind kLastCodecKind = CodecKind::kPlugin;
+inline constexpr CodecKind kLastCodecKind = CodecKind::kGroups;
 
 // How a position between two levels is rounded to one of them. All but kNearest are unbiased.
 enum class Rounding : uint8_t {
@@ -52,18 +54,8 @@ enum class Metadata : uint8_t {
 };
 inline constexpr Metadata kLastMetadata = Metadata::kSides;
 
-// The placement of levels over their range.
-enum class Spacing : uint8_t {
-  kEven,
-  kFitted,  // denser where a normal distribution is (kernels/math/fitted_levels.h); kDither alone
-};
-inline constexpr Spacing kLastSpacing = Spacing::kFitted;
-
 inline constexpr int64_t kDefaultGroupSize = 256;
 inline constexpr int kMostLevels = 256;
-// Limit of fitted levels over one range: all levels of kUniform, those of kZero without the level
-// of zero, those of one side of kSign.
-inline constexpr int kMostFittedLevels = 16;
 
 // The fewest bits that hold `levels` codes.
 ACT_HOST_DEVICE constexpr int BitsOfLevels(int levels) {
@@ -74,17 +66,19 @@ ACT_HOST_DEVICE constexpr int BitsOfLevels(int levels) {
 
 struct CodecSpec {
   CodecKind kind = CodecKind::kNone;
-  int32_t bits = 0;        // of one code; with levels: BitsOfLevels(levels); kPlugin: as requested
+  int32_t bits = 0;        // of one code; with levels: BitsOfLevels(levels); plugins: as requested
   int32_t group_size = 0;  // elements; 64, 128, 256, 512 or 1024
   int32_t levels = 0;      // kUniform, kSign, kZero: number of codes, that of zero included
   int32_t below = 0;       // kSign: levels of x <= 0; both sides have at least 2
   Rounding rounding = Rounding::kStochastic;
   Metadata metadata = Metadata::kPair;
   Spacing spacing = Spacing::kEven;
+  SmallFloat cast = {};  // kCast: the format
 
   ACT_HOST_DEVICE constexpr bool HasLevels() const {
     return kind == CodecKind::kUniform || kind == CodecKind::kSign || kind == CodecKind::kZero;
   }
+  ACT_HOST_DEVICE constexpr bool IsCast() const { return kind == CodecKind::kCast; }
   // Whether the code shows exactly if an element is greater than 0 (kZero: not 0).
   ACT_HOST_DEVICE constexpr bool HoldsMask() const {
     return kind == CodecKind::kSign || kind == CodecKind::kZero;

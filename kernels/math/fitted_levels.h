@@ -47,6 +47,7 @@ ACT_HOST_DEVICE inline int32_t FittedValue(uint32_t q, const FittedLevels& level
 
 ACT_HOST_DEVICE constexpr FittedLevels MakeFittedLevels(const FittedShape& shape, int count) {
   FittedLevels levels;
+  if (shape.dither == 0) return levels;
   levels.count = count;
   levels.dither = shape.dither;
   const auto steps = static_cast<uint32_t>(count - 1);
@@ -67,26 +68,26 @@ ACT_HOST_DEVICE constexpr FittedLevels MakeFittedLevels(const FittedShape& shape
   return levels;
 }
 
-// For 2..kMostFittedLevels levels.
+// Of all spacings, for 2..kMostFittedLevels levels on one side and on two.
 struct FittedTables {
-  FittedLevels of[kMostFittedLevels - 1];
+  FittedLevels of[kFittedSpacingCount][2][kMostFittedLevels - 1];
 };
-ACT_HOST_DEVICE constexpr FittedTables MakeFittedTables(const FittedShape (&shapes)[kMostFittedLevels - 1]) {
+ACT_HOST_DEVICE constexpr FittedTables MakeFittedTables() {
   FittedTables tables;
-  for (int count = 2; count <= kMostFittedLevels; ++count)
-    tables.of[count - 2] = MakeFittedLevels(shapes[count - 2], count);
+  for (int s = 0; s < kFittedSpacingCount; ++s) {
+    for (int count = 2; count <= kMostFittedLevels; ++count) {
+      tables.of[s][0][count - 2] = MakeFittedLevels(kFittedSpacings[s].one_side[count - 2], count);
+      tables.of[s][1][count - 2] = MakeFittedLevels(kFittedSpacings[s].two_sides[count - 2], count);
+    }
+  }
   return tables;
 }
 
-// The tables for a number of levels, computed at compile time. They are defined inside the
-// functions, since device code cannot access constants outside of functions.
-ACT_HOST_DEVICE inline const FittedLevels& OneSidedLevels(int count) {
-  static constexpr FittedTables kTables = MakeFittedTables(kOneSided);
-  return kTables.of[count - 2];
-}
-ACT_HOST_DEVICE inline const FittedLevels& TwoSidedLevels(int count) {
-  static constexpr FittedTables kTables = MakeFittedTables(kTwoSided);
-  return kTables.of[count - 2];
+// The table for a number of levels of a spacing that is not even, computed at compile time. All are
+// defined inside the function, since device code cannot access constants outside of functions.
+ACT_HOST_DEVICE inline const FittedLevels& FittedLevelsOver(Spacing spacing, bool two_sides, int count) {
+  static constexpr FittedTables kTables = MakeFittedTables();
+  return kTables.of[static_cast<int>(spacing) - 1][two_sides ? 1 : 0][count - 2];
 }
 
 // The tables of a codec. Null if its levels are even.
@@ -95,11 +96,12 @@ struct FittedPair {
   const FittedLevels* below = nullptr;
 };
 ACT_HOST_DEVICE inline FittedPair FittedLevelsOf(const CodecSpec& codec) {
-  if (codec.spacing == Spacing::kEven) return {};
+  const Spacing spacing = codec.spacing;
+  if (spacing == Spacing::kEven) return {};
   if (codec.kind == CodecKind::kSign)
-    return {&OneSidedLevels(codec.LevelsAbove()), &OneSidedLevels(codec.below)};
-  if (codec.kind == CodecKind::kZero) return {&OneSidedLevels(codec.LevelsOverRange()), nullptr};
-  return {&TwoSidedLevels(codec.LevelsOverRange()), nullptr};
+    return {&FittedLevelsOver(spacing, false, codec.LevelsAbove()),
+            &FittedLevelsOver(spacing, false, codec.below)};
+  return {&FittedLevelsOver(spacing, codec.kind == CodecKind::kUniform, codec.LevelsOverRange()), nullptr};
 }
 
 }  // namespace act

@@ -7,24 +7,10 @@
 #include "kernels/math/rounding.h"
 #include "kernels/math/small_code.h"
 #include "kernels/math/small_float.h"
-#include "runtime/codec/plugin.h"
+#include "runtime/codec/group_code.h"
 
 namespace act {
 namespace {
-
-// One group of a sample's code.
-struct Group {
-  int64_t first;     // element
-  int64_t count;     // elements
-  int64_t metadata;  // bytes from the sample's start
-  int64_t payload;   // bytes from the sample's start
-};
-
-Group GroupOf(const Codec& codec, const CodeLayout& layout, int64_t g) {
-  const int64_t first = g * codec.group_size;
-  const int64_t count = std::min<int64_t>(codec.group_size, layout.elements - first);
-  return {first, count, g * layout.metadata_bytes, layout.payload_offset + g * layout.group_bytes};
-}
 
 // The range of all elements or, for kZero, of those that are not 0.
 GroupRange RangeOf(const Codec& codec, const float* x, int64_t count) {
@@ -44,20 +30,6 @@ GroupRange RangeOf(const Codec& codec, const float* x, int64_t count) {
     first = false;
   }
   return range;
-}
-
-// The bits with which element e of the sample, element i of group g, is rounded.
-uint32_t RoundingBits(const Codec& codec, const RandomStream& random, int64_t sample,
-                      const CodeLayout& layout, int64_t g, int64_t i) {
-  switch (codec.rounding) {
-    case Rounding::kStochastic:
-      return Random16(random, sample, layout.elements, g * codec.group_size + i);
-    case Rounding::kDither:
-      return DitherBits(DitherStart(random, sample, layout.groups, g), i);
-    case Rounding::kNearest:
-      break;
-  }
-  return kNearestBits;
 }
 
 // Where the bits of a code are in its group's payload. The code is a digit of a number.
@@ -86,7 +58,7 @@ uint32_t NumberAt(const Codec& codec, const Digit& digit, const uint8_t* payload
   return number;
 }
 
-uint32_t CodeAt(const Codec& codec, const Group& group, const uint8_t* code, int64_t i) {
+uint32_t CodeAt(const Codec& codec, const GroupPlace& group, const uint8_t* code, int64_t i) {
   const Digit digit = DigitOf(codec, group.count, i);
   const uint32_t number = NumberAt(codec, digit, code + group.payload);
   return CodePackingOf(codec).codes == 1 ? number
@@ -94,7 +66,7 @@ uint32_t CodeAt(const Codec& codec, const Group& group, const uint8_t* code, int
 }
 
 // Adds code i to a payload, whose bits there must be 0.
-void PutCode(const Codec& codec, const Group& group, uint32_t q, int64_t i, uint8_t* code) {
+void PutCode(const Codec& codec, const GroupPlace& group, uint32_t q, int64_t i, uint8_t* code) {
   const Digit digit = DigitOf(codec, group.count, i);
   uint8_t* payload = code + group.payload;
   const uint32_t number = NumberAt(codec, digit, payload) + q * digit.weight;
@@ -105,32 +77,99 @@ void PutCode(const Codec& codec, const Group& group, uint32_t q, int64_t i, uint
   }
 }
 
-act_codec_key KeyOf(const RandomStream& random, int64_t sample, const CodeLayout& layout, int64_t g) {
-  return {random.seed, random.step, static_cast<uint64_t>(sample * layout.groups + g), random.stream};
-}
+// The tensor's sample that a group belongs to, and what its random numbers are drawn for.
+struct Sample {
+  const Codec& codec;
+  const CodeLayout& layout;
+  const RandomStream& random;
+  int64_t number;
 
-void EncodeLevels(const Codec& codec, const RandomStream& random, int64_t sample, const CodeLayout& layout,
-                  int64_t g, const float* x, uint8_t* code) {
-  const Group group = GroupOf(codec, layout, g);
-  StoreGroupScale(codec, RangeOf(codec, x + group.first, group.count), code + group.metadata);
+  GroupKey KeyOf(const GroupPlace& group) const { return KeyOfGroup(random, number, layout, group); }
+  // The bits with which element i of a group is rounded.
+  uint32_t RoundingBits(const GroupPlace& group, int64_t i) const {
+    switch (codec.rounding) {
+      case Rounding::kStochastic:
+        return Random16(random, number, layout.elements, group.first + i);
+      case Rounding::kDither:
+        return DitherBits(DitherStart(random, number, layout.groups, group.number), i);
+      case Rounding::kNearest:
+        break;
+    }
+    return kNearestBits;
+  }
+};
+
+// x: the group's elements. code: the sample's.
+void EncodeLevels(const Sample& sample, const GroupPlace& group, const float* x, uint8_t* code) {
+  const Codec& codec = sample.codec;
+  StoreGroupScale(codec, RangeOf(codec, x, group.count), code + group.metadata);
   const GroupScale scale = LoadGroupScale(codec, code + group.metadata);
   if (!IsFinite(scale)) return;
   const FittedPair fitted = FittedLevelsOf(codec);
-  for (int64_t i = 0; i < group.count; ++i) {
-    const uint32_t bits = RoundingBits(codec, random, sample, layout, g, i);
-    PutCode(codec, group, QuantizeLevel(codec, x[group.first + i], scale, fitted, bits), i, code);
-  }
+  for (int64_t i = 0; i < group.count; ++i)
+    PutCode(codec, group, QuantizeLevel(codec, x[i], scale, fitted, sample.RoundingBits(group, i)), i, code);
 }
 
-void DecodeLevels(const Codec& codec, const RandomStream& random, int64_t sample, const CodeLayout& layout,
-                  int64_t g, const uint8_t* code, float* x) {
-  const Group group = GroupOf(codec, layout, g);
+void DecodeLevels(const Sample& sample, const GroupPlace& group, const uint8_t* code, float* x) {
+  const Codec& codec = sample.codec;
   const GroupScale scale = LoadGroupScale(codec, code + group.metadata);
   const FittedPair fitted = FittedLevelsOf(codec);
   for (int64_t i = 0; i < group.count; ++i) {
     const bool dither = codec.rounding == Rounding::kDither;
-    const int32_t offset = dither ? DitherOffset(RoundingBits(codec, random, sample, layout, g, i)) : 0;
-    x[group.first + i] = DequantizeLevel(codec, CodeAt(codec, group, code, i), scale, fitted, offset);
+    const int32_t offset = dither ? DitherOffset(sample.RoundingBits(group, i)) : 0;
+    x[i] = DequantizeLevel(codec, CodeAt(codec, group, code, i), scale, fitted, offset);
+  }
+}
+
+// In a code that is 0.
+void EncodeGroup(const Sample& sample, const GroupPlace& group, const float* x, uint8_t* code) {
+  const Codec& codec = sample.codec;
+  const auto each = [&](const auto& encode) {
+    for (int64_t i = 0; i < group.count; ++i) encode(x[i], i);
+  };
+  switch (codec.kind) {
+    case CodecKind::kNone:
+      return;
+    case CodecKind::kMask:
+      return each([&](float e, int64_t i) { PutCode(codec, group, EncodeMask(e), i, code); });
+    case CodecKind::kIndex:
+      return each([&](float e, int64_t i) { PutCode(codec, group, EncodeIndex(e, codec.bits), i, code); });
+    case CodecKind::kUniform:
+    case CodecKind::kSign:
+    case CodecKind::kZero:
+      return EncodeLevels(sample, group, x, code);
+    case CodecKind::kCast:
+      return each([&](float e, int64_t i) {
+        PutSmallFloat(codec.cast, EncodeSmallFloat(codec.cast, e), i, code + group.payload);
+      });
+    case CodecKind::kGroups:
+      return codec.groups->encode(codec, sample.KeyOf(group), x, group.count, code + group.metadata,
+                                  code + group.payload);
+  }
+}
+
+void DecodeGroup(const Sample& sample, const GroupPlace& group, const uint8_t* code, float* x) {
+  const Codec& codec = sample.codec;
+  const auto each = [&](const auto& decode) {
+    for (int64_t i = 0; i < group.count; ++i) x[i] = decode(i);
+  };
+  switch (codec.kind) {
+    case CodecKind::kNone:
+      return;
+    case CodecKind::kMask:
+    case CodecKind::kIndex:
+      return each([&](int64_t i) { return static_cast<float>(CodeAt(codec, group, code, i)); });
+    case CodecKind::kUniform:
+    case CodecKind::kSign:
+    case CodecKind::kZero:
+      return DecodeLevels(sample, group, code, x);
+    case CodecKind::kCast:
+      return each([&](int64_t i) {
+        return DecodeSmallFloat(codec.cast, SmallFloatAt(codec.cast, code + group.payload, i));
+      });
+    case CodecKind::kGroups:
+      return codec.groups->decode(codec, sample.KeyOf(group), code + group.metadata, code + group.payload,
+                                  group.count, x);
   }
 }
 
@@ -141,39 +180,8 @@ void EncodeSampleReference(const Codec& codec, const RandomStream& random, int64
   const CodeLayout layout = LayoutOf(codec, elements);
   std::fill_n(code, layout.sample_bytes, uint8_t{0});
   for (int64_t g = 0; g < layout.groups; ++g) {
-    const Group group = GroupOf(codec, layout, g);
-    const auto each = [&](const auto& encode) {
-      for (int64_t i = 0; i < group.count; ++i) encode(x[group.first + i], i);
-    };
-    switch (codec.kind) {
-      case CodecKind::kNone:
-        break;
-      case CodecKind::kMask:
-        each([&](float e, int64_t i) { PutCode(codec, group, EncodeMask(e), i, code); });
-        break;
-      case CodecKind::kIndex:
-        each([&](float e, int64_t i) { PutCode(codec, group, EncodeIndex(e, codec.bits), i, code); });
-        break;
-      case CodecKind::kUniform:
-      case CodecKind::kSign:
-      case CodecKind::kZero:
-        EncodeLevels(codec, random, sample, layout, g, x, code);
-        break;
-      case CodecKind::kFloat16:
-      case CodecKind::kBFloat16:
-      case CodecKind::kFloat8E4M3:
-      case CodecKind::kFloat8E5M2: {
-        const SmallFloat format = FormatOf(codec.kind);
-        each([&](float e, int64_t i) {
-          PutSmallFloat(format, EncodeSmallFloat(format, e), i, code + group.payload);
-        });
-        break;
-      }
-      case CodecKind::kPlugin:
-        EncodePluginGroup(codec, KeyOf(random, sample, layout, g), x + group.first, group.count,
-                          code + group.metadata, code + group.payload);
-        break;
-    }
+    const GroupPlace group = PlaceOfGroup(codec, layout, g);
+    EncodeGroup({codec, layout, random, sample}, group, x + group.first, code);
   }
 }
 
@@ -181,34 +189,8 @@ void DecodeSampleReference(const Codec& codec, const RandomStream& random, int64
                            const uint8_t* code, float* x) {
   const CodeLayout layout = LayoutOf(codec, elements);
   for (int64_t g = 0; g < layout.groups; ++g) {
-    const Group group = GroupOf(codec, layout, g);
-    switch (codec.kind) {
-      case CodecKind::kNone:
-        break;
-      case CodecKind::kMask:
-      case CodecKind::kIndex:
-        for (int64_t i = 0; i < group.count; ++i)
-          x[group.first + i] = static_cast<float>(CodeAt(codec, group, code, i));
-        break;
-      case CodecKind::kUniform:
-      case CodecKind::kSign:
-      case CodecKind::kZero:
-        DecodeLevels(codec, random, sample, layout, g, code, x);
-        break;
-      case CodecKind::kFloat16:
-      case CodecKind::kBFloat16:
-      case CodecKind::kFloat8E4M3:
-      case CodecKind::kFloat8E5M2: {
-        const SmallFloat format = FormatOf(codec.kind);
-        for (int64_t i = 0; i < group.count; ++i)
-          x[group.first + i] = DecodeSmallFloat(format, SmallFloatAt(format, code + group.payload, i));
-        break;
-      }
-      case CodecKind::kPlugin:
-        DecodePluginGroup(codec, KeyOf(random, sample, layout, g), code + group.metadata,
-                          code + group.payload, group.count, x + group.first);
-        break;
-    }
+    const GroupPlace group = PlaceOfGroup(codec, layout, g);
+    DecodeGroup({codec, layout, random, sample}, group, code, x + group.first);
   }
 }
 
@@ -216,7 +198,7 @@ void DecodeMaskReference(const Codec& codec, int64_t elements, const uint8_t* co
   const CodeLayout layout = LayoutOf(codec, elements);
   const auto above = static_cast<uint32_t>(codec.LevelsAbove());
   for (int64_t g = 0; g < layout.groups; ++g) {
-    const Group group = GroupOf(codec, layout, g);
+    const GroupPlace group = PlaceOfGroup(codec, layout, g);
     for (int64_t i = 0; i < group.count; ++i) {
       const uint32_t q = CodeAt(codec, group, code, i);
       x[group.first + i] = (codec.kind == CodecKind::kSign ? q < above : q != 0) ? 1.0f : 0.0f;

@@ -32,16 +32,9 @@ std::unique_ptr<Kernel> Gather(const KernelSite& site, std::string* why) {
 }
 
 std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
-  if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs updates, index and a result");
-  const auto reduction = ReductionOf(site.node->attrs, site.outputs[0].dtype, why);
-  if (!reduction) return nullptr;
-  const auto shape = LookupShapeOf(site.node->attrs, site.outputs[0], site.inputs[0], site.inputs[1],
-                                   OptionalInput(site.inputs, 3), why);
+  const auto shape = ScatterShapeOf(site, why);
   if (!shape) return nullptr;
-  const TensorView* x = OptionalInput(site.inputs, 2);
-  if (x && (x->dims != site.outputs[0].dims || x->dtype != site.outputs[0].dtype))
-    return Refuse(why, "the scatter's target does not have the dims of the result");
-  return MakeKernel([s = *shape, reduction = *reduction](const KernelArgs& args) -> std::string {
+  return MakeKernel([s = shape->lookup, reduction = shape->reduction](const KernelArgs& args) -> std::string {
     const TensorView &update = args.inputs[0], &index = args.inputs[1], &y = args.outputs[0];
     const TensorView *into = OptionalInput(args.inputs, 2), *live = OptionalInput(args.inputs, 3);
     if (y.elements == 0 && update.elements == 0) return "";

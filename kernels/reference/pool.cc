@@ -40,10 +40,8 @@ void StoreIndex(const TensorView& index, int64_t at, int64_t position) {
 }
 
 std::unique_ptr<Kernel> MaxPool(const KernelSite& site, std::string* why) {
-  const auto shape = PoolShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
+  const auto shape = MaxPoolShapeOf(site, why);
   if (!shape) return nullptr;
-  const bool indexed = site.outputs.size() > 1 && site.outputs[1].bytes > 0;
-  if (indexed && !PoolIndexFits(*shape, site.outputs[1], site.outputs[0], why)) return nullptr;
   return MakeKernel([w = *shape](const KernelArgs& args) -> std::string {
     const float* x = args.inputs[0].as<float>();
     float* y = args.outputs[0].as<float>();
@@ -67,8 +65,8 @@ std::unique_ptr<Kernel> MaxPool(const KernelSite& site, std::string* why) {
 }
 
 std::unique_ptr<Kernel> MaxPoolGrad(const KernelSite& site, std::string* why) {
-  const auto shape = PoolShapeOf(site.node->attrs, site.outputs[0], site.inputs[0], why);
-  if (!shape || !PoolIndexFits(*shape, site.inputs[1], site.inputs[0], why)) return nullptr;
+  const auto shape = MaxPoolGradShapeOf(site, why);
+  if (!shape) return nullptr;
   return MakeKernel([w = *shape](const KernelArgs& args) -> std::string {
     const float* dy = args.inputs[0].as<float>();
     const TensorView& index = args.inputs[1];

@@ -78,7 +78,7 @@ bool BroadcastsTo(const std::vector<int64_t>& operand, const std::vector<int64_t
 std::vector<Codec> PluginCodecsOf(const Program& program) {
   std::vector<Codec> codecs;
   const auto add = [&codecs](const Codec& codec) {
-    if (codec.kind == CodecKind::kPlugin) codecs.push_back(codec);
+    if (codec.plugin) codecs.push_back(codec);
   };
   for (const ProgramInput& input : program.inputs) add(input.codec);
   for (const ProgramOutput& output : program.outputs) add(output.codec);

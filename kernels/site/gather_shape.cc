@@ -1,5 +1,7 @@
 #include "kernels/site/gather_shape.h"
 
+#include "kernels/site/loss_shape.h"
+
 namespace act {
 
 std::optional<LookupShape> LookupShapeOf(const Attributes& attrs, const TensorView& whole,
@@ -65,7 +67,7 @@ std::string LookupShape::CheckIndices(const TensorView& index) const {
   return "";
 }
 
-std::optional<Reduction> ReductionOf(const Attributes& attrs, DType dtype, std::string* why) {
+static std::optional<Reduction> ReductionOf(const Attributes& attrs, DType dtype, std::string* why) {
   const std::string name = attrs.String("reduction", "none");
   if (name == "none") return Reduction::kNone;
   if (dtype == DType::kFloat32) {
@@ -76,6 +78,24 @@ std::optional<Reduction> ReductionOf(const Attributes& attrs, DType dtype, std::
   }
   if (why) *why = "no reduction '" + name + "' of " + std::string(ToString(dtype));
   return std::nullopt;
+}
+
+std::optional<ScatterShape> ScatterShapeOf(const KernelSite& site, std::string* why) {
+  const auto no = [why](const char* reason) {
+    if (why) *why = reason;
+    return std::nullopt;
+  };
+  if (site.inputs.size() < 2 || site.outputs.empty()) return no("needs updates, index and a result");
+  const TensorView& y = site.outputs[0];
+  const auto reduction = ReductionOf(site.node->attrs, y.dtype, why);
+  if (!reduction) return std::nullopt;
+  const auto lookup =
+      LookupShapeOf(site.node->attrs, y, site.inputs[0], site.inputs[1], OptionalInput(site.inputs, 3), why);
+  if (!lookup) return std::nullopt;
+  const TensorView* x = OptionalInput(site.inputs, 2);
+  if (x && (x->dims != y.dims || x->dtype != y.dtype))
+    return no("the scatter's target does not have the dims of the result");
+  return ScatterShape{*lookup, *reduction};
 }
 
 }  // namespace act

@@ -43,7 +43,14 @@ inline bool IsLive(const TensorView& live, int64_t i) {
 }
 
 enum class Reduction { kNone, kAdd, kMul, kMin, kMax };
-std::optional<Reduction> ReductionOf(const Attributes& attrs, DType dtype, std::string* why);
+
+// Of the operator Scatter: of the update in the result, which has the dims of the operand that it is
+// written into, if there is one.
+struct ScatterShape {
+  LookupShape lookup;
+  Reduction reduction = Reduction::kNone;
+};
+std::optional<ScatterShape> ScatterShapeOf(const KernelSite& site, std::string* why);
 
 inline float Reduce(Reduction reduction, float a, float b) {
   switch (reduction) {

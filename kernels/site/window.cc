@@ -99,11 +99,24 @@ std::optional<Window> PoolShapeOf(const Attributes& attrs, const TensorView& x, 
   return window;
 }
 
-bool PoolIndexFits(const Window& window, const TensorView& index, const TensorView& y, std::string* why) {
+static std::optional<Window> WithIndex(const std::optional<Window>& window, const TensorView& index,
+                                       const TensorView& y, std::string* why) {
+  if (!window) return window;
   const bool fits = index.dims == y.dims && (index.dtype == DType::kInt32 ||
-                                             (index.dtype == DType::kUint8 && window.KernelPixels() <= 256));
-  if (!fits) No(why, "index must be u8 (windows of at most 256) or i32, with the dims of y");
-  return fits;
+                                             (index.dtype == DType::kUint8 && window->KernelPixels() <= 256));
+  return fits ? window : No(why, "index must be u8 (windows of at most 256) or i32, with the dims of y");
+}
+
+std::optional<Window> MaxPoolShapeOf(const KernelSite& site, std::string* why) {
+  const TensorView& y = site.outputs[0];
+  const auto window = PoolShapeOf(site.node->attrs, site.inputs[0], y, why);
+  const bool indexed = site.outputs.size() > 1 && site.outputs[1].bytes > 0;
+  return indexed ? WithIndex(window, site.outputs[1], y, why) : window;
+}
+
+std::optional<Window> MaxPoolGradShapeOf(const KernelSite& site, std::string* why) {
+  const TensorView &dy = site.inputs[0], &index = site.inputs[1];
+  return WithIndex(PoolShapeOf(site.node->attrs, site.outputs[0], dy, why), index, dy, why);
 }
 
 }  // namespace act

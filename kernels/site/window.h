@@ -63,7 +63,9 @@ std::optional<ConvShape> ConvShapeOf(const Attributes& attrs, const TensorView& 
 // The pooling of x into y by the node's `kernel_shape`.
 std::optional<Window> PoolShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,
                                   std::string* why);
-// Whether `index` (of the dims of y) can hold every position of the window: u8 or i32.
-bool PoolIndexFits(const Window& window, const TensorView& index, const TensorView& y, std::string* why);
+// The window of the operators MaxPool and MaxPoolGrad, whose index (of the dims of y) can hold every
+// position of the window: u8 or i32.
+std::optional<Window> MaxPoolShapeOf(const KernelSite& site, std::string* why);
+std::optional<Window> MaxPoolGradShapeOf(const KernelSite& site, std::string* why);
 
 }  // namespace act

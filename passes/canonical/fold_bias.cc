@@ -3,8 +3,7 @@
 // a second form of the result.
 #include <algorithm>
 
-#include "compiler/ir/uses.h"
-#include "compiler/ops/graph_builder.h"
+#include "compiler/ir/rewrite_nodes.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 
@@ -16,15 +15,7 @@ class Folder {
   explicit Folder(Graph& graph) : graph_(graph), builder_(graph) {}
 
   llvm::Error Run() {
-    std::vector<Node> nodes = std::move(graph_.nodes);
-    graph_.nodes.clear();
-    const Uses uses(graph_, nodes);
-    for (const Node& node : nodes) {
-      builder_.SetPhase(node.phase);
-      ACT_TRY(const bool folded, Fold(node, uses));
-      if (!folded) graph_.nodes.push_back(node);
-    }
-    return llvm::Error::success();
+    return RewriteNodes(graph_, builder_, [this](Node& node, const Uses& uses) { return Fold(node, uses); });
   }
 
  private:
@@ -32,8 +23,9 @@ class Folder {
 
   // The new product takes the place of the sum, since the bias may be made between the two. The old
   // product is dead code.
-  llvm::Expected<bool> Fold(const Node& sum, const Uses& uses) {
-    if (sum.op != "Add" || (sum.phase != Phase::kForward && sum.phase != Phase::kBackward)) return false;
+  llvm::Error Fold(Node& sum, const Uses& uses) {
+    if (sum.op != "Add" || (sum.phase != Phase::kForward && sum.phase != Phase::kBackward))
+      return llvm::Error::success();
     for (const size_t i : {size_t{0}, size_t{1}}) {
       const ValueId y = sum.inputs[i], bias = sum.inputs[1 - i];
       const Node* product = uses.ProducerNode(y);
@@ -47,10 +39,10 @@ class Folder {
       ACT_TRY(const ValueId flat, builder_.Reshape(bias, columns, "layout"));
       folded.inputs.push_back(flat);
       folded.outputs = sum.outputs;
-      graph_.nodes.push_back(std::move(folded));
-      return true;
+      sum = std::move(folded);
+      break;
     }
-    return false;
+    return llvm::Error::success();
   }
 
   Graph& graph_;

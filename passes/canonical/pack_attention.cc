@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "compiler/ir/uses.h"
-#include "compiler/ops/graph_builder.h"
+#include "compiler/ir/rewrite_nodes.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 
@@ -24,18 +23,7 @@ class Packer {
   explicit Packer(Graph& graph) : graph_(graph), builder_(graph) {}
 
   llvm::Error Run() {
-    std::vector<Node> nodes = std::move(graph_.nodes);
-    graph_.nodes.clear();
-    const Uses uses(graph_, nodes);
-    for (const Node& node : nodes) {
-      builder_.SetPhase(node.phase);
-      Node made = node;
-      if (node.op == "Attention") {
-        ACT_CHECK_OK(Pack(made, uses));
-      }
-      graph_.nodes.push_back(std::move(made));
-    }
-    return llvm::Error::success();
+    return RewriteNodes(graph_, builder_, [this](Node& node, const Uses& uses) { return Pack(node, uses); });
   }
 
  private:
@@ -70,6 +58,7 @@ class Packer {
   }
 
   llvm::Error Pack(Node& node, const Uses& uses) {
+    if (node.op != "Attention") return llvm::Error::success();
     std::array<Third, 3> thirds;
     for (size_t i = 0; i < 3; ++i) {
       const auto third = ThirdOf(node.inputs[i], uses);

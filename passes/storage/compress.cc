@@ -117,7 +117,7 @@ class Compressor {
     d.edge.reason = d.decision.reason;
     if (const std::vector<std::string>& computed = context_.marks[v].computed; !computed.empty())
       d.edge.reason += "; the backward pass recomputes from it: " + Join(computed);
-    d.edge.least_bits = context_.policy.LeastBits(facts);
+    d.edge.least_bits = d.decision.least_bits;
     // A framework would keep the tensor once, or one byte an element for a mask.
     const Dim elements = facts.type.Elements();
     if (!another)

@@ -137,10 +137,7 @@ class Sharer {
       Shared shared{.distance = kNoValue, .largest = largest, .name = name};
       ValueId from = kNoValue;  // the value from which the distance is measured
       if (pair.summand) {
-        Attributes all;
-        all.Set("axes", std::vector<int64_t>{0});
-        all.Set("keepdims", int64_t{0});
-        ACT_TRY(from, builder_.Add1("ReduceMax", {largest}, all, name + ".shift"));
+        ACT_TRY(from, builder_.Add1("ReduceMax", {largest}, Over({0}, false), name + ".shift"));
         shared.largest = from;
         shared.scale = {from};
       } else {

@@ -8,23 +8,18 @@
 namespace act {
 bool Codec::operator==(const Codec& other) const {
   const auto scalars = [](const Codec& c) {
-    return std::tie(c.kind, c.bits, c.group_size, c.levels, c.below, c.rounding, c.metadata, c.spacing);
+    return std::tie(c.kind, c.bits, c.group_size, c.levels, c.below, c.rounding, c.metadata, c.spacing,
+                    c.groups);
   };
-  if (scalars(*this) != scalars(other) || !plugin != !other.plugin) return false;
+  if (scalars(*this) != scalars(other) || !(cast == other.cast) || !plugin != !other.plugin) return false;
   return !plugin || plugin->SameCodec(*other.plugin);
 }
 
-Codec Codec::Cast(CodecKind to) {
-  return {{.kind = to, .bits = FormatOf(to).Bits(), .group_size = kDefaultGroupSize}};
-}
+bool Codec::IsExact() const { return RowOf(*this).exact; }
 
-bool Codec::IsExact() const { return RowOf(kind).exact; }
+int64_t MetadataBytes(const Codec& codec) { return RowOf(codec).metadata_bytes(codec); }
 
-int64_t MetadataBytes(const Codec& codec) { return RowOf(codec.kind).metadata_bytes(codec); }
-
-int64_t PayloadBytes(const Codec& codec, int64_t count) {
-  return RowOf(codec.kind).payload_bytes(codec, count);
-}
+int64_t PayloadBytes(const Codec& codec, int64_t count) { return RowOf(codec).payload_bytes(codec, count); }
 
 // Payloads and samples begin at multiples of this many bytes, the widest access of a kernel.
 static constexpr int64_t kCodeAlignment = 16;
@@ -69,7 +64,7 @@ int64_t PackedBytes(const Codec& codec, const Dims& dims, int64_t n) {
   return SaturatingMul(shape.samples.At(n), RoundUp(SaturatingAdd(metadata, layout.payload_bytes), 4));
 }
 
-std::string ToString(const Codec& codec) { return RowOf(codec.kind).name(codec); }
+std::string ToString(const Codec& codec) { return RowOf(codec).name(codec); }
 
 double BitsPerElement(const Codec& codec) {
   return 8.0 * static_cast<double>(PayloadBytes(codec, codec.group_size) + MetadataBytes(codec)) /
@@ -80,7 +75,7 @@ std::optional<std::string> CheckCodec(const Codec& codec) {
   const int64_t group = codec.group_size;
   if (group < 64 || group > 1024 || (group & (group - 1)) != 0)
     return "group size " + std::to_string(group) + " is not a power of two in 64..1024";
-  return RowOf(codec.kind).check(codec);
+  return RowOf(codec).check(codec);
 }
 
 }  // namespace act

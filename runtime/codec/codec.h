@@ -1,5 +1,5 @@
 // Codecs: how a saved activation is stored. This is the host's half: sizes, names and checks. The
-// differences between kinds are in codec_row.h, the arithmetic is in kernels/math.
+// differences between codecs are in codec_row.h, the arithmetic is in kernels/math.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,25 @@
 #include <string>
 
 #include "kernels/math/codec_spec.h"
-#include "kernels/math/small_float.h"
 #include "runtime/base/tensor_type.h"
 
 namespace act {
 
+struct GroupCode;    // runtime/codec/group_code.h
 struct PluginCodec;  // runtime/codec/plugin.h
 
 struct Codec : CodecSpec {
-  // For kPlugin: its name, version and sizes, and its functions if it is loaded.
+  const GroupCode* groups = nullptr;  // kGroups: its functions
+  // Of a shared library: its name, version and sizes, and its functions if it is loaded.
   std::shared_ptr<const PluginCodec> plugin = nullptr;
 
   static Codec Mask() { return {{.kind = CodecKind::kMask, .bits = 1, .group_size = kDefaultGroupSize}}; }
   static Codec Index(int bits) {
     return {{.kind = CodecKind::kIndex, .bits = bits, .group_size = kDefaultGroupSize}};
   }
-  // A codec whose kind is a cast.
-  static Codec Cast(CodecKind to);
+  static Codec Cast(const SmallFloat& to) {
+    return {{.kind = CodecKind::kCast, .bits = to.Bits(), .group_size = kDefaultGroupSize, .cast = to}};
+  }
   // Codes of 2^bits levels. For kSign, `below` of them are below zero. For kZero, one of them is
   // zero.
   static Codec Uniform(int bits, int64_t group = kDefaultGroupSize,
@@ -52,15 +54,15 @@ struct Codec : CodecSpec {
     codec.metadata = form;
     return codec;
   }
-  Codec Fitted() const {
+  Codec With(Spacing of_levels) const {
     Codec codec = *this;
-    codec.spacing = Spacing::kFitted;
+    codec.spacing = of_levels;
     return codec;
   }
+  Codec Fitted() const { return With(Spacing::kFitted); }
   // Plugin codecs are equal if name, version and sizes are.
   bool operator==(const Codec& other) const;
 
-  bool IsCast() const { return act::IsCast(kind); }
   // Whether decoding gives the elements back exactly.
   bool IsExact() const;
 

@@ -1,8 +1,8 @@
 #include "runtime/codec/codec_row.h"
 
-#include <iterator>
+#include <algorithm>
+#include <string_view>
 
-#include "kernels/math/small_float.h"
 #include "runtime/codec/error_model.h"
 #include "runtime/codec/level_codec.h"
 #include "runtime/codec/plugin.h"
@@ -16,54 +16,60 @@ std::string BitsAreNot(const Codec& codec, const char* range) {
   return std::to_string(codec.bits) + " bits are not " + range;
 }
 
-// ---- Shared by several kinds
+}  // namespace
 
+namespace usual_row {
+
+std::string Name(const Codec& codec) {
+  const CodecRow& row = RowOf(codec);
+  return row.attribute + std::to_string(codec.bits) +
+         (row.exact ? "" : ",g" + std::to_string(codec.group_size));
+}
+Wrong Check(const Codec& codec) {
+  return codec.bits >= 1 && codec.bits <= 8 ? std::nullopt : Wrong(BitsAreNot(codec, "in 1..8"));
+}
 int64_t NoMetadata(const Codec&) { return 0; }
-// Bit planes.
 int64_t PlaneBytes(const Codec& codec, int64_t count) { return codec.bits * CeilDiv(count, 8); }
 double NoError(const Codec&, const GroupStatistics&) { return 0; }
 int64_t AllFinite(const Codec&, const CodeLayout&, const uint8_t*) { return 0; }
 void ReadNothing(const Attributes&, Codec&) {}
 void WriteNothing(const Codec&, Attributes&) {}
 
-// ---- kNone, and numbers that are not a kind
+}  // namespace usual_row
+
+namespace {
+
+// ---- No codec, and codecs that are not in the table
 
 std::string NoName(const Codec& codec) { return codec.kind == CodecKind::kNone ? "none" : "?"; }
 Wrong CheckNone(const Codec& codec) {
-  return "codec kind " + std::to_string(static_cast<int>(codec.kind)) + " is not one that stores codes";
+  return codec.kind == CodecKind::kNone ? "no codec" : "a codec that the table of codecs does not have";
 }
 int64_t NoPayload(const Codec&, int64_t) { return 0; }
 
-// ---- kMask, kIndex
+// ---- kMask
 
-std::string MaskName(const Codec&) { return "mask1"; }
 Wrong CheckMask(const Codec& codec) {
   return codec.bits == 1 ? std::nullopt : Wrong(BitsAreNot(codec, "the 1 of a mask"));
-}
-std::string IndexName(const Codec& codec) { return "index" + std::to_string(codec.bits); }
-Wrong CheckIndex(const Codec& codec) {
-  return codec.bits >= 1 && codec.bits <= 8 ? std::nullopt : Wrong(BitsAreNot(codec, "in 1..8"));
 }
 
 // ---- Casts
 
-std::string CastName(const Codec& codec) { return RowOf(codec.kind).attribute; }
+std::string CastName(const Codec& codec) { return RowOf(codec).attribute; }
 Wrong CheckCast(const Codec& codec) {
-  const bool fit = codec.bits == FormatOf(codec.kind).Bits();
-  return fit ? std::nullopt : Wrong(BitsAreNot(codec, "those of the type"));
+  return codec.bits == codec.cast.Bits() ? std::nullopt : Wrong(BitsAreNot(codec, "those of the type"));
 }
 // A plain array.
 int64_t CastBytes(const Codec& codec, int64_t count) { return CeilDiv(count * codec.bits, 8); }
 int64_t CastsNotFinite(const Codec& codec, const CodeLayout& layout, const uint8_t* code) {
-  const SmallFloat format = FormatOf(codec.kind);
   const uint8_t* payload = code + layout.payload_offset;
   int64_t count = 0;
   for (int64_t i = 0; i < layout.elements; ++i)
-    count += IsNotFinite(format, SmallFloatAt(format, payload, i));
+    count += IsNotFinite(codec.cast, SmallFloatAt(codec.cast, payload, i));
   return count;
 }
 
-// ---- kPlugin
+// ---- Plugins
 
 std::string PluginName(const Codec& codec) {
   return "plugin " + (codec.plugin ? codec.plugin->name : "?") + std::to_string(codec.bits) + ",g" +
@@ -102,24 +108,9 @@ void WritePlugin(const Codec& codec, Attributes& attrs) {
 
 // ---- The table
 
-constexpr CodecRow Exact(CodecKind kind, const char* attribute, std::string (*name)(const Codec&),
-                         Wrong (*check)(const Codec&), int64_t (*payload_bytes)(const Codec&, int64_t)) {
-  return {.kind = kind,
-          .attribute = attribute,
-          .exact = true,
-          .name = name,
-          .check = check,
-          .metadata_bytes = NoMetadata,
-          .payload_bytes = payload_bytes,
-          .error = NoError,
-          .count_not_finite = AllFinite,
-          .read = ReadNothing,
-          .write = WriteNothing};
-}
-constexpr CodecRow Levels(CodecKind kind, const char* attribute, std::string (*name)(const Codec&)) {
-  return {.kind = kind,
-          .attribute = attribute,
-          .exact = false,
+constexpr CodecRow Levels(const char* attribute, CodecKind kind, std::string (*name)(const Codec&)) {
+  return {.attribute = attribute,
+          .kind = kind,
           .name = name,
           .check = level_codec::Check,
           .metadata_bytes = level_codec::MetadataBytes,
@@ -129,75 +120,105 @@ constexpr CodecRow Levels(CodecKind kind, const char* attribute, std::string (*n
           .read = level_codec::Read,
           .write = level_codec::Write};
 }
-constexpr CodecRow Cast(CodecKind kind, const char* attribute) {
-  return {.kind = kind,
-          .attribute = attribute,
-          .exact = false,
+constexpr CodecRow Cast(const char* attribute, const SmallFloat& format) {
+  return {.attribute = attribute,
+          .kind = CodecKind::kCast,
+          .cast = format,
           .name = CastName,
           .check = CheckCast,
-          .metadata_bytes = NoMetadata,
           .payload_bytes = CastBytes,
           .error = CastError,
-          .count_not_finite = CastsNotFinite,
-          .read = ReadNothing,
-          .write = WriteNothing};
+          .count_not_finite = CastsNotFinite};
 }
 
 constexpr CodecRow kRows[] = {
-    Exact(CodecKind::kNone, "none", NoName, CheckNone, NoPayload),
-    Exact(CodecKind::kMask, "mask", MaskName, CheckMask, PlaneBytes),
-    Levels(CodecKind::kUniform, "uniform", level_codec::UniformName),
-    Exact(CodecKind::kIndex, "index", IndexName, CheckIndex, PlaneBytes),
-    Levels(CodecKind::kSign, "sign", level_codec::SignName),
-    Levels(CodecKind::kZero, "zero", level_codec::ZeroName),
-    Cast(CodecKind::kFloat16, "fp16"),
-    Cast(CodecKind::kBFloat16, "bf16"),
-    Cast(CodecKind::kFloat8E4M3, "fp8e4m3"),
-    Cast(CodecKind::kFloat8E5M2, "fp8e5m2"),
-    {.kind = CodecKind::kPlugin,
-     .attribute = "plugin",
-     .exact = false,
+    {.attribute = "none",
+     .kind = CodecKind::kNone,
+     .exact = true,
+     .name = NoName,
+     .check = CheckNone,
+     .payload_bytes = NoPayload},
+    {.attribute = "mask", .kind = CodecKind::kMask, .exact = true, .check = CheckMask},
+    {.attribute = "index", .kind = CodecKind::kIndex, .exact = true},
+    Levels("uniform", CodecKind::kUniform, level_codec::UniformName),
+    Levels("sign", CodecKind::kSign, level_codec::SignName),
+    Levels("zero", CodecKind::kZero, level_codec::ZeroName),
+    Cast("fp16", kFloat16),
+    Cast("bf16", kBFloat16),
+    Cast("fp8e4m3", {.exponent_bits = 4, .mantissa_bits = 3, .infinities = false}),
+    Cast("fp8e5m2", {.exponent_bits = 5, .mantissa_bits = 2}),
+    // Its error is unknown, so the policy keeps the level's bits. The meaning of its bytes is unknown
+    // here.
+    {.attribute = "plugin",
+     .kind = CodecKind::kGroups,
+     .groups = &kPluginGroups,
      .name = PluginName,
      .check = CheckPlugin,
      .metadata_bytes = PluginMetadata,
      .payload_bytes = PluginBytes,
-     .error = NoError,               // unknown: the policy keeps the level's bits
-     .count_not_finite = AllFinite,  // the meaning of its bytes is unknown here
      .read = ReadPlugin,
      .write = WritePlugin},
 };
 
-// Whether each kind has its row, in order, and no row lacks an entry. Otherwise this file does
-// not compile.
-constexpr bool Complete() {
-  for (size_t i = 0; i < std::size(kRows); ++i) {
-    const CodecRow& r = kRows[i];
-    if (r.kind != static_cast<CodecKind>(i) || !r.attribute || !r.name || !r.check || !r.metadata_bytes ||
-        !r.payload_bytes || !r.error || !r.count_not_finite || !r.read || !r.write)
-      return false;
-    if (IsCast(r.kind) != (r.payload_bytes == CastBytes)) return false;
-    if (CodecSpec{.kind = r.kind}.HasLevels() != (r.payload_bytes == level_codec::PayloadBytes)) return false;
-  }
-  return std::size(kRows) == static_cast<size_t>(kLastCodecKind) + 1;
+constexpr bool IsOf(const CodecRow& row, CodecKind kind, const SmallFloat& cast, const GroupCode* groups) {
+  return row.kind == kind && row.cast == cast && row.groups == groups;
 }
-// SmallFloatAt and PutSmallFloat rely on this: a cast's code is whole bytes, or lies within
-// one byte.
-constexpr bool CastsFitBytes() {
-  for (const CodecRow& r : kRows) {
-    const int bits = FormatOf(r.kind).Bits();
-    if (8 % bits != 0 && bits % 8 != 0) return false;
-  }
-  return true;
+
+// Whether the kernels have loops for the codec.
+constexpr bool FitsKernels(const CodecRow& r) {
+  const bool has_levels = CodecSpec{.kind = r.kind}.HasLevels();
+  if (has_levels != (r.payload_bytes == level_codec::PayloadBytes)) return false;
+  if ((r.kind == CodecKind::kGroups) != (r.groups != nullptr)) return false;
+  if (r.kind != CodecKind::kCast) return r.cast == SmallFloat{};
+  const SmallFloat& f = r.cast;
+  return f.exponent_bits >= 2 && f.exponent_bits <= 8 && f.mantissa_bits >= 1 &&
+         (f.Bits() == 8 || f.Bits() == 16);
 }
-static_assert(CastsFitBytes(), "a cast's bits have to divide 8, or be a multiple of 8");
-static_assert(Complete(), "a kind of codec has no row, stands out of order, or its row lacks an entry");
+// Whether no other row has its name, or is of the same codec.
+constexpr bool IsOnce(const CodecRow& row) {
+  return std::ranges::count_if(kRows, [&](const CodecRow& other) {
+           return std::string_view(other.attribute) == row.attribute ||
+                  IsOf(other, row.kind, row.cast, row.groups);
+         }) == 1;
+}
+static_assert(std::ranges::all_of(kRows, FitsKernels),
+              "a cast has 2 to 8 bits of exponent, and 8 or 16 in all; functions are of kind kGroups alone");
+static_assert(std::ranges::all_of(kRows, IsOnce), "two rows have one name, or are of one codec");
 
 }  // namespace
 
 std::span<const CodecRow> AllCodecRows() { return kRows; }
 
-const CodecRow& RowOf(CodecKind kind) {
-  return kRows[kind <= kLastCodecKind ? static_cast<size_t>(kind) : 0];
+const CodecRow& RowOf(const Codec& codec) {
+  const auto row = std::ranges::find_if(
+      kRows, [&](const CodecRow& r) { return IsOf(r, codec.kind, codec.cast, codec.groups); });
+  return row == std::end(kRows) ? kRows[0] : *row;
+}
+
+Codec CodecOf(const CodecRow& row, int bits, int64_t group_size) {
+  Codec codec{{.kind = row.kind, .bits = bits, .group_size = static_cast<int32_t>(group_size)}};
+  codec.cast = row.cast;
+  codec.groups = row.groups;
+  return codec.HasLevels() && bits >= 1 && bits <= 8 ? codec.OfLevels(1 << bits) : codec;
+}
+
+Codec CodecOf(const Attributes& attrs) {
+  const std::string name = attrs.String("kind");
+  const auto row = std::ranges::find(kRows, name, &CodecRow::attribute);
+  if (row == std::end(kRows)) return {};
+  Codec codec = CodecOf(*row, static_cast<int>(attrs.Int("bits")), attrs.Int("group_size"));
+  row->read(attrs, codec);
+  return codec;
+}
+
+Attributes AttributesOf(const Codec& codec) {
+  const CodecRow& row = RowOf(codec);
+  Attributes attrs;
+  attrs.Set("kind", std::string(row.attribute));
+  attrs.Set("bits", int64_t{codec.bits});
+  attrs.Set("group_size", int64_t{codec.group_size});
+  row.write(codec, attrs);
+  return attrs;
 }
 
 }  // namespace act

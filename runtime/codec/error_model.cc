@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/math/fitted_shapes.h"
-#include "kernels/math/small_float.h"
 #include "runtime/codec/codec_row.h"
+#include "runtime/codec/level_codec.h"
 
 namespace act {
 namespace {
@@ -43,7 +42,7 @@ struct Levels {
 
   double ErrorAt(double distance) const {
     const double step = range / (count - 1);
-    if (codec.spacing == Spacing::kFitted) return FittedErrorAt(distance / range) * range * range;
+    if (codec.spacing != Spacing::kEven) return FittedErrorAt(distance / range) * range * range;
     if (codec.rounding == Rounding::kDither) return step * step / 12;
     const double position = std::max(0.0, distance / step), f = position - std::floor(position);
     const double nearest = std::min(f, 1 - f);
@@ -51,7 +50,7 @@ struct Levels {
   }
   // `x` is a position as a fraction of the range.
   double FittedErrorAt(double x) const {
-    const FittedShape& shape = (codec.kind == CodecKind::kUniform ? kTwoSided : kOneSided)[count - 2];
+    const FittedShape& shape = *level_codec::ShapeOf(codec, count);
     int q = 0;
     while (q + 2 < count && x * kFittedGrid >= shape.at[q + 1]) ++q;
     const double d = static_cast<double>(shape.at[q + 1] - shape.at[q]) / kFittedGrid;
@@ -63,10 +62,9 @@ struct Levels {
 
 // The squared error of a cast. The rounding error is spread evenly over the distance between two
 // neighbouring numbers.
-double CastErrorAt(CodecKind kind, double x) {
-  const SmallFloat f = FormatOf(kind);
+double CastErrorAt(const SmallFloat& f, double x) {
   const int least_exponent = 1 - f.Bias();
-  const auto largest = static_cast<double>(DecodeSmallFloat(f, f.largest));
+  const auto largest = static_cast<double>(DecodeSmallFloat(f, f.Largest()));
   const double magnitude = std::fabs(x);
   if (magnitude > largest) return (magnitude - largest) * (magnitude - largest);
   int exponent = least_exponent + 1;  // frexp's exponent is larger by one
@@ -127,11 +125,11 @@ GroupStatistics RectifiedNormalGroups(int64_t group_size, double deviation) {
 double ScaleExcess(const Codec& codec) { return codec.HasLogScales() ? 1.045 : 1.0056; }
 
 double ErrorVariance(const Codec& codec, const GroupStatistics& group) {
-  return RowOf(codec.kind).error(codec, group);
+  return RowOf(codec).error(codec, group);
 }
 
 double CastError(const Codec& codec, const GroupStatistics& group) {
-  return (1 - group.zeros) * Mean(group, [&](double x) { return CastErrorAt(codec.kind, x); });
+  return (1 - group.zeros) * Mean(group, [&](double x) { return CastErrorAt(codec.cast, x); });
 }
 
 double LevelError(const Codec& codec, const GroupStatistics& group) {

@@ -22,8 +22,6 @@ constexpr Named<Metadata> kMetadata[] = {{Metadata::kPair, "pair", ""},
                                          {Metadata::kSingle, "single", ",one"},
                                          {Metadata::kLogSingle, "log_single", ",one log8"},
                                          {Metadata::kSides, "sides", ",sides"}};
-constexpr Named<Spacing> kSpacings[] = {{Spacing::kEven, "even", ""},
-                                        {Spacing::kFitted, "fitted", ",fitted"}};
 
 // Whether every value has its row, in order.
 template <class T, size_t kCount>
@@ -32,8 +30,38 @@ constexpr bool NamesAll(const Named<T> (&names)[kCount], T last) {
     if (names[i].value != static_cast<T>(i)) return false;
   return kCount == static_cast<size_t>(last) + 1;
 }
-static_assert(NamesAll(kRoundings, kLastRounding) && NamesAll(kMetadata, kLastMetadata) &&
-              NamesAll(kSpacings, kLastSpacing));
+static_assert(NamesAll(kRoundings, kLastRounding) && NamesAll(kMetadata, kLastMetadata));
+
+// The same of spacings, whose table is that of their levels.
+std::string NameOf(Spacing spacing) {
+  if (spacing == Spacing::kEven) return "even";
+  return spacing <= kLastSpacing ? kFittedSpacings[static_cast<size_t>(spacing) - 1].name : "?";
+}
+Spacing SpacingNamed(const std::string& name) {
+  auto spacing = Spacing::kEven;
+  while (spacing <= kLastSpacing && name != NameOf(spacing))
+    spacing = static_cast<Spacing>(static_cast<int>(spacing) + 1);
+  return spacing;
+}
+
+// Levels begin and end with their range, ascend, and have a dither whose products are exact (whole
+// numbers of 16 bits, kernels/math/fitted_levels.h).
+constexpr bool IsWellFormed(const FittedShape& shape, int count) {
+  constexpr int kMostDither = 32;
+  if (shape.dither == 0) return shape.at[count - 1] == 0;  // none so many
+  for (int i = 1; i < count; ++i)
+    if (shape.at[i] <= shape.at[i - 1]) return false;
+  return shape.at[0] == 0 && shape.at[count - 1] == kFittedGrid && shape.dither <= kMostDither;
+}
+constexpr bool AreWellFormed(const FittedSpacing& spacing) {
+  for (int count = 2; count <= kMostFittedLevels; ++count)
+    if (!IsWellFormed(spacing.one_side[count - 2], count) ||
+        !IsWellFormed(spacing.two_sides[count - 2], count))
+      return false;
+  return spacing.name != nullptr;
+}
+static_assert(std::ranges::all_of(kFittedSpacings, AreWellFormed),
+              "levels of a spacing do not ascend from 0 to 64, or its dither is not in 1..32");
 
 template <class T, size_t kCount>
 const char* SuffixOf(const Named<T> (&names)[kCount], T value) {
@@ -53,25 +81,36 @@ T Read(const Attributes& attrs, const char* attribute, const Named<T> (&names)[k
 
 std::string Forms(const Codec& codec) {
   return ",g" + std::to_string(codec.group_size) + SuffixOf(kRoundings, codec.rounding) +
-         SuffixOf(kMetadata, codec.metadata) + SuffixOf(kSpacings, codec.spacing);
+         SuffixOf(kMetadata, codec.metadata) +
+         (codec.spacing == Spacing::kEven ? "" : "," + NameOf(codec.spacing));
 }
 
 bool IsSign(const Codec& codec) { return codec.kind == CodecKind::kSign; }
 bool IsZero(const Codec& codec) { return codec.kind == CodecKind::kZero; }
 
-// For spacing kFitted.
+// For a spacing that is not even.
 std::optional<std::string> CheckFitted(const Codec& codec) {
-  const int over_a_range =
-      IsSign(codec) ? std::max(codec.below, codec.LevelsAbove()) : codec.LevelsOverRange();
-  if (over_a_range > kMostFittedLevels)
-    return std::to_string(over_a_range) + " levels over a range are more than the " +
-           std::to_string(kMostFittedLevels) + " that can be fitted";
+  for (const int count : {IsSign(codec) ? codec.below : codec.LevelsOverRange(),
+                          IsSign(codec) ? codec.LevelsAbove() : codec.LevelsOverRange()})
+    if (!ShapeOf(codec, count))
+      return "spacing '" + NameOf(codec.spacing) + "' has no " + std::to_string(count) +
+             " levels over a range";
   if (codec.rounding != Rounding::kDither) return "fitted levels are rounded with dither";
   if (!IsSign(codec) && codec.HasOneScale()) return "fitted levels of one range need its minimum";
   return std::nullopt;
 }
 
 }  // namespace
+
+const FittedShape* ShapeOf(const Codec& codec, int count) {
+  if (codec.spacing == Spacing::kEven || codec.spacing > kLastSpacing || count < 2 ||
+      count > kMostFittedLevels)
+    return nullptr;
+  const FittedSpacing& spacing = kFittedSpacings[static_cast<size_t>(codec.spacing) - 1];
+  const FittedShape& shape =
+      (codec.kind == CodecKind::kUniform ? spacing.two_sides : spacing.one_side)[count - 2];
+  return shape.dither == 0 ? nullptr : &shape;
+}
 
 std::string UniformName(const Codec& codec) {
   const bool planes = codec.levels == 1 << codec.bits;
@@ -107,7 +146,7 @@ std::optional<std::string> Check(const Codec& codec) {
   if (zero && codec.metadata == Metadata::kLogSingle)
     return "a zero code's 8-bit scale has no room for where its levels start";
   if (codec.spacing > kLastSpacing) return "no such spacing of levels";
-  return codec.spacing == Spacing::kFitted ? CheckFitted(codec) : std::nullopt;
+  return codec.spacing != Spacing::kEven ? CheckFitted(codec) : std::nullopt;
 }
 
 int64_t MetadataBytes(const Codec& codec) {
@@ -144,7 +183,7 @@ void Read(const Attributes& attrs, Codec& codec) {
   codec.below = static_cast<int32_t>(attrs.Int("below"));
   codec.rounding = Read(attrs, "rounding", kRoundings);
   codec.metadata = Read(attrs, "metadata", kMetadata);
-  codec.spacing = Read(attrs, "spacing", kSpacings);
+  codec.spacing = SpacingNamed(attrs.String("spacing", NameOf(Spacing::kEven)));
 }
 
 void Write(const Codec& codec, Attributes& attrs) {
@@ -156,7 +195,7 @@ void Write(const Codec& codec, Attributes& attrs) {
   attrs.Set("rounding", name(kRoundings, codec.rounding));
   // Defaults are left out.
   if (codec.metadata != Metadata::kPair) attrs.Set("metadata", name(kMetadata, codec.metadata));
-  if (codec.spacing != Spacing::kEven) attrs.Set("spacing", name(kSpacings, codec.spacing));
+  if (codec.spacing != Spacing::kEven) attrs.Set("spacing", NameOf(codec.spacing));
 }
 
 }  // namespace act::level_codec

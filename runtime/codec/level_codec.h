@@ -11,6 +11,8 @@
 
 namespace act::level_codec {
 
+// Where `count` levels over a range of the codec lie. Null where its spacing has none so many.
+const FittedShape* ShapeOf(const Codec& codec, int count);
 std::string UniformName(const Codec& codec);
 std::string SignName(const Codec& codec);
 std::string ZeroName(const Codec& codec);

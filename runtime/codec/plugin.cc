@@ -23,6 +23,10 @@ act_codec_form FormOf(const Codec& codec) {
           static_cast<uint32_t>(codec.plugin->group_bytes)};
 }
 
+act_codec_key PluginKey(const GroupKey& key) {
+  return {key.random.seed, key.random.step, key.group, key.random.stream};
+}
+
 // A buffer filled with a known byte, with guards of the same byte before and after it.
 template <int64_t kBytes>
 struct Guarded {
@@ -131,7 +135,8 @@ llvm::Expected<Codec> MakePluginCodec(const act_codec& functions, int bits, int6
   plugin->metadata_bytes = size(form.metadata_bytes);
   plugin->group_bytes = size(form.group_bytes);
   plugin->functions = &functions;
-  Codec codec{{.kind = CodecKind::kPlugin, .bits = bits, .group_size = size(form.group_size)}};
+  Codec codec{{.kind = CodecKind::kGroups, .bits = bits, .group_size = size(form.group_size)}};
+  codec.groups = &kPluginGroups;
   codec.plugin = std::move(plugin);
   if (const auto wrong = CheckCodec(codec)) return MakeError(place, *wrong);
   if (const char* wrong = TryPlugin(codec))
@@ -161,9 +166,10 @@ const char* TryPlugin(const Codec& codec) {
   return nullptr;
 }
 
-void EncodePluginGroup(const Codec& codec, const act_codec_key& key, const float* x, int64_t count,
+void EncodePluginGroup(const Codec& codec, const GroupKey& of, const float* x, int64_t count,
                        uint8_t* metadata, uint8_t* payload) {
   const PluginCodec& plugin = *codec.plugin;
+  const act_codec_key key = PluginKey(of);
   if (plugin.fault) {
     if (const char* wrong = CheckedEncode(codec, key, x, count, metadata, payload))
       plugin.fault->what = wrong;
@@ -173,9 +179,10 @@ void EncodePluginGroup(const Codec& codec, const act_codec_key& key, const float
   plugin.functions->encode(&form, &key, x, static_cast<uint32_t>(count), metadata, payload);
 }
 
-void DecodePluginGroup(const Codec& codec, const act_codec_key& key, const uint8_t* metadata,
+void DecodePluginGroup(const Codec& codec, const GroupKey& of, const uint8_t* metadata,
                        const uint8_t* payload, int64_t count, float* x) {
   const PluginCodec& plugin = *codec.plugin;
+  const act_codec_key key = PluginKey(of);
   if (plugin.fault) {
     if (const char* wrong = CheckedDecode(codec, key, metadata, payload, count, x))
       plugin.fault->what = wrong;

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "include/act/codec_plugin.h"
-#include "runtime/codec/codec.h"
+#include "runtime/codec/group_code.h"
 
 namespace act {
 
@@ -49,12 +49,12 @@ llvm::Expected<Codec> MakePluginCodec(const act_codec& functions, int bits, int6
 // Finds what a codec with functions does wrong on a few groups. Null if nothing is wrong.
 const char* TryPlugin(const Codec& codec);
 
-// One group of 1..group_size elements, by a codec with functions. metadata and payload:
-// MetadataBytes(codec) and PayloadBytes(codec, count) bytes. Where the codec has a PluginFault, the
-// call is made twice in guarded memory and what is wrong is kept there.
-void EncodePluginGroup(const Codec& codec, const act_codec_key& key, const float* x, int64_t count,
+// Encode and decode one group by a codec with functions. If the codec has a PluginFault, the call is
+// made twice, in guarded memory, and the fault is kept there.
+void EncodePluginGroup(const Codec& codec, const GroupKey& key, const float* x, int64_t count,
                        uint8_t* metadata, uint8_t* payload);
-void DecodePluginGroup(const Codec& codec, const act_codec_key& key, const uint8_t* metadata,
+void DecodePluginGroup(const Codec& codec, const GroupKey& key, const uint8_t* metadata,
                        const uint8_t* payload, int64_t count, float* x);
+inline constexpr GroupCode kPluginGroups = {EncodePluginGroup, DecodePluginGroup};
 
 }  // namespace act

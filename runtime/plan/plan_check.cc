@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/attribute_types.h"
 #include "runtime/plan/optimizer.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
@@ -121,7 +122,9 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
   const auto fail = [&](const std::string& what) { return MakeError(Place(node), what); };
   const auto has_storage = [&](ValueId id) { return step.storage_of[static_cast<size_t>(id)] >= 0; };
 
+  if (!FindRuntimeOp(node.op)) return fail("not an operator of plans");
   if (const auto wrong = WrongCounts(node)) return fail(*wrong);
+  if (const auto wrong = WrongType(node.attrs)) return fail(*wrong);
   for (const ValueId id : node.inputs) {
     if (id < kNoValue || id >= count) return fail("an input is no value");
     if (id == kNoValue) continue;

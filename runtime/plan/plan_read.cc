@@ -4,7 +4,7 @@
 #include "plan_generated.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
-#include "runtime/codec/plugin.h"
+#include "runtime/codec/codec_row.h"
 #include "runtime/plan/file_kind.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/plan_file.h"
@@ -72,6 +72,7 @@ class Reader {
 
   Plan Read(const fb::Plan& from);
   const std::string& problem() const { return problem_; }
+  const std::string& unknown_codec() const { return unknown_codec_; }  // a codec that this program lacks
 
  private:
   void Fail(const std::string& problem) {
@@ -127,20 +128,13 @@ class Reader {
   Dims ReadDims(const flatbuffers::Vector<const fb::Dim*>* from) {
     return Each<Dim>(from, [](const fb::Dim& dim) { return ReadDim(dim); });
   }
-  Codec ReadCodec(const fb::Codec& from) {
-    const auto plugin = static_cast<size_t>(from.plugin());
-    if (from.plugin() >= 0 && plugin >= plugins_.size()) Fail("a codec of a plugin that it does not name");
-    Codec codec{{.kind = Enum(from.kind(), kLastCodecKind),
-                 .bits = from.bits(),
-                 .group_size = from.group_size(),
-                 .levels = from.levels(),
-                 .below = from.below(),
-                 .rounding = Enum(from.rounding(), kLastRounding),
-                 .metadata = Enum(from.metadata(), kLastMetadata),
-                 .spacing = Enum(from.spacing(), kLastSpacing)}};
-    if (from.plugin() >= 0 && plugin < plugins_.size()) codec.plugin = plugins_[plugin];
-    return codec;
+  // place: in the plan's codecs, or -1.
+  Codec CodecAt(int32_t place) {
+    if (place >= 0 && static_cast<size_t>(place) < codecs_.size()) return codecs_[static_cast<size_t>(place)];
+    if (place != -1) Fail("it has no codec " + std::to_string(place));
+    return {};
   }
+  Codec ReadCodec(const fb::Codec& from);
   HostTensor ReadBlob(const fb::Blob* from);
   Attributes ReadAttributes(const flatbuffers::Vector<flatbuffers::Offset<fb::Attribute>>* from);
   Program ReadProgram(const fb::Program* from);
@@ -150,8 +144,8 @@ class Reader {
   std::shared_ptr<const MappedFile> file_;
   Bytes blobs_;
   size_t budget_;
-  std::vector<std::shared_ptr<const PluginCodec>> plugins_;
-  std::string problem_;
+  std::vector<Codec> codecs_;
+  std::string problem_, unknown_codec_;
 };
 
 HostTensor Reader::ReadBlob(const fb::Blob* from) {
@@ -197,13 +191,21 @@ Attributes Reader::ReadAttributes(const flatbuffers::Vector<flatbuffers::Offset<
   return result;
 }
 
+Codec Reader::ReadCodec(const fb::Codec& from) {
+  const Attributes attrs = ReadAttributes(from.attrs());
+  Codec codec = CodecOf(attrs);
+  if (codec.kind == CodecKind::kNone && unknown_codec_.empty())
+    unknown_codec_ = "'" + attrs.String("kind") + "'";
+  return codec;
+}
+
 Program Reader::ReadProgram(const fb::Program* from) {
   Program program;
   if (!from) return program;
   program.space = ReadDims(from->space());
   program.row_axes = from->row_axes();
   program.inputs = Each<ProgramInput>(from->inputs(), [&](const fb::ProgramInput& input) {
-    return ProgramInput{ReadCodec(input.codec()), input.stream(), input.mask()};
+    return ProgramInput{CodecAt(input.codec()), input.stream(), input.mask()};
   });
   program.constants = Each<ProgramConstant>(from->constants(), [](const fb::ProgramConstant& constant) {
     return ProgramConstant{constant.value(), ReadDim(constant.extent())};
@@ -212,7 +214,7 @@ Program Reader::ReadProgram(const fb::Program* from) {
     return Instr{Enum(i.op(), Opcode::kRowMax), i.a(), i.b(), i.c(), i.parameter(), i.stream()};
   });
   program.outputs = Each<ProgramOutput>(from->outputs(), [&](const fb::ProgramOutput& o) {
-    return ProgramOutput{Enum(o.kind(), OutputKind::kRowStore), o.reg(), ReadCodec(o.codec()), o.stream()};
+    return ProgramOutput{Enum(o.kind(), OutputKind::kRowStore), o.reg(), CodecAt(o.codec()), o.stream()};
   });
   return program;
 }
@@ -259,14 +261,7 @@ Plan Reader::Read(const fb::Plan& from) {
   plan.default_batch = from.default_batch();
   plan.fixed_batch = from.fixed_batch();
   plan.workspace_limit = from.workspace_limit();
-  plugins_ = Each<std::shared_ptr<const PluginCodec>>(from.plugins(), [&](const fb::CodecPlugin& p) {
-    auto plugin = std::make_shared<PluginCodec>();
-    plugin->name = Text(p.name());
-    plugin->version = p.version();
-    plugin->metadata_bytes = p.metadata_bytes();
-    plugin->group_bytes = p.group_bytes();
-    return plugin;
-  });
+  codecs_ = Each<Codec>(from.codecs(), [&](const fb::Codec& codec) { return ReadCodec(codec); });
   plan.train = ReadStep(*from.train());
   plan.eval = ReadStep(*from.eval());
   plan.edges = Each<SavedEdge>(from.edges(), [&](const fb::SavedEdge& edge) {
@@ -300,6 +295,10 @@ llvm::Expected<Plan> ReadMapped(std::shared_ptr<const MappedFile> file) {
   Reader reader(std::move(file), sections);
   Plan plan = reader.Read(*fb::GetPlan(schema));
   if (!reader.problem().empty()) return MakeError("", "damaged: " + reader.problem());
+  if (!reader.unknown_codec().empty())
+    return MakeError("",
+                     "a plan with the codec " + reader.unknown_codec() + ", which this program does not have",
+                     "run it with the version of act that compiled it, or compile the model again");
   ACT_CHECK_OK(CheckPlan(plan));
   return plan;
 }

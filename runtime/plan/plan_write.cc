@@ -7,7 +7,7 @@
 #include "plan_generated.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
-#include "runtime/codec/plugin.h"
+#include "runtime/codec/codec_row.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/plan/plan_io.h"
@@ -33,7 +33,8 @@ class Writer {
 
  private:
   std::optional<fb::Blob> AddBlob(const HostTensor& tensor);
-  fb::Codec ToFb(const Codec& codec);
+  int32_t PlaceOf(const Codec& codec);
+  std::vector<Offset<fb::Attribute>> Write(const Attributes& attributes);
   Offset<fb::Attribute> Write(const std::string& name, const Attribute& attribute);
   Offset<fb::Program> Write(const Program& program);
   Offset<fb::Node> Write(const Node& node);
@@ -41,30 +42,19 @@ class Writer {
   Offset<fb::SavedEdge> Write(const SavedEdge& edge);
 
   flatbuffers::FlatBufferBuilder builder_;
-  std::vector<std::shared_ptr<const PluginCodec>> plugins_;  // that codecs refer to
-  std::vector<HostTensor> blobs_;                            // in file order
-  int64_t blob_bytes_ = 0;                                   // padding included
+  std::vector<Codec> codecs_;      // that programs refer to
+  std::vector<HostTensor> blobs_;  // in file order
+  int64_t blob_bytes_ = 0;         // padding included
   // train and eval share their weights
   std::map<std::pair<const std::byte*, int64_t>, fb::Blob> blob_of_;
 };
 
-fb::Codec Writer::ToFb(const Codec& codec) {
-  int32_t plugin = -1;
-  if (codec.plugin) {
-    const auto same = [&codec](const auto& p) { return p->SameCodec(*codec.plugin); };
-    const auto at = std::find_if(plugins_.begin(), plugins_.end(), same);
-    plugin = static_cast<int32_t>(at - plugins_.begin());
-    if (at == plugins_.end()) plugins_.push_back(codec.plugin);
-  }
-  return {static_cast<uint8_t>(codec.kind),
-          static_cast<uint8_t>(codec.rounding),
-          static_cast<uint8_t>(codec.metadata),
-          static_cast<uint8_t>(codec.spacing),
-          codec.bits,
-          codec.group_size,
-          codec.levels,
-          codec.below,
-          plugin};
+int32_t Writer::PlaceOf(const Codec& codec) {
+  if (codec.kind == CodecKind::kNone) return -1;
+  const auto at = std::find(codecs_.begin(), codecs_.end(), codec);
+  const auto place = static_cast<int32_t>(at - codecs_.begin());
+  if (at == codecs_.end()) codecs_.push_back(codec);
+  return place;
 }
 
 std::optional<fb::Blob> Writer::AddBlob(const HostTensor& tensor) {
@@ -98,12 +88,18 @@ Offset<fb::Attribute> Writer::Write(const std::string& name, const Attribute& at
                                    floats.empty() ? nullptr : &floats, text.empty() ? nullptr : text.c_str());
 }
 
+std::vector<Offset<fb::Attribute>> Writer::Write(const Attributes& attributes) {
+  std::vector<Offset<fb::Attribute>> result;
+  for (const auto& [name, attribute] : attributes.map()) result.push_back(Write(name, attribute));
+  return result;
+}
+
 Offset<fb::Program> Writer::Write(const Program& program) {
   if (program.Empty()) return 0;
   const std::vector<fb::Dim> space = DimsToFb(program.space);
   std::vector<fb::ProgramInput> inputs;
   for (const ProgramInput& input : program.inputs)
-    inputs.emplace_back(ToFb(input.codec), input.stream, input.mask);
+    inputs.emplace_back(PlaceOf(input.codec), input.stream, input.mask);
   std::vector<fb::ProgramConstant> constants;
   for (const ProgramConstant& c : program.constants) constants.emplace_back(c.value, DimToFb(c.extent));
   std::vector<fb::Instr> instrs;
@@ -111,13 +107,12 @@ Offset<fb::Program> Writer::Write(const Program& program) {
     instrs.emplace_back(static_cast<uint8_t>(i.op), i.a, i.b, i.c, i.parameter, i.stream);
   std::vector<fb::ProgramOutput> outputs;
   for (const ProgramOutput& o : program.outputs)
-    outputs.emplace_back(static_cast<uint8_t>(o.kind), o.reg, ToFb(o.codec), o.stream);
+    outputs.emplace_back(static_cast<uint8_t>(o.kind), o.reg, PlaceOf(o.codec), o.stream);
   return fb::CreateProgramDirect(builder_, &space, &inputs, &constants, &instrs, &outputs, program.row_axes);
 }
 
 Offset<fb::Node> Writer::Write(const Node& node) {
-  std::vector<Offset<fb::Attribute>> attrs;
-  for (const auto& [name, attribute] : node.attrs.map()) attrs.push_back(Write(name, attribute));
+  const std::vector<Offset<fb::Attribute>> attrs = Write(node.attrs);
   const Offset<fb::Program> program = Write(node.program);
   const fb::Dim workspace = DimToFb(node.workspace_bytes);
   return fb::CreateNodeDirect(builder_, node.op.c_str(), node.name.c_str(), &node.inputs, &node.outputs,
@@ -162,16 +157,17 @@ void Writer::Build(const Plan& plan) {
   std::vector<Offset<fb::Hyperparameter>> hyper;
   for (const auto& [name, value] : plan.hyper)
     hyper.push_back(fb::CreateHyperparameterDirect(builder_, name.c_str(), value));
-  std::vector<Offset<fb::CodecPlugin>> plugins;
-  for (const auto& p : plugins_)
-    plugins.push_back(fb::CreateCodecPluginDirect(builder_, p->name.c_str(), p->version, p->metadata_bytes,
-                                                  p->group_bytes));
+  std::vector<Offset<fb::Codec>> codecs;
+  for (const Codec& codec : codecs_) {
+    const std::vector<Offset<fb::Attribute>> attrs = Write(AttributesOf(codec));
+    codecs.push_back(fb::CreateCodecDirect(builder_, &attrs));
+  }
   const std::optional<fb::Blob> model = AddBlob(plan.onnx_model);
   fb::FinishPlanBuffer(
       builder_, fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(),
                                      plan.optimizer.c_str(), plan.seed, plan.default_batch, plan.fixed_batch,
                                      plan.workspace_limit, train, eval, &edges, model ? &*model : nullptr,
-                                     plan.clip_norm, plan.accumulate, &hyper, &plugins));
+                                     plan.clip_norm, plan.accumulate, &hyper, &codecs));
 }
 
 llvm::Error Writer::Save(const std::string& path) const {

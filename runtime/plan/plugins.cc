@@ -14,9 +14,9 @@ template <class GraphType, class F>
 llvm::Error ForPluginCodecs(GraphType& graph, const F& f) {
   for (auto& node : graph.nodes) {
     for (auto& input : node.program.inputs)
-      if (input.codec.kind == CodecKind::kPlugin) ACT_CHECK_OK(f(input.codec));
+      if (input.codec.plugin) ACT_CHECK_OK(f(input.codec));
     for (auto& output : node.program.outputs)
-      if (output.codec.kind == CodecKind::kPlugin) ACT_CHECK_OK(f(output.codec));
+      if (output.codec.plugin) ACT_CHECK_OK(f(output.codec));
   }
   return llvm::Error::success();
 }

@@ -107,15 +107,17 @@ const std::vector<RuntimeOp>& Table() {
 
 // "has 3 operands, not 1 to 2"
 std::optional<std::string> WrongCount(const RuntimeOp::Count& count, size_t has, const char* what) {
-  const auto n = static_cast<int64_t>(has);
-  if (n >= count.least && (count.most == kAny || n <= count.most)) return std::nullopt;
-  std::string right = std::to_string(count.least);
-  if (count.most == kAny) right += " or more";
-  if (count.most > count.least) right += " to " + std::to_string(count.most);
-  return "has " + std::to_string(has) + what + (has == 1 ? "" : "s") + ", not " + right;
+  if (count.Allows(static_cast<int64_t>(has))) return std::nullopt;
+  return "has " + std::to_string(has) + what + (has == 1 ? "" : "s") + ", not " + ToString(count);
 }
 
 }  // namespace
+
+std::string ToString(const RuntimeOp::Count& count) {
+  const std::string least = std::to_string(count.least);
+  if (count.most == kAny) return least + " or more";
+  return count.most > count.least ? least + " to " + std::to_string(count.most) : least;
+}
 
 std::span<const RuntimeOp> RuntimeOps() { return Table(); }
 

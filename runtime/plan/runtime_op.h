@@ -39,6 +39,7 @@ struct RuntimeOp {
   struct Count {
     int least = 1, most = 1;  // most = kAny: no limit
     static constexpr int kAny = -1;
+    bool Allows(int64_t count) const { return count >= least && (most == kAny || count <= most); }
   };
 
   std::string_view name;
@@ -55,6 +56,9 @@ struct RuntimeOp {
   // each element of the result is an element of some operand, unchanged
   bool moves_numbers = false;
 };
+
+// "2", "1 to 3" or "1 or more".
+std::string ToString(const RuntimeOp::Count& count);
 
 // All rows, and the row of one name. It is null if no plan may contain such an operator.
 std::span<const RuntimeOp> RuntimeOps();

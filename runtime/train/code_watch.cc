@@ -11,8 +11,7 @@ CodeWatch::CodeWatch(const Plan& plan, const BoundGraph& graph) : graph_(graph) 
     const Node& node = *graph.nodes()[n].node;
     for (size_t o = 0; o < node.program.outputs.size() && o < node.outputs.size(); ++o) {
       const ProgramOutput& output = node.program.outputs[o];
-      if (output.kind != OutputKind::kEncode || (!output.codec.HasLevels() && !output.codec.IsCast()))
-        continue;
+      if (output.kind != OutputKind::kEncode || output.codec.IsExact()) continue;
       const auto edge = std::find_if(plan.edges.begin(), plan.edges.end(),
                                      [&](const SavedEdge& e) { return e.stored == node.outputs[o]; });
       const int64_t elements = SamplesOf(node.program.space).elements.At(graph.batch());

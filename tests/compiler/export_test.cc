@@ -8,6 +8,7 @@
 #include <set>
 
 #include "compiler/emit/emit_onnx.h"
+#include "compiler/import/file/onnx_versions.h"
 #include "compiler/import/import_onnx.h"
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
@@ -195,13 +196,24 @@ TEST(EmitOnnx, BatchAxesAreSymbolsAndStandardOperatorsStandard) {
   EXPECT_EQ(domains.at("MatMul"), "act") << "trans_b is ours";
 }
 
+// SameInOnnx writes the operator under its own name.
+TEST(EmitOnnx, WhatIsTheSameInOnnxIsAnOperatorOfOnnx) {
+  int count = 0;
+  for (const OpDef& op : AllOps()) {
+    if (op.onnx != SameInOnnx) continue;
+    EXPECT_FALSE(onnx_import::OnnxVersions(op.name).empty()) << op.name;
+    ++count;
+  }
+  EXPECT_GE(count, 30);
+}
+
 // Each operator of one operand that the op table says ONNX has: written and read again it is
 // itself.
 TEST(EmitOnnx, WhatOnnxHasTooComesBackAsItself) {
   const TemporaryFolder folder;
   int count = 0;
   for (const OpDef& op : AllOps()) {
-    if (!op.onnx || !op.expr || op.max_inputs != 1 || op.arithmetic == Arithmetic::kCopy) continue;
+    if (!op.onnx || !op.expr || op.operands.most != 1 || op.arithmetic == Arithmetic::kCopy) continue;
     Graph graph;
     GraphBuilder builder(graph);
     const ValueId x = builder.Input("x", {DType::kFloat32, {Dim(2), Dim(3)}}, ValueKind::kInput);

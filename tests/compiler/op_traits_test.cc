@@ -16,8 +16,8 @@ static_assert(!std::is_invocable_v<decltype(&ExprBuilder::Neg), ExprBuilder&, in
 
 TEST(OpTraits, NeedsAreOfOperandsThatThereAre) {
   for (const OpDef& op : AllOps()) {
-    if (op.max_inputs < 0) continue;
-    EXPECT_LE(op.needs.size(), static_cast<size_t>(op.max_inputs)) << op.name;
+    if (op.operands.most == RuntimeOp::Count::kAny) continue;
+    EXPECT_LE(op.needs.size(), static_cast<size_t>(op.operands.most)) << op.name;
   }
 }
 
@@ -50,7 +50,7 @@ TEST(OpTraits, MeansOfANormalizationsGradientAreAmongItsOperands) {
   for (const OpDef& op : AllOps())
     if (op.norm.role == Normalization::Role::kGradient) {
       EXPECT_GT(op.norm.first_mean, 2) << op.name;
-      EXPECT_LT(op.norm.first_mean, op.min_inputs) << op.name;
+      EXPECT_LT(op.norm.first_mean, op.operands.least) << op.name;
     }
 }
 

@@ -147,7 +147,7 @@ TEST(Presets, AcgcsBitsAreNearThoseOfItsPublishedRun) {
     facts.often_zero = true;
     convolution += weight * policy.BitsOf(facts);
     EXPECT_EQ(policy.CodecOf(facts), policy.BitsOf(facts) > 8
-                                         ? Codec::Cast(CodecKind::kFloat16)
+                                         ? Codec::Cast(kFloat16)
                                          : Codec::Uniform(policy.BitsOf(facts), 256, Rounding::kNearest));
     elements += weight;
   }

@@ -29,7 +29,7 @@ TEST(CodecSizes, AreAPolynomialInTheBatch) {
   EXPECT_EQ(bytes(Codec::Uniform(3).OfLevels(6)), sample(6 * 4, 5 * 85 + 72));
   EXPECT_EQ(bytes(Codec::Uniform(2).OfLevels(3)), sample(6 * 4, 5 * 52 + 44));
   EXPECT_EQ(bytes(Codec::Sign(3, 2).With(Metadata::kLogPair)), sample(6 * 2, 5 * 96 + 3 * 28));
-  EXPECT_EQ(bytes(Codec::Cast(CodecKind::kFloat8E5M2)), sample(0, 1500));
+  EXPECT_EQ(bytes(Codec::Cast({.exponent_bits = 5, .mantissa_bits = 2})), sample(0, 1500));
   EXPECT_EQ(CodeType(Codec::Mask(), {Dim(10)})->dims[0], Dim(16));
   EXPECT_EQ(CodeType(Codec::Mask(), {})->dims[0], Dim(16));
   EXPECT_EQ(CodeType(Codec::Uniform(8), {N, Dim(0)})->dims[0], Dim(0));
@@ -48,8 +48,8 @@ TEST(CodecSizes, PayloadsAndSamplesBeginAtMultiplesOf16) {
                                      Codec::Sign(3, 2).With(Metadata::kLogPair),
                                      Codec::Sign(3, 2).With(Metadata::kSides),
                                      Codec::Zero(3).OfLevels(6).With(Metadata::kSingle),
-                                     Codec::Cast(CodecKind::kBFloat16),
-                                     Codec::Cast(CodecKind::kFloat8E4M3)};
+                                     Codec::Cast(kBFloat16),
+                                     Codec::Cast({.exponent_bits = 5, .mantissa_bits = 2})};
   for (const Codec& codec : codecs)
     for (const int64_t elements : {int64_t{1}, int64_t{3}, int64_t{257}, int64_t{1500}, deep, deep + 1}) {
       const CodeLayout layout = LayoutOf(codec, elements);
@@ -84,40 +84,41 @@ TEST(CodecNames, SayKindBitsAndGroup) {
   EXPECT_EQ(ToString(Codec::Uniform(3).OfLevels(5)), "uniform(5 levels),g256");
   EXPECT_EQ(ToString(Codec::Sign(3, 2).OfLevels(5).With(Metadata::kLogPair)), "sign3+2,g256,dither,log8");
   EXPECT_EQ(ToString(Codec::Zero(3, 128).Fitted()), "zero+7,g128,dither,fitted");
-  EXPECT_EQ(ToString(Codec::Cast(CodecKind::kFloat8E4M3)), "fp8e4m3");
+  EXPECT_EQ(ToString(Codec::Cast({4, 3, false})), "fp8e4m3");
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(2)), 2.125);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Mask()), 1);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Sign(3, 2).With(Metadata::kLogPair)), 3.0625);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Sign(3, 2).With(Metadata::kSides)), 3.25);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(4).With(Metadata::kSingle)), 4.0625);
   EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Uniform(4).With(Metadata::kLogSingle)), 4.03125);
-  EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Cast(CodecKind::kBFloat16)), 16);
+  EXPECT_DOUBLE_EQ(BitsPerElement(Codec::Cast(kBFloat16)), 16);
 }
 
 TEST(CodecCheck, RefusesWhatIsOutOfRange) {
   EXPECT_EQ(CheckCodec(Codec::Uniform(8, 1024)), std::nullopt);
-  for (const Codec& wrong : {Codec{},
-                             Codec{CodecKind::kMask, 2, 256},
-                             Codec::Uniform(0),
-                             Codec::Uniform(9),
-                             Codec::Index(9),
-                             Codec::Uniform(2, 0),
-                             Codec::Uniform(2, 32),
-                             Codec::Uniform(2, 100),
-                             Codec::Uniform(2, 2048),
-                             Codec::Uniform(2).OfLevels(1),
-                             Codec::Uniform(2).OfLevels(257),
-                             Codec::Sign(2, 2).OfLevels(3),
-                             Codec::Sign(3, 1),
-                             Codec::Sign(3, 7),
-                             Codec::Zero(1),
-                             Codec{CodecKind::kUniform, 3, 256, 4},
-                             Codec::Zero(3).With(Metadata::kLogSingle),
-                             Codec::Uniform(3).Fitted(),
-                             Codec::Uniform(5, 256, Rounding::kDither).Fitted(),
-                             Codec::Uniform(3).With(static_cast<Metadata>(9)),
-                             Codec{CodecKind::kFloat16, 8, 256},
-                             Codec{static_cast<CodecKind>(77), 1, 256}})
+  for (const Codec& wrong :
+       {Codec{},
+        Codec{CodecKind::kMask, 2, 256},
+        Codec::Uniform(0),
+        Codec::Uniform(9),
+        Codec::Index(9),
+        Codec::Uniform(2, 0),
+        Codec::Uniform(2, 32),
+        Codec::Uniform(2, 100),
+        Codec::Uniform(2, 2048),
+        Codec::Uniform(2).OfLevels(1),
+        Codec::Uniform(2).OfLevels(257),
+        Codec::Sign(2, 2).OfLevels(3),
+        Codec::Sign(3, 1),
+        Codec::Sign(3, 7),
+        Codec::Zero(1),
+        Codec{CodecKind::kUniform, 3, 256, 4},
+        Codec::Zero(3).With(Metadata::kLogSingle),
+        Codec::Uniform(3).Fitted(),
+        Codec::Uniform(5, 256, Rounding::kDither).Fitted(),
+        Codec::Uniform(3).With(static_cast<Metadata>(9)),
+        Codec{{.kind = CodecKind::kCast, .bits = 8, .group_size = 256, .cast = kFloat16}},
+        Codec{static_cast<CodecKind>(77), 1, 256}})
     EXPECT_NE(CheckCodec(wrong), std::nullopt) << ToString(wrong);
 }
 

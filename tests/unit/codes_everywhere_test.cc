@@ -10,6 +10,7 @@
 #include "runtime/codec/plugin.h"
 #include "tests/unit/codec_testing.h"
 #include "tests/unit/fused_case.h"
+#include "tests/unit/row_codecs.h"
 
 namespace act {
 namespace {
@@ -36,27 +37,29 @@ Codec Plugin() {
   return *codec;
 }
 
-// At least one of each kind.
+// Codecs of every row.
 std::vector<Codec> Forms() {
   const Rounding dither = Rounding::kDither;
-  return {Codec::Mask(),
-          Codec::Index(3),
-          Codec::Uniform(2),
-          Codec::Uniform(4, 64, dither),
-          Codec::Uniform(3, 1024, Rounding::kNearest),
-          Codec::Uniform(1, 256, dither).OfLevels(5),
-          Codec::Uniform(1, 512).OfLevels(6),
-          Codec::Uniform(4, 256, dither).With(Metadata::kSingle),
-          Codec::Uniform(4, 256, dither).With(Metadata::kLogPair).Fitted(),
-          Codec::Sign(3, 2),
-          Codec::Sign(3, 2).With(Metadata::kLogPair).Fitted(),
-          Codec::Sign(3, 2).With(Metadata::kSides),
-          Codec::Zero(2).OfLevels(6),
-          Codec::Cast(CodecKind::kFloat16),
-          Codec::Cast(CodecKind::kBFloat16),
-          Codec::Cast(CodecKind::kFloat8E4M3),
-          Codec::Cast(CodecKind::kFloat8E5M2),
-          Plugin()};
+  std::vector<Codec> forms = {Codec::Mask(),
+                              Codec::Index(3),
+                              Codec::Uniform(2),
+                              Codec::Uniform(4, 64, dither),
+                              Codec::Uniform(3, 1024, Rounding::kNearest),
+                              Codec::Uniform(1, 256, dither).OfLevels(5),
+                              Codec::Uniform(1, 512).OfLevels(6),
+                              Codec::Uniform(4, 256, dither).With(Metadata::kSingle),
+                              Codec::Uniform(4, 256, dither).With(Metadata::kLogPair).Fitted(),
+                              Codec::Sign(3, 2),
+                              Codec::Sign(3, 2).With(Metadata::kLogPair).Fitted(),
+                              Codec::Sign(3, 2).With(Metadata::kSides),
+                              Codec::Zero(2).OfLevels(6),
+                              Plugin()};
+  for (const Codec& codec : CastsAndGroups()) forms.push_back(codec);
+  for (const Spacing spacing : AllFittedSpacings())
+    for (const Codec& codec : {Codec::Uniform(3, 256, dither), Codec::Sign(4, 8), Codec::Zero(2)})
+      for (int levels = 2; levels <= 8; ++levels)
+        if (const Codec form = codec.OfLevels(levels).With(spacing); !CheckCodec(form)) forms.push_back(form);
+  return forms;
 }
 
 // 5 samples of 37 x 130 elements: several tiles each, the last ones short.
@@ -114,17 +117,23 @@ TEST(Codes, AreTheSameForAnyThreadsAndInstructionSet) {
   });
 }
 
-TEST(Codes, EachKindIsAmongTheForms) {
-  std::set<CodecKind> kinds;
-  for (const Codec& codec : Forms()) kinds.insert(codec.kind);
+TEST(Codes, EachRowIsAmongTheForms) {
+  std::set<std::string> rows;
+  for (const Codec& codec : Forms()) rows.insert(RowOf(codec).attribute);
   for (const CodecRow& row : AllCodecRows())
-    EXPECT_EQ(kinds.count(row.kind), row.kind == CodecKind::kNone ? 0u : 1u) << row.attribute;
+    EXPECT_EQ(rows.count(row.attribute), row.kind == CodecKind::kNone ? 0u : 1u) << row.attribute;
+}
+
+TEST(Codes, WhatIsInNoRowFailsTheCheck) {
+  EXPECT_NE(CheckCodec(Codec::Cast({.exponent_bits = 6, .mantissa_bits = 9})), std::nullopt);
+  Codec mask = Codec::Mask();
+  mask.cast = kFloat16;
+  EXPECT_NE(CheckCodec(mask), std::nullopt);
+  EXPECT_NE(CheckCodec(CodecOf(RowOf(Plugin()), 4)), std::nullopt) << "a plugin's without the plugin";
 }
 
 TEST(Codes, EachFormHasItsSizesNameAndAttributes) {
-  std::set<std::string> names, attributes;
-  for (const CodecRow& row : AllCodecRows()) attributes.insert(row.attribute);
-  EXPECT_EQ(attributes.size(), AllCodecRows().size());
+  std::set<std::string> names;
   for (const Codec& codec : Forms()) {
     const std::string name = ToString(codec);
     EXPECT_TRUE(names.insert(name).second) << name << " twice";
@@ -133,24 +142,18 @@ TEST(Codes, EachFormHasItsSizesNameAndAttributes) {
     EXPECT_GE(PayloadBytes(codec, 1), 1) << name;
     EXPECT_GE(8 * PayloadBytes(codec, codec.group_size), codec.group_size) << name;
     EXPECT_NE(CodeType(codec, kSpace), std::nullopt) << name;
-    Attributes written;
-    RowOf(codec.kind).write(codec, written);
-    Codec read;
-    read.kind = codec.kind;
-    read.bits = codec.bits;
-    read.group_size = codec.group_size;
-    RowOf(codec.kind).read(written, read);
-    EXPECT_EQ(read, codec) << name;
+    EXPECT_EQ(CodecOf(AttributesOf(codec)), codec) << name;
   }
+  EXPECT_EQ(CodecOf(Attributes()), Codec());
 }
 
 TEST(Codes, AttributesThatNameNothingFailTheCheck) {
   for (const char* attribute : {"rounding", "metadata", "spacing"}) {
     Codec codec = Codec::Uniform(3);
     Attributes attrs;
-    RowOf(codec.kind).write(codec, attrs);
+    RowOf(codec).write(codec, attrs);
     attrs.Set(attribute, std::string("no-such-value"));
-    RowOf(codec.kind).read(attrs, codec);
+    RowOf(codec).read(attrs, codec);
     EXPECT_NE(CheckCodec(codec), std::nullopt) << attribute;
   }
 }
@@ -160,7 +163,7 @@ TEST(Codes, WhatIsNotFiniteIsCounted) {
     std::vector<float> x = Normal(700);
     EXPECT_EQ(CountNotFinite(codec, 700, Encode(codec, x).data()), 0) << ToString(codec);
     x[300] = kNaN;
-    const bool counts = !codec.IsExact() && codec.kind != CodecKind::kPlugin;
+    const bool counts = !codec.IsExact() && !codec.groups;
     EXPECT_EQ(CountNotFinite(codec, 700, Encode(codec, x).data()), counts ? 1 : 0) << ToString(codec);
   }
 }

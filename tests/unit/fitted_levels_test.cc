@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/codec_testing.h"
+#include "tests/unit/row_codecs.h"
 
 namespace act {
 namespace {
@@ -69,7 +70,8 @@ TEST(FittedLevels, TablesAreTheBestOfTheGrid) {
   for (const bool two_sided : {false, true}) {
     const Moments moments = MomentsOf(two_sided);
     for (int count = 2; count <= kMostFittedLevels; ++count) {
-      const FittedShape& shape = (two_sided ? kTwoSided : kOneSided)[count - 2];
+      const FittedShape& shape =
+          (two_sided ? kFittedSpacings[0].two_sides : kFittedSpacings[0].one_side)[count - 2];
       EXPECT_NEAR(VarianceOf(moments, shape, count) / BestVariance(moments, count), 1, 1e-9)
           << count << " levels, " << (two_sided ? "two sides" : "one side");
     }
@@ -79,8 +81,10 @@ TEST(FittedLevels, TablesAreTheBestOfTheGrid) {
 std::vector<FittedLevels> AllFittedLevels() {
   std::vector<FittedLevels> all;
   for (int count = 2; count <= kMostFittedLevels; ++count) {
-    all.push_back(OneSidedLevels(count));
-    all.push_back(TwoSidedLevels(count));
+    for (const Spacing spacing : AllFittedSpacings())
+      for (const bool two_sides : {false, true})
+        if (const FittedLevels& levels = FittedLevelsOver(spacing, two_sides, count); levels.count > 0)
+          all.push_back(levels);
   }
   return all;
 }

@@ -67,7 +67,7 @@ std::vector<Codec> Codecs() {
           Codec::Uniform(2),
           Codec::Zero(3),
           Codec::Uniform(3, kDefaultGroupSize, Rounding::kDither).Fitted(),
-          Codec::Cast(CodecKind::kBFloat16)};
+          Codec::Cast(kBFloat16)};
 }
 
 int Steps(const FusedCase& c) { return std::stoi(c.Describe()); }

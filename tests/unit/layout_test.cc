@@ -42,7 +42,7 @@ Plan RandomPlan(uint32_t seed, int layers) {
   const ValueId loss = b.Activation("loss", {});
   b.AddNode("ReduceMean", "loss", Phase::kForward, {last}, {loss});
   ValueId gradient = b.Activation("dlast", b.step.graph.value(last).type.dims);
-  b.AddNode("Spread", "dlast", Phase::kBackward, {loss, last}, {gradient});
+  b.AddNode("SoftmaxGrad", "dlast", Phase::kBackward, {loss, last}, {gradient});
   for (int i = layers - 1; i >= 0; --i) {
     const std::string name = "layer" + std::to_string(i);
     const ValueId x = saved[static_cast<size_t>(i)];
@@ -53,8 +53,9 @@ Plan RandomPlan(uint32_t seed, int layers) {
     const ValueId dx = b.Activation(name + ".dx", b.step.graph.value(x).type.dims,
                                     in_place ? b.storage(gradient) : StorageId{-1});
     b.AddNode("ConvGradInput", name + "/dx", Phase::kBackward, {gradient, w}, {dx});
-    Node& update = b.AddNode("SgdUpdate", name + "/update", Phase::kUpdate, {w, dw}, {});
+    Node& update = b.AddNode("Fused", name + "/update", Phase::kUpdate, {w, dw}, {});
     update.mutates = {0};
+    testing::MakeLoopOfUpdate(update, b.step.graph.value(w).type.dims);
     update.attrs.Set("gradients", std::vector<int64_t>{0, 1});
     gradient = dx;
   }

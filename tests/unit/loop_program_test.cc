@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 namespace act {
@@ -13,29 +14,12 @@ constexpr LoopOperand kElements{OperandKind::kElements}, kCode{OperandKind::kCod
 constexpr LoopOperand Column(int64_t period) { return {OperandKind::kColumn, period}; }
 
 std::string NameOf(const TileInstr& instr) {
-  std::string name;
-  switch (instr.op) {
-    case TileOp::kCopy:
-      name = "copy";
-      break;
-    case TileOp::kMulSub:
-      name = "mul_sub";
-      break;
-    case TileOp::kNegMulAdd:
-      name = "neg_mul_add";
-      break;
-    case TileOp::kRowDot:
-      name = "row_dot";
-      break;
-    case TileOp::kSided:
-      name = "sided";
-      break;
-    case TileOp::kSidedAbs:
-      name = "sided_abs";
-      break;
-    default:
-      name = ToString(static_cast<Opcode>(instr.op));
-  }
+  // Those that programs do not have.
+  const std::map<TileOp, std::string> added = {
+      {TileOp::kCopy, "copy"},      {TileOp::kMulSub, "mul_sub"}, {TileOp::kNegMulAdd, "neg_mul_add"},
+      {TileOp::kRowDot, "row_dot"}, {TileOp::kSided, "sided"},    {TileOp::kSidedAbs, "sided_abs"}};
+  const auto it = added.find(instr.op);
+  const std::string name = it != added.end() ? it->second : ToString(static_cast<Opcode>(instr.op));
   return instr.relu ? name + ".relu" : name;
 }
 

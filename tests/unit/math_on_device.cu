@@ -52,10 +52,9 @@ __global__ void CallRandom(RandomStream s, int64_t e, uint32_t* y, float probabi
   y[3] = static_cast<uint32_t>(DitherOffset(DitherBits(DitherStart(s, 3, 4, 1), e)));
 }
 
-__global__ void CallSmallCodes(CodecKind cast, const float* x, uint32_t* y, float* z, uint8_t* codes) {
+__global__ void CallSmallCodes(SmallFloat f, const float* x, uint32_t* y, float* z, uint8_t* codes) {
   y[0] = EncodeMask(x[0]) + EncodeIndex(x[0], 3);
-  const SmallFloat f = FormatOf(cast);
-  y[1] = IsCast(cast) ? EncodeSmallFloat(f, x[1]) : 0;
+  y[1] = EncodeSmallFloat(f, x[1]) + f.Infinity() + f.NaN() + f.Largest();
   y[2] =
       LargestBits(f) + LeastNormalBits(f) + DenormalMagicBits(f) + static_cast<uint32_t>(f.Bits() + f.Bias());
   PutSmallFloat(f, y[1], 5, codes);
@@ -81,18 +80,19 @@ __global__ void CallLevels(CodecSpec codec, GroupScale s, const float* x, uint32
   y[0] = DequantizeLevel(codec, codes[0], s, fitted, 3);
   codes[1] = LevelOf(PositionOf(x[1], InverseOf(s.scale)), fitted.above, codes[2]);
   y[1] = StepsOf(codes[1], fitted.below, 5, s.below);
-  const FittedLevels& tables = codec.HoldsMask() ? OneSidedLevels(codec.below) : TwoSidedLevels(codec.levels);
+  const FittedLevels& tables = FittedLevelsOver(codec.spacing, !codec.HoldsMask(), codec.levels);
   codes[2] = FittedPosition(codes[2], tables) + static_cast<uint32_t>(FittedValue(codes[2], tables, 1));
   codes[3] = MakeFittedLevels({{0, 26, 64}, 14}, 3).start[codes[3] % 3];
-  const CodePacking packing = codec.HasLevels() ? CodePackingOf(codec) : CodePackingOf(codec.LevelsAbove());
+  const bool has_levels = codec.HasLevels() && !codec.IsCast();
+  const CodePacking packing = has_levels ? CodePackingOf(codec) : CodePackingOf(codec.LevelsAbove());
   codes[4] = static_cast<uint32_t>(packing.codes * BitsOfLevels(codec.levels) + packing.bits);
 }
 
 // Tables are computed at compile time only.
 __global__ void CallTables(uint32_t* y) {
-  constexpr FittedTables kTables = MakeFittedTables(kOneSided);
-  static_assert(kTables.of[0].count == 2);
-  y[0] = kTables.of[1].start[1];
+  constexpr FittedTables kTables = MakeFittedTables();
+  static_assert(kTables.of[0][0][0].count == 2);
+  y[0] = kTables.of[0][1][1].start[1];
 }
 
 }  // namespace act

@@ -3,9 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
+#include <map>
+#include <regex>
+#include <set>
 
+#include "runtime/plan/attribute_types.h"
 #include "tests/unit/small_plan.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace act {
 namespace {
@@ -16,24 +22,7 @@ using testing::SmallPlan;
 enum ValueAt { kX, kLabel, kW, kVelocity, kOne, kY, kCode, kLoss, kProb, kDy, kDecoded, kDw };
 enum NodeAt { kFc, kEncode, kCrossEntropy, kCrossEntropyGrad, kDecode, kGradW, kUpdate };
 
-// The small plan's update as a fused loop: the sum of its operands, stored into the first one.
-Node& FuseUpdate(Plan& plan) {
-  Node& update = plan.train.graph.nodes[kUpdate];
-  update.op = "Fused";
-  update.mutates = {0};
-  update.program.space = {64, 4};
-  update.program.inputs = {{}, {}, {}};
-  update.program.instrs = {{Opcode::kAdd, 0, 2}};
-  update.program.outputs = {{OutputKind::kStore, 3, {}, 0}};
-  return update;
-}
-
-TEST(CheckPlan, TakesTheSmallPlan) {
-  Plan plan = SmallPlan();
-  EXPECT_EQ(llvm::toString(CheckPlan(plan)), "");
-  FuseUpdate(plan);
-  EXPECT_EQ(llvm::toString(CheckPlan(plan)), "");
-}
+TEST(CheckPlan, TakesTheSmallPlan) { EXPECT_EQ(llvm::toString(CheckPlan(SmallPlan())), ""); }
 
 TEST(CheckPlan, FindsWhatIsWrong) {
   const struct {
@@ -144,18 +133,26 @@ TEST(CheckPlan, FindsWhatIsWrong) {
          node.op = "Reshape", node.inputs = {};
        },
        "has 0 operands, not 1"},
+      {"an operator of no plan", [](Plan& p) { p.train.graph.nodes[kFc].op = "Matmul"; },
+       "node 'fc' (Matmul): not an operator of plans"},
+      {"an operator of training in evaluation", [](Plan& p) { p.eval.graph.nodes[0].op = "SgdUpdate"; },
+       "evaluation: node 'fc' (SgdUpdate): not an operator of plans"},
+      {"an attribute of another type",
+       [](Plan& p) { p.train.graph.nodes[kGradW].attrs.Set("trans_a", std::string("1")); },
+       "node 'fc/grad_w' (MatMul): attribute 'trans_a' is not an integer"},
+      {"one number for a list of them",
+       [](Plan& p) { p.train.graph.nodes[kUpdate].attrs.Set("gradients", int64_t{0}); },
+       "node 'w/update' (Fused): attribute 'gradients' is not a list of integers"},
+      {"an integer for a number", [](Plan& p) { p.train.graph.nodes[kFc].attrs.Set("scale", int64_t{1}); },
+       "attribute 'scale' is not a number"},
       // Programs.
       {"a loop that writes an operand without a store",
-       [](Plan& p) {
-         FuseUpdate(p).mutates = {0, 1};
-       },
-       "another number of outputs"},
+       [](Plan& p) { p.train.graph.nodes[kUpdate].program.outputs.pop_back(); }, "another number of outputs"},
       {"a loop that sums into an operand",
-       [](Plan& p) { FuseUpdate(p).program.outputs[0].kind = OutputKind::kSum; },
+       [](Plan& p) { p.train.graph.nodes[kUpdate].program.outputs[0].kind = OutputKind::kSum; },
        "does not write all of its operand 0"},
       {"a loop that writes a part of an operand",
        [](Plan& p) {
-         FuseUpdate(p);
          p.train.graph.value(kW).type.dims = {4};
          p.train.graph.value(kW).data = testing::Ramp(4);
        },
@@ -214,13 +211,44 @@ TEST(CheckPlan, TakesViewsAndResultsInPlace) {
   b.AddNode("Reshape", "flat", Phase::kForward, {x}, {flat});
   b.AddNode("Transpose", "y", Phase::kForward, {x}, {y});
   b.AddNode("Transpose", "z", Phase::kForward, {y}, {z});
-  b.AddNode("Sum", "sum", Phase::kForward, {flat, z}, {sum});
+  b.AddNode("Concat", "sum", Phase::kForward, {flat, z}, {sum});
   b.step.graph.outputs = {sum};
   EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)), "");
   // It is no longer legal if the view is read after its storage is written again.
   b.step.storage_of[static_cast<size_t>(z)] = b.storage(x);
   EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)),
             "value 'z': overwrites value 'x' in their storage before it is read");
+}
+
+// The sources of whoever reads a plan's attributes. The table of types has each with the type that
+// they ask for.
+TEST(AttributeTypes, AreThoseThatTheRuntimeReads) {
+  const std::map<std::string, Attribute> examples = {{"Int", int64_t{1}},
+                                                     {"Float", 1.0},
+                                                     {"String", std::string("x")},
+                                                     {"Ints", std::vector<int64_t>{1}},
+                                                     {"Floats", std::vector<double>{1}}};
+  const std::regex read("attrs\\.(Int|Float|String|Ints|Floats)\\(\"([a-z_]+)\"");
+  std::set<std::string> names;
+  for (const char* folder : {"/kernels", "/runtime/plan", "/runtime/memory", "/runtime/executor"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(ACT_SOURCE_DIR + std::string(folder))) {
+      // The attributes of codecs have their own check.
+      if (!entry.is_regular_file() || entry.path().filename() == "plan_read.cc") continue;
+      const std::string text = testing::Contents(entry.path().string());
+      for (std::sregex_iterator at(text.begin(), text.end(), read), end; at != end; ++at) {
+        const std::string type = (*at)[1], name = (*at)[2];
+        names.insert(name);
+        for (const auto& [other, value] : examples) {
+          Attributes attrs;
+          attrs.Set(name, value);
+          EXPECT_EQ(WrongType(attrs).has_value(), other != type)
+              << name << " as " << other << ", read in " << entry.path();
+        }
+      }
+    }
+  }
+  EXPECT_GT(names.size(), 30u);  // otherwise the pattern no longer finds them
 }
 
 }  // namespace

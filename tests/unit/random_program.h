@@ -12,8 +12,8 @@
 
 #include "kernels/reference/codec.h"
 #include "kernels/site/element_types.h"
-#include "tests/unit/casts.h"
 #include "tests/unit/fused_case.h"
+#include "tests/unit/row_codecs.h"
 
 namespace act {
 
@@ -66,8 +66,8 @@ inline Codec PickCodec(Random& random) {
   if (Pick(random, 0, 3) == 0) return Codec::Mask();
   if (Pick(random, 0, 4) == 0) return Codec::Index(static_cast<int>(Pick(random, 1, 8)));
   if (Pick(random, 0, 4) == 0) {
-    const std::vector<CodecKind> casts = AllCasts();
-    return Codec::Cast(casts[static_cast<size_t>(Pick(random, 0, static_cast<int>(casts.size()) - 1))]);
+    const std::vector<Codec> codecs = CastsAndGroups();
+    return codecs[static_cast<size_t>(Pick(random, 0, static_cast<int>(codecs.size()) - 1))];
   }
   const Codec plain = Codec::Uniform(static_cast<int>(Pick(random, 1, 8)), group);
   // Any levels, rounding, metadata and spacing that are allowed together.
@@ -78,7 +78,7 @@ inline Codec PickCodec(Random& random) {
       codec.OfLevels(static_cast<int>(Pick(random, 2, 40))).With(static_cast<Metadata>(Pick(random, 0, 3)));
   codec.rounding = static_cast<Rounding>(Pick(random, 0, 2));
   if (codec.kind == CodecKind::kSign) codec.below = static_cast<int32_t>(Pick(random, 2, codec.levels));
-  if (Pick(random, 0, 2) == 0) codec = codec.Fitted();
+  if (Pick(random, 0, 2) == 0) codec.spacing = static_cast<Spacing>(Pick(random, 1, kFittedSpacingCount));
   return CheckCodec(codec) ? plain : codec;
 }
 

@@ -6,8 +6,8 @@
 
 #include <map>
 
-#include "tests/unit/casts.h"
 #include "tests/unit/codec_testing.h"
+#include "tests/unit/row_codecs.h"
 
 namespace act {
 namespace {
@@ -21,42 +21,58 @@ double ValueOf(const SmallFloat& f, uint32_t code) {
   return std::ldexp(fraction, std::max(exponent, 1) - f.Bias()) * (code >> (f.Bits() - 1) & 1 ? -1 : 1);
 }
 
+SmallFloat FormatNamed(const std::string& name) {
+  for (const Codec& cast : AllCasts())
+    if (ToString(cast) == name) return cast.cast;
+  ADD_FAILURE() << "no cast " << name;
+  return {};
+}
+
 TEST(Cast, FormatsHaveTheirPublishedLimits) {
-  EXPECT_EQ(ValueOf(FormatOf(CodecKind::kFloat16), FormatOf(CodecKind::kFloat16).largest), 65504);
-  EXPECT_EQ(ValueOf(FormatOf(CodecKind::kFloat8E4M3), FormatOf(CodecKind::kFloat8E4M3).largest), 448);
-  EXPECT_EQ(ValueOf(FormatOf(CodecKind::kFloat8E5M2), FormatOf(CodecKind::kFloat8E5M2).largest), 57344);
-  EXPECT_EQ(ValueOf(FormatOf(CodecKind::kFloat8E4M3), 1), 0x1p-9);
-  EXPECT_EQ(ValueOf(FormatOf(CodecKind::kFloat8E5M2), 1), 0x1p-16);
-  EXPECT_EQ(ValueOf(FormatOf(CodecKind::kFloat16), 1), 0x1p-24);
+  const SmallFloat e4m3 = FormatNamed("fp8e4m3"), e5m2 = FormatNamed("fp8e5m2");
+  EXPECT_EQ(ValueOf(kFloat16, kFloat16.Largest()), 65504);
+  EXPECT_EQ(ValueOf(e4m3, e4m3.Largest()), 448);
+  EXPECT_EQ(ValueOf(e5m2, e5m2.Largest()), 57344);
+  EXPECT_EQ(ValueOf(e4m3, 1), 0x1p-9);
+  EXPECT_EQ(ValueOf(e5m2, 1), 0x1p-16);
+  EXPECT_EQ(ValueOf(kFloat16, 1), 0x1p-24);
+  // Codes of infinity and of the quiet NaN.
+  EXPECT_EQ(kFloat16.Infinity(), 0x7C00u);
+  EXPECT_EQ(kFloat16.NaN(), 0x7E00u);
+  EXPECT_EQ(kBFloat16.Largest(), 0x7F7Fu);
+  EXPECT_EQ(kBFloat16.NaN(), 0x7FC0u);
+  EXPECT_EQ(e4m3.NaN(), 0x7Fu);
+  EXPECT_EQ(e4m3.Infinity(), 0x7Fu);
+  EXPECT_EQ(e5m2.Infinity(), 0x7Cu);
+  EXPECT_EQ(e5m2.NaN(), 0x7Eu);
 }
 
 TEST(Cast, EveryCodeDecodesToItsValueAndBack) {
-  for (const CodecKind kind : AllCasts()) {
-    const SmallFloat f = FormatOf(kind);
+  for (const Codec& cast : AllCasts()) {
+    const SmallFloat f = cast.cast;
     for (uint32_t code = 0; code < 1u << f.Bits(); ++code) {
       const uint32_t magnitude = code & ((1u << (f.Bits() - 1)) - 1);
       const float value = DecodeSmallFloat(f, code);
-      if (magnitude > f.largest) {
-        EXPECT_EQ(std::isinf(value), magnitude == f.infinity && f.infinity != f.nan) << code;
+      if (magnitude > f.Largest()) {
+        EXPECT_EQ(std::isinf(value), magnitude == f.Infinity() && f.infinities) << code;
         EXPECT_FALSE(std::isfinite(value)) << code;
         continue;
       }
-      ASSERT_EQ(static_cast<double>(value), ValueOf(f, code))
-          << ToString(Codec::Cast(kind)) << ", code " << code;
-      ASSERT_EQ(EncodeSmallFloat(f, value), code) << ToString(Codec::Cast(kind));
+      ASSERT_EQ(static_cast<double>(value), ValueOf(f, code)) << ToString(cast) << ", code " << code;
+      ASSERT_EQ(EncodeSmallFloat(f, value), code) << ToString(cast);
     }
   }
 }
 
 TEST(Cast, RoundsToTheNearestAndTiesToEven) {
-  for (const CodecKind kind : AllCasts()) {
-    const SmallFloat f = FormatOf(kind);
-    for (uint32_t code = 0; code < f.largest; ++code) {
+  for (const Codec& cast : AllCasts()) {
+    const SmallFloat f = cast.cast;
+    for (uint32_t code = 0; code < f.Largest(); ++code) {
       const double low = ValueOf(f, code), high = ValueOf(f, code + 1);
       // One more bit than the format: exact.
       const auto middle = static_cast<float>((low + high) / 2);
       const uint32_t even = code % 2 == 0 ? code : code + 1;
-      ASSERT_EQ(EncodeSmallFloat(f, middle), even) << ToString(Codec::Cast(kind)) << " of " << middle;
+      ASSERT_EQ(EncodeSmallFloat(f, middle), even) << ToString(cast) << " of " << middle;
       ASSERT_EQ(EncodeSmallFloat(f, std::nextafter(middle, 0.0f)), code) << middle;
       ASSERT_EQ(EncodeSmallFloat(f, std::nextafter(middle, kInf)), code + 1) << middle;
       ASSERT_EQ(EncodeSmallFloat(f, -middle), even | 1u << (f.Bits() - 1)) << middle;
@@ -65,11 +81,10 @@ TEST(Cast, RoundsToTheNearestAndTiesToEven) {
 }
 
 TEST(Cast, SaturatesAndShowsWhatIsNotFinite) {
-  for (const CodecKind kind : AllCasts()) {
-    const float largest = DecodeSmallFloat(FormatOf(kind), FormatOf(kind).largest);
-    const std::vector<float> y =
-        RoundTrip(Codec::Cast(kind), {3.4e38f, -3.4e38f, kInf, -kInf, kNaN, 1e-45f, -0.0f});
-    EXPECT_EQ(y[0], largest) << ToString(Codec::Cast(kind));
+  for (const Codec& cast : AllCasts()) {
+    const float largest = DecodeSmallFloat(cast.cast, cast.cast.Largest());
+    const std::vector<float> y = RoundTrip(cast, {3.4e38f, -3.4e38f, kInf, -kInf, kNaN, 1e-45f, -0.0f});
+    EXPECT_EQ(y[0], largest) << ToString(cast);
     EXPECT_EQ(y[1], -largest);
     EXPECT_FALSE(std::isfinite(y[2]));
     EXPECT_FALSE(std::isfinite(y[3]));
@@ -83,14 +98,14 @@ TEST(Cast, TilesEqualTheReferenceOnEveryInstructionSet) {
   // Floats of any bits: normal, denormal, infinite, NaN.
   std::mt19937 random(3);
   ForEachTarget([&random] {
-    for (const CodecKind kind : AllCasts())
+    for (const Codec& cast : AllCasts())
       for (int64_t elements : {1, 7, 16, 255, 256, 300, 1024, 5000}) {
         std::vector<float> x(static_cast<size_t>(elements));
         for (size_t i = 0; i < x.size(); ++i)
           x[i] = i % 2 == 0 ? FloatOf(random())
                             : std::ldexp(static_cast<float>(random()) * 0x1p-31f - 1,
                                          static_cast<int>(random() % 40) - 24);
-        ExpectSameCode(Codec::Cast(kind), x, 2);
+        ExpectSameCode(cast, x, 2);
         if (testing::Test::HasFatalFailure()) return;
       }
   });

@@ -57,6 +57,20 @@ inline Program CopyProgram(Dims space, Codec from, Codec to) {
   return program;
 }
 
+// Makes the node a loop that adds its last operand to each one that it mutates.
+inline Node& MakeLoopOfUpdate(Node& node, Dims space) {
+  node.op = "Fused";
+  node.program = {};
+  node.program.space = std::move(space);
+  node.program.inputs.resize(node.inputs.size());
+  for (const int32_t mutated : node.mutates) {
+    const auto last = static_cast<int32_t>(node.inputs.size()) - 1;
+    node.program.outputs.push_back({OutputKind::kStore, node.program.Registers(), {}, 0});
+    node.program.instrs.push_back({Opcode::kAdd, mutated, last});
+  }
+  return node;
+}
+
 inline HostTensor Ramp(int64_t elements) {
   std::vector<float> data(static_cast<size_t>(elements));
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
@@ -100,8 +114,9 @@ inline Plan SmallPlan() {
       CopyProgram({n, 64}, codec, {});
   train.AddNode("MatMul", "fc/grad_w", Phase::kBackward, {decoded, dy}, {dw}, Dim(64, 128))
       .attrs.Set("trans_a", int64_t{1});
-  Node& update = train.AddNode("SgdUpdate", "w/update", Phase::kUpdate, {w, velocity, dw}, {});
+  Node& update = train.AddNode("Fused", "w/update", Phase::kUpdate, {w, velocity, dw}, {});
   update.mutates = {0, 1};
+  MakeLoopOfUpdate(update, {64, 4});
   update.attrs.Set("gradients", std::vector<int64_t>{0, 2});
   train.step.graph.outputs = {loss};
   train.step.graph.value(w).data = Ramp(64 * 4);

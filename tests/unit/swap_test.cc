@@ -158,18 +158,18 @@ Plan ManyCodes(uint32_t seed, int codes) {
     const std::string name = std::to_string(i);
     const ValueId code = b.Add("code" + name, ValueKind::kActivation, DType::kUint8, dims);
     host.push_back(b.Add("host" + name, ValueKind::kActivation, DType::kUint8, dims));
-    b.AddNode("Encode", "encode" + name, Phase::kForward, {x}, {code});
+    b.AddNode("Slice", "encode" + name, Phase::kForward, {x}, {code});
     b.AddNode(kSwapOut, "out" + name, Phase::kForward, {code}, {host.back()});
   }
   const ValueId loss = b.Activation("loss", {});
-  b.AddNode("Sum", "loss", Phase::kForward, {x}, {loss});
+  b.AddNode("ReduceSum", "loss", Phase::kForward, {x}, {loss});
   std::shuffle(host.begin(), host.end(), random);
   for (const ValueId h : host) {
     const ValueId back =
         b.Add("back", ValueKind::kActivation, DType::kUint8, b.step.graph.value(h).type.dims);
     const ValueId sum = b.Activation("sum", {});
     b.AddNode(kSwapIn, "in", Phase::kBackward, {h}, {back});
-    b.AddNode("Sum", "sum", Phase::kBackward, {back}, {sum}, draw(0, 1000));
+    b.AddNode("ReduceSum", "sum", Phase::kBackward, {back}, {sum}, draw(0, 1000));
   }
   b.step.graph.outputs = {loss};
   Plan plan;

@@ -64,10 +64,7 @@ llvm::Expected<AppendedLoss> AppendLoss(GraphBuilder& b, const std::string& kind
   ACT_TRY(const ValueId errors, Elementwise(b, kind, predictions, label));
   std::vector<int64_t> axes(type.dims.size());
   std::iota(axes.begin(), axes.end(), 0);
-  Attributes attrs;
-  attrs.Set("axes", axes);
-  attrs.Set("keepdims", int64_t{0});
-  ACT_TRY(const ValueId loss, b.Add1("ReduceMean", {errors}, attrs, kName));
+  ACT_TRY(const ValueId loss, b.Add1("ReduceMean", {errors}, Over(axes, false), kName));
   return AppendedLoss{loss, label, kNoValue};
 }
 

@@ -32,13 +32,6 @@ llvm::Error CrossEntropy(NodeContext& c, ValueId scores) {
   return c.Set(0, y[0]);
 }
 
-Attributes Over(std::vector<int64_t> axes, bool keep) {
-  Attributes attrs;
-  attrs.Set("axes", std::move(axes));
-  attrs.Set("keepdims", int64_t{keep});
-  return attrs;
-}
-
 llvm::Expected<ValueId> CastTo(NodeContext& c, ValueId x, DType dtype) {
   Attributes attrs;
   attrs.Set("to", static_cast<int64_t>(dtype));

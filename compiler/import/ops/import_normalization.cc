@@ -6,13 +6,6 @@
 namespace act::onnx_import {
 namespace {
 
-Attributes Over(std::vector<int64_t> axes) {
-  Attributes attrs;
-  attrs.Set("axes", std::move(axes));
-  attrs.Set("keepdims", int64_t{1});
-  return attrs;
-}
-
 std::vector<int64_t> AxesFrom(size_t first, size_t rank) {
   std::vector<int64_t> axes;
   for (size_t i = first; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
@@ -39,10 +32,10 @@ llvm::Error ReturnNorm(NodeContext& c, const std::vector<int64_t>& axes, const D
 // epsilon).
 llvm::Error ReturnStatistics(NodeContext& c, ValueId x, const std::vector<int64_t>& axes) {
   if (!c.WantsOutput(1) && !c.WantsOutput(2)) return llvm::Error::success();
-  ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes)));
+  ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes, true)));
   ACT_TRY(const ValueId centred, c.Emit("Sub", {x, mean}));
   ACT_TRY(const ValueId squares, c.Emit("Square", {centred}));
-  ACT_TRY(const ValueId variance, c.Emit("ReduceMean", {squares}, Over(axes)));
+  ACT_TRY(const ValueId variance, c.Emit("ReduceMean", {squares}, Over(axes, true)));
   const ValueId epsilon = c.builder().Scalar(static_cast<float>(c.attrs.Float("epsilon", 1e-5)));
   ACT_TRY(const ValueId shifted, c.Emit("Add", {variance, epsilon}));
   ACT_TRY(const ValueId deviation, c.Emit("Sqrt", {shifted}));

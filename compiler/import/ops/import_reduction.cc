@@ -52,13 +52,6 @@ llvm::Expected<Axes> AxesOf(NodeContext& c) {
   return Axes{axes, c.attrs.Int("keepdims", 1) != 0};
 }
 
-Attributes Over(const Ints& axes, bool keep) {
-  Attributes attrs;
-  attrs.Set("axes", axes);
-  attrs.Set("keepdims", int64_t{keep});
-  return attrs;
-}
-
 llvm::Error ImportReduction(NodeContext& c) {
   const Reduction* reduction = nullptr;
   for (const Reduction& r : kReductions)

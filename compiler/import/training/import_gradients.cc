@@ -160,13 +160,6 @@ llvm::Error ImportDropoutGrad(NodeContext& c) {
   return c.Set(0, grads[0]);
 }
 
-Attributes Over(std::vector<int64_t> axes, bool keep) {
-  Attributes attrs;
-  attrs.Set("axes", std::move(axes));
-  attrs.Set("keepdims", int64_t{keep});
-  return attrs;
-}
-
 // dY, Y -> dX, Y a softmax over `axis`. Ours is over the last one.
 llvm::Error ImportSoftmaxGrad(NodeContext& c) {
   const size_t rank = c.DimsOf(1).size();

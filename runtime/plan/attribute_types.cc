@@ -1,0 +1,85 @@
+#include "runtime/plan/attribute_types.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace act {
+namespace {
+
+// The alternatives of Attribute.
+enum Type : size_t { kInt, kFloat, kString, kInts, kFloats };
+constexpr const char* kTypeNames[] = {"an integer", "a number", "a text", "a list of integers",
+                                      "a list of numbers"};
+static_assert(std::size(kTypeNames) == std::variant_size_v<Attribute>);
+
+struct TypeOf {
+  std::string_view name;
+  Type type;
+};
+constexpr TypeOf kTypes[] = {
+    // Windows and products
+    {"strides", kInts},
+    {"dilations", kInts},
+    {"pads", kInts},
+    {"kernel_shape", kInts},
+    {"group", kInt},
+    {"count_include_pad", kInt},
+    {"trans_a", kInt},
+    {"trans_b", kInt},
+    {"may_round", kInt},
+    // Attention
+    {"scale", kFloat},
+    {"softcap", kFloat},
+    {"causal", kInt},
+    {"causal_offset", kInt},
+    {"packed", kInt},
+    {"perm_q", kInts},
+    {"perm_k", kInts},
+    {"perm_v", kInts},
+    {"perm_o", kInts},
+    {"empty_row", kString},
+    {"hidden_gradient", kInt},
+    {"probability", kFloat},
+    {"stream", kInt},
+    // Axes and positions
+    {"axis", kInt},
+    {"axes", kInts},
+    {"perm", kInts},
+    {"starts", kInts},
+    {"steps", kInts},
+    {"extents", kInts},
+    {"reverse", kInt},
+    {"exclusive", kInt},
+    {"largest", kInt},
+    {"last", kInt},
+    {"reduction", kString},
+    {"ignore_index", kInt},
+    // Others
+    {"mode", kString},
+    {"value", kFloat},
+    {"scales", kFloats},
+    {"coordinate_mode", kString},
+    {"nearest_mode", kString},
+    {"epsilon", kFloat},
+    {"momentum", kFloat},
+    {"population", kInt},
+    {"activation", kString},
+    {"op", kString},
+    {"to", kInt},
+    {"name", kString},
+    {"gradients", kInts},
+};
+
+}  // namespace
+
+std::optional<std::string> WrongType(const Attributes& attrs) {
+  for (const auto& [name, value] : attrs.map()) {
+    const auto row = std::ranges::find(kTypes, std::string_view(name), &TypeOf::name);
+    if (row != std::end(kTypes) && row->type != value.index())
+      return "attribute '" + name + "' is not " + kTypeNames[row->type];
+  }
+  return std::nullopt;
+}
+
+}  // namespace act
