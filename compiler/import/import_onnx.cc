@@ -13,6 +13,7 @@
 #include "compiler/import/core/initializers.h"
 #include "compiler/import/core/needed_nodes.h"
 #include "compiler/import/core/prune.h"
+#include "compiler/import/core/refusals.h"
 #include "compiler/import/core/subgraphs.h"
 #include "compiler/import/core/symbols.h"
 #include "compiler/import/training/inference_part.h"
@@ -223,7 +224,6 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
     sides.phases.assign(sides.nodes.size(), Phase::kForward);
   }
   const Nodes& nodes = sides.nodes;
-  ACT_CHECK_OK(CheckSupported(nodes, file.opset));
 
   Importer importer(result.graph, file.opset);
   importer.freeze_bn = options.freeze_bn;
@@ -242,16 +242,23 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   for (const onnx::NodeProto* node : nodes)
     for (const std::string& name : ReadNames(*node)) ++readers[name];
   for (const std::string& name : outputs) ++readers[name];
+  Refusals refusals;
+  const auto import_node = [&](size_t i) -> llvm::Error {
+    // This check goes first: it holds whatever the node reads.
+    ACT_CHECK_OK(CheckSupported(*nodes[i], file.opset));
+    if (refusals.Follows(*nodes[i])) return llvm::Error::success();
+    ACT_CHECK_OK(CheckInputsDefined(importer, nodes, i));
+    return importer.ImportNode(*nodes[i]);
+  };
   const auto import_side = [&](bool forward) -> llvm::Error {
     for (size_t i = 0; i < nodes.size(); ++i) {
       if ((sides.phases[i] == Phase::kForward) != forward) continue;
       importer.builder().SetPhase(sides.phases[i]);
-      ACT_CHECK_OK(CheckInputsDefined(importer, nodes, i));
-      ACT_CHECK_OK(importer.ImportNode(*nodes[i]));
+      if (llvm::Error why = import_node(i)) refusals.Add(*nodes[i], std::move(why));
       for (const std::string& name : ReadNames(*nodes[i]))
         if (--readers[name] == 0) importer.Forget(name);
     }
-    return llvm::Error::success();
+    return refusals.Take();
   };
   ACT_CHECK_OK(import_side(true));
   for (const std::string& name : outputs)

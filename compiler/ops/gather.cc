@@ -75,6 +75,15 @@ llvm::Error InferNonZero(InferContext& c) {
   return llvm::Error::success();
 }
 
+// start + step i, where start is a polynomial in N.
+llvm::Error InferRange(InferContext& c) {
+  if (c.node.attrs.Ints("start").size() != 3)
+    return c.Fail("start is a polynomial in the batch size: three numbers");
+  if (c.outputs[0].dtype != DType::kInt64 || c.outputs[0].dims.size() != 1)
+    return c.Fail("makes an i64 vector, its result is " + ToString(c.outputs[0]));
+  return llvm::Error::success();
+}
+
 Attributes WithReduction(const GradContext& g, const std::string& reduction) {
   Attributes attrs;
   attrs.Set("axis", g.attrs().Int("axis"));
@@ -150,6 +159,7 @@ void AddGatherOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Scatter", .infer = InferScatter, .grad = ScatterGrad, .flops = ScatterFlops});
   ops.push_back({.name = "NonZero", .infer = InferNonZero, .flops = NoFlops});
   ops.push_back({.name = "FlatIndex", .infer = InferFlatIndex, .flops = NoFlops});
+  ops.push_back({.name = "Range", .min_inputs = 0, .max_inputs = 0, .infer = InferRange, .flops = NoFlops});
 }
 
 }  // namespace act

@@ -107,8 +107,30 @@ void TransposeGrad(GradContext& g) {
   g.SetGrad(0, g.Emit("Transpose", {g.dout()}, attrs));
 }
 
+// The part of dy that begins at `at`, a polynomial in N, along an axis.
+ValueId PartAlong(GradContext& g, const TensorType& type, size_t axis, const Dim& at) {
+  Attributes range, along;
+  range.Set("start", Ints{at.fixed, at.per_batch, at.per_batch2});
+  range.Set("step", int64_t{1});
+  along.Set("axis", static_cast<int64_t>(axis));
+  Dims dims(type.dims.size(), Dim(1));
+  dims[axis] = type.dims[axis];
+  const ValueId places = g.EmitTyped("Range", {}, {DType::kInt64, {type.dims[axis]}}, range);
+  const ValueId index = g.EmitTyped("Reshape", {places}, {DType::kInt64, dims}, {});
+  return g.EmitTyped("Gather", {g.dout(), index}, type, along);
+}
+
 void ConcatGrad(GradContext& g) {
   const auto axis = static_cast<size_t>(g.attrs().Int("axis"));
+  if (!g.type(g.out()).dims[axis].IsFixed()) {
+    Dim at;
+    for (size_t i = 0; i < g.node().inputs.size(); ++i) {
+      const TensorType type = g.type(g.in(i));
+      if (g.Wants(i)) g.SetGrad(i, PartAlong(g, type, axis, at));
+      at = at + type.dims[axis];
+    }
+    return;
+  }
   int64_t at = 0;
   for (size_t i = 0; i < g.node().inputs.size(); ++i) {
     const TensorType type = g.type(g.in(i));

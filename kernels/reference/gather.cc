@@ -93,6 +93,18 @@ std::unique_ptr<Kernel> FlatIndex(const KernelSite& site, std::string* why) {
   });
 }
 
+std::unique_ptr<Kernel> Range(const KernelSite& site, std::string* why) {
+  const std::vector<int64_t> start = site.node->attrs.Ints("start");
+  if (start.size() != 3 || site.outputs.size() != 1 || site.outputs[0].dtype != DType::kInt64)
+    return Refuse(why, "needs a start of three numbers and one i64 result");
+  const int64_t first = Dim(start[0], start[1], start[2]).At(site.batch), step = site.node->attrs.Int("step");
+  return MakeKernel([first, step](const KernelArgs& args) -> std::string {
+    for (int64_t i = 0; i < args.outputs[0].elements; ++i)
+      args.outputs[0].as<int64_t>()[i] = SaturatingAdd(first, SaturatingMul(step, i));
+    return "";
+  });
+}
+
 // NaN counts as nonzero, -0 does not.
 bool IsNonZero(const TensorView& x, int64_t i) {
   if (x.dtype == DType::kFloat32) return x.as<float>()[i] != 0;
@@ -137,6 +149,7 @@ void RegisterReferenceGather(KernelRegistry& registry) {
   registry.Add("Scatter", {"reference.scatter", Scatter});
   registry.Add("NonZero", {"reference.nonzero", NonZero});
   registry.Add("FlatIndex", {"reference.flat_index", FlatIndex});
+  registry.Add("Range", {"reference.range", Range});
 }
 
 }  // namespace act

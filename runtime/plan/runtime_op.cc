@@ -71,6 +71,7 @@ const RuntimeOp kOps[] = {
     {.name = "Gather", .operands = {2, 3}, .positions = PositionsOn::kAttributeAxis},
     {.name = "Scatter", .operands = {2, 4}},
     {.name = "FlatIndex"},
+    {.name = "Range", .operands = {0, 0}},
     {.name = "NonZero", .results = {2, 2}},
     {.name = "TopK"},
     {.name = "CumSum"},

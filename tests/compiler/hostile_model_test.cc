@@ -178,8 +178,9 @@ const Hostile kHostile[] = {
        m.Node("Unread", {"logits"}, {"d"});
        return m.MeanLoss("c");
      },
-     "2 nodes: operators that are not supported: node 'a' (Foo) of domain mine, opset 17, node 'c' (Bar) of "
-     "domain ai.onnx, opset 17"},
+     "2 nodes cannot be imported:\n"
+     "  node 'a' (Foo): the operator is not supported (domain mine, opset 17)\n"
+     "  node 'c' (Bar): the operator is not supported (domain ai.onnx, opset 17)"},
     {"branch_by_data",
      [] {
        OnnxModel m = Linear();

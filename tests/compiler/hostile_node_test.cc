@@ -175,17 +175,6 @@ const Hostile kHostile[] = {
        return m;
      },
      "node 'loss' (SoftmaxCrossEntropyLoss): labels are i64[N,2]"},
-    {"batch_size_as_data",
-     [] {
-       OnnxModel m = Linear();
-       m.Node("Shape", {"logits"}, {"s"})
-           .Node("Cast", {"s"}, {"f"}, {Attr("to", int64_t{1})})
-           .Node("ReduceMax", {"f"}, {"top"})
-           .Node("Mul", {"logits", "top"}, {"n"})
-           .MeanLoss("n");
-       return m;
-     },
-     "computed from the batch size is used as data"},
     {"tile_huge", [] { return WithNode("Tile", {"huge"}); }, "node 'n' (Tile): result"},
     {"tile_negative", [] { return WithNode("Tile", {"minus2"}); }, "repeats an axis -5 times"},
     {"pad_huge", [] { return WithNode("Pad", {"largest4"}); }, "node 'n' (Pad): result"},

@@ -73,6 +73,26 @@ inline OpCase NonZeroCase() {
           }};
 }
 
+// x times what a Range counts: 1 - 2 i.
+inline OpCase RangeCase() {
+  return {"Range",
+          {{{5, 3}}},
+          [](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
+            const Dim n = b.type(v[0]).dims[0];
+            const ValueId range =
+                Take(b.AddTyped("Range", {}, {DType::kInt64, {n}},
+                                Attrs({{"start", Ints{1, 0, 0}}, {"step", int64_t{-2}}}), "tested"));
+            const auto to = static_cast<int64_t>(DType::kFloat32);
+            const ValueId numbers = Take(b.Add1("Cast", {range}, Attrs({{"to", to}})));
+            return b.Add1("Mul", {v[0], Take(b.Reshape(numbers, {n, 1}))});
+          },
+          [](const Tensors& t) {
+            return truth::Make({5, 3},
+                               [&](const Ints& i) { return t[0].at(i) * static_cast<double>(1 - 2 * i[0]); });
+          },
+          {0}};
+}
+
 inline std::vector<OpCase> GatherCases() {
   const std::vector<LookupRow> rows = {
       {{7, 5}, {4, 1}, {4, 5}},                             // an embedding
@@ -112,6 +132,7 @@ inline std::vector<OpCase> GatherCases() {
   }
   cases.push_back(TupleCase());
   cases.push_back(NonZeroCase());
+  cases.push_back(RangeCase());
   return cases;
 }
 

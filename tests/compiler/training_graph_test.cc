@@ -147,7 +147,7 @@ const Hostile kHostile[] = {
        NodeThatMakes(m, "t_grad").set_op_type("FrobnicateGrad");
        NodeThatMakes(m, "d_grad").set_op_type("WobbleGrad");
      },
-     {"2 nodes: operators that are not supported", "FrobnicateGrad", "WobbleGrad", "com.microsoft"}},
+     {"2 nodes cannot be imported", "FrobnicateGrad", "WobbleGrad", "com.microsoft"}},
     {"buffer_of_nothing",
      [](OnnxModel& m) { NodeThatMakes(m, "w1_done").set_input(0, "image"); },
      {"node 'w1_done' (InPlaceAccumulatorV2): accumulates into 'image', which belongs to no parameter"}},

@@ -154,6 +154,15 @@ TEST(FlatIndex, ByHand) {
   EXPECT_TRUE(RunReference(c).refused);
 }
 
+TEST(Range, ByHand) {
+  OpCase c{"Range", {}, {}, {Empty({4}, DType::kInt64)}, {}, {}};
+  c.attrs.Set("start", Ints{-1, 20, 300});  // -1 + 20 N + 300 N^2 at N = 1
+  c.attrs.Set("step", int64_t{-5});
+  EXPECT_EQ(RunReference(c).tensors[0].bytes, Labels({4}, {319, 314, 309, 304}).bytes);
+  c.attrs.Set("start", Ints{0, 1});
+  EXPECT_TRUE(RunReference(c).refused);
+}
+
 TEST(Lookup, ShapesThatDoNotFitAreRefused) {
   const Lookup fits{{3, 2}, {4, 1}, {4, 2}};
   std::vector<OpCase> wrong;

@@ -1,8 +1,5 @@
 #include "compiler/import/core/importer.h"
 
-#include <cstring>
-#include <string_view>
-
 #include "compiler/import/fold/fold_shapes.h"
 #include "compiler/import/known/onnx_types.h"
 
@@ -15,21 +12,11 @@ constexpr int64_t kMaxKnownTotal = int64_t{1} << 23;
 
 bool IsStandard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
 
-// Elements of a known tensor as the bytes of its type.
-HostTensor Bytes(const Known& known, const std::vector<Element>& elements) {
-  const auto size = static_cast<size_t>(ByteSize(known.type.dtype));
-  std::vector<std::byte> bytes(elements.size() * size);
-  for (size_t i = 0; i < elements.size(); ++i) {
-    std::byte* to = bytes.data() + i * size;
-    if (IsFloat(known.type.dtype)) {
-      const auto value = static_cast<float>(elements[i].real);
-      std::memcpy(to, &value, sizeof value);
-    } else {
-      const int64_t value = elements[i].integer.fixed;  // little-endian: the low bytes come first
-      std::memcpy(to, &value, size);
-    }
-  }
-  return HostTensor::Copy(bytes.data(), static_cast<int64_t>(bytes.size()));
+// All that the node reads follows from constants and the batch size.
+bool FollowsFromBatch(const NodeContext& c) {
+  for (size_t i = 0; i < c.inputs(); ++i)
+    if (c.Has(i) && !c.In(i).known && !c.In(i).of_batch) return false;
+  return c.inputs() > 0;
 }
 
 }  // namespace
@@ -41,9 +28,12 @@ const Operand* Importer::Find(const std::string& name) const {
 
 llvm::Error Importer::Define(const std::string& name, Operand operand) {
   operand.counted = operand.known && operand.known->IsCounted();
-  if (operand.known) known_elements_ += static_cast<int64_t>(operand.known->elements.size());
-  if (known_elements_ > kMaxKnownTotal)
-    return MakeError("value '" + name + "'", "the constants of the model are too large to fold");
+  if (operand.known) {
+    const auto count = static_cast<int64_t>(operand.known->elements.size());
+    if (known_elements_ + count > kMaxKnownTotal)
+      return MakeError("value '" + name + "'", "the constants of the model are too large to fold");
+    known_elements_ += count;
+  }
   if (operand.value != kNoValue) {
     Value& value = builder_.graph().value(operand.value);
     if (value.kind == ValueKind::kActivation && value.name.empty()) value.name = name;
@@ -58,49 +48,6 @@ void Importer::Forget(const std::string& name) {
   if (it == operands_.end() || !it->second.known) return;
   known_elements_ -= static_cast<int64_t>(it->second.known->elements.size());
   it->second.known.reset();
-}
-
-llvm::Expected<ValueId> Importer::ConstantOf(const Known& known) {
-  if (known.IsCounted()) return MakeError("", "a length that depends on data is used as data");
-  for (const Element& e : known.elements)
-    if (!e.integer.IsFixed() || e.per_index != 0)
-      return MakeError("", "a tensor computed from the batch size is used as data");
-  TensorType type = known.type;
-  if (IsFloat(type.dtype)) type.dtype = DType::kFloat32;
-  type.dims.clear();
-  if (!known.IsSplat()) {
-    const auto stored = StoredDims(known.type.dims);
-    type.dims.assign(stored->begin(), stored->end());
-  }
-  if (known.IsSplat() && type.dtype == DType::kFloat32)
-    return builder_.Scalar(static_cast<float>(known.elements[0].real));
-  HostTensor data = Bytes({type, {}}, known.elements);
-  const std::string_view bytes(reinterpret_cast<const char*>(data.data), static_cast<size_t>(data.bytes));
-  const size_t hash = std::hash<std::string_view>()(bytes);
-  const auto [first, last] = constants_.equal_range(hash);
-  for (auto it = first; it != last; ++it) {
-    const Value& value = builder_.graph().value(it->second);
-    if (value.type == type && std::memcmp(value.data.data, bytes.data(), bytes.size()) == 0)
-      return it->second;
-  }
-  const ValueId constant = builder_.Constant("", type, std::move(data));
-  constants_.emplace(hash, constant);
-  return constant;
-}
-
-llvm::Expected<ValueId> Importer::Materialize(const Operand& operand) {
-  ACT_TRY(const ValueId value, MaterializeToBroadcast(operand));
-  return operand.value == kNoValue ? builder_.Expand(value, operand.known->type.dims) : value;
-}
-
-llvm::Expected<ValueId> Importer::MaterializeToBroadcast(const Operand& operand) {
-  if (operand.value != kNoValue) return operand.value;
-  if (operand.uniform) return MakeError("", "random numbers may only be compared with a constant (dropout)");
-  if (operand.kept != kNoValue)
-    return MakeError("", "only the gradient of the operator that makes this tensor may read it");
-  if (!operand.problem.empty()) return MakeError("", operand.problem);
-  if (!operand.known) return MakeError("", "a sequence of tensors is used as a tensor");
-  return ConstantOf(*operand.known);
 }
 
 llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
@@ -132,14 +79,11 @@ llvm::Error Importer::FoldOrImport(NodeContext& context) {
       return llvm::Error::success();
     }
   }
-  llvm::Error error = ImportUnfolded(context);
-  const auto type = fold && error ? ElementwiseType(node.op_type(), args) : std::nullopt;
-  if (!type) return error;
-  // Exporters compute whole tensors, such as the larger of two positions, only to read their shape.
-  Operand operand;
-  operand.type = *type;
-  operand.problem = llvm::toString(std::move(error));
-  return context.Set(0, std::move(operand));
+  ACT_CHECK_OK(ImportUnfolded(context));
+  if (FollowsFromBatch(context))
+    for (const std::string& name : node.output())
+      if (Operand* made = Defined(name)) made->of_batch = !made->known;
+  return llvm::Error::success();
 }
 
 llvm::Error Importer::ImportUnfolded(NodeContext& context) {

@@ -44,10 +44,11 @@ struct Operand {
   // pooling keeps the index in the window where ONNX has the offset of the maximum). Only the
   // operator's gradient may read it.
   ValueId kept = kNoValue;
-  // Why this has neither a value nor elements: the error shown to whoever reads more than the type.
-  std::string problem = {};
   std::optional<Selection> selection = {};
   bool counted = false;  // `known` holds the length of a selection
+  // `value` follows from constants and the batch size, but is no polynomial in it (or is too large
+  // to be known).
+  bool of_batch = false;
 };
 
 inline Operand KnownOperand(Known known) {
@@ -71,7 +72,8 @@ class Importer {
   // Frees the known elements of this name, whose last reader has been imported.
   void Forget(const std::string& name);
 
-  // The operand as a value of the graph in its full shape; a known tensor becomes a constant.
+  // The operand as a value of the graph in its full shape. A known tensor becomes a constant or,
+  // where it varies with the batch size, nodes that compute it.
   llvm::Expected<ValueId> Materialize(const Operand& operand);
   // The same for operators that broadcast: a known tensor keeps extent 1 along axes where all
   // positions have the same elements.
@@ -100,7 +102,8 @@ class Importer {
  private:
   GraphBuilder builder_;
   int64_t opset_;
-  llvm::Expected<ValueId> ConstantOf(const Known& known);
+  llvm::Expected<ValueId> ConstantOf(const Known& known);         // whose elements are fixed
+  llvm::Expected<ValueId> ComputedFromBatch(const Known& known);  // whose elements vary with N
   llvm::Error FoldOrImport(NodeContext& context);
   llvm::Error ImportUnfolded(NodeContext& context);
 

@@ -46,29 +46,20 @@ llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::
   return nodes;
 }
 
-llvm::Error CheckSupported(const Nodes& nodes, int64_t opset) {
-  constexpr size_t kShown = 20;
-  std::vector<std::string> missing;
-  bool loops = false;
-  for (const onnx::NodeProto* node : nodes) {
-    if (IsSupported(*node) && HasOldForm(*node, opset))
-      return MakeError(
-          PlaceOf(*node), "has at opset " + std::to_string(opset) + " a form that changed until opset 7",
-          "export the model again with opset_version=17, or convert it with onnx.version_converter");
-    if (IsSupported(*node)) continue;
-    loops |= node->op_type() == "Loop" || node->op_type() == "Scan";
-    const std::string domain = node->domain().empty() ? "ai.onnx" : node->domain();
-    missing.push_back(PlaceOf(*node) + " of domain " + domain + ", opset " + std::to_string(opset));
+llvm::Error CheckSupported(const onnx::NodeProto& node, int64_t opset) {
+  const std::string at = "opset " + std::to_string(opset);
+  if (!IsSupported(node)) {
+    const bool loops = node.op_type() == "Loop" || node.op_type() == "Scan";
+    return MakeError(PlaceOf(node),
+                     "the operator is not supported (domain " +
+                         (node.domain().empty() ? "ai.onnx" : node.domain()) + ", " + at + ")",
+                     loops ? "a plan runs every node once: export the model with its loops unrolled" : "");
   }
-  if (missing.empty()) return llvm::Error::success();
-  const size_t count = missing.size();
-  if (count > kShown) {
-    missing.resize(kShown);
-    missing.push_back("and " + std::to_string(count - kShown) + " more");
-  }
-  return MakeError(count == 1 ? "1 node" : std::to_string(count) + " nodes",
-                   "operators that are not supported: " + Join(missing),
-                   loops ? "a plan runs every node once: export the model with its loops unrolled" : "");
+  if (HasOldForm(node, opset))
+    return MakeError(
+        PlaceOf(node), "has at " + at + " a form that changed until opset 7",
+        "export the model again with opset_version=17, or convert it with onnx.version_converter");
+  return llvm::Error::success();
 }
 
 llvm::Error CheckInputsDefined(const Importer& importer, const Nodes& nodes, size_t position) {

@@ -19,8 +19,8 @@ std::string Join(const std::vector<std::string>& items);
 // The nodes that the outputs need, in the model's order. Errors: a name that two nodes make.
 llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::string>& outputs);
 
-// Errors: operators that are not supported, all named in one error.
-llvm::Error CheckSupported(const Nodes& nodes, int64_t opset);
+// Errors: an operator that is not supported, or not in the form that it has at this opset.
+llvm::Error CheckSupported(const onnx::NodeProto& node, int64_t opset);
 
 // Errors: an input of nodes[position] that nothing before it makes.
 llvm::Error CheckInputsDefined(const Importer& importer, const Nodes& nodes, size_t position);

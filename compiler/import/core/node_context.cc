@@ -5,6 +5,12 @@
 #include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {
+namespace {
+
+constexpr char kFixTheBatch[] =
+    "--dim=NAME=EXTENT fixes the batch size (NAME: the symbol of the inputs' first axis)";
+
+}  // namespace
 
 NodeContext::NodeContext(Importer& importer_in, const onnx::NodeProto& node_in)
     : importer(importer_in), node(node_in), attrs(node_in) {
@@ -27,18 +33,20 @@ llvm::Expected<std::optional<std::vector<int64_t>>> NodeContext::Integers(size_t
 llvm::Expected<std::optional<std::vector<int64_t>>> NodeContext::Integers(size_t i) const {
   if (!Has(i)) return std::optional<std::vector<int64_t>>();
   auto values = In(i).known ? AsIntegers(*In(i).known) : std::nullopt;
-  if (!values)
-    return Fail("input " + std::to_string(i) +
-                " must be known when compiling; it depends on data or on the batch size");
-  return values;
+  if (values) return values;
+  const std::string input = "input " + std::to_string(i);
+  if (In(i).known || In(i).of_batch)
+    return Fail(input + " must be known when compiling; it depends on the batch size", kFixTheBatch);
+  return Fail(input + " must be known when compiling; it depends on data");
 }
 
 llvm::Expected<Dims> NodeContext::DimsFrom(size_t i) const {
   const auto dims = In(i).known ? AsDims(*In(i).known) : std::nullopt;
-  if (!dims)
-    return Fail("the shape in input " + std::to_string(i) + " depends on data",
-                "shapes must follow from the shapes of the inputs");
-  return *dims;
+  if (dims) return *dims;
+  const std::string shape = "the shape in input " + std::to_string(i);
+  if (In(i).of_batch)
+    return Fail(shape + " depends on the batch size, and is no polynomial in it", kFixTheBatch);
+  return Fail(shape + " depends on data", "shapes must follow from the shapes of the inputs");
 }
 
 std::optional<double> NodeContext::Number(size_t i) const {

@@ -129,19 +129,27 @@ bool CanDivide(const Dim& a, const Dim& b) {
     if (v <= -kTooLarge || v >= kTooLarge) return false;
   return b != Dim(0);
 }
+// |a| < b for every N.
+bool IsSmaller(const Dim& a, const Dim& b) { return SignsOf(b - a).low > 0 && SignsOf(b + a).low > 0; }
 OptionalDim DivDims(const Dim& a, const Dim& b) {
   if (!CanDivide(a, b)) return std::nullopt;
   if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed / b.fixed);  // toward zero, as ONNX's
+  if (IsSmaller(a, b)) return Dim(0);
   return DivideExact(a, b);
 }
 OptionalDim RemDims(const Dim& a, const Dim& b) {  // sign of the dividend
   if (!CanDivide(a, b)) return std::nullopt;
   if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed % b.fixed);
+  if (IsSmaller(a, b)) return a;
   return DivideExact(a, b) ? OptionalDim(Dim(0)) : std::nullopt;
 }
 OptionalDim ModDims(const Dim& a, const Dim& b) {  // sign of the divisor
   const OptionalDim rem = RemDims(a, b);
-  return rem && a.IsFixed() && b.IsFixed() ? Dim((rem->fixed + b.fixed) % b.fixed) : rem;
+  if (rem && a.IsFixed() && b.IsFixed()) return Dim((rem->fixed + b.fixed) % b.fixed);
+  if (rem && (*rem == Dim(0) || (SignsOf(*rem).low >= 0 && SignsOf(b).low > 0))) return rem;
+  // From -b to -1: counted from the end.
+  if (CanDivide(a, b) && SignsOf(a).high < 0 && SignsOf(a + b).low >= 0) return a + b;
+  return std::nullopt;
 }
 OptionalDim MaxDims(const Dim& a, const Dim& b) {
   const auto sign = Compare(a, b);
@@ -366,27 +374,6 @@ const std::vector<FoldEntry>& ElementwiseFolds() {
       {"Sigmoid", Real<Sigmoid>},
   };
   return entries;
-}
-
-std::optional<TensorType> ElementwiseType(std::string_view op, const FoldArgs& args) {
-  const auto& entries = ElementwiseFolds();
-  if (args.in.empty() ||
-      std::none_of(entries.begin(), entries.end(), [op](const FoldEntry& e) { return e.op == op; }))
-    return std::nullopt;
-  TensorType type;
-  for (const Known* in : args.in) {
-    const auto joint = in ? Broadcast(type.dims, in->type.dims) : std::nullopt;
-    if (!joint) return std::nullopt;
-    type.dims = *joint;
-  }
-  constexpr std::string_view kTests[] = {"Equal",          "Less", "Greater", "LessOrEqual",
-                                         "GreaterOrEqual", "Not",  "IsNaN"};
-  const Known* like = args.At(op == "Where" || op == "CastLike" ? 1 : 0);  // has the result's type
-  if (!like) return std::nullopt;
-  type.dtype = like->type.dtype;
-  if (std::find(std::begin(kTests), std::end(kTests), op) != std::end(kTests)) type.dtype = DType::kBool;
-  if (op == "Cast") type.dtype = FromOnnxType(args.attrs.Int("to")).value_or(type.dtype);
-  return type;
 }
 
 }  // namespace act::onnx_import

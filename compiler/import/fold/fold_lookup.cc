@@ -1,7 +1,7 @@
 // Gather, Scatter and related operators on known tensors.
 #include <algorithm>
 
-#include "compiler/import/fold/lookup.h"
+#include "compiler/import/fold/scatter_places.h"
 
 namespace act::onnx_import {
 namespace {
@@ -128,9 +128,44 @@ bool Normalize(int64_t& index, int64_t extent) {
   return index >= 0 && index < extent;
 }
 
+// A scatter into a box, whatever axis varies with N: its positions share the stored elements.
+Folded ScatterBox(const FoldArgs& args, const std::optional<Places>& places) {
+  const Known &x = *args.At(0), &updates = *args.At(2);
+  if (!places || x.type.dtype != updates.type.dtype) return std::nullopt;
+  const Dims part = PartOf(*places, x.type.dims);
+  const auto stored = StoredDims(x.type.dims), from = StoredDims(updates.type.dims);
+  if (!stored || !from || !StoredDims(part)) return std::nullopt;
+  const std::vector<Element> values = BroadcastElements(updates, *from);
+  if (static_cast<int64_t>(values.size()) != ElementCount(*StoredDims(part))) return std::nullopt;
+  Known result{x.type, BroadcastElements(x, *stored)};
+  const std::string reduction = args.attrs.String("reduction", "none");
+  const Ints strides = StoredStrides(x.type.dims);
+  bool ok = true;
+  ForEachStored(part, *StoredDims(part), [&](const Position& at, size_t i) {
+    int64_t place = 0;
+    for (size_t k = 0; k < at.size(); ++k) {
+      const auto position = static_cast<size_t>(at[k].integer.fixed);
+      place += strides[k] * ((*places)[k].whole ? at[k].integer.fixed : (*places)[k].at[position]);
+    }
+    Element& element = result.elements[static_cast<size_t>(place)];
+    const auto combined = Combine(reduction, x.type.dtype, element, values[i]);
+    ok = ok && combined;
+    if (combined) element = *combined;
+  });
+  return ok ? std::optional(std::vector<Known>{std::move(result)}) : std::nullopt;
+}
+
+bool HasThree(const FoldArgs& args) { return args.At(0) && args.At(1) && args.At(2); }
+
 Folded ScatterElements(const FoldArgs& args) {
+  if (!HasThree(args)) return std::nullopt;
   Scatter scatter(args);
-  if (!scatter.ok) return std::nullopt;
+  if (!scatter.ok) {
+    const Dims& dims = args.At(0)->type.dims;
+    const auto along = NormalizeAxis(args.attrs.Int("axis"), dims.size());
+    if (!along || args.At(1)->type.dims != args.At(2)->type.dims) return std::nullopt;
+    return ScatterBox(args, PlacesAlong(*args.At(1), *along, dims));
+  }
   const Dims &to = scatter.result.type.dims, &from = args.At(2)->type.dims;
   const auto axis = NormalizeAxis(args.attrs.Int("axis"), to.size());
   if (!axis || from != args.At(1)->type.dims || from.size() != to.size()) return std::nullopt;
@@ -147,8 +182,9 @@ Folded ScatterElements(const FoldArgs& args) {
 }
 
 Folded ScatterND(const FoldArgs& args) {
+  if (!HasThree(args)) return std::nullopt;
   Scatter scatter(args);
-  if (!scatter.ok) return std::nullopt;
+  if (!scatter.ok) return ScatterBox(args, PlacesOfTuples(*args.At(1), args.At(0)->type.dims));
   const Dims &to = scatter.result.type.dims, &rows = args.At(1)->type.dims;
   if (rows.empty() || rows.back().fixed > static_cast<int64_t>(to.size())) return std::nullopt;
   const auto depth = static_cast<size_t>(rows.back().fixed);
@@ -170,6 +206,28 @@ Folded ScatterND(const FoldArgs& args) {
       scatter.Put(place + i, row * static_cast<size_t>(slice) + static_cast<size_t>(i));
   }
   return scatter.ok ? std::optional(std::vector<Known>{std::move(scatter.result)}) : std::nullopt;
+}
+
+Folded OneHot(const FoldArgs& args) {
+  if (!args.At(0) || !args.At(1) || !args.At(2) || args.At(2)->type.dims != Dims{2}) return std::nullopt;
+  const auto index = AsIntegers(*args.At(0)), depth = AsIntegers(*args.At(1));
+  const std::vector<Element> values = BroadcastElements(*args.At(2), {2});  // off, on
+  if (!index || !depth || depth->size() != 1 || (*depth)[0] < 1) return std::nullopt;
+  Dims dims = args.At(0)->type.dims;
+  const auto axis = NormalizeAxis(args.attrs.Int("axis", -1), dims.size() + 1);
+  if (!axis) return std::nullopt;
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(*axis), Dim((*depth)[0]));
+  const auto stored = FixedDims(dims);
+  if (!stored) return std::nullopt;
+  Known result{{args.At(2)->type.dtype, dims}, {}};
+  const Ints strides = StoredStrides(args.At(0)->type.dims);
+  ForEachStored(dims, *stored, [&](const Position& at, size_t) {
+    int64_t from = 0;
+    for (size_t k = 0; k < strides.size(); ++k) from += strides[k] * at[k < *axis ? k : k + 1].integer.fixed;
+    const int64_t i = (*index)[static_cast<size_t>(from)], hot = at[*axis].integer.fixed;
+    result.elements.push_back(values[i == hot || i + (*depth)[0] == hot]);
+  });
+  return std::vector<Known>{std::move(result)};
 }
 
 // For each element of a small tensor, whether it is zero for every N; nullopt where that depends on
@@ -207,9 +265,14 @@ Folded NonZero(const FoldArgs& args) {
 
 const std::vector<FoldEntry>& LookupFolds() {
   static const std::vector<FoldEntry> entries = {
-      {"Gather", Gather},           {"GatherElements", GatherElements},   {"GatherND", GatherND},
-      {"Scatter", ScatterElements}, {"ScatterElements", ScatterElements}, {"ScatterND", ScatterND},
+      {"Gather", Gather},
+      {"GatherElements", GatherElements},
+      {"GatherND", GatherND},
+      {"Scatter", ScatterElements},
+      {"ScatterElements", ScatterElements},
+      {"ScatterND", ScatterND},
       {"NonZero", NonZero},
+      {"OneHot", OneHot},
   };
   return entries;
 }

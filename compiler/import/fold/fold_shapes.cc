@@ -58,6 +58,33 @@ std::optional<SliceRange> ResolveSlice(const Dim& axis, const Dim& start, const 
   return SliceRange{count > 0 ? first : 0, count, step};
 }
 
+std::optional<BatchSlice> ResolveBatchSlice(const Dim& axis, const Dim& start, const Dim& end, int64_t step) {
+  if (step == 0 || step < -kTooLarge || step > kTooLarge) return std::nullopt;
+  // Counted from the front and clamped to low..high, as ONNX does.
+  const auto resolve = [&axis](Dim at, const Dim& low, const Dim& high) -> std::optional<Dim> {
+    if (at.IsFixed() && at.fixed >= kToTheEnd) return high;
+    if (at.IsFixed() && at.fixed <= -kToTheEnd) return low;
+    if (SignsOf(at).high < 0)
+      at = at + axis;
+    else if (SignsOf(at).low < 0)
+      return std::nullopt;
+    if (SignsOf(at - high).low >= 0) return high;
+    if (SignsOf(low - at).low >= 0) return low;
+    return SignsOf(at - low).low >= 0 && SignsOf(high - at).low >= 0 ? std::optional(at) : std::nullopt;
+  };
+  const Dim low = step > 0 ? 0 : -1, high = step > 0 ? axis : axis - Dim(1);
+  const auto first = resolve(start, low, high), last = resolve(end, low, high);
+  if (!first || !last) return std::nullopt;
+  const Dim span = step > 0 ? *last - *first : *first - *last;
+  const Dim stride(step > 0 ? step : -step);
+  if (SignsOf(span).high <= 0) return BatchSlice{0, 0, step};
+  if (SignsOf(span).low < 0) return std::nullopt;
+  const auto count =
+      span.IsFixed() ? std::optional(Dim(CeilDiv(span.fixed, stride.fixed))) : DivideExact(span, stride);
+  if (!count) return std::nullopt;
+  return BatchSlice{*first, *count, step};
+}
+
 std::optional<Dims> ResolveReshape(const Dims& from, const Dims& shape, bool allow_zero) {
   Dims dims;
   std::optional<size_t> open;

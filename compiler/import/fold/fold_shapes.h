@@ -30,10 +30,6 @@ using FoldFn = Folded (*)(const FoldArgs&);
 // The fold of ONNX's operator of this name; null where it has none.
 FoldFn FindFold(std::string_view op);
 
-// The result's type of an elementwise operator on these operands; nullopt where the operator is not
-// elementwise, or its operands do not fit.
-std::optional<TensorType> ElementwiseType(std::string_view op, const FoldArgs& args);
-
 struct FoldEntry {
   std::string_view op;
   FoldFn fold;
@@ -57,6 +53,14 @@ struct SliceRange {
   int64_t step = 1;
 };
 std::optional<SliceRange> ResolveSlice(const Dim& axis, const Dim& start, const Dim& end, int64_t step);
+
+// The same where the range varies with N: the elements start + i step, i < extent.
+struct BatchSlice {
+  Dim start, extent;
+  int64_t step = 1;
+};
+// nullopt where start or extent is no polynomial in N, for every N >= 1.
+std::optional<BatchSlice> ResolveBatchSlice(const Dim& axis, const Dim& start, const Dim& end, int64_t step);
 
 // ONNX's Reshape: 0 copies an extent (unless allow_zero), one -1 takes what is left.
 std::optional<Dims> ResolveReshape(const Dims& from, const Dims& shape, bool allow_zero);

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "compiler/import/fold/lookup.h"
+#include "compiler/import/ops/scatter_box.h"
 #include "compiler/import/ops/slices.h"
 #include "compiler/import/ops/strided_view.h"
 
@@ -140,10 +142,18 @@ llvm::Error Scatter(NodeContext& c, ValueId index, size_t axis, const TensorType
   return c.Return(c.Reshape(y, c.DimsOf(0)));
 }
 
+// Known places of a scatter without reduction, if nothing is left out.
+std::optional<Places> KnownPlaces(const NodeContext& c, std::optional<size_t> axis) {
+  if (!c.In(1).known || c.attrs.String("reduction", "none") != "none" || c.Type(0).dtype != c.Type(2).dtype)
+    return std::nullopt;
+  return axis ? PlacesAlong(*c.In(1).known, *axis, c.DimsOf(0)) : PlacesOfTuples(*c.In(1).known, c.DimsOf(0));
+}
+
 llvm::Error ImportScatterElements(NodeContext& c) {
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
   if (c.DimsOf(1) != c.DimsOf(2)) return c.Fail("indices and updates have different shapes");
   if (c.DimsOf(1).size() != c.DimsOf(0).size()) return c.Fail("data and indices have different ranks");
+  if (const auto places = KnownPlaces(c, axis)) return c.Return(ScatterBox(c, *places));
   ACT_TRY(const ValueId index, UnexpandedIndex(c, 1, axis));
   return Scatter(c, index, axis, c.Type(0), c.Type(2));
 }
@@ -153,8 +163,8 @@ llvm::Error ImportScatterElements(NodeContext& c) {
 struct Tuples {
   size_t batch_dims = 0;
   Dims batch, outer, slice;  // axes before the tuples', of the tuples, and after
-  Dim extent;                // of the joined axis
-  ValueId index = kNoValue;  // [batch.., outer.., 1..] in the rank of ours: [batch, tuples, 1]
+  Dim extent;                // of `counted` as one axis
+  Dims counted;              // the axes that the tuples index
   TensorType Whole(DType dtype) const { return {dtype, {Product(batch), extent, Product(slice)}}; }
   TensorType Part(DType dtype) const { return {dtype, {Product(batch), Product(outer), Product(slice)}}; }
 };
@@ -173,18 +183,23 @@ llvm::Expected<Tuples> TuplesOf(const NodeContext& c, int64_t batch_dims) {
   if (t.batch != Range(index, 0, t.batch_dims)) return c.Fail("the first axes of data and indices differ");
   t.outer = Range(index, t.batch_dims, index.size() - 1);
   t.slice = Range(from, end, from.size());
-  const Dims counted = Range(from, t.batch_dims, end);
-  t.extent = Product(counted);
-  ACT_TRY(t.index, c.Value(1));
-  if (tuple > 1) {
+  t.counted = Range(from, t.batch_dims, end);
+  t.extent = Product(t.counted);
+  return t;
+}
+
+// The tuples, input 1, as indices of the joined axis, in the rank of ours: [batch, tuples, 1].
+llvm::Expected<ValueId> FlatIndexOf(const NodeContext& c, const Tuples& t) {
+  ACT_TRY(ValueId index, c.Value(1));
+  if (t.counted.size() > 1) {
     Ints extents;
-    for (const Dim& dim : counted) extents.insert(extents.end(), {dim.fixed, dim.per_batch, dim.per_batch2});
+    for (const Dim& dim : t.counted)
+      extents.insert(extents.end(), {dim.fixed, dim.per_batch, dim.per_batch2});
     Attributes attrs;
     attrs.Set("extents", extents);
-    ACT_TRY(t.index, c.Emit("FlatIndex", {t.index}, attrs));
+    ACT_TRY(index, c.Emit("FlatIndex", {index}, attrs));
   }
-  ACT_TRY(t.index, c.Reshape(t.index, {Product(t.batch), Product(t.outer), 1}));
-  return t;
+  return c.Reshape(index, {Product(t.batch), Product(t.outer), 1});
 }
 
 // Known tuples become known indices of the one axis that joins the axes they index.
@@ -209,7 +224,8 @@ llvm::Error ImportGatherND(NodeContext& c) {
   const DType dtype = c.Type(0).dtype;
   ACT_TRY(const ValueId given, c.Value(0));
   ACT_TRY(const ValueId x, c.Reshape(given, t.Whole(dtype).dims));
-  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, t.index}, t.Part(dtype), Along(1), c.name()));
+  ACT_TRY(const ValueId index, FlatIndexOf(c, t));
+  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, t.Part(dtype), Along(1), c.name()));
   return c.Return(c.Reshape(y, Joined(Joined(t.batch, t.outer), t.slice)));
 }
 
@@ -219,15 +235,22 @@ llvm::Error ImportScatterND(NodeContext& c) {
   if (c.DimsOf(2) != Joined(t.outer, t.slice))
     return c.Fail("updates " + ToString(c.Type(2)) + " do not fit the slices " +
                   ToString(Joined(t.outer, t.slice)) + " that are named");
-  return Scatter(c, t.index, 1, t.Whole(dtype), t.Part(c.Type(2).dtype));
+  if (const auto places = KnownPlaces(c, std::nullopt)) return c.Return(ScatterBox(c, *places));
+  ACT_TRY(const ValueId index, FlatIndexOf(c, t));
+  return Scatter(c, index, 1, t.Whole(dtype), t.Part(c.Type(2).dtype));
 }
 
 // 1 (values[1]) where the position along a new axis is the index, else 0 (values[0]). Indices from
 // -depth on count from the end; an index outside selects nothing.
 llvm::Error ImportOneHot(NodeContext& c) {
-  const auto depth = c.Number(1);
-  if (!depth || c.In(1).known->elements.size() != 1 || *depth < 1 || *depth > kMaxKnownElements)
-    return c.Fail("the depth must be a constant, at most " + std::to_string(kMaxKnownElements));
+  const auto real = c.Number(1).value_or(0);
+  const std::vector<Element> depths = c.In(1).known ? c.In(1).known->elements : std::vector<Element>();
+  const Dim depth = depths.size() != 1 ? Dim(0)
+                    : IsFloat(c.Type(1).dtype)
+                        ? Dim(real >= 1 && real <= kMaxKnownElements ? static_cast<int64_t>(real) : 0)
+                        : depths[0].integer;
+  if (SignsOf(depth).low < 1 || (depth.IsFixed() && depth.fixed > kMaxKnownElements))
+    return c.Fail("the depth must be known when compiling, at most " + std::to_string(kMaxKnownElements));
   if (c.Type(2).Elements() != Dim(2)) return c.Fail("values are not [off, on]");
   const Dims& from = c.DimsOf(0);
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), from.size() + 1));
@@ -235,13 +258,12 @@ llvm::Error ImportOneHot(NodeContext& c) {
   Dims dims = from;
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), Dim(1));
   ACT_TRY(const ValueId index, c.Reshape(given, dims));
-  const auto count = static_cast<int64_t>(*depth);
   Known front{{DType::kInt64, Dims(dims.size(), Dim(1))}, {}}, end = front;
-  front.type.dims[axis] = end.type.dims[axis] = count;
-  for (int64_t i = 0; i < count; ++i) {
-    front.elements.push_back({Dim(i), 0});
-    end.elements.push_back({Dim(i - count), 0});
-  }
+  front.type.dims[axis] = end.type.dims[axis] = depth;
+  ForEachStored(front.type.dims, *StoredDims(front.type.dims), [&](const Position& at, size_t) {
+    front.elements.push_back(at[axis]);
+    end.elements.push_back({at[axis].integer - depth, 0, at[axis].per_index});
+  });
   ACT_TRY(const ValueId from_front, c.importer.Materialize(KnownOperand(std::move(front))));
   ACT_TRY(const ValueId from_end, c.importer.Materialize(KnownOperand(std::move(end))));
   ACT_TRY(const ValueId values, c.Value(2));

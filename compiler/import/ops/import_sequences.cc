@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "compiler/import/core/importer.h"
+#include "compiler/import/fold/lookup.h"
 #include "compiler/import/known/onnx_types.h"
 
 namespace act::onnx_import {
@@ -98,13 +99,31 @@ llvm::Error ImportCumSum(NodeContext& c) {
   return c.Return(c.Emit("CumSum", {x}, attrs));
 }
 
-// rows x columns flags: column - row >= k (upper) or <= k.
-Known Triangle(const Dim& rows, const Dim& columns, int64_t k, bool upper) {
-  Known flags{{DType::kBool, {rows, columns}}, {}};
-  for (int64_t r = 0; r < rows.fixed; ++r)
-    for (int64_t col = 0; col < columns.fixed; ++col)
-      flags.elements.push_back({Dim(upper ? col - r >= k : col - r <= k)});
-  return flags;
+// Positions along the rows (axis 0) or columns of a matrix, `from` added.
+llvm::Expected<ValueId> Positions(const NodeContext& c, const Dim& extent, size_t axis, int64_t from) {
+  Known known{{DType::kInt64, {1, 1}}, {}};
+  known.type.dims[axis] = extent;
+  if (extent.IsFixed() && !FixedDims(known.type.dims))
+    return c.Fail("an axis of " + ToString(extent) + " is not supported");
+  ForEachStored(known.type.dims, *StoredDims(known.type.dims), [&](const Position& at, size_t) {
+    known.elements.push_back({at[axis].integer + Dim(from), 0, at[axis].per_index});
+  });
+  return c.importer.MaterializeToBroadcast(KnownOperand(std::move(known)));
+}
+
+// rows x columns flags: column - row >= k (upper) or <= k. A constant where the matrix is fixed.
+llvm::Expected<ValueId> Triangle(const NodeContext& c, const Dim& rows, const Dim& columns, int64_t k,
+                                 bool upper) {
+  if (FixedDims({rows, columns})) {
+    Known flags{{DType::kBool, {rows, columns}}, {}};
+    for (int64_t r = 0; r < rows.fixed; ++r)
+      for (int64_t col = 0; col < columns.fixed; ++col)
+        flags.elements.push_back({Dim(upper ? col - r >= k : col - r <= k)});
+    return c.importer.Materialize(KnownOperand(std::move(flags)));
+  }
+  ACT_TRY(const ValueId row, Positions(c, rows, 0, SaturatingAdd(k, upper ? -1 : 1)));
+  ACT_TRY(const ValueId column, Positions(c, columns, 1, 0));
+  return c.Emit(upper ? "Greater" : "Less", {column, row});
 }
 
 llvm::Error ImportTrilu(NodeContext& c) {
@@ -113,12 +132,11 @@ llvm::Error ImportTrilu(NodeContext& c) {
   ACT_TRY(const auto k, c.Integers(1));
   if (k && k->size() != 1) return c.Fail("k must be one number");
   const Dim &rows = dims[dims.size() - 2], &columns = dims.back();
-  if (!FixedDims({rows, columns}))
+  if (rows.IsFixed() && columns.IsFixed() && !FixedDims({rows, columns}))
     return c.Fail("matrices of " + ToString(rows) + " x " + ToString(columns) + " are not supported");
   ACT_TRY(const ValueId x, c.Value(0));
   if (c.Type(0).Elements() == Dim(0)) return c.Set(0, x);
-  Known flags = Triangle(rows, columns, k ? (*k)[0] : 0, c.attrs.Int("upper", 1) != 0);
-  ACT_TRY(const ValueId inside, c.importer.Materialize(KnownOperand(std::move(flags))));
+  ACT_TRY(const ValueId inside, Triangle(c, rows, columns, k ? (*k)[0] : 0, c.attrs.Int("upper", 1) != 0));
   if (c.Type(0).dtype == DType::kFloat32)
     return c.Return(c.Emit("Where", {inside, x, c.builder().Scalar(0)}));
   const Known zero{{c.Type(0).dtype, {}}, {Element{Dim(0)}}};
@@ -131,12 +149,21 @@ llvm::Error ImportTrilu(NodeContext& c) {
 // EyeLike reads only the type of its operand.
 llvm::Error ImportEyeLike(NodeContext& c) {
   const Dims& dims = c.DimsOf(0);
-  if (dims.size() != 2 || !FixedDims(dims))
-    return c.Fail("needs a matrix of fixed extents, its operand is " + ToString(c.Type(0)));
+  if (dims.size() != 2 || (dims[0].IsFixed() && dims[1].IsFixed() && !FixedDims(dims)))
+    return c.Fail("needs a matrix that is not too large, its operand is " + ToString(c.Type(0)));
   auto dtype = std::optional(c.Type(0).dtype);
   if (c.attrs.Has("dtype")) dtype = FromOnnxType(c.attrs.Int("dtype"));
   if (!dtype) return c.Fail("element type " + std::to_string(c.attrs.Int("dtype")) + " is not supported");
   const int64_t k = c.attrs.Int("k");
+  if (!FixedDims(dims)) {
+    ACT_TRY(const ValueId row, Positions(c, dims[0], 0, k));
+    ACT_TRY(const ValueId column, Positions(c, dims[1], 1, 0));
+    ACT_TRY(const ValueId flags, c.Emit("Equal", {column, row}));
+    if (*dtype == DType::kBool) return c.Set(0, flags);
+    Attributes to;
+    to.Set("to", static_cast<int64_t>(IsFloat(*dtype) ? DType::kFloat32 : *dtype));
+    return c.Return(c.Emit("Cast", {flags}, to));
+  }
   Known eye{{*dtype, dims}, {}};
   for (int64_t r = 0; r < dims[0].fixed; ++r)
     for (int64_t col = 0; col < dims[1].fixed; ++col) {

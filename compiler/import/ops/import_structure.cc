@@ -1,8 +1,9 @@
 // Operators that move elements: views, transposes, slices, joins.
 #include <algorithm>
+#include <tuple>
 
 #include "compiler/import/core/importer.h"
-#include "compiler/import/fold/fold_shapes.h"
+#include "compiler/import/fold/lookup.h"
 #include "compiler/import/ops/slices.h"
 
 namespace act::onnx_import {
@@ -114,64 +115,112 @@ llvm::Error ImportExpand(NodeContext& c) {
   return c.Return(c.ToChannelsFirst(y));
 }
 
-// Each axis that repeats gets a new axis before it, which is expanded and joined with it. Tensors
-// that are not float are joined from copies instead: a fused loop would compute integers in floats.
+// Copies of integers along an axis. A fused loop would compute them in floats, so they are joined, or,
+// where their number varies with N, added to zeros.
+llvm::Expected<ValueId> RepeatIntegers(const NodeContext& c, ValueId x, size_t axis, const Dim& count) {
+  Attributes attrs;
+  if (count.IsFixed()) {
+    if (count.fixed == 0 || count.fixed > kMaxKnownElements)
+      return c.Fail("repeats an axis of integers that often");
+    attrs.Set("axis", static_cast<int64_t>(axis));
+    return c.Emit("Concat", std::vector<ValueId>(static_cast<size_t>(count.fixed), x), attrs);
+  }
+  const TensorType type = c.TypeOf(x);
+  Dims apart = type.dims, joined = type.dims;
+  apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(axis), Dim(1));
+  joined[axis] = joined[axis] * count;
+  Known zeros{{type.dtype, Dims(apart.size(), Dim(1))}, {Element{}}};
+  zeros.type.dims[axis] = count;
+  ACT_TRY(const ValueId none, c.importer.Materialize(KnownOperand(std::move(zeros))));
+  ACT_TRY(const ValueId parts, c.Reshape(x, apart));
+  attrs.Set("op", std::string("add"));
+  ACT_TRY(const ValueId copies, c.Emit("Integer", {parts, none}, attrs));
+  return c.Reshape(copies, joined);
+}
+
+// Each axis that repeats gets a new axis before it, which is expanded and joined with it.
 llvm::Error ImportTile(NodeContext& c) {
-  ACT_TRY(const auto repeats, c.Integers(1));
+  ACT_TRY(const Dims repeats, c.DimsFrom(1));
   const Dims& from = c.DimsOf(0);
-  if (!repeats || repeats->size() != from.size()) return c.Fail("repeats must be one for each axis");
+  if (repeats.size() != from.size()) return c.Fail("repeats must be one for each axis");
+  // Flags are exact in floats.
+  const bool flags = c.Type(0).dtype == DType::kBool && !AsIntegers(*c.In(1).known);
+  const bool in_loop = c.Type(0).dtype == DType::kFloat32 || flags;
   ACT_TRY(ValueId x, c.Value(0));
   Dims apart, spread, joined;
   for (size_t i = 0; i < from.size(); ++i) {
-    const int64_t count = (*repeats)[i];
-    if (count < 0) return c.Fail("repeats an axis " + std::to_string(count) + " times");
-    if (count != 1) {
+    const Dim& count = repeats[i];
+    if (SignsOf(count).low < 0) return c.Fail("repeats an axis " + ToString(count) + " times");
+    if (count != Dim(1)) {
       apart.push_back(1);
       spread.push_back(count);
     }
     apart.push_back(from[i]);
     spread.push_back(from[i]);
-    joined.push_back(from[i] * Dim(count));
-    if (c.Type(0).dtype == DType::kFloat32 || count == 1) continue;
-    if (count == 0 || count > kMaxKnownElements) return c.Fail("repeats an axis of integers that often");
-    Attributes attrs;
-    attrs.Set("axis", static_cast<int64_t>(i));
-    ACT_TRY(x, c.Emit("Concat", std::vector<ValueId>(static_cast<size_t>(count), x), attrs));
+    joined.push_back(from[i] * count);
+    if (!in_loop && count != Dim(1)) {
+      ACT_TRY(x, RepeatIntegers(c, x, i, count));
+    }
   }
-  if (c.Type(0).dtype != DType::kFloat32) return c.Set(0, x);
+  if (!in_loop) return c.Set(0, x);
   ACT_TRY(const ValueId parts, c.Reshape(x, apart));
   ACT_TRY(const ValueId copies, c.builder().Expand(parts, spread, c.name()));
   return c.Return(c.Reshape(copies, joined));
 }
 
+// The elements at start + i step of an axis. The start varies with N, so they are looked up.
+llvm::Expected<ValueId> TakeAlong(const NodeContext& c, ValueId x, size_t axis, const BatchSlice& slice) {
+  TensorType type = c.TypeOf(x);
+  type.dims[axis] = slice.extent;
+  Known places{{DType::kInt64, Dims(type.dims.size(), Dim(1))}, {}};
+  places.type.dims[axis] = slice.extent;
+  if (slice.extent.IsFixed() && !FixedDims(places.type.dims)) return c.Fail("takes too many elements");
+  ForEachStored(places.type.dims, *StoredDims(places.type.dims), [&](const Position& at, size_t) {
+    places.elements.push_back(
+        {slice.start + at[axis].integer * Dim(slice.step), 0, SaturatingMul(at[axis].per_index, slice.step)});
+  });
+  ACT_TRY(const ValueId index, c.importer.Materialize(KnownOperand(std::move(places))));
+  Attributes attrs;
+  attrs.Set("axis", static_cast<int64_t>(axis));
+  return c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name());
+}
+
 llvm::Error ImportSlice(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
-  ACT_TRY(const auto starts, c.Integers(1, "starts"));
   ACT_TRY(const auto axes_given, c.Integers(3, "axes"));
   ACT_TRY(const auto steps_given, c.Integers(4, "steps"));
-  Dims ends;
-  if (c.Has(2)) {
-    ACT_TRY(ends, c.DimsFrom(2));
-  } else {
-    for (int64_t end : c.attrs.Ints("ends")) ends.push_back(end);
+  Dims starts, ends;
+  for (const auto& [input, name, dims] :
+       {std::tuple{size_t{1}, "starts", &starts}, {size_t{2}, "ends", &ends}}) {
+    if (c.Has(input)) {
+      ACT_TRY(*dims, c.DimsFrom(input));
+    } else {
+      for (int64_t at : c.attrs.Ints(name)) dims->push_back(at);
+    }
   }
-  if (!starts || starts->size() != ends.size()) return c.Fail("starts and ends must have the same length");
-  Ints axes(starts->size()), steps(starts->size(), 1);
+  if (starts.size() != ends.size()) return c.Fail("starts and ends must have the same length");
+  Ints axes(starts.size()), steps(starts.size(), 1);
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
   if (axes_given) axes = *axes_given;
   if (steps_given) steps = *steps_given;
   if (axes.size() != ends.size() || steps.size() != ends.size())
     return c.Fail("axes and steps must be as many as starts");
+  ACT_TRY(ValueId x, c.Value(0));
   std::vector<SliceRange> ranges = Whole(from);
   for (size_t i = 0; i < axes.size(); ++i) {
     ACT_TRY(const size_t axis, c.Axis(axes[i], from.size()));
-    const auto range = ResolveSlice(from[axis], (*starts)[i], ends[i], steps[i]);
-    if (!range)
+    const auto range = ResolveSlice(from[axis], starts[i], ends[i], steps[i]);
+    if (range) {
+      ranges[axis] = *range;
+      continue;
+    }
+    const auto of_batch = ResolveBatchSlice(from[axis], starts[i], ends[i], steps[i]);
+    if (!of_batch)
       return c.Fail("axis " + std::to_string(axis) + " of " + ToString(c.Type(0)) +
                     " is cut in a way that depends on the batch size");
-    ranges[axis] = *range;
+    ACT_TRY(x, TakeAlong(c, x, axis, *of_batch));
+    ranges[axis].extent = of_batch->extent;
   }
-  ACT_TRY(const ValueId x, c.Value(0));
   return c.Return(SliceOf(c, x, ranges));
 }
 
