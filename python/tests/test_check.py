@@ -149,6 +149,29 @@ def test_what_actc_refuses_or_computes_wrongly_is_exported_again(tmp_path: Path,
     assert ("NoSuchOperator" if fault == "refused" else "does not compute") in report.attempts[0]
 
 
+class Loop(nn.Module):
+    """Reads as many samples as the example has, in any exported graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([(i + 1) * self.a(x[i]) for i in range(x.shape[0])])
+
+
+@needs_tools
+def test_a_graph_of_one_batch_does_not_pass_for_one_of_any(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    x, y = torch.randn(4, 6), torch.randn(4, 3)
+    loss = lambda out, label: (out.sum(0) * label.mean(0)).sum() ** 2  # takes any number of samples
+    report = actc.export(Loop(), x, tmp_path / "m.onnx", loss, labels=y, check=True, bin_dir=BIN)
+    assert report.batch_axis is None and any("batch is fixed" in w for w in report.warnings), str(report)
+    assert "right at a batch of 4 and not of 5" in report.attempts[0] and report.attempts[1].startswith("dynamo, opset 18: ")
+    with pytest.raises(actc.ExportError, match="not of 5"):
+        actc.export(Loop(), x, tmp_path / "n.onnx", loss, labels=y, check=True, bin_dir=BIN, dynamic_batch=True)
+
+
 def test_every_attempt_is_told(tmp_path: Path) -> None:
     class Hypot(nn.Module):
         def __init__(self) -> None:

@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from ._calm import calm, condition, draws, move, same_after
-from ._errors import ExportError, first_line
-from ._graph import INLINE_LIMIT_BYTES, norms_in, weight_bytes
-from ._reference import float32_steps, float64_step, public_names
+from ._errors import ExportError, WrongBatch, WrongStep, first_line
+from ._graph import INLINE_LIMIT_BYTES, batch_symbol, norms_in, weight_bytes
+from ._reference import float32_steps, float64_step, loss_of, public_names
 from ._tools import Tools, find_tools, run_step
-from ._verdict import CheckResult, Comparison, Step, compare, distance, limits
+from ._verdict import MULTIPLE, CheckResult, Comparison, Step, compare, distance, limits
 
 OWN = "the model's own values"
 MOVED = "moved parameters"
@@ -27,16 +27,16 @@ CONDITIONED = "moved parameters and large epsilons of BatchNorm"
 # ReLU, in actrun and in none of PyTorch's steps, is an accident; a wrong rule shows every time.
 DRAWS = 3
 
+# Relative, of the loss at another batch. A batch that became a constant changes a mean over samples
+# by a part of 1 / batch; rounding is 1e-6.
+OTHER_BATCH_LIMIT = 1e-4
+
 HINT = "what depends on data in Python, detach() and no_grad() inside forward are not in an exported graph"
 
 
-def batch_of(graph: onnx.GraphProto, inputs: Dict[str, torch.Tensor]) -> Optional[int]:
-    """The inputs' batch, None if that of the graph is fixed."""
-    for value in graph.input:
-        dims = value.type.tensor_type.shape.dim
-        if value.name in inputs and len(dims) > 0 and dims[0].dim_param:
-            return int(inputs[value.name].shape[0])
-    return None
+def batch_of(graph: onnx.GraphProto, tensors: Sequence[torch.Tensor]) -> Optional[int]:
+    """The example's batch, None if that of the graph is fixed."""
+    return next((int(t.shape[0]) for t in tensors if t.ndim > 0), None) if batch_symbol(graph) else None
 
 
 def _step_of(got: Dict[str, np.ndarray], reference: Step) -> Step:
@@ -51,7 +51,7 @@ def _step_of(got: Dict[str, np.ndarray], reference: Step) -> Step:
         else:
             missing.append(name)
     if missing:
-        raise ExportError(f"the exported model has no gradient for {len(missing)} parameters: {', '.join(missing[:6])}")
+        raise WrongStep(f"the exported model has no gradient for {len(missing)} parameters: {', '.join(missing[:6])}")
     return Step(float(got["loss"].reshape(-1)[0]), gradients)
 
 
@@ -111,7 +111,32 @@ def moved_step(
     with moved(wrapped, tensors, model, seed) as other, tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "moved.onnx")
         onnx.save(other, path)
-        return compare_steps(wrapped, tensors, run_step(tools, path, inputs, batch_of(other.graph, inputs)))[0]
+        return compare_steps(wrapped, tensors, run_step(tools, path, inputs, batch_of(other.graph, tensors)))[0]
+
+
+def _check_other_batch(
+    wrapped: nn.Module, tensors: Sequence[torch.Tensor], path: str, names: Sequence[str], tools: Tools, limit: float
+) -> None:
+    """Compares the loss for one sample more. A graph that claims to take any batch may have the
+    example's in it, as the bound of a Python loop."""
+    batch = batch_of(onnx.load(path, load_external_data=False).graph, tensors)
+    if batch is None:
+        return
+    larger = [torch.cat([t, t[:1]]) if t.ndim > 0 else t for t in tensors]
+    try:
+        single = loss_of(wrapped, larger, False)
+        reference = loss_of(wrapped, larger, True)
+    except Exception:
+        return  # the module takes no other batch, or does not run in float64
+    limit = max(limit, OTHER_BATCH_LIMIT, MULTIPLE * abs(single - reference) / max(abs(reference), 1e-12))
+    try:
+        mine = float(run_step(tools, path, dict(zip(names, larger)), batch + 1)["loss"].reshape(-1)[0])
+        said = f"its loss is {mine:.6g} and PyTorch's {reference:.6g}"
+        right = abs(mine - reference) <= limit * max(abs(reference), 1e-12)
+    except ExportError as error:
+        right, said = False, error.message
+    if not right and math.isfinite(reference):
+        raise WrongBatch(f"the exported model is right at a batch of {batch} and not of {batch + 1}: {said}", "pass dynamic_batch=False")
 
 
 def _judge(
@@ -139,9 +164,11 @@ def _judge(
     if last is None:
         return CheckResult(loss, 0.0, 0.0, "", 0, conclusive=False, notes=notes + ["PyTorch's own step is not finite"])
     if not last.within:
-        places = [f"at {OWN} {own}"] if own is not None and not own.within else []
-        places += [f"at {values} {last}"] if last is not own else []
-        raise ExportError("the exported model does not compute what the module does: " + "; ".join(places), HINT)
+        # The sharper of the two says more.
+        values, worse = (OWN, own) if own is not None and not own.within and own.limits.powerful else (values, last)
+        always = f"; likewise at {len(others)} sets of {MOVED}" if worse is own and others else ""
+        raise WrongStep(f"the exported model does not compute what the module does: at {values} {worse}{always}", HINT)
+    _check_other_batch(wrapped, tensors, path, names, tools, own.limits.loss if own else 0.0)
     if own is not None and not own.within:
         notes.append(f"at {OWN} {own}. That is a rounding error's work, as other values show")
     if not last.limits.powerful:
@@ -177,10 +204,14 @@ def check_step(
     if tools is None:
         return None
     names, tensors = list(inputs), list(inputs.values())
-    batch = batch_of(onnx.load(path, load_external_data=False).graph, inputs)
+    batch = batch_of(onnx.load(path, load_external_data=False).graph, tensors)
     got = run_step(tools, path, inputs, batch)
     loss = float(got["loss"].reshape(-1)[0])
-    run = lambda: module(*tensors)  # noqa: E731
+
+    def run() -> torch.Tensor:
+        result: torch.Tensor = module(*tensors)
+        return result
+
     random = draws(module, run)
     if not math.isfinite(loss):
         with torch.no_grad(), same_after(module):

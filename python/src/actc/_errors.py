@@ -18,6 +18,14 @@ class ExportError(Exception):
         self.attempts = list(attempts)
 
 
+class WrongStep(ExportError):
+    """A step of the exported model is not the module's."""
+
+
+class WrongBatch(ExportError):
+    """The exported model is right for the example's batch alone."""
+
+
 def first_line(error: BaseException, limit: int = 200) -> str:
     """What an error says, in one line of at most `limit` characters."""
     lines = [line.strip() for line in re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines() if line.strip()]

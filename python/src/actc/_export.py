@@ -23,8 +23,8 @@ from torch import nn
 
 from ._calm import calm, same_after
 from ._check import check_step
-from ._errors import ExportError, first_line
-from ._exporters import BATCH, Attempt, attempts, run_exporter
+from ._errors import ExportError, WrongStep, first_line
+from ._exporters import BATCH, Attempt, attempts, run_exporter, worth_trying
 from ._graph import mark_kinds, rename, restore_statistics, save, verify
 from ._inputs import inputs_of, label_names, labels_of
 from ._losses import Loss, ModelWithLoss, predictions
@@ -121,11 +121,10 @@ class _Job:
 
     def run(self, tried: List[Attempt], check: Union[bool, str], bin_dir: Optional[str], open_batch: bool) -> ExportReport:
         said: List[str] = []
-        errors: List[Exception] = []
+        failed: List[Tuple[Attempt, Exception]] = []
         for attempt in tried:
-            again = [e for e, a in zip(errors, tried) if a.exporter == attempt.exporter == "torchscript" and a.any_batch == attempt.any_batch]
-            if again and not any("opset" in str(error) for error in again):
-                continue  # a higher opset is another answer only to a complaint about the opset
+            if not worth_trying(attempt, failed):
+                continue
             report = ExportReport(self.path, exporter=attempt.exporter, opset=attempt.opset, attempts=said)
             try:
                 self._write(attempt, self.path, report)
@@ -137,14 +136,16 @@ class _Job:
             except Exception as error:
                 if isinstance(error, ExportError) and "were not found" in error.message:
                     raise
-                errors.append(error)
+                failed.append((attempt, error))
                 said.append(f"{attempt}: {error.message if isinstance(error, ExportError) else first_line(error)}")
                 continue
             if open_batch and not attempt.any_batch:
                 report.warnings.append("the batch is fixed, since no exporter manages any batch")
             return report
-        hint = next((e.hint for e in errors if isinstance(e, ExportError) and e.hint), "an operator without an ONNX form, or Python code that tracing cannot follow")
-        raise ExportError("no attempt made a file that can be trained:", hint, said) from errors[-1]
+        hints = [e.hint for _, e in failed if isinstance(e, ExportError) and e.hint]
+        hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
+        kind = WrongStep if all(isinstance(e, WrongStep) for _, e in failed) else ExportError
+        raise kind("no attempt made a file that can be trained:", hint, said) from failed[-1][1]
 
     def _write(self, attempt: Attempt, path: str, report: ExportReport) -> None:
         """The exporter's graph, completed, at `path`."""

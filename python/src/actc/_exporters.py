@@ -6,6 +6,8 @@ import contextlib
 import io
 import logging
 import os
+import re
+import sys
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ import torch
 from torch import nn
 from torch.jit._trace import TracerWarning
 
-from ._errors import ExportError
+from ._errors import ExportError, WrongStep
 
 EXPORTERS = ("auto", "torchscript", "dynamo")
 DYNAMO_MIN_OPSET = 18
@@ -36,7 +38,7 @@ class Attempt:
 
 def attempts(exporter: str, opset: int, dynamic_batch: Union[bool, str]) -> List[Attempt]:
     """What is tried, in order: TorchScript's exporter, the dynamo exporter, TorchScript's with the
-    highest opset; then the same for the example's batch alone, if that was left open."""
+    highest opset; then the first two for the example's batch alone, if that was left open."""
     if exporter not in EXPORTERS:
         raise ExportError(f"no exporter is called {exporter!r}", "one of " + ", ".join(EXPORTERS))
     if dynamic_batch not in (True, False, "auto"):
@@ -52,14 +54,36 @@ def attempts(exporter: str, opset: int, dynamic_batch: Union[bool, str]) -> List
     return tried
 
 
+def worth_trying(attempt: Attempt, failed: Sequence[Tuple[Attempt, Exception]]) -> bool:
+    """Can `attempt` give another answer than those before it? A higher opset does if the exporter
+    complained about the opset. A fixed batch does not if the exporter lacks an operator, or if the
+    step was wrong."""
+    mine = [(a, error) for a, error in failed if a.exporter == attempt.exporter]
+    if any(a.any_batch == attempt.any_batch for a, _ in mine):
+        return any(a.any_batch == attempt.any_batch and not isinstance(e, ExportError) and "opset" in str(e) for a, e in mine)
+    final = [isinstance(e, WrongStep) or re.search("not supported|unsupported", str(e), re.IGNORECASE) for _, e in mine]
+    return not final or not all(final)
+
+
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
+    """Nothing is printed, by Python, by loggers, or by PyTorch's C++ (it prints whole graphs)."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [(fd, os.dup(fd)) for fd in (1, 2)]
+    nothing = os.open(os.devnull, os.O_WRONLY)
     try:
+        for fd, _ in kept:
+            os.dup2(nothing, fd)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:
+        for fd, copy in kept:
+            os.dup2(copy, fd)
+            os.close(copy)
+        os.close(nothing)
         logging.disable(level)
 
 

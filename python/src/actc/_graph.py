@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Set
+from typing import Dict, List, Optional, Set
 
 import numpy as np
 import onnx
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ._calm import BatchNorm
-from ._errors import ExportError
+from ._errors import ExportError, WrongBatch
 from ._reference import public_names
 from ._report import ExportReport, listed
 
@@ -114,9 +114,20 @@ def mark_kinds(graph: onnx.GraphProto, wrapped: nn.Module, reached: Set[str]) ->
             info.metadata_props.add(key=KIND_KEY, value=kind)
 
 
+def batch_symbol(graph: onnx.GraphProto) -> Optional[str]:
+    """Of the inputs' first axes, None if the batch is fixed."""
+    for value in graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if len(dims) > 0 and dims[0].dim_param:
+            return str(dims[0].dim_param)
+    return None
+
+
 def verify(graph: onnx.GraphProto, wrapped: nn.Module, reached: Dict[str, torch.Tensor], report: ExportReport) -> None:
     """Checks that the graph contains what training needs."""
     report.nodes = len(graph.node)
+    if report.batch_axis and batch_symbol(graph) is None:
+        raise WrongBatch("the exporter fixed the batch", "pass dynamic_batch=False")
     stored = {t.name for t in graph.initializer}
     # A gradient of zeros alone: only the parameter's shape is used, say.
     missing = [n for n, gradient in reached.items() if n not in stored and bool((gradient != 0).any())]
@@ -128,7 +139,7 @@ def verify(graph: onnx.GraphProto, wrapped: nn.Module, reached: Dict[str, torch.
     called: Dict[str, int] = {}
     for node in graph.node:
         called[node.op_type] = called.get(node.op_type, 0) + 1
-    kinds = {
+    kinds: Dict[str, List[nn.Module]] = {
         "BatchNormalization": [m for m in wrapped.modules() if isinstance(m, BatchNorm)],
         "Dropout": [m for m in wrapped.modules() if isinstance(m, nn.Dropout) and m.p > 0],
     }

@@ -55,6 +55,14 @@ def float64_step(wrapped: nn.Module, tensors: Sequence[torch.Tensor]) -> Tuple[O
         return None, str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
 
 
+def loss_of(wrapped: nn.Module, tensors: Sequence[torch.Tensor], float64: bool) -> float:
+    """The loss alone. The module is left as it was."""
+    module = copy.deepcopy(wrapped).double() if float64 else wrapped
+    dtype = torch.float64 if float64 else torch.float32
+    with torch.no_grad(), same_after(module), _default(dtype):
+        return float(module(*[t.to(dtype) if t.is_floating_point() else t for t in tensors]))
+
+
 def float32_steps(wrapped: nn.Module, tensors: Sequence[torch.Tensor]) -> List[Step]:
     """The plain step, one with other kernels (channels-last), and one with every parameter moved by
     about a unit in its last place, as another order of additions would move what follows."""

@@ -78,7 +78,9 @@ def _run(command: List[str]) -> None:
         lines = [line for line in done.stderr.strip().splitlines() if line]
         message = next((line for line in lines if "error:" in line), lines[-1] if lines else f"exit status {done.returncode}")
         hint = next((line.partition("hint:")[2].strip() for line in lines if line.startswith("hint:")), "")
-        raise ExportError(f"{os.path.basename(command[0])} refuses the exported model: {message}", hint)
+        # "actc: error: FILE: what": the file is a temporary one, or the one that is being made.
+        what = message.partition("error: ")[2].replace(f"{command[1]}: ", "") or message
+        raise ExportError(f"{os.path.basename(command[0])} refuses the exported model: {what}", hint)
 
 
 def run_step(tools: Tools, model: str, inputs: Dict[str, torch.Tensor], batch: Optional[int]) -> Dict[str, np.ndarray]:
