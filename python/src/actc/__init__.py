@@ -5,10 +5,12 @@
     print(report)
 """
 
-from ._check import CheckResult, check_step
+from ._check import check_step
 from ._errors import ExportError
-from ._export import ExportReport, export
+from ._export import export
 from ._losses import LOSSES
+from ._report import ExportReport
+from ._verdict import CheckResult
 
 __all__ = ["CheckResult", "ExportError", "ExportReport", "LOSSES", "check_step", "export"]
 __version__ = "0.1.0"

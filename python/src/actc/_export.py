@@ -8,354 +8,179 @@ The plain exporters have problems that are solved here:
   the statistics from before the trace are written, and put back into the module.
 * A label, a loss and the gradient's path to every parameter are part of the graph. Names are the
   module's own.
+* Each exporter fails on some models. Here the next one follows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
-import tempfile
-import warnings
-from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-import onnx
 import torch
 from torch import nn
-from torch.jit._trace import TracerWarning
 
-from ._check import CheckResult, check_step
-from ._errors import ExportError
-from ._losses import Loss, ModelWithLoss
-
-PREFIX = "model."  # prefix of names in ModelWithLoss
-# Larger weights go into a file of their own, since a protobuf message holds 2 GiB.
-INLINE_LIMIT_BYTES = 1 << 30
-BUFFER_KEY = "pkg.torch.export.graph_signature.InputSpec.kind"
-STATISTICS = ("running_mean", "running_var")
-
-
-@dataclass
-class ExportReport:
-    """What `export` wrote and what it changed on the way."""
-
-    path: str
-    nodes: int
-    parameters: int  # trained elements
-    frozen: List[str]  # parameters without requires_grad, which stay unchanged
-    inputs: List[str]
-    batch_axis: Optional[str]  # the symbol of the first axis, or None if the batch is fixed
-    changes: List[str] = field(default_factory=list)
-    warnings: List[str] = field(default_factory=list)
-    check: Optional[CheckResult] = None
-
-    def __str__(self) -> str:
-        batch = f"batch axis {self.batch_axis}" if self.batch_axis else "fixed batch"
-        lines = [
-            f"{self.path}: {self.nodes} nodes, {self.parameters:,} trained numbers, inputs {', '.join(self.inputs)}, {batch}"
-        ]
-        if self.frozen:
-            lines.append(f"  frozen: {', '.join(self.frozen)}")
-        lines += [f"  changed: {change}" for change in self.changes]
-        lines += [f"  warning: {warning}" for warning in self.warnings]
-        if self.check:
-            lines.append(f"  checked: {self.check}")
-        return "\n".join(lines)
+from ._calm import calm, same_after
+from ._check import check_step
+from ._errors import ExportError, WrongStep, first_line
+from ._exporters import BATCH, Attempt, attempts, run_exporter, worth_trying
+from ._graph import mark_kinds, rename, restore_statistics, save, verify
+from ._inputs import inputs_of, label_names, labels_of
+from ._losses import Loss, ModelWithLoss, predictions
+from ._reference import public_names, step
+from ._report import ExportReport
 
 
 def export(
     model: nn.Module,
-    example_inputs: Union[torch.Tensor, Sequence[torch.Tensor]],
+    inputs: Any,
     path: Union[str, "os.PathLike[str]"],
     loss: Loss = None,
     labels: Union[torch.Tensor, Sequence[torch.Tensor], None] = None,
     input_names: Optional[Sequence[str]] = None,
-    dynamic_batch: bool = True,
+    dynamic_batch: Union[bool, str] = "auto",
     opset: int = 17,
+    exporter: str = "auto",
     check: Union[bool, str] = "auto",
     bin_dir: Optional[str] = None,
 ) -> ExportReport:
     """Writes `model` with its loss as an ONNX training graph for actc.
 
-    model: in any mode. It is left as it was, including its running statistics.
-    example_inputs: arguments for model(*example_inputs). The first axis of each is the batch.
+    model: in any mode. It is left as it was, including its running statistics. Parameters without
+        requires_grad, and those that no gradient reaches, are marked so that actc does not train
+        them.
+    inputs: example inputs: a tensor, a tuple of positional arguments, or a dict of keyword
+        arguments, which are the names of the graph's inputs. Arguments may be tuples, lists and
+        dicts of tensors. What is no tensor (bool, int, None) is a constant of the graph. The first
+        axis of each tensor is the batch.
     loss: a name ("cross-entropy", "mse", "l1", "smooth-l1", "bce-with-logits"), a module or
-        function (outputs, *labels) -> scalar, or None if the model itself returns its loss.
+        function (outputs, *labels) -> scalar, or None if the model itself returns its loss: alone,
+        as `.loss` or ["loss"], or first of several.
     labels: example labels. They are further inputs of the graph: `label`, or `label_0`,
         `label_1`... By default random classes, or zeros of the shape that a named loss takes.
-    input_names: of the example inputs. By default the names of forward's parameters.
+    input_names: of the tensors in `inputs`, in order. By default the names of forward's parameters.
+    dynamic_batch: True: the graph takes any batch. False: the example's alone. "auto": any, or if no
+        exporter manages that, the example's, with a warning.
+    opset: of the first attempt.
+    exporter: "torchscript", "dynamo", or "auto", which tries them in turn until one makes a file
+        that passes the check.
     check: with True, compiles with actc, runs one step, and compares loss and gradients with
         autograd. It is an error if actc and actrun are not found. "auto" checks only if they are
         found. False does not check.
     bin_dir: where actc and actrun are. By default they are looked for on PATH.
 
-    Errors: ExportError, with a hint. Then nothing is left at `path`.
+    Errors: ExportError, with a hint and what each attempt said. Then nothing is left at `path`.
     """
-    inputs = _tensors(example_inputs)
-    state = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
-    training = {name: module.training for name, module in model.named_modules()}
     path = os.fspath(path)
-    report = ExportReport(path, 0, 0, [], [], None)
-    try:
+    given = inputs_of(model, inputs, input_names)
+    with same_after(model):
         model.train()
-        targets = _labels(model, inputs, loss, labels)
-        _restore(model, state)
-        wrapped = ModelWithLoss(model, loss, len(inputs))
-        names = _names(model, inputs, input_names) + _label_names(len(targets))
-        graph = _trace(wrapped, inputs + targets, names, dynamic_batch, opset, report)
-        _restore(model, state)
-        _rename(graph, report)
-        _restore_statistics(graph, state, report)
-        _mark_frozen(graph, model, report)
-        _verify(graph, model, report)
-        _save(graph, path, report)
-        if check is not False:
-            report.check = check_step(wrapped, dict(zip(names, inputs + targets)), path, bin_dir, required=check is True)
-            _restore(model, state)
-    except BaseException:
-        for leftover in (path, path + ".data"):
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(leftover)
-        raise
-    finally:
-        _restore(model, state)
-        for name, module in model.named_modules():
-            module.training = training[name]
-    return report
+        wrapped = ModelWithLoss(model, loss, given)
+        wrapped.train()
+        targets = labels_of(labels) if labels is not None else _labels(wrapped, loss, given.tensors)
+        job = _Job(wrapped, given.tensors + targets, given.names + label_names(len(targets)), path)
+        any_batch = job.look(dynamic_batch)
+        try:
+            return job.run(attempts(exporter, opset, any_batch), check, bin_dir, dynamic_batch == "auto")
+        except BaseException:
+            for leftover in (path, path + ".data"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(leftover)
+            raise
 
 
-def _tensors(value: Union[torch.Tensor, Sequence[torch.Tensor]]) -> Tuple[torch.Tensor, ...]:
-    tensors = (value,) if isinstance(value, torch.Tensor) else tuple(value)
-    for tensor in tensors:
-        if not isinstance(tensor, torch.Tensor):
-            raise ExportError(f"an example input is {type(tensor).__name__}, not a tensor", "pass a tuple of tensors")
-    if not tensors:
-        raise ExportError("there are no example inputs")
-    return tensors
+@dataclass
+class _Job:
+    """An export whose arguments are known."""
+
+    wrapped: ModelWithLoss
+    tensors: Tuple[torch.Tensor, ...]
+    names: List[str]
+    path: str
+
+    def look(self, dynamic_batch: Union[bool, str]) -> Union[bool, str]:
+        """Runs PyTorch's step, which tells what trains. Returns which batches to try."""
+        batches = sorted({tensor.shape[0] for tensor in self.tensors if tensor.ndim > 0})
+        several = f"the example inputs have batches of {', '.join(map(str, batches))}" if len(batches) != 1 else ""
+        hint = "their first axes must agree, or pass dynamic_batch=False"
+        if several and dynamic_batch is True:
+            raise ExportError(several, hint)
+        try:
+            with calm(self.wrapped):
+                self.reached = step(self.wrapped, self.tensors).gradients
+        except ExportError:
+            raise
+        except Exception as error:
+            if several and dynamic_batch:
+                raise ExportError(f"{several}; PyTorch says: {first_line(error)}", hint) from error
+            raise ExportError(f"PyTorch cannot run a step of the model: {first_line(error)}") from error
+        if not self.reached:
+            raise ExportError("no parameter's gradient comes from the loss", "is requires_grad set, and forward without no_grad()?")
+        return False if several else dynamic_batch
+
+    def run(self, tried: List[Attempt], check: Union[bool, str], bin_dir: Optional[str], open_batch: bool) -> ExportReport:
+        said: List[str] = []
+        failed: List[Tuple[Attempt, Exception]] = []
+        for attempt in tried:
+            if not worth_trying(attempt, failed):
+                continue
+            report = ExportReport(self.path, exporter=attempt.exporter, opset=attempt.opset, attempts=said)
+            try:
+                self._write(attempt, self.path, report)
+                if check is not False:
+                    export = lambda path, attempt=attempt: self._write(attempt, path, ExportReport(path))  # noqa: E731
+                    report.check = check_step(
+                        self.wrapped, dict(zip(self.names, self.tensors)), self.path, bin_dir, required=check is True, export=export
+                    )
+            except Exception as error:
+                if isinstance(error, ExportError) and "were not found" in error.message:
+                    raise
+                failed.append((attempt, error))
+                said.append(f"{attempt}: {error.message if isinstance(error, ExportError) else first_line(error)}")
+                continue
+            if open_batch and not attempt.any_batch:
+                report.warnings.append("the batch is fixed, since no exporter manages any batch")
+            return report
+        hints = [e.hint for _, e in failed if isinstance(e, ExportError) and e.hint]
+        hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
+        kind = WrongStep if all(isinstance(e, WrongStep) for _, e in failed) else ExportError
+        raise kind("no attempt made a file that can be trained:", hint, said) from failed[-1][1]
+
+    def _write(self, attempt: Attempt, path: str, report: ExportReport) -> None:
+        """The exporter's graph, completed, at `path`."""
+        state = {name: buffer.detach().clone() for name, buffer in self.wrapped.model.named_buffers()}
+        with same_after(self.wrapped):
+            graph, report.warnings = run_exporter(self.wrapped, self.tensors, self.names, attempt)
+        report.inputs = [i.name for i in graph.graph.input]
+        report.batch_axis = BATCH if attempt.any_batch else None
+        report.changes.append("traced in training mode, nothing folded: BatchNorm and Dropout are as in the module")
+        if self.wrapped.reads:
+            report.changes.append(f"the loss reads {self.wrapped.reads} of what the model returns")
+        rename(graph.graph, self.wrapped)
+        restore_statistics(graph.graph, state, report)
+        mark_kinds(graph.graph, self.wrapped, set(self.reached))
+        verify(graph.graph, self.wrapped, self.reached, report)
+        for name, parameter in public_names(self.wrapped).items():
+            if name in self.reached:
+                report.parameters += parameter.numel()
+            else:
+                (report.unreached if parameter.requires_grad else report.frozen).append(name)
+        save(graph, path, report)
 
 
-def _labels(model: nn.Module, inputs: Tuple[torch.Tensor, ...], loss: Loss, labels: Any) -> Tuple[torch.Tensor, ...]:
-    if labels is not None:
-        return _tensors(labels)
+def _labels(wrapped: ModelWithLoss, loss: Loss, tensors: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:
+    """Random classes, or zeros, of the shape that a named loss takes."""
     if not isinstance(loss, str):
         return ()
-    with torch.no_grad():
-        outputs = model(*inputs)
-    if not isinstance(outputs, torch.Tensor):
-        raise ExportError(
-            f"the model returns {type(outputs).__name__}, and loss {loss!r} takes one tensor",
-            "pass a function of outputs and labels as the loss, and example labels",
-        )
+    try:
+        with torch.no_grad(), same_after(wrapped):
+            outputs, _ = predictions(wrapped.outputs(tensors))
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"PyTorch cannot run the model: {first_line(error)}") from error
     if loss != "cross-entropy":
         return (torch.zeros_like(outputs),)
     classes = outputs.shape[1] if outputs.ndim > 1 else 1
     return (torch.randint(0, classes, (outputs.shape[0],) + tuple(outputs.shape[2:])),)
-
-
-def _names(model: nn.Module, inputs: Sequence[torch.Tensor], given: Optional[Sequence[str]]) -> List[str]:
-    if given is not None:
-        if len(given) != len(inputs):
-            raise ExportError(f"{len(given)} input names for {len(inputs)} example inputs")
-        return list(given)
-    import inspect
-
-    names = [
-        p.name
-        for p in inspect.signature(model.forward).parameters.values()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    return [names[i] if i < len(names) else f"input_{i}" for i in range(len(inputs))]
-
-
-def _label_names(count: int) -> List[str]:
-    return ["label"] if count == 1 else [f"label_{i}" for i in range(count)]
-
-
-def _restore(model: nn.Module, state: Dict[str, torch.Tensor]) -> None:
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            buffer.copy_(state[name])
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        yield
-
-
-def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
-    """torch.diff, the differences of neighbours along an axis, which the TorchScript exporter
-    lacks."""
-
-    def constant(value: int) -> Any:
-        return g.op("Constant", value_t=torch.tensor([value]))
-
-    def known(value: Any) -> int:
-        node = value.node()
-        return int(node.t("value") if node.kindOf("value") == "t" else node.i("value"))
-
-    if known(n) != 1:
-        raise ExportError("torch.diff of another order than 1 has no ONNX form")
-    along = known(axis)
-    parts = [part for part in (prepend, x, append) if not part.node().mustBeNone()]
-    joined = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=along)
-    upper = g.op("Slice", joined, constant(1), constant(2**63 - 1), constant(along))
-    lower = g.op("Slice", joined, constant(0), constant(-1), constant(along))
-    return g.op("Sub", upper, lower)
-
-
-@contextlib.contextmanager
-def _more_operators(opset: int) -> Iterator[None]:
-    torch.onnx.register_custom_op_symbolic("aten::diff", _diff, opset)
-    try:
-        yield
-    finally:
-        torch.onnx.unregister_custom_op_symbolic("aten::diff", opset)
-
-
-def _trace(
-    wrapped: nn.Module,
-    tensors: Tuple[torch.Tensor, ...],
-    names: List[str],
-    dynamic_batch: bool,
-    opset: int,
-    report: ExportReport,
-) -> onnx.ModelProto:
-    """The exporter's graph, in training mode, unfolded. What tracing could not follow is in
-    report.warnings."""
-    report.inputs = names
-    batches = {tensor.shape[0] for tensor in tensors if tensor.ndim > 0}
-    axes = {name: {0: "N"} for name, tensor in zip(names, tensors) if tensor.ndim > 0} if dynamic_batch else {}
-    if axes and len(batches) != 1:
-        raise ExportError(
-            f"the example inputs have batches of {', '.join(map(str, sorted(batches)))}",
-            "their first axes must agree, or pass dynamic_batch=False",
-        )
-    report.batch_axis = "N" if axes else None
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        file = os.path.join(folder, "model.onnx")
-        try:
-            with _silent(), _more_operators(opset):
-                torch.onnx.export(
-                    wrapped,
-                    tensors,
-                    file,
-                    dynamo=False,
-                    training=torch.onnx.TrainingMode.TRAINING,
-                    do_constant_folding=False,
-                    opset_version=opset,
-                    input_names=names,
-                    output_names=["loss"],
-                    dynamic_axes=axes,
-                )
-        except ExportError:
-            raise
-        except Exception as error:
-            raise ExportError(
-                f"PyTorch's exporter failed: {str(error).strip().splitlines()[0] if str(error).strip() else error!r}",
-                "an operator without an ONNX form, or Python code that tracing cannot follow",
-            ) from error
-        graph: onnx.ModelProto = onnx.load(file)
-    for warning in caught:
-        if issubclass(warning.category, TracerWarning):
-            text = str(warning.message).strip().splitlines()[0]
-            place = f"{os.path.basename(warning.filename)}:{warning.lineno}: " if warning.filename else ""
-            message = f"{place}{text}"
-            if message not in report.warnings:
-                report.warnings.append(message)
-    report.changes.append("traced in training mode, nothing folded: BatchNorm and Dropout are as in the module")
-    return graph
-
-
-def _rename(graph: onnx.ModelProto, report: ExportReport) -> None:
-    """Gives initializers the module's own names."""
-    taken = {t.name for t in graph.graph.initializer} | {i.name for i in graph.graph.input}
-    renamed = {}
-    for tensor in graph.graph.initializer:
-        short = tensor.name[len(PREFIX) :] if tensor.name.startswith(PREFIX) else tensor.name
-        if short != tensor.name and short not in taken:
-            renamed[tensor.name] = short
-            tensor.name = short
-    for node in graph.graph.node:
-        for i, name in enumerate(node.input):
-            if name in renamed:
-                node.input[i] = renamed[name]
-
-
-def _restore_statistics(graph: onnx.ModelProto, state: Dict[str, torch.Tensor], report: ExportReport) -> None:
-    """Removes the statistics outputs of BatchNormalization and restores the statistics from before
-    the trace. Then each step of the run makes one update, including the first step. A node without
-    stored statistics (track_running_stats=False, standardized weights) stays as it is."""
-    stored = {tensor.name for tensor in graph.graph.initializer}
-    count = 0
-    for node in graph.graph.node:
-        if node.op_type != "BatchNormalization" or len(node.output) < 2 or node.input[3] not in stored:
-            continue
-        del node.output[1:]
-        for attribute in node.attribute:
-            if attribute.name == "training_mode":
-                attribute.i = 0
-        count += 1
-    for tensor in graph.graph.initializer:
-        if tensor.name.endswith(STATISTICS) and tensor.name in state:
-            tensor.CopyFrom(onnx.numpy_helper.from_array(state[tensor.name].cpu().numpy(), tensor.name))
-    if count:
-        report.changes.append(f"running statistics of {count} BatchNorm layers are those from before the export")
-
-
-def _mark_frozen(graph: onnx.ModelProto, model: nn.Module, report: ExportReport) -> None:
-    """Marks parameters without requires_grad as the dynamo exporter marks buffers, which actc does
-    not train."""
-    frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
-    trained = 0
-    for tensor in graph.graph.initializer:
-        if tensor.name in frozen:
-            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-            entry = info.metadata_props.add()
-            entry.key, entry.value = BUFFER_KEY, "BUFFER"
-            graph.graph.value_info.append(info)
-            report.frozen.append(tensor.name)
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            trained += parameter.numel()
-    report.parameters = trained
-    if frozen:
-        report.changes.append(f"{len(report.frozen)} parameters without requires_grad are marked as not trained")
-
-
-def _verify(graph: onnx.ModelProto, model: nn.Module, report: ExportReport) -> None:
-    """Checks that the graph contains what training needs."""
-    report.nodes = len(graph.graph.node)
-    stored = {t.name for t in graph.graph.initializer}
-    missing = [n for n, p in model.named_parameters() if p.requires_grad and n not in stored]
-    if missing:
-        raise ExportError(
-            f"{len(missing)} parameters do not reach the loss: {', '.join(missing[:5])}",
-            "set requires_grad_(False) on parameters that the loss does not use",
-        )
-    called: Dict[str, int] = {}
-    for node in graph.graph.node:
-        called[node.op_type] = called.get(node.op_type, 0) + 1
-    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    if called.get("BatchNormalization", 0) < len(norms):
-        report.warnings.append(
-            f"{called.get('BatchNormalization', 0)} BatchNormalization nodes of {len(norms)} BatchNorm layers: the others are not used"
-        )
-    drops = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.p > 0]
-    if called.get("Dropout", 0) < len(drops):
-        report.warnings.append(f"{called.get('Dropout', 0)} Dropout nodes of {len(drops)} Dropout layers: the others are not used")
-
-
-def _save(graph: onnx.ModelProto, path: str, report: ExportReport) -> None:
-    folder = os.path.dirname(path)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    size = sum(len(t.raw_data) for t in graph.graph.initializer)
-    if size <= INLINE_LIMIT_BYTES:
-        onnx.save(graph, path)
-        return
-    data = os.path.basename(path) + ".data"
-    onnx.save(graph, path, save_as_external_data=True, location=data, size_threshold=1024)
-    report.changes.append(f"weights are in {data}, beside the model")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Callable, Dict, Tuple, Union
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from ._errors import ExportError
+from ._inputs import Inputs
 
 #: (outputs of the model, *labels) -> scalar
 LossFunction = Callable[..., torch.Tensor]
@@ -61,16 +64,59 @@ LOSSES: Dict[str, LossFunction] = {
 }
 
 
-class ModelWithLoss(nn.Module):
-    """The model and its loss as one module: forward(*inputs, *labels) -> scalar loss.
+def _parts(outputs: Any) -> List[Tuple[str, Any]]:
+    """What a model returned, by name where the parts have names."""
+    if isinstance(outputs, Mapping):
+        return [(str(name), part) for name, part in outputs.items()]
+    if dataclasses.is_dataclass(outputs) and not isinstance(outputs, type):
+        return [(f.name, getattr(outputs, f.name)) for f in dataclasses.fields(outputs)]
+    if isinstance(outputs, (tuple, list)):
+        return list(zip(getattr(outputs, "_fields", map(str, range(len(outputs)))), outputs))
+    return [("", outputs)]
 
-    With `loss` None the model's own result must be the loss.
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() == 1
+
+
+def returned_loss(outputs: Any) -> Tuple[torch.Tensor, str]:
+    """The loss in what a model returns, and what it is called there: `loss`, else the first number."""
+    parts = _parts(outputs)
+    for name, part in [p for p in parts if p[0] == "loss"] + parts[:1]:
+        if _is_scalar(part):
+            return part, name
+    shape = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+    raise ExportError(
+        f"the loss is {shape}, not one number",
+        "pass loss=..., a function of outputs and labels; or labels=... where the model makes its loss of them",
+    )
+
+
+def predictions(outputs: Any) -> Tuple[torch.Tensor, str]:
+    """The tensor in what a model returns that a named loss reads, and what it is called there:
+    `logits`, `out`, else the first tensor that is no scalar."""
+    parts = _parts(outputs)
+    for name, part in [p for p in parts if p[0] in ("logits", "out")] + parts:
+        if isinstance(part, torch.Tensor) and part.is_floating_point() and part.ndim > 0:
+            return part, name
+    raise ExportError(
+        f"the model returns {type(outputs).__name__}, and a named loss takes one tensor",
+        "pass a function of outputs and labels as the loss, and example labels",
+    )
+
+
+class ModelWithLoss(nn.Module):
+    """The model and its loss as one module: forward(*tensors of the inputs, *labels) -> scalar loss.
+
+    With `loss` None the loss is in what the model returns.
     """
 
-    def __init__(self, model: nn.Module, loss: Loss, inputs: int) -> None:
+    def __init__(self, model: nn.Module, loss: Loss, inputs: Inputs) -> None:
         super().__init__()
         self.model = model
         self.inputs = inputs
+        self.reads = ""  # name of the part of the model's result that the loss reads, if it has parts
+        self.named = isinstance(loss, str)
         if isinstance(loss, str):
             if loss not in LOSSES:
                 raise ExportError(f"no loss is called {loss!r}", "one of " + ", ".join(LOSSES) + ", or a function")
@@ -80,11 +126,18 @@ class ModelWithLoss(nn.Module):
         else:
             self.loss = loss
 
+    def outputs(self, tensors: Sequence[torch.Tensor]) -> Any:
+        args, kwargs = self.inputs.arguments(tensors)
+        return self.model(*args, **kwargs)
+
     def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
-        outputs = self.model(*tensors[: self.inputs])
-        labels: Tuple[torch.Tensor, ...] = tensors[self.inputs :]
-        result: torch.Tensor = outputs if self.loss is None else self.loss(outputs, *labels)
-        if not isinstance(result, torch.Tensor) or result.numel() != 1:
-            shape = tuple(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
-            raise ExportError(f"the loss is {shape}, not one number", "pass loss=..., a function of outputs and labels")
-        return result.reshape(())
+        count = len(self.inputs.names)
+        outputs, labels = self.outputs(tensors[:count]), tensors[count:]
+        if self.loss is None:
+            result, self.reads = returned_loss(outputs)
+            return result.reshape(())
+        if self.named:
+            outputs, self.reads = predictions(outputs)
+        elif isinstance(self.loss, (nn.modules.loss._Loss, partial)) and not isinstance(outputs, torch.Tensor):
+            outputs, self.reads = predictions(outputs)
+        return returned_loss(self.loss(outputs, *labels))[0].reshape(())

@@ -1,0 +1,185 @@
+"""PyTorch's two exporters, called so that the graph trains, and the order in which they are tried."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import re
+import sys
+import tempfile
+import warnings
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Sequence, Tuple, Union
+
+import onnx
+import torch
+from torch import nn
+from torch.jit._trace import TracerWarning
+
+from ._errors import ExportError, WrongStep
+
+EXPORTERS = ("auto", "torchscript", "dynamo")
+DYNAMO_MIN_OPSET = 18
+TORCHSCRIPT_MAX_OPSET = 20
+BATCH = "N"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    exporter: str
+    opset: int
+    any_batch: bool
+
+    def __str__(self) -> str:
+        return f"{self.exporter}, opset {self.opset}" + ("" if self.any_batch else ", fixed batch")
+
+
+def attempts(exporter: str, opset: int, dynamic_batch: Union[bool, str]) -> List[Attempt]:
+    """What is tried, in order: TorchScript's exporter, the dynamo exporter, TorchScript's with the
+    highest opset; then the first two for the example's batch alone, if that was left open."""
+    if exporter not in EXPORTERS:
+        raise ExportError(f"no exporter is called {exporter!r}", "one of " + ", ".join(EXPORTERS))
+    if dynamic_batch not in (True, False, "auto"):
+        raise ExportError(f"dynamic_batch is {dynamic_batch!r}", 'one of True, False, "auto"')
+    tried = []
+    for any_batch in {True: [True], False: [False], "auto": [True, False]}[dynamic_batch]:
+        if exporter != "dynamo":
+            tried.append(Attempt("torchscript", min(opset, TORCHSCRIPT_MAX_OPSET), any_batch))
+        if exporter != "torchscript":
+            tried.append(Attempt("dynamo", max(opset, DYNAMO_MIN_OPSET), any_batch))
+        if exporter != "dynamo" and opset < TORCHSCRIPT_MAX_OPSET:
+            tried.append(Attempt("torchscript", TORCHSCRIPT_MAX_OPSET, any_batch))
+    return tried
+
+
+def worth_trying(attempt: Attempt, failed: Sequence[Tuple[Attempt, Exception]]) -> bool:
+    """Can `attempt` give another answer than those before it? A higher opset does if the exporter
+    complained about the opset. A fixed batch does not if the exporter lacks an operator, or if the
+    step was wrong."""
+    mine = [(a, error) for a, error in failed if a.exporter == attempt.exporter]
+    if any(a.any_batch == attempt.any_batch for a, _ in mine):
+        return any(a.any_batch == attempt.any_batch and not isinstance(e, ExportError) and "opset" in str(e) for a, e in mine)
+    final = [isinstance(e, WrongStep) or re.search("not supported|unsupported", str(e), re.IGNORECASE) for _, e in mine]
+    return not final or not all(final)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing is printed, by Python, by loggers, or by PyTorch's C++ (it prints whole graphs)."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [(fd, os.dup(fd)) for fd in (1, 2)]
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for fd, _ in kept:
+            os.dup2(nothing, fd)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for fd, copy in kept:
+            os.dup2(copy, fd)
+            os.close(copy)
+        os.close(nothing)
+        logging.disable(level)
+
+
+def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
+    """torch.diff, the differences of neighbours along an axis, which the TorchScript exporter
+    lacks."""
+
+    def constant(value: int) -> Any:
+        return g.op("Constant", value_t=torch.tensor([value]))
+
+    def known(value: Any) -> int:
+        node = value.node()
+        return int(node.t("value") if node.kindOf("value") == "t" else node.i("value"))
+
+    if known(n) != 1:
+        raise ExportError("torch.diff of another order than 1 has no ONNX form")
+    along = known(axis)
+    parts = [part for part in (prepend, x, append) if not part.node().mustBeNone()]
+    joined = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=along)
+    upper = g.op("Slice", joined, constant(1), constant(2**63 - 1), constant(along))
+    lower = g.op("Slice", joined, constant(0), constant(-1), constant(along))
+    return g.op("Sub", upper, lower)
+
+
+@contextlib.contextmanager
+def _more_operators(opset: int) -> Iterator[None]:
+    torch.onnx.register_custom_op_symbolic("aten::diff", _diff, opset)
+    try:
+        yield
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::diff", opset)
+
+
+def _torchscript(module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt) -> None:
+    axes = {name: {0: BATCH} for name, tensor in zip(names, tensors) if tensor.ndim > 0}
+    with _more_operators(attempt.opset):
+        torch.onnx.export(
+            module,
+            tensors,
+            file,
+            dynamo=False,
+            training=torch.onnx.TrainingMode.TRAINING,
+            do_constant_folding=False,
+            opset_version=attempt.opset,
+            input_names=names,
+            output_names=["loss"],
+            dynamic_axes=axes if attempt.any_batch else {},
+        )
+
+
+def _dynamo(module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt) -> None:
+    shapes: Dict[str, Any] = {}
+    if attempt.any_batch:
+        batch = torch.export.Dim(BATCH)
+        # forward(*tensors) has one parameter, a tuple.
+        shapes = {"dynamic_shapes": {"tensors": tuple({0: batch} if t.ndim > 0 else None for t in tensors)}}
+    # The optimizer of this exporter folds BatchNormalization into convolutions.
+    torch.onnx.export(
+        module,
+        tensors,
+        file,
+        dynamo=True,
+        optimize=False,
+        opset_version=attempt.opset,
+        input_names=names,
+        output_names=["loss"],
+        **shapes,
+    )
+
+
+def run_exporter(
+    module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], attempt: Attempt
+) -> Tuple[onnx.ModelProto, List[str]]:
+    """The graph, in training mode and unfolded, and what tracing could not follow.
+
+    module: forward(*tensors) -> loss.
+    Errors: whatever the exporter raises.
+    """
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        file = os.path.join(folder, "model.onnx")
+        with _silent():
+            (_dynamo if attempt.exporter == "dynamo" else _torchscript)(module, tensors, names, file, attempt)
+        graph: onnx.ModelProto = onnx.load(file)
+    return graph, _lines(caught)
+
+
+def _lines(caught: Sequence[warnings.WarningMessage]) -> List[str]:
+    # PyTorch's own modules and ours branch on shapes alone.
+    own = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, torch.__file__))
+    lines: List[str] = []
+    for warning in caught:
+        if not issubclass(warning.category, TracerWarning) or warning.filename.startswith(own):
+            continue
+        text = str(warning.message).strip().splitlines()[0]
+        place = f"{os.path.basename(warning.filename)}:{warning.lineno}: " if warning.filename else ""
+        if f"{place}{text}" not in lines:
+            lines.append(f"{place}{text}")
+    return lines

@@ -1,0 +1,188 @@
+"""What the check finds, and that it raises no false alarm; which exporter is tried after which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tools import BIN, needs_tools
+from torch import nn
+from torch.nn import functional as F
+
+import actc
+from actc import _exporters
+
+
+def more(x: torch.Tensor, factor: float = 1.5) -> torch.Tensor:
+    """The same number, with a gradient that PyTorch makes larger. TorchScript's exporter drops
+    detach(), so in the exported graph the gradient is right."""
+    return x + (factor - 1) * (x - x.detach())
+
+
+class Block(nn.Module):
+    def __init__(self, channels: int, wrong: bool) -> None:
+        super().__init__()
+        self.c1, self.b1 = nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels)
+        self.c2, self.b2 = nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels)
+        self.wrong = wrong
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.b1(self.c1(x)))
+        return F.relu(x + self.b2(self.c2(more(y) if self.wrong else y)))
+
+
+class Deep(nn.Module):
+    """Normalizes over 2 values of a channel at the end, for a batch of 2."""
+
+    def __init__(self, wrong: bool = False, blocks: int = 6, zero: bool = False) -> None:
+        super().__init__()
+        parts = [nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)]
+        for i in range(blocks):
+            parts += [Block(16, wrong and i == blocks // 2)] + ([nn.MaxPool2d(2)] if i in (1, 3) else [])
+        self.body, self.head = nn.Sequential(*parts), nn.Linear(16, 4)
+        if zero:
+            for part in parts:
+                if isinstance(part, Block):
+                    nn.init.zeros_(part.b2.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(x).mean((2, 3)))
+
+
+def deep(tmp_path: Path, **options: object) -> actc.ExportReport:
+    torch.manual_seed(3)
+    model, x = Deep(**options), torch.randn(2, 3, 10, 10)
+    return actc.export(model, x, tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN, exporter="torchscript")
+
+
+@needs_tools
+@pytest.mark.parametrize("zero", [False, True])
+def test_normalization_over_two_values_raises_no_alarm(tmp_path: Path, zero: bool) -> None:
+    report = deep(tmp_path, zero=zero)
+    assert report.check is not None and report.check.conclusive, str(report)
+    assert report.check.gradient_error <= report.check.limit <= actc._verdict.POWER
+
+
+@needs_tools
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_wrong_factor_is_found(tmp_path: Path, zero: bool) -> None:
+    """Also in a branch whose gradients are 0 at its initial values."""
+    with pytest.raises(actc.ExportError) as caught:
+        deep(tmp_path, wrong=True, zero=zero)
+    text = str(caught.value)
+    assert "does not compute what the module does" in text and "limit" in text and "PyTorch's own float32 gradients by" in text
+    assert not (tmp_path / "m.onnx").exists()
+
+
+class Small(nn.Module):
+    def __init__(self, random: str = "") -> None:
+        super().__init__()
+        self.a, self.b, self.random, self.drop = nn.Linear(6, 8), nn.Linear(8, 3), random, nn.Dropout(0.4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.gelu(self.a(x))
+        if self.random == "module":
+            x = self.drop(x)
+        elif self.random == "function":
+            x = F.dropout(x, 0.4)
+        return self.b(x if self.random != "wrong" else more(x))
+
+
+@needs_tools
+@pytest.mark.parametrize("random", ["module", "function"])
+def test_random_networks_are_compared_without_their_random_numbers(tmp_path: Path, random: str) -> None:
+    model = Small(random)
+    report = actc.export(model, torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert report.check is not None and report.check.random and report.check.compared == 4, str(report)
+    assert report.check.gradient_error <= 1e-5 and "were off for the comparison" in str(report)
+    assert model.drop.p == 0.4 and "Dropout" in {n.op_type for n in actc._check.onnx.load(tmp_path / "m.onnx").graph.node}
+
+
+@needs_tools
+def test_a_module_that_cannot_run_in_float64_is_compared_in_float32(tmp_path: Path) -> None:
+    class Single(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.a(x.float())
+
+    report = actc.export(Single(), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert report.check is not None and report.check.gradient_error <= 1e-5 and "float32, since" in str(report)
+
+
+class RmsNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(F.rms_norm(self.a(x), (8,)))
+
+
+@needs_tools
+def test_the_dynamo_exporter_follows(tmp_path: Path) -> None:
+    """TorchScript's exporter has no rms_norm."""
+    report = actc.export(RmsNorm(), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert (report.exporter, report.opset, report.batch_axis) == ("dynamo", 18, "N")
+    assert len(report.attempts) == 1 and report.attempts[0].startswith("torchscript, opset 17: ") and "rms_norm" in report.attempts[0]
+    assert "dynamo exporter, opset 18" in str(report) and "failed before: torchscript" in str(report)
+
+
+@needs_tools
+@pytest.mark.parametrize("fault", ["refused", "wrong"])
+def test_what_actc_refuses_or_computes_wrongly_is_exported_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    plain = _exporters._torchscript
+
+    def torchscript(module, tensors, names, file, attempt) -> None:
+        plain(module, tensors, names, file, attempt)
+        graph = actc._check.onnx.load(file)
+        node = next(n for n in graph.graph.node if n.op_type == "Erf")
+        node.op_type = "NoSuchOperator" if fault == "refused" else "Tanh"
+        actc._check.onnx.save(graph, file)
+
+    monkeypatch.setattr(_exporters, "_torchscript", torchscript)
+    report = actc.export(Small(), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert report.exporter == "dynamo"
+    assert ("NoSuchOperator" if fault == "refused" else "does not compute") in report.attempts[0]
+
+
+class Loop(nn.Module):
+    """Reads as many samples as the example has, in any exported graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([(i + 1) * self.a(x[i]) for i in range(x.shape[0])])
+
+
+@needs_tools
+def test_a_graph_of_one_batch_does_not_pass_for_one_of_any(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    x, y = torch.randn(4, 6), torch.randn(4, 3)
+    loss = lambda out, label: (out.sum(0) * label.mean(0)).sum() ** 2  # takes any number of samples
+    report = actc.export(Loop(), x, tmp_path / "m.onnx", loss, labels=y, check=True, bin_dir=BIN)
+    assert report.batch_axis is None and any("batch is fixed" in w for w in report.warnings), str(report)
+    assert "right at a batch of 4 and not of 5" in report.attempts[0] and report.attempts[1].startswith("dynamo, opset 18: ")
+    with pytest.raises(actc.ExportError, match="not of 5"):
+        actc.export(Loop(), x, tmp_path / "n.onnx", loss, labels=y, check=True, bin_dir=BIN, dynamic_batch=True)
+
+
+def test_every_attempt_is_told(tmp_path: Path) -> None:
+    class Hypot(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.hypot(self.a(x), x[:, :3])
+
+    with pytest.raises(actc.ExportError) as caught:
+        actc.export(Hypot(), torch.randn(4, 6), tmp_path / "m.onnx", "mse", check=False, dynamic_batch=True)
+    assert [a.partition(":")[0] for a in caught.value.attempts] == ["torchscript, opset 17", "dynamo, opset 18", "torchscript, opset 20"]
+    assert all("\n" not in a and a in str(caught.value) for a in caught.value.attempts) and caught.value.hint
+    assert list(tmp_path.iterdir()) == []
