@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/resize_shape.h"
 #include "kernels/site/strided.h"
