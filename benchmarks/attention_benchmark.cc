@@ -73,12 +73,18 @@ void Run(benchmark::State& state, const Form& f, bool backward) {
   std::string why;
   const auto kernel = registry.For(node.op).front().create(site, &why);
   if (!kernel) return state.SkipWithError(why.c_str());
-  for (size_t i = 0; i < inputs.views.size(); ++i) inputs.views[i].data = inputs.storage[i].data();
-  for (size_t i = 0; i < outputs.views.size(); ++i) outputs.views[i].data = outputs.storage[i].data();
+  for (size_t i = 0; i < inputs.views.size(); ++i)
+    inputs.views[i].data = DevicePointer(inputs.storage[i].data());
+  for (size_t i = 0; i < outputs.views.size(); ++i)
+    outputs.views[i].data = DevicePointer(outputs.storage[i].data());
   std::vector<std::byte> workspace(static_cast<size_t>(kernel->WorkspaceBytes()) + 64);
   std::byte* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64) % 64;
   const StepState step;
-  for (auto _ : state) kernel->Run({inputs.views, outputs.views, {aligned, workspace.size() - 64}, &step});
+  for (auto _ : state)
+    kernel->Run({inputs.views,
+                 outputs.views,
+                 {DevicePointer(aligned), static_cast<int64_t>(workspace.size()) - 64},
+                 &step});
   const double products = 2.0 * static_cast<double>(f.samples * f.heads * f.length * f.length * f.depth);
   state.counters["flops"] =
       benchmark::Counter(products * (backward ? 5 : 2) * (f.causal ? .5 : 1),

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/site/dereference.h"
 #include "tests/unit/fused_case.h"
 
 namespace act {
@@ -69,14 +70,14 @@ void Fill(FusedCase& c, const Program& program) {
         v += static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f - 0.5f;
     }
     if (codec.kind == CodecKind::kNone) {
-      std::memcpy(view.data, x.data(), static_cast<size_t>(view.bytes));
+      std::memcpy(view.as<void>(), x.data(), static_cast<size_t>(view.bytes));
     } else {
       ProgramBuilder encode;
       encode.Out(OutputKind::kEncode, encode.In(Full()), codec);
       FusedCase e(encode.program, encode.inputs, encode.outputs, kBatch);
       std::memcpy(e.In(0), x.data(), x.size() * 4);
       e.Run("fused", kThreads);
-      std::memcpy(view.data, e.output_views[0].data, static_cast<size_t>(view.bytes));
+      std::memcpy(view.as<void>(), e.output_views[0].as<void>(), static_cast<size_t>(view.bytes));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
+#include "kernels/site/dereference.h"
 #include "tests/unit/fused_case.h"
 
 namespace act {

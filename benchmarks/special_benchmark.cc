@@ -179,8 +179,7 @@ void Run(benchmark::State& state, const Case& c) {
   auto* workspace = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
   const StepState step;
   for (auto _ : state)
-    if (const std::string error =
-            kernel->Run({inputs, outputs, {workspace, static_cast<size_t>(bound)}, &step});
+    if (const std::string error = kernel->Run({inputs, outputs, {DevicePointer(workspace), bound}, &step});
         !error.empty())
       state.SkipWithError(error.c_str());
   state.SetBytesProcessed(state.iterations() * bytes);

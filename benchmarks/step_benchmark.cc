@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/executor/executor.h"
+#include "tests/unit/test_device.h"
 
 namespace act {
 namespace {
@@ -46,11 +47,12 @@ void RunSteps(benchmark::State& state, bool check_memory) {
   KernelRegistry registry;
   registry.Add("Empty",
                {"empty", [](const KernelSite&, std::string*) { return std::make_unique<EmptyKernel>(); }});
-  const auto executor = llvm::cantFail(Executor::Create(plan, llvm::cantFail(LayOut(plan, 1)), registry,
-                                                        {.threads = 1, .check_memory = check_memory}));
+  const auto executor =
+      llvm::cantFail(Executor::Create(plan, llvm::cantFail(LayOut(plan, 1)), TestDevice(), registry,
+                                      {.threads = 1, .check_memory = check_memory}));
   BoundGraph* graph = llvm::cantFail(executor->Train(1));
   for (auto _ : state) {
-    executor->BeginStep();
+    llvm::cantFail(executor->BeginStep());
     llvm::cantFail(executor->Run(*graph, {}));
   }
   state.counters["ns_per_node"] =
@@ -68,7 +70,7 @@ void Load(benchmark::State& state) {
                {"empty", [](const KernelSite&, std::string*) { return std::make_unique<EmptyKernel>(); }});
   for (auto _ : state) {
     benchmark::DoNotOptimize(
-        llvm::cantFail(Executor::Create(plan, llvm::cantFail(LayOut(plan, 1)), registry, {})));
+        llvm::cantFail(Executor::Create(plan, llvm::cantFail(LayOut(plan, 1)), TestDevice(), registry, {})));
   }
 }
 

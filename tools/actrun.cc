@@ -6,9 +6,11 @@
 #include <csignal>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "compiler/emit/export_trained.h"
+#include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/registry.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -149,13 +151,15 @@ llvm::Error CheckWritable(const std::string& path) {
 
 // Exports the parameters and running statistics that are in the arena.
 llvm::Error Export(const Executor& executor, const std::string& path) {
-  std::map<std::string, HostTensor> values;
-  for (const PersistentTensor& tensor : executor.persistents()) {
-    if (tensor.kind != ValueKind::kParameter && tensor.kind != ValueKind::kBuffer) continue;
-    values[tensor.name] = {.owner = nullptr,
-                           .data = static_cast<const std::byte*>(tensor.view.data),
-                           .bytes = tensor.view.bytes};
-  }
+  std::map<std::string, const TensorView*> views;
+  for (const PersistentTensor& tensor : executor.persistents())
+    if (tensor.kind == ValueKind::kParameter || tensor.kind == ValueKind::kBuffer)
+      views[tensor.name] = &tensor.view;
+  const auto values = [&](const std::string& name) -> llvm::Expected<std::span<const std::byte>> {
+    const auto view = views.find(name);
+    if (view == views.end()) return std::span<const std::byte>();
+    return executor.device().Read(view->second->data, view->second->bytes);
+  };
   return ExportTrainedOnnx(executor.plan(), values, path);
 }
 
@@ -204,18 +208,18 @@ TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRat
   return options;
 }
 
-llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
+llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper, Device& device,
                             const KernelRegistry& registry, int threads) {
   ACT_TRY(MemoryLayout layout,
           LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch));
   const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
   ACT_CHECK_OK(CheckFits(plan, layout, AvailableMemoryBytes() - beside));
   Opened opened;
-  ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), registry,
+  ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), device, registry,
                                             {.threads = threads, .check_memory = f.check_memory}));
   opened.position.seed = plan.seed;
-  StartOptimizerState(opened.executor->persistents(), hyper);
-  if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, opened.executor->persistents(), opened.position));
+  ACT_CHECK_OK(StartOptimizerState(*opened.executor, hyper));
+  if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
   if (f.seed.getNumOccurrences()) opened.position.seed = f.seed;
   ACT_CHECK_OK(OpenSources(f, plan, opened));
   if (f.verbose == "dispatch") {
@@ -234,17 +238,18 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
     return MakeError("--device=cuda", "this build has no CUDA backend", "run with --device=cpu");
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
   omp_set_num_threads(threads);
+  CpuDevice device;
   KernelRegistry registry;
   RegisterCpuKernels(registry);
   ACT_TRY(ResumedLevels resumed, ReadResumedLevels(f.load, plan));
   if (f.measurement.Requested()) {
-    const auto open = [&](const Plan& form) { return Open(f, form, hyper, registry, threads); };
+    const auto open = [&](const Plan& form) { return Open(f, form, hyper, device, registry, threads); };
     return f.measurement.Run(resumed.plan ? *resumed.plan : plan, open, !f.data.empty(), f.report_json,
                              &g_stop);
   }
   LevelAdapter adapter(plan, f.adapt_every, &g_stop);
   if (f.adapt_every > 0) ACT_CHECK_OK(adapter.CheckPlan());
-  ACT_TRY(Opened opened, Open(f, plan, hyper, registry, threads));
+  ACT_TRY(Opened opened, Open(f, plan, hyper, device, registry, threads));
   const std::unique_ptr<Executor>& executor = opened.executor;
   TrainPosition& position = opened.position;
   ACT_CHECK_OK(GoOnWithLevels(f.load, std::move(resumed), adapter, *executor));
@@ -254,8 +259,7 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   ACT_TRY(const TrainResult result,
           Train(*executor, *opened.data, opened.eval_data.get(), options, position));
   if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
-  if (!f.save.empty())
-    ACT_CHECK_OK(SaveCheckpoint(f.save, executor->persistents(), position, adapter.levels()));
+  if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, *executor, position, adapter.levels()));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
 
   const RunReport report{

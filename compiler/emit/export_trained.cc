@@ -64,8 +64,8 @@ void AddExternal(onnx::TensorProto& tensor, const char* key, const std::string& 
 
 }  // namespace
 
-llvm::Error ExportTrainedOnnx(const Plan& plan, const std::map<std::string, HostTensor>& values,
-                              const std::string& path, int64_t inline_limit) {
+llvm::Error ExportTrainedOnnx(const Plan& plan, const TrainedValues& values, const std::string& path,
+                              int64_t inline_limit) {
   onnx::ModelProto model;
   const HostTensor& skeleton = plan.onnx_model;
   if (!skeleton.data || skeleton.bytes > INT32_MAX ||
@@ -86,15 +86,15 @@ llvm::Error ExportTrainedOnnx(const Plan& plan, const std::map<std::string, Host
   int64_t offset = 0;
   for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
     if (!IsEmptied(tensor)) continue;
-    const auto it = values.find(tensor.name());
-    if (it == values.end() || !it->second.data)
+    ACT_TRY(const std::span<const std::byte> value, values(tensor.name()));
+    const auto bytes = static_cast<int64_t>(value.size());
+    if (value.empty())
       return MakeError(path, "there is no value for the initializer '" + tensor.name() + "'");
-    const HostTensor& value = it->second;
-    if (value.bytes != BytesOf(tensor))
-      return MakeError(path, "'" + tensor.name() + "' has " + std::to_string(value.bytes) +
+    if (bytes != BytesOf(tensor))
+      return MakeError(path, "'" + tensor.name() + "' has " + std::to_string(bytes) +
                                  " bytes, the model's has " + std::to_string(BytesOf(tensor)));
     if (!beside) {
-      tensor.set_raw_data(value.data, static_cast<size_t>(value.bytes));
+      tensor.set_raw_data(value.data(), value.size());
       continue;
     }
     static constexpr char kZeros[kAlignment] = {};
@@ -104,15 +104,15 @@ llvm::Error ExportTrainedOnnx(const Plan& plan, const std::map<std::string, Host
     tensor.set_data_location(onnx::TensorProto::EXTERNAL);
     AddExternal(tensor, "location", std::filesystem::path(path).filename().string() + ".data");
     AddExternal(tensor, "offset", std::to_string(offset));
-    AddExternal(tensor, "length", std::to_string(value.bytes));
-    ACT_CHECK_OK(data_file->Write(value.data, value.bytes));
-    offset += value.bytes;
+    AddExternal(tensor, "length", std::to_string(bytes));
+    ACT_CHECK_OK(data_file->Write(value.data(), bytes));
+    offset += bytes;
   }
 
-  std::string bytes;
-  if (!model.SerializeToString(&bytes)) return MakeError(path, "the model is too large for an ONNX file");
+  std::string file;
+  if (!model.SerializeToString(&file)) return MakeError(path, "the model is too large for an ONNX file");
   if (data_file) ACT_CHECK_OK(data_file->Commit());
-  return WriteFile(path, bytes);
+  return WriteFile(path, file);
 }
 
 }  // namespace act

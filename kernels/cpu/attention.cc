@@ -13,6 +13,7 @@
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/site/attention_shape.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "runtime/plan/workspace.h"
 
@@ -130,7 +131,7 @@ class ForwardKernel final : public Kernel {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
     for (int64_t i = 0; i < work; ++i)
       Piece(args, i / pieces_, i % pieces_,
-            reinterpret_cast<float*>(args.workspace.data() + omp_get_thread_num() * thread_bytes_));
+            (args.workspace.data + omp_get_thread_num() * thread_bytes_).as<float>());
     return "";
   }
 
@@ -205,10 +206,10 @@ class BackwardKernel final : public Kernel {
   std::string Run(const KernelArgs& args) override {
     float* bias_parts = nullptr;
     if (bias_elements_ > 0) {
-      bias_parts = parts_ > 1 ? reinterpret_cast<float*>(args.workspace.data()) : Gradient(args, 3);
+      bias_parts = parts_ > 1 ? args.workspace.data.as<float>() : Gradient(args, 3);
       std::fill_n(bias_parts, parts_ * bias_elements_, 0.0f);
     }
-    std::byte* scratch = args.workspace.data() + PartBytes();
+    std::byte* scratch = args.workspace.data.as<std::byte>() + PartBytes();
     const auto work = static_cast<int64_t>(work_.size());
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
     for (int64_t i = 0; i < work; ++i) {

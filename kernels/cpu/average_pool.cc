@@ -3,6 +3,7 @@
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/cpu/window_taps.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 
 namespace act {

@@ -4,6 +4,7 @@
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/site/batch_norm_shape.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "runtime/plan/workspace.h"
 
@@ -98,7 +99,7 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
         const auto begin = [&](int64_t part) { return s.rows * part / parts; };
 #pragma omp parallel for schedule(static, 1) if (s.rows * s.channels > kParallelElements)
         for (int64_t p = 0; p < parts; ++p) {
-          const Part part(args.workspace.data() + p * part_bytes, s.channels);
+          const Part part(args.workspace.data.as<std::byte>() + p * part_bytes, s.channels);
           std::fill_n(part.mean, 2 * s.channels, 0.0);
           std::fill_n(part.low, s.channels, std::numeric_limits<float>::infinity());
           std::fill_n(part.high, s.channels, -std::numeric_limits<float>::infinity());
@@ -114,7 +115,7 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
           double mean = 0, m2 = 0;
           float low = std::numeric_limits<float>::infinity(), high = -low;
           for (int64_t p = 0; p < parts; ++p) {
-            const Part part(args.workspace.data() + p * part_bytes, s.channels);
+            const Part part(args.workspace.data.as<std::byte>() + p * part_bytes, s.channels);
             low = std::min(low, part.low[c]);
             high = std::max(high, part.high[c]);
             const auto before = static_cast<double>(begin(p)), n = static_cast<double>(begin(p + 1)) - before;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/special.h"
+#include "kernels/site/dereference.h"
 
 namespace act {
 

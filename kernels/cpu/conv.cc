@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/cpu/matmul.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/window.h"
 
@@ -144,24 +145,24 @@ class DnnlConv final : public Kernel {
 
   std::string Run(const KernelArgs& args) override {
     const ThreadScope scope(impl_.threads);
-    std::byte* packed = args.workspace.data();
+    std::byte* packed = args.workspace.data.as<std::byte>();
     conv_.Set(weights_, packed);
     conv_.Set(scratch_, packed + scratch_at_);
     if (direction_ == Direction::kGradWeight) {
-      conv_.Set(y_, args.inputs[0].data);
-      conv_.Set(x_, args.inputs[1].data);
+      conv_.Set(y_, args.inputs[0].as<void>());
+      conv_.Set(x_, args.inputs[1].as<void>());
       if (std::string error = conv_.Run(); !error.empty()) return error;
       pack_.Set(pack_from_, packed);
-      pack_.Set(pack_to_, args.outputs[0].data);
+      pack_.Set(pack_to_, args.outputs[0].as<void>());
       return pack_.Run();
     }
-    pack_.Set(pack_from_, args.inputs[1].data);
+    pack_.Set(pack_from_, args.inputs[1].as<void>());
     pack_.Set(pack_to_, packed);
     if (std::string error = pack_.Run(); !error.empty()) return error;
     const bool forward = direction_ == Direction::kForward;
-    conv_.Set(forward ? x_ : y_, args.inputs[0].data);
-    conv_.Set(forward ? y_ : x_, args.outputs[0].data);
-    if (has_bias_) conv_.Set(bias_, args.inputs[2].data);
+    conv_.Set(forward ? x_ : y_, args.inputs[0].as<void>());
+    conv_.Set(forward ? y_ : x_, args.outputs[0].as<void>());
+    if (has_bias_) conv_.Set(bias_, args.inputs[2].as<void>());
     return conv_.Run();
   }
 

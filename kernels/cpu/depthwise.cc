@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/highway_targets.h"
 #include "kernels/cpu/special.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/window.h"
 
@@ -159,7 +160,7 @@ std::unique_ptr<Kernel> DepthwiseGradWeight(const KernelSite& site, std::string*
   const auto run = [s, blocks, block, parts, elements,
                     threads = site.threads](const KernelArgs& args) -> std::string {
     float* dw = args.outputs[0].as<float>();
-    float* sums = parts > 1 ? reinterpret_cast<float*>(args.workspace.data()) : dw;
+    float* sums = parts > 1 ? args.workspace.data.as<float>() : dw;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t i = 0; i < blocks * parts; ++i) {
       alignas(64) float scratch[kScratchFloats];

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/read_ahead.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/element_types.h"
 
 namespace act {
@@ -13,7 +14,7 @@ namespace {
 constexpr int64_t kTilesPerFlush = 16;
 
 double* PartialSums(const KernelArgs& args, const SumOutput& sum, int64_t part) {
-  return reinterpret_cast<double*>(args.workspace.data() + sum.workspace) + part * sum.columns;
+  return (args.workspace.data + sum.workspace).as<double>() + part * sum.columns;
 }
 
 }  // namespace
@@ -25,7 +26,7 @@ TileWalker::TileWalker(const FusedLoop& loop, const KernelArgs& args, float* scr
     made_in_[r] = -1;
   }
   for (const DirectStore& direct : loop.direct) {
-    const void* to = args.outputs[static_cast<size_t>(direct.output)].data;
+    const DevicePointer to = args.outputs[static_cast<size_t>(direct.output)].data;
     const auto lies_there = [&args, to](int32_t input) {
       return args.inputs[static_cast<size_t>(input)].data == to;
     };
@@ -49,7 +50,7 @@ void TileWalker::ComputeOnce() {
     const LoopRegister& column = loop_.registers[r];
     if (!column.IsOnce() || column.input < 0) continue;
     const TensorView& view = args_.inputs[static_cast<size_t>(column.input)];
-    ReadAsFloat(view.dtype, view.data, 1, column.period, at_[r]);
+    ReadAsFloat(view.dtype, view.as<void>(), 1, column.period, at_[r]);
     for (int64_t i = 0; column.place == Place::kColumn && i < loop_.tail; ++i)
       at_[r][column.period + i] = at_[r][i];
   }

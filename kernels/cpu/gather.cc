@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/special.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/gather_shape.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/softmax.h"
 #include "kernels/cpu/special.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
 #include "kernels/site/matmul_shape.h"
@@ -68,11 +69,11 @@ class DnnlMatMul final : public Kernel {
 
   std::string Run(const KernelArgs& args) override {
     const ThreadScope scope(threads_);
-    call_.Set(a_, args.inputs[operands_.a].data);
-    call_.Set(b_, args.inputs[operands_.b].data);
-    call_.Set(y_, args.outputs[0].data);
-    if (operands_.bias) call_.Set(bias_, args.inputs[*operands_.bias].data);
-    call_.Set(scratch_, args.workspace.data());
+    call_.Set(a_, args.inputs[operands_.a].as<void>());
+    call_.Set(b_, args.inputs[operands_.b].as<void>());
+    call_.Set(y_, args.outputs[0].as<void>());
+    if (operands_.bias) call_.Set(bias_, args.inputs[*operands_.bias].as<void>());
+    call_.Set(scratch_, args.workspace.data.as<std::byte>());
     return call_.Run();
   }
   int64_t WorkspaceBytes() const override { return workspace_bytes_; }

@@ -4,6 +4,7 @@
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/cpu/window_taps.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 
 namespace act {
@@ -74,7 +75,7 @@ std::unique_ptr<Kernel> MaxPool(const KernelSite& site, std::string* why) {
           int32_t at[kBlock];
           PoolBlock(w, args.inputs[0].as<float>() + n * w.InPixels() * w.channels + c, o0, o1, o2, count,
                     args.outputs[0].as<float>() + to, at);
-          if (index.data == nullptr) continue;
+          if (!index.data) continue;
           if (index.dtype == DType::kUint8)
             for (int64_t j = 0; j < count; ++j) index.as<uint8_t>()[to + j] = static_cast<uint8_t>(at[j]);
           else

@@ -6,6 +6,7 @@
 #include "kernels/cpu/recurrent_cells.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/step_product.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/recurrent_shape.h"
 #include "runtime/plan/recurrent_signature.h"
@@ -28,7 +29,7 @@ struct Loop {
   }
   float* Buffer(const KernelArgs& args, int i) const {
     const int64_t skipped = i == 0 ? 0 : AlignedBytesOf(s.batch * buffer_floats[0]);
-    return reinterpret_cast<float*>(args.workspace.data() + product.WorkspaceBytes() + skipped);
+    return reinterpret_cast<float*>(args.workspace.data.as<std::byte>() + product.WorkspaceBytes() + skipped);
   }
   // Where sample n at time t begins in [N,T,G H] and in [N,T,H].
   int64_t Gates(int64_t n, int64_t t) const { return (n * s.steps + t) * s.Width(); }
@@ -216,7 +217,8 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& sit
       [loop = std::move(loop), run, weights_input](const KernelArgs& args) mutable -> std::string {
         const ThreadScope scope(loop.product.threads());
         const float* weights = args.inputs[weights_input].as<float>();
-        if (std::string error = loop.product.Pack(weights, args.workspace.data()); !error.empty())
+        if (std::string error = loop.product.Pack(weights, args.workspace.data.as<std::byte>());
+            !error.empty())
           return error;
         return run(loop, args);
       },

@@ -4,6 +4,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
 #include "runtime/plan/workspace.h"
@@ -128,7 +129,7 @@ std::unique_ptr<Kernel> Reduce(Op op, const KernelSite& site, std::string* why) 
     return MakeKernel(
         [=, columns = kept.Elements()](const KernelArgs& args) -> std::string {
           ReduceColumnsInParts(op, columns, reduced, scale, args.inputs[0].as<float>(),
-                               args.outputs[0].as<float>(), args.workspace.data(), parts);
+                               args.outputs[0].as<float>(), args.workspace.data.as<std::byte>(), parts);
           return "";
         },
         workspace, "in parts");

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/resize_shape.h"
 

@@ -19,6 +19,7 @@
 
 #include "kernels/cpu/pixel_blocks.h"
 #include "kernels/cpu/special.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/matmul_shape.h"
 
@@ -101,7 +102,7 @@ class RoundedGradWeight final : public Kernel {
   }
 
   std::string Run(const KernelArgs& args) override {
-    auto* copies = reinterpret_cast<float*>(args.workspace.data());
+    auto* copies = args.workspace.data.as<float>();
     auto* packed = reinterpret_cast<uint32_t*>(copies + copies_ * copy_floats_);
     float* dw = args.outputs[0].as<float>();
     const auto *dy = args.inputs[0].as<float>(), *x = args.inputs[1].as<float>();

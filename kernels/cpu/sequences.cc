@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/special.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/sequences_shape.h"
 

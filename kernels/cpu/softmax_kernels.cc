@@ -1,5 +1,6 @@
 #include "kernels/cpu/softmax.h"
 #include "kernels/cpu/special.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/softmax_shape.h"
 

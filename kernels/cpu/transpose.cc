@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/special.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/movement_shape.h"
 
@@ -68,8 +69,8 @@ std::unique_ptr<Kernel> Transpose(const KernelSite& site, std::string* why) {
   if (site.outputs[0].elements == 0) return MakeKernel([](const KernelArgs&) -> std::string { return ""; });
   if (const auto swap = SwapOf(Merged(*view)))
     return MakeKernel([s = *swap, size](const KernelArgs& args) -> std::string {
-      const void* x = args.inputs[0].data;
-      void* y = args.outputs[0].data;
+      const void* x = args.inputs[0].as<void>();
+      void* y = args.outputs[0].as<void>();
       if (size == 1) Run<uint8_t>(s, x, y);
       if (size == 2) Run<uint16_t>(s, x, y);
       if (size == 4) Run<uint32_t>(s, x, y);

@@ -4,6 +4,7 @@
 #include "kernels/math/random.h"
 #include "kernels/reference/registry.h"
 #include "kernels/site/attention_shape.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
 

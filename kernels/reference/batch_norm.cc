@@ -3,6 +3,7 @@
 
 #include "kernels/reference/registry.h"
 #include "kernels/site/batch_norm_shape.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 
 namespace act {

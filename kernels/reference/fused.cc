@@ -6,6 +6,7 @@
 
 #include "kernels/math/random.h"
 #include "kernels/reference/codec.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/element_types.h"
 #include "kernels/site/fused_shape.h"
 #include "kernels/site/lambda_kernel.h"
@@ -88,7 +89,8 @@ Register ReduceRows(Opcode op, const Register& a, int64_t row) {
 
 void Write(const ProgramOutput& output, const Register& x, const TensorView& view, const FusedShape& shape,
            const KernelArgs& args) {
-  if (output.kind == OutputKind::kStore) return WriteFromFloat(view.dtype, x.data(), shape.count, view.data);
+  if (output.kind == OutputKind::kStore)
+    return WriteFromFloat(view.dtype, x.data(), shape.count, view.as<void>());
   if (output.kind == OutputKind::kSum) return WriteSum(x, view);
   if (output.kind == OutputKind::kRowStore) {
     for (int64_t i = 0; i < view.elements; ++i) view.as<float>()[i] = x[static_cast<size_t>(i * shape.row)];

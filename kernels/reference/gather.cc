@@ -1,3 +1,4 @@
+#include "kernels/site/dereference.h"
 #include "kernels/site/gather_shape.h"
 
 #include <algorithm>
@@ -40,9 +41,9 @@ std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
     if (y.elements == 0 && update.elements == 0) return "";
     if (std::string wrong = s.CheckIndices(index); !wrong.empty()) return wrong;
     if (into)
-      std::memcpy(y.data, into->data, static_cast<size_t>(y.bytes));
+      std::memcpy(y.as<void>(), into->as<void>(), static_cast<size_t>(y.bytes));
     else
-      std::memset(y.data, 0, static_cast<size_t>(y.bytes));
+      std::memset(y.as<void>(), 0, static_cast<size_t>(y.bytes));
     const int64_t size = ByteSize(y.dtype), rows = update.elements > 0 ? s.Rows() : 0;
     for (int64_t r = 0; r < rows; ++r) {
       if (live && !IsLive(*live, r / s.live_rows % s.live_extent)) continue;

@@ -1,4 +1,5 @@
 #include "kernels/math/integer.h"
+#include "kernels/site/dereference.h"
 
 #include "kernels/reference/registry.h"
 #include "kernels/site/element_types.h"

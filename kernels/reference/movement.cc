@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/element_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/movement_shape.h"
@@ -53,7 +54,7 @@ std::unique_ptr<Kernel> SliceGrad(const KernelSite& site, std::string* why) {
   const auto view = SliceView(site.node->attrs, site.outputs[0], site.inputs[0], why);
   if (!view) return nullptr;
   return MakeKernel([v = *view](const KernelArgs& args) -> std::string {
-    std::memset(args.outputs[0].data, 0, static_cast<size_t>(args.outputs[0].bytes));
+    std::memset(args.outputs[0].as<void>(), 0, static_cast<size_t>(args.outputs[0].bytes));
     Move(
         args.outputs[0], args.inputs[0], v.Elements(), [&v](int64_t i) { return v.At(i); }, Same);
     return "";
@@ -90,7 +91,8 @@ std::unique_ptr<Kernel> Swap(const KernelSite& site, std::string* why) {
   if (site.inputs[0].bytes != site.outputs[0].bytes) return Refuse(why, "not as many bytes on both sides");
   return MakeKernel([](const KernelArgs& args) -> std::string {
     if (args.outputs[0].bytes > 0)
-      std::memcpy(args.outputs[0].data, args.inputs[0].data, static_cast<size_t>(args.outputs[0].bytes));
+      std::memcpy(args.outputs[0].as<void>(), args.inputs[0].as<void>(),
+                  static_cast<size_t>(args.outputs[0].bytes));
     return "";
   });
 }

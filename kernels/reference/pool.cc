@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/window.h"
 
@@ -32,7 +33,7 @@ void ForEachWindow(const Window& w, F f, G done) {
 }
 
 void StoreIndex(const TensorView& index, int64_t at, int64_t position) {
-  if (index.data == nullptr) return;
+  if (!index.data) return;
   if (index.dtype == DType::kUint8)
     index.as<uint8_t>()[at] = static_cast<uint8_t>(position);
   else

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/recurrent_shape.h"
 #include "kernels/site/strided.h"

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
 

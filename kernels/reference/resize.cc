@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/resize_shape.h"
 

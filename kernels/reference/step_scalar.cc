@@ -1,4 +1,5 @@
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 
 namespace act {

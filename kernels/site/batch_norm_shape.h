@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/site/dereference.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -32,7 +33,7 @@ struct BatchNormShape {
     }
     const auto update = [&](size_t input, double value) {
       if (rows == 0 || (args.state && args.state->step < updates_done)) return;
-      if (args.inputs.size() <= input || args.inputs[input].data == nullptr) return;
+      if (args.inputs.size() <= input || !args.inputs[input].data) return;
       float& running = args.inputs[input].as<float>()[c];
       running = static_cast<float>((1 - momentum) * running + momentum * value);
     };

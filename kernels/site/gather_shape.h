@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/site/dereference.h"
 #include "kernels/site/strided.h"
 #include "runtime/executor/kernel.h"
 

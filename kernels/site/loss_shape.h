@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/site/dereference.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {

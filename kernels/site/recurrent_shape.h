@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/site/dereference.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -25,7 +26,7 @@ std::optional<RecurrentShape> RecurrentShapeOf(const KernelSite& site, std::stri
 
 // A tensor that may be left out. Null if it is.
 inline const float* OptionalFloats(const KernelArgs& args, size_t i) {
-  return i < args.inputs.size() && args.inputs[i].data != nullptr ? args.inputs[i].as<float>() : nullptr;
+  return i < args.inputs.size() && args.inputs[i].data ? args.inputs[i].as<float>() : nullptr;
 }
 
 }  // namespace act

@@ -3,14 +3,15 @@
 
 #include <llvm/Support/Error.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/data/host_view.h"
-#include "runtime/executor/kernel.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
@@ -33,8 +34,8 @@ class BatchSource {
   // Moves to the next batch and returns its number of samples, at most `batch`; 0 at the end of an
   // epoch.
   virtual int64_t Next(int64_t batch) = 0;
-  // Writes input `slot` of the batch. The view has its dims at that number of samples.
-  virtual void Fill(size_t slot, const TensorView& view) = 0;
+  // Writes input `slot` of the batch to `to`, which has the bytes of that number of samples.
+  virtual void Fill(size_t slot, std::span<std::byte> to) = 0;
 
   // Samples of an epoch. 0: the source never ends, and has no epochs.
   virtual int64_t SamplesPerEpoch() const { return 0; }

@@ -40,16 +40,16 @@ class DataSet : public BatchSource {
     return taken;
   }
 
-  void Fill(size_t slot, const TensorView& view) override {
+  void Fill(size_t slot, std::span<std::byte> to) override {
     const int64_t bytes = sample_bytes_[slot];
     if (bytes == 0) return;
-    auto* to = static_cast<std::byte*>(view.data);
-    for (int64_t i = first_; i < next_; ++i, to += bytes) {
-      std::memcpy(to, files_[slot].view().data + order_[static_cast<size_t>(i)] * bytes,
-                  static_cast<size_t>(bytes));
-    }
+    const HostView& file = files_[slot].view();
+    std::byte* at = to.data();
+    for (int64_t i = first_; i < next_; ++i, at += bytes)
+      std::memcpy(at, file.data + order_[static_cast<size_t>(i)] * bytes, static_cast<size_t>(bytes));
     files_[slot].ReleasePages();
-    if (!warned_[slot] && HasNotFinite(view.dtype, static_cast<std::byte*>(view.data), view.elements)) {
+    const int64_t elements = static_cast<int64_t>(to.size()) / ByteSize(file.dtype);
+    if (!warned_[slot] && HasNotFinite(file.dtype, to.data(), elements)) {
       warned_[slot] = true;
       warnings_.push_back(files_[slot].path() + ": holds NaN or infinite numbers, first among samples " +
                           std::to_string(first_) + " to " + std::to_string(next_ - 1) +

@@ -15,8 +15,8 @@ class FixedBatchSource : public BatchSource {
   }
 
   int64_t Next(int64_t batch) override { return batch; }
-  void Fill(size_t slot, const TensorView& view) override {
-    if (view.bytes > 0) std::memcpy(view.data, tensors_[slot].data, static_cast<size_t>(view.bytes));
+  void Fill(size_t slot, std::span<std::byte> to) override {
+    if (!to.empty()) std::memcpy(to.data(), tensors_[slot].data, to.size());
     file_.ReleasePages();
   }
 

@@ -12,35 +12,42 @@ class RandomBatchSource : public BatchSource {
 
   int64_t Next(int64_t batch) override { return batch; }
 
-  void Fill(size_t slot, const TensorView& view) override {
+  void Fill(size_t slot, std::span<std::byte> to) override {
     SplitMix64 random(seed_, slot);
+    const DType dtype = slots_[slot].type.dtype;
+    const int64_t elements = static_cast<int64_t>(to.size()) / ByteSize(dtype);
+    std::byte* const data = to.data();
     const int64_t classes = slots_[slot].classes > 0 ? slots_[slot].classes : 2;
-    switch (view.dtype) {
+    switch (dtype) {
       case DType::kFloat32:
-        return Floats(view.as<float>(), view.elements, random);
+        return Floats(reinterpret_cast<float*>(data), elements, random);
       case DType::kFloat64:
-        return Floats(view.as<double>(), view.elements, random);
+        return Floats(reinterpret_cast<double*>(data), elements, random);
       case DType::kInt64:
-        return Integers(view.as<int64_t>(), view.elements, classes, random);
+        return Integers(reinterpret_cast<int64_t*>(data), elements, classes, random);
       case DType::kInt32:
-        return Integers(view.as<int32_t>(), view.elements, classes, random);
+        return Integers(reinterpret_cast<int32_t*>(data), elements, classes, random);
       case DType::kInt16:
-        return Integers(view.as<int16_t>(), view.elements, std::min<int64_t>(classes, 1 << 15), random);
+        return Integers(reinterpret_cast<int16_t*>(data), elements, std::min<int64_t>(classes, 1 << 15),
+                        random);
       case DType::kInt8:
-        return Integers(view.as<int8_t>(), view.elements, std::min<int64_t>(classes, 1 << 7), random);
+        return Integers(reinterpret_cast<int8_t*>(data), elements, std::min<int64_t>(classes, 1 << 7),
+                        random);
       case DType::kUint8:
-        return Integers(view.as<uint8_t>(), view.elements, std::min<int64_t>(classes, 1 << 8), random);
+        return Integers(reinterpret_cast<uint8_t*>(data), elements, std::min<int64_t>(classes, 1 << 8),
+                        random);
       case DType::kUint16:
-        return Integers(view.as<uint16_t>(), view.elements, std::min<int64_t>(classes, 1 << 16), random);
+        return Integers(reinterpret_cast<uint16_t*>(data), elements, std::min<int64_t>(classes, 1 << 16),
+                        random);
       case DType::kUint32:
-        return Integers(view.as<uint32_t>(), view.elements, classes, random);
+        return Integers(reinterpret_cast<uint32_t*>(data), elements, classes, random);
       case DType::kUint64:
-        return Integers(view.as<uint64_t>(), view.elements, classes, random);
+        return Integers(reinterpret_cast<uint64_t*>(data), elements, classes, random);
       case DType::kBool:
-        return Integers(view.as<uint8_t>(), view.elements, 2, random);
+        return Integers(reinterpret_cast<uint8_t*>(data), elements, 2, random);
       case DType::kFloat16:
       case DType::kBFloat16:
-        std::fill_n(view.as<uint16_t>(), view.elements, uint16_t{0});
+        std::fill_n(reinterpret_cast<uint16_t*>(data), elements, uint16_t{0});
         return;
     }
   }

@@ -152,7 +152,14 @@ llvm::Error WriteSafetensors(const std::string& path, const std::vector<NamedTen
   llvm::support::endian::write64le(length, header.size());
   ACT_CHECK_OK(file->Write(length, kLengthBytes));
   ACT_CHECK_OK(file->Write(header.data(), static_cast<int64_t>(header.size())));
-  for (const NamedTensor& tensor : tensors) ACT_CHECK_OK(file->Write(tensor.view.data, tensor.view.bytes));
+  for (const NamedTensor& tensor : tensors) {
+    const std::byte* data = tensor.view.data;
+    if (tensor.read) {
+      ACT_TRY(const std::span<const std::byte> bytes, tensor.read());
+      data = bytes.data();
+    }
+    ACT_CHECK_OK(file->Write(data, tensor.view.bytes));
+  }
   return file->Commit();
 }
 

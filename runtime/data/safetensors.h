@@ -9,8 +9,11 @@
 
 #include <llvm/Support/Error.h>
 
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,9 +45,12 @@ class Safetensors {
 struct NamedTensor {
   std::string name;  // UTF-8
   HostView view;
+  // Where the bytes come from if view.data is null. Called when the tensor is written; the bytes
+  // need not outlive the next call of such a function.
+  std::function<llvm::Expected<std::span<const std::byte>>()> read = nullptr;
 };
 
-// Writes the tensors in the given order, without copying them. On failure (a full disk) no file
+// Writes the tensors in the given order, one after the other, without copying them. On failure (a full disk) no file
 // appears, and an earlier file stays as it was.
 llvm::Error WriteSafetensors(const std::string& path, const std::vector<NamedTensor>& tensors);
 

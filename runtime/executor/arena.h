@@ -4,38 +4,30 @@
 
 #include <llvm/Support/Error.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
+
+#include "runtime/executor/device.h"
 
 namespace act {
 
 class Arena {
  public:
-  // Reserves `bytes`, aligned to a huge page, with an inaccessible page on both sides: a kernel
-  // that runs over either end stops there. The machine provides memory page by page at first touch.
-  static llvm::Expected<std::unique_ptr<Arena>> Allocate(int64_t bytes);
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
+  static llvm::Expected<std::unique_ptr<Arena>> Allocate(Device& device, MemoryKind kind, int64_t bytes);
 
   // The range [offset, offset + bytes). Raises the high-water mark. It is an error if the range
   // leaves the arena.
-  llvm::Expected<std::byte*> HandOut(int64_t offset, int64_t bytes);
+  llvm::Expected<DevicePointer> HandOut(int64_t offset, int64_t bytes);
 
   // The highest byte that was ever handed out, plus one. Measured here, not taken from the plan.
   int64_t high_water_bytes() const { return high_water_bytes_; }
-  int64_t bytes() const { return bytes_; }
-  std::byte* base() const { return base_; }
+  int64_t bytes() const { return memory_->bytes(); }
+  DevicePointer base() const { return memory_->base(); }
 
  private:
-  Arena(void* mapping, size_t mapping_bytes, std::byte* base, int64_t bytes)
-      : mapping_(mapping), mapping_bytes_(mapping_bytes), base_(base), bytes_(bytes) {}
+  explicit Arena(std::unique_ptr<DeviceMemory> memory) : memory_(std::move(memory)) {}
 
-  void* mapping_;
-  size_t mapping_bytes_;
-  std::byte* base_;
-  int64_t bytes_;
+  std::unique_ptr<DeviceMemory> memory_;
   int64_t high_water_bytes_ = 0;
 };
 

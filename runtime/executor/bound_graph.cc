@@ -67,16 +67,17 @@ TensorView MakeView(const TensorType& type, int64_t batch) {
   return view;
 }
 
-BoundGraph::BoundGraph(const StepGraph& step, int64_t batch)
+BoundGraph::BoundGraph(const StepGraph& step, int64_t batch, Device& device)
     : step_(&step),
+      device_(&device),
       batch_(batch),
       loop_of_node_(LoopOfNodes(step.graph)),
       loop_of_value_(LoopOfValues(step.graph)) {}
 
 llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& step, const StepLayout& layout,
                                                              int64_t batch, const KernelRegistry& registry,
-                                                             int threads, Memories memories) {
-  std::unique_ptr<BoundGraph> bound(new BoundGraph(step, batch));
+                                                             int threads, Device& device, Memories memories) {
+  std::unique_ptr<BoundGraph> bound(new BoundGraph(step, batch, device));
   const Graph& graph = step.graph;
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const int32_t loop = bound->loop_of_value_[v];
@@ -107,8 +108,8 @@ llvm::Error BoundGraph::BindNode(size_t position, const StepLayout& layout, cons
   slot.node = &node;
   if (layout.workspace_offset[position] >= 0 && layout.workspace_bytes[position] > 0) {
     const int64_t bytes = layout.workspace_bytes[position];
-    ACT_TRY(std::byte* const scratch, arena.HandOut(layout.workspace_offset[position], bytes));
-    slot.workspace = {scratch, static_cast<size_t>(bytes)};
+    ACT_TRY(const DevicePointer scratch, arena.HandOut(layout.workspace_offset[position], bytes));
+    slot.workspace = {scratch, bytes};
   }
   if (loop_of_node_[position] >= 0) return BindTiles(position, registry, threads);
 
@@ -145,7 +146,7 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
   };
   for (ValueId id : node.inputs)
     tiles.places.AddInput(ViewOrNone(views_, id).data, id == kNoValue ? 0 : sample_bytes(id));
-  int64_t scratch = static_cast<int64_t>(slot.workspace.size());
+  int64_t scratch = slot.workspace.bytes;
   for (ValueId id : node.outputs) {
     const TensorView& view = ViewOrNone(views_, id);
     tiles.places.AddOutput(view.data, sample_bytes(id));
@@ -153,7 +154,7 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
       continue;
     scratch -= (view.bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
     if (scratch < 0) return MakeError(PlaceOf(node), "has no room for its sums", "compile the model again");
-    tiles.places.MakeSum(slot.workspace.data() + scratch);
+    tiles.places.MakeSum(slot.workspace.data + scratch);
   }
 
   const KernelSite site = SiteOf(graph, node, tiles.samples, batch_, scratch, threads);
@@ -218,8 +219,8 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                           .workspace = bound.workspace,
                           .state = &state,
                           .first_sample = first_sample_};
-    const std::string failure = (is_short ? *bound.tiles->last_kernel : *bound.kernel).Run(args);
-    if (tiles && first_sample_ > 0) tiles->places.AddSums(bound.outputs);
+    const std::string failure = device_->Run(is_short ? *bound.tiles->last_kernel : *bound.kernel, args);
+    if (tiles && first_sample_ > 0) ACT_CHECK_OK(tiles->places.AddSums(*device_, bound.outputs));
     bound.seconds += std::chrono::duration<double>(Clock::now() - start).count();
     if (!failure.empty()) return MakeError(PlaceOf(*bound.node), failure);
   }

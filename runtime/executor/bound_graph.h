@@ -45,7 +45,7 @@ struct BoundNode {
   // of the faster kernels: "dnnl.conv: dilations are not supported"
   std::vector<std::string> refusals;
   std::vector<TensorView> inputs, outputs;
-  std::span<std::byte> workspace;
+  DeviceRange workspace;
   std::unique_ptr<BoundTiles> tiles;  // null outside of loops over samples
   bool enabled = true;                // a disabled node does not run
   double seconds = 0;                 // in the kernel, over all runs
@@ -68,7 +68,7 @@ class BoundGraph {
   // is an error that lists every refusal.
   static llvm::Expected<std::unique_ptr<BoundGraph>> Bind(const StepGraph& step, const StepLayout& layout,
                                                           int64_t batch, const KernelRegistry& registry,
-                                                          int threads, Memories memories);
+                                                          int threads, Device& device, Memories memories);
 
   // Runs all nodes in order. Allocates nothing unless it fails.
   llvm::Error Run(const StepState& state, std::span<NodeObserver* const> observers = {});
@@ -77,6 +77,8 @@ class BoundGraph {
   // False while a loop over samples has tiles left.
   bool OnLastTile() const { return on_last_tile_; }
   const StepGraph& step() const { return *step_; }
+  // Where it runs.
+  Device& device() const { return *device_; }
   // The tensor of a value. Its data is null if nothing reads or writes it.
   const TensorView& view(ValueId id) const { return views_[static_cast<size_t>(id)]; }
   const std::vector<BoundNode>& nodes() const { return nodes_; }
@@ -91,7 +93,7 @@ class BoundGraph {
   void SetTimes(std::span<const double> seconds);
 
  private:
-  BoundGraph(const StepGraph& step, int64_t batch);
+  BoundGraph(const StepGraph& step, int64_t batch, Device& device);
 
   llvm::Error BindNode(size_t position, const StepLayout& layout, const KernelRegistry& registry, int threads,
                        Arena& arena);
@@ -101,6 +103,7 @@ class BoundGraph {
                       std::span<NodeObserver* const> observers);
 
   const StepGraph* step_;
+  Device* device_;
   int64_t batch_;
   std::vector<int32_t> loop_of_node_, loop_of_value_;  // -1: none
   int64_t first_sample_ = 0;                           // of the current tile

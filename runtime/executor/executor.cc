@@ -25,12 +25,10 @@ void ReleasePages(const HostTensor& tensor) {
 #endif
 }
 
-llvm::Error LoadInitialValue(const Value& value, const TensorView& view) {
+llvm::Error LoadInitialValue(Device& device, const Value& value, const TensorView& view) {
   const bool starts_at_zero = value.kind == ValueKind::kOptimizer || value.kind == ValueKind::kGradientSum;
-  if (starts_at_zero && value.data.data == nullptr) {
-    std::memset(view.data, 0, static_cast<size_t>(view.bytes));
-    return llvm::Error::success();
-  }
+  if (starts_at_zero && value.data.data == nullptr)
+    return device.FillBytes(view.data, std::byte{0}, view.bytes);
   const std::string place = "tensor '" + value.name + "'";
   if (value.data.data == nullptr && view.bytes > 0) {
     return MakeError(place, "the plan holds no value for it",
@@ -41,7 +39,7 @@ llvm::Error LoadInitialValue(const Value& value, const TensorView& view) {
                                 ToString(value.type) + " needs " + std::to_string(view.bytes));
   }
   if (view.bytes == 0) return llvm::Error::success();
-  std::memcpy(view.data, value.data.data, static_cast<size_t>(view.bytes));
+  ACT_CHECK_OK(device.Upload(view.data, {value.data.data, static_cast<size_t>(view.bytes)}));
   ReleasePages(value.data);
   return llvm::Error::success();
 }
@@ -62,12 +60,12 @@ llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t avai
 }
 
 llvm::Expected<std::unique_ptr<Executor>> Executor::Create(const Plan& plan, MemoryLayout layout,
-                                                           const KernelRegistry& registry,
+                                                           Device& device, const KernelRegistry& registry,
                                                            const ExecutorOptions& options) {
   ACT_CHECK_OK(ValidateLayout(plan, layout));
-  std::unique_ptr<Executor> executor(new Executor(plan, std::move(layout), registry, options));
-  ACT_TRY(executor->arena_, Arena::Allocate(executor->layout_.arena_bytes));
-  ACT_TRY(executor->host_arena_, Arena::Allocate(executor->layout_.host_bytes));
+  std::unique_ptr<Executor> executor(new Executor(plan, std::move(layout), device, registry, options));
+  ACT_TRY(executor->arena_, Arena::Allocate(device, MemoryKind::kDevice, executor->layout_.arena_bytes));
+  ACT_TRY(executor->host_arena_, Arena::Allocate(device, MemoryKind::kHost, executor->layout_.host_bytes));
   // Bind first, so that an op without a kernel is reported before anything large is read.
   ACT_CHECK_OK(executor->Train(executor->layout_.batch).takeError());
   ACT_CHECK_OK(executor->LoadPersistents(plan.train, executor->layout_.train));
@@ -86,7 +84,7 @@ llvm::Error Executor::LoadPersistents(const StepGraph& step, const StepLayout& l
     const bool loaded = std::any_of(persistents_.begin(), persistents_.end(),
                                     [&](const PersistentTensor& p) { return p.name == value.name; });
     if (loaded) continue;  // shared by name with the training graph
-    ACT_CHECK_OK(LoadInitialValue(value, view));
+    ACT_CHECK_OK(LoadInitialValue(*device_, value, view));
     persistents_.push_back({value.name, value.kind, std::move(view)});
   }
   return llvm::Error::success();
@@ -99,7 +97,7 @@ llvm::Expected<BoundGraph*> Executor::Bound(BoundByBatch& bound, const StepGraph
   }
   std::unique_ptr<BoundGraph>& graph = bound[batch];
   if (!graph) {
-    ACT_TRY(graph, BoundGraph::Bind(step, layout, batch, *registry_, options_.threads, memories()));
+    ACT_TRY(graph, BoundGraph::Bind(step, layout, batch, *registry_, options_.threads, *device_, memories()));
   }
   return graph.get();
 }
@@ -150,15 +148,16 @@ std::vector<const BoundGraph*> Executor::BoundTrainGraphs() const {
   return graphs;
 }
 
-void Executor::BeginStep() {
-  if (options_.check_memory) FillDead(memories(), layout_.persistent_bytes);
+llvm::Error Executor::BeginStep() {
+  if (!options_.check_memory) return llvm::Error::success();
+  return FillDead(*device_, memories(), layout_.persistent_bytes);
 }
 
 llvm::Error Executor::Run(BoundGraph& graph, const StepState& state,
                           std::span<NodeObserver* const> observers) {
   if (!options_.check_memory) return graph.Run(state, observers);
   const StepLayout& layout = &graph.step() == &plan_->train ? layout_.train : layout_.eval;
-  MemoryCheck check(graph, layout, layout_.persistent_bytes, memories());
+  ACT_TRY(MemoryCheck check, MemoryCheck::Begin(graph, layout, layout_.persistent_bytes, memories()));
   std::vector<NodeObserver*> all(observers.begin(), observers.end());
   all.push_back(&check);
   return graph.Run(state, all);

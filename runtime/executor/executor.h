@@ -35,11 +35,11 @@ struct PersistentTensor {
 class Executor {
  public:
   // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer
-  // state is zeroed), and binds the training graph at layout.batch. The plan must outlive the
-  // executor; of its weights only the types are read later. Errors: a layout that does not
+  // state is zeroed), and binds the training graph at layout.batch. The plan and the
+  // device must outlive the executor; of its weights only the types are read later. Errors: a layout that does not
   // validate, weights that the plan does not contain, an op without a kernel.
   static llvm::Expected<std::unique_ptr<Executor>> Create(const Plan& plan, MemoryLayout layout,
-                                                          const KernelRegistry& registry,
+                                                          Device& device, const KernelRegistry& registry,
                                                           const ExecutorOptions& options);
 
   // The graphs at batch 1 <= n <= layout.batch, bound at first use. A smaller last batch runs at
@@ -61,12 +61,13 @@ class Executor {
   llvm::Error Run(BoundGraph& graph, const StepState& state, std::span<NodeObserver* const> observers = {});
   // To be called before the inputs of a step are written. With check_memory, dead bytes are then
   // set to NaN.
-  void BeginStep();
+  llvm::Error BeginStep();
 
   const std::vector<PersistentTensor>& persistents() const { return persistents_; }
   // The training graphs bound so far.
   std::vector<const BoundGraph*> BoundTrainGraphs() const;
   const Plan& plan() const { return *plan_; }
+  Device& device() const { return *device_; }
   const MemoryLayout& layout() const { return layout_; }
   // The peak of the layout that the executor began with. No later layout has a higher one.
   int64_t promised_peak_bytes() const { return promised_peak_bytes_; }
@@ -77,9 +78,10 @@ class Executor {
 
  private:
   using BoundByBatch = std::map<int64_t, std::unique_ptr<BoundGraph>>;
-  Executor(const Plan& plan, MemoryLayout layout, const KernelRegistry& registry,
+  Executor(const Plan& plan, MemoryLayout layout, Device& device, const KernelRegistry& registry,
            const ExecutorOptions& options)
       : plan_(&plan),
+        device_(&device),
         layout_(std::move(layout)),
         promised_peak_bytes_(layout_.train.peak_bytes),
         promised_host_bytes_(layout_.train.host_peak_bytes),
@@ -91,6 +93,7 @@ class Executor {
   Memories memories() const { return {*arena_, *host_arena_}; }
 
   const Plan* plan_;
+  Device* device_;
   MemoryLayout layout_;
   int64_t promised_peak_bytes_, promised_host_bytes_;
   const KernelRegistry* registry_;

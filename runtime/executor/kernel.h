@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/executor/device_pointer.h"
 #include "runtime/plan/graph.h"
 #include "runtime/plan/optimizer.h"
 
@@ -17,16 +18,15 @@ namespace act {
 
 // A concrete tensor in the arena. `dims` are those at the run's batch size.
 struct TensorView {
-  void* data = nullptr;
+  DevicePointer data;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> dims;
   int64_t elements = 0;
   int64_t bytes = 0;
 
+  // As DevicePointer::as: in kernels alone.
   template <class T>
-  T* as() const {
-    return static_cast<T*>(data);
-  }
+  auto as() const;
 };
 
 // The state of a step that changes between runs. Updates and random number streams read it.
@@ -66,7 +66,7 @@ struct KernelSite {
 // What a kernel receives at each run: the same tensors, with data. Kernels allocate nothing here.
 struct KernelArgs {
   std::span<const TensorView> inputs, outputs;
-  std::span<std::byte> workspace;  // 64-byte aligned, at least as many bytes as asked for
+  DeviceRange workspace;  // 64-byte aligned, at least as many bytes as asked for
   const StepState* state = nullptr;
   // The sample of the batch at which the operands begin. Random numbers are drawn by sample.
   int64_t first_sample = 0;

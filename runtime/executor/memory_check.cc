@@ -1,7 +1,6 @@
 #include "runtime/executor/memory_check.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -11,30 +10,7 @@
 namespace act {
 namespace {
 
-constexpr int kDead = 0xFF;
-
-// FNV-1a over 64-bit words, and over bytes at the tail.
-uint64_t Hash(const std::byte* data, int64_t bytes) {
-  constexpr uint64_t kPrime = 0x100000001b3;
-  uint64_t hash = 0xcbf29ce484222325;
-  for (; bytes >= 8; data += 8, bytes -= 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, data, 8);
-    hash = (hash ^ word) * kPrime;
-    hash ^= hash >> 32;  // multiplication alone moves no high bit into the low half
-  }
-  for (; bytes > 0; ++data, --bytes) hash = (hash ^ static_cast<uint64_t>(*data)) * kPrime;
-  return hash;
-}
-
-// The first byte in [begin, end) that is not 0xFF, or null. The fast check: a range equals itself
-// shifted by one byte if and only if all its bytes are equal.
-const std::byte* FirstTouched(const std::byte* begin, const std::byte* end) {
-  if (begin == end) return nullptr;
-  const auto size = static_cast<size_t>(end - begin);
-  if (*begin == std::byte{kDead} && std::memcmp(begin, begin + 1, size - 1) == 0) return nullptr;
-  return std::find_if(begin, end, [](std::byte b) { return b != std::byte{kDead}; });
-}
+constexpr std::byte kDead{0xFF};
 
 const char* NameOf(bool on_host) { return on_host ? " of the host's arena" : " of the arena"; }
 
@@ -42,25 +18,25 @@ std::string Describe(const Node& node) { return "node '" + node.name + "' (" + n
 
 }  // namespace
 
-void FillDead(Memories memories, int64_t persistent_bytes) {
-  const auto fill = [](Arena& arena, int64_t from) {
-    std::memset(arena.base() + from, kDead, static_cast<size_t>(arena.bytes() - from));
+llvm::Error FillDead(Device& device, Memories memories, int64_t persistent_bytes) {
+  const auto fill = [&device](Arena& arena, int64_t from) {
+    return device.FillBytes(arena.base() + from, kDead, arena.bytes() - from);
   };
-  fill(memories.device, persistent_bytes);
-  fill(memories.host, 0);
+  ACT_CHECK_OK(fill(memories.device, persistent_bytes));
+  return fill(memories.host, 0);
 }
 
-MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes,
-                         Memories memories)
-    : graph_(graph), layout_(layout), persistent_bytes_(persistent_bytes), memories_(memories) {
+llvm::Expected<MemoryCheck> MemoryCheck::Begin(const BoundGraph& graph, const StepLayout& layout,
+                                               int64_t persistent_bytes, Memories memories) {
+  MemoryCheck check(graph, layout, persistent_bytes, memories);
   const StepGraph& step = graph.step();
   const std::vector<int32_t> loop_of_storage = LoopOfStorages(step);
-  ranges_.resize(static_cast<size_t>(step.storages));
+  check.ranges_.resize(static_cast<size_t>(step.storages));
   for (size_t v = 0; v < step.graph.values.size(); ++v) {
     const TensorView& view = graph.view(static_cast<ValueId>(v));
-    if (view.data == nullptr || view.bytes == 0) continue;
+    if (!view.data || view.bytes == 0) continue;
     const auto storage = static_cast<size_t>(step.storage_of[v]);
-    Range& range = ranges_[storage];
+    Range& range = check.ranges_[storage];
     range.on_host = layout.on_host[storage];
     range.begin = layout.offset[storage];
     // at this batch, which may be smaller than the layout's
@@ -70,7 +46,10 @@ MemoryCheck::MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int6
     range.one_tile = loop_of_storage[storage] >= 0;
     range.name = step.graph.values[v].name;
   }
-  for (Range& range : ranges_) range.hash = Hash(Data(range), range.end - range.begin);
+  for (Range& range : check.ranges_) {
+    ACT_TRY(range.hash, check.Hash(range));
+  }
+  return check;
 }
 
 llvm::Error MemoryCheck::AfterNode(size_t position) {
@@ -93,19 +72,18 @@ llvm::Error MemoryCheck::AfterNode(size_t position) {
   for (const Range& range : ranges_) {
     const bool ends = range.upper == now + 1 && (range.one_tile || (graph_.OnLastTile() && !is_last));
     if (ends && (range.on_host || range.begin >= persistent_bytes_)) {
-      std::memset(Data(range), kDead, static_cast<size_t>(range.end - range.begin));
+      ACT_CHECK_OK(graph_.device().FillBytes(Data(range), kDead, range.end - range.begin));
     }
   }
-  const std::span<std::byte> workspace = graph_.nodes()[position].workspace;
-  std::fill(workspace.begin(), workspace.end(), std::byte{kDead});
-  return llvm::Error::success();
+  const DeviceRange workspace = graph_.nodes()[position].workspace;
+  return graph_.device().FillBytes(workspace.data, kDead, workspace.bytes);
 }
 
 llvm::Error MemoryCheck::CheckUnchanged(int64_t position, const std::vector<bool>& written) {
   for (size_t s = 0; s < ranges_.size(); ++s) {
     Range& range = ranges_[s];
     if (!LiveAt(range, position)) continue;
-    const uint64_t hash = Hash(Data(range), range.end - range.begin);
+    ACT_TRY(const uint64_t hash, Hash(range));
     // In a loop over samples a tensor lives before the node that writes it runs.
     const bool is_new = !range.seen && range.lower > 0;
     range.seen = true;
@@ -135,10 +113,10 @@ llvm::Error MemoryCheck::CheckDead(int64_t position, bool on_host) {
   int64_t dead = 0;  // where the current dead range begins
   for (const auto& [begin, end] : live) {
     if (begin > dead) {
-      const std::byte* touched = FirstTouched(arena.base() + dead, arena.base() + begin);
-      if (touched != nullptr) {
+      ACT_TRY(const int64_t untouched, graph_.device().FindOther(arena.base() + dead, kDead, begin - dead));
+      if (untouched < begin - dead) {
         return MakeError(Describe(*graph_.nodes()[at].node),
-                         "wrote to byte " + std::to_string(touched - arena.base()) + NameOf(on_host) +
+                         "wrote to byte " + std::to_string(dead + untouched) + NameOf(on_host) +
                              ", in the dead range " + std::to_string(dead) + " to " + std::to_string(begin));
       }
     }

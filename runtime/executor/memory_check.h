@@ -16,7 +16,7 @@ namespace act {
 
 // Fills everything after the persistent tensors, and all of the host's arena, with 0xFF, which is
 // NaN as any float. A kernel that reads a byte before a node has written it computes NaN.
-void FillDead(Memories memories, int64_t persistent_bytes);
+llvm::Error FillDead(Device& device, Memories memories, int64_t persistent_bytes);
 
 // Watches one run of a graph. After each node
 //   - every byte outside the live ranges must still be 0xFF,
@@ -26,7 +26,8 @@ void FillDead(Memories memories, int64_t persistent_bytes);
 class MemoryCheck : public NodeObserver {
  public:
   // To be created after FillDead() has run and the step's inputs have been written.
-  MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes, Memories memories);
+  static llvm::Expected<MemoryCheck> Begin(const BoundGraph& graph, const StepLayout& layout,
+                                           int64_t persistent_bytes, Memories memories);
   llvm::Error AfterNode(size_t position) override;
 
  private:
@@ -42,7 +43,12 @@ class MemoryCheck : public NodeObserver {
   bool LiveAt(const Range& range, int64_t position) const {
     return range.lower <= position && position < range.upper;
   }
-  std::byte* Data(const Range& range) const { return memories_.Of(range.on_host).base() + range.begin; }
+  MemoryCheck(const BoundGraph& graph, const StepLayout& layout, int64_t persistent_bytes, Memories memories)
+      : graph_(graph), layout_(layout), persistent_bytes_(persistent_bytes), memories_(memories) {}
+  DevicePointer Data(const Range& range) const { return memories_.Of(range.on_host).base() + range.begin; }
+  llvm::Expected<uint64_t> Hash(const Range& range) const {
+    return graph_.device().Hash(Data(range), range.end - range.begin);
+  }
   llvm::Error CheckDead(int64_t position, bool on_host);
   llvm::Error CheckUnchanged(int64_t position, const std::vector<bool>& written);
 

@@ -1,7 +1,7 @@
 #include "runtime/measure/code_sensitivity.h"
 
 #include <cmath>
-#include <cstring>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/train/evaluate.h"
@@ -35,15 +35,17 @@ class Comparison : public GradientWatch {
   double square() const { return square_; }
 
  private:
-  void See(size_t i) override {
+  llvm::Error See(size_t i) override {
     const TensorView& view = *sources()[i].view;
-    const auto* from = view.as<float>();
+    ACT_TRY(const std::span<const std::byte> bytes, device().Read(view.data, view.bytes));
+    const auto* from = reinterpret_cast<const float*>(bytes.data());
     float* to = to_.data() + begin_[i];
     for (int64_t k = 0; k < view.elements; ++k) {
       const double d = static_cast<double>(from[k]) - (keep_ ? 0 : static_cast<double>(to[k]));
       square_ += d * d;
       if (keep_) to[k] = from[k];
     }
+    return llvm::Error::success();
   }
 
   std::vector<float>& to_;
@@ -72,8 +74,8 @@ CodeSensitivityMeter::CodeSensitivityMeter(const Executor& executor) {
 
 llvm::Error CodeSensitivityMeter::Pass(Executor& executor, BoundGraph& graph, BatchSource& data,
                                        const StepState& state, NodeObserver& observer) {
-  executor.BeginStep();
-  FillInputs(graph, data);
+  ACT_CHECK_OK(executor.BeginStep());
+  ACT_CHECK_OK(FillInputs(graph, data));
   NodeObserver* observers[] = {&observer};
   return executor.Run(graph, state, observers);
 }
@@ -81,16 +83,18 @@ llvm::Error CodeSensitivityMeter::Pass(Executor& executor, BoundGraph& graph, Ba
 llvm::Expected<std::optional<CodeSensitivity>> CodeSensitivityMeter::Measure(
     Executor& executor, BoundGraph& graph, BatchSource& data, StepState state,
     std::span<const int32_t> streams, int64_t repeats, const volatile std::sig_atomic_t* stop) {
-  const auto copy_buffers = [&](bool back) {
+  const auto copy_buffers = [&](bool back) -> llvm::Error {
     size_t i = 0;
     for (const PersistentTensor& tensor : executor.persistents()) {
       if (tensor.kind != ValueKind::kBuffer) continue;
       std::vector<std::byte>& kept = buffers_[i++];
       if (kept.empty()) continue;
-      std::memcpy(back ? tensor.view.data : kept.data(), back ? kept.data() : tensor.view.data, kept.size());
+      Device& device = executor.device();
+      ACT_CHECK_OK(back ? device.Upload(tensor.view.data, kept) : device.Download(kept, tensor.view.data));
     }
+    return llvm::Error::success();
   };
-  copy_buffers(false);
+  ACT_CHECK_OK(copy_buffers(false));
   const std::vector<double> times = graph.Times();
   Comparison comparison(graph, gradient_);
   if (!comparison.IsFloat()) return MakeError("gradients", "are not float32: they cannot be compared");
@@ -118,7 +122,7 @@ llvm::Expected<std::optional<CodeSensitivity>> CodeSensitivityMeter::Measure(
     return llvm::Error::success();
   };
   llvm::Error error = run();
-  copy_buffers(true);
+  error = llvm::joinErrors(std::move(error), copy_buffers(true));
   graph.SetTimes(times);
   if (error) return error;
   if (ends || !std::isfinite(result.gradient_square)) return std::nullopt;

@@ -120,8 +120,8 @@ class Measurement {
 
   llvm::Error RunPass(Vector& gradient) {
     if (options_.stop && *options_.stop) return MakeError("--variance", "interrupted");
-    executor_.BeginStep();
-    FillInputs(*graph_, data_);
+    ACT_CHECK_OK(executor_.BeginStep());
+    ACT_CHECK_OK(FillInputs(*graph_, data_));
     NodeObserver* observer = &*capture_;
     ACT_CHECK_OK(executor_.Run(*graph_, state_, {&observer, 1}));
     auto to = reinterpret_cast<std::byte*>(gradient.data());

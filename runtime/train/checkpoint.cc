@@ -36,9 +36,13 @@ llvm::Expected<int64_t> ReadScalar(const Safetensors& file, const std::string& n
   return number;
 }
 
+HostView TypeOf(const TensorView& view) {
+  return {.dtype = view.dtype, .dims = view.dims, .data = nullptr, .bytes = view.bytes};
+}
+
 llvm::Error CheckTensor(const std::string& path, const std::string& name, const HostView* found,
                         const TensorView& view) {
-  const HostView expected = ViewOf(view);
+  const HostView expected = TypeOf(view);
   if (!found) {
     return MakeError(TensorPlace(path, name), "is missing; expected " + ToString(expected),
                      "the checkpoint is of another model");
@@ -50,11 +54,10 @@ llvm::Error CheckTensor(const std::string& path, const std::string& name, const 
 
 }  // namespace
 
-HostView ViewOf(const TensorView& view) {
-  return {.dtype = view.dtype,
-          .dims = view.dims,
-          .data = static_cast<const std::byte*>(view.data),
-          .bytes = view.bytes};
+NamedTensor Named(Device& device, std::string name, const TensorView& view) {
+  return {.name = std::move(name),
+          .view = TypeOf(view),
+          .read = [&device, data = view.data, bytes = view.bytes] { return device.Read(data, bytes); }};
 }
 
 std::string CheckpointName(const PersistentTensor& tensor) {
@@ -70,15 +73,17 @@ std::string CheckpointName(const PersistentTensor& tensor) {
   }
 }
 
-void StartOptimizerState(const std::vector<PersistentTensor>& tensors, const Hyperparameters& hyper) {
-  for (const PersistentTensor& tensor : tensors)
-    if (tensor.kind == ValueKind::kOptimizer && tensor.view.dtype == DType::kFloat32)
-      std::fill_n(tensor.view.as<float>(), tensor.view.elements,
-                  static_cast<float>(hyper.initial_accumulator_value));
+llvm::Error StartOptimizerState(const Executor& executor, const Hyperparameters& hyper) {
+  const auto value = static_cast<float>(hyper.initial_accumulator_value);
+  for (const PersistentTensor& tensor : executor.persistents()) {
+    if (tensor.kind != ValueKind::kOptimizer || tensor.view.dtype != DType::kFloat32) continue;
+    ACT_CHECK_OK(executor.device().FillFloats(tensor.view.data, value, tensor.view.elements));
+  }
+  return llvm::Error::success();
 }
 
-llvm::Error SaveCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
-                           const TrainPosition& position, const CodeLevels& levels) {
+llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, const TrainPosition& position,
+                           const CodeLevels& levels) {
   const auto step = static_cast<int64_t>(position.step), seed = static_cast<int64_t>(position.seed),
              epoch = static_cast<int64_t>(position.epoch);
   std::vector<NamedTensor> named = {{"step", Scalar(step)},
@@ -100,9 +105,9 @@ llvm::Error SaveCheckpoint(const std::string& path, const std::vector<Persistent
                       .data = reinterpret_cast<const std::byte*>(levels.shares.data()),
                       .bytes = static_cast<int64_t>(levels.shares.size() * sizeof(double))}});
   }
-  for (const PersistentTensor& tensor : tensors) {
+  for (const PersistentTensor& tensor : executor.persistents()) {
     std::string name = CheckpointName(tensor);
-    if (!name.empty()) named.push_back({std::move(name), ViewOf(tensor.view)});
+    if (!name.empty()) named.push_back(Named(executor.device(), std::move(name), tensor.view));
   }
   return WriteSafetensors(path, named);
 }
@@ -144,12 +149,11 @@ llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path) {
   return levels;
 }
 
-llvm::Error LoadCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
-                           TrainPosition& position) {
+llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, TrainPosition& position) {
   ACT_TRY(Safetensors file, Safetensors::Open(path));
   ACT_TRY(const int64_t step, ReadScalar(file, "step", 0));
-  std::vector<std::pair<const HostView*, void*>> copies;
-  for (const PersistentTensor& tensor : tensors) {
+  std::vector<std::pair<const HostView*, DevicePointer>> copies;
+  for (const PersistentTensor& tensor : executor.persistents()) {
     const std::string name = CheckpointName(tensor);
     if (name.empty()) continue;
     const HostView* found = file.Find(name);
@@ -172,7 +176,7 @@ llvm::Error LoadCheckpoint(const std::string& path, const std::vector<Persistent
   read.epoch = static_cast<uint64_t>(epoch);
 
   for (const auto& [from, to] : copies) {
-    if (from->bytes > 0) std::memcpy(to, from->data, static_cast<size_t>(from->bytes));
+    ACT_CHECK_OK(executor.device().Upload(to, {from->data, static_cast<size_t>(from->bytes)}));
     file.ReleasePages();
   }
   position = read;

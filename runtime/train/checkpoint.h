@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/host_view.h"
+#include "runtime/data/safetensors.h"
 #include "runtime/executor/executor.h"
 
 namespace act {
@@ -47,22 +47,21 @@ uint64_t FingerprintOf(const Plan& plan);
 llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path);
 
 // `levels` may be empty. On failure (a full disk), an earlier checkpoint at `path` stays as it was.
-llvm::Error SaveCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
-                           const TrainPosition& position, const CodeLevels& levels = {});
+llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, const TrainPosition& position,
+                           const CodeLevels& levels = {});
 
-// Fills the tensors from the file. A file without optimizer state and position (a model's weights
+// Fills the executor's tensors from the file. A file without optimizer state and position (a model's weights
 // alone) leaves those as they are. Errors, before anything is changed: a parameter or buffer that
 // is missing or has another type; missing optimizer state after step 0.
-llvm::Error LoadCheckpoint(const std::string& path, const std::vector<PersistentTensor>& tensors,
-                           TrainPosition& position);
+llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, TrainPosition& position);
 
 // The initial optimizer state: zeros, and for Adagrad's sums their initial value.
-void StartOptimizerState(const std::vector<PersistentTensor>& tensors, const Hyperparameters& hyper);
+llvm::Error StartOptimizerState(const Executor& executor, const Hyperparameters& hyper);
 
 // For example "param.conv1.weight". Empty for constants, which are part of the plan.
 std::string CheckpointName(const PersistentTensor& tensor);
 
-// A tensor in the arena, seen as a tensor of a file.
-HostView ViewOf(const TensorView& view);
+// A tensor in the arena as a tensor of a file, read from the device when it is written.
+NamedTensor Named(Device& device, std::string name, const TensorView& view);
 
 }  // namespace act

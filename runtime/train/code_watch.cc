@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/codec/not_finite.h"
+#include "runtime/base/error.h"
 
 namespace act {
 
@@ -34,8 +34,7 @@ llvm::Error CodeWatch::AfterNode(size_t position) {
     const TensorView& view = graph_.nodes()[position].outputs[code->output];
     if (!view.data || code->sample_bytes == 0) continue;
     const int64_t samples = view.bytes / code->sample_bytes;
-    for (int64_t s = 0; s < samples; ++s)
-      not_finite_ += CountNotFinite(code->codec, code->elements, view.as<uint8_t>() + s * code->sample_bytes);
+    ACT_TRY(not_finite_, graph_.device().CountNotFinite(code->codec, code->elements, samples, view.data));
     seen_ = samples * (code->codec.IsCast() ? code->elements : LayoutOf(code->codec, code->elements).groups);
     if (not_finite_ > 0) found_ = &*code;
   }

@@ -1,6 +1,8 @@
 #include "runtime/train/evaluate.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 
 #include "runtime/base/error.h"
 #include "runtime/plan/runtime_op.h"
@@ -10,7 +12,7 @@ namespace {
 
 // The number of labels in the batch that are not ignored. Labels are inputs, whose storage holds
 // them before the run (reshaped or not).
-int64_t CountLabels(const BoundGraph& graph) {
+llvm::Expected<int64_t> CountLabels(const BoundGraph& graph) {
   for (const BoundNode& bound : graph.nodes()) {
     if (bound.node->op != kCountCorrect) continue;
     const TensorView& labels = bound.inputs[1];
@@ -19,31 +21,42 @@ int64_t CountLabels(const BoundGraph& graph) {
     const bool is_input = std::any_of(step.inputs.begin(), step.inputs.end(),
                                       [&](ValueId id) { return graph.view(id).data == labels.data; });
     if (!is_input || labels.dtype != DType::kInt64) return labels.elements;
-    const int64_t* begin = labels.as<int64_t>();
+    ACT_TRY(const std::span<const std::byte> bytes, graph.device().Read(labels.data, labels.bytes));
+    const auto* begin = reinterpret_cast<const int64_t*>(bytes.data());
     return labels.elements -
            std::count(begin, begin + labels.elements, bound.node->attrs.Int("ignore_index"));
   }
   return 0;
 }
 
+llvm::Expected<double> ScalarOf(Device& device, const TensorView& view) {
+  float number = 0;
+  ACT_CHECK_OK(device.Download(std::as_writable_bytes(std::span(&number, 1)), view.data));
+  return static_cast<double>(number);
+}
+
 }  // namespace
 
-void FillInputs(const BoundGraph& graph, BatchSource& data) {
+llvm::Error FillInputs(const BoundGraph& graph, BatchSource& data) {
   const std::vector<ValueId>& inputs = graph.step().graph.inputs;
   for (size_t slot = 0; slot < inputs.size(); ++slot) {
     const TensorView& view = graph.view(inputs[slot]);
-    if (view.data != nullptr) data.Fill(slot, view);
+    if (!view.data) continue;
+    ACT_TRY(const std::span<std::byte> staged, graph.device().Stage(view.data, view.bytes));
+    data.Fill(slot, staged);
+    ACT_CHECK_OK(graph.device().Commit(view.data, staged));
   }
+  return llvm::Error::success();
 }
 
 llvm::Expected<double> LossOf(const BoundGraph& graph) {
   const std::vector<ValueId>& outputs = graph.step().graph.outputs;
   if (outputs.empty()) return MakeError("plan", "has no loss");
   const TensorView& loss = graph.view(outputs[0]);
-  if (loss.data == nullptr || loss.elements != 1 || loss.dtype != DType::kFloat32) {
+  if (!loss.data || loss.elements != 1 || loss.dtype != DType::kFloat32) {
     return MakeError("loss '" + graph.step().graph.value(outputs[0]).name + "'", "is not a float scalar");
   }
-  return static_cast<double>(*loss.as<float>());
+  return ScalarOf(graph.device(), loss);
 }
 
 llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const StepState& state) {
@@ -53,15 +66,19 @@ llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const
   double correct = 0;
   while (const int64_t batch = data.Next(executor.layout().batch)) {
     ACT_TRY(BoundGraph* const graph, executor.Eval(batch));
-    executor.BeginStep();
-    FillInputs(*graph, data);
-    labels += CountLabels(*graph);
+    ACT_CHECK_OK(executor.BeginStep());
+    ACT_CHECK_OK(FillInputs(*graph, data));
+    ACT_TRY(const int64_t counted, CountLabels(*graph));
+    labels += counted;
     ACT_CHECK_OK(executor.Run(*graph, state));
     ACT_TRY(const double loss, LossOf(*graph));
     result.loss += loss * static_cast<double>(batch);
     samples += batch;
     const std::vector<ValueId>& outputs = graph->step().graph.outputs;
-    if (outputs.size() > 1) correct += static_cast<double>(*graph->view(outputs[1]).as<float>());
+    if (outputs.size() > 1) {
+      ACT_TRY(const double hits, ScalarOf(executor.device(), graph->view(outputs[1])));
+      correct += hits;
+    }
   }
   if (samples > 0) result.loss /= static_cast<double>(samples);
   if (labels > 0) result.accuracy = correct / static_cast<double>(labels);

@@ -22,7 +22,7 @@ struct Evaluation {
 llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const StepState& state);
 
 // Writes every input of a step graph that is read.
-void FillInputs(const BoundGraph& graph, BatchSource& data);
+llvm::Error FillInputs(const BoundGraph& graph, BatchSource& data);
 
 // The value of the first output, a float scalar.
 llvm::Expected<double> LossOf(const BoundGraph& graph);

@@ -1,7 +1,8 @@
 #include "runtime/train/gradient_capture.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "runtime/base/error.h"
 
 namespace act {
 namespace {
@@ -10,7 +11,8 @@ constexpr char kGradient[] = "grad.";
 
 }  // namespace
 
-GradientWatch::GradientWatch(const BoundGraph& bound) : nodes_(bound.nodes().size()) {
+GradientWatch::GradientWatch(const BoundGraph& bound)
+    : device_(bound.device()), nodes_(bound.nodes().size()) {
   const Graph& graph = bound.step().graph;
   for (const Updated& updated : UpdatesOf(graph)) {
     const BoundNode& node = bound.nodes()[updated.node];
@@ -33,7 +35,7 @@ llvm::Error GradientWatch::BeforeNode(size_t position) {
   const auto before = [](const Source& source, size_t node) { return source.before < node; };
   auto it = std::lower_bound(sources_.begin(), sources_.end(), position, before);
   for (; it != sources_.end() && it->before == position; ++it)
-    See(static_cast<size_t>(it - sources_.begin()));
+    ACT_CHECK_OK(See(static_cast<size_t>(it - sources_.begin())));
   return llvm::Error::success();
 }
 
@@ -49,9 +51,8 @@ GradientCapture::GradientCapture(const BoundGraph& bound) : GradientWatch(bound)
                           .bytes = std::vector<std::byte>(static_cast<size_t>(source.view->bytes))});
 }
 
-void GradientCapture::See(size_t i) {
-  std::vector<std::byte>& to = gradients_[i].bytes;
-  if (!to.empty()) std::memcpy(to.data(), sources()[i].view->data, to.size());
+llvm::Error GradientCapture::See(size_t i) {
+  return device().Download(gradients_[i].bytes, sources()[i].view->data);
 }
 
 }  // namespace act

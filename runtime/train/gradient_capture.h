@@ -31,11 +31,13 @@ class GradientWatch : public NodeObserver {
     const TensorView* view;
   };
   // Gradient `i` now exists, in the tensor of its source.
-  virtual void See(size_t i) = 0;
+  virtual llvm::Error See(size_t i) = 0;
   // In the order of the nodes that update the parameters.
   const std::vector<Source>& sources() const { return sources_; }
+  Device& device() const { return device_; }
 
  private:
+  Device& device_;
   size_t nodes_;
   std::vector<Source> sources_;
 };
@@ -56,7 +58,7 @@ class GradientCapture : public GradientWatch {
   const std::vector<Gradient>& gradients() const { return gradients_; }
 
  private:
-  void See(size_t i) override;
+  llvm::Error See(size_t i) override;
 
   std::vector<Gradient> gradients_;
 };

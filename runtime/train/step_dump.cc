@@ -6,7 +6,7 @@
 namespace act {
 
 llvm::Error WriteStepDump(const std::string& path, double loss, const GradientCapture& gradients,
-                          const std::vector<PersistentTensor>& tensors) {
+                          const Executor& executor) {
   std::vector<NamedTensor> named;
   const auto rounded = static_cast<float>(loss);
   named.push_back({"loss",
@@ -21,8 +21,9 @@ llvm::Error WriteStepDump(const std::string& path, double loss, const GradientCa
                       .data = gradient.bytes.data(),
                       .bytes = static_cast<int64_t>(gradient.bytes.size())}});
   }
-  for (const PersistentTensor& tensor : tensors) {
-    if (tensor.kind == ValueKind::kBuffer) named.push_back({"buffer." + tensor.name, ViewOf(tensor.view)});
+  for (const PersistentTensor& tensor : executor.persistents()) {
+    if (tensor.kind == ValueKind::kBuffer)
+      named.push_back(Named(executor.device(), "buffer." + tensor.name, tensor.view));
   }
   return WriteSafetensors(path, named);
 }

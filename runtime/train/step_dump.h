@@ -15,6 +15,6 @@ namespace act {
 // Writes a safetensors file after the step that `gradients` watched: "loss" (one f32), "grad.NAME"
 // of each parameter and "buffer.NAME".
 llvm::Error WriteStepDump(const std::string& path, double loss, const GradientCapture& gradients,
-                          const std::vector<PersistentTensor>& tensors);
+                          const Executor& executor);
 
 }  // namespace act

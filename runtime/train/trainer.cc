@@ -148,9 +148,9 @@ class Loop {
       std::vector<NodeObserver*> observers;
       if (dumps) observers.push_back(&*gradients);
       if (!told_of_code_) observers.push_back(&codes.emplace(executor_.plan(), *graph));
-      executor_.BeginStep();
+      ACT_CHECK_OK(executor_.BeginStep());
       const auto start = Clock::now();
-      FillInputs(*graph, data_);
+      ACT_CHECK_OK(FillInputs(*graph, data_));
       const auto filled = Clock::now();
       ACT_CHECK_OK(executor_.Run(*graph, state, observers));
       const auto end = Clock::now();
@@ -169,7 +169,7 @@ class Loop {
       ++state.step;
       state.update.keep_sum = 1;
     }
-    if (dumps) ACT_CHECK_OK(WriteStepDump(options_.dump_step, mean, *gradients, executor_.persistents()));
+    if (dumps) ACT_CHECK_OK(WriteStepDump(options_.dump_step, mean, *gradients, executor_));
     ++position_.step;
     position_.position = data_.SamplesPerEpoch() > 0 ? position_.position + samples : 0;
     result_.losses.push_back(mean);

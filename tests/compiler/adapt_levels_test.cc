@@ -1,6 +1,8 @@
 // Levels that change while a plan trains: what is measured, and what a step
 // computes after a change.
 #include "runtime/levels/adapt_levels.h"
+#include "kernels/site/dereference.h"
+#include "tests/unit/test_device.h"
 
 #include <cstring>
 #include <limits>
@@ -26,7 +28,7 @@ Plan CompileAt(const std::string& level, unsigned seed, double bits = 0) {
 
 std::unique_ptr<Executor> Open(const Plan& plan) {
   omp_set_num_threads(1);
-  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), testing_step::CpuKernels(),
+  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), TestDevice(), testing_step::CpuKernels(),
                                {.threads = 1, .check_memory = true}));
 }
 
@@ -50,8 +52,8 @@ std::vector<std::byte> Persistents(const Executor& executor) {
 void RunStep(Executor& executor, BatchSource& data, uint64_t step) {
   ASSERT_EQ(data.Next(kBatch), kBatch);
   BoundGraph* const graph = Take(executor.Train(kBatch));
-  executor.BeginStep();
-  FillInputs(*graph, data);
+  llvm::cantFail(executor.BeginStep());
+  llvm::cantFail(FillInputs(*graph, data));
   ASSERT_EQ(testing_step::Text(executor.Run(*graph, StateAt(step))), "");
 }
 
@@ -145,7 +147,7 @@ TEST(LevelAdapter, AStepBehindAMoveIsThatOfAPlanWithThoseLevels) {
       for (size_t i = 0; i < fresh->persistents().size(); ++i) {
         const TensorView &to = fresh->persistents()[i].view, &from = executor->persistents()[i].view;
         ASSERT_EQ(to.bytes, from.bytes);
-        if (to.bytes > 0) std::memcpy(to.data, from.data, static_cast<size_t>(to.bytes));
+        if (to.bytes > 0) std::memcpy(to.as<void>(), from.as<void>(), static_cast<size_t>(to.bytes));
       }
       RunStep(*executor, *data, 1);
       RunStep(*fresh, *data, 1);

@@ -11,6 +11,7 @@
 #include "tests/compiler/op_cases.h"
 #include "tests/compiler/small_networks.h"
 #include "tests/unit/temporary_folder.h"
+#include "tests/unit/test_device.h"
 
 namespace act::gradient_case {
 namespace {
@@ -50,7 +51,8 @@ void Count(const BoundGraph& bound, Coverage& coverage) {
 void CountModel(const Graph& graph, int64_t batch, Coverage& coverage, const std::string& level = "L0") {
   const Plan plan = Take(Compile(testing_step::ModelOf(graph), testing_step::Checked(level, "sgd")));
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()}) {
-    auto executor = Take(Executor::Create(plan, Take(LayOut(plan, batch)), *kernels, {.threads = 2}));
+    auto executor =
+        Take(Executor::Create(plan, Take(LayOut(plan, batch)), TestDevice(), *kernels, {.threads = 2}));
     Count(*Take(executor->Train(batch)), coverage);
     Count(*Take(executor->Eval(batch)), coverage);
   }

@@ -1,6 +1,7 @@
 // Numbers that a code cannot hold, in a step whose loss does not show them, and tensors
 // without elements.
 #include "runtime/train/code_watch.h"
+#include "tests/unit/test_device.h"
 
 #include <cmath>
 
@@ -47,7 +48,7 @@ class OneBatch : public BatchSource {
  public:
   explicit OneBatch(std::vector<float> x) : x_(std::move(x)) {}
   int64_t Next(int64_t batch) override { return batch; }
-  void Fill(size_t, const TensorView& view) override { std::copy(x_.begin(), x_.end(), view.as<float>()); }
+  void Fill(size_t, std::span<std::byte> to) override { std::memcpy(to.data(), x_.data(), to.size()); }
 
  private:
   std::vector<float> x_;
@@ -59,7 +60,7 @@ std::string ErrorsOfTraining(const Plan& plan, float first) {
   x[0] = first;
   OneBatch data(x);
   const auto executor =
-      Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), testing_step::CpuKernels(), {}));
+      Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), TestDevice(), testing_step::CpuKernels(), {}));
   TrainPosition position;
   testing::internal::CaptureStderr();
   auto result = Train(*executor, data, nullptr, {.steps = 3}, position);

@@ -14,10 +14,12 @@
 #include "compiler/ops/graph_builder.h"
 #include "kernels/cpu/registry.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/executor/executor.h"
 #include "runtime/memory/layout.h"
 #include "tests/take.h"
+#include "tests/unit/test_device.h"
 
 namespace act::testing_step {
 
@@ -101,23 +103,23 @@ inline llvm::Expected<std::vector<std::vector<float>>> RunStep(const Plan& plan,
   omp_set_num_threads(options.threads);
   llvm::Expected<MemoryLayout> layout = LayOut(plan, options.batch);
   if (!layout) return layout.takeError();
-  auto executor = Executor::Create(plan, std::move(*layout), kernels,
+  auto executor = Executor::Create(plan, std::move(*layout), TestDevice(), kernels,
                                    {.threads = options.threads, .check_memory = options.check_memory});
   if (!executor) return executor.takeError();
   llvm::Expected<BoundGraph*> bound = (*executor)->Train(options.batch);
   if (!bound) return bound.takeError();
   const Graph& graph = plan.train.graph;
-  (*executor)->BeginStep();
+  if (llvm::Error error = (*executor)->BeginStep()) return error;
   for (ValueId v : graph.inputs) {
     const TensorView& view = (*bound)->view(v);
     if (!view.data || view.bytes == 0) continue;
     const auto given = inputs.find(graph.value(v).name);
     if (given == inputs.end()) {
-      std::memset(view.data, 0, static_cast<size_t>(view.bytes));
+      std::memset(view.as<void>(), 0, static_cast<size_t>(view.bytes));
       continue;
     }
     EXPECT_EQ(static_cast<int64_t>(given->second.size()), view.bytes) << "input " << given->first;
-    std::memcpy(view.data, given->second.data(), given->second.size());
+    std::memcpy(view.as<void>(), given->second.data(), given->second.size());
   }
   for (const size_t node : options.disabled) (*bound)->Enable(node, false);
   if (llvm::Error error = (*executor)->Run(**bound, options.state)) return error;

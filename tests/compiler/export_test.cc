@@ -50,6 +50,14 @@ std::map<std::string, HostTensor> Trained(const Graph& graph) {
   return values;
 }
 
+TrainedValues From(std::map<std::string, HostTensor> values) {
+  return [values = std::move(values)](const std::string& name) -> llvm::Expected<std::span<const std::byte>> {
+    const auto value = values.find(name);
+    if (value == values.end()) return std::span<const std::byte>();
+    return std::span(value->second.data, static_cast<size_t>(value->second.bytes));
+  };
+}
+
 Plan PlanOf(const ImportResult& model) {
   Plan plan;
   plan.onnx_model = model.skeleton;
@@ -61,7 +69,7 @@ TEST(ExportTrained, ReplacesEveryWeightAndKeepsTheRest) {
     const TemporaryFolder folder;
     const ImportResult model = Import(kGolden + file);
     const auto values = Trained(model.graph);
-    ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), values, folder / "out.onnx"));
+    ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), From(values), folder / "out.onnx"));
     const onnx::ModelProto before = Parse(kGolden + file), after = Parse(folder / "out.onnx");
     ASSERT_EQ(after.graph().initializer_size(), before.graph().initializer_size());
     for (const auto& tensor : after.graph().initializer()) {
@@ -81,7 +89,7 @@ TEST(ExportTrained, ReplacesEveryWeightAndKeepsTheRest) {
 TEST(ExportTrained, IsInTheFormOfInference) {
   const TemporaryFolder folder;
   const ImportResult model = Import(kGolden + "fcn/model.onnx");
-  ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), Trained(model.graph), folder / "out.onnx"));
+  ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), From(Trained(model.graph)), folder / "out.onnx"));
   int norms = 0, dropouts = 0;
   const onnx::ModelProto exported = Parse(folder / "out.onnx");
   for (const auto& node : exported.graph().node()) {
@@ -122,7 +130,7 @@ TEST(ExportTrained, LargeWeightsGoBesideTheModel) {
   const TemporaryFolder folder;
   const ImportResult model = Import(kGolden + "lenet/model.onnx");
   const auto values = Trained(model.graph);
-  ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), values, folder / "out.onnx", /*inline_limit=*/100));
+  ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), From(values), folder / "out.onnx", /*inline_limit=*/100));
   EXPECT_EQ(folder.Files(), 2u);
   EXPECT_LT(testing::Contents(folder / "out.onnx").size(), 4000u);
   const ImportResult again = Import(folder / "out.onnx");
@@ -137,15 +145,15 @@ TEST(ExportTrained, WhatIsMissingIsNamed) {
   const TemporaryFolder folder;
   const ImportResult model = Import(kGolden + "mlp/model.onnx");
   auto values = Trained(model.graph);
-  EXPECT_NE(llvm::toString(ExportTrainedOnnx(Plan{}, values, folder / "out.onnx"))
+  EXPECT_NE(llvm::toString(ExportTrainedOnnx(Plan{}, From(values), folder / "out.onnx"))
                 .find("does not contain its ONNX model"),
             std::string::npos);
   values["net.1.bias"].bytes -= 4;
-  EXPECT_NE(llvm::toString(ExportTrainedOnnx(PlanOf(model), values, folder / "out.onnx"))
+  EXPECT_NE(llvm::toString(ExportTrainedOnnx(PlanOf(model), From(values), folder / "out.onnx"))
                 .find("'net.1.bias' has 124 bytes, the model's has 128"),
             std::string::npos);
   values.erase("net.1.bias");
-  EXPECT_NE(llvm::toString(ExportTrainedOnnx(PlanOf(model), values, folder / "out.onnx"))
+  EXPECT_NE(llvm::toString(ExportTrainedOnnx(PlanOf(model), From(values), folder / "out.onnx"))
                 .find("no value for the initializer 'net.1.bias'"),
             std::string::npos);
   EXPECT_EQ(folder.Files(), 0u) << "no partial file";

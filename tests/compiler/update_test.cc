@@ -5,9 +5,11 @@
 #include <random>
 
 #include "compiler/ops/update.h"
+#include "kernels/site/dereference.h"
 #include "runtime/plan/optimizer.h"
 #include "runtime/train/checkpoint.h"
 #include "tests/compiler/compiled_step.h"
+#include "tests/unit/test_device.h"
 
 namespace act {
 namespace {
@@ -99,14 +101,14 @@ struct Truth {
 struct PlanRun {
   PlanRun(const Dims& dims, const CompileOptions& options, const KernelRegistry& kernels)
       : plan(Take(Compile(SumOfProducts(dims), options))) {
-    executor =
-        Take(Executor::Create(plan, Take(LayOut(plan, 1)), kernels, {.threads = 2, .check_memory = true}));
+    executor = Take(Executor::Create(plan, Take(LayOut(plan, 1)), TestDevice(), kernels,
+                                     {.threads = 2, .check_memory = true}));
   }
   llvm::Error Pass(const std::vector<float>& x, const StepState& state) {
     BoundGraph* const graph = Take(executor->Train(1));
-    executor->BeginStep();
+    llvm::cantFail(executor->BeginStep());
     const TensorView& view = graph->view(plan.train.graph.inputs[0]);
-    if (!x.empty()) std::memcpy(view.data, x.data(), x.size() * sizeof(float));
+    if (!x.empty()) std::memcpy(view.as<float>(), x.data(), x.size() * sizeof(float));
     return executor->Run(*graph, state);
   }
   const TensorView& Tensor(const std::string& name) const {
@@ -163,7 +165,7 @@ TEST(Update, IsItsFormulaForEveryShape) {
           CompileOptions options = testing_step::Checked("L0", c.optimizer);
           options.clip_norm = clip;
           PlanRun run(dims, options, *kernels);
-          StartOptimizerState(run.executor->persistents(), c.hyper);
+          llvm::cantFail(StartOptimizerState(*run.executor, c.hyper));
           const auto count = static_cast<size_t>(TensorType{DType::kFloat32, dims}.Elements().fixed);
           Truth p(Random(count, 1), c.hyper), q(Random(count, 2), c.hyper);
           for (int t = 1; t <= 3; ++t) {
@@ -213,7 +215,7 @@ TEST(Update, AccumulatesGradients) {
       options.accumulate = 2;
       options.clip_norm = clip;
       PlanRun run({3, 5}, options, testing_step::CpuKernels());
-      StartOptimizerState(run.executor->persistents(), c.hyper);
+      llvm::cantFail(StartOptimizerState(*run.executor, c.hyper));
       Truth p(Random(15, 1), c.hyper);
       std::fill_n(run.Tensor("p.grad_sum").as<float>(), 15, std::nanf(""));
       for (int t = 1; t <= 2; ++t) {

@@ -15,10 +15,12 @@
 #include "compiler/import/import_onnx.h"
 #include "compiler/ops/graph_builder.h"
 #include "kernels/cpu/registry.h"
+#include "kernels/site/dereference.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/executor/executor.h"
 #include "tests/conformance/bind_inputs.h"
 #include "tests/unit/temporary_folder.h"
+#include "tests/unit/test_device.h"
 
 namespace act::conformance {
 namespace {
@@ -144,16 +146,17 @@ llvm::Expected<std::unique_ptr<Executor>> Run(const Plan& plan, const std::map<s
   constexpr int kThreads = 1;  // a test is small; whole tests run side by side
   omp_set_num_threads(kThreads);
   ACT_TRY(MemoryLayout layout, LayOut(plan, 1));
-  ACT_TRY(auto executor, Executor::Create(plan, std::move(layout), CpuKernels(), {.threads = kThreads}));
+  ACT_TRY(auto executor,
+          Executor::Create(plan, std::move(layout), TestDevice(), CpuKernels(), {.threads = kThreads}));
   ACT_TRY(BoundGraph* const bound, executor->Eval(1));
   const Graph& graph = plan.eval.graph;
-  executor->BeginStep();
+  ACT_CHECK_OK(executor->BeginStep());
   for (ValueId v : graph.inputs) {
     const TensorView& view = bound->view(v);
     if (!view.data || view.bytes == 0) continue;
     const HostTensor& data = inputs.at(graph.value(v).name).data;
     if (data.bytes != view.bytes) return MakeError(graph.value(v).name, "the input has another size");
-    std::memcpy(view.data, data.data, static_cast<size_t>(view.bytes));
+    std::memcpy(view.as<void>(), data.data, static_cast<size_t>(view.bytes));
   }
   ACT_CHECK_OK(executor->Run(*bound, StepState{}));
   return executor;

@@ -29,20 +29,12 @@ HostView View(DType dtype, std::vector<int64_t> dims, const std::vector<T>& data
 // A tensor with its own memory.
 template <class T>
 struct Buffer {
-  Buffer(DType dtype, const TensorType& type, int64_t batch) : view(MakeView(type, batch)) {
-    EXPECT_EQ(view.dtype, dtype);
-    data.resize(static_cast<size_t>(view.elements));
-    view.data = data.data();
+  Buffer(DType dtype, const TensorType& type, int64_t batch)
+      : data(static_cast<size_t>(ElementCount(DimsAt(type.dims, batch)))) {
+    EXPECT_EQ(type.dtype, dtype);
   }
-  static TensorView MakeView(const TensorType& type, int64_t batch) {
-    TensorView view{
-        .data = nullptr, .dtype = type.dtype, .dims = DimsAt(type.dims, batch), .elements = 0, .bytes = 0};
-    view.elements = ElementCount(view.dims);
-    view.bytes = view.elements * ByteSize(type.dtype);
-    return view;
-  }
+  std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(data)); }
   std::vector<T> data;
-  TensorView view;
 };
 
 class DataSetTest : public ::testing::Test {
@@ -75,8 +67,8 @@ class DataSetTest : public ::testing::Test {
     while (const int64_t n = source.Next(batch)) {
       Buffer<float> image(DType::kFloat32, kSlots[0].type, n);
       Buffer<int64_t> label(DType::kInt64, kSlots[1].type, n);
-      source.Fill(0, image.view);
-      source.Fill(1, label.view);
+      source.Fill(0, image.bytes());
+      source.Fill(1, label.bytes());
       for (size_t i = 0; i < label.data.size(); ++i) {
         EXPECT_EQ(image.data[2 * i], static_cast<float>(label.data[i]));
         EXPECT_EQ(image.data[2 * i + 1], static_cast<float>(-label.data[i]));
@@ -174,7 +166,7 @@ TEST_F(DataSetTest, NotFiniteNumbersAreToldOnce) {
     source->StartEpoch(epoch, 0);
     while (source->Next(2)) {
       Buffer<float> buffer(DType::kFloat32, kSlots[0].type, 2);
-      source->Fill(0, buffer.view);
+      source->Fill(0, buffer.bytes());
       for (std::string& warning : source->TakeWarnings()) warnings.push_back(std::move(warning));
     }
   }
@@ -206,8 +198,8 @@ TEST(RandomBatch, HasTheRightTypesAndRanges) {
   EXPECT_EQ(source->Next(50000), 50000);
   Buffer<float> image(DType::kFloat32, kSlots[0].type, 50000), again = image;
   Buffer<int64_t> label(DType::kInt64, kSlots[1].type, 50000);
-  source->Fill(0, image.view);
-  source->Fill(1, label.view);
+  source->Fill(0, image.bytes());
+  source->Fill(1, label.bytes());
   double sum = 0, squares = 0;
   for (float x : image.data) sum += x, squares += static_cast<double>(x) * x;
   // 100,000 numbers: the mean has a standard deviation of .0032, the variance one of .0028. The
@@ -216,8 +208,7 @@ TEST(RandomBatch, HasTheRightTypesAndRanges) {
   EXPECT_NEAR(squares / 1e5, 1, 0.015);
   EXPECT_EQ(*std::min_element(label.data.begin(), label.data.end()), 0);
   EXPECT_EQ(*std::max_element(label.data.begin(), label.data.end()), 9);
-  again.view.data = again.data.data();
-  source->Fill(0, again.view);
+  source->Fill(0, again.bytes());
   EXPECT_EQ(again.data, image.data) << "the same at every step";
 }
 

@@ -1,4 +1,6 @@
 #include "runtime/executor/executor.h"
+#include "kernels/site/dereference.h"
+#include "tests/unit/test_device.h"
 
 #include <gtest/gtest.h>
 
@@ -40,12 +42,12 @@ struct Fixture {
   }
   // Opens the plan again, after `plan` or `registry` was changed.
   void Make(int64_t batch, bool check_memory = false) {
-    executor = Take(Executor::Create(plan, Take(LayOut(plan, batch)), registry,
+    executor = Take(Executor::Create(plan, Take(LayOut(plan, batch)), TestDevice(), registry,
                                      {.threads = 1, .check_memory = check_memory}));
   }
   llvm::Error Step(int64_t batch, std::span<NodeObserver* const> observers = {}) {
     BoundGraph* graph = Take(executor->Train(batch));
-    executor->BeginStep();
+    llvm::cantFail(executor->BeginStep());
     FillX(*graph);
     return executor->Run(*graph, {.update = {.hyper = {.lr = 0.5, .momentum = 0.5}}}, observers);
   }
@@ -113,7 +115,7 @@ TEST(Executor, AStepAllocatesNothing) {
 TEST(Executor, RunsASmallerLastBatchAtTheSameOffsets) {
   Fixture f;
   ASSERT_EQ(Text(f.Step(3)), "");
-  const void* full = Take(f.executor->Train(3))->view(0).data;
+  const DevicePointer full = Take(f.executor->Train(3))->view(0).data;
   ASSERT_EQ(Text(f.Step(2)), "");
   BoundGraph* partial = Take(f.executor->Train(2));
   EXPECT_EQ(partial->view(0).data, full);
@@ -142,7 +144,7 @@ TEST(Executor, AnOperatorWithoutAKernelNamesEveryRefusal) {
                            return nullptr;
                          }});
   }
-  auto executor = Executor::Create(f.plan, Take(LayOut(f.plan, 3)), registry, {});
+  auto executor = Executor::Create(f.plan, Take(LayOut(f.plan, 3)), TestDevice(), registry, {});
   ASSERT_FALSE(static_cast<bool>(executor));
   const std::string text = Text(executor.takeError());
   EXPECT_NE(text.find("node 'toy/Mul' (Mul)"), std::string::npos) << text;
@@ -192,7 +194,7 @@ TEST(Executor, AFailureOfAKernelNamesTheNode) {
 TEST(Executor, WeightsThatThePlanDoesNotHoldAreAnError) {
   Fixture f;
   f.plan.train.graph.value(1).data = {};
-  auto executor = Executor::Create(f.plan, Take(LayOut(f.plan, 3)), f.registry, {});
+  auto executor = Executor::Create(f.plan, Take(LayOut(f.plan, 3)), TestDevice(), f.registry, {});
   ASSERT_FALSE(static_cast<bool>(executor));
   EXPECT_NE(Text(executor.takeError()).find("tensor 'w': the plan holds no value for it"), std::string::npos);
 }
@@ -263,7 +265,7 @@ TEST(StepDump, HoldsGradientsAsTheyWereBeforeTheUpdate) {
   NodeObserver* observers[] = {&gradients};
   ASSERT_EQ(Text(f.Step(3, observers)), "");
   const std::string path = ::testing::TempDir() + "step_dump.safetensors";
-  ASSERT_EQ(Text(WriteStepDump(path, 210, gradients, f.executor->persistents())), "");
+  ASSERT_EQ(Text(WriteStepDump(path, 210, gradients, *f.executor)), "");
   const Safetensors file = Take(Safetensors::Open(path));
   ASSERT_NE(file.Find("grad.w"), nullptr);
   EXPECT_EQ(reinterpret_cast<const float*>(file.Find("grad.w")->data)[2], 21);
@@ -273,7 +275,7 @@ TEST(StepDump, HoldsGradientsAsTheyWereBeforeTheUpdate) {
 }
 
 TEST(Arena, HandsOutItsRangeAndNothingElse) {
-  auto arena = Take(Arena::Allocate(1000));
+  auto arena = Take(Arena::Allocate(TestDevice(), MemoryKind::kDevice, 1000));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(arena->base()) % 64, 0u);
   EXPECT_EQ(arena->high_water_bytes(), 0);
   *Take(arena->HandOut(999, 1)) = std::byte{1};

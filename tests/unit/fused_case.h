@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/fused.h"
 #include "kernels/reference/fused.h"
+#include "kernels/site/dereference.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -123,7 +124,7 @@ class FusedCase {
     view.elements = ElementCount(view.dims);
     view.bytes = view.elements * ByteSize(type.dtype);
     bytes.emplace_back(view.bytes);
-    view.data = bytes.back().data();
+    view.data = DevicePointer(bytes.back().data());
     views.push_back(view);
   }
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "kernels/math/convert.h"
+#include "kernels/site/dereference.h"
 #include "tests/unit/each_target.h"
 #include "tests/unit/random_program.h"
 

@@ -1,5 +1,6 @@
 #include <numeric>
 
+#include "kernels/site/dereference.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {

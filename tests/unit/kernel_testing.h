@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/registry.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/dereference.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -34,7 +35,8 @@ struct TestTensor {
   int64_t elements() const { return ElementCount(dims); }
   TensorView View(bool with_data) {
     if (!present) return {};
-    return {with_data ? bytes.data() : nullptr, dtype, dims, elements(), elements() * ByteSize(dtype)};
+    return {DevicePointer(with_data ? bytes.data() : nullptr), dtype, dims, elements(),
+            elements() * ByteSize(dtype)};
   }
 };
 
@@ -129,7 +131,7 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   std::vector<TensorView> inputs, outputs;
   for (TestTensor& t : c.inputs) inputs.push_back(t.View(true));
   for (TestTensor& t : c.outputs) outputs.push_back(t.View(true));
-  result.error = kernel->Run({inputs, outputs, {scratch, used}, &c.state});
+  result.error = kernel->Run({inputs, outputs, {DevicePointer(scratch), result.workspace_bytes}, &c.state});
   for (size_t i = 0; i < kGuard; ++i)
     if (scratch[used + i] != std::byte{0xcd}) {
       ADD_FAILURE() << entry.name << " writes " << i << " bytes past its workspace of " << used;

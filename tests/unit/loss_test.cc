@@ -1,3 +1,4 @@
+#include "kernels/site/dereference.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {

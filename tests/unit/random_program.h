@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/reference/codec.h"
+#include "kernels/site/dereference.h"
 #include "kernels/site/element_types.h"
 #include "tests/unit/fused_case.h"
 #include "tests/unit/row_codecs.h"

@@ -1,5 +1,6 @@
 // Weight gradients of operands that may be rounded to bfloat16, compared with the reference kernel.
 #include "kernels/cpu/pair_product.h"
+#include "kernels/site/dereference.h"
 #include "tests/unit/conv_case.h"
 
 namespace act {

@@ -1,6 +1,8 @@
 // Values that are swapped are checked as part of a plan, laid out in an arena of their own,
 // and watched there.
 #include "runtime/plan/swap.h"
+#include "kernels/site/dereference.h"
+#include "tests/unit/test_device.h"
 
 #include <gtest/gtest.h>
 
@@ -292,10 +294,10 @@ struct SwappingToy {
                    }));
   }
   std::string Run() {
-    executor =
-        Take(Executor::Create(plan, Take(LayOut(plan, 3)), registry, {.threads = 1, .check_memory = true}));
+    executor = Take(Executor::Create(plan, Take(LayOut(plan, 3)), TestDevice(), registry,
+                                     {.threads = 1, .check_memory = true}));
     BoundGraph* graph = Take(executor->Train(3));
-    executor->BeginStep();
+    llvm::cantFail(executor->BeginStep());
     std::iota(graph->view(0).as<float>(), graph->view(0).as<float>() + 12, 1.f);
     return Text(executor->Run(*graph, {.update = {.hyper = {.lr = 0.5, .momentum = 0.5}}}));
   }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/site/dereference.h"
 #include "runtime/executor/kernel.h"
 #include "runtime/plan/plan.h"
 

@@ -1,0 +1,27 @@
+// The processor that this program runs on. The arenas are ordinary memory: what the host stages is
+// already in its place, and nothing is ever copied for the host to read it.
+#pragma once
+
+#include "runtime/executor/device.h"
+
+namespace act {
+
+class CpuDevice : public Device {
+ public:
+  llvm::Expected<std::unique_ptr<DeviceMemory>> Allocate(MemoryKind kind, int64_t bytes) override;
+  llvm::Error Upload(DevicePointer to, std::span<const std::byte> from) override;
+  llvm::Error Download(std::span<std::byte> to, DevicePointer from) override;
+  llvm::Expected<std::span<const std::byte>> Read(DevicePointer from, int64_t bytes) override;
+  llvm::Error FillBytes(DevicePointer to, std::byte value, int64_t bytes) override;
+  llvm::Error FillFloats(DevicePointer to, float value, int64_t count) override;
+  llvm::Expected<std::span<std::byte>> Stage(DevicePointer to, int64_t bytes) override;
+  llvm::Error Commit(DevicePointer to, std::span<const std::byte> staged) override;
+  std::string Run(Kernel& kernel, const KernelArgs& args) override;
+  llvm::Error AddFloats(DevicePointer sum, DevicePointer part, int64_t count) override;
+  llvm::Expected<uint64_t> Hash(DevicePointer from, int64_t bytes) override;
+  llvm::Expected<int64_t> FindOther(DevicePointer from, std::byte value, int64_t bytes) override;
+  llvm::Expected<int64_t> CountNotFinite(const Codec& codec, int64_t elements, int64_t samples,
+                                         DevicePointer codes) override;
+};
+
+}  // namespace act
