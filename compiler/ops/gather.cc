@@ -159,7 +159,7 @@ void AddGatherOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Scatter", .infer = InferScatter, .grad = ScatterGrad, .flops = ScatterFlops});
   ops.push_back({.name = "NonZero", .infer = InferNonZero, .flops = NoFlops});
   ops.push_back({.name = "FlatIndex", .infer = InferFlatIndex, .flops = NoFlops});
-  ops.push_back({.name = "Range", .min_inputs = 0, .max_inputs = 0, .infer = InferRange, .flops = NoFlops});
+  ops.push_back({.name = "Range", .infer = InferRange, .flops = NoFlops});
 }
 
 }  // namespace act

@@ -16,9 +16,8 @@ llvm::Expected<ValueId> NormMean(GraphBuilder& builder, ValueId x, const Attribu
   Dims split = dims;
   split[static_cast<size_t>(axis)] = groups;
   split.insert(split.begin() + axis + 1, Dim(dims[static_cast<size_t>(axis)].fixed / groups));
-  over.Set("axes", std::vector<int64_t>{axis + 1});
   ACT_TRY(const ValueId channels, builder.Reshape(mean, split, name));
-  ACT_TRY(const ValueId group, builder.Add1("ReduceMean", {channels}, over, name));
+  ACT_TRY(const ValueId group, builder.Add1("ReduceMean", {channels}, Over({axis + 1}, true), name));
   ACT_TRY(const ValueId spread, builder.Expand(group, split, name));
   return builder.Reshape(spread, dims, name);
 }
