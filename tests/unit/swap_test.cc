@@ -288,7 +288,7 @@ struct SwappingToy {
   void AddCopies(int64_t floats = 0) {
     for (const char* op : {kSwapOut, kSwapIn})
       registry.Add(op, toy::Always("toy.copy", [floats, op](const KernelArgs& k) {
-                     std::memcpy(k.outputs[0].data, k.inputs[0].data,
+                     std::memcpy(k.outputs[0].as<void>(), k.inputs[0].as<void>(),
                                  static_cast<size_t>(k.outputs[0].bytes));
                      if (floats > 0 && op == kSwapOut) k.outputs[0].as<float>()[floats] = 42;
                    }));

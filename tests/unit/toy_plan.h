@@ -110,7 +110,7 @@ inline void RegisterToyKernels(KernelRegistry& registry) {
   registry.Add("Sum", Always("toy.sum", [](const KernelArgs& k) {
                  float sum = 0;
                  for (int64_t i = 0; i < k.inputs[0].elements; ++i) sum += k.inputs[0].as<float>()[i];
-                 std::memcpy(k.workspace.data(), &sum, sizeof sum);
+                 *k.workspace.data.as<float>() = sum;
                  *k.outputs[0].as<float>() = sum;
                }));
   registry.Add("ColumnSum", Always("toy.column_sum", [](const KernelArgs& k) {

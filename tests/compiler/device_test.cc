@@ -1,0 +1,128 @@
+// All that a run does, on a device whose memory the host cannot see, beside the same on the
+// processor.
+#include "runtime/executor/device.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "runtime/levels/adapt_levels.h"
+#include "runtime/measure/gradient_variance.h"
+#include "runtime/measure/switchable_codes.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/evaluate.h"
+#include "runtime/train/trainer.h"
+#include "tests/compiler/small_networks.h"
+#include "tests/unit/protected_device.h"
+#include "tests/unit/temporary_folder.h"
+
+namespace act {
+namespace {
+
+using testing_step::Take;
+using testing_step::Text;
+
+constexpr int64_t kBatch = 5;
+
+// Random inputs in epochs of two batches, the second of two samples.
+class TwoBatches : public BatchSource {
+ public:
+  explicit TwoBatches(std::vector<InputSlot> slots) : random_(RandomBatch(std::move(slots), 5)) {}
+  int64_t SamplesPerEpoch() const override { return kBatch + 2; }
+  void StartEpoch(uint64_t, int64_t position) override { position_ = position; }
+  int64_t Next(int64_t batch) override {
+    const int64_t taken = std::min(batch, SamplesPerEpoch() - position_);
+    position_ += taken;
+    return taken;
+  }
+  void Fill(size_t slot, std::span<std::byte> to) override { random_->Fill(slot, to); }
+
+ private:
+  std::unique_ptr<BatchSource> random_;
+  int64_t position_ = 0;
+};
+
+Plan CompileAt(const std::string& level, unsigned seed) {
+  CompileOptions options = testing_step::Checked(level, "adagrad");
+  options.group_size = 64;
+  return Take(Compile(small_networks::Network(seed).Build(), options));
+}
+
+std::unique_ptr<Executor> Open(const Plan& plan, Device& device, bool check_memory) {
+  omp_set_num_threads(2);
+  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), device, testing_step::CpuKernels(),
+                               {.threads = 2, .check_memory = check_memory}));
+}
+
+std::string FileBytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Trains, evaluates, adapts levels, saves and loads. Returns the bytes of all files and numbers.
+std::string RunAll(const Plan& plan, Device& device, bool check_memory) {
+  const TemporaryFolder folder;
+  const auto executor = Open(plan, device, check_memory);
+  Hyperparameters hyper = plan.hyper;
+  hyper.lr = .01;
+  hyper.initial_accumulator_value = .5;
+  EXPECT_EQ(Text(StartOptimizerState(*executor, hyper)), "");
+  TwoBatches data(InputSlots(plan.train.graph)), eval_data(InputSlots(plan.eval.graph));
+  LevelAdapter adapter(plan, 2, nullptr);
+  TrainOptions options{.epochs = 2, .hyper = hyper, .dump_step = folder / "dump", .between = &adapter};
+  TrainPosition position{.seed = 7};
+  const TrainResult result = Take(Train(*executor, data, &eval_data, options, position));
+  EXPECT_EQ(result.losses.size(), 4u);
+  EXPECT_EQ(Text(SaveCheckpoint(folder / "end", *executor, position, adapter.levels())), "");
+
+  const auto resumed = Open(plan, device, check_memory);
+  TrainPosition read;
+  EXPECT_EQ(Text(LoadCheckpoint(folder / "end", *resumed, read)), "");
+  EXPECT_EQ(Text(SaveCheckpoint(folder / "again", *resumed, read, adapter.levels())), "");
+  EXPECT_EQ(FileBytes(folder / "end"), FileBytes(folder / "again"));
+  std::string all = FileBytes(folder / "dump") + FileBytes(folder / "end");
+  for (const Evaluation& evaluation : result.evaluations)
+    all += std::to_string(evaluation.loss) + " " + std::to_string(evaluation.accuracy.value_or(-1)) + "\n";
+  return all;
+}
+
+TEST(Device, TheHostReachesItsMemoryThroughTheInterfaceAlone) {
+  for (const unsigned seed : {1u, 3u, 4u}) {
+    for (const char* level : {"L0", "L3", "L4", "gact-L3"}) {
+      const Plan plan = CompileAt(level, seed);
+      for (const bool check_memory : {false, true}) {
+        SCOPED_TRACE(std::string(level) + ", seed " + std::to_string(seed) +
+                     (check_memory ? ", --check-memory" : ""));
+        ProtectedDevice device;
+        EXPECT_TRUE(RunAll(plan, device, check_memory) == RunAll(plan, TestDevice(), check_memory));
+      }
+    }
+  }
+}
+
+TEST(Device, MeasuresTheGradientsVarianceThroughTheInterface) {
+  const SwitchablePlan codes = Take(MakeCodesSwitchable(CompileAt("L3", 3)));
+  std::vector<std::string> reports;
+  ProtectedDevice device;
+  for (Device* each : std::initializer_list<Device*>{&device, &TestDevice()}) {
+    const auto executor = Open(codes.plan, *each, false);
+    const auto data = RandomBatch(InputSlots(codes.plan.train.graph), 5);
+    const GradientVariance measured =
+        Take(MeasureGradientVariance(*executor, codes, *data, {.seed = 7}, {.repeats = 3}));
+    reports.push_back(GradientVarianceJson(codes.plan, measured, 7));
+  }
+  EXPECT_EQ(reports[0], reports[1]);
+}
+
+// The tests above can fail: a host that dereferences an address dies.
+TEST(DeviceDeathTest, TheHostCannotDereferenceAProtectedDevicesMemory) {
+  ProtectedDevice device;
+  auto memory = Take(device.Allocate(MemoryKind::kDevice, 4096));
+  EXPECT_DEATH(*memory->base().as<volatile float>() = 1, "");
+  EXPECT_EQ(Text(device.FillFloats(memory->base(), 1.f, 3)), "");
+  float numbers[3] = {};
+  EXPECT_EQ(Text(device.Download(std::as_writable_bytes(std::span(numbers)), memory->base())), "");
+  EXPECT_EQ(numbers[2], 1.f);
+}
+
+}  // namespace
+}  // namespace act
