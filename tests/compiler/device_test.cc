@@ -2,9 +2,6 @@
 // processor.
 #include "runtime/executor/device.h"
 
-#include <fstream>
-#include <iterator>
-
 #include "runtime/levels/adapt_levels.h"
 #include "runtime/measure/gradient_variance.h"
 #include "runtime/measure/switchable_codes.h"
@@ -18,6 +15,8 @@
 namespace act {
 namespace {
 
+using testing::Contents;
+using testing::TemporaryFolder;
 using testing_step::Take;
 using testing_step::Text;
 
@@ -48,23 +47,16 @@ Plan CompileAt(const std::string& level, unsigned seed) {
 }
 
 std::unique_ptr<Executor> Open(const Plan& plan, Device& device, bool check_memory) {
-  omp_set_num_threads(2);
+  omp_set_num_threads(1);
   return Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), device, testing_step::CpuKernels(),
-                               {.threads = 2, .check_memory = check_memory}));
-}
-
-std::string FileBytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+                               {.threads = 1, .check_memory = check_memory}));
 }
 
 // Trains, evaluates, adapts levels, saves and loads. Returns the bytes of all files and numbers.
 std::string RunAll(const Plan& plan, Device& device, bool check_memory) {
   const TemporaryFolder folder;
   const auto executor = Open(plan, device, check_memory);
-  Hyperparameters hyper = plan.hyper;
-  hyper.lr = .01;
-  hyper.initial_accumulator_value = .5;
+  const Hyperparameters hyper{.lr = .01, .eps = 1e-3, .initial_accumulator_value = .5};
   EXPECT_EQ(Text(StartOptimizerState(*executor, hyper)), "");
   TwoBatches data(InputSlots(plan.train.graph)), eval_data(InputSlots(plan.eval.graph));
   LevelAdapter adapter(plan, 2, nullptr);
@@ -78,15 +70,15 @@ std::string RunAll(const Plan& plan, Device& device, bool check_memory) {
   TrainPosition read;
   EXPECT_EQ(Text(LoadCheckpoint(folder / "end", *resumed, read)), "");
   EXPECT_EQ(Text(SaveCheckpoint(folder / "again", *resumed, read, adapter.levels())), "");
-  EXPECT_EQ(FileBytes(folder / "end"), FileBytes(folder / "again"));
-  std::string all = FileBytes(folder / "dump") + FileBytes(folder / "end");
+  EXPECT_EQ(Contents(folder / "end"), Contents(folder / "again"));
+  std::string all = Contents(folder / "dump") + Contents(folder / "end");
   for (const Evaluation& evaluation : result.evaluations)
     all += std::to_string(evaluation.loss) + " " + std::to_string(evaluation.accuracy.value_or(-1)) + "\n";
   return all;
 }
 
 TEST(Device, TheHostReachesItsMemoryThroughTheInterfaceAlone) {
-  for (const unsigned seed : {1u, 3u, 4u}) {
+  for (const unsigned seed : {1u, 3u}) {
     for (const char* level : {"L0", "L3", "L4", "gact-L3"}) {
       const Plan plan = CompileAt(level, seed);
       for (const bool check_memory : {false, true}) {
