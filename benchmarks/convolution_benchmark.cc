@@ -51,7 +51,7 @@ void RunConvolution(benchmark::State& state, const ConvolutionShape& shape, std:
   auto* workspace =
       static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bound + 63) / 64 * 64));
   const KernelArgs args{
-      std::span(views).first(2), std::span(views).last(1), {workspace, static_cast<size_t>(bound)}, nullptr};
+      std::span(views).first(2), std::span(views).last(1), {DevicePointer(workspace), bound}, nullptr};
   for (auto _ : state)
     if (const std::string error = kernel->Run(args); !error.empty()) state.SkipWithError(error.c_str());
   std::free(workspace);

@@ -159,7 +159,7 @@ void Run(benchmark::State& state, const Case& c) {
         auto* values = reinterpret_cast<int64_t*>(storage.back().data());
         for (int64_t e = 0; e < ElementCount(all[i]); ++e) values[e] = engine() % c.below;
       }
-      views.push_back({storage.back().data(), dtype, all[i], ElementCount(all[i]), size});
+      views.push_back({DevicePointer(storage.back().data()), dtype, all[i], ElementCount(all[i]), size});
       graph.values.push_back({"", {dtype, Dims(all[i].begin(), all[i].end())}, ValueKind::kActivation, {}});
       ids.push_back(static_cast<ValueId>(graph.values.size() - 1));
       bytes += size;

@@ -119,7 +119,7 @@ inline ConvolutionNode NodeOf(const ConvolutionShape& s, const std::string& op, 
 }
 
 inline TensorView ViewOf(const std::vector<int64_t>& dims, void* data = nullptr) {
-  return {data, DType::kFloat32, dims, ElementCount(dims), 4 * ElementCount(dims)};
+  return {DevicePointer(data), DType::kFloat32, dims, ElementCount(dims), 4 * ElementCount(dims)};
 }
 
 }  // namespace act

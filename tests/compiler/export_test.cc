@@ -121,7 +121,7 @@ TEST(ExportTrained, ABatchNormalizationByConstantsKeepsTheFormOfTraining) {
   m.Node("BatchNormalization", {"x", "w", "b", "mean", "var"}, {"y", "new_mean", "new_var"},
          {testing::Attr("training_mode", int64_t{1})});
   const ImportResult model = Import(m.MeanLoss("y").Write(folder));
-  ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), Trained(model.graph), folder / "out.onnx"));
+  ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), From(Trained(model.graph)), folder / "out.onnx"));
   const onnx::ModelProto exported = Parse(folder / "out.onnx");
   EXPECT_EQ(exported.graph().node(2).output_size(), 3) << "by its constants it would compute something else";
 }

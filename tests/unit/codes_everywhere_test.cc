@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "kernels/site/dereference.h"
 #include "runtime/codec/codec_row.h"
 #include "runtime/codec/not_finite.h"
 #include "runtime/codec/plugin.h"
@@ -91,7 +92,7 @@ FusedCase DecodeCase(FusedCase& encoded) {
   const size_t count = program.inputs.size();
   FusedCase c(program, std::vector<TensorType>(count), {count, {DType::kFloat32, kSpace}}, kBatch);
   for (size_t i = 0; i < count; ++i)
-    std::memcpy(c.input_views[i].data, encoded.output_views[i].data,
+    std::memcpy(c.input_views[i].as<void>(), encoded.output_views[i].as<void>(),
                 static_cast<size_t>(c.input_views[i].bytes));
   return c;
 }

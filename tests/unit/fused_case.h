@@ -82,8 +82,10 @@ class FusedCase {
   }
 
   void Repeat() {
-    const KernelArgs args{
-        input_views, output_views, {workspace_.data(), static_cast<size_t>(workspace_.size())}, &state};
+    const KernelArgs args{input_views,
+                          output_views,
+                          {DevicePointer(workspace_.data()), static_cast<int64_t>(workspace_.size())},
+                          &state};
     const std::string wrong = kernel_->Run(args);
     if (!wrong.empty()) throw std::runtime_error(wrong);
     for (auto* bytes : {&input_bytes, &output_bytes})

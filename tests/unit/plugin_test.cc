@@ -1,6 +1,7 @@
 // Codecs from shared libraries: which are loaded, which are refused, and what happens to a codec
 // that gives wrong sizes.
 #include "runtime/codec/plugin.h"
+#include "kernels/site/dereference.h"
 
 #include <gtest/gtest.h>
 
@@ -78,7 +79,8 @@ std::string RunLoop(const Codec& codec, const std::string& kernel) {
   FusedCase d(decode, {{}}, {{DType::kFloat32, space}}, 3);
   try {
     c.Run(kernel);
-    std::memcpy(d.input_views[0].data, c.output_views[0].data, static_cast<size_t>(d.input_views[0].bytes));
+    std::memcpy(d.input_views[0].as<void>(), c.output_views[0].as<void>(),
+                static_cast<size_t>(d.input_views[0].bytes));
     d.Run(kernel);
   } catch (const std::runtime_error& error) {
     return error.what();

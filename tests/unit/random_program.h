@@ -240,7 +240,8 @@ inline FusedCase CopyOf(const RandomCase& r, FusedCase& from) {
   FusedCase c(r.program, r.inputs, r.outputs, r.batch);
   c.state = from.state;
   for (size_t i = 0; i < c.input_views.size(); ++i)
-    std::memcpy(c.input_views[i].data, from.input_views[i].data, static_cast<size_t>(c.input_views[i].bytes));
+    std::memcpy(c.input_views[i].as<void>(), from.input_views[i].as<void>(),
+                static_cast<size_t>(c.input_views[i].bytes));
   return c;
 }
 

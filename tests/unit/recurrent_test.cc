@@ -90,7 +90,9 @@ TEST(Recurrent, SlopesMayLieWhereThePreActivationsAre) {
     ASSERT_NE(kernel, nullptr) << why;
     std::vector<std::byte> storage(static_cast<size_t>(kernel->WorkspaceBytes()) + 64);
     auto* scratch = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
-    EXPECT_EQ(kernel->Run({site.inputs, site.outputs, {scratch, storage.size() - 64}, &c.state}), "");
+    EXPECT_EQ(kernel->Run(
+                  {site.inputs, site.outputs, {DevicePointer(scratch), kernel->WorkspaceBytes()}, &c.state}),
+              "");
     EXPECT_EQ(shared.inputs[0].bytes, apart.tensors[2].bytes) << entry.name;
     EXPECT_EQ(shared.outputs[0].bytes, apart.tensors[0].bytes) << entry.name;
   }
