@@ -6,6 +6,7 @@
 // Integers are little-endian. The checksum is XXH64 of all bytes before it.
 #pragma once
 
+#include <llvm/Support/Error.h>
 #include <llvm/Support/xxhash.h>
 
 #include <cstddef>
@@ -34,5 +35,14 @@ inline constexpr int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1
 inline uint64_t Checksum(std::span<const std::byte> bytes) {
   return llvm::xxHash64(llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
+
+using Bytes = std::span<const std::byte>;
+// The parts between the header and the checksum.
+struct Sections {
+  Bytes schema;  // the FlatBuffer
+  Bytes blobs;
+};
+// Checks header and checksum. If the file is not a plan of this version, the error says what it is.
+llvm::Expected<Sections> Open(Bytes file);
 
 }  // namespace act::plan_file

@@ -1,11 +1,9 @@
-#include <cstring>
 #include <span>
 
 #include "plan_generated.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/codec/codec_row.h"
-#include "runtime/plan/file_kind.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/plan/plan_io.h"
@@ -13,61 +11,13 @@
 namespace act {
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
-// The parts between the header and the checksum.
-struct Sections {
-  Bytes schema;  // the FlatBuffer
-  Bytes blobs;
-};
-
-// Checks header and checksum.
-llvm::Expected<Sections> OpenFrame(Bytes file) {
-  using plan_file::Header;
-  if (file.size() < sizeof(plan_file::kMagic) ||
-      std::memcmp(file.data(), plan_file::kMagic, sizeof(plan_file::kMagic)) != 0) {
-    const FileKind kind = GuessFileKind(file);
-    return MakeError("", kind.name + ", not a plan" + kind.what_to_do);
-  }
-  if (file.size() < sizeof(Header)) return MakeError("", "truncated: the file ends in its header");
-  Header header;
-  std::memcpy(&header, file.data(), sizeof header);
-  if (header.version != kPlanVersion) {
-    return MakeError("", "a plan of version " + std::to_string(header.version) +
-                             ", this program reads version " + std::to_string(kPlanVersion) +
-                             ": compile the model again");
-  }
-  if (header.file_bytes > file.size()) {
-    return MakeError("",
-                     "truncated: " + std::to_string(file.size()) + " of " +
-                         std::to_string(header.file_bytes) + " bytes are there",
-                     "copy it again, or compile the model again");
-  }
-  const auto damaged = [](const char* what) {
-    return MakeError("", std::string("damaged: ") + what, "copy it again, or compile the model again");
-  };
-  if (header.file_bytes < file.size()) return damaged("there are bytes after its end");
-  const Bytes content = file.first(file.size() - plan_file::kChecksumBytes);
-  uint64_t checksum = 0;
-  std::memcpy(&checksum, file.data() + content.size(), sizeof checksum);
-  if (checksum != plan_file::Checksum(content)) return damaged("the checksum does not match");
-
-  // A matching checksum does not rule out malice, so the sizes are checked too.
-  const uint64_t room = content.size() - sizeof header;
-  if (header.schema_bytes > room) return damaged("its header");
-  const auto schema_bytes = static_cast<int64_t>(header.schema_bytes);
-  if (header.blob_bytes != room - static_cast<uint64_t>(plan_file::AlignUp(schema_bytes)) ||
-      header.blob_bytes > room) {
-    return damaged("its header");
-  }
-  return Sections{content.subspan(sizeof header, header.schema_bytes), content.last(header.blob_bytes)};
-}
+using plan_file::Bytes;
 
 // Converts the FlatBuffer to a Plan. The first problem is kept; after it, the result has
 // no meaning.
 class Reader {
  public:
-  Reader(std::shared_ptr<const MappedFile> file, const Sections& sections)
+  Reader(std::shared_ptr<const MappedFile> file, const plan_file::Sections& sections)
       : file_(std::move(file)), blobs_(sections.blobs), budget_(sections.schema.size()) {}
 
   Plan Read(const fb::Plan& from);
@@ -288,7 +238,7 @@ Plan Reader::Read(const fb::Plan& from) {
 }
 
 llvm::Expected<Plan> ReadMapped(std::shared_ptr<const MappedFile> file) {
-  ACT_TRY(const Sections sections, OpenFrame(file->bytes()));
+  ACT_TRY(const plan_file::Sections sections, plan_file::Open(file->bytes()));
   const auto* schema = reinterpret_cast<const uint8_t*>(sections.schema.data());
   flatbuffers::Verifier verifier(schema, sections.schema.size());
   if (!fb::VerifyPlanBuffer(verifier)) return MakeError("", "damaged: its FlatBuffer is malformed");

@@ -232,7 +232,7 @@ TEST(ValidateLayout, FindsWhatIsWrongOnTheHost) {
   for (Node& node : wrong.train.graph.nodes)
     if (node.name == "loss") node.inputs.push_back(Named(wrong, "host0"));
   const std::string message = Text(ValidateLayout(wrong, Take(LayOut(wrong, 64))));
-  EXPECT_NE(message.find("node 'loss' (Sum) reads or writes in another memory"), std::string::npos)
+  EXPECT_NE(message.find("node 'loss' (ReduceSum) reads or writes in another memory"), std::string::npos)
       << message;
 }
 
