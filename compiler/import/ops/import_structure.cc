@@ -140,7 +140,7 @@ llvm::Expected<ValueId> RepeatIntegers(const NodeContext& c, ValueId x, size_t a
 
 // Each axis that repeats gets a new axis before it, which is expanded and joined with it.
 llvm::Error ImportTile(NodeContext& c) {
-  ACT_TRY(const Dims repeats, c.DimsFrom(1));
+  ACT_TRY(const Dims repeats, c.Polynomials(1));
   const Dims& from = c.DimsOf(0);
   if (repeats.size() != from.size()) return c.Fail("repeats must be one for each axis");
   // Flags are exact in floats.
@@ -193,7 +193,9 @@ llvm::Error ImportSlice(NodeContext& c) {
   for (const auto& [input, name, dims] :
        {std::tuple{size_t{1}, "starts", &starts}, {size_t{2}, "ends", &ends}}) {
     if (c.Has(input)) {
-      ACT_TRY(*dims, c.DimsFrom(input));
+      ACT_TRY(*dims, c.Polynomials(input));
+    } else if (!c.attrs.Has(name)) {
+      return c.Fail(std::string("gives no ") + name);
     } else {
       for (int64_t at : c.attrs.Ints(name)) dims->push_back(at);
     }
