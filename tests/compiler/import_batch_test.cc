@@ -1,5 +1,6 @@
-// Tensors that depend on the batch size and are used as data: constants where that is exact, and nodes that
-// compute them where it is not. All numbers are compared with plain loops, at several batch sizes.
+// Tensors that depend on the batch size and are used as data: constants where that is exact, and
+// nodes that compute them where it is not. All numbers are compared with plain loops, at several
+// batch sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +26,8 @@ double X(int64_t n, int64_t k) { return .25 * static_cast<double>(n * kColumns +
 int64_t Id(int64_t n, int64_t k) { return (3 * n + 2 * k) % kColumns; }
 int64_t Row(int64_t k) { return kGap + 2 * k + 1; }
 
-// Inputs x f32[N,4], id i64[N,4], row i64[3]; w f32[1,2], all .5; n: the batch size, n1: as a vector,
-// sample: Range(0, N), [N].
+// Inputs x f32[N,4], id i64[N,4], row i64[3]; w f32[1,2], all .5; n: the batch size, n1: the same
+// as a vector, sample: Range(0, N), [N].
 OnnxModel Prelude() {
   OnnxModel m(18);
   m.Input("x", {"N", kColumns})
@@ -455,8 +456,8 @@ TEST(ImportBatch, NumbersAreThoseOfPlainLoops) {
   }
 }
 
-// loss = sum over y^2, y = [w] for each sample scattered into zeros: the gradient goes through the Pad, and
-// through the Scatter.
+// loss = sum over y^2, y = x w scattered into zeros. The gradient goes through the Pad, and through
+// the Scatter.
 TEST(ImportBatch, GradientsGoThroughABox) {
   for (const Ints& columns : {Ints{1, 2}, Ints{0, 3}}) {
     OnnxModel m = Prelude();
@@ -526,7 +527,7 @@ TEST(ImportBatch, AShapeThatIsNoPolynomialIsRefused) {
   EXPECT_NE(error.find("hint: --dim="), std::string::npos) << error;
 }
 
-// Of a model that has several: each node that is a cause, none that follows from another, one line of hints.
+// Each node that is a cause, none that follows from another, and one line of hints.
 TEST(ImportBatch, AllCausesAreNamedAtOnce) {
   OnnxModel m = Prelude();
   m.Node("Unknown", {"x"}, {"a"})

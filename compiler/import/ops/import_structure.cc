@@ -115,8 +115,8 @@ llvm::Error ImportExpand(NodeContext& c) {
   return c.Return(c.ToChannelsFirst(y));
 }
 
-// Copies of integers along an axis. A fused loop would compute them in floats, so they are joined, or,
-// where their number varies with N, added to zeros.
+// Copies of integers along an axis. A fused loop would compute them in floats, so they are joined.
+// Where their number varies with N, they are added to zeros.
 llvm::Expected<ValueId> RepeatIntegers(const NodeContext& c, ValueId x, size_t axis, const Dim& count) {
   Attributes attrs;
   if (count.IsFixed()) {
