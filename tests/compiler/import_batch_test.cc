@@ -375,6 +375,25 @@ const std::vector<Case>& Cases() {
              .Node("Squeeze", {"all", "v0"}, {"y"});
        },
        [](int64_t n) { return std::vector<double>(static_cast<size_t>(2 * n), .5); }},
+      {"Halves of two batches",
+       [](OnnxModel& m) {  // torch.chunk: (2N + 1) / 2 samples each
+         m.Node("Add", {"n1", "n1"}, {"n2"})
+             .Node("Add", {"n2", "v1"}, {"odd"})
+             .Node("Div", {"odd", "v2"}, {"half"});
+         m.Node("Mod", {"odd", "v2"}, {"rest"}).Node("Add", {"half", "rest"}, {"after"});
+         m.Node("Neg", {"x"}, {"less"}).Node("Concat", {"x", "less"}, {"z"}, {Attr("axis", int64_t{0})});
+         m.Node("Slice", {"z", "half", "end", "v0"}, {"second"}).Node("Sub", {"after", "rest"}, {"again"});
+         m.Node("Slice", {"z", "v0", "again", "v0"}, {"first"}).Node("Sub", {"first", "second"}, {"y"});
+       },
+       [](int64_t n) { return Each(n, kColumns, [](int64_t i, int64_t k) { return 2 * X(i, k); }); }},
+      {"Parts of the batch",
+       [](OnnxModel& m) {
+         m.Node("Sub", {"n1", "v1"}, {"others"})
+             .Node("Concat", {"v1", "others"}, {"parts"}, {Attr("axis", int64_t{0})});
+         m.Node("Split", {"x", "parts"}, {"first", "rest"}, {Attr("axis", int64_t{0})});
+         m.Node("Concat", {"rest", "first"}, {"y"}, {Attr("axis", int64_t{0})});
+       },
+       [](int64_t n) { return Each(n, kColumns, [n](int64_t i, int64_t k) { return X((i + 1) % n, k); }); }},
       {"A column of each sample by data",
        [](OnnxModel& m) {
          m.Node("Gather", {"id", "v1"}, {"column"}, {Attr("axis", int64_t{1})});

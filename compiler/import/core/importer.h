@@ -194,6 +194,7 @@ const std::vector<ImportEntry>& ElementwiseImports();
 const std::vector<ImportEntry>& IntegerImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
+const std::vector<ImportEntry>& SliceImports();
 const std::vector<ImportEntry>& GatherImports();
 const std::vector<ImportEntry>& ControlImports();
 const std::vector<ImportEntry>& SequenceImports();
