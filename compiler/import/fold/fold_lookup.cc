@@ -208,28 +208,6 @@ Folded ScatterND(const FoldArgs& args) {
   return scatter.ok ? std::optional(std::vector<Known>{std::move(scatter.result)}) : std::nullopt;
 }
 
-Folded OneHot(const FoldArgs& args) {
-  if (!args.At(0) || !args.At(1) || !args.At(2) || args.At(2)->type.dims != Dims{2}) return std::nullopt;
-  const auto index = AsIntegers(*args.At(0)), depth = AsIntegers(*args.At(1));
-  const std::vector<Element> values = BroadcastElements(*args.At(2), {2});  // off, on
-  if (!index || !depth || depth->size() != 1 || (*depth)[0] < 1) return std::nullopt;
-  Dims dims = args.At(0)->type.dims;
-  const auto axis = NormalizeAxis(args.attrs.Int("axis", -1), dims.size() + 1);
-  if (!axis) return std::nullopt;
-  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(*axis), Dim((*depth)[0]));
-  const auto stored = FixedDims(dims);
-  if (!stored) return std::nullopt;
-  Known result{{args.At(2)->type.dtype, dims}, {}};
-  const Ints strides = StoredStrides(args.At(0)->type.dims);
-  ForEachStored(dims, *stored, [&](const Position& at, size_t) {
-    int64_t from = 0;
-    for (size_t k = 0; k < strides.size(); ++k) from += strides[k] * at[k < *axis ? k : k + 1].integer.fixed;
-    const int64_t i = (*index)[static_cast<size_t>(from)], hot = at[*axis].integer.fixed;
-    result.elements.push_back(values[i == hot || i + (*depth)[0] == hot]);
-  });
-  return std::vector<Known>{std::move(result)};
-}
-
 // For each element of a small tensor, whether it is zero for every N; nullopt where that depends on
 // N.
 std::optional<std::vector<bool>> NonZeroElements(const Known* known) {
@@ -265,14 +243,9 @@ Folded NonZero(const FoldArgs& args) {
 
 const std::vector<FoldEntry>& LookupFolds() {
   static const std::vector<FoldEntry> entries = {
-      {"Gather", Gather},
-      {"GatherElements", GatherElements},
-      {"GatherND", GatherND},
-      {"Scatter", ScatterElements},
-      {"ScatterElements", ScatterElements},
-      {"ScatterND", ScatterND},
+      {"Gather", Gather},           {"GatherElements", GatherElements},   {"GatherND", GatherND},
+      {"Scatter", ScatterElements}, {"ScatterElements", ScatterElements}, {"ScatterND", ScatterND},
       {"NonZero", NonZero},
-      {"OneHot", OneHot},
   };
   return entries;
 }
