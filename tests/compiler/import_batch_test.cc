@@ -1,5 +1,6 @@
-// Tensors that depend on the batch size and are used as data: constants where that is exact, and nodes that
-// compute them where it is not. All numbers are compared with plain loops, at several batch sizes.
+// Tensors that depend on the batch size and are used as data: constants where that is exact, and
+// nodes that compute them where it is not. All numbers are compared with plain loops, at several
+// batch sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +26,8 @@ double X(int64_t n, int64_t k) { return .25 * static_cast<double>(n * kColumns +
 int64_t Id(int64_t n, int64_t k) { return (3 * n + 2 * k) % kColumns; }
 int64_t Row(int64_t k) { return kGap + 2 * k + 1; }
 
-// Inputs x f32[N,4], id i64[N,4], row i64[3]; w f32[1,2], all .5; n: the batch size, n1: as a vector,
-// sample: Range(0, N), [N].
+// Inputs x f32[N,4], id i64[N,4], row i64[3]; w f32[1,2], all .5; n: the batch size, n1: the same
+// as a vector, sample: Range(0, N), [N].
 OnnxModel Prelude() {
   OnnxModel m(18);
   m.Input("x", {"N", kColumns})
@@ -374,6 +375,25 @@ const std::vector<Case>& Cases() {
              .Node("Squeeze", {"all", "v0"}, {"y"});
        },
        [](int64_t n) { return std::vector<double>(static_cast<size_t>(2 * n), .5); }},
+      {"Halves of two batches",
+       [](OnnxModel& m) {  // torch.chunk: (2N + 1) / 2 samples each
+         m.Node("Add", {"n1", "n1"}, {"n2"})
+             .Node("Add", {"n2", "v1"}, {"odd"})
+             .Node("Div", {"odd", "v2"}, {"half"});
+         m.Node("Mod", {"odd", "v2"}, {"rest"}).Node("Add", {"half", "rest"}, {"after"});
+         m.Node("Neg", {"x"}, {"less"}).Node("Concat", {"x", "less"}, {"z"}, {Attr("axis", int64_t{0})});
+         m.Node("Slice", {"z", "half", "end", "v0"}, {"second"}).Node("Sub", {"after", "rest"}, {"again"});
+         m.Node("Slice", {"z", "v0", "again", "v0"}, {"first"}).Node("Sub", {"first", "second"}, {"y"});
+       },
+       [](int64_t n) { return Each(n, kColumns, [](int64_t i, int64_t k) { return 2 * X(i, k); }); }},
+      {"Parts of the batch",
+       [](OnnxModel& m) {
+         m.Node("Sub", {"n1", "v1"}, {"others"})
+             .Node("Concat", {"v1", "others"}, {"parts"}, {Attr("axis", int64_t{0})});
+         m.Node("Split", {"x", "parts"}, {"first", "rest"}, {Attr("axis", int64_t{0})});
+         m.Node("Concat", {"rest", "first"}, {"y"}, {Attr("axis", int64_t{0})});
+       },
+       [](int64_t n) { return Each(n, kColumns, [n](int64_t i, int64_t k) { return X((i + 1) % n, k); }); }},
       {"A column of each sample by data",
        [](OnnxModel& m) {
          m.Node("Gather", {"id", "v1"}, {"column"}, {Attr("axis", int64_t{1})});
@@ -455,8 +475,8 @@ TEST(ImportBatch, NumbersAreThoseOfPlainLoops) {
   }
 }
 
-// loss = sum over y^2, y = [w] for each sample scattered into zeros: the gradient goes through the Pad, and
-// through the Scatter.
+// loss = sum over y^2, y = x w scattered into zeros. The gradient goes through the Pad, and through
+// the Scatter.
 TEST(ImportBatch, GradientsGoThroughABox) {
   for (const Ints& columns : {Ints{1, 2}, Ints{0, 3}}) {
     OnnxModel m = Prelude();
@@ -520,13 +540,13 @@ TEST(ImportBatch, AShapeThatIsNoPolynomialIsRefused) {
   m.Node("Div", {"n1", "v2"}, {"half"}).Node("Slice", {"x", "v0", "half"}, {"y"}).MeanLoss("y");
   const std::string error = ErrorOf(m);
   EXPECT_NE(
-      error.find("node 'y' (Slice): the shape in input 2 depends on the batch size, and is no polynomial"),
+      error.find("node 'y' (Slice): input 2 must be known when compiling; it depends on the batch size"),
       std::string::npos)
       << error;
   EXPECT_NE(error.find("hint: --dim="), std::string::npos) << error;
 }
 
-// Of a model that has several: each node that is a cause, none that follows from another, one line of hints.
+// Each node that is a cause, none that follows from another, and one line of hints.
 TEST(ImportBatch, AllCausesAreNamedAtOnce) {
   OnnxModel m = Prelude();
   m.Node("Unknown", {"x"}, {"a"})

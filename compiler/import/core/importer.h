@@ -140,7 +140,9 @@ class NodeContext {
   llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i, const char* name) const;
   // The same of an operator that has no such attribute in any opset.
   llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i) const;
-  llvm::Expected<Dims> DimsFrom(size_t i) const;  // the elements of input i
+  // The elements of input i, which may vary with N, and those of a shape.
+  llvm::Expected<Dims> Polynomials(size_t i) const;
+  llvm::Expected<Dims> DimsFrom(size_t i) const;
   // The number that all elements of a known input have; nullopt for any other input.
   std::optional<double> Number(size_t i) const;
   // Converts an axis that may count from the end to 0..rank-1.
@@ -192,6 +194,7 @@ const std::vector<ImportEntry>& ElementwiseImports();
 const std::vector<ImportEntry>& IntegerImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
+const std::vector<ImportEntry>& SliceImports();
 const std::vector<ImportEntry>& GatherImports();
 const std::vector<ImportEntry>& ControlImports();
 const std::vector<ImportEntry>& SequenceImports();

@@ -10,6 +10,11 @@ namespace {
 constexpr char kFixTheBatch[] =
     "--dim=NAME=EXTENT fixes the batch size (NAME: the symbol of the inputs' first axis)";
 
+std::string MustBeKnown(size_t input, bool of_batch) {
+  return "input " + std::to_string(input) + " must be known when compiling; it depends on " +
+         (of_batch ? "the batch size" : "data");
+}
+
 }  // namespace
 
 NodeContext::NodeContext(Importer& importer_in, const onnx::NodeProto& node_in)
@@ -34,10 +39,14 @@ llvm::Expected<std::optional<std::vector<int64_t>>> NodeContext::Integers(size_t
   if (!Has(i)) return std::optional<std::vector<int64_t>>();
   auto values = In(i).known ? AsIntegers(*In(i).known) : std::nullopt;
   if (values) return values;
-  const std::string input = "input " + std::to_string(i);
-  if (In(i).known || In(i).of_batch)
-    return Fail(input + " must be known when compiling; it depends on the batch size", kFixTheBatch);
-  return Fail(input + " must be known when compiling; it depends on data");
+  return Fail(MustBeKnown(i, In(i).known || In(i).of_batch),
+              In(i).known || In(i).of_batch ? kFixTheBatch : "");
+}
+
+llvm::Expected<Dims> NodeContext::Polynomials(size_t i) const {
+  const auto values = In(i).known ? AsDims(*In(i).known) : std::nullopt;
+  if (values) return *values;
+  return Fail(MustBeKnown(i, In(i).of_batch), In(i).of_batch ? kFixTheBatch : "");
 }
 
 llvm::Expected<Dims> NodeContext::DimsFrom(size_t i) const {

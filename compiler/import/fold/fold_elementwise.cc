@@ -131,16 +131,30 @@ bool CanDivide(const Dim& a, const Dim& b) {
 }
 // |a| < b for every N.
 bool IsSmaller(const Dim& a, const Dim& b) { return SignsOf(b - a).low > 0 && SignsOf(b + a).low > 0; }
+// a = b q + r, 0 <= r < b, for a fixed b and every N; nullopt where there are no such q and r, and
+// where a may be below 0.
+struct Quotient {
+  Dim quotient;
+  int64_t rest = 0;
+};
+std::optional<Quotient> DivideWithRest(const Dim& a, const Dim& b) {
+  if (!b.IsFixed() || b.fixed <= 0 || SignsOf(a).low < 0) return std::nullopt;
+  if (a.per_batch % b.fixed != 0 || a.per_batch2 % b.fixed != 0) return std::nullopt;
+  const int64_t rest = (a.fixed % b.fixed + b.fixed) % b.fixed;
+  return Quotient{{(a.fixed - rest) / b.fixed, a.per_batch / b.fixed, a.per_batch2 / b.fixed}, rest};
+}
 OptionalDim DivDims(const Dim& a, const Dim& b) {
   if (!CanDivide(a, b)) return std::nullopt;
   if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed / b.fixed);  // toward zero, as ONNX's
   if (IsSmaller(a, b)) return Dim(0);
+  if (const auto whole = DivideWithRest(a, b)) return whole->quotient;
   return DivideExact(a, b);
 }
 OptionalDim RemDims(const Dim& a, const Dim& b) {  // sign of the dividend
   if (!CanDivide(a, b)) return std::nullopt;
   if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed % b.fixed);
   if (IsSmaller(a, b)) return a;
+  if (const auto whole = DivideWithRest(a, b)) return Dim(whole->rest);
   return DivideExact(a, b) ? OptionalDim(Dim(0)) : std::nullopt;
 }
 OptionalDim ModDims(const Dim& a, const Dim& b) {  // sign of the divisor

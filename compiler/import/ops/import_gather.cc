@@ -222,9 +222,9 @@ llvm::Error ImportGatherND(NodeContext& c) {
   if (known) return c.Set(0, *known);
   ACT_TRY(const Tuples t, TuplesOf(c, c.attrs.Int("batch_dims")));
   const DType dtype = c.Type(0).dtype;
+  ACT_TRY(const ValueId index, FlatIndexOf(c, t));
   ACT_TRY(const ValueId given, c.Value(0));
   ACT_TRY(const ValueId x, c.Reshape(given, t.Whole(dtype).dims));
-  ACT_TRY(const ValueId index, FlatIndexOf(c, t));
   ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, t.Part(dtype), Along(1), c.name()));
   return c.Return(c.Reshape(y, Joined(Joined(t.batch, t.outer), t.slice)));
 }

@@ -1,0 +1,169 @@
+// Operators that take parts of a tensor along an axis: slices, and splits into several.
+#include <algorithm>
+#include <tuple>
+
+#include "compiler/import/core/importer.h"
+#include "compiler/import/fold/lookup.h"
+#include "compiler/import/ops/slices.h"
+
+namespace act::onnx_import {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// The elements at start + i step of an axis. The start varies with N, so they are looked up.
+llvm::Expected<ValueId> TakeAlong(const NodeContext& c, ValueId x, size_t axis, const BatchSlice& slice) {
+  TensorType type = c.TypeOf(x);
+  type.dims[axis] = slice.extent;
+  Known places{{DType::kInt64, Dims(type.dims.size(), Dim(1))}, {}};
+  places.type.dims[axis] = slice.extent;
+  if (slice.extent.IsFixed() && !FixedDims(places.type.dims)) return c.Fail("takes too many elements");
+  ForEachStored(places.type.dims, *StoredDims(places.type.dims), [&](const Position& at, size_t) {
+    places.elements.push_back(
+        {slice.start + at[axis].integer * Dim(slice.step), 0, SaturatingMul(at[axis].per_index, slice.step)});
+  });
+  ACT_TRY(const ValueId index, c.importer.Materialize(KnownOperand(std::move(places))));
+  Attributes attrs;
+  attrs.Set("axis", static_cast<int64_t>(axis));
+  return c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name());
+}
+
+llvm::Error ImportSlice(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const auto axes_given, c.Integers(3, "axes"));
+  ACT_TRY(const auto steps_given, c.Integers(4, "steps"));
+  Dims starts, ends;
+  for (const auto& [input, name, dims] :
+       {std::tuple{size_t{1}, "starts", &starts}, {size_t{2}, "ends", &ends}}) {
+    if (c.Has(input)) {
+      ACT_TRY(*dims, c.Polynomials(input));
+    } else if (!c.attrs.Has(name)) {
+      return c.Fail(std::string("gives no ") + name);
+    } else {
+      for (int64_t at : c.attrs.Ints(name)) dims->push_back(at);
+    }
+  }
+  if (starts.size() != ends.size()) return c.Fail("starts and ends must have the same length");
+  Ints axes(starts.size()), steps(starts.size(), 1);
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  if (axes_given) axes = *axes_given;
+  if (steps_given) steps = *steps_given;
+  if (axes.size() != ends.size() || steps.size() != ends.size())
+    return c.Fail("axes and steps must be as many as starts");
+  ACT_TRY(ValueId x, c.Value(0));
+  std::vector<SliceRange> ranges = Whole(from);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ACT_TRY(const size_t axis, c.Axis(axes[i], from.size()));
+    const auto range = ResolveSlice(from[axis], starts[i], ends[i], steps[i]);
+    if (range) {
+      ranges[axis] = *range;
+      continue;
+    }
+    const auto of_batch = ResolveBatchSlice(from[axis], starts[i], ends[i], steps[i]);
+    if (!of_batch)
+      return c.Fail("axis " + std::to_string(axis) + " of " + ToString(c.Type(0)) +
+                    " is cut in a way that depends on the batch size");
+    ACT_TRY(x, TakeAlong(c, x, axis, *of_batch));
+    ranges[axis].extent = of_batch->extent;
+  }
+  return c.Return(SliceOf(c, x, ranges));
+}
+
+// Splits an axis that varies with N into these parts, or into equal ones.
+llvm::Error SplitBatch(NodeContext& c, size_t axis) {
+  const Dim& extent = c.DimsOf(0)[axis];
+  Dims sizes;
+  if (c.Has(1)) {
+    ACT_TRY(sizes, c.Polynomials(1));
+  } else if (const auto part = DivideExact(extent, Dim(static_cast<int64_t>(c.outputs())))) {
+    sizes.assign(c.outputs(), *part);
+  }
+  Dim start;
+  std::vector<BatchSlice> parts;
+  for (const Dim& size : sizes) {
+    parts.push_back({start, size, 1});
+    start = start + size;
+    if (SignsOf(size).low < 0) return c.Fail("has a part of " + ToString(size) + " elements");
+  }
+  if (parts.size() != c.outputs() || start != extent)
+    return c.Fail("cannot split axis " + std::to_string(axis) + " of " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ACT_TRY(const ValueId part, TakeAlong(c, x, axis, parts[i]));
+    ACT_CHECK_OK(c.Set(i, part));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error ImportSplit(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
+  if (!from[axis].IsFixed() && !c.attrs.Has("split")) return SplitBatch(c, axis);
+  ACT_TRY(const auto given, c.Integers(1, "split"));
+  const auto sizes = ResolveSplit(from[axis], given, c.outputs());
+  if (!sizes) return c.Fail("cannot split axis " + std::to_string(axis) + " of " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  int64_t start = 0;
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    std::vector<SliceRange> ranges = Whole(from);
+    ranges[axis] = {start, (*sizes)[i], 1};
+    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
+    ACT_CHECK_OK(c.Set(i, part));
+    start += (*sizes)[i];
+  }
+  return llvm::Error::success();
+}
+
+// Sequences exist only between these two: torch.split and torch.chunk, as the dynamo exporter
+// writes them. The sizes are a list, or one number for all parts, the last of which may be smaller.
+llvm::Error ImportSplitToSequence(NodeContext& c) {
+  const Dims& from = c.DimsOf(0);
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
+  ACT_TRY(const auto given, c.Integers(1, "split"));
+  if (!given || given->empty() || !from[axis].IsFixed() || c.attrs.Int("keepdims", 1) == 0)
+    return c.Fail("splits in a way that is not supported", "sizes and extent must be known when compiling");
+  Ints sizes = *given;
+  if (c.DimsOf(1).empty()) {
+    if (sizes[0] < 1 || from[axis].fixed / sizes[0] > kMaxKnownElements)
+      return c.Fail("has parts that are too small");
+    const int64_t size = sizes[0];
+    sizes.assign(static_cast<size_t>(from[axis].fixed / size), size);
+    if (from[axis].fixed % size != 0) sizes.push_back(from[axis].fixed % size);
+  }
+  if (!ResolveSplit(from[axis], sizes, sizes.size())) return c.Fail("cannot split " + ToString(c.Type(0)));
+  ACT_TRY(const ValueId x, c.Value(0));
+  Operand sequence;
+  sequence.type = c.Type(0);
+  int64_t start = 0;
+  for (int64_t size : sizes) {
+    std::vector<SliceRange> ranges = Whole(from);
+    ranges[axis] = {start, size, 1};
+    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
+    sequence.sequence.push_back(part);
+    start += size;
+  }
+  return c.Set(0, std::move(sequence));
+}
+
+llvm::Error ImportSequenceAt(NodeContext& c) {
+  const std::vector<ValueId>& sequence = c.In(0).sequence;
+  const auto position = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
+  if (sequence.empty() || !position || position->size() != 1)
+    return c.Fail("sequence and position must be known when compiling");
+  ACT_TRY(const size_t at, c.Axis((*position)[0], sequence.size()));
+  return c.Set(0, sequence[at]);
+}
+
+}  // namespace
+
+const std::vector<ImportEntry>& SliceImports() {
+  static const std::vector<ImportEntry> entries = {
+      {"Slice", 1, 5, ImportSlice},
+      {"Split", 1, 2, ImportSplit},
+      {"SplitToSequence", 1, 2, ImportSplitToSequence},
+      {"SequenceAt", 2, 2, ImportSequenceAt},
+  };
+  return entries;
+}
+
+}  // namespace act::onnx_import
