@@ -31,6 +31,9 @@ from ._losses import Loss, ModelWithLoss, predictions
 from ._reference import public_names, step
 from ._report import ExportReport
 
+# Of one error. A model in another number format has them by the hundred.
+MOST_CAUSES = 8
+
 
 def export(
     model: nn.Module,
@@ -73,6 +76,7 @@ def export(
     Errors: ExportError, with a hint and what each attempt said. Then nothing is left at `path`.
     """
     path = os.fspath(path)
+    tried = attempts(exporter, opset, dynamic_batch)
     given = inputs_of(model, inputs, input_names)
     with same_after(model):
         model.train()
@@ -80,9 +84,10 @@ def export(
         wrapped.train()
         targets = labels_of(labels) if labels is not None else _labels(wrapped, loss, given.tensors)
         job = _Job(wrapped, given.tensors + targets, given.names + label_names(len(targets)), path)
-        any_batch = job.look(dynamic_batch)
+        if not job.look(dynamic_batch):
+            tried = attempts(exporter, opset, False)
         try:
-            return job.run(attempts(exporter, opset, any_batch), check, bin_dir, dynamic_batch == "auto")
+            return job.run(tried, check, bin_dir, dynamic_batch == "auto")
         except BaseException:
             for leftover in (path, path + ".data"):
                 with contextlib.suppress(FileNotFoundError):
@@ -99,8 +104,14 @@ class _Job:
     names: List[str]
     path: str
 
-    def look(self, dynamic_batch: Union[bool, str]) -> Union[bool, str]:
-        """Runs PyTorch's step, which tells what trains. Returns which batches to try."""
+    def look(self, dynamic_batch: Union[bool, str]) -> bool:
+        """Runs PyTorch's step, which tells what trains. Returns whether any batch is to be tried."""
+        named = [(f"input {n}", t) for n, t in zip(self.names, self.tensors)]
+        named += [(f"parameter {n}", p) for n, p in public_names(self.wrapped).items()]
+        other = [f"{name} is {t.dtype}" for name, t in named if t.dtype != torch.float32 and (t.is_floating_point() or t.is_complex())]
+        if other:
+            most = other[:MOST_CAUSES] + [f"and {len(other) - MOST_CAUSES} more"] * (len(other) > MOST_CAUSES)
+            raise ExportError("actc trains in float32:", "model.float(), and inputs likewise", most)
         batches = sorted({tensor.shape[0] for tensor in self.tensors if tensor.ndim > 0})
         several = f"the example inputs have batches of {', '.join(map(str, batches))}" if len(batches) != 1 else ""
         hint = "their first axes must agree, or pass dynamic_batch=False"
@@ -117,7 +128,7 @@ class _Job:
             raise ExportError(f"PyTorch cannot run a step of the model: {first_line(error)}") from error
         if not self.reached:
             raise ExportError("no parameter's gradient comes from the loss", "is requires_grad set, and forward without no_grad()?")
-        return False if several else dynamic_batch
+        return not several and dynamic_batch is not False
 
     def run(self, tried: List[Attempt], check: Union[bool, str], bin_dir: Optional[str], open_batch: bool) -> ExportReport:
         said: List[str] = []
