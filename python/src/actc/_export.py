@@ -29,7 +29,8 @@ from ._graph import mark_kinds, rename, restore_statistics, save, verify
 from ._inputs import inputs_of, label_names, labels_of
 from ._losses import Loss, ModelWithLoss, predictions
 from ._reference import public_names, step
-from ._report import ExportReport
+from ._report import ExportReport, listed
+from ._stops import GradientStops
 
 # Of one error. A model in another number format has them by the hundred.
 MOST_CAUSES = 8
@@ -118,7 +119,7 @@ class _Job:
         if several and dynamic_batch is True:
             raise ExportError(several, hint)
         try:
-            with calm(self.wrapped):
+            with calm(self.wrapped), GradientStops() as stops:
                 self.reached = step(self.wrapped, self.tensors).gradients
         except ExportError:
             raise
@@ -128,6 +129,7 @@ class _Job:
             raise ExportError(f"PyTorch cannot run a step of the model: {first_line(error)}") from error
         if not self.reached:
             raise ExportError("no parameter's gradient comes from the loss", "is requires_grad set, and forward without no_grad()?")
+        self.stops = stops.places
         return not several and dynamic_batch is not False
 
     def run(self, tried: List[Attempt], check: Union[bool, str], bin_dir: Optional[str], open_batch: bool) -> ExportReport:
@@ -155,6 +157,8 @@ class _Job:
             return report
         hints = [e.hint for _, e in failed if isinstance(e, ExportError) and e.hint]
         hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
+        if self.stops and any(isinstance(e, WrongStep) for _, e in failed):
+            hint = f"a graph does not say where the gradient stops: {listed(self.stops)}"
         kind = WrongStep if all(isinstance(e, WrongStep) for _, e in failed) else ExportError
         raise kind("no attempt made a file that can be trained:", hint, said) from failed[-1][1]
 
