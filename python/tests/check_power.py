@@ -38,8 +38,9 @@ NETWORKS = [  # torchvision's or timm's name, size of the images
     ("tv:resnet18", 32), ("tv:resnet34", 32), ("tv:resnet50", 32), ("tv:mobilenet_v2", 32), ("tv:mobilenet_v3_small", 32),
     ("tv:shufflenet_v2_x0_5", 32), ("tv:mnasnet0_5", 32), ("lcnet_050", 32), ("ghostnet_050", 32), ("dla46_c", 32),
     ("regnetx_002", 32), ("skresnet18", 32), ("resnest14d", 32), ("hardcorenas_a", 32), ("fbnetc_100", 32),
-    ("spnasnet_100", 32), ("repvgg_a0", 32), ("selecsls42", 32), ("tinynet_e", 32), ("ese_vovnet19b_slim", 32),
+    ("spnasnet_100", 32), ("repvgg_a0", 32), ("selecsls42", 32), ("tinynet_e", 32), ("ese_vovnet19b_slim", 64),
     ("tv:regnet_y_400mf", 32), ("rexnet_100", 32), ("efficientnet_b0", 32), ("mobilenetv3_small_050", 32), ("semnasnet_075", 32),
+    ("mobilenetv2_050", 32), ("resnet10t", 32), ("mnasnet_small", 32), ("cs3darknet_focus_s", 32), ("mixnet_s", 32),
     ("hrnet_w18_small", 32), ("tv:googlenet", 32), ("cspresnet50", 32), ("res2net50_26w_4s", 32), ("dpn48b", 32),
     ("tv:densenet121", 32), ("xception41", 64), ("tv:inception_v3", 80),
 ]  # fmt: skip

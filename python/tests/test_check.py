@@ -75,6 +75,27 @@ def test_a_wrong_factor_is_found(tmp_path: Path, zero: bool) -> None:
     assert not (tmp_path / "m.onnx").exists()
 
 
+class Stops(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.a(x)
+        with torch.no_grad():
+            size = x.abs().mean()
+        return self.b(x * x.detach() / size)
+
+
+@needs_tools
+def test_where_the_gradient_stops_is_told(tmp_path: Path) -> None:
+    with pytest.raises(actc.ExportError, match="does not compute") as caught:
+        actc.export(Stops(), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN, exporter="torchscript")
+    first = Stops.forward.__code__.co_firstlineno
+    assert f"no_grad() at test_check.py:{first + 3}" in caught.value.hint, caught.value.hint
+    assert f"detach() at test_check.py:{first + 4}" in caught.value.hint, caught.value.hint
+
+
 class Small(nn.Module):
     def __init__(self, random: str = "") -> None:
         super().__init__()

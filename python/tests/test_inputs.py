@@ -175,3 +175,11 @@ def test_a_parameter_that_became_a_constant_is_told(tmp_path: Path) -> None:
     with pytest.raises(actc.ExportError, match="1 parameters that PyTorch trains are not in the exported graph: gain"):
         actc.export(Copied(), torch.randn(4, 5), tmp_path / "m.onnx", "mse", check=False, exporter="torchscript")
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_all_tensors_that_are_not_float32_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(actc.ExportError, match="trains in float32") as caught:
+        pair = (torch.randn(4, 4).double(), {"side": torch.randn(4, 5)})
+        actc.export(Nested().double(), (pair,), tmp_path / "m.onnx", "mse", labels=torch.zeros(4, 3))
+    assert caught.value.attempts[0] == "input pair_0 is torch.float64" and "parameter a.weight is torch.float64" in str(caught.value)
+    assert len(caught.value.attempts) == 5 and "hint: model.float()" in str(caught.value)

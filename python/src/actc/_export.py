@@ -29,7 +29,11 @@ from ._graph import mark_kinds, rename, restore_statistics, save, verify
 from ._inputs import inputs_of, label_names, labels_of
 from ._losses import Loss, ModelWithLoss, predictions
 from ._reference import public_names, step
-from ._report import ExportReport
+from ._report import ExportReport, listed
+from ._stops import GradientStops
+
+# Of one error. A model in another number format has them by the hundred.
+MOST_CAUSES = 8
 
 
 def export(
@@ -73,6 +77,7 @@ def export(
     Errors: ExportError, with a hint and what each attempt said. Then nothing is left at `path`.
     """
     path = os.fspath(path)
+    tried = attempts(exporter, opset, dynamic_batch)
     given = inputs_of(model, inputs, input_names)
     with same_after(model):
         model.train()
@@ -80,9 +85,10 @@ def export(
         wrapped.train()
         targets = labels_of(labels) if labels is not None else _labels(wrapped, loss, given.tensors)
         job = _Job(wrapped, given.tensors + targets, given.names + label_names(len(targets)), path)
-        any_batch = job.look(dynamic_batch)
+        if not job.look(dynamic_batch):
+            tried = attempts(exporter, opset, False)
         try:
-            return job.run(attempts(exporter, opset, any_batch), check, bin_dir, dynamic_batch == "auto")
+            return job.run(tried, check, bin_dir, dynamic_batch == "auto")
         except BaseException:
             for leftover in (path, path + ".data"):
                 with contextlib.suppress(FileNotFoundError):
@@ -99,15 +105,21 @@ class _Job:
     names: List[str]
     path: str
 
-    def look(self, dynamic_batch: Union[bool, str]) -> Union[bool, str]:
-        """Runs PyTorch's step, which tells what trains. Returns which batches to try."""
+    def look(self, dynamic_batch: Union[bool, str]) -> bool:
+        """Runs PyTorch's step, which tells what trains. Returns whether any batch is to be tried."""
+        named = [(f"input {n}", t) for n, t in zip(self.names, self.tensors)]
+        named += [(f"parameter {n}", p) for n, p in public_names(self.wrapped).items()]
+        other = [f"{name} is {t.dtype}" for name, t in named if t.dtype != torch.float32 and (t.is_floating_point() or t.is_complex())]
+        if other:
+            most = other[:MOST_CAUSES] + [f"and {len(other) - MOST_CAUSES} more"] * (len(other) > MOST_CAUSES)
+            raise ExportError("actc trains in float32:", "model.float(), and inputs likewise", most)
         batches = sorted({tensor.shape[0] for tensor in self.tensors if tensor.ndim > 0})
         several = f"the example inputs have batches of {', '.join(map(str, batches))}" if len(batches) != 1 else ""
         hint = "their first axes must agree, or pass dynamic_batch=False"
         if several and dynamic_batch is True:
             raise ExportError(several, hint)
         try:
-            with calm(self.wrapped):
+            with calm(self.wrapped), GradientStops() as stops:
                 self.reached = step(self.wrapped, self.tensors).gradients
         except ExportError:
             raise
@@ -117,7 +129,8 @@ class _Job:
             raise ExportError(f"PyTorch cannot run a step of the model: {first_line(error)}") from error
         if not self.reached:
             raise ExportError("no parameter's gradient comes from the loss", "is requires_grad set, and forward without no_grad()?")
-        return False if several else dynamic_batch
+        self.stops = stops.places
+        return not several and dynamic_batch is not False
 
     def run(self, tried: List[Attempt], check: Union[bool, str], bin_dir: Optional[str], open_batch: bool) -> ExportReport:
         said: List[str] = []
@@ -144,6 +157,8 @@ class _Job:
             return report
         hints = [e.hint for _, e in failed if isinstance(e, ExportError) and e.hint]
         hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
+        if self.stops and any(isinstance(e, WrongStep) for _, e in failed):
+            hint = f"a graph does not say where the gradient stops: {listed(self.stops)}"
         kind = WrongStep if all(isinstance(e, WrongStep) for _, e in failed) else ExportError
         raise kind("no attempt made a file that can be trained:", hint, said) from failed[-1][1]
 
