@@ -2,6 +2,7 @@
 // into them.
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/base/dtype_kind.h"
 
 namespace act {
 namespace {
@@ -44,8 +45,9 @@ llvm::Error InferGather(InferContext& c) { return CheckLookup(c, c.in(0), c.outp
 
 llvm::Error InferScatter(InferContext& c) {
   const std::string reduction = c.node.attrs.String("reduction", "none");
-  if (reduction != "none" && c.in(0).dtype != DType::kFloat32)
-    return c.Fail("reduction '" + reduction + "' is for f32, the updates are " + ToString(c.in(0)));
+  if (reduction != "none" && !IsFloat32OrInteger(c.in(0).dtype))
+    return c.Fail("reduction '" + reduction + "' is for f32 and integers, the updates are " +
+                  ToString(c.in(0)));
   if (reduction != "none" && reduction != "add" && reduction != "mul" && reduction != "min" &&
       reduction != "max")
     return c.Fail("there is no reduction '" + reduction + "'");

@@ -1,9 +1,11 @@
 #include "compiler/ops/graph_builder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "compiler/ops/op_table.h"
+#include "runtime/base/dtype_kind.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/runtime_op.h"
@@ -92,8 +94,42 @@ llvm::Expected<ValueId> GraphBuilder::Transpose(ValueId x, std::vector<int64_t> 
   return Add1("Transpose", {x}, std::move(attrs), std::move(name));
 }
 
+namespace {
+
+template <class T>
+bool AllSmall(const HostTensor& data) {
+  constexpr int64_t kExact = int64_t{1} << 24;  // every integer up to here is a float32
+  for (int64_t at = 0; at < data.bytes; at += static_cast<int64_t>(sizeof(T))) {
+    T value;  // mapped files do not align it
+    std::memcpy(&value, data.data + at, sizeof value);
+    if (static_cast<int64_t>(value) < -kExact || static_cast<int64_t>(value) > kExact) return false;
+  }
+  return true;
+}
+
+// Whether float32, in which fused loops compute, has all numbers that the value may hold.
+bool FitsFloat(const Value& value) {
+  if (IsFloat(value.type.dtype) || ByteSize(value.type.dtype) <= 2) return true;
+  if (value.kind != ValueKind::kConstant || !value.data.data) return false;
+  switch (value.type.dtype) {
+    case DType::kInt32:
+      return AllSmall<int32_t>(value.data);
+    case DType::kUint32:
+      return AllSmall<uint32_t>(value.data);
+    default:  // a uint64 beyond int64's range is negative there, and far from small
+      return AllSmall<int64_t>(value.data);
+  }
+}
+
+}  // namespace
+
 llvm::Expected<ValueId> GraphBuilder::Expand(ValueId x, Dims dims, std::string name) {
   if (type(x).dims == dims) return x;
+  if (!FitsFloat(graph_.value(x))) {
+    Attributes attrs;
+    attrs.Set("op", std::string("expand"));
+    return AddTyped("Integer", {x}, {type(x).dtype, std::move(dims)}, std::move(attrs), std::move(name));
+  }
   return AddTyped("Expand", {x}, {type(x).dtype, std::move(dims)}, {}, std::move(name));
 }
 

@@ -1,26 +1,33 @@
 // Reductions over axes.
+#include "compiler/ops/reduction.h"
+
 #include "compiler/ops/grad_context.h"
-#include "compiler/ops/op_table.h"
+#include "runtime/base/error.h"
 
 namespace act {
-namespace {
 
-llvm::Error InferReduce(InferContext& c) {
-  const auto axes = c.node.attrs.Ints("axes");
+llvm::Expected<Dims> ReducedDims(const InferContext& c) {
   std::vector<bool> reduced(c.in(0).dims.size(), false);
-  for (int64_t axis : axes) {
+  for (int64_t axis : c.node.attrs.Ints("axes")) {
     if (axis < 0 || axis >= c.in(0).rank())
       return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(c.in(0)));
     reduced[static_cast<size_t>(axis)] = true;
   }
-  if (c.in(0).dtype != DType::kFloat32) return c.Fail("reduces f32, operand is " + ToString(c.in(0)));
   const bool keep = c.node.attrs.Int("keepdims", 1) != 0;
   Dims dims;
   for (size_t i = 0; i < reduced.size(); ++i) {
     if (!reduced[i]) dims.push_back(c.in(0).dims[i]);
     if (reduced[i] && keep) dims.push_back(Dim(1));
   }
-  c.outputs[0] = {DType::kFloat32, dims};
+  return dims;
+}
+
+namespace {
+
+llvm::Error InferReduce(InferContext& c) {
+  if (c.in(0).dtype != DType::kFloat32) return c.Fail("reduces f32, operand is " + ToString(c.in(0)));
+  ACT_TRY(Dims dims, ReducedDims(c));
+  c.outputs[0] = {DType::kFloat32, std::move(dims)};
   return llvm::Error::success();
 }
 

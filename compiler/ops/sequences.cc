@@ -1,6 +1,7 @@
 // Operators along one axis: the positions of the largest elements, and running sums.
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/base/dtype_kind.h"
 
 namespace act {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 // (k = 1) the last of equal elements is taken.
 llvm::Error InferTopK(InferContext& c) {
   const TensorType &x = c.in(0), &y = c.outputs[0];
-  if (x.dtype != DType::kFloat32) return c.Fail("compares f32, operand is " + ToString(x));
+  if (!IsFloat32OrInteger(x.dtype)) return c.Fail("compares f32 and integers, operand is " + ToString(x));
   if (x.dims.empty() || y.dims.size() != x.dims.size() || y.dtype != DType::kInt64)
     return c.Fail("result " + ToString(y) + " is no index for each row of " + ToString(x));
   for (size_t i = 0; i + 1 < x.dims.size(); ++i)
@@ -25,7 +26,8 @@ Dim TopKFlops(const Node& node, const Graph& graph) { return graph.value(node.in
 
 llvm::Error InferCumSum(InferContext& c) {
   const int64_t axis = c.node.attrs.Int("axis", -1);
-  if (c.in(0).dtype != DType::kFloat32) return c.Fail("adds f32, operand is " + ToString(c.in(0)));
+  if (!IsFloat32OrInteger(c.in(0).dtype))
+    return c.Fail("adds f32 and integers, operand is " + ToString(c.in(0)));
   if (axis < 0 || axis >= c.in(0).rank())
     return c.Fail("axis " + std::to_string(axis) + " is outside " + ToString(c.in(0)));
   c.outputs[0] = c.in(0);

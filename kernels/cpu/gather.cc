@@ -156,6 +156,8 @@ std::vector<Share> Shares(const LookupShape& s, const KernelSite& site) {
 std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
   const auto shape = ScatterShapeOf(site, why);
   if (!shape) return nullptr;
+  if (shape->reduction != Reduction::kNone && site.outputs[0].dtype != DType::kFloat32)
+    return Refuse(why, "combines float32 only");
   std::vector<Share> shares;
   if (site.inputs[0].elements > 0) shares = Shares(shape->lookup, site);
   return MakeKernel([s = shape->lookup, reduction = shape->reduction,

@@ -113,6 +113,7 @@ void ReduceColumnsInParts(Op op, int64_t columns, const Strided& reduced, double
 }
 
 std::unique_ptr<Kernel> Reduce(Op op, const KernelSite& site, std::string* why) {
+  if (site.inputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
   const auto shape = ReduceShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
   if (!shape) return nullptr;
   if (site.inputs[0].elements == 0) return Refuse(why, "an empty tensor");

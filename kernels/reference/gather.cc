@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/reference/registry.h"
+#include "kernels/site/element_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
 
@@ -53,10 +54,13 @@ std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
                     static_cast<size_t>(s.length * size));
         continue;
       }
-      for (int64_t i = 0; i < s.length; ++i) {
-        float& place = y.as<float>()[to + i];
-        place = Reduce(reduction, place, update.as<float>()[r * s.length + i]);
-      }
+      WithNumberType(y.dtype, [&](auto type) {
+        using T = decltype(type);
+        for (int64_t i = 0; i < s.length; ++i) {
+          T& place = y.as<T>()[to + i];
+          place = Reduce(reduction, place, update.as<T>()[r * s.length + i]);
+        }
+      });
     }
     return "";
   });

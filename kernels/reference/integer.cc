@@ -1,34 +1,18 @@
 #include "kernels/math/integer.h"
 #include "kernels/site/dereference.h"
 
+#include <limits>
+
 #include "kernels/reference/registry.h"
 #include "kernels/site/element_types.h"
 #include "kernels/site/fused_shape.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/reduce_shape.h"
 #include "kernels/site/strided.h"
 #include "runtime/plan/integer_op.h"
 
 namespace act {
 namespace {
-
-bool IsInteger(DType dtype) {
-  bool integer = false;
-  WithType(dtype, [&](auto type) {
-    using T = decltype(type);
-    integer = std::is_integral_v<T> || std::is_same_v<T, Bool>;
-  });
-  return integer;
-}
-
-// Calls f with a value of the C++ type of an integer dtype. A bool is a byte of 0 or 1.
-template <class F>
-void WithIntegerType(DType dtype, const F& f) {
-  WithType(dtype, [&](auto type) {
-    using T = decltype(type);
-    if constexpr (std::is_integral_v<T>) f(T{});
-    if constexpr (std::is_same_v<T, Bool>) f(uint8_t{});
-  });
-}
 
 bool IsNonZero(const TensorView& x, int64_t i) {
   bool set = false;
@@ -89,20 +73,74 @@ std::unique_ptr<Kernel> Integer(const KernelSite& site, std::string* why) {
   const size_t first = op->code == IntegerOpcode::kSelect ? 1 : 0;
   for (size_t i = 0; i < site.inputs.size(); ++i) {
     const TensorView& x = site.inputs[i];
-    if (!IsInteger(x.dtype) || (i >= first && x.dtype != site.inputs[first].dtype))
+    if (IsFloat(x.dtype) || (i >= first && x.dtype != site.inputs[first].dtype))
       return Refuse(why, "the operands are not integers of one type");
     if (!BroadcastsTo(x.dims, y.dims)) return Refuse(why, "an operand does not broadcast to the result");
   }
   const DType result = op->boolean ? DType::kBool : site.inputs[first].dtype;
-  if (!IsInteger(y.dtype) || (op->code != IntegerOpcode::kCast && y.dtype != result))
-    return Refuse(why, "the result has another type");
+  const bool casts = op->code == IntegerOpcode::kCast && !op->repeats;
+  if (IsFloat(y.dtype) || (!casts && y.dtype != result)) return Refuse(why, "the result has another type");
   return MakeKernel([loop = IntegerLoop(*op, site)](const KernelArgs& args) { return loop.Run(args); });
+}
+
+// The number that changes nothing, which is also the result where there are no elements.
+template <class T>
+T NeutralOf(IntegerOpcode code) {
+  switch (code) {
+    case IntegerOpcode::kMul:
+      return 1;
+    case IntegerOpcode::kMax:
+      return std::numeric_limits<T>::min();
+    case IntegerOpcode::kMin:
+      return std::numeric_limits<T>::max();
+    default:
+      return 0;
+  }
+}
+
+// Toward zero. The count need not fit T.
+template <class T>
+T DividedBy(T sum, int64_t count) {
+  if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<int64_t>(sum) / count);
+  return static_cast<T>(static_cast<uint64_t>(sum) / static_cast<uint64_t>(count));
+}
+
+template <class T>
+void ReduceIntegers(const IntegerReduction& reduction, const ReduceShape& s, const KernelArgs& args) {
+  const TensorView& y = args.outputs[0];
+  const T* x = args.inputs[0].as<T>();
+  const int64_t kept = s.kept.Elements(), reduced = s.reduced.Elements();
+  bool unused = false;
+  for (int64_t i = 0; i < kept; ++i) {
+    T result = NeutralOf<T>(reduction.code);
+    for (int64_t j = 0; j < reduced; ++j)
+      result = IntegerResult(reduction.code, result, x[s.kept.At(i) + s.reduced.At(j)], T{0}, &unused);
+    if (reduction.divides) result = DividedBy(result, reduced);
+    y.as<T>()[i] = y.dtype == DType::kBool ? static_cast<T>(result != 0) : result;
+  }
+}
+
+std::unique_ptr<Kernel> IntegerReduce(const KernelSite& site, std::string* why) {
+  const IntegerReduction* reduction = FindIntegerReduction(site.node->attrs.String("op"));
+  if (!reduction || site.inputs.size() != 1 || site.outputs.size() != 1)
+    return Refuse(why, "there is no such reduction");
+  const DType dtype = site.inputs[0].dtype;
+  if (IsFloat(dtype) || (dtype == DType::kBool && !reduction->of_flags))
+    return Refuse(why, "the operand has another type");
+  const auto shape = ReduceShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape, r = *reduction](const KernelArgs& args) -> std::string {
+    if (r.divides && s.reduced.Elements() == 0 && s.kept.Elements() > 0) return "divides by zero";
+    WithIntegerType(args.inputs[0].dtype, [&](auto type) { ReduceIntegers<decltype(type)>(r, s, args); });
+    return "";
+  });
 }
 
 }  // namespace
 
 void RegisterReferenceInteger(KernelRegistry& registry) {
   registry.Add("Integer", {"reference.integer", Integer});
+  registry.Add("IntegerReduce", {"reference.integer_reduce", IntegerReduce});
 }
 
 }  // namespace act

@@ -25,6 +25,7 @@ struct Max {
 
 template <class Op>
 std::unique_ptr<Kernel> Reduce(const KernelSite& site, std::string* why) {
+  if (site.inputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
   const auto shape = ReduceShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
@@ -48,7 +49,7 @@ std::optional<ReduceShape> ReduceShapeOf(const Attributes& attrs, const TensorVi
     if (why) *why = std::move(reason);
     return std::nullopt;
   };
-  if (x.dtype != DType::kFloat32 || y.dtype != DType::kFloat32) return no("float32 only");
+  if (x.dtype != y.dtype) return no("x and result have different element types");
   const auto rank = static_cast<int64_t>(x.dims.size());
   std::vector<bool> is_reduced(x.dims.size(), false);
   for (int64_t axis : attrs.Ints("axes")) {

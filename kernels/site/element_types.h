@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/math/convert.h"
-#include "runtime/base/tensor_type.h"
+#include "runtime/base/dtype_kind.h"
 
 namespace act {
 
@@ -40,6 +41,23 @@ void WithType(DType dtype, F&& f) {
     case DType::kFloat16:
       return;
   }
+}
+
+// The same for integers and bool alone; a bool is a byte of 0 or 1.
+template <class F>
+void WithIntegerType(DType dtype, F&& f) {
+  WithType(dtype, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) f(T{});
+    if constexpr (std::is_same_v<T, Bool>) f(uint8_t{});
+  });
+}
+
+// The same for float32 too.
+template <class F>
+void WithNumberType(DType dtype, F&& f) {
+  if (dtype == DType::kFloat32) return f(float{});
+  WithIntegerType(dtype, f);
 }
 
 // x[i] = from[i * stride], i < n.

@@ -1,6 +1,7 @@
 #include "kernels/site/gather_shape.h"
 
 #include "kernels/site/loss_shape.h"
+#include "runtime/base/dtype_kind.h"
 
 namespace act {
 
@@ -70,7 +71,7 @@ std::string LookupShape::CheckIndices(const TensorView& index) const {
 static std::optional<Reduction> ReductionOf(const Attributes& attrs, DType dtype, std::string* why) {
   const std::string name = attrs.String("reduction", "none");
   if (name == "none") return Reduction::kNone;
-  if (dtype == DType::kFloat32) {
+  if (IsFloat32OrInteger(dtype)) {
     if (name == "add") return Reduction::kAdd;
     if (name == "mul") return Reduction::kMul;
     if (name == "min") return Reduction::kMin;

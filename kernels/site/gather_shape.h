@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "kernels/site/dereference.h"
 #include "kernels/site/strided.h"
@@ -53,14 +54,17 @@ struct ScatterShape {
 };
 std::optional<ScatterShape> ScatterShapeOf(const KernelSite& site, std::string* why);
 
-inline float Reduce(Reduction reduction, float a, float b) {
+// Numbers alone can be combined, f32 and integers. NaN wins, and integers wrap.
+template <class T>
+T Reduce(Reduction reduction, T a, T b) {
+  using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
   switch (reduction) {
     case Reduction::kNone:
       return b;
     case Reduction::kAdd:
-      return a + b;
+      return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
     case Reduction::kMul:
-      return a * b;
+      return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
     case Reduction::kMin:
       return b < a || b != b ? b : a;
     case Reduction::kMax:

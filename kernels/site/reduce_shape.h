@@ -14,7 +14,7 @@ struct ReduceShape {
   Strided kept, reduced;
 };
 
-// From the attribute `axes` (negative ones count from the end).
+// From the attribute `axes` (negative ones count from the end). x and y have one element type.
 std::optional<ReduceShape> ReduceShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,
                                          std::string* why);
 

@@ -1,9 +1,9 @@
 // What the kernels of operators along one axis share.
 #pragma once
 
-#include <cmath>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "runtime/executor/kernel.h"
 
@@ -13,15 +13,17 @@ struct TopKShape {
   int64_t rows = 0, extent = 0, k = 0;
   bool largest = true, last = false;
 
-  // Whether position a of the row comes before position b in the result. NaN counts as larger than
-  // all numbers.
-  bool Before(const float* row, int64_t a, int64_t b) const {
-    const float x = largest ? row[a] : row[b], y = largest ? row[b] : row[a];
-    if (x > y || (std::isnan(x) && !std::isnan(y))) return true;
-    const bool equal = x == y || (std::isnan(x) && std::isnan(y));
+  // Whether position a of the row comes before position b in the result. NaN, which alone does not
+  // equal itself, counts as larger than all numbers.
+  template <class T>
+  bool Before(const T* row, int64_t a, int64_t b) const {
+    const T x = largest ? row[a] : row[b], y = largest ? row[b] : row[a];
+    if (x > y || (x != x && y == y)) return true;
+    const bool equal = x == y || (x != x && y != y);
     return equal && (last ? a > b : a < b);
   }
 };
+// x is f32 or of an integer type.
 std::optional<TopKShape> TopKShapeOf(const KernelSite& site, std::string* why);
 
 // x as [outer, extent, inner].
@@ -29,6 +31,11 @@ struct CumSumShape {
   int64_t outer = 1, extent = 1, inner = 1;
   bool exclusive = false, reverse = false;
 };
+// What elements of type T are added up in: integers modulo 2^64, which gives what wrapping in T
+// gives.
+template <class T>
+using RunningSum = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+// x is f32 or of an integer type.
 std::optional<CumSumShape> CumSumShapeOf(const KernelSite& site, std::string* why);
 
 }  // namespace act

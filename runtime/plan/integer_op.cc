@@ -28,6 +28,7 @@ const std::vector<IntegerOp>& AllIntegerOps() {
       {"less", C::kLess, 2, true},
       {"select", C::kSelect, 3},
       {"cast", C::kCast, 1},
+      {"expand", C::kCast, 1, false, true},
   };
   return ops;
 }
@@ -35,6 +36,23 @@ const std::vector<IntegerOp>& AllIntegerOps() {
 const IntegerOp* FindIntegerOp(const std::string& name) {
   for (const IntegerOp& op : AllIntegerOps())
     if (op.name == name) return &op;
+  return nullptr;
+}
+
+const std::vector<IntegerReduction>& AllIntegerReductions() {
+  static const std::vector<IntegerReduction> reductions = {
+      {"add", IntegerOpcode::kAdd},
+      {"mul", IntegerOpcode::kMul},
+      {"max", IntegerOpcode::kMax, true},
+      {"min", IntegerOpcode::kMin, true},
+      {"mean", IntegerOpcode::kAdd, false, true},
+  };
+  return reductions;
+}
+
+const IntegerReduction* FindIntegerReduction(const std::string& name) {
+  for (const IntegerReduction& reduction : AllIntegerReductions())
+    if (reduction.name == name) return &reduction;
   return nullptr;
 }
 

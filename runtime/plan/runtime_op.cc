@@ -76,6 +76,7 @@ const RuntimeOp kOps[] = {
     {.name = "TopK"},
     {.name = "CumSum"},
     {.name = "Integer", .operands = {1, 3}},
+    {.name = "IntegerReduce"},
 
     {.name = "SoftmaxCrossEntropy",
      .operands = {2, 3},

@@ -116,7 +116,7 @@ bool IsClose(double got, double want, bool exact) {
 // Where the tensors differ; empty if they agree. Floats of any width are compared as f32, because
 // the compiler computes in f32 alone.
 std::string Difference(const TensorView& got, const Array& want) {
-  const bool is_float = onnx_import::IsFloat(want.type.dtype);
+  const bool is_float = IsFloat(want.type.dtype);
   const std::vector<int64_t> dims = DimsAt(want.type.dims, 1);
   if (got.dims != dims || (is_float ? got.dtype != DType::kFloat32 : got.dtype != want.type.dtype)) {
     Dims got_dims(got.dims.begin(), got.dims.end());

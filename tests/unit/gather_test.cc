@@ -1,3 +1,4 @@
+#include <limits>
 #include <numeric>
 
 #include "kernels/site/dereference.h"
@@ -96,6 +97,27 @@ TEST(Gather, MovesElementsOfAnySize) {
     c.outputs = {Empty({7, 3}, dtype)};
     EXPECT_GT(CompareWithReference(c, 0), 0);
   }
+}
+
+TEST(Scatter, CombinesIntegersExactly) {
+  const int32_t most = std::numeric_limits<int32_t>::max();
+  const auto result = [](const std::string& reduction, const std::vector<int32_t>& update, const Ints& index,
+                         const std::vector<int32_t>& into) {
+    OpCase c{"Scatter", {}, {}, {Empty({2}, DType::kInt32)}, {}, {}};
+    const auto count = static_cast<int64_t>(update.size());
+    c.inputs = {Of({count}, update, DType::kInt32), Labels({count}, index), Of({2}, into, DType::kInt32)};
+    c.attrs.Set("axis", int64_t{0});
+    c.attrs.Set("reduction", reduction);
+    const OpResult y = RunReference(c);
+    EXPECT_FALSE(y.refused) << y.error;
+    return std::vector<int32_t>(y.tensors[0].as<int32_t>(), y.tensors[0].as<int32_t>() + 2);
+  };
+  using Row = std::vector<int32_t>;
+  EXPECT_EQ(result("add", {most, 1, 5}, {0, 0, -1}, {1, 1}),
+            (Row{std::numeric_limits<int32_t>::min() + 1, 6}));
+  EXPECT_EQ(result("mul", {65536, 65537, 3}, {0, 0, 1}, {1, -7}), (Row{65536, -21}));
+  EXPECT_EQ(result("min", {(1 << 24) + 1, most}, {0, 1}, {(1 << 24) + 2, 9}), (Row{(1 << 24) + 1, 9}));
+  EXPECT_EQ(result("max", {(1 << 24) + 1, -most}, {0, 1}, {1 << 24, -9}), (Row{(1 << 24) + 1, -9}));
 }
 
 TEST(Scatter, AgreesWithTheReferenceOnAnyNumberOfThreads) {

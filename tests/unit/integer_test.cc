@@ -1,5 +1,5 @@
-// The operator `Integer` for every element type, compared with 128-bit arithmetic that is
-// cut to the type.
+// The operators `Integer` and `IntegerReduce` for every element type, compared with 128-bit
+// arithmetic that is cut to the type.
 #include <cmath>
 #include <limits>
 
@@ -163,6 +163,70 @@ TYPED_TEST(Integer, CastsKeepTheLowBits) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y.tensors[0].as<T>()[i], static_cast<T>(x[i]));
 }
 
+OpCase Reduction(const std::string& op, TestTensor x, const std::vector<int64_t>& axes,
+                 const std::vector<int64_t>& kept) {
+  const DType dtype = x.dtype;
+  OpCase c{"IntegerReduce", {}, {std::move(x)}, {Empty(kept, dtype)}, {}, {}};
+  c.attrs.Set("op", op);
+  c.attrs.Set("axes", axes);
+  return c;
+}
+
+TYPED_TEST(Integer, ReductionsWrapInTheType) {
+  using T = TypeParam;
+  constexpr int64_t kRows = 5, kColumns = 7;
+  const std::vector<T> x = Numbers<T>(3, kRows * kColumns);
+  const TestTensor operand = Of({kRows, kColumns}, x, TypeOf<T>());
+  for (const IntegerReduction& r : AllIntegerReductions())
+    for (const bool rows : {false, true}) {
+      const int64_t kept = rows ? kColumns : kRows, count = rows ? kRows : kColumns;
+      const OpResult y = RunReference(Reduction(r.name, operand, {rows ? 0 : 1}, {kept}));
+      ASSERT_FALSE(y.refused) << y.error;
+      for (int64_t i = 0; i < kept; ++i) {
+        const auto at = [&](int64_t j) {
+          return x[static_cast<size_t>(rows ? j * kColumns + i : i * kColumns + j)];
+        };
+        Wide want = Wide{at(0)};
+        for (int64_t j = 1; j < count; ++j) want = static_cast<T>(Truth(r.code, want, Wide{at(j)}, 0, 0));
+        if (r.divides) want /= count;
+        ASSERT_EQ(y.tensors[0].as<T>()[i], static_cast<T>(want)) << r.name;
+      }
+    }
+}
+
+TYPED_TEST(Integer, ReductionsOfNothing) {
+  using T = TypeParam;
+  const TestTensor none = Of({2, 0}, std::vector<T>(), TypeOf<T>());
+  const auto of = [&](const char* op) {
+    return RunReference(Reduction(op, none, {1}, {2, 1})).tensors[0].template as<T>()[1];
+  };
+  EXPECT_EQ(of("add"), 0);
+  EXPECT_EQ(of("mul"), 1);
+  EXPECT_EQ(of("max"), std::numeric_limits<T>::min());
+  EXPECT_EQ(of("min"), std::numeric_limits<T>::max());
+  EXPECT_EQ(RunReference(Reduction("mean", none, {1}, {2, 1})).error, "divides by zero");
+  EXPECT_EQ(RunReference(Reduction("mean", none, {0}, {1, 0})).error, "");
+}
+
+TEST(IntegerReduce, OfFlagsAndWrongTypes) {
+  const TestTensor flags = Of({2, 2}, std::vector<uint8_t>{1, 0, 1, 1}, DType::kBool);
+  const auto reduced = [&](const char* op, const TestTensor& x) {
+    const TestTensor y = RunReference(Reduction(op, x, {1}, {2})).tensors[0];
+    return std::vector<uint8_t>(y.as<uint8_t>(), y.as<uint8_t>() + 2);
+  };
+  EXPECT_EQ(reduced("max", flags), (std::vector<uint8_t>{1, 1}));
+  EXPECT_EQ(reduced("min", flags), (std::vector<uint8_t>{0, 1}));
+  const TestTensor none = Of({2, 0}, std::vector<uint8_t>(), DType::kBool);
+  EXPECT_EQ(reduced("max", none), (std::vector<uint8_t>{0, 0}));
+  EXPECT_EQ(reduced("min", none), (std::vector<uint8_t>{1, 1}));
+  const auto refused = [](const OpCase& c) { return RunReference(c).refused; };
+  EXPECT_TRUE(refused(Reduction("add", flags, {1}, {2})));
+  EXPECT_TRUE(refused(Reduction("max", Random({2, 2}, 1), {1}, {2})));
+  EXPECT_TRUE(refused(Reduction("all", flags, {1}, {2})));
+  EXPECT_TRUE(refused(Reduction("max", flags, {2}, {2})));
+  EXPECT_TRUE(refused(Reduction("max", flags, {1}, {3})));
+}
+
 TEST(IntegerShapes, Broadcast) {
   const TestTensor rows = Of({2, 1}, std::vector<int64_t>{10, 20}, DType::kInt64);
   const TestTensor columns = Of({3}, std::vector<int64_t>{1, 2, 3}, DType::kInt64);
@@ -174,6 +238,10 @@ TEST(IntegerShapes, Broadcast) {
   const OpResult z = RunReference(Case("select", {flag, columns, rows}, Empty({2, 3}, DType::kInt64)));
   ASSERT_FALSE(z.refused) << z.error;
   EXPECT_EQ(z.tensors[0].bytes, Of({2, 3}, std::vector<int64_t>{1, 2, 3, 20, 20, 20}, DType::kInt64).bytes);
+  const OpResult copies = RunReference(Case("expand", {columns}, Empty({2, 3}, DType::kInt64)));
+  ASSERT_FALSE(copies.refused) << copies.error;
+  EXPECT_EQ(copies.tensors[0].bytes, Of({2, 3}, std::vector<int64_t>{1, 2, 3, 1, 2, 3}, DType::kInt64).bytes);
+  EXPECT_TRUE(RunReference(Case("expand", {columns}, Empty({2, 3}, DType::kInt32))).refused);
   const OpResult none =
       RunReference(Case("neg", {Empty({0, 3}, DType::kInt32)}, Empty({0, 3}, DType::kInt32)));
   EXPECT_FALSE(none.refused) << none.error;

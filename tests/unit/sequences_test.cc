@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "kernels/site/dereference.h"
 #include "tests/unit/kernel_testing.h"
 
@@ -57,10 +59,57 @@ TEST(CumSum, AgreesWithTheReference) {
           EXPECT_GT(CompareWithReference(CumSum(dims, axis, exclusive, reverse), 0), 0);
 }
 
+// Numbers that float32 does not tell apart, and the limits of the type.
+TEST(TopK, TellsIntegersApart) {
+  const int64_t gap = int64_t{1} << 53, least = std::numeric_limits<int64_t>::min();
+  const TestTensor x = Labels({6}, {gap, gap + 1, least, gap + 1, -1, gap - 1});
+  const TestTensor bytes = Of({4}, std::vector<uint8_t>{200, 3, 255, 200}, DType::kUint8);
+  for (const KernelEntry& entry : CpuRegistry().For("TopK")) {
+    const auto index = [&](const OpCase& c) {
+      const TestTensor y = RunKernel(entry, c, 1, 0).tensors[0];
+      return Ints(y.as<int64_t>(), y.as<int64_t>() + y.elements());
+    };
+    EXPECT_EQ(index(TopK(x, 6)), (Ints{1, 3, 0, 5, 4, 2})) << entry.name;
+    EXPECT_EQ(index(TopK(x, 3, false)), (Ints{2, 4, 5})) << entry.name;
+    EXPECT_EQ(index(TopK(x, 1, true, true)), (Ints{3})) << entry.name;
+    EXPECT_EQ(index(TopK(bytes, 4)), (Ints{2, 0, 3, 1})) << entry.name;
+  }
+}
+
+template <class T>
+void ExpectCumSum(const KernelEntry& entry, DType dtype, const std::vector<T>& x, bool exclusive,
+                  bool reverse, const std::vector<T>& want) {
+  OpCase c = CumSum({static_cast<int64_t>(x.size())}, 0, exclusive, reverse);
+  c.inputs = {Of({static_cast<int64_t>(x.size())}, x, dtype)};
+  c.outputs = {Empty({static_cast<int64_t>(x.size())}, dtype)};
+  const OpResult y = RunKernel(entry, c, 1, 0);
+  ASSERT_FALSE(y.refused) << y.error;
+  EXPECT_EQ(std::vector<T>(y.tensors[0].as<T>(), y.tensors[0].as<T>() + x.size()), want) << entry.name;
+}
+
+TEST(CumSum, OfIntegersWraps) {
+  const int64_t gap = (int64_t{1} << 53) + 1, most = std::numeric_limits<int64_t>::max();
+  for (const KernelEntry& entry : CpuRegistry().For("CumSum")) {
+    ExpectCumSum<int64_t>(entry, DType::kInt64, {gap, 1, most}, false, false,
+                          {gap, gap + 1, std::numeric_limits<int64_t>::min() + gap});
+    ExpectCumSum<int64_t>(entry, DType::kInt64, {gap, 1, 5}, true, true, {6, 5, 0});
+    ExpectCumSum<int8_t>(entry, DType::kInt8, {100, 100, -1}, false, false, {100, -56, -57});
+    ExpectCumSum<uint8_t>(entry, DType::kUint8, {200, 100}, false, false, {200, 44});
+    ExpectCumSum<int32_t>(entry, DType::kInt32, {3, -4, 5}, true, false, {0, 3, -1});
+  }
+}
+
 TEST(Sequences, WhatDoesNotFitIsRefused) {
   std::vector<OpCase> wrong = {TopK(Random({3, 4}, 1), 5), CumSum({3, 4}, 2, false, false),
                                CumSum({3, 4}, -1, false, false), TopK(Random({3, 4}, 1), 2)};
   wrong.back().outputs = {Empty({2, 2}, DType::kInt64)};
+  wrong.push_back(CumSum({3, 4}, 0, false, false));
+  wrong.back().outputs = {Empty({3, 4}, DType::kInt32)};
+  for (const OpCase& of : {TopK(Empty({3, 4}, DType::kBool), 2), CumSum({3, 4}, 0, false, false)}) {
+    wrong.push_back(of);
+    wrong.back().inputs = {Empty({3, 4}, DType::kBool)};
+    if (of.op == "CumSum") wrong.back().outputs = {Empty({3, 4}, DType::kBool)};
+  }
   for (const OpCase& c : wrong)
     for (const KernelEntry& entry : CpuRegistry().For(c.op))
       EXPECT_TRUE(RunKernel(entry, c, 1, 0).refused) << entry.name;

@@ -43,7 +43,7 @@ llvm::Expected<TensorType> InputType(const onnx::ValueInfoProto& input,
   const std::optional<DType> dtype = FromOnnxType(tensor.elem_type());
   if (!dtype)
     return MakeError(place, "element type " + std::to_string(tensor.elem_type()) + " is not supported");
-  if (onnx_import::IsFloat(*dtype) && *dtype != DType::kFloat32)
+  if (IsFloat(*dtype) && *dtype != DType::kFloat32)
     return MakeError(place, "is " + std::string(ToString(*dtype)) + "; training computes in f32",
                      "export the model in float32");
   if (tensor.shape().dim_size() > kMostAxes) return MakeError(place, "has more than 16 axes");

@@ -4,11 +4,6 @@
 
 namespace act::onnx_import {
 
-bool IsFloat(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kFloat16 ||
-         dtype == DType::kBFloat16;
-}
-
 bool Known::IsCounted() const {
   return std::any_of(elements.begin(), elements.end(), [](const Element& e) { return e.counted; });
 }

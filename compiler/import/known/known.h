@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/base/tensor_type.h"
+#include "runtime/base/dtype_kind.h"
 
 namespace act::onnx_import {
 
@@ -34,8 +34,6 @@ struct Known {
   bool IsSplat() const { return elements.size() == 1 && elements[0].per_index == 0; }
   bool IsCounted() const;  // whether an element is counted
 };
-
-bool IsFloat(DType dtype);
 
 // 1-D i64 tensor, the form of shapes.
 Known IntegerVector(const Dims& values);

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/import/core/importer.h"
+#include "compiler/import/ops/integers.h"
 
 namespace act::onnx_import {
 namespace {
@@ -151,7 +151,8 @@ llvm::Expected<Term> Summed(const NodeContext& c, Term t, const Labels& needed) 
   if (axes.empty()) return t;
   attrs.Set("axes", axes);
   attrs.Set("keepdims", int64_t{0});
-  ACT_TRY(const ValueId y, c.Emit("ReduceSum", {t.value}, attrs));
+  ACT_TRY(const ValueId y, IsInteger(c.TypeOf(t.value).dtype) ? ReduceIntegers(c, t.value, "add", axes, false)
+                                                              : c.Emit("ReduceSum", {t.value}, attrs));
   return Term{y, left};
 }
 
@@ -164,6 +165,14 @@ llvm::Expected<Term> Narrowed(const NodeContext& c, const Term& t, const Term& o
   }
   ACT_TRY(const ValueId y, c.Reshape(t.value, DimsOf(c, t, left)));
   return Term{y, left};
+}
+
+// [batch, rows, inner] x [batch, inner, columns]; where nothing is summed, [.., rows, 1] x
+// [.., 1, columns].
+llvm::Expected<ValueId> Product(const NodeContext& c, ValueId x, ValueId y, bool sums) {
+  if (!IsInteger(c.TypeOf(x).dtype) || c.TypeOf(x).dtype != c.TypeOf(y).dtype)
+    return c.Emit(sums ? "MatMul" : "Mul", {x, y});
+  return sums ? MultiplyIntegerMatrices(c, x, y) : Integer(c, "mul", {x, y});
 }
 
 // The product of two terms, summed over what is not needed: a matrix product for each element of
@@ -188,7 +197,7 @@ llvm::Expected<Term> Contract(const NodeContext& c, Term a, Term b, const Labels
           c.Reshape(left.value, {Product(batch_dims), Product(row_dims), Product(inner_dims)}));
   ACT_TRY(const ValueId y,
           c.Reshape(right.value, {Product(batch_dims), Product(inner_dims), Product(column_dims)}));
-  ACT_TRY(const ValueId product, c.Emit(inner.empty() ? "Mul" : "MatMul", {x, y}));
+  ACT_TRY(const ValueId product, Product(c, x, y, !inner.empty()));
   Dims dims = batch_dims;
   dims.insert(dims.end(), row_dims.begin(), row_dims.end());
   dims.insert(dims.end(), column_dims.begin(), column_dims.end());

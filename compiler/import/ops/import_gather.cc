@@ -2,10 +2,12 @@
 // index selects along one axis and broadcasts over the others, and FlatIndex, which makes one index
 // of a tuple.
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <string_view>
 
 #include "compiler/import/fold/lookup.h"
+#include "compiler/import/ops/integers.h"
 #include "compiler/import/ops/scatter_box.h"
 #include "compiler/import/ops/slices.h"
 #include "compiler/import/ops/strided_view.h"
@@ -102,7 +104,8 @@ llvm::Expected<ValueId> UnexpandedIndex(const NodeContext& c, size_t i, size_t a
   ACT_TRY(const ValueId index, c.Value(i));
   const std::vector<Node>& nodes = c.builder().graph().nodes;
   const auto expand = std::find_if(nodes.rbegin(), nodes.rend(), [index](const Node& n) {
-    return n.op == "Expand" && n.outputs[0] == index;
+    return (n.op == "Expand" || (n.op == "Integer" && n.attrs.String("op") == "expand")) &&
+           n.outputs[0] == index;
   });
   if (expand == nodes.rend()) return index;
   Dims dims = c.TypeOf(expand->inputs[0]).dims;
@@ -240,6 +243,15 @@ llvm::Error ImportScatterND(NodeContext& c) {
   return Scatter(c, index, 1, t.Whole(dtype), t.Part(c.Type(2).dtype));
 }
 
+// Whether float32 has each of the known integers.
+bool ValuesFitFloat(const Operand& values) {
+  constexpr int64_t kExact = int64_t{1} << 24;
+  return values.known &&
+         std::all_of(values.known->elements.begin(), values.known->elements.end(), [](const Element& e) {
+           return e.integer.IsFixed() && e.per_index == 0 && std::abs(e.integer.fixed) <= kExact;
+         });
+}
+
 // 1 (values[1]) where the position along a new axis is the index, else 0 (values[0]). Indices from
 // -depth on count from the end; an index outside selects nothing.
 llvm::Error ImportOneHot(NodeContext& c) {
@@ -267,16 +279,21 @@ llvm::Error ImportOneHot(NodeContext& c) {
   ACT_TRY(const ValueId from_front, c.importer.Materialize(KnownOperand(std::move(front))));
   ACT_TRY(const ValueId from_end, c.importer.Materialize(KnownOperand(std::move(end))));
   ACT_TRY(const ValueId values, c.Value(2));
+  const bool in_float = IsFloat(c.Type(2).dtype) || ValuesFitFloat(c.In(2));
   ValueId value[2];
   for (int64_t i = 0; i < 2; ++i) {
     ACT_TRY(const ValueId one, c.builder().Slice(values, {i}, {1}, {1}, c.name()));
     Attributes to;
     to.Set("to", static_cast<int64_t>(DType::kFloat32));
-    ACT_TRY(value[i], c.TypeOf(one).dtype == DType::kFloat32 ? llvm::Expected<ValueId>(one)
-                                                             : c.Emit("Cast", {one}, to));
+    ACT_TRY(value[i], !in_float || c.TypeOf(one).dtype == DType::kFloat32 ? llvm::Expected<ValueId>(one)
+                                                                          : c.Emit("Cast", {one}, to));
   }
   ACT_TRY(const ValueId is_front, c.Emit("Equal", {index, from_front}));
   ACT_TRY(const ValueId is_end, c.Emit("Equal", {index, from_end}));
+  if (!in_float) {
+    ACT_TRY(const ValueId rest, Integer(c, "select", {is_end, value[1], value[0]}));
+    return c.Return(Integer(c, "select", {is_front, value[1], rest}));
+  }
   ACT_TRY(const ValueId rest, c.Emit("Where", {is_end, value[1], value[0]}));
   ACT_TRY(const ValueId hot, c.Emit("Where", {is_front, value[1], rest}));
   if (c.Type(2).dtype == DType::kFloat32) return c.Set(0, hot);

@@ -1,18 +1,51 @@
-// Elementwise operators on integers, computed exactly by our operator `Integer`. Fused loops
-// compute in float32; operators that are exact there (comparisons of small numbers, masks) stay in
-// them.
+// Elementwise operators and reductions of integers, computed exactly by our operators `Integer` and
+// `IntegerReduce`. Fused loops compute in float32; operators that are exact there (comparisons of
+// small numbers, masks) stay in them.
 #include <algorithm>
 #include <cstdlib>
 
-#include "compiler/import/core/importer.h"
 #include "compiler/import/known/onnx_types.h"
+#include "compiler/import/ops/integers.h"
 
 namespace act::onnx_import {
+
+llvm::Expected<ValueId> Integer(const NodeContext& c, const std::string& op, std::vector<ValueId> x,
+                                std::optional<DType> to) {
+  Attributes attrs;
+  attrs.Set("op", op);
+  if (to) attrs.Set("to", static_cast<int64_t>(*to));
+  return c.Emit("Integer", std::move(x), std::move(attrs));
+}
+
+llvm::Expected<ValueId> IntegerConstant(const NodeContext& c, DType dtype, int64_t value) {
+  return c.importer.MaterializeToBroadcast(KnownOperand({{dtype, {}}, {Element{Dim(value)}}}));
+}
+
+llvm::Expected<ValueId> ReduceIntegers(const NodeContext& c, ValueId x, const std::string& op,
+                                       std::vector<int64_t> axes, bool keep) {
+  Attributes attrs;
+  attrs.Set("op", op);
+  attrs.Set("axes", std::move(axes));
+  attrs.Set("keepdims", int64_t{keep});
+  return c.Emit("IntegerReduce", {x}, std::move(attrs));
+}
+
+llvm::Expected<ValueId> MultiplyIntegerMatrices(const NodeContext& c, ValueId a, ValueId b) {
+  Dims rows = c.TypeOf(a).dims, columns = c.TypeOf(b).dims;
+  const Dim inner = columns[columns.size() - 2];
+  if (rows.back() != inner)
+    return c.Fail("cannot multiply " + ToString(c.TypeOf(a)) + " and " + ToString(c.TypeOf(b)));
+  rows.push_back(1);
+  columns.insert(columns.end() - 2, Dim(1));
+  ACT_TRY(const ValueId left, c.Reshape(a, rows));
+  ACT_TRY(const ValueId right, c.Reshape(b, columns));
+  ACT_TRY(const ValueId products, Integer(c, "mul", {left, right}));
+  return ReduceIntegers(c, products, "add", {c.TypeOf(products).rank() - 2}, false);
+}
+
 namespace {
 
 constexpr int64_t kExact = int64_t{1} << 24;  // integers up to here are float32 numbers
-
-bool IsInteger(DType dtype) { return !IsFloat(dtype) && dtype != DType::kBool; }
 
 struct Name {
   const char* onnx;
@@ -38,14 +71,6 @@ constexpr Name kNames[] = {
     {"LessOrEqual", "greater"},
     {"GreaterOrEqual", "less"},  // the opposite
 };
-
-llvm::Expected<ValueId> Integer(const NodeContext& c, const std::string& op, std::vector<ValueId> x,
-                                std::optional<DType> to = std::nullopt) {
-  Attributes attrs;
-  attrs.Set("op", op);
-  if (to) attrs.Set("to", static_cast<int64_t>(*to));
-  return c.Emit("Integer", std::move(x), std::move(attrs));
-}
 
 // Applies the operator to all operands, from left to right where there are more than two. Known
 // operands that do not widen the others stay small.
@@ -110,8 +135,7 @@ llvm::Error ImportClip(NodeContext& c) {
 
 llvm::Error ImportRelu(NodeContext& c) {
   ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId zero,
-          c.importer.MaterializeToBroadcast(KnownOperand({{c.Type(0).dtype, {}}, {Element{Dim(0)}}})));
+  ACT_TRY(const ValueId zero, IntegerConstant(c, c.Type(0).dtype, 0));
   return c.Return(Integer(c, "max", {x, zero}));
 }
 

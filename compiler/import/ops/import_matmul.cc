@@ -1,5 +1,5 @@
 // Matrix products.
-#include "compiler/import/core/importer.h"
+#include "compiler/import/ops/integers.h"
 
 namespace act::onnx_import {
 namespace {
@@ -37,7 +37,9 @@ llvm::Error ImportMatMul(
   if (b_dims.size() == 1) {
     ACT_TRY(b, c.Reshape(b, {b_dims[0], 1}));
   }
-  ACT_TRY(const ValueId y, c.Emit("MatMul", {a, b}));
+  ACT_TRY(const ValueId y, IsInteger(c.Type(0).dtype) && c.Type(0).dtype == c.Type(1).dtype
+                               ? MultiplyIntegerMatrices(c, a, b)
+                               : c.Emit("MatMul", {a, b}));
   Dims dims = c.TypeOf(y).dims;
   if (b_dims.size() == 1) dims.pop_back();
   if (a_dims.size() == 1) dims.erase(dims.end() - (b_dims.size() == 1 ? 1 : 2));

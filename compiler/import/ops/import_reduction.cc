@@ -1,7 +1,7 @@
 // Reductions over axes.
 #include <algorithm>
 
-#include "compiler/import/core/importer.h"
+#include "compiler/import/ops/integers.h"
 
 namespace act::onnx_import {
 namespace {
@@ -52,7 +52,48 @@ llvm::Expected<Axes> AxesOf(NodeContext& c) {
   return Axes{axes, c.attrs.Int("keepdims", 1) != 0};
 }
 
+// The same exactly, in a type of integers.
+struct IntegerReduction {
+  const char* onnx;
+  const char* op;  // of `IntegerReduce`
+  bool absolute = false, squared = false;
+};
+constexpr IntegerReduction kIntegerReductions[] = {
+    {"ReduceSum", "add"},
+    {"ReduceMean", "mean"},
+    {"ReduceProd", "mul"},
+    {"ReduceMax", "max"},
+    {"ReduceMin", "min"},
+    {"ReduceL1", "add", true},
+    {"ReduceSumSquare", "add", false, true},
+};
+
+llvm::Error ImportIntegerReduction(NodeContext& c) {
+  const std::string& op = c.node.op_type();
+  const DType dtype = c.Type(0).dtype;
+  if (dtype == DType::kBool && op != "ReduceMax" && op != "ReduceMin")
+    return c.Fail("adds up or multiplies bool, which ONNX does not define",
+                  "cast the operand to int64 first (in PyTorch: mask.long())");
+  const IntegerReduction* reduction = nullptr;
+  for (const IntegerReduction& r : kIntegerReductions)
+    if (op == r.onnx) reduction = &r;
+  if (!reduction)
+    return c.Fail("has no exact result in " + std::string(ToString(dtype)),
+                  "cast the operand to float32 first");
+  ACT_TRY(const Axes over, AxesOf(c));
+  ACT_TRY(ValueId x, c.Value(0));
+  if (over.axes.empty() && c.Type(0).rank() > 0) return c.Set(0, x);
+  if (reduction->absolute) {
+    ACT_TRY(x, Integer(c, "abs", {x}));
+  }
+  if (reduction->squared) {
+    ACT_TRY(x, Integer(c, "mul", {x, x}));
+  }
+  return c.Return(ReduceIntegers(c, x, reduction->op, over.axes, over.keep));
+}
+
 llvm::Error ImportReduction(NodeContext& c) {
+  if (!IsFloat(c.Type(0).dtype)) return ImportIntegerReduction(c);
   const Reduction* reduction = nullptr;
   for (const Reduction& r : kReductions)
     if (c.node.op_type() == r.onnx) reduction = &r;
@@ -88,6 +129,7 @@ Dims Reduced(const Dims& from, const Axes& over) {
 
 // ln(sum(e^x)) = ln(sum(e^(x - max))) + max
 llvm::Error ImportLogSumExp(NodeContext& c) {
+  if (!IsFloat(c.Type(0).dtype)) return ImportIntegerReduction(c);
   ACT_TRY(const Axes over, AxesOf(c));
   ACT_TRY(const ValueId x, c.Value(0));
   ACT_TRY(const ValueId max, c.Emit("ReduceMax", {x}, Over(over.axes, true)));
@@ -102,6 +144,7 @@ llvm::Error ImportLogSumExp(NodeContext& c) {
 // Multiplies halves until one element is left. The gradient is then right at zeros too, since it
 // multiplies the other elements instead of dividing by one.
 llvm::Error ImportReduceProd(NodeContext& c) {
+  if (!IsFloat(c.Type(0).dtype)) return ImportIntegerReduction(c);
   ACT_TRY(const Axes over, AxesOf(c));
   ACT_TRY(ValueId x, c.Value(0));
   for (const int64_t a : over.axes) {

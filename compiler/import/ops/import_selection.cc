@@ -4,23 +4,50 @@
 // moved, added to and used as a shape.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "compiler/import/ops/follow_selection.h"
+#include "compiler/import/ops/integers.h"
 
 namespace act::onnx_import {
 namespace {
 
 using Ints = std::vector<int64_t>;
 
+// The extreme values of an integer type.
+std::pair<int64_t, int64_t> RangeOf(DType dtype) {
+  const int64_t bits = 8 * ByteSize(dtype);
+  switch (dtype) {
+    case DType::kBool:
+      return {0, 1};
+    case DType::kUint64:
+      return {0, -1};  // the bits of the largest
+    case DType::kUint8:
+    case DType::kUint16:
+    case DType::kUint32:
+      return {0, (int64_t{1} << bits) - 1};
+    default:
+      return {std::numeric_limits<int64_t>::min() >> (64 - bits),
+              std::numeric_limits<int64_t>::max() >> (64 - bits)};
+  }
+}
+
 // The number that places which do not exist get, so that a reduction ignores them; nullopt where no
 // number does that.
-std::optional<float> NeutralOf(const std::string& reduction) {
-  if (reduction == "ReduceMax") return -std::numeric_limits<float>::infinity();
-  if (reduction == "ReduceMin") return std::numeric_limits<float>::infinity();
-  if (reduction == "ReduceSum" || reduction == "ReduceSumSquare" || reduction == "ReduceL1" ||
-      reduction == "ReduceL2")
-    return 0.0f;
-  return std::nullopt;
+llvm::Expected<std::optional<ValueId>> NeutralOf(const NodeContext& c) {
+  const std::string& reduction = c.node.op_type();
+  const DType dtype = c.Type(0).dtype;
+  const bool max = reduction == "ReduceMax", extreme = max || reduction == "ReduceMin";
+  if (!extreme && reduction != "ReduceSum" && reduction != "ReduceSumSquare" && reduction != "ReduceL1" &&
+      reduction != "ReduceL2")
+    return std::optional<ValueId>();
+  if (!IsFloat(dtype)) {
+    const auto [least, most] = RangeOf(dtype);
+    ACT_TRY(const ValueId neutral, IntegerConstant(c, dtype, !extreme ? 0 : max ? least : most));
+    return std::optional(neutral);
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  return std::optional(c.builder().Scalar(!extreme ? 0 : max ? -infinity : infinity));
 }
 
 // A reduction over the selected axis puts neutral numbers in the places that do not exist. A
@@ -45,13 +72,14 @@ llvm::Error ImportReduction(NodeContext& c, const std::function<llvm::Error()>& 
     c.importer.Defined(c.node.output(0))->selection = left;
     return llvm::Error::success();
   }
-  const auto neutral = NeutralOf(c.node.op_type());
+  ACT_TRY(const auto neutral, NeutralOf(c));
   if (!neutral || selection.live == kNoValue) return RefuseSelection(c, "reduces it");
   ACT_TRY(const ValueId x, c.Value(0));
   Dims dims(rank, Dim(1));
   dims[selection.axis] = c.DimsOf(0)[selection.axis];
   ACT_TRY(const ValueId live, c.Reshape(selection.live, dims));
-  ACT_TRY(const ValueId masked, c.Emit("Where", {live, x, c.builder().Scalar(*neutral)}));
+  ACT_TRY(const ValueId masked, IsFloat(c.Type(0).dtype) ? c.Emit("Where", {live, x, *neutral})
+                                                         : Integer(c, "select", {live, x, *neutral}));
   onnx::NodeProto node = c.node;
   node.set_input(0, c.node.output(0) + "/live");
   ACT_CHECK_OK(c.importer.Define(node.input(0), Operand{.type = c.TypeOf(masked), .value = masked}));

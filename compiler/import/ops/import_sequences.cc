@@ -1,9 +1,9 @@
 // Operators along one axis: running sums, the largest elements, triangles.
 #include <numeric>
 
-#include "compiler/import/core/importer.h"
 #include "compiler/import/fold/lookup.h"
 #include "compiler/import/known/onnx_types.h"
+#include "compiler/import/ops/integers.h"
 
 namespace act::onnx_import {
 namespace {
@@ -42,7 +42,7 @@ llvm::Error ImportTopK(NodeContext& c) {
   if (!c.WantsOutput(0)) return llvm::Error::success();
   Attributes along;
   along.Set("axis", static_cast<int64_t>(axis));
-  const TensorType type{DType::kFloat32, c.TypeOf(index).dims};
+  const TensorType type{c.Type(0).dtype, c.TypeOf(index).dims};
   return c.Return(c.builder().AddTyped("Gather", {x, index}, type, along, c.name()));
 }
 
@@ -88,6 +88,9 @@ llvm::Error ImportHardmax(NodeContext& c) {
 }
 
 llvm::Error ImportCumSum(NodeContext& c) {
+  if (c.Type(0).dtype == DType::kBool)
+    return c.Fail("adds up bool, which ONNX does not define",
+                  "cast the operand to int64 first (in PyTorch: mask.long().cumsum(dim))");
   ACT_TRY(const auto given, c.Integers(1));
   if (!given || given->size() != 1) return c.Fail("the axis must be one number");
   ACT_TRY(const size_t axis, c.Axis((*given)[0], c.DimsOf(0).size()));
@@ -139,11 +142,8 @@ llvm::Error ImportTrilu(NodeContext& c) {
   ACT_TRY(const ValueId inside, Triangle(c, rows, columns, k ? (*k)[0] : 0, c.attrs.Int("upper", 1) != 0));
   if (c.Type(0).dtype == DType::kFloat32)
     return c.Return(c.Emit("Where", {inside, x, c.builder().Scalar(0)}));
-  const Known zero{{c.Type(0).dtype, {}}, {Element{Dim(0)}}};
-  ACT_TRY(const ValueId outside, c.importer.MaterializeToBroadcast(KnownOperand(zero)));
-  Attributes select;
-  select.Set("op", std::string("select"));
-  return c.Return(c.Emit("Integer", {inside, x, outside}, select));
+  ACT_TRY(const ValueId outside, IntegerConstant(c, c.Type(0).dtype, 0));
+  return c.Return(Integer(c, "select", {inside, x, outside}));
 }
 
 // EyeLike reads only the type of its operand.

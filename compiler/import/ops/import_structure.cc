@@ -3,6 +3,7 @@
 
 #include "compiler/import/core/importer.h"
 #include "compiler/import/fold/fold_shapes.h"
+#include "compiler/import/ops/integers.h"
 
 namespace act::onnx_import {
 namespace {
@@ -101,9 +102,9 @@ llvm::Error ImportExpand(NodeContext& c) {
   }
   ACT_TRY(ValueId x, c.Value(0));
   // Expanding only spatial axes, as after a global pooling, is done channels-last, where the
-  // transposes cancel.
+  // transposes cancel. Integers are no images: an index is best expanded as it is.
   const bool spatial =
-      from.size() == dims.size() && dims.size() > 2 && dims != from &&
+      IsFloat(c.Type(0).dtype) && from.size() == dims.size() && dims.size() > 2 && dims != from &&
       std::equal(dims.begin(), dims.begin() + 2, from.begin()) &&
       std::all_of(from.begin() + 2, from.end(), [](const Dim& dim) { return dim == Dim(1); });
   if (!spatial) return c.Return(c.builder().Expand(x, dims, c.name()));
@@ -113,38 +114,12 @@ llvm::Error ImportExpand(NodeContext& c) {
   return c.Return(c.ToChannelsFirst(y));
 }
 
-// Copies of integers along an axis. A fused loop would compute them in floats, so they are joined.
-// Where their number varies with N, they are added to zeros.
-llvm::Expected<ValueId> RepeatIntegers(const NodeContext& c, ValueId x, size_t axis, const Dim& count) {
-  Attributes attrs;
-  if (count.IsFixed()) {
-    if (count.fixed == 0 || count.fixed > kMaxKnownElements)
-      return c.Fail("repeats an axis of integers that often");
-    attrs.Set("axis", static_cast<int64_t>(axis));
-    return c.Emit("Concat", std::vector<ValueId>(static_cast<size_t>(count.fixed), x), attrs);
-  }
-  const TensorType type = c.TypeOf(x);
-  Dims apart = type.dims, joined = type.dims;
-  apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(axis), Dim(1));
-  joined[axis] = joined[axis] * count;
-  Known zeros{{type.dtype, Dims(apart.size(), Dim(1))}, {Element{}}};
-  zeros.type.dims[axis] = count;
-  ACT_TRY(const ValueId none, c.importer.Materialize(KnownOperand(std::move(zeros))));
-  ACT_TRY(const ValueId parts, c.Reshape(x, apart));
-  attrs.Set("op", std::string("add"));
-  ACT_TRY(const ValueId copies, c.Emit("Integer", {parts, none}, attrs));
-  return c.Reshape(copies, joined);
-}
-
 // Each axis that repeats gets a new axis before it, which is expanded and joined with it.
 llvm::Error ImportTile(NodeContext& c) {
   ACT_TRY(const Dims repeats, c.Polynomials(1));
   const Dims& from = c.DimsOf(0);
   if (repeats.size() != from.size()) return c.Fail("repeats must be one for each axis");
-  // Flags are exact in floats.
-  const bool flags = c.Type(0).dtype == DType::kBool && !AsIntegers(*c.In(1).known);
-  const bool in_loop = c.Type(0).dtype == DType::kFloat32 || flags;
-  ACT_TRY(ValueId x, c.Value(0));
+  ACT_TRY(const ValueId x, c.Value(0));
   Dims apart, spread, joined;
   for (size_t i = 0; i < from.size(); ++i) {
     const Dim& count = repeats[i];
@@ -156,14 +131,25 @@ llvm::Error ImportTile(NodeContext& c) {
     apart.push_back(from[i]);
     spread.push_back(from[i]);
     joined.push_back(from[i] * count);
-    if (!in_loop && count != Dim(1)) {
-      ACT_TRY(x, RepeatIntegers(c, x, i, count));
-    }
   }
-  if (!in_loop) return c.Set(0, x);
   ACT_TRY(const ValueId parts, c.Reshape(x, apart));
   ACT_TRY(const ValueId copies, c.builder().Expand(parts, spread, c.name()));
   return c.Return(c.Reshape(copies, joined));
+}
+
+// Pads with a number that is computed, or an integer that float32 does not have: selects it where
+// the padding of a tensor of ones is 0.
+llvm::Error PadWithOperand(NodeContext& c, ValueId x, const Attributes& pads) {
+  if (c.Type(2).Elements() != Dim(1)) return c.Fail("the padding value must be one number");
+  Known ones = IntegerScalar(1);
+  ones.type = {DType::kBool, c.DimsOf(0)};
+  ACT_TRY(const ValueId whole, c.importer.Materialize(KnownOperand(std::move(ones))));
+  ACT_TRY(const ValueId inside, c.Emit("Pad", {whole}, pads));
+  ACT_TRY(const ValueId padded, c.Emit("Pad", {x}, pads));
+  ACT_TRY(const ValueId given, c.Value(2));
+  ACT_TRY(const ValueId value, c.Reshape(given, {}));
+  return c.Return(IsFloat(c.Type(0).dtype) ? c.Emit("Where", {inside, padded, value})
+                                           : Integer(c, "select", {inside, padded, value}));
 }
 
 llvm::Error ImportPad(NodeContext& c) {
@@ -186,14 +172,13 @@ llvm::Error ImportPad(NodeContext& c) {
   const std::string mode = c.attrs.String("mode", "constant");
   if (mode != "constant" && mode != "reflect" && mode != "edge")
     return c.Fail("mode " + mode + " is not supported");
-  if (c.Has(2) && !c.Number(2)) return c.Fail("the padding value must be a constant");
-  constexpr double kExact = 1 << 24;  // the value is kept as a float32
-  if (!IsFloat(c.Type(0).dtype) && c.Has(2) && std::abs(*c.Number(2)) > kExact)
-    return c.Fail("pads integers with a number above 2^24");
   Attributes attrs;
   attrs.Set("pads", pads);
   attrs.Set("mode", mode);
-  attrs.Set("value", c.Has(2) ? *c.Number(2) : c.attrs.Float("value", 0));
+  constexpr double kExact = 1 << 24;  // the attribute is kept as a float32
+  const bool exact = IsFloat(c.Type(0).dtype) || !c.Has(2) || std::abs(c.Number(2).value_or(0)) <= kExact;
+  if (mode == "constant" && (!exact || (c.Has(2) && !c.Number(2)))) return PadWithOperand(c, x, attrs);
+  attrs.Set("value", c.Has(2) ? c.Number(2).value_or(0) : c.attrs.Float("value", 0));
   return c.Return(c.Emit("Pad", {x}, attrs));
 }
 
