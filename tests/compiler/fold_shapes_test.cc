@@ -118,6 +118,18 @@ TEST(Fold, LookupsAlongTheBatch) {
   EXPECT_EQ(Lines(Fold("CumSum", {(*ones)[0], IntegerScalar(0)}, both)), "i64[N] 2N-2+-2i");
 }
 
+TEST(Fold, OneHotAsTheStandardSays) {
+  const Known depth = IntegerScalar(3), repeats = IntegerVector({1, 2});
+  // How TorchScript's exporter writes the repeats of x.repeat_interleave(2, 0).
+  EXPECT_EQ(Lines(Fold("OneHot", {IntegerVector({1}), depth, repeats})), "i64[1,3] 1 2 1");
+  EXPECT_EQ(Lines(Fold("OneHot", {IntegerVector({2, -3}), depth, repeats})), "i64[2,3] 1 1 2 2 1 1");
+  EXPECT_EQ(Lines(Fold("OneHot", {IntegerVector({2, -3}), depth, repeats}, With("axis", int64_t{0}))),
+            "i64[3,2] 1 2 1 1 2 1");
+  EXPECT_EQ(Lines(Fold("OneHot", {IntegerVector({7}), depth, repeats})), "i64[1,3] 1 1 1")
+      << "outside: nowhere";
+  EXPECT_EQ(Lines(Fold("OneHot", {IntegerVector({kN}), depth, repeats})), "none");
+}
+
 TEST(Fold, GatherAndScatterAsTheStandardSays) {
   const Known data = (*Fold("Reshape", {IntegerVector({1, 2, 3, 4, 5, 6}), IntegerVector({2, 3})}))[0];
   const Known index = (*Fold("Reshape", {IntegerVector({2, 0, -1, 1}), IntegerVector({2, 2})}))[0];
