@@ -118,6 +118,15 @@ TEST(Fold, LookupsAlongTheBatch) {
   EXPECT_EQ(Lines(Fold("CumSum", {(*ones)[0], IntegerScalar(0)}, both)), "i64[N] 2N-2+-2i");
 }
 
+TEST(Fold, PlacesOfOnesAlongTheBatch) {
+  // How TorchScript's exporter writes the positions of as_strided along an axis.
+  const Known shape = IntegerVector({kN * Dim(2)});
+  const Folded ones = Fold("Expand", {IntegerScalar(1), shape});
+  EXPECT_EQ(Lines(Fold("NonZero", {(*ones)[0]})), "i64[1,2N] 0+1i");
+  const Folded zeros = Fold("Expand", {IntegerScalar(0), shape});
+  EXPECT_EQ(Lines(Fold("NonZero", {(*zeros)[0]})), "none");
+}
+
 TEST(Fold, OneHotAsTheStandardSays) {
   const Known depth = IntegerScalar(3), repeats = IntegerVector({1, 2});
   // How TorchScript's exporter writes the repeats of x.repeat_interleave(2, 0).
