@@ -50,7 +50,9 @@ OPTIONS: dict = {  # "leave": keys of SMALL that this config cannot take
     "dac": {"encoder_hidden_size": 8, "downsampling_ratios": [2, 4], "decoder_hidden_size": 16, "upsampling_ratios": [4, 2], "codebook_size": 8},
     "mimi": {"leave": "num_codebooks"}, "bit": {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "num_groups": 4},
     "mobilevitv2": {"image_size": 64}, "mobilevit": {"image_size": 64}, "pvt": {"image_size": 64},
-    "parakeet_ctc": {},
+    "gemma4_text": {"vocab_size_per_layer_input": 61, "hidden_size_per_layer_input": 8, "global_head_dim": 8},
+    "gemma3n_text": {"vocab_size_per_layer_input": 61, "hidden_size_per_layer_input": 8, "num_kv_shared_layers": 0,
+                     "activation_sparsity_pattern": None},
 }
 SIZES: dict = {
     **{name: (400,) for name in ("wav2vec2", "hubert", "wavlm", "unispeech", "unispeech-sat", "data2vec-audio", "sew", "sew-d")},
