@@ -8,7 +8,7 @@ from typing import Any, Dict, Tuple
 import torch
 from torch import nn
 
-from rows import BATCH, Row, WithLoss, freeze_unused, labels, randomize, without_randomness
+from rows import BATCH, Row, WithLoss, labels, randomize, without_randomness
 
 TOKENS = 7
 # What makes a config of transformers small, wherever it has such a key. Rows give the exceptions.
@@ -45,7 +45,6 @@ def build(row: Row) -> Tuple[nn.Module, Tuple[torch.Tensor, ...], Tuple[str, ...
     with torch.no_grad():
         targets = labels(module.outputs(*inputs.values()), classes)
     tensors = tuple(inputs.values()) + targets
-    freeze_unused(module, tensors)
     with torch.no_grad():
         for name, b in net.named_buffers():
             b.copy_(state[name])

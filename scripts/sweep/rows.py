@@ -97,16 +97,3 @@ def randomize(net: nn.Module) -> None:
         for name, b in net.named_buffers():
             if name.endswith("running_mean"):
                 b.copy_(0.1 * torch.randn_like(b))
-
-
-def freeze_unused(module: nn.Module, tensors: Tuple[torch.Tensor, ...]) -> int:
-    """Freezes the parameters that the loss does not use; how many tensors these are."""
-    module.zero_grad()
-    module(*tensors).backward()
-    count = 0
-    for p in module.parameters():
-        if p.requires_grad and p.grad is None:
-            p.requires_grad_(False)
-            count += 1
-    module.zero_grad()
-    return count

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
+import shutil
 import subprocess
 import time
-import warnings
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Tuple, Union
 
 import torch
 from torch import nn
@@ -31,8 +29,22 @@ class Outer(nn.Module):
         return self.model(*tensors)
 
 
-def run(row: Row, exporter: str, tools: str, folder: str, limit_s: float) -> Dict[str, Any]:
-    """The row's result. `stage` is the one that failed, or "done"; `error` says why."""
+def run(row: Row, exporter: str, tools: str, folder: str, limit_s: float, keep: str = "") -> Dict[str, Any]:
+    """The row's result: with any batch, or with the example's alone where any batch is refused."""
+    result = _run(row, exporter, tools, folder, limit_s, "auto", keep)
+    if result["stage"] != "compile L3" or result["batch"] is None:
+        return result
+    fixed = _run(row, exporter, tools, folder, limit_s, False, "")
+    if fixed["stage"] != "done":
+        return result
+    return {**fixed, "any_batch": result["error"]}
+
+
+def _run(row: Row, exporter: str, tools: str, folder: str, limit_s: float, dynamic_batch: Union[bool, str], keep: str) -> Dict[str, Any]:
+    """`stage` is the one that failed, or "done"; `error` says why. `batch` is the graph's symbol,
+    None if it takes the example's alone.
+
+    keep: folder for files of models that fail."""
     from build import build
 
     result: Dict[str, Any] = {"row": row.key, "model": row.model, "exporter": exporter, "stage": "build", "seconds": {}}
@@ -46,48 +58,34 @@ def run(row: Row, exporter: str, tools: str, folder: str, limit_s: float) -> Dic
 
     try:
         module, tensors, names = build(row)
-        result["parameters"] = sum(p.numel() for p in module.parameters())
         next_stage("export")
-        _export(module, tensors, names, path, exporter, result)
+
+        def export(file: str) -> actc.ExportReport:
+            return actc.export(module, tensors, file, input_names=names, exporter=exporter, dynamic_batch=dynamic_batch, check=False)
+
+        report = export(path)
+        result.update(nodes=report.nodes, parameters=report.parameters, unreached=len(report.unreached), batch=report.batch_axis,
+                      opset=report.opset, attempts=report.attempts, warnings=report.warnings[:5])
         next_stage("compile L3")
         plan = os.path.join(folder, "plan")
-        _tool([os.path.join(tools, "actc"), path, "-O", "L3", "-o", plan, f"--batch={BATCH}", "--report=none"], limit_s)
+        batch = [f"--batch={BATCH}"] if report.batch_axis else []
+        _tool([os.path.join(tools, "actc"), path, "-O", "L3", "-o", plan, *batch, "--report=none"], limit_s)
         next_stage("train L3")
-        _train(module, tensors, names, plan, tools, folder, limit_s, result)
+        _train(tensors, names, plan, tools, folder, limit_s, batch, result)
         next_stage("check L0")
-        outer = Outer(module).train()
-        check = actc.check_step(outer, dict(zip(names, tensors)), path, tools, required=True)
-        result["check"] = {"loss_error": check.loss_error, "gradient_error": check.gradient_error, "worst": check.worst,
-                           "compared": check.compared, "random": check.random}
-        if check.random:
-            raise RuntimeError("the model draws random numbers, so that gradients cannot be compared")
+        check = actc.check_step(Outer(module).train(), dict(zip(names, tensors)), path, tools, required=True, export=export)
+        result["check"] = vars(check)
         next_stage("done")
     except Exception as error:  # whatever a library raises is this row's result
         text = str(error).strip() or repr(error)
         result["error"] = f"{type(error).__name__}: {text}"[:2000]
         result["seconds"][result["stage"]] = round(time.time() - start, 1)
+        if keep and os.path.exists(path):
+            shutil.copy(path, os.path.join(keep, f"{row.key}.{exporter}.onnx".replace("/", "_").replace(" ", "_")))
     return result
 
 
-def _export(module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: Tuple[str, ...], path: str, exporter: str, result: Dict[str, Any]) -> None:
-    if exporter == "torchscript":
-        report = actc.export(module, tensors, path, input_names=names, check=False)
-        result["nodes"], result["warnings"] = report.nodes, report.warnings[:5]
-        return
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        state = {name: b.clone() for name, b in module.named_buffers()}
-        program = torch.onnx.export(module, tensors, dynamo=True, optimize=False, opset_version=18, input_names=names,
-                                    output_names=["loss"], verbose=False,
-                                    dynamic_shapes=[tuple({0: torch.export.Dim("N", min=1)} for _ in tensors)])
-        program.save(path)
-        with torch.no_grad():
-            for name, b in module.named_buffers():
-                b.copy_(state[name])
-    result["nodes"] = len(program.model_proto.graph.node)
-
-
-def _tool(command: list, limit_s: float) -> None:
+def _tool(command: List[str], limit_s: float) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
     if done.returncode:
         lines = [line for line in done.stderr.strip().splitlines() if line]
@@ -95,16 +93,16 @@ def _tool(command: list, limit_s: float) -> None:
         raise RuntimeError(" | ".join(lines[first : first + 3]) or f"exit status {done.returncode}")
 
 
-def _train(module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: Tuple[str, ...], plan: str, tools: str,
-           folder: str, limit_s: float, result: Dict[str, Any]) -> None:
+def _train(tensors: Tuple[torch.Tensor, ...], names: Tuple[str, ...], plan: str, tools: str, folder: str, limit_s: float,
+           batch: List[str], result: Dict[str, Any]) -> None:
     """Two steps on the example batch. The measured peak must be the planned one, and the losses
     numbers."""
     from safetensors.torch import save_file
 
     inputs, report = os.path.join(folder, "inputs"), os.path.join(folder, "run.json")
     save_file({n: t.detach().clone().contiguous() for n, t in zip(names, tensors)}, inputs)
-    _tool([os.path.join(tools, "actrun"), plan, f"--batch={BATCH}", f"--inputs={inputs}", "--steps=2", "--lr=0.001",
-           "--threads=1", f"--report-json={report}"], limit_s)
+    _tool([os.path.join(tools, "actrun"), plan, *batch, f"--inputs={inputs}", "--steps=2", "--lr=0.001", "--threads=1",
+           f"--report-json={report}"], limit_s)
     with open(report) as file:
         measured = json.load(file)
     result["losses"] = measured["losses"]

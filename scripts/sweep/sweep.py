@@ -35,20 +35,20 @@ import rows_transformers  # noqa: E402
 ROWS: List[Row] = rows_torchvision.ROWS + rows_timm.ROWS + rows_transformers.ROWS
 
 
-def _child(row: Row, exporter: str, tools: str, memory_bytes: int, limit_s: float, pipe: Any) -> None:
+def _child(row: Row, exporter: str, tools: str, memory_bytes: int, limit_s: float, keep: str, pipe: Any) -> None:
     import torch
 
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     with tempfile.TemporaryDirectory() as folder:
-        pipe.send(run(row, exporter, tools, folder, limit_s))
+        pipe.send(run(row, exporter, tools, folder, limit_s, keep))
 
 
 def run_limited(context: Any, row: Row, exporter: str, args: argparse.Namespace) -> Dict[str, Any]:
     """The result of one row. A process that dies or takes too long is a result too."""
     mine, theirs = context.Pipe(False)
     start = time.time()
-    process = context.Process(target=_child, args=(row, exporter, args.bin, args.memory << 30, args.limit, theirs))
+    process = context.Process(target=_child, args=(row, exporter, args.bin, args.memory << 30, args.limit, args.keep, theirs))
     process.start()
     theirs.close()
     lost = {"row": row.key, "model": row.model, "exporter": exporter, "stage": "process", "seconds": {}}
@@ -87,12 +87,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose key (library/family) matches")
     parser.add_argument("--exporter", default="", choices=("", *EXPORTERS))
     parser.add_argument("--again", default="", help="repeat rows that failed with an error that matches")
+    parser.add_argument("--keep", default="", help="folder for the ONNX files of models that fail")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=300, help="seconds for one row")
     parser.add_argument("--memory", type=int, default=16, help="GiB of address space for one row")
     args = parser.parse_args()
 
     os.environ["OMP_NUM_THREADS"] = "1"
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
     # Rows are forked from one process that has imported the libraries, which takes longer than most rows.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torchvision", "timm", "onnxscript", "warm", "stages", "build"])

@@ -5,36 +5,41 @@
 
 from __future__ import annotations
 
-import collections
 import importlib.metadata
 import json
 import re
 import sys
+import textwrap
 from typing import Any, Dict, List, Tuple
 
 EXPORTERS = ("torchscript", "dynamo")
-# What a cell of the table says for each stage that failed. Models that the row itself cannot build
-# are not listed.
-KINDS = {"export": "not exported", "compile L3": "refused", "train L3": "fails", "check L0": "differs", "process": "not finished"}
+NAMES = {"torchscript": "TorchScript", "dynamo": "dynamo"}
+LIBRARIES = ("torchvision", "timm", "transformers")
+Results = Dict[Tuple[str, str], Dict[str, Any]]  # by row and exporter
+
+STAGES = ("build", "process", "export", "compile L3", "train L3", "check L0", "done")
+# What a cell of the table says where a stage failed.
+KINDS = {"process": "not finished", "export": "not exported", "compile L3": "refused", "train L3": "fails", "check L0": "differs"}
 # Errors whose texts hold names and numbers of one model, and what they have in common.
 CAUSES = (
-    (r"output size that are not factor of input size", "an adaptive pool whose output does not divide its input"),
-    (r"operator '?(aten::\w+)'?.*(not supported|unsupported)", r"no ONNX form of `\1`"),
-    (r"GuardOnDataDependent|data-dependent|Could not guard", "Python code that branches on data"),
-    (r"No ONNX function found for.*?(aten\.[\w.]+)", r"no ONNX form of `\1`"),
-    (r"draws random numbers", "it draws random numbers beside dropout, so that steps cannot be compared"),
-    (r"more than [\d.]+ seconds", "it took longer than the limit"),
+    (r"output size that are not factor of input size", "PyTorch's exporter: an adaptive pool whose output does not divide its input"),
+    (r"export of operator (\w+), input size not accessible", r"PyTorch's exporter: `\1` needs sizes that it does not know"),
+    (r"operator '?(aten::\w+)'?.*(not supported|unsupported)", r"PyTorch's exporter: no ONNX form of `\1`"),
+    (r"No ONNX function found for.*?(aten\.[\w.]+)", r"PyTorch's exporter: no ONNX form of `\1`"),
+    (r"GuardOnDataDependent|data-dependent|Could not guard", "PyTorch's exporter: Python code that branches on data"),
+    (r"more than [\d.]+ seconds", "it took longer than the limit of the sweep"),
+    (r"the process died", "it took more memory than the limit of the sweep"),
 )
 
 
-def read(path: str) -> Dict[Tuple[str, str], Dict[str, Any]]:
-    """The last result of each row and exporter."""
+def read(path: str) -> Results:
+    """The last result of each row and exporter, without rows that PyTorch itself cannot run."""
     found = {}
     with open(path) as file:
         for line in file:
             entry = json.loads(line)
             found[entry["row"], entry["exporter"]] = entry
-    return found
+    return {key: entry for key, entry in found.items() if entry["stage"] != "build"}
 
 
 def cause(error: str) -> str:
@@ -42,67 +47,112 @@ def cause(error: str) -> str:
         match = re.search(pattern, error, re.S)
         if match:
             return match.expand(text)
-    text = re.sub(r"^\w+: ", "", error.splitlines()[0])
-    text = re.sub(r"(actc|actrun): error: |/\S*\.onnx: |node '[^']*' ?|PyTorch's exporter failed: ", "", text)
-    return text.split(" | ")[0].replace("|", "\\|")[:140]
+    text = re.sub(r"no attempt made a file that can be trained:\s*", "", re.sub(r"^\w+: ", "", error))
+    text = re.sub(r"(actc|actrun): error: |/\S*\.onnx: |node '[^']*' \((\w+)\)(?=:)|node '[^']*' ?", lambda m: m[2] or "", text)
+    text = re.sub(r"\[[N\d,]+\]", "", text)  # shapes
+    text = re.sub(r"^(torchscript|dynamo), opset \d+(, fixed batch)?: ", "PyTorch's exporter: ", text)
+    return text.splitlines()[0].split(" | ")[0].strip()[:200]
 
 
-def cell(entry: Dict[str, Any] | None) -> str:
+class Reasons:
+    """Causes with numbers, in the order in which they are first asked for."""
+
+    def __init__(self) -> None:
+        self.numbers: Dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self.numbers.setdefault(text, len(self.numbers) + 1)
+
+    def lines(self) -> List[str]:
+        return [line for text, n in self.numbers.items() for line in textwrap.wrap(f"{n}. {text}", 120, subsequent_indent=" " * (len(str(n)) + 2))]
+
+
+def cell(entry: Dict[str, Any] | None, reasons: Reasons) -> str:
     if entry is None:
         return "not tried"
-    if entry["stage"] == "done":
-        return "works" if entry.get("batch", "N") else "works, with a fixed batch"
-    return f"{KINDS.get(entry['stage'], entry['stage'])}: {cause(entry.get('error', ''))}"
+    if entry["stage"] != "done":
+        return f"{KINDS[entry['stage']]} ({reasons.number(cause(entry.get('error', '')))})"
+    if not entry["check"]["conclusive"]:
+        return "not comparable"
+    if entry["batch"] is None:
+        why = entry.get("any_batch") or next(iter(entry.get("attempts", [])), "")
+        return f"fixed batch ({reasons.number(cause(why))})" if why else "fixed batch"
+    return "works"
 
 
-def numbers(results: Dict[Tuple[str, str], Dict[str, Any]]) -> List[str]:
-    lines = ["| library | exporter | families | exported | compile | two steps, peak as planned | match autograd |", "|---|---|---|---|---|---|---|"]
-    order = ["build", "process", "export", "compile L3", "train L3", "check L0", "done"]
-    for library in ("torchvision", "timm", "transformers"):
+def numbers(results: Results) -> List[str]:
+    lines = [
+        "| library | exporter | tried | exported | compile | train as planned | match | of the exported |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for library in LIBRARIES:
         for exporter in EXPORTERS:
-            stages = [order.index(e["stage"]) for (row, by), e in results.items() if row.startswith(library + "/") and by == exporter]
-            tried = [s for s in stages if s > 0]
-            counts = [sum(s > least for s in tried) for least in (2, 3, 4, 5)]
-            lines.append(f"| {library} | {exporter} | {len(tried)} | " + " | ".join(map(str, counts)) + " |")
+            entries = [e for (row, by), e in results.items() if row.startswith(library + "/") and by == exporter]
+            passed = [STAGES.index(e["stage"]) for e in entries]
+            past = [sum(stage > least for stage in passed) for least in (2, 3, 4)]
+            past.append(sum(e["stage"] == "done" and e["check"]["conclusive"] for e in entries))
+            rate = f"{100 * past[3] / past[0]:.0f} %" if past[0] else ""
+            lines.append(f"| {library} | {NAMES[exporter]} | {len(passed)} | " + " | ".join(map(str, past)) + f" | {rate} |")
     return lines
 
 
-def families(results: Dict[Tuple[str, str], Dict[str, Any]], library: str) -> List[str]:
-    """Those that work with every exporter as a list, all others as a table."""
-    rows = collections.defaultdict(dict)
+def families(results: Results, library: str, reasons: Reasons) -> List[str]:
+    """Families of which nothing but "works" is to be said as lists, all others as a table."""
+    rows: Dict[str, Dict[str, Any]] = {}
     for (row, exporter), entry in results.items():
-        if row.startswith(library + "/") and entry["stage"] != "build":
-            rows[row.split("/", 1)[1]][exporter] = entry
-    cells = {name: tuple(cell(by.get(exporter)) for exporter in EXPORTERS) for name, by in rows.items()}
-    good = [name for name, texts in cells.items() if set(texts) == {"works"}]
-    lines = [f"Work with both exporters ({len(good)}): " + ", ".join(sorted(good)) + ".", "", "| family | TorchScript | dynamo |", "|---|---|---|"]
-    lines += [f"| {name} | {a} | {b} |" for name, (a, b) in sorted(cells.items()) if name not in good]
-    return lines
+        if row.startswith(library + "/"):
+            rows.setdefault(row.split("/", 1)[1], {})[exporter] = entry
+    cells = {name: tuple(cell(by.get(exporter), reasons) for exporter in EXPORTERS) for name, by in sorted(rows.items())}
+    lists = {("works", "works"): "Work with both exporters", ("works", "not tried"): "Work with TorchScript; dynamo was not tried"}
+    lines = []
+    for texts, title in lists.items():
+        names = [name for name, found in cells.items() if found == texts]
+        if names:
+            lines += textwrap.wrap(f"{title} ({len(names)}): {', '.join(names)}.", 120, break_on_hyphens=False) + [""]
+    others = [f"| {name} | {texts[0]} | {texts[1]} |" for name, texts in cells.items() if texts not in lists]
+    return lines + (["| family | TorchScript | dynamo |", "|---|---|---|", *others] if others else [])
 
 
-def wrap(text: str, width: int = 120) -> str:
-    import textwrap
+INTRO = """\
+Which architectures the two exporters of PyTorch write in a form that `actc` trains. `make sweep` writes this page;
+`rows_*.py` in `scripts/sweep` say what each row is. `make sweep SWEEP='--again .'` repeats what failed.
 
-    return text if text.startswith("|") else textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+Libraries: {versions}.
+
+A row is one family: its smallest variant, often with fewer layers, random weights that hide no term (no scale is 1, no
+bias 0), in training mode without Dropout and drop path, with a batch of 4. "Works" says four things:
+
+* the helper (`python/README.md`) exports it with any batch;
+* `actc -O L3` compiles it;
+* `actrun` trains two steps, and the measured peak is the planned one, to the byte;
+* the loss and every gradient of a step at L0 are those of PyTorch. The yardstick is PyTorch in float64, and the limit
+  is what PyTorch's own float32 is off by (`python/README.md` has the rule).
+
+None of this depends on the processor but the time. The numbers in brackets are those of the reasons below.
+
+| a cell | says |
+|---|---|
+| works | all four |
+| fixed batch | all four, for the batch of the example alone; the reason is why any batch fails |
+| not exported | PyTorch's exporter fails, with any batch and with the example's |
+| refused | `actc` refuses the file |
+| fails, differs | the third or the fourth thing does not hold |
+| not comparable | nothing failed, but PyTorch's float32 is so far off float64 that a wrong gradient might not show |
+| not finished | the row took more time or memory than it may |"""
+
+COLUMNS = """\
+Each column counts the rows that got so far, with any batch or with a fixed one. The last column is the part of the
+exported rows that match."""
 
 
 def main() -> None:
     results = read(sys.argv[1])
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "torchvision", "timm", "transformers", "onnx"))
-    lines = [
-        "# Models",
-        "Which architectures the two exporters of PyTorch write in a form that actc trains. "
-        "Written by `make sweep`; its rows are in `scripts/sweep`.",
-        "",
-        f"Versions: {versions}. Each family is its smallest variant, cut in depth and size, with random weights and a batch of four of any "
-        "size (`N`). \"Works\" says that the helper of `python/README.md` exports it, that a plan at L3 trains two steps whose measured peak is "
-        "the planned one, and that loss and gradients of a step at L0 are those of PyTorch's autograd. Dropout and drop path are off.",
-        "",
-        *numbers(results),
-    ]
-    for library in ("torchvision", "timm", "transformers"):
-        lines += ["", f"## {library}", *families(results, library)]
-    print("\n".join(map(wrap, lines)))
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "torchvision", "timm", "transformers", "onnx", "onnxscript"))
+    reasons = Reasons()
+    lines = ["# Models", INTRO.format(versions=versions), "", "## Numbers", COLUMNS, "", *numbers(results)]
+    for library in LIBRARIES:
+        lines += ["", f"## {library}", *families(results, library, reasons)]
+    print("\n".join([*lines, "", "## Reasons", *reasons.lines()]))
 
 
 if __name__ == "__main__":
