@@ -47,7 +47,8 @@ def build(row: Row) -> Tuple[nn.Module, Tuple[torch.Tensor, ...], Tuple[str, ...
     tensors = tuple(inputs.values()) + targets
     with torch.no_grad():
         for name, b in net.named_buffers():
-            b.copy_(state[name])
+            if b.shape == state[name].shape:  # a table of positions grows in the first call
+                b.copy_(state[name])
     label_names = ("label",) if len(targets) == 1 else tuple(f"label_{i}" for i in range(len(targets)))
     return module, tensors, names + label_names
 

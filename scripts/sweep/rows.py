@@ -62,7 +62,7 @@ def float_outputs(made: Any) -> list:
         return [made]
     if hasattr(made, "keys"):
         if getattr(made, "logits", None) is not None:
-            return [made["logits"]]
+            return float_outputs(made["logits"])
         if getattr(made, "image_embeds", None) is not None and getattr(made, "text_embeds", None) is not None:
             return [made["text_embeds"], made["image_embeds"]]
         made = [made[k] for k in made.keys() if k not in ("past_key_values", "cache_params", "state")]

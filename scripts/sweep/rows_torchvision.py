@@ -3,14 +3,14 @@
 from rows import Row
 
 CLASSIFIERS = {  # family: model, extent of the image
-    "alexnet": ("alexnet", 64), "convnext": ("convnext_tiny", 64), "densenet": ("densenet121", 64),
+    "alexnet": ("alexnet", 224), "convnext": ("convnext_tiny", 64), "densenet": ("densenet121", 64),
     "efficientnet": ("efficientnet_b0", 64), "efficientnet_v2": ("efficientnet_v2_s", 64),
     "googlenet": ("googlenet", 64), "inception": ("inception_v3", 96), "maxvit": ("maxvit_t", 224),
     "mnasnet": ("mnasnet0_5", 64), "mobilenet_v2": ("mobilenet_v2", 64), "mobilenet_v3": ("mobilenet_v3_small", 64),
     "regnet_x": ("regnet_x_400mf", 64), "regnet_y": ("regnet_y_400mf", 64), "resnet": ("resnet18", 64),
     "resnet_bottleneck": ("resnet50", 64), "resnext": ("resnext50_32x4d", 64), "shufflenet_v2": ("shufflenet_v2_x0_5", 64),
-    "squeezenet": ("squeezenet1_1", 64), "swin": ("swin_t", 64), "swin_v2": ("swin_v2_t", 64), "vgg": ("vgg11", 32),
-    "vgg_bn": ("vgg11_bn", 64), "vit": ("vit_b_32", 64), "wide_resnet": ("wide_resnet50_2", 64),
+    "squeezenet": ("squeezenet1_1", 64), "swin": ("swin_t", 64), "swin_v2": ("swin_v2_t", 64), "vgg": ("vgg11", 224),
+    "vgg_bn": ("vgg11_bn", 224), "vit": ("vit_b_32", 64), "wide_resnet": ("wide_resnet50_2", 64),
 }
 OPTIONS = {
     "googlenet": {"aux_logits": False, "init_weights": False}, "inception": {"aux_logits": False, "init_weights": False},
