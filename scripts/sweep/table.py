@@ -12,6 +12,8 @@ import sys
 import textwrap
 from typing import Any, Dict, List, Tuple
 
+from sweep import ROWS
+
 EXPORTERS = ("torchscript", "dynamo")
 NAMES = {"torchscript": "TorchScript", "dynamo": "dynamo"}
 LIBRARIES = ("torchvision", "timm", "transformers")
@@ -32,14 +34,18 @@ CAUSES = (
 )
 
 
-def read(path: str) -> Results:
-    """The last result of each row and exporter, without rows that PyTorch itself cannot run."""
+def read(path: str) -> Tuple[Results, Dict[str, List[str]]]:
+    """The last result of each row and exporter, and the families of each library. Both without rows that
+    PyTorch itself could not run."""
     found = {}
     with open(path) as file:
         for line in file:
             entry = json.loads(line)
             found[entry["row"], entry["exporter"]] = entry
-    return {key: entry for key, entry in found.items() if entry["stage"] != "build"}
+    broken = {row for (row, _), entry in found.items() if entry["stage"] == "build"}
+    results = {key: entry for key, entry in found.items() if key[0] not in broken}
+    keys = sorted({row.key for row in ROWS} | {row for row, _ in results})
+    return results, {lib: [key.split("/", 1)[1] for key in keys if key.startswith(lib + "/") and key not in broken] for lib in LIBRARIES}
 
 
 def cause(error: str) -> str:
@@ -80,30 +86,32 @@ def cell(entry: Dict[str, Any] | None, reasons: Reasons) -> str:
     return "works"
 
 
-def numbers(results: Results) -> List[str]:
+def numbers(results: Results, families: Dict[str, List[str]]) -> List[str]:
     lines = [
-        "| library | exporter | tried | exported | compile | train as planned | match | of the exported |",
-        "|---|---|---|---|---|---|---|---|",
+        "| library | exporter | tried | finished | exported | compile | train as planned | match | of the finished | of the exported |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for library in LIBRARIES:
         for exporter in EXPORTERS:
             entries = [e for (row, by), e in results.items() if row.startswith(library + "/") and by == exporter]
-            passed = [STAGES.index(e["stage"]) for e in entries]
-            past = [sum(stage > least for stage in passed) for least in (2, 3, 4)]
-            past.append(sum(e["stage"] == "done" and e["check"]["conclusive"] for e in entries))
-            rate = f"{100 * past[3] / past[0]:.0f} %" if past[0] else ""
-            lines.append(f"| {library} | {NAMES[exporter]} | {len(passed)} | " + " | ".join(map(str, past)) + f" | {rate} |")
+            finished = [e for e in entries if e["stage"] != "process"]
+            passed = [STAGES.index(e["stage"]) for e in finished]
+            counts = [len(finished), *(sum(stage > least for stage in passed) for least in (2, 3, 4))]
+            counts.append(sum(e["stage"] == "done" and e["check"]["conclusive"] for e in finished))
+            rates = [f"{100 * counts[4] / part:.0f} %" if part else "" for part in counts[:2]]
+            tried = f"{len(entries)} of {len(families[library])}"
+            lines.append(f"| {library} | {NAMES[exporter]} | " + " | ".join([tried, *map(str, counts), *rates]) + " |")
     return lines
 
 
-def families(results: Results, library: str, reasons: Reasons) -> List[str]:
-    """Families of which nothing but "works" is to be said as lists, all others as a table."""
-    rows: Dict[str, Dict[str, Any]] = {}
-    for (row, exporter), entry in results.items():
-        if row.startswith(library + "/"):
-            rows.setdefault(row.split("/", 1)[1], {})[exporter] = entry
-    cells = {name: tuple(cell(by.get(exporter), reasons) for exporter in EXPORTERS) for name, by in sorted(rows.items())}
-    lists = {("works", "works"): "Work with both exporters", ("works", "not tried"): "Work with TorchScript; dynamo was not tried"}
+def families(results: Results, library: str, names: List[str], reasons: Reasons) -> List[str]:
+    """Families that work, and those that were not tried, as lists, all others as a table."""
+    cells = {name: tuple(cell(results.get((f"{library}/{name}", exporter)), reasons) for exporter in EXPORTERS) for name in names}
+    lists = {
+        ("works", "works"): "Work with both exporters",
+        ("works", "not tried"): "Work with TorchScript; dynamo was not tried",
+        ("not tried", "not tried"): "Not tried",
+    }
     lines = []
     for texts, title in lists.items():
         names = [name for name, found in cells.items() if found == texts]
@@ -141,17 +149,18 @@ None of this depends on the processor but the time. The numbers in brackets are 
 | not finished | the row took more time or memory than it may |"""
 
 COLUMNS = """\
-Each column counts the rows that got so far, with any batch or with a fixed one. The last column is the part of the
-exported rows that match."""
+Each column counts the rows that got so far, with any batch or with a fixed one. "Tried" is of the rows that PyTorch
+itself can run as the sweep builds them. A row that is not finished says nothing about the model. The last two columns
+are the parts of the finished and of the exported rows that match; a row that is not exported fails in PyTorch."""
 
 
 def main() -> None:
-    results = read(sys.argv[1])
+    results, names = read(sys.argv[1])
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "torchvision", "timm", "transformers", "onnx", "onnxscript"))
     reasons = Reasons()
-    lines = ["# Models", INTRO.format(versions=versions), "", "## Numbers", COLUMNS, "", *numbers(results)]
+    lines = ["# Models", INTRO.format(versions=versions), "", "## Numbers", COLUMNS, "", *numbers(results, names)]
     for library in LIBRARIES:
-        lines += ["", f"## {library}", *families(results, library, reasons)]
+        lines += ["", f"## {library}", *families(results, library, names[library], reasons)]
     print("\n".join([*lines, "", "## Reasons", *reasons.lines()]))
 
 
