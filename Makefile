@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all check-python setup configure tools build check test check-long demo accuracy docs-operators picture asan debug tidy format bench speed clean help
+.PHONY: all check-python setup configure tools build check test check-long demo accuracy docs-operators picture sweep asan debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -23,6 +23,7 @@ help:
 	@echo 'make demo             trains a ResNet with exact and with compressed activations, side by side'
 	@echo 'make accuracy         trains digits and text at several levels with many seeds (half an hour); SEEDS=N'
 	@echo 'make speed            times training steps beside PyTorch; PYTHON=..., MODELS=NAME:BATCH,..., FOLDER=...'
+	@echo 'make sweep            tries every family of torchvision, timm and transformers (hours); PYTHON=..., ROWS=REGEX'
 	@echo 'make bench            times the kernels alone'
 	@echo 'make picture          draws docs/memory_over_step.svg'
 	@echo 'make docs-operators   writes docs/operators.md, after a change of operators'
@@ -71,6 +72,13 @@ docs-operators: configure
 
 picture: tools
 	@python3 scripts/memory_picture.py --bin $(BUILD)/bin
+
+# Goes on where it stopped: $(BUILD)/sweep.jsonl has a line for each result. ROWS: of library/family.
+sweep: SWEEP_PYTHON = $(if $(PYTHON),$(PYTHON),python3)
+sweep: tools
+	@$(SWEEP_PYTHON) scripts/sweep/sweep.py --bin $(BUILD)/bin --out $(BUILD)/sweep.jsonl --only '$(ROWS)' $(SWEEP)
+	@$(SWEEP_PYTHON) scripts/sweep/table.py $(BUILD)/sweep.jsonl >$(BUILD)/models.md
+	@mv $(BUILD)/models.md docs/models.md
 
 asan:
 	@$(MAKE) --no-print-directory check PRESET=asan

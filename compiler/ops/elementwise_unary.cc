@@ -141,6 +141,15 @@ constexpr UnaryOp kUnaryOps[] = {
      [](B& b, const Attributes&, Reg x) { return b.Sub(Positive(b, x), b.Greater(b.Const(0), x)); }},
     {"Sqrt", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSqrt, x); }, Of::kY,
      [](B& b, const Attributes&, Reg y) { return b.Div(b.Const(.5f), y); }},
+    // The last step of a norm. The gradient of a norm is x / norm, and 0 where the norm is 0 (as in
+    // PyTorch), though the root alone has an infinite slope there.
+    {"SqrtOfSquares",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSqrt, x); },
+     Of::kY,
+     [](B& b, const Attributes&, Reg y) {
+       return b.Select(b.Op(Opcode::kEqual, y, b.Const(0)), b.Const(0), b.Div(b.Const(.5f), y));
+     },
+     {.in_onnx = false}},
     {"Square",
      [](B& b, const Attributes&, Reg x) { return b.Mul(x, x); },
      Of::kX,

@@ -118,6 +118,15 @@ TEST(Fold, LookupsAlongTheBatch) {
   EXPECT_EQ(Lines(Fold("CumSum", {(*ones)[0], IntegerScalar(0)}, both)), "i64[N] 2N-2+-2i");
 }
 
+TEST(Fold, PlacesOfOnesAlongTheBatch) {
+  // How TorchScript's exporter writes the positions of as_strided along an axis.
+  const Known shape = IntegerVector({kN * Dim(2)});
+  const Folded ones = Fold("Expand", {IntegerScalar(1), shape});
+  EXPECT_EQ(Lines(Fold("NonZero", {(*ones)[0]})), "i64[1,2N] 0+1i");
+  const Folded zeros = Fold("Expand", {IntegerScalar(0), shape});
+  EXPECT_EQ(Lines(Fold("NonZero", {(*zeros)[0]})), "none");
+}
+
 TEST(Fold, OneHotAsTheStandardSays) {
   const Known depth = IntegerScalar(3), repeats = IntegerVector({1, 2});
   // How TorchScript's exporter writes the repeats of x.repeat_interleave(2, 0).
@@ -204,6 +213,8 @@ TEST(Fold, MatricesMoveTheirElements) {
   const Folded matrix = Fold("Reshape", {IntegerVector({1, 2, 3, 4, 5, 6}), IntegerVector({2, 3})});
   const Folded transposed = Fold("Transpose", {(*matrix)[0]});
   EXPECT_EQ(Text(transposed), "i64[3,2][1,4,2,5,3,6]");
+  EXPECT_EQ(Text(Fold("Transpose", {(*matrix)[0]}, With("perm", std::vector<int64_t>{-1, 0}))),
+            "i64[3,2][1,4,2,5,3,6]");
   EXPECT_EQ(Text(Fold("Add", {(*matrix)[0], IntegerVector({10, 20, 30})})), "i64[2,3][11,22,33,14,25,36]");
   EXPECT_EQ(Text(Fold("Gather", {(*matrix)[0], IntegerVector({2, 0})}, With("axis", int64_t{1}))),
             "i64[2,2][3,1,6,4]");

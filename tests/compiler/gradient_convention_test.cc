@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/compiler/compiled_step.h"
+#include "tests/compiler/op_cases_imported.h"
 
 namespace act {
 namespace {
@@ -103,6 +104,14 @@ TEST(GradientConventions, AtKinksAndTies) {
          return Take(b.AddTyped("Gather", {v[0], index}, {DType::kFloat32, {5}}, attrs));
        },
        {{1, 0, 2}}},
+      {"the gradient of a norm of zeros is 0",
+       {2, 4},
+       {{0, 0, 0, 0, 2, -2, 2, 2}},
+       [](GraphBuilder& b, const std::vector<ValueId>& v) {
+         return Take(gradient_case::Imported("ReduceL2", {}, {{1}})(b, v));
+       },
+       {{0, 0, 0, 0, .5f, -.5f, .5f, .5f}}},
+      {"Sqrt has an infinite slope at 0", {2}, {{0, 4}}, One("Sqrt"), {{INFINITY, .25f}}},
       {"operands of a sum have a gradient each",
        {2},
        {{1, 2}, {3, 4}, {5, 6}},

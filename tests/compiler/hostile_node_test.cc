@@ -67,6 +67,11 @@ const Hostile kHostile[] = {
        return WithNode("Transpose", {}, {Attr("perm", std::vector<int64_t>{0, 7})});
      },
      "perm is not a permutation"},
+    {"transpose_twice",
+     [] {
+       return WithNode("Transpose", {}, {Attr("perm", std::vector<int64_t>{1, -1})});
+     },
+     "perm is not a permutation"},
     {"table_lookup_by_floats",
      [] {
        OnnxModel m;

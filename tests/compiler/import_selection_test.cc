@@ -35,7 +35,7 @@ OnnxModel KeptEdges() {
       .Node("Equal", {"from", "to"}, {"same"})
       .Node("Not", {"same"}, {"differ"})
       .Node("NonZero", {"differ"}, {"found"})
-      .Node("Transpose", {"found"}, {"column"})
+      .Node("Transpose", {"found"}, {"column"}, {Attr("perm", Ints{-1, 0})})
       .Node("Squeeze", {"column", "axis_one"}, {"places"})
       .Node("Gather", {"edge", "places"}, {"kept"}, {Attr("axis", int64_t{1})});
   return m;

@@ -83,6 +83,15 @@ TEST(Import, AConstantThatWidensItsOperandIsNotNeutral) {
   EXPECT_EQ(ToString(r.graph.value(Find(r.graph, "Add")->outputs[0]).type), "f32[3,4]");
 }
 
+TEST(Import, APermMayCountFromTheEnd) {  // TorchScript's exporter writes such
+  OnnxModel m;
+  m.Input("x", {"N", 2, 3, 4}).Weight("w", {3, 4, 1});
+  m.Node("Transpose", {"x"}, {"t"}, {Attr("perm", std::vector<int64_t>{0, -2, -1, 1})});
+  m.Node("Mul", {"t", "w"}, {"y"}).MeanLoss("y");
+  const ImportResult r = Import(m);
+  EXPECT_EQ(ToString(r.graph.value(Find(r.graph, "Mul")->outputs[0]).type), "f32[N,3,4,2]");
+}
+
 TEST(Import, MomentumIsPyTorchsAndFloatsAreTheNumbersMeant) {
   const ImportResult r = Import(kGolden + "resnet_basic/model.onnx");
   const Node* norm = Find(r.graph, "BatchNorm");

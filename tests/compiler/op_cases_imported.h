@@ -161,11 +161,17 @@ inline std::vector<OpCase> ImportedCases() {
     for (const double x : row) sum += std::exp(x);
     return std::log(sum);
   };
+  const auto norm = [](const std::vector<double>& row) {
+    double sum = 0;
+    for (const double x : row) sum += x * x;
+    return std::sqrt(sum);
+  };
   for (const bool keep : {false, true})
     for (const auto& [dims, axes] : std::vector<std::pair<Ints, Ints>>{
              {{3, 7}, {1}}, {{3, 7}, {0}}, {{2, 3, 4}, {0, 2}}, {{5}, {0}}, {{3, 1}, {1}}}) {
       cases.push_back(ReducedCase("ReduceProd", dims, axes, keep, product));
       cases.push_back(ReducedCase("ReduceLogSumExp", dims, axes, keep, log_sum_exp));
+      cases.push_back(ReducedCase("ReduceL2", dims, axes, keep, norm));
     }
   cases.push_back({"ReduceProd of zeros",  // the gradient at a zero is the product of the others
                    {{{3, 4}}, {{4}, -1, 1, Kind::kFlag}},

@@ -252,7 +252,20 @@ std::optional<std::vector<bool>> NonZeroElements(const Known* known) {
   return result;
 }
 
+// Ones along an axis of N: their places are 0 to N - 1. TorchScript's exporter writes the positions of
+// as_strided so.
+bool IsOnesOfN(const Known* x) {
+  return x && x->type.dims.size() == 1 && !x->type.dims[0].IsFixed() && x->IsSplat() &&
+         !IsFloat(x->type.dtype) && x->elements[0].integer.IsFixed() && x->elements[0].integer.fixed != 0 &&
+         !x->elements[0].counted;
+}
+
 Folded NonZero(const FoldArgs& args) {
+  if (IsOnesOfN(args.At(0))) {
+    Known places{{DType::kInt64, {Dim(1), args.At(0)->type.dims[0]}}, {}};
+    places.elements.push_back({.integer = Dim(0), .per_index = 1});
+    return std::vector<Known>{std::move(places)};
+  }
   const auto nonzero = NonZeroElements(args.At(0));
   if (!nonzero || args.At(0)->type.dims.empty()) return std::nullopt;
   const auto dims = *FixedDims(args.At(0)->type.dims);

@@ -35,6 +35,21 @@ std::optional<size_t> NormalizeAxis(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + signed_rank : axis);
 }
 
+std::optional<std::vector<int64_t>> ResolvePerm(const NodeAttributes& attrs, size_t rank) {
+  std::vector<int64_t> perm = attrs.Ints("perm");
+  if (perm.empty())
+    for (size_t i = rank; i-- > 0;) perm.push_back(static_cast<int64_t>(i));
+  std::vector<bool> seen(rank, false);
+  for (int64_t& axis : perm) {
+    const auto normal = NormalizeAxis(axis, rank);
+    if (!normal || seen[*normal]) return std::nullopt;
+    seen[*normal] = true;
+    axis = static_cast<int64_t>(*normal);
+  }
+  if (perm.size() != rank) return std::nullopt;
+  return perm;
+}
+
 std::optional<SliceRange> ResolveSlice(const Dim& axis, const Dim& start, const Dim& end, int64_t step) {
   if (step == 0 || step < -kTooLarge || step > kTooLarge) return std::nullopt;
   const bool to_end = end.IsFixed() ? end.fixed >= kToTheEnd : end == axis;

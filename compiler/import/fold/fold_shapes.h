@@ -45,6 +45,11 @@ const std::vector<const std::vector<FoldEntry>*>& AllFolds();
 // Converts an axis that may count from the end to 0..rank-1; nullopt where it is outside.
 std::optional<size_t> NormalizeAxis(int64_t axis, size_t rank);
 
+// ONNX's perm, counted from the front: all axes backwards where there is none. Axes may count from
+// the end: ONNX does not define these, but TorchScript's exporter writes them. nullopt where it is
+// no permutation of the axes.
+std::optional<std::vector<int64_t>> ResolvePerm(const NodeAttributes& attrs, size_t rank);
+
 // One axis of ONNX's Slice. Ends are clamped as ONNX does. nullopt where a range depends on N,
 // unless it is the whole axis.
 struct SliceRange {

@@ -88,15 +88,12 @@ Folded Flatten(const FoldArgs& args) {
 Folded Transpose(const FoldArgs& args) {
   if (!args.At(0)) return std::nullopt;
   const Dims& from = args.At(0)->type.dims;
-  Ints perm = args.attrs.Ints("perm");
-  if (perm.empty())
-    for (size_t i = from.size(); i-- > 0;) perm.push_back(static_cast<int64_t>(i));
-  const auto set = AxisSet(perm, from.size());
-  if (!set || perm.size() != from.size()) return std::nullopt;
+  const auto perm = ResolvePerm(args.attrs, from.size());
+  if (!perm) return std::nullopt;
   Dims dims;
-  for (int64_t axis : perm) dims.push_back(from[*NormalizeAxis(axis, from.size())]);
+  for (const int64_t axis : *perm) dims.push_back(from[static_cast<size_t>(axis)]);
   return Lookup(*args.At(0), dims, [&](const Position& to, Position& source) {
-    for (size_t i = 0; i < to.size(); ++i) source[*NormalizeAxis(perm[i], from.size())] = to[i];
+    for (size_t i = 0; i < to.size(); ++i) source[static_cast<size_t>((*perm)[i])] = to[i];
     return true;
   });
 }

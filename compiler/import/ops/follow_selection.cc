@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/import/fold/fold_shapes.h"
+
 namespace act::onnx_import {
 namespace {
 
@@ -73,13 +75,9 @@ Followed View(const NodeContext& c) {
 
 Followed Transposed(const NodeContext& c) {
   Selection result = *SelectionOf(c, 0);
-  const Ints perm = c.attrs.Ints("perm");
-  if (perm.empty()) {
-    result.axis = c.DimsOf(0).size() - 1 - result.axis;
-  } else {
-    const auto at = std::find(perm.begin(), perm.end(), static_cast<int64_t>(result.axis));
-    result.axis = static_cast<size_t>(at - perm.begin());
-  }
+  const Ints perm = *ResolvePerm(c.attrs, c.DimsOf(0).size());  // the importer has checked it
+  const auto at = std::find(perm.begin(), perm.end(), static_cast<int64_t>(result.axis));
+  result.axis = static_cast<size_t>(at - perm.begin());
   return result;
 }
 

@@ -17,7 +17,7 @@ struct Reduction {
 constexpr Reduction kReductions[] = {
     {"ReduceSum", nullptr, "ReduceSum", nullptr},        {"ReduceMean", nullptr, "ReduceMean", nullptr},
     {"ReduceMax", nullptr, "ReduceMax", nullptr},        {"ReduceMin", "Neg", "ReduceMax", "Neg"},
-    {"ReduceL1", "Abs", "ReduceSum", nullptr},           {"ReduceL2", "Square", "ReduceSum", "Sqrt"},
+    {"ReduceL1", "Abs", "ReduceSum", nullptr},           {"ReduceL2", "Square", "ReduceSum", "SqrtOfSquares"},
     {"ReduceSumSquare", "Square", "ReduceSum", nullptr}, {"ReduceLogSum", nullptr, "ReduceSum", "Log"},
 };
 

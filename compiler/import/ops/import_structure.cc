@@ -72,10 +72,9 @@ llvm::Error ImportSqueeze(NodeContext& c) {
 
 llvm::Error ImportTranspose(NodeContext& c) {
   ACT_TRY(const ValueId x, c.Value(0));
-  Ints perm = c.attrs.Ints("perm");
-  if (perm.empty())
-    for (int64_t i = c.Type(0).rank(); i-- > 0;) perm.push_back(i);
-  return c.Return(c.Transpose(x, perm));
+  const auto perm = ResolvePerm(c.attrs, c.DimsOf(0).size());
+  if (!perm) return c.Fail("perm is not a permutation of the axes of " + ToString(c.Type(0)));
+  return c.Return(c.Transpose(x, *perm));
 }
 
 llvm::Error ImportConcat(NodeContext& c) {
