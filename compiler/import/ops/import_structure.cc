@@ -1,6 +1,5 @@
 // Operators that move elements: views, transposes, slices, joins.
 #include <algorithm>
-#include <tuple>
 
 #include "compiler/import/core/importer.h"
 #include "compiler/import/fold/lookup.h"
@@ -91,6 +90,26 @@ llvm::Error ImportConcat(NodeContext& c) {
   Attributes attrs;
   attrs.Set("axis", static_cast<int64_t>(axis));
   return c.Return(c.Emit("Concat", std::move(parts), attrs));
+}
+
+// ONNX Runtime writes it in place of every Concat of a training graph. Its second result is the
+// extent of each part. Shapes are joined this way too, so it folds as Concat does.
+llvm::Error ImportConcatTraining(NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
+  Dims extents;
+  FoldArgs args{{}, c.attrs};
+  bool known = true;
+  for (size_t i = 0; i < c.inputs(); ++i) {
+    if (!c.Has(i)) return c.Fail("input " + std::to_string(i) + " is left out");
+    if (axis >= c.DimsOf(i).size()) return c.Fail("its parts have different ranks");
+    extents.push_back(c.DimsOf(i)[axis]);
+    known = known && c.In(i).known;
+    args.in.push_back(known ? &*c.In(i).known : nullptr);
+  }
+  if (c.WantsOutput(1)) ACT_CHECK_OK(c.Set(1, KnownOperand(IntegerVector(extents))));
+  if (const Folded folded = known ? FindFold("Concat")(args) : std::nullopt)
+    return c.Set(0, KnownOperand(folded->front()));
+  return ImportConcat(c);
 }
 
 llvm::Error ImportExpand(NodeContext& c) {
@@ -187,34 +206,16 @@ llvm::Expected<ValueId> TakeAlong(const NodeContext& c, ValueId x, size_t axis, 
 
 llvm::Error ImportSlice(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
-  ACT_TRY(const auto axes_given, c.Integers(3, "axes"));
-  ACT_TRY(const auto steps_given, c.Integers(4, "steps"));
-  Dims starts, ends;
-  for (const auto& [input, name, dims] :
-       {std::tuple{size_t{1}, "starts", &starts}, {size_t{2}, "ends", &ends}}) {
-    if (c.Has(input)) {
-      ACT_TRY(*dims, c.DimsFrom(input));
-    } else {
-      for (int64_t at : c.attrs.Ints(name)) dims->push_back(at);
-    }
-  }
-  if (starts.size() != ends.size()) return c.Fail("starts and ends must have the same length");
-  Ints axes(starts.size()), steps(starts.size(), 1);
-  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-  if (axes_given) axes = *axes_given;
-  if (steps_given) steps = *steps_given;
-  if (axes.size() != ends.size() || steps.size() != ends.size())
-    return c.Fail("axes and steps must be as many as starts");
+  ACT_TRY(const std::vector<Cut> cuts, ReadSlice(c, from.size(), 1));
   ACT_TRY(ValueId x, c.Value(0));
   std::vector<SliceRange> ranges = Whole(from);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    ACT_TRY(const size_t axis, c.Axis(axes[i], from.size()));
-    const auto range = ResolveSlice(from[axis], starts[i], ends[i], steps[i]);
+  for (const auto& [axis, start, end, step] : cuts) {
+    const auto range = ResolveSlice(from[axis], start, end, step);
     if (range) {
       ranges[axis] = *range;
       continue;
     }
-    const auto of_batch = ResolveBatchSlice(from[axis], starts[i], ends[i], steps[i]);
+    const auto of_batch = ResolveBatchSlice(from[axis], start, end, step);
     if (!of_batch)
       return c.Fail("axis " + std::to_string(axis) + " of " + ToString(c.Type(0)) +
                     " is cut in a way that depends on the batch size");
@@ -350,10 +351,12 @@ const std::vector<ImportEntry>& StructureImports() {
       {"Squeeze", 1, 2, ImportSqueeze},
       {"Transpose", 1, 1, ImportTranspose},
       {"Concat", 1, -1, ImportConcat},
+      {"ConcatTraining", 1, -1, ImportConcatTraining, kMicrosoft},
       {"Expand", 2, 2, ImportExpand},
       {"Tile", 2, 2, ImportTile},
       {"Slice", 1, 5, ImportSlice},
       {"Split", 1, 2, ImportSplit},
+      {"SplitTraining", 2, 2, ImportSplit, kMicrosoft},
       {"Pad", 1, 4, ImportPad},
       {"DepthToSpace", 1, 1, ImportDepthSpace},
       {"SpaceToDepth", 1, 1, ImportDepthSpace},
