@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "compiler/import/fold/lookup.h"
+#include "compiler/import/ops/gather_index.h"
 #include "compiler/import/ops/integers.h"
 #include "compiler/import/ops/scatter_box.h"
 #include "compiler/import/ops/slices.h"
@@ -21,16 +22,6 @@ Attributes Along(size_t axis) {
   Attributes attrs;
   attrs.Set("axis", static_cast<int64_t>(axis));
   return attrs;
-}
-
-Dims Range(const Dims& dims, size_t begin, size_t end) {
-  return {dims.begin() + static_cast<std::ptrdiff_t>(begin), dims.begin() + static_cast<std::ptrdiff_t>(end)};
-}
-
-Dim Product(const Dims& dims) {
-  Dim product(1);
-  for (const Dim& dim : dims) product = product * dim;
-  return product;
 }
 
 Dims Joined(Dims a, const Dims& b) {
@@ -98,22 +89,6 @@ llvm::Error ImportGather(NodeContext& c) {
   return c.Return(Gather(c, x, axis, c.In(1), std::move(attrs)));
 }
 
-// Input i as an index of ours. Exporters expand one index to all elements of a row. What the Expand
-// reads is then enough.
-llvm::Expected<ValueId> UnexpandedIndex(const NodeContext& c, size_t i, size_t axis) {
-  ACT_TRY(const ValueId index, c.Value(i));
-  const std::vector<Node>& nodes = c.builder().graph().nodes;
-  const auto expand = std::find_if(nodes.rbegin(), nodes.rend(), [index](const Node& n) {
-    return (n.op == "Expand" || (n.op == "Integer" && n.attrs.String("op") == "expand")) &&
-           n.outputs[0] == index;
-  });
-  if (expand == nodes.rend()) return index;
-  Dims dims = c.TypeOf(expand->inputs[0]).dims;
-  dims.insert(dims.begin(), c.DimsOf(i).size() - dims.size(), Dim(1));
-  if (dims[axis] != c.DimsOf(i)[axis]) return index;
-  return c.Reshape(expand->inputs[0], dims);
-}
-
 llvm::Error ImportGatherElements(NodeContext& c) {
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
   ACT_TRY(const ValueId x, c.Value(0));
@@ -161,50 +136,6 @@ llvm::Error ImportScatterElements(NodeContext& c) {
   return Scatter(c, index, axis, c.Type(0), c.Type(2));
 }
 
-// GatherND and ScatterND. A tuple of indices names a slice. The axes that the tuple indexes become
-// one axis.
-struct Tuples {
-  size_t batch_dims = 0;
-  Dims batch, outer, slice;  // axes before the tuples', of the tuples, and after
-  Dim extent;                // of `counted` as one axis
-  Dims counted;              // the axes that the tuples index
-  TensorType Whole(DType dtype) const { return {dtype, {Product(batch), extent, Product(slice)}}; }
-  TensorType Part(DType dtype) const { return {dtype, {Product(batch), Product(outer), Product(slice)}}; }
-};
-
-llvm::Expected<Tuples> TuplesOf(const NodeContext& c, int64_t batch_dims) {
-  const Dims &from = c.DimsOf(0), &index = c.DimsOf(1);
-  if (index.empty() || !index.back().IsFixed()) return c.Fail("the indices are no tuples of a fixed length");
-  Tuples t;
-  const int64_t rank = c.Type(0).rank(), tuple = index.back().fixed;
-  if (batch_dims < 0 || batch_dims >= c.Type(1).rank() || tuple < 1 || tuple > rank - batch_dims)
-    return c.Fail("tuples of " + std::to_string(tuple) + " indices after " + std::to_string(batch_dims) +
-                  " axes do not fit " + ToString(c.Type(0)));
-  t.batch_dims = static_cast<size_t>(batch_dims);
-  const size_t end = t.batch_dims + static_cast<size_t>(tuple);
-  t.batch = Range(from, 0, t.batch_dims);
-  if (t.batch != Range(index, 0, t.batch_dims)) return c.Fail("the first axes of data and indices differ");
-  t.outer = Range(index, t.batch_dims, index.size() - 1);
-  t.slice = Range(from, end, from.size());
-  t.counted = Range(from, t.batch_dims, end);
-  t.extent = Product(t.counted);
-  return t;
-}
-
-// The tuples, input 1, as indices of the joined axis, in the rank of ours: [batch, tuples, 1].
-llvm::Expected<ValueId> FlatIndexOf(const NodeContext& c, const Tuples& t) {
-  ACT_TRY(ValueId index, c.Value(1));
-  if (t.counted.size() > 1) {
-    Ints extents;
-    for (const Dim& dim : t.counted)
-      extents.insert(extents.end(), {dim.fixed, dim.per_batch, dim.per_batch2});
-    Attributes attrs;
-    attrs.Set("extents", extents);
-    ACT_TRY(index, c.Emit("FlatIndex", {index}, attrs));
-  }
-  return c.Reshape(index, {Product(t.batch), Product(t.outer), 1});
-}
-
 // Known tuples become known indices of the one axis that joins the axes they index.
 llvm::Expected<std::optional<ValueId>> GatherOfKnownTuples(NodeContext& c) {
   const Dims &from = c.DimsOf(0), &index = c.DimsOf(1);
@@ -223,9 +154,9 @@ llvm::Expected<std::optional<ValueId>> GatherOfKnownTuples(NodeContext& c) {
 llvm::Error ImportGatherND(NodeContext& c) {
   ACT_TRY(const std::optional<ValueId> known, GatherOfKnownTuples(c));
   if (known) return c.Set(0, *known);
-  ACT_TRY(const Tuples t, TuplesOf(c, c.attrs.Int("batch_dims")));
+  ACT_TRY(const Tuples t, TuplesOf(c, c.DimsOf(0), 1, c.attrs.Int("batch_dims")));
   const DType dtype = c.Type(0).dtype;
-  ACT_TRY(const ValueId index, FlatIndexOf(c, t));
+  ACT_TRY(const ValueId index, FlatIndexOf(c, 1, t));
   ACT_TRY(const ValueId given, c.Value(0));
   ACT_TRY(const ValueId x, c.Reshape(given, t.Whole(dtype).dims));
   ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, t.Part(dtype), Along(1), c.name()));
@@ -233,13 +164,13 @@ llvm::Error ImportGatherND(NodeContext& c) {
 }
 
 llvm::Error ImportScatterND(NodeContext& c) {
-  ACT_TRY(const Tuples t, TuplesOf(c, 0));
+  ACT_TRY(const Tuples t, TuplesOf(c, c.DimsOf(0), 1, 0));
   const DType dtype = c.Type(0).dtype;
   if (c.DimsOf(2) != Joined(t.outer, t.slice))
     return c.Fail("updates " + ToString(c.Type(2)) + " do not fit the slices " +
                   ToString(Joined(t.outer, t.slice)) + " that are named");
   if (const auto places = KnownPlaces(c, std::nullopt)) return c.Return(ScatterBox(c, *places));
-  ACT_TRY(const ValueId index, FlatIndexOf(c, t));
+  ACT_TRY(const ValueId index, FlatIndexOf(c, 1, t));
   return Scatter(c, index, 1, t.Whole(dtype), t.Part(c.Type(2).dtype));
 }
 

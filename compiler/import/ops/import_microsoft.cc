@@ -4,11 +4,54 @@
 namespace act::onnx_import {
 namespace {
 
+// x, bias?; Fast: the form with tanh
 llvm::Error ImportGelu(NodeContext& c) {
   Attributes attrs;
-  attrs.Set("approximate", std::string("none"));
-  ACT_TRY(const ValueId x, c.Value(0));
+  attrs.Set("approximate", std::string(c.node.op_type() == "FastGelu" ? "tanh" : "none"));
+  ACT_TRY(ValueId x, c.Value(0));
+  if (c.Has(1)) {
+    ACT_TRY(const ValueId bias, c.Value(1));
+    ACT_TRY(x, c.Emit("Add", {x, bias}));
+  }
   return c.Return(c.Emit("Gelu", {x}, attrs));
+}
+
+llvm::Error ImportQuickGelu(NodeContext& c) {  // x sigmoid(alpha x)
+  const auto alpha = static_cast<float>(c.attrs.Float("alpha", 1.702));
+  ACT_TRY(const ValueId x, c.Value(0));
+  ACT_TRY(const ValueId scaled, c.Emit("Mul", {x, c.builder().Scalar(alpha)}));
+  ACT_TRY(const ValueId gate, c.Emit("Sigmoid", {scaled}));
+  return c.Return(c.Emit("Mul", {x, gate}));
+}
+
+llvm::Expected<ValueId> Scaled(NodeContext& c, ValueId x, size_t i) {  // x scale_i
+  const double scale = c.attrs.Float("scale_" + std::to_string(i), 1);
+  return c.Emit("Mul", {x, c.builder().Scalar(static_cast<float>(scale))});
+}
+
+// A scale_0 + B scale_1 (+ C scale_2)
+llvm::Error ImportScaledSum(NodeContext& c) {
+  ValueId sum = kNoValue;
+  for (size_t i = 0; i < c.inputs(); ++i) {
+    ACT_TRY(const ValueId x, c.Value(i));
+    ACT_TRY(const ValueId term, Scaled(c, x, i));
+    if (i == 0) {
+      sum = term;
+      continue;
+    }
+    ACT_TRY(sum, c.Emit("Add", {sum, term}));
+  }
+  return c.Set(0, sum);
+}
+
+// dY -> dY scale_0, dY scale_1 (, dY scale_2): the gradients of ScaledSum
+llvm::Error ImportBatchScale(NodeContext& c) {
+  ACT_TRY(const ValueId dy, c.Value(0));
+  for (size_t i = 0; i < c.outputs(); ++i) {
+    ACT_TRY(const ValueId scaled, Scaled(c, dy, i));
+    if (c.WantsOutput(i)) ACT_CHECK_OK(c.Set(i, scaled));
+  }
+  return llvm::Error::success();
 }
 
 // alpha A' B', with the last two axes of an operand swapped where its flag says so.
@@ -46,6 +89,11 @@ llvm::Error ImportScale(NodeContext& c) {
 const std::vector<ImportEntry>& MicrosoftImports() {
   static const std::vector<ImportEntry> entries = {
       {"Gelu", 1, 1, ImportGelu, kMicrosoft},
+      {"FastGelu", 1, 2, ImportGelu, kMicrosoft},
+      {"BiasGelu", 2, 2, ImportGelu, kMicrosoft},
+      {"QuickGelu", 1, 1, ImportQuickGelu, kMicrosoft},
+      {"ScaledSum", 2, 3, ImportScaledSum, kMicrosoft},
+      {"BatchScale", 1, 1, ImportBatchScale, kMicrosoft},
       {"FusedMatMul", 2, 2, ImportFusedMatMul, kMicrosoft},
       {"Scale", 2, 2, ImportScale, kMicrosoft},
   };

@@ -28,30 +28,34 @@ llvm::Error ReturnNorm(NodeContext& c, const std::vector<int64_t>& axes, const D
   return c.Return(c.Emit("LayerNorm", operands, attrs));
 }
 
-// Outputs 1 and 2 of LayerNormalization, where they are wanted: mean and 1 / sqrt(variance +
-// epsilon).
-llvm::Error ReturnStatistics(NodeContext& c, ValueId x, const std::vector<int64_t>& axes) {
+// The outputs after the first, where they are wanted: of LayerNormalization the mean and
+// 1 / sqrt(variance + epsilon), of the simplified norm only the second with the mean of squares.
+llvm::Error ReturnStatistics(NodeContext& c, ValueId x, const std::vector<int64_t>& axes, bool center) {
   if (!c.WantsOutput(1) && !c.WantsOutput(2)) return llvm::Error::success();
-  ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes, true)));
-  ACT_TRY(const ValueId centred, c.Emit("Sub", {x, mean}));
+  ValueId centred = x;
+  if (center) {
+    ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {x}, Over(axes, true)));
+    ACT_TRY(centred, c.Emit("Sub", {x, mean}));
+    ACT_CHECK_OK(c.Set(1, mean));
+  }
   ACT_TRY(const ValueId squares, c.Emit("Square", {centred}));
   ACT_TRY(const ValueId variance, c.Emit("ReduceMean", {squares}, Over(axes, true)));
   const ValueId epsilon = c.builder().Scalar(static_cast<float>(c.attrs.Float("epsilon", 1e-5)));
   ACT_TRY(const ValueId shifted, c.Emit("Add", {variance, epsilon}));
   ACT_TRY(const ValueId deviation, c.Emit("Sqrt", {shifted}));
   ACT_TRY(const ValueId inverse, c.Emit("Reciprocal", {deviation}));
-  ACT_CHECK_OK(c.Set(1, mean));
-  return c.Set(2, inverse);
+  return c.Set(center ? 2 : 1, inverse);
 }
 
-// LayerNormalization and RMSNormalization: over the axes from `axis` on.
+// LayerNormalization, RMSNormalization and ONNX Runtime's name of the latter: over the axes from `axis` on.
 llvm::Error ImportLayerNormalization(NodeContext& c) {
   const size_t rank = c.DimsOf(0).size();
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), rank));
   ACT_TRY(const ValueId x, c.Value(0));
-  ACT_CHECK_OK(ReturnStatistics(c, x, AxesFrom(axis, rank)));
+  const bool center = c.node.op_type() == "LayerNormalization";
+  ACT_CHECK_OK(ReturnStatistics(c, x, AxesFrom(axis, rank), center));
   Attributes attrs;
-  attrs.Set("center", int64_t{c.node.op_type() == "LayerNormalization"});
+  attrs.Set("center", int64_t{center});
   return ReturnNorm(c, AxesFrom(axis, rank), c.DimsOf(1), attrs);
 }
 
@@ -160,6 +164,7 @@ const std::vector<ImportEntry>& NormalizationImports() {
       {"BatchNormInternal", 5, 5, ImportBatchNormalization, kMicrosoft},
       {"LayerNormalization", 2, 3, ImportLayerNormalization},
       {"RMSNormalization", 2, 2, ImportLayerNormalization},
+      {"SimplifiedLayerNormalization", 2, 2, ImportLayerNormalization},
       {"InstanceNormalization", 3, 3, ImportInstanceNormalization},
       {"GroupNormalization", 3, 3, ImportGroupNormalization},
       {"LRN", 1, 1, ImportLrn},

@@ -58,7 +58,7 @@ llvm::Error CheckDims(const NodeContext& c, size_t input, const char* what, cons
 
 llvm::Expected<RecurrentLayer> ReadLayer(const NodeContext& c, bool batch_major) {
   RecurrentLayer layer;
-  layer.op = c.node.op_type();
+  layer.op = c.node.op_type().substr(0, c.node.op_type().find("Training"));
   const bool lstm = layer.op == "LSTM", gru = layer.op == "GRU";
   layer.gates = lstm ? 4 : gru ? 3 : 1;
   const std::string direction = c.attrs.String("direction", "forward");
@@ -216,6 +216,19 @@ llvm::Error SetState(const NodeContext& c, const RecurrentLayer& layer, bool bat
   return c.Set(i, all);
 }
 
+// ONNX Runtime's LSTMTraining and GRUTraining keep states and gates of all steps for their gradient.
+// Ours finds what it needs at the cell.
+llvm::Error SetKept(const NodeContext& c, const RecurrentLayer& layer, ValueId y) {
+  const Dim directions(static_cast<int64_t>(layer.Directions()));
+  const size_t gates_at = layer.op == "LSTM" ? 4 : 2;
+  const auto keep = [&](size_t i, int64_t width) {
+    const TensorType type{DType::kFloat32, {Dim(layer.steps), directions, layer.batch, Dim(width)}};
+    return c.WantsOutput(i) ? c.Set(i, Operand{.type = type, .kept = y}) : llvm::Error::success();
+  };
+  if (layer.op == "LSTM") ACT_CHECK_OK(keep(3, layer.units));
+  return keep(gates_at, layer.units * layer.gates);
+}
+
 llvm::Error ImportRecurrent(NodeContext& c) {
   const bool batch_major = c.attrs.Int("layout") != 0;
   ACT_TRY(const RecurrentLayer layer, ReadLayer(c, batch_major));
@@ -251,6 +264,9 @@ llvm::Error ImportRecurrent(NodeContext& c) {
   }
   if (c.WantsOutput(0)) ACT_CHECK_OK(SetSequence(c, layer, batch_major, y));
   if (c.WantsOutput(1)) ACT_CHECK_OK(SetState(c, layer, batch_major, 1, last_h));
+  const bool training = c.node.op_type() != layer.op;
+  if (training) ACT_CHECK_OK(SetKept(c, layer, y[0]));
+  if (training && layer.op == "GRU") return llvm::Error::success();
   if (c.WantsOutput(2) && layer.op != "LSTM") return c.Fail("has 3 outputs");
   return c.WantsOutput(2) ? SetState(c, layer, batch_major, 2, last_c) : llvm::Error::success();
 }
@@ -262,6 +278,8 @@ const std::vector<ImportEntry>& RecurrentImports() {
       {"LSTM", 3, 8, ImportRecurrent},
       {"GRU", 3, 6, ImportRecurrent},
       {"RNN", 3, 6, ImportRecurrent},
+      {"LSTMTraining", 3, 8, ImportRecurrent, kMicrosoft},
+      {"GRUTraining", 3, 6, ImportRecurrent, kMicrosoft},
   };
   return entries;
 }

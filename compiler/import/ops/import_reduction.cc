@@ -94,9 +94,11 @@ llvm::Error ImportIntegerReduction(NodeContext& c) {
 
 llvm::Error ImportReduction(NodeContext& c) {
   if (!IsFloat(c.Type(0).dtype)) return ImportIntegerReduction(c);
+  // ReduceSumTraining is ReduceSum with its axes as an input at every opset.
+  const std::string name = c.node.op_type() == "ReduceSumTraining" ? "ReduceSum" : c.node.op_type();
   const Reduction* reduction = nullptr;
   for (const Reduction& r : kReductions)
-    if (c.node.op_type() == r.onnx) reduction = &r;
+    if (name == r.onnx) reduction = &r;
   ACT_TRY(auto over, AxesOf(c));
   auto& [axes, keep] = over;
   const int64_t rank = c.Type(0).rank();
@@ -180,7 +182,8 @@ llvm::Error ImportReduceProd(NodeContext& c) {
 const std::vector<ImportEntry>& ReductionImports() {
   static const std::vector<ImportEntry> entries = [] {
     std::vector<ImportEntry> list = {{"ReduceProd", 1, 2, ImportReduceProd},
-                                     {"ReduceLogSumExp", 1, 2, ImportLogSumExp}};
+                                     {"ReduceLogSumExp", 1, 2, ImportLogSumExp},
+                                     {"ReduceSumTraining", 2, 2, ImportReduction, kMicrosoft}};
     for (const Reduction& r : kReductions) list.push_back({r.onnx, 1, 2, ImportReduction});
     return list;
   }();

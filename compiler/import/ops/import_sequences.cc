@@ -177,9 +177,14 @@ llvm::Error ImportEyeLike(NodeContext& c) {
 
 const std::vector<ImportEntry>& SequenceImports() {
   static const std::vector<ImportEntry> entries = {
-      {"TopK", 1, 2, ImportTopK},       {"ArgMax", 1, 1, ImportArg},    {"ArgMin", 1, 1, ImportArg},
-      {"Hardmax", 1, 1, ImportHardmax}, {"CumSum", 2, 2, ImportCumSum}, {"Trilu", 1, 2, ImportTrilu},
+      {"TopK", 1, 2, ImportTopK},
+      {"ArgMax", 1, 1, ImportArg},
+      {"ArgMin", 1, 1, ImportArg},
+      {"Hardmax", 1, 1, ImportHardmax},
+      {"CumSum", 2, 2, ImportCumSum},
+      {"Trilu", 1, 2, ImportTrilu},
       {"EyeLike", 1, 1, ImportEyeLike},
+      {"Trilu", 1, 2, ImportTrilu, kMicrosoft},  // ONNX Runtime's gradient of Trilu
   };
   return entries;
 }

@@ -1,6 +1,5 @@
 // Operators that take parts of a tensor along an axis: slices, and splits into several.
 #include <algorithm>
-#include <tuple>
 
 #include "compiler/import/core/importer.h"
 #include "compiler/import/fold/lookup.h"
@@ -30,36 +29,16 @@ llvm::Expected<ValueId> TakeAlong(const NodeContext& c, ValueId x, size_t axis, 
 
 llvm::Error ImportSlice(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
-  ACT_TRY(const auto axes_given, c.Integers(3, "axes"));
-  ACT_TRY(const auto steps_given, c.Integers(4, "steps"));
-  Dims starts, ends;
-  for (const auto& [input, name, dims] :
-       {std::tuple{size_t{1}, "starts", &starts}, {size_t{2}, "ends", &ends}}) {
-    if (c.Has(input)) {
-      ACT_TRY(*dims, c.Polynomials(input));
-    } else if (!c.attrs.Has(name)) {
-      return c.Fail(std::string("gives no ") + name);
-    } else {
-      for (int64_t at : c.attrs.Ints(name)) dims->push_back(at);
-    }
-  }
-  if (starts.size() != ends.size()) return c.Fail("starts and ends must have the same length");
-  Ints axes(starts.size()), steps(starts.size(), 1);
-  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-  if (axes_given) axes = *axes_given;
-  if (steps_given) steps = *steps_given;
-  if (axes.size() != ends.size() || steps.size() != ends.size())
-    return c.Fail("axes and steps must be as many as starts");
+  ACT_TRY(const std::vector<Cut> cuts, ReadSlice(c, from.size(), 1));
   ACT_TRY(ValueId x, c.Value(0));
   std::vector<SliceRange> ranges = Whole(from);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    ACT_TRY(const size_t axis, c.Axis(axes[i], from.size()));
-    const auto range = ResolveSlice(from[axis], starts[i], ends[i], steps[i]);
+  for (const auto& [axis, start, end, step] : cuts) {
+    const auto range = ResolveSlice(from[axis], start, end, step);
     if (range) {
       ranges[axis] = *range;
       continue;
     }
-    const auto of_batch = ResolveBatchSlice(from[axis], starts[i], ends[i], steps[i]);
+    const auto of_batch = ResolveBatchSlice(from[axis], start, end, step);
     if (!of_batch)
       return c.Fail("axis " + std::to_string(axis) + " of " + ToString(c.Type(0)) +
                     " is cut in a way that depends on the batch size");
@@ -160,6 +139,7 @@ const std::vector<ImportEntry>& SliceImports() {
   static const std::vector<ImportEntry> entries = {
       {"Slice", 1, 5, ImportSlice},
       {"Split", 1, 2, ImportSplit},
+      {"SplitTraining", 2, 2, ImportSplit, kMicrosoft},
       {"SplitToSequence", 1, 2, ImportSplitToSequence},
       {"SequenceAt", 2, 2, ImportSequenceAt},
   };

@@ -91,6 +91,26 @@ llvm::Error ImportConcat(NodeContext& c) {
   return c.Return(c.Emit("Concat", std::move(parts), attrs));
 }
 
+// ONNX Runtime writes it in place of every Concat of a training graph. Its second result is the
+// extent of each part. Shapes are joined this way too, so it folds as Concat does.
+llvm::Error ImportConcatTraining(NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), c.DimsOf(0).size()));
+  Dims extents;
+  FoldArgs args{{}, c.attrs};
+  bool known = true;
+  for (size_t i = 0; i < c.inputs(); ++i) {
+    if (!c.Has(i)) return c.Fail("input " + std::to_string(i) + " is left out");
+    if (axis >= c.DimsOf(i).size()) return c.Fail("its parts have different ranks");
+    extents.push_back(c.DimsOf(i)[axis]);
+    known = known && c.In(i).known;
+    args.in.push_back(known ? &*c.In(i).known : nullptr);
+  }
+  if (c.WantsOutput(1)) ACT_CHECK_OK(c.Set(1, KnownOperand(IntegerVector(extents))));
+  if (const Folded folded = known ? FindFold("Concat")(args) : std::nullopt)
+    return c.Set(0, KnownOperand(folded->front()));
+  return ImportConcat(c);
+}
+
 llvm::Error ImportExpand(NodeContext& c) {
   ACT_TRY(Dims dims, c.DimsFrom(1));
   const Dims& from = c.DimsOf(0);
@@ -218,6 +238,7 @@ const std::vector<ImportEntry>& StructureImports() {
       {"Squeeze", 1, 2, ImportSqueeze},
       {"Transpose", 1, 1, ImportTranspose},
       {"Concat", 1, -1, ImportConcat},
+      {"ConcatTraining", 1, -1, ImportConcatTraining, kMicrosoft},
       {"Expand", 2, 2, ImportExpand},
       {"Tile", 2, 2, ImportTile},
       {"Pad", 1, 4, ImportPad},

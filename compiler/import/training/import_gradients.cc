@@ -1,153 +1,114 @@
-// Gradient operators of models that bring their own backward pass (ONNX Runtime's training graphs).
-// Where such a node is the gradient of one of our operators, that operator's rule in the op table
-// builds it from the tensors that the node names. So each gradient is written once.
-#include <algorithm>
+// Gradient operators of training graphs: elementwise, softmax, losses, dropout; and the table of all.
 #include <numeric>
 
-#include "compiler/import/core/importer.h"
-#include "compiler/import/ops/window.h"
-#include "compiler/ops/grad_context.h"
-#include "compiler/ops/op_table.h"
+#include "compiler/import/training/gradient_rules.h"
 
 namespace act::onnx_import {
 namespace {
 
-using Values = std::vector<ValueId>;
-
-// A node that is not in the graph. It shows a rule the operator whose gradient the rule builds.
-Node Forward(const char* op, Values inputs, ValueId result, Attributes attrs) {
-  Node node;
-  node.op = op;
-  node.inputs = std::move(inputs);
-  node.outputs = {result};
-  node.attrs = std::move(attrs);
-  return node;
-}
-
-// The gradients of the operands of `node`, one of our nodes, from the gradient of its first result.
-llvm::Expected<Values> ApplyRule(NodeContext& c, Node node, ValueId dout, std::vector<bool> wanted) {
-  if (c.TypeOf(dout) != c.TypeOf(node.outputs[0]))
-    return c.Fail("the gradient is " + ToString(c.TypeOf(dout)) + ", what it belongs to is " +
-                  ToString(c.TypeOf(node.outputs[0])));
-  node.name = c.name();
-  std::vector<ValueId> saved;
-  Values output_grads(node.outputs.size(), kNoValue);
-  output_grads[0] = dout;
-  const auto* def = FindOp(node.op);
-  GradContext context(c.builder(), node, std::move(output_grads), std::move(wanted), saved);
-  def->grad(context);
-  ACT_CHECK_OK(context.TakeError());
-  return context.grads();
-}
-
-// The operator `op` of one operand, whose derivative reads its operand or its result: both are
-// input 1.
-llvm::Error Unary(NodeContext& c, const char* op, Attributes attrs = {}) {
+// The gradient of our operator `op` of one operand, whose derivative reads its operand or its
+// result: `read` is both.
+llvm::Error ReturnUnary(NodeContext& c, const char* op, ValueId read, Attributes attrs = {}) {
   ACT_TRY(const ValueId dy, c.Value(0));
-  ACT_TRY(const ValueId read, c.Value(1));
-  Node node = Forward(op, {read}, read, std::move(attrs));
-  ACT_TRY(const Values grads, ApplyRule(c, std::move(node), dy, {true}));
+  ACT_TRY(const Values grads, ApplyRule(c, Forward(op, {read}, read, std::move(attrs)), {dy}, {true}));
   return c.Set(0, grads[0]);
 }
 
-llvm::Error ImportReluGrad(NodeContext& c) { return Unary(c, "Relu"); }
-llvm::Error ImportSigmoidGrad(NodeContext& c) { return Unary(c, "Sigmoid"); }
-llvm::Error ImportTanhGrad(NodeContext& c) { return Unary(c, "Tanh"); }
-
-llvm::Error ImportGeluGrad(NodeContext& c) {
+// dY, Y -> dX
+llvm::Error ImportUnaryGrad(NodeContext& c) {
+  const std::string& name = c.node.op_type();
+  const std::string op = name.substr(0, name.size() - std::string("Grad").size());
   Attributes attrs;
-  attrs.Set("approximate", std::string("none"));
-  return Unary(c, "Gelu", std::move(attrs));
+  if (c.attrs.Has("alpha")) attrs.Set("alpha", c.attrs.Float("alpha"));  // LeakyRelu
+  ACT_TRY(const ValueId y, c.Value(1));
+  return ReturnUnary(c, op.c_str(), y, std::move(attrs));
 }
 
-// dY, X, W -> dX, dW, dB
-llvm::Error ImportConvGrad(NodeContext& c) {
-  ACT_TRY(std::vector<int64_t> kernel, KernelOfWeight(c, c.DimsOf(2)));
-  ACT_TRY(const Window window, ReadWindow(c, std::move(kernel), c.DimsOf(1)));
-  Attributes attrs = window.ToAttributes();
-  attrs.Set("group", c.attrs.Int("group", 1));
+// dY, X -> dX, and dY, X, bias -> dX, which is the gradient at X + bias
+llvm::Error ImportGeluGrad(NodeContext& c) {
+  const bool fast = c.node.op_type().find("Fast") != std::string::npos;
+  Attributes attrs;
+  attrs.Set("approximate", std::string(fast ? "tanh" : "none"));
+  ACT_TRY(ValueId x, c.Value(1));
+  if (c.Has(2)) {
+    ACT_TRY(const ValueId bias, c.Value(2));
+    ACT_TRY(x, c.Emit("Add", {x, bias}));
+  }
+  return ReturnUnary(c, "Gelu", x, std::move(attrs));
+}
+
+// dY, X -> dX of x sigmoid(a x) = silu(a x) / a, whose derivative is that of silu at a x
+llvm::Error ImportQuickGeluGrad(NodeContext& c) {
+  const auto alpha = static_cast<float>(c.attrs.Float("alpha", 1.702));
+  ACT_TRY(const ValueId x, c.Value(1));
+  ACT_TRY(const ValueId scaled, c.Emit("Mul", {x, c.builder().Scalar(alpha)}));
+  return ReturnUnary(c, "Silu", scaled);
+}
+
+// dY, A, B -> dA, dB of A / B
+llvm::Error ImportDivGrad(NodeContext& c) {
   Values in;
   for (size_t i = 0; i < 3; ++i) {
-    ACT_TRY(ValueId value, c.Value(i));
-    if (i < 2) {
-      ACT_TRY(value, c.ToChannelsLast(value));
-    }
-    in.push_back(value);
-  }
-  Node conv = Forward("Conv", {in[1], in[2]}, in[0], std::move(attrs));
-  ACT_TRY(const Values grads, ApplyRule(c, std::move(conv), in[0], {c.WantsOutput(0), c.WantsOutput(1)}));
-  if (c.WantsOutput(0)) {
-    ACT_TRY(const ValueId dx, c.ToChannelsFirst(grads[0]));
-    ACT_CHECK_OK(c.Set(0, dx));
-  }
-  if (c.WantsOutput(1)) ACT_CHECK_OK(c.Set(1, grads[1]));
-  if (!c.WantsOutput(2)) return llvm::Error::success();
-  std::vector<int64_t> axes;
-  for (int64_t i = 0; i + 1 < c.Type(0).rank(); ++i) axes.push_back(i);
-  Attributes over;
-  over.Set("axes", axes);
-  over.Set("keepdims", int64_t{0});
-  ACT_TRY(const ValueId db, c.Emit("ReduceSum", {in[0]}, over));
-  return c.Set(2, db);
-}
-
-// dY, X, scale, saved mean, saved 1 / deviation -> dX, dscale, dB
-llvm::Error ImportBatchNormalizationGrad(NodeContext& c) {
-  Values in;
-  for (size_t i = 0; i < 5; ++i) {
     ACT_TRY(const ValueId value, c.Value(i));
     in.push_back(value);
   }
-  const bool spatial = c.Type(1).rank() > 2;
-  for (size_t i = 0; i < 2 && spatial; ++i) {
-    ACT_TRY(in[i], c.ToChannelsLast(in[i]));
-  }
-  // The rule takes x, mean, rstd, gamma and beta. It reads only the type of beta, which is gamma's.
-  Attributes attrs;
-  attrs.Set("batch", int64_t{1});
-  Node apply = Forward("BatchNormApply", {in[1], in[3], in[4], in[2], in[2]}, in[1], std::move(attrs));
-  ACT_TRY(const Values grads,
-          ApplyRule(c, std::move(apply), in[0],
-                    {c.WantsOutput(0), false, false, c.WantsOutput(1), c.WantsOutput(2)}));
-  if (c.WantsOutput(0)) {
-    ValueId dx = grads[0];
-    if (spatial) {
-      ACT_TRY(dx, c.ToChannelsFirst(dx));
-    }
-    ACT_CHECK_OK(c.Set(0, dx));
-  }
-  if (c.WantsOutput(1)) ACT_CHECK_OK(c.Set(1, grads[3]));
-  return c.WantsOutput(2) ? c.Set(2, grads[4]) : llvm::Error::success();
+  const std::vector<bool> wanted{c.WantsOutput(0), c.WantsOutput(1)};
+  ACT_TRY(const Values grads, ApplyRule(c, Forward("Div", {in[1], in[2]}, in[0]), {in[0]}, wanted));
+  for (size_t i = 0; i < 2; ++i)
+    if (wanted[i]) ACT_CHECK_OK(c.Set(i, grads[i]));
+  return llvm::Error::success();
 }
 
-// Our forward node whose gradient this is: the one that made input i, which it keeps for its
-// gradient.
-llvm::Expected<Node> MakerOfKept(NodeContext& c, size_t i, const char* op) {
-  const ValueId kept = c.In(i).kept;
-  for (const Node& node : c.builder().graph().nodes)
-    if (kept != kNoValue && node.op == op &&
-        std::find(node.outputs.begin(), node.outputs.end(), kept) != node.outputs.end())
-      return node;
-  return c.Fail("input " + std::to_string(i) + " does not come from a " + op);
-}
-
-// dY, mask -> dX. The mask stands for the index that our MaxPool keeps.
-llvm::Error ImportMaxPoolGrad(NodeContext& c) {
-  ACT_TRY(Node pool, MakerOfKept(c, 1, "MaxPool"));
-  ACT_TRY(ValueId dy, c.Value(0));
-  ACT_TRY(dy, c.ToChannelsLast(dy));
-  ACT_TRY(const Values grads, ApplyRule(c, std::move(pool), dy, {true}));
-  return c.Return(c.ToChannelsFirst(grads[0]));
+// The gradient of a loss that is not reduced, so not fused: dlogits = (p - hit) w dloss with
+// p = exp(log_prob), hit 1 at the label, and w the weight of the label.
+llvm::Error GradientOfEachLoss(NodeContext& c) {
+  const Dims& scores = c.DimsOf(1);
+  if (scores.size() < 2 || !scores[1].IsFixed() || scores[1].fixed > kMaxKnownElements)
+    return c.Fail("scores must be [N, C, ...], they are " + ToString(c.Type(1)));
+  Dims one_class = scores, classes(scores.size() - 1, Dim(1));
+  one_class[1] = 1;
+  classes[0] = scores[1];
+  Known positions{{DType::kFloat32, classes}, {}};
+  for (int64_t i = 0; i < scores[1].fixed; ++i)
+    positions.elements.push_back(RealElement(DType::kFloat32, static_cast<double>(i)));
+  const auto number = [&](float value) { return c.builder().Scalar(value); };
+  Attributes to_float;
+  to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
+  ACT_TRY(const ValueId log_prob, c.Value(1));
+  ACT_TRY(ValueId label, c.Value(2));
+  ACT_TRY(label, c.Emit("Cast", {label}, to_float));
+  ACT_TRY(label, c.Reshape(label, one_class));
+  ACT_TRY(const ValueId position, c.importer.Materialize(KnownOperand(std::move(positions))));
+  ACT_TRY(const ValueId is_label, c.Emit("Equal", {position, label}));
+  ACT_TRY(const ValueId hit, c.Emit("Where", {is_label, number(1), number(0)}));
+  ACT_TRY(ValueId share, c.Value(0));
+  ACT_TRY(share, c.Reshape(share, one_class));
+  if (c.Has(3)) {
+    ACT_TRY(ValueId weight, c.Value(3));
+    ACT_TRY(weight, c.Reshape(weight, classes));
+    ACT_TRY(weight, c.Emit("Mul", {hit, weight}));
+    ACT_TRY(weight, c.Emit("ReduceSum", {weight}, Over({1}, true)));
+    ACT_TRY(share, c.Emit("Mul", {share, weight}));
+  }
+  if (c.attrs.Has("ignore_index")) {
+    const ValueId ignore = number(static_cast<float>(c.attrs.Int("ignore_index")));
+    ACT_TRY(const ValueId ignored, c.Emit("Equal", {label, ignore}));
+    ACT_TRY(share, c.Emit("Where", {ignored, number(0), share}));
+  }
+  ACT_TRY(const ValueId probability, c.Emit("Exp", {log_prob}));
+  ACT_TRY(const ValueId slope, c.Emit("Sub", {probability, hit}));
+  return c.Return(c.Emit("Mul", {slope, share}));
 }
 
 // dloss, log_prob, labels, weights? -> dlogits. log_prob stands for the probabilities that our loss
 // keeps.
 llvm::Error ImportCrossEntropyGrad(NodeContext& c) {
+  if (c.attrs.String("reduction", "mean") == "none") return GradientOfEachLoss(c);
   ACT_TRY(Node loss, MakerOfKept(c, 1, "SoftmaxCrossEntropy"));
   ACT_TRY(const ValueId dloss, c.Value(0));
   ACT_TRY(const ValueId label, c.Value(2));
   if (label != loss.inputs[1]) return c.Fail("reads other labels than its loss");
-  ACT_TRY(const Values grads, ApplyRule(c, std::move(loss), dloss, {true}));
+  ACT_TRY(const Values grads, ApplyRule(c, std::move(loss), {dloss}, {true}));
   return c.Type(1).rank() > 2 ? c.Return(c.ToChannelsFirst(grads[0])) : c.Set(0, grads[0]);
 }
 
@@ -156,93 +117,97 @@ llvm::Error ImportDropoutGrad(NodeContext& c) {
   ACT_TRY(const ValueId dy, c.Value(0));
   if (c.Number(2) == 0 || c.Number(3) == 0) return c.Set(0, dy);
   ACT_TRY(Node dropout, MakerOfKept(c, 1, "Dropout"));
-  ACT_TRY(const Values grads, ApplyRule(c, std::move(dropout), dy, {true}));
+  ACT_TRY(const Values grads, ApplyRule(c, std::move(dropout), {dy}, {true}));
   return c.Set(0, grads[0]);
 }
 
-// dY, Y -> dX, Y a softmax over `axis`. Ours is over the last one.
+// dY, Y -> dX, Y a softmax or its logarithm over `axis`; before opset 13 over all axes from `axis`
+// on. Ours is over the last one.
 llvm::Error ImportSoftmaxGrad(NodeContext& c) {
-  const size_t rank = c.DimsOf(1).size();
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), rank));
+  const std::string& name = c.node.op_type();
+  const bool old = !name.ends_with("_13");
+  const Dims dims = c.DimsOf(1);
+  const size_t rank = dims.size();
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", old ? 1 : -1), rank));
   std::vector<int64_t> perm(rank);
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[axis], perm.back());
+  Dims flat(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  Dim count(1);
+  for (size_t i = axis; i < rank; ++i) count = count * dims[i];
+  flat.push_back(count);
+  const auto rows = [&](ValueId value, bool back) -> llvm::Expected<ValueId> {
+    if (old) return c.Reshape(value, back ? dims : flat);
+    return axis + 1 < rank ? c.Transpose(value, perm) : llvm::Expected<ValueId>(value);
+  };
   Values in;
   for (size_t i = 0; i < 2; ++i) {
     ACT_TRY(const ValueId value, c.Value(i));
-    ACT_TRY(const ValueId rows, axis + 1 < rank ? c.Transpose(value, perm) : llvm::Expected<ValueId>(value));
-    in.push_back(rows);
+    ACT_TRY(const ValueId row, rows(value, false));
+    in.push_back(row);
   }
-  ACT_TRY(const Values grads, ApplyRule(c, Forward("Softmax", {in[1]}, in[1], {}), in[0], {true}));
-  return axis + 1 < rank ? c.Return(c.Transpose(grads[0], perm)) : c.Set(0, grads[0]);
+  const char* op = name.starts_with("Log") ? "LogSoftmax" : "Softmax";
+  ACT_TRY(const Values grads, ApplyRule(c, Forward(op, {in[1]}, in[1]), {in[0]}, {true}));
+  return c.Return(rows(grads[0], true));
 }
 
-// dY, X, scale, mean, 1 / deviation -> dX, dscale, dB: with g = dY scale and xhat the normalized X,
-// dX = (g - mean(g) - xhat mean(g xhat)) / deviation over the axes from `axis` on.
-llvm::Error ImportLayerNormalizationGrad(NodeContext& c) {
-  const size_t rank = c.DimsOf(1).size();
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), rank));
-  Values in;
-  for (size_t i = 0; i < 5; ++i) {
-    ACT_TRY(const ValueId value, c.Value(i));
-    in.push_back(value);
-  }
-  if (c.Type(0) != c.Type(1))
-    return c.Fail("the gradient is " + ToString(c.Type(0)) + ", X is " + ToString(c.Type(1)));
-  const ValueId dy = in[0], x = in[1], scale = in[2], mean = in[3], inverse = in[4];
-  std::vector<int64_t> rows, columns;
-  for (size_t i = 0; i < rank; ++i) (i < axis ? rows : columns).push_back(static_cast<int64_t>(i));
-  std::vector<ValueId> saved;
-  Node node = Forward("LayerNormalization", {}, x, {});
-  node.name = c.name();
-  GradContext g(c.builder(), node, {dy}, {}, saved);
-  const ValueId xhat = g.Derive("Mul", {g.Derive("Sub", {g.Save(x), g.Save(mean)}), g.Save(inverse)});
-  const auto mean_over = [&](ValueId v) { return g.Emit("ReduceMean", {v}, Over(columns, true)); };
-  const ValueId scaled = g.Emit("Mul", {dy, scale});
-  const ValueId shift = g.Emit("Sub", {scaled, mean_over(scaled)});
-  const ValueId slope = g.Emit("Mul", {xhat, mean_over(g.Emit("Mul", {scaled, xhat}))});
-  const ValueId dx = g.Emit("Mul", {g.Emit("Sub", {shift, slope}), inverse});
-  const ValueId dscale = g.Emit("ReduceSum", {g.Emit("Mul", {dy, xhat})}, Over(rows, false));
-  const ValueId db = g.Emit("ReduceSum", {dy}, Over(rows, false));
-  ACT_CHECK_OK(g.TakeError());
-  ACT_CHECK_OK(c.Set(0, dx));
-  ACT_CHECK_OK(c.Set(1, dscale));
-  return c.Set(2, db);
-}
+// Operators of ONNX Runtime's registry of gradients that cannot be part of a plan.
+struct Refused {
+  const char* op;
+  const char* why;
+};
+constexpr Refused kRefused[] = {
+    {"PythonOp", "it runs Python code"},
+    {"PythonOpGrad", "it runs Python code"},
+    {"YieldOp", "it hands control back to PyTorch (a graph of ORTModule)"},
+    {"ATen", "it calls PyTorch (a graph of ORTModule)"},
+    {"Send", "it sends tensors to another process"},
+    {"Recv", "it receives tensors from another process"},
+    {"NcclAllReduce", "it reduces over several processes"},
+    {"FakeQuant", "it simulates quantization"},
+    {"FakeQuantGrad", "it simulates quantization"},
+    {"MatMulBnb4", "it reads quantized weights"},
+    {"PadAndUnflatten", "its result's shape depends on data (a graph of ORTModule)"},
+    {"FlattenAndUnpad", "its result's shape depends on data (a graph of ORTModule)"},
+    {"ShrunkenGather", "its result's shape depends on data (a graph of ORTModule)"},
+    {"InvertibleLayerNormalizationGrad", "it recomputes its operand (a graph of ORTModule)"},
+};
 
-// shape of W, indices, dY -> dW
-llvm::Error ImportGatherGrad(NodeContext& c) {
-  ACT_TRY(const Dims dims, c.DimsFrom(0));
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), dims.size()));
-  ACT_TRY(ValueId index, c.Value(1));
-  ACT_TRY(ValueId dy, c.Value(2));
-  Dims index_dims(dims.size(), Dim(1)), part = dims;
-  index_dims[axis] = part[axis] = c.Type(1).Elements();
-  ACT_TRY(index, c.Reshape(index, index_dims));
-  ACT_TRY(dy, c.Reshape(dy, part));
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  attrs.Set("reduction", std::string("add"));
-  return c.Return(c.builder().AddTyped("Scatter", {dy, index}, {DType::kFloat32, dims}, attrs, c.name()));
+llvm::Error ImportRefused(NodeContext& c) {
+  for (const Refused& refused : kRefused)
+    if (c.node.op_type() == refused.op)
+      return c.Fail(std::string("is not supported: ") + refused.why,
+                    "compile the forward model with --loss=KIND: actc derives its gradients");
+  return c.Fail("is not supported");
 }
 
 }  // namespace
 
 const std::vector<ImportEntry>& GradientImports() {
-  static const std::vector<ImportEntry> entries = {
-      {"ReluGrad", 2, 2, ImportReluGrad, kMicrosoft},
-      {"SigmoidGrad", 2, 2, ImportSigmoidGrad, kMicrosoft},
-      {"TanhGrad", 2, 2, ImportTanhGrad, kMicrosoft},
-      {"GeluGrad", 2, 2, ImportGeluGrad, kMicrosoft},
-      {"ConvGrad", 3, 3, ImportConvGrad, kMicrosoft},
-      {"BatchNormalizationGrad", 5, 5, ImportBatchNormalizationGrad, kMicrosoft},
-      {"MaxPoolGrad", 2, 2, ImportMaxPoolGrad},
-      {"SoftmaxCrossEntropyLossGrad", 3, 4, ImportCrossEntropyGrad, kMicrosoft},
-      {"DropoutGrad", 2, 4, ImportDropoutGrad, kMicrosoft},
-      {"SoftmaxGrad_13", 2, 2, ImportSoftmaxGrad, kMicrosoft},
-      {"GatherGrad", 3, 3, ImportGatherGrad, kMicrosoft},
-      {"LayerNormalizationGrad", 5, 5, ImportLayerNormalizationGrad, kMicrosoft},
-  };
+  static const std::vector<ImportEntry> entries = [] {
+    std::vector<ImportEntry> list = {
+        {"ReluGrad", 2, 2, ImportUnaryGrad, kMicrosoft},
+        {"SigmoidGrad", 2, 2, ImportUnaryGrad, kMicrosoft},
+        {"TanhGrad", 2, 2, ImportUnaryGrad, kMicrosoft},
+        {"LeakyReluGrad", 2, 2, ImportUnaryGrad, kMicrosoft},
+        {"GeluGrad", 2, 2, ImportGeluGrad, kMicrosoft},
+        {"FastGeluGrad", 2, 2, ImportGeluGrad, kMicrosoft},
+        {"BiasGeluGrad_dX", 3, 3, ImportGeluGrad, kMicrosoft},
+        {"BiasFastGeluGrad_dX", 3, 3, ImportGeluGrad, kMicrosoft},
+        {"QuickGeluGrad", 2, 2, ImportQuickGeluGrad, kMicrosoft},
+        {"DivGrad", 3, 3, ImportDivGrad, kMicrosoft},
+        {"SoftmaxCrossEntropyLossGrad", 3, 4, ImportCrossEntropyGrad, kMicrosoft},
+        {"DropoutGrad", 2, 4, ImportDropoutGrad, kMicrosoft},
+        {"SoftmaxGrad", 2, 2, ImportSoftmaxGrad, kMicrosoft},
+        {"SoftmaxGrad_13", 2, 2, ImportSoftmaxGrad, kMicrosoft},
+        {"LogSoftmaxGrad", 2, 2, ImportSoftmaxGrad, kMicrosoft},
+        {"LogSoftmaxGrad_13", 2, 2, ImportSoftmaxGrad, kMicrosoft},
+    };
+    for (const auto* family : {&LayerGradients(), &MovementGradients(), &RecurrentGradients()})
+      list.insert(list.end(), family->begin(), family->end());
+    for (const Refused& refused : kRefused) list.push_back({refused.op, 0, -1, ImportRefused, kMicrosoft});
+    return list;
+  }();
   return entries;
 }
 
