@@ -436,15 +436,15 @@ testing_step::StepInputs InputsAt(int64_t n) {
 
 // The only output at batch size n.
 std::vector<float> Evaluate(const Plan& plan, int64_t n) {
-  auto executor = Take(Executor::Create(plan, Take(LayOut(plan, n)), testing_step::CpuKernels(),
+  auto executor = Take(Executor::Create(plan, Take(LayOut(plan, n)), TestDevice(), testing_step::CpuKernels(),
                                         {.threads = 2, .check_memory = true}));
   BoundGraph* const bound = Take(executor->Eval(n));
   const testing_step::StepInputs inputs = InputsAt(n);
-  executor->BeginStep();
+  llvm::cantFail(executor->BeginStep());
   for (const ValueId v : plan.eval.graph.inputs) {
     const TensorView& view = bound->view(v);
     const auto& given = inputs.at(plan.eval.graph.value(v).name);
-    if (view.data) std::memcpy(view.data, given.data(), given.size());
+    if (view.data) std::memcpy(view.as<void>(), given.data(), given.size());
   }
   if (llvm::Error error = executor->Run(*bound, StepState{}))
     ADD_FAILURE() << llvm::toString(std::move(error));
