@@ -29,6 +29,8 @@ CAUSES = (
     (r"operator '?(aten::\w+)'?.*(not supported|unsupported)", r"PyTorch's exporter: no ONNX form of `\1`"),
     (r"No ONNX function found for.*?(aten\.[\w.]+)", r"PyTorch's exporter: no ONNX form of `\1`"),
     (r"GuardOnDataDependent|data-dependent|Could not guard", "PyTorch's exporter: Python code that branches on data"),
+    (r"\(Expand\): cannot expand i64\[1,\d+\] to i64\[N,\d\]",
+     "PyTorch's exporter: the file is wrong. It writes the axis of a `repeat_interleave` for the -1 of an `expand`, too"),
     (r"more than [\d.]+ seconds", "it took longer than the limit of the sweep"),
     (r"the process died", "it took more memory than the limit of the sweep"),
 )
