@@ -29,8 +29,10 @@ CAUSES = (
     (r"operator '?(aten::\w+)'?.*(not supported|unsupported)", r"PyTorch's exporter: no ONNX form of `\1`"),
     (r"No ONNX function found for.*?(aten\.[\w.]+)", r"PyTorch's exporter: no ONNX form of `\1`"),
     (r"GuardOnDataDependent|data-dependent|Could not guard", "PyTorch's exporter: Python code that branches on data"),
+    (r"\(Expand\): cannot expand i64\[1,\d+\] to i64\[N,\d\]",
+     "PyTorch's exporter: the file is wrong. It writes the axis of a `repeat_interleave` for the -1 of an `expand`, too"),
     (r"more than [\d.]+ seconds", "it took longer than the limit of the sweep"),
-    (r"the process died", "it took more memory than the limit of the sweep"),
+    (r"the process died: (-?\d+)", r"its process ended with \1: a crash, or too little memory"),
 )
 
 
@@ -42,7 +44,7 @@ def read(path: str) -> Tuple[Results, Dict[str, List[str]]]:
         for line in file:
             entry = json.loads(line)
             found[entry["row"], entry["exporter"]] = entry
-    broken = {row for (row, _), entry in found.items() if entry["stage"] == "build"}
+    broken = {row for (row, _), entry in found.items() if entry["stage"] == "build" or "PyTorch cannot run a step" in entry.get("error", "")}
     results = {key: entry for key, entry in found.items() if key[0] not in broken}
     keys = sorted({row.key for row in ROWS} | {row for row, _ in results})
     return results, {lib: [key.split("/", 1)[1] for key in keys if key.startswith(lib + "/") and key not in broken] for lib in LIBRARIES}
@@ -57,7 +59,7 @@ def cause(error: str) -> str:
     text = re.sub(r"(actc|actrun): error: |/\S*\.onnx: |node '[^']*' \((\w+)\)(?=:)|node '[^']*' ?", lambda m: m[2] or "", text)
     text = re.sub(r"\[[N\d,]+\]", "", text)  # shapes
     text = re.sub(r"^(torchscript|dynamo), opset \d+(, fixed batch)?: ", "PyTorch's exporter: ", text)
-    return text.splitlines()[0].split(" | ")[0].strip()[:200]
+    return text.splitlines()[0].split(" | ")[0].split(" This is step ")[0].strip()[:200]
 
 
 class Reasons:
@@ -118,7 +120,7 @@ def families(results: Results, library: str, names: List[str], reasons: Reasons)
         if names:
             lines += textwrap.wrap(f"{title} ({len(names)}): {', '.join(names)}.", 120, break_on_hyphens=False) + [""]
     others = [f"| {name} | {texts[0]} | {texts[1]} |" for name, texts in cells.items() if texts not in lists]
-    return lines + (["| family | TorchScript | dynamo |", "|---|---|---|", *others] if others else [])
+    return lines + ["| family | TorchScript | dynamo |", "|---|---|---|", *others] if others else lines[:-1]
 
 
 INTRO = """\
