@@ -123,7 +123,7 @@ std::string Difference(const TensorView& got, const Array& want) {
     return "is " + ToString(TensorType{got.dtype, got_dims}) + ", not " + ToString(want.type);
   }
   const int64_t n = ElementCount(dims);
-  const std::vector<double> a = Numbers(got.dtype, got.data, n),
+  const std::vector<double> a = Numbers(got.dtype, got.as<void>(), n),
                             b = Numbers(want.type.dtype, want.data.data, n);
   if (a.size() != b.size()) return "cannot be compared with " + ToString(want.type);
   for (size_t i = 0; i < a.size(); ++i)

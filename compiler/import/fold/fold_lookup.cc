@@ -50,6 +50,36 @@ Folded GatherElements(const FoldArgs& args) {
   });
 }
 
+// values[1] where the position along a new axis is the index, else values[0]. TorchScript's exporter
+// writes the repeats of repeat_interleave so.
+Folded OneHot(const FoldArgs& args) {
+  if (!args.At(0) || !args.At(1) || !args.At(2) || IsFloat(args.At(0)->type.dtype)) return std::nullopt;
+  const Known& index = *args.At(0);
+  const auto depth = AsIntegers(*args.At(1));
+  const auto axis = NormalizeAxis(args.attrs.Int("axis", -1), index.type.dims.size() + 1);
+  if (!depth || depth->size() != 1 || (*depth)[0] < 1 || !axis) return std::nullopt;
+  if (args.At(2)->type.Elements() != Dim(2)) return std::nullopt;
+  const auto values = BroadcastElements(*args.At(2), {2});
+  const auto along = static_cast<std::ptrdiff_t>(*axis);
+  Dims dims = index.type.dims;
+  dims.insert(dims.begin() + along, Dim((*depth)[0]));
+  const auto stored = StoredDims(dims);
+  if (!stored) return std::nullopt;
+  Known hot{{args.At(2)->type.dtype, dims}, {}};
+  const Ints strides = StoredStrides(index.type.dims);
+  bool known = true;
+  ForEachStored(dims, *stored, [&](const Position& to, size_t) {
+    Position row = to;
+    row.erase(row.begin() + along);
+    const Element& at = ElementAt(index, strides, row, 0);
+    known = known && at.integer.IsFixed() && at.per_index == 0 && !at.counted;
+    const int64_t place = at.integer.fixed < 0 ? at.integer.fixed + (*depth)[0] : at.integer.fixed;
+    hot.elements.push_back(values[place == to[*axis].integer.fixed ? 1 : 0]);
+  });
+  if (!known) return std::nullopt;
+  return std::vector<Known>{std::move(hot)};
+}
+
 // The last axis of `index` holds positions along the axes of x after the first batch_dims ones.
 Folded GatherND(const FoldArgs& args) {
   if (!args.At(0) || !args.At(1) || IsFloat(args.At(1)->type.dtype)) return std::nullopt;
