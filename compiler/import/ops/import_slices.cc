@@ -77,7 +77,7 @@ llvm::Error SplitBatch(NodeContext& c, size_t axis) {
 llvm::Error ImportSplit(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
-  if (!from[axis].IsFixed() && !c.attrs.Has("split")) return SplitBatch(c, axis);
+  if (!from[axis].IsFixed() && (c.Has(1) || !c.attrs.Has("split"))) return SplitBatch(c, axis);
   ACT_TRY(const auto given, c.Integers(1, "split"));
   const auto sizes = ResolveSplit(from[axis], given, c.outputs());
   if (!sizes) return c.Fail("cannot split axis " + std::to_string(axis) + " of " + ToString(c.Type(0)));
