@@ -90,7 +90,7 @@ def cell(entry: Dict[str, Any] | None, reasons: Reasons) -> str:
 
 def numbers(results: Results, families: Dict[str, List[str]]) -> List[str]:
     lines = [
-        "| library | exporter | tried | finished | exported | compile | train as planned | match | of the finished | of the exported |",
+        "| library | exporter | tried | finished | exported | compile | train as planned | match | of finished | of exported |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for library in LIBRARIES:
