@@ -76,6 +76,8 @@ def _run(row: Row, exporter: str, tools: str, folder: str, limit_s: float, dynam
         check = actc.check_step(Outer(module).train(), dict(zip(names, tensors)), path, tools, required=True, export=export)
         result["check"] = vars(check)
         next_stage("done")
+    except subprocess.TimeoutExpired:
+        result.update(stage="process", error=f"more than {limit_s} seconds")
     except Exception as error:  # whatever a library raises is this row's result
         text = str(error).strip() or repr(error)
         result["error"] = f"{type(error).__name__}: {text}"[:2000]
