@@ -28,6 +28,8 @@ CAUSES = (
     (r"export of operator (\w+), input size not accessible", r"PyTorch's exporter: `\1` needs sizes that it does not know"),
     (r"operator '?(aten::\w+)'?.*(not supported|unsupported)", r"PyTorch's exporter: no ONNX form of `\1`"),
     (r"No ONNX function found for.*?(aten\.[\w.]+)", r"PyTorch's exporter: no ONNX form of `\1`"),
+    (r"operators that are not supported: .*?\((\w+)\) of domain", r"no operator of ours: \1"),
+    (r"\((\w+)\): the operator is not supported", r"no operator of ours: \1"),
     (r"GuardOnDataDependent|data-dependent|Could not guard", "PyTorch's exporter: Python code that branches on data"),
     (r"\(Expand\): cannot expand i64\[1,\d+\] to i64\[N,\d\]",
      "PyTorch's exporter: the file is wrong. It writes the axis of a `repeat_interleave` for the -1 of an `expand`, too"),
