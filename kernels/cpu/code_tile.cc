@@ -178,10 +178,9 @@ void EncodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
       return levels(EncodeSign);
     case CodecKind::kZero:
       return levels(EncodeZero);
-    case CodecKind::kCast:
-      return ForEachGroup(codec, layout, place, x, code, [&](const float* e, size_t count, uint8_t* payload) {
-        EncodeCast(codec.cast, e, count, payload);
-      });
+    case CodecKind::kCast:  // a plain array: all groups at once
+      return EncodeCast(codec.cast, x, static_cast<size_t>(place.count),
+                        code + layout.payload_offset + place.first / codec.group_size * layout.group_bytes);
   }
 }
 
@@ -204,9 +203,9 @@ void DecodeTile(const Codec& codec, const CodeLayout& layout, DrawnStream& rando
     case CodecKind::kZero:
       return levels(DecodeZero);
     case CodecKind::kCast:
-      return ForEachGroup(codec, layout, place, x, code, [&](float* e, size_t count, const uint8_t* payload) {
-        DecodeCast(codec.cast, payload, count, e);
-      });
+      return DecodeCast(codec.cast,
+                        code + layout.payload_offset + place.first / codec.group_size * layout.group_bytes,
+                        static_cast<size_t>(place.count), x);
   }
 }
 
