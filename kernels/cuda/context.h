@@ -1,0 +1,64 @@
+// What kernels of the CUDA backend are made with, and run with.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "kernels/cuda/libraries.h"
+#include "runtime/executor/device_pointer.h"
+#include "runtime/executor/kernel.h"
+
+namespace act::cuda {
+
+// A kernel that has been asked for. It is compiled when all of a graph have been (KernelCache::CompileAll).
+struct CompiledKernel {
+  Function* function = nullptr;  // null until then
+};
+
+// Compiles each distinct source once. Keeps images on disk, by a hash of the source, the headers and the compiler's key.
+class KernelCache {
+ public:
+  KernelCache(Driver& driver, KernelCompiler& compiler) : driver_(driver), compiler_(compiler) {}
+  ~KernelCache();
+  KernelCache(const KernelCache&) = delete;
+  KernelCache& operator=(const KernelCache&) = delete;
+
+  // The result stays where it is.
+  const CompiledKernel* Request(const KernelSource& source);
+  // Compiles what has been requested and not compiled yet, on several threads.
+  Status CompileAll();
+
+ private:
+  struct Entry {
+    KernelSource source;
+    CompiledKernel kernel;
+    Module* module = nullptr;
+  };
+  Driver& driver_;
+  KernelCompiler& compiler_;
+  std::deque<Entry> entries_;
+  std::map<std::string, Entry*> by_text_;
+};
+
+// One for a device. Kernels keep a reference to it.
+struct CudaContext {
+  Toolkit& toolkit;
+  KernelCache& cache;
+  Stream* stream = nullptr;  // where kernels enqueue
+  // The step's StepBlock (kernels/math/step_block.h) in device memory.
+  DevicePointer step_block;
+  FloatMath conv_math = FloatMath::kStrict, product_math = FloatMath::kStrict;
+
+  Driver& driver() const { return toolkit.driver(); }
+};
+
+// Launches a kernel whose parameter is the struct `p`.
+template <class Parameters>
+Status Launch(const CudaContext& context, const CompiledKernel& kernel, int64_t blocks, int threads,
+              const Parameters& p, int64_t shared_bytes = 0) {
+  return context.driver().Launch(context.stream, kernel.function, {static_cast<uint32_t>(blocks), 1, 1},
+                                 {static_cast<uint32_t>(threads), 1, 1}, shared_bytes, &p, sizeof p);
+}
+
+}  // namespace act::cuda

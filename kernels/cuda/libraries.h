@@ -1,0 +1,114 @@
+// What the backend takes from NVIDIA's libraries: a compiler, convolutions and products. Interfaces of
+// standard types alone, as in driver.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/driver.h"
+
+namespace act::cuda {
+
+// ---- Compiling
+
+// A translation unit. `text` includes "kernels/cuda/source/device.h", which the compiler has of its own
+// (CUDA's, or that of a processor), and headers by their paths from the project's root.
+struct KernelSource {
+  std::string name;  // of the kernel that it defines
+  std::string text;
+};
+
+// NVRTC, or a compiler for the host. Called from several threads.
+class KernelCompiler {
+ public:
+  virtual ~KernelCompiler() = default;
+  // What the image depends on apart from the source: architecture, flags, versions.
+  virtual std::string Key() const = 0;
+  // `headers`: path and text. `log`: warnings, registers, stack and spilled bytes of each kernel.
+  virtual Status Compile(const KernelSource& source,
+                         const std::vector<std::pair<std::string, std::string>>& headers,
+                         std::vector<std::byte>* image, std::string* log) = 0;
+};
+
+// ---- Convolutions and products
+
+enum class FloatMath : uint8_t {
+  kStrict,  // float32 operands as they are
+  kTf32,    // tensor cores, operands rounded to 10 bits of mantissa
+};
+
+enum class ConvolutionDirection : uint8_t { kForward, kInputGradient, kWeightGradient };
+
+// x [N,spatial..,C] and y [N,spatial..,M] channels-last, w [M,spatial..,C/group] (so that a row of w is
+// a window's channels-last elements). All packed, float32. One to three spatial axes.
+struct ConvolutionProblem {
+  ConvolutionDirection direction = ConvolutionDirection::kForward;
+  std::vector<int64_t> x, w, y;  // dims in the orders above
+  std::vector<int64_t> strides, dilations, pads_begin, pads_end;
+  int64_t groups = 1;
+  FloatMath math = FloatMath::kStrict;
+  bool operator==(const ConvolutionProblem&) const = default;
+};
+
+// c [m,n] = op(a) [m,k] op(b) [k,n] (+ bias [n] on each row), row-major, float32; `batch` of them.
+struct ProductProblem {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false;  // a is stored [k,m]; b is stored [n,k]
+  int64_t stride_a = 0, stride_b = 0,
+          stride_c = 0;                        // elements from one of the batch to the next; 0: the same
+  int64_t lead_a = 0, lead_b = 0, lead_c = 0;  // elements from one stored row to the next
+  bool has_bias = false;
+  FloatMath math = FloatMath::kStrict;
+  bool operator==(const ProductProblem&) const = default;
+};
+
+// An engine of a library, chosen for one problem. Always the same bits for the same operands.
+class LibraryCall {
+ public:
+  virtual ~LibraryCall() = default;
+  virtual int64_t workspace_bytes() const = 0;
+  virtual std::string engine() const = 0;  // for --verbose=dispatch and `actplan show`
+  // Enqueues it. Convolutions: {x, w, y}, of which the direction says which is written. Products: {a, b, c, bias}.
+  virtual Status Enqueue(Stream* stream, std::byte* const operands[4], std::byte* workspace) = 0;
+};
+
+class ConvolutionLibrary {
+ public:
+  virtual ~ConvolutionLibrary() = default;
+  // The fastest deterministic engine by the library's heuristics whose workspace is at most `limit` bytes.
+  // Null, with the reason, if there is none.
+  virtual std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
+                                              std::string* why) = 0;
+};
+
+class ProductLibrary {
+ public:
+  virtual ~ProductLibrary() = default;
+  virtual std::unique_ptr<LibraryCall> Choose(const ProductProblem& problem, int64_t limit,
+                                              std::string* why) = 0;
+};
+
+// ---- All of it
+
+// One card with its libraries.
+class Toolkit {
+ public:
+  virtual ~Toolkit() = default;
+  virtual Driver& driver() = 0;
+  virtual KernelCompiler& compiler() = 0;
+  virtual ConvolutionLibrary& convolutions() = 0;
+  virtual ProductLibrary& products() = 0;
+};
+
+// What a library of the backend exports, under kOpenToolkit: opens card `device`. On failure returns null, with one
+// line in *error and what to do in *hint.
+inline constexpr char kOpenToolkit[] = "act_cuda_open";
+inline constexpr char kToolkitVersion[] = "act_cuda_version";  // const int, equal to:
+inline constexpr int kCurrentToolkit = 1;
+using OpenToolkit = Toolkit* (*)(int device, std::string* error, std::string* hint);
+
+}  // namespace act::cuda
