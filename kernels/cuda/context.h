@@ -4,6 +4,8 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/cuda/libraries.h"
 #include "runtime/executor/device_pointer.h"
@@ -41,13 +43,30 @@ class KernelCache {
   std::map<std::string, Entry*> by_text_;
 };
 
+// The nodes whose kernels may meet faults in data (kernels/math/step_block.h: FaultRecord), by number.
+class FaultSites {
+ public:
+  // The number by which a kernel of this node reports. `place` is for messages: "node 'loss' (SoftmaxCrossEntropy)".
+  int32_t Add(std::string place) {
+    places_.push_back(std::move(place));
+    return static_cast<int32_t>(places_.size()) - 1;
+  }
+  const std::string& Place(int32_t number) const { return places_[static_cast<size_t>(number)]; }
+
+ private:
+  std::vector<std::string> places_;
+};
+
 // One for a device. Kernels keep a reference to it.
 struct CudaContext {
   Toolkit& toolkit;
   KernelCache& cache;
+  FaultSites& fault_sites;
   Stream* stream = nullptr;  // where kernels enqueue
   // The step's StepBlock (kernels/math/step_block.h) in device memory.
   DevicePointer step_block;
+  // The FaultRecord in device memory, (fault_sites tells who reports there).
+  DevicePointer fault_record;
   FloatMath conv_math = FloatMath::kStrict, product_math = FloatMath::kStrict;
 
   Driver& driver() const { return toolkit.driver(); }
