@@ -57,16 +57,18 @@ class FaultSites {
   std::vector<std::string> places_;
 };
 
+class HostWork;
+
 // One for a device. Kernels keep a reference to it.
 struct CudaContext {
   Toolkit& toolkit;
   KernelCache& cache;
   FaultSites& fault_sites;
+  HostWork& host_work;       // kernels/cuda/host_work.h
   Stream* stream = nullptr;  // where kernels enqueue
-  // The step's StepBlock (kernels/math/step_block.h) in device memory.
-  DevicePointer step_block;
-  // The FaultRecord in device memory, (fault_sites tells who reports there).
-  DevicePointer fault_record;
+  // In device memory: the step's StepImage (kernels/cuda/step_image.h), which begins with its StepBlock
+  // (kernels/math/step_block.h), and the FaultRecord, where nodes of fault_sites report.
+  DevicePointer step_block = {}, fault_record = {};
   FloatMath conv_math = FloatMath::kStrict, product_math = FloatMath::kStrict;
 
   Driver& driver() const { return toolkit.driver(); }
