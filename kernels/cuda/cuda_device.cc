@@ -73,7 +73,7 @@ std::string Describe(const FaultRecord& fault) {
 CudaDevice::CudaDevice(std::unique_ptr<Toolkit> toolkit, const CudaOptions& options)
     : toolkit_(std::move(toolkit)),
       options_(options),
-      cache_(toolkit_->driver(), toolkit_->compiler()),
+      cache_(toolkit_->driver(), toolkit_->compiler(), options.kernels),
       host_work_(toolkit_->driver()),
       context_{.toolkit = *toolkit_,
                .cache = cache_,

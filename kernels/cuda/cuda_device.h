@@ -18,6 +18,7 @@ namespace act::cuda {
 struct CudaOptions {
   FloatMath conv_math = FloatMath::kStrict, product_math = FloatMath::kStrict;
   bool profile = false;  // measure each kernel; steps are then not recorded
+  KernelCacheOptions kernels = {};
 };
 
 class CudaDevice : public Device {
