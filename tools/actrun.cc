@@ -279,6 +279,7 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, *executor, position, adapter.levels()));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
 
+  ACT_TRY(const Device::BytesBeside beside, device.MeasureBeside());
   const RunReport report{
       .executor = executor.get(),
       .result = &result,
@@ -288,6 +289,7 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
       .seed = position.seed,
       .hyper = hyper,
       .resident_peak_bytes = ResidentPeakBytes(),
+      .beside = beside,
       .adapt_every = f.adapt_every,
       .adaptations = adapter.history(),
       .adaptation_bytes =
