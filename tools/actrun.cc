@@ -113,6 +113,8 @@ struct Flags {
   cl::opt<std::string> report_json{"report-json", cl::desc("Write memory, losses and times as JSON"),
                                    cl::value_desc("FILE"), cl::cat(files)};
   SwitchFlag profile{"profile", cl::desc("Print the most expensive kernels and nodes"), cl::cat(files)};
+  cl::opt<std::string> dump_kernels{"dump-kernels", cl::value_desc("DIR"), cl::cat(files),
+                                    cl::desc("Write the source of each kernel that is compiled for a GPU")};
   cl::opt<std::string> verbose{"verbose", cl::value_desc("dispatch"), cl::cat(files),
                                cl::desc("dispatch: print each node's kernel, and why faster ones refused")};
 };
@@ -127,6 +129,8 @@ std::string CheckUsage(const Flags& f) {
     return std::string("--device: expected ") + kDeviceNames + ", found '" + f.device + "'";
   if (!IsFloatMathName(f.float_math))
     return std::string("--fpmath: expected ") + kFloatMathNames + ", found '" + f.float_math + "'";
+  if (f.device == "cpu" && !f.dump_kernels.empty())
+    return "--dump-kernels: only a GPU's kernels are compiled";
   if (f.device == "cpu" && f.float_math != "f32")
     return "--fpmath: only a GPU has tf32; actc --fpmath chooses the processor's arithmetic";
   if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
@@ -245,9 +249,13 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
     ACT_CHECK_OK(CheckWritable(*path));
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
   omp_set_num_threads(threads);
-  ACT_TRY(ChosenDevice chosen,
-          OpenDevice({.name = f.device, .float_math = f.float_math, .profile = f.profile}));
-  if (!chosen.note.empty()) llvm::errs() << kTool << ": " << chosen.note << "\n";
+  const auto say = [](const std::string& line) { llvm::errs() << kTool << ": " << line << "\n"; };
+  ACT_TRY(ChosenDevice chosen, OpenDevice({.name = f.device,
+                                           .float_math = f.float_math,
+                                           .profile = f.profile,
+                                           .dump_kernels = f.dump_kernels,
+                                           .say = say}));
+  if (!chosen.note.empty()) say(chosen.note);
   Device& device = *chosen.device;
   const KernelRegistry& registry = chosen.kernels;
   ACT_TRY(ResumedLevels resumed, ReadResumedLevels(f.load, plan));
@@ -271,6 +279,7 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, *executor, position, adapter.levels()));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
 
+  ACT_TRY(const Device::BytesBeside beside, device.MeasureBeside());
   const RunReport report{
       .executor = executor.get(),
       .result = &result,
@@ -280,6 +289,7 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
       .seed = position.seed,
       .hyper = hyper,
       .resident_peak_bytes = ResidentPeakBytes(),
+      .beside = beside,
       .adapt_every = f.adapt_every,
       .adaptations = adapter.history(),
       .adaptation_bytes =

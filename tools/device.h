@@ -3,6 +3,7 @@
 
 #include <llvm/Support/Error.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,8 @@ struct DeviceOptions {
   std::string name;                // a value of --device, or "fake": a processor that plays a card
   std::string float_math = "f32";  // a value of --fpmath
   bool profile = false;
+  std::string dump_kernels = {};                // a folder for the sources of a card's kernels; empty: none
+  std::function<void(const std::string&)> say;  // for what takes long
 };
 // "auto" takes a card if there is one, and tells in `note` if there is none.
 llvm::Expected<ChosenDevice> OpenDevice(const DeviceOptions& options);

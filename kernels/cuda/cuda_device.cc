@@ -27,13 +27,23 @@ KernelSource SourceOf(const char* kernel) {
 
 class CudaMemory : public DeviceMemory {
  public:
-  CudaMemory(Driver& driver, std::byte* base, int64_t bytes)
-      : DeviceMemory(DevicePointer(base), bytes), driver_(driver), address_(base) {}
-  ~CudaMemory() override { driver_.Free(address_); }
+  // Adds its bytes to *allocated_bytes while it exists.
+  CudaMemory(Driver& driver, std::byte* base, int64_t bytes, int64_t* allocated_bytes)
+      : DeviceMemory(DevicePointer(base), bytes),
+        driver_(driver),
+        address_(base),
+        allocated_bytes_(allocated_bytes) {
+    *allocated_bytes_ += bytes;
+  }
+  ~CudaMemory() override {
+    driver_.Free(address_);
+    *allocated_bytes_ -= bytes();
+  }
 
  private:
   Driver& driver_;
   std::byte* address_;
+  int64_t* allocated_bytes_;
 };
 
 class PinnedMemory : public DeviceMemory {
@@ -73,7 +83,7 @@ std::string Describe(const FaultRecord& fault) {
 CudaDevice::CudaDevice(std::unique_ptr<Toolkit> toolkit, const CudaOptions& options)
     : toolkit_(std::move(toolkit)),
       options_(options),
-      cache_(toolkit_->driver(), toolkit_->compiler()),
+      cache_(toolkit_->driver(), toolkit_->compiler(), options.kernels),
       host_work_(toolkit_->driver()),
       context_{.toolkit = *toolkit_,
                .cache = cache_,
@@ -91,11 +101,13 @@ llvm::Expected<std::unique_ptr<CudaDevice>> CudaDevice::Open(std::unique_ptr<Too
 
 llvm::Error CudaDevice::Start() {
   ACT_CHECK_OK(Check(driver().CreateStream(&context_.stream)));
+  ACT_CHECK_OK(Check(driver().FreeBytes(&free_at_open_)));
   ACT_CHECK_OK(Check(driver().Allocate(kStateBytes, &state_)));
   context_.step_block = DevicePointer(state_);
   context_.fault_record = context_.step_block + kFaultOffset;
   ACT_CHECK_OK(Check(driver().Fill8(context_.stream, state_, 0, kStateBytes)));
   ACT_CHECK_OK(Check(bounce_.Allocate(driver(), kBounceBytes)));
+  pinned_bytes_ = kBounceBytes;
   for (Slot& slot : steps_) ACT_CHECK_OK(Check(MakeSlot(slot, sizeof(StepImage))));
   for (Slot& slot : tickets_) ACT_CHECK_OK(Check(MakeSlot(slot, sizeof(FaultRecord) + sizeof(float))));
   add_floats_ = cache_.Request(SourceOf("add_floats"));
@@ -135,9 +147,17 @@ llvm::Expected<int64_t> CudaDevice::AvailableBytes() const {
   return bytes;
 }
 
+llvm::Expected<Device::BytesBeside> CudaDevice::MeasureBeside() const {
+  int64_t free = 0;
+  ACT_CHECK_OK(Check(driver().FreeBytes(&free)));
+  return BytesBeside{.device = std::max<int64_t>(0, free_at_open_ - free - allocated_bytes_),
+                     .host = pinned_bytes_ + host_work_.bytes()};
+}
+
 // ---- Memory that copies read or write while the host goes on
 
 Status CudaDevice::MakeSlot(Slot& slot, int64_t bytes) {
+  pinned_bytes_ += bytes - slot.memory.bytes();
   Status status = slot.memory.Allocate(driver(), bytes);
   if (status.empty() && !slot.event) status = driver().CreateEvent(/*with_time=*/false, &slot.event);
   return status;
@@ -165,7 +185,7 @@ llvm::Expected<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(MemoryKind ki
   if (const Status status = driver().Allocate(some, &base); !status.empty())
     return MakeError(name(), "cannot allocate " + std::to_string(bytes) + " bytes: " + status,
                      "another process may have taken memory meanwhile: give a smaller --batch");
-  return std::make_unique<CudaMemory>(driver(), base, bytes);
+  return std::make_unique<CudaMemory>(driver(), base, bytes, &allocated_bytes_);
 }
 
 llvm::Error CudaDevice::Upload(DevicePointer to, std::span<const std::byte> from) {

@@ -18,6 +18,7 @@ namespace act::cuda {
 struct CudaOptions {
   FloatMath conv_math = FloatMath::kStrict, product_math = FloatMath::kStrict;
   bool profile = false;  // measure each kernel; steps are then not recorded
+  KernelCacheOptions kernels = {};
 };
 
 class CudaDevice : public Device {
@@ -31,6 +32,7 @@ class CudaDevice : public Device {
 
   std::string name() const override;
   llvm::Expected<int64_t> AvailableBytes() const override;
+  llvm::Expected<BytesBeside> MeasureBeside() const override;
   llvm::Error Wait() override;
   llvm::Expected<std::unique_ptr<DeviceMemory>> Allocate(MemoryKind kind, int64_t bytes) override;
   llvm::Error Upload(DevicePointer to, std::span<const std::byte> from) override;
@@ -93,7 +95,9 @@ class CudaDevice : public Device {
   FaultSites fault_sites_;
   HostWork host_work_;
   CudaContext context_;
-  std::byte* state_ = nullptr;  // device memory: a StepImage, then a FaultRecord, then results of checks
+  int64_t free_at_open_ = 0, pinned_bytes_ = 0;
+  int64_t allocated_bytes_ = 0;  // by Allocate, on the card, and not freed
+  std::byte* state_ = nullptr;   // device memory: a StepImage, then a FaultRecord, then results of checks
   Slot steps_[kTickets], tickets_[kTickets];
   uint64_t next_step_ = 0, next_ticket_ = 0;
   PinnedBuffer bounce_;

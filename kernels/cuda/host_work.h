@@ -24,6 +24,11 @@ class HostWork {
     return staging_.emplace_back().Allocate(driver_, reserved_);
   }
   std::byte* staging() const { return staging_.back().data(); }
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (const PinnedBuffer& buffer : staging_) sum += buffer.bytes();
+    return sum;
+  }
 
   // The first error is kept. Called on a thread of the driver.
   void Fail(std::string error) {

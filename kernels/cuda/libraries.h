@@ -15,8 +15,8 @@ namespace act::cuda {
 
 // ---- Compiling
 
-// A translation unit. `text` includes "kernels/cuda/source/device.h", which the compiler has of its own
-// (CUDA's, or that of a processor), and headers by their paths from the project's root.
+// A translation unit. `text` includes headers by their paths from the project's root, and kernels/cuda/source/device.h
+// among them includes <act_machine.h>, which the compiler has of its own.
 struct KernelSource {
   std::string name;  // of the kernel that it defines
   std::string text;
