@@ -53,7 +53,8 @@ llvm::Expected<ChosenDevice> OpenDevice(const DeviceOptions& options) {
   llvm::Expected<ChosenDevice> card = Card("cuda", options);
   if (card) return card;
   ChosenDevice chosen = Processor();
-  chosen.note = "no card, so the processor runs the plan: " + llvm::toString(card.takeError());
+  const std::string reason = llvm::toString(card.takeError());  // and a hint in the next line
+  chosen.note = "the processor runs the plan: " + reason.substr(0, reason.find('\n'));
   return chosen;
 }
 
