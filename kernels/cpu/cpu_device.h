@@ -10,6 +10,7 @@ class CpuDevice : public Device {
  public:
   std::string name() const override { return "cpu"; }
   llvm::Expected<int64_t> AvailableBytes() const override;
+  llvm::Expected<BytesBeside> MeasureBeside() const override { return BytesBeside{}; }
   llvm::Error Wait() override { return llvm::Error::success(); }
   llvm::Expected<std::unique_ptr<DeviceMemory>> Allocate(MemoryKind kind, int64_t bytes) override;
   llvm::Error Upload(DevicePointer to, std::span<const std::byte> from) override;

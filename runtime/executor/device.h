@@ -56,6 +56,11 @@ class Device {
   virtual std::string name() const = 0;
   // Bytes that Allocate can give now, of MemoryKind::kDevice.
   virtual llvm::Expected<int64_t> AvailableBytes() const = 0;
+  // What it takes beside what Allocate gave: code, libraries, recordings, staging. Measured.
+  struct BytesBeside {
+    int64_t device = 0, host = 0;
+  };
+  virtual llvm::Expected<BytesBeside> MeasureBeside() const = 0;
   // Waits until all operations are done.
   virtual llvm::Error Wait() = 0;
 
