@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "kernels/cuda/column_plan.h"
-#include "kernels/cuda/kernel_text.h"
+#include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/source/batch_norm_parameters.h"
+#include "kernels/cuda/strided_copy.h"
 #include "kernels/site/batch_norm_shape.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
@@ -46,25 +47,25 @@ std::unique_ptr<Kernel> BatchNormStats(const CudaContext& context, const KernelS
   if (!shape) return nullptr;
   const int64_t channels = shape->channels;
   if (channels == 0) return MakeKernel([](const KernelArgs&) { return std::string(); });
-  const int64_t most_parts = std::min(RowSumParts(channels), site.workspace_bytes / BatchNormPartBytes(channels));
+  const int64_t most_parts =
+      std::min(RowSumParts(channels), site.workspace_bytes / BatchNormPartBytes(channels));
+  const TensorView& x = site.inputs[0];
   const Strided one, rows{{shape->rows}, {channels}, 0};
-  const auto plan = PlanColumns(one, channels, rows, most_parts);
-  if (!plan) return Refuse(why, "an axis is too long");
-  const uint32_t parts = plan->reduction.parts;
-  const CompiledKernel* sum = context.cache.Request(
-      TextOf({"act_batch_norm_sums", "batch_norm", kColumnThreads, "BatchNormParameters",
-              "ReduceColumns" + TemplateArguments("", plan->column_lanes, plan->vector) +
-                  "(MomentsOp{p}, p.columns)"}));
-  const CompiledKernel* merge = nullptr;
+  const auto plan = PlanColumns(one, channels, rows, most_parts, CommonAlignment(x, x) % 16 == 0);
+  if (!plan) return Refuse(why, "2^31 elements");
+  const int64_t parts = plan->reduction.parts;
+  using BatchNormKernel = OwnKernel<BatchNormParameters>;
+  const BatchNormKernel sum(context, "sum_batch", "BatchNormParameters", "batch_norm",
+                            "SumBatch" + TemplateArguments(plan->column_lanes, plan->vector), kColumnThreads);
+  std::optional<BatchNormKernel> merge;
   if (parts > 1)
-    merge = context.cache.Request(TextOf({"act_batch_norm_merge", "batch_norm", kMergeThreads, "BatchNormParameters",
-                                          "MergeParts(MomentsOp{p}, p.columns.parts, p.columns.length)"}));
+    merge.emplace(context, "merge_batch", "BatchNormParameters", "batch_norm", "MergeBatch", kMergeThreads);
   return MakeKernel(
       [&context, s = *shape, plan = *plan, sum, merge](const KernelArgs& args) -> std::string {
         const BatchNormParameters p = ParametersOf(s, plan.reduction, context, args);
-        const Status status = Launch(context, *sum, plan.blocks, kColumnThreads, p);
+        const Status status = sum.Launch(plan.blocks, p);
         if (!status.empty() || !merge) return status;
-        return Launch(context, *merge, DivideUp(s.channels, kMergeColumns), kMergeThreads, p);
+        return merge->Launch(DivideUp(s.channels, kMergeColumns), p);
       },
       parts > 1 ? parts * BatchNormPartBytes(channels) : 0);
 }

@@ -8,11 +8,11 @@ namespace {
 // A part has at least this many rows for each thread: fewer are not worth a second launch.
 constexpr int64_t kThreadRows = 16;
 
-bool AllMultiplesOf4(const std::vector<int64_t>& strides) {
-  return std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride % 4 == 0; });
-}
-
 }  // namespace
+
+bool AllMultiplesOf4(const std::vector<int64_t>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](int64_t number) { return number % 4 == 0; });
+}
 
 int64_t PowerOfTwoAbove(int64_t x) {
   int64_t power = 1;
@@ -26,28 +26,24 @@ int64_t RowSumParts(int64_t columns) {
 }
 
 std::optional<Axes> AxesOf(const Strided& view) {
-  if (view.dims.size() > kMaxAxes || view.Elements() > kMostPositions) return std::nullopt;
+  if (view.dims.size() > kMaxAxes || view.Elements() >= kMaxCount) return std::nullopt;
   Axes axes;
   for (size_t d = 0; d < view.dims.size(); ++d) {
-    axes.dims[d] = static_cast<uint32_t>(view.dims[d]);
-    axes.strides[d] = view.strides[d];
+    axes.dims[d] = DivisorOf(view.dims[d]);
+    axes.from[d] = view.strides[d];
   }
-  axes.rank = static_cast<int32_t>(view.dims.size());
+  axes.count = static_cast<int32_t>(view.dims.size());
   return axes;
 }
 
-bool HoldsVectors(const Strided& view) {
-  if (view.dims.empty() || view.strides.back() != 1 || view.dims.back() % 4 != 0) return false;
-  return AllMultiplesOf4({view.strides.begin(), view.strides.end() - 1});
-}
-
 std::optional<ColumnPlan> PlanColumns(const Strided& outer, int64_t length, const Strided& reduced,
-                                      int64_t most_parts) {
+                                      int64_t most_parts, bool aligned) {
   const auto outer_axes = AxesOf(outer), reduced_axes = AxesOf(reduced);
   const int64_t rows = reduced.Elements();
-  if (!outer_axes || !reduced_axes || length > kMostPositions) return std::nullopt;
+  if (!outer_axes || !reduced_axes || length >= kMaxCount) return std::nullopt;
   ColumnPlan plan;
-  const bool vectors = length % 4 == 0 && AllMultiplesOf4(outer.strides) && AllMultiplesOf4(reduced.strides);
+  const bool vectors =
+      aligned && length % 4 == 0 && AllMultiplesOf4(outer.strides) && AllMultiplesOf4(reduced.strides);
   plan.vector = vectors ? 4 : 1;
   plan.column_lanes = static_cast<int>(std::min<int64_t>(PowerOfTwoAbove(length / plan.vector), 32));
   const int64_t row_lanes = kColumnThreads / plan.column_lanes;
@@ -57,15 +53,15 @@ std::optional<ColumnPlan> PlanColumns(const Strided& outer, int64_t length, cons
   const int64_t tiles = DivideUp(length, plan.column_lanes * plan.vector);
   const int64_t parts = std::max<int64_t>(DivideUp(rows, part_rows), 1);
   plan.blocks = outer.Elements() * tiles * parts;
-  if (plan.blocks > kMostPositions) return std::nullopt;
+  if (plan.blocks >= kMaxCount) return std::nullopt;
   plan.reduction = {.x = nullptr,
                     .outer = *outer_axes,
                     .reduced = *reduced_axes,
-                    .length = static_cast<uint32_t>(length),
-                    .rows = static_cast<uint32_t>(rows),
-                    .tiles = static_cast<uint32_t>(tiles),
-                    .parts = static_cast<uint32_t>(parts),
-                    .part_rows = static_cast<uint32_t>(part_rows)};
+                    .length = static_cast<int32_t>(length),
+                    .rows = static_cast<int32_t>(rows),
+                    .tiles = static_cast<int32_t>(tiles),
+                    .parts = static_cast<int32_t>(parts),
+                    .part_rows = static_cast<int32_t>(part_rows)};
   return plan;
 }
 

@@ -2,28 +2,23 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "kernels/cuda/source/column_reduction_parameters.h"
-#include "kernels/site/rows.h"
+#include "kernels/site/strided.h"
 
 namespace act::cuda {
-
-// Positions of device code are 32-bit numbers, and a few are added before they are compared.
-inline constexpr int64_t kMostPositions = std::numeric_limits<int32_t>::max();
 
 inline int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The least power of two that is at least x, for x >= 1.
 int64_t PowerOfTwoAbove(int64_t x);
 
-// Parts of the rows, for `columns` results. 512 blocks of 128 columns keep some 150 multiprocessors busy.
+// Parts of the rows, for `columns` results: 512 blocks of 128 columns keep some 150 multiprocessors busy.
 int64_t RowSumParts(int64_t columns);
 
-// A merged view as a kernel's parameter. Nullopt if it has too many axes or positions.
+// A merged view as a kernel's parameter, by its places `from`. Nullopt if it has too many axes or elements.
 std::optional<Axes> AxesOf(const Strided& view);
-// Whether every row of four elements of the view, at a multiple of 4, is aligned to 16 bytes.
-bool HoldsVectors(const Strided& view);
+bool AllMultiplesOf4(const std::vector<int64_t>& numbers);
 
 struct ColumnPlan {
   ColumnReduction reduction;  // x is left out
@@ -32,8 +27,9 @@ struct ColumnPlan {
 };
 
 // The reduction over `reduced` of each of the columns outer x length, whose last axis is contiguous. At most
-// `most_parts` parts. Nullopt if the extents are too large for a kernel.
+// `most_parts` parts. `aligned`: that x may be read by four elements if strides allow. Nullopt if the extents
+// are too large for a kernel.
 std::optional<ColumnPlan> PlanColumns(const Strided& outer, int64_t length, const Strided& reduced,
-                                      int64_t most_parts);
+                                      int64_t most_parts, bool aligned);
 
 }  // namespace act::cuda

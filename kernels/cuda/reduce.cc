@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "kernels/cuda/column_plan.h"
-#include "kernels/cuda/kernel_text.h"
+#include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/source/reduce_parameters.h"
+#include "kernels/cuda/strided_copy.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
+#include "kernels/site/rows.h"
 #include "runtime/plan/workspace.h"
 
 namespace act::cuda {
@@ -17,101 +19,114 @@ namespace {
 enum class Op { kSum, kMean, kMax };
 
 struct Reduction {
-  std::string op;  // "SumOp"
-  double divisor = 1;
+  std::string op;         // in device code
   Strided kept, reduced;  // merged
   int64_t results = 0;
+  double divisor = 1;
   int64_t most_parts = 1;  // for which the workspace suffices
+  bool aligned = false;    // every sample of x, to 16 bytes
+
+  int64_t WorkspaceBytes(int64_t parts) const { return parts > 1 ? parts * ReducePartBytes(results) : 0; }
+  ReduceResult Result(const KernelArgs& args) const {
+    return {args.outputs[0].as<float>(), args.workspace.data.as<double>(), static_cast<int32_t>(results),
+            divisor};
+  }
 };
 
-int64_t WorkspaceOf(const Reduction& r, int64_t parts) {
-  return parts > 1 ? parts * ReducePartBytes(r.results) : 0;
-}
+using ReduceColumnsKernel = OwnKernel<ReduceColumnsParameters>;
+using ReduceRowsKernel = OwnKernel<ReduceRowsParameters>;
 
-ReduceResult ResultOf(const Reduction& r, const KernelArgs& args) {
-  return {args.outputs[0].as<float>(), args.workspace.data.as<double>(), static_cast<uint32_t>(r.results),
-          r.divisor};
-}
+// The second stage.
+class PartsMerger {
+ public:
+  PartsMerger(const CudaContext& context, const Reduction& r, int64_t parts)
+      : kernel_(context, "merge_reductions", "MergePartsParameters", "reduce",
+                "MergeReductions<" + r.op + ">", kMergeThreads),
+        blocks_(DivideUp(r.results, kMergeColumns)),
+        parts_(static_cast<int32_t>(parts)) {}
+  Status Run(const ReduceResult& result) const { return kernel_.Launch(blocks_, {parts_, result}); }
 
-const CompiledKernel* MergeKernel(const CudaContext& context, const Reduction& r) {
-  return context.cache.Request(
-      TextOf({"act_merge_reductions", "reduce", kMergeThreads, "MergePartsParameters",
-              "MergeParts" + TemplateArguments(r.op) + "(p)"}));
-}
+ private:
+  OwnKernel<MergePartsParameters> kernel_;
+  int64_t blocks_;
+  int32_t parts_;
+};
 
-Status Merge(const CudaContext& context, const CompiledKernel& kernel, uint32_t parts,
-             const ReduceResult& result) {
-  return Launch(context, kernel, DivideUp(result.columns, kMergeColumns), kMergeThreads,
-                MergePartsParameters{parts, result});
+std::optional<PartsMerger> MergerOf(const CudaContext& context, const Reduction& r, int64_t parts) {
+  if (parts == 1) return std::nullopt;
+  return PartsMerger(context, r, parts);
 }
 
 // The last axis of x is kept.
 std::unique_ptr<Kernel> LeadingAxes(const CudaContext& context, const Reduction& r, std::string* why) {
   const Rows kept = RowsOf(r.kept);
-  const auto plan = PlanColumns(kept.outer, kept.length, r.reduced, r.most_parts);
-  if (!plan) return Refuse(why, "an axis is too long, or there are too many");
-  const CompiledKernel* reduce = context.cache.Request(
-      TextOf({"act_reduce_columns", "reduce", kColumnThreads, "ReduceColumnsParameters",
-              "ReduceColumns" + TemplateArguments(r.op, plan->column_lanes, plan->vector) + "(p)"}));
-  const CompiledKernel* merge = plan->reduction.parts > 1 ? MergeKernel(context, r) : nullptr;
+  const auto plan = PlanColumns(kept.outer, kept.length, r.reduced, r.most_parts, r.aligned);
+  if (!plan) return Refuse(why, "more than 8 axes, or 2^31 elements");
+  const int32_t parts = plan->reduction.parts;
+  const ReduceColumnsKernel reduce(
+      context, "reduce_columns", "ReduceColumnsParameters", "reduce",
+      "ReduceColumns" + TemplateArguments(r.op, plan->column_lanes, plan->vector), kColumnThreads);
   return MakeKernel(
-      [&context, r, plan = *plan, reduce, merge](const KernelArgs& args) -> std::string {
-        ReduceColumnsParameters p{plan.reduction, ResultOf(r, args)};
+      [r, reduce, merger = MergerOf(context, r, parts), plan = *plan](const KernelArgs& args) -> std::string {
+        ReduceColumnsParameters p{plan.reduction, r.Result(args)};
         p.columns.x = args.inputs[0].as<float>();
-        const Status status = Launch(context, *reduce, plan.blocks, kColumnThreads, p);
-        return status.empty() && merge ? Merge(context, *merge, plan.reduction.parts, p.result) : status;
+        const Status status = reduce.Launch(plan.blocks, p);
+        return status.empty() && merger ? merger->Run(p.result) : status;
       },
-      WorkspaceOf(r, plan->reduction.parts));
+      r.WorkspaceBytes(parts));
 }
 
 // The last axis of x is reduced, or there is one result.
 std::unique_ptr<Kernel> LastAxis(const CudaContext& context, const Reduction& r, std::string* why) {
-  const auto kept = AxesOf(r.kept), reduced = AxesOf(r.reduced);
-  if (!kept || !reduced) return Refuse(why, "an axis is too long, or there are too many");
+  // Fewer elements for each thread of a block are not worth a block, nor a second stage.
   constexpr int64_t kWarp = 32, kThreadElements = 64;
-  const bool vectors = HoldsVectors(r.reduced) && std::all_of(r.kept.strides.begin(), r.kept.strides.end(),
-                                                              [](int64_t s) { return s % 4 == 0; });
+  const auto kept = AxesOf(r.kept), reduced = AxesOf(r.reduced);
+  if (!kept || !reduced) return Refuse(why, "more than 8 axes, or 2^31 elements");
+  const Rows rows = RowsOf(r.reduced);
+  const bool vectors = r.aligned && rows.length % 4 == 0 && AllMultiplesOf4(rows.outer.strides) &&
+                       AllMultiplesOf4(r.kept.strides);
   const int64_t count = r.reduced.Elements(), vector = vectors ? 4 : 1;
-  const int64_t team = count > kWarp * kThreadElements
-                           ? kRowThreads
-                           : std::min(PowerOfTwoAbove(DivideUp(std::max<int64_t>(count, 1), vector)), kWarp);
-  // A part has at least so many elements for each thread: fewer are not worth a second launch.
-  const int64_t wanted = std::min(r.most_parts, DivideUp(count, kRowThreads * kThreadElements));
-  const int64_t part_count =
-      std::max(DivideUp(count, std::max<int64_t>(wanted, 1) * vector) * vector, vector);
+  const int64_t lanes = std::max<int64_t>(count / vector, 1);
+  const int64_t team =
+      count > kWarp * kThreadElements ? kRowThreads : std::min(PowerOfTwoAbove(lanes), kWarp);
+  const int64_t wanted =
+      std::clamp<int64_t>(count / (kRowThreads * kThreadElements), 1, std::max<int64_t>(r.most_parts, 1));
+  const int64_t part_count = std::max(DivideUp(count, wanted * vector), int64_t{1}) * vector;
   const int64_t parts = std::max<int64_t>(DivideUp(count, part_count), 1);
+  if (r.results * parts >= kMaxCount) return Refuse(why, "2^31 results");
+  const ReduceRowsParameters shape{.x = nullptr,
+                                   .kept = *kept,
+                                   .reduced = *reduced,
+                                   .count = static_cast<int32_t>(count),
+                                   .parts = static_cast<int32_t>(parts),
+                                   .part_count = static_cast<int32_t>(part_count),
+                                   .result = {}};
+  const ReduceRowsKernel reduce(context, "reduce_rows", "ReduceRowsParameters", "reduce",
+                                "ReduceRows" + TemplateArguments(r.op, team, vector), kRowThreads);
   const int64_t blocks = DivideUp(r.results * parts, kRowThreads / team);
-  if (r.results * parts > kMostPositions) return Refuse(why, "too many results");
-  ReduceRowsParameters p{.x = nullptr,
-                         .kept = *kept,
-                         .reduced = *reduced,
-                         .count = static_cast<uint32_t>(count),
-                         .parts = static_cast<uint32_t>(parts),
-                         .part_count = static_cast<uint32_t>(part_count),
-                         .result = {}};
-  const CompiledKernel* reduce =
-      context.cache.Request(TextOf({"act_reduce_rows", "reduce", kRowThreads, "ReduceRowsParameters",
-                                    "ReduceRows" + TemplateArguments(r.op, team, vector) + "(p)"}));
-  const CompiledKernel* merge = parts > 1 ? MergeKernel(context, r) : nullptr;
   return MakeKernel(
-      [&context, r, p, blocks, reduce, merge](const KernelArgs& args) mutable -> std::string {
+      [r, shape, blocks, reduce,
+       merger = MergerOf(context, r, parts)](const KernelArgs& args) -> std::string {
+        ReduceRowsParameters p = shape;
         p.x = args.inputs[0].as<float>();
-        p.result = ResultOf(r, args);
-        const Status status = Launch(context, *reduce, blocks, kRowThreads, p);
-        return status.empty() && merge ? Merge(context, *merge, p.parts, p.result) : status;
+        p.result = r.Result(args);
+        const Status status = reduce.Launch(blocks, p);
+        return status.empty() && merger ? merger->Run(p.result) : status;
       },
-      WorkspaceOf(r, parts));
+      r.WorkspaceBytes(parts));
 }
 
 std::unique_ptr<Kernel> Reduce(const CudaContext& context, Op op, const KernelSite& site, std::string* why) {
-  if (site.inputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
-  const auto shape = ReduceShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
+  const TensorView &x = site.inputs[0], &y = site.outputs[0];
+  if (x.dtype != DType::kFloat32) return Refuse(why, "float32 only");
+  const auto shape = ReduceShapeOf(site.node->attrs, x, y, why);
   if (!shape) return nullptr;
-  if (site.outputs[0].elements == 0) return MakeKernel([](const KernelArgs&) { return std::string(); });
+  if (y.elements == 0) return MakeKernel([](const KernelArgs&) { return std::string(); });
   Reduction r{.op = op == Op::kMax ? "MaxOp" : "SumOp",
               .kept = Merged(shape->kept),
               .reduced = Merged(shape->reduced),
-              .results = site.outputs[0].elements};
+              .results = y.elements,
+              .aligned = CommonAlignment(x, x) % 16 == 0};
   if (op == Op::kMean) r.divisor = static_cast<double>(r.reduced.Elements());
   r.most_parts = std::min(RowSumParts(r.results), site.workspace_bytes / ReducePartBytes(r.results));
   const bool keeps_last = !r.kept.dims.empty() && r.kept.strides.back() == 1;

@@ -38,14 +38,14 @@ struct MomentsOp {
     acc.low = later.low < acc.low ? later.low : acc.low;
     acc.high = later.high > acc.high ? later.high : acc.high;
   }
-  ACT_DEVICE void StorePart(uint32_t part, int64_t channel, const Acc& acc) const {
+  ACT_DEVICE void StorePart(int32_t part, int64_t channel, const Acc& acc) const {
     const int64_t at = int64_t{part} * p.columns.length + channel;
     Store(p.sums + at, acc.sum);
     Store(p.squares + at, acc.square);
     Store(p.lows + at, acc.low);
     Store(p.highs + at, acc.high);
   }
-  ACT_DEVICE Acc LoadPart(uint32_t part, int64_t channel) const {
+  ACT_DEVICE Acc LoadPart(int32_t part, int64_t channel) const {
     const int64_t at = int64_t{part} * p.columns.length + channel;
     return {Load(p.sums + at), Load(p.squares + at), Load(p.lows + at), Load(p.highs + at)};
   }
@@ -71,5 +71,14 @@ struct MomentsOp {
     if (running) Store(running + channel, MovedTowards(Load(running + channel), value, p.momentum));
   }
 };
+
+template <int kColumnLanes, int kVector>
+ACT_DEVICE void SumBatch(const BatchNormParameters& p) {
+  ReduceColumns<kColumnLanes, kVector>(MomentsOp{p}, p.columns);
+}
+
+ACT_DEVICE inline void MergeBatch(const BatchNormParameters& p) {
+  MergeParts(MomentsOp{p}, p.columns.parts, p.columns.length);
+}
 
 }  // namespace act::cuda

@@ -9,11 +9,12 @@
 //   void Add(Acc&, float x, float shift)
 //   void Merge(Acc&, const Acc& later)
 //   float Shift(int64_t column)         a number that helps Add; 0 where it needs none
-//   void StorePart(uint32_t part, int64_t column, const Acc&), Acc LoadPart(part, column)
+//   void StorePart(int32_t part, int64_t column, const Acc&), Acc LoadPart(part, column)
 //   void Finish(int64_t column, const Acc&)
 #pragma once
 
 #include "kernels/cuda/source/column_reduction_parameters.h"
+#include "kernels/cuda/source/floats.h"
 #include "kernels/cuda/source/team.h"
 
 namespace act::cuda {
@@ -42,14 +43,14 @@ ACT_DEVICE typename Op::Acc MergeRowLanes(const Op& op, typename Op::Acc (&acc)[
 template <int kColumnLanes, int kVector, class Op>
 ACT_DEVICE void ReduceColumns(Op op, const ColumnReduction& p) {
   constexpr int kRowLanes = kColumnThreads / kColumnLanes, kAtOnce = Op::kAtOnce / kVector;
-  const uint32_t lane = threadIdx.x % kColumnLanes, j = threadIdx.x / kColumnLanes;
-  const uint32_t rest = blockIdx.x / p.tiles, tile = blockIdx.x - rest * p.tiles;
-  const uint32_t outer = rest / p.parts, part = rest - outer * p.parts;
-  const uint32_t c = (tile * kColumnLanes + lane) * kVector;
+  const int32_t lane = threadIdx.x % kColumnLanes, j = threadIdx.x / kColumnLanes, block = blockIdx.x;
+  const int32_t rest = block / p.tiles, tile = block - rest * p.tiles;
+  const int32_t outer = rest / p.parts, part = rest - outer * p.parts;
+  const int32_t c = (tile * kColumnLanes + lane) * kVector;
   const bool inside = c < p.length;
   const int64_t column = int64_t{outer} * p.length + c;
-  const uint32_t begin = part * p.part_rows;
-  const uint32_t end = !inside ? 0 : part + 1 < p.parts ? begin + p.part_rows : p.rows;
+  const int32_t begin = part * p.part_rows;
+  const int32_t end = !inside ? 0 : part + 1 < p.parts ? begin + p.part_rows : p.rows;
   const float* x = p.x + (inside ? PlaceOf(p.outer, outer) + c : 0);
 
   typename Op::Acc acc[kVector];
@@ -59,22 +60,23 @@ ACT_DEVICE void ReduceColumns(Op op, const ColumnReduction& p) {
     if (begin < end) shift[v] = op.Shift(column + v);
   }
   // Several rows are loaded before the first is added, so that enough of memory is under way.
-  uint32_t r = begin + j;
-  for (; r + (kAtOnce - 1) * kRowLanes < end; r += kAtOnce * kRowLanes) {
-    Pack<kVector> pack[kAtOnce];
-    for (int u = 0; u < kAtOnce; ++u) pack[u] = LoadPack<kVector>(x + PlaceOf(p.reduced, r + u * kRowLanes));
+  int32_t r = begin + j;
+  for (; r < end - (kAtOnce - 1) * kRowLanes; r += kAtOnce * kRowLanes) {
+    Floats<kVector> pack[kAtOnce];
+    for (int u = 0; u < kAtOnce; ++u) LoadFloats(x + PlaceOf(p.reduced, r + u * kRowLanes), pack[u]);
     for (int u = 0; u < kAtOnce; ++u)
-      for (int v = 0; v < kVector; ++v) op.Add(acc[v], pack[u].of[v], shift[v]);
+      for (int v = 0; v < kVector; ++v) op.Add(acc[v], pack[u].at[v], shift[v]);
   }
   for (; r < end; r += kRowLanes) {
-    const Pack<kVector> pack = LoadPack<kVector>(x + PlaceOf(p.reduced, r));
-    for (int v = 0; v < kVector; ++v) op.Add(acc[v], pack.of[v], shift[v]);
+    Floats<kVector> pack;
+    LoadFloats(x + PlaceOf(p.reduced, r), pack);
+    for (int v = 0; v < kVector; ++v) op.Add(acc[v], pack.at[v], shift[v]);
   }
 
   const typename Op::Acc merged = MergeRowLanes<kColumnLanes, kRowLanes>(op, acc);
-  constexpr uint32_t kTile = kColumnLanes * kVector;
-  const uint32_t mine = tile * kTile + threadIdx.x;
-  if (threadIdx.x >= kTile || mine >= p.length) return;
+  constexpr int32_t kTile = kColumnLanes * kVector;
+  const int32_t t = threadIdx.x, mine = tile * kTile + t;
+  if (t >= kTile || mine >= p.length) return;
   if (p.parts == 1)
     op.Finish(int64_t{outer} * p.length + mine, merged);
   else
@@ -83,13 +85,13 @@ ACT_DEVICE void ReduceColumns(Op op, const ColumnReduction& p) {
 
 // The second stage, for `columns` columns.
 template <class Op>
-ACT_DEVICE void MergeParts(Op op, uint32_t parts, int64_t columns) {
+ACT_DEVICE void MergeParts(Op op, int32_t parts, int64_t columns) {
   constexpr int kColumnLanes = kMergeColumns, kRowLanes = kMergeThreads / kColumnLanes;
   const int64_t column = int64_t{blockIdx.x} * kColumnLanes + threadIdx.x % kColumnLanes;
-  const uint32_t j = threadIdx.x / kColumnLanes;
+  const int32_t j = threadIdx.x / kColumnLanes;
   typename Op::Acc acc[1] = {op.Start()};
   if (column < columns)
-    for (uint32_t part = j; part < parts; part += kRowLanes) op.Merge(acc[0], op.LoadPart(part, column));
+    for (int32_t part = j; part < parts; part += kRowLanes) op.Merge(acc[0], op.LoadPart(part, column));
   const typename Op::Acc merged = MergeRowLanes<kColumnLanes, kRowLanes>(op, acc);
   if (j == 0 && column < columns) op.Finish(column, merged);
 }

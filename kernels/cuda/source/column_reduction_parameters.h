@@ -13,9 +13,9 @@ inline constexpr int kMergeColumns = 32;    // that it merges
 struct ColumnReduction {
   const float* x = nullptr;
   Axes outer, reduced;
-  uint32_t length = 0, rows = 0;
-  uint32_t tiles = 1, parts = 1;  // tiles of `length`, parts of `rows`
-  uint32_t part_rows = 0;         // rows of each part but the last
+  int32_t length = 0, rows = 0;
+  int32_t tiles = 1, parts = 1;  // tiles of `length`, parts of `rows`
+  int32_t part_rows = 0;         // rows of each part but the last
 };
 
 }  // namespace act::cuda

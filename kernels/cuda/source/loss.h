@@ -10,7 +10,7 @@ namespace act::cuda {
 
 // What a row's label says.
 struct LabelFacts {
-  uint32_t at;  // its class. One that is out of range counts as the nearest class
+  int32_t at;  // its class. One that is out of range counts as the nearest class
   bool in_range, ignored;
   double weight;  // in the loss
 };
@@ -18,7 +18,7 @@ struct LabelFacts {
 ACT_DEVICE inline LabelFacts FactsOf(const LossParameters& p, int64_t label) {
   LabelFacts facts;
   facts.in_range = label >= 0 && label < p.classes;
-  facts.at = facts.in_range ? static_cast<uint32_t>(label) : label < 0 ? 0 : p.classes - 1;
+  facts.at = facts.in_range ? static_cast<int32_t>(label) : label < 0 ? 0 : p.classes - 1;
   facts.ignored = p.has_ignore_index && label == p.ignore_index;
   facts.weight = facts.ignored ? 0 : p.class_weight ? Load(p.class_weight + facts.at) : 1;
   return facts;
@@ -38,7 +38,7 @@ ACT_DEVICE LossPart SumOverBlock(const LossPart& mine) {
 template <int kThreads>
 ACT_DEVICE LossPart SumOfParts(const LossParameters& p) {
   LossPart mine = {0, 0};
-  for (uint32_t part = threadIdx.x; part < p.part_count; part += kThreads) {
+  for (int32_t part = threadIdx.x; part < p.part_count; part += kThreads) {
     mine.sum += Load(&p.parts[part].sum);
     mine.weight += Load(&p.parts[part].weight);
   }
@@ -63,8 +63,8 @@ ACT_DEVICE inline void FinishLoss(const LossParameters& p) {
 // Calls of_row(row, its shape) for the rows of a block, and adds what it returns for lane 0 of each team.
 template <class Shape, class F>
 ACT_DEVICE void ForRowsOfPart(const LossParameters& p, F of_row) {
-  constexpr int kThreads = Shape::kTeam > static_cast<int>(kLossThreads) ? Shape::kTeam : kLossThreads;
-  constexpr uint32_t kTeams = kThreads / Shape::kTeam;
+  constexpr int kThreads = Shape::kTeam > kLossThreads ? Shape::kTeam : kLossThreads;
+  constexpr int32_t kTeams = kThreads / Shape::kTeam;
   LossPart mine = {0, 0};
   for (int64_t group = blockIdx.x; group * kTeams < p.rows; group += p.part_count) {
     const int64_t row = group * kTeams + threadIdx.x / Shape::kTeam;
@@ -108,17 +108,17 @@ ACT_DEVICE void SoftmaxCrossEntropy(const LossParameters& p) {
 // other NaNs are none.
 template <class Shape>
 ACT_DEVICE void CountCorrect(const LossParameters& p) {
-  const auto ranked = [](float v, uint32_t c) { return v == v ? v : c == 0 ? kInfinity : -kInfinity; };
+  const auto ranked = [](float v, int32_t c) { return v == v ? v : c == 0 ? kInfinity : -kInfinity; };
   ForRowsOfPart<Shape>(p, [&](int64_t row, const Shape& shape) -> LossPart {
     const float* logits = p.logits + row * p.classes;
     LabelFacts label = {};
     if (shape.columns > 0) label = FactsOf(p, Load(p.label + row));
     const float mark = shape.columns > 0 ? ranked(Load(logits + label.at), label.at) : 0;
     Row<Shape> x(shape, logits);
-    uint32_t before = 0;  // elements that come before the label's
+    int32_t before = 0;  // elements that come before the label's
     ForRow(
         shape,
-        [&](uint32_t c, float v) {
+        [&](int32_t c, float v) {
           const float rank = ranked(v, c);
           before += rank > mark || (rank == mark && c < label.at);
         },
@@ -144,14 +144,15 @@ ACT_DEVICE double Denominator(const LossParameters& p) {
   if (!p.mean) return 1;
   if (p.part_count > 0) return SumOfParts<kThreads>(p).weight;
   double mine = 0;
-  for (int64_t row = threadIdx.x; row < p.rows; row += kThreads) mine += FactsOf(p, Load(p.label + row)).weight;
+  for (int64_t row = threadIdx.x; row < p.rows; row += kThreads)
+    mine += FactsOf(p, Load(p.label + row)).weight;
   return SumOverTeam<kThreads>(mine);
 }
 
 // dlogits = dloss * weight[label] / denominator * (prob - onehot(label)); 0 if the label is ignored
 template <class Shape>
 ACT_DEVICE void SoftmaxCrossEntropyGrad(const LossParameters& p) {
-  constexpr int kThreads = Shape::kTeam > static_cast<int>(kLossThreads) ? Shape::kTeam : kLossThreads;
+  constexpr int kThreads = Shape::kTeam > kLossThreads ? Shape::kTeam : kLossThreads;
   const double scale = Load(p.dloss) / Denominator<kThreads>(p);
   const int64_t row = RowOfTeam<Shape>();
   const Shape shape = ShapeOfRow<Shape>(row, p.rows, p.classes);
@@ -163,7 +164,8 @@ ACT_DEVICE void SoftmaxCrossEntropyGrad(const LossParameters& p) {
   Row<Shape> prob(shape, p.logits + row * p.classes);
   MapRow(
       shape, p.prob + row * p.classes,
-      [&](uint32_t c, float v) { return label.ignored ? 0.0f : factor * (c == label.at ? v - 1.0f : v); }, prob);
+      [&](int32_t c, float v) { return label.ignored ? 0.0f : factor * (c == label.at ? v - 1.0f : v); },
+      prob);
 }
 
 }  // namespace act::cuda

@@ -6,9 +6,9 @@
 
 namespace act::cuda {
 
-inline constexpr uint32_t kLossThreads = 256;  // of a block that works on labels alone
+inline constexpr int32_t kLossThreads = 256;  // of a block that works on labels alone
 // Sums over rows are computed in this many parts at most: two blocks for each of some 150 multiprocessors.
-inline constexpr uint32_t kLossParts = 512;
+inline constexpr int32_t kLossParts = 512;
 // Up to this many labels every block of a gradient sums their weights by itself.
 inline constexpr int64_t kFewLabels = 4096;
 
@@ -27,8 +27,8 @@ struct LossParameters {
   const float* dloss = nullptr;
   LossPart* parts = nullptr;
   int64_t rows = 0, ignore_index = 0;
-  uint32_t classes = 0;
-  uint32_t part_count = 1;
+  int32_t classes = 0;
+  int32_t part_count = 1;
   int32_t has_ignore_index = 0, mean = 0;
   FaultRecord* faults = nullptr;
   int32_t fault_site = -1;

@@ -13,10 +13,10 @@ struct ReduceOp {
   const ReduceResult& result;
 
   ACT_DEVICE float Shift(int64_t) const { return 0; }
-  ACT_DEVICE void StorePart(uint32_t part, int64_t column, double acc) const {
+  ACT_DEVICE void StorePart(int32_t part, int64_t column, double acc) const {
     Store(result.parts + int64_t{part} * result.columns + column, acc);
   }
-  ACT_DEVICE double LoadPart(uint32_t part, int64_t column) const {
+  ACT_DEVICE double LoadPart(int32_t part, int64_t column) const {
     return Load(result.parts + int64_t{part} * result.columns + column);
   }
 };
@@ -46,7 +46,7 @@ ACT_DEVICE void ReduceColumns(const ReduceColumnsParameters& p) {
 }
 
 template <class Op>
-ACT_DEVICE void MergeParts(const MergePartsParameters& p) {
+ACT_DEVICE void MergeReductions(const MergePartsParameters& p) {
   MergeParts(Op{{p.result}}, p.parts, p.result.columns);
 }
 
@@ -55,25 +55,26 @@ template <class Op, int kTeam, int kVector>
 ACT_DEVICE void ReduceRows(const ReduceRowsParameters& p) {
   constexpr int kTeams = kRowThreads / kTeam, kAtOnce = kTeam < 32 ? 1 : Op::kAtOnce / kVector;
   const Op op{{p.result}};
-  const uint32_t lane = threadIdx.x % kTeam, team = blockIdx.x * kTeams + threadIdx.x / kTeam;
-  const uint32_t i = team / p.parts, part = team - i * p.parts;
+  const int32_t lane = threadIdx.x % kTeam, team = blockIdx.x * kTeams + threadIdx.x / kTeam;
+  const int32_t i = team / p.parts, part = team - i * p.parts;
   const bool inside = i < p.result.columns;
-  const uint32_t begin = part * p.part_count;
-  const uint32_t end = !inside ? 0 : part + 1 < p.parts ? begin + p.part_count : p.count;
+  const int32_t begin = part * p.part_count;
+  const int32_t end = !inside ? 0 : part + 1 < p.parts ? begin + p.part_count : p.count;
   const float* x = p.x + (inside ? PlaceOf(p.kept, i) : 0);
 
   typename Op::Acc acc = op.Start();
-  constexpr uint32_t kStep = kTeam * kVector;
-  uint32_t j = begin + lane * kVector;
-  for (; j + (kAtOnce - 1) * kStep < end; j += kAtOnce * kStep) {
-    Pack<kVector> pack[kAtOnce];
-    for (int u = 0; u < kAtOnce; ++u) pack[u] = LoadPack<kVector>(x + PlaceOf(p.reduced, j + u * kStep));
+  constexpr int32_t kStep = kTeam * kVector;
+  int32_t j = begin + lane * kVector;
+  for (; j < end - (kAtOnce - 1) * kStep; j += kAtOnce * kStep) {
+    Floats<kVector> pack[kAtOnce];
+    for (int u = 0; u < kAtOnce; ++u) LoadFloats(x + PlaceOf(p.reduced, j + u * kStep), pack[u]);
     for (int u = 0; u < kAtOnce; ++u)
-      for (int v = 0; v < kVector; ++v) op.Add(acc, pack[u].of[v], 0);
+      for (int v = 0; v < kVector; ++v) op.Add(acc, pack[u].at[v], 0);
   }
   for (; j < end; j += kStep) {
-    const Pack<kVector> pack = LoadPack<kVector>(x + PlaceOf(p.reduced, j));
-    for (int v = 0; v < kVector; ++v) op.Add(acc, pack.of[v], 0);
+    Floats<kVector> pack;
+    LoadFloats(x + PlaceOf(p.reduced, j), pack);
+    for (int v = 0; v < kVector; ++v) op.Add(acc, pack.at[v], 0);
   }
   acc = OverTeam<kTeam>(acc, [op](typename Op::Acc a, typename Op::Acc b) {
     op.Merge(a, b);

@@ -10,7 +10,7 @@ inline constexpr int kRowThreads = 256;  // of a block that reduces rows
 struct ReduceResult {
   float* y = nullptr;
   double* parts = nullptr;
-  uint32_t columns = 0;
+  int32_t columns = 0;
   double divisor = 1;  // of a mean
 };
 
@@ -23,13 +23,13 @@ struct ReduceColumnsParameters {
 struct ReduceRowsParameters {
   const float* x = nullptr;
   Axes kept, reduced;
-  uint32_t count = 0, parts = 1;
-  uint32_t part_count = 0;  // elements of each part but the last; a multiple of 4
+  int32_t count = 0, parts = 1;
+  int32_t part_count = 0;  // elements of each part but the last; a multiple of 4
   ReduceResult result;
 };
 
 struct MergePartsParameters {
-  uint32_t parts = 1;
+  int32_t parts = 1;
   ReduceResult result;
 };
 

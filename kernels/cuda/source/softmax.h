@@ -16,10 +16,12 @@ struct SoftmaxScale {
 template <class Shape>
 ACT_DEVICE SoftmaxScale ScaleOf(const Shape& shape, Row<Shape>& x) {
   float max = -kInfinity;
-  ForRow(shape, [&](uint32_t, float v) { max = fmaxf(max, v); }, x);
+  ForRow(
+      shape, [&](int32_t, float v) { max = fmaxf(max, v); }, x);
   max = OverTeam<Shape::kTeam>(max, [](float a, float b) { return fmaxf(a, b); });
   double sum = 0;
-  ForRow(shape, [&](uint32_t, float v) { sum += expf(v - max); }, x);
+  ForRow(
+      shape, [&](int32_t, float v) { sum += expf(v - max); }, x);
   return {max, SumOverTeam<Shape::kTeam>(sum)};
 }
 
@@ -27,13 +29,14 @@ ACT_DEVICE SoftmaxScale ScaleOf(const Shape& shape, Row<Shape>& x) {
 template <class Shape>
 ACT_DEVICE void StoreSoftmax(const Shape& shape, const SoftmaxScale& scale, Row<Shape>& x, float* y) {
   const auto factor = static_cast<float>(1 / scale.sum);
-  MapRow(shape, y, [&](uint32_t, float v) { return expf(v - scale.max) * factor; }, x);
+  MapRow(
+      shape, y, [&](int32_t, float v) { return expf(v - scale.max) * factor; }, x);
 }
 
 // The row of a thread's team, and the team's threads as a shape.
 template <class Shape>
-ACT_DEVICE Shape ShapeOfRow(int64_t row, int64_t rows, uint32_t columns) {
-  return {row < rows ? columns : 0, threadIdx.x % Shape::kTeam};
+ACT_DEVICE Shape ShapeOfRow(int64_t row, int64_t rows, int32_t columns) {
+  return {row < rows ? columns : 0, static_cast<int32_t>(threadIdx.x % Shape::kTeam)};
 }
 template <class Shape>
 ACT_DEVICE int64_t RowOfTeam() {
@@ -56,7 +59,8 @@ ACT_DEVICE void LogSoftmax(const SoftmaxParameters& p) {
   const SoftmaxScale scale = ScaleOf(shape, x);
   const double log_sum = scale.max + log(scale.sum);
   MapRow(
-      shape, p.result + row * p.columns, [&](uint32_t, float v) { return static_cast<float>(v - log_sum); }, x);
+      shape, p.result + row * p.columns, [&](int32_t, float v) { return static_cast<float>(v - log_sum); },
+      x);
 }
 
 // dx = y (dy - sum(dy y))
@@ -66,9 +70,11 @@ ACT_DEVICE void SoftmaxGrad(const SoftmaxParameters& p) {
   const Shape shape = ShapeOfRow<Shape>(row, p.rows, p.columns);
   Row<Shape> dy(shape, p.a + row * p.columns), y(shape, p.b + row * p.columns);
   double sum = 0;
-  ForRow(shape, [&](uint32_t, float d, float v) { sum += static_cast<double>(d) * v; }, dy, y);
+  ForRow(
+      shape, [&](int32_t, float d, float v) { sum += static_cast<double>(d) * v; }, dy, y);
   const auto shift = static_cast<float>(SumOverTeam<Shape::kTeam>(sum));
-  MapRow(shape, p.result + row * p.columns, [&](uint32_t, float d, float v) { return v * (d - shift); }, dy, y);
+  MapRow(
+      shape, p.result + row * p.columns, [&](int32_t, float d, float v) { return v * (d - shift); }, dy, y);
 }
 
 }  // namespace act::cuda

@@ -45,29 +45,4 @@ ACT_DEVICE T SumOverTeam(T value) {
   return OverTeam<kTeam>(value, [](T a, T b) { return a + b; });
 }
 
-// Elements that one access moves: 4 only where their address is a multiple of 16 bytes.
-template <int kVector>
-struct Pack {
-  float of[kVector];
-};
-
-template <int kVector>
-ACT_DEVICE Pack<kVector> LoadPack(const float* from) {
-  if constexpr (kVector == 4) {
-    const float4 v = Load(reinterpret_cast<const float4*>(from));
-    return {v.x, v.y, v.z, v.w};
-  } else {
-    static_assert(kVector == 1);
-    return {Load(from)};
-  }
-}
-
-template <int kVector>
-ACT_DEVICE void StorePack(float* to, const Pack<kVector>& v) {
-  if constexpr (kVector == 4)
-    Store(reinterpret_cast<float4*>(to), float4{v.of[0], v.of[1], v.of[2], v.of[3]});
-  else
-    Store(to, v.of[0]);
-}
-
 }  // namespace act::cuda
