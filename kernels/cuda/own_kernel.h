@@ -24,12 +24,12 @@ class OwnKernel {
 
   OwnKernel(const CudaContext& context, const std::string& name, const std::string& parameters,
             const std::string& header, const std::string& function)
-      : context_(context),
+      : context_(&context),
         kernel_(context.cache.Request(SourceOf(name, kThreads, parameters, header, function))) {}
 
   // No blocks: nothing to do.
   Status Launch(int64_t blocks, const Parameters& p) const {
-    return blocks > 0 ? cuda::Launch(context_, *kernel_, blocks, kThreads, p) : "";
+    return blocks > 0 ? cuda::Launch(*context_, *kernel_, blocks, kThreads, p) : "";
   }
   // A thread for each item.
   Status LaunchItems(int64_t items, const Parameters& p) const {
@@ -37,7 +37,7 @@ class OwnKernel {
   }
 
  private:
-  const CudaContext& context_;
+  const CudaContext* context_;
   const CompiledKernel* kernel_;
 };
 
