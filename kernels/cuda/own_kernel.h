@@ -26,13 +26,13 @@ class OwnKernel {
   // Blocks have `threads` threads.
   OwnKernel(const CudaContext& context, const std::string& name, const std::string& parameters,
             const std::string& header, const std::string& function, int threads = kThreads)
-      : context_(context),
+      : context_(&context),
         kernel_(context.cache.Request(SourceOf(name, threads, parameters, header, function))),
         threads_(threads) {}
 
   // No blocks: nothing to do.
   Status Launch(int64_t blocks, const Parameters& p) const {
-    return blocks > 0 ? cuda::Launch(context_, *kernel_, blocks, threads_, p) : "";
+    return blocks > 0 ? cuda::Launch(*context_, *kernel_, blocks, threads_, p) : "";
   }
   // A thread for each item.
   Status LaunchItems(int64_t items, const Parameters& p) const {
@@ -40,7 +40,7 @@ class OwnKernel {
   }
 
  private:
-  const CudaContext& context_;
+  const CudaContext* context_;
   const CompiledKernel* kernel_;
   int threads_;
 };

@@ -15,7 +15,7 @@ namespace act {
 struct MatMulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // element strides
-  Strided a_batch, b_batch;                    // y's batch axes; stride 0: it broadcasts
+  Strided a_batch = {}, b_batch = {};          // y's batch axes; stride 0: it broadcasts
   int64_t Batches() const { return a_batch.Elements(); }
 };
 

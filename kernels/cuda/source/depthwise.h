@@ -57,6 +57,7 @@ ACT_DEVICE void Depthwise(const DepthwiseParameters& p) {
       const int64_t plane = int64_t{o.sample} * a.in.by + sa.start + i * a.dilation.by;
       const int64_t row = (plane * b.in.by + sb.start + j * b.dilation.by) * c.in.by;
       const float* x_row = p.from + row * p.channels + channel;
+#pragma unroll 1
       for (int32_t k = 0; k < c.kernel.by; k += kTaps) {
         Floats<kCount> x[(kOutputs - 1) * kStride + kTaps] = {};
         for (int t = 0; t < (kOutputs - 1) * kStride + kTaps; ++t) {
