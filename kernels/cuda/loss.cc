@@ -108,17 +108,17 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const CudaContext& context, cons
   if (shape->classes >= kMaxCount) return Refuse(why, "2^31 classes");
   const RowPlan plan = PlanLogits(*shape, site.inputs[1], 1);
   const LossKernel rows = RowKernel(context, "softmax_cross_entropy_grad", "SoftmaxCrossEntropyGrad", plan);
-  LossParameters p = ParametersOf(context, site, *shape);
+  LossParameters shared = ParametersOf(context, site, *shape);
   // 0: each block sums the weights of all labels.
-  p.part_count = 0;
+  shared.part_count = 0;
   std::optional<LossKernel> weights;
   if (shape->mean && shape->rows > kFewLabels && site.workspace_bytes >= PartBytes(2)) {
-    p.part_count = Parts(DivideUp(shape->rows, kLossThreads), site.workspace_bytes);
+    shared.part_count = Parts(DivideUp(shape->rows, kLossThreads), site.workspace_bytes);
     weights = LabelKernel(context, "sum_label_weights", "SumLabelWeights");
   }
   return MakeKernel(
-      [&context, shape = p, plan, rows, weights](const KernelArgs& args) -> std::string {
-        LossParameters p = shape;
+      [&context, shared, plan, rows, weights](const KernelArgs& args) -> std::string {
+        LossParameters p = shared;
         p.dloss = args.inputs[0].as<float>();
         p.logits = args.inputs[1].as<float>();
         p.label = args.inputs[2].as<int64_t>();
@@ -130,7 +130,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const CudaContext& context, cons
           if (Status status = weights->Launch(p.part_count, p); !status.empty()) return status;
         return rows.Launch(DivideUp(p.rows, plan.teams), p);
       },
-      PartBytes(p.part_count));
+      PartBytes(shared.part_count));
 }
 
 }  // namespace
