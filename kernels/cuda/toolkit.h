@@ -15,4 +15,8 @@ namespace act::cuda {
 // not there or of another version; no driver, too old a driver, no card.
 llvm::Expected<std::unique_ptr<Toolkit>> LoadToolkit(const std::string& device);
 
+// The same for a card that is described and need not be here: its compiler and libraries choose and compile, its driver
+// refuses everything. `card`: a name (h200) or a file.
+llvm::Expected<std::unique_ptr<Toolkit>> LoadDescribedToolkit(const std::string& card);
+
 }  // namespace act::cuda
