@@ -48,7 +48,7 @@ llvm::Expected<std::unique_ptr<Toolkit>> LoadToolkit(const std::string& device) 
   return Opened(toolkit, place, error, hint);
 }
 
-llvm::Expected<std::unique_ptr<Toolkit>> LoadDescribedToolkit(const std::string& card) {
+llvm::Expected<std::unique_ptr<Toolkit>> LoadCard(const std::string& card) {
   const std::string place = "--target=cuda:" + card;
   ACT_TRY(const OpenCard open, Load<OpenCard>(kNvidia, kOpenCard, place));
   std::string error, hint;
