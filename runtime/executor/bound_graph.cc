@@ -1,6 +1,6 @@
 #include "runtime/executor/bound_graph.h"
 
-#include <chrono>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/plan/runtime_op.h"
@@ -97,6 +97,7 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
   bound->nodes_.resize(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     ACT_CHECK_OK(bound->BindNode(i, layout, registry, threads, memories.device));
+  ACT_CHECK_OK(device.Prepare());
   return bound;
 }
 
@@ -172,7 +173,28 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
   return llvm::Error::success();
 }
 
+void BoundGraph::Enable(size_t position, bool enabled) {
+  if (std::exchange(nodes_[position].enabled, enabled) != enabled)
+    for (Recorded& recorded : recorded_) recorded = {};
+}
+
 llvm::Error BoundGraph::Run(const StepState& state, std::span<NodeObserver* const> observers) {
+  ACT_CHECK_OK(device_->BeginStep(state));
+  if (!observers.empty() || !device_->Records()) return RunNodes(state, observers);
+  // A kernel's first run may load code or allocate, which a recording does not allow.
+  Recorded& recorded = recorded_[state.updates ? 1 : 0];
+  if (!std::exchange(recorded.ran, true)) return RunNodes(state, {});
+  if (!recorded.recording) {
+    ACT_CHECK_OK(device_->StartRecording());
+    llvm::Error failure = RunNodes(state, {});
+    llvm::Expected<std::unique_ptr<Recording>> recording = device_->FinishRecording();
+    if (failure || !recording) return llvm::joinErrors(std::move(failure), recording.takeError());
+    recorded.recording = std::move(*recording);
+  }
+  return device_->Launch(*recorded.recording);
+}
+
+llvm::Error BoundGraph::RunNodes(const StepState& state, std::span<NodeObserver* const> observers) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const int32_t loop = loop_of_node_[i];
     if (loop < 0) {
@@ -200,7 +222,6 @@ llvm::Error BoundGraph::RunLoop(const SampleLoop& loop, const StepState& state,
 
 llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                                 std::span<NodeObserver* const> observers) {
-  using Clock = std::chrono::steady_clock;
   BoundNode& bound = nodes_[position];
   // A last tile of fewer samples has tensors of its own. The node shows them while that tile runs.
   const bool is_short = bound.tiles && batch_ - first_sample_ < bound.tiles->samples;
@@ -211,7 +232,6 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
   if (is_short) swap_tensors();
   for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->BeforeNode(position));
   if (bound.kernel && bound.enabled && (state.updates || bound.node->phase != Phase::kUpdate)) {
-    const auto start = Clock::now();
     BoundTiles* const tiles = bound.tiles.get();
     if (tiles) tiles->places.MoveTo(first_sample_, bound.inputs, bound.outputs);
     const KernelArgs args{.inputs = bound.inputs,
@@ -219,9 +239,9 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                           .workspace = bound.workspace,
                           .state = &state,
                           .first_sample = first_sample_};
-    const std::string failure = device_->Run(is_short ? *bound.tiles->last_kernel : *bound.kernel, args);
+    const std::string failure =
+        device_->Run(is_short ? *bound.tiles->last_kernel : *bound.kernel, args, &bound.seconds);
     if (tiles && first_sample_ > 0) ACT_CHECK_OK(tiles->places.AddSums(*device_, bound.outputs));
-    bound.seconds += std::chrono::duration<double>(Clock::now() - start).count();
     if (!failure.empty()) return MakeError(PlaceOf(*bound.node), failure);
   }
   for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->AfterNode(position));

@@ -130,6 +130,7 @@ llvm::Error Executor::Rebind(const Plan& plan, MemoryLayout layout) {
       !KeepsPlaces(plan_->eval, layout_.eval, plan.eval, layout.eval))
     return MakeError("internal error: another form of the plan",
                      "does not fit into the arena of the one that runs");
+  ACT_CHECK_OK(device_->Wait());  // for the kernels of the graphs that go
   plan_ = &plan;
   layout_ = std::move(layout);
   for (const bool trains : {true, false}) {
