@@ -208,15 +208,10 @@ class Body {
   }
 
   void Shared() {
-    int stage = 0;
-    const auto add = [&stage](const Codec& codec) {
-      if (CodePackingOf(codec).codes > 1) stage = std::max(stage, StageBytes(codec.group_size));
-    };
-    for (const ProgramInput& input : program_.inputs) add(input.codec);
-    for (const ProgramOutput& output : program_.outputs) add(output.codec);
-    if (stage > 0) {
-      Line(2, "ACT_SHARED(uint32_t, stages, kWarps * " + std::to_string(stage / 4) + ");");
-      Line(2, "uint8_t* const stage = reinterpret_cast<uint8_t*>(stages + warp * " + std::to_string(stage / 4) + ");");
+    const std::string words = std::to_string(loop_.stage_bytes / 4);
+    if (loop_.stage_bytes > 0) {
+      Line(2, "ACT_SHARED(uint32_t, stages, kWarps * " + words + ");");
+      Line(2, "uint8_t* const stage = reinterpret_cast<uint8_t*>(stages + warp * " + words + ");");
     } else {
       Line(2, "uint8_t* const stage = nullptr;");
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cuda/source/packing_size.h"
 #include "runtime/base/target.h"
 
 namespace act::cuda {
@@ -85,7 +84,11 @@ class Planner {
 
   // A warp holds whole groups of what is encoded or decoded.
   void PlacePieces() {
-    ForEachCodec([this](const Codec& codec) { loop_.piece = std::max<int>(loop_.piece, codec.group_size); });
+    ForEachCodec([this](const Codec& codec) {
+      loop_.piece = std::max<int>(loop_.piece, codec.group_size);
+      // The group's codes, and its payload, whose planes may each begin a word of its own.
+      if (CodePackingOf(codec).codes > 1) loop_.stage_bytes = std::max(loop_.stage_bytes, 2 * codec.group_size + 128);
+    });
     loop_.piece = std::max(loop_.piece, kSmallestPiece);
     loop_.rows = program_.row_axes > 0;
     loop_.unit = loop_.rows ? *TileElements(program_) : loop_.piece;
@@ -103,7 +106,8 @@ class Planner {
     loop_.elements = loop_.by_sample ? loop_.shape.elements : loop_.shape.count;
     loop_.walk.elements = loop_.elements;
     loop_.walk.samples = loop_.samples;
-    loop_.walk.units = loop_.walk.units_per_sample = CeilDiv(loop_.elements, loop_.unit);
+    loop_.walk.units = CeilDiv(loop_.elements, loop_.unit);
+    loop_.walk.units_per_sample = std::max<int64_t>(loop_.walk.units, 1);  // it divides, in an empty space too
   }
 
   void FindSums() {
@@ -114,12 +118,8 @@ class Planner {
 
   int64_t SharedBytes() const {
     const int64_t warps = loop_.warps;
-    int64_t bytes = 0, stage = 0;
+    int64_t bytes = warps * loop_.stage_bytes;
     for (const LoopStream& stream : loop_.streams) bytes += stream.draws_starts ? warps * kStartsBytes : 0;
-    ForEachCodec([&](const Codec& codec) {
-      if (CodePackingOf(codec).codes > 1) stage = std::max<int64_t>(stage, StageBytes(codec.group_size));
-    });
-    bytes += warps * stage;
     if (loop_.rows) bytes += loop_.one_row ? 4 * warps : 4 * (loop_.unit + loop_.unit / loop_.shape.row);
     const int64_t slot = loop_.double_slots ? 8 : 4;
     return bytes + static_cast<int64_t>(loop_.sums.size()) * loop_.teams * loop_.unit * slot;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/source/loop_walk.h"
+#include "kernels/cuda/source/fused_parameters.h"
 #include "kernels/loops/loop_program.h"
 #include "kernels/site/fused_shape.h"
 
@@ -46,6 +46,7 @@ struct CudaLoop {
   int64_t unit = 256;           // elements of a unit: a piece or, with rows, a block's tile
   int teams = 1;                // that share a block; each works on a unit
   int warps = 1;                // of a block
+  int stage_bytes = 0;          // of a warp, in shared memory, where several codes share a number (packing.h)
   bool double_slots = true;     // of sums, in shared memory
   int64_t shared_bytes = 0;     // static
   std::vector<LoopSum> sums;
@@ -58,7 +59,7 @@ struct CudaLoop {
   bool MayBeFull() const { return unit % piece == 0; }
   bool MayBeShort() const { return unit % piece != 0 || !by_sample || elements % unit != 0; }
   bool IsUsed(size_t input) const { return used[input]; }
-  int64_t Units() const { return walk.units_per_sample * samples; }
+  int64_t Units() const { return CeilDiv(elements, unit) * samples; }
 };
 
 // Nullopt, with the reason in *why, if the backend has no kernel for it.

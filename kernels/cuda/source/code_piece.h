@@ -35,7 +35,7 @@ struct Piece {
 
 // ---- Random numbers
 
-ACT_DEVICE inline StepBlock LoadStep(const StepBlock* from) {
+ACT_DEVICE StepBlock LoadStep(const StepBlock* from) {
   StepBlock block;
   block.seed = Load(&from->seed);
   block.step = Load(&from->step);
@@ -43,10 +43,10 @@ ACT_DEVICE inline StepBlock LoadStep(const StepBlock* from) {
   block.rounding_stream = Load(&from->rounding_stream);
   return block;
 }
-ACT_DEVICE inline RandomStream RoundingStream(const StepBlock& block, int32_t stream) {
+ACT_DEVICE RandomStream RoundingStream(const StepBlock& block, int32_t stream) {
   return {RoundingSeed(block, stream), block.step, static_cast<uint32_t>(stream)};
 }
-ACT_DEVICE inline RandomStream DropoutStream(const StepBlock& block, int32_t stream) {
+ACT_DEVICE RandomStream DropoutStream(const StepBlock& block, int32_t stream) {
   return {block.seed, block.step, static_cast<uint32_t>(stream)};
 }
 

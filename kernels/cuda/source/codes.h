@@ -12,11 +12,11 @@ namespace act {
 // ---- Range and scale of a group
 
 // Floats as unsigned integers of the same order. NaNs come first and last.
-ACT_DEVICE inline uint32_t OrderOf(float x) {
+ACT_DEVICE uint32_t OrderOf(float x) {
   const uint32_t bits = BitsOf(x);
   return bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
 }
-ACT_DEVICE inline float FloatOfOrder(uint32_t order) {
+ACT_DEVICE float FloatOfOrder(uint32_t order) {
   return FloatOf(order ^ (order >> 31 != 0 ? 0x80000000u : 0xFFFFFFFFu));
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/source/code_piece.h"
-#include "kernels/cuda/source/loop_walk.h"
+#include "kernels/cuda/source/fused_parameters.h"
 #include "kernels/math/convert.h"
 
 namespace act {
@@ -20,20 +20,20 @@ template <class T>
 ACT_DEVICE float LoadFloat(const T* from) {
   return ToFloat(Load(from));
 }
-ACT_DEVICE inline float LoadFloat(const BFloat16* from) {
+ACT_DEVICE float LoadFloat(const BFloat16* from) {
   return ToFloat(BFloat16{Load(reinterpret_cast<const uint16_t*>(from))});
 }
-ACT_DEVICE inline float LoadFloat(const Bool* from) {
+ACT_DEVICE float LoadFloat(const Bool* from) {
   return ToFloat(Bool{Load(reinterpret_cast<const uint8_t*>(from))});
 }
 template <class T>
 ACT_DEVICE void StoreFloat(T* to, float x) {
   Store(to, FromFloat<T>(x));
 }
-ACT_DEVICE inline void StoreFloat(BFloat16* to, float x) {
+ACT_DEVICE void StoreFloat(BFloat16* to, float x) {
   Store(reinterpret_cast<uint16_t*>(to), FromFloat<BFloat16>(x).bits);
 }
-ACT_DEVICE inline void StoreFloat(Bool* to, float x) {
+ACT_DEVICE void StoreFloat(Bool* to, float x) {
   Store(reinterpret_cast<uint8_t*>(to), FromFloat<Bool>(x).byte);
 }
 
@@ -58,7 +58,9 @@ ACT_DEVICE uint32_t ColumnAt(uint32_t phase, int i) {
 // Calls run(sample, unit) for all units of a class that the team takes.
 template <class Run>
 ACT_DEVICE void WalkClass(const LoopWalk& walk, int64_t item, const Run& run) {
-  const int64_t first = item % walk.classes, each = walk.UnitsOf(first), all = walk.samples * each;
+  const int64_t first = item % walk.classes;
+  const int64_t each = (walk.units - first + walk.classes - 1) / walk.classes;  // of the class, in each sample
+  const int64_t all = walk.samples * each;
   const int64_t share = blockIdx.x * walk.splits + item / walk.classes, shares = gridDim.x * walk.splits;
   const int64_t begin = all * share / shares, end = all * (share + 1) / shares;
   if (begin == end) return;
@@ -127,7 +129,7 @@ class ColumnSum {
   float some_[kPerLane];
 };
 
-ACT_DEVICE inline void ClearColumns(double* total, int64_t columns) {
+ACT_DEVICE void ClearColumns(double* total, int64_t columns) {
   for (int64_t c = threadIdx.x; c < columns; c += blockDim.x) Store(total + c, 0.0);
 }
 

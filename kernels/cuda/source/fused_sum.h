@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/source/device.h"
-#include "kernels/cuda/source/loop_walk.h"
+#include "kernels/cuda/source/fused_parameters.h"
 
 ACT_KERNEL(fused_sum, 256, act::FinishSum, p) {
   const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/cuda/source/code_piece.h"
-#include "kernels/cuda/source/packing_size.h"
 
 namespace act {
 
@@ -85,7 +84,7 @@ ACT_DEVICE void LoadShortPlanes(const uint8_t* from, int count, int lane, uint32
 }
 
 // ---- Several codes to a number. Code i is digit i / W of number i % W, and the numbers' bits are planes of W bits, one
-// right after the other. Codes, planes and payload pass through `stage`, shared memory of the warp (packing_size.h).
+// right after the other. Codes, planes and payload pass through `stage`, shared memory of the warp (CudaLoop::stage_bytes).
 
 template <DeviceCode kCode>
 ACT_DEVICE int NumbersOf(int count) {

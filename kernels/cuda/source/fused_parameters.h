@@ -7,8 +7,6 @@
 
 #include <cstdint>
 
-#include "kernels/math/host_device.h"
-
 namespace act {
 
 struct LoopWalk {
@@ -19,9 +17,6 @@ struct LoopWalk {
   int64_t units_per_sample = 0;  // of the space
   int64_t elements = 0;          // of a sample of the space
   int64_t first_sample = 0;      // the number of the first one in the whole batch
-
-  // Units of class c in each sample.
-  ACT_HOST_DEVICE int64_t UnitsOf(int64_t c) const { return (units - c + classes - 1) / classes; }
 };
 
 // Adds up the parts of a sum, in order: partial[part][column] -> to[column].
