@@ -139,7 +139,7 @@ std::unique_ptr<Kernel> CreateLibraryProduct(const CudaContext& context, const K
   return std::make_unique<LibraryProduct>(context, std::move(call), std::move(starts), operands);
 }
 
-std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const KernelSite& site,
+std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const KernelSite& /*site*/,
                                            const MatMulShape& shape, ProductOperands operands,
                                            std::string* why) {
   const MatMulShape s = Folded(shape);
