@@ -27,7 +27,8 @@ bool CoversAllWindows(const ConvShape& s) {
   return true;
 }
 
-ConvolutionProblem ProblemOf(const ConvShape& s, Direction direction, FloatMath math) {
+ConvolutionProblem ProblemOf(const ConvShape& s, Direction direction, const KernelSite& site,
+                             FloatMath math) {
   const auto last = [&s](const Window::Triple& t) { return std::vector<int64_t>(t.end() - s.rank, t.end()); };
   const auto channels_last = [&](int64_t first, const Window::Triple& t, int64_t channels) {
     std::vector<int64_t> dims = last(t);
@@ -44,6 +45,7 @@ ConvolutionProblem ProblemOf(const ConvShape& s, Direction direction, FloatMath 
           .pads_begin = last(s.pad),
           .pads_end = last(s.pad_end),
           .groups = s.group,
+          .alignment = OperandAlignment(site),
           .math = math};
 }
 
@@ -109,7 +111,7 @@ class LibraryConv final : public Kernel {
 std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction direction,
                                           const KernelSite& site, std::string* why) {
   const auto shape = ConvShapeAt(direction, site, why);
-  if (!shape || !AlignedForLibraries(site, why)) return nullptr;
+  if (!shape) return nullptr;
   const ConvShape& s = *shape;
   const ConvOperands at(direction, site.inputs, site.outputs);
   if (at.x->elements == 0 || at.y->elements == 0 || at.w->elements == 0)
@@ -130,7 +132,7 @@ std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction 
       return Refuse(why, "its weights need " + std::to_string(weights_bytes) + " bytes of workspace, " +
                              std::to_string(site.workspace_bytes) + " are given");
   }
-  auto call = context.toolkit.convolutions().Choose(ProblemOf(s, direction, context.conv_math),
+  auto call = context.toolkit.convolutions().Choose(ProblemOf(s, direction, site, context.conv_math),
                                                     site.workspace_bytes - weights_bytes, why);
   if (!call) return nullptr;
   std::optional<BiasSum> bias;

@@ -25,10 +25,10 @@ void RegisterCudaMatMul(KernelRegistry& registry, const CudaContext& context) {
                   });
                 }});
   registry.Add("MatMul", {"cuda.matmul", [&context](const KernelSite& site, std::string* why) {
-                            return WithProduct(
-                                site, why, [&](const MatMulShape& shape, ProductOperands operands) {
-                                  return CreateProductTiles(context, site, shape, operands, why);
-                                });
+                            return WithProduct(site, why,
+                                               [&](const MatMulShape& shape, ProductOperands operands) {
+                                                 return CreateProductTiles(context, shape, operands, why);
+                                               });
                           }});
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/cuda/product.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/source/matmul.h"
@@ -99,23 +100,19 @@ class LibraryProduct final : public Kernel {
 
 }  // namespace
 
-bool AlignedForLibraries(const KernelSite& site, std::string* why) {
-  if (site.batch == site.whole_batch) return true;
-  const auto aligned = [](const TensorView& t) {
-    return t.dims.empty() || t.elements == 0 || t.bytes / t.dims[0] % kVectorBytes == 0;
-  };
-  if (std::all_of(site.inputs.begin(), site.inputs.end(), aligned) &&
-      std::all_of(site.outputs.begin(), site.outputs.end(), aligned))
-    return true;
-  *why = "a tile of samples does not begin at 16 bytes";
-  return false;
+int64_t OperandAlignment(const KernelSite& site) {
+  int64_t alignment = kVectorBytes;
+  if (site.batch == site.whole_batch) return alignment;
+  for (const auto* operands : {&site.inputs, &site.outputs})
+    for (const TensorView& t : *operands)
+      if (!t.dims.empty() && t.elements > 0) alignment = std::gcd(alignment, t.bytes / t.dims[0]);
+  return alignment;
 }
 
 std::unique_ptr<Kernel> CreateLibraryProduct(const CudaContext& context, const KernelSite& site,
                                              const MatMulShape& shape, ProductOperands operands,
                                              FloatMath math, std::string* why) {
   const MatMulShape s = Folded(shape);
-  if (!AlignedForLibraries(site, why)) return nullptr;
   if (site.outputs[0].elements == 0 || s.k == 0) return Refuse(why, "an empty tensor");
   ProductProblem problem;
   problem.m = s.m;
@@ -132,16 +129,17 @@ std::unique_ptr<Kernel> CreateLibraryProduct(const CudaContext& context, const K
   BatchAxes axes = BatchAxesOf(s);
   std::vector<Start> starts = CallsOf(axes, s.m * s.n, problem);
   if (starts.size() > kMaxCalls) return Refuse(why, "its operands broadcast in different ways");
+  problem.alignment = OperandAlignment(site);
   for (const Start& at : starts)
-    if ((at.a % 4 | at.b % 4 | at.y % 4) != 0) return Refuse(why, "its matrices do not begin at 16 bytes");
+    for (const int64_t elements : {at.a, at.b, at.y})
+      problem.alignment = std::gcd(problem.alignment, elements * static_cast<int64_t>(sizeof(float)));
   auto call = context.toolkit.products().Choose(problem, site.workspace_bytes, why);
   if (!call) return nullptr;
   return std::make_unique<LibraryProduct>(context, std::move(call), std::move(starts), operands);
 }
 
-std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const KernelSite& /*site*/,
-                                           const MatMulShape& shape, ProductOperands operands,
-                                           std::string* why) {
+std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const MatMulShape& shape,
+                                           ProductOperands operands, std::string* why) {
   const MatMulShape s = Folded(shape);
   const BatchAxes axes = BatchAxesOf(s);
   const auto tiles = [](int64_t extent) { return (extent + kTile - 1) / kTile; };
