@@ -237,7 +237,7 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
   ACT_CHECK_OK(OpenSources(f, plan, opened));
   if (f.verbose == "dispatch") {
     for (const BoundGraph* graph : opened.executor->BoundTrainGraphs())
-      llvm::errs() << FormatDispatch(*graph);
+      llvm::errs() << FormatDispatch(graph->nodes());
   }
   return opened;
 }
