@@ -111,7 +111,7 @@ llvm::Error BoundGraph::BindNode(size_t position, const StepLayout& layout, cons
     ACT_TRY(const DevicePointer scratch, arena.HandOut(layout.workspace_offset[position], bytes));
     slot.workspace = {scratch, bytes};
   }
-  if (loop_of_node_[position] >= 0) return BindTiles(position, registry, threads);
+  if (loop_of_node_[position] >= 0) return BindTiles(position, layout, registry, threads);
 
   for (ValueId id : node.inputs) slot.inputs.push_back(ViewOrNone(views_, id));
   for (ValueId id : node.outputs) slot.outputs.push_back(ViewOrNone(views_, id));
@@ -127,7 +127,8 @@ llvm::Error BoundGraph::BindNode(size_t position, const StepLayout& layout, cons
   return llvm::Error::success();
 }
 
-llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registry, int threads) {
+llvm::Error BoundGraph::BindTiles(size_t position, const StepLayout& layout, const KernelRegistry& registry,
+                                  int threads) {
   const Graph& graph = step_->graph;
   BoundNode& slot = nodes_[position];
   const Node& node = *slot.node;
@@ -152,7 +153,7 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
     tiles.places.AddOutput(view.data, sample_bytes(id));
     if (TileRoleOf(graph.value(id).type) != TileRole::kSame || tiles.samples == batch_ || view.bytes == 0)
       continue;
-    scratch -= (view.bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    scratch -= RoundUp(view.bytes, layout.alignment);
     if (scratch < 0) return MakeError(PlaceOf(node), "has no room for its sums", "compile the model again");
     tiles.places.MakeSum(slot.workspace.data + scratch);
   }
