@@ -58,8 +58,8 @@ struct Machine {
 
 std::unique_ptr<Executor> Open(const Plan& plan, const Machine& machine, bool check_memory) {
   omp_set_num_threads(1);
-  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), machine.device, machine.kernels,
-                               {.threads = 1, .check_memory = check_memory}));
+  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch, machine.device.target())), machine.device,
+                               machine.kernels, {.threads = 1, .check_memory = check_memory}));
 }
 
 // Trains, evaluates, adapts levels, saves and loads. Returns the bytes of all files and numbers.
