@@ -107,19 +107,22 @@ llvm::Expected<std::vector<Row>> ReadRows(const std::vector<std::string>& argume
 // A cell, and where a convolution has no engine: convolution -> cards and arithmetics.
 std::string Cell(const Row& row, ConvolutionLibrary& library, FloatMath math, const std::string& place,
                  std::map<std::string, std::string>& exceptions) {
-  int64_t without = 0, largest_workspace = 0;
+  int64_t without = 0, without_tensor_cores = 0, largest_workspace = 0;
   for (auto [text, problem] : row.problems) {
     problem.math = math;
     std::string why;
     if (const auto call = library.Choose(problem, BoundOf(problem), &why)) {
       largest_workspace = std::max(largest_workspace, call->workspace_bytes());
+      without_tensor_cores += call->engine().find("tensor cores") == std::string::npos;
     } else {
       ++without;
       exceptions[row.name + ": " + text] += " " + place;
     }
   }
-  const std::string bytes = FormatSize(largest_workspace);
-  return without ? llvm::formatv("{0} (**{1} without**)", bytes, without).str() : bytes;
+  std::string cell = FormatSize(largest_workspace);
+  if (math == FloatMath::kTf32 && without_tensor_cores)
+    cell += llvm::formatv(", {0} without tensor cores", without_tensor_cores);
+  return without ? llvm::formatv("{0}, **{1} without an engine**", cell, without).str() : cell;
 }
 
 llvm::Error Run(const std::vector<std::string>& arguments) {

@@ -272,18 +272,18 @@ TEST_F(Nvidia, ResNet50sConvolutionsHaveEnginesWithinTheBound) {
   }
 }
 
+// The gradients of such a layer on an A100 would need more workspace than the limit, so these are not asked for.
 TEST_F(Nvidia, Float32UsesNoTensorCoresAndTf32Does) {
   for (const char* card : kGateCards) {
     const auto toolkit = Card(card);
-    for (const ConvolutionDirection direction : kDirections)
-      for (const FloatMath math : {FloatMath::kStrict, FloatMath::kTf32}) {
-        std::string why;
-        const auto call = toolkit->convolutions().Choose(
-            ProblemOf({256, 14, 256, 3, 1}, 256, direction, math), kLimit, &why);
-        ASSERT_TRUE(call) << why;
-        EXPECT_EQ(call->engine().find("tensor cores") != std::string::npos, math == FloatMath::kTf32)
-            << card << ": " << call->engine();
-      }
+    for (const FloatMath math : {FloatMath::kStrict, FloatMath::kTf32}) {
+      std::string why;
+      const auto call = toolkit->convolutions().Choose(
+          ProblemOf({256, 14, 256, 3, 1}, 256, ConvolutionDirection::kForward, math), kLimit, &why);
+      ASSERT_TRUE(call) << why;
+      EXPECT_EQ(call->engine().find("tensor cores") != std::string::npos, math == FloatMath::kTf32)
+          << card << ": " << call->engine();
+    }
   }
 }
 
