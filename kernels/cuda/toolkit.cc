@@ -7,55 +7,53 @@
 #include "runtime/base/error.h"
 
 namespace act::cuda {
-
 namespace {
 
-// The library beside the program, or where the system looks. `place` is what asks for it.
-llvm::Expected<void*> LoadLibrary(const std::string& place, const std::string& file,
-                                  const std::string& hint) {
+constexpr char kNvidia[] = "libact_cuda.so", kFake[] = "libact_fake_cuda.so";
+
+// The library's function of that name, which is of type F. `place` is for messages.
+template <class F>
+llvm::Expected<F> Load(const std::string& file, const char* function, const std::string& place) {
   std::error_code ignored;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / file;
-  const bool is_there = std::filesystem::exists(beside);
-  void* library = dlopen(is_there ? beside.c_str() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const bool is_beside = std::filesystem::exists(beside, ignored);
+  void* library = dlopen(is_beside ? beside.c_str() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library && is_beside)
+    return MakeError(place, "cannot load " + file + ": " + dlerror(),
+                     "docs/cuda.md lists the libraries that it needs");
   if (!library)
-    return is_there ? MakeError(place, "cannot load " + file + ": " + dlerror(),
-                                "docs/cuda.md lists the libraries that it needs")
-                    : MakeError(place, "this build has no " + file, hint);
+    return MakeError(place, "this build has no " + file,
+                     file == kFake ? "it is built with the tests: make build"
+                                   : "make cuda builds it (docs/cuda.md); --device=cpu runs everywhere");
   const auto* version = static_cast<const int*>(dlsym(library, kToolkitVersion));
-  if (!version || *version != kCurrentToolkit || !dlsym(library, kOpenToolkit))
+  const auto found = reinterpret_cast<F>(dlsym(library, function));
+  if (!version || *version != kCurrentToolkit || !found)
     return MakeError(place, file + " belongs to another version of this program", "build both together");
-  return library;
+  return found;
 }
 
-constexpr char kNvidia[] = "libact_cuda.so";
+llvm::Expected<std::unique_ptr<Toolkit>> Opened(Toolkit* toolkit, const std::string& place,
+                                                const std::string& error, const std::string& hint) {
+  if (!toolkit) return MakeError(place, error, hint);
+  return std::unique_ptr<Toolkit>(toolkit);
+}
 
 }  // namespace
 
 llvm::Expected<std::unique_ptr<Toolkit>> LoadToolkit(const std::string& device) {
   const std::string place = "--device=" + device;
-  ACT_TRY(void* const library,
-          device == "fake"
-              ? LoadLibrary(place, "libact_fake_cuda.so", "it is built with the tests: make build")
-              : LoadLibrary(place, kNvidia,
-                            "build it where CUDA's toolkit is (docs/cuda.md), or run with --device=cpu"));
-  const auto open = reinterpret_cast<OpenToolkit>(dlsym(library, kOpenToolkit));
+  ACT_TRY(const OpenToolkit open, Load<OpenToolkit>(device == "fake" ? kFake : kNvidia, kOpenToolkit, place));
   std::string error, hint;
-  std::unique_ptr<Toolkit> toolkit(open(0, &error, &hint));
-  if (!toolkit) return MakeError(place, error, hint);
-  return toolkit;
+  Toolkit* toolkit = open(0, &error, &hint);
+  return Opened(toolkit, place, error, hint);
 }
 
 llvm::Expected<std::unique_ptr<Toolkit>> LoadCard(const std::string& card) {
-  const std::string place = "card " + card;
-  ACT_TRY(void* const library,
-          LoadLibrary(place, kNvidia, "build it where CUDA's toolkit is (docs/cuda.md)"));
-  const auto open = reinterpret_cast<OpenCard>(dlsym(library, kOpenCard));
-  if (!open)
-    return MakeError(place, std::string(kNvidia) + " belongs to another version of this program", "");
+  const std::string place = "--target=cuda:" + card;
+  ACT_TRY(const OpenCard open, Load<OpenCard>(kNvidia, kOpenCard, place));
   std::string error, hint;
-  std::unique_ptr<Toolkit> toolkit(open(card.c_str(), &error, &hint));
-  if (!toolkit) return MakeError(place, error, hint);
-  return toolkit;
+  Toolkit* toolkit = open(card.c_str(), &error, &hint);
+  return Opened(toolkit, place, error, hint);
 }
 
 }  // namespace act::cuda

@@ -136,6 +136,7 @@ TEST(Device, ACardComputesWhatTheProcessorDoesStepByStepRecordedAndMeasured) {
       FakeCard card;
       const std::string expected = RunAll(plan, {TestDevice(), card.reference}, check_memory);
       EXPECT_TRUE(RunAll(plan, {*card.device, card.kernels}, check_memory) == expected);
+      if (check_memory) continue;
       FakeCard measured({.profile = true});
       EXPECT_TRUE(RunAll(plan, {*measured.device, measured.kernels}, check_memory) == expected);
     }

@@ -79,7 +79,7 @@ int RunCommand(const std::vector<std::string>& command, const fs::path& log) {
 std::string HostCompiler::Key() const {
   std::string key = ACT_CXX " " ACT_CXX_VERSION;
   for (const std::string& flag : Flags()) key += " " + flag;
-  for (const char* header : {"device.h", "machine.h"})
+  for (const char* header : {"act_machine.h", "machine.h"})
     key += Contents(fs::path(ACT_FAKE_CUDA_SOURCE) / header);
   return key;
 }
@@ -97,7 +97,7 @@ cuda::Status HostCompiler::Compile(const cuda::KernelSource& source,
       const fs::path work = entry.string() + "." + std::to_string(getpid()) + "." + std::to_string(gettid());
       for (const auto& [path, header] : headers) Write(work / path, header);
       const fs::path here = ACT_FAKE_CUDA_SOURCE;
-      Write(work / "kernels/cuda/source/device.h", Contents(here / "device.h"));
+      Write(work / "act_machine.h", Contents(here / "act_machine.h"));
       Write(work / "tests/fake_cuda/machine.h", Contents(here / "machine.h"));
       Write(work / (source.name + ".cc"), source.text);
       std::vector<std::string> command = {ACT_CXX};

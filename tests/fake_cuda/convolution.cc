@@ -195,6 +195,7 @@ std::unique_ptr<cuda::LibraryCall> Convolutions::Choose(const ConvolutionProblem
   if (!why->empty()) return nullptr;
   LoopCall call;
   call.name = "convolution";
+  call.alignment = problem.alignment;
   call.floats[0] = Elements(problem.x);
   call.floats[1] = Elements(problem.w);
   call.floats[2] = Elements(problem.y);

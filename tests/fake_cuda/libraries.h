@@ -10,6 +10,7 @@ namespace act::fake {
 struct LoopCall {
   std::string name;
   int64_t floats[4] = {};  // of each operand; 0: there is none
+  int64_t alignment = 16;  // of each operand's address, in bytes
   std::function<void(float* const operands[4])> compute;
 };
 

@@ -21,28 +21,31 @@ class Call : public cuda::LibraryCall {
     } given;
     for (int i = 0; i < 4; ++i) given.operands[i] = call_.floats[i] > 0 ? operands[i] : nullptr;
     given.workspace = workspace;
-    return driver_.Enqueue(stream, {[this, given]() -> std::string {
-                             Memory& memory = driver_.memory();
-                             float* seen[4] = {};
-                             for (int i = 0; i < 4; ++i) {
-                               if (call_.floats[i] == 0) continue;
-                               const std::string why = memory.Check(given.operands[i], call_.floats[i] * 4);
-                               if (!why.empty())
-                                 return call_.name + ", operand " + std::to_string(i) + ": " + why;
-                               seen[i] = reinterpret_cast<float*>(memory.Alias(given.operands[i]));
-                             }
-                             if (workspace_bytes_ > 0) {
-                               const std::string why = memory.Check(given.workspace, workspace_bytes_);
-                               if (!why.empty()) return call_.name + ", workspace: " + why;
-                               std::memset(memory.Alias(given.workspace), 0xff,
-                                           static_cast<size_t>(workspace_bytes_));
-                             }
-                             call_.compute(seen);
-                             return "";
-                           }});
+    return driver_.Enqueue(stream, {[this, given] { return Run(given.operands, given.workspace); }});
   }
 
  private:
+  std::string Run(std::byte* const operands[4], std::byte* workspace) const {
+    Memory& memory = driver_.memory();
+    float* seen[4] = {};
+    for (int i = 0; i < 4; ++i) {
+      if (call_.floats[i] == 0) continue;
+      std::string why = memory.Check(operands[i], call_.floats[i] * 4);
+      if (why.empty() &&
+          reinterpret_cast<uintptr_t>(operands[i]) % static_cast<uintptr_t>(call_.alignment) != 0)
+        why = "not aligned to " + std::to_string(call_.alignment) + " bytes";
+      if (!why.empty()) return call_.name + ", operand " + std::to_string(i) + ": " + why;
+      seen[i] = reinterpret_cast<float*>(memory.Alias(operands[i]));
+    }
+    if (workspace_bytes_ > 0) {
+      const std::string why = memory.Check(workspace, workspace_bytes_);
+      if (!why.empty()) return call_.name + ", workspace: " + why;
+      std::memset(memory.Alias(workspace), 0xff, static_cast<size_t>(workspace_bytes_));
+    }
+    call_.compute(seen);
+    return "";
+  }
+
   FakeDriver& driver_;
   const LoopCall call_;
   const int64_t workspace_bytes_;

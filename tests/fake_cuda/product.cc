@@ -49,6 +49,7 @@ std::unique_ptr<cuda::LibraryCall> Products::Choose(const ProductProblem& p, int
   }
   LoopCall call;
   call.name = "product";
+  call.alignment = p.alignment;
   call.floats[0] = Extent(p.batch, p.stride_a, p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lead_a);
   call.floats[1] = Extent(p.batch, p.stride_b, p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.lead_b);
   call.floats[2] = Extent(p.batch, p.stride_c, p.m, p.n, p.lead_c);

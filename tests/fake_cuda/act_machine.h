@@ -1,10 +1,11 @@
-// Device code on a processor: kernels/cuda/source/README.md says what everything here means. Reads and writes of global
+// What device code is written with, for a processor: kernels/cuda/source/README.md says what everything here means. Reads and writes of global
 // memory, barriers and collectives go to the machine (machine.h), which checks them.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "tests/fake_cuda/machine.h"
@@ -104,9 +105,9 @@ inline unsigned char* SharedBytes() { return act_fake_machine->dynamic_shared; }
 
 ACT_ALWAYS_INLINE void SyncThreads(int line = __builtin_LINE()) { act_fake_machine->SyncThreads(line); }
 
-inline constexpr uint32_t kAllLanes = 0xffffffffu;
+inline constexpr uint32_t kWholeWarp = 0xffffffffu;
 
-inline void SyncWarp(uint32_t mask = kAllLanes) {
+inline void SyncWarp(uint32_t mask = kWholeWarp) {
   act_fake_machine->Meet(act::fake::Collective::kSync, mask, 0, 0);
 }
 inline uint32_t Ballot(uint32_t mask, bool bit) {
@@ -178,5 +179,6 @@ inline uint64_t AtomicMax(uint64_t* pointer, uint64_t v) {
 // ---- Arithmetic
 
 inline float MulAdd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double MulAdd(double a, double b, double c) { return __builtin_fma(a, b, c); }
 inline uint32_t FloatBits(float f) { return __builtin_bit_cast(uint32_t, f); }
 inline float FromBits(uint32_t u) { return __builtin_bit_cast(float, u); }
