@@ -36,9 +36,9 @@ cat <<'TEXT'
 cuDNN's engines for every distinct convolution of a training step (forward and both gradients, at level L0), asked
 without a card: by the descriptions in kernels/nvidia/cards. An engine has to be deterministic, and float32 to use no
 tensor cores; its workspace is at most 64 MiB and at most twice the operands. The first that cuDNN's heuristics name is
-taken. A cell is the largest workspace that these take, how many of those for tf32 use no tensor cores within the bound,
-and how many convolutions have no engine: those run on kernels of our own. Depthwise convolutions always do, and are not
-counted. No card has run any of this. `make cuda-engines` writes this file.
+taken. A cell is the largest workspace that these take; in brackets, how many of those for tf32 use no tensor cores
+within the bound; in bold, how many convolutions have no engine: those run on kernels of our own. Depthwise convolutions
+always do, and are not counted. No card has run any of this. `make cuda-engines` writes this file.
 
 TEXT
 "$bin/cuda_engines" "${arguments[@]}"

@@ -104,7 +104,8 @@ llvm::Expected<std::vector<Row>> ReadRows(const std::vector<std::string>& argume
   return rows;
 }
 
-// A cell, and where a convolution has no engine: convolution -> cards and arithmetics.
+// A cell: the largest workspace, (how many use no tensor cores for tf32) and **how many have no engine**. `exceptions` gets
+// where those have none: convolution -> cards and arithmetics.
 std::string Cell(const Row& row, ConvolutionLibrary& library, FloatMath math, const std::string& place,
                  std::map<std::string, std::string>& exceptions) {
   int64_t without = 0, without_tensor_cores = 0, largest_workspace = 0;
@@ -113,16 +114,16 @@ std::string Cell(const Row& row, ConvolutionLibrary& library, FloatMath math, co
     std::string why;
     if (const auto call = library.Choose(problem, BoundOf(problem), &why)) {
       largest_workspace = std::max(largest_workspace, call->workspace_bytes());
-      without_tensor_cores += call->engine().find("tensor cores") == std::string::npos;
+      if (math == FloatMath::kTf32)
+        without_tensor_cores += call->engine().find("tensor cores") == std::string::npos;
     } else {
       ++without;
       exceptions[row.name + ": " + text] += " " + place;
     }
   }
   std::string cell = FormatSize(largest_workspace);
-  if (math == FloatMath::kTf32 && without_tensor_cores)
-    cell += llvm::formatv(", {0} without tensor cores", without_tensor_cores);
-  return without ? llvm::formatv("{0}, **{1} without an engine**", cell, without).str() : cell;
+  if (without_tensor_cores) cell += " (" + std::to_string(without_tensor_cores) + ")";
+  return without ? cell + " **" + std::to_string(without) + "**" : cell;
 }
 
 llvm::Error Run(const std::vector<std::string>& arguments) {
