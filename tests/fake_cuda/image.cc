@@ -7,19 +7,20 @@
 namespace act::fake {
 
 Image::Image(std::span<const std::byte> bytes, std::string* error) {
-  // A file of its own in memory: the loader takes files with one inode for the same library.
-  const int file = memfd_create("act_fake_kernel", MFD_CLOEXEC);
-  if (file < 0 || write(file, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+  // A file of its own in memory, open as long as the library: the loader takes files of one name, or one inode, for the
+  // same library.
+  file_ = memfd_create("act_fake_kernel", MFD_CLOEXEC);
+  if (file_ < 0 || write(file_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     *error = "no memory for an image";
   } else {
-    library_ = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen(("/proc/self/fd/" + std::to_string(file_)).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library_) *error = dlerror();
   }
-  if (file >= 0) close(file);
 }
 
 Image::~Image() {
   if (library_) dlclose(library_);
+  if (file_ >= 0) close(file_);
 }
 
 const LoadedKernel* Image::Find(const std::string& name) {

@@ -21,6 +21,7 @@ class Image {
   const LoadedKernel* Find(const std::string& name);
 
  private:
+  int file_ = -1;
   void* library_ = nullptr;
   std::map<std::string, LoadedKernel> kernels_;
 };
