@@ -48,7 +48,7 @@ else()
   message(STATUS "With CUDA ${cuda_version}, cuDNN ${cudnn_major}.${cudnn_minor}: ${ACT_CUDA_INCLUDE}, ${ACT_CUDNN_INCLUDE}")
   file(GLOB sources CONFIGURE_DEPENDS kernels/nvidia/*.cc)
   file(GLOB texts CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
-       kernels/nvidia/device.h kernels/nvidia/std/* kernels/nvidia/cards/*.json)
+       kernels/nvidia/act_machine.h kernels/nvidia/std/* kernels/nvidia/cards/*.json)
   act_embed(nvidia_files.cc kernels/nvidia/embedded.h NvidiaFiles ${texts})
   add_library(act_cuda MODULE ${sources} ${CMAKE_BINARY_DIR}/generated/nvidia_files.cc)
   target_include_directories(act_cuda SYSTEM PRIVATE ${ACT_CUDA_INCLUDE} ${ACT_CUDNN_INCLUDE})

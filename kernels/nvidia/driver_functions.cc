@@ -35,19 +35,14 @@ Status LoadDriver(DriverFunctions* functions, std::string* hint) {
   };
 #define ACT_TEXT(name) #name
 #define ACT_FIND(name) find(functions->name, ACT_TEXT(name))
-  // The version first: an older driver lacks some of the others.
+  // What tells of a driver that cannot be used comes first: an old one lacks some of the others.
   int version = 0;
-  if (!ACT_FIND(cuDriverGetVersion) || functions->cuDriverGetVersion(&version) != CUDA_SUCCESS)
+  if (!ACT_FIND(cuDriverGetVersion) || !ACT_FIND(cuInit) || !ACT_FIND(cuGetErrorName) ||
+      !ACT_FIND(cuGetErrorString) || functions->cuDriverGetVersion(&version) != CUDA_SUCCESS)
     return "libcuda.so.1 is no driver of NVIDIA's: it does not tell its version";
   if (version < kLeastVersion)
-    return "NVIDIA's driver is too old: it has CUDA " + VersionText(version) +
-           ", and this program was built with " + VersionText(CUDA_VERSION);
-  const char* missing = nullptr;
-#define ACT_FIND_OR_NAME(name) \
-  if (!ACT_FIND(name)) missing = ACT_TEXT(name);
-  ACT_DRIVER_FUNCTIONS(ACT_FIND_OR_NAME)
-  if (missing) return std::string("NVIDIA's driver has no function ") + missing;
-
+    return "NVIDIA's driver is too old: it has CUDA " + VersionText(version) + ", and this program needs " +
+           VersionText(kLeastVersion);
   const CUresult result = functions->cuInit(0);
   if (result == CUDA_ERROR_NO_DEVICE) {
     *hint =
@@ -61,6 +56,11 @@ Status LoadDriver(DriverFunctions* functions, std::string* hint) {
         "--device=cpu";
     return "NVIDIA's driver does not start: " + functions->Check(result, "cuInit");
   }
+  const char* missing = nullptr;
+#define ACT_FIND_OR_NAME(name) \
+  if (!ACT_FIND(name)) missing = ACT_TEXT(name);
+  ACT_DRIVER_FUNCTIONS(ACT_FIND_OR_NAME)
+  if (missing) return std::string("NVIDIA's driver has no function ") + missing;
   hint->clear();
   return "";
 }

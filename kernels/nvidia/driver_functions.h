@@ -9,19 +9,20 @@
 #include "kernels/cuda/driver.h"
 
 // cuda.h defines most of these names as others with a version (cuMemAlloc_v2), which is what the library exports.
-#define ACT_DRIVER_FUNCTIONS(X)                                                                              \
-  X(cuInit)                                                                                                  \
-  X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet)             \
-      X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain)             \
-          X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree)         \
-              X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) \
-                  X(cuStreamWaitEvent) X(cuStreamIsCapturing) X(cuStreamBeginCapture) X(cuStreamEndCapture)  \
-                      X(cuEventCreate) X(cuEventDestroy) X(cuEventRecordWithFlags) X(cuEventSynchronize)     \
-                          X(cuEventElapsedTime) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                    \
-                              X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuMemsetD32Async)                    \
-                                  X(cuLaunchHostFunc) X(cuLaunchKernel) X(cuGraphInstantiate)                \
-                                      X(cuGraphDestroy) X(cuGraphLaunch) X(cuGraphExecDestroy)               \
-                                          X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction)       \
+#define ACT_DRIVER_FUNCTIONS(X)                                                                            \
+  X(cuInit)                                                                                                \
+  X(cuDriverGetVersion)                                                                                    \
+  X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName)              \
+      X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) \
+          X(cuCtxSetCurrent) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) \
+              X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamWaitEvent)             \
+                  X(cuStreamIsCapturing) X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuEventCreate)    \
+                      X(cuEventDestroy) X(cuEventRecordWithFlags) X(cuEventSynchronize)                    \
+                          X(cuEventElapsedTime) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                  \
+                              X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuMemsetD32Async)                  \
+                                  X(cuLaunchHostFunc) X(cuLaunchKernel) X(cuGraphInstantiate)              \
+                                      X(cuGraphDestroy) X(cuGraphLaunch) X(cuGraphExecDestroy)             \
+                                          X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction)     \
                                               X(cuFuncSetAttribute)
 
 namespace act::cuda {

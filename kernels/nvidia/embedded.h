@@ -7,7 +7,7 @@
 
 namespace act::cuda {
 
-// Path from the project's root, and text: device.h, std/*, cards/*.json.
+// Path from the project's root, and text: act_machine.h, std/*, cards/*.json.
 const std::vector<std::pair<std::string, std::string>>& NvidiaFiles();
 
 }  // namespace act::cuda

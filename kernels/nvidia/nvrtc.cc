@@ -35,7 +35,7 @@ std::string ArchitectureOf(int compute_capability) {
 
 // The name by which device code includes a file of this folder.
 std::string IncludeName(const std::string& path) {
-  if (path == "kernels/nvidia/device.h") return "kernels/cuda/source/device.h";
+  if (path == "kernels/nvidia/act_machine.h") return "act_machine.h";
   const std::string standard = "kernels/nvidia/std/";
   return path.starts_with(standard) ? path.substr(standard.size()) : "";
 }

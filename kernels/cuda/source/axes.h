@@ -31,6 +31,13 @@ ACT_DEVICE Places PlacesOf(const Axes& axes, int32_t i) {
   return places;
 }
 
+// Where there is one tensor, `from` alone. The outermost axis costs no division.
+ACT_DEVICE int64_t PlaceOf(const Axes& axes, int32_t i) {
+  int64_t place = 0;
+  for (int32_t d = axes.count - 1; d > 0; --d) place += Split(axes.dims[d], i) * axes.from[d];
+  return axes.count > 0 ? place + i * axes.from[0] : place;
+}
+
 #endif  // ACT_KERNEL
 
 }  // namespace act::cuda

@@ -1,5 +1,5 @@
-// What device code is written with, for CUDA: kernels/cuda/source/README.md lists it. NVRTC gets this text for
-// "kernels/cuda/source/device.h". tests/fake_cuda/device.h is the same for a processor.
+// What device code is written with, for CUDA: kernels/cuda/source/README.md lists it. NVRTC gets this text as
+// <act_machine.h>. tests/fake_cuda/act_machine.h is the same for a processor.
 #pragma once
 
 #include <cmath>
