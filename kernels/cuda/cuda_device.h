@@ -31,6 +31,7 @@ class CudaDevice : public Device {
   const CudaContext& context() const { return context_; }
 
   std::string name() const override;
+  TargetKind target() const override { return TargetKind::kCuda; }
   llvm::Expected<int64_t> AvailableBytes() const override;
   llvm::Expected<BytesBeside> MeasureBeside() const override;
   llvm::Error Wait() override;

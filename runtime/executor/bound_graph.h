@@ -99,7 +99,8 @@ class BoundGraph {
 
   llvm::Error BindNode(size_t position, const StepLayout& layout, const KernelRegistry& registry, int threads,
                        Arena& arena);
-  llvm::Error BindTiles(size_t position, const KernelRegistry& registry, int threads);
+  llvm::Error BindTiles(size_t position, const StepLayout& layout, const KernelRegistry& registry,
+                        int threads);
   llvm::Error RunNodes(const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunNode(size_t position, const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunLoop(const SampleLoop& loop, const StepState& state,
