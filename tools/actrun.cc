@@ -213,7 +213,7 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
   ACT_TRY(MemoryLayout layout,
           LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch));
   const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
-  ACT_CHECK_OK(CheckFits(plan, layout, AvailableMemoryBytes() - beside));
+  ACT_CHECK_OK(CheckFits(plan, layout, {.free_bytes = AvailableMemoryBytes() - beside}));
   Opened opened;
   ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), device, registry,
                                             {.threads = threads, .check_memory = f.check_memory}));
