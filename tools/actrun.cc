@@ -223,7 +223,7 @@ TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRat
 llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper, Device& device,
                             const KernelRegistry& registry, int threads) {
   ACT_TRY(MemoryLayout layout,
-          LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch));
+          LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch, device.target()));
   const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
   ACT_TRY(const int64_t available, device.AvailableBytes());
   ACT_CHECK_OK(CheckFits(plan, layout, available - beside));
@@ -237,7 +237,7 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
   ACT_CHECK_OK(OpenSources(f, plan, opened));
   if (f.verbose == "dispatch") {
     for (const BoundGraph* graph : opened.executor->BoundTrainGraphs())
-      llvm::errs() << FormatDispatch(*graph);
+      llvm::errs() << FormatDispatch(graph->nodes());
   }
   return opened;
 }

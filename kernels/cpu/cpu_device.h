@@ -9,6 +9,7 @@ namespace act {
 class CpuDevice : public Device {
  public:
   std::string name() const override { return "cpu"; }
+  TargetKind target() const override { return TargetKind::kCpu; }
   llvm::Expected<int64_t> AvailableBytes() const override;
   llvm::Expected<BytesBeside> MeasureBeside() const override { return BytesBeside{}; }
   llvm::Error Wait() override { return llvm::Error::success(); }

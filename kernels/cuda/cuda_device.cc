@@ -8,52 +8,16 @@
 #include "kernels/cuda/step_image.h"
 #include "kernels/site/dereference.h"
 #include "runtime/base/error.h"
-#include "runtime/codec/not_finite.h"
 
 namespace act::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Threads that look at bytes of the arena, each with a result of its own.
-constexpr int64_t kLookBlocks = 64, kLookThreads = kLookBlocks * kThreads;
 constexpr int64_t kFaultOffset = (sizeof(StepImage) + 255) / 256 * 256;
-constexpr int64_t kResultsOffset = kFaultOffset + 256;
-constexpr int64_t kStateBytes = kResultsOffset + kLookThreads * 8;
-constexpr int64_t kBounceBytes = 4 << 20;
 
 KernelSource SourceOf(const char* kernel) {
   return {kernel, std::string("// ") + kernel + "\n#include \"kernels/cuda/source/arena.h\"\n"};
 }
-
-class CudaMemory : public DeviceMemory {
- public:
-  // Adds its bytes to *allocated_bytes while it exists.
-  CudaMemory(Driver& driver, std::byte* base, int64_t bytes, int64_t* allocated_bytes)
-      : DeviceMemory(DevicePointer(base), bytes),
-        driver_(driver),
-        address_(base),
-        allocated_bytes_(allocated_bytes) {
-    *allocated_bytes_ += bytes;
-  }
-  ~CudaMemory() override {
-    driver_.Free(address_);
-    *allocated_bytes_ -= bytes();
-  }
-
- private:
-  Driver& driver_;
-  std::byte* address_;
-  int64_t* allocated_bytes_;
-};
-
-class PinnedMemory : public DeviceMemory {
- public:
-  explicit PinnedMemory(PinnedBuffer buffer)
-      : DeviceMemory(DevicePointer(buffer.data()), buffer.bytes()), buffer_(std::move(buffer)) {}
-
- private:
-  PinnedBuffer buffer_;
-};
 
 class CudaRecording : public Recording {
  public:
@@ -102,10 +66,12 @@ llvm::Expected<std::unique_ptr<CudaDevice>> CudaDevice::Open(std::unique_ptr<Too
 llvm::Error CudaDevice::Start() {
   ACT_CHECK_OK(Check(driver().CreateStream(&context_.stream)));
   ACT_CHECK_OK(Check(driver().FreeBytes(&free_at_open_)));
+  constexpr int64_t kStateBytes = kFaultOffset + sizeof(FaultRecord);
   ACT_CHECK_OK(Check(driver().Allocate(kStateBytes, &state_)));
   context_.step_block = DevicePointer(state_);
   context_.fault_record = context_.step_block + kFaultOffset;
   ACT_CHECK_OK(Check(driver().Fill8(context_.stream, state_, 0, kStateBytes)));
+  ACT_CHECK_OK(Check(driver().Allocate(kMostLooks * 8, &looks_)));
   ACT_CHECK_OK(Check(bounce_.Allocate(driver(), kBounceBytes)));
   pinned_bytes_ = kBounceBytes;
   for (Slot& slot : steps_) ACT_CHECK_OK(Check(MakeSlot(slot, sizeof(StepImage))));
@@ -130,7 +96,8 @@ CudaDevice::~CudaDevice() {
       destroy(timing.from);
       destroy(timing.to);
     }
-  if (state_) driver().Free(state_);
+  for (std::byte* memory : {state_, looks_})
+    if (memory) driver().Free(memory);
   if (context_.stream) driver().Destroy(context_.stream);
 }
 
@@ -152,101 +119,6 @@ llvm::Expected<Device::BytesBeside> CudaDevice::MeasureBeside() const {
   ACT_CHECK_OK(Check(driver().FreeBytes(&free)));
   return BytesBeside{.device = std::max<int64_t>(0, free_at_open_ - free - allocated_bytes_),
                      .host = pinned_bytes_ + host_work_.bytes()};
-}
-
-// ---- Memory that copies read or write while the host goes on
-
-Status CudaDevice::MakeSlot(Slot& slot, int64_t bytes) {
-  pinned_bytes_ += bytes - slot.memory.bytes();
-  Status status = slot.memory.Allocate(driver(), bytes);
-  if (status.empty() && !slot.event) status = driver().CreateEvent(/*with_time=*/false, &slot.event);
-  return status;
-}
-
-Status CudaDevice::Await(Slot& slot) {
-  return std::exchange(slot.pending, false) ? driver().Synchronize(slot.event) : "";
-}
-
-Status CudaDevice::MarkPending(Slot& slot) {
-  slot.pending = true;
-  return driver().Record(slot.event, context_.stream);
-}
-
-// ---- Memory
-
-llvm::Expected<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(MemoryKind kind, int64_t bytes) {
-  const int64_t some = std::max<int64_t>(bytes, 1);  // an arena may have no bytes
-  if (kind == MemoryKind::kHost) {
-    PinnedBuffer buffer;
-    ACT_CHECK_OK(Check(buffer.Allocate(driver(), some)));
-    return std::make_unique<PinnedMemory>(std::move(buffer));
-  }
-  std::byte* base = nullptr;
-  if (const Status status = driver().Allocate(some, &base); !status.empty())
-    return MakeError(name(), "cannot allocate " + std::to_string(bytes) + " bytes: " + status,
-                     "another process may have taken memory meanwhile: give a smaller --batch");
-  return std::make_unique<CudaMemory>(driver(), base, bytes, &allocated_bytes_);
-}
-
-llvm::Error CudaDevice::Upload(DevicePointer to, std::span<const std::byte> from) {
-  for (size_t at = 0; at < from.size();) {
-    const size_t bytes = std::min(from.size() - at, static_cast<size_t>(kBounceBytes));
-    std::memcpy(bounce_.data(), from.data() + at, bytes);
-    ACT_CHECK_OK(Check(driver().CopyToDevice(context_.stream, (to + static_cast<int64_t>(at)).as<std::byte>(),
-                                             bounce_.data(), static_cast<int64_t>(bytes))));
-    ACT_CHECK_OK(Check(driver().Synchronize(context_.stream)));
-    at += bytes;
-  }
-  return llvm::Error::success();
-}
-
-llvm::Error CudaDevice::Download(std::span<std::byte> to, DevicePointer from) {
-  for (size_t at = 0; at < to.size();) {
-    const size_t bytes = std::min(to.size() - at, static_cast<size_t>(kBounceBytes));
-    ACT_CHECK_OK(Check(driver().CopyToHost(context_.stream, bounce_.data(),
-                                           (from + static_cast<int64_t>(at)).as<std::byte>(),
-                                           static_cast<int64_t>(bytes))));
-    ACT_CHECK_OK(Check(driver().Synchronize(context_.stream)));
-    std::memcpy(to.data() + at, bounce_.data(), bytes);
-    at += bytes;
-  }
-  return llvm::Error::success();
-}
-
-llvm::Expected<std::span<const std::byte>> CudaDevice::Read(DevicePointer from, int64_t bytes) {
-  read_.resize(static_cast<size_t>(bytes));
-  ACT_CHECK_OK(Download(read_, from));
-  return std::span<const std::byte>(read_);
-}
-
-llvm::Error CudaDevice::FillBytes(DevicePointer to, std::byte value, int64_t bytes) {
-  if (bytes == 0) return llvm::Error::success();
-  return Check(driver().Fill8(context_.stream, to.as<std::byte>(), static_cast<uint8_t>(value), bytes));
-}
-
-llvm::Error CudaDevice::FillFloats(DevicePointer to, float value, int64_t count) {
-  if (count == 0) return llvm::Error::success();
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return Check(driver().Fill32(context_.stream, to.as<std::byte>(), bits, count));
-}
-
-llvm::Expected<std::span<std::byte>> CudaDevice::Stage(DevicePointer to, int64_t bytes) {
-  StagedInput& input = staged_[to.as<void>()];
-  Slot& slot = input.slots[input.next];
-  ACT_CHECK_OK(Check(Await(slot)));
-  if (slot.memory.bytes() < bytes) ACT_CHECK_OK(Check(MakeSlot(slot, bytes)));
-  return std::span<std::byte>(slot.memory.data(), static_cast<size_t>(bytes));
-}
-
-llvm::Error CudaDevice::Commit(DevicePointer to, std::span<const std::byte> staged) {
-  if (staged.empty()) return llvm::Error::success();
-  StagedInput& input = staged_[to.as<void>()];
-  Slot& slot = input.slots[input.next];
-  input.next = 1 - input.next;
-  ACT_CHECK_OK(Check(driver().CopyToDevice(context_.stream, to.as<std::byte>(), slot.memory.data(),
-                                           static_cast<int64_t>(staged.size()))));
-  return Check(MarkPending(slot));
 }
 
 // ---- Steps
@@ -348,50 +220,6 @@ llvm::Expected<float> CudaDevice::FinishRead(uint64_t ticket) {
   float value = 0;
   std::memcpy(&value, slot.memory.data() + sizeof fault, sizeof value);
   return value;
-}
-
-// ---- Checks
-
-llvm::Expected<uint64_t> CudaDevice::Hash(DevicePointer from, int64_t bytes) {
-  const LookParameters p{from.as<const unsigned char>(), bytes,
-                         DevicePointer(state_ + kResultsOffset).as<uint64_t>(), 0};
-  ACT_CHECK_OK(Check(cuda::Launch(context_, *hash_, kLookBlocks, kThreads, p)));
-  ACT_TRY(const std::span<const std::byte> results,
-          Read(DevicePointer(state_ + kResultsOffset), kLookThreads * 8));
-  uint64_t sum = 0;
-  for (size_t i = 0; i < results.size(); i += 8) {
-    uint64_t part = 0;
-    std::memcpy(&part, results.data() + i, 8);
-    sum += part;
-  }
-  return sum;
-}
-
-llvm::Expected<int64_t> CudaDevice::FindOther(DevicePointer from, std::byte value, int64_t bytes) {
-  if (bytes == 0) return 0;
-  const LookParameters p{from.as<const unsigned char>(), bytes,
-                         DevicePointer(state_ + kResultsOffset).as<uint64_t>(), static_cast<uint32_t>(value)};
-  ACT_CHECK_OK(Check(cuda::Launch(context_, *find_other_, kLookBlocks, kThreads, p)));
-  ACT_TRY(const std::span<const std::byte> results,
-          Read(DevicePointer(state_ + kResultsOffset), kLookThreads * 8));
-  int64_t first = bytes;
-  for (size_t i = 0; i < results.size(); i += 8) {
-    int64_t found = 0;
-    std::memcpy(&found, results.data() + i, 8);
-    first = std::min(first, found);
-  }
-  return first;
-}
-
-llvm::Expected<int64_t> CudaDevice::CountNotFinite(const Codec& codec, int64_t elements, int64_t samples,
-                                                   DevicePointer codes) {
-  const int64_t sample_bytes = LayoutOf(codec, elements).sample_bytes;
-  ACT_TRY(const std::span<const std::byte> bytes, Read(codes, samples * sample_bytes));
-  int64_t count = 0;
-  for (int64_t s = 0; s < samples; ++s)
-    count += act::CountNotFinite(codec, elements,
-                                 reinterpret_cast<const uint8_t*>(bytes.data()) + s * sample_bytes);
-  return count;
 }
 
 }  // namespace act::cuda

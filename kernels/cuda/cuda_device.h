@@ -31,6 +31,7 @@ class CudaDevice : public Device {
   const CudaContext& context() const { return context_; }
 
   std::string name() const override;
+  TargetKind target() const override { return TargetKind::kCuda; }
   llvm::Expected<int64_t> AvailableBytes() const override;
   llvm::Expected<BytesBeside> MeasureBeside() const override;
   llvm::Error Wait() override;
@@ -60,6 +61,8 @@ class CudaDevice : public Device {
 
  private:
   static constexpr int kTickets = 2;
+  static constexpr int64_t kBounceBytes = 4 << 20;
+  static constexpr int64_t kMostLooks = 1 << 14;  // threads of Look
   // Pinned memory that is written by the host, and an event after the copy that reads it (or the other way).
   struct Slot {
     PinnedBuffer memory;
@@ -85,6 +88,11 @@ class CudaDevice : public Device {
   // The slot's memory may be used by the host again.
   Status Await(Slot& slot);
   Status MarkPending(Slot& slot);
+  // The address for the host, after all work is done, if it is in memory of MemoryKind::kHost. Null otherwise.
+  llvm::Expected<std::byte*> OnHost(DevicePointer pointer) const;
+  // What each thread of hash_bytes or find_other made of the bytes.
+  llvm::Expected<std::vector<uint64_t>> Look(const CompiledKernel& kernel, DevicePointer from, int64_t bytes,
+                                             uint32_t value);
   // Errors of kernels, and the times of those that are done.
   llvm::Error Settle(const FaultRecord& fault);
   Status SettleTimings();
@@ -96,8 +104,10 @@ class CudaDevice : public Device {
   HostWork host_work_;
   CudaContext context_;
   int64_t free_at_open_ = 0, pinned_bytes_ = 0;
-  int64_t allocated_bytes_ = 0;  // by Allocate, on the card, and not freed
-  std::byte* state_ = nullptr;   // device memory: a StepImage, then a FaultRecord, then results of checks
+  int64_t allocated_bytes_ = 0;                   // by Allocate, on the card, and not freed
+  std::map<const void*, int64_t> host_memories_;  // by Allocate: their bytes
+  // In device memory: a StepImage, then a FaultRecord; what the threads of Look have found.
+  std::byte *state_ = nullptr, *looks_ = nullptr;
   Slot steps_[kTickets], tickets_[kTickets];
   uint64_t next_step_ = 0, next_ticket_ = 0;
   PinnedBuffer bounce_;

@@ -97,9 +97,8 @@ const CompiledKernel* KernelCache::Request(const KernelSource& source) {
 }
 
 void KernelCache::Compile(Entry& entry) const {
-  std::string log;
+  std::string log;  // of warnings; what fails is in the status
   entry.status = compiler_.Compile(entry.source, EmbeddedHeaders(), &entry.image, &log);
-  if (!entry.status.empty() && !log.empty()) entry.status += "\n" + log;
 }
 
 Status KernelCache::CompileAll() {

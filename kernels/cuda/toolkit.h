@@ -15,4 +15,8 @@ namespace act::cuda {
 // not there or of another version; no driver, too old a driver, no card.
 llvm::Expected<std::unique_ptr<Toolkit>> LoadToolkit(const std::string& device);
 
+// A card that need not be there: "h200" or the path of a description (kernels/nvidia/cards/README.md), with NVIDIA's
+// compiler and convolutions. It runs nothing. Errors: the library is not there; no such card.
+llvm::Expected<std::unique_ptr<Toolkit>> LoadCard(const std::string& card);
+
 }  // namespace act::cuda

@@ -99,7 +99,8 @@ class BoundGraph {
 
   llvm::Error BindNode(size_t position, const StepLayout& layout, const KernelRegistry& registry, int threads,
                        Arena& arena);
-  llvm::Error BindTiles(size_t position, const KernelRegistry& registry, int threads);
+  llvm::Error BindTiles(size_t position, const StepLayout& layout, const KernelRegistry& registry,
+                        int threads);
   llvm::Error RunNodes(const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunNode(size_t position, const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunLoop(const SampleLoop& loop, const StepState& state,
@@ -120,6 +121,12 @@ class BoundGraph {
   };
   Recorded recorded_[2];
 };
+
+// The kernels that Bind would choose, for nodes without memory: what a machine that is not here would run. In a loop
+// over samples, the kernel of a full tile. Errors: as Bind.
+llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, const StepLayout& layout,
+                                                     int64_t batch, const KernelRegistry& registry,
+                                                     int threads);
 
 // The tensor of a type at batch n, without data.
 TensorView MakeView(const TensorType& type, int64_t batch);

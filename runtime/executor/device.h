@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 
+#include "runtime/base/target.h"
 #include "runtime/codec/codec.h"
 #include "runtime/executor/device_pointer.h"
 #include "runtime/executor/kernel.h"
@@ -54,6 +55,8 @@ class Device {
 
   // "cpu", or a card's name.
   virtual std::string name() const = 0;
+  // For which kind of machine a plan is laid out that runs here.
+  virtual TargetKind target() const = 0;
   // Bytes that Allocate can give now, of MemoryKind::kDevice.
   virtual llvm::Expected<int64_t> AvailableBytes() const = 0;
   // What it takes beside what Allocate gave: code, libraries, recordings, staging. Measured.

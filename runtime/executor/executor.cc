@@ -63,6 +63,9 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::Create(const Plan& plan, Mem
                                                            Device& device, const KernelRegistry& registry,
                                                            const ExecutorOptions& options) {
   ACT_CHECK_OK(ValidateLayout(plan, layout));
+  if (layout.target != device.target())
+    return MakeError("internal error: the layout",
+                     std::string("is for ") + ToString(layout.target) + ", not " + ToString(device.target()));
   std::unique_ptr<Executor> executor(new Executor(plan, std::move(layout), device, registry, options));
   ACT_TRY(executor->arena_, Arena::Allocate(device, MemoryKind::kDevice, executor->layout_.arena_bytes));
   ACT_TRY(executor->host_arena_, Arena::Allocate(device, MemoryKind::kHost, executor->layout_.host_bytes));

@@ -140,6 +140,8 @@ class Loop {
     Clock::time_point start = {};
   };
 
+  static std::string Place(uint64_t step) { return "step " + std::to_string(step); }
+
   // Whether the nodes of this step are watched one by one. Where a device records steps, that takes it
   // away from the recording, so not every step is.
   bool WatchesCodes() const {
@@ -172,7 +174,8 @@ class Loop {
       ACT_CHECK_OK(FillInputs(*graph, data_));
       next.start = Clock::now();
       next.input_seconds = Seconds(start, next.start);
-      ACT_CHECK_OK(executor_.Run(*graph, state, observers));
+      if (llvm::Error error = executor_.Run(*graph, state, observers))
+        return WithPlace(std::move(error), Place(next.step));
       ACT_TRY(next.ticket, StartReadingLoss(*graph));
       Warn();
       if (codes) WarnOf(codes->Found());
@@ -196,9 +199,11 @@ class Loop {
   llvm::Error Settle() {
     if (!in_flight_) return llvm::Error::success();
     const InFlight done = *std::exchange(in_flight_, std::nullopt);
-    ACT_TRY(const double loss, executor_.device().FinishRead(done.ticket));
+    llvm::Expected<float> read = executor_.device().FinishRead(done.ticket);
+    if (!read) return WithPlace(read.takeError(), Place(done.step));
+    const double loss = static_cast<double>(*read);
     if (!std::isfinite(loss)) {
-      return MakeError("step " + std::to_string(done.step), "the loss is " + std::to_string(loss),
+      return MakeError(Place(done.step), "the loss is " + std::to_string(loss),
                        "lower --lr, or look for wrong numbers in the data; nothing was saved");
     }
     const auto end = Clock::now();

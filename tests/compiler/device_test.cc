@@ -58,8 +58,8 @@ struct Machine {
 
 std::unique_ptr<Executor> Open(const Plan& plan, const Machine& machine, bool check_memory) {
   omp_set_num_threads(1);
-  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), machine.device, machine.kernels,
-                               {.threads = 1, .check_memory = check_memory}));
+  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch, machine.device.target())), machine.device,
+                               machine.kernels, {.threads = 1, .check_memory = check_memory}));
 }
 
 // Trains, evaluates, adapts levels, saves and loads. Returns the bytes of all files and numbers.
@@ -136,6 +136,7 @@ TEST(Device, ACardComputesWhatTheProcessorDoesStepByStepRecordedAndMeasured) {
       FakeCard card;
       const std::string expected = RunAll(plan, {TestDevice(), card.reference}, check_memory);
       EXPECT_TRUE(RunAll(plan, {*card.device, card.kernels}, check_memory) == expected);
+      if (check_memory) continue;
       FakeCard measured({.profile = true});
       EXPECT_TRUE(RunAll(plan, {*measured.device, measured.kernels}, check_memory) == expected);
     }

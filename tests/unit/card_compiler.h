@@ -2,8 +2,6 @@
 // registers, stack and spills.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <filesystem>
 #include <memory>
 #include <regex>
@@ -11,28 +9,17 @@
 #include <vector>
 
 #include "kernels/cuda/embedded.h"
-#include "kernels/cuda/libraries.h"
+#include "kernels/cuda/toolkit.h"
 
 namespace act::testing {
 
 // One of each generation that we build for: sm_80, sm_90a, sm_100.
 inline constexpr const char* kGateCards[] = {"a100", "h200", "b200"};
 
-// A symbol of libact_cuda.so, which stands beside the test program. Null if it was not built.
-inline void* NvidiaSymbol(const char* name) {
-  static void* const library =
-      dlopen((std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libact_cuda.so").c_str(),
-             RTLD_NOW | RTLD_LOCAL);
-  return library ? dlsym(library, name) : nullptr;
-}
-inline bool HasNvidia() { return NvidiaSymbol(cuda::kOpenCard) != nullptr; }
-
-// A toolkit for a described card. Null, with the error, if there is none.
-inline std::unique_ptr<cuda::Toolkit> OpenCardToolkit(const std::string& card, std::string* error) {
-  const auto open = reinterpret_cast<cuda::OpenCard>(NvidiaSymbol(cuda::kOpenCard));
-  std::string hint;
-  if (!open) *error = "libact_cuda.so was not built";
-  return std::unique_ptr<cuda::Toolkit>(open ? open(card.c_str(), error, &hint) : nullptr);
+// Whether libact_cuda.so was built: it stands beside the test program.
+inline bool HasNvidia() {
+  return std::filesystem::exists(std::filesystem::read_symlink("/proc/self/exe").parent_path() /
+                                 "libact_cuda.so");
 }
 
 struct KernelResources {
@@ -79,11 +66,10 @@ inline std::string FaultsOfKernel(cuda::Toolkit& toolkit, const cuda::KernelSour
 // The faults on all of kGateCards. An empty string, too, where libact_cuda.so was not built: ask HasNvidia().
 inline std::string FaultsOnCards(const cuda::KernelSource& source, int most_registers = 64) {
   static std::vector<std::unique_ptr<cuda::Toolkit>> toolkits;
-  std::string faults;
   if (toolkits.empty() && HasNvidia())
-    for (const char* card : kGateCards) toolkits.push_back(OpenCardToolkit(card, &faults));
-  for (const auto& toolkit : toolkits)
-    if (toolkit) faults += FaultsOfKernel(*toolkit, source, most_registers);
+    for (const char* card : kGateCards) toolkits.push_back(llvm::cantFail(cuda::LoadCard(card)));
+  std::string faults;
+  for (const auto& toolkit : toolkits) faults += FaultsOfKernel(*toolkit, source, most_registers);
   return faults;
 }
 

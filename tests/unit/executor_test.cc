@@ -172,7 +172,8 @@ TEST(Executor, AKernelThatNeedsMoreWorkspaceThanThePlanGivesIsNotChosen) {
   EXPECT_EQ(sum.kernel_name, "toy.sum");
   EXPECT_EQ(sum.refusals,
             std::vector<std::string>{"greedy.sum: asks for more workspace than the plan gives"});
-  EXPECT_NE(FormatDispatch(*Take(f.executor->Train(3))).find("refused by greedy.sum"), std::string::npos);
+  EXPECT_NE(FormatDispatch(Take(f.executor->Train(3))->nodes()).find("refused by greedy.sum"),
+            std::string::npos);
 }
 
 class FailingKernel : public Kernel {

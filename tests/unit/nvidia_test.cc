@@ -1,10 +1,12 @@
 // libact_cuda.so on a machine without a card: what it says of a driver that is missing or unusable, what NVRTC makes of
 // device code, and which engines there are for a described card. What runs on a card is not tested here.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
 
+#include "runtime/base/error.h"
 #include "tests/unit/card_compiler.h"
 
 namespace act::cuda {
@@ -14,8 +16,6 @@ using act::testing::FaultsOfKernel;
 using act::testing::FaultsOnCards;
 using act::testing::HasNvidia;
 using act::testing::kGateCards;
-using act::testing::NvidiaSymbol;
-using act::testing::OpenCardToolkit;
 using act::testing::ResourcesIn;
 
 class Nvidia : public ::testing::Test {
@@ -24,35 +24,26 @@ class Nvidia : public ::testing::Test {
     if (!HasNvidia()) GTEST_SKIP() << "libact_cuda.so was not built: no CUDA toolkit";
   }
 
-  static std::unique_ptr<Toolkit> Card(const std::string& name) {
-    std::string error;
-    std::unique_ptr<Toolkit> toolkit = OpenCardToolkit(name, &error);
-    EXPECT_TRUE(toolkit) << error;
-    return toolkit;
+  static std::unique_ptr<Toolkit> Card(const std::string& name) { return llvm::cantFail(LoadCard(name)); }
+  static std::string ErrorOfCard(const std::string& name) {
+    auto card = LoadCard(name);
+    return card ? "" : llvm::toString(card.takeError());
   }
 
-  // Opens the machine's card 0. Returns null, with the error and the hint.
-  static std::unique_ptr<Toolkit> Open(std::string* error, std::string* hint) {
-    const auto open = reinterpret_cast<OpenToolkit>(NvidiaSymbol(kOpenToolkit));
-    return std::unique_ptr<Toolkit>(open(0, error, hint));
-  }
-
+  // Of the machine's card 0, as actrun prints it.
   static void ExpectRefusal(const std::string& in_error, const std::string& in_hint) {
-    std::string error, hint;
-    EXPECT_FALSE(Open(&error, &hint));
-    EXPECT_NE(error.find(in_error), std::string::npos) << error;
-    EXPECT_NE(hint.find(in_hint), std::string::npos) << hint;
-    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    auto toolkit = LoadToolkit("cuda");
+    ASSERT_FALSE(toolkit);
+    llvm::handleAllErrors(toolkit.takeError(), [&](const ActError& error) {
+      EXPECT_EQ(error.place(), "--device=cuda");
+      EXPECT_NE(error.what().find(in_error), std::string::npos) << error.what();
+      EXPECT_NE(error.hint().find(in_hint), std::string::npos) << error.hint();
+      EXPECT_EQ(error.what().find('\n'), std::string::npos) << error.what();
+    });
   }
 };
 
 // ---- Opening
-
-TEST_F(Nvidia, ExportsTheVersionOfTheInterface) {
-  const auto* version = static_cast<const int*>(NvidiaSymbol(kToolkitVersion));
-  ASSERT_TRUE(version);
-  EXPECT_EQ(*version, kCurrentToolkit);
-}
 
 TEST_F(Nvidia, SaysThatThereIsNoDriver) {
   if (void* driver = dlopen("libcuda.so.1", RTLD_NOW)) {
@@ -84,8 +75,7 @@ TEST_F(Nvidia, SaysWhyADriverCannotBeUsed) {
 }
 
 TEST_F(Nvidia, SaysWhichCardsItKnows) {
-  std::string error;
-  EXPECT_FALSE(OpenCardToolkit("h2000", &error));
+  const std::string error = ErrorOfCard("h2000");
   EXPECT_NE(error.find("there is no card and no file h2000; known cards: a100, b200, h100, h200, l4"),
             std::string::npos)
       << error;
@@ -93,9 +83,8 @@ TEST_F(Nvidia, SaysWhichCardsItKnows) {
 
 TEST_F(Nvidia, SaysWhatADescriptionLacks) {
   const std::string path = ::testing::TempDir() + "/card.json";
-  std::string error;
   std::ofstream(path) << R"({"deviceName": "A card", "deviceVer": 900})";
-  EXPECT_FALSE(OpenCardToolkit(path, &error));
+  const std::string error = ErrorOfCard(path);
   EXPECT_NE(error.find("card.json does not describe a card: it has no number \"multiProcessorCount\""),
             std::string::npos)
       << error;
@@ -103,7 +92,6 @@ TEST_F(Nvidia, SaysWhatADescriptionLacks) {
 
 TEST_F(Nvidia, ADescribedCardTellsItsPropertiesAndRunsNothing) {
   const auto toolkit = Card("h200");
-  ASSERT_TRUE(toolkit);
   Driver& driver = toolkit->driver();
   EXPECT_EQ(driver.card().name, "NVIDIA H200");
   EXPECT_EQ(driver.card().compute_capability, 90);
@@ -132,7 +120,6 @@ TEST_F(Nvidia, TheKeyHasArchitectureVersionAndFlags) {
 TEST_F(Nvidia, CompilesForEveryCard) {
   for (const char* card : {"a100", "l4", "h100", "h200", "b200"}) {
     const auto toolkit = Card(card);
-    ASSERT_TRUE(toolkit);
     std::vector<std::byte> image;
     std::string log;
     EXPECT_EQ(toolkit->compiler().Compile({"scale", kScale}, EmbeddedHeaders(), &image, &log), "") << log;
@@ -165,9 +152,8 @@ std::string TextOf(const std::string& path) {
 // Compiles for all cards of the gate without a warning. These kernels call what a test wants called: they may have a stack.
 void ExpectToCompile(const KernelSource& source) {
   for (const char* card : kGateCards) {
-    std::string error, log;
-    const auto toolkit = OpenCardToolkit(card, &error);
-    ASSERT_TRUE(toolkit) << error;
+    const auto toolkit = llvm::cantFail(LoadCard(card));
+    std::string log;
     std::vector<std::byte> image;
     EXPECT_EQ(toolkit->compiler().Compile(source, EmbeddedHeaders(), &image, &log), "") << card;
     EXPECT_EQ(log.find("warning"), std::string::npos) << card << ": " << log;
