@@ -64,7 +64,7 @@ const RuntimeOp kOps[] = {
     {.name = "BatchNormStats",
      .operands = {1, 3},
      .results = {2, 3},
-     .workspace = {BatchNormWorkspace, CudaRowSumsWorkspace}},
+     .workspace = {BatchNormWorkspace, CudaBatchNormWorkspace}},
 
     {.name = "Transpose", .why_not_tileable = WhyNotTileableTranspose, .moves_numbers = true},
     {.name = "Concat",
@@ -89,7 +89,7 @@ const RuntimeOp kOps[] = {
      .results = {2, 2},
      .workspace = {nullptr, CudaLossWorkspace},
      .positions = PositionsOn::kLastAxis},
-    {.name = "SoftmaxCrossEntropyGrad", .operands = {3, 4}},
+    {.name = "SoftmaxCrossEntropyGrad", .operands = {3, 4}, .workspace = {nullptr, CudaLossWorkspace}},
     {.name = kCountCorrect,
      .operands = {2, 2},
      .workspace = {nullptr, CudaLossWorkspace},

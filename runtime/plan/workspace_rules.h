@@ -31,9 +31,10 @@ CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target
 CappedDim CudaAttentionWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaAttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaRecurrentWorkspace(const Graph& graph, const Node& node, const Target& target);
-// Statistics, and reductions to extents that do not vary with N.
+// Reductions to extents that do not vary with N.
 CappedDim CudaRowSumsWorkspace(const Graph& graph, const Node& node, const Target& target);
-// The sums of a loss, or of labels that are the argmax, over all rows.
+CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Target& target);
+// The sums over all rows of a loss, of the weights of labels, or of labels that are the argmax.
 CappedDim CudaLossWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target& target);
 
