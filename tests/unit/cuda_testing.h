@@ -233,15 +233,16 @@ inline int CompareCudaWithReference(CudaRegister add, const OpCase& c, double to
   const OpResult truth = RunReference(c);
   EXPECT_FALSE(truth.refused) << truth.error;
   EXPECT_EQ(truth.error, "");
+  const int64_t planned = PlannedWorkspace(c, CudaTarget());
   int ran = 0;
   for (const KernelEntry& entry : registry.For(c.op))
-    for (const int64_t workspace : {PlannedWorkspace(c), int64_t{0}}) {
+    for (const int64_t workspace : {planned, int64_t{0}}) {
       const CudaResult result = RunCuda(entry, c, workspace);
       if (result.refused) continue;
       const std::string where = entry.name + ", " + std::to_string(workspace) + " bytes of workspace";
       EXPECT_EQ(result.error, "") << where;
       if (!result.error.empty()) continue;
-      ran += workspace == PlannedWorkspace(c);
+      ran += workspace == planned;
       for (size_t i = 0; i < truth.tensors.size(); ++i)
         if (truth.tensors[i].present) {
           EXPECT_LE(Distance(result.tensors[i], truth.tensors[i]), tolerance) << where << ", tensor " << i;
