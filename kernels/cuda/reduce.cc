@@ -122,7 +122,7 @@ std::unique_ptr<Kernel> Reduce(const CudaContext& context, Op op, const KernelSi
   const auto shape = ReduceShapeOf(site.node->attrs, x, y, why);
   if (!shape) return nullptr;
   if (y.elements == 0) return MakeKernel([](const KernelArgs&) { return std::string(); });
-  Reduction r{.op = op == Op::kMax ? "MaxOp" : "SumOp",
+  Reduction r{.op = op == Op::kMax ? "act::cuda::MaxOp" : "act::cuda::SumOp",
               .kept = Merged(shape->kept),
               .reduced = Merged(shape->reduced),
               .results = y.elements,

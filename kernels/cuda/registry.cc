@@ -10,7 +10,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaReduce(registry, context);
   RegisterCudaBatchNorm(registry, context);
   RegisterCudaSoftmax(registry, context);
-  // RegisterCudaLoss(registry, context);
+  RegisterCudaLoss(registry, context);
   RegisterCudaStepScalar(registry, context);
   RegisterCudaPool(registry, context);
   RegisterCudaTranspose(registry, context);

@@ -63,13 +63,21 @@ inline std::string FaultsOfKernel(cuda::Toolkit& toolkit, const cuda::KernelSour
   return faults;
 }
 
-// The faults on all of kGateCards. An empty string, too, where libact_cuda.so was not built: ask HasNvidia().
+// Of kGateCards; none where libact_cuda.so was not built.
+inline const std::vector<std::unique_ptr<cuda::Toolkit>>& GateToolkits() {
+  static const auto* const toolkits = [] {
+    auto* opened = new std::vector<std::unique_ptr<cuda::Toolkit>>;
+    if (HasNvidia())
+      for (const char* card : kGateCards) opened->push_back(llvm::cantFail(cuda::LoadCard(card)));
+    return opened;
+  }();
+  return *toolkits;
+}
+
+// The faults on all of kGateCards.
 inline std::string FaultsOnCards(const cuda::KernelSource& source, int most_registers = 64) {
-  static std::vector<std::unique_ptr<cuda::Toolkit>> toolkits;
-  if (toolkits.empty() && HasNvidia())
-    for (const char* card : kGateCards) toolkits.push_back(llvm::cantFail(cuda::LoadCard(card)));
   std::string faults;
-  for (const auto& toolkit : toolkits) faults += FaultsOfKernel(*toolkit, source, most_registers);
+  for (const auto& toolkit : GateToolkits()) faults += FaultsOfKernel(*toolkit, source, most_registers);
   return faults;
 }
 

@@ -272,6 +272,21 @@ TEST_F(Nvidia, ResNet50sConvolutionsHaveEnginesWithinTheBound) {
   }
 }
 
+// The gradients of such a layer on an A100 would need more workspace than the limit, so these are not asked for.
+TEST_F(Nvidia, Float32UsesNoTensorCoresAndTf32Does) {
+  for (const char* card : kGateCards) {
+    const auto toolkit = Card(card);
+    for (const FloatMath math : {FloatMath::kStrict, FloatMath::kTf32}) {
+      std::string why;
+      const auto call = toolkit->convolutions().Choose(
+          ProblemOf({256, 14, 256, 3, 1}, 256, ConvolutionDirection::kForward, math), kLimit, &why);
+      ASSERT_TRUE(call) << why;
+      EXPECT_EQ(call->engine().find("tensor cores") != std::string::npos, math == FloatMath::kTf32)
+          << card << ": " << call->engine();
+    }
+  }
+}
+
 TEST_F(Nvidia, AChoiceIsTheSameEachTime) {
   const ConvolutionProblem problem =
       ProblemOf({64, 56, 64, 3, 1}, 32, ConvolutionDirection::kWeightGradient, FloatMath::kTf32);
