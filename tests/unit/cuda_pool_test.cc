@@ -54,5 +54,20 @@ TEST(CudaPool, AveragesAndTheirGradientsAgree) {
     }
 }
 
+// Neighbouring threads take neighbouring channels, whole vectors of them where there are multiples of four.
+TEST(CudaPool, WarpsTouchFewSectorsMoreThanTheyMust) {
+  for (const int64_t channels : {64, 36, 5}) {
+    const PoolCase pool{{2, 17, 15, channels}, {3, 3}, {2, 2}, {1, 1, 1, 1}};
+    for (const OpCase& c : {pool.Max(DType::kUint8), pool.MaxGrad(DType::kUint8), pool.Average(false),
+                            pool.AverageGrad(false)}) {
+      SCOPED_TRACE(c.op + " of " + std::to_string(channels) + " channels");
+      // A warp's pixels are apart where the window's stride is: five channels of one begin and end within sectors.
+      EXPECT_LE(SectorsOverIdeal(cuda::RegisterCudaPool, c), channels == 64   ? 1.0
+                                                             : channels == 36 ? 1.25
+                                                                              : 2.0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace act
