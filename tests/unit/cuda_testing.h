@@ -252,4 +252,22 @@ inline int CompareCudaWithReference(CudaRegister add, const OpCase& c, double to
   return ran;
 }
 
+// Sectors of memory that the case's first kernel touches, over the least that its requests could.
+inline double SectorsOverIdeal(CudaRegister add, const OpCase& c) {
+  const KernelRegistry registry = CudaKernels(add);
+  fake::Controls& controls = TheFakeCard().controls();
+  controls.WatchAccesses(true);
+  const CudaResult result = RunCuda(registry.For(c.op).front(), c, PlannedWorkspace(c, CudaTarget()));
+  EXPECT_FALSE(result.refused) << result.error;
+  EXPECT_EQ(result.error, "");
+  int64_t sectors = 0, ideal = 0;
+  for (const auto& [name, counts] : controls.Accesses()) {
+    sectors += counts.sectors;
+    ideal += counts.ideal_sectors;
+  }
+  controls.WatchAccesses(false);
+  EXPECT_GT(ideal, 0);
+  return static_cast<double>(sectors) / static_cast<double>(std::max<int64_t>(ideal, 1));
+}
+
 }  // namespace act
