@@ -1,5 +1,5 @@
-// The gate of device code over files: card_gate KERNEL.cu... compiles what `actrun --dump-kernels` has written (the name
-// of a file is that of its kernel) for a card of each generation. It prints what is wrong, and how long it took; its exit
+// The gate of device code over files: card_gate KERNEL.cu... compiles what `--dump-kernels` has written (the name
+// of a file begins with that of its kernel) for a card of each generation. It prints what is wrong, and how long it took; its exit
 // status is 1 if anything is wrong.
 #include <chrono>
 #include <cstdio>
@@ -24,13 +24,15 @@ int Run(int argc, char** argv) {
   std::string faults;
 #pragma omp parallel for schedule(dynamic)
   for (int i = 1; i < argc; ++i) {
-    const std::string name = std::filesystem::path(argv[i]).stem();
+    const std::string file = std::filesystem::path(argv[i]).filename();
+    const std::string name = file.substr(0, file.find('.'));
     const std::string of_one = testing::FaultsOnCards({name, Contents(argv[i])});
 #pragma omp critical
     faults += of_one;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("%s%d kernels for %zu cards in %.1f s\n", faults.c_str(), argc - 1, std::size(testing::kGateCards), seconds);
+  std::printf("%s%d kernels for %zu cards in %.1f s\n", faults.c_str(), argc - 1,
+              std::size(testing::kGateCards), seconds);
   return faults.empty() ? 0 : 1;
 }
 
