@@ -22,7 +22,8 @@ bool IsExact(const Program& program) {
 bool SameFloat(float a, float b) { return (a != a && b != b) || BitsOf(a) == BitsOf(b); }
 
 TEST(CudaFused, RandomPrograms) {
-  constexpr unsigned kCount = 60;
+  const char* count = std::getenv("ACT_RANDOM_PROGRAMS");
+  const unsigned kCount = count ? static_cast<unsigned>(std::atoi(count)) : 60;
   struct Each {
     RandomCase random;
     FusedCase cpu, card;

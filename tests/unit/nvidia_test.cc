@@ -225,7 +225,7 @@ TEST_F(Nvidia, TheGateFindsSpillsStackRegistersAndWarnings) {
       " { float a[120]; for (int i = 0; i < 120; ++i) a[i] = Load(p.x + i * p.n);"
       " SyncThreads(); for (int i = 0; i < 120; ++i) Store(p.x + i, a[119 - i] / a[i]); }";
   EXPECT_NE(faults("ACT_KERNEL(k, 1024, P, p)" + wide).find("bytes spilled"), std::string::npos);
-  EXPECT_GT(CheckKernel(*toolkit, {"k", head + "ACT_KERNEL(k, 128, P, p)" + wide}).registers, 120);
+  EXPECT_GT(CheckKernel(*toolkit, {"k", head + "ACT_KERNEL(k, 128, P, p)" + wide}).registers, 64);
   EXPECT_NE(faults("ACT_KERNEL(k, 128, P, p) { int unused; }").find("warning"), std::string::npos);
 }
 
