@@ -48,7 +48,7 @@ std::unique_ptr<Kernel> BatchNormStats(const CudaContext& context, const KernelS
   const int64_t channels = shape->channels;
   if (channels == 0) return MakeKernel([](const KernelArgs&) { return std::string(); });
   const int64_t most_parts =
-      std::min(RowSumParts(channels), site.workspace_bytes / BatchNormPartBytes(channels));
+      std::min(CudaTarget().RowSumParts(channels), site.workspace_bytes / BatchNormPartBytes(channels));
   const TensorView& x = site.inputs[0];
   const Strided one, rows{{shape->rows}, {channels}, 0};
   const auto plan = PlanColumns(one, channels, rows, most_parts, CommonAlignment(x, x) % 16 == 0);

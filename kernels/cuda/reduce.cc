@@ -128,7 +128,7 @@ std::unique_ptr<Kernel> Reduce(const CudaContext& context, Op op, const KernelSi
               .results = y.elements,
               .aligned = CommonAlignment(x, x) % 16 == 0};
   if (op == Op::kMean) r.divisor = static_cast<double>(r.reduced.Elements());
-  r.most_parts = std::min(RowSumParts(r.results), site.workspace_bytes / ReducePartBytes(r.results));
+  r.most_parts = std::min(CudaTarget().RowSumParts(r.results), site.workspace_bytes / ReducePartBytes(r.results));
   const bool keeps_last = !r.kept.dims.empty() && r.kept.strides.back() == 1;
   return keeps_last ? LeadingAxes(context, r, why) : LastAxis(context, r, why);
 }

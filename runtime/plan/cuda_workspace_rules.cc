@@ -12,7 +12,7 @@ namespace act {
 namespace {
 
 constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
-constexpr int64_t kFloat = 4;
+constexpr int64_t kFloat = 4, kDouble = 8;
 // cuDNN's deterministic engines of ResNet-50 take some hundred bytes in bfloat16 and tf32. In float32
 // the fastest want copies of their operands in another order, up to 1.2 GB at batch 256.
 constexpr int64_t kMostOfConvolution = 64 * kMiB;
@@ -26,8 +26,9 @@ constexpr int64_t kLeastQueries = 16;
 // Counts by digit, of a sort by digits.
 constexpr int64_t kSortCounts = 256 * kKiB;
 
-CappedDim operator+(const CappedDim& a, int64_t bytes) {
-  return {a.size + Dim(bytes), SaturatingAdd(a.most, bytes)};
+CappedDim operator+(const CappedDim& a, const CappedDim& b) {
+  const auto most = [](const CappedDim& dim) { return dim.size.IsFixed() ? dim.At(0) : dim.most; };
+  return {a.size + b.size, SaturatingAdd(most(a), most(b))};
 }
 
 // Aligned, so that something else may follow.
@@ -47,11 +48,8 @@ int64_t TransposedWeights(const TensorType& w) {
   return WindowTaps(w) > 1 && bytes.IsFixed() ? Aligned(bytes.fixed) : 0;
 }
 
-// Mean and sum of squared deviations in double, or two sums.
-int64_t RowSums(const Target& target, int64_t columns) {
-  const int64_t parts = target.RowSumParts(columns);
-  return parts > 1 ? SaturatingMul(SaturatingMul(parts, columns), kCudaRowPartBytes) : 0;
-}
+// One part is the result itself.
+int64_t Parts(int64_t count, int64_t bytes) { return count > 1 ? SaturatingMul(count, bytes) : 0; }
 
 // `blocks` tensors of scores, of as many heads as fit, or of some queries of one head.
 CappedDim Scores(const AttentionExtents& e, int64_t blocks) {
@@ -62,18 +60,29 @@ CappedDim Scores(const AttentionExtents& e, int64_t blocks) {
 
 }  // namespace
 
+// A part has at least four rows, so that its sums cost little beside what they are sums of. At least
+// one part has room.
+CappedDim CudaLoopWorkspace(const Graph& graph, const Node& node, const Target& target) {
+  constexpr int64_t kRows = 4;
+  const Dim rows_bytes = TensorType{DType::kFloat32, node.program.space}.Elements() * Dim(kDouble / kRows);
+  CappedDim all = 0;
+  for (size_t i = 0; i < node.program.outputs.size() && i < node.outputs.size(); ++i) {
+    if (node.program.outputs[i].kind != OutputKind::kSum) continue;
+    const Dim columns = TypeOf(graph, node.outputs[i]).Elements();
+    const Dim most = target.LoopPartialSums(columns) * Dim(kDouble);
+    all = all + (columns.IsFixed() ? CappedDim(columns * Dim(kDouble) + rows_bytes, most.fixed) : most);
+  }
+  return all;
+}
+
 // Forward, and the gradient of the input.
 CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target&) {
   return TwiceTheOperands(graph, node, kMostOfConvolution) + TransposedWeights(TypeOf(graph, node.inputs[1]));
 }
 
-// Our own kernel of depthwise convolutions makes partial sums of dw.
-CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  const TensorType& dw = TypeOf(graph, node.outputs[0]);
-  const bool depthwise = node.attrs.Int("group", 1) > 1 && Extent(dw, 1) == 1;
-  const int64_t parts =
-      depthwise && dw.Elements().IsFixed() ? Aligned(RowSums(target, dw.Elements().fixed)) : 0;
-  return TwiceTheOperands(graph, node, kMostOfConvolution) + SaturatingAdd(TransposedWeights(dw), parts);
+CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&) {
+  return TwiceTheOperands(graph, node, kMostOfConvolution) +
+         TransposedWeights(TypeOf(graph, node.outputs[0]));
 }
 
 CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
@@ -103,12 +112,22 @@ CappedDim CudaRecurrentWorkspace(const Graph& graph, const Node& node, const Tar
   return Dim(kMostOfSmallProduct) + (x.dims.empty() ? Dim(0) : x.dims[0]) * Dim(per_sample);
 }
 
-CappedDim CudaRowSumsWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  const Dim kept = TypeOf(graph, node.outputs[0]).Elements();
-  return kept.IsFixed() ? RowSums(target, kept.fixed) : 0;
+CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Target& target) {
+  const int64_t channels = std::min(Extent(TypeOf(graph, node.outputs[0]), 0), kTooLarge / 1024);
+  return Parts(target.RowSumParts(channels), BatchNormPartBytes(channels));
 }
 
-CappedDim CudaLossWorkspace(const Graph&, const Node&, const Target& target) { return RowSums(target, 1); }
+CappedDim CudaReduceWorkspace(const Graph& graph, const Node& node, const Target& target) {
+  const Dim kept = TypeOf(graph, node.outputs[0]).Elements();
+  if (!kept.IsFixed()) return 0;
+  const int64_t columns = std::min(kept.fixed, kTooLarge / 1024);
+  return Parts(target.RowSumParts(columns), ReducePartBytes(columns));
+}
+
+// A loss, or a number of correct labels, and a sum of weights, in double.
+CappedDim CudaLossWorkspace(const Graph&, const Node&, const Target& target) {
+  return Parts(target.RowSumParts(1), 2 * kDouble);
+}
 
 // Updates of one element are combined in their order: a stable sort of (target, position), two
 // numbers of 4 bytes, from one buffer to another and back.

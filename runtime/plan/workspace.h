@@ -22,8 +22,6 @@ CappedDim WorkspaceBound(const Node& node, const Graph& graph, const Target& tar
 constexpr int64_t BatchNormPartBytes(int64_t channels) { return (channels * 32 + 63) / 64 * 64; }
 // Bytes of one part's sums of `columns` columns in double.
 constexpr int64_t ReducePartBytes(int64_t columns) { return (columns * 8 + 63) / 64 * 64; }
-// On a card: bytes of one column in one of Target::RowSumParts parts. A sum in one part has none.
-inline constexpr int64_t kCudaRowPartBytes = 16;
 
 // Attention computes the scores of this many queries at a time.
 inline constexpr int64_t kAttentionQueries = 60;
