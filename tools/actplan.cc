@@ -18,6 +18,7 @@
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
 #include "tools/flags.h"
+#include "tools/plan_kernels.h"
 #include "tools/target_flag.h"
 
 namespace act {
@@ -62,6 +63,10 @@ struct Flags {
                    cl::sub(show)};
   SwitchFlag workspaces{"workspaces", cl::desc("List the nodes with scratch space, and its bounds by target"),
                         cl::cat(group), cl::sub(show)};
+  SwitchFlag kernels{"kernels",
+                     cl::desc("List the kernel or library engine of each node, for the target; with\n"
+                              "--target=cuda:CARD without that card"),
+                     cl::cat(group), cl::sub(show)};
   SwitchFlag eval{"eval", cl::desc("The graph of evaluation instead of the training step"), cl::cat(group),
                   cl::sub(show), cl::sub(layout)};
 
@@ -124,6 +129,10 @@ llvm::Error Show(const Flags& f) {
   for (size_t t = 0; t < reports.size(); ++t) {
     ACT_TRY(reports[t], MakeMemoryReport(plan, batch, f.targets.kinds[t], f.targets.card));
   }
+  std::string kernels;
+  if (f.kernels) {
+    ACT_TRY(kernels, DescribeKernels(plan, batch, f.targets));
+  }
   const Graph& graph = f.eval ? plan.eval.graph : plan.train.graph;
   const Graph& train = plan.train.graph;
 
@@ -156,6 +165,7 @@ llvm::Error Show(const Flags& f) {
   llvm::outs() << "\n";
   for (const MemoryReport& report : reports) llvm::outs() << "\n" << ReportText(report);
   if (f.workspaces) llvm::outs() << "\n", PrintWorkspaces(graph, batch);
+  if (f.kernels) llvm::outs() << "\nkernels at batch " << batch << "\n" << kernels;
   if (f.parameters) llvm::outs() << "\nparameters and buffers\n", PrintParameters(graph);
   if (f.edges) llvm::outs() << "\n" << ExplainEdges(plan, batch, "");
   if (f.nodes) llvm::outs() << "\n" << Dump(graph);

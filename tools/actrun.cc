@@ -224,8 +224,9 @@ TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRat
 llvm::Error CheckRoom(const Flags& f, const Plan& plan, const MemoryLayout& layout, const Device& device) {
   ACT_TRY(const int64_t free_bytes, device.AvailableBytes());
   if (layout.target != TargetKind::kCpu)
-    return CheckFits(plan, layout,
-                     {.free_bytes = free_bytes, .arenas = Arenas::kDevice, .place = device.name()});
+    return CheckFits(
+        plan, layout,
+        {.free_bytes = free_bytes, .place = "the card (" + device.name() + ")", .arenas = Arenas::kDevice});
   const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
   return CheckFits(plan, layout, {.free_bytes = free_bytes - beside});
 }

@@ -2,12 +2,12 @@
 // into the workspace, and its gradient of them out of it.
 #include "kernels/cuda/conv_site.h"
 #include "kernels/cuda/conv_tiles.h"
+#include "kernels/cuda/device_window.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/registry.h"
-#include "kernels/cuda/source/add_bias.h"
+#include "kernels/cuda/source/add_bias_parameters.h"
 #include "kernels/cuda/transpose.h"
-#include "kernels/cuda/window_parameters.h"
 #include "kernels/site/lambda_kernel.h"
 
 namespace act::cuda {

@@ -16,6 +16,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaTranspose(registry, context);
   RegisterCudaMovement(registry, context);
   RegisterCudaResize(registry, context);
+  RegisterCudaGather(registry, context);
   RegisterCudaSwap(registry, context);
   RegisterCudaHost(registry, context, host);
 }

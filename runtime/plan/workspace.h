@@ -23,6 +23,17 @@ constexpr int64_t BatchNormPartBytes(int64_t channels) { return (channels * 32 +
 // Bytes of one part's sums of `columns` columns in double.
 constexpr int64_t ReducePartBytes(int64_t columns) { return (columns * 8 + 63) / 64 * 64; }
 
+// Of a scatter on a card: rows that one block sorts, rows that one thread combines, and the bytes of rows of
+// `row_bytes` bytes. These are the targets and the places of the rows, twice; counts by digit of a target, for each
+// block; and what two of the targets in each chunk of rows have received.
+inline constexpr int64_t kSortedByBlock = 2048, kCombinedByThread = 32, kSortCountBytes = 1024;
+constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
+  constexpr int64_t kAligned = 256;
+  const auto aligned = [](int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; };
+  return 4 * aligned(rows * 4) + (rows + kSortedByBlock - 1) / kSortedByBlock * kSortCountBytes +
+         2 * aligned((rows + kCombinedByThread - 1) / kCombinedByThread * row_bytes);
+}
+
 // Attention computes the scores of this many queries at a time.
 inline constexpr int64_t kAttentionQueries = 60;
 // Floats from one row of scores to the next. It is an odd number of cache lines, so that rows

@@ -30,5 +30,18 @@ TEST(CudaTranspose, MoreAxesThanAKernelCountsAreRefused) {
   EXPECT_TRUE(RunCuda(registry.For("Transpose")[0], c, 0).refused);
 }
 
+TEST(CudaTranspose, WarpsTouchFewSectorsMoreThanTheyMust) {
+  const auto of = [](const Ints& in, const Ints& perm) {
+    return SectorsOverIdeal(cuda::RegisterCudaTranspose, Transpose(in, perm, DType::kFloat32));
+  };
+  EXPECT_EQ(of({2, 64, 96}, {0, 2, 1}), 1);
+  EXPECT_EQ(of({3, 4, 8, 64}, {2, 0, 1, 3}), 1) << "rows";
+  // Rows of 225 begin between sectors: a warp's 32 floats lie in five instead of four.
+  EXPECT_LE(of({2, 64, 15, 15}, {0, 2, 3, 1}), 1.25);
+  // A tile along the long axis: whole pixels of an image with few channels are written.
+  EXPECT_LE(of({2, 3, 32, 32}, {0, 2, 3, 1}), 1.1);
+  EXPECT_LE(of({2, 32, 32, 3}, {0, 3, 1, 2}), 1.1);
+}
+
 }  // namespace
 }  // namespace act
