@@ -23,8 +23,6 @@ constexpr int64_t kMostOfProduct = 32 * kMiB, kMostOfSmallProduct = 4 * kMiB;
 constexpr int64_t kMostScores = 64 * kMiB;
 // If the scores of one head take more: at least this many queries at a time.
 constexpr int64_t kLeastQueries = 16;
-// Counts by digit, of a sort by digits.
-constexpr int64_t kSortCounts = 256 * kKiB;
 
 CappedDim operator+(const CappedDim& a, const CappedDim& b) {
   const auto most = [](const CappedDim& dim) { return dim.size.IsFixed() ? dim.At(0) : dim.most; };
@@ -48,8 +46,14 @@ int64_t TransposedWeights(const TensorType& w) {
   return WindowTaps(w) > 1 && bytes.IsFixed() ? Aligned(bytes.fixed) : 0;
 }
 
-// One part is the result itself.
-int64_t Parts(int64_t count, int64_t bytes) { return count > 1 ? SaturatingMul(count, bytes) : 0; }
+// Of each of `parts` parts.
+int64_t PartBytes(int64_t parts, int64_t columns, int64_t bytes) {
+  return parts > 1 ? SaturatingMul(SaturatingMul(parts, columns), bytes) : 0;
+}
+
+CappedDim RowParts(const Dim& columns, const Target& target, int64_t bytes) {
+  return columns.IsFixed() ? PartBytes(target.RowSumParts(columns.fixed), columns.fixed, bytes) : 0;
+}
 
 // `blocks` tensors of scores, of as many heads as fit, or of some queries of one head.
 CappedDim Scores(const AttentionExtents& e, int64_t blocks) {
@@ -112,27 +116,39 @@ CappedDim CudaRecurrentWorkspace(const Graph& graph, const Node& node, const Tar
   return Dim(kMostOfSmallProduct) + (x.dims.empty() ? Dim(0) : x.dims[0]) * Dim(per_sample);
 }
 
+CappedDim CudaRowSumsWorkspace(const Graph& graph, const Node& node, const Target& target) {
+  return RowParts(TypeOf(graph, node.outputs[0]).Elements(), target, kCudaSumBytes);
+}
+
 CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  const int64_t channels = std::min(Extent(TypeOf(graph, node.outputs[0]), 0), kTooLarge / 1024);
-  return Parts(target.RowSumParts(channels), BatchNormPartBytes(channels));
+  return RowParts(TypeOf(graph, node.outputs[0]).Elements(), target, kCudaMomentsBytes);
 }
 
-CappedDim CudaReduceWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  const Dim kept = TypeOf(graph, node.outputs[0]).Elements();
-  if (!kept.IsFixed()) return 0;
-  const int64_t columns = std::min(kept.fixed, kTooLarge / 1024);
-  return Parts(target.RowSumParts(columns), ReducePartBytes(columns));
-}
-
-// A loss, or a number of correct labels, and a sum of weights, in double.
 CappedDim CudaLossWorkspace(const Graph&, const Node&, const Target& target) {
-  return Parts(target.RowSumParts(1), 2 * kDouble);
+  return RowParts(1, target, kCudaLossBytes);
 }
 
-// Updates of one element are combined in their order: a stable sort of (target, position), two
-// numbers of 4 bytes, from one buffer to another and back.
+// CudaScatterBytes, as a polynomial. Rows are the trailing axes of the updates that are whole in the result and have one
+// index.
 CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target&) {
-  return TypeOf(graph, node.inputs[1]).Elements() * Dim(16) + Dim(kSortCounts);
+  const TensorType &update = TypeOf(graph, node.inputs[0]), &index = TypeOf(graph, node.inputs[1]),
+                   &y = TypeOf(graph, node.outputs[0]);
+  if (update.dims.size() != index.dims.size() || update.dims.size() != y.dims.size()) return 0;
+  const auto axis = static_cast<size_t>(std::max<int64_t>(node.attrs.Int("axis"), 0));
+  int64_t row_bytes = ByteSize(update.dtype);
+  Dim rows = 1;
+  bool whole = true;
+  for (size_t d = update.dims.size(); d-- > 0;) {
+    whole = whole && d > axis && index.dims[d] == Dim(1) && update.dims[d].IsFixed();
+    if (whole)
+      row_bytes = SaturatingMul(row_bytes, update.dims[d].fixed);
+    else
+      rows = rows * update.dims[d];
+    whole = whole && update.dims[d] == y.dims[d];
+  }
+  const int64_t per_row = 4 * kFloat + kSortCountBytes / kSortedByBlock + 1 +
+                          SaturatingAdd(2 * row_bytes, kCombinedByThread - 1) / kCombinedByThread;
+  return rows * Dim(per_row) + Dim(SaturatingAdd(CudaScatterBytes(1, row_bytes), 4 * kKiB));
 }
 
 }  // namespace act

@@ -58,9 +58,9 @@ const RuntimeOp kOps[] = {
     {.name = "Resize"},
     {.name = "ResizeGrad"},
 
-    {.name = "ReduceSum", .workspace = {ReduceWorkspace, CudaReduceWorkspace}},
-    {.name = "ReduceMean", .workspace = {ReduceWorkspace, CudaReduceWorkspace}},
-    {.name = "ReduceMax", .workspace = {nullptr, CudaReduceWorkspace}},
+    {.name = "ReduceSum", .workspace = {ReduceWorkspace, CudaRowSumsWorkspace}},
+    {.name = "ReduceMean", .workspace = {ReduceWorkspace, CudaRowSumsWorkspace}},
+    {.name = "ReduceMax", .workspace = {nullptr, CudaRowSumsWorkspace}},
     {.name = "BatchNormStats",
      .operands = {1, 3},
      .results = {2, 3},
@@ -82,7 +82,7 @@ const RuntimeOp kOps[] = {
     {.name = "TopK"},
     {.name = "CumSum"},
     {.name = "Integer", .operands = {1, 3}},
-    {.name = "IntegerReduce", .workspace = {nullptr, CudaReduceWorkspace}},
+    {.name = "IntegerReduce", .workspace = {nullptr, CudaRowSumsWorkspace}},
 
     {.name = "SoftmaxCrossEntropy",
      .operands = {2, 3},

@@ -30,9 +30,10 @@ CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target
 CappedDim CudaAttentionWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaAttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaRecurrentWorkspace(const Graph& graph, const Node& node, const Target& target);
+// Reductions to extents that do not vary with N.
+CappedDim CudaRowSumsWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Target& target);
-CappedDim CudaReduceWorkspace(const Graph& graph, const Node& node, const Target& target);
-// Sums over all labels.
+// The sums over all rows of a loss, of the weights of labels, or of labels that are the argmax.
 CappedDim CudaLossWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target& target);
 

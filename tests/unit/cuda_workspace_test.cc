@@ -97,8 +97,8 @@ TEST(CudaWorkspace, TheGradientOfAttentionHoldsProbabilitiesTheirGradientsAndPar
 }
 
 TEST(CudaWorkspace, StatisticsAndReductionsHaveTheirParts) {
-  EXPECT_EQ(Planned("BatchNormStats", {{n, 7, 7, 2048}}, {{2048}, {2048}}).Bytes(1), 32 * 2048 * 32);
-  EXPECT_EQ(Planned("BatchNormStats", {{n, 7, 7, 64}}, {{64}, {64}}).Bytes(1), 512 * 64 * 32);
+  EXPECT_EQ(Planned("BatchNormStats", {{n, 7, 7, 2048}}, {{2048}, {2048}}).Bytes(1), 32 * 2048 * 24);
+  EXPECT_EQ(Planned("BatchNormStats", {{n, 7, 7, 64}}, {{64}, {64}}).Bytes(1), 512 * 64 * 24);
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "IntegerReduce"}) {
     EXPECT_EQ(Planned(op, {{n, 16}}, {{16}}).Bytes(1), 512 * 16 * 8) << op;
     EXPECT_EQ(Planned(op, {{n, 16}}, {{n, 1}}).Bytes(1), 0) << op;
@@ -131,9 +131,15 @@ TEST(CudaWorkspace, ALoopHasItsColumnSumsInPartsOfFourRows) {
   EXPECT_LE(varying.Bytes(1 << 20), 8 * (1 << 20) * 8 + 16 * kMiB);
 }
 
-TEST(CudaWorkspace, AScatterSortsItsIndices) {
-  const Planned scatter("Scatter", {{n, 100, 8}, {n, 100}}, {{5000, 8}});
-  EXPECT_EQ(scatter.Bytes(3), 300 * 16 + 256 * 1024);
+TEST(CudaWorkspace, AScatterSortsItsRows) {
+  const Planned rows("Scatter", {{n, 8}, {n, 1}}, {{5000, 8}});
+  EXPECT_EQ(rows.Bytes(300), 300 * (16 + 1 + 2) + CudaScatterBytes(1, 8 * 4) + 4096);
+  for (const int64_t batch : {1, 31, 2048, 2049, 100'000})
+    EXPECT_GE(rows.Bytes(batch), CudaScatterBytes(batch, 8 * 4)) << batch;
+  // An index for each element.
+  const Planned elements("Scatter", {{n, 8}, {n, 8}}, {{5000, 8}});
+  for (const int64_t batch : {1, 31, 2048, 2049, 100'000})
+    EXPECT_GE(elements.Bytes(batch), CudaScatterBytes(8 * batch, 4)) << batch;
 }
 
 TEST(CudaWorkspace, ARecurrentStepHasAProductAndItsGates) {
