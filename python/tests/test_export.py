@@ -93,10 +93,20 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         ("l1", mlp, (torch.randn(4, 12),), {"loss": "l1", "labels": torch.randn(4, 4)}),
         ("smooth-l1", mlp, (torch.randn(4, 12),), {"loss": "smooth-l1", "labels": 3 * torch.randn(4, 4)}),
         ("bce", mlp, (torch.randn(4, 12),), {"loss": "bce-with-logits", "labels": torch.rand(4, 4)}),
-        ("module loss", mlp, (torch.randn(4, 12),), {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.tensor([0, 1, 2, 3])}),
+        (
+            "module loss",
+            mlp,
+            (torch.randn(4, 12),),
+            {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.tensor([0, 1, 2, 3])},
+        ),
         ("cnn", Cnn, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
-        ("transformer", Transformer, (torch.randint(0, 50, (3, 7)),), {"loss": next_token, "labels": torch.randint(0, 50, (3, 7))}),
+        (
+            "transformer",
+            Transformer,
+            (torch.randint(0, 50, (3, 7)),),
+            {"loss": next_token, "labels": torch.randint(0, 50, (3, 7))},
+        ),
     ],
 )
 def test_step_is_autograds(tmp_path: Path, name: str, model, inputs, options) -> None:
@@ -110,7 +120,9 @@ def test_step_is_autograds(tmp_path: Path, name: str, model, inputs, options) ->
 def test_known_models(tmp_path: Path, name: str, size: int) -> None:
     torchvision = pytest.importorskip("torchvision")
     model = randomize(getattr(torchvision.models, name)(weights=None, num_classes=10))
-    report = actc.export(model, torch.randn(2, 3, size, size), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    report = actc.export(
+        model, torch.randn(2, 3, size, size), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN
+    )
     assert report.check is not None and report.check.conclusive
     assert max(report.check.loss_error, report.check.gradient_error) <= report.check.limit <= 0.1, str(report)
 
@@ -158,7 +170,9 @@ def test_statistics_and_names_are_the_modules(tmp_path: Path) -> None:
 def test_frozen_backbone_does_not_train(tmp_path: Path) -> None:
     model = randomize(Cnn())
     model.body.requires_grad_(False)
-    report = actc.export(model, torch.randn(4, 3, 10, 10), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    report = actc.export(
+        model, torch.randn(4, 3, 10, 10), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN
+    )
     assert set(report.frozen) == {"body.0.weight", "body.1.weight", "body.1.bias"}
     assert report.parameters == 8 * 5 + 5
     assert report.check is not None and report.check.compared == 2
@@ -196,7 +210,19 @@ def test_errors_leave_nothing_behind(tmp_path: Path, options, message: str) -> N
 
 def test_command_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("from torch import nn\ndef net():\n    return nn.Linear(6, 3)\n")
-    command = [sys.executable, "-m", "actc", "mine:net", "--input", "4x6", "-o", "m.onnx", "--loss", "cross-entropy", "--no-check"]
+    command = [
+        sys.executable,
+        "-m",
+        "actc",
+        "mine:net",
+        "--input",
+        "4x6",
+        "-o",
+        "m.onnx",
+        "--loss",
+        "cross-entropy",
+        "--no-check",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and "21 trained numbers" in done.stdout, done.stderr
     named = command[:5] + ["input=4x6"] + command[6:]
