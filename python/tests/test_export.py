@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -76,6 +77,36 @@ class Transformer(nn.Module):
         return self.head(x + y.transpose(1, 2).flatten(2))
 
 
+class SpatialTransformer(nn.Module):
+    """Jaderberg et al. 2015: an image is sampled where the network asks for it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+        self.features = nn.Conv2d(3, 4, 3)
+        self.place = nn.Linear(4, 6)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.features(image))
+        theta = self.place(x.mean((2, 3))).view(-1, 2, 3)
+        grid = F.affine_grid(theta, (x.shape[0], 4, 6, 5), align_corners=False)
+        return self.head(F.grid_sample(x, 1.5 * grid, align_corners=False, **self.options).mean((2, 3)))
+
+
+class Noisy(nn.Module):
+    """Draws normal and uniform numbers of its own, as variational autoencoders and masked ones do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(12, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = torch.rand(x.shape[0], 12).argsort(1)[:, :8]
+        y = torch.zeros_like(x).scatter(1, kept, x.gather(1, kept))
+        return self.fc(y + 0.1 * torch.randn_like(x))
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.GELU(), nn.Linear(16, 4))
 
@@ -101,6 +132,13 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         ),
         ("cnn", Cnn, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
+        ("sampling", SpatialTransformer, (torch.randn(4, 3, 8, 7),), {"loss": "cross-entropy"}),
+        (
+            "cubic sampling",
+            lambda: SpatialTransformer(mode="bicubic", padding_mode="reflection"),
+            (torch.randn(4, 3, 8, 7),),
+            {"loss": "cross-entropy"},
+        ),
         (
             "transformer",
             Transformer,
@@ -189,6 +227,29 @@ def test_data_dependent_code_is_told(tmp_path: Path) -> None:
 
     report = actc.export(Branches(), torch.randn(2, 4), tmp_path / "m.onnx", "cross-entropy", check=False)
     assert any("data" in w or "boolean" in w.lower() for w in report.warnings), str(report)
+
+
+def test_cause_of_a_dynamo_error_is_told(tmp_path: Path) -> None:
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.fc(x) if x.sum() > 0 else self.fc(-x)
+
+    with pytest.raises(actc.ExportError) as raised:
+        actc.export(Branches(), torch.randn(2, 4), tmp_path / "m.onnx", "cross-entropy", exporter="dynamo", check=False)
+    assert "with torch.export: GuardOnDataDependentSymNode: Could not guard on" in str(raised.value)
+
+
+@needs_tools
+def test_random_numbers_of_a_model(tmp_path: Path) -> None:
+    report = actc.export(Noisy(), torch.randn(4, 12), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert report.batch_axis == "N"
+    assert report.check is not None and report.check.random and report.check.conclusive, str(report)
+    kinds = [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node]
+    assert "RandomUniformLike" in kinds and "RandomNormalLike" in kinds
 
 
 @pytest.mark.parametrize(
