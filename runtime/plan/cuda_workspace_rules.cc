@@ -12,7 +12,7 @@ namespace act {
 namespace {
 
 constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
-constexpr int64_t kFloat = 4;
+constexpr int64_t kFloat = 4, kDouble = 8;
 // cuDNN's deterministic engines of ResNet-50 take some hundred bytes in bfloat16 and tf32. In float32
 // the fastest want copies of their operands in another order, up to 1.2 GB at batch 256.
 constexpr int64_t kMostOfConvolution = 64 * kMiB;
@@ -23,11 +23,10 @@ constexpr int64_t kMostOfProduct = 32 * kMiB, kMostOfSmallProduct = 4 * kMiB;
 constexpr int64_t kMostScores = 64 * kMiB;
 // If the scores of one head take more: at least this many queries at a time.
 constexpr int64_t kLeastQueries = 16;
-// A partial sum of dw, with room for one of a finer cut.
-constexpr int64_t kDepthwisePartBytes = 16;
 
-CappedDim operator+(const CappedDim& a, int64_t bytes) {
-  return {a.size + Dim(bytes), SaturatingAdd(a.most, bytes)};
+CappedDim operator+(const CappedDim& a, const CappedDim& b) {
+  const auto most = [](const CappedDim& dim) { return dim.size.IsFixed() ? dim.At(0) : dim.most; };
+  return {a.size + b.size, SaturatingAdd(most(a), most(b))};
 }
 
 // Aligned, so that something else may follow.
@@ -65,18 +64,29 @@ CappedDim Scores(const AttentionExtents& e, int64_t blocks) {
 
 }  // namespace
 
+// A part has at least four rows, so that its sums cost little beside what they are sums of. At least
+// one part has room.
+CappedDim CudaLoopWorkspace(const Graph& graph, const Node& node, const Target& target) {
+  constexpr int64_t kRows = 4;
+  const Dim rows_bytes = TensorType{DType::kFloat32, node.program.space}.Elements() * Dim(kDouble / kRows);
+  CappedDim all = 0;
+  for (size_t i = 0; i < node.program.outputs.size() && i < node.outputs.size(); ++i) {
+    if (node.program.outputs[i].kind != OutputKind::kSum) continue;
+    const Dim columns = TypeOf(graph, node.outputs[i]).Elements();
+    const Dim most = target.LoopPartialSums(columns) * Dim(kDouble);
+    all = all + (columns.IsFixed() ? CappedDim(columns * Dim(kDouble) + rows_bytes, most.fixed) : most);
+  }
+  return all;
+}
+
 // Forward, and the gradient of the input.
 CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target&) {
   return TwiceTheOperands(graph, node, kMostOfConvolution) + TransposedWeights(TypeOf(graph, node.inputs[1]));
 }
 
-// Our own kernel of depthwise convolutions makes partial sums of dw.
-CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  const TensorType& dw = TypeOf(graph, node.outputs[0]);
-  const bool depthwise = node.attrs.Int("group", 1) > 1 && Extent(dw, 1) == 1;
-  const int64_t elements = depthwise && dw.Elements().IsFixed() ? dw.Elements().fixed : 0;
-  const int64_t parts = Aligned(PartBytes(target.LoopSumParts(elements), elements, kDepthwisePartBytes));
-  return TwiceTheOperands(graph, node, kMostOfConvolution) + SaturatingAdd(TransposedWeights(dw), parts);
+CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&) {
+  return TwiceTheOperands(graph, node, kMostOfConvolution) +
+         TransposedWeights(TypeOf(graph, node.outputs[0]));
 }
 
 CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target&) {

@@ -9,10 +9,8 @@
 
 namespace act {
 
-// Partial sums, on any target.
-CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& target);
-
 // Of the CPU's kernels (workspace_rules.cc).
+CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim ConvWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim ConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target);
@@ -25,6 +23,7 @@ CappedDim BatchNormWorkspace(const Graph& graph, const Node& node, const Target&
 CappedDim ReduceWorkspace(const Graph& graph, const Node& node, const Target& target);
 
 // Of a card's kernels (cuda_workspace_rules.cc).
+CappedDim CudaLoopWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target& target);
