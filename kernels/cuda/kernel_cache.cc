@@ -96,12 +96,6 @@ const CompiledKernel* KernelCache::Request(const KernelSource& source) {
   return &entry->kernel;
 }
 
-std::vector<KernelSource> KernelCache::Sources() const {
-  std::vector<KernelSource> sources;
-  for (const Entry& entry : entries_) sources.push_back(entry.source);
-  return sources;
-}
-
 void KernelCache::Compile(Entry& entry) const {
   std::string log;  // of warnings; what fails is in the status
   entry.status = compiler_.Compile(entry.source, EmbeddedHeaders(), &entry.image, &log);
