@@ -97,8 +97,15 @@ TEST_F(Nvidia, ADescribedCardTellsItsPropertiesAndRunsNothing) {
   EXPECT_EQ(driver.card().name, "NVIDIA H200");
   EXPECT_EQ(driver.card().compute_capability, 90);
   EXPECT_EQ(driver.card().multiprocessors, 132);
+  Module* module = nullptr;
+  EXPECT_EQ(driver.Load({}, &module), "NVIDIA H200 is only described: nothing can run on it");
+  // Kernels may have tables in its memory.
   std::byte* address = nullptr;
-  EXPECT_EQ(driver.Allocate(256, &address), "NVIDIA H200 is only described: nothing can run on it");
+  const float one = 1;
+  ASSERT_EQ(driver.Allocate(sizeof one, &address), "");
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(address) % 256, 0u);
+  EXPECT_EQ(driver.CopyToDevice(nullptr, address, reinterpret_cast<const std::byte*>(&one), sizeof one), "");
+  driver.Free(address);
 }
 
 // ---- Compiling
