@@ -57,6 +57,9 @@ const RuntimeOp kOps[] = {
     {.name = "AveragePoolGrad", .why_not_tileable = UnlessOfSamples},
     {.name = "Resize"},
     {.name = "ResizeGrad"},
+    {.name = "GridSample", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
+    {.name = "GridSampleGradInput", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
+    {.name = "GridSampleGradGrid", .operands = {3, 3}, .why_not_tileable = UnlessOfSamples},
 
     {.name = "ReduceSum", .workspace = {ReduceWorkspace, CudaRowSumsWorkspace}},
     {.name = "ReduceMean", .workspace = {ReduceWorkspace, CudaRowSumsWorkspace}},
@@ -78,6 +81,7 @@ const RuntimeOp kOps[] = {
     {.name = "Scatter", .operands = {2, 4}, .workspace = {nullptr, CudaScatterWorkspace}},
     {.name = "FlatIndex"},
     {.name = "Range", .operands = {0, 0}},
+    {.name = "Random", .operands = {0, 0}},
     {.name = "NonZero", .results = {2, 2}},
     {.name = "TopK"},
     {.name = "CumSum"},

@@ -67,8 +67,8 @@ inline const std::vector<Lookup> kLookups = {
 
 // Calls check(case): all lookups, with int32 indices and with flags.
 template <class Check>
-void ForGatherCases(Check check) {
-  for (const Lookup& l : kLookups) {
+void ForGatherCases(const std::vector<Lookup>& lookups, Check check) {
+  for (const Lookup& l : lookups) {
     OpCase c = GatherCase(l);
     check(c);
     c.inputs.push_back(Flags(l.part[static_cast<size_t>(l.axis)]));
@@ -86,8 +86,8 @@ void ForGatherCases(Check check) {
 
 // Calls check(case): all lookups and reductions, with an operand that updates are written into, and with flags.
 template <class Check>
-void ForScatterCases(Check check) {
-  for (const Lookup& l : kLookups)
+void ForScatterCases(const std::vector<Lookup>& lookups, Check check) {
+  for (const Lookup& l : lookups)
     for (const char* reduction : {"none", "add", "mul", "min", "max"})
       for (const bool into : {false, true}) {
         OpCase c = ScatterCase(l, reduction, into);

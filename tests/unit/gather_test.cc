@@ -24,7 +24,7 @@ TEST(Scatter, ByHand) {
 }
 
 TEST(Gather, AgreesWithTheReference) {
-  ForGatherCases([](const OpCase& c) { EXPECT_GT(CompareWithReference(c, 0), 0); });
+  ForGatherCases(kLookups, [](const OpCase& c) { EXPECT_GT(CompareWithReference(c, 0), 0); });
 }
 
 TEST(Scatter, CombinesIntegersExactly) {

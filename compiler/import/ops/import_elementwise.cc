@@ -5,6 +5,7 @@
 
 #include "compiler/import/core/importer.h"
 #include "compiler/import/known/onnx_types.h"
+#include "compiler/import/ops/random_draw.h"
 #include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {
@@ -29,7 +30,6 @@ constexpr Unary kUnary[] = {
     {"Erf"},
     {"Relu"},
     {"Reciprocal"},
-    {"Floor"},
     {"Ceil"},
     {"Round"},
     {"Sign"},
@@ -108,14 +108,12 @@ llvm::Error ImportBinary(NodeContext& c) {
         Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
       return c.Set(0, Operand(c.In(1 - i)));
   }
+  ACT_TRY(const bool shifted, ShiftDraw(c));
+  if (shifted) return llvm::Error::success();
   return c.Return(c.EmitBinary(op));
 }
 
-llvm::Error ImportComparison(NodeContext& c) {
-  if (c.In(0).uniform || c.In(1).uniform)
-    return c.Fail("compares random numbers in a way that is no dropout mask");
-  return c.Return(c.EmitBinary(c.node.op_type()));
-}
+llvm::Error ImportComparison(NodeContext& c) { return c.Return(c.EmitBinary(c.node.op_type())); }
 
 llvm::Expected<ValueId> Cast(const NodeContext& c, ValueId x, DType to) {
   Attributes attrs;
