@@ -38,7 +38,7 @@ void RunConvolution(benchmark::State& state, const ConvolutionShape& shape, std:
   }
   node.inputs = {0, 1};
   node.outputs = {2};
-  const int64_t bound = WorkspaceBound(node, graph, CpuTarget(), 0).fixed;
+  const int64_t bound = WorkspaceBound(node, graph, CpuTarget(), 0).At(1);
   const KernelSite site{&node, {views[0], views[1]}, {views[2]}, batch, bound, omp_get_max_threads()};
   std::string why;
   std::unique_ptr<Kernel> kernel;

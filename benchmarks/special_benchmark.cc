@@ -167,7 +167,7 @@ void Run(benchmark::State& state, const Case& c) {
   };
   add(c.inputs, c.input_types, inputs, node.inputs);
   add(c.outputs, c.output_types, outputs, node.outputs);
-  const int64_t bound = WorkspaceBound(node, graph, CpuTarget(), 0).fixed;
+  const int64_t bound = WorkspaceBound(node, graph, CpuTarget(), 0).At(1);
   std::string why;
   const auto kernel =
       registry.For(c.op).front().create({&node, inputs, outputs, 16, bound, omp_get_max_threads()}, &why);

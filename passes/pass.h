@@ -27,6 +27,8 @@ struct PassContext {
   UpdateOptions updates;        // the optimizer, and how gradients become updates
   Policy policy;                // the level: what is stored, and in which form
   int64_t workspace_limit = 0;  // bytes of scratch space a node; 0: no limit
+  // Whose peak planning lowers. The plan serves all of them.
+  TargetKind target = TargetKind::kCpu;
 
   // --- What the search for re-runs decided (passes/storage/choose_reruns.h).
   // The most elements a sample of a value that is re-run from anchors. It is bounded because the

@@ -10,8 +10,6 @@
 #include <string>
 
 #include "compiler/emit/export_trained.h"
-#include "kernels/cpu/cpu_device.h"
-#include "kernels/cpu/registry.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/size.h"
@@ -28,6 +26,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
+#include "tools/device.h"
 #include "tools/flags.h"
 #include "tools/measurement.h"
 #include "tools/optimizer_flags.h"
@@ -57,8 +56,13 @@ struct Flags {
   cl::opt<std::string> plan{cl::Positional, cl::desc("PLAN"), cl::cat(machine)};
   WholeNumberFlag batch{"batch", cl::desc("Samples of a step (default: the plan's batch size)"),
                         cl::value_desc("N"), cl::cat(machine)};
-  cl::opt<std::string> device{"device", cl::desc("Where to run: cpu (default) or cuda"),
-                              cl::value_desc("cpu|cuda"), cl::init("cpu"), cl::cat(machine)};
+  cl::opt<std::string> device{
+      "device", cl::value_desc("cpu|cuda|auto"), cl::init("cpu"), cl::cat(machine),
+      cl::desc("Where to run: cpu (default), cuda (an NVIDIA GPU), or auto (a GPU if there is one)")};
+  cl::opt<std::string> float_math{
+      "fpmath", cl::value_desc("f32|tf32-conv|tf32"), cl::init("f32"), cl::cat(machine),
+      cl::desc("Float arithmetic of a GPU: f32 (default); tf32-conv: convolutions round their operands\n"
+               "to tf32, as PyTorch does; tf32: matrix products too")};
   WholeNumberFlag threads{"threads",
                           cl::desc("Threads (default: the physical cores that the process may use)"),
                           cl::value_desc("T"), cl::cat(machine)};
@@ -109,6 +113,8 @@ struct Flags {
   cl::opt<std::string> report_json{"report-json", cl::desc("Write memory, losses and times as JSON"),
                                    cl::value_desc("FILE"), cl::cat(files)};
   SwitchFlag profile{"profile", cl::desc("Print the most expensive kernels and nodes"), cl::cat(files)};
+  cl::opt<std::string> dump_kernels{"dump-kernels", cl::value_desc("DIR"), cl::cat(files),
+                                    cl::desc("Write the source of each kernel that is compiled for a GPU")};
   cl::opt<std::string> verbose{"verbose", cl::value_desc("dispatch"), cl::cat(files),
                                cl::desc("dispatch: print each node's kernel, and why faster ones refused")};
 };
@@ -119,8 +125,14 @@ std::string CheckUsage(const Flags& f) {
   if (f.batch.getNumOccurrences() && f.batch < 1) return "--batch: a batch has at least one sample";
   if (f.threads.getNumOccurrences() && (f.threads < 1 || f.threads > 4096))
     return "--threads: expected 1 to 4096";
-  if (f.device != "cpu" && f.device != "cuda")
-    return "--device: expected cpu or cuda, found '" + f.device + "'";
+  if (!IsDeviceName(f.device))
+    return std::string("--device: expected ") + kDeviceNames + ", found '" + f.device + "'";
+  if (!IsFloatMathName(f.float_math))
+    return std::string("--fpmath: expected ") + kFloatMathNames + ", found '" + f.float_math + "'";
+  if (f.device == "cpu" && !f.dump_kernels.empty())
+    return "--dump-kernels: only a GPU's kernels are compiled";
+  if (f.device == "cpu" && f.float_math != "f32")
+    return "--fpmath: only a GPU has tf32; actc --fpmath chooses the processor's arithmetic";
   if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
   if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
   if (f.adapt_every.getNumOccurrences() && f.adapt_every < 1) return "--adapt-every: expected at least 1";
@@ -208,12 +220,22 @@ TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRat
   return options;
 }
 
+// Whether the arenas fit into the device's memory. The gradients that --adapt-every compares are the host's.
+llvm::Error CheckRoom(const Flags& f, const Plan& plan, const MemoryLayout& layout, const Device& device) {
+  ACT_TRY(const int64_t free_bytes, device.AvailableBytes());
+  if (layout.target != TargetKind::kCpu)
+    return CheckFits(
+        plan, layout,
+        {.free_bytes = free_bytes, .place = "the card (" + device.name() + ")", .arenas = Arenas::kDevice});
+  const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
+  return CheckFits(plan, layout, {.free_bytes = free_bytes - beside});
+}
+
 llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper, Device& device,
                             const KernelRegistry& registry, int threads) {
   ACT_TRY(MemoryLayout layout,
-          LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch));
-  const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
-  ACT_CHECK_OK(CheckFits(plan, layout, AvailableMemoryBytes() - beside));
+          LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch, device.target()));
+  ACT_CHECK_OK(CheckRoom(f, plan, layout, device));
   Opened opened;
   ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), device, registry,
                                             {.threads = threads, .check_memory = f.check_memory}));
@@ -224,7 +246,7 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
   ACT_CHECK_OK(OpenSources(f, plan, opened));
   if (f.verbose == "dispatch") {
     for (const BoundGraph* graph : opened.executor->BoundTrainGraphs())
-      llvm::errs() << FormatDispatch(*graph);
+      llvm::errs() << FormatDispatch(graph->nodes());
   }
   return opened;
 }
@@ -234,13 +256,17 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   ACT_CHECK_OK(CheckWritable(f.measurement.save_plan()));
   for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json})
     ACT_CHECK_OK(CheckWritable(*path));
-  if (f.device == "cuda")
-    return MakeError("--device=cuda", "this build has no CUDA backend", "run with --device=cpu");
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
   omp_set_num_threads(threads);
-  CpuDevice device;
-  KernelRegistry registry;
-  RegisterCpuKernels(registry);
+  const auto say = [](const std::string& line) { llvm::errs() << kTool << ": " << line << "\n"; };
+  ACT_TRY(ChosenDevice chosen, OpenDevice({.name = f.device,
+                                           .float_math = f.float_math,
+                                           .profile = f.profile,
+                                           .dump_kernels = f.dump_kernels,
+                                           .say = say}));
+  if (!chosen.note.empty()) say(chosen.note);
+  Device& device = *chosen.device;
+  const KernelRegistry& registry = chosen.kernels;
   ACT_TRY(ResumedLevels resumed, ReadResumedLevels(f.load, plan));
   if (f.measurement.Requested()) {
     const auto open = [&](const Plan& form) { return Open(f, form, hyper, device, registry, threads); };
@@ -262,15 +288,17 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, *executor, position, adapter.levels()));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
 
+  ACT_TRY(const Device::BytesBeside beside, device.MeasureBeside());
   const RunReport report{
       .executor = executor.get(),
       .result = &result,
       .profile = CollectProfile(executor->BoundTrainGraphs()),
-      .device = f.device,
+      .device = device.name(),
       .threads = threads,
       .seed = position.seed,
       .hyper = hyper,
       .resident_peak_bytes = ResidentPeakBytes(),
+      .beside = beside,
       .adapt_every = f.adapt_every,
       .adaptations = adapter.history(),
       .adaptation_bytes =

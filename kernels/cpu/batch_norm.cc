@@ -124,7 +124,7 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
             mean += delta * n / (before + n);
             m2 += part.m2[c] + delta * delta * before * n / (before + n);
           }
-          s.Store(args, c, mean, m2, low, high);
+          s.Store(args, c, {s.rows, mean, m2, low, high});
         }
         return "";
       },

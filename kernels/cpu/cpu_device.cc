@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -8,12 +9,15 @@
 #include "runtime/base/error.h"
 #include "runtime/codec/not_finite.h"
 #include "runtime/executor/guarded_memory.h"
+#include "runtime/executor/machine.h"
 
 namespace act {
 namespace {
 
 // Below this a second thread costs more than it saves.
 constexpr int64_t kParallelElements = 1 << 16;
+
+llvm::Error NotRecorded() { return MakeError("internal error: cpu", "records nothing"); }
 
 class CpuMemory : public DeviceMemory {
  public:
@@ -63,7 +67,27 @@ llvm::Error CpuDevice::Commit(DevicePointer /*to*/, std::span<const std::byte> /
   return llvm::Error::success();
 }
 
-std::string CpuDevice::Run(Kernel& kernel, const KernelArgs& args) { return kernel.Run(args); }
+llvm::Expected<int64_t> CpuDevice::AvailableBytes() const { return AvailableMemoryBytes(); }
+
+std::string CpuDevice::Run(Kernel& kernel, const KernelArgs& args, double* seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  std::string failure = kernel.Run(args);
+  *seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  return failure;
+}
+
+// A recording would save nothing: a kernel's call is a function call.
+llvm::Error CpuDevice::StartRecording() { return NotRecorded(); }
+llvm::Expected<std::unique_ptr<Recording>> CpuDevice::FinishRecording() { return NotRecorded(); }
+llvm::Error CpuDevice::Launch(Recording& /*recording*/) { return NotRecorded(); }
+
+llvm::Expected<uint64_t> CpuDevice::StartRead(DevicePointer from) {
+  read_ = *from.as<const float>();
+  return 0;
+}
+
+llvm::Expected<float> CpuDevice::FinishRead(uint64_t /*ticket*/) { return read_; }
 
 llvm::Error CpuDevice::AddFloats(DevicePointer sum, DevicePointer part, int64_t count) {
   const auto* from = part.as<const float>();

@@ -31,18 +31,8 @@ memory::desc Operand(const Strided& batch, int64_t rows, int64_t columns, int64_
   return {dims, memory::data_type::f32, strides};
 }
 
-Problem ProblemOf(MatMulShape s, bool has_bias) {
-  // x [B.., M, K] times a single matrix is one product of B*M rows.
-  const bool shared_b =
-      std::all_of(s.b_batch.strides.begin(), s.b_batch.strides.end(), [](int64_t v) { return v == 0; });
-  const std::vector<int64_t> dense = RowMajorStrides(s.a_batch.dims);
-  bool dense_a = s.a_k == 1;
-  for (size_t d = 0; d < dense.size(); ++d)
-    dense_a = dense_a && (s.a_batch.dims[d] == 1 || s.a_batch.strides[d] == dense[d] * s.m * s.k);
-  if (shared_b && dense_a) {
-    s.m *= s.Batches();
-    s.a_batch = s.b_batch = {};
-  }
+Problem ProblemOf(const MatMulShape& shape, bool has_bias) {
+  const MatMulShape s = Folded(shape);
   Strided y_batch = s.a_batch;
   y_batch.strides = RowMajorStrides(y_batch.dims);
   for (int64_t& stride : y_batch.strides) stride *= s.m * s.n;

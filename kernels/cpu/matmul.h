@@ -8,12 +8,6 @@
 
 namespace act {
 
-// Which of the node's inputs are the operands of the product.
-struct ProductOperands {
-  size_t a = 0, b = 1;
-  std::optional<size_t> bias = std::nullopt;  // [columns]
-};
-
 // The product of two inputs into output 0. Uses the first of `thread_counts` for which the scratch
 // fits the site's workspace. Null if there is none, with the reason in *why.
 std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const KernelSite& site,

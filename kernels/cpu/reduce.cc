@@ -1,12 +1,12 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/rows.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
+#include "kernels/site/rows.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {

@@ -29,16 +29,14 @@ ACT_VECTOR_CLONES void MixPixel(const float* from, const Terms& outer, const Ter
   if (first) std::fill_n(to, channels, 0.0f);
 }
 
-// A resize of any number of axes as one of two: the last, and all before it. Each pixel is made by
-// one thread, forward and backward, so the sums do not depend on the number of threads.
+// Each pixel is made by one thread, forward and backward, so the sums do not depend on the number of
+// threads.
 class Mixer {
  public:
   Mixer(const ResizeShape& s, bool backward) : batch_(s.batch), channels_(s.channels) {
-    const auto rows = [&](size_t a) { return backward ? Transposed(s.axes[a]) : s.axes[a]; };
-    outer_ = Identity(1);
-    if (s.axes.empty()) return;
-    for (size_t a = 0; a + 1 < s.axes.size(); ++a) outer_ = a == 0 ? rows(a) : Joined(outer_, rows(a));
-    inner_ = rows(s.axes.size() - 1);
+    PlaneRows rows = PlaneRowsOf(s, backward);
+    outer_ = std::move(rows.outer);
+    inner_ = std::move(rows.inner);
   }
 
   void Run(const float* from, float* to) const {

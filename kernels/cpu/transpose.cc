@@ -1,10 +1,10 @@
 #include <cstring>
 
-#include "kernels/cpu/rows.h"
 #include "kernels/cpu/special.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/movement_shape.h"
+#include "kernels/site/rows.h"
 
 namespace act {
 namespace {

@@ -1,53 +1,43 @@
 // What kernels of the CUDA backend are made with, and run with.
 #pragma once
 
-#include <deque>
-#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "kernels/cuda/kernel_cache.h"
 #include "kernels/cuda/libraries.h"
 #include "runtime/executor/device_pointer.h"
 #include "runtime/executor/kernel.h"
 
 namespace act::cuda {
 
-// A kernel that has been asked for. It is compiled when all of a graph have been (KernelCache::CompileAll).
-struct CompiledKernel {
-  Function* function = nullptr;  // null until then
-};
-
-// Compiles each distinct source once. Keeps images on disk, by a hash of the source, the headers and the compiler's key.
-class KernelCache {
+// The nodes whose kernels may meet faults in data (kernels/math/step_block.h: FaultRecord), by number.
+class FaultSites {
  public:
-  KernelCache(Driver& driver, KernelCompiler& compiler) : driver_(driver), compiler_(compiler) {}
-  ~KernelCache();
-  KernelCache(const KernelCache&) = delete;
-  KernelCache& operator=(const KernelCache&) = delete;
-
-  // The result stays where it is.
-  const CompiledKernel* Request(const KernelSource& source);
-  // Compiles what has been requested and not compiled yet, on several threads.
-  Status CompileAll();
+  // The number by which a kernel of this node reports. `place` is for messages: "node 'loss' (SoftmaxCrossEntropy)".
+  int32_t Add(std::string place) {
+    places_.push_back(std::move(place));
+    return static_cast<int32_t>(places_.size()) - 1;
+  }
+  const std::string& Place(int32_t number) const { return places_[static_cast<size_t>(number)]; }
 
  private:
-  struct Entry {
-    KernelSource source;
-    CompiledKernel kernel;
-    Module* module = nullptr;
-  };
-  Driver& driver_;
-  KernelCompiler& compiler_;
-  std::deque<Entry> entries_;
-  std::map<std::string, Entry*> by_text_;
+  std::vector<std::string> places_;
 };
+
+class HostWork;
 
 // One for a device. Kernels keep a reference to it.
 struct CudaContext {
   Toolkit& toolkit;
   KernelCache& cache;
+  FaultSites& fault_sites;
+  HostWork& host_work;       // kernels/cuda/host_work.h
   Stream* stream = nullptr;  // where kernels enqueue
-  // The step's StepBlock (kernels/math/step_block.h) in device memory.
-  DevicePointer step_block;
+  // In device memory: the step's StepImage (kernels/cuda/step_image.h), which begins with its StepBlock
+  // (kernels/math/step_block.h), and the FaultRecord, where nodes of fault_sites report.
+  DevicePointer step_block = {}, fault_record = {};
   FloatMath conv_math = FloatMath::kStrict, product_math = FloatMath::kStrict;
 
   Driver& driver() const { return toolkit.driver(); }

@@ -15,8 +15,8 @@ namespace act::cuda {
 
 // ---- Compiling
 
-// A translation unit. `text` includes "kernels/cuda/source/device.h", which the compiler has of its own
-// (CUDA's, or that of a processor), and headers by their paths from the project's root.
+// A translation unit. `text` includes headers by their paths from the project's root, and kernels/cuda/source/device.h
+// among them includes <act_machine.h>, which the compiler has of its own.
 struct KernelSource {
   std::string name;  // of the kernel that it defines
   std::string text;
@@ -50,6 +50,7 @@ struct ConvolutionProblem {
   std::vector<int64_t> x, w, y;  // dims in the orders above
   std::vector<int64_t> strides, dilations, pads_begin, pads_end;
   int64_t groups = 1;
+  int64_t alignment = 16;  // of each operand's address, in bytes: less in a loop over samples of odd sizes
   FloatMath math = FloatMath::kStrict;
   bool operator==(const ConvolutionProblem&) const = default;
 };
@@ -62,6 +63,7 @@ struct ProductProblem {
           stride_c = 0;                        // elements from one of the batch to the next; 0: the same
   int64_t lead_a = 0, lead_b = 0, lead_c = 0;  // elements from one stored row to the next
   bool has_bias = false;
+  int64_t alignment = 16;  // of each operand's address, in bytes
   FloatMath math = FloatMath::kStrict;
   bool operator==(const ProductProblem&) const = default;
 };
@@ -110,5 +112,9 @@ inline constexpr char kOpenToolkit[] = "act_cuda_open";
 inline constexpr char kToolkitVersion[] = "act_cuda_version";  // const int, equal to:
 inline constexpr int kCurrentToolkit = 1;
 using OpenToolkit = Toolkit* (*)(int device, std::string* error, std::string* hint);
+// NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of a description. It
+// compiles, and chooses engines of convolutions; calls of its driver, and Enqueue, fail.
+inline constexpr char kOpenCard[] = "act_cuda_open_card";
+using OpenCard = Toolkit* (*)(const char* card, std::string* error, std::string* hint);
 
 }  // namespace act::cuda

@@ -24,7 +24,7 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
         high = std::max(high, x[r * s.channels + c]);
         m2 += (x[r * s.channels + c] - mean) * (x[r * s.channels + c] - mean);
       }
-      s.Store(args, c, mean, m2, low, high);
+      s.Store(args, c, {s.rows, mean, m2, low, high});
     }
     return "";
   });

@@ -2,11 +2,10 @@
 // optional third result is the largest |x - mean| rstd of each channel.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 
+#include "kernels/math/batch_statistics.h"
 #include "kernels/site/dereference.h"
 #include "runtime/executor/kernel.h"
 
@@ -19,26 +18,22 @@ struct BatchNormShape {
   bool wants_largest = false;
   uint64_t updates_done = 0;  // steps whose updates the stored running statistics already contain
 
-  // Stores the results for channel c. m2 is the sum of squared deviations from `mean`, and [low,
-  // high] the range of x. An empty batch leaves the running statistics as they are, and so do the
-  // first `updates_done` steps.
-  void Store(const KernelArgs& args, int64_t c, double mean, double m2, float low, float high) const {
-    const auto n = static_cast<double>(rows);
-    const double variance = rows > 0 ? m2 / n : 0;
-    args.outputs[0].as<float>()[c] = static_cast<float>(mean);
-    args.outputs[1].as<float>()[c] = static_cast<float>(1 / std::sqrt(variance + epsilon));
-    if (wants_largest) {
-      const double furthest = rows > 0 ? std::max(high - mean, mean - low) : 0;
-      args.outputs[2].as<float>()[c] = static_cast<float>(furthest / std::sqrt(variance + epsilon));
-    }
+  // Stores the results for channel c. An empty batch leaves the running statistics as they are, and so
+  // do the first `updates_done` steps.
+  void Store(const KernelArgs& args, int64_t c, const BatchMoments& moments) const {
+    const double deviation = BatchDeviation(moments, epsilon);
+    args.outputs[0].as<float>()[c] = static_cast<float>(moments.mean);
+    args.outputs[1].as<float>()[c] = static_cast<float>(1 / deviation);
+    if (wants_largest)
+      args.outputs[2].as<float>()[c] = static_cast<float>(FurthestFromMean(moments) / deviation);
     const auto update = [&](size_t input, double value) {
       if (rows == 0 || (args.state && args.state->step < updates_done)) return;
       if (args.inputs.size() <= input || !args.inputs[input].data) return;
       float& running = args.inputs[input].as<float>()[c];
-      running = static_cast<float>((1 - momentum) * running + momentum * value);
+      running = MovedTowards(running, value, momentum);
     };
-    update(1, mean);
-    update(2, rows > 1 && !population ? m2 / (n - 1) : variance);
+    update(1, moments.mean);
+    update(2, RunningVariance(moments, population));
   }
 };
 

@@ -15,12 +15,21 @@ namespace act {
 struct MatMulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // element strides
-  Strided a_batch, b_batch;                    // y's batch axes; stride 0: it broadcasts
+  Strided a_batch = {}, b_batch = {};          // y's batch axes; stride 0: it broadcasts
   int64_t Batches() const { return a_batch.Elements(); }
 };
 
 std::optional<MatMulShape> MatMulShapeOf(const Attributes& attrs, const TensorView& a, const TensorView& b,
                                          const TensorView& y, std::string* why);
+
+// The same products with as few batches as describe them: x [B.., M, K] times a single matrix is one product of B*M rows.
+MatMulShape Folded(MatMulShape shape);
+
+// Which of the node's inputs are the operands of the product.
+struct ProductOperands {
+  size_t a = 0, b = 1;
+  std::optional<size_t> bias = std::nullopt;  // [columns]
+};
 
 // Whether the node's third operand, if it has one, is a bias [columns].
 bool BiasFits(const MatMulShape& shape, std::span<const TensorView> operands, std::string* why);

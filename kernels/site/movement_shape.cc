@@ -1,22 +1,11 @@
 #include "kernels/site/movement_shape.h"
 
-#include <algorithm>
-
 namespace act {
 namespace {
 
 std::nullopt_t No(std::string* why, std::string reason) {
   if (why) *why = std::move(reason);
   return std::nullopt;
-}
-
-// The coordinate of an axis of extent n that position i shows, for i outside 0..n-1. -1: the
-// pad value.
-int64_t Reflect(int64_t i, int64_t n) {
-  if (n == 1) return 0;
-  const int64_t period = 2 * (n - 1);
-  i = ((i % period) + period) % period;
-  return i < n ? i : period - i;
 }
 
 // Larger positions cannot come from tensors that exist. The limit keeps start + (extent - 1) * step
@@ -98,6 +87,7 @@ std::optional<PadShape> PadShapeOf(const Attributes& attrs, const TensorView& x,
     return No(why, "pads need two entries per axis of " + DimsText(x.dims));
   if (mode != "constant" && mode != "reflect" && mode != "edge") return No(why, "no mode '" + mode + "'");
   PadShape s;
+  s.mode = mode == "constant" ? PadMode::kConstant : mode == "edge" ? PadMode::kEdge : PadMode::kReflect;
   s.x_strides = RowMajorStrides(x.dims);
   s.value = static_cast<float>(attrs.Float("value"));
   s.source.resize(rank);
@@ -109,14 +99,7 @@ std::optional<PadShape> PadShapeOf(const Attributes& attrs, const TensorView& x,
                 "pads " + DimsText(pads) + " do not take " + DimsText(x.dims) + " to " + DimsText(y.dims));
     if (y.elements == 0) continue;
     if (n == 0 && mode != "constant") return No(why, "an empty axis has no edge");
-    for (int64_t o = 0; o < y.dims[d]; ++o) {
-      const int64_t i = o - begin;
-      const bool inside = i >= 0 && i < n;
-      s.source[d].push_back(inside               ? i
-                            : mode == "constant" ? -1
-                            : mode == "edge"     ? std::clamp<int64_t>(i, 0, n - 1)
-                                                 : Reflect(i, n));
-    }
+    for (int64_t o = 0; o < y.dims[d]; ++o) s.source[d].push_back(PadSource(o - begin, n, s.mode));
   }
   return s;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/math/pad_source.h"
 #include "kernels/site/strided.h"
 #include "runtime/executor/kernel.h"
 
@@ -22,6 +23,7 @@ std::optional<Strided> SliceView(const Attributes& attrs, const TensorView& whol
 
 // Pad: for each axis of y, the coordinate of x that it shows, or -1 for the pad value.
 struct PadShape {
+  PadMode mode = PadMode::kConstant;
   std::vector<std::vector<int64_t>> source;  // [axis][coordinate of y]
   std::vector<int64_t> x_strides;
   float value = 0;

@@ -42,6 +42,13 @@ struct ResizeShape {
   std::vector<WeightedRows> axes;
 };
 
+// A resize of any number of axes as one of two: the last, and all before it.
+struct PlaneRows {
+  WeightedRows outer, inner;
+};
+// Backward: of the gradient, which takes y's extents to x's.
+PlaneRows PlaneRowsOf(const ResizeShape& shape, bool backward);
+
 // Nullopt, and the reason in `why`, where the attributes of a Resize (docs/runtime_ops.md) do not
 // take x to y.
 std::optional<ResizeShape> ResizeShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,

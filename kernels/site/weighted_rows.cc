@@ -42,4 +42,14 @@ WeightedRows Joined(const WeightedRows& outer, const WeightedRows& inner) {
   return m;
 }
 
+PlaneRows PlaneRowsOf(const ResizeShape& shape, bool backward) {
+  const auto rows = [&](size_t a) { return backward ? Transposed(shape.axes[a]) : shape.axes[a]; };
+  PlaneRows plane{Identity(1), {}};
+  if (shape.axes.empty()) return plane;
+  for (size_t a = 0; a + 1 < shape.axes.size(); ++a)
+    plane.outer = a == 0 ? rows(a) : Joined(plane.outer, rows(a));
+  plane.inner = rows(shape.axes.size() - 1);
+  return plane;
+}
+
 }  // namespace act

@@ -131,6 +131,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.updates = {options.optimizer, options.clip_norm, options.accumulate};
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   context.workspace_limit = options.workspace_limit;
+  context.target = options.target;
   context.policy.plugin = options.plugin;
   context.policy.batch = plan.default_batch;
   context.policy.saved_limit = options.saved_limit;
@@ -161,6 +162,7 @@ llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& o
                                             std::vector<PassTime>* times) {
   PassContext context;
   context.workspace_limit = options.workspace_limit;
+  context.target = options.target;
   StepGraph step;
   step.graph = std::move(graph);
   ACT_CHECK_OK(RunPasses(kEvaluationStep, std::nullopt, step, context, options, times));

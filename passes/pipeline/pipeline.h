@@ -27,7 +27,8 @@ struct CompileOptions {
   bool round_products = true;         // --fpmath: kernels may round operands to bfloat16
   const act_codec* plugin = nullptr;  // --plugin; null: the level's own codecs
   int64_t batch = 1;
-  int64_t workspace_limit = 0;  // bytes a node; 0: no limit
+  int64_t workspace_limit = 0;           // bytes a node; 0: no limit
+  TargetKind target = TargetKind::kCpu;  // whose peak decisions lower
   uint64_t seed = 0;
   bool verify_each = false;
   // Called after each pass with its name and the graph (--print-after). May be empty.

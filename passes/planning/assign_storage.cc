@@ -173,7 +173,9 @@ llvm::Error AssignStorage(StepGraph& step, PassContext& context) {
   DropUnusedValues(step.graph, context.marks);
   AssignStorages(step);
   for (Node& node : step.graph.nodes)
-    node.workspace_bytes = WorkspaceBound(node, step.graph, CpuTarget(), context.workspace_limit);
+    for (const TargetKind target : kTargets)
+      node.workspace_bytes[target] =
+          WorkspaceBound(node, step.graph, TargetOf(target), context.workspace_limit);
   return llvm::Error::success();
 }
 

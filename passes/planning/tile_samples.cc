@@ -33,12 +33,12 @@ struct Parting {
 
 class Tiler {
  public:
-  explicit Tiler(StepGraph& step) : step_(step), graph_(step.graph) {}
+  Tiler(StepGraph& step, TargetKind target) : step_(step), graph_(step.graph), target_(target) {}
 
   void Run() {
     if (graph_.nodes.empty()) return;
-    live_ = LiveBytes(step_, kTiledPeakBatch);
-    small_peak_ = Most(LiveBytes(step_, kSmallPeakBatch));
+    live_ = LiveBytes(step_, kTiledPeakBatch, target_);
+    small_peak_ = Most(LiveBytes(step_, kSmallPeakBatch, target_));
     for (int i = 0; i < kMostLoops; ++i)
       if (!LowerPeak()) break;
   }
@@ -121,9 +121,9 @@ class Tiler {
     std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     graph_.loops = others;
     AssignStorages(step_);
-    std::vector<int64_t> live = LiveBytes(step_, kTiledPeakBatch);
+    std::vector<int64_t> live = LiveBytes(step_, kTiledPeakBatch, target_);
     if (static_cast<double>(Most(live, lo, hi)) <= kGain * static_cast<double>(Most(live_, lo, hi))) {
-      const int64_t small_peak = Most(LiveBytes(step_, kSmallPeakBatch));
+      const int64_t small_peak = Most(LiveBytes(step_, kSmallPeakBatch, target_));
       if (small_peak <= small_peak_) {
         live_ = std::move(live);
         small_peak_ = small_peak;
@@ -191,14 +191,15 @@ class Tiler {
 
   StepGraph& step_;
   Graph& graph_;
+  const TargetKind target_;
   std::vector<int64_t> live_;  // at kTiledPeakBatch
   int64_t small_peak_ = 0;     // at kSmallPeakBatch
 };
 
 }  // namespace
 
-llvm::Error TileSamples(StepGraph& step, PassContext&) {
-  Tiler(step).Run();
+llvm::Error TileSamples(StepGraph& step, PassContext& context) {
+  Tiler(step, context.target).Run();
   return llvm::Error::success();
 }
 

@@ -34,7 +34,7 @@ llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassC
   }
   const int64_t batch =
       plan->fixed_batch ? plan->default_batch : std::max(plan->default_batch, kLeastPeakBatch);
-  ACT_TRY(const MemoryLayout layout, LayOut(*plan, batch));
+  ACT_TRY(const MemoryLayout layout, LayOut(*plan, batch, context.target));
   candidate.peak_bytes = static_cast<double>(layout.train.peak_bytes);
   for (const SavedEdge& edge : plan->edges)
     candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));

@@ -5,15 +5,9 @@
 namespace act {
 namespace {
 
-// The number of threads that sums assume: each computes one part.
-constexpr int64_t kParts = 16;
-// In a loop, sums of more columns than this have few parts, to bound the scratch space.
-constexpr int64_t kManyColumns = 8192, kPartsOfMany = 2;
-// Limit for all parts of a shared gradient together, in float32.
-constexpr int64_t kSharedBytes = 1024 * 1024;
-
 class Cpu final : public Target {
  public:
+  TargetKind kind() const override { return TargetKind::kCpu; }
   int64_t LoopSumParts(int64_t columns) const override {
     return columns <= kManyColumns ? kParts : kPartsOfMany;
   }
@@ -22,13 +16,63 @@ class Cpu final : public Target {
     constexpr int64_t kFloat = 4;
     return elements > 0 ? std::clamp<int64_t>(kSharedBytes / kFloat / elements, 1, kParts) : 1;
   }
+
+ private:
+  // The number of threads that sums assume: each computes one part.
+  static constexpr int64_t kParts = 16;
+  // In a loop, sums of more columns than this have few parts, to bound the scratch space.
+  static constexpr int64_t kManyColumns = 8192, kPartsOfMany = 2;
+  // Limit for all parts of a shared gradient together, in float32.
+  static constexpr int64_t kSharedBytes = 1024 * 1024;
+};
+
+class Cuda final : public Target {
+ public:
+  TargetKind kind() const override { return TargetKind::kCuda; }
+  int64_t LoopSumParts(int64_t columns) const override { return Parts(columns, kParts); }
+  // Where parts are fewer than kParts, all of them have at most kPartialSums, or are one.
+  Dim LoopPartialSums(const Dim& columns) const override {
+    return columns.IsFixed() ? Target::LoopPartialSums(columns) : columns + Dim(kPartialSums);
+  }
+  int64_t RowSumParts(int64_t columns) const override { return Parts(columns, kParts); }
+  int64_t SharedGradientParts(int64_t elements) const override { return Parts(elements, kSharedParts); }
+
+ private:
+  static int64_t Parts(int64_t columns, int64_t most) {
+    return std::clamp<int64_t>(kPartialSums / std::max<int64_t>(columns, 1), 1, most);
+  }
+  // Three blocks for each of some 150 multiprocessors, and a power of two.
+  static constexpr int64_t kParts = 512;
+  // A part is one block's work, and blocks divide the columns among themselves too, by the 1,024 that
+  // one holds in registers. So parts x columns above 512 x 1,024 give no card more to do.
+  static constexpr int64_t kPartialSums = 512 * 1024;
+  // Heads and samples are computed in blocks, each of which fills the card on its own. A few parts
+  // suffice for these.
+  static constexpr int64_t kSharedParts = 64;
 };
 
 }  // namespace
+
+const char* ToString(TargetKind kind) { return kind == TargetKind::kCpu ? "cpu" : "cuda"; }
+
+std::optional<TargetKind> ParseTargetKind(std::string_view name) {
+  for (const TargetKind kind : kTargets)
+    if (name == ToString(kind)) return kind;
+  return std::nullopt;
+}
+
+int64_t AlignmentOf(TargetKind kind) { return kind == TargetKind::kCpu ? 64 : 256; }
 
 const Target& CpuTarget() {
   static const Cpu cpu;
   return cpu;
 }
+
+const Target& CudaTarget() {
+  static const Cuda cuda;
+  return cuda;
+}
+
+const Target& TargetOf(TargetKind kind) { return kind == TargetKind::kCpu ? CpuTarget() : CudaTarget(); }
 
 }  // namespace act

@@ -1,6 +1,6 @@
 #include "runtime/executor/bound_graph.h"
 
-#include <chrono>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/plan/runtime_op.h"
@@ -38,6 +38,24 @@ KernelSite SiteOf(const Graph& graph, const Node& node, int64_t samples, int64_t
   for (ValueId id : node.outputs) site.outputs.push_back(view(id));
   AddMutated(node, site.inputs, site.outputs);
   return site;
+}
+
+// The bytes that one tile's part of a result takes in the node's workspace: 0 for a result that is no sum over samples.
+int64_t PartBytes(const TensorType& type, const TensorView& view, int64_t samples, int64_t batch,
+                  int64_t alignment) {
+  if (TileRoleOf(type) != TileRole::kSame || samples == batch) return 0;
+  return RoundUp(view.bytes, alignment);
+}
+
+// What a node's sums over tiles leave of its workspace.
+llvm::Expected<int64_t> ScratchOf(const Graph& graph, const Node& node, int64_t samples, int64_t batch,
+                                  int64_t workspace_bytes, int64_t alignment) {
+  for (const ValueId id : node.outputs)
+    workspace_bytes -=
+        PartBytes(graph.value(id).type, MakeView(graph.value(id).type, samples), samples, batch, alignment);
+  if (workspace_bytes < 0)
+    return MakeError(PlaceOf(node), "has no room for its sums", "compile the model again");
+  return workspace_bytes;
 }
 
 llvm::Error ChooseKernel(const KernelRegistry& registry, const KernelSite& site, BoundNode& bound) {
@@ -97,6 +115,7 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
   bound->nodes_.resize(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     ACT_CHECK_OK(bound->BindNode(i, layout, registry, threads, memories.device));
+  ACT_CHECK_OK(device.Prepare());
   return bound;
 }
 
@@ -111,7 +130,7 @@ llvm::Error BoundGraph::BindNode(size_t position, const StepLayout& layout, cons
     ACT_TRY(const DevicePointer scratch, arena.HandOut(layout.workspace_offset[position], bytes));
     slot.workspace = {scratch, bytes};
   }
-  if (loop_of_node_[position] >= 0) return BindTiles(position, registry, threads);
+  if (loop_of_node_[position] >= 0) return BindTiles(position, layout, registry, threads);
 
   for (ValueId id : node.inputs) slot.inputs.push_back(ViewOrNone(views_, id));
   for (ValueId id : node.outputs) slot.outputs.push_back(ViewOrNone(views_, id));
@@ -127,7 +146,8 @@ llvm::Error BoundGraph::BindNode(size_t position, const StepLayout& layout, cons
   return llvm::Error::success();
 }
 
-llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registry, int threads) {
+llvm::Error BoundGraph::BindTiles(size_t position, const StepLayout& layout, const KernelRegistry& registry,
+                                  int threads) {
   const Graph& graph = step_->graph;
   BoundNode& slot = nodes_[position];
   const Node& node = *slot.node;
@@ -146,15 +166,15 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
   };
   for (ValueId id : node.inputs)
     tiles.places.AddInput(ViewOrNone(views_, id).data, id == kNoValue ? 0 : sample_bytes(id));
-  int64_t scratch = slot.workspace.bytes;
+  // Parts of sums lie at the end of the workspace.
+  ACT_TRY(const int64_t scratch,
+          ScratchOf(graph, node, tiles.samples, batch_, slot.workspace.bytes, layout.alignment));
+  int64_t part = slot.workspace.bytes;
   for (ValueId id : node.outputs) {
     const TensorView& view = ViewOrNone(views_, id);
     tiles.places.AddOutput(view.data, sample_bytes(id));
-    if (TileRoleOf(graph.value(id).type) != TileRole::kSame || tiles.samples == batch_ || view.bytes == 0)
-      continue;
-    scratch -= (view.bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-    if (scratch < 0) return MakeError(PlaceOf(node), "has no room for its sums", "compile the model again");
-    tiles.places.MakeSum(slot.workspace.data + scratch);
+    const int64_t bytes = PartBytes(graph.value(id).type, view, tiles.samples, batch_, layout.alignment);
+    if (bytes > 0) tiles.places.MakeSum(slot.workspace.data + (part -= bytes));
   }
 
   const KernelSite site = SiteOf(graph, node, tiles.samples, batch_, scratch, threads);
@@ -172,7 +192,46 @@ llvm::Error BoundGraph::BindTiles(size_t position, const KernelRegistry& registr
   return llvm::Error::success();
 }
 
+llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, const StepLayout& layout,
+                                                     int64_t batch, const KernelRegistry& registry,
+                                                     int threads) {
+  const Graph& graph = step.graph;
+  const std::vector<int32_t> loop_of_node = LoopOfNodes(graph), loop_of_value = LoopOfValues(graph);
+  std::vector<BoundNode> nodes(graph.nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = *(nodes[i].node = &graph.nodes[i]);
+    if (IsAlias(node)) continue;
+    const int32_t loop = loop_of_node[i];
+    const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
+    ACT_TRY(const int64_t scratch,
+            ScratchOf(graph, node, samples, batch, layout.workspace_bytes[i], layout.alignment));
+    ACT_CHECK_OK(ChooseKernel(registry, SiteOf(graph, node, samples, batch, scratch, threads), nodes[i]));
+  }
+  return nodes;
+}
+
+void BoundGraph::Enable(size_t position, bool enabled) {
+  if (std::exchange(nodes_[position].enabled, enabled) != enabled)
+    for (Recorded& recorded : recorded_) recorded = {};
+}
+
 llvm::Error BoundGraph::Run(const StepState& state, std::span<NodeObserver* const> observers) {
+  ACT_CHECK_OK(device_->BeginStep(state));
+  if (!observers.empty() || !device_->Records()) return RunNodes(state, observers);
+  // A kernel's first run may load code or allocate, which a recording does not allow.
+  Recorded& recorded = recorded_[state.updates ? 1 : 0];
+  if (!std::exchange(recorded.ran, true)) return RunNodes(state, {});
+  if (!recorded.recording) {
+    ACT_CHECK_OK(device_->StartRecording());
+    llvm::Error failure = RunNodes(state, {});
+    llvm::Expected<std::unique_ptr<Recording>> recording = device_->FinishRecording();
+    if (failure || !recording) return llvm::joinErrors(std::move(failure), recording.takeError());
+    recorded.recording = std::move(*recording);
+  }
+  return device_->Launch(*recorded.recording);
+}
+
+llvm::Error BoundGraph::RunNodes(const StepState& state, std::span<NodeObserver* const> observers) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const int32_t loop = loop_of_node_[i];
     if (loop < 0) {
@@ -200,7 +259,6 @@ llvm::Error BoundGraph::RunLoop(const SampleLoop& loop, const StepState& state,
 
 llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                                 std::span<NodeObserver* const> observers) {
-  using Clock = std::chrono::steady_clock;
   BoundNode& bound = nodes_[position];
   // A last tile of fewer samples has tensors of its own. The node shows them while that tile runs.
   const bool is_short = bound.tiles && batch_ - first_sample_ < bound.tiles->samples;
@@ -211,7 +269,6 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
   if (is_short) swap_tensors();
   for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->BeforeNode(position));
   if (bound.kernel && bound.enabled && (state.updates || bound.node->phase != Phase::kUpdate)) {
-    const auto start = Clock::now();
     BoundTiles* const tiles = bound.tiles.get();
     if (tiles) tiles->places.MoveTo(first_sample_, bound.inputs, bound.outputs);
     const KernelArgs args{.inputs = bound.inputs,
@@ -219,9 +276,9 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                           .workspace = bound.workspace,
                           .state = &state,
                           .first_sample = first_sample_};
-    const std::string failure = device_->Run(is_short ? *bound.tiles->last_kernel : *bound.kernel, args);
+    const std::string failure =
+        device_->Run(is_short ? *bound.tiles->last_kernel : *bound.kernel, args, &bound.seconds);
     if (tiles && first_sample_ > 0) ACT_CHECK_OK(tiles->places.AddSums(*device_, bound.outputs));
-    bound.seconds += std::chrono::duration<double>(Clock::now() - start).count();
     if (!failure.empty()) return MakeError(PlaceOf(*bound.node), failure);
   }
   for (NodeObserver* observer : observers) ACT_CHECK_OK(observer->AfterNode(position));

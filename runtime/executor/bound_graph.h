@@ -70,7 +70,9 @@ class BoundGraph {
                                                           int64_t batch, const KernelRegistry& registry,
                                                           int threads, Device& device, Memories memories);
 
-  // Runs all nodes in order. Allocates nothing unless it fails.
+  // Runs all nodes in order, or starts to (Device). Without observers, a device that records runs the nodes
+  // one by one the first time, records them the second time, and launches the recording from then on.
+  // Allocates nothing after that unless it fails.
   llvm::Error Run(const StepState& state, std::span<NodeObserver* const> observers = {});
 
   int64_t batch() const { return batch_; }
@@ -84,7 +86,7 @@ class BoundGraph {
   const std::vector<BoundNode>& nodes() const { return nodes_; }
   // Sets whether Run runs the node at `position`. If it does not, the node's outputs are whatever
   // their storage holds.
-  void Enable(size_t position, bool enabled) { nodes_[position].enabled = enabled; }
+  void Enable(size_t position, bool enabled);
   // Forgets the time measured so far (after warm-up runs).
   void ResetTimes();
   // Seconds of each node so far, by position. They can be saved while runs are made that shall not
@@ -97,7 +99,9 @@ class BoundGraph {
 
   llvm::Error BindNode(size_t position, const StepLayout& layout, const KernelRegistry& registry, int threads,
                        Arena& arena);
-  llvm::Error BindTiles(size_t position, const KernelRegistry& registry, int threads);
+  llvm::Error BindTiles(size_t position, const StepLayout& layout, const KernelRegistry& registry,
+                        int threads);
+  llvm::Error RunNodes(const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunNode(size_t position, const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunLoop(const SampleLoop& loop, const StepState& state,
                       std::span<NodeObserver* const> observers);
@@ -110,7 +114,19 @@ class BoundGraph {
   bool on_last_tile_ = true;
   std::vector<TensorView> views_;  // by value
   std::vector<BoundNode> nodes_;   // by position
+  // Without and with the update.
+  struct Recorded {
+    bool ran = false;
+    std::unique_ptr<Recording> recording;
+  };
+  Recorded recorded_[2];
 };
+
+// The kernels that Bind would choose, for nodes without memory: what a machine that is not here would run. In a loop
+// over samples, the kernel of a full tile. Errors: as Bind.
+llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, const StepLayout& layout,
+                                                     int64_t batch, const KernelRegistry& registry,
+                                                     int threads);
 
 // The tensor of a type at batch n, without data.
 TensorView MakeView(const TensorType& type, int64_t batch);

@@ -67,10 +67,10 @@ std::string FormatProfile(const Profile& profile, size_t steps, size_t most_node
   return text;
 }
 
-std::string FormatDispatch(const BoundGraph& graph) {
+std::string FormatDispatch(std::span<const BoundNode> nodes) {
   std::string text;
-  for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    const BoundNode& bound = graph.nodes()[i];
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const BoundNode& bound = nodes[i];
     text += "[" + std::to_string(i) + "] " + bound.node->op + " '" + bound.node->name + "': ";
     if (!bound.kernel) {
       text += "no kernel, shares its input's storage\n";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,6 @@ std::string FormatProfile(const Profile& profile, size_t steps, size_t most_node
 
 // One line per node: its kernel, the kernel's description of itself, and why each faster one
 // refused.
-std::string FormatDispatch(const BoundGraph& graph);
+std::string FormatDispatch(std::span<const BoundNode> nodes);
 
 }  // namespace act

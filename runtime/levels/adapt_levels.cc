@@ -108,7 +108,7 @@ llvm::Error LevelAdapter::CheckPlan() const {
 }
 
 llvm::Expected<bool> LevelAdapter::Resume(Executor& executor, Plan plan, const CodeLevels& levels) {
-  ACT_TRY(MemoryLayout layout, LayOut(plan, executor.layout().batch));
+  ACT_TRY(MemoryLayout layout, LayOut(plan, executor.layout().batch, executor.layout().target));
   if (ExcessBytes(layout.train, executor) > 0) return false;
   auto next = std::make_unique<Plan>(std::move(plan));
   ACT_CHECK_OK(executor.Rebind(*next, std::move(layout)));
@@ -128,7 +128,7 @@ llvm::Expected<LevelAdapter::Form> LevelAdapter::Improve(const Executor& executo
       break;
     }
     if (TotalsOf(*tried, batch).variance > kWorthMoving * before) break;
-    ACT_TRY(MemoryLayout layout, LayOut(*tried, batch));
+    ACT_TRY(MemoryLayout layout, LayOut(*tried, batch, executor.layout().target));
     const int64_t excess = ExcessBytes(layout.train, executor);
     if (excess <= 0) return Form{std::move(tried), std::move(layout)};
     budget_bytes -= excess;  // at either peak, most bytes are codes

@@ -13,10 +13,6 @@
 namespace act {
 namespace {
 
-int64_t AlignUp(int64_t bytes) {
-  return SaturatingAdd(bytes, kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
 // Evaluated axis by axis, as the executor does it. Never negative; saturates.
 int64_t BytesAt(const TensorType& type, int64_t batch) {
   return std::max<int64_t>(0, SaturatingMul(ElementCount(DimsAt(type.dims, batch)), ByteSize(type.dtype)));
@@ -25,22 +21,25 @@ int64_t BytesAt(const TensorType& type, int64_t batch) {
 // Scratch space of a node that runs `samples` of the batch's samples at a time. After the kernel's
 // own scratch space comes room for each sum over samples: the part of one tile, before it is added
 // to the others.
-int64_t WorkspaceBytes(const Graph& graph, const Node& node, int64_t samples, int64_t batch) {
-  int64_t bytes = AlignUp(std::max<int64_t>(0, node.workspace_bytes.At(samples)));
+int64_t WorkspaceBytes(const Graph& graph, const Node& node, TargetKind target, int64_t samples,
+                       int64_t batch) {
+  const int64_t alignment = AlignmentOf(target);
+  int64_t bytes = RoundUp(node.workspace_bytes[target].At(samples), alignment);
   if (samples == batch) return bytes;
   for (const ValueId id : node.outputs)
     if (const TensorType& type = graph.value(id).type; TileRoleOf(type) == TileRole::kSame)
-      bytes = SaturatingAdd(bytes, AlignUp(BytesAt(type, batch)));
+      bytes = SaturatingAdd(bytes, RoundUp(BytesAt(type, batch), alignment));
   return bytes;
 }
 
 // Sizes and live ranges of one step graph at `batch`; no offsets yet.
-StepLayout Measure(const StepGraph& step, int64_t batch) {
+StepLayout Measure(const StepGraph& step, int64_t batch, TargetKind target) {
   const Graph& graph = step.graph;
   const auto storages = static_cast<size_t>(step.storages);
   const auto nodes = static_cast<int64_t>(graph.nodes.size());
   const int64_t end = std::max<int64_t>(1, nodes);  // without nodes, the inputs live for one moment
   StepLayout layout;
+  layout.alignment = AlignmentOf(target);
   layout.on_host = HostStorages(step);
   layout.offset.assign(storages, -1);
   layout.bytes.assign(storages, 0);
@@ -68,7 +67,8 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
     const auto s = static_cast<size_t>(step.storage_of[v]);
     const int32_t loop = loop_of_storage[s];
     const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
-    layout.bytes[s] = std::max(layout.bytes[s], AlignUp(BytesAt(graph.values[v].type, samples)));
+    layout.bytes[s] =
+        std::max(layout.bytes[s], RoundUp(BytesAt(graph.values[v].type, samples), layout.alignment));
     if (IsPersistent(graph.values[v].kind)) live(static_cast<ValueId>(v), 0, end);
   }
   // The user's inputs are written before the first node.
@@ -79,7 +79,7 @@ StepLayout Measure(const StepGraph& step, int64_t batch) {
     for (const ValueId id : node.outputs) live(id, t, t + 1);
     const int32_t loop = loop_of_node[static_cast<size_t>(t)];
     const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
-    layout.workspace_bytes.push_back(WorkspaceBytes(graph, node, samples, batch));
+    layout.workspace_bytes.push_back(WorkspaceBytes(graph, node, target, samples, batch));
   }
   for (const ValueId id : graph.outputs) live(id, end - 1, end);
   for (size_t s = 0; s < storages; ++s)
@@ -135,7 +135,7 @@ bool TooLarge(const StepLayout& layout) {
   int64_t sum = 0;
   for (const int64_t bytes : layout.bytes) sum = SaturatingAdd(sum, bytes);
   for (const int64_t bytes : layout.workspace_bytes) sum = SaturatingAdd(sum, bytes);
-  return sum >= kTooLarge - kArenaAlignment;
+  return sum >= kTooLarge - layout.alignment;
 }
 
 // A model without a batch axis may still have a batch: the first extent of an input. If its inputs
@@ -151,7 +151,7 @@ bool IsFixedBatch(const Plan& plan, int64_t batch) {
 }
 
 // Both step graphs, measured up to their lower bounds.
-llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch) {
+llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch, TargetKind target) {
   if (batch < 1) return MakeError("--batch=" + std::to_string(batch), "a batch has at least one sample");
   if (plan.fixed_batch && !IsFixedBatch(plan, batch)) {
     return MakeError("--batch=" + std::to_string(batch),
@@ -159,9 +159,10 @@ llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch) {
                      "export the model with a symbolic first axis");
   }
   MemoryLayout result;
+  result.target = target;
   result.batch = batch;
-  result.train = Measure(plan.train, batch);
-  result.eval = Measure(plan.eval, batch);
+  result.train = Measure(plan.train, batch, target);
+  result.eval = Measure(plan.eval, batch, target);
   if (TooLarge(result.train) || TooLarge(result.eval)) {
     return MakeError("--batch=" + std::to_string(batch), "the tensors have more than 2^60 bytes");
   }
@@ -181,10 +182,11 @@ llvm::Expected<MemoryLayout> MeasureBoth(const Plan& plan, int64_t batch) {
 // What shares one arena, each for a part of the step.
 class Tenants {
  public:
+  explicit Tenants(int64_t alignment) : alignment_(alignment) {}
   // `place` receives the offset. Bytes that never live get none.
   void Add(int64_t lower, int64_t upper, int64_t bytes, int64_t& place) {
     if (bytes == 0 || lower == upper) return;
-    problem_.buffers.push_back({lower, upper, bytes, kArenaAlignment});
+    problem_.buffers.push_back({lower, upper, bytes, alignment_});
     places_.push_back(&place);
   }
   // Packs them above the arena's first `from` bytes. Returns the end of the highest one.
@@ -199,13 +201,14 @@ class Tenants {
   }
 
  private:
+  int64_t alignment_;
   PackingProblem problem_;
   std::vector<int64_t*> places_;
 };
 
 // Places everything that is not persistent. On the device it lies above what is persistent.
 void PlaceTransients(int64_t persistent_bytes, StepLayout& layout) {
-  Tenants device, host;
+  Tenants device(layout.alignment), host(layout.alignment);
   for (size_t s = 0; s < layout.bytes.size(); ++s)
     if (layout.offset[s] < 0)
       (layout.on_host[s] ? host : device)
@@ -229,12 +232,12 @@ void CountCategories(const StepGraph& step, int64_t persistent_bytes, StepLayout
 
 }  // namespace
 
-std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch) {
-  return Timeline(Measure(step, batch), 0);
+std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch, TargetKind target) {
+  return Timeline(Measure(step, batch, target), 0);
 }
 
-llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch) {
-  ACT_TRY(MemoryLayout result, MeasureBoth(plan, batch));
+llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch, TargetKind target) {
+  ACT_TRY(MemoryLayout result, MeasureBoth(plan, batch, target));
   PlaceTransients(result.persistent_bytes, result.train);
   PlaceTransients(result.persistent_bytes, result.eval);
   CountCategories(plan.train, result.persistent_bytes, result.train);
@@ -259,16 +262,16 @@ int64_t Bisect(int64_t low, int64_t high, int64_t first, Fits fits) {
 
 }  // namespace
 
-llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas) {
+llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas, TargetKind target) {
   constexpr int64_t kMostSamples = int64_t{1} << 40;
-  const auto arena_at = [&plan, arenas](int64_t batch) -> int64_t {
-    llvm::Expected<MemoryLayout> layout = LayOut(plan, batch);
+  const auto arena_at = [&plan, arenas, target](int64_t batch) -> int64_t {
+    llvm::Expected<MemoryLayout> layout = LayOut(plan, batch, target);
     if (layout) return BytesOf(*layout, arenas);
     llvm::consumeError(layout.takeError());  // too large
     return kTooLarge;
   };
-  const auto bound_at = [&plan](int64_t batch) -> int64_t {
-    llvm::Expected<MemoryLayout> layout = MeasureBoth(plan, batch);
+  const auto bound_at = [&plan, target](int64_t batch) -> int64_t {
+    llvm::Expected<MemoryLayout> layout = MeasureBoth(plan, batch, target);
     if (layout) return std::max(layout->train.lower_bound_bytes, layout->eval.lower_bound_bytes);
     llvm::consumeError(layout.takeError());
     return kTooLarge;

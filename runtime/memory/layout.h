@@ -13,8 +13,6 @@
 
 namespace act {
 
-inline constexpr int64_t kArenaAlignment = 64;
-
 // The purpose of a byte at the peak. Categories are counted at the peak node and add up to the
 // peak.
 enum class MemoryCategory : uint8_t {
@@ -30,13 +28,14 @@ const char* ToString(MemoryCategory category);
 
 // One step graph (train or eval) laid out.
 struct StepLayout {
+  int64_t alignment = 0;  // of the arenas, in bytes (AlignmentOf)
   // of each storage: it lies in the host's arena, and counts in host_peak_bytes alone
   std::vector<bool> on_host;
   std::vector<int64_t> offset;            // of each storage, in its arena; -1: it has no bytes
   std::vector<int64_t> bytes;             // of each storage
   std::vector<int64_t> lower, upper;      // of each storage: half-open live range in node positions
   std::vector<int64_t> workspace_offset;  // of each node; -1: none
-  std::vector<int64_t> workspace_bytes;   // of each node, rounded up to the alignment
+  std::vector<int64_t> workspace_bytes;   // of each node on the target, rounded up to the alignment
   std::vector<int64_t> timeline;          // live bytes at each node
   int64_t peak_bytes = 0;                 // highest byte touched by any node: max(offset + bytes)
   int64_t lower_bound_bytes = 0;          // max of the timeline: no layout can be smaller
@@ -47,6 +46,7 @@ struct StepLayout {
 };
 
 struct MemoryLayout {
+  TargetKind target = TargetKind::kCpu;
   int64_t batch = 0;
   // parameters, buffers, constants, optimizer state: at the arena's start
   int64_t persistent_bytes = 0;
@@ -56,17 +56,17 @@ struct MemoryLayout {
   int64_t host_bytes = 0;   // of the host's arena: max of both
 };
 
-// Lays out both step graphs at `batch`. A smaller batch fits at the same offsets, since sizes grow
+// Lays out both step graphs at `batch`, for a run on `target`. A smaller batch fits at the same offsets, since sizes grow
 // with N, so a last partial batch runs in the layout of the full one. Errors: batch < 1, a size
 // over 2^60.
-llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch);
+llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch, TargetKind target = TargetKind::kCpu);
 
-// Bytes that live on the device at each node at `batch`, parameters included. No layout can be
-// smaller than the largest of them.
-std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch);
+// Bytes that live on the device at each node at `batch`, parameters included. No layout for the
+// target can be smaller than the largest of them.
+std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch, TargetKind target);
 
 // Checks a layout independently (shares no code with LayOut). Ranges of one arena that live at the
-// same node do not overlap. Every value that a node reads or writes is inside its storage's live
+// same node do not overlap, and have the alignment and the workspaces of the layout's target. Every value that a node reads or writes is inside its storage's live
 // range. The host's arena holds what SwapOut writes and nothing else. Persistent storages agree
 // between train and eval.
 llvm::Error ValidateLayout(const Plan& plan, const MemoryLayout& layout);
@@ -78,7 +78,9 @@ inline int64_t BytesOf(const MemoryLayout& layout, Arenas arenas) {
   return SaturatingAdd(layout.arena_bytes, arenas == Arenas::kBoth ? layout.host_bytes : 0);
 }
 
-// The largest batch whose arena, or arenas, take at most `bytes`. 0 if not even one sample fits.
-llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas = Arenas::kDevice);
+// The largest batch whose arena, or arenas, take at most `bytes` on the target. 0 if not even one
+// sample fits.
+llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas = Arenas::kDevice,
+                                     TargetKind target = TargetKind::kCpu);
 
 }  // namespace act

@@ -67,6 +67,7 @@ class StepChecker {
       if (of_storages->size() != storages) return Wrong("it is not of this plan");
     for (const auto* of_nodes : {&layout_.workspace_offset, &layout_.workspace_bytes})
       if (of_nodes->size() != nodes) return Wrong("it is not of this plan");
+    if (layout_.alignment != AlignmentOf(whole_.target)) return Wrong("it is not of its target");
     if (layout_.on_host != on_host_) return Wrong("a storage is in another memory than the plan's nodes say");
     ACT_CHECK_OK(CheckUses());
     return CheckPlaces();
@@ -123,7 +124,7 @@ class StepChecker {
       }
       const SampleLoop* loop = LoopAt(t);
       const int64_t samples = loop ? TileSamples(*loop, whole_.batch) : whole_.batch;
-      int64_t workspace = node.workspace_bytes.At(samples);
+      int64_t workspace = node.workspace_bytes[whole_.target].At(samples);
       for (const ValueId id : node.outputs)
         if (samples < whole_.batch && graph.value(id).type.Bytes().IsFixed())
           workspace += graph.value(id).type.Bytes().fixed;
@@ -146,9 +147,10 @@ class StepChecker {
   // Bytes of an arena, and what lies in them.
   class Part {
    public:
-    Part(int64_t from, int64_t to) : from_(from), to_(to), highest_(from) {}
+    Part(int64_t alignment, int64_t from, int64_t to)
+        : alignment_(alignment), from_(from), to_(to), highest_(from) {}
     llvm::Error Add(int64_t offset, int64_t bytes, int64_t lower, int64_t upper, std::string who) {
-      if (offset % kArenaAlignment != 0) return Wrong(who + " is not aligned");
+      if (offset % alignment_ != 0) return Wrong(who + " is not aligned");
       if (offset < from_ || bytes < 0 || bytes > to_ || offset > to_ - bytes)
         return Wrong(who + " is outside its part");
       highest_ = std::max(highest_, offset + bytes);
@@ -160,7 +162,7 @@ class StepChecker {
     llvm::Error CheckDisjoint() const { return act::CheckDisjoint(tenants_); }
 
    private:
-    int64_t from_, to_, highest_;
+    int64_t alignment_, from_, to_, highest_;
     std::vector<Tenant> tenants_;
   };
 
@@ -175,8 +177,10 @@ class StepChecker {
       if (IsPersistent(step_.graph.values[v].kind)) is_persistent[s] = true;
       if (name[s].empty()) name[s] = "value '" + step_.graph.values[v].name + "'";
     }
-    Part persistent(0, whole_.persistent_bytes), device(whole_.persistent_bytes, layout_.peak_bytes),
-        host(0, layout_.host_peak_bytes);
+    const int64_t alignment = AlignmentOf(whole_.target);
+    Part persistent(alignment, 0, whole_.persistent_bytes),
+        device(alignment, whole_.persistent_bytes, layout_.peak_bytes),
+        host(alignment, 0, layout_.host_peak_bytes);
     for (size_t s = 0; s < layout_.offset.size(); ++s) {
       if (layout_.offset[s] < 0) continue;
       Part& part = on_host_[s] ? host : is_persistent[s] ? persistent : device;

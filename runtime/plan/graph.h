@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "runtime/base/attributes.h"
+#include "runtime/base/capped_dim.h"
+#include "runtime/base/target.h"
 #include "runtime/base/tensor_type.h"
 #include "runtime/plan/program.h"
 
@@ -62,8 +64,9 @@ struct Node {
   Phase phase = Phase::kForward;
   // Positions in `inputs` that the node writes in place (parameters, buffers, state).
   std::vector<int32_t> mutates;
-  Program program;      // op "Fused" only
-  Dim workspace_bytes;  // scratch space the kernel may use, bound (filled in by the planning pass)
+  Program program;  // op "Fused" only
+  // Bounds of the scratch space that the kernel may use (filled in by the planning pass).
+  ByTarget<CappedDim> workspace_bytes;
 };
 
 // Nodes first .. last - 1 run one after the other for some samples of the batch at a time, so that

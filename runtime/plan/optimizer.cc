@@ -27,12 +27,7 @@ double OnnxAdamRate(const UpdateState& s) {
   return s.hyper.lr * std::sqrt(1 - std::pow(s.hyper.beta2, t)) / (1 - std::pow(s.hyper.beta1, t));
 }
 
-struct NamedScalar {
-  const char* name;
-  StepScalar compute;
-};
-
-constexpr NamedScalar kStepScalars[] = {
+constexpr NamedStepScalar kStepScalars[] = {
     {"lr", [](const UpdateState& s) { return s.hyper.lr; }},
     {"momentum", [](const UpdateState& s) { return s.hyper.momentum; }},
     {"weight_decay", [](const UpdateState& s) { return s.hyper.weight_decay; }},
@@ -159,8 +154,10 @@ llvm::Error CheckHyperparameters(const std::string& optimizer, const std::map<st
   return llvm::Error::success();
 }
 
+std::span<const NamedStepScalar> AllStepScalars() { return kStepScalars; }
+
 StepScalar FindStepScalar(const std::string& name) {
-  for (const NamedScalar& scalar : kStepScalars)
+  for (const NamedStepScalar& scalar : kStepScalars)
     if (name == scalar.name) return scalar.compute;
   return nullptr;
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,5 +69,11 @@ struct UpdateState {
 // beta1^t). Null if there is none of that name.
 using StepScalar = double (*)(const UpdateState&);
 StepScalar FindStepScalar(const std::string& name);
+// All of them. A device gets their values in this order.
+struct NamedStepScalar {
+  const char* name;
+  StepScalar compute;
+};
+std::span<const NamedStepScalar> AllStepScalars();
 
 }  // namespace act

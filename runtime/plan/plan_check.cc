@@ -80,8 +80,11 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
   };
   if (gradients.size() % 2 != 0 || !std::all_of(gradients.begin(), gradients.end(), is_operand))
     return fail("names a gradient that it does not have");
-  if (!IsPossible(node.workspace_bytes))
-    return fail("an impossible workspace: " + ToString(node.workspace_bytes));
+  for (const TargetKind target : kTargets) {
+    const CappedDim& bound = node.workspace_bytes[target];
+    if (!IsPossible(bound.size) || bound.most < 0 || bound.most > kTooLarge)
+      return fail("an impossible workspace for " + std::string(ToString(target)) + ": " + ToString(bound));
+  }
   if (RunsProgram(node) == node.program.Empty()) {
     return fail(node.program.Empty() ? "no program" : "a program on an operator that runs none");
   }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <span>
 
 #include "plan_generated.h"
@@ -179,7 +180,13 @@ Node Reader::ReadNode(const fb::Node& from) {
   node.phase = Enum(from.phase(), Phase::kUpdate);
   node.mutates = Numbers(from.mutates());
   node.program = ReadProgram(from.program());
-  node.workspace_bytes = ReadDim(from.workspace());
+  const std::vector<CappedDim> workspaces = Each<CappedDim>(
+      from.workspaces(), [](const fb::Workspace& w) { return CappedDim(ReadDim(w.size()), w.most()); });
+  if (workspaces.size() == kTargetKinds) {
+    std::copy(workspaces.begin(), workspaces.end(), node.workspace_bytes.of);
+  } else {
+    Fail("a node has " + std::to_string(workspaces.size()) + " workspaces, not one for each target");
+  }
   return node;
 }
 

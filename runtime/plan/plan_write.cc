@@ -114,9 +114,11 @@ Offset<fb::Program> Writer::Write(const Program& program) {
 Offset<fb::Node> Writer::Write(const Node& node) {
   const std::vector<Offset<fb::Attribute>> attrs = Write(node.attrs);
   const Offset<fb::Program> program = Write(node.program);
-  const fb::Dim workspace = DimToFb(node.workspace_bytes);
+  std::vector<fb::Workspace> workspaces;
+  for (const CappedDim& bound : node.workspace_bytes.of)
+    workspaces.emplace_back(DimToFb(bound.size), bound.most);
   return fb::CreateNodeDirect(builder_, node.op.c_str(), node.name.c_str(), &node.inputs, &node.outputs,
-                              &attrs, static_cast<uint8_t>(node.phase), &node.mutates, program, &workspace);
+                              &attrs, static_cast<uint8_t>(node.phase), &node.mutates, program, &workspaces);
 }
 
 Offset<fb::StepGraph> Writer::Write(const StepGraph& step) {

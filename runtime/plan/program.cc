@@ -269,10 +269,9 @@ Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& o
   Dim bytes(0);
   for (size_t i = 0; i < program.outputs.size() && i < outputs.size(); ++i) {
     if (program.outputs[i].kind != OutputKind::kSum) continue;
-    const Dim columns = outputs[i].Elements();
-    const int64_t parts = target.LoopSumParts(columns.IsFixed() ? columns.fixed : 0);
-    // Each output's double-precision partial sums start at a cache line.
-    bytes = bytes + columns * Dim(parts * 8) + Dim(64);
+    constexpr int64_t kDouble = 8;
+    bytes = bytes + target.LoopPartialSums(outputs[i].Elements()) * Dim(kDouble) +
+            Dim(AlignmentOf(target.kind()));
   }
   return bytes;
 }

@@ -135,7 +135,8 @@ std::optional<std::string> CheckProgram(const Program& program);
 std::string ToString(const Program& program);
 
 // Scratch bytes that a target's fused kernel may need for outputs of these types: the partial sums
-// of kSum outputs, in Target::LoopSumParts parts. Independent of the number of threads.
+// of kSum outputs in double, in Target::LoopSumParts parts. Those of each output start at a multiple
+// of the target's alignment. Independent of the number of threads.
 Dim FusedWorkspaceBound(const Program& program, const std::vector<TensorType>& outputs, const Target& target);
 
 }  // namespace act

@@ -35,6 +35,9 @@ enum class Runs : uint8_t {
 // below that axis's extent.
 enum class PositionsOn : uint8_t { kNothing, kLastAxis, kAttributeAxis };
 
+// A bound of a node's scratch bytes.
+using WorkspaceRule = CappedDim (*)(const Graph&, const Node&, const Target&);
+
 struct RuntimeOp {
   struct Count {
     int least = 1, most = 1;  // most = kAny: no limit
@@ -50,8 +53,8 @@ struct RuntimeOp {
   // The reason why the node cannot run a tile of samples at a time; nullopt if it can
   // (tile_rules.h). Null: no node of the operator can.
   std::optional<std::string> (*why_not_tileable)(const Graph&, const Node&) = nullptr;
-  // Scratch bytes that its fast kernels need (workspace_rules.h). Null: none.
-  Dim (*workspace)(const Graph&, const Node&, const Target&) = nullptr;
+  // Scratch bytes that each target's fast kernels need (workspace_rules.h). Null: none.
+  ByTarget<WorkspaceRule> workspace = {};
   PositionsOn positions = PositionsOn::kNothing;
   // each element of the result is an element of some operand, unchanged
   bool moves_numbers = false;

@@ -25,12 +25,14 @@ int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, i
   return SaturatingMul(SaturatingMul(rows, row), kFloatBytes);
 }
 
-Dim WorkspaceBound(const Node& node, const Graph& graph, const Target& target, int64_t limit_bytes) {
+CappedDim WorkspaceBound(const Node& node, const Graph& graph, const Target& target, int64_t limit_bytes) {
   const RuntimeOp* op = FindRuntimeOp(node.op);
-  if (!op || !op->workspace || WrongCounts(node)) return Dim(0);
-  const Dim bound = op->workspace(graph, node, target);
-  if (limit_bytes <= 0) return bound;
-  return bound.IsFixed() ? Dim(std::min(bound.fixed, limit_bytes)) : Dim(limit_bytes);
+  const WorkspaceRule rule = op ? op->workspace[target.kind()] : nullptr;
+  if (!rule || WrongCounts(node)) return {};
+  CappedDim bound = rule(graph, node, target);
+  if (bound.size.TooLarge()) bound.size = bound.most;
+  if (limit_bytes > 0) bound.most = std::min(bound.most, limit_bytes);
+  return bound;
 }
 
 }  // namespace act

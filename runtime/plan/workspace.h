@@ -11,17 +11,30 @@
 namespace act {
 
 // Bytes that suffice, or nearly so, for the target's fast kernels of this node (the CPU's: on
-// machines of up to 16 threads; docs/kernels.md has the measurements), by the rule in the
+// machines of up to 16 threads; docs/kernels.md has the measurements), by the target's rule in the
 // operator's row (runtime_op.cc). Never above limit_bytes, where 0 means no limit. Never falls when
 // N grows. 0 if the node has another number of operands or results than its operator takes, since
 // no kernel runs it.
-Dim WorkspaceBound(const Node& node, const Graph& graph, const Target& target, int64_t limit_bytes);
+CappedDim WorkspaceBound(const Node& node, const Graph& graph, const Target& target, int64_t limit_bytes);
 
 // Bytes of one part's statistics of `channels` columns: mean and squared deviations, in double for
 // the part and in float for the current rows.
 constexpr int64_t BatchNormPartBytes(int64_t channels) { return (channels * 32 + 63) / 64 * 64; }
 // Bytes of one part's sums of `columns` columns in double.
 constexpr int64_t ReducePartBytes(int64_t columns) { return (columns * 8 + 63) / 64 * 64; }
+// On a card: bytes of one column in one of Target::RowSumParts parts. A sum in one part has none.
+inline constexpr int64_t kCudaRowPartBytes = 16;
+
+// Of a scatter on a card: rows that one block sorts, rows that one thread combines, and the bytes of rows of
+// `row_bytes` bytes. These are the targets and the places of the rows, twice; counts by digit of a target, for each
+// block; and what two of the targets in each chunk of rows have received.
+inline constexpr int64_t kSortedByBlock = 2048, kCombinedByThread = 32, kSortCountBytes = 1024;
+constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
+  constexpr int64_t kAligned = 256;
+  const auto aligned = [](int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; };
+  return 4 * aligned(rows * 4) + (rows + kSortedByBlock - 1) / kSortedByBlock * kSortCountBytes +
+         2 * aligned((rows + kCombinedByThread - 1) / kCombinedByThread * row_bytes);
+}
 
 // Attention computes the scores of this many queries at a time.
 inline constexpr int64_t kAttentionQueries = 60;

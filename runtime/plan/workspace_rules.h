@@ -1,23 +1,40 @@
-// The scratch space of each family of operators, as workspace.h promises it: functions of shapes
-// and attributes, of nodes that have as many operands and results as their operator takes. They
-// never fall when N grows.
+// The scratch space of each family of operators, as workspace.h promises it: functions of types and
+// attributes, of nodes that have as many operands and results as their operator takes. They never
+// fall when N grows.
 #pragma once
 
+#include "runtime/base/capped_dim.h"
 #include "runtime/base/target.h"
 #include "runtime/plan/graph.h"
 
 namespace act {
 
-Dim LoopWorkspace(const Graph& graph, const Node& node, const Target& target);
-Dim ConvWorkspace(const Graph& graph, const Node& node, const Target& target);
-Dim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target& target);
-Dim ConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target);
-Dim MatMulWorkspace(const Graph& graph, const Node& node, const Target& target);
-Dim AttentionWorkspace(const Graph& graph, const Node& node, const Target& target);
-Dim AttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target);
-Dim RecurrentWorkspace(const Graph& graph, const Node& node, const Target& target);
-Dim BatchNormWorkspace(const Graph& graph, const Node& node, const Target& target);
+// Partial sums, on any target.
+CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& target);
+
+// Of the CPU's kernels (workspace_rules.cc).
+CappedDim ConvWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim ConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim MatMulWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim AttentionWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim AttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim RecurrentWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim BatchNormWorkspace(const Graph& graph, const Node& node, const Target& target);
 // Sums and means; the largest of a row needs none.
-Dim ReduceWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim ReduceWorkspace(const Graph& graph, const Node& node, const Target& target);
+
+// Of a card's kernels (cuda_workspace_rules.cc).
+CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim CudaAttentionWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim CudaAttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim CudaRecurrentWorkspace(const Graph& graph, const Node& node, const Target& target);
+// Statistics, and reductions to extents that do not vary with N.
+CappedDim CudaRowSumsWorkspace(const Graph& graph, const Node& node, const Target& target);
+// The sums of a loss, or of labels that are the argmax, over all rows.
+CappedDim CudaLossWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target& target);
 
 }  // namespace act

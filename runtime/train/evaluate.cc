@@ -49,14 +49,20 @@ llvm::Error FillInputs(const BoundGraph& graph, BatchSource& data) {
   return llvm::Error::success();
 }
 
-llvm::Expected<double> LossOf(const BoundGraph& graph) {
+llvm::Expected<uint64_t> StartReadingLoss(const BoundGraph& graph) {
   const std::vector<ValueId>& outputs = graph.step().graph.outputs;
   if (outputs.empty()) return MakeError("plan", "has no loss");
   const TensorView& loss = graph.view(outputs[0]);
   if (!loss.data || loss.elements != 1 || loss.dtype != DType::kFloat32) {
     return MakeError("loss '" + graph.step().graph.value(outputs[0]).name + "'", "is not a float scalar");
   }
-  return ScalarOf(graph.device(), loss);
+  return graph.device().StartRead(loss.data);
+}
+
+llvm::Expected<double> LossOf(const BoundGraph& graph) {
+  ACT_TRY(const uint64_t ticket, StartReadingLoss(graph));
+  ACT_TRY(const float loss, graph.device().FinishRead(ticket));
+  return static_cast<double>(loss);
 }
 
 llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const StepState& state) {

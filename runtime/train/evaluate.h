@@ -26,5 +26,7 @@ llvm::Error FillInputs(const BoundGraph& graph, BatchSource& data);
 
 // The value of the first output, a float scalar.
 llvm::Expected<double> LossOf(const BoundGraph& graph);
+// Starts to read it. Returns the ticket for Device::FinishRead.
+llvm::Expected<uint64_t> StartReadingLoss(const BoundGraph& graph);
 
 }  // namespace act

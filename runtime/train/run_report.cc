@@ -118,6 +118,11 @@ std::string FormatRunReport(const RunReport& report) {
     text += Line("host's, measured", "%s, for swapped values; on a CPU both are RAM",
                  Bytes(report.executor->host_arena().high_water_bytes()).c_str());
   }
+  if (report.beside.device > 0 || report.beside.host > 0) {
+    text += Line("beside the arena", "%s of the card, for code, libraries and recorded steps",
+                 Bytes(report.beside.device).c_str());
+    text += Line("pinned staging", "%s of the host", Bytes(report.beside.host).c_str());
+  }
   text += Line("process, resident", "%s", Bytes(report.resident_peak_bytes).c_str());
 
   if (report.adapt_every > 0) text += DescribeAdaptations(report);
@@ -175,6 +180,8 @@ std::string RunReportJson(const RunReport& report) {
       {"host_bytes", report.executor->host_arena().high_water_bytes()},
       {"planned_host_bytes", report.executor->promised_host_bytes()},
       {"resident_peak_bytes", report.resident_peak_bytes},
+      {"device_bytes_beside_arena", report.beside.device},
+      {"pinned_bytes", report.beside.host},
       {"losses", llvm::json::Array(result.losses)},
       {"evaluations", std::move(evaluations)},
       {"step_seconds", llvm::json::Object{{"median", step.median},

@@ -21,6 +21,7 @@ struct RunReport {
   uint64_t seed = 0;
   Hyperparameters hyper;
   int64_t resident_peak_bytes = 0;
+  Device::BytesBeside beside = {};
   int64_t adapt_every = 0;  // steps; 0: levels stay
   std::vector<Adaptation> adaptations = {};
   int64_t adaptation_bytes = 0;  // outside the arena, between steps

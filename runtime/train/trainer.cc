@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/train/code_watch.h"
@@ -74,7 +75,7 @@ class Loop {
         data_.StartEpoch(position_.epoch, 0);
         continue;
       }
-      if (options_.steps > 0 && StepsDone() == options_.steps) break;
+      if (options_.steps > 0 && steps_started_ == options_.steps) break;
       if (options_.between) {
         ACT_TRY(const BetweenSteps::Outcome outcome,
                 options_.between->Before(executor_, data_, batch, State()));
@@ -84,12 +85,11 @@ class Loop {
       ACT_CHECK_OK(Step(batch));
       result_.interrupted = options_.stop && *options_.stop;
     }
+    ACT_CHECK_OK(Settle());
     return std::move(result_);
   }
 
  private:
-  int64_t StepsDone() const { return static_cast<int64_t>(result_.losses.size()); }
-
   StepState State() const {
     StepState state{.seed = position_.seed,
                     .step = position_.step * static_cast<uint64_t>(executor_.plan().accumulate),
@@ -129,57 +129,98 @@ class Loop {
     progress_.Say("actrun: warning: step " + std::to_string(position_.step) + ": " + code);
   }
 
+  // A micro-batch that the device has been told to compute, and whose loss has not been read.
+  struct InFlight {
+    uint64_t ticket = 0;  // of its loss
+    uint64_t step = 0;
+    double share = 0;  // of the step's samples
+    bool ends_step = false;
+    int64_t samples = 0;  // of the step
+    double input_seconds = 0;
+    Clock::time_point start = {};
+  };
+
+  static std::string Place(uint64_t step) { return "step " + std::to_string(step); }
+
+  // Whether the nodes of this step are watched one by one. Where a device records steps, that takes it
+  // away from the recording, so not every step is.
+  bool WatchesCodes() const {
+    constexpr int64_t kWatchEvery = 50;
+    return !told_of_code_ && (!executor_.device().Records() || steps_started_ % kWatchEvery == 0);
+  }
+
   // `batch`: the samples of its first micro-batch, at which the source stands.
   llvm::Error Step(int64_t batch) {
     const int64_t samples = SamplesOfStep();
     ACT_TRY(BoundGraph* const first, executor_.Train(batch));
-    const bool dumps = StepsDone() == 0 && !options_.dump_step.empty();
+    const bool dumps = steps_started_ == 0 && !options_.dump_step.empty();
     std::optional<GradientCapture> gradients;
     if (dumps) gradients.emplace(*first);
 
     StepState state = State();
-    double mean = 0, input_seconds = 0, step_seconds = 0;
     for (int64_t done = 0; done < samples;) {
       ACT_TRY(BoundGraph* const graph, executor_.Train(batch));
-      const double share = static_cast<double>(batch) / static_cast<double>(samples);
-      state.update.sum_weight = share;
-      state.updates = done + batch >= samples;
+      InFlight next{.step = position_.step, .samples = samples};
+      next.share = static_cast<double>(batch) / static_cast<double>(samples);
+      next.ends_step = done + batch >= samples;
+      state.update.sum_weight = next.share;
+      state.updates = next.ends_step;
       std::optional<CodeWatch> codes;
       std::vector<NodeObserver*> observers;
       if (dumps) observers.push_back(&*gradients);
-      if (!told_of_code_) observers.push_back(&codes.emplace(executor_.plan(), *graph));
+      if (WatchesCodes()) observers.push_back(&codes.emplace(executor_.plan(), *graph));
       ACT_CHECK_OK(executor_.BeginStep());
       const auto start = Clock::now();
       ACT_CHECK_OK(FillInputs(*graph, data_));
-      const auto filled = Clock::now();
-      ACT_CHECK_OK(executor_.Run(*graph, state, observers));
-      const auto end = Clock::now();
+      next.start = Clock::now();
+      next.input_seconds = Seconds(start, next.start);
+      if (llvm::Error error = executor_.Run(*graph, state, observers))
+        return WithPlace(std::move(error), Place(next.step));
+      ACT_TRY(next.ticket, StartReadingLoss(*graph));
       Warn();
       if (codes) WarnOf(codes->Found());
-      ACT_TRY(const double loss, LossOf(*graph));
-      if (!std::isfinite(loss)) {
-        return MakeError("step " + std::to_string(position_.step), "the loss is " + std::to_string(loss),
-                         "lower --lr, or look for wrong numbers in the data; nothing was saved");
-      }
-      mean += share * loss;
-      input_seconds += Seconds(start, filled);
-      step_seconds += Seconds(filled, end);
+      // The device computes this micro-batch while the host looks at the one before.
+      ACT_CHECK_OK(Settle());
+      in_flight_ = next;
+      if (executor_.device().StepsAhead() == 0 || dumps) ACT_CHECK_OK(Settle());
       done += batch;
       if (done < samples) batch = data_.Next(executor_.layout().batch);
       ++state.step;
       state.update.keep_sum = 1;
     }
-    if (dumps) ACT_CHECK_OK(WriteStepDump(options_.dump_step, mean, *gradients, executor_));
+    if (dumps) ACT_CHECK_OK(WriteStepDump(options_.dump_step, result_.losses.back(), *gradients, executor_));
+    ++steps_started_;
     ++position_.step;
     position_.position = data_.SamplesPerEpoch() > 0 ? position_.position + samples : 0;
-    result_.losses.push_back(mean);
-    result_.input_seconds.push_back(input_seconds);
-    result_.step_seconds.push_back(step_seconds);
-    progress_.Step(StepsDone(), mean, samples);
+    return llvm::Error::success();
+  }
+
+  // Waits for the micro-batch in flight, if there is one, and counts it.
+  llvm::Error Settle() {
+    if (!in_flight_) return llvm::Error::success();
+    const InFlight done = *std::exchange(in_flight_, std::nullopt);
+    llvm::Expected<float> read = executor_.device().FinishRead(done.ticket);
+    if (!read) return WithPlace(read.takeError(), Place(done.step));
+    const double loss = static_cast<double>(*read);
+    if (!std::isfinite(loss)) {
+      return MakeError(Place(done.step), "the loss is " + std::to_string(loss),
+                       "lower --lr, or look for wrong numbers in the data; nothing was saved");
+    }
+    const auto end = Clock::now();
+    mean_ += done.share * loss;
+    input_seconds_ += done.input_seconds;
+    step_seconds_ += Seconds(std::max(done.start, last_end_), end);
+    last_end_ = end;
+    if (!done.ends_step) return llvm::Error::success();
+    result_.losses.push_back(std::exchange(mean_, 0));
+    result_.input_seconds.push_back(std::exchange(input_seconds_, 0));
+    result_.step_seconds.push_back(std::exchange(step_seconds_, 0));
+    progress_.Step(static_cast<int64_t>(result_.losses.size()), result_.losses.back(), done.samples);
     return llvm::Error::success();
   }
 
   llvm::Error EndEpoch() {
+    ACT_CHECK_OK(Settle());
     ++position_.epoch;
     position_.position = 0;
     if (!eval_data_) return llvm::Error::success();
@@ -201,6 +242,11 @@ class Loop {
   const uint64_t end_step_;
   Progress progress_;
   bool told_of_code_ = false;
+  int64_t steps_started_ = 0;
+  std::optional<InFlight> in_flight_;
+  // of the step whose last micro-batch has not been counted yet
+  double mean_ = 0, input_seconds_ = 0, step_seconds_ = 0;
+  Clock::time_point last_end_ = {};
   TrainResult result_;
 };
 

@@ -2,6 +2,10 @@
 // processor.
 #include "runtime/executor/device.h"
 
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/registry.h"
+#include "kernels/cuda/toolkit.h"
+#include "kernels/reference/registry.h"
 #include "runtime/levels/adapt_levels.h"
 #include "runtime/measure/gradient_variance.h"
 #include "runtime/measure/switchable_codes.h"
@@ -46,16 +50,22 @@ Plan CompileAt(const std::string& level, unsigned seed) {
   return Take(Compile(small_networks::Network(seed).Build(), options));
 }
 
-std::unique_ptr<Executor> Open(const Plan& plan, Device& device, bool check_memory) {
+// A device with its kernels.
+struct Machine {
+  Device& device;
+  const KernelRegistry& kernels = testing_step::CpuKernels();
+};
+
+std::unique_ptr<Executor> Open(const Plan& plan, const Machine& machine, bool check_memory) {
   omp_set_num_threads(1);
-  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), device, testing_step::CpuKernels(),
-                               {.threads = 1, .check_memory = check_memory}));
+  return Take(Executor::Create(plan, Take(LayOut(plan, kBatch, machine.device.target())), machine.device,
+                               machine.kernels, {.threads = 1, .check_memory = check_memory}));
 }
 
 // Trains, evaluates, adapts levels, saves and loads. Returns the bytes of all files and numbers.
-std::string RunAll(const Plan& plan, Device& device, bool check_memory) {
+std::string RunAll(const Plan& plan, const Machine& machine, bool check_memory) {
   const TemporaryFolder folder;
-  const auto executor = Open(plan, device, check_memory);
+  const auto executor = Open(plan, machine, check_memory);
   const Hyperparameters hyper{.lr = .01, .eps = 1e-3, .initial_accumulator_value = .5};
   EXPECT_EQ(Text(StartOptimizerState(*executor, hyper)), "");
   TwoBatches data(InputSlots(plan.train.graph)), eval_data(InputSlots(plan.eval.graph));
@@ -66,7 +76,7 @@ std::string RunAll(const Plan& plan, Device& device, bool check_memory) {
   EXPECT_EQ(result.losses.size(), 4u);
   EXPECT_EQ(Text(SaveCheckpoint(folder / "end", *executor, position, adapter.levels())), "");
 
-  const auto resumed = Open(plan, device, check_memory);
+  const auto resumed = Open(plan, machine, check_memory);
   TrainPosition read;
   EXPECT_EQ(Text(LoadCheckpoint(folder / "end", *resumed, read)), "");
   EXPECT_EQ(Text(SaveCheckpoint(folder / "again", *resumed, read, adapter.levels())), "");
@@ -85,7 +95,7 @@ TEST(Device, TheHostReachesItsMemoryThroughTheInterfaceAlone) {
         SCOPED_TRACE(std::string(level) + ", seed " + std::to_string(seed) +
                      (check_memory ? ", --check-memory" : ""));
         ProtectedDevice device;
-        EXPECT_TRUE(RunAll(plan, device, check_memory) == RunAll(plan, TestDevice(), check_memory));
+        EXPECT_TRUE(RunAll(plan, {device}, check_memory) == RunAll(plan, {TestDevice()}, check_memory));
       }
     }
   }
@@ -96,13 +106,47 @@ TEST(Device, MeasuresTheGradientsVarianceThroughTheInterface) {
   std::vector<std::string> reports;
   ProtectedDevice device;
   for (Device* each : std::initializer_list<Device*>{&device, &TestDevice()}) {
-    const auto executor = Open(codes.plan, *each, false);
+    const auto executor = Open(codes.plan, {*each}, false);
     const auto data = RandomBatch(InputSlots(codes.plan.train.graph), 5);
     const GradientVariance measured =
         Take(MeasureGradientVariance(*executor, codes, *data, {.seed = 7}, {.repeats = 3}));
     reports.push_back(GradientVarianceJson(codes.plan, measured, 7));
   }
   EXPECT_EQ(reports[0], reports[1]);
+}
+
+// A card without kernels of its own: the processor's reference kernels run in the order of its stream.
+struct FakeCard {
+  explicit FakeCard(const cuda::CudaOptions& options = {})
+      : device(Take(cuda::CudaDevice::Open(Take(cuda::LoadToolkit("fake")), options))) {
+    RegisterReferenceKernels(reference);
+    cuda::RegisterCudaSwap(kernels, device->context());
+    cuda::RegisterCudaHost(kernels, device->context(), reference);
+  }
+  KernelRegistry reference;
+  std::unique_ptr<cuda::CudaDevice> device;
+  KernelRegistry kernels;
+};
+
+// The processor with a card's layout: whether levels may move depends on the peak.
+struct LaidOutForACard : CpuDevice {
+  TargetKind target() const override { return TargetKind::kCuda; }
+};
+
+TEST(Device, ACardComputesWhatTheProcessorDoesStepByStepRecordedAndMeasured) {
+  for (const char* level : {"L0", "L3", "L4", "gact-L3"}) {
+    const Plan plan = CompileAt(level, 3);
+    for (const bool check_memory : {false, true}) {
+      SCOPED_TRACE(std::string(level) + (check_memory ? ", --check-memory" : ""));
+      FakeCard card;
+      LaidOutForACard processor;
+      const std::string expected = RunAll(plan, {processor, card.reference}, check_memory);
+      EXPECT_TRUE(RunAll(plan, {*card.device, card.kernels}, check_memory) == expected);
+      if (check_memory) continue;
+      FakeCard measured({.profile = true});
+      EXPECT_TRUE(RunAll(plan, {*measured.device, measured.kernels}, check_memory) == expected);
+    }
+  }
 }
 
 // The tests above can fail: a host that dereferences an address dies.

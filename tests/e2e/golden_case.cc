@@ -127,10 +127,11 @@ Tensors Velocities(Tensors checkpoint) {
 }  // namespace
 
 llvm::Expected<RunResult> Train(const GoldenCase& golden, const std::string& plan, int steps, uint64_t seed,
-                                const ScratchFolder& scratch) {
+                                const ScratchFolder& scratch, const std::vector<std::string>& flags) {
   std::vector<std::string> args = RunArguments(golden, plan, steps, seed, scratch);
   args.insert(args.end(),
               {"--lr=" + std::to_string(golden.learning_rate), "--momentum=0.9", "--weight-decay=5e-4"});
+  args.insert(args.end(), flags.begin(), flags.end());
   const Outcome outcome = RunTool(args);
   if (outcome.exit_code != 0) return MakeError(plan, Describe(args, outcome));
   RunResult result;

@@ -57,9 +57,9 @@ struct RunResult {
   Tensors step;  // loss, grad.*, buffer.* of the first step
   Tensors end;   // param.* after the last step
 };
-// Runs `steps` of SGD on the case's batch.
+// Runs `steps` of SGD on the case's batch, with further flags.
 llvm::Expected<RunResult> Train(const GoldenCase& golden, const std::string& plan, int steps, uint64_t seed,
-                                const ScratchFolder& scratch);
+                                const ScratchFolder& scratch, const std::vector<std::string>& flags = {});
 
 // The case, for tests of gradients. If most parameters have none at the start (a vision
 // transformer's head begins at 0, and no gradient passes it), runs start after five exact steps,

@@ -44,19 +44,27 @@ void ExpectLossFalls(const RunResult& run) {
   EXPECT_LT(losses.back(), losses.front());
 }
 
-using Parameters = std::tuple<GoldenModel, std::string>;  // model, level
+// Where a case runs: on the processor, or on the fake card, a processor that plays a GPU.
+struct Place {
+  const char* name;
+  std::vector<std::string> compile, train;  // flags
+};
+const Place kProcessor = {"cpu", {}, {}};
+const Place kFakeCard = {"fake", {"--target=cuda"}, {"--device=fake"}};
+
+using Parameters = std::tuple<GoldenModel, std::string, Place>;  // model, level, place
 
 class Golden : public testing::TestWithParam<Parameters> {};
 
 TEST_P(Golden, AgreesWithPyTorchAndKeepsItsPeak) {
-  const auto& [model, level] = GetParam();
+  const auto& [model, level, place] = GetParam();
   llvm::Expected<GoldenCase> golden = LoadGoldenCase(model.name);
   ASSERT_TRUE(static_cast<bool>(golden)) << llvm::toString(golden.takeError());
   const ScratchFolder scratch;
   const std::string plan = scratch / "plan.bin";
-  auto compiled = Compile(*golden, model.file, level, plan, scratch);
+  auto compiled = Compile(*golden, model.file, level, plan, scratch, place.compile);
   ASSERT_TRUE(static_cast<bool>(compiled)) << llvm::toString(compiled.takeError());
-  auto run = Train(*golden, plan, kSteps, /*seed=*/1, scratch);
+  auto run = Train(*golden, plan, kSteps, /*seed=*/1, scratch, place.train);
   ASSERT_TRUE(static_cast<bool>(run)) << llvm::toString(run.takeError());
 
   const auto planned = compiled->getInteger("peak_bytes"), used = run->report.getInteger("peak_bytes");
@@ -81,7 +89,13 @@ std::string Name(const testing::TestParamInfo<Parameters>& info) {
 
 INSTANTIATE_TEST_SUITE_P(, Golden,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::Values("L0", "L1", "L2", "L3", "L4")),
+                                          testing::Values("L0", "L1", "L2", "L3", "L4"),
+                                          testing::Values(kProcessor)),
+                         Name);
+
+INSTANTIATE_TEST_SUITE_P(OnAFakeCard, Golden,
+                         testing::Combine(testing::ValuesIn(GoldenModels()),
+                                          testing::Values("L0", "L3", "L4"), testing::Values(kFakeCard)),
                          Name);
 
 // The cases that have a batch axis, and gpt2.
@@ -89,7 +103,8 @@ const GoldenModel kTransformers[] = {
     {"bert", "model.onnx"}, {"vit", "model.onnx"}, {"gpt2", "model_dynamo.onnx"}};
 
 INSTANTIATE_TEST_SUITE_P(Transformers, Golden,
-                         testing::Combine(testing::ValuesIn(kTransformers), testing::Values("gact-L1")),
+                         testing::Combine(testing::ValuesIn(kTransformers), testing::Values("gact-L1"),
+                                          testing::Values(kProcessor)),
                          Name);
 
 // gact-L1 stores what each layer saves in 4 bits. L4 stores the normalizations' results in 5.

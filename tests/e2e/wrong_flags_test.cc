@@ -97,7 +97,7 @@ const std::vector<WrongLine>& WrongLines() {
        "--nesterov: expected true or false, found '2'",
        "the flag alone means true"},
       {"report", "actc", {"m.onnx", "--report=pdf"}, "--report: expected text or none, found 'pdf'", ""},
-      {"device", "actrun", {"p.bin", "--device=tpu"}, "--device: expected cpu or cuda, found 'tpu'", ""},
+      {"device", "actrun", {"p.bin", "--device=tpu"}, "--device: expected cpu, cuda or auto, found 'tpu'", ""},
       {"verbose", "actrun", {"p.bin", "--verbose=all"}, "--verbose: expected dispatch, found 'all'", ""},
       {"dim", "actc", {"m.onnx", "--dim=T=x"}, "--dim: expected NAME=EXTENT, found 'T=x'", ""},
       // flags

@@ -8,31 +8,6 @@ namespace {
 // double. Relative to the largest output this is about 2^-24 * sqrt(terms).
 constexpr double kTolerance = 2e-6;
 
-const std::vector<std::pair<std::string, ConvCase>>& Cases() {
-  static const std::vector<std::pair<std::string, ConvCase>> cases = {
-      {"plain 3x3", {{2, 9, 7, 16}, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
-      {"pointwise", {{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
-      {"strided pointwise", {{2, 8, 8, 32}, 64, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},
-      {"stem", {{2, 23, 23, 3}, 16, {7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}}},
-      {"strided 3x3", {{3, 8, 8, 16}, 16, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}}},
-      {"odd channels", {{1, 6, 5, 7}, 5, {3, 2}, {1, 2}, {1, 1}, {1, 0, 1, 1}}},
-      {"asymmetric pads", {{2, 7, 7, 8}, 8, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}}},
-      {"dilated", {{2, 11, 11, 16}, 16, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}}},
-      {"grouped", {{2, 6, 6, 24}, 12, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3}},
-      {"depthwise", {{2, 9, 9, 20}, 20, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 20}},
-      {"strided depthwise", {{2, 9, 9, 32}, 32, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 32}},
-      {"depthwise 7x7", {{3, 10, 11, 40}, 40, {7, 7}, {1, 1}, {1, 1}, {3, 3, 3, 3}, 40}},
-      {"dilated depthwise", {{2, 9, 12, 18}, 18, {3, 2}, {1, 2}, {2, 3}, {2, 1, 2, 0}, 18}},
-      {"wide depthwise", {{2, 4, 13, 5}, 5, {2, 9}, {3, 1}, {1, 1}, {0, 8, 1, 0}, 5}},
-      {"depthwise of one axis", {{3, 17, 33}, 33, {4}, {2}, {1}, {1, 2}, 33}},
-      {"depthwise of two", {{1, 6, 6, 4}, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 4}},
-      {"one axis", {{2, 19, 12}, 20, {5}, {2}, {1}, {2, 1}}},
-      {"three axes", {{2, 5, 6, 7, 4}, 6, {3, 1, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}}},
-      {"single pixel", {{4, 1, 1, 10}, 3, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
-  };
-  return cases;
-}
-
 TEST(Conv, ByHand) {
   // x = 1 2 3 4, w = 1 10, stride 1, pad 1 at the end: y = 1*1+2*10, 2+30, 3+40, 4.
   ConvCase conv{{1, 4, 1}, 1, {2}, {1}, {1}, {0, 1}};
@@ -44,7 +19,7 @@ TEST(Conv, ByHand) {
 }
 
 TEST(Conv, OneDnnAgreesWithTheReference) {
-  for (const auto& [name, conv] : Cases()) {
+  for (const auto& [name, conv] : ConvCases()) {
     SCOPED_TRACE(name);
     EXPECT_GT(CompareWithReference(conv.Forward(false), kTolerance), 0) << "no fast kernel took it";
     EXPECT_GT(CompareWithReference(conv.Forward(true), kTolerance), 0) << "no fast kernel took it";
@@ -54,7 +29,7 @@ TEST(Conv, OneDnnAgreesWithTheReference) {
 }
 
 TEST(Conv, DepthwiseWeightGradientsAgreeOnEveryInstructionSet) {
-  for (const auto& [name, conv] : Cases()) {
+  for (const auto& [name, conv] : ConvCases()) {
     if (conv.group == 1) continue;
     SCOPED_TRACE(name);
     ForEachTarget([&, &conv = conv] { CompareWithReference(conv.GradWeight(), kTolerance); });
@@ -62,7 +37,7 @@ TEST(Conv, DepthwiseWeightGradientsAgreeOnEveryInstructionSet) {
 }
 
 TEST(Conv, GradientsAreThoseOfTheForwardPass) {
-  for (const auto& [name, conv] : Cases()) {
+  for (const auto& [name, conv] : ConvCases()) {
     if (ElementCount(conv.in) > 600 || ElementCount(conv.WeightDims()) > 600) continue;
     SCOPED_TRACE(name);
     // Linear in x and in w: the only error of central differences is the rounding of y, 2^-24 * |y|

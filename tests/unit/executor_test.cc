@@ -172,7 +172,8 @@ TEST(Executor, AKernelThatNeedsMoreWorkspaceThanThePlanGivesIsNotChosen) {
   EXPECT_EQ(sum.kernel_name, "toy.sum");
   EXPECT_EQ(sum.refusals,
             std::vector<std::string>{"greedy.sum: asks for more workspace than the plan gives"});
-  EXPECT_NE(FormatDispatch(*Take(f.executor->Train(3))).find("refused by greedy.sum"), std::string::npos);
+  EXPECT_NE(FormatDispatch(Take(f.executor->Train(3))->nodes()).find("refused by greedy.sum"),
+            std::string::npos);
 }
 
 class FailingKernel : public Kernel {
@@ -203,12 +204,38 @@ TEST(Executor, TooLittleMemoryIsToldWithTheLargestBatchThatFits) {
   const Plan plan = toy::ToyPlan();
   const MemoryLayout big = Take(LayOut(plan, 1000));
   const MemoryLayout small = Take(LayOut(plan, 10));
-  EXPECT_EQ(Text(CheckFits(plan, big, big.arena_bytes)), "");
-  const std::string text = Text(CheckFits(plan, big, small.arena_bytes));
+  EXPECT_EQ(Text(CheckFits(plan, big, {.free_bytes = big.arena_bytes})), "");
+  const std::string text = Text(CheckFits(plan, big, {.free_bytes = small.arena_bytes}));
   const int64_t fits = Take(LargestBatch(plan, small.arena_bytes));
   EXPECT_GE(fits, 10);
   EXPECT_NE(text.find("--batch=1000: needs"), std::string::npos) << text;
   EXPECT_NE(text.find("the largest batch that fits is " + std::to_string(fits)), std::string::npos) << text;
+}
+
+TEST(Executor, TooLittleMemoryOfACardIsItsOwn) {
+  const Plan plan = toy::ToyPlan();
+  const MemoryLayout layout = Take(LayOut(plan, 1000, TargetKind::kCuda));
+  const Room room{layout.arena_bytes - 1, "the card (Imaginary 1)", Arenas::kDevice};
+  const std::string text = Text(CheckFits(plan, layout, room));
+  EXPECT_NE(text.find(", and the card (Imaginary 1) has "), std::string::npos) << text;
+  const int64_t fits = Take(LargestBatch(plan, room.free_bytes, Arenas::kDevice, TargetKind::kCuda));
+  EXPECT_NE(text.find("the largest batch that fits is " + std::to_string(fits)), std::string::npos) << text;
+}
+
+// Offsets of one target are no offsets of another.
+TEST(Executor, ContinuesOnNoOtherTarget) {
+  Fixture f;
+  MemoryLayout other = Take(LayOut(f.plan, 3, TargetKind::kCuda));
+  EXPECT_NE(Text(f.executor->Rebind(f.plan, std::move(other))), "");
+}
+
+// With the alignment of a card, kernels find their operands and their scratch space all the same.
+TEST(Executor, RunsALayoutOfAnotherTarget) {
+  Fixture f;
+  f.executor = Take(Executor::Create(f.plan, Take(LayOut(f.plan, 3, TargetKind::kCuda)), TestDevice(),
+                                     f.registry, {.check_memory = true}));
+  ASSERT_EQ(Text(f.Step(3)), "");
+  EXPECT_EQ(f.Loss(3), 210);
 }
 
 TEST(MemoryCheck, PassesACleanRunWithTheSameNumbers) {

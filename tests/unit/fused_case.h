@@ -69,9 +69,7 @@ class FusedCase {
     KernelRegistry registry;
     RegisterFusedKernels(registry);
     RegisterReferenceFusedKernel(registry);
-    KernelSite site{&node_, input_views, output_views, batch_, workspace_bound, threads, batch_};
-    for (auto* views : {&site.inputs, &site.outputs})
-      for (TensorView& view : *views) view.data = nullptr;
+    const KernelSite site = Site(threads);
     for (const KernelEntry& entry : registry.For("Fused")) {
       std::string why = "no reason given";
       if (entry.name != name) continue;
@@ -101,6 +99,13 @@ class FusedCase {
   void SameTensor(size_t input, size_t other) {
     node_.inputs[other] = node_.inputs[input];
     input_views[other] = input_views[input];
+  }
+  // The node at its batch size, without memory.
+  KernelSite Site(int threads = 1) const {
+    KernelSite site{&node_, input_views, output_views, batch_, workspace_bound, threads, batch_};
+    for (auto* views : {&site.inputs, &site.outputs})
+      for (TensorView& view : *views) view.data = nullptr;
+    return site;
   }
   // Of the kernel that was prepared.
   std::string Describe() const { return kernel_->Describe(); }

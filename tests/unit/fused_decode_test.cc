@@ -40,7 +40,7 @@ struct Rebuild {
 
   // The mask belongs to the first code's own tensor, or to another tensor with the same codec.
   FusedCase Case(unsigned seed, bool same) const {
-    Random random(seed);
+    RandomNumbers random(seed);
     FusedCase c = Build(random, r);
     std::uniform_real_distribution<float> number(-1, 1);  // so that long products stay small
     for (size_t i : {kScale, kShift, kNumber})
@@ -89,7 +89,7 @@ TEST(FusedDecode, RandomChainsGiveTheReferencesResults) {
   const std::vector<Dims> spaces = {
       {Dim::Batch(), Dim(5), Dim(300)}, {Dim::Batch(), Dim(7)}, {Dim::Batch(), Dim(2), Dim(1024)}};
   for (unsigned seed = 0; seed < 800; ++seed) {
-    Random random(seed);
+    RandomNumbers random(seed);
     const auto any = [&random](const auto& list) {
       return list[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(list.size()) - 1))];
     };
@@ -194,7 +194,7 @@ TEST(FusedDecode, SidedValuesTakeOneStep) {
     const int32_t v = r.Op(Opcode::kMax, absolute ? r.Op(Opcode::kAbs, 0) : 0, 2);
     const int32_t negative = r.Op(Opcode::kNeg, v), side = r.Op(Opcode::kGreater, 1, 3);
     r.Store(r.Op(Opcode::kSelect, side, v, negative));
-    Random random(5);
+    RandomNumbers random(5);
     FusedCase truth = Build(random, r);
     const std::vector<float> odd = {0.0f, -0.0f, 1e-31f, -1e-31f, 1e-30f, kInf, -kInf, kNaN};
     for (size_t i = 0; i < odd.size() * odd.size(); ++i) {

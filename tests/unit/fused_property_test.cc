@@ -10,7 +10,7 @@ namespace {
 TEST(FusedProperty, RandomProgramsGiveTheReferencesResults) {
   for (unsigned seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Random random(seed);
+    RandomNumbers random(seed);
     const RandomCase r = MakeRandomCase(random);
     SCOPED_TRACE(ToString(r.program.space) + " batch " + std::to_string(r.batch) + "\n" +
                  ToString(r.program));
@@ -29,7 +29,7 @@ TEST(FusedProperty, RandomProgramsGiveTheReferencesResults) {
 TEST(FusedProperty, ResultsMayOverwriteOperandsOfTheirShape) {
   int pairs = 0;
   for (unsigned seed = 0; seed < 1000; ++seed) {
-    Random random(seed);
+    RandomNumbers random(seed);
     const RandomCase r = MakeRandomCase(random);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ToString(r.program));
     FusedCase plain = Build(random, r);

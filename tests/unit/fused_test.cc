@@ -59,7 +59,7 @@ RandomCase Everything() {
 }
 
 TEST(FusedLoop, ResultsAreBitIdenticalForEveryNumberOfThreads) {
-  Random random(1);
+  RandomNumbers random(1);
   const RandomCase r = Everything();
   FusedCase one = Build(random, r);
   one.Run("fused", 1);
@@ -72,7 +72,7 @@ TEST(FusedLoop, ResultsAreBitIdenticalForEveryNumberOfThreads) {
 }
 
 TEST(FusedLoop, EveryInstructionSetGivesTheReferencesResults) {
-  Random random(2);
+  RandomNumbers random(2);
   Builder b;
   const int32_t x = b.Full(), y = b.Full();
   const int32_t half = b.Constant(0.5f);
@@ -109,7 +109,7 @@ TEST(Opcodes, AreAccurateAndDefinedOverTheWholeRange) {
   const float inf = INFINITY;
   std::vector<float> grid = {0,   -0.0f, 1,    -1,     2,     -2,     0.5f, 88,   89, 100,
                              -88, -104,  -110, 1e-40f, 1e30f, -1e30f, inf,  -inf, NAN};
-  Random random(5);
+  RandomNumbers random(5);
   for (int i = 0; i < 400; ++i) grid.push_back(std::normal_distribution<float>(0, 3)(random));
   for (int i = 0; i < 400; ++i)
     grid.push_back(std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random),
@@ -181,7 +181,7 @@ TEST(FusedLoop, SumsOfManyElementsKeepFloatPrecision) {
   b.r.batch = 40;
   b.Out(OutputKind::kSum, b.Full(), {DType::kFloat32, {Dim(64)}});
   b.Out(OutputKind::kSum, 0, {DType::kFloat32, {}});
-  Random random(3);
+  RandomNumbers random(3);
   FusedCase c = Build(random, b.r);
   for (int64_t i = 0; i < c.input_views[0].elements; ++i)
     c.In(0)[i] += 100;  // no cancellation: the relative error is meaningful
@@ -209,7 +209,7 @@ TEST(FusedLoop, RowsOfAnyLengthAreReduced) {
     b.Out(OutputKind::kRowStore, max, {DType::kFloat32, {Dim::Batch()}});
     b.Out(OutputKind::kRowStore, x, {DType::kFloat32, {Dim::Batch()}});
     b.Out(OutputKind::kSum, b.Op(Opcode::kSub, x, max), {DType::kFloat32, {Dim(length)}});
-    Random random(6);
+    RandomNumbers random(6);
     FusedCase truth = Build(random, b.r);
     // There is no cancellation.
     for (int64_t i = 0; i < 37 * length; ++i) truth.In(0)[i] = std::fabs(truth.In(0)[i]);
@@ -295,7 +295,7 @@ TEST(FusedLoop, DropoutKeepsItsShareAndScalesIt) {
 TEST(FusedLoop, NewStepsAndSeedsGiveNewCodesAndTheSameGiveTheSame) {
   Builder b;
   b.Out(OutputKind::kEncode, b.Full(), {}, Codec::Uniform(2));
-  Random random(4);
+  RandomNumbers random(4);
   FusedCase c = Build(random, b.r);
   c.Run("fused");
   const std::vector<std::byte> first = c.OutBytes(0);

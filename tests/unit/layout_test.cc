@@ -103,6 +103,23 @@ TEST(Layout, CountsTheSmallPlanToTheByte) {
   EXPECT_EQ(layout.arena_bytes, 4160);
 }
 
+TEST(Layout, OnCudaCountsItsWorkspacesAndItsAlignment) {
+  const Plan plan = SmallPlan();
+  const MemoryLayout layout = llvm::cantFail(LayOut(plan, 2, TargetKind::kCuda));
+  llvm::cantFail(ValidateLayout(plan, layout));
+  EXPECT_EQ(layout.target, TargetKind::kCuda);
+  // As above, but in units of 256 bytes: w, velocity 1024 each, one and eval.scale 256.
+  EXPECT_EQ(layout.persistent_bytes, 2560);
+  // x 512, decoded 512, dw 1024, all others 256. Workspaces: 3000 -> 3072 at node 0 and 3 (64 + 128 * 2)
+  // -> 1024 at node 5.
+  EXPECT_EQ(layout.train.timeline, (std::vector<int64_t>{6656, 3840, 3840, 3584, 3840, 5632, 3840}));
+  EXPECT_EQ(layout.train.peak_node, 0);
+  EXPECT_EQ(layout.train.peak_bytes, 6656);
+  EXPECT_EQ(At(layout.train, MemoryCategory::kWorkspace), 3072);
+  // A workspace grows no further than its limit: 2^20 bytes in units of 256.
+  EXPECT_EQ(llvm::cantFail(LayOut(plan, 1'000'000, TargetKind::kCuda)).train.workspace_bytes[5], 1 << 20);
+}
+
 TEST(Layout, PersistentValuesKeepTheirPlaceInEvaluation) {
   const Plan plan = SmallPlan();
   const MemoryLayout layout = llvm::cantFail(LayOut(plan, 3));
@@ -115,8 +132,13 @@ TEST(Layout, RandomStepsAreValidAndCategoriesAddUp) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const Plan plan = RandomPlan(seed, 1 + static_cast<int>(seed % 23));
     ASSERT_EQ(llvm::toString(CheckPlan(plan)), "") << "seed " << seed;
-    for (const int64_t batch : {1, 2, 7, 64}) {
-      const MemoryLayout layout = llvm::cantFail(LayOut(plan, batch));
+    for (const auto& [batch, target] : {std::pair(1, TargetKind::kCpu), std::pair(2, TargetKind::kCuda),
+                                        std::pair(7, TargetKind::kCpu), std::pair(64, TargetKind::kCuda)}) {
+      const MemoryLayout layout = llvm::cantFail(LayOut(plan, batch, target));
+      for (const StepLayout* step : {&layout.train, &layout.eval})
+        for (const auto* places : {&step->offset, &step->workspace_offset})
+          for (const int64_t offset : *places)
+            ASSERT_TRUE(offset < 0 || offset % AlignmentOf(target) == 0) << offset;
       ASSERT_EQ(llvm::toString(ValidateLayout(plan, layout)), "") << "seed " << seed << " batch " << batch;
       const StepLayout& train = layout.train;
       EXPECT_GE(train.peak_bytes, train.lower_bound_bytes);
@@ -177,6 +199,13 @@ TEST(ValidateLayout, FindsWhatIsWrong) {
       {"another place in evaluation", [&](auto& l) { l.eval.offset[3] += 64; }, "in evaluation"},
       {"a constant of evaluation on a parameter",
        [&](auto& l) { l.eval.offset[2] = l.train.offset[storage("w.velocity")]; }, "overlaps"},
+      {"another target", [](auto& l) { l.target = TargetKind::kCuda; }, "not of its target"},
+      {"another target's workspaces",
+       [](auto& l) {
+         l.target = TargetKind::kCuda;
+         l.train.alignment = l.eval.alignment = AlignmentOf(l.target);
+       },
+       "too little workspace"},
       {"too little workspace", [&](auto& l) { l.train.workspace_bytes[5] = 256; }, "too little workspace"},
       {"a peak that is too low", [&](auto& l) { l.train.peak_bytes -= 64; }, "outside its part"},
       {"a peak that is too high", [&](auto& l) { l.train.peak_bytes += 64; }, "the peak"},
@@ -250,6 +279,18 @@ Plan TangledPlan(uint32_t seed) {
   plan.optimizer = "none";
   plan.train = std::move(b.step);
   return plan;
+}
+
+// Between the fit of one target and that of the other.
+TEST(LargestBatch, IsThatOfTheTarget) {
+  const Plan plan = SmallPlan();
+  for (const int64_t bytes : {20'000, 1'234'567}) {
+    const int64_t on_cpu = llvm::cantFail(LargestBatch(plan, bytes));
+    const int64_t on_cuda = llvm::cantFail(LargestBatch(plan, bytes, Arenas::kDevice, TargetKind::kCuda));
+    EXPECT_LT(on_cuda, on_cpu);
+    EXPECT_LE(llvm::cantFail(LayOut(plan, on_cuda, TargetKind::kCuda)).arena_bytes, bytes);
+    EXPECT_GT(llvm::cantFail(LayOut(plan, on_cuda + 1, TargetKind::kCuda)).arena_bytes, bytes);
+  }
 }
 
 TEST(LargestBatch, IsTheLastThatFits) {

@@ -1,6 +1,7 @@
 // Calls each function of kernels/math in device code: a function that a device cannot call does not
 // compile. tests/unit/math_headers_test.cc compiles this file, and also looks for functions that
 // are missing here.
+#include "kernels/math/batch_statistics.h"
 #include "kernels/math/convert.h"
 #include "kernels/math/integer.h"
 #include "kernels/math/level_code.h"
@@ -28,6 +29,11 @@ __global__ void CallConvert(const float* x, float* y) {
   y[2] = Converted<uint8_t>(x[0]) + Converted<uint16_t>(x[0]) + Converted<uint32_t>(x[0]) +
          Converted<uint64_t>(x[0]);
   y[3] = Converted<Bool>(x[0]) + Converted<BFloat16>(x[0]);
+}
+
+__global__ void CallBatchStatistics(BatchMoments b, double* y) {
+  y[0] = BatchVariance(b) + BatchDeviation(b, y[0]) + FurthestFromMean(b);
+  y[1] = RunningVariance(b, y[1] > 0) + MovedTowards(b.low, y[2], y[3]);
 }
 
 template <class T>

@@ -106,8 +106,17 @@ TEST(CheckPlan, FindsWhatIsWrong) {
          p.train.graph.nodes[kUpdate].attrs.Set("gradients", std::vector<int64_t>{-1, 0});
        },
        "names a gradient"},
-      {"negative workspace", [](Plan& p) { p.train.graph.nodes[kFc].workspace_bytes = -1; },
-       "impossible workspace"},
+      {"negative workspace", [](Plan& p) { p.train.graph.nodes[kFc].workspace_bytes[TargetKind::kCpu] = -1; },
+       "impossible workspace for cpu"},
+      {"shrinking workspace",
+       [](Plan& p) { p.train.graph.nodes[kFc].workspace_bytes[TargetKind::kCuda] = Dim(4096, -1); },
+       "impossible workspace for cuda"},
+      {"negative limit of a workspace",
+       [](Plan& p) { p.train.graph.nodes[kFc].workspace_bytes[TargetKind::kCuda].most = -1; },
+       "impossible workspace for cuda"},
+      {"a workspace without end",
+       [](Plan& p) { p.train.graph.nodes[kFc].workspace_bytes[TargetKind::kCuda].most = INT64_MAX; },
+       "impossible workspace for cuda"},
       {"an input's storage reshaped apart",
        [](Plan& p) {
          Node& node = p.train.graph.nodes[kFc];

@@ -1,59 +1,10 @@
-#include "tests/unit/kernel_testing.h"
+#include "tests/unit/pool_case.h"
 
 namespace act {
 namespace {
 
-struct Pool {
-  std::vector<int64_t> in, kernel, strides, pads;
-  bool ceil = false;
-  std::vector<int64_t> dilations = std::vector<int64_t>(kernel.size(), 1);
-
-  std::vector<int64_t> OutDims() const {
-    std::vector<int64_t> out{in[0]};
-    for (size_t a = 0; a < kernel.size(); ++a) {
-      const int64_t room = in[1 + a] + pads[a] + pads[kernel.size() + a] - dilations[a] * (kernel[a] - 1) - 1;
-      out.push_back((ceil ? room + strides[a] - 1 : room) / strides[a] + 1);
-    }
-    out.push_back(in.back());
-    return out;
-  }
-  Attributes Attrs(bool include_pad = false) const {
-    Attributes a;
-    a.Set("kernel_shape", kernel);
-    a.Set("strides", strides);
-    a.Set("dilations", dilations);
-    a.Set("pads", pads);
-    a.Set("count_include_pad", int64_t{include_pad});
-    return a;
-  }
-  OpCase Max(DType index) const {
-    return {"MaxPool", Attrs(), {Random(in, 1)}, {Empty(OutDims()), Empty(OutDims(), index)}, {}, {}};
-  }
-  OpCase Average(bool include_pad) const {
-    return {"AveragePool", Attrs(include_pad), {Random(in, 1)}, {Empty(OutDims())}, {}, {}};
-  }
-  OpCase AverageGrad(bool include_pad) const {
-    return {"AveragePoolGrad", Attrs(include_pad), {Random(OutDims(), 2)}, {Empty(in)}, {}, {}};
-  }
-};
-
-const std::vector<Pool>& Cases() {
-  static const std::vector<Pool> cases = {
-      {{2, 9, 9, 5}, {3, 3}, {2, 2}, {1, 1, 1, 1}},
-      {{2, 8, 6, 130}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
-      {{1, 7, 7, 32}, {7, 7}, {1, 1}, {0, 0, 0, 0}},
-      {{2, 6, 7, 3}, {3, 2}, {2, 3}, {0, 0, 1, 1}, true},
-      {{2, 9, 9, 4}, {3, 3}, {1, 1}, {2, 2, 2, 2}, false, {2, 2}},
-      {{3, 11, 4}, {3}, {2}, {1, 0}},
-      {{1, 4, 5, 6, 7}, {2, 3, 2}, {2, 1, 2}, {0, 1, 0, 0, 1, 0}},
-      {{0, 4, 4, 8}, {2, 2}, {2, 2}, {0, 0, 0, 0}},
-      {{5, 31, 29, 20}, {3, 3}, {2, 2}, {1, 1, 1, 1}},  // enough for several threads
-  };
-  return cases;
-}
-
 TEST(MaxPool, FirstOfEqualsWinsAndNanWins) {
-  const Pool pool{{1, 6, 1}, {3}, {3}, {0, 0}};
+  const PoolCase pool{{1, 6, 1}, {3}, {3}, {0, 0}};
   OpCase c = pool.Max(DType::kUint8);
   c.inputs = {Floats({1, 6, 1}, {2, 7, 7, -1, NAN, 5})};
   const OpResult y = RunReference(c);
@@ -65,7 +16,7 @@ TEST(MaxPool, FirstOfEqualsWinsAndNanWins) {
 }
 
 TEST(MaxPool, PaddingNeverWins) {
-  const Pool pool{{1, 2, 1}, {2}, {1}, {1, 1}};
+  const PoolCase pool{{1, 2, 1}, {2}, {1}, {1, 1}};
   OpCase c = pool.Max(DType::kInt32);
   c.inputs = {Floats({1, 2, 1}, {-5, -6})};
   const OpResult y = RunReference(c);
@@ -78,27 +29,22 @@ TEST(MaxPool, PaddingNeverWins) {
 }
 
 TEST(MaxPool, FastKernelsAgreeToTheBit) {
-  for (const Pool& pool : Cases())
+  for (const PoolCase& pool : PoolCases())
     for (const DType dtype : {DType::kUint8, DType::kInt32}) {
       OpCase c = pool.Max(dtype);
       EXPECT_GT(CompareWithReference(c, 0), 0);
       OpCase without = c;
       without.outputs[1] = Absent();
       EXPECT_GT(CompareWithReference(without, 0), 0);
-      const OpResult y = RunReference(c);
-      const OpCase grad{"MaxPoolGrad",    c.attrs, {Random(pool.OutDims(), 2), y.tensors[1]},
-                        {Empty(pool.in)}, {},      {}};
-      EXPECT_GT(CompareWithReference(grad, 0), 0);
+      EXPECT_GT(CompareWithReference(pool.MaxGrad(dtype), 0), 0);
     }
 }
 
 TEST(MaxPool, GradientIsThatOfTheForwardPass) {
-  for (const Pool& pool : Cases()) {
+  for (const PoolCase& pool : PoolCases()) {
     if (ElementCount(pool.in) > 900) continue;
     const OpCase c = pool.Max(DType::kUint8);
-    const OpResult y = RunReference(c);
-    const OpCase grad{"MaxPoolGrad",    c.attrs, {Random(pool.OutDims(), 2), y.tensors[1]},
-                      {Empty(pool.in)}, {},      {}};
+    const OpCase grad = pool.MaxGrad(DType::kUint8);
     // Piecewise linear: a step of 2^-13 is smaller than the gaps between these inputs. The error is
     // their rounding, 2^-22 / 2^-13.
     CheckGradient(c, 0, grad, 1.0f / 8192, 4e-3);
@@ -106,7 +52,7 @@ TEST(MaxPool, GradientIsThatOfTheForwardPass) {
 }
 
 TEST(MaxPool, AnIndexThatCannotHoldTheWindowIsRefused) {
-  const Pool pool{{1, 17, 17, 1}, {17, 17}, {1, 1}, {0, 0, 0, 0}};
+  const PoolCase pool{{1, 17, 17, 1}, {17, 17}, {1, 1}, {0, 0, 0, 0}};
   for (const KernelEntry& entry : CpuRegistry().For("MaxPool"))
     EXPECT_TRUE(RunKernel(entry, pool.Max(DType::kUint8), 1, 0).refused) << entry.name;
 }
@@ -114,7 +60,7 @@ TEST(MaxPool, AnIndexThatCannotHoldTheWindowIsRefused) {
 TEST(AveragePool, CountsByHand) {
   // One axis of 3, window 2, stride 2, pads 1 and 1, ceil mode: windows {pad, 1}, {2,
   // 3}, {pad, beyond}.
-  Pool pool{{1, 3, 1}, {2}, {2}, {1, 1}, true};
+  PoolCase pool{{1, 3, 1}, {2}, {2}, {1, 1}, true};
   OpCase c = pool.Average(true);
   c.inputs = {Floats({1, 3, 1}, {4, 6, 8})};
   ASSERT_EQ(pool.OutDims()[1], 3);
@@ -132,7 +78,7 @@ TEST(AveragePool, CountsByHand) {
 }
 
 TEST(AveragePool, FastKernelsAgree) {
-  for (const Pool& pool : Cases())
+  for (const PoolCase& pool : PoolCases())
     for (const bool include_pad : {false, true}) {
       // Up to 49 float32 additions in sequence.
       EXPECT_GT(CompareWithReference(pool.Average(include_pad), 1e-6), 0);
@@ -141,7 +87,7 @@ TEST(AveragePool, FastKernelsAgree) {
 }
 
 TEST(AveragePool, GradientIsThatOfTheForwardPass) {
-  for (const Pool& pool : Cases())
+  for (const PoolCase& pool : PoolCases())
     for (const bool include_pad : {false, true}) {
       if (ElementCount(pool.in) > 900) continue;
       // Linear.

@@ -53,9 +53,13 @@ class ProtectedDevice : public CpuDevice {
     std::fill(staged_.begin(), staged_.end(), std::byte{0xcd});
     return error;
   }
-  std::string Run(Kernel& kernel, const KernelArgs& args) override {
+  std::string Run(Kernel& kernel, const KernelArgs& args, double* seconds) override {
     const Access access(*this);
-    return CpuDevice::Run(kernel, args);
+    return CpuDevice::Run(kernel, args, seconds);
+  }
+  llvm::Expected<uint64_t> StartRead(DevicePointer from) override {
+    const Access access(*this);
+    return CpuDevice::StartRead(from);
   }
   llvm::Error AddFloats(DevicePointer sum, DevicePointer part, int64_t count) override {
     const Access access(*this);

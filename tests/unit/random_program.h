@@ -18,9 +18,9 @@
 
 namespace act {
 
-using Random = std::mt19937;
+using RandomNumbers = std::mt19937;
 
-inline int64_t Pick(Random& random, int64_t low, int64_t high) {
+inline int64_t Pick(RandomNumbers& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
@@ -51,7 +51,7 @@ inline const std::vector<DType> kTypes = {DType::kFloat32, DType::kFloat32, DTyp
                                           DType::kBool,    DType::kFloat64, DType::kBFloat16};
 
 // Dims that broadcast to the space: leading axes are left out, others are 1.
-inline Dims BroadcastDims(Random& random, const Dims& space) {
+inline Dims BroadcastDims(RandomNumbers& random, const Dims& space) {
   const int64_t form = Pick(random, 0, 3);
   if (form == 0) return space;
   Dims dims(space.begin() + (space.empty() ? 0 : Pick(random, 0, static_cast<int64_t>(space.size()))),
@@ -62,7 +62,7 @@ inline Dims BroadcastDims(Random& random, const Dims& space) {
   return dims;
 }
 
-inline Codec PickCodec(Random& random) {
+inline Codec PickCodec(RandomNumbers& random) {
   const int64_t group = int64_t{64} << Pick(random, 0, 4);
   if (Pick(random, 0, 3) == 0) return Codec::Mask();
   if (Pick(random, 0, 4) == 0) return Codec::Index(static_cast<int>(Pick(random, 1, 8)));
@@ -86,7 +86,7 @@ inline Codec PickCodec(Random& random) {
 // Opcodes whose results are steps in their operands have a test of their own: a difference in the
 // last bit of their operand would make a large one in their result. Every other opcode is within a
 // few units in the last place of the reference.
-inline Instr PickInstr(Random& random, int32_t registers) {
+inline Instr PickInstr(RandomNumbers& random, int32_t registers) {
   static const std::vector<Opcode> kOps = {Opcode::kAdd,    Opcode::kSub,  Opcode::kMul,     Opcode::kDiv,
                                            Opcode::kFma,    Opcode::kMax,  Opcode::kMin,     Opcode::kNeg,
                                            Opcode::kAbs,    Opcode::kTanh, Opcode::kSigmoid, Opcode::kErf,
@@ -123,7 +123,7 @@ struct RandomCase {
 
 // The mean of each row of a register, whose error is no larger than that of its elements, or the
 // largest element.
-inline void AddRowInstrs(Random& random, Program& p, int32_t inverse_row) {
+inline void AddRowInstrs(RandomNumbers& random, Program& p, int32_t inverse_row) {
   const auto a = static_cast<int32_t>(Pick(random, 0, p.Registers() - 1));
   const bool mean = Pick(random, 0, 1) != 0;
   if (mean) p.instrs.push_back({Opcode::kMul, a, inverse_row});
@@ -136,7 +136,7 @@ inline Dims RowDims(const Program& p, bool ones) {
   return dims;
 }
 
-inline RandomCase AnyRandomCase(Random& random) {
+inline RandomCase AnyRandomCase(RandomNumbers& random) {
   RandomCase c;
   Program& p = c.program;
   p.space = kSpaces[static_cast<size_t>(Pick(random, 0, static_cast<int64_t>(kSpaces.size()) - 1))];
@@ -191,14 +191,14 @@ inline RandomCase AnyRandomCase(Random& random) {
 }
 
 // A program whose rows fit a tile, with the codes that it has.
-inline RandomCase MakeRandomCase(Random& random) {
+inline RandomCase MakeRandomCase(RandomNumbers& random) {
   for (;;) {
     RandomCase c = AnyRandomCase(random);
     if (TileElements(c.program)) return c;
   }
 }
 
-inline void FillNormal(Random& random, const TensorView& view) {
+inline void FillNormal(RandomNumbers& random, const TensorView& view) {
   std::normal_distribution<float> normal(0, 2);
   for (int64_t i = 0; i < view.elements; ++i) {
     const float x = normal(random);
@@ -206,7 +206,7 @@ inline void FillNormal(Random& random, const TensorView& view) {
   }
 }
 
-inline void FillCode(Random& random, const TensorView& view, const ProgramInput& input,
+inline void FillCode(RandomNumbers& random, const TensorView& view, const ProgramInput& input,
                      const Program& program, int64_t batch) {
   const SampleShape shape = SamplesOf(program.space);
   const int64_t elements = shape.elements.fixed, samples = shape.samples.At(batch);
@@ -219,7 +219,7 @@ inline void FillCode(Random& random, const TensorView& view, const ProgramInput&
   }
 }
 
-inline FusedCase Build(Random& random, const RandomCase& r) {
+inline FusedCase Build(RandomNumbers& random, const RandomCase& r) {
   FusedCase c(r.program, r.inputs, r.outputs, r.batch);
   for (size_t i = 0; i < c.input_views.size(); ++i) {
     const ProgramInput& input = r.program.inputs[i];

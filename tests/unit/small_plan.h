@@ -34,7 +34,7 @@ class StepBuilder {
     node.phase = phase;
     node.inputs = std::move(inputs);
     node.outputs = std::move(outputs);
-    node.workspace_bytes = workspace;
+    node.workspace_bytes = {workspace, CappedDim(workspace * Dim(3), 1 << 20)};
     step.graph.nodes.push_back(std::move(node));
     return step.graph.nodes.back();
   }

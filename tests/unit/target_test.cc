@@ -15,6 +15,7 @@ namespace {
 // A machine of many small processors: parts by the number of columns.
 class ManyBlocks final : public Target {
  public:
+  TargetKind kind() const override { return TargetKind::kCpu; }
   int64_t LoopSumParts(int64_t columns) const override { return columns > 0 ? 4096 / columns : 4096; }
   int64_t RowSumParts(int64_t columns) const override { return 1024 / columns; }
   int64_t SharedGradientParts(int64_t elements) const override { return elements < 100 ? 200 : 3; }
@@ -34,6 +35,35 @@ TEST(CpuTarget, MakesSumsInAtMostSixteenParts) {
   EXPECT_EQ(cpu.SharedGradientParts(1 << 20), 1);
 }
 
+TEST(CudaTarget, MakesEnoughPartsForACardOfManyMultiprocessors) {
+  const Target& cuda = CudaTarget();
+  EXPECT_EQ(cuda.LoopSumParts(0), 512);
+  EXPECT_EQ(cuda.LoopSumParts(64), 512);
+  EXPECT_EQ(cuda.RowSumParts(2048), 256);
+  EXPECT_EQ(cuda.SharedGradientParts(64), 64);
+  EXPECT_EQ(cuda.SharedGradientParts(kTooLarge), 1);
+  // A block takes at most 1,024 columns.
+  for (int64_t columns = 1; columns <= 1 << 21; columns = columns * 3 / 2 + 1)
+    EXPECT_GE(cuda.RowSumParts(columns) * CeilDiv(columns, 1024), 256) << columns;
+}
+
+TEST(Target, PartialSumsAreBoundedForEveryNumberOfColumns) {
+  for (const TargetKind kind : kTargets) {
+    const Target& target = TargetOf(kind);
+    EXPECT_EQ(target.kind(), kind);
+    EXPECT_EQ(ParseTargetKind(ToString(kind)), kind);
+    int64_t parts = target.LoopSumParts(0);
+    for (int64_t n = 1; n <= 1 << 22; n = n * 3 / 2 + 1) {
+      EXPECT_LE(target.LoopSumParts(n), parts) << "more columns, more parts";
+      parts = target.LoopSumParts(n);
+      // Columns that vary with the batch have a bound for each N.
+      EXPECT_LE(parts * n, target.LoopPartialSums(Dim::Batch()).At(n)) << ToString(kind) << n;
+      EXPECT_EQ(parts * n, target.LoopPartialSums(Dim(n)).At(1));
+    }
+  }
+  EXPECT_EQ(ParseTargetKind("gpu"), std::nullopt);
+}
+
 // A node with one operand and a result, or as many as its operator has to have, all of one type.
 struct Summing {
   Graph graph;
@@ -48,7 +78,7 @@ struct Summing {
     const int least = std::max(1, FindRuntimeOp(op)->results.least);
     node.outputs.assign(static_cast<size_t>(least), add(out));
   }
-  int64_t Bound(const Target& target) const { return WorkspaceBound(node, graph, target, 0).fixed; }
+  int64_t Bound(const Target& target) const { return WorkspaceBound(node, graph, target, 0).At(1); }
 };
 
 TEST(WorkspaceBound, IsThatOfTheTarget) {

@@ -56,7 +56,7 @@ inline StepGraph ToyStep(bool train) {
   const ValueId loss = Add(step, "loss", ValueKind::kActivation, {});
   AddNode(step, "Mul", {x, w}, {a});
   AddNode(step, "Reshape", {a}, {flat});
-  AddNode(step, "Sum", {flat}, {loss}).workspace_bytes = Dim(64);
+  AddNode(step, "Sum", {flat}, {loss}).workspace_bytes = {64, 64};
   step.graph.outputs = {loss};
   if (!train) return step;
 

@@ -60,22 +60,21 @@ TEST(WorkspaceBound, FastConvolutionsOfKnownNetworksFitOnAnyNumberOfThreads) {
       if (op == "ConvGradInput" && shape.in_channels == 3) continue;
       Planned planned = Plan(shape, op);
       planned.node.attrs.Set("may_round", int64_t{rounded});
-      const Dim bound = WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0);
-      ASSERT_TRUE(bound.IsFixed());
+      const int64_t bound = WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0).At(1);
       for (const int threads : {1, 2, 4, 8, 16}) {
         SCOPED_TRACE(testing::Message()
                      << op << (rounded ? ", rounded, c" : " c") << shape.in_channels << " m"
                      << shape.out_channels << " s" << shape.size << " k" << shape.kernel << " stride "
-                     << shape.stride << ", " << threads << " threads, bound " << bound.fixed);
+                     << shape.stride << ", " << threads << " threads, bound " << bound);
         std::string why;
-        const auto kernel = FastKernel(registry, planned, shape, 16, threads, bound.fixed, &why);
+        const auto kernel = FastKernel(registry, planned, shape, 16, threads, bound, &why);
         if (!kernel) {
           ADD_FAILURE() << why;
           continue;
         }
         ++kernels;
         if (threads == 4)
-          used_share += static_cast<double>(kernel->WorkspaceBytes()) / static_cast<double>(bound.fixed);
+          used_share += static_cast<double>(kernel->WorkspaceBytes()) / static_cast<double>(bound);
         const bool fewer =
             kernel->Describe().find(" " + std::to_string(threads) + " threads") == std::string::npos;
         on_fewer_threads += fewer;
@@ -110,8 +109,8 @@ TEST(WorkspaceBound, AKernelThatDoesNotFitTakesFewerThreadsBeforeItRefuses) {
 
 TEST(WorkspaceBound, HonoursTheLimit) {
   const Planned planned = Plan({512, 512, 14, 3, 1, 1}, "ConvGradWeight");
-  EXPECT_GT(WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0).fixed, 9 << 20);
-  EXPECT_EQ(WorkspaceBound(planned.node, planned.graph, CpuTarget(), 1 << 20), Dim(1 << 20));
+  EXPECT_GT(WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0).At(1), 9 << 20);
+  EXPECT_EQ(WorkspaceBound(planned.node, planned.graph, CpuTarget(), 1 << 20).At(1), 1 << 20);
 }
 
 TEST(WorkspaceBound, HostileExtentsSaturate) {
@@ -121,9 +120,12 @@ TEST(WorkspaceBound, HostileExtentsSaturate) {
   for (const std::string op :
        {"Conv", "ConvGradInput", "ConvGradWeight", "MatMul", "BatchNormStats", "ReduceSum"}) {
     planned.node.op = op;
-    const Dim bound = WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0);
-    EXPECT_GE(bound.fixed, 0) << op;
-    EXPECT_LE(bound.fixed, kTooLarge) << op;
+    for (const TargetKind target : kTargets) {
+      const CappedDim bound = WorkspaceBound(planned.node, planned.graph, TargetOf(target), 0);
+      EXPECT_FALSE(bound.size.TooLarge() && bound.most < kTooLarge) << op;
+      EXPECT_GE(bound.At(kTooLarge), 0) << op;
+      EXPECT_LE(bound.At(kTooLarge), kTooLarge) << op;
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// A strided view as contiguous rows, each of which one memcpy can move.
+// A strided view as contiguous rows, each of which one memcpy can move, or with as few axes as describe it.
 #pragma once
 
 #include <algorithm>

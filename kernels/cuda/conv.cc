@@ -1,0 +1,187 @@
+// Convolutions by the library, with plain channels-last activations. Its weights are [M,K..,C/group]: ours are transposed
+// into the workspace, and its gradient of them out of it.
+#include "kernels/cuda/conv_site.h"
+#include "kernels/cuda/conv_tiles.h"
+#include "kernels/cuda/device_window.h"
+#include "kernels/cuda/own_kernel.h"
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/registry.h"
+#include "kernels/cuda/source/add_bias_parameters.h"
+#include "kernels/cuda/transpose.h"
+#include "kernels/site/lambda_kernel.h"
+
+namespace act::cuda {
+namespace {
+
+using Direction = ConvolutionDirection;
+
+// Of the library's workspace, after the weights.
+constexpr int64_t kAlignment = 256;
+
+// Whether y is as large as x, the pads and the window make it: an operator may ask for a part.
+bool CoversAllWindows(const ConvShape& s) {
+  for (size_t a = 0; a < 3; ++a) {
+    const int64_t room = s.in[a] + s.pad[a] + s.pad_end[a] - s.dilation[a] * (s.kernel[a] - 1) - 1;
+    if (room < 0 || s.out[a] != room / s.stride[a] + 1) return false;
+  }
+  return true;
+}
+
+ConvolutionProblem ProblemOf(const ConvShape& s, Direction direction, const KernelSite& site,
+                             FloatMath math) {
+  const auto last = [&s](const Window::Triple& t) { return std::vector<int64_t>(t.end() - s.rank, t.end()); };
+  const auto channels_last = [&](int64_t first, const Window::Triple& t, int64_t channels) {
+    std::vector<int64_t> dims = last(t);
+    dims.insert(dims.begin(), first);
+    dims.push_back(channels);
+    return dims;
+  };
+  return {.direction = direction,
+          .x = channels_last(s.batch, s.in, s.channels),
+          .w = channels_last(s.out_channels, s.kernel, s.GroupIn()),
+          .y = channels_last(s.batch, s.out, s.out_channels),
+          .strides = last(s.stride),
+          .dilations = last(s.dilation),
+          .pads_begin = last(s.pad),
+          .pads_end = last(s.pad_end),
+          .groups = s.group,
+          .alignment = OperandAlignment(site),
+          .math = math};
+}
+
+// y += bias, for each pixel.
+class BiasSum {
+ public:
+  BiasSum(const CudaContext& context, int64_t channels, int64_t elements)
+      : kernel_(context, "add_bias", "AddBiasParameters", "add_bias",
+                "AddBias<" + std::to_string(ChannelsAtOnce(channels)) + ">"),
+        groups_(DivisorOf(channels / ChannelsAtOnce(channels))),
+        items_(static_cast<int32_t>(elements / ChannelsAtOnce(channels))) {}
+  Status Run(float* y, const float* bias) const {
+    return kernel_.LaunchItems(items_, {y, bias, groups_, items_});
+  }
+
+ private:
+  OwnKernel<AddBiasParameters> kernel_;
+  Divisor groups_;
+  int32_t items_;
+};
+
+// Workspace: [the library's weights][its own].
+class LibraryConv final : public Kernel {
+ public:
+  LibraryConv(const CudaContext& context, Direction direction, std::unique_ptr<LibraryCall> call,
+              std::optional<TileTranspose> weights, int64_t weights_bytes, std::optional<BiasSum> bias)
+      : context_(context),
+        direction_(direction),
+        call_(std::move(call)),
+        weights_(std::move(weights)),
+        weights_bytes_(weights_bytes),
+        bias_(std::move(bias)) {}
+
+  std::string Run(const KernelArgs& args) override {
+    const ConvOperands at(direction_, args.inputs, args.outputs);
+    std::byte *workspace = args.workspace.data.as<std::byte>(),
+              *w = weights_ ? workspace : at.w->as<std::byte>();
+    const bool gradient = direction_ == Direction::kWeightGradient;
+    if (weights_ && !gradient)
+      if (Status status = weights_->Run(at.w->as<void>(), w); !status.empty()) return status;
+    std::byte* const operands[4] = {at.x->as<std::byte>(), w, at.y->as<std::byte>(), nullptr};
+    if (Status status = call_->Enqueue(context_.stream, operands, workspace + weights_bytes_);
+        !status.empty())
+      return status;
+    if (weights_ && gradient) return weights_->Run(w, at.w->as<void>());
+    return bias_ ? bias_->Run(at.y->as<float>(), at.bias->as<float>()) : "";
+  }
+  int64_t WorkspaceBytes() const override { return weights_bytes_ + call_->workspace_bytes(); }
+  bool IsLibraryCall() const override { return true; }
+  std::string Describe() const override {
+    return call_->engine() + ", " + std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+  }
+
+ private:
+  const CudaContext& context_;
+  Direction direction_;
+  std::unique_ptr<LibraryCall> call_;
+  std::optional<TileTranspose> weights_;  // if there is more than one tap, and channel
+  int64_t weights_bytes_;
+  std::optional<BiasSum> bias_;
+};
+
+std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction direction,
+                                          const KernelSite& site, std::string* why) {
+  const auto shape = ConvShapeAt(direction, site, why);
+  if (!shape) return nullptr;
+  const ConvShape& s = *shape;
+  const ConvOperands at(direction, site.inputs, site.outputs);
+  if (at.x->elements == 0 || at.y->elements == 0 || at.w->elements == 0)
+    return Refuse(why, "an empty tensor");
+  if (!CoversAllWindows(s)) return Refuse(why, "y is not as large as its windows make it");
+  if (at.bias && (at.bias->elements != s.out_channels || at.y->elements >= kMaxCount))
+    return Refuse(why, "a bias that it does not add");
+  std::optional<TileTranspose> weights;
+  int64_t weights_bytes = 0;
+  if (const int64_t taps = s.KernelPixels(), in = s.GroupIn(), m = s.out_channels; taps > 1 && in > 1) {
+    // Ours are [M, C/group, taps], the library's [M, taps, C/group].
+    const bool gradient = direction == Direction::kWeightGradient;
+    const Strided view{{m, gradient ? in : taps, gradient ? taps : in}, {in * taps, 1, gradient ? in : taps}};
+    weights = TileTranspose::Of(context, view, sizeof(float), why);
+    if (!weights) return nullptr;
+    weights_bytes = (at.w->bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (weights_bytes > site.workspace_bytes)
+      return Refuse(why, "its weights need " + std::to_string(weights_bytes) + " bytes of workspace, " +
+                             std::to_string(site.workspace_bytes) + " are given");
+  }
+  auto call = context.toolkit.convolutions().Choose(ProblemOf(s, direction, site, context.conv_math),
+                                                    site.workspace_bytes - weights_bytes, why);
+  if (!call) return nullptr;
+  std::optional<BiasSum> bias;
+  if (at.bias) bias.emplace(context, s.out_channels, at.y->elements);
+  return std::make_unique<LibraryConv>(context, direction, std::move(call), std::move(weights), weights_bytes,
+                                       std::move(bias));
+}
+
+// A convolution by single pixels is a product: y [rows,M] = x [rows,C] w^T, dx = dy w, dw [M,C] = dy^T x.
+std::unique_ptr<Kernel> CreatePointwise(const CudaContext& context, Direction direction,
+                                        const KernelSite& site, std::string* why) {
+  const auto shape = ConvShapeAt(direction, site, why);
+  if (!shape) return nullptr;
+  if (!shape->IsPointwise()) return Refuse(why, "not a dense convolution by single pixels");
+  const int64_t rows = shape->batch * shape->OutPixels(), c = shape->channels, m = shape->out_channels;
+  MatMulShape p;
+  ProductOperands operands;
+  switch (direction) {
+    case Direction::kForward:
+      p = {.m = rows, .n = m, .k = c, .a_m = c, .a_k = 1, .b_k = 1, .b_n = c};
+      if (OptionalInput(site.inputs, 2)) operands.bias = 2;
+      break;
+    case Direction::kInputGradient:
+      p = {.m = rows, .n = c, .k = m, .a_m = m, .a_k = 1, .b_k = c, .b_n = 1};
+      break;
+    case Direction::kWeightGradient:
+      p = {.m = m, .n = c, .k = rows, .a_m = 1, .a_k = m, .b_k = c, .b_n = 1};
+      break;
+  }
+  return CreateLibraryProduct(context, site, p, operands, context.conv_math, why);
+}
+
+}  // namespace
+
+void RegisterCudaConv(KernelRegistry& registry, const CudaContext& context) {
+  const auto add = [&](const std::string& op, const std::string& name, Direction direction) {
+    const auto entry = [&](const std::string& prefix, auto create) {
+      registry.Add(op,
+                   {prefix + name, [&context, direction, create](const KernelSite& site, std::string* why) {
+                      return create(context, direction, site, why);
+                    }});
+    };
+    entry("cublaslt.pointwise_", CreatePointwise);
+    entry("cudnn.", CreateLibraryConv);
+    entry("cuda.", CreateConvTiles);
+  };
+  add("Conv", "conv", Direction::kForward);
+  add("ConvGradInput", "conv_grad_input", Direction::kInputGradient);
+  add("ConvGradWeight", "conv_grad_weight", Direction::kWeightGradient);
+}
+
+}  // namespace act::cuda

@@ -1,0 +1,205 @@
+#include "kernels/cuda/fused_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/base/target.h"
+
+namespace act::cuda {
+namespace {
+
+constexpr int kLane = 32, kMostTeams = 8;
+constexpr int kSmallestPiece = 256;  // a block of 16-bit random numbers
+// Columns of up to this many elements are read by their number, as in the processor's loops: what is computed once, and
+// so how multiplications and additions are contracted, is the same for both.
+constexpr int64_t kLongestColumn = 8192;
+// Bytes of shared memory.
+constexpr int64_t kStartsBytes = 512;  // DitherStarts, for each warp and stream
+
+bool HasCode(const ProgramOutput& output) { return output.kind == OutputKind::kEncode; }
+
+bool DrawsStarts(const Codec& codec) { return codec.HasLevels() && codec.rounding == Rounding::kDither; }
+
+class Planner {
+ public:
+  Planner(const KernelSite& site, FusedShape shape) : site_(site), program_(site.node->program) {
+    loop_.program = &program_;
+    loop_.shape = std::move(shape);
+  }
+
+  std::optional<CudaLoop> Plan(std::string* why) {
+    loop_.operands = ClassifyOperands(site_, loop_.shape, kLongestColumn);
+    for (size_t i = 0; i < loop_.operands.size(); ++i)
+      loop_.patterns.push_back(loop_.operands[i].kind == OperandKind::kBroadcast
+                                   ? PatternOf(site_.inputs[i], loop_.shape)
+                                   : ReadPattern());
+    loop_.instructions = MakeLoopProgram(program_, loop_.operands);
+    FindUsed();
+    FindStreams();
+    PlacePieces();
+    PlaceSamples();
+    FindSums();
+    if (!FitShared()) {
+      *why = "its sums and random numbers need " + std::to_string(loop_.shared_bytes) + " bytes of shared memory";
+      return std::nullopt;
+    }
+    if (!CutSums()) {
+      *why = "the workspace of " + std::to_string(site_.workspace_bytes) + " bytes holds no partial sums";
+      return std::nullopt;
+    }
+    return std::move(loop_);
+  }
+
+ private:
+  template <class F>
+  void ForEachCodec(const F& f) const {
+    for (const ProgramInput& input : program_.inputs)
+      if (input.codec.kind != CodecKind::kNone) f(input.codec);
+    for (const ProgramOutput& output : program_.outputs)
+      if (HasCode(output)) f(output.codec);
+  }
+
+  void FindUsed() {
+    loop_.used.assign(program_.inputs.size(), false);
+    const auto use = [this](int32_t reg) {
+      if (reg >= 0 && reg < program_.FirstConstant()) loop_.used[static_cast<size_t>(reg)] = true;
+    };
+    for (const ProgramOutput& output : program_.outputs) use(output.reg);
+    for (const LoopInstr& x : loop_.instructions.instrs)
+      for (const int32_t reg : {x.a, x.b, x.c}) use(reg);
+  }
+
+  void FindStreams() {
+    const auto name = [](const char* kind, size_t i) { return kind + std::to_string(i); };
+    for (size_t i = 0; i < program_.inputs.size(); ++i)
+      if (const ProgramInput& input = program_.inputs[i]; input.codec.HasLevels() && loop_.used[i])
+        loop_.streams.push_back({name("in", i), input.stream, DrawsStarts(input.codec) && !input.mask});
+    for (size_t i = 0; i < program_.outputs.size(); ++i)
+      if (const ProgramOutput& output = program_.outputs[i]; HasCode(output) && output.codec.HasLevels())
+        loop_.streams.push_back({name("out", i), output.stream, DrawsStarts(output.codec)});
+    for (const LoopInstr& x : loop_.instructions.instrs)
+      if (x.IsDropout())
+        loop_.streams.push_back({name("r", static_cast<size_t>(x.reg - program_.FirstInstr())), x.stream, false});
+  }
+
+  // A warp holds whole groups of what is encoded or decoded.
+  void PlacePieces() {
+    ForEachCodec([this](const Codec& codec) {
+      loop_.piece = std::max<int>(loop_.piece, codec.group_size);
+      // The group's codes, and its payload, whose planes may each begin a word of its own.
+      if (CodePackingOf(codec).codes > 1) loop_.stage_bytes = std::max(loop_.stage_bytes, 2 * codec.group_size + 128);
+    });
+    loop_.piece = std::max(loop_.piece, kSmallestPiece);
+    loop_.rows = program_.row_axes > 0;
+    loop_.unit = loop_.rows ? *TileElements(program_) : loop_.piece;
+    loop_.one_row = loop_.rows && loop_.unit == loop_.shape.row;
+    loop_.teams = loop_.rows ? 1 : kMostTeams;
+  }
+
+  void PlaceSamples() {
+    bool needs_samples = false;
+    ForEachCodec([&](const Codec&) { needs_samples = true; });
+    for (const Instr& instr : program_.instrs) needs_samples |= instr.op == Opcode::kDropout;
+    const bool fixed = SamplesOf(program_.space).elements.IsFixed();
+    loop_.by_sample = needs_samples || (fixed && loop_.shape.elements % loop_.unit == 0);
+    loop_.samples = loop_.by_sample ? loop_.shape.samples : 1;
+    loop_.elements = loop_.by_sample ? loop_.shape.elements : loop_.shape.count;
+    loop_.walk.elements = loop_.elements;
+    loop_.walk.samples = loop_.samples;
+    loop_.walk.units = CeilDiv(loop_.elements, loop_.unit);
+    loop_.walk.units_per_sample = std::max<int64_t>(loop_.walk.units, 1);  // it divides, in an empty space too
+  }
+
+  void FindSums() {
+    for (size_t i = 0; i < program_.outputs.size(); ++i)
+      if (program_.outputs[i].kind == OutputKind::kSum)
+        loop_.sums.push_back({static_cast<int32_t>(i), site_.outputs[i].elements, 0});
+  }
+
+  int64_t SharedBytes() const {
+    const int64_t warps = loop_.warps;
+    int64_t bytes = warps * loop_.stage_bytes;
+    for (const LoopStream& stream : loop_.streams) bytes += stream.draws_starts ? warps * kStartsBytes : 0;
+    if (loop_.rows) bytes += loop_.one_row ? 4 * warps : 4 * (loop_.unit + loop_.unit / loop_.shape.row);
+    const int64_t slot = loop_.double_slots ? 8 : 4;
+    return bytes + static_cast<int64_t>(loop_.sums.size()) * loop_.teams * loop_.unit * slot;
+  }
+
+  bool FitShared() {
+    const auto fits = [this] {
+      loop_.warps = loop_.teams * static_cast<int>(CeilDiv(loop_.unit, loop_.piece));
+      loop_.shared_bytes = SharedBytes();
+      return loop_.shared_bytes <= kSharedLimit;
+    };
+    while (!fits() && loop_.teams > 1) loop_.teams /= 2;
+    if (!fits()) loop_.double_slots = false;
+    return fits();
+  }
+
+  // How many parts a sum has depends on the target and on shapes, never on the card.
+  bool CutSums() {
+    loop_.walk.splits = loop_.teams;
+    if (loop_.sums.empty()) return true;
+    int64_t parts = std::max<int64_t>(loop_.Units(), 1), bytes_a_part = 0;
+    for (const LoopSum& sum : loop_.sums) {
+      parts = std::min(parts, LoopTarget().LoopSumParts(sum.columns));
+      bytes_a_part += sum.columns * static_cast<int64_t>(sizeof(double));
+    }
+    if (bytes_a_part > 0) parts = std::min(parts, site_.workspace_bytes / bytes_a_part);
+    loop_.parts = parts;
+    for (LoopSum& sum : loop_.sums) {
+      sum.workspace = loop_.workspace_bytes;
+      loop_.workspace_bytes += parts * sum.columns * static_cast<int64_t>(sizeof(double));
+    }
+    FindClasses();
+    return parts > 0;
+  }
+
+  // Units of a class begin at the same column of every sum.
+  void FindClasses() {
+    LoopWalk& walk = loop_.walk;
+    bool in_sample = true;
+    for (const LoopSum& sum : loop_.sums) {
+      if (sum.columns == 0) continue;
+      in_sample &= loop_.elements % sum.columns == 0;
+      const int64_t units = std::max<int64_t>(walk.units, 1);
+      const int64_t period = std::min(sum.columns / std::gcd(sum.columns, loop_.unit), units + 1);
+      walk.classes = std::min(std::lcm(walk.classes, period), units);
+    }
+    if (!in_sample) {  // a class for each unit
+      walk.samples = 1;
+      walk.units = walk.classes = std::max<int64_t>(loop_.Units(), 1);
+    }
+    // So that every team of a block has something to do.
+    walk.splits = CeilDiv(loop_.teams, walk.classes);
+  }
+
+  // Where parts of sums are decided (runtime/base/target.h).
+  static const Target& LoopTarget() { return CpuTarget(); }
+
+  const KernelSite& site_;
+  const Program& program_;
+  CudaLoop loop_;
+};
+
+}  // namespace
+
+std::optional<CudaLoop> MakeCudaLoop(const KernelSite& site, std::string* why) {
+  std::string ignored;
+  if (!why) why = &ignored;
+  std::optional<FusedShape> shape = FusedShapeOf(site, why);
+  if (!shape) return std::nullopt;
+  const auto on_host = [why](const Codec& codec) {
+    const bool odd_cast = codec.IsCast() && codec.bits != 8 && codec.bits != 16;
+    if (codec.kind != CodecKind::kGroups && !odd_cast) return false;
+    *why = ToString(codec) + " has no device code";
+    return true;
+  };
+  for (const ProgramInput& input : site.node->program.inputs)
+    if (on_host(input.codec)) return std::nullopt;
+  for (const ProgramOutput& output : site.node->program.outputs)
+    if (on_host(output.codec)) return std::nullopt;
+  return Planner(site, std::move(*shape)).Plan(why);
+}
+
+}  // namespace act::cuda

@@ -1,0 +1,62 @@
+// A kernel of ours: a function of a header of kernels/cuda/source, which the compiler makes for its template's arguments.
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include "kernels/cuda/context.h"
+
+namespace act::cuda {
+
+// The kernel `name`, which calls `function` ("MaxPool<4, uint8_t>") of the header source/`header`.h with a struct of type
+// `parameters`.
+inline KernelSource SourceOf(const std::string& name, int threads, const std::string& parameters,
+                             const std::string& header, const std::string& function) {
+  return {name, "#include \"kernels/cuda/source/device.h\"\n#include \"kernels/cuda/source/" + header +
+                    ".h\"\nACT_KERNEL(" + name + ", " + std::to_string(threads) +
+                    ", act::cuda::" + parameters + ", p) { act::cuda::" + function + "(p); }\n"};
+}
+
+// Parameters: the struct that the kernel takes.
+template <class Parameters>
+class OwnKernel {
+ public:
+  static constexpr int kThreads = 256;
+
+  // Blocks have `threads` threads.
+  OwnKernel(const CudaContext& context, const std::string& name, const std::string& parameters,
+            const std::string& header, const std::string& function, int threads = kThreads)
+      : context_(&context),
+        kernel_(context.cache.Request(SourceOf(name, threads, parameters, header, function))),
+        threads_(threads) {}
+
+  // No blocks: nothing to do.
+  Status Launch(int64_t blocks, const Parameters& p) const {
+    return blocks > 0 ? cuda::Launch(*context_, *kernel_, blocks, threads_, p) : "";
+  }
+  // A thread for each item.
+  Status LaunchItems(int64_t items, const Parameters& p) const {
+    return Launch((items + threads_ - 1) / threads_, p);
+  }
+
+ private:
+  const CudaContext* context_;
+  const CompiledKernel* kernel_;
+  int threads_;
+};
+
+// "<float, 4>", after a template's name. An argument is a type's name or a number.
+template <class... Arguments>
+std::string TemplateArguments(const Arguments&... arguments) {
+  const auto text = [](const auto& argument) -> std::string {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(argument)>>)
+      return std::to_string(argument);
+    else
+      return argument;
+  };
+  std::string list;
+  ((list += (list.empty() ? "<" : ", ") + text(arguments)), ...);
+  return list + ">";
+}
+
+}  // namespace act::cuda

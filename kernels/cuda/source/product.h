@@ -1,0 +1,27 @@
+// A batched matrix product given by strides (kernels/site/matmul_shape.h).
+#pragma once
+
+#include "kernels/cuda/source/axes.h"
+#include "kernels/cuda/source/product_parameters.h"
+#include "kernels/cuda/source/tile_product.h"
+
+namespace act::cuda {
+
+template <bool kAAlongRow, bool kBAlongRow>
+ACT_DEVICE void Product(const ProductParameters& p) {
+  auto block = static_cast<int32_t>(blockIdx.x);
+  TileOf tile{.rows = p.m, .columns = p.n, .end = p.k};
+  tile.column = Split(p.tiles_n, block) * kTile;
+  tile.row = Split(p.tiles_m, block) * kTile;
+  const Places at = PlacesOf(p.batch, block);
+  const float *a = p.a + at.from, *b = p.b + at.to;
+  float* y = p.y + int64_t{block} * p.m * p.n;
+  TileProduct<kAAlongRow, kBAlongRow>(
+      tile, [&](int32_t i, int32_t q) { return Load(a + i * p.a_m + q * p.a_k); },
+      [&](int32_t q, int32_t j) { return Load(b + q * p.b_k + j * p.b_n); },
+      [&](int32_t i, int32_t j, float sum) {
+        Store(y + int64_t{i} * p.n + j, p.bias ? sum + Load(p.bias + j) : sum);
+      });
+}
+
+}  // namespace act::cuda

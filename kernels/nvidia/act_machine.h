@@ -1,0 +1,85 @@
+// What device code is written with, for CUDA: kernels/cuda/source/README.md lists it. NVRTC gets this text as
+// <act_machine.h>. tests/fake_cuda/act_machine.h is the same for a processor.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#define ACT_DEVICE __device__
+// __grid_constant__: parameters are read where they lie, so that taking their address makes no copy on the stack.
+#define ACT_KERNEL(name, threads, Type, p) \
+  extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Type p)
+#define ACT_SHARED(Type, name, count) __shared__ Type name[count]
+
+ACT_DEVICE inline unsigned char* SharedBytes() {
+  extern __shared__ __align__(16) unsigned char act_shared_bytes[];
+  return act_shared_bytes;
+}
+
+// ---- Global memory. The assumption makes instructions for global memory of what would be generic ones.
+
+template <class T>
+ACT_DEVICE inline T Load(const T* pointer) {
+  __builtin_assume(__isGlobal(pointer));
+  return *pointer;
+}
+
+template <class T>
+ACT_DEVICE inline void Store(T* pointer, std::type_identity_t<T> value) {
+  __builtin_assume(__isGlobal(pointer));
+  *pointer = value;
+}
+
+// ---- Threads of a block and of a warp
+
+inline constexpr uint32_t kWholeWarp = 0xffffffffu;
+
+ACT_DEVICE inline void SyncThreads() { __syncthreads(); }
+ACT_DEVICE inline void SyncWarp(uint32_t mask = kWholeWarp) { __syncwarp(mask); }
+
+ACT_DEVICE inline uint32_t Ballot(uint32_t mask, bool bit) { return __ballot_sync(mask, bit); }
+
+// T has 32 bits.
+template <class T>
+ACT_DEVICE inline T Shuffle(uint32_t mask, T value, int lane) {
+  static_assert(sizeof(T) == 4);
+  return __shfl_sync(mask, value, lane);
+}
+template <class T>
+ACT_DEVICE inline T ShuffleXor(uint32_t mask, T value, int lane_mask) {
+  static_assert(sizeof(T) == 4);
+  return __shfl_xor_sync(mask, value, lane_mask);
+}
+template <class T>
+ACT_DEVICE inline T ShuffleDown(uint32_t mask, T value, int by) {
+  static_assert(sizeof(T) == 4);
+  return __shfl_down_sync(mask, value, by);
+}
+
+ACT_DEVICE inline uint32_t ReduceMin(uint32_t mask, uint32_t value) { return __reduce_min_sync(mask, value); }
+ACT_DEVICE inline uint32_t ReduceMax(uint32_t mask, uint32_t value) { return __reduce_max_sync(mask, value); }
+ACT_DEVICE inline uint32_t ReduceAdd(uint32_t mask, uint32_t value) { return __reduce_add_sync(mask, value); }
+
+// ---- Atomics, on integers alone: a sum of floats would depend on the order. They return what was there.
+
+ACT_DEVICE inline uint32_t AtomicAdd(uint32_t* pointer, uint32_t value) { return atomicAdd(pointer, value); }
+ACT_DEVICE inline uint32_t AtomicMin(uint32_t* pointer, uint32_t value) { return atomicMin(pointer, value); }
+ACT_DEVICE inline uint32_t AtomicMax(uint32_t* pointer, uint32_t value) { return atomicMax(pointer, value); }
+ACT_DEVICE inline uint64_t AtomicMin(uint64_t* pointer, uint64_t value) {
+  return atomicMin(reinterpret_cast<unsigned long long*>(pointer), static_cast<unsigned long long>(value));
+}
+ACT_DEVICE inline uint64_t AtomicMax(uint64_t* pointer, uint64_t value) {
+  return atomicMax(reinterpret_cast<unsigned long long*>(pointer), static_cast<unsigned long long>(value));
+}
+
+// ---- Arithmetic
+
+// a b + c with one rounding. Nothing else is contracted (-fmad=false).
+ACT_DEVICE inline float MulAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+ACT_DEVICE inline double MulAdd(double a, double b, double c) { return __fma_rn(a, b, c); }
+
+ACT_DEVICE inline uint32_t FloatBits(float value) { return __float_as_uint(value); }
+ACT_DEVICE inline float FromBits(uint32_t bits) { return __uint_as_float(bits); }

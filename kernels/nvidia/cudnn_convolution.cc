@@ -1,0 +1,223 @@
+#include "kernels/nvidia/cudnn_convolution.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "kernels/nvidia/convolution_graph.h"
+#include "kernels/nvidia/problem_text.h"
+
+namespace act::cuda {
+namespace {
+
+// Where engines run. Without a card, handle and context are null.
+struct Place {
+  Descriptor properties{CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR};
+  cudnnHandle_t handle = nullptr;
+  const CardContext* context = nullptr;
+};
+
+// An engine with its settings, for one graph. Shared by equal convolutions.
+struct Plan {
+  Descriptor plan{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
+  std::vector<Descriptor> keeps;  // what it was made of
+  std::string name;
+  int64_t workspace_bytes = 0;
+};
+
+using Notes = std::vector<cudnnBackendNumericalNote_t>;
+
+Notes NotesOf(const Descriptor& engine) {
+  return engine.Get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+}
+
+// Whether an engine may be used: the same bits at every run, operands as they are. Strictly, products and sums are those of
+// float32: without tensor cores, and without the large tiles of Winograd's method, whose errors are many times those of a
+// sum.
+bool IsAllowed(const Notes& notes, FloatMath math) {
+  return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
+    switch (note) {
+      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+      case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+      case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+        return true;
+      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
+        return math == FloatMath::kStrict;
+      default:
+        return false;
+    }
+  });
+}
+
+// "cudnn engine 34, tensor cores, k24=17 k6=2".
+std::string NameOf(const Descriptor& engine, const Notes& notes, const Descriptor& config) {
+  std::string name = "cudnn engine";
+  for (const int64_t index : engine.Get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1))
+    name += " " + std::to_string(index);
+  if (std::count(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) name += ", tensor cores";
+  std::string knobs;
+  for (const Descriptor& choice :
+       config.GetParts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {
+    const auto type =
+        choice.Get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1);
+    const auto value = choice.Get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1);
+    if (!type.empty() && !value.empty())
+      knobs += " k" + std::to_string(type[0]) + "=" + std::to_string(value[0]);
+  }
+  return name + (knobs.empty() ? "" : "," + knobs);
+}
+
+// What the search has refused, for its message.
+struct Refusals {
+  int arithmetic = 0, unsupported = 0, workspace = 0;
+  int64_t least_workspace = INT64_MAX;
+};
+
+// The plan of a configuration if it is allowed, possible and small enough, otherwise null.
+std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath math, int64_t limit,
+                             Refusals* refusals) {
+  std::vector<Descriptor> engines =
+      config.GetParts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  const Notes notes = engines.empty() ? Notes() : NotesOf(engines[0]);
+  if (engines.empty() || !IsAllowed(notes, math)) {
+    ++refusals->arithmetic;
+    return nullptr;
+  }
+  auto plan = std::make_shared<Plan>();
+  plan->plan.Reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
+      .Reference(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, place.properties);
+  const auto bytes =
+      plan->plan.Finalize().empty()
+          ? plan->plan.Get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1)
+          : std::vector<int64_t>();
+  if (bytes.empty()) {
+    ++refusals->unsupported;
+    return nullptr;
+  }
+  plan->workspace_bytes = bytes[0];
+  if (plan->workspace_bytes > limit) {
+    ++refusals->workspace;
+    refusals->least_workspace = std::min(refusals->least_workspace, plan->workspace_bytes);
+    return nullptr;
+  }
+  plan->name = NameOf(engines[0], notes, config);
+  plan->keeps = std::move(engines);
+  plan->keeps.push_back(std::move(config));
+  return plan;
+}
+
+std::shared_ptr<Plan> Search(const Place& place, const ConvolutionProblem& problem, int64_t limit,
+                             std::string* why) {
+  Descriptor graph = ConvolutionGraph(problem);
+  if (!graph.error().empty()) {
+    *why = "cuDNN has no such convolution: " + graph.error();
+    return nullptr;
+  }
+  Refusals refusals;
+  // The fastest first by cuDNN's estimates: mode A's are quick to make, mode B's are better, and the fallback's engines
+  // take any size, most without workspace.
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+    Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristics.Reference(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+        .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode)
+        .Reference(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, place.properties);
+    if (!heuristics.Finalize().empty()) continue;
+    for (Descriptor& config :
+         heuristics.GetParts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))
+      if (auto plan = PlanOf(place, std::move(config), problem.math, limit, &refusals)) {
+        plan->keeps.push_back(std::move(graph));
+        return plan;
+      }
+  }
+  *why = "cuDNN has no deterministic engine within " + std::to_string(limit) + " bytes of workspace (" +
+         std::to_string(refusals.arithmetic) + " compute otherwise, " + std::to_string(refusals.unsupported) +
+         " do not take the shape, " + std::to_string(refusals.workspace) + " need more workspace" +
+         (refusals.workspace ? ", the least " + std::to_string(refusals.least_workspace) : "") + ")";
+  return nullptr;
+}
+
+class Convolution : public LibraryCall {
+ public:
+  Convolution(const Place& place, std::shared_ptr<Plan> plan, int64_t alignment)
+      : place_(place), plan_(std::move(plan)), alignment_(alignment) {}
+  int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
+  std::string engine() const override { return plan_->name; }
+
+  Status Enqueue(Stream* stream, std::byte* const operands[4], std::byte* workspace) override {
+    if (!place_.handle) return "a convolution cannot run on a card that is only described";
+    for (int i = 0; i < 3; ++i)
+      if (reinterpret_cast<uintptr_t>(operands[i]) % alignment_)
+        return "an operand of a convolution is not aligned to " + std::to_string(alignment_) + " bytes";
+    Status status = place_.context->Bind();
+    if (!status.empty()) return status;
+    const void* pointers[] = {operands[0], operands[1], operands[2]};
+    Descriptor operands_of_run(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    operands_of_run.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointers)
+        .Int64s(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, kConvolutionTensors)
+        .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    status = operands_of_run.Finalize();
+    if (status.empty())
+      status = CheckCudnn(cudnnSetStream(place_.handle, reinterpret_cast<cudaStream_t>(StreamOf(stream))),
+                          "cudnnSetStream");
+    if (!status.empty()) return status;
+    return CheckCudnn(cudnnBackendExecute(place_.handle, plan_->plan.handle(), operands_of_run.handle()),
+                      "cudnnBackendExecute of " + plan_->name);
+  }
+
+ private:
+  const Place& place_;
+  const std::shared_ptr<Plan> plan_;
+  const int64_t alignment_;
+};
+
+class CudnnLibrary : public ConvolutionLibrary {
+ public:
+  ~CudnnLibrary() override {
+    if (place.handle) cudnnDestroy(place.handle);
+  }
+
+  std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
+                                      std::string* why) override {
+    const std::lock_guard lock(mutex_);
+    Choice& choice = choices_[TextOf(problem) + " within " + std::to_string(limit)];
+    if (!choice.plan && choice.why.empty()) choice.plan = Search(place, problem, limit, &choice.why);
+    *why = choice.why;
+    return choice.plan ? std::make_unique<Convolution>(place, choice.plan, problem.alignment) : nullptr;
+  }
+
+  Place place;
+
+ private:
+  struct Choice {
+    std::shared_ptr<Plan> plan;
+    std::string why;  // if there is none
+  };
+  std::mutex mutex_;
+  std::map<std::string, Choice> choices_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, Status* error) {
+  auto library = std::make_unique<CudnnLibrary>();
+  Place& place = library->place;
+  place.context = &context;
+  *error = context.Bind();
+  if (error->empty()) *error = CheckCudnn(cudnnCreate(&place.handle), "cudnnCreate");
+  if (error->empty()) {
+    place.properties.Set(CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &place.handle);
+    *error = place.properties.Finalize();
+  }
+  return error->empty() ? std::move(library) : nullptr;
+}
+
+std::unique_ptr<ConvolutionLibrary> OpenCudnn(const std::string& json, Status* error) {
+  auto library = std::make_unique<CudnnLibrary>();
+  *error = library->place.properties.Text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json).Finalize();
+  return error->empty() ? std::move(library) : nullptr;
+}
+
+}  // namespace act::cuda

@@ -1,0 +1,107 @@
+#include "kernels/nvidia/nvrtc.h"
+
+#include <nvrtc.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "kernels/nvidia/embedded.h"
+
+namespace act::cuda {
+namespace {
+
+// Arithmetic is IEEE's, so that a card computes what the processor does: products and sums are contracted only by
+// MulAdd, denormal numbers stay, divisions and roots are rounded correctly. -default-device: functions without a mark
+// (lambdas, helpers of a generated kernel) are for the device. 186: a number of an unsigned type is compared with 0,
+// in kernels/math's code for all types. ptxas says registers, stack and spills of each kernel.
+constexpr const char* kFlags[] = {"-std=c++20",         "-fmad=false",        "-ftz=false",
+                                  "-prec-div=true",     "-prec-sqrt=true",    "-default-device",
+                                  "-no-source-include", "-diag-suppress=186", "--ptxas-options=-v"};
+
+// "sm_90a" for 90. The letter allows what this generation alone has; without it cubins would run on no other either.
+std::string ArchitectureOf(int compute_capability) {
+  int count = 0;
+  nvrtcGetNumSupportedArchs(&count);
+  std::vector<int> supported(count);
+  if (count) nvrtcGetSupportedArchs(supported.data());
+  const auto has = [&](int arch) { return std::count(supported.begin(), supported.end(), arch) > 0; };
+  if (has(compute_capability))
+    return "sm_" + std::to_string(compute_capability) + (compute_capability == 90 ? "a" : "");
+  int newest = 80;
+  for (const int arch : supported)
+    if (arch <= compute_capability) newest = std::max(newest, arch);
+  return "compute_" + std::to_string(newest);
+}
+
+// The name by which device code includes a file of this folder.
+std::string IncludeName(const std::string& path) {
+  if (path == "kernels/nvidia/act_machine.h") return "act_machine.h";
+  const std::string standard = "kernels/nvidia/std/";
+  return path.starts_with(standard) ? path.substr(standard.size()) : "";
+}
+
+struct Program {
+  nvrtcProgram handle = nullptr;
+  ~Program() {
+    if (handle) nvrtcDestroyProgram(&handle);
+  }
+};
+
+std::string LogOf(nvrtcProgram program) {
+  size_t bytes = 0;
+  if (nvrtcGetProgramLogSize(program, &bytes) != NVRTC_SUCCESS || bytes < 2) return "";
+  std::string log(bytes, '\0');
+  nvrtcGetProgramLog(program, log.data());
+  log.resize(bytes - 1);
+  return log;
+}
+
+}  // namespace
+
+NvrtcCompiler::NvrtcCompiler(int compute_capability) : architecture_(ArchitectureOf(compute_capability)) {}
+
+std::string NvrtcCompiler::Key() const {
+  int major = 0, minor = 0;
+  nvrtcVersion(&major, &minor);
+  std::string key = "NVRTC " + std::to_string(major) + "." + std::to_string(minor) + " " + architecture_;
+  for (const char* flag : kFlags) key += std::string(" ") + flag;
+  std::string files;
+  for (const auto& [path, text] : NvidiaFiles())
+    if (!IncludeName(path).empty()) files += text;
+  return key + " headers " + std::to_string(std::hash<std::string>()(files));
+}
+
+Status NvrtcCompiler::Compile(const KernelSource& source,
+                              const std::vector<std::pair<std::string, std::string>>& headers,
+                              std::vector<std::byte>* image, std::string* log) {
+  std::vector<std::string> names;
+  std::vector<const char*> name_pointers, texts;
+  for (const auto& [path, text] : headers) names.push_back(path), texts.push_back(text.c_str());
+  for (const auto& [path, text] : NvidiaFiles())
+    if (const std::string name = IncludeName(path); !name.empty())
+      names.push_back(name), texts.push_back(text.c_str());
+  for (const std::string& name : names) name_pointers.push_back(name.c_str());
+
+  Program program;
+  nvrtcResult result = nvrtcCreateProgram(&program.handle, source.text.c_str(), (source.name + ".cu").c_str(),
+                                          static_cast<int>(texts.size()), texts.data(), name_pointers.data());
+  if (result != NVRTC_SUCCESS) return std::string("nvrtcCreateProgram: ") + nvrtcGetErrorString(result);
+  const std::string architecture = "-arch=" + architecture_;
+  std::vector<const char*> flags(std::begin(kFlags), std::end(kFlags));
+  flags.push_back(architecture.c_str());
+  result = nvrtcCompileProgram(program.handle, static_cast<int>(flags.size()), flags.data());
+  *log = LogOf(program.handle);
+  if (result != NVRTC_SUCCESS)
+    return std::string("nvrtcCompileProgram: ") + nvrtcGetErrorString(result) + "\n" + *log;
+
+  size_t bytes = 0;
+  result =
+      makes_cubin() ? nvrtcGetCUBINSize(program.handle, &bytes) : nvrtcGetPTXSize(program.handle, &bytes);
+  image->resize(bytes);
+  char* begin = reinterpret_cast<char*>(image->data());
+  if (result == NVRTC_SUCCESS)
+    result = makes_cubin() ? nvrtcGetCUBIN(program.handle, begin) : nvrtcGetPTX(program.handle, begin);
+  return result == NVRTC_SUCCESS ? "" : std::string("NVRTC's image: ") + nvrtcGetErrorString(result);
+}
+
+}  // namespace act::cuda

@@ -1,0 +1,44 @@
+// Convolutions and products of the fake: plain loops over float32 operands, with sums in double.
+#pragma once
+
+#include "kernels/cuda/libraries.h"
+#include "tests/fake_cuda/driver.h"
+
+namespace act::fake {
+
+// What a library has of each problem: operands of the sizes that follow from it, and the loops.
+struct LoopCall {
+  std::string name;
+  int64_t floats[4] = {};  // of each operand; 0: there is none
+  int64_t alignment = 16;  // of each operand's address, in bytes
+  std::function<void(float* const operands[4])> compute;
+};
+
+// An engine that runs the loops. It needs the workspace that the environment asks for. Null, with the reason, if that is
+// more than `limit`.
+std::unique_ptr<cuda::LibraryCall> MakeCall(FakeDriver& driver, LoopCall call, int64_t workspace_bytes,
+                                            int64_t limit, std::string* why);
+
+class Convolutions : public cuda::ConvolutionLibrary {
+ public:
+  Convolutions(FakeDriver& driver, const Options& options) : driver_(driver), options_(options) {}
+  std::unique_ptr<cuda::LibraryCall> Choose(const cuda::ConvolutionProblem& problem, int64_t limit,
+                                            std::string* why) override;
+
+ private:
+  FakeDriver& driver_;
+  const Options options_;
+};
+
+class Products : public cuda::ProductLibrary {
+ public:
+  Products(FakeDriver& driver, const Options& options) : driver_(driver), options_(options) {}
+  std::unique_ptr<cuda::LibraryCall> Choose(const cuda::ProductProblem& problem, int64_t limit,
+                                            std::string* why) override;
+
+ private:
+  FakeDriver& driver_;
+  const Options options_;
+};
+
+}  // namespace act::fake

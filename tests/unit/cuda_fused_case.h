@@ -1,0 +1,67 @@
+// Runs a FusedCase by the CUDA backend's fused loops, on the fake card.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/registry.h"
+#include "tests/unit/cuda_testing.h"
+#include "tests/unit/fused_case.h"
+
+namespace act {
+
+// A case whose kernel has been asked for, but not compiled: kernels of many cases are compiled together.
+class FusedOnCard {
+ public:
+  FusedOnCard(FusedCase& c, FakeCard& card = TheFakeCard()) : case_(c), card_(card) {
+    KernelRegistry registry;
+    cuda::RegisterCudaFused(registry, card.context());
+    kernel_ = registry.For("Fused").front().create(c.Site(), &refusal_);
+  }
+  // Why there is no kernel, or an empty string.
+  std::string refusal() const { return kernel_ ? "" : refusal_; }
+  std::string Describe() const { return kernel_->Describe(); }
+
+  // Results come to the case's tensors. `first_sample`: KernelArgs. A result that shares an operand's memory in the case
+  // shares it on the card.
+  void Run(int64_t first_sample = 0) {
+    Check(card_.cache().CompileAll());
+    std::map<std::byte*, DevicePointer> on_card;
+    const auto place = [&](const TensorView& view) {
+      auto* host = view.as<std::byte>();
+      if (!on_card.contains(host)) {
+        on_card[host] = card_.Allocate(view.bytes);
+        card_.Upload(on_card[host], host, view.bytes);
+      }
+      TensorView placed = view;
+      placed.data = on_card[host];
+      return placed;
+    };
+    std::vector<TensorView> inputs, outputs;
+    for (const TensorView& view : case_.input_views) inputs.push_back(place(view));
+    for (const TensorView& view : case_.output_views) outputs.push_back(place(view));
+    const DeviceRange workspace = {card_.Allocate(kernel_->WorkspaceBytes()), kernel_->WorkspaceBytes()};
+    card_.SetStep(case_.state);
+    Check(kernel_->Run({inputs, outputs, workspace, nullptr, first_sample}));
+    Check(card_.Wait());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      card_.Download(case_.output_views[i].as<std::byte>(), outputs[i].data, outputs[i].bytes);
+    for (const auto& [host, memory] : on_card) card_.Free(memory);
+    card_.Free(workspace.data);
+  }
+
+ private:
+  static void Check(const std::string& error) {
+    if (!error.empty()) throw std::runtime_error(error);
+  }
+
+  FusedCase& case_;
+  FakeCard& card_;
+  std::unique_ptr<Kernel> kernel_;
+  std::string refusal_ = "no reason given";
+};
+
+}  // namespace act
