@@ -20,11 +20,6 @@ int64_t PowerOfTwoAbove(int64_t x) {
   return power;
 }
 
-int64_t RowSumParts(int64_t columns) {
-  constexpr int64_t kBlocks = 512, kTile = 128;
-  return std::clamp<int64_t>(kBlocks * kTile / std::max<int64_t>(columns, 1), 1, kBlocks);
-}
-
 std::optional<Axes> AxesOf(const Strided& from, const Strided* to) {
   if (from.dims.size() > kMaxAxes || from.Elements() >= kMaxCount) return std::nullopt;
   Axes axes;

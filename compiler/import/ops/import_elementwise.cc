@@ -3,6 +3,7 @@
 // add no node.
 #include "compiler/import/core/importer.h"
 #include "compiler/import/known/onnx_types.h"
+#include "compiler/import/ops/random_draw.h"
 #include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {
@@ -27,7 +28,6 @@ constexpr Unary kUnary[] = {
     {"Erf"},
     {"Relu"},
     {"Reciprocal"},
-    {"Floor"},
     {"Ceil"},
     {"Round"},
     {"Sign"},
@@ -106,6 +106,8 @@ llvm::Error ImportBinary(NodeContext& c) {
         Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
       return c.Set(0, Operand(c.In(1 - i)));
   }
+  ACT_TRY(const bool shifted, ShiftDraw(c));
+  if (shifted) return llvm::Error::success();
   return c.Return(c.EmitBinary(op));
 }
 

@@ -8,11 +8,7 @@
 namespace act::onnx_import {
 namespace {
 
-llvm::Error ImportComparison(NodeContext& c) {
-  if (c.In(0).uniform || c.In(1).uniform)
-    return c.Fail("compares random numbers in a way that is no dropout mask");
-  return c.Return(c.EmitBinary(c.node.op_type()));
-}
+llvm::Error ImportComparison(NodeContext& c) { return c.Return(c.EmitBinary(c.node.op_type())); }
 
 llvm::Expected<ValueId> Not(const NodeContext& c, ValueId x) {
   return c.Emit("Equal", {x, c.builder().Scalar(0)});

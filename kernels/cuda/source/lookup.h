@@ -1,6 +1,7 @@
 // Where rows that are looked up lie.
 #pragma once
 
+#include "kernels/cuda/source/axes.h"
 #include "kernels/cuda/source/lookup_parameters.h"
 #include "kernels/cuda/source/report.h"
 

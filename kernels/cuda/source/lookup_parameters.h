@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/cuda/source/axes.h"
+#include "kernels/cuda/source/axes_parameters.h"
 #include "kernels/math/step_block.h"
 
 namespace act::cuda {
