@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tools import BIN, needs_tools, randomize
+from tools import BIN, losses_at_rest, needs_tools, randomize
 
 import actc
 from actc._inputs import inputs_of
@@ -250,6 +250,9 @@ def test_random_numbers_of_a_model(tmp_path: Path) -> None:
     assert report.check is not None and report.check.random and report.check.conclusive, str(report)
     kinds = [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node]
     assert "RandomUniformLike" in kinds and "RandomNormalLike" in kinds
+    # Each step draws anew, and a run with the same seed draws the same.
+    losses = [losses_at_rest(tmp_path / "m.onnx", batch=3, steps=3, seed=seed) for seed in (1, 1, 2)]
+    assert len({*losses[0], *losses[2]}) == 6 and losses[0] == losses[1], losses
 
 
 @pytest.mark.parametrize(

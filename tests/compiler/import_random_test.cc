@@ -93,12 +93,12 @@ TEST(ImportRandom, NumbersAndAMaskOfThem) {
 TEST(ImportRandom, NormalNumbersOfAShape) {
   OnnxModel m = Linear();
   m.Node("RandomNormal", {}, {"z"},
-         {Attr("shape", std::vector<int64_t>{1, 3}), Attr("mean", 2.0), Attr("scale", .5)});
+         {Attr("shape", std::vector<int64_t>{1, 4}), Attr("mean", 2.0), Attr("scale", .5)});
   m.Node("Add", {"logits", "z"}, {"y"}).MeanLoss("y");
   const ImportResult r = Import(m);
   const Node* random = Find(r.graph, "Random");
   ASSERT_NE(random, nullptr);
-  EXPECT_EQ(ToString(r.graph.value(random->outputs[0]).type), "f32[1,3]");
+  EXPECT_EQ(ToString(r.graph.value(random->outputs[0]).type), "f32[1,4]");
   EXPECT_EQ(random->attrs.String("distribution"), "normal");
   EXPECT_EQ(random->attrs.Float("offset"), 2);
   EXPECT_EQ(random->attrs.Float("scale"), .5);

@@ -89,4 +89,11 @@ inline CheckedKernel CheckOnCards(const cuda::KernelSource& source) {
   return all;
 }
 
+// The faults on all of kGateCards, and that a kernel takes more than `most_registers`.
+inline std::string FaultsOnCards(const cuda::KernelSource& source, int most_registers = 64) {
+  const CheckedKernel checked = CheckOnCards(source);
+  if (checked.registers <= most_registers) return checked.faults;
+  return checked.faults + source.name + ": " + std::to_string(checked.registers) + " registers\n";
+}
+
 }  // namespace act::testing

@@ -34,7 +34,7 @@ TEST(GridSample, ByHand) {
   // 8/3 is three elements after the end's mirror: back at the first.
   ExpectSamples({-1, 4.f / 3, 2, 8.f / 3}, {1, 3 + 1, 2, 1}, "linear", "reflection");
   ExpectSamples({1.5f, 3, 3.5f, -1.25f}, {3, 1, 1.5f, 1.25f}, "linear", "reflection", 1);
-  ExpectSamples({-.5f, .5f, .2f}, {1, 2, 2}, "nearest", "zeros", 1);  // ties: elements 0 and 2 of .5 and 1.5
+  ExpectSamples({-.5f, .5f, .2f}, {1, 4, 2}, "nearest", "zeros", 1);  // ties at .5 and 1.5: to even
   // Keys' weights with a = -3/4, halfway: -3/32, 19/32, 19/32, -3/32.
   ExpectSamples({-.5f}, {(19 * 1 + 19 * 2 - 3 * 4) / 32.f}, "cubic", "zeros", 1);
   ExpectSamples({-.5f}, {(-3 * 1 + 19 * 1 + 19 * 2 - 3 * 4) / 32.f}, "cubic", "border", 1);

@@ -175,6 +175,7 @@ class NodeContext {
   llvm::Expected<ValueId> ToChannelsLast(ValueId x) const;
   llvm::Expected<ValueId> ToChannelsFirst(ValueId x) const;
   llvm::Expected<ValueId> Reshape(ValueId x, Dims dims) const;
+  llvm::Expected<ValueId> Cast(ValueId x, DType to) const;
   GraphBuilder& builder() const { return importer.builder(); }
   const TensorType& TypeOf(ValueId id) const { return importer.builder().type(id); }
 
@@ -202,6 +203,7 @@ struct ImportEntry {
 };
 // The families of operators, each one file. Adding an operator is one entry.
 const std::vector<ImportEntry>& ElementwiseImports();
+const std::vector<ImportEntry>& LogicImports();
 const std::vector<ImportEntry>& IntegerImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
