@@ -6,11 +6,11 @@
 #include "kernels/math/integer.h"
 #include "kernels/math/level_code.h"
 #include "kernels/math/pad_source.h"
-#include "kernels/math/step_block.h"
 #include "kernels/math/random.h"
 #include "kernels/math/rounding.h"
 #include "kernels/math/small_code.h"
 #include "kernels/math/small_float.h"
+#include "kernels/math/step_block.h"
 
 namespace act {
 
