@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all check-python setup configure tools build check test check-long demo accuracy docs-operators picture sweep asan debug tidy format bench speed clean help
+.PHONY: all cuda cuda-engines cuda-gate check-python setup configure tools build check test check-long demo accuracy docs-operators picture sweep asan debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -31,6 +31,9 @@ help:
 	@echo 'make debug            builds everything for debugging'
 	@echo 'make format           runs clang-format over all sources'
 	@echo 'make tidy             runs clang-tidy over all sources'
+	@echo 'make cuda             fetches CUDA (1 GB, from PyPI) if there is none, and builds $(BUILD)/bin/libact_cuda.so'
+	@echo 'make cuda-engines     writes docs/measurements/cuda_engines.md; FOLDER=... names more models'
+	@echo 'make cuda-gate        compiles the kernels of the golden cases, the demo and ResNet-50 and -152 for three cards'
 	@echo 'make clean            removes $(BUILD)'
 	@echo 'Variables: PRESET=release|debug|asan, JOBS=N (processes at a time)'
 
@@ -55,6 +58,20 @@ test:
 
 check-long: export ACT_LONG_TESTS = 1
 check-long: check
+
+# A toolkit that CMake finds by itself is used as it is.
+cuda: configure
+	@grep -q '^-- With CUDA' $(BUILD)/configure.log || { scripts/cuda.sh && $(MAKE) --no-print-directory configure; }
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target act_cuda
+
+cuda-engines: cuda tools
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target cuda_engines
+	@scripts/cuda_engines.sh $(BUILD) $(FOLDER) >$(BUILD)/cuda_engines.md
+	@mv $(BUILD)/cuda_engines.md docs/measurements/cuda_engines.md
+
+cuda-gate: cuda tools
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target card_gate
+	@scripts/cuda_gate.sh $(BUILD)
 
 # The tests of the export helper need torch, which nothing else here does.
 check-python: tools

@@ -19,6 +19,7 @@
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
 #include "tools/flags.h"
+#include "tools/target_flag.h"
 
 namespace act {
 namespace {
@@ -74,6 +75,11 @@ struct Flags {
   cl::opt<std::string> plugin{
       "plugin", cl::value_desc("LIB.so"), cl::cat(compile),
       cl::desc("Use this library's codec wherever the level stores plain numbers in few bits")};
+  cl::opt<std::string> target{
+      "target", cl::value_desc(kTargetForms), cl::init("cpu"), cl::cat(compile),
+      cl::desc(
+          "The machine of the report, and whose peak the planner lowers (default: cpu). With a card, the\n"
+          "report says whether the step fits it. all: a report for each. The plan runs on any of them")};
   cl::opt<std::string> workspace{"workspace",
                                  cl::desc("Limit of one kernel's scratch memory (default: none)"),
                                  cl::value_desc("SIZE"), cl::cat(compile)};
@@ -156,6 +162,7 @@ std::string DescribeWork(const Graph& graph, int64_t batch) {
 struct Request {
   ImportOptions import;
   CompileOptions compile;
+  TargetChoice target;
 };
 
 // The bytes of a size; 0 if the flag is not given.
@@ -203,6 +210,12 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   ACT_CHECK_OK(CheckUpdates(f.optimizer, f.clip_norm, f.accumulate));
   if (f.clip_norm.getNumOccurrences() && f.clip_norm == 0)
     return MakeError("--clip-norm", "expected a number above 0");
+  ACT_TRY(r.target, ParseTarget(f.target));
+  r.compile.target = r.target.kinds.front();
+  for (const auto* file : {&f.report_json, &f.report_html})
+    if (!file->empty() && !r.target.IsOne())
+      return MakeError("--" + file->ArgStr.str(), "holds the report of one target, not of all",
+                       "give --target=cpu or --target=cuda");
   ACT_TRY(r.compile.workspace_limit, SizeOf("--workspace", f.workspace));
   ACT_TRY(r.compile.saved_limit, SizeOf("--saved-limit", f.saved_limit));
   ACT_CHECK_OK(CheckSavedLimit(policy, r.compile));
@@ -267,13 +280,17 @@ llvm::Error Run(const Flags& f, Request request) {
     return MakeError("--print-after=" + f.print_after, "no such pass",
                      "the passes are:\n" + DescribePasses());
 
-  ACT_TRY(const MemoryReport report, MakeMemoryReport(plan, plan.default_batch));
-  ACT_CHECK_OK(ValidateLayout(plan, report.layout));
+  std::vector<MemoryReport> reports;
+  for (const TargetKind target : request.target.kinds) {
+    reports.emplace_back();
+    ACT_TRY(reports.back(), MakeMemoryReport(plan, plan.default_batch, target, request.target.card));
+    ACT_CHECK_OK(ValidateLayout(plan, reports.back().layout));
+  }
   if (!f.output.empty()) ACT_CHECK_OK(WritePlan(plan, f.output));
-  if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, ReportJson(report)));
-  if (!f.report_html.empty()) ACT_CHECK_OK(WriteFile(f.report_html, ReportHtml(report)));
+  if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, ReportJson(reports.front())));
+  if (!f.report_html.empty()) ACT_CHECK_OK(WriteFile(f.report_html, ReportHtml(reports.front())));
   if (f.report == "text") {
-    llvm::outs() << ReportText(report);
+    for (const MemoryReport& report : reports) llvm::outs() << ReportText(report);
     llvm::outs() << "graph: " << onnx_nodes << " ONNX nodes became " << imported_nodes << " by import, "
                  << plan.train.graph.nodes.size()
                  << " in the plan's training step (backward pass and updates included)\n"

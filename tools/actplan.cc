@@ -18,6 +18,8 @@
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
 #include "tools/flags.h"
+#include "tools/plan_kernels.h"
+#include "tools/target_flag.h"
 
 namespace act {
 namespace {
@@ -46,15 +48,41 @@ struct Flags {
                         cl::sub(show),
                         cl::sub(layout),
                         cl::sub(diff)};
+  cl::opt<std::string> target{
+      "target",
+      cl::desc("The machine of the layout (default: cpu); all and CARD: of show alone"),
+      cl::value_desc(kTargetForms),
+      cl::init("cpu"),
+      cl::cat(group),
+      cl::sub(show),
+      cl::sub(layout),
+      cl::sub(diff)};
   SwitchFlag nodes{"nodes", cl::desc("List the nodes of the training step"), cl::cat(group), cl::sub(show)};
   SwitchFlag parameters{"parameters", cl::desc("List parameters and buffers"), cl::cat(group), cl::sub(show)};
   SwitchFlag edges{"edges", cl::desc("List the saved activations and why they are saved"), cl::cat(group),
                    cl::sub(show)};
+  SwitchFlag workspaces{"workspaces", cl::desc("List the nodes with scratch space, and its bounds by target"),
+                        cl::cat(group), cl::sub(show)};
+  SwitchFlag kernels{"kernels",
+                     cl::desc("List the kernel or library engine of each node, for the target; with\n"
+                              "--target=cuda:CARD without that card"),
+                     cl::cat(group), cl::sub(show)};
+  cl::opt<std::string> dump_kernels{"dump-kernels", cl::cat(group), cl::sub(show), cl::value_desc("DIR"),
+                                    cl::desc("With --kernels: write the source of each kernel of a card")};
   SwitchFlag eval{"eval", cl::desc("The graph of evaluation instead of the training step"), cl::cat(group),
                   cl::sub(show), cl::sub(layout)};
 
+  TargetChoice targets;  // what --target says
+  llvm::Error ReadTarget();
   int64_t BatchOr(int64_t fallback) const { return batch.getNumOccurrences() ? int64_t{batch} : fallback; }
 };
+
+llvm::Error Flags::ReadTarget() {
+  ACT_TRY(targets, ParseTarget(target));
+  if (show || (targets.IsOne() && !targets.card)) return llvm::Error::success();
+  return MakeError("--target", "expected cpu or cuda, found '" + target + "'",
+                   "all targets, and cards, are for 'actplan show'");
+}
 
 llvm::raw_ostream& Row(llvm::StringRef name) { return llvm::outs() << "  " << llvm::left_justify(name, 20); }
 
@@ -83,10 +111,30 @@ void PrintParameters(const Graph& graph) {
   }
 }
 
+void PrintWorkspaces(const Graph& graph, int64_t batch) {
+  llvm::outs() << "workspaces of a node at batch " << batch << ", in bytes, at most\n";
+  const auto column = [](const std::string& text) { llvm::outs() << llvm::right_justify(text, 14); };
+  for (const TargetKind target : kTargets) column(ToString(target));
+  llvm::outs() << "  node\n";
+  for (const Node& node : graph.nodes) {
+    const auto bytes = [&](TargetKind target) { return node.workspace_bytes[target].At(batch); };
+    if (std::none_of(std::begin(kTargets), std::end(kTargets), bytes)) continue;
+    for (const TargetKind target : kTargets) column(std::to_string(bytes(target)));
+    llvm::outs() << "  " << NodeLabel(node) << "\n";
+  }
+}
+
 llvm::Error Show(const Flags& f) {
   ACT_TRY(const Plan plan, ReadPlan(f.plan));
   const int64_t batch = f.BatchOr(plan.default_batch);
-  ACT_TRY(const MemoryReport report, MakeMemoryReport(plan, batch));
+  std::vector<MemoryReport> reports(f.targets.kinds.size());
+  for (size_t t = 0; t < reports.size(); ++t) {
+    ACT_TRY(reports[t], MakeMemoryReport(plan, batch, f.targets.kinds[t], f.targets.card));
+  }
+  std::string kernels;
+  if (f.kernels) {
+    ACT_TRY(kernels, DescribeKernels(plan, batch, f.targets, f.dump_kernels));
+  }
   const Graph& graph = f.eval ? plan.eval.graph : plan.train.graph;
   const Graph& train = plan.train.graph;
 
@@ -116,7 +164,10 @@ llvm::Error Show(const Flags& f) {
     llvm::outs() << separator << count << " " << op;
     separator = ", ";
   }
-  llvm::outs() << "\n\n" << ReportText(report);
+  llvm::outs() << "\n";
+  for (const MemoryReport& report : reports) llvm::outs() << "\n" << ReportText(report);
+  if (f.workspaces) llvm::outs() << "\n", PrintWorkspaces(graph, batch);
+  if (f.kernels) llvm::outs() << "\nkernels at batch " << batch << "\n" << kernels;
   if (f.parameters) llvm::outs() << "\nparameters and buffers\n", PrintParameters(graph);
   if (f.edges) llvm::outs() << "\n" << ExplainEdges(plan, batch, "");
   if (f.nodes) llvm::outs() << "\n" << Dump(graph);
@@ -129,16 +180,18 @@ llvm::Error Verify(const Flags& f) {
   if (!plan.fixed_batch) batches.insert({1, 2, 3, 16, 127, 512});
   std::string lines;
   llvm::raw_string_ostream out(lines);
-  for (const int64_t batch : batches) {
-    llvm::Expected<MemoryLayout> layout = LayOut(plan, batch);
-    if (!layout) return WithPlace(layout.takeError(), f.plan);
-    if (llvm::Error error = ValidateLayout(plan, *layout)) return WithPlace(std::move(error), f.plan);
-    out << "  batch " << llvm::right_justify(std::to_string(batch), 6) << ": arena of "
-        << FormatSize(layout->arena_bytes) << " (" << layout->arena_bytes << " bytes)";
-    if (layout->host_bytes > 0)
-      out << ", of the host " << FormatSize(layout->host_bytes) << " (" << layout->host_bytes << " bytes)";
-    out << "\n";
-  }
+  for (const TargetKind target : kTargets)
+    for (const int64_t batch : batches) {
+      llvm::Expected<MemoryLayout> layout = LayOut(plan, batch, target);
+      if (!layout) return WithPlace(layout.takeError(), f.plan);
+      if (llvm::Error error = ValidateLayout(plan, *layout)) return WithPlace(std::move(error), f.plan);
+      out << "  " << llvm::left_justify(ToString(target), 6) << "batch "
+          << llvm::right_justify(std::to_string(batch), 6) << ": arena of " << FormatSize(layout->arena_bytes)
+          << " (" << layout->arena_bytes << " bytes)";
+      if (layout->host_bytes > 0)
+        out << ", of the host " << FormatSize(layout->host_bytes) << " (" << layout->host_bytes << " bytes)";
+      out << "\n";
+    }
   llvm::outs() << f.plan << ": a valid plan of version " << kPlanVersion << "\n" << out.str();
   return llvm::Error::success();
 }
@@ -156,7 +209,8 @@ std::vector<std::string> StorageNames(const StepGraph& step) {
 
 llvm::Error Layout(const Flags& f) {
   ACT_TRY(const Plan plan, ReadPlan(f.plan));
-  ACT_TRY(const MemoryLayout whole, LayOut(plan, f.BatchOr(plan.default_batch)));
+  const TargetKind target = f.targets.kinds.front();
+  ACT_TRY(const MemoryLayout whole, LayOut(plan, f.BatchOr(plan.default_batch), target));
   ACT_CHECK_OK(ValidateLayout(plan, whole));
   const StepGraph& step = f.eval ? plan.eval : plan.train;
   const StepLayout& layout = f.eval ? whole.eval : whole.train;
@@ -183,7 +237,8 @@ llvm::Error Layout(const Flags& f) {
   std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
     return std::tuple(a.on_host, a.offset, a.lower) < std::tuple(b.on_host, b.offset, b.lower);
   });
-  llvm::outs() << "batch " << whole.batch << ", " << (f.eval ? "evaluation" : "training") << ": "
+  llvm::outs() << "batch " << whole.batch << ", " << (f.eval ? "evaluation" : "training")
+               << (target == TargetKind::kCpu ? "" : std::string(", target ") + ToString(target)) << ": "
                << layout.peak_bytes << " bytes, lower bound " << layout.lower_bound_bytes << ", arena "
                << whole.arena_bytes << ", host " << layout.host_peak_bytes << "\n"
                << "        offset          bytes    live nodes  category    name\n";
@@ -261,8 +316,9 @@ Texts Weights(const Graph& graph) {
 llvm::Error Diff(const Flags& f) {
   ACT_TRY(const Plan a, ReadPlan(f.plan));
   ACT_TRY(const Plan b, ReadPlan(f.other));
-  ACT_TRY(const MemoryLayout at_a, LayOut(a, f.BatchOr(a.default_batch)));
-  ACT_TRY(const MemoryLayout at_b, LayOut(b, f.BatchOr(a.default_batch)));
+  const TargetKind target = f.targets.kinds.front();
+  ACT_TRY(const MemoryLayout at_a, LayOut(a, f.BatchOr(a.default_batch), target));
+  ACT_TRY(const MemoryLayout at_b, LayOut(b, f.BatchOr(a.default_batch), target));
   Differences d;
   d.Compare("model", a.model_name, b.model_name);
   d.Compare("level", a.level, b.level);
@@ -297,6 +353,10 @@ int Main(int argc, char** argv) {
     return kWrongUsage;
   if (flags.batch.getNumOccurrences() && flags.batch < 1)
     return UsageError(kTool, "--batch: a batch has at least one sample");
+  if (llvm::Error error = flags.ReadTarget()) {
+    PrintError(kTool, std::move(error));
+    return kWrongUsage;
+  }
 
   const struct {
     cl::SubCommand* command;

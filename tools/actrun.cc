@@ -220,13 +220,22 @@ TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRat
   return options;
 }
 
+// Whether the arenas fit into the device's memory. The gradients that --adapt-every compares are the host's.
+llvm::Error CheckRoom(const Flags& f, const Plan& plan, const MemoryLayout& layout, const Device& device) {
+  ACT_TRY(const int64_t free_bytes, device.AvailableBytes());
+  if (layout.target != TargetKind::kCpu)
+    return CheckFits(
+        plan, layout,
+        {.free_bytes = free_bytes, .place = "the card (" + device.name() + ")", .arenas = Arenas::kDevice});
+  const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
+  return CheckFits(plan, layout, {.free_bytes = free_bytes - beside});
+}
+
 llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper, Device& device,
                             const KernelRegistry& registry, int threads) {
   ACT_TRY(MemoryLayout layout,
           LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch, device.target()));
-  const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
-  ACT_TRY(const int64_t available, device.AvailableBytes());
-  ACT_CHECK_OK(CheckFits(plan, layout, available - beside));
+  ACT_CHECK_OK(CheckRoom(f, plan, layout, device));
   Opened opened;
   ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), device, registry,
                                             {.threads = threads, .check_memory = f.check_memory}));

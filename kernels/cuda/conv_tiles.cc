@@ -2,10 +2,10 @@
 #include "kernels/cuda/conv_tiles.h"
 
 #include "kernels/cuda/conv_site.h"
+#include "kernels/cuda/device_window.h"
 #include "kernels/cuda/own_kernel.h"
-#include "kernels/cuda/source/conv.h"
+#include "kernels/cuda/source/conv_parameters.h"
 #include "kernels/cuda/sum_parts.h"
-#include "kernels/cuda/window_parameters.h"
 #include "kernels/site/lambda_kernel.h"
 
 namespace act::cuda {

@@ -1,13 +1,13 @@
-#include "kernels/cuda/source/depthwise.h"
+#include "kernels/cuda/source/depthwise_parameters.h"
 
 #include <algorithm>
 
 #include "kernels/cuda/conv_site.h"
+#include "kernels/cuda/device_window.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/sum_parts.h"
 #include "kernels/cuda/transpose.h"
-#include "kernels/cuda/window_parameters.h"
 #include "kernels/site/lambda_kernel.h"
 
 namespace act::cuda {

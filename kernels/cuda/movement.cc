@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "kernels/cuda/registry.h"
-#include "kernels/cuda/source/pad.h"
+#include "kernels/cuda/source/pad_parameters.h"
 #include "kernels/cuda/strided_copy.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/element_types.h"

@@ -1,8 +1,8 @@
-#include "kernels/cuda/source/pool.h"
+#include "kernels/cuda/source/pool_parameters.h"
 
+#include "kernels/cuda/device_window.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
-#include "kernels/cuda/window_parameters.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "kernels/cuda/own_kernel.h"
-#include "kernels/cuda/source/matmul.h"
+#include "kernels/cuda/source/product_parameters.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 
@@ -165,7 +165,7 @@ std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const Mat
   p.tiles_n = DivisorOf(tiles(s.n));
   const auto flag = [](bool along_row) { return along_row ? "true" : "false"; };
   const OwnKernel<ProductParameters> kernel(
-      context, "product", "ProductParameters", "matmul",
+      context, "product", "ProductParameters", "product",
       std::string("Product<") + flag(s.a_k == 1) + ", " + flag(s.b_n == 1) + ">");
   return MakeKernel([p, kernel, blocks, operands](const KernelArgs& args) mutable -> std::string {
     p.a = args.inputs[operands.a].as<float>();

@@ -10,12 +10,14 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaReduce(registry, context);
   RegisterCudaBatchNorm(registry, context);
   RegisterCudaSoftmax(registry, context);
-  // RegisterCudaLoss(registry, context);
+  RegisterCudaLoss(registry, context);
   RegisterCudaStepScalar(registry, context);
   RegisterCudaPool(registry, context);
   RegisterCudaTranspose(registry, context);
   RegisterCudaMovement(registry, context);
+  RegisterCudaGather(registry, context);
   RegisterCudaResize(registry, context);
+  RegisterCudaGather(registry, context);
   RegisterCudaSwap(registry, context);
   RegisterCudaHost(registry, context, host);
 }

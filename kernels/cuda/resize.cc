@@ -1,4 +1,4 @@
-#include "kernels/cuda/source/resize.h"
+#include "kernels/cuda/source/resize_parameters.h"
 
 #include "kernels/cuda/device_table.h"
 #include "kernels/cuda/own_kernel.h"

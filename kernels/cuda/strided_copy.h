@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "kernels/cuda/own_kernel.h"
-#include "kernels/cuda/source/strided_copy.h"
+#include "kernels/cuda/source/strided_copy_parameters.h"
 #include "kernels/site/strided.h"
 
 namespace act::cuda {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/own_kernel.h"
-#include "kernels/cuda/source/sum_parts.h"
+#include "kernels/cuda/source/sum_parts_parameters.h"
 
 namespace act::cuda {
 

@@ -49,8 +49,8 @@ std::optional<TileTranspose> TileTranspose::Of(const CudaContext& context, const
   const Strided merged = Merged(view);
   const std::vector<int64_t> to_strides = RowMajorStrides(merged.dims);
   TransposeParameters p;
-  if (merged.dims.empty() || merged.strides.back() == 1 || merged.dims.size() > kMaxAxes) {
-    *why = merged.dims.size() > kMaxAxes ? "more than 8 axes" : "the last axis stays the last";
+  if (merged.dims.empty() || merged.strides.back() == 1 || merged.dims.size() > kMaxAxes + 2) {
+    *why = merged.dims.size() > kMaxAxes + 2 ? "more than 10 axes" : "the last axis stays the last";
     return std::nullopt;
   }
   int64_t outer = 1, a = 1;

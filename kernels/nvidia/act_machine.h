@@ -9,7 +9,8 @@
 #include <type_traits>
 
 #define ACT_DEVICE __device__
-// __grid_constant__: parameters are read where they lie, so that taking their address makes no copy on the stack.
+// __grid_constant__: parameters are read where they lie, so that taking their address makes no copy on the
+// stack.
 #define ACT_KERNEL(name, threads, Type, p) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Type p)
 #define ACT_RESIDENT_KERNEL(name, threads, blocks, Type, p) \

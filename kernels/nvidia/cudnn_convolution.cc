@@ -25,12 +25,17 @@ struct Plan {
   int64_t workspace_bytes = 0;
 };
 
-// Whether an engine may be used: the same bits at every run, operands as they are. In strict arithmetic, products and sums
-// of float32 also without tensor cores, and without the large tiles of Winograd's method, whose errors are many times those
-// of a sum.
-bool IsAllowed(const Descriptor& engine, FloatMath math) {
-  const auto notes = engine.Get<cudnnBackendNumericalNote_t>(
-      CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+using Notes = std::vector<cudnnBackendNumericalNote_t>;
+
+Notes NotesOf(const Descriptor& engine) {
+  return engine.Get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+}
+
+// Whether an engine may be used: the same bits at every run, operands as they are. Strictly, products and
+// sums are those of float32: without tensor cores, and without the large tiles of Winograd's method, whose
+// errors are many times those of a sum.
+bool IsAllowed(const Notes& notes, FloatMath math) {
   return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
@@ -47,11 +52,12 @@ bool IsAllowed(const Descriptor& engine, FloatMath math) {
   });
 }
 
-// "cudnn engine 34, k24=17 k6=2".
-std::string NameOf(const Descriptor& engine, const Descriptor& config) {
+// "cudnn engine 34, tensor cores, k24=17 k6=2".
+std::string NameOf(const Descriptor& engine, const Notes& notes, const Descriptor& config) {
   std::string name = "cudnn engine";
   for (const int64_t index : engine.Get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1))
     name += " " + std::to_string(index);
+  if (std::count(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) name += ", tensor cores";
   std::string knobs;
   for (const Descriptor& choice :
        config.GetParts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {
@@ -75,7 +81,8 @@ std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath ma
                              Refusals* refusals) {
   std::vector<Descriptor> engines =
       config.GetParts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  if (engines.empty() || !IsAllowed(engines[0], math)) {
+  const Notes notes = engines.empty() ? Notes() : NotesOf(engines[0]);
+  if (engines.empty() || !IsAllowed(notes, math)) {
     ++refusals->arithmetic;
     return nullptr;
   }
@@ -96,7 +103,7 @@ std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath ma
     refusals->least_workspace = std::min(refusals->least_workspace, plan->workspace_bytes);
     return nullptr;
   }
-  plan->name = NameOf(engines[0], config);
+  plan->name = NameOf(engines[0], notes, config);
   plan->keeps = std::move(engines);
   plan->keeps.push_back(std::move(config));
   return plan;
@@ -110,8 +117,8 @@ std::shared_ptr<Plan> Search(const Place& place, const ConvolutionProblem& probl
     return nullptr;
   }
   Refusals refusals;
-  // The fastest first by cuDNN's estimates: mode A's are quick to make, mode B's are better, and the fallback's engines
-  // take any size, most without workspace.
+  // The fastest first by cuDNN's estimates: mode A's are quick to make, mode B's are better, and the
+  // fallback's engines take any size, most without workspace.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.Reference(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)

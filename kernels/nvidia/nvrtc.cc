@@ -10,15 +10,17 @@
 namespace act::cuda {
 namespace {
 
-// Arithmetic is IEEE's, so that a card computes what the processor does: products and sums are contracted only by
-// MulAdd, denormal numbers stay, divisions and roots are rounded correctly. -default-device: functions without a mark
-// (lambdas, helpers of a generated kernel) are for the device. 186: a number of an unsigned type is compared with 0,
-// in kernels/math's code for all types. ptxas says registers, stack and spills of each kernel.
+// Arithmetic is IEEE's, so that a card computes what the processor does: products and sums are contracted
+// only by MulAdd, denormal numbers stay, divisions and roots are rounded correctly. -default-device:
+// functions without a mark (lambdas, helpers of a generated kernel) are for the device. 186: a number of an
+// unsigned type is compared with 0, in kernels/math's code for all types. ptxas says registers, stack and
+// spills of each kernel.
 constexpr const char* kFlags[] = {"-std=c++20",         "-fmad=false",        "-ftz=false",
                                   "-prec-div=true",     "-prec-sqrt=true",    "-default-device",
                                   "-no-source-include", "-diag-suppress=186", "--ptxas-options=-v"};
 
-// "sm_90a" for 90. The letter allows what this generation alone has; without it cubins would run on no other either.
+// "sm_90a" for 90. The letter allows what this generation alone has; without it cubins would run on no other
+// either.
 std::string ArchitectureOf(int compute_capability) {
   int count = 0;
   nvrtcGetNumSupportedArchs(&count);

@@ -46,16 +46,16 @@ llvm::Error LoadInitialValue(Device& device, const Value& value, const TensorVie
 
 }  // namespace
 
-llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t available_bytes) {
-  const int64_t bytes = BytesOf(layout, Arenas::kBoth);
-  if (bytes <= available_bytes) return llvm::Error::success();
-  ACT_TRY(const int64_t batch, LargestBatch(plan, available_bytes, Arenas::kBoth));
+llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, const Room& room) {
+  const int64_t bytes = BytesOf(layout, room.arenas);
+  if (bytes <= room.free_bytes) return llvm::Error::success();
+  ACT_TRY(const int64_t batch, LargestBatch(plan, room.free_bytes, room.arenas, layout.target));
   std::string hint = "the largest batch that fits is " + std::to_string(batch);
   if (batch < 1 || plan.fixed_batch)
-    hint = "no batch fits: compile at a higher level, or use a machine with more memory";
+    hint = "no batch fits: compile at a higher level, or run it where there is more memory";
   return MakeError("--batch=" + std::to_string(layout.batch),
-                   "needs " + FormatSize(bytes) + " of memory, and this machine has " +
-                       FormatSize(available_bytes) + " free",
+                   "needs " + FormatSize(bytes) + " of memory, and " + room.place + " has " +
+                       FormatSize(room.free_bytes) + " free",
                    hint);
 }
 
@@ -126,9 +126,10 @@ bool KeepsPlaces(const StepGraph& was, const StepLayout& before, const StepGraph
 
 llvm::Error Executor::Rebind(const Plan& plan, MemoryLayout layout) {
   ACT_CHECK_OK(ValidateLayout(plan, layout));
-  if (layout.batch != layout_.batch || layout.train.peak_bytes > promised_peak_bytes_ ||
-      layout.train.host_peak_bytes > promised_host_bytes_ || layout.arena_bytes > arena_->bytes() ||
-      layout.host_bytes > host_arena_->bytes() || layout.persistent_bytes != layout_.persistent_bytes ||
+  if (layout.target != layout_.target || layout.batch != layout_.batch ||
+      layout.train.peak_bytes > promised_peak_bytes_ || layout.train.host_peak_bytes > promised_host_bytes_ ||
+      layout.arena_bytes > arena_->bytes() || layout.host_bytes > host_arena_->bytes() ||
+      layout.persistent_bytes != layout_.persistent_bytes ||
       !KeepsPlaces(plan_->train, layout_.train, plan.train, layout.train) ||
       !KeepsPlaces(plan_->eval, layout_.eval, plan.eval, layout.eval))
     return MakeError("internal error: another form of the plan",

@@ -103,8 +103,15 @@ class Executor {
   BoundByBatch train_, eval_;
 };
 
-// An error if both arenas of `layout` need more than `available_bytes` of one memory. The hint has
-// the largest batch that fits.
-llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, int64_t available_bytes);
+// A memory in which arenas are to be allocated.
+struct Room {
+  int64_t free_bytes = 0;
+  std::string place = "this machine";  // in errors: "this machine", "the card (NVIDIA H200)"
+  Arenas arenas = Arenas::kBoth;       // those that lie in it
+};
+
+// An error if the arenas of `layout` need more than the memory has free. The hint has the largest
+// batch that fits.
+llvm::Error CheckFits(const Plan& plan, const MemoryLayout& layout, const Room& room);
 
 }  // namespace act

@@ -13,8 +13,8 @@
 namespace act {
 namespace {
 
-// Memory sizes of the cards that people have.
-constexpr const char* kCards[] = {"8GiB", "16GiB", "24GiB", "40GiB", "80GiB"};
+// Memory sizes of the machines that people have.
+constexpr const char* kMemories[] = {"8GiB", "16GiB", "24GiB", "40GiB", "80GiB"};
 
 bool Matches(const SavedEdge& edge, const std::string& glob) {
   const auto matches = [&](const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; };
@@ -36,6 +36,14 @@ std::string Enumerated(const std::vector<std::string>& names) {
 
 std::string NodeLabel(const Node& node) { return node.name.empty() ? node.op : node.op + " " + node.name; }
 
+std::string ReportTitle(const MemoryReport& report) {
+  std::string title =
+      "Memory of " + report.model + ", level " + report.level + ", batch " + std::to_string(report.batch);
+  if (report.layout.target != TargetKind::kCpu)
+    title += std::string(", target ") + ToString(report.layout.target);
+  return title;
+}
+
 std::vector<std::string> FormsOfEdges(const Plan& plan) {
   std::set<ValueId> swapped;
   for (const Node& node : plan.train.graph.nodes)
@@ -46,12 +54,13 @@ std::vector<std::string> FormsOfEdges(const Plan& plan) {
   return forms;
 }
 
-llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch) {
+llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch, TargetKind target,
+                                              const Card* card) {
   MemoryReport report;
   report.model = plan.model_name;
   report.level = plan.level;
   report.batch = batch;
-  ACT_TRY(report.layout, LayOut(plan, batch));
+  ACT_TRY(report.layout, LayOut(plan, batch, target));
   const std::vector<Node>& nodes = plan.train.graph.nodes;
   for (const Node& node : nodes) report.ops.push_back(NodeLabel(node));
   const auto is_backward = [](const Node& node) { return node.phase == Phase::kBackward; };
@@ -81,9 +90,14 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch) {
     elements += 8.0 * static_cast<double>(bytes) / edge.bits;
   }
   if (elements > 0) report.saved_bits = coded_bits / elements;
-  for (const char* card : kCards) {
-    ACT_TRY(const int64_t largest, LargestBatch(plan, *ParseSize(card)));
-    report.max_batch.push_back({card, largest});
+  for (const char* memory : kMemories) {
+    ACT_TRY(const int64_t largest, LargestBatch(plan, *ParseSize(memory), Arenas::kDevice, target));
+    report.max_batch.push_back({memory, largest});
+  }
+  if (card) {
+    report.card_bytes = card->ArenaBytes();
+    ACT_TRY(const int64_t largest, LargestBatch(plan, report.card_bytes, Arenas::kDevice, target));
+    report.card = {std::string(card->name), largest};
   }
   return report;
 }

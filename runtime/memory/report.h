@@ -5,9 +5,11 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/memory/cards.h"
 #include "runtime/memory/categories.h"
 #include "runtime/memory/layout.h"
 
@@ -22,7 +24,7 @@ struct ReportEdge {
 };
 
 struct BatchThatFits {
-  std::string card;   // "16GiB"
+  std::string card;   // "16GiB", "h200"
   int64_t batch = 0;  // 0: not even one sample
 };
 
@@ -40,17 +42,22 @@ struct MemoryReport {
   int64_t kept_gradients_bytes = 0;
   double saved_bits = 0;  // per element, mean over all elements of all edges
   std::vector<BatchThatFits> max_batch;
+  // The card for which the report was asked, what it leaves to an arena, and the batch that fits.
+  std::optional<BatchThatFits> card;
+  int64_t card_bytes = 0;
 };
 
 // The form of each of Plan::edges. A code that waits in the host's memory is marked:
 // "uniform2,g256, swapped".
 std::vector<std::string> FormsOfEdges(const Plan& plan);
 
-// Lays the plan out at `batch`. Errors: LayOut's.
-llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch);
+// Lays the plan out at `batch` for the target. `card` may be null. Errors: LayOut's.
+llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch,
+                                              TargetKind target = TargetKind::kCpu,
+                                              const Card* card = nullptr);
 
 // For people: peak, categories, saved activations, a picture of the step, and the batch that fits
-// each card.
+// so much memory.
 std::string ReportText(const MemoryReport& report);
 // The keys are in docs/memory_report.md.
 std::string ReportJson(const MemoryReport& report);
@@ -62,6 +69,8 @@ std::string ReportHtml(const MemoryReport& report);
 // after at `batch`.
 std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glob);
 
+// "Memory of model.onnx, level L3, batch 8". A target other than the CPU is named.
+std::string ReportTitle(const MemoryReport& report);
 // "Conv layer1.0.conv1": how reports name a node.
 std::string NodeLabel(const Node& node);
 

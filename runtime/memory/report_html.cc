@@ -34,14 +34,14 @@ class Page {
   explicit Page(const MemoryReport& report) : report_(report), out_(text_) {}
 
   std::string Render() {
-    out_ << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>" << Title()
-         << "</title>\n"
+    out_ << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>"
+         << Escaped(ReportTitle(report_)) << "</title>\n"
          << "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;padding:0 1em}"
             "table{border-collapse:collapse}td,th{padding:.15em .8em;text-align:left}"
             "td.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;height:auto}"
             ".key{display:inline-block;width:.8em;height:.8em;margin-right:.5em}"
             ".at{fill:transparent}.at:hover{fill:#0003}</style></head><body>\n"
-         << "<h1>" << Title() << "</h1>\n";
+         << "<h1>" << Escaped(ReportTitle(report_)) << "</h1>\n";
     Summary();
     Timeline();
     Categories();
@@ -52,10 +52,6 @@ class Page {
   }
 
  private:
-  std::string Title() const {
-    return Escaped("Memory of " + report_.model + ", level " + report_.level + ", batch " +
-                   std::to_string(report_.batch));
-  }
   void NumberCell(const std::string& text) { out_ << "<td class=\"n\">" << text << "</td>"; }
 
   void Summary() {
@@ -124,9 +120,11 @@ class Page {
 
   void Batches() {
     out_ << "<h2>Largest batch</h2><table><tr>";
-    for (const BatchThatFits& fit : report_.max_batch) out_ << "<th>" << fit.card << "</th>";
+    std::vector<BatchThatFits> fits = report_.max_batch;
+    if (report_.card) fits.push_back(*report_.card);
+    for (const BatchThatFits& fit : fits) out_ << "<th>" << fit.card << "</th>";
     out_ << "</tr><tr>";
-    for (const BatchThatFits& fit : report_.max_batch) NumberCell(std::to_string(fit.batch));
+    for (const BatchThatFits& fit : fits) NumberCell(std::to_string(fit.batch));
     out_ << "</tr></table>\n";
   }
 

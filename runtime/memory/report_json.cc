@@ -35,6 +35,7 @@ std::string ReportJson(const MemoryReport& report) {
       {"model", Text(report.model)},
       {"level", Text(report.level)},
       {"batch", report.batch},
+      {"target", ToString(report.layout.target)},
       {"peak_bytes", train.peak_bytes},
       {"lower_bound_bytes", train.lower_bound_bytes},
       {"arena_bytes", report.layout.arena_bytes},
@@ -53,6 +54,12 @@ std::string ReportJson(const MemoryReport& report) {
       {"timeline", std::move(timeline)},
       {"max_batch", std::move(max_batch)},
   };
+  if (report.card) {
+    json["card"] = llvm::json::Object{{"name", report.card->card},
+                                      {"arena_bytes", report.card_bytes},
+                                      {"fits", report.layout.arena_bytes <= report.card_bytes},
+                                      {"max_batch", report.card->batch}};
+  }
   std::string text;
   llvm::raw_string_ostream out(text);
   out << llvm::formatv("{0:2}", llvm::json::Value(std::move(json))) << "\n";

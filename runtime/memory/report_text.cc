@@ -64,7 +64,7 @@ std::string ReportText(const MemoryReport& report) {
   };
   const auto size = [](int64_t bytes) { return FormatSize(bytes); };
 
-  out << "Memory of " << report.model << ", level " << report.level << ", batch " << report.batch << "\n\n";
+  out << ReportTitle(report) << "\n\n";
   row("peak") << llvm::right_justify(size(train.peak_bytes), 10);
   if (!report.ops.empty()) out << "  at " << report.ops[static_cast<size_t>(train.peak_node)];
   out << "\n";
@@ -79,6 +79,12 @@ std::string ReportText(const MemoryReport& report) {
   if (report.layout.host_bytes > 0) {
     row("host's memory") << llvm::right_justify(size(report.layout.host_bytes), 10)
                          << "  in addition to the peak, for swapped values; on a CPU both are RAM\n";
+  }
+
+  if (report.card) {
+    row(report.card->card) << llvm::right_justify(size(report.card_bytes), 10) << "  for the arena, which "
+                           << (report.layout.arena_bytes <= report.card_bytes ? "fits" : "does not fit")
+                           << "; largest batch " << report.card->batch << "\n";
   }
 
   out << "\n";

@@ -54,6 +54,42 @@ TEST_F(Actc, WrongUsageIsExit2) {
   ExpectNoPlan();
 }
 
+TEST_F(Actc, ReportsTheTargetThatIsAsked) {
+  const auto report = [](const std::vector<std::string>& more, const std::string& batch = "64") {
+    std::vector<std::string> args = {ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx",
+                                     "-O", "L3", "--batch=" + batch};
+    args.insert(args.end(), more.begin(), more.end());
+    return ExpectDone(args);
+  };
+  const std::string plain = report({}), cpu = report({"--target=cpu"}), cuda = report({"--target=cuda"}),
+                    card = report({"--target=cuda:h200"}), all = report({"--target=all"});
+  EXPECT_EQ(plain, cpu);
+  EXPECT_EQ(plain.find("target"), std::string::npos) << plain;
+  EXPECT_NE(cuda.find("batch 64, target cuda\n"), std::string::npos) << cuda;
+  EXPECT_NE(card.find("GiB  for the arena, which fits; largest batch "), std::string::npos) << card;
+  EXPECT_NE(report({"--target=cuda:l4"}, "10000000").find("which does not fit"), std::string::npos);
+  // Both reports, the CPU's first.
+  const size_t first = all.find("batch 64\n"), second = all.find("batch 64, target cuda\n");
+  ASSERT_NE(first, std::string::npos) << all;
+  ASSERT_NE(second, std::string::npos) << all;
+  EXPECT_LT(first, second);
+  const std::string json = scratch_ / "report.json";
+  report({"--target=cuda", "--report-json=" + json});
+  EXPECT_NE(ReadFile(json).find("\"target\": \"cuda\""), std::string::npos);
+}
+
+TEST_F(Actc, NamesTheTargetsAndCardsThatThereAre) {
+  const std::string model = Write(Classifier().Bytes());
+  for (const char* target : {"--target=tpu", "--target=", "--target=cpu:h200", "--target=CUDA"})
+    ExpectWrongUsage(Command(model, {target}), {"--target: expected cpu|cuda|cuda:CARD|all", "h100"});
+  for (const char* target : {"--target=cuda:v100", "--target=cuda:"})
+    ExpectWrongUsage(Command(model, {target}), {"--target: no such card", "h200, h100, a100, b200, l4"});
+  for (const std::string flag : {"--report-json", "--report-html"})
+    ExpectWrongUsage(Command(model, {"--target=all", flag + "=" + (scratch_ / "report")}),
+                     {flag + ": holds the report of one target", "--target=cuda"});
+  ExpectNoPlan();
+}
+
 TEST_F(Actc, RefusesBitsOutOfRange) {
   for (const char* bits : {"0", "0.5", "9", "300", "-2", "nan"}) {
     const std::vector<std::string> command = {ToolPath("actc"),

@@ -26,6 +26,34 @@ TEST_F(Actplan, ShowsVerifiesAndLaysOut) {
   EXPECT_NE(ExpectDone({ToolPath("actplan"), "layout", plan}).size(), 0u);
 }
 
+std::string PeakLine(const std::string& report) {
+  const size_t at = report.find("  peak ");
+  return report.substr(at, report.find('\n', at) - at);
+}
+
+// One plan serves all targets: what it was planned for makes no difference to what it can tell.
+TEST_F(Actplan, LaysOutForEachTarget) {
+  const std::string plan = Compile("L3");
+  const std::string cpu = ExpectDone({ToolPath("actplan"), "show", plan}),
+                    cuda = ExpectDone({ToolPath("actplan"), "show", plan, "--target=cuda"}),
+                    all = ExpectDone({ToolPath("actplan"), "show", plan, "--target=all"});
+  EXPECT_NE(PeakLine(cpu), PeakLine(cuda));
+  EXPECT_EQ(cpu.find("target"), std::string::npos);
+  EXPECT_NE(cuda.find(", target cuda"), std::string::npos) << cuda;
+  for (const std::string& one : {cpu, cuda}) EXPECT_NE(all.find(PeakLine(one)), std::string::npos) << all;
+  EXPECT_NE(ExpectDone({ToolPath("actplan"), "show", plan, "--target=cuda:l4"}).find("  l4 "),
+            std::string::npos);
+  const std::string verified = ExpectDone({ToolPath("actplan"), "verify", plan});
+  for (const char* target : {"  cpu   batch", "  cuda  batch"})
+    EXPECT_NE(verified.find(target), std::string::npos) << verified;
+  const std::string layout = ExpectDone({ToolPath("actplan"), "layout", plan, "--target=cuda"});
+  EXPECT_NE(layout.find("training, target cuda: "), std::string::npos) << layout;
+  EXPECT_NE(layout, ExpectDone({ToolPath("actplan"), "layout", plan}));
+  const std::string bounds = ExpectDone({ToolPath("actplan"), "show", plan, "--workspaces"});
+  EXPECT_NE(bounds.find("           cpu          cuda  node"), std::string::npos) << bounds;
+  EXPECT_NE(bounds.find("  Conv "), std::string::npos) << bounds;
+}
+
 TEST_F(Actplan, TellsTwoPlansApart) {
   const std::string exact = Compile("L0"), compressed = Compile("L3");
   const Outcome same = RunTool({ToolPath("actplan"), "diff", exact, exact});
@@ -47,6 +75,9 @@ TEST_F(Actplan, VerifyRefusesDamage) {
 TEST_F(Actplan, WrongUsageIsExit2) {
   ExpectWrongUsage({ToolPath("actplan")}, {});
   ExpectWrongUsage({ToolPath("actplan"), "frobnicate", Model()}, {"frobnicate"});
+  ExpectWrongUsage({ToolPath("actplan"), "show", Model(), "--target=tpu"}, {"--target", "'tpu'"});
+  for (const char* target : {"--target=all", "--target=cuda:h200"})
+    ExpectWrongUsage({ToolPath("actplan"), "layout", Model(), target}, {"--target", "expected cpu or cuda"});
 }
 
 }  // namespace

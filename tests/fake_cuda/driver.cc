@@ -225,11 +225,11 @@ Status FakeDriver::Fill32(Stream* stream, std::byte* to, uint32_t value, int64_t
 Status FakeDriver::HostCall(Stream* stream, void (*function)(void*), void* argument) {
   if (Status status = Refusal("HostCall", false); !status.empty()) return status;
   return Enqueue(stream, {[this, function, argument] {
-                   memory_.SuspendHolds();  // it runs in the order of the stream, as copies do
+                   memory_.SuspendHolds(true);  // it runs in the order of the stream, as copies do
                    in_host_call_ = true;
                    function(argument);
                    in_host_call_ = false;
-                   memory_.ResumeHolds();
+                   memory_.SuspendHolds(false);
                    return "";
                  }});
 }

@@ -45,6 +45,10 @@ Memory::~Memory() {
   close(file_);
 }
 
+std::byte* Memory::FirstPage(const Allocation& a) {
+  return a.begin - reinterpret_cast<uintptr_t>(a.begin) % static_cast<uintptr_t>(PageBytes());
+}
+
 std::byte* Memory::Allocate(int64_t bytes, bool pinned) {
   if (!pinned && bytes > FreeBytes()) return nullptr;
   // The end of an allocation is the end of a page, and a page that nobody may touch follows.
@@ -54,22 +58,24 @@ std::byte* Memory::Allocate(int64_t bytes, bool pinned) {
   std::byte* begin = next_ + pages - used;
   next_ += pages + PageBytes();
   std::memset(Alias(begin), 0xff, static_cast<size_t>(used));
+  Allocation& a = allocations_[begin];
+  a.begin = begin;
+  a.bytes = bytes;
+  a.pinned = pinned;
   if (pinned) {
-    Require(mprotect(begin + used - pages, static_cast<size_t>(pages), PROT_READ | PROT_WRITE) == 0,
-            "mprotect");
+    a.pages.assign(static_cast<size_t>(pages / PageBytes()), {});
+    Protect(a, 0, a.pages.size());
   } else {
     used_ += bytes;
   }
-  allocations_[begin] = {begin, bytes, pinned};
   return begin;
 }
 
 bool Memory::Free(std::byte* begin, bool pinned) {
   const auto it = allocations_.find(begin);
   if (it == allocations_.end() || it->second.pinned != pinned) return false;
-  const int64_t used = RoundUp(std::max<int64_t>(it->second.bytes, 1), kAlignment);
-  const int64_t pages = RoundUp(used, PageBytes());
-  std::byte* first = begin + used - pages;
+  std::byte* first = FirstPage(it->second);
+  const int64_t pages = RoundUp(std::max<int64_t>(it->second.bytes, 1), PageBytes());
   if (pinned) {
     Require(mprotect(first, static_cast<size_t>(pages), PROT_NONE) == 0, "mprotect");
   } else {
@@ -77,7 +83,6 @@ bool Memory::Free(std::byte* begin, bool pinned) {
   }
   Require(fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first - known_, pages) == 0,
           "fallocate");
-  std::erase_if(held_, [&](const Held& h) { return h.allocation == begin; });
   allocations_.erase(it);
   return true;
 }
@@ -103,50 +108,44 @@ std::string Memory::Check(const void* address, int64_t bytes) const {
   return "";
 }
 
-Memory::Held Memory::PagesOf(const std::byte* from, int64_t bytes, Hold hold) const {
-  const Allocation* a = Find(from);
-  const auto page = static_cast<uintptr_t>(PageBytes());
-  auto first = reinterpret_cast<uintptr_t>(from), last = first + static_cast<uintptr_t>(bytes);
-  // An allocation's first and last page hold nothing else.
-  first = a && from == a->begin ? first / page * page : (first + page - 1) / page * page;
-  last = a && from + bytes == a->begin + a->bytes ? (last + page - 1) / page * page : last / page * page;
-  return {a ? a->begin : nullptr, reinterpret_cast<std::byte*>(first),
-          reinterpret_cast<std::byte*>(std::max(first, last)), hold};
+void Memory::Count(const std::byte* from, int64_t bytes, Hold hold, int change) {
+  const auto it = allocations_.upper_bound(from);
+  if (bytes == 0 || it == allocations_.begin()) return;
+  Allocation& a = std::prev(it)->second;
+  const int64_t begin = from - a.begin, end = begin + bytes;
+  if (end > a.bytes) return;  // freed meanwhile
+  // The allocation's first and last page hold nothing else. Others count if they are in the range as a whole.
+  const int64_t before = a.begin - FirstPage(a);
+  const int64_t first = begin == 0 ? 0 : RoundUp(before + begin, PageBytes()) / PageBytes();
+  const int64_t last = end == a.bytes ? static_cast<int64_t>(a.pages.size()) : (before + end) / PageBytes();
+  for (int64_t i = first; i < last; ++i) {
+    Page& page = a.pages[static_cast<size_t>(i)];
+    (hold == Hold::kRead ? page.reads : page.writes) += change;
+  }
+  a.holds += change;
+  if (first < last) Protect(a, static_cast<size_t>(first), static_cast<size_t>(last));
 }
 
-void Memory::Protect(std::byte* from, std::byte* to) {
-  if (from == to) return;
-  Require(mprotect(from, static_cast<size_t>(to - from), PROT_READ | PROT_WRITE) == 0, "mprotect");
-  for (const Hold hold : {Hold::kRead, Hold::kWrite})  // the stricter one last
-    for (const Held& h : held_) {
-      if (h.hold != hold || h.to <= from || to <= h.from) continue;
-      const int protection = hold == Hold::kRead ? PROT_READ : PROT_NONE;
-      Require(mprotect(h.from, static_cast<size_t>(h.to - h.from), protection) == 0, "mprotect");
-    }
+void Memory::Protect(Allocation& a, size_t first, size_t last) {
+  const auto wanted = [this](const Page& page) {
+    if (suspended_) return PROT_READ | PROT_WRITE;
+    return page.writes > 0 ? PROT_NONE : page.reads > 0 ? PROT_READ : PROT_READ | PROT_WRITE;
+  };
+  for (size_t i = first; i < last; ++i) {
+    const int protection = wanted(a.pages[i]);
+    if (protection == a.pages[i].protection) continue;
+    size_t end = i;
+    for (; end < last && wanted(a.pages[end]) == protection; ++end) a.pages[end].protection = protection;
+    const auto page = static_cast<size_t>(PageBytes());
+    Require(mprotect(FirstPage(a) + i * page, (end - i) * page, protection) == 0, "mprotect");
+    i = end - 1;
+  }
 }
 
-void Memory::HoldPages(const std::byte* from, int64_t bytes, Hold hold) {
-  held_.push_back(PagesOf(from, bytes, hold));
-  const Held pages = held_.back();
-  Protect(pages.from, pages.to);
-}
-
-void Memory::ReleasePages(const std::byte* from, int64_t bytes, Hold hold) {
-  const auto it = std::find(held_.begin(), held_.end(), PagesOf(from, bytes, hold));
-  if (it == held_.end()) return;  // freed meanwhile
-  const Held pages = *it;
-  held_.erase(it);
-  Protect(pages.from, pages.to);
-}
-
-void Memory::SuspendHolds() {
-  suspended_.swap(held_);
-  for (const Held& h : suspended_) Protect(h.from, h.to);
-}
-
-void Memory::ResumeHolds() {
-  held_.swap(suspended_);
-  for (const Held& h : held_) Protect(h.from, h.to);
+void Memory::SuspendHolds(bool suspended) {
+  suspended_ = suspended;
+  for (auto& [begin, a] : allocations_)
+    if (a.holds > 0) Protect(a, 0, a.pages.size());
 }
 
 }  // namespace act::fake

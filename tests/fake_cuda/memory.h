@@ -21,10 +21,18 @@ enum class Hold : uint8_t {
   kWrite,  // a copy to here is pending: the host may do nothing
 };
 
+// A page of pinned memory.
+struct Page {
+  int reads = 0, writes = 0;  // pending copies from it and to it
+  int protection = 0;         // of mprotect
+};
+
 struct Allocation {
   std::byte* begin = nullptr;
   int64_t bytes = 0;
   bool pinned = false;
+  std::vector<Page> pages;  // if it is pinned
+  int holds = 0;            // copies that are pending
 };
 
 class Memory {
@@ -52,23 +60,17 @@ class Memory {
   int64_t to_alias() const { return to_alias_; }
 
   // From HoldPages to ReleasePages, the host cannot write (or touch) the whole pages of this range of pinned memory.
-  void HoldPages(const std::byte* from, int64_t bytes, Hold hold);
-  void ReleasePages(const std::byte* from, int64_t bytes, Hold hold);
-  // For a function of the host that runs in the order of a stream: suspends all holds, and sets them again.
-  void SuspendHolds();
-  void ResumeHolds();
+  void HoldPages(const std::byte* from, int64_t bytes, Hold hold) { Count(from, bytes, hold, 1); }
+  void ReleasePages(const std::byte* from, int64_t bytes, Hold hold) { Count(from, bytes, hold, -1); }
+  // For a function of the host that runs in the order of a stream: the host may touch everything meanwhile.
+  void SuspendHolds(bool suspended);
 
  private:
-  struct Held {
-    const std::byte* allocation;  // begin
-    std::byte *from, *to;         // whole pages
-    Hold hold;
-    bool operator==(const Held&) const = default;
-  };
   static const std::byte* At(const void* address) { return static_cast<const std::byte*>(address); }
-  Held PagesOf(const std::byte* from, int64_t bytes, Hold hold) const;
-  // Gives the pages in [from, to) the protection that the holds in force ask for.
-  void Protect(std::byte* from, std::byte* to);
+  static std::byte* FirstPage(const Allocation& a);
+  void Count(const std::byte* from, int64_t bytes, Hold hold, int change);
+  // Gives pages first .. last - 1 the protection that pending copies ask for.
+  void Protect(Allocation& a, size_t first, size_t last);
 
   const int64_t card_bytes_;
   int64_t used_ = 0;
@@ -77,7 +79,7 @@ class Memory {
   std::byte* next_ = nullptr;
   int file_ = -1;
   std::map<const std::byte*, Allocation> allocations_;  // by begin
-  std::vector<Held> held_, suspended_;
+  bool suspended_ = false;
 };
 
 }  // namespace act::fake

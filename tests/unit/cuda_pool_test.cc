@@ -54,5 +54,20 @@ TEST(CudaPool, AveragesAndTheirGradientsAgree) {
     }
 }
 
+// Neighbouring threads take neighbouring channels, four at a time where there are multiples of four.
+TEST(CudaPool, WarpsTouchFewSectorsMoreThanTheyMust) {
+  // 36 channels begin between sectors, each at half of one. 5 channels do too, and where every other pixel is read, their
+  // 20 bytes are alone in two sectors.
+  const std::pair<int64_t, double> limits[] = {{64, 1}, {36, 1.125}, {5, 2}};
+  for (const auto& [channels, limit] : limits) {
+    const PoolCase pool{{2, 17, 15, channels}, {3, 3}, {2, 2}, {1, 1, 1, 1}};
+    for (const OpCase& c : {pool.Max(DType::kUint8), pool.MaxGrad(DType::kUint8), pool.Average(false),
+                            pool.AverageGrad(false)}) {
+      SCOPED_TRACE(c.op + " of " + std::to_string(channels) + " channels");
+      EXPECT_LE(SectorsOverIdeal(cuda::RegisterCudaPool, c), limit);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace act

@@ -233,15 +233,16 @@ inline int CompareCudaWithReference(CudaRegister add, const OpCase& c, double to
   const OpResult truth = RunReference(c);
   EXPECT_FALSE(truth.refused) << truth.error;
   EXPECT_EQ(truth.error, "");
+  const int64_t planned = PlannedWorkspace(c, CudaTarget());
   int ran = 0;
   for (const KernelEntry& entry : registry.For(c.op))
-    for (const int64_t workspace : {PlannedWorkspace(c), int64_t{0}}) {
+    for (const int64_t workspace : {planned, int64_t{0}}) {
       const CudaResult result = RunCuda(entry, c, workspace);
       if (result.refused) continue;
       const std::string where = entry.name + ", " + std::to_string(workspace) + " bytes of workspace";
       EXPECT_EQ(result.error, "") << where;
       if (!result.error.empty()) continue;
-      ran += workspace == PlannedWorkspace(c);
+      ran += workspace == planned;
       for (size_t i = 0; i < truth.tensors.size(); ++i)
         if (truth.tensors[i].present) {
           EXPECT_LE(Distance(result.tensors[i], truth.tensors[i]), tolerance) << where << ", tensor " << i;
@@ -249,6 +250,24 @@ inline int CompareCudaWithReference(CudaRegister add, const OpCase& c, double to
       if (workspace == 0) break;
     }
   return ran;
+}
+
+// Sectors of memory that the case's first kernel touches, over the least that its requests could.
+inline double SectorsOverIdeal(CudaRegister add, const OpCase& c) {
+  const KernelRegistry registry = CudaKernels(add);
+  fake::Controls& controls = TheFakeCard().controls();
+  controls.WatchAccesses(true);
+  const CudaResult result = RunCuda(registry.For(c.op).front(), c, PlannedWorkspace(c, CudaTarget()));
+  EXPECT_FALSE(result.refused) << result.error;
+  EXPECT_EQ(result.error, "");
+  int64_t sectors = 0, ideal = 0;
+  for (const auto& [name, counts] : controls.Accesses()) {
+    sectors += counts.sectors;
+    ideal += counts.ideal_sectors;
+  }
+  controls.WatchAccesses(false);
+  EXPECT_GT(ideal, 0);
+  return static_cast<double>(sectors) / static_cast<double>(std::max<int64_t>(ideal, 1));
 }
 
 }  // namespace act

@@ -204,12 +204,30 @@ TEST(Executor, TooLittleMemoryIsToldWithTheLargestBatchThatFits) {
   const Plan plan = toy::ToyPlan();
   const MemoryLayout big = Take(LayOut(plan, 1000));
   const MemoryLayout small = Take(LayOut(plan, 10));
-  EXPECT_EQ(Text(CheckFits(plan, big, big.arena_bytes)), "");
-  const std::string text = Text(CheckFits(plan, big, small.arena_bytes));
+  EXPECT_EQ(Text(CheckFits(plan, big, {.free_bytes = big.arena_bytes})), "");
+  const std::string text = Text(CheckFits(plan, big, {.free_bytes = small.arena_bytes}));
   const int64_t fits = Take(LargestBatch(plan, small.arena_bytes));
   EXPECT_GE(fits, 10);
   EXPECT_NE(text.find("--batch=1000: needs"), std::string::npos) << text;
   EXPECT_NE(text.find("the largest batch that fits is " + std::to_string(fits)), std::string::npos) << text;
+}
+
+TEST(Executor, TooLittleMemoryOfACardIsItsOwn) {
+  const Plan plan = toy::ToyPlan();
+  const MemoryLayout layout = Take(LayOut(plan, 1000, TargetKind::kCuda));
+  const Room room{
+      .free_bytes = layout.arena_bytes - 1, .place = "the card (Imaginary 1)", .arenas = Arenas::kDevice};
+  const std::string text = Text(CheckFits(plan, layout, room));
+  EXPECT_NE(text.find(", and the card (Imaginary 1) has "), std::string::npos) << text;
+  const int64_t fits = Take(LargestBatch(plan, room.free_bytes, Arenas::kDevice, TargetKind::kCuda));
+  EXPECT_NE(text.find("the largest batch that fits is " + std::to_string(fits)), std::string::npos) << text;
+}
+
+// Offsets of one target are no offsets of another.
+TEST(Executor, ContinuesOnNoOtherTarget) {
+  Fixture f;
+  MemoryLayout other = Take(LayOut(f.plan, 3, TargetKind::kCuda));
+  EXPECT_NE(Text(f.executor->Rebind(f.plan, std::move(other))), "");
 }
 
 TEST(MemoryCheck, PassesACleanRunWithTheSameNumbers) {

@@ -87,7 +87,7 @@ struct OpResult {
 };
 
 // The bound that a plan would carry for this node.
-inline int64_t PlannedWorkspace(const OpCase& c) {
+inline int64_t PlannedWorkspace(const OpCase& c, const Target& target = CpuTarget()) {
   Graph graph;
   Node node;
   node.op = c.op;
@@ -99,7 +99,7 @@ inline int64_t PlannedWorkspace(const OpCase& c) {
   };
   for (const TestTensor& t : c.inputs) node.inputs.push_back(add(t));
   for (const TestTensor& t : c.outputs) node.outputs.push_back(add(t));
-  return WorkspaceBound(node, graph, CpuTarget(), 0).At(1);
+  return WorkspaceBound(node, graph, target, 0).At(1);
 }
 
 // Runs the node on copies of the case's tensors. Checks the bytes after the end of the workspace.

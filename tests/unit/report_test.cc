@@ -62,6 +62,43 @@ TEST(Report, TextSaysPeakCategoriesSavingsAndBatches) {
     EXPECT_TRUE(Contains(text, part)) << part << "\n" << text;
 }
 
+TEST(Report, OfACardNamesTheTargetAndWhatFits) {
+  const Card small{"small", (int64_t{1} << 30) + 6655};  // one byte less than the arena of two samples
+  const MemoryReport report = llvm::cantFail(MakeMemoryReport(SmallPlan(), 2, TargetKind::kCuda, &small));
+  const llvm::json::Object json = Json(report);
+  EXPECT_EQ(json.getString("target"), "cuda");
+  EXPECT_EQ(json.getInteger("peak_bytes"), 6656);  // computed in layout_test.cc
+  const llvm::json::Object& card = *json.getObject("card");
+  EXPECT_EQ(card.getString("name"), "small");
+  EXPECT_EQ(card.getInteger("arena_bytes"), 6655);
+  EXPECT_EQ(card.getBoolean("fits"), false);
+  EXPECT_EQ(card.getInteger("max_batch"), 1);
+  const std::string text = ReportText(report);
+  EXPECT_TRUE(Contains(text, "batch 2, target cuda")) << text;
+  EXPECT_TRUE(Contains(text, "for the arena, which does not fit; largest batch 1")) << text;
+  EXPECT_TRUE(Contains(ReportHtml(report), "<th>small</th>"));
+  const std::string fitting =
+      ReportText(llvm::cantFail(MakeMemoryReport(SmallPlan(), 1, TargetKind::kCuda, &small)));
+  EXPECT_TRUE(Contains(fitting, "for the arena, which fits; largest batch 1")) << fitting;
+}
+
+TEST(Report, OfTheCpuNamesNoCard) {
+  const llvm::json::Object json = Json(llvm::cantFail(MakeMemoryReport(SmallPlan(), 2)));
+  EXPECT_EQ(json.getString("target"), "cpu");
+  EXPECT_EQ(json.getObject("card"), nullptr);
+}
+
+TEST(Cards, HaveNamesAndRoom) {
+  for (const char* name : {"h200", "h100", "a100", "b200", "l4"}) {
+    const Card* card = FindCard(name);
+    ASSERT_NE(card, nullptr) << name;
+    EXPECT_GT(card->ArenaBytes(), int64_t{16} << 30) << name;
+    EXPECT_LT(card->ArenaBytes(), card->memory_bytes) << name;
+  }
+  EXPECT_EQ(FindCard("H200"), nullptr);
+  EXPECT_EQ(CardNames(), "h200, h100, a100, b200, l4");
+}
+
 TEST(Report, HtmlNeedsNothingElseAndEscapesNames) {
   Plan plan = SmallPlan();
   plan.train.graph.nodes[0].name = "<script>&\"";

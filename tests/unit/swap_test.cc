@@ -248,8 +248,8 @@ TEST(LargestBatch, CountsTheHostsArenaWhereBothAreOneMemory) {
   }
   const MemoryLayout layout = Take(LayOut(plan, 100));
   const int64_t both = layout.arena_bytes + layout.host_bytes;
-  EXPECT_EQ(Text(CheckFits(plan, layout, both)), "");
-  const std::string text = Text(CheckFits(plan, layout, both - 1));
+  EXPECT_EQ(Text(CheckFits(plan, layout, {.free_bytes = both})), "");
+  const std::string text = Text(CheckFits(plan, layout, {.free_bytes = both - 1}));
   EXPECT_NE(text.find("the largest batch that fits is 99"), std::string::npos) << text;
 }
 

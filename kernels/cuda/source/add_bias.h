@@ -1,19 +1,10 @@
 // Adds a bias [channels] to each pixel.
 #pragma once
 
-#include "kernels/cuda/source/divisor.h"
+#include "kernels/cuda/source/add_bias_parameters.h"
 #include "kernels/cuda/source/floats.h"
 
 namespace act::cuda {
-
-struct AddBiasParameters {
-  float* y = nullptr;
-  const float* bias = nullptr;
-  Divisor groups;  // of kCount channels
-  int32_t items = 0;
-};
-
-#ifdef ACT_KERNEL
 
 template <int kCount>
 ACT_DEVICE void AddBias(const AddBiasParameters& p) {
@@ -26,7 +17,5 @@ ACT_DEVICE void AddBias(const AddBiasParameters& p) {
   for (int j = 0; j < kCount; ++j) y.at[j] += bias.at[j];
   StoreFloats(p.y + thread * kCount, y);
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

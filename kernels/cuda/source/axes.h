@@ -1,21 +1,10 @@
 // The axes over which two strided tensors are walked together.
 #pragma once
 
-#include "kernels/cuda/source/divisor.h"
+#include "kernels/cuda/source/axes_parameters.h"
+#include "kernels/cuda/source/device.h"
 
 namespace act::cuda {
-
-// After neighbouring axes have been merged, no model comes near it.
-inline constexpr int kMaxAxes = 8;
-
-// Element i, counted row-major in `dims`, lies at these sums of coordinate * stride.
-struct Axes {
-  int32_t count = 0;
-  Divisor dims[kMaxAxes];
-  int64_t from[kMaxAxes] = {}, to[kMaxAxes] = {};
-};
-
-#ifdef ACT_KERNEL
 
 struct Places {
   int64_t from = 0, to = 0;
@@ -37,7 +26,5 @@ ACT_DEVICE int64_t PlaceOf(const Axes& axes, int32_t i) {
   for (int32_t d = axes.count - 1; d > 0; --d) place += Split(axes.dims[d], i) * axes.from[d];
   return axes.count > 0 ? place + i * axes.from[0] : place;
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

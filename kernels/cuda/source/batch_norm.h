@@ -77,7 +77,7 @@ ACT_DEVICE void SumBatch(const BatchNormParameters& p) {
   ReduceColumns<kColumnLanes, kVector>(MomentsOp{p}, p.columns);
 }
 
-ACT_DEVICE inline void MergeBatch(const BatchNormParameters& p) {
+ACT_DEVICE void MergeBatch(const BatchNormParameters& p) {
   MergeParts(MomentsOp{p}, p.columns.parts, p.columns.length);
 }
 

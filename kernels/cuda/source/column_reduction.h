@@ -13,6 +13,7 @@
 //   void Finish(int64_t column, const Acc&)
 #pragma once
 
+#include "kernels/cuda/source/axes.h"
 #include "kernels/cuda/source/column_reduction_parameters.h"
 #include "kernels/cuda/source/floats.h"
 #include "kernels/cuda/source/team.h"

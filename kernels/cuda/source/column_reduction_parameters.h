@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/cuda/source/axes.h"
+#include "kernels/cuda/source/axes_parameters.h"
 
 namespace act::cuda {
 

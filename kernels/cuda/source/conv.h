@@ -2,25 +2,11 @@
 // the window. Rows and products count as in kernels/reference/conv.cc.
 #pragma once
 
+#include "kernels/cuda/source/conv_parameters.h"
 #include "kernels/cuda/source/tile_product.h"
 #include "kernels/cuda/source/window.h"
 
 namespace act::cuda {
-
-struct ConvParameters {
-  WindowParameters window;
-  const float *x = nullptr, *w = nullptr, *y = nullptr, *bias = nullptr;  // y: of the gradients, dy
-  float* to = nullptr;
-  int32_t pixels = 0;                      // of all samples: of y, or where dx is made, of x
-  int32_t channels = 0, out_channels = 0;  // C, M
-  Divisor group_in, group_out;             // C/group, M/group
-  int32_t taps = 1;
-  Divisor tiles_rows, tiles_columns, groups;
-  int32_t part_length = 0;    // of the weight gradient: pixels that a part sums
-  int64_t part_elements = 0;  // of a weight gradient
-};
-
-#ifdef ACT_KERNEL
 
 // The tile of a block, and its group.
 struct ConvBlock {
@@ -136,7 +122,5 @@ ACT_DEVICE void ConvGradWeight(const ConvParameters& p) {
         Store(p.to + b.part * p.part_elements + WeightAt(p, b.group * cout + m, c, column), sum);
       });
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

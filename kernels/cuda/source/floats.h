@@ -1,7 +1,7 @@
 // A few channels of a pixel, which a thread loads and stores with one instruction.
 #pragma once
 
-#ifdef ACT_KERNEL
+#include "kernels/cuda/source/device.h"
 
 namespace act::cuda {
 
@@ -29,5 +29,3 @@ ACT_DEVICE void StoreFloats(float* to, const Floats<4>& x) {
 }
 
 }  // namespace act::cuda
-
-#endif

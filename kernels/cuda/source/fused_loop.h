@@ -2,6 +2,8 @@
 // kernels/cuda/fused_text.cc writes the rest.
 #pragma once
 
+#include <limits>
+
 #include "kernels/cuda/source/code_piece.h"
 #include "kernels/cuda/source/fused_parameters.h"
 #include "kernels/math/convert.h"

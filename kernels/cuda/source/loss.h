@@ -15,7 +15,7 @@ struct LabelFacts {
   double weight;  // in the loss
 };
 
-ACT_DEVICE inline LabelFacts FactsOf(const LossParameters& p, int64_t label) {
+ACT_DEVICE LabelFacts FactsOf(const LossParameters& p, int64_t label) {
   LabelFacts facts;
   facts.in_range = label >= 0 && label < p.classes;
   facts.at = facts.in_range ? static_cast<int32_t>(label) : label < 0 ? 0 : p.classes - 1;
@@ -24,7 +24,7 @@ ACT_DEVICE inline LabelFacts FactsOf(const LossParameters& p, int64_t label) {
   return facts;
 }
 
-ACT_DEVICE inline void ReportLabel(const LossParameters& p, int64_t label) {
+ACT_DEVICE void ReportLabel(const LossParameters& p, int64_t label) {
   Report(p.faults, p.fault_site, DataFault::kLabel, label);
 }
 
@@ -45,17 +45,17 @@ ACT_DEVICE LossPart SumOfParts(const LossParameters& p) {
   return SumOverBlock<kThreads>(mine);
 }
 
-ACT_DEVICE inline void StorePart(const LossParameters& p, const LossPart& part) {
+ACT_DEVICE void StorePart(const LossParameters& p, const LossPart& part) {
   Store(&p.parts[blockIdx.x].sum, part.sum);
   Store(&p.parts[blockIdx.x].weight, part.weight);
 }
 
-ACT_DEVICE inline void StoreLoss(const LossParameters& p, const LossPart& all) {
+ACT_DEVICE void StoreLoss(const LossParameters& p, const LossPart& all) {
   Store(p.loss, static_cast<float>(p.mean ? all.sum / all.weight : all.sum));
 }
 
 // The last kernel of a loss that has several parts.
-ACT_DEVICE inline void FinishLoss(const LossParameters& p) {
+ACT_DEVICE void FinishLoss(const LossParameters& p) {
   const LossPart all = SumOfParts<kLossThreads>(p);
   if (threadIdx.x == 0) StoreLoss(p, all);
 }
@@ -129,7 +129,7 @@ ACT_DEVICE void CountCorrect(const LossParameters& p) {
 }
 
 // The weights of the labels of a part.
-ACT_DEVICE inline void SumLabelWeights(const LossParameters& p) {
+ACT_DEVICE void SumLabelWeights(const LossParameters& p) {
   LossPart mine = {0, 0};
   for (int64_t row = int64_t{blockIdx.x} * kLossThreads + threadIdx.x; row < p.rows;
        row += int64_t{p.part_count} * kLossThreads)

@@ -2,27 +2,9 @@
 #pragma once
 
 #include "kernels/cuda/source/axes.h"
-#include "kernels/math/pad_source.h"
+#include "kernels/cuda/source/pad_parameters.h"
 
 namespace act::cuda {
-
-struct PadAxis {
-  Divisor extent;  // of y
-  int32_t of_x = 0, begin = 0;
-  int64_t x_stride = 0;
-};
-
-struct PadParameters {
-  PadAxis axes[kMaxAxes];
-  int32_t count = 0;  // of axes
-  PadMode mode = PadMode::kConstant;
-  int32_t items = 0;  // units of y
-  const void* from = nullptr;
-  void* to = nullptr;
-  alignas(16) unsigned char value[16] = {};  // a unit of it
-};
-
-#ifdef ACT_KERNEL
 
 template <class Unit>
 ACT_DEVICE void Pad(const PadParameters& p) {
@@ -40,7 +22,5 @@ ACT_DEVICE void Pad(const PadParameters& p) {
   Store(static_cast<Unit*>(p.to) + thread,
         inside ? Load(static_cast<const Unit*>(p.from) + at) : *reinterpret_cast<const Unit*>(p.value));
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

@@ -3,22 +3,10 @@
 #pragma once
 
 #include "kernels/cuda/source/floats.h"
+#include "kernels/cuda/source/pool_parameters.h"
 #include "kernels/cuda/source/window.h"
 
 namespace act::cuda {
-
-struct PoolParameters {
-  WindowParameters window;
-  const float* from = nullptr;
-  float* to = nullptr;
-  void* index = nullptr;  // positions of maxima, [pixels of y][channels]; may be null where they are made
-  int32_t channels = 0;
-  Divisor groups;     // of kCount channels, in a pixel
-  int32_t items = 0;  // threads: pixels of `to` times groups
-  bool include_pad = false;
-};
-
-#ifdef ACT_KERNEL
 
 // A thread's work: channels channel..channel+kCount-1 of a pixel.
 struct PoolItem {
@@ -141,7 +129,5 @@ ACT_DEVICE void AveragePoolGrad(const PoolParameters& p) {
   });
   StoreFloats(p.to + int64_t{item.pixel} * p.channels + item.channel, sum);
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

@@ -2,33 +2,10 @@
 // backward, from terms in ascending order.
 #pragma once
 
-#include "kernels/cuda/source/divisor.h"
 #include "kernels/cuda/source/floats.h"
+#include "kernels/cuda/source/resize_parameters.h"
 
 namespace act::cuda {
-
-// What WeightedRows are, in device memory.
-struct RowTerm {
-  int64_t at = 0;
-  float weight = 0;
-  float unused = 0;
-};
-struct RowTerms {
-  const int64_t* ends = nullptr;
-  const RowTerm* terms = nullptr;
-};
-
-// from [batch, outer columns, inner columns, channels] -> to [batch, outer rows, inner rows, channels]
-struct ResizeParameters {
-  RowTerms outer, inner;
-  const float* from = nullptr;
-  float* to = nullptr;
-  int64_t outer_columns = 0, inner_columns = 0, channels = 0;
-  Divisor outer_rows, inner_rows, groups;  // groups: of kCount channels
-  int32_t items = 0;
-};
-
-#ifdef ACT_KERNEL
 
 template <int kCount>
 ACT_DEVICE void Resize(const ResizeParameters& p) {
@@ -53,7 +30,5 @@ ACT_DEVICE void Resize(const ResizeParameters& p) {
   }
   StoreFloats(p.to + int64_t{pixel} * p.channels + channel, sum);
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

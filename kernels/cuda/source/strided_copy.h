@@ -2,17 +2,9 @@
 #pragma once
 
 #include "kernels/cuda/source/axes.h"
+#include "kernels/cuda/source/strided_copy_parameters.h"
 
 namespace act::cuda {
-
-struct StridedCopyParameters {
-  Axes axes;  // in units
-  const void* from = nullptr;
-  void* to = nullptr;
-  int32_t items = 0;
-};
-
-#ifdef ACT_KERNEL
 
 // Unit: any type of the units' size.
 template <class Unit>
@@ -22,7 +14,5 @@ ACT_DEVICE void CopyStrided(const StridedCopyParameters& p) {
   const Places at = PlacesOf(p.axes, static_cast<int32_t>(i));
   Store(static_cast<Unit*>(p.to) + at.to, Load(static_cast<const Unit*>(p.from) + at.from));
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

@@ -2,15 +2,10 @@
 // tile of 64 by 64, 16 products of each element at a time; a thread has 4 by 4 elements.
 #pragma once
 
-#include <cstdint>
+#include "kernels/cuda/source/device.h"
+#include "kernels/cuda/source/tile_product_parameters.h"
 
 namespace act::cuda {
-
-inline constexpr int32_t kTile = 64, kTileDepth = 16;
-// Sums of so many products are added to the total: the error of a long sum grows with the root of either length.
-inline constexpr int32_t kSumLength = 512;
-
-#ifdef ACT_KERNEL
 
 // Rows and columns that exist, the tile's first, and the products first..end-1 of each element.
 struct TileOf {
@@ -22,8 +17,8 @@ struct TileOf {
 template <bool kAAlongRow, bool kBAlongRow, class A, class B, class Y>
 ACT_DEVICE void TileProduct(const TileOf& t, const A& a, const B& b, const Y& y) {
   constexpr int32_t kPitch = kTile + 4;
-  ACT_SHARED(float, a_tile, kTileDepth* kPitch);
-  ACT_SHARED(float, b_tile, kTileDepth* kPitch);
+  ACT_SHARED(float, a_tile, kTileDepth * kPitch);
+  ACT_SHARED(float, b_tile, kTileDepth * kPitch);
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t row = thread / 16 * 4, column = thread % 16;
   float total[4][4] = {}, sum[4][4] = {};
@@ -56,7 +51,5 @@ ACT_DEVICE void TileProduct(const TileOf& t, const A& a, const B& b, const Y& y)
       if (t.row + row + i < t.rows && t.column + column + 16 * j < t.columns)
         y(t.row + row + i, t.column + column + 16 * j, total[i][j] + sum[i][j]);
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

@@ -1,21 +1,10 @@
 // A window that slides over channels-last activations (kernels/site/window.h), as kernels see it.
 #pragma once
 
-#include "kernels/cuda/source/divisor.h"
+#include "kernels/cuda/source/device.h"
+#include "kernels/cuda/source/window_parameters.h"
 
 namespace act::cuda {
-
-// All coordinates that a window reaches, inside the input or not, are within +-2^30.
-struct WindowAxis {
-  Divisor in, out, kernel, stride, dilation;
-  int32_t pad = 0, pad_end = 0;
-};
-
-struct WindowParameters {
-  WindowAxis axes[3];
-};
-
-#ifdef ACT_KERNEL
 
 // How many positions of a window that starts at coordinate `start` lie before coordinate `end`.
 ACT_DEVICE int32_t TapsBefore(const WindowAxis& a, int32_t start, int32_t end) {
@@ -91,7 +80,5 @@ ACT_DEVICE void ForEachReader(const WindowParameters& w, const Pixel& x, const F
     }
   }
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/cuda/source/window.h"
+#include "kernels/cuda/source/window_parameters.h"
 #include "kernels/site/window.h"
 
 namespace act::cuda {

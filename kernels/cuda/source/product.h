@@ -2,20 +2,10 @@
 #pragma once
 
 #include "kernels/cuda/source/axes.h"
+#include "kernels/cuda/source/product_parameters.h"
 #include "kernels/cuda/source/tile_product.h"
 
 namespace act::cuda {
-
-struct ProductParameters {
-  Axes batch;  // from: a, to: b
-  const float *a = nullptr, *b = nullptr, *bias = nullptr;
-  float* y = nullptr;
-  int32_t m = 0, n = 0, k = 0;
-  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // strides
-  Divisor tiles_m, tiles_n;
-};
-
-#ifdef ACT_KERNEL
 
 template <bool kAAlongRow, bool kBAlongRow>
 ACT_DEVICE void Product(const ProductParameters& p) {
@@ -33,7 +23,5 @@ ACT_DEVICE void Product(const ProductParameters& p) {
         Store(y + int64_t{i} * p.n + j, p.bias ? sum + Load(p.bias + j) : sum);
       });
 }
-
-#endif  // ACT_KERNEL
 
 }  // namespace act::cuda

@@ -1,4 +1,4 @@
-#include "kernels/cuda/window_parameters.h"
+#include "kernels/cuda/device_window.h"
 
 #include <algorithm>
 

@@ -1,0 +1,15 @@
+// The parameters of the kernels in add_bias.h, for the host and the device.
+#pragma once
+
+#include "kernels/cuda/source/divisor.h"
+
+namespace act::cuda {
+
+struct AddBiasParameters {
+  float* y = nullptr;
+  const float* bias = nullptr;
+  Divisor groups;  // of kCount channels
+  int32_t items = 0;
+};
+
+}  // namespace act::cuda

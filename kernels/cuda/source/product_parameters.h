@@ -1,0 +1,18 @@
+// The parameters of the kernels in product.h, for the host and the device.
+#pragma once
+
+#include "kernels/cuda/source/axes_parameters.h"
+#include "kernels/cuda/source/tile_product_parameters.h"
+
+namespace act::cuda {
+
+struct ProductParameters {
+  Axes batch;  // from: a, to: b
+  const float *a = nullptr, *b = nullptr, *bias = nullptr;
+  float* y = nullptr;
+  int32_t m = 0, n = 0, k = 0;
+  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // strides
+  Divisor tiles_m, tiles_n;
+};
+
+}  // namespace act::cuda

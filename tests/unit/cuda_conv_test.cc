@@ -1,0 +1,59 @@
+#include "kernels/cuda/registry.h"
+#include "tests/unit/conv_case.h"
+#include "tests/unit/cuda_testing.h"
+
+namespace act {
+namespace {
+
+// Sums of up to some thousand products in float32, in parts: 2^-24 * sqrt(terms), relative to the largest output.
+constexpr double kTolerance = 2e-6;
+
+void AllKernels(KernelRegistry& registry, const cuda::CudaContext& context) {
+  cuda::RegisterCudaDepthwise(registry, context);
+  cuda::RegisterCudaConv(registry, context);
+}
+
+int Compare(const OpCase& c) { return CompareCudaWithReference(AllKernels, c, kTolerance); }
+
+std::vector<std::pair<std::string, ConvCase>> Cases() {
+  auto cases = ConvCases();
+  const std::vector<std::pair<std::string, ConvCase>> more = {
+      {"one element", {{1, 1, 1, 1}, 1, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
+      {"dilated groups", {{2, 9, 8, 12}, 6, {3, 2}, {2, 1}, {2, 3}, {2, 0, 1, 3}, 3}},
+      {"many channels", {{1, 5, 5, 70}, 66, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
+      {"long sum", {{3, 17, 19, 4}, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
+      {"part of the windows", {{2, 7, 7, 4}, 4, {3, 3}, {2, 2}, {1, 1}, {1, 1, -1, -1}}},
+      {"depthwise 5x5", {{2, 9, 7, 36}, 36, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}, 36}},
+      {"strided depthwise 5x5", {{2, 9, 11, 8}, 8, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}, 8}},
+      {"depthwise of three axes",
+       {{2, 4, 5, 6, 8}, 8, {3, 2, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 1, 1}, 8}},
+      {"depthwise with much padding", {{1, 3, 3, 4}, 4, {3, 3}, {1, 1}, {1, 1}, {3, 3, 4, 4}, 4}},
+      {"depthwise that cuts off", {{2, 6, 6, 4}, 4, {3, 3}, {1, 1}, {1, 1}, {-1, -1, 0, -1}, 4}},
+  };
+  cases.insert(cases.end(), more.begin(), more.end());
+  return cases;
+}
+
+TEST(CudaConv, EveryKernelAgreesWithTheReference) {
+  for (const auto& [name, conv] : Cases()) {
+    SCOPED_TRACE(name);
+    // One of the libraries or a depthwise kernel, and our tiles.
+    const int at_least = name == "depthwise that cuts off" ? 1 : 2;
+    EXPECT_GE(Compare(conv.Forward(false)), at_least);
+    EXPECT_GE(Compare(conv.Forward(true)), at_least);
+    EXPECT_GE(Compare(conv.GradInput()), at_least);
+    EXPECT_GE(Compare(conv.GradWeight()), at_least);
+  }
+}
+
+TEST(CudaConv, AnEmptyBatchHasAZeroWeightGradient) {
+  for (const int64_t group : {1, 8}) {
+    const ConvCase conv{{0, 6, 6, 8}, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, group};
+    EXPECT_GE(Compare(conv.Forward(true)), 1);
+    EXPECT_GE(Compare(conv.GradInput()), 1);
+    EXPECT_GE(Compare(conv.GradWeight()), 1);
+  }
+}
+
+}  // namespace
+}  // namespace act
