@@ -114,7 +114,9 @@ class Body {
  private:
   enum class Place { kScalar, kOfRow, kColumn, kElement };
 
-  void Line(int indent, const std::string& line) { text_.append(static_cast<size_t>(indent), ' ').append(line) += '\n'; }
+  void Line(int indent, const std::string& line) {
+    text_.append(static_cast<size_t>(indent), ' ').append(line) += '\n';
+  }
 
   static size_t Index(int32_t reg) { return static_cast<size_t>(reg); }
   const RegisterForm& form(int32_t reg) const { return loop_.instructions.registers[Index(reg)]; }
@@ -161,7 +163,8 @@ class Body {
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       array_[i] = PlaceOf(static_cast<int32_t>(i)) == Place::kElement;
     const auto read_at = [this](int32_t reg, int level) {
-      if (reg >= 0 && PlaceOf(reg) == Place::kElement && level_[Index(reg)] < level) array_[Index(reg)] = true;
+      if (reg >= 0 && PlaceOf(reg) == Place::kElement && level_[Index(reg)] < level)
+        array_[Index(reg)] = true;
     };
     for (const LoopInstr& x : loop_.instructions.instrs) {
       for (const int32_t reg : {x.a, x.b, x.c}) read_at(reg, level_[Index(x.reg)]);
@@ -172,7 +175,9 @@ class Body {
   }
 
   // What a reduction or an encode reads must be an array: `name` is made one if the register is none.
-  std::string ArrayOf(int32_t reg, const std::string& name) const { return array_[Index(reg)] ? Name(reg) : name; }
+  std::string ArrayOf(int32_t reg, const std::string& name) const {
+    return array_[Index(reg)] ? Name(reg) : name;
+  }
   bool NeedsTerms(const LoopInstr& x) const {
     return x.IsReduction() && (x.instr.op == TileOp::kRowDot || !array_[Index(x.a)]);
   }
@@ -180,9 +185,10 @@ class Body {
   // ---- Before the walk
 
   void Prologue() {
-    Line(2, "const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;");
-    Line(2, loop_.rows ? "const int team = 0, place = warp * kPiece + lane;" : "const int team = warp, place = lane;");
-    Line(2, "(void)place;");
+    Line(2,
+         "const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;");
+    Line(2, loop_.rows ? "[[maybe_unused]] const int team = 0, place = warp * kPiece + lane;"
+                       : "[[maybe_unused]] const int team = warp, place = lane;");
     Random();
     Shared();
     Sums();
@@ -199,11 +205,13 @@ class Body {
     int next = 0;
     for (const LoopStream& stream : loop_.streams) {
       Line(2, "const RandomStream random_" + stream.of + " = " +
-                  (stream.of[0] == 'r' ? "DropoutStream" : "RoundingStream") + "(step, p.stream_" + stream.of + ");");
-      const std::string words =
-          stream.draws_starts ? "starts + (" + std::to_string(next++) + " * kWarps + warp) * DitherStarts::kWords"
-                              : "nullptr";
-      if (stream.of[0] != 'r') Line(2, "DitherStarts starts_" + stream.of + "(random_" + stream.of + ", " + words + ");");
+                  (stream.of[0] == 'r' ? "DropoutStream" : "RoundingStream") + "(step, p.stream_" +
+                  stream.of + ");");
+      const std::string words = stream.draws_starts ? "starts + (" + std::to_string(next++) +
+                                                          " * kWarps + warp) * DitherStarts::kWords"
+                                                    : "nullptr";
+      if (stream.of[0] != 'r')
+        Line(2, "DitherStarts starts_" + stream.of + "(random_" + stream.of + ", " + words + ");");
     }
   }
 
@@ -211,13 +219,14 @@ class Body {
     const std::string words = std::to_string(loop_.stage_bytes / 4);
     if (loop_.stage_bytes > 0) {
       Line(2, "ACT_SHARED(uint32_t, stages, kWarps * " + words + ");");
-      Line(2, "uint8_t* const stage = reinterpret_cast<uint8_t*>(stages + warp * " + words + ");");
+      Line(2, "[[maybe_unused]] uint8_t* const stage = reinterpret_cast<uint8_t*>(stages + warp * " + words +
+                  ");");
     } else {
-      Line(2, "uint8_t* const stage = nullptr;");
+      Line(2, "[[maybe_unused]] uint8_t* const stage = nullptr;");
     }
-    Line(2, "(void)stage;");
     if (levels_ > 0)
-      Line(2, loop_.one_row ? "ACT_SHARED(float, rows, kWarps);" : "ACT_SHARED(float, rows, kUnit + kUnit / kRow);");
+      Line(2, loop_.one_row ? "ACT_SHARED(float, rows, kWarps);"
+                            : "ACT_SHARED(float, rows, kUnit + kUnit / kRow);");
   }
 
   void Sums() {
@@ -235,14 +244,15 @@ class Body {
     for (size_t i = 0; i < program_.constants.size(); ++i) {
       const bool varies = program_.constants[i].extent != Dim(0);
       const std::string name = Number("c", static_cast<int32_t>(i));
-      Line(2, "const float " + name + " = " + (varies ? "p." + name : Literal(program_.constants[i].value)) + ";");
-      Line(2, "(void)" + name + ";");
+      Line(2, "[[maybe_unused]] const float " + name + " = " +
+                  (varies ? "p." + name : Literal(program_.constants[i].value)) + ";");
     }
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       if (loop_.used[i] && PlaceOf(static_cast<int32_t>(i)) == Place::kScalar)
         Line(2, "const float in" + std::to_string(i) + " = LoadFloat(p.in" + std::to_string(i) + ");");
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (PlaceOf(x.reg) == Place::kScalar) Line(2, "const float " + Name(x.reg) + " = " + ExpressionOf(x) + ";");
+      if (PlaceOf(x.reg) == Place::kScalar)
+        Line(2, "const float " + Name(x.reg) + " = " + ExpressionOf(x) + ";");
   }
 
   // ---- A unit
@@ -252,17 +262,19 @@ class Body {
                 (loop_.by_sample ? std::to_string(loop_.elements) : std::string("p.walk.elements")) + ";");
     Line(2, "const auto run = [&](auto full, int64_t sample, int64_t unit) {");
     Line(4, "constexpr bool kFull = decltype(full)::kFull;");
-    Line(4, loop_.rows ? "const int64_t first = unit * kUnit + warp * kPiece;" : "const int64_t first = unit * kUnit;");
+    Line(4, loop_.rows ? "const int64_t first = unit * kUnit + warp * kPiece;"
+                       : "const int64_t first = unit * kUnit;");
     Line(4, "const int64_t left = (elements < (unit + 1) * kUnit ? elements : (unit + 1) * kUnit) - first;");
-    Line(4, "const int count = kFull || left > kPiece ? kPiece : static_cast<int>(left), rest = count - lane;");
-    Line(4, "const Piece piece = {sample, p.walk.first_sample + sample, first, count, lane};");
-    Line(4, "const int64_t at = sample * elements + first + lane;");
+    Line(4,
+         "[[maybe_unused]] const int count = kFull || left > kPiece ? kPiece : static_cast<int>(left), rest "
+         "= count - lane;");
+    Line(4,
+         "[[maybe_unused]] const Piece piece = {sample, p.walk.first_sample + sample, first, count, lane};");
+    Line(4, "[[maybe_unused]] const int64_t at = sample * elements + first + lane;");
     if (loop_.rows) {
-      Line(4, "const int tile = static_cast<int>(left) + warp * kPiece;");
-      Line(4, "const int64_t first_row = (sample * elements + unit * kUnit) / kRow;");
-      Line(4, "(void)tile, (void)first_row;");
+      Line(4, "[[maybe_unused]] const int tile = static_cast<int>(left) + warp * kPiece;");
+      Line(4, "[[maybe_unused]] const int64_t first_row = (sample * elements + unit * kUnit) / kRow;");
     }
-    Line(4, "(void)piece, (void)at, (void)rest;");
     Phases();
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       if (loop_.used[i]) LoadInput(i);
@@ -294,7 +306,8 @@ class Body {
     const std::string name = Number("in", static_cast<int32_t>(i));
     const ProgramInput& input = program_.inputs[i];
     const auto reg = static_cast<int32_t>(i);
-    if (PlaceOf(reg) == Place::kOfRow) return Line(4, "const float " + name + " = LoadFloat(p." + name + " + first_row);");
+    if (PlaceOf(reg) == Place::kOfRow)
+      return Line(4, "const float " + name + " = LoadFloat(p." + name + " + first_row);");
     if (PlaceOf(reg) != Place::kElement) return;
     Line(4, "float " + name + "[kPerLane] = {};");
     const auto each = [&](const std::string& place) {
@@ -307,9 +320,10 @@ class Body {
         return Line(4, "LoadElements<kFull>(p." + name + " + at, rest, " + name + ");");
       case OperandKind::kCode: {
         const bool random = input.codec.HasLevels();
-        const std::string with = random ? "random_" + name + ", starts_" + name : "RandomStream(), NoStarts()";
-        return Line(4, "Decode<kIn" + std::to_string(i) + ", " + (input.mask ? "true" : "false") + ", kFull>(p." + name +
-                           ", piece, " + with + ", stage, " + name + ");");
+        const std::string with =
+            random ? "random_" + name + ", starts_" + name : "RandomStream(), NoStarts()";
+        return Line(4, "Decode<kIn" + std::to_string(i) + ", " + (input.mask ? "true" : "false") +
+                           ", kFull>(p." + name + ", piece, " + with + ", stage, " + name + ");");
       }
       case OperandKind::kRow:
         return each("first_row + (place + 32 * j) / kRow");
@@ -337,8 +351,8 @@ class Body {
     for (const LoopInstr& x : loop_.instructions.instrs)
       if (!x.IsReduction() && PlaceOf(x.reg) == Place::kOfRow && level_[Index(x.reg)] == level)
         Line(4, "const float " + Name(x.reg) + " = " + ExpressionOf(x) + ";");
-    Line(4, "#pragma unroll");
-    Line(4, "for (int j = 0; j < kPerLane; ++j) {");
+    std::string loop;
+    loop.swap(text_);
     Columns(level);
     for (const LoopInstr& x : loop_.instructions.instrs)
       if (!x.IsReduction() && PlaceOf(x.reg) == Place::kElement && level_[Index(x.reg)] == level)
@@ -348,6 +362,11 @@ class Body {
         Line(6, "terms_" + Name(x.reg) + "[j] = " + Value(x.a) + (x.b >= 0 ? " * " + Value(x.b) : "") + ";");
     for (size_t i = 0; i < program_.outputs.size(); ++i)
       if (level_[Index(program_.outputs[i].reg)] == level) Output(static_cast<int32_t>(i));
+    loop.swap(text_);
+    if (loop.empty()) return;
+    Line(4, "#pragma unroll");
+    Line(4, "for (int j = 0; j < kPerLane; ++j) {");
+    text_ += loop;
     Line(4, "}");
   }
 
@@ -384,9 +403,11 @@ class Body {
     const std::string kind = x.instr.op == ToTileOp(Opcode::kRowMax) ? "MaxOfRow" : "SumOfRow";
     const std::string terms = NeedsTerms(x) ? "terms_" + Name(x.reg) : Name(x.a);
     if (loop_.one_row)
-      Line(4, "const float " + Name(x.reg) + " = ReduceRow<" + kind + ", kWarps>(" + terms + ", count, lane, rows);");
+      Line(4, "const float " + Name(x.reg) + " = ReduceRow<" + kind + ", kWarps>(" + terms +
+                  ", count, lane, rows);");
     else
-      Line(4, "ReduceRows<" + kind + ", kRow, kUnit>(" + terms + ", place, tile, rows, " + Name(x.reg) + ");");
+      Line(4,
+           "ReduceRows<" + kind + ", kRow, kUnit>(" + terms + ", place, tile, rows, " + Name(x.reg) + ");");
   }
 
   void Output(int32_t i) {
@@ -412,7 +433,8 @@ class Body {
     const std::string n = std::to_string(i);
     const std::string with =
         output.codec.HasLevels() ? "random_out" + n + ", starts_out" + n : "RandomStream(), NoStarts()";
-    Line(4, "Encode<kOut" + n + ", kFull>(" + ArrayOf(output.reg, "coded" + n) + ", piece, " + with + ", stage, p.out" + n + ");");
+    Line(4, "Encode<kOut" + n + ", kFull>(" + ArrayOf(output.reg, "coded" + n) + ", piece, " + with +
+                ", stage, p.out" + n + ");");
   }
 
   // ---- The walk
@@ -424,14 +446,18 @@ class Body {
     else if (!loop_.MayBeShort())
       Line(4, "run(Fullness<true>(), sample, unit);");
     else
-      Line(4, "(unit + 1) * kUnit <= elements ? run(Fullness<true>(), sample, unit) : run(Fullness<false>(), sample, unit);");
+      Line(4,
+           "(unit + 1) * kUnit <= elements ? run(Fullness<true>(), sample, unit) : run(Fullness<false>(), "
+           "sample, unit);");
     Line(2, "};");
     if (loop_.sums.empty()) return Line(2, "WalkClass(p.walk, team, run_unit);");
     Line(2, "SyncThreads();");
     Line(2, "const int64_t items = p.walk.classes * p.walk.splits;");
     Line(2, "for (int64_t first_item = 0; first_item < items; first_item += kTeams) {");
     Line(4, "const int64_t item = first_item + team, unit = item % p.walk.classes;");
-    Line(4, "const int64_t first = unit / p.walk.units_per_sample * elements + unit % p.walk.units_per_sample * kUnit;");
+    Line(4,
+         "const int64_t first = unit / p.walk.units_per_sample * elements + unit % p.walk.units_per_sample * "
+         "kUnit;");
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Clear();");
     Line(4, "if (item < items) WalkClass(p.walk, item, run_unit);");
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Flush();");
@@ -450,8 +476,8 @@ class Body {
 
   const CudaLoop& loop_;
   const Program& program_;
-  std::vector<int> level_;    // of each register
-  std::vector<bool> array_;   // whether it is one
+  std::vector<int> level_;   // of each register
+  std::vector<bool> array_;  // whether it is one
   int levels_ = 0;
   std::string text_;
 };

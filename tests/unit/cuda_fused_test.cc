@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <fstream>  // DEV
 
 #include "kernels/cuda/fused_text.h"
 #include "tests/unit/card_compiler.h"
@@ -49,17 +50,37 @@ struct LoopCase {
     kernel->Run();
     FusedCase truth = CopyOf(r, given), cpu = CopyOf(r, given);
     truth.Run("reference.fused");
-    ExpectSameResults(r, card, truth);
     cpu.Run("fused");
-    for (size_t i = 0; i < r.program.outputs.size() && IsExact(r.program); ++i) {
-      if (r.program.outputs[i].kind == OutputKind::kSum) continue;
-      if (r.program.outputs[i].kind == OutputKind::kEncode) {
-        ASSERT_EQ(card.OutBytes(i), cpu.OutBytes(i)) << "out" << i;
-        continue;
+    for (size_t i = 0; i < r.program.outputs.size() && !::testing::Test::HasFailure(); ++i)
+      CheckResult(i, truth, cpu);
+  }
+
+  void CheckResult(size_t i, FusedCase& truth, FusedCase& cpu) {
+    const std::vector<ProgramOutput>& outputs = r.program.outputs;
+    const bool exact = IsExact(r.program) && outputs[i].kind != OutputKind::kSum;
+    if (outputs[i].kind == OutputKind::kEncode) {
+      if (exact) {
+        ASSERT_TRUE(card.OutBytes(i) == cpu.OutBytes(i)) << "out" << i << " is another code";
       }
-      for (int64_t e = 0; e < card.output_views[i].elements; ++e)
-        ASSERT_TRUE(SameFloat(card.Out(i)[e], cpu.Out(i)[e]))
-            << "out" << i << "[" << e << "] = " << card.Out(i)[e] << ", processor " << cpu.Out(i)[e];
+      // The code of what the next result stores.
+      if (i + 1 < outputs.size() && outputs[i + 1].kind == OutputKind::kStore &&
+          outputs[i + 1].reg == outputs[i].reg)
+        ExpectCode(r, card, i);
+      return;
+    }
+    const auto columns = static_cast<double>(std::max<int64_t>(1, card.output_views[i].elements));
+    const double terms =
+        outputs[i].kind == OutputKind::kSum
+            ? 1 + static_cast<double>(ElementCount(DimsAt(r.program.space, r.batch))) / columns
+            : 1;
+    for (int64_t e = 0; e < card.output_views[i].elements; ++e) {
+      const float x = card.Out(i)[e];
+      if (exact) {
+        ASSERT_TRUE(SameFloat(x, cpu.Out(i)[e]))
+            << "out" << i << "[" << e << "] = " << x << ", processor " << cpu.Out(i)[e];
+      }
+      ASSERT_TRUE(IsClose(x, truth.Out(i)[e], terms))
+          << "out" << i << "[" << e << "] = " << x << ", reference " << truth.Out(i)[e];
     }
   }
 
@@ -184,8 +205,13 @@ TEST(CudaFused, NetworkLoopsPassTheCompileGate) {
     RandomNumbers random(1);
     LoopCase c(random, std::move(loop.loop));
     const KernelSite site = c.card.Site();
-    const cuda::KernelSource source = cuda::FusedSource(*cuda::MakeCudaLoop(site, nullptr), site);
-    EXPECT_EQ(testing::FaultsOnCards(source), "") << loop.name;
+    const std::optional<cuda::CudaLoop> kernel = cuda::MakeCudaLoop(site, nullptr);
+    const cuda::KernelSource source = cuda::FusedSource(*kernel, site);
+    if (const char* d = std::getenv("ACT_DUMP")) {
+      std::ofstream(std::string(d) + "/" + source.name + ".cu") << source.text;
+      continue;
+    }  // DEV
+    EXPECT_EQ(testing::FaultsOnCards(source, 64 * 1024 / kernel->ResidentThreads()), "") << loop.name;
   }
 }
 

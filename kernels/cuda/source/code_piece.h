@@ -112,7 +112,8 @@ class RoundingBits {
     uint64_t call = FirstCall(kRandom16Block, piece.random_sample, elements, piece.first) +
                     static_cast<uint64_t>(piece.lane % kRandomLanes);
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block, call += kRandomLanes) words_[block] = RandomCall(stream, call);
+    for (int block = 0; block < kBlocks; ++block, call += kRandomLanes)
+      words_[block] = RandomCall(stream, call);
   }
   // Of the lane's element j of the piece, which is element `in_group` of a group whose dither starts at `start`.
   ACT_DEVICE uint32_t Of(int j, int in_group, uint32_t start) const {

@@ -50,7 +50,7 @@ ACT_DEVICE void LoadElements(const T* from, int rest, float (&x)[kPerLane]) {
 // kAlign elements of a sample, which is a whole number of periods.
 template <int64_t kPeriod, int kAlign>
 ACT_DEVICE uint32_t ColumnAt(uint32_t phase, int i) {
-  if constexpr (kPeriod % kAlign == 0 && kAlign >= 256) return phase + static_cast<uint32_t>(i);
+  if constexpr (kPeriod % kAlign == 0 && kAlign > 1) return phase + static_cast<uint32_t>(i);
   if constexpr (kAlign % kPeriod == 0) return static_cast<uint32_t>(i) % static_cast<uint32_t>(kPeriod);
   return (phase + static_cast<uint32_t>(i)) % static_cast<uint32_t>(kPeriod);
 }
@@ -61,17 +61,20 @@ ACT_DEVICE uint32_t ColumnAt(uint32_t phase, int i) {
 template <class Run>
 ACT_DEVICE void WalkClass(const LoopWalk& walk, int64_t item, const Run& run) {
   const int64_t first = item % walk.classes;
-  const int64_t each = (walk.units - first + walk.classes - 1) / walk.classes;  // of the class, in each sample
+  const int64_t each =
+      (walk.units - first + walk.classes - 1) / walk.classes;  // of the class, in each sample
   const int64_t all = walk.samples * each;
   const int64_t share = blockIdx.x * walk.splits + item / walk.classes, shares = gridDim.x * walk.splits;
   const int64_t begin = all * share / shares, end = all * (share + 1) / shares;
   if (begin == end) return;
   int64_t sample = begin / each, unit = first + begin % each * walk.classes;
   for (int64_t i = begin; i < end; ++i) {
-    if (unit < walk.units_per_sample)
-      run(sample, unit);
-    else
-      run(sample + unit / walk.units_per_sample, unit % walk.units_per_sample);
+    int64_t at_sample = sample, at_unit = unit;
+    if (unit >= walk.units_per_sample) {
+      at_sample += unit / walk.units_per_sample;
+      at_unit = unit % walk.units_per_sample;
+    }
+    run(at_sample, at_unit);
     unit += walk.classes;
     if (unit >= walk.units) {
       unit = first;
@@ -138,11 +141,11 @@ ACT_DEVICE void ClearColumns(double* total, int64_t columns) {
 // ---- Rows. A block holds a tile of whole rows; a NaN stays a NaN in the maximum.
 
 struct SumOfRow {
-  static constexpr float kStart = 0;
+  ACT_DEVICE static float Start() { return 0; }
   ACT_DEVICE static float Take(float sum, float x) { return sum + x; }
 };
 struct MaxOfRow {
-  static constexpr float kStart = -std::numeric_limits<float>::infinity();
+  ACT_DEVICE static float Start() { return FloatOf(0xFF800000u); }
   ACT_DEVICE static float Take(float most, float x) { return most < x || x != x ? x : most; }
 };
 
@@ -156,7 +159,7 @@ ACT_DEVICE float OverLanes(float x) {
 // A tile of one row: its sum or maximum, for all threads. `of_warps`: a float of shared memory for each warp.
 template <class Reduction, int kWarps, int kPerLane>
 ACT_DEVICE float ReduceRow(const float (&x)[kPerLane], int count, int lane, float* of_warps) {
-  float mine = Reduction::kStart;
+  float mine = Reduction::Start();
 #pragma unroll
   for (int j = 0; j < kPerLane; ++j)
     if (32 * j + lane < count) mine = Reduction::Take(mine, x[j]);
@@ -186,7 +189,7 @@ ACT_DEVICE void ReduceRows(const float (&x)[kPerLane], int place, int tile, floa
   const int rows = tile / kRow, teams = static_cast<int>(blockDim.x) / kLanes;
   for (int first = 0; first < rows; first += teams) {  // all lanes of a warp take part in shuffles
     const int row = first + static_cast<int>(threadIdx.x) / kLanes;
-    float mine = Reduction::kStart;
+    float mine = Reduction::Start();
     for (int i = static_cast<int>(threadIdx.x) % kLanes; row < rows && i < kRow; i += kLanes)
       mine = Reduction::Take(mine, elements[row * kRow + i]);
     mine = OverLanes<Reduction, kLanes>(mine);
@@ -194,7 +197,8 @@ ACT_DEVICE void ReduceRows(const float (&x)[kPerLane], int place, int tile, floa
   }
   SyncThreads();
 #pragma unroll
-  for (int j = 0; j < kPerLane; ++j) of_row[j] = place + 32 * j < tile ? results[(place + 32 * j) / kRow] : 0.0f;
+  for (int j = 0; j < kPerLane; ++j)
+    of_row[j] = place + 32 * j < tile ? results[(place + 32 * j) / kRow] : 0.0f;
 }
 
 }  // namespace act

@@ -92,7 +92,8 @@ ACT_DEVICE int NumbersOf(int count) {
 }
 
 template <DeviceCode kCode, int kPerLane>
-ACT_DEVICE void StoreNumbers(const uint32_t (&q)[kPerLane], int count, int lane, uint8_t* stage, uint8_t* to) {
+ACT_DEVICE void StoreNumbers(const uint32_t (&q)[kPerLane], int count, int lane, uint8_t* stage,
+                             uint8_t* to) {
   uint8_t* codes = stage;
   auto* planes = reinterpret_cast<uint32_t*>(stage + kCode.codec.group_size);
   const int numbers = NumbersOf<kCode>(count), words = (numbers + 31) / 32;  // words of a plane
@@ -135,7 +136,8 @@ ACT_DEVICE void StoreNumbers(const uint32_t (&q)[kPerLane], int count, int lane,
 }
 
 template <DeviceCode kCode, int kPerLane>
-ACT_DEVICE void LoadNumbers(const uint8_t* from, int count, int lane, uint8_t* stage, uint32_t (&q)[kPerLane]) {
+ACT_DEVICE void LoadNumbers(const uint8_t* from, int count, int lane, uint8_t* stage,
+                            uint32_t (&q)[kPerLane]) {
   uint8_t* codes = stage;
   auto* payload = reinterpret_cast<uint32_t*>(stage + kCode.codec.group_size);
   const int numbers = NumbersOf<kCode>(count);
