@@ -5,7 +5,8 @@
 namespace act {
 namespace {
 
-// Sums of up to some thousand products in float32, in parts: 2^-24 * sqrt(terms), relative to the largest output.
+// Sums of up to some thousand products in float32, in parts: 2^-24 * sqrt(terms), relative to the largest
+// output.
 constexpr double kTolerance = 2e-6;
 
 void AllKernels(KernelRegistry& registry, const cuda::CudaContext& context) {
@@ -21,7 +22,7 @@ std::vector<std::pair<std::string, ConvCase>> Cases() {
       {"one element", {{1, 1, 1, 1}, 1, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
       {"dilated groups", {{2, 9, 8, 12}, 6, {3, 2}, {2, 1}, {2, 3}, {2, 0, 1, 3}, 3}},
       {"many channels", {{1, 5, 5, 70}, 66, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
-      {"long sum", {{3, 17, 19, 4}, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
+      {"parts of unequal length", {{2, 17, 29, 4}, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
       {"part of the windows", {{2, 7, 7, 4}, 4, {3, 3}, {2, 2}, {1, 1}, {1, 1, -1, -1}}},
       {"depthwise 5x5", {{2, 9, 7, 36}, 36, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}, 36}},
       {"strided depthwise 5x5", {{2, 9, 11, 8}, 8, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}, 8}},
