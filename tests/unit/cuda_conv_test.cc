@@ -35,16 +35,26 @@ std::vector<std::pair<std::string, ConvCase>> Cases() {
   return cases;
 }
 
-TEST(CudaConv, EveryKernelAgreesWithTheReference) {
+// One of the libraries or a depthwise kernel takes each case, and our tiles do. Libraries refuse negative pads.
+template <class F>
+void ExpectAgree(const F& operator_of) {
   for (const auto& [name, conv] : Cases()) {
     SCOPED_TRACE(name);
-    // One of the libraries or a depthwise kernel, and our tiles.
-    const int at_least = name == "depthwise that cuts off" ? 1 : 2;
-    EXPECT_GE(Compare(conv.Forward(false)), at_least);
-    EXPECT_GE(Compare(conv.Forward(true)), at_least);
-    EXPECT_GE(Compare(conv.GradInput()), at_least);
-    EXPECT_GE(Compare(conv.GradWeight()), at_least);
+    EXPECT_GE(Compare(operator_of(conv)), name == "depthwise that cuts off" ? 1 : 2);
   }
+}
+
+TEST(CudaConv, ForwardAgrees) {
+  ExpectAgree([](const ConvCase& conv) { return conv.Forward(false); });
+}
+TEST(CudaConv, ForwardWithBiasAgrees) {
+  ExpectAgree([](const ConvCase& conv) { return conv.Forward(true); });
+}
+TEST(CudaConv, GradInputAgrees) {
+  ExpectAgree([](const ConvCase& conv) { return conv.GradInput(); });
+}
+TEST(CudaConv, GradWeightAgrees) {
+  ExpectAgree([](const ConvCase& conv) { return conv.GradWeight(); });
 }
 
 TEST(CudaConv, AnEmptyBatchHasAZeroWeightGradient) {
