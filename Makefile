@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all cuda cuda-engines check-python setup configure tools build check test check-long demo accuracy docs-operators picture sweep asan debug tidy format bench speed clean help
+.PHONY: all cuda cuda-engines cuda-gate check-python setup configure tools build check test check-long demo accuracy docs-operators picture sweep asan debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -33,6 +33,7 @@ help:
 	@echo 'make tidy             runs clang-tidy over all sources'
 	@echo 'make cuda             fetches CUDA (1 GB, from PyPI) if there is none, and builds $(BUILD)/bin/libact_cuda.so'
 	@echo 'make cuda-engines     writes docs/measurements/cuda_engines.md; FOLDER=... names more models'
+	@echo 'make cuda-gate        compiles the kernels of the golden cases, the demo and ResNet-50 and -152 for three cards'
 	@echo 'make clean            removes $(BUILD)'
 	@echo 'Variables: PRESET=release|debug|asan, JOBS=N (processes at a time)'
 
@@ -67,6 +68,10 @@ cuda-engines: cuda tools
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target cuda_engines
 	@scripts/cuda_engines.sh $(BUILD) $(FOLDER) >$(BUILD)/cuda_engines.md
 	@mv $(BUILD)/cuda_engines.md docs/measurements/cuda_engines.md
+
+cuda-gate: cuda tools
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target card_gate
+	@scripts/cuda_gate.sh $(BUILD)
 
 # The tests of the export helper need torch, which nothing else here does.
 check-python: tools

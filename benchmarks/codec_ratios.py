@@ -18,7 +18,8 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 
 def run_once(program):
     """{(benchmark's name, codec): milliseconds}"""
-    done = subprocess.run([program, "--benchmark_filter=^Large", "--benchmark_min_time=0.02", "--benchmark_format=json"], capture_output=True, text=True, check=True)
+    options = ["--benchmark_filter=^Large", "--benchmark_min_time=0.02", "--benchmark_format=json"]
+    done = subprocess.run([program, *options], capture_output=True, text=True, check=True)
     return {(b["name"].split("/")[0], b["label"]): b["cpu_time"] / 1e6 for b in json.loads(done.stdout)["benchmarks"]}
 
 

@@ -21,7 +21,8 @@ class Bert(torch.nn.Module):
     def __init__(self):
         super().__init__()
         import transformers
-        self.net = transformers.BertForSequenceClassification(transformers.BertConfig(attn_implementation="sdpa", num_labels=2))
+        config = transformers.BertConfig(attn_implementation="sdpa", num_labels=2)
+        self.net = transformers.BertForSequenceClassification(config)
 
     def forward(self, tokens):
         return self.net(input_ids=tokens, attention_mask=torch.ones_like(tokens)).logits

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times training steps of full-size models against PyTorch's, on this machine and in one run.
 
-    speed.py [--bin=build/bin] [--models=resnet50:16] [--folder=models/zoo] [--threads=2] [--rounds=3] [--levels=L0,L3] [--json=FILE]
+    speed.py [--bin=build/bin] [--models=resnet50:16] [--folder=models/zoo] [--threads=2] [--rounds=3]
+        [--levels=L0,L3] [--json=FILE]
 --levels: LEVEL, or LEVEL/f32, which is compiled with --fpmath=f32.
 --models: NAME:BATCH,... or "all", the networks of docs/measurements/speed.md.
 Every round runs each contender once, one after the other, so that a machine that slows down slows
@@ -76,14 +77,16 @@ def measure(args, model, batch, folder):
     medians = {name: statistics.median(r[0] for r in runs) for name, runs in results.items()}
     peers = [name for name in medians if name.startswith("PyTorch")] or [next(iter(medians))]
     base = min(peers, key=medians.get)
-    print(f"{model}, batch {batch}, {args.threads} threads, median of {args.rounds} x {args.steps} steps; ratio to {base}")
+    print(f"{model}, batch {batch}, {args.threads} threads, median of {args.rounds} x {args.steps} steps;"
+          f" ratio to {base}")
     print(f"{'':24}{'step s':>10}{'ratio':>10}{'least':>8}{'most':>8}{'resident MiB':>15}{'arena MiB':>12}")
     rows = []
     for name, runs in results.items():
         pairs = [r[0] / b[0] for r, b in zip(runs, results[base])]  # within one round
         resident, arena = max(r[1] for r in runs), runs[0][2]
-        rows.append({"name": name, "step_seconds": medians[name], "ratio": statistics.median(pairs), "rounds_ratio": pairs,
-                     "rounds_seconds": [r[0] for r in runs], "resident_peak_bytes": resident, "peak_bytes": arena})
+        rows.append({"name": name, "step_seconds": medians[name], "ratio": statistics.median(pairs),
+                     "rounds_ratio": pairs, "rounds_seconds": [r[0] for r in runs],
+                     "resident_peak_bytes": resident, "peak_bytes": arena})
         print(f"{name:24}{medians[name]:>10.3f}{statistics.median(pairs):>10.2f}{min(pairs):>8.2f}{max(pairs):>8.2f}"
               f"{resident / MIB:>15.0f}{'' if arena is None else f'{arena / MIB:.0f}':>12}", flush=True)
     return {"model": model, "batch": batch, "threads": args.threads, "base": base, "results": rows}
@@ -107,7 +110,8 @@ def main():
         if not batch.isdigit() or int(batch) < 1:
             sys.exit(f"speed: --models: '{entry}' is not NAME:BATCH")
         if not os.path.exists(os.path.join(args.folder, model + ".onnx")):
-            sys.exit(f"speed: {os.path.join(args.folder, model + '.onnx')} is not there; --folder names the folder of the models")
+            missing = os.path.join(args.folder, model + ".onnx")
+            sys.exit(f"speed: {missing} is not there; --folder names the folder of the models")
         with tempfile.TemporaryDirectory() as folder:
             tables.append(measure(args, model, int(batch), folder))
     if len(tables) > 1:

@@ -7,6 +7,7 @@ set(act_cuda_hints ${ACT_CUDA_ROOT} ${CMAKE_SOURCE_DIR}/.deps/cuda $ENV{CUDA_HOM
 
 # Wheels and runtime packages have no libNAME.so, but libNAME.so.VERSION.
 find_path(ACT_CUDA_INCLUDE cuda.h HINTS ${act_cuda_hints} PATH_SUFFIXES include)
+find_path(ACT_CUDA_CCCL nv/target HINTS ${act_cuda_hints} PATH_SUFFIXES include/cccl include)  # CUDA's headers want it
 find_path(ACT_CUDNN_INCLUDE cudnn_graph.h HINTS ${act_cuda_hints} PATH_SUFFIXES include)
 foreach(library nvrtc.13 cublasLt.13 cudnn.9)
   string(REGEX MATCH "([A-Za-z]+)\\.([0-9]+)" matched ${library})
@@ -30,7 +31,7 @@ act_defined_number(${ACT_CUDNN_INCLUDE}/cudnn_version.h CUDNN_MAJOR cudnn_major)
 act_defined_number(${ACT_CUDNN_INCLUDE}/cudnn_version.h CUDNN_MINOR cudnn_minor)
 
 set(missing)
-foreach(variable ACT_NVRTC ACT_CUBLASLT ACT_CUDNN)
+foreach(variable ACT_NVRTC ACT_CUBLASLT ACT_CUDNN ACT_CUDA_CCCL)
   if(NOT ${variable})
     list(APPEND missing ${variable})
   endif()
@@ -51,7 +52,7 @@ else()
        kernels/nvidia/act_machine.h kernels/nvidia/std/* kernels/nvidia/cards/*.json)
   act_embed(nvidia_files.cc kernels/nvidia/embedded.h NvidiaFiles ${texts})
   add_library(act_cuda MODULE ${sources} ${CMAKE_BINARY_DIR}/generated/nvidia_files.cc)
-  target_include_directories(act_cuda SYSTEM PRIVATE ${ACT_CUDA_INCLUDE} ${ACT_CUDNN_INCLUDE})
+  target_include_directories(act_cuda SYSTEM PRIVATE ${ACT_CUDA_INCLUDE} ${ACT_CUDA_CCCL} ${ACT_CUDNN_INCLUDE})
   target_link_libraries(act_cuda PRIVATE ${ACT_NVRTC} ${ACT_CUBLASLT} ${ACT_CUDNN} ${CMAKE_DL_LIBS})
   # It stands beside the programs that load it, and shows nothing but what it exports.
   set_target_properties(act_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Block(nn.Module):
-    """The residual block of He et al. 2015, figure 2: two 3 x 3 convolutions beside the identity or a 1 x 1 projection."""
+    """The residual block of He et al. 2015, figure 2: two 3 x 3 convolutions beside the identity or a projection."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()

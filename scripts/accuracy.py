@@ -7,6 +7,7 @@ and compares where training ends.
 A seed determines the initial weights, the order of the samples and the rounding. All levels use the
 same seeds. So they differ only in what they store, and differences are taken seed by seed. Needs
 only the tools in --bin."""
+
 import argparse
 import itertools
 import json
@@ -39,9 +40,17 @@ def digits(_):
     def files(split):
         return ",".join(f"{name}={ROOT}/models/data/digits/{split}_{name}.npy" for name in ("image", "label"))
 
-    return Experiment("digits", "ResNet-14 on 8 x 8 digits, 20 epochs of batch 64, SGD", "digits_resnet.onnx", ["L0", "L3", "L4", "actnn-L3"], 64,
-                      files("train"), files("test"), ["--optimizer=sgd"],
-                      ["--epochs=20", "--lr=0.1", "--momentum=0.9", "--weight-decay=5e-4", "--lr-schedule=cosine"])
+    return Experiment(
+        "digits",
+        "ResNet-14 on 8 x 8 digits, 20 epochs of batch 64, SGD",
+        "digits_resnet.onnx",
+        ["L0", "L3", "L4", "actnn-L3"],
+        64,
+        files("train"),
+        files("test"),
+        ["--optimizer=sgd"],
+        ["--epochs=20", "--lr=0.1", "--momentum=0.9", "--weight-decay=5e-4", "--lr-schedule=cosine"],
+    )
 
 
 def char_gpt(folder, rate="1e-3"):
@@ -50,13 +59,21 @@ def char_gpt(folder, rate="1e-3"):
 
     def files(split, windows):
         for name, first in (("text", 0), ("next", 1)):
-            numbers = itertools.chain.from_iterable(w[first:first + char_text.WINDOW] for w in windows)
+            numbers = itertools.chain.from_iterable(w[first : first + char_text.WINDOW] for w in windows)
             tensor_files.write_npy(f"{folder}/{split}_{name}.npy", (len(windows), char_text.WINDOW), numbers)
         return ",".join(f"{name}={folder}/{split}_{name}.npy" for name in ("text", "next"))
 
-    return Experiment(f"char_gpt_{rate}", f"GPT of 4 layers on characters, {steps} steps of batch {batch}, Adam at {rate}", "char_gpt.onnx", ["L0", "L3", "L3/f32", "L4", "gact-L1"], batch,
-                      files("train", text.training(steps * batch)), files("validation", text.validation()), ["--optimizer=adam"],
-                      ["--epochs=1", f"--lr={rate}"])
+    return Experiment(
+        f"char_gpt_{rate}",
+        f"GPT of 4 layers on characters, {steps} steps of batch {batch}, Adam at {rate}",
+        "char_gpt.onnx",
+        ["L0", "L3", "L3/f32", "L4", "gact-L1"],
+        batch,
+        files("train", text.training(steps * batch)),
+        files("validation", text.validation()),
+        ["--optimizer=adam"],
+        ["--epochs=1", f"--lr={rate}"],
+    )
 
 
 EXPERIMENTS = {"digits": digits, "char_gpt": char_gpt, "char_gpt_slow": lambda folder: char_gpt(folder, "3e-4")}
@@ -97,9 +114,27 @@ def train(experiment, seeds, tools, folder):
     for level in experiment.levels:
         name, _, fpmath = level.partition("/")
         plan, report, start = f"{at}.{name}{fpmath}.plan", f"{at}.{name}{fpmath}.json", f"{at}.start.safetensors"
-        run([f"{tools}/actc", experiment.model, "-O", name, *([f"--fpmath={fpmath}"] if fpmath else []), "-o", plan, "--report=none", f"--report-json={report}"] + flags + experiment.compiling)
+        run(
+            [
+                f"{tools}/actc",
+                experiment.model,
+                "-O",
+                name,
+                *([f"--fpmath={fpmath}"] if fpmath else []),
+                "-o",
+                plan,
+                "--report=none",
+                f"--report-json={report}",
+            ]
+            + flags
+            + experiment.compiling
+        )
         if not results:  # a step at rate 0 saves the model's weights
-            run([f"{tools}/actrun", plan, experiment.data, "--steps=1", "--lr=0", f"--save={start}"] + flags + one_thread)
+            run(
+                [f"{tools}/actrun", plan, experiment.data, "--steps=1", "--lr=0", f"--save={start}"]
+                + flags
+                + one_thread
+            )
             stored = tensor_files.read_floats(start)
         results[level] = (load(report), [])
     for seed in seeds:
@@ -107,15 +142,31 @@ def train(experiment, seeds, tools, folder):
         for level in experiment.levels:
             plan = f"{at}.{level.replace('/', '')}"
             report = f"{plan}.{seed}.json"
-            run([f"{tools}/actrun", f"{plan}.plan", experiment.data, experiment.eval_data, f"--load={start}", f"--seed={seed}",
-                 f"--report-json={report}"] + flags + one_thread + experiment.training)
+            run(
+                [
+                    f"{tools}/actrun",
+                    f"{plan}.plan",
+                    experiment.data,
+                    experiment.eval_data,
+                    f"--load={start}",
+                    f"--seed={seed}",
+                    f"--report-json={report}",
+                ]
+                + flags
+                + one_thread
+                + experiment.training
+            )
             ran = load(report)
             if ran["peak_bytes"] != ran["planned_peak_bytes"]:
                 sys.exit(f"{experiment.name}, {level}: the peak that was used is not the planned one")
             results[level][1].append(ran)
             last = ran["evaluations"][-1]
-            print(f"{experiment.name} {level} seed {seed}: " + ", ".join(f"{k} {last[k]:.4f}" for k in ("loss", "accuracy") if last.get(k) is not None),
-                  file=sys.stderr, flush=True)
+            print(
+                f"{experiment.name} {level} seed {seed}: "
+                + ", ".join(f"{k} {last[k]:.4f}" for k in ("loss", "accuracy") if last.get(k) is not None),
+                file=sys.stderr,
+                flush=True,
+            )
     return results
 
 
@@ -131,17 +182,27 @@ def table(results):
     """Means and deviations over seeds, and the mean difference to the first level with its standard error."""
     exact = next(iter(results.values()))[1]
     with_accuracy = column(exact, "accuracy")[0] is not None
-    lines = ["| level | saved bytes | peak bytes | loss, mean +- sd | less that of L0, +- standard error |" + (" accuracy, mean +- sd | less that of L0 |" if with_accuracy else ""),
-             "|---|---|---|---|---|" + ("---|---|" if with_accuracy else "")]
+    lines = [
+        "| level | saved bytes | peak bytes | loss, mean +- sd | less that of L0, +- standard error |"
+        + (" accuracy, mean +- sd | less that of L0 |" if with_accuracy else ""),
+        "|---|---|---|---|---|" + ("---|---|" if with_accuracy else ""),
+    ]
 
     def difference(runs, key, digits, scale=1):
         if runs is exact:
             return "-"
         values = [a - b for a, b in zip(column(runs, key), column(exact, key))]
-        return f"{scale * statistics.mean(values):+.{digits}f} +- {scale * statistics.stdev(values) / math.sqrt(len(values)):.{digits}f}"
+        error = statistics.stdev(values) / math.sqrt(len(values))
+        return f"{scale * statistics.mean(values):+.{digits}f} +- {scale * error:.{digits}f}"
 
     for level, (memory, runs) in results.items():
-        cells = [level, f"{memory['saved_bytes']:,}", f"{memory['peak_bytes']:,}", mean_and_spread(column(runs, "loss"), 4), difference(runs, "loss", 4)]
+        cells = [
+            level,
+            f"{memory['saved_bytes']:,}",
+            f"{memory['peak_bytes']:,}",
+            mean_and_spread(column(runs, "loss"), 4),
+            difference(runs, "loss", 4),
+        ]
         if with_accuracy:
             cells += [mean_and_spread(column(runs, "accuracy"), 2, 100) + " %", difference(runs, "accuracy", 2, 100)]
         lines.append("| " + " | ".join(cells) + " |")

@@ -2,7 +2,8 @@
 """Compares levels and presets on one model and its data: the bytes of saved activations, the planned
 peak, the bytes that are swapped to the host's memory, and what the codes do to the gradient.
 
-    compare_levels.py models/digits_resnet.onnx --data=image=X.npy,label=Y.npy --batch=32 --train=150 L2 L3 actnn-L3 gact-L1
+    compare_levels.py models/digits_resnet.onnx --data=image=X.npy,label=Y.npy --batch=32 --train=150
+        L2 L3 actnn-L3 gact-L1
 
 --train=K trains K steps at L0 first. Every level is measured at the parameters after these steps.
 Without --data or --inputs the batch is random.
@@ -11,6 +12,7 @@ does not measure it. For blpa, v is |g_q - g|^2 / |g|^2 of one mini-batch agains
 is bias.
 Other flags (--loss=, --optimizer=, --init=, --dim=) are passed on to actc. Needs only the tools in
 --bin."""
+
 import argparse
 import array
 import json
@@ -19,6 +21,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+
 
 def run(command):
     done = subprocess.run(command, capture_output=True, text=True)
@@ -40,7 +43,7 @@ def gradients(path):
     for name, tensor in json.loads(data[8:end]).items():
         if name.startswith("grad."):
             first, last = tensor["data_offsets"]
-            tensors[name] = array.array("f", data[end + first:end + last])
+            tensors[name] = array.array("f", data[end + first : end + last])
     return tensors
 
 
@@ -72,21 +75,42 @@ def main():
         start = []
 
         def compile_at(level):
-            run([f"{args.bin}/actc", args.model, "-O", level, "-o", plan, batch, "--report=none", f"--report-json={report}"] + for_actc)
+            run(
+                [
+                    f"{args.bin}/actc",
+                    args.model,
+                    "-O",
+                    level,
+                    "-o",
+                    plan,
+                    batch,
+                    "--report=none",
+                    f"--report-json={report}",
+                ]
+                + for_actc
+            )
             with open(report) as file:
                 return json.load(file)
 
         if args.train > 0:
             checkpoint = os.path.join(folder, "start.safetensors")
             compile_at("L0")
-            run([f"{args.bin}/actrun", plan, batch, f"--steps={args.train}", f"--lr={args.lr}", f"--save={checkpoint}"] + source
-                + (["--epochs=100000"] if args.data else []))
+            run(
+                [f"{args.bin}/actrun", plan, batch, f"--steps={args.train}", f"--lr={args.lr}", f"--save={checkpoint}"]
+                + source
+                + (["--epochs=100000"] if args.data else [])
+            )
             start = [f"--load={checkpoint}"]
-        print("| level | saved bytes | times less than L0's floats | peak bytes | host bytes | variance v | squared bias b |\n|---|---|---|---|---|---|---|")
+        print(
+            "| level | saved bytes | times less than L0's floats | peak bytes | host bytes | variance v"
+            " | squared bias b |\n|---|---|---|---|---|---|---|"
+        )
         exact = compile_at("L0")["saved_bytes_uncompressed"]
         for level in args.levels:
             memory = compile_at(level)
-            size = f"| {level} | {memory['saved_bytes']:,} | {exact / max(1, memory['saved_bytes']):.1f} | {memory['peak_bytes']:,} | {memory['host_bytes']:,} "
+            saved = memory["saved_bytes"]
+            size = f"| {level} | {saved:,} | {exact / max(1, saved):.1f} "
+            size += f"| {memory['peak_bytes']:,} | {memory['host_bytes']:,} "
             if any(edge["form"].startswith("fixed") for edge in memory["edges"]):
                 dumps = [os.path.join(folder, name) for name in ("coded", "exact")]
                 for dump in dumps:
@@ -95,13 +119,24 @@ def main():
                 error = plus_minus(distance(*dumps), None)
                 print(f"{size}| {error} | {error} |", flush=True)
                 continue
-            command = [f"{args.bin}/actrun", plan, batch, f"--variance={args.variance}", "--variance-edges=", f"--report-json={report}"]
+            command = [
+                f"{args.bin}/actrun",
+                plan,
+                batch,
+                f"--variance={args.variance}",
+                "--variance-edges=",
+                f"--report-json={report}",
+            ]
             if args.variance_batches:
                 command.append(f"--variance-batches={args.variance_batches}")
             run(command + source + start)
             with open(report) as file:
                 noise = json.load(file)
-            print(f"{size}| {plus_minus(noise['variance'], noise['variance_error'])} | {plus_minus(noise['bias'], noise['bias_error'])} |", flush=True)
+            print(
+                f"{size}| {plus_minus(noise['variance'], noise['variance_error'])}"
+                f" | {plus_minus(noise['bias'], noise['bias_error'])} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # These versions are tested together. The CUDA part of their numbers (13.0) is what the driver must support at least.
-wheels=(nvidia-cuda-nvrtc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cublas==13.1.0.3
-  nvidia-cudnn-cu13==9.19.0.56)
+wheels=(nvidia-cuda-nvrtc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85
+  nvidia-cublas==13.1.0.3 nvidia-cudnn-cu13==9.19.0.56)
 
 [ -e .deps/cuda/lib/libcudnn.so.9 ] && exit 0
 work=$(mktemp -d)

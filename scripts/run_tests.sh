@@ -11,6 +11,8 @@ skip='^Long/'
 start=$SECONDS
 # Tests run in parallel. So a thread that waits leaves its core to another test and does not spin.
 export OMP_WAIT_POLICY=passive
+# Kernels of the card that tests play are compiled once for all tests, and the user's own are left alone.
+export ACT_KERNEL_CACHE=$PWD/$build/kernels ACT_FAKE_CACHE=$PWD/$build/fake_kernels
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error -R "$regex" -E "$skip" 2>&1 | tee "$log" | awk '
   # A line is " 12/340 Test  #12: Suite.Name ....   Passed    0.02 sec". A test that did not pass
   # has "***Failed", "***Timeout" or the like there.

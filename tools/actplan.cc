@@ -67,6 +67,8 @@ struct Flags {
                      cl::desc("List the kernel or library engine of each node, for the target; with\n"
                               "--target=cuda:CARD without that card"),
                      cl::cat(group), cl::sub(show)};
+  cl::opt<std::string> dump_kernels{"dump-kernels", cl::cat(group), cl::sub(show), cl::value_desc("DIR"),
+                                    cl::desc("With --kernels: write the source of each kernel of a card")};
   SwitchFlag eval{"eval", cl::desc("The graph of evaluation instead of the training step"), cl::cat(group),
                   cl::sub(show), cl::sub(layout)};
 
@@ -131,7 +133,7 @@ llvm::Error Show(const Flags& f) {
   }
   std::string kernels;
   if (f.kernels) {
-    ACT_TRY(kernels, DescribeKernels(plan, batch, f.targets));
+    ACT_TRY(kernels, DescribeKernels(plan, batch, f.targets, f.dump_kernels));
   }
   const Graph& graph = f.eval ? plan.eval.graph : plan.train.graph;
   const Graph& train = plan.train.graph;

@@ -1,6 +1,6 @@
-// Which convolutions of plans NVIDIA's library computes on cards, asked without one: for each card and arithmetic the
-// number without a deterministic engine within the bound of docs/architecture.md, and the largest workspace. Prints
-// Markdown; make cuda-engines writes docs/measurements/cuda_engines.md with it.
+// Which convolutions of plans NVIDIA's library computes on cards, asked without one: for each card and
+// arithmetic the number without a deterministic engine within the bound of docs/architecture.md, and the
+// largest workspace. Prints Markdown; make cuda-engines writes docs/measurements/cuda_engines.md with it.
 //   cuda_engines ROW=PLAN:BATCH...     plans of one row count together; a plan of a fixed batch keeps its own
 #include <llvm/Support/FormatVariadic.h>
 #include <llvm/Support/raw_ostream.h>
@@ -54,7 +54,8 @@ int64_t BoundOf(const ConvolutionProblem& p) {
   return std::min<int64_t>(64 << 20, 2 * (Bytes(p.x) + Bytes(p.w) + Bytes(p.y)));
 }
 
-// The distinct convolutions of a plan, by their text. Depthwise ones are left out: they have kernels of our own.
+// The distinct convolutions of a plan, by their text. Depthwise ones are left out: they have kernels of our
+// own.
 std::map<std::string, ConvolutionProblem> ConvolutionsOf(const Plan& plan, int64_t batch) {
   std::map<std::string, ConvolutionProblem> problems;
   const act::Graph& graph = plan.train.graph;
@@ -104,8 +105,8 @@ llvm::Expected<std::vector<Row>> ReadRows(const std::vector<std::string>& argume
   return rows;
 }
 
-// A cell: the largest workspace, (how many use no tensor cores for tf32) and **how many have no engine**. `exceptions` gets
-// where those have none: convolution -> cards and arithmetics.
+// A cell: the largest workspace, (how many use no tensor cores for tf32) and **how many have no engine**.
+// `exceptions` gets where those have none: convolution -> cards and arithmetics.
 std::string Cell(const Row& row, ConvolutionLibrary& library, FloatMath math, const std::string& place,
                  std::map<std::string, std::string>& exceptions) {
   int64_t without = 0, without_tensor_cores = 0, largest_workspace = 0;

@@ -23,7 +23,8 @@ llvm::Expected<std::string> Describe(const Plan& plan, int64_t batch, TargetKind
 
 }  // namespace
 
-llvm::Expected<std::string> DescribeKernels(const Plan& plan, int64_t batch, const TargetChoice& target) {
+llvm::Expected<std::string> DescribeKernels(const Plan& plan, int64_t batch, const TargetChoice& target,
+                                            const std::string& dump_folder) {
   KernelRegistry processor;
   RegisterCpuKernels(processor);
   if (target.IsOne() && target.kinds.front() == TargetKind::kCpu)
@@ -32,14 +33,17 @@ llvm::Expected<std::string> DescribeKernels(const Plan& plan, int64_t batch, con
     return MakeError("--kernels", "a library chooses its engines for one kind of card",
                      "name it: --target=cuda:CARD, with one of " + CardNames());
   ACT_TRY(const std::unique_ptr<cuda::Toolkit> toolkit, cuda::LoadCard(std::string(target.card->name)));
-  cuda::KernelCache cache(toolkit->driver(), toolkit->compiler());
+  cuda::KernelCache cache(toolkit->driver(), toolkit->compiler(), {.dump_folder = dump_folder});
   cuda::FaultSites faults;
   cuda::HostWork host_work(toolkit->driver());
   const cuda::CudaContext context{
       .toolkit = *toolkit, .cache = cache, .fault_sites = faults, .host_work = host_work};
   KernelRegistry kernels;
   cuda::RegisterCudaKernels(kernels, context, processor);
-  return Describe(plan, batch, TargetKind::kCuda, kernels);
+  ACT_TRY(std::string text, Describe(plan, batch, TargetKind::kCuda, kernels));
+  if (const std::string error = cache.WriteSources(); !error.empty())
+    return MakeError("--dump-kernels", error);
+  return text;
 }
 
 }  // namespace act

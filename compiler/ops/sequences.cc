@@ -41,10 +41,17 @@ void CumSumGrad(GradContext& g) {
   g.SetGrad(0, g.Emit("CumSum", {g.dout()}, attrs));
 }
 
+// The wanted type says how many numbers are drawn. They have no gradient.
+llvm::Error InferRandom(InferContext& c) {
+  if (c.outputs[0].dtype != DType::kFloat32) return c.Fail("draws f32, not " + ToString(c.outputs[0]));
+  return llvm::Error::success();
+}
+
 }  // namespace
 
 void AddSequenceOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "TopK", .infer = InferTopK, .flops = TopKFlops});
+  ops.push_back({.name = "Random", .infer = InferRandom, .random = true});
   ops.push_back({.name = "CumSum", .infer = InferCumSum, .grad = CumSumGrad});
 }
 

@@ -1,7 +1,7 @@
 // Convolution, pooling and resizing, channels-last: x [N, S.., C], weights in ONNX's layout
 // [M, C / group, K..].
 #include "compiler/ops/grad_context.h"
-#include "compiler/ops/op_table.h"
+#include "compiler/ops/grid_sample.h"
 #include "runtime/base/error.h"
 
 namespace act {
@@ -39,10 +39,11 @@ llvm::Expected<Dims> OutputDims(const InferContext& c, const Window& w, const Di
     const Dim room =
         x[i + 1] + Dim(w.pads[i] + w.pads[i + axes] - SaturatingMul(w.dilations[i], w.kernel[i] - 1) - 1);
     if (!room.IsFixed() && w.strides[i] != 1) return c.Fail("spatial extents vary with the batch size");
-    if (room.IsFixed() && room.fixed < 0)
+    // In ceil mode the last window may extend past the padded input, even if it is the only one.
+    const int64_t beyond = ceil_mode ? w.strides[i] - 1 : 0;
+    if (room.IsFixed() && room.fixed + beyond < 0)
       return c.Fail("the window is larger than the padded input on spatial axis " + std::to_string(i));
-    Dim extent = room.IsFixed() ? Dim((room.fixed + (ceil_mode ? w.strides[i] - 1 : 0)) / w.strides[i] + 1)
-                                : room + Dim(1);
+    Dim extent = room.IsFixed() ? Dim((room.fixed + beyond) / w.strides[i] + 1) : room + Dim(1);
     // In ceil mode the last window must start inside the input or the begin padding.
     if (ceil_mode && (extent.fixed - 1) * w.strides[i] >= x[i + 1].fixed + w.pads[i]) extent.fixed -= 1;
     out.push_back(extent);
@@ -230,6 +231,7 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
                  .squares = Squares::kHandedOut});
   ops.push_back({.name = "Resize", .infer = InferResize, .grad = ResizeGrad});
   ops.push_back({.name = "ResizeGrad", .infer = InferResizeGrad, .gradient = true});
+  AddGridSampleOps(ops);
 }
 
 }  // namespace act

@@ -27,7 +27,7 @@ class Builder {
     loop_.registers.resize(optimized.registers.size());
     for (const LoopInstr& i : optimized.instrs)
       PlaceInstr(i, optimized.registers[static_cast<size_t>(i.reg)]);
-    CountReaders(optimized.instrs);
+    readers_ = CountReaders(optimized, program_);
     AddInputSteps();
     for (const LoopInstr& i : optimized.instrs) AddInstr(i);
     AddOutputs();
@@ -145,17 +145,6 @@ class Builder {
     step.stream = instr.stream;
     if (DecodeInto(step, *site_.node, readers_, loop_)) return;
     (reg(instr.reg).IsOnce() ? loop_.once : loop_.steps).push_back(step);
-  }
-
-  void CountReaders(const std::vector<LoopInstr>& instrs) {
-    readers_.assign(loop_.registers.size(), 0);
-    const auto count = [this](int32_t r) { readers_[static_cast<size_t>(std::max(r, 0))] += r >= 0; };
-    for (const LoopInstr& i : instrs) {
-      count(i.a);
-      count(i.b);
-      count(i.c);
-    }
-    for (const ProgramOutput& o : program_.outputs) count(o.reg);
   }
 
   // Register r as elements read it: a row's value is spread over the row.

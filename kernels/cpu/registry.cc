@@ -26,6 +26,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuResize(registry);
   RegisterCpuLoss(registry);
   RegisterCpuAttention(registry);
+  RegisterCpuAttentionGrad(registry);
   RegisterCpuSoftmax(registry);
   RegisterCpuBatchNorm(registry);
   RegisterFusedKernels(registry);

@@ -55,8 +55,10 @@ HWY_INLINE V DecodeSmallFloats(const SmallFloat& f, VU bits) {
   return hn::BitCast(D(), hn::Or(sign, value));
 }
 
+// The format is passed by value: codes that are written could change another's format, so everything
+// that follows from it would be computed again for each vector.
 template <class T>
-void EncodeCastTo(const SmallFloat& f, const float* x, size_t count, uint8_t* code) {
+void EncodeCastTo(SmallFloat f, const float* x, size_t count, uint8_t* code) {
   const D d;
   const hn::Rebind<T, D> dt;
   const auto encode = [&](V v, size_t i, size_t bytes) HWY_ATTR {
@@ -70,7 +72,7 @@ void EncodeCastTo(const SmallFloat& f, const float* x, size_t count, uint8_t* co
 }
 
 template <class T>
-void DecodeCastFrom(const SmallFloat& f, const uint8_t* code, size_t count, float* x) {
+void DecodeCastFrom(SmallFloat f, const uint8_t* code, size_t count, float* x) {
   const D d;
   const hn::Rebind<T, D> dt;
   const auto decode = [&](size_t i, size_t bytes) HWY_ATTR {

@@ -21,6 +21,7 @@ void RegisterCpuSequences(KernelRegistry& registry);
 void RegisterCpuResize(KernelRegistry& registry);
 void RegisterCpuLoss(KernelRegistry& registry);
 void RegisterCpuAttention(KernelRegistry& registry);
+void RegisterCpuAttentionGrad(KernelRegistry& registry);
 void RegisterCpuSoftmax(KernelRegistry& registry);
 void RegisterCpuBatchNorm(KernelRegistry& registry);
 

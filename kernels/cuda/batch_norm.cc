@@ -48,7 +48,7 @@ std::unique_ptr<Kernel> BatchNormStats(const CudaContext& context, const KernelS
   const int64_t channels = shape->channels;
   if (channels == 0) return MakeKernel([](const KernelArgs&) { return std::string(); });
   const int64_t most_parts =
-      std::min(RowSumParts(channels), site.workspace_bytes / BatchNormPartBytes(channels));
+      std::min(CudaTarget().RowSumParts(channels), site.workspace_bytes / (channels * kCudaMomentsBytes));
   const TensorView& x = site.inputs[0];
   const Strided one, rows{{shape->rows}, {channels}, 0};
   const auto plan = PlanColumns(one, channels, rows, most_parts, CommonAlignment(x, x) % 16 == 0);
@@ -67,7 +67,7 @@ std::unique_ptr<Kernel> BatchNormStats(const CudaContext& context, const KernelS
         if (!status.empty() || !merge) return status;
         return merge->Launch(DivideUp(s.channels, kMergeColumns), p);
       },
-      parts > 1 ? parts * BatchNormPartBytes(channels) : 0);
+      parts > 1 ? parts * channels * kCudaMomentsBytes : 0);
 }
 
 }  // namespace

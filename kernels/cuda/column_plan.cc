@@ -20,19 +20,15 @@ int64_t PowerOfTwoAbove(int64_t x) {
   return power;
 }
 
-int64_t RowSumParts(int64_t columns) {
-  constexpr int64_t kBlocks = 512, kTile = 128;
-  return std::clamp<int64_t>(kBlocks * kTile / std::max<int64_t>(columns, 1), 1, kBlocks);
-}
-
-std::optional<Axes> AxesOf(const Strided& view) {
-  if (view.dims.size() > kMaxAxes || view.Elements() >= kMaxCount) return std::nullopt;
+std::optional<Axes> AxesOf(const Strided& from, const Strided* to) {
+  if (from.dims.size() > kMaxAxes || from.Elements() >= kMaxCount) return std::nullopt;
   Axes axes;
-  for (size_t d = 0; d < view.dims.size(); ++d) {
-    axes.dims[d] = DivisorOf(view.dims[d]);
-    axes.from[d] = view.strides[d];
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    axes.dims[d] = DivisorOf(from.dims[d]);
+    axes.from[d] = from.strides[d];
+    if (to) axes.to[d] = to->strides[d];
   }
-  axes.count = static_cast<int32_t>(view.dims.size());
+  axes.count = static_cast<int32_t>(from.dims.size());
   return axes;
 }
 

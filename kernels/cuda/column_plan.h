@@ -13,11 +13,8 @@ inline int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The least power of two that is at least x, for x >= 1.
 int64_t PowerOfTwoAbove(int64_t x);
 
-// Parts of the rows, for `columns` results: 512 blocks of 128 columns keep some 150 multiprocessors busy.
-int64_t RowSumParts(int64_t columns);
-
-// A merged view as a kernel's parameter, by its places `from`. Nullopt if it has too many axes or elements.
-std::optional<Axes> AxesOf(const Strided& view);
+// Views of the same dims as a kernel's parameter; `to` may be left out. Nullopt if there are too many axes or elements.
+std::optional<Axes> AxesOf(const Strided& from, const Strided* to = nullptr);
 bool AllMultiplesOf4(const std::vector<int64_t>& numbers);
 
 struct ColumnPlan {

@@ -2,6 +2,7 @@
 // are transposed into the workspace, and its gradient of them out of it.
 #include "kernels/cuda/conv_site.h"
 #include "kernels/cuda/conv_tiles.h"
+#include "kernels/cuda/convolution_problem.h"
 #include "kernels/cuda/device_window.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/product.h"
@@ -26,28 +27,6 @@ bool CoversAllWindows(const ConvShape& s) {
     if (room < 0 || s.out[a] != room / s.stride[a] + 1) return false;
   }
   return true;
-}
-
-ConvolutionProblem ProblemOf(const ConvShape& s, Direction direction, const KernelSite& site,
-                             FloatMath math) {
-  const auto last = [&s](const Window::Triple& t) { return std::vector<int64_t>(t.end() - s.rank, t.end()); };
-  const auto channels_last = [&](int64_t first, const Window::Triple& t, int64_t channels) {
-    std::vector<int64_t> dims = last(t);
-    dims.insert(dims.begin(), first);
-    dims.push_back(channels);
-    return dims;
-  };
-  return {.direction = direction,
-          .x = channels_last(s.batch, s.in, s.channels),
-          .w = channels_last(s.out_channels, s.kernel, s.GroupIn()),
-          .y = channels_last(s.batch, s.out, s.out_channels),
-          .strides = last(s.stride),
-          .dilations = last(s.dilation),
-          .pads_begin = last(s.pad),
-          .pads_end = last(s.pad_end),
-          .groups = s.group,
-          .alignment = OperandAlignment(site),
-          .math = math};
 }
 
 // y += bias, for each pixel.
@@ -133,8 +112,10 @@ std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction 
       return Refuse(why, "its weights need " + std::to_string(weights_bytes) + " bytes of workspace, " +
                              std::to_string(site.workspace_bytes) + " are given");
   }
-  auto call = context.toolkit.convolutions().Choose(ProblemOf(s, direction, site, context.conv_math),
-                                                    site.workspace_bytes - weights_bytes, why);
+  ConvolutionProblem problem = ProblemOf(s, direction);
+  problem.alignment = OperandAlignment(site);
+  problem.math = context.conv_math;
+  auto call = context.toolkit.convolutions().Choose(problem, site.workspace_bytes - weights_bytes, why);
   if (!call) return nullptr;
   std::optional<BiasSum> bias;
   if (at.bias) bias.emplace(context, s.out_channels, at.y->elements);

@@ -6,8 +6,8 @@
 
 namespace act::cuda {
 
-// `math` and `alignment` are the caller's to set. Pads at the end are those that the outputs reach: what lies between a
-// model's pads and them no window reads.
+// `math` and `alignment` are the caller's to set. Pads at the end are those that the outputs reach: what lies
+// between a model's pads and them no window reads.
 ConvolutionProblem ProblemOf(const ConvShape& shape, ConvolutionDirection direction);
 
 }  // namespace act::cuda

@@ -175,7 +175,7 @@ class Planner {
   }
 
   // Where parts of sums are decided (runtime/base/target.h).
-  static const Target& LoopTarget() { return CpuTarget(); }
+  static const Target& LoopTarget() { return CudaTarget(); }
 
   const KernelSite& site_;
   const Program& program_;

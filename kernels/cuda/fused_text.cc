@@ -154,7 +154,7 @@ std::string Declarations(const CudaLoop& loop, const KernelSite& site) {
   const bool wide = loop.shape.count >= int64_t{1} << 32;
   s += std::string("using Index = ") + (wide ? "uint64_t" : "uint32_t") + ";  // of an element of the space\n";
   s += "constexpr int kPiece = " + std::to_string(loop.piece) + ", kPerLane = kPiece / 32;\n";
-  s += "constexpr int kUnit = " + std::to_string(loop.unit) + ", kTeams = " + std::to_string(loop.teams) +
+  s += "[[maybe_unused]] constexpr int kUnit = " + std::to_string(loop.unit) + ", kTeams = " + std::to_string(loop.teams) +
        ", kWarps = " + std::to_string(loop.warps) + ";\n";
   if (loop.rows) s += "constexpr int kRow = " + std::to_string(loop.shape.row) + ";\n";
   for (size_t i = 0; i < program.inputs.size(); ++i)

@@ -101,17 +101,26 @@ void KernelCache::Compile(Entry& entry) const {
   entry.status = compiler_.Compile(entry.source, EmbeddedHeaders(), &entry.image, &log);
 }
 
+Status KernelCache::WriteSources() {
+  if (options_.dump_folder.empty()) return "";
+  std::error_code ignored;  // where it fails, so does writing the first file
+  fs::create_directories(options_.dump_folder, ignored);
+  for (; written_ < entries_.size(); ++written_) {
+    const KernelSource& source = entries_[written_].source;
+    const int number = ++sources_of_[source.name];
+    const std::string suffix = number > 1 ? "." + std::to_string(number) : "";
+    if (llvm::Error error = WriteFile(options_.dump_folder + "/" + source.name + suffix + ".cu", source.text))
+      return llvm::toString(std::move(error));
+  }
+  return "";
+}
+
 Status KernelCache::CompileAll() {
   const auto start = std::chrono::steady_clock::now();
+  if (Status status = WriteSources(); !status.empty()) return status;
   std::vector<Entry*> wanted;
   for (size_t i = ready_; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
-    if (!options_.dump_folder.empty()) {
-      fs::create_directories(options_.dump_folder);
-      if (llvm::Error error =
-              WriteFile(options_.dump_folder + "/" + entry.source.name + ".cu", entry.source.text))
-        return llvm::toString(std::move(error));
-    }
     if (auto image = entry.path.empty() ? std::nullopt : ReadImage(entry.path)) {
       entry.image = std::move(*image);
       ++statistics_.read;

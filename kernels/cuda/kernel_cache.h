@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,7 +20,7 @@ struct CompiledKernel {
 struct KernelCacheOptions {
   // Where images are kept. Empty: nowhere.
   std::string folder = {};
-  // Where each source is written for people to read. Empty: nowhere.
+  // Where CompileAll writes each source for people to read. Empty: nowhere.
   std::string dump_folder = {};
   // Told about long work and about a folder that cannot be written. May be null.
   std::function<void(const std::string& line)> say = {};
@@ -38,6 +39,9 @@ class KernelCache {
 
   // The result stays where it is.
   const CompiledKernel* Request(const KernelSource& source);
+  // Writes the sources that have been requested since the last call to options.dump_folder: NAME.cu, and NAME.2.cu
+  // and so on where kernels of one name have several.
+  Status WriteSources();
   // Compiles what has been requested since the last call, on as many threads as the machine has, or reads it
   // from the folder. An image that is damaged, or of another compiler or version, is made again.
   Status CompileAll();
@@ -66,7 +70,9 @@ class KernelCache {
   const KernelCacheOptions options_;
   std::string shared_key_;  // of the compiler and of the headers
   std::deque<Entry> entries_;
-  size_t ready_ = 0;  // entries that have been compiled
+  size_t ready_ = 0;                       // entries that have been compiled
+  size_t written_ = 0;                     // by WriteSources
+  std::map<std::string, int> sources_of_;  // written, by the kernel's name
   std::unordered_map<std::string, Entry*> by_text_;
   Statistics statistics_;
   bool told_of_folder_ = false;

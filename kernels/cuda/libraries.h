@@ -112,8 +112,8 @@ inline constexpr char kOpenToolkit[] = "act_cuda_open";
 inline constexpr char kToolkitVersion[] = "act_cuda_version";  // const int, equal to:
 inline constexpr int kCurrentToolkit = 1;
 using OpenToolkit = Toolkit* (*)(int device, std::string* error, std::string* hint);
-// NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of a description. It
-// compiles, and chooses engines of convolutions; calls of its driver, and Enqueue, fail.
+// NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of a description.
+// It compiles, chooses engines of convolutions, and has memory for the tables of kernels; nothing runs.
 inline constexpr char kOpenCard[] = "act_cuda_open_card";
 using OpenCard = Toolkit* (*)(const char* card, std::string* error, std::string* hint);
 

@@ -12,6 +12,7 @@
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
+#include "runtime/plan/workspace.h"
 
 namespace act::cuda {
 namespace {
@@ -45,13 +46,13 @@ LossParameters ParametersOf(const CudaContext& context, const KernelSite& site, 
           .fault_site = context.fault_sites.Add(place)};
 }
 
-int64_t PartBytes(int32_t parts) { return parts > 1 ? parts * static_cast<int64_t>(sizeof(LossPart)) : 0; }
+static_assert(sizeof(LossPart) == kCudaLossBytes);
+int64_t PartBytes(int64_t parts) { return parts > 1 ? parts * kCudaLossBytes : 0; }
 
 // As many parts as there are blocks of rows, within the limit and the workspace.
 int32_t Parts(int64_t blocks, int64_t workspace_bytes) {
-  const int64_t fit = workspace_bytes / static_cast<int64_t>(sizeof(LossPart));
-  return static_cast<int32_t>(
-      std::clamp<int64_t>(std::min<int64_t>(blocks, kLossParts), 1, std::max<int64_t>(fit, 1)));
+  const int64_t most = std::min(CudaTarget().RowSumParts(1), workspace_bytes / kCudaLossBytes);
+  return static_cast<int32_t>(std::clamp<int64_t>(blocks, 1, std::max<int64_t>(most, 1)));
 }
 
 // A kernel whose result is a sum over all rows. `fill` sets the operands.

@@ -26,7 +26,7 @@ struct Reduction {
   int64_t most_parts = 1;  // for which the workspace suffices
   bool aligned = false;    // every sample of x, to 16 bytes
 
-  int64_t WorkspaceBytes(int64_t parts) const { return parts > 1 ? parts * ReducePartBytes(results) : 0; }
+  int64_t WorkspaceBytes(int64_t parts) const { return parts > 1 ? parts * results * kCudaSumBytes : 0; }
   ReduceResult Result(const KernelArgs& args) const {
     return {args.outputs[0].as<float>(), args.workspace.data.as<double>(), static_cast<int32_t>(results),
             divisor};
@@ -128,7 +128,8 @@ std::unique_ptr<Kernel> Reduce(const CudaContext& context, Op op, const KernelSi
               .results = y.elements,
               .aligned = CommonAlignment(x, x) % 16 == 0};
   if (op == Op::kMean) r.divisor = static_cast<double>(r.reduced.Elements());
-  r.most_parts = std::min(RowSumParts(r.results), site.workspace_bytes / ReducePartBytes(r.results));
+  r.most_parts =
+      std::min(CudaTarget().RowSumParts(r.results), site.workspace_bytes / (r.results * kCudaSumBytes));
   const bool keeps_last = !r.kept.dims.empty() && r.kept.strides.back() == 1;
   return keeps_last ? LeadingAxes(context, r, why) : LastAxis(context, r, why);
 }

@@ -15,7 +15,9 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaPool(registry, context);
   RegisterCudaTranspose(registry, context);
   RegisterCudaMovement(registry, context);
+  RegisterCudaGather(registry, context);
   RegisterCudaResize(registry, context);
+  RegisterCudaGather(registry, context);
   RegisterCudaSwap(registry, context);
   RegisterCudaHost(registry, context, host);
 }

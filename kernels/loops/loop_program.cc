@@ -30,4 +30,18 @@ LoopProgram MakeLoopProgram(const Program& program, const std::vector<LoopOperan
   return OptimizeInstrs(program, std::move(forms));
 }
 
+std::vector<int32_t> CountReaders(const LoopProgram& optimized, const Program& program) {
+  std::vector<int32_t> readers(optimized.registers.size());
+  const auto count = [&readers](int32_t reg) {
+    if (reg >= 0) ++readers[static_cast<size_t>(reg)];
+  };
+  for (const LoopInstr& i : optimized.instrs) {
+    count(i.a);
+    count(i.b);
+    count(i.c);
+  }
+  for (const ProgramOutput& output : program.outputs) count(output.reg);
+  return readers;
+}
+
 }  // namespace act

@@ -13,4 +13,7 @@ namespace act {
 // `operands` describes the program's inputs, in order.
 LoopProgram MakeLoopProgram(const Program& program, const std::vector<LoopOperand>& operands);
 
+// How often instructions and the program's results read each register.
+std::vector<int32_t> CountReaders(const LoopProgram& optimized, const Program& program);
+
 }  // namespace act

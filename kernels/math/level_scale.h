@@ -51,7 +51,7 @@ ACT_HOST_DEVICE inline bool IsFinite(const GroupScale& s) { return s.scale == s.
 
 // The mantissa of 2^(k / 16), rounded up, in 1/128. For k = 16, the mantissa of the next power.
 ACT_HOST_DEVICE inline uint32_t LogMantissa(uint32_t k) {
-  constexpr uint8_t kMantissa[17] = {0, 6, 12, 18, 25, 31, 38, 46, 54, 62, 70, 79, 88, 97, 107, 118, 128};
+  static constexpr uint8_t kMantissa[17] = {0, 6, 12, 18, 25, 31, 38, 46, 54, 62, 70, 79, 88, 97, 107, 118, 128};
   return kMantissa[k];
 }
 

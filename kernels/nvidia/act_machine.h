@@ -9,9 +9,12 @@
 #include <type_traits>
 
 #define ACT_DEVICE __device__
-// __grid_constant__: parameters are read where they lie, so that taking their address makes no copy on the stack.
-#define ACT_KERNEL(name, threads, Type, p) \
-  extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Type p)
+// The compiler defines ACT_RESIDENT_THREADS: as many shall fit on a multiprocessor, which bounds registers.
+// __grid_constant__: parameters are read where they lie, so that taking their address makes no copy on the
+// stack.
+#define ACT_KERNEL(name, threads, Type, p)                                                                  \
+  extern "C" __global__ void __launch_bounds__(threads, ((threads) + ACT_RESIDENT_THREADS - 1) / (threads)) \
+      name(const __grid_constant__ Type p)
 #define ACT_SHARED(Type, name, count) __shared__ Type name[count]
 
 ACT_DEVICE inline unsigned char* SharedBytes() {

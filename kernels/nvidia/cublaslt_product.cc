@@ -17,9 +17,9 @@ Status Check(cublasStatus_t result, const char* call) {
 
 // cuBLASLt's descriptors of a product, and the algorithm chosen for it.
 //
-// Its matrices are column-major, so that ours are theirs transposed: it computes c^T = op(b)^T op(a)^T, n rows and m
-// columns, with our b as its first operand and our a as its second. Our bias, an element a column of c, is an element a
-// row of c^T, as its epilogue wants it.
+// Its matrices are column-major, so that ours are theirs transposed: it computes c^T = op(b)^T op(a)^T, n
+// rows and m columns, with our b as its first operand and our a as its second. Our bias, an element a column
+// of c, is an element a row of c^T, as its epilogue wants it.
 struct Matmul {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
@@ -89,11 +89,12 @@ std::string NameOf(const cublasLtMatmulAlgo_t& algorithm) {
          get(CUBLASLT_ALGO_CONFIG_TILE_ID) + ", split " + get(CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
 }
 
-// The first algorithm of the heuristics. Results are the same bits at every run: "by design, all cuBLAS API routines from
-// a given toolkit version generate the same bit-wise results at every run when executed on GPUs with the same architecture
-// and the same number of SMs" (cuBLAS documentation, 2.1.4). Its exception, workspaces of the library's own while several
-// streams run, is none of ours: a product gets its workspace from the caller. Parts of a split sum are added in a step of
-// their own, in a fixed order, and not in the order in which blocks come to the output.
+// The first algorithm of the heuristics. Results are the same bits at every run: "by design, all cuBLAS API
+// routines from a given toolkit version generate the same bit-wise results at every run when executed on GPUs
+// with the same architecture and the same number of SMs" (cuBLAS documentation, 2.1.4). Its exception,
+// workspaces of the library's own while several streams run, is none of ours: a product gets its workspace
+// from the caller. Parts of a split sum are added in a step of their own, in a fixed order, and not in the
+// order in which blocks come to the output.
 Status ChooseAlgorithm(cublasLtHandle_t handle, const ProductProblem& problem, int64_t limit,
                        Matmul* matmul) {
   cublasLtMatmulPreference_t preference = nullptr;

@@ -32,9 +32,9 @@ Notes NotesOf(const Descriptor& engine) {
                                                  CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
 }
 
-// Whether an engine may be used: the same bits at every run, operands as they are. Strictly, products and sums are those of
-// float32: without tensor cores, and without the large tiles of Winograd's method, whose errors are many times those of a
-// sum.
+// Whether an engine may be used: the same bits at every run, operands as they are. Strictly, products and
+// sums are those of float32: without tensor cores, and without the large tiles of Winograd's method, whose
+// errors are many times those of a sum.
 bool IsAllowed(const Notes& notes, FloatMath math) {
   return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
@@ -117,8 +117,8 @@ std::shared_ptr<Plan> Search(const Place& place, const ConvolutionProblem& probl
     return nullptr;
   }
   Refusals refusals;
-  // The fastest first by cuDNN's estimates: mode A's are quick to make, mode B's are better, and the fallback's engines
-  // take any size, most without workspace.
+  // The fastest first by cuDNN's estimates: mode A's are quick to make, mode B's are better, and the
+  // fallback's engines take any size, most without workspace.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.Reference(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)

@@ -1,4 +1,5 @@
-// Convolutions by cuDNN's backend interface. Engines are chosen by a card's properties, so no card is needed for that.
+// Convolutions by cuDNN's backend interface. Engines are chosen by a card's properties, so no card is needed
+// for that.
 #pragma once
 
 #include <memory>

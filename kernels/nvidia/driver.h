@@ -23,7 +23,8 @@ Status OpenContext(int device, CardContext* context, Card* card, std::string* hi
 // Releases the context at its end.
 std::unique_ptr<Driver> MakeDriver(const CardContext& context, const Card& card);
 
-// A card that is only described: every call fails and says so.
+// A card that is only described. Its memory is the host's, so that kernels can be made for it, which may
+// put tables there. Nothing runs: loading code, launching and capturing fail and say so.
 std::unique_ptr<Driver> DescribedDriver(const Card& card);
 
 // Streams of driver.h are CUDA's.

@@ -3,6 +3,7 @@
 #include <nvrtc.h>
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 
 #include "kernels/nvidia/embedded.h"
@@ -10,15 +11,23 @@
 namespace act::cuda {
 namespace {
 
-// Arithmetic is IEEE's, so that a card computes what the processor does: products and sums are contracted only by
-// MulAdd, denormal numbers stay, divisions and roots are rounded correctly. -default-device: functions without a mark
-// (lambdas, helpers of a generated kernel) are for the device. 186: a number of an unsigned type is compared with 0,
-// in kernels/math's code for all types. ptxas says registers, stack and spills of each kernel.
+// Arithmetic is IEEE's, so that a card computes what the processor does: products and sums are contracted
+// only by MulAdd, denormal numbers stay, divisions and roots are rounded correctly. -default-device:
+// functions without a mark (lambdas, helpers of a generated kernel) are for the device. 186: a number of an
+// unsigned type is compared with 0, in kernels/math's code for all types. ptxas says registers, stack and
+// spills of each kernel.
 constexpr const char* kFlags[] = {"-std=c++20",         "-fmad=false",        "-ftz=false",
                                   "-prec-div=true",     "-prec-sqrt=true",    "-default-device",
                                   "-no-source-include", "-diag-suppress=186", "--ptxas-options=-v"};
 
-// "sm_90a" for 90. The letter allows what this generation alone has; without it cubins would run on no other either.
+// Threads that shall fit on a multiprocessor, whose 65,536 registers they share: 64, 80, 128 or 255 for each.
+// More threads hide more of memory's latency, and spilled registers cost more than that gains. So a kernel gets
+// the first of these numbers with which it does not spill. By itself ptxas spills a few registers here and
+// there.
+constexpr int kResidentThreads[] = {1024, 768, 512, 256};
+
+// "sm_90a" for 90. The letter allows what this generation alone has; without it cubins would run on no other
+// either.
 std::string ArchitectureOf(int compute_capability) {
   int count = 0;
   nvrtcGetNumSupportedArchs(&count);
@@ -56,6 +65,28 @@ std::string LogOf(nvrtcProgram program) {
   return log;
 }
 
+// Whether ptxas tells of "8 bytes spill stores" or loads.
+bool Spills(const std::string& log) {
+  const std::string spill = " bytes spill";
+  for (size_t at = log.find(spill); at != std::string::npos; at = log.find(spill, at + 1))
+    if (log[at - 1] != '0' || (at >= 2 && std::isdigit(static_cast<unsigned char>(log[at - 2])))) return true;
+  return false;
+}
+
+// Makes the program of a source. Its names and texts need not stay.
+nvrtcResult Create(const KernelSource& source,
+                   const std::vector<std::pair<std::string, std::string>>& headers, Program* program) {
+  std::vector<std::string> names;
+  std::vector<const char*> name_pointers, texts;
+  for (const auto& [path, text] : headers) names.push_back(path), texts.push_back(text.c_str());
+  for (const auto& [path, text] : NvidiaFiles())
+    if (const std::string name = IncludeName(path); !name.empty())
+      names.push_back(name), texts.push_back(text.c_str());
+  for (const std::string& name : names) name_pointers.push_back(name.c_str());
+  return nvrtcCreateProgram(&program->handle, source.text.c_str(), (source.name + ".cu").c_str(),
+                            static_cast<int>(texts.size()), texts.data(), name_pointers.data());
+}
+
 }  // namespace
 
 NvrtcCompiler::NvrtcCompiler(int compute_capability) : architecture_(ArchitectureOf(compute_capability)) {}
@@ -65,6 +96,7 @@ std::string NvrtcCompiler::Key() const {
   nvrtcVersion(&major, &minor);
   std::string key = "NVRTC " + std::to_string(major) + "." + std::to_string(minor) + " " + architecture_;
   for (const char* flag : kFlags) key += std::string(" ") + flag;
+  for (const int threads : kResidentThreads) key += " " + std::to_string(threads);
   std::string files;
   for (const auto& [path, text] : NvidiaFiles())
     if (!IncludeName(path).empty()) files += text;
@@ -74,21 +106,23 @@ std::string NvrtcCompiler::Key() const {
 Status NvrtcCompiler::Compile(const KernelSource& source,
                               const std::vector<std::pair<std::string, std::string>>& headers,
                               std::vector<std::byte>* image, std::string* log) {
-  std::vector<std::string> names;
-  std::vector<const char*> name_pointers, texts;
-  for (const auto& [path, text] : headers) names.push_back(path), texts.push_back(text.c_str());
-  for (const auto& [path, text] : NvidiaFiles())
-    if (const std::string name = IncludeName(path); !name.empty())
-      names.push_back(name), texts.push_back(text.c_str());
-  for (const std::string& name : names) name_pointers.push_back(name.c_str());
+  for (const int threads : kResidentThreads) {
+    const Status status = CompileFor(threads, source, headers, image, log);
+    if (!status.empty() || !Spills(*log)) return status;
+  }
+  return "";  // the log tells of what is spilled
+}
 
+Status NvrtcCompiler::CompileFor(int resident_threads, const KernelSource& source,
+                                 const std::vector<std::pair<std::string, std::string>>& headers,
+                                 std::vector<std::byte>* image, std::string* log) {
   Program program;
-  nvrtcResult result = nvrtcCreateProgram(&program.handle, source.text.c_str(), (source.name + ".cu").c_str(),
-                                          static_cast<int>(texts.size()), texts.data(), name_pointers.data());
+  nvrtcResult result = Create(source, headers, &program);
   if (result != NVRTC_SUCCESS) return std::string("nvrtcCreateProgram: ") + nvrtcGetErrorString(result);
-  const std::string architecture = "-arch=" + architecture_;
+  const std::string architecture = "-arch=" + architecture_,
+                    resident = "-DACT_RESIDENT_THREADS=" + std::to_string(resident_threads);
   std::vector<const char*> flags(std::begin(kFlags), std::end(kFlags));
-  flags.push_back(architecture.c_str());
+  flags.insert(flags.end(), {architecture.c_str(), resident.c_str()});
   result = nvrtcCompileProgram(program.handle, static_cast<int>(flags.size()), flags.data());
   *log = LogOf(program.handle);
   if (result != NVRTC_SUCCESS)

@@ -14,6 +14,9 @@ class NvrtcCompiler : public KernelCompiler {
                  std::vector<std::byte>* image, std::string* log) override;
 
  private:
+  Status CompileFor(int resident_threads, const KernelSource& source,
+                    const std::vector<std::pair<std::string, std::string>>& headers,
+                    std::vector<std::byte>* image, std::string* log);
   bool makes_cubin() const { return architecture_.starts_with("sm_"); }
 
   std::string architecture_;  // "sm_90a" for a cubin, "compute_120" for PTX

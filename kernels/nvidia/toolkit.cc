@@ -1,4 +1,5 @@
-// What libact_cuda.so exports: a card of this machine, or one that is only described, with NVIDIA's libraries.
+// What libact_cuda.so exports: a card of this machine, or one that is only described, with NVIDIA's
+// libraries.
 #include "kernels/nvidia/card.h"
 #include "kernels/nvidia/cublaslt_product.h"
 #include "kernels/nvidia/cudnn_convolution.h"

@@ -16,7 +16,9 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceGather(registry);
   RegisterReferenceSequences(registry);
   RegisterReferenceInteger(registry);
+  RegisterReferenceRandom(registry);
   RegisterReferenceResize(registry);
+  RegisterReferenceGridSample(registry);
   RegisterReferenceLoss(registry);
   RegisterReferenceBatchNorm(registry);
   RegisterReferenceStepScalar(registry);

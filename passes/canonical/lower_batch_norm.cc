@@ -1,10 +1,11 @@
 // Lowers BatchNorm, Dropout and the dropout of Attention to their form for training (batch
-// statistics, a random mask) or for evaluation (stored statistics, no mask).
+// statistics, a random mask) or for evaluation (stored statistics, no mask), and gives all that is random its stream.
 #include <array>
 #include <map>
 
 #include "compiler/ir/replace.h"
 #include "compiler/ops/graph_builder.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 
@@ -65,7 +66,7 @@ llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
       replacements.Replace(node.outputs[0], node.inputs[0]);
     } else {
       if (node.op == "Attention" && !training) node.attrs.Set("probability", 0.0);
-      if (node.op == "Dropout" || (node.op == "Attention" && node.attrs.Float("probability") > 0))
+      if (OpOf(node).random || (node.op == "Attention" && node.attrs.Float("probability") > 0))
         SetStream(node, streams, context);
       graph.nodes.push_back(std::move(node));
     }

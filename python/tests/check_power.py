@@ -1,6 +1,7 @@
 """Measures the check of `actc.export`: false alarms, and wrong gradient rules that it finds.
 
-    PYTHONPATH=python/src python python/tests/check_power.py --bin build/bin [--only REGEX] [--json FILE] [--markdown FILE]
+    PYTHONPATH=python/src python python/tests/check_power.py --bin build/bin
+        [--only REGEX] [--json FILE] [--markdown FILE]
 
 Networks with batch normalization at batch 2, where rounding errors are multiplied most. Each is
 exported and checked as it is. Then PyTorch's reference gets a wrong rule, a gradient 1.5 times too
@@ -35,11 +36,13 @@ from actc._tools import find_tools, run_step
 from actc._verdict import Distance, Step, compare, distance, limits
 
 NETWORKS = [  # torchvision's or timm's name, size of the images
-    ("tv:resnet18", 32), ("tv:resnet34", 32), ("tv:resnet50", 32), ("tv:mobilenet_v2", 32), ("tv:mobilenet_v3_small", 32),
+    ("tv:resnet18", 32), ("tv:resnet34", 32), ("tv:resnet50", 32), ("tv:mobilenet_v2", 32),
+    ("tv:mobilenet_v3_small", 32),
     ("tv:shufflenet_v2_x0_5", 32), ("tv:mnasnet0_5", 32), ("lcnet_050", 32), ("ghostnet_050", 32), ("dla46_c", 32),
     ("regnetx_002", 32), ("skresnet18", 32), ("resnest14d", 32), ("hardcorenas_a", 32), ("fbnetc_100", 32),
     ("spnasnet_100", 32), ("repvgg_a0", 32), ("selecsls42", 32), ("tinynet_e", 32), ("ese_vovnet19b_slim", 64),
-    ("tv:regnet_y_400mf", 32), ("rexnet_100", 32), ("efficientnet_b0", 32), ("mobilenetv3_small_050", 32), ("semnasnet_075", 32),
+    ("tv:regnet_y_400mf", 32), ("rexnet_100", 32), ("efficientnet_b0", 32), ("mobilenetv3_small_050", 32),
+    ("semnasnet_075", 32),
     ("mobilenetv2_050", 32), ("resnet10t", 32), ("mnasnet_small", 32), ("cs3darknet_focus_s", 32), ("mixnet_s", 32),
     ("hrnet_w18_small", 32), ("tv:googlenet", 32), ("cspresnet50", 32), ("res2net50_26w_4s", 32), ("dpn48b", 32),
     ("tv:densenet121", 32), ("xception41", 64), ("tv:inception_v3", 80),
@@ -63,7 +66,19 @@ def _scaled(x: Any) -> Any:
 
 # Functions whose result gets the wrong gradient.
 RESULTS = {
-    "activation": {"relu", "relu_", "relu6", "hardtanh", "silu", "hardswish", "leaky_relu", "leaky_relu_", "sigmoid", "hardsigmoid", "gelu"},
+    "activation": {
+        "relu",
+        "relu_",
+        "relu6",
+        "hardtanh",
+        "silu",
+        "hardswish",
+        "leaky_relu",
+        "leaky_relu_",
+        "sigmoid",
+        "hardsigmoid",
+        "gelu",
+    },
     "pooling": {"max_pool2d", "boolean_dispatch", "avg_pool2d", "adaptive_avg_pool2d", "mean"},
     "sum": {"add", "__add__", "__iadd__", "add_", "sum"},
 }
@@ -84,7 +99,12 @@ class Wrong(TorchFunctionMode):
         if name == "batch_norm" and self.kind == NORM:
             args[0], self.count = _scaled(args[0]), self.count + 1
         result = func(*args, **kwargs)
-        if name in RESULTS.get(self.kind, set()) and isinstance(result, torch.Tensor) and result.ndim > 1 and result.requires_grad:
+        if (
+            name in RESULTS.get(self.kind, set())
+            and isinstance(result, torch.Tensor)
+            and result.ndim > 1
+            and result.requires_grad
+        ):
             if self.kind != "sum" or name == "sum" or (len(args) > 1 and isinstance(args[1], torch.Tensor)):
                 self.count += 1
                 return _scaled(result)
@@ -117,11 +137,16 @@ def network(name: str) -> nn.Module:
 
 def _as_large(noise: Distance, before: Step, after: Step) -> Distance:
     """Rounding errors grow with the gradients in which they are."""
-    grown = {n: d * float(after.gradients[n].norm()) / (float(before.gradients[n].norm()) or 1.0) for n, d in noise.parameters.items()}
+    grown = {
+        n: d * float(after.gradients[n].norm()) / (float(before.gradients[n].norm()) or 1.0)
+        for n, d in noise.parameters.items()
+    }
     return Distance(noise.loss, noise.overall, grown)
 
 
-def _found(wrapped: ModelWithLoss, tensors: Any, kind: str, mine: Step, right: Step, noise: List[Distance]) -> Optional[bool]:
+def _found(
+    wrapped: ModelWithLoss, tensors: Any, kind: str, mine: Step, right: Step, noise: List[Distance]
+) -> Optional[bool]:
     """Does the comparison with a wrong reference exceed the limits? None: no such operator."""
     if kind in WEIGHTS:
         names = set(_weights(wrapped.model, kind))
@@ -144,7 +169,9 @@ def measure(name: str, size: int, bin_dir: str) -> Dict[str, Any]:
     row: Dict[str, Any] = {"network": name, "size": size, "wrong": {}}
     with tempfile.TemporaryDirectory() as folder, calm(model):
         path = os.path.join(folder, "m.onnx")
-        report = actc.export(model, image, path, "cross-entropy", labels=label, bin_dir=bin_dir, check=False, exporter="torchscript")
+        report = actc.export(
+            model, image, path, "cross-entropy", labels=label, bin_dir=bin_dir, check=False, exporter="torchscript"
+        )
         model.train()
         wrapped = ModelWithLoss(model, "cross-entropy", inputs_of(model, image, None))
         tensors, tools = (image, label), find_tools(bin_dir, True)
@@ -159,9 +186,10 @@ def measure(name: str, size: int, bin_dir: str) -> Dict[str, Any]:
             at_floor = compare(right, off, limits(right, []))
             comparison = at_floor if at_floor.within else compare(right, off, limits(right, noise))
             row[values] = {
-                "off": off.overall, "float32": max(d.overall for d in noise), "limit": comparison.limits.overall, "power": comparison.limits.power,
+                "off": off.overall, "float32": max(d.overall for d in noise), "limit": comparison.limits.overall,
+                "power": comparison.limits.power,
                 "within": comparison.within, "powerful": comparison.limits.powerful, "said": str(comparison),
-                "ratio": max(off.parameters[n] / comparison.limits.parameters[n] for n in off.parameters if comparison.limits.parameters[n] > 0),
+                "ratio": max(off.parameters[n] / most for n, most in comparison.limits.parameters.items() if most > 0),
             }  # fmt: skip
             # As the check does it: without a look at the noise where the floors are enough.
             return right, mine, [] if at_floor.within else noise, comparison, noise
@@ -200,13 +228,21 @@ def markdown(rows: List[Dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in rows:
-        cells = [r["network"], str(r["size"])] + [f"{r[v][k]:.1e}" for v in ("own", "moved1") for k in ("off", "float32")]
+        cells = [r["network"], str(r["size"])] + [
+            f"{r[v][k]:.1e}" for v in ("own", "moved1") for k in ("off", "float32")
+        ]
         cells.append("**yes**" if r["alarm"] else "no power" if r["inconclusive"] else "no")
         planted = {kind: found for kind, found in r["wrong"].items() if found is not None}
         missed = [kind for kind, found in planted.items() if not found]
         cells.append(f"{len(planted) - len(missed)} of {len(planted)}" + "".join(f", not {kind}" for kind in missed))
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", f"Alarms: {sum(r['alarm'] for r in rows)} of {len(rows)}.", "", "| wrong rule at | found in |", "|---|---|"]
+    lines += [
+        "",
+        f"Alarms: {sum(r['alarm'] for r in rows)} of {len(rows)}.",
+        "",
+        "| wrong rule at | found in |",
+        "|---|---|",
+    ]
     for kind in KINDS:
         found = [r["wrong"].get(kind) for r in rows if r["wrong"].get(kind) is not None]
         lines.append(f"| {kind} | {sum(found)} of {len(found)} networks |")
@@ -232,7 +268,11 @@ def main() -> int:
             continue
         r = rows[-1]
         wrong = " ".join(f"{k}:{v}" for k, v in r["wrong"].items())
-        print(f"{name}: alarm {r['alarm']} own {r['own']['said']} | moved {r['moved1']['said']} | {wrong} | {r['seconds']:.0f} s", flush=True)
+        print(
+            f"{name}: alarm {r['alarm']} own {r['own']['said']} | moved {r['moved1']['said']} | {wrong}"
+            f" | {r['seconds']:.0f} s",
+            flush=True,
+        )
         if args.json:
             json.dump(rows, open(args.json, "w"), indent=1)
     print(f"torch {torch.__version__}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads")

@@ -71,7 +71,11 @@ def test_a_wrong_factor_is_found(tmp_path: Path, zero: bool) -> None:
     with pytest.raises(actc.ExportError) as caught:
         deep(tmp_path, wrong=True, zero=zero)
     text = str(caught.value)
-    assert "does not compute what the module does" in text and "limit" in text and "PyTorch's own float32 gradients by" in text
+    assert (
+        "does not compute what the module does" in text
+        and "limit" in text
+        and "PyTorch's own float32 gradients by" in text
+    )
     assert not (tmp_path / "m.onnx").exists()
 
 
@@ -90,7 +94,15 @@ class Stops(nn.Module):
 @needs_tools
 def test_where_the_gradient_stops_is_told(tmp_path: Path) -> None:
     with pytest.raises(actc.ExportError, match="does not compute") as caught:
-        actc.export(Stops(), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN, exporter="torchscript")
+        actc.export(
+            Stops(),
+            torch.randn(4, 6),
+            tmp_path / "m.onnx",
+            "cross-entropy",
+            check=True,
+            bin_dir=BIN,
+            exporter="torchscript",
+        )
     first = Stops.forward.__code__.co_firstlineno
     assert f"no_grad() at test_check.py:{first + 3}" in caught.value.hint, caught.value.hint
     assert f"detach() at test_check.py:{first + 4}" in caught.value.hint, caught.value.hint
@@ -117,7 +129,9 @@ def test_random_networks_are_compared_without_their_random_numbers(tmp_path: Pat
     report = actc.export(model, torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
     assert report.check is not None and report.check.random and report.check.compared == 4, str(report)
     assert report.check.gradient_error <= 1e-5 and "were off for the comparison" in str(report)
-    assert model.drop.p == 0.4 and "Dropout" in {n.op_type for n in actc._check.onnx.load(tmp_path / "m.onnx").graph.node}
+    assert model.drop.p == 0.4 and "Dropout" in {
+        n.op_type for n in actc._check.onnx.load(tmp_path / "m.onnx").graph.node
+    }
 
 
 @needs_tools
@@ -148,13 +162,19 @@ def test_the_dynamo_exporter_follows(tmp_path: Path) -> None:
     """TorchScript's exporter has no rms_norm."""
     report = actc.export(RmsNorm(), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
     assert (report.exporter, report.opset, report.batch_axis) == ("dynamo", 18, "N")
-    assert len(report.attempts) == 1 and report.attempts[0].startswith("torchscript, opset 17: ") and "rms_norm" in report.attempts[0]
+    assert (
+        len(report.attempts) == 1
+        and report.attempts[0].startswith("torchscript, opset 17: ")
+        and "rms_norm" in report.attempts[0]
+    )
     assert "dynamo exporter, opset 18" in str(report) and "failed before: torchscript" in str(report)
 
 
 @needs_tools
 @pytest.mark.parametrize("fault", ["refused", "wrong"])
-def test_what_actc_refuses_or_computes_wrongly_is_exported_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+def test_what_actc_refuses_or_computes_wrongly_is_exported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     plain = _exporters._torchscript
 
     def torchscript(module, tensors, names, file, attempt) -> None:
@@ -188,7 +208,9 @@ def test_a_graph_of_one_batch_does_not_pass_for_one_of_any(tmp_path: Path) -> No
     loss = lambda out, label: (out.sum(0) * label.mean(0)).sum() ** 2  # takes any number of samples
     report = actc.export(Loop(), x, tmp_path / "m.onnx", loss, labels=y, check=True, bin_dir=BIN)
     assert report.batch_axis is None and any("batch is fixed" in w for w in report.warnings), str(report)
-    assert "right at a batch of 4 and not of 5" in report.attempts[0] and report.attempts[1].startswith("dynamo, opset 18: ")
+    assert "right at a batch of 4 and not of 5" in report.attempts[0] and report.attempts[1].startswith(
+        "dynamo, opset 18: "
+    )
     with pytest.raises(actc.ExportError, match="not of 5"):
         actc.export(Loop(), x, tmp_path / "n.onnx", loss, labels=y, check=True, bin_dir=BIN, dynamic_batch=True)
 
@@ -204,6 +226,10 @@ def test_every_attempt_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(actc.ExportError) as caught:
         actc.export(Hypot(), torch.randn(4, 6), tmp_path / "m.onnx", "mse", check=False, dynamic_batch=True)
-    assert [a.partition(":")[0] for a in caught.value.attempts] == ["torchscript, opset 17", "dynamo, opset 18", "torchscript, opset 20"]
+    assert [a.partition(":")[0] for a in caught.value.attempts] == [
+        "torchscript, opset 17",
+        "dynamo, opset 18",
+        "torchscript, opset 20",
+    ]
     assert all("\n" not in a and a in str(caught.value) for a in caught.value.attempts) and caught.value.hint
     assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tools import BIN, needs_tools, randomize
+from tools import BIN, losses_at_rest, needs_tools, randomize
 
 import actc
 from actc._inputs import inputs_of
@@ -76,6 +77,36 @@ class Transformer(nn.Module):
         return self.head(x + y.transpose(1, 2).flatten(2))
 
 
+class SpatialTransformer(nn.Module):
+    """Jaderberg et al. 2015: an image is sampled where the network asks for it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+        self.features = nn.Conv2d(3, 4, 3)
+        self.place = nn.Linear(4, 6)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.features(image))
+        theta = self.place(x.mean((2, 3))).view(-1, 2, 3)
+        grid = F.affine_grid(theta, (x.shape[0], 4, 6, 5), align_corners=False)
+        return self.head(F.grid_sample(x, 1.5 * grid, align_corners=False, **self.options).mean((2, 3)))
+
+
+class Noisy(nn.Module):
+    """Draws normal and uniform numbers of its own, as variational autoencoders and masked ones do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(12, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = torch.rand(x.shape[0], 12).argsort(1)[:, :8]
+        y = torch.zeros_like(x).scatter(1, kept, x.gather(1, kept))
+        return self.fc(y + 0.1 * torch.randn_like(x))
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.GELU(), nn.Linear(16, 4))
 
@@ -93,10 +124,27 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         ("l1", mlp, (torch.randn(4, 12),), {"loss": "l1", "labels": torch.randn(4, 4)}),
         ("smooth-l1", mlp, (torch.randn(4, 12),), {"loss": "smooth-l1", "labels": 3 * torch.randn(4, 4)}),
         ("bce", mlp, (torch.randn(4, 12),), {"loss": "bce-with-logits", "labels": torch.rand(4, 4)}),
-        ("module loss", mlp, (torch.randn(4, 12),), {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.tensor([0, 1, 2, 3])}),
+        (
+            "module loss",
+            mlp,
+            (torch.randn(4, 12),),
+            {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.tensor([0, 1, 2, 3])},
+        ),
         ("cnn", Cnn, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
-        ("transformer", Transformer, (torch.randint(0, 50, (3, 7)),), {"loss": next_token, "labels": torch.randint(0, 50, (3, 7))}),
+        ("sampling", SpatialTransformer, (torch.randn(4, 3, 8, 7),), {"loss": "cross-entropy"}),
+        (
+            "cubic sampling",
+            lambda: SpatialTransformer(mode="bicubic", padding_mode="reflection"),
+            (torch.randn(4, 3, 8, 7),),
+            {"loss": "cross-entropy"},
+        ),
+        (
+            "transformer",
+            Transformer,
+            (torch.randint(0, 50, (3, 7)),),
+            {"loss": next_token, "labels": torch.randint(0, 50, (3, 7))},
+        ),
     ],
 )
 def test_step_is_autograds(tmp_path: Path, name: str, model, inputs, options) -> None:
@@ -110,7 +158,9 @@ def test_step_is_autograds(tmp_path: Path, name: str, model, inputs, options) ->
 def test_known_models(tmp_path: Path, name: str, size: int) -> None:
     torchvision = pytest.importorskip("torchvision")
     model = randomize(getattr(torchvision.models, name)(weights=None, num_classes=10))
-    report = actc.export(model, torch.randn(2, 3, size, size), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    report = actc.export(
+        model, torch.randn(2, 3, size, size), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN
+    )
     assert report.check is not None and report.check.conclusive
     assert max(report.check.loss_error, report.check.gradient_error) <= report.check.limit <= 0.1, str(report)
 
@@ -158,7 +208,9 @@ def test_statistics_and_names_are_the_modules(tmp_path: Path) -> None:
 def test_frozen_backbone_does_not_train(tmp_path: Path) -> None:
     model = randomize(Cnn())
     model.body.requires_grad_(False)
-    report = actc.export(model, torch.randn(4, 3, 10, 10), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    report = actc.export(
+        model, torch.randn(4, 3, 10, 10), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN
+    )
     assert set(report.frozen) == {"body.0.weight", "body.1.weight", "body.1.bias"}
     assert report.parameters == 8 * 5 + 5
     assert report.check is not None and report.check.compared == 2
@@ -175,6 +227,32 @@ def test_data_dependent_code_is_told(tmp_path: Path) -> None:
 
     report = actc.export(Branches(), torch.randn(2, 4), tmp_path / "m.onnx", "cross-entropy", check=False)
     assert any("data" in w or "boolean" in w.lower() for w in report.warnings), str(report)
+
+
+def test_cause_of_a_dynamo_error_is_told(tmp_path: Path) -> None:
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.fc(x) if x.sum() > 0 else self.fc(-x)
+
+    with pytest.raises(actc.ExportError) as raised:
+        actc.export(Branches(), torch.randn(2, 4), tmp_path / "m.onnx", "cross-entropy", exporter="dynamo", check=False)
+    assert "with torch.export: GuardOnDataDependentSymNode: Could not guard on" in str(raised.value)
+
+
+@needs_tools
+def test_random_numbers_of_a_model(tmp_path: Path) -> None:
+    report = actc.export(Noisy(), torch.randn(4, 12), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN)
+    assert report.batch_axis == "N"
+    assert report.check is not None and report.check.random and report.check.conclusive, str(report)
+    kinds = [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node]
+    assert "RandomUniformLike" in kinds and "RandomNormalLike" in kinds
+    # Each step draws anew, and a run with the same seed draws the same.
+    losses = [losses_at_rest(tmp_path / "m.onnx", batch=3, steps=3, seed=seed) for seed in (1, 1, 2)]
+    assert len({*losses[0], *losses[2]}) == 6 and losses[0] == losses[1], losses
 
 
 @pytest.mark.parametrize(
@@ -196,7 +274,19 @@ def test_errors_leave_nothing_behind(tmp_path: Path, options, message: str) -> N
 
 def test_command_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("from torch import nn\ndef net():\n    return nn.Linear(6, 3)\n")
-    command = [sys.executable, "-m", "actc", "mine:net", "--input", "4x6", "-o", "m.onnx", "--loss", "cross-entropy", "--no-check"]
+    command = [
+        sys.executable,
+        "-m",
+        "actc",
+        "mine:net",
+        "--input",
+        "4x6",
+        "-o",
+        "m.onnx",
+        "--loss",
+        "cross-entropy",
+        "--no-check",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and "21 trained numbers" in done.stdout, done.stderr
     named = command[:5] + ["input=4x6"] + command[6:]

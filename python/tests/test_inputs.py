@@ -47,8 +47,16 @@ CLASSES = torch.randint(0, 3, (4,))
         ({**TOKENS, "labels": CLASSES}, {}, ["input_ids", "attention_mask", "labels"]),
         ({**TOKENS, "labels": CLASSES, "as_tuple": True}, {}, ["input_ids", "attention_mask", "labels"]),
         ((*TOKENS.values(), CLASSES, True), {}, ["input_ids", "attention_mask", "labels"]),
-        ({**TOKENS, "labels": None}, {"loss": "cross-entropy", "labels": CLASSES}, ["input_ids", "attention_mask", "label"]),
-        (TOKENS, {"loss": lambda r, y: F.cross_entropy(r.logits, y), "labels": CLASSES}, ["input_ids", "attention_mask", "label"]),
+        (
+            {**TOKENS, "labels": None},
+            {"loss": "cross-entropy", "labels": CLASSES},
+            ["input_ids", "attention_mask", "label"],
+        ),
+        (
+            TOKENS,
+            {"loss": lambda r, y: F.cross_entropy(r.logits, y), "labels": CLASSES},
+            ["input_ids", "attention_mask", "label"],
+        ),
     ],
 )
 def test_keywords_and_results_with_parts(tmp_path: Path, inputs, options, names: List[str]) -> None:
@@ -90,7 +98,13 @@ def test_constants_are_in_the_graph(tmp_path: Path) -> None:
 def test_models_of_transformers(tmp_path: Path, name: str) -> None:
     """As they are, with Dropout."""
     transformers = pytest.importorskip("transformers")
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 5}
+    small = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+        "num_labels": 5,
+    }
     tokens = torch.randint(1, 60, (3, 9))
     if name == "bert":
         config = transformers.BertConfig(vocab_size=60, max_position_embeddings=16, **small)
@@ -126,7 +140,13 @@ class PartlyReached(nn.Module):
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 def test_only_what_pytorch_trains_trains(tmp_path: Path, exporter: str) -> None:
     report = actc.export(
-        PartlyReached(), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN, exporter=exporter
+        PartlyReached(),
+        torch.randn(4, 6),
+        tmp_path / "m.onnx",
+        "cross-entropy",
+        check=True,
+        bin_dir=BIN,
+        exporter=exporter,
     )
     assert report.unreached == ["stopped.weight", "stopped.bias", "unused.weight", "unused.bias"]
     assert report.frozen == ["fixed.weight", "fixed.bias"] and report.parameters == 42
@@ -154,7 +174,9 @@ class Twice(nn.Module):
 @needs_tools
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 def test_tied_weights_are_one_parameter(tmp_path: Path, exporter: str) -> None:
-    report = actc.export(Twice(), torch.randn(4, 5), tmp_path / "m.onnx", "mse", check=True, bin_dir=BIN, exporter=exporter)
+    report = actc.export(
+        Twice(), torch.randn(4, 5), tmp_path / "m.onnx", "mse", check=True, bin_dir=BIN, exporter=exporter
+    )
     assert report.check is not None and report.check.compared == 1 and report.check.gradient_error <= 1e-4
     assert trained(tmp_path / "m.onnx", 4) == {"first.weight"}
 
@@ -181,5 +203,7 @@ def test_all_tensors_that_are_not_float32_are_told_at_once(tmp_path: Path) -> No
     with pytest.raises(actc.ExportError, match="trains in float32") as caught:
         pair = (torch.randn(4, 4).double(), {"side": torch.randn(4, 5)})
         actc.export(Nested().double(), (pair,), tmp_path / "m.onnx", "mse", labels=torch.zeros(4, 3))
-    assert caught.value.attempts[0] == "input pair_0 is torch.float64" and "parameter a.weight is torch.float64" in str(caught.value)
+    assert caught.value.attempts[0] == "input pair_0 is torch.float64" and "parameter a.weight is torch.float64" in str(
+        caught.value
+    )
     assert len(caught.value.attempts) == 5 and "hint: model.float()" in str(caught.value)

@@ -29,26 +29,29 @@ class Cpu final : public Target {
 class Cuda final : public Target {
  public:
   TargetKind kind() const override { return TargetKind::kCuda; }
-  int64_t LoopSumParts(int64_t columns) const override { return Parts(columns, kParts); }
-  // Where parts are fewer than kParts, all of them have at most kPartialSums, or are one.
+  int64_t LoopSumParts(int64_t columns) const override { return Parts(kLoopSums, columns, kBlocks); }
+  // Where parts are fewer than kBlocks, all of them have at most kLoopSums, or are one.
   Dim LoopPartialSums(const Dim& columns) const override {
-    return columns.IsFixed() ? Target::LoopPartialSums(columns) : columns + Dim(kPartialSums);
+    return columns.IsFixed() ? Target::LoopPartialSums(columns) : columns + Dim(kLoopSums);
   }
-  int64_t RowSumParts(int64_t columns) const override { return Parts(columns, kParts); }
-  int64_t SharedGradientParts(int64_t elements) const override { return Parts(elements, kSharedParts); }
+  int64_t RowSumParts(int64_t columns) const override { return Parts(kBlocks * kRowTile, columns, kBlocks); }
+  int64_t SharedGradientParts(int64_t elements) const override {
+    return Parts(kSharedSums, elements, kSharedParts);
+  }
 
  private:
-  static int64_t Parts(int64_t columns, int64_t most) {
-    return std::clamp<int64_t>(kPartialSums / std::max<int64_t>(columns, 1), 1, most);
+  static int64_t Parts(int64_t sums, int64_t columns, int64_t most) {
+    return std::clamp<int64_t>(sums / std::max<int64_t>(columns, 1), 1, most);
   }
-  // Three blocks for each of some 150 multiprocessors, and a power of two.
-  static constexpr int64_t kParts = 512;
-  // A part is one block's work, and blocks divide the columns among themselves too, by the 1,024 that
-  // one holds in registers. So parts x columns above 512 x 1,024 give no card more to do.
-  static constexpr int64_t kPartialSums = 512 * 1024;
-  // Heads and samples are computed in blocks, each of which fills the card on its own. A few parts
-  // suffice for these.
-  static constexpr int64_t kSharedParts = 64;
+  // Three for each of some 150 multiprocessors, and a power of two.
+  static constexpr int64_t kBlocks = 512;
+  // A part of a loop is one block. 16 MiB in double bound the scratch space of each sum.
+  static constexpr int64_t kLoopSums = 2 * 1024 * 1024;
+  // A part of a reduction has a block for each tile of its columns.
+  static constexpr int64_t kRowTile = 128;
+  // Heads and samples are computed in blocks, each of which fills the card on its own. So a few parts
+  // of 2 MiB together, in float32, suffice.
+  static constexpr int64_t kSharedParts = 64, kSharedSums = 512 * 1024;
 };
 
 }  // namespace

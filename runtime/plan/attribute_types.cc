@@ -41,6 +41,8 @@ constexpr TypeOf kTypes[] = {
     {"empty_row", kString},
     {"hidden_gradient", kInt},
     {"probability", kFloat},
+    {"distribution", kString},
+    {"offset", kFloat},
     {"stream", kInt},
     // Axes and positions
     {"axis", kInt},
@@ -67,6 +69,8 @@ constexpr TypeOf kTypes[] = {
     {"antialias", kInt},
     {"exclude_outside", kInt},
     {"roi", kFloats},
+    {"outside", kString},
+    {"align_corners", kInt},
     {"epsilon", kFloat},
     {"momentum", kFloat},
     {"population", kInt},

@@ -12,7 +12,7 @@ namespace act {
 namespace {
 
 constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
-constexpr int64_t kFloat = 4;
+constexpr int64_t kFloat = 4, kDouble = 8;
 // cuDNN's deterministic engines of ResNet-50 take some hundred bytes in bfloat16 and tf32. In float32
 // the fastest want copies of their operands in another order, up to 1.2 GB at batch 256.
 constexpr int64_t kMostOfConvolution = 64 * kMiB;
@@ -23,11 +23,10 @@ constexpr int64_t kMostOfProduct = 32 * kMiB, kMostOfSmallProduct = 4 * kMiB;
 constexpr int64_t kMostScores = 64 * kMiB;
 // If the scores of one head take more: at least this many queries at a time.
 constexpr int64_t kLeastQueries = 16;
-// Counts by digit, of a sort by digits.
-constexpr int64_t kSortCounts = 256 * kKiB;
 
-CappedDim operator+(const CappedDim& a, int64_t bytes) {
-  return {a.size + Dim(bytes), SaturatingAdd(a.most, bytes)};
+CappedDim operator+(const CappedDim& a, const CappedDim& b) {
+  const auto most = [](const CappedDim& dim) { return dim.size.IsFixed() ? dim.At(0) : dim.most; };
+  return {a.size + b.size, SaturatingAdd(most(a), most(b))};
 }
 
 // Aligned, so that something else may follow.
@@ -47,10 +46,13 @@ int64_t TransposedWeights(const TensorType& w) {
   return WindowTaps(w) > 1 && bytes.IsFixed() ? Aligned(bytes.fixed) : 0;
 }
 
-// Mean and sum of squared deviations in double, or two sums.
-int64_t RowSums(const Target& target, int64_t columns) {
-  const int64_t parts = target.RowSumParts(columns);
-  return parts > 1 ? SaturatingMul(SaturatingMul(parts, columns), kCudaRowPartBytes) : 0;
+// Of each of `parts` parts.
+int64_t PartBytes(int64_t parts, int64_t columns, int64_t bytes) {
+  return parts > 1 ? SaturatingMul(SaturatingMul(parts, columns), bytes) : 0;
+}
+
+CappedDim RowParts(const Dim& columns, const Target& target, int64_t bytes) {
+  return columns.IsFixed() ? PartBytes(target.RowSumParts(columns.fixed), columns.fixed, bytes) : 0;
 }
 
 // `blocks` tensors of scores, of as many heads as fit, or of some queries of one head.
@@ -62,18 +64,29 @@ CappedDim Scores(const AttentionExtents& e, int64_t blocks) {
 
 }  // namespace
 
+// A part has at least four rows, so that its sums cost little beside what they are sums of. At least
+// one part has room.
+CappedDim CudaLoopWorkspace(const Graph& graph, const Node& node, const Target& target) {
+  constexpr int64_t kRows = 4;
+  const Dim rows_bytes = TensorType{DType::kFloat32, node.program.space}.Elements() * Dim(kDouble / kRows);
+  CappedDim all = 0;
+  for (size_t i = 0; i < node.program.outputs.size() && i < node.outputs.size(); ++i) {
+    if (node.program.outputs[i].kind != OutputKind::kSum) continue;
+    const Dim columns = TypeOf(graph, node.outputs[i]).Elements();
+    const Dim most = target.LoopPartialSums(columns) * Dim(kDouble);
+    all = all + (columns.IsFixed() ? CappedDim(columns * Dim(kDouble) + rows_bytes, most.fixed) : most);
+  }
+  return all;
+}
+
 // Forward, and the gradient of the input.
 CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target&) {
   return TwiceTheOperands(graph, node, kMostOfConvolution) + TransposedWeights(TypeOf(graph, node.inputs[1]));
 }
 
-// Our own kernel of depthwise convolutions makes partial sums of dw.
-CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  const TensorType& dw = TypeOf(graph, node.outputs[0]);
-  const bool depthwise = node.attrs.Int("group", 1) > 1 && Extent(dw, 1) == 1;
-  const int64_t parts =
-      depthwise && dw.Elements().IsFixed() ? Aligned(RowSums(target, dw.Elements().fixed)) : 0;
-  return TwiceTheOperands(graph, node, kMostOfConvolution) + SaturatingAdd(TransposedWeights(dw), parts);
+CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&) {
+  return TwiceTheOperands(graph, node, kMostOfConvolution) +
+         TransposedWeights(TypeOf(graph, node.outputs[0]));
 }
 
 CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
@@ -104,16 +117,38 @@ CappedDim CudaRecurrentWorkspace(const Graph& graph, const Node& node, const Tar
 }
 
 CappedDim CudaRowSumsWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  const Dim kept = TypeOf(graph, node.outputs[0]).Elements();
-  return kept.IsFixed() ? RowSums(target, kept.fixed) : 0;
+  return RowParts(TypeOf(graph, node.outputs[0]).Elements(), target, kCudaSumBytes);
 }
 
-CappedDim CudaLossWorkspace(const Graph&, const Node&, const Target& target) { return RowSums(target, 1); }
+CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Target& target) {
+  return RowParts(TypeOf(graph, node.outputs[0]).Elements(), target, kCudaMomentsBytes);
+}
 
-// Updates of one element are combined in their order: a stable sort of (target, position), two
-// numbers of 4 bytes, from one buffer to another and back.
+CappedDim CudaLossWorkspace(const Graph&, const Node&, const Target& target) {
+  return RowParts(1, target, kCudaLossBytes);
+}
+
+// CudaScatterBytes, as a polynomial. Rows are the trailing axes of the updates that are whole in the result and have one
+// index.
 CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target&) {
-  return TypeOf(graph, node.inputs[1]).Elements() * Dim(16) + Dim(kSortCounts);
+  const TensorType &update = TypeOf(graph, node.inputs[0]), &index = TypeOf(graph, node.inputs[1]),
+                   &y = TypeOf(graph, node.outputs[0]);
+  if (update.dims.size() != index.dims.size() || update.dims.size() != y.dims.size()) return 0;
+  const auto axis = static_cast<size_t>(std::max<int64_t>(node.attrs.Int("axis"), 0));
+  int64_t row_bytes = ByteSize(update.dtype);
+  Dim rows = 1;
+  bool whole = true;
+  for (size_t d = update.dims.size(); d-- > 0;) {
+    whole = whole && d > axis && index.dims[d] == Dim(1) && update.dims[d].IsFixed();
+    if (whole)
+      row_bytes = SaturatingMul(row_bytes, update.dims[d].fixed);
+    else
+      rows = rows * update.dims[d];
+    whole = whole && update.dims[d] == y.dims[d];
+  }
+  const int64_t per_row = 4 * kFloat + kSortCountBytes / kSortedByBlock + 1 +
+                          SaturatingAdd(2 * row_bytes, kCombinedByThread - 1) / kCombinedByThread;
+  return rows * Dim(per_row) + Dim(SaturatingAdd(CudaScatterBytes(1, row_bytes), 4 * kKiB));
 }
 
 }  // namespace act

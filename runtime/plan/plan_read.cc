@@ -185,7 +185,8 @@ Node Reader::ReadNode(const fb::Node& from) {
   if (workspaces.size() == kTargetKinds) {
     std::copy(workspaces.begin(), workspaces.end(), node.workspace_bytes.of);
   } else {
-    Fail("a node has " + std::to_string(workspaces.size()) + " workspaces, not one for each target");
+    Fail("a node has " + std::to_string(workspaces.size()) + " of " + std::to_string(kTargetKinds) +
+         " workspaces");
   }
   return node;
 }

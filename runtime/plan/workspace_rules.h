@@ -9,10 +9,8 @@
 
 namespace act {
 
-// Partial sums, on any target.
-CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& target);
-
 // Of the CPU's kernels (workspace_rules.cc).
+CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim ConvWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim ConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target);
@@ -25,15 +23,17 @@ CappedDim BatchNormWorkspace(const Graph& graph, const Node& node, const Target&
 CappedDim ReduceWorkspace(const Graph& graph, const Node& node, const Target& target);
 
 // Of a card's kernels (cuda_workspace_rules.cc).
+CappedDim CudaLoopWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaAttentionWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaAttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaRecurrentWorkspace(const Graph& graph, const Node& node, const Target& target);
-// Statistics, and reductions to extents that do not vary with N.
+// Reductions to extents that do not vary with N.
 CappedDim CudaRowSumsWorkspace(const Graph& graph, const Node& node, const Target& target);
-// The sums of a loss, or of labels that are the argmax, over all rows.
+CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Target& target);
+// The sums over all rows of a loss, of the weights of labels, or of labels that are the argmax.
 CappedDim CudaLossWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target& target);
 

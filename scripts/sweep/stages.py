@@ -40,12 +40,14 @@ def run(row: Row, exporter: str, tools: str, folder: str, limit_s: float, keep: 
     return {**fixed, "any_batch": result["error"]}
 
 
-def _run(row: Row, exporter: str, tools: str, folder: str, limit_s: float, dynamic_batch: Union[bool, str], keep: str) -> Dict[str, Any]:
+def _run(
+    row: Row, exporter: str, tools: str, folder: str, limit_s: float, dynamic_batch: Union[bool, str], keep: str
+) -> Dict[str, Any]:
     """`stage` is the one that failed, or "done"; `error` says why. `batch` is the graph's symbol,
     None if it takes the example's alone.
 
     keep: folder for files of models that fail."""
-    from build import build
+    from build_row import build
 
     result: Dict[str, Any] = {"row": row.key, "model": row.model, "exporter": exporter, "stage": "build", "seconds": {}}
     path = os.path.join(folder, "model.onnx")
@@ -61,11 +63,20 @@ def _run(row: Row, exporter: str, tools: str, folder: str, limit_s: float, dynam
         next_stage("export")
 
         def export(file: str) -> actc.ExportReport:
-            return actc.export(module, tensors, file, input_names=names, exporter=exporter, dynamic_batch=dynamic_batch, check=False)
+            return actc.export(
+                module, tensors, file, input_names=names, exporter=exporter, dynamic_batch=dynamic_batch, check=False
+            )
 
         report = export(path)
-        result.update(nodes=report.nodes, parameters=report.parameters, unreached=len(report.unreached), batch=report.batch_axis,
-                      opset=report.opset, attempts=report.attempts, warnings=report.warnings[:5])
+        result.update(
+            nodes=report.nodes,
+            parameters=report.parameters,
+            unreached=len(report.unreached),
+            batch=report.batch_axis,
+            opset=report.opset,
+            attempts=report.attempts,
+            warnings=report.warnings[:5],
+        )
         next_stage("compile L3")
         plan = os.path.join(folder, "plan")
         batch = [f"--batch={BATCH}"] if report.batch_axis else []
@@ -73,7 +84,9 @@ def _run(row: Row, exporter: str, tools: str, folder: str, limit_s: float, dynam
         next_stage("train L3")
         _train(tensors, names, plan, tools, folder, limit_s, batch, result)
         next_stage("check L0")
-        check = actc.check_step(Outer(module).train(), dict(zip(names, tensors)), path, tools, required=True, export=export)
+        check = actc.check_step(
+            Outer(module).train(), dict(zip(names, tensors)), path, tools, required=True, export=export
+        )
         result["check"] = vars(check)
         next_stage("done")
     except subprocess.TimeoutExpired:
@@ -95,16 +108,35 @@ def _tool(command: List[str], limit_s: float) -> None:
         raise RuntimeError(" | ".join(lines[first : first + 3]) or f"exit status {done.returncode}")
 
 
-def _train(tensors: Tuple[torch.Tensor, ...], names: Tuple[str, ...], plan: str, tools: str, folder: str, limit_s: float,
-           batch: List[str], result: Dict[str, Any]) -> None:
+def _train(
+    tensors: Tuple[torch.Tensor, ...],
+    names: Tuple[str, ...],
+    plan: str,
+    tools: str,
+    folder: str,
+    limit_s: float,
+    batch: List[str],
+    result: Dict[str, Any],
+) -> None:
     """Two steps on the example batch. The measured peak must be the planned one, and the losses
     numbers."""
     from safetensors.torch import save_file
 
     inputs, report = os.path.join(folder, "inputs"), os.path.join(folder, "run.json")
     save_file({n: t.detach().clone().contiguous() for n, t in zip(names, tensors)}, inputs)
-    _tool([os.path.join(tools, "actrun"), plan, *batch, f"--inputs={inputs}", "--steps=2", "--lr=0.001", "--threads=1",
-           f"--report-json={report}"], limit_s)
+    _tool(
+        [
+            os.path.join(tools, "actrun"),
+            plan,
+            *batch,
+            f"--inputs={inputs}",
+            "--steps=2",
+            "--lr=0.001",
+            "--threads=1",
+            f"--report-json={report}",
+        ],
+        limit_s,
+    )
     with open(report) as file:
         measured = json.load(file)
     result["losses"] = measured["losses"]

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Tuple
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python" / "src")]
+OURS = [str(HERE), str(HERE.parents[1] / "python" / "src")]
+sys.path[:0] = OURS
 
 from stages import EXPORTERS, run  # noqa: E402
 from rows import Row  # noqa: E402
@@ -48,7 +49,9 @@ def run_limited(context: Any, row: Row, exporter: str, args: argparse.Namespace)
     """The result of one row. A process that dies or takes too long is a result too."""
     mine, theirs = context.Pipe(False)
     start = time.time()
-    process = context.Process(target=_child, args=(row, exporter, args.bin, args.memory << 30, args.limit, args.keep, theirs))
+    process = context.Process(
+        target=_child, args=(row, exporter, args.bin, args.memory << 30, args.limit, args.keep, theirs)
+    )
     process.start()
     theirs.close()
     lost = {"row": row.key, "model": row.model, "exporter": exporter, "stage": "process", "seconds": {}}
@@ -97,8 +100,10 @@ def main() -> None:
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
     # Rows are forked from one process that has imported the libraries, which takes longer than most rows.
+    # Up to Python 3.11 it does not take over sys.path, and a module that it cannot import it leaves out silently.
+    os.environ["PYTHONPATH"] = os.pathsep.join([*OURS, *filter(None, [os.environ.get("PYTHONPATH")])])
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torchvision", "timm", "onnxscript", "warm", "stages", "build"])
+    context.set_forkserver_preload(["torchvision", "timm", "onnxscript", "warm", "stages", "build_row"])
     todo = list(wanted(args))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, open(args.out, "a") as out:
         waiting = [pool.submit(run_limited, context, row, exporter, args) for row, exporter in todo]
@@ -106,8 +111,9 @@ def main() -> None:
             result = future.result()
             out.write(json.dumps(result) + "\n")
             out.flush()
-            print(f"{done}/{len(todo)} {result['row']} {result['exporter']} {result['seconds']['all']} s: {result['stage']}"
-                  f" {result.get('error', '')[:150]}".replace("\n", " "), file=sys.stderr)
+            name, seconds = f"{result['row']} {result['exporter']}", result["seconds"]["all"]
+            said = f"{result['stage']} {result.get('error', '')[:150]}".replace("\n", " ")
+            print(f"{done}/{len(todo)} {name} {seconds} s: {said}", file=sys.stderr)
 
 
 if __name__ == "__main__":

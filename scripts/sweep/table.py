@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/models.md from the results of sweep.py.
 
-    table.py results.jsonl >docs/models.md"""
+table.py results.jsonl >docs/models.md"""
 
 from __future__ import annotations
 
@@ -21,18 +21,33 @@ Results = Dict[Tuple[str, str], Dict[str, Any]]  # by row and exporter
 
 STAGES = ("build", "process", "export", "compile L3", "train L3", "check L0", "done")
 # What a cell of the table says where a stage failed.
-KINDS = {"process": "not finished", "export": "not exported", "compile L3": "refused", "train L3": "fails", "check L0": "differs"}
+KINDS = {
+    "process": "not finished",
+    "export": "not exported",
+    "compile L3": "refused",
+    "train L3": "fails",
+    "check L0": "differs",
+}
 # Errors whose texts hold names and numbers of one model, and what they have in common.
 CAUSES = (
-    (r"output size that are not factor of input size", "PyTorch's exporter: an adaptive pool whose output does not divide its input"),
-    (r"export of operator (\w+), input size not accessible", r"PyTorch's exporter: `\1` needs sizes that it does not know"),
+    (
+        r"output size that are not factor of input size",
+        "PyTorch's exporter: an adaptive pool whose output does not divide its input",
+    ),
+    (
+        r"export of operator (\w+), input size not accessible",
+        r"PyTorch's exporter: `\1` needs sizes that it does not know",
+    ),
     (r"operator '?(aten::\w+)'?.*(not supported|unsupported)", r"PyTorch's exporter: no ONNX form of `\1`"),
     (r"No ONNX function found for.*?(aten\.[\w.]+)", r"PyTorch's exporter: no ONNX form of `\1`"),
     (r"operators that are not supported: .*?\((\w+)\) of domain", r"no operator of ours: \1"),
     (r"\((\w+)\): the operator is not supported", r"no operator of ours: \1"),
     (r"GuardOnDataDependent|data-dependent|Could not guard", "PyTorch's exporter: Python code that branches on data"),
-    (r"\(Expand\): cannot expand i64\[1,\d+\] to i64\[N,\d\]",
-     "PyTorch's exporter: the file is wrong. It writes the axis of a `repeat_interleave` for the -1 of an `expand`, too"),
+    (
+        r"\(Expand\): cannot expand i64\[1,\d+\] to i64\[N,\d\]",
+        "PyTorch's exporter: the file is wrong. It writes the axis of a `repeat_interleave` for the -1 of an `expand`, "
+        "too",
+    ),
     (r"more than [\d.]+ seconds", "it took longer than the limit of the sweep"),
     (r"the process died: (-?\d+)", r"its process ended with \1: a crash, or too little memory"),
 )
@@ -46,10 +61,17 @@ def read(path: str) -> Tuple[Results, Dict[str, List[str]]]:
         for line in file:
             entry = json.loads(line)
             found[entry["row"], entry["exporter"]] = entry
-    broken = {row for (row, _), entry in found.items() if entry["stage"] == "build" or "PyTorch cannot run a step" in entry.get("error", "")}
+    broken = {
+        row
+        for (row, _), entry in found.items()
+        if entry["stage"] == "build" or "PyTorch cannot run a step" in entry.get("error", "")
+    }
     results = {key: entry for key, entry in found.items() if key[0] not in broken}
     keys = sorted({row.key for row in ROWS} | {row for row, _ in results})
-    return results, {lib: [key.split("/", 1)[1] for key in keys if key.startswith(lib + "/") and key not in broken] for lib in LIBRARIES}
+    return results, {
+        lib: [key.split("/", 1)[1] for key in keys if key.startswith(lib + "/") and key not in broken]
+        for lib in LIBRARIES
+    }
 
 
 def cause(error: str) -> str:
@@ -58,7 +80,9 @@ def cause(error: str) -> str:
         if match:
             return match.expand(text)
     text = re.sub(r"no attempt made a file that can be trained:\s*", "", re.sub(r"^\w+: ", "", error))
-    text = re.sub(r"(actc|actrun): error: |/\S*\.onnx: |node '[^']*' \((\w+)\)(?=:)|node '[^']*' ?", lambda m: m[2] or "", text)
+    text = re.sub(
+        r"(actc|actrun): error: |/\S*\.onnx: |node '[^']*' \((\w+)\)(?=:)|node '[^']*' ?", lambda m: m[2] or "", text
+    )
     text = re.sub(r"\[[N\d,]+\]", "", text)  # shapes
     text = re.sub(r"^(torchscript|dynamo), opset \d+(, fixed batch)?: ", "PyTorch's exporter: ", text)
     return text.splitlines()[0].split(" | ")[0].split(" This is step ")[0].strip()[:200]
@@ -74,7 +98,11 @@ class Reasons:
         return self.numbers.setdefault(text, len(self.numbers) + 1)
 
     def lines(self) -> List[str]:
-        return [line for text, n in self.numbers.items() for line in textwrap.wrap(f"{n}. {text}", 120, subsequent_indent=" " * (len(str(n)) + 2))]
+        return [
+            line
+            for text, n in self.numbers.items()
+            for line in textwrap.wrap(f"{n}. {text}", 120, subsequent_indent=" " * (len(str(n)) + 2))
+        ]
 
 
 def cell(entry: Dict[str, Any] | None, reasons: Reasons) -> str:
@@ -92,7 +120,8 @@ def cell(entry: Dict[str, Any] | None, reasons: Reasons) -> str:
 
 def numbers(results: Results, families: Dict[str, List[str]]) -> List[str]:
     lines = [
-        "| library | exporter | tried | finished | exported | compile | train as planned | match | of finished | of exported |",
+        "| library | exporter | tried | finished | exported | compile | train as planned | match | of finished "
+        "| of exported |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for library in LIBRARIES:
@@ -110,7 +139,10 @@ def numbers(results: Results, families: Dict[str, List[str]]) -> List[str]:
 
 def families(results: Results, library: str, names: List[str], reasons: Reasons) -> List[str]:
     """Families that work, and those that were not tried, as lists, all others as a table."""
-    cells = {name: tuple(cell(results.get((f"{library}/{name}", exporter)), reasons) for exporter in EXPORTERS) for name in names}
+    cells = {
+        name: tuple(cell(results.get((f"{library}/{name}", exporter)), reasons) for exporter in EXPORTERS)
+        for name in names
+    }
     lists = {
         ("works", "works"): "Work with both exporters",
         ("works", "not tried"): "Work with TorchScript; dynamo was not tried",
@@ -160,7 +192,10 @@ are the parts of the finished and of the exported rows that match; a row that is
 
 def main() -> None:
     results, names = read(sys.argv[1])
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "torchvision", "timm", "transformers", "onnx", "onnxscript"))
+    versions = ", ".join(
+        f"{name} {importlib.metadata.version(name)}"
+        for name in ("torch", "torchvision", "timm", "transformers", "onnx", "onnxscript")
+    )
     reasons = Reasons()
     lines = ["# Models", INTRO.format(versions=versions), "", "## Numbers", COLUMNS, "", *numbers(results, names)]
     for library in LIBRARIES:

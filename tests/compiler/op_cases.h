@@ -5,6 +5,7 @@
 #include "tests/compiler/op_cases_conv.h"
 #include "tests/compiler/op_cases_elementwise.h"
 #include "tests/compiler/op_cases_gather.h"
+#include "tests/compiler/op_cases_grid.h"
 #include "tests/compiler/op_cases_image.h"
 #include "tests/compiler/op_cases_imported.h"
 #include "tests/compiler/op_cases_integer.h"
@@ -30,9 +31,9 @@ inline const std::vector<OpCase>& AllCases() {
                                AttentionCases(), ExportedAttentionCases(),
                                RecurrentCases(), ConvCases(),
                                PoolCases(),      ResizeCases(),
-                               ImageCases(),     BatchNormCases(),
-                               NormCases(),      ComputedStatisticsCases(),
-                               LossCases()})
+                               ImageCases(),     GridCases(),
+                               BatchNormCases(), NormCases(),
+                               LossCases(),      ComputedStatisticsCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -12,8 +12,9 @@ inline Ints PooledDims(const Tensor& x, const WindowRow& w, bool ceil_mode) {
   for (size_t a = 0; a < w.axes(); ++a) {
     const int64_t room =
         x.dim(a + 1) + w.pads[a] + w.pads[a + w.axes()] - w.dilations[a] * (w.kernel[a] - 1) - 1;
-    int64_t extent = room / w.strides[a] + 1;
-    if (ceil_mode && room % w.strides[a] != 0 && extent * w.strides[a] < x.dim(a + 1) + w.pads[a]) ++extent;
+    int64_t extent = room < 0 ? 0 : room / w.strides[a] + 1;
+    const bool rest = room < 0 || room % w.strides[a] != 0;
+    if (ceil_mode && rest && extent * w.strides[a] < x.dim(a + 1) + w.pads[a]) ++extent;
     dims.push_back(extent);
   }
   dims.push_back(x.dims.back());
@@ -62,6 +63,7 @@ inline std::vector<OpCase> PoolCases() {
       {"ceil", {2, 6, 8, 2}, {{3, 3}, {2, 2}, {1, 1}, {0, 0, 0, 0}}, true},
       {"ceil, padded", {1, 6, 5, 2}, {{3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}}, true},
       {"ceil, last window dropped", {1, 3, 3, 1}, {{1, 2}, {2, 2}, {1, 1}, {0, 1, 0, 1}}, true},
+      {"ceil, a window larger than the input", {2, 2, 5, 3}, {{3, 3}, {2, 2}, {1, 1}, {0, 0, 0, 0}}, true},
       {"1d", {2, 9, 3}, {{4}, {3}, {1}, {1, 1}}},
       {"3d", {1, 4, 3, 4, 2}, {{2, 2, 3}, {2, 1, 1}, {1, 1, 1}, {0, 1, 1, 0, 0, 1}}},
       {"no sample", {0, 6, 5, 3}, {{2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}}},

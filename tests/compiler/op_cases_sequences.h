@@ -53,6 +53,19 @@ inline OpCase TopKCase(const Ints& dims, int64_t k, bool largest, std::vector<si
       std::move(batched)};
 }
 
+// Of random numbers, x times what is certain about them: the floor of uniform ones in [2, 3), and normal ones that
+// are not spread.
+inline OpCase RandomCase(const Ints& dims, const Attributes& drawn, double certain) {
+  return {"Random " + drawn.String("distribution"),
+          {{dims}},
+          [=](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
+            const ValueId random = Take(b.AddTyped("Random", {}, b.type(v[0]), drawn, "tested"));
+            return b.Add1("Mul", {v[0], Take(b.Add1("Floor", {random}))});
+          },
+          [=](const Tensors& t) { return truth::Map(t[0], [=](double x) { return certain * x; }); },
+          {0}};
+}
+
 inline std::vector<OpCase> SequenceCases() {
   std::vector<OpCase> cases;
   for (const bool exclusive : {false, true})
@@ -63,6 +76,9 @@ inline std::vector<OpCase> SequenceCases() {
   cases.push_back(CumSumCase({2, 3, 67}, 1, false, false));
   cases.push_back(CumSumCase({0, 3}, 1, false, false));
   cases.push_back(CumSumCase({3, 0}, 1, false, false));
+  cases.push_back(RandomCase({3, 5}, Attrs({{"distribution", "uniform"}, {"offset", 2.0}}), 2));
+  cases.push_back(
+      RandomCase({3, 5}, Attrs({{"distribution", "normal"}, {"offset", 3.5}, {"scale", 0.0}}), 3));
   for (const bool largest : {false, true}) {
     cases.push_back(TopKCase({3, 7}, 1, largest));
     cases.push_back(TopKCase({2, 3, 9}, 4, largest, {0}));

@@ -90,6 +90,8 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
                                           "MaxPoolGrad",
                                           "AveragePoolGrad",
                                           "ResizeGrad",
+                                          "GridSampleGradInput",
+                                          "GridSampleGradGrid",
                                           "SoftmaxCrossEntropyGrad",
                                           "BatchNormStats",
                                           "BatchNormApply",

@@ -25,7 +25,8 @@ TEST_P(RandomNetwork, RunsAtEveryLevelInItsPlannedMemory) {
     CompileOptions options = testing_step::Checked(level, "none");
     options.group_size = 64;
     const Plan plan = Take(Compile(model, options));
-    ASSERT_EQ(testing_step::Text(ValidateLayout(plan, Take(LayOut(plan, kBatch)))), "");
+    for (const TargetKind target : kTargets)
+      ASSERT_EQ(testing_step::Text(ValidateLayout(plan, Take(LayOut(plan, kBatch, target)))), "");
     const auto inputs = network.Inputs(plan.train.graph, kBatch);
     const auto outputs = Take(testing_step::RunStep(plan, testing_step::CpuKernels(), inputs,
                                                     {.batch = kBatch, .check_memory = true}));

@@ -118,6 +118,22 @@ TEST_F(CudaCli, DamagedKernelsAreMadeAgainAndAFolderThatCannotBeWrittenIsTold) {
   EXPECT_EQ(ReadFile(scratch_ / "first"), ReadFile(scratch_ / "third"));
 }
 
+TEST_F(CudaCli, CtrlCDuringAReplayEndsAfterTheStepAndResumesToTheSameBits) {
+  const std::string inputs = "--inputs=" + kGolden + "inputs.safetensors";
+  const std::vector<std::string> endless = Command({"--steps=1000000", inputs, Save("part")});
+  const Outcome outcome = RunTool(endless, {.interrupt_at = "step 1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string said = "actrun: interrupted after step ";
+  const size_t at = outcome.err.find(said);
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  const int64_t done = std::stoll(outcome.err.substr(at + said.size()));
+  ASSERT_GE(done, 1);
+  const std::string all = "--steps=" + std::to_string(done + 3);
+  ExpectDone(Command({all, inputs, Save("whole")}));
+  ExpectDone(Command({"--load=" + (scratch_ / "part"), inputs, Save("resumed")}));
+  EXPECT_EQ(ReadFile(scratch_ / "whole"), ReadFile(scratch_ / "resumed"));
+}
+
 TEST_F(CudaCli, ACheckpointOfOneDeviceGoesOnOnTheOther) {
   // Exactly stored: a rounding of a code moves with the last bit of what it rounds.
   ExpectDone({ToolPath("actc"), kGolden + "model.onnx", "-O", "L0", "-o", plan(), "--report=none"});

@@ -32,14 +32,19 @@ void LimitFileSize(rlim_t bytes) {
   signal(SIGXFSZ, SIG_IGN);
 }
 
-int WaitFor(pid_t child, unsigned timeout_seconds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_seconds);
+int WaitFor(pid_t child, const Limits& limits, const std::string& err) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limits.seconds);
+  bool interrupts = !limits.interrupt_at.empty();
   int status = 0;
   while (waitpid(child, &status, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > end) {
       kill(child, SIGKILL);
       waitpid(child, &status, 0);
       return kTimedOut;
+    }
+    if (interrupts && ReadFile(err).find(limits.interrupt_at) != std::string::npos) {
+      interrupts = false;
+      kill(child, SIGINT);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -71,7 +76,7 @@ Outcome RunTool(const std::vector<std::string>& args, const Limits& limits) {
     _exit(kNotStarted);
   }
   Outcome outcome;
-  outcome.exit_code = child < 0 ? kNotStarted : WaitFor(child, limits.seconds);
+  outcome.exit_code = child < 0 ? kNotStarted : WaitFor(child, limits, err);
   outcome.out = ReadFile(out);
   outcome.err = ReadFile(err);
   return outcome;

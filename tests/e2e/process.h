@@ -19,6 +19,8 @@ struct Limits {
   unsigned seconds = 300;  // a longer run is ended and has exit code 124
   // Writing further fails, as on a full disk. 0: no limit.
   int64_t largest_file_bytes = 0;
+  // Ctrl-C (SIGINT) once standard error holds this text. Empty: never.
+  std::string interrupt_at = {};
 };
 
 // args[0] is a path.

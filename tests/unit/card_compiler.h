@@ -1,7 +1,8 @@
-// What NVRTC makes of device code for cards that need not be there: the gate that every kernel passes. Its log says
-// registers, stack and spills.
+// What NVRTC makes of device code for cards that need not be there: the gate that every kernel passes. Its
+// log says registers, stack and spills.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <regex>
@@ -41,26 +42,29 @@ inline std::vector<KernelResources> ResourcesIn(const std::string& log) {
   return kernels;
 }
 
-// What is wrong with a kernel on a card, a line each: an error, a warning, a stack frame, spills, or more than
-// `most_registers`. 64 let two blocks of 512 threads, or eight of 128, be on a multiprocessor at once.
-inline std::string FaultsOfKernel(cuda::Toolkit& toolkit, const cuda::KernelSource& source,
-                                  int most_registers) {
+struct CheckedKernel {
+  std::string faults;  // errors, warnings, stack frames and spills, a line each
+  int registers = 0;   // of a thread
+};
+
+inline CheckedKernel CheckKernel(cuda::Toolkit& toolkit, const cuda::KernelSource& source) {
   const std::string place = source.name + " on " + toolkit.driver().card().name + ": ";
   std::vector<std::byte> image;
   std::string log;
   const cuda::Status status = toolkit.compiler().Compile(source, cuda::EmbeddedHeaders(), &image, &log);
-  if (!status.empty()) return place + status + "\n";
-  std::string faults;
-  if (log.find("warning") != std::string::npos) faults += place + log + "\n";
+  if (!status.empty()) return {place + status + "\n"};
+  CheckedKernel checked;
+  if (log.find("warning") != std::string::npos) checked.faults += place + log + "\n";
   const std::vector<KernelResources> kernels = ResourcesIn(log);
-  if (kernels.empty()) faults += place + "the log tells of no kernel: " + log + "\n";
+  if (kernels.empty()) checked.faults += place + "the log tells of no kernel: " + log + "\n";
   for (const KernelResources& kernel : kernels) {
-    if (kernel.stack_bytes) faults += place + std::to_string(kernel.stack_bytes) + " bytes of stack\n";
-    if (kernel.spilled_bytes) faults += place + std::to_string(kernel.spilled_bytes) + " bytes spilled\n";
-    if (kernel.registers > most_registers)
-      faults += place + std::to_string(kernel.registers) + " registers\n";
+    if (kernel.stack_bytes)
+      checked.faults += place + std::to_string(kernel.stack_bytes) + " bytes of stack\n";
+    if (kernel.spilled_bytes)
+      checked.faults += place + std::to_string(kernel.spilled_bytes) + " bytes spilled\n";
+    checked.registers = std::max(checked.registers, kernel.registers);
   }
-  return faults;
+  return checked;
 }
 
 // Of kGateCards; none where libact_cuda.so was not built.
@@ -74,11 +78,22 @@ inline const std::vector<std::unique_ptr<cuda::Toolkit>>& GateToolkits() {
   return *toolkits;
 }
 
-// The faults on all of kGateCards.
+// The faults on all of kGateCards, and the most registers on one of them.
+inline CheckedKernel CheckOnCards(const cuda::KernelSource& source) {
+  CheckedKernel all;
+  for (const auto& toolkit : GateToolkits()) {
+    const CheckedKernel one = CheckKernel(*toolkit, source);
+    all.faults += one.faults;
+    all.registers = std::max(all.registers, one.registers);
+  }
+  return all;
+}
+
+// The faults on all of kGateCards, and that a kernel takes more than `most_registers`.
 inline std::string FaultsOnCards(const cuda::KernelSource& source, int most_registers = 64) {
-  std::string faults;
-  for (const auto& toolkit : GateToolkits()) faults += FaultsOfKernel(*toolkit, source, most_registers);
-  return faults;
+  const CheckedKernel checked = CheckOnCards(source);
+  if (checked.registers <= most_registers) return checked.faults;
+  return checked.faults + source.name + ": " + std::to_string(checked.registers) + " registers\n";
 }
 
 }  // namespace act::testing

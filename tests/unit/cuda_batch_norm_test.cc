@@ -35,6 +35,12 @@ TEST(CudaBatchNorm, AnEmptyBatchLeavesRunningStatisticsAlone) {
   EXPECT_GT(Compare(BatchNormCase(Empty({0, 4, 4, 3})), 0), 0);
 }
 
+TEST(CudaBatchNorm, WarpsReadNeighbours) {
+  for (const int64_t channels : {64, 256, 24})
+    EXPECT_LT(SectorsOverIdeal(cuda::RegisterCudaBatchNorm, BatchNormCase(Random({1000, channels}, 1))), 1.1)
+        << channels;
+}
+
 TEST(CudaBatchNorm, StepsThatRunningStatisticsAlreadyContainChangeNothing) {
   for (const uint64_t step : {4, 5}) {
     OpCase c = BatchNormCase(Random({4, 6, 6, 16}, 1));

@@ -59,13 +59,6 @@ TEST(CudaWorkspace, WeightsOfOnePixelStayInTheirOrder) {
   EXPECT_EQ(conv.Bytes(1 << 20), 64 * kMiB);
 }
 
-TEST(CudaWorkspace, ADepthwiseWeightGradientHasItsPartialSums) {
-  Planned dw("ConvGradWeight", {{n, 7, 7, 32}, {n, 7, 7, 32}}, {{32, 1, 3, 3}});
-  const int64_t operands = (2 * 7 * 7 * 32 + 288) * 4, transposed = 1280;  // 1152 -> 1280
-  EXPECT_EQ(dw.Bytes(1), transposed + 2 * operands);
-  EXPECT_EQ(dw.With("group", int64_t{32}).Bytes(1), transposed + 2 * operands + 512 * 288 * 16);
-}
-
 TEST(CudaWorkspace, AProductHasWhatCublasRecommends) {
   const Planned small("MatMul", {{n, 100}, {100, 10}}, {{n, 10}});
   EXPECT_EQ(small.Bytes(3), 2 * (300 + 1000 + 30) * 4);
@@ -104,28 +97,49 @@ TEST(CudaWorkspace, TheGradientOfAttentionHoldsProbabilitiesTheirGradientsAndPar
 }
 
 TEST(CudaWorkspace, StatisticsAndReductionsHaveTheirParts) {
-  const Planned statistics("BatchNormStats", {{n, 7, 7, 2048}}, {{2048}, {2048}});
-  EXPECT_EQ(statistics.Bytes(1), 256 * 2048 * 16);
+  EXPECT_EQ(Planned("BatchNormStats", {{n, 7, 7, 2048}}, {{2048}, {2048}}).Bytes(1), 32 * 2048 * 24);
+  EXPECT_EQ(Planned("BatchNormStats", {{n, 7, 7, 64}}, {{64}, {64}}).Bytes(1), 512 * 64 * 24);
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "IntegerReduce"}) {
-    EXPECT_EQ(Planned(op, {{n, 10}}, {{10}}).Bytes(1), 512 * 10 * 16) << op;
-    EXPECT_EQ(Planned(op, {{n, 10}}, {{n, 1}}).Bytes(1), 0) << op;
+    EXPECT_EQ(Planned(op, {{n, 16}}, {{16}}).Bytes(1), 512 * 16 * 8) << op;
+    EXPECT_EQ(Planned(op, {{n, 16}}, {{n, 1}}).Bytes(1), 0) << op;
     EXPECT_EQ(Planned(op, {{n, Dim(kMiB)}}, {{Dim(kMiB)}}).Bytes(1), 0) << op << " in one part";
   }
-  EXPECT_EQ(Planned("SoftmaxCrossEntropy", {{n, 10}, {n}}, {{}, {n, 10}}).Bytes(1), 512 * 16);
-  EXPECT_EQ(Planned("CountCorrect", {{n, 10}, {n}}, {{}}).Bytes(1), 512 * 16);
+  for (const char* op : {"SoftmaxCrossEntropy", "CountCorrect"}) {
+    const bool has_probabilities = op == std::string("SoftmaxCrossEntropy");
+    const std::vector<Dims> results =
+        has_probabilities ? std::vector<Dims>{{}, {n, 10}} : std::vector<Dims>{{}};
+    EXPECT_EQ(Planned(op, {{n, 10}, {n}}, results).Bytes(1), 512 * 16) << op;
+  }
+  EXPECT_EQ(Planned("SoftmaxCrossEntropyGrad", {{}, {n, 10}, {n}}, {{n, 10}}).Bytes(1), 512 * 16);
 }
 
-TEST(CudaWorkspace, ALoopHasItsColumnSums) {
-  Planned loop("Fused", {{n, 8}}, {{8}, {8}});
-  loop.node.program.space = {n, 8};
+TEST(CudaWorkspace, ALoopHasItsColumnSumsInPartsOfFourRows) {
+  Planned loop("Fused", {{n, 100, 8}}, {{8}, {8}});
+  loop.node.program.space = {n, 100, 8};
   loop.node.program.inputs = {{}};
   loop.node.program.outputs = {{OutputKind::kSum, 0, {}, 0}, {OutputKind::kSum, 0, {}, 0}};
-  EXPECT_EQ(loop.Bytes(1), 2 * (512 * 8 * 8 + 256));
+  EXPECT_EQ(loop.Bytes(1), 2 * (1 + 25) * 8 * 8);
+  EXPECT_EQ(loop.Bytes(10), 2 * (1 + 250) * 8 * 8);
+  EXPECT_EQ(loop.Bytes(1000), 2 * 512 * 8 * 8);
+  EXPECT_EQ(loop.Bytes(1000, 1024), 1024);
+  // Columns that vary with the batch: the parts of any number of columns.
+  Planned varying("Fused", {{Dim(100), n, Dim(8)}}, {{n, Dim(8)}});
+  varying.node.program = loop.node.program;
+  varying.node.program.outputs.pop_back();
+  for (const int64_t batch : {1, 100, 10'000})
+    EXPECT_GE(varying.Bytes(batch), CudaTarget().LoopSumParts(8 * batch) * 8 * batch * 8) << batch;
+  EXPECT_LE(varying.Bytes(1 << 20), 8 * (1 << 20) * 8 + 16 * kMiB);
 }
 
-TEST(CudaWorkspace, AScatterSortsItsIndices) {
-  const Planned scatter("Scatter", {{n, 100, 8}, {n, 100}}, {{5000, 8}});
-  EXPECT_EQ(scatter.Bytes(3), 300 * 16 + 256 * 1024);
+TEST(CudaWorkspace, AScatterSortsItsRows) {
+  const Planned rows("Scatter", {{n, 8}, {n, 1}}, {{5000, 8}});
+  EXPECT_EQ(rows.Bytes(300), 300 * (16 + 1 + 2) + CudaScatterBytes(1, 8 * 4) + 4096);
+  for (const int64_t batch : {1, 31, 2048, 2049, 100'000})
+    EXPECT_GE(rows.Bytes(batch), CudaScatterBytes(batch, 8 * 4)) << batch;
+  // An index for each element.
+  const Planned elements("Scatter", {{n, 8}, {n, 8}}, {{5000, 8}});
+  for (const int64_t batch : {1, 31, 2048, 2049, 100'000})
+    EXPECT_GE(elements.Bytes(batch), CudaScatterBytes(8 * batch, 4)) << batch;
 }
 
 TEST(CudaWorkspace, ARecurrentStepHasAProductAndItsGates) {

@@ -103,6 +103,15 @@ TEST(Layout, CountsTheSmallPlanToTheByte) {
   EXPECT_EQ(layout.arena_bytes, 4160);
 }
 
+// Aligned for the CPU is not aligned for a card.
+TEST(ValidateLayout, AsksForTheAlignmentOfTheTarget) {
+  const Plan plan = SmallPlan();
+  MemoryLayout layout = llvm::cantFail(LayOut(plan, 2, TargetKind::kCuda));
+  layout.train.workspace_offset[5] += AlignmentOf(TargetKind::kCpu);
+  const std::string message = llvm::toString(ValidateLayout(plan, layout));
+  EXPECT_NE(message.find("is not aligned"), std::string::npos) << message;
+}
+
 TEST(Layout, OnCudaCountsItsWorkspacesAndItsAlignment) {
   const Plan plan = SmallPlan();
   const MemoryLayout layout = llvm::cantFail(LayOut(plan, 2, TargetKind::kCuda));

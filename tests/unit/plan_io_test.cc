@@ -212,6 +212,20 @@ TEST(PlanIo, LoopsThatAreNotAlignedAreDamage) {
   EXPECT_EQ(ReadError(Resealed(bytes)), "damaged: its FlatBuffer is not aligned");
 }
 
+TEST(PlanIo, ANodeWithoutAWorkspaceForEachTargetIsDamage) {
+  Plan plan = SmallPlan();
+  plan.train.graph.nodes[0].workspace_bytes = {CappedDim(Dim(12345, 678), 99999), CappedDim(54321)};
+  std::string bytes = Written(plan);
+  const int64_t first[] = {12345, 678, 0, 99999};
+  const size_t at = bytes.find(std::string_view(reinterpret_cast<const char*>(first), sizeof first));
+  ASSERT_NE(at, std::string::npos);
+  // The vector's length is stored before it.
+  char& length = bytes[at - sizeof(uint32_t)];
+  ASSERT_EQ(length, static_cast<char>(kTargetKinds));
+  length = 1;
+  EXPECT_EQ(ReadError(Resealed(bytes)), "damaged: a node has 1 of 2 workspaces");
+}
+
 TEST(PlanIo, NamesWhatAFileIsInstead) {
   EXPECT_EQ(ReadError(std::string("\x08\x07\x12\x07pytorch\x1a", 12)),
             "an ONNX model, not a plan: compile it with actc");

@@ -39,12 +39,15 @@ TEST(CudaTarget, MakesEnoughPartsForACardOfManyMultiprocessors) {
   const Target& cuda = CudaTarget();
   EXPECT_EQ(cuda.LoopSumParts(0), 512);
   EXPECT_EQ(cuda.LoopSumParts(64), 512);
-  EXPECT_EQ(cuda.RowSumParts(2048), 256);
+  EXPECT_EQ(cuda.RowSumParts(2048), 32);
   EXPECT_EQ(cuda.SharedGradientParts(64), 64);
   EXPECT_EQ(cuda.SharedGradientParts(kTooLarge), 1);
-  // A block takes at most 1,024 columns.
+  // A block reduces at most 128 columns.
   for (int64_t columns = 1; columns <= 1 << 21; columns = columns * 3 / 2 + 1)
-    EXPECT_GE(cuda.RowSumParts(columns) * CeilDiv(columns, 1024), 256) << columns;
+    EXPECT_GE(cuda.RowSumParts(columns) * CeilDiv(columns, 128), 256) << columns;
+  // A block sums all columns of its loop.
+  EXPECT_EQ(cuda.LoopSumParts(4096), 512);
+  EXPECT_EQ(cuda.LoopSumParts(8192), 256);
 }
 
 TEST(Target, PartialSumsAreBoundedForEveryNumberOfColumns) {

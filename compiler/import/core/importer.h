@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,13 +32,22 @@ struct Selection {
   ValueId live = kNoValue;  // kNoValue: as many places exist as in another tensor, and all hold one number
 };
 
+// Uniform random numbers in [low, high), which become a value of the graph when they are first read as numbers,
+// or a dropout's mask, where a comparison asks for no more.
+struct RandomDraw {
+  TensorType type;
+  double low = 0, high = 1;
+  ValueId value = kNoValue;
+  bool masked = false;  // a mask was made of it, which draws numbers of its own
+};
+
 // What an ONNX name stands for: a value of the graph, a tensor known during import, or both.
 struct Operand {
   TensorType type;
   ValueId value = kNoValue;
   std::optional<Known> known = {};
-  // Random numbers in [first, second): only a comparison may read them.
-  std::optional<std::pair<double, double>> uniform = {};
+  std::shared_ptr<RandomDraw> random = {};  // this is the draw plus `random_shift`
+  double random_shift = 0;
   std::vector<ValueId> sequence = {};  // a sequence of tensors: only SequenceAt may read it
   ValueId scores = kNoValue;  // this is the log-softmax of `scores` over axis 1: a loss may start from them
   // Where our operator has no value for this tensor: what it keeps for its gradient instead (a
@@ -104,6 +114,7 @@ class Importer {
   int64_t opset_;
   llvm::Expected<ValueId> ConstantOf(const Known& known);         // whose elements are fixed
   llvm::Expected<ValueId> ComputedFromBatch(const Known& known);  // whose elements vary with N
+  llvm::Expected<ValueId> Drawn(RandomDraw& draw, double shift);
   llvm::Error FoldOrImport(NodeContext& context);
   llvm::Error ImportUnfolded(NodeContext& context);
 
@@ -164,6 +175,7 @@ class NodeContext {
   llvm::Expected<ValueId> ToChannelsLast(ValueId x) const;
   llvm::Expected<ValueId> ToChannelsFirst(ValueId x) const;
   llvm::Expected<ValueId> Reshape(ValueId x, Dims dims) const;
+  llvm::Expected<ValueId> Cast(ValueId x, DType to) const;
   GraphBuilder& builder() const { return importer.builder(); }
   const TensorType& TypeOf(ValueId id) const { return importer.builder().type(id); }
 
@@ -191,6 +203,7 @@ struct ImportEntry {
 };
 // The families of operators, each one file. Adding an operator is one entry.
 const std::vector<ImportEntry>& ElementwiseImports();
+const std::vector<ImportEntry>& LogicImports();
 const std::vector<ImportEntry>& IntegerImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
@@ -204,6 +217,7 @@ const std::vector<ImportEntry>& AttentionImports();
 const std::vector<ImportEntry>& SpatialImports();
 const std::vector<ImportEntry>& ResizeImports();
 const std::vector<ImportEntry>& ImageImports();
+const std::vector<ImportEntry>& GridImports();
 const std::vector<ImportEntry>& RecurrentImports();
 const std::vector<ImportEntry>& NormalizationImports();
 const std::vector<ImportEntry>& ReductionImports();

@@ -119,14 +119,29 @@ llvm::Expected<ValueId> Importer::ConstantOf(const Known& known) {
   return constant;
 }
 
+llvm::Expected<ValueId> Importer::Drawn(RandomDraw& draw, double shift) {
+  if (draw.masked)
+    return MakeError("",
+                     "random numbers that are compared with a constant, as dropout does, are read once more");
+  if (draw.value == kNoValue) {
+    Attributes attrs;
+    attrs.Set("distribution", "uniform");
+    attrs.Set("offset", draw.low);
+    attrs.Set("scale", draw.high - draw.low);
+    ACT_TRY(draw.value, builder_.AddTyped("Random", {}, draw.type, attrs));
+  }
+  if (shift == 0) return draw.value;
+  return builder_.Add1("Add", {draw.value, builder_.Scalar(static_cast<float>(shift))});
+}
+
 llvm::Expected<ValueId> Importer::Materialize(const Operand& operand) {
   ACT_TRY(const ValueId value, MaterializeToBroadcast(operand));
-  return operand.value == kNoValue ? builder_.Expand(value, operand.known->type.dims) : value;
+  return operand.value == kNoValue ? builder_.Expand(value, operand.type.dims) : value;
 }
 
 llvm::Expected<ValueId> Importer::MaterializeToBroadcast(const Operand& operand) {
   if (operand.value != kNoValue) return operand.value;
-  if (operand.uniform) return MakeError("", "random numbers may only be compared with a constant (dropout)");
+  if (operand.random) return Drawn(*operand.random, operand.random_shift);
   if (operand.kept != kNoValue)
     return MakeError("", "only the gradient of the operator that makes this tensor may read it");
   if (!operand.known) return MakeError("", "a sequence of tensors is used as a tensor");

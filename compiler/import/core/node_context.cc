@@ -117,6 +117,12 @@ llvm::Expected<ValueId> NodeContext::Reshape(ValueId x, Dims dims) const {
   return builder().Reshape(x, std::move(dims), name_);
 }
 
+llvm::Expected<ValueId> NodeContext::Cast(ValueId x, DType to) const {
+  Attributes attributes;
+  attributes.Set("to", static_cast<int64_t>(to));
+  return Emit("Cast", {x}, std::move(attributes));
+}
+
 llvm::Error NodeContext::Set(size_t i, ValueId value) const {
   return Set(i, Operand{.type = TypeOf(value), .value = value});
 }

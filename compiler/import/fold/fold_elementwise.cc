@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/import/fold/element_arithmetic.h"
 #include "compiler/import/fold/fold_shapes.h"
 #include "compiler/import/known/onnx_types.h"
 #include "compiler/ops/op_table.h"
@@ -10,8 +11,6 @@
 namespace act::onnx_import {
 namespace {
 
-using OptionalDim = std::optional<Dim>;
-using OptionalElement = std::optional<Element>;
 using Row = std::vector<Element>;
 
 // Computes element by element over the broadcast operands. `f` gets one element of each, and the
@@ -110,78 +109,6 @@ OptionalElement Fixed(const Element& a, const Element& b) {
   return value ? OptionalElement(Element{*value}) : std::nullopt;
 }
 
-OptionalElement AddElements(const Element& a, const Element& b) {
-  return Element{a.integer + b.integer, 0, SaturatingAdd(a.per_index, b.per_index)};
-}
-OptionalElement SubElements(const Element& a, const Element& b) {
-  return Element{a.integer - b.integer, 0, SaturatingAdd(a.per_index, SaturatingMul(-1, b.per_index))};
-}
-OptionalElement MulElements(const Element& a, const Element& b) {
-  if (b.per_index != 0) return a.per_index != 0 ? std::nullopt : MulElements(b, a);
-  if (a.per_index != 0 && !b.integer.IsFixed()) return std::nullopt;
-  const Element product{a.integer * b.integer, 0, SaturatingMul(a.per_index, b.integer.fixed)};
-  if (product.integer.TooLarge() || product.per_index >= kTooLarge) return std::nullopt;
-  return product;
-}
-// Outside these bounds a quotient may overflow, as the smallest integer divided by -1 does.
-bool CanDivide(const Dim& a, const Dim& b) {
-  for (const int64_t v : {a.fixed, a.per_batch, a.per_batch2, b.fixed, b.per_batch, b.per_batch2})
-    if (v <= -kTooLarge || v >= kTooLarge) return false;
-  return b != Dim(0);
-}
-// |a| < b for every N.
-bool IsSmaller(const Dim& a, const Dim& b) { return SignsOf(b - a).low > 0 && SignsOf(b + a).low > 0; }
-// a = b q + r, 0 <= r < b, for a fixed b and every N; nullopt where there are no such q and r, and
-// where a may be below 0.
-struct Quotient {
-  Dim quotient;
-  int64_t rest = 0;
-};
-std::optional<Quotient> DivideWithRest(const Dim& a, const Dim& b) {
-  if (!b.IsFixed() || b.fixed <= 0 || SignsOf(a).low < 0) return std::nullopt;
-  if (a.per_batch % b.fixed != 0 || a.per_batch2 % b.fixed != 0) return std::nullopt;
-  const int64_t rest = (a.fixed % b.fixed + b.fixed) % b.fixed;
-  return Quotient{{(a.fixed - rest) / b.fixed, a.per_batch / b.fixed, a.per_batch2 / b.fixed}, rest};
-}
-OptionalDim DivDims(const Dim& a, const Dim& b) {
-  if (!CanDivide(a, b)) return std::nullopt;
-  if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed / b.fixed);  // toward zero, as ONNX's
-  if (IsSmaller(a, b)) return Dim(0);
-  if (const auto whole = DivideWithRest(a, b)) return whole->quotient;
-  return DivideExact(a, b);
-}
-OptionalDim RemDims(const Dim& a, const Dim& b) {  // sign of the dividend
-  if (!CanDivide(a, b)) return std::nullopt;
-  if (a.IsFixed() && b.IsFixed()) return Dim(a.fixed % b.fixed);
-  if (IsSmaller(a, b)) return a;
-  if (const auto whole = DivideWithRest(a, b)) return Dim(whole->rest);
-  return DivideExact(a, b) ? OptionalDim(Dim(0)) : std::nullopt;
-}
-OptionalDim ModDims(const Dim& a, const Dim& b) {  // sign of the divisor
-  const OptionalDim rem = RemDims(a, b);
-  if (rem && a.IsFixed() && b.IsFixed()) return Dim((rem->fixed + b.fixed) % b.fixed);
-  if (rem && (*rem == Dim(0) || (SignsOf(*rem).low >= 0 && SignsOf(b).low > 0))) return rem;
-  // From -b to -1: counted from the end.
-  if (CanDivide(a, b) && SignsOf(a).high < 0 && SignsOf(a + b).low >= 0) return a + b;
-  return std::nullopt;
-}
-OptionalDim MaxDims(const Dim& a, const Dim& b) {
-  const auto sign = Compare(a, b);
-  return sign ? OptionalDim(*sign >= 0 ? a : b) : std::nullopt;
-}
-OptionalDim MinDims(const Dim& a, const Dim& b) {
-  const auto sign = Compare(a, b);
-  return sign ? OptionalDim(*sign <= 0 ? a : b) : std::nullopt;
-}
-OptionalDim PowDims(const Dim& a, const Dim& b) {
-  if (!b.IsFixed() || b.fixed < 0 || b.fixed > 62) return std::nullopt;
-  Dim power(1);
-  for (int64_t i = 0; i < b.fixed; ++i) power = power * a;
-  return power.TooLarge() ? std::nullopt : OptionalDim(power);
-}
-OptionalDim AndDims(const Dim& a, const Dim& b) { return Dim(a != Dim(0) && b != Dim(0)); }
-OptionalDim OrDims(const Dim& a, const Dim& b) { return Dim(a != Dim(0) || b != Dim(0)); }
-OptionalDim XorDims(const Dim& a, const Dim& b) { return Dim((a != Dim(0)) != (b != Dim(0))); }
 template <int64_t (*f)(int64_t, int64_t)>
 OptionalDim Bits(const Dim& a, const Dim& b) {
   return a.IsFixed() && b.IsFixed() ? OptionalDim(Dim(f(a.fixed, b.fixed))) : std::nullopt;
@@ -205,26 +132,6 @@ bool IsLess(int sign) { return sign < 0; }
 bool IsGreater(int sign) { return sign > 0; }
 bool IsLessOrEqual(int sign) { return sign <= 0; }
 bool IsGreaterOrEqual(int sign) { return sign >= 0; }
-
-// The low bits of an integer, which a type of that width stores.
-int64_t Wrapped(int64_t value, DType to) {
-  switch (to) {
-    case DType::kInt32:
-      return static_cast<int32_t>(value);
-    case DType::kInt16:
-      return static_cast<int16_t>(value);
-    case DType::kInt8:
-      return static_cast<int8_t>(value);
-    case DType::kUint8:
-      return static_cast<uint8_t>(value);
-    case DType::kUint16:
-      return static_cast<uint16_t>(value);
-    case DType::kUint32:
-      return static_cast<uint32_t>(value);
-    default:
-      return value;
-  }
-}
 
 Folded Convert(const FoldArgs& args, DType to) {
   if (!args.At(0)) return std::nullopt;

@@ -268,8 +268,9 @@ llvm::Error RefuseSelection(const NodeContext& c, const std::string& why) {
 std::optional<SelectionRule> SelectionRuleOf(const std::string& op) {
   for (const SelectionRule& rule : kRules)
     if (op == rule.op) return rule;
-  for (const ImportEntry& entry : ElementwiseImports())
-    if (op == entry.op) return SelectionRule{entry.op, Elementwise, -1};
+  for (const auto* family : {&ElementwiseImports(), &LogicImports()})
+    for (const ImportEntry& entry : *family)
+      if (op == entry.op) return SelectionRule{entry.op, Elementwise, -1};
   return std::nullopt;
 }
 

@@ -1,10 +1,9 @@
 // Elementwise operators. Most have the same name here. Known scalars stay scalars instead of
 // becoming whole tensors, and operators that change nothing (x + 0, x * 1, a Cast between floats)
 // add no node.
-#include <limits>
-
 #include "compiler/import/core/importer.h"
 #include "compiler/import/known/onnx_types.h"
+#include "compiler/import/ops/random_draw.h"
 #include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {
@@ -29,7 +28,6 @@ constexpr Unary kUnary[] = {
     {"Erf"},
     {"Relu"},
     {"Reciprocal"},
-    {"Floor"},
     {"Ceil"},
     {"Round"},
     {"Sign"},
@@ -108,72 +106,9 @@ llvm::Error ImportBinary(NodeContext& c) {
         Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
       return c.Set(0, Operand(c.In(1 - i)));
   }
+  ACT_TRY(const bool shifted, ShiftDraw(c));
+  if (shifted) return llvm::Error::success();
   return c.Return(c.EmitBinary(op));
-}
-
-llvm::Error ImportComparison(NodeContext& c) {
-  if (c.In(0).uniform || c.In(1).uniform)
-    return c.Fail("compares random numbers in a way that is no dropout mask");
-  return c.Return(c.EmitBinary(c.node.op_type()));
-}
-
-llvm::Expected<ValueId> Cast(const NodeContext& c, ValueId x, DType to) {
-  Attributes attrs;
-  attrs.Set("to", static_cast<int64_t>(to));
-  return c.Emit("Cast", {x}, attrs);
-}
-
-llvm::Expected<ValueId> Not(const NodeContext& c, ValueId x) {
-  return c.Emit("Equal", {x, c.builder().Scalar(0)});
-}
-
-llvm::Error ImportNot(NodeContext& c) {
-  ACT_TRY(const ValueId x, c.Value(0));
-  return c.Return(Not(c, x));
-}
-
-// Flags are 0 or 1, so `and` is their product and `or` the larger one. Comparing the result stops
-// gradients.
-llvm::Expected<ValueId> Either(const NodeContext& c, const char* op, ValueId a, ValueId b) {
-  ACT_TRY(const ValueId x, Cast(c, a, DType::kFloat32));
-  ACT_TRY(const ValueId y, Cast(c, b, DType::kFloat32));
-  ACT_TRY(const ValueId both, c.Emit(op, {x, y}));
-  return c.Emit("Greater", {both, c.builder().Scalar(0)});
-}
-
-llvm::Error ImportLogical(NodeContext& c) {
-  if (c.Type(0).dtype != DType::kBool || c.Type(1).dtype != DType::kBool)
-    return c.Fail("takes bool operands, got " + ToString(c.Type(0)) + " and " + ToString(c.Type(1)));
-  for (size_t i = 0; i < 2; ++i)  // `and true`, `or false`
-    if (c.Number(i) == (c.node.op_type() == "And") && c.node.op_type() != "Xor" &&
-        Broadcast(c.DimsOf(1 - i), c.DimsOf(i)) == c.DimsOf(1 - i))
-      return c.Set(0, Operand(c.In(1 - i)));
-  if (c.node.op_type() == "Xor") {
-    ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
-    return c.Return(Not(c, equal));
-  }
-  ACT_TRY(const ValueId a, c.BroadcastValue(0, c.DimsOf(1)));
-  ACT_TRY(const ValueId b, c.BroadcastValue(1, c.DimsOf(0)));
-  ACT_TRY(const ValueId y, Either(c, c.node.op_type() == "And" ? "Mul" : "Max", a, b));
-  return c.Return(c.ExpandToInputs(y));
-}
-
-llvm::Error ImportIsNan(NodeContext& c) {  // NaN is what does not equal itself
-  ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId equal, c.Emit("Equal", {x, x}));
-  return c.Return(Not(c, equal));
-}
-
-llvm::Error ImportIsInf(NodeContext& c) {
-  const bool above = c.attrs.Int("detect_positive", 1) != 0, below = c.attrs.Int("detect_negative", 1) != 0;
-  const float infinity = std::numeric_limits<float>::infinity();
-  ACT_TRY(ValueId x, c.Value(0));
-  if (above && below) {
-    ACT_TRY(x, c.Emit("Abs", {x}));
-  }
-  if (!above && !below)  // nothing is above infinity
-    return c.Return(c.Emit("Greater", {x, c.builder().Scalar(infinity)}));
-  return c.Return(c.Emit("Equal", {x, c.builder().Scalar(above ? infinity : -infinity)}));
 }
 
 // The remainder has the sign of the dividend (fmod), or of the divisor.
@@ -192,13 +127,6 @@ llvm::Error ImportMod(NodeContext& c) {
   ACT_TRY(const ValueId b, c.BroadcastValue(1, c.DimsOf(0)));
   ACT_TRY(const ValueId multiple, c.Emit("Mul", {whole, b}));
   return c.Return(c.Emit("Sub", {a, multiple}));
-}
-
-// a <= b is a < b or a == b, and not the negation of a > b: for NaN that gives true, and ONNX false.
-llvm::Error ImportOrEqual(NodeContext& c) {
-  ACT_TRY(const ValueId strict, c.EmitBinary(c.node.op_type() == "LessOrEqual" ? "Less" : "Greater"));
-  ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
-  return c.Return(Either(c, "Max", strict, equal));
 }
 
 // Sum, Mean, Max, Min of any number of operands.
@@ -228,7 +156,7 @@ llvm::Error ImportPow(NodeContext& c) {
   if (IsFloat(c.Type(1).dtype)) return c.Return(c.EmitBinary("Pow"));
   ACT_TRY(const ValueId x, c.BroadcastValue(0, c.DimsOf(1)));
   ACT_TRY(const ValueId integer, c.BroadcastValue(1, c.DimsOf(0)));
-  ACT_TRY(const ValueId power, Cast(c, integer, DType::kFloat32));
+  ACT_TRY(const ValueId power, c.Cast(integer, DType::kFloat32));
   ACT_TRY(const ValueId y, c.Emit("Pow", {x, power}));
   return c.Return(c.ExpandToInputs(y));
 }
@@ -256,7 +184,7 @@ llvm::Error ImportCastTo(NodeContext& c, DType to) {
   const DType target = IsFloat(to) ? DType::kFloat32 : to;
   if (c.Type(0).dtype == target) return c.Set(0, Operand(c.In(0)));
   ACT_TRY(const ValueId x, c.Value(0));
-  return c.Return(Cast(c, x, target));
+  return c.Return(c.Cast(x, target));
 }
 
 llvm::Error ImportCast(NodeContext& c) {
@@ -269,20 +197,6 @@ llvm::Error ImportCast(NodeContext& c) {
 llvm::Error ImportCastLike(NodeContext& c) { return ImportCastTo(c, c.Type(1).dtype); }
 
 llvm::Error ImportIdentity(NodeContext& c) { return c.Set(0, Operand(c.In(0))); }
-
-llvm::Error ImportWhere(NodeContext& c) {
-  if (c.Type(0).dtype != DType::kBool)
-    return c.Fail("the condition must be bool, it is " + ToString(c.Type(0)));
-  const Dims& dims = c.DimsOf(0);
-  const auto with_b = Broadcast(dims, c.DimsOf(2)), with_a = Broadcast(dims, c.DimsOf(1)),
-             branches = Broadcast(c.DimsOf(1), c.DimsOf(2));
-  if (!with_a || !with_b || !branches) return c.Fail("shapes do not broadcast");
-  ACT_TRY(const ValueId condition, c.BroadcastValue(0, *branches));
-  ACT_TRY(const ValueId a, c.BroadcastValue(1, *with_b));
-  ACT_TRY(const ValueId b, c.BroadcastValue(2, *with_a));
-  ACT_TRY(const ValueId y, c.Emit("Where", {condition, a, b}));
-  return c.Return(c.ExpandToInputs(y));
-}
 
 // x where x > 0, else slope * x; the slope is a parameter.
 llvm::Error ImportPRelu(NodeContext& c) {
@@ -307,35 +221,15 @@ llvm::Error ImportPRelu(NodeContext& c) {
 const std::vector<ImportEntry>& ElementwiseImports() {
   static const std::vector<ImportEntry> entries = [] {
     std::vector<ImportEntry> list = {
-        {"Add", 2, 2, ImportBinary},
-        {"Sub", 2, 2, ImportBinary},
-        {"Mul", 2, 2, ImportBinary},
-        {"Div", 2, 2, ImportBinary},
-        {"Sum", 1, -1, ImportVariadic},
-        {"Mean", 1, -1, ImportVariadic},
-        {"Max", 1, -1, ImportVariadic},
-        {"Min", 1, -1, ImportVariadic},
-        {"Pow", 2, 2, ImportPow},
-        {"Equal", 2, 2, ImportComparison},
-        {"Greater", 2, 2, ImportComparison},
-        {"And", 2, 2, ImportLogical},
-        {"Or", 2, 2, ImportLogical},
-        {"Xor", 2, 2, ImportLogical},
-        {"Not", 1, 1, ImportNot},
-        {"LessOrEqual", 2, 2, ImportOrEqual},
-        {"GreaterOrEqual", 2, 2, ImportOrEqual},
-        {"IsNaN", 1, 1, ImportIsNan},
-        {"IsInf", 1, 1, ImportIsInf},
-        {"Mod", 2, 2, ImportMod},
-        {"Swish", 1, 1, ImportSwish},
-        {"Where", 3, 3, ImportWhere},
-        {"Clip", 1, 3, ImportClip},
-        {"Cast", 1, 1, ImportCast},
-        {"CastLike", 2, 2, ImportCastLike},
-        {"Identity", 1, 1, ImportIdentity},
-        {"Gelu", 1, 1, ImportGelu},
-        {"Selu", 1, 1, ImportSelu},
-        {"PRelu", 2, 2, ImportPRelu},
+        {"Add", 2, 2, ImportBinary},        {"Sub", 2, 2, ImportBinary},
+        {"Mul", 2, 2, ImportBinary},        {"Div", 2, 2, ImportBinary},
+        {"Sum", 1, -1, ImportVariadic},     {"Mean", 1, -1, ImportVariadic},
+        {"Max", 1, -1, ImportVariadic},     {"Min", 1, -1, ImportVariadic},
+        {"Pow", 2, 2, ImportPow},           {"Mod", 2, 2, ImportMod},
+        {"Swish", 1, 1, ImportSwish},       {"Clip", 1, 3, ImportClip},
+        {"Cast", 1, 1, ImportCast},         {"CastLike", 2, 2, ImportCastLike},
+        {"Identity", 1, 1, ImportIdentity}, {"Gelu", 1, 1, ImportGelu},
+        {"Selu", 1, 1, ImportSelu},         {"PRelu", 2, 2, ImportPRelu},
     };
     for (const Unary& unary : kUnary) list.push_back({unary.op, 1, 1, ImportUnary});
     return list;

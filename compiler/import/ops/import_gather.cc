@@ -214,10 +214,8 @@ llvm::Error ImportOneHot(NodeContext& c) {
   ValueId value[2];
   for (int64_t i = 0; i < 2; ++i) {
     ACT_TRY(const ValueId one, c.builder().Slice(values, {i}, {1}, {1}, c.name()));
-    Attributes to;
-    to.Set("to", static_cast<int64_t>(DType::kFloat32));
     ACT_TRY(value[i], !in_float || c.TypeOf(one).dtype == DType::kFloat32 ? llvm::Expected<ValueId>(one)
-                                                                          : c.Emit("Cast", {one}, to));
+                                                                          : c.Cast(one, DType::kFloat32));
   }
   ACT_TRY(const ValueId is_front, c.Emit("Equal", {index, from_front}));
   ACT_TRY(const ValueId is_end, c.Emit("Equal", {index, from_end}));
@@ -228,9 +226,7 @@ llvm::Error ImportOneHot(NodeContext& c) {
   ACT_TRY(const ValueId rest, c.Emit("Where", {is_end, value[1], value[0]}));
   ACT_TRY(const ValueId hot, c.Emit("Where", {is_front, value[1], rest}));
   if (c.Type(2).dtype == DType::kFloat32) return c.Set(0, hot);
-  Attributes to;
-  to.Set("to", static_cast<int64_t>(c.Type(2).dtype));
-  return c.Return(c.Emit("Cast", {hot}, to));
+  return c.Return(c.Cast(hot, c.Type(2).dtype));
 }
 
 // NonZero: the places where the data is not zero, in order. Their number is known only at run time,

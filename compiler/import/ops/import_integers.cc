@@ -108,12 +108,9 @@ llvm::Error ImportPow(NodeContext& c) {
   ACT_TRY(ValueId x, c.BroadcastValue(0, c.DimsOf(1)));
   ACT_TRY(ValueId n, c.BroadcastValue(1, c.DimsOf(0)));
   if (IsFloat(exponent)) {
-    Attributes to_float, back;
-    to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
-    back.Set("to", static_cast<int64_t>(base));
-    ACT_TRY(x, c.Emit("Cast", {x}, to_float));
+    ACT_TRY(x, c.Cast(x, DType::kFloat32));
     ACT_TRY(const ValueId power, c.Emit("Pow", {x, n}));
-    ACT_TRY(const ValueId y, c.Emit("Cast", {power}, back));
+    ACT_TRY(const ValueId y, c.Cast(power, base));
     return c.Return(c.ExpandToInputs(y));
   }
   if (exponent != base) {

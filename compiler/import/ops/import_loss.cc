@@ -32,12 +32,6 @@ llvm::Error CrossEntropy(NodeContext& c, ValueId scores) {
   return c.Set(0, y[0]);
 }
 
-llvm::Expected<ValueId> CastTo(NodeContext& c, ValueId x, DType dtype) {
-  Attributes attrs;
-  attrs.Set("to", static_cast<int64_t>(dtype));
-  return c.Emit("Cast", {x}, attrs);
-}
-
 // x, but `instead` where the condition holds.
 llvm::Expected<ValueId> Except(NodeContext& c, ValueId condition, float instead, ValueId x) {
   return c.Emit("Where", {condition, c.builder().Scalar(instead), x});
@@ -70,7 +64,7 @@ llvm::Error NegativeLogLikelihood(NodeContext& c, ValueId log_prob) {
     return c.Fail("labels " + ToString(c.Type(1)) + " do not fit scores " + ToString(c.Type(0)));
 
   ACT_TRY(const ValueId given, c.Value(1));
-  ACT_TRY(const ValueId label, CastTo(c, given, DType::kFloat32));
+  ACT_TRY(const ValueId label, c.Cast(given, DType::kFloat32));
   ACT_TRY(const ValueId negative, c.Emit("Less", {label, c.builder().Scalar(0)}));
   // A lookup counts negative indices from the end; here they are errors.
   ACT_TRY(ValueId index, Except(c, negative, static_cast<float>(scores[1].fixed), label));
@@ -80,7 +74,7 @@ llvm::Error NegativeLogLikelihood(NodeContext& c, ValueId log_prob) {
     ACT_TRY(ignored, c.Emit("Equal", {label, ignore}));
     ACT_TRY(index, Except(c, ignored, 0, index));
   }
-  ACT_TRY(index, CastTo(c, index, DType::kInt64));
+  ACT_TRY(index, c.Cast(index, DType::kInt64));
   ACT_TRY(const ValueId class_index, c.Reshape(index, one_class));
   ACT_TRY(ValueId loss, Lookup(c, log_prob, class_index, 1));
   ACT_TRY(loss, c.Reshape(loss, samples));

@@ -1,10 +1,13 @@
-// Dropout, and the masks that exporters build from random numbers (stochastic depth).
-#include "compiler/import/core/importer.h"
+// Dropout, random numbers, and the masks that exporters build from them (stochastic depth).
+#include "compiler/import/ops/random_draw.h"
+
+#include "compiler/import/known/onnx_types.h"
+#include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {
 namespace {
 
-llvm::Expected<ValueId> Dropout(NodeContext& c, ValueId x, double probability) {
+llvm::Expected<ValueId> Dropout(const NodeContext& c, ValueId x, double probability) {
   Attributes attrs;
   attrs.Set("probability", probability);
   // A gradient in the model reads the mask. It draws the mask again, by this number.
@@ -40,41 +43,91 @@ llvm::Error ImportDropout(NodeContext& c) {
   return c.Set(0, y);
 }
 
-// Random numbers are no value of the graph; only their comparison with a threshold is one.
-llvm::Error ImportRandomUniformLike(NodeContext& c) {
-  const double low = c.attrs.Float("low", 0), high = c.attrs.Float("high", 1);
-  if (!(low < high)) return c.Fail("low must be below high");
-  Operand random;
-  random.type = {DType::kFloat32, c.DimsOf(0)};
-  random.uniform = {low, high};
-  return c.Set(0, std::move(random));
+// The type of the random numbers: that of input 0 (..Like), or `shape`.
+llvm::Expected<TensorType> TypeDrawn(const NodeContext& c) {
+  const DType dtype = c.Has(0) ? c.Type(0).dtype : DType::kFloat32;
+  const auto drawn = c.attrs.Has("dtype") ? FromOnnxType(c.attrs.Int("dtype")) : dtype;
+  if (!drawn || !IsFloat(*drawn)) return c.Fail("draws numbers that are not floats");
+  if (c.Has(0)) return TensorType{DType::kFloat32, c.DimsOf(0)};
+  const std::vector<int64_t> shape = c.attrs.Ints("shape");
+  return TensorType{DType::kFloat32, {shape.begin(), shape.end()}};
 }
 
-// uniform < p is 1 with probability p: a dropout of ones that keeps p of them and does not
-// scale them by 1 / p. In evaluation the mask is p, so dividing by p, as exporters do next, gives 1.
-llvm::Error ImportLess(NodeContext& c) {
-  if (!c.In(0).uniform) {
-    if (c.In(1).uniform) return c.Fail("compares random numbers in a way that is no dropout mask");
-    return c.Return(c.EmitBinary("Less"));
-  }
-  const auto threshold = c.Number(1);
-  if (!threshold) return c.Fail("compares random numbers with something that is not a constant");
-  const auto [low, high] = *c.In(0).uniform;
-  const double keep = (*threshold - low) / (high - low);
+llvm::Error ImportRandomUniform(NodeContext& c) {
+  const double low = c.attrs.Float("low", 0), high = c.attrs.Float("high", 1);
+  if (!(low < high)) return c.Fail("low must be below high");
+  ACT_TRY(const TensorType type, TypeDrawn(c));
+  return c.Set(0, Operand{.type = type, .random = std::make_shared<RandomDraw>(RandomDraw{type, low, high})});
+}
+
+llvm::Error ImportRandomNormal(NodeContext& c) {
+  ACT_TRY(TensorType type, TypeDrawn(c));
+  Attributes attrs;
+  attrs.Set("distribution", "normal");
+  attrs.Set("offset", c.attrs.Float("mean", 0));
+  attrs.Set("scale", c.attrs.Float("scale", 1));
+  return c.Return(c.builder().AddTyped("Random", {}, std::move(type), attrs, c.name()));
+}
+
+// The mask of a dropout in place of the draw: 1 with probability `keep`, not scaled by 1 / keep. In evaluation it
+// is `keep`, so that dividing by it, as models do next, gives 1.
+llvm::Error SetMask(const NodeContext& c, RandomDraw& draw, double keep) {
   if (!(keep > 0 && keep <= 1)) return c.Fail("a mask that is always 0 or ill-defined");
-  ACT_TRY(ValueId mask, c.builder().Expand(c.builder().Scalar(1), c.DimsOf(0), c.name()));
+  draw.masked = true;
+  ACT_TRY(ValueId mask, c.builder().Expand(c.builder().Scalar(1), draw.type.dims, c.name()));
   if (keep == 1) return c.Set(0, mask);
   ACT_TRY(mask, Dropout(c, mask, 1 - keep));
   return c.Return(c.Emit("Mul", {mask, c.builder().Scalar(static_cast<float>(keep))}));
 }
 
+// The draw of input i, where nothing has read it yet: then it may become a mask.
+RandomDraw* Undrawn(const NodeContext& c, size_t i) {
+  RandomDraw* draw = c.In(i).random.get();
+  return draw && draw->value == kNoValue && !draw->masked ? draw : nullptr;
+}
+
+// uniform < p
+llvm::Error ImportLess(NodeContext& c) {
+  RandomDraw* draw = Undrawn(c, 0);
+  const auto threshold = c.Number(1);
+  if (!draw || !threshold || Broadcast(c.DimsOf(0), c.DimsOf(1)) != c.DimsOf(0))
+    return c.Return(c.EmitBinary("Less"));
+  return SetMask(c, *draw, (*threshold - c.In(0).random_shift - draw->low) / (draw->high - draw->low));
+}
+
+// floor(keep + uniform in [0, 1)): how stochastic depth is written where it is written by hand.
+llvm::Error ImportFloor(NodeContext& c) {
+  RandomDraw* draw = Undrawn(c, 0);
+  const double keep = c.In(0).random_shift;
+  if (draw && draw->low == 0 && draw->high == 1 && keep > 0 && keep <= 1) return SetMask(c, *draw, keep);
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit("Floor", {x}));
+}
+
 }  // namespace
+
+llvm::Expected<bool> ShiftDraw(const NodeContext& c) {
+  if (c.node.op_type() != "Add") return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto by = c.Number(1 - i);
+    if (!Undrawn(c, i) || !by || Broadcast(c.DimsOf(0), c.DimsOf(1)) != c.DimsOf(i)) continue;
+    Operand shifted = c.In(i);
+    shifted.random_shift += *by;
+    ACT_CHECK_OK(c.Set(0, std::move(shifted)));
+    return true;
+  }
+  return false;
+}
 
 const std::vector<ImportEntry>& RandomImports() {
   static const std::vector<ImportEntry> entries = {
       {"Dropout", 1, 3, ImportDropout},
-      {"RandomUniformLike", 1, 1, ImportRandomUniformLike},
+      {"RandomUniform", 0, 0, ImportRandomUniform},
+      {"RandomUniformLike", 1, 1, ImportRandomUniform},
+      {"RandomNormal", 0, 0, ImportRandomNormal},
+      {"RandomNormalLike", 1, 1, ImportRandomNormal},
       {"Less", 2, 2, ImportLess},
+      {"Floor", 1, 1, ImportFloor},
   };
   return entries;
 }

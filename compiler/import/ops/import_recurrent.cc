@@ -239,9 +239,7 @@ llvm::Error ImportRecurrent(NodeContext& c) {
   ValueId lengths = kNoValue;
   if (c.Has(kLengths) && c.Number(kLengths) != static_cast<double>(layer.steps)) {
     ACT_TRY(lengths, c.Value(kLengths));
-    Attributes to_float;
-    to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
-    ACT_TRY(lengths, c.Emit("Cast", {lengths}, to_float));
+    ACT_TRY(lengths, c.Cast(lengths, DType::kFloat32));
     ACT_TRY(lengths, c.Reshape(lengths, {layer.batch, Dim(1)}));
   }
   std::vector<ValueId> y, last_h, last_c;

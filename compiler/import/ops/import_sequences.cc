@@ -81,9 +81,7 @@ llvm::Error ImportHardmax(NodeContext& c) {
   ACT_TRY(const ValueId index, TopK(c, x, along, 1, true));
   ACT_TRY(const ValueId at, c.importer.Materialize(KnownOperand(std::move(positions))));
   ACT_TRY(const ValueId hot, c.Emit("Equal", {index, at}));
-  Attributes to;
-  to.Set("to", static_cast<int64_t>(DType::kFloat32));
-  ACT_TRY(const ValueId y, c.Emit("Cast", {hot}, to));
+  ACT_TRY(const ValueId y, c.Cast(hot, DType::kFloat32));
   return c.Return(c.Reshape(y, dims));
 }
 
@@ -160,9 +158,7 @@ llvm::Error ImportEyeLike(NodeContext& c) {
     ACT_TRY(const ValueId column, Positions(c, dims[1], 1, 0));
     ACT_TRY(const ValueId flags, c.Emit("Equal", {column, row}));
     if (*dtype == DType::kBool) return c.Set(0, flags);
-    Attributes to;
-    to.Set("to", static_cast<int64_t>(IsFloat(*dtype) ? DType::kFloat32 : *dtype));
-    return c.Return(c.Emit("Cast", {flags}, to));
+    return c.Return(c.Cast(flags, IsFloat(*dtype) ? DType::kFloat32 : *dtype));
   }
   Known eye{{*dtype, dims}, {}};
   for (int64_t r = 0; r < dims[0].fixed; ++r)

@@ -79,12 +79,6 @@ llvm::Error ImportConvTranspose(NodeContext& c) {
   return ReturnChannelsFirst(c, c.builder().ConvTranspose(x, weight, bias, attrs, c.name()));
 }
 
-llvm::Expected<ValueId> CastTo(NodeContext& c, ValueId x, DType dtype) {
-  Attributes attrs;
-  attrs.Set("to", static_cast<int64_t>(dtype));
-  return c.Emit("Cast", {x}, attrs);
-}
-
 llvm::Error ImportPool(NodeContext& c) {
   const bool is_max = c.node.op_type() == "MaxPool";
   ACT_TRY(const Window window, ReadWindow(c, c.attrs.Ints("kernel_shape"), c.DimsOf(0)));
@@ -96,7 +90,7 @@ llvm::Error ImportPool(NodeContext& c) {
   const DType given = c.Type(0).dtype;
   const bool bytes = given == DType::kInt8 || given == DType::kUint8;  // exact in f32, as their maxima are
   if (bytes) {
-    ACT_TRY(image, CastTo(c, image, DType::kFloat32));
+    ACT_TRY(image, c.Cast(image, DType::kFloat32));
   }
   ACT_TRY(const ValueId x, c.ToChannelsLast(image));
   if (!is_max) return ReturnChannelsFirst(c, c.Emit("AveragePool", {x}, attrs));
@@ -105,7 +99,7 @@ llvm::Error ImportPool(NodeContext& c) {
   ACT_TRY(const std::vector<ValueId> y, c.builder().Add("MaxPool", {x}, attrs, c.name(), 2));
   ACT_TRY(ValueId result, c.ToChannelsFirst(y[0]));
   if (bytes) {
-    ACT_TRY(result, CastTo(c, result, given));
+    ACT_TRY(result, c.Cast(result, given));
   }
   ACT_CHECK_OK(c.Set(1, Operand{.type = {DType::kInt64, c.TypeOf(result).dims}, .kept = y[1]}));
   return c.Set(0, result);

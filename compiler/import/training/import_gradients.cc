@@ -72,11 +72,9 @@ llvm::Error GradientOfEachLoss(NodeContext& c) {
   for (int64_t i = 0; i < scores[1].fixed; ++i)
     positions.elements.push_back(RealElement(DType::kFloat32, static_cast<double>(i)));
   const auto number = [&](float value) { return c.builder().Scalar(value); };
-  Attributes to_float;
-  to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
   ACT_TRY(const ValueId log_prob, c.Value(1));
   ACT_TRY(ValueId label, c.Value(2));
-  ACT_TRY(label, c.Emit("Cast", {label}, to_float));
+  ACT_TRY(label, c.Cast(label, DType::kFloat32));
   ACT_TRY(label, c.Reshape(label, one_class));
   ACT_TRY(const ValueId position, c.importer.Materialize(KnownOperand(std::move(positions))));
   ACT_TRY(const ValueId is_label, c.Emit("Equal", {position, label}));

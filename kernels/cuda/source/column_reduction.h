@@ -64,7 +64,9 @@ ACT_DEVICE void ReduceColumns(Op op, const ColumnReduction& p) {
   int32_t r = begin + j;
   for (; r < end - (kAtOnce - 1) * kRowLanes; r += kAtOnce * kRowLanes) {
     Floats<kVector> pack[kAtOnce];
+#pragma unroll
     for (int u = 0; u < kAtOnce; ++u) LoadFloats(x + PlaceOf(p.reduced, r + u * kRowLanes), pack[u]);
+#pragma unroll
     for (int u = 0; u < kAtOnce; ++u)
       for (int v = 0; v < kVector; ++v) op.Add(acc[v], pack[u].at[v], shift[v]);
   }

@@ -2,6 +2,8 @@
 // kernels/cuda/fused_text.cc writes the rest.
 #pragma once
 
+#include <limits>
+
 #include "kernels/cuda/source/code_piece.h"
 #include "kernels/cuda/source/fused_parameters.h"
 #include "kernels/math/convert.h"
@@ -140,7 +142,7 @@ struct SumOfRow {
   ACT_DEVICE static float Take(float sum, float x) { return sum + x; }
 };
 struct MaxOfRow {
-  static constexpr float kStart = -__builtin_inff();
+  static constexpr float kStart = -std::numeric_limits<float>::infinity();
   ACT_DEVICE static float Take(float most, float x) { return most < x || x != x ? x : most; }
 };
 

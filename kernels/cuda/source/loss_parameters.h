@@ -7,8 +7,6 @@
 namespace act::cuda {
 
 inline constexpr int kLossThreads = 256;  // of a block that works on labels alone
-// Sums over rows are computed in this many parts at most: two blocks for each of some 150 multiprocessors.
-inline constexpr int32_t kLossParts = 512;
 // Up to this many labels every block of a gradient sums their weights by itself.
 inline constexpr int64_t kFewLabels = 4096;
 

@@ -67,7 +67,9 @@ ACT_DEVICE void ReduceRows(const ReduceRowsParameters& p) {
   int32_t j = begin + lane * kVector;
   for (; j < end - (kAtOnce - 1) * kStep; j += kAtOnce * kStep) {
     Floats<kVector> pack[kAtOnce];
+#pragma unroll
     for (int u = 0; u < kAtOnce; ++u) LoadFloats(x + PlaceOf(p.reduced, j + u * kStep), pack[u]);
+#pragma unroll
     for (int u = 0; u < kAtOnce; ++u)
       for (int v = 0; v < kVector; ++v) op.Add(acc, pack[u].at[v], 0);
   }

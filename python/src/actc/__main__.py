@@ -31,7 +31,9 @@ def _input(text: str) -> Tuple[str, torch.Tensor]:
             return name, torch.randint(0, int(kind[3:] or 2), extents)
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no shape; write 8x3x224x224, or 8x128:int1000 for integers below 1000")
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no shape; write 8x3x224x224, or 8x128:int1000 for integers below 1000"
+    )
 
 
 def _arguments(given: List[Tuple[str, torch.Tensor]]) -> Union[List[torch.Tensor], Dict[str, torch.Tensor]]:
@@ -42,10 +44,21 @@ def _arguments(given: List[Tuple[str, torch.Tensor]]) -> Union[List[torch.Tensor
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m actc", description="Exports a PyTorch model as an ONNX training graph for actc.")
+    parser = argparse.ArgumentParser(
+        prog="python -m actc", description="Exports a PyTorch model as an ONNX training graph for actc."
+    )
     parser.add_argument("factory", help="package.module:function that returns the torch.nn.Module, without arguments")
-    parser.add_argument("--input", action="append", required=True, type=_input, metavar="[NAME=]SHAPE", help="an example input, all with names or none; repeat for more")
-    parser.add_argument("--label", action="append", type=_input, metavar="SHAPE", help="an example label (default: what the loss takes)")
+    parser.add_argument(
+        "--input",
+        action="append",
+        required=True,
+        type=_input,
+        metavar="[NAME=]SHAPE",
+        help="an example input, all with names or none; repeat for more",
+    )
+    parser.add_argument(
+        "--label", action="append", type=_input, metavar="SHAPE", help="an example label (default: what the loss takes)"
+    )
     parser.add_argument("-o", "--output", required=True, metavar="FILE.onnx")
     parser.add_argument("--loss", choices=sorted(LOSSES), help="default: the model returns its loss")
     parser.add_argument("--fixed-batch", action="store_true", help="the batch of the example input, and no other")

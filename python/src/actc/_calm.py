@@ -50,10 +50,20 @@ def _drops(module: nn.Module) -> List[Tuple[Any, str]]:
 class _Fixed(TorchFunctionMode):
     """Functions that draw random numbers give fixed ones."""
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
-        if name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "feature_dropout"):
+        if name in (
+            "dropout",
+            "dropout1d",
+            "dropout2d",
+            "dropout3d",
+            "alpha_dropout",
+            "feature_alpha_dropout",
+            "feature_dropout",
+        ):
             return args[0] if args else kwargs["input"]
         if name in ("dropout_", "alpha_dropout_"):
             return args[0]

@@ -55,7 +55,9 @@ def _step_of(got: Dict[str, np.ndarray], reference: Step) -> Step:
     return Step(float(got["loss"].reshape(-1)[0]), gradients)
 
 
-def compare_steps(wrapped: nn.Module, tensors: Sequence[torch.Tensor], got: Dict[str, np.ndarray]) -> Tuple[Optional[Comparison], str]:
+def compare_steps(
+    wrapped: nn.Module, tensors: Sequence[torch.Tensor], got: Dict[str, np.ndarray]
+) -> Tuple[Optional[Comparison], str]:
     """actrun's step beside PyTorch's at the module's present values. With a note where the reference
     is not float64's; without a comparison where PyTorch's step is not finite."""
     reference, reason = float64_step(wrapped, tensors)
@@ -80,7 +82,9 @@ def compare_steps(wrapped: nn.Module, tensors: Sequence[torch.Tensor], got: Dict
 
 
 @contextlib.contextmanager
-def moved(wrapped: nn.Module, tensors: Sequence[torch.Tensor], model: onnx.ModelProto, seed: int) -> Iterator[onnx.ModelProto]:
+def moved(
+    wrapped: nn.Module, tensors: Sequence[torch.Tensor], model: onnx.ModelProto, seed: int
+) -> Iterator[onnx.ModelProto]:
     """The module with moved parameters and conditioned normalizations, and a graph that is changed
     alike."""
     other = onnx.ModelProto()
@@ -104,7 +108,12 @@ def moved(wrapped: nn.Module, tensors: Sequence[torch.Tensor], model: onnx.Model
 
 
 def moved_step(
-    wrapped: nn.Module, tensors: Sequence[torch.Tensor], model: onnx.ModelProto, names: Sequence[str], tools: Tools, seed: int
+    wrapped: nn.Module,
+    tensors: Sequence[torch.Tensor],
+    model: onnx.ModelProto,
+    names: Sequence[str],
+    tools: Tools,
+    seed: int,
 ) -> Optional[Comparison]:
     """As compare_steps, at moved parameters."""
     inputs = dict(zip(names, tensors))
@@ -136,11 +145,19 @@ def _check_other_batch(
     except ExportError as error:
         right, said = False, error.message
     if not right and math.isfinite(reference):
-        raise WrongBatch(f"the exported model is right at a batch of {batch} and not of {batch + 1}: {said}", "pass dynamic_batch=False")
+        raise WrongBatch(
+            f"the exported model is right at a batch of {batch} and not of {batch + 1}: {said}",
+            "pass dynamic_batch=False",
+        )
 
 
 def _judge(
-    wrapped: nn.Module, tensors: Sequence[torch.Tensor], path: str, names: Sequence[str], tools: Tools, got: Dict[str, np.ndarray]
+    wrapped: nn.Module,
+    tensors: Sequence[torch.Tensor],
+    path: str,
+    names: Sequence[str],
+    tools: Tools,
+    got: Dict[str, np.ndarray],
 ) -> CheckResult:
     """Own values first. If they leave something open, up to DRAWS comparisons at moved parameters:
     the step is wrong if all of them say so, and right if one does that has the power to tell."""
@@ -230,6 +247,8 @@ def check_step(
                 return CheckResult(loss, 0.0, 0.0, "", 0, random=True, conclusive=False, notes=[failed])
             result = _judge(module, tensors, quiet, names, tools, run_step(tools, quiet, inputs, batch))
             result.random = True
-            result.notes.insert(0, "Dropout and other random numbers were off for the comparison, in an export of its own")
+            result.notes.insert(
+                0, "Dropout and other random numbers were off for the comparison, in an export of its own"
+            )
             return result
     return CheckResult(loss, 0.0, 0.0, "", 0, random=True, conclusive=False, notes=["the model draws random numbers"])

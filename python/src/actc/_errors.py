@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
+_SUMMARY = "## Exception summary"  # the heading before the cause
+
 
 class ExportError(Exception):
     """A model cannot be exported as asked. `hint` says what to do, `attempts` what each exporter
@@ -26,8 +28,13 @@ class WrongBatch(ExportError):
     """The exported model is right for the example's batch alone."""
 
 
-def first_line(error: BaseException, limit: int = 200) -> str:
-    """What an error says, in one line of at most `limit` characters."""
+def first_line(error: BaseException, limit: int = 300) -> str:
+    """What an error says, in one line of at most `limit` characters. The dynamo exporter's errors
+    begin with the step that failed and hold the cause in a summary at their end: that line has both.
+    """
     lines = [line.strip() for line in re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines() if line.strip()]
     text = lines[0] if lines else repr(error)
+    if _SUMMARY in lines[:-1]:
+        cause = re.sub(r"^<class '(?:[\w.]*\.)?(\w+)'>: ", r"\1: ", lines[lines.index(_SUMMARY) + 1])
+        text = f"{text.split(' This is step ')[0].rstrip('. ')}: {cause}"
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -109,7 +109,11 @@ class _Job:
         """Runs PyTorch's step, which tells what trains. Returns whether any batch is to be tried."""
         named = [(f"input {n}", t) for n, t in zip(self.names, self.tensors)]
         named += [(f"parameter {n}", p) for n, p in public_names(self.wrapped).items()]
-        other = [f"{name} is {t.dtype}" for name, t in named if t.dtype != torch.float32 and (t.is_floating_point() or t.is_complex())]
+        other = [
+            f"{name} is {t.dtype}"
+            for name, t in named
+            if t.dtype != torch.float32 and (t.is_floating_point() or t.is_complex())
+        ]
         if other:
             most = other[:MOST_CAUSES] + [f"and {len(other) - MOST_CAUSES} more"] * (len(other) > MOST_CAUSES)
             raise ExportError("actc trains in float32:", "model.float(), and inputs likewise", most)
@@ -128,11 +132,15 @@ class _Job:
                 raise ExportError(f"{several}; PyTorch says: {first_line(error)}", hint) from error
             raise ExportError(f"PyTorch cannot run a step of the model: {first_line(error)}") from error
         if not self.reached:
-            raise ExportError("no parameter's gradient comes from the loss", "is requires_grad set, and forward without no_grad()?")
+            raise ExportError(
+                "no parameter's gradient comes from the loss", "is requires_grad set, and forward without no_grad()?"
+            )
         self.stops = stops.places
         return not several and dynamic_batch is not False
 
-    def run(self, tried: List[Attempt], check: Union[bool, str], bin_dir: Optional[str], open_batch: bool) -> ExportReport:
+    def run(
+        self, tried: List[Attempt], check: Union[bool, str], bin_dir: Optional[str], open_batch: bool
+    ) -> ExportReport:
         said: List[str] = []
         failed: List[Tuple[Attempt, Exception]] = []
         for attempt in tried:
@@ -144,7 +152,12 @@ class _Job:
                 if check is not False:
                     export = lambda path, attempt=attempt: self._write(attempt, path, ExportReport(path))  # noqa: E731
                     report.check = check_step(
-                        self.wrapped, dict(zip(self.names, self.tensors)), self.path, bin_dir, required=check is True, export=export
+                        self.wrapped,
+                        dict(zip(self.names, self.tensors)),
+                        self.path,
+                        bin_dir,
+                        required=check is True,
+                        export=export,
                     )
             except Exception as error:
                 if isinstance(error, ExportError) and "were not found" in error.message:

@@ -60,7 +60,9 @@ def worth_trying(attempt: Attempt, failed: Sequence[Tuple[Attempt, Exception]]) 
     step was wrong."""
     mine = [(a, error) for a, error in failed if a.exporter == attempt.exporter]
     if any(a.any_batch == attempt.any_batch for a, _ in mine):
-        return any(a.any_batch == attempt.any_batch and not isinstance(e, ExportError) and "opset" in str(e) for a, e in mine)
+        return any(
+            a.any_batch == attempt.any_batch and not isinstance(e, ExportError) and "opset" in str(e) for a, e in mine
+        )
     final = [isinstance(e, WrongStep) or re.search("not supported|unsupported", str(e), re.IGNORECASE) for _, e in mine]
     return not final or not all(final)
 
@@ -117,7 +119,9 @@ def _more_operators(opset: int) -> Iterator[None]:
         torch.onnx.unregister_custom_op_symbolic("aten::diff", opset)
 
 
-def _torchscript(module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt) -> None:
+def _torchscript(
+    module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt
+) -> None:
     axes = {name: {0: BATCH} for name, tensor in zip(names, tensors) if tensor.ndim > 0}
     with _more_operators(attempt.opset):
         torch.onnx.export(
@@ -134,7 +138,9 @@ def _torchscript(module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: Li
         )
 
 
-def _dynamo(module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt) -> None:
+def _dynamo(
+    module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt
+) -> None:
     shapes: Dict[str, Any] = {}
     if attempt.any_batch:
         batch = torch.export.Dim(BATCH)

@@ -47,7 +47,10 @@ def _same_numbers(tensor: onnx.TensorProto, value: torch.Tensor) -> bool:
 def rename(graph: onnx.GraphProto, wrapped: nn.Module) -> None:
     """Gives initializers the module's own names. What several names share has the first of them; a
     parameter that the exporter gave a name of its own is found by its numbers."""
-    owners = {**dict(wrapped.named_parameters(remove_duplicate=False)), **dict(wrapped.named_buffers(remove_duplicate=False))}
+    owners = {
+        **dict(wrapped.named_parameters(remove_duplicate=False)),
+        **dict(wrapped.named_buffers(remove_duplicate=False)),
+    }
     first: Dict[int, str] = {}
     for name, tensor in {**dict(wrapped.named_parameters()), **dict(wrapped.named_buffers())}.items():
         first.setdefault(id(tensor), name)
@@ -146,7 +149,9 @@ def verify(graph: onnx.GraphProto, wrapped: nn.Module, reached: Dict[str, torch.
     for kind, modules in kinds.items():
         if called.get(kind, 0) < len(modules):
             layers = {"BatchNormalization": "BatchNorm"}.get(kind, kind)
-            report.warnings.append(f"{called.get(kind, 0)} {kind} nodes of {len(modules)} {layers} layers: the others are not used")
+            report.warnings.append(
+                f"{called.get(kind, 0)} {kind} nodes of {len(modules)} {layers} layers: the others are not used"
+            )
 
 
 def norms_in(graph: onnx.GraphProto, wrapped: nn.Module) -> Dict[BatchNorm, List[onnx.NodeProto]]:

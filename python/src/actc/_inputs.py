@@ -101,7 +101,9 @@ def labels_of(given: Any) -> Tuple[torch.Tensor, ...]:
     labels = (given,) if isinstance(given, torch.Tensor) else tuple(given)
     for label in labels:
         if not isinstance(label, torch.Tensor):
-            raise ExportError(f"an example label is {type(label).__name__}, not a tensor", "pass a tensor or a tuple of tensors")
+            raise ExportError(
+                f"an example label is {type(label).__name__}, not a tensor", "pass a tensor or a tuple of tensors"
+            )
     return labels
 
 

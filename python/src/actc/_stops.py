@@ -28,7 +28,9 @@ class GradientStops(TorchFunctionMode):
         super().__init__()
         self.places: List[str] = []
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
         reads = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
         what = "detach()" if getattr(func, "__name__", "") in ("detach", "detach_") else ""
         result = func(*args, **(kwargs or {}))

@@ -48,7 +48,11 @@ def _write(path: str, tensors: Dict[str, np.ndarray]) -> None:
         if data.dtype not in kinds:
             raise ExportError(f"input {name} is {data.dtype}", "pass float32, int64, int32, uint8 or bool")
         # ascontiguousarray makes a vector of a scalar.
-        header[name] = {"dtype": kinds[data.dtype], "shape": list(array.shape), "data_offsets": [offset, offset + data.nbytes]}
+        header[name] = {
+            "dtype": kinds[data.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + data.nbytes],
+        }
         offset += data.nbytes
         blobs.append(data.tobytes())
     text = json.dumps(header).encode()
@@ -76,7 +80,9 @@ def _run(command: List[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         lines = [line for line in done.stderr.strip().splitlines() if line]
-        message = next((line for line in lines if "error:" in line), lines[-1] if lines else f"exit status {done.returncode}")
+        message = next(
+            (line for line in lines if "error:" in line), lines[-1] if lines else f"exit status {done.returncode}"
+        )
         hint = next((line.partition("hint:")[2].strip() for line in lines if line.startswith("hint:")), "")
         # "actc: error: FILE: what": the file is a temporary one, or the one that is being made.
         what = message.partition("error: ")[2].replace(f"{command[1]}: ", "") or message

@@ -84,7 +84,9 @@ def limits(reference: Step, noise: Sequence[Distance]) -> Limits:
         nonzero += norm > 0
         found += norm > 0 and each[name] <= POWER * norm
     loss = max([FLOOR] + [MULTIPLE * d.loss for d in noise])
-    return Limits(loss, overall, each, max((d.overall for d in noise), default=0.0), found / max(nonzero, 1), len(norms) - nonzero)
+    return Limits(
+        loss, overall, each, max((d.overall for d in noise), default=0.0), found / max(nonzero, 1), len(norms) - nonzero
+    )
 
 
 @dataclass
@@ -123,7 +125,9 @@ def compare(reference: Step, got: Distance, allowed: Limits) -> Comparison:
     parts = {n: off / (allowed.parameters[n] or 1e-300) for n, off in got.parameters.items()}
     worst = max(parts, key=lambda n: parts[n] if parts[n] == parts[n] else math.inf, default="")
     norm = float(reference.gradients[worst].norm()) or 1e-300 if worst else 1.0
-    result = Comparison(got, allowed, worst, got.parameters.get(worst, 0.0) / norm, allowed.parameters.get(worst, 0.0) / norm)
+    result = Comparison(
+        got, allowed, worst, got.parameters.get(worst, 0.0) / norm, allowed.parameters.get(worst, 0.0) / norm
+    )
     result.wrong = sorted(wrong, key=lambda n: -parts[n])
     return result
 
@@ -149,6 +153,7 @@ class CheckResult:
             return f"loss {self.loss:.6g}, finite; the gradients were not compared"
         yardstick = f", PyTorch's float32 is off by {self.float32_error:.1e}" if self.float32_error else ""
         return (
-            f"loss {self.loss:.6g}; at {self.values} the loss is off by {self.loss_error:.1e}, {self.compared} gradients "
-            f"by {self.gradient_error:.1e} together (limit {self.limit:.1e}{yardstick}), nearest to its limit {self.worst}"
+            f"loss {self.loss:.6g}; at {self.values} the loss is off by {self.loss_error:.1e}, "
+            f"{self.compared} gradients by {self.gradient_error:.1e} together (limit {self.limit:.1e}{yardstick}), "
+            f"nearest to its limit {self.worst}"
         )

@@ -13,22 +13,83 @@ from rows import BATCH, Row, WithLoss, labels, randomize, without_randomness
 TOKENS = 7
 # What makes a config of transformers small, wherever it has such a key. Rows give the exceptions.
 SMALL: Dict[str, Any] = {
-    "vocab_size": 61, "hidden_size": 32, "d_model": 32, "n_embd": 32, "embedding_size": 16, "emb_dim": 32, "dim": 32,
-    "hidden_dim": 48, "intermediate_size": 48, "d_ff": 48, "ffn_dim": 48, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
-    "n_inner": 48, "d_inner": 48, "num_hidden_layers": 2, "num_layers": 2, "n_layer": 2, "n_layers": 2,
-    "encoder_layers": 2, "decoder_layers": 2, "num_decoder_layers": 2, "num_encoder_layers": 2, "num_attention_heads": 4,
-    "n_head": 4, "n_heads": 4, "num_heads": 4, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 8, "d_kv": 8, "d_head": 8, "max_position_embeddings": 32, "n_positions": 32,
-    "max_source_positions": 16, "max_target_positions": 16, "image_size": 16, "patch_size": 4, "num_labels": 5,
-    "projection_dim": 16, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
-    "moe_intermediate_size": 24, "shared_expert_intermediate_size": 24, "rotary_dim": 4, "sliding_window": 4,
-    "encoder_no_repeat_ngram_size": 0, "moe_num_experts": 4, "num_mel_bins": 16,
-    "decoder_d_model": 32, "decoder_n_heads": 4, "decoder_n_layers": 2, "num_codebooks": 2, "audio_channels": 1,
+    "vocab_size": 61,
+    "hidden_size": 32,
+    "d_model": 32,
+    "n_embd": 32,
+    "embedding_size": 16,
+    "emb_dim": 32,
+    "dim": 32,
+    "hidden_dim": 48,
+    "intermediate_size": 48,
+    "d_ff": 48,
+    "ffn_dim": 48,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "n_inner": 48,
+    "d_inner": 48,
+    "num_hidden_layers": 2,
+    "num_layers": 2,
+    "n_layer": 2,
+    "n_layers": 2,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "num_decoder_layers": 2,
+    "num_encoder_layers": 2,
+    "num_attention_heads": 4,
+    "n_head": 4,
+    "n_heads": 4,
+    "num_heads": 4,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "d_kv": 8,
+    "d_head": 8,
+    "max_position_embeddings": 32,
+    "n_positions": 32,
+    "max_source_positions": 16,
+    "max_target_positions": 16,
+    "image_size": 16,
+    "patch_size": 4,
+    "num_labels": 5,
+    "projection_dim": 16,
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+    "shared_expert_intermediate_size": 24,
+    "rotary_dim": 4,
+    "sliding_window": 4,
+    "encoder_no_repeat_ngram_size": 0,
+    "moe_num_experts": 4,
+    "num_mel_bins": 16,
+    "decoder_d_model": 32,
+    "decoder_n_heads": 4,
+    "decoder_n_layers": 2,
+    "num_codebooks": 2,
+    "audio_channels": 1,
 }
-OFF = {"use_cache": False, "apply_spec_augment": False, "mask_time_prob": 0.0, "mask_feature_prob": 0.0, "output_attentions": False}
-CLASSES = ("AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForImageClassification",
-           "AutoModelForCTC", "AutoModelForSemanticSegmentation", "AutoModelForDepthEstimation",
-           "AutoModelForVideoClassification", "AutoModelForAudioClassification", "AutoModel")
+OFF = {
+    "use_cache": False,
+    "apply_spec_augment": False,
+    "mask_time_prob": 0.0,
+    "mask_feature_prob": 0.0,
+    "output_attentions": False,
+}
+CLASSES = (
+    "AutoModelForSeq2SeqLM",
+    "AutoModelForMaskedLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+    "AutoModelForCTC",
+    "AutoModelForSemanticSegmentation",
+    "AutoModelForDepthEstimation",
+    "AutoModelForVideoClassification",
+    "AutoModelForAudioClassification",
+    "AutoModel",
+)
 
 
 def build(row: Row) -> Tuple[nn.Module, Tuple[torch.Tensor, ...], Tuple[str, ...]]:
@@ -60,11 +121,17 @@ def _image(*size: int) -> torch.Tensor:
 def _torchvision(row: Row):
     import torchvision
 
-    makers = {"detection": torchvision.models.detection, "segmentation": torchvision.models.segmentation,
-              "video": torchvision.models.video, "optical_flow": torchvision.models.optical_flow}
+    makers = {
+        "detection": torchvision.models.detection,
+        "segmentation": torchvision.models.segmentation,
+        "video": torchvision.models.video,
+        "optical_flow": torchvision.models.optical_flow,
+    }
     options = {"weights": None, **row.options}
     if row.feed == "backbone":
-        net = getattr(torchvision.models.detection, row.model)(weights=None, weights_backbone=None, num_classes=5).backbone
+        net = getattr(torchvision.models.detection, row.model)(
+            weights=None, weights_backbone=None, num_classes=5
+        ).backbone
     else:
         for home in (torchvision.models, *makers.values()):
             if hasattr(home, row.model):
@@ -107,10 +174,19 @@ def small_config(kind: Any, options: Dict[str, Any]) -> Any:
     for name in default.to_dict():
         if "drop" in name and isinstance(getattr(default, name, None), float):
             given[name] = 0.0
-        elif name.endswith("_token_id") and isinstance(getattr(default, name, None), int) and getattr(default, name) >= SMALL["vocab_size"]:
+        elif (
+            name.endswith("_token_id")
+            and isinstance(getattr(default, name, None), int)
+            and getattr(default, name) >= SMALL["vocab_size"]
+        ):
             given[name] = 2
     for name, part in (getattr(kind, "sub_configs", None) or {}).items():
-        if part is not None and getattr(part, "model_type", "") and hasattr(part, "__init__") and getattr(default, name, None) is not None:
+        if (
+            part is not None
+            and getattr(part, "model_type", "")
+            and hasattr(part, "__init__")
+            and getattr(default, name, None) is not None
+        ):
             inner = options.get(name, {})
             given[name] = small_config(type(getattr(default, name)), inner if isinstance(inner, dict) else {}).to_dict()
     given.update({k: v for k, v in options.items() if k not in (getattr(kind, "sub_configs", None) or {})})

@@ -1,0 +1,96 @@
+#include "kernels/cpu/attention_blocks.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/tile_product.h"
+#include "kernels/site/dereference.h"
+#include "kernels/site/lambda_kernel.h"
+#include "runtime/plan/workspace.h"
+
+namespace act {
+
+AttentionBlocks::AttentionBlocks(const AttentionShape& shape, size_t first_operand)
+    : s(shape),
+      count((s.queries + kAttentionQueries - 1) / kAttentionQueries),
+      rows(count > 0 ? (s.queries + count - 1) / count : 0),
+      row(AttentionRowFloats(s.keys)),
+      first(first_operand) {}
+
+const float* AttentionBlocks::Operand(const KernelArgs& args, size_t i) const {
+  return args.inputs[first + i].as<float>();
+}
+
+ScoreRow AttentionBlocks::RowOf(const KernelArgs& args, int64_t slice, int64_t query, int64_t keys) const {
+  ScoreRow r;
+  r.keys = keys;
+  r.visible = std::min(s.VisibleKeys(query), keys);
+  r.softcap = s.softcap;
+  if (s.bias) {
+    r.bias = Operand(args, 3) + s.bias->At(slice, query, 0);
+    r.bias_column = s.bias->column;
+  }
+  if (s.mask) {
+    r.mask = args.inputs[first + 4].as<uint8_t>() + s.mask->At(slice, query, 0);
+    r.mask_column = s.mask->column;
+  }
+  return r;
+}
+
+int64_t AttentionBlocks::Keys(const KernelArgs& args, int64_t slice, int64_t block) const {
+  const int64_t end = Begin(block) + Rows(block);
+  if (s.causal && s.empty_row == EmptyRow::kMean)
+    for (int64_t i = Begin(block); i < end; ++i)
+      if (!SeesAKey(RowOf(args, slice, i, s.keys))) return s.keys;
+  return s.VisibleKeys(end - 1);
+}
+
+float AttentionBlocks::Weights(const ScoreRow& r, float* scores, float* slope, bool* sees_a_key) const {
+  const float normalizer = Exponentials(r, scores, slope);
+  *sees_a_key = normalizer != 0;
+  if (*sees_a_key) return normalizer;
+  const float fill = s.empty_row == EmptyRow::kMean   ? 1.0f
+                     : s.empty_row == EmptyRow::kZero ? 0.0f
+                                                      : std::numeric_limits<float>::quiet_NaN();
+  std::fill_n(scores, r.keys, fill);
+  return s.empty_row == EmptyRow::kMean ? 1 / static_cast<float>(s.keys) : 1.0f;
+}
+
+void AttentionBlocks::Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, int64_t keys,
+                           float* kept) const {
+  const RandomStream random{args.state->seed, args.state->step, static_cast<uint32_t>(s.stream)};
+  DropoutRow(random, s.dropout, batch, s.heads * s.queries * s.keys, (head * s.queries + query) * s.keys,
+             keys, kept);
+}
+
+void AttentionBlocks::Transpose(const float* x, int64_t x_row, int64_t columns, float factor,
+                                float* y) const {
+  TransposeScaled(x, x_row, s.keys, columns, factor, y, row);
+  for (int64_t c = 0; c < columns; ++c) std::fill(y + c * row + s.keys, y + (c + 1) * row, 0.0f);
+}
+
+std::optional<AttentionShape> BlockedShape(const KernelSite& site, size_t first, const TensorView& o,
+                                           std::string* why) {
+  const auto shape = AttentionShapeOf(site.node->attrs, std::span(site.inputs).subspan(first), o, why);
+  if (!shape) return std::nullopt;
+  for (const auto& [m, columns] : {std::pair{&shape->q, shape->depth},
+                                   {&shape->k, shape->depth},
+                                   {&shape->v, shape->value_depth},
+                                   {&shape->o, shape->value_depth}})
+    if (m->column != 1 && columns > 1) {
+      if (why) *why = "the elements of a head do not lie side by side";
+      return std::nullopt;
+    }
+  return shape;
+}
+
+int ThreadsThatFit(const KernelSite& site, int64_t bytes, int64_t thread_bytes) {
+  return static_cast<int>(std::min<int64_t>(site.threads, bytes / std::max<int64_t>(thread_bytes, 1)));
+}
+
+std::unique_ptr<Kernel> TooLittleWorkspace(int64_t needed, const KernelSite& site, std::string* why) {
+  return Refuse(why, "needs " + std::to_string(needed) + " bytes of workspace, " +
+                         std::to_string(site.workspace_bytes) + " are given");
+}
+
+}  // namespace act

@@ -1,0 +1,111 @@
+// The steps of a fused loop that move a tile's numbers between registers and tensors: reads, stores and
+// partial sums.
+#include <algorithm>
+
+#include "kernels/cpu/fused_run.h"
+#include "kernels/site/dereference.h"
+#include "kernels/site/element_types.h"
+
+namespace act {
+namespace {
+
+double* PartialSums(const KernelArgs& args, const SumOutput& sum, int64_t part) {
+  return (args.workspace.data + sum.workspace).as<double>() + part * sum.columns;
+}
+
+}  // namespace
+
+// Elements offset .. offset + count - 1 of an operand broadcast to the space, as floats.
+void TileWalker::Read(int32_t input, int64_t offset, int64_t count, float* x) const {
+  const ReadPattern& pattern = loop_.reads[static_cast<size_t>(input)];
+  const TensorView& view = args_.inputs[static_cast<size_t>(input)];
+  const int64_t size = ByteSize(view.dtype);
+  const size_t axes = pattern.extents.size();
+  const int64_t run = axes == 0 ? 1 : pattern.extents.back();
+  const int64_t stride = axes == 0 ? 0 : pattern.strides.back();
+  // Reads runs along the innermost axis. The outer coordinates take one division per run.
+  while (count > 0) {
+    const int64_t inner = offset % run;
+    int64_t rest = offset / run, from = inner * stride;
+    for (size_t axis = axes; axis-- > 1; rest /= pattern.extents[axis - 1])
+      from += rest % pattern.extents[axis - 1] * pattern.strides[axis - 1];
+    const int64_t n = std::min(count, run - inner);
+    const std::byte* p = view.as<const std::byte>() + from * size;
+    if (stride == 0) {
+      float value;
+      ReadAsFloat(view.dtype, p, 1, 1, &value);
+      std::fill_n(x, n, value);
+    } else {
+      ReadAsFloat(view.dtype, p, stride, n, x);
+    }
+    offset += n;
+    count -= n;
+    x += n;
+  }
+}
+
+void TileWalker::ReadRow(int32_t input, int64_t first_row, int64_t rows, float* x) const {
+  const TensorView& view = args_.inputs[static_cast<size_t>(input)];
+  ReadAsFloat(view.dtype, view.as<const std::byte>() + first_row * ByteSize(view.dtype), 1, rows, x);
+}
+
+void TileWalker::StoreRow(const Step& step, int64_t first_row, int64_t rows) const {
+  const Place place = loop_.registers[static_cast<size_t>(step.reg)].place;
+  const int64_t stride = place == Place::kRow ? 1 : place == Place::kScalar ? 0 : loop_.shape.row;
+  float* to = args_.outputs[static_cast<size_t>(step.tensor)].as<float>() + first_row;
+  for (int64_t r = 0; r < rows; ++r) to[r] = at_[step.reg][r * stride];
+}
+
+void TileWalker::Store(const Step& step, int64_t offset, int64_t count) const {
+  if (made_in_[step.reg] == step.tensor) return;
+  const TensorView& view = args_.outputs[static_cast<size_t>(step.tensor)];
+  std::byte* to = view.as<std::byte>() + offset * ByteSize(view.dtype);
+  if (static_cast<void*>(at_[step.reg]) != to) WriteFromFloat(view.dtype, at_[step.reg], count, to);
+}
+
+void TileWalker::AddToSum(const Step& step, int64_t offset, int64_t count) {
+  const auto is_it = [&step](const SumOutput& s) { return s.output == step.tensor; };
+  const SumOutput& sum = *std::find_if(loop_.sums.begin(), loop_.sums.end(), is_it);
+  const int64_t phase = offset % sum.columns;
+  const float* x = at_[step.reg];
+  const float* times = step.a < 0 ? nullptr : at_[step.a];
+  if (sum.scratch >= 0) {
+    float* to = scratch_ + sum.scratch + phase;
+    return times ? AddProductTile(static_cast<size_t>(count), x, times, to)
+                 : AddTile(static_cast<size_t>(count), x, to);
+  }
+  double* total = PartialSums(args_, sum, part_);
+  for (int64_t i = 0, c = phase; i < count; ++i, c = c + 1 == sum.columns ? 0 : c + 1)
+    total[c] += static_cast<double>(times ? x[i] * times[i] : x[i]);
+}
+
+void TileWalker::ClearSums(int64_t part) {
+  part_ = part;
+  for (const SumOutput& sum : loop_.sums) {
+    std::fill_n(PartialSums(args_, sum, part), sum.columns, 0.0);
+    if (sum.scratch >= 0) std::fill_n(scratch_ + sum.scratch, sum.columns + loop_.tail, 0.0f);
+  }
+}
+
+void TileWalker::FlushSums() {
+  for (const SumOutput& sum : loop_.sums) {
+    if (sum.scratch < 0) continue;
+    double* total = PartialSums(args_, sum, part_);
+    const int64_t length = sum.columns + loop_.tail;
+    for (int64_t i = 0; i < length; i += sum.columns)
+      FlushTile(static_cast<size_t>(std::min(sum.columns, length - i)), scratch_ + sum.scratch + i, total);
+  }
+}
+
+void FinishSums(const FusedLoop& loop, const KernelArgs& args) {
+  for (const SumOutput& sum : loop.sums) {
+    float* to = args.outputs[static_cast<size_t>(sum.output)].as<float>();
+    for (int64_t c = 0; c < sum.columns; ++c) {
+      double total = 0;
+      for (int64_t part = 0; part < loop.parts; ++part) total += PartialSums(args, sum, part)[c];
+      to[c] = static_cast<float>(total);
+    }
+  }
+}
+
+}  // namespace act
