@@ -1,108 +1,20 @@
 #include "kernels/cuda/fused_body.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 
-#include "kernels/math/bfloat16.h"
+#include "kernels/cuda/fused_expression.h"
+#include "kernels/cuda/fused_registers.h"
 #include "kernels/math/random.h"
 
 namespace act::cuda {
 namespace {
 
-std::string Literal(float x) {
-  char text[64];
-  std::snprintf(text, sizeof text, "FloatOf(0x%08xu) /* %g */", BitsOf(x), static_cast<double>(x));
-  return text;
-}
-
 std::string Number(const char* kind, int32_t n) { return kind + std::to_string(n); }
 
-// An instruction's result, of operands a, b and c.
-std::string Expression(const LoopInstr& x, const std::string& a, const std::string& b, const std::string& c) {
-  const auto call = [](const char* function, std::initializer_list<std::string> operands) {
-    std::string s = std::string(function) + "(";
-    for (const std::string& operand : operands) s += (s.back() == '(' ? "" : ", ") + operand;
-    return s + ")";
-  };
-  switch (x.instr.op) {
-    case TileOp::kCopy:
-      return a;
-    case TileOp::kMulSub:
-      return call("MulAdd", {a, b, "-" + c});
-    case TileOp::kNegMulAdd:
-      return call("MulAdd", {"-" + a, b, c});
-    case TileOp::kSided:
-      return call("Sided", {a, b, c});
-    case TileOp::kSidedAbs:
-      return call("Sided", {call("fabsf", {a}), b, c});
-    default:
-      break;
-  }
-  switch (static_cast<Opcode>(x.instr.op)) {
-    case Opcode::kAdd:
-      return a + " + " + b;
-    case Opcode::kSub:
-      return a + " - " + b;
-    case Opcode::kMul:
-      return a + " * " + b;
-    case Opcode::kDiv:
-      return a + " / " + b;
-    case Opcode::kFma:
-      return call("MulAdd", {a, b, c});
-    case Opcode::kMax:
-      return call("Largest", {a, b});
-    case Opcode::kMin:
-      return call("Smallest", {a, b});
-    case Opcode::kNeg:
-      return "-" + a;
-    case Opcode::kAbs:
-      return call("fabsf", {a});
-    case Opcode::kSqrt:
-      return call("sqrtf", {a});
-    case Opcode::kExp:
-      return call("Exponential", {a});
-    case Opcode::kLog:
-      return call("logf", {a});
-    case Opcode::kTanh:
-      return call("HyperbolicTangent", {a});
-    case Opcode::kSigmoid:
-      return call("Sigmoid", {a});
-    case Opcode::kErf:
-      return call("ErrorFunction", {a});
-    case Opcode::kPow:
-      return call("powf", {a, b});
-    case Opcode::kFloor:
-      return call("floorf", {a});
-    case Opcode::kGreater:
-      return a + " > " + b + " ? 1.0f : 0.0f";
-    case Opcode::kEqual:
-      return a + " == " + b + " ? 1.0f : 0.0f";
-    case Opcode::kSelect:
-      return a + " == 0 ? " + c + " : " + b;
-    case Opcode::kSin:
-      return call("sinf", {a});
-    case Opcode::kCos:
-      return call("cosf", {a});
-    case Opcode::kDropout:
-    case Opcode::kRowSum:
-    case Opcode::kRowMax:
-      break;  // Body has them
-  }
-  return "";
-}
-
-// Writes the body. A register is
-//   a scalar   computed once for the kernel, or once a unit if the unit is one row
-//   a column   computed from columns wherever elements need it
-//   elements   an array of what the lane has, or a local of the loop over them if nothing else reads it
-// A register's level is the number of row reductions that precede it. Each level is one loop over the lane's elements.
+// Writes the body. Each level of registers is one loop over the lane's elements.
 class Body {
  public:
-  explicit Body(const CudaLoop& loop) : loop_(loop), program_(*loop.program) {
-    FindLevels();
-    FindArrays();
-  }
+  explicit Body(const CudaLoop& loop) : loop_(loop), program_(*loop.program), registers_(loop) {}
 
   std::string Text() {
     Prologue();
@@ -112,29 +24,17 @@ class Body {
   }
 
  private:
-  enum class Place { kScalar, kOfRow, kColumn, kElement };
-
   void Line(int indent, const std::string& line) {
     text_.append(static_cast<size_t>(indent), ' ').append(line) += '\n';
   }
 
   static size_t Index(int32_t reg) { return static_cast<size_t>(reg); }
-  const RegisterForm& form(int32_t reg) const { return loop_.instructions.registers[Index(reg)]; }
-  Place PlaceOf(int32_t reg) const {
-    if (form(reg).varies == Varies::kByElement) return Place::kElement;
-    if (form(reg).varies == Varies::kByRow) return loop_.one_row ? Place::kOfRow : Place::kElement;
-    return form(reg).period == 1 ? Place::kScalar : Place::kColumn;
-  }
-  bool IsInput(int32_t reg) const { return reg < program_.FirstConstant(); }
-  std::string Name(int32_t reg) const {
-    if (IsInput(reg)) return Number("in", reg);
-    if (reg < program_.FirstInstr()) return Number("c", reg - program_.FirstConstant());
-    return Number("r", reg - program_.FirstInstr());
-  }
-  // As a loop over j reads it.
-  std::string Value(int32_t reg) const {
-    return reg < 0 ? "" : Name(reg) + (array_[Index(reg)] ? "[j]" : "");
-  }
+  using Place = TextPlace;
+  Place PlaceOf(int32_t reg) const { return registers_.PlaceOf(reg); }
+  bool IsArray(int32_t reg) const { return registers_.IsArray(reg); }
+  int LevelOf(int32_t reg) const { return registers_.LevelOf(reg); }
+  std::string Name(int32_t reg) const { return registers_.Name(reg); }
+  std::string Value(int32_t reg) const { return registers_.Value(reg); }
   std::string ExpressionOf(const LoopInstr& x) const {
     std::string s;
     if (x.IsDropout())
@@ -145,41 +45,10 @@ class Body {
     return x.instr.relu ? "Relu(" + s + ")" : s;
   }
 
-  // ---- What is where
-
-  void FindLevels() {
-    level_.assign(loop_.instructions.registers.size(), 0);
-    for (const LoopInstr& x : loop_.instructions.instrs) {
-      int level = 0;
-      for (const int32_t reg : {x.a, x.b, x.c})
-        if (reg >= 0) level = std::max(level, level_[Index(reg)]);
-      level_[Index(x.reg)] = level + x.IsReduction();
-      levels_ = std::max(levels_, level_[Index(x.reg)]);
-    }
-  }
-
-  void FindArrays() {
-    array_.assign(level_.size(), false);
-    for (size_t i = 0; i < program_.inputs.size(); ++i)
-      array_[i] = PlaceOf(static_cast<int32_t>(i)) == Place::kElement;
-    const auto read_at = [this](int32_t reg, int level) {
-      if (reg >= 0 && PlaceOf(reg) == Place::kElement && level_[Index(reg)] < level)
-        array_[Index(reg)] = true;
-    };
-    for (const LoopInstr& x : loop_.instructions.instrs) {
-      for (const int32_t reg : {x.a, x.b, x.c}) read_at(reg, level_[Index(x.reg)]);
-      if (x.IsReduction() && PlaceOf(x.reg) == Place::kElement) array_[Index(x.reg)] = true;
-    }
-    for (const ProgramOutput& output : program_.outputs)
-      if (output.kind == OutputKind::kEncode) read_at(output.reg, levels_ + 1);
-  }
-
   // What a reduction or an encode reads must be an array: `name` is made one if the register is none.
-  std::string ArrayOf(int32_t reg, const std::string& name) const {
-    return array_[Index(reg)] ? Name(reg) : name;
-  }
+  std::string ArrayOf(int32_t reg, const std::string& name) const { return IsArray(reg) ? Name(reg) : name; }
   bool NeedsTerms(const LoopInstr& x) const {
-    return x.IsReduction() && (x.instr.op == TileOp::kRowDot || !array_[Index(x.a)]);
+    return x.IsReduction() && (x.instr.op == TileOp::kRowDot || !IsArray(x.a));
   }
 
   // ---- Before the walk
@@ -224,7 +93,7 @@ class Body {
     } else {
       Line(2, "[[maybe_unused]] uint8_t* const stage = nullptr;");
     }
-    if (levels_ > 0)
+    if (registers_.levels() > 0)
       Line(2, loop_.one_row ? "ACT_SHARED(float, rows, kWarps);"
                             : "ACT_SHARED(float, rows, kUnit + kUnit / kRow);");
   }
@@ -283,7 +152,7 @@ class Body {
         Line(4, "const uint32_t keeps_" + Name(x.reg) + " = DropoutKeeps<kPerLane>(random_" + Name(x.reg) +
                     ", piece, elements, " + std::to_string(DropoutThreshold(x.probability)) + "u);");
     Arrays();
-    for (int level = 0; level <= levels_; ++level) Level(level);
+    for (int level = 0; level <= registers_.levels(); ++level) Level(level);
     for (size_t i = 0; i < program_.outputs.size(); ++i) Encode(static_cast<int32_t>(i));
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".EndUnit();");
     Line(2, "};");
@@ -335,11 +204,11 @@ class Body {
 
   void Arrays() {
     for (const LoopInstr& x : loop_.instructions.instrs) {
-      if (array_[Index(x.reg)]) Line(4, "float " + Name(x.reg) + "[kPerLane] = {};");
+      if (IsArray(x.reg)) Line(4, "float " + Name(x.reg) + "[kPerLane] = {};");
       if (NeedsTerms(x)) Line(4, "float terms_" + Name(x.reg) + "[kPerLane] = {};");
     }
     for (size_t i = 0; i < program_.outputs.size(); ++i)
-      if (program_.outputs[i].kind == OutputKind::kEncode && !array_[Index(program_.outputs[i].reg)])
+      if (program_.outputs[i].kind == OutputKind::kEncode && !IsArray(program_.outputs[i].reg))
         Line(4, "float coded" + std::to_string(i) + "[kPerLane] = {};");
   }
 
@@ -347,21 +216,21 @@ class Body {
 
   void Level(int level) {
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (x.IsReduction() && level_[Index(x.reg)] == level) Reduce(x);
+      if (x.IsReduction() && LevelOf(x.reg) == level) Reduce(x);
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (!x.IsReduction() && PlaceOf(x.reg) == Place::kOfRow && level_[Index(x.reg)] == level)
+      if (!x.IsReduction() && PlaceOf(x.reg) == Place::kOfRow && LevelOf(x.reg) == level)
         Line(4, "const float " + Name(x.reg) + " = " + ExpressionOf(x) + ";");
     std::string loop;
     loop.swap(text_);
     Columns(level);
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (!x.IsReduction() && PlaceOf(x.reg) == Place::kElement && level_[Index(x.reg)] == level)
-        Line(6, (array_[Index(x.reg)] ? "" : "const float ") + Value(x.reg) + " = " + ExpressionOf(x) + ";");
+      if (!x.IsReduction() && PlaceOf(x.reg) == Place::kElement && LevelOf(x.reg) == level)
+        Line(6, (IsArray(x.reg) ? "" : "const float ") + Value(x.reg) + " = " + ExpressionOf(x) + ";");
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (NeedsTerms(x) && level_[Index(x.reg)] == level + 1)
+      if (NeedsTerms(x) && LevelOf(x.reg) == level + 1)
         Line(6, "terms_" + Name(x.reg) + "[j] = " + Value(x.a) + (x.b >= 0 ? " * " + Value(x.b) : "") + ";");
     for (size_t i = 0; i < program_.outputs.size(); ++i)
-      if (level_[Index(program_.outputs[i].reg)] == level) Output(static_cast<int32_t>(i));
+      if (LevelOf(program_.outputs[i].reg) == level) Output(static_cast<int32_t>(i));
     loop.swap(text_);
     if (loop.empty()) return;
     Line(4, "#pragma unroll");
@@ -372,14 +241,14 @@ class Body {
 
   // Loads and computes what the level's loop reads of columns.
   void Columns(int level) {
-    std::vector<bool> needed(level_.size(), false);
+    std::vector<bool> needed(registers_.size(), false);
     const auto need = [&](int32_t reg) {
       if (reg >= 0 && PlaceOf(reg) == Place::kColumn) needed[Index(reg)] = true;
     };
     const std::vector<LoopInstr>& instrs = loop_.instructions.instrs;
     for (const LoopInstr& x : instrs) {
       if (PlaceOf(x.reg) != Place::kElement && !x.IsReduction()) continue;
-      if (level_[Index(x.reg)] != level + x.IsReduction()) continue;
+      if (LevelOf(x.reg) != level + x.IsReduction()) continue;
       for (const int32_t reg : {x.a, x.b, x.c}) need(reg);
     }
     for (const ProgramOutput& output : program_.outputs)
@@ -423,7 +292,7 @@ class Body {
         return Line(6, "if ((kFull || 32 * j < rest) && (place + 32 * j) % kRow == 0) Store(p.out" + n +
                            " + first_row + (place + 32 * j) / kRow, " + value + ");");
       case OutputKind::kEncode:
-        if (!array_[Index(output.reg)]) Line(6, "coded" + n + "[j] = " + value + ";");
+        if (!IsArray(output.reg)) Line(6, "coded" + n + "[j] = " + value + ";");
     }
   }
 
@@ -476,9 +345,7 @@ class Body {
 
   const CudaLoop& loop_;
   const Program& program_;
-  std::vector<int> level_;   // of each register
-  std::vector<bool> array_;  // whether it is one
-  int levels_ = 0;
+  const TextRegisters registers_;
   std::string text_;
 };
 

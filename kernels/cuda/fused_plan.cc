@@ -9,12 +9,12 @@ namespace act::cuda {
 namespace {
 
 constexpr int kLane = 32, kMostTeams = 8;
-// Elements that a warp works on at a time: with codes, a block of 16-bit random numbers. Without, fewer where several
-// operands take registers.
+// Elements that a warp works on at a time: with codes, a block of 16-bit random numbers. Without, fewer where
+// several operands take registers.
 constexpr int kPiece = 256, kPieceOfManyOperands = 128;
 constexpr int64_t kManyOperands = 3;
-// Columns of up to this many elements are read by their number, as in the processor's loops: what is computed once, and
-// so how multiplications and additions are contracted, is the same for both.
+// Columns of up to this many elements are read by their number, as in the processor's loops: what is computed
+// once, and so how multiplications and additions are contracted, is the same for both.
 constexpr int64_t kLongestColumn = 8192;
 // Bytes of shared memory.
 constexpr int64_t kStartsBytes = 512;  // DitherStarts, for each warp and stream

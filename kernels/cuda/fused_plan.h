@@ -19,7 +19,8 @@ struct LoopSum {
   int64_t workspace = 0;  // byte offset of parts x columns partial sums in double precision
 };
 
-// A use of random numbers. Its stream is a parameter, so that loops that differ in nothing else share a kernel.
+// A use of random numbers. Its stream is a parameter, so that loops that differ in nothing else share a
+// kernel.
 struct LoopStream {
   std::string of;  // "in0", "out1", "r2": what is decoded, encoded or dropped out
   int32_t stream = 0;
@@ -38,8 +39,8 @@ struct CudaLoop {
   std::vector<LoopStream> streams;
   std::vector<bool> used;  // which operands an instruction or a result reads
 
-  // Codes and random numbers begin anew with each sample. Without them, and unless samples are whole units, the whole
-  // space counts as one sample.
+  // Codes and random numbers begin anew with each sample. Without them, and unless samples are whole units,
+  // the whole space counts as one sample.
   bool by_sample = false;
   int64_t samples = 0, elements = 0;  // so counted
   bool rows = false, one_row = false;
@@ -56,7 +57,8 @@ struct CudaLoop {
   LoopWalk walk;
 
   int PerLane() const { return piece / 32; }
-  // Threads of a multiprocessor, which its 64 Ki registers are divided among: more, if a thread has fewer arrays.
+  // Threads of a multiprocessor, which its 64 Ki registers are divided among: more, if a thread has fewer
+  // arrays.
   int ResidentThreads() const;
   int ResidentBlocks() const { return std::max(1, ResidentThreads() / (32 * warps)); }
   // Whether units may, or must, have fewer elements than their pieces.

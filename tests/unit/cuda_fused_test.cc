@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <fstream>  // DEV
 
 #include "kernels/cuda/fused_text.h"
 #include "tests/unit/card_compiler.h"
@@ -14,8 +13,8 @@
 namespace act {
 namespace {
 
-// Whether every operation has the same result on a card and on a processor with fused multiply-add, to the bit: all but
-// sums, whose order is another, and functions that come from a library.
+// Whether every operation has the same result on a card and on a processor with fused multiply-add, to the
+// bit: all but sums, whose order is another, and functions that come from a library.
 bool IsExact(const Program& program) {
   return std::none_of(program.instrs.begin(), program.instrs.end(), [](const Instr& x) {
     return x.op == Opcode::kRowSum || x.op == Opcode::kLog || x.op == Opcode::kPow || x.op == Opcode::kSin ||
@@ -125,8 +124,8 @@ TEST(CudaFused, NetworkLoopsGiveTheProcessorsResultsInPlace) {
   CheckAll(cases);
 }
 
-// Columns of every relation to pieces of 256 elements and to warps, rows of every relation to tiles, samples of a few
-// elements and of none.
+// Columns of every relation to pieces of 256 elements and to warps, rows of every relation to tiles, samples
+// of a few elements and of none.
 TEST(CudaFused, SumsOfManySizes) {
   std::deque<LoopCase> cases;
   const auto add = [&](Dims space, int64_t batch, size_t kept, int32_t row_axes = 0) {
@@ -164,7 +163,8 @@ TEST(CudaFused, SumsOfManySizes) {
   CheckAll(cases);
 }
 
-// A lane's accesses to tensors of numbers are next to its neighbours', and a plane of a code is one access for all.
+// A lane's accesses to tensors of numbers are next to its neighbours', and a plane of a code is one access
+// for all.
 TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
   for (NetworkLoop& loop : NetworkLoops()) {
     SCOPED_TRACE(loop.name);
@@ -207,10 +207,6 @@ TEST(CudaFused, NetworkLoopsPassTheCompileGate) {
     const KernelSite site = c.card.Site();
     const std::optional<cuda::CudaLoop> kernel = cuda::MakeCudaLoop(site, nullptr);
     const cuda::KernelSource source = cuda::FusedSource(*kernel, site);
-    if (const char* d = std::getenv("ACT_DUMP")) {
-      std::ofstream(std::string(d) + "/" + source.name + ".cu") << source.text;
-      continue;
-    }  // DEV
     EXPECT_EQ(testing::FaultsOnCards(source, 64 * 1024 / kernel->ResidentThreads()), "") << loop.name;
   }
 }

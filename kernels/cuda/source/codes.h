@@ -96,7 +96,8 @@ ACT_DEVICE void LoadMetadata(const uint8_t* from, uint8_t (&bytes)[8]) {
 
 // ---- Levels
 
-// The levels of one side of a codec (FittedLevelsOf). In constants alone: device code reads no table of the host.
+// The levels of one side of a codec (FittedLevelsOf). In constants alone: device code reads no table of the
+// host.
 ACT_HOST_DEVICE constexpr FittedLevels LevelsOfSide(const CodecSpec& codec, bool below) {
   if (codec.spacing == Spacing::kEven) return {};
   const FittedSpacing& spacing = kFittedSpacings[static_cast<int>(codec.spacing) - 1];

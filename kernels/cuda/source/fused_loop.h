@@ -1,5 +1,5 @@
-// What the text of a fused loop is made of, besides codes and arithmetic: its walk over units, columns, sums, rows.
-// kernels/cuda/fused_text.cc writes the rest.
+// What the text of a fused loop is made of, besides codes and arithmetic: its walk over units, columns, sums,
+// rows. kernels/cuda/fused_text.cc writes the rest.
 #pragma once
 
 #include <limits>
@@ -39,15 +39,16 @@ ACT_DEVICE void StoreFloat(Bool* to, float x) {
   Store(reinterpret_cast<uint8_t*>(to), FromFloat<Bool>(x).byte);
 }
 
-// A lane's elements of a piece, 32 apart. `rest`: how many elements of the piece are left from the lane's first one on.
+// A lane's elements of a piece, 32 apart. `rest`: how many elements of the piece are left from the lane's
+// first one on.
 template <bool kFull, int kPerLane, class T>
 ACT_DEVICE void LoadElements(const T* from, int rest, float (&x)[kPerLane]) {
 #pragma unroll
   for (int j = 0; j < kPerLane; ++j) x[j] = kFull || 32 * j < rest ? LoadFloat(from + 32 * j) : 0.0f;
 }
 
-// The column of a piece's element i, if the piece begins at column `phase` of kPeriod. Pieces begin at multiples of
-// kAlign elements of a sample, which is a whole number of periods.
+// The column of a piece's element i, if the piece begins at column `phase` of kPeriod. Pieces begin at
+// multiples of kAlign elements of a sample, which is a whole number of periods.
 template <int64_t kPeriod, int kAlign>
 ACT_DEVICE uint32_t ColumnAt(uint32_t phase, int i) {
   if constexpr (kPeriod % kAlign == 0 && kAlign > 1) return phase + static_cast<uint32_t>(i);
@@ -85,9 +86,9 @@ ACT_DEVICE void WalkClass(const LoopWalk& walk, int64_t item, const Run& run) {
 
 // ---- Sums over leading axes
 
-// The columns that a team adds up at a time: those of the kSlots elements of a unit, from the unit's first column on. A
-// lane adds its own elements in float32, and to its slots after kUnitsPerFlush units. `slots`: kSlots numbers of shared
-// memory for the team, in double precision unless they would take too much of it.
+// The columns that a team adds up at a time: those of the kSlots elements of a unit, from the unit's first
+// column on. A lane adds its own elements in float32, and to its slots after kUnitsPerFlush units. `slots`:
+// kSlots numbers of shared memory for the team, in double precision unless they would take too much of it.
 template <class Slot, int kPerLane, int kSlots>
 class ColumnSum {
  public:
@@ -115,8 +116,8 @@ class ColumnSum {
       some_[j] = 0;
     }
   }
-  // Adds the slots to a block's partial sums. The team's other threads have flushed, and wait. Thread `rank` of
-  // `threads` takes every threads-th column; `first`: the unit's first column of `columns`.
+  // Adds the slots to a block's partial sums. The team's other threads have flushed, and wait. Thread `rank`
+  // of `threads` takes every threads-th column; `first`: the unit's first column of `columns`.
   ACT_DEVICE void AddTo(double* total, int64_t columns, int64_t first, int rank, int threads) const {
     const int64_t different = columns < kSlots ? columns : kSlots;
     for (int64_t c = rank; c < different; c += threads) {
@@ -174,8 +175,9 @@ ACT_DEVICE float ReduceRow(const float (&x)[kPerLane], int count, int lane, floa
   return all;
 }
 
-// A tile of several rows: replaces each element by the sum or maximum of its row. `place` is the lane's first element in
-// the tile, of which `tile` elements exist. `elements`: as many floats of shared memory as threads hold, and kTile / kRow.
+// A tile of several rows: replaces each element by the sum or maximum of its row. `place` is the lane's first
+// element in the tile, of which `tile` elements exist. `elements`: as many floats of shared memory as threads
+// hold, and kTile / kRow.
 template <class Reduction, int kRow, int kTile, int kPerLane>
 ACT_DEVICE void ReduceRows(const float (&x)[kPerLane], int place, int tile, float* elements,
                            float (&of_row)[kPerLane]) {

@@ -1,5 +1,5 @@
-// Elementary functions of fused loops: kernels/cpu/fused_math-inl.h an element at a time, with the same operations in
-// the same order. So results are those of a processor with fused multiply-add, to the bit.
+// Elementary functions of fused loops: kernels/cpu/fused_math-inl.h an element at a time, with the same
+// operations in the same order. So results are those of a processor with fused multiply-add, to the bit.
 #pragma once
 
 #include "kernels/cuda/source/device.h"

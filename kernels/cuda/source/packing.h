@@ -1,5 +1,5 @@
-// The payload of a group: codes in bit planes, or several codes to a number (runtime/codec/codec.h, CodeLayout). A warp
-// packs and unpacks a group; lane l holds codes 32 j + l.
+// The payload of a group: codes in bit planes, or several codes to a number (runtime/codec/codec.h,
+// CodeLayout). A warp packs and unpacks a group; lane l holds codes 32 j + l.
 #pragma once
 
 #include "kernels/cuda/source/code_piece.h"
@@ -84,7 +84,8 @@ ACT_DEVICE void LoadShortPlanes(const uint8_t* from, int count, int lane, uint32
 }
 
 // ---- Several codes to a number. Code i is digit i / W of number i % W, and the numbers' bits are planes of W bits, one
-// right after the other. Codes, planes and payload pass through `stage`, shared memory of the warp (CudaLoop::stage_bytes).
+// right after the other. Codes, planes and payload pass through `stage`, shared memory of the warp
+// (CudaLoop::stage_bytes).
 
 template <DeviceCode kCode>
 ACT_DEVICE int NumbersOf(int count) {
