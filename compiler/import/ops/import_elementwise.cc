@@ -268,6 +268,12 @@ llvm::Error ImportCastLike(NodeContext& c) { return ImportCastTo(c, c.Type(1).dt
 
 llvm::Error ImportIdentity(NodeContext& c) { return c.Set(0, Operand(c.In(0))); }
 
+// PyTorch's detach(). What has no value of the graph yet, or is no f32, has no gradient anyway.
+llvm::Error ImportStopGradient(NodeContext& c) {
+  if (c.In(0).value == kNoValue || c.Type(0).dtype != DType::kFloat32) return ImportIdentity(c);
+  return c.Return(c.Emit("StopGradient", {c.In(0).value}));
+}
+
 llvm::Error ImportWhere(NodeContext& c) {
   if (c.Type(0).dtype != DType::kBool)
     return c.Fail("the condition must be bool, it is " + ToString(c.Type(0)));
@@ -331,6 +337,7 @@ const std::vector<ImportEntry>& ElementwiseImports() {
         {"Cast", 1, 1, ImportCast},
         {"CastLike", 2, 2, ImportCastLike},
         {"Identity", 1, 1, ImportIdentity},
+        {"StopGradient", 1, 1, ImportStopGradient, "act"},
         {"Gelu", 1, 1, ImportGelu},
         {"Selu", 1, 1, ImportSelu},
         {"PRelu", 2, 2, ImportPRelu},
