@@ -115,6 +115,8 @@ constexpr UnaryOp kUnaryOps[] = {
      Of::kNone,
      nullptr,
      {.arithmetic = Arithmetic::kCopy, .grad = IdentityGrad}},
+    // Without a derivative: its gradient is zero.
+    {"StopGradient", [](B&, const Attributes&, Reg x) { return x; }, Of::kNone, nullptr, {.in_onnx = false}},
     {"Neg",
      [](B& b, const Attributes&, Reg x) { return b.Neg(x); },
      Of::kNone,

@@ -1,5 +1,5 @@
-// Convolutions by the library, with plain channels-last activations. Its weights are [M,K..,C/group]: ours are transposed
-// into the workspace, and its gradient of them out of it.
+// Convolutions by the library, with plain channels-last activations. Its weights are [M,K..,C/group]: ours
+// are transposed into the workspace, and its gradient of them out of it.
 #include "kernels/cuda/conv_site.h"
 #include "kernels/cuda/conv_tiles.h"
 #include "kernels/cuda/convolution_problem.h"
@@ -19,7 +19,8 @@ using Direction = ConvolutionDirection;
 // Of the library's workspace, after the weights.
 constexpr int64_t kAlignment = 256;
 
-// Whether y is as large as x, the pads and the window make it: an operator may ask for a part.
+// Whether y is as large as x, the pads and the window make it. A plan's file may say otherwise, and a library
+// would then compute another convolution, or refuse without saying why.
 bool CoversAllWindows(const ConvShape& s) {
   for (size_t a = 0; a < 3; ++a) {
     const int64_t room = s.in[a] + s.pad[a] + s.pad_end[a] - s.dilation[a] * (s.kernel[a] - 1) - 1;

@@ -26,7 +26,8 @@ struct ConvOperands {
   }
 };
 
-// As ConvShapeOf. Also refuses a result that is made from nothing, but for the weight gradient of no pixels, which is 0.
+// As ConvShapeOf. Also refuses a result that is made from nothing, but for the weight gradient of no pixels,
+// which is 0.
 inline std::optional<ConvShape> ConvShapeAt(ConvolutionDirection direction, const KernelSite& site,
                                             std::string* why) {
   const ConvOperands at(direction, site.inputs, site.outputs);

@@ -1,4 +1,5 @@
-// Convolutions by our own tiles of products (source/conv.h): slower than a library's, for every shape, in no workspace.
+// Convolutions by our own tiles of products (source/conv.h): slower than a library's, for every shape, in no
+// workspace.
 #include "kernels/cuda/conv_tiles.h"
 
 #include "kernels/cuda/conv_site.h"

@@ -29,8 +29,8 @@ Window TurnedAround(Window w) {
   return w;
 }
 
-// What a thread of Depthwise<..> does at a time: as much as its registers hold. It needs to know the stride, and that taps
-// of a row are neighbours.
+// What a thread of Depthwise<..> does at a time: as much as its registers hold. It needs to know the stride,
+// and that taps of a row are neighbours.
 struct Run {
   int64_t outputs = 1, taps = 1, stride = 1;
 };

@@ -11,8 +11,6 @@
 namespace act::cuda {
 namespace {
 
-// Blocks for each multiprocessor where their number is free: enough to fill it with 64 registers a thread.
-constexpr int64_t kThreadsOfMultiprocessor = 1024;
 constexpr int kSumThreads = 256;
 
 // A struct of the device, field by field.
@@ -37,13 +35,16 @@ class ParameterBytes {
 class FusedKernel final : public Kernel {
  public:
   FusedKernel(CudaLoop loop, const KernelSite& site, const CudaContext& context)
-      : context_(context), loop_(std::move(loop)), fields_(ParameterFields(loop_)), whole_batch_(site.whole_batch) {
+      : context_(context),
+        loop_(std::move(loop)),
+        fields_(ParameterFields(loop_)),
+        whole_batch_(site.whole_batch) {
     const KernelSource source = FusedSource(loop_, site);
     name_ = source.name;
     kernel_ = context.cache.Request(source);
     if (!loop_.sums.empty())
       sum_kernel_ = context.cache.Request({"fused_sum", "#include \"kernels/cuda/source/fused_sum.h\"\n"});
-    const int64_t most = context.toolkit.driver().card().multiprocessors * kThreadsOfMultiprocessor / Threads();
+    const int64_t most = int64_t{context.driver().card().multiprocessors} * loop_.ResidentBlocks();
     blocks_ = loop_.sums.empty() ? std::min(CeilDiv(loop_.Units(), loop_.teams), std::max<int64_t>(most, 1))
                                  : loop_.parts;
   }
@@ -51,9 +52,10 @@ class FusedKernel final : public Kernel {
   std::string Run(const KernelArgs& args) override {
     if (blocks_ > 0) {
       const std::vector<std::byte> parameters = Parameters(args);
-      const Status status = context_.driver().Launch(
-          context_.stream, kernel_->function, {static_cast<uint32_t>(blocks_), 1, 1},
-          {static_cast<uint32_t>(Threads()), 1, 1}, 0, parameters.data(), static_cast<int64_t>(parameters.size()));
+      const Status status =
+          context_.driver().Launch(context_.stream, kernel_->function, {static_cast<uint32_t>(blocks_), 1, 1},
+                                   {static_cast<uint32_t>(Threads()), 1, 1}, 0, parameters.data(),
+                                   static_cast<int64_t>(parameters.size()));
       if (!status.empty()) return name_ + ": " + status;
     }
     for (const LoopSum& sum : loop_.sums) {

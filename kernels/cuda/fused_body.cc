@@ -1,108 +1,20 @@
 #include "kernels/cuda/fused_body.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 
-#include "kernels/math/bfloat16.h"
+#include "kernels/cuda/fused_expression.h"
+#include "kernels/cuda/fused_registers.h"
 #include "kernels/math/random.h"
 
 namespace act::cuda {
 namespace {
 
-std::string Literal(float x) {
-  char text[64];
-  std::snprintf(text, sizeof text, "FloatOf(0x%08xu) /* %g */", BitsOf(x), static_cast<double>(x));
-  return text;
-}
-
 std::string Number(const char* kind, int32_t n) { return kind + std::to_string(n); }
 
-// An instruction's result, of operands a, b and c.
-std::string Expression(const LoopInstr& x, const std::string& a, const std::string& b, const std::string& c) {
-  const auto call = [](const char* function, std::initializer_list<std::string> operands) {
-    std::string s = std::string(function) + "(";
-    for (const std::string& operand : operands) s += (s.back() == '(' ? "" : ", ") + operand;
-    return s + ")";
-  };
-  switch (x.instr.op) {
-    case TileOp::kCopy:
-      return a;
-    case TileOp::kMulSub:
-      return call("MulAdd", {a, b, "-" + c});
-    case TileOp::kNegMulAdd:
-      return call("MulAdd", {"-" + a, b, c});
-    case TileOp::kSided:
-      return call("Sided", {a, b, c});
-    case TileOp::kSidedAbs:
-      return call("Sided", {call("fabsf", {a}), b, c});
-    default:
-      break;
-  }
-  switch (static_cast<Opcode>(x.instr.op)) {
-    case Opcode::kAdd:
-      return a + " + " + b;
-    case Opcode::kSub:
-      return a + " - " + b;
-    case Opcode::kMul:
-      return a + " * " + b;
-    case Opcode::kDiv:
-      return a + " / " + b;
-    case Opcode::kFma:
-      return call("MulAdd", {a, b, c});
-    case Opcode::kMax:
-      return call("Largest", {a, b});
-    case Opcode::kMin:
-      return call("Smallest", {a, b});
-    case Opcode::kNeg:
-      return "-" + a;
-    case Opcode::kAbs:
-      return call("fabsf", {a});
-    case Opcode::kSqrt:
-      return call("sqrtf", {a});
-    case Opcode::kExp:
-      return call("Exponential", {a});
-    case Opcode::kLog:
-      return call("logf", {a});
-    case Opcode::kTanh:
-      return call("HyperbolicTangent", {a});
-    case Opcode::kSigmoid:
-      return call("Sigmoid", {a});
-    case Opcode::kErf:
-      return call("ErrorFunction", {a});
-    case Opcode::kPow:
-      return call("powf", {a, b});
-    case Opcode::kFloor:
-      return call("floorf", {a});
-    case Opcode::kGreater:
-      return a + " > " + b + " ? 1.0f : 0.0f";
-    case Opcode::kEqual:
-      return a + " == " + b + " ? 1.0f : 0.0f";
-    case Opcode::kSelect:
-      return a + " == 0 ? " + c + " : " + b;
-    case Opcode::kSin:
-      return call("sinf", {a});
-    case Opcode::kCos:
-      return call("cosf", {a});
-    case Opcode::kDropout:
-    case Opcode::kRowSum:
-    case Opcode::kRowMax:
-      break;  // Body has them
-  }
-  return "";
-}
-
-// Writes the body. A register is
-//   a scalar   computed once for the kernel, or once a unit if the unit is one row
-//   a column   computed from columns wherever elements need it
-//   elements   an array of what the lane has, or a local of the loop over them if nothing else reads it
-// A register's level is the number of row reductions that precede it. Each level is one loop over the lane's elements.
+// Writes the body. Each level of registers is one loop over the lane's elements.
 class Body {
  public:
-  explicit Body(const CudaLoop& loop) : loop_(loop), program_(*loop.program) {
-    FindLevels();
-    FindArrays();
-  }
+  explicit Body(const CudaLoop& loop) : loop_(loop), program_(*loop.program), registers_(loop) {}
 
   std::string Text() {
     Prologue();
@@ -112,27 +24,17 @@ class Body {
   }
 
  private:
-  enum class Place { kScalar, kOfRow, kColumn, kElement };
-
-  void Line(int indent, const std::string& line) { text_.append(static_cast<size_t>(indent), ' ').append(line) += '\n'; }
+  void Line(int indent, const std::string& line) {
+    text_.append(static_cast<size_t>(indent), ' ').append(line) += '\n';
+  }
 
   static size_t Index(int32_t reg) { return static_cast<size_t>(reg); }
-  const RegisterForm& form(int32_t reg) const { return loop_.instructions.registers[Index(reg)]; }
-  Place PlaceOf(int32_t reg) const {
-    if (form(reg).varies == Varies::kByElement) return Place::kElement;
-    if (form(reg).varies == Varies::kByRow) return loop_.one_row ? Place::kOfRow : Place::kElement;
-    return form(reg).period == 1 ? Place::kScalar : Place::kColumn;
-  }
-  bool IsInput(int32_t reg) const { return reg < program_.FirstConstant(); }
-  std::string Name(int32_t reg) const {
-    if (IsInput(reg)) return Number("in", reg);
-    if (reg < program_.FirstInstr()) return Number("c", reg - program_.FirstConstant());
-    return Number("r", reg - program_.FirstInstr());
-  }
-  // As a loop over j reads it.
-  std::string Value(int32_t reg) const {
-    return reg < 0 ? "" : Name(reg) + (array_[Index(reg)] ? "[j]" : "");
-  }
+  using Place = TextPlace;
+  Place PlaceOf(int32_t reg) const { return registers_.PlaceOf(reg); }
+  bool IsArray(int32_t reg) const { return registers_.IsArray(reg); }
+  int LevelOf(int32_t reg) const { return registers_.LevelOf(reg); }
+  std::string Name(int32_t reg) const { return registers_.Name(reg); }
+  std::string Value(int32_t reg) const { return registers_.Value(reg); }
   std::string ExpressionOf(const LoopInstr& x) const {
     std::string s;
     if (x.IsDropout())
@@ -143,46 +45,19 @@ class Body {
     return x.instr.relu ? "Relu(" + s + ")" : s;
   }
 
-  // ---- What is where
-
-  void FindLevels() {
-    level_.assign(loop_.instructions.registers.size(), 0);
-    for (const LoopInstr& x : loop_.instructions.instrs) {
-      int level = 0;
-      for (const int32_t reg : {x.a, x.b, x.c})
-        if (reg >= 0) level = std::max(level, level_[Index(reg)]);
-      level_[Index(x.reg)] = level + x.IsReduction();
-      levels_ = std::max(levels_, level_[Index(x.reg)]);
-    }
-  }
-
-  void FindArrays() {
-    array_.assign(level_.size(), false);
-    for (size_t i = 0; i < program_.inputs.size(); ++i)
-      array_[i] = PlaceOf(static_cast<int32_t>(i)) == Place::kElement;
-    const auto read_at = [this](int32_t reg, int level) {
-      if (reg >= 0 && PlaceOf(reg) == Place::kElement && level_[Index(reg)] < level) array_[Index(reg)] = true;
-    };
-    for (const LoopInstr& x : loop_.instructions.instrs) {
-      for (const int32_t reg : {x.a, x.b, x.c}) read_at(reg, level_[Index(x.reg)]);
-      if (x.IsReduction() && PlaceOf(x.reg) == Place::kElement) array_[Index(x.reg)] = true;
-    }
-    for (const ProgramOutput& output : program_.outputs)
-      if (output.kind == OutputKind::kEncode) read_at(output.reg, levels_ + 1);
-  }
-
   // What a reduction or an encode reads must be an array: `name` is made one if the register is none.
-  std::string ArrayOf(int32_t reg, const std::string& name) const { return array_[Index(reg)] ? Name(reg) : name; }
+  std::string ArrayOf(int32_t reg, const std::string& name) const { return IsArray(reg) ? Name(reg) : name; }
   bool NeedsTerms(const LoopInstr& x) const {
-    return x.IsReduction() && (x.instr.op == TileOp::kRowDot || !array_[Index(x.a)]);
+    return x.IsReduction() && (x.instr.op == TileOp::kRowDot || !IsArray(x.a));
   }
 
   // ---- Before the walk
 
   void Prologue() {
-    Line(2, "const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;");
-    Line(2, loop_.rows ? "const int team = 0, place = warp * kPiece + lane;" : "const int team = warp, place = lane;");
-    Line(2, "(void)place;");
+    Line(2,
+         "const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;");
+    Line(2, loop_.rows ? "[[maybe_unused]] const int team = 0, place = warp * kPiece + lane;"
+                       : "[[maybe_unused]] const int team = warp, place = lane;");
     Random();
     Shared();
     Sums();
@@ -199,11 +74,13 @@ class Body {
     int next = 0;
     for (const LoopStream& stream : loop_.streams) {
       Line(2, "const RandomStream random_" + stream.of + " = " +
-                  (stream.of[0] == 'r' ? "DropoutStream" : "RoundingStream") + "(step, p.stream_" + stream.of + ");");
-      const std::string words =
-          stream.draws_starts ? "starts + (" + std::to_string(next++) + " * kWarps + warp) * DitherStarts::kWords"
-                              : "nullptr";
-      if (stream.of[0] != 'r') Line(2, "DitherStarts starts_" + stream.of + "(random_" + stream.of + ", " + words + ");");
+                  (stream.of[0] == 'r' ? "DropoutStream" : "RoundingStream") + "(step, p.stream_" +
+                  stream.of + ");");
+      const std::string words = stream.draws_starts ? "starts + (" + std::to_string(next++) +
+                                                          " * kWarps + warp) * DitherStarts::kWords"
+                                                    : "nullptr";
+      if (stream.of[0] != 'r')
+        Line(2, "DitherStarts starts_" + stream.of + "(random_" + stream.of + ", " + words + ");");
     }
   }
 
@@ -211,13 +88,14 @@ class Body {
     const std::string words = std::to_string(loop_.stage_bytes / 4);
     if (loop_.stage_bytes > 0) {
       Line(2, "ACT_SHARED(uint32_t, stages, kWarps * " + words + ");");
-      Line(2, "uint8_t* const stage = reinterpret_cast<uint8_t*>(stages + warp * " + words + ");");
+      Line(2, "[[maybe_unused]] uint8_t* const stage = reinterpret_cast<uint8_t*>(stages + warp * " + words +
+                  ");");
     } else {
-      Line(2, "uint8_t* const stage = nullptr;");
+      Line(2, "[[maybe_unused]] uint8_t* const stage = nullptr;");
     }
-    Line(2, "(void)stage;");
-    if (levels_ > 0)
-      Line(2, loop_.one_row ? "ACT_SHARED(float, rows, kWarps);" : "ACT_SHARED(float, rows, kUnit + kUnit / kRow);");
+    if (registers_.levels() > 0)
+      Line(2, loop_.one_row ? "ACT_SHARED(float, rows, kWarps);"
+                            : "ACT_SHARED(float, rows, kUnit + kUnit / kRow);");
   }
 
   void Sums() {
@@ -235,14 +113,15 @@ class Body {
     for (size_t i = 0; i < program_.constants.size(); ++i) {
       const bool varies = program_.constants[i].extent != Dim(0);
       const std::string name = Number("c", static_cast<int32_t>(i));
-      Line(2, "const float " + name + " = " + (varies ? "p." + name : Literal(program_.constants[i].value)) + ";");
-      Line(2, "(void)" + name + ";");
+      Line(2, "[[maybe_unused]] const float " + name + " = " +
+                  (varies ? "p." + name : Literal(program_.constants[i].value)) + ";");
     }
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       if (loop_.used[i] && PlaceOf(static_cast<int32_t>(i)) == Place::kScalar)
         Line(2, "const float in" + std::to_string(i) + " = LoadFloat(p.in" + std::to_string(i) + ");");
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (PlaceOf(x.reg) == Place::kScalar) Line(2, "const float " + Name(x.reg) + " = " + ExpressionOf(x) + ";");
+      if (PlaceOf(x.reg) == Place::kScalar)
+        Line(2, "const float " + Name(x.reg) + " = " + ExpressionOf(x) + ";");
   }
 
   // ---- A unit
@@ -252,17 +131,19 @@ class Body {
                 (loop_.by_sample ? std::to_string(loop_.elements) : std::string("p.walk.elements")) + ";");
     Line(2, "const auto run = [&](auto full, int64_t sample, int64_t unit) {");
     Line(4, "constexpr bool kFull = decltype(full)::kFull;");
-    Line(4, loop_.rows ? "const int64_t first = unit * kUnit + warp * kPiece;" : "const int64_t first = unit * kUnit;");
+    Line(4, loop_.rows ? "const int64_t first = unit * kUnit + warp * kPiece;"
+                       : "const int64_t first = unit * kUnit;");
     Line(4, "const int64_t left = (elements < (unit + 1) * kUnit ? elements : (unit + 1) * kUnit) - first;");
-    Line(4, "const int count = kFull || left > kPiece ? kPiece : static_cast<int>(left), rest = count - lane;");
-    Line(4, "const Piece piece = {sample, p.walk.first_sample + sample, first, count, lane};");
-    Line(4, "const int64_t at = sample * elements + first + lane;");
+    Line(4,
+         "[[maybe_unused]] const int count = kFull || left > kPiece ? kPiece : static_cast<int>(left), rest "
+         "= count - lane;");
+    Line(4,
+         "[[maybe_unused]] const Piece piece = {sample, p.walk.first_sample + sample, first, count, lane};");
+    Line(4, "[[maybe_unused]] const int64_t at = sample * elements + first + lane;");
     if (loop_.rows) {
-      Line(4, "const int tile = static_cast<int>(left) + warp * kPiece;");
-      Line(4, "const int64_t first_row = (sample * elements + unit * kUnit) / kRow;");
-      Line(4, "(void)tile, (void)first_row;");
+      Line(4, "[[maybe_unused]] const int tile = static_cast<int>(left) + warp * kPiece;");
+      Line(4, "[[maybe_unused]] const int64_t first_row = (sample * elements + unit * kUnit) / kRow;");
     }
-    Line(4, "(void)piece, (void)at, (void)rest;");
     Phases();
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       if (loop_.used[i]) LoadInput(i);
@@ -271,7 +152,7 @@ class Body {
         Line(4, "const uint32_t keeps_" + Name(x.reg) + " = DropoutKeeps<kPerLane>(random_" + Name(x.reg) +
                     ", piece, elements, " + std::to_string(DropoutThreshold(x.probability)) + "u);");
     Arrays();
-    for (int level = 0; level <= levels_; ++level) Level(level);
+    for (int level = 0; level <= registers_.levels(); ++level) Level(level);
     for (size_t i = 0; i < program_.outputs.size(); ++i) Encode(static_cast<int32_t>(i));
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".EndUnit();");
     Line(2, "};");
@@ -294,7 +175,8 @@ class Body {
     const std::string name = Number("in", static_cast<int32_t>(i));
     const ProgramInput& input = program_.inputs[i];
     const auto reg = static_cast<int32_t>(i);
-    if (PlaceOf(reg) == Place::kOfRow) return Line(4, "const float " + name + " = LoadFloat(p." + name + " + first_row);");
+    if (PlaceOf(reg) == Place::kOfRow)
+      return Line(4, "const float " + name + " = LoadFloat(p." + name + " + first_row);");
     if (PlaceOf(reg) != Place::kElement) return;
     Line(4, "float " + name + "[kPerLane] = {};");
     const auto each = [&](const std::string& place) {
@@ -307,9 +189,10 @@ class Body {
         return Line(4, "LoadElements<kFull>(p." + name + " + at, rest, " + name + ");");
       case OperandKind::kCode: {
         const bool random = input.codec.HasLevels();
-        const std::string with = random ? "random_" + name + ", starts_" + name : "RandomStream(), NoStarts()";
-        return Line(4, "Decode<kIn" + std::to_string(i) + ", " + (input.mask ? "true" : "false") + ", kFull>(p." + name +
-                           ", piece, " + with + ", stage, " + name + ");");
+        const std::string with =
+            random ? "random_" + name + ", starts_" + name : "RandomStream(), NoStarts()";
+        return Line(4, "Decode<kIn" + std::to_string(i) + ", " + (input.mask ? "true" : "false") +
+                           ", kFull>(p." + name + ", piece, " + with + ", stage, " + name + ");");
       }
       case OperandKind::kRow:
         return each("first_row + (place + 32 * j) / kRow");
@@ -321,11 +204,11 @@ class Body {
 
   void Arrays() {
     for (const LoopInstr& x : loop_.instructions.instrs) {
-      if (array_[Index(x.reg)]) Line(4, "float " + Name(x.reg) + "[kPerLane] = {};");
+      if (IsArray(x.reg)) Line(4, "float " + Name(x.reg) + "[kPerLane] = {};");
       if (NeedsTerms(x)) Line(4, "float terms_" + Name(x.reg) + "[kPerLane] = {};");
     }
     for (size_t i = 0; i < program_.outputs.size(); ++i)
-      if (program_.outputs[i].kind == OutputKind::kEncode && !array_[Index(program_.outputs[i].reg)])
+      if (program_.outputs[i].kind == OutputKind::kEncode && !IsArray(program_.outputs[i].reg))
         Line(4, "float coded" + std::to_string(i) + "[kPerLane] = {};");
   }
 
@@ -333,34 +216,39 @@ class Body {
 
   void Level(int level) {
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (x.IsReduction() && level_[Index(x.reg)] == level) Reduce(x);
+      if (x.IsReduction() && LevelOf(x.reg) == level) Reduce(x);
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (!x.IsReduction() && PlaceOf(x.reg) == Place::kOfRow && level_[Index(x.reg)] == level)
+      if (!x.IsReduction() && PlaceOf(x.reg) == Place::kOfRow && LevelOf(x.reg) == level)
         Line(4, "const float " + Name(x.reg) + " = " + ExpressionOf(x) + ";");
-    Line(4, "#pragma unroll");
-    Line(4, "for (int j = 0; j < kPerLane; ++j) {");
+    std::string loop;
+    loop.swap(text_);
     Columns(level);
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (!x.IsReduction() && PlaceOf(x.reg) == Place::kElement && level_[Index(x.reg)] == level)
-        Line(6, (array_[Index(x.reg)] ? "" : "const float ") + Value(x.reg) + " = " + ExpressionOf(x) + ";");
+      if (!x.IsReduction() && PlaceOf(x.reg) == Place::kElement && LevelOf(x.reg) == level)
+        Line(6, (IsArray(x.reg) ? "" : "const float ") + Value(x.reg) + " = " + ExpressionOf(x) + ";");
     for (const LoopInstr& x : loop_.instructions.instrs)
-      if (NeedsTerms(x) && level_[Index(x.reg)] == level + 1)
+      if (NeedsTerms(x) && LevelOf(x.reg) == level + 1)
         Line(6, "terms_" + Name(x.reg) + "[j] = " + Value(x.a) + (x.b >= 0 ? " * " + Value(x.b) : "") + ";");
     for (size_t i = 0; i < program_.outputs.size(); ++i)
-      if (level_[Index(program_.outputs[i].reg)] == level) Output(static_cast<int32_t>(i));
+      if (LevelOf(program_.outputs[i].reg) == level) Output(static_cast<int32_t>(i));
+    loop.swap(text_);
+    if (loop.empty()) return;
+    Line(4, "#pragma unroll");
+    Line(4, "for (int j = 0; j < kPerLane; ++j) {");
+    text_ += loop;
     Line(4, "}");
   }
 
   // Loads and computes what the level's loop reads of columns.
   void Columns(int level) {
-    std::vector<bool> needed(level_.size(), false);
+    std::vector<bool> needed(registers_.size(), false);
     const auto need = [&](int32_t reg) {
       if (reg >= 0 && PlaceOf(reg) == Place::kColumn) needed[Index(reg)] = true;
     };
     const std::vector<LoopInstr>& instrs = loop_.instructions.instrs;
     for (const LoopInstr& x : instrs) {
       if (PlaceOf(x.reg) != Place::kElement && !x.IsReduction()) continue;
-      if (level_[Index(x.reg)] != level + x.IsReduction()) continue;
+      if (LevelOf(x.reg) != level + x.IsReduction()) continue;
       for (const int32_t reg : {x.a, x.b, x.c}) need(reg);
     }
     for (const ProgramOutput& output : program_.outputs)
@@ -384,9 +272,11 @@ class Body {
     const std::string kind = x.instr.op == ToTileOp(Opcode::kRowMax) ? "MaxOfRow" : "SumOfRow";
     const std::string terms = NeedsTerms(x) ? "terms_" + Name(x.reg) : Name(x.a);
     if (loop_.one_row)
-      Line(4, "const float " + Name(x.reg) + " = ReduceRow<" + kind + ", kWarps>(" + terms + ", count, lane, rows);");
+      Line(4, "const float " + Name(x.reg) + " = ReduceRow<" + kind + ", kWarps>(" + terms +
+                  ", count, lane, rows);");
     else
-      Line(4, "ReduceRows<" + kind + ", kRow, kUnit>(" + terms + ", place, tile, rows, " + Name(x.reg) + ");");
+      Line(4,
+           "ReduceRows<" + kind + ", kRow, kUnit>(" + terms + ", place, tile, rows, " + Name(x.reg) + ");");
   }
 
   void Output(int32_t i) {
@@ -402,7 +292,7 @@ class Body {
         return Line(6, "if ((kFull || 32 * j < rest) && (place + 32 * j) % kRow == 0) Store(p.out" + n +
                            " + first_row + (place + 32 * j) / kRow, " + value + ");");
       case OutputKind::kEncode:
-        if (!array_[Index(output.reg)]) Line(6, "coded" + n + "[j] = " + value + ";");
+        if (!IsArray(output.reg)) Line(6, "coded" + n + "[j] = " + value + ";");
     }
   }
 
@@ -412,7 +302,8 @@ class Body {
     const std::string n = std::to_string(i);
     const std::string with =
         output.codec.HasLevels() ? "random_out" + n + ", starts_out" + n : "RandomStream(), NoStarts()";
-    Line(4, "Encode<kOut" + n + ", kFull>(" + ArrayOf(output.reg, "coded" + n) + ", piece, " + with + ", stage, p.out" + n + ");");
+    Line(4, "Encode<kOut" + n + ", kFull>(" + ArrayOf(output.reg, "coded" + n) + ", piece, " + with +
+                ", stage, p.out" + n + ");");
   }
 
   // ---- The walk
@@ -424,14 +315,18 @@ class Body {
     else if (!loop_.MayBeShort())
       Line(4, "run(Fullness<true>(), sample, unit);");
     else
-      Line(4, "(unit + 1) * kUnit <= elements ? run(Fullness<true>(), sample, unit) : run(Fullness<false>(), sample, unit);");
+      Line(4,
+           "(unit + 1) * kUnit <= elements ? run(Fullness<true>(), sample, unit) : run(Fullness<false>(), "
+           "sample, unit);");
     Line(2, "};");
     if (loop_.sums.empty()) return Line(2, "WalkClass(p.walk, team, run_unit);");
     Line(2, "SyncThreads();");
     Line(2, "const int64_t items = p.walk.classes * p.walk.splits;");
     Line(2, "for (int64_t first_item = 0; first_item < items; first_item += kTeams) {");
     Line(4, "const int64_t item = first_item + team, unit = item % p.walk.classes;");
-    Line(4, "const int64_t first = unit / p.walk.units_per_sample * elements + unit % p.walk.units_per_sample * kUnit;");
+    Line(4,
+         "const int64_t first = unit / p.walk.units_per_sample * elements + unit % p.walk.units_per_sample * "
+         "kUnit;");
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Clear();");
     Line(4, "if (item < items) WalkClass(p.walk, item, run_unit);");
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Flush();");
@@ -450,9 +345,7 @@ class Body {
 
   const CudaLoop& loop_;
   const Program& program_;
-  std::vector<int> level_;    // of each register
-  std::vector<bool> array_;   // whether it is one
-  int levels_ = 0;
+  const TextRegisters registers_;
   std::string text_;
 };
 

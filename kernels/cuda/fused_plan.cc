@@ -9,9 +9,12 @@ namespace act::cuda {
 namespace {
 
 constexpr int kLane = 32, kMostTeams = 8;
-constexpr int kSmallestPiece = 256;  // a block of 16-bit random numbers
-// Columns of up to this many elements are read by their number, as in the processor's loops: what is computed once, and
-// so how multiplications and additions are contracted, is the same for both.
+// Elements that a warp works on at a time: with codes, a block of 16-bit random numbers. Without, fewer where
+// several operands take registers.
+constexpr int kPiece = 256, kPieceOfManyOperands = 128;
+constexpr int64_t kManyOperands = 3;
+// Columns of up to this many elements are read by their number, as in the processor's loops: what is computed
+// once, and so how multiplications and additions are contracted, is the same for both.
 constexpr int64_t kLongestColumn = 8192;
 // Bytes of shared memory.
 constexpr int64_t kStartsBytes = 512;  // DitherStarts, for each warp and stream
@@ -40,7 +43,8 @@ class Planner {
     PlaceSamples();
     FindSums();
     if (!FitShared()) {
-      *why = "its sums and random numbers need " + std::to_string(loop_.shared_bytes) + " bytes of shared memory";
+      *why = "its sums and random numbers need " + std::to_string(loop_.shared_bytes) +
+             " bytes of shared memory";
       return std::nullopt;
     }
     if (!CutSums()) {
@@ -79,7 +83,14 @@ class Planner {
         loop_.streams.push_back({name("out", i), output.stream, DrawsStarts(output.codec)});
     for (const LoopInstr& x : loop_.instructions.instrs)
       if (x.IsDropout())
-        loop_.streams.push_back({name("r", static_cast<size_t>(x.reg - program_.FirstInstr())), x.stream, false});
+        loop_.streams.push_back(
+            {name("r", static_cast<size_t>(x.reg - program_.FirstInstr())), x.stream, false});
+  }
+
+  bool HasCodes() const {
+    bool has = false;
+    ForEachCodec([&has](const Codec&) { has = true; });
+    return has;
   }
 
   // A warp holds whole groups of what is encoded or decoded.
@@ -87,9 +98,14 @@ class Planner {
     ForEachCodec([this](const Codec& codec) {
       loop_.piece = std::max<int>(loop_.piece, codec.group_size);
       // The group's codes, and its payload, whose planes may each begin a word of its own.
-      if (CodePackingOf(codec).codes > 1) loop_.stage_bytes = std::max(loop_.stage_bytes, 2 * codec.group_size + 128);
+      if (CodePackingOf(codec).codes > 1)
+        loop_.stage_bytes = std::max(loop_.stage_bytes, 2 * codec.group_size + 128);
     });
-    loop_.piece = std::max(loop_.piece, kSmallestPiece);
+    int64_t arrays = 0;
+    for (size_t i = 0; i < loop_.operands.size(); ++i)
+      arrays += loop_.used[i] && loop_.operands[i].kind != OperandKind::kColumn;
+    const bool many = arrays >= kManyOperands;
+    loop_.piece = std::max(loop_.piece, HasCodes() || !many ? kPiece : kPieceOfManyOperands);
     loop_.rows = program_.row_axes > 0;
     loop_.unit = loop_.rows ? *TileElements(program_) : loop_.piece;
     loop_.one_row = loop_.rows && loop_.unit == loop_.shape.row;
@@ -97,8 +113,7 @@ class Planner {
   }
 
   void PlaceSamples() {
-    bool needs_samples = false;
-    ForEachCodec([&](const Codec&) { needs_samples = true; });
+    bool needs_samples = HasCodes();
     for (const Instr& instr : program_.instrs) needs_samples |= instr.op == Opcode::kDropout;
     const bool fixed = SamplesOf(program_.space).elements.IsFixed();
     loop_.by_sample = needs_samples || (fixed && loop_.shape.elements % loop_.unit == 0);
@@ -107,7 +122,8 @@ class Planner {
     loop_.walk.elements = loop_.elements;
     loop_.walk.samples = loop_.samples;
     loop_.walk.units = CeilDiv(loop_.elements, loop_.unit);
-    loop_.walk.units_per_sample = std::max<int64_t>(loop_.walk.units, 1);  // it divides, in an empty space too
+    loop_.walk.units_per_sample =
+        std::max<int64_t>(loop_.walk.units, 1);  // it divides, in an empty space too
   }
 
   void FindSums() {
@@ -183,6 +199,17 @@ class Planner {
 };
 
 }  // namespace
+
+int CudaLoop::ResidentThreads() const {
+  // Of a lane's elements: what is loaded or decoded, encoded, or added up. Codes pass through integers.
+  size_t arrays = sums.size();
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (used[i] && operands[i].kind != OperandKind::kColumn)
+      arrays += operands[i].kind == OperandKind::kCode ? 2 : 1;
+  for (const ProgramOutput& output : program->outputs) arrays += output.kind == OutputKind::kEncode ? 2 : 0;
+  const auto floats = static_cast<int64_t>(arrays) * PerLane();
+  return floats <= 48 ? 1024 : floats <= 64 ? 512 : 256;
+}
 
 std::optional<CudaLoop> MakeCudaLoop(const KernelSite& site, std::string* why) {
   std::string ignored;

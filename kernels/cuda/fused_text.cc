@@ -42,9 +42,10 @@ std::string CodecText(const Codec& c) {
     return std::string("static_cast<") + type + ">(" + std::to_string(static_cast<int>(value)) + ")";
   };
   std::string s = "{.kind = " + enumerator("CodecKind", c.kind) + ", .bits = " + std::to_string(c.bits) +
-                  ", .group_size = " + std::to_string(c.group_size) + ", .levels = " + std::to_string(c.levels) +
-                  ", .below = " + std::to_string(c.below) + ",\n              .rounding = " +
-                  enumerator("Rounding", c.rounding) + ", .metadata = " + enumerator("Metadata", c.metadata) +
+                  ", .group_size = " + std::to_string(c.group_size) +
+                  ", .levels = " + std::to_string(c.levels) + ", .below = " + std::to_string(c.below) +
+                  ",\n              .rounding = " + enumerator("Rounding", c.rounding) +
+                  ", .metadata = " + enumerator("Metadata", c.metadata) +
                   ", .spacing = " + enumerator("Spacing", c.spacing);
   if (c.IsCast())
     s += ",\n              .cast = {.exponent_bits = " + std::to_string(c.cast.exponent_bits) +
@@ -55,14 +56,17 @@ std::string CodecText(const Codec& c) {
 
 std::string CodeText(const std::string& name, const Codec& codec, int64_t elements) {
   const CodeLayout layout = LayoutOf(codec, elements);
-  const std::pair<const char*, int64_t> fields[] = {
-      {"elements", layout.elements},           {"groups", layout.groups},
-      {"metadata_bytes", layout.metadata_bytes}, {"payload_offset", layout.payload_offset},
-      {"group_bytes", layout.group_bytes},     {"payload_bytes", layout.payload_bytes},
-      {"sample_bytes", layout.sample_bytes},   {"codes", layout.packing.codes},
-      {"bits", layout.packing.bits}};
-  std::string s = "// " + ToString(codec) + "\nconstexpr DeviceCode " + name + " = {\n    .codec = " +
-                  CodecText(codec);
+  const std::pair<const char*, int64_t> fields[] = {{"elements", layout.elements},
+                                                    {"groups", layout.groups},
+                                                    {"metadata_bytes", layout.metadata_bytes},
+                                                    {"payload_offset", layout.payload_offset},
+                                                    {"group_bytes", layout.group_bytes},
+                                                    {"payload_bytes", layout.payload_bytes},
+                                                    {"sample_bytes", layout.sample_bytes},
+                                                    {"codes", layout.packing.codes},
+                                                    {"bits", layout.packing.bits}};
+  std::string s =
+      "// " + ToString(codec) + "\nconstexpr DeviceCode " + name + " = {\n    .codec = " + CodecText(codec);
   for (const auto& [field, value] : fields)
     s += std::string(",\n    .") + field + " = " + std::to_string(value);
   return s + "};\n";
@@ -113,7 +117,8 @@ std::string FieldText(const ParameterField& field, const CudaLoop& loop, const K
       return "const " + type(site.node->program.inputs[i].codec.kind != CodecKind::kNone, site.inputs[i]) +
              "* in" + number;
     case Kind::kOutput:
-      return type(site.node->program.outputs[i].kind == OutputKind::kEncode, site.outputs[i]) + "* out" + number;
+      return type(site.node->program.outputs[i].kind == OutputKind::kEncode, site.outputs[i]) + "* out" +
+             number;
     case Kind::kPartial:
       return "double* partial" + number;
     case Kind::kWalk:
@@ -132,12 +137,14 @@ std::string PlaceText(const std::string& name, const ReadPattern& pattern) {
   const size_t axes = pattern.extents.size();
   bool used = false;
   for (size_t axis = axes; axis-- > 0;) {
-    const std::string extent = std::to_string(pattern.extents[axis]), stride = std::to_string(pattern.strides[axis]);
+    const std::string extent = std::to_string(pattern.extents[axis]),
+                      stride = std::to_string(pattern.strides[axis]);
     const std::string at = axis == 0 ? "i" : "i % Index{" + extent + "}";
     if (pattern.strides[axis] != 0) s += "  place += " + at + " * Index{" + stride + "};\n";
     used |= pattern.strides[axis] != 0;
-    const bool more = std::any_of(pattern.strides.begin(), pattern.strides.begin() + static_cast<int64_t>(axis),
-                                  [](int64_t stride_before) { return stride_before != 0; });
+    const bool more =
+        std::any_of(pattern.strides.begin(), pattern.strides.begin() + static_cast<int64_t>(axis),
+                    [](int64_t stride_before) { return stride_before != 0; });
     if (more) s += "  i /= Index{" + extent + "};\n";
   }
   if (!used) s += "  (void)i;\n";
@@ -152,10 +159,12 @@ std::string Declarations(const CudaLoop& loop, const KernelSite& site) {
       "#include \"kernels/cuda/source/fused_math.h\"\n\n"
       "using namespace act;\n\nnamespace {\n\n";
   const bool wide = loop.shape.count >= int64_t{1} << 32;
-  s += std::string("using Index = ") + (wide ? "uint64_t" : "uint32_t") + ";  // of an element of the space\n";
-  s += "constexpr int kPiece = " + std::to_string(loop.piece) + ", kPerLane = kPiece / 32;\n";
-  s += "[[maybe_unused]] constexpr int kUnit = " + std::to_string(loop.unit) + ", kTeams = " + std::to_string(loop.teams) +
-       ", kWarps = " + std::to_string(loop.warps) + ";\n";
+  s +=
+      std::string("using Index = ") + (wide ? "uint64_t" : "uint32_t") + ";  // of an element of the space\n";
+  s +=
+      "[[maybe_unused]] constexpr int kPiece = " + std::to_string(loop.piece) + ", kPerLane = kPiece / 32;\n";
+  s += "[[maybe_unused]] constexpr int kUnit = " + std::to_string(loop.unit) +
+       ", kTeams = " + std::to_string(loop.teams) + ", kWarps = " + std::to_string(loop.warps) + ";\n";
   if (loop.rows) s += "constexpr int kRow = " + std::to_string(loop.shape.row) + ";\n";
   for (size_t i = 0; i < program.inputs.size(); ++i)
     if (program.inputs[i].codec.kind != CodecKind::kNone)
@@ -175,9 +184,11 @@ std::string Declarations(const CudaLoop& loop, const KernelSite& site) {
 std::vector<ParameterField> ParameterFields(const CudaLoop& loop) {
   const Program& program = *loop.program;
   std::vector<ParameterField> fields{{Kind::kStep}};
-  for (size_t i = 0; i < program.inputs.size(); ++i) fields.push_back({Kind::kInput, static_cast<int32_t>(i)});
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    fields.push_back({Kind::kInput, static_cast<int32_t>(i)});
   for (size_t i = 0; i < program.outputs.size(); ++i)
-    if (program.outputs[i].kind != OutputKind::kSum) fields.push_back({Kind::kOutput, static_cast<int32_t>(i)});
+    if (program.outputs[i].kind != OutputKind::kSum)
+      fields.push_back({Kind::kOutput, static_cast<int32_t>(i)});
   for (const LoopSum& sum : loop.sums) fields.push_back({Kind::kPartial, sum.output});
   fields.push_back({Kind::kWalk});
   for (size_t i = 0; i < loop.streams.size(); ++i) fields.push_back({Kind::kStream, static_cast<int32_t>(i)});
@@ -190,8 +201,9 @@ KernelSource FusedSource(const CudaLoop& loop, const KernelSite& site) {
   const std::string declarations = Declarations(loop, site), body = FusedBody(loop);
   KernelSource source;
   source.name = "fused_" + HashOf(declarations + body);
-  source.text = Heading(*loop.program) + declarations + "ACT_KERNEL(" + source.name + ", 32 * kWarps, Parameters, p) {\n" +
-                body + "}\n";
+  source.text = Heading(*loop.program) + declarations + "ACT_RESIDENT_KERNEL(" + source.name +
+                ", 32 * kWarps, " + std::to_string(loop.ResidentBlocks()) + ", Parameters, p) {\n" + body +
+                "}\n";
   return source;
 }
 

@@ -1,4 +1,5 @@
-// A fused loop as CUDA C++, to be compiled when a plan is loaded. kernels/cuda/source/README.md has its conventions.
+// A fused loop as CUDA C++, to be compiled when a plan is loaded. kernels/cuda/source/README.md has its
+// conventions.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace act::cuda {
 
-// The text of a loop's kernel. It names the program, fixed extents and codecs, and nothing else of a run: its parameter
-// struct has the rest, in the order of ParameterFields.
+// The text of a loop's kernel. It names the program, fixed extents and codecs, and nothing else of a run: its
+// parameter struct has the rest, in the order of ParameterFields.
 KernelSource FusedSource(const CudaLoop& loop, const KernelSite& site);
 
 // A field of the parameter struct.

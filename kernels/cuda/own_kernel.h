@@ -1,4 +1,5 @@
-// A kernel of ours: a function of a header of kernels/cuda/source, which the compiler makes for its template's arguments.
+// A kernel of ours: a function of a header of kernels/cuda/source, which the compiler makes for its
+// template's arguments.
 #pragma once
 
 #include <string>
@@ -8,13 +9,13 @@
 
 namespace act::cuda {
 
-// The kernel `name`, which calls `function` ("MaxPool<4, uint8_t>") of the header source/`header`.h with a struct of type
-// `parameters`.
-inline KernelSource SourceOf(const std::string& name, int threads, const std::string& parameters,
-                             const std::string& header, const std::string& function) {
+// The kernel `name` with a struct p of type `parameters`, and statements that use the header
+// source/`header`.h.
+inline KernelSource SourceWith(const std::string& name, int threads, const std::string& parameters,
+                               const std::string& header, const std::string& statements) {
   return {name, "#include \"kernels/cuda/source/device.h\"\n#include \"kernels/cuda/source/" + header +
                     ".h\"\nACT_KERNEL(" + name + ", " + std::to_string(threads) +
-                    ", act::cuda::" + parameters + ", p) { act::cuda::" + function + "(p); }\n"};
+                    ", act::cuda::" + parameters + ", p) {\n" + statements + "}\n"};
 }
 
 // Parameters: the struct that the kernel takes.
@@ -23,12 +24,14 @@ class OwnKernel {
  public:
   static constexpr int kThreads = 256;
 
-  // Blocks have `threads` threads.
+  // Calls `function` ("MaxPool<4, uint8_t>") of the header. Blocks have `threads` threads.
   OwnKernel(const CudaContext& context, const std::string& name, const std::string& parameters,
             const std::string& header, const std::string& function, int threads = kThreads)
-      : context_(&context),
-        kernel_(context.cache.Request(SourceOf(name, threads, parameters, header, function))),
-        threads_(threads) {}
+      : OwnKernel(context,
+                  SourceWith(name, threads, parameters, header, "  act::cuda::" + function + "(p);\n"),
+                  threads) {}
+  OwnKernel(const CudaContext& context, const KernelSource& source, int threads = kThreads)
+      : context_(&context), kernel_(context.cache.Request(source)), threads_(threads) {}
 
   // No blocks: nothing to do.
   Status Launch(int64_t blocks, const Parameters& p) const {

@@ -13,7 +13,8 @@ const TensorView* OptionalOutput(std::span<const TensorView> outputs, size_t i) 
   return i < outputs.size() && outputs[i].bytes > 0 ? &outputs[i] : nullptr;
 }
 
-// The kernel for `function` with its template's arguments. `index` is null for averages, and if no reader wants the index.
+// The kernel for `function` with its template's arguments. `index` is null for averages, and if no reader
+// wants the index.
 std::unique_ptr<Kernel> Create(const CudaContext& context, const KernelSite& site,
                                const std::optional<Window>& window, const std::string& name,
                                std::string function, const TensorView* index, std::string* why) {

@@ -12,8 +12,8 @@ namespace act::cuda {
 namespace {
 
 constexpr int64_t kVectorBytes = 16;
-// The library takes one stride from product to product. Where operands broadcast in different ways, it is called several
-// times, at most so many.
+// The library takes one stride from product to product. Where operands broadcast in different ways, it is
+// called several times, at most so many.
 constexpr int64_t kMaxCalls = 16;
 
 // The batch axes of a product, with as few axes as describe both operands. `y` is dense, in matrices.
@@ -105,7 +105,8 @@ int64_t OperandAlignment(const KernelSite& site) {
   if (site.batch == site.whole_batch) return alignment;
   for (const auto* operands : {&site.inputs, &site.outputs})
     for (const TensorView& t : *operands)
-      if (!t.dims.empty() && t.elements > 0) alignment = std::gcd(alignment, t.bytes / t.dims[0]);
+      if (!t.dims.empty() && t.elements > 0 && t.dims[0] == site.batch)
+        alignment = std::gcd(alignment, t.bytes / t.dims[0]);
   return alignment;
 }
 

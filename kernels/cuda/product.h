@@ -16,8 +16,8 @@ std::unique_ptr<Kernel> CreateLibraryProduct(const CudaContext& context, const K
 std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const MatMulShape& shape,
                                            ProductOperands operands, std::string* why);
 
-// Of the addresses of the site's operands, in bytes, up to 16. Where a tile of samples runs at a time, they begin at any
-// sample.
+// Of the addresses of the site's operands, in bytes, up to 16. Where a tile of samples runs at a time, they
+// begin at any sample.
 int64_t OperandAlignment(const KernelSite& site);
 
 }  // namespace act::cuda

@@ -1,6 +1,8 @@
 #include "kernels/cuda/source/resize_parameters.h"
 
-#include "kernels/cuda/device_table.h"
+#include <sstream>
+
+#include "kernels/cuda/device_window.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/site/dereference.h"
@@ -10,21 +12,19 @@
 namespace act::cuda {
 namespace {
 
-// The tables of an axis, and what keeps them.
-struct Uploaded {
-  RowTerms rows;
-  std::shared_ptr<DeviceTable> ends, terms;
-};
+// With more, a kernel's text is megabytes long.
+constexpr size_t kMaxTerms = 1 << 16;
 
-std::optional<Uploaded> Upload(const CudaContext& context, const WeightedRows& rows, std::string* why) {
-  std::vector<RowTerm> terms;
-  for (const WeightedRows::Term& term : rows.terms) terms.push_back({term.at, term.weight});
-  Uploaded table;
-  table.ends = DeviceTable::Of(context, rows.ends, why);
-  if (table.ends) table.terms = DeviceTable::Of(context, terms, why);
-  if (!table.terms) return std::nullopt;
-  table.rows = {table.ends->as<int64_t>(), table.terms->as<RowTerm>()};
-  return table;
+// The rows of an axis as NAME_ends and NAME_terms. The last term belongs to no row: an array has at least one
+// element.
+std::string TableText(const std::string& name, const WeightedRows& rows) {
+  std::ostringstream text;
+  text << std::hexfloat << "  static constexpr int32_t " << name << "_ends[] = {";
+  for (const int64_t end : rows.ends) text << end << ", ";
+  text << "};\n  static constexpr act::cuda::RowTerm " << name << "_terms[] = {";
+  for (const WeightedRows::Term& term : rows.terms) text << "{" << term.at << ", " << term.weight << "f}, ";
+  text << "{0, 0}};\n";
+  return text.str();
 }
 
 std::unique_ptr<Kernel> Create(const CudaContext& context, const std::optional<ResizeShape>& shape,
@@ -34,15 +34,13 @@ std::unique_ptr<Kernel> Create(const CudaContext& context, const std::optional<R
   if (from.elements == 0 && to.elements > 0) return Refuse(why, "an empty tensor");
   if (to.elements == 0) return MakeKernel([](const KernelArgs&) -> std::string { return ""; });
   const PlaneRows plane = PlaneRowsOf(*shape, backward);
-  const int count = shape->channels % 4 == 0 ? 4 : 1;
-  if (to.elements / count >= kMaxCount) return Refuse(why, "2^31 elements or more");
-  const auto outer = Upload(context, plane.outer, why);
-  if (!outer) return nullptr;
-  const auto inner = Upload(context, plane.inner, why);
-  if (!inner) return nullptr;
+  const int count = ChannelsAtOnce(shape->channels);
+  if (to.elements / count >= kMaxCount || plane.outer.columns >= kMaxCount ||
+      plane.inner.columns >= kMaxCount)
+    return Refuse(why, "2^31 elements or more");
+  if (plane.outer.terms.size() + plane.inner.terms.size() > kMaxTerms)
+    return Refuse(why, "mixes more than 65536 elements in different ways");
   ResizeParameters p;
-  p.outer = outer->rows;
-  p.inner = inner->rows;
   p.outer_columns = plane.outer.columns;
   p.inner_columns = plane.inner.columns;
   p.channels = shape->channels;
@@ -50,14 +48,16 @@ std::unique_ptr<Kernel> Create(const CudaContext& context, const std::optional<R
   p.inner_rows = DivisorOf(plane.inner.rows());
   p.groups = DivisorOf(shape->channels / count);
   p.items = static_cast<int32_t>(to.elements / count);
-  const OwnKernel<ResizeParameters> kernel(context, "resize", "ResizeParameters", "resize",
-                                           "Resize<" + std::to_string(count) + ">");
-  return MakeKernel(
-      [p, kernel, outer = *outer, inner = *inner](const KernelArgs& args) mutable -> std::string {
-        p.from = args.inputs[0].as<float>();
-        p.to = args.outputs[0].as<float>();
-        return kernel.LaunchItems(p.items, p);
-      });
+  const OwnKernel<ResizeParameters> kernel(
+      context, SourceWith("resize", OwnKernel<ResizeParameters>::kThreads, "ResizeParameters", "resize",
+                          TableText("outer", plane.outer) + TableText("inner", plane.inner) +
+                              "  act::cuda::Resize<" + std::to_string(count) +
+                              ">(p, {outer_ends, outer_terms}, {inner_ends, inner_terms});\n"));
+  return MakeKernel([p, kernel](const KernelArgs& args) mutable -> std::string {
+    p.from = args.inputs[0].as<float>();
+    p.to = args.outputs[0].as<float>();
+    return kernel.LaunchItems(p.items, p);
+  });
 }
 
 }  // namespace

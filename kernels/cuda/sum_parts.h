@@ -1,6 +1,8 @@
 // Sums that blocks make in parts: how many, and adding them.
 #pragma once
 
+#include <optional>
+
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/source/sum_parts_parameters.h"
 
@@ -9,8 +11,8 @@ namespace act::cuda {
 // Parts [count, elements] lie in the workspace. One part is the result itself, and takes none.
 class PartSums {
  public:
-  // As many parts of at least `at_least` of `length` summands as `blocks` blocks a part need to fill a card. Their number,
-  // and so the bits of the sum, depend on the shape and the plan alone, not on the card.
+  // As many parts of at least `at_least` of `length` summands as `blocks` blocks a part need to fill a card.
+  // Their number, and so the bits of the sum, depend on the shape and the plan alone, not on the card.
   PartSums(const CudaContext& context, int64_t elements, int64_t blocks, int64_t length, int64_t at_least,
            int64_t workspace_bytes);
 
@@ -23,7 +25,7 @@ class PartSums {
   Status Add(const float* workspace, float* result) const;
 
  private:
-  OwnKernel<SumPartsParameters> kernel_;
+  std::optional<OwnKernel<SumPartsParameters>> kernel_;  // if there are several
   int64_t elements_, count_ = 1, part_length_;
 };
 

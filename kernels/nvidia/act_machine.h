@@ -15,6 +15,9 @@
 #define ACT_KERNEL(name, threads, Type, p)                                                                  \
   extern "C" __global__ void __launch_bounds__(threads, ((threads) + ACT_RESIDENT_THREADS - 1) / (threads)) \
       name(const __grid_constant__ Type p)
+// The same where the kernel says how many of its blocks shall fit.
+#define ACT_RESIDENT_KERNEL(name, threads, blocks, Type, p) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Type p)
 #define ACT_SHARED(Type, name, count) __shared__ Type name[count]
 
 ACT_DEVICE inline unsigned char* SharedBytes() {

@@ -22,7 +22,8 @@ struct MatMulShape {
 std::optional<MatMulShape> MatMulShapeOf(const Attributes& attrs, const TensorView& a, const TensorView& b,
                                          const TensorView& y, std::string* why);
 
-// The same products with as few batches as describe them: x [B.., M, K] times a single matrix is one product of B*M rows.
+// The same products with as few batches as describe them: x [B.., M, K] times a single matrix is one product
+// of B*M rows.
 MatMulShape Folded(MatMulShape shape);
 
 // Which of the node's inputs are the operands of the product.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import multiprocessing
 import os
@@ -66,6 +67,12 @@ def run_limited(context: Any, row: Row, exporter: str, args: argparse.Namespace)
     return result
 
 
+def build_of(tools: str) -> str:
+    """A name of the tools, by their bytes: results of several builds may stand in one file."""
+    bytes_of = [(Path(tools) / name).read_bytes() for name in ("actc", "actrun")]
+    return hashlib.sha256(b"".join(bytes_of)).hexdigest()[:12]
+
+
 def wanted(args: argparse.Namespace) -> Iterator[Tuple[Row, str]]:
     """The rows that are to run, in order of the table."""
     known = {}
@@ -104,11 +111,11 @@ def main() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([*OURS, *filter(None, [os.environ.get("PYTHONPATH")])])
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torchvision", "timm", "onnxscript", "warm", "stages", "build_row"])
-    todo = list(wanted(args))
+    todo, tools = list(wanted(args)), build_of(args.bin)
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, open(args.out, "a") as out:
         waiting = [pool.submit(run_limited, context, row, exporter, args) for row, exporter in todo]
         for done, future in enumerate(concurrent.futures.as_completed(waiting), 1):
-            result = future.result()
+            result = {**future.result(), "tools": tools}
             out.write(json.dumps(result) + "\n")
             out.flush()
             name, seconds = f"{result['row']} {result['exporter']}", result["seconds"]["all"]

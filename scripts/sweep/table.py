@@ -60,6 +60,7 @@ def read(path: str) -> Tuple[Results, Dict[str, List[str]]]:
     with open(path) as file:
         for line in file:
             entry = json.loads(line)
+            found.pop((entry["row"], entry["exporter"]), None)  # so that the newest is last
             found[entry["row"], entry["exporter"]] = entry
     broken = {
         row
@@ -190,6 +191,13 @@ itself can run as the sweep builds them. A row that is not finished says nothing
 are the parts of the finished and of the exported rows that match; a row that is not exported fails in PyTorch."""
 
 
+def ages(results: Results) -> str:
+    """How many results the newest tools have; the last line of the file is theirs."""
+    newest = list(results.values())[-1].get("tools")
+    count = sum(entry.get("tools") == newest for entry in results.values())
+    return f"{count} of the {len(results)} results are of the newest build, the others of earlier ones."
+
+
 def main() -> None:
     results, names = read(sys.argv[1])
     versions = ", ".join(
@@ -197,7 +205,16 @@ def main() -> None:
         for name in ("torch", "torchvision", "timm", "transformers", "onnx", "onnxscript")
     )
     reasons = Reasons()
-    lines = ["# Models", INTRO.format(versions=versions), "", "## Numbers", COLUMNS, "", *numbers(results, names)]
+    lines = [
+        "# Models",
+        INTRO.format(versions=versions),
+        "",
+        "## Numbers",
+        COLUMNS,
+        ages(results),
+        "",
+        *numbers(results, names),
+    ]
     for library in LIBRARIES:
         lines += ["", f"## {library}", *families(results, library, names[library], reasons)]
     print("\n".join([*lines, "", "## Reasons", *reasons.lines()]))

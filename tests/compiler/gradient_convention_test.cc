@@ -61,6 +61,13 @@ struct Row {
 
 TEST(GradientConventions, AtKinksAndTies) {
   const Row rows[] = {
+      {"StopGradient is a constant to its reader",
+       {3},
+       {{-1, 2, 5}},
+       [](GraphBuilder& b, const std::vector<ValueId>& v) {
+         return Take(b.Add1("Mul", {v[0], Take(b.Add1("StopGradient", {v[0]}))}));
+       },
+       {{-1, 2, 5}}},
       {"Relu passes nothing at 0", {3}, {{-1, 0, 1}}, One("Relu"), {{0, 0, 1}}},
       {"LeakyRelu has the lower slope at 0",
        {3},

@@ -210,7 +210,8 @@ inline std::vector<OpCase> SelectionCases() {
                                        [](double a, double b) { return a > b ? a : std::tanh(b); });
                    },
                    {0, 1}});
-  const std::pair<const char*, double (*)(double)> steps[] = {
+  const std::pair<const char*, double (*)(double)> constants[] = {
+      {"StopGradient", [](double x) { return x; }},
       {"Floor", [](double x) { return std::floor(x); }},
       {"Ceil", [](double x) { return std::ceil(x); }},
       {"Round", [](double x) { return std::nearbyint(x); }},
@@ -218,7 +219,7 @@ inline std::vector<OpCase> SelectionCases() {
                                      : x < 0 ? -1.
                                              : 0; }},
   };
-  for (const auto& [op, f] : steps)
+  for (const auto& [op, f] : constants)
     cases.push_back({op,
                      {{{3, 5}, -4, 4, Kind::kFixed}, {{3, 5}}},  // its own gradient is zero
                      [op = op](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {

@@ -27,6 +27,8 @@ __attribute__((visibility("default"))) act::fake::Machine* act_fake_machine;
   static_assert(std::is_trivially_copyable_v<Type>, "parameters are copied as bytes");                      \
   static void name([[maybe_unused]] const Type& p)
 
+#define ACT_RESIDENT_KERNEL(name, max_threads, blocks, Type, p) ACT_KERNEL(name, max_threads, Type, p)
+
 #define threadIdx (act_fake_machine->thread)
 #define blockIdx (act_fake_machine->block)
 #define blockDim (act_fake_machine->block_dim)

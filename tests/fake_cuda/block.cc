@@ -55,6 +55,7 @@ Fault BlockRunner::Run(const LoadedKernel& kernel, const LaunchShape& shape, con
   dynamic_shared_bytes = shape.shared_bytes;
   dynamic_shared = shared_memory_.End(shape.shared_bytes);
   range_bytes_ = 0;  // allocations may have come and gone
+  recent_.fill({});
   watch_ = watch_accesses;
   preempt_after = 1 + random_.Below(2 * kMeanStoresBetweenPreemptions);
   threads_.assign(uint64_t{block_dim.x} * block_dim.y * block_dim.z, {});
@@ -297,16 +298,24 @@ void* BlockRunner::Find(const void* address, uint32_t bytes, uint32_t alignment,
     const uint64_t from = reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(begin);
     return from < size && bytes <= size - from;
   };
-  bool shared = inside(dynamic_shared, static_cast<uint64_t>(dynamic_shared_bytes));
-  for (const SharedRange& range : shared_) shared = shared || inside(range.begin, range.bytes);
-  if (shared) {
-    if (access != Access::kAtomic) refuse("that is shared memory");
-    return const_cast<void*>(address);
+  const auto found = std::find_if(recent_.begin(), recent_.end(),
+                                  [&](const Range& range) { return inside(range.begin, range.bytes); });
+  if (found != recent_.end()) {
+    range_begin_ = reinterpret_cast<uint64_t>(found->begin);
+    range_bytes_ = found->bytes;
+  } else {
+    bool shared = inside(dynamic_shared, static_cast<uint64_t>(dynamic_shared_bytes));
+    for (const Range& range : shared_) shared = shared || inside(range.begin, range.bytes);
+    if (shared) {
+      if (access != Access::kAtomic) refuse("that is shared memory");
+      return const_cast<void*>(address);
+    }
+    if (const std::string why = memory_.Check(address, bytes); !why.empty()) refuse(why);
+    const Allocation& a = *memory_.Find(address);
+    recent_[oldest_++ % recent_.size()] = {a.begin, static_cast<uint64_t>(a.bytes)};
+    range_begin_ = reinterpret_cast<uint64_t>(a.begin);
+    range_bytes_ = static_cast<uint64_t>(a.bytes);
   }
-  if (const std::string why = memory_.Check(address, bytes); !why.empty()) refuse(why);
-  const Allocation& a = *memory_.Find(address);
-  range_begin_ = reinterpret_cast<uint64_t>(a.begin);
-  range_bytes_ = static_cast<uint64_t>(a.bytes);
   if (watch_ && access != Access::kAtomic) {
     accesses_.resize(warps_.size());
     accesses_[current_->number / kLanes].Add(current_->number % kLanes, __builtin_return_address(0), address,

@@ -4,6 +4,7 @@
 // nothing run one after the other on one fiber, without a switch, and a race is decided one way or the other.
 #pragma once
 
+#include <array>
 #include <boost/context/fiber.hpp>
 #include <memory>
 #include <string>
@@ -78,9 +79,9 @@ class BlockRunner final : public Machine {
     std::vector<Meeting> meetings;
     uint32_t value[kLanes], argument[kLanes];
   };
-  struct SharedRange {
-    std::byte* begin;
-    uint64_t bytes;
+  struct Range {
+    const std::byte* begin = nullptr;
+    uint64_t bytes = 0;
   };
 
   void RunBlock();
@@ -105,7 +106,9 @@ class BlockRunner final : public Machine {
   const LoadedKernel* kernel_ = nullptr;
   const void* parameter_ = nullptr;
   SharedMemory shared_memory_;
-  std::vector<SharedRange> shared_;
+  std::vector<Range> shared_;    // arrays of the running block
+  std::array<Range, 8> recent_;  // allocations that the launch has used
+  size_t oldest_ = 0;
 
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;

@@ -1,4 +1,5 @@
-// Codes of the CUDA backend, on the fake card: encoded byte for byte as the reference does, decoded to the same bits.
+// Codes of the CUDA backend, on the fake card: encoded byte for byte as the reference does, decoded to the
+// same bits.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -19,8 +20,8 @@ Codec WithLevels(CodecKind kind, int levels, int group, Rounding rounding, Metad
   return codec;
 }
 
-// Every kind with every rounding, metadata and spacing that are allowed together. Numbers of levels, packed in planes or
-// several to a number, and sizes of groups take turns.
+// Every kind with every rounding, metadata and spacing that are allowed together. Numbers of levels, packed
+// in planes or several to a number, and sizes of groups take turns.
 std::vector<Codec> CodecsWithLevels() {
   const int levels[] = {4, 5, 6, 8, 9, 11, 16, 13, 3, 27, 64, 150, 256, 2, 7};
   const int groups[] = {256, 64, 256, 128, 512, 256, 1024};
@@ -61,8 +62,8 @@ std::vector<Codec> CommonCodecs() {
 // Elements of a sample: pieces of the loop that are full, full groups in one that is not, and a short group.
 int64_t ElementsOf(const Codec& codec) { return 2 * std::max(256, codec.group_size) + codec.group_size + 77; }
 
-// Groups of all kinds: normal numbers, few of them, one number, denormals, no positive one, very large ones, infinities
-// and NaNs.
+// Groups of all kinds: normal numbers, few of them, one number, denormals, no positive one, very large ones,
+// infinities and NaNs.
 std::vector<float> Elements(const Codec& codec, int64_t samples, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0, 1);

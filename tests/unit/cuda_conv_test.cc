@@ -5,7 +5,8 @@
 namespace act {
 namespace {
 
-// Sums of up to some thousand products in float32, in parts: 2^-24 * sqrt(terms), relative to the largest output.
+// Sums of up to some thousand products in float32, in parts: 2^-24 * sqrt(terms), relative to the largest
+// output.
 constexpr double kTolerance = 2e-6;
 
 void AllKernels(KernelRegistry& registry, const cuda::CudaContext& context) {
@@ -21,7 +22,7 @@ std::vector<std::pair<std::string, ConvCase>> Cases() {
       {"one element", {{1, 1, 1, 1}, 1, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
       {"dilated groups", {{2, 9, 8, 12}, 6, {3, 2}, {2, 1}, {2, 3}, {2, 0, 1, 3}, 3}},
       {"many channels", {{1, 5, 5, 70}, 66, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
-      {"long sum", {{3, 17, 19, 4}, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
+      {"parts of unequal length", {{2, 17, 29, 4}, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
       {"part of the windows", {{2, 7, 7, 4}, 4, {3, 3}, {2, 2}, {1, 1}, {1, 1, -1, -1}}},
       {"depthwise 5x5", {{2, 9, 7, 36}, 36, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}, 36}},
       {"strided depthwise 5x5", {{2, 9, 11, 8}, 8, {5, 5}, {2, 2}, {1, 1}, {2, 2, 2, 2}, 8}},
@@ -34,16 +35,26 @@ std::vector<std::pair<std::string, ConvCase>> Cases() {
   return cases;
 }
 
-TEST(CudaConv, EveryKernelAgreesWithTheReference) {
+// One of the libraries or a depthwise kernel takes each case, and our tiles do. Libraries refuse negative pads.
+template <class F>
+void ExpectAgree(const F& operator_of) {
   for (const auto& [name, conv] : Cases()) {
     SCOPED_TRACE(name);
-    // One of the libraries or a depthwise kernel, and our tiles.
-    const int at_least = name == "depthwise that cuts off" ? 1 : 2;
-    EXPECT_GE(Compare(conv.Forward(false)), at_least);
-    EXPECT_GE(Compare(conv.Forward(true)), at_least);
-    EXPECT_GE(Compare(conv.GradInput()), at_least);
-    EXPECT_GE(Compare(conv.GradWeight()), at_least);
+    EXPECT_GE(Compare(operator_of(conv)), name == "depthwise that cuts off" ? 1 : 2);
   }
+}
+
+TEST(CudaConv, ForwardAgrees) {
+  ExpectAgree([](const ConvCase& conv) { return conv.Forward(false); });
+}
+TEST(CudaConv, ForwardWithBiasAgrees) {
+  ExpectAgree([](const ConvCase& conv) { return conv.Forward(true); });
+}
+TEST(CudaConv, GradInputAgrees) {
+  ExpectAgree([](const ConvCase& conv) { return conv.GradInput(); });
+}
+TEST(CudaConv, GradWeightAgrees) {
+  ExpectAgree([](const ConvCase& conv) { return conv.GradWeight(); });
 }
 
 TEST(CudaConv, AnEmptyBatchHasAZeroWeightGradient) {

@@ -19,14 +19,19 @@ class FusedOnCard {
   FusedOnCard(FusedCase& c, FakeCard& card = TheFakeCard()) : case_(c), card_(card) {
     KernelRegistry registry;
     cuda::RegisterCudaFused(registry, card.context());
-    kernel_ = registry.For("Fused").front().create(c.Site(), &refusal_);
+    KernelSite site = c.Site();
+    std::vector<TensorType> results;
+    for (const TensorView& view : c.output_views)
+      results.push_back({view.dtype, Dims(view.dims.begin(), view.dims.end())});
+    site.workspace_bytes = FusedWorkspaceBound(site.node->program, results, CudaTarget()).At(site.batch);
+    kernel_ = registry.For("Fused").front().create(site, &refusal_);
   }
   // Why there is no kernel, or an empty string.
   std::string refusal() const { return kernel_ ? "" : refusal_; }
   std::string Describe() const { return kernel_->Describe(); }
 
-  // Results come to the case's tensors. `first_sample`: KernelArgs. A result that shares an operand's memory in the case
-  // shares it on the card.
+  // Results come to the case's tensors. `first_sample`: KernelArgs. A result that shares an operand's memory
+  // in the case shares it on the card.
   void Run(int64_t first_sample = 0) {
     Check(card_.cache().CompileAll());
     std::map<std::byte*, DevicePointer> on_card;

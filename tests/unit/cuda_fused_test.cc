@@ -13,8 +13,8 @@
 namespace act {
 namespace {
 
-// Whether every operation has the same result on a card and on a processor with fused multiply-add, to the bit: all but
-// sums, whose order is another, and functions that come from a library.
+// Whether every operation has the same result on a card and on a processor with fused multiply-add, to the
+// bit: all but sums, whose order is another, and functions that come from a library.
 bool IsExact(const Program& program) {
   return std::none_of(program.instrs.begin(), program.instrs.end(), [](const Instr& x) {
     return x.op == Opcode::kRowSum || x.op == Opcode::kLog || x.op == Opcode::kPow || x.op == Opcode::kSin ||
@@ -49,17 +49,37 @@ struct LoopCase {
     kernel->Run();
     FusedCase truth = CopyOf(r, given), cpu = CopyOf(r, given);
     truth.Run("reference.fused");
-    ExpectSameResults(r, card, truth);
     cpu.Run("fused");
-    for (size_t i = 0; i < r.program.outputs.size() && IsExact(r.program); ++i) {
-      if (r.program.outputs[i].kind == OutputKind::kSum) continue;
-      if (r.program.outputs[i].kind == OutputKind::kEncode) {
-        ASSERT_EQ(card.OutBytes(i), cpu.OutBytes(i)) << "out" << i;
-        continue;
+    for (size_t i = 0; i < r.program.outputs.size() && !::testing::Test::HasFailure(); ++i)
+      CheckResult(i, truth, cpu);
+  }
+
+  void CheckResult(size_t i, FusedCase& truth, FusedCase& cpu) {
+    const std::vector<ProgramOutput>& outputs = r.program.outputs;
+    const bool exact = IsExact(r.program) && outputs[i].kind != OutputKind::kSum;
+    if (outputs[i].kind == OutputKind::kEncode) {
+      if (exact) {
+        ASSERT_TRUE(card.OutBytes(i) == cpu.OutBytes(i)) << "out" << i << " is another code";
       }
-      for (int64_t e = 0; e < card.output_views[i].elements; ++e)
-        ASSERT_TRUE(SameFloat(card.Out(i)[e], cpu.Out(i)[e]))
-            << "out" << i << "[" << e << "] = " << card.Out(i)[e] << ", processor " << cpu.Out(i)[e];
+      // The code of what the next result stores.
+      if (i + 1 < outputs.size() && outputs[i + 1].kind == OutputKind::kStore &&
+          outputs[i + 1].reg == outputs[i].reg)
+        ExpectCode(r, card, i);
+      return;
+    }
+    const auto columns = static_cast<double>(std::max<int64_t>(1, card.output_views[i].elements));
+    const double terms =
+        outputs[i].kind == OutputKind::kSum
+            ? 1 + static_cast<double>(ElementCount(DimsAt(r.program.space, r.batch))) / columns
+            : 1;
+    for (int64_t e = 0; e < card.output_views[i].elements; ++e) {
+      const float x = card.Out(i)[e];
+      if (exact) {
+        ASSERT_TRUE(SameFloat(x, cpu.Out(i)[e]))
+            << "out" << i << "[" << e << "] = " << x << ", processor " << cpu.Out(i)[e];
+      }
+      ASSERT_TRUE(IsClose(x, truth.Out(i)[e], terms))
+          << "out" << i << "[" << e << "] = " << x << ", reference " << truth.Out(i)[e];
     }
   }
 
@@ -104,8 +124,8 @@ TEST(CudaFused, NetworkLoopsGiveTheProcessorsResultsInPlace) {
   CheckAll(cases);
 }
 
-// Columns of every relation to pieces of 256 elements and to warps, rows of every relation to tiles, samples of a few
-// elements and of none.
+// Columns of every relation to pieces of 256 elements and to warps, rows of every relation to tiles, samples
+// of a few elements and of none.
 TEST(CudaFused, SumsOfManySizes) {
   std::deque<LoopCase> cases;
   const auto add = [&](Dims space, int64_t batch, size_t kept, int32_t row_axes = 0) {
@@ -143,7 +163,8 @@ TEST(CudaFused, SumsOfManySizes) {
   CheckAll(cases);
 }
 
-// A lane's accesses to tensors of numbers are next to its neighbours', and a plane of a code is one access for all.
+// A lane's accesses to tensors of numbers are next to its neighbours', and a plane of a code is one access
+// for all.
 TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
   for (NetworkLoop& loop : NetworkLoops()) {
     SCOPED_TRACE(loop.name);
@@ -184,8 +205,9 @@ TEST(CudaFused, NetworkLoopsPassTheCompileGate) {
     RandomNumbers random(1);
     LoopCase c(random, std::move(loop.loop));
     const KernelSite site = c.card.Site();
-    const cuda::KernelSource source = cuda::FusedSource(*cuda::MakeCudaLoop(site, nullptr), site);
-    EXPECT_EQ(testing::FaultsOnCards(source), "") << loop.name;
+    const std::optional<cuda::CudaLoop> kernel = cuda::MakeCudaLoop(site, nullptr);
+    const cuda::KernelSource source = cuda::FusedSource(*kernel, site);
+    EXPECT_EQ(testing::FaultsOnCards(source, 64 * 1024 / kernel->ResidentThreads()), "") << loop.name;
   }
 }
 

@@ -134,6 +134,7 @@ inline NetworkLoop LayerNormEncode(const Dims& space, int64_t batch) {
   const int32_t xhat = b.Op(Opcode::kMul, centered, rstd);
   b.Out(OutputKind::kStore, b.Op(Opcode::kAdd, b.Op(Opcode::kMul, xhat, gamma), beta));
   b.Out(OutputKind::kEncode, xhat, Codec::Uniform(4).With(Metadata::kLogPair));
+  b.Out(OutputKind::kStore, xhat);
   b.Out(OutputKind::kRowStore, rstd);
   return b.Loop(batch);
 }

@@ -198,6 +198,12 @@ llvm::Error ImportCastLike(NodeContext& c) { return ImportCastTo(c, c.Type(1).dt
 
 llvm::Error ImportIdentity(NodeContext& c) { return c.Set(0, Operand(c.In(0))); }
 
+// PyTorch's detach(). What has no value of the graph yet, or is no f32, has no gradient anyway.
+llvm::Error ImportStopGradient(NodeContext& c) {
+  if (c.In(0).value == kNoValue || c.Type(0).dtype != DType::kFloat32) return ImportIdentity(c);
+  return c.Return(c.Emit("StopGradient", {c.In(0).value}));
+}
+
 // x where x > 0, else slope * x; the slope is a parameter.
 llvm::Error ImportPRelu(NodeContext& c) {
   ACT_TRY(const ValueId x, c.Value(0));
@@ -221,15 +227,25 @@ llvm::Error ImportPRelu(NodeContext& c) {
 const std::vector<ImportEntry>& ElementwiseImports() {
   static const std::vector<ImportEntry> entries = [] {
     std::vector<ImportEntry> list = {
-        {"Add", 2, 2, ImportBinary},        {"Sub", 2, 2, ImportBinary},
-        {"Mul", 2, 2, ImportBinary},        {"Div", 2, 2, ImportBinary},
-        {"Sum", 1, -1, ImportVariadic},     {"Mean", 1, -1, ImportVariadic},
-        {"Max", 1, -1, ImportVariadic},     {"Min", 1, -1, ImportVariadic},
-        {"Pow", 2, 2, ImportPow},           {"Mod", 2, 2, ImportMod},
-        {"Swish", 1, 1, ImportSwish},       {"Clip", 1, 3, ImportClip},
-        {"Cast", 1, 1, ImportCast},         {"CastLike", 2, 2, ImportCastLike},
-        {"Identity", 1, 1, ImportIdentity}, {"Gelu", 1, 1, ImportGelu},
-        {"Selu", 1, 1, ImportSelu},         {"PRelu", 2, 2, ImportPRelu},
+        {"Add", 2, 2, ImportBinary},
+        {"Sub", 2, 2, ImportBinary},
+        {"Mul", 2, 2, ImportBinary},
+        {"Div", 2, 2, ImportBinary},
+        {"Sum", 1, -1, ImportVariadic},
+        {"Mean", 1, -1, ImportVariadic},
+        {"Max", 1, -1, ImportVariadic},
+        {"Min", 1, -1, ImportVariadic},
+        {"Pow", 2, 2, ImportPow},
+        {"Mod", 2, 2, ImportMod},
+        {"Swish", 1, 1, ImportSwish},
+        {"Clip", 1, 3, ImportClip},
+        {"Cast", 1, 1, ImportCast},
+        {"CastLike", 2, 2, ImportCastLike},
+        {"Identity", 1, 1, ImportIdentity},
+        {"Gelu", 1, 1, ImportGelu},
+        {"Selu", 1, 1, ImportSelu},
+        {"PRelu", 2, 2, ImportPRelu},
+        {"StopGradient", 1, 1, ImportStopGradient, "act"},
     };
     for (const Unary& unary : kUnary) list.push_back({unary.op, 1, 1, ImportUnary});
     return list;

@@ -1,5 +1,5 @@
-// What the codes of a fused loop are on a device: a codec with its layout, and the part of a sample that a warp
-// encodes and decodes at a time.
+// What the codes of a fused loop are on a device: a codec with its layout, and the part of a sample that a
+// warp encodes and decodes at a time.
 #pragma once
 
 #include "kernels/cuda/source/device.h"
@@ -23,8 +23,8 @@ struct DeviceCode {
   ACT_HOST_DEVICE constexpr int PerLane() const { return codec.group_size / 32; }
 };
 
-// Consecutive elements of a sample, which a warp works on: lane l has elements 32 j + l. They begin at a multiple of 256
-// and of every codec's group, and end before the next group or with the sample.
+// Consecutive elements of a sample, which a warp works on: lane l has elements 32 j + l. They begin at a
+// multiple of 256 and of every codec's group, and end before the next group or with the sample.
 struct Piece {
   int64_t sample = 0;         // of the operands
   int64_t random_sample = 0;  // of the whole batch: random numbers are drawn by sample
@@ -50,8 +50,8 @@ ACT_DEVICE RandomStream DropoutStream(const StepBlock& block, int32_t stream) {
   return {block.seed, block.step, static_cast<uint32_t>(stream)};
 }
 
-// The starts of dither sequences. A random call serves eight groups and each lane makes one, so that a warp draws for 256
-// consecutive groups at a time. `words`: kWords of shared memory for each warp and stream.
+// The starts of dither sequences. A random call serves eight groups and each lane makes one, so that a warp
+// draws for 256 consecutive groups at a time. `words`: kWords of shared memory for each warp and stream.
 class DitherStarts {
  public:
   static constexpr int kWords = 4 * 32;
@@ -102,7 +102,8 @@ ACT_DEVICE uint32_t DropoutKeeps(const RandomStream& stream, const Piece& piece,
   return keeps;
 }
 
-// The 16 bits with which each element of a piece is rounded, but for dither, whose bits follow from the group's start.
+// The 16 bits with which each element of a piece is rounded, but for dither, whose bits follow from the
+// group's start.
 template <Rounding kRounding, int kPerLane>
 class RoundingBits {
  public:
@@ -112,9 +113,11 @@ class RoundingBits {
     uint64_t call = FirstCall(kRandom16Block, piece.random_sample, elements, piece.first) +
                     static_cast<uint64_t>(piece.lane % kRandomLanes);
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block, call += kRandomLanes) words_[block] = RandomCall(stream, call);
+    for (int block = 0; block < kBlocks; ++block, call += kRandomLanes)
+      words_[block] = RandomCall(stream, call);
   }
-  // Of the lane's element j of the piece, which is element `in_group` of a group whose dither starts at `start`.
+  // Of the lane's element j of the piece, which is element `in_group` of a group whose dither starts at
+  // `start`.
   ACT_DEVICE uint32_t Of(int j, int in_group, uint32_t start) const {
     if constexpr (kRounding == Rounding::kDither) return DitherBits(start, in_group);
     if constexpr (kRounding == Rounding::kNearest) return kNearestBits;

@@ -33,7 +33,8 @@ struct OrderRange {
 // Of a group of `count` elements, in all lanes.
 template <DeviceCode kCode, bool kFull, int kPerLane>
 ACT_DEVICE GroupRange RangeOf(const float (&x)[kPerLane], int count, int lane) {
-  constexpr bool kZero = kCode.codec.kind == CodecKind::kZero, kSides = kCode.codec.metadata == Metadata::kSides;
+  constexpr bool kZero = kCode.codec.kind == CodecKind::kZero,
+                 kSides = kCode.codec.metadata == Metadata::kSides;
   OrderRange all, above, below;
 #pragma unroll
   for (int j = 0; j < kPerLane; ++j) {
@@ -95,25 +96,27 @@ ACT_DEVICE void LoadMetadata(const uint8_t* from, uint8_t (&bytes)[8]) {
 
 // ---- Levels
 
-// The tables of a codec (FittedLevelsOf), of which a kernel holds those that it uses.
+// The levels of one side of a codec (FittedLevelsOf). In constants alone: device code reads no table of the
+// host.
+ACT_HOST_DEVICE constexpr FittedLevels LevelsOfSide(const CodecSpec& codec, bool below) {
+  if (codec.spacing == Spacing::kEven) return {};
+  const FittedSpacing& spacing = kFittedSpacings[static_cast<int>(codec.spacing) - 1];
+  const bool sign = codec.kind == CodecKind::kSign;
+  const int count = !sign ? codec.LevelsOverRange() : below ? codec.below : codec.LevelsAbove();
+  return MakeFittedLevels(
+      (codec.kind == CodecKind::kUniform ? spacing.two_sides : spacing.one_side)[count - 2], count);
+}
 template <DeviceCode kCode>
 ACT_DEVICE FittedPair DeviceFittedLevels() {
-  constexpr CodecSpec kCodec = kCode.codec;
-  if constexpr (kCodec.spacing == Spacing::kEven) {
+  if constexpr (kCode.codec.spacing == Spacing::kEven) {
     return {};
+  } else if constexpr (kCode.codec.kind == CodecKind::kSign) {
+    static constexpr FittedLevels kAbove = LevelsOfSide(kCode.codec, false),
+                                  kBelow = LevelsOfSide(kCode.codec, true);
+    return {&kAbove, &kBelow};
   } else {
-    constexpr const FittedSpacing& kSpacing = kFittedSpacings[static_cast<int>(kCodec.spacing) - 1];
-    if constexpr (kCodec.kind == CodecKind::kSign) {
-      static constexpr FittedLevels kAbove =
-          MakeFittedLevels(kSpacing.one_side[kCodec.LevelsAbove() - 2], kCodec.LevelsAbove());
-      static constexpr FittedLevels kBelow = MakeFittedLevels(kSpacing.one_side[kCodec.below - 2], kCodec.below);
-      return {&kAbove, &kBelow};
-    } else {
-      constexpr int kLevels = kCodec.LevelsOverRange();
-      static constexpr FittedLevels kAll = MakeFittedLevels(
-          (kCodec.kind == CodecKind::kUniform ? kSpacing.two_sides : kSpacing.one_side)[kLevels - 2], kLevels);
-      return {&kAll, nullptr};
-    }
+    static constexpr FittedLevels kAll = LevelsOfSide(kCode.codec, false);
+    return {&kAll, nullptr};
   }
 }
 
@@ -157,11 +160,13 @@ ACT_DEVICE void EncodeGroup(const float (&x)[kCode.PerLane()], int count, int64_
   } else {
 #pragma unroll
     for (int j = 0; j < kCode.PerLane(); ++j) {
-      const uint32_t element = kCodec.kind == CodecKind::kMask ? EncodeMask(x[j]) : EncodeIndex(x[j], kCodec.bits);
+      const uint32_t element =
+          kCodec.kind == CodecKind::kMask ? EncodeMask(x[j]) : EncodeIndex(x[j], kCodec.bits);
       q[j] = kFull || 32 * j + piece.lane < count ? element : 0;
     }
   }
-  StoreCodes<kCode, kFull>(q, count, piece.lane, stage, code + kCode.payload_offset + group * kCode.group_bytes);
+  StoreCodes<kCode, kFull>(q, count, piece.lane, stage,
+                           code + kCode.payload_offset + group * kCode.group_bytes);
 }
 
 // kMask: 1 where the element is greater than 0 (kZero: not 0), else 0.
@@ -170,7 +175,8 @@ ACT_DEVICE void DecodeGroup(const uint8_t* code, int count, int64_t group, int f
                             OfPiece& rounder, uint8_t* stage, float (&x)[kCode.PerLane()]) {
   constexpr CodecSpec kCodec = kCode.codec;
   uint32_t q[kCode.PerLane()];
-  LoadCodes<kCode, kFull>(code + kCode.payload_offset + group * kCode.group_bytes, count, piece.lane, stage, q);
+  LoadCodes<kCode, kFull>(code + kCode.payload_offset + group * kCode.group_bytes, count, piece.lane, stage,
+                          q);
   if constexpr (kMask) {
 #pragma unroll
     for (int j = 0; j < kCode.PerLane(); ++j) {
@@ -242,7 +248,8 @@ ACT_DEVICE void ClearPadding(const Piece& piece, uint8_t* code) {
 
 // `code` is the whole tensor's. kFull: the piece has all of its elements.
 template <DeviceCode kCode, bool kFull, int kPerLane, class Starts>
-ACT_DEVICE void Encode(const float (&x)[kPerLane], const Piece& piece, const RandomStream& stream, Starts&& starts, uint8_t* stage, uint8_t* code) {
+ACT_DEVICE void Encode(const float (&x)[kPerLane], const Piece& piece, const RandomStream& stream,
+                       Starts&& starts, uint8_t* stage, uint8_t* code) {
   if (!kFull && piece.count <= 0) return;
   code += piece.sample * kCode.sample_bytes;
   if constexpr (kCode.codec.kind == CodecKind::kCast) {
@@ -257,8 +264,8 @@ ACT_DEVICE void Encode(const float (&x)[kPerLane], const Piece& piece, const Ran
       float of_group[kLanes];
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) of_group[j] = x[g * kLanes + j];
-      EncodeGroup<kCode, kFull>(of_group, count < kGroup ? count : kGroup, piece.first / kGroup + g, g * kLanes,
-                                piece, rounder, stage, code);
+      EncodeGroup<kCode, kFull>(of_group, count < kGroup ? count : kGroup, piece.first / kGroup + g,
+                                g * kLanes, piece, rounder, stage, code);
     }
   }
   ClearPadding<kCode>(piece, code);
@@ -279,8 +286,8 @@ ACT_DEVICE void Decode(const uint8_t* code, const Piece& piece, const RandomStre
       const int count = piece.count - g * kGroup;
       if (!kFull && count <= 0) break;
       float of_group[kLanes];
-      DecodeGroup<kCode, kMask, kFull>(code, count < kGroup ? count : kGroup, piece.first / kGroup + g, g * kLanes,
-                                       piece, rounder, stage, of_group);
+      DecodeGroup<kCode, kMask, kFull>(code, count < kGroup ? count : kGroup, piece.first / kGroup + g,
+                                       g * kLanes, piece, rounder, stage, of_group);
 #pragma unroll
       for (int j = 0; j < kLanes; ++j) x[g * kLanes + j] = of_group[j];
     }

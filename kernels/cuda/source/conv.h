@@ -1,5 +1,5 @@
-// Convolutions by tiles of products, for those that the library refuses: a row is a pixel, and operands are read through
-// the window. Rows and products count as in kernels/reference/conv.cc.
+// Convolutions by tiles of products, for those that the library refuses: a row is a pixel, and operands are
+// read through the window. Rows and products count as in kernels/reference/conv.cc.
 #pragma once
 
 #include "kernels/cuda/source/conv_parameters.h"
@@ -99,8 +99,8 @@ ACT_DEVICE void ConvGradInput(const ConvParameters& p) {
       });
 }
 
-// dw [M/group, taps * C/group] of each group: products are those of the pixels of dy. Parts of the pixels make sums of
-// their own, which lie one after the other.
+// dw [M/group, taps * C/group] of each group: products are those of the pixels of dy. Parts of the pixels
+// make sums of their own, which lie one after the other.
 ACT_DEVICE void ConvGradWeight(const ConvParameters& p) {
   const int32_t cin = p.group_in.by, cout = p.group_out.by;
   ConvBlock b = BlockOf(p, cout, p.taps * cin);

@@ -14,8 +14,9 @@ ACT_DEVICE void LoadWeights(const DepthwiseParameters& p, int32_t channel, int32
   for (int j = 0; j < kCount; ++j) w.at[j] = Load(from + j * p.w_channel);
 }
 
-// A thread makes kCount channels of kOutputs neighbours in a row of y. It walks a window's row kTaps taps at a time, and
-// loads what these read once. More than one tap, or output: no dilation along the row, and a stride of kStride.
+// A thread makes kCount channels of kOutputs neighbours in a row of y. It walks a window's row kTaps taps at
+// a time, and loads what these read once. More than one tap, or output: no dilation along the row, and a
+// stride of kStride.
 template <int kCount, int kOutputs, int kTaps, int kStride>
 ACT_DEVICE void Depthwise(const DepthwiseParameters& p) {
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -61,8 +62,8 @@ ACT_DEVICE void Depthwise(const DepthwiseParameters& p) {
   }
 }
 
-// The gradient of the input where there are strides: a thread gathers kCount channels of one pixel. (Without strides it is
-// a convolution with the window turned around.)
+// The gradient of the input where there are strides: a thread gathers kCount channels of one pixel. (Without
+// strides it is a convolution with the window turned around.)
 template <int kCount>
 ACT_DEVICE void DepthwiseGradInput(const DepthwiseParameters& p) {
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -79,8 +80,8 @@ ACT_DEVICE void DepthwiseGradInput(const DepthwiseParameters& p) {
   StoreFloats(p.to + int64_t{pixel} * p.channels + channel, sum);
 }
 
-// A block sums over a part of the rows of dy, for 32 channels and kRows by kColumns taps. Each of its 8 warps takes every
-// eighth pixel of a row; their sums are added in order.
+// A block sums over a part of the rows of dy, for 32 channels and kRows by kColumns taps. Each of its 8 warps
+// takes every eighth pixel of a row; their sums are added in order.
 template <int kRows, int kColumns>
 ACT_DEVICE void DepthwiseGradWeight(const DepthwiseGradWeightParameters& p) {
   ACT_SHARED(float, warps, 256);

@@ -7,8 +7,9 @@
 
 namespace act::cuda {
 
-// Counts of work, and extents, that device code divides are below this. Kernels refuse what is larger.
-inline constexpr int64_t kMaxCount = int64_t{1} << 31;
+// Counts of work, and extents, that device code divides are below this, so that one and a tile's extent are
+// below 2^31. Kernels refuse what is larger.
+inline constexpr int64_t kMaxCount = (int64_t{1} << 31) - 4096;
 
 // n / by = (high(n * multiplier) + n) >> shift for n < 2^31, where high() is the upper half of 64 bits.
 // T. Granlund and P. Montgomery, Division by invariant integers using multiplication, 1994, figure 4.1.

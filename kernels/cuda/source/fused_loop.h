@@ -1,5 +1,5 @@
-// What the text of a fused loop is made of, besides codes and arithmetic: its walk over units, columns, sums, rows.
-// kernels/cuda/fused_text.cc writes the rest.
+// What the text of a fused loop is made of, besides codes and arithmetic: its walk over units, columns, sums,
+// rows. kernels/cuda/fused_text.cc writes the rest.
 #pragma once
 
 #include <limits>
@@ -39,18 +39,19 @@ ACT_DEVICE void StoreFloat(Bool* to, float x) {
   Store(reinterpret_cast<uint8_t*>(to), FromFloat<Bool>(x).byte);
 }
 
-// A lane's elements of a piece, 32 apart. `rest`: how many elements of the piece are left from the lane's first one on.
+// A lane's elements of a piece, 32 apart. `rest`: how many elements of the piece are left from the lane's
+// first one on.
 template <bool kFull, int kPerLane, class T>
 ACT_DEVICE void LoadElements(const T* from, int rest, float (&x)[kPerLane]) {
 #pragma unroll
   for (int j = 0; j < kPerLane; ++j) x[j] = kFull || 32 * j < rest ? LoadFloat(from + 32 * j) : 0.0f;
 }
 
-// The column of a piece's element i, if the piece begins at column `phase` of kPeriod. Pieces begin at multiples of
-// kAlign elements of a sample, which is a whole number of periods.
+// The column of a piece's element i, if the piece begins at column `phase` of kPeriod. Pieces begin at
+// multiples of kAlign elements of a sample, which is a whole number of periods.
 template <int64_t kPeriod, int kAlign>
 ACT_DEVICE uint32_t ColumnAt(uint32_t phase, int i) {
-  if constexpr (kPeriod % kAlign == 0 && kAlign >= 256) return phase + static_cast<uint32_t>(i);
+  if constexpr (kPeriod % kAlign == 0 && kAlign > 1) return phase + static_cast<uint32_t>(i);
   if constexpr (kAlign % kPeriod == 0) return static_cast<uint32_t>(i) % static_cast<uint32_t>(kPeriod);
   return (phase + static_cast<uint32_t>(i)) % static_cast<uint32_t>(kPeriod);
 }
@@ -61,17 +62,20 @@ ACT_DEVICE uint32_t ColumnAt(uint32_t phase, int i) {
 template <class Run>
 ACT_DEVICE void WalkClass(const LoopWalk& walk, int64_t item, const Run& run) {
   const int64_t first = item % walk.classes;
-  const int64_t each = (walk.units - first + walk.classes - 1) / walk.classes;  // of the class, in each sample
+  const int64_t each =
+      (walk.units - first + walk.classes - 1) / walk.classes;  // of the class, in each sample
   const int64_t all = walk.samples * each;
   const int64_t share = blockIdx.x * walk.splits + item / walk.classes, shares = gridDim.x * walk.splits;
   const int64_t begin = all * share / shares, end = all * (share + 1) / shares;
   if (begin == end) return;
   int64_t sample = begin / each, unit = first + begin % each * walk.classes;
   for (int64_t i = begin; i < end; ++i) {
-    if (unit < walk.units_per_sample)
-      run(sample, unit);
-    else
-      run(sample + unit / walk.units_per_sample, unit % walk.units_per_sample);
+    int64_t at_sample = sample, at_unit = unit;
+    if (unit >= walk.units_per_sample) {
+      at_sample += unit / walk.units_per_sample;
+      at_unit = unit % walk.units_per_sample;
+    }
+    run(at_sample, at_unit);
     unit += walk.classes;
     if (unit >= walk.units) {
       unit = first;
@@ -82,9 +86,9 @@ ACT_DEVICE void WalkClass(const LoopWalk& walk, int64_t item, const Run& run) {
 
 // ---- Sums over leading axes
 
-// The columns that a team adds up at a time: those of the kSlots elements of a unit, from the unit's first column on. A
-// lane adds its own elements in float32, and to its slots after kUnitsPerFlush units. `slots`: kSlots numbers of shared
-// memory for the team, in double precision unless they would take too much of it.
+// The columns that a team adds up at a time: those of the kSlots elements of a unit, from the unit's first
+// column on. A lane adds its own elements in float32, and to its slots after kUnitsPerFlush units. `slots`:
+// kSlots numbers of shared memory for the team, in double precision unless they would take too much of it.
 template <class Slot, int kPerLane, int kSlots>
 class ColumnSum {
  public:
@@ -112,8 +116,8 @@ class ColumnSum {
       some_[j] = 0;
     }
   }
-  // Adds the slots to a block's partial sums. The team's other threads have flushed, and wait. Thread `rank` of
-  // `threads` takes every threads-th column; `first`: the unit's first column of `columns`.
+  // Adds the slots to a block's partial sums. The team's other threads have flushed, and wait. Thread `rank`
+  // of `threads` takes every threads-th column; `first`: the unit's first column of `columns`.
   ACT_DEVICE void AddTo(double* total, int64_t columns, int64_t first, int rank, int threads) const {
     const int64_t different = columns < kSlots ? columns : kSlots;
     for (int64_t c = rank; c < different; c += threads) {
@@ -138,11 +142,11 @@ ACT_DEVICE void ClearColumns(double* total, int64_t columns) {
 // ---- Rows. A block holds a tile of whole rows; a NaN stays a NaN in the maximum.
 
 struct SumOfRow {
-  static constexpr float kStart = 0;
+  ACT_DEVICE static float Start() { return 0; }
   ACT_DEVICE static float Take(float sum, float x) { return sum + x; }
 };
 struct MaxOfRow {
-  static constexpr float kStart = -std::numeric_limits<float>::infinity();
+  ACT_DEVICE static float Start() { return FloatOf(0xFF800000u); }
   ACT_DEVICE static float Take(float most, float x) { return most < x || x != x ? x : most; }
 };
 
@@ -156,7 +160,7 @@ ACT_DEVICE float OverLanes(float x) {
 // A tile of one row: its sum or maximum, for all threads. `of_warps`: a float of shared memory for each warp.
 template <class Reduction, int kWarps, int kPerLane>
 ACT_DEVICE float ReduceRow(const float (&x)[kPerLane], int count, int lane, float* of_warps) {
-  float mine = Reduction::kStart;
+  float mine = Reduction::Start();
 #pragma unroll
   for (int j = 0; j < kPerLane; ++j)
     if (32 * j + lane < count) mine = Reduction::Take(mine, x[j]);
@@ -171,8 +175,9 @@ ACT_DEVICE float ReduceRow(const float (&x)[kPerLane], int count, int lane, floa
   return all;
 }
 
-// A tile of several rows: replaces each element by the sum or maximum of its row. `place` is the lane's first element in
-// the tile, of which `tile` elements exist. `elements`: as many floats of shared memory as threads hold, and kTile / kRow.
+// A tile of several rows: replaces each element by the sum or maximum of its row. `place` is the lane's first
+// element in the tile, of which `tile` elements exist. `elements`: as many floats of shared memory as threads
+// hold, and kTile / kRow.
 template <class Reduction, int kRow, int kTile, int kPerLane>
 ACT_DEVICE void ReduceRows(const float (&x)[kPerLane], int place, int tile, float* elements,
                            float (&of_row)[kPerLane]) {
@@ -186,7 +191,7 @@ ACT_DEVICE void ReduceRows(const float (&x)[kPerLane], int place, int tile, floa
   const int rows = tile / kRow, teams = static_cast<int>(blockDim.x) / kLanes;
   for (int first = 0; first < rows; first += teams) {  // all lanes of a warp take part in shuffles
     const int row = first + static_cast<int>(threadIdx.x) / kLanes;
-    float mine = Reduction::kStart;
+    float mine = Reduction::Start();
     for (int i = static_cast<int>(threadIdx.x) % kLanes; row < rows && i < kRow; i += kLanes)
       mine = Reduction::Take(mine, elements[row * kRow + i]);
     mine = OverLanes<Reduction, kLanes>(mine);
@@ -194,7 +199,8 @@ ACT_DEVICE void ReduceRows(const float (&x)[kPerLane], int place, int tile, floa
   }
   SyncThreads();
 #pragma unroll
-  for (int j = 0; j < kPerLane; ++j) of_row[j] = place + 32 * j < tile ? results[(place + 32 * j) / kRow] : 0.0f;
+  for (int j = 0; j < kPerLane; ++j)
+    of_row[j] = place + 32 * j < tile ? results[(place + 32 * j) / kRow] : 0.0f;
 }
 
 }  // namespace act

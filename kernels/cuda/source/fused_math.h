@@ -1,5 +1,5 @@
-// Elementary functions of fused loops: kernels/cpu/fused_math-inl.h an element at a time, with the same operations in
-// the same order. So results are those of a processor with fused multiply-add, to the bit.
+// Elementary functions of fused loops: kernels/cpu/fused_math-inl.h an element at a time, with the same
+// operations in the same order. So results are those of a processor with fused multiply-add, to the bit.
 #pragma once
 
 #include "kernels/cuda/source/device.h"
@@ -26,8 +26,8 @@ ACT_DEVICE float TimesPowerOfTwo(float y, int32_t n) {
 }
 
 ACT_DEVICE float Exponential(float x) {
-  constexpr float kPolynomial[] = {1.0f,           1.0f,           4.999999404e-01f, 1.666652113e-01f,
-                                   4.166838899e-02f, 8.368745446e-03f, 1.381453942e-03f};
+  constexpr float kPolynomial[] = {
+      1.0f, 1.0f, 4.999999404e-01f, 1.666652113e-01f, 4.166838899e-02f, 8.368745446e-03f, 1.381453942e-03f};
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it removes the fraction
   const float bounded = Clamp(-104.0f, x, 89.0f);
   const float n = MulAdd(bounded, 1.44269504f, kRound) - kRound;

@@ -1,8 +1,9 @@
 // How the blocks of a fused loop go over its space, for the host and the device.
 //
-// A sample is cut into units: what a team of warps works on at a time. Unit u of a sample begins at its element
-// u * (elements of a unit). Units whose numbers are equal modulo `classes` begin at the same column of every sum, so that
-// a team adds up the units of one class in registers. A block's share of a class is cut into `splits` for its teams.
+// A sample is cut into units: what a team of warps works on at a time. Unit u of a sample begins at its
+// element u * (elements of a unit). Units whose numbers are equal modulo `classes` begin at the same column
+// of every sum, so that a team adds up the units of one class in registers. A block's share of a class is cut
+// into `splits` for its teams.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 namespace act {
 
 struct LoopWalk {
-  // Classes count units among `units` of each of `samples`. Usually these are the samples and units of the space. If a
-  // sum has more columns than a sample has elements, the whole space counts as one sample here.
+  // Classes count units among `units` of each of `samples`. Usually these are the samples and units of the
+  // space. If a sum has more columns than a sample has elements, the whole space counts as one sample here.
   int64_t samples = 1, units = 0;
   int64_t classes = 1, splits = 1;
   int64_t units_per_sample = 0;  // of the space

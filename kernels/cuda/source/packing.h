@@ -1,5 +1,5 @@
-// The payload of a group: codes in bit planes, or several codes to a number (runtime/codec/codec.h, CodeLayout). A warp
-// packs and unpacks a group; lane l holds codes 32 j + l.
+// The payload of a group: codes in bit planes, or several codes to a number (runtime/codec/codec.h,
+// CodeLayout). A warp packs and unpacks a group; lane l holds codes 32 j + l.
 #pragma once
 
 #include "kernels/cuda/source/code_piece.h"
@@ -84,7 +84,8 @@ ACT_DEVICE void LoadShortPlanes(const uint8_t* from, int count, int lane, uint32
 }
 
 // ---- Several codes to a number. Code i is digit i / W of number i % W, and the numbers' bits are planes of W bits, one
-// right after the other. Codes, planes and payload pass through `stage`, shared memory of the warp (CudaLoop::stage_bytes).
+// right after the other. Codes, planes and payload pass through `stage`, shared memory of the warp
+// (CudaLoop::stage_bytes).
 
 template <DeviceCode kCode>
 ACT_DEVICE int NumbersOf(int count) {
@@ -92,7 +93,8 @@ ACT_DEVICE int NumbersOf(int count) {
 }
 
 template <DeviceCode kCode, int kPerLane>
-ACT_DEVICE void StoreNumbers(const uint32_t (&q)[kPerLane], int count, int lane, uint8_t* stage, uint8_t* to) {
+ACT_DEVICE void StoreNumbers(const uint32_t (&q)[kPerLane], int count, int lane, uint8_t* stage,
+                             uint8_t* to) {
   uint8_t* codes = stage;
   auto* planes = reinterpret_cast<uint32_t*>(stage + kCode.codec.group_size);
   const int numbers = NumbersOf<kCode>(count), words = (numbers + 31) / 32;  // words of a plane
@@ -135,7 +137,8 @@ ACT_DEVICE void StoreNumbers(const uint32_t (&q)[kPerLane], int count, int lane,
 }
 
 template <DeviceCode kCode, int kPerLane>
-ACT_DEVICE void LoadNumbers(const uint8_t* from, int count, int lane, uint8_t* stage, uint32_t (&q)[kPerLane]) {
+ACT_DEVICE void LoadNumbers(const uint8_t* from, int count, int lane, uint8_t* stage,
+                            uint32_t (&q)[kPerLane]) {
   uint8_t* codes = stage;
   auto* payload = reinterpret_cast<uint32_t*>(stage + kCode.codec.group_size);
   const int numbers = NumbersOf<kCode>(count);

@@ -1,5 +1,5 @@
-// Poolings over channels-last activations. A thread makes kCount neighbouring channels of one pixel, forward and
-// backward: a gradient gathers from all windows that read its pixel, always in the same order.
+// Poolings over channels-last activations. A thread makes kCount neighbouring channels of one pixel, forward
+// and backward: a gradient gathers from all windows that read its pixel, always in the same order.
 #pragma once
 
 #include "kernels/cuda/source/floats.h"

@@ -5,20 +5,8 @@
 
 namespace act::cuda {
 
-// What WeightedRows are, in device memory.
-struct RowTerm {
-  int64_t at = 0;
-  float weight = 0;
-  float unused = 0;
-};
-struct RowTerms {
-  const int64_t* ends = nullptr;
-  const RowTerm* terms = nullptr;
-};
-
 // from [batch, outer columns, inner columns, channels] -> to [batch, outer rows, inner rows, channels]
 struct ResizeParameters {
-  RowTerms outer, inner;
   const float* from = nullptr;
   float* to = nullptr;
   int64_t outer_columns = 0, inner_columns = 0, channels = 0;

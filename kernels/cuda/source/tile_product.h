@@ -1,5 +1,5 @@
-// A matrix product whose operands are functions: for those that the libraries refuse. A block of 256 threads computes a
-// tile of 64 by 64, 16 products of each element at a time; a thread has 4 by 4 elements.
+// A matrix product whose operands are functions: for those that the libraries refuse. A block of 256 threads
+// computes a tile of 64 by 64, 16 products of each element at a time; a thread has 4 by 4 elements.
 #pragma once
 
 #include "kernels/cuda/source/device.h"
@@ -12,13 +12,13 @@ struct TileOf {
   int32_t rows = 0, columns = 0, row = 0, column = 0, first = 0, end = 0;
 };
 
-// y(i, j, sum over p of a(i, p) * b(p, j)) for each element (i, j) of the tile. kAlongRow: neighbours in memory lie along a
-// row of the operand, otherwise along a column.
+// y(i, j, sum over p of a(i, p) * b(p, j)) for each element (i, j) of the tile. kAlongRow: neighbours in
+// memory lie along a row of the operand, otherwise along a column.
 template <bool kAAlongRow, bool kBAlongRow, class A, class B, class Y>
 ACT_DEVICE void TileProduct(const TileOf& t, const A& a, const B& b, const Y& y) {
   constexpr int32_t kPitch = kTile + 4;
-  ACT_SHARED(float, a_tile, kTileDepth * kPitch);
-  ACT_SHARED(float, b_tile, kTileDepth * kPitch);
+  ACT_SHARED(float, a_tile, kTileDepth* kPitch);
+  ACT_SHARED(float, b_tile, kTileDepth* kPitch);
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t row = thread / 16 * 4, column = thread % 16;
   float total[4][4] = {}, sum[4][4] = {};

@@ -1,5 +1,5 @@
-// Two axes change places, by tiles in shared memory: a block reads rows that are contiguous in x, and writes rows that are
-// contiguous in y.
+// Two axes change places, by tiles in shared memory: a block reads rows that are contiguous in x, and writes
+// rows that are contiguous in y.
 #pragma once
 
 #include "kernels/cuda/source/axes.h"
@@ -10,7 +10,8 @@ namespace act::cuda {
 // T: any type of the elements' size.
 template <class T>
 ACT_DEVICE void Transpose(const TransposeParameters& p) {
-  // Rows of a tile have one element more than they need, so that a column spreads over the banks of the memory.
+  // Rows of a tile have one element more than they need, so that a column spreads over the banks of the
+  // memory.
   ACT_SHARED(T, tile, (1 << kLogTile) + (1 << (kLogTile - 1)));
   auto block = static_cast<int32_t>(blockIdx.x);
   const int32_t b0 = Split(p.tiles_b, block) << p.log_b, a0 = Split(p.tiles_a, block) << p.log_a;

@@ -12,7 +12,8 @@ ACT_DEVICE int32_t TapsBefore(const WindowAxis& a, int32_t start, int32_t end) {
   return taps < a.kernel.by ? taps : a.kernel.by;
 }
 
-// The window of output o along an axis: where it starts, and its positions first..end-1 that lie inside the input.
+// The window of output o along an axis: where it starts, and its positions first..end-1 that lie inside the
+// input.
 struct Span {
   int32_t start = 0, first = 0, end = 0;
 };
@@ -42,8 +43,8 @@ ACT_DEVICE int64_t IndexOf(const WindowParameters& w, const Pixel& p) {
   return index;
 }
 
-// Calls f(index of an input pixel, tap) for each position of the window of output pixel o that lies inside, in ascending
-// order.
+// Calls f(index of an input pixel, tap) for each position of the window of output pixel o that lies inside,
+// in ascending order.
 template <class F>
 ACT_DEVICE void ForEachTap(const WindowParameters& w, const Pixel& o, const F& f) {
   const WindowAxis &a = w.axes[0], &b = w.axes[1], &c = w.axes[2];
@@ -65,7 +66,8 @@ ACT_DEVICE int32_t ReaderOf(const WindowAxis& a, int32_t in, int32_t tap) {
   return o * a.stride.by == scaled && o < a.out.by ? o : -1;
 }
 
-// Calls f(output pixel, tap) for each output that reads input pixel x, in ascending order: gradients gather by it.
+// Calls f(output pixel, tap) for each output that reads input pixel x, in ascending order: gradients gather
+// by it.
 template <class F>
 ACT_DEVICE void ForEachReader(const WindowParameters& w, const Pixel& x, const F& f) {
   Pixel o{x.sample, {}};

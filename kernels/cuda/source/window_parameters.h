@@ -1,4 +1,5 @@
-// A window that slides over channels-last activations (kernels/site/window.h), as kernels see it, for the host and the device.
+// A window that slides over channels-last activations (kernels/site/window.h), as kernels see it, for the
+// host and the device.
 #pragma once
 
 #include "kernels/cuda/source/divisor.h"

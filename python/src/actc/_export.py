@@ -170,8 +170,11 @@ class _Job:
             return report
         hints = [e.hint for _, e in failed if isinstance(e, ExportError) and e.hint]
         hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
-        if self.stops and any(isinstance(e, WrongStep) for _, e in failed):
-            hint = f"a graph does not say where the gradient stops: {listed(self.stops)}"
+        wrong = {attempt.exporter for attempt, e in failed if isinstance(e, WrongStep)}
+        # TorchScript's files have detach(), see _exporters.py.
+        lost = [stop for stop in self.stops if "dynamo" in wrong or not stop.startswith("detach")]
+        if lost and wrong:
+            hint = f"a graph does not say where the gradient stops: {listed(lost)}"
         kind = WrongStep if all(isinstance(e, WrongStep) for _, e in failed) else ExportError
         raise kind("no attempt made a file that can be trained:", hint, said) from failed[-1][1]
 

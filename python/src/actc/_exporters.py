@@ -110,13 +110,35 @@ def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
     return g.op("Sub", upper, lower)
 
 
+STOP = ("act", "StopGradient")  # domain and name
+
+
+def _detach(g: Any, x: Any) -> Any:
+    """Tensor.detach(), which the TorchScript exporter drops. What has no gradient needs no stop."""
+    if x.type().scalarType() != "Float":
+        return x
+    return g.op("::".join(STOP), x).setType(x.type())
+
+
+def _define_stop(model: onnx.ModelProto) -> None:
+    """To other readers than actc a stop is an ONNX function: its operand."""
+    if any((node.domain, node.op_type) == STOP for node in model.graph.node):
+        identity = onnx.helper.make_node("Identity", ["x"], ["y"])
+        standard = [entry for entry in model.opset_import if not entry.domain]
+        model.functions.append(onnx.helper.make_function(*STOP, ["x"], ["y"], [identity], standard))
+        model.ir_version = max(model.ir_version, 8)  # the first that has functions
+
+
 @contextlib.contextmanager
 def _more_operators(opset: int) -> Iterator[None]:
-    torch.onnx.register_custom_op_symbolic("aten::diff", _diff, opset)
+    ours = {"aten::diff": _diff, "aten::detach": _detach}
+    for name, write in ours.items():
+        torch.onnx.register_custom_op_symbolic(name, write, opset)
     try:
         yield
     finally:
-        torch.onnx.unregister_custom_op_symbolic("aten::diff", opset)
+        for name in ours:
+            torch.onnx.unregister_custom_op_symbolic(name, opset)
 
 
 def _torchscript(
@@ -174,6 +196,7 @@ def run_exporter(
         with _silent():
             (_dynamo if attempt.exporter == "dynamo" else _torchscript)(module, tensors, names, file, attempt)
         graph: onnx.ModelProto = onnx.load(file)
+    _define_stop(graph)
     return graph, _lines(caught)
 
 
