@@ -10,14 +10,16 @@
 
 #define ACT_DEVICE __device__
 // The compiler defines ACT_RESIDENT_THREADS: as many shall fit on a multiprocessor, which bounds registers.
+#define ACT_RESIDENT_BLOCKS(threads) (((threads) + ACT_RESIDENT_THREADS - 1) / (threads))
 // __grid_constant__: parameters are read where they lie, so that taking their address makes no copy on the
 // stack.
-#define ACT_KERNEL(name, threads, Type, p)                                                                  \
-  extern "C" __global__ void __launch_bounds__(threads, ((threads) + ACT_RESIDENT_THREADS - 1) / (threads)) \
+#define ACT_KERNEL(name, threads, Type, p) \
+  ACT_RESIDENT_KERNEL(name, threads, ACT_RESIDENT_BLOCKS(threads), Type, p)
+// The same where the kernel says how many of its blocks shall fit at most.
+#define ACT_RESIDENT_KERNEL(name, threads, blocks, Type, p)                                         \
+  extern "C" __global__ void __launch_bounds__(                                                     \
+      threads, ((blocks) < ACT_RESIDENT_BLOCKS(threads) ? (blocks) : ACT_RESIDENT_BLOCKS(threads))) \
       name(const __grid_constant__ Type p)
-// The same where the kernel says how many of its blocks shall fit.
-#define ACT_RESIDENT_KERNEL(name, threads, blocks, Type, p) \
-  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Type p)
 #define ACT_SHARED(Type, name, count) __shared__ Type name[count]
 
 ACT_DEVICE inline unsigned char* SharedBytes() {
