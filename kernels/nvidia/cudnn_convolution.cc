@@ -52,12 +52,20 @@ bool IsAllowed(const Notes& notes, FloatMath math) {
   });
 }
 
+constexpr std::pair<cudnnBackendNumericalNote_t, const char*> kNoteWords[] = {
+    {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, "tensor cores"},
+    {CUDNN_NUMERICAL_NOTE_WINOGRAD, "Winograd"},
+    {CUDNN_NUMERICAL_NOTE_FFT, "FFT"},
+    {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, "not deterministic"}};
+
 // "cudnn engine 34, tensor cores, k24=17 k6=2".
 std::string NameOf(const Descriptor& engine, const Notes& notes, const Descriptor& config) {
   std::string name = "cudnn engine";
   for (const int64_t index : engine.Get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1))
     name += " " + std::to_string(index);
-  if (std::count(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) name += ", tensor cores";
+  for (const cudnnBackendNumericalNote_t note : notes)
+    for (const auto& [named, words] : kNoteWords)
+      if (note == named) name += std::string(", ") + words;
   std::string knobs;
   for (const Descriptor& choice :
        config.GetParts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {

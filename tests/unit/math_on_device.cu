@@ -5,10 +5,12 @@
 #include "kernels/math/convert.h"
 #include "kernels/math/integer.h"
 #include "kernels/math/level_code.h"
+#include "kernels/math/pad_source.h"
 #include "kernels/math/random.h"
 #include "kernels/math/rounding.h"
 #include "kernels/math/small_code.h"
 #include "kernels/math/small_float.h"
+#include "kernels/math/step_block.h"
 
 namespace act {
 
@@ -93,6 +95,10 @@ __global__ void CallLevels(CodecSpec codec, GroupScale s, const float* x, uint32
   const CodePacking packing = has_levels ? CodePackingOf(codec) : CodePackingOf(codec.LevelsAbove());
   codes[4] = static_cast<uint32_t>(packing.codes * BitsOfLevels(codec.levels) + packing.bits);
 }
+
+__global__ void CallPadSource(int64_t* x, PadMode mode) { x[0] = PadSource(x[0], x[1], mode); }
+
+__global__ void CallStepBlock(const StepBlock* block, uint64_t* y) { y[0] = RoundingSeed(*block, 3); }
 
 // Tables are computed at compile time only.
 __global__ void CallTables(uint32_t* y) {

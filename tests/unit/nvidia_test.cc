@@ -278,8 +278,19 @@ TEST_F(Nvidia, ResNet50sConvolutionsHaveEnginesWithinTheBound) {
           ASSERT_TRUE(call) << card << ": " << why;
           EXPECT_LE(call->workspace_bytes(), kLimit);
           EXPECT_TRUE(call->engine().starts_with("cudnn engine ")) << call->engine();
+          EXPECT_EQ(call->engine().find("not deterministic"), std::string::npos) << call->engine();
         }
   }
+}
+
+// Without workspace, cuDNN's first engine for this gradient adds by atomics.
+TEST_F(Nvidia, EnginesAreDeterministic) {
+  std::string why;
+  const auto call = Card("a100")->convolutions().Choose(
+      ProblemOf({256, 14, 256, 3, 1}, 256, ConvolutionDirection::kWeightGradient, FloatMath::kStrict), 0,
+      &why);
+  ASSERT_TRUE(call) << why;
+  EXPECT_EQ(call->engine().find("not deterministic"), std::string::npos) << call->engine();
 }
 
 // The gradients of such a layer on an A100 would need more workspace than the limit, so these are not asked
