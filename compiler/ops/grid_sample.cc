@@ -1,4 +1,4 @@
-// Sampling at coordinates that are data, channels-last: x [N, S.., C], grid [N, P.., axes of S] -> [N, P.., C].
+// Sampling at coordinates that are data, channels-last: x [N, S.., C], grid [N, P.., K] -> [N, P.., C].
 #include "compiler/ops/grid_sample.h"
 
 #include "compiler/ops/grad_context.h"

@@ -1,5 +1,5 @@
 // Lowers BatchNorm, Dropout and the dropout of Attention to their form for training (batch
-// statistics, a random mask) or for evaluation (stored statistics, no mask), and gives all that is random its stream.
+// statistics, a random mask) or for evaluation (stored statistics, no mask). What is random gets its stream.
 #include <array>
 #include <map>
 

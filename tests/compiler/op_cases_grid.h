@@ -1,5 +1,5 @@
-// Rows of GridSample and AffineGrid. The truth extends the image over the whole plane, element by element, and
-// weighs all elements near a point; the kernels move coordinates instead.
+// Rows of GridSample and AffineGrid. The truth extends the image over the whole plane, element by
+// element, and weighs all elements near a point; the kernels move coordinates instead.
 #pragma once
 
 #include "tests/compiler/op_cases_imported.h"

@@ -53,8 +53,8 @@ inline OpCase TopKCase(const Ints& dims, int64_t k, bool largest, std::vector<si
       std::move(batched)};
 }
 
-// Of random numbers, x times what is certain about them: the floor of uniform ones in [2, 3), and normal ones that
-// are not spread.
+// Of random numbers, x times what is certain about them: the floor of uniform ones in [2, 3), and
+// normal ones that are not spread.
 inline OpCase RandomCase(const Ints& dims, const Attributes& drawn, double certain) {
   return {"Random " + drawn.String("distribution"),
           {{dims}},

@@ -32,8 +32,8 @@ struct Selection {
   ValueId live = kNoValue;  // kNoValue: as many places exist as in another tensor, and all hold one number
 };
 
-// Uniform random numbers in [low, high), which become a value of the graph when they are first read as numbers,
-// or a dropout's mask, where a comparison asks for no more.
+// Uniform random numbers in [low, high), which become a value of the graph when they are first
+// read as numbers, or a dropout's mask, where a comparison asks for no more.
 struct RandomDraw {
   TensorType type;
   double low = 0, high = 1;

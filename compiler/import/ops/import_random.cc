@@ -69,8 +69,8 @@ llvm::Error ImportRandomNormal(NodeContext& c) {
   return c.Return(c.builder().AddTyped("Random", {}, std::move(type), attrs, c.name()));
 }
 
-// The mask of a dropout in place of the draw: 1 with probability `keep`, not scaled by 1 / keep. In evaluation it
-// is `keep`, so that dividing by it, as models do next, gives 1.
+// The mask of a dropout in place of the draw: 1 with probability `keep`, not scaled by 1 / keep. In
+// evaluation it is `keep`, so that dividing by it, as models do next, gives 1.
 llvm::Error SetMask(const NodeContext& c, RandomDraw& draw, double keep) {
   if (!(keep > 0 && keep <= 1)) return c.Fail("a mask that is always 0 or ill-defined");
   draw.masked = true;

@@ -5,8 +5,8 @@
 
 namespace act::onnx_import {
 
-// Where the node adds a constant to random numbers that are no value yet: defines its result as the same draw,
-// shifted. Returns whether it did.
+// Where the node adds a constant to random numbers that are no value yet: defines its result as the
+// same draw, shifted. Returns whether it did.
 llvm::Expected<bool> ShiftDraw(const NodeContext& context);
 
 }  // namespace act::onnx_import
