@@ -208,7 +208,9 @@ int CudaLoop::ResidentThreads() const {
       arrays += operands[i].kind == OperandKind::kCode ? 2 : 1;
   for (const ProgramOutput& output : program->outputs) arrays += output.kind == OutputKind::kEncode ? 2 : 0;
   const auto floats = static_cast<int64_t>(arrays) * PerLane();
-  return floats <= 48 ? 1024 : floats <= 64 ? 512 : 256;
+  // Codes of short pieces are made and read in other ways, which takes more.
+  const int64_t most = floats + (MayBeShort() ? 2 * PerLane() : 0);
+  return most <= 48 ? 1024 : most <= 64 ? 512 : 256;
 }
 
 std::optional<CudaLoop> MakeCudaLoop(const KernelSite& site, std::string* why) {

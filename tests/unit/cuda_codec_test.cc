@@ -5,7 +5,9 @@
 #include <deque>
 #include <random>
 
+#include "kernels/cuda/fused_text.h"
 #include "kernels/reference/codec.h"
+#include "tests/unit/card_compiler.h"
 #include "tests/unit/cuda_fused_case.h"
 #include "tests/unit/row_codecs.h"
 
@@ -176,6 +178,17 @@ void CheckAll(const std::vector<Codec>& codecs, int64_t values) {
 
 TEST(CudaCodec, CommonCodecsAreTheReferences) { CheckAll(CommonCodecs(), 1'000'000); }
 TEST(CudaCodec, AllRoundingsMetadataAndSpacingsAreTheReferences) { CheckAll(CodecsWithLevels(), 9'000'000); }
+
+TEST(CudaCodec, CommonCodecsPassTheCompileGate) {
+  if (!testing::HasNvidia()) GTEST_SKIP() << "libact_cuda.so was not built";
+  for (const Codec& codec : CommonCodecs()) {
+    const FusedCase c = CodecCase::Make(codec, 1);
+    const KernelSite site = c.Site();
+    const std::optional<cuda::CudaLoop> loop = cuda::MakeCudaLoop(site, nullptr);
+    const cuda::KernelSource source = cuda::FusedSource(*loop, site);
+    EXPECT_EQ(testing::FaultsOnCards(source, 64 * 1024 / loop->ResidentThreads()), "") << ToString(codec);
+  }
+}
 
 }  // namespace
 }  // namespace act
