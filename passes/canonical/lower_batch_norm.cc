@@ -66,8 +66,8 @@ llvm::Error LowerAll(Graph& graph, PassContext& context, bool training) {
       replacements.Replace(node.outputs[0], node.inputs[0]);
     } else {
       if (node.op == "Attention" && !training) node.attrs.Set("probability", 0.0);
-      if (OpOf(node).random || (node.op == "Attention" && node.attrs.Float("probability") > 0))
-        SetStream(node, streams, context);
+      const bool draws = node.op != "Attention" || node.attrs.Float("probability") > 0;
+      if (OpOf(node).random && draws) SetStream(node, streams, context);
       graph.nodes.push_back(std::move(node));
     }
   }

@@ -37,6 +37,7 @@ const std::map<std::string, std::string> kAllowed = {
     {"passes/canonical/sink_relu.cc", "a Relu and the MaxPool after it change places"},
     {"runtime/plan/runtime_op", "the table of the operators that a plan may contain"},
     {"runtime/plan/recurrent_signature.h", "the rows of that table for the recurrent operators"},
+    {"tools/cuda_engines.cc", "lists the engines of convolutions"},
     {"runtime/train/evaluate.cc", "reads what CountCorrect counted"},
 };
 
