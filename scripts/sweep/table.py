@@ -192,10 +192,15 @@ are the parts of the finished and of the exported rows that match; a row that is
 
 
 def ages(results: Results) -> str:
-    """How many results the newest tools have; the last line of the file is theirs."""
-    newest = list(results.values())[-1].get("tools")
-    count = sum(entry.get("tools") == newest for entry in results.values())
-    return f"{count} of the {len(results)} results are of the newest build, the others of earlier ones."
+    """Which builds of the tools the results are of. The last line of the file is of the newest one."""
+    builds = [entry.get("tools", "") for entry in results.values()]
+    newest, unknown = builds.count(builds[-1]), builds.count("")
+    before = len(builds) - newest - unknown
+    return textwrap.fill(
+        f"Of the {len(builds)} results, {newest} are of the newest build of the tools, {before} of builds just before it, "
+        f"and {unknown} of earlier ones that are not named.",
+        120,
+    )
 
 
 def main() -> None:
