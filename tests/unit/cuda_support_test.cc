@@ -19,17 +19,19 @@ std::string Table() {
   RegisterCpuKernels(host);
   const cuda::CudaContext& context = TheFakeCard().context();
   cuda::RegisterCudaKernels(card, context, host);
-  std::string table = "| operator | kernels, the first that accepts the node runs |\n|---|---|\n", on_host;
+  std::string table = "| operator | its kernels |\n|---|---|\n", on_host = "On the host alone (`cuda.host`):";
   for (const auto& [op, entries] : card.all()) {
-    std::string kernels;
+    std::string rows;
     for (const KernelEntry& entry : entries)
-      if (entry.name != "cuda.host") kernels += (kernels.empty() ? "`" : ", `") + entry.name + "`";
-    if (kernels.empty())
-      on_host += (on_host.empty() ? "" : ", ") + op;
-    else
-      table += "| " + op + " | " + kernels + " |\n";
+      if (entry.name != "cuda.host") rows += "| " + (rows.empty() ? op : "") + " | `" + entry.name + "` |\n";
+    table += rows;
+    if (!rows.empty()) continue;
+    constexpr size_t kLine = 100;
+    const bool is_full = on_host.size() - on_host.rfind('\n') - 1 + op.size() > kLine;
+    on_host += (is_full ? "\n" : " ") + op + ",";
   }
-  return table + "\nOn the host alone (`cuda.host`): " + on_host + ".\n";
+  on_host.back() = '.';
+  return table + "\n" + on_host + "\n";
 }
 
 TEST(CudaSupport, TheTableOfTheDocumentIsThatOfTheRegistry) {
