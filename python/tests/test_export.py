@@ -107,6 +107,18 @@ class Noisy(nn.Module):
         return self.fc(y + 0.1 * torch.randn_like(x))
 
 
+class Places(nn.Module):
+    """Adds to each pixel where it is, as detectors do. An axis may have one pixel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 5)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        rows, columns = (torch.linspace(0.5, n - 0.25, n) for n in image.shape[2:])
+        return self.head((torch.sin(image + rows[:, None]) * columns).mean((2, 3)))
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.GELU(), nn.Linear(16, 4))
 
@@ -132,6 +144,7 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         ),
         ("cnn", Cnn, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
+        ("places", Places, (torch.randn(4, 3, 1, 6),), {"loss": "cross-entropy", "exporter": "torchscript"}),
         ("sampling", SpatialTransformer, (torch.randn(4, 3, 8, 7),), {"loss": "cross-entropy"}),
         (
             "cubic sampling",

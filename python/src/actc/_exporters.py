@@ -110,6 +110,19 @@ def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
     return g.op("Sub", upper, lower)
 
 
+def _linspace(g: Any, start: Any, end: Any, steps: Any, *_: Any) -> Any:
+    """torch.linspace in float32. The TorchScript exporter divides by steps - 1, so its form of one
+    number, which is `start`, is NaN: 0 / 0 in an image of one row."""
+
+    def real(x: Any) -> Any:
+        return g.op("Cast", x, to_i=onnx.TensorProto.FLOAT)
+
+    zero, one = (g.op("Constant", value_t=torch.tensor(value)) for value in (0, 1))
+    gaps = g.op("Max", g.op("Sub", steps, one), one)
+    step = g.op("Div", g.op("Sub", real(end), real(start)), real(gaps))
+    return g.op("Add", g.op("Mul", real(g.op("Range", zero, steps, one)), step), real(start))
+
+
 STOP = ("act", "StopGradient")  # domain and name
 
 
@@ -131,7 +144,7 @@ def _define_stop(model: onnx.ModelProto) -> None:
 
 @contextlib.contextmanager
 def _more_operators(opset: int) -> Iterator[None]:
-    ours = {"aten::diff": _diff, "aten::detach": _detach}
+    ours = {"aten::diff": _diff, "aten::linspace": _linspace, "aten::detach": _detach}
     for name, write in ours.items():
         torch.onnx.register_custom_op_symbolic(name, write, opset)
     try:
