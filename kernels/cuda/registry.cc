@@ -17,7 +17,6 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaMovement(registry, context);
   RegisterCudaGather(registry, context);
   RegisterCudaResize(registry, context);
-  RegisterCudaGather(registry, context);
   RegisterCudaSwap(registry, context);
   RegisterCudaHost(registry, context, host);
 }

@@ -110,6 +110,22 @@ std::vector<double> ThreeSteps(Executor& executor) {
   return Take(Train(executor, *data, nullptr, {.steps = 3, .hyper = {.lr = 0, .eps = 1}}, position)).losses;
 }
 
+TEST(CudaStep, ARunAllocatesNothingAfterItsFirstSteps) {
+  const Plan plan = CompileAt("L3", 3, 1);
+  Card card;
+  const auto executor = card.Open(plan, kBatch);
+  const auto data = RandomBatch(InputSlots(plan.train.graph), 5);
+  TrainPosition position{.seed = 7};
+  std::vector<int64_t> beside;
+  for (const int64_t steps : {3, 40}) {
+    Take(Train(*executor, *data, nullptr, {.steps = steps, .hyper = {.lr = .01, .eps = 1}}, position));
+    const Device::BytesBeside measured = Take(executor->device().MeasureBeside());
+    beside.insert(beside.end(), {measured.device, measured.host});
+  }
+  EXPECT_EQ(beside[0], beside[2]);
+  EXPECT_EQ(beside[1], beside[3]);
+}
+
 TEST(CudaStep, AThousandOrdersGiveTheSameBits) {
   const Plan plan = CompileAt("L3", 1, 1);
   Card card;
