@@ -1,5 +1,5 @@
-// BatchNormStats: sums of parts of the rows to the workspace, then a second kernel that merges them; one kernel
-// where there are few rows.
+// BatchNormStats: sums of parts of the rows to the workspace, then a second kernel that merges them; one
+// kernel where there are few rows.
 #include <algorithm>
 
 #include "kernels/cuda/column_plan.h"

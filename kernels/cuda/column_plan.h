@@ -13,7 +13,8 @@ inline int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The least power of two that is at least x, for x >= 1.
 int64_t PowerOfTwoAbove(int64_t x);
 
-// Views of the same dims as a kernel's parameter; `to` may be left out. Nullopt if there are too many axes or elements.
+// Views of the same dims as a kernel's parameter; `to` may be left out. Nullopt if there are too many
+// axes or elements.
 std::optional<Axes> AxesOf(const Strided& from, const Strided* to = nullptr);
 bool AllMultiplesOf4(const std::vector<int64_t>& numbers);
 

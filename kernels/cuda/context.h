@@ -15,7 +15,8 @@ namespace act::cuda {
 // The nodes whose kernels may meet faults in data (kernels/math/step_block.h: FaultRecord), by number.
 class FaultSites {
  public:
-  // The number by which a kernel of this node reports. `place` is for messages: "node 'loss' (SoftmaxCrossEntropy)".
+  // The number by which a kernel of this node reports. `place` is for messages: "node 'loss'
+  // (SoftmaxCrossEntropy)".
   int32_t Add(std::string place) {
     places_.push_back(std::move(place));
     return static_cast<int32_t>(places_.size()) - 1;

@@ -1,5 +1,5 @@
-// A card as the device of a run: its memory, copies, recorded steps. Everything is asynchronous, in the order of one
-// stream, but what returns bytes to the host.
+// A card as the device of a run: its memory, copies, recorded steps. Everything is asynchronous, in the
+// order of one stream, but what returns bytes to the host.
 #pragma once
 
 #include <map>
@@ -88,7 +88,8 @@ class CudaDevice : public Device {
   // The slot's memory may be used by the host again.
   Status Await(Slot& slot);
   Status MarkPending(Slot& slot);
-  // The address for the host, after all work is done, if it is in memory of MemoryKind::kHost. Null otherwise.
+  // The address for the host, after all work is done, if it is in memory of MemoryKind::kHost. Null
+  // otherwise.
   llvm::Expected<std::byte*> OnHost(DevicePointer pointer) const;
   // What each thread of hash_bytes or find_other made of the bytes.
   llvm::Expected<std::vector<uint64_t>> Look(const CompiledKernel& kernel, DevicePointer from, int64_t bytes,

@@ -1,5 +1,5 @@
-// The headers that device code may include, as text: kernels/math and kernels/cuda/source. The build makes this list
-// (cmake/embed_files.cmake).
+// The headers that device code may include, as text: kernels/math and kernels/cuda/source. The build
+// makes this list (cmake/embed_files.cmake).
 #pragma once
 
 #include <string>

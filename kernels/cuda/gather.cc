@@ -23,7 +23,8 @@ int64_t CommonStride(const LookupShape& s) {
   return std::max<int64_t>(unit, 1);
 }
 
-// Places are in units of `unit` elements. Nullopt, with the reason in *why, if there are too many axes or rows.
+// Places are in units of `unit` elements. Nullopt, with the reason in *why, if there are too many axes
+// or rows.
 std::optional<LookupParameters> ParametersOf(const CudaContext& context, const KernelSite& site,
                                              const LookupShape& s, int64_t unit, std::string* why) {
   Strided places = s.whole;

@@ -1,5 +1,6 @@
-// cuda.host: operators that have no kernel of their own. Operands are copied to the host's memory, the reference kernel runs
-// there in the order of the stream, and its results are copied back. Slow, but every model trains.
+// cuda.host: operators that have no kernel of their own. Operands are copied to the host's memory, the
+// reference kernel runs there in the order of the stream, and its results are copied back. Slow, but
+// every model trains.
 #include <cstddef>
 #include <cstring>
 #include <map>

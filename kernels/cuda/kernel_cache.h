@@ -39,8 +39,8 @@ class KernelCache {
 
   // The result stays where it is.
   const CompiledKernel* Request(const KernelSource& source);
-  // Writes the sources that have been requested since the last call to options.dump_folder: NAME.cu, and NAME.2.cu
-  // and so on where kernels of one name have several.
+  // Writes the sources that have been requested since the last call to options.dump_folder: NAME.cu, and
+  // NAME.2.cu and so on where kernels of one name have several.
   Status WriteSources();
   // Compiles what has been requested since the last call, on as many threads as the machine has, or reads it
   // from the folder. An image that is damaged, or of another compiler or version, is made again.

@@ -15,8 +15,8 @@ namespace act::cuda {
 
 // ---- Compiling
 
-// A translation unit. `text` includes headers by their paths from the project's root, and kernels/cuda/source/device.h
-// among them includes <act_machine.h>, which the compiler has of its own.
+// A translation unit. `text` includes headers by their paths from the project's root, and
+// kernels/cuda/source/device.h among them includes <act_machine.h>, which the compiler has of its own.
 struct KernelSource {
   std::string name;  // of the kernel that it defines
   std::string text;
@@ -74,7 +74,8 @@ class LibraryCall {
   virtual ~LibraryCall() = default;
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string engine() const = 0;  // for --verbose=dispatch and `actplan show`
-  // Enqueues it. Convolutions: {x, w, y}, of which the direction says which is written. Products: {a, b, c, bias}.
+  // Enqueues it. Convolutions: {x, w, y}, of which the direction says which is written. Products: {a, b,
+  // c, bias}.
   virtual Status Enqueue(Stream* stream, std::byte* const operands[4], std::byte* workspace) = 0;
 };
 
@@ -106,14 +107,15 @@ class Toolkit {
   virtual ProductLibrary& products() = 0;
 };
 
-// What a library of the backend exports, under kOpenToolkit: opens card `device`. On failure returns null, with one
-// line in *error and what to do in *hint.
+// What a library of the backend exports, under kOpenToolkit: opens card `device`. On failure returns
+// null, with one line in *error and what to do in *hint.
 inline constexpr char kOpenToolkit[] = "act_cuda_open";
 inline constexpr char kToolkitVersion[] = "act_cuda_version";  // const int, equal to:
 inline constexpr int kCurrentToolkit = 1;
 using OpenToolkit = Toolkit* (*)(int device, std::string* error, std::string* hint);
-// NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of a description.
-// It compiles, chooses engines of convolutions, and has memory for the tables of kernels; nothing runs.
+// NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of
+// a description. It compiles, chooses engines of convolutions, and has memory for the tables of kernels;
+// nothing runs.
 inline constexpr char kOpenCard[] = "act_cuda_open_card";
 using OpenCard = Toolkit* (*)(const char* card, std::string* error, std::string* hint);
 

@@ -1,5 +1,6 @@
-// SoftmaxCrossEntropy, its gradient, and CountCorrect: a team of threads for each row. Sums over rows are made by a fixed
-// number of blocks, then by a second kernel; by one kernel where one block has all rows.
+// SoftmaxCrossEntropy, its gradient, and CountCorrect: a team of threads for each row. Sums over rows
+// are made by a fixed number of blocks, then by a second kernel; by one kernel where one block has all
+// rows.
 #include <algorithm>
 
 #include "kernels/cuda/column_plan.h"

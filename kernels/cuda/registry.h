@@ -6,8 +6,8 @@
 
 namespace act::cuda {
 
-// Every kernel of the backend, fastest first; cuda.host last, for every operator of `host` (the processor's kernels).
-// `context` and `host` must outlive the registry and its kernels.
+// Every kernel of the backend, fastest first; cuda.host last, for every operator of `host` (the
+// processor's kernels). `context` and `host` must outlive the registry and its kernels.
 void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, const KernelRegistry& host);
 
 // The parts of the list, one for each file. A file's device code is kernels/cuda/source/NAME.h.
@@ -27,7 +27,8 @@ void RegisterCudaGather(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaResize(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaAttention(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaSwap(KernelRegistry& registry, const CudaContext& context);
-// For operators that have no kernel of their own: copies operands to the host, runs one of `host` there, copies back.
+// For operators that have no kernel of their own: copies operands to the host, runs one of `host` there,
+// copies back.
 void RegisterCudaHost(KernelRegistry& registry, const CudaContext& context, const KernelRegistry& host);
 
 }  // namespace act::cuda

@@ -10,8 +10,8 @@ namespace act::cuda {
 RowPlan PlanRows(int64_t columns, int passes, int operands, bool aligned) {
   constexpr int64_t kThreads = 256, kMostThreads = 1024, kWarp = 32;
   const int64_t vector = aligned && columns % 4 == 0 ? 4 : 1;
-  // Elements of a row that a thread holds. Beside 32, or 16 that are loaded one by one, a block of 1,024 threads has
-  // no registers left.
+  // Elements of a row that a thread holds. Beside 32, or 16 that are loaded one by one, a block of 1,024
+  // threads has no registers left.
   const int64_t most = (vector == 4 ? 32 : 16) / operands;
   // Enough of memory is under way where a thread loads four elements at a time.
   const int64_t once = std::max<int64_t>(4, vector);

@@ -1,4 +1,5 @@
-// The kernels of a scatter (kernels/cuda/source/scatter.h): updates are sorted by target, then combined in order.
+// The kernels of a scatter (kernels/cuda/source/scatter.h): updates are sorted by target, then combined
+// in order.
 #pragma once
 
 #include <optional>
@@ -13,8 +14,9 @@ namespace act::cuda {
 
 class SortedUpdates {
  public:
-  // `shape`: without operands, and without what Run adds. `lookup`: the template arguments of FindTargets. Nullopt, with
-  // the reason in *why, if there are too many elements or no such numbers in device code.
+  // `shape`: without operands, and without what Run adds. `lookup`: the template arguments of
+  // FindTargets. Nullopt, with the reason in *why, if there are too many elements or no such numbers in
+  // device code.
   static std::optional<SortedUpdates> Of(const CudaContext& context, const ScatterParameters& shape,
                                          DType dtype, Reduction reduction, const std::string& lookup,
                                          std::string* why);
@@ -28,7 +30,8 @@ class SortedUpdates {
 
   SortedUpdates(const CudaContext& context, const std::string& lookup, const std::string& type,
                 const std::string& wide, const std::string& reduction);
-  // Sorts the pairs at p.keys and p.positions by way of `keys` and `positions`, and leaves in p where they are then.
+  // Sorts the pairs at p.keys and p.positions by way of `keys` and `positions`, and leaves in p where
+  // they are then.
   Status Sort(ScatterParameters& p, uint32_t* keys, uint32_t* positions, uint32_t* counts) const;
 
   ScatterKernel find_, combine_, join_;

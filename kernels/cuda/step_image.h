@@ -1,5 +1,5 @@
-// What is copied to a device before each step: the numbers that its kernels read, and the whole state for kernels of
-// the host that run within the step.
+// What is copied to a device before each step: the numbers that its kernels read, and the whole state
+// for kernels of the host that run within the step.
 #pragma once
 
 #include <type_traits>

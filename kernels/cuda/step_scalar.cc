@@ -1,4 +1,5 @@
-// StepScalar: a copy from the step's block, which the host fills before each step in the order of AllStepScalars().
+// StepScalar: a copy from the step's block, which the host fills before each step in the order of
+// AllStepScalars().
 #include <cstddef>
 
 #include "kernels/cuda/registry.h"

@@ -1,5 +1,5 @@
-// What changes from step to step, for kernels of a device: a few hundred bytes of its memory, written by one copy before a
-// step. A recorded step reads them anew at each launch.
+// What changes from step to step, for kernels of a device: a few hundred bytes of its memory, written by
+// one copy before a step. A recorded step reads them anew at each launch.
 #pragma once
 
 #include <cstdint>

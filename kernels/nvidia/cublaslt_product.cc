@@ -68,7 +68,8 @@ Status Describe(const ProductProblem& p, Matmul* matmul) {
   if (p.has_bias) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
-    // Algorithms are chosen by whether there is a bias and how its address is aligned. Enqueue sets the address.
+    // Algorithms are chosen by whether there is a bias and how its address is aligned. Enqueue sets the
+    // address.
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<uintptr_t>(p.alignment));
   }
   if (status.empty())

@@ -20,10 +20,10 @@ constexpr const char* kFlags[] = {"-std=c++20",         "-fmad=false",        "-
                                   "-prec-div=true",     "-prec-sqrt=true",    "-default-device",
                                   "-no-source-include", "-diag-suppress=186", "--ptxas-options=-v"};
 
-// Threads that shall fit on a multiprocessor, whose 65,536 registers they share: 64, 80, 128 or 255 for each.
-// More threads hide more of memory's latency, and spilled registers cost more than that gains. So a kernel gets
-// the first of these numbers with which it does not spill. By itself ptxas spills a few registers here and
-// there.
+// Threads that shall fit on a multiprocessor, whose 65,536 registers they share: 64, 80, 128 or 255 for
+// each. More threads hide more of memory's latency, and spilled registers cost more than that gains. So
+// a kernel gets the first of these numbers with which it does not spill. By itself ptxas spills a few
+// registers here and there.
 constexpr int kResidentThreads[] = {1024, 768, 512, 256};
 
 // "sm_90a" for 90. The letter allows what this generation alone has; without it cubins would run on no other

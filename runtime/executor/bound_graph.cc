@@ -40,7 +40,8 @@ KernelSite SiteOf(const Graph& graph, const Node& node, int64_t samples, int64_t
   return site;
 }
 
-// The bytes that one tile's part of a result takes in the node's workspace: 0 for a result that is no sum over samples.
+// The bytes that one tile's part of a result takes in the node's workspace: 0 for a result that is no
+// sum over samples.
 int64_t PartBytes(const TensorType& type, const TensorView& view, int64_t samples, int64_t batch,
                   int64_t alignment) {
   if (TileRoleOf(type) != TileRole::kSame || samples == batch) return 0;

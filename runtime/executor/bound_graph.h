@@ -122,8 +122,8 @@ class BoundGraph {
   Recorded recorded_[2];
 };
 
-// The kernels that Bind would choose, for nodes without memory: what a machine that is not here would run. In a loop
-// over samples, the kernel of a full tile. Errors: as Bind.
+// The kernels that Bind would choose, for nodes without memory: what a machine that is not here would
+// run. In a loop over samples, the kernel of a full tile. Errors: as Bind.
 llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, const StepLayout& layout,
                                                      int64_t batch, const KernelRegistry& registry,
                                                      int threads);

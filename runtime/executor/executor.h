@@ -34,10 +34,10 @@ struct PersistentTensor {
 
 class Executor {
  public:
-  // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer
-  // state is zeroed), and binds the training graph at layout.batch. The plan and the
-  // device must outlive the executor; of its weights only the types are read later. Errors: a layout that does not
-  // validate, weights that the plan does not contain, an op without a kernel.
+  // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer state is
+  // zeroed), and binds the training graph at layout.batch. The plan and the device must outlive the
+  // executor; of its weights only the types are read later. Errors: a layout that does not validate,
+  // weights that the plan does not contain, an op without a kernel.
   static llvm::Expected<std::unique_ptr<Executor>> Create(const Plan& plan, MemoryLayout layout,
                                                           Device& device, const KernelRegistry& registry,
                                                           const ExecutorOptions& options);

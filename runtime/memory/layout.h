@@ -56,19 +56,19 @@ struct MemoryLayout {
   int64_t host_bytes = 0;   // of the host's arena: max of both
 };
 
-// Lays out both step graphs at `batch`, for a run on `target`. A smaller batch fits at the same offsets, since sizes grow
-// with N, so a last partial batch runs in the layout of the full one. Errors: batch < 1, a size
-// over 2^60.
+// Lays out both step graphs at `batch`, for a run on `target`. A smaller batch fits at the same offsets,
+// since sizes grow with N, so a last partial batch runs in the layout of the full one. Errors: batch <
+// 1, a size over 2^60.
 llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch, TargetKind target = TargetKind::kCpu);
 
 // Bytes that live on the device at each node at `batch`, parameters included. No layout for the
 // target can be smaller than the largest of them.
 std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch, TargetKind target);
 
-// Checks a layout independently (shares no code with LayOut). Ranges of one arena that live at the
-// same node do not overlap, and have the alignment and the workspaces of the layout's target. Every value that a node reads or writes is inside its storage's live
-// range. The host's arena holds what SwapOut writes and nothing else. Persistent storages agree
-// between train and eval.
+// Checks a layout independently (shares no code with LayOut). Ranges of one arena that live at the same
+// node do not overlap, and have the alignment and the workspaces of the layout's target. Every value
+// that a node reads or writes is inside its storage's live range. The host's arena holds what SwapOut
+// writes and nothing else. Persistent storages agree between train and eval.
 llvm::Error ValidateLayout(const Plan& plan, const MemoryLayout& layout);
 
 // The arenas that a memory has to hold: the device's alone, or both on a machine without other

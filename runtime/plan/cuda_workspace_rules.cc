@@ -128,8 +128,8 @@ CappedDim CudaLossWorkspace(const Graph&, const Node&, const Target& target) {
   return RowParts(1, target, kCudaLossBytes);
 }
 
-// CudaScatterBytes, as a polynomial. Rows are the trailing axes of the updates that are whole in the result and have one
-// index.
+// CudaScatterBytes, as a polynomial. Rows are the trailing axes of the updates that are whole in the
+// result and have one index.
 CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType &update = TypeOf(graph, node.inputs[0]), &index = TypeOf(graph, node.inputs[1]),
                    &y = TypeOf(graph, node.outputs[0]);

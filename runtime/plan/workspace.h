@@ -22,13 +22,13 @@ CappedDim WorkspaceBound(const Node& node, const Graph& graph, const Target& tar
 constexpr int64_t BatchNormPartBytes(int64_t channels) { return (channels * 32 + 63) / 64 * 64; }
 // Bytes of one part's sums of `columns` columns in double.
 constexpr int64_t ReducePartBytes(int64_t columns) { return (columns * 8 + 63) / 64 * 64; }
-// On a card: bytes of one column in one of Target::RowSumParts parts, where there are several. A sum; the moments and
-// the range of a channel; a loss, with the weights of its rows.
+// On a card: bytes of one column in one of Target::RowSumParts parts, where there are several. A sum;
+// the moments and the range of a channel; a loss, with the weights of its rows.
 inline constexpr int64_t kCudaSumBytes = 8, kCudaMomentsBytes = 24, kCudaLossBytes = 16;
 
-// Of a scatter on a card: rows that one block sorts, rows that one thread combines, and the bytes of rows of
-// `row_bytes` bytes. These are the targets and the places of the rows, twice; counts by digit of a target, for each
-// block; and what two of the targets in each chunk of rows have received.
+// Of a scatter on a card: rows that one block sorts, rows that one thread combines, and the bytes of
+// rows of `row_bytes` bytes. These are the targets and the places of the rows, twice; counts by digit of
+// a target, for each block; and what two of the targets in each chunk of rows have received.
 inline constexpr int64_t kSortedByBlock = 2048, kCombinedByThread = 32, kSortCountBytes = 1024;
 constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
   constexpr int64_t kAligned = 256;

@@ -1,5 +1,5 @@
-// Whole steps on a card that the processor plays (tests/fake_cuda), by the card's own kernels: recorded steps against steps
-// that run node by node, and many orders in which a card may run one.
+// Whole steps on a card that the processor plays (tests/fake_cuda), by the card's own kernels: recorded
+// steps against steps that run node by node, and many orders in which a card may run one.
 #include <dlfcn.h>
 
 #include "kernels/cpu/registry.h"
@@ -72,7 +72,8 @@ Plan CompileAt(const std::string& level, unsigned seed, int64_t accumulate) {
   return Take(Compile(small_networks::Network(seed).Build(), options));
 }
 
-// Trains three epochs with a rate that changes each step. Returns the bytes of the checkpoint, and the losses.
+// Trains three epochs with a rate that changes each step. Returns the bytes of the checkpoint, and the
+// losses.
 std::string TrainOn(Card& card, const Plan& plan) {
   const TemporaryFolder folder;
   const auto executor = card.Open(plan, kBatch);

@@ -1,5 +1,5 @@
-// What actrun says when a card, its driver or its data are not as they should be. The fake card plays the faults
-// (tests/fake_cuda/README.md).
+// What actrun says when a card, its driver or its data are not as they should be. The fake card plays
+// the faults (tests/fake_cuda/README.md).
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -12,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number of the allocation that is the arena: the step image, results of checks and five staging buffers come before.
+// The number of the allocation that is the arena: the step image, results of checks and five staging
+// buffers come before.
 constexpr int kArenaAllocation = 8;
 
 class CudaCli : public testing::Test {

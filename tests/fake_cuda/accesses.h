@@ -18,7 +18,8 @@ struct AccessCounts {
 
 using AccessStatistics = std::map<std::string, AccessCounts>;  // by kernel
 
-// The accesses of one warp's lanes. The n-th access of each lane at the same place of the code are one request.
+// The accesses of one warp's lanes. The n-th access of each lane at the same place of the code are one
+// request.
 class WarpAccesses {
  public:
   void Add(uint32_t lane, const void* place, const void* address, uint32_t bytes);

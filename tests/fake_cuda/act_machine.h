@@ -1,5 +1,6 @@
-// What device code is written with, for a processor: kernels/cuda/source/README.md says what everything here means. Reads and writes of global
-// memory, barriers and collectives go to the machine (machine.h), which checks them.
+// What device code is written with, for a processor: kernels/cuda/source/README.md says what everything
+// here means. Reads and writes of global memory, barriers and collectives go to the machine (machine.h),
+// which checks them.
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,8 @@
 // Runs the threads of a kernel's blocks, each on a fiber of its own if it has to wait for others.
 //
-// A thread runs until it waits for others. Then one that can run is chosen by the seed. So all threads that share
-// nothing run one after the other on one fiber, without a switch, and a race is decided one way or the other.
+// A thread runs until it waits for others. Then one that can run is chosen by the seed. So all threads
+// that share nothing run one after the other on one fiber, without a switch, and a race is decided one
+// way or the other.
 #pragma once
 
 #include <array>

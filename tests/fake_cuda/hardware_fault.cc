@@ -17,7 +17,8 @@ void OnFault(int signal, siginfo_t* info, void*) {
     std::signal(signal, SIG_DFL);  // the instruction runs again, and ends the process
     return;
   }
-  // Leaves the handler for good: SA_NODEFER has not blocked the signal, and the stack is ready for the next one.
+  // Leaves the handler for good: SA_NODEFER has not blocked the signal, and the stack is ready for the
+  // next one.
   if (signal == SIGFPE) running->Fail("an integer division by 0");
   char text[128];
   std::snprintf(text, sizeof text, "touches %p, which is no memory that it sees without Load and Store",

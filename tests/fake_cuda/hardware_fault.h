@@ -1,5 +1,5 @@
-// Faults that the processor finds in kernels (an address that is not accessible, a division by 0, a stack that is full)
-// become faults of the launch.
+// Faults that the processor finds in kernels (an address that is not accessible, a division by 0, a
+// stack that is full) become faults of the launch.
 #pragma once
 
 #include <csignal>

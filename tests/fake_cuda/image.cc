@@ -7,8 +7,8 @@
 namespace act::fake {
 
 Image::Image(std::span<const std::byte> bytes, std::string* error) {
-  // A file of its own in memory, open as long as the library: the loader takes files of one name, or one inode, for the
-  // same library.
+  // A file of its own in memory, open as long as the library: the loader takes files of one name, or one
+  // inode, for the same library.
   file_ = memfd_create("act_fake_kernel", MFD_CLOEXEC);
   if (file_ < 0 || write(file_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     *error = "no memory for an image";

@@ -14,8 +14,8 @@ struct LoopCall {
   std::function<void(float* const operands[4])> compute;
 };
 
-// An engine that runs the loops. It needs the workspace that the environment asks for. Null, with the reason, if that is
-// more than `limit`.
+// An engine that runs the loops. It needs the workspace that the environment asks for. Null, with the
+// reason, if that is more than `limit`.
 std::unique_ptr<cuda::LibraryCall> MakeCall(FakeDriver& driver, LoopCall call, int64_t workspace_bytes,
                                             int64_t limit, std::string* why);
 

@@ -16,7 +16,8 @@ enum class Access : uint8_t { kLoad, kStore, kAtomic };
 // What the lanes of a warp do together.
 enum class Collective : uint8_t { kSync, kBallot, kShuffle, kReduceMin, kReduceMax, kReduceAdd };
 
-// The thread that runs now, and what it may do. A function that finds a fault does not return: the launch ends.
+// The thread that runs now, and what it may do. A function that finds a fault does not return: the
+// launch ends.
 class Machine {
  public:
   Index3 thread = {}, block = {}, block_dim = {}, grid_dim = {};
@@ -38,8 +39,8 @@ class Machine {
   }
 
   virtual void SyncThreads(int line) = 0;
-  // The lanes of `mask` meet. `value`, `argument` and what comes back:
-  // kBallot: bit; unused; the bits. kShuffle: value; the lane to read; its value. kReduce: value; unused; the result.
+  // The lanes of `mask` meet. `value`, `argument` and what comes back: kBallot: bit; unused; the bits.
+  // kShuffle: value; the lane to read; its value. kReduce: value; unused; the result.
   virtual uint32_t Meet(Collective what, uint32_t mask, uint32_t value, uint32_t argument) = 0;
   // The running block has a shared array there. Atomics may name it.
   virtual void AddShared(void* address, uint64_t bytes) = 0;
@@ -56,7 +57,8 @@ class Machine {
   virtual void Preempt() = 0;
 };
 
-// What an image exports of its kernel, as act_fake_kernel_NAME. The machine's address goes to act_fake_machine.
+// What an image exports of its kernel, as act_fake_kernel_NAME. The machine's address goes to
+// act_fake_machine.
 struct KernelEntryPoint {
   void (*run)(const void* parameter);
   uint32_t threads;  // at most, of a block

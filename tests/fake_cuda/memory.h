@@ -1,11 +1,11 @@
-// The memory of the fake: device memory, which the host cannot touch, and pinned memory, which it cannot touch while
-// a copy is pending.
+// The memory of the fake: device memory, which the host cannot touch, and pinned memory, which it cannot
+// touch while a copy is pending.
 //
-// All of it is one file in memory, mapped twice. The first mapping gives the addresses that everybody knows. There,
-// pages of the device are never accessible, and those of pinned memory are while no copy holds them. The
-// second one, of which only the fake knows, is always accessible. So the fake need not open and close pages around
-// each operation, and a kernel that bypasses Load and Store dies, too. Addresses are never used again: whoever keeps
-// one after Free is found.
+// All of it is one file in memory, mapped twice. The first mapping gives the addresses that everybody
+// knows. There, pages of the device are never accessible, and those of pinned memory are while no copy
+// holds them. The second one, of which only the fake knows, is always accessible. So the fake need not
+// open and close pages around each operation, and a kernel that bypasses Load and Store dies, too.
+// Addresses are never used again: whoever keeps one after Free is found.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,8 @@ class Memory {
   std::byte* Alias(const void* address) const { return const_cast<std::byte*>(At(address)) + to_alias_; }
   int64_t to_alias() const { return to_alias_; }
 
-  // From HoldPages to ReleasePages, the host cannot write (or touch) the whole pages of this range of pinned memory.
+  // From HoldPages to ReleasePages, the host cannot write (or touch) the whole pages of this range of
+  // pinned memory.
   void HoldPages(const std::byte* from, int64_t bytes, Hold hold) { Count(from, bytes, hold, 1); }
   void ReleasePages(const std::byte* from, int64_t bytes, Hold hold) { Count(from, bytes, hold, -1); }
   // For a function of the host that runs in the order of a stream: the host may touch everything meanwhile.

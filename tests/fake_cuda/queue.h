@@ -1,5 +1,5 @@
-// Work that waits: operations, each of which runs after some others. Nothing runs until somebody waits for it. Then those
-// that may run do so in an order by the seed.
+// Work that waits: operations, each of which runs after some others. Nothing runs until somebody waits
+// for it. Then those that may run do so in an order by the seed.
 #pragma once
 
 #include <functional>
@@ -39,8 +39,8 @@ class Queue {
 
   // Takes in an operation that runs when all of `after` are done.
   OperationPointer Add(WorkPointer work, const Operations& after);
-  // Runs operations until all of `awaited` are done. Returns the first error since the last call, after which the
-  // operations that were waiting are dropped.
+  // Runs operations until all of `awaited` are done. Returns the first error since the last call, after
+  // which the operations that were waiting are dropped.
   std::string RunUntil(const Operations& awaited);
   // An error that the next RunUntil returns.
   void Report(const std::string& error) {

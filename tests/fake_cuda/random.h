@@ -1,4 +1,5 @@
-// The choices of the fake: a generator so small that a choice costs nothing (Marsaglia, "Xorshift RNGs", 2003).
+// The choices of the fake: a generator so small that a choice costs nothing (Marsaglia, "Xorshift RNGs",
+// 2003).
 #pragma once
 
 #include <bit>

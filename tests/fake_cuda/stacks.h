@@ -9,8 +9,8 @@ namespace act::fake {
 // The stack of one of a block's fibers: a stack allocator as Boost.Context wants it.
 class FiberStacks {
  public:
-  // The fiber's number spreads stacks over the lines of a cache: at the same place of their pages, all of them would
-  // compete for a few.
+  // The fiber's number spreads stacks over the lines of a cache: at the same place of their pages, all
+  // of them would compete for a few.
   explicit FiberStacks(size_t number) : offset_(number % 16 * 192) {}
   boost::context::stack_context allocate();
   void deallocate(boost::context::stack_context& stack);

@@ -1,7 +1,7 @@
-// The gate of device code over files: card_gate KERNEL.cu... compiles what `--dump-kernels` has written (the name
-// of a file begins with that of its kernel) for a card of each generation, without one. It prints errors,
-// warnings, stack frames and spills, for which its exit status is 1; then how many kernels take many registers,
-// and how long it took.
+// The gate of device code over files: card_gate KERNEL.cu... compiles what `--dump-kernels` has written
+// (the name of a file begins with that of its kernel) for a card of each generation, without one. It
+// prints errors, warnings, stack frames and spills, for which its exit status is 1; then how many
+// kernels take many registers, and how long it took.
 #include <chrono>
 #include <cstdio>
 #include <fstream>

@@ -35,7 +35,8 @@ std::vector<std::pair<std::string, ConvCase>> Cases() {
   return cases;
 }
 
-// One of the libraries or a depthwise kernel takes each case, and our tiles do. Libraries refuse negative pads.
+// One of the libraries or a depthwise kernel takes each case, and our tiles do. Libraries refuse
+// negative pads.
 template <class F>
 void ExpectAgree(const F& operator_of) {
   for (const auto& [name, conv] : Cases()) {

@@ -32,9 +32,9 @@ TEST(CudaGather, AgreesWithTheReference) {
   ForGatherCases(kOnCard, [](const OpCase& c) { EXPECT_GT(Compare(c, 0), 0) << DimsText(c.inputs[0].dims); });
 }
 
-// The reference adds the updates of a target one after the other in float32; a card does so with 32 of them, and adds
-// what 32 give in double. Each of up to 300 additions rounds by 2^-25 of the sum on average. A product of as many factors
-// differs by as many roundings. All else is exact.
+// The reference adds the updates of a target one after the other in float32; a card does so with 32 of
+// them, and adds what 32 give in double. Each of up to 300 additions rounds by 2^-25 of the sum on
+// average. A product of as many factors differs by as many roundings. All else is exact.
 double ToleranceOf(const OpCase& c) {
   const std::string reduction = c.attrs.String("reduction");
   return reduction == "add" ? 2e-6 : reduction == "mul" ? 1e-5 : 0;

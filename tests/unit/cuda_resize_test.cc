@@ -14,8 +14,8 @@ void ExpectAgree(const OpCase& c) {
   EXPECT_GT(CompareCudaWithReference(cuda::RegisterCudaResize, Grad(c), kTolerance), 0);
 }
 
-// Each case has its tables in a kernel of its own, which takes a second to compile. The tables are those of the
-// processor's kernels, whose test has all cases.
+// Each case has its tables in a kernel of its own, which takes a second to compile. The tables are those
+// of the processor's kernels, whose test has all cases.
 TEST(CudaResize, SomeOfEveryModeAndAnyAxes) {
   int number = 0;
   for (const auto& [name, c] : ResizeCases()) {

@@ -1,4 +1,5 @@
-// docs/cuda.md lists the kernels of each operator. The list is that of the registry; ACT_WRITE_DOCS=1 writes it anew.
+// docs/cuda.md lists the kernels of each operator. The list is that of the registry; ACT_WRITE_DOCS=1
+// writes it anew.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>

@@ -1,5 +1,5 @@
-// Runs one node by a kernel of the CUDA backend on the fake card (tests/fake_cuda), and all of them against the
-// reference.
+// Runs one node by a kernel of the CUDA backend on the fake card (tests/fake_cuda), and all of them
+// against the reference.
 #pragma once
 
 #include <dlfcn.h>
@@ -115,8 +115,8 @@ struct CudaResult : OpResult {
   FaultRecord fault;  // in data
 };
 
-// A case's tensors, and a workspace, in memory of the card. Each is an allocation of its own, so that the fake finds
-// any access outside of them.
+// A case's tensors, and a workspace, in memory of the card. Each is an allocation of its own, so that
+// the fake finds any access outside of them.
 class CaseOnCard {
  public:
   CaseOnCard(FakeCard& card, OpCase& c, int64_t workspace_bytes)
@@ -166,8 +166,8 @@ class CaseOnCard {
   DevicePointer workspace_;
 };
 
-// Runs the node on TheFakeCard, on copies of the case's tensors: first as it comes, then recorded under another
-// state of the step and replayed twice in another order. All must give the same bits.
+// Runs the node on TheFakeCard, on copies of the case's tensors: first as it comes, then recorded under
+// another state of the step and replayed twice in another order. All must give the same bits.
 inline CudaResult RunCuda(const KernelEntry& entry, OpCase c, int64_t workspace) {
   FakeCard& card = TheFakeCard();
   cuda::Stream* stream = card.context().stream;
@@ -225,8 +225,8 @@ inline CudaResult RunCuda(const KernelEntry& entry, OpCase c, int64_t workspace)
   return result;
 }
 
-// Runs every kernel that `add` registers for the operator, with the planned workspace and with none, and compares it
-// with the reference. Returns how many ran with the planned workspace.
+// Runs every kernel that `add` registers for the operator, with the planned workspace and with none, and
+// compares it with the reference. Returns how many ran with the planned workspace.
 inline int CompareCudaWithReference(CudaRegister add, const OpCase& c, double tolerance) {
   const KernelRegistry registry = CudaKernels(add);
   EXPECT_FALSE(registry.For(c.op).empty()) << c.op;

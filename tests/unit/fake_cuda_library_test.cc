@@ -1,4 +1,5 @@
-// The convolutions and products of the fake card against their definitions, and what the environment can ask of it.
+// The convolutions and products of the fake card against their definitions, and what the environment can
+// ask of it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -35,7 +36,8 @@ std::vector<float> Integers(int64_t count, unsigned seed) {
   return values;
 }
 
-// Runs a call on operands {a, b, c, d}, of which an empty one is left out. They are replaced by what is there after it.
+// Runs a call on operands {a, b, c, d}, of which an empty one is left out. They are replaced by what is
+// there after it.
 std::string RunCall(FakeCard& card, cuda::LibraryCall& call, std::vector<float>* const operands[4]) {
   std::vector<std::unique_ptr<CardArray>> arrays(4);
   std::byte* addresses[4] = {};
@@ -55,7 +57,8 @@ std::string RunCall(FakeCard& card, cuda::LibraryCall& call, std::vector<float>*
 
 // ---- Convolutions
 
-// Calls f(element of x, of w, of y) for each product of the definition: y[n,o,m] = sum x[n, o s + t d - p, c] w[m,t,c].
+// Calls f(element of x, of w, of y) for each product of the definition: y[n,o,m] = sum x[n, o s + t d -
+// p, c] w[m,t,c].
 void ForEachProduct(const ConvolutionProblem& p, const std::function<void(int64_t, int64_t, int64_t)>& f) {
   const size_t axes = p.x.size() - 2;
   const int64_t outputs = p.y.back() / p.groups, inputs = p.x.back() / p.groups;

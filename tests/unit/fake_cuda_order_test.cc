@@ -1,5 +1,5 @@
-// The fake card runs what streams and graphs leave open in any order, and keeps the host away from memory that is not
-// its own.
+// The fake card runs what streams and graphs leave open in any order, and keeps the host away from
+// memory that is not its own.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -18,7 +18,8 @@ struct Pieces {
   int64_t count;
 };
 
-// A translation unit with the kernel `name` of at most 1,024 threads. `p` is the Pieces, `i` the thread of the grid.
+// A translation unit with the kernel `name` of at most 1,024 threads. `p` is the Pieces, `i` the thread
+// of the grid.
 inline cuda::KernelSource SourceOf(const std::string& name, const std::string& body,
                                    const std::string& before = "") {
   return {name,

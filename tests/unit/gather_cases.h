@@ -84,7 +84,8 @@ void ForGatherCases(const std::vector<Lookup>& lookups, Check check) {
   }
 }
 
-// Calls check(case): all lookups and reductions, with an operand that updates are written into, and with flags.
+// Calls check(case): all lookups and reductions, with an operand that updates are written into, and with
+// flags.
 template <class Check>
 void ForScatterCases(const std::vector<Lookup>& lookups, Check check) {
   for (const Lookup& l : lookups)

@@ -67,7 +67,8 @@ TEST_F(Nvidia, SaysWhyADriverCannotBeUsed) {
         Case{"does_not_start", "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has", "nvidia-smi"},
         Case{"lacks_functions", "NVIDIA's driver has no function cu", "install"}}) {
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) GTEST_SKIP() << "a driver is loaded";
-    // In a process of its own, which ends at once: NVIDIA's libraries keep what they have found until the end.
+    // In a process of its own, which ends at once: NVIDIA's libraries keep what they have found until
+    // the end.
     const auto refuse = [&c] {
       void* driver =
           dlopen((std::string(ACT_PLUGIN_DIR) + "/unusable_driver_" + c.driver + ".so").c_str(), RTLD_NOW);

@@ -10,8 +10,8 @@ ACT_KERNEL(add_floats, 256, AddParameters, p) {
   if (i < p.count) Store(p.sum + i, Load(p.sum + i) + Load(p.part + i));
 }
 
-// The sum over all bytes of a number that depends on the byte and its place, so that the order of the sum does not
-// matter. Multipliers: splitmix64 (Steele, Lea, Flood 2014).
+// The sum over all bytes of a number that depends on the byte and its place, so that the order of the
+// sum does not matter. Multipliers: splitmix64 (Steele, Lea, Flood 2014).
 ACT_KERNEL(hash_bytes, 256, LookParameters, p) {
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const int64_t threads = int64_t{gridDim.x} * blockDim.x;

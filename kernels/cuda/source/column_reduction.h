@@ -20,8 +20,8 @@
 
 namespace act::cuda {
 
-// Merges what the threads of a block hold: thread (i, j) has the kVector columns from i * kVector on. Thread t
-// gets column t of the tile, if there is one.
+// Merges what the threads of a block hold: thread (i, j) has the kVector columns from i * kVector on.
+// Thread t gets column t of the tile, if there is one.
 template <int kColumnLanes, int kRowLanes, int kVector, class Op>
 ACT_DEVICE typename Op::Acc MergeRowLanes(const Op& op, typename Op::Acc (&acc)[kVector]) {
   using Acc = typename Op::Acc;

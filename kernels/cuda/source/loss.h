@@ -1,5 +1,5 @@
-// Classification losses. A team works on each row. A block works on every part_count-th group of rows, and adds
-// their losses in order; a second kernel adds what the blocks have.
+// Classification losses. A team works on each row. A block works on every part_count-th group of rows,
+// and adds their losses in order; a second kernel adds what the blocks have.
 #pragma once
 
 #include "kernels/cuda/source/loss_parameters.h"
@@ -104,8 +104,8 @@ ACT_DEVICE void SoftmaxCrossEntropy(const LossParameters& p) {
   });
 }
 
-// Counts the rows whose first largest logit is that of the label. The first logit is the largest if it is NaN;
-// other NaNs are none.
+// Counts the rows whose first largest logit is that of the label. The first logit is the largest if it
+// is NaN; other NaNs are none.
 template <class Shape>
 ACT_DEVICE void CountCorrect(const LossParameters& p) {
   const auto ranked = [](float v, int32_t c) { return v == v ? v : c == 0 ? kInfinity : -kInfinity; };

@@ -1,6 +1,6 @@
-// A stable sort of pairs by their keys, from the least digit to the most significant one. For each digit: blocks
-// count their keys by digit, one block adds up the counts, blocks move their pairs. A warp works on neighbouring
-// pairs, 32 at a time, so every order follows from the pairs alone.
+// A stable sort of pairs by their keys, from the least digit to the most significant one. For each
+// digit: blocks count their keys by digit, one block adds up the counts, blocks move their pairs. A warp
+// works on neighbouring pairs, 32 at a time, so every order follows from the pairs alone.
 #pragma once
 
 #include "kernels/cuda/source/radix_sort_parameters.h"
@@ -15,8 +15,8 @@ ACT_DEVICE int32_t CountBits(uint32_t x) {
   return static_cast<int32_t>(x * 0x01010101u >> 24);
 }
 
-// Calls f(i, digit, which lanes have the same digit) for the pairs of a thread's warp. A lane past the last pair has
-// no lanes.
+// Calls f(i, digit, which lanes have the same digit) for the pairs of a thread's warp. A lane past the
+// last pair has no lanes.
 template <class F>
 ACT_DEVICE void ForPairsOfWarp(const SortParameters& p, F f) {
   constexpr int kWarpItems = kSortItems / (kSortThreads / 32);

@@ -58,8 +58,8 @@ ACT_DEVICE void ForRow(const Shape& shape, F f, Rows&... rows) {
   }
 }
 
-// to[column] = f(column, element of each row). `to` may be one of the rows: a thread loads an element before it
-// stores it, and no other thread reads it after that.
+// to[column] = f(column, element of each row). `to` may be one of the rows: a thread loads an element
+// before it stores it, and no other thread reads it after that.
 template <class Shape, class F, class... Rows>
 ACT_DEVICE void MapRow(const Shape& shape, float* to, F f, Rows&... rows) {
   for (int32_t base = 0; base < shape.columns; base += Shape::kChunk) {

@@ -1,6 +1,6 @@
-// Updates of rows that are looked up by an index. They are sorted by target (radix_sort.h), which keeps those of one
-// target in order. Then a thread combines one column of kChunkRows of them, and where a target's updates lie
-// in several chunks, another adds what the chunks have.
+// Updates of rows that are looked up by an index. They are sorted by target (radix_sort.h), which keeps
+// those of one target in order. Then a thread combines one column of kChunkRows of them, and where a
+// target's updates lie in several chunks, another adds what the chunks have.
 #pragma once
 
 #include "kernels/cuda/source/lookup.h"
