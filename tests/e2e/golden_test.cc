@@ -49,6 +49,7 @@ struct Place {
   const char* name;
   std::vector<std::string> compile, train;  // flags
 };
+void PrintTo(const Place& place, std::ostream* out) { *out << place.name; }
 const Place kProcessor = {"cpu", {}, {}};
 const Place kFakeCard = {"fake", {"--target=cuda"}, {"--device=fake"}};
 
