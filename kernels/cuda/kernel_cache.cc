@@ -4,7 +4,6 @@
 #include <llvm/Support/BLAKE3.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -116,14 +115,12 @@ Status KernelCache::WriteSources() {
 }
 
 Status KernelCache::CompileAll() {
-  const auto start = std::chrono::steady_clock::now();
   if (Status status = WriteSources(); !status.empty()) return status;
   std::vector<Entry*> wanted;
   for (size_t i = ready_; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
     if (auto image = entry.path.empty() ? std::nullopt : ReadImage(entry.path)) {
       entry.image = std::move(*image);
-      ++statistics_.read;
     } else {
       wanted.push_back(&entry);
     }
@@ -138,7 +135,6 @@ Status KernelCache::CompileAll() {
   for (size_t i = 1; i < std::min(most, wanted.size()); ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
-  statistics_.compiled += static_cast<int64_t>(wanted.size());
 
   for (Entry* entry : wanted) {
     if (!entry->status.empty()) return "kernel " + entry->source.name + ": " + entry->status;
@@ -157,7 +153,6 @@ Status KernelCache::CompileAll() {
     if (!status.empty()) return "kernel " + entry.source.name + ": " + status;
     entry.image = {};
   }
-  statistics_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return "";
 }
 

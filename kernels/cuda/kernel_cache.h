@@ -46,12 +46,6 @@ class KernelCache {
   // from the folder. An image that is damaged, or of another compiler or version, is made again.
   Status CompileAll();
 
-  struct Statistics {
-    int64_t compiled = 0, read = 0;
-    double seconds = 0;  // of CompileAll
-  };
-  const Statistics& statistics() const { return statistics_; }
-
  private:
   struct Entry {
     KernelSource source;
@@ -74,7 +68,6 @@ class KernelCache {
   size_t written_ = 0;                     // by WriteSources
   std::map<std::string, int> sources_of_;  // written, by the kernel's name
   std::unordered_map<std::string, Entry*> by_text_;
-  Statistics statistics_;
   bool told_of_folder_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include "kernels/cuda/registry.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/trainer.h"
+#include "tests/compiler/random_epochs.h"
 #include "tests/compiler/small_networks.h"
 #include "tests/fake_cuda/fake_cuda.h"
 #include "tests/unit/temporary_folder.h"
@@ -19,25 +20,8 @@ using testing::TemporaryFolder;
 using testing_step::Take;
 using testing_step::Text;
 
+// An epoch has four micro-batches, the last one of two samples.
 constexpr int64_t kBatch = 5, kSamples = 17;
-
-// Random inputs in epochs of four micro-batches, the last one of two samples.
-class FourBatches : public BatchSource {
- public:
-  explicit FourBatches(std::vector<InputSlot> slots) : random_(RandomBatch(std::move(slots), 5)) {}
-  int64_t SamplesPerEpoch() const override { return kSamples; }
-  void StartEpoch(uint64_t, int64_t position) override { position_ = position; }
-  int64_t Next(int64_t batch) override {
-    const int64_t taken = std::min(batch, kSamples - position_);
-    position_ += taken;
-    return taken;
-  }
-  void Fill(size_t slot, std::span<std::byte> to) override { random_->Fill(slot, to); }
-
- private:
-  std::unique_ptr<BatchSource> random_;
-  int64_t position_ = 0;
-};
 
 // A card with the kernels of the backend.
 class Card {
@@ -77,7 +61,7 @@ Plan CompileAt(const std::string& level, unsigned seed, int64_t accumulate) {
 std::string TrainOn(Card& card, const Plan& plan) {
   const TemporaryFolder folder;
   const auto executor = card.Open(plan, kBatch);
-  FourBatches data(InputSlots(plan.train.graph));
+  RandomEpochs data(InputSlots(plan.train.graph), kSamples);
   const TrainOptions options{.epochs = 3,
                              .hyper = {.lr = .05, .beta1 = .9, .beta2 = .99, .eps = 1e-6},
                              .schedule = Take(LearningRateSchedule::Parse("step,1,.9"))};

@@ -12,6 +12,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/trainer.h"
+#include "tests/compiler/random_epochs.h"
 #include "tests/compiler/small_networks.h"
 #include "tests/unit/protected_device.h"
 #include "tests/unit/temporary_folder.h"
@@ -24,25 +25,8 @@ using testing::TemporaryFolder;
 using testing_step::Take;
 using testing_step::Text;
 
-constexpr int64_t kBatch = 5;
-
-// Random inputs in epochs of two batches, the second of two samples.
-class TwoBatches : public BatchSource {
- public:
-  explicit TwoBatches(std::vector<InputSlot> slots) : random_(RandomBatch(std::move(slots), 5)) {}
-  int64_t SamplesPerEpoch() const override { return kBatch + 2; }
-  void StartEpoch(uint64_t, int64_t position) override { position_ = position; }
-  int64_t Next(int64_t batch) override {
-    const int64_t taken = std::min(batch, SamplesPerEpoch() - position_);
-    position_ += taken;
-    return taken;
-  }
-  void Fill(size_t slot, std::span<std::byte> to) override { random_->Fill(slot, to); }
-
- private:
-  std::unique_ptr<BatchSource> random_;
-  int64_t position_ = 0;
-};
+// An epoch has two batches, the second of two samples.
+constexpr int64_t kBatch = 5, kSamples = kBatch + 2;
 
 Plan CompileAt(const std::string& level, unsigned seed) {
   CompileOptions options = testing_step::Checked(level, "adagrad");
@@ -68,7 +52,7 @@ std::string RunAll(const Plan& plan, const Machine& machine, bool check_memory) 
   const auto executor = Open(plan, machine, check_memory);
   const Hyperparameters hyper{.lr = .01, .eps = 1e-3, .initial_accumulator_value = .5};
   EXPECT_EQ(Text(StartOptimizerState(*executor, hyper)), "");
-  TwoBatches data(InputSlots(plan.train.graph)), eval_data(InputSlots(plan.eval.graph));
+  RandomEpochs data(InputSlots(plan.train.graph), kSamples), eval_data(InputSlots(plan.eval.graph), kSamples);
   LevelAdapter adapter(plan, 2, nullptr);
   TrainOptions options{.epochs = 2, .hyper = hyper, .dump_step = folder / "dump", .between = &adapter};
   TrainPosition position{.seed = 7};
