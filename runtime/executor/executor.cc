@@ -76,6 +76,9 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::Create(const Plan& plan, Mem
   return executor;
 }
 
+// Whoever started the work has been told what failed, or is being told.
+Executor::~Executor() { llvm::consumeError(device_->Wait()); }
+
 llvm::Error Executor::LoadPersistents(const StepGraph& step, const StepLayout& layout) {
   for (size_t v = 0; v < step.graph.values.size(); ++v) {
     const Value& value = step.graph.values[v];

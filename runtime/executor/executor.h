@@ -34,6 +34,9 @@ struct PersistentTensor {
 
 class Executor {
  public:
+  // Waits for the device: after an error, a step may be under way that uses the arenas and the kernels.
+  ~Executor();
+
   // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer state is
   // zeroed), and binds the training graph at layout.batch. The plan and the device must outlive the
   // executor; of its weights only the types are read later. Errors: a layout that does not validate,

@@ -133,6 +133,20 @@ TEST(Device, ACardComputesWhatTheProcessorDoesStepByStepRecordedAndMeasured) {
   }
 }
 
+TEST(Device, ARunThatFailsLeavesNothingUnderWayOnTheCard) {
+  const Plan plan = CompileAt("L3", 3);
+  FakeCard card;
+  auto executor = Open(plan, {*card.device, card.kernels}, false);
+  const auto data = RandomBatch(InputSlots(plan.train.graph), 5);
+  TrainPosition position{.seed = 7};
+  const TrainOptions options{.steps = 20, .hyper = {.lr = 1e30, .eps = 1e-3}};
+  auto result = Train(*executor, *data, nullptr, options, position);
+  ASSERT_FALSE(static_cast<bool>(result));
+  EXPECT_NE(llvm::toString(result.takeError()).find("the loss is"), std::string::npos);
+  executor.reset();
+  EXPECT_EQ(Text(card.device->Wait()), "");
+}
+
 // The tests above can fail: a host that dereferences an address dies.
 TEST(DeviceDeathTest, TheHostCannotDereferenceAProtectedDevicesMemory) {
   ProtectedDevice device;
