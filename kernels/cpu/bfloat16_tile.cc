@@ -16,10 +16,6 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = HWY_CAPPED(float, 16);
 
-// Elements by which reads and writes are asked for ahead: two tiles. The requests stand between the
-// vectors, and not in one run: only so does the arithmetic go on while they are under way.
-constexpr size_t kAhead = 2048;
-
 template <bool kToWrite>
 HWY_INLINE void AskFor(const BFloat16* start, size_t element) {
   // A prefetch is not an access, so the address need not be valid. Therefore there is no arithmetic on
@@ -31,21 +27,21 @@ HWY_INLINE void AskFor(const BFloat16* start, size_t element) {
 // The bytes of memory that the processor moves at once.
 constexpr size_t kLineElements = 64 / sizeof(BFloat16);
 
-void WidenTile(size_t n, const BFloat16* from, float* to) {
+void WidenTile(size_t n, const BFloat16* from, float* to, size_t ahead) {
   const D d;
   size_t i = 0;
   for (; i + kLineElements <= n; i += kLineElements) {
-    AskFor<false>(from, i + kAhead);
+    AskFor<false>(from, i + ahead);
     for (size_t k = i; k < i + kLineElements; k += hn::Lanes(d))
       hn::StoreU(LoadBFloat16(d, from + k), d, to + k);
   }
   for (; i < n; ++i) to[i] = ToFloat(from[i]);
 }
 
-void RoundTile(size_t n, const float* from, BFloat16* to) {
+void RoundTile(size_t n, const float* from, BFloat16* to, size_t ahead) {
   size_t i = 0;
   for (; i + kLineElements <= n; i += kLineElements) {
-    AskFor<true>(to, i + kAhead);
+    AskFor<true>(to, i + ahead);
     for (size_t k = i; k < i + kLineElements; k += kRoundedAtOnce) RoundBFloat16s(from + k, to + k);
   }
   for (; i < n; ++i) to[i] = FromFloat<BFloat16>(from[i]);
@@ -61,8 +57,12 @@ namespace act {
 HWY_EXPORT(WidenTile);
 HWY_EXPORT(RoundTile);
 
-void WidenTile(size_t n, const BFloat16* from, float* to) { HWY_DYNAMIC_DISPATCH(WidenTile)(n, from, to); }
-void RoundTile(size_t n, const float* from, BFloat16* to) { HWY_DYNAMIC_DISPATCH(RoundTile)(n, from, to); }
+void WidenTile(size_t n, const BFloat16* from, float* to, size_t ahead) {
+  HWY_DYNAMIC_DISPATCH(WidenTile)(n, from, to, ahead);
+}
+void RoundTile(size_t n, const float* from, BFloat16* to, size_t ahead) {
+  HWY_DYNAMIC_DISPATCH(RoundTile)(n, from, to, ahead);
+}
 
 }  // namespace act
 #endif

@@ -8,9 +8,12 @@
 
 namespace act {
 
+// `ahead`: elements by which bfloat16 memory is asked for before its turn. The requests stand between
+// the vectors, and not in one run: only so does the arithmetic go on while they are under way.
+
 // to[i] = from[i]
-void WidenTile(size_t n, const BFloat16* from, float* to);
+void WidenTile(size_t n, const BFloat16* from, float* to, size_t ahead = 0);
 // to[i] = from[i], rounded to nearest even. A NaN becomes 0x7FC0.
-void RoundTile(size_t n, const float* from, BFloat16* to);
+void RoundTile(size_t n, const float* from, BFloat16* to, size_t ahead = 0);
 
 }  // namespace act
