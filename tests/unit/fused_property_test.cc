@@ -24,17 +24,19 @@ TEST(FusedProperty, RandomProgramsGiveTheReferencesResults) {
   }
 }
 
-// A result may be in the same memory as an operand of the same dims, since the planner reuses
+// A result may be in the same memory as an operand of the same type and dims, since the planner reuses
 // memory this way. Every such pair is tried, one at a time.
 TEST(FusedProperty, ResultsMayOverwriteOperandsOfTheirShape) {
-  int pairs = 0;
+  int pairs = 0, narrow = 0;
   for (unsigned seed = 0; seed < 1000; ++seed) {
     RandomNumbers random(seed);
     const RandomCase r = MakeRandomCase(random);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ToString(r.program));
     FusedCase plain = Build(random, r);
     const auto fits = [&](size_t in, size_t out) {
-      return r.program.inputs[in].codec.kind == CodecKind::kNone && r.inputs[in].dtype == DType::kFloat32 &&
+      const DType dtype = r.inputs[in].dtype;
+      return r.program.inputs[in].codec.kind == CodecKind::kNone && dtype == r.outputs[out].dtype &&
+             (dtype == DType::kFloat32 || dtype == DType::kBFloat16) &&
              r.program.outputs[out].kind == OutputKind::kStore && r.inputs[in].dims == r.program.space;
     };
     for (size_t in = 0; in < r.inputs.size(); ++in)
@@ -49,9 +51,11 @@ TEST(FusedProperty, ResultsMayOverwriteOperandsOfTheirShape) {
           ASSERT_TRUE(aliased.OutBytes(i) == fresh.OutBytes(i))
               << "out" << out << " on in" << in << ": out" << i;
         ++pairs;
+        narrow += r.outputs[out].dtype == DType::kBFloat16;
       }
   }
   EXPECT_GT(pairs, 100);
+  EXPECT_GT(narrow, 20);
 }
 
 }  // namespace

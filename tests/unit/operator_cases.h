@@ -102,7 +102,7 @@ inline OpCase SmallCase(const std::string& op) {
   const ConvCase& conv = ConvCases().front().second;
   const PoolCase& pool = PoolCases().front();
   const OpCase loss = LossCase({5, 10}, SomeLabels(5, 10), true, "mean");
-  const Ints heads{1, 2, 3, 4}, image{1, 4, 4, 2}, points{1, 3, 2};
+  const Ints heads{1, 2, 3, 4}, image{1, 4, 4, 2}, points{1, 3, 2, 2};
   if (op == "Conv") return conv.Forward(true);
   if (op == "ConvGradInput") return conv.GradInput();
   if (op == "ConvGradWeight") return conv.GradWeight();
@@ -118,9 +118,12 @@ inline OpCase SmallCase(const std::string& op) {
   if (op == "AveragePoolGrad") return pool.AverageGrad(false);
   if (op == "Resize") return ResizeCases().front().second;
   if (op == "ResizeGrad") return Grad(ResizeCases().front().second);
-  if (op == "GridSample") return SmallCaseOf(op, {image, points}, {points});
-  if (op == "GridSampleGradInput") return SmallCaseOf(op, {points, points}, {image});
-  if (op == "GridSampleGradGrid") return SmallCaseOf(op, {points, image, points}, {points});
+  if (op.starts_with("GridSample")) {
+    OpCase c = op == "GridSample"            ? SmallCaseOf(op, {image, points}, {points})
+               : op == "GridSampleGradInput" ? SmallCaseOf(op, {points, points}, {image})
+                                             : SmallCaseOf(op, {points, image, points}, {points});
+    return with(with(c, "mode", std::string("linear")), "outside", std::string("border"));
+  }
   if (op.starts_with("Reduce")) return ReduceCase(op, {4, 9}, {1}, false);
   if (op == "BatchNormStats") return BatchNormCase(Random({4, 3, 3, 5}, 1));
   if (op == "Transpose") return Transpose({4, 9}, {1, 0}, DType::kFloat32);
