@@ -139,14 +139,20 @@ class Rounder {
     return copy;
   }
 
-  // Shapes that only products read were replaced by shapes of the copies.
+  // Shapes that only products read were replaced by shapes of the copies. What is stored is then the
+  // operand.
   void DropUnreadShapes() {
     ValueMap<bool> read(graph_);
     for (const ValueId v : graph_.outputs) read[v] = true;
     std::vector<Node> kept;
     for (size_t at = graph_.nodes.size(); at-- > 0;) {
       Node& node = graph_.nodes[at];
-      if (IsAlias(node) && !read[node.outputs[0]]) continue;
+      if (IsAlias(node) && !read[node.outputs[0]]) {
+        const std::vector<int32_t> edges = std::exchange(marks_[node.outputs[0]].edges, {});
+        std::vector<int32_t>& to = marks_[node.inputs[0]].edges;
+        to.insert(to.end(), edges.begin(), edges.end());
+        continue;
+      }
       for (const ValueId v : node.inputs)
         if (v != kNoValue) read[v] = true;
       kept.push_back(std::move(node));
