@@ -38,8 +38,36 @@ void WidenTile(size_t n, const BFloat16* from, float* to, size_t ahead) {
   for (; i < n; ++i) to[i] = ToFloat(from[i]);
 }
 
+#if HWY_TARGET == HWY_AVX3
+// AVX512_BF16 rounds two vectors at once. It takes denormal numbers for 0 and keeps bits of a NaN, so
+// vectors with any of these are left to integer arithmetic.
+__attribute__((target("avx512bf16"))) void RoundTileByInstruction(size_t n, const float* from, BFloat16* to,
+                                                                  size_t ahead) {
+  constexpr int kQuietNaN = 0x01, kDenormal = 0x20, kSignalingNaN = 0x80;
+  constexpr int kOthers = kQuietNaN | kDenormal | kSignalingNaN;
+  static_assert(kRoundedAtOnce == kLineElements);
+  for (size_t i = 0; i + kLineElements <= n; i += kLineElements) {
+    AskFor<true>(to, i + ahead);
+    const __m512 low = _mm512_loadu_ps(from + i), high = _mm512_loadu_ps(from + i + 16);
+    const __mmask16 others =
+        _kor_mask16(_mm512_fpclass_ps_mask(low, kOthers), _mm512_fpclass_ps_mask(high, kOthers));
+    if (HWY_UNLIKELY(others != 0))
+      RoundBFloat16s(from + i, to + i);
+    else
+      _mm512_storeu_si512(to + i, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+}
+#endif
+
 void RoundTile(size_t n, const float* from, BFloat16* to, size_t ahead) {
   size_t i = 0;
+#if HWY_TARGET == HWY_AVX3
+  static const bool has_instruction = __builtin_cpu_supports("avx512bf16");
+  if (has_instruction) {
+    RoundTileByInstruction(n, from, to, ahead);
+    i = n / kLineElements * kLineElements;
+  }
+#endif
   for (; i + kLineElements <= n; i += kLineElements) {
     AskFor<true>(to, i + ahead);
     for (size_t k = i; k < i + kLineElements; k += kRoundedAtOnce) RoundBFloat16s(from + k, to + k);

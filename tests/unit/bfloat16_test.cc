@@ -71,11 +71,16 @@ TEST(BFloat16, ElsewhereKernelsRefuseItOrComputeItRight) {
 // ---- Conversions --------------------------------------------------------------------------------
 
 TEST(BFloat16, VectorsAreConvertedAsNumbersAreOnEveryInstructionSet) {
-  // Every upper half, with lower halves around ties.
+  // Every upper half, with lower halves around ties; then the same again with a NaN in each vector.
   std::vector<float> x;
   for (uint32_t upper = 0; upper < 0x10000; ++upper)
     for (const uint32_t lower : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
       x.push_back(std::bit_cast<float>(upper << 16 | lower));
+  const size_t plain = x.size();
+  for (size_t i = 0; i < plain; ++i) {
+    if (i % 6 == 0) x.push_back(NAN);
+    x.push_back(x[i]);
+  }
   ForEachTarget([&x] {
     std::vector<BFloat16> narrow(x.size());
     RoundTile(x.size(), x.data(), narrow.data());
