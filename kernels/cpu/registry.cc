@@ -14,6 +14,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuDepthwise(registry);       // before oneDNN's, which is slower
   RegisterRoundedGradWeight(registry);  // faster, if the plan allows rounding
   RegisterDnnlConv(registry, context);
+  RegisterCpuMatMul(registry);
   RegisterDnnlMatMul(registry, context);
   RegisterCpuRecurrent(registry, context);
   RegisterCpuMaxPool(registry);
