@@ -40,7 +40,7 @@ class BlockedMatMul final : public Kernel {
 
   std::string Run(const KernelArgs& args) override {
     auto* scratch = args.workspace.data.as<float>();
-#pragma omp parallel num_threads(blocks_.teams * blocks_.threads)
+#pragma omp parallel num_threads(blocks_.teams* blocks_.threads)
     if (blocks_.threads == 1) {
 #pragma omp for schedule(dynamic, 1)
       for (int64_t i = 0; i < sizes_.batches; ++i)
@@ -76,8 +76,9 @@ class BlockedMatMul final : public Kernel {
     const int thread = blocks_.threads == 1 ? 0 : omp_get_thread_num();
     Work w{.a = a.At(at_a), .b = b.At(at_b), .bias = bias ? bias->as<float>() : nullptr, .packed = scratch};
     w.block = scratch + blocks_.BFloats() + thread * blocks_.ThreadFloats(sizes_);
-    w.sums = blocks_.sums_of_a_thread ? w.block + blocks_.AFloats(sizes_)
-                                      : scratch + blocks_.BFloats() + blocks_.threads * blocks_.AFloats(sizes_);
+    w.sums = blocks_.sums_of_a_thread
+                 ? w.block + blocks_.AFloats(sizes_)
+                 : scratch + blocks_.BFloats() + blocks_.threads * blocks_.AFloats(sizes_);
     if (sizes_.sums_apart) {
       w.rounded = args.outputs[0].as<uint16_t>() + batch * s_.m * s_.n;
     } else {
@@ -109,7 +110,7 @@ class BlockedMatMul final : public Kernel {
     float* packed;           // b's block
     float* block = nullptr;  // a's, of this thread
     float* sums = nullptr;
-    float* y = nullptr;           // one of these
+    float* y = nullptr;  // one of these
     uint16_t* rounded = nullptr;
     int64_t column = 0, columns = 0, row = 0, rows = 0, term = 0, terms = 0;
   };
@@ -128,7 +129,8 @@ class BlockedMatMul final : public Kernel {
     }
     const int64_t chunks = (w.terms + kStagedDepth - 1) / kStagedDepth;
     ForEach(chunks * panels, [&](int64_t i) {
-      const int64_t p = i / chunks, k = i % chunks * kStagedDepth, terms = std::min(kStagedDepth, w.terms - k);
+      const int64_t p = i / chunks, k = i % chunks * kStagedDepth,
+                    terms = std::min(kStagedDepth, w.terms - k);
       const FloatRows from = w.b.At((w.column + p * panel) * w.b.row + w.term + k);
       if (!sizes_.stages_b)
         return TransposeScaled(static_cast<const float*>(from.data), from.row, columns(p), terms, 1, to(p, k),
@@ -201,8 +203,8 @@ std::unique_ptr<Kernel> Create(const KernelSite& site, std::string* why) {
   sizes.sums_apart = y.dtype == DType::kBFloat16;
   const auto blocks = FitProductBlocks(sizes, TileColumns(), site.threads, site.workspace_bytes);
   if (!blocks)
-    return Refuse(why, "its blocks do not fit into " + std::to_string(site.workspace_bytes) +
-                           " bytes of workspace");
+    return Refuse(
+        why, "its blocks do not fit into " + std::to_string(site.workspace_bytes) + " bytes of workspace");
   return std::make_unique<BlockedMatMul>(s, sizes, *blocks, SourceOf(a.dtype, b.dtype), b_source);
 }
 

@@ -33,7 +33,7 @@ void NarrowRow(const float* __restrict from, int64_t count, float factor, uint16
 }  // namespace
 
 void ReadRows(const FloatRows& from, int64_t rows, int64_t columns, float* to, int64_t to_row) {
-  const auto *floats = static_cast<const float*>(from.data);
+  const auto* floats = static_cast<const float*>(from.data);
   const auto* halves = static_cast<const uint16_t*>(from.data);
   for (int64_t i = 0; i < rows; ++i, to += to_row) {
     if (from.source == FloatSource::kBFloat16) WidenRow(halves + i * from.row, columns, to);

@@ -25,7 +25,7 @@ bool FitB(const ProductSizes& s, int64_t floats, ProductBlocks& b) {
   const int64_t panels = DividedUp(s.n, b.panel), few = std::min(s.n, kFewestColumns);
   const int64_t most = (s.sums_apart ? kProductColumns : kMostColumns) / b.panel;
   const auto fits = [&] {
-    return b.BFloats() * kFloat <= kProductBytes && b.TeamFloats(s) <= floats;
+    return b.b_depth * b.columns * kFloat <= kProductBytes && b.TeamFloats(s) <= floats;
   };
   const auto widest = [&](int64_t fewest) {
     for (int64_t count = std::min(panels, most); count * b.panel >= fewest; --count) {
@@ -47,7 +47,8 @@ bool FitB(const ProductSizes& s, int64_t floats, ProductBlocks& b) {
   b.sums_of_a_thread = false;
   b.columns = std::min(s.n, kProductColumns);
   const int64_t half = std::min((floats - b.threads * b.AFloats(s)) / 2, kProductBytes / kFloat);
-  b.sum_rows = std::min(half / ProductRowFloats(b.columns), DividedUp(s.m, b.rows) * b.rows) / b.rows * b.rows;
+  b.sum_rows =
+      std::min(half / ProductRowFloats(b.columns), DividedUp(s.m, b.rows) * b.rows) / b.rows * b.rows;
   const int64_t across = DividedUp(b.columns, b.panel);
   b.b_depth = std::min(s.k, (half / across - 16) / b.panel / kStagedDepth * kStagedDepth);
   return b.sum_rows > 0 && b.b_depth > 0 && fits();

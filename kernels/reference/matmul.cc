@@ -9,12 +9,14 @@ namespace act {
 namespace {
 
 std::unique_ptr<Kernel> MatMul(const KernelSite& site, std::string* why) {
-  const auto shape = MixedMatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
+  const auto shape =
+      MixedMatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
   if (!shape || !BiasFits(*shape, site.inputs, why)) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const int64_t batches = s.Batches();
     const TensorView &left = args.inputs[0], &right = args.inputs[1], &y = args.outputs[0];
-    const MixedFactor a(left.dtype, right.dtype, left.as<void>()), b(right.dtype, left.dtype, right.as<void>());
+    const MixedFactor a(left.dtype, right.dtype, left.as<void>()),
+        b(right.dtype, left.dtype, right.as<void>());
     const TensorView* bias = OptionalInput(args.inputs, 2);
 #pragma omp parallel for collapse(2)
     for (int64_t i = 0; i < batches; ++i)

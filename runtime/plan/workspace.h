@@ -48,6 +48,8 @@ constexpr int64_t ProductRowFloats(int64_t columns) { return AttentionRowFloats(
 // the columns of sums, if these lie apart from the result.
 inline constexpr int64_t kProductRows = 96, kProductDepth = 384, kProductColumns = 384,
                          kProductBytes = 2 << 20;
+// A float32 factor beside one in bfloat16 gets room for a rounded copy of at most so many bytes.
+inline constexpr int64_t kRoundedFactorBytes = 16 << 20;
 // Scratch bytes of a thread. Forward: k transposed, a block of scores, a row of dropout. Backward:
 // also v transposed, the scores' gradients, and a row of slopes if scores are capped.
 int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth);
