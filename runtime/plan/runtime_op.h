@@ -67,9 +67,9 @@ struct RuntimeOp {
   // Scratch bytes that each target's fast kernels need (workspace_rules.h). Null: none.
   ByTarget<WorkspaceRule> workspace = {};
   PositionsOn positions = PositionsOn::kNothing;
-  BFloat16s bfloat16 = {};
   // each element of the result is an element of some operand, unchanged
   bool moves_numbers = false;
+  BFloat16s bfloat16 = {};
 };
 
 // "2", "1 to 3" or "1 or more".
