@@ -37,6 +37,10 @@ constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
          2 * aligned((rows + kCombinedByThread - 1) / kCombinedByThread * row_bytes);
 }
 
+// Convolutions of bfloat16 that run in float32 widen this many bytes of activations at a time, or a
+// row if that takes more: what a processor's second-level cache and its share of the third hold.
+inline constexpr int64_t kWidenedBytes = int64_t{4} << 20;
+
 // Attention computes the scores of this many queries at a time.
 inline constexpr int64_t kAttentionQueries = 60;
 // Floats from one row of scores to the next. It is an odd number of cache lines, so that rows
