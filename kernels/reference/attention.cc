@@ -62,6 +62,7 @@ struct Row {
     return std::exp(Score(key) - max);
   }
   double Normalizer() const {
+    if (s.keys == 0) return 1;  // of a sum of nothing
     if (Empty() && s.empty_row == EmptyRow::kMean) return 1 / static_cast<double>(s.keys);
     return Empty() && s.empty_row == EmptyRow::kZero ? 1 : 1 / sum;
   }
