@@ -14,12 +14,10 @@ namespace {
 constexpr double kShortSeconds = 50e-6, kPerhapsShortSeconds = 1e-3;
 // A kernel's first run also loads its code and fills caches. It counts if it takes this long.
 constexpr double kLongSeconds = 20e-3;
-constexpr int kMostRounds = 6;
-// After two rounds, a site is left if its kernels have run for so long together.
-constexpr double kEnoughSeconds = 0.25;
+constexpr int kMostRounds = 8;
 // Times that of the fastest kernel: slower ones drop out after a first round that does not count, after one
 // that does, and after later ones.
-constexpr double kSlowWhenCold = 3, kSlowAtFirst = 1.5, kSlow = 1.25;
+constexpr double kSlowWhenCold = 3, kSlowAtFirst = 2, kSlow = 1.25;
 // Times that of the fastest kernel: the first of the list that is this fast is chosen. Differences below it
 // are noise, and the list's order then gives the same choice again.
 constexpr double kAsFast = 1.03;
@@ -69,8 +67,8 @@ llvm::Error FillTensors(Device& device, const BoundNode& node) {
 class Timing {
  public:
   Timing(Device& device, const BoundNode& node, const std::vector<NamedKernel>& kernels,
-         const SecondsClock& clock, double end)
-      : device_(device), node_(node), clock_(clock), end_(end), start_(clock()) {
+         const SecondsClock& clock, TimeLimit limit)
+      : device_(device), node_(node), clock_(clock), limit_(limit) {
     for (const NamedKernel& kernel : kernels) racing_.push_back({&kernel});
   }
 
@@ -100,7 +98,7 @@ class Timing {
     bool out = false;
   };
 
-  bool IsLate() const { return clock_() >= end_; }
+  bool IsLate() const { return clock_() >= limit_.end; }
 
   // From the kernel at `first` on.
   llvm::Error RunRound(size_t first) {
@@ -111,7 +109,7 @@ class Timing {
 
   bool GoesOn(int round) const {
     const auto left = std::count_if(racing_.begin(), racing_.end(), [](const Racer& r) { return !r.out; });
-    return left > 1 && !IsLate() && (round < 2 || clock_() - start_ < kEnoughSeconds);
+    return left > 1 && !IsLate() && (round < 2 || clock_() < limit_.enough);
   }
 
   double Least() const {
@@ -156,7 +154,7 @@ class Timing {
   Device& device_;
   const BoundNode& node_;
   const SecondsClock& clock_;
-  const double end_, start_;
+  const TimeLimit limit_;
   const StepState state_ = {};
   std::vector<Racer> racing_;
 };
@@ -165,8 +163,8 @@ class Timing {
 
 llvm::Expected<KernelChoice> TimeKernels(Device& device, const BoundNode& node,
                                          const std::vector<NamedKernel>& kernels, const SecondsClock& clock,
-                                         double end) {
-  return Timing(device, node, kernels, clock, end).Choose();
+                                         TimeLimit limit) {
+  return Timing(device, node, kernels, clock, limit).Choose();
 }
 
 }  // namespace act

@@ -21,15 +21,21 @@ struct NamedKernel {
   std::unique_ptr<Kernel> kernel;
 };
 
+// Moments of a clock.
+struct TimeLimit {
+  double enough = 0;  // each kernel has run twice, if it is not clearly slower: no more rounds
+  double end = 0;     // no kernel starts to run but the first
+};
+
 // Runs the kernels by turns at a node that has its place, and chooses. The first of the list is preferred to
 // those that are hardly faster, and is not timed against others where it takes a few microseconds. A kernel
-// that is clearly slower than another one soon drops out. No kernel starts to run after `end`, but the first.
+// that is clearly slower than another one soon drops out.
 //
 // Overwrites the node's operands, results and workspace: floats are filled with numbers between -1 and 1,
 // and whatever else is read with zeros, which are valid positions, labels and codes. A kernel that fails is
 // no candidate. Without a candidate, the choice is empty.
 llvm::Expected<KernelChoice> TimeKernels(Device& device, const BoundNode& node,
                                          const std::vector<NamedKernel>& kernels, const SecondsClock& clock,
-                                         double end);
+                                         TimeLimit limit);
 
 }  // namespace act

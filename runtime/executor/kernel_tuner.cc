@@ -14,6 +14,8 @@ namespace {
 
 // Progress is shown after this time, and again each time that it has passed.
 constexpr double kProgressSeconds = 1;
+// A site gets its share of the time that is left, but no more than this: a second of runs tells enough.
+constexpr double kMostSecondsOfSite = 1;
 
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -91,12 +93,14 @@ llvm::Error KernelTuner::TimeSites(const BoundGraph& graph, const KernelRegistry
   const double start = options_.clock(), end = start + options_.most_seconds - seconds_;
   double shown = start;
   for (size_t i = 0; i < sites.size(); ++i) {
-    if (const double now = options_.clock(); now - shown >= kProgressSeconds) {
+    const double now = options_.clock(), share = (end - now) / static_cast<double>(sites.size() - i);
+    if (now - shown >= kProgressSeconds) {
       Say("timing kernels: " + std::to_string(i) + " of " +
           Counted(static_cast<int64_t>(sites.size()), "site"));
       shown = now;
     }
-    ACT_TRY(KernelChoice choice, TimeSite(graph, registry, sites[i].position, end));
+    const TimeLimit limit{.enough = now + std::min(share, kMostSecondsOfSite), .end = end};
+    ACT_TRY(KernelChoice choice, TimeSite(graph, registry, sites[i].position, limit));
     if (choice.kernel.empty()) continue;
     fresh_.insert(sites[i].text);
     unkept_[sites[i].text] = choice;
@@ -107,7 +111,7 @@ llvm::Error KernelTuner::TimeSites(const BoundGraph& graph, const KernelRegistry
 }
 
 llvm::Expected<KernelChoice> KernelTuner::TimeSite(const BoundGraph& graph, const KernelRegistry& registry,
-                                                   size_t position, double end) {
+                                                   size_t position, TimeLimit limit) {
   const BoundNode& node = graph.nodes()[position];
   const KernelSite site = graph.Site(position);
   std::vector<NamedKernel> kernels;
@@ -117,14 +121,14 @@ llvm::Expected<KernelChoice> KernelTuner::TimeSite(const BoundGraph& graph, cons
     if (std::unique_ptr<Kernel> kernel = CreateKernel(entry, site, &why))
       kernels.push_back({entry.name, std::move(kernel)});
     // Later runs shall choose as this one, also where there was no time.
-    const bool is_late = options_.clock() >= end;
+    const bool is_late = options_.clock() >= limit.end;
     if (is_late && !kernels.empty()) break;
   }
   if (kernels.empty()) return KernelChoice{};
   if (kernels.size() == 1)
     return KernelChoice{.kernel = kernels[0].name, .candidates = {{.kernel = kernels[0].name}}};
   ACT_CHECK_OK(graph.device().Prepare());
-  return TimeKernels(graph.device(), node, kernels, options_.clock, end);
+  return TimeKernels(graph.device(), node, kernels, options_.clock, limit);
 }
 
 void KernelTuner::Keep() {

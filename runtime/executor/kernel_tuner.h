@@ -58,7 +58,7 @@ class KernelTuner {
   bool IsKnown(const std::string& site, const std::vector<KernelEntry>& entries) const;
   llvm::Error TimeSites(const BoundGraph& graph, const KernelRegistry& registry, std::vector<Site> sites);
   llvm::Expected<KernelChoice> TimeSite(const BoundGraph& graph, const KernelRegistry& registry,
-                                        size_t position, double end);
+                                        size_t position, TimeLimit limit);
   void Say(const std::string& line) const;
 
   KernelTunerOptions options_;
