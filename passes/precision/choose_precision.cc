@@ -27,14 +27,30 @@ std::vector<ValueId> Sources(const Graph& graph, const Node& node) {
   return sources;
 }
 
+// Which values products follow from. What follows from products alone is part of the loss.
+ValueMap<bool> LeadToProducts(const Graph& graph) {
+  ValueMap<bool> leads(graph);
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (node.phase != Phase::kForward) continue;
+    const bool any =
+        OpOf(node).product != Product::kNone ||
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return leads[v]; });
+    for (const ValueId v : node.inputs)
+      if (any && v != kNoValue) leads[v] = true;
+  }
+  return leads;
+}
+
 }  // namespace
 
 void ChoosePrecision(const Graph& graph, Marks& marks) {
   const auto is_narrow = [&marks](ValueId v) { return marks[v].precision == Precision::kBFloat16; };
+  const ValueMap<bool> leads = LeadToProducts(graph);
   for (const Node& node : graph.nodes) {
     if (node.phase != Phase::kForward || node.outputs.empty() || !IsFloat32(graph, node.outputs[0])) continue;
     bool narrow = OpOf(node).product != Product::kNone;
-    if (!narrow) {
+    if (!narrow && leads[node.outputs[0]]) {
       const std::vector<ValueId> sources = Sources(graph, node);
       narrow = !sources.empty() && std::all_of(sources.begin(), sources.end(), is_narrow);
     }
