@@ -4,7 +4,6 @@
 #include <llvm/Support/BLAKE3.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "kernels/cuda/embedded.h"
+#include "runtime/base/cache_folder.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 
@@ -52,16 +52,7 @@ llvm::Error WriteImage(const std::string& path, std::span<const std::byte> image
 
 }  // namespace
 
-std::string DefaultKernelFolder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  if (const std::string folder = variable("ACT_KERNEL_CACHE"); !folder.empty()) return folder;
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/actrun";
-  const std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.cache/actrun";
-}
+std::string DefaultKernelFolder() { return CacheFolder("ACT_KERNEL_CACHE"); }
 
 KernelCache::KernelCache(Driver& driver, KernelCompiler& compiler, KernelCacheOptions options)
     : driver_(driver), compiler_(compiler), options_(std::move(options)) {
