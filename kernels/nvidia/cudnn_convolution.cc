@@ -4,8 +4,8 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/cuda/problem_text.h"
 #include "kernels/nvidia/convolution_graph.h"
-#include "kernels/nvidia/problem_text.h"
 
 namespace act::cuda {
 namespace {
@@ -84,6 +84,17 @@ struct Refusals {
   int64_t least_workspace = INT64_MAX;
 };
 
+// Fills in what is known of a finished plan of an engine with its settings.
+Status Finish(std::vector<Descriptor> engines, const Notes& notes, Descriptor config, Plan* plan) {
+  const auto bytes = plan->plan.Get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1);
+  if (bytes.empty()) return "cuDNN does not know its workspace";
+  plan->workspace_bytes = bytes[0];
+  plan->name = NameOf(engines[0], notes, config);
+  plan->keeps = std::move(engines);
+  plan->keeps.push_back(std::move(config));
+  return "";
+}
+
 // The plan of a configuration if it is allowed, possible and small enough, otherwise null.
 std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath math, int64_t limit,
                              Refusals* refusals) {
@@ -97,24 +108,42 @@ std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath ma
   auto plan = std::make_shared<Plan>();
   plan->plan.Reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
       .Reference(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, place.properties);
-  const auto bytes =
-      plan->plan.Finalize().empty()
-          ? plan->plan.Get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1)
-          : std::vector<int64_t>();
-  if (bytes.empty()) {
+  Status status = plan->plan.Finalize();
+  if (status.empty()) status = Finish(std::move(engines), notes, std::move(config), plan.get());
+  if (!status.empty()) {
     ++refusals->unsupported;
     return nullptr;
   }
-  plan->workspace_bytes = bytes[0];
   if (plan->workspace_bytes > limit) {
     ++refusals->workspace;
     refusals->least_workspace = std::min(refusals->least_workspace, plan->workspace_bytes);
     return nullptr;
   }
-  plan->name = NameOf(engines[0], notes, config);
-  plan->keeps = std::move(engines);
-  plan->keeps.push_back(std::move(config));
   return plan;
+}
+
+// The plan that a text of cuDNN's describes, if Search might have chosen it.
+std::shared_ptr<Plan> PlanOfText(const Place& place, const std::string& text, FloatMath math, int64_t limit,
+                                 std::string* why) {
+  auto plan = std::make_shared<Plan>();
+  *why = plan->plan.Reference(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, place.properties)
+             .Text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, text)
+             .Finalize();
+  if (!why->empty()) return nullptr;
+  std::vector<Descriptor> engines, configs = plan->plan.GetParts(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                                                 CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  if (!configs.empty())
+    engines = configs[0].GetParts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  if (engines.empty()) {
+    *why = "it has no engine";
+    return nullptr;
+  }
+  const Notes notes = NotesOf(engines[0]);
+  *why = Finish(std::move(engines), notes, std::move(configs[0]), plan.get());
+  if (why->empty() && !IsAllowed(notes, math)) *why = plan->name + " computes otherwise";
+  if (why->empty() && plan->workspace_bytes > limit)
+    *why = plan->name + " needs " + std::to_string(plan->workspace_bytes) + " bytes of workspace";
+  return why->empty() ? plan : nullptr;
 }
 
 std::shared_ptr<Plan> Search(const Place& place, const ConvolutionProblem& problem, int64_t limit,
@@ -153,6 +182,11 @@ class Convolution : public LibraryCall {
       : place_(place), plan_(std::move(plan)), alignment_(alignment) {}
   int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
   std::string engine() const override { return plan_->name; }
+  std::vector<std::byte> Serialize() const override {
+    const std::string text = plan_->plan.GetText(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+  }
 
   Status Enqueue(Stream* stream, std::byte* const operands[4], std::byte* workspace) override {
     if (!place_.handle) return "a convolution cannot run on a card that is only described";
@@ -183,6 +217,7 @@ class Convolution : public LibraryCall {
 
 class CudnnLibrary : public ConvolutionLibrary {
  public:
+  explicit CudnnLibrary(const Card& card) : key_(KeyOf(card)) {}
   ~CudnnLibrary() override {
     if (place.handle) cudnnDestroy(place.handle);
   }
@@ -190,27 +225,49 @@ class CudnnLibrary : public ConvolutionLibrary {
   std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
                                       std::string* why) override {
     const std::lock_guard lock(mutex_);
-    Choice& choice = choices_[TextOf(problem) + " within " + std::to_string(limit)];
+    Choice& choice = choices_[TextOf(problem, limit)];
     if (!choice.plan && choice.why.empty()) choice.plan = Search(place, problem, limit, &choice.why);
     *why = choice.why;
+    return choice.plan ? std::make_unique<Convolution>(place, choice.plan, problem.alignment) : nullptr;
+  }
+
+  std::string Key() const override { return key_; }
+
+  std::unique_ptr<LibraryCall> Load(const ConvolutionProblem& problem, int64_t limit,
+                                    std::span<const std::byte> engine, std::string* why) override {
+    const std::lock_guard lock(mutex_);
+    Choice& choice = choices_[TextOf(problem, limit)];
+    if (!choice.plan)
+      choice.plan = PlanOfText(place, {reinterpret_cast<const char*>(engine.data()), engine.size()},
+                               problem.math, limit, why);
     return choice.plan ? std::make_unique<Convolution>(place, choice.plan, problem.alignment) : nullptr;
   }
 
   Place place;
 
  private:
+  // Heuristics look at more of a card than this, but plans of one kind run on all cards of it.
+  static std::string KeyOf(const Card& card) {
+    const size_t version = cudnnGetVersion();
+    return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100) + " on compute capability " +
+           std::to_string(card.compute_capability / 10) + "." + std::to_string(card.compute_capability % 10) +
+           " with " + std::to_string(card.multiprocessors) + " multiprocessors";
+  }
+
   struct Choice {
     std::shared_ptr<Plan> plan;
     std::string why;  // if there is none
   };
+  const std::string key_;
   std::mutex mutex_;
   std::map<std::string, Choice> choices_;
 };
 
 }  // namespace
 
-std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, Status* error) {
-  auto library = std::make_unique<CudnnLibrary>();
+std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, const Card& card, Status* error) {
+  auto library = std::make_unique<CudnnLibrary>(card);
   Place& place = library->place;
   place.context = &context;
   *error = context.Bind();
@@ -222,9 +279,10 @@ std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, Status
   return error->empty() ? std::move(library) : nullptr;
 }
 
-std::unique_ptr<ConvolutionLibrary> OpenCudnn(const std::string& json, Status* error) {
-  auto library = std::make_unique<CudnnLibrary>();
-  *error = library->place.properties.Text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json).Finalize();
+std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardDescription& description, Status* error) {
+  auto library = std::make_unique<CudnnLibrary>(description.card);
+  *error =
+      library->place.properties.Text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, description.json).Finalize();
   return error->empty() ? std::move(library) : nullptr;
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/nvidia/cudnn_descriptor.h"
 
+#include <algorithm>
+
 namespace act::cuda {
 
 Status CheckCudnn(cudnnStatus_t result, const std::string& call) {
@@ -31,6 +33,18 @@ Descriptor& Descriptor::Set(cudnnBackendAttributeName_t name, cudnnBackendAttrib
 Status Descriptor::Finalize() {
   if (error_.empty()) error_ = CheckCudnn(cudnnBackendFinalize(handle_), "cudnnBackendFinalize");
   return error_;
+}
+
+std::string Descriptor::GetText(cudnnBackendAttributeName_t name) const {
+  int64_t count = 0, written = 0;
+  if (cudnnBackendGetAttribute(handle_, name, CUDNN_TYPE_CHAR, 0, &count, nullptr) != CUDNN_STATUS_SUCCESS)
+    return "";
+  std::string text(count, '\0');
+  if (cudnnBackendGetAttribute(handle_, name, CUDNN_TYPE_CHAR, count, &written, text.data()) !=
+      CUDNN_STATUS_SUCCESS)
+    return "";
+  text.resize(std::min(count, written));
+  return text;
 }
 
 std::vector<Descriptor> Descriptor::GetParts(cudnnBackendAttributeName_t name,

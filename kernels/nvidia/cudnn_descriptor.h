@@ -61,6 +61,8 @@ class Descriptor {
     values.resize(std::min(count, most));
     return values;
   }
+  // The text of an attribute; empty if it has none.
+  std::string GetText(cudnnBackendAttributeName_t name) const;
   // The descriptors that an attribute holds, of the given type.
   std::vector<Descriptor> GetParts(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const;
 

@@ -1,0 +1,27 @@
+#include "tools/prepare_plan.h"
+
+#include "kernels/cpu/registry.h"
+#include "kernels/cuda/prepare.h"
+#include "kernels/cuda/toolkit.h"
+#include "runtime/base/error.h"
+#include "runtime/memory/layout.h"
+
+namespace act {
+
+llvm::Expected<std::unique_ptr<cuda::Toolkit>> OpenCardOf(const TargetChoice& target) {
+  if (!target.card)
+    return MakeError("--aot", "code and engines are made for one kind of card",
+                     "name it: --target=cuda:CARD, with one of " + CardNames());
+  return cuda::LoadCard(target.card_name);
+}
+
+llvm::Expected<std::shared_ptr<const Prepared>> PreparePlan(
+    std::unique_ptr<cuda::Toolkit> card, const Plan& plan, const std::function<void(const std::string&)>& say) {
+  KernelRegistry processor;
+  RegisterCpuKernels(processor);
+  ACT_TRY(const MemoryLayout layout, LayOut(plan, plan.default_batch, TargetKind::kCuda));
+  return cuda::Prepare(std::move(card), plan, layout, processor,
+                       {.folder = cuda::DefaultKernelFolder(), .say = say});
+}
+
+}  // namespace act

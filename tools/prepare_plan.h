@@ -1,0 +1,23 @@
+// actc --aot: code and engines for one card, which need not be here.
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/libraries.h"
+#include "runtime/plan/plan.h"
+#include "tools/target_flag.h"
+
+namespace act {
+
+// The card that `target` names. Errors: it names none; a build without CUDA; no such card.
+llvm::Expected<std::unique_ptr<cuda::Toolkit>> OpenCardOf(const TargetChoice& target);
+
+// For runs at the plan's own batch size. `say` is told of long work.
+llvm::Expected<std::shared_ptr<const Prepared>> PreparePlan(
+    std::unique_ptr<cuda::Toolkit> card, const Plan& plan, const std::function<void(const std::string&)>& say);
+
+}  // namespace act
