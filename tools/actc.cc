@@ -81,9 +81,10 @@ struct Flags {
       cl::desc(
           "The machine of the report, and whose peak the planner lowers (default: cpu). With a card, the\n"
           "report says whether the step fits it. all: a report for each. The plan runs on any of them")};
-  SwitchFlag aot{"aot", cl::cat(compile),
-                 cl::desc("With --target=cuda:CARD: put the code of all kernels for that card, and the engines of\n"
-                          "all convolutions at --batch, into the plan; a run there then starts in seconds")};
+  SwitchFlag aot{
+      "aot", cl::cat(compile),
+      cl::desc("With --target=cuda:CARD: put the code of all kernels for that card, and the engines of\n"
+               "all convolutions at --batch, into the plan; a run there then starts in seconds")};
   cl::opt<std::string> workspace{"workspace",
                                  cl::desc("Limit of one kernel's scratch memory (default: none)"),
                                  cl::value_desc("SIZE"), cl::cat(compile)};

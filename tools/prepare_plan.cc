@@ -16,7 +16,8 @@ llvm::Expected<std::unique_ptr<cuda::Toolkit>> OpenCardOf(const TargetChoice& ta
 }
 
 llvm::Expected<std::shared_ptr<const Prepared>> PreparePlan(
-    std::unique_ptr<cuda::Toolkit> card, const Plan& plan, const std::function<void(const std::string&)>& say) {
+    std::unique_ptr<cuda::Toolkit> card, const Plan& plan,
+    const std::function<void(const std::string&)>& say) {
   KernelRegistry processor;
   RegisterCpuKernels(processor);
   ACT_TRY(const MemoryLayout layout, LayOut(plan, plan.default_batch, TargetKind::kCuda));

@@ -18,6 +18,7 @@ llvm::Expected<std::unique_ptr<cuda::Toolkit>> OpenCardOf(const TargetChoice& ta
 
 // For runs at the plan's own batch size. `say` is told of long work.
 llvm::Expected<std::shared_ptr<const Prepared>> PreparePlan(
-    std::unique_ptr<cuda::Toolkit> card, const Plan& plan, const std::function<void(const std::string&)>& say);
+    std::unique_ptr<cuda::Toolkit> card, const Plan& plan,
+    const std::function<void(const std::string&)>& say);
 
 }  // namespace act

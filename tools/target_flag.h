@@ -15,9 +15,9 @@ namespace act {
 inline constexpr char kTargetForms[] = "cpu|cuda|cuda:CARD|all";
 
 struct TargetChoice {
-  std::vector<TargetKind> kinds;  // at least one
-  const Card* card = nullptr;     // with kinds = {kCuda}; null: none is named
-  std::string card_name = {};     // as it was given: "h200", or the path of a description
+  std::vector<TargetKind> kinds;                // at least one
+  const Card* card = nullptr;                   // with kinds = {kCuda}; null: none is named
+  std::string card_name = {};                   // as it was given: "h200", or the path of a description
   std::shared_ptr<const void> keeps = nullptr;  // what owns a card that is none of the list
 
   bool IsOne() const { return kinds.size() == 1; }

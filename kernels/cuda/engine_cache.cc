@@ -29,14 +29,16 @@ std::unique_ptr<LibraryCall> EngineCache::Choose(const ConvolutionProblem& probl
     *why = engine->engine;
     return nullptr;
   }
-  auto call = library_.Load(problem, limit, {engine->plan.data, static_cast<size_t>(engine->plan.bytes)}, why);
+  auto call =
+      library_.Load(problem, limit, {engine->plan.data, static_cast<size_t>(engine->plan.bytes)}, why);
   if (call && call->workspace_bytes() != engine->workspace_bytes) {
     *why = "it needs " + std::to_string(call->workspace_bytes()) + " bytes of workspace and not " +
            std::to_string(engine->workspace_bytes);
     call = nullptr;
   }
   if (call) return call;
-  SayOnce(told_of_damage_, "an engine that the plan brings does not load: the library chooses (" + *why + ")");
+  SayOnce(told_of_damage_,
+          "an engine that the plan brings does not load: the library chooses (" + *why + ")");
   return library_.Choose(problem, limit, why);
 }
 

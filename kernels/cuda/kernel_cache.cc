@@ -214,9 +214,10 @@ Status KernelCache::CompileAll() {
 Status KernelCache::Images(std::vector<PreparedKernel>* images) {
   if (Status status = MakeImages(); !status.empty()) return status;
   for (const Entry& entry : entries_)
-    images->push_back({.key = entry.key,
-                       .name = entry.source.name,
-                       .image = HostTensor::Copy(entry.image.data(), static_cast<int64_t>(entry.image.size()))});
+    images->push_back(
+        {.key = entry.key,
+         .name = entry.source.name,
+         .image = HostTensor::Copy(entry.image.data(), static_cast<int64_t>(entry.image.size()))});
   std::sort(images->begin(), images->end(),
             [](const PreparedKernel& a, const PreparedKernel& b) { return a.key < b.key; });
   return "";

@@ -43,7 +43,9 @@ std::string MisfitOf(const Prepared& prepared, const Card& card, const KernelCac
                      const ConvolutionLibrary& library) {
   const bool compile = prepared.compiler != cache.CodeName(), choose = prepared.library != library.Key();
   if (!compile && !choose) return "";
-  const std::string what = compile && choose ? "code and engines" : compile ? "code" : "engines",
+  const std::string what = compile && choose ? "code and engines"
+                           : compile         ? "code"
+                                             : "engines",
                     instead = compile && choose ? "kernels are compiled, and engines chosen"
                               : compile         ? "kernels are compiled"
                                                 : "engines are chosen";

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/problem_text.h"
 #include "kernels/nvidia/convolution_graph.h"
+#include "kernels/nvidia/engine_choice.h"
 
 namespace act::cuda {
 namespace {
@@ -21,6 +22,7 @@ struct Place {
 struct Plan {
   Descriptor plan{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
   std::vector<Descriptor> keeps;  // what it was made of
+  EngineChoice choice;
   std::string name;
   int64_t workspace_bytes = 0;
 };
@@ -59,23 +61,14 @@ constexpr std::pair<cudnnBackendNumericalNote_t, const char*> kNoteWords[] = {
     {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, "not deterministic"}};
 
 // "cudnn engine 34, tensor cores, k24=17 k6=2".
-std::string NameOf(const Descriptor& engine, const Notes& notes, const Descriptor& config) {
-  std::string name = "cudnn engine";
-  for (const int64_t index : engine.Get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1))
-    name += " " + std::to_string(index);
+std::string NameOf(const EngineChoice& choice, const Notes& notes) {
+  const std::string text = choice.Text();
+  const size_t space = text.find(' ');
+  std::string name = "cudnn engine " + text.substr(0, space);
   for (const cudnnBackendNumericalNote_t note : notes)
     for (const auto& [named, words] : kNoteWords)
       if (note == named) name += std::string(", ") + words;
-  std::string knobs;
-  for (const Descriptor& choice :
-       config.GetParts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {
-    const auto type =
-        choice.Get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1);
-    const auto value = choice.Get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1);
-    if (!type.empty() && !value.empty())
-      knobs += " k" + std::to_string(type[0]) + "=" + std::to_string(value[0]);
-  }
-  return name + (knobs.empty() ? "" : "," + knobs);
+  return space == std::string::npos ? name : name + "," + text.substr(space);
 }
 
 // What the search has refused, for its message.
@@ -83,17 +76,6 @@ struct Refusals {
   int arithmetic = 0, unsupported = 0, workspace = 0;
   int64_t least_workspace = INT64_MAX;
 };
-
-// Fills in what is known of a finished plan of an engine with its settings.
-Status Finish(std::vector<Descriptor> engines, const Notes& notes, Descriptor config, Plan* plan) {
-  const auto bytes = plan->plan.Get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1);
-  if (bytes.empty()) return "cuDNN does not know its workspace";
-  plan->workspace_bytes = bytes[0];
-  plan->name = NameOf(engines[0], notes, config);
-  plan->keeps = std::move(engines);
-  plan->keeps.push_back(std::move(config));
-  return "";
-}
 
 // The plan of a configuration if it is allowed, possible and small enough, otherwise null.
 std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath math, int64_t limit,
@@ -108,42 +90,55 @@ std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath ma
   auto plan = std::make_shared<Plan>();
   plan->plan.Reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
       .Reference(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, place.properties);
-  Status status = plan->plan.Finalize();
-  if (status.empty()) status = Finish(std::move(engines), notes, std::move(config), plan.get());
-  if (!status.empty()) {
+  const auto bytes =
+      plan->plan.Finalize().empty()
+          ? plan->plan.Get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1)
+          : std::vector<int64_t>();
+  if (bytes.empty()) {
     ++refusals->unsupported;
     return nullptr;
   }
+  plan->workspace_bytes = bytes[0];
   if (plan->workspace_bytes > limit) {
     ++refusals->workspace;
     refusals->least_workspace = std::min(refusals->least_workspace, plan->workspace_bytes);
     return nullptr;
   }
+  plan->choice = EngineChoice::Of(engines[0], config);
+  plan->name = NameOf(plan->choice, notes);
+  plan->keeps = std::move(engines);
+  plan->keeps.push_back(std::move(config));
   return plan;
 }
 
-// The plan that a text of cuDNN's describes, if Search might have chosen it.
-std::shared_ptr<Plan> PlanOfText(const Place& place, const std::string& text, FloatMath math, int64_t limit,
-                                 std::string* why) {
-  auto plan = std::make_shared<Plan>();
-  *why = plan->plan.Reference(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, place.properties)
-             .Text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, text)
-             .Finalize();
-  if (!why->empty()) return nullptr;
-  std::vector<Descriptor> engines, configs = plan->plan.GetParts(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-                                                                 CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  if (!configs.empty())
-    engines = configs[0].GetParts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  if (engines.empty()) {
-    *why = "it has no engine";
-    return nullptr;
+// The plan of a choice that has been made before, if Search might make it now.
+std::shared_ptr<Plan> Remake(const Place& place, const ConvolutionProblem& problem, int64_t limit,
+                             const EngineChoice& choice, std::string* why) {
+  Descriptor graph = ConvolutionGraph(problem);
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR), config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  *why = graph.error();
+  if (why->empty())
+    *why = engine.Reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
+               .Reference(CUDNN_ATTR_ENGINE_DEVICEPROP, place.properties)
+               .Int64(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine)
+               .Finalize();
+  if (why->empty()) {
+    config.Part(CUDNN_ATTR_ENGINECFG_ENGINE, std::move(engine));
+    choice.SetKnobs(&config);
+    *why = config.Finalize();
   }
-  const Notes notes = NotesOf(engines[0]);
-  *why = Finish(std::move(engines), notes, std::move(configs[0]), plan.get());
-  if (why->empty() && !IsAllowed(notes, math)) *why = plan->name + " computes otherwise";
-  if (why->empty() && plan->workspace_bytes > limit)
-    *why = plan->name + " needs " + std::to_string(plan->workspace_bytes) + " bytes of workspace";
-  return why->empty() ? plan : nullptr;
+  if (!why->empty()) return nullptr;
+  Refusals refusals;
+  auto plan = PlanOf(place, std::move(config), problem.math, limit, &refusals);
+  if (plan) {
+    plan->keeps.push_back(std::move(graph));
+    return plan;
+  }
+  *why = refusals.arithmetic ? "it computes otherwise"
+         : refusals.unsupported
+             ? "it does not take the shape"
+             : "it needs " + std::to_string(refusals.least_workspace) + " bytes of workspace";
+  return nullptr;
 }
 
 std::shared_ptr<Plan> Search(const Place& place, const ConvolutionProblem& problem, int64_t limit,
@@ -183,7 +178,7 @@ class Convolution : public LibraryCall {
   int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
   std::string engine() const override { return plan_->name; }
   std::vector<std::byte> Serialize() const override {
-    const std::string text = plan_->plan.GetText(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+    const std::string text = plan_->choice.Text();
     const auto bytes = std::as_bytes(std::span(text));
     return {bytes.begin(), bytes.end()};
   }
@@ -225,10 +220,10 @@ class CudnnLibrary : public ConvolutionLibrary {
   std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
                                       std::string* why) override {
     const std::lock_guard lock(mutex_);
-    Choice& choice = choices_[TextOf(problem, limit)];
-    if (!choice.plan && choice.why.empty()) choice.plan = Search(place, problem, limit, &choice.why);
-    *why = choice.why;
-    return choice.plan ? std::make_unique<Convolution>(place, choice.plan, problem.alignment) : nullptr;
+    Found& found = found_[TextOf(problem, limit)];
+    if (!found.plan && found.why.empty()) found.plan = Search(place, problem, limit, &found.why);
+    *why = found.why;
+    return found.plan ? std::make_unique<Convolution>(place, found.plan, problem.alignment) : nullptr;
   }
 
   std::string Key() const override { return key_; }
@@ -236,11 +231,11 @@ class CudnnLibrary : public ConvolutionLibrary {
   std::unique_ptr<LibraryCall> Load(const ConvolutionProblem& problem, int64_t limit,
                                     std::span<const std::byte> engine, std::string* why) override {
     const std::lock_guard lock(mutex_);
-    Choice& choice = choices_[TextOf(problem, limit)];
-    if (!choice.plan)
-      choice.plan = PlanOfText(place, {reinterpret_cast<const char*>(engine.data()), engine.size()},
-                               problem.math, limit, why);
-    return choice.plan ? std::make_unique<Convolution>(place, choice.plan, problem.alignment) : nullptr;
+    const auto choice = EngineChoice::Parse({reinterpret_cast<const char*>(engine.data()), engine.size()});
+    std::shared_ptr<Plan>& plan = found_[TextOf(problem, limit)].plan;
+    if (!choice) *why = "what is written is no engine of cuDNN";
+    if (choice && !plan) plan = Remake(place, problem, limit, *choice, why);
+    return choice && plan ? std::make_unique<Convolution>(place, plan, problem.alignment) : nullptr;
   }
 
   Place place;
@@ -255,13 +250,13 @@ class CudnnLibrary : public ConvolutionLibrary {
            " with " + std::to_string(card.multiprocessors) + " multiprocessors";
   }
 
-  struct Choice {
+  struct Found {
     std::shared_ptr<Plan> plan;
     std::string why;  // if there is none
   };
   const std::string key_;
   std::mutex mutex_;
-  std::map<std::string, Choice> choices_;
+  std::map<std::string, Found> found_;
 };
 
 }  // namespace

@@ -9,15 +9,16 @@ namespace {
 
 // The item of a sorted list whose `key` is `wanted`, or null.
 template <class Item>
-const Item* Find(const std::vector<Item>& items, std::string Item::* key, const std::string& wanted) {
-  const auto at = std::lower_bound(items.begin(), items.end(), wanted,
-                                   [&](const Item& item, const std::string& text) { return item.*key < text; });
+const Item* Find(const std::vector<Item>& items, std::string Item::*key, const std::string& wanted) {
+  const auto at =
+      std::lower_bound(items.begin(), items.end(), wanted,
+                       [&](const Item& item, const std::string& text) { return item.*key < text; });
   return at != items.end() && (*at).*key == wanted ? &*at : nullptr;
 }
 
 // Whether each key is there and comes after the one before.
 template <class Item>
-bool Ascend(const std::vector<Item>& items, std::string Item::* key) {
+bool Ascend(const std::vector<Item>& items, std::string Item::*key) {
   for (size_t i = 0; i < items.size(); ++i)
     if ((items[i].*key).empty() || (i > 0 && items[i - 1].*key >= items[i].*key)) return false;
   return true;

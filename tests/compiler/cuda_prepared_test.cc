@@ -47,8 +47,8 @@ class CudaPrepared : public ::testing::Test {
   static Plan WithPrepared(Plan plan) {
     KernelRegistry host;
     RegisterCpuKernels(host);
-    plan.prepared = Take(
-        cuda::Prepare(OpenFakeCuda(), plan, Take(LayOut(plan, kBatch, TargetKind::kCuda)), host, {}));
+    plan.prepared =
+        Take(cuda::Prepare(OpenFakeCuda(), plan, Take(LayOut(plan, kBatch, TargetKind::kCuda)), host, {}));
     return plan;
   }
   // As it is after a way through a file.
@@ -78,9 +78,9 @@ class CudaPrepared : public ::testing::Test {
     const auto executor = card.Open(plan, batch);
     RandomEpochs data(InputSlots(plan.train.graph), 2 * batch), eval(InputSlots(plan.eval.graph), 2 * batch);
     TrainPosition position{.seed = 7};
-    const TrainResult result = Take(Train(
-        *executor, data, &eval,
-        {.epochs = 1, .hyper = {.lr = .05, .beta1 = .9, .beta2 = .99, .eps = 1e-6}}, position));
+    const TrainResult result =
+        Take(Train(*executor, data, &eval,
+                   {.epochs = 1, .hyper = {.lr = .05, .beta1 = .9, .beta2 = .99, .eps = 1e-6}}, position));
     EXPECT_EQ(Text(SaveCheckpoint(folder_ / "end", *executor, position, {})), "");
     outcome.end = Contents(folder_ / "end");
     for (const double loss : result.losses) outcome.end += std::to_string(loss) + "\n";
@@ -180,8 +180,8 @@ TEST_F(CudaPrepared, AnotherBatchHasItsEnginesSearchedAndNoCodeCompiled) {
 TEST_F(CudaPrepared, AnotherLibraryOrCardChoosesItsEngines) {
   const Plan plan = WithPrepared(CompileAt("L3"));
   const std::string end = RunOn(plan).end;
-  for (const auto& [name, value] : {std::pair("ACT_FAKE_LIBRARY_VERSION", "2"),
-                                    std::pair("ACT_FAKE_MULTIPROCESSORS", "6")}) {
+  for (const auto& [name, value] :
+       {std::pair("ACT_FAKE_LIBRARY_VERSION", "2"), std::pair("ACT_FAKE_MULTIPROCESSORS", "6")}) {
     Set(name, value);
     const Outcome outcome = RunOn(plan);
     unsetenv(name);
@@ -219,8 +219,8 @@ TEST_F(CudaPrepared, DamagedCodeIsCompiledAgain) {
     const Plan damaged = Changed(plan, [&](Prepared& p) {
       for (const size_t at : {size_t{1}, size_t{4}}) {
         const std::vector<PreparedKernel>& all = plan.prepared->kernels;
-        const auto another = std::find_if(
-            all.begin(), all.end(), [&](const PreparedKernel& k) { return k.name != all[at].name; });
+        const auto another = std::find_if(all.begin(), all.end(),
+                                          [&](const PreparedKernel& k) { return k.name != all[at].name; });
         p.kernels[at].image = other ? another->image : HostTensor::Copy("damaged", 7);
       }
     });
@@ -249,8 +249,8 @@ TEST_F(CudaPrepared, ADamagedEngineIsChosenAgain) {
     EXPECT_EQ(outcome.work.compiled, 0);
     EXPECT_EQ(outcome.work.searched, outcome.work.loaded);
     EXPECT_GT(outcome.work.searched, 2);
-    ExpectLine(outcome.lines, "an engine that the plan brings does not load: the library chooses " +
-                                  std::string(why));
+    ExpectLine(outcome.lines,
+               "an engine that the plan brings does not load: the library chooses " + std::string(why));
     EXPECT_TRUE(outcome.end == end);
   }
 }

@@ -35,8 +35,11 @@ class FakeCard {
     cache_ = std::make_unique<cuda::KernelCache>(driver(), toolkit_->compiler());
     engines_ = std::make_unique<cuda::EngineCache>(toolkit_->convolutions());
     host_work_ = std::make_unique<cuda::HostWork>(driver());
-    context_ = std::make_unique<cuda::CudaContext>(cuda::CudaContext{
-        .toolkit = *toolkit_, .cache = *cache_, .engines = *engines_, .fault_sites = sites_, .host_work = *host_work_});
+    context_ = std::make_unique<cuda::CudaContext>(cuda::CudaContext{.toolkit = *toolkit_,
+                                                                     .cache = *cache_,
+                                                                     .engines = *engines_,
+                                                                     .fault_sites = sites_,
+                                                                     .host_work = *host_work_});
     EXPECT_EQ(driver().CreateStream(&context_->stream), "");
     context_->step_block = Allocate(sizeof(cuda::StepImage));
     context_->fault_record = Allocate(sizeof(FaultRecord));
