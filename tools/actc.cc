@@ -11,6 +11,7 @@
 #include "compiler/ir/dump.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/policy.h"
+#include "kernels/cuda/toolkit.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -221,6 +222,9 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
     if (!file->empty() && !r.target.IsOne())
       return MakeError("--" + file->ArgStr.str(), "holds the report of one target, not of all",
                        "give --target=cpu or --target=cuda");
+  if (f.aot && !r.target.card)
+    return MakeError("--aot", "code and engines are made for one kind of card",
+                     "name it: --target=cuda:CARD, with one of " + CardNames());
   if (f.aot && f.output.empty()) return MakeError("--aot", "fills a plan", "give -o PLAN");
   ACT_TRY(r.compile.workspace_limit, SizeOf("--workspace", f.workspace));
   ACT_TRY(r.compile.saved_limit, SizeOf("--saved-limit", f.saved_limit));
@@ -257,7 +261,7 @@ llvm::Error Run(const Flags& f, Request request) {
       ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // fails before the work, not after it
   std::unique_ptr<cuda::Toolkit> card;
   if (f.aot) {
-    ACT_TRY(card, OpenCardOf(request.target));
+    ACT_TRY(card, cuda::LoadCard(request.target.card_name));  // fails before the work, not after it
   }
   if (!f.plugin.empty()) {
     ACT_TRY(request.compile.plugin, LoadCodecPlugin(f.plugin));

@@ -2,18 +2,10 @@
 
 #include "kernels/cpu/registry.h"
 #include "kernels/cuda/prepare.h"
-#include "kernels/cuda/toolkit.h"
 #include "runtime/base/error.h"
 #include "runtime/memory/layout.h"
 
 namespace act {
-
-llvm::Expected<std::unique_ptr<cuda::Toolkit>> OpenCardOf(const TargetChoice& target) {
-  if (!target.card)
-    return MakeError("--aot", "code and engines are made for one kind of card",
-                     "name it: --target=cuda:CARD, with one of " + CardNames());
-  return cuda::LoadCard(target.card_name);
-}
 
 llvm::Expected<std::shared_ptr<const Prepared>> PreparePlan(
     std::unique_ptr<cuda::Toolkit> card, const Plan& plan,

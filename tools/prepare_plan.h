@@ -9,12 +9,8 @@
 
 #include "kernels/cuda/libraries.h"
 #include "runtime/plan/plan.h"
-#include "tools/target_flag.h"
 
 namespace act {
-
-// The card that `target` names. Errors: it names none; a build without CUDA; no such card.
-llvm::Expected<std::unique_ptr<cuda::Toolkit>> OpenCardOf(const TargetChoice& target);
 
 // For runs at the plan's own batch size. `say` is told of long work.
 llvm::Expected<std::shared_ptr<const Prepared>> PreparePlan(

@@ -46,7 +46,7 @@ std::string MisfitOf(const Prepared& prepared, const Card& card, const KernelCac
   const std::string what = compile && choose ? "code and engines"
                            : compile         ? "code"
                                              : "engines",
-                    instead = compile && choose ? "kernels are compiled, and engines chosen"
+                    instead = compile && choose ? "kernels are compiled and engines chosen"
                               : compile         ? "kernels are compiled"
                                                 : "engines are chosen";
   return "the plan brings " + what + " for " + prepared.card + " (" + prepared.compiler + "; " +
