@@ -70,6 +70,11 @@ struct Flags {
           "the gradient; at L4 this also chooses what is re-run")};
   WholeNumberFlag group_size{"group-size", cl::desc("Neighbouring elements that share a scale (default 256)"),
                              cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
+  cl::opt<std::string> compute{
+      "compute", cl::value_desc("f32|bf16"), cl::init("f32"), cl::cat(compile),
+      cl::desc(
+          "bf16: activations and their gradients are bfloat16 in memory, and products multiply bfloat16.\n"
+          "Sums, statistics, losses, parameters and their gradients stay float32 (default: f32)")};
   cl::opt<std::string> fpmath{
       "fpmath", cl::value_desc("bf16|f32"), cl::init("bf16"), cl::cat(compile),
       cl::desc("bf16 (default): kernels may round gradients and decoded numbers to bfloat16 before\n"
@@ -203,9 +208,15 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   if (f.bits.getNumOccurrences() && f.bits == 0)
     return MakeError("--bits", "must be 1 to 8 bits per element");
   r.compile.group_size = f.group_size;
+  if (f.compute != "f32" && f.compute != "bf16")
+    return MakeError("--compute", "expected f32 or bf16, found '" + f.compute + "'");
+  r.compile.compute = f.compute == "bf16" ? Compute::kBFloat16 : Compute::kFloat32;
   if (f.fpmath != "bf16" && f.fpmath != "f32")
     return MakeError("--fpmath", "expected bf16 or f32, found '" + f.fpmath + "'");
   r.compile.round_products = f.fpmath == "bf16";
+  if (f.fpmath.getNumOccurrences() && r.compile.compute == Compute::kBFloat16)
+    return MakeError("--fpmath", "has no meaning with --compute=bf16, where all products multiply bfloat16",
+                     "give one of them");
   if (f.fpmath.getNumOccurrences() && r.compile.round_products && !policy.rounds_products)
     return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3 or L4");
   if (!f.plugin.empty() && !policy.Lossy())
@@ -282,7 +293,9 @@ llvm::Error Run(const Flags& f, Request request) {
   request.compile.after_pass = [&](const std::string& pass, const Graph& graph) {
     if (f.print_after == pass || f.print_after == "all") llvm::outs() << "// " << pass << "\n" << Dump(graph);
     known_pass |= f.print_after == pass;
-    if (pass == "compress" && !f.emit_onnx.empty())
+    // The types of a bfloat16 step are those of its loops.
+    const bool emits = pass == (request.compile.compute == Compute::kBFloat16 ? "narrow-values" : "compress");
+    if (emits && !f.emit_onnx.empty())
       emitted = llvm::joinErrors(std::move(emitted), EmitOnnx(graph, f.emit_onnx));
   };
   std::vector<PassTime> times;

@@ -157,6 +157,7 @@ llvm::Error Show(const Flags& f) {
 
   Row("model") << plan.model_name << "\n";
   Row("level") << plan.level << "\n";
+  Row("compute") << ToString(plan.compute) << "\n";
   Row("optimizer") << plan.optimizer << "\n";
   if (plan.clip_norm > 0) Row("gradient norm") << "at most " << llvm::format("%g", plan.clip_norm) << "\n";
   if (plan.accumulate > 1) Row("micro-batches") << plan.accumulate << " an update\n";
@@ -342,6 +343,7 @@ llvm::Error Diff(const Flags& f) {
   Differences d;
   d.Compare("model", a.model_name, b.model_name);
   d.Compare("level", a.level, b.level);
+  d.Compare("compute", std::string(ToString(a.compute)), std::string(ToString(b.compute)));
   d.Compare("optimizer", a.optimizer, b.optimizer);
   d.Compare("gradient norm", std::to_string(a.clip_norm), std::to_string(b.clip_norm));
   d.Compare("micro-batches", a.accumulate, b.accumulate);

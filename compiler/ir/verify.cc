@@ -9,6 +9,11 @@
 namespace act {
 namespace {
 
+TensorType Widened(TensorType type) {
+  if (type.dtype == DType::kBFloat16) type.dtype = DType::kFloat32;
+  return type;
+}
+
 class Verifier {
  public:
   Verifier(const Graph& graph, Stage stage) : graph_(graph), stage_(stage) {}
@@ -89,11 +94,21 @@ class Verifier {
       backward_[static_cast<size_t>(v)] = node.phase == Phase::kBackward || node.phase == Phase::kUpdate;
       types.push_back(graph_.value(v).type);
     }
+    if (stage_ == Stage::kFused) {
+      if (const auto wrong = WrongBFloat16(graph_, node)) return MakeError("", *wrong);
+    }
     if (RunsProgram(node)) {
       if (const auto wrong = CheckProgram(node.program)) return MakeError("", *wrong);
       if (node.program.outputs.size() != node.outputs.size() + node.mutates.size())
         return MakeError("", "its program has another number of outputs");
       return llvm::Error::success();
+    }
+    // The rows of RuntimeOps say where a plan has bfloat16. The rules of the op table know f32 alone.
+    std::vector<TensorType> operands(node.inputs.size());
+    if (stage_ == Stage::kFused) {
+      for (size_t i = 0; i < operands.size(); ++i)
+        if (context.inputs[i]) context.inputs[i] = &(operands[i] = Widened(*context.inputs[i]));
+      for (TensorType& type : types) type = Widened(type);
     }
     const std::vector<TensorType> declared = types;
     ACT_CHECK_OK(def->infer(context));

@@ -63,6 +63,7 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
     if (!has_storage(id)) return fail("writes " + Place(graph.value(id)) + ", which has no storage");
     made[static_cast<size_t>(id)] = true;
   }
+  if (const auto wrong = WrongBFloat16(graph, node)) return fail(*wrong);
   for (const int32_t position : node.mutates) {
     if (position < 0 || position >= static_cast<int32_t>(node.inputs.size()) ||
         node.inputs[static_cast<size_t>(position)] == kNoValue) {

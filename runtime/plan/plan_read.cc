@@ -256,6 +256,7 @@ Plan Reader::Read(const fb::Plan& from) {
   });
   if (from.hyper())
     for (const fb::Hyperparameter* h : *from.hyper()) plan.hyper[Text(h->name())] = h->value();
+  plan.compute = Enum(from.compute(), kLastCompute);
   plan.clip_norm = from.clip_norm();
   plan.accumulate = from.accumulate();
   plan.onnx_model = ReadBlob(from.onnx_model());

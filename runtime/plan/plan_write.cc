@@ -185,10 +185,11 @@ void Writer::Build(const Plan& plan) {
   const std::optional<fb::Blob> model = AddBlob(plan.onnx_model);
   const Offset<fb::Prepared> prepared = plan.prepared ? Write(*plan.prepared) : 0;
   fb::FinishPlanBuffer(
-      builder_, fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(),
-                                     plan.optimizer.c_str(), plan.seed, plan.default_batch, plan.fixed_batch,
-                                     plan.workspace_limit, train, eval, &edges, model ? &*model : nullptr,
-                                     plan.clip_norm, plan.accumulate, &hyper, &codecs, prepared));
+      builder_,
+      fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(), plan.optimizer.c_str(),
+                           plan.seed, plan.default_batch, plan.fixed_batch, plan.workspace_limit, train, eval,
+                           &edges, model ? &*model : nullptr, plan.clip_norm, plan.accumulate, &hyper,
+                           &codecs, static_cast<uint8_t>(plan.compute), prepared));
 }
 
 llvm::Error Writer::Save(const std::string& path) const {

@@ -21,63 +21,81 @@ const RuntimeOp kOps[] = {
      .results = {0, kAny},
      .runs = Runs::kProgram,
      .why_not_tileable = WhyNotTileableLoop,
-     .workspace = {LoopWorkspace, CudaLoopWorkspace}},
-    {.name = kReshape, .runs = Runs::kAlias, .why_not_tileable = UnlessOfSamples, .moves_numbers = true},
-    {.name = kSwapOut, .runs = Runs::kSwapOut, .moves_numbers = true},
-    {.name = kSwapIn, .runs = Runs::kSwapIn, .moves_numbers = true},
+     .workspace = {LoopWorkspace, CudaLoopWorkspace},
+     .bfloat16 = {"b", "b"}},
+    {.name = kReshape,
+     .runs = Runs::kAlias,
+     .why_not_tileable = UnlessOfSamples,
+     .moves_numbers = true,
+     .bfloat16 = {"s", "s"}},
+    {.name = kSwapOut, .runs = Runs::kSwapOut, .moves_numbers = true, .bfloat16 = {"s", "s"}},
+    {.name = kSwapIn, .runs = Runs::kSwapIn, .moves_numbers = true, .bfloat16 = {"s", "s"}},
 
     {.name = "Conv",
      .operands = {2, 3},
      .why_not_tileable = WhyNotTileableConvolution,
-     .workspace = {ConvWorkspace, CudaConvWorkspace}},
+     .workspace = {ConvWorkspace, CudaConvWorkspace},
+     .bfloat16 = {"b-", "r"}},
     {.name = "ConvGradInput",
      .operands = {2, 2},
      .why_not_tileable = WhyNotTileableConvolution,
-     .workspace = {ConvGradInputWorkspace, CudaConvWorkspace}},
+     .workspace = {ConvGradInputWorkspace, CudaConvWorkspace},
+     .bfloat16 = {"b-", "r"}},
     {.name = "ConvGradWeight",
      .operands = {2, 2},
      .why_not_tileable = UnlessSumOverSamples,
-     .workspace = {ConvGradWeightWorkspace, CudaConvGradWeightWorkspace}},
+     .workspace = {ConvGradWeightWorkspace, CudaConvGradWeightWorkspace},
+     .bfloat16 = {"s", "-"}},
     {.name = "MatMul",
      .operands = {2, 3},
      .why_not_tileable = WhyNotTileableProduct,
-     .workspace = {MatMulWorkspace, CudaMatMulWorkspace}},
-    {.name = "Attention", .operands = {3, 5}, .workspace = {AttentionWorkspace, CudaAttentionWorkspace}},
+     .workspace = {MatMulWorkspace, CudaMatMulWorkspace},
+     .bfloat16 = {"bb-", "r"}},
+    {.name = "Attention",
+     .operands = {3, 5},
+     .workspace = {AttentionWorkspace, CudaAttentionWorkspace},
+     .bfloat16 = {"sss-", "r"}},
     {.name = "AttentionGrad",
      .operands = {4, 6},
      .results = {1, 4},
-     .workspace = {AttentionGradWorkspace, CudaAttentionGradWorkspace}},
+     .workspace = {AttentionGradWorkspace, CudaAttentionGradWorkspace},
+     .bfloat16 = {"ssss-", "r"}},
     {.name = "Softmax"},
     {.name = "LogSoftmax"},
     {.name = "SoftmaxGrad", .operands = {2, 2}},
 
-    {.name = "MaxPool", .results = {1, 2}, .why_not_tileable = UnlessOfSamples},
-    {.name = "MaxPoolGrad", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
-    {.name = "AveragePool", .why_not_tileable = UnlessOfSamples},
-    {.name = "AveragePoolGrad", .why_not_tileable = UnlessOfSamples},
+    {.name = "MaxPool", .results = {1, 2}, .why_not_tileable = UnlessOfSamples, .bfloat16 = {"s", "s-"}},
+    {.name = "MaxPoolGrad", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples, .bfloat16 = {"s-", "s"}},
+    {.name = "AveragePool", .why_not_tileable = UnlessOfSamples, .bfloat16 = {"s", "s"}},
+    {.name = "AveragePoolGrad", .why_not_tileable = UnlessOfSamples, .bfloat16 = {"s", "s"}},
     {.name = "Resize"},
     {.name = "ResizeGrad"},
     {.name = "GridSample", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
     {.name = "GridSampleGradInput", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
     {.name = "GridSampleGradGrid", .operands = {3, 3}, .why_not_tileable = UnlessOfSamples},
 
-    {.name = "ReduceSum", .workspace = {ReduceWorkspace, CudaRowSumsWorkspace}},
-    {.name = "ReduceMean", .workspace = {ReduceWorkspace, CudaRowSumsWorkspace}},
-    {.name = "ReduceMax", .workspace = {nullptr, CudaRowSumsWorkspace}},
+    {.name = "ReduceSum", .workspace = {ReduceWorkspace, CudaRowSumsWorkspace}, .bfloat16 = {"b", "-"}},
+    {.name = "ReduceMean", .workspace = {ReduceWorkspace, CudaRowSumsWorkspace}, .bfloat16 = {"b", "-"}},
+    {.name = "ReduceMax", .workspace = {nullptr, CudaRowSumsWorkspace}, .bfloat16 = {"b", "-"}},
     {.name = "BatchNormStats",
      .operands = {1, 3},
      .results = {2, 3},
-     .workspace = {BatchNormWorkspace, CudaBatchNormWorkspace}},
+     .workspace = {BatchNormWorkspace, CudaBatchNormWorkspace},
+     .bfloat16 = {"b-", "-"}},
 
-    {.name = "Transpose", .why_not_tileable = WhyNotTileableTranspose, .moves_numbers = true},
+    {.name = "Transpose",
+     .why_not_tileable = WhyNotTileableTranspose,
+     .moves_numbers = true,
+     .bfloat16 = {"s", "s"}},
     {.name = "Concat",
      .operands = {1, kAny},
      .why_not_tileable = WhyNotTileableConcat,
-     .moves_numbers = true},
-    {.name = "Slice", .why_not_tileable = WhyNotTileableSlice, .moves_numbers = true},
-    {.name = "SliceGrad"},
-    {.name = "Pad"},
-    {.name = "Gather", .operands = {2, 3}, .positions = PositionsOn::kAttributeAxis},
+     .moves_numbers = true,
+     .bfloat16 = {"s", "s"}},
+    {.name = "Slice", .why_not_tileable = WhyNotTileableSlice, .moves_numbers = true, .bfloat16 = {"s", "s"}},
+    {.name = "SliceGrad", .bfloat16 = {"s", "s"}},
+    {.name = "Pad", .bfloat16 = {"s", "s"}},
+    {.name = "Gather", .operands = {2, 3}, .positions = PositionsOn::kAttributeAxis, .bfloat16 = {"s-", "s"}},
     {.name = "Scatter", .operands = {2, 4}, .workspace = {nullptr, CudaScatterWorkspace}},
     {.name = "FlatIndex"},
     {.name = "Range", .operands = {0, 0}},
@@ -93,7 +111,10 @@ const RuntimeOp kOps[] = {
      .results = {2, 2},
      .workspace = {nullptr, CudaLossWorkspace},
      .positions = PositionsOn::kLastAxis},
-    {.name = "SoftmaxCrossEntropyGrad", .operands = {3, 4}, .workspace = {nullptr, CudaLossWorkspace}},
+    {.name = "SoftmaxCrossEntropyGrad",
+     .operands = {3, 4},
+     .workspace = {nullptr, CudaLossWorkspace},
+     .bfloat16 = {"-", "b"}},
     {.name = kCountCorrect,
      .operands = {2, 2},
      .workspace = {nullptr, CudaLossWorkspace},
@@ -150,6 +171,34 @@ const RuntimeOp* FindRuntimeOp(std::string_view name) {
 Runs RunsOf(const Node& node) {
   const RuntimeOp* op = FindRuntimeOp(node.op);
   return op ? op->runs : Runs::kKernel;
+}
+
+char BFloat16Letter(std::string_view letters, size_t i) { return letters[std::min(i, letters.size() - 1)]; }
+
+std::optional<std::string> WrongBFloat16(const Graph& graph, const Node& node) {
+  const RuntimeOp* op = FindRuntimeOp(node.op);
+  if (!op) return std::nullopt;
+  bool any = false;  // of the operands
+  std::optional<DType> same;
+  const auto wrong = [&](ValueId v, char letter) {
+    const DType dtype = graph.value(v).type.dtype;
+    if (letter == 's' && same.value_or(dtype) != dtype) return true;
+    if (letter == 's') same = dtype;
+    return dtype == DType::kBFloat16 && (letter == '-' || (letter == 'r' && !any));
+  };
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId v = node.inputs[i];
+    if (v == kNoValue) continue;
+    const DType dtype = graph.value(v).type.dtype;
+    if (wrong(v, BFloat16Letter(op->bfloat16.operands, i)))
+      return "cannot read " + std::string(ToString(dtype)) + " as operand " + std::to_string(i);
+    any |= dtype == DType::kBFloat16;
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    if (wrong(node.outputs[i], BFloat16Letter(op->bfloat16.results, i)))
+      return "cannot make " + std::string(ToString(graph.value(node.outputs[i]).type.dtype)) + " as result " +
+             std::to_string(i);
+  return std::nullopt;
 }
 
 std::optional<std::string> WrongCounts(const Node& node) {

@@ -35,6 +35,17 @@ enum class Runs : uint8_t {
 // below that axis's extent.
 enum class PositionsOn : uint8_t { kNothing, kLastAxis, kAttributeAxis };
 
+// Which operands and results may be bfloat16 in place of float32, a letter for each. The last letter
+// also holds for all that follow.
+//   -  never
+//   b  may be
+//   s  has the element type of all others of the node that are marked so
+//   r  a result that may be if some operand is
+// Kernels round a float32 factor of a product to bfloat16 if the other factor is bfloat16.
+struct BFloat16s {
+  std::string_view operands = "-", results = "-";
+};
+
 // A bound of a node's scratch bytes.
 using WorkspaceRule = CappedDim (*)(const Graph&, const Node&, const Target&);
 
@@ -58,6 +69,7 @@ struct RuntimeOp {
   PositionsOn positions = PositionsOn::kNothing;
   // each element of the result is an element of some operand, unchanged
   bool moves_numbers = false;
+  BFloat16s bfloat16 = {};
 };
 
 // "2", "1 to 3" or "1 or more".
@@ -75,5 +87,11 @@ inline bool RunsProgram(const Node& node) { return RunsOf(node) == Runs::kProgra
 // What is wrong with the number of the node's operands and results. Nullopt if nothing is, or if
 // the operator is not in the table.
 std::optional<std::string> WrongCounts(const Node& node);
+
+// The letter of BFloat16s for operand or result i.
+char BFloat16Letter(std::string_view letters, size_t i);
+// What is wrong with the places where a node has bfloat16. It has as many operands and results as
+// its operator takes, and all are values of the graph or left out.
+std::optional<std::string> WrongBFloat16(const Graph& graph, const Node& node);
 
 }  // namespace act

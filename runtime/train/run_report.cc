@@ -167,6 +167,7 @@ std::string RunReportJson(const RunReport& report) {
   llvm::json::Value json = llvm::json::Object{
       {"model", plan.model_name},
       {"level", plan.level},
+      {"compute", ToString(plan.compute)},
       {"batch", layout.batch},
       {"accumulate", plan.accumulate},
       {"clip_norm", plan.clip_norm},
