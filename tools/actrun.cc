@@ -282,7 +282,8 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
                                            .float_math = f.float_math,
                                            .profile = f.profile,
                                            .dump_kernels = f.dump_kernels,
-                                           .say = say}));
+                                           .say = say,
+                                           .prepared = plan.prepared}));
   if (!chosen.note.empty()) say(chosen.note);
   Device& device = *chosen.device;
   const bool on_processor = device.target() == TargetKind::kCpu;

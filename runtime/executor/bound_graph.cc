@@ -209,6 +209,13 @@ llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, cons
     ACT_TRY(const int64_t scratch,
             ScratchOf(graph, node, samples, batch, layout.workspace_bytes[i], layout.alignment));
     ACT_CHECK_OK(Take(registry, SiteOf(graph, node, samples, batch, scratch, threads), nodes[i]));
+    const int64_t last = batch % samples;
+    if (last == 0) continue;
+    BoundNode rest;
+    ACT_CHECK_OK(Take(registry, SiteOf(graph, node, last, batch, scratch, threads), rest));
+    nodes[i].tiles = std::make_unique<BoundTiles>();
+    nodes[i].tiles->samples = samples;
+    nodes[i].tiles->last_kernel = std::move(rest.kernel);
   }
   return nodes;
 }

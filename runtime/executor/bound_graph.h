@@ -130,7 +130,8 @@ class BoundGraph {
 };
 
 // The kernels that TakeKernels would choose without preferences, for nodes without memory: what a machine
-// that is not here would run. In a loop over samples, the kernel of a full tile. Errors: as TakeKernels.
+// that is not here would run. In a loop over samples: the kernel of a full tile, and, in BoundTiles, that of
+// a last one that has fewer samples. Errors: as TakeKernels.
 llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, const StepLayout& layout,
                                                      int64_t batch, const KernelRegistry& registry,
                                                      int threads);
