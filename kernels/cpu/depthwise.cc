@@ -1,13 +1,13 @@
 // The weight gradient of a depthwise convolution, a vector of channels at a time. Rows of x and dy
-// are gathered contiguously, x with its border. Then all taps of a kernel's row are loads from the
+// are gathered contiguously in float32, x with its border. Then all taps of a kernel's row are loads from the
 // first-level cache, and the sums of a row stay in registers.
 #include <omp.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/cpu/highway_targets.h"
 #include "kernels/cpu/special.h"
+#include "kernels/math/convert.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/window.h"
@@ -43,17 +43,26 @@ int64_t ScratchFloatsOnTarget(const ConvShape& s) {
   return SaturatingMul(SaturatingAdd(rows, SaturatingMul(s.kernel[1], s.kernel[2])), kLanes);
 }
 
-// Gathers one vector of each of `count` pixels, which are `stride` floats apart. Lanes after
-// `channels` are 0.
-void Gather(const float* from, int64_t stride, int64_t count, int64_t channels, float* to) {
+V LoadFloats(const float* from) { return hn::LoadU(D(), from); }
+V LoadFloats(const BFloat16* from) {
   const D d;
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
+}
+
+// Gathers one vector of each of `count` pixels, which are `stride` elements apart, as float32. Lanes
+// after `channels` are 0.
+template <class T>
+void Gather(const T* from, int64_t stride, int64_t count, int64_t channels, float* to) {
   if (channels == kLanes) {
-    for (int64_t i = 0; i < count; ++i) hn::Store(hn::LoadU(d, from + i * stride), d, to + i * kLanes);
+    for (int64_t i = 0; i < count; ++i) hn::Store(LoadFloats(from + i * stride), D(), to + i * kLanes);
     return;
   }
   std::fill_n(to, count * kLanes, 0.0f);
   for (int64_t i = 0; i < count; ++i)
-    std::memcpy(to + i * kLanes, from + i * stride, static_cast<size_t>(channels) * sizeof(float));
+    for (int64_t c = 0; c < channels; ++c) to[i * kLanes + c] = ToFloat(from[i * stride + c]);
 }
 
 // sums[t] += sum over o < count of dy[o] * x[o * step + t * dilation], t < kCount. These are
@@ -92,8 +101,9 @@ void AddRowOfAnyWidth(int64_t taps, const float* dy, const float* x, int64_t cou
 }
 
 // result[c][tap], c < kLanes or the channels that exist: the gradient from samples first..last-1.
-void GradWeightOnTarget(const ConvShape& s, const float* dy, const float* x, int64_t first, int64_t last,
-                        int64_t channel, float* scratch, float* result) {
+template <class T>
+void GradWeight(const ConvShape& s, const T* dy, const T* x, int64_t first, int64_t last, int64_t channel,
+                float* scratch, float* result) {
   const int64_t channels = std::min(kLanes, s.channels - channel);
   const int64_t row_floats = RowVectors(s) * kLanes, taps = s.kernel[1] * s.kernel[2];
   float *rows = scratch, *dy_row = rows + s.kernel[1] * row_floats, *sums = dy_row + s.out[2] * kLanes;
@@ -124,6 +134,14 @@ void GradWeightOnTarget(const ConvShape& s, const float* dy, const float* x, int
     for (int64_t t = 0; t < taps; ++t) result[c * taps + t] = sums[t * kLanes + c];
 }
 
+void GradWeightOnTarget(const ConvShape& s, const KernelArgs& args, int64_t first, int64_t last,
+                        int64_t channel, float* scratch, float* result) {
+  const TensorView &dy = args.inputs[0], &x = args.inputs[1];
+  if (dy.dtype == DType::kBFloat16)
+    return GradWeight(s, dy.as<BFloat16>(), x.as<BFloat16>(), first, last, channel, scratch, result);
+  GradWeight(s, dy.as<float>(), x.as<float>(), first, last, channel, scratch, result);
+}
+
 }  // namespace
 }  // namespace act::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -144,8 +162,9 @@ constexpr int64_t kPieces = 32;
 
 // dw [C, 1, KH, KW] from dy [N, OH, OW, C] and x [N, H, W, C].
 std::unique_ptr<Kernel> DepthwiseGradWeight(const KernelSite& site, std::string* why) {
-  const auto shape = ConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
+  const auto shape = MixedConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
   if (!shape) return nullptr;
+  if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "operands of two types");
   const ConvShape& s = *shape;
   if (s.GroupIn() != 1 || s.GroupOut() != 1) return Refuse(why, "not depthwise");
   if (s.in[0] != 1 || s.out[0] != 1 || s.kernel[0] != 1) return Refuse(why, "has three spatial axes");
@@ -166,8 +185,7 @@ std::unique_ptr<Kernel> DepthwiseGradWeight(const KernelSite& site, std::string*
       alignas(64) float scratch[kScratchFloats];
       const int64_t part = i / blocks, channel = i % blocks * block;
       HWY_DYNAMIC_DISPATCH(GradWeightOnTarget)
-      (s, args.inputs[0].as<float>(), args.inputs[1].as<float>(), s.batch * part / parts,
-       s.batch * (part + 1) / parts, channel, scratch,
+      (s, args, s.batch * part / parts, s.batch * (part + 1) / parts, channel, scratch,
        sums + part * elements + channel * s.kernel[1] * s.kernel[2]);
     }
     if (parts == 1) return "";

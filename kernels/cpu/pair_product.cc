@@ -17,6 +17,17 @@ namespace {
 // intrinsics, and two functions compiled for it.
 #define ACT_TARGET_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
+ACT_TARGET_BF16 inline __mmask16 FirstLanes(int64_t count) {
+  return static_cast<__mmask16>(count >= kPairLanes ? 0xFFFF : (1 << count) - 1);
+}
+
+ACT_TARGET_BF16 inline __m512 LoadTerm(const float* from, int64_t offset, __mmask16 lanes) {
+  return from ? _mm512_maskz_loadu_ps(lanes, from + offset) : _mm512_setzero_ps();
+}
+ACT_TARGET_BF16 inline __m256i LoadTerm(const BFloat16* from, int64_t offset, __mmask16 lanes) {
+  return from ? _mm256_maskz_loadu_epi16(lanes, from + offset) : _mm256_setzero_si256();
+}
+
 // Interleaves 16 elements of two terms as pairs.
 ACT_TARGET_BF16 inline __m512i Interleaved(__m512 first, __m512 second) {
   alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
@@ -25,16 +36,14 @@ ACT_TARGET_BF16 inline __m512i Interleaved(__m512 first, __m512 second) {
   const __m512bh both = _mm512_cvtne2ps_pbh(second, first);
   return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), (__m512i)both);
 }
-
-ACT_TARGET_BF16 inline __m512 LoadTerm(const float* from, int64_t offset, __mmask16 lanes) {
-  return from ? _mm512_maskz_loadu_ps(lanes, from + offset) : _mm512_setzero_ps();
+ACT_TARGET_BF16 inline __m512i Interleaved(__m256i first, __m256i second) {
+  constexpr __mmask16 kAll = 0xFFFF;
+  const __m512i upper = _mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, second), 16);
+  return _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(kAll, first), upper);
 }
 
-ACT_TARGET_BF16 inline __mmask16 FirstLanes(int64_t count) {
-  return static_cast<__mmask16>(count >= kPairLanes ? 0xFFFF : (1 << count) - 1);
-}
-
-ACT_TARGET_BF16 void PackPairBf16(const float* first, const float* second, int64_t count, int64_t width,
+template <class T>
+ACT_TARGET_BF16 void PackPairBf16(const T* first, const T* second, int64_t count, int64_t width,
                                   int64_t depth, int64_t pair, uint32_t* panels) {
   for (int64_t at = 0; at < count; at += kPairLanes) {
     const __mmask16 lanes = FirstLanes(count - at);
@@ -111,6 +120,11 @@ void PackPair(const float* first, const float* second, int64_t count, int64_t wi
   PackPairBf16(first, second, count, width, depth, pair, panels);
 }
 
+void PackPair(const BFloat16* first, const BFloat16* second, int64_t count, int64_t width, int64_t depth,
+              int64_t pair, uint32_t* panels) {
+  PackPairBf16(first, second, count, width, depth, pair, panels);
+}
+
 void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
                    int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead) {
   constexpr decltype(&MultiplyPairsBf16<1>) kByVectors[] = {MultiplyPairsBf16<1>, MultiplyPairsBf16<2>,
@@ -123,6 +137,9 @@ void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const 
 bool MultipliesPairs() { return false; }
 bool MultipliesPairsFast() { return false; }
 void PackPair(const float*, const float*, int64_t, int64_t, int64_t, int64_t, uint32_t*) { std::abort(); }
+void PackPair(const BFloat16*, const BFloat16*, int64_t, int64_t, int64_t, int64_t, uint32_t*) {
+  std::abort();
+}
 void MultiplyPairs(const uint32_t*, const uint32_t*, std::span<const PairRun>, float*, int64_t, int64_t,
                    int64_t, bool, Ahead) {
   std::abort();

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/math/convert.h"
+
 namespace act {
 
 // Whether this processor has the instruction. If not, nothing else here may be called.
@@ -26,6 +28,8 @@ inline constexpr int64_t kPairLanes = 16;
 // kPairColumns) lie one after the other, `depth` pairs each. The last panel of the right operand is
 // as narrow as whole vectors allow, and its elements after `count` are 0.
 void PackPair(const float* first, const float* second, int64_t count, int64_t width, int64_t depth,
+              int64_t pair, uint32_t* panels);
+void PackPair(const BFloat16* first, const BFloat16* second, int64_t count, int64_t width, int64_t depth,
               int64_t pair, uint32_t* panels);
 
 // Pairs a .. a + pairs - 1 of the left panel and b .. of the right one.

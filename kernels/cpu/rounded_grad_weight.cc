@@ -1,5 +1,5 @@
-// The gradient of a weight, from products that are rounded to bfloat16 (pair_product.h), if the
-// node allows it. This covers dense convolutions with any window, and matrix products that read
+// The gradient of a weight, from operands that are bfloat16, or are rounded to it (pair_product.h) if
+// the node allows it. This covers dense convolutions with any window, and matrix products that read
 // both operands by rows of terms.
 //
 // Pixels are divided into blocks (pixel_blocks.h). For each block, a thread packs its part of dy
@@ -10,8 +10,7 @@
 //
 // An element of dw is one sum in the order of the pixels, or as few sums as the shape requires.
 // Threads share these parts first, then the channels of dw's larger side. Neither changes a bit of
-// the result. share out these parts, then the channels of dw's larger side, and change no bit
-// of it.
+// the result.
 #include <omp.h>
 
 #include <algorithm>
@@ -46,9 +45,11 @@ int64_t PanelDepth(int64_t pairs) { return RoundUp(pairs, 4) + 2; }
 // Walks over what the next block reads, while the current block is multiplied.
 class ReadAhead {
  public:
-  void Add(const float* operand, int64_t first, int64_t floats) {
-    regions_[count_++] = {reinterpret_cast<uintptr_t>(operand) + static_cast<uintptr_t>(first * kFloat),
-                          floats * kFloat};
+  template <class T>
+  void Add(const T* operand, int64_t first, int64_t elements) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+    regions_[count_++] = {reinterpret_cast<uintptr_t>(operand) + static_cast<uintptr_t>(first * kBytes),
+                          elements * kBytes};
   }
   // The address of the next `lines` cache lines to prefetch.
   Ahead Next(int64_t lines) {
@@ -71,8 +72,9 @@ class ReadAhead {
 
 class RoundedGradWeight final : public Kernel {
  public:
-  RoundedGradWeight(const GradWeightShape& shape, int64_t block_pairs, int64_t parts, int threads)
+  RoundedGradWeight(const GradWeightShape& shape, DType type, int64_t block_pairs, int64_t parts, int threads)
       : s_(shape),
+        type_(type),
         blocks_(shape, block_pairs),
         parts_(parts),
         slices_(std::max<int64_t>(1, threads / parts)),
@@ -102,10 +104,17 @@ class RoundedGradWeight final : public Kernel {
   }
 
   std::string Run(const KernelArgs& args) override {
+    if (type_ == DType::kBFloat16) return RunOn<BFloat16>(args);
+    return RunOn<float>(args);
+  }
+
+ private:
+  template <class T>
+  std::string RunOn(const KernelArgs& args) {
     auto* copies = args.workspace.data.as<float>();
     auto* packed = reinterpret_cast<uint32_t*>(copies + copies_ * copy_floats_);
     float* dw = args.outputs[0].as<float>();
-    const auto *dy = args.inputs[0].as<float>(), *x = args.inputs[1].as<float>();
+    const auto *dy = args.inputs[0].as<T>(), *x = args.inputs[1].as<T>();
 #pragma omp parallel for schedule(static, 1) num_threads(threads_)
     for (int64_t i = 0; i < parts_ * slices_; ++i) {
       const int64_t part = i % parts_, copy = part - (parts_ - copies_);
@@ -119,7 +128,6 @@ class RoundedGradWeight final : public Kernel {
     return "";
   }
 
- private:
   bool CutsM() const { return s_.out_channels > s_.channels; }
   Range SliceOfM(int64_t slice) const {
     const Range all{0, s_.out_channels};
@@ -131,7 +139,8 @@ class RoundedGradWeight final : public Kernel {
   }
 
   // Sums over a part's pixels, for the channels of a slice, to sums [taps, M, C].
-  void AddBlocks(const float* dy, const float* x, int64_t part, int64_t slice, Block& block, uint32_t* packed,
+  template <class T>
+  void AddBlocks(const T* dy, const T* x, int64_t part, int64_t slice, Block& block, uint32_t* packed,
                  float* sums) const {
     const Range m = SliceOfM(slice), c = SliceOfC(slice);
     if (m.size() == 0 || c.size() == 0) return;
@@ -145,26 +154,28 @@ class RoundedGradWeight final : public Kernel {
     }
   }
 
-  void PackDy(const float* dy, int64_t channels, const Block& block, uint32_t* to) const {
+  template <class T>
+  void PackDy(const T* dy, int64_t channels, const Block& block, uint32_t* to) const {
     const int64_t pairs = block.RowPairs(), depth = PanelDepth(block.DyRows() * pairs);
     const auto [rows, columns] = block.pixels;
     for (int64_t row = 0; row < rows.size(); ++row) {
-      const float* from = dy + ((rows.first + row) * s_.out[2] + columns.first) * s_.dy_pixel;
+      const T* from = dy + ((rows.first + row) * s_.out[2] + columns.first) * s_.dy_pixel;
       for (int64_t k = 0; k < pairs; ++k, from += 2 * s_.dy_pixel)
         PackPair(from, 2 * k + 1 < columns.size() ? from + s_.dy_pixel : nullptr, channels, kPairRows, depth,
                  row * pairs + k, to);
     }
   }
 
-  void PackX(const float* x, int64_t channels, const Block& block, uint32_t* to) const {
+  template <class T>
+  void PackX(const T* x, int64_t channels, const Block& block, uint32_t* to) const {
     const int64_t pairs = block.RowPairs(), depth = PanelDepth(block.XRows() * pairs);
     const Range columns = block.pixels.columns;
     for (int64_t tap = 0; tap < s_.kernel[2]; ++tap, to += RoundUp(channels, kPairLanes) * depth)
       for (int64_t row = 0; row < block.XRows(); ++row) {
-        const float* from = x + block.x_rows[static_cast<size_t>(row)] * s_.in[2] * s_.x_pixel;
+        const T* from = x + block.x_rows[static_cast<size_t>(row)] * s_.in[2] * s_.x_pixel;
         // Zeros also take the place of an odd row's missing pixel: dy is 0 there, but x need not
         // be finite.
-        const auto pixel = [&](int64_t column) -> const float* {
+        const auto pixel = [&](int64_t column) -> const T* {
           const int64_t i = s_.Input(2, columns.first + column, tap);
           return column < columns.size() && s_.Inside(2, i) ? from + i * s_.x_pixel : nullptr;
         };
@@ -175,7 +186,8 @@ class RoundedGradWeight final : public Kernel {
 
   // The pixels after this block, as many as it has. Leaves out an operand if the thread reads only
   // some of its channels.
-  ReadAhead Behind(const Block& block, Range m, Range c, const float* dy, const float* x) const {
+  template <class T>
+  ReadAhead Behind(const Block& block, Range m, Range c, const T* dy, const T* x) const {
     const auto [rows, columns] = block.pixels;
     ReadAhead ahead;
     if (m.size() == s_.out_channels) {
@@ -223,6 +235,7 @@ class RoundedGradWeight final : public Kernel {
   }
 
   const GradWeightShape s_;
+  const DType type_;  // of both operands
   const PixelBlocks blocks_;
   const int64_t parts_, slices_;
   const int threads_;
@@ -231,7 +244,11 @@ class RoundedGradWeight final : public Kernel {
 };
 
 std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& site, std::string* why) {
-  if (site.node->attrs.Int("may_round") == 0) return Refuse(why, "its operands may not be rounded");
+  const DType type = site.inputs[0].dtype;
+  if (site.inputs[1].dtype != type || site.outputs[0].dtype != DType::kFloat32)
+    return Refuse(why, "operands of two types, or a result that is not float32");
+  if (type == DType::kFloat32 && site.node->attrs.Int("may_round") == 0)
+    return Refuse(why, "its operands may not be rounded");
   if (!MultipliesPairs()) return Refuse(why, "the processor has no AVX512_BF16");
   if (shape.group != 1) return Refuse(why, "has groups");
   if (shape.out_channels < kPairRows || shape.channels < kPairLanes) return Refuse(why, "has few channels");
@@ -249,7 +266,7 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
   int64_t needed = 0;
   for (int threads = site.threads; threads >= 1; threads /= 2)
     for (int64_t pairs = kBlockPairs; pairs >= kFewestPairs; pairs /= 2) {
-      auto kernel = std::make_unique<RoundedGradWeight>(shape, pairs, parts, threads);
+      auto kernel = std::make_unique<RoundedGradWeight>(shape, type, pairs, parts, threads);
       needed = kernel->WorkspaceBytes();
       if (needed <= site.workspace_bytes) return kernel;
     }
@@ -258,7 +275,7 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
 }
 
 std::unique_ptr<Kernel> OfConvolution(const KernelSite& site, std::string* why) {
-  const auto conv = ConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
+  const auto conv = MixedConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
   if (!conv) return nullptr;
   GradWeightShape shape{*conv};
   shape.dy_pixel = shape.out_channels;

@@ -26,7 +26,8 @@ class WidenedGradByThread final : public Kernel {
   WidenedGradByThread(const ConvSite& site, int threads)
       : threads_(threads),
         widened_(site.shape),
-        chunks_(widened_.shape(), false, kWidenedBytes / kFloat / threads, threads),
+        chunks_(widened_.shape(), false, std::min(kWidenedThreadBytes, kWidenedBytes / 2 / threads) / kFloat,
+                threads),
         pointwise_(widened_.shape().IsPointwise()),
         dy_bytes_(AlignedFloats(chunks_.y().Elements(chunks_.YRows(0)))),
         x_bytes_(AlignedFloats(chunks_.x().Elements(chunks_.XRows(0)))) {}
@@ -43,6 +44,10 @@ class WidenedGradByThread final : public Kernel {
       if (!made) return false;
       shapes_.push_back(std::move(shape));
       if (last == 0) break;
+    }
+    if (SaturatingMul(threads_, sum_bytes_ + gradient_bytes_) > kWidenedBytes / 2) {
+      *why = "a sum of each thread takes too much";
+      return false;
     }
     if (WorkspaceBytes() <= limit_bytes) return true;
     *why = "needs " + std::to_string(WorkspaceBytes()) + " bytes of workspace, " +

@@ -82,7 +82,9 @@ std::unique_ptr<ChunkGradient> MakeGradient(const DnnlContext& context, const Co
 class WidenedGradWeight final : public Kernel {
  public:
   WidenedGradWeight(const ConvSite& site, int threads)
-      : threads_(threads), widened_(site.shape), chunks_(widened_.shape(), false, kWidenedBytes / kFloat, 1) {
+      : threads_(threads),
+        widened_(site.shape),
+        chunks_(widened_.shape(), false, kWidenedBytes / 2 / kFloat, 1) {
     const auto bytes = [](int64_t elements) { return RoundUp(SaturatingMul(elements, kFloat), 64); };
     dy_bytes_ = bytes(chunks_.y().Elements(chunks_.YRows(0)));
     x_bytes_ = bytes(chunks_.x().Elements(chunks_.XRows(0)));

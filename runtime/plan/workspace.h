@@ -37,9 +37,10 @@ constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
          2 * aligned((rows + kCombinedByThread - 1) / kCombinedByThread * row_bytes);
 }
 
-// Convolutions of bfloat16 that run in float32 widen this many bytes of activations at a time, or a
-// row if that takes more: what a processor's second-level cache and its share of the third hold.
-inline constexpr int64_t kWidenedBytes = int64_t{4} << 20;
+// Convolutions of bfloat16 that run in float32 widen activations in a few chunks of at most this many
+// bytes together: for a thread as many as its second-level cache holds, or a row if that takes more.
+// Weight gradients use half of it for chunks, and half for sums of threads.
+inline constexpr int64_t kWidenedBytes = int64_t{8} << 20, kWidenedThreadBytes = int64_t{2} << 20;
 
 // Attention computes the scores of this many queries at a time.
 inline constexpr int64_t kAttentionQueries = 60;

@@ -16,6 +16,8 @@ constexpr int64_t kThreads = 16;
 // What any primitive may need in addition to its large buffers. Measured: 4 KiB, and 4 KiB
 // per thread.
 constexpr int64_t kSmallScratch = 128 * kKiB;
+// Of a thread, where oneDNN multiplies tiles. Measured: 13 KiB.
+constexpr int64_t kTileScratch = 16 * kKiB;
 
 // Buffers of `bytes`, one per thread: for all threads if these take at most `small` bytes,
 // otherwise `small` bytes, but at least `at_least` buffers.
@@ -90,6 +92,30 @@ int64_t RoundedFactor(const Graph& graph, const Node& node) {
   return bytes <= kRoundedFactorBytes ? bytes : 0;
 }
 
+// The rows of x that `rows` rows of y read at most, and one more than stride rows: along the first
+// spatial axis.
+int64_t RowsOfX(const TensorType& w, const Node& node, int64_t rows) {
+  const std::vector<int64_t> strides = node.attrs.Ints("strides"), dilations = node.attrs.Ints("dilations");
+  const int64_t stride = strides.empty() ? 1 : strides[0], dilation = dilations.empty() ? 1 : dilations[0];
+  return SaturatingAdd(SaturatingMul(rows, stride), SaturatingMul(Extent(w, 2), dilation));
+}
+
+// What a convolution of bfloat16 needs besides weights: float32 copies of a chunk of x and y
+// (kWidenedBytes), or what oneDNN's implementations for AMX keep for each thread, some of an image in
+// tiles. `own` bytes for each thread are added.
+int64_t BFloat16Buffers(const TensorType& x, const TensorType& y, const TensorType& w, const Node& node,
+                        int64_t own) {
+  const int64_t sample = SaturatingAdd(SaturatingAdd(Image(x, 1), Image(y, 1)), own);
+  const int64_t x_row = Image(x, 0) / std::max<int64_t>(Extent(x, 1), 1),
+                y_row = Image(y, 0) / std::max<int64_t>(Extent(y, 1), 1);
+  // As many rows as a gradient of x divides at a time: those of one row of y.
+  const int64_t row = SaturatingAdd(SaturatingMul(RowsOfX(w, node, 1), x_row),
+                                    SaturatingMul(SaturatingAdd(Extent(w, 2), 2), y_row));
+  return std::min(SaturatingMul(sample, kThreads), std::max(kWidenedBytes, SaturatingMul(row, 4)));
+}
+
+bool IsBFloat16(const Graph& graph, ValueId id) { return TypeOf(graph, id).dtype == DType::kBFloat16; }
+
 }  // namespace
 
 CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& target) {
@@ -99,14 +125,19 @@ CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& targ
 }
 
 CappedDim ConvWorkspace(const Graph& graph, const Node& node, const Target&) {
-  return WeightsWorkspace(TypeOf(graph, node.inputs[1]), node);
+  const TensorType &x = TypeOf(graph, node.inputs[0]), &w = TypeOf(graph, node.inputs[1]);
+  const int64_t weights = WeightsWorkspace(w, node);
+  if (!IsBFloat16(graph, node.inputs[0])) return weights;
+  return SaturatingAdd(weights, BFloat16Buffers(x, TypeOf(graph, node.outputs[0]), w, node, kTileScratch));
 }
 
 // With strides, one image of dy at a time is spread out, in a buffer per thread.
 CappedDim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType &dy = TypeOf(graph, node.inputs[0]), &w = TypeOf(graph, node.inputs[1]);
   const int64_t spread = HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0;
-  return SaturatingAdd(WeightsWorkspace(w, node), spread);
+  const int64_t needed = SaturatingAdd(WeightsWorkspace(w, node), spread);
+  if (!IsBFloat16(graph, node.inputs[0])) return needed;
+  return SaturatingAdd(needed, BFloat16Buffers(TypeOf(graph, node.outputs[0]), dy, w, node, kTileScratch));
 }
 
 // Threads that share a weight sum into copies of dw of their own, which are then added. A strided
@@ -114,6 +145,11 @@ CappedDim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Tar
 CappedDim ConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType &dy = TypeOf(graph, node.inputs[0]), &x = TypeOf(graph, node.inputs[1]),
                    &dw = TypeOf(graph, node.outputs[0]);
+  if (IsBFloat16(graph, node.inputs[0])) {
+    const int64_t sums = SaturatingMul(PackedWeights(dw, node.attrs.Int("group", 1)), 2);
+    return SaturatingAdd(WeightsWorkspace(dw, node),
+                         BFloat16Buffers(x, dy, dw, node, SaturatingAdd(sums, kTileScratch)));
+  }
   const int64_t copies = PerThread(PackedWeights(dw, node.attrs.Int("group", 1)), 0, 4 * kMiB);
   int64_t gathered = 0;
   if (HasStride(node) && WindowTaps(dw) == 1) {
