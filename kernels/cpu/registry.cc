@@ -18,6 +18,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   if (DnnlBFloat16IsFast()) RegisterDnnlBFloat16MatMul(registry, context);
   RegisterCpuMatMul(registry);
   RegisterDnnlMatMul(registry, context);
+  RegisterCpuFloat32MatMul(registry);
   if (!DnnlBFloat16IsFast()) RegisterDnnlBFloat16MatMul(registry, context);
   if (!MultipliesPairsFast()) RegisterRoundedGradWeight(registry);
   RegisterCpuRecurrent(registry, context);

@@ -171,79 +171,73 @@ TestTensor Narrow(const TestTensor& wide) {
   for (int64_t i = 0; i < t.elements(); ++i) t.as<BFloat16>()[i] = FromFloat<BFloat16>(wide.as<float>()[i]);
   return t;
 }
-TestTensor Widen(const TestTensor& narrow) {
-  TestTensor t = Empty(narrow.dims);
-  for (int64_t i = 0; i < t.elements(); ++i) t.as<float>()[i] = ToFloat(narrow.as<BFloat16>()[i]);
-  return t;
-}
 
-// The case with bfloat16 operands but bias and mask. Results are bfloat16 too, or float32.
-OpCase InBFloat16(OpCase c, bool results_too) {
+// The case with bfloat16 operands but bias and mask. Results are float32.
+OpCase InBFloat16(OpCase c) {
   for (size_t i = 0; i < (c.op == "Attention" ? 3 : 4); ++i) c.inputs[i] = Narrow(c.inputs[i]);
-  if (results_too)
-    for (TestTensor& result : c.outputs) result = Empty(result.dims, DType::kBFloat16);
+  return c;
+}
+OpCase WithBFloat16Results(OpCase c) {
+  for (TestTensor& result : c.outputs) result = Empty(result.dims, DType::kBFloat16);
   return c;
 }
 
-// Bytes beyond the workspace, bits that depend on threads, and everything else that CompareWithReference
-// sees; but results are compared with `tolerance` where both are bfloat16, too.
-void CompareInBFloat16(const OpCase& c, double tolerance) {
-  const OpResult truth = RunReference(c);
+// The fast kernel on several numbers of threads, with the planned workspace, beside the reference. Results
+// in bfloat16 must be those in float32, rounded.
+void CompareInBFloat16(const OpCase& wide, double tolerance) {
+  const OpResult truth = RunReference(wide);
   ASSERT_FALSE(truth.refused) << truth.error;
-  const KernelEntry& entry = CpuRegistry().For(c.op).front();
-  OpResult first;
+  const KernelEntry& entry = CpuRegistry().For(wide.op).front();
+  const OpCase narrow = WithBFloat16Results(wide);
+  const OpResult first = RunKernel(entry, wide, 1, PlannedWorkspace(wide));
   for (const int threads : {1, 2, 5}) {
-    const OpResult got = RunKernel(entry, c, threads, PlannedWorkspace(c));
-    ASSERT_FALSE(got.refused) << got.error;
-    ASSERT_EQ(got.error, "");
+    SCOPED_TRACE(testing::Message() << threads << " threads");
+    const OpResult got = RunKernel(entry, wide, threads, PlannedWorkspace(wide));
+    const OpResult rounded = RunKernel(entry, narrow, threads, PlannedWorkspace(narrow));
+    ASSERT_FALSE(got.refused || rounded.refused) << got.error << rounded.error;
     for (size_t i = 0; i < truth.tensors.size(); ++i) {
-      const TestTensor &made = got.tensors[i], &expected = truth.tensors[i];
-      const bool narrow = made.dtype == DType::kBFloat16;
-      EXPECT_LE(narrow ? Distance(Widen(made), Widen(expected)) : Distance(made, expected), tolerance)
-          << threads << " threads, result " << i;
-      if (threads > 1) {
-        EXPECT_EQ(made.bytes, first.tensors[i].bytes) << threads << " threads, result " << i;
-      }
+      EXPECT_LE(Distance(got.tensors[i], truth.tensors[i]), tolerance) << "result " << i;
+      EXPECT_EQ(got.tensors[i].bytes, first.tensors[i].bytes) << "result " << i;
+      EXPECT_EQ(rounded.tensors[i].bytes, Narrow(got.tensors[i]).bytes) << "result " << i;
     }
-    if (threads == 1) first = got;
   }
 }
 
 TEST(Attention, BFloat16AgreesWithTheReference) {
-  // Where a float32 probability or gradient of a score lies almost between two bfloat16 numbers, the
-  // kernel may round it to the other one: that changes a term by 2^-8 of itself. Rounded results may
-  // differ by 2^-8, too.
-  const double one_rounding = std::ldexp(1, -8);
+  // Where a probability or the gradient of a score lies almost between two bfloat16 numbers, the kernel may
+  // round it to the other one: that changes a term by 2^-8 of itself.
+  const double tolerance = std::ldexp(1, -10);
   for (const Form& f : kForms) {
     SCOPED_TRACE(f.name);
-    for (const bool results_too : {false, true}) {
-      const double tolerance = results_too ? 1.5 * one_rounding : .25 * one_rounding;
-      CompareInBFloat16(InBFloat16(Forward(f), results_too), tolerance);
-      CompareInBFloat16(InBFloat16(Gradient(f), results_too), tolerance);
-    }
+    CompareInBFloat16(InBFloat16(Forward(f)), tolerance);
+    CompareInBFloat16(InBFloat16(Gradient(f)), tolerance);
   }
 }
 
-// With few keys, no mask and equal scores, all numbers are exact but for results.
+TEST(Attention, TheReferenceRoundsBFloat16ResultsOnce) {
+  const Form f{.name = "", .q = {1, 2, 9, 8}, .k = {1, 2, 12, 8}, .v = {1, 2, 12, 8}, .bias = {12}};
+  for (const OpCase& c : {InBFloat16(Forward(f)), InBFloat16(Gradient(f))}) {
+    const OpResult wide = RunReference(c), narrow = RunReference(WithBFloat16Results(c));
+    ASSERT_FALSE(narrow.refused) << narrow.error;
+    for (size_t i = 0; i < wide.tensors.size(); ++i)
+      EXPECT_EQ(narrow.tensors[i].bytes, Narrow(wide.tensors[i]).bytes) << c.op << ", result " << i;
+  }
+}
+
+// With equal scores of 64 keys, probabilities are exact, and with them all sums.
 TEST(Attention, BFloat16ProductsOfExactNumbersAreExact) {
-  Form f{.name = "", .q = {1, 2, 70, 8}, .k = {1, 2, 64, 8}, .v = {1, 2, 64, 24}};
-  const auto integers = [](TestTensor& t) {
-    for (int64_t i = 0; i < t.elements(); ++i) t.as<float>()[i] = static_cast<float>(i * 7 % 11 - 5);
+  const Form f{.name = "", .q = {1, 2, 70, 8}, .k = {1, 2, 64, 8}, .v = {1, 2, 64, 24}};
+  const auto exact = [](OpCase c, size_t first) {
+    for (TestTensor& t : c.inputs)
+      for (int64_t i = 0; t.present && i < t.elements(); ++i)
+        t.as<float>()[i] = static_cast<float>(i * 7 % 11 - 5);
+    std::fill_n(c.inputs[first].as<float>(), c.inputs[first].elements(), 0.0f);
+    return InBFloat16(c);
   };
-  OpCase c = Forward(f);
-  for (TestTensor& t : c.inputs)
-    if (t.present) integers(t);
-  std::fill_n(c.inputs[0].as<float>(), c.inputs[0].elements(), 0.0f);  // every probability is 1/64
-  for (const bool results_too : {false, true}) CompareInBFloat16(InBFloat16(c, results_too), 0);
-  OpCase g = Gradient(f);
-  for (size_t i = 0; i < 4; ++i) integers(g.inputs[i]);
-  std::fill_n(g.inputs[1].as<float>(), g.inputs[1].elements(), 0.0f);
-  g.attrs.Set("scale", .25);
-  OpResult truth = RunReference(InBFloat16(g, false));
-  CompareInBFloat16(InBFloat16(g, true), std::ldexp(1, -8));  // of sums that are rounded
-  // dv = p^T do: integers over 64
-  const OpResult got = RunKernel(CpuRegistry().For(g.op).front(), InBFloat16(g, false), 1, 1 << 22);
-  EXPECT_EQ(got.tensors[2].bytes, truth.tensors[2].bytes);
+  CompareInBFloat16(exact(Forward(f), 0), 0);
+  const OpCase gradient = exact(Gradient(f), 1);
+  const OpResult got = RunKernel(CpuRegistry().For(gradient.op).front(), gradient, 1, 1 << 22);
+  EXPECT_EQ(got.tensors[2].bytes, RunReference(gradient).tensors[2].bytes) << "dv = p^T do";
 }
 
 // Factors are rounded: a probability of 1/3 becomes the nearest bfloat16.
@@ -255,7 +249,7 @@ TEST(Attention, BFloat16ProbabilitiesAreRoundedAsFactors) {
   c.inputs[0] = Floats({1, 1, 1, 1}, {1});
   c.inputs[1] = Floats({1, 1, 3, 1}, {-1, 0, 0});
   c.inputs[2] = Floats({1, 1, 3, 1}, {1, 0, 0});
-  c = InBFloat16(c, false);
+  c = InBFloat16(c);
   const double weight = std::exp(-1.0), sum = 2 + weight;
   const double rounded = ToFloat(FromFloat<BFloat16>(static_cast<float>(weight)));
   ASSERT_GT(std::fabs(rounded - weight), 1e-4);
@@ -291,7 +285,8 @@ TEST(Attention, EmptyTensors) {
     SCOPED_TRACE(f.name);
     CompareWithReference(Forward(f), 1e-6);
     CompareWithReference(Gradient(f), 1e-6);
-    for (const OpCase& c : {Forward(f), Gradient(f)}) CompareWithReference(InBFloat16(c, true), 0);
+    for (const OpCase& c : {Forward(f), Gradient(f)})
+      CompareWithReference(WithBFloat16Results(InBFloat16(c)), 0);
   }
 }
 
