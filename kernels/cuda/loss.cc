@@ -93,7 +93,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const CudaContext& context, const Ke
 }
 
 std::unique_ptr<Kernel> CountCorrect(const CudaContext& context, const KernelSite& site, std::string* why) {
-  const auto shape = LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], nullptr, why);
+  const auto shape = CountCorrectShapeOf(site, why);
   if (!shape) return nullptr;
   if (shape->classes >= kMaxCount) return Refuse(why, "2^31 classes");
   const RowPlan plan = PlanLogits(*shape, site.inputs[0], 1);
@@ -108,6 +108,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const CudaContext& context, cons
   const auto shape = CrossEntropyGradShapeOf(site, why);
   if (!shape) return nullptr;
   if (shape->classes >= kMaxCount) return Refuse(why, "2^31 classes");
+  if (site.outputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
   const RowPlan plan = PlanLogits(*shape, site.inputs[1], 1);
   const LossKernel rows = RowKernel(context, "softmax_cross_entropy_grad", "SoftmaxCrossEntropyGrad", plan);
   LossParameters shared = ParametersOf(context, site, *shape);
