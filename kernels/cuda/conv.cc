@@ -115,7 +115,7 @@ std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction 
   ConvolutionProblem problem = ProblemOf(s, direction);
   problem.alignment = OperandAlignment(site);
   problem.math = context.conv_math;
-  auto call = context.toolkit.convolutions().Choose(problem, site.workspace_bytes - weights_bytes, why);
+  auto call = context.engines.Choose(problem, site.workspace_bytes - weights_bytes, why);
   if (!call) return nullptr;
   std::optional<BiasSum> bias;
   if (at.bias) bias.emplace(context, s.out_channels, at.y->elements);
