@@ -11,6 +11,7 @@ inline constexpr int64_t kParallelElements = int64_t{1} << 15;
 
 void RegisterCpuDepthwise(KernelRegistry& registry);
 void RegisterRoundedGradWeight(KernelRegistry& registry);
+void RegisterCpuMatMul(KernelRegistry& registry);
 void RegisterCpuMaxPool(KernelRegistry& registry);
 void RegisterCpuAveragePool(KernelRegistry& registry);
 void RegisterCpuReduce(KernelRegistry& registry);

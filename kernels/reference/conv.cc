@@ -1,3 +1,4 @@
+#include "kernels/math/convert.h"
 #include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
@@ -6,15 +7,32 @@
 namespace act {
 namespace {
 
+// Calls f(In(), Out()), where these are the element types of an operand and of the result.
+template <class F>
+std::string WithTypes(DType in, DType out, F&& f) {
+  const auto with_in = [&](auto in_type) -> std::string {
+    return out == DType::kBFloat16 ? f(in_type, BFloat16()) : f(in_type, float());
+  };
+  return in == DType::kBFloat16 ? with_in(BFloat16()) : with_in(float());
+}
+
+// A float32 factor beside a factor of type T, to which it is rounded.
+template <class T>
+double Factor(float w) {
+  return ToFloat(FromFloat<T>(w));
+}
+
 // y[n,o,m] = bias[m] + sum over k, c of x[n,i(o,k),c] w[m,c,k]
 std::unique_ptr<Kernel> Conv(const KernelSite& site, std::string* why) {
-  const auto shape = ConvShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
+  const auto shape = MixedConvShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
   if (!shape) return nullptr;
-  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
-    const float* x = args.inputs[0].as<float>();
+  const auto run = [s = *shape](const KernelArgs& args, auto in, auto out) -> std::string {
+    using In = decltype(in);
+    using Out = decltype(out);
+    const In* x = args.inputs[0].as<In>();
     const float* w = args.inputs[1].as<float>();
     const float* bias = args.inputs.size() > 2 ? args.inputs[2].as<float>() : nullptr;
-    float* y = args.outputs[0].as<float>();
+    Out* y = args.outputs[0].as<Out>();
     const int64_t taps = s.KernelPixels(), cin = s.GroupIn(), pixels = s.OutPixels();
 #pragma omp parallel for collapse(2)
     for (int64_t n = 0; n < s.batch; ++n)
@@ -28,24 +46,30 @@ std::unique_ptr<Kernel> Conv(const KernelSite& site, std::string* why) {
             const int64_t i2 = s.Input(2, o2, k % s.kernel[2]);
             if (!s.Inside(0, i0) || !s.Inside(1, i1) || !s.Inside(2, i2)) continue;
             const int64_t pixel = ((n * s.in[0] + i0) * s.in[1] + i1) * s.in[2] + i2;
-            const float* row = x + pixel * s.channels + m / s.GroupOut() * cin;
-            for (int64_t c = 0; c < cin; ++c) sum += double{row[c]} * w[(m * cin + c) * taps + k];
+            const In* row = x + pixel * s.channels + m / s.GroupOut() * cin;
+            for (int64_t c = 0; c < cin; ++c)
+              sum += ToFloat(row[c]) * Factor<In>(w[(m * cin + c) * taps + k]);
           }
-          y[(n * pixels + p) * s.out_channels + m] = static_cast<float>(sum);
+          y[(n * pixels + p) * s.out_channels + m] = FromFloat<Out>(static_cast<float>(sum));
         }
       }
     return "";
+  };
+  return MakeKernel([run, x = site.inputs[0].dtype, y = site.outputs[0].dtype](const KernelArgs& args) {
+    return WithTypes(x, y, [&](auto in, auto out) { return run(args, in, out); });
   });
 }
 
 // dx[n,i,c] = sum over the (o, k) that read i, and m, of dy[n,o,m] w[m,c,k]
 std::unique_ptr<Kernel> ConvGradInput(const KernelSite& site, std::string* why) {
-  const auto shape = ConvShapeOf(site.node->attrs, site.outputs[0], site.inputs[1], site.inputs[0], why);
+  const auto shape = MixedConvShapeOf(site.node->attrs, site.outputs[0], site.inputs[1], site.inputs[0], why);
   if (!shape) return nullptr;
-  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
-    const float* dy = args.inputs[0].as<float>();
+  const auto run = [s = *shape](const KernelArgs& args, auto in, auto out_type) -> std::string {
+    using In = decltype(in);
+    using Out = decltype(out_type);
+    const In* dy = args.inputs[0].as<In>();
     const float* w = args.inputs[1].as<float>();
-    float* dx = args.outputs[0].as<float>();
+    Out* dx = args.outputs[0].as<Out>();
     const int64_t taps = s.KernelPixels(), cin = s.GroupIn(), cout = s.GroupOut(), pixels = s.InPixels();
 #pragma omp parallel for collapse(2)
     for (int64_t n = 0; n < s.batch; ++n)
@@ -67,24 +91,27 @@ std::unique_ptr<Kernel> ConvGradInput(const KernelSite& site, std::string* why) 
             }
             if (!reads) continue;
             const int64_t g = c / cin;
-            const float* row = dy + (n * s.OutPixels() + out) * s.out_channels + g * cout;
+            const In* row = dy + (n * s.OutPixels() + out) * s.out_channels + g * cout;
             for (int64_t m = 0; m < cout; ++m)
-              sum += double{row[m]} * w[((g * cout + m) * cin + c % cin) * taps + k];
+              sum += ToFloat(row[m]) * Factor<In>(w[((g * cout + m) * cin + c % cin) * taps + k]);
           }
-          dx[(n * pixels + p) * s.channels + c] = static_cast<float>(sum);
+          dx[(n * pixels + p) * s.channels + c] = FromFloat<Out>(static_cast<float>(sum));
         }
       }
     return "";
+  };
+  return MakeKernel([run, dy = site.inputs[0].dtype, dx = site.outputs[0].dtype](const KernelArgs& args) {
+    return WithTypes(dy, dx, [&](auto in, auto out) { return run(args, in, out); });
   });
 }
 
 // dw[m,c,k] = sum over n, o of dy[n,o,m] x[n,i(o,k),c]
 std::unique_ptr<Kernel> ConvGradWeight(const KernelSite& site, std::string* why) {
-  const auto shape = ConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
+  const auto shape = MixedConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
   if (!shape) return nullptr;
-  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
-    const float* dy = args.inputs[0].as<float>();
-    const float* x = args.inputs[1].as<float>();
+  const auto run = [s = *shape](const KernelArgs& args, auto dy_type, auto x_type) -> std::string {
+    const auto* dy = args.inputs[0].as<decltype(dy_type)>();
+    const auto* x = args.inputs[1].as<decltype(x_type)>();
     float* dw = args.outputs[0].as<float>();
     const int64_t taps = s.KernelPixels(), cin = s.GroupIn();
 #pragma omp parallel for collapse(3)
@@ -102,12 +129,15 @@ std::unique_ptr<Kernel> ConvGradWeight(const KernelSite& site, std::string* why)
                   if (!s.Inside(0, i0) || !s.Inside(1, i1) || !s.Inside(2, i2)) continue;
                   const int64_t in = ((n * s.in[0] + i0) * s.in[1] + i1) * s.in[2] + i2;
                   const int64_t out = ((n * s.out[0] + o0) * s.out[1] + o1) * s.out[2] + o2;
-                  sum +=
-                      double{dy[out * s.out_channels + m]} * x[in * s.channels + m / s.GroupOut() * cin + c];
+                  sum += double{ToFloat(dy[out * s.out_channels + m])} *
+                         ToFloat(x[in * s.channels + m / s.GroupOut() * cin + c]);
                 }
           dw[(m * cin + c) * taps + k] = static_cast<float>(sum);
         }
     return "";
+  };
+  return MakeKernel([run, dy = site.inputs[0].dtype, x = site.inputs[1].dtype](const KernelArgs& args) {
+    return WithTypes(dy, x, [&](auto dy_type, auto x_type) { return run(args, dy_type, x_type); });
   });
 }
 

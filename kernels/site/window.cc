@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "kernels/site/float_types.h"
 #include "kernels/site/strided.h"
 
 namespace act {
@@ -75,6 +76,14 @@ std::optional<ConvShape> ConvShapeOf(const Attributes& attrs, const TensorView& 
                                      const TensorView& y, std::string* why) {
   if (x.dtype != DType::kFloat32 || w.dtype != DType::kFloat32 || y.dtype != DType::kFloat32)
     return No(why, "float32 only");
+  return MixedConvShapeOf(attrs, x, w, y, why);
+}
+
+std::optional<ConvShape> MixedConvShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& w,
+                                          const TensorView& y, std::string* why) {
+  const auto allowed = [](DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kBFloat16; };
+  if (!allowed(x.dtype) || w.dtype != DType::kFloat32 || !allowed(y.dtype))
+    return No(why, "float32 weights, float32 or bfloat16 activations only");
   if (w.dims.size() < 3) return No(why, "weights " + DimsText(w.dims) + " are not [M,C/group,K..]");
   const auto window = WindowOf(attrs, x.dims, y.dims, std::span(w.dims).subspan(2), why);
   if (!window) return std::nullopt;
@@ -92,7 +101,8 @@ std::optional<ConvShape> ConvShapeOf(const Attributes& attrs, const TensorView& 
 
 std::optional<Window> PoolShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,
                                   std::string* why) {
-  if (x.dtype != DType::kFloat32 || y.dtype != DType::kFloat32) return No(why, "float32 only");
+  if (x.dtype != y.dtype || !IsFloat32OrBFloat16(x.dtype))
+    return No(why, "float32 on both sides, or bfloat16");
   const std::vector<int64_t> kernel = attrs.Ints("kernel_shape");
   const auto window = WindowOf(attrs, x.dims, y.dims, kernel, why);
   if (window && x.dims.back() != y.dims.back()) return No(why, "x and y differ in channels");

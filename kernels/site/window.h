@@ -57,10 +57,14 @@ struct ConvShape : Window {
     return KernelPixels() == 1 && group == 1 && in == out && pad == Triple{} && stride == Triple{1, 1, 1};
   }
 };
+// Of float32 alone.
 std::optional<ConvShape> ConvShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& w,
                                      const TensorView& y, std::string* why);
+// The same where x and y may each be bfloat16 too.
+std::optional<ConvShape> MixedConvShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& w,
+                                          const TensorView& y, std::string* why);
 
-// The pooling of x into y by the node's `kernel_shape`.
+// The pooling of x into y by the node's `kernel_shape`. Both are float32, or both bfloat16.
 std::optional<Window> PoolShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,
                                   std::string* why);
 // The window of the operators MaxPool and MaxPoolGrad, whose index (of the dims of y) can hold every

@@ -14,6 +14,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/precision/round_factors.h"
+#include "passes/precision/round_inputs.h"
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
@@ -160,6 +161,9 @@ class Narrower {
 
 }  // namespace
 
-llvm::Error NarrowValues(Graph& graph, PassContext& context) { return Narrower(graph, context).Run(); }
+llvm::Error NarrowValues(Graph& graph, PassContext& context) {
+  RoundInputs(graph, context.marks, context.edges);
+  return Narrower(graph, context).Run();
+}
 
 }  // namespace act

@@ -37,11 +37,23 @@ constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
          2 * aligned((rows + kCombinedByThread - 1) / kCombinedByThread * row_bytes);
 }
 
+// Convolutions of bfloat16 that run in float32 widen this many bytes of activations at a time, or a
+// row if that takes more: what a processor's second-level cache and its share of the third hold.
+inline constexpr int64_t kWidenedBytes = int64_t{4} << 20;
+
 // Attention computes the scores of this many queries at a time.
 inline constexpr int64_t kAttentionQueries = 60;
 // Floats from one row of scores to the next. It is an odd number of cache lines, so that rows
 // spread over the cache.
 constexpr int64_t AttentionRowFloats(int64_t keys) { return ((keys + 15) / 16 | 1) * 16; }
+// The same for blocks of the operands of a product.
+constexpr int64_t ProductRowFloats(int64_t columns) { return AttentionRowFloats(columns); }
+// Blocks of a product in float32: of a, rows by terms, for each thread; of b, in bytes, for all; and
+// the columns of sums, if these lie apart from the result.
+inline constexpr int64_t kProductRows = 96, kProductDepth = 384, kProductColumns = 384,
+                         kProductBytes = 2 << 20;
+// A float32 factor beside one in bfloat16 gets room for a rounded copy of at most so many bytes.
+inline constexpr int64_t kRoundedFactorBytes = 16 << 20;
 // Scratch bytes of a thread. Forward: k transposed, a block of scores, a row of dropout. Backward:
 // also v transposed, the scores' gradients, and a row of slopes if scores are capped.
 int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth);

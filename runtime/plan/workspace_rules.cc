@@ -54,6 +54,42 @@ int64_t WeightsWorkspace(const TensorType& w, const Node& node) {
   return SaturatingAdd(PackedWeights(w, node.attrs.Int("group", 1)), kSmallScratch);
 }
 
+// The extent of an axis of a product, counted from the last. One that varies with N is without bound.
+int64_t ProductExtent(const TensorType& type, size_t from_last) {
+  if (type.dims.size() < 2) return 1;
+  const Dim& dim = type.dims[type.dims.size() - from_last];
+  return dim.IsFixed() ? std::max<int64_t>(dim.fixed, 1) : kTooLarge;
+}
+
+// Blocks in float32 (kernels/cpu/product_blocks.h): one of b for all threads; of each thread one of a,
+// and of sums if the result is bfloat16.
+int64_t WidenedProduct(const Graph& graph, const Node& node) {
+  const TensorType& y = TypeOf(graph, node.outputs[0]);
+  const int64_t k = ProductExtent(TypeOf(graph, node.inputs[0]), node.attrs.Int("trans_a") != 0 ? 2 : 1);
+  const int64_t n = ProductExtent(y, 1);
+  const int64_t whole =
+      SaturatingMul(SaturatingMul(SaturatingAdd(k, 1), RoundUp(std::min(n, kTooLarge / 2), 64)), kFloat);
+  const int64_t depth = std::min(RoundUp(std::min(k, kProductDepth), 16) + 16, kProductDepth + 16);
+  int64_t floats = std::max((kProductRows + 16) * depth, 64 * ProductRowFloats(128));
+  if (y.dtype == DType::kBFloat16) floats += kProductRows * ProductRowFloats(std::min(n, kProductColumns));
+  return SaturatingAdd(std::min(whole, kProductBytes + 16 * kKiB), PerThread(floats * kFloat, 4, 2 * kMiB));
+}
+
+// The copy of a float32 factor beside one in bfloat16, in oneDNN's layouts. Nothing if it is large or
+// varies with N: products in float32 need no copy.
+int64_t RoundedFactor(const Graph& graph, const Node& node) {
+  const TensorType &a = TypeOf(graph, node.inputs[0]), &b = TypeOf(graph, node.inputs[1]);
+  if (a.dtype == b.dtype) return 0;
+  const TensorType& factor = a.dtype == DType::kFloat32 ? a : b;
+  int64_t bytes = 2;
+  for (size_t axis = 0; axis < factor.dims.size(); ++axis) {
+    const bool of_matrix = axis + 2 >= factor.dims.size();
+    const int64_t extent = std::min(ProductExtent(factor, factor.dims.size() - axis), kTooLarge / 2);
+    bytes = SaturatingMul(bytes, of_matrix ? RoundUp(extent, 64) : extent);
+  }
+  return bytes <= kRoundedFactorBytes ? bytes : 0;
+}
+
 }  // namespace
 
 CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& target) {
@@ -97,7 +133,10 @@ CappedDim MatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
   const bool fixed = a.dims.size() >= 2 && a.dims[k_axis].IsFixed();
   const int64_t k = fixed ? std::min<int64_t>(RoundUp(Extent(a, k_axis), 64), 1024) : 1024;
   const int64_t block = k * 64 * kFloat;
-  return std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
+  const int64_t scratch = std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
+  const TensorType& b = TypeOf(graph, node.inputs[1]);
+  if (a.dtype != DType::kBFloat16 && b.dtype != DType::kBFloat16) return scratch;
+  return std::max(WidenedProduct(graph, node), SaturatingAdd(RoundedFactor(graph, node), scratch));
 }
 
 CappedDim AttentionWorkspace(const Graph& graph, const Node& node, const Target&) {

@@ -128,8 +128,11 @@ TEST(Precision, ARoundedCopyIsStoredInPlaceOfAValueThatOnlyProductsRead) {
     return loss
   )");
   EXPECT_EQ(TypesOf(plan.train.graph, "Resize"), Types{"f32->f32"});
-  ASSERT_EQ(plan.edges.size(), 1u);
-  EXPECT_EQ(plan.edges[0].form, "bf16");
+  // The copies of the resized image and of the input, which only products read too.
+  ASSERT_EQ(plan.edges.size(), 2u);
+  for (const SavedEdge& edge : plan.edges) EXPECT_EQ(edge.form, "bf16") << edge.name;
+  EXPECT_EQ(plan.edges[1].name, "x");
+  EXPECT_EQ(plan.edges[1].bytes, Dim::Batch() * Dim(8 * 8 * 4 * 2));
 }
 
 // With a batch that is fixed, sizes do not tell samples from parameters.
