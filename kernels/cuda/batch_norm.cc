@@ -45,7 +45,6 @@ BatchNormParameters ParametersOf(const BatchNormShape& s, const ColumnReduction&
 std::unique_ptr<Kernel> BatchNormStats(const CudaContext& context, const KernelSite& site, std::string* why) {
   const auto shape = BatchNormShapeOf(site, why);
   if (!shape) return nullptr;
-  if (site.inputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
   const int64_t channels = shape->channels;
   if (channels == 0) return MakeKernel([](const KernelArgs&) { return std::string(); });
   const int64_t most_parts =

@@ -111,7 +111,6 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const CudaContext& context, cons
   const auto shape = CrossEntropyGradShapeOf(site, why);
   if (!shape) return nullptr;
   if (shape->classes >= kMaxCount) return Refuse(why, "2^31 classes");
-  if (site.outputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
   const RowPlan plan = PlanLogits(*shape, site.inputs[1], 1);
   const LossKernel rows = RowKernel(context, "softmax_cross_entropy_grad", "SoftmaxCrossEntropyGrad", plan,
                                     std::string(", ") + FloatType(site.outputs[0].dtype));

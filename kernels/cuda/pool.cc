@@ -21,7 +21,6 @@ std::unique_ptr<Kernel> Create(const CudaContext& context, const KernelSite& sit
                                std::string function, const TensorView* index, std::string* why) {
   if (!window) return nullptr;
   const TensorView &from = site.inputs[0], &to = site.outputs[0];
-  if (from.dtype != DType::kFloat32) return Refuse(why, "float32 only");
   if (from.elements == 0 && to.elements > 0) return Refuse(why, "an empty tensor");
   const auto parameters = WindowParametersOf(*window, why);
   if (!parameters) return nullptr;
