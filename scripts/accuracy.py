@@ -22,6 +22,9 @@ import char_text
 import loss_curves
 import tensor_files
 
+# Runs of the same plan are compared, so kernels are chosen in a fixed order and not by time.
+os.environ.setdefault("ACT_TUNE", "off")
+
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 

@@ -96,7 +96,7 @@ std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction 
   ConvolutionProblem problem = ProblemOf(*shape, direction);
   problem.alignment = OperandAlignment(site);
   problem.math = bfloat16 ? FloatMath::kBFloat16 : context.conv_math;
-  auto call = context.toolkit.convolutions().Choose(problem, site.workspace_bytes - weights_bytes, why);
+  auto call = context.engines.Choose(problem, site.workspace_bytes - weights_bytes, why);
   if (!call) return nullptr;
   std::optional<BiasSum> bias;
   if (at.bias) bias.emplace(context, shape->out_channels, DType::kFloat32);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ class KernelCompiler {
   virtual ~KernelCompiler() = default;
   // What the image depends on apart from the source: architecture, flags, versions.
   virtual std::string Key() const = 0;
+  // "NVRTC 13.0 for sm_90a", for people.
+  virtual std::string Name() const = 0;
   // `headers`: path and text. `log`: warnings, registers, stack and spilled bytes of each kernel.
   virtual Status Compile(const KernelSource& source,
                          const std::vector<std::pair<std::string, std::string>>& headers,
@@ -80,6 +83,8 @@ class LibraryCall {
   // Enqueues it. Convolutions: {x, w, y}, of which the direction says which is written. Products: {a, b,
   // c, bias}.
   virtual Status Enqueue(Stream* stream, std::byte* const operands[4], std::byte* workspace) = 0;
+  // The engine for ConvolutionLibrary::Load. No bytes: the library cannot write it.
+  virtual std::vector<std::byte> Serialize() const { return {}; }
 };
 
 class ConvolutionLibrary {
@@ -89,6 +94,13 @@ class ConvolutionLibrary {
   // Null, with the reason, if there is none.
   virtual std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
                                               std::string* why) = 0;
+  // What engines depend on besides the problem, for people too: "cuDNN 9.19.0 on compute capability 9.0 with
+  // 132 multiprocessors".
+  virtual std::string Key() const = 0;
+  // The engine that LibraryCall::Serialize wrote for this problem under the same Key(); nothing is searched.
+  // Null, with the reason, if the bytes are damaged, or Choose may not take such an engine.
+  virtual std::unique_ptr<LibraryCall> Load(const ConvolutionProblem& problem, int64_t limit,
+                                            std::span<const std::byte> engine, std::string* why) = 0;
 };
 
 class ProductLibrary {
@@ -114,7 +126,7 @@ class Toolkit {
 // null, with one line in *error and what to do in *hint.
 inline constexpr char kOpenToolkit[] = "act_cuda_open";
 inline constexpr char kToolkitVersion[] = "act_cuda_version";  // const int, equal to:
-inline constexpr int kCurrentToolkit = 1;
+inline constexpr int kCurrentToolkit = 2;
 using OpenToolkit = Toolkit* (*)(int device, std::string* error, std::string* hint);
 // NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of
 // a description. It compiles, chooses engines of convolutions, and has memory for the tables of kernels;

@@ -71,7 +71,7 @@ bool Cut(const CudaContext& context, ConvolutionProblem problem, int64_t workspa
       problem.x[0] = problem.y[0] = n;
       problem.accumulates = accumulates;
       std::shared_ptr<LibraryCall> call =
-          context.toolkit.convolutions().Choose(problem, workspace_bytes - layout.library_at, why);
+          context.engines.Choose(problem, workspace_bytes - layout.library_at, why);
       if (!call) return false;
       layout.library_bytes = std::max(layout.library_bytes, call->workspace_bytes());
       layout.calls.push_back(std::move(call));

@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/nvidia/problem_text.h"
+#include "kernels/cuda/problem_text.h"
 
 namespace act::cuda {
 namespace {

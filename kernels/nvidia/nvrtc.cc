@@ -91,10 +91,14 @@ nvrtcResult Create(const KernelSource& source,
 
 NvrtcCompiler::NvrtcCompiler(int compute_capability) : architecture_(ArchitectureOf(compute_capability)) {}
 
-std::string NvrtcCompiler::Key() const {
+std::string NvrtcCompiler::Name() const {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);
-  std::string key = "NVRTC " + std::to_string(major) + "." + std::to_string(minor) + " " + architecture_;
+  return "NVRTC " + std::to_string(major) + "." + std::to_string(minor) + " for " + architecture_;
+}
+
+std::string NvrtcCompiler::Key() const {
+  std::string key = Name();
   for (const char* flag : kFlags) key += std::string(" ") + flag;
   for (const int threads : kResidentThreads) key += " " + std::to_string(threads);
   std::string files;

@@ -9,6 +9,7 @@ class NvrtcCompiler : public KernelCompiler {
  public:
   explicit NvrtcCompiler(int compute_capability);
   std::string Key() const override;
+  std::string Name() const override;
   // The image is a cubin, or PTX if NVRTC is older than the card.
   Status Compile(const KernelSource& source, const std::vector<std::pair<std::string, std::string>>& headers,
                  std::vector<std::byte>* image, std::string* log) override;

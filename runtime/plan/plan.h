@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/plan/graph.h"
+#include "runtime/plan/prepared.h"
 
 namespace act {
 
@@ -71,6 +73,8 @@ struct Plan {
   std::vector<SavedEdge> edges;
   // The ONNX model without its weights, for --export-onnx (opaque to the runtime).
   HostTensor onnx_model;
+  // Made ahead for one card (actc --aot); null: nothing. A hint: a run without it gives the same numbers.
+  std::shared_ptr<const Prepared> prepared;
 };
 
 }  // namespace act

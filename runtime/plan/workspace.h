@@ -59,5 +59,10 @@ inline constexpr int64_t kRoundedFactorBytes = 16 << 20;
 int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth);
 int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
                                  bool capped);
+// What a thread needs in addition if operands are bfloat16: float32 copies of what it multiplies, and
+// sums that are rounded when they are complete. Forward: k, then v; a block of q and of the result.
+// Backward: k and its gradient, v's gradient; a block of q, its gradient and that of the result.
+int64_t AttentionTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth);
+int64_t AttentionGradTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth);
 
 }  // namespace act

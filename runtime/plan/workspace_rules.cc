@@ -141,19 +141,26 @@ CappedDim MatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
 
 CappedDim AttentionWorkspace(const Graph& graph, const Node& node, const Target&) {
   const AttentionExtents e = AttentionExtentsOf(graph, node, 0);
-  return PerThread(AttentionThreadBytes(e.queries, e.keys, e.depth), 4, 8 * kMiB);
+  int64_t thread = AttentionThreadBytes(e.queries, e.keys, e.depth);
+  if (TypeOf(graph, node.inputs[0]).dtype == DType::kBFloat16)
+    thread = SaturatingAdd(thread, AttentionTileBytes(e.queries, e.keys, e.depth, e.value_depth));
+  return PerThread(thread, 4, 8 * kMiB);
 }
 
-// If heads or samples share a bias, its gradient is computed in several partial sums.
+// If heads or samples share a bias, its gradient is computed in several partial sums. One that is
+// bfloat16 is summed in float32 first.
 CappedDim AttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target) {
   const AttentionExtents e = AttentionExtentsOf(graph, node, 1);
   const bool capped = node.attrs.Float("softcap") > 0;
-  const int64_t threads =
-      PerThread(AttentionGradThreadBytes(e.queries, e.keys, e.depth, e.value_depth, capped), 4, 8 * kMiB);
+  int64_t thread = AttentionGradThreadBytes(e.queries, e.keys, e.depth, e.value_depth, capped);
+  if (TypeOf(graph, node.inputs[1]).dtype == DType::kBFloat16)
+    thread = SaturatingAdd(thread, AttentionGradTileBytes(e.queries, e.keys, e.depth, e.value_depth));
+  const int64_t threads = PerThread(thread, 4, 8 * kMiB);
   const TensorType* d_bias = FixedBiasGradient(graph, node);
   if (!d_bias) return threads;
   const int64_t elements = d_bias->Elements().fixed, parts = target.SharedGradientParts(elements);
-  return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
+  const bool apart = parts > 1 || d_bias->dtype == DType::kBFloat16;
+  return SaturatingAdd(threads, apart ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
 }
 
 // Packed weights [G H,H] in blocks of 64, and rows of (G + 1) H floats for each sample: the state

@@ -87,6 +87,7 @@ std::string HostCompiler::Key() const {
 cuda::Status HostCompiler::Compile(const cuda::KernelSource& source,
                                    const std::vector<std::pair<std::string, std::string>>& headers,
                                    std::vector<std::byte>* image, std::string* log) {
+  ++compiled_;
   std::string text = Key() + source.text;
   for (const auto& [path, header] : headers) text += path + header;
   const fs::path cache = cache_folder_, entry = cache / (source.name + "-" + HashOf(text));

@@ -15,6 +15,10 @@ class Call : public cuda::LibraryCall {
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   std::string engine() const override { return "fake"; }
+  std::vector<std::byte> Serialize() const override {
+    const auto bytes = std::as_bytes(std::span(call_.text));
+    return {bytes.begin(), bytes.end()};
+  }
 
   cuda::Status Enqueue(cuda::Stream* stream, std::byte* const operands[4], std::byte* workspace) override {
     struct Given {

@@ -1,3 +1,4 @@
+#include "kernels/math/convert.h"
 #include "kernels/site/dereference.h"
 #include "tests/unit/kernel_testing.h"
 
@@ -163,6 +164,125 @@ TEST(Attention, TheFastKernelsAgreeWithTheReference) {
   }
 }
 
+// ---- bfloat16 ------------------------------------------------------------------------------------
+
+TestTensor Narrow(const TestTensor& wide) {
+  TestTensor t = Empty(wide.dims, DType::kBFloat16);
+  for (int64_t i = 0; i < t.elements(); ++i) t.as<BFloat16>()[i] = FromFloat<BFloat16>(wide.as<float>()[i]);
+  return t;
+}
+TestTensor Widen(const TestTensor& narrow) {
+  TestTensor t = Empty(narrow.dims);
+  for (int64_t i = 0; i < t.elements(); ++i) t.as<float>()[i] = ToFloat(narrow.as<BFloat16>()[i]);
+  return t;
+}
+
+// The case with bfloat16 operands but bias and mask. Results are bfloat16 too, or float32.
+OpCase InBFloat16(OpCase c, bool results_too) {
+  for (size_t i = 0; i < (c.op == "Attention" ? 3 : 4); ++i) c.inputs[i] = Narrow(c.inputs[i]);
+  if (results_too)
+    for (TestTensor& result : c.outputs) result = Empty(result.dims, DType::kBFloat16);
+  return c;
+}
+
+// Bytes beyond the workspace, bits that depend on threads, and everything else that CompareWithReference
+// sees; but results are compared with `tolerance` where both are bfloat16, too.
+void CompareInBFloat16(const OpCase& c, double tolerance) {
+  const OpResult truth = RunReference(c);
+  ASSERT_FALSE(truth.refused) << truth.error;
+  const KernelEntry& entry = CpuRegistry().For(c.op).front();
+  OpResult first;
+  for (const int threads : {1, 2, 5}) {
+    const OpResult got = RunKernel(entry, c, threads, PlannedWorkspace(c));
+    ASSERT_FALSE(got.refused) << got.error;
+    ASSERT_EQ(got.error, "");
+    for (size_t i = 0; i < truth.tensors.size(); ++i) {
+      const TestTensor &made = got.tensors[i], &expected = truth.tensors[i];
+      const bool narrow = made.dtype == DType::kBFloat16;
+      EXPECT_LE(narrow ? Distance(Widen(made), Widen(expected)) : Distance(made, expected), tolerance)
+          << threads << " threads, result " << i;
+      if (threads > 1) {
+        EXPECT_EQ(made.bytes, first.tensors[i].bytes) << threads << " threads, result " << i;
+      }
+    }
+    if (threads == 1) first = got;
+  }
+}
+
+TEST(Attention, BFloat16AgreesWithTheReference) {
+  // Where a float32 probability or gradient of a score lies almost between two bfloat16 numbers, the
+  // kernel may round it to the other one: that changes a term by 2^-8 of itself. Rounded results may
+  // differ by 2^-8, too.
+  const double one_rounding = std::ldexp(1, -8);
+  for (const Form& f : kForms) {
+    SCOPED_TRACE(f.name);
+    for (const bool results_too : {false, true}) {
+      const double tolerance = results_too ? 1.5 * one_rounding : .25 * one_rounding;
+      CompareInBFloat16(InBFloat16(Forward(f), results_too), tolerance);
+      CompareInBFloat16(InBFloat16(Gradient(f), results_too), tolerance);
+    }
+  }
+}
+
+// With few keys, no mask and equal scores, all numbers are exact but for results.
+TEST(Attention, BFloat16ProductsOfExactNumbersAreExact) {
+  Form f{.name = "", .q = {1, 2, 70, 8}, .k = {1, 2, 64, 8}, .v = {1, 2, 64, 24}};
+  const auto integers = [](TestTensor& t) {
+    for (int64_t i = 0; i < t.elements(); ++i) t.as<float>()[i] = static_cast<float>(i * 7 % 11 - 5);
+  };
+  OpCase c = Forward(f);
+  for (TestTensor& t : c.inputs)
+    if (t.present) integers(t);
+  std::fill_n(c.inputs[0].as<float>(), c.inputs[0].elements(), 0.0f);  // every probability is 1/64
+  for (const bool results_too : {false, true}) CompareInBFloat16(InBFloat16(c, results_too), 0);
+  OpCase g = Gradient(f);
+  for (size_t i = 0; i < 4; ++i) integers(g.inputs[i]);
+  std::fill_n(g.inputs[1].as<float>(), g.inputs[1].elements(), 0.0f);
+  g.attrs.Set("scale", .25);
+  OpResult truth = RunReference(InBFloat16(g, false));
+  CompareInBFloat16(InBFloat16(g, true), std::ldexp(1, -8));  // of sums that are rounded
+  // dv = p^T do: integers over 64
+  const OpResult got = RunKernel(CpuRegistry().For(g.op).front(), InBFloat16(g, false), 1, 1 << 22);
+  EXPECT_EQ(got.tensors[2].bytes, truth.tensors[2].bytes);
+}
+
+// Factors are rounded: a probability of 1/3 becomes the nearest bfloat16.
+TEST(Attention, BFloat16ProbabilitiesAreRoundedAsFactors) {
+  // v of 1, 0, 0: the result is the first key's weight, rounded, by the sum of the weights.
+  const Form f{.name = "", .q = {1, 1, 1, 1}, .k = {1, 1, 3, 1}, .v = {1, 1, 3, 1}};
+  OpCase c = Forward(f);
+  c.attrs.Set("scale", 1.0);
+  c.inputs[0] = Floats({1, 1, 1, 1}, {1});
+  c.inputs[1] = Floats({1, 1, 3, 1}, {-1, 0, 0});
+  c.inputs[2] = Floats({1, 1, 3, 1}, {1, 0, 0});
+  c = InBFloat16(c, false);
+  const double weight = std::exp(-1.0), sum = 2 + weight;
+  const double rounded = ToFloat(FromFloat<BFloat16>(static_cast<float>(weight)));
+  ASSERT_GT(std::fabs(rounded - weight), 1e-4);
+  for (const KernelEntry& entry : CpuRegistry().For(c.op)) {
+    const OpResult o = RunKernel(entry, c, 1, 1 << 20);
+    EXPECT_NEAR(o.tensors[0].as<float>()[0], rounded / sum, 1e-7) << entry.name;  // some 2 ulp
+  }
+}
+
+TEST(Attention, BFloat16OnlyWhereTheOperatorAllowsIt) {
+  for (OpCase c : {Forward(kForms[0]), Gradient(kForms[0])}) {
+    const size_t first = c.op == "Attention" ? 0 : 1;
+    std::vector<OpCase> bad;
+    for (size_t i = 0; i < first + 3; ++i) {
+      bad.push_back(c);  // one operand
+      bad.back().inputs[i] = Narrow(c.inputs[i]);
+    }
+    bad.push_back(c);  // results alone
+    bad.back().outputs[0] = Empty(c.outputs[0].dims, DType::kBFloat16);
+    bad.push_back(c);
+    for (size_t i = 0; i < first + 3; ++i) bad.back().inputs[i] = Empty(c.inputs[i].dims, DType::kFloat16);
+    for (const OpCase& b : bad)
+      for (const KernelEntry& entry : CpuRegistry().For(c.op))
+        EXPECT_TRUE(RunKernel(entry, b, 1, 1 << 20).refused) << entry.name;
+  }
+}
+
 TEST(Attention, EmptyTensors) {
   for (const Form& f : {Form{.name = "no samples", .q = {0, 2, 3, 4}, .k = {0, 2, 3, 4}, .v = {0, 2, 3, 4}},
                         Form{.name = "no queries", .q = {1, 2, 0, 4}, .k = {1, 2, 3, 4}, .v = {1, 2, 3, 4}},
@@ -171,6 +291,7 @@ TEST(Attention, EmptyTensors) {
     SCOPED_TRACE(f.name);
     CompareWithReference(Forward(f), 1e-6);
     CompareWithReference(Gradient(f), 1e-6);
+    for (const OpCase& c : {Forward(f), Gradient(f)}) CompareWithReference(InBFloat16(c, true), 0);
   }
 }
 

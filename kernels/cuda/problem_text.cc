@@ -1,4 +1,4 @@
-#include "kernels/nvidia/problem_text.h"
+#include "kernels/cuda/problem_text.h"
 
 namespace act::cuda {
 namespace {
@@ -22,6 +22,10 @@ std::string TextOf(const ConvolutionProblem& p) {
          " y " + Dims(p.y) + " strides " + Dims(p.strides) + " dilations " + Dims(p.dilations) + " pads " +
          Dims(p.pads_begin) + " " + Dims(p.pads_end) + " groups " + std::to_string(p.groups) + " " +
          (p.accumulates ? "added to, " : "") + NameOf(p.math) + " aligned " + std::to_string(p.alignment);
+}
+
+std::string TextOf(const ConvolutionProblem& p, int64_t limit) {
+  return TextOf(p) + " within " + std::to_string(limit) + " bytes";
 }
 
 std::string TextOf(const ProductProblem& p) {
