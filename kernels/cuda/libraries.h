@@ -40,14 +40,15 @@ class KernelCompiler {
 // ---- Convolutions and products
 
 enum class FloatMath : uint8_t {
-  kStrict,  // float32 operands as they are
-  kTf32,    // tensor cores, operands rounded to 10 bits of mantissa
+  kStrict,    // float32 operands as they are
+  kTf32,      // tensor cores, operands rounded to 10 bits of mantissa
+  kBFloat16,  // bfloat16 operands, sums in float32
 };
 
 enum class ConvolutionDirection : uint8_t { kForward, kInputGradient, kWeightGradient };
 
 // x [N,spatial..,C] and y [N,spatial..,M] channels-last, w [M,spatial..,C/group] (so that a row of w is
-// a window's channels-last elements). All packed, float32. One to three spatial axes.
+// a window's channels-last elements). All packed and, with kBFloat16, bfloat16. One to three spatial axes.
 struct ConvolutionProblem {
   ConvolutionDirection direction = ConvolutionDirection::kForward;
   std::vector<int64_t> x, w, y;  // dims in the orders above
@@ -55,10 +56,11 @@ struct ConvolutionProblem {
   int64_t groups = 1;
   int64_t alignment = 16;  // of each operand's address, in bytes: less in a loop over samples of odd sizes
   FloatMath math = FloatMath::kStrict;
+  bool accumulates = false;  // the result is added to what is there
   bool operator==(const ConvolutionProblem&) const = default;
 };
 
-// c [m,n] = op(a) [m,k] op(b) [k,n] (+ bias [n] on each row), row-major, float32; `batch` of them.
+// c [m,n] = op(a) [m,k] op(b) [k,n] (+ bias [n] on each row, float32), row-major; `batch` of them.
 struct ProductProblem {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false;  // a is stored [k,m]; b is stored [n,k]
@@ -68,6 +70,7 @@ struct ProductProblem {
   bool has_bias = false;
   int64_t alignment = 16;  // of each operand's address, in bytes
   FloatMath math = FloatMath::kStrict;
+  bool bfloat16_result = false;  // with kBFloat16, and without a bias; otherwise c is float32
   bool operator==(const ProductProblem&) const = default;
 };
 

@@ -209,6 +209,10 @@ std::unique_ptr<cuda::LibraryCall> Convolutions::Choose(const ConvolutionProblem
   call.floats[0] = Elements(problem.x);
   call.floats[1] = Elements(problem.w);
   call.floats[2] = Elements(problem.y);
+  for (int i = 0; i < 3; ++i) call.bfloat16[i] = problem.math == cuda::FloatMath::kBFloat16;
+  constexpr int kResults[] = {2, 0, 1};
+  call.result = kResults[static_cast<int>(problem.direction)];
+  call.accumulates = problem.accumulates;
   call.compute = [g = GeometryOf(problem), direction = problem.direction](float* const operands[4]) {
     float *x = operands[0], *w = operands[1], *y = operands[2];
     switch (direction) {

@@ -9,9 +9,12 @@ namespace act::fake {
 // What a library has of each problem: operands of the sizes that follow from it, and the loops.
 struct LoopCall {
   std::string name;
-  int64_t floats[4] = {};  // of each operand; 0: there is none
-  int64_t alignment = 16;  // of each operand's address, in bytes
-  std::string text = {};   // what LibraryCall::Serialize writes
+  int64_t floats[4] = {};    // of each operand; 0: there is none
+  bool bfloat16[4] = {};     // which operands are: `compute` sees them as float32
+  int result = 2;            // the operand that is written
+  bool accumulates = false;  // the result is added to what is there
+  int64_t alignment = 16;    // of each operand's address, in bytes
+  std::string text = {};     // what LibraryCall::Serialize writes
   std::function<void(float* const operands[4])> compute;
 };
 

@@ -5,35 +5,13 @@
 #include "kernels/cpu/tile_product.h"
 #include "kernels/math/convert.h"
 #include "tests/unit/each_target.h"
+#include "tests/unit/exact_numbers.h"
 #include "tests/unit/matmul_case.h"
 
 namespace act {
 namespace {
 
 constexpr DType kF32 = DType::kFloat32, kBF16 = DType::kBFloat16;
-
-// -4 to 4 without 0. Sums of up to 2^19 products of them are exact in float32, in any order.
-TestTensor Integers(std::vector<int64_t> dims, unsigned seed) {
-  TestTensor t = Empty(std::move(dims));
-  std::mt19937 engine(seed);
-  for (int64_t i = 0; i < t.elements(); ++i) {
-    const int x = static_cast<int>(engine() % 8) - 4;
-    t.as<float>()[i] = static_cast<float>(x < 0 ? x : x + 1);
-  }
-  return t;
-}
-
-// 1 to 2 with all bits of float32. Rounded to bfloat16, they are multiples of 2^-7, so that sums of
-// up to 2^14 products with integers to 4 are exact.
-TestTensor Fractions(std::vector<int64_t> dims, unsigned seed) {
-  TestTensor t = Empty(std::move(dims));
-  std::mt19937 engine(seed);
-  for (int64_t i = 0; i < t.elements(); ++i) t.as<uint32_t>()[i] = 0x3F800000u | (engine() & 0x7FFFFFu);
-  // ties, to even below and above
-  if (t.elements() > 1) t.as<uint32_t>()[0] = 0x3F808000u;
-  if (t.elements() > 1) t.as<uint32_t>()[1] = 0x3F818000u;
-  return t;
-}
 
 TestTensor Narrow(const TestTensor& wide) {
   TestTensor t = Empty(wide.dims, kBF16);
