@@ -22,15 +22,20 @@ struct KernelSource {
   std::string text;
 };
 
-// NVRTC, or a compiler for the host. Called from several threads.
+// Paths and texts.
+using DeviceHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// NVRTC, or a compiler for the host.
 class KernelCompiler {
  public:
   virtual ~KernelCompiler() = default;
   // What the image depends on apart from the source: architecture, flags, versions.
   virtual std::string Key() const = 0;
-  // `headers`: path and text. `log`: warnings, registers, stack and spilled bytes of each kernel.
-  virtual Status Compile(const KernelSource& source,
-                         const std::vector<std::pair<std::string, std::string>>& headers,
+  // Each of these will be compiled next: for a compiler that makes several at a time more cheaply.
+  virtual void Prepare(const std::vector<const KernelSource*>& /*sources*/,
+                       const DeviceHeaders& /*headers*/) {}
+  // Called from several threads. `log`: warnings, registers, stack and spilled bytes of each kernel.
+  virtual Status Compile(const KernelSource& source, const DeviceHeaders& headers,
                          std::vector<std::byte>* image, std::string* log) = 0;
 };
 
@@ -111,7 +116,7 @@ class Toolkit {
 // null, with one line in *error and what to do in *hint.
 inline constexpr char kOpenToolkit[] = "act_cuda_open";
 inline constexpr char kToolkitVersion[] = "act_cuda_version";  // const int, equal to:
-inline constexpr int kCurrentToolkit = 1;
+inline constexpr int kCurrentToolkit = 2;
 using OpenToolkit = Toolkit* (*)(int device, std::string* error, std::string* hint);
 // NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of
 // a description. It compiles, chooses engines of convolutions, and has memory for the tables of kernels;

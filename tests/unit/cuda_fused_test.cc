@@ -96,12 +96,14 @@ void CheckAll(std::deque<LoopCase>& cases) {
   }
 }
 
-TEST(CudaFused, RandomProgramsGiveTheProcessorsResults) {
-  // Each is a kernel of its own, whose compilation takes a second: ACT_RANDOM_PROGRAMS asks for more.
-  const char* asked = std::getenv("ACT_RANDOM_PROGRAMS");
-  const unsigned count = asked ? static_cast<unsigned>(std::atoi(asked)) : 100;
+// 1,500 programs, of which each test has a part, so that parts run beside each other and need little memory.
+constexpr unsigned kProgramsInPart = 125, kParts = 12;
+
+class CudaFusedPart : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(CudaFusedPart, RandomProgramsGiveTheProcessorsResults) {
   std::deque<LoopCase> cases;
-  for (unsigned seed = 0; seed < count; ++seed) {
+  for (unsigned seed = GetParam(); cases.size() < kProgramsInPart; seed += kParts) {
     RandomNumbers random(seed);
     RandomCase r = MakeRandomCase(random);
     const std::vector<Codec> codecs = CodecsOf(r.program);
@@ -112,6 +114,8 @@ TEST(CudaFused, RandomProgramsGiveTheProcessorsResults) {
   }
   CheckAll(cases);
 }
+
+INSTANTIATE_TEST_SUITE_P(, CudaFusedPart, ::testing::Range(0u, kParts));
 
 TEST(CudaFused, NetworkLoopsGiveTheProcessorsResultsInPlace) {
   std::deque<LoopCase> cases;
