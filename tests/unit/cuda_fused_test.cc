@@ -188,19 +188,27 @@ TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
   }
 }
 
+std::string TextOf(NetworkLoop loop) {
+  RandomNumbers random(1);
+  const LoopCase c(random, std::move(loop.loop));
+  const KernelSite site = c.card.Site();
+  return cuda::FusedSource(*cuda::MakeCudaLoop(site, nullptr), site).text;
+}
+
 // The text is the same for every batch, and for other streams.
 TEST(CudaFused, OneKernelServesEveryBatch) {
   const auto text = [](int64_t batch, int32_t stream) {
     NetworkLoop loop =
         BatchNormReluEncode({Dim::Batch(), Dim(28), Dim(28), Dim(64)}, batch, Codec::Uniform(3));
     loop.loop.program.outputs[1].stream = stream;
-    RandomNumbers random(1);
-    LoopCase c(random, std::move(loop.loop));
-    const KernelSite site = c.card.Site();
-    return cuda::FusedSource(*cuda::MakeCudaLoop(site, nullptr), site).text;
+    return TextOf(std::move(loop));
   };
   EXPECT_EQ(text(2, 1), text(64, 1));
   EXPECT_EQ(text(2, 1), text(2, 77));
+}
+
+TEST(CudaFused, OneKernelUpdatesParametersOfAllShapes) {
+  EXPECT_EQ(TextOf(AdamUpdate({Dim(13), Dim(5)})), TextOf(AdamUpdate({Dim(7), Dim(3), Dim(3), Dim(3)})));
 }
 
 TEST(CudaFused, NetworkLoopsPassTheCompileGate) {
