@@ -23,7 +23,10 @@ struct KernelSource {
   std::string text;
 };
 
-// NVRTC, or a compiler for the host. Called from several threads.
+// Paths and texts.
+using DeviceHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// NVRTC, or a compiler for the host.
 class KernelCompiler {
  public:
   virtual ~KernelCompiler() = default;
@@ -31,9 +34,11 @@ class KernelCompiler {
   virtual std::string Key() const = 0;
   // "NVRTC 13.0 for sm_90a", for people.
   virtual std::string Name() const = 0;
-  // `headers`: path and text. `log`: warnings, registers, stack and spilled bytes of each kernel.
-  virtual Status Compile(const KernelSource& source,
-                         const std::vector<std::pair<std::string, std::string>>& headers,
+  // Each of these will be compiled next: for a compiler that makes several at a time more cheaply.
+  virtual void Prepare(const std::vector<const KernelSource*>& /*sources*/,
+                       const DeviceHeaders& /*headers*/) {}
+  // Called from several threads. `log`: warnings, registers, stack and spilled bytes of each kernel.
+  virtual Status Compile(const KernelSource& source, const DeviceHeaders& headers,
                          std::vector<std::byte>* image, std::string* log) = 0;
 };
 
