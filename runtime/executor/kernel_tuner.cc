@@ -141,7 +141,8 @@ void KernelTuner::Keep() {
     fault = llvm::toString(std::move(error));
     options_.path.clear();
   }
-  Say("kernels: " + Describe());
+  if (std::any_of(news.begin(), news.end(), [](const auto& site) { return site.second.WasTimed(); }))
+    Say("kernels: " + Describe());
   if (fault.empty() || std::exchange(told_of_file_, true)) return;
   Say("warning: the choice of kernels is not kept, and the next run may compute other bits: " + fault);
 }

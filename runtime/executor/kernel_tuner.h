@@ -36,7 +36,7 @@ class KernelTuner {
   // no reference. With `may_time`, sites that have none yet are timed, which overwrites the arena.
   llvm::Expected<std::vector<KernelChoice>> Choose(const BoundGraph& graph, const KernelRegistry& registry,
                                                    bool may_time);
-  // Writes to the file what was chosen since the last call, and tells what was done.
+  // Writes to the file what was chosen since the last call, and tells what was timed.
   void Keep();
 
   // Sites of the graphs so far, each counted once.

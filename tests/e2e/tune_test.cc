@@ -34,7 +34,7 @@ class Tune : public testing::Test {
     return names.empty() ? "" : folder() + "/" + names[0];
   }
   std::vector<std::string> Command(const std::vector<std::string>& more) const {
-    std::vector<std::string> args = {ToolPath("actrun"), plan(),      "--batch=256",
+    std::vector<std::string> args = {ToolPath("actrun"), plan(),      "--batch=64",
                                      "--threads=1",      "--steps=1", "--lr=0.1"};
     args.insert(args.end(), more.begin(), more.end());
     return args;
@@ -156,7 +156,7 @@ TEST_F(Tune, ResumingWithOtherKernelsWarns) {
   EXPECT_TRUE(Holds(outcome.err, "actrun: warning: resumed with other kernels than " + start)) << outcome.err;
   // Of another batch, other bits are expected.
   std::vector<std::string> smaller = Command({"--tune=on", "--load=" + start});
-  std::replace(smaller.begin(), smaller.end(), std::string("--batch=256"), std::string("--batch=128"));
+  std::replace(smaller.begin(), smaller.end(), std::string("--batch=64"), std::string("--batch=32"));
   const Outcome other = RunTool(smaller);
   EXPECT_EQ(other.exit_code, 0) << Describe(smaller, other);
   EXPECT_FALSE(Holds(other.err, "warning")) << other.err;
