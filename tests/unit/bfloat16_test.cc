@@ -54,7 +54,8 @@ TEST(BFloat16, KernelsComputeWhatFloat32KernelsComputeOfTheSameValues) {
 // that. Kernels refuse the node, or do what they do with float32; none takes one for the other.
 TEST(BFloat16, ElsewhereKernelsRefuseItOrComputeItRight) {
   for (const RuntimeOp& op : RuntimeOps()) {
-    if (op.runs == Runs::kProgram || op.runs == Runs::kAlias || IsProduct(op)) continue;
+    // Convolutions leave the type of a bias to the check of plans.
+    if (op.runs == Runs::kProgram || op.runs == Runs::kAlias || op.name.starts_with("Conv")) continue;
     const OpCase c = SmallCase(std::string(op.name));
     const auto& entries = CpuRegistry().For(c.op);
     const OpResult truth = RunReference(c);

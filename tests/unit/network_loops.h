@@ -167,6 +167,15 @@ inline NetworkLoop AdamUpdate(const Dims& space) {
   return b.Loop(1);
 }
 
+// The same with operands and results of the whole space in bfloat16.
+inline NetworkLoop InBFloat16(NetworkLoop loop) {
+  const Dims& space = loop.loop.program.space;
+  for (std::vector<TensorType>* types : {&loop.loop.inputs, &loop.loop.outputs})
+    for (TensorType& type : *types)
+      if (type.dtype == DType::kFloat32 && type.dims == space) type.dtype = DType::kBFloat16;
+  return loop;
+}
+
 inline std::vector<NetworkLoop> NetworkLoops() {
   const Codec six = Codec::Sign(3, 2).With(Metadata::kLogPair);
   const Codec fitted = Codec::Sign(3, 2).OfLevels(6).With(Metadata::kLogPair).Fitted();
