@@ -2,126 +2,28 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/fused_expression.h"
-#include "kernels/cuda/fused_registers.h"
+#include "kernels/cuda/fused_frame.h"
+#include "kernels/cuda/fused_writer.h"
 #include "kernels/math/random.h"
 
 namespace act::cuda {
 namespace {
 
-std::string Number(const char* kind, int32_t n) { return kind + std::to_string(n); }
-
-// Writes the body. Each level of registers is one loop over the lane's elements.
-class Body {
+// Writes the lambda that works on a unit. Each level of registers is one loop over the lane's elements.
+class Unit : FusedWriter {
  public:
-  explicit Body(const CudaLoop& loop) : loop_(loop), program_(*loop.program), registers_(loop) {}
+  using FusedWriter::FusedWriter;
 
   std::string Text() {
-    Prologue();
     Run();
-    Walk();
     return std::move(text_);
   }
 
  private:
-  void Line(int indent, const std::string& line) {
-    text_.append(static_cast<size_t>(indent), ' ').append(line) += '\n';
-  }
-
-  static size_t Index(int32_t reg) { return static_cast<size_t>(reg); }
-  using Place = TextPlace;
-  Place PlaceOf(int32_t reg) const { return registers_.PlaceOf(reg); }
-  bool IsArray(int32_t reg) const { return registers_.IsArray(reg); }
-  int LevelOf(int32_t reg) const { return registers_.LevelOf(reg); }
-  std::string Name(int32_t reg) const { return registers_.Name(reg); }
-  std::string Value(int32_t reg) const { return registers_.Value(reg); }
-  std::string ExpressionOf(const LoopInstr& x) const {
-    std::string s;
-    if (x.IsDropout())
-      s = "(keeps_" + Name(x.reg) + " >> j & 1) != 0 ? " + Value(x.a) + " * " +
-          Literal(1.0f / (1.0f - x.probability)) + " : 0.0f";
-    else
-      s = Expression(x, Value(x.a), Value(x.b), Value(x.c));
-    return x.instr.relu ? "Relu(" + s + ")" : s;
-  }
-
   // What a reduction or an encode reads must be an array: `name` is made one if the register is none.
   std::string ArrayOf(int32_t reg, const std::string& name) const { return IsArray(reg) ? Name(reg) : name; }
   bool NeedsTerms(const LoopInstr& x) const {
     return x.IsReduction() && (x.instr.op == TileOp::kRowDot || !IsArray(x.a));
-  }
-
-  // ---- Before the walk
-
-  void Prologue() {
-    Line(2,
-         "const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;");
-    Line(2, loop_.rows ? "[[maybe_unused]] const int team = 0, place = warp * kPiece + lane;"
-                       : "[[maybe_unused]] const int team = warp, place = lane;");
-    Random();
-    Shared();
-    Sums();
-    Scalars();
-  }
-
-  void Random() {
-    if (loop_.streams.empty()) return;
-    Line(2, "const StepBlock step = LoadStep(p.step);");
-    int drawn = 0;
-    for (const LoopStream& stream : loop_.streams) drawn += stream.draws_starts;
-    if (drawn > 0)
-      Line(2, "ACT_SHARED(uint32_t, starts, " + std::to_string(drawn) + " * kWarps * DitherStarts::kWords);");
-    int next = 0;
-    for (const LoopStream& stream : loop_.streams) {
-      Line(2, "const RandomStream random_" + stream.of + " = " +
-                  (stream.of[0] == 'r' ? "DropoutStream" : "RoundingStream") + "(step, p.stream_" +
-                  stream.of + ");");
-      const std::string words = stream.draws_starts ? "starts + (" + std::to_string(next++) +
-                                                          " * kWarps + warp) * DitherStarts::kWords"
-                                                    : "nullptr";
-      if (stream.of[0] != 'r')
-        Line(2, "DitherStarts starts_" + stream.of + "(random_" + stream.of + ", " + words + ");");
-    }
-  }
-
-  void Shared() {
-    const std::string words = std::to_string(loop_.stage_bytes / 4);
-    if (loop_.stage_bytes > 0) {
-      Line(2, "ACT_SHARED(uint32_t, stages, kWarps * " + words + ");");
-      Line(2, "[[maybe_unused]] uint8_t* const stage = reinterpret_cast<uint8_t*>(stages + warp * " + words +
-                  ");");
-    } else {
-      Line(2, "[[maybe_unused]] uint8_t* const stage = nullptr;");
-    }
-    if (registers_.levels() > 0)
-      Line(2, loop_.one_row ? "ACT_SHARED(float, rows, kWarps);"
-                            : "ACT_SHARED(float, rows, kUnit + kUnit / kRow);");
-  }
-
-  void Sums() {
-    const std::string slot = loop_.double_slots ? "double" : "float";
-    for (const LoopSum& sum : loop_.sums) {
-      const std::string n = std::to_string(sum.output), columns = std::to_string(sum.columns);
-      Line(2, "ACT_SHARED(" + slot + ", slots" + n + ", kTeams * kUnit);");
-      Line(2, "ColumnSum<" + slot + ", kPerLane, kUnit> sum" + n + "(slots" + n + " + team * kUnit, place);");
-      Line(2, "double* const total" + n + " = p.partial" + n + " + blockIdx.x * int64_t{" + columns + "};");
-      Line(2, "ClearColumns(total" + n + ", " + columns + ");");
-    }
-  }
-
-  void Scalars() {
-    for (size_t i = 0; i < program_.constants.size(); ++i) {
-      const bool varies = program_.constants[i].extent != Dim(0);
-      const std::string name = Number("c", static_cast<int32_t>(i));
-      Line(2, "[[maybe_unused]] const float " + name + " = " +
-                  (varies ? "p." + name : Literal(program_.constants[i].value)) + ";");
-    }
-    for (size_t i = 0; i < program_.inputs.size(); ++i)
-      if (loop_.used[i] && PlaceOf(static_cast<int32_t>(i)) == Place::kScalar)
-        Line(2, "const float in" + std::to_string(i) + " = LoadFloat(p.in" + std::to_string(i) + ");");
-    for (const LoopInstr& x : loop_.instructions.instrs)
-      if (PlaceOf(x.reg) == Place::kScalar)
-        Line(2, "const float " + Name(x.reg) + " = " + ExpressionOf(x) + ";");
   }
 
   // ---- A unit
@@ -305,52 +207,12 @@ class Body {
     Line(4, "Encode<kOut" + n + ", kFull>(" + ArrayOf(output.reg, "coded" + n) + ", piece, " + with +
                 ", stage, p.out" + n + ");");
   }
-
-  // ---- The walk
-
-  void Walk() {
-    Line(2, "const auto run_unit = [&](int64_t sample, int64_t unit) {");
-    if (!loop_.MayBeFull())
-      Line(4, "run(Fullness<false>(), sample, unit);");
-    else if (!loop_.MayBeShort())
-      Line(4, "run(Fullness<true>(), sample, unit);");
-    else
-      Line(4,
-           "(unit + 1) * kUnit <= elements ? run(Fullness<true>(), sample, unit) : run(Fullness<false>(), "
-           "sample, unit);");
-    Line(2, "};");
-    if (loop_.sums.empty()) return Line(2, "WalkClass(p.walk, team, run_unit);");
-    Line(2, "SyncThreads();");
-    Line(2, "const int64_t items = p.walk.classes * p.walk.splits;");
-    Line(2, "for (int64_t first_item = 0; first_item < items; first_item += kTeams) {");
-    Line(4, "const int64_t item = first_item + team, unit = item % p.walk.classes;");
-    Line(4,
-         "const int64_t first = unit / p.walk.units_per_sample * elements + unit % p.walk.units_per_sample * "
-         "kUnit;");
-    for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Clear();");
-    Line(4, "if (item < items) WalkClass(p.walk, item, run_unit);");
-    for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Flush();");
-    Line(4, "for (int t = 0; t < kTeams; ++t) {  // in order, so that sums are the same in every run");
-    Line(6, "SyncThreads();");
-    Line(6, "if (t != team || item >= items) continue;");
-    for (const LoopSum& sum : loop_.sums) {
-      const std::string n = std::to_string(sum.output);
-      Line(6, "sum" + n + ".AddTo(total" + n + ", " + std::to_string(sum.columns) + ", first, " +
-                  (loop_.rows ? "static_cast<int>(threadIdx.x), 32 * kWarps" : "lane, 32") + ");");
-    }
-    Line(4, "}");
-    Line(4, "SyncThreads();");
-    Line(2, "}");
-  }
-
-  const CudaLoop& loop_;
-  const Program& program_;
-  const TextRegisters registers_;
-  std::string text_;
 };
 
 }  // namespace
 
-std::string FusedBody(const CudaLoop& loop) { return Body(loop).Text(); }
+std::string FusedBody(const CudaLoop& loop) {
+  return FusedPrologue(loop) + Unit(loop).Text() + FusedWalk(loop);
+}
 
 }  // namespace act::cuda

@@ -34,6 +34,11 @@ struct LaunchShape {
 // One line that names the kernel, the block and the thread, or an empty string.
 using Fault = std::string;
 
+// "0xff"
+std::string Hex(uint64_t number);
+// "Ballot"
+const char* NameOf(Collective what);
+
 class BlockRunner final : public Machine {
  public:
   BlockRunner(Memory& memory, Random& random);

@@ -61,6 +61,9 @@ using cuda::Module;
 using cuda::Status;
 using cuda::Stream;
 
+// The error of a call.
+inline Status Quoted(const char* call, const std::string& what) { return std::string(call) + ": " + what; }
+
 class FakeDriver : public cuda::Driver {
  public:
   explicit FakeDriver(const Options& options);
