@@ -57,7 +57,6 @@ test:
 	@scripts/run_tests.sh $(BUILD) $(JOBS) "$(TESTS)"
 
 check-long: export ACT_LONG_TESTS = 1
-check-long: export ACT_RANDOM_PROGRAMS = 1500
 check-long: check
 
 # A toolkit that CMake finds by itself is used as it is.

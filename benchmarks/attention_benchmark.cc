@@ -1,13 +1,15 @@
-// Attention of known networks, forward and backward, in float32. The counter is floating-point
+// Attention of known networks, forward and backward, in float32 and bfloat16. The counter is floating-point
 // operations per second, of 2 products forward and 5 backward. Causal attention counts half of
 // them.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 
 #include "kernels/cpu/registry.h"
+#include "kernels/math/convert.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -32,25 +34,30 @@ struct Tensors {
   Graph graph;
   std::vector<ValueId> ids;
 
-  void Add(const std::vector<int64_t>& dims) {
+  void Add(const std::vector<int64_t>& dims, DType dtype) {
     const int64_t elements = ElementCount(dims);
     storage.emplace_back(static_cast<size_t>(elements));
     std::mt19937 engine(static_cast<unsigned>(storage.size()));
     std::normal_distribution<float> normal;
     for (float& x : storage.back()) x = normal(engine);
-    views.push_back({nullptr, DType::kFloat32, dims, elements, elements * 4});
+    if (dtype == DType::kBFloat16)  // in place: what is written lies before what is read
+      for (size_t i = 0; i < storage.back().size(); ++i) {
+        const BFloat16 rounded = FromFloat<BFloat16>(storage.back()[i]);
+        std::memcpy(reinterpret_cast<char*>(storage.back().data()) + 2 * i, &rounded, 2);
+      }
+    views.push_back({nullptr, dtype, dims, elements, elements * ByteSize(dtype)});
   }
 };
 
-void Run(benchmark::State& state, const Form& f, bool backward) {
+void Run(benchmark::State& state, const Form& f, bool backward, DType dtype) {
   // [N, T, H, D], in the order that projections give them
   const std::vector<int64_t> dims{f.samples, f.length, f.heads, f.depth}, bias{f.heads, f.length, f.length};
   Tensors inputs, outputs;
-  for (int i = 0; i < (backward ? 4 : 3); ++i) inputs.Add(dims);
-  for (int i = 0; i < (backward ? 3 : 1); ++i) outputs.Add(dims);
+  for (int i = 0; i < (backward ? 4 : 3); ++i) inputs.Add(dims, dtype);
+  for (int i = 0; i < (backward ? 3 : 1); ++i) outputs.Add(dims, dtype);
   if (f.bias) {
-    inputs.Add(bias);
-    if (backward) outputs.Add(bias);
+    inputs.Add(bias, DType::kFloat32);
+    if (backward) outputs.Add(bias, DType::kFloat32);
   }
   Graph graph;
   Node node;
@@ -61,7 +68,7 @@ void Run(benchmark::State& state, const Form& f, bool backward) {
     node.attrs.Set(perm, std::vector<int64_t>{0, 2, 1, 3});
   const auto add = [&graph](const TensorView& view) {
     graph.values.push_back(
-        {"", {DType::kFloat32, Dims(view.dims.begin(), view.dims.end())}, ValueKind::kActivation, {}});
+        {"", {view.dtype, Dims(view.dims.begin(), view.dims.end())}, ValueKind::kActivation, {}});
     return static_cast<ValueId>(graph.values.size() - 1);
   };
   for (const TensorView& view : inputs.views) node.inputs.push_back(add(view));
@@ -95,10 +102,14 @@ void Run(benchmark::State& state, const Form& f, bool backward) {
 const int kRegistered = [] {
   for (const Form& form : kForms)
     for (const bool backward : {false, true})
-      benchmark::RegisterBenchmark((std::string(form.name) + (backward ? "/backward" : "/forward")).c_str(),
-                                   [&form, backward](benchmark::State& s) { Run(s, form, backward); })
-          ->UseRealTime()
-          ->Unit(benchmark::kMillisecond);
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        const std::string name = std::string(form.name) + (backward ? "/backward/" : "/forward/");
+        benchmark::RegisterBenchmark(
+            (name + std::string(ToString(dtype))).c_str(),
+            [&form, backward, dtype](benchmark::State& s) { Run(s, form, backward, dtype); })
+            ->UseRealTime()
+            ->Unit(benchmark::kMillisecond);
+      }
   return 0;
 }();
 

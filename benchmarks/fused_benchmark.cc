@@ -2,8 +2,10 @@
 // copy for comparison. Tensors are those of ResNet-50 at batch 16: 16 x 56 x 56 x 256 (51 MB) by
 // default.
 //
-// bytes_per_second counts the bytes of codes and of each float32 tensor that is read or written. It
-// does not count columns.
+// Loops between products have a second version, whose tensors between nodes are bfloat16.
+//
+// bytes_per_second counts the bytes of codes and of each tensor that is read or written. It does not
+// count columns.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "kernels/site/dereference.h"
+#include "kernels/site/element_types.h"
 #include "tests/unit/fused_case.h"
 
 namespace act {
@@ -25,16 +28,17 @@ const Dims kColumn = {Dim(256)};
 constexpr int64_t kBatch = 16;
 const int kThreads = omp_get_max_threads();  // OMP_NUM_THREADS
 
-TensorType Full() { return {DType::kFloat32, kSpace}; }
 TensorType Column() { return {DType::kFloat32, kColumn}; }
 
 // Writes programs as the compiler does: operands first, then constants.
 struct ProgramBuilder {
+  DType activation;  // of whole tensors
   Program program;
   std::vector<TensorType> inputs, outputs;
   std::vector<std::pair<size_t, size_t>> same;  // operands that are one tensor
 
-  ProgramBuilder() { program.space = kSpace; }
+  explicit ProgramBuilder(DType type = DType::kFloat32) : activation(type) { program.space = kSpace; }
+  TensorType Full() const { return {activation, kSpace}; }
   int32_t In(const TensorType& type, Codec codec = {}) {
     program.inputs.push_back({std::move(codec), 0});
     inputs.push_back(type);
@@ -70,10 +74,10 @@ void Fill(FusedCase& c, const Program& program) {
         v += static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f - 0.5f;
     }
     if (codec.kind == CodecKind::kNone) {
-      std::memcpy(view.as<void>(), x.data(), static_cast<size_t>(view.bytes));
+      WriteFromFloat(view.dtype, x.data(), n, view.as<void>());
     } else {
       ProgramBuilder encode;
-      encode.Out(OutputKind::kEncode, encode.In(Full()), codec);
+      encode.Out(OutputKind::kEncode, encode.In(encode.Full()), codec);
       FusedCase e(encode.program, encode.inputs, encode.outputs, kBatch);
       std::memcpy(e.In(0), x.data(), x.size() * 4);
       e.Run("fused", kThreads);
@@ -96,9 +100,10 @@ void Measure(benchmark::State& state, const ProgramBuilder& b, const std::vector
   state.SetBytesProcessed(state.iterations() * bytes);
 }
 
+template <DType kActivation>
 void Copy(benchmark::State& state) {
-  ProgramBuilder b;
-  b.Out(OutputKind::kStore, b.In(Full()));
+  ProgramBuilder b(kActivation);
+  b.Out(OutputKind::kStore, b.In(b.Full()));
   Measure(state, b);
 }
 
@@ -149,21 +154,24 @@ void ReadWritten(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kFloats * sizeof(float)));
 }
 
+template <DType kActivation>
 void ReadOnly(benchmark::State& state) {
-  ProgramBuilder b;
-  b.Out(OutputKind::kSum, b.In(Full()));
+  ProgramBuilder b(kActivation);
+  b.Out(OutputKind::kSum, b.In(b.Full()));
   Measure(state, b);
 }
 
+template <DType kActivation>
 void WriteOnly(benchmark::State& state) {
-  ProgramBuilder b;
+  ProgramBuilder b(kActivation);
   b.Out(OutputKind::kStore, b.In(Column()));
   Measure(state, b);
 }
 
+template <DType kActivation>
 void AddRelu(benchmark::State& state) {
-  ProgramBuilder b;
-  const int32_t x = b.In(Full()), y = b.In(Full()), zero = b.Constant(0);
+  ProgramBuilder b(kActivation);
+  const int32_t x = b.In(b.Full()), y = b.In(b.Full()), zero = b.Constant(0);
   b.Out(OutputKind::kStore, b.Op(Opcode::kMax, b.Op(Opcode::kAdd, x, y), zero));
   Measure(state, b);
 }
@@ -172,30 +180,33 @@ void AddRelu(benchmark::State& state) {
 struct BatchNorm {
   int32_t xhat, y;
   explicit BatchNorm(ProgramBuilder& b) {
-    const int32_t x = b.In(Full()), mean = b.In(Column()), rstd = b.In(Column()), gamma = b.In(Column()),
+    const int32_t x = b.In(b.Full()), mean = b.In(Column()), rstd = b.In(Column()), gamma = b.In(Column()),
                   beta = b.In(Column()), zero = b.Constant(0);
     xhat = b.Op(Opcode::kMul, b.Op(Opcode::kSub, x, mean), rstd);
     y = b.Op(Opcode::kMax, b.Op(Opcode::kAdd, b.Op(Opcode::kMul, xhat, gamma), beta), zero);
   }
 };
 
+template <DType kActivation>
 void BatchNormRelu(benchmark::State& state) {
-  ProgramBuilder b;
+  ProgramBuilder b(kActivation);
   const BatchNorm bn(b);
   b.Out(OutputKind::kStore, bn.y);
   Measure(state, b);
 }
 
 // As above, with scale and shift computed in advance: one multiply-add.
+template <DType kActivation>
 void ScaleShiftRelu(benchmark::State& state) {
-  ProgramBuilder b;
-  const int32_t x = b.In(Full()), scale = b.In(Column()), shift = b.In(Column()), zero = b.Constant(0);
+  ProgramBuilder b(kActivation);
+  const int32_t x = b.In(b.Full()), scale = b.In(Column()), shift = b.In(Column()), zero = b.Constant(0);
   b.Out(OutputKind::kStore, b.Op(Opcode::kMax, b.Op(Opcode::kFma, x, scale, shift), zero));
   Measure(state, b);
 }
 
+template <DType kActivation>
 void BatchNormReluEncode(benchmark::State& state) {
-  ProgramBuilder b;
+  ProgramBuilder b(kActivation);
   const BatchNorm bn(b);
   b.Out(OutputKind::kStore, bn.y);
   b.Out(OutputKind::kEncode, bn.xhat, Codec::Uniform(static_cast<int>(state.range(0))));
@@ -205,9 +216,10 @@ void BatchNormReluEncode(benchmark::State& state) {
 
 // relu(gamma rstd x + shift + skip), in place, and the code of x's distance from the least, with
 // the mask.
+template <DType kActivation>
 void ResidualEncode(benchmark::State& state) {
-  ProgramBuilder b;
-  const int32_t x = b.In(Full()), skip = b.In(Full()), scale = b.In(Column()), shift = b.In(Column()),
+  ProgramBuilder b(kActivation);
+  const int32_t x = b.In(b.Full()), skip = b.In(b.Full()), scale = b.In(Column()), shift = b.In(Column()),
                 rstd = b.In(Column()), offset = b.In(Column()), zero = b.Constant(0),
                 least = b.Constant(1e-30f);
   const int32_t y = b.Op(Opcode::kMax, b.Op(Opcode::kAdd, b.Op(Opcode::kFma, x, scale, shift), skip), zero);
@@ -219,31 +231,35 @@ void ResidualEncode(benchmark::State& state) {
   Measure(state, b, {static_cast<size_t>(x)});
 }
 
+template <DType kActivation>
 void Encode(benchmark::State& state) {
-  ProgramBuilder b;
-  b.Out(OutputKind::kEncode, b.In(Full()), Codec::Uniform(static_cast<int>(state.range(0))));
+  ProgramBuilder b(kActivation);
+  b.Out(OutputKind::kEncode, b.In(b.Full()), Codec::Uniform(static_cast<int>(state.range(0))));
   Measure(state, b);
 }
 
+template <DType kActivation>
 void EncodeMask(benchmark::State& state) {
-  ProgramBuilder b;
-  b.Out(OutputKind::kEncode, b.In(Full()), Codec::Mask());
+  ProgramBuilder b(kActivation);
+  b.Out(OutputKind::kEncode, b.In(b.Full()), Codec::Mask());
   Measure(state, b);
 }
 
+template <DType kActivation>
 void Decode(benchmark::State& state) {
-  ProgramBuilder b;
-  b.Out(OutputKind::kStore, b.In(Full(), Codec::Uniform(static_cast<int>(state.range(0)))));
+  ProgramBuilder b(kActivation);
+  b.Out(OutputKind::kStore, b.In(b.Full(), Codec::Uniform(static_cast<int>(state.range(0)))));
   Measure(state, b);
 }
 
 // The input of a convolution, computed from the code that it shares with the BatchNorm and the ReLU
 // before it. At L3 this is mask * (gamma (v - shift) + beta).
+template <DType kActivation>
 void Rebuild(benchmark::State& state) {
   const Codec code = Codec::Sign(3, 2).With(Metadata::kLogPair);
-  ProgramBuilder b;
-  const int32_t v = b.In(Full(), code), scale = b.In(Column()), shift = b.In(Column()),
-                gamma = b.In(Column()), beta = b.In(Column()), mask = b.In(Full(), code);
+  ProgramBuilder b(kActivation);
+  const int32_t v = b.In(b.Full(), code), scale = b.In(Column()), shift = b.In(Column()),
+                gamma = b.In(Column()), beta = b.In(Column()), mask = b.In(b.Full(), code);
   b.program.inputs[static_cast<size_t>(mask)].mask = true;
   b.same = {{static_cast<size_t>(v), static_cast<size_t>(mask)}};
   const int32_t xhat = b.Op(Opcode::kFma, v, scale, shift);
@@ -253,10 +269,11 @@ void Rebuild(benchmark::State& state) {
 }
 
 // sum(dy mask), sum(dy mask xhat)
+template <DType kActivation>
 void BatchNormGradReduce(benchmark::State& state) {
-  ProgramBuilder b;
-  const int32_t dy = b.In(Full()), mask = b.In(Full(), Codec::Mask()),
-                xhat = b.In(Full(), Codec::Uniform(static_cast<int>(state.range(0))));
+  ProgramBuilder b(kActivation);
+  const int32_t dy = b.In(b.Full()), mask = b.In(b.Full(), Codec::Mask()),
+                xhat = b.In(b.Full(), Codec::Uniform(static_cast<int>(state.range(0))));
   const int32_t d = b.Op(Opcode::kMul, dy, mask);
   b.Out(OutputKind::kSum, d);
   b.Out(OutputKind::kSum, b.Op(Opcode::kMul, d, xhat));
@@ -264,29 +281,32 @@ void BatchNormGradReduce(benchmark::State& state) {
 }
 
 // dx = gamma rstd (dy mask - mean(dbeta) - xhat mean(dgamma))
+template <DType kActivation>
 void BatchNormGradApply(benchmark::State& state) {
-  ProgramBuilder b;
-  const int32_t dy = b.In(Full()), mask = b.In(Full(), Codec::Mask()),
-                xhat = b.In(Full(), Codec::Uniform(static_cast<int>(state.range(0)))), scale = b.In(Column()),
-                dbeta = b.In(Column()), dgamma = b.In(Column());
+  ProgramBuilder b(kActivation);
+  const int32_t dy = b.In(b.Full()), mask = b.In(b.Full(), Codec::Mask()),
+                xhat = b.In(b.Full(), Codec::Uniform(static_cast<int>(state.range(0)))),
+                scale = b.In(Column()), dbeta = b.In(Column()), dgamma = b.In(Column());
   const int32_t d = b.Op(Opcode::kSub, b.Op(Opcode::kMul, dy, mask), dbeta);
   b.Out(OutputKind::kStore,
         b.Op(Opcode::kMul, scale, b.Op(Opcode::kSub, d, b.Op(Opcode::kMul, xhat, dgamma))));
   Measure(state, b);
 }
 
+template <DType kActivation>
 void Gelu(benchmark::State& state) {
-  ProgramBuilder b;
-  const int32_t x = b.In(Full()), root = b.Constant(std::sqrt(0.5f)), half = b.Constant(0.5f),
+  ProgramBuilder b(kActivation);
+  const int32_t x = b.In(b.Full()), root = b.Constant(std::sqrt(0.5f)), half = b.Constant(0.5f),
                 one = b.Constant(1);
   const int32_t erf = b.Op(Opcode::kErf, b.Op(Opcode::kMul, x, root));
   b.Out(OutputKind::kStore, b.Op(Opcode::kMul, b.Op(Opcode::kMul, x, half), b.Op(Opcode::kAdd, erf, one)));
   Measure(state, b);
 }
 
+template <DType kActivation>
 void Dropout(benchmark::State& state) {
-  ProgramBuilder b;
-  const int32_t y = b.Op(Opcode::kDropout, b.In(Full()));
+  ProgramBuilder b(kActivation);
+  const int32_t y = b.Op(Opcode::kDropout, b.In(b.Full()));
   b.program.instrs.back().parameter = 0.1f;
   b.Out(OutputKind::kStore, y);
   Measure(state, b);
@@ -295,7 +315,7 @@ void Dropout(benchmark::State& state) {
 // Updates in place, as compiler/ops/update.cc has them: SGD with momentum, and Adam.
 void SgdUpdate(benchmark::State& state) {
   ProgramBuilder b;
-  const int32_t p = b.In(Full()), g = b.In(Full()), velocity = b.In(Full());
+  const int32_t p = b.In(b.Full()), g = b.In(b.Full()), velocity = b.In(b.Full());
   const TensorType scalar{DType::kFloat32, {}};
   const int32_t lr = b.In(scalar), momentum = b.In(scalar), decay = b.In(scalar),
                 velocity_part = b.In(scalar), gradient_part = b.In(scalar);
@@ -308,7 +328,7 @@ void SgdUpdate(benchmark::State& state) {
 
 void AdamUpdate(benchmark::State& state) {
   ProgramBuilder b;
-  const int32_t p = b.In(Full()), g = b.In(Full()), m = b.In(Full()), v = b.In(Full());
+  const int32_t p = b.In(b.Full()), g = b.In(b.Full()), m = b.In(b.Full()), v = b.In(b.Full());
   const TensorType scalar{DType::kFloat32, {}};
   const int32_t lr = b.In(scalar), rest1 = b.In(scalar), beta2 = b.In(scalar), rest2 = b.In(scalar),
                 root = b.In(scalar), eps = b.In(scalar), decay = b.In(scalar);
@@ -324,24 +344,28 @@ void AdamUpdate(benchmark::State& state) {
 }
 
 #define ACT_FUSED_BENCHMARK(name) BENCHMARK(name)->Unit(benchmark::kMicrosecond)->UseRealTime()
+// In float32 and in bfloat16, with such arguments (->Arg(2)).
+#define ACT_BOTH_TYPES(name, ...)                         \
+  ACT_FUSED_BENCHMARK(name<DType::kFloat32>) __VA_ARGS__; \
+  ACT_FUSED_BENCHMARK(name<DType::kBFloat16>) __VA_ARGS__
 ACT_FUSED_BENCHMARK(Memcpy);
-ACT_FUSED_BENCHMARK(Copy);
 ACT_FUSED_BENCHMARK(ReadWritten)->Arg(0)->Arg(1);
-ACT_FUSED_BENCHMARK(ReadOnly);
-ACT_FUSED_BENCHMARK(WriteOnly);
-ACT_FUSED_BENCHMARK(AddRelu);
-ACT_FUSED_BENCHMARK(ScaleShiftRelu);
-ACT_FUSED_BENCHMARK(BatchNormRelu);
-ACT_FUSED_BENCHMARK(BatchNormReluEncode)->Arg(2)->Arg(4);
-ACT_FUSED_BENCHMARK(ResidualEncode);
-ACT_FUSED_BENCHMARK(Encode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
-ACT_FUSED_BENCHMARK(EncodeMask);
-ACT_FUSED_BENCHMARK(Decode)->Arg(2)->Arg(3)->Arg(4)->Arg(8);
-ACT_FUSED_BENCHMARK(Rebuild);
-ACT_FUSED_BENCHMARK(BatchNormGradReduce)->Arg(2)->Arg(4);
-ACT_FUSED_BENCHMARK(BatchNormGradApply)->Arg(2)->Arg(4);
-ACT_FUSED_BENCHMARK(Gelu);
-ACT_FUSED_BENCHMARK(Dropout);
+ACT_BOTH_TYPES(Copy);
+ACT_BOTH_TYPES(ReadOnly);
+ACT_BOTH_TYPES(WriteOnly);
+ACT_BOTH_TYPES(AddRelu);
+ACT_BOTH_TYPES(ScaleShiftRelu);
+ACT_BOTH_TYPES(BatchNormRelu);
+ACT_BOTH_TYPES(BatchNormReluEncode, ->Arg(2)->Arg(4));
+ACT_BOTH_TYPES(ResidualEncode);
+ACT_BOTH_TYPES(Encode, ->Arg(2)->Arg(3)->Arg(4)->Arg(8));
+ACT_BOTH_TYPES(EncodeMask);
+ACT_BOTH_TYPES(Decode, ->Arg(2)->Arg(3)->Arg(4)->Arg(8));
+ACT_BOTH_TYPES(Rebuild);
+ACT_BOTH_TYPES(BatchNormGradReduce, ->Arg(2)->Arg(4));
+ACT_BOTH_TYPES(BatchNormGradApply, ->Arg(2)->Arg(4));
+ACT_BOTH_TYPES(Gelu);
+ACT_BOTH_TYPES(Dropout);
 ACT_FUSED_BENCHMARK(SgdUpdate);
 ACT_FUSED_BENCHMARK(AdamUpdate);
 

@@ -4,7 +4,8 @@
     pytorch_step.py MODEL BATCH MODE [--threads=2] [--steps=5]
 MODEL is a model of torchvision, or bert_base_t128 or gpt2_t1024 of transformers (with its fused
 attention). It is in training mode, with dropout.
-MODE is eager, channels_last, or compile (torch.compile; torchvision's models in channels_last).
+MODE is eager, channels_last, or compile (torch.compile; torchvision's models in channels_last), and
+amp or compile_amp: the last two under bfloat16 autocast.
 Prints one line of JSON. median_seconds and min_seconds leave out the first step, which compiles and
 allocates. resident_peak_bytes is of the whole process."""
 import argparse
@@ -56,7 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("batch", type=int)
-    parser.add_argument("mode", choices=["eager", "channels_last", "compile"])
+    parser.add_argument("mode", choices=["eager", "channels_last", "compile", "amp", "compile_amp"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=5)
     args = parser.parse_args()
@@ -65,13 +66,15 @@ def main():
     torch.manual_seed(0)
     model, inputs, label = network(args.model, args.batch, args.mode != "eager")
     model.train()
-    forward = torch.compile(model) if args.mode == "compile" else model
+    forward = torch.compile(model) if args.mode.startswith("compile") else model
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=1e-4)
     seconds = []
     for _ in range(args.steps + 1):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(forward(inputs), label).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.mode.endswith("amp")):
+            loss = F.cross_entropy(forward(inputs), label)
+        loss.backward()
         optimizer.step()
         seconds.append(time.perf_counter() - start)
     print(json.dumps({"name": "PyTorch " + args.mode, "version": torch.__version__,

@@ -1,14 +1,17 @@
 // Times our own kernels on tensors of ResNet-50 at batch 16. They are bound by memory, so a copy of
-// the same size is timed too. The counter is the bytes of inputs and outputs per second.
+// the same size is timed too, and each kernel again with bfloat16 where it takes that. The counter is the bytes of inputs and outputs per second.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "kernels/cpu/registry.h"
+#include "kernels/site/element_types.h"
 #include "kernels/site/strided.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -132,6 +135,24 @@ std::vector<Case> Cases() {
   };
 }
 
+// The same with bfloat16 wherever the operator may have it, or nullopt if it may not.
+std::optional<Case> Narrow(Case c) {
+  const BFloat16s letters = FindRuntimeOp(c.op)->bfloat16;
+  bool any = false;
+  const auto narrow = [&any](std::string_view places, size_t count, std::vector<DType>& types) {
+    types.resize(count, DType::kFloat32);
+    for (size_t i = 0; i < count; ++i) {
+      if (types[i] != DType::kFloat32 || BFloat16Letter(places, i) == '-') continue;
+      types[i] = DType::kBFloat16;
+      any = true;
+    }
+  };
+  narrow(letters.operands, c.inputs.size(), c.input_types);
+  narrow(letters.results, c.outputs.size(), c.output_types);
+  c.name += "/bfloat16";
+  return any ? std::optional(c) : std::nullopt;
+}
+
 void Run(benchmark::State& state, const Case& c) {
   KernelRegistry registry;
   RegisterCpuKernels(registry);
@@ -148,11 +169,12 @@ void Run(benchmark::State& state, const Case& c) {
       const DType dtype = i < types.size() ? types[i] : DType::kFloat32;
       const int64_t size = ElementCount(all[i]) * ByteSize(dtype);
       storage.emplace_back(static_cast<size_t>(size));
-      if (dtype == DType::kFloat32) {
+      if (IsFloat(dtype)) {
         std::mt19937 engine(1);
-        auto* values = reinterpret_cast<float*>(storage.back().data());
-        for (int64_t e = 0; e < ElementCount(all[i]); ++e)
-          values[e] = static_cast<float>(engine() >> 8) * 0x1p-24f;
+        for (int64_t e = 0; e < ElementCount(all[i]); ++e) {
+          const float x = static_cast<float>(engine() >> 8) * 0x1p-24f;
+          WriteFromFloat(dtype, &x, 1, storage.back().data() + e * ByteSize(dtype));
+        }
       }
       if (dtype == DType::kInt64) {
         std::mt19937 engine(2);
@@ -204,10 +226,15 @@ void Copy(benchmark::State& state) {
 
 int main(int argc, char** argv) {
   benchmark::RegisterBenchmark("copy", act::Copy)->UseRealTime()->Unit(benchmark::kMillisecond);
-  for (const act::Case& c : act::Cases())
+  const auto add = [](const act::Case& c) {
     benchmark::RegisterBenchmark(c.name.c_str(), [c](benchmark::State& state) { act::Run(state, c); })
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond);
+  };
+  for (const act::Case& c : act::Cases()) {
+    add(c);
+    if (const auto narrow = act::Narrow(c)) add(*narrow);
+  }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

@@ -51,7 +51,7 @@ else()
   file(GLOB texts CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
        kernels/nvidia/act_machine.h kernels/nvidia/std/* kernels/nvidia/cards/*.json)
   act_embed(nvidia_files.cc kernels/nvidia/embedded.h NvidiaFiles ${texts})
-  add_library(act_cuda MODULE ${sources} ${CMAKE_BINARY_DIR}/generated/nvidia_files.cc)
+  add_library(act_cuda MODULE ${sources} kernels/cuda/problem_text.cc ${CMAKE_BINARY_DIR}/generated/nvidia_files.cc)
   target_include_directories(act_cuda SYSTEM PRIVATE ${ACT_CUDA_INCLUDE} ${ACT_CUDA_CCCL} ${ACT_CUDNN_INCLUDE})
   target_link_libraries(act_cuda PRIVATE ${ACT_NVRTC} ${ACT_CUBLASLT} ${ACT_CUDNN} ${CMAKE_DL_LIBS})
   # It stands beside the programs that load it, and shows nothing but what it exports.

@@ -26,6 +26,7 @@ struct PassContext {
   // --- What the user asked for.
   UpdateOptions updates;        // the optimizer, and how gradients become updates
   Policy policy;                // the level: what is stored, and in which form
+  Compute compute = Compute::kFloat32;
   int64_t workspace_limit = 0;  // bytes of scratch space a node; 0: no limit
   // Whose peak planning lowers. The plan serves all of them.
   TargetKind target = TargetKind::kCpu;

@@ -21,6 +21,8 @@ llvm::Error LowerLayerNorm(Graph& graph, PassContext& context);
 llvm::Error EliminateDeadCode(Graph& graph, PassContext& context);
 llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 llvm::Error AddGradients(Graph& graph, PassContext& context);
+// This says what is bfloat16.
+llvm::Error NarrowValues(Graph& graph, PassContext& context);
 // These decide what is stored.
 llvm::Error PlaceDerived(Graph& graph, PassContext& context);
 llvm::Error RebuildSaved(Graph& graph, PassContext& context);
@@ -87,6 +89,7 @@ using enum Stage;
 using enum Repeats;
 using Context = const PassContext&;
 inline constexpr bool (*kAlways)(Context) = nullptr;
+inline constexpr bool (*kInBFloat16)(Context) = [](Context c) { return c.compute == Compute::kBFloat16; };
 
 // The passes run from top to bottom. Each row says why the pass stands where it does.
 inline constexpr PassEntry kPasses[] = {
@@ -166,6 +169,9 @@ inline constexpr PassEntry kPasses[] = {
      "between"},
     {"fuse-loops", Both(FuseLoops), kFused, kPerCandidate, kAlways,
      "runs elementwise chains, sums, encode and decode in one pass over memory"},
+    {"narrow-values", Both(NarrowValues), kFused, kPerCandidate, kInBFloat16,
+     "--compute=bf16: makes what products read and make bfloat16; runs after fuse-loops, whose loops convert "
+     "what they read and store"},
     {"swap-codes", Training(SwapCodes), kFused, kPerCandidate, [](Context c) { return c.policy.rules.swaps; },
      "presets that swap: keeps codes in the host's memory until the backward pass; runs after fuse-loops, "
      "whose loops it leaves as they are, and before schedule, which counts the device's bytes"},

@@ -22,6 +22,9 @@ import char_text
 import loss_curves
 import tensor_files
 
+# Runs of the same plan are compared, so kernels are chosen in a fixed order and not by time.
+os.environ.setdefault("ACT_TUNE", "off")
+
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 
@@ -44,7 +47,7 @@ def digits(_):
         "digits",
         "ResNet-14 on 8 x 8 digits, 20 epochs of batch 64, SGD",
         "digits_resnet.onnx",
-        ["L0", "L3", "L4", "actnn-L3"],
+        ["L0", "L3", "L4", "actnn-L3", "L0/bf16", "L3/bf16"],
         64,
         files("train"),
         files("test"),
@@ -67,7 +70,7 @@ def char_gpt(folder, rate="1e-3"):
         f"char_gpt_{rate}",
         f"GPT of 4 layers on characters, {steps} steps of batch {batch}, Adam at {rate}",
         "char_gpt.onnx",
-        ["L0", "L3", "L3/f32", "L4", "gact-L1"],
+        ["L0", "L3", "L3/f32", "L4", "gact-L1", "L0/bf16", "L3/bf16"],
         batch,
         files("train", text.training(steps * batch)),
         files("validation", text.validation()),
@@ -75,6 +78,9 @@ def char_gpt(folder, rate="1e-3"):
         ["--epochs=1", f"--lr={rate}"],
     )
 
+
+# What follows a level's name.
+FLAGS_OF = {"": [], "f32": ["--fpmath=f32"], "bf16": ["--compute=bf16"]}
 
 EXPERIMENTS = {"digits": digits, "char_gpt": char_gpt, "char_gpt_slow": lambda folder: char_gpt(folder, "3e-4")}
 
@@ -105,22 +111,22 @@ def draw_weights(stored, seed):
 
 
 def train(experiment, seeds, tools, folder):
-    """seeds: a range. LEVEL/f32 is compiled with --fpmath=f32.
+    """seeds: a range. LEVEL/f32 is compiled with --fpmath=f32, LEVEL/bf16 with --compute=bf16.
     Returns {level: (actc's report, [actrun's report of each seed])}."""
     at, flags = f"{folder}/{experiment.name}", [f"--batch={experiment.batch}"]
     # The networks are small, and the last bits of a run depend on the number of threads.
     one_thread = ["--threads=1"]
     results = {}
     for level in experiment.levels:
-        name, _, fpmath = level.partition("/")
-        plan, report, start = f"{at}.{name}{fpmath}.plan", f"{at}.{name}{fpmath}.json", f"{at}.start.safetensors"
+        name, _, math_type = level.partition("/")
+        plan, report, start = f"{at}.{name}{math_type}.plan", f"{at}.{name}{math_type}.json", f"{at}.start.safetensors"
         run(
             [
                 f"{tools}/actc",
                 experiment.model,
                 "-O",
                 name,
-                *([f"--fpmath={fpmath}"] if fpmath else []),
+                *FLAGS_OF[math_type],
                 "-o",
                 plan,
                 "--report=none",

@@ -22,6 +22,9 @@ import subprocess
 import sys
 import tempfile
 
+# Runs of the same plan are compared, so kernels are chosen in a fixed order and not by time.
+os.environ.setdefault("ACT_TUNE", "off")
+
 
 def run(command):
     done = subprocess.run(command, capture_output=True, text=True)

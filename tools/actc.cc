@@ -11,6 +11,7 @@
 #include "compiler/ir/dump.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/policy.h"
+#include "kernels/cuda/toolkit.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -19,6 +20,7 @@
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
 #include "tools/flags.h"
+#include "tools/prepare_plan.h"
 #include "tools/target_flag.h"
 
 namespace act {
@@ -68,6 +70,11 @@ struct Flags {
           "the gradient; at L4 this also chooses what is re-run")};
   WholeNumberFlag group_size{"group-size", cl::desc("Neighbouring elements that share a scale (default 256)"),
                              cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
+  cl::opt<std::string> compute{
+      "compute", cl::value_desc("f32|bf16"), cl::init("f32"), cl::cat(compile),
+      cl::desc(
+          "bf16: activations and their gradients are bfloat16 in memory, and products multiply bfloat16.\n"
+          "Sums, statistics, losses, parameters and their gradients stay float32 (default: f32)")};
   cl::opt<std::string> fpmath{
       "fpmath", cl::value_desc("bf16|f32"), cl::init("bf16"), cl::cat(compile),
       cl::desc("bf16 (default): kernels may round gradients and decoded numbers to bfloat16 before\n"
@@ -80,6 +87,10 @@ struct Flags {
       cl::desc(
           "The machine of the report, and whose peak the planner lowers (default: cpu). With a card, the\n"
           "report says whether the step fits it. all: a report for each. The plan runs on any of them")};
+  SwitchFlag aot{
+      "aot", cl::cat(compile),
+      cl::desc("With --target=cuda:CARD: put the code of all kernels for that card, and the engines of\n"
+               "all convolutions at --batch, into the plan; a run there then starts in seconds")};
   cl::opt<std::string> workspace{"workspace",
                                  cl::desc("Limit of one kernel's scratch memory (default: none)"),
                                  cl::value_desc("SIZE"), cl::cat(compile)};
@@ -197,9 +208,15 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   if (f.bits.getNumOccurrences() && f.bits == 0)
     return MakeError("--bits", "must be 1 to 8 bits per element");
   r.compile.group_size = f.group_size;
+  if (f.compute != "f32" && f.compute != "bf16")
+    return MakeError("--compute", "expected f32 or bf16, found '" + f.compute + "'");
+  r.compile.compute = f.compute == "bf16" ? Compute::kBFloat16 : Compute::kFloat32;
   if (f.fpmath != "bf16" && f.fpmath != "f32")
     return MakeError("--fpmath", "expected bf16 or f32, found '" + f.fpmath + "'");
   r.compile.round_products = f.fpmath == "bf16";
+  if (f.fpmath.getNumOccurrences() && r.compile.compute == Compute::kBFloat16)
+    return MakeError("--fpmath", "has no meaning with --compute=bf16, where all products multiply bfloat16",
+                     "give one of them");
   if (f.fpmath.getNumOccurrences() && r.compile.round_products && !policy.rounds_products)
     return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3 or L4");
   if (!f.plugin.empty() && !policy.Lossy())
@@ -216,6 +233,10 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
     if (!file->empty() && !r.target.IsOne())
       return MakeError("--" + file->ArgStr.str(), "holds the report of one target, not of all",
                        "give --target=cpu or --target=cuda");
+  if (f.aot && !r.target.card)
+    return MakeError("--aot", "code and engines are made for one kind of card",
+                     "name it: --target=cuda:CARD, with one of " + CardNames());
+  if (f.aot && f.output.empty()) return MakeError("--aot", "fills a plan", "give -o PLAN");
   ACT_TRY(r.compile.workspace_limit, SizeOf("--workspace", f.workspace));
   ACT_TRY(r.compile.saved_limit, SizeOf("--saved-limit", f.saved_limit));
   ACT_CHECK_OK(CheckSavedLimit(policy, r.compile));
@@ -249,6 +270,10 @@ llvm::Error Run(const Flags& f, Request request) {
   for (const auto* path : {&f.output, &f.report_json, &f.report_html, &f.emit_onnx})
     if (!path->empty())
       ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // fails before the work, not after it
+  std::unique_ptr<cuda::Toolkit> card;
+  if (f.aot) {
+    ACT_TRY(card, cuda::LoadCard(request.target.card_name));  // fails before the work, not after it
+  }
   if (!f.plugin.empty()) {
     ACT_TRY(request.compile.plugin, LoadCodecPlugin(f.plugin));
     ACT_TRY(const Policy policy, MakePolicy(f.level, f.bits, f.group_size));
@@ -268,14 +293,16 @@ llvm::Error Run(const Flags& f, Request request) {
   request.compile.after_pass = [&](const std::string& pass, const Graph& graph) {
     if (f.print_after == pass || f.print_after == "all") llvm::outs() << "// " << pass << "\n" << Dump(graph);
     known_pass |= f.print_after == pass;
-    if (pass == "compress" && !f.emit_onnx.empty())
+    // The types of a bfloat16 step are those of its loops.
+    const bool emits = pass == (request.compile.compute == Compute::kBFloat16 ? "narrow-values" : "compress");
+    if (emits && !f.emit_onnx.empty())
       emitted = llvm::joinErrors(std::move(emitted), EmitOnnx(graph, f.emit_onnx));
   };
   std::vector<PassTime> times;
   llvm::Expected<Plan> compiled = Compile(std::move(model), request.compile, &times);
   if (!compiled) return llvm::joinErrors(std::move(emitted), WithPlace(compiled.takeError(), f.model));
   ACT_CHECK_OK(std::move(emitted));
-  const Plan& plan = *compiled;
+  Plan& plan = *compiled;
   if (!known_pass)
     return MakeError("--print-after=" + f.print_after, "no such pass",
                      "the passes are:\n" + DescribePasses());
@@ -285,6 +312,11 @@ llvm::Error Run(const Flags& f, Request request) {
     reports.emplace_back();
     ACT_TRY(reports.back(), MakeMemoryReport(plan, plan.default_batch, target, request.target.card));
     ACT_CHECK_OK(ValidateLayout(plan, reports.back().layout));
+  }
+  if (card) {
+    ACT_TRY(plan.prepared, PreparePlan(std::move(card), plan, [](const std::string& line) {
+              llvm::errs() << "actc: " << line << "\n";
+            }));
   }
   if (!f.output.empty()) ACT_CHECK_OK(WritePlan(plan, f.output));
   if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, ReportJson(reports.front())));

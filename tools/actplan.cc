@@ -124,6 +124,23 @@ void PrintWorkspaces(const Graph& graph, int64_t batch) {
   }
 }
 
+// "160 kernels and 53 engines for NVIDIA H200 at batch 256, 4.2 MiB"; "nothing".
+std::string DescribePrepared(const Plan& plan) {
+  if (!plan.prepared) return "nothing";
+  const Prepared& p = *plan.prepared;
+  return std::to_string(p.kernels.size()) + " kernels and " + std::to_string(p.engines.size()) +
+         " engines for " + p.card + " at batch " + std::to_string(p.batch) + ", " + FormatSize(p.Bytes());
+}
+
+void PrintEngines(const Prepared& prepared) {
+  llvm::outs() << "engines for " << prepared.card << "\n";
+  for (const PreparedEngine& engine : prepared.engines) {
+    llvm::outs() << "  " << engine.problem << ": " << engine.engine;
+    if (engine.plan.bytes > 0) llvm::outs() << ", workspace " << engine.workspace_bytes << " bytes";
+    llvm::outs() << "\n";
+  }
+}
+
 llvm::Error Show(const Flags& f) {
   ACT_TRY(const Plan plan, ReadPlan(f.plan));
   const int64_t batch = f.BatchOr(plan.default_batch);
@@ -140,6 +157,7 @@ llvm::Error Show(const Flags& f) {
 
   Row("model") << plan.model_name << "\n";
   Row("level") << plan.level << "\n";
+  Row("compute") << ToString(plan.compute) << "\n";
   Row("optimizer") << plan.optimizer << "\n";
   if (plan.clip_norm > 0) Row("gradient norm") << "at most " << llvm::format("%g", plan.clip_norm) << "\n";
   if (plan.accumulate > 1) Row("micro-batches") << plan.accumulate << " an update\n";
@@ -147,6 +165,8 @@ llvm::Error Show(const Flags& f) {
   Row("batch") << plan.default_batch << (plan.fixed_batch ? " (fixed)\n" : " (any)\n");
   Row("weights") << (HasWeights(plan) ? "in the plan\n" : "not in the plan\n");
   Row("workspace limit") << FormatSize(plan.workspace_limit) << " a node\n";
+  Row("prepared") << DescribePrepared(plan) << "\n";
+  if (plan.prepared) Row("") << plan.prepared->compiler << "; " << plan.prepared->library << "\n";
   Row("training") << train.nodes.size() << " nodes, " << plan.train.storages << " storages, "
                   << CountKind(train, ValueKind::kParameter) << " parameters, "
                   << CountKind(train, ValueKind::kBuffer) << " buffers\n";
@@ -166,6 +186,7 @@ llvm::Error Show(const Flags& f) {
   }
   llvm::outs() << "\n";
   for (const MemoryReport& report : reports) llvm::outs() << "\n" << ReportText(report);
+  if (plan.prepared && !plan.prepared->engines.empty()) llvm::outs() << "\n", PrintEngines(*plan.prepared);
   if (f.workspaces) llvm::outs() << "\n", PrintWorkspaces(graph, batch);
   if (f.kernels) llvm::outs() << "\nkernels at batch " << batch << "\n" << kernels;
   if (f.parameters) llvm::outs() << "\nparameters and buffers\n", PrintParameters(graph);
@@ -322,12 +343,14 @@ llvm::Error Diff(const Flags& f) {
   Differences d;
   d.Compare("model", a.model_name, b.model_name);
   d.Compare("level", a.level, b.level);
+  d.Compare("compute", std::string(ToString(a.compute)), std::string(ToString(b.compute)));
   d.Compare("optimizer", a.optimizer, b.optimizer);
   d.Compare("gradient norm", std::to_string(a.clip_norm), std::to_string(b.clip_norm));
   d.Compare("micro-batches", a.accumulate, b.accumulate);
   d.Compare("seed", std::to_string(a.seed), std::to_string(b.seed));
   d.Compare("batch", a.default_batch, b.default_batch);
   d.Compare("fixed batch", a.fixed_batch, b.fixed_batch);
+  d.Compare("prepared", DescribePrepared(a), DescribePrepared(b));
   d.Compare("workspace limit", a.workspace_limit, b.workspace_limit);
   d.Compare("nodes", static_cast<int64_t>(a.train.graph.nodes.size()),
             static_cast<int64_t>(b.train.graph.nodes.size()));

@@ -24,6 +24,7 @@
 #include "runtime/plan/plan_io.h"
 #include "runtime/plan/plugins.h"
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/kernel_record.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
 #include "tools/device.h"
@@ -31,6 +32,7 @@
 #include "tools/measurement.h"
 #include "tools/optimizer_flags.h"
 #include "tools/resumed_levels.h"
+#include "tools/tuning.h"
 
 namespace act {
 namespace {
@@ -66,6 +68,10 @@ struct Flags {
   WholeNumberFlag threads{"threads",
                           cl::desc("Threads (default: the physical cores that the process may use)"),
                           cl::value_desc("T"), cl::cat(machine)};
+  cl::opt<std::string> tune{
+      "tune", cl::value_desc("off|on|force"), cl::cat(machine),
+      cl::desc("Whether the processor's kernels are chosen by time: on (default; times once on a machine),\n"
+               "off (in a fixed order), or force (times again)")};
   cl::list<std::string> plugins{"plugin", cl::value_desc("LIB.so"), cl::CommaSeparated, cl::cat(machine),
                                 cl::desc("The libraries with the codecs that the plan was compiled with")};
   SwitchFlag check_memory{
@@ -133,6 +139,8 @@ std::string CheckUsage(const Flags& f) {
     return "--dump-kernels: only a GPU's kernels are compiled";
   if (f.device == "cpu" && f.float_math != "f32")
     return "--fpmath: only a GPU has tf32; actc --fpmath chooses the processor's arithmetic";
+  if (f.device == "cuda" && f.tune.getNumOccurrences())
+    return "--tune: only the processor's kernels are chosen by time";
   if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
   if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
   if (f.adapt_every.getNumOccurrences() && f.adapt_every < 1) return "--adapt-every: expected at least 1";
@@ -231,14 +239,25 @@ llvm::Error CheckRoom(const Flags& f, const Plan& plan, const MemoryLayout& layo
   return CheckFits(plan, layout, {.free_bytes = free_bytes - beside});
 }
 
-llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper, Device& device,
-                            const KernelRegistry& registry, int threads) {
-  ACT_TRY(MemoryLayout layout,
-          LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch, device.target()));
-  ACT_CHECK_OK(CheckRoom(f, plan, layout, device));
+// The machine that runs a plan.
+struct Machine {
+  Device& device;
+  const KernelRegistry& kernels;
+  int threads;
+  KernelTuner* tuner;
+};
+
+llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
+                            const Machine& machine) {
+  ACT_TRY(MemoryLayout layout, LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch,
+                                      machine.device.target()));
+  ACT_CHECK_OK(CheckRoom(f, plan, layout, machine.device));
   Opened opened;
-  ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), device, registry,
-                                            {.threads = threads, .check_memory = f.check_memory}));
+  ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), machine.device, machine.kernels,
+                                            {.threads = machine.threads,
+                                             .check_memory = f.check_memory,
+                                             .tuner = machine.tuner,
+                                             .evaluates = !f.eval_data.empty()}));
   opened.position.seed = plan.seed;
   ACT_CHECK_OK(StartOptimizerState(*opened.executor, hyper));
   if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
@@ -252,7 +271,7 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
 }
 
 llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
-                const LearningRateSchedule& schedule) {
+                const LearningRateSchedule& schedule, Tuning tuning) {
   ACT_CHECK_OK(CheckWritable(f.measurement.save_plan()));
   for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json})
     ACT_CHECK_OK(CheckWritable(*path));
@@ -263,21 +282,29 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
                                            .float_math = f.float_math,
                                            .profile = f.profile,
                                            .dump_kernels = f.dump_kernels,
-                                           .say = say}));
+                                           .say = say,
+                                           .prepared = plan.prepared}));
   if (!chosen.note.empty()) say(chosen.note);
   Device& device = *chosen.device;
-  const KernelRegistry& registry = chosen.kernels;
+  const bool on_processor = device.target() == TargetKind::kCpu;
+  const std::unique_ptr<KernelTuner> tuner =
+      MakeTuner(on_processor ? tuning : Tuning::kOff, chosen.kernels, threads, say);
+  const Machine machine{device, chosen.kernels, threads, tuner.get()};
   ACT_TRY(ResumedLevels resumed, ReadResumedLevels(f.load, plan));
   if (f.measurement.Requested()) {
-    const auto open = [&](const Plan& form) { return Open(f, form, hyper, device, registry, threads); };
+    const auto open = [&](const Plan& form) { return Open(f, form, hyper, machine); };
     return f.measurement.Run(resumed.plan ? *resumed.plan : plan, open, !f.data.empty(), f.report_json,
                              &g_stop);
   }
   LevelAdapter adapter(plan, f.adapt_every, &g_stop);
   if (f.adapt_every > 0) ACT_CHECK_OK(adapter.CheckPlan());
-  ACT_TRY(Opened opened, Open(f, plan, hyper, device, registry, threads));
+  ACT_TRY(Opened opened, Open(f, plan, hyper, machine));
   const std::unique_ptr<Executor>& executor = opened.executor;
   TrainPosition& position = opened.position;
+  if (!f.load.empty()) {
+    ACT_TRY(const std::string warning, CompareKernels(f.load, *executor));
+    if (!warning.empty()) say(warning);
+  }
   ACT_CHECK_OK(GoOnWithLevels(f.load, std::move(resumed), adapter, *executor));
 
   TrainOptions options = OptionsOf(f, hyper, schedule);
@@ -299,6 +326,7 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
       .hyper = hyper,
       .resident_peak_bytes = ResidentPeakBytes(),
       .beside = beside,
+      .tuner = tuner.get(),
       .adapt_every = f.adapt_every,
       .adaptations = adapter.history(),
       .adaptation_bytes =
@@ -338,6 +366,11 @@ int Main(int argc, char** argv) {
     PrintError(kTool, schedule.takeError());
     return kWrongUsage;
   }
+  llvm::Expected<Tuning> tuning = ReadTuning(flags.tune);
+  if (!tuning) {
+    PrintError(kTool, tuning.takeError());
+    return kWrongUsage;
+  }
   llvm::Expected<Plan> plan = ReadRunnable(flags);
   if (!plan) {
     PrintError(kTool, plan.takeError());
@@ -349,7 +382,7 @@ int Main(int argc, char** argv) {
     return kWrongUsage;
   }
   StopAtSignals();
-  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule)) {
+  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule, *tuning)) {
     PrintError(kTool, std::move(error));
     return kFailed;
   }

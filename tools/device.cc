@@ -27,8 +27,10 @@ llvm::Expected<ChosenDevice> Card(const std::string& name, const DeviceOptions& 
       .conv_math = tf32 || options.float_math == "tf32-conv" ? FloatMath::kTf32 : FloatMath::kStrict,
       .product_math = tf32 ? FloatMath::kTf32 : FloatMath::kStrict,
       .profile = options.profile,
-      .kernels = {
-          .folder = cuda::DefaultKernelFolder(), .dump_folder = options.dump_kernels, .say = options.say}};
+      .kernels = {.folder = cuda::DefaultKernelFolder(),
+                  .dump_folder = options.dump_kernels,
+                  .say = options.say,
+                  .prepared = options.prepared}};
   ACT_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::Open(std::move(toolkit), card));
   ChosenDevice chosen;
   RegisterCpuKernels(*chosen.host_kernels);

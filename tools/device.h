@@ -9,6 +9,7 @@
 
 #include "runtime/executor/device.h"
 #include "runtime/executor/kernel.h"
+#include "runtime/plan/prepared.h"
 
 namespace act {
 
@@ -33,6 +34,7 @@ struct DeviceOptions {
   bool profile = false;
   std::string dump_kernels = {};                // a folder for the sources of a card's kernels; empty: none
   std::function<void(const std::string&)> say;  // for what takes long
+  std::shared_ptr<const Prepared> prepared = nullptr;  // what the plan brings for a card; may be null
 };
 // "auto" takes a card if there is one, and tells in `note` if there is none.
 llvm::Expected<ChosenDevice> OpenDevice(const DeviceOptions& options);

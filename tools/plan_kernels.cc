@@ -32,12 +32,13 @@ llvm::Expected<std::string> DescribeKernels(const Plan& plan, int64_t batch, con
   if (!target.card)
     return MakeError("--kernels", "a library chooses its engines for one kind of card",
                      "name it: --target=cuda:CARD, with one of " + CardNames());
-  ACT_TRY(const std::unique_ptr<cuda::Toolkit> toolkit, cuda::LoadCard(std::string(target.card->name)));
+  ACT_TRY(const std::unique_ptr<cuda::Toolkit> toolkit, cuda::LoadCard(target.card_name));
   cuda::KernelCache cache(toolkit->driver(), toolkit->compiler(), {.dump_folder = dump_folder});
+  cuda::EngineCache engines(toolkit->convolutions());
   cuda::FaultSites faults;
   cuda::HostWork host_work(toolkit->driver());
   const cuda::CudaContext context{
-      .toolkit = *toolkit, .cache = cache, .fault_sites = faults, .host_work = host_work};
+      .toolkit = *toolkit, .cache = cache, .engines = engines, .fault_sites = faults, .host_work = host_work};
   KernelRegistry kernels;
   cuda::RegisterCudaKernels(kernels, context, processor);
   ACT_TRY(std::string text, Describe(plan, batch, TargetKind::kCuda, kernels));

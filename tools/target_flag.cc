@@ -1,10 +1,43 @@
 #include "tools/target_flag.h"
 
+#include <llvm/Support/JSON.h>
+#include <llvm/Support/MemoryBuffer.h>
+
 #include <iterator>
 
 #include "runtime/base/error.h"
 
 namespace act {
+namespace {
+
+constexpr char kReadMe[] = "kernels/nvidia/cards/README.md says how to record a description on a card";
+
+// A card of a file, which owns what names it.
+struct DescribedCard {
+  std::string name;
+  Card card;
+};
+
+// The card of a description (kernels/nvidia/cards/README.md).
+llvm::Expected<TargetChoice> ReadDescription(const std::string& place, const std::string& path) {
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file) return MakeError(place, "cannot read " + path + ": " + file.getError().message(), kReadMe);
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse((*file)->getBuffer());
+  if (!json)
+    return MakeError(place, path + " describes no card: " + llvm::toString(json.takeError()), kReadMe);
+  const llvm::json::Object* fields = json->getAsObject();
+  const auto name = fields ? fields->getString("deviceName") : std::nullopt;
+  const auto bytes = fields ? fields->getInteger("totalGlobalMem") : std::nullopt;
+  if (!name || name->empty() || !bytes || *bytes <= 0)
+    return MakeError(place, path + " describes no card: it has no \"deviceName\" or no \"totalGlobalMem\"",
+                     kReadMe);
+  auto described = std::make_shared<DescribedCard>();
+  described->name = name->str();
+  described->card = {described->name, *bytes};
+  return TargetChoice{{TargetKind::kCuda}, &described->card, path, described};
+}
+
+}  // namespace
 
 llvm::Expected<TargetChoice> ParseTarget(const std::string& text) {
   if (text == "all") return TargetChoice{{std::begin(kTargets), std::end(kTargets)}};
@@ -14,7 +47,9 @@ llvm::Expected<TargetChoice> ParseTarget(const std::string& text) {
   if (text.rfind(prefix, 0) != 0)
     return MakeError("--target", "expected " + std::string(kTargetForms) + ", found '" + text + "'", cards);
   const std::string name = text.substr(prefix.size());
-  if (const Card* card = FindCard(name)) return TargetChoice{{TargetKind::kCuda}, card};
+  if (const Card* card = FindCard(name)) return TargetChoice{{TargetKind::kCuda}, card, name};
+  if (name.find('/') != std::string::npos || llvm::StringRef(name).ends_with(".json"))
+    return ReadDescription("--target=" + text, name);
   return MakeError("--target", "no such card: '" + name + "'", cards + "; without one, write cuda");
 }
 

@@ -77,12 +77,14 @@ class Differentiator {
 
   llvm::Error Accumulate(ValueId value, ValueId grad, const std::string& from) {
     ValueId& sum = grad_[value];
+    result_.of_values.emplace_back(value, grad);
     if (sum == kNoValue) {
       sum = grad;
       return llvm::Error::success();
     }
     ACT_TRY(const ValueId total, builder_.Add1("Add", {sum, grad}, {}, from + ".grad.sum"));
     sum = total;
+    result_.of_values.emplace_back(value, total);
     return llvm::Error::success();
   }
 

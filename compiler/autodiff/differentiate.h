@@ -5,6 +5,7 @@
 #include <llvm/Support/Error.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/autodiff/append_updates.h"
@@ -15,6 +16,8 @@ namespace act {
 struct Gradients {
   // Forward values that the backward pass reads, in the order of the rules.
   std::vector<ValueId> saved;
+  // Each forward value with a gradient of it, partial sums included.
+  std::vector<std::pair<ValueId, ValueId>> of_values;
 };
 
 // Builds d(loss)/d(parameter) for each of `trainable`, and an update as soon as a gradient is

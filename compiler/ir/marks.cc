@@ -13,6 +13,7 @@ void ValueMarks::Merge(const ValueMarks& replaced) {
   low_frequency |= replaced.low_frequency;
   range_code |= replaced.range_code;
   from_product_input |= replaced.from_product_input;
+  precision = std::max(precision, replaced.precision);
   computed.insert(computed.end(), replaced.computed.begin(), replaced.computed.end());
 }
 

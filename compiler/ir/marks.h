@@ -10,6 +10,9 @@
 
 namespace act {
 
+// The type of a float in memory. Of two values that become one, the later of these is taken.
+enum class Precision : uint8_t { kEither, kBFloat16, kFloat32 };
+
 struct ValueMarks {
   // A parameter that training changes: its place in the order of updates.
   int32_t trained = -1;
@@ -24,6 +27,9 @@ struct ValueMarks {
   // A level that codes only such operands codes this value too. L0 needs no second tensor here, and
   // no level may store more than L0.
   bool from_product_input = false;
+  // What ChoosePrecision decided for forward values, and add-gradients for their gradients. The
+  // gradients of parameters are float32.
+  Precision precision = Precision::kEither;
   // Of an anchor: the nodes that are re-run from it, for --explain.
   std::vector<std::string> computed;
 

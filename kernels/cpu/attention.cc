@@ -5,6 +5,7 @@
 #include <array>
 
 #include "kernels/cpu/attention_blocks.h"
+#include "kernels/cpu/float_rows.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/site/dereference.h"
@@ -43,29 +44,38 @@ class ForwardKernel final : public Kernel {
     const AttentionShape& s = blocks_.s;
     const int64_t row = blocks_.row, batch = kv_slice / s.kv_heads;
     float *keys_across = scratch, *scores = keys_across + s.depth * row, *kept = scores + blocks_.rows * row;
-    const float* k = blocks_.Operand(args, 1) + s.k.At(kv_slice, 0, 0);
-    const float* v = blocks_.Operand(args, 2) + s.v.At(kv_slice, 0, 0);
-    blocks_.Transpose(k, s.k.row, s.depth, s.scale, keys_across);
+    float* tiles = kept + row;  // of k, then of v; of q and o
+    float* q_tile = tiles + s.keys * ProductRowFloats(std::max(s.depth, s.value_depth));
+    float* o_tile = q_tile + blocks_.rows * ProductRowFloats(s.depth);
+    const TensorView &q_all = blocks_.Operand(args, 0), &o_all = args.outputs[0];
+    const bool rounds = q_all.dtype == DType::kBFloat16;
+    const FloatTile k =
+        ReadTile(blocks_.Operand(args, 1), s.k.At(kv_slice, 0, 0), s.k.row, s.keys, s.depth, tiles);
+    blocks_.Transpose(k.at, k.row, s.depth, s.scale, keys_across);
+    const FloatTile v =
+        ReadTile(blocks_.Operand(args, 2), s.v.At(kv_slice, 0, 0), s.v.row, s.keys, s.value_depth, tiles);
     for (int64_t h = 0; h < s.Group(); ++h) {
       const int64_t head = kv_slice % s.kv_heads * s.Group() + h, slice = batch * s.heads + head;
       for (int64_t b = blocks_.count * piece / pieces_; b < blocks_.count * (piece + 1) / pieces_; ++b) {
         const int64_t begin = blocks_.Begin(b), rows = blocks_.Rows(b), keys = blocks_.Keys(args, slice, b);
-        const float* q = blocks_.Operand(args, 0) + s.q.At(slice, begin, 0);
-        float* o = args.outputs[0].as<float>() + s.o.At(slice, begin, 0);
-        Multiply({q, s.q.row, 1, keys_across, row, scores, row, rows, PaddedKeys(keys), s.depth, false});
-        std::array<float, kAttentionQueries> normalizer;
+        const int64_t at_o = s.o.At(slice, begin, 0);
+        const FloatTile q = ReadTile(q_all, s.q.At(slice, begin, 0), s.q.row, rows, s.depth, q_tile);
+        const FloatTile o = SumTile(o_all, at_o, s.o.row, s.value_depth, o_tile);
+        Multiply({q.at, q.row, 1, keys_across, row, scores, row, rows, PaddedKeys(keys), s.depth, false});
+        std::array<float, kAttentionQueries> normalizers;
         for (int64_t r = 0; r < rows; ++r) {
           bool sees_a_key;
           const ScoreRow score_row = blocks_.RowOf(args, slice, begin + r, keys);
-          normalizer[static_cast<size_t>(r)] =
+          normalizers[static_cast<size_t>(r)] =
               blocks_.Weights(score_row, scores + r * row, nullptr, &sees_a_key);
-          if (s.dropout == 0) continue;
-          blocks_.Kept(args, batch, head, begin + r, keys, kept);
-          MultiplyRow(kept, keys, scores + r * row);
+          if (s.dropout > 0) {
+            blocks_.Kept(args, batch, head, begin + r, keys, kept);
+            MultiplyRow(kept, keys, scores + r * row);
+          }
+          if (rounds) RoundRow(keys, scores + r * row);
         }
-        Multiply({scores, row, 1, v, s.v.row, o, s.o.row, rows, s.value_depth, keys, false});
-        for (int64_t r = 0; r < rows; ++r)
-          ScaleRow(normalizer[static_cast<size_t>(r)], s.value_depth, o + r * s.o.row);
+        Multiply({scores, row, 1, v.at, v.row, o.at, o.row, rows, s.value_depth, keys, false});
+        StoreTile(o, o_all, at_o, s.o.row, rows, s.value_depth, normalizers.data());
       }
     }
   }
@@ -79,7 +89,9 @@ class ForwardKernel final : public Kernel {
 std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
   const auto s = BlockedShape(site, 0, site.outputs[0], why);
   if (!s) return nullptr;
-  const int64_t bytes = AttentionThreadBytes(s->queries, s->keys, s->depth);
+  int64_t bytes = AttentionThreadBytes(s->queries, s->keys, s->depth);
+  if (site.inputs[0].dtype == DType::kBFloat16)
+    bytes += AttentionTileBytes(s->queries, s->keys, s->depth, s->value_depth);
   const int threads = ThreadsThatFit(site, site.workspace_bytes, bytes);
   if (threads < 1) return TooLittleWorkspace(bytes, site, why);
   return std::make_unique<ForwardKernel>(*s, threads, bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cpu/float_rows.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
@@ -17,21 +18,17 @@ AttentionBlocks::AttentionBlocks(const AttentionShape& shape, size_t first_opera
       row(AttentionRowFloats(s.keys)),
       first(first_operand) {}
 
-const float* AttentionBlocks::Operand(const KernelArgs& args, size_t i) const {
-  return args.inputs[first + i].as<float>();
-}
-
 ScoreRow AttentionBlocks::RowOf(const KernelArgs& args, int64_t slice, int64_t query, int64_t keys) const {
   ScoreRow r;
   r.keys = keys;
   r.visible = std::min(s.VisibleKeys(query), keys);
   r.softcap = s.softcap;
   if (s.bias) {
-    r.bias = Operand(args, 3) + s.bias->At(slice, query, 0);
+    r.bias = Operand(args, 3).as<float>() + s.bias->At(slice, query, 0);
     r.bias_column = s.bias->column;
   }
   if (s.mask) {
-    r.mask = args.inputs[first + 4].as<uint8_t>() + s.mask->At(slice, query, 0);
+    r.mask = Operand(args, 4).as<uint8_t>() + s.mask->At(slice, query, 0);
     r.mask_column = s.mask->column;
   }
   return r;
@@ -67,6 +64,32 @@ void AttentionBlocks::Transpose(const float* x, int64_t x_row, int64_t columns, 
                                 float* y) const {
   TransposeScaled(x, x_row, s.keys, columns, factor, y, row);
   for (int64_t c = 0; c < columns; ++c) std::fill(y + c * row + s.keys, y + (c + 1) * row, 0.0f);
+}
+
+FloatTile ReadTile(const TensorView& tensor, int64_t at, int64_t row, int64_t rows, int64_t columns,
+                   float* scratch) {
+  if (tensor.dtype != DType::kBFloat16) return {tensor.as<float>() + at, row};
+  const int64_t scratch_row = ProductRowFloats(columns);
+  ReadRows({FloatSource::kBFloat16, tensor.as<uint16_t>() + at, row}, rows, columns, scratch, scratch_row);
+  return {scratch, scratch_row};
+}
+
+FloatTile SumTile(const TensorView& tensor, int64_t at, int64_t row, int64_t columns, float* scratch) {
+  if (tensor.dtype != DType::kBFloat16) return {tensor.as<float>() + at, row};
+  return {scratch, ProductRowFloats(columns)};
+}
+
+void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t rows,
+               int64_t columns, const float* factors) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float factor = factors ? factors[r] : 1;
+    if (tensor.dtype == DType::kBFloat16) {
+      WriteBFloat16Rows(tile.at + r * tile.row, 0, 1, columns, factor, tensor.as<uint16_t>() + at + r * row,
+                        0);
+    } else if (factors) {
+      ScaleRow(factor, columns, tile.at + r * tile.row);
+    }
+  }
 }
 
 std::optional<AttentionShape> BlockedShape(const KernelSite& site, size_t first, const TensorView& o,

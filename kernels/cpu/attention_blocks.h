@@ -28,7 +28,7 @@ struct AttentionBlocks {
 
   int64_t Begin(int64_t block) const { return block * rows; }
   int64_t Rows(int64_t block) const { return std::min(rows, s.queries - Begin(block)); }
-  const float* Operand(const KernelArgs& args, size_t i) const;
+  const TensorView& Operand(const KernelArgs& args, size_t i) const { return args.inputs[first + i]; }
   ScoreRow RowOf(const KernelArgs& args, int64_t slice, int64_t query, int64_t keys) const;
 
   // The keys with which the block computes: those that its last query sees. All keys if a query
@@ -46,6 +46,20 @@ struct AttentionBlocks {
   // Writes [keys, columns] as [columns, row], times a factor, with zeros after the keys.
   void Transpose(const float* x, int64_t x_row, int64_t columns, float factor, float* y) const;
 };
+
+// Rows of a matrix in float32: in the tensor itself, or in scratch space if the tensor is bfloat16.
+struct FloatTile {
+  float* at = nullptr;
+  int64_t row = 0;
+};
+// What a product reads: rows from element `at` of `tensor` on, widened to `scratch` if need be.
+FloatTile ReadTile(const TensorView& tensor, int64_t at, int64_t row, int64_t rows, int64_t columns,
+                   float* scratch);
+// Where sums of a result's rows are made, and where they go when they are complete. Each row is
+// multiplied by its factor, unless that is null.
+FloatTile SumTile(const TensorView& tensor, int64_t at, int64_t row, int64_t columns, float* scratch);
+void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t rows,
+               int64_t columns, const float* factors);
 
 // Keys with padding: products make whole vectors of scores.
 inline int64_t PaddedKeys(int64_t count) { return (count + kRowPad - 1) / kRowPad * kRowPad; }

@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "kernels/cpu/attention_blocks.h"
+#include "kernels/cpu/float_rows.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/mixed_floats.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -20,13 +23,14 @@ namespace {
 // sums are added in order.
 class BackwardKernel final : public Kernel {
  public:
-  BackwardKernel(const AttentionShape& shape, int64_t bias_elements, int64_t parts, int threads,
-                 int64_t thread_bytes)
+  BackwardKernel(const AttentionShape& shape, int64_t bias_elements, int64_t parts, int64_t part_bytes,
+                 int threads, int64_t thread_bytes)
       : blocks_(shape, 1),
         threads_(threads),
         thread_bytes_(thread_bytes),
         bias_elements_(bias_elements),
-        parts_(parts) {
+        parts_(parts),
+        part_bytes_(part_bytes) {
     const AttentionShape& s = blocks_.s;
     const int64_t slices = s.batches * s.kv_heads;
     // heads of keys by their slice of the bias's gradient
@@ -41,16 +45,16 @@ class BackwardKernel final : public Kernel {
         work_.push_back({part, {heads.begin() + n * part / parts_, heads.begin() + n * (part + 1) / parts_}});
     }
   }
-  int64_t WorkspaceBytes() const override { return PartBytes() + threads_ * thread_bytes_; }
+  int64_t WorkspaceBytes() const override { return part_bytes_ + threads_ * thread_bytes_; }
   std::string Describe() const override { return std::to_string(threads_) + " threads"; }
 
   std::string Run(const KernelArgs& args) override {
     float* bias_parts = nullptr;
     if (bias_elements_ > 0) {
-      bias_parts = parts_ > 1 ? args.workspace.data.as<float>() : Gradient(args, 3);
+      bias_parts = part_bytes_ > 0 ? args.workspace.data.as<float>() : Gradient(args, 3).as<float>();
       std::fill_n(bias_parts, parts_ * bias_elements_, 0.0f);
     }
-    std::byte* scratch = args.workspace.data.as<std::byte>() + PartBytes();
+    std::byte* scratch = args.workspace.data.as<std::byte>() + part_bytes_;
     const auto work = static_cast<int64_t>(work_.size());
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
     for (int64_t i = 0; i < work; ++i) {
@@ -60,13 +64,7 @@ class BackwardKernel final : public Kernel {
         Slice(args, kv_slice, d_bias,
               reinterpret_cast<float*>(scratch + omp_get_thread_num() * thread_bytes_));
     }
-    if (parts_ > 1) {
-      float* d_bias = Gradient(args, 3);
-      for (int64_t i = 0; i < bias_elements_; ++i) {
-        d_bias[i] = bias_parts[i];
-        for (int64_t part = 1; part < parts_; ++part) d_bias[i] += bias_parts[part * bias_elements_ + i];
-      }
-    }
+    if (part_bytes_ > 0) AddParts(bias_parts, Gradient(args, 3));
     return "";
   }
 
@@ -76,10 +74,16 @@ class BackwardKernel final : public Kernel {
     std::vector<int64_t> kv_slices;
   };
 
-  float* Gradient(const KernelArgs& args, size_t operand) const {
-    return args.outputs[blocks_.s.GradientOf(operand)].as<float>();
+  const TensorView& Gradient(const KernelArgs& args, size_t operand) const {
+    return args.outputs[blocks_.s.GradientOf(operand)];
   }
-  int64_t PartBytes() const { return parts_ > 1 ? parts_ * bias_elements_ * 4 / 64 * 64 + 64 : 0; }
+  void AddParts(float* parts, const TensorView& d_bias) const {
+    for (int64_t i = 0; i < bias_elements_; ++i) {
+      float sum = parts[i];
+      for (int64_t part = 1; part < parts_; ++part) sum += parts[part * bias_elements_ + i];
+      WriteMixed(d_bias.dtype, d_bias.as<void>(), i, sum);
+    }
+  }
 
   // One head of keys, with all heads of queries that read it.
   void Slice(const KernelArgs& args, int64_t kv_slice, float* d_bias, float* scratch) const {
@@ -88,26 +92,38 @@ class BackwardKernel final : public Kernel {
     float *keys_across = scratch, *values_across = keys_across + s.depth * row;
     float *scores = values_across + s.value_depth * row, *d_scores = scores + blocks_.rows * row;
     float *kept = d_scores + blocks_.rows * row, *slopes = s.softcap > 0 ? kept + row : nullptr;
+    // Tiles of k, dk, dv; of q, dq and the result's gradient.
+    const int64_t depth_row = ProductRowFloats(s.depth), value_row = ProductRowFloats(s.value_depth);
+    float *k_tile = kept + (slopes ? 2 : 1) * row, *dk_tile = k_tile + s.keys * depth_row;
+    float *dv_tile = dk_tile + s.keys * depth_row, *q_tile = dv_tile + s.keys * value_row;
+    float *dq_tile = q_tile + blocks_.rows * depth_row, *d_out_tile = dq_tile + blocks_.rows * depth_row;
+    const TensorView &q_all = blocks_.Operand(args, 0), &d_out_all = args.inputs[0];
+    const TensorView &dq_all = Gradient(args, 0), &dk_all = Gradient(args, 1), &dv_all = Gradient(args, 2);
+    const bool rounds = q_all.dtype == DType::kBFloat16;
     const int64_t at_k = s.k.At(kv_slice, 0, 0), at_v = s.v.At(kv_slice, 0, 0);
-    const float *k = blocks_.Operand(args, 1) + at_k, *v = blocks_.Operand(args, 2) + at_v;
-    float *dk = Gradient(args, 1) + at_k, *dv = Gradient(args, 2) + at_v;
-    blocks_.Transpose(k, s.k.row, s.depth, s.scale, keys_across);
-    blocks_.Transpose(v, s.v.row, s.value_depth, 1, values_across);
+    const FloatTile k = ReadTile(blocks_.Operand(args, 1), at_k, s.k.row, s.keys, s.depth, k_tile);
+    blocks_.Transpose(k.at, k.row, s.depth, s.scale, keys_across);
+    // v is not needed once it is transposed.
+    const FloatTile v = ReadTile(blocks_.Operand(args, 2), at_v, s.v.row, s.keys, s.value_depth, dv_tile);
+    blocks_.Transpose(v.at, v.row, s.value_depth, 1, values_across);
+    const FloatTile dk = SumTile(dk_all, at_k, s.k.row, s.depth, dk_tile);
+    const FloatTile dv = SumTile(dv_all, at_v, s.v.row, s.value_depth, dv_tile);
     for (int64_t j = 0; j < s.keys; ++j) {
-      std::fill_n(dk + j * s.k.row, s.depth, 0.0f);
-      std::fill_n(dv + j * s.v.row, s.value_depth, 0.0f);
+      std::fill_n(dk.at + j * dk.row, s.depth, 0.0f);
+      std::fill_n(dv.at + j * dv.row, s.value_depth, 0.0f);
     }
     for (int64_t h = 0; h < s.Group(); ++h) {
       const int64_t head = kv_slice % s.kv_heads * s.Group() + h, slice = batch * s.heads + head;
       for (int64_t b = 0; b < blocks_.count; ++b) {
         const int64_t begin = blocks_.Begin(b), rows = blocks_.Rows(b), keys = blocks_.Keys(args, slice, b);
         const int64_t at_q = s.q.At(slice, begin, 0);
-        const float *q = blocks_.Operand(args, 0) + at_q,
-                    *d_out = args.inputs[0].as<float>() + s.o.At(slice, begin, 0);
-        float* dq = Gradient(args, 0) + at_q;
-        Multiply({q, s.q.row, 1, keys_across, row, scores, row, rows, PaddedKeys(keys), s.depth, false});
-        Multiply({d_out, s.o.row, 1, values_across, row, d_scores, row, rows, PaddedKeys(keys), s.value_depth,
-                  false});
+        const FloatTile q = ReadTile(q_all, at_q, s.q.row, rows, s.depth, q_tile);
+        const FloatTile d_out =
+            ReadTile(d_out_all, s.o.At(slice, begin, 0), s.o.row, rows, s.value_depth, d_out_tile);
+        const FloatTile dq = SumTile(dq_all, at_q, s.q.row, s.depth, dq_tile);
+        Multiply({q.at, q.row, 1, keys_across, row, scores, row, rows, PaddedKeys(keys), s.depth, false});
+        Multiply({d_out.at, d_out.row, 1, values_across, row, d_scores, row, rows, PaddedKeys(keys),
+                  s.value_depth, false});
         for (int64_t r = 0; r < rows; ++r) {
           GradientRow g;
           bool sees_a_key;
@@ -128,12 +144,18 @@ class BackwardKernel final : public Kernel {
             g.d_bias_column = s.bias->column;
           }
           Backward(g);
+          if (!rounds) continue;
+          RoundRow(keys, g.exponentials);
+          RoundRow(keys, g.d_weights);
         }
-        Multiply({scores, 1, row, d_out, s.o.row, dv, s.v.row, keys, s.value_depth, rows, true});
-        Multiply({d_scores, row, 1, k, s.k.row, dq, s.q.row, rows, s.depth, keys, false});
-        Multiply({d_scores, 1, row, q, s.q.row, dk, s.k.row, keys, s.depth, rows, true});
+        Multiply({scores, 1, row, d_out.at, d_out.row, dv.at, dv.row, keys, s.value_depth, rows, true});
+        Multiply({d_scores, row, 1, k.at, k.row, dq.at, dq.row, rows, s.depth, keys, false});
+        Multiply({d_scores, 1, row, q.at, q.row, dk.at, dk.row, keys, s.depth, rows, true});
+        StoreTile(dq, dq_all, at_q, s.q.row, rows, s.depth, nullptr);
       }
     }
+    StoreTile(dk, dk_all, at_k, s.k.row, s.keys, s.depth, nullptr);
+    StoreTile(dv, dv_all, at_v, s.v.row, s.keys, s.value_depth, nullptr);
   }
 
   AttentionBlocks blocks_;
@@ -141,23 +163,33 @@ class BackwardKernel final : public Kernel {
   int64_t thread_bytes_;
   int64_t bias_elements_;  // 0: no gradient of the bias is needed
   int64_t parts_;
+  int64_t part_bytes_;  // 0: the single part is the gradient itself
   std::vector<Work> work_;
 };
 
 std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) {
   const auto s = BlockedShape(site, 1, site.inputs[0], why);
   if (!s) return nullptr;
+  if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "do and q must have one type");
   if (!GradientsFit(*s, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
-  const int64_t bytes =
-      AttentionGradThreadBytes(s->queries, s->keys, s->depth, s->value_depth, s->softcap > 0);
+  int64_t bytes = AttentionGradThreadBytes(s->queries, s->keys, s->depth, s->value_depth, s->softcap > 0);
+  if (site.inputs[1].dtype == DType::kBFloat16)
+    bytes += AttentionGradTileBytes(s->queries, s->keys, s->depth, s->value_depth);
   const size_t of_bias = s->GradientOf(3);
-  const int64_t bias_elements = site.outputs.size() > of_bias ? site.outputs[of_bias].elements : 0;
+  const bool has_d_bias = site.outputs.size() > of_bias;
+  const int64_t bias_elements = has_d_bias ? site.outputs[of_bias].elements : 0;
+  const bool rounds = has_d_bias && site.outputs[of_bias].dtype == DType::kBFloat16;
   int64_t parts = CpuTarget().SharedGradientParts(bias_elements);
-  const auto left = [&] { return site.workspace_bytes - (parts > 1 ? parts * bias_elements * 4 + 64 : 0); };
-  if (ThreadsThatFit(site, left(), bytes) < 1) parts = 1;
-  const int threads = ThreadsThatFit(site, left(), bytes);
-  if (threads < 1) return TooLittleWorkspace(bytes, site, why);
-  return std::make_unique<BackwardKernel>(*s, bias_elements, parts, threads, bytes);
+  const auto part_bytes = [&] {
+    return parts > 1 || rounds ? parts * bias_elements * 4 / 64 * 64 + 64 : int64_t{0};
+  };
+  const auto threads_that_fit = [&] {
+    return ThreadsThatFit(site, site.workspace_bytes - part_bytes(), bytes);
+  };
+  if (threads_that_fit() < 1) parts = 1;
+  const int threads = threads_that_fit();
+  if (threads < 1) return TooLittleWorkspace(bytes + part_bytes(), site, why);
+  return std::make_unique<BackwardKernel>(*s, bias_elements, parts, part_bytes(), threads, bytes);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "kernels/cpu/vector_clones.h"
 #include "kernels/site/batch_norm_shape.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/float_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "runtime/plan/workspace.h"
 
@@ -30,25 +31,28 @@ struct Part {
 };
 
 // Widens [low, high] by the rows of x [rows, C], channel by channel.
-ACT_VECTOR_CLONES void WidenRange(const float* x, int64_t rows, int64_t channels, float* low, float* high) {
+template <class T>
+ACT_IN_CLONES void WidenRangeOf(const T* x, int64_t rows, int64_t channels, float* low, float* high) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < channels; ++c) {
-      const float v = x[r * channels + c];
+      const float v = ToFloat(x[r * channels + c]);
       low[c] = v < low[c] ? v : low[c];
       high[c] = v > high[c] ? v : high[c];
     }
 }
 
 // center[c] = mean of the rows of x [rows, C], in float.
-ACT_VECTOR_CLONES void ChunkMean(const float* x, int64_t rows, int64_t channels, float* center) {
+template <class T>
+ACT_IN_CLONES void ChunkMeanOf(const T* x, int64_t rows, int64_t channels, float* center) {
   for (int64_t c = 0; c < channels; ++c) center[c] = 0;
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
-    const float *a = x + r * channels, *b = a + channels, *d = b + channels, *e = d + channels;
-    for (int64_t c = 0; c < channels; ++c) center[c] += (a[c] + b[c]) + (d[c] + e[c]);
+    const T *a = x + r * channels, *b = a + channels, *d = b + channels, *e = d + channels;
+    for (int64_t c = 0; c < channels; ++c)
+      center[c] += (ToFloat(a[c]) + ToFloat(b[c])) + (ToFloat(d[c]) + ToFloat(e[c]));
   }
   for (; r < rows; ++r)
-    for (int64_t c = 0; c < channels; ++c) center[c] += x[r * channels + c];
+    for (int64_t c = 0; c < channels; ++c) center[c] += ToFloat(x[r * channels + c]);
   const float scale = 1.0f / static_cast<float>(rows);
   for (int64_t c = 0; c < channels; ++c) center[c] *= scale;
 }
@@ -56,8 +60,9 @@ ACT_VECTOR_CLONES void ChunkMean(const float* x, int64_t rows, int64_t channels,
 // Merges the chunk x [rows, C] into the mean and m2 of `before` rows (Chan, Golub, LeVeque 1979).
 // `center` is near the chunk's mean. The sum of deviations corrects for the difference, so float is
 // enough inside a chunk.
-ACT_VECTOR_CLONES void MergeChunk(const float* x, int64_t rows, int64_t channels, int64_t before,
-                                  const float* center, float* square, double* mean, double* m2) {
+template <class T>
+ACT_IN_CLONES void MergeChunkOf(const T* x, int64_t rows, int64_t channels, int64_t before,
+                                const float* center, float* square, double* mean, double* m2) {
   constexpr int64_t kBlock = 64;
   const auto n = static_cast<double>(rows), total = static_cast<double>(before + rows);
   const double share = n / total, cross = static_cast<double>(before) * share;
@@ -66,9 +71,9 @@ ACT_VECTOR_CLONES void MergeChunk(const float* x, int64_t rows, int64_t channels
     float deviation[kBlock] = {};
     for (int64_t c = 0; c < count; ++c) square[at + c] = 0;
     for (int64_t r = 0; r < rows; ++r) {
-      const float* row = x + r * channels + at;
+      const T* row = x + r * channels + at;
       for (int64_t c = 0; c < count; ++c) {
-        const float d = row[c] - center[at + c];
+        const float d = ToFloat(row[c]) - center[at + c];
         deviation[c] += d;
         square[at + c] += d * d;
       }
@@ -84,6 +89,65 @@ ACT_VECTOR_CLONES void MergeChunk(const float* x, int64_t rows, int64_t channels
   }
 }
 
+#define ACT_BATCH_NORM_LOOPS(T)                                                                            \
+  ACT_VECTOR_CLONES void WidenRange(const T* x, int64_t rows, int64_t channels, float* low, float* high) { \
+    WidenRangeOf(x, rows, channels, low, high);                                                            \
+  }                                                                                                        \
+  ACT_VECTOR_CLONES void ChunkMean(const T* x, int64_t rows, int64_t channels, float* center) {            \
+    ChunkMeanOf(x, rows, channels, center);                                                                \
+  }                                                                                                        \
+  ACT_VECTOR_CLONES void MergeChunk(const T* x, int64_t rows, int64_t channels, int64_t before,            \
+                                    const float* center, float* square, double* mean, double* m2) {        \
+    MergeChunkOf(x, rows, channels, before, center, square, mean, m2);                                     \
+  }
+ACT_BATCH_NORM_LOOPS(float)
+ACT_BATCH_NORM_LOOPS(BFloat16)
+#undef ACT_BATCH_NORM_LOOPS
+
+// How the rows are cut, and the merged statistics of the parts.
+struct Cut {
+  int64_t parts = 1, part_bytes = 0;
+  int64_t chunk = 8;  // rows that are read twice
+};
+
+template <class T>
+void Compute(const BatchNormShape& s, const Cut& cut, const KernelArgs& args) {
+  const T* x = args.inputs[0].as<T>();
+  const auto begin = [&](int64_t part) { return s.rows * part / cut.parts; };
+  const auto part_at = [&](int64_t p) {
+    return Part(args.workspace.data.as<std::byte>() + p * cut.part_bytes, s.channels);
+  };
+#pragma omp parallel for schedule(static, 1) if (s.rows * s.channels > kParallelElements)
+  for (int64_t p = 0; p < cut.parts; ++p) {
+    const Part part = part_at(p);
+    std::fill_n(part.mean, 2 * s.channels, 0.0);
+    std::fill_n(part.low, s.channels, std::numeric_limits<float>::infinity());
+    std::fill_n(part.high, s.channels, -std::numeric_limits<float>::infinity());
+    for (int64_t r = begin(p); r < begin(p + 1); r += cut.chunk) {
+      const int64_t rows = std::min(cut.chunk, begin(p + 1) - r);
+      const T* from = x + r * s.channels;
+      ChunkMean(from, rows, s.channels, part.sum);
+      MergeChunk(from, rows, s.channels, r - begin(p), part.sum, part.square, part.mean, part.m2);
+      if (s.wants_largest) WidenRange(from, rows, s.channels, part.low, part.high);
+    }
+  }
+  for (int64_t c = 0; c < s.channels; ++c) {
+    double mean = 0, m2 = 0;
+    float low = std::numeric_limits<float>::infinity(), high = -low;
+    for (int64_t p = 0; p < cut.parts; ++p) {
+      const Part part = part_at(p);
+      low = std::min(low, part.low[c]);
+      high = std::max(high, part.high[c]);
+      const auto before = static_cast<double>(begin(p)), n = static_cast<double>(begin(p + 1)) - before;
+      if (n == 0) continue;
+      const double delta = part.mean[c] - mean;
+      mean += delta * n / (before + n);
+      m2 += part.m2[c] + delta * delta * before * n / (before + n);
+    }
+    s.Store(args, c, {s.rows, mean, m2, low, high});
+  }
+}
+
 std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why) {
   const auto shape = BatchNormShapeOf(site, why);
   if (!shape) return nullptr;
@@ -94,38 +158,8 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
   if (parts < 1) return Refuse(why, "the workspace does not hold one part of the statistics");
   const int64_t chunk = std::clamp<int64_t>(kChunkFloats / std::max<int64_t>(shape->channels, 1), 8, 256);
   return MakeKernel(
-      [s = *shape, part_bytes, parts, chunk](const KernelArgs& args) -> std::string {
-        const float* x = args.inputs[0].as<float>();
-        const auto begin = [&](int64_t part) { return s.rows * part / parts; };
-#pragma omp parallel for schedule(static, 1) if (s.rows * s.channels > kParallelElements)
-        for (int64_t p = 0; p < parts; ++p) {
-          const Part part(args.workspace.data.as<std::byte>() + p * part_bytes, s.channels);
-          std::fill_n(part.mean, 2 * s.channels, 0.0);
-          std::fill_n(part.low, s.channels, std::numeric_limits<float>::infinity());
-          std::fill_n(part.high, s.channels, -std::numeric_limits<float>::infinity());
-          for (int64_t r = begin(p); r < begin(p + 1); r += chunk) {
-            const int64_t rows = std::min(chunk, begin(p + 1) - r);
-            ChunkMean(x + r * s.channels, rows, s.channels, part.sum);
-            MergeChunk(x + r * s.channels, rows, s.channels, r - begin(p), part.sum, part.square, part.mean,
-                       part.m2);
-            if (s.wants_largest) WidenRange(x + r * s.channels, rows, s.channels, part.low, part.high);
-          }
-        }
-        for (int64_t c = 0; c < s.channels; ++c) {
-          double mean = 0, m2 = 0;
-          float low = std::numeric_limits<float>::infinity(), high = -low;
-          for (int64_t p = 0; p < parts; ++p) {
-            const Part part(args.workspace.data.as<std::byte>() + p * part_bytes, s.channels);
-            low = std::min(low, part.low[c]);
-            high = std::max(high, part.high[c]);
-            const auto before = static_cast<double>(begin(p)), n = static_cast<double>(begin(p + 1)) - before;
-            if (n == 0) continue;
-            const double delta = part.mean[c] - mean;
-            mean += delta * n / (before + n);
-            m2 += part.m2[c] + delta * delta * before * n / (before + n);
-          }
-          s.Store(args, c, {s.rows, mean, m2, low, high});
-        }
+      [s = *shape, cut = Cut{parts, part_bytes, chunk}](const KernelArgs& args) -> std::string {
+        WithFloatType(args.inputs[0].dtype, [&](auto type) { Compute<decltype(type)>(s, cut, args); });
         return "";
       },
       parts* part_bytes);

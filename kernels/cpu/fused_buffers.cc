@@ -38,6 +38,18 @@ void DropUnusedReads(FusedLoop& loop) {
   });
 }
 
+void ReadLate(FusedLoop& loop) {
+  for (size_t i = loop.steps.size(); i-- > 0;) {
+    if (loop.steps[i].kind != StepKind::kRead) continue;
+    const auto read = loop.steps.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto stays_before = [reg = read->reg](const Step& s) {
+      const auto operands = Read(s);
+      return s.kind == StepKind::kStore || std::find(operands.begin(), operands.end(), reg) != operands.end();
+    };
+    std::rotate(read, read + 1, std::find_if(read + 1, loop.steps.end(), stays_before));
+  }
+}
+
 void FindDirectStores(const KernelSite& site, FusedLoop& loop) {
   for (const Step& store : loop.steps) {
     const bool f32 = store.tensor >= 0 && store.kind == StepKind::kStore &&

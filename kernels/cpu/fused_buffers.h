@@ -11,6 +11,10 @@ int64_t AllocateScratch(FusedLoop& loop, int64_t floats);
 
 void DropUnusedReads(FusedLoop& loop);
 
+// Moves each kRead to right before the first step that reads its register, so that few buffers are in use
+// at a time. It stays before all stores, because a result may have an operand's memory.
+void ReadLate(FusedLoop& loop);
+
 // Finds the registers whose buffers are float32 results of the node: FusedLoop::direct.
 void FindDirectStores(const KernelSite& site, FusedLoop& loop);
 

@@ -32,6 +32,7 @@ class Builder {
     for (const LoopInstr& i : optimized.instrs) AddInstr(i);
     AddOutputs();
     DropUnusedReads(loop_);
+    ReadLate(loop_);
     FindDirectStores(site_, loop_);
     AllocateBuffers(loop_);
     return std::move(loop_);

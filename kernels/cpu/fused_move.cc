@@ -2,7 +2,9 @@
 // partial sums.
 #include <algorithm>
 
+#include "kernels/cpu/bfloat16_tile.h"
 #include "kernels/cpu/fused_run.h"
+#include "kernels/cpu/read_ahead.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/element_types.h"
 
@@ -11,6 +13,16 @@ namespace {
 
 double* PartialSums(const KernelArgs& args, const SumOutput& sum, int64_t part) {
   return (args.workspace.data + sum.workspace).as<double>() + part * sum.columns;
+}
+
+// Elements by which bfloat16 tensors are asked for ahead: two tiles, as many bytes as one of floats.
+constexpr size_t kAhead = 2 * kTileElements;
+
+// Elements that follow each other in memory, as floats.
+void ReadRun(DType dtype, const std::byte* from, int64_t count, float* x) {
+  if (dtype == DType::kBFloat16)
+    return WidenTile(static_cast<size_t>(count), reinterpret_cast<const BFloat16*>(from), x, kAhead);
+  ReadAsFloat(dtype, from, 1, count, x);
 }
 
 }  // namespace
@@ -35,6 +47,8 @@ void TileWalker::Read(int32_t input, int64_t offset, int64_t count, float* x) co
       float value;
       ReadAsFloat(view.dtype, p, 1, 1, &value);
       std::fill_n(x, n, value);
+    } else if (stride == 1) {
+      ReadRun(view.dtype, p, n, x);
     } else {
       ReadAsFloat(view.dtype, p, stride, n, x);
     }
@@ -59,8 +73,14 @@ void TileWalker::StoreRow(const Step& step, int64_t first_row, int64_t rows) con
 void TileWalker::Store(const Step& step, int64_t offset, int64_t count) const {
   if (made_in_[step.reg] == step.tensor) return;
   const TensorView& view = args_.outputs[static_cast<size_t>(step.tensor)];
-  std::byte* to = view.as<std::byte>() + offset * ByteSize(view.dtype);
-  if (static_cast<void*>(at_[step.reg]) != to) WriteFromFloat(view.dtype, at_[step.reg], count, to);
+  const int64_t size = ByteSize(view.dtype);
+  std::byte* to = view.as<std::byte>() + offset * size;
+  const float* x = at_[step.reg];
+  if (static_cast<const void*>(x) == to) return;
+  if (view.dtype == DType::kBFloat16)
+    RoundTile(static_cast<size_t>(count), x, reinterpret_cast<BFloat16*>(to), kAhead);
+  else
+    WriteFromFloat(view.dtype, x, count, to);
 }
 
 void TileWalker::AddToSum(const Step& step, int64_t offset, int64_t count) {

@@ -49,7 +49,9 @@ std::string CheckIndices(const LookupShape& s, const TensorView& index) {
 }
 
 void CopyRow(char* to, const char* from, int64_t bytes) {
-  if (bytes == 4)
+  if (bytes == 2)
+    std::memcpy(to, from, 2);
+  else if (bytes == 4)
     std::memcpy(to, from, 4);
   else if (bytes == 8)
     std::memcpy(to, from, 8);

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/float_block.h"
 #include "kernels/cpu/softmax.h"
 #include "kernels/cpu/special.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/float_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
 
@@ -38,6 +40,20 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
   });
 }
 
+// to[c] = scale * prob[c], and at the label scale * (prob - 1): prob - 1 loses nothing in float, but scale
+// * prob - scale could.
+template <class T>
+void GradientRow(const float* prob, float scale, int64_t label, int64_t classes, T* to) {
+  const int64_t block = FloatBlock<T>::Length(classes);
+  for (int64_t first = 0; first < classes; first += block) {
+    const int64_t count = std::min(block, classes - first), at = label - first;
+    FloatBlock<T> row(to + first);
+    for (int64_t c = 0; c < count; ++c) row.data()[c] = scale * prob[first + c];
+    if (at >= 0 && at < count) row.data()[at] = scale * (prob[label] - 1.0f);
+    row.Store(count);
+  }
+}
+
 std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::string* why) {
   const auto shape = CrossEntropyGradShapeOf(site, why);
   if (!shape) return nullptr;
@@ -47,25 +63,25 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
     const float* weight = WeightsOf(args, 3);
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
     const double scale = *args.inputs[0].as<float>() / s.Denominator(label, weight);
+    WithFloatType(args.outputs[0].dtype, [&](auto type) {
+      using T = decltype(type);
 #pragma omp parallel for schedule(static) if (s.rows * s.classes > kParallelElements)
-    for (int64_t r = 0; r < s.rows; ++r) {
-      float* row = args.outputs[0].as<float>() + r * s.classes;
-      if (s.Ignored(label[r])) {
-        std::fill_n(row, s.classes, 0.0f);
-        continue;
+      for (int64_t r = 0; r < s.rows; ++r) {
+        T* row = args.outputs[0].as<T>() + r * s.classes;
+        if (s.Ignored(label[r])) {
+          std::fill_n(row, s.classes, T{});
+          continue;
+        }
+        const auto row_scale = static_cast<float>(scale * (weight ? weight[label[r]] : 1.0));
+        GradientRow(prob + r * s.classes, row_scale, label[r], s.classes, row);
       }
-      const auto row_scale = static_cast<float>(scale * (weight ? weight[label[r]] : 1.0));
-      for (int64_t c = 0; c < s.classes; ++c) row[c] = row_scale * prob[r * s.classes + c];
-      // Recomputes the element that matters most: prob - 1 loses nothing in float, but row_scale *
-      // prob - row_scale could.
-      row[label[r]] = row_scale * (prob[r * s.classes + label[r]] - 1.0f);
-    }
+    });
     return "";
   });
 }
 
 std::unique_ptr<Kernel> CountCorrect(const KernelSite& site, std::string* why) {
-  const auto shape = LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], nullptr, why);
+  const auto shape = CountCorrectShapeOf(site, why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const int64_t* label = args.inputs[1].as<int64_t>();

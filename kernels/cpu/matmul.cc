@@ -16,29 +16,13 @@ struct Problem {
   memory::desc a, b, y, bias;
 };
 
-// One operand: y's batch axes, with extent 1 where the operand broadcasts, and a matrix given by
-// its two strides.
-memory::desc Operand(const Strided& batch, int64_t rows, int64_t columns, int64_t row_stride,
-                     int64_t column_stride) {
-  memory::dims dims, strides;
-  for (size_t d = 0; d < batch.dims.size(); ++d) {
-    const bool broadcast = batch.strides[d] == 0;
-    dims.push_back(broadcast ? 1 : batch.dims[d]);
-    strides.push_back(broadcast ? rows * columns : batch.strides[d]);
-  }
-  dims.insert(dims.end(), {rows, columns});
-  strides.insert(strides.end(), {row_stride, column_stride});
-  return {dims, memory::data_type::f32, strides};
-}
-
 Problem ProblemOf(const MatMulShape& shape, bool has_bias) {
   const MatMulShape s = Folded(shape);
-  Strided y_batch = s.a_batch;
-  y_batch.strides = RowMajorStrides(y_batch.dims);
-  for (int64_t& stride : y_batch.strides) stride *= s.m * s.n;
-  const Strided once{y_batch.dims, std::vector<int64_t>(y_batch.dims.size(), 0)};
-  return {Operand(s.a_batch, s.m, s.k, s.a_m, s.a_k), Operand(s.b_batch, s.k, s.n, s.b_k, s.b_n),
-          Operand(y_batch, s.m, s.n, s.n, 1), has_bias ? Operand(once, 1, s.n, s.n, 1) : memory::desc()};
+  const auto f32 = memory::data_type::f32;
+  return {DnnlMatrix(f32, s.a_batch, s.m, s.k, s.a_m, s.a_k),
+          DnnlMatrix(f32, s.b_batch, s.k, s.n, s.b_k, s.b_n),
+          DnnlMatrix(f32, DnnlResultBatch(s), s.m, s.n, s.n, 1),
+          has_bias ? DnnlMatrix(f32, DnnlOneMatrix(s), 1, s.n, s.n, 1) : memory::desc()};
 }
 
 class DnnlMatMul final : public Kernel {
@@ -91,6 +75,30 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& sit
 }
 
 }  // namespace
+
+memory::desc DnnlMatrix(memory::data_type type, const Strided& batch, int64_t rows, int64_t columns,
+                        int64_t row_stride, int64_t column_stride) {
+  memory::dims dims, strides;
+  for (size_t d = 0; d < batch.dims.size(); ++d) {
+    const bool broadcast = batch.strides[d] == 0;
+    dims.push_back(broadcast ? 1 : batch.dims[d]);
+    strides.push_back(broadcast ? rows * columns : batch.strides[d]);
+  }
+  dims.insert(dims.end(), {rows, columns});
+  strides.insert(strides.end(), {row_stride, column_stride});
+  return {dims, type, strides};
+}
+
+Strided DnnlResultBatch(const MatMulShape& s) {
+  Strided batch = s.a_batch;
+  batch.strides = RowMajorStrides(batch.dims);
+  for (int64_t& stride : batch.strides) stride *= s.m * s.n;
+  return batch;
+}
+
+Strided DnnlOneMatrix(const MatMulShape& s) {
+  return {s.a_batch.dims, std::vector<int64_t>(s.a_batch.dims.size(), 0)};
+}
 
 std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const KernelSite& site,
                                           const MatMulShape& shape, ProductOperands operands,

@@ -14,6 +14,18 @@ std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const Kern
                                           const MatMulShape& shape, ProductOperands operands,
                                           const std::vector<int>& thread_counts, std::string* why);
 
+// An operand of a product as oneDNN sees it: `batch` axes, with extent 1 where the operand
+// broadcasts, and a matrix given by its two strides.
+dnnl::memory::desc DnnlMatrix(dnnl::memory::data_type type, const Strided& batch, int64_t rows,
+                              int64_t columns, int64_t row_stride, int64_t column_stride);
+// The batch axes of y, which is dense.
+Strided DnnlResultBatch(const MatMulShape& shape);
+// No batch axis with more than one matrix: for a bias.
+Strided DnnlOneMatrix(const MatMulShape& shape);
+
 void RegisterDnnlMatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context);
+// Products of bfloat16 factors. Whether the processor multiplies these faster than float32.
+bool DnnlBFloat16IsFast();
+void RegisterDnnlBFloat16MatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context);
 
 }  // namespace act

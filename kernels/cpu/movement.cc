@@ -3,6 +3,7 @@
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/special.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/float_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/movement_shape.h"
 #include "kernels/site/rows.h"
@@ -54,33 +55,47 @@ std::unique_ptr<Kernel> SliceGrad(const KernelSite& site, std::string* why) {
 
 // y as [outer][axis][inner]. `axis` is the last one that is padded; everything after it is
 // contiguous in x and y.
+struct PaddedRows {
+  PadShape shape;
+  std::vector<int64_t> dims;  // of y
+  size_t axes = 0;            // up to the last that is padded
+  int64_t inner = 1, count = 0;
+};
+
+template <class T>
+void PadRows(const PaddedRows& rows, const T* x, T* y) {
+  const T value = FromFloat<T>(rows.shape.value);
+#pragma omp parallel for schedule(static) if (rows.count * rows.inner > kParallelElements)
+  for (int64_t r = 0; r < rows.count; ++r) {
+    int64_t rest = r, at = 0;
+    bool inside = true;
+    for (size_t d = rows.axes; d-- > 0; rest /= rows.dims[d]) {
+      const int64_t i = rows.shape.source[d][static_cast<size_t>(rest % rows.dims[d])];
+      inside = inside && i >= 0;
+      at += i * rows.shape.x_strides[d];
+    }
+    if (inside)
+      std::copy_n(x + at, rows.inner, y + r * rows.inner);
+    else
+      std::fill_n(y + r * rows.inner, rows.inner, value);
+  }
+}
+
 std::unique_ptr<Kernel> Pad(const KernelSite& site, std::string* why) {
-  if (site.outputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
+  const DType dtype = site.outputs[0].dtype;
+  if (!IsFloat32OrBFloat16(dtype)) return Refuse(why, "float32 or bfloat16 only");
   const auto shape = PadShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
   if (!shape) return nullptr;
   const std::vector<int64_t>&x = site.inputs[0].dims, &y = site.outputs[0].dims;
   const std::vector<int64_t> pads = site.node->attrs.Ints("pads");
-  size_t axes = y.size();
-  int64_t inner = 1;
-  for (; axes > 0 && pads[axes - 1] == 0 && x[axes - 1] == y[axes - 1]; --axes) inner *= y[axes - 1];
-  const int64_t rows = inner > 0 ? site.outputs[0].elements / inner : 0;
-  return MakeKernel([s = *shape, y, axes, inner, rows](const KernelArgs& args) -> std::string {
-    const float* from = args.inputs[0].as<float>();
-#pragma omp parallel for schedule(static) if (rows * inner > kParallelElements)
-    for (int64_t r = 0; r < rows; ++r) {
-      int64_t rest = r, at = 0;
-      bool inside = true;
-      for (size_t d = axes; d-- > 0; rest /= y[d]) {
-        const int64_t i = s.source[d][static_cast<size_t>(rest % y[d])];
-        inside = inside && i >= 0;
-        at += i * s.x_strides[d];
-      }
-      float* to = args.outputs[0].as<float>() + r * inner;
-      if (inside)
-        std::copy_n(from + at, inner, to);
-      else
-        std::fill_n(to, inner, s.value);
-    }
+  PaddedRows rows{*shape, y, y.size()};
+  for (size_t& d = rows.axes; d > 0 && pads[d - 1] == 0 && x[d - 1] == y[d - 1]; --d) rows.inner *= y[d - 1];
+  rows.count = rows.inner > 0 ? site.outputs[0].elements / rows.inner : 0;
+  return MakeKernel([rows = std::move(rows), dtype](const KernelArgs& args) -> std::string {
+    WithFloatType(dtype, [&](auto type) {
+      using T = decltype(type);
+      PadRows(rows, args.inputs[0].as<const T>(), args.outputs[0].as<T>());
+    });
     return "";
   });
 }

@@ -111,6 +111,10 @@ bool MultipliesPairs() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
 }
 
+bool MultipliesPairsFast() {
+  return MultipliesPairs() && !(__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512fp16"));
+}
+
 void PackPair(const float* first, const float* second, int64_t count, int64_t width, int64_t depth,
               int64_t pair, uint32_t* panels) {
   PackPairBf16(first, second, count, width, depth, pair, panels);
@@ -131,6 +135,7 @@ void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const 
 #else
 
 bool MultipliesPairs() { return false; }
+bool MultipliesPairsFast() { return false; }
 void PackPair(const float*, const float*, int64_t, int64_t, int64_t, int64_t, uint32_t*) { std::abort(); }
 void PackPair(const BFloat16*, const BFloat16*, int64_t, int64_t, int64_t, int64_t, uint32_t*) {
   std::abort();

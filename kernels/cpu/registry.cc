@@ -3,6 +3,7 @@
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/fused.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/pair_product.h"
 #include "kernels/cpu/recurrent.h"
 #include "kernels/cpu/special.h"
 #include "kernels/reference/registry.h"
@@ -11,10 +12,15 @@ namespace act {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
   const auto context = std::make_shared<DnnlContext>();
-  RegisterCpuDepthwise(registry);       // before oneDNN's, which is slower
-  RegisterRoundedGradWeight(registry);  // faster, if the plan allows rounding
+  RegisterCpuDepthwise(registry);  // before oneDNN's, which is slower
+  if (MultipliesPairsFast()) RegisterRoundedGradWeight(registry);
   RegisterDnnlConv(registry, context);
+  if (DnnlBFloat16IsFast()) RegisterDnnlBFloat16MatMul(registry, context);
+  RegisterCpuMatMul(registry);
   RegisterDnnlMatMul(registry, context);
+  RegisterCpuFloat32MatMul(registry);
+  if (!DnnlBFloat16IsFast()) RegisterDnnlBFloat16MatMul(registry, context);
+  if (!MultipliesPairsFast()) RegisterRoundedGradWeight(registry);
   RegisterCpuRecurrent(registry, context);
   RegisterCpuMaxPool(registry);
   RegisterCpuAveragePool(registry);

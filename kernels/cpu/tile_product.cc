@@ -7,6 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/tile_product.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -55,6 +56,11 @@ HWY_INLINE void Tile(const TileProduct& p, const float* a, const float* b, float
 #pragma GCC unroll 4
     for (size_t v = 0; v < kVectors; ++v)
       sum[r][v] = add ? load(c + static_cast<int64_t>(r) * p.c_row, v) : hn::Zero(d);
+#pragma GCC unroll 6
+  for (size_t r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+    for (size_t v = 0; v < kVectors; ++v)
+      hwy::Prefetch(c + static_cast<int64_t>(kStrip + r) * p.c_row + v * kLanes);
   for (int64_t k = 0; k < depth; ++k, a += p.a_column, b += p.b_row) {
     V right[kVectors];
 #pragma GCC unroll 4
@@ -112,8 +118,12 @@ void PanelOf(const TileProduct& p, const float* a, const float* b, float* c, int
   Panel<kVectors, true>(p, a, b, c, depth, last, add);
 }
 
+constexpr int64_t kWidth = kMaxVectors * kLanes;
+static_assert(kWidth <= kMostTileColumns);
+
+int64_t TileColumnsOnTarget() { return kWidth; }
+
 void MultiplyOnTarget(const TileProduct& p) {
-  constexpr int64_t kWidth = kMaxVectors * kLanes;
   for (int64_t k = 0; k == 0 || k < p.depth; k += kDepth) {
     const int64_t depth = std::min(kDepth, p.depth - k);
     const bool add = p.add || k > 0;
@@ -174,9 +184,12 @@ HWY_AFTER_NAMESPACE();
 namespace act {
 
 HWY_EXPORT(MultiplyOnTarget);
+HWY_EXPORT(TileColumnsOnTarget);
 HWY_EXPORT(TransposeScaledOnTarget);
 
 void Multiply(const TileProduct& product) { HWY_DYNAMIC_DISPATCH(MultiplyOnTarget)(product); }
+
+int64_t TileColumns() { return HWY_DYNAMIC_DISPATCH(TileColumnsOnTarget)(); }
 
 void TransposeScaled(const float* x, int64_t x_row, int64_t rows, int64_t columns, float scale, float* y,
                      int64_t y_row) {

@@ -20,6 +20,11 @@ struct TileProduct {
 };
 void Multiply(const TileProduct& product);
 
+// Columns that a product computes side by side, at most kMostTileColumns. A right operand that is
+// stored in panels of as many columns is read in order.
+inline constexpr int64_t kMostTileColumns = 64;
+int64_t TileColumns();
+
 // y[c * y_row + r] = scale * x[r * x_row + c]
 void TransposeScaled(const float* x, int64_t x_row, int64_t rows, int64_t columns, float scale, float* y,
                      int64_t y_row);

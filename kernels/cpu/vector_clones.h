@@ -11,3 +11,6 @@
 #else
 #define ACT_VECTOR_CLONES
 #endif
+
+// For a template that such functions share: without it, its loops would be compiled for the baseline.
+#define ACT_IN_CLONES [[gnu::always_inline]] inline

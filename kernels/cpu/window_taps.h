@@ -37,4 +37,10 @@ class WindowTaps {
   std::vector<Tap> taps_;
 };
 
+// Of all three axes.
+struct AllWindowTaps {
+  WindowTaps axis0, axis1, axis2;
+  explicit AllWindowTaps(const Window& w) : axis0(w, 0), axis1(w, 1), axis2(w, 2) {}
+};
+
 }  // namespace act

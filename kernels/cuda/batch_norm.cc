@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "kernels/cuda/column_plan.h"
+#include "kernels/cuda/float_type.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/source/batch_norm_parameters.h"
-#include "kernels/cuda/strided_copy.h"
 #include "kernels/site/batch_norm_shape.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
@@ -33,7 +33,7 @@ BatchNormParameters ParametersOf(const BatchNormShape& s, const ColumnReduction&
                         .population = s.population,
                         .updates_done = s.updates_done,
                         .step = context.step_block.as<StepBlock>()};
-  p.columns.x = args.inputs[0].as<float>();
+  p.columns.x = args.inputs[0].as<void>();
   const int64_t sums = columns.parts > 1 ? int64_t{columns.parts} * s.channels : 0;
   p.sums = args.workspace.data.as<double>();
   p.squares = p.sums + sums;
@@ -50,16 +50,19 @@ std::unique_ptr<Kernel> BatchNormStats(const CudaContext& context, const KernelS
   const int64_t most_parts =
       std::min(CudaTarget().RowSumParts(channels), site.workspace_bytes / (channels * kCudaMomentsBytes));
   const TensorView& x = site.inputs[0];
+  const std::string type = FloatType(x.dtype);
   const Strided one, rows{{shape->rows}, {channels}, 0};
-  const auto plan = PlanColumns(one, channels, rows, most_parts, CommonAlignment(x, x) % 16 == 0);
+  const auto plan = PlanColumns(one, channels, rows, most_parts, IsAlignedForVectors(x));
   if (!plan) return Refuse(why, "2^31 elements");
   const int64_t parts = plan->reduction.parts;
   using BatchNormKernel = OwnKernel<BatchNormParameters>;
   const BatchNormKernel sum(context, "sum_batch", "BatchNormParameters", "batch_norm",
-                            "SumBatch" + TemplateArguments(plan->column_lanes, plan->vector), kColumnThreads);
+                            "SumBatch" + TemplateArguments(type, plan->column_lanes, plan->vector),
+                            kColumnThreads);
   std::optional<BatchNormKernel> merge;
   if (parts > 1)
-    merge.emplace(context, "merge_batch", "BatchNormParameters", "batch_norm", "MergeBatch", kMergeThreads);
+    merge.emplace(context, "merge_batch", "BatchNormParameters", "batch_norm",
+                  "MergeBatch" + TemplateArguments(type), kMergeThreads);
   return MakeKernel(
       [&context, s = *shape, plan = *plan, sum, merge](const KernelArgs& args) -> std::string {
         const BatchNormParameters p = ParametersOf(s, plan.reduction, context, args);

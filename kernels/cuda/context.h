@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/engine_cache.h"
 #include "kernels/cuda/kernel_cache.h"
 #include "kernels/cuda/libraries.h"
 #include "runtime/executor/device_pointer.h"
@@ -33,6 +34,7 @@ class HostWork;
 struct CudaContext {
   Toolkit& toolkit;
   KernelCache& cache;
+  EngineCache& engines;
   FaultSites& fault_sites;
   HostWork& host_work;       // kernels/cuda/host_work.h
   Stream* stream = nullptr;  // where kernels enqueue

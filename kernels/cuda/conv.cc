@@ -1,14 +1,14 @@
 // Convolutions by the library, with plain channels-last activations. Its weights are [M,K..,C/group]: ours
 // are transposed into the workspace, and its gradient of them out of it.
+#include "kernels/cuda/bias_sum.h"
 #include "kernels/cuda/conv_site.h"
 #include "kernels/cuda/conv_tiles.h"
 #include "kernels/cuda/convolution_problem.h"
 #include "kernels/cuda/device_window.h"
-#include "kernels/cuda/own_kernel.h"
+#include "kernels/cuda/library_weights.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/registry.h"
-#include "kernels/cuda/source/add_bias_parameters.h"
-#include "kernels/cuda/transpose.h"
+#include "kernels/cuda/widened_conv.h"
 #include "kernels/site/lambda_kernel.h"
 
 namespace act::cuda {
@@ -29,49 +29,31 @@ bool CoversAllWindows(const ConvShape& s) {
   return true;
 }
 
-// y += bias, for each pixel.
-class BiasSum {
- public:
-  BiasSum(const CudaContext& context, int64_t channels, int64_t elements)
-      : kernel_(context, "add_bias", "AddBiasParameters", "add_bias",
-                "AddBias<" + std::to_string(ChannelsAtOnce(channels)) + ">"),
-        groups_(DivisorOf(channels / ChannelsAtOnce(channels))),
-        items_(static_cast<int32_t>(elements / ChannelsAtOnce(channels))) {}
-  Status Run(float* y, const float* bias) const {
-    return kernel_.LaunchItems(items_, {y, bias, groups_, items_});
-  }
-
- private:
-  OwnKernel<AddBiasParameters> kernel_;
-  Divisor groups_;
-  int32_t items_;
-};
-
 // Workspace: [the library's weights][its own].
 class LibraryConv final : public Kernel {
  public:
   LibraryConv(const CudaContext& context, Direction direction, std::unique_ptr<LibraryCall> call,
-              std::optional<TileTranspose> weights, int64_t weights_bytes, std::optional<BiasSum> bias)
+              const LibraryWeights& weights, int64_t weights_bytes, std::optional<BiasSum> bias)
       : context_(context),
         direction_(direction),
         call_(std::move(call)),
-        weights_(std::move(weights)),
+        weights_(weights),
         weights_bytes_(weights_bytes),
         bias_(std::move(bias)) {}
 
   std::string Run(const KernelArgs& args) override {
     const ConvOperands at(direction_, args.inputs, args.outputs);
-    std::byte *workspace = args.workspace.data.as<std::byte>(),
-              *w = weights_ ? workspace : at.w->as<std::byte>();
-    const bool gradient = direction_ == Direction::kWeightGradient;
-    if (weights_ && !gradient)
-      if (Status status = weights_->Run(at.w->as<void>(), w); !status.empty()) return status;
-    std::byte* const operands[4] = {at.x->as<std::byte>(), w, at.y->as<std::byte>(), nullptr};
+    std::byte *workspace = args.workspace.data.as<std::byte>(), *y = at.y->as<std::byte>(),
+              *w = weights_.AreOurs() ? at.w->as<std::byte>() : workspace;
+    const bool moves = !weights_.AreOurs(), gradient = direction_ == Direction::kWeightGradient;
+    if (moves && !gradient)
+      if (Status status = weights_.Run(at.w->as<void>(), w); !status.empty()) return status;
+    std::byte* const operands[4] = {at.x->as<std::byte>(), w, y, nullptr};
     if (Status status = call_->Enqueue(context_.stream, operands, workspace + weights_bytes_);
         !status.empty())
       return status;
-    if (weights_ && gradient) return weights_->Run(w, at.w->as<void>());
-    return bias_ ? bias_->Run(at.y->as<float>(), at.bias->as<float>()) : "";
+    if (moves && gradient) return weights_.Run(w, at.w->as<void>());
+    return bias_ ? bias_->Run(y, at.bias->as<float>(), y, at.y->elements) : "";
   }
   int64_t WorkspaceBytes() const override { return weights_bytes_ + call_->workspace_bytes(); }
   bool IsLibraryCall() const override { return true; }
@@ -83,7 +65,7 @@ class LibraryConv final : public Kernel {
   const CudaContext& context_;
   Direction direction_;
   std::unique_ptr<LibraryCall> call_;
-  std::optional<TileTranspose> weights_;  // if there is more than one tap, and channel
+  LibraryWeights weights_;
   int64_t weights_bytes_;
   std::optional<BiasSum> bias_;
 };
@@ -92,34 +74,33 @@ std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction 
                                           const KernelSite& site, std::string* why) {
   const auto shape = ConvShapeAt(direction, site, why);
   if (!shape) return nullptr;
-  const ConvShape& s = *shape;
   const ConvOperands at(direction, site.inputs, site.outputs);
   if (at.x->elements == 0 || at.y->elements == 0 || at.w->elements == 0)
     return Refuse(why, "an empty tensor");
-  if (!CoversAllWindows(s)) return Refuse(why, "y is not as large as its windows make it");
-  if (at.bias && (at.bias->elements != s.out_channels || at.y->elements >= kMaxCount))
+  if (!CoversAllWindows(*shape)) return Refuse(why, "y is not as large as its windows make it");
+  if (at.bias && (at.bias->elements != shape->out_channels || at.y->elements >= kMaxCount))
     return Refuse(why, "a bias that it does not add");
-  std::optional<TileTranspose> weights;
-  int64_t weights_bytes = 0;
-  if (const int64_t taps = s.KernelPixels(), in = s.GroupIn(), m = s.out_channels; taps > 1 && in > 1) {
-    // Ours are [M, C/group, taps], the library's [M, taps, C/group].
-    const bool gradient = direction == Direction::kWeightGradient;
-    const Strided view{{m, gradient ? in : taps, gradient ? taps : in}, {in * taps, 1, gradient ? in : taps}};
-    weights = TileTranspose::Of(context, view, sizeof(float), why);
-    if (!weights) return nullptr;
-    weights_bytes = (at.w->bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (weights_bytes > site.workspace_bytes)
-      return Refuse(why, "its weights need " + std::to_string(weights_bytes) + " bytes of workspace, " +
-                             std::to_string(site.workspace_bytes) + " are given");
-  }
-  ConvolutionProblem problem = ProblemOf(s, direction);
+  const bool bfloat16 = site.inputs[0].dtype == DType::kBFloat16,
+             makes_bfloat16 = site.outputs[0].dtype == DType::kBFloat16;
+  if (makes_bfloat16 && !bfloat16) return Refuse(why, "a bfloat16 result of float32");
+  // The library has engines for equal types alone, and a bias is added before the result is rounded.
+  if (bfloat16 && (!makes_bfloat16 || at.bias))
+    return CreateWidenedConv(context, direction, site, *shape, why);
+  const auto weights = LibraryWeights::Of(context, *shape, direction, bfloat16, why);
+  if (!weights) return nullptr;
+  const int64_t weights_bytes =
+      weights->AreOurs() ? 0 : RoundUp(bfloat16 ? at.w->bytes / 2 : at.w->bytes, kAlignment);
+  if (weights_bytes > site.workspace_bytes)
+    return Refuse(why, "its weights need " + std::to_string(weights_bytes) + " bytes of workspace, " +
+                           std::to_string(site.workspace_bytes) + " are given");
+  ConvolutionProblem problem = ProblemOf(*shape, direction);
   problem.alignment = OperandAlignment(site);
-  problem.math = context.conv_math;
-  auto call = context.toolkit.convolutions().Choose(problem, site.workspace_bytes - weights_bytes, why);
+  problem.math = bfloat16 ? FloatMath::kBFloat16 : context.conv_math;
+  auto call = context.engines.Choose(problem, site.workspace_bytes - weights_bytes, why);
   if (!call) return nullptr;
   std::optional<BiasSum> bias;
-  if (at.bias) bias.emplace(context, s.out_channels, at.y->elements);
-  return std::make_unique<LibraryConv>(context, direction, std::move(call), std::move(weights), weights_bytes,
+  if (at.bias) bias.emplace(context, shape->out_channels, DType::kFloat32);
+  return std::make_unique<LibraryConv>(context, direction, std::move(call), *weights, weights_bytes,
                                        std::move(bias));
 }
 

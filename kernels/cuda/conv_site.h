@@ -26,12 +26,12 @@ struct ConvOperands {
   }
 };
 
-// As ConvShapeOf. Also refuses a result that is made from nothing, but for the weight gradient of no pixels,
+// As MixedConvShapeOf. Also refuses a result that is made from nothing, but for the weight gradient of no pixels,
 // which is 0.
 inline std::optional<ConvShape> ConvShapeAt(ConvolutionDirection direction, const KernelSite& site,
                                             std::string* why) {
   const ConvOperands at(direction, site.inputs, site.outputs);
-  const auto shape = ConvShapeOf(site.node->attrs, *at.x, *at.w, *at.y, why);
+  const auto shape = MixedConvShapeOf(site.node->attrs, *at.x, *at.w, *at.y, why);
   if (!shape || site.outputs[0].elements == 0) return shape;
   const bool weight = direction == ConvolutionDirection::kWeightGradient;
   if (weight ? at.x->elements > 0 || at.y->elements == 0

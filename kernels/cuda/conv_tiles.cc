@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/conv_site.h"
 #include "kernels/cuda/device_window.h"
+#include "kernels/cuda/float_type.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/source/conv_parameters.h"
 #include "kernels/cuda/sum_parts.h"
@@ -49,20 +50,25 @@ std::unique_ptr<Kernel> CreateConvTiles(const CudaContext& context, ConvolutionD
   p.part_length = static_cast<int32_t>(parts.part_length());
   p.part_elements = elements;
   if (blocks * parts.count() >= kMaxCount) return Refuse(why, "2^31 tiles or more");
-  const char* function = weight ? "ConvGradWeight" : input ? "ConvGradInput" : "Conv";
+  const std::string function = weight ? "ConvGradWeight" : input ? "ConvGradInput" : "Conv";
   const char* name = weight ? "conv_grad_weight" : input ? "conv_grad_input" : "conv";
-  const OwnKernel<ConvParameters> kernel(context, name, "ConvParameters", "conv", function);
+  const std::string of = FloatType(site.inputs[0].dtype), to = FloatType(site.outputs[0].dtype);
+  const OwnKernel<ConvParameters> kernel(
+      context, name, "ConvParameters", "conv",
+      function + (weight ? TemplateArguments(of) : TemplateArguments(of, to)));
   return MakeKernel(
       [p, kernel, parts, blocks, direction](const KernelArgs& args) mutable -> std::string {
         const ConvOperands at(direction, args.inputs, args.outputs);
-        float *result = args.outputs[0].as<float>(), *workspace = args.workspace.data.as<float>();
-        p.x = at.x->as<float>();
+        p.x = at.x->as<void>();
         p.w = at.w->as<float>();
-        p.y = at.y->as<float>();
+        p.y = at.y->as<void>();
         p.bias = at.bias ? at.bias->as<float>() : nullptr;
-        p.to = parts.Target(result, workspace);
+        p.to = args.outputs[0].as<void>();
+        if (direction != ConvolutionDirection::kWeightGradient) return kernel.Launch(blocks, p);
+        float *dw = args.outputs[0].as<float>(), *workspace = args.workspace.data.as<float>();
+        p.to = parts.Target(dw, workspace);
         if (Status status = kernel.Launch(blocks * parts.count(), p); !status.empty()) return status;
-        return parts.Add(workspace, result);
+        return parts.Add(workspace, dw);
       },
       parts.WorkspaceBytes(), weight ? std::to_string(parts.count()) + " parts of the pixels" : "");
 }

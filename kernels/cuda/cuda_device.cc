@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cuda/prepare.h"
 #include "kernels/cuda/source/arena_parameters.h"
 #include "kernels/cuda/step_image.h"
 #include "kernels/site/dereference.h"
@@ -48,9 +49,11 @@ CudaDevice::CudaDevice(std::unique_ptr<Toolkit> toolkit, const CudaOptions& opti
     : toolkit_(std::move(toolkit)),
       options_(options),
       cache_(toolkit_->driver(), toolkit_->compiler(), options.kernels),
+      engines_(toolkit_->convolutions(), options.kernels.prepared, options.kernels.say),
       host_work_(toolkit_->driver()),
       context_{.toolkit = *toolkit_,
                .cache = cache_,
+               .engines = engines_,
                .fault_sites = fault_sites_,
                .host_work = host_work_,
                .conv_math = options.conv_math,
@@ -64,6 +67,11 @@ llvm::Expected<std::unique_ptr<CudaDevice>> CudaDevice::Open(std::unique_ptr<Too
 }
 
 llvm::Error CudaDevice::Start() {
+  if (const KernelCacheOptions& kernels = options_.kernels; kernels.prepared && kernels.say)
+    if (const std::string misfit =
+            MisfitOf(*kernels.prepared, driver().card(), cache_, toolkit_->convolutions());
+        !misfit.empty())
+      kernels.say(misfit);
   ACT_CHECK_OK(Check(driver().CreateStream(&context_.stream)));
   ACT_CHECK_OK(Check(driver().FreeBytes(&free_at_open_)));
   constexpr int64_t kStateBytes = kFaultOffset + sizeof(FaultRecord);

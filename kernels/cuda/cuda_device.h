@@ -101,6 +101,7 @@ class CudaDevice : public Device {
   std::unique_ptr<Toolkit> toolkit_;
   const CudaOptions options_;
   KernelCache cache_;
+  EngineCache engines_;
   FaultSites fault_sites_;
   HostWork host_work_;
   CudaContext context_;

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/conv_site.h"
 #include "kernels/cuda/device_window.h"
+#include "kernels/cuda/float_type.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/sum_parts.h"
@@ -57,41 +58,43 @@ std::unique_ptr<Kernel> Create(const CudaContext& context, Direction direction, 
   const int64_t items = window.batch * pixels * channels / count;
   if (items >= kMaxCount || taps * channels >= kMaxCount) return Refuse(why, "2^31 elements or more");
 
-  // Threads with several channels want weights [taps, C].
-  const int64_t bytes = taps * channels * static_cast<int64_t>(sizeof(float));
+  // Threads with several channels want weights [taps, C], of the type of what they are multiplied with.
+  const DType of = site.inputs[0].dtype, to = site.outputs[0].dtype;
+  const int64_t bytes = taps * channels * ByteSize(of);
   std::optional<TileTranspose> weights;
   if (count > 1 && taps > 1 && bytes <= site.workspace_bytes)
-    weights = TileTranspose::Of(context, {{taps, channels}, {1, taps}}, sizeof(float), why);
+    weights =
+        TileTranspose::Of(context, {{taps, channels}, {1, taps}}, sizeof(float), why, of == DType::kBFloat16);
   DepthwiseParameters p;
   p.window = *parameters;
   p.channels = static_cast<int32_t>(channels);
   p.w_tap = weights ? channels : 1;
   p.w_channel = weights ? 1 : taps;
-  const int64_t first_tap = backward && !gathers ? (taps - 1) * p.w_tap : 0;
-  if (first_tap > 0) p.w_tap = -p.w_tap;
+  p.first_tap = backward && !gathers ? (taps - 1) * p.w_tap : 0;
+  if (p.first_tap > 0) p.w_tap = -p.w_tap;
   p.groups = DivisorOf(channels / count);
   p.runs = DivisorOf(runs);
   p.items = static_cast<int32_t>(items);
   std::string function = gathers ? "DepthwiseGradInput<" : "Depthwise<";
-  function += std::to_string(count);
+  function += FloatType(of) + std::string(", ") + FloatType(weights ? of : DType::kFloat32) + ", " +
+              FloatType(to) + ", " + std::to_string(count);
   if (!gathers)
     for (const int64_t of_run : {run.outputs, run.taps, run.stride})
       function += ", " + std::to_string(of_run);
   const OwnKernel<DepthwiseParameters> kernel(context, "depthwise", "DepthwiseParameters", "depthwise",
                                               function + ">");
   return MakeKernel(
-      [p, kernel, weights, first_tap](const KernelArgs& args) mutable -> std::string {
+      [p, kernel, weights](const KernelArgs& args) mutable -> std::string {
         const TensorView* bias = OptionalInput(args.inputs, 2);
-        const float* w = args.inputs[1].as<float>();
+        p.w = args.inputs[1].as<void>();
         if (weights && p.items > 0) {
-          auto* transposed = args.workspace.data.as<float>();
-          if (Status status = weights->Run(w, transposed); !status.empty()) return status;
-          w = transposed;
+          auto* transposed = args.workspace.data.as<void>();
+          if (Status status = weights->Run(p.w, transposed); !status.empty()) return status;
+          p.w = transposed;
         }
-        p.from = args.inputs[0].as<float>();
-        p.w = w + first_tap;
+        p.from = args.inputs[0].as<void>();
         p.bias = bias ? bias->as<float>() : nullptr;
-        p.to = args.outputs[0].as<float>();
+        p.to = args.outputs[0].as<void>();
         return kernel.LaunchItems(p.items, p);
       },
       weights ? bytes : 0, function + ">");
@@ -126,12 +129,12 @@ std::unique_ptr<Kernel> CreateGradWeight(const CudaContext& context, const Kerne
   p.part_rows = static_cast<int32_t>(parts.part_length());
   const OwnKernel<DepthwiseGradWeightParameters> kernel(
       context, "depthwise_grad_weight", "DepthwiseGradWeightParameters", "depthwise",
-      "DepthwiseGradWeight<" + std::to_string(rows) + ", " + std::to_string(columns) + ">");
+      "DepthwiseGradWeight" + TemplateArguments(FloatType(site.inputs[0].dtype), rows, columns));
   return MakeKernel(
       [p, kernel, parts, blocks](const KernelArgs& args) mutable -> std::string {
         float *dw = args.outputs[0].as<float>(), *workspace = args.workspace.data.as<float>();
-        p.dy = args.inputs[0].as<float>();
-        p.x = args.inputs[1].as<float>();
+        p.dy = args.inputs[0].as<void>();
+        p.x = args.inputs[1].as<void>();
         p.to = parts.Target(dw, workspace);
         if (Status status = kernel.Launch(blocks * parts.count(), p); !status.empty()) return status;
         return parts.Add(workspace, dw);

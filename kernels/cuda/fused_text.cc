@@ -11,12 +11,13 @@ namespace {
 
 using Kind = ParameterField::Kind;
 
-// The program, a comment line an instruction. Loops that differ in their random streams alone share a kernel.
+// The program, a comment line an instruction. Loops that differ in their random streams alone share a kernel, and
+// so do those over other spaces whose text is the same.
 std::string Heading(Program program) {
   for (ProgramInput& input : program.inputs) input.stream = 0;
   for (Instr& instr : program.instrs) instr.stream = 0;
   for (ProgramOutput& output : program.outputs) output.stream = 0;
-  std::string text = "A fused loop over " + ToString(program.space) + ":\n" + ToString(program);
+  std::string text = "A fused loop:\n" + ToString(program);
   static const std::string kStream = ", stream 0";
   for (size_t at = text.find(kStream); at != std::string::npos; at = text.find(kStream, at))
     text.erase(at, kStream.size());

@@ -3,15 +3,17 @@
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/BLAKE3.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "kernels/cuda/embedded.h"
+#include "runtime/base/cache_folder.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 
@@ -52,16 +54,7 @@ llvm::Error WriteImage(const std::string& path, std::span<const std::byte> image
 
 }  // namespace
 
-std::string DefaultKernelFolder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  if (const std::string folder = variable("ACT_KERNEL_CACHE"); !folder.empty()) return folder;
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/actrun";
-  const std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.cache/actrun";
-}
+std::string DefaultKernelFolder() { return CacheFolder("ACT_KERNEL_CACHE"); }
 
 KernelCache::KernelCache(Driver& driver, KernelCompiler& compiler, KernelCacheOptions options)
     : driver_(driver), compiler_(compiler), options_(std::move(options)) {
@@ -79,10 +72,17 @@ void KernelCache::Say(const std::string& line) const {
   if (options_.say) options_.say(line);
 }
 
-std::string KernelCache::PathOf(const KernelSource& source) const {
-  if (options_.folder.empty()) return "";
+std::string KernelCache::KeyOf(const KernelSource& source) const {
   const std::string hash = HashOf(shared_key_ + source.name + '\0' + source.text);
-  return options_.folder + "/" + llvm::toHex(hash, /*LowerCase=*/true).substr(0, 40) + ".bin";
+  return llvm::toHex(hash, /*LowerCase=*/true).substr(0, 40);
+}
+
+std::string KernelCache::PathOf(const Entry& entry) const {
+  return options_.folder.empty() ? "" : options_.folder + "/" + entry.key + ".bin";
+}
+
+std::string KernelCache::CodeName() const {
+  return compiler_.Name() + ", device code " + llvm::toHex(shared_key_, /*LowerCase=*/true).substr(0, 8);
 }
 
 const CompiledKernel* KernelCache::Request(const KernelSource& source) {
@@ -90,7 +90,7 @@ const CompiledKernel* KernelCache::Request(const KernelSource& source) {
   if (!entry) {
     entry = &entries_.emplace_back();
     entry->source = source;
-    entry->path = PathOf(source);
+    entry->key = KeyOf(source);
   }
   return &entry->kernel;
 }
@@ -114,18 +114,25 @@ Status KernelCache::WriteSources() {
   return "";
 }
 
-Status KernelCache::CompileAll() {
-  if (Status status = WriteSources(); !status.empty()) return status;
-  std::vector<Entry*> wanted;
-  for (size_t i = ready_; i < entries_.size(); ++i) {
-    Entry& entry = entries_[i];
-    if (auto image = entry.path.empty() ? std::nullopt : ReadImage(entry.path)) {
-      entry.image = std::move(*image);
-    } else {
-      wanted.push_back(&entry);
-    }
-  }
+bool KernelCache::FindInPlan(Entry& entry) const {
+  const PreparedKernel* found = options_.prepared ? options_.prepared->FindKernel(entry.key) : nullptr;
+  if (!found) return false;
+  entry.image.assign(found->image.data, found->image.data + found->image.bytes);
+  return entry.from_plan = true;
+}
+
+bool KernelCache::FindInFolder(Entry& entry) const {
+  const std::string path = PathOf(entry);
+  auto image = path.empty() ? std::nullopt : ReadImage(path);
+  if (image) entry.image = std::move(*image);
+  return image.has_value();
+}
+
+Status KernelCache::Make(const std::vector<Entry*>& wanted) {
   if (wanted.size() > kManyKernels) Say("compiling " + std::to_string(wanted.size()) + " kernels");
+  std::vector<const KernelSource*> sources;
+  for (const Entry* entry : wanted) sources.push_back(&entry->source);
+  compiler_.Prepare(sources, EmbeddedHeaders());
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < wanted.size(); i = next++) Compile(*wanted[i]);
@@ -138,21 +145,75 @@ Status KernelCache::CompileAll() {
 
   for (Entry* entry : wanted) {
     if (!entry->status.empty()) return "kernel " + entry->source.name + ": " + entry->status;
-    if (entry->path.empty() || told_of_folder_) continue;
+    if (options_.folder.empty() || told_of_folder_) continue;
     std::error_code ignored;
     fs::create_directories(options_.folder, ignored);
-    if (llvm::Error error = WriteImage(entry->path, entry->image)) {
+    if (llvm::Error error = WriteImage(PathOf(*entry), entry->image)) {
       told_of_folder_ = true;
       Say("compiled kernels are not kept for the next run: " + llvm::toString(std::move(error)));
     }
   }
-  for (; ready_ < entries_.size(); ++ready_) {
-    Entry& entry = entries_[ready_];
-    Status status = driver_.Load(entry.image, &entry.module);
-    if (status.empty()) status = driver_.Find(entry.module, entry.source.name, &entry.kernel.function);
-    if (!status.empty()) return "kernel " + entry.source.name + ": " + status;
-    entry.image = {};
+  return "";
+}
+
+Status KernelCache::MakeImages() {
+  std::vector<Entry*> wanted;
+  for (size_t i = ready_; i < entries_.size(); ++i)
+    if (Entry& entry = entries_[i]; entry.image.empty() && !FindInPlan(entry) && !FindInFolder(entry))
+      wanted.push_back(&entry);
+  return Make(wanted);
+}
+
+Status KernelCache::Load(Entry& entry) const {
+  Status status = driver_.Load(entry.image, &entry.module);
+  if (status.empty()) status = driver_.Find(entry.module, entry.source.name, &entry.kernel.function);
+  if (status.empty()) return "";
+  if (entry.module) driver_.Unload(std::exchange(entry.module, nullptr));
+  return "kernel " + entry.source.name + ": " + status;
+}
+
+Status KernelCache::LoadAnother(const std::vector<Entry*>& refused, const Status& why) {
+  Say("code that the plan brings does not load (" + why + "): without it " + std::to_string(refused.size()) +
+      (refused.size() == 1 ? " kernel is" : " kernels are") + " compiled, unless they are kept");
+  std::vector<Entry*> wanted;
+  for (Entry* entry : refused) {
+    entry->from_plan = false;
+    entry->image.clear();
+    if (!FindInFolder(*entry)) wanted.push_back(entry);
   }
+  Status status = Make(wanted);
+  for (Entry* entry : refused)
+    if (status.empty()) status = Load(*entry);
+  return status;
+}
+
+Status KernelCache::CompileAll() {
+  if (Status status = WriteSources(); !status.empty()) return status;
+  if (Status status = MakeImages(); !status.empty()) return status;
+  std::vector<Entry*> refused;
+  Status why;  // of the first
+  for (size_t i = ready_; i < entries_.size(); ++i) {
+    Status status = Load(entries_[i]);
+    if (status.empty()) continue;
+    if (!entries_[i].from_plan) return status;
+    if (refused.empty()) why = std::move(status);
+    refused.push_back(&entries_[i]);
+  }
+  if (!refused.empty())
+    if (Status status = LoadAnother(refused, why); !status.empty()) return status;
+  for (; ready_ < entries_.size(); ++ready_) entries_[ready_].image = {};
+  return "";
+}
+
+Status KernelCache::Images(std::vector<PreparedKernel>* images) {
+  if (Status status = MakeImages(); !status.empty()) return status;
+  for (const Entry& entry : entries_)
+    images->push_back(
+        {.key = entry.key,
+         .name = entry.source.name,
+         .image = HostTensor::Copy(entry.image.data(), static_cast<int64_t>(entry.image.size()))});
+  std::sort(images->begin(), images->end(),
+            [](const PreparedKernel& a, const PreparedKernel& b) { return a.key < b.key; });
   return "";
 }
 

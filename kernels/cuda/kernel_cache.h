@@ -4,11 +4,13 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "kernels/cuda/libraries.h"
+#include "runtime/plan/prepared.h"
 
 namespace act::cuda {
 
@@ -22,8 +24,10 @@ struct KernelCacheOptions {
   std::string folder = {};
   // Where CompileAll writes each source for people to read. Empty: nowhere.
   std::string dump_folder = {};
-  // Told about long work and about a folder that cannot be written. May be null.
+  // Told about long work, a folder that cannot be written, and code of a plan that does not load. May be null.
   std::function<void(const std::string& line)> say = {};
+  // What the plan brings. May be null, and of another compiler or card: then none of its code is found.
+  std::shared_ptr<const Prepared> prepared = nullptr;
 };
 
 // $ACT_KERNEL_CACHE, else actrun in $XDG_CACHE_HOME or ~/.cache. Empty if there is none of them.
@@ -42,21 +46,39 @@ class KernelCache {
   // Writes the sources that have been requested since the last call to options.dump_folder: NAME.cu, and
   // NAME.2.cu and so on where kernels of one name have several.
   Status WriteSources();
-  // Compiles what has been requested since the last call, on as many threads as the machine has, or reads it
-  // from the folder. An image that is damaged, or of another compiler or version, is made again.
+  // Takes what has been requested since the last call from the plan, else from the folder, else compiles it,
+  // on as many threads as the machine has. An image that is damaged, or of another compiler or version, is
+  // made again.
   Status CompileAll();
+
+  // What all code depends on, for people too: "NVRTC 13.0 for sm_90a, device code 5e1f03c2".
+  std::string CodeName() const;
+  // The code of all that has been requested, for a plan. Nothing is loaded, so that the card need not be here.
+  Status Images(std::vector<PreparedKernel>* images);
 
  private:
   struct Entry {
     KernelSource source;
-    std::string path;  // of its image; empty: none
+    std::string key;  // of its code
     CompiledKernel kernel;
     Module* module = nullptr;
     std::vector<std::byte> image;
+    bool from_plan = false;  // the image
     Status status;
   };
-  std::string PathOf(const KernelSource& source) const;
+  std::string KeyOf(const KernelSource& source) const;
+  std::string PathOf(const Entry& entry) const;  // of its image; empty: none
   void Compile(Entry& entry) const;
+  // Whether the image was found in the plan or, else, in the folder.
+  bool FindInPlan(Entry& entry) const;
+  bool FindInFolder(Entry& entry) const;
+  // Compiles each, and keeps it in the folder.
+  Status Make(const std::vector<Entry*>& wanted);
+  // Gives an image to each entry that has none.
+  Status MakeImages();
+  Status Load(Entry& entry) const;
+  // Of entries whose code in the plan does not load: anybody may have written the file.
+  Status LoadAnother(const std::vector<Entry*>& refused, const Status& why);
   void Say(const std::string& line) const;
 
   Driver& driver_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,29 +23,37 @@ struct KernelSource {
   std::string text;
 };
 
-// NVRTC, or a compiler for the host. Called from several threads.
+// Paths and texts.
+using DeviceHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// NVRTC, or a compiler for the host.
 class KernelCompiler {
  public:
   virtual ~KernelCompiler() = default;
   // What the image depends on apart from the source: architecture, flags, versions.
   virtual std::string Key() const = 0;
-  // `headers`: path and text. `log`: warnings, registers, stack and spilled bytes of each kernel.
-  virtual Status Compile(const KernelSource& source,
-                         const std::vector<std::pair<std::string, std::string>>& headers,
+  // "NVRTC 13.0 for sm_90a", for people.
+  virtual std::string Name() const = 0;
+  // Each of these will be compiled next: for a compiler that makes several at a time more cheaply.
+  virtual void Prepare(const std::vector<const KernelSource*>& /*sources*/,
+                       const DeviceHeaders& /*headers*/) {}
+  // Called from several threads. `log`: warnings, registers, stack and spilled bytes of each kernel.
+  virtual Status Compile(const KernelSource& source, const DeviceHeaders& headers,
                          std::vector<std::byte>* image, std::string* log) = 0;
 };
 
 // ---- Convolutions and products
 
 enum class FloatMath : uint8_t {
-  kStrict,  // float32 operands as they are
-  kTf32,    // tensor cores, operands rounded to 10 bits of mantissa
+  kStrict,    // float32 operands as they are
+  kTf32,      // tensor cores, operands rounded to 10 bits of mantissa
+  kBFloat16,  // bfloat16 operands, sums in float32
 };
 
 enum class ConvolutionDirection : uint8_t { kForward, kInputGradient, kWeightGradient };
 
 // x [N,spatial..,C] and y [N,spatial..,M] channels-last, w [M,spatial..,C/group] (so that a row of w is
-// a window's channels-last elements). All packed, float32. One to three spatial axes.
+// a window's channels-last elements). All packed and, with kBFloat16, bfloat16. One to three spatial axes.
 struct ConvolutionProblem {
   ConvolutionDirection direction = ConvolutionDirection::kForward;
   std::vector<int64_t> x, w, y;  // dims in the orders above
@@ -52,10 +61,11 @@ struct ConvolutionProblem {
   int64_t groups = 1;
   int64_t alignment = 16;  // of each operand's address, in bytes: less in a loop over samples of odd sizes
   FloatMath math = FloatMath::kStrict;
+  bool accumulates = false;  // the result is added to what is there
   bool operator==(const ConvolutionProblem&) const = default;
 };
 
-// c [m,n] = op(a) [m,k] op(b) [k,n] (+ bias [n] on each row), row-major, float32; `batch` of them.
+// c [m,n] = op(a) [m,k] op(b) [k,n] (+ bias [n] on each row, float32), row-major; `batch` of them.
 struct ProductProblem {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool trans_a = false, trans_b = false;  // a is stored [k,m]; b is stored [n,k]
@@ -65,6 +75,7 @@ struct ProductProblem {
   bool has_bias = false;
   int64_t alignment = 16;  // of each operand's address, in bytes
   FloatMath math = FloatMath::kStrict;
+  bool bfloat16_result = false;  // with kBFloat16, and without a bias; otherwise c is float32
   bool operator==(const ProductProblem&) const = default;
 };
 
@@ -77,6 +88,8 @@ class LibraryCall {
   // Enqueues it. Convolutions: {x, w, y}, of which the direction says which is written. Products: {a, b,
   // c, bias}.
   virtual Status Enqueue(Stream* stream, std::byte* const operands[4], std::byte* workspace) = 0;
+  // The engine for ConvolutionLibrary::Load. No bytes: the library cannot write it.
+  virtual std::vector<std::byte> Serialize() const { return {}; }
 };
 
 class ConvolutionLibrary {
@@ -86,6 +99,13 @@ class ConvolutionLibrary {
   // Null, with the reason, if there is none.
   virtual std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
                                               std::string* why) = 0;
+  // What engines depend on besides the problem, for people too: "cuDNN 9.19.0 on compute capability 9.0 with
+  // 132 multiprocessors".
+  virtual std::string Key() const = 0;
+  // The engine that LibraryCall::Serialize wrote for this problem under the same Key(); nothing is searched.
+  // Null, with the reason, if the bytes are damaged, or Choose may not take such an engine.
+  virtual std::unique_ptr<LibraryCall> Load(const ConvolutionProblem& problem, int64_t limit,
+                                            std::span<const std::byte> engine, std::string* why) = 0;
 };
 
 class ProductLibrary {
@@ -111,7 +131,7 @@ class Toolkit {
 // null, with one line in *error and what to do in *hint.
 inline constexpr char kOpenToolkit[] = "act_cuda_open";
 inline constexpr char kToolkitVersion[] = "act_cuda_version";  // const int, equal to:
-inline constexpr int kCurrentToolkit = 1;
+inline constexpr int kCurrentToolkit = 2;
 using OpenToolkit = Toolkit* (*)(int device, std::string* error, std::string* hint);
 // NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of
 // a description. It compiles, chooses engines of convolutions, and has memory for the tables of kernels;

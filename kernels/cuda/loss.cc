@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "kernels/cuda/column_plan.h"
+#include "kernels/cuda/float_type.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/row_plan.h"
 #include "kernels/cuda/source/divisor.h"
 #include "kernels/cuda/source/loss_parameters.h"
-#include "kernels/cuda/strided_copy.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
@@ -22,17 +22,20 @@ using LossKernel = OwnKernel<LossParameters>;
 
 // `function` of device code, for a row shape.
 LossKernel RowKernel(const CudaContext& context, const std::string& name, const std::string& function,
-                     const RowPlan& plan) {
-  return {
-      context,     name, "LossParameters", "loss", function + TemplateArguments("act::cuda::" + plan.shape),
-      plan.threads};
+                     const RowPlan& plan, const std::string& more_arguments = "") {
+  return {context,
+          name,
+          "LossParameters",
+          "loss",
+          function + TemplateArguments("act::cuda::" + plan.shape + more_arguments),
+          plan.threads};
 }
 LossKernel LabelKernel(const CudaContext& context, const std::string& name, const std::string& function) {
   return {context, name, "LossParameters", "loss", function, kLossThreads};
 }
 
 RowPlan PlanLogits(const LossShape& s, const TensorView& logits, int passes) {
-  return PlanRows(s.classes, passes, 1, CommonAlignment(logits, logits) % 16 == 0);
+  return PlanRows(s.classes, passes, 1, IsAlignedForVectors(logits));
 }
 
 // The part of the parameters that all kernels have.
@@ -93,7 +96,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const CudaContext& context, const Ke
 }
 
 std::unique_ptr<Kernel> CountCorrect(const CudaContext& context, const KernelSite& site, std::string* why) {
-  const auto shape = LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], nullptr, why);
+  const auto shape = CountCorrectShapeOf(site, why);
   if (!shape) return nullptr;
   if (shape->classes >= kMaxCount) return Refuse(why, "2^31 classes");
   const RowPlan plan = PlanLogits(*shape, site.inputs[0], 1);
@@ -109,7 +112,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const CudaContext& context, cons
   if (!shape) return nullptr;
   if (shape->classes >= kMaxCount) return Refuse(why, "2^31 classes");
   const RowPlan plan = PlanLogits(*shape, site.inputs[1], 1);
-  const LossKernel rows = RowKernel(context, "softmax_cross_entropy_grad", "SoftmaxCrossEntropyGrad", plan);
+  const LossKernel rows = RowKernel(context, "softmax_cross_entropy_grad", "SoftmaxCrossEntropyGrad", plan,
+                                    std::string(", ") + FloatType(site.outputs[0].dtype));
   LossParameters shared = ParametersOf(context, site, *shape);
   // 0: each block sums the weights of all labels.
   shared.part_count = 0;
@@ -125,7 +129,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const CudaContext& context, cons
         p.logits = args.inputs[1].as<float>();
         p.label = args.inputs[2].as<int64_t>();
         p.class_weight = WeightsOf(args, 3);
-        p.prob = args.outputs[0].as<float>();
+        p.dlogits = args.outputs[0].as<void>();
         p.parts = args.workspace.data.as<LossPart>();
         p.faults = context.fault_record.as<FaultRecord>();
         if (weights)

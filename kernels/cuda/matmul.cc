@@ -8,7 +8,8 @@ namespace {
 // f(shape, operands) if the node's operands fit.
 template <class F>
 std::unique_ptr<Kernel> WithProduct(const KernelSite& site, std::string* why, const F& f) {
-  const auto shape = MatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
+  const auto shape =
+      MixedMatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
   if (!shape || !BiasFits(*shape, site.inputs, why)) return nullptr;
   ProductOperands operands;
   if (OptionalInput(site.inputs, 2)) operands.bias = 2;
@@ -25,10 +26,10 @@ void RegisterCudaMatMul(KernelRegistry& registry, const CudaContext& context) {
                   });
                 }});
   registry.Add("MatMul", {"cuda.matmul", [&context](const KernelSite& site, std::string* why) {
-                            return WithProduct(site, why,
-                                               [&](const MatMulShape& shape, ProductOperands operands) {
-                                                 return CreateProductTiles(context, shape, operands, why);
-                                               });
+                            return WithProduct(
+                                site, why, [&](const MatMulShape& shape, ProductOperands operands) {
+                                  return CreateProductTiles(context, site, shape, operands, why);
+                                });
                           }});
 }
 

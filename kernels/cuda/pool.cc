@@ -1,6 +1,7 @@
 #include "kernels/cuda/source/pool_parameters.h"
 
 #include "kernels/cuda/device_window.h"
+#include "kernels/cuda/float_type.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/site/dereference.h"
@@ -31,13 +32,13 @@ std::unique_ptr<Kernel> Create(const CudaContext& context, const KernelSite& sit
   p.items = static_cast<int32_t>(to.elements / count);
   p.include_pad = site.node->attrs.Int("count_include_pad") != 0;
   if (to.elements / count >= kMaxCount) return Refuse(why, "2^31 elements or more");
-  function += "<" + std::to_string(count);
+  function += std::string("<") + FloatType(from.dtype) + ", " + std::to_string(count);
   if (name.starts_with("max")) function += index && index->dtype == DType::kInt32 ? ", int32_t" : ", uint8_t";
   const OwnKernel<PoolParameters> kernel(context, name, "PoolParameters", "pool", function + ">");
   return MakeKernel([p, kernel](const KernelArgs& args) mutable -> std::string {
     const TensorView* made = OptionalOutput(args.outputs, 1);
-    p.from = args.inputs[0].as<float>();
-    p.to = args.outputs[0].as<float>();
+    p.from = args.inputs[0].as<void>();
+    p.to = args.outputs[0].as<void>();
     p.index = made ? made->as<void>() : args.inputs.size() > 1 ? args.inputs[1].as<void>() : nullptr;
     return kernel.LaunchItems(p.items, p);
   });

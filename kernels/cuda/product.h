@@ -13,8 +13,9 @@ std::unique_ptr<Kernel> CreateLibraryProduct(const CudaContext& context, const K
                                              const MatMulShape& shape, ProductOperands operands,
                                              FloatMath math, std::string* why);
 // By our own tiles, for every shape. Products of no summands are the bias, or 0.
-std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const MatMulShape& shape,
-                                           ProductOperands operands, std::string* why);
+std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const KernelSite& site,
+                                           const MatMulShape& shape, ProductOperands operands,
+                                           std::string* why);
 
 // Of the addresses of the site's operands, in bytes, up to 16. Where a tile of samples runs at a time, they
 // begin at any sample.

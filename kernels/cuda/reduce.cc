@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "kernels/cuda/column_plan.h"
+#include "kernels/cuda/float_type.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/source/reduce_parameters.h"
-#include "kernels/cuda/strided_copy.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/float_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
 #include "kernels/site/rows.h"
@@ -19,12 +20,12 @@ namespace {
 enum class Op { kSum, kMean, kMax };
 
 struct Reduction {
-  std::string op;         // in device code
+  std::string op, type;   // in device code; type: of x
   Strided kept, reduced;  // merged
   int64_t results = 0;
   double divisor = 1;
   int64_t most_parts = 1;  // for which the workspace suffices
-  bool aligned = false;    // every sample of x, to 16 bytes
+  bool aligned = false;    // every sample of x, to four elements
 
   int64_t WorkspaceBytes(int64_t parts) const { return parts > 1 ? parts * results * kCudaSumBytes : 0; }
   ReduceResult Result(const KernelArgs& args) const {
@@ -65,11 +66,11 @@ std::unique_ptr<Kernel> LeadingAxes(const CudaContext& context, const Reduction&
   const int32_t parts = plan->reduction.parts;
   const ReduceColumnsKernel reduce(
       context, "reduce_columns", "ReduceColumnsParameters", "reduce",
-      "ReduceColumns" + TemplateArguments(r.op, plan->column_lanes, plan->vector), kColumnThreads);
+      "ReduceColumns" + TemplateArguments(r.op, r.type, plan->column_lanes, plan->vector), kColumnThreads);
   return MakeKernel(
       [r, reduce, merger = MergerOf(context, r, parts), plan = *plan](const KernelArgs& args) -> std::string {
         ReduceColumnsParameters p{plan.reduction, r.Result(args)};
-        p.columns.x = args.inputs[0].as<float>();
+        p.columns.x = args.inputs[0].as<void>();
         const Status status = reduce.Launch(plan.blocks, p);
         return status.empty() && merger ? merger->Run(p.result) : status;
       },
@@ -102,13 +103,13 @@ std::unique_ptr<Kernel> LastAxis(const CudaContext& context, const Reduction& r,
                                    .part_count = static_cast<int32_t>(part_count),
                                    .result = {}};
   const ReduceRowsKernel reduce(context, "reduce_rows", "ReduceRowsParameters", "reduce",
-                                "ReduceRows" + TemplateArguments(r.op, team, vector), kRowThreads);
+                                "ReduceRows" + TemplateArguments(r.op, r.type, team, vector), kRowThreads);
   const int64_t blocks = DivideUp(r.results * parts, kRowThreads / team);
   return MakeKernel(
       [r, shape, blocks, reduce,
        merger = MergerOf(context, r, parts)](const KernelArgs& args) -> std::string {
         ReduceRowsParameters p = shape;
-        p.x = args.inputs[0].as<float>();
+        p.x = args.inputs[0].as<void>();
         p.result = r.Result(args);
         const Status status = reduce.Launch(blocks, p);
         return status.empty() && merger ? merger->Run(p.result) : status;
@@ -118,15 +119,17 @@ std::unique_ptr<Kernel> LastAxis(const CudaContext& context, const Reduction& r,
 
 std::unique_ptr<Kernel> Reduce(const CudaContext& context, Op op, const KernelSite& site, std::string* why) {
   const TensorView &x = site.inputs[0], &y = site.outputs[0];
-  if (x.dtype != DType::kFloat32) return Refuse(why, "float32 only");
+  if (!IsFloat32OrBFloat16(x.dtype) || y.dtype != DType::kFloat32)
+    return Refuse(why, "from float32 or bfloat16 to float32 only");
   const auto shape = ReduceShapeOf(site.node->attrs, x, y, why);
   if (!shape) return nullptr;
   if (y.elements == 0) return MakeKernel([](const KernelArgs&) { return std::string(); });
   Reduction r{.op = op == Op::kMax ? "act::cuda::MaxOp" : "act::cuda::SumOp",
+              .type = FloatType(x.dtype),
               .kept = Merged(shape->kept),
               .reduced = Merged(shape->reduced),
               .results = y.elements,
-              .aligned = CommonAlignment(x, x) % 16 == 0};
+              .aligned = IsAlignedForVectors(x)};
   if (op == Op::kMean) r.divisor = static_cast<double>(r.reduced.Elements());
   r.most_parts =
       std::min(CudaTarget().RowSumParts(r.results), site.workspace_bytes / (r.results * kCudaSumBytes));

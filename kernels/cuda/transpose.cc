@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> Create(const CudaContext& context, const KernelSite& sit
 }  // namespace
 
 std::optional<TileTranspose> TileTranspose::Of(const CudaContext& context, const Strided& view,
-                                               int64_t element_bytes, std::string* why) {
+                                               int64_t element_bytes, std::string* why, bool rounds) {
   const Strided merged = Merged(view);
   const std::vector<int64_t> to_strides = RowMajorStrides(merged.dims);
   TransposeParameters p;
@@ -79,8 +79,9 @@ std::optional<TileTranspose> TileTranspose::Of(const CudaContext& context, const
   p.log_b = LogOf(b, kLogTile - p.log_a);
   p.tiles_a = TilesOf(a, p.log_a);
   p.tiles_b = TilesOf(b, p.log_b);
-  TileTranspose transpose({context, "transpose", "TransposeParameters", "transpose",
-                           std::string("Transpose<") + UnitType(element_bytes) + ">"});
+  TileTranspose transpose(
+      {context, "transpose", "TransposeParameters", "transpose",
+       std::string("Transpose<") + (rounds ? "float, act::BFloat16" : UnitType(element_bytes)) + ">"});
   transpose.parameters_ = p;
   transpose.blocks_ = outer * p.tiles_a.by * p.tiles_b.by;
   if (transpose.blocks_ >= kMaxCount) {

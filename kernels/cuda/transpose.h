@@ -12,10 +12,10 @@ namespace act::cuda {
 // y[i] = x[view.At(i)], where the view counts each element of x once.
 class TileTranspose {
  public:
-  // Nullopt, with the reason in *why, where y's last axis is x's last (then rows can be copied), or there are
+  // `rounds`: float32 elements become bfloat16. Nullopt, with the reason in *why, where y's last axis is x's last (then rows can be copied), or there are
   // too many axes.
   static std::optional<TileTranspose> Of(const CudaContext& context, const Strided& view,
-                                         int64_t element_bytes, std::string* why);
+                                         int64_t element_bytes, std::string* why, bool rounds = false);
   Status Run(const void* x, void* y) const;
 
  private:

@@ -12,7 +12,7 @@ Numbers WithTwoAxes(Numbers per_axis, int64_t value) {
 }
 
 // dims: [N,spatial..,C], as it lies in memory. cuDNN wants the order [N,C,spatial..], with strides.
-Descriptor Tensor(int64_t id, Numbers dims, int64_t alignment) {
+Descriptor Tensor(int64_t id, Numbers dims, int64_t alignment, cudnnDataType_t type) {
   if (dims.size() == 3) dims.insert(dims.begin() + 1, 1);
   Numbers strides(dims.size(), 1);
   for (size_t i = dims.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * dims[i];
@@ -21,7 +21,6 @@ Descriptor Tensor(int64_t id, Numbers dims, int64_t alignment) {
     order->pop_back();
   }
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  const cudnnDataType_t type = CUDNN_DATA_FLOAT;
   tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type)
       .Int64s(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
       .Int64s(CUDNN_ATTR_TENSOR_STRIDES, strides)
@@ -72,13 +71,17 @@ constexpr Node kNodes[] = {
 
 Descriptor ConvolutionGraph(const ConvolutionProblem& problem) {
   const Node& node = kNodes[static_cast<int>(problem.direction)];
+  const cudnnDataType_t type = problem.math == FloatMath::kBFloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  const auto tensor = [&](int i, const Numbers& dims) {
+    return Tensor(kConvolutionTensors[i], dims, problem.alignment, type);
+  };
   Descriptor operation(node.type);
-  operation.Part(node.x, Tensor(kConvolutionTensors[0], problem.x, problem.alignment))
-      .Part(node.w, Tensor(kConvolutionTensors[1], problem.w, problem.alignment))
-      .Part(node.y, Tensor(kConvolutionTensors[2], problem.y, problem.alignment))
+  operation.Part(node.x, tensor(0, problem.x))
+      .Part(node.w, tensor(1, problem.w))
+      .Part(node.y, tensor(2, problem.y))
       .Part(node.convolution, Convolution(problem))
       .Float(node.alpha, 1)
-      .Float(node.beta, 0)
+      .Float(node.beta, problem.accumulates ? 1 : 0)
       .Finalize();
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.Part(CUDNN_ATTR_OPERATIONGRAPH_OPS, std::move(operation)).Finalize();

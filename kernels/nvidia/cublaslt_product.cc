@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/nvidia/problem_text.h"
+#include "kernels/cuda/problem_text.h"
 
 namespace act::cuda {
 namespace {
@@ -38,10 +38,11 @@ struct Matmul {
 };
 
 // The layout of a row-major matrix as it is stored, for cuBLASLt: its transpose.
-Status Layout(int64_t rows, int64_t columns, int64_t lead, int64_t batch, int64_t stride,
+Status Layout(int64_t rows, int64_t columns, int64_t lead, int64_t batch, int64_t stride, bool bfloat16,
               cublasLtMatrixLayout_t* layout) {
-  Status status = Check(cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, columns, rows, lead),
-                        "cublasLtMatrixLayoutCreate");
+  Status status =
+      Check(cublasLtMatrixLayoutCreate(layout, bfloat16 ? CUDA_R_16BF : CUDA_R_32F, columns, rows, lead),
+            "cublasLtMatrixLayoutCreate");
   if (!status.empty()) return status;
   const int32_t count = static_cast<int32_t>(batch);
   status = Check(
@@ -72,11 +73,14 @@ Status Describe(const ProductProblem& p, Matmul* matmul) {
     // address.
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<uintptr_t>(p.alignment));
   }
+  const bool bfloat16 = p.math == FloatMath::kBFloat16;
   if (status.empty())
-    status = Layout(p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lead_a, p.batch, p.stride_a, &matmul->a);
+    status = Layout(p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lead_a, p.batch, p.stride_a, bfloat16,
+                    &matmul->a);
   if (status.empty())
-    status = Layout(p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.lead_b, p.batch, p.stride_b, &matmul->b);
-  if (status.empty()) status = Layout(p.m, p.n, p.lead_c, p.batch, p.stride_c, &matmul->c);
+    status = Layout(p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.lead_b, p.batch, p.stride_b, bfloat16,
+                    &matmul->b);
+  if (status.empty()) status = Layout(p.m, p.n, p.lead_c, p.batch, p.stride_c, p.bfloat16_result, &matmul->c);
   return status;
 }
 

@@ -4,8 +4,9 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/cuda/problem_text.h"
 #include "kernels/nvidia/convolution_graph.h"
-#include "kernels/nvidia/problem_text.h"
+#include "kernels/nvidia/engine_choice.h"
 
 namespace act::cuda {
 namespace {
@@ -21,6 +22,7 @@ struct Place {
 struct Plan {
   Descriptor plan{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
   std::vector<Descriptor> keeps;  // what it was made of
+  EngineChoice choice;
   std::string name;
   int64_t workspace_bytes = 0;
 };
@@ -59,23 +61,14 @@ constexpr std::pair<cudnnBackendNumericalNote_t, const char*> kNoteWords[] = {
     {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, "not deterministic"}};
 
 // "cudnn engine 34, tensor cores, k24=17 k6=2".
-std::string NameOf(const Descriptor& engine, const Notes& notes, const Descriptor& config) {
-  std::string name = "cudnn engine";
-  for (const int64_t index : engine.Get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1))
-    name += " " + std::to_string(index);
+std::string NameOf(const EngineChoice& choice, const Notes& notes) {
+  const std::string text = choice.Text();
+  const size_t space = text.find(' ');
+  std::string name = "cudnn engine " + text.substr(0, space);
   for (const cudnnBackendNumericalNote_t note : notes)
     for (const auto& [named, words] : kNoteWords)
       if (note == named) name += std::string(", ") + words;
-  std::string knobs;
-  for (const Descriptor& choice :
-       config.GetParts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {
-    const auto type =
-        choice.Get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1);
-    const auto value = choice.Get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1);
-    if (!type.empty() && !value.empty())
-      knobs += " k" + std::to_string(type[0]) + "=" + std::to_string(value[0]);
-  }
-  return name + (knobs.empty() ? "" : "," + knobs);
+  return space == std::string::npos ? name : name + "," + text.substr(space);
 }
 
 // What the search has refused, for its message.
@@ -111,10 +104,41 @@ std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath ma
     refusals->least_workspace = std::min(refusals->least_workspace, plan->workspace_bytes);
     return nullptr;
   }
-  plan->name = NameOf(engines[0], notes, config);
+  plan->choice = EngineChoice::Of(engines[0], config);
+  plan->name = NameOf(plan->choice, notes);
   plan->keeps = std::move(engines);
   plan->keeps.push_back(std::move(config));
   return plan;
+}
+
+// The plan of a choice that has been made before, if Search might make it now.
+std::shared_ptr<Plan> Remake(const Place& place, const ConvolutionProblem& problem, int64_t limit,
+                             const EngineChoice& choice, std::string* why) {
+  Descriptor graph = ConvolutionGraph(problem);
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR), config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  *why = graph.error();
+  if (why->empty())
+    *why = engine.Reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
+               .Reference(CUDNN_ATTR_ENGINE_DEVICEPROP, place.properties)
+               .Int64(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine)
+               .Finalize();
+  if (why->empty()) {
+    config.Part(CUDNN_ATTR_ENGINECFG_ENGINE, std::move(engine));
+    choice.SetKnobs(&config);
+    *why = config.Finalize();
+  }
+  if (!why->empty()) return nullptr;
+  Refusals refusals;
+  auto plan = PlanOf(place, std::move(config), problem.math, limit, &refusals);
+  if (plan) {
+    plan->keeps.push_back(std::move(graph));
+    return plan;
+  }
+  *why = refusals.arithmetic ? "it computes otherwise"
+         : refusals.unsupported
+             ? "it does not take the shape"
+             : "it needs " + std::to_string(refusals.least_workspace) + " bytes of workspace";
+  return nullptr;
 }
 
 std::shared_ptr<Plan> Search(const Place& place, const ConvolutionProblem& problem, int64_t limit,
@@ -153,6 +177,11 @@ class Convolution : public LibraryCall {
       : place_(place), plan_(std::move(plan)), alignment_(alignment) {}
   int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
   std::string engine() const override { return plan_->name; }
+  std::vector<std::byte> Serialize() const override {
+    const std::string text = plan_->choice.Text();
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+  }
 
   Status Enqueue(Stream* stream, std::byte* const operands[4], std::byte* workspace) override {
     if (!place_.handle) return "a convolution cannot run on a card that is only described";
@@ -183,6 +212,7 @@ class Convolution : public LibraryCall {
 
 class CudnnLibrary : public ConvolutionLibrary {
  public:
+  explicit CudnnLibrary(const Card& card) : key_(KeyOf(card)) {}
   ~CudnnLibrary() override {
     if (place.handle) cudnnDestroy(place.handle);
   }
@@ -190,27 +220,49 @@ class CudnnLibrary : public ConvolutionLibrary {
   std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
                                       std::string* why) override {
     const std::lock_guard lock(mutex_);
-    Choice& choice = choices_[TextOf(problem) + " within " + std::to_string(limit)];
-    if (!choice.plan && choice.why.empty()) choice.plan = Search(place, problem, limit, &choice.why);
-    *why = choice.why;
-    return choice.plan ? std::make_unique<Convolution>(place, choice.plan, problem.alignment) : nullptr;
+    Found& found = found_[TextOf(problem, limit)];
+    if (!found.plan && found.why.empty()) found.plan = Search(place, problem, limit, &found.why);
+    *why = found.why;
+    return found.plan ? std::make_unique<Convolution>(place, found.plan, problem.alignment) : nullptr;
+  }
+
+  std::string Key() const override { return key_; }
+
+  std::unique_ptr<LibraryCall> Load(const ConvolutionProblem& problem, int64_t limit,
+                                    std::span<const std::byte> engine, std::string* why) override {
+    const std::lock_guard lock(mutex_);
+    const auto choice = EngineChoice::Parse({reinterpret_cast<const char*>(engine.data()), engine.size()});
+    std::shared_ptr<Plan>& plan = found_[TextOf(problem, limit)].plan;
+    if (!choice) *why = "what is written is no engine of cuDNN";
+    if (choice && !plan) plan = Remake(place, problem, limit, *choice, why);
+    return choice && plan ? std::make_unique<Convolution>(place, plan, problem.alignment) : nullptr;
   }
 
   Place place;
 
  private:
-  struct Choice {
+  // Heuristics look at more of a card than this, but plans of one kind run on all cards of it.
+  static std::string KeyOf(const Card& card) {
+    const size_t version = cudnnGetVersion();
+    return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100) + " on compute capability " +
+           std::to_string(card.compute_capability / 10) + "." + std::to_string(card.compute_capability % 10) +
+           " with " + std::to_string(card.multiprocessors) + " multiprocessors";
+  }
+
+  struct Found {
     std::shared_ptr<Plan> plan;
     std::string why;  // if there is none
   };
+  const std::string key_;
   std::mutex mutex_;
-  std::map<std::string, Choice> choices_;
+  std::map<std::string, Found> found_;
 };
 
 }  // namespace
 
-std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, Status* error) {
-  auto library = std::make_unique<CudnnLibrary>();
+std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, const Card& card, Status* error) {
+  auto library = std::make_unique<CudnnLibrary>(card);
   Place& place = library->place;
   place.context = &context;
   *error = context.Bind();
@@ -222,9 +274,10 @@ std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, Status
   return error->empty() ? std::move(library) : nullptr;
 }
 
-std::unique_ptr<ConvolutionLibrary> OpenCudnn(const std::string& json, Status* error) {
-  auto library = std::make_unique<CudnnLibrary>();
-  *error = library->place.properties.Text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json).Finalize();
+std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardDescription& description, Status* error) {
+  auto library = std::make_unique<CudnnLibrary>(description.card);
+  *error =
+      library->place.properties.Text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, description.json).Finalize();
   return error->empty() ? std::move(library) : nullptr;
 }
 

@@ -6,14 +6,15 @@
 #include <string>
 
 #include "kernels/cuda/libraries.h"
+#include "kernels/nvidia/card.h"
 #include "kernels/nvidia/driver.h"
 
 namespace act::cuda {
 
 // For the card of a context.
-std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, Status* error);
+std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardContext& context, const Card& card, Status* error);
 
-// For a card that is described (CardDescription::json). Enqueue fails.
-std::unique_ptr<ConvolutionLibrary> OpenCudnn(const std::string& json, Status* error);
+// For a card that is described. Enqueue fails.
+std::unique_ptr<ConvolutionLibrary> OpenCudnn(const CardDescription& description, Status* error);
 
 }  // namespace act::cuda

@@ -20,6 +20,16 @@ Descriptor& Descriptor::Part(cudnnBackendAttributeName_t name, Descriptor part) 
   return *this;
 }
 
+Descriptor& Descriptor::Parts(cudnnBackendAttributeName_t name, std::vector<Descriptor> parts) {
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (Descriptor& part : parts) {
+    if (error_.empty()) error_ = part.error_;
+    handles.push_back(part.handle_);
+    parts_.push_back(std::move(part));
+  }
+  return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(handles.size()), handles.data());
+}
+
 Descriptor& Descriptor::Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                             const void* values) {
   if (error_.empty())
@@ -34,11 +44,11 @@ Status Descriptor::Finalize() {
 }
 
 std::vector<Descriptor> Descriptor::GetParts(cudnnBackendAttributeName_t name,
-                                             cudnnBackendDescriptorType_t type) const {
-  int64_t count = 0;
+                                             cudnnBackendDescriptorType_t type, int64_t most) const {
+  int64_t count = most;
   std::vector<Descriptor> parts;
-  if (cudnnBackendGetAttribute(handle_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr) !=
-      CUDNN_STATUS_SUCCESS)
+  if (!most && cudnnBackendGetAttribute(handle_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr) !=
+                   CUDNN_STATUS_SUCCESS)
     return parts;
   for (int64_t i = 0; i < count; ++i) parts.emplace_back(type);
   std::vector<cudnnBackendDescriptor_t> handles;

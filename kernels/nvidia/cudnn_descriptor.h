@@ -42,6 +42,8 @@ class Descriptor {
   }
   // A finished descriptor, which stays with this one.
   Descriptor& Part(cudnnBackendAttributeName_t name, Descriptor part);
+  // Several.
+  Descriptor& Parts(cudnnBackendAttributeName_t name, std::vector<Descriptor> parts);
   // One that somebody else keeps.
   Descriptor& Reference(cudnnBackendAttributeName_t name, const Descriptor& other) {
     return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.handle_);
@@ -61,8 +63,10 @@ class Descriptor {
     values.resize(std::min(count, most));
     return values;
   }
-  // The descriptors that an attribute holds, of the given type.
-  std::vector<Descriptor> GetParts(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const;
+  // The descriptors that an attribute holds, of the given type. `most`: for an attribute that does not tell
+  // how many it has.
+  std::vector<Descriptor> GetParts(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type,
+                                   int64_t most = 0) const;
 
   cudnnBackendDescriptor_t handle() const { return handle_; }
   const Status& error() const { return error_; }

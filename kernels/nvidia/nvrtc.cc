@@ -74,8 +74,7 @@ bool Spills(const std::string& log) {
 }
 
 // Makes the program of a source. Its names and texts need not stay.
-nvrtcResult Create(const KernelSource& source,
-                   const std::vector<std::pair<std::string, std::string>>& headers, Program* program) {
+nvrtcResult Create(const KernelSource& source, const DeviceHeaders& headers, Program* program) {
   std::vector<std::string> names;
   std::vector<const char*> name_pointers, texts;
   for (const auto& [path, text] : headers) names.push_back(path), texts.push_back(text.c_str());
@@ -91,10 +90,14 @@ nvrtcResult Create(const KernelSource& source,
 
 NvrtcCompiler::NvrtcCompiler(int compute_capability) : architecture_(ArchitectureOf(compute_capability)) {}
 
-std::string NvrtcCompiler::Key() const {
+std::string NvrtcCompiler::Name() const {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);
-  std::string key = "NVRTC " + std::to_string(major) + "." + std::to_string(minor) + " " + architecture_;
+  return "NVRTC " + std::to_string(major) + "." + std::to_string(minor) + " for " + architecture_;
+}
+
+std::string NvrtcCompiler::Key() const {
+  std::string key = Name();
   for (const char* flag : kFlags) key += std::string(" ") + flag;
   for (const int threads : kResidentThreads) key += " " + std::to_string(threads);
   std::string files;
@@ -103,8 +106,7 @@ std::string NvrtcCompiler::Key() const {
   return key + " headers " + std::to_string(std::hash<std::string>()(files));
 }
 
-Status NvrtcCompiler::Compile(const KernelSource& source,
-                              const std::vector<std::pair<std::string, std::string>>& headers,
+Status NvrtcCompiler::Compile(const KernelSource& source, const DeviceHeaders& headers,
                               std::vector<std::byte>* image, std::string* log) {
   for (const int threads : kResidentThreads) {
     const Status status = CompileFor(threads, source, headers, image, log);
@@ -114,8 +116,8 @@ Status NvrtcCompiler::Compile(const KernelSource& source,
 }
 
 Status NvrtcCompiler::CompileFor(int resident_threads, const KernelSource& source,
-                                 const std::vector<std::pair<std::string, std::string>>& headers,
-                                 std::vector<std::byte>* image, std::string* log) {
+                                 const DeviceHeaders& headers, std::vector<std::byte>* image,
+                                 std::string* log) {
   Program program;
   nvrtcResult result = Create(source, headers, &program);
   if (result != NVRTC_SUCCESS) return std::string("nvrtcCreateProgram: ") + nvrtcGetErrorString(result);

@@ -9,13 +9,13 @@ class NvrtcCompiler : public KernelCompiler {
  public:
   explicit NvrtcCompiler(int compute_capability);
   std::string Key() const override;
+  std::string Name() const override;
   // The image is a cubin, or PTX if NVRTC is older than the card.
-  Status Compile(const KernelSource& source, const std::vector<std::pair<std::string, std::string>>& headers,
-                 std::vector<std::byte>* image, std::string* log) override;
+  Status Compile(const KernelSource& source, const DeviceHeaders& headers, std::vector<std::byte>* image,
+                 std::string* log) override;
 
  private:
-  Status CompileFor(int resident_threads, const KernelSource& source,
-                    const std::vector<std::pair<std::string, std::string>>& headers,
+  Status CompileFor(int resident_threads, const KernelSource& source, const DeviceHeaders& headers,
                     std::vector<std::byte>* image, std::string* log);
   bool makes_cubin() const { return architecture_.starts_with("sm_"); }
 

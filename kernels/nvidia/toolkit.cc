@@ -27,7 +27,7 @@ class NvidiaToolkit : public Toolkit {
     *hint =
         "cuDNN and cuBLAS start on a card with free memory, with a driver that is not older than they are: "
         "see nvidia-smi";
-    convolutions_ = OpenCudnn(context_, &error);
+    convolutions_ = OpenCudnn(context_, card, &error);
     if (error.empty()) products_ = OpenCublasLt(context_, &error);
     return error;
   }
@@ -40,7 +40,7 @@ class NvidiaToolkit : public Toolkit {
     driver_ = DescribedDriver(description.card);
     compiler_ = std::make_unique<NvrtcCompiler>(description.card.compute_capability);
     products_ = DescribedProducts();
-    convolutions_ = OpenCudnn(description.json, &error);
+    convolutions_ = OpenCudnn(description, &error);
     return error.empty() ? "" : name + " does not describe a card: " + error;
   }
 

@@ -1,12 +1,16 @@
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <vector>
 
 #include "kernels/math/random.h"
 #include "kernels/reference/registry.h"
 #include "kernels/site/attention_shape.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/element_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
+#include "kernels/site/mixed_floats.h"
 
 namespace act {
 namespace {
@@ -19,6 +23,7 @@ struct Row {
   const StepState& state;
   int64_t batch, head, query;
   double max = 0, sum = 0;
+  DType factors = operands[0].dtype;  // of all products
 
   int64_t slice() const { return batch * s.heads + head; }
   int64_t kv_slice() const { return batch * s.kv_heads + head / s.Group(); }
@@ -27,12 +32,15 @@ struct Row {
   bool Hidden(int64_t key) const {
     return key >= s.VisibleKeys(query) || (s.mask && !operands[4].as<uint8_t>()[At(*s.mask, key)]);
   }
+  MixedFactor Operand(size_t i) const { return {factors, factors, operands[i].as<void>()}; }
+  // A number that is computed, as a factor of a product.
+  double Factor(double x) const { return factors == DType::kBFloat16 ? Rounded(static_cast<float>(x)) : x; }
   // scale q k, before softcap and bias
   double Product(int64_t key) const {
+    const MixedFactor q = Operand(0), k = Operand(1);
     double sum_qk = 0;
     for (int64_t d = 0; d < s.depth; ++d)
-      sum_qk += double{operands[0].as<float>()[s.q.At(slice(), query, d)]} *
-                operands[1].as<float>()[s.k.At(kv_slice(), key, d)];
+      sum_qk += double{q[s.q.At(slice(), query, d)]} * k[s.k.At(kv_slice(), key, d)];
     return s.scale * sum_qk;
   }
   double Score(int64_t key) const {
@@ -47,11 +55,18 @@ struct Row {
     for (int64_t j = 0; j < s.keys; ++j) sum += std::exp(Score(j) - max);
   }
   bool Empty() const { return max == -std::numeric_limits<double>::infinity() && std::isnan(sum); }
-  double Probability(int64_t key) const {
-    if (Empty() && s.empty_row == EmptyRow::kMean) return 1 / static_cast<double>(s.keys);
+  // A key's probability is Weight times Normalizer.
+  double Weight(int64_t key) const {
+    if (Empty() && s.empty_row == EmptyRow::kMean) return 1;
     if (Empty() && s.empty_row == EmptyRow::kZero) return 0;
-    return std::exp(Score(key) - max) / sum;
+    return std::exp(Score(key) - max);
   }
+  double Normalizer() const {
+    if (s.keys == 0) return 1;  // of a sum of nothing
+    if (Empty() && s.empty_row == EmptyRow::kMean) return 1 / static_cast<double>(s.keys);
+    return Empty() && s.empty_row == EmptyRow::kZero ? 1 : 1 / sum;
+  }
+  double Probability(int64_t key) const { return Weight(key) * Normalizer(); }
   // 1 / (1 - probability) if dropout keeps the pair, else 0
   double Kept(int64_t key) const {
     if (s.dropout == 0) return 1;
@@ -67,6 +82,7 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
   const auto shape = AttentionShapeOf(site.node->attrs, site.inputs, site.outputs[0], why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const TensorView& o = args.outputs[0];
 #pragma omp parallel for collapse(3)
     for (int64_t b = 0; b < s.batches; ++b)
       for (int64_t h = 0; h < s.heads; ++h)
@@ -76,9 +92,9 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
           for (int64_t d = 0; d < s.value_depth; ++d) {
             double sum = 0;
             for (int64_t j = 0; j < s.keys; ++j)
-              sum +=
-                  row.Probability(j) * row.Kept(j) * args.inputs[2].as<float>()[s.v.At(row.kv_slice(), j, d)];
-            args.outputs[0].as<float>()[s.o.At(row.slice(), i, d)] = static_cast<float>(sum);
+              sum += row.Factor(row.Weight(j) * row.Kept(j)) * row.Operand(2)[s.v.At(row.kv_slice(), j, d)];
+            WriteMixed(o.dtype, o.as<void>(), s.o.At(row.slice(), i, d),
+                       static_cast<float>(sum * row.Normalizer()));
           }
         }
     return "";
@@ -88,27 +104,36 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
 // p = softmax(score), o = (p kept) v. With dp = kept (do v^T), and c the slope of softcap:
 //   dscore = p (dp - sum_j p dp), dv = (p kept)^T do,
 //   dq = scale c dscore k, dk = scale c dscore^T q.
-// Gradients are added up in their float tensors, row after row.
+// Gradients are added up in float32, row after row.
 std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) {
   const auto shape =
       AttentionShapeOf(site.node->attrs, std::span(site.inputs).subspan(1), site.inputs[0], why);
   if (!shape) return nullptr;
+  if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "do and q must have one type");
   if (!GradientsFit(*shape, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
-  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+  // Of results that are bfloat16.
+  auto sums = std::make_shared<std::vector<std::vector<float>>>(site.outputs.size());
+  for (size_t i = 0; i < site.outputs.size(); ++i)
+    if (site.outputs[i].dtype == DType::kBFloat16)
+      (*sums)[i].resize(static_cast<size_t>(site.outputs[i].elements));
+  return MakeKernel([s = *shape, sums](const KernelArgs& args) -> std::string {
     const std::span<const TensorView> in = args.inputs.subspan(1);
-    const float* d_out = args.inputs[0].as<float>();
-    const float *q = in[0].as<float>(), *k = in[1].as<float>(), *v = in[2].as<float>();
-    for (const TensorView& gradient : args.outputs)
-      std::fill_n(gradient.as<float>(), gradient.elements, 0.0f);
+    const auto added = [&](size_t i) {
+      const TensorView& result = args.outputs[i];
+      return result.dtype == DType::kBFloat16 ? (*sums)[i].data() : result.as<float>();
+    };
+    for (size_t i = 0; i < args.outputs.size(); ++i) std::fill_n(added(i), args.outputs[i].elements, 0.0f);
     const auto gradient = [&](size_t operand) {
       const size_t i = s.GradientOf(operand);
-      return i < args.outputs.size() ? args.outputs[i].as<float>() : nullptr;
+      return i < args.outputs.size() ? added(i) : nullptr;
     };
     float *dq = gradient(0), *dk = gradient(1), *dv = gradient(2), *d_bias = gradient(3);
     for (int64_t b = 0; b < s.batches; ++b)
       for (int64_t h = 0; h < s.heads; ++h)
         for (int64_t i = 0; i < s.queries; ++i) {
           Row row{s, in, *args.state, b, h, i};
+          const MixedFactor q = row.Operand(0), k = row.Operand(1), v = row.Operand(2);
+          const MixedFactor d_out(row.factors, row.factors, args.inputs[0].as<void>());
           row.Normalize();
           const auto d_probability = [&](int64_t j) {
             double sum = 0;
@@ -119,10 +144,9 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
           double mean = 0;
           for (int64_t j = 0; j < s.keys; ++j) mean += row.Probability(j) * d_probability(j);
           for (int64_t j = 0; j < s.keys; ++j) {
-            const double p = row.Probability(j);
+            const double p = row.Probability(j), kept = row.Factor(p * row.Kept(j));
             for (int64_t d = 0; d < s.value_depth; ++d)
-              dv[s.v.At(row.kv_slice(), j, d)] +=
-                  static_cast<float>(p * row.Kept(j) * d_out[s.o.At(row.slice(), i, d)]);
+              dv[s.v.At(row.kv_slice(), j, d)] += static_cast<float>(kept * d_out[s.o.At(row.slice(), i, d)]);
             if (row.Hidden(j) && !s.hidden_gradient) continue;
             double d_score = p * (d_probability(j) - mean);
             if (d_bias) d_bias[row.At(*s.bias, j)] += static_cast<float>(d_score);
@@ -130,7 +154,7 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
               const double t = std::tanh(row.Product(j) / s.softcap);
               d_score *= 1 - t * t;
             }
-            d_score *= s.scale;
+            d_score = row.Factor(d_score * s.scale);
             for (int64_t d = 0; d < s.depth; ++d) {
               const int64_t at_q = s.q.At(row.slice(), i, d), at_k = s.k.At(row.kv_slice(), j, d);
               dq[at_q] += static_cast<float>(d_score * k[at_k]);
@@ -138,6 +162,10 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
             }
           }
         }
+    for (size_t i = 0; i < args.outputs.size(); ++i)
+      if (args.outputs[i].dtype == DType::kBFloat16)
+        WriteFromFloat(DType::kBFloat16, (*sums)[i].data(), args.outputs[i].elements,
+                       args.outputs[i].as<void>());
     return "";
   });
 }

@@ -13,19 +13,22 @@ std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why)
   const auto shape = BatchNormShapeOf(site, why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
-    const float* x = args.inputs[0].as<float>();
-    for (int64_t c = 0; c < s.channels; ++c) {
-      double sum = 0, m2 = 0;
-      for (int64_t r = 0; r < s.rows; ++r) sum += x[r * s.channels + c];
-      const double mean = s.rows > 0 ? sum / static_cast<double>(s.rows) : 0;
-      float low = std::numeric_limits<float>::infinity(), high = -low;
-      for (int64_t r = 0; r < s.rows; ++r) {
-        low = std::min(low, x[r * s.channels + c]);
-        high = std::max(high, x[r * s.channels + c]);
-        m2 += (x[r * s.channels + c] - mean) * (x[r * s.channels + c] - mean);
+    WithFloatType(args.inputs[0].dtype, [&](auto type) {
+      const auto* x = args.inputs[0].as<decltype(type)>();
+      for (int64_t c = 0; c < s.channels; ++c) {
+        double sum = 0, m2 = 0;
+        for (int64_t r = 0; r < s.rows; ++r) sum += ToFloat(x[r * s.channels + c]);
+        const double mean = s.rows > 0 ? sum / static_cast<double>(s.rows) : 0;
+        float low = std::numeric_limits<float>::infinity(), high = -low;
+        for (int64_t r = 0; r < s.rows; ++r) {
+          const float v = ToFloat(x[r * s.channels + c]);
+          low = std::min(low, v);
+          high = std::max(high, v);
+          m2 += (v - mean) * (v - mean);
+        }
+        s.Store(args, c, {s.rows, mean, m2, low, high});
       }
-      s.Store(args, c, {s.rows, mean, m2, low, high});
-    }
+    });
     return "";
   });
 }

@@ -79,7 +79,9 @@ std::unique_ptr<Kernel> GridSampleGradInput(const KernelSite& site, std::string*
 std::unique_ptr<Kernel> GridSampleGradGrid(const KernelSite& site, std::string* why) {
   const auto shape = GridShapeOf(site.node->attrs, site.inputs[1], site.inputs[2], site.inputs[0], why);
   if (!shape) return nullptr;
-  if (site.outputs[0].dims != site.inputs[2].dims) return Refuse(why, "the gradient has the grid's extents");
+  const TensorView &grid = site.inputs[2], &result = site.outputs[0];
+  if (result.dims != grid.dims || result.dtype != grid.dtype)
+    return Refuse(why, "the gradient has the grid's extents and type");
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float *dy = args.inputs[0].as<float>(), *x = args.inputs[1].as<float>();
     float* dgrid = args.outputs[0].as<float>();

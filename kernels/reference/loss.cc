@@ -3,6 +3,7 @@
 
 #include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/float_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
 
@@ -43,23 +44,27 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
     const float* prob = args.inputs[1].as<float>();
     const int64_t* label = args.inputs[2].as<int64_t>();
     const float* weight = WeightsOf(args, 3);
-    float* dlogits = args.outputs[0].as<float>();
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
     const double scale = *args.inputs[0].as<float>() / s.Denominator(label, weight);
-    for (int64_t r = 0; r < s.rows; ++r) {
-      const bool ignored = s.Ignored(label[r]);
-      const double row_scale = ignored ? 0 : scale * (weight ? weight[label[r]] : 1.0);
-      for (int64_t c = 0; c < s.classes; ++c) {
-        const double difference = double{prob[r * s.classes + c]} - (c == label[r] ? 1 : 0);
-        dlogits[r * s.classes + c] = ignored ? 0.0f : static_cast<float>(row_scale * difference);
+    WithFloatType(args.outputs[0].dtype, [&](auto type) {
+      using T = decltype(type);
+      T* dlogits = args.outputs[0].as<T>();
+      for (int64_t r = 0; r < s.rows; ++r) {
+        const bool ignored = s.Ignored(label[r]);
+        const double row_scale = ignored ? 0 : scale * (weight ? weight[label[r]] : 1.0);
+        for (int64_t c = 0; c < s.classes; ++c) {
+          const double difference = double{prob[r * s.classes + c]} - (c == label[r] ? 1 : 0);
+          dlogits[r * s.classes + c] =
+              FromFloat<T>(ignored ? 0.0f : static_cast<float>(row_scale * difference));
+        }
       }
-    }
+    });
     return "";
   });
 }
 
 std::unique_ptr<Kernel> CountCorrect(const KernelSite& site, std::string* why) {
-  const auto shape = LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], nullptr, why);
+  const auto shape = CountCorrectShapeOf(site, why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* logits = args.inputs[0].as<float>();

@@ -4,6 +4,7 @@
 
 #include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/float_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/window.h"
 
@@ -32,6 +33,31 @@ void ForEachWindow(const Window& w, F f, G done) {
   }
 }
 
+// Calls f(output element, window position) for each element of a window that reads this input element,
+// outputs in ascending order. After each input element, calls done(input element).
+template <class F, class G>
+void ForEachReader(const Window& w, F f, G done) {
+  const int64_t pixels = w.InPixels(), taps = w.KernelPixels();
+  for (int64_t p = 0; p < w.batch * pixels; ++p) {
+    const int64_t n = p / pixels;
+    const int64_t i[3] = {p / w.in[2] / w.in[1] % w.in[0], p / w.in[2] % w.in[1], p % w.in[2]};
+    for (int64_t c = 0; c < w.channels; ++c) {
+      for (int64_t k = taps; k-- > 0;) {  // descending positions give ascending outputs
+        const int64_t at[3] = {k / w.kernel[2] / w.kernel[1], k / w.kernel[2] % w.kernel[1], k % w.kernel[2]};
+        int64_t out = n;
+        bool reads = true;
+        for (size_t a = 0; a < 3; ++a) {
+          const int64_t scaled = i[a] + w.pad[a] - at[a] * w.dilation[a];
+          reads = reads && scaled >= 0 && scaled % w.stride[a] == 0 && scaled / w.stride[a] < w.out[a];
+          out = out * w.out[a] + (reads ? scaled / w.stride[a] : 0);
+        }
+        if (reads) f(out * w.channels + c, k);
+      }
+      done(p * w.channels + c);
+    }
+  }
+}
+
 void StoreIndex(const TensorView& index, int64_t at, int64_t position) {
   if (!index.data) return;
   if (index.dtype == DType::kUint8)
@@ -44,23 +70,27 @@ std::unique_ptr<Kernel> MaxPool(const KernelSite& site, std::string* why) {
   const auto shape = MaxPoolShapeOf(site, why);
   if (!shape) return nullptr;
   return MakeKernel([w = *shape](const KernelArgs& args) -> std::string {
-    const float* x = args.inputs[0].as<float>();
-    float* y = args.outputs[0].as<float>();
     const TensorView index = args.outputs.size() > 1 ? args.outputs[1] : TensorView();
-    float best = 0;
-    int64_t best_k = -1;
-    ForEachWindow(
-        w,
-        [&](int64_t, int64_t in, int64_t k) {
-          if (best_k >= 0 && !(x[in] > best) && !(std::isnan(x[in]) && !std::isnan(best))) return;
-          best = x[in];
-          best_k = k;
-        },
-        [&](int64_t out, const int64_t*) {
-          y[out] = best_k < 0 ? -std::numeric_limits<float>::infinity() : best;
-          StoreIndex(index, out, best_k < 0 ? 0 : best_k);
-          best_k = -1;
-        });
+    WithFloatType(args.inputs[0].dtype, [&](auto type) {
+      using T = decltype(type);
+      const T* x = args.inputs[0].as<T>();
+      T* y = args.outputs[0].as<T>();
+      float best = 0;
+      int64_t best_k = -1;
+      ForEachWindow(
+          w,
+          [&](int64_t, int64_t in, int64_t k) {
+            const float v = ToFloat(x[in]);
+            if (best_k >= 0 && !(v > best) && !(std::isnan(v) && !std::isnan(best))) return;
+            best = v;
+            best_k = k;
+          },
+          [&](int64_t out, const int64_t*) {
+            y[out] = FromFloat<T>(best_k < 0 ? -std::numeric_limits<float>::infinity() : best);
+            StoreIndex(index, out, best_k < 0 ? 0 : best_k);
+            best_k = -1;
+          });
+    });
     return "";
   });
 }
@@ -69,18 +99,24 @@ std::unique_ptr<Kernel> MaxPoolGrad(const KernelSite& site, std::string* why) {
   const auto shape = MaxPoolGradShapeOf(site, why);
   if (!shape) return nullptr;
   return MakeKernel([w = *shape](const KernelArgs& args) -> std::string {
-    const float* dy = args.inputs[0].as<float>();
     const TensorView& index = args.inputs[1];
-    float* dx = args.outputs[0].as<float>();
-    std::fill_n(dx, args.outputs[0].elements, 0.0f);
-    ForEachWindow(
-        w,
-        [&](int64_t out, int64_t in, int64_t k) {
-          const int64_t won =
-              index.dtype == DType::kUint8 ? index.as<uint8_t>()[out] : index.as<int32_t>()[out];
-          if (won == k) dx[in] += dy[out];
-        },
-        [](int64_t, const int64_t*) {});
+    WithFloatType(args.inputs[0].dtype, [&](auto type) {
+      using T = decltype(type);
+      const T* dy = args.inputs[0].as<T>();
+      T* dx = args.outputs[0].as<T>();
+      float sum = 0;
+      ForEachReader(
+          w,
+          [&](int64_t out, int64_t k) {
+            const int64_t won =
+                index.dtype == DType::kUint8 ? index.as<uint8_t>()[out] : index.as<int32_t>()[out];
+            if (won == k) sum += ToFloat(dy[out]);
+          },
+          [&](int64_t in) {
+            dx[in] = FromFloat<T>(sum);
+            sum = 0;
+          });
+    });
     return "";
   });
 }
@@ -90,15 +126,18 @@ std::unique_ptr<Kernel> AveragePool(const KernelSite& site, std::string* why) {
   if (!shape) return nullptr;
   const bool include_pad = site.node->attrs.Int("count_include_pad") != 0;
   return MakeKernel([w = *shape, include_pad](const KernelArgs& args) -> std::string {
-    const float* x = args.inputs[0].as<float>();
-    float* y = args.outputs[0].as<float>();
-    double sum = 0;
-    ForEachWindow(
-        w, [&](int64_t, int64_t in, int64_t) { sum += x[in]; },
-        [&](int64_t out, const int64_t* o) {
-          y[out] = static_cast<float>(sum * w.AverageScale(o[0], o[1], o[2], include_pad));
-          sum = 0;
-        });
+    WithFloatType(args.inputs[0].dtype, [&](auto type) {
+      using T = decltype(type);
+      const T* x = args.inputs[0].as<T>();
+      T* y = args.outputs[0].as<T>();
+      double sum = 0;
+      ForEachWindow(
+          w, [&](int64_t, int64_t in, int64_t) { sum += ToFloat(x[in]); },
+          [&](int64_t out, const int64_t* o) {
+            y[out] = FromFloat<T>(static_cast<float>(sum * w.AverageScale(o[0], o[1], o[2], include_pad)));
+            sum = 0;
+          });
+    });
     return "";
   });
 }
@@ -108,18 +147,23 @@ std::unique_ptr<Kernel> AveragePoolGrad(const KernelSite& site, std::string* why
   if (!shape) return nullptr;
   const bool include_pad = site.node->attrs.Int("count_include_pad") != 0;
   return MakeKernel([w = *shape, include_pad](const KernelArgs& args) -> std::string {
-    const float* dy = args.inputs[0].as<float>();
-    float* dx = args.outputs[0].as<float>();
-    std::fill_n(dx, args.outputs[0].elements, 0.0f);
-    ForEachWindow(
-        w,
-        [&](int64_t out, int64_t in, int64_t) {
-          const int64_t p = out / w.channels;
-          const double scale = w.AverageScale(p / w.out[2] / w.out[1] % w.out[0], p / w.out[2] % w.out[1],
-                                              p % w.out[2], include_pad);
-          dx[in] += static_cast<float>(dy[out] * scale);
-        },
-        [](int64_t, const int64_t*) {});
+    WithFloatType(args.inputs[0].dtype, [&](auto type) {
+      using T = decltype(type);
+      const T* dy = args.inputs[0].as<T>();
+      T* dx = args.outputs[0].as<T>();
+      double sum = 0;
+      ForEachReader(
+          w,
+          [&](int64_t out, int64_t) {
+            const int64_t p = out / w.channels;
+            sum += ToFloat(dy[out]) * w.AverageScale(p / w.out[2] / w.out[1] % w.out[0],
+                                                     p / w.out[2] % w.out[1], p % w.out[2], include_pad);
+          },
+          [&](int64_t in) {
+            dx[in] = FromFloat<T>(static_cast<float>(sum));
+            sum = 0;
+          });
+    });
     return "";
   });
 }

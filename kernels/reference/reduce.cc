@@ -3,6 +3,7 @@
 
 #include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/float_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
 
@@ -25,18 +26,21 @@ struct Max {
 
 template <class Op>
 std::unique_ptr<Kernel> Reduce(const KernelSite& site, std::string* why) {
-  if (site.inputs[0].dtype != DType::kFloat32) return Refuse(why, "float32 only");
+  if (!IsFloat32OrBFloat16(site.inputs[0].dtype) || site.outputs[0].dtype != DType::kFloat32)
+    return Refuse(why, "float32 or bfloat16 to float32 only");
   const auto shape = ReduceShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
-    const float* x = args.inputs[0].as<float>();
     float* y = args.outputs[0].as<float>();
     const int64_t kept = s.kept.Elements(), reduced = s.reduced.Elements();
-    for (int64_t i = 0; i < kept; ++i) {
-      double acc = Op::kInitial;
-      for (int64_t j = 0; j < reduced; ++j) acc = Op::Add(acc, x[s.kept.At(i) + s.reduced.At(j)]);
-      y[i] = static_cast<float>(Op::Finish(acc, reduced));
-    }
+    WithFloatType(args.inputs[0].dtype, [&](auto type) {
+      const auto* x = args.inputs[0].as<decltype(type)>();
+      for (int64_t i = 0; i < kept; ++i) {
+        double acc = Op::kInitial;
+        for (int64_t j = 0; j < reduced; ++j) acc = Op::Add(acc, ToFloat(x[s.kept.At(i) + s.reduced.At(j)]));
+        y[i] = static_cast<float>(Op::Finish(acc, reduced));
+      }
+    });
     return "";
   });
 }
@@ -49,7 +53,8 @@ std::optional<ReduceShape> ReduceShapeOf(const Attributes& attrs, const TensorVi
     if (why) *why = std::move(reason);
     return std::nullopt;
   };
-  if (x.dtype != y.dtype) return no("x and result have different element types");
+  const bool widens = x.dtype == DType::kBFloat16 && y.dtype == DType::kFloat32;
+  if (x.dtype != y.dtype && !widens) return no("x and result have different element types");
   const auto rank = static_cast<int64_t>(x.dims.size());
   std::vector<bool> is_reduced(x.dims.size(), false);
   for (int64_t axis : attrs.Ints("axes")) {

@@ -1,28 +1,36 @@
 #include "kernels/reference/registry.h"
 
+#include <utility>
+
 #include "kernels/reference/fused.h"
 
 namespace act {
 
 void RegisterReferenceKernels(KernelRegistry& registry) {
-  RegisterReferenceConv(registry);
-  RegisterReferenceMatMul(registry);
-  RegisterReferenceAttention(registry);
-  RegisterReferenceSoftmax(registry);
-  RegisterReferenceRecurrent(registry);
-  RegisterReferencePool(registry);
-  RegisterReferenceReduce(registry);
-  RegisterReferenceMovement(registry);
-  RegisterReferenceGather(registry);
-  RegisterReferenceSequences(registry);
-  RegisterReferenceInteger(registry);
-  RegisterReferenceRandom(registry);
-  RegisterReferenceResize(registry);
-  RegisterReferenceGridSample(registry);
-  RegisterReferenceLoss(registry);
-  RegisterReferenceBatchNorm(registry);
-  RegisterReferenceStepScalar(registry);
-  RegisterReferenceFusedKernel(registry);
+  KernelRegistry list;
+  RegisterReferenceConv(list);
+  RegisterReferenceMatMul(list);
+  RegisterReferenceAttention(list);
+  RegisterReferenceSoftmax(list);
+  RegisterReferenceRecurrent(list);
+  RegisterReferencePool(list);
+  RegisterReferenceReduce(list);
+  RegisterReferenceMovement(list);
+  RegisterReferenceGather(list);
+  RegisterReferenceSequences(list);
+  RegisterReferenceInteger(list);
+  RegisterReferenceRandom(list);
+  RegisterReferenceResize(list);
+  RegisterReferenceGridSample(list);
+  RegisterReferenceLoss(list);
+  RegisterReferenceBatchNorm(list);
+  RegisterReferenceStepScalar(list);
+  RegisterReferenceFusedKernel(list);
+  for (const auto& [op, entries] : list.all())
+    for (KernelEntry entry : entries) {
+      entry.is_reference = true;
+      registry.Add(op, std::move(entry));
+    }
 }
 
 }  // namespace act

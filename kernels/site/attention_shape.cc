@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernels/site/loss_shape.h"
+#include "kernels/site/mixed_floats.h"
 
 namespace act {
 namespace {
@@ -70,8 +71,9 @@ std::optional<MatrixSlices> BroadcastTo(const std::vector<int64_t>& dims, const 
 
 }  // namespace
 
-std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
-                                               const TensorView& o, std::string* why) {
+std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs,
+                                                    std::span<const TensorView> operands, const TensorView& o,
+                                                    std::string* why) {
   const auto no = [why](std::string reason) {
     if (why) *why = std::move(reason);
     return std::nullopt;
@@ -88,10 +90,10 @@ std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::spa
   const Slice q = SliceOf(attrs, operands[0], 0), k = SliceOf(attrs, operands[1], 1),
               v = SliceOf(attrs, operands[2], 2);
   const size_t rank = o.dims.size();
-  bool fits = rank >= 3 && o.dtype == DType::kFloat32;
-  for (const TensorView& t : operands.first(3)) fits = fits && t.dtype == DType::kFloat32;
+  bool fits = rank >= 3 && AreMixedFloats({operands[0].dtype}, {o.dtype});
+  for (const TensorView& t : operands.first(3)) fits = fits && t.dtype == operands[0].dtype;
   for (const Slice* t : {&q, &k, &v}) fits = fits && t->view.dims.size() == rank;
-  if (!fits) return no("q, k, v and the result must be f32 of one rank, 3 at least");
+  if (!fits) return no("q, k, v and the result must be f32 or bf16 of one rank, 3 at least");
   const auto lq = InLogicalOrder(attrs, "perm_q", q.view), lk = InLogicalOrder(attrs, "perm_k", k.view),
              lv = InLogicalOrder(attrs, "perm_v", v.view),
              lo = InLogicalOrder(attrs, "perm_o", {o.dims, RowMajorStrides(o.dims)});
@@ -150,9 +152,10 @@ bool GradientsFit(const AttentionShape& shape, std::span<const TensorView> opera
   bool fit = results.size() <= of_bias + 1 && results.size() >= of_bias;
   for (size_t i = 0; fit && i < results.size(); ++i) {
     const size_t operand = i == of_bias ? 3 : i;
-    fit = operand < operands.size() && results[i].dims == operands[operand].dims;
+    fit = operand < operands.size() && results[i].dims == operands[operand].dims &&
+          AreMixedFloats({operands[0].dtype}, {results[i].dtype});
   }
-  if (!fit && why) *why = "a gradient does not have the dims of its operand";
+  if (!fit && why) *why = "a gradient does not have the dims of its operand, or is neither f32 nor bf16";
   return fit;
 }
 

@@ -55,12 +55,14 @@ struct AttentionShape {
   }
 };
 
-// operands: q, k, v, bias?, mask?. `o` has the dims of the result. Nullopt, with the reason in
-// *why, if they do not fit together.
-std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
-                                               const TensorView& o, std::string* why);
+// operands: q, k, v, bias?, mask?. `o` has the dims of the result. q, k and v are all float32 or all
+// bfloat16; then `o` is either. Nullopt, with the reason in *why, if they do not fit together.
+std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs,
+                                                    std::span<const TensorView> operands, const TensorView& o,
+                                                    std::string* why);
 
-// Whether the gradient's results have the dims of their operands (q, k, v, bias?, mask?).
+// Whether the gradient's results have the dims of their operands (q, k, v, bias?, mask?), and are
+// float32, or bfloat16 if q is.
 bool GradientsFit(const AttentionShape& shape, std::span<const TensorView> operands,
                   std::span<const TensorView> results, std::string* why);
 

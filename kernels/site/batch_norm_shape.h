@@ -1,4 +1,4 @@
-// Batch statistics: from x [rows, C] to mean and rstd [C], and to the running statistics. An
+// Batch statistics: from x [rows, C], float32 or bfloat16, to mean and rstd [C], and to the running statistics. An
 // optional third result is the largest |x - mean| rstd of each channel.
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include "kernels/math/batch_statistics.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/float_types.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -43,7 +44,9 @@ inline std::optional<BatchNormShape> BatchNormShapeOf(const KernelSite& site, st
     return std::nullopt;
   };
   const TensorView& x = site.inputs[0];
-  if (x.dtype != DType::kFloat32 || x.dims.empty()) return no("f32 [..,C] only");
+  if (!IsFloat32OrBFloat16(x.dtype) || x.dims.empty()) return no("f32 or bf16 [..,C] only");
+  for (const TensorView& y : site.outputs)
+    if (y.dtype != DType::kFloat32) return no("statistics are f32");
   BatchNormShape s;
   s.channels = x.dims.back();
   s.rows = s.channels > 0 ? x.elements / s.channels : 0;
@@ -57,8 +60,9 @@ inline std::optional<BatchNormShape> BatchNormShapeOf(const KernelSite& site, st
   s.wants_largest = site.outputs.size() > 2;
   if (s.wants_largest && site.outputs[2].elements != s.channels) return no("largest is not [C]");
   for (size_t i = 1; i < site.inputs.size(); ++i)
-    if (site.inputs[i].bytes > 0 && site.inputs[i].elements != s.channels)
-      return no("running statistics are not [C]");
+    if (site.inputs[i].bytes > 0 &&
+        (site.inputs[i].elements != s.channels || site.inputs[i].dtype != DType::kFloat32))
+      return no("running statistics are not f32 [C]");
   return s;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/site/float_types.h"
 #include "kernels/site/strided.h"
 
 namespace act {
@@ -38,7 +39,8 @@ std::optional<LossShape> LossShapeOf(const Attributes& attrs, const TensorView& 
   s.classes = logits.dims.back();
   if (!label.dims.empty() && label.dims[0] > 0)
     s.rows_per_sample = std::max<int64_t>(1, s.rows / label.dims[0]);
-  if (class_weight && class_weight->elements != s.classes) return no("class weights are not [C]");
+  if (class_weight && (class_weight->elements != s.classes || class_weight->dtype != DType::kFloat32))
+    return no("class weights are not f32 [C]");
   if (s.classes < 1) return no("no classes");
   const std::string reduction = attrs.String("reduction", "mean");
   if (reduction != "mean" && reduction != "sum") return no("no reduction '" + reduction + "'");
@@ -51,16 +53,26 @@ std::optional<LossShape> CrossEntropyShapeOf(const KernelSite& site, std::string
   const TensorView &logits = site.inputs[0], &loss = site.outputs[0], &prob = site.outputs[1];
   const auto shape =
       LossShapeOf(site.node->attrs, logits, site.inputs[1], OptionalInput(site.inputs, 2), why);
-  if (!shape || (loss.elements == 1 && prob.elements == logits.elements)) return shape;
-  if (why) *why = "outputs are not loss [] and prob of the dims of logits";
+  const bool f32 = loss.dtype == DType::kFloat32 && prob.dtype == DType::kFloat32;
+  if (!shape || (f32 && loss.elements == 1 && prob.elements == logits.elements)) return shape;
+  if (why) *why = "outputs are not f32: loss [], and prob of the dims of logits";
   return std::nullopt;
 }
 
 std::optional<LossShape> CrossEntropyGradShapeOf(const KernelSite& site, std::string* why) {
   const TensorView &dloss = site.inputs[0], &prob = site.inputs[1], &dlogits = site.outputs[0];
   const auto shape = LossShapeOf(site.node->attrs, prob, site.inputs[2], OptionalInput(site.inputs, 3), why);
-  if (!shape || (dloss.elements == 1 && dlogits.elements == prob.elements)) return shape;
-  if (why) *why = "dloss is not [] or dlogits does not have the dims of prob";
+  const bool floats = dloss.dtype == DType::kFloat32 && IsFloat32OrBFloat16(dlogits.dtype);
+  if (!shape || (floats && dloss.elements == 1 && dlogits.elements == prob.elements)) return shape;
+  if (why) *why = "dloss is not f32 [], or dlogits not f32 or bf16 of the dims of prob";
+  return std::nullopt;
+}
+
+std::optional<LossShape> CountCorrectShapeOf(const KernelSite& site, std::string* why) {
+  const TensorView& count = site.outputs[0];
+  const auto shape = LossShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], nullptr, why);
+  if (!shape || (count.dtype == DType::kFloat32 && count.elements == 1)) return shape;
+  if (why) *why = "count is not f32 []";
   return std::nullopt;
 }
 

@@ -30,9 +30,11 @@ std::optional<LossShape> LossShapeOf(const Attributes& attrs, const TensorView& 
                                      const TensorView& label, const TensorView* class_weight,
                                      std::string* why);
 
-// Of the operators SoftmaxCrossEntropy and SoftmaxCrossEntropyGrad.
+// Of the operators SoftmaxCrossEntropy, SoftmaxCrossEntropyGrad (whose result may be bfloat16) and
+// CountCorrect.
 std::optional<LossShape> CrossEntropyShapeOf(const KernelSite& site, std::string* why);
 std::optional<LossShape> CrossEntropyGradShapeOf(const KernelSite& site, std::string* why);
+std::optional<LossShape> CountCorrectShapeOf(const KernelSite& site, std::string* why);
 
 // The input, or null if it is left out.
 inline const TensorView* OptionalInput(std::span<const TensorView> inputs, size_t i) {

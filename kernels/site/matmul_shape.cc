@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/site/loss_shape.h"
+#include "kernels/site/mixed_floats.h"
 
 namespace act {
 namespace {
@@ -27,12 +28,20 @@ std::optional<Strided> BatchOf(const TensorView& operand, const TensorView& y) {
 
 std::optional<MatMulShape> MatMulShapeOf(const Attributes& attrs, const TensorView& a, const TensorView& b,
                                          const TensorView& y, std::string* why) {
+  if (a.dtype != DType::kFloat32 || b.dtype != DType::kFloat32 || y.dtype != DType::kFloat32) {
+    if (why) *why = "float32 only";
+    return std::nullopt;
+  }
+  return MixedMatMulShapeOf(attrs, a, b, y, why);
+}
+
+std::optional<MatMulShape> MixedMatMulShapeOf(const Attributes& attrs, const TensorView& a,
+                                              const TensorView& b, const TensorView& y, std::string* why) {
   const auto no = [why](std::string reason) {
     if (why) *why = std::move(reason);
     return std::nullopt;
   };
-  if (a.dtype != DType::kFloat32 || b.dtype != DType::kFloat32 || y.dtype != DType::kFloat32)
-    return no("float32 only");
+  if (!AreMixedFloats({a.dtype, b.dtype}, {y.dtype})) return no(kMixedFloats);
   if (a.dims.size() < 2 || b.dims.size() < 2 || y.dims.size() < 2) return no("ranks are at least 2");
   const size_t ra = a.dims.size(), rb = b.dims.size(), ry = y.dims.size();
   const bool ta = attrs.Int("trans_a") != 0, tb = attrs.Int("trans_b") != 0;

@@ -19,8 +19,12 @@ struct MatMulShape {
   int64_t Batches() const { return a_batch.Elements(); }
 };
 
+// For kernels of float32 alone.
 std::optional<MatMulShape> MatMulShapeOf(const Attributes& attrs, const TensorView& a, const TensorView& b,
                                          const TensorView& y, std::string* why);
+// For kernels that also take bfloat16, for one factor or both, and then for the result.
+std::optional<MatMulShape> MixedMatMulShapeOf(const Attributes& attrs, const TensorView& a,
+                                              const TensorView& b, const TensorView& y, std::string* why);
 
 // The same products with as few batches as describe them: x [B.., M, K] times a single matrix is one product
 // of B*M rows.

@@ -14,7 +14,8 @@ struct ReduceShape {
   Strided kept, reduced;
 };
 
-// From the attribute `axes` (negative ones count from the end). x and y have one element type.
+// From the attribute `axes` (negative ones count from the end). x and y have one element type, or x is
+// bfloat16 and y float32.
 std::optional<ReduceShape> ReduceShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,
                                          std::string* why);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "kernels/site/float_types.h"
 #include "kernels/site/strided.h"
 
 namespace act {
@@ -100,7 +101,8 @@ std::optional<ConvShape> MixedConvShapeOf(const Attributes& attrs, const TensorV
 
 std::optional<Window> PoolShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,
                                   std::string* why) {
-  if (x.dtype != DType::kFloat32 || y.dtype != DType::kFloat32) return No(why, "float32 only");
+  if (x.dtype != y.dtype || !IsFloat32OrBFloat16(x.dtype))
+    return No(why, "float32 on both sides, or bfloat16");
   const std::vector<int64_t> kernel = attrs.Ints("kernel_shape");
   const auto window = WindowOf(attrs, x.dims, y.dims, kernel, why);
   if (window && x.dims.back() != y.dims.back()) return No(why, "x and y differ in channels");

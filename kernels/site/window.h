@@ -64,7 +64,7 @@ std::optional<ConvShape> ConvShapeOf(const Attributes& attrs, const TensorView& 
 std::optional<ConvShape> MixedConvShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& w,
                                           const TensorView& y, std::string* why);
 
-// The pooling of x into y by the node's `kernel_shape`.
+// The pooling of x into y by the node's `kernel_shape`. Both are float32, or both bfloat16.
 std::optional<Window> PoolShapeOf(const Attributes& attrs, const TensorView& x, const TensorView& y,
                                   std::string* why);
 // The window of the operators MaxPool and MaxPoolGrad, whose index (of the dims of y) can hold every

@@ -5,6 +5,7 @@
 #include "compiler/autodiff/differentiate.h"
 #include "compiler/ir/uses.h"
 #include "passes/pass.h"
+#include "passes/precision/choose_precision.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/alias.h"
 
@@ -29,6 +30,12 @@ llvm::Error CheckSaved(const Graph& graph, const std::vector<ValueId>& saved) {
                          "reads a forward value that its gradient rule did not save");
   }
   return llvm::Error::success();
+}
+
+// A value may be the gradient of several values, of which a sum passes it on. It is float32 if one of
+// them is.
+void MarkGradient(Marks& marks, ValueId gradient, Precision of_value) {
+  marks[gradient].precision = std::max(marks[gradient].precision, of_value);
 }
 
 // Each update comes after its gradient and after the last reader of its parameter, in any shape.
@@ -63,8 +70,17 @@ llvm::Error UpdateByOutputs(Graph& graph, const std::vector<ValueId>& trained, c
 
 llvm::Error AddGradients(Graph& graph, PassContext& context) {
   const std::vector<ValueId> trained = TrainedParameters(context.marks);
-  if (context.own_backward) return UpdateByOutputs(graph, trained, context.updates);
+  if (context.compute == Compute::kBFloat16) ChoosePrecision(graph, context.marks);
+  if (context.own_backward) {
+    for (size_t i = 1; i < graph.outputs.size(); ++i)
+      context.marks[graph.outputs[i]].precision = Precision::kFloat32;
+    return UpdateByOutputs(graph, trained, context.updates);
+  }
   ACT_TRY(const Gradients gradients, Differentiate(graph, graph.outputs[0], trained, context.updates));
+  for (const auto& [value, gradient] : gradients.of_values)
+    MarkGradient(
+        context.marks, gradient,
+        IsPersistent(graph.value(value).kind) ? Precision::kFloat32 : context.marks[value].precision);
   return CheckSaved(graph, gradients.saved);
 }
 

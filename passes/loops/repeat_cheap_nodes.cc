@@ -15,8 +15,12 @@ namespace {
 
 class Repeater {
  public:
-  explicit Repeater(Graph& graph)
-      : graph_(graph), uses_(graph), root_(AliasRoots(graph)), is_mutated_(graph.values.size(), false) {
+  Repeater(Graph& graph, Marks& marks)
+      : graph_(graph),
+        marks_(marks),
+        uses_(graph),
+        root_(AliasRoots(graph)),
+        is_mutated_(graph.values.size(), false) {
     for (const Node& node : graph_.nodes)
       for (int32_t m : node.mutates) is_mutated_[Root(node.inputs[static_cast<size_t>(m)])] = true;
   }
@@ -81,6 +85,7 @@ class Repeater {
     for (ValueId& in : node.inputs) in = Copy(in, repeat, copies, nodes, phase);
     const auto made = static_cast<ValueId>(graph_.values.size());
     graph_.values.push_back(graph_.value(v));
+    marks_[made].precision = marks_[v].precision;
     node.outputs = {made};
     node.phase = phase;
     nodes.push_back(std::move(node));
@@ -88,6 +93,7 @@ class Repeater {
   }
 
   Graph& graph_;
+  Marks& marks_;
   const Uses uses_;
   const std::vector<ValueId> root_;
   std::vector<bool> is_mutated_;  // by root
@@ -95,8 +101,8 @@ class Repeater {
 
 }  // namespace
 
-llvm::Error RepeatCheapNodes(Graph& graph, PassContext&) {
-  Repeater(graph).Run();
+llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context) {
+  Repeater(graph, context.marks).Run();
   return llvm::Error::success();
 }
 

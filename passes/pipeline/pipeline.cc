@@ -118,6 +118,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   plan.level = options.level;
   plan.optimizer = options.optimizer;
   plan.hyper = options.hyper;
+  plan.compute = options.compute;
   plan.clip_norm = options.clip_norm;
   plan.accumulate = options.accumulate;
   plan.seed = options.seed;
@@ -130,12 +131,13 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.own_backward = model.own_backward;
   context.updates = {options.optimizer, options.clip_norm, options.accumulate};
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
+  context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;
   context.target = options.target;
   context.policy.plugin = options.plugin;
   context.policy.batch = plan.default_batch;
   context.policy.saved_limit = options.saved_limit;
-  if (!options.round_products) context.policy.rounds_products = false;
+  if (!options.round_products || options.compute == Compute::kBFloat16) context.policy.rounds_products = false;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
   StepGraph step;
@@ -161,6 +163,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
 llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& options,
                                             std::vector<PassTime>* times) {
   PassContext context;
+  context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;
   context.target = options.target;
   StepGraph step;

@@ -24,6 +24,7 @@ struct CompileOptions {
   int64_t group_size = kDefaultGroupSize;
   // --saved-limit: the bytes of all saved activations at `batch`. 0: no limit.
   int64_t saved_limit = 0;
+  Compute compute = Compute::kFloat32;  // --compute
   bool round_products = true;         // --fpmath: kernels may round operands to bfloat16
   const act_codec* plugin = nullptr;  // --plugin; null: the level's own codecs
   int64_t batch = 1;

@@ -6,6 +6,7 @@
 #include "compiler/ir/uses.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
+#include "runtime/base/dtype_kind.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 #include "runtime/plan/workspace.h"
@@ -122,7 +123,7 @@ class Assigner {
                      &result = graph_.value(node.outputs[o]).type;
     const StorageId s = storage(node.inputs[k]);
     const auto in_storage = [&](ValueId v) { return v != kNoValue && storage(v) == s; };
-    if (result.dtype != DType::kFloat32 || operand.dtype != DType::kFloat32 ||
+    if (result.dtype != operand.dtype || !IsFloat(result.dtype) ||
         loop_of_[static_cast<size_t>(node.inputs[k])] != loop_of_[static_cast<size_t>(node.outputs[o])] ||
         operand.Elements() != result.Elements() || !overwritable_[static_cast<size_t>(s)] ||
         last_reader_[static_cast<size_t>(s)] != static_cast<int64_t>(i) ||

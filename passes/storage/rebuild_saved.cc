@@ -73,7 +73,16 @@ class Rebuilder {
     return v;
   }
 
+  // The copy is bfloat16 if the value is. Where that is float32 for the sake of other readers, the
+  // readers of the copy decide.
   llvm::Expected<ValueId> Make(ValueId v) {
+    ACT_TRY(const ValueId made, Compute(v));
+    if (context_.marks[v].precision == Precision::kBFloat16)
+      context_.marks[made].precision = Precision::kBFloat16;
+    return made;
+  }
+
+  llvm::Expected<ValueId> Compute(ValueId v) {
     const Node node = ProducerOf(v);  // a copy, because the builder grows the graph
     const std::string name = node.name + ".rebuild";
     const OpDef& op = OpOf(node);

@@ -9,8 +9,6 @@
 namespace act {
 namespace {
 
-std::string PlaceOf(const Node& node) { return "node '" + node.name + "' (" + node.op + ")"; }
-
 TensorView ViewOrNone(const std::vector<TensorView>& views, ValueId id) {
   return id == kNoValue ? TensorView{} : views[static_cast<size_t>(id)];
 }
@@ -59,20 +57,12 @@ llvm::Expected<int64_t> ScratchOf(const Graph& graph, const Node& node, int64_t 
   return workspace_bytes;
 }
 
-llvm::Error ChooseKernel(const KernelRegistry& registry, const KernelSite& site, BoundNode& bound) {
-  for (const KernelEntry& entry : registry.For(site.node->op)) {
-    std::string why;
-    if ((bound.kernel = entry.create(site, &why))) {
-      bound.kernel_name = entry.name;
-      if (bound.kernel->WorkspaceBytes() <= site.workspace_bytes) return llvm::Error::success();
-      bound.kernel.reset();
-      why = "asks for more workspace than the plan gives";
-    }
-    bound.refusals.push_back(entry.name + ": " + (why.empty() ? "refused" : why));
-  }
-  std::string what = "no kernel runs this operator here";
-  for (const std::string& refusal : bound.refusals) what += "; " + refusal;
-  return MakeError(PlaceOf(*site.node), what, "--verbose=dispatch lists the kernels of every node");
+llvm::Error Take(const KernelRegistry& registry, const KernelSite& site, BoundNode& bound) {
+  ACT_TRY(TakenKernel taken, TakeKernel(registry, site, bound.choice.kernel));
+  bound.kernel_name = std::move(taken.name);
+  bound.kernel = std::move(taken.kernel);
+  bound.refusals = std::move(taken.refusals);
+  return llvm::Error::success();
 }
 
 }  // namespace
@@ -86,17 +76,18 @@ TensorView MakeView(const TensorType& type, int64_t batch) {
   return view;
 }
 
-BoundGraph::BoundGraph(const StepGraph& step, int64_t batch, Device& device)
+BoundGraph::BoundGraph(const StepGraph& step, int64_t batch, int threads, Device& device)
     : step_(&step),
       device_(&device),
       batch_(batch),
+      threads_(threads),
       loop_of_node_(LoopOfNodes(step.graph)),
       loop_of_value_(LoopOfValues(step.graph)) {}
 
-llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& step, const StepLayout& layout,
-                                                             int64_t batch, const KernelRegistry& registry,
-                                                             int threads, Device& device, Memories memories) {
-  std::unique_ptr<BoundGraph> bound(new BoundGraph(step, batch, device));
+llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Place(const StepGraph& step, const StepLayout& layout,
+                                                              int64_t batch, int threads, Device& device,
+                                                              Memories memories) {
+  std::unique_ptr<BoundGraph> bound(new BoundGraph(step, batch, threads, device));
   const Graph& graph = step.graph;
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const int32_t loop = bound->loop_of_value_[v];
@@ -114,41 +105,34 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Bind(const StepGraph& st
     ACT_TRY(view.data, memories.Of(layout.on_host[s]).HandOut(layout.offset[s], bytes));
   }
   bound->nodes_.resize(graph.nodes.size());
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    ACT_CHECK_OK(bound->BindNode(i, layout, registry, threads, memories.device));
-  ACT_CHECK_OK(device.Prepare());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) ACT_CHECK_OK(bound->PlaceNode(i, layout, memories.device));
   return bound;
 }
 
-llvm::Error BoundGraph::BindNode(size_t position, const StepLayout& layout, const KernelRegistry& registry,
-                                 int threads, Arena& arena) {
+llvm::Error BoundGraph::PlaceNode(size_t position, const StepLayout& layout, Arena& arena) {
   const Graph& graph = step_->graph;
   const Node& node = graph.nodes[position];
   BoundNode& slot = nodes_[position];
   slot.node = &node;
+  slot.scratch_bytes = layout.workspace_bytes[position];
   if (layout.workspace_offset[position] >= 0 && layout.workspace_bytes[position] > 0) {
     const int64_t bytes = layout.workspace_bytes[position];
     ACT_TRY(const DevicePointer scratch, arena.HandOut(layout.workspace_offset[position], bytes));
     slot.workspace = {scratch, bytes};
   }
-  if (loop_of_node_[position] >= 0) return BindTiles(position, layout, registry, threads);
+  if (loop_of_node_[position] >= 0) return PlaceTiles(position, layout);
 
   for (ValueId id : node.inputs) slot.inputs.push_back(ViewOrNone(views_, id));
   for (ValueId id : node.outputs) slot.outputs.push_back(ViewOrNone(views_, id));
   AddMutated(node, slot.inputs, slot.outputs);
-  if (!IsAlias(node)) {
-    const KernelSite site = SiteOf(graph, node, batch_, batch_, layout.workspace_bytes[position], threads);
-    return ChooseKernel(registry, site, slot);
-  }
-  if (slot.inputs[0].data != slot.outputs[0].data) {
+  if (IsAlias(node) && slot.inputs[0].data != slot.outputs[0].data) {
     return MakeError(PlaceOf(node), "its output does not share its input's storage",
                      "compile the model again");
   }
   return llvm::Error::success();
 }
 
-llvm::Error BoundGraph::BindTiles(size_t position, const StepLayout& layout, const KernelRegistry& registry,
-                                  int threads) {
+llvm::Error BoundGraph::PlaceTiles(size_t position, const StepLayout& layout) {
   const Graph& graph = step_->graph;
   BoundNode& slot = nodes_[position];
   const Node& node = *slot.node;
@@ -168,7 +152,7 @@ llvm::Error BoundGraph::BindTiles(size_t position, const StepLayout& layout, con
   for (ValueId id : node.inputs)
     tiles.places.AddInput(ViewOrNone(views_, id).data, id == kNoValue ? 0 : sample_bytes(id));
   // Parts of sums lie at the end of the workspace.
-  ACT_TRY(const int64_t scratch,
+  ACT_TRY(slot.scratch_bytes,
           ScratchOf(graph, node, tiles.samples, batch_, slot.workspace.bytes, layout.alignment));
   int64_t part = slot.workspace.bytes;
   for (ValueId id : node.outputs) {
@@ -178,19 +162,37 @@ llvm::Error BoundGraph::BindTiles(size_t position, const StepLayout& layout, con
     if (bytes > 0) tiles.places.MakeSum(slot.workspace.data + (part -= bytes));
   }
 
-  const KernelSite site = SiteOf(graph, node, tiles.samples, batch_, scratch, threads);
-  slot.inputs = site.inputs;
-  slot.outputs = site.outputs;
-  ACT_CHECK_OK(ChooseKernel(registry, site, slot));
-  const int64_t last = batch_ % tiles.samples;
-  if (last == 0) return llvm::Error::success();
-  const KernelSite rest = SiteOf(graph, node, last, batch_, scratch, threads);
-  tiles.last_inputs = rest.inputs;
-  tiles.last_outputs = rest.outputs;
-  BoundNode chosen;
-  ACT_CHECK_OK(ChooseKernel(registry, rest, chosen));
-  tiles.last_kernel = std::move(chosen.kernel);
+  KernelSite site = Site(position);
+  slot.inputs = std::move(site.inputs);
+  slot.outputs = std::move(site.outputs);
+  tiles.places.MoveTo(0, slot.inputs, slot.outputs);
+  if (const int64_t last = batch_ % tiles.samples; last > 0) {
+    KernelSite rest = SiteOf(graph, node, last, batch_, slot.scratch_bytes, threads_);
+    tiles.last_inputs = std::move(rest.inputs);
+    tiles.last_outputs = std::move(rest.outputs);
+  }
   return llvm::Error::success();
+}
+
+KernelSite BoundGraph::Site(size_t position) const {
+  const BoundNode& slot = nodes_[position];
+  const int64_t samples = slot.tiles ? slot.tiles->samples : batch_;
+  return SiteOf(step_->graph, *slot.node, samples, batch_, slot.scratch_bytes, threads_);
+}
+
+llvm::Error BoundGraph::TakeKernels(const KernelRegistry& registry, std::span<const KernelChoice> choices) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    BoundNode& slot = nodes_[i];
+    if (IsAlias(*slot.node)) continue;
+    if (i < choices.size()) slot.choice = choices[i];
+    ACT_CHECK_OK(Take(registry, Site(i), slot));
+    const int64_t last = slot.tiles ? batch_ % slot.tiles->samples : 0;
+    if (last == 0) continue;
+    const KernelSite rest = SiteOf(step_->graph, *slot.node, last, batch_, slot.scratch_bytes, threads_);
+    ACT_TRY(TakenKernel taken, TakeKernel(registry, rest, slot.choice.kernel));
+    slot.tiles->last_kernel = std::move(taken.kernel);
+  }
+  return device_->Prepare();
 }
 
 llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, const StepLayout& layout,
@@ -206,7 +208,14 @@ llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, cons
     const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
     ACT_TRY(const int64_t scratch,
             ScratchOf(graph, node, samples, batch, layout.workspace_bytes[i], layout.alignment));
-    ACT_CHECK_OK(ChooseKernel(registry, SiteOf(graph, node, samples, batch, scratch, threads), nodes[i]));
+    ACT_CHECK_OK(Take(registry, SiteOf(graph, node, samples, batch, scratch, threads), nodes[i]));
+    const int64_t last = batch % samples;
+    if (last == 0) continue;
+    BoundNode rest;
+    ACT_CHECK_OK(Take(registry, SiteOf(graph, node, last, batch, scratch, threads), rest));
+    nodes[i].tiles = std::make_unique<BoundTiles>();
+    nodes[i].tiles->samples = samples;
+    nodes[i].tiles->last_kernel = std::move(rest.kernel);
   }
   return nodes;
 }

@@ -13,6 +13,7 @@
 
 #include "runtime/executor/arena.h"
 #include "runtime/executor/kernel.h"
+#include "runtime/executor/kernel_choice.h"
 #include "runtime/executor/sample_places.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/plan.h"
@@ -44,8 +45,10 @@ struct BoundNode {
   std::unique_ptr<Kernel> kernel;  // null for Reshape
   // of the faster kernels: "dnnl.conv: dilations are not supported"
   std::vector<std::string> refusals;
+  KernelChoice choice;  // empty: the list's order decided
   std::vector<TensorView> inputs, outputs;
   DeviceRange workspace;
+  int64_t scratch_bytes = 0;          // of the workspace: a kernel's part
   std::unique_ptr<BoundTiles> tiles;  // null outside of loops over samples
   bool enabled = true;                // a disabled node does not run
   double seconds = 0;                 // in the kernel, over all runs
@@ -63,12 +66,14 @@ class NodeObserver {
 
 class BoundGraph {
  public:
-  // Chooses the first kernel of each registry list that accepts the node. `step` and the arenas
-  // must outlive the result. `layout` may be that of a larger batch. An op that no kernel accepts
-  // is an error that lists every refusal.
-  static llvm::Expected<std::unique_ptr<BoundGraph>> Bind(const StepGraph& step, const StepLayout& layout,
-                                                          int64_t batch, const KernelRegistry& registry,
-                                                          int threads, Device& device, Memories memories);
+  // The graph with all tensors in their places, but without kernels. `step` and the arenas must outlive the
+  // result. `layout` may be that of a larger batch. Kernels will run on `threads` threads.
+  static llvm::Expected<std::unique_ptr<BoundGraph>> Place(const StepGraph& step, const StepLayout& layout,
+                                                           int64_t batch, int threads, Device& device,
+                                                           Memories memories);
+  // Gives each node the kernel that is preferred for it (`choices`: by position, or none), or else the first
+  // of its registry list that accepts it. An op that no kernel accepts is an error that lists every refusal.
+  llvm::Error TakeKernels(const KernelRegistry& registry, std::span<const KernelChoice> choices = {});
 
   // Runs all nodes in order, or starts to (Device). Without observers, a device that records runs the nodes
   // one by one the first time, records them the second time, and launches the recording from then on.
@@ -83,7 +88,10 @@ class BoundGraph {
   Device& device() const { return *device_; }
   // The tensor of a value. Its data is null if nothing reads or writes it.
   const TensorView& view(ValueId id) const { return views_[static_cast<size_t>(id)]; }
+  // In a loop over samples, the operands of a node are those of the first tile, or of one that ran.
   const std::vector<BoundNode>& nodes() const { return nodes_; }
+  // The site by which the node at `position` gets its kernel. In a loop over samples: a full tile's.
+  KernelSite Site(size_t position) const;
   // Sets whether Run runs the node at `position`. If it does not, the node's outputs are whatever
   // their storage holds.
   void Enable(size_t position, bool enabled);
@@ -95,12 +103,10 @@ class BoundGraph {
   void SetTimes(std::span<const double> seconds);
 
  private:
-  BoundGraph(const StepGraph& step, int64_t batch, Device& device);
+  BoundGraph(const StepGraph& step, int64_t batch, int threads, Device& device);
 
-  llvm::Error BindNode(size_t position, const StepLayout& layout, const KernelRegistry& registry, int threads,
-                       Arena& arena);
-  llvm::Error BindTiles(size_t position, const StepLayout& layout, const KernelRegistry& registry,
-                        int threads);
+  llvm::Error PlaceNode(size_t position, const StepLayout& layout, Arena& arena);
+  llvm::Error PlaceTiles(size_t position, const StepLayout& layout);
   llvm::Error RunNodes(const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunNode(size_t position, const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunLoop(const SampleLoop& loop, const StepState& state,
@@ -109,6 +115,7 @@ class BoundGraph {
   const StepGraph* step_;
   Device* device_;
   int64_t batch_;
+  int threads_;
   std::vector<int32_t> loop_of_node_, loop_of_value_;  // -1: none
   int64_t first_sample_ = 0;                           // of the current tile
   bool on_last_tile_ = true;
@@ -122,8 +129,9 @@ class BoundGraph {
   Recorded recorded_[2];
 };
 
-// The kernels that Bind would choose, for nodes without memory: what a machine that is not here would
-// run. In a loop over samples, the kernel of a full tile. Errors: as Bind.
+// The kernels that TakeKernels would choose without preferences, for nodes without memory: what a machine
+// that is not here would run. In a loop over samples: the kernel of a full tile, and, in BoundTiles, that of
+// a last one that has fewer samples. Errors: as TakeKernels.
 llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, const StepLayout& layout,
                                                      int64_t batch, const KernelRegistry& registry,
                                                      int threads);

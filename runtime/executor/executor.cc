@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
+#include "runtime/executor/kernel_tuner.h"
 
 namespace act {
 namespace {
@@ -71,6 +72,11 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::Create(const Plan& plan, Mem
   ACT_TRY(executor->host_arena_, Arena::Allocate(device, MemoryKind::kHost, executor->layout_.host_bytes));
   // Bind first, so that an op without a kernel is reported before anything large is read.
   ACT_CHECK_OK(executor->Train(executor->layout_.batch).takeError());
+  if (options.tuner) {
+    if (options.evaluates) ACT_CHECK_OK(executor->Eval(executor->layout_.batch).takeError());
+    options.tuner->Keep();
+  }
+  executor->holds_values_ = true;
   ACT_CHECK_OK(executor->LoadPersistents(plan.train, executor->layout_.train));
   ACT_CHECK_OK(executor->LoadPersistents(plan.eval, executor->layout_.eval));
   return executor;
@@ -103,9 +109,24 @@ llvm::Expected<BoundGraph*> Executor::Bound(BoundByBatch& bound, const StepGraph
   }
   std::unique_ptr<BoundGraph>& graph = bound[batch];
   if (!graph) {
-    ACT_TRY(graph, BoundGraph::Bind(step, layout, batch, *registry_, options_.threads, *device_, memories()));
+    ACT_TRY(std::unique_ptr<BoundGraph> placed,
+            BoundGraph::Place(step, layout, batch, options_.threads, *device_, memories()));
+    ACT_TRY(const std::vector<KernelChoice> choices, ChoicesFor(*placed, bound, step, layout));
+    ACT_CHECK_OK(placed->TakeKernels(*registry_, choices));
+    graph = std::move(placed);
   }
   return graph.get();
+}
+
+llvm::Expected<std::vector<KernelChoice>> Executor::ChoicesFor(const BoundGraph& graph, BoundByBatch& bound,
+                                                               const StepGraph& step,
+                                                               const StepLayout& layout) {
+  std::vector<KernelChoice> choices;
+  if (!options_.tuner) return choices;
+  if (graph.batch() == layout_.batch) return options_.tuner->Choose(graph, *registry_, !holds_values_);
+  ACT_TRY(const BoundGraph* const full, Bound(bound, step, layout, layout_.batch));
+  for (const BoundNode& node : full->nodes()) choices.push_back(node.choice);
+  return choices;
 }
 
 namespace {

@@ -20,9 +20,14 @@
 
 namespace act {
 
+class KernelTuner;
+
 struct ExecutorOptions {
   int threads = 1;            // the size of the OpenMP team that kernels are chosen for
   bool check_memory = false;  // verify after each node that nothing else was written (slow)
+  // Chooses kernels by time, before weights are loaded; null: by the lists' order. Must outlive the executor.
+  KernelTuner* tuner = nullptr;
+  bool evaluates = false;  // so a tuner is asked for the graph of evaluation, too
 };
 
 // A tensor that keeps its value between steps.
@@ -39,14 +44,14 @@ class Executor {
 
   // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer state is
   // zeroed), and binds the training graph at layout.batch. The plan and the device must outlive the
-  // executor; of its weights only the types are read later. Errors: a layout that does not validate,
+  // executor; of its weights only the types are read later. A tuner times kernels in the arena first. Errors: a layout that does not validate,
   // weights that the plan does not contain, an op without a kernel.
   static llvm::Expected<std::unique_ptr<Executor>> Create(const Plan& plan, MemoryLayout layout,
                                                           Device& device, const KernelRegistry& registry,
                                                           const ExecutorOptions& options);
 
   // The graphs at batch 1 <= n <= layout.batch, bound at first use. A smaller last batch runs at
-  // the same offsets.
+  // the same offsets, and with the kernels that a tuner chose for the full one, where they accept it.
   llvm::Expected<BoundGraph*> Train(int64_t batch) {
     return Bound(train_, plan_->train, layout_.train, batch);
   }
@@ -92,6 +97,9 @@ class Executor {
         options_(options) {}
   llvm::Expected<BoundGraph*> Bound(BoundByBatch& bound, const StepGraph& step, const StepLayout& layout,
                                     int64_t batch);
+  // The choice for each node of a placed graph, which is in `bound` afterwards if it is a smaller batch's.
+  llvm::Expected<std::vector<KernelChoice>> ChoicesFor(const BoundGraph& graph, BoundByBatch& bound,
+                                                       const StepGraph& step, const StepLayout& layout);
   llvm::Error LoadPersistents(const StepGraph& step, const StepLayout& layout);
   Memories memories() const { return {*arena_, *host_arena_}; }
 
@@ -103,6 +111,7 @@ class Executor {
   ExecutorOptions options_;
   std::unique_ptr<Arena> arena_, host_arena_;
   std::vector<PersistentTensor> persistents_;
+  bool holds_values_ = false;  // the arena: so nothing may be timed in it
   BoundByBatch train_, eval_;
 };
 

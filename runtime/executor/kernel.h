@@ -90,6 +90,8 @@ struct KernelEntry {
   std::string name;  // "dnnl.conv", "reference.conv"
   // The kernel for this site, or null with the reason for the refusal in *why.
   std::function<std::unique_ptr<Kernel>(const KernelSite& site, std::string* why)> create;
+  // Plain loops, the last choice. All other kernels that accept a site may be timed there (kernel_tuner.h).
+  bool is_reference = false;
 };
 
 // op name -> kernels, fastest first and reference last. Filled by one explicit list per backend.

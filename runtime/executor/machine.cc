@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <fstream>
@@ -72,6 +73,16 @@ int PhysicalCores() {
 int64_t AvailableMemoryBytes() {
   const int64_t kib = ReadKey("/proc/meminfo", "MemAvailable:", kTooLarge);
   return std::min(SaturatingMul(kib, 1024), CgroupMemoryBytes());
+}
+
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  utsname system = {};
+  return uname(&system) == 0 ? system.machine : "unknown processor";
 }
 
 int64_t ResidentPeakBytes() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace act {
 
@@ -16,5 +17,9 @@ int64_t AvailableMemoryBytes();
 // The largest resident size of the process so far, in bytes, including its libraries and mapped
 // files.
 int64_t ResidentPeakBytes();
+
+// The processor's name as the system gives it, "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz"; where it gives
+// none, the architecture's, "aarch64".
+std::string ProcessorName();
 
 }  // namespace act

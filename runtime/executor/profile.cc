@@ -13,6 +13,17 @@ void SortBySeconds(std::vector<ProfileRow>& rows) {
                    [](const ProfileRow& a, const ProfileRow& b) { return a.seconds > b.seconds; });
 }
 
+// "timed: dnnl.conv 1.234 ms, dnnl.conv_bf16 0.800 ms".
+std::string FormatTimes(const KernelChoice& choice) {
+  std::string text;
+  for (const KernelChoice::Candidate& candidate : choice.candidates) {
+    char time[48];
+    std::snprintf(time, sizeof time, " %.3f ms", candidate.seconds * 1e3);
+    text += (text.empty() ? "timed: " : ", ") + candidate.kernel + time;
+  }
+  return text;
+}
+
 std::string FormatRow(const ProfileRow& row, double total_seconds, size_t steps) {
   char text[64];
   std::snprintf(
@@ -79,6 +90,7 @@ std::string FormatDispatch(std::span<const BoundNode> nodes) {
     const std::string details = bound.kernel->Describe();
     text += bound.kernel_name + (details.empty() ? "" : " (" + details + ")") + "\n";
     for (const std::string& refusal : bound.refusals) text += "      refused by " + refusal + "\n";
+    if (bound.choice.WasTimed()) text += "      " + FormatTimes(bound.choice) + "\n";
   }
   return text;
 }

@@ -32,8 +32,8 @@ Profile CollectProfile(const std::vector<const BoundGraph*>& graphs);
 // Two tables, in milliseconds per step: kernels, then the most expensive nodes.
 std::string FormatProfile(const Profile& profile, size_t steps, size_t most_nodes = 20);
 
-// One line per node: its kernel, the kernel's description of itself, and why each faster one
-// refused.
+// One line per node: its kernel, the kernel's description of itself, why each faster one refused, and the
+// times by which it was chosen.
 std::string FormatDispatch(std::span<const BoundNode> nodes);
 
 }  // namespace act

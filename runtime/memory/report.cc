@@ -37,8 +37,9 @@ std::string Enumerated(const std::vector<std::string>& names) {
 std::string NodeLabel(const Node& node) { return node.name.empty() ? node.op : node.op + " " + node.name; }
 
 std::string ReportTitle(const MemoryReport& report) {
-  std::string title =
-      "Memory of " + report.model + ", level " + report.level + ", batch " + std::to_string(report.batch);
+  std::string title = "Memory of " + report.model + ", level " + report.level +
+                      (report.compute == Compute::kBFloat16 ? ", bfloat16" : "") + ", batch " +
+                      std::to_string(report.batch);
   if (report.layout.target != TargetKind::kCpu)
     title += std::string(", target ") + ToString(report.layout.target);
   return title;
@@ -59,6 +60,7 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch, T
   MemoryReport report;
   report.model = plan.model_name;
   report.level = plan.level;
+  report.compute = plan.compute;
   report.batch = batch;
   ACT_TRY(report.layout, LayOut(plan, batch, target));
   const std::vector<Node>& nodes = plan.train.graph.nodes;

@@ -31,6 +31,7 @@ struct BatchThatFits {
 // Plain values: the printers below need no plan.
 struct MemoryReport {
   std::string model, level;
+  Compute compute = Compute::kFloat32;
   MemoryLayout layout;  // of training and evaluation
   int64_t batch = 0;
   std::vector<std::string> ops;            // label of each training node, "Conv layer1.0.conv1"

@@ -34,6 +34,7 @@ std::string ReportJson(const MemoryReport& report) {
   llvm::json::Object json{
       {"model", Text(report.model)},
       {"level", Text(report.level)},
+      {"compute", ToString(report.compute)},
       {"batch", report.batch},
       {"target", ToString(report.layout.target)},
       {"peak_bytes", train.peak_bytes},

@@ -40,10 +40,19 @@ CappedDim TwiceTheOperands(const Graph& graph, const Node& node, int64_t most) {
   return {bytes * Dim(2), most};
 }
 
-// cuDNN takes weights channels-last, [M,K..,C/group]. With one tap that is the order they have.
-int64_t TransposedWeights(const TensorType& w) {
+bool IsBFloat16(const TensorType& type) { return type.dtype == DType::kBFloat16; }
+
+// cuDNN takes weights channels-last, [M,K..,C/group]. With one tap that is the order they have. Weights that
+// are multiplied with bfloat16 are rounded to it, and some of them widened again.
+int64_t LibraryWeights(const TensorType& w, bool rounds) {
   const Dim bytes = w.Bytes();
-  return WindowTaps(w) > 1 && bytes.IsFixed() ? Aligned(bytes.fixed) : 0;
+  return bytes.IsFixed() && (rounds || WindowTaps(w) > 1) ? Aligned(bytes.fixed) : 0;
+}
+
+// A float32 factor beside a bfloat16 one, rounded.
+CappedDim RoundedFactor(const TensorType& a, const TensorType& b) {
+  if (IsBFloat16(a) == IsBFloat16(b)) return 0;
+  return (IsBFloat16(a) ? b : a).Elements() * Dim(ByteSize(DType::kBFloat16)) + Dim(Aligned(1));
 }
 
 // Of each of `parts` parts.
@@ -81,16 +90,20 @@ CappedDim CudaLoopWorkspace(const Graph& graph, const Node& node, const Target& 
 
 // Forward, and the gradient of the input.
 CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target&) {
-  return TwiceTheOperands(graph, node, kMostOfConvolution) + TransposedWeights(TypeOf(graph, node.inputs[1]));
+  const bool rounds = IsBFloat16(TypeOf(graph, node.inputs[0]));
+  return TwiceTheOperands(graph, node, kMostOfConvolution) +
+         LibraryWeights(TypeOf(graph, node.inputs[1]), rounds);
 }
 
 CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&) {
   return TwiceTheOperands(graph, node, kMostOfConvolution) +
-         TransposedWeights(TypeOf(graph, node.outputs[0]));
+         LibraryWeights(TypeOf(graph, node.outputs[0]), false);
 }
 
+// Sums to which a bias is added before they are rounded take float32 in the workspace, twice the result at most.
 CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
-  return TwiceTheOperands(graph, node, kMostOfProduct);
+  return TwiceTheOperands(graph, node, kMostOfProduct) +
+         RoundedFactor(TypeOf(graph, node.inputs[0]), TypeOf(graph, node.inputs[1]));
 }
 
 CappedDim CudaAttentionWorkspace(const Graph& graph, const Node& node, const Target&) {

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/plan/graph.h"
+#include "runtime/plan/prepared.h"
 
 namespace act {
 
@@ -27,18 +29,25 @@ struct SavedEdge {
   std::string name;                    // the forward value
   ValueId stored = kNoValue;           // crosses from forward to backward, in StepGraph::graph
   std::vector<std::string> consumers;  // backward nodes that read it
-  std::string form;                    // "keep", "mask1", "uniform2,g256", ...
+  std::string form;                    // "keep", "bf16", "mask1", "uniform2,g256", ...
   std::string reason;                  // one sentence for --explain
   double bits = 0;                     // per element, metadata included
   // what its code adds to the gradient's variance, as measured; 0: not measured
   double variance = 0;
   int32_t least_bits = 0;  // fewer bits in a lossy code would bias the gradient
   Dim bytes;               // stored
-  Dim bytes_uncompressed;  // in the value's own type; a mask as a bool tensor
+  Dim bytes_uncompressed;  // as float32, or in the value's type if it is no float; a mask as bools
 };
 
 // A larger number can only be a mistake.
 inline constexpr int64_t kMostMicroBatches = 1 << 20;
+
+// The type of activations and gradients in memory, and of what products multiply. Sums, statistics,
+// parameters and their gradients are float32 in any case.
+enum class Compute : uint8_t { kFloat32, kBFloat16 };
+inline constexpr Compute kLastCompute = Compute::kBFloat16;
+// "f32" or "bf16", as in --compute.
+inline const char* ToString(Compute compute) { return compute == Compute::kBFloat16 ? "bf16" : "f32"; }
 
 struct Plan {
   std::string model_name;  // file name of the ONNX model, without folders
@@ -46,6 +55,7 @@ struct Plan {
   std::string optimizer;   // of runtime/plan/optimizer.h, or "none"
   // Hyperparameters that the model gives, by flag, instead of the defaults.
   std::map<std::string, double> hyper;
+  Compute compute = Compute::kFloat32;
   double clip_norm = 0;    // largest norm of all gradients together; 0: no limit
   int64_t accumulate = 1;  // micro-batches of an update
   uint64_t seed = 0;
@@ -63,6 +73,8 @@ struct Plan {
   std::vector<SavedEdge> edges;
   // The ONNX model without its weights, for --export-onnx (opaque to the runtime).
   HostTensor onnx_model;
+  // Made ahead for one card (actc --aot); null: nothing. A hint: a run without it gives the same numbers.
+  std::shared_ptr<const Prepared> prepared;
 };
 
 }  // namespace act

@@ -250,6 +250,7 @@ llvm::Error CheckPlan(const Plan& plan) {
   if (plan.accumulate < 1 || plan.accumulate > kMostMicroBatches)
     return MakeError("", "an impossible number of micro-batches");
   if (plan.workspace_limit < 0) return MakeError("", "a negative workspace limit");
+  if (plan.prepared) ACT_CHECK_OK(CheckPrepared(*plan.prepared));
   if (llvm::Error error = CheckStepGraph(plan.train)) return WithPlace(std::move(error), "training");
   if (llvm::Error error = CheckStepGraph(plan.eval)) return WithPlace(std::move(error), "evaluation");
   ACT_CHECK_OK(CheckBoth(plan));

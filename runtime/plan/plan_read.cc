@@ -91,6 +91,7 @@ class Reader {
   Program ReadProgram(const fb::Program* from);
   Node ReadNode(const fb::Node& from);
   StepGraph ReadStep(const fb::StepGraph& from);
+  Prepared ReadPrepared(const fb::Prepared& from);
 
   std::shared_ptr<const MappedFile> file_;
   Bytes blobs_;
@@ -210,6 +211,22 @@ StepGraph Reader::ReadStep(const fb::StepGraph& from) {
   return step;
 }
 
+Prepared Reader::ReadPrepared(const fb::Prepared& from) {
+  Prepared prepared;
+  prepared.card = Text(from.card());
+  prepared.compiler = Text(from.compiler());
+  prepared.library = Text(from.library());
+  prepared.batch = from.batch();
+  prepared.kernels = Each<PreparedKernel>(from.kernels(), [&](const fb::PreparedKernel& kernel) {
+    return PreparedKernel{Text(kernel.key()), Text(kernel.name()), ReadBlob(kernel.image())};
+  });
+  prepared.engines = Each<PreparedEngine>(from.engines(), [&](const fb::PreparedEngine& engine) {
+    return PreparedEngine{Text(engine.problem()), Text(engine.engine()), engine.workspace_bytes(),
+                          ReadBlob(engine.plan())};
+  });
+  return prepared;
+}
+
 Plan Reader::Read(const fb::Plan& from) {
   Plan plan;
   plan.model_name = Text(from.model_name());
@@ -239,9 +256,11 @@ Plan Reader::Read(const fb::Plan& from) {
   });
   if (from.hyper())
     for (const fb::Hyperparameter* h : *from.hyper()) plan.hyper[Text(h->name())] = h->value();
+  plan.compute = Enum(from.compute(), kLastCompute);
   plan.clip_norm = from.clip_norm();
   plan.accumulate = from.accumulate();
   plan.onnx_model = ReadBlob(from.onnx_model());
+  if (from.prepared()) plan.prepared = std::make_shared<const Prepared>(ReadPrepared(*from.prepared()));
   return plan;
 }
 

@@ -40,6 +40,7 @@ class Writer {
   Offset<fb::Node> Write(const Node& node);
   Offset<fb::StepGraph> Write(const StepGraph& step);
   Offset<fb::SavedEdge> Write(const SavedEdge& edge);
+  Offset<fb::Prepared> Write(const Prepared& prepared);
 
   flatbuffers::FlatBufferBuilder builder_;
   std::vector<Codec> codecs_;      // that programs refer to
@@ -152,6 +153,23 @@ Offset<fb::SavedEdge> Writer::Write(const SavedEdge& edge) {
                                    edge.least_bits);
 }
 
+Offset<fb::Prepared> Writer::Write(const Prepared& prepared) {
+  std::vector<Offset<fb::PreparedKernel>> kernels;
+  for (const PreparedKernel& kernel : prepared.kernels) {
+    const std::optional<fb::Blob> image = AddBlob(kernel.image);
+    kernels.push_back(fb::CreatePreparedKernelDirect(builder_, kernel.key.c_str(), kernel.name.c_str(),
+                                                     image ? &*image : nullptr));
+  }
+  std::vector<Offset<fb::PreparedEngine>> engines;
+  for (const PreparedEngine& engine : prepared.engines) {
+    const std::optional<fb::Blob> plan = AddBlob(engine.plan);
+    engines.push_back(fb::CreatePreparedEngineDirect(builder_, engine.problem.c_str(), engine.engine.c_str(),
+                                                     engine.workspace_bytes, plan ? &*plan : nullptr));
+  }
+  return fb::CreatePreparedDirect(builder_, prepared.card.c_str(), prepared.compiler.c_str(),
+                                  prepared.library.c_str(), prepared.batch, &kernels, &engines);
+}
+
 void Writer::Build(const Plan& plan) {
   const Offset<fb::StepGraph> train = Write(plan.train), eval = Write(plan.eval);
   std::vector<Offset<fb::SavedEdge>> edges;
@@ -165,11 +183,13 @@ void Writer::Build(const Plan& plan) {
     codecs.push_back(fb::CreateCodecDirect(builder_, &attrs));
   }
   const std::optional<fb::Blob> model = AddBlob(plan.onnx_model);
+  const Offset<fb::Prepared> prepared = plan.prepared ? Write(*plan.prepared) : 0;
   fb::FinishPlanBuffer(
-      builder_, fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(),
-                                     plan.optimizer.c_str(), plan.seed, plan.default_batch, plan.fixed_batch,
-                                     plan.workspace_limit, train, eval, &edges, model ? &*model : nullptr,
-                                     plan.clip_norm, plan.accumulate, &hyper, &codecs));
+      builder_,
+      fb::CreatePlanDirect(builder_, plan.model_name.c_str(), plan.level.c_str(), plan.optimizer.c_str(),
+                           plan.seed, plan.default_batch, plan.fixed_batch, plan.workspace_limit, train, eval,
+                           &edges, model ? &*model : nullptr, plan.clip_norm, plan.accumulate, &hyper,
+                           &codecs, static_cast<uint8_t>(plan.compute), prepared));
 }
 
 llvm::Error Writer::Save(const std::string& path) const {

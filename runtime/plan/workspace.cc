@@ -9,6 +9,8 @@ namespace {
 
 constexpr int64_t kFloatBytes = 4;
 
+int64_t TileRowFloats(int64_t columns) { return ProductRowFloats(std::min(columns, kTooLarge / 1024)); }
+
 }  // namespace
 
 int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth) {
@@ -22,6 +24,18 @@ int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, i
   const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
   const int64_t rows = SaturatingAdd(SaturatingAdd(depth, value_depth),
                                      2 * std::min(queries, kAttentionQueries) + 1 + (capped ? 1 : 0));
+  return SaturatingMul(SaturatingMul(rows, row), kFloatBytes);
+}
+
+int64_t AttentionTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth) {
+  const int64_t q = TileRowFloats(depth), v = TileRowFloats(value_depth);
+  const int64_t blocks = SaturatingMul(std::min(queries, kAttentionQueries), SaturatingAdd(q, v));
+  return SaturatingMul(SaturatingAdd(SaturatingMul(keys, std::max(q, v)), blocks), kFloatBytes);
+}
+
+int64_t AttentionGradTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth) {
+  const int64_t rows = SaturatingAdd(std::min(queries, kAttentionQueries), keys);
+  const int64_t row = SaturatingAdd(2 * TileRowFloats(depth), TileRowFloats(value_depth));
   return SaturatingMul(SaturatingMul(rows, row), kFloatBytes);
 }
 

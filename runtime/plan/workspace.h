@@ -47,10 +47,23 @@ inline constexpr int64_t kAttentionQueries = 60;
 // Floats from one row of scores to the next. It is an odd number of cache lines, so that rows
 // spread over the cache.
 constexpr int64_t AttentionRowFloats(int64_t keys) { return ((keys + 15) / 16 | 1) * 16; }
+// The same for blocks of the operands of a product.
+constexpr int64_t ProductRowFloats(int64_t columns) { return AttentionRowFloats(columns); }
+// Blocks of a product in float32: of a, rows by terms, for each thread; of b, in bytes, for all; and
+// the columns of sums, if these lie apart from the result.
+inline constexpr int64_t kProductRows = 96, kProductDepth = 384, kProductColumns = 384,
+                         kProductBytes = 2 << 20;
+// A float32 factor beside one in bfloat16 gets room for a rounded copy of at most so many bytes.
+inline constexpr int64_t kRoundedFactorBytes = 16 << 20;
 // Scratch bytes of a thread. Forward: k transposed, a block of scores, a row of dropout. Backward:
 // also v transposed, the scores' gradients, and a row of slopes if scores are capped.
 int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth);
 int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
                                  bool capped);
+// What a thread needs in addition if operands are bfloat16: float32 copies of what it multiplies, and
+// sums that are rounded when they are complete. Forward: k, then v; a block of q and of the result.
+// Backward: k and its gradient, v's gradient; a block of q, its gradient and that of the result.
+int64_t AttentionTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth);
+int64_t AttentionGradTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth);
 
 }  // namespace act

@@ -56,6 +56,42 @@ int64_t WeightsWorkspace(const TensorType& w, const Node& node) {
   return SaturatingAdd(PackedWeights(w, node.attrs.Int("group", 1)), kSmallScratch);
 }
 
+// The extent of an axis of a product, counted from the last. One that varies with N is without bound.
+int64_t ProductExtent(const TensorType& type, size_t from_last) {
+  if (type.dims.size() < 2) return 1;
+  const Dim& dim = type.dims[type.dims.size() - from_last];
+  return dim.IsFixed() ? std::max<int64_t>(dim.fixed, 1) : kTooLarge;
+}
+
+// Blocks in float32 (kernels/cpu/product_blocks.h): one of b for all threads; of each thread one of a,
+// and of sums if the result is bfloat16.
+int64_t WidenedProduct(const Graph& graph, const Node& node) {
+  const TensorType& y = TypeOf(graph, node.outputs[0]);
+  const int64_t k = ProductExtent(TypeOf(graph, node.inputs[0]), node.attrs.Int("trans_a") != 0 ? 2 : 1);
+  const int64_t n = ProductExtent(y, 1);
+  const int64_t whole =
+      SaturatingMul(SaturatingMul(SaturatingAdd(k, 1), RoundUp(std::min(n, kTooLarge / 2), 64)), kFloat);
+  const int64_t depth = std::min(RoundUp(std::min(k, kProductDepth), 16) + 16, kProductDepth + 16);
+  int64_t floats = std::max((kProductRows + 16) * depth, 64 * ProductRowFloats(128));
+  if (y.dtype == DType::kBFloat16) floats += kProductRows * ProductRowFloats(std::min(n, kProductColumns));
+  return SaturatingAdd(std::min(whole, kProductBytes + 16 * kKiB), PerThread(floats * kFloat, 4, 2 * kMiB));
+}
+
+// The copy of a float32 factor beside one in bfloat16, in oneDNN's layouts. Nothing if it is large or
+// varies with N: products in float32 need no copy.
+int64_t RoundedFactor(const Graph& graph, const Node& node) {
+  const TensorType &a = TypeOf(graph, node.inputs[0]), &b = TypeOf(graph, node.inputs[1]);
+  if (a.dtype == b.dtype) return 0;
+  const TensorType& factor = a.dtype == DType::kFloat32 ? a : b;
+  int64_t bytes = 2;
+  for (size_t axis = 0; axis < factor.dims.size(); ++axis) {
+    const bool of_matrix = axis + 2 >= factor.dims.size();
+    const int64_t extent = std::min(ProductExtent(factor, factor.dims.size() - axis), kTooLarge / 2);
+    bytes = SaturatingMul(bytes, of_matrix ? RoundUp(extent, 64) : extent);
+  }
+  return bytes <= kRoundedFactorBytes ? bytes : 0;
+}
+
 // The rows of x that `rows` rows of y read at most, and one more than stride rows: along the first
 // spatial axis.
 int64_t RowsOfX(const TensorType& w, const Node& node, int64_t rows) {
@@ -70,7 +106,8 @@ int64_t RowsOfX(const TensorType& w, const Node& node, int64_t rows) {
 int64_t BFloat16Buffers(const TensorType& x, const TensorType& y, const TensorType& w, const Node& node,
                         int64_t own) {
   const int64_t sample = SaturatingAdd(SaturatingAdd(Image(x, 1), Image(y, 1)), own);
-  const int64_t x_row = Image(x, 0) / Extent(x, 1), y_row = Image(y, 0) / Extent(y, 1);
+  const int64_t x_row = Image(x, 0) / std::max<int64_t>(Extent(x, 1), 1),
+                y_row = Image(y, 0) / std::max<int64_t>(Extent(y, 1), 1);
   // As many rows as a gradient of x divides at a time: those of one row of y.
   const int64_t row = SaturatingAdd(SaturatingMul(RowsOfX(w, node, 1), x_row),
                                     SaturatingMul(SaturatingAdd(Extent(w, 2), 2), y_row));
@@ -132,24 +169,34 @@ CappedDim MatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
   const bool fixed = a.dims.size() >= 2 && a.dims[k_axis].IsFixed();
   const int64_t k = fixed ? std::min<int64_t>(RoundUp(Extent(a, k_axis), 64), 1024) : 1024;
   const int64_t block = k * 64 * kFloat;
-  return std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
+  const int64_t scratch = std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
+  const TensorType& b = TypeOf(graph, node.inputs[1]);
+  if (a.dtype != DType::kBFloat16 && b.dtype != DType::kBFloat16) return scratch;
+  return std::max(WidenedProduct(graph, node), SaturatingAdd(RoundedFactor(graph, node), scratch));
 }
 
 CappedDim AttentionWorkspace(const Graph& graph, const Node& node, const Target&) {
   const AttentionExtents e = AttentionExtentsOf(graph, node, 0);
-  return PerThread(AttentionThreadBytes(e.queries, e.keys, e.depth), 4, 8 * kMiB);
+  int64_t thread = AttentionThreadBytes(e.queries, e.keys, e.depth);
+  if (TypeOf(graph, node.inputs[0]).dtype == DType::kBFloat16)
+    thread = SaturatingAdd(thread, AttentionTileBytes(e.queries, e.keys, e.depth, e.value_depth));
+  return PerThread(thread, 4, 8 * kMiB);
 }
 
-// If heads or samples share a bias, its gradient is computed in several partial sums.
+// If heads or samples share a bias, its gradient is computed in several partial sums. One that is
+// bfloat16 is summed in float32 first.
 CappedDim AttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target) {
   const AttentionExtents e = AttentionExtentsOf(graph, node, 1);
   const bool capped = node.attrs.Float("softcap") > 0;
-  const int64_t threads =
-      PerThread(AttentionGradThreadBytes(e.queries, e.keys, e.depth, e.value_depth, capped), 4, 8 * kMiB);
+  int64_t thread = AttentionGradThreadBytes(e.queries, e.keys, e.depth, e.value_depth, capped);
+  if (TypeOf(graph, node.inputs[1]).dtype == DType::kBFloat16)
+    thread = SaturatingAdd(thread, AttentionGradTileBytes(e.queries, e.keys, e.depth, e.value_depth));
+  const int64_t threads = PerThread(thread, 4, 8 * kMiB);
   const TensorType* d_bias = FixedBiasGradient(graph, node);
   if (!d_bias) return threads;
   const int64_t elements = d_bias->Elements().fixed, parts = target.SharedGradientParts(elements);
-  return SaturatingAdd(threads, parts > 1 ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
+  const bool apart = parts > 1 || d_bias->dtype == DType::kBFloat16;
+  return SaturatingAdd(threads, apart ? SaturatingMul(elements, parts * kFloat) + 64 : 0);
 }
 
 // Packed weights [G H,H] in blocks of 64, and rows of (G + 1) H floats for each sample: the state

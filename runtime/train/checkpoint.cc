@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 #include "runtime/data/safetensors.h"
+#include "runtime/train/kernel_record.h"
 
 namespace act {
 namespace {
@@ -90,6 +92,13 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
                                     {"seed", Scalar(seed)},
                                     {"epoch", Scalar(epoch)},
                                     {"position", Scalar(position.position)}};
+  const KernelRecord record = RecordOf(executor);
+  const int64_t kernels[] = {record.work, record.kernels};
+  named.push_back({"kernels",
+                   {.dtype = DType::kInt64,
+                    .dims = {2},
+                    .data = reinterpret_cast<const std::byte*>(kernels),
+                    .bytes = sizeof kernels}});
   const auto plan = static_cast<int64_t>(levels.plan);
   if (!levels.counts.empty()) {
     const auto edges = static_cast<int64_t>(levels.counts.size()) / 2;
@@ -113,10 +122,8 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
 }
 
 uint64_t FingerprintOf(const Plan& plan) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
-  const auto add = [&hash](const std::string& text) {
-    for (const char c : text + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  };
+  uint64_t hash = kEmptyHash;
+  const auto add = [&hash](const std::string& text) { hash = HashOf(text + "\n", hash); };
   add(plan.model_name);
   add(plan.level);
   for (const SavedEdge& edge : plan.edges) {

@@ -6,6 +6,7 @@
 //                             exp_avg_sq, sum
 //   step, seed                i64 scalars: steps done; the seed of shuffling, dropout and rounding
 //   epoch, position           i64 scalars: the current epoch, and its samples that have been seen
+//   kernels                   i64[2]: see KernelRecord
 //   levels, levels_plan, levels_shares    of --adapt-every: see CodeLevels
 #pragma once
 

@@ -3,12 +3,19 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 
-CodeWatch::CodeWatch(const Plan& plan, const BoundGraph& graph) : graph_(graph) {
+CodeWatch::CodeWatch(const Plan& plan, const BoundGraph& graph, bool values) : graph_(graph) {
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = *graph.nodes()[n].node;
+    for (size_t o = 0; values && !IsAlias(node) && o < node.outputs.size(); ++o) {
+      const Value& value = plan.train.graph.value(node.outputs[o]);
+      if (value.type.dtype != DType::kBFloat16) continue;
+      const std::string name = value.name.empty() ? node.name : value.name;
+      codes_.push_back({n, o, name, Codec::Cast(kBFloat16), 0, 0, true});
+    }
     for (size_t o = 0; o < node.program.outputs.size() && o < node.outputs.size(); ++o) {
       const ProgramOutput& output = node.program.outputs[o];
       if (output.kind != OutputKind::kEncode || output.codec.IsExact()) continue;
@@ -32,10 +39,11 @@ llvm::Error CodeWatch::AfterNode(size_t position) {
   for (; code != codes_.end() && code->node == position && !found_; ++code) {
     // What the node has just written: all samples, or those of a tile.
     const TensorView& view = graph_.nodes()[position].outputs[code->output];
-    if (!view.data || code->sample_bytes == 0) continue;
-    const int64_t samples = view.bytes / code->sample_bytes;
-    ACT_TRY(not_finite_, graph_.device().CountNotFinite(code->codec, code->elements, samples, view.data));
-    seen_ = samples * (code->codec.IsCast() ? code->elements : LayoutOf(code->codec, code->elements).groups);
+    if (!view.data || (code->sample_bytes == 0 && !code->value)) continue;
+    const int64_t elements = code->value ? view.elements : code->elements;
+    const int64_t samples = code->value ? 1 : view.bytes / code->sample_bytes;
+    ACT_TRY(not_finite_, graph_.device().CountNotFinite(code->codec, elements, samples, view.data));
+    seen_ = samples * (code->codec.IsCast() ? elements : LayoutOf(code->codec, elements).groups);
     if (not_finite_ > 0) found_ = &*code;
   }
   return llvm::Error::success();
@@ -44,7 +52,7 @@ llvm::Error CodeWatch::AfterNode(size_t position) {
 std::string CodeWatch::Found() const {
   if (!found_) return "";
   const bool cast = found_->codec.IsCast();
-  return "saved activation '" + found_->name + "' (" + ToString(found_->codec) +
+  return (found_->value ? "value '" : "saved activation '") + found_->name + "' (" + ToString(found_->codec) +
          "): " + std::to_string(not_finite_) + " of its " + std::to_string(seen_) +
          (cast ? " elements are NaN or infinite"
                : " groups hold NaN, infinity or numbers beyond 1e36, and decode to NaN");

@@ -15,7 +15,7 @@ namespace act {
 namespace {
 
 __attribute__((format(printf, 2, 3))) std::string Line(const char* label, const char* format, ...) {
-  char value[256], line[320];
+  char value[1024], line[1100];  // a value may name a file
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(value, sizeof value, format, arguments);
@@ -54,6 +54,16 @@ llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters&
   for (const HyperparameterInfo& info : AllHyperparameters())
     if (optimizer && optimizer->Takes(info.member)) json[info.name] = hyper.*info.member;
   return json;
+}
+
+// Null where the lists' order decided.
+llvm::json::Value KernelsJson(const KernelTuner* tuner) {
+  if (!tuner) return nullptr;
+  const KernelTuner::Summary summary = tuner->Count();
+  return llvm::json::Object{{"timed", summary.timed},
+                            {"from_file", summary.from_file},
+                            {"differ", summary.differ},
+                            {"file", tuner->path()}};
 }
 
 // The section "Adaptation".
@@ -107,6 +117,7 @@ std::string FormatRunReport(const RunReport& report) {
   text += Line("nodes of a step", "%zu", plan.train.graph.nodes.size());
   text += Line("device", "%s, %d thread%s", report.device.c_str(), report.threads,
                report.threads == 1 ? "" : "s");
+  if (report.tuner) text += Line("kernels", "%s", report.tuner->Describe().c_str());
   text += Line("seed", "%llu", static_cast<unsigned long long>(report.seed));
 
   text += "\n=== Memory ===\n";
@@ -167,6 +178,7 @@ std::string RunReportJson(const RunReport& report) {
   llvm::json::Value json = llvm::json::Object{
       {"model", plan.model_name},
       {"level", plan.level},
+      {"compute", ToString(plan.compute)},
       {"batch", layout.batch},
       {"accumulate", plan.accumulate},
       {"clip_norm", plan.clip_norm},
@@ -174,6 +186,7 @@ std::string RunReportJson(const RunReport& report) {
       {"device", report.device},
       {"threads", report.threads},
       {"seed", report.seed},
+      {"kernels", KernelsJson(report.tuner)},
       {"peak_bytes", report.executor->arena().high_water_bytes()},
       {"planned_peak_bytes", report.executor->promised_peak_bytes()},
       {"arena_bytes", report.executor->arena().bytes()},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/executor/executor.h"
+#include "runtime/executor/kernel_tuner.h"
 #include "runtime/executor/profile.h"
 #include "runtime/train/adaptation.h"
 #include "runtime/train/trainer.h"
@@ -22,7 +23,8 @@ struct RunReport {
   Hyperparameters hyper;
   int64_t resident_peak_bytes = 0;
   Device::BytesBeside beside = {};
-  int64_t adapt_every = 0;  // steps; 0: levels stay
+  const KernelTuner* tuner = nullptr;  // null: kernels were not chosen by time
+  int64_t adapt_every = 0;             // steps; 0: levels stay
   std::vector<Adaptation> adaptations = {};
   int64_t adaptation_bytes = 0;  // outside the arena, between steps
 };

@@ -143,10 +143,11 @@ class Loop {
   static std::string Place(uint64_t step) { return "step " + std::to_string(step); }
 
   // Whether the nodes of this step are watched one by one. Where a device records steps, that takes it
-  // away from the recording, so not every step is.
-  bool WatchesCodes() const {
+  // away from the recording, so not every step is. bfloat16 values take time to look at.
+  bool WatchesCodes() const { return !told_of_code_ && (!executor_.device().Records() || WatchesValues()); }
+  bool WatchesValues() const {
     constexpr int64_t kWatchEvery = 50;
-    return !told_of_code_ && (!executor_.device().Records() || steps_started_ % kWatchEvery == 0);
+    return steps_started_ % kWatchEvery == 0;
   }
 
   // `batch`: the samples of its first micro-batch, at which the source stands.
@@ -168,7 +169,7 @@ class Loop {
       std::optional<CodeWatch> codes;
       std::vector<NodeObserver*> observers;
       if (dumps) observers.push_back(&*gradients);
-      if (WatchesCodes()) observers.push_back(&codes.emplace(executor_.plan(), *graph));
+      if (WatchesCodes()) observers.push_back(&codes.emplace(executor_.plan(), *graph, WatchesValues()));
       ACT_CHECK_OK(executor_.BeginStep());
       const auto start = Clock::now();
       ACT_CHECK_OK(FillInputs(*graph, data_));

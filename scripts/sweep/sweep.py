@@ -104,6 +104,7 @@ def main() -> None:
     args = parser.parse_args()
 
     os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["ACT_TUNE"] = "off"  # two steps: timing kernels would take longer
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
     # Rows are forked from one process that has imported the libraries, which takes longer than most rows.

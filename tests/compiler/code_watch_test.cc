@@ -21,7 +21,7 @@ struct TwoLayers {
   TwoLayers() : b(graph) {
     const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), kWidth}}, ValueKind::kInput);
     const ValueId scale = b.Input("scale", {DType::kFloat32, {kWidth}}, ValueKind::kParameter,
-                                  testing_step::HostFloats(std::vector<float>(kWidth, .5f)));
+                                  testing_step::HostFloats(std::vector<float>(kWidth, 1.f)));
     std::vector<float> weights(kWidth * kWidth, .01f);
     std::fill(weights.begin(), weights.begin() + kWidth, 0.f);
     const ValueId w = b.Input("w", {DType::kFloat32, {kWidth, kWidth}}, ValueKind::kParameter,
@@ -29,13 +29,14 @@ struct TwoLayers {
     hidden = Take(b.Add1("Mul", {x, scale}, {}, "hidden"));
     result = Take(b.Add1("MatMul", {hidden, w}, {}, "product"));
   }
-  Plan Compile(const std::string& level) {
+  Plan Compile(const std::string& level, Compute compute = Compute::kFloat32) {
     Attributes all;
     all.Set("axes", std::vector<int64_t>{0, 1});
     all.Set("keepdims", int64_t{0});
     graph.outputs = {Take(b.Add1("ReduceMean", {result}, all, "loss"))};
     CompileOptions options = testing_step::Checked(level, "none");
     options.group_size = 64;
+    options.compute = compute;
     return Take(act::Compile(testing_step::ModelOf(graph), options));
   }
 
@@ -81,6 +82,17 @@ TEST(CodeWatch, TellsTheFirstCodeThatHoldsNaNOnce) {
   EXPECT_EQ(ErrorsOfTraining(plan, 1e30f).find("saved activation"), std::string::npos);
   EXPECT_EQ(ErrorsOfTraining(TwoLayers().Compile("L0"), 2e38f).find("saved activation"), std::string::npos)
       << "what is kept as it is has no code that could not hold it";
+}
+
+// The largest float32 is rounded up to infinity.
+TEST(CodeWatch, TellsTheFirstBFloat16ValueThatOverflows) {
+  const Plan plan = TwoLayers().Compile("L0", Compute::kBFloat16);
+  const std::string errors = ErrorsOfTraining(plan, std::numeric_limits<float>::max());
+  EXPECT_NE(errors.find("actrun: warning: step 0: value 'hidden' (bf16): 1 of its 192 elements are NaN or "
+                        "infinite\n"),
+            std::string::npos)
+      << errors;
+  EXPECT_EQ(ErrorsOfTraining(plan, 1e38f).find("warning"), std::string::npos);
 }
 
 // An activation without elements beside others, at every level.

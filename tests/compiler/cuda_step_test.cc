@@ -1,15 +1,10 @@
 // Whole steps on a card that the processor plays (tests/fake_cuda), by the card's own kernels: recorded
 // steps against steps that run node by node, and many orders in which a card may run one.
-#include <dlfcn.h>
-
-#include "kernels/cpu/registry.h"
-#include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/registry.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/trainer.h"
+#include "tests/compiler/fake_cuda_card.h"
 #include "tests/compiler/random_epochs.h"
 #include "tests/compiler/small_networks.h"
-#include "tests/fake_cuda/fake_cuda.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace act {
@@ -23,32 +18,6 @@ using testing_step::Text;
 // An epoch has four micro-batches, the last one of two samples.
 constexpr int64_t kBatch = 5, kSamples = 17;
 
-// A card with the kernels of the backend.
-class Card {
- public:
-  explicit Card(const cuda::CudaOptions& options = {}) {
-    void* library = dlopen(ACT_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
-    if (!library) throw std::runtime_error(dlerror());
-    std::string error, hint;
-    const auto open = reinterpret_cast<cuda::OpenToolkit>(dlsym(library, cuda::kOpenToolkit));
-    std::unique_ptr<cuda::Toolkit> toolkit(open(0, &error, &hint));
-    controls_ = reinterpret_cast<fake::ControlsOf>(dlsym(library, fake::kControlsOf))(toolkit.get());
-    device_ = Take(cuda::CudaDevice::Open(std::move(toolkit), options));
-    RegisterCpuKernels(host_);
-    cuda::RegisterCudaKernels(kernels_, device_->context(), host_);
-  }
-  std::unique_ptr<Executor> Open(const Plan& plan, int64_t batch) {
-    return Take(Executor::Create(plan, Take(LayOut(plan, batch, TargetKind::kCuda)), *device_, kernels_,
-                                 {.threads = 1}));
-  }
-  fake::Controls& controls() { return *controls_; }
-
- private:
-  fake::Controls* controls_ = nullptr;
-  std::unique_ptr<cuda::CudaDevice> device_;
-  KernelRegistry host_, kernels_;
-};
-
 Plan CompileAt(const std::string& level, unsigned seed, int64_t accumulate) {
   CompileOptions options = testing_step::Checked(level, "adam");
   options.group_size = 64;
@@ -58,7 +27,7 @@ Plan CompileAt(const std::string& level, unsigned seed, int64_t accumulate) {
 
 // Trains three epochs with a rate that changes each step. Returns the bytes of the checkpoint, and the
 // losses.
-std::string TrainOn(Card& card, const Plan& plan) {
+std::string TrainOn(FakeCudaCard& card, const Plan& plan) {
   const TemporaryFolder folder;
   const auto executor = card.Open(plan, kBatch);
   RandomEpochs data(InputSlots(plan.train.graph), kSamples);
@@ -78,11 +47,11 @@ TEST(CudaStep, ARecordedStepHasTheBitsOfOneThatRunsNodeByNode) {
     for (const int64_t accumulate : {1, 3}) {
       SCOPED_TRACE(std::string(level) + ", micro-batches: " + std::to_string(accumulate));
       const Plan plan = CompileAt(level, 3, accumulate);
-      Card recorded, each({.profile = true});
+      FakeCudaCard recorded, each({.profile = true});
       const std::string bytes = TrainOn(recorded, plan);
       EXPECT_TRUE(bytes == TrainOn(each, plan));
       // Another seed of the order in which the card runs what is ready.
-      Card other;
+      FakeCudaCard other;
       other.controls().Seed(1234);
       EXPECT_TRUE(bytes == TrainOn(other, plan));
     }
@@ -97,7 +66,7 @@ std::vector<double> ThreeSteps(Executor& executor) {
 
 TEST(CudaStep, ARunAllocatesNothingAfterItsFirstSteps) {
   const Plan plan = CompileAt("L3", 3, 1);
-  Card card;
+  FakeCudaCard card;
   const auto executor = card.Open(plan, kBatch);
   const auto data = RandomBatch(InputSlots(plan.train.graph), 5);
   TrainPosition position{.seed = 7};
@@ -113,7 +82,7 @@ TEST(CudaStep, ARunAllocatesNothingAfterItsFirstSteps) {
 
 TEST(CudaStep, AThousandOrdersGiveTheSameBits) {
   const Plan plan = CompileAt("L3", 1, 1);
-  Card card;
+  FakeCudaCard card;
   const auto executor = card.Open(plan, 2);
   const std::vector<double> expected = ThreeSteps(*executor);
   for (uint64_t seed = 2; seed <= 1000; ++seed) {

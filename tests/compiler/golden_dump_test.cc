@@ -57,6 +57,8 @@ Request ParseRequest(const std::string& text) {
     const std::string key = line.substr(0, colon), value = line.substr(colon + 2);
     if (key == "level") {
       request.options.level = value;
+    } else if (key == "compute") {
+      request.options.compute = value == "bf16" ? Compute::kBFloat16 : Compute::kFloat32;
     } else if (key == "optimizer") {
       request.options.optimizer = value;
     } else if (key == "group size") {

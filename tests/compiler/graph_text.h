@@ -10,7 +10,7 @@
 //
 // Types are inferred, except for operators whose result type is a choice. A number among a node's
 // operands is a scalar constant, and `_` is a missing operand. An attribute's number with a point
-// or an exponent is a float.
+// or an exponent is a float, and so is a list with such a number.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -76,6 +76,11 @@ inline Attribute ParseAttribute(const std::string& text) {
   if (number && text.find_first_of(".e") != std::string::npos) return std::stod(text);
   if (number) return int64_t{std::stoll(text)};
   if (text[0] != '[') return text;
+  if (text.find_first_of(".e") != std::string::npos) {
+    std::vector<double> list;
+    for (const std::string& part : SplitList(Between(text, '[', ']'))) list.push_back(std::stod(part));
+    return list;
+  }
   std::vector<int64_t> list;
   for (const std::string& part : SplitList(Between(text, '[', ']'))) list.push_back(std::stoll(part));
   return list;

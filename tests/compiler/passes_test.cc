@@ -8,6 +8,7 @@
 #include "compiler/ir/verify.h"
 #include "passes/pass_table.h"
 #include "passes/planning/assign_storage.h"
+#include "runtime/plan/plan_check.h"
 #include "tests/compiler/compiled_step.h"
 
 namespace act {
@@ -351,6 +352,32 @@ TEST(AssignStorage, AResultOverwritesOnlyWhatNothingReadsLater) {
     EXPECT_NE(storage(x), storage(first)) << "an input is the user's";
     EXPECT_EQ(storage(first) == storage(second), !read_later);
   }
+}
+
+// As many bytes an element on both sides: a loop reads an element before it writes the one in its place.
+TEST(AssignStorage, AResultOverwritesAnOperandOfItsOwnType) {
+  const DType types[] = {DType::kFloat32, DType::kBFloat16};
+  for (const DType from : types)
+    for (const DType to : types) {
+      Graph graph;
+      GraphBuilder b(graph);
+      const ValueId x = b.Input("x", {DType::kFloat32, {64}}, ValueKind::kInput);
+      const ValueId first = Take(b.Add1("Neg", {x})), second = Take(b.Add1("Neg", {first}));
+      graph.outputs = {second};
+      graph.value(first).type.dtype = from;
+      graph.value(second).type.dtype = to;
+      for (Node& node : graph.nodes) {
+        node.op = "Fused";
+        node.program.space = {64};
+        node.program.inputs.resize(1);
+        node.program.instrs.push_back({Opcode::kNeg, 0});
+        node.program.outputs.push_back({OutputKind::kStore, 1, {}, 0});
+      }
+      const StepGraph step = AssignStorage(graph, 0);
+      const auto storage = [&step](ValueId v) { return step.storage_of[static_cast<size_t>(v)]; };
+      EXPECT_EQ(storage(first) == storage(second), from == to) << ToString(from) << " to " << ToString(to);
+      EXPECT_EQ(llvm::toString(CheckStepGraph(step)), "");
+    }
 }
 
 TEST(AssignStorage, AReshapeSharesAndItsReadersCount) {

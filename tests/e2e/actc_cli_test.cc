@@ -179,6 +179,21 @@ TEST_F(Actc, SaysWhatMayBeRoundedAndRefusesOtherArithmetic) {
     ExpectWrongUsage(args(level, {"--fpmath=bf16"}), {"--fpmath", "multiplies in float32"});
 }
 
+TEST_F(Actc, ComputesInBFloat16AndRefusesOtherTypes) {
+  const auto args = [](const std::vector<std::string>& flags) {
+    std::vector<std::string> command = {ToolPath("actc"),
+                                        std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx", "-O", "L0"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return command;
+  };
+  const std::string report = RunTool(args({"--compute=bf16", "--explain"})).out;
+  EXPECT_NE(report.find("level L0, bfloat16"), std::string::npos) << report;
+  EXPECT_NE(report.find("bf16"), std::string::npos) << report;
+  EXPECT_EQ(RunTool(args({"--compute=f32", "--explain"})).out.find("bf16"), std::string::npos);
+  ExpectWrongUsage(args({"--compute=fp8"}), {"--compute: expected f32 or bf16, found 'fp8'"});
+  ExpectWrongUsage(args({"--compute=bf16", "--fpmath=bf16"}), {"--fpmath", "no meaning with --compute=bf16"});
+}
+
 TEST_F(Actc, NamesAFileThatIsNotThere) {
   ExpectRefused(Command(scratch_ / "absent.onnx"), {"absent.onnx", "No such file"});
 }

@@ -67,7 +67,8 @@ llvm::Expected<GoldenCase> LoadGoldenCase(const std::string& name) {
                         return llvm::StringRef(op).ends_with("Normalization");
                       });
   ACT_TRY(golden.expected, ReadTensors(golden.File("expected.safetensors")));
-  ACT_TRY(const Tensors inputs, ReadTensors(golden.File("inputs.safetensors")));
+  golden.inputs = golden.File("inputs.safetensors");
+  ACT_TRY(const Tensors inputs, ReadTensors(golden.inputs));
   if (inputs.empty()) return MakeError(golden.folder, "no inputs");
   golden.batch = inputs.begin()->second.shape.at(0);
   return golden;
@@ -103,7 +104,7 @@ std::vector<std::string> RunArguments(const GoldenCase& golden, const std::strin
                                    plan,
                                    "--threads=1",
                                    "--batch=" + std::to_string(golden.batch),
-                                   "--inputs=" + golden.File("inputs.safetensors"),
+                                   "--inputs=" + golden.inputs,
                                    "--steps=" + std::to_string(steps),
                                    "--seed=" + std::to_string(seed),
                                    "--dump-step=" + (scratch / "step.safetensors"),

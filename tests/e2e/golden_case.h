@@ -26,6 +26,7 @@ inline void PrintTo(const GoldenModel& model, std::ostream* out) { *out << TestN
 
 struct GoldenCase {
   std::string folder;
+  std::string inputs;  // the file of the batch
   double learning_rate = 0;
   int64_t batch = 0;  // first extent of the first input
   Tensors expected;   // PyTorch's numbers

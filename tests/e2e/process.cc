@@ -72,6 +72,7 @@ Outcome RunTool(const std::vector<std::string>& args, const Limits& limits) {
     RedirectTo(out, STDOUT_FILENO);
     RedirectTo(err, STDERR_FILENO);
     if (limits.largest_file_bytes > 0) LimitFileSize(static_cast<rlim_t>(limits.largest_file_bytes));
+    setenv("ACT_TUNE", "off", /*overwrite=*/0);  // so tests that compare bits have the same kernels
     execv(argv[0], argv.data());
     _exit(kNotStarted);
   }

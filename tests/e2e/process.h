@@ -23,7 +23,8 @@ struct Limits {
   std::string interrupt_at = {};
 };
 
-// args[0] is a path.
+// args[0] is a path. Without --tune, and without ACT_TUNE in the environment, kernels are chosen in a fixed
+// order.
 Outcome RunTool(const std::vector<std::string>& args, const Limits& limits = {});
 
 // "actc model.onnx -O L0: exit 1" and the ends of both outputs, as the text of a failing assertion.

@@ -1,77 +1,55 @@
 #include "tests/fake_cuda/compiler.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <functional>
+#include <atomic>
+#include <set>
 #include <sstream>
+#include <thread>
 
-extern char** environ;
+#include "tests/fake_cuda/files.h"
 
 namespace act::fake {
 namespace {
 
 namespace fs = std::filesystem;
+using cuda::DeviceHeaders;
+using cuda::KernelSource;
+
+// Compiling a kernel takes far longer than a test runs it, so nothing is optimized. What costs most then is
+// reading the standard library (most of .2 s) and starting the compiler: act_machine.h is compiled once, and
+// several kernels are one translation unit. The image of a kernel is that of its unit, so units are small.
+constexpr size_t kMostInUnit = 12;
 
 // fmaf is one instruction where the processor has it, and the same bits anywhere.
 std::vector<std::string> Flags() {
-  std::vector<std::string> flags = {"-std=c++20", "-O1",      "-ffp-contract=off",    "-fPIC",
-                                    "-Wall",      "-Wextra",  "-Wno-unknown-pragmas", "-fvisibility=hidden",
-                                    "-shared",    "-nostdlib"};
+  std::vector<std::string> flags = {"-std=c++20", "-O0",     "-ffp-contract=off",    "-fPIC",
+                                    "-Wall",      "-Wextra", "-Wno-unknown-pragmas", "-fvisibility=hidden",
+                                    "-nostdlib"};
 #ifdef __x86_64__
   if (__builtin_cpu_supports("fma")) flags.push_back("-mfma");
 #endif
   return flags;
 }
 
-std::string Contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+std::vector<std::string> Command(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {ACT_CXX};
+  for (const std::vector<std::string>& some : {Flags(), arguments})
+    command.insert(command.end(), some.begin(), some.end());
+  return command;
 }
 
-void Write(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-// Nobody sees a file that is half written, whoever writes beside us.
-void WriteAtOnce(const fs::path& path, const std::string& text) {
-  const fs::path part = path.string() + "." + std::to_string(getpid()) + "." + std::to_string(gettid());
-  Write(part, text);
-  fs::rename(part, path);
-}
-
-// FNV-1a in 64 bits: names of files in a cache of tests.
-std::string HashOf(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  char name[20];
-  std::snprintf(name, sizeof name, "%016llx", static_cast<unsigned long long>(hash));
-  return name;
-}
-
-// The exit status of the command; its output goes to `log`.
-int RunCommand(const std::vector<std::string>& command, const fs::path& log) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child = 0;
-  int status = -1;
-  if (posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ) == 0)
-    waitpid(child, &status, 0);
-  posix_spawn_file_actions_destroy(&actions);
-  return status;
+// One translation unit of all sources. Each is in a namespace of its own, since they have names in common;
+// so their headers, which are read once, come before. Lines keep their numbers.
+std::string UnitOf(const std::vector<const KernelSource*>& sources) {
+  if (sources.size() == 1) return sources.front()->text;
+  std::string includes, texts;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    std::istringstream lines(sources[i]->text);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("#include")) includes += line + "\n";
+    texts += "namespace act_unit_" + std::to_string(i) + " {\n#line 1 \"" + sources[i]->name + ".cc\"\n" +
+             sources[i]->text + "\n}\n";
+  }
+  return includes + texts;
 }
 
 }  // namespace
@@ -84,37 +62,88 @@ std::string HostCompiler::Key() const {
   return key;
 }
 
-cuda::Status HostCompiler::Compile(const cuda::KernelSource& source,
-                                   const std::vector<std::pair<std::string, std::string>>& headers,
-                                   std::vector<std::byte>* image, std::string* log) {
-  std::string text = Key() + source.text;
-  for (const auto& [path, header] : headers) text += path + header;
-  const fs::path cache = cache_folder_, entry = cache / (source.name + "-" + HashOf(text));
-  const fs::path library = entry.string() + ".so", messages = entry.string() + ".log";
+fs::path HostCompiler::Include(const DeviceHeaders& headers) {
+  const std::lock_guard<std::mutex> lock(including_);
+  if (!include_.empty()) return include_;
+  uint64_t hash = HashOf(Key());
+  for (const auto& [path, header] : headers) hash = HashOf(header, HashOf(path, hash));
+  const fs::path folder = cache_folder_ / ("include-" + HexOf(hash));
+  if (!fs::exists(folder))
+    MakeFolderAtOnce(folder, [&headers](const fs::path& part) {
+      const fs::path here = ACT_FAKE_CUDA_SOURCE, machine = part / "act_machine.h";
+      for (const auto& [path, header] : headers) Write(part / path, header);
+      Write(machine, Contents(here / "act_machine.h"));
+      Write(part / "tests/fake_cuda/machine.h", Contents(here / "machine.h"));
+      // Where this fails the compiler reads act_machine.h itself.
+      RunCommand(Command({"-I", part, "-x", "c++-header", machine, "-o", machine.string() + ".gch"}),
+                 part / "log");
+    });
+  return include_ = folder;
+}
+
+fs::path HostCompiler::EntryOf(const KernelSource& source) const {
+  return cache_folder_ / (source.name + "-" + HexOf(HashOf(include_.filename().string() + source.text)));
+}
+
+cuda::Status HostCompiler::Make(const Sources& sources) {
+  const fs::path work = OwnPath(EntryOf(*sources.front())), unit = work / (sources.front()->name + ".cc");
+  Write(unit, UnitOf(sources));
+  const int status = RunCommand(
+      Command({"-I", include_, "-include", "act_machine.h", "-shared", "-s", unit, "-o", work / "image"}),
+      work / "log");
+  const std::string log = Contents(work / "log"), image = Contents(work / "image");
+  fs::remove_all(work);
+  if (status != 0 || (sources.size() > 1 && !log.empty())) return log.empty() ? "it ended early" : log;
+  const std::string first = EntryOf(*sources.front()).string() + ".so";
+  WriteAtOnce(first, image);
+  for (const KernelSource* source : sources) {
+    WriteAtOnce(EntryOf(*source).string() + ".log", log);
+    LinkAtOnce(first, EntryOf(*source).string() + ".so");
+  }
+  return "";
+}
+
+void HostCompiler::Prepare(const Sources& sources, const DeviceHeaders& headers) {
+  std::vector<Sources> units(1);
+  std::set<std::string> names;  // of the last unit
   try {
-    if (!fs::exists(library)) {
-      // A folder for this call alone, with the headers under the paths by which they are included.
-      const fs::path work = entry.string() + "." + std::to_string(getpid()) + "." + std::to_string(gettid());
-      for (const auto& [path, header] : headers) Write(work / path, header);
-      const fs::path here = ACT_FAKE_CUDA_SOURCE;
-      Write(work / "act_machine.h", Contents(here / "act_machine.h"));
-      Write(work / "tests/fake_cuda/machine.h", Contents(here / "machine.h"));
-      Write(work / (source.name + ".cc"), source.text);
-      std::vector<std::string> command = {ACT_CXX};
-      for (const std::string& flag : Flags()) command.push_back(flag);
-      for (const fs::path& argument :
-           {fs::path("-I"), work, work / (source.name + ".cc"), fs::path("-o"), work / "image"})
-        command.push_back(argument.string());
-      const int status = RunCommand(command, work / "log");
-      *log = Contents(work / "log");
-      const std::string built = Contents(work / "image");
-      fs::remove_all(work);
-      if (status != 0) return "the host's compiler refuses its source:\n" + *log;
-      WriteAtOnce(messages, *log);
-      WriteAtOnce(library, built);
+    Include(headers);
+    for (const KernelSource* source : sources) {
+      if (fs::exists(EntryOf(*source).string() + ".so")) continue;
+      if (units.back().size() == kMostInUnit || names.contains(source->name)) {
+        units.emplace_back();
+        names.clear();
+      }
+      units.back().push_back(source);
+      names.insert(source->name);
     }
-    *log = Contents(messages);
-    const std::string bytes = Contents(library);
+  } catch (const fs::filesystem_error&) {
+    return;  // Compile meets it again, and says so
+  }
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < units.size(); i = next++) try {
+        if (units[i].size() > 1) Make(units[i]);
+      } catch (const fs::filesystem_error&) {
+      }
+  };
+  std::vector<std::thread> threads;
+  const size_t most = std::max(1u, std::thread::hardware_concurrency());
+  for (size_t i = 1; i < std::min(most, units.size()); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+cuda::Status HostCompiler::Compile(const KernelSource& source, const DeviceHeaders& headers,
+                                   std::vector<std::byte>* image, std::string* log) {
+  ++compiled_;
+  try {
+    Include(headers);
+    const std::string entry = EntryOf(source);
+    if (!fs::exists(entry + ".so"))
+      if (*log = Make({&source}); !log->empty()) return "the host's compiler refuses its source:\n" + *log;
+    *log = Contents(entry + ".log");
+    const std::string bytes = Contents(entry + ".so");
     image->resize(bytes.size());
     for (size_t i = 0; i < bytes.size(); ++i) (*image)[i] = static_cast<std::byte>(bytes[i]);
   } catch (const fs::filesystem_error& error) {

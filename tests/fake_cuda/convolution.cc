@@ -177,6 +177,14 @@ void WeightGradient(const Geometry& g, const float* x, float* dw, const float* d
   sums.Write(dw);
 }
 
+// What Serialize writes. Other problems than the one of the text have their numbers by chance alone.
+std::string TextOf(const ConvolutionProblem& p, const std::string& library, int64_t workspace_bytes) {
+  std::string text = library + " loops " + std::to_string(static_cast<int>(p.direction));
+  for (const auto* list : {&p.x, &p.w, &p.y, &p.strides, &p.dilations, &p.pads_begin, &p.pads_end})
+    for (const int64_t number : *list) text += " " + std::to_string(number);
+  return text + " workspace " + std::to_string(workspace_bytes);
+}
+
 int64_t Elements(const std::vector<int64_t>& dims) {
   int64_t count = 1;
   for (const int64_t d : dims) count *= d;
@@ -187,6 +195,7 @@ int64_t Elements(const std::vector<int64_t>& dims) {
 
 std::unique_ptr<cuda::LibraryCall> Convolutions::Choose(const ConvolutionProblem& problem, int64_t limit,
                                                         std::string* why) {
+  ++searched_;
   if (options_.no_convolutions) {
     *why = "the environment asks the fake to refuse convolutions";
     return nullptr;
@@ -196,9 +205,14 @@ std::unique_ptr<cuda::LibraryCall> Convolutions::Choose(const ConvolutionProblem
   LoopCall call;
   call.name = "convolution";
   call.alignment = problem.alignment;
+  call.text = TextOf(problem, Key(), options_.library_workspace_bytes);
   call.floats[0] = Elements(problem.x);
   call.floats[1] = Elements(problem.w);
   call.floats[2] = Elements(problem.y);
+  for (int i = 0; i < 3; ++i) call.bfloat16[i] = problem.math == cuda::FloatMath::kBFloat16;
+  constexpr int kResults[] = {2, 0, 1};
+  call.result = kResults[static_cast<int>(problem.direction)];
+  call.accumulates = problem.accumulates;
   call.compute = [g = GeometryOf(problem), direction = problem.direction](float* const operands[4]) {
     float *x = operands[0], *w = operands[1], *y = operands[2];
     switch (direction) {
@@ -211,6 +225,19 @@ std::unique_ptr<cuda::LibraryCall> Convolutions::Choose(const ConvolutionProblem
     }
   };
   return MakeCall(driver_, std::move(call), options_.library_workspace_bytes, limit, why);
+}
+
+std::unique_ptr<cuda::LibraryCall> Convolutions::Load(const ConvolutionProblem& problem, int64_t limit,
+                                                      std::span<const std::byte> engine, std::string* why) {
+  ++loaded_;
+  const std::string text(reinterpret_cast<const char*>(engine.data()), engine.size());
+  if (text != TextOf(problem, Key(), options_.library_workspace_bytes)) {
+    *why = "the fake's engine is damaged";
+    return nullptr;
+  }
+  auto call = Choose(problem, limit, why);
+  --searched_;
+  return call;
 }
 
 }  // namespace act::fake

@@ -14,6 +14,12 @@ class Controls {
   // Begins to count accesses of kernels, which makes them slower. Forgets what was counted.
   virtual void WatchAccesses(bool watch) = 0;
   virtual const AccessStatistics& Accesses() = 0;
+  // Kernels that have been compiled, and convolutions for which an engine was searched, or loaded.
+  struct Work {
+    int64_t compiled = 0, searched = 0, loaded = 0;
+    bool operator==(const Work&) const = default;
+  };
+  virtual Work WorkSoFar() = 0;
 };
 
 // Exported under kControlsOf.

@@ -9,8 +9,12 @@ namespace act::fake {
 // What a library has of each problem: operands of the sizes that follow from it, and the loops.
 struct LoopCall {
   std::string name;
-  int64_t floats[4] = {};  // of each operand; 0: there is none
-  int64_t alignment = 16;  // of each operand's address, in bytes
+  int64_t floats[4] = {};    // of each operand; 0: there is none
+  bool bfloat16[4] = {};     // which operands are: `compute` sees them as float32
+  int result = 2;            // the operand that is written
+  bool accumulates = false;  // the result is added to what is there
+  int64_t alignment = 16;    // of each operand's address, in bytes
+  std::string text = {};     // what LibraryCall::Serialize writes
   std::function<void(float* const operands[4])> compute;
 };
 
@@ -24,10 +28,20 @@ class Convolutions : public cuda::ConvolutionLibrary {
   Convolutions(FakeDriver& driver, const Options& options) : driver_(driver), options_(options) {}
   std::unique_ptr<cuda::LibraryCall> Choose(const cuda::ConvolutionProblem& problem, int64_t limit,
                                             std::string* why) override;
+  std::string Key() const override {
+    return "loops " + std::to_string(options_.library_version) + " with " +
+           std::to_string(options_.multiprocessors) + " multiprocessors";
+  }
+  std::unique_ptr<cuda::LibraryCall> Load(const cuda::ConvolutionProblem& problem, int64_t limit,
+                                          std::span<const std::byte> engine, std::string* why) override;
+  // Calls of Choose and of Load.
+  int64_t searched() const { return searched_; }
+  int64_t loaded() const { return loaded_; }
 
  private:
   FakeDriver& driver_;
   const Options options_;
+  int64_t searched_ = 0, loaded_ = 0;
 };
 
 class Products : public cuda::ProductLibrary {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
+#include "kernels/math/convert.h"
 #include "tests/fake_cuda/libraries.h"
 
 namespace act::fake {
@@ -13,6 +15,10 @@ class Call : public cuda::LibraryCall {
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   std::string engine() const override { return "fake"; }
+  std::vector<std::byte> Serialize() const override {
+    const auto bytes = std::as_bytes(std::span(call_.text));
+    return {bytes.begin(), bytes.end()};
+  }
 
   cuda::Status Enqueue(cuda::Stream* stream, std::byte* const operands[4], std::byte* workspace) override {
     struct Given {
@@ -30,7 +36,7 @@ class Call : public cuda::LibraryCall {
     float* seen[4] = {};
     for (int i = 0; i < 4; ++i) {
       if (call_.floats[i] == 0) continue;
-      std::string why = memory.Check(operands[i], call_.floats[i] * 4);
+      std::string why = memory.Check(operands[i], call_.floats[i] * (call_.bfloat16[i] ? 2 : 4));
       if (why.empty() &&
           reinterpret_cast<uintptr_t>(operands[i]) % static_cast<uintptr_t>(call_.alignment) != 0)
         why = "not aligned to " + std::to_string(call_.alignment) + " bytes";
@@ -42,8 +48,29 @@ class Call : public cuda::LibraryCall {
       if (!why.empty()) return call_.name + ", workspace: " + why;
       std::memset(memory.Alias(workspace), 0xff, static_cast<size_t>(workspace_bytes_));
     }
-    call_.compute(seen);
+    Compute(seen);
     return "";
+  }
+
+  // Bfloat16 operands are widened for `compute`, and a bfloat16 result is rounded to nearest even.
+  void Compute(float* (&seen)[4]) const {
+    std::vector<float> wide[4], before;
+    float* const result = seen[call_.result];
+    const auto count = static_cast<size_t>(call_.floats[call_.result]);
+    for (int i = 0; i < 4; ++i) {
+      if (!call_.bfloat16[i] || call_.floats[i] == 0) continue;
+      const auto* narrow = reinterpret_cast<const BFloat16*>(seen[i]);
+      wide[i].resize(static_cast<size_t>(call_.floats[i]));
+      for (size_t e = 0; e < wide[i].size(); ++e) wide[i][e] = ToFloat(narrow[e]);
+      seen[i] = wide[i].data();
+    }
+    float* made = seen[call_.result];
+    if (call_.accumulates) before.assign(made, made + count);
+    call_.compute(seen);
+    for (size_t e = 0; e < before.size(); ++e) made[e] += before[e];
+    if (made != result)
+      for (size_t e = 0; e < count; ++e)
+        reinterpret_cast<BFloat16*>(result)[e] = FromFloat<BFloat16>(made[e]);
   }
 
   FakeDriver& driver_;

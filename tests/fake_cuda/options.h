@@ -16,6 +16,7 @@ struct Options {
   int64_t fail_launch = 0;      // the k-th run of a kernel, from 1; 0: none
   int64_t stolen_bytes = 0;     // taken by another process after the first question for free bytes
   int64_t library_workspace_bytes = 0;
+  int library_version = 1;
   bool no_convolutions = false, no_products = false;
   std::string cache_folder;
 };

@@ -47,6 +47,10 @@ std::unique_ptr<cuda::LibraryCall> Products::Choose(const ProductProblem& p, int
     *why = "rows are longer than the distance from one to the next";
     return nullptr;
   }
+  if (p.bfloat16_result && (p.has_bias || p.math != cuda::FloatMath::kBFloat16)) {
+    *why = "a bfloat16 result with a bias, or of float32";
+    return nullptr;
+  }
   LoopCall call;
   call.name = "product";
   call.alignment = p.alignment;
@@ -54,6 +58,8 @@ std::unique_ptr<cuda::LibraryCall> Products::Choose(const ProductProblem& p, int
   call.floats[1] = Extent(p.batch, p.stride_b, p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.lead_b);
   call.floats[2] = Extent(p.batch, p.stride_c, p.m, p.n, p.lead_c);
   call.floats[3] = p.has_bias ? p.n : 0;
+  call.bfloat16[0] = call.bfloat16[1] = p.math == cuda::FloatMath::kBFloat16;
+  call.bfloat16[2] = p.bfloat16_result;
   call.compute = [p](float* const operands[4]) {
     Multiply(p, operands[0], operands[1], operands[2], operands[3]);
   };

@@ -27,6 +27,9 @@ class FakeToolkit : public cuda::Toolkit, public Controls {
     driver_.runner().statistics.clear();
   }
   const AccessStatistics& Accesses() override { return driver_.runner().statistics; }
+  Work WorkSoFar() override {
+    return {compiler_.compiled(), convolutions_.searched(), convolutions_.loaded()};
+  }
 
  private:
   FakeDriver driver_;

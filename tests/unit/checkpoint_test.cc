@@ -71,7 +71,8 @@ TEST_F(CheckpointTest, HoldsTheNamesThatAreDocumented) {
   std::string names;
   for (const auto& [name, view] : file.tensors()) names += name + ":" + ToString(view) + " ";
   EXPECT_EQ(names,
-            "buffer.seen:f32[1] epoch:i64[] optimizer.w.velocity:f32[4] param.w:f32[4] position:i64[] "
+            "buffer.seen:f32[1] epoch:i64[] kernels:i64[2] optimizer.w.velocity:f32[4] param.w:f32[4] "
+            "position:i64[] "
             "seed:i64[] step:i64[] ");
 }
 

@@ -96,12 +96,14 @@ void CheckAll(std::deque<LoopCase>& cases) {
   }
 }
 
-TEST(CudaFused, RandomProgramsGiveTheProcessorsResults) {
-  // Each is a kernel of its own, whose compilation takes a second: ACT_RANDOM_PROGRAMS asks for more.
-  const char* asked = std::getenv("ACT_RANDOM_PROGRAMS");
-  const unsigned count = asked ? static_cast<unsigned>(std::atoi(asked)) : 100;
+// 1,500 programs, of which each test has a part, so that parts run beside each other and need little memory.
+constexpr unsigned kProgramsInPart = 125, kParts = 12;
+
+class CudaFusedPart : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(CudaFusedPart, RandomProgramsGiveTheProcessorsResults) {
   std::deque<LoopCase> cases;
-  for (unsigned seed = 0; seed < count; ++seed) {
+  for (unsigned seed = GetParam(); cases.size() < kProgramsInPart; seed += kParts) {
     RandomNumbers random(seed);
     RandomCase r = MakeRandomCase(random);
     const std::vector<Codec> codecs = CodecsOf(r.program);
@@ -112,6 +114,8 @@ TEST(CudaFused, RandomProgramsGiveTheProcessorsResults) {
   }
   CheckAll(cases);
 }
+
+INSTANTIATE_TEST_SUITE_P(, CudaFusedPart, ::testing::Range(0u, kParts));
 
 TEST(CudaFused, NetworkLoopsGiveTheProcessorsResultsInPlace) {
   std::deque<LoopCase> cases;
@@ -184,19 +188,27 @@ TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
   }
 }
 
+std::string TextOf(NetworkLoop loop) {
+  RandomNumbers random(1);
+  const LoopCase c(random, std::move(loop.loop));
+  const KernelSite site = c.card.Site();
+  return cuda::FusedSource(*cuda::MakeCudaLoop(site, nullptr), site).text;
+}
+
 // The text is the same for every batch, and for other streams.
 TEST(CudaFused, OneKernelServesEveryBatch) {
   const auto text = [](int64_t batch, int32_t stream) {
     NetworkLoop loop =
         BatchNormReluEncode({Dim::Batch(), Dim(28), Dim(28), Dim(64)}, batch, Codec::Uniform(3));
     loop.loop.program.outputs[1].stream = stream;
-    RandomNumbers random(1);
-    LoopCase c(random, std::move(loop.loop));
-    const KernelSite site = c.card.Site();
-    return cuda::FusedSource(*cuda::MakeCudaLoop(site, nullptr), site).text;
+    return TextOf(std::move(loop));
   };
   EXPECT_EQ(text(2, 1), text(64, 1));
   EXPECT_EQ(text(2, 1), text(2, 77));
+}
+
+TEST(CudaFused, OneKernelUpdatesParametersOfAllShapes) {
+  EXPECT_EQ(TextOf(AdamUpdate({Dim(13), Dim(5)})), TextOf(AdamUpdate({Dim(7), Dim(3), Dim(3), Dim(3)})));
 }
 
 TEST(CudaFused, NetworkLoopsPassTheCompileGate) {

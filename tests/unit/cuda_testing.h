@@ -33,9 +33,13 @@ class FakeCard {
     if (!toolkit_) throw std::runtime_error(error);
     controls_ = reinterpret_cast<fake::ControlsOf>(dlsym(library, fake::kControlsOf))(toolkit_.get());
     cache_ = std::make_unique<cuda::KernelCache>(driver(), toolkit_->compiler());
+    engines_ = std::make_unique<cuda::EngineCache>(toolkit_->convolutions());
     host_work_ = std::make_unique<cuda::HostWork>(driver());
-    context_ = std::make_unique<cuda::CudaContext>(cuda::CudaContext{
-        .toolkit = *toolkit_, .cache = *cache_, .fault_sites = sites_, .host_work = *host_work_});
+    context_ = std::make_unique<cuda::CudaContext>(cuda::CudaContext{.toolkit = *toolkit_,
+                                                                     .cache = *cache_,
+                                                                     .engines = *engines_,
+                                                                     .fault_sites = sites_,
+                                                                     .host_work = *host_work_});
     EXPECT_EQ(driver().CreateStream(&context_->stream), "");
     context_->step_block = Allocate(sizeof(cuda::StepImage));
     context_->fault_record = Allocate(sizeof(FaultRecord));
@@ -93,6 +97,7 @@ class FakeCard {
   std::unique_ptr<cuda::Toolkit> toolkit_;
   fake::Controls* controls_ = nullptr;
   std::unique_ptr<cuda::KernelCache> cache_;
+  std::unique_ptr<cuda::EngineCache> engines_;
   std::unique_ptr<cuda::HostWork> host_work_;
   cuda::FaultSites sites_;
   std::unique_ptr<cuda::CudaContext> context_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/unit/fake_cuda_source.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace act {
 namespace {
@@ -222,6 +223,46 @@ TEST(FakeCudaLibraries, AWorkspaceIsNeededWhereTheEnvironmentSaysSo) {
   std::byte* const operands[4] = {a.as<std::byte>(), a.as<std::byte>(), a.as<std::byte>(), nullptr};
   EXPECT_EQ(call->Enqueue(card.context().stream, operands, small.as<std::byte>()), "");
   EXPECT_SUBSTRING("product, workspace: byte 0 of an allocation of 4000 bytes", card.Wait());
+}
+
+// ---- The compiler
+
+// Kernels that are compiled together may have names in common, of functions and of types. One that is wrong
+// leaves the others as they are.
+TEST(FakeCudaCompiler, KernelsOfOneUnitDoNotMeet) {
+  const testing::TemporaryFolder folder;
+  const Variable cache("ACT_FAKE_CACHE", folder / "cache");
+  FakeCard card;
+  CardArray y(card, 3);
+  std::vector<const cuda::CompiledKernel*> kernels;
+  const auto request = [&](const std::string& name, const std::string& factor) {
+    kernels.push_back(card.cache().Request(SourceOf(
+        name, "Store(p.y + p.count, Factor());",
+        "namespace { constexpr float kFactor = " + factor + "; }\nfloat Factor() { return kFactor; }\n")));
+  };
+  for (const char* factor : {"1", "2", "4"}) request("times" + std::string(factor), factor);
+  ASSERT_EQ(card.cache().CompileAll(), "");
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const Pieces p = {nullptr, y.as<float>(), nullptr, static_cast<int64_t>(i)};
+    EXPECT_EQ(cuda::Launch(card.context(), *kernels[i], 1, 1, p, 0), "");
+  }
+  EXPECT_EQ(card.Wait(), "");
+  EXPECT_EQ(y.Get<float>(), (std::vector<float>{1, 2, 4}));
+  // It was one unit: their images are one file.
+  for (const auto& file : std::filesystem::directory_iterator(folder / "cache"))
+    if (file.path().extension() == ".so") {
+      EXPECT_EQ(file.hard_link_count(), 3u) << file.path();
+    }
+
+  request("times8", "8");
+  request("wrong", "no_such_name");
+  const std::string error = card.cache().CompileAll();
+  EXPECT_SUBSTRING("kernel wrong: the host's compiler refuses its source", error);
+  EXPECT_SUBSTRING("no_such_name", error);
+  int images = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "cache"))
+    images += file.path().extension() == ".so";
+  EXPECT_EQ(images, 4);
 }
 
 // ---- Faults of a machine

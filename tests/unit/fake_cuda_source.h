@@ -8,7 +8,7 @@
 
 namespace act {
 
-#define EXPECT_SUBSTRING(part, text) EXPECT_PRED_FORMAT2(testing::IsSubstring, part, text)
+#define EXPECT_SUBSTRING(part, text) EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text)
 
 // What such a kernel gets. A test uses what it needs.
 struct Pieces {

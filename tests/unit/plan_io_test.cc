@@ -50,6 +50,47 @@ void ExpectSameStep(const StepGraph& a, const StepGraph& b) {
   }
 }
 
+Prepared SmallPrepared() {
+  Prepared p;
+  p.card = "A card", p.compiler = "compiler 1", p.library = "library 2", p.batch = 8;
+  p.kernels = {{"00ab", "scale", testing::Ramp(25)}, {"00ac", "fused", testing::Ramp(16)}};
+  p.engines = {{"convolution a", "engine 3", 131, testing::Ramp(3)}, {"convolution b", "no engine", 0, {}}};
+  return p;
+}
+
+void ExpectSame(const Prepared& a, const Prepared& b) {
+  EXPECT_EQ(a.card, b.card);
+  EXPECT_EQ(a.compiler, b.compiler);
+  EXPECT_EQ(a.library, b.library);
+  EXPECT_EQ(a.batch, b.batch);
+  ASSERT_EQ(a.kernels.size(), b.kernels.size());
+  for (size_t i = 0; i < a.kernels.size(); ++i) {
+    EXPECT_EQ(a.kernels[i].key, b.kernels[i].key);
+    EXPECT_EQ(a.kernels[i].name, b.kernels[i].name);
+    EXPECT_EQ(View(a.kernels[i].image), View(b.kernels[i].image));
+  }
+  ASSERT_EQ(a.engines.size(), b.engines.size());
+  for (size_t i = 0; i < a.engines.size(); ++i) {
+    EXPECT_EQ(a.engines[i].problem, b.engines[i].problem);
+    EXPECT_EQ(a.engines[i].engine, b.engines[i].engine);
+    EXPECT_EQ(a.engines[i].workspace_bytes, b.engines[i].workspace_bytes);
+    EXPECT_EQ(View(a.engines[i].plan), View(b.engines[i].plan));
+  }
+}
+
+// A plan that brings what `change` leaves of SmallPrepared().
+template <class Change>
+Plan PreparedPlan(Change change) {
+  Plan plan = SmallPlan();
+  Prepared prepared = SmallPrepared();
+  change(prepared);
+  plan.prepared = std::make_shared<const Prepared>(std::move(prepared));
+  return plan;
+}
+Plan PreparedPlan() {
+  return PreparedPlan([](Prepared&) {});
+}
+
 // The message of reading a file with these contents.
 std::string ReadError(const std::string& contents) {
   TemporaryFolder folder;
@@ -148,6 +189,45 @@ TEST(PlanIo, APlanWithoutWeightsIsLegal) {
   EXPECT_EQ(read.onnx_model.data, nullptr);
 }
 
+TEST(PlanIo, ReadsBackWhatIsPreparedForACard) {
+  TemporaryFolder folder;
+  llvm::cantFail(WritePlan(PreparedPlan(), folder / "p"));
+  const Plan read = llvm::cantFail(ReadPlan(folder / "p"));
+  ASSERT_TRUE(read.prepared);
+  ExpectSame(SmallPrepared(), *read.prepared);
+  EXPECT_EQ(read.prepared->Bytes(), 4 * (25 + 16 + 3));
+  EXPECT_EQ(read.prepared->FindKernel("00ac")->name, "fused");
+  EXPECT_EQ(read.prepared->FindKernel("00aa"), nullptr);
+  EXPECT_EQ(read.prepared->FindKernel("00b"), nullptr);
+  EXPECT_EQ(read.prepared->FindEngine("convolution a")->engine, "engine 3");
+  EXPECT_EQ(read.prepared->FindEngine("convolution"), nullptr);
+  llvm::cantFail(WritePlan(SmallPlan(), folder / "p"));
+  EXPECT_FALSE(llvm::cantFail(ReadPlan(folder / "p")).prepared);
+}
+
+TEST(PlanIo, WhatIsPreparedForACardIsChecked) {
+  const auto error = [](auto change) {
+    TemporaryFolder folder;
+    const std::string path = folder / "p";
+    const std::string text = llvm::toString(WritePlan(PreparedPlan(change), path));
+    const std::string place = path + ": what is prepared for a card: ";
+    EXPECT_EQ(text.substr(0, place.size()), place);
+    return text.substr(std::min(place.size(), text.size()));
+  };
+  const std::string hint = "\nhint: compile the model again";
+  EXPECT_EQ(error([](Prepared& p) { p.card.clear(); }),
+            "does not say for which card, compiler and library" + hint);
+  EXPECT_EQ(error([](Prepared& p) { p.batch = 0; }), "is for a batch of 0" + hint);
+  EXPECT_EQ(error([](Prepared& p) { p.kernels[1].key = p.kernels[0].key; }),
+            "has kernels that are not in order" + hint);
+  EXPECT_EQ(error([](Prepared& p) { p.kernels[0].key.clear(); }), "has kernels that are not in order" + hint);
+  EXPECT_EQ(error([](Prepared& p) { std::swap(p.engines[0], p.engines[1]); }),
+            "has engines that are not in order" + hint);
+  EXPECT_EQ(error([](Prepared& p) { p.kernels[1].image = {}; }), "has no code of kernel 'fused'" + hint);
+  EXPECT_EQ(error([](Prepared& p) { p.engines[0].workspace_bytes = -1; }),
+            "has an engine without its sizes: 'convolution a'" + hint);
+}
+
 TEST(PlanIo, EveryFlippedBitIsFound) {
   const std::string good = Written(SmallPlan());
   TemporaryFolder folder;
@@ -174,7 +254,7 @@ TEST(PlanIo, EveryTruncationIsFound) {
 // The checksum does not protect against a writer that computes it, so the structure must be checked
 // too. Each of these files must give a plan or an error. A sanitizer build shows anything else.
 TEST(PlanIo, ResealedDamageNeverReadsOutsideTheFile) {
-  const std::string good = Written(SmallPlan());
+  const std::string good = Written(PreparedPlan());
   TemporaryFolder folder;
   int errors = 0;
   for (size_t i = 0; i < good.size(); ++i) {
@@ -182,7 +262,17 @@ TEST(PlanIo, ResealedDamageNeverReadsOutsideTheFile) {
     bad[i] = static_cast<char>(bad[i] ^ (i % 2 ? 0xff : 1 << (i / 2 % 8)));
     Overwrite(folder / "p", Resealed(bad));
     llvm::Expected<Plan> plan = ReadPlan(folder / "p");
-    if (!plan) llvm::consumeError(plan.takeError()), ++errors;
+    if (!plan) {
+      llvm::consumeError(plan.takeError()), ++errors;
+    } else if (plan->prepared) {
+      uint64_t sum = 0;  // a byte outside of the file would be found here
+      for (const PreparedKernel& kernel : plan->prepared->kernels)
+        for (int64_t at = 0; at < kernel.image.bytes; ++at)
+          sum += static_cast<uint8_t>(kernel.image.data[at]);
+      for (const PreparedEngine& engine : plan->prepared->engines)
+        for (int64_t at = 0; at < engine.plan.bytes; ++at) sum += static_cast<uint8_t>(engine.plan.data[at]);
+      EXPECT_LT(sum, uint64_t{1} << 40);
+    }
   }
   EXPECT_GT(errors, 100);
 }

@@ -178,11 +178,12 @@ inline RandomCase AnyRandomCase(RandomNumbers& random) {
     if (output.kind == OutputKind::kSum && !p.space.empty())
       type.dims.erase(type.dims.begin(),
                       type.dims.begin() + Pick(random, 0, static_cast<int64_t>(p.space.size())));
+    if (output.kind == OutputKind::kStore && Pick(random, 0, 2) == 0) type.dtype = DType::kBFloat16;
     p.outputs.push_back(output);
     c.outputs.push_back(type);
     // The register from which a code was made, so that codes can be checked to the byte despite
-    // earlier rounding.
-    if (output.kind == OutputKind::kEncode) {
+    // earlier rounding. So can bfloat16, where its register is a result too.
+    if (output.kind == OutputKind::kEncode || (type.dtype == DType::kBFloat16 && Pick(random, 0, 1) == 0)) {
       p.outputs.push_back({OutputKind::kStore, output.reg, {}, 0});
       c.outputs.push_back({DType::kFloat32, p.space});
     }
@@ -269,11 +270,39 @@ inline void ExpectCode(const RandomCase& r, FusedCase& c, size_t i) {
     ASSERT_EQ(c.output_views[i].as<uint8_t>()[b], expected[b]) << "byte " << b << " of " << ToString(codec);
 }
 
+// The next result, if it is the float32 register from which result i was rounded; else null.
+inline const float* RegisterOf(const RandomCase& r, FusedCase& c, size_t i) {
+  const std::vector<ProgramOutput>& outputs = r.program.outputs;
+  const bool stored = i + 1 < outputs.size() && outputs[i + 1].reg == outputs[i].reg &&
+                      outputs[i + 1].kind == OutputKind::kStore && r.outputs[i + 1].dtype == DType::kFloat32;
+  return stored ? c.Out(i + 1) : nullptr;
+}
+
+// The nearest bfloat16 of the register. Where the register is not a result, its error may take it to the
+// other side of a tie: then the next bfloat16, 2^-7 of it away, is right too.
+inline void ExpectBFloat16s(const RandomCase& r, FusedCase& fast, FusedCase& truth, size_t i) {
+  const auto *made = fast.output_views[i].as<BFloat16>(), *expected = truth.output_views[i].as<BFloat16>();
+  const float* exact = RegisterOf(r, fast, i);
+  for (int64_t e = 0; e < fast.output_views[i].elements; ++e) {
+    const float x = ToFloat(made[e]), y = ToFloat(expected[e]);
+    if (exact) {
+      ASSERT_EQ(made[e].bits, FromFloat<BFloat16>(exact[e]).bits) << "out" << i << "[" << e << "]";
+    } else {
+      ASSERT_TRUE(IsClose(x, y) || std::fabs(x - y) <= 0x1p-7f * std::fabs(y))
+          << "out" << i << "[" << e << "] = " << x << ", reference " << y;
+    }
+  }
+}
+
 inline void ExpectSameResults(const RandomCase& r, FusedCase& fast, FusedCase& truth) {
   for (size_t i = 0; i < r.program.outputs.size(); ++i) {
     const ProgramOutput& output = r.program.outputs[i];
     if (output.kind == OutputKind::kEncode) {
       ExpectCode(r, fast, i);
+      continue;
+    }
+    if (r.outputs[i].dtype == DType::kBFloat16) {
+      ExpectBFloat16s(r, fast, truth, i);
       continue;
     }
     const double columns = static_cast<double>(std::max<int64_t>(1, fast.output_views[i].elements));

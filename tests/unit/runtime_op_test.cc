@@ -107,5 +107,46 @@ TEST(WrongCounts, SaysWhatIsThereAndWhatMustBe) {
   EXPECT_EQ(WrongCounts(node), std::nullopt);
 }
 
+// Places of bfloat16: each operand and result alone, and all together.
+TEST(WrongBFloat16, HoldsEachOperatorToItsLetters) {
+  const auto types_of = [](std::string_view operands, std::string_view results) {
+    Graph graph;
+    for (const char c : std::string(operands) + std::string(results)) {
+      Value value;
+      value.type = {c == 'b' ? DType::kBFloat16 : DType::kFloat32, {Dim::Batch(), 4}};
+      graph.values.push_back(value);
+    }
+    return graph;
+  };
+  const auto wrong = [&](const char* op, std::string_view operands, std::string_view results) {
+    Node node;
+    node.op = op;
+    ValueId v = 0;
+    for (size_t i = 0; i < operands.size(); ++i) node.inputs.push_back(v++);
+    for (size_t i = 0; i < results.size(); ++i) node.outputs.push_back(v++);
+    return WrongBFloat16(types_of(operands, results), node);
+  };
+  EXPECT_EQ(wrong("Conv", "bff", "b"), std::nullopt);
+  EXPECT_EQ(wrong("Conv", "bff", "f"), std::nullopt);
+  EXPECT_EQ(wrong("Conv", "fff", "f"), std::nullopt);
+  EXPECT_EQ(wrong("Conv", "fff", "b"), "cannot make bf16 as result 0");
+  EXPECT_EQ(wrong("Conv", "bbf", "b"), "cannot read bf16 as operand 1");
+  EXPECT_EQ(wrong("Conv", "bfb", "b"), "cannot read bf16 as operand 2");
+  EXPECT_EQ(wrong("ConvGradWeight", "bb", "f"), std::nullopt);
+  EXPECT_EQ(wrong("ConvGradWeight", "bf", "f"), "cannot read f32 as operand 1");
+  EXPECT_EQ(wrong("ConvGradWeight", "bb", "b"), "cannot make bf16 as result 0");
+  EXPECT_EQ(wrong("MatMul", "fb", "b"), std::nullopt);
+  EXPECT_EQ(wrong("Attention", "bbb", "f"), std::nullopt);
+  EXPECT_EQ(wrong("Attention", "bbf", "f"), "cannot read f32 as operand 2");
+  EXPECT_EQ(wrong("BatchNormStats", "bff", "ff"), std::nullopt);
+  EXPECT_EQ(wrong("BatchNormStats", "bff", "bf"), "cannot make bf16 as result 0");
+  EXPECT_EQ(wrong("Transpose", "b", "b"), std::nullopt);
+  EXPECT_EQ(wrong("Transpose", "b", "f"), "cannot make f32 as result 0");
+  EXPECT_EQ(wrong("Concat", "bbbb", "b"), std::nullopt);
+  EXPECT_EQ(wrong("Concat", "bbbf", "b"), "cannot read f32 as operand 3");
+  EXPECT_EQ(wrong("Softmax", "b", "f"), "cannot read bf16 as operand 0");
+  EXPECT_EQ(wrong("SoftmaxCrossEntropyGrad", "fff", "b"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace act

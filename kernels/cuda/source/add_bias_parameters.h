@@ -6,8 +6,9 @@
 namespace act::cuda {
 
 struct AddBiasParameters {
-  float* y = nullptr;
+  const void* from = nullptr;
   const float* bias = nullptr;
+  void* to = nullptr;
   Divisor groups;  // of kCount channels
   int32_t items = 0;
 };

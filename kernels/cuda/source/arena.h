@@ -1,4 +1,6 @@
 // Device code of CudaDevice: adding partial sums of tiles, and looking at bytes of the arena.
+#pragma once
+
 #include "kernels/cuda/source/arena_parameters.h"
 #include "kernels/cuda/source/device.h"
 

@@ -11,6 +11,7 @@
 
 namespace act::cuda {
 
+template <class T>
 struct MomentsOp {
   struct Acc {
     double sum, square;
@@ -22,7 +23,7 @@ struct MomentsOp {
   ACT_DEVICE Acc Start() const { return {0, 0, kInfinity, -kInfinity}; }
   // A row 0 that is not finite would leave nothing of the rest.
   ACT_DEVICE float Shift(int64_t channel) const {
-    const float first = Load(p.columns.x + channel);
+    const float first = LoadFloat(static_cast<const T*>(p.columns.x) + channel);
     return fabsf(first) < kInfinity ? first : 0;
   }
   ACT_DEVICE void Add(Acc& acc, float x, float shift) const {
@@ -72,13 +73,14 @@ struct MomentsOp {
   }
 };
 
-template <int kColumnLanes, int kVector>
+template <class T, int kColumnLanes, int kVector>
 ACT_DEVICE void SumBatch(const BatchNormParameters& p) {
-  ReduceColumns<kColumnLanes, kVector>(MomentsOp{p}, p.columns);
+  ReduceColumns<T, kColumnLanes, kVector>(MomentsOp<T>{p}, p.columns);
 }
 
+template <class T>
 ACT_DEVICE void MergeBatch(const BatchNormParameters& p) {
-  MergeParts(MomentsOp{p}, p.columns.parts, p.columns.length);
+  MergeParts(MomentsOp<T>{p}, p.columns.parts, p.columns.length);
 }
 
 }  // namespace act::cuda

@@ -41,7 +41,8 @@ ACT_DEVICE typename Op::Acc MergeRowLanes(const Op& op, typename Op::Acc (&acc)[
   return shared[t % kVector * kThreads + t / kVector];
 }
 
-template <int kColumnLanes, int kVector, class Op>
+// T: the type of x.
+template <class T, int kColumnLanes, int kVector, class Op>
 ACT_DEVICE void ReduceColumns(Op op, const ColumnReduction& p) {
   constexpr int kRowLanes = kColumnThreads / kColumnLanes, kAtOnce = Op::kAtOnce / kVector;
   const int32_t lane = threadIdx.x % kColumnLanes, j = threadIdx.x / kColumnLanes, block = blockIdx.x;
@@ -52,7 +53,7 @@ ACT_DEVICE void ReduceColumns(Op op, const ColumnReduction& p) {
   const int64_t column = int64_t{outer} * p.length + c;
   const int32_t begin = part * p.part_rows;
   const int32_t end = !inside ? 0 : part + 1 < p.parts ? begin + p.part_rows : p.rows;
-  const float* x = p.x + (inside ? PlaceOf(p.outer, outer) + c : 0);
+  const T* x = static_cast<const T*>(p.x) + (inside ? PlaceOf(p.outer, outer) + c : 0);
 
   typename Op::Acc acc[kVector];
   float shift[kVector] = {};

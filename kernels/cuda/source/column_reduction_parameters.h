@@ -11,7 +11,7 @@ inline constexpr int kMergeColumns = 32;    // that it merges
 // What ReduceColumns reduces. Column o * length + c is the reduction over r < rows of
 // x[PlaceOf(outer, o) + PlaceOf(reduced, r) + c]. One block for each tile of each part of each o.
 struct ColumnReduction {
-  const float* x = nullptr;
+  const void* x = nullptr;
   Axes outer, reduced;
   int32_t length = 0, rows = 0;
   int32_t tiles = 1, parts = 1;  // tiles of `length`, parts of `rows`

@@ -1,5 +1,6 @@
 // Convolutions by tiles of products, for those that the library refuses: a row is a pixel, and operands are
-// read through the window. Rows and products count as in kernels/reference/conv.cc.
+// read through the window. Rows and products count as in kernels/reference/conv.cc. T is the type of what is
+// multiplied, to which weights are rounded, R that of the result.
 #pragma once
 
 #include "kernels/cuda/source/conv_parameters.h"
@@ -57,6 +58,7 @@ ACT_DEVICE int64_t WeightAt(const ConvParameters& p, int32_t m, int32_t c, int32
 }
 
 // y [pixels, M]: product q of an element is that of tap q / (C/group) and channel q % (C/group).
+template <class T, class R>
 ACT_DEVICE void Conv(const ConvParameters& p) {
   const int32_t cin = p.group_in.by, cout = p.group_out.by;
   ConvBlock b = BlockOf(p, p.pixels, cout);
@@ -66,19 +68,21 @@ ACT_DEVICE void Conv(const ConvParameters& p) {
       [&](int32_t pixel, int32_t q) {
         const int32_t c = Split(p.group_in, q);
         const int64_t x = InputAt(p.window, PixelOf<&WindowAxis::out>(p.window, pixel), TapAt(p.window, q));
-        return x < 0 ? 0 : Load(p.x + x * p.channels + b.group * cin + c);
+        return x < 0 ? 0 : LoadFloat(static_cast<const T*>(p.x) + x * p.channels + b.group * cin + c);
       },
       [&](int32_t q, int32_t m) {
         const int32_t c = Split(p.group_in, q);
-        return Load(p.w + WeightAt(p, b.group * cout + m, c, q));
+        return RoundedTo<T>(Load(p.w + WeightAt(p, b.group * cout + m, c, q)));
       },
       [&](int32_t pixel, int32_t m, float sum) {
         m += b.group * cout;
-        Store(p.to + int64_t{pixel} * p.out_channels + m, p.bias ? sum + Load(p.bias + m) : sum);
+        StoreFloat(static_cast<R*>(p.to) + int64_t{pixel} * p.out_channels + m,
+                   p.bias ? sum + Load(p.bias + m) : sum);
       });
 }
 
 // dx [pixels, C]: product q is that of tap q / (M/group) and channel q % (M/group) of dy.
+template <class T, class R>
 ACT_DEVICE void ConvGradInput(const ConvParameters& p) {
   const int32_t cin = p.group_in.by, cout = p.group_out.by;
   ConvBlock b = BlockOf(p, p.pixels, cin);
@@ -88,19 +92,20 @@ ACT_DEVICE void ConvGradInput(const ConvParameters& p) {
       [&](int32_t pixel, int32_t q) {
         const int32_t m = Split(p.group_out, q);
         const int64_t y = OutputAt(p.window, PixelOf<&WindowAxis::in>(p.window, pixel), TapAt(p.window, q));
-        return y < 0 ? 0 : Load(p.y + y * p.out_channels + b.group * cout + m);
+        return y < 0 ? 0 : LoadFloat(static_cast<const T*>(p.y) + y * p.out_channels + b.group * cout + m);
       },
       [&](int32_t q, int32_t c) {
         const int32_t m = Split(p.group_out, q);
-        return Load(p.w + WeightAt(p, b.group * cout + m, c, q));
+        return RoundedTo<T>(Load(p.w + WeightAt(p, b.group * cout + m, c, q)));
       },
       [&](int32_t pixel, int32_t c, float sum) {
-        Store(p.to + int64_t{pixel} * p.channels + b.group * cin + c, sum);
+        StoreFloat(static_cast<R*>(p.to) + int64_t{pixel} * p.channels + b.group * cin + c, sum);
       });
 }
 
 // dw [M/group, taps * C/group] of each group: products are those of the pixels of dy. Parts of the pixels
 // make sums of their own, which lie one after the other.
+template <class T>
 ACT_DEVICE void ConvGradWeight(const ConvParameters& p) {
   const int32_t cin = p.group_in.by, cout = p.group_out.by;
   ConvBlock b = BlockOf(p, cout, p.taps * cin);
@@ -109,17 +114,19 @@ ACT_DEVICE void ConvGradWeight(const ConvParameters& p) {
   TileProduct<false, true>(
       b.tile,
       [&](int32_t m, int32_t pixel) {
-        return Load(p.y + int64_t{pixel} * p.out_channels + b.group * cout + m);
+        return LoadFloat(static_cast<const T*>(p.y) + int64_t{pixel} * p.out_channels + b.group * cout + m);
       },
       [&](int32_t pixel, int32_t column) {
         const int32_t c = Split(p.group_in, column);
         const int64_t x =
             InputAt(p.window, PixelOf<&WindowAxis::out>(p.window, pixel), TapAt(p.window, column));
-        return x < 0 ? 0 : Load(p.x + x * p.channels + b.group * cin + c);
+        return x < 0 ? 0 : LoadFloat(static_cast<const T*>(p.x) + x * p.channels + b.group * cin + c);
       },
       [&](int32_t m, int32_t column, float sum) {
         const int32_t c = Split(p.group_in, column);
-        Store(p.to + b.part * p.part_elements + WeightAt(p, b.group * cout + m, c, column), sum);
+        Store(
+            static_cast<float*>(p.to) + b.part * p.part_elements + WeightAt(p, b.group * cout + m, c, column),
+            sum);
       });
 }
 

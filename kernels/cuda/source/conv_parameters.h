@@ -8,8 +8,9 @@ namespace act::cuda {
 
 struct ConvParameters {
   WindowParameters window;
-  const float *x = nullptr, *w = nullptr, *y = nullptr, *bias = nullptr;  // y: of the gradients, dy
-  float* to = nullptr;
+  const void *x = nullptr, *y = nullptr;  // y: of the gradients, dy
+  const float *w = nullptr, *bias = nullptr;
+  void* to = nullptr;
   int32_t pixels = 0;                      // of all samples: of y, or where dx is made, of x
   int32_t channels = 0, out_channels = 0;  // C, M
   Divisor group_in, group_out;             // C/group, M/group

@@ -1,4 +1,5 @@
-// Convolutions in which each channel has a window of its own.
+// Convolutions in which each channel has a window of its own. T is the type of what is multiplied, W that of
+// the weights in memory, which are rounded to T, R that of the result.
 #pragma once
 
 #include "kernels/cuda/source/depthwise_parameters.h"
@@ -7,17 +8,20 @@
 
 namespace act::cuda {
 
-template <int kCount>
+template <class T, class W, int kCount>
 ACT_DEVICE void LoadWeights(const DepthwiseParameters& p, int32_t channel, int32_t tap, Floats<kCount>& w) {
-  const float* from = p.w + channel * p.w_channel + tap * p.w_tap;
-  if (p.w_channel == 1) return LoadFloats(from, w);
-  for (int j = 0; j < kCount; ++j) w.at[j] = Load(from + j * p.w_channel);
+  const W* from = static_cast<const W*>(p.w) + p.first_tap + channel * p.w_channel + tap * p.w_tap;
+  if (p.w_channel == 1)
+    LoadFloats(from, w);
+  else
+    for (int j = 0; j < kCount; ++j) w.at[j] = LoadFloat(from + j * p.w_channel);
+  for (int j = 0; j < kCount; ++j) w.at[j] = RoundedTo<T>(w.at[j]);
 }
 
 // A thread makes kCount channels of kOutputs neighbours in a row of y. It walks a window's row kTaps taps at
 // a time, and loads what these read once. More than one tap, or output: no dilation along the row, and a
 // stride of kStride.
-template <int kCount, int kOutputs, int kTaps, int kStride>
+template <class T, class W, class R, int kCount, int kOutputs, int kTaps, int kStride>
 ACT_DEVICE void Depthwise(const DepthwiseParameters& p) {
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (thread >= p.items) return;
@@ -35,7 +39,7 @@ ACT_DEVICE void Depthwise(const DepthwiseParameters& p) {
     for (int32_t j = sb.first; j < sb.end; ++j) {
       const int64_t plane = int64_t{o.sample} * a.in.by + sa.start + i * a.dilation.by;
       const int64_t row = (plane * b.in.by + sb.start + j * b.dilation.by) * c.in.by;
-      const float* x_row = p.from + row * p.channels + channel;
+      const T* x_row = static_cast<const T*>(p.from) + row * p.channels + channel;
 #pragma unroll 1
       for (int32_t k = 0; k < c.kernel.by; k += kTaps) {
         Floats<kCount> x[(kOutputs - 1) * kStride + kTaps] = {};
@@ -45,7 +49,7 @@ ACT_DEVICE void Depthwise(const DepthwiseParameters& p) {
         }
         for (int t = 0; t < kTaps; ++t) {
           Floats<kCount> w;
-          LoadWeights(p, channel, (i * b.kernel.by + j) * c.kernel.by + k + t, w);
+          LoadWeights<T, W>(p, channel, (i * b.kernel.by + j) * c.kernel.by + k + t, w);
           for (int n = 0; n < kOutputs; ++n)
             for (int e = 0; e < kCount; ++e)
               sum[n].at[e] = MulAdd(x[n * kStride + t].at[e], w.at[e], sum[n].at[e]);
@@ -58,13 +62,14 @@ ACT_DEVICE void Depthwise(const DepthwiseParameters& p) {
     if (first + n >= c.out.by) break;
     for (int e = 0; e < kCount; ++e) sum[n].at[e] += bias.at[e];
     o.at[2] = first + n;
-    StoreFloats(p.to + IndexOf<&WindowAxis::out>(p.window, o) * p.channels + channel, sum[n]);
+    StoreFloats(static_cast<R*>(p.to) + IndexOf<&WindowAxis::out>(p.window, o) * p.channels + channel,
+                sum[n]);
   }
 }
 
 // The gradient of the input where there are strides: a thread gathers kCount channels of one pixel. (Without
 // strides it is a convolution with the window turned around.)
-template <int kCount>
+template <class T, class W, class R, int kCount>
 ACT_DEVICE void DepthwiseGradInput(const DepthwiseParameters& p) {
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (thread >= p.items) return;
@@ -73,16 +78,17 @@ ACT_DEVICE void DepthwiseGradInput(const DepthwiseParameters& p) {
   Floats<kCount> sum = {};
   ForEachReader(p.window, PixelOf<&WindowAxis::in>(p.window, pixel), [&](const Pixel& o, int32_t tap) {
     Floats<kCount> dy, w;
-    LoadFloats(p.from + IndexOf<&WindowAxis::out>(p.window, o) * p.channels + channel, dy);
-    LoadWeights(p, channel, tap, w);
+    LoadFloats(static_cast<const T*>(p.from) + IndexOf<&WindowAxis::out>(p.window, o) * p.channels + channel,
+               dy);
+    LoadWeights<T, W>(p, channel, tap, w);
     for (int e = 0; e < kCount; ++e) sum.at[e] = MulAdd(dy.at[e], w.at[e], sum.at[e]);
   });
-  StoreFloats(p.to + int64_t{pixel} * p.channels + channel, sum);
+  StoreFloats(static_cast<R*>(p.to) + int64_t{pixel} * p.channels + channel, sum);
 }
 
 // A block sums over a part of the rows of dy, for 32 channels and kRows by kColumns taps. Each of its 8 warps
 // takes every eighth pixel of a row; their sums are added in order.
-template <int kRows, int kColumns>
+template <class T, int kRows, int kColumns>
 ACT_DEVICE void DepthwiseGradWeight(const DepthwiseGradWeightParameters& p) {
   ACT_SHARED(float, warps, 256);
   const WindowAxis &a = p.window.axes[0], &b = p.window.axes[1], &c = p.window.axes[2];
@@ -99,16 +105,17 @@ ACT_DEVICE void DepthwiseGradWeight(const DepthwiseGradWeightParameters& p) {
     const int32_t i0 = o0 * a.stride.by - a.pad + k0 * a.dilation.by,
                   i1 = o1 * b.stride.by - b.pad + k1 * b.dilation.by;
     if (i0 < 0 || i0 >= a.in.by) continue;
-    const float* dy = p.dy + int64_t{row} * c.out.by * p.channels + channel;
-    const float* x = p.x + ((int64_t{rest} * a.in.by + i0) * b.in.by + i1) * c.in.by * p.channels + channel;
+    const T* dy = static_cast<const T*>(p.dy) + int64_t{row} * c.out.by * p.channels + channel;
+    const T* x = static_cast<const T*>(p.x) +
+                 ((int64_t{rest} * a.in.by + i0) * b.in.by + i1) * c.in.by * p.channels + channel;
     for (int32_t o2 = warp; o2 < c.out.by; o2 += 8) {
-      const float d = Load(dy + int64_t{o2} * p.channels);
+      const float d = LoadFloat(dy + int64_t{o2} * p.channels);
       const int32_t i2 = o2 * c.stride.by - c.pad + k2 * c.dilation.by;
       for (int i = 0; i < kRows; ++i)
         for (int j = 0; j < kColumns; ++j) {
           const int32_t at1 = i * b.dilation.by, at2 = i2 + j * c.dilation.by;
           if (i1 + at1 < 0 || i1 + at1 >= b.in.by || at2 < 0 || at2 >= c.in.by) continue;
-          sum[i][j] = MulAdd(d, Load(x + (int64_t{at1} * c.in.by + at2) * p.channels), sum[i][j]);
+          sum[i][j] = MulAdd(d, LoadFloat(x + (int64_t{at1} * c.in.by + at2) * p.channels), sum[i][j]);
         }
     }
   }

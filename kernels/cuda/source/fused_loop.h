@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "kernels/cuda/source/code_piece.h"
+#include "kernels/cuda/source/elements.h"
 #include "kernels/cuda/source/fused_parameters.h"
-#include "kernels/math/convert.h"
 
 namespace act {
 
@@ -16,28 +16,7 @@ struct Fullness {
   static constexpr bool kFull = kIsFull;
 };
 
-// ---- Elements in memory, as floats
-
-template <class T>
-ACT_DEVICE float LoadFloat(const T* from) {
-  return ToFloat(Load(from));
-}
-ACT_DEVICE float LoadFloat(const BFloat16* from) {
-  return ToFloat(BFloat16{Load(reinterpret_cast<const uint16_t*>(from))});
-}
-ACT_DEVICE float LoadFloat(const Bool* from) {
-  return ToFloat(Bool{Load(reinterpret_cast<const uint8_t*>(from))});
-}
-template <class T>
-ACT_DEVICE void StoreFloat(T* to, float x) {
-  Store(to, FromFloat<T>(x));
-}
-ACT_DEVICE void StoreFloat(BFloat16* to, float x) {
-  Store(reinterpret_cast<uint16_t*>(to), FromFloat<BFloat16>(x).bits);
-}
-ACT_DEVICE void StoreFloat(Bool* to, float x) {
-  Store(reinterpret_cast<uint8_t*>(to), FromFloat<Bool>(x).byte);
-}
+// ---- Elements in memory
 
 // A lane's elements of a piece, 32 apart. `rest`: how many elements of the piece are left from the lane's
 // first one on.

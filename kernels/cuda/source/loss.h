@@ -150,7 +150,8 @@ ACT_DEVICE double Denominator(const LossParameters& p) {
 }
 
 // dlogits = dloss * weight[label] / denominator * (prob - onehot(label)); 0 if the label is ignored
-template <class Shape>
+// of type T.
+template <class Shape, class T>
 ACT_DEVICE void SoftmaxCrossEntropyGrad(const LossParameters& p) {
   constexpr int kThreads = Shape::kTeam > kLossThreads ? Shape::kTeam : kLossThreads;
   const double scale = Load(p.dloss) / Denominator<kThreads>(p);
@@ -163,7 +164,7 @@ ACT_DEVICE void SoftmaxCrossEntropyGrad(const LossParameters& p) {
   const auto factor = static_cast<float>(scale * label.weight);
   Row<Shape> prob(shape, p.logits + row * p.classes);
   MapRow(
-      shape, p.prob + row * p.classes,
+      shape, static_cast<T*>(p.dlogits) + row * p.classes,
       [&](int32_t c, float v) { return label.ignored ? 0.0f : factor * (c == label.at ? v - 1.0f : v); },
       prob);
 }

@@ -20,7 +20,8 @@ struct LossParameters {
   const float* logits = nullptr;  // or prob, in the gradient
   const int64_t* label = nullptr;
   const float* class_weight = nullptr;  // may be left out
-  float* prob = nullptr;                // or dlogits, in the gradient
+  float* prob = nullptr;
+  void* dlogits = nullptr;
   float* loss = nullptr;
   const float* dloss = nullptr;
   LossPart* parts = nullptr;

@@ -1,4 +1,4 @@
-// Poolings over channels-last activations. A thread makes kCount neighbouring channels of one pixel, forward
+// Poolings over channels-last activations of type T. A thread makes kCount neighbouring channels of one pixel, forward
 // and backward: a gradient gathers from all windows that read its pixel, always in the same order.
 #pragma once
 
@@ -46,7 +46,7 @@ ACT_DEVICE void LoadIndex(const int32_t* from, int (&at)[4]) {
 }
 
 // The first of equals wins. A NaN replaces any number, and then stays.
-template <int kCount, class Index>
+template <class T, int kCount, class Index>
 ACT_DEVICE void MaxPool(const PoolParameters& p) {
   PoolItem item;
   if (!FindItem<kCount>(p, item)) return;
@@ -56,7 +56,7 @@ ACT_DEVICE void MaxPool(const PoolParameters& p) {
   bool first = true;
   ForEachTap(p.window, PixelOf<&WindowAxis::out>(p.window, item.pixel), [&](int64_t from, int32_t tap) {
     Floats<kCount> x;
-    LoadFloats(p.from + from * p.channels + item.channel, x);
+    LoadFloats(static_cast<const T*>(p.from) + from * p.channels + item.channel, x);
     for (int j = 0; j < kCount; ++j) {
       const bool wins = x.at[j] > best.at[j] || (x.at[j] != x.at[j] && best.at[j] == best.at[j]);
       if (!first && !wins) continue;
@@ -66,11 +66,11 @@ ACT_DEVICE void MaxPool(const PoolParameters& p) {
     first = false;
   });
   const int64_t to = int64_t{item.pixel} * p.channels + item.channel;
-  StoreFloats(p.to + to, best);
+  StoreFloats(static_cast<T*>(p.to) + to, best);
   if (p.index) StoreIndex(static_cast<Index*>(p.index) + to, at);
 }
 
-template <int kCount, class Index>
+template <class T, int kCount, class Index>
 ACT_DEVICE void MaxPoolGrad(const PoolParameters& p) {
   PoolItem item;
   if (!FindItem<kCount>(p, item)) return;
@@ -80,11 +80,11 @@ ACT_DEVICE void MaxPoolGrad(const PoolParameters& p) {
     Floats<kCount> dy;
     int at[kCount];
     LoadIndex(static_cast<const Index*>(p.index) + from, at);
-    LoadFloats(p.from + from, dy);
+    LoadFloats(static_cast<const T*>(p.from) + from, dy);
     for (int j = 0; j < kCount; ++j)
       if (at[j] == tap) sum.at[j] += dy.at[j];
   });
-  StoreFloats(p.to + int64_t{item.pixel} * p.channels + item.channel, sum);
+  StoreFloats(static_cast<T*>(p.to) + int64_t{item.pixel} * p.channels + item.channel, sum);
 }
 
 // 1 / the number of elements that output pixel o averages, or 0 if there are none.
@@ -100,7 +100,7 @@ ACT_DEVICE float AverageScale(const PoolParameters& p, const Pixel& o) {
   return count ? 1 / static_cast<float>(count) : 0;
 }
 
-template <int kCount>
+template <class T, int kCount>
 ACT_DEVICE void AveragePool(const PoolParameters& p) {
   PoolItem item;
   if (!FindItem<kCount>(p, item)) return;
@@ -108,26 +108,28 @@ ACT_DEVICE void AveragePool(const PoolParameters& p) {
   Floats<kCount> sum = {};
   ForEachTap(p.window, o, [&](int64_t from, int32_t) {
     Floats<kCount> x;
-    LoadFloats(p.from + from * p.channels + item.channel, x);
+    LoadFloats(static_cast<const T*>(p.from) + from * p.channels + item.channel, x);
     for (int j = 0; j < kCount; ++j) sum.at[j] += x.at[j];
   });
   const float scale = AverageScale(p, o);
   for (int j = 0; j < kCount; ++j) sum.at[j] *= scale;
-  StoreFloats(p.to + int64_t{item.pixel} * p.channels + item.channel, sum);
+  StoreFloats(static_cast<T*>(p.to) + int64_t{item.pixel} * p.channels + item.channel, sum);
 }
 
-template <int kCount>
+template <class T, int kCount>
 ACT_DEVICE void AveragePoolGrad(const PoolParameters& p) {
   PoolItem item;
   if (!FindItem<kCount>(p, item)) return;
   Floats<kCount> sum = {};
   ForEachReader(p.window, PixelOf<&WindowAxis::in>(p.window, item.pixel), [&](const Pixel& o, int32_t) {
     Floats<kCount> dy;
-    LoadFloats(p.from + IndexOf<&WindowAxis::out>(p.window, o) * p.channels + item.channel, dy);
+    LoadFloats(
+        static_cast<const T*>(p.from) + IndexOf<&WindowAxis::out>(p.window, o) * p.channels + item.channel,
+        dy);
     const float scale = AverageScale(p, o);
     for (int j = 0; j < kCount; ++j) sum.at[j] = MulAdd(scale, dy.at[j], sum.at[j]);
   });
-  StoreFloats(p.to + int64_t{item.pixel} * p.channels + item.channel, sum);
+  StoreFloats(static_cast<T*>(p.to) + int64_t{item.pixel} * p.channels + item.channel, sum);
 }
 
 }  // namespace act::cuda

@@ -7,8 +7,8 @@ namespace act::cuda {
 
 struct PoolParameters {
   WindowParameters window;
-  const float* from = nullptr;
-  float* to = nullptr;
+  const void* from = nullptr;
+  void* to = nullptr;
   void* index = nullptr;  // positions of maxima, [pixels of y][channels]; may be null where they are made
   int32_t channels = 0;
   Divisor groups;     // of kCount channels, in a pixel

@@ -8,8 +8,9 @@ namespace act::cuda {
 
 struct ProductParameters {
   Axes batch;  // from: a, to: b
-  const float *a = nullptr, *b = nullptr, *bias = nullptr;
-  float* y = nullptr;
+  const void *a = nullptr, *b = nullptr;
+  const float* bias = nullptr;
+  void* y = nullptr;
   int32_t m = 0, n = 0, k = 0;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;  // strides
   Divisor tiles_m, tiles_n;

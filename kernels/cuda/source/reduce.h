@@ -40,9 +40,9 @@ struct MaxOp : ReduceOp {
   ACT_DEVICE void Finish(int64_t column, float acc) const { Store(result.y + column, acc); }
 };
 
-template <class Op, int kColumnLanes, int kVector>
+template <class Op, class T, int kColumnLanes, int kVector>
 ACT_DEVICE void ReduceColumns(const ReduceColumnsParameters& p) {
-  ReduceColumns<kColumnLanes, kVector>(Op{{p.result}}, p.columns);
+  ReduceColumns<T, kColumnLanes, kVector>(Op{{p.result}}, p.columns);
 }
 
 template <class Op>
@@ -51,7 +51,7 @@ ACT_DEVICE void MergeReductions(const MergePartsParameters& p) {
 }
 
 // A team for each part of each result.
-template <class Op, int kTeam, int kVector>
+template <class Op, class T, int kTeam, int kVector>
 ACT_DEVICE void ReduceRows(const ReduceRowsParameters& p) {
   constexpr int kTeams = kRowThreads / kTeam, kAtOnce = kTeam < 32 ? 1 : Op::kAtOnce / kVector;
   const Op op{{p.result}};
@@ -60,7 +60,7 @@ ACT_DEVICE void ReduceRows(const ReduceRowsParameters& p) {
   const bool inside = i < p.result.columns;
   const int32_t begin = part * p.part_count;
   const int32_t end = !inside ? 0 : part + 1 < p.parts ? begin + p.part_count : p.count;
-  const float* x = p.x + (inside ? PlaceOf(p.kept, i) : 0);
+  const T* x = static_cast<const T*>(p.x) + (inside ? PlaceOf(p.kept, i) : 0);
 
   typename Op::Acc acc = op.Start();
   constexpr int32_t kStep = kTeam * kVector;

@@ -21,7 +21,7 @@ struct ReduceColumnsParameters {
 
 // Result i is the reduction over j < count of x[PlaceOf(kept, i) + PlaceOf(reduced, j)].
 struct ReduceRowsParameters {
-  const float* x = nullptr;
+  const void* x = nullptr;
   Axes kept, reduced;
   int32_t count = 0, parts = 1;
   int32_t part_count = 0;  // elements of each part but the last; a multiple of 4

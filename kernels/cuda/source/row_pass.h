@@ -58,10 +58,10 @@ ACT_DEVICE void ForRow(const Shape& shape, F f, Rows&... rows) {
   }
 }
 
-// to[column] = f(column, element of each row). `to` may be one of the rows: a thread loads an element
+// to[column] = f(column, element of each row). `to` may be one of the rows, if its type is theirs: a thread loads an element
 // before it stores it, and no other thread reads it after that.
-template <class Shape, class F, class... Rows>
-ACT_DEVICE void MapRow(const Shape& shape, float* to, F f, Rows&... rows) {
+template <class Shape, class T, class F, class... Rows>
+ACT_DEVICE void MapRow(const Shape& shape, T* to, F f, Rows&... rows) {
   for (int32_t base = 0; base < shape.columns; base += Shape::kChunk) {
     (rows.Reload(shape, base), ...);
     for (int s = 0; s < Shape::kSlots; ++s) {

@@ -2,7 +2,7 @@
 // computes a tile of 64 by 64, 16 products of each element at a time; a thread has 4 by 4 elements.
 #pragma once
 
-#include "kernels/cuda/source/device.h"
+#include "kernels/cuda/source/elements.h"
 #include "kernels/cuda/source/tile_product_parameters.h"
 
 namespace act::cuda {

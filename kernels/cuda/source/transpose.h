@@ -3,12 +3,13 @@
 #pragma once
 
 #include "kernels/cuda/source/axes.h"
+#include "kernels/cuda/source/elements.h"
 #include "kernels/cuda/source/transpose_parameters.h"
 
 namespace act::cuda {
 
-// T: any type of the elements' size.
-template <class T>
+// T: any type of the elements' size. To: what they become; float32 is rounded to bfloat16.
+template <class T, class To = T>
 ACT_DEVICE void Transpose(const TransposeParameters& p) {
   // Rows of a tile have one element more than they need, so that a column spreads over the banks of the
   // memory.
@@ -17,7 +18,7 @@ ACT_DEVICE void Transpose(const TransposeParameters& p) {
   const int32_t b0 = Split(p.tiles_b, block) << p.log_b, a0 = Split(p.tiles_a, block) << p.log_a;
   const Places at = PlacesOf(p.outer, block);
   const T* from = static_cast<const T*>(p.from) + at.from + a0 + b0 * p.from_stride_b;
-  T* to = static_cast<T*>(p.to) + at.to + a0 * p.to_stride_a + b0;
+  To* to = static_cast<To*>(p.to) + at.to + a0 * p.to_stride_a + b0;
   const int32_t count = 1 << (p.log_a + p.log_b), row = (1 << p.log_a) + 1;
   for (auto i = static_cast<int32_t>(threadIdx.x); i < count; i += static_cast<int32_t>(blockDim.x)) {
     const int32_t a = i & (row - 2), b = i >> p.log_a;
@@ -26,7 +27,11 @@ ACT_DEVICE void Transpose(const TransposeParameters& p) {
   SyncThreads();
   for (auto i = static_cast<int32_t>(threadIdx.x); i < count; i += static_cast<int32_t>(blockDim.x)) {
     const int32_t b = i & ((1 << p.log_b) - 1), a = i >> p.log_b;
-    if (a0 + a < p.a && b0 + b < p.b) Store(to + a * p.to_stride_a + b, tile[b * row + a]);
+    if (a0 + a >= p.a || b0 + b >= p.b) continue;
+    if constexpr (std::is_same_v<T, To>)
+      Store(to + a * p.to_stride_a + b, tile[b * row + a]);
+    else
+      StoreFloat(to + a * p.to_stride_a + b, tile[b * row + a]);
   }
 }
 

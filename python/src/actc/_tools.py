@@ -99,5 +99,5 @@ def run_step(tools: Tools, model: str, inputs: Dict[str, torch.Tensor], batch: O
         data, plan, step = (os.path.join(folder, name) for name in ("inputs", "plan", "step"))
         _write(data, {name: t.detach().cpu().numpy() for name, t in inputs.items()})
         _run([tools.actc, model, "-O", "L0", "-o", plan, "--optimizer=sgd", "--report=none", *size])
-        _run([tools.actrun, plan, f"--inputs={data}", "--steps=1", "--lr=0", f"--dump-step={step}", *size])
+        _run([tools.actrun, plan, f"--inputs={data}", "--tune=off", "--steps=1", "--lr=0", f"--dump-step={step}", *size])
         return _read(step)

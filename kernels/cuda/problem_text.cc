@@ -1,4 +1,4 @@
-#include "kernels/nvidia/problem_text.h"
+#include "kernels/cuda/problem_text.h"
 
 namespace act::cuda {
 namespace {
@@ -9,7 +9,10 @@ std::string Dims(const std::vector<int64_t>& dims) {
   return text;
 }
 
-const char* NameOf(FloatMath math) { return math == FloatMath::kStrict ? "float32" : "tf32"; }
+const char* NameOf(FloatMath math) {
+  static constexpr const char* kNames[] = {"float32", "tf32", "bfloat16"};
+  return kNames[static_cast<int>(math)];
+}
 
 }  // namespace
 
@@ -18,7 +21,11 @@ std::string TextOf(const ConvolutionProblem& p) {
   return std::string(kDirections[static_cast<int>(p.direction)]) + " x " + Dims(p.x) + " w " + Dims(p.w) +
          " y " + Dims(p.y) + " strides " + Dims(p.strides) + " dilations " + Dims(p.dilations) + " pads " +
          Dims(p.pads_begin) + " " + Dims(p.pads_end) + " groups " + std::to_string(p.groups) + " " +
-         NameOf(p.math) + " aligned " + std::to_string(p.alignment);
+         (p.accumulates ? "added to, " : "") + NameOf(p.math) + " aligned " + std::to_string(p.alignment);
+}
+
+std::string TextOf(const ConvolutionProblem& p, int64_t limit) {
+  return TextOf(p) + " within " + std::to_string(limit) + " bytes";
 }
 
 std::string TextOf(const ProductProblem& p) {
@@ -29,7 +36,7 @@ std::string TextOf(const ProductProblem& p) {
   return "product " + std::to_string(p.batch) + " of a " + matrix(p.trans_a, p.m, p.k, p.lead_a, p.stride_a) +
          " b " + matrix(p.trans_b, p.k, p.n, p.lead_b, p.stride_b) + " c " +
          matrix(false, p.m, p.n, p.lead_c, p.stride_c) + (p.has_bias ? " bias " : " ") + NameOf(p.math) +
-         " aligned " + std::to_string(p.alignment);
+         (p.bfloat16_result ? " to bfloat16" : "") + " aligned " + std::to_string(p.alignment);
 }
 
 }  // namespace act::cuda

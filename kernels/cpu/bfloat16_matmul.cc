@@ -1,0 +1,149 @@
+// Matrix products of bfloat16 factors by oneDNN. A float32 factor, in general a weight, is rounded
+// into the workspace, in the layout that the product likes best.
+#include <algorithm>
+
+#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/pair_product.h"
+#include "kernels/site/dereference.h"
+#include "kernels/site/lambda_kernel.h"
+#include "kernels/site/loss_shape.h"
+#include "runtime/plan/workspace.h"
+
+namespace act {
+namespace {
+
+using dnnl::memory;
+
+constexpr auto kF32 = memory::data_type::f32, kBF16 = memory::data_type::bf16;
+
+// A product, and what it needs of the workspace: the rounded factor first, then oneDNN's scratch.
+struct Product {
+  MatMulShape s;                       // folded
+  std::optional<size_t> rounded = {};  // the operand that is rounded
+  DType y = DType::kFloat32;
+  bool has_bias = false;
+  int threads = 1;
+  std::string name = {};
+  int64_t rounded_bytes = 0, scratch_bytes = 0;
+  DnnlCall round = {}, product = {};
+  size_t from = 0, to = 0, factors[2] = {}, result = 0, bias = 0, scratch = 0;
+
+  int64_t Bytes() const { return rounded_bytes + scratch_bytes; }
+};
+
+class DnnlBFloat16MatMul final : public Kernel {
+ public:
+  explicit DnnlBFloat16MatMul(Product product) : p_(std::move(product)) {}
+  int64_t WorkspaceBytes() const override { return p_.Bytes(); }
+  bool IsLibraryCall() const override { return true; }
+  std::string Describe() const override {
+    return p_.name + ", " + std::to_string(p_.threads) + " threads, " +
+           std::to_string((p_.Bytes() + 1023) / 1024) + " KiB workspace";
+  }
+
+  std::string Run(const KernelArgs& args) override {
+    const ThreadScope scope(p_.threads);
+    auto* scratch = args.workspace.data.as<std::byte>();
+    if (p_.rounded) {
+      p_.round.Set(p_.from, args.inputs[*p_.rounded].as<void>());
+      p_.round.Set(p_.to, scratch);
+      if (std::string error = p_.round.Run(); !error.empty()) return error;
+    }
+    for (const size_t i : {size_t{0}, size_t{1}})
+      p_.product.Set(p_.factors[i], p_.rounded == i ? scratch : args.inputs[i].as<void>());
+    p_.product.Set(p_.result, args.outputs[0].as<void>());
+    if (p_.has_bias) p_.product.Set(p_.bias, args.inputs[2].as<void>());
+    p_.product.Set(p_.scratch, scratch + p_.rounded_bytes);
+    return p_.product.Run();
+  }
+
+ private:
+  Product p_;
+};
+
+// Adds the primitives to `p`, for the current number of threads. False if oneDNN has none that need
+// at most `limit` bytes.
+bool AddPrimitives(const DnnlContext& context, int64_t limit, Product& p, std::string* reason) {
+  const MatMulShape& s = p.s;
+  const memory::desc plain[] = {DnnlMatrix(p.rounded == 0 ? kF32 : kBF16, s.a_batch, s.m, s.k, s.a_m, s.a_k),
+                                DnnlMatrix(p.rounded == 1 ? kF32 : kBF16, s.b_batch, s.k, s.n, s.b_k, s.b_n)};
+  memory::desc wanted[] = {plain[0], plain[1]};
+  if (p.rounded)
+    wanted[*p.rounded] = memory::desc(plain[*p.rounded].get_dims(), kBF16, memory::format_tag::any);
+  const memory::desc y =
+      DnnlMatrix(p.y == DType::kBFloat16 ? kBF16 : kF32, DnnlResultBatch(s), s.m, s.n, s.n, 1);
+  const memory::desc bias = p.has_bias ? DnnlMatrix(kF32, DnnlOneMatrix(s), 1, s.n, s.n, 1) : memory::desc();
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::matmul::primitive_desc desc(context.engine, wanted[0], wanted[1], bias, y, attr);
+  do {
+    p.name = desc.impl_info_str();
+    if (p.name.rfind("ref", 0) == 0) break;
+    const memory::desc taken[] = {desc.src_desc(), desc.weights_desc()};
+    p.rounded_bytes = p.rounded ? AlignedBytes(taken[*p.rounded]) : 0;
+    p.scratch_bytes = AlignedBytes(desc.scratchpad_desc());
+    if (p.Bytes() > limit) {
+      *reason = p.name + " needs " + std::to_string(p.Bytes()) + " bytes of workspace, " +
+                std::to_string(limit) + " are given";
+      continue;
+    }
+    p.product = DnnlCall(context, dnnl::matmul(desc));
+    p.factors[0] = p.product.Bind(DNNL_ARG_SRC, taken[0]);
+    p.factors[1] = p.product.Bind(DNNL_ARG_WEIGHTS, taken[1]);
+    p.result = p.product.Bind(DNNL_ARG_DST, y);
+    if (p.has_bias) p.bias = p.product.Bind(DNNL_ARG_BIAS, bias);
+    p.scratch = p.product.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
+    if (!p.rounded) return true;
+    const memory::desc &from = plain[*p.rounded], &to = taken[*p.rounded];
+    p.round = DnnlCall(
+        context, dnnl::reorder(dnnl::reorder::primitive_desc(context.engine, from, context.engine, to)));
+    p.from = p.round.Bind(DNNL_ARG_FROM, from);
+    p.to = p.round.Bind(DNNL_ARG_TO, to);
+    return true;
+  } while (desc.next_impl());
+  return false;
+}
+
+bool HasIsa(dnnl::cpu_isa isa) {
+  const auto bits = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
+std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& site, std::string* why) {
+  const TensorView &a = site.inputs[0], &b = site.inputs[1], &y = site.outputs[0];
+  const auto shape = MixedMatMulShapeOf(site.node->attrs, a, b, y, why);
+  if (!shape || !BiasFits(*shape, site.inputs, why)) return nullptr;
+  if (a.dtype != DType::kBFloat16 && b.dtype != DType::kBFloat16) return Refuse(why, "no bfloat16 factor");
+  if (!HasIsa(dnnl::cpu_isa::avx512_core_bf16))
+    return Refuse(why, "the processor has no bfloat16 arithmetic");
+  if (a.elements == 0 || b.elements == 0 || y.elements == 0) return Refuse(why, "an empty tensor");
+  Product p{.s = Folded(*shape), .y = y.dtype, .has_bias = OptionalInput(site.inputs, 2) != nullptr};
+  if (a.dtype != b.dtype) p.rounded = a.dtype == DType::kFloat32 ? 0 : 1;
+  std::string reason = "oneDNN has no fast implementation";
+  try {
+    for (const int threads : ThreadLadder(site.threads)) {
+      const ThreadScope scope(threads);
+      p.threads = threads;
+      if (AddPrimitives(context, site.workspace_bytes, p, &reason))
+        return std::make_unique<DnnlBFloat16MatMul>(std::move(p));
+    }
+  } catch (const dnnl::error& error) {
+    reason = error.what();
+  }
+  return Refuse(why, reason);
+}
+
+}  // namespace
+
+bool DnnlBFloat16IsFast() {
+  return HasIsa(dnnl::cpu_isa::avx512_core_amx) ||
+         (HasIsa(dnnl::cpu_isa::avx512_core_bf16) && MultipliesPairsFast());
+}
+
+void RegisterDnnlBFloat16MatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context) {
+  registry.Add("MatMul", {"dnnl.bfloat16_matmul", [context](const KernelSite& site, std::string* why) {
+                            return Create(*context, site, why);
+                          }});
+}
+
+}  // namespace act

@@ -1,0 +1,45 @@
+// Rows of numbers between memory and a kernel that computes in float32.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/tensor_type.h"
+
+namespace act {
+
+// How a kernel sees the numbers of a tensor.
+enum class FloatSource : uint8_t {
+  kFloat32,
+  kRounded,  // float32 that is rounded to bfloat16
+  kBFloat16
+};
+
+// Of a factor of a product. A float32 one is rounded if the other is bfloat16.
+inline FloatSource SourceOf(DType dtype, DType other) {
+  if (dtype == DType::kBFloat16) return FloatSource::kBFloat16;
+  return other == DType::kBFloat16 ? FloatSource::kRounded : FloatSource::kFloat32;
+}
+
+// A matrix in memory whose rows are contiguous.
+struct FloatRows {
+  FloatSource source = FloatSource::kFloat32;
+  const void* data = nullptr;
+  int64_t row = 0;  // elements from one row to the next
+
+  FloatRows At(int64_t element) const {
+    const int64_t bytes = source == FloatSource::kBFloat16 ? 2 : 4;
+    return {source, static_cast<const char*>(data) + element * bytes, row};
+  }
+};
+
+// to[i * to_row + j] = from[i, j]
+void ReadRows(const FloatRows& from, int64_t rows, int64_t columns, float* to, int64_t to_row);
+
+// to[i * to_row + j] = from[i * from_row + j] * factor, rounded to nearest even.
+void WriteBFloat16Rows(const float* from, int64_t from_row, int64_t rows, int64_t columns, float factor,
+                       uint16_t* to, int64_t to_row);
+
+// Rounds to bfloat16 in place.
+void RoundRow(int64_t count, float* x);
+
+}  // namespace act

@@ -1,0 +1,34 @@
+// Weights of a convolution on their way to the library, or their gradient on its way back.
+#pragma once
+
+#include <optional>
+
+#include "kernels/cuda/conversion.h"
+#include "kernels/cuda/libraries.h"
+#include "kernels/cuda/transpose.h"
+#include "kernels/site/window.h"
+
+namespace act::cuda {
+
+// Ours are [M,C/group,taps], the library's [M,taps,C/group]. A gradient comes the other way.
+class LibraryWeights {
+ public:
+  // `rounds`: what is multiplied is bfloat16, and so are the library's weights. Nullopt, with the reason in
+  // *why, if it cannot be done.
+  static std::optional<LibraryWeights> Of(const CudaContext& context, const ConvShape& shape,
+                                          ConvolutionDirection direction, bool rounds, std::string* why);
+  // The library takes ours as they are.
+  bool AreOurs() const { return !transpose_ && !round_; }
+  Status Run(const void* from, void* to) const {
+    return transpose_ ? transpose_->Run(from, to) : round_->Run(from, to);
+  }
+
+ private:
+  LibraryWeights() = default;
+
+  // At most one: a transpose also rounds.
+  std::optional<TileTranspose> transpose_;  // if there is more than one tap, and channel
+  std::optional<Conversion> round_;
+};
+
+}  // namespace act::cuda
