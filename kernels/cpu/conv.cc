@@ -9,6 +9,9 @@
 namespace act {
 namespace {
 
+// In the names of oneDNN's implementations that multiply tiles.
+constexpr char kTiles[] = "amx";
+
 // Workspace: [packed weights][scratch].
 class DnnlConv final : public Kernel {
  public:
@@ -64,10 +67,13 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, ConvDirection directi
   std::string reason = "oneDNN has no fast implementation";
   try {
     const ConvProblem problem = ConvProblemOf(conv->shape, direction, conv->types, conv->has_bias);
-    for (int threads : ThreadLadder(site.threads)) {
-      const auto impl = ChooseConv(context, direction, problem, threads, site.workspace_bytes, &reason);
-      if (impl) return std::make_unique<DnnlConv>(context, direction, problem, *impl);
-    }
+    // Tiles on fewer threads are faster than pairs on all.
+    for (const std::string_view wanted : {conv->rounds ? kTiles : "", ""})
+      for (int threads : ThreadLadder(site.threads)) {
+        const auto impl =
+            ChooseConv(context, direction, problem, threads, site.workspace_bytes, &reason, wanted);
+        if (impl) return std::make_unique<DnnlConv>(context, direction, problem, *impl);
+      }
   } catch (const dnnl::error& error) {
     reason = error.what();
   }

@@ -21,11 +21,13 @@ memory::desc ChannelsLast(int64_t batch, int64_t channels, const Window::Triple&
 // Passes over `ref`, which is slower than our reference kernels.
 template <class Desc, class Weights>
 std::optional<ConvImplementation> FirstThatFits(Desc desc, Desc ConvImplementation::*member, Weights weights,
-                                                int threads, int64_t limit_bytes, std::string* why) {
+                                                int threads, int64_t limit_bytes, std::string* why,
+                                                std::string_view wanted) {
   do {
     ConvImplementation impl;
     impl.name = desc.impl_info_str();
     if (impl.name.rfind("ref", 0) == 0) break;
+    if (impl.name.find(wanted) == std::string::npos) continue;
     impl.packed_weights = weights(desc);
     impl.scratch = desc.scratchpad_desc();
     impl.threads = threads;
@@ -91,7 +93,7 @@ ConvProblem ConvProblemOf(const ConvShape& s, ConvDirection direction, ConvTypes
 
 std::optional<ConvImplementation> ChooseConv(const DnnlContext& context, ConvDirection direction,
                                              const ConvProblem& p, int threads, int64_t limit_bytes,
-                                             std::string* why) {
+                                             std::string* why, std::string_view wanted) {
   const ThreadScope scope(threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -107,21 +109,21 @@ std::optional<ConvImplementation> ChooseConv(const DnnlContext& context, ConvDir
     case ConvDirection::kForward:
       return FirstThatFits(
           forward, &ConvImplementation::forward, [](const auto& d) { return d.weights_desc(); }, threads,
-          limit_bytes, why);
+          limit_bytes, why, wanted);
     case ConvDirection::kGradInput:
       return FirstThatFits(
           dnnl::convolution_backward_data::primitive_desc(context.engine, algorithm, p.x, p.any_weights, p.y,
                                                           p.strides, p.dilations, p.pads, p.pads_end, forward,
                                                           attr),
           &ConvImplementation::grad_input, [](const auto& d) { return d.weights_desc(); }, threads,
-          limit_bytes, why);
+          limit_bytes, why, wanted);
     case ConvDirection::kGradWeight:
       return FirstThatFits(
           dnnl::convolution_backward_weights::primitive_desc(context.engine, algorithm, p.x, p.any_weights,
                                                              p.y, p.strides, p.dilations, p.pads, p.pads_end,
                                                              forward, attr),
           &ConvImplementation::grad_weight, [](const auto& d) { return d.diff_weights_desc(); }, threads,
-          limit_bytes, why);
+          limit_bytes, why, wanted);
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "kernels/cpu/dnnl_call.h"
 #include "kernels/site/window.h"
@@ -51,11 +52,11 @@ struct ConvImplementation {
   int64_t WorkspaceBytes() const { return AlignedBytes(packed_weights) + AlignedBytes(scratch); }
 };
 
-// The first of oneDNN's implementations, fastest first, whose packed weights and scratch fit. Nullopt
-// if there is none, with the reason in *why. Throws dnnl::error.
+// The first of oneDNN's implementations, fastest first, whose packed weights and scratch fit, and whose
+// name contains `wanted`. Nullopt if there is none, with the reason in *why. Throws dnnl::error.
 std::optional<ConvImplementation> ChooseConv(const DnnlContext& context, ConvDirection direction,
                                              const ConvProblem& problem, int threads, int64_t limit_bytes,
-                                             std::string* why);
+                                             std::string* why, std::string_view wanted = "");
 
 // The primitive. It runs in a ThreadScope of the implementation's threads.
 class ConvPrimitive {
