@@ -179,12 +179,12 @@ std::optional<std::string> WrongBFloat16(const Graph& graph, const Node& node) {
   const RuntimeOp* op = FindRuntimeOp(node.op);
   if (!op) return std::nullopt;
   bool any = false;  // of the operands
-  std::optional<DType> same;
+  std::optional<bool> same;
   const auto wrong = [&](ValueId v, char letter) {
-    const DType dtype = graph.value(v).type.dtype;
-    if (letter == 's' && same.value_or(dtype) != dtype) return true;
-    if (letter == 's') same = dtype;
-    return dtype == DType::kBFloat16 && (letter == '-' || (letter == 'r' && !any));
+    const bool narrow = graph.value(v).type.dtype == DType::kBFloat16;
+    if (letter == 's' && same.value_or(narrow) != narrow) return true;
+    if (letter == 's') same = narrow;
+    return narrow && (letter == '-' || (letter == 'r' && !any));
   };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId v = node.inputs[i];

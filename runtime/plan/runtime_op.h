@@ -39,7 +39,7 @@ enum class PositionsOn : uint8_t { kNothing, kLastAxis, kAttributeAxis };
 // also holds for all that follow.
 //   -  never
 //   b  may be
-//   s  has the element type of all others of the node that are marked so
+//   s  is bfloat16 if all others of the node are that are marked so
 //   r  a result that may be if some operand is
 // Kernels round a float32 factor of a product to bfloat16 if the other factor is bfloat16.
 struct BFloat16s {

@@ -39,7 +39,9 @@ std::unique_ptr<Kernel> FastKernel(const KernelRegistry& registry, const Planned
       &p.node, {ViewOf(n.inputs[0]), ViewOf(n.inputs[1])}, {ViewOf(n.output)}, batch, workspace, threads};
   for (const KernelEntry& entry : registry.For(p.node.op)) {
     if (entry.name.rfind("reference", 0) == 0) break;
-    if (auto kernel = entry.create(site, why)) return kernel;
+    std::string reason;
+    if (auto kernel = entry.create(site, &reason)) return kernel;
+    *why += entry.name + ": " + reason + "\n";
   }
   return nullptr;
 }
