@@ -62,9 +62,7 @@ struct LoopCase {
         ASSERT_TRUE(card.OutBytes(i) == cpu.OutBytes(i)) << "out" << i << " is another code";
       }
       // The code of what the next result stores.
-      if (i + 1 < outputs.size() && outputs[i + 1].kind == OutputKind::kStore &&
-          outputs[i + 1].reg == outputs[i].reg)
-        ExpectCode(r, card, i);
+      if (RegisterOf(r, card, i)) ExpectCode(r, card, i);
       return;
     }
     if (r.outputs[i].dtype == DType::kBFloat16) {
