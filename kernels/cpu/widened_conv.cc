@@ -40,7 +40,8 @@ class WidenedConv final : public Kernel {
     for (const int64_t chunk : {int64_t{0}, last}) {
       if (chunk > 0 && chunks_.IsFull(chunk)) break;
       ConvProblem problem = ConvProblemOf(chunks_.ShapeOf(chunk), direction, {}, site_.has_bias);
-      const int64_t left = (limit_bytes - WorkspaceBytes()) / threads_;
+      // The weights are packed once for all threads, so what all threads need is checked below.
+      const int64_t left = limit_bytes - WorkspaceBytes();
       std::optional<ConvImplementation> impl;
       if (!shapes_.empty()) {  // without a second copy of the weights, if there is a way
         ConvProblem alike = problem;
