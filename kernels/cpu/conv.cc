@@ -1,6 +1,7 @@
 #include "kernels/cpu/conv.h"
 
 #include "kernels/cpu/conv_primitive.h"
+#include "kernels/cpu/matmul.h"
 #include "kernels/cpu/pixel_product.h"
 #include "kernels/cpu/widened_conv.h"
 #include "kernels/site/dereference.h"
@@ -120,22 +121,6 @@ std::unique_ptr<Kernel> CreatePointwiseGradWeight(const DnnlContext& context, co
   return Refuse(why, reason);
 }
 
-// Whether oneDNN's convolutions in bfloat16 are faster than those in float32: with tiles, or where
-// the instruction that multiplies pairs of bfloat16 has a higher rate than float32's. It has twice the
-// rate on AMD's processors, and half of it on Intel's (docs/measurements/kernels.md).
-bool BFloat16IsFast() {
-  const int isa = static_cast<int>(dnnl::get_effective_cpu_isa());
-  const auto has = [isa](dnnl::cpu_isa wanted) {
-    return (isa & static_cast<int>(wanted)) == static_cast<int>(wanted);
-  };
-  if (has(dnnl::cpu_isa::avx512_core_amx)) return true;
-#if defined(__x86_64__)
-  return has(dnnl::cpu_isa::avx512_core_bf16) && __builtin_cpu_is("amd");
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 void RegisterDnnlConv(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context) {
@@ -155,8 +140,7 @@ void RegisterDnnlConv(KernelRegistry& registry, const std::shared_ptr<DnnlContex
                     return CreateWidenedGradWeight(*context, site, why);
                   }});
   };
-  const bool bfloat16_first = BFloat16IsFast();
-  if (!bfloat16_first) add_widened();
+  if (!DnnlBFloat16IsFast()) add_widened();
   add("Conv", "dnnl.conv", Create, ConvDirection::kForward);
   add("ConvGradInput", "dnnl.conv_grad_input", Create, ConvDirection::kGradInput);
   registry.Add("ConvGradWeight",
@@ -164,7 +148,7 @@ void RegisterDnnlConv(KernelRegistry& registry, const std::shared_ptr<DnnlContex
                   return CreatePointwiseGradWeight(*context, site, why);
                 }});
   add("ConvGradWeight", "dnnl.conv_grad_weight", Create, ConvDirection::kGradWeight);
-  if (bfloat16_first) add_widened();
+  if (DnnlBFloat16IsFast()) add_widened();
 }
 
 }  // namespace act

@@ -100,8 +100,11 @@ std::optional<ConvImplementation> ChooseConv(const DnnlContext& context, ConvDir
   const auto kind = direction == ConvDirection::kForward ? dnnl::prop_kind::forward_inference
                                                          : dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  // Its weights have the operand's type: a forward pass has no others.
-  memory::desc weights(p.any_weights.get_dims(), p.forward_x.get_data_type(), memory::format_tag::any);
+  // The forward pass of a gradient has weights of the operand's type.
+  const memory::desc weights =
+      direction == ConvDirection::kForward
+          ? p.any_weights
+          : memory::desc(p.any_weights.get_dims(), p.forward_x.get_data_type(), memory::format_tag::any);
   const dnnl::convolution_forward::primitive_desc forward(context.engine, kind, algorithm, p.forward_x,
                                                           weights, p.bias, p.forward_y, p.strides,
                                                           p.dilations, p.pads, p.pads_end, attr);

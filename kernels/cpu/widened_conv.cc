@@ -39,11 +39,17 @@ class WidenedConv final : public Kernel {
     const int64_t last = chunks_.Count() - 1;
     for (const int64_t chunk : {int64_t{0}, last}) {
       if (chunk > 0 && chunks_.IsFull(chunk)) break;
-      const ConvProblem problem = ConvProblemOf(chunks_.ShapeOf(chunk), direction, {}, site_.has_bias);
-      const auto impl =
-          ChooseConv(context, direction, problem, 1, (limit_bytes - WorkspaceBytes()) / threads_, why);
+      ConvProblem problem = ConvProblemOf(chunks_.ShapeOf(chunk), direction, {}, site_.has_bias);
+      // The weights are packed once for all threads, so what all threads need is checked below.
+      const int64_t left = limit_bytes - WorkspaceBytes();
+      std::optional<ConvImplementation> impl;
+      if (!shapes_.empty()) {  // without a second copy of the weights, if there is a way
+        ConvProblem alike = problem;
+        alike.any_weights = shapes_[0].layout;
+        impl = ChooseConv(context, direction, alike, 1, left + packed_bytes_, why);
+      }
+      if (!impl) impl = ChooseConv(context, direction, problem, 1, left, why);
       if (!impl) return false;
-      // Both shapes nearly always have the same layout of weights.
       const bool same = !shapes_.empty() && shapes_[0].layout == impl->packed_weights;
       Shape shape{impl->packed_weights, same ? 0 : packed_bytes_, {}, {}};
       if (!same) {

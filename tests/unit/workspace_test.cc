@@ -14,15 +14,15 @@ struct Planned {
   Node node;
 };
 
-Planned Plan(const ConvolutionShape& shape, const std::string& op) {
+Planned Plan(const ConvolutionShape& shape, const std::string& op, DType type = DType::kFloat32) {
   Planned p;
   p.node.op = op;
   p.node.attrs = shape.Attrs();
   const ConvolutionNode n = NodeOf(shape, op, 1);
-  const auto add = [&p](const std::vector<int64_t>& extents, bool batched) {
+  const auto add = [&p, type](const std::vector<int64_t>& extents, bool batched) {
     Dims dims(extents.begin(), extents.end());
     if (batched) dims[0] = Dim::Batch();
-    p.graph.values.push_back({"", {DType::kFloat32, dims}, ValueKind::kActivation, {}});
+    p.graph.values.push_back({"", {batched ? type : DType::kFloat32, dims}, ValueKind::kActivation, {}});
     return static_cast<ValueId>(p.graph.values.size() - 1);
   };
   p.node.inputs = {add(n.inputs[0], true), add(n.inputs[1], op == "ConvGradWeight")};
@@ -35,8 +35,18 @@ std::unique_ptr<Kernel> FastKernel(const KernelRegistry& registry, const Planned
                                    const ConvolutionShape& shape, int64_t batch, int threads,
                                    int64_t workspace, std::string* why) {
   const ConvolutionNode n = NodeOf(shape, p.node.op, batch);
-  const KernelSite site{
-      &p.node, {ViewOf(n.inputs[0]), ViewOf(n.inputs[1])}, {ViewOf(n.output)}, batch, workspace, threads};
+  const auto view = [&p](const std::vector<int64_t>& dims, ValueId id) {
+    TensorView v = ViewOf(dims);
+    v.dtype = p.graph.value(id).type.dtype;
+    v.bytes = v.elements * ByteSize(v.dtype);
+    return v;
+  };
+  const KernelSite site{&p.node,
+                        {view(n.inputs[0], p.node.inputs[0]), view(n.inputs[1], p.node.inputs[1])},
+                        {view(n.output, p.node.outputs[0])},
+                        batch,
+                        workspace,
+                        threads};
   for (const KernelEntry& entry : registry.For(p.node.op)) {
     if (entry.name.rfind("reference", 0) == 0) break;
     std::string reason;
@@ -88,6 +98,35 @@ TEST(WorkspaceBound, FastConvolutionsOfKnownNetworksFitOnAnyNumberOfThreads) {
   // Above 4 threads a few strided gradients and large weight gradients give threads up for memory.
   EXPECT_LE(on_fewer_threads, kernels / 20) << on_fewer_threads << " of " << kernels;
   EXPECT_GE(used_share, 0.25 * kernels / 5) << "the bound is far from what is used";
+}
+
+// The first kernel of the list that is not the reference.
+TEST(WorkspaceBound, ConvolutionsOfBFloat16FitOnAnyNumberOfThreads) {
+  KernelRegistry registry;
+  RegisterCpuKernels(registry);
+  Network all = ResNet({3, 4, 6, 3});
+  for (const auto& shape : MobileNetV2())
+    if (shape.first.group > 1) all.insert(shape);
+  for (const auto& [shape, count] : all)
+    for (const std::string op : {"Conv", "ConvGradInput", "ConvGradWeight"}) {
+      if (op == "ConvGradInput" && shape.in_channels == 3) continue;
+      const Planned planned = Plan(shape, op, DType::kBFloat16);
+      const int64_t bound = WorkspaceBound(planned.node, planned.graph, CpuTarget(), 0).At(1);
+      for (const int threads : {2, 16}) {
+        SCOPED_TRACE(testing::Message() << op << " c" << shape.in_channels << " m" << shape.out_channels
+                                        << " s" << shape.size << " k" << shape.kernel << " stride "
+                                        << shape.stride << ", " << threads << " threads, bound " << bound);
+        std::string why;
+        const auto kernel = FastKernel(registry, planned, shape, 16, threads, bound, &why);
+        if (!kernel) {
+          ADD_FAILURE() << why;
+          continue;
+        }
+        EXPECT_LE(kernel->WorkspaceBytes(), bound);
+        EXPECT_FALSE(threads == 2 && kernel->Describe().find(" 2 threads") == std::string::npos)
+            << kernel->Describe();
+      }
+    }
 }
 
 TEST(WorkspaceBound, AKernelThatDoesNotFitTakesFewerThreadsBeforeItRefuses) {
