@@ -128,7 +128,7 @@ TEST_F(KernelTunerTest, DoesNotCountAFirstRun) {
 }
 
 TEST_F(KernelTunerTest, RunsALongKernelFewTimes) {
-  Add("slow", {.seconds = 0.31});
+  Add("slow", {.seconds = 0.41});
   Add("fast", {.seconds = 0.2});
   EXPECT_EQ(Chosen(), "fast");
   EXPECT_EQ(timed_.Runs("slow"), 1);
