@@ -153,8 +153,9 @@ std::string PlanPieces(const CudaContext& context, const MatMulShape& s, Product
   int64_t rows = s.m;                                    // at a time
   plan.library_at = plan.sums_at;
   if (plan.bias) {
-    const int64_t fit = (workspace_bytes - plan.sums_at) / 2 / (s.n * kFloat);
-    if (s.m * s.Batches() > fit) rows = s.Batches() > 1 ? 0 : fit / kRows * kRows;
+    // All rows, or so many that the library gets half.
+    const int64_t fit = (workspace_bytes - plan.sums_at) / (s.n * kFloat);
+    if (s.m * s.Batches() > fit) rows = s.Batches() > 1 ? 0 : fit / 2 / kRows * kRows;
     if (rows == 0 || rows * s.Batches() * s.n >= kMaxCount) return "no workspace for its sums";
     plan.library_at += RoundUp(rows * s.Batches() * s.n * kFloat, kAlignment);
   }

@@ -27,12 +27,25 @@ struct Sites {
   bool empty = false, one = false, odd = false;
 };
 
+constexpr int kThreads = 2;
+
 // operator -> kernel -> sites
 using Coverage = std::map<std::string, std::map<std::string, Sites>>;
 
-void Count(const BoundGraph& bound, Coverage& coverage) {
+void Count(const BoundGraph& bound, const KernelRegistry& kernels, Coverage& coverage) {
   for (const BoundNode& node : bound.nodes()) {
     if (!node.kernel) continue;
+    // Kernels that would take the site, if they were the fastest there.
+    const KernelSite site{.node = node.node,
+                          .inputs = node.inputs,
+                          .outputs = node.outputs,
+                          .batch = bound.batch(),
+                          .workspace_bytes = node.workspace.bytes,
+                          .threads = kThreads,
+                          .whole_batch = bound.batch()};
+    std::string why;
+    for (const KernelEntry& entry : kernels.For(node.node->op))
+      if (entry.create(site, &why)) coverage[node.node->op][entry.name];
     Sites& sites = coverage[node.node->op][node.kernel_name];
     ++(node.node->phase == Phase::kForward ? sites.forward : sites.backward);
     std::vector<std::vector<int64_t>> shapes;
@@ -48,13 +61,16 @@ void Count(const BoundGraph& bound, Coverage& coverage) {
   }
 }
 
-void CountModel(const Graph& graph, int64_t batch, Coverage& coverage, const std::string& level = "L0") {
-  const Plan plan = Take(Compile(testing_step::ModelOf(graph), testing_step::Checked(level, "sgd")));
+void CountModel(const Graph& graph, int64_t batch, Coverage& coverage, const std::string& level = "L0",
+                Compute compute = Compute::kFloat32) {
+  CompileOptions options = testing_step::Checked(level, "sgd");
+  options.compute = compute;
+  const Plan plan = Take(Compile(testing_step::ModelOf(graph), options));
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()}) {
-    auto executor =
-        Take(Executor::Create(plan, Take(LayOut(plan, batch)), TestDevice(), *kernels, {.threads = 2}));
-    Count(*Take(executor->Train(batch)), coverage);
-    Count(*Take(executor->Eval(batch)), coverage);
+    auto executor = Take(
+        Executor::Create(plan, Take(LayOut(plan, batch)), TestDevice(), *kernels, {.threads = kThreads}));
+    Count(*Take(executor->Train(batch)), *kernels, coverage);
+    Count(*Take(executor->Eval(batch)), *kernels, coverage);
   }
 }
 
@@ -107,7 +123,10 @@ const Coverage& AllSites() {
     CountModel(products, 3, coverage, "actnn-L4");
     CountModel(products, 3, coverage, "L2");
     const Attributes window = small_networks::Window(3, 1, 1);
-    CountModel(TwoLayers("Conv", window, {Dim::Batch(), 7, 5, 16}, {16, 16, 3, 3}), 3, coverage, "L2");
+    const Graph convolutions = TwoLayers("Conv", window, {Dim::Batch(), 7, 5, 16}, {16, 16, 3, 3});
+    CountModel(convolutions, 3, coverage, "L2");
+    for (const Graph& graph : {products, convolutions})
+      CountModel(graph, 3, coverage, "L0", Compute::kBFloat16);
     return coverage;
   }();
   return all;
@@ -121,7 +140,7 @@ TEST(BackendOps, EveryRuntimeOperatorHasARow) {
   }
 }
 
-TEST(BackendOps, EveryKernelIsChosenForSomeRow) {
+TEST(BackendOps, EveryKernelTakesSomeRow) {
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()})
     for (const auto& [op, entries] : kernels->all())
       for (const KernelEntry& entry : entries) {

@@ -135,6 +135,33 @@ TEST(CudaFused, NetworkLoopsGiveTheProcessorsResultsInPlace) {
   CheckAll(cases);
 }
 
+// The same with bfloat16 wherever an operand or a result has the whole space.
+std::vector<NetworkLoop> NetworkLoopsInBFloat16() {
+  std::vector<NetworkLoop> loops = NetworkLoops();
+  for (NetworkLoop& loop : loops) {
+    RandomCase& r = loop.loop;
+    const auto narrow = [&](TensorType& type) {
+      if (type.dims == r.program.space) type.dtype = DType::kBFloat16;
+    };
+    for (size_t i = 0; i < r.inputs.size(); ++i)
+      if (r.program.inputs[i].codec.kind == CodecKind::kNone) narrow(r.inputs[i]);
+    for (size_t i = 0; i < r.outputs.size(); ++i)
+      if (r.program.outputs[i].kind == OutputKind::kStore) narrow(r.outputs[i]);
+  }
+  return loops;
+}
+
+TEST(CudaFused, NetworkLoopsInBFloat16GiveTheProcessorsResultsInPlace) {
+  std::deque<LoopCase> cases;
+  for (NetworkLoop& loop : NetworkLoopsInBFloat16()) {
+    RandomNumbers random(static_cast<unsigned>(cases.size()));
+    LoopCase& c = cases.emplace_back(random, std::move(loop.loop));
+    c.InPlace(loop.in_place);
+    c.Request();
+  }
+  CheckAll(cases);
+}
+
 // Columns of every relation to pieces of 256 elements and to warps, rows of every relation to tiles, samples
 // of a few elements and of none.
 TEST(CudaFused, SumsOfManySizes) {
@@ -176,23 +203,26 @@ TEST(CudaFused, SumsOfManySizes) {
 
 // A lane's accesses to tensors of numbers are next to its neighbours', and a plane of a code is one access
 // for all.
-TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
-  for (NetworkLoop& loop : NetworkLoops()) {
-    SCOPED_TRACE(loop.name);
-    RandomNumbers random(1);
-    LoopCase c(random, std::move(loop.loop));
-    c.Request();
-    TheFakeCard().controls().WatchAccesses(true);
-    c.kernel->Run();
-    int64_t sectors = 0, ideal = 0;
-    for (const auto& [kernel, counts] : TheFakeCard().controls().Accesses()) {
-      sectors += counts.sectors;
-      ideal += counts.ideal_sectors;
-    }
-    EXPECT_GT(ideal, 0);
-    EXPECT_LE(static_cast<double>(sectors), 1.25 * static_cast<double>(ideal));
-    TheFakeCard().controls().WatchAccesses(false);
+void ExpectCoalesced(NetworkLoop loop) {
+  SCOPED_TRACE(loop.name);
+  RandomNumbers random(1);
+  LoopCase c(random, std::move(loop.loop));
+  c.Request();
+  TheFakeCard().controls().WatchAccesses(true);
+  c.kernel->Run();
+  int64_t sectors = 0, ideal = 0;
+  for (const auto& [kernel, counts] : TheFakeCard().controls().Accesses()) {
+    sectors += counts.sectors;
+    ideal += counts.ideal_sectors;
   }
+  EXPECT_GT(ideal, 0);
+  EXPECT_LE(static_cast<double>(sectors), 1.25 * static_cast<double>(ideal));
+  TheFakeCard().controls().WatchAccesses(false);
+}
+
+TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
+  for (const NetworkLoop& loop : NetworkLoops()) ExpectCoalesced(loop);
+  for (const NetworkLoop& loop : NetworkLoopsInBFloat16()) ExpectCoalesced(loop);
 }
 
 std::string TextOf(NetworkLoop loop) {

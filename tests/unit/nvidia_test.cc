@@ -287,6 +287,33 @@ TEST_F(Nvidia, ResNet50sConvolutionsHaveEnginesWithinTheBound) {
   }
 }
 
+TEST_F(Nvidia, ResNet50sConvolutionsInBFloat16HaveEnginesWithinTheBound) {
+  for (const char* card : kGateCards) {
+    const auto toolkit = Card(card);
+    for (const Layer& layer : kResNet50) {
+      std::string why;
+      const auto expect = [&](const ConvolutionProblem& problem, int64_t limit, bool tensor_cores) {
+        const auto call = toolkit->convolutions().Choose(problem, limit, &why);
+        ASSERT_TRUE(call) << card << ": " << why;
+        EXPECT_LE(call->workspace_bytes(), limit);
+        EXPECT_EQ(call->engine().find("not deterministic"), std::string::npos) << call->engine();
+        if (tensor_cores) {
+          EXPECT_NE(call->engine().find("tensor cores"), std::string::npos) << card << ": " << call->engine();
+        }
+      };
+      for (const ConvolutionDirection direction :
+           {ConvolutionDirection::kForward, ConvolutionDirection::kInputGradient})
+        expect(ProblemOf(layer, 256, direction, FloatMath::kBFloat16), kLimit, layer.in % 8 == 0);
+      // Of widened operands, a part of the samples at a time, in a quarter of the bound.
+      ConvolutionProblem part = ProblemOf(layer, 16, ConvolutionDirection::kWeightGradient, FloatMath::kTf32);
+      for (const bool accumulates : {false, true}) {
+        part.accumulates = accumulates;
+        expect(part, kLimit / 4, false);
+      }
+    }
+  }
+}
+
 // Without workspace, cuDNN's first engine for this gradient adds by atomics.
 TEST_F(Nvidia, EnginesAreDeterministic) {
   std::string why;

@@ -150,7 +150,7 @@ ACT_DEVICE double Denominator(const LossParameters& p) {
 }
 
 // dlogits = dloss * weight[label] / denominator * (prob - onehot(label)); 0 if the label is ignored
-// of type T.
+// Of type T.
 template <class Shape, class T>
 ACT_DEVICE void SoftmaxCrossEntropyGrad(const LossParameters& p) {
   constexpr int kThreads = Shape::kTeam > kLossThreads ? Shape::kTeam : kLossThreads;
