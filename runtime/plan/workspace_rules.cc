@@ -134,10 +134,10 @@ CappedDim ConvWorkspace(const Graph& graph, const Node& node, const Target&) {
 // With strides, one image of dy at a time is spread out, in a buffer per thread.
 CappedDim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target&) {
   const TensorType &dy = TypeOf(graph, node.inputs[0]), &w = TypeOf(graph, node.inputs[1]);
-  const int64_t spread = HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0;
-  const int64_t needed = SaturatingAdd(WeightsWorkspace(w, node), spread);
-  if (!IsBFloat16(graph, node.inputs[0])) return needed;
-  return SaturatingAdd(needed, BFloat16Buffers(TypeOf(graph, node.outputs[0]), dy, w, node, kTileScratch));
+  const int64_t weights = WeightsWorkspace(w, node);
+  if (IsBFloat16(graph, node.inputs[0]))
+    return SaturatingAdd(weights, BFloat16Buffers(TypeOf(graph, node.outputs[0]), dy, w, node, kTileScratch));
+  return SaturatingAdd(weights, HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0);
 }
 
 // Threads that share a weight sum into copies of dw of their own, which are then added. A strided
