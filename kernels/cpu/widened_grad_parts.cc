@@ -26,9 +26,12 @@ class WidenedGradByThread final : public Kernel {
   WidenedGradByThread(const ConvSite& site, int threads)
       : threads_(threads),
         widened_(site.shape),
-        chunks_(widened_.shape(), false, std::min(kWidenedThreadBytes, kWidenedBytes / 2 / threads) / kFloat,
-                threads),
+        chunks_(
+            widened_.shape(), false,
+            std::min(kWidenedThreadBytes, WidenedConvBytes(site.shape.KernelPixels()) / 2 / threads) / kFloat,
+            threads),
         pointwise_(widened_.shape().IsPointwise()),
+        most_sum_bytes_(WidenedConvBytes(site.shape.KernelPixels()) / 2),
         dy_bytes_(AlignedFloats(chunks_.y().Elements(chunks_.YRows(0)))),
         x_bytes_(AlignedFloats(chunks_.x().Elements(chunks_.XRows(0)))) {}
 
@@ -45,7 +48,7 @@ class WidenedGradByThread final : public Kernel {
       shapes_.push_back(std::move(shape));
       if (last == 0) break;
     }
-    if (SaturatingMul(threads_, sum_bytes_ + gradient_bytes_) > kWidenedBytes / 2) {
+    if (SaturatingMul(threads_, sum_bytes_ + gradient_bytes_) > most_sum_bytes_) {
       *why = "a sum of each thread takes too much";
       return false;
     }
@@ -167,6 +170,7 @@ class WidenedGradByThread final : public Kernel {
   const WidenedShape widened_;
   const ConvChunks chunks_;
   const bool pointwise_;
+  const int64_t most_sum_bytes_;  // of all threads together
   const int64_t dy_bytes_, x_bytes_;
   std::string name_;
   dnnl::memory::desc layout_;  // of sums

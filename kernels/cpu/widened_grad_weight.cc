@@ -84,7 +84,7 @@ class WidenedGradWeight final : public Kernel {
   WidenedGradWeight(const ConvSite& site, int threads)
       : threads_(threads),
         widened_(site.shape),
-        chunks_(widened_.shape(), false, kWidenedBytes / 2 / kFloat, 1) {
+        chunks_(widened_.shape(), false, WidenedConvBytes(site.shape.KernelPixels()) / 2 / kFloat, 1) {
     const auto bytes = [](int64_t elements) { return RoundUp(SaturatingMul(elements, kFloat), 64); };
     dy_bytes_ = bytes(chunks_.y().Elements(chunks_.YRows(0)));
     x_bytes_ = bytes(chunks_.x().Elements(chunks_.XRows(0)));

@@ -101,7 +101,7 @@ int64_t RowsOfX(const TensorType& w, const Node& node, int64_t rows) {
 }
 
 // What a convolution of bfloat16 needs besides weights: float32 copies of a chunk of x and y
-// (kWidenedBytes), or what oneDNN's implementations for AMX keep for each thread, some of an image in
+// (WidenedConvBytes), or what oneDNN's implementations for AMX keep for each thread, some of an image in
 // tiles. `own` bytes for each thread are added.
 int64_t BFloat16Buffers(const TensorType& x, const TensorType& y, const TensorType& w, const Node& node,
                         int64_t own) {
@@ -111,7 +111,8 @@ int64_t BFloat16Buffers(const TensorType& x, const TensorType& y, const TensorTy
   // As many rows as a gradient of x divides at a time: those of one row of y.
   const int64_t row = SaturatingAdd(SaturatingMul(RowsOfX(w, node, 1), x_row),
                                     SaturatingMul(SaturatingAdd(Extent(w, 2), 2), y_row));
-  return std::min(SaturatingMul(sample, kThreads), std::max(kWidenedBytes, SaturatingMul(row, 4)));
+  return std::min(SaturatingMul(sample, kThreads),
+                  std::max(WidenedConvBytes(WindowTaps(w)), SaturatingMul(row, 4)));
 }
 
 bool IsBFloat16(const Graph& graph, ValueId id) { return TypeOf(graph, id).dtype == DType::kBFloat16; }
