@@ -30,16 +30,19 @@ Planned Plan(const ConvolutionShape& shape, const std::string& op) {
   return p;
 }
 
-// The first fast kernel at a batch size; null where none fits.
+// The first fast kernel at a batch size; null where none fits, with the reasons of all.
 std::unique_ptr<Kernel> FastKernel(const KernelRegistry& registry, const Planned& p,
                                    const ConvolutionShape& shape, int64_t batch, int threads,
                                    int64_t workspace, std::string* why) {
   const ConvolutionNode n = NodeOf(shape, p.node.op, batch);
   const KernelSite site{
       &p.node, {ViewOf(n.inputs[0]), ViewOf(n.inputs[1])}, {ViewOf(n.output)}, batch, workspace, threads};
+  why->clear();
   for (const KernelEntry& entry : registry.For(p.node.op)) {
     if (entry.name.rfind("reference", 0) == 0) break;
-    if (auto kernel = entry.create(site, why)) return kernel;
+    std::string reason;
+    if (auto kernel = entry.create(site, &reason)) return kernel;
+    *why += entry.name + ": " + reason + "; ";
   }
   return nullptr;
 }
