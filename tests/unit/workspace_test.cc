@@ -30,7 +30,7 @@ Planned Plan(const ConvolutionShape& shape, const std::string& op, DType type = 
   return p;
 }
 
-// The first fast kernel at a batch size; null where none fits.
+// The first fast kernel at a batch size; null where none fits, with the reasons of all.
 std::unique_ptr<Kernel> FastKernel(const KernelRegistry& registry, const Planned& p,
                                    const ConvolutionShape& shape, int64_t batch, int threads,
                                    int64_t workspace, std::string* why) {
@@ -47,6 +47,7 @@ std::unique_ptr<Kernel> FastKernel(const KernelRegistry& registry, const Planned
                         batch,
                         workspace,
                         threads};
+  why->clear();
   for (const KernelEntry& entry : registry.For(p.node.op)) {
     if (entry.name.rfind("reference", 0) == 0) break;
     std::string reason;
