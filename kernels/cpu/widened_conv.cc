@@ -24,7 +24,9 @@ class WidenedConv final : public Kernel {
         widened_(site.shape),
         // A gradient of x has all of its pixels.
         chunks_(forward_ || widened_.ReadsAllOfX() ? widened_.shape() : site.shape, !forward_,
-                std::min(kWidenedThreadBytes, WidenedConvBytes(site.shape.KernelPixels()) / threads) / kFloat,
+                std::min(WidenedThreadBytes(site.shape.KernelPixels()),
+                         WidenedConvBytes(site.shape.KernelPixels()) / threads) /
+                    kFloat,
                 threads),
         from_(forward_ ? chunks_.x() : chunks_.y()),
         to_(forward_ ? chunks_.y() : chunks_.x()),

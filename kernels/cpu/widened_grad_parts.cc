@@ -26,10 +26,11 @@ class WidenedGradByThread final : public Kernel {
   WidenedGradByThread(const ConvSite& site, int threads)
       : threads_(threads),
         widened_(site.shape),
-        chunks_(
-            widened_.shape(), false,
-            std::min(kWidenedThreadBytes, WidenedConvBytes(site.shape.KernelPixels()) / 2 / threads) / kFloat,
-            threads),
+        chunks_(widened_.shape(), false,
+                std::min(WidenedThreadBytes(site.shape.KernelPixels()),
+                         WidenedConvBytes(site.shape.KernelPixels()) / 2 / threads) /
+                    kFloat,
+                threads),
         pointwise_(widened_.shape().IsPointwise()),
         most_sum_bytes_(WidenedConvBytes(site.shape.KernelPixels()) / 2),
         dy_bytes_(AlignedFloats(chunks_.y().Elements(chunks_.YRows(0)))),

@@ -222,8 +222,14 @@ TEST_F(CudaPrepared, DamagedCodeIsCompiledAgain) {
     const Plan damaged = Changed(plan, [&](Prepared& p) {
       for (const size_t at : {size_t{1}, size_t{4}}) {
         const std::vector<PreparedKernel>& all = plan.prepared->kernels;
-        const auto another = std::find_if(all.begin(), all.end(),
-                                          [&](const PreparedKernel& k) { return k.name != all[at].name; });
+        // Of another unit: kernels that were compiled together have one image.
+        const auto bytes = [](const PreparedKernel& k) {
+          return std::string(reinterpret_cast<const char*>(k.image.data), static_cast<size_t>(k.image.bytes));
+        };
+        const auto another = std::find_if(all.begin(), all.end(), [&](const PreparedKernel& k) {
+          return k.name != all[at].name && bytes(k) != bytes(all[at]);
+        });
+        ASSERT_NE(another, all.end());
         p.kernels[at].image = other ? another->image : HostTensor::Copy("damaged", 7);
       }
     });

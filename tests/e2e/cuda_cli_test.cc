@@ -148,6 +148,7 @@ TEST_F(CudaCli, ACheckpointOfOneDeviceGoesOnOnTheOther) {
     ASSERT_EQ(fake.size(), cpu.size());
     for (const auto& [name, tensor] : cpu) {
       ASSERT_TRUE(fake.contains(name)) << name;
+      if (name == "kernels") continue;  // what made it, which differs
       // Three steps in float32, in another order of sums: a few hundred roundings.
       EXPECT_LE(Distance(fake.at(name), tensor), 1e-4 * (Norm(tensor) + 1e-3)) << name;
     }

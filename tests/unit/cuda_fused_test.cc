@@ -115,6 +115,8 @@ TEST_P(CudaFusedPart, RandomProgramsGiveTheProcessorsResults) {
     if (std::any_of(codecs.begin(), codecs.end(), [](const Codec& codec) { return codec.groups != nullptr; }))
       continue;
     cases.emplace_back(random, std::move(r)).Request();
+    // A program that needs more than a block's shared memory runs on the host.
+    if (cases.back().kernel->refusal().find("of shared memory") != std::string::npos) cases.pop_back();
   }
   CheckAll(cases);
 }
