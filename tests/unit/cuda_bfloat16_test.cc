@@ -29,6 +29,14 @@ std::vector<KernelEntry> OwnKernels(const std::string& op) {
   return own;
 }
 
+// The card contracts the products of an average's gradient with its sums, so that now and then a sum lies on
+// the other side of a tie: one bfloat16 further, 2^-8 of the largest. All others have the reference's bits.
+double ToleranceOf(const std::string& op) { return op == "AveragePoolGrad" ? 0x1p-8 : 0; }
+double DistanceOf(const std::string& op, const TestTensor& a, const TestTensor& b) {
+  return op == "AveragePoolGrad" && a.dtype == DType::kBFloat16 ? Distance(Widen(a), Widen(b))
+                                                                : Distance(a, b);
+}
+
 // False where the kernel refuses the node.
 bool ExpectReference(const KernelEntry& entry, const OpCase& c) {
   const CudaResult result = RunCuda(entry, c, PlannedWorkspace(c, CudaTarget()));
@@ -37,7 +45,7 @@ bool ExpectReference(const KernelEntry& entry, const OpCase& c) {
   const OpResult truth = RunReference(c);
   for (size_t i = 0; i < truth.tensors.size(); ++i)
     if (truth.tensors[i].present) {
-      EXPECT_LE(Distance(result.tensors[i], truth.tensors[i]), 0) << "tensor " << i;
+      EXPECT_LE(DistanceOf(c.op, result.tensors[i], truth.tensors[i]), ToleranceOf(c.op)) << "tensor " << i;
     }
   return true;
 }
@@ -54,7 +62,9 @@ TEST(CudaBFloat16, KernelsComputeWhatTheReferenceDoesOrRefuse) {
     }
   }
   // Others go to the host.
-  for (const std::string op : {"Concat", "Gather", "Pad", "Slice", "SliceGrad", "Transpose"})
+  for (const std::string op : {"AveragePool", "AveragePoolGrad", "BatchNormStats", "Concat", "Gather",
+                               "MaxPool", "MaxPoolGrad", "Pad", "ReduceMax", "ReduceMean", "ReduceSum",
+                               "Slice", "SliceGrad", "SoftmaxCrossEntropyGrad", "Transpose"})
     EXPECT_TRUE(taken.count(op)) << op;
 }
 
