@@ -75,7 +75,10 @@ TEST(CudaBFloat16MatMul, TheLibraryAndOurTilesHaveTheBitsOfTheReference) {
   for (const auto& [name, c] : MatMulCases()) cases.push_back(c);
   for (const Types& t :
        {Types{kBF16, kBF16, kF32}, {kBF16, kBF16, kBF16}, {kBF16, kF32, kBF16}, {kF32, kBF16, kF32}})
-    for (const OpCase& c : cases) EXPECT_EQ(Compare(Exact(c, t.a, t.b, t.y)), 2);
+    for (const OpCase& c : cases) {
+      const OpCase exact = Exact(c, t.a, t.b, t.y);
+      EXPECT_EQ(Compare(exact), 2) << Describe(exact);
+    }
 }
 
 TEST(CudaBFloat16MatMul, ABiasIsAddedBeforeSumsOfAPartOfTheRowsAreRounded) {
