@@ -41,7 +41,7 @@ constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
 // bytes together: for a thread as many as its second-level cache holds, or a row if that takes more.
 // Weight gradients use half of it for chunks, and half for sums of threads. Where a window has one tap
 // weights are large beside activations, and chunks are as fast if they are smaller.
-constexpr int64_t WidenedConvBytes(int64_t taps) { return (taps == 1 ? int64_t{4} : int64_t{8}) << 20; }
+constexpr int64_t WidenedConvBytes(int64_t taps) { return (taps == 1 ? int64_t{4} : int64_t{6}) << 20; }
 constexpr int64_t WidenedThreadBytes(int64_t taps) { return (taps == 1 ? int64_t{3} : int64_t{4}) << 19; }
 
 // Attention computes the scores of this many queries at a time.
