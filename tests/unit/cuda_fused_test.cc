@@ -61,7 +61,7 @@ struct LoopCase {
       if (exact) {
         ASSERT_TRUE(card.OutBytes(i) == cpu.OutBytes(i)) << "out" << i << " is another code";
       }
-      // The code of what the next result stores.
+      // The code of what the next result stores, unless that was rounded.
       if (RegisterOf(r, card, i)) ExpectCode(r, card, i);
       return;
     }
