@@ -9,6 +9,7 @@
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/lambda_kernel.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -72,7 +73,7 @@ class ForwardKernel final : public Kernel {
             blocks_.Kept(args, batch, head, begin + r, keys, kept);
             MultiplyRow(kept, keys, scores + r * row);
           }
-          if (rounds) RoundRow(keys, scores + r * row);
+          if (rounds) RoundRow(keys, scores + r * row, scores + r * row);
         }
         Multiply({scores, row, 1, v.at, v.row, o.at, o.row, rows, s.value_depth, keys, false});
         StoreTile(o, o_all, at_o, s.o.row, rows, s.value_depth, normalizers.data());
@@ -93,7 +94,7 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
   if (site.inputs[0].dtype == DType::kBFloat16)
     bytes += AttentionTileBytes(s->queries, s->keys, s->depth, s->value_depth);
   const int threads = ThreadsThatFit(site, site.workspace_bytes, bytes);
-  if (threads < 1) return TooLittleWorkspace(bytes, site, why);
+  if (threads < 1) return Refuse(why, TooLittleWorkspace(bytes, site.workspace_bytes));
   return std::make_unique<ForwardKernel>(*s, threads, bytes);
 }
 

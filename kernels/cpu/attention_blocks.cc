@@ -70,7 +70,7 @@ FloatTile ReadTile(const TensorView& tensor, int64_t at, int64_t row, int64_t ro
                    float* scratch) {
   if (tensor.dtype != DType::kBFloat16) return {tensor.as<float>() + at, row};
   const int64_t scratch_row = ProductRowFloats(columns);
-  ReadRows({FloatSource::kBFloat16, tensor.as<uint16_t>() + at, row}, rows, columns, scratch, scratch_row);
+  ReadRows({FloatSource::kBFloat16, tensor.as<BFloat16>() + at, row}, rows, columns, scratch, scratch_row);
   return {scratch, scratch_row};
 }
 
@@ -84,7 +84,7 @@ void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int6
   for (int64_t r = 0; r < rows; ++r) {
     const float factor = factors ? factors[r] : 1;
     if (tensor.dtype == DType::kBFloat16) {
-      WriteBFloat16Rows(tile.at + r * tile.row, 0, 1, columns, factor, tensor.as<uint16_t>() + at + r * row,
+      WriteBFloat16Rows(tile.at + r * tile.row, 0, 1, columns, factor, tensor.as<BFloat16>() + at + r * row,
                         0);
     } else if (factors) {
       ScaleRow(factor, columns, tile.at + r * tile.row);
@@ -109,11 +109,6 @@ std::optional<AttentionShape> BlockedShape(const KernelSite& site, size_t first,
 
 int ThreadsThatFit(const KernelSite& site, int64_t bytes, int64_t thread_bytes) {
   return static_cast<int>(std::min<int64_t>(site.threads, bytes / std::max<int64_t>(thread_bytes, 1)));
-}
-
-std::unique_ptr<Kernel> TooLittleWorkspace(int64_t needed, const KernelSite& site, std::string* why) {
-  return Refuse(why, "needs " + std::to_string(needed) + " bytes of workspace, " +
-                         std::to_string(site.workspace_bytes) + " are given");
 }
 
 }  // namespace act

@@ -71,6 +71,5 @@ std::optional<AttentionShape> BlockedShape(const KernelSite& site, size_t first,
 
 // Threads of at most site.threads whose scratch space fits into `bytes`.
 int ThreadsThatFit(const KernelSite& site, int64_t bytes, int64_t thread_bytes);
-std::unique_ptr<Kernel> TooLittleWorkspace(int64_t needed, const KernelSite& site, std::string* why);
 
 }  // namespace act

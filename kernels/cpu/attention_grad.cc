@@ -145,8 +145,8 @@ class BackwardKernel final : public Kernel {
           }
           Backward(g);
           if (!rounds) continue;
-          RoundRow(keys, g.exponentials);
-          RoundRow(keys, g.d_weights);
+          RoundRow(keys, g.exponentials, g.exponentials);
+          RoundRow(keys, g.d_weights, g.d_weights);
         }
         Multiply({scores, 1, row, d_out.at, d_out.row, dv.at, dv.row, keys, s.value_depth, rows, true});
         Multiply({d_scores, row, 1, k.at, k.row, dq.at, dq.row, rows, s.depth, keys, false});
@@ -188,7 +188,7 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
   };
   if (threads_that_fit() < 1) parts = 1;
   const int threads = threads_that_fit();
-  if (threads < 1) return TooLittleWorkspace(bytes + part_bytes(), site, why);
+  if (threads < 1) return Refuse(why, TooLittleWorkspace(bytes + part_bytes(), site.workspace_bytes));
   return std::make_unique<BackwardKernel>(*s, bias_elements, parts, part_bytes(), threads, bytes);
 }
 

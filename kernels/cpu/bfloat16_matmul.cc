@@ -83,8 +83,7 @@ bool AddPrimitives(const DnnlContext& context, int64_t limit, Product& p, std::s
     p.rounded_bytes = p.rounded ? AlignedBytes(taken[*p.rounded]) : 0;
     p.scratch_bytes = AlignedBytes(desc.scratchpad_desc());
     if (p.Bytes() > limit) {
-      *reason = p.name + " needs " + std::to_string(p.Bytes()) + " bytes of workspace, " +
-                std::to_string(limit) + " are given";
+      *reason = p.name + " " + TooLittleWorkspace(p.Bytes(), limit);
       continue;
     }
     p.product = DnnlCall(context, dnnl::matmul(desc));

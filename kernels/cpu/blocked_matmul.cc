@@ -80,7 +80,7 @@ class BlockedMatMul final : public Kernel {
                  ? w.block + blocks_.AFloats(sizes_)
                  : scratch + blocks_.BFloats() + blocks_.threads * blocks_.AFloats(sizes_);
     if (sizes_.sums_apart) {
-      w.rounded = args.outputs[0].as<uint16_t>() + batch * s_.m * s_.n;
+      w.rounded = args.outputs[0].as<BFloat16>() + batch * s_.m * s_.n;
     } else {
       w.y = args.outputs[0].as<float>() + batch * s_.m * s_.n;
     }
@@ -111,7 +111,7 @@ class BlockedMatMul final : public Kernel {
     float* block = nullptr;  // a's, of this thread
     float* sums = nullptr;
     float* y = nullptr;  // one of these
-    uint16_t* rounded = nullptr;
+    BFloat16* rounded = nullptr;
     int64_t column = 0, columns = 0, row = 0, rows = 0, term = 0, terms = 0;
   };
 

@@ -1,5 +1,7 @@
 #include "kernels/cpu/conv_primitive.h"
 
+#include "kernels/site/lambda_kernel.h"
+
 namespace act {
 namespace {
 
@@ -33,9 +35,8 @@ std::optional<ConvImplementation> FirstThatFits(Desc desc, Desc ConvImplementati
     impl.threads = threads;
     impl.*member = desc;
     if (impl.WorkspaceBytes() <= limit_bytes) return impl;
-    *why = impl.name + " with " + std::to_string(threads) + " threads needs " +
-           std::to_string(impl.WorkspaceBytes()) + " bytes of workspace, " + std::to_string(limit_bytes) +
-           " are given";
+    *why = impl.name + " with " + std::to_string(threads) + " threads " +
+           TooLittleWorkspace(impl.WorkspaceBytes(), limit_bytes);
   } while (desc.next_impl());
   return std::nullopt;
 }

@@ -4,26 +4,12 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/bfloat16_tile.h"
+#include "kernels/cpu/float_rows.h"
 #include "kernels/cpu/special.h"
-#include "kernels/cpu/vector_clones.h"
 
 namespace act {
 namespace {
-
-ACT_VECTOR_CLONES
-void WidenRange(const BFloat16* from, int64_t n, float* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = ToFloat(from[i]);
-}
-
-ACT_VECTOR_CLONES
-void RoundRange(const float* from, int64_t n, BFloat16* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = FromFloat<BFloat16>(from[i]);
-}
-
-ACT_VECTOR_CLONES
-void RoundRangeInPlace(float* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) x[i] = ToFloat(FromFloat<BFloat16>(x[i]));
-}
 
 // Calls f(first, count) for a part of 0..n-1 on each thread. Parts start at whole cache lines.
 template <class F>
@@ -38,15 +24,17 @@ void ByThreads(int64_t n, int threads, F&& f) {
 }  // namespace
 
 void Widen(const BFloat16* from, int64_t n, float* to, int threads) {
-  ByThreads(n, threads, [=](int64_t at, int64_t count) { WidenRange(from + at, count, to + at); });
+  ByThreads(n, threads,
+            [=](int64_t at, int64_t count) { WidenTile(static_cast<size_t>(count), from + at, to + at); });
 }
 
 void RoundToBFloat16(const float* from, int64_t n, BFloat16* to, int threads) {
-  ByThreads(n, threads, [=](int64_t at, int64_t count) { RoundRange(from + at, count, to + at); });
+  ByThreads(n, threads,
+            [=](int64_t at, int64_t count) { RoundTile(static_cast<size_t>(count), from + at, to + at); });
 }
 
 void RoundInPlace(float* x, int64_t n, int threads) {
-  ByThreads(n, threads, [=](int64_t at, int64_t count) { RoundRangeInPlace(x + at, count); });
+  ByThreads(n, threads, [=](int64_t at, int64_t count) { RoundRow(count, x + at, x + at); });
 }
 
 }  // namespace act

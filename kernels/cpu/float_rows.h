@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/math/convert.h"
 #include "runtime/base/tensor_type.h"
 
 namespace act {
@@ -37,9 +38,9 @@ void ReadRows(const FloatRows& from, int64_t rows, int64_t columns, float* to, i
 
 // to[i * to_row + j] = from[i * from_row + j] * factor, rounded to nearest even.
 void WriteBFloat16Rows(const float* from, int64_t from_row, int64_t rows, int64_t columns, float factor,
-                       uint16_t* to, int64_t to_row);
+                       BFloat16* to, int64_t to_row);
 
-// Rounds to bfloat16 in place.
-void RoundRow(int64_t count, float* x);
+// to[i] = from[i], rounded to bfloat16 and still a float. `from` may be `to`.
+void RoundRow(int64_t count, const float* from, float* to);
 
 }  // namespace act

@@ -119,8 +119,7 @@ std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const Kern
         const int64_t needed = AlignedBytes(desc.scratchpad_desc());
         if (needed <= site.workspace_bytes)
           return std::make_unique<DnnlMatMul>(context, problem, operands, desc, threads);
-        reason = name + " needs " + std::to_string(needed) + " bytes of workspace, " +
-                 std::to_string(site.workspace_bytes) + " are given";
+        reason = name + " " + TooLittleWorkspace(needed, site.workspace_bytes);
       } while (desc.next_impl());
     }
   } catch (const dnnl::error& error) {

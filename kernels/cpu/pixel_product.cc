@@ -1,5 +1,7 @@
 #include "kernels/cpu/pixel_product.h"
 
+#include "kernels/site/lambda_kernel.h"
+
 namespace act {
 
 using dnnl::memory;
@@ -25,8 +27,7 @@ std::optional<PixelProduct> PixelProduct::Choose(const DnnlContext& context, con
     if (name.rfind("ref", 0) == 0) break;
     const int64_t needed = AlignedBytes(desc.scratchpad_desc());
     if (needed > limit_bytes) {
-      *why = name + " needs " + std::to_string(needed) + " bytes of workspace, " +
-             std::to_string(limit_bytes) + " are given";
+      *why = name + " " + TooLittleWorkspace(needed, limit_bytes);
       continue;
     }
     PixelProduct product;

@@ -270,8 +270,7 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
       needed = kernel->WorkspaceBytes();
       if (needed <= site.workspace_bytes) return kernel;
     }
-  return Refuse(why, "needs " + std::to_string(needed) + " bytes of workspace, " +
-                         std::to_string(site.workspace_bytes) + " are given");
+  return Refuse(why, TooLittleWorkspace(needed, site.workspace_bytes));
 }
 
 std::unique_ptr<Kernel> OfConvolution(const KernelSite& site, std::string* why) {

@@ -1,5 +1,7 @@
 #include "kernels/cpu/step_product.h"
 
+#include "kernels/site/lambda_kernel.h"
+
 namespace act {
 
 using dnnl::memory;
@@ -33,8 +35,7 @@ std::optional<StepProduct> StepProduct::Create(const DnnlContext& context, const
         p.scratch_bytes_ = AlignedBytes(desc.scratchpad_desc());
         p.threads_ = count;
         if (p.WorkspaceBytes() > limit_bytes) {
-          reason = p.name_ + " needs " + std::to_string(p.WorkspaceBytes()) + " bytes of workspace, " +
-                   std::to_string(limit_bytes) + " are given";
+          reason = p.name_ + " " + TooLittleWorkspace(p.WorkspaceBytes(), limit_bytes);
           continue;
         }
         p.product_ = DnnlCall(context, dnnl::matmul(desc));

@@ -67,8 +67,7 @@ class WidenedConv final : public Kernel {
       if (last == 0) break;
     }
     if (WorkspaceBytes() <= limit_bytes) return true;
-    *why = "needs " + std::to_string(WorkspaceBytes()) + " bytes of workspace, " +
-           std::to_string(limit_bytes) + " are given";
+    *why = TooLittleWorkspace(WorkspaceBytes(), limit_bytes);
     return false;
   }
 

@@ -54,8 +54,7 @@ class WidenedGradByThread final : public Kernel {
       return false;
     }
     if (WorkspaceBytes() <= limit_bytes) return true;
-    *why = "needs " + std::to_string(WorkspaceBytes()) + " bytes of workspace, " +
-           std::to_string(limit_bytes) + " are given";
+    *why = TooLittleWorkspace(WorkspaceBytes(), limit_bytes);
     return false;
   }
 

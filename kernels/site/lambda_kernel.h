@@ -2,6 +2,7 @@
 // were made.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,6 +30,12 @@ class LambdaKernel final : public Kernel {
 template <class F>
 std::unique_ptr<Kernel> MakeKernel(F run, int64_t workspace_bytes = 0, std::string describe = "") {
   return std::make_unique<LambdaKernel<F>>(std::move(run), workspace_bytes, std::move(describe));
+}
+
+// "needs 4096 bytes of workspace, 1024 are given": a reason to refuse a site.
+inline std::string TooLittleWorkspace(int64_t needed_bytes, int64_t given_bytes) {
+  return "needs " + std::to_string(needed_bytes) + " bytes of workspace, " + std::to_string(given_bytes) +
+         " are given";
 }
 
 // What a KernelEntry returns for a site that it does not accept.

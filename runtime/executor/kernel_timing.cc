@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 
+#include "runtime/base/dtype_kind.h"
 #include "runtime/base/error.h"
 
 namespace act {
@@ -34,11 +35,6 @@ std::vector<uint16_t> PlausibleNumbers() {
     number = static_cast<uint16_t>(sign << 15 | exponent << 7 | (bits & 127));
   }
   return numbers;
-}
-
-bool IsFloat(DType type) {
-  return type == DType::kFloat32 || type == DType::kBFloat16 || type == DType::kFloat16 ||
-         type == DType::kFloat64;
 }
 
 llvm::Error Fill(Device& device, const TensorView& view) {
