@@ -71,7 +71,7 @@ class Loop {
       const int64_t batch = data_.Next(executor_.layout().batch);
       if (batch == 0) {
         ACT_CHECK_OK(EndEpoch());
-        if (++epochs_ended == options_.epochs) break;
+        if (++epochs_ended == options_.epochs || EndsEarly()) break;
         data_.StartEpoch(position_.epoch, 0);
         continue;
       }
@@ -83,7 +83,9 @@ class Loop {
         if ((result_.interrupted = outcome.interrupted)) break;
       }
       ACT_CHECK_OK(Step(batch));
+      ACT_CHECK_OK(ShowState());
       result_.interrupted = options_.stop && *options_.stop;
+      if (EndsEarly()) break;
     }
     ACT_CHECK_OK(Settle());
     return std::move(result_);
@@ -96,6 +98,22 @@ class Loop {
                     .update = {.hyper = options_.hyper, .updates = position_.step}};
     state.update.hyper.lr = options_.schedule.At(options_.hyper.lr, position_.step, end_step_);
     return state;
+  }
+
+  // Whether a follower ends the run.
+  bool EndsEarly() {
+    for (RunFollower* follower : options_.followers)
+      if (result_.end_reason.empty()) result_.end_reason = follower->EndReason();
+    return !result_.end_reason.empty();
+  }
+
+  llvm::Error ShowState() {
+    for (RunFollower* follower : options_.followers) {
+      if (!follower->WantsState(position_)) continue;
+      ACT_CHECK_OK(Settle());
+      ACT_CHECK_OK(follower->AtState(executor_, position_));
+    }
+    return llvm::Error::success();
   }
 
   // Samples of the current step, whose first micro-batch has been drawn. The last step of a data
@@ -132,10 +150,11 @@ class Loop {
   // A micro-batch that the device has been told to compute, and whose loss has not been read.
   struct InFlight {
     uint64_t ticket = 0;  // of its loss
-    uint64_t step = 0;
+    uint64_t step = 0, epoch = 0;
     double share = 0;  // of the step's samples
     bool ends_step = false;
     int64_t samples = 0;  // of the step
+    double learning_rate = 0;
     double input_seconds = 0;
     Clock::time_point start = {};
   };
@@ -161,7 +180,8 @@ class Loop {
     StepState state = State();
     for (int64_t done = 0; done < samples;) {
       ACT_TRY(BoundGraph* const graph, executor_.Train(batch));
-      InFlight next{.step = position_.step, .samples = samples};
+      InFlight next{.step = position_.step, .epoch = position_.epoch, .samples = samples};
+      next.learning_rate = state.update.hyper.lr;
       next.share = static_cast<double>(batch) / static_cast<double>(samples);
       next.ends_step = done + batch >= samples;
       state.update.sum_weight = next.share;
@@ -217,6 +237,14 @@ class Loop {
     result_.input_seconds.push_back(std::exchange(input_seconds_, 0));
     result_.step_seconds.push_back(std::exchange(step_seconds_, 0));
     progress_.Step(static_cast<int64_t>(result_.losses.size()), result_.losses.back(), done.samples);
+    const StepRecord record{.step = done.step,
+                            .epoch = done.epoch,
+                            .samples = done.samples,
+                            .loss = result_.losses.back(),
+                            .learning_rate = done.learning_rate,
+                            .seconds = result_.step_seconds.back(),
+                            .input_seconds = result_.input_seconds.back()};
+    for (RunFollower* follower : options_.followers) ACT_CHECK_OK(follower->AfterStep(record));
     return llvm::Error::success();
   }
 
@@ -231,6 +259,8 @@ class Loop {
       progress_.Say("actrun: warning: " + warning);
     progress_.Say(Describe(evaluation));
     result_.evaluations.push_back(evaluation);
+    for (RunFollower* follower : options_.followers)
+      ACT_CHECK_OK(follower->AfterEvaluation(executor_, position_, evaluation));
     return llvm::Error::success();
   }
 

@@ -12,6 +12,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/evaluate.h"
+#include "runtime/train/run_follower.h"
 #include "runtime/train/schedule.h"
 
 namespace act {
@@ -43,6 +44,7 @@ struct TrainOptions {
   // set by a signal: end after the current step
   const volatile std::sig_atomic_t* stop = nullptr;
   BetweenSteps* between = nullptr;
+  std::vector<RunFollower*> followers = {};
 };
 
 struct TrainResult {
@@ -52,6 +54,7 @@ struct TrainResult {
   std::vector<double> input_seconds;    // writing the inputs there
   std::vector<Evaluation> evaluations;  // by epoch, where there is evaluation data
   bool interrupted = false;
+  std::string end_reason;  // of the follower that ended the run early; else empty
 };
 
 // A step is one update, from as many micro-batches as the plan says. It ends with its epoch.
