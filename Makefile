@@ -33,7 +33,8 @@ help:
 	@echo 'make tidy             runs clang-tidy over all sources'
 	@echo 'make cuda             fetches CUDA (1 GB, from PyPI) if there is none, and builds $(BUILD)/bin/libact_cuda.so'
 	@echo 'make cuda-engines     writes docs/measurements/cuda_engines.md; FOLDER=... names more models'
-	@echo 'make cuda-gate        compiles the kernels of the golden cases, the demo and ResNet-50 and -152 for three cards'
+	@echo 'make cuda-gate        compiles the kernels of the golden cases, the demo and ResNet-50 and -152 for three cards;'
+	@echo '                      COMPUTE=bf16: those of plans in bfloat16'
 	@echo 'make clean            removes $(BUILD)'
 	@echo 'Variables: PRESET=release|debug|asan, JOBS=N (processes at a time)'
 
@@ -71,7 +72,7 @@ cuda-engines: cuda tools
 
 cuda-gate: cuda tools
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target card_gate
-	@scripts/cuda_gate.sh $(BUILD)
+	@scripts/cuda_gate.sh $(BUILD) $(COMPUTE)
 
 # The tests of the export helper need torch, which nothing else here does.
 check-python: tools
