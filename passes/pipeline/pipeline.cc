@@ -166,6 +166,8 @@ llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& o
   context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;
   context.target = options.target;
+  ACT_TRY(const Policy policy, MakePolicy(options.level, options.bits, options.group_size));
+  context.policy.tiles_samples = policy.tiles_samples;
   StepGraph step;
   step.graph = std::move(graph);
   ACT_CHECK_OK(RunPasses(kEvaluationStep, std::nullopt, step, context, options, times));
