@@ -259,6 +259,7 @@ class Loop {
       progress_.Say("actrun: warning: " + warning);
     progress_.Say(Describe(evaluation));
     result_.evaluations.push_back(evaluation);
+    position_.best.Add(evaluation);
     for (RunFollower* follower : options_.followers)
       ACT_CHECK_OK(follower->AfterEvaluation(executor_, position_, evaluation));
     return llvm::Error::success();
