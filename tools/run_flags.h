@@ -69,6 +69,12 @@ struct RunFlags {
       "epochs",
       llvm::cl::desc("Epochs of this run; it ends after --steps or --epochs, whichever comes first"),
       llvm::cl::value_desc("E"), llvm::cl::cat(training)};
+  WholeNumberFlag patience{
+      "patience", llvm::cl::value_desc("K"), llvm::cl::cat(training),
+      llvm::cl::desc("End the run once K evaluations in a row have not improved the loss of --eval-data")};
+  llvm::cl::opt<std::string> patience_of{"patience-of", llvm::cl::value_desc("loss|accuracy"),
+                                         llvm::cl::init("loss"), llvm::cl::cat(training),
+                                         llvm::cl::desc("What --patience looks at (default: loss)")};
   WholeNumberFlag adapt_every{
       "adapt-every", llvm::cl::value_desc("K"), llvm::cl::cat(training),
       llvm::cl::desc(
@@ -78,7 +84,11 @@ struct RunFlags {
   llvm::cl::opt<std::string> lr_schedule{
       "lr-schedule", llvm::cl::init("constant"), llvm::cl::cat(optimizer_group),
       llvm::cl::value_desc("SCHEDULE"),
-      llvm::cl::desc("Learning rate over time: constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
+      llvm::cl::desc("Learning rate over time: constant, step,EVERY,FACTOR, cosine[,MIN[,STEPS]] or\n"
+                     "onecycle[,PEAK[,STEPS[,RISE[,DIV[,FINAL_DIV]]]]]")};
+  llvm::cl::opt<std::string> warmup{
+      "warmup", llvm::cl::value_desc("STEPS[,START]"), llvm::cl::cat(optimizer_group),
+      llvm::cl::desc("Raise the rate in equal steps from START (0) times --lr; then the schedule starts")};
 
   MeasurementFlags measurement;
 
@@ -95,6 +105,12 @@ struct RunFlags {
   llvm::cl::opt<std::string> report_json{"report-json",
                                          llvm::cl::desc("Write memory, losses and times as JSON"),
                                          llvm::cl::value_desc("FILE"), llvm::cl::cat(files)};
+  llvm::cl::opt<std::string> log{
+      "log", llvm::cl::value_desc("FILE.jsonl"), llvm::cl::cat(files),
+      llvm::cl::desc("Write a line of JSON for each step, while the run goes on; --load appends to it")};
+  llvm::cl::opt<std::string> report_html{
+      "report-html", llvm::cl::value_desc("FILE"), llvm::cl::cat(files),
+      llvm::cl::desc("Write a page about the run: losses, rates, times, memory")};
   SwitchFlag profile{"profile", llvm::cl::desc("Print the most expensive kernels and nodes"),
                      llvm::cl::cat(files)};
   llvm::cl::opt<std::string> dump_kernels{

@@ -67,8 +67,7 @@ llvm::Expected<BestEvaluations> ReadBest(const Safetensors& file) {
   }
   int64_t stale[2] = {};
   const HostView type{.dtype = DType::kInt64, .dims = {2}, .data = nullptr, .bytes = sizeof stale};
-  if (llvm::Error error = ReadNumbers(file, "stale_evaluations", type, stale).takeError())
-    return std::move(error);
+  if (llvm::Error error = ReadNumbers(file, "stale_evaluations", type, stale).takeError()) return error;
   if (stale[0] < 0 || stale[1] < 0)
     return MakeError(TensorPlace(file.path(), "stale_evaluations"), "is negative");
   read.loss.stale = stale[0];

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/gradient_norm.h"
 #include "runtime/train/code_watch.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/step_dump.h"
@@ -67,6 +68,7 @@ class Loop {
     ACT_CHECK_OK(BindLastBatches());
     int64_t epochs_ended = 0;
     Warn();
+    if (EndsEarly()) return std::move(result_);
     while (!result_.interrupted) {
       const int64_t batch = data_.Next(executor_.layout().batch);
       if (batch == 0) {
@@ -81,6 +83,11 @@ class Loop {
                 options_.between->Before(executor_, data_, batch, State()));
         if (!outcome.line.empty()) progress_.Say(outcome.line);
         if ((result_.interrupted = outcome.interrupted)) break;
+        if (outcome.adaptation) {
+          ACT_CHECK_OK(Settle());
+          for (RunFollower* follower : options_.followers)
+            ACT_CHECK_OK(follower->AfterAdaptation(*outcome.adaptation));
+        }
       }
       ACT_CHECK_OK(Step(batch));
       ACT_CHECK_OK(ShowState());
@@ -116,6 +123,10 @@ class Loop {
     return llvm::Error::success();
   }
 
+  void Tell(RunFollower& follower) {
+    for (const std::string& warning : follower.TakeWarnings()) progress_.Say("actrun: warning: " + warning);
+  }
+
   // Samples of the current step, whose first micro-batch has been drawn. The last step of a data
   // set's epoch has fewer.
   int64_t SamplesOfStep() const {
@@ -141,15 +152,20 @@ class Loop {
   }
 
   // Warns once: what follows from the first NaN is of no interest.
-  void WarnOf(const std::string& code) {
-    if (code.empty()) return;
+  llvm::Error WarnOf(const std::optional<NotFinite>& code) {
+    if (!code) return llvm::Error::success();
     told_of_code_ = true;
-    progress_.Say("actrun: warning: step " + std::to_string(position_.step) + ": " + code);
+    progress_.Say("actrun: warning: step " + std::to_string(position_.step) + ": " + code->text);
+    for (RunFollower* follower : options_.followers)
+      ACT_CHECK_OK(follower->AfterNotFinite(position_.step, *code));
+    return llvm::Error::success();
   }
 
   // A micro-batch that the device has been told to compute, and whose loss has not been read.
   struct InFlight {
     uint64_t ticket = 0;  // of its loss
+    std::optional<uint64_t> norm_ticket =
+        {};  // of the gradient's norm, where the step ends and the plan has it
     uint64_t step = 0, epoch = 0;
     double share = 0;  // of the step's samples
     bool ends_step = false;
@@ -198,8 +214,11 @@ class Loop {
       if (llvm::Error error = executor_.Run(*graph, state, observers))
         return WithPlace(std::move(error), Place(next.step));
       ACT_TRY(next.ticket, StartReadingLoss(*graph));
+      if (next.ends_step && norm_ != kNoValue) {
+        ACT_TRY(next.norm_ticket, StartReadingNumber(*graph, norm_));
+      }
       Warn();
-      if (codes) WarnOf(codes->Found());
+      if (codes) ACT_CHECK_OK(WarnOf(codes->Found()));
       // The device computes this micro-batch while the host looks at the one before.
       ACT_CHECK_OK(Settle());
       in_flight_ = next;
@@ -223,6 +242,11 @@ class Loop {
     llvm::Expected<float> read = executor_.device().FinishRead(done.ticket);
     if (!read) return WithPlace(read.takeError(), Place(done.step));
     const double loss = static_cast<double>(*read);
+    std::optional<double> norm;
+    if (done.norm_ticket) {
+      ACT_TRY(const float number, executor_.device().FinishRead(*done.norm_ticket));
+      norm = number;
+    }
     if (!std::isfinite(loss)) {
       return MakeError(Place(done.step), "the loss is " + std::to_string(loss),
                        "lower --lr, or look for wrong numbers in the data; nothing was saved");
@@ -243,8 +267,12 @@ class Loop {
                             .loss = result_.losses.back(),
                             .learning_rate = done.learning_rate,
                             .seconds = result_.step_seconds.back(),
-                            .input_seconds = result_.input_seconds.back()};
-    for (RunFollower* follower : options_.followers) ACT_CHECK_OK(follower->AfterStep(record));
+                            .input_seconds = result_.input_seconds.back(),
+                            .gradient_norm = norm};
+    for (RunFollower* follower : options_.followers) {
+      ACT_CHECK_OK(follower->AfterStep(record));
+      Tell(*follower);
+    }
     return llvm::Error::success();
   }
 
@@ -260,8 +288,10 @@ class Loop {
     progress_.Say(Describe(evaluation));
     result_.evaluations.push_back(evaluation);
     position_.best.Add(evaluation);
-    for (RunFollower* follower : options_.followers)
+    for (RunFollower* follower : options_.followers) {
       ACT_CHECK_OK(follower->AfterEvaluation(executor_, position_, evaluation));
+      Tell(*follower);
+    }
     return llvm::Error::success();
   }
 
@@ -272,6 +302,7 @@ class Loop {
   TrainPosition& position_;
   const int64_t total_steps_;
   const uint64_t end_step_;
+  const ValueId norm_ = GradientNormOf(executor_.plan());
   Progress progress_;
   bool told_of_code_ = false;
   int64_t steps_started_ = 0;

@@ -5,11 +5,13 @@
 
 #include <csignal>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/data/batch_source.h"
 #include "runtime/executor/executor.h"
+#include "runtime/train/adaptation.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/run_follower.h"
@@ -26,6 +28,7 @@ class BetweenSteps {
     std::string line;
     // by a signal: the run ends here, as if the step had not begun
     bool interrupted = false;
+    std::optional<Adaptation> adaptation = {};
   };
   // `data` stands at that micro-batch, of `batch` samples. `state` is that of the step. May bind
   // the executor again.
