@@ -49,12 +49,15 @@ Axis LinearAxis(double low, double high) {
   return axis;
 }
 
+// Ticks at powers of ten; where these are few, at 2 and 5 times them, too.
 Axis LogarithmicAxis(double low, double high) {
   Axis axis{.low = low, .high = high, .logarithmic = true};
-  const double powers = std::log10(high / low);
-  const double every = std::max(1.0, std::ceil(powers / kTicks));
-  for (double power = std::ceil(std::log10(low)); power <= std::log10(high); power += every)
-    axis.ticks.push_back(std::pow(10.0, power));
+  const double powers = std::log10(high / low), every = std::max(1.0, std::ceil(powers / kTicks));
+  for (double power = std::floor(std::log10(low)); power <= std::log10(high); power += every)
+    for (const double factor : {1.0, 2.0, 5.0})
+      if (const double tick = factor * std::pow(10.0, power);
+          tick >= low && tick <= high && (factor == 1 || powers < 3))
+        axis.ticks.push_back(tick);
   return axis;
 }
 
@@ -79,15 +82,13 @@ class Picture {
  public:
   explicit Picture(const Chart& chart)
       : chart_(chart), buckets_(chart.series->buckets()), values_(ValueAxis(chart)), out_(text_) {
-    double first = std::numeric_limits<double>::infinity(), last = 0;
-    if (!buckets_.empty()) {
-      first = static_cast<double>(buckets_.front().first);
-      last = static_cast<double>(buckets_.back().last);
-    }
-    for (const auto& [step, value] : chart.points) {
-      first = std::min(first, static_cast<double>(step));
-      last = std::max(last, static_cast<double>(step));
-    }
+    double first = static_cast<double>(chart.first_step), last = static_cast<double>(chart.last_step);
+    const auto see = [&](uint64_t from, uint64_t to) {
+      first = std::min(first, static_cast<double>(from));
+      last = std::max(last, static_cast<double>(to));
+    };
+    for (const Series::Bucket& bucket : buckets_) see(bucket.first, bucket.last);
+    for (const auto& [step, value] : chart.points) see(step, step);
     steps_ = LinearAxis(first, std::max(first + 1, last));
     std::erase_if(steps_.ticks, [](double tick) { return tick != std::floor(tick); });
   }
@@ -122,7 +123,8 @@ class Picture {
            << llvm::format("<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\" fill=\"var(--muted)\">", X(tick),
                            kBottom + 21)
            << ShortNumber(tick) << "</text>\n";
-    out_ << llvm::format("<path stroke=\"var(--muted)\" d=\"M%g %gH%g\"/>\n", kLeft, kBottom, kRight);
+    out_ << llvm::format("<path stroke=\"var(--muted)\" d=\"M%g %gH%g\"/>\n", kLeft, kBottom, kRight)
+         << llvm::format("<text x=\"0\" y=\"%g\" fill=\"var(--muted)\">step</text>\n", kBottom + 21);
   }
 
   // From the smallest to the largest value of each bucket, where buckets have more than one.
@@ -172,25 +174,31 @@ class Picture {
     // A page stays small, however many evaluations there are.
     constexpr size_t kMost = 500;
     const size_t every = (chart_.points.size() + kMost - 1) / kMost;
+    std::string line, dots;
+    llvm::raw_string_ostream path(line), points(dots);
     for (size_t i = 0; i < chart_.points.size(); ++i) {
       const auto& [step, value] = chart_.points[i];
       if (!std::isfinite(value) || (i % every != 0 && i + 1 != chart_.points.size())) continue;
-      out_ << llvm::format("<circle fill=\"var(--mark)\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>",
-                           X(static_cast<double>(step)), Y(value))
-           << llvm::format("step %llu: %.6g", static_cast<unsigned long long>(step), value)
-           << "</title></circle>\n";
+      const double x = X(static_cast<double>(step)), y = Y(value);
+      path << llvm::format("%c%.1f %.1f", line.empty() ? 'M' : 'L', x, y);
+      points << llvm::format("<circle fill=\"var(--mark)\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>", x, y)
+             << llvm::format("step %llu: %.6g", static_cast<unsigned long long>(step), value)
+             << "</title></circle>\n";
     }
+    if (!line.empty())
+      out_ << "<path fill=\"none\" stroke=\"var(--mark)\" stroke-width=\"1.2\" d=\"" << line << "\"/>\n"
+           << dots;
   }
 
   void Legend() {
-    out_ << "<p class=\"muted\">Over steps.";
-    if (HasExtremes()) out_ << " The band goes from the lowest to the highest of neighbouring steps.";
-    if (chart_.smoothed && buckets_.size() > 2) out_ << " The thick line is smoothed.";
-    if (!chart_.points.empty())
-      out_ << " <span class=\"key\" style=\"background:var(--mark);border-radius:50%\"></span>"
-           << HtmlEscaped(chart_.points_name);
-    if (values_.logarithmic) out_ << " The axis is logarithmic.";
-    out_ << "</p>\n";
+    std::string text;
+    if (!chart_.points_name.empty() && !chart_.points.empty())
+      text += "<span class=\"key\" style=\"background:var(--mark);border-radius:50%\"></span>" +
+              HtmlEscaped(chart_.points_name) + ". ";
+    if (chart_.smoothed && buckets_.size() > 2) text += "The thick line is smoothed. ";
+    if (HasExtremes()) text += "The band goes from the lowest to the highest of neighbouring steps. ";
+    if (values_.logarithmic) text += "The axis is logarithmic.";
+    if (!text.empty()) out_ << "<p class=\"muted\">" << text << "</p>\n";
   }
 
   bool HasExtremes() const {

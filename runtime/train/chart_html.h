@@ -16,9 +16,11 @@ struct Chart {
   bool smoothed = false;           // over the means, a line of their exponentially weighted average
   // A range of a factor of a hundred or more gets a logarithmic axis.
   bool may_be_logarithmic = false;
-  // Values at steps, as points (evaluations).
+  // Values at steps, as points with a line between them (evaluations).
   std::vector<std::pair<uint64_t, double>> points = {};
   std::string points_name = {};
+  // The least range of steps that the picture shows, so that pictures below each other have one axis.
+  uint64_t first_step = 0, last_step = 0;
 };
 
 // A heading and the picture. Empty if there is nothing to show.

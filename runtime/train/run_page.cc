@@ -36,13 +36,13 @@ class Page {
     for (const std::string& warning : curves_.warnings)
       out_ << "<p><b>Not finite:</b> " << HtmlEscaped(warning) << "</p>\n";
     Losses();
-    out_ << ChartHtml({.title = "Learning rate", .series = &curves_.learning_rate})
-         << ChartHtml({.title = "Gradient norm",
-                       .series = &curves_.gradient_norm,
-                       .smoothed = true,
-                       .may_be_logarithmic = true})
-         << ChartHtml({.title = "Seconds of a step", .unit = " s", .series = &curves_.seconds})
-         << ChartHtml({.title = "Samples a second", .series = &curves_.samples_per_second});
+    Show({.title = "Learning rate", .series = &curves_.learning_rate});
+    Show({.title = "Gradient norm",
+          .series = &curves_.gradient_norm,
+          .smoothed = true,
+          .may_be_logarithmic = true});
+    Show({.title = "Seconds of a step", .unit = " s", .series = &curves_.seconds});
+    Show({.title = "Samples a second", .series = &curves_.samples_per_second});
     Memory();
     Table();
     Evaluations();
@@ -55,16 +55,29 @@ class Page {
     out_ << "<tr><td>" << HtmlEscaped(name) << "</td><td>" << HtmlEscaped(value) << "</td></tr>\n";
   }
 
+  // All pictures have the same axis of steps.
+  void Show(Chart chart) {
+    const auto& buckets = curves_.loss.buckets();
+    if (!buckets.empty()) {
+      chart.first_step = buckets.front().first;
+      chart.last_step = buckets.back().last;
+    }
+    if (!curves_.evaluations.empty())
+      chart.last_step = std::max(chart.last_step, curves_.evaluations.back().first);
+    out_ << ChartHtml(chart);
+  }
+
   void Losses() {
     Chart loss{.title = "Loss", .series = &curves_.loss, .smoothed = true, .may_be_logarithmic = true};
     Series none;
-    Chart accuracy{.title = "Accuracy", .series = &none};
+    Chart accuracy{.title = "Accuracy of the evaluation data", .series = &none};
     for (const auto& [step, evaluation] : curves_.evaluations) {
       loss.points.emplace_back(step, evaluation.loss);
       if (evaluation.accuracy) accuracy.points.emplace_back(step, *evaluation.accuracy);
     }
-    loss.points_name = accuracy.points_name = "evaluations";
-    out_ << ChartHtml(loss) << ChartHtml(accuracy);
+    loss.points_name = "of the evaluation data";
+    Show(std::move(loss));
+    Show(std::move(accuracy));
   }
 
   void Memory() {

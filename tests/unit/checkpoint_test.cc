@@ -108,9 +108,9 @@ TEST_F(CheckpointTest, BestEvaluationsThatAreNoneAreRefused) {
     EXPECT_EQ(llvm::toString(SaveCheckpoint(folder_ / "c", *executor, position)), "");
     return LoadError(folder_ / "c", *executor);
   };
-  const std::string infinite = load({.best = {.loss = {.best = HUGE_VAL}}});
+  const std::string infinite = load({.best = {.loss = {.best = HUGE_VAL}, .accuracy = {}}});
   EXPECT_NE(infinite.find("'best_loss': is not finite"), std::string::npos) << infinite;
-  const std::string negative = load({.best = {.accuracy = {.stale = -1}}});
+  const std::string negative = load({.best = {.loss = {}, .accuracy = {.best = 1, .stale = -1}}});
   EXPECT_NE(negative.find("'stale_evaluations': is negative"), std::string::npos) << negative;
 }
 
