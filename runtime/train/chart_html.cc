@@ -30,8 +30,9 @@ struct Axis {
   bool logarithmic = false;
   std::vector<double> ticks = {};
 
-  // From 0 at `low` to 1 at `high`.
+  // From 0 at `low` to 1 at `high`, and not beyond.
   double Part(double value) const {
+    if (value >= high) return 1;
     return logarithmic ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
   }
 };
@@ -61,19 +62,24 @@ Axis LogarithmicAxis(double low, double high) {
   return axis;
 }
 
-// A picture in which one value is far above the others (the first step's) shows the others, too: linear
-// axes begin at 0 where that costs little.
+// Linear axes begin at 0 where that costs little. They end where means are readable: a few steps that are far
+// above all means are cut off.
 Axis ValueAxis(const Chart& chart) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   const auto see = [&](double a, double b) {
     low = std::min(low, a);
     high = std::max(high, b);
   };
-  for (const Series::Bucket& bucket : chart.series->buckets()) see(bucket.min, bucket.max);
+  double highest_mean = 0;
+  for (const Series::Bucket& bucket : chart.series->buckets()) {
+    see(bucket.min, bucket.max);
+    highest_mean = std::max(highest_mean, bucket.Mean());
+  }
   for (const auto& [step, value] : chart.points)
     if (std::isfinite(value)) see(value, value);
   constexpr double kWide = 100;
   if (chart.may_be_logarithmic && low > 0 && high / low >= kWide) return LogarithmicAxis(low, high);
+  if (highest_mean > 0 && high > 4 * highest_mean) high = 2 * highest_mean;
   if (low > 0 && low < high / 2) low = 0;
   return LinearAxis(low, high);
 }
@@ -149,12 +155,14 @@ class Picture {
     // The weight of a bucket falls to 1/e over a twenty-fifth of the run, and no faster than over 3 buckets.
     // The sum of weights is kept beside, so that the first buckets do not count more than others.
     const double keep = std::exp(-1 / std::max(3.0, static_cast<double>(buckets_.size()) / 25));
+    // On a logarithmic axis it is the logarithms that are averaged, so the line stays amid the others.
+    const bool logarithmic = values_.logarithmic;
     double sum = 0, weight = 0;
     Line(
         [&](const Series::Bucket& b) {
-          sum = keep * sum + b.Mean();
+          sum = keep * sum + (logarithmic ? std::log(b.Mean()) : b.Mean());
           weight = keep * weight + 1;
-          return sum / weight;
+          return logarithmic ? std::exp(sum / weight) : sum / weight;
         },
         1, 2.6);
   }
@@ -197,12 +205,17 @@ class Picture {
               HtmlEscaped(chart_.points_name) + ". ";
     if (chart_.smoothed && buckets_.size() > 2) text += "The thick line is smoothed. ";
     if (HasExtremes()) text += "The band goes from the lowest to the highest of neighbouring steps. ";
-    if (values_.logarithmic) text += "The axis is logarithmic.";
+    if (values_.logarithmic) text += "The axis is logarithmic. ";
+    double highest = -std::numeric_limits<double>::infinity();
+    for (const Series::Bucket& bucket : buckets_) highest = std::max(highest, bucket.max);
+    if (highest > values_.high && !values_.logarithmic)
+      text += "The highest, " + ShortNumber(highest) + HtmlEscaped(chart_.unit) + ", is cut off.";
     if (!text.empty()) out_ << "<p class=\"muted\">" << text << "</p>\n";
   }
 
   bool HasExtremes() const {
-    return std::any_of(buckets_.begin(), buckets_.end(), [](const Series::Bucket& b) { return b.count > 1; });
+    return std::any_of(buckets_.begin(), buckets_.end(),
+                       [](const Series::Bucket& b) { return b.min < b.max; });
   }
 
   const Chart& chart_;
