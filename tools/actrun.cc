@@ -33,6 +33,7 @@
 #include "tools/resumed_levels.h"
 #include "tools/run_flags.h"
 #include "tools/run_log.h"
+#include "tools/saving.h"
 #include "tools/tuning.h"
 
 namespace act {
@@ -101,6 +102,7 @@ llvm::Error OpenSources(const RunFlags& f, const Plan& plan, Opened& opened) {
 TrainOptions OptionsOf(const RunFlags& f, const Hyperparameters& hyper, LearningRateSchedule schedule) {
   TrainOptions options{.steps = f.steps,
                        .epochs = f.epochs,
+                       .from_start = f.resume,
                        .hyper = hyper,
                        .schedule = schedule,
                        .dump_step = f.dump_step,
@@ -153,7 +155,7 @@ llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperpara
 }
 
 llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hyper,
-                const LearningRateSchedule& schedule, Tuning tuning) {
+                const LearningRateSchedule& schedule, Tuning tuning, const Saving& saving) {
   ACT_CHECK_OK(CheckWritable(f.measurement.save_plan()));
   for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json, &f.report_html})
     ACT_CHECK_OK(CheckWritable(*path));
@@ -198,6 +200,8 @@ llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hype
                                              .device = device.name(),
                                              .threads = threads}));
   watch.AddTo(options.followers);
+  const std::unique_ptr<RunFollower> saver = saving.Follower([&] { return adapter.levels(); });
+  if (saver) options.followers.push_back(saver.get());
   llvm::Expected<TrainResult> trained =
       Train(*executor, *opened.data, opened.eval_data.get(), options, position);
   if (!trained) return watch.Failed(trained.takeError(), position);
@@ -274,8 +278,14 @@ int Main(int argc, char** argv) {
     PrintError(kTool, hyper.takeError());
     return kWrongUsage;
   }
+  llvm::Expected<Saving> saving = Saving::Open(flags, *plan);
+  if (!saving) {
+    PrintError(kTool, saving.takeError());
+    return kFailed;
+  }
+  flags.load = saving->load();
   StopAtSignals();
-  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule, *tuning)) {
+  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule, *tuning, *saving)) {
     PrintError(kTool, std::move(error));
     return kFailed;
   }

@@ -4,6 +4,7 @@
 
 #include "tools/device.h"
 #include "tools/run_log.h"
+#include "tools/saving.h"
 
 namespace act {
 
@@ -32,6 +33,7 @@ std::string CheckUsage(const RunFlags& f) {
   if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
   if (f.epochs > 0 && f.data.empty())
     return "--epochs: needs --data; without it there are steps, but no epochs";
+  if (const std::string wrong = CheckSavingUsage(f); !wrong.empty()) return wrong;
   if (const std::string wrong = f.measurement.CheckUsage(); !wrong.empty()) return wrong;
   if (f.measurement.Requested()) {
     for (const llvm::cl::Option* other : std::initializer_list<const llvm::cl::Option*>{

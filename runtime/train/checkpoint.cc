@@ -75,6 +75,20 @@ llvm::Expected<BestEvaluations> ReadBest(const Safetensors& file) {
   return read;
 }
 
+// `seed`: that of a file without one.
+llvm::Expected<TrainPosition> PositionIn(const Safetensors& file, uint64_t seed) {
+  TrainPosition read;
+  ACT_TRY(const int64_t step, ReadScalar(file, "step", 0));
+  ACT_TRY(const int64_t seed_read, ReadScalar(file, "seed", static_cast<int64_t>(seed)));
+  ACT_TRY(const int64_t epoch, ReadScalar(file, "epoch", 0));
+  ACT_TRY(read.position, ReadScalar(file, "position", 0));
+  ACT_TRY(read.best, ReadBest(file));
+  read.step = static_cast<uint64_t>(step);
+  read.seed = static_cast<uint64_t>(seed_read);
+  read.epoch = static_cast<uint64_t>(epoch);
+  return read;
+}
+
 HostView TypeOf(const TensorView& view) {
   return {.dtype = view.dtype, .dims = view.dims, .data = nullptr, .bytes = view.bytes};
 }
@@ -214,6 +228,11 @@ llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path) {
   return levels;
 }
 
+llvm::Expected<TrainPosition> ReadPosition(const std::string& path) {
+  ACT_TRY(const Safetensors file, Safetensors::Open(path));
+  return PositionIn(file, 0);
+}
+
 llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, TrainPosition& position) {
   ACT_TRY(Safetensors file, Safetensors::Open(path));
   ACT_TRY(const int64_t step, ReadScalar(file, "step", 0));
@@ -232,15 +251,7 @@ llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, Tr
     ACT_CHECK_OK(CheckTensor(path, name, found, tensor.view));
     copies.emplace_back(found, tensor.view.data);
   }
-  TrainPosition read;
-  ACT_TRY(const int64_t seed, ReadScalar(file, "seed", static_cast<int64_t>(position.seed)));
-  ACT_TRY(const int64_t epoch, ReadScalar(file, "epoch", 0));
-  ACT_TRY(read.position, ReadScalar(file, "position", 0));
-  ACT_TRY(read.best, ReadBest(file));
-  read.step = static_cast<uint64_t>(step);
-  read.seed = static_cast<uint64_t>(seed);
-  read.epoch = static_cast<uint64_t>(epoch);
-
+  ACT_TRY(const TrainPosition read, PositionIn(file, position.seed));
   for (const auto& [from, to] : copies) {
     ACT_CHECK_OK(executor.device().Upload(to, {from->data, static_cast<size_t>(from->bytes)}));
     file.ReleasePages();

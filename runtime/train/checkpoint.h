@@ -74,6 +74,9 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
 // is missing or has another type; missing optimizer state after step 0.
 llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, TrainPosition& position);
 
+// Where the run of a checkpoint stood. Its tensors are not read. Errors: a file that is not a checkpoint.
+llvm::Expected<TrainPosition> ReadPosition(const std::string& path);
+
 // The initial optimizer state: zeros, and for Adagrad's sums their initial value.
 llvm::Error StartOptimizerState(const Executor& executor, const Hyperparameters& hyper);
 

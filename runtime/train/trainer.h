@@ -41,6 +41,9 @@ struct TrainOptions {
   // Ends the run after this many epochs (the rest of one that was begun counts as one); 0: no
   // limit.
   int64_t epochs = 0;
+  // Whether both count from the start of training, and not from the position at which this run begins. A run whose
+  // steps or epochs are done already then ends at once.
+  bool from_start = false;
   Hyperparameters hyper = {};
   LearningRateSchedule schedule = {};
   std::string dump_step = {};  // where to write the first step's numbers; empty: nowhere
