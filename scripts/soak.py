@@ -6,30 +6,51 @@ stopped and resumed ten times, bit for bit.
 
 Needs only Python's standard library."""
 import argparse
+import array
 import json
 import os
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DIGITS = os.path.join(ROOT, "models/data/digits")
 SETTLED = 1000  # steps after which memory must stay
 MOST_GROWTH_KIB = 1024
 SAVE_EVERY = 500
-BATCH = 8  # the last of an epoch has 6 samples
+BATCH, SAMPLES, EVAL_SAMPLES = 4, 214, 59  # so the last batch of an epoch is a partial one
+PIXELS, CLASSES = 16, 10
 
 
-def data(flag, name):
-    return f"--{flag}=image={DIGITS}/{name}_image.npy,label={DIGITS}/{name}_label.npy"
+def write_npy(path, descr, shape, numbers):
+    header = repr({"descr": descr, "fortran_order": False, "shape": shape}).ljust(117) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+        numbers.tofile(file)
+
+
+def write_data(work, name, samples, draw):
+    """Noise, with a line across the image whose row is the class."""
+    labels, images = array.array("q"), array.array("f")
+    for sample in range(samples):
+        labels.append(sample % CLASSES)
+        for row in range(PIXELS):
+            images.extend(draw.gauss(2 if row == labels[-1] + 3 else 0, 0.5) for _ in range(PIXELS))
+    write_npy(f"{work}/{name}_image.npy", "<f4", (samples, 1, PIXELS, PIXELS), images)
+    write_npy(f"{work}/{name}_label.npy", "<i8", (samples,), labels)
+
+
+def data(flag, work, name):
+    return f"--{flag}=image={work}/{name}_image.npy,label={work}/{name}_label.npy"
 
 
 def command(arguments, work, name, flags):
-    return [f"{arguments.bin}/actrun", f"{work}/plan", "--threads=1", data("data", "train"), data("eval-data", "test"),
+    return [f"{arguments.bin}/actrun", f"{work}/plan", "--threads=1", data("data", work, "train"),
+            data("eval-data", work, "test"),
             "--lr=0.001", "--momentum=0.9", "--lr-schedule=cosine", f"--steps={arguments.steps}", "--adapt-every=400",
             f"--save-every={SAVE_EVERY}", "--save-best=loss", "--resume", f"--save={work}/{name}.safetensors",
             f"--report-json={work}/{name}.json"] + flags
@@ -104,15 +125,19 @@ def main():
     if arguments.steps < SAVE_EVERY * (arguments.stops + 1) or arguments.steps <= SETTLED + SAVE_EVERY:
         parser.error(f"--steps: {max(SAVE_EVERY * (arguments.stops + 1), SETTLED + SAVE_EVERY + 1)} or more")
     with tempfile.TemporaryDirectory(prefix="act-soak-") as work, open(f"{work}/log", "w+") as log:
-        subprocess.run([f"{arguments.bin}/actc", f"{ROOT}/models/digits_resnet.onnx", "-O", "L2", f"--batch={BATCH}",
-                        "--report=none", "-o", f"{work}/plan"], check=True)
+        draw = random.Random(arguments.seed)
+        write_data(work, "train", SAMPLES, draw)
+        write_data(work, "test", EVAL_SAMPLES, draw)
+        subprocess.run([f"{arguments.bin}/actc", f"{ROOT}/tests/golden/lenet/model.onnx", "-O", "L2",
+                        f"--batch={BATCH}", "--report=none", "-o", f"{work}/plan"], check=True)
         samples = straight(arguments, work, log)
-        settled = [kib for step, kib in samples if step >= SETTLED]
+        # At the end the reports are made, which list every loss.
+        settled = [kib for step, kib in samples if SETTLED <= step < arguments.steps]
         if len(settled) < 2:
             sys.exit("the run was too short to watch its memory")
         growth = max(settled) - settled[0]
         print(f"{arguments.steps} steps: resident {settled[0]} KiB after {SETTLED} steps, at most {max(settled)} KiB "
-              f"later, {settled[-1]} KiB at last ({len(settled)} samples)", flush=True)
+              f"before the end, {settled[-1]} KiB at last ({len(settled)} samples)", flush=True)
         if growth > MOST_GROWTH_KIB:
             sys.exit(f"memory grew by {growth} KiB")
         parts = stopped(arguments, work, log)
