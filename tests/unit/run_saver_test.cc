@@ -224,6 +224,26 @@ TEST_F(RunSaverTest, OnlyTemporaryFilesOfTheRunAreRemoved) {
   for (const std::string& name : others) EXPECT_TRUE(std::filesystem::exists(folder_ / name)) << name;
 }
 
+// By the clock, states are saved at steps that differ from run to run.
+TEST_F(RunSaverTest, SavingChangesNothing) {
+  std::string end;
+  for (const int seconds : {0, 1, 3, 7}) {  // between two looks at the clock; the first run saves nothing
+    auto executor = NewExecutor();
+    TrainPosition position{.seed = 7};
+    std::chrono::steady_clock::time_point now{};
+    RunSaver saver(Files(), {.every = {.time = std::chrono::seconds(10)}, .best = BestBy::kLoss, .now = [&] {
+                               return now += std::chrono::seconds(seconds);
+                             }});
+    TrainOptions options{.steps = 11};
+    if (!end.empty()) options.followers = {&saver};
+    Run(*executor, position, options);
+    EXPECT_EQ(llvm::toString(SaveCheckpoint(folder_ / "end", *executor, position)), "");
+    if (end.empty()) end = Contents(folder_ / "end");
+    EXPECT_EQ(Contents(folder_ / "end"), end);
+  }
+  EXPECT_GE(Kept().size(), 2u) << "states on the way and the best one";
+}
+
 // Stops after each of the steps and goes on to the same end, with a schedule that depends on it.
 TEST_F(RunSaverTest, ARunThatGoesOnEndsWhereItWouldHaveEnded) {
   struct End {
