@@ -1,5 +1,6 @@
 #include "tools/saving.h"
 
+#include <llvm/ADT/SmallString.h>
 #include <llvm/ADT/StringSwitch.h>
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/raw_ostream.h>
@@ -108,7 +109,11 @@ llvm::Expected<Saving> Saving::Open(const RunFlags& f, const Plan& plan) {
   if (keeps && llvm::sys::fs::exists(f.save) && !llvm::sys::fs::is_regular_file(f.save))
     return MakeError("--save", f.save + " is not a file, and others cannot be kept beside it");
   const CheckpointFiles files(f.save);
-  if (saving.lock_) files.RemoveTemporary();
+  if (saving.lock_) {
+    files.RemoveTemporary();
+    llvm::SmallString<256> real;  // a symbolic link's file is written in its own folder
+    if (!llvm::sys::fs::real_path(f.save, real)) CheckpointFiles(real.str().str()).RemoveTemporary();
+  }
   if (!keeps) return saving;
   saving.earlier_ = files.Find();
   for (const std::string& damaged : saving.earlier_.damaged) Say("warning: left aside: " + damaged);

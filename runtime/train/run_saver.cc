@@ -20,7 +20,8 @@ void RunSaver::Continue(const CheckpointFiles::Search& search) {
     if (found.path != files_.last()) kept_.push_back(found.path);
     saved_step_ = found.position.step;
   }
-  RemoveOlder();  // a run that was killed between writing a state and removing an older one left one too many
+  // A run that was killed between writing a state and removing an older one left one too many.
+  if (options_.every.steps > 0 || options_.every.time.count() > 0) RemoveOlder();
   if (options_.best == BestBy::kNone) return;
   llvm::Expected<TrainPosition> best = ReadPosition(files_.best());
   if (best) {

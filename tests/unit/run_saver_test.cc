@@ -117,6 +117,17 @@ TEST_F(RunSaverTest, TheNewestStay) {
   EXPECT_EQ(Kept(), (Names{"step-00000001", "step-00000003", "step-00000004"}));
 }
 
+TEST_F(RunSaverTest, FilesOnTheWayStayIfNoneAreWritten) {
+  RunSaver saver(Files(), {.every = {.steps = 1}, .keep = 3});
+  for (const uint64_t step : {1, 2, 3}) At(saver, step);
+  RunSaver best(Files(), {.keep = 1, .best = BestBy::kLoss});
+  best.Continue(Files().Find());
+  EXPECT_EQ(Kept().size(), 3u);
+  RunSaver fewer(Files(), {.every = {.steps = 1}, .keep = 1});
+  fewer.Continue(Files().Find());
+  EXPECT_EQ(Kept(), (Names{"step-00000003"})) << "as after a kill before the older file was removed";
+}
+
 TEST_F(RunSaverTest, AStateThatCannotBeWrittenIsAWarningAndRemovesNothing) {
   RunSaver saver(Files(), {.every = {.steps = 1}, .keep = 1});
   At(saver, 1);
