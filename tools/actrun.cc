@@ -32,6 +32,8 @@
 #include "tools/measurement.h"
 #include "tools/resumed_levels.h"
 #include "tools/run_flags.h"
+#include "tools/run_log.h"
+#include "tools/saving.h"
 #include "tools/tuning.h"
 
 namespace act {
@@ -100,6 +102,7 @@ llvm::Error OpenSources(const RunFlags& f, const Plan& plan, Opened& opened) {
 TrainOptions OptionsOf(const RunFlags& f, const Hyperparameters& hyper, LearningRateSchedule schedule) {
   TrainOptions options{.steps = f.steps,
                        .epochs = f.epochs,
+                       .from_start = f.resume,
                        .hyper = hyper,
                        .schedule = schedule,
                        .dump_step = f.dump_step,
@@ -152,9 +155,9 @@ llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperpara
 }
 
 llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hyper,
-                const LearningRateSchedule& schedule, Tuning tuning) {
+                const LearningRateSchedule& schedule, Tuning tuning, const Saving& saving) {
   ACT_CHECK_OK(CheckWritable(f.measurement.save_plan()));
-  for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json})
+  for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json, &f.report_html})
     ACT_CHECK_OK(CheckWritable(*path));
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
   omp_set_num_threads(threads);
@@ -190,8 +193,20 @@ llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hype
 
   TrainOptions options = OptionsOf(f, hyper, schedule);
   options.between = &adapter;
-  ACT_TRY(const TrainResult result,
-          Train(*executor, *opened.data, opened.eval_data.get(), options, position));
+  ACT_TRY(RunWatch watch, RunWatch::Open(f, {.plan = plan,
+                                             .executor = *executor,
+                                             .start = position,
+                                             .hyper = hyper,
+                                             .device = device.name(),
+                                             .threads = threads}));
+  watch.AddTo(options.followers);
+  const std::unique_ptr<RunFollower> saver = saving.Follower([&] { return adapter.levels(); });
+  if (saver) options.followers.push_back(saver.get());
+  llvm::Expected<TrainResult> trained =
+      Train(*executor, *opened.data, opened.eval_data.get(), options, position);
+  if (!trained) return watch.Failed(trained.takeError(), position);
+  const TrainResult& result = *trained;
+  watch.Ended(result, position);
   if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, *executor, position, adapter.levels()));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
@@ -213,6 +228,7 @@ llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hype
       .adaptation_bytes =
           f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, executor->layout().batch) : 0};
   if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, RunReportJson(report)));
+  ACT_CHECK_OK(watch.WritePage());
   llvm::outs() << FormatRunReport(report);
   if (f.profile) llvm::outs() << "\n=== Profile ===\n" << FormatProfile(report.profile, result.losses.size());
   return llvm::Error::success();
@@ -242,7 +258,7 @@ int Main(int argc, char** argv) {
     return kWrongUsage;
   const std::string wrong = CheckUsage(flags);
   if (!wrong.empty()) return UsageError(kTool, wrong);
-  auto schedule = LearningRateSchedule::Parse(flags.lr_schedule);
+  auto schedule = LearningRateSchedule::Parse(flags.lr_schedule, flags.warmup);
   if (!schedule) {
     PrintError(kTool, schedule.takeError());
     return kWrongUsage;
@@ -262,8 +278,14 @@ int Main(int argc, char** argv) {
     PrintError(kTool, hyper.takeError());
     return kWrongUsage;
   }
+  llvm::Expected<Saving> saving = Saving::Open(flags, *plan);
+  if (!saving) {
+    PrintError(kTool, saving.takeError());
+    return kFailed;
+  }
+  flags.load = saving->load();
   StopAtSignals();
-  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule, *tuning)) {
+  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule, *tuning, *saving)) {
     PrintError(kTool, std::move(error));
     return kFailed;
   }

@@ -3,6 +3,8 @@
 #include <initializer_list>
 
 #include "tools/device.h"
+#include "tools/run_log.h"
+#include "tools/saving.h"
 
 namespace act {
 
@@ -31,14 +33,16 @@ std::string CheckUsage(const RunFlags& f) {
   if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
   if (f.epochs > 0 && f.data.empty())
     return "--epochs: needs --data; without it there are steps, but no epochs";
+  if (const std::string wrong = CheckSavingUsage(f); !wrong.empty()) return wrong;
   if (const std::string wrong = f.measurement.CheckUsage(); !wrong.empty()) return wrong;
   if (f.measurement.Requested()) {
-    for (const llvm::cl::Option* other :
-         std::initializer_list<const llvm::cl::Option*>{&f.steps, &f.epochs, &f.adapt_every, &f.eval_data,
-                                                        &f.save, &f.export_onnx, &f.dump_step, &f.profile})
+    for (const llvm::cl::Option* other : std::initializer_list<const llvm::cl::Option*>{
+             &f.steps, &f.epochs, &f.adapt_every, &f.eval_data, &f.save, &f.export_onnx, &f.dump_step,
+             &f.profile, &f.log, &f.report_html, &f.patience})
       if (other->getNumOccurrences())
         return "--" + other->ArgStr.str() + ": belongs to training; --variance and --calibrate do not train";
   }
+  if (const std::string wrong = CheckRunLogUsage(f); !wrong.empty()) return wrong;
   if (!f.verbose.empty() && f.verbose != "dispatch")
     return "--verbose: expected dispatch, found '" + f.verbose + "'";
   return "";

@@ -63,12 +63,22 @@ struct RunFlags {
       "seed", llvm::cl::value_desc("S"), llvm::cl::cat(data_group),
       llvm::cl::desc("Seed of shuffling, dropout and rounding (default: the checkpoint's, else the plan's)")};
 
-  WholeNumberFlag steps{"steps", llvm::cl::desc("Steps of this run (default: 10, or one epoch of --data)"),
-                        llvm::cl::value_desc("K"), llvm::cl::cat(training)};
+  WholeNumberFlag steps{
+      "steps",
+      llvm::cl::desc("Steps of this run; with --resume, steps in all (default: 10, or one epoch of --data)"),
+      llvm::cl::value_desc("K"), llvm::cl::cat(training)};
   WholeNumberFlag epochs{
       "epochs",
-      llvm::cl::desc("Epochs of this run; it ends after --steps or --epochs, whichever comes first"),
+      llvm::cl::desc(
+          "Epochs of this run, or with --resume in all; it ends after --steps or --epochs, whichever\n"
+          "comes first"),
       llvm::cl::value_desc("E"), llvm::cl::cat(training)};
+  WholeNumberFlag patience{
+      "patience", llvm::cl::value_desc("K"), llvm::cl::cat(training),
+      llvm::cl::desc("End the run once K evaluations in a row have not improved the loss of --eval-data")};
+  llvm::cl::opt<std::string> patience_of{"patience-of", llvm::cl::value_desc("loss|accuracy"),
+                                         llvm::cl::init("loss"), llvm::cl::cat(training),
+                                         llvm::cl::desc("What --patience looks at (default: loss)")};
   WholeNumberFlag adapt_every{
       "adapt-every", llvm::cl::value_desc("K"), llvm::cl::cat(training),
       llvm::cl::desc(
@@ -78,14 +88,34 @@ struct RunFlags {
   llvm::cl::opt<std::string> lr_schedule{
       "lr-schedule", llvm::cl::init("constant"), llvm::cl::cat(optimizer_group),
       llvm::cl::value_desc("SCHEDULE"),
-      llvm::cl::desc("Learning rate over time: constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
+      llvm::cl::desc("Learning rate over time: constant, step,EVERY,FACTOR, cosine[,MIN[,STEPS]] or\n"
+                     "onecycle[,PEAK[,STEPS[,RISE[,DIV[,FINAL_DIV]]]]]")};
+  llvm::cl::opt<std::string> warmup{
+      "warmup", llvm::cl::value_desc("STEPS[,START]"), llvm::cl::cat(optimizer_group),
+      llvm::cl::desc("Raise the rate in equal steps from START (0) times --lr; then the schedule starts")};
 
   MeasurementFlags measurement;
 
-  llvm::cl::opt<std::string> load{"load", llvm::cl::desc("Continue from a checkpoint"),
+  llvm::cl::opt<std::string> load{"load",
+                                  llvm::cl::desc("Continue from a checkpoint, for --steps or --epochs more"),
                                   llvm::cl::value_desc("FILE"), llvm::cl::cat(files)};
   llvm::cl::opt<std::string> save{"save", llvm::cl::desc("Write a checkpoint at the end (safetensors)"),
                                   llvm::cl::value_desc("FILE"), llvm::cl::cat(files)};
+  llvm::cl::opt<std::string> save_every{
+      "save-every", llvm::cl::value_desc("STEPS|TIME"), llvm::cl::cat(files),
+      llvm::cl::desc(
+          "Save during the run too, each time that so many steps are done (500) or so much time has\n"
+          "passed (30s, 10min, 2h): FILE.step-00000500.safetensors beside --save=FILE.safetensors")};
+  WholeNumberFlag keep{"keep", llvm::cl::init(2), llvm::cl::value_desc("K"), llvm::cl::cat(files),
+                       llvm::cl::desc("Files of --save-every that stay, the newest ones (default: 2)")};
+  llvm::cl::opt<std::string> save_best{
+      "save-best", llvm::cl::value_desc("loss|accuracy"), llvm::cl::cat(files),
+      llvm::cl::desc("Save the state with the best evaluation by --eval-data: FILE.best.safetensors")};
+  SwitchFlag resume{
+      "resume", llvm::cl::cat(files),
+      llvm::cl::desc(
+          "Continue from the newest checkpoint of --save, or start if there is none. --steps and\n"
+          "--epochs then count from the start of training, so the same command ends what was killed")};
   llvm::cl::opt<std::string> export_onnx{
       "export-onnx", llvm::cl::value_desc("FILE"), llvm::cl::cat(files),
       llvm::cl::desc("Write the model with its trained weights, ready for inference")};
@@ -95,6 +125,12 @@ struct RunFlags {
   llvm::cl::opt<std::string> report_json{"report-json",
                                          llvm::cl::desc("Write memory, losses and times as JSON"),
                                          llvm::cl::value_desc("FILE"), llvm::cl::cat(files)};
+  llvm::cl::opt<std::string> log{
+      "log", llvm::cl::value_desc("FILE.jsonl"), llvm::cl::cat(files),
+      llvm::cl::desc("Write a line of JSON for each step, while the run goes on; --load appends to it")};
+  llvm::cl::opt<std::string> report_html{
+      "report-html", llvm::cl::value_desc("FILE"), llvm::cl::cat(files),
+      llvm::cl::desc("Write a page about the run: losses, rates, times, memory")};
   SwitchFlag profile{"profile", llvm::cl::desc("Print the most expensive kernels and nodes"),
                      llvm::cl::cat(files)};
   llvm::cl::opt<std::string> dump_kernels{

@@ -83,11 +83,12 @@ llvm::Expected<std::unique_ptr<Recording>> CpuDevice::FinishRecording() { return
 llvm::Error CpuDevice::Launch(Recording& /*recording*/) { return NotRecorded(); }
 
 llvm::Expected<uint64_t> CpuDevice::StartRead(DevicePointer from) {
-  read_ = *from.as<const float>();
-  return 0;
+  const uint64_t ticket = next_read_++;
+  reads_[ticket % kReads] = *from.as<const float>();
+  return ticket;
 }
 
-llvm::Expected<float> CpuDevice::FinishRead(uint64_t /*ticket*/) { return read_; }
+llvm::Expected<float> CpuDevice::FinishRead(uint64_t ticket) { return reads_[ticket % kReads]; }
 
 llvm::Error CpuDevice::AddFloats(DevicePointer sum, DevicePointer part, int64_t count) {
   const auto* from = part.as<const float>();

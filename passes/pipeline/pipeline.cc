@@ -129,7 +129,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
 
   PassContext context;
   context.own_backward = model.own_backward;
-  context.updates = {options.optimizer, options.clip_norm, options.accumulate};
+  context.updates = {options.optimizer, options.clip_norm, options.accumulate, options.grad_norm};
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;
@@ -137,7 +137,8 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.policy.plugin = options.plugin;
   context.policy.batch = plan.default_batch;
   context.policy.saved_limit = options.saved_limit;
-  if (!options.round_products || options.compute == Compute::kBFloat16) context.policy.rounds_products = false;
+  if (!options.round_products || options.compute == Compute::kBFloat16)
+    context.policy.rounds_products = false;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
   StepGraph step;

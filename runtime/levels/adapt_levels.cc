@@ -183,7 +183,7 @@ llvm::Expected<BetweenSteps::Outcome> LevelAdapter::Before(Executor& executor, B
   done.peak_bytes = executor.layout().train.peak_bytes;
   done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   history_.push_back(done);
-  return Outcome{.line = Describe(done)};
+  return Outcome{.line = Describe(done), .adaptation = done};
 }
 
 }  // namespace act

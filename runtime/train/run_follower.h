@@ -4,10 +4,14 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/executor/executor.h"
+#include "runtime/train/adaptation.h"
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/code_watch.h"
 #include "runtime/train/evaluate.h"
 
 namespace act {
@@ -21,6 +25,8 @@ struct StepRecord {
   double learning_rate = 0;
   // Forward, backward and update, with the inputs already in the arena; and writing the inputs there.
   double seconds = 0, input_seconds = 0;
+  // Of all gradients together, before clipping; empty: the plan does not compute it.
+  std::optional<double> gradient_norm = {};
 };
 
 // The functions are called in the order of steps, by the thread that trains. An error ends the run.
@@ -30,6 +36,14 @@ class RunFollower {
 
   // The loss of a step is known. The next step may be under way, so the arena may not be read.
   virtual llvm::Error AfterStep(const StepRecord& /*step*/) { return llvm::Error::success(); }
+
+  // The first code or value of the run that is not finite, in `step`, which is still under way.
+  virtual llvm::Error AfterNotFinite(uint64_t /*step*/, const NotFinite& /*found*/) {
+    return llvm::Error::success();
+  }
+
+  // Levels were measured, and perhaps moved, between two steps.
+  virtual llvm::Error AfterAdaptation(const Adaptation& /*adaptation*/) { return llvm::Error::success(); }
 
   // Asked between two steps. If yes, the device is waited for, and AtState is called.
   virtual bool WantsState(const TrainPosition& /*position*/) { return false; }
@@ -44,7 +58,10 @@ class RunFollower {
     return llvm::Error::success();
   }
 
-  // Asked between two steps: why the run should end now, for the user to read. Empty: it goes on.
+  // What went wrong without ending the run, each once. Asked after AtState, AfterStep and AfterEvaluation.
+  virtual std::vector<std::string> TakeWarnings() { return {}; }
+
+  // Asked before the first step and between two steps: why the run should end now, for the user to read. Empty: it goes on.
   virtual std::string EndReason() { return ""; }
 };
 

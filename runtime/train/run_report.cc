@@ -1,6 +1,5 @@
 #include "runtime/train/run_report.h"
 
-#include <llvm/Support/JSON.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
@@ -33,27 +32,6 @@ double SamplesPerSecond(const RunReport& report) {
              ? static_cast<double>(report.executor->layout().batch * report.executor->plan().accumulate) /
                    median
              : 0;
-}
-
-// "sgd, lr 0.01, momentum 0.9".
-std::string DescribeOptimizer(const std::string& name, const Hyperparameters& hyper) {
-  std::string text = name;
-  const OptimizerInfo* optimizer = FindOptimizer(name);
-  for (const HyperparameterInfo& info : AllHyperparameters()) {
-    if (!optimizer || !optimizer->Takes(info.member)) continue;
-    char number[64];
-    std::snprintf(number, sizeof number, ", %s %g", info.name, hyper.*info.member);
-    text += number;
-  }
-  return text;
-}
-
-llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters& hyper) {
-  llvm::json::Object json{{"name", name}};
-  const OptimizerInfo* optimizer = FindOptimizer(name);
-  for (const HyperparameterInfo& info : AllHyperparameters())
-    if (optimizer && optimizer->Takes(info.member)) json[info.name] = hyper.*info.member;
-  return json;
 }
 
 // Null where the lists' order decided.
@@ -94,6 +72,26 @@ StepTimes Summarize(std::vector<double> seconds) {
   const double median = n % 2 == 1 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
   const auto rank = static_cast<size_t>(std::ceil(0.99 * static_cast<double>(n)));  // nearest rank
   return {.median = median, .min = seconds.front(), .p99 = seconds[rank - 1]};
+}
+
+std::string DescribeOptimizer(const std::string& name, const Hyperparameters& hyper) {
+  std::string text = name;
+  const OptimizerInfo* optimizer = FindOptimizer(name);
+  for (const HyperparameterInfo& info : AllHyperparameters()) {
+    if (!optimizer || !optimizer->Takes(info.member)) continue;
+    char number[64];
+    std::snprintf(number, sizeof number, ", %s %g", info.name, hyper.*info.member);
+    text += number;
+  }
+  return text;
+}
+
+llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters& hyper) {
+  llvm::json::Object json{{"name", name}};
+  const OptimizerInfo* optimizer = FindOptimizer(name);
+  for (const HyperparameterInfo& info : AllHyperparameters())
+    if (optimizer && optimizer->Takes(info.member)) json[info.name] = hyper.*info.member;
+  return json;
 }
 
 double LibraryShare(const RunReport& report) {

@@ -1,6 +1,8 @@
 // What actrun reports at the end of a run.
 #pragma once
 
+#include <llvm/Support/JSON.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -37,6 +39,10 @@ StepTimes Summarize(std::vector<double> seconds);
 
 // The fraction of the time of all steps that was spent in library calls.
 double LibraryShare(const RunReport& report);
+
+// "sgd, lr 0.01, momentum 0.9", and the same as JSON.
+std::string DescribeOptimizer(const std::string& name, const Hyperparameters& hyper);
+llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters& hyper);
 
 // The sections "Plan", "Memory" and "Performance".
 std::string FormatRunReport(const RunReport& report);

@@ -5,11 +5,13 @@
 
 #include <csignal>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/data/batch_source.h"
 #include "runtime/executor/executor.h"
+#include "runtime/train/adaptation.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/run_follower.h"
@@ -26,6 +28,7 @@ class BetweenSteps {
     std::string line;
     // by a signal: the run ends here, as if the step had not begun
     bool interrupted = false;
+    std::optional<Adaptation> adaptation = {};
   };
   // `data` stands at that micro-batch, of `batch` samples. `state` is that of the step. May bind
   // the executor again.
@@ -38,6 +41,9 @@ struct TrainOptions {
   // Ends the run after this many epochs (the rest of one that was begun counts as one); 0: no
   // limit.
   int64_t epochs = 0;
+  // Whether both count from the start of training, and not from the position at which this run begins. A run whose
+  // steps or epochs are done already then ends at once.
+  bool from_start = false;
   Hyperparameters hyper = {};
   LearningRateSchedule schedule = {};
   std::string dump_step = {};  // where to write the first step's numbers; empty: nowhere

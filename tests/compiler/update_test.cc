@@ -6,6 +6,7 @@
 
 #include "compiler/ops/update.h"
 #include "kernels/site/dereference.h"
+#include "runtime/plan/gradient_norm.h"
 #include "runtime/plan/optimizer.h"
 #include "runtime/train/checkpoint.h"
 #include "tests/compiler/compiled_step.h"
@@ -187,6 +188,62 @@ TEST(Update, IsItsFormulaForEveryShape) {
           if (c.optimizer == "adagrad") run.ExpectEqual("q.sum", q.v, where);
           if (c.optimizer == "adam") run.ExpectEqual("p.exp_avg_sq", p.v, where);
         }
+}
+
+// The value of a float scalar of the step.
+double NumberOf(const PlanRun& run, ValueId id) {
+  return static_cast<double>(*Take(run.executor->Train(1))->view(id).as<float>());
+}
+
+// And whether it is asked for changes no parameter.
+TEST(Update, NormOfAllGradientsIsAnOutput) {
+  for (const std::string optimizer : {"sgd", "adagrad", "lamb"})
+    for (const Dims& dims : kShapes)
+      for (const double clip : {0.0, 0.75})
+        for (const KernelRegistry* kernels :
+             {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()}) {
+          CompileOptions options = testing_step::Checked("L0", optimizer);
+          options.clip_norm = clip;
+          PlanRun without(dims, options, *kernels);
+          options.grad_norm = true;
+          PlanRun with(dims, options, *kernels);
+          const std::string where = optimizer + " " + ToString(dims) + (clip > 0 ? ", clipped" : "");
+          EXPECT_EQ(GradientNormOf(without.plan) != kNoValue, clip > 0) << where;
+          const ValueId norm = GradientNormOf(with.plan);
+          ASSERT_NE(norm, kNoValue) << where;
+          const auto count = static_cast<size_t>(TensorType{DType::kFloat32, dims}.Elements().fixed);
+          const std::vector<float> x = Random(count, 3);
+          const StepState state{.update = {.hyper = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}}};
+          for (PlanRun* run : {&without, &with}) ASSERT_EQ(Text(run->Pass(x, state)), "") << where;
+          // Before clipping, over both parameters. At most 1800 squares, of which a lane sums up 100: errors
+          // of half a rounding (6e-8) each are below 100 of them.
+          const double expected = std::sqrt(2.0) * NormOf(Doubles(x.begin(), x.end()));
+          EXPECT_NEAR(NumberOf(with, norm), expected, 6e-6 * expected) << where;
+          for (const std::string name : {"p", "q"})
+            EXPECT_EQ(std::memcmp(with.Tensor(name).as<float>(), without.Tensor(name).as<float>(), 4 * count),
+                      0)
+                << where;
+        }
+}
+
+TEST(Update, NormIsOfTheSumOverMicroBatches) {
+  CompileOptions options = testing_step::Checked("L0", "sgd");
+  options.accumulate = 2;
+  options.grad_norm = true;
+  PlanRun run({3, 5}, options, testing_step::CpuKernels());
+  const std::vector<float> a = Random(15, 20), b = Random(15, 30);
+  Doubles g(15);
+  for (size_t i = 0; i < g.size(); ++i)
+    g[i] = 0.25 * static_cast<double>(a[i]) + 0.75 * static_cast<double>(b[i]);
+  StepState state{.update = {.hyper = {.lr = 0.1}, .sum_weight = 0.25}, .updates = false};
+  ASSERT_EQ(Text(run.Pass(a, state)), "");
+  state.update.keep_sum = 1;
+  state.update.sum_weight = 0.75;
+  state.updates = true;
+  ASSERT_EQ(Text(run.Pass(b, state)), "");
+  const double expected = std::sqrt(2.0) * NormOf(g);
+  // 30 squares, each with a few roundings of 6e-8.
+  EXPECT_NEAR(NumberOf(run, GradientNormOf(run.plan)), expected, 2e-6 * expected);
 }
 
 // A direction of length 0, and a parameter of length 0, have the trust ratio 1.
