@@ -101,7 +101,9 @@ struct Truth {
 // A plan of SumOfProducts that is being run.
 struct PlanRun {
   PlanRun(const Dims& dims, const CompileOptions& options, const KernelRegistry& kernels)
-      : plan(Take(Compile(SumOfProducts(dims), options))) {
+      : PlanRun(SumOfProducts(dims), options, kernels) {}
+  PlanRun(ImportResult model, const CompileOptions& options, const KernelRegistry& kernels)
+      : plan(Take(Compile(std::move(model), options))) {
     executor = Take(Executor::Create(plan, Take(LayOut(plan, 1)), TestDevice(), kernels,
                                      {.threads = 2, .check_memory = true}));
   }
@@ -224,6 +226,46 @@ TEST(Update, NormOfAllGradientsIsAnOutput) {
                       0)
                 << where;
         }
+}
+
+// The sum over i of i p_i x, for i = 1 .. count: the gradient of p_i is i x.
+ImportResult SumOfMany(int count) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const TensorType type{DType::kFloat32, {5}};
+  const ValueId x = b.Input("x", type, ValueKind::kInput);
+  ValueId sum = kNoValue;
+  for (int i = 1; i <= count; ++i) {
+    const std::vector<float> start = Random(5, static_cast<unsigned>(i));
+    const ValueId p =
+        b.Input("p" + std::to_string(i), type, ValueKind::kParameter, testing_step::HostFloats(start));
+    const ValueId term = Take(b.Add1("Mul", {p, b.Scalar(static_cast<float>(i))}, {}, "term"));
+    sum = i == 1 ? term : Take(b.Add1("Add", {sum, term}, {}, "sum"));
+  }
+  Attributes attrs;
+  attrs.Set("axes", std::vector<int64_t>{0});
+  attrs.Set("keepdims", int64_t{0});
+  const ValueId product = Take(b.Add1("Mul", {sum, x}, {}, "product"));
+  graph.outputs = {Take(b.Add1("ReduceSum", {product}, attrs, "loss"))};
+  return testing_step::ModelOf(std::move(graph));
+}
+
+// The sums of squares are added in pairs, and each number of them leaves others over.
+TEST(Update, NormIsOfAnyNumberOfGradients) {
+  for (int count = 1; count <= 7; ++count)
+    for (const double clip : {0.0, 0.75}) {
+      CompileOptions options = testing_step::Checked("L0", "sgd");
+      options.clip_norm = clip;
+      options.grad_norm = true;
+      PlanRun run(SumOfMany(count), options, testing_step::CpuKernels());
+      const std::vector<float> x = Random(5, 3);
+      ASSERT_EQ(Text(run.Pass(x, {.update = {.hyper = {.lr = 0.1}}})), "");
+      const double expected =
+          std::sqrt(count * (count + 1) * (2 * count + 1) / 6.0) * NormOf(Doubles(x.begin(), x.end()));
+      // 35 squares, each with a few roundings of 6e-8.
+      EXPECT_NEAR(NumberOf(run, GradientNormOf(run.plan)), expected, 2e-6 * expected)
+          << count << ", " << clip;
+    }
 }
 
 TEST(Update, NormIsOfTheSumOverMicroBatches) {
