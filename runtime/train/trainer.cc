@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/seconds.h"
 #include "runtime/train/code_watch.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/step_dump.h"
@@ -17,10 +18,6 @@ namespace act {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double Seconds(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 // The number of steps of this run if it is known in advance, else 0.
 int64_t TotalSteps(const TrainOptions& options, int64_t samples, const Plan& plan, int64_t batch,
@@ -194,7 +191,7 @@ class Loop {
       const auto start = Clock::now();
       ACT_CHECK_OK(FillInputs(*graph, data_));
       next.start = Clock::now();
-      next.input_seconds = Seconds(start, next.start);
+      next.input_seconds = SecondsBetween(start, next.start);
       if (llvm::Error error = executor_.Run(*graph, state, observers))
         return WithPlace(std::move(error), Place(next.step));
       ACT_TRY(next.ticket, StartReadingLoss(*graph));
@@ -230,7 +227,7 @@ class Loop {
     const auto end = Clock::now();
     mean_ += done.share * loss;
     input_seconds_ += done.input_seconds;
-    step_seconds_ += Seconds(std::max(done.start, last_end_), end);
+    step_seconds_ += SecondsBetween(std::max(done.start, last_end_), end);
     last_end_ = end;
     if (!done.ends_step) return llvm::Error::success();
     result_.losses.push_back(std::exchange(mean_, 0));

@@ -17,11 +17,10 @@ struct FaultCase {
   std::vector<std::string> outputs;  // files that it writes into the working folder
 };
 
-// The tools on a small network: a compilation with every kind of report, a training run with data, evaluation and
-// every kind of output, one that goes on from a checkpoint, and a look at a plan.
-std::vector<std::string> FaultCaseNames();
-
-// A case in a folder of its own. Before each run, another file is at each path of an output.
+// A case by its name. The tools on a small network: `actc`, a compilation with every kind of report; `actplan`, a
+// look at a plan; `actrun`, training with data, evaluation and every kind of output; `actrun_load`, one that goes
+// on from a checkpoint; `actrun_tune`, which times kernels; `actrun_threads`, on two threads.
+// It is in a folder of its own. Before each run, another file is at each path of an output.
 class FaultBench {
  public:
   explicit FaultBench(const std::string& case_name);
@@ -38,13 +37,16 @@ class FaultBench {
   // The same, for each call of a kind, or for every `stride`-th. Returns how many runs were done.
   int64_t ExpectEach(const std::string& kind, const std::string& action, int64_t value, int64_t stride = 1);
   std::vector<std::string> Trace();
+  // What the last run printed.
+  const Outcome& last() const { return last_; }
   std::string operator/(const std::string& name) const { return folder_ / name; }
 
  private:
   void PutOldFiles();
   // What is wrong with the files after a run, or "".
-  std::string CheckFiles(bool done) const;
-  bool IsComplete(const std::string& output) const;
+  std::string CheckFiles(bool done, const Fault& fault) const;
+  // `other_numbers`: a file that can be read will do.
+  bool IsComplete(const std::string& output, bool other_numbers) const;
 
   ScratchFolder folder_;
   FaultCase case_;
@@ -52,6 +54,7 @@ class FaultBench {
   std::set<std::string> known_;  // names in the folder
   std::map<std::string, std::string> complete_;
   std::map<std::string, int64_t> calls_;
+  Outcome last_;
 };
 
 }  // namespace act::e2e

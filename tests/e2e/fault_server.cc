@@ -49,6 +49,7 @@ FaultServer::FaultServer(std::vector<std::string> args, std::string folder) : fo
   }
   close(requests[0]);
   close(answers[1]);
+  signal(SIGPIPE, SIG_IGN);  // a server that does not start is a failing test
   requests_ = fdopen(requests[1], "w");
   answers_ = fdopen(answers[0], "r");
 }

@@ -82,13 +82,29 @@ TEST_P(Faults, EveryRequestOfMemoryAtTheEnd) {
     bench().Expect({"memory", at, "fail", ENOMEM});
 }
 
+// A thread that OpenMP cannot start.
+TEST(FaultsOfThreads, AreAnError) {
+  if (!CanInjectFaults()) GTEST_SKIP() << "the sanitizers' library must be loaded first";
+  FaultBench bench("actrun_threads");
+  ASSERT_GT(bench.calls().at("thread"), 0);
+  EXPECT_EQ(bench.Expect({"thread", 1, "fail", EAGAIN}), 1);
+}
+
+// Reading and writing the file of timed kernels may fail: a run does without.
+TEST(FaultsOfTuning, AreNoErrorOfTheRun) {
+  if (!CanInjectFaults()) GTEST_SKIP() << "the sanitizers' library must be loaded first";
+  FaultBench bench("actrun_tune");
+  for (const char* kind : {"open", "write", "sync", "rename"}) bench.ExpectEach(kind, "fail", EIO);
+}
+
 class LongFaults : public Faults {};
 
 TEST_P(LongFaults, EveryRequestOfMemory) { bench().ExpectEach("memory", "fail", ENOMEM); }
 
 std::string NameOf(const testing::TestParamInfo<std::string>& info) { return info.param; }
-INSTANTIATE_TEST_SUITE_P(Tools, Faults, testing::ValuesIn(FaultCaseNames()), NameOf);
-INSTANTIATE_TEST_SUITE_P(Long, LongFaults, testing::ValuesIn(FaultCaseNames()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Tools, Faults, testing::Values("actc", "actplan", "actrun", "actrun_load"), NameOf);
+INSTANTIATE_TEST_SUITE_P(Long, LongFaults, testing::Values("actc", "actplan", "actrun", "actrun_load"),
+                         NameOf);
 
 }  // namespace
 }  // namespace act::e2e

@@ -7,7 +7,9 @@
 //   request: KIND N ACTION VALUE OUT ERR    names as below; files for the streams of main()
 //   answer:  STATUS CALLS CALLS ...         as waitpid() has it; the calls of each kind
 // tests/e2e/fault_server.h speaks this.
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,13 +47,14 @@ enum Kind {
 static const char* const kKindNames[kKinds] = {"open",   "stat",   "read",  "write",  "map",    "sync",
                                                "rename", "unlink", "close", "memory", "thread", "clock"};
 
-// fail: this call fails, and VALUE is errno. fail-on: so do all later ones. short: half of the bytes are
-// read or written. signal: VALUE is the signal that comes before the call. jump: from this call on, all
+// fail: this call fails, and VALUE is errno. fail-on: so do all later ones, but for writes to standard output
+// and error. short: half of the bytes are read or written. signal: VALUE is the signal that comes before the
+// call. signal-on: and before all later ones. jump: from this call on, all
 // clocks are off by VALUE seconds. trace: nothing fails, and each call is written to the file VALUE,
 // an open descriptor.
-enum Action { kNone, kFail, kFailOn, kShort, kSignal, kJump, kTrace, kActions };
-static const char* const kActionNames[kActions] = {"none",   "fail", "fail-on", "short",
-                                                   "signal", "jump", "trace"};
+enum Action { kNone, kFail, kFailOn, kShort, kSignal, kSignalOn, kJump, kTrace, kActions };
+static const char* const kActionNames[kActions] = {"none",   "fail",      "fail-on", "short",
+                                                   "signal", "signal-on", "jump",    "trace"};
 
 static struct {
   int kind;
@@ -87,8 +90,9 @@ static enum Action Count(enum Kind kind) {
   if (!armed) return kNone;
   const long number = atomic_fetch_add(&calls[kind], 1) + 1;
   if ((int)kind != fault.kind || number < fault.at) return kNone;
-  if (number > fault.at && fault.action != kFailOn && fault.action != kJump) return kNone;
-  if (fault.action == kSignal) raise((int)fault.value);
+  const int goes_on = fault.action == kFailOn || fault.action == kSignalOn || fault.action == kJump;
+  if (number > fault.at && !goes_on) return kNone;
+  if (fault.action == kSignal || fault.action == kSignalOn) raise((int)fault.value);
   return (enum Action)fault.action;
 }
 
@@ -177,6 +181,7 @@ PREAD(pread64, off64_t)
 ssize_t write(int fd, const void* from, size_t bytes) {
   REAL(ssize_t, "write", int, const void*, size_t);
   TraceDescriptor("write", fd);
+  if (fault.action == kFailOn && fd <= STDERR_FILENO) return real(fd, from, bytes);
   const ssize_t amount = Amount(kWrite, bytes);
   return amount < 0 ? -1 : real(fd, from, (size_t)amount);
 }
