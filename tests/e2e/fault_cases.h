@@ -34,8 +34,9 @@ class FaultBench {
   // * no other file is left.
   // Returns the exit code.
   int Expect(const Fault& fault, int ends_by = 0);
-  // The same, for each call of a kind, or for every `stride`-th. Returns how many runs were done.
-  int64_t ExpectEach(const std::string& kind, const std::string& action, int64_t value, int64_t stride = 1);
+  // The same, for each call of a kind, or for every `stride`-th from `first` on. Returns how many runs were done.
+  int64_t ExpectEach(const std::string& kind, const std::string& action, int64_t value, int64_t stride = 1,
+                     int64_t first = 1);
   std::vector<std::string> Trace();
   // What the last run printed.
   const Outcome& last() const { return last_; }
@@ -43,6 +44,7 @@ class FaultBench {
 
  private:
   void PutOldFiles();
+  bool IsKnown(const std::string& name) const;
   // What is wrong with the files after a run, or "".
   std::string CheckFiles(bool done, const Fault& fault) const;
   // `other_numbers`: a file that can be read will do.

@@ -4,7 +4,8 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
+#include <string>
+#include <tuple>
 
 #include "tests/e2e/fault_cases.h"
 
@@ -97,14 +98,23 @@ TEST(FaultsOfTuning, AreNoErrorOfTheRun) {
   for (const char* kind : {"open", "write", "sync", "rename"}) bench.ExpectEach(kind, "fail", EIO);
 }
 
-class LongFaults : public Faults {};
+// All of them, in parts that end within a test's time.
+class LongFaults : public testing::TestWithParam<std::tuple<std::string, int>> {};
 
-TEST_P(LongFaults, EveryRequestOfMemory) { bench().ExpectEach("memory", "fail", ENOMEM); }
+constexpr int kParts = 8;
 
-std::string NameOf(const testing::TestParamInfo<std::string>& info) { return info.param; }
-INSTANTIATE_TEST_SUITE_P(Tools, Faults, testing::Values("actc", "actplan", "actrun", "actrun_load"), NameOf);
-INSTANTIATE_TEST_SUITE_P(Long, LongFaults, testing::Values("actc", "actplan", "actrun", "actrun_load"),
-                         NameOf);
+TEST_P(LongFaults, EveryRequestOfMemory) {
+  if (!CanInjectFaults()) GTEST_SKIP() << "the sanitizers' library must be loaded first";
+  const auto& [name, part] = GetParam();
+  FaultBench(name).ExpectEach("memory", "fail", ENOMEM, kParts, 1 + part);
+}
+
+const auto kTools = testing::Values("actc", "actplan", "actrun", "actrun_load");
+INSTANTIATE_TEST_SUITE_P(Tools, Faults, kTools, [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Long, LongFaults, testing::Combine(kTools, testing::Range(0, kParts)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param));
+                         });
 
 }  // namespace
 }  // namespace act::e2e
