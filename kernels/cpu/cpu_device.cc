@@ -7,6 +7,7 @@
 
 #include "kernels/site/dereference.h"
 #include "runtime/base/error.h"
+#include "runtime/base/seconds.h"
 #include "runtime/codec/not_finite.h"
 #include "runtime/executor/guarded_memory.h"
 #include "runtime/executor/machine.h"
@@ -70,10 +71,9 @@ llvm::Error CpuDevice::Commit(DevicePointer /*to*/, std::span<const std::byte> /
 llvm::Expected<int64_t> CpuDevice::AvailableBytes() const { return AvailableMemoryBytes(); }
 
 std::string CpuDevice::Run(Kernel& kernel, const KernelArgs& args, double* seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   std::string failure = kernel.Run(args);
-  *seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  *seconds += SecondsSince(start);
   return failure;
 }
 

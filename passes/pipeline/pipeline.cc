@@ -12,6 +12,7 @@
 #include "passes/pass_table.h"
 #include "passes/storage/choose_reruns.h"
 #include "runtime/base/error.h"
+#include "runtime/base/seconds.h"
 #include "runtime/plan/optimizer.h"
 
 namespace act {
@@ -43,9 +44,9 @@ llvm::Error RunPasses(const StepKind& kind, std::optional<Repeats> only, StepGra
     if (!pass.wanted || pass.wanted(context)) ACT_CHECK_OK(run(step, context));
     const std::vector<ValueId> stored = StoredValues(context.marks, context.edges.size());
     for (size_t e = 0; e < stored.size(); ++e) context.edges[e].stored = stored[e];
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const double seconds = SecondsSince(start);
     const std::string name = std::string(kind.prefix) + pass.name;
-    if (times) times->push_back({name, seconds.count(), step.graph.nodes.size()});
+    if (times) times->push_back({name, seconds, step.graph.nodes.size()});
     if (options.after_pass) options.after_pass(name, step.graph);
     if (!options.verify_each) continue;
     llvm::Error error = Verify(step.graph, pass.stage);

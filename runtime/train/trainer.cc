@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/seconds.h"
 #include "runtime/plan/gradient_norm.h"
 #include "runtime/train/code_watch.h"
 #include "runtime/train/progress.h"
@@ -19,10 +20,6 @@ namespace act {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double Seconds(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
@@ -233,7 +230,7 @@ class Loop {
       const auto start = Clock::now();
       ACT_CHECK_OK(FillInputs(*graph, data_));
       next.start = Clock::now();
-      next.input_seconds = Seconds(start, next.start);
+      next.input_seconds = SecondsBetween(start, next.start);
       if (llvm::Error error = executor_.Run(*graph, state, observers))
         return WithPlace(std::move(error), Place(next.step));
       ACT_TRY(next.ticket, StartReadingLoss(*graph));
@@ -277,7 +274,7 @@ class Loop {
     const auto end = Clock::now();
     mean_ += done.share * loss;
     input_seconds_ += done.input_seconds;
-    step_seconds_ += Seconds(std::max(done.start, last_end_), end);
+    step_seconds_ += SecondsBetween(std::max(done.start, last_end_), end);
     last_end_ = end;
     if (!done.ends_step) return llvm::Error::success();
     result_.losses.push_back(std::exchange(mean_, 0));
