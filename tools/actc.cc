@@ -21,6 +21,7 @@
 #include "runtime/plan/plan_io.h"
 #include "tools/flags.h"
 #include "tools/prepare_plan.h"
+#include "tools/run_tool.h"
 #include "tools/target_flag.h"
 
 namespace act {
@@ -362,4 +363,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace act
 
-int main(int argc, char** argv) { return act::Main(argc, argv); }
+int main(int argc, char** argv) { return act::RunTool("actc", argc, argv, act::Main); }

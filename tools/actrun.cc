@@ -32,6 +32,7 @@
 #include "tools/measurement.h"
 #include "tools/resumed_levels.h"
 #include "tools/run_flags.h"
+#include "tools/run_tool.h"
 #include "tools/tuning.h"
 
 namespace act {
@@ -218,15 +219,6 @@ llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hype
   return llvm::Error::success();
 }
 
-// At a signal, the current step is finished and saved; a second signal ends the process at once.
-void StopAtSignals() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { g_stop = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 int Main(int argc, char** argv) {
   RunFlags flags;
   cl::HideUnrelatedOptions({&flags.machine, &flags.data_group, &flags.training, &flags.optimizer_group,
@@ -262,7 +254,7 @@ int Main(int argc, char** argv) {
     PrintError(kTool, hyper.takeError());
     return kWrongUsage;
   }
-  StopAtSignals();
+  StopAtSignals(&g_stop);  // the current step is finished and saved
   if (llvm::Error error = Run(flags, *plan, *hyper, *schedule, *tuning)) {
     PrintError(kTool, std::move(error));
     return kFailed;
@@ -273,4 +265,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace act
 
-int main(int argc, char** argv) { return act::Main(argc, argv); }
+int main(int argc, char** argv) { return act::RunTool("actrun", argc, argv, act::Main); }

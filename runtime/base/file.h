@@ -35,8 +35,8 @@ class MappedFile {
 
 // A file that appears at `path` only when it is complete. Bytes go to a temporary file in the same
 // folder, and Commit() moves it into place. Until then, and after any failure, a file that was
-// there before stays as it is. Destruction without a Commit() removes the temporary file. A path
-// that names a device or a pipe (/dev/stdout) is written to directly.
+// there before stays as it is. Destruction without a Commit() removes the temporary file; a process
+// that ends otherwise calls RemoveTemporaryFiles(). A path that names a device or a pipe (/dev/stdout) is written to directly.
 class OutputFile {
  public:
   static llvm::Expected<std::unique_ptr<OutputFile>> Create(const std::string& path);
@@ -47,7 +47,8 @@ class OutputFile {
   llvm::Error Write(const void* data, int64_t bytes);
   // What Write() has written so far. It is an error if the path is a device or a pipe.
   llvm::Expected<std::shared_ptr<const MappedFile>> ReadBack();
-  // Flushes the file to disk and moves it into place. Nothing can be written afterwards.
+  // Flushes the file to disk, moves it into place, and flushes the folder. Nothing can be written
+  // afterwards. If the folder alone cannot be flushed, the new file is in place and this is an error.
   llvm::Error Commit();
 
  private:
@@ -55,6 +56,10 @@ class OutputFile {
   explicit OutputFile(std::unique_ptr<Target> target);
   std::unique_ptr<Target> target_;
 };
+
+// Removes the temporary files of every OutputFile of the process. It is for handlers of signals and of
+// exhausted memory, and so takes no lock and no memory. Nothing may be written afterwards.
+void RemoveTemporaryFiles() noexcept;
 
 // Create, Write and Commit in one.
 llvm::Error WriteFile(const std::string& path, std::string_view contents);
