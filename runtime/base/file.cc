@@ -107,6 +107,17 @@ void MappedFile::ReleasePages() const {
   if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
 }
 
+void MappedFile::ExpectPartsInAnyOrder() const {
+  if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_RANDOM);
+}
+
+void MappedFile::WillRead(const std::byte* from, int64_t bytes) const {
+  static const auto page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t in_page = reinterpret_cast<uintptr_t>(from) % page_bytes;
+  if (bytes > 0)
+    ::madvise(const_cast<std::byte*>(from - in_page), static_cast<size_t>(bytes) + in_page, MADV_WILLNEED);
+}
+
 // LLVM's TempFile would also take over the program's signal handlers, so only its unique names are
 // used.
 struct OutputFile::Target {

@@ -26,6 +26,11 @@ class MappedFile {
   // Lets the system drop the resident pages. Bytes that are read again come from the disk or its
   // cache.
   void ReleasePages() const;
+  // Small parts of the file will be read, in any order. The system then reads nothing around them, so they
+  // must be announced by WillRead: otherwise each page is a read of its own.
+  void ExpectPartsInAnyOrder() const;
+  // The `bytes` bytes at `from` will be read soon. The system begins to bring them into its cache.
+  void WillRead(const std::byte* from, int64_t bytes) const;
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
