@@ -40,6 +40,7 @@ void ShardedArray::Copy(std::span<const uint32_t> samples, std::byte* to) {
   }
   for (size_t shard = 0; shard < files_.size(); ++shard) {
     if (!touched_[shard]) continue;
+    files_[shard].mapped().CheckLength();
     files_[shard].mapped().ReleasePages();
     touched_[shard] = false;
   }

@@ -20,7 +20,8 @@ class ShardedArray {
   int64_t sample_bytes() const { return sample_bytes_; }
   const ArrayFile& FileOf(uint32_t sample) const { return files_[ShardOf(sample)]; }
 
-  // Copies these samples to `to`, one after another. Afterwards none of their pages is resident. The system
+  // Copies these samples to `to`, one after another. Afterwards none of their pages is resident. Ends
+  // the process with an error if a file has become shorter. The system
   // is told of all before the first is read, so that a disk may read several at once.
   void Copy(std::span<const uint32_t> samples, std::byte* to);
 
