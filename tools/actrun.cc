@@ -24,6 +24,7 @@
 #include "runtime/plan/plan_io.h"
 #include "runtime/plan/plugins.h"
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/input_staging.h"
 #include "runtime/train/kernel_record.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
@@ -80,6 +81,9 @@ llvm::Expected<Plan> ReadRunnable(const RunFlags& f) {
   return plan;
 }
 
+// Whether each batch of --data is read while the step before it computes.
+bool ReadsAhead(const RunFlags& f) { return f.prefetch && !f.data.empty() && !f.measurement.Requested(); }
+
 llvm::Error OpenSources(const RunFlags& f, const Plan& plan, Opened& opened) {
   const int64_t batch = opened.executor->layout().batch;
   const uint64_t seed = opened.position.seed;
@@ -120,7 +124,8 @@ llvm::Error CheckRoom(const RunFlags& f, const Plan& plan, const MemoryLayout& l
     return CheckFits(
         plan, layout,
         {.free_bytes = free_bytes, .place = "the card (" + device.name() + ")", .arenas = Arenas::kDevice});
-  const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
+  const int64_t beside = (f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0) +
+                         (ReadsAhead(f) ? InputStagingBytes(plan, layout, !f.eval_data.empty()) : 0);
   return CheckFits(plan, layout, {.free_bytes = free_bytes - beside});
 }
 
@@ -148,6 +153,8 @@ llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperpara
   if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
   if (f.seed.getNumOccurrences()) opened.position.seed = f.seed;
   ACT_CHECK_OK(OpenSources(f, plan, opened));
+  if (ReadsAhead(f))
+    opened.staging_bytes = PrefetchInputs(plan, opened.executor->layout(), opened.data, opened.eval_data);
   if (f.verbose == "dispatch") {
     for (const BoundGraph* graph : opened.executor->BoundTrainGraphs())
       llvm::errs() << FormatDispatch(graph->nodes());
@@ -223,6 +230,7 @@ llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hype
       .hyper = hyper,
       .resident_peak_bytes = ResidentPeakBytes(),
       .beside = beside,
+      .staging_bytes = opened.staging_bytes,
       .tuner = tuner.get(),
       .adapt_every = f.adapt_every,
       .adaptations = adapter.history(),

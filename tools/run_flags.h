@@ -53,12 +53,14 @@ struct RunFlags {
   llvm::cl::opt<std::string> inputs{"inputs", llvm::cl::desc("One fixed batch, its tensors by input name"),
                                     llvm::cl::value_desc("FILE.safetensors"), llvm::cl::cat(data_group)};
   llvm::cl::opt<std::string> data{
-      "data", llvm::cl::value_desc("NAME=FILE.npy,..."), llvm::cl::cat(data_group),
-      llvm::cl::desc(
-          "Data set: one .npy file for each input, samples along the first axis; shuffled each epoch")};
+      "data", llvm::cl::value_desc("NAME=FILE,..."), llvm::cl::cat(data_group),
+      llvm::cl::desc("Data set: for each input NAME=FILE.npy or NAME=FILE.safetensors[:TENSOR], or one\n"
+                     "FILE.safetensors for all; FILE may be a pattern (x-*.npy). Shuffled each epoch")};
   llvm::cl::opt<std::string> eval_data{
-      "eval-data", llvm::cl::value_desc("NAME=FILE.npy,..."), llvm::cl::cat(data_group),
+      "eval-data", llvm::cl::value_desc("NAME=FILE,..."), llvm::cl::cat(data_group),
       llvm::cl::desc("Data set on which loss and accuracy are measured after each epoch of --data")};
+  SwitchFlag prefetch{"prefetch", llvm::cl::init(true), llvm::cl::cat(data_group),
+                      llvm::cl::desc("Read the next batch of --data while a step computes (default: true)")};
   SeedFlag seed{
       "seed", llvm::cl::value_desc("S"), llvm::cl::cat(data_group),
       llvm::cl::desc("Seed of shuffling, dropout and rounding (default: the checkpoint's, else the plan's)")};

@@ -74,6 +74,12 @@ void UnlistTemporary(const char* path) {
   }
 }
 
+// Reads a byte of each page. If a file that is mapped there has become shorter, the error names that file.
+void TouchPages(const char* from, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += ::sysconf(_SC_PAGESIZE))
+    [[maybe_unused]] const volatile char byte = static_cast<const volatile char*>(from)[at];
+}
+
 }  // namespace
 
 void RemoveTemporaryFiles() noexcept {
@@ -96,15 +102,33 @@ llvm::Expected<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::st
     data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
     if (data == MAP_FAILED) return SystemError(path, "cannot read", errno);
   }
-  return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
+  const std::shared_ptr<MappedFile> mapped(new MappedFile(static_cast<const std::byte*>(data), size));
+  if (size > 0) mapped->faults_.emplace(path, mapped->data_, status);
+  return mapped;
 }
 
 MappedFile::~MappedFile() {
+  faults_.reset();
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 void MappedFile::ReleasePages() const {
   if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
+}
+
+void MappedFile::CheckLength() const {
+  if (faults_) faults_->CheckLength();
+}
+
+void MappedFile::ExpectPartsInAnyOrder() const {
+  if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_RANDOM);
+}
+
+void MappedFile::WillRead(const std::byte* from, int64_t bytes) const {
+  static const auto page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t in_page = reinterpret_cast<uintptr_t>(from) % page_bytes;
+  if (bytes > 0)
+    ::madvise(const_cast<std::byte*>(from - in_page), static_cast<size_t>(bytes) + in_page, MADV_WILLNEED);
 }
 
 // LLVM's TempFile would also take over the program's signal handlers, so only its unique names are
@@ -176,7 +200,11 @@ llvm::Error OutputFile::Write(const void* data, int64_t bytes) {
   while (bytes > 0) {
     const ssize_t written = Uninterrupted(
         [&] { return ::write(target_->file.fd, from, static_cast<size_t>(std::min(bytes, kMostAtOnce))); });
-    if (written < 0) return SystemError(target_->path, "cannot write", errno);
+    if (written < 0) {
+      const int error_number = errno;
+      if (error_number == EFAULT) TouchPages(from, bytes);
+      return SystemError(target_->path, "cannot write", error_number);
+    }
     if (written == 0) return MakeError(target_->path, "cannot write: the system takes no more bytes");
     from += written;
     bytes -= written;

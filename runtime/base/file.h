@@ -6,14 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "runtime/base/mapped_fault.h"
+
 namespace act {
 
 // A file's bytes, read-only, for as long as the object lives. Pages are read from disk when
-// touched.
+// touched. If that fails, since the file has become shorter, the process ends with an error (mapped_fault.h).
 class MappedFile {
  public:
   // Errors: the file does not exist, may not be read, or is not a regular file.
@@ -26,11 +29,19 @@ class MappedFile {
   // Lets the system drop the resident pages. Bytes that are read again come from the disk or its
   // cache.
   void ReleasePages() const;
+  // Small parts of the file will be read, in any order. The system then reads nothing around them, so they
+  // must be announced by WillRead: otherwise each page is a read of its own.
+  void ExpectPartsInAnyOrder() const;
+  // The `bytes` bytes at `from` will be read soon. The system begins to bring them into its cache.
+  void WillRead(const std::byte* from, int64_t bytes) const;
+  // Ends the process with an error if the file has become shorter. Reads notice that only if whole pages are gone.
+  void CheckLength() const;
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
   const std::byte* data_;  // null for an empty file
   size_t size_;
+  std::optional<FaultsOfFile> faults_;  // if there are bytes
 };
 
 // A file that appears at `path` only when it is complete. Bytes go to a temporary file in the same

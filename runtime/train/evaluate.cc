@@ -77,6 +77,7 @@ llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const
     ACT_TRY(BoundGraph* const graph, executor.Eval(batch));
     ACT_CHECK_OK(executor.BeginStep());
     ACT_CHECK_OK(FillInputs(*graph, data));
+    data.FetchNext();
     ACT_TRY(const int64_t counted, CountLabels(*graph));
     labels += counted;
     ACT_CHECK_OK(executor.Run(*graph, state));

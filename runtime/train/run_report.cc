@@ -132,6 +132,9 @@ std::string FormatRunReport(const RunReport& report) {
                  Bytes(report.beside.device).c_str());
     text += Line("pinned staging", "%s of the host", Bytes(report.beside.host).c_str());
   }
+  if (report.staging_bytes > 0)
+    text +=
+        Line("next step's inputs", "%s of the host, beside the arena", Bytes(report.staging_bytes).c_str());
   text += Line("process, resident", "%s", Bytes(report.resident_peak_bytes).c_str());
 
   if (report.adapt_every > 0) text += DescribeAdaptations(report);
@@ -193,6 +196,7 @@ std::string RunReportJson(const RunReport& report) {
       {"resident_peak_bytes", report.resident_peak_bytes},
       {"device_bytes_beside_arena", report.beside.device},
       {"pinned_bytes", report.beside.host},
+      {"staging_bytes", report.staging_bytes},
       {"losses", llvm::json::Array(result.losses)},
       {"evaluations", std::move(evaluations)},
       {"step_seconds", llvm::json::Object{{"median", step.median},

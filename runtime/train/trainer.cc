@@ -229,6 +229,7 @@ class Loop {
       ACT_CHECK_OK(executor_.BeginStep());
       const auto start = Clock::now();
       ACT_CHECK_OK(FillInputs(*graph, data_));
+      data_.FetchNext();
       next.start = Clock::now();
       next.input_seconds = SecondsBetween(start, next.start);
       if (llvm::Error error = executor_.Run(*graph, state, observers))
