@@ -41,7 +41,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   const size_t count = (std::min(size, most) - kHead) / kMutationBytes;
   size = kHead + count * kMutationBytes;
   uint8_t* const at = data + kHead + (count ? random() % count : 0) * kMutationBytes;
-  switch (random() % 8) {
+  switch (count == 0 ? 3 : random() % 12) {
     case 0:
       data[random() % kHead] = static_cast<uint8_t>(random());
       return size;
@@ -55,6 +55,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
     case 3:
     case 4:
     case 5:
+    case 6:
+    case 7:
       if (size + kMutationBytes > most) return size;
       for (size_t i = 0; i < kMutationBytes; ++i) data[size + i] = static_cast<uint8_t>(random());
       return size + kMutationBytes;

@@ -45,13 +45,33 @@ std::unique_ptr<const Plan> Compiled(size_t model, uint8_t level, uint8_t flags)
   return std::make_unique<const Plan>(std::move(*plan));
 }
 
+// A model's number in an input follows from its name, so that other models may be added.
+uint16_t NumberOf(size_t model) {
+  const std::string name = model < std::size(kGolden) ? std::string("golden/") + kGolden[model]
+                                                      : AllCases()[model - std::size(kGolden)].name;
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
+  return static_cast<uint16_t>(hash ^ hash >> 16);
+}
+
+// The first model whose number is this or more.
+size_t ModelOfNumber(uint16_t number) {
+  static const std::map<uint16_t, size_t> models = [] {
+    std::map<uint16_t, size_t> all;
+    for (size_t i = 0; i < SeedModels(); ++i) all.emplace(NumberOf(i), i);
+    return all;
+  }();
+  const auto at = models.lower_bound(number);
+  return at == models.end() ? models.begin()->second : at->second;
+}
+
 }  // namespace
 
 size_t SeedModels() { return std::size(kGolden) + AllCases().size(); }
 
 const Plan* NextSeed(ByteReader& bytes) {
   static std::map<std::tuple<size_t, uint8_t, uint8_t>, std::unique_ptr<const Plan>> kept;
-  const size_t model = bytes.Below(SeedModels());
+  const size_t model = ModelOfNumber(bytes.Pair());
   const auto level = static_cast<uint8_t>(bytes.Byte() % std::size(kLevels));
   const auto flags = static_cast<uint8_t>(bytes.Byte() & 0x7F);
   if (kept.size() >= kMostKept) kept.clear();
