@@ -1,0 +1,28 @@
+// What the driver of standalone.cc watches while an input runs: crashes, time and memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace act::fuzz {
+
+inline constexpr int kMostSeconds = 10;  // of one input
+inline constexpr int64_t kMostMemory = int64_t{2} << 30;
+
+// Keeps the input that runs in a file, so that it is there whatever ends the process.
+class FaultWatch {
+ public:
+  explicit FaultWatch(std::string path);
+  // Runs the target. A fault ends the process with a line that names the file.
+  void Run(std::span<const uint8_t> input);
+  // No fault was found: takes the file away.
+  void Done();
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace act::fuzz
