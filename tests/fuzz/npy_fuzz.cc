@@ -25,7 +25,7 @@ bool SameNumbers(const HostView& a, const HostView& b) {
 
 // Two epochs of the file as samples of an input of its own type.
 void ReadAsDataSet(const std::string& path, const HostView& view) {
-  if (view.dims.empty() || view.dims[0] == 0 || view.dims.size() > static_cast<size_t>(kMostAxes)) return;
+  if (view.dims.empty() || view.dims[0] == 0) return;
   constexpr int64_t kBatch = 3;
   const int64_t sample_bytes = view.bytes / view.dims[0];
   if (kBatch * sample_bytes > kMostBatchBytes || view.dims[0] > kMostBatchBytes) return;
@@ -55,10 +55,12 @@ void Run(const std::string& bytes) {
   // The header tells where the array begins, and it goes to the end of the file.
   const size_t length_bytes = bytes[6] == 1 ? 2 : 4;
   size_t begin = 8 + length_bytes;
-  for (size_t i = 0; i < length_bytes; ++i) begin += static_cast<size_t>(static_cast<uint8_t>(bytes[8 + i])) << (8 * i);
+  for (size_t i = 0; i < length_bytes; ++i)
+    begin += static_cast<size_t>(static_cast<uint8_t>(bytes[8 + i])) << (8 * i);
   Require(begin + static_cast<size_t>(view.bytes) == bytes.size(), "the array is not the rest of the file");
-  Require(view.bytes == 0 || std::memcmp(view.data, bytes.data() + begin, static_cast<size_t>(view.bytes)) == 0,
-          "the array's bytes are others than the file's");
+  Require(
+      view.bytes == 0 || std::memcmp(view.data, bytes.data() + begin, static_cast<size_t>(view.bytes)) == 0,
+      "the array's bytes are others than the file's");
   if (llvm::Error error = WriteNpy(copy.path(), view)) Fail(llvm::toString(std::move(error)));
   auto again = NpyFile::Open(copy.path());
   if (!again) Fail("it is written so that it does not open: " + llvm::toString(again.takeError()));

@@ -47,13 +47,18 @@ void Refused(llvm::Error error, const std::string& path) {
 }
 
 CompileOptions OptionsOf(Choices& choices) {
-  static constexpr const char* kLevels[] = {"L0", "L1", "L2", "L3", "L4", "actnn-L2", "actnn-L3", "actnn-L5",
-                                            "gact-L1", "gact-L2", "division", "blpa", "acgc"};
-  static constexpr const char* kOptimizers[] = {"sgd", "adam", "none", "lamb", "adagrad", "adamw", "onnx-momentum"};
+  static constexpr const char* kLevels[] = {"L0",       "L1",       "L2",       "L3",      "L4",
+                                            "actnn-L2", "actnn-L3", "actnn-L5", "gact-L1", "gact-L2",
+                                            "division", "blpa",     "acgc"};
+  static constexpr const char* kOptimizers[] = {"sgd",     "adam",  "none",         "lamb",
+                                                "adagrad", "adamw", "onnx-momentum"};
   static constexpr double kBits[] = {0, 0, 0, 2.5, 1, 8};
-  CompileOptions options{.level = kLevels[choices.Next(std::size(kLevels))], .verify_each = true};
+  CompileOptions options;
+  options.verify_each = true;
+  options.level = kLevels[choices.Next(std::size(kLevels))];
   options.optimizer = kOptimizers[choices.Next(std::size(kOptimizers))];
-  if (const double bits = kBits[choices.Next(std::size(kBits))]; options.level[0] == 'L' && options.level != "L0")
+  if (const double bits = kBits[choices.Next(std::size(kBits))];
+      options.level[0] == 'L' && options.level != "L0")
     options.bits = bits;
   if (choices.Next(3) == 1) options.compute = Compute::kBFloat16;
   if (options.optimizer != "none") options.accumulate = choices.Next(4) == 1 ? 3 : 1;
@@ -80,7 +85,8 @@ void CheckFile(const Plan& plan) {
   if (llvm::Error error = WritePlan(plan, file.path())) Fail(llvm::toString(std::move(error)));
   auto read = ReadPlan(file.path());
   if (!read) Fail("the plan that it wrote is refused: " + llvm::toString(read.takeError()));
-  Require(read->train.graph.nodes.size() == plan.train.graph.nodes.size(), "nodes are lost in the plan's file");
+  Require(read->train.graph.nodes.size() == plan.train.graph.nodes.size(),
+          "nodes are lost in the plan's file");
 }
 
 bool IsLarge(const onnx::ModelProto& model) {
@@ -98,12 +104,13 @@ void Run(const std::string& bytes) {
   Choices choices(model.doc_string());
   const CompileOptions options = OptionsOf(choices);
   static constexpr const char* kLosses[] = {"", "", "cross-entropy", "mse", "bce-with-logits", "l1"};
-  ImportOptions import{.loss = kLosses[choices.Next(std::size(kLosses))]};
+  ImportOptions import;
+  import.loss = kLosses[choices.Next(std::size(kLosses))];
   import.freeze_bn = choices.Next(4) == 1;
   import.init_he = choices.Next(4) == 1;
   import.report_only = choices.Next(2) == 1;
   import.keep_outputs = choices.Next(6) == 1;
-  if (choices.Next(4) == 1) import.dims = {{"M", 3}, {"seq", 5}};
+  if (choices.Next(4) == 1) import.dims = {{"M", 3}, { "seq", 5 }};
 
   scratch.Write(bytes);
   auto imported = ImportOnnx(scratch.path(), import);

@@ -20,13 +20,36 @@ auto* Any(Field* field, Random& random) {
 
 // Numbers at which shape arithmetic goes wrong; mostly small ones, with which models stay valid.
 int64_t Number(Random& random) {
-  static constexpr int64_t kNumbers[] = {-2, -3, 8, 9, 16, 63, 64, 255, 256, 1 << 16, INT32_MAX, INT32_MIN,
-                                         int64_t{1} << 40, int64_t{1} << 59, INT64_MAX, INT64_MIN, INT64_MIN + 1};
+  static constexpr int64_t kNumbers[] = {-2,
+                                         -3,
+                                         8,
+                                         9,
+                                         16,
+                                         63,
+                                         64,
+                                         255,
+                                         256,
+                                         1 << 16,
+                                         INT32_MAX,
+                                         INT32_MIN,
+                                         int64_t{1} << 40,
+                                         int64_t{1} << 59,
+                                         INT64_MAX,
+                                         INT64_MIN,
+                                         INT64_MIN + 1};
   return random() % 3 ? static_cast<int64_t>(random() % 6) - 1 : kNumbers[Below(std::size(kNumbers), random)];
 }
 
 float Real(Random& random) {
-  static constexpr float kReals[] = {0, 1, -1, .5f, 1e-45f, 3e38f, -3e38f, 2e9f, 1e19f,
+  static constexpr float kReals[] = {0,
+                                     1,
+                                     -1,
+                                     .5f,
+                                     1e-45f,
+                                     3e38f,
+                                     -3e38f,
+                                     2e9f,
+                                     1e19f,
                                      std::numeric_limits<float>::infinity(),
                                      std::numeric_limits<float>::quiet_NaN()};
   return kReals[Below(std::size(kReals), random)];
@@ -78,8 +101,14 @@ std::string ValueName(const Parts& parts, Random& random) {
 
 std::string Operator(Random& random) {
   static const std::vector<std::string_view> kOperators = onnx_import::OnnxOperators();
-  static constexpr const char* kOthers[] = {"GistEncode", "FusedMatMul", "BiasGelu", "SoftmaxCrossEntropyLossInternal",
-                                            "LayerNormalizationGrad", "ReluGrad", "ConvGrad", "InPlaceAccumulatorV2"};
+  static constexpr const char* kOthers[] = {"GistEncode",
+                                            "FusedMatMul",
+                                            "BiasGelu",
+                                            "SoftmaxCrossEntropyLossInternal",
+                                            "LayerNormalizationGrad",
+                                            "ReluGrad",
+                                            "ConvGrad",
+                                            "InPlaceAccumulatorV2"};
   if (random() % 8 == 0) return kOthers[Below(std::size(kOthers), random)];
   return std::string(kOperators[Below(kOperators.size(), random)]);
 }
@@ -93,7 +122,8 @@ void FillTensor(onnx::TensorProto& tensor, Random& random) {
     elements *= dim;
     if (elements > kMostElements) return;
   }
-  if (random() % 8 != 0) tensor.set_data_type(random() % 2 ? onnx::TensorProto::FLOAT : onnx::TensorProto::INT64);
+  if (random() % 8 != 0)
+    tensor.set_data_type(random() % 2 ? onnx::TensorProto::FLOAT : onnx::TensorProto::INT64);
   onnx::TensorProto filled;
   filled.set_name(tensor.name());
   filled.set_data_type(tensor.data_type());
@@ -105,7 +135,8 @@ void FillTensor(onnx::TensorProto& tensor, Random& random) {
       filled.add_int64_data(Number(random));
     } else if (tensor.data_type() == onnx::TensorProto::DOUBLE) {
       filled.add_double_data(Real(random));
-    } else if (tensor.data_type() == onnx::TensorProto::UINT64 || tensor.data_type() == onnx::TensorProto::UINT32) {
+    } else if (tensor.data_type() == onnx::TensorProto::UINT64 ||
+               tensor.data_type() == onnx::TensorProto::UINT32) {
       filled.add_uint64_data(static_cast<uint64_t>(Number(random)));
     } else {
       filled.add_int32_data(static_cast<int32_t>(Number(random) & 0xFF));
@@ -117,7 +148,8 @@ void FillTensor(onnx::TensorProto& tensor, Random& random) {
 void ChangeTensor(onnx::TensorProto& tensor, Random& random) {
   switch (random() % 6) {
     case 0:
-      if (tensor.dims_size() > 0) tensor.set_dims(static_cast<int>(Below(tensor.dims_size(), random)), Number(random));
+      if (tensor.dims_size() > 0)
+        tensor.set_dims(static_cast<int>(Below(tensor.dims_size(), random)), Number(random));
       break;
     case 1:
       tensor.add_dims(Number(random));
@@ -138,15 +170,19 @@ void ChangeTensor(onnx::TensorProto& tensor, Random& random) {
 }
 
 void ChangeAttribute(onnx::AttributeProto& attribute, Random& random) {
-  static constexpr const char* kNames[] = {"axis", "axes", "perm", "kernel_shape", "strides", "pads", "dilations", "group",
-                                           "auto_pad", "ceil_mode", "keepdims", "to", "value", "value_ints", "alpha",
-                                           "beta", "epsilon", "equation", "mode", "hidden_size", "direction", "num_groups",
-                                           "reduction", "ignore_index", "batch_dims", "allowzero", "start", "end",
-                                           "blocksize", "largest", "sorted", "exclusive", "reverse", "split",
-                                           "num_outputs", "output_shape", "output_padding", "training_mode", "seed", "shape"};
-  static constexpr const char* kTexts[] = {"", "SAME_UPPER", "VALID", "linear", "cubic", "nearest", "reflect", "none", "sum",
-                                           "mean", "bidirectional", "reverse", "ij,jk->ik", "...i,...j->...", "bhqd,bhkd->bhqk",
-                                           "tanh", "crop", "align_corners", "i->ii", "->"};
+  static constexpr const char* kNames[] = {
+      "axis",           "axes",          "perm",      "kernel_shape", "strides",     "pads",
+      "dilations",      "group",         "auto_pad",  "ceil_mode",    "keepdims",    "to",
+      "value",          "value_ints",    "alpha",     "beta",         "epsilon",     "equation",
+      "mode",           "hidden_size",   "direction", "num_groups",   "reduction",   "ignore_index",
+      "batch_dims",     "allowzero",     "start",     "end",          "blocksize",   "largest",
+      "sorted",         "exclusive",     "reverse",   "split",        "num_outputs", "output_shape",
+      "output_padding", "training_mode", "seed",      "shape"};
+  static constexpr const char* kTexts[] = {"",          "SAME_UPPER",     "VALID",           "linear",
+                                           "cubic",     "nearest",        "reflect",         "none",
+                                           "sum",       "mean",           "bidirectional",   "reverse",
+                                           "ij,jk->ik", "...i,...j->...", "bhqd,bhkd->bhqk", "tanh",
+                                           "crop",      "align_corners",  "i->ii",           "->"};
   switch (random() % 8) {
     case 0:
       attribute.set_name(kNames[Below(std::size(kNames), random)]);
@@ -203,7 +239,8 @@ void ChangeNode(onnx::NodeProto& node, const Parts& parts, Random& random) {
       node.add_output(random() % 2 ? "" : "new" + std::to_string(random() % 1000));
       break;
     case 6:
-      if (node.attribute_size() > 0) node.mutable_attribute()->DeleteSubrange(static_cast<int>(Below(node.attribute_size(), random)), 1);
+      if (node.attribute_size() > 0)
+        node.mutable_attribute()->DeleteSubrange(static_cast<int>(Below(node.attribute_size(), random)), 1);
       break;
     default:
       ChangeAttribute(node.attribute_size() > 0 && random() % 4 ? *Any(node.mutable_attribute(), random)
@@ -236,7 +273,8 @@ void ChangeType(onnx::ValueInfoProto& info, Random& random) {
 // Nodes in another number or order.
 void ChangeNodes(Nodes& nodes, Random& random) {
   if (nodes.empty()) return;
-  const int at = static_cast<int>(Below(nodes.size(), random)), other = static_cast<int>(Below(nodes.size(), random));
+  const int at = static_cast<int>(Below(nodes.size(), random)),
+            other = static_cast<int>(Below(nodes.size(), random));
   switch (random() % 4) {
     case 0:
       nodes.DeleteSubrange(at, 1);
@@ -343,7 +381,8 @@ void ChangeModel(onnx::ModelProto& model, Random& random) {
   switch (random() % 16) {
     case 0:
       if (auto* import = Any(model.mutable_opset_import(), random))
-        random() % 4 ? import->set_version(static_cast<int64_t>(1 + random() % 23)) : import->set_version(Number(random));
+        random() % 4 ? import->set_version(static_cast<int64_t>(1 + random() % 23))
+                     : import->set_version(Number(random));
       break;
     case 1:
       AddFunction(model, nodes, random);

@@ -17,8 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   for (const auto& [name, tensor] : *checkpoint) {
     act::fuzz::Require(!name.empty(), "a tensor has no name");
-    act::fuzz::Require(tensor.data.bytes == tensor.type.Bytes().fixed, "a tensor has other bytes than its type");
-    const std::string read(reinterpret_cast<const char*>(tensor.data.data), static_cast<size_t>(tensor.data.bytes));
+    act::fuzz::Require(tensor.data.bytes == tensor.type.Bytes().fixed,
+                       "a tensor has other bytes than its type");
+    const std::string read(reinterpret_cast<const char*>(tensor.data.data),
+                           static_cast<size_t>(tensor.data.bytes));
     act::fuzz::Require(read.size() <= size, "a tensor has more bytes than the file");
   }
   return 0;

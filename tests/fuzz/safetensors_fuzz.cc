@@ -49,7 +49,8 @@ void Run(const std::string& bytes) {
   Require(again->tensors().size() == named.size(), "tensors are lost when it is written");
   for (const auto& [name, view] : file->tensors()) {
     const HostView* found = again->Find(name);
-    Require(found && found->dtype == view.dtype && found->dims == view.dims, "a tensor is written as another");
+    Require(found && found->dtype == view.dtype && found->dims == view.dims,
+            "a tensor is written as another");
     Require(view.bytes == 0 || std::memcmp(found->data, view.data, static_cast<size_t>(view.bytes)) == 0,
             "a tensor is written with other numbers");
   }

@@ -16,10 +16,30 @@ using Random = std::minstd_rand;
 
 // Replaces the run of digits at or after a random place by a number at which readers go wrong.
 void ChangeNumber(std::string& header, Random& random) {
-  static constexpr const char* kNumbers[] = {
-      "0",  "1",          "2",          "3",    "4", "7", "8", "16", "64", "255", "256", "1024", "65536", "-1",
-      "-8", "2147483647", "4294967296", "1e18", "1.5", "4611686018427387904", "9223372036854775807",
-      "9223372036854775808", "18446744073709551616", "-9223372036854775808"};
+  static constexpr const char* kNumbers[] = {"0",
+                                             "1",
+                                             "2",
+                                             "3",
+                                             "4",
+                                             "7",
+                                             "8",
+                                             "16",
+                                             "64",
+                                             "255",
+                                             "256",
+                                             "1024",
+                                             "65536",
+                                             "-1",
+                                             "-8",
+                                             "2147483647",
+                                             "4294967296",
+                                             "1e18",
+                                             "1.5",
+                                             "4611686018427387904",
+                                             "9223372036854775807",
+                                             "9223372036854775808",
+                                             "18446744073709551616",
+                                             "-9223372036854775808"};
   const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
   const auto from = header.begin() + static_cast<std::ptrdiff_t>(random() % header.size());
   const auto begin = std::find_if(from, header.end(), is_digit);
@@ -64,7 +84,8 @@ size_t MutateSafetensors(uint8_t* data, size_t size, size_t max_size, unsigned i
       ChangeBytes(tensors, tensors.size() + 64);
   }
   length = header.size();
-  const std::string file = std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + header + tensors;
+  const std::string file =
+      std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + header + tensors;
   const size_t kept = std::min(file.size(), max_size);
   std::memcpy(data, file.data(), kept);
   return kept;
