@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "compiler/policy/compared_batches.h"
@@ -292,6 +293,9 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.bits = most != bits_override ? std::max(policy.bits, most) : most;
   }
   if (policy.rules.fixed_range) policy.range_bits = std::exchange(policy.bits, 0);
+  // A codec holds it in 32 bits, in which 2^32 + 256 would be 256.
+  if (group_size < 0 || group_size > std::numeric_limits<int32_t>::max())
+    return MakeError("--group-size", std::to_string(group_size) + " is not a number of elements");
   if (const auto wrong = CheckCodec(Codec::Uniform(std::max(policy.bits, 1), group_size)))
     return MakeError("--group-size", *wrong);
   return policy;
