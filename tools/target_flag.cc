@@ -1,11 +1,11 @@
 #include "tools/target_flag.h"
 
-#include <llvm/Support/JSON.h>
 #include <llvm/Support/MemoryBuffer.h>
 
 #include <iterator>
 
 #include "runtime/base/error.h"
+#include "runtime/base/json.h"
 
 namespace act {
 namespace {
@@ -22,7 +22,7 @@ struct DescribedCard {
 llvm::Expected<TargetChoice> ReadDescription(const std::string& place, const std::string& path) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file) return MakeError(place, "cannot read " + path + ": " + file.getError().message(), kReadMe);
-  llvm::Expected<llvm::json::Value> json = llvm::json::parse((*file)->getBuffer());
+  llvm::Expected<llvm::json::Value> json = ParseJson((*file)->getBuffer());
   if (!json)
     return MakeError(place, path + " describes no card: " + llvm::toString(json.takeError()), kReadMe);
   const llvm::json::Object* fields = json->getAsObject();

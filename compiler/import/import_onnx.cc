@@ -69,6 +69,7 @@ llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::Value
   const auto batch = BatchSymbol(inputs, options.dims);
   std::set<std::string> symbols;
   for (const auto* input : inputs) {
+    if (input->name().empty()) return MakeError("", "an input of the model has no name");
     for (const auto& dim : input->type().tensor_type().shape().dim()) symbols.insert(dim.dim_param());
     ACT_TRY(const TensorType type, InputType(*input, batch, options.dims));
     const ValueId value = importer.builder().Input(input->name(), type, ValueKind::kInput);
@@ -84,7 +85,7 @@ llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::Value
   }
   result.fixed_batch = !batch;
   if (!batch && !inputs.empty() && importer.Find(inputs[0]->name())->type.rank() > 0)
-    result.batch = importer.Find(inputs[0]->name())->type.dims[0].fixed;
+    result.batch = std::max<int64_t>(1, importer.Find(inputs[0]->name())->type.dims[0].fixed);
   return llvm::Error::success();
 }
 

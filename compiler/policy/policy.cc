@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "compiler/policy/compared_batches.h"
@@ -215,6 +216,9 @@ constexpr Form kForms[] = {
      }},
     {[](P p, F f) { return f.of_loss && p.rules.keeps_loss; }, nullptr,
      "keeps the values that the loss saves", true},
+    // Unless all bytes that are saved have a limit: this value counts among them, tiles or not.
+    {[](P p, F f) { return f.large_loss && p.tiles_samples && p.saved_limit == 0; }, nullptr,
+     "its gradient follows at once, and both run for some samples at a time: kept exactly"},
     {[](P p, F f) { return f.read_exactly && p.rules.fuses_attention; }, nullptr,
      "its reader is not linear in it, or it is a mask with infinities: kept exactly"},
     {[](P p, F f) { return f.statistic || !IsOfSamples(f, p.group_size); }, nullptr,
@@ -289,6 +293,9 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.bits = most != bits_override ? std::max(policy.bits, most) : most;
   }
   if (policy.rules.fixed_range) policy.range_bits = std::exchange(policy.bits, 0);
+  // A codec holds it in 32 bits, in which 2^32 + 256 would be 256.
+  if (group_size < 0 || group_size > std::numeric_limits<int32_t>::max())
+    return MakeError("--group-size", std::to_string(group_size) + " is not a number of elements");
   if (const auto wrong = CheckCodec(Codec::Uniform(std::max(policy.bits, 1), group_size)))
     return MakeError("--group-size", *wrong);
   return policy;

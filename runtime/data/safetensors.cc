@@ -1,7 +1,6 @@
 #include "runtime/data/safetensors.h"
 
 #include <llvm/Support/Endian.h>
-#include <llvm/Support/JSON.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "runtime/base/error.h"
+#include "runtime/base/json.h"
 
 namespace act {
 namespace {
@@ -98,7 +98,7 @@ llvm::Error ReadTensors(std::span<const std::byte> bytes, std::map<std::string, 
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
   const llvm::StringRef header(text, header_bytes);
   if (!header.starts_with("{")) return not_one("it does not begin with a JSON header");
-  auto json = llvm::json::parse(header);
+  auto json = ParseJson(header);
   if (!json) return not_one(("its header is no JSON: " + llvm::toString(json.takeError())).c_str());
   const llvm::json::Object* entries = json->getAsObject();
   if (!entries) return not_one("its header is no JSON object");

@@ -5,7 +5,6 @@
 #include <llvm/Support/FileSystem.h>
 #include <llvm/Support/Path.h>
 
-#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -24,6 +23,7 @@ constexpr char kHead[] =
 constexpr char kMachine[] = "machine: ";
 constexpr char kArrow[] = " -> ";
 constexpr char kTimes[] = " # ";
+constexpr double kMostMicroseconds = 1e12;  // of a kernel: eleven days. More is no time that was measured
 
 bool IsName(StringRef text) {
   return !text.empty() &&
@@ -35,7 +35,7 @@ std::optional<KernelChoice::Candidate> ParseCandidate(StringRef text) {
   const auto [name, time] = text.split(' ');
   double microseconds = 0;
   if (!IsName(name) || !time.ends_with(" us") || time.drop_back(3).getAsDouble(microseconds) ||
-      !std::isfinite(microseconds) || microseconds < 0)
+      !(microseconds >= 0 && microseconds <= kMostMicroseconds))
     return std::nullopt;
   return KernelChoice::Candidate{name.str(), microseconds * 1e-6};
 }

@@ -23,10 +23,10 @@ Folded Fold(const char* op, const std::vector<Known>& in, const AttributeList& a
   const NodeAttributes attributes(node);
   FoldArgs args{{}, attributes, outputs};
   for (const Known& known : in) args.in.push_back(&known);
-  const FoldFn fold = FindFold(op);
+  const FoldEntry* fold = FindFold(op);
   EXPECT_NE(fold, nullptr) << op;
   if (!fold) return std::nullopt;
-  Folded result = fold(args);
+  Folded result = fold->fold(args);
   if (llvm::Error error = attributes.Check()) ADD_FAILURE() << llvm::toString(std::move(error));
   return result;
 }

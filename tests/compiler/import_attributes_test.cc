@@ -160,8 +160,8 @@ struct Trial {
         args.in.push_back(context.In(i).known ? &*context.In(i).known : nullptr);
         folds = folds && args.in.back();
       }
-      const onnx_import::FoldFn fold = folds ? onnx_import::FindFold(node.op_type()) : nullptr;
-      if (!fold || !fold(args)) {
+      const onnx_import::FoldEntry* fold = folds ? onnx_import::FindFold(node.op_type()) : nullptr;
+      if (!fold || !fold->fold(args)) {
         const onnx_import::ImportEntry* entry = onnx_import::FindIntegerImport(context);
         if (!entry) entry = onnx_import::FindImport(node);
         const bool fits = entry && node.input_size() >= entry->min_inputs &&
@@ -190,7 +190,8 @@ TEST(ImportAttributes, EveryImporterTakesEachAttributeInOneTypeOnly) {
     }
   for (const auto* family : onnx_import::AllFolds())
     for (const auto& entry : *family)
-      for (int inputs = 1; inputs <= 3; ++inputs) rows.insert({"", {std::string(entry.op), inputs}});
+      for (int inputs = entry.min_inputs; inputs <= (entry.max_inputs < 0 ? 3 : entry.max_inputs); ++inputs)
+        rows.insert({"", {std::string(entry.op), inputs}});
 
   std::set<std::pair<std::string, std::string>> seen;  // operator, attribute
   for (const auto& [domain, op] : rows)

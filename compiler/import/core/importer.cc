@@ -19,6 +19,19 @@ bool FollowsFromBatch(const NodeContext& c) {
   return c.inputs() > 0;
 }
 
+// The inputs of a node are as many as the operator takes: at least `fewest`, at most `most` (-1: any number), and
+// none of the first `fewest` is left out. Where an operator takes any number of them, none at all may be left out.
+// Entries that take even no input refuse the node whatever it reads, and say why themselves.
+llvm::Error CheckInputCount(const NodeContext& c, int fewest, int most) {
+  const int count = c.node.input_size();
+  if (count < fewest || (most >= 0 && count > most))
+    return c.Fail("has " + std::to_string(count) + " inputs");
+  const int needed = most < 0 && fewest > 0 ? count : fewest;
+  for (int i = 0; i < needed; ++i)
+    if (c.node.input(i).empty()) return c.Fail("input " + std::to_string(i) + " is left out");
+  return llvm::Error::success();
+}
+
 }  // namespace
 
 const Operand* Importer::Find(const std::string& name) const {
@@ -71,9 +84,10 @@ llvm::Error Importer::FoldOrImport(NodeContext& context) {
     args.in.push_back(has && context.In(i).known ? &*context.In(i).known : nullptr);
     all_known = all_known && (!has || args.in.back());
   }
-  const FoldFn fold = all_known ? FindFold(node.op_type()) : nullptr;
+  const FoldEntry* fold = all_known ? FindFold(node.op_type()) : nullptr;
   if (fold) {
-    if (Folded results = fold(args)) {
+    ACT_CHECK_OK(CheckInputCount(context, fold->min_inputs, fold->max_inputs));
+    if (Folded results = fold->fold(args)) {
       for (size_t i = 0; i < results->size() && i < context.outputs(); ++i)
         ACT_CHECK_OK(context.Set(i, KnownOperand(std::move((*results)[i]))));
       return llvm::Error::success();
@@ -95,11 +109,7 @@ llvm::Error Importer::ImportUnfolded(NodeContext& context) {
         "works on data here, or depends on the batch size in another way than as a polynomial",
         "it is supported only where it can be computed when compiling, on shapes and constants");
   }
-  const int count = node.input_size();
-  if (count < entry->min_inputs || (entry->max_inputs >= 0 && count > entry->max_inputs))
-    return context.Fail("has " + std::to_string(count) + " inputs");
-  for (int i = 0; i < entry->min_inputs; ++i)
-    if (node.input(i).empty()) return context.Fail("input " + std::to_string(i) + " is left out");
+  ACT_CHECK_OK(CheckInputCount(context, entry->min_inputs, entry->max_inputs));
   if (node.output_size() == 0) return context.Fail("has no output");
   if (llvm::Error error = entry->import(context)) {
     // Errors of the graph builder name our operator, and those of Materialize have no place at all.

@@ -286,14 +286,14 @@ Folded NonZero(const FoldArgs& args) {
 
 const std::vector<FoldEntry>& LookupFolds() {
   static const std::vector<FoldEntry> entries = {
-      {"Gather", Gather},
-      {"GatherElements", GatherElements},
-      {"GatherND", GatherND},
-      {"Scatter", ScatterElements},
-      {"ScatterElements", ScatterElements},
-      {"ScatterND", ScatterND},
-      {"NonZero", NonZero},
-      {"OneHot", OneHot},
+      {"Gather", 2, 2, Gather},
+      {"GatherElements", 2, 2, GatherElements},
+      {"GatherND", 2, 2, GatherND},
+      {"Scatter", 3, 3, ScatterElements},
+      {"ScatterElements", 3, 3, ScatterElements},
+      {"ScatterND", 3, 3, ScatterND},
+      {"NonZero", 1, 1, NonZero},
+      {"OneHot", 3, 3, OneHot},
   };
   return entries;
 }

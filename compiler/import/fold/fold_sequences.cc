@@ -183,13 +183,13 @@ Folded Reduce(const FoldArgs& args) {
 
 const std::vector<FoldEntry>& SequenceFolds() {
   static const std::vector<FoldEntry> entries = {
-      {"Range", Range},
-      {"CumSum", CumSum},
-      {"Trilu", Trilu},
-      {"ReduceSum", Reduce<Sum>},
-      {"ReduceProd", Reduce<Product>},
-      {"ReduceMax", Reduce<Extreme<1>>},
-      {"ReduceMin", Reduce<Extreme<-1>>},
+      {"Range", 3, 3, Range},
+      {"CumSum", 2, 2, CumSum},
+      {"Trilu", 1, 2, Trilu},
+      {"ReduceSum", 1, 2, Reduce<Sum>},
+      {"ReduceProd", 1, 2, Reduce<Product>},
+      {"ReduceMax", 1, 2, Reduce<Extreme<1>>},
+      {"ReduceMin", 1, 2, Reduce<Extreme<-1>>},
   };
   return entries;
 }

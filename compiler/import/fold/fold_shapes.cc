@@ -22,10 +22,10 @@ const std::vector<const std::vector<FoldEntry>*>& AllFolds() {
   return families;
 }
 
-FoldFn FindFold(std::string_view op) {
+const FoldEntry* FindFold(std::string_view op) {
   for (const auto* family : AllFolds())
     for (const FoldEntry& entry : *family)
-      if (entry.op == op) return entry.fold;
+      if (entry.op == op) return &entry;
   return nullptr;
 }
 

@@ -27,13 +27,14 @@ struct FoldArgs {
 using Folded = std::optional<std::vector<Known>>;
 using FoldFn = Folded (*)(const FoldArgs&);
 
-// The fold of ONNX's operator of this name; null where it has none.
-FoldFn FindFold(std::string_view op);
-
 struct FoldEntry {
   std::string_view op;
-  FoldFn fold;
+  int min_inputs, max_inputs;  // max -1: any number
+  FoldFn fold;                 // is called with at least min_inputs, and none of these is left out
 };
+// The fold of ONNX's operator of this name; null where it has none.
+const FoldEntry* FindFold(std::string_view op);
+
 // The families, each one file.
 const std::vector<FoldEntry>& ElementwiseFolds();
 const std::vector<FoldEntry>& StructureFolds();

@@ -240,9 +240,10 @@ Folded Expand(const FoldArgs& args) {
 
 const std::vector<FoldEntry>& StructureFolds() {
   static const std::vector<FoldEntry> entries = {
-      {"Unsqueeze", Unsqueeze}, {"Squeeze", Squeeze}, {"Reshape", Reshape}, {"Flatten", Flatten},
-      {"Transpose", Transpose}, {"Concat", Concat},   {"Slice", Slice},     {"Split", Split},
-      {"Expand", Expand},       {"Tile", Tile},
+      {"Unsqueeze", 1, 2, Unsqueeze}, {"Squeeze", 1, 2, Squeeze},     {"Reshape", 2, 2, Reshape},
+      {"Flatten", 1, 1, Flatten},     {"Transpose", 1, 1, Transpose}, {"Concat", 1, -1, Concat},
+      {"Slice", 1, 5, Slice},         {"Split", 1, 2, Split},         {"Expand", 2, 2, Expand},
+      {"Tile", 2, 2, Tile},
   };
   return entries;
 }

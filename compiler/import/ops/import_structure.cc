@@ -106,7 +106,7 @@ llvm::Error ImportConcatTraining(NodeContext& c) {
     args.in.push_back(known ? &*c.In(i).known : nullptr);
   }
   if (c.WantsOutput(1)) ACT_CHECK_OK(c.Set(1, KnownOperand(IntegerVector(extents))));
-  if (const Folded folded = known ? FindFold("Concat")(args) : std::nullopt)
+  if (const Folded folded = known ? FindFold("Concat")->fold(args) : std::nullopt)
     return c.Set(0, KnownOperand(folded->front()));
   return ImportConcat(c);
 }

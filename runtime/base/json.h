@@ -1,0 +1,16 @@
+// JSON of files that anybody may have written.
+#pragma once
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/JSON.h>
+
+namespace act {
+
+// LLVM's parser calls itself for each array and object inside of another one, so a file of a megabyte of brackets
+// would overrun the stack.
+inline constexpr int kMostJsonDepth = 64;
+
+// The value of a text. Errors: no JSON, arrays and objects more than kMostJsonDepth deep.
+llvm::Expected<llvm::json::Value> ParseJson(llvm::StringRef text);
+
+}  // namespace act
