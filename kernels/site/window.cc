@@ -12,6 +12,9 @@ namespace {
 // Larger strides, pads or extents could make the arithmetic on coordinates overflow.
 constexpr int64_t kMaxExtent = int64_t{1} << 31;
 
+// Of a pool's window that is larger than its input.
+constexpr int64_t kMostPaddedTaps = 1 << 12;
+
 bool AllWithin(const std::vector<int64_t>& values, int64_t low, int64_t high) {
   return std::all_of(values.begin(), values.end(), [=](int64_t v) { return v >= low && v <= high; });
 }
@@ -105,7 +108,17 @@ std::optional<Window> PoolShapeOf(const Attributes& attrs, const TensorView& x, 
     return No(why, "float32 on both sides, or bfloat16");
   const std::vector<int64_t> kernel = attrs.Ints("kernel_shape");
   const auto window = WindowOf(attrs, x.dims, y.dims, kernel, why);
-  if (window && x.dims.back() != y.dims.back()) return No(why, "x and y differ in channels");
+  if (!window) return std::nullopt;
+  if (x.dims.back() != y.dims.back()) return No(why, "x and y differ in channels");
+  // No tensor bounds the taps of a pool, and kernels visit each of them.
+  int64_t taps = 1, elements = 1;
+  for (size_t a = 0; a < 3; ++a) {
+    taps = SaturatingMul(taps, window->kernel[a]);
+    elements = SaturatingMul(elements, window->in[a]);
+  }
+  if (taps > std::max(kMostPaddedTaps, elements))
+    return No(why, "a window of " + std::to_string(taps) + " taps over " + std::to_string(elements) +
+                       " elements");
   return window;
 }
 

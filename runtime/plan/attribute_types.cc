@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "runtime/base/dim.h"
+
 namespace act {
 namespace {
 
@@ -83,13 +85,21 @@ constexpr TypeOf kTypes[] = {
     {"gradients", kInts},
 };
 
+bool IsTooLarge(const Attribute& value) {
+  const auto beyond = [](int64_t v) { return v >= kTooLarge || v <= -kTooLarge; };
+  if (const auto* one = std::get_if<int64_t>(&value)) return beyond(*one);
+  const auto* list = std::get_if<std::vector<int64_t>>(&value);
+  return list && std::any_of(list->begin(), list->end(), beyond);
+}
+
 }  // namespace
 
 std::optional<std::string> WrongType(const Attributes& attrs) {
   for (const auto& [name, value] : attrs.map()) {
     const auto row = std::ranges::find(kTypes, std::string_view(name), &TypeOf::name);
-    if (row != std::end(kTypes) && row->type != value.index())
-      return "attribute '" + name + "' is not " + kTypeNames[row->type];
+    if (row == std::end(kTypes)) continue;
+    if (row->type != value.index()) return "attribute '" + name + "' is not " + kTypeNames[row->type];
+    if (IsTooLarge(value)) return "attribute '" + name + "' is too large";
   }
   return std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/plan/attribute_types.h"
 #include "runtime/plan/loop_check.h"
+#include "runtime/plan/operand_writes.h"
 #include "runtime/plan/optimizer.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
@@ -64,16 +65,7 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
     made[static_cast<size_t>(id)] = true;
   }
   if (const auto wrong = WrongBFloat16(graph, node)) return fail(*wrong);
-  for (const int32_t position : node.mutates) {
-    if (position < 0 || position >= static_cast<int32_t>(node.inputs.size()) ||
-        node.inputs[static_cast<size_t>(position)] == kNoValue) {
-      return fail("mutates an input that it does not have");
-    }
-    const Value& value = graph.value(node.inputs[static_cast<size_t>(position)]);
-    if (!IsPersistent(value.kind) || value.kind == ValueKind::kConstant) {
-      return fail("mutates " + Place(value) + ", which is no parameter, buffer or optimizer state");
-    }
-  }
+  if (const auto wrong = WrongMutates(graph, node)) return fail(*wrong);
   const std::vector<int64_t> gradients = node.attrs.Ints("gradients");
   const auto is_operand = [&node](int64_t at) {
     return at >= 0 && at < static_cast<int64_t>(node.inputs.size()) &&
@@ -106,9 +98,23 @@ llvm::Error CheckAlias(const StepGraph& step, const Node& node) {
   return llvm::Error::success();
 }
 
+// A node's results lie where operands lie only if its kernels can write there.
+llvm::Error CheckInPlace(const StepGraph& step, const Node& node) {
+  const auto storage = [&](ValueId id) { return step.storage_of[static_cast<size_t>(id)]; };
+  if (IsAlias(node)) return llvm::Error::success();
+  for (size_t o = 0; o < node.outputs.size(); ++o)
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNoValue || storage(node.inputs[i]) != storage(node.outputs[o])) continue;
+      if (!MayOverwrite(step.graph, node, o, i))
+        return MakeError(Place(node), "cannot write its result " + std::to_string(o) + " over its operand " +
+                                          std::to_string(i));
+    }
+  return llvm::Error::success();
+}
+
 // In one storage, a value may be written only after the earlier values have been read for the last
-// time. The node that makes the last read may write (in place). A Reshape's result is the same
-// bytes as its operand.
+// time. The node that makes the last read may write in place if its kernels can. A Reshape's result is
+// the same bytes as its operand.
 llvm::Error CheckStorages(const StepGraph& step) {
   const Graph& graph = step.graph;
   const auto end = static_cast<int64_t>(graph.nodes.size());
@@ -160,6 +166,7 @@ llvm::Error CheckStorages(const StepGraph& step) {
     }
     if (before == kNoValue || mine.last_read >= range[static_cast<size_t>(before)].last_read) before = id;
   }
+  for (const Node& node : graph.nodes) ACT_CHECK_OK(CheckInPlace(step, node));
   return llvm::Error::success();
 }
 

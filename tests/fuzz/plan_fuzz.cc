@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   act::Plan plan = *seed;
   while (!mutations.Done()) act::fuzz::MutatePlan(plan, mutations);
   act::fuzz::FitData(plan);
-  act::fuzz::RunPlan(plan, head);
+  act::fuzz::RunPlan(plan, size > kHead, head);
   return 0;
 }
 

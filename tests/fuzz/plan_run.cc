@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -95,7 +96,7 @@ llvm::Error RunAt(const Plan& plan, int64_t batch, bool reference, uint8_t kind)
 
 }  // namespace
 
-void RunPlan(const Plan& plan, ByteReader& bytes) {
+void RunPlan(const Plan& plan, bool damaged, ByteReader& bytes) {
   static const ScratchFile file("plan");
   omp_set_num_threads(1);
   const int64_t batch = 1 + bytes.Byte() % 6;
@@ -103,7 +104,12 @@ void RunPlan(const Plan& plan, ByteReader& bytes) {
   llvm::Error written = WriteUncheckedPlan(plan, file.path());
   if (written) return llvm::consumeError(std::move(written));
   auto read = ReadPlan(file.path());
-  if (!read) return llvm::consumeError(read.takeError());
+  if (!read) {
+    const std::string error = llvm::toString(read.takeError());
+    if (damaged) return;
+    std::fprintf(stderr, "a plan of the compiler is refused: %s\n", error.c_str());
+    std::abort();
+  }
   for (const bool reference : {false, true}) llvm::consumeError(RunAt(*read, batch, reference, kind));
   if (batch > 1) llvm::consumeError(RunAt(*read, 1, false, kind));
 }

@@ -10,7 +10,7 @@ namespace act::fuzz {
 // Plans whose arenas take more at the batch size are not run.
 inline constexpr int64_t kMostArenaBytes = int64_t{4} << 20;
 
-// `bytes` decide the batch sizes and the inputs' numbers.
-void RunPlan(const Plan& plan, ByteReader& bytes);
+// `bytes` decide the batch sizes and the inputs' numbers. Aborts if a plan that is not damaged is refused.
+void RunPlan(const Plan& plan, bool damaged, ByteReader& bytes);
 
 }  // namespace act::fuzz

@@ -152,6 +152,14 @@ TEST(CheckPlan, FindsWhatIsWrong) {
       {"one number for a list of them",
        [](Plan& p) { p.train.graph.nodes[kUpdate].attrs.Set("gradients", int64_t{0}); },
        "node 'w/update' (Fused): attribute 'gradients' is not a list of integers"},
+      {"an integer at which sums overflow",
+       [](Plan& p) { p.train.graph.nodes[kGradW].attrs.Set("trans_a", INT64_MAX); },
+       "attribute 'trans_a' is too large"},
+      {"a list of such integers",
+       [](Plan& p) {
+         p.train.graph.nodes[kUpdate].attrs.Set("gradients", std::vector<int64_t>{0, INT64_MIN});
+       },
+       "attribute 'gradients' is too large"},
       {"an integer for a number", [](Plan& p) { p.train.graph.nodes[kFc].attrs.Set("scale", int64_t{1}); },
        "attribute 'scale' is not a number"},
       // Programs.
@@ -219,7 +227,7 @@ TEST(CheckPlan, TakesViewsAndResultsInPlace) {
   const ValueId sum = b.Activation("sum", {});
   b.AddNode("Reshape", "flat", Phase::kForward, {x}, {flat});
   b.AddNode("Transpose", "y", Phase::kForward, {x}, {y});
-  b.AddNode("Transpose", "z", Phase::kForward, {y}, {z});
+  b.AddNode("Fused", "z", Phase::kForward, {y}, {z}).program = testing::CopyProgram({n, 6}, {}, {});
   b.AddNode("Concat", "sum", Phase::kForward, {flat, z}, {sum});
   b.step.graph.outputs = {sum};
   EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)), "");
@@ -227,6 +235,74 @@ TEST(CheckPlan, TakesViewsAndResultsInPlace) {
   b.step.storage_of[static_cast<size_t>(z)] = b.storage(x);
   EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)),
             "value 'z': overwrites value 'x' in their storage before it is read");
+}
+
+// Kernels of these read an operand again after they have written. An index that is no longer what it was when
+// it was checked leads anywhere.
+TEST(CheckPlan, RefusesResultsOverOperandsThatAreStillRead) {
+  const Dim n = Dim::Batch();
+  for (const char* op : {"Gather", "Scatter", "Transpose", "MatMul"}) {
+    for (const int operand : {0, 1}) {
+      testing::StepBuilder b;
+      const ValueId input = b.Add("x", ValueKind::kInput, DType::kInt64, {n, 6});
+      const ValueId x = b.Activation("copy", {n, 6}), index = b.Activation("index", {n, 6});
+      const ValueId y = b.Activation("y", {n, 6}, b.storage(operand == 0 ? x : index));
+      b.AddNode("Pad", "copy", Phase::kForward, {input}, {x});
+      b.AddNode("Pad", "index", Phase::kForward, {input}, {index});
+      b.AddNode(op, "y", Phase::kForward, {x, index}, {y});
+      b.step.graph.outputs = {y};
+      if (std::string(op) == "Transpose") b.step.graph.nodes.back().inputs = {operand == 0 ? x : index};
+      const int of_node = std::string(op) == "Transpose" ? 0 : operand;
+      EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)), "node 'y' (" + std::string(op) +
+                                                            "): cannot write its result 0 over its operand " +
+                                                            std::to_string(of_node));
+    }
+  }
+}
+
+TEST(CheckPlan, HoldsLoopsToOperandsThatTheyReadBeforeTheyWrite) {
+  const Dim n = Dim::Batch();
+  const Codec codec = Codec::Uniform(4);
+  for (const bool coded : {false, true}) {
+    testing::StepBuilder b;
+    const ValueId x = b.Add("x", ValueKind::kInput, DType::kFloat32, {n, 6});
+    const TensorType code = *CodeType(codec, {n, 6});
+    const ValueId read =
+        coded ? b.Add("code", ValueKind::kActivation, code.dtype, code.dims) : b.Activation("row", {n, 6});
+    const ValueId y = b.Activation("y", {n, 6}, b.storage(read));
+    b.AddNode("Fused", "first", Phase::kForward, {x}, {read}).program =
+        testing::CopyProgram({n, 6}, {}, coded ? codec : Codec{});
+    b.AddNode("Fused", "y", Phase::kForward, {read}, {y}).program =
+        testing::CopyProgram({n, 6}, coded ? codec : Codec{}, {});
+    b.step.graph.outputs = {y};
+    EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)),
+              coded ? "node 'y' (Fused): cannot write its result 0 over its operand 0" : "");
+  }
+}
+
+TEST(CheckPlan, KnowsWhichOperandsAreWritten) {
+  const Dim n = Dim::Batch();
+  testing::StepBuilder b;
+  const ValueId x = b.Add("x", ValueKind::kInput, DType::kFloat32, {n, 6});
+  const ValueId mean = b.Add("mean", ValueKind::kBuffer, DType::kFloat32, {6});
+  const ValueId variance = b.Add("variance", ValueKind::kBuffer, DType::kFloat32, {6});
+  const ValueId of_batch = b.Activation("mean of the batch", {6}), rstd = b.Activation("rstd", {6});
+  Node& node = b.AddNode("BatchNormStats", "stats", Phase::kForward, {x, mean, variance}, {of_batch, rstd});
+  b.step.graph.outputs = {of_batch, rstd};
+  const std::string place = "node 'stats' (BatchNormStats): ";
+  node.mutates = {1, 2};
+  EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)), "");
+  node.mutates = {1};
+  EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)), place + "writes operand 2 without mutating it");
+  b.step.graph.value(mean).kind = ValueKind::kConstant;
+  node.mutates = {1, 2};
+  EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)),
+            place + "mutates value 'mean', which is no parameter, buffer or optimizer state");
+  b.step.graph.value(mean).kind = ValueKind::kBuffer;
+  node.op = "Concat", node.mutates = {1}, node.outputs = {of_batch};
+  b.step.graph.outputs = {of_batch};
+  EXPECT_EQ(llvm::toString(CheckStepGraph(b.step)),
+            "node 'stats' (Concat): does not write operand 1, which it mutates");
 }
 
 // The sources of whoever reads a plan's attributes. The table of types has each with the type that

@@ -100,7 +100,7 @@ inline Plan SmallPlan() {
   const ValueId code = train.Add("x.code", ValueKind::kActivation, code_type.dtype, code_type.dims);
   const ValueId loss = train.Activation("loss", {});
   const ValueId prob = train.Activation("prob", {n, 4});
-  const ValueId dy = train.Activation("dy", {n, 4}, train.storage(prob));  // in place
+  const ValueId dy = train.Activation("dy", {n, 4});
   const ValueId decoded = train.Activation("x.decoded", {n, 64});
   const ValueId dw = train.Activation("dw", {64, 4});
   train.AddNode("MatMul", "fc", Phase::kForward, {x, w}, {y}, 1000);
