@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all cuda cuda-engines cuda-gate check-python setup configure tools build check test check-long demo accuracy docs-operators picture sweep asan fuzz debug tidy format bench speed clean help
+.PHONY: all cuda cuda-engines cuda-gate check-python setup configure tools build check test check-long demo accuracy docs-operators kills picture soak sweep asan fuzz debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -23,6 +23,8 @@ help:
 	@echo 'make demo             trains a ResNet with exact and with compressed activations, side by side'
 	@echo 'make accuracy         trains digits and text at several levels with many seeds (half an hour); SEEDS=N'
 	@echo 'make speed            times training steps beside PyTorch; PYTHON=..., MODELS=NAME:BATCH,..., FOLDER=...'
+	@echo 'make kills            kills runs at random moments and resumes them: same bytes; N=200 kills'
+	@echo 'make soak             a long run: memory stays, resumed losses are equal; STEPS=100000'
 	@echo 'make sweep            tries every family of torchvision, timm and transformers (hours); PYTHON=..., ROWS=REGEX'
 	@echo 'make bench            times the kernels alone'
 	@echo 'make picture          draws docs/memory_over_step.svg'
@@ -34,7 +36,8 @@ help:
 	@echo 'make tidy             runs clang-tidy over all sources'
 	@echo 'make cuda             fetches CUDA (1 GB, from PyPI) if there is none, and builds $(BUILD)/bin/libact_cuda.so'
 	@echo 'make cuda-engines     writes docs/measurements/cuda_engines.md; FOLDER=... names more models'
-	@echo 'make cuda-gate        compiles the kernels of the golden cases, the demo and ResNet-50 and -152 for three cards'
+	@echo 'make cuda-gate        compiles the kernels of the golden cases, the demo and ResNet-50 and -152 for three cards;'
+	@echo '                      COMPUTE=bf16: those of plans in bfloat16'
 	@echo 'make clean            removes $(BUILD)'
 	@echo 'Variables: PRESET=release|debug|asan, JOBS=N (processes at a time)'
 
@@ -72,7 +75,7 @@ cuda-engines: cuda tools
 
 cuda-gate: cuda tools
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target card_gate
-	@scripts/cuda_gate.sh $(BUILD)
+	@scripts/cuda_gate.sh $(BUILD) $(COMPUTE)
 
 # The tests of the export helper need torch, which nothing else here does.
 check-python: tools
@@ -87,6 +90,12 @@ accuracy: tools
 docs-operators: configure
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target conformance_test
 	@$(BUILD)/bin/conformance_test --markdown >docs/operators.md
+
+kills: tools
+	@python3 scripts/kill_resume.py --bin $(BUILD)/bin --kills $(if $(N),$(N),200)
+
+soak: tools
+	@nice -n 15 python3 scripts/soak.py --bin $(BUILD)/bin --steps $(if $(STEPS),$(STEPS),100000)
 
 picture: tools
 	@python3 scripts/memory_picture.py --bin $(BUILD)/bin

@@ -37,6 +37,7 @@ llvm::Error FoldBias(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);
 llvm::Error SwapCodes(Graph& graph, PassContext& context);
+llvm::Error SplitDenominators(Graph& graph, PassContext& context);
 llvm::Error ScheduleNodes(Graph& graph, PassContext& context);
 llvm::Error AssignStorage(StepGraph& step, PassContext& context);
 llvm::Error TileSamples(StepGraph& step, PassContext& context);
@@ -175,12 +176,17 @@ inline constexpr PassEntry kPasses[] = {
     {"swap-codes", Training(SwapCodes), kFused, kPerCandidate, [](Context c) { return c.policy.rules.swaps; },
      "presets that swap: keeps codes in the host's memory until the backward pass; runs after fuse-loops, "
      "whose loops it leaves as they are, and before schedule, which counts the device's bytes"},
+    {"split-denominators", Both(SplitDenominators), kFused, kPerCandidate,
+     [](Context c) { return c.policy.tiles_samples; },
+     "counts the labels of a large loss in a node of its own, so that tile-samples may run the loss in "
+     "tiles; "
+     "runs before schedule, which orders that node"},
     {"schedule", Both(ScheduleNodes), kFused, kPerCandidate, kAlways,
      "orders the remaining nodes for least memory"},
     {"assign-storage", Both(AssignStorage), kFused, kPerCandidate, kAlways,
      "decides which values share memory, and bounds workspaces; runs after schedule, which says what is read "
      "last"},
-    {"tile-samples", Training(TileSamples), kFused, kPerCandidate,
+    {"tile-samples", Both(TileSamples), kFused, kPerCandidate,
      [](Context c) { return c.policy.tiles_samples; },
      "runs the nodes that make the peak for some samples at a time; runs after assign-storage, by which it "
      "measures the peak"},

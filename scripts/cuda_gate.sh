@@ -2,9 +2,9 @@
 # Compiles every kernel of the golden cases, of the demo and of ResNet-50 and -152, at L0, L3 and L4, for a card of each
 # generation, without one: no warning, no stack frame, no spill (tests/unit/card_compiler.h). Says how long it took, and
 # how many registers kernels take. Their sources stay in BUILD/cuda_gate, with a list of their registers.
-#   cuda_gate.sh BUILD
+#   cuda_gate.sh BUILD [f32|bf16]
 set -euo pipefail
-build=$1
+build=$1 compute=${2:-f32}
 sources=$build/cuda_gate
 rm -rf "$sources"
 mkdir -p "$sources"
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 models=(tests/golden/*/model*.onnx models/digits_resnet.onnx models/zoo/resnet50.onnx models/zoo/resnet152.onnx)
 for model in "${models[@]}"; do
   for level in L0 L3 L4; do
-    "$build/bin/actc" "$model" -O "$level" -o "$work/plan" --target=cuda --init=he --report=none
+    "$build/bin/actc" "$model" -O "$level" --compute="$compute" -o "$work/plan" --target=cuda --init=he --report=none
     "$build/bin/actplan" show "$work/plan" --kernels --target=cuda:h200 --dump-kernels="$work/sources" >"$work/kernels"
     # Kernels that plans have in common are compiled once.
     for source in "$work"/sources/*.cu; do

@@ -21,6 +21,7 @@
 #include "runtime/plan/plan_io.h"
 #include "tools/flags.h"
 #include "tools/prepare_plan.h"
+#include "tools/run_tool.h"
 #include "tools/target_flag.h"
 
 namespace act {
@@ -56,6 +57,9 @@ struct Flags {
   NumberFlag clip_norm{
       "clip-norm", cl::value_desc("X"), cl::cat(compile),
       cl::desc("Scale all gradients together down to this norm; they are kept until it is known")};
+  SwitchFlag grad_norm{
+      "grad-norm", cl::cat(compile),
+      cl::desc("Compute the norm of all gradients together, for actrun --log; --clip-norm does so, too")};
   WholeNumberFlag accumulate{
       "accumulate", cl::value_desc("K"), cl::init(1), cl::cat(compile),
       cl::desc("Micro-batches of a step, whose gradients are summed for one update (default 1)")};
@@ -224,9 +228,12 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   r.compile.optimizer = f.optimizer;
   r.compile.clip_norm = f.clip_norm;
   r.compile.accumulate = f.accumulate;
+  r.compile.grad_norm = f.grad_norm;
   ACT_CHECK_OK(CheckUpdates(f.optimizer, f.clip_norm, f.accumulate));
   if (f.clip_norm.getNumOccurrences() && f.clip_norm == 0)
     return MakeError("--clip-norm", "expected a number above 0");
+  if (f.grad_norm && f.optimizer == "none")
+    return MakeError("--grad-norm", "needs an optimizer: without one gradients are outputs");
   ACT_TRY(r.target, ParseTarget(f.target));
   r.compile.target = r.target.kinds.front();
   for (const auto* file : {&f.report_json, &f.report_html})
@@ -362,4 +369,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace act
 
-int main(int argc, char** argv) { return act::Main(argc, argv); }
+int main(int argc, char** argv) { return act::RunTool("actc", argc, argv, act::Main); }

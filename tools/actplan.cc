@@ -19,6 +19,7 @@
 #include "runtime/plan/plan_io.h"
 #include "tools/flags.h"
 #include "tools/plan_kernels.h"
+#include "tools/run_tool.h"
 #include "tools/target_flag.h"
 
 namespace act {
@@ -399,4 +400,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace act
 
-int main(int argc, char** argv) { return act::Main(argc, argv); }
+int main(int argc, char** argv) { return act::RunTool("actplan", argc, argv, act::Main); }

@@ -24,14 +24,18 @@
 #include "runtime/plan/plan_io.h"
 #include "runtime/plan/plugins.h"
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/input_staging.h"
 #include "runtime/train/kernel_record.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/trainer.h"
 #include "tools/device.h"
 #include "tools/flags.h"
 #include "tools/measurement.h"
-#include "tools/optimizer_flags.h"
 #include "tools/resumed_levels.h"
+#include "tools/run_flags.h"
+#include "tools/run_log.h"
+#include "tools/run_tool.h"
+#include "tools/saving.h"
 #include "tools/tuning.h"
 
 namespace act {
@@ -44,125 +48,6 @@ constexpr int kFailed = 1;
 constexpr int64_t kDefaultSteps = 10;
 
 volatile std::sig_atomic_t g_stop = 0;
-
-struct Flags {
-  cl::OptionCategory machine{"Machine"};
-  cl::OptionCategory data_group{"Data",
-                                "Without --inputs and --data the inputs are random: for timing and memory."};
-  cl::OptionCategory training{"Training"};
-  cl::OptionCategory optimizer_group{"Optimizer",
-                                     "Defaults follow the optimizer that the plan was compiled with; a flag "
-                                     "that it does not take is refused."};
-  cl::OptionCategory files{"Checkpoints and reports"};
-
-  cl::opt<std::string> plan{cl::Positional, cl::desc("PLAN"), cl::cat(machine)};
-  WholeNumberFlag batch{"batch", cl::desc("Samples of a step (default: the plan's batch size)"),
-                        cl::value_desc("N"), cl::cat(machine)};
-  cl::opt<std::string> device{
-      "device", cl::value_desc("cpu|cuda|auto"), cl::init("cpu"), cl::cat(machine),
-      cl::desc("Where to run: cpu (default), cuda (an NVIDIA GPU), or auto (a GPU if there is one)")};
-  cl::opt<std::string> float_math{
-      "fpmath", cl::value_desc("f32|tf32-conv|tf32"), cl::init("f32"), cl::cat(machine),
-      cl::desc("Float arithmetic of a GPU: f32 (default); tf32-conv: convolutions round their operands\n"
-               "to tf32, as PyTorch does; tf32: matrix products too")};
-  WholeNumberFlag threads{"threads",
-                          cl::desc("Threads (default: the physical cores that the process may use)"),
-                          cl::value_desc("T"), cl::cat(machine)};
-  cl::opt<std::string> tune{
-      "tune", cl::value_desc("off|on|force"), cl::cat(machine),
-      cl::desc("Whether the processor's kernels are chosen by time: on (default; times once on a machine),\n"
-               "off (in a fixed order), or force (times again)")};
-  cl::list<std::string> plugins{"plugin", cl::value_desc("LIB.so"), cl::CommaSeparated, cl::cat(machine),
-                                cl::desc("The libraries with the codecs that the plan was compiled with")};
-  SwitchFlag check_memory{
-      "check-memory", cl::cat(machine),
-      cl::desc("After each operator, verify that it wrote only its own tensors; verify every call of a\n"
-               "plugin's codec too (slow)")};
-
-  cl::opt<std::string> inputs{"inputs", cl::desc("One fixed batch, its tensors by input name"),
-                              cl::value_desc("FILE.safetensors"), cl::cat(data_group)};
-  cl::opt<std::string> data{
-      "data", cl::value_desc("NAME=FILE.npy,..."), cl::cat(data_group),
-      cl::desc("Data set: one .npy file for each input, samples along the first axis; shuffled each epoch")};
-  cl::opt<std::string> eval_data{
-      "eval-data", cl::value_desc("NAME=FILE.npy,..."), cl::cat(data_group),
-      cl::desc("Data set on which loss and accuracy are measured after each epoch of --data")};
-  SeedFlag seed{
-      "seed", cl::value_desc("S"), cl::cat(data_group),
-      cl::desc("Seed of shuffling, dropout and rounding (default: the checkpoint's, else the plan's)")};
-
-  WholeNumberFlag steps{"steps", cl::desc("Steps of this run (default: 10, or one epoch of --data)"),
-                        cl::value_desc("K"), cl::cat(training)};
-  WholeNumberFlag epochs{
-      "epochs", cl::desc("Epochs of this run; it ends after --steps or --epochs, whichever comes first"),
-      cl::value_desc("E"), cl::cat(training)};
-  WholeNumberFlag adapt_every{
-      "adapt-every", cl::value_desc("K"), cl::cat(training),
-      cl::desc("After each K steps of --data, measure how much each code adds to the gradient's variance,\n"
-               "and move bits to the codes that matter most; the memory stays as planned")};
-  OptimizerFlags hyper{optimizer_group};
-  cl::opt<std::string> lr_schedule{
-      "lr-schedule", cl::init("constant"), cl::cat(optimizer_group), cl::value_desc("SCHEDULE"),
-      cl::desc("Learning rate over time: constant, step,EVERY,FACTOR or cosine[,MIN[,STEPS]]")};
-
-  MeasurementFlags measurement;
-
-  cl::opt<std::string> load{"load", cl::desc("Continue from a checkpoint"), cl::value_desc("FILE"),
-                            cl::cat(files)};
-  cl::opt<std::string> save{"save", cl::desc("Write a checkpoint at the end (safetensors)"),
-                            cl::value_desc("FILE"), cl::cat(files)};
-  cl::opt<std::string> export_onnx{"export-onnx", cl::value_desc("FILE"), cl::cat(files),
-                                   cl::desc("Write the model with its trained weights, ready for inference")};
-  cl::opt<std::string> dump_step{
-      "dump-step", cl::value_desc("FILE"), cl::cat(files),
-      cl::desc("Write the first step's loss, gradients and running statistics (safetensors)")};
-  cl::opt<std::string> report_json{"report-json", cl::desc("Write memory, losses and times as JSON"),
-                                   cl::value_desc("FILE"), cl::cat(files)};
-  SwitchFlag profile{"profile", cl::desc("Print the most expensive kernels and nodes"), cl::cat(files)};
-  cl::opt<std::string> dump_kernels{"dump-kernels", cl::value_desc("DIR"), cl::cat(files),
-                                    cl::desc("Write the source of each kernel that is compiled for a GPU")};
-  cl::opt<std::string> verbose{"verbose", cl::value_desc("dispatch"), cl::cat(files),
-                               cl::desc("dispatch: print each node's kernel, and why faster ones refused")};
-};
-
-// What is wrong with the flags by themselves, or "".
-std::string CheckUsage(const Flags& f) {
-  if (f.plan.empty()) return "no plan is given\nactrun PLAN --batch=N; --help lists all flags";
-  if (f.batch.getNumOccurrences() && f.batch < 1) return "--batch: a batch has at least one sample";
-  if (f.threads.getNumOccurrences() && (f.threads < 1 || f.threads > 4096))
-    return "--threads: expected 1 to 4096";
-  if (!IsDeviceName(f.device))
-    return std::string("--device: expected ") + kDeviceNames + ", found '" + f.device + "'";
-  if (!IsFloatMathName(f.float_math))
-    return std::string("--fpmath: expected ") + kFloatMathNames + ", found '" + f.float_math + "'";
-  if (f.device == "cpu" && !f.dump_kernels.empty())
-    return "--dump-kernels: only a GPU's kernels are compiled";
-  if (f.device == "cpu" && f.float_math != "f32")
-    return "--fpmath: only a GPU has tf32; actc --fpmath chooses the processor's arithmetic";
-  if (f.device == "cuda" && f.tune.getNumOccurrences())
-    return "--tune: only the processor's kernels are chosen by time";
-  if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
-  if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
-  if (f.adapt_every.getNumOccurrences() && f.adapt_every < 1) return "--adapt-every: expected at least 1";
-  if (f.adapt_every > 0 && f.data.empty())
-    return "--adapt-every: needs --data; one fixed batch does not tell what others need";
-  if (const std::string wrong = f.hyper.CheckRanges(); !wrong.empty()) return wrong;
-  if (!f.inputs.empty() && !f.data.empty()) return "--inputs and --data: give one of them";
-  if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
-  if (f.epochs > 0 && f.data.empty())
-    return "--epochs: needs --data; without it there are steps, but no epochs";
-  if (const std::string wrong = f.measurement.CheckUsage(); !wrong.empty()) return wrong;
-  if (f.measurement.Requested()) {
-    for (const cl::Option* other :
-         std::initializer_list<const cl::Option*>{&f.steps, &f.epochs, &f.adapt_every, &f.eval_data, &f.save,
-                                                  &f.export_onnx, &f.dump_step, &f.profile})
-      if (other->getNumOccurrences())
-        return "--" + other->ArgStr.str() + ": belongs to training; --variance and --calibrate do not train";
-  }
-  if (!f.verbose.empty() && f.verbose != "dispatch")
-    return "--verbose: expected dispatch, found '" + f.verbose + "'";
-  return "";
-}
 
 // A path that cannot be written is an error before the run, not after it.
 llvm::Error CheckWritable(const std::string& path) {
@@ -184,7 +69,7 @@ llvm::Error Export(const Executor& executor, const std::string& path) {
 }
 
 // Reads the plan and binds the codecs of its plugins.
-llvm::Expected<Plan> ReadRunnable(const Flags& f) {
+llvm::Expected<Plan> ReadRunnable(const RunFlags& f) {
   std::vector<const act_codec*> loaded;
   for (const std::string& path : f.plugins) {
     ACT_TRY(const act_codec* codec, LoadCodecPlugin(path));
@@ -196,7 +81,10 @@ llvm::Expected<Plan> ReadRunnable(const Flags& f) {
   return plan;
 }
 
-llvm::Error OpenSources(const Flags& f, const Plan& plan, Opened& opened) {
+// Whether each batch of --data is read while the step before it computes.
+bool ReadsAhead(const RunFlags& f) { return f.prefetch && !f.data.empty() && !f.measurement.Requested(); }
+
+llvm::Error OpenSources(const RunFlags& f, const Plan& plan, Opened& opened) {
   const int64_t batch = opened.executor->layout().batch;
   const uint64_t seed = opened.position.seed;
   const DataSetOptions options{.shuffle = true, .seed = seed, .partial_batch = !plan.fixed_batch};
@@ -216,9 +104,10 @@ llvm::Error OpenSources(const Flags& f, const Plan& plan, Opened& opened) {
   return llvm::Error::success();
 }
 
-TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRateSchedule schedule) {
+TrainOptions OptionsOf(const RunFlags& f, const Hyperparameters& hyper, LearningRateSchedule schedule) {
   TrainOptions options{.steps = f.steps,
                        .epochs = f.epochs,
+                       .from_start = f.resume,
                        .hyper = hyper,
                        .schedule = schedule,
                        .dump_step = f.dump_step,
@@ -229,13 +118,14 @@ TrainOptions OptionsOf(const Flags& f, const Hyperparameters& hyper, LearningRat
 }
 
 // Whether the arenas fit into the device's memory. The gradients that --adapt-every compares are the host's.
-llvm::Error CheckRoom(const Flags& f, const Plan& plan, const MemoryLayout& layout, const Device& device) {
+llvm::Error CheckRoom(const RunFlags& f, const Plan& plan, const MemoryLayout& layout, const Device& device) {
   ACT_TRY(const int64_t free_bytes, device.AvailableBytes());
   if (layout.target != TargetKind::kCpu)
     return CheckFits(
         plan, layout,
         {.free_bytes = free_bytes, .place = "the card (" + device.name() + ")", .arenas = Arenas::kDevice});
-  const int64_t beside = f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0;
+  const int64_t beside = (f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0) +
+                         (ReadsAhead(f) ? InputStagingBytes(plan, layout, !f.eval_data.empty()) : 0);
   return CheckFits(plan, layout, {.free_bytes = free_bytes - beside});
 }
 
@@ -247,7 +137,7 @@ struct Machine {
   KernelTuner* tuner;
 };
 
-llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
+llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperparameters& hyper,
                             const Machine& machine) {
   ACT_TRY(MemoryLayout layout, LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch,
                                       machine.device.target()));
@@ -263,6 +153,8 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
   if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
   if (f.seed.getNumOccurrences()) opened.position.seed = f.seed;
   ACT_CHECK_OK(OpenSources(f, plan, opened));
+  if (ReadsAhead(f))
+    opened.staging_bytes = PrefetchInputs(plan, opened.executor->layout(), opened.data, opened.eval_data);
   if (f.verbose == "dispatch") {
     for (const BoundGraph* graph : opened.executor->BoundTrainGraphs())
       llvm::errs() << FormatDispatch(graph->nodes());
@@ -270,10 +162,10 @@ llvm::Expected<Opened> Open(const Flags& f, const Plan& plan, const Hyperparamet
   return opened;
 }
 
-llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
-                const LearningRateSchedule& schedule, Tuning tuning) {
+llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hyper,
+                const LearningRateSchedule& schedule, Tuning tuning, const Saving& saving) {
   ACT_CHECK_OK(CheckWritable(f.measurement.save_plan()));
-  for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json})
+  for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json, &f.report_html})
     ACT_CHECK_OK(CheckWritable(*path));
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
   omp_set_num_threads(threads);
@@ -309,8 +201,20 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
 
   TrainOptions options = OptionsOf(f, hyper, schedule);
   options.between = &adapter;
-  ACT_TRY(const TrainResult result,
-          Train(*executor, *opened.data, opened.eval_data.get(), options, position));
+  ACT_TRY(RunWatch watch, RunWatch::Open(f, {.plan = plan,
+                                             .executor = *executor,
+                                             .start = position,
+                                             .hyper = hyper,
+                                             .device = device.name(),
+                                             .threads = threads}));
+  watch.AddTo(options.followers);
+  const std::unique_ptr<RunFollower> saver = saving.Follower([&] { return adapter.levels(); });
+  if (saver) options.followers.push_back(saver.get());
+  llvm::Expected<TrainResult> trained =
+      Train(*executor, *opened.data, opened.eval_data.get(), options, position);
+  if (!trained) return watch.Failed(trained.takeError(), position);
+  const TrainResult& result = *trained;
+  watch.Ended(result, position);
   if (result.interrupted) llvm::errs() << "actrun: interrupted after step " << position.step << "\n";
   if (!f.save.empty()) ACT_CHECK_OK(SaveCheckpoint(f.save, *executor, position, adapter.levels()));
   if (!f.export_onnx.empty()) ACT_CHECK_OK(Export(*executor, f.export_onnx));
@@ -326,28 +230,21 @@ llvm::Error Run(const Flags& f, const Plan& plan, const Hyperparameters& hyper,
       .hyper = hyper,
       .resident_peak_bytes = ResidentPeakBytes(),
       .beside = beside,
+      .staging_bytes = opened.staging_bytes,
       .tuner = tuner.get(),
       .adapt_every = f.adapt_every,
       .adaptations = adapter.history(),
       .adaptation_bytes =
           f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, executor->layout().batch) : 0};
   if (!f.report_json.empty()) ACT_CHECK_OK(WriteFile(f.report_json, RunReportJson(report)));
+  ACT_CHECK_OK(watch.WritePage());
   llvm::outs() << FormatRunReport(report);
   if (f.profile) llvm::outs() << "\n=== Profile ===\n" << FormatProfile(report.profile, result.losses.size());
   return llvm::Error::success();
 }
 
-// At a signal, the current step is finished and saved; a second signal ends the process at once.
-void StopAtSignals() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { g_stop = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 int Main(int argc, char** argv) {
-  Flags flags;
+  RunFlags flags;
   cl::HideUnrelatedOptions({&flags.machine, &flags.data_group, &flags.training, &flags.optimizer_group,
                             &flags.measurement.category(), &flags.files});
   cl::SetVersionPrinter([](llvm::raw_ostream& os) { os << "actrun " ACT_VERSION "\n"; });
@@ -361,7 +258,7 @@ int Main(int argc, char** argv) {
     return kWrongUsage;
   const std::string wrong = CheckUsage(flags);
   if (!wrong.empty()) return UsageError(kTool, wrong);
-  auto schedule = LearningRateSchedule::Parse(flags.lr_schedule);
+  auto schedule = LearningRateSchedule::Parse(flags.lr_schedule, flags.warmup);
   if (!schedule) {
     PrintError(kTool, schedule.takeError());
     return kWrongUsage;
@@ -381,8 +278,14 @@ int Main(int argc, char** argv) {
     PrintError(kTool, hyper.takeError());
     return kWrongUsage;
   }
-  StopAtSignals();
-  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule, *tuning)) {
+  llvm::Expected<Saving> saving = Saving::Open(flags, *plan);
+  if (!saving) {
+    PrintError(kTool, saving.takeError());
+    return kFailed;
+  }
+  flags.load = saving->load();
+  StopAtSignals(&g_stop);  // the current step is finished and saved
+  if (llvm::Error error = Run(flags, *plan, *hyper, *schedule, *tuning, *saving)) {
     PrintError(kTool, std::move(error));
     return kFailed;
   }
@@ -392,4 +295,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace act
 
-int main(int argc, char** argv) { return act::Main(argc, argv); }
+int main(int argc, char** argv) { return act::RunTool("actrun", argc, argv, act::Main); }

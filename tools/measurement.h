@@ -21,6 +21,7 @@ struct Opened {
   std::unique_ptr<Executor> executor;
   TrainPosition position;
   std::unique_ptr<BatchSource> data, eval_data;  // eval_data: null if there is none
+  int64_t staging_bytes = 0;                     // in which the next batch is read; 0: it is not read ahead
 };
 // Opens a plan as the command line says. The plan must outlive the result.
 using OpenPlan = std::function<llvm::Expected<Opened>(const Plan& plan)>;

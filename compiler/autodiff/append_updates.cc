@@ -6,6 +6,11 @@
 #include "runtime/base/error.h"
 
 namespace act {
+namespace {
+
+constexpr char kNorm[] = "grad_norm";
+
+}  // namespace
 
 UpdateAppender::UpdateAppender(GraphBuilder& builder, const UpdateOptions& options)
     : builder_(builder), options_(options), rule_(FindUpdateRule(options.optimizer)) {}
@@ -21,12 +26,25 @@ llvm::Error UpdateAppender::Add(ValueId parameter, ValueId gradient) {
   if (options_.accumulate > 1) {
     ACT_TRY(gradient, Accumulate(name, gradient));
   }
-  if (options_.clip_norm == 0) return Update(parameter, gradient, kNoValue);
+  if (options_.clip_norm == 0) {
+    if (options_.grad_norm) {
+      builder_.SetPhase(Phase::kUpdate);
+      ACT_TRY(const ValueId squares, SumOfSquares(gradient, name + ".grad.norm"));
+      ACT_CHECK_OK(AddToSum(squares));
+      builder_.SetPhase(Phase::kBackward);
+    }
+    return Update(parameter, gradient, kNoValue);
+  }
   waiting_.emplace_back(parameter, gradient);
   return llvm::Error::success();
 }
 
 llvm::Error UpdateAppender::Finish() {
+  if (!sums_.empty()) {
+    builder_.SetPhase(Phase::kUpdate);
+    ACT_CHECK_OK(Norm().takeError());
+    builder_.SetPhase(Phase::kBackward);
+  }
   if (waiting_.empty()) return llvm::Error::success();
   ACT_TRY(const ValueId factor, ClipFactor());
   for (const auto& [parameter, gradient] : waiting_) ACT_CHECK_OK(Update(parameter, gradient, factor));
@@ -60,28 +78,44 @@ llvm::Expected<ValueId> UpdateAppender::Accumulate(const std::string& parameter,
 // min(1, clip_norm / (norm + 1e-6)), as in PyTorch's clip_grad_norm_.
 llvm::Expected<ValueId> UpdateAppender::ClipFactor() {
   builder_.SetPhase(Phase::kUpdate);
-  std::vector<ValueId> sums;
+  std::vector<ValueId> squares;
   for (const auto& [parameter, gradient] : waiting_) {
     ACT_TRY(const ValueId sum, SumOfSquares(gradient, builder_.graph().value(parameter).name + ".grad.norm"));
-    sums.push_back(sum);
+    squares.push_back(sum);
   }
-  // Adds in pairs, and pairs of pairs, so that the error grows with the logarithm of their number.
-  while (sums.size() > 1) {
-    std::vector<ValueId> pairs;
-    for (size_t i = 0; i + 1 < sums.size(); i += 2) {
-      ACT_TRY(const ValueId pair, builder_.Add1("Add", {sums[i], sums[i + 1]}, {}, "clip"));
-      pairs.push_back(pair);
-    }
-    if (sums.size() % 2 == 1) pairs.push_back(sums.back());
-    sums = std::move(pairs);
-  }
-  ACT_TRY(const ValueId norm, builder_.Add1("Sqrt", {sums[0]}, {}, "clip"));
+  for (const ValueId sum : squares) ACT_CHECK_OK(AddToSum(sum));
+  ACT_TRY(const ValueId norm, Norm());
   ACT_TRY(const ValueId divisor, builder_.Add1("Add", {norm, builder_.Scalar(1e-6f)}, {}, "clip"));
   const ValueId bound = builder_.Scalar(static_cast<float>(options_.clip_norm));
   ACT_TRY(const ValueId factor, builder_.Add1("Div", {bound, divisor}, {}, "clip"));
   auto clipped = builder_.Add1("Min", {factor, builder_.Scalar(1)}, {}, "clip");
   builder_.SetPhase(Phase::kBackward);
   return clipped;
+}
+
+// Adds in pairs, and pairs of pairs, so that the error grows with the logarithm of their number. No more sums
+// than that wait for each other.
+llvm::Error UpdateAppender::AddToSum(ValueId gradient_squares) {
+  sums_.emplace_back(1, gradient_squares);
+  while (sums_.size() > 1 && sums_[sums_.size() - 2].first == sums_.back().first) {
+    const auto [count, right] = sums_.back();
+    sums_.pop_back();
+    ACT_TRY(sums_.back().second, builder_.Add1("Add", {sums_.back().second, right}, {}, kNorm));
+    sums_.back().first += count;
+  }
+  return llvm::Error::success();
+}
+
+// The root of the sum. It becomes the output after the loss.
+llvm::Expected<ValueId> UpdateAppender::Norm() {
+  while (sums_.size() > 1) {
+    const ValueId right = sums_.back().second;
+    sums_.pop_back();
+    ACT_TRY(sums_.back().second, builder_.Add1("Add", {sums_.back().second, right}, {}, kNorm));
+  }
+  ACT_TRY(const ValueId norm, builder_.Add1("Sqrt", {sums_[0].second}, {}, kNorm));
+  builder_.graph().outputs.push_back(norm);
+  return norm;
 }
 
 llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId factor) {

@@ -20,6 +20,9 @@ struct UpdateOptions {
   std::string optimizer = "sgd";
   double clip_norm = 0;    // bound on the norm of all gradients together; 0: no bound
   int64_t accumulate = 1;  // micro-batches for one update
+  // The norm of all gradients together becomes an output of the graph. Where gradients are clipped it is one
+  // in any case.
+  bool grad_norm = false;
 };
 
 class UpdateAppender {
@@ -27,7 +30,8 @@ class UpdateAppender {
   UpdateAppender(GraphBuilder& builder, const UpdateOptions& options);
 
   // Call once the gradient of `parameter` is complete. Its update follows at once, so that the
-  // gradient does not outlive it. Where gradients are clipped, the update waits for Finish.
+  // gradient does not outlive it. Where gradients are clipped, the update waits for Finish. Where only
+  // their norm is asked for, each is squared beside its update, and only the sum is kept.
   llvm::Error Add(ValueId parameter, ValueId gradient);
   // Call once all gradients are complete.
   llvm::Error Finish();
@@ -36,6 +40,8 @@ class UpdateAppender {
   llvm::Error MakeOutput(ValueId parameter, ValueId gradient);
   llvm::Expected<ValueId> Accumulate(const std::string& parameter, ValueId gradient);
   llvm::Expected<ValueId> ClipFactor();
+  llvm::Error AddToSum(ValueId gradient_squares);
+  llvm::Expected<ValueId> Norm();
   llvm::Error Update(ValueId parameter, ValueId gradient, ValueId factor);
   llvm::Error LambStep(ValueId parameter, ValueId direction);
   llvm::Expected<ValueId> SumOfSquares(ValueId x, const std::string& name);
@@ -46,6 +52,8 @@ class UpdateAppender {
   const UpdateOptions options_;
   const UpdateRule* const rule_;                      // null: optimizer "none"
   std::vector<std::pair<ValueId, ValueId>> waiting_;  // parameter and gradient, to be clipped
+  // Of the squares of gradients: how many gradients each sums up, and the sum.
+  std::vector<std::pair<size_t, ValueId>> sums_;
 };
 
 }  // namespace act

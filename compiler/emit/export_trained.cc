@@ -111,8 +111,11 @@ llvm::Error ExportTrainedOnnx(const Plan& plan, const TrainedValues& values, con
 
   std::string file;
   if (!model.SerializeToString(&file)) return MakeError(path, "the model is too large for an ONNX file");
+  // The model names the data, so it comes last; and neither replaces an old file before both are written.
+  ACT_TRY(auto model_file, OutputFile::Create(path));
+  ACT_CHECK_OK(model_file->Write(file.data(), static_cast<int64_t>(file.size())));
   if (data_file) ACT_CHECK_OK(data_file->Commit());
-  return WriteFile(path, file);
+  return model_file->Commit();
 }
 
 }  // namespace act

@@ -1,6 +1,7 @@
 // The cross entropy loss and its gradient, and the number of correct predictions.
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {
@@ -27,6 +28,11 @@ llvm::Error InferGrad(InferContext& c) {
   return CheckLabels(c, c.in(1), c.in(2));
 }
 
+llvm::Error InferDenominator(InferContext& c) {
+  c.outputs[0] = {DType::kFloat32, {}};
+  return llvm::Error::success();
+}
+
 llvm::Error InferCount(InferContext& c) {
   c.outputs[0] = {DType::kFloat32, {}};
   return CheckLabels(c, c.in(0), c.in(1));
@@ -50,9 +56,12 @@ void AddLossOps(std::vector<OpDef>& ops) {
        .flops = [](const Node& n, const Graph& g) { return g.value(n.inputs[0]).type.Elements() * Dim(4); },
        .loss = true,
        .values = Values::kProbability});
-  // dy, probabilities, labels, weights of classes
+  // labels, weights of classes
+  ops.push_back({.name = kLossDenominator, .infer = InferDenominator});
+  // dy, probabilities, labels, weights of classes, denominator
   ops.push_back({.name = "SoftmaxCrossEntropyGrad",
                  .infer = InferGrad,
+                 .loss_gradient = true,
                  .gradient = true,
                  .needs = {Need::kNumbers, Need::kNumbers, Need::kStatistics}});
   ops.push_back({.name = "CountCorrect", .infer = InferCount});

@@ -63,11 +63,12 @@ struct OpDef {
   std::vector<std::pair<int, int>> in_place = {};
 
   // Traits of the result.
-  bool boolean = false;    // 0 or 1: saved exactly in one bit
-  bool rectifies = false;  // the operand where it is above 0, and 0 elsewhere (ReLU)
-  bool loss = false;       // a loss of scores and labels; result 1 is the scores' softmax
-  bool gradient = false;   // a gradient, even if no operand is known to be one
-  bool random = false;     // two equal nodes do not compute the same value
+  bool boolean = false;        // 0 or 1: saved exactly in one bit
+  bool rectifies = false;      // the operand where it is above 0, and 0 elsewhere (ReLU)
+  bool loss = false;           // a loss of scores and labels; result 1 is the scores' softmax
+  bool loss_gradient = false;  // of such a loss, from dloss, that softmax and the labels
+  bool gradient = false;       // a gradient, even if no operand is known to be one
+  bool random = false;         // two equal nodes do not compute the same value
   Values values = Values::kNormal;
   // Not null: result 1 holds the position in its window of each number of result 0, in this many
   // bits (max pooling).

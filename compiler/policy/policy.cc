@@ -216,6 +216,9 @@ constexpr Form kForms[] = {
      }},
     {[](P p, F f) { return f.of_loss && p.rules.keeps_loss; }, nullptr,
      "keeps the values that the loss saves", true},
+    // Unless all bytes that are saved have a limit: this value counts among them, tiles or not.
+    {[](P p, F f) { return f.large_loss && p.tiles_samples && p.saved_limit == 0; }, nullptr,
+     "its gradient follows at once, and both run for some samples at a time: kept exactly"},
     {[](P p, F f) { return f.read_exactly && p.rules.fuses_attention; }, nullptr,
      "its reader is not linear in it, or it is a mask with infinities: kept exactly"},
     {[](P p, F f) { return f.statistic || !IsOfSamples(f, p.group_size); }, nullptr,

@@ -2,6 +2,7 @@
 // into the workspace, in the layout that the product likes best.
 #include <algorithm>
 
+#include "kernels/cpu/instructions.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/pair_product.h"
 #include "kernels/site/dereference.h"
@@ -101,11 +102,6 @@ bool AddPrimitives(const DnnlContext& context, int64_t limit, Product& p, std::s
     return true;
   } while (desc.next_impl());
   return false;
-}
-
-bool HasIsa(dnnl::cpu_isa isa) {
-  const auto bits = static_cast<unsigned>(isa);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
 }
 
 std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& site, std::string* why) {

@@ -8,6 +8,7 @@
 #include "hwy/highway.h"
 // After highway.h.
 #include "kernels/cpu/bfloat16-inl.h"
+#include "kernels/cpu/instructions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace act::HWY_NAMESPACE {
@@ -62,7 +63,7 @@ __attribute__((target("avx512bf16"))) void RoundTileByInstruction(size_t n, cons
 void RoundTile(size_t n, const float* from, BFloat16* to, size_t ahead) {
   size_t i = 0;
 #if HWY_TARGET == HWY_AVX3
-  static const bool has_instruction = __builtin_cpu_supports("avx512bf16");
+  static const bool has_instruction = UsesBFloat16Instructions();
   if (has_instruction) {
     RoundTileByInstruction(n, from, to, ahead);
     i = n / kLineElements * kLineElements;

@@ -7,6 +7,7 @@
 
 #include "kernels/site/dereference.h"
 #include "runtime/base/error.h"
+#include "runtime/base/seconds.h"
 #include "runtime/codec/not_finite.h"
 #include "runtime/executor/guarded_memory.h"
 #include "runtime/executor/machine.h"
@@ -70,10 +71,9 @@ llvm::Error CpuDevice::Commit(DevicePointer /*to*/, std::span<const std::byte> /
 llvm::Expected<int64_t> CpuDevice::AvailableBytes() const { return AvailableMemoryBytes(); }
 
 std::string CpuDevice::Run(Kernel& kernel, const KernelArgs& args, double* seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   std::string failure = kernel.Run(args);
-  *seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  *seconds += SecondsSince(start);
   return failure;
 }
 
@@ -83,11 +83,12 @@ llvm::Expected<std::unique_ptr<Recording>> CpuDevice::FinishRecording() { return
 llvm::Error CpuDevice::Launch(Recording& /*recording*/) { return NotRecorded(); }
 
 llvm::Expected<uint64_t> CpuDevice::StartRead(DevicePointer from) {
-  read_ = *from.as<const float>();
-  return 0;
+  const uint64_t ticket = next_read_++;
+  reads_[ticket % kReads] = *from.as<const float>();
+  return ticket;
 }
 
-llvm::Expected<float> CpuDevice::FinishRead(uint64_t /*ticket*/) { return read_; }
+llvm::Expected<float> CpuDevice::FinishRead(uint64_t ticket) { return reads_[ticket % kReads]; }
 
 llvm::Error CpuDevice::AddFloats(DevicePointer sum, DevicePointer part, int64_t count) {
   const auto* from = part.as<const float>();

@@ -38,7 +38,9 @@ class CpuDevice : public Device {
                                          DevicePointer codes) override;
 
  private:
-  float read_ = 0;  // by the one ticket that may be open
+  static constexpr uint64_t kReads = 2;  // tickets that may be open
+  float reads_[kReads] = {};
+  uint64_t next_read_ = 0;
 };
 
 }  // namespace act

@@ -22,7 +22,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* logits = args.inputs[0].as<float>();
     const int64_t* label = args.inputs[1].as<int64_t>();
-    const float* weight = WeightsOf(args, 2);
+    const float* weight = OptionalFloats(args, 2);
     float* prob = args.outputs[1].as<float>();
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
     double parts[kParts] = {};
@@ -35,7 +35,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
       }
     double loss = 0;
     for (double part : parts) loss += part;
-    *args.outputs[0].as<float>() = static_cast<float>(loss / s.Denominator(label, weight));
+    *args.outputs[0].as<float>() =
+        static_cast<float>(loss / s.Denominator(label, weight, OptionalFloats(args, 3)));
     return "";
   });
 }
@@ -60,9 +61,9 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* prob = args.inputs[1].as<float>();
     const int64_t* label = args.inputs[2].as<int64_t>();
-    const float* weight = WeightsOf(args, 3);
+    const float* weight = OptionalFloats(args, 3);
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
-    const double scale = *args.inputs[0].as<float>() / s.Denominator(label, weight);
+    const double scale = *args.inputs[0].as<float>() / s.Denominator(label, weight, OptionalFloats(args, 4));
     WithFloatType(args.outputs[0].dtype, [&](auto type) {
       using T = decltype(type);
 #pragma omp parallel for schedule(static) if (s.rows * s.classes > kParallelElements)

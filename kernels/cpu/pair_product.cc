@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #endif
 
+#include "kernels/cpu/instructions.h"
+
 namespace act {
 
 #if defined(__x86_64__)
@@ -106,10 +108,7 @@ ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* rig
 
 }  // namespace
 
-bool MultipliesPairs() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
-}
+bool MultipliesPairs() { return UsesBFloat16Instructions(); }
 
 bool MultipliesPairsFast() {
   return MultipliesPairs() && !(__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512fp16"));

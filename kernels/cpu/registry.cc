@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/fused.h"
+#include "kernels/cpu/instructions.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/pair_product.h"
 #include "kernels/cpu/recurrent.h"
@@ -11,6 +12,7 @@
 namespace act {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
+  LimitHighway();
   const auto context = std::make_shared<DnnlContext>();
   RegisterCpuDepthwise(registry);  // before oneDNN's, which is slower
   if (MultipliesPairsFast()) RegisterRoundedGradWeight(registry);

@@ -209,7 +209,7 @@ llvm::Error CudaDevice::Wait() {
 // The fault record comes with each float, so that the host learns of a fault without a copy of its own.
 llvm::Expected<uint64_t> CudaDevice::StartRead(DevicePointer from) {
   const uint64_t ticket = next_ticket_++;
-  Slot& slot = tickets_[ticket % kTickets];
+  Slot& slot = tickets_[ticket % (kReads * kTickets)];
   ACT_CHECK_OK(Check(driver().CopyToHost(context_.stream, slot.memory.data(),
                                          context_.fault_record.as<std::byte>(), sizeof(FaultRecord))));
   ACT_CHECK_OK(Check(driver().CopyToHost(context_.stream, slot.memory.data() + sizeof(FaultRecord),
@@ -219,7 +219,7 @@ llvm::Expected<uint64_t> CudaDevice::StartRead(DevicePointer from) {
 }
 
 llvm::Expected<float> CudaDevice::FinishRead(uint64_t ticket) {
-  Slot& slot = tickets_[ticket % kTickets];
+  Slot& slot = tickets_[ticket % (kReads * kTickets)];
   ACT_CHECK_OK(Check(Await(slot)));
   FaultRecord fault;
   std::memcpy(&fault, slot.memory.data(), sizeof fault);

@@ -61,6 +61,7 @@ class CudaDevice : public Device {
 
  private:
   static constexpr int kTickets = 2;
+  static constexpr int kReads = 2;  // floats of a step that are read
   static constexpr int64_t kBounceBytes = 4 << 20;
   static constexpr int64_t kMostLooks = 1 << 14;  // threads of Look
   // Pinned memory that is written by the host, and an event after the copy that reads it (or the other way).
@@ -110,7 +111,7 @@ class CudaDevice : public Device {
   std::map<const void*, int64_t> host_memories_;  // by Allocate: their bytes
   // In device memory: a StepImage, then a FaultRecord; what the threads of Look have found.
   std::byte *state_ = nullptr, *looks_ = nullptr;
-  Slot steps_[kTickets], tickets_[kTickets];
+  Slot steps_[kTickets], tickets_[kReads * kTickets];
   uint64_t next_step_ = 0, next_ticket_ = 0;
   PinnedBuffer bounce_;
   std::vector<std::byte> read_;

@@ -1,4 +1,4 @@
-// SoftmaxCrossEntropy, its gradient, and CountCorrect: a team of threads for each row. Sums over rows
+// SoftmaxCrossEntropy, its gradient, its denominator, and CountCorrect: a team of threads for each row. Sums over rows
 // are made by a fixed number of blocks, then by a second kernel; by one kernel where one block has all
 // rows.
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/workspace.h"
 
 namespace act::cuda {
@@ -90,7 +91,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const CudaContext& context, const Ke
   return SumOverRows(context, site, plan,
                      RowKernel(context, "softmax_cross_entropy", "SoftmaxCrossEntropy", plan),
                      ParametersOf(context, site, *shape), [](LossParameters& p, const KernelArgs& args) {
-                       p.class_weight = WeightsOf(args, 2);
+                       p.class_weight = OptionalFloats(args, 2);
+                       p.denominator = OptionalFloats(args, 3);
                        p.prob = args.outputs[1].as<float>();
                      });
 }
@@ -118,7 +120,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const CudaContext& context, cons
   // 0: each block sums the weights of all labels.
   shared.part_count = 0;
   std::optional<LossKernel> weights;
-  if (shape->mean && shape->rows > kFewLabels && site.workspace_bytes >= PartBytes(2)) {
+  const bool sums_weights = shape->mean && !OptionalInput(site.inputs, 4);
+  if (sums_weights && shape->rows > kFewLabels && site.workspace_bytes >= PartBytes(2)) {
     shared.part_count = Parts(DivideUp(shape->rows, kLossThreads), site.workspace_bytes);
     weights = LabelKernel(context, "sum_label_weights", "SumLabelWeights");
   }
@@ -128,13 +131,40 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const CudaContext& context, cons
         p.dloss = args.inputs[0].as<float>();
         p.logits = args.inputs[1].as<float>();
         p.label = args.inputs[2].as<int64_t>();
-        p.class_weight = WeightsOf(args, 3);
+        p.class_weight = OptionalFloats(args, 3);
+        p.denominator = OptionalFloats(args, 4);
         p.dlogits = args.outputs[0].as<void>();
         p.parts = args.workspace.data.as<LossPart>();
         p.faults = context.fault_record.as<FaultRecord>();
         if (weights)
           if (Status status = weights->Launch(p.part_count, p); !status.empty()) return status;
         return rows.Launch(DivideUp(p.rows, plan.teams), p);
+      },
+      PartBytes(shared.part_count));
+}
+
+std::unique_ptr<Kernel> LossDenominator(const CudaContext& context, const KernelSite& site,
+                                        std::string* why) {
+  const auto shape = LossDenominatorShapeOf(site, why);
+  if (!shape) return nullptr;
+  if (shape->classes >= kMaxCount) return Refuse(why, "2^31 classes");
+  LossParameters shared = ParametersOf(context, site, *shape);
+  if (shape->rows > kFewLabels)
+    shared.part_count = Parts(DivideUp(shape->rows, kLossThreads), site.workspace_bytes);
+  std::optional<LossKernel> weights;
+  if (shared.part_count > 1) weights = LabelKernel(context, "sum_label_weights", "SumLabelWeights");
+  const LossKernel sum = LabelKernel(context, "loss_denominator", "LossDenominator");
+  return MakeKernel(
+      [&context, shared, weights, sum](const KernelArgs& args) -> std::string {
+        LossParameters p = shared;
+        p.label = args.inputs[0].as<int64_t>();
+        p.class_weight = OptionalFloats(args, 1);
+        p.loss = args.outputs[0].as<float>();
+        p.parts = args.workspace.data.as<LossPart>();
+        p.faults = context.fault_record.as<FaultRecord>();
+        if (weights)
+          if (Status status = weights->Launch(p.part_count, p); !status.empty()) return status;
+        return sum.Launch(1, p);
       },
       PartBytes(shared.part_count));
 }
@@ -149,6 +179,7 @@ void RegisterCudaLoss(KernelRegistry& registry, const CudaContext& context) {
   };
   add("SoftmaxCrossEntropy", "cuda.softmax_cross_entropy", SoftmaxCrossEntropy);
   add("SoftmaxCrossEntropyGrad", "cuda.softmax_cross_entropy_grad", SoftmaxCrossEntropyGrad);
+  add(kLossDenominator, "cuda.loss_denominator", LossDenominator);
   add("CountCorrect", "cuda.count_correct", CountCorrect);
 }
 

@@ -22,7 +22,7 @@ constexpr const char* kFlags[] = {"-std=c++20",         "-fmad=false",        "-
 
 // Threads that shall fit on a multiprocessor, whose 65,536 registers they share: 64, 80, 128 or 255 for
 // each. More threads hide more of memory's latency, and spilled registers cost more than that gains. So
-// a kernel gets the first of these numbers with which it does not spill. By itself ptxas spills a few
+// a kernel gets the first of these numbers with which it has no stack. By itself ptxas spills a few
 // registers here and there.
 constexpr int kResidentThreads[] = {1024, 768, 512, 256};
 
@@ -65,11 +65,12 @@ std::string LogOf(nvrtcProgram program) {
   return log;
 }
 
-// Whether ptxas tells of "8 bytes spill stores" or loads.
-bool Spills(const std::string& log) {
-  const std::string spill = " bytes spill";
-  for (size_t at = log.find(spill); at != std::string::npos; at = log.find(spill, at + 1))
-    if (log[at - 1] != '0' || (at >= 2 && std::isdigit(static_cast<unsigned char>(log[at - 2])))) return true;
+// Whether ptxas tells of "8 bytes stack frame", "8 bytes spill stores" or loads. A frame without spills keeps
+// what a call would overwrite, as the slow path of a division is.
+bool UsesStack(const std::string& log) {
+  for (const std::string what : {" bytes stack", " bytes spill"})
+    for (size_t at = log.find(what); at != std::string::npos; at = log.find(what, at + 1))
+      if (log[at - 1] != '0' || (at >= 2 && std::isdigit(static_cast<unsigned char>(log[at - 2])))) return true;
   return false;
 }
 
@@ -110,9 +111,9 @@ Status NvrtcCompiler::Compile(const KernelSource& source, const DeviceHeaders& h
                               std::vector<std::byte>* image, std::string* log) {
   for (const int threads : kResidentThreads) {
     const Status status = CompileFor(threads, source, headers, image, log);
-    if (!status.empty() || !Spills(*log)) return status;
+    if (!status.empty() || !UsesStack(*log)) return status;
   }
-  return "";  // the log tells of what is spilled
+  return "";  // the log tells of the stack
 }
 
 Status NvrtcCompiler::CompileFor(int resident_threads, const KernelSource& source,

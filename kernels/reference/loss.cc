@@ -6,6 +6,7 @@
 #include "kernels/site/float_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {
@@ -17,7 +18,7 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* logits = args.inputs[0].as<float>();
     const int64_t* label = args.inputs[1].as<int64_t>();
-    const float* weight = WeightsOf(args, 2);
+    const float* weight = OptionalFloats(args, 2);
     float* prob = args.outputs[1].as<float>();
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
     double loss = 0;
@@ -31,7 +32,8 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
       if (s.Ignored(label[r])) continue;
       loss += (weight ? weight[label[r]] : 1.0) * (std::log(sum) + max - row[label[r]]);
     }
-    *args.outputs[0].as<float>() = static_cast<float>(loss / s.Denominator(label, weight));
+    *args.outputs[0].as<float>() =
+        static_cast<float>(loss / s.Denominator(label, weight, OptionalFloats(args, 3)));
     return "";
   });
 }
@@ -43,9 +45,9 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const float* prob = args.inputs[1].as<float>();
     const int64_t* label = args.inputs[2].as<int64_t>();
-    const float* weight = WeightsOf(args, 3);
+    const float* weight = OptionalFloats(args, 3);
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
-    const double scale = *args.inputs[0].as<float>() / s.Denominator(label, weight);
+    const double scale = *args.inputs[0].as<float>() / s.Denominator(label, weight, OptionalFloats(args, 4));
     WithFloatType(args.outputs[0].dtype, [&](auto type) {
       using T = decltype(type);
       T* dlogits = args.outputs[0].as<T>();
@@ -59,6 +61,18 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropyGrad(const KernelSite& site, std::str
         }
       }
     });
+    return "";
+  });
+}
+
+// The sum of weight[label], 1 without weights, of the labels that are not ignored
+std::unique_ptr<Kernel> LossDenominator(const KernelSite& site, std::string* why) {
+  const auto shape = LossDenominatorShapeOf(site, why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const int64_t* label = args.inputs[0].as<int64_t>();
+    if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
+    *args.outputs[0].as<float>() = static_cast<float>(s.SumOfWeights(label, OptionalFloats(args, 1)));
     return "";
   });
 }
@@ -87,6 +101,7 @@ std::unique_ptr<Kernel> CountCorrect(const KernelSite& site, std::string* why) {
 void RegisterReferenceLoss(KernelRegistry& registry) {
   registry.Add("SoftmaxCrossEntropy", {"reference.softmax_cross_entropy", SoftmaxCrossEntropy});
   registry.Add("SoftmaxCrossEntropyGrad", {"reference.softmax_cross_entropy_grad", SoftmaxCrossEntropyGrad});
+  registry.Add(kLossDenominator, {"reference.loss_denominator", LossDenominator});
   registry.Add("CountCorrect", {"reference.count_correct", CountCorrect});
 }
 

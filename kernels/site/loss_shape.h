@@ -20,9 +20,11 @@ struct LossShape {
   bool Ignored(int64_t label) const { return ignore_index && label == *ignore_index; }
   // "label 12 at sample 3 is outside 0..9", or empty if all labels are in range or ignored.
   std::string CheckLabels(const int64_t* label) const;
-  // The sum of the class weights (1 without them) of the labels that are not ignored. 1 for
-  // reduction sum.
-  double Denominator(const int64_t* label, const float* class_weight) const;
+  // The sum of the class weights (1 without them) of the labels that are not ignored.
+  double SumOfWeights(const int64_t* label, const float* class_weight) const;
+  // What the loss is divided by: 1 for reduction sum, else `given`, the result of a LossDenominator, or if
+  // that is null the sum of the weights of these labels.
+  double Denominator(const int64_t* label, const float* class_weight, const float* given) const;
 };
 
 // class_weight may be null or have bytes 0.
@@ -30,21 +32,22 @@ std::optional<LossShape> LossShapeOf(const Attributes& attrs, const TensorView& 
                                      const TensorView& label, const TensorView* class_weight,
                                      std::string* why);
 
-// Of the operators SoftmaxCrossEntropy, SoftmaxCrossEntropyGrad (whose result may be bfloat16) and
-// CountCorrect.
+// Of the operators SoftmaxCrossEntropy, SoftmaxCrossEntropyGrad (whose result may be bfloat16), CountCorrect and
+// LossDenominator.
 std::optional<LossShape> CrossEntropyShapeOf(const KernelSite& site, std::string* why);
 std::optional<LossShape> CrossEntropyGradShapeOf(const KernelSite& site, std::string* why);
 std::optional<LossShape> CountCorrectShapeOf(const KernelSite& site, std::string* why);
+std::optional<LossShape> LossDenominatorShapeOf(const KernelSite& site, std::string* why);
 
 // The input, or null if it is left out.
 inline const TensorView* OptionalInput(std::span<const TensorView> inputs, size_t i) {
   return i < inputs.size() && inputs[i].bytes > 0 ? &inputs[i] : nullptr;
 }
 
-// The class weights in input `i`, or null.
-inline const float* WeightsOf(const KernelArgs& args, size_t i) {
-  const TensorView* weight = OptionalInput(args.inputs, i);
-  return weight ? weight->as<float>() : nullptr;
+// The floats in input `i` (class weights, a denominator), or null.
+inline const float* OptionalFloats(const KernelArgs& args, size_t i) {
+  const TensorView* input = OptionalInput(args.inputs, i);
+  return input ? input->as<float>() : nullptr;
 }
 
 }  // namespace act

@@ -12,6 +12,7 @@
 #include "passes/pass_table.h"
 #include "passes/storage/choose_reruns.h"
 #include "runtime/base/error.h"
+#include "runtime/base/seconds.h"
 #include "runtime/plan/optimizer.h"
 
 namespace act {
@@ -43,9 +44,9 @@ llvm::Error RunPasses(const StepKind& kind, std::optional<Repeats> only, StepGra
     if (!pass.wanted || pass.wanted(context)) ACT_CHECK_OK(run(step, context));
     const std::vector<ValueId> stored = StoredValues(context.marks, context.edges.size());
     for (size_t e = 0; e < stored.size(); ++e) context.edges[e].stored = stored[e];
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const double seconds = SecondsSince(start);
     const std::string name = std::string(kind.prefix) + pass.name;
-    if (times) times->push_back({name, seconds.count(), step.graph.nodes.size()});
+    if (times) times->push_back({name, seconds, step.graph.nodes.size()});
     if (options.after_pass) options.after_pass(name, step.graph);
     if (!options.verify_each) continue;
     llvm::Error error = Verify(step.graph, pass.stage);
@@ -129,7 +130,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
 
   PassContext context;
   context.own_backward = model.own_backward;
-  context.updates = {options.optimizer, options.clip_norm, options.accumulate};
+  context.updates = {options.optimizer, options.clip_norm, options.accumulate, options.grad_norm};
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;
@@ -137,7 +138,8 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   context.policy.plugin = options.plugin;
   context.policy.batch = plan.default_batch;
   context.policy.saved_limit = options.saved_limit;
-  if (!options.round_products || options.compute == Compute::kBFloat16) context.policy.rounds_products = false;
+  if (!options.round_products || options.compute == Compute::kBFloat16)
+    context.policy.rounds_products = false;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
   StepGraph step;
@@ -166,6 +168,8 @@ llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& o
   context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;
   context.target = options.target;
+  ACT_TRY(const Policy policy, MakePolicy(options.level, options.bits, options.group_size));
+  context.policy.tiles_samples = policy.tiles_samples;
   StepGraph step;
   step.graph = std::move(graph);
   ACT_CHECK_OK(RunPasses(kEvaluationStep, std::nullopt, step, context, options, times));

@@ -19,14 +19,15 @@ struct CompileOptions {
   std::string optimizer = "sgd";        // one of runtime/plan/optimizer.h, or none
   std::map<std::string, double> hyper;  // by flag: its hyperparameters that are not the defaults
   double clip_norm = 0;                 // bound of the norm of all gradients together; 0: no bound
-  int64_t accumulate = 1;               // micro-batches of an update
-  double bits = 0;                      // --bits; 0: the level's own
+  bool grad_norm = false;  // the step computes that norm; where gradients are clipped it does anyway
+  int64_t accumulate = 1;  // micro-batches of an update
+  double bits = 0;         // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
   // --saved-limit: the bytes of all saved activations at `batch`. 0: no limit.
   int64_t saved_limit = 0;
   Compute compute = Compute::kFloat32;  // --compute
-  bool round_products = true;         // --fpmath: kernels may round operands to bfloat16
-  const act_codec* plugin = nullptr;  // --plugin; null: the level's own codecs
+  bool round_products = true;           // --fpmath: kernels may round operands to bfloat16
+  const act_codec* plugin = nullptr;    // --plugin; null: the level's own codecs
   int64_t batch = 1;
   int64_t workspace_limit = 0;           // bytes a node; 0: no limit
   TargetKind target = TargetKind::kCpu;  // whose peak decisions lower

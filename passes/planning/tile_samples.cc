@@ -20,9 +20,11 @@ namespace act {
 namespace {
 
 // Tiles cost no time while each of them keeps all cores busy, except that each adds its part to the
-// gradient of every weight. So there are few tiles, and none is small.
+// gradient of every weight. So there are few tiles, and none is small, in samples or in bytes. Where
+// a sample takes many bytes (a language model's scores), there are as many tiles as keep each small.
 constexpr int64_t kTiles = 16;
 constexpr int64_t kLeastSamples = 8;
+constexpr int64_t kLargeTileBytes = int64_t{1} << 28;  // of one tensor, at kTiledPeakBatch
 constexpr int kMostLoops = 400;  // bounds the time of the search; known networks stay far below
 constexpr double kGain = .999;   // a loop must lower the bytes at its nodes to at most this part
 
@@ -53,15 +55,31 @@ class Tiler {
 
   bool LowerPeak() {
     const auto peak = static_cast<size_t>(std::max_element(live_.begin(), live_.end()) - live_.begin());
-    for (const Span& span : SpansAt(peak))
-      if (TryLoop(span)) return true;
+    // A result in its operand's memory takes no less in tiles if its operand does not. So values are tried by
+    // themselves, then all of a storage together.
+    for (const std::vector<ValueId>& root : {AliasRoots(graph_), StorageRoots()})
+      for (const Span& span : SpansAt(peak, root))
+        if (TryLoop(span)) return true;
     return false;
   }
 
+  // For each value the first one of its storage.
+  std::vector<ValueId> StorageRoots() const {
+    std::vector<ValueId> roots = AliasRoots(graph_);
+    std::vector<ValueId> first(static_cast<size_t>(step_.storages), kNoValue);
+    for (const Node& node : graph_.nodes)
+      for (const ValueId id : node.outputs) {
+        if (step_.storage_of[static_cast<size_t>(id)] < 0) continue;
+        ValueId& of = first[static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)])];
+        if (of == kNoValue) of = id;
+        roots[static_cast<size_t>(id)] = of;
+      }
+    return roots;
+  }
+
   // The spans of values that have a batch axis, live at node `at`, and are made and read only by
-  // nodes that may run in tiles. The largest comes first.
-  std::vector<Span> SpansAt(size_t at) const {
-    const std::vector<ValueId> root = AliasRoots(graph_);
+  // nodes that may run in tiles. Values with the same root are one. The largest comes first.
+  std::vector<Span> SpansAt(size_t at, const std::vector<ValueId>& root) const {
     std::vector<std::optional<Span>> spans(graph_.values.size());
     std::vector<bool> fits(graph_.values.size(), true);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -76,20 +94,34 @@ class Tiler {
         spans[r]->nodes.insert(i);
       };
       for (const ValueId id : node.outputs)
-        if (!IsAlias(node))
+        if (root[static_cast<size_t>(id)] == id)
           spans[static_cast<size_t>(id)] = Span{i, i, graph_.value(id).type.Bytes().At(kTiledPeakBatch), {}};
       for (const ValueId id : node.outputs) see(id);
       for (const ValueId id : node.inputs) see(id);
     }
     for (const ValueId id : graph_.outputs) fits[static_cast<size_t>(root[static_cast<size_t>(id)])] = false;
     const std::vector<int32_t> loop_of = LoopOfValues(graph_);
+    // What a loop shares with the rest of the step lives while any of its tiles runs.
+    size_t first = at, last = at;
+    for (const SampleLoop& loop : graph_.loops)
+      if (static_cast<size_t>(loop.first) <= at && at < static_cast<size_t>(loop.last))
+        first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last) - 1;
     std::vector<Span> result;
     for (size_t v = 0; v < spans.size(); ++v)
-      if (spans[v] && fits[v] && loop_of[v] < 0 && spans[v]->made <= at && at <= spans[v]->last_read)
+      if (spans[v] && fits[v] && loop_of[v] < 0 && spans[v]->made <= last && first <= spans[v]->last_read)
         result.push_back(*spans[v]);
     std::stable_sort(result.begin(), result.end(),
                      [](const Span& a, const Span& b) { return a.bytes > b.bytes; });
     return result;
+  }
+
+  // The tiles of a loop for a tensor of so many bytes at kTiledPeakBatch.
+  static SampleLoop LoopFor(int64_t bytes) {
+    const int64_t samples = kLargeTileBytes * kTiledPeakBatch / std::max<int64_t>(bytes, 1);
+    return {.first = 0,
+            .last = 0,
+            .tiles = std::clamp(bytes / kLargeTileBytes, kTiles, kTiledPeakBatch),
+            .least_samples = std::clamp<int64_t>(samples, 1, kLeastSamples)};
   }
 
   // Tries a loop around the span and around the loops that it meets. Undoes it if it does not pay.
@@ -97,6 +129,7 @@ class Tiler {
     size_t lo = span.made, hi = span.last_read;
     std::set<size_t> core = span.nodes;
     std::vector<SampleLoop> others;
+    SampleLoop made = LoopFor(span.bytes);
     // In order, because taking in one loop may make it meet the next.
     for (const SampleLoop& loop : graph_.loops) {
       const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);
@@ -107,6 +140,8 @@ class Tiler {
       lo = std::min(lo, first);
       hi = std::max(hi, last - 1);
       for (size_t i = first; i < last; ++i) core.insert(i);
+      made.tiles = std::max(made.tiles, loop.tiles);
+      made.least_samples = std::min(made.least_samples, loop.least_samples);
     }
     const std::optional<Parting> parting = Part(lo, hi, core);
     if (!parting) return false;
@@ -116,8 +151,9 @@ class Tiler {
     const int32_t storages_before = step_.storages;
     const std::vector<size_t> order = Order(*parting);
     Permute(lo, order, /*back=*/false);
-    const auto first = static_cast<int64_t>(lo + parting->before.size());
-    others.push_back({first, first + static_cast<int64_t>(parting->loop.size()), kTiles, kLeastSamples});
+    made.first = static_cast<int64_t>(lo + parting->before.size());
+    made.last = made.first + static_cast<int64_t>(parting->loop.size());
+    others.push_back(made);
     std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     graph_.loops = others;
     AssignStorages(step_);
@@ -158,7 +194,9 @@ class Tiler {
       // A sum is complete only after the loop. What an update after the loop writes must not be
       // read before it.
       const bool after = reads(Made::kAfter) || reads(Made::kSumInLoop);
-      const bool in_loop = !after && !WhyNotTileable(graph_, node);
+      // Another shape of what is whole is whole: a node that cannot be in the loop may read it.
+      const bool reshapes_whole = IsAlias(node) && !core.count(i) && !reads(Made::kInLoop);
+      const bool in_loop = !after && !reshapes_whole && !WhyNotTileable(graph_, node);
       const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
       if (core.count(i) && !in_loop) return std::nullopt;
       (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(i);

@@ -27,7 +27,7 @@ std::vector<ValueId> Sources(const Graph& graph, const Node& node) {
   return sources;
 }
 
-// Which values products follow from. What follows from products alone is part of the loss.
+// Which values a product depends on. The others, after the last product, belong to the loss.
 ValueMap<bool> LeadToProducts(const Graph& graph) {
   ValueMap<bool> leads(graph);
   for (size_t i = graph.nodes.size(); i-- > 0;) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/op_table.h"
+#include "compiler/policy/large_loss.h"
 
 namespace act {
 bool OnlyMoves(const Node& node) {
@@ -87,6 +88,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.sided = op.norm.sided;
   facts.often_zero = op.rectifies;
   facts.of_loss = op.loss;
+  facts.large_loss = op.loss && from.outputs[0] == graph_.outputs[0] && IsLargeLoss(facts.type);
   if (marks.range_code) {
     facts.fixed_range = true;
     facts.index_bits = context_.policy.range_bits;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -22,47 +23,92 @@ llvm::Error SystemError(const std::string& path, const std::string& what, int er
   return MakeError(path, what + ": " + std::strerror(error_number));
 }
 
-llvm::Error SyncToDisk(int fd, const std::string& path) {
-  // EINVAL and EROFS: the file system, a pipe or a device does not support fsync.
-  if (::fsync(fd) == 0 || errno == EINVAL || errno == EROFS) return llvm::Error::success();
-  return SystemError(path, "cannot write", errno);
+// A call that a signal cut short is made again.
+template <class Call>
+auto Uninterrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
 }
 
-// A new file name reaches the disk only when its folder is synced.
-llvm::Error SyncFolderOf(const std::string& path) {
-  std::string folder = llvm::sys::path::parent_path(path).str();
-  if (folder.empty()) folder = ".";
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return llvm::Error::success();  // a folder that may be written to but not read
-  llvm::Error synced = SyncToDisk(fd, path);
-  ::close(fd);
-  return synced;
+int OpenFile(const std::string& path, int flags) {
+  return Uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+}
+
+// 0 or the number of an error.
+int SyncToDisk(int fd) {
+  // EINVAL and EROFS: the file system, a pipe or a device does not support fsync.
+  const bool done = Uninterrupted([fd] { return ::fsync(fd); }) == 0 || errno == EINVAL || errno == EROFS;
+  return done ? 0 : errno;
+}
+
+// A file descriptor that is closed in the end.
+struct Descriptor {
+  int fd = -1;
+  Descriptor() = default;
+  explicit Descriptor(int opened) : fd(opened) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+// Names of temporary files that exist or are about to, for RemoveTemporaryFiles. A handler of signals
+// may take no lock, so they are in a table of fixed size. More files than it has places are never open
+// at once: a tool writes one or two.
+constexpr size_t kMostTemporaries = 16;
+std::atomic<const char*> g_temporaries[kMostTemporaries];
+
+void ListTemporary(const char* path) {
+  for (std::atomic<const char*>& place : g_temporaries) {
+    const char* free = nullptr;
+    if (place.compare_exchange_strong(free, path)) return;
+  }
+}
+
+void UnlistTemporary(const char* path) {
+  for (std::atomic<const char*>& place : g_temporaries) {
+    const char* listed = path;
+    if (place.compare_exchange_strong(listed, nullptr)) return;
+  }
+}
+
+// Reads a byte of each page. If a file that is mapped there has become shorter, the error names that file.
+void TouchPages(const char* from, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += ::sysconf(_SC_PAGESIZE))
+    [[maybe_unused]] const volatile char byte = static_cast<const volatile char*>(from)[at];
 }
 
 }  // namespace
 
+void RemoveTemporaryFiles() noexcept {
+  for (const std::atomic<const char*>& place : g_temporaries)
+    if (const char* path = place) ::unlink(path);
+}
+
 llvm::Expected<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return SystemError(path, "cannot open", errno);
-  struct Closer {
-    int fd;
-    ~Closer() { ::close(fd); }
-  } closer{fd};
+  // O_NONBLOCK: a pipe without a writer is refused below. Without the flag, the call would wait for one.
+  const Descriptor file(OpenFile(path, O_RDONLY | O_NONBLOCK));
+  if (file.fd < 0) return SystemError(path, "cannot open", errno);
 
   struct stat status;
-  if (::fstat(fd, &status) != 0) return SystemError(path, "cannot open", errno);
+  if (::fstat(file.fd, &status) != 0) return SystemError(path, "cannot open", errno);
   if (S_ISDIR(status.st_mode)) return MakeError(path, "a folder, not a file");
   if (!S_ISREG(status.st_mode)) return MakeError(path, "not a regular file");
   const auto size = static_cast<size_t>(status.st_size);
   void* data = nullptr;
   if (size > 0) {
-    data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
     if (data == MAP_FAILED) return SystemError(path, "cannot read", errno);
   }
-  return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
+  const std::shared_ptr<MappedFile> mapped(new MappedFile(static_cast<const std::byte*>(data), size));
+  if (size > 0) mapped->faults_.emplace(path, mapped->data_, status);
+  return mapped;
 }
 
 MappedFile::~MappedFile() {
+  faults_.reset();
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
@@ -70,17 +116,52 @@ void MappedFile::ReleasePages() const {
   if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
 }
 
+void MappedFile::CheckLength() const {
+  if (faults_) faults_->CheckLength();
+}
+
+void MappedFile::ExpectPartsInAnyOrder() const {
+  if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_RANDOM);
+}
+
+void MappedFile::WillRead(const std::byte* from, int64_t bytes) const {
+  static const auto page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t in_page = reinterpret_cast<uintptr_t>(from) % page_bytes;
+  if (bytes > 0)
+    ::madvise(const_cast<std::byte*>(from - in_page), static_cast<size_t>(bytes) + in_page, MADV_WILLNEED);
+}
+
 // LLVM's TempFile would also take over the program's signal handlers, so only its unique names are
 // used.
 struct OutputFile::Target {
   std::string path;       // as the user wrote it: in messages
   std::string resolved;   // the file to replace: `path` with symbolic links followed
-  std::string temporary;  // empty: `fd` is the device or pipe itself
-  int fd = -1;
+  std::string temporary;  // empty: `file` is the device or pipe itself
+  Descriptor file;
 
   ~Target() {
-    if (fd >= 0) ::close(fd);
-    if (!temporary.empty()) ::unlink(temporary.c_str());
+    if (temporary.empty()) return;
+    ::unlink(temporary.c_str());
+    UnlistTemporary(temporary.c_str());
+  }
+
+  // 0 or the number of an error. The name is listed before the file exists, so that no moment is left
+  // in which a signal would leave it behind.
+  int OpenTemporary() {
+    constexpr int kMostNames = 128;
+    for (int name = 0; name < kMostNames; ++name) {
+      llvm::SmallString<256> unique;
+      llvm::sys::fs::createUniquePath(resolved + ".%%%%%%%%.tmp", unique, /*MakeAbsolute=*/false);
+      temporary = unique.str().str();
+      ListTemporary(temporary.c_str());
+      file.fd = OpenFile(temporary, O_RDWR | O_CREAT | O_EXCL);
+      if (file.fd >= 0) return 0;
+      const int error_number = errno;
+      UnlistTemporary(temporary.c_str());
+      temporary.clear();
+      if (error_number != EEXIST) return error_number;
+    }
+    return EEXIST;
   }
 };
 
@@ -95,20 +176,21 @@ llvm::Expected<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   if (::stat(path.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) return MakeError(path, "cannot write: it is a folder");
     if (!S_ISREG(status.st_mode)) {
-      target->fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-      if (target->fd < 0) return SystemError(path, "cannot write", errno);
+      target->file.fd = OpenFile(path, O_WRONLY);
+      if (target->file.fd < 0) return SystemError(path, "cannot write", errno);
       return std::unique_ptr<OutputFile>(new OutputFile(std::move(target)));
     }
     llvm::SmallString<256> real;
-    if (!llvm::sys::fs::real_path(path, real)) target->resolved = real.str().str();
+    if (const std::error_code code = llvm::sys::fs::real_path(path, real))
+      return MakeError(path, "cannot write: " + code.message());
+    target->resolved = real.str().str();
+  } else if (errno != ENOENT) {
+    // What is there is unknown, and it may be a link, which must not be replaced.
+    return SystemError(path, "cannot write", errno);
   }
 
-  llvm::SmallString<256> temporary;
-  if (const std::error_code code =
-          llvm::sys::fs::createUniqueFile(target->resolved + ".%%%%%%%%.tmp", target->fd, temporary)) {
-    return MakeError(path, "cannot write: " + code.message());
-  }
-  target->temporary = temporary.str().str();
+  if (const int error_number = target->OpenTemporary())
+    return SystemError(path, "cannot write", error_number);
   return std::unique_ptr<OutputFile>(new OutputFile(std::move(target)));
 }
 
@@ -116,11 +198,14 @@ llvm::Error OutputFile::Write(const void* data, int64_t bytes) {
   constexpr int64_t kMostAtOnce = int64_t{1} << 30;  // Linux writes at most 2 GiB a call
   const auto* from = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t written = ::write(target_->fd, from, static_cast<size_t>(std::min(bytes, kMostAtOnce)));
+    const ssize_t written = Uninterrupted(
+        [&] { return ::write(target_->file.fd, from, static_cast<size_t>(std::min(bytes, kMostAtOnce))); });
     if (written < 0) {
-      if (errno == EINTR) continue;
-      return SystemError(target_->path, "cannot write", errno);
+      const int error_number = errno;
+      if (error_number == EFAULT) TouchPages(from, bytes);
+      return SystemError(target_->path, "cannot write", error_number);
     }
+    if (written == 0) return MakeError(target_->path, "cannot write: the system takes no more bytes");
     from += written;
     bytes -= written;
   }
@@ -129,18 +214,38 @@ llvm::Error OutputFile::Write(const void* data, int64_t bytes) {
 
 llvm::Expected<std::shared_ptr<const MappedFile>> OutputFile::ReadBack() {
   if (target_->temporary.empty()) return MakeError(target_->path, "cannot write: not a regular file");
-  return MappedFile::Open(target_->temporary);
+  auto file = MappedFile::Open(target_->temporary);
+  // The user knows the name that the file will have.
+  if (!file)
+    return llvm::handleErrors(file.takeError(), [&](const ActError& error) {
+      return MakeError(target_->path, error.what(), error.hint());
+    });
+  return file;
 }
 
 llvm::Error OutputFile::Commit() {
   const std::unique_ptr<Target> target = std::move(target_);
-  ACT_CHECK_OK(SyncToDisk(target->fd, target->path));
+  const auto failed = [&](int error_number) {
+    return SystemError(target->path, "cannot write", error_number);
+  };
+  if (const int error_number = SyncToDisk(target->file.fd)) return failed(error_number);
   if (target->temporary.empty()) return llvm::Error::success();
-  if (std::rename(target->temporary.c_str(), target->resolved.c_str()) != 0) {
-    return SystemError(target->path, "cannot write", errno);
-  }
+
+  // A new name reaches the disk only when its folder is synced. Whether the folder can be opened is
+  // known before the old file is replaced. EACCES: it may be written to but not read.
+  const llvm::StringRef parent = llvm::sys::path::parent_path(target->resolved);
+  const Descriptor folder(OpenFile(parent.empty() ? "." : parent.str(), O_RDONLY | O_DIRECTORY));
+  if (folder.fd < 0 && errno != EACCES) return failed(errno);
+  if (std::rename(target->temporary.c_str(), target->resolved.c_str()) != 0) return failed(errno);
+  UnlistTemporary(target->temporary.c_str());
   target->temporary.clear();
-  return SyncFolderOf(target->resolved);
+  if (folder.fd < 0) return llvm::Error::success();
+  if (const int error_number = SyncToDisk(folder.fd))
+    return MakeError(
+        target->path,
+        std::string("was replaced, but its folder cannot be flushed to disk: ") + std::strerror(error_number),
+        "the new file is complete; if the machine fails now, the old one may come back");
+  return llvm::Error::success();
 }
 
 llvm::Error WriteFile(const std::string& path, std::string_view contents) {

@@ -36,6 +36,8 @@ class BatchSource {
   virtual int64_t Next(int64_t batch) = 0;
   // Writes input `slot` of the batch to `to`, which has the bytes of that number of samples.
   virtual void Fill(size_t slot, std::span<std::byte> to) = 0;
+  // This batch is not filled any more: the next one may be read. Fill may be called again after Next.
+  virtual void FetchNext() {}
 
   // Samples of an epoch. 0: the source never ends, and has no epochs.
   virtual int64_t SamplesPerEpoch() const { return 0; }

@@ -1,13 +1,13 @@
 #include "runtime/data/dataset.h"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
 #include <numeric>
 #include <utility>
 
 #include "runtime/base/error.h"
-#include "runtime/data/npy.h"
+#include "runtime/data/array_file.h"
+#include "runtime/data/data_spec.h"
+#include "runtime/data/sharded_array.h"
 #include "runtime/data/splitmix.h"
 
 namespace act {
@@ -15,12 +15,11 @@ namespace {
 
 class DataSet : public BatchSource {
  public:
-  DataSet(std::vector<NpyFile> files, int64_t samples, const DataSetOptions& options)
-      : files_(std::move(files)),
-        warned_(files_.size()),
+  DataSet(std::vector<ShardedArray> inputs, const DataSetOptions& options)
+      : inputs_(std::move(inputs)),
+        warned_(inputs_.size()),
         options_(options),
-        order_(static_cast<size_t>(samples)) {
-    for (const NpyFile& file : files_) sample_bytes_.push_back(file.view().bytes / samples);
+        order_(static_cast<size_t>(inputs_[0].samples())) {
     StartEpoch(0, 0);
   }
 
@@ -41,58 +40,49 @@ class DataSet : public BatchSource {
   }
 
   void Fill(size_t slot, std::span<std::byte> to) override {
-    const int64_t bytes = sample_bytes_[slot];
-    if (bytes == 0) return;
-    const HostView& file = files_[slot].view();
-    std::byte* at = to.data();
-    for (int64_t i = first_; i < next_; ++i, at += bytes)
-      std::memcpy(at, file.data + order_[static_cast<size_t>(i)] * bytes, static_cast<size_t>(bytes));
-    files_[slot].ReleasePages();
-    const int64_t elements = static_cast<int64_t>(to.size()) / ByteSize(file.dtype);
-    if (!warned_[slot] && HasNotFinite(file.dtype, to.data(), elements)) {
-      warned_[slot] = true;
-      warnings_.push_back(files_[slot].path() + ": holds NaN or infinite numbers, first among samples " +
-                          std::to_string(first_) + " to " + std::to_string(next_ - 1) +
-                          " of this epoch's order");
-    }
+    const std::span<const uint32_t> samples(order_.data() + first_, order_.data() + next_);
+    inputs_[slot].Copy(samples, to.data());
+    if (!warned_[slot]) LookForNotFinite(slot, samples, to.data());
   }
 
  private:
-  std::vector<NpyFile> files_;         // by slot
-  std::vector<int64_t> sample_bytes_;  // by slot
-  std::vector<bool> warned_;
+  // Warns of the first sample with such a number.
+  void LookForNotFinite(size_t slot, std::span<const uint32_t> samples, const std::byte* data) {
+    const ShardedArray& input = inputs_[slot];
+    const DType dtype = input.files()[0].view().dtype;
+    const int64_t elements = input.sample_bytes() / ByteSize(dtype);
+    for (const uint32_t sample : samples) {
+      const bool found = HasNotFinite(dtype, data, elements);
+      data += input.sample_bytes();
+      if (!found) continue;
+      warned_[slot] = true;
+      warnings_.push_back(input.FileOf(sample).path() +
+                          ": holds NaN or infinite numbers, first among samples " + std::to_string(first_) +
+                          " to " + std::to_string(next_ - 1) + " of this epoch's order");
+      return;
+    }
+  }
+
+  std::vector<ShardedArray> inputs_;  // by slot
+  std::vector<bool> warned_;          // by slot
   DataSetOptions options_;
   std::vector<uint32_t> order_;
   int64_t first_ = 0, next_ = 0;  // range of the batch in `order_`
 };
 
-// "NAME=FILE,NAME=FILE" -> name to file.
-llvm::Expected<std::map<std::string, std::string>> ParseSpec(const std::string& flag,
-                                                             const std::string& spec) {
-  std::map<std::string, std::string> files;
-  for (size_t begin = 0; begin <= spec.size();) {
-    const size_t end = std::min(spec.find(',', begin), spec.size());
-    const std::string item = spec.substr(begin, end - begin);
-    // Input names hold no '=' in practice; file names may.
-    const size_t equals = item.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == item.size()) {
-      return MakeError(flag, "'" + item + "' is not NAME=FILE.npy");
-    }
-    if (!files.emplace(item.substr(0, equals), item.substr(equals + 1)).second) {
-      return MakeError(flag, "input '" + item.substr(0, equals) + "' is given twice");
-    }
-    begin = end + 1;
-  }
-  return files;
-}
-
-llvm::Error CheckFile(const InputSlot& slot, int64_t batch, const NpyFile& file) {
+llvm::Error CheckFile(const InputSlot& slot, int64_t batch, const ArrayFile& file) {
   const std::string place = file.path() + ": input '" + slot.name + "'";
   const HostView& found = file.view();
   HostView expected{
       .dtype = slot.type.dtype, .dims = DimsAt(slot.type.dims, batch), .data = nullptr, .bytes = 0};
   if (expected.dims.empty() || expected.dims[0] != batch) {
     return MakeError(place, "has no batch axis: a data set cannot feed it", "give one batch with --inputs");
+  }
+  // The last batch of an epoch may be smaller, and its samples must have the same size.
+  for (size_t axis = 1; axis < slot.type.dims.size(); ++axis) {
+    if (!slot.type.dims[axis].IsFixed())
+      return MakeError(place, "has several axes that depend on the batch size: a data set cannot feed it",
+                       "give one batch with --inputs");
   }
   const bool same_sample = found.dims.size() == expected.dims.size() &&
                            std::equal(found.dims.begin() + 1, found.dims.end(), expected.dims.begin() + 1);
@@ -101,6 +91,59 @@ llvm::Error CheckFile(const InputSlot& slot, int64_t batch, const NpyFile& file)
   dims.replace(1, std::to_string(batch).size(), "samples");
   return MakeError(place,
                    "expected " + std::string(ToString(expected.dtype)) + dims + ", found " + ToString(found));
+}
+
+llvm::Expected<ShardedArray> OpenInput(const InputSlot& slot, int64_t batch, const std::string& flag,
+                                       const DataFiles& files) {
+  auto paths = FindFiles(files.pattern);
+  if (!paths) return WithPlace(paths.takeError(), flag + ": input '" + slot.name + "'");
+  std::vector<ArrayFile> opened;
+  opened.reserve(paths->size());
+  for (const std::string& path : *paths) {
+    ACT_TRY(ArrayFile file, ArrayFile::Open(path, files.tensor.empty() ? slot.name : files.tensor));
+    ACT_CHECK_OK(CheckFile(slot, batch, file));
+    if (file.view().dims[0] == 0) return MakeError(flag, path + " has no samples");
+    opened.push_back(std::move(file));
+  }
+  return ShardedArray(std::move(opened));
+}
+
+// "x.npy has 5 samples", "the 3 files of input 'x' have 5 samples".
+std::string TellSamples(const InputSlot& slot, const ShardedArray& input) {
+  const std::string samples = std::to_string(input.samples());
+  if (input.files().size() == 1) return input.files()[0].path() + " has " + samples;
+  return "the " + std::to_string(input.files().size()) + " files of input '" + slot.name + "' have " +
+         samples;
+}
+
+// Files of two inputs belong together in their order, and must then have as many samples. One file may
+// belong to several.
+llvm::Error CheckShards(const std::string& flag, const std::vector<InputSlot>& slots,
+                        const std::vector<ShardedArray>& inputs) {
+  const auto sharded = std::find_if(inputs.begin(), inputs.end(),
+                                    [](const ShardedArray& input) { return input.files().size() > 1; });
+  const size_t first = sharded == inputs.end() ? 0 : static_cast<size_t>(sharded - inputs.begin());
+  const std::vector<ArrayFile>& files = inputs[first].files();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::vector<ArrayFile>& others = inputs[i].files();
+    if (others.size() == 1 || files.size() == 1) {
+      if (inputs[i].samples() == inputs[first].samples()) continue;
+      return MakeError(
+          flag, TellSamples(slots[i], inputs[i]) + " samples, " + TellSamples(slots[first], inputs[first]));
+    }
+    for (size_t shard = 0; shard < std::min(files.size(), others.size()); ++shard) {
+      const int64_t here = others[shard].view().dims[0], there = files[shard].view().dims[0];
+      if (here == there) continue;
+      return MakeError(flag, others[shard].path() + " has " + std::to_string(here) + " samples, " +
+                                 files[shard].path() + " has " + std::to_string(there));
+    }
+    if (files.size() == others.size()) continue;
+    const bool more = others.size() > files.size();
+    const ArrayFile& alone = more ? others[files.size()] : files[others.size()];
+    return MakeError(
+        flag, alone.path() + ": no file of input '" + slots[more ? first : i].name + "' belongs to it");
+  }
+  return llvm::Error::success();
 }
 
 }  // namespace
@@ -113,36 +156,33 @@ void ShuffleSamples(uint64_t seed, uint64_t epoch, std::vector<uint32_t>& order)
 llvm::Expected<std::unique_ptr<BatchSource>> OpenDataSet(const std::vector<InputSlot>& slots, int64_t batch,
                                                          const std::string& flag, const std::string& spec,
                                                          const DataSetOptions& options) {
-  ACT_TRY(auto paths, ParseSpec(flag, spec));
-  std::vector<NpyFile> files;
+  ACT_TRY(DataSpec files, DataSpec::Parse(flag, spec));
+  std::vector<ShardedArray> inputs;
   std::string names;
   for (const InputSlot& slot : slots) {
     names += (names.empty() ? "" : ", ") + slot.name;
-    const auto path = paths.find(slot.name);
-    if (path == paths.end()) return MakeError(flag, "has no file for input '" + slot.name + "'");
-    ACT_TRY(NpyFile file, NpyFile::Open(path->second));
-    ACT_CHECK_OK(CheckFile(slot, batch, file));
-    files.push_back(std::move(file));
-    paths.erase(path);
+    const auto named = files.inputs.find(slot.name);
+    if (named == files.inputs.end() && !files.others)
+      return MakeError(flag, "has no file for input '" + slot.name + "'");
+    ACT_TRY(ShardedArray input,
+            OpenInput(slot, batch, flag, named == files.inputs.end() ? *files.others : named->second));
+    inputs.push_back(std::move(input));
+    if (named != files.inputs.end()) files.inputs.erase(named);
   }
-  if (!paths.empty()) {
-    return MakeError(flag, "the model has no input '" + paths.begin()->first + "'",
+  if (!files.inputs.empty()) {
+    return MakeError(flag, "the model has no input '" + files.inputs.begin()->first + "'",
                      "its inputs are: " + names);
   }
-  if (files.empty()) return MakeError(flag, "the model has no inputs");
-  const int64_t samples = files[0].view().dims[0];
-  for (const NpyFile& file : files) {
-    if (file.view().dims[0] == samples) continue;
-    return MakeError(flag, file.path() + " has " + std::to_string(file.view().dims[0]) + " samples, " +
-                               files[0].path() + " has " + std::to_string(samples));
-  }
-  if (samples == 0) return MakeError(flag, files[0].path() + " has no samples");
-  if (samples > int64_t{UINT32_MAX}) return MakeError(flag, files[0].path() + " has more than 2^32 samples");
+  if (inputs.empty()) return MakeError(flag, "the model has no inputs");
+  ACT_CHECK_OK(CheckShards(flag, slots, inputs));
+  const int64_t samples = inputs[0].samples();
+  const std::string& path = inputs[0].files()[0].path();
+  if (samples > int64_t{UINT32_MAX}) return MakeError(flag, path + ": there are more than 2^32 samples");
   if (samples < batch && !options.partial_batch) {
     return MakeError(flag, "has " + std::to_string(samples) +
                                " samples, less than the model's fixed batch of " + std::to_string(batch));
   }
-  return std::make_unique<DataSet>(std::move(files), samples, options);
+  return std::make_unique<DataSet>(std::move(inputs), options);
 }
 
 }  // namespace act

@@ -1,4 +1,4 @@
-// Data sets: one .npy file for each input. Its first axis counts the samples.
+// Data sets: .npy and safetensors files, mapped. The first axis of each array counts the samples.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -17,8 +17,8 @@ struct DataSetOptions {
   bool partial_batch = true;  // the last batch of an epoch may be smaller; otherwise it is left out
 };
 
-// `spec` is "NAME=FILE,NAME=FILE", one for each slot. `flag` is named in errors ("--data"). Errors:
-// an input without a file, a name that is not an input, a file that does not fit its input's type,
+// `spec` says which files hold which slot (data_spec.h). `flag` is named in errors ("--data"). Errors: an
+// input without a file, a name that is not an input, a file that does not fit its input's type,
 // different lengths, no samples.
 llvm::Expected<std::unique_ptr<BatchSource>> OpenDataSet(const std::vector<InputSlot>& slots, int64_t batch,
                                                          const std::string& flag, const std::string& spec,

@@ -24,8 +24,7 @@ class NpyFile {
 
   const HostView& view() const { return view_; }
   const std::string& path() const { return path_; }
-  // Lets the system drop the file's pages. What is read again comes from the disk or its cache.
-  void ReleasePages() const { file_->ReleasePages(); }
+  const std::shared_ptr<const MappedFile>& mapped() const { return file_; }
 
  private:
   std::string path_;

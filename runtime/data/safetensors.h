@@ -33,6 +33,7 @@ class Safetensors {
   // Null if there is no tensor of that name.
   const HostView* Find(const std::string& name) const;
   const std::string& path() const { return path_; }
+  const std::shared_ptr<const MappedFile>& mapped() const { return file_; }
   // Lets the system drop the file's pages. What is read again comes from the disk or its cache.
   void ReleasePages() const { file_->ReleasePages(); }
 

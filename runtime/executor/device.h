@@ -103,8 +103,8 @@ class Device {
   // Steps that may have been started and not waited for while the host prepares the next one. 0 where the
   // host does the work.
   virtual int64_t StepsAhead() const = 0;
-  // Starts to copy a float to the host, and returns the copy's ticket. At most StepsAhead() + 1 tickets
-  // may be open. FinishRead waits for it; it also returns the errors of what ran before the copy.
+  // Starts to copy a float to the host, and returns the copy's ticket. At most two tickets for each of
+  // StepsAhead() + 1 steps may be open. FinishRead waits for it; it also returns the errors of what ran before the copy.
   virtual llvm::Expected<uint64_t> StartRead(DevicePointer from) = 0;
   virtual llvm::Expected<float> FinishRead(uint64_t ticket) = 0;
 

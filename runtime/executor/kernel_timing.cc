@@ -126,7 +126,7 @@ class Timing {
     const double before = clock_();
     const std::string failure = device_.Run(*racer.entry->kernel, args, &on_device);
     ACT_CHECK_OK(device_.Wait());
-    const double seconds = clock_() - before;
+    const double seconds = std::max(0.0, clock_() - before);  // as SecondsBetween
     racer.out = !failure.empty();
     racer.seconds = racer.out ? kNever : racer.cold ? seconds : std::min(racer.seconds, seconds);
     racer.cold = false;

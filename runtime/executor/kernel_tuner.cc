@@ -106,7 +106,7 @@ llvm::Error KernelTuner::TimeSites(const BoundGraph& graph, const KernelRegistry
     unkept_[sites[i].text] = choice;
     choices_[sites[i].text] = std::move(choice);
   }
-  seconds_ += options_.clock() - start;
+  seconds_ += std::max(0.0, options_.clock() - start);
   return llvm::Error::success();
 }
 

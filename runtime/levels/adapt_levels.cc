@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/seconds.h"
 #include "runtime/levels/allocate_codecs.h"
 #include "runtime/memory/layout.h"
 
@@ -181,9 +182,9 @@ llvm::Expected<BetweenSteps::Outcome> LevelAdapter::Before(Executor& executor, B
   }
   done.bytes = TotalsOf(current(), full).bytes;
   done.peak_bytes = executor.layout().train.peak_bytes;
-  done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  done.seconds = SecondsSince(start);
   history_.push_back(done);
-  return Outcome{.line = Describe(done)};
+  return Outcome{.line = Describe(done), .adaptation = done};
 }
 
 }  // namespace act

@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 #include "runtime/plan/runtime_op.h"
+#include "runtime/plan/sample_loops.h"
 
 namespace act {
 namespace {
@@ -45,13 +46,38 @@ std::string ReportTitle(const MemoryReport& report) {
   return title;
 }
 
+namespace {
+
+// The loop over samples that alone makes and reads what is stored; -1: it exists whole.
+int32_t LoopOf(const SavedEdge& edge, const std::vector<int32_t>& loop_of) {
+  return edge.stored == kNoValue ? -1 : loop_of[static_cast<size_t>(edge.stored)];
+}
+
+// What each edge takes: a tile, if a loop makes and reads it.
+std::vector<int64_t> BytesOfEdges(const Plan& plan, int64_t batch) {
+  const Graph& graph = plan.train.graph;
+  const std::vector<int32_t> loop_of = LoopOfValues(graph);
+  std::vector<int64_t> bytes;
+  for (const SavedEdge& edge : plan.edges) {
+    const int32_t loop = LoopOf(edge, loop_of);
+    bytes.push_back(
+        edge.bytes.At(loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch)));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 std::vector<std::string> FormsOfEdges(const Plan& plan) {
+  const Graph& graph = plan.train.graph;
   std::set<ValueId> swapped;
-  for (const Node& node : plan.train.graph.nodes)
+  for (const Node& node : graph.nodes)
     if (RunsOf(node) == Runs::kSwapOut) swapped.insert(node.inputs[0]);
+  const std::vector<int32_t> loop_of = LoopOfValues(graph);
   std::vector<std::string> forms;
   for (const SavedEdge& edge : plan.edges)
-    forms.push_back(edge.form + (swapped.count(edge.stored) ? ", swapped" : ""));
+    forms.push_back(edge.form + (swapped.count(edge.stored) ? ", swapped" : "") +
+                    (LoopOf(edge, loop_of) >= 0 ? ", in tiles" : ""));
   return forms;
 }
 
@@ -81,9 +107,10 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch, T
 
   double elements = 0, coded_bits = 0;
   const std::vector<std::string> forms = FormsOfEdges(plan);
+  const std::vector<int64_t> stored = BytesOfEdges(plan, batch);
   for (size_t e = 0; e < plan.edges.size(); ++e) {
     const SavedEdge& edge = plan.edges[e];
-    const int64_t bytes = edge.bytes.At(batch), uncompressed = edge.bytes_uncompressed.At(batch);
+    const int64_t bytes = stored[e], uncompressed = edge.bytes_uncompressed.At(batch);
     report.edges.push_back({edge.name, forms[e], edge.consumers, edge.bits, bytes, uncompressed});
     report.saved_bytes = SaturatingAdd(report.saved_bytes, bytes);
     report.saved_bytes_uncompressed = SaturatingAdd(report.saved_bytes_uncompressed, uncompressed);
@@ -107,6 +134,7 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch, T
 std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glob) {
   std::string text;
   const std::vector<std::string> forms = FormsOfEdges(plan);
+  const std::vector<int64_t> stored = BytesOfEdges(plan, batch);
   for (size_t e = 0; e < plan.edges.size(); ++e) {
     const SavedEdge& edge = plan.edges[e];
     if (!Matches(edge, glob)) continue;
@@ -115,7 +143,7 @@ std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glo
     text += edge.name + ": read by " + Enumerated(edge.consumers) + ".\n";
     if (!edge.reason.empty()) text += "  Why: " + edge.reason + ".\n";
     text += "  Form: " + forms[e] + ", " + bits + " bits an element; " +
-            FormatSize(edge.bytes_uncompressed.At(batch)) + " -> " + FormatSize(edge.bytes.At(batch)) + ".\n";
+            FormatSize(edge.bytes_uncompressed.At(batch)) + " -> " + FormatSize(stored[e]) + ".\n";
   }
   if (text.empty()) {
     return plan.edges.empty() ? "There are no saved-activation edges.\n"

@@ -48,8 +48,8 @@ struct MemoryReport {
   int64_t card_bytes = 0;
 };
 
-// The form of each of Plan::edges. A code that waits in the host's memory is marked:
-// "uniform2,g256, swapped".
+// The form of each of Plan::edges. A code that waits in the host's memory is marked, and what exists only
+// for a tile of samples: "uniform2,g256, swapped", "keep, in tiles".
 std::vector<std::string> FormsOfEdges(const Plan& plan);
 
 // Lays the plan out at `batch` for the target. `card` may be null. Errors: LayOut's.

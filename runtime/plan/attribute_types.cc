@@ -59,6 +59,7 @@ constexpr TypeOf kTypes[] = {
     {"last", kInt},
     {"reduction", kString},
     {"ignore_index", kInt},
+    {"classes", kInt},
     // Others
     {"mode", kString},
     {"value", kFloat},

@@ -18,6 +18,10 @@ inline constexpr uint32_t kPlanVersion = 12;
 // stay unknown. Errors: those of CheckPlan and of the file system.
 llvm::Error WritePlan(const Plan& plan, const std::string& path);
 
+// The same without CheckPlan. The values' data has the bytes that it says, and codecs are of the table.
+// For tests of what ReadPlan refuses.
+llvm::Error WriteUncheckedPlan(const Plan& plan, const std::string& path);
+
 // Maps the file and checks all of it: checksum, FlatBuffers structure, and CheckPlan. The tensors
 // of the returned plan point into the mapping and keep it alive. If the file is not a plan that
 // this program reads, the error says what it is.

@@ -225,6 +225,10 @@ llvm::Error Writer::Save(const std::string& path) const {
 
 llvm::Error WritePlan(const Plan& plan, const std::string& path) {
   if (llvm::Error error = CheckPlan(plan)) return WithPlace(std::move(error), path);
+  return WriteUncheckedPlan(plan, path);
+}
+
+llvm::Error WriteUncheckedPlan(const Plan& plan, const std::string& path) {
   Writer writer;
   writer.Build(plan);
   return writer.Save(path);

@@ -20,6 +20,7 @@ inline constexpr char kReshape[] = "Reshape";
 inline constexpr char kSwapOut[] = "SwapOut";  // x -> the same bytes in the host's memory
 inline constexpr char kSwapIn[] = "SwapIn";    // and back
 inline constexpr char kCountCorrect[] = "CountCorrect";
+inline constexpr char kLossDenominator[] = "LossDenominator";
 
 // What happens at a node of the schedule.
 enum class Runs : uint8_t {

@@ -25,6 +25,12 @@ bool OfSamples(const Graph& graph, const Node& node) {
   return IsSlice(graph, node.inputs[0]) && AreSlices(graph, node.outputs);
 }
 
+// Whether a tile of a cross entropy can tell its part of the loss. `at`: the operand with the denominator.
+bool KnowsDenominator(const Node& node, size_t at) {
+  return node.attrs.String("reduction", "mean") == "sum" ||
+         (node.inputs.size() > at && node.inputs[at] != kNoValue);
+}
+
 std::optional<std::string> Unless(bool may, const char* why_not) {
   return may ? std::nullopt : std::optional<std::string>(why_not);
 }
@@ -99,6 +105,26 @@ std::optional<std::string> WhyNotTileableSlice(const Graph& graph, const Node& n
 std::optional<std::string> WhyNotTileableConcat(const Graph& graph, const Node& node) {
   const bool within = OfSamples(graph, node) && AreSlices(graph, node.inputs) && node.attrs.Int("axis") > 0;
   return Unless(within, "mixes samples");
+}
+
+std::optional<std::string> WhyNotTileableLoss(const Graph& graph, const Node& node) {
+  if (!KnowsDenominator(node, 3)) return "its mean needs the labels of all samples";
+  const bool of_samples = IsSlice(graph, node.inputs[0]) && IsSlice(graph, node.inputs[1]) &&
+                          !IsSlice(graph, node.outputs[0]) && IsSlice(graph, node.outputs[1]);
+  return Unless(of_samples, "mixes samples");
+}
+
+std::optional<std::string> WhyNotTileableCount(const Graph& graph, const Node& node) {
+  const bool of_samples = IsSlice(graph, node.inputs[0]) && IsSlice(graph, node.inputs[1]) &&
+                          !IsSlice(graph, node.outputs[0]);
+  return Unless(of_samples, "mixes samples");
+}
+
+std::optional<std::string> WhyNotTileableLossGrad(const Graph& graph, const Node& node) {
+  if (!KnowsDenominator(node, 4)) return "its mean needs the labels of all samples";
+  const bool of_samples = !IsSlice(graph, node.inputs[0]) && IsSlice(graph, node.inputs[1]) &&
+                          IsSlice(graph, node.inputs[2]) && IsSlice(graph, node.outputs[0]);
+  return Unless(of_samples, "mixes samples");
 }
 
 }  // namespace act

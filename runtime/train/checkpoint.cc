@@ -38,6 +38,57 @@ llvm::Expected<int64_t> ReadScalar(const Safetensors& file, const std::string& n
   return number;
 }
 
+HostView Scalar(const double& number) {
+  return {.dtype = DType::kFloat64,
+          .dims = {},
+          .data = reinterpret_cast<const std::byte*>(&number),
+          .bytes = sizeof number};
+}
+
+// Copies the tensor `name` to `numbers`, if the file has it. Whether it has.
+llvm::Expected<bool> ReadNumbers(const Safetensors& file, const std::string& name, const HostView& type,
+                                 void* numbers) {
+  const HostView* view = file.Find(name);
+  if (!view) return false;
+  if (view->dtype != type.dtype || view->dims != type.dims)
+    return MakeError(TensorPlace(file.path(), name),
+                     "expected " + ToString(type) + ", found " + ToString(*view));
+  std::memcpy(numbers, view->data, static_cast<size_t>(type.bytes));
+  return true;
+}
+
+llvm::Expected<BestEvaluations> ReadBest(const Safetensors& file) {
+  BestEvaluations read;
+  for (const auto& [name, figure] : {std::pair{"best_loss", &read.loss}, {"best_accuracy", &read.accuracy}}) {
+    double best = 0;
+    ACT_TRY(const bool found, ReadNumbers(file, name, Scalar(best), &best));
+    if (found && !std::isfinite(best)) return MakeError(TensorPlace(file.path(), name), "is not finite");
+    if (found) figure->best = best;
+  }
+  int64_t stale[2] = {};
+  const HostView type{.dtype = DType::kInt64, .dims = {2}, .data = nullptr, .bytes = sizeof stale};
+  if (llvm::Error error = ReadNumbers(file, "stale_evaluations", type, stale).takeError()) return error;
+  if (stale[0] < 0 || stale[1] < 0)
+    return MakeError(TensorPlace(file.path(), "stale_evaluations"), "is negative");
+  read.loss.stale = stale[0];
+  read.accuracy.stale = stale[1];
+  return read;
+}
+
+// `seed`: that of a file without one.
+llvm::Expected<TrainPosition> PositionIn(const Safetensors& file, uint64_t seed) {
+  TrainPosition read;
+  ACT_TRY(const int64_t step, ReadScalar(file, "step", 0));
+  ACT_TRY(const int64_t seed_read, ReadScalar(file, "seed", static_cast<int64_t>(seed)));
+  ACT_TRY(const int64_t epoch, ReadScalar(file, "epoch", 0));
+  ACT_TRY(read.position, ReadScalar(file, "position", 0));
+  ACT_TRY(read.best, ReadBest(file));
+  read.step = static_cast<uint64_t>(step);
+  read.seed = static_cast<uint64_t>(seed_read);
+  read.epoch = static_cast<uint64_t>(epoch);
+  return read;
+}
+
 HostView TypeOf(const TensorView& view) {
   return {.dtype = view.dtype, .dims = view.dims, .data = nullptr, .bytes = view.bytes};
 }
@@ -55,6 +106,18 @@ llvm::Error CheckTensor(const std::string& path, const std::string& name, const 
 }
 
 }  // namespace
+
+void BestEvaluations::Add(const Evaluation& evaluation) {
+  const auto add = [](BestFigure& figure, double value, bool better) {
+    if (std::isfinite(value) && (!figure.best || better)) {
+      figure = {.best = value, .stale = 0};
+    } else {
+      ++figure.stale;
+    }
+  };
+  add(loss, evaluation.loss, evaluation.loss < loss.best);
+  if (evaluation.accuracy) add(accuracy, *evaluation.accuracy, *evaluation.accuracy > accuracy.best);
+}
 
 NamedTensor Named(Device& device, std::string name, const TensorView& view) {
   return {.name = std::move(name),
@@ -99,6 +162,15 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
                     .dims = {2},
                     .data = reinterpret_cast<const std::byte*>(kernels),
                     .bytes = sizeof kernels}});
+  const BestEvaluations& best = position.best;
+  if (best.loss.best) named.push_back({"best_loss", Scalar(*best.loss.best)});
+  if (best.accuracy.best) named.push_back({"best_accuracy", Scalar(*best.accuracy.best)});
+  const int64_t stale[] = {best.loss.stale, best.accuracy.stale};
+  named.push_back({"stale_evaluations",
+                   {.dtype = DType::kInt64,
+                    .dims = {2},
+                    .data = reinterpret_cast<const std::byte*>(stale),
+                    .bytes = sizeof stale}});
   const auto plan = static_cast<int64_t>(levels.plan);
   if (!levels.counts.empty()) {
     const auto edges = static_cast<int64_t>(levels.counts.size()) / 2;
@@ -156,6 +228,11 @@ llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path) {
   return levels;
 }
 
+llvm::Expected<TrainPosition> ReadPosition(const std::string& path) {
+  ACT_TRY(const Safetensors file, Safetensors::Open(path));
+  return PositionIn(file, 0);
+}
+
 llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, TrainPosition& position) {
   ACT_TRY(Safetensors file, Safetensors::Open(path));
   ACT_TRY(const int64_t step, ReadScalar(file, "step", 0));
@@ -174,14 +251,7 @@ llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, Tr
     ACT_CHECK_OK(CheckTensor(path, name, found, tensor.view));
     copies.emplace_back(found, tensor.view.data);
   }
-  TrainPosition read;
-  ACT_TRY(const int64_t seed, ReadScalar(file, "seed", static_cast<int64_t>(position.seed)));
-  ACT_TRY(const int64_t epoch, ReadScalar(file, "epoch", 0));
-  ACT_TRY(read.position, ReadScalar(file, "position", 0));
-  read.step = static_cast<uint64_t>(step);
-  read.seed = static_cast<uint64_t>(seed);
-  read.epoch = static_cast<uint64_t>(epoch);
-
+  ACT_TRY(const TrainPosition read, PositionIn(file, position.seed));
   for (const auto& [from, to] : copies) {
     ACT_CHECK_OK(executor.device().Upload(to, {from->data, static_cast<size_t>(from->bytes)}));
     file.ReleasePages();

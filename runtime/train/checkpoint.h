@@ -7,19 +7,36 @@
 //   step, seed                i64 scalars: steps done; the seed of shuffling, dropout and rounding
 //   epoch, position           i64 scalars: the current epoch, and its samples that have been seen
 //   kernels                   i64[2]: see KernelRecord
+//   best_loss, best_accuracy  f64 scalars: see BestEvaluations; absent before the first evaluation
+//   stale_evaluations         i64[2]: of the loss and of the accuracy, as in BestEvaluations
 //   levels, levels_plan, levels_shares    of --adapt-every: see CodeLevels
 #pragma once
 
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/data/safetensors.h"
 #include "runtime/executor/executor.h"
+#include "runtime/train/evaluate.h"
 
 namespace act {
+
+// The best value of one figure over the evaluations of a run and of those that it continues.
+struct BestFigure {
+  std::optional<double> best;  // empty: no evaluation has had the figure, or none a finite one
+  int64_t stale = 0;           // evaluations since the best one; 0: the last one was the best
+  bool operator==(const BestFigure&) const = default;
+};
+struct BestEvaluations {
+  BestFigure loss, accuracy;
+  // A figure that equals the best one does not improve on it. NaN never does.
+  void Add(const Evaluation& evaluation);
+  bool operator==(const BestEvaluations&) const = default;
+};
 
 // Where a run stands between two steps.
 struct TrainPosition {
@@ -27,6 +44,7 @@ struct TrainPosition {
   uint64_t seed = 0;
   uint64_t epoch = 0;    // epochs done
   int64_t position = 0;  // samples of the next epoch done
+  BestEvaluations best = {};
   bool operator==(const TrainPosition&) const = default;
 };
 
@@ -55,6 +73,9 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
 // alone) leaves those as they are. Errors, before anything is changed: a parameter or buffer that
 // is missing or has another type; missing optimizer state after step 0.
 llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, TrainPosition& position);
+
+// Where the run of a checkpoint stood. Its tensors are not read. Errors: a file that is not a checkpoint.
+llvm::Expected<TrainPosition> ReadPosition(const std::string& path);
 
 // The initial optimizer state: zeros, and for Adagrad's sums their initial value.
 llvm::Error StartOptimizerState(const Executor& executor, const Hyperparameters& hyper);

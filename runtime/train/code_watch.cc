@@ -49,13 +49,15 @@ llvm::Error CodeWatch::AfterNode(size_t position) {
   return llvm::Error::success();
 }
 
-std::string CodeWatch::Found() const {
-  if (!found_) return "";
+std::optional<NotFinite> CodeWatch::Found() const {
+  if (!found_) return std::nullopt;
   const bool cast = found_->codec.IsCast();
-  return (found_->value ? "value '" : "saved activation '") + found_->name + "' (" + ToString(found_->codec) +
-         "): " + std::to_string(not_finite_) + " of its " + std::to_string(seen_) +
-         (cast ? " elements are NaN or infinite"
-               : " groups hold NaN, infinity or numbers beyond 1e36, and decode to NaN");
+  const std::string text = (found_->value ? "value '" : "saved activation '") + found_->name + "' (" +
+                           ToString(found_->codec) + "): " + std::to_string(not_finite_) + " of its " +
+                           std::to_string(seen_) +
+                           (cast ? " elements are NaN or infinite"
+                                 : " groups hold NaN, infinity or numbers beyond 1e36, and decode to NaN");
+  return NotFinite{found_->name, text};
 }
 
 }  // namespace act

@@ -5,12 +5,19 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/executor/bound_graph.h"
 
 namespace act {
+
+// A saved activation or value that holds NaN or infinity.
+struct NotFinite {
+  std::string name;  // "conv1 (Conv)"
+  std::string text;  // "saved activation 'conv1 (Conv)' (uniform4,g256): 3 of its 96 groups ..."
+};
 
 // Looks at what each node has encoded. It reads only the metadata of groups, one or two bytes for a
 // hundred bytes of the original tensor. If asked to, it also reads every bfloat16 value, which takes
@@ -21,10 +28,9 @@ class CodeWatch : public NodeObserver {
   CodeWatch(const Plan& plan, const BoundGraph& graph, bool values = false);
   llvm::Error AfterNode(size_t position) override;
 
-  // The first code of the run that holds NaN ("saved activation 'conv1 (Conv)' (uniform4,g256): 3
-  // of its 96 groups ..."), or the first value ("value 'conv1' (bf16): 3 of its 96 elements ...").
-  // Empty if there is none.
-  std::string Found() const;
+  // The first code of the run that holds NaN, or the first value ("value 'conv1' (bf16): 3 of its 96
+  // elements ...").
+  std::optional<NotFinite> Found() const;
 
  private:
   struct Code {

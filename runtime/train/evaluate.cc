@@ -52,11 +52,14 @@ llvm::Error FillInputs(const BoundGraph& graph, BatchSource& data) {
 llvm::Expected<uint64_t> StartReadingLoss(const BoundGraph& graph) {
   const std::vector<ValueId>& outputs = graph.step().graph.outputs;
   if (outputs.empty()) return MakeError("plan", "has no loss");
-  const TensorView& loss = graph.view(outputs[0]);
-  if (!loss.data || loss.elements != 1 || loss.dtype != DType::kFloat32) {
-    return MakeError("loss '" + graph.step().graph.value(outputs[0]).name + "'", "is not a float scalar");
-  }
-  return graph.device().StartRead(loss.data);
+  return StartReadingNumber(graph, outputs[0]);
+}
+
+llvm::Expected<uint64_t> StartReadingNumber(const BoundGraph& graph, ValueId id) {
+  const TensorView& number = graph.view(id);
+  if (!number.data || number.elements != 1 || number.dtype != DType::kFloat32)
+    return MakeError("output '" + graph.step().graph.value(id).name + "'", "is not a float scalar");
+  return graph.device().StartRead(number.data);
 }
 
 llvm::Expected<double> LossOf(const BoundGraph& graph) {
@@ -74,6 +77,7 @@ llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const
     ACT_TRY(BoundGraph* const graph, executor.Eval(batch));
     ACT_CHECK_OK(executor.BeginStep());
     ACT_CHECK_OK(FillInputs(*graph, data));
+    data.FetchNext();
     ACT_TRY(const int64_t counted, CountLabels(*graph));
     labels += counted;
     ACT_CHECK_OK(executor.Run(*graph, state));

@@ -28,5 +28,7 @@ llvm::Error FillInputs(const BoundGraph& graph, BatchSource& data);
 llvm::Expected<double> LossOf(const BoundGraph& graph);
 // Starts to read it. Returns the ticket for Device::FinishRead.
 llvm::Expected<uint64_t> StartReadingLoss(const BoundGraph& graph);
+// The same for any value that is a float scalar.
+llvm::Expected<uint64_t> StartReadingNumber(const BoundGraph& graph, ValueId id);
 
 }  // namespace act

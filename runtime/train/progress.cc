@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "runtime/base/seconds.h"
+
 namespace act {
 namespace {
-
-using std::chrono::duration;
 
 // 75 -> "1:15", 3675 -> "1:01:15".
 std::string FormatSeconds(double seconds) {
@@ -38,10 +38,10 @@ void Progress::Step(int64_t done, double loss, int64_t samples) {
   samples_ += samples;
   const auto now = Clock::now();
   const bool ends = done == 1 || done == total_steps_;
-  if (!ends && duration<double>(now - shown_).count() < (terminal_ ? 0.1 : 5.0)) return;
+  if (!ends && SecondsBetween(shown_, now) < (terminal_ ? 0.1 : 5.0)) return;
   shown_ = now;
 
-  const double seconds = std::max(1e-9, duration<double>(now - start_).count());
+  const double seconds = std::max(1e-9, SecondsBetween(start_, now));
   std::string line = "step " + std::to_string(done);
   if (total_steps_ > 0) line += "/" + std::to_string(total_steps_);
   char numbers[80];

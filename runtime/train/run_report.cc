@@ -1,6 +1,5 @@
 #include "runtime/train/run_report.h"
 
-#include <llvm/Support/JSON.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
@@ -33,27 +32,6 @@ double SamplesPerSecond(const RunReport& report) {
              ? static_cast<double>(report.executor->layout().batch * report.executor->plan().accumulate) /
                    median
              : 0;
-}
-
-// "sgd, lr 0.01, momentum 0.9".
-std::string DescribeOptimizer(const std::string& name, const Hyperparameters& hyper) {
-  std::string text = name;
-  const OptimizerInfo* optimizer = FindOptimizer(name);
-  for (const HyperparameterInfo& info : AllHyperparameters()) {
-    if (!optimizer || !optimizer->Takes(info.member)) continue;
-    char number[64];
-    std::snprintf(number, sizeof number, ", %s %g", info.name, hyper.*info.member);
-    text += number;
-  }
-  return text;
-}
-
-llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters& hyper) {
-  llvm::json::Object json{{"name", name}};
-  const OptimizerInfo* optimizer = FindOptimizer(name);
-  for (const HyperparameterInfo& info : AllHyperparameters())
-    if (optimizer && optimizer->Takes(info.member)) json[info.name] = hyper.*info.member;
-  return json;
 }
 
 // Null where the lists' order decided.
@@ -96,6 +74,26 @@ StepTimes Summarize(std::vector<double> seconds) {
   return {.median = median, .min = seconds.front(), .p99 = seconds[rank - 1]};
 }
 
+std::string DescribeOptimizer(const std::string& name, const Hyperparameters& hyper) {
+  std::string text = name;
+  const OptimizerInfo* optimizer = FindOptimizer(name);
+  for (const HyperparameterInfo& info : AllHyperparameters()) {
+    if (!optimizer || !optimizer->Takes(info.member)) continue;
+    char number[64];
+    std::snprintf(number, sizeof number, ", %s %g", info.name, hyper.*info.member);
+    text += number;
+  }
+  return text;
+}
+
+llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters& hyper) {
+  llvm::json::Object json{{"name", name}};
+  const OptimizerInfo* optimizer = FindOptimizer(name);
+  for (const HyperparameterInfo& info : AllHyperparameters())
+    if (optimizer && optimizer->Takes(info.member)) json[info.name] = hyper.*info.member;
+  return json;
+}
+
 double LibraryShare(const RunReport& report) {
   const std::vector<double>& steps = report.result->step_seconds;
   const double all = std::accumulate(steps.begin(), steps.end(), 0.0);
@@ -134,6 +132,9 @@ std::string FormatRunReport(const RunReport& report) {
                  Bytes(report.beside.device).c_str());
     text += Line("pinned staging", "%s of the host", Bytes(report.beside.host).c_str());
   }
+  if (report.staging_bytes > 0)
+    text +=
+        Line("next step's inputs", "%s of the host, beside the arena", Bytes(report.staging_bytes).c_str());
   text += Line("process, resident", "%s", Bytes(report.resident_peak_bytes).c_str());
 
   if (report.adapt_every > 0) text += DescribeAdaptations(report);
@@ -195,6 +196,7 @@ std::string RunReportJson(const RunReport& report) {
       {"resident_peak_bytes", report.resident_peak_bytes},
       {"device_bytes_beside_arena", report.beside.device},
       {"pinned_bytes", report.beside.host},
+      {"staging_bytes", report.staging_bytes},
       {"losses", llvm::json::Array(result.losses)},
       {"evaluations", std::move(evaluations)},
       {"step_seconds", llvm::json::Object{{"median", step.median},

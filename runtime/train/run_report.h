@@ -1,6 +1,8 @@
 // What actrun reports at the end of a run.
 #pragma once
 
+#include <llvm/Support/JSON.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ struct RunReport {
   Hyperparameters hyper;
   int64_t resident_peak_bytes = 0;
   Device::BytesBeside beside = {};
+  int64_t staging_bytes = 0;  // of the next batch's inputs, on the host; 0: they are not read ahead
   const KernelTuner* tuner = nullptr;  // null: kernels were not chosen by time
   int64_t adapt_every = 0;             // steps; 0: levels stay
   std::vector<Adaptation> adaptations = {};
@@ -37,6 +40,10 @@ StepTimes Summarize(std::vector<double> seconds);
 
 // The fraction of the time of all steps that was spent in library calls.
 double LibraryShare(const RunReport& report);
+
+// "sgd, lr 0.01, momentum 0.9", and the same as JSON.
+std::string DescribeOptimizer(const std::string& name, const Hyperparameters& hyper);
+llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters& hyper);
 
 // The sections "Plan", "Memory" and "Performance".
 std::string FormatRunReport(const RunReport& report);

@@ -5,13 +5,16 @@
 
 #include <csignal>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/data/batch_source.h"
 #include "runtime/executor/executor.h"
+#include "runtime/train/adaptation.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/evaluate.h"
+#include "runtime/train/run_follower.h"
 #include "runtime/train/schedule.h"
 
 namespace act {
@@ -25,6 +28,7 @@ class BetweenSteps {
     std::string line;
     // by a signal: the run ends here, as if the step had not begun
     bool interrupted = false;
+    std::optional<Adaptation> adaptation = {};
   };
   // `data` stands at that micro-batch, of `batch` samples. `state` is that of the step. May bind
   // the executor again.
@@ -37,12 +41,16 @@ struct TrainOptions {
   // Ends the run after this many epochs (the rest of one that was begun counts as one); 0: no
   // limit.
   int64_t epochs = 0;
+  // Whether both count from the start of training, and not from the position at which this run begins. A run whose
+  // steps or epochs are done already then ends at once.
+  bool from_start = false;
   Hyperparameters hyper = {};
   LearningRateSchedule schedule = {};
   std::string dump_step = {};  // where to write the first step's numbers; empty: nowhere
   // set by a signal: end after the current step
   const volatile std::sig_atomic_t* stop = nullptr;
   BetweenSteps* between = nullptr;
+  std::vector<RunFollower*> followers = {};
 };
 
 struct TrainResult {
@@ -52,6 +60,7 @@ struct TrainResult {
   std::vector<double> input_seconds;    // writing the inputs there
   std::vector<Evaluation> evaluations;  // by epoch, where there is evaluation data
   bool interrupted = false;
+  std::string end_reason;  // of the follower that ended the run early; else empty
 };
 
 // A step is one update, from as many micro-batches as the plan says. It ends with its epoch.

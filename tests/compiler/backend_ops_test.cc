@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/ops/op_table.h"
+#include "compiler/policy/large_loss.h"
 #include "kernels/cpu/pair_product.h"
 #include "runtime/plan/runtime_op.h"
 #include "tests/compiler/op_cases.h"
@@ -87,6 +88,20 @@ Graph Classifier() {
   return graph;
 }
 
+// Scores over so many classes that the loss runs in tiles.
+Graph LanguageModel() {
+  constexpr int64_t kClasses = kLargeLossElements / 16;
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 16, 2}}, ValueKind::kInput);
+  const ValueId w = b.Input("w", {DType::kFloat32, {2, kClasses}}, ValueKind::kParameter,
+                            testing_step::HostFloats(std::vector<float>(2 * kClasses)));
+  const ValueId label = b.Input("label", {DType::kInt64, {Dim::Batch(), 16}}, ValueKind::kInput);
+  const ValueId scores = Take(b.Add1("MatMul", {x, w}));
+  graph.outputs = {Take(b.Add("SoftmaxCrossEntropy", {scores, label}, {}, "loss", 2))[0]};
+  return graph;
+}
+
 // A product with a weight and a ReLU, twice: a model with a code.
 Graph TwoLayers(const char* product, const Attributes& attrs, const Dims& x_dims, const Dims& w_dims) {
   Graph graph;
@@ -117,6 +132,7 @@ const Coverage& AllSites() {
         CountModel(model.graph(), model.batch(), coverage);
       }
     CountModel(Classifier(), 1, coverage);
+    CountModel(LanguageModel(), 2, coverage, "L3");
     // Plans of presets that swap contain operators that no model asks for. Levels with codes add
     // weight gradients of rounded operands.
     const Graph products = TwoLayers("MatMul", {}, {Dim::Batch(), 256}, {256, 256});

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/ops/op_table.h"
 #include "passes/planning/assign_storage.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/sample_loops.h"
@@ -111,6 +112,81 @@ TEST(TileSamples, LowersThePeakOfALargeBatchOnItsTarget) {
       lower += peak < peak_whole;
     }
     EXPECT_GE(lower, kNetworks / 2);
+  }
+}
+
+// What a language model's loss is: rows of tokens, many classes, labels that do not count.
+struct LossCase {
+  const char* reduction;
+  bool ignores, weighted;
+};
+
+ImportResult LargeLoss(const LossCase& c) {
+  constexpr int64_t kClasses = 8192;
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId tokens = b.Input("tokens", {DType::kFloat32, {Dim::Batch(), 32, 8}}, ValueKind::kInput);
+  const ValueId label = b.Input("label", {DType::kInt64, {Dim::Batch(), 32}}, ValueKind::kInput);
+  std::vector<float> numbers(8 * kClasses), weights(kClasses);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<float>(i));
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i % 3);
+  const ValueId w = b.Input("w", {DType::kFloat32, {8, kClasses}}, ValueKind::kParameter,
+                            testing_step::HostFloats(numbers));
+  const ValueId bias = b.Input("bias", {DType::kFloat32, {kClasses}}, ValueKind::kParameter,
+                               testing_step::HostFloats(std::vector<float>(kClasses, .5f)));
+  const ValueId scores = Take(b.Add1("Add", {Take(b.Add1("MatMul", {tokens, w})), bias}));
+  Attributes attrs;
+  attrs.Set("reduction", std::string(c.reduction));
+  if (c.ignores) attrs.Set("ignore_index", int64_t{-100});
+  std::vector<ValueId> operands{scores, label};
+  if (c.weighted)
+    operands.push_back(
+        b.Constant("weights", {DType::kFloat32, {kClasses}}, testing_step::HostFloats(weights)));
+  graph.outputs = {Take(b.Add("SoftmaxCrossEntropy", operands, attrs, "loss", 2))[0]};
+  return testing_step::ModelOf(std::move(graph));
+}
+
+TEST(TileSamples, ALossOverManyClassesIsThatOfTheWholeBatch) {
+  constexpr int64_t kSamples = 5;
+  std::vector<float> tokens(kSamples * 32 * 8);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::cos(static_cast<float>(3 * i));
+  for (const LossCase& c : {LossCase{"mean", false, false},
+                            {"mean", true, false},
+                            {"mean", true, true},
+                            {"mean", false, true},
+                            {"sum", true, false}}) {
+    SCOPED_TRACE(std::string(c.reduction) + (c.ignores ? ", some ignored" : "") +
+                 (c.weighted ? ", weighted" : ""));
+    std::vector<int64_t> labels(kSamples * 32);
+    for (size_t i = 0; i < labels.size(); ++i)
+      labels[i] = c.ignores && i % 7 < 2 ? -100 : static_cast<int64_t>(i * 50 % 8192);
+    // A sample of which no label counts.
+    if (c.ignores) std::fill(labels.begin() + 32, labels.begin() + 64, int64_t{-100});
+    Plan tiled = Take(Compile(LargeLoss(c), testing_step::Checked("L3", "none")));
+    const Plan whole = Take(Compile(LargeLoss(c), testing_step::Checked("L0", "none")));
+    EXPECT_TRUE(whole.train.graph.loops.empty());
+    ASSERT_EQ(tiled.train.graph.loops.size(), 1u);
+    size_t of_loss = 0;
+    SampleLoop& loop = tiled.train.graph.loops[0];
+    for (int64_t i = loop.first; i < loop.last; ++i) {
+      const OpDef& op = *FindOp(tiled.train.graph.nodes[static_cast<size_t>(i)].op);
+      of_loss += op.loss || op.loss_gradient;
+    }
+    EXPECT_EQ(of_loss, 2u) << "the loss and its gradient are not in one loop";
+    loop.tiles = kSamples, loop.least_samples = 1;
+    ASSERT_EQ(testing_step::Text(CheckPlan(tiled)), "");
+
+    const auto run = [&](const Plan& plan, const KernelRegistry& kernels) {
+      testing_step::StepOptions options;
+      options.batch = kSamples;
+      options.check_memory = true;
+      return Take(testing_step::RunStep(
+          plan, kernels,
+          {{"tokens", testing_step::BytesOf(tokens)}, {"label", testing_step::BytesOf(labels)}}, options));
+    };
+    // Nothing is stored with an error; sums over samples are added in another order.
+    for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()})
+      EXPECT_LE(Distance(run(tiled, *kernels), run(whole, *kernels)), 1e-11);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "compiler/ops/update.h"
 #include "kernels/site/dereference.h"
+#include "runtime/plan/gradient_norm.h"
 #include "runtime/plan/optimizer.h"
 #include "runtime/train/checkpoint.h"
 #include "tests/compiler/compiled_step.h"
@@ -100,7 +101,9 @@ struct Truth {
 // A plan of SumOfProducts that is being run.
 struct PlanRun {
   PlanRun(const Dims& dims, const CompileOptions& options, const KernelRegistry& kernels)
-      : plan(Take(Compile(SumOfProducts(dims), options))) {
+      : PlanRun(SumOfProducts(dims), options, kernels) {}
+  PlanRun(ImportResult model, const CompileOptions& options, const KernelRegistry& kernels)
+      : plan(Take(Compile(std::move(model), options))) {
     executor = Take(Executor::Create(plan, Take(LayOut(plan, 1)), TestDevice(), kernels,
                                      {.threads = 2, .check_memory = true}));
   }
@@ -187,6 +190,102 @@ TEST(Update, IsItsFormulaForEveryShape) {
           if (c.optimizer == "adagrad") run.ExpectEqual("q.sum", q.v, where);
           if (c.optimizer == "adam") run.ExpectEqual("p.exp_avg_sq", p.v, where);
         }
+}
+
+// The value of a float scalar of the step.
+double NumberOf(const PlanRun& run, ValueId id) {
+  return static_cast<double>(*Take(run.executor->Train(1))->view(id).as<float>());
+}
+
+// And whether it is asked for changes no parameter.
+TEST(Update, NormOfAllGradientsIsAnOutput) {
+  for (const std::string optimizer : {"sgd", "adagrad", "lamb"})
+    for (const Dims& dims : kShapes)
+      for (const double clip : {0.0, 0.75})
+        for (const KernelRegistry* kernels :
+             {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()}) {
+          CompileOptions options = testing_step::Checked("L0", optimizer);
+          options.clip_norm = clip;
+          PlanRun without(dims, options, *kernels);
+          options.grad_norm = true;
+          PlanRun with(dims, options, *kernels);
+          const std::string where = optimizer + " " + ToString(dims) + (clip > 0 ? ", clipped" : "");
+          EXPECT_EQ(GradientNormOf(without.plan) != kNoValue, clip > 0) << where;
+          const ValueId norm = GradientNormOf(with.plan);
+          ASSERT_NE(norm, kNoValue) << where;
+          const auto count = static_cast<size_t>(TensorType{DType::kFloat32, dims}.Elements().fixed);
+          const std::vector<float> x = Random(count, 3);
+          const StepState state{.update = {.hyper = {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}}};
+          for (PlanRun* run : {&without, &with}) ASSERT_EQ(Text(run->Pass(x, state)), "") << where;
+          // Before clipping, over both parameters. At most 1800 squares, of which a lane sums up 100: errors
+          // of half a rounding (6e-8) each are below 100 of them.
+          const double expected = std::sqrt(2.0) * NormOf(Doubles(x.begin(), x.end()));
+          EXPECT_NEAR(NumberOf(with, norm), expected, 6e-6 * expected) << where;
+          for (const std::string name : {"p", "q"})
+            EXPECT_EQ(std::memcmp(with.Tensor(name).as<float>(), without.Tensor(name).as<float>(), 4 * count),
+                      0)
+                << where;
+        }
+}
+
+// The sum over i of i p_i x, for i = 1 .. count: the gradient of p_i is i x.
+ImportResult SumOfMany(int count) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const TensorType type{DType::kFloat32, {5}};
+  const ValueId x = b.Input("x", type, ValueKind::kInput);
+  ValueId sum = kNoValue;
+  for (int i = 1; i <= count; ++i) {
+    const std::vector<float> start = Random(5, static_cast<unsigned>(i));
+    const ValueId p =
+        b.Input("p" + std::to_string(i), type, ValueKind::kParameter, testing_step::HostFloats(start));
+    const ValueId term = Take(b.Add1("Mul", {p, b.Scalar(static_cast<float>(i))}, {}, "term"));
+    sum = i == 1 ? term : Take(b.Add1("Add", {sum, term}, {}, "sum"));
+  }
+  Attributes attrs;
+  attrs.Set("axes", std::vector<int64_t>{0});
+  attrs.Set("keepdims", int64_t{0});
+  const ValueId product = Take(b.Add1("Mul", {sum, x}, {}, "product"));
+  graph.outputs = {Take(b.Add1("ReduceSum", {product}, attrs, "loss"))};
+  return testing_step::ModelOf(std::move(graph));
+}
+
+// The sums of squares are added in pairs, and each number of them leaves others over.
+TEST(Update, NormIsOfAnyNumberOfGradients) {
+  for (int count = 1; count <= 7; ++count)
+    for (const double clip : {0.0, 0.75}) {
+      CompileOptions options = testing_step::Checked("L0", "sgd");
+      options.clip_norm = clip;
+      options.grad_norm = true;
+      PlanRun run(SumOfMany(count), options, testing_step::CpuKernels());
+      const std::vector<float> x = Random(5, 3);
+      ASSERT_EQ(Text(run.Pass(x, {.update = {.hyper = {.lr = 0.1}}})), "");
+      const double expected =
+          std::sqrt(count * (count + 1) * (2 * count + 1) / 6.0) * NormOf(Doubles(x.begin(), x.end()));
+      // 35 squares, each with a few roundings of 6e-8.
+      EXPECT_NEAR(NumberOf(run, GradientNormOf(run.plan)), expected, 2e-6 * expected)
+          << count << ", " << clip;
+    }
+}
+
+TEST(Update, NormIsOfTheSumOverMicroBatches) {
+  CompileOptions options = testing_step::Checked("L0", "sgd");
+  options.accumulate = 2;
+  options.grad_norm = true;
+  PlanRun run({3, 5}, options, testing_step::CpuKernels());
+  const std::vector<float> a = Random(15, 20), b = Random(15, 30);
+  Doubles g(15);
+  for (size_t i = 0; i < g.size(); ++i)
+    g[i] = 0.25 * static_cast<double>(a[i]) + 0.75 * static_cast<double>(b[i]);
+  StepState state{.update = {.hyper = {.lr = 0.1}, .sum_weight = 0.25}, .updates = false};
+  ASSERT_EQ(Text(run.Pass(a, state)), "");
+  state.update.keep_sum = 1;
+  state.update.sum_weight = 0.75;
+  state.updates = true;
+  ASSERT_EQ(Text(run.Pass(b, state)), "");
+  const double expected = std::sqrt(2.0) * NormOf(g);
+  // 30 squares, each with a few roundings of 6e-8.
+  EXPECT_NEAR(NumberOf(run, GradientNormOf(run.plan)), expected, 2e-6 * expected);
 }
 
 // A direction of length 0, and a parameter of length 0, have the trust ratio 1.

@@ -12,9 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number of the allocation that is the arena: the step image, results of checks and five staging
+// The number of the allocation that is the arena: the step image, results of checks and seven staging
 // buffers come before.
-constexpr int kArenaAllocation = 8;
+constexpr int kArenaAllocation = 10;
 
 class CudaCli : public testing::Test {
  protected:

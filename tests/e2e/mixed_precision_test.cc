@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <tuple>
 
 #include "tests/e2e/golden_case.h"
@@ -16,6 +17,13 @@ namespace {
 constexpr int kSteps = 5;
 
 using Parameters = std::tuple<GoldenModel, std::string>;  // model, level
+
+std::vector<double> Losses(const llvm::json::Object& report) {
+  std::vector<double> losses;
+  for (const llvm::json::Value& loss : *report.getArray("losses"))
+    losses.push_back(loss.getAsNumber().value_or(NAN));
+  return losses;
+}
 
 class MixedPrecision : public testing::TestWithParam<Parameters> {};
 
@@ -30,9 +38,7 @@ TEST_P(MixedPrecision, TrainsAndKeepsItsPeak) {
 
   EXPECT_GT(compiled.getInteger("peak_bytes").value_or(0), 0);
   EXPECT_EQ(compiled.getInteger("peak_bytes"), report.getInteger("peak_bytes"));
-  std::vector<double> losses;
-  for (const llvm::json::Value& loss : *report.getArray("losses"))
-    losses.push_back(loss.getAsNumber().value_or(NAN));
+  const std::vector<double> losses = Losses(report);
   ASSERT_EQ(losses.size(), size_t{kSteps});
   for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss)) << loss;
   EXPECT_LT(losses.back(), losses.front());
@@ -41,6 +47,38 @@ TEST_P(MixedPrecision, TrainsAndKeepsItsPeak) {
 INSTANTIATE_TEST_SUITE_P(
     , MixedPrecision, testing::Combine(testing::ValuesIn(GoldenModels()), testing::Values("L0", "L3", "L4")),
     [](const auto& of) { return TestName(std::get<0>(of.param)) + "_" + std::get<1>(of.param); });
+
+double RootMeanSquare(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum / static_cast<double>(a.size()));
+}
+
+// A processor without the instructions of bfloat16, and those without AVX-512 and AVX2, run the same plan.
+TEST(MixedPrecisionInstructions, LossesAreTheSameWithoutThoseOfBFloat16) {
+  for (const char* name : {"resnet_basic", "unet", "bert", "vit", "lstm"}) {
+    SCOPED_TRACE(name);
+    const ScratchFolder scratch;
+    const GoldenCase golden = Take(LoadGoldenCase(name));
+    const std::string exact = scratch / "f32.bin", plan = scratch / "bf16.bin";
+    Take(Compile(golden, "model.onnx", "L0", exact, scratch));
+    Take(Compile(golden, "model.onnx", "L0", plan, scratch, {"--compute=bf16"}));
+    const auto losses = [&](const std::string& file) {
+      return Losses(Take(Train(golden, file, kSteps, /*seed=*/1, scratch)).report);
+    };
+    const std::vector<double> expected = losses(plan);
+    const double rounding = RootMeanSquare(expected, losses(exact));
+    for (const char* limit : {"AVX512_CORE", "AVX2", "SSE41"}) {
+      SCOPED_TRACE(limit);
+      setenv("ONEDNN_MAX_CPU_ISA", limit, 1);
+      const std::vector<double> limited = losses(plan);
+      unsetenv("ONEDNN_MAX_CPU_ISA");
+      // Sums in another order round some values of bfloat16 the other way. So the two runs differ as two that
+      // are rounded independently do, by sqrt(2) times what each is off; and by a float32's last bits.
+      EXPECT_LE(RootMeanSquare(limited, expected), 2 * rounding + 1e-6 * expected.front());
+    }
+  }
+}
 
 // The measured variance, less the squared bias, is the spread of the gradients of training with
 // other seeds: both are of the plan's own codes, and a plan's other roundings are the same each time.

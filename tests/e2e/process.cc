@@ -44,7 +44,7 @@ int WaitFor(pid_t child, const Limits& limits, const std::string& err) {
     }
     if (interrupts && ReadFile(err).find(limits.interrupt_at) != std::string::npos) {
       interrupts = false;
-      kill(child, SIGINT);
+      limits.instead ? limits.instead() : static_cast<void>(kill(child, SIGINT));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

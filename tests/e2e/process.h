@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct Limits {
   int64_t largest_file_bytes = 0;
   // Ctrl-C (SIGINT) once standard error holds this text. Empty: never.
   std::string interrupt_at = {};
+  // Called then, instead of Ctrl-C.
+  std::function<void()> instead = nullptr;
 };
 
 // args[0] is a path. Without --tune, and without ACT_TUNE in the environment, kernels are chosen in a fixed

@@ -8,7 +8,8 @@
 
 namespace act::fuzz {
 
-inline constexpr int kMostSeconds = 10;  // of one input
+// Of one input: seconds of the processor, and seconds.
+inline constexpr int kMostSeconds = 10, kMostWaitSeconds = 120;
 inline constexpr int64_t kMostMemory = int64_t{2} << 30;
 
 // Keeps the input that runs in a file, so that it is there whatever ends the process.

@@ -94,8 +94,8 @@ std::vector<std::string> Files(const std::vector<std::string>& paths) {
 
 Bytes Change(Bytes input, const std::vector<Bytes>& corpus, std::mt19937_64& random) {
   const Bytes& other = corpus[random() % corpus.size()];
-  for (uint64_t changes = 1 + random() % 4; changes > 0; --changes) {
-    if (random() % 2 == 0) {
+  for (uint64_t changes = 1 + random() % 8; changes > 0; --changes) {
+    if (random() % 4 != 0) {
       Bytes changed = input;
       changed.resize(kMostBytes);
       MutateGenerator().seed(random());

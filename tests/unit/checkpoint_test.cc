@@ -72,7 +72,46 @@ TEST_F(CheckpointTest, HoldsTheNamesThatAreDocumented) {
   for (const auto& [name, view] : file.tensors()) names += name + ":" + ToString(view) + " ";
   EXPECT_EQ(names,
             "buffer.seen:f32[1] epoch:i64[] kernels:i64[2] optimizer.w.velocity:f32[4] param.w:f32[4] "
-            "position:i64[] seed:i64[] step:i64[] ");
+            "position:i64[] seed:i64[] stale_evaluations:i64[2] step:i64[] ");
+}
+
+TEST(BestEvaluations, KeepTheLowestLossAndTheHighestAccuracy) {
+  BestEvaluations best;
+  best.Add({.epoch = 1, .loss = std::nan(""), .accuracy = 0.5});
+  EXPECT_EQ(best.loss, (BestFigure{.best = std::nullopt, .stale = 1}));
+  best.Add({.epoch = 2, .loss = 2, .accuracy = 0.5});
+  EXPECT_EQ(best.loss, (BestFigure{.best = 2, .stale = 0}));
+  EXPECT_EQ(best.accuracy, (BestFigure{.best = 0.5, .stale = 1})) << "equal is not better";
+  best.Add({.epoch = 3, .loss = 3, .accuracy = 0.75});
+  EXPECT_EQ(best.loss, (BestFigure{.best = 2, .stale = 1}));
+  EXPECT_EQ(best.accuracy, (BestFigure{.best = 0.75, .stale = 0}));
+  best.Add({.epoch = 4, .loss = 1, .accuracy = std::nullopt});
+  EXPECT_EQ(best.loss, (BestFigure{.best = 1, .stale = 0}));
+  EXPECT_EQ(best.accuracy, (BestFigure{.best = 0.75, .stale = 0})) << "a figure that was not measured";
+}
+
+TEST_F(CheckpointTest, KeepsTheBestEvaluations) {
+  auto executor = NewExecutor();
+  const TrainPosition none{.step = 1},
+      both{.step = 5, .best = {.loss = {.best = 0.25, .stale = 3}, .accuracy = {.best = 0.1, .stale = 2}}};
+  for (const TrainPosition& position : {none, both}) {
+    ASSERT_EQ(llvm::toString(SaveCheckpoint(folder_ / "c", *executor, position)), "");
+    TrainPosition read;
+    ASSERT_EQ(llvm::toString(LoadCheckpoint(folder_ / "c", *executor, read)), "");
+    EXPECT_EQ(read, position);
+  }
+}
+
+TEST_F(CheckpointTest, BestEvaluationsThatAreNoneAreRefused) {
+  auto executor = NewExecutor();
+  const auto load = [&](const TrainPosition& position) {
+    EXPECT_EQ(llvm::toString(SaveCheckpoint(folder_ / "c", *executor, position)), "");
+    return LoadError(folder_ / "c", *executor);
+  };
+  const std::string infinite = load({.best = {.loss = {.best = HUGE_VAL}, .accuracy = {}}});
+  EXPECT_NE(infinite.find("'best_loss': is not finite"), std::string::npos) << infinite;
+  const std::string negative = load({.best = {.loss = {}, .accuracy = {.best = 1, .stale = -1}}});
+  EXPECT_NE(negative.find("'stale_evaluations': is negative"), std::string::npos) << negative;
 }
 
 TEST_F(CheckpointTest, AContinuedRunIsBitIdenticalToOneThatNeverStopped) {

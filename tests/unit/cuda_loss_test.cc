@@ -54,6 +54,24 @@ TEST(CudaLoss, ALabelOutOfRangeIsReported) {
   }
 }
 
+TEST(CudaLoss, DenominatorsAreThoseOfTheReference) {
+  for (const int64_t rows : {int64_t{1}, int64_t{130}, int64_t{70000}})
+    for (const bool weighted : {false, true}) {
+      OpCase c = DenominatorCase({rows}, SomeLabels(rows, 9), weighted ? Random({9}, 3) : Absent(), 9);
+      EXPECT_GT(Compare(c, kLossTolerance), 0) << rows;
+      c.attrs.Set("ignore_index", int64_t{0});
+      EXPECT_GT(Compare(c, kLossTolerance), 0) << rows << ", some ignored";
+    }
+}
+
+TEST(CudaLoss, ADenominatorReportsALabelOutOfRange) {
+  const KernelRegistry registry = CudaKernels(RegisterCudaLoss);
+  const OpCase c = DenominatorCase({5}, {0, 1, 12, 2, 3}, Absent(), 10);
+  const CudaResult y = RunCuda(registry.For(c.op).front(), c, PlannedWorkspace(c, CudaTarget()));
+  EXPECT_EQ(y.fault.kind, static_cast<uint32_t>(DataFault::kLabel));
+  EXPECT_EQ(y.fault.value, 12);
+}
+
 TEST(CudaCountCorrect, CountsTheFirstMaximum) { EXPECT_GT(Compare(CountCorrectCase(), 0), 0); }
 
 TEST(CudaCountCorrect, NanIsTheLargestOnlyIfItIsFirst) {

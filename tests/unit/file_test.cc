@@ -1,8 +1,13 @@
 #include "runtime/base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <csignal>
+#include <thread>
 
 #include "tests/unit/temporary_folder.h"
 
@@ -81,6 +86,85 @@ TEST(MappedFile, ReadsWhatWasWritten) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->bytes().data()), 5), "hello");
   Overwrite(folder / "empty", "");
   EXPECT_TRUE(llvm::cantFail(MappedFile::Open(folder / "empty"))->bytes().empty());
+}
+
+// A file of 10,000 bytes that is mapped and then cut off.
+class CutFile : public ::testing::Test {
+ protected:
+  CutFile() {
+    Overwrite(path_, std::string(10000, 'x'));
+    file_ = llvm::cantFail(MappedFile::Open(path_));
+  }
+  void CutTo(off_t bytes) { ASSERT_EQ(::truncate(path_.c_str(), bytes), 0); }
+  char Byte(size_t at) {
+    return static_cast<char>(static_cast<const volatile std::byte&>(file_->bytes()[at]));
+  }
+  std::string Message(const std::string& bytes) const {
+    return "file_test: error: " + path_ +
+           ": became shorter while it was in use: it had 10000 bytes and has " + bytes +
+           "\nhint: write changed data to another file";
+  }
+
+  TemporaryFolder folder_;
+  const std::string path_ = folder_ / "in";
+  std::shared_ptr<const MappedFile> file_;
+};
+
+TEST_F(CutFile, ReadingItIsAnErrorThatNamesTheFile) {
+  Overwrite(folder_ / "out", "old");
+  const auto read = [&] {
+    auto output = llvm::cantFail(OutputFile::Create(folder_ / "out"));
+    llvm::cantFail(output->Write("new", 3));
+    CutTo(5000);
+    EXPECT_EQ(Byte(4999), 'x');
+    Byte(9000);
+  };
+  EXPECT_EXIT(read(), ::testing::ExitedWithCode(1), Message("5000"));
+  EXPECT_EQ(Contents(folder_ / "out"), "old");
+  EXPECT_EQ(folder_.Files(), 2u) << "a temporary file is left";
+}
+
+TEST_F(CutFile, ReadingItInAThreadToo) {
+  CutTo(0);
+  EXPECT_EXIT(std::thread([&] { Byte(0); }).join(), ::testing::ExitedWithCode(1), Message("0"));
+}
+
+TEST_F(CutFile, WritingItsBytesToo) {
+  CutTo(0);
+  const auto write = [&] {
+    llvm::consumeError(
+        WriteFile(folder_ / "out", {reinterpret_cast<const char*>(file_->bytes().data()), 10000}));
+  };
+  EXPECT_EXIT(write(), ::testing::ExitedWithCode(1), Message("0"));
+  EXPECT_EQ(folder_.Files(), 1u);
+}
+
+TEST_F(CutFile, AFewMissingBytesAreNoticed) {
+  CutTo(9999);
+  EXPECT_EQ(Byte(9999), 0) << "the page is there, and the byte is not: this is why lengths are checked";
+  EXPECT_EXIT(file_->CheckLength(), ::testing::ExitedWithCode(1), Message("9999"));
+}
+
+TEST_F(CutFile, AnotherFileInItsPlaceIsNoError) {
+  llvm::cantFail(WriteFile(path_, "new"));
+  file_->CheckLength();
+  EXPECT_EQ(Byte(9999), 'x');
+}
+
+TEST_F(CutFile, OtherFaultsAreAsEver) {
+  EXPECT_EXIT(::raise(SIGBUS), ::testing::KilledBySignal(SIGBUS), "");
+  // Mapped by nobody's MappedFile, while one has a range that was another's before.
+  const auto fault = [&] {
+    file_.reset();
+    Overwrite(folder_ / "other", "other");
+    const auto other = llvm::cantFail(MappedFile::Open(folder_ / "other"));
+    const int fd = ::open(path_.c_str(), O_RDONLY);
+    const auto* data =
+        static_cast<const volatile char*>(::mmap(nullptr, 10000, PROT_READ, MAP_PRIVATE, fd, 0));
+    CutTo(0);
+    [[maybe_unused]] const char byte = data[0];
+  };
+  EXPECT_EXIT(fault(), ::testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST(MappedFile, SaysWhatIsWrongWithThePath) {

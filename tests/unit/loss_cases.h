@@ -67,10 +67,25 @@ void ForLossCases(Check check) {
     c.inputs[0].as<float>()[20 + 5] = odd;
     check(c, "a logit of " + std::to_string(odd));
   }
+  for (const bool weighted : {false, true}) {
+    OpCase given = LossCase({130, 30}, SomeLabels(130, 30), weighted, "mean");
+    OpCase grad = LossGradCase(given, 1.5f);
+    given.inputs.push_back(Floats({}, {1234}));
+    grad.inputs.push_back(Floats({}, {1234}));
+    check(given, "a given denominator");
+    check(grad, "a given denominator");
+  }
   OpCase c = LossCase({2, 5}, {1, 1}, false, "mean");
   c.attrs.Set("ignore_index", int64_t{1});
   check(c, "all ignored");
   check(LossCase({0, 5}, {}, false, "sum"), "no rows");
+}
+
+inline OpCase DenominatorCase(const std::vector<int64_t>& rows, const std::vector<int64_t>& labels,
+                              const TestTensor& weight, int64_t classes) {
+  OpCase c{"LossDenominator", {}, {Labels(rows, labels), weight}, {Empty({})}, {}, {}};
+  c.attrs.Set("classes", classes);
+  return c;
 }
 
 inline OpCase CountCorrectCase() {

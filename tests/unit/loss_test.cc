@@ -43,6 +43,26 @@ TEST(SoftmaxCrossEntropy, ALabelOutOfRangeNamesItsSample) {
   }
 }
 
+// A mean times what it was divided by is the sum.
+TEST(SoftmaxCrossEntropy, AGivenDenominatorDivides) {
+  OpCase c = LossCase({7, 4}, SomeLabels(7, 4), true, "sum");
+  const float sum = RunReference(c).tensors[0].as<float>()[0];
+  c.attrs.Set("reduction", std::string("mean"));
+  c.inputs.push_back(Floats({}, {16}));
+  EXPECT_EQ(RunReference(c).tensors[0].as<float>()[0], sum / 16);
+}
+
+TEST(LossDenominator, AddsTheWeightsOfTheLabelsThatCount) {
+  OpCase c = DenominatorCase({2, 2}, {0, 2, 2, -7}, Absent(), 3);
+  c.attrs.Set("ignore_index", int64_t{-7});
+  EXPECT_EQ(RunReference(c).tensors[0].as<float>()[0], 3);
+  c.inputs[1] = Floats({3}, {1, 50, 4});
+  EXPECT_EQ(RunReference(c).tensors[0].as<float>()[0], 9);
+  c.attrs.Set("ignore_index", int64_t{0});
+  for (const KernelEntry& entry : CpuRegistry().For("LossDenominator"))
+    EXPECT_EQ(RunKernel(entry, c, 1, 0).error, "label -7 at sample 1 is outside 0..2");
+}
+
 TEST(SoftmaxCrossEntropy, AllIgnoredIsNanAsInPyTorch) {
   OpCase c = LossCase({2, 5}, {1, 1}, false, "mean");
   c.attrs.Set("ignore_index", int64_t{1});

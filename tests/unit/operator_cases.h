@@ -141,6 +141,7 @@ inline OpCase SmallCase(const std::string& op) {
   }
   if (op == "SoftmaxCrossEntropy") return loss;
   if (op == "SoftmaxCrossEntropyGrad") return LossGradCase(loss, 1.5f);
+  if (op == "LossDenominator") return DenominatorCase({5}, SomeLabels(5, 10), Absent(), 10);
   if (op == "CountCorrect") return CountCorrectCase();
   return SmallIntegerCase(op);
 }

@@ -126,7 +126,7 @@ TEST(CheckPlan, FindsWhatIsWrong) {
       {"an operand too many", [](Plan& p) { p.train.graph.nodes[kFc].inputs.assign(4, kX); },
        "node 'fc' (MatMul): has 4 operands, not 2 to 3"},
       {"an operand too few", [](Plan& p) { p.train.graph.nodes[kCrossEntropyGrad].inputs.resize(2); },
-       "node 'loss/grad' (SoftmaxCrossEntropyGrad): has 2 operands, not 3 to 4"},
+       "node 'loss/grad' (SoftmaxCrossEntropyGrad): has 2 operands, not 3 to 5"},
       {"an operand that must be there",
        [](Plan& p) { p.train.graph.nodes[kCrossEntropyGrad].inputs[1] = kNoValue; }, "lacks operand 1"},
       {"a result too few", [](Plan& p) { p.train.graph.nodes[kCrossEntropy].outputs.resize(1); },

@@ -51,7 +51,8 @@ ACT_DEVICE void StorePart(const LossParameters& p, const LossPart& part) {
 }
 
 ACT_DEVICE void StoreLoss(const LossParameters& p, const LossPart& all) {
-  Store(p.loss, static_cast<float>(p.mean ? all.sum / all.weight : all.sum));
+  const double denominator = !p.mean ? 1 : p.denominator ? Load(p.denominator) : all.weight;
+  Store(p.loss, static_cast<float>(all.sum / denominator));
 }
 
 // The last kernel of a loss that has several parts.
@@ -129,19 +130,33 @@ ACT_DEVICE void CountCorrect(const LossParameters& p) {
 }
 
 // The weights of the labels of a part.
-ACT_DEVICE void SumLabelWeights(const LossParameters& p) {
+ACT_DEVICE LossPart WeightsOfPart(const LossParameters& p) {
   LossPart mine = {0, 0};
   for (int64_t row = int64_t{blockIdx.x} * kLossThreads + threadIdx.x; row < p.rows;
-       row += int64_t{p.part_count} * kLossThreads)
-    mine.weight += FactsOf(p, Load(p.label + row)).weight;
-  const LossPart sum = SumOverBlock<kLossThreads>(mine);
+       row += int64_t{p.part_count} * kLossThreads) {
+    const int64_t number = Load(p.label + row);
+    const LabelFacts label = FactsOf(p, number);
+    if (!label.in_range && !label.ignored) ReportLabel(p, number);
+    mine.weight += label.weight;
+  }
+  return SumOverBlock<kLossThreads>(mine);
+}
+ACT_DEVICE void SumLabelWeights(const LossParameters& p) {
+  const LossPart sum = WeightsOfPart(p);
   if (threadIdx.x == 0) StorePart(p, sum);
+}
+
+// The sum of the weights of all labels, by one block, or after SumLabelWeights.
+ACT_DEVICE void LossDenominator(const LossParameters& p) {
+  const LossPart all = p.part_count > 1 ? SumOfParts<kLossThreads>(p) : WeightsOfPart(p);
+  if (threadIdx.x == 0) Store(p.loss, static_cast<float>(all.weight));
 }
 
 // The sum of the weights of all labels, for every thread of a block. Without parts, from the labels.
 template <int kThreads>
 ACT_DEVICE double Denominator(const LossParameters& p) {
   if (!p.mean) return 1;
+  if (p.denominator) return Load(p.denominator);
   if (p.part_count > 0) return SumOfParts<kThreads>(p).weight;
   double mine = 0;
   for (int64_t row = threadIdx.x; row < p.rows; row += kThreads)

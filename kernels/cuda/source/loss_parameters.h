@@ -20,6 +20,7 @@ struct LossParameters {
   const float* logits = nullptr;  // or prob, in the gradient
   const int64_t* label = nullptr;
   const float* class_weight = nullptr;  // may be left out
+  const float* denominator = nullptr;   // of a mean; null: the sum of the weights of these labels
   float* prob = nullptr;
   void* dlogits = nullptr;
   float* loss = nullptr;

@@ -1,0 +1,83 @@
+#include "tests/fuzz/plan_seeds.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "compiler/import/import_onnx.h"
+#include "passes/pipeline/pipeline.h"
+#include "tests/compiler/op_cases.h"
+
+namespace act::fuzz {
+namespace {
+
+using gradient_case::AllCases;
+using gradient_case::CaseModel;
+
+constexpr const char* kGolden[] = {"mlp",   "mse",  "bce",  "lenet", "conv1d",       "conv3d",
+                                   "rnn",   "gru",  "lstm", "sage",  "gcn",          "gat",
+                                   "norms", "moco", "fcn",  "bert",  "odd_channels", "resnext"};
+// The first level is the one whose plans have the fewest nodes. Presets have codes of their own, and swap.
+constexpr const char* kLevels[] = {"L0", "L0", "L1", "L2", "L3", "L4", "actnn-L4", "L3"};
+constexpr const char* kOptimizers[] = {"none", "sgd", "adamw", "sgd"};
+constexpr size_t kMostKept = 600;
+
+llvm::Expected<ImportResult> ModelOf(size_t model, bool at_batch) {
+  if (model < std::size(kGolden))
+    return ImportOnnx(std::string(ACT_SOURCE_DIR "/tests/golden/") + kGolden[model] + "/model.onnx", {});
+  const auto& c = AllCases()[model - std::size(kGolden)];
+  return testing_step::ModelOf(CaseModel(c, at_batch && c.RunsAtBatch(), true).graph());
+}
+
+std::unique_ptr<const Plan> Compiled(size_t model, uint8_t level, uint8_t flags) {
+  auto imported = ModelOf(model, (flags & 1) != 0);
+  if (!imported) return llvm::consumeError(imported.takeError()), nullptr;
+  CompileOptions options;
+  options.level = kLevels[level % std::size(kLevels)];
+  options.optimizer = kOptimizers[flags >> 1 & 3];
+  if ((flags >> 3 & 3) == 3) options.compute = Compute::kBFloat16;
+  if ((flags >> 5 & 3) == 3) options.accumulate = 2;
+  options.batch = 3;
+  auto plan = Compile(std::move(*imported), options);
+  if (!plan) return llvm::consumeError(plan.takeError()), nullptr;
+  plan->onnx_model = {};
+  return std::make_unique<const Plan>(std::move(*plan));
+}
+
+// A model's number in an input follows from its name, so that other models may be added.
+uint16_t NumberOf(size_t model) {
+  const std::string name = model < std::size(kGolden) ? std::string("golden/") + kGolden[model]
+                                                      : AllCases()[model - std::size(kGolden)].name;
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
+  return static_cast<uint16_t>(hash ^ hash >> 16);
+}
+
+// The first model whose number is this or more.
+size_t ModelOfNumber(uint16_t number) {
+  static const std::map<uint16_t, size_t> models = [] {
+    std::map<uint16_t, size_t> all;
+    for (size_t i = 0; i < SeedModels(); ++i) all.emplace(NumberOf(i), i);
+    return all;
+  }();
+  const auto at = models.lower_bound(number);
+  return at == models.end() ? models.begin()->second : at->second;
+}
+
+}  // namespace
+
+size_t SeedModels() { return std::size(kGolden) + AllCases().size(); }
+
+const Plan* NextSeed(ByteReader& bytes) {
+  static std::map<std::tuple<size_t, uint8_t, uint8_t>, std::unique_ptr<const Plan>> kept;
+  const size_t model = ModelOfNumber(bytes.Pair());
+  const auto level = static_cast<uint8_t>(bytes.Byte() % std::size(kLevels));
+  const auto flags = static_cast<uint8_t>(bytes.Byte() & 0x7F);
+  if (kept.size() >= kMostKept) kept.clear();
+  const auto [it, is_new] = kept.try_emplace({model, level, flags});
+  if (is_new) it->second = Compiled(model, level, flags);
+  return it->second.get();
+}
+
+}  // namespace act::fuzz
