@@ -58,6 +58,14 @@ const Hostile kHostile[] = {
      },
      "node 'n' (Neg): has 2 inputs"},
     {"variadic_left_out", [] { return WithNode("Max", {""}); }, "node 'n' (Max): input 1 is left out"},
+    {"comparison_left_out",
+     [] {
+       OnnxModel m = Linear();
+       m.Input("i", {"N", 8}, onnx::TensorProto::INT32).Input("k", {"N", 8}, onnx::TensorProto::INT32);
+       m.Node("Equal", {"i", "k", ""}, {"n"}).Node("Where", {"n", "logits", "logits"}, {"y"});
+       return m.MeanLoss("y");
+     },
+     "node 'n' (Equal): has 3 inputs"},
     {"integers_left_out",
      [] {
        return WithKnown("Max", {"axes", ""});
