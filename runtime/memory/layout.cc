@@ -52,10 +52,11 @@ StepLayout Measure(const StepGraph& step, int64_t batch, TargetKind target) {
     const StorageId storage = step.storage_of[static_cast<size_t>(id)];
     if (storage < 0) return;
     const auto s = static_cast<size_t>(storage);
-    // A value that a loop over samples shares with the rest of the step lives while any tile runs.
+    // A value that a loop over samples shares with the rest of the step lives while any tile runs. If there is
+    // one tile, its nodes run as those of no loop do.
     const int32_t loop =
         static_cast<size_t>(from) < loop_of_node.size() ? loop_of_node[static_cast<size_t>(from)] : -1;
-    if (loop >= 0 && loop_of_storage[s] != loop) {
+    if (loop >= 0 && loop_of_storage[s] != loop && HasTiles(graph.loops[static_cast<size_t>(loop)], batch)) {
       from = std::min(from, graph.loops[static_cast<size_t>(loop)].first);
       to = std::max(to, graph.loops[static_cast<size_t>(loop)].last);
     }

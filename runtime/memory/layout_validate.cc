@@ -76,11 +76,12 @@ class StepChecker {
  private:
   size_t Storage(ValueId id) const { return static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)]); }
 
-  // The loop over samples that contains `node`. Null if there is none.
+  // The loop over samples that contains `node`. Null if there is none, or if all samples are one tile.
   const SampleLoop* LoopAt(int64_t node) const {
     const int32_t loop =
         static_cast<size_t>(node) < loop_of_node_.size() ? loop_of_node_[static_cast<size_t>(node)] : -1;
-    return loop < 0 ? nullptr : &step_.graph.loops[static_cast<size_t>(loop)];
+    if (loop < 0 || !HasTiles(step_.graph.loops[static_cast<size_t>(loop)], whole_.batch)) return nullptr;
+    return &step_.graph.loops[static_cast<size_t>(loop)];
   }
 
   static llvm::Error WrongMemory(const Node& node) {

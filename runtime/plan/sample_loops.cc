@@ -12,6 +12,8 @@ int64_t TileSamples(const SampleLoop& loop, int64_t batch) {
   return std::max<int64_t>(1, std::min(batch, std::max(samples, loop.least_samples)));
 }
 
+bool HasTiles(const SampleLoop& loop, int64_t batch) { return TileSamples(loop, batch) < batch; }
+
 std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node) {
   if (!node.mutates.empty()) return "writes in place";
   if (node.phase == Phase::kUpdate) return "is part of the update";

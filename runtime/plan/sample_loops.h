@@ -20,6 +20,9 @@ inline constexpr int64_t kMostTiles = 1 << 20;
 // Samples of each tile. The last tile may have fewer. At least 1; grows with the batch.
 int64_t TileSamples(const SampleLoop& loop, int64_t batch);
 
+// Whether the batch is cut. If not, it is not for any smaller batch either.
+bool HasTiles(const SampleLoop& loop, int64_t batch);
+
 // Nullopt if the node may run a tile of samples at a time, otherwise the reason why not. It may if
 // its results depend on each sample alone, or are sums over samples.
 std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node);
