@@ -25,7 +25,7 @@ JOBS = {
     "momentum": (["-O", "L3"], ["--momentum=0.9", "--lr=0.1", "--lr-schedule=cosine", "--epochs=1"]),
     "adapt": (["-O", "L2", "--optimizer=adamw"], ["--lr=0.002", "--adapt-every=7", "--steps=27"]),
     "accumulate": (["-O", "L1", "--accumulate=3"], ["--momentum=0.9", "--lr=0.1", "--epochs=2"]),
-    "bfloat16": (["-O", "L2", "--compute=bf16"], ["--momentum=0.9", "--lr=0.1", "--steps=20"]),
+    "bfloat16": (["-O", "L3", "--compute=bf16"], ["--momentum=0.9", "--lr=0.1", "--steps=20"]),
 }
 
 
