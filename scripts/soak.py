@@ -81,6 +81,11 @@ def check(process, what, log):
         sys.exit(f"{what}: exit {process.returncode}\n{log.read()[-2000:]}")
 
 
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def losses(work, name):
     with open(f"{work}/{name}.json") as file:
         return json.load(file)["losses"]
@@ -144,9 +149,8 @@ def main():
         if parts != losses(work, "straight"):
             sys.exit("the run that was stopped has other losses")
         for kind in "", ".best":
-            with open(f"{work}/straight{kind}.safetensors", "rb") as a, open(f"{work}/parts{kind}.safetensors", "rb") as b:
-                if a.read() != b.read():
-                    sys.exit(f"the run that was stopped ends in another checkpoint{kind}")
+            if contents(f"{work}/straight{kind}.safetensors") != contents(f"{work}/parts{kind}.safetensors"):
+                sys.exit(f"the run that was stopped ends in another checkpoint{kind}")
         print(f"stopped and resumed {arguments.stops} times: all {len(parts)} losses and the checkpoints are equal")
 
 

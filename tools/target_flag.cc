@@ -1,10 +1,9 @@
 #include "tools/target_flag.h"
 
-#include <llvm/Support/MemoryBuffer.h>
-
 #include <iterator>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/base/json.h"
 
 namespace act {
@@ -20,14 +19,17 @@ struct DescribedCard {
 
 // The card of a description (kernels/nvidia/cards/README.md).
 llvm::Expected<TargetChoice> ReadDescription(const std::string& place, const std::string& path) {
-  auto file = llvm::MemoryBuffer::getFile(path);
-  if (!file) return MakeError(place, "cannot read " + path + ": " + file.getError().message(), kReadMe);
-  llvm::Expected<llvm::json::Value> json = ParseJson((*file)->getBuffer());
+  auto file = MappedFile::Open(path);  // refuses devices, which may have no end
+  if (!file) return MakeError(place, "cannot read " + llvm::toString(file.takeError()), kReadMe);
+  const auto text = (*file)->bytes();
+  llvm::Expected<llvm::json::Value> json =
+      ParseJson({reinterpret_cast<const char*>(text.data()), text.size()});
   if (!json)
     return MakeError(place, path + " describes no card: " + llvm::toString(json.takeError()), kReadMe);
   const llvm::json::Object* fields = json->getAsObject();
   const auto name = fields ? fields->getString("deviceName") : std::nullopt;
-  const auto bytes = fields ? fields->getInteger("totalGlobalMem") : std::nullopt;
+  const llvm::json::Value* memory = fields ? fields->get("totalGlobalMem") : nullptr;
+  const auto bytes = memory ? IntegerOf(*memory) : std::nullopt;
   if (!name || name->empty() || !bytes || *bytes <= 0)
     return MakeError(place, path + " describes no card: it has no \"deviceName\" or no \"totalGlobalMem\"",
                      kReadMe);

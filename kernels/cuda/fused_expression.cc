@@ -75,9 +75,9 @@ std::string Expression(const LoopInstr& x, const std::string& a, const std::stri
     case Opcode::kSelect:
       return a + " == 0 ? " + c + " : " + b;
     case Opcode::kSin:
-      return call("sinf", {a});
+      return call("Sine", {a});
     case Opcode::kCos:
-      return call("cosf", {a});
+      return call("Cosine", {a});
     case Opcode::kDropout:
     case Opcode::kRowSum:
     case Opcode::kRowMax:

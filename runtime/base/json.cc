@@ -1,6 +1,7 @@
 #include "runtime/base/json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "runtime/base/error.h"
@@ -35,6 +36,13 @@ llvm::Expected<llvm::json::Value> ParseJson(llvm::StringRef text) {
   if (DepthOf(text) > kMostJsonDepth)
     return MakeError("", "arrays and objects are more than " + std::to_string(kMostJsonDepth) + " deep");
   return llvm::json::parse(text);
+}
+
+std::optional<int64_t> IntegerOf(const llvm::json::Value& value) {
+  const auto number = value.getAsNumber();
+  if (!number || !(std::fabs(*number) < 0x1p63)) return std::nullopt;
+  if (const auto integer = value.getAsInteger()) return *integer;
+  return std::nullopt;
 }
 
 }  // namespace act

@@ -4,6 +4,9 @@
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/JSON.h>
 
+#include <cstdint>
+#include <optional>
+
 namespace act {
 
 // LLVM's parser calls itself for each array and object inside of another one, so a file of a megabyte of brackets
@@ -12,5 +15,9 @@ inline constexpr int kMostJsonDepth = 64;
 
 // The value of a text. Errors: no JSON, arrays and objects more than kMostJsonDepth deep.
 llvm::Expected<llvm::json::Value> ParseJson(llvm::StringRef text);
+
+// The number if it is whole and below 2^63; nullopt for anything else. LLVM's own function converts 2^63 too, for which
+// the language says no result.
+std::optional<int64_t> IntegerOf(const llvm::json::Value& value);
 
 }  // namespace act

@@ -53,11 +53,11 @@ std::string ReadEntry(const llvm::json::Value& value, std::span<const std::byte>
   if (!dtype) return "its type " + dtype_name->str() + " is not supported";
   view.dtype = *dtype;
   for (const llvm::json::Value& dim : *shape) {
-    const auto extent = dim.getAsInteger();
+    const auto extent = IntegerOf(dim);
     if (!extent || *extent < 0) return "its shape holds something else than extents";
     view.dims.push_back(*extent);
   }
-  const auto begin = (*offsets)[0].getAsInteger(), end = (*offsets)[1].getAsInteger();
+  const auto begin = IntegerOf((*offsets)[0]), end = IntegerOf((*offsets)[1]);
   if (!begin || !end || *begin < 0 || *begin > *end || *end > static_cast<int64_t>(data.size())) {
     return "its bytes lie outside of the file: the file is cut off or damaged";
   }

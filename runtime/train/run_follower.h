@@ -61,7 +61,8 @@ class RunFollower {
   // What went wrong without ending the run, each once. Asked after AtState, AfterStep and AfterEvaluation.
   virtual std::vector<std::string> TakeWarnings() { return {}; }
 
-  // Asked before the first step and between two steps: why the run should end now, for the user to read. Empty: it goes on.
+  // Asked before the first step and between two steps: why the run should end now, for the user to read.
+  // Empty: it goes on.
   virtual std::string EndReason() { return ""; }
 };
 

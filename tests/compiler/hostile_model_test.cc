@@ -72,6 +72,13 @@ const Hostile kHostile[] = {
        return m;
      },
      "node 'y' (Relu): reads 'nowhere', which nothing makes"},
+    {"input_without_name",
+     [] {
+       OnnxModel m = Linear();
+       m.Input("", {"N", 2});
+       return m.MeanLoss("logits");
+     },
+     "an input of the model has no name"},
     {"duplicate_value",
      [] {
        OnnxModel m = Linear();
@@ -262,6 +269,18 @@ TEST(HostileModel, ZeroExtentsAreTensorsLikeOthers) {
 }
 
 // Models that the importer accepts and that cannot be trained.
+// A model of fixed extents runs at the first extent of its first input, which may be 0. Its batch is one sample then.
+TEST(HostileModel, AFixedBatchIsAtLeastOneSample) {
+  OnnxModel m;
+  m.Input("none", {0}, onnx::TensorProto::INT64).Input("x", {3, 4}).Weight("w", {4, 2});
+  m.Node("MatMul", {"x", "w"}, {"y"}).MeanLoss("y");
+  const TemporaryFolder folder;
+  auto model = ImportOnnx(m.Write(folder), {});
+  ASSERT_TRUE(bool(model)) << llvm::toString(model.takeError());
+  EXPECT_TRUE(model->fixed_batch);
+  EXPECT_EQ(model->batch, 1);
+}
+
 TEST(HostileModel, WithoutAPathFromAParameterToTheLossIsRefused) {
   const auto refuse = [](const OnnxModel& m, const std::vector<std::string>& freeze) {
     const TemporaryFolder folder;

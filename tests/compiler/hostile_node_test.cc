@@ -37,7 +37,40 @@ OnnxModel WithConv(const char* attribute, int64_t value) {
   return m;
 }
 
+// A node on the shape of the input, which is known when compiling: such nodes are computed at once.
+OnnxModel WithKnown(const char* op, std::vector<std::string> inputs) {
+  OnnxModel m = Linear();
+  m.Integers("axes", {1});
+  m.Node(op, inputs, {"n"}).Node("Mul", {"logits", "n"}, {"y"});
+  return m.MeanLoss("y");
+}
+
 const Hostile kHostile[] = {
+    {"known_without_inputs", [] { return WithKnown("Not", {}); }, "node 'n' (Not): has 0 inputs"},
+    {"known_left_out",
+     [] {
+       return WithKnown("Where", {"", "axes", "axes"});
+     },
+     "node 'n' (Where): input 0 is left out"},
+    {"known_too_many",
+     [] {
+       return WithKnown("Neg", {"axes", "axes"});
+     },
+     "node 'n' (Neg): has 2 inputs"},
+    {"variadic_left_out", [] { return WithNode("Max", {""}); }, "node 'n' (Max): input 1 is left out"},
+    {"comparison_left_out",
+     [] {
+       OnnxModel m = Linear();
+       m.Input("i", {"N", 8}, onnx::TensorProto::INT32).Input("k", {"N", 8}, onnx::TensorProto::INT32);
+       m.Node("Equal", {"i", "k", ""}, {"n"}).Node("Where", {"n", "logits", "logits"}, {"y"});
+       return m.MeanLoss("y");
+     },
+     "node 'n' (Equal): has 3 inputs"},
+    {"integers_left_out",
+     [] {
+       return WithKnown("Max", {"axes", ""});
+     },
+     "node 'n' (Max): input 1 is left out"},
     {"expand_huge", [] { return WithNode("Expand", {"huge"}); }, "node 'n' (Expand)"},
     {"reshape_wrong", [] { return WithNode("Reshape", {"minus"}); },
      "node 'n' (Reshape): cannot reshape f32[N,4] to [-5]"},

@@ -53,6 +53,15 @@ TEST(Policy, KeepsStatisticsWhateverTheirSize) {
   EXPECT_EQ(Of("L3").Decide(facts).codec.kind, CodecKind::kNone) << "has no samples";
 }
 
+TEST(Policy, RefusesGroupSizesBeyond32Bits) {
+  for (const int64_t size : {(int64_t{1} << 32) + 256, int64_t{-256}, std::numeric_limits<int64_t>::max()}) {
+    auto policy = MakePolicy("L2", 0, size);
+    ASSERT_FALSE(bool(policy)) << size;
+    EXPECT_EQ(llvm::toString(policy.takeError()),
+              "--group-size: " + std::to_string(size) + " is not a number of elements");
+  }
+}
+
 TEST(Policy, GroupsEndWhereThePartsOfAValueDo) {
   const auto group_of = [](int64_t part, int64_t group_size, const std::string& level) {
     auto policy = MakePolicy(level, 0, group_size);

@@ -110,10 +110,10 @@ TEST_P(LongFaults, EveryRequestOfMemory) {
 }
 
 const auto kTools = testing::Values("actc", "actplan", "actrun", "actrun_load");
-INSTANTIATE_TEST_SUITE_P(Tools, Faults, kTools, [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Tools, Faults, kTools, [](const auto& test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(Long, LongFaults, testing::Combine(kTools, testing::Range(0, kParts)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param));
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param));
                          });
 
 }  // namespace

@@ -27,6 +27,7 @@ std::vector<Object> ReadLog(const std::string& path) {
   std::vector<Object> lines;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
     auto value = llvm::json::parse(text.substr(begin, end - begin));
     if (!value) {
       ADD_FAILURE() << llvm::toString(value.takeError()) << ": " << text.substr(begin, end - begin);

@@ -7,7 +7,6 @@
 
 #include "compiler/import/import_onnx.h"
 #include "compiler/ir/verify.h"
-#include "compiler/policy/presets.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/memory/layout.h"
 #include "runtime/memory/report.h"

@@ -61,7 +61,8 @@ TEST(ChoiceFile, LeavesOutLinesThatAreWrong) {
        {"nonsense", "-> ", " -> dnnl.x # dnnl.x 1.0 us", "site ->", "site -> dnnl.x", "site -> dnnl.x # ",
         "site -> # dnnl.x 1.0 us", "site -> dnnl.x # dnnl.x", "site -> dnnl.x # dnnl.x 1.0",
         "site -> dnnl.x # dnnl.x 1.0 ms", "site -> dnnl.x # dnnl.x nan us", "site -> dnnl.x # dnnl.x -1 us",
-        "site -> dnnl.x # dnnl.y 1.0 us", "site -> dnnl.x # dnnl.x 1.0 us,", "site -> a b # a b 1.0 us",
+        "site -> dnnl.x # dnnl.x 1e300 us", "site -> dnnl.x # dnnl.y 1.0 us",
+        "site -> dnnl.x # dnnl.x 1.0 us,", "site -> a b # a b 1.0 us",
         "site -> \x01\xff # \x01\xff 1.0 us"}) {
     const ReadChoices read = ParseChoices(head + line + "\n" + good, kMachine);
     EXPECT_EQ(read.choices.size(), 1u) << line;

@@ -106,6 +106,14 @@ TEST_F(SafetensorsTest, DamagedFilesAreNamedForWhatIsWrong) {
           R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"y":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
           data.substr(4)),
       "overlap");
+  // 2^63 is one more than a 64-bit integer holds.
+  says(Make(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[9223372036854775808.5,1]}})", "x"),
+       "bytes lie outside");
+  says(Make(R"({"x":{"dtype":"U8","shape":[9223372036854775808.0],"data_offsets":[0,1]}})", "x"),
+       "else than extents");
+  // A parser that calls itself for each bracket would need more stack than there is.
+  says(Make("{\"x\":" + std::string(1 << 20, '['), ""), "arrays and objects are more than 64 deep");
+  says(Make(R"({"[[\"{{":7})", ""), "is no object");  // brackets in a name
   says(Path("absent"), "cannot open");
 }
 

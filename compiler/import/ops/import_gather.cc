@@ -179,7 +179,8 @@ bool ValuesFitFloat(const Operand& values) {
   constexpr int64_t kExact = int64_t{1} << 24;
   return values.known &&
          std::all_of(values.known->elements.begin(), values.known->elements.end(), [](const Element& e) {
-           return e.integer.IsFixed() && e.per_index == 0 && std::abs(e.integer.fixed) <= kExact;
+           return e.integer.IsFixed() && e.per_index == 0 && e.integer.fixed >= -kExact &&
+                  e.integer.fixed <= kExact;
          });
 }
 

@@ -166,11 +166,12 @@ bool IsComparison(const std::string& op) {
 // are all numbers of 16 bits.
 bool ComparesInFloat(const NodeContext& c) {
   if (ByteSize(c.Type(0).dtype) <= 2) return true;
-  for (size_t i = 0; i < c.inputs(); ++i) {
+  for (const size_t i : {0, 1}) {
     if (!c.In(i).known) continue;
     const std::vector<Element>& elements = c.In(i).known->elements;
     if (std::all_of(elements.begin(), elements.end(), [](const Element& e) {
-          return e.integer.IsFixed() && e.per_index == 0 && std::abs(e.integer.fixed) < kExact;
+          return e.integer.IsFixed() && e.per_index == 0 && e.integer.fixed > -kExact &&
+                 e.integer.fixed < kExact;
         }))
       return true;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/source/device.h"
+#include "kernels/cuda/source/trigonometry.h"
 #include "kernels/math/bfloat16.h"
 
 namespace act {
