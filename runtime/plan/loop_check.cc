@@ -27,6 +27,34 @@ bool IsRowValue(const Dims& dims, const Program& program) {
                      [](const Dim& d) { return d == Dim(1); });
 }
 
+// A loop may sum over axes that neither an operand nor a result has. Nothing else bounds its work there.
+constexpr int64_t kMostFreeElements = 1 << 20;
+
+// Elements of the axes that no tensor has.
+int64_t FreeElements(const Graph& graph, const Node& node) {
+  const Program& program = node.program;
+  const auto has = [&](const TensorType& type, size_t axis, bool from_end) {
+    const size_t skipped =
+        from_end ? program.space.size() - std::min(program.space.size(), type.dims.size()) : 0;
+    return axis >= skipped && axis - skipped < type.dims.size() &&
+           type.dims[axis - skipped] == program.space[axis];
+  };
+  int64_t elements = 1;
+  for (size_t axis = 0; axis < program.space.size(); ++axis) {
+    bool bound = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      bound |= program.inputs[i].codec.kind != CodecKind::kNone ||
+               has(graph.value(node.inputs[i]).type, axis, true);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const OutputKind kind = program.outputs[i].kind;
+      bound |= kind == OutputKind::kStore || kind == OutputKind::kEncode ||
+               has(graph.value(node.outputs[i]).type, axis, kind == OutputKind::kSum);
+    }
+    if (!bound && node.mutates.empty()) elements = SaturatingMul(elements, program.space[axis].At(1));
+  }
+  return elements;
+}
+
 bool IsCodeOf(const TensorType& type, const Codec& codec, const Dims& space) {
   return std::optional<TensorType>(type) == CodeType(codec, space);
 }
@@ -76,6 +104,8 @@ std::optional<std::string> WrongLoop(const Graph& graph, const Node& node) {
     if (!stored || type.dtype != DType::kFloat32 || type.dims != program.space)
       return "does not write all of its operand " + std::to_string(node.mutates[i]) + ", " + ToString(type);
   }
+  if (FreeElements(graph, node) > kMostFreeElements)
+    return "its iteration space " + ToString(program.space) + " has elements that no operand or result has";
   return std::nullopt;
 }
 

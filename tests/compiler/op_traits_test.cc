@@ -1,10 +1,15 @@
 // Traits of the op table agree with each other, and with the operands and results of operators.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/plan/operand_writes.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {
@@ -30,6 +35,37 @@ TEST(OpTraits, TheLastNeedIsThatOfAllOperandsAfterIt) {
   EXPECT_TRUE(attention.Reads(1, Need::kScores) && attention.Reads(1, Need::kProduct));
   EXPECT_FALSE(attention.Reads(3, Need::kScores)) << "the gradient is linear in the values";
   EXPECT_FALSE(FindOp("Add")->Reads(0, Need::kExactly));
+}
+
+// The compiler puts results where CheckPlan allows them, and mutates what CheckPlan demands.
+TEST(OpTraits, OperandsAreWrittenAsPlansAreChecked) {
+  size_t in_place = 0, mutating = 0;
+  for (const OpDef& op : AllOps()) {
+    const RuntimeOp* const runs = FindRuntimeOp(op.name);
+    if (!runs || runs->runs == Runs::kProgram) continue;
+    Graph graph;
+    graph.values.resize(8);
+    Node node;
+    node.op = op.name;
+    for (size_t v = 0; v < 4; ++v) {
+      graph.values[v].kind = ValueKind::kBuffer;
+      node.inputs.push_back(static_cast<ValueId>(v));
+      node.outputs.push_back(static_cast<ValueId>(v + 4));
+    }
+    for (size_t result = 0; result < 4; ++result)
+      for (size_t operand = 0; operand < 4; ++operand) {
+        const std::pair pair(static_cast<int>(result), static_cast<int>(operand));
+        const bool may = std::count(op.in_place.begin(), op.in_place.end(), pair) > 0;
+        EXPECT_EQ(MayOverwrite(graph, node, result, operand), may) << op.name;
+        in_place += may;
+      }
+    node.inputs.resize(std::min<size_t>(4, op.mutates.empty() ? 4 : op.mutates.size() + 1));
+    node.mutates.assign(op.mutates.begin(), op.mutates.end());
+    EXPECT_EQ(WrongMutates(graph, node), std::nullopt) << op.name;
+    mutating += !op.mutates.empty();
+  }
+  EXPECT_GT(in_place, 5u);
+  EXPECT_GT(mutating, 0u);
 }
 
 // A gradient that reads its operands as factors of products is the gradient of a product.

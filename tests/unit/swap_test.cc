@@ -78,7 +78,7 @@ TEST(Swap, TheHostsBytesAreNotInThePeak) {
   // As without swapping (layout_test.cc), except for the code: it is present at SwapOut and from
   // SwapIn on, but not at the cross entropy and its gradient.
   EXPECT_EQ(layout.train.timeline,
-            (std::vector<int64_t>{3840, 2944, 2432, 2432, 2368, 2432, 2944, 4160, 3264}));
+            (std::vector<int64_t>{3840, 2944, 2432, 2432, 2432, 2432, 2944, 4160, 3264}));
   const auto by_category = CategoryTimeline(plan.train, layout.train, layout.persistent_bytes);
   for (size_t t = 0; t < by_category.size(); ++t)
     EXPECT_EQ(std::accumulate(by_category[t].begin(), by_category[t].end(), int64_t{0}),
