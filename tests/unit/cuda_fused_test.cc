@@ -166,6 +166,43 @@ TEST(CudaFused, NetworkLoopsInBFloat16GiveTheProcessorsResultsInPlace) {
 
 // Columns of every relation to pieces of 256 elements and to warps, rows of every relation to tiles, samples
 // of a few elements and of none.
+// Reductions by pi/2 of every exponent, of the floats around multiples of it, and of those that are none.
+TEST(CudaFused, SineAndCosineAreAccurateOverTheWholeRange) {
+  std::vector<float> grid = {0, -0.0f, INFINITY, -INFINITY, NAN, 1048576.0f, 1048575.9375f};
+  for (uint32_t bits = 1; bits < 0x7F800000u; bits += 99991) {
+    float x = 0;
+    std::memcpy(&x, &bits, sizeof x);
+    grid.insert(grid.end(), {x, -x});
+  }
+  for (int k = 1; k < 2000; ++k) {
+    const auto multiple = static_cast<float>(k * 1.5707963267948966);
+    grid.insert(grid.end(), {multiple, std::nextafter(multiple, 0.0f)});
+  }
+  const auto n = static_cast<int64_t>(grid.size());
+  for (const Opcode opcode : {Opcode::kSin, Opcode::kCos}) {
+    Program program;
+    program.space = {Dim(n)};
+    program.inputs.resize(1);
+    program.instrs = {{opcode, 0}};
+    program.outputs = {{OutputKind::kStore, 1, {}, 0}};
+    FusedCase c(program, {{DType::kFloat32, {Dim(n)}}}, {{DType::kFloat32, {Dim(n)}}}, 1);
+    for (int64_t i = 0; i < n; ++i) c.In(0)[i] = grid[static_cast<size_t>(i)];
+    FusedOnCard on_card(c);
+    ASSERT_EQ(on_card.refusal(), "");
+    on_card.Run();
+    for (int64_t i = 0; i < n; ++i) {
+      const double x = c.In(0)[i], expected = opcode == Opcode::kSin ? std::sin(x) : std::cos(x);
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(c.Out(0)[i])) << x;
+        continue;
+      }
+      // Half a unit for the rest, half for the last operation, and the polynomial's.
+      const double unit = std::ldexp(1.0, std::max(std::ilogb(expected), -126) - 23);
+      ASSERT_LE(std::fabs(c.Out(0)[i] - expected), 2 * unit) << ToString(opcode) << " of " << x;
+    }
+  }
+}
+
 TEST(CudaFused, SumsOfManySizes) {
   std::deque<LoopCase> cases;
   const auto add = [&](Dims space, int64_t batch, size_t kept, int32_t row_axes = 0) {
