@@ -25,7 +25,7 @@ struct RunReport {
   Hyperparameters hyper;
   int64_t resident_peak_bytes = 0;
   Device::BytesBeside beside = {};
-  int64_t staging_bytes = 0;  // of the next batch's inputs, on the host; 0: they are not read ahead
+  int64_t staging_bytes = 0;           // of the next batch's inputs, on the host; 0: they are not read ahead
   const KernelTuner* tuner = nullptr;  // null: kernels were not chosen by time
   int64_t adapt_every = 0;             // steps; 0: levels stay
   std::vector<Adaptation> adaptations = {};

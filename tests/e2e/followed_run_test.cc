@@ -175,6 +175,22 @@ TEST_F(FollowedRun, ALossThatIsNotFiniteIsInTheLogAndOnThePage) {
   EXPECT_NE(html.find("Not finite:"), std::string::npos);
 }
 
+TEST_F(FollowedRun, AdaptationsAreLines) {
+  Compile();
+  ExpectDone(Command({"--steps=5", "--adapt-every=2", Flag("log", "log"), Flag("report-json", "json")}));
+  const std::vector<Object> lines = OfKind(ReadLog(scratch_ / "log"), "adaptation");
+  const Object report = Take(ReadJson(scratch_ / "json"));
+  const llvm::json::Array& adaptations = *report.getArray("adaptations");
+  ASSERT_EQ(lines.size(), 2u);
+  ASSERT_EQ(adaptations.size(), 2u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Object& expected = *adaptations[i].getAsObject();
+    for (const char* key : {"step", "measured", "moved", "sum_of_edges", "predicted", "bytes", "seconds"})
+      EXPECT_EQ(*lines[i].get(key), *expected.get(key)) << key;
+    EXPECT_EQ(*lines[i].get("planned_peak_bytes"), *expected.get("peak_bytes"));
+  }
+}
+
 TEST_F(FollowedRun, PatienceEndsTheRunWithOneLine) {
   Compile();
   // With a rate of 0 the evaluations stay as they are, but for running statistics.
