@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "runtime/base/error.h"
+#include "runtime/base/temporary_files.h"
 
 namespace act {
 namespace {
@@ -60,20 +61,6 @@ struct Descriptor {
 constexpr size_t kMostTemporaries = 16;
 std::atomic<const char*> g_temporaries[kMostTemporaries];
 
-void ListTemporary(const char* path) {
-  for (std::atomic<const char*>& place : g_temporaries) {
-    const char* free = nullptr;
-    if (place.compare_exchange_strong(free, path)) return;
-  }
-}
-
-void UnlistTemporary(const char* path) {
-  for (std::atomic<const char*>& place : g_temporaries) {
-    const char* listed = path;
-    if (place.compare_exchange_strong(listed, nullptr)) return;
-  }
-}
-
 // Reads a byte of each page. If a file that is mapped there has become shorter, the error names that file.
 void TouchPages(const char* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += ::sysconf(_SC_PAGESIZE))
@@ -81,6 +68,20 @@ void TouchPages(const char* from, int64_t bytes) {
 }
 
 }  // namespace
+
+void ListTemporaryFile(const char* path) {
+  for (std::atomic<const char*>& place : g_temporaries) {
+    const char* free = nullptr;
+    if (place.compare_exchange_strong(free, path)) return;
+  }
+}
+
+void UnlistTemporaryFile(const char* path) {
+  for (std::atomic<const char*>& place : g_temporaries) {
+    const char* listed = path;
+    if (place.compare_exchange_strong(listed, nullptr)) return;
+  }
+}
 
 void RemoveTemporaryFiles() noexcept {
   for (const std::atomic<const char*>& place : g_temporaries)
@@ -142,7 +143,7 @@ struct OutputFile::Target {
   ~Target() {
     if (temporary.empty()) return;
     ::unlink(temporary.c_str());
-    UnlistTemporary(temporary.c_str());
+    UnlistTemporaryFile(temporary.c_str());
   }
 
   // 0 or the number of an error. The name is listed before the file exists, so that no moment is left
@@ -153,11 +154,11 @@ struct OutputFile::Target {
       llvm::SmallString<256> unique;
       llvm::sys::fs::createUniquePath(resolved + ".%%%%%%%%.tmp", unique, /*MakeAbsolute=*/false);
       temporary = unique.str().str();
-      ListTemporary(temporary.c_str());
+      ListTemporaryFile(temporary.c_str());
       file.fd = OpenFile(temporary, O_RDWR | O_CREAT | O_EXCL);
       if (file.fd >= 0) return 0;
       const int error_number = errno;
-      UnlistTemporary(temporary.c_str());
+      UnlistTemporaryFile(temporary.c_str());
       temporary.clear();
       if (error_number != EEXIST) return error_number;
     }
@@ -237,7 +238,7 @@ llvm::Error OutputFile::Commit() {
   const Descriptor folder(OpenFile(parent.empty() ? "." : parent.str(), O_RDONLY | O_DIRECTORY));
   if (folder.fd < 0 && errno != EACCES) return failed(errno);
   if (std::rename(target->temporary.c_str(), target->resolved.c_str()) != 0) return failed(errno);
-  UnlistTemporary(target->temporary.c_str());
+  UnlistTemporaryFile(target->temporary.c_str());
   target->temporary.clear();
   if (folder.fd < 0) return llvm::Error::success();
   if (const int error_number = SyncToDisk(folder.fd))

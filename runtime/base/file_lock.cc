@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/temporary_files.h"
 
 namespace act {
 namespace {
@@ -45,6 +47,21 @@ bool IsNamed(int fd, const std::string& path) {
          open.st_dev == named.st_dev;
 }
 
+// Signals that end the process come after it: until the lock is held, its file may be another process's and must not
+// be removed; and from then on it must.
+struct SignalsWait {
+  sigset_t before = {};
+  SignalsWait() {
+    sigset_t ends;
+    sigemptyset(&ends);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, number);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+  }
+  ~SignalsWait() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+};
+
 }  // namespace
 
 llvm::Expected<std::unique_ptr<FileLock>> FileLock::Take(const std::string& path) {
@@ -56,24 +73,33 @@ llvm::Expected<std::unique_ptr<FileLock>> FileLock::Take(const std::string& path
     if (!llvm::sys::fs::real_path(path, real)) lock = real.str().str();
   }
   lock += ".lock";
+  // Before the file exists, so that exhausted memory does not leave it behind.
+  std::unique_ptr<FileLock> held(new FileLock(std::move(lock)));
+  const char* const name = held->path_.c_str();
+  const SignalsWait signals;
   for (;;) {
-    Closer file{::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)};
+    Closer file{::open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666)};
+    if (file.fd < 0 && errno == EINTR) continue;
     if (file.fd < 0) return CannotWrite(path, errno);
     if (::flock(file.fd, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) return Held(path, file.fd);
-      ::unlink(lock.c_str());
+      ::unlink(name);
       return nullptr;
     }
-    if (!IsNamed(file.fd, lock)) continue;
+    if (!IsNamed(file.fd, held->path_)) continue;
+    held->fd_ = file.Release();
+    ListTemporaryFile(name);
     // The number is for the message of others; a disk too full for it locks as well.
     const std::string holder = std::to_string(::getpid()) + "\n";
-    if (::ftruncate(file.fd, 0) != 0 || ::pwrite(file.fd, holder.data(), holder.size(), 0) < 0) errno = 0;
-    return std::unique_ptr<FileLock>(new FileLock(std::move(lock), file.Release()));
+    if (::ftruncate(held->fd_, 0) != 0 || ::pwrite(held->fd_, holder.data(), holder.size(), 0) < 0) errno = 0;
+    return held;
   }
 }
 
 FileLock::~FileLock() {
+  if (fd_ < 0) return;
   ::unlink(path_.c_str());
+  UnlistTemporaryFile(path_.c_str());
   ::close(fd_);
 }
 

@@ -9,8 +9,9 @@
 
 namespace act {
 
-// Holds PATH.lock until it is destroyed, which removes that file. The system releases the lock of a process that
-// is killed; its file then stays, empty of meaning, and the next lock takes it over.
+// Holds PATH.lock until it is destroyed, which removes that file. RemoveTemporaryFiles() removes it, too. The system
+// releases the lock of a process that is killed; its file then stays, empty of meaning, and the next lock takes it
+// over.
 class FileLock {
  public:
   // Null where there is nothing to lock: `path` is a folder, a device or a pipe, or the file system has no locks.
@@ -22,9 +23,9 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
  private:
-  FileLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  std::string path_;  // of the lock's own file
-  int fd_;
+  explicit FileLock(std::string path) : path_(std::move(path)) {}
+  const std::string path_;  // of the lock's own file
+  int fd_ = -1;             // until the lock is held
 };
 
 }  // namespace act
