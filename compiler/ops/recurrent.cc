@@ -147,28 +147,19 @@ void RnnGrad(GradContext& g) {
 }  // namespace
 
 void AddRecurrentOps(std::vector<OpDef>& ops) {
-  struct Entry {
-    void (*grad)(GradContext&);
-    std::vector<std::pair<int, int>> in_place;
-  };
-  // A loop reads each pre-activation or slope just before it writes the slope or gradient that
-  // replaces it.
-  const std::map<std::string_view, Entry> entries = {
-      {"Lstm", {LstmGrad, {{2, 0}}}},
-      {"Gru", {GruGrad, {{1, 0}}}},
-      {"Rnn", {RnnGrad, {{0, 0}}}},
-      {"LstmGrad", {nullptr, {{0, 0}}}},
-      {"GruGrad", {nullptr, {{0, 0}, {1, 1}}}},
-      {"RnnGrad", {nullptr, {{0, 0}}}},
-  };
+  const std::map<std::string_view, void (*)(GradContext&)> gradients = {
+      {"Lstm", LstmGrad}, {"Gru", GruGrad}, {"Rnn", RnnGrad}};
   for (const RecurrentSignature& s : kRecurrentSignatures) {
-    const Entry& entry = entries.at(s.op);
+    const auto grad = gradients.find(s.op);
+    std::vector<std::pair<int, int>> in_place;
+    for (size_t i = 0; i + 1 < s.in_place.size(); i += 2)
+      in_place.push_back({s.in_place[i] - '0', s.in_place[i + 1] - '0'});
     ops.push_back({.name = std::string(s.op),
                    .infer = Infer,
-                   .grad = entry.grad,
+                   .grad = grad == gradients.end() ? nullptr : grad->second,
                    .flops = Flops,
-                   .in_place = entry.in_place,
-                   .gradient = entry.grad == nullptr});
+                   .in_place = std::move(in_place),
+                   .gradient = grad == gradients.end()});
   }
 }
 

@@ -1,33 +1,15 @@
 #include "runtime/plan/operand_writes.h"
 
 #include <algorithm>
-#include <iterator>
-#include <string_view>
 
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {
 
-struct InPlace {
-  std::string_view op;
-  size_t result, operand;
-};
-constexpr InPlace kInPlace[] = {
-    {"Lstm", 2, 0},    {"LstmGrad", 0, 0}, {"Gru", 1, 0},     {"GruGrad", 0, 0},
-    {"GruGrad", 1, 1}, {"Rnn", 0, 0},      {"RnnGrad", 0, 0},
-};
-
-// Operators other than loops that write operands, with the first that they write. They write all that follow.
-struct Writes {
-  std::string_view op;
-  size_t first;
-};
-constexpr Writes kWrites[] = {{"BatchNormStats", 1}};  // running statistics
-
 bool Writes(const Node& node, size_t operand) {
-  return std::any_of(std::begin(kWrites), std::end(kWrites),
-                     [&](const struct Writes& w) { return w.op == node.op && operand >= w.first; });
+  const RuntimeOp* op = FindRuntimeOp(node.op);
+  return op && op->writes_from != RuntimeOp::kNone && operand >= static_cast<size_t>(op->writes_from);
 }
 
 // Each tile of the operand is read before that tile of the result is written.
@@ -45,9 +27,13 @@ bool LoopMayOverwrite(const Graph& graph, const Node& node, size_t result, size_
 
 bool MayOverwrite(const Graph& graph, const Node& node, size_t result, size_t operand) {
   if (RunsProgram(node)) return LoopMayOverwrite(graph, node, result, operand);
-  return std::any_of(std::begin(kInPlace), std::end(kInPlace), [&](const InPlace& row) {
-    return row.op == node.op && row.result == result && row.operand == operand;
-  });
+  const RuntimeOp* op = FindRuntimeOp(node.op);
+  if (!op) return false;
+  for (size_t i = 0; i + 1 < op->in_place.size(); i += 2)
+    if (op->in_place[i] - '0' == static_cast<int>(result) &&
+        op->in_place[i + 1] - '0' == static_cast<int>(operand))
+      return true;
+  return false;
 }
 
 std::optional<std::string> WrongMutates(const Graph& graph, const Node& node) {

@@ -81,6 +81,7 @@ const RuntimeOp kOps[] = {
      .operands = {1, 3},
      .results = {2, 3},
      .workspace = {BatchNormWorkspace, CudaBatchNormWorkspace},
+     .writes_from = 1,
      .bfloat16 = {"b-", "-"}},
 
     {.name = "Transpose",
@@ -136,7 +137,8 @@ std::vector<RuntimeOp> AllOps() {
     all.push_back({.name = s.op,
                    .operands = {operands - optional, operands},
                    .results = {results, results},
-                   .workspace = {RecurrentWorkspace, CudaRecurrentWorkspace}});
+                   .workspace = {RecurrentWorkspace, CudaRecurrentWorkspace},
+                   .in_place = s.in_place});
   }
   return all;
 }

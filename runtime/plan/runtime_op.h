@@ -51,6 +51,7 @@ struct BFloat16s {
 using WorkspaceRule = CappedDim (*)(const Graph&, const Node&, const Target&);
 
 struct RuntimeOp {
+  static constexpr int kNone = -1;
   struct Count {
     int least = 1, most = 1;  // most = kAny: no limit
     static constexpr int kAny = -1;
@@ -68,6 +69,11 @@ struct RuntimeOp {
   // Scratch bytes that each target's fast kernels need (workspace_rules.h). Null: none.
   ByTarget<WorkspaceRule> workspace = {};
   PositionsOn positions = PositionsOn::kNothing;
+  // Pairs of digits, a result and an operand: the kernel reads each element of the operand for the last time
+  // before it writes that element of the result, so both may use one storage. Loops: as their program says.
+  std::string_view in_place = {};
+  // The first operand that kernels write; they write all that follow. kNone: none. Loops: Node::mutates.
+  int writes_from = kNone;
   // each element of the result is an element of some operand, unchanged
   bool moves_numbers = false;
   BFloat16s bfloat16 = {};

@@ -101,6 +101,7 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
                                           "WinnerShare",
                                           "EqualShare",
                                           "CountCorrect",
+                                          "LossDenominator",
                                           "StepScalar",
                                           "Compress",
                                           "Decompress",
