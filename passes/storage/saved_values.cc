@@ -35,6 +35,25 @@ bool SavedValues::BackwardReadsAs(ValueId v, Need need) const {
   return false;
 }
 
+// Where scores are enlarged from a smaller image, say, they exist whole, and so do their probabilities.
+bool SavedValues::FollowsProduct(ValueId v) const {
+  while (MadeInForward(v)) {
+    const Node& node = graph_.nodes[static_cast<size_t>(Producer(v))];
+    const OpDef& op = OpOf(node);
+    if (op.product != Product::kNone) return true;
+    if (!op.expr && op.movement == Movement::kNone) return false;
+    // Others are broadcast.
+    const Dim elements = graph_.value(v).type.Elements();
+    const auto from = std::find_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+      return id != kNoValue && MadeInForward(id) &&
+             (!op.expr || graph_.value(id).type.Elements() == elements);
+    });
+    if (from == node.inputs.end()) return false;
+    v = *from;
+  }
+  return false;
+}
+
 bool SavedValues::IsStatistic(ValueId v) const {
   if (context_.marks[v].statistic) return true;
   for (size_t r : Readers(v)) {
@@ -88,7 +107,8 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.sided = op.norm.sided;
   facts.often_zero = op.rectifies;
   facts.of_loss = op.loss;
-  facts.large_loss = op.loss && from.outputs[0] == graph_.outputs[0] && IsLargeLoss(facts.type);
+  facts.large_loss = op.loss && from.outputs[0] == graph_.outputs[0] && IsLargeLoss(facts.type) &&
+                     FollowsProduct(from.inputs[0]);
   if (marks.range_code) {
     facts.fixed_range = true;
     facts.index_bits = context_.policy.range_bits;

@@ -52,6 +52,9 @@ class SavedValues {
   // of each. Else 0.
   int64_t PartOfAttention(ValueId v) const;
 
+  // Whether a product makes v, up to elementwise operators and to those that move its numbers.
+  bool FollowsProduct(ValueId v) const;
+
   const Graph& graph_;
   const PassContext& context_;
   bool fixed_batch_ = true;  // no tensor has a batch axis

@@ -190,6 +190,26 @@ TEST(TileSamples, ALossOverManyClassesIsThatOfTheWholeBatch) {
   }
 }
 
+// Scores that no product makes exist whole, and so do their probabilities: these have a code.
+TEST(TileSamples, ProbabilitiesAreExactOnlyWhereTheirScoresAreAProducts) {
+  for (const bool product : {true, false}) {
+    Graph graph;
+    GraphBuilder b(graph);
+    const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 32, 8}}, ValueKind::kInput);
+    const ValueId label = b.Input("label", {DType::kInt64, {Dim::Batch(), 32}}, ValueKind::kInput);
+    const ValueId w = b.Input("w", {DType::kFloat32, {8, 8192}}, ValueKind::kParameter,
+                              testing_step::HostFloats(std::vector<float>(8 * 8192, .1f)));
+    ValueId scores = Take(b.Add1("Relu", {Take(b.Add1("MatMul", {x, w}))}));
+    if (!product) scores = Take(b.Add1("LogSoftmax", {scores}));
+    graph.outputs = {Take(b.Add("SoftmaxCrossEntropy", {scores, label}, {}, "loss", 2))[0]};
+    const Plan plan = Take(Compile(testing_step::ModelOf(graph), testing_step::Checked("L3", "none")));
+    const auto edge = std::find_if(plan.edges.begin(), plan.edges.end(),
+                                   [](const SavedEdge& e) { return e.name.starts_with("loss"); });
+    ASSERT_NE(edge, plan.edges.end());
+    EXPECT_EQ(edge->form == "keep", product) << edge->form;
+  }
+}
+
 // A dropout's mask and a code's rounding are drawn by the sample's index in the whole batch.
 TEST(TileSamples, RandomNumbersAreThoseOfTheSample) {
   Graph graph;
