@@ -159,10 +159,8 @@ class Tiler {
     AssignStorages(step_);
     std::vector<int64_t> live = LiveBytes(step_, kTiledPeakBatch, target_);
     if (static_cast<double>(Most(live, lo, hi)) <= kGain * static_cast<double>(Most(live_, lo, hi))) {
-      const int64_t small_peak = Most(LiveBytes(step_, kSmallPeakBatch, target_));
-      if (small_peak <= small_peak_) {
+      if (Most(LiveBytes(step_, kSmallPeakBatch, target_)) <= small_peak_) {
         live_ = std::move(live);
-        small_peak_ = small_peak;
         return true;
       }
     }
@@ -179,8 +177,28 @@ class Tiler {
                              live.begin() + static_cast<std::ptrdiff_t>(hi) + 1);
   }
 
+  // Which of the nodes lo .. hi make something whole that `core` needs, for itself or by others. A node that cannot
+  // run in tiles (LossDenominator) is one, and so is every node that it reads from, even if that one could run in
+  // tiles (a Slice of the labels).
+  std::vector<bool> NeededWhole(size_t lo, size_t hi, const std::set<size_t>& core) const {
+    std::vector<bool> in_tiles(graph_.values.size()), whole(graph_.values.size()), result(hi - lo + 1);
+    const auto any = [](const std::vector<bool>& set, const std::vector<ValueId>& ids) {
+      return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return set[static_cast<size_t>(id)]; });
+    };
+    for (size_t i = hi + 1; i-- > lo;) {
+      const Node& node = graph_.nodes[i];
+      const bool needed = core.count(i) || any(in_tiles, node.outputs);
+      result[i - lo] = any(whole, node.outputs) || (needed && WhyNotTileable(graph_, node));
+      if (!needed && !result[i - lo]) continue;
+      for (const ValueId id : node.inputs)
+        if (id != kNoValue) (result[i - lo] ? whole : in_tiles)[static_cast<size_t>(id)] = true;
+    }
+    return result;
+  }
+
   // nullopt: a node of `core` cannot be in the loop.
   std::optional<Parting> Part(size_t lo, size_t hi, const std::set<size_t>& core) const {
+    const std::vector<bool> needed_whole = NeededWhole(lo, hi, core);
     enum class Made : uint8_t { kElsewhere, kInLoop, kSumInLoop, kAfter };
     std::vector<Made> made(graph_.values.size(), Made::kElsewhere);
     Parting parting;
@@ -195,8 +213,9 @@ class Tiler {
       // read before it.
       const bool after = reads(Made::kAfter) || reads(Made::kSumInLoop);
       // Another shape of what is whole is whole: a node that cannot be in the loop may read it.
-      const bool reshapes_whole = IsAlias(node) && !core.count(i) && !reads(Made::kInLoop);
-      const bool in_loop = !after && !reshapes_whole && !WhyNotTileable(graph_, node);
+      const bool stays_whole =
+          (IsAlias(node) || needed_whole[i - lo]) && !core.count(i) && !reads(Made::kInLoop);
+      const bool in_loop = !after && !stays_whole && !WhyNotTileable(graph_, node);
       const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
       if (core.count(i) && !in_loop) return std::nullopt;
       (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(i);
@@ -231,7 +250,7 @@ class Tiler {
   Graph& graph_;
   const TargetKind target_;
   std::vector<int64_t> live_;  // at kTiledPeakBatch
-  int64_t small_peak_ = 0;     // at kSmallPeakBatch
+  int64_t small_peak_ = 0;     // at kSmallPeakBatch, without loops: they must not raise it
 };
 
 }  // namespace

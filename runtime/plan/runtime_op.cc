@@ -94,7 +94,7 @@ const RuntimeOp kOps[] = {
      .moves_numbers = true,
      .bfloat16 = {"s", "s"}},
     {.name = "Slice", .why_not_tileable = WhyNotTileableSlice, .moves_numbers = true, .bfloat16 = {"s", "s"}},
-    {.name = "SliceGrad", .bfloat16 = {"s", "s"}},
+    {.name = "SliceGrad", .why_not_tileable = WhyNotTileableSlice, .bfloat16 = {"s", "s"}},
     {.name = "Pad", .bfloat16 = {"s", "s"}},
     {.name = "Gather", .operands = {2, 3}, .positions = PositionsOn::kAttributeAxis, .bfloat16 = {"s-", "s"}},
     {.name = "Scatter", .operands = {2, 4}, .workspace = {nullptr, CudaScatterWorkspace}},

@@ -115,18 +115,25 @@ TEST(TileSamples, LowersThePeakOfALargeBatchOnItsTarget) {
   }
 }
 
+// A token's label is the next token. Models drop the scores of the last one, or give it a label that is ignored.
+enum class Shift : uint8_t { kNone, kSlicedScores, kPaddedLabels };
+
 // What a language model's loss is: rows of tokens, many classes, labels that do not count.
 struct LossCase {
   const char* reduction;
   bool ignores, weighted;
+  Shift shift = Shift::kNone;
+
+  int64_t Tokens() const { return shift == Shift::kSlicedScores ? 33 : 32; }
 };
 
 ImportResult LargeLoss(const LossCase& c) {
   constexpr int64_t kClasses = 8192;
   Graph graph;
   GraphBuilder b(graph);
-  const ValueId tokens = b.Input("tokens", {DType::kFloat32, {Dim::Batch(), 32, 8}}, ValueKind::kInput);
-  const ValueId label = b.Input("label", {DType::kInt64, {Dim::Batch(), 32}}, ValueKind::kInput);
+  const ValueId tokens =
+      b.Input("tokens", {DType::kFloat32, {Dim::Batch(), c.Tokens(), 8}}, ValueKind::kInput);
+  ValueId label = b.Input("label", {DType::kInt64, {Dim::Batch(), c.Tokens()}}, ValueKind::kInput);
   std::vector<float> numbers(8 * kClasses), weights(kClasses);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<float>(i));
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i % 3);
@@ -134,7 +141,17 @@ ImportResult LargeLoss(const LossCase& c) {
                             testing_step::HostFloats(numbers));
   const ValueId bias = b.Input("bias", {DType::kFloat32, {kClasses}}, ValueKind::kParameter,
                                testing_step::HostFloats(std::vector<float>(kClasses, .5f)));
-  const ValueId scores = Take(b.Add1("Add", {Take(b.Add1("MatMul", {tokens, w})), bias}));
+  ValueId scores = Take(b.Add1("Add", {Take(b.Add1("MatMul", {tokens, w})), bias}));
+  if (c.shift == Shift::kPaddedLabels) {
+    Attributes pad;
+    pad.Set("pads", std::vector<int64_t>{0, 0, 0, 1});
+    pad.Set("mode", std::string("constant"));
+    pad.Set("value", -100.);
+    label = Take(b.Add1("Pad", {label}, pad));
+  }
+  if (c.shift != Shift::kNone) label = Take(b.Slice(label, {0, 1}, {Dim::Batch(), 32}, {1, 1}, "next"));
+  if (c.shift == Shift::kSlicedScores)
+    scores = Take(b.Slice(scores, {0, 0, 0}, {Dim::Batch(), 32, kClasses}, {1, 1, 1}, "but_last"));
   Attributes attrs;
   attrs.Set("reduction", std::string(c.reduction));
   if (c.ignores) attrs.Set("ignore_index", int64_t{-100});
@@ -148,20 +165,23 @@ ImportResult LargeLoss(const LossCase& c) {
 
 TEST(TileSamples, ALossOverManyClassesIsThatOfTheWholeBatch) {
   constexpr int64_t kSamples = 5;
-  std::vector<float> tokens(kSamples * 32 * 8);
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::cos(static_cast<float>(3 * i));
   for (const LossCase& c : {LossCase{"mean", false, false},
                             {"mean", true, false},
                             {"mean", true, true},
                             {"mean", false, true},
-                            {"sum", true, false}}) {
+                            {"sum", true, false},
+                            {"mean", true, true, Shift::kSlicedScores},
+                            {"mean", true, false, Shift::kPaddedLabels}}) {
     SCOPED_TRACE(std::string(c.reduction) + (c.ignores ? ", some ignored" : "") +
-                 (c.weighted ? ", weighted" : ""));
-    std::vector<int64_t> labels(kSamples * 32);
+                 (c.weighted ? ", weighted" : "") + ", shift " + std::to_string(static_cast<int>(c.shift)));
+    const auto of_sample = static_cast<size_t>(c.Tokens());
+    std::vector<float> tokens(kSamples * of_sample * 8);
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::cos(static_cast<float>(3 * i));
+    std::vector<int64_t> labels(kSamples * of_sample);
     for (size_t i = 0; i < labels.size(); ++i)
       labels[i] = c.ignores && i % 7 < 2 ? -100 : static_cast<int64_t>(i * 50 % 8192);
     // A sample of which no label counts.
-    if (c.ignores) std::fill(labels.begin() + 32, labels.begin() + 64, int64_t{-100});
+    if (c.ignores) std::fill_n(labels.begin() + c.Tokens(), of_sample, int64_t{-100});
     Plan tiled = Take(Compile(LargeLoss(c), testing_step::Checked("L3", "none")));
     const Plan whole = Take(Compile(LargeLoss(c), testing_step::Checked("L0", "none")));
     EXPECT_TRUE(whole.train.graph.loops.empty());
