@@ -27,6 +27,8 @@ constexpr int64_t kLeastSamples = 8;
 constexpr int64_t kLargeTileBytes = int64_t{1} << 28;  // of one tensor, at kTiledPeakBatch
 constexpr int kMostLoops = 400;  // bounds the time of the search; known networks stay far below
 constexpr double kGain = .999;   // a loop must lower the bytes at its nodes to at most this part
+// A loop that lowers them this far may take back what earlier loops saved at the small batch size.
+constexpr double kLargeGain = .75;
 
 // The nodes lo .. hi, in order, split into those of a loop and those that move before or after it.
 struct Parting {
@@ -40,7 +42,7 @@ class Tiler {
   void Run() {
     if (graph_.nodes.empty()) return;
     live_ = LiveBytes(step_, kTiledPeakBatch, target_);
-    small_peak_ = Most(LiveBytes(step_, kSmallPeakBatch, target_));
+    small_peak_ = small_peak_without_ = Most(LiveBytes(step_, kSmallPeakBatch, target_));
     for (int i = 0; i < kMostLoops; ++i)
       if (!LowerPeak()) break;
   }
@@ -158,9 +160,12 @@ class Tiler {
     graph_.loops = others;
     AssignStorages(step_);
     std::vector<int64_t> live = LiveBytes(step_, kTiledPeakBatch, target_);
-    if (static_cast<double>(Most(live, lo, hi)) <= kGain * static_cast<double>(Most(live_, lo, hi))) {
-      if (Most(LiveBytes(step_, kSmallPeakBatch, target_)) <= small_peak_) {
+    const double part = static_cast<double>(Most(live, lo, hi)) / static_cast<double>(Most(live_, lo, hi));
+    if (part <= kGain) {
+      const int64_t small_peak = Most(LiveBytes(step_, kSmallPeakBatch, target_));
+      if (small_peak <= (part <= kLargeGain ? small_peak_without_ : small_peak_)) {
         live_ = std::move(live);
+        small_peak_ = small_peak;
         return true;
       }
     }
@@ -249,8 +254,8 @@ class Tiler {
   StepGraph& step_;
   Graph& graph_;
   const TargetKind target_;
-  std::vector<int64_t> live_;  // at kTiledPeakBatch
-  int64_t small_peak_ = 0;     // at kSmallPeakBatch, without loops: they must not raise it
+  std::vector<int64_t> live_;                        // at kTiledPeakBatch
+  int64_t small_peak_ = 0, small_peak_without_ = 0;  // at kSmallPeakBatch: now, and without loops
 };
 
 }  // namespace
