@@ -1,6 +1,7 @@
 #include "runtime/memory/layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <string_view>
 
@@ -250,8 +251,10 @@ llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch, TargetKind 
 
 namespace {
 
-// The largest batch in [low, high) for which `fits` holds. fits(low) must hold and fits(high) must
-// not. Tries `first` first.
+constexpr int64_t kMostSamples = int64_t{1} << 40;
+
+// The number in [low, high) for which `fits` holds, while it does not for the next. fits(low) must hold and
+// fits(high) must not. Tries `first` first.
 template <class Fits>
 int64_t Bisect(int64_t low, int64_t high, int64_t first, Fits fits) {
   for (int64_t middle = first; high - low > 1; middle = low + (high - low) / 2) {
@@ -263,8 +266,11 @@ int64_t Bisect(int64_t low, int64_t high, int64_t first, Fits fits) {
 
 }  // namespace
 
+int64_t LargestBatchStep(int64_t batch) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, batch / 512))));
+}
+
 llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas, TargetKind target) {
-  constexpr int64_t kMostSamples = int64_t{1} << 40;
   const auto arena_at = [&plan, arenas, target](int64_t batch) -> int64_t {
     llvm::Expected<MemoryLayout> layout = LayOut(plan, batch, target);
     if (layout) return BytesOf(*layout, arenas);
@@ -292,12 +298,16 @@ llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas are
   const auto likely = [&](int64_t n) {
     return static_cast<double>(bound_at(n)) * ratio <= static_cast<double>(bytes);
   };
-  int64_t low = Bisect(0, bound, bound - bound / 64, likely), high = bound;
-  for (int64_t stride = 1; low > 0 && arena_at(low) > bytes; stride *= 2) {
+  // Each try is a packing, and how far one misses the bound may change from batch to batch. So large batches are
+  // searched in steps.
+  const int64_t step = LargestBatchStep(bound);
+  int64_t low = Bisect(0, bound, bound - bound / 64, likely) / step, high = (bound + step - 1) / step;
+  const auto fits = [&](int64_t steps) { return arena_at(steps * step) <= bytes; };
+  for (int64_t stride = 1; low > 0 && !fits(low); stride *= 2) {
     high = low;
     low = std::max<int64_t>(0, low - stride);
   }
-  return Bisect(low, high, low + 1, [&](int64_t n) { return arena_at(n) <= bytes; });
+  return Bisect(low, high, low + 1, fits) * step;
 }
 
 }  // namespace act

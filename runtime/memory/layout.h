@@ -78,8 +78,9 @@ inline int64_t BytesOf(const MemoryLayout& layout, Arenas arenas) {
   return SaturatingAdd(layout.arena_bytes, arenas == Arenas::kBoth ? layout.host_bytes : 0);
 }
 
-// The largest batch whose arena, or arenas, take at most `bytes` on the target. 0 if not even one
-// sample fits.
+// The largest batch whose arena, or arenas, take at most `bytes` on the target, while one step more takes more. 0 if
+// not even one sample fits. `batch` sets the step: 1 below 1024 samples, and at most a 512th of them above.
+int64_t LargestBatchStep(int64_t batch);
 llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas = Arenas::kDevice,
                                      TargetKind target = TargetKind::kCpu);
 
