@@ -41,9 +41,11 @@ void WidenTile(size_t n, const BFloat16* from, float* to, size_t ahead) {
 
 #if HWY_TARGET == HWY_AVX3
 // AVX512_BF16 rounds two vectors at once. It takes denormal numbers for 0 and keeps bits of a NaN, so
-// vectors with any of these are left to integer arithmetic.
-__attribute__((target("avx512bf16"))) void RoundTileByInstruction(size_t n, const float* from, BFloat16* to,
-                                                                  size_t ahead) {
+// vectors with any of these are left to integer arithmetic. The attribute replaces that of HWY_BEFORE_NAMESPACE in
+// Clang, so it repeats it.
+__attribute__((target(HWY_TARGET_STR ",avx512bf16"))) void RoundTileByInstruction(size_t n, const float* from,
+                                                                                  BFloat16* to,
+                                                                                  size_t ahead) {
   constexpr int kQuietNaN = 0x01, kDenormal = 0x20, kSignalingNaN = 0x80;
   constexpr int kOthers = kQuietNaN | kDenormal | kSignalingNaN;
   static_assert(kRoundedAtOnce == kLineElements);
