@@ -4,6 +4,7 @@
 #include <llvm/Support/Format.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <optional>
 #include <string>
 
 #include "compiler/emit/emit_onnx.h"
@@ -12,6 +13,7 @@
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/policy.h"
 #include "kernels/cuda/toolkit.h"
+#include "passes/pipeline/memory_limit.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -46,6 +48,7 @@ struct Flags {
                "L2 4 bits for all\n"
                "L3 about 3 bits, and cheap values are recomputed\n"
                "L4 as L3, and expensive nodes are re-run where that lowers the peak\n"
+               "auto whatever fits --memory-limit with the least expected variance\n"
                "Presets, for comparison: actnn-L1..L5, gact-L1..L3, division, blpa, acgc"),
       cl::value_desc("LEVEL"), cl::init("L0"), cl::cat(compile)};
   cl::opt<std::string> output{"o", cl::desc("Write the plan here"), cl::value_desc("PLAN"), cl::cat(compile)};
@@ -72,6 +75,10 @@ struct Flags {
       cl::desc(
           "Store at most this many bytes of activations at --batch, with the least expected variance of\n"
           "the gradient; at L4 this also chooses what is re-run")};
+  cl::opt<std::string> memory_limit{
+      "memory-limit", cl::value_desc("SIZE"), cl::cat(compile),
+      cl::desc("Choose the level and the bits of codes: the step of least expected variance of the gradient\n"
+               "whose whole peak at --batch is at most SIZE. If none is, say what stands in the way")};
   WholeNumberFlag group_size{"group-size", cl::desc("Neighbouring elements that share a scale (default 256)"),
                              cl::value_desc("G"), cl::init(kDefaultGroupSize), cl::cat(compile)};
   cl::opt<std::string> compute{
@@ -178,7 +185,18 @@ struct Request {
   ImportOptions import;
   CompileOptions compile;
   TargetChoice target;
+  int64_t memory_limit = 0;  // bytes; 0: the level is given
 };
+
+// What was chosen, and what the next better step would have needed.
+std::string DescribeChoice(const StepChoice& choice, int64_t limit) {
+  std::string text = "memory limit: " + choice.chosen.Name() + " takes " +
+                     FormatSize(choice.chosen.peak_bytes) + " of " + FormatSize(limit);
+  if (choice.better)
+    text += "; the next better step, " + choice.better->Name() + ", would take " +
+            FormatSize(choice.better->peak_bytes);
+  return text + "\n";
+}
 
 // The bytes of a size; 0 if the flag is not given.
 llvm::Expected<int64_t> SizeOf(const char* flag, const std::string& text) {
@@ -201,12 +219,32 @@ llvm::Error CheckSavedLimit(const Policy& policy, const CompileOptions& options)
   return llvm::Error::success();
 }
 
+// --memory-limit chooses what the flags in `others` would set.
+llvm::Error CheckMemoryLimit(const Flags& f, int64_t limit) {
+  if (limit == 0 && f.level == "auto")
+    return MakeError("-O", "auto chooses by the memory there is", "give --memory-limit=SIZE");
+  if (limit == 0) return llvm::Error::success();
+  if (f.level.getNumOccurrences() && f.level != "auto")
+    return MakeError("--memory-limit", "chooses the level, and so does -O " + f.level, "leave out -O");
+  if (f.bits.getNumOccurrences())
+    return MakeError("--memory-limit", "chooses the bits of codes, and so does --bits", "leave out --bits");
+  if (!f.saved_limit.empty())
+    return MakeError("--memory-limit", "bounds all memory, and --saved-limit a part of it",
+                     "give one of them");
+  if (!f.plugin.empty())
+    return MakeError("--memory-limit", "chooses the codes, and so does --plugin", "give one of them");
+  return llvm::Error::success();
+}
+
 // Turns the flags into options. Its errors are wrong usage.
 llvm::Expected<Request> MakeRequest(const Flags& f) {
   Request r;
   if (f.batch < 1) return MakeError("--batch", "a batch has at least one sample");
   r.compile.batch = f.batch;
-  ACT_TRY(const Policy policy, MakePolicy(f.level, f.bits, f.group_size));
+  ACT_TRY(r.memory_limit, SizeOf("--memory-limit", f.memory_limit));
+  ACT_CHECK_OK(CheckMemoryLimit(f, r.memory_limit));
+  ACT_TRY(const Policy policy,
+          MakePolicy(r.memory_limit > 0 ? std::string("L3") : f.level.getValue(), f.bits, f.group_size));
   r.compile.level = policy.level;
   r.compile.bits = f.bits;
   if (f.bits.getNumOccurrences() && f.bits == 0)
@@ -292,6 +330,12 @@ llvm::Error Run(const Flags& f, Request request) {
     request.compile.hyper = model.optimizer->hyper;
     if (f.clip_norm.getNumOccurrences() == 0) request.compile.clip_norm = model.optimizer->clip_norm;
   }
+  std::optional<StepChoice> choice;
+  if (request.memory_limit > 0) {
+    ACT_TRY(choice, ChooseStep(model, request.compile, request.memory_limit));
+    request.compile.level = choice->chosen.level;
+    request.compile.bits = choice->chosen.bits;
+  }
   const int onnx_nodes = model.onnx_nodes;
   const size_t imported_nodes = model.graph.nodes.size();
   if (f.print_after == "import" || f.print_after == "all") llvm::outs() << "// import\n" << Dump(model.graph);
@@ -334,6 +378,7 @@ llvm::Error Run(const Flags& f, Request request) {
                  << plan.train.graph.nodes.size()
                  << " in the plan's training step (backward pass and updates included)\n"
                  << DescribeWork(plan.train.graph, plan.default_batch);
+    if (choice) llvm::outs() << DescribeChoice(*choice, request.memory_limit);
   }
   if (f.explain.getNumOccurrences()) llvm::outs() << ExplainEdges(plan, plan.default_batch, f.explain);
   if (f.time_passes)
