@@ -332,7 +332,7 @@ llvm::Error Run(const Flags& f, Request request) {
   }
   std::optional<StepChoice> choice;
   if (request.memory_limit > 0) {
-    ACT_TRY(choice, ChooseStep(model, request.compile, request.memory_limit));
+    ACT_TRY(choice, RankedSteps(model, request.compile).Choose(request.memory_limit));
     request.compile.level = choice->chosen.level;
     request.compile.bits = choice->chosen.bits;
   }
