@@ -266,6 +266,7 @@ llvm::Error CheckCompare(const Flags& f) {
 // Turns the flags into options. Its errors are wrong usage.
 llvm::Expected<Request> MakeRequest(const Flags& f) {
   Request r;
+  ACT_CHECK_OK(CheckCompare(f));
   if (f.batch < 1) return MakeError("--batch", "a batch has at least one sample");
   r.compile.batch = f.batch;
   ACT_TRY(r.memory_limit, SizeOf("--memory-limit", f.memory_limit));
@@ -335,7 +336,6 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   r.import.checkpoint = f.checkpoint;
   r.import.init_he = f.init == "he";
   r.import.report_only = f.output.empty();
-  ACT_CHECK_OK(CheckCompare(f));
   if (f.compare.getNumOccurrences()) {
     if (f.fit.getNumOccurrences() && f.fit.empty()) return MakeError("--fit", "expected SIZE or SIZE:DIM");
     if (!r.target.IsOne())
