@@ -99,11 +99,11 @@ TEST_F(Compare, TheExtentFoundFitsAndTheNextDoesNot) {
   };
   for (const std::string start : {"3", "100000"}) {  // the search goes up, and down
     auto rows =
-        Rows(ExpectDone({ToolPath("actc"), model, "--compare=L0", "--dim=T=" + start, "--fit=64KiB:T"}));
+        Rows(ExpectDone({ToolPath("actc"), model, "--compare=L0", "--dim=T=" + start, "--fit=4MiB:T"}));
     const int64_t extent = std::stoll(rows["L0"].back());
     ASSERT_GT(extent, 1);
-    EXPECT_LE(arena(extent), 64 << 10);
-    EXPECT_GT(arena(extent + 1), 64 << 10);
+    EXPECT_LE(arena(extent), 4 << 20);
+    EXPECT_GT(arena(extent + 1), 4 << 20);
   }
 }
 
