@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "compiler/import/import_onnx.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/policy.h"
 #include "runtime/base/error.h"

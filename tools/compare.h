@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/import/core/import_options.h"
+#include "compiler/import/import_onnx.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/memory/comparison.h"
 
