@@ -60,6 +60,11 @@ struct Flags {
   NumberFlag clip_norm{
       "clip-norm", cl::value_desc("X"), cl::cat(compile),
       cl::desc("Scale all gradients together down to this norm; they are kept until it is known")};
+  cl::opt<std::string> optimizer_state{
+      "optimizer-state",
+      cl::desc("f32 (default), or 8bit: adam and adamw keep the moments of large parameters in 8 bits an\n"
+               "element, in blocks of 256"),
+      cl::value_desc("f32|8bit"), cl::init("f32"), cl::cat(compile)};
   SwitchFlag grad_norm{
       "grad-norm", cl::cat(compile),
       cl::desc("Compute the norm of all gradients together, for actrun --log; --clip-norm does so, too")};
@@ -273,6 +278,15 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   if (f.grad_norm && f.optimizer == "none")
     return MakeError("--grad-norm", "needs an optimizer: without one gradients are outputs");
   ACT_TRY(r.target, ParseTarget(f.target));
+  if (f.optimizer_state != "f32" && f.optimizer_state != "8bit")
+    return MakeError("--optimizer-state", "expected f32 or 8bit, found '" + f.optimizer_state + "'");
+  r.compile.quantize_moments = f.optimizer_state == "8bit";
+  if (r.compile.quantize_moments && f.optimizer != "adam" && f.optimizer != "adamw")
+    return MakeError("--optimizer-state", f.optimizer + " has no moments of 8 bits",
+                     "use --optimizer=adam or adamw");
+  if (r.compile.quantize_moments && (!r.target.IsOne() || r.target.kinds.front() != TargetKind::kCpu))
+    return MakeError("--optimizer-state", "moments of 8 bits are updated on the CPU alone",
+                     "give --target=cpu or --optimizer-state=f32");
   r.compile.target = r.target.kinds.front();
   for (const auto* file : {&f.report_json, &f.report_html})
     if (!file->empty() && !r.target.IsOne())

@@ -37,6 +37,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuAttentionGrad(registry);
   RegisterCpuSoftmax(registry);
   RegisterCpuBatchNorm(registry);
+  RegisterCpuQuantizedAdam(registry);
   RegisterFusedKernels(registry);
   RegisterReferenceKernels(registry);
 }

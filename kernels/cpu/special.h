@@ -27,5 +27,6 @@ void RegisterCpuAttention(KernelRegistry& registry);
 void RegisterCpuAttentionGrad(KernelRegistry& registry);
 void RegisterCpuSoftmax(KernelRegistry& registry);
 void RegisterCpuBatchNorm(KernelRegistry& registry);
+void RegisterCpuQuantizedAdam(KernelRegistry& registry);
 
 }  // namespace act
