@@ -37,7 +37,6 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuAttentionGrad(registry);
   RegisterCpuSoftmax(registry);
   RegisterCpuBatchNorm(registry);
-  RegisterCpuQuantizedAdam(registry);
   RegisterFusedKernels(registry);
   RegisterReferenceKernels(registry);
 }

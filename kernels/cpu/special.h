@@ -27,6 +27,5 @@ void RegisterCpuAttention(KernelRegistry& registry);
 void RegisterCpuAttentionGrad(KernelRegistry& registry);
 void RegisterCpuSoftmax(KernelRegistry& registry);
 void RegisterCpuBatchNorm(KernelRegistry& registry);
-void RegisterCpuQuantizedAdam(KernelRegistry& registry);
 
 }  // namespace act

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/special.h"
 #include "kernels/math/dynamic_map.h"
 #include "kernels/math/random.h"
+#include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 
@@ -109,8 +109,8 @@ std::unique_ptr<Kernel> QuantizedAdam(const KernelSite& site, std::string* why) 
 
 }  // namespace
 
-void RegisterCpuQuantizedAdam(KernelRegistry& registry) {
-  registry.Add("QuantizedAdam", {"cpu.quantized_adam", QuantizedAdam});
+void RegisterReferenceQuantizedAdam(KernelRegistry& registry) {
+  registry.Add("QuantizedAdam", {"reference.quantized_adam", QuantizedAdam});
 }
 
 }  // namespace act
