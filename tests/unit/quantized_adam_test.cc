@@ -6,7 +6,7 @@
 namespace act {
 namespace {
 
-OpResult Run(const OpCase& c, int threads = 1) {
+OpResult Updated(const OpCase& c, int threads = 1) {
   return RunKernel(CpuRegistry().For(c.op).back(), c, threads, 0);
 }
 
@@ -24,7 +24,7 @@ TEST(QuantizedAdam, AgreesWithLoopsInDouble) {
   for (const bool decoupled : {false, true})
     for (const int64_t n : {1, 255, 256, 257, 1000}) {
       const OpCase c = QuantizedAdamCase(n, 3, decoupled);
-      const OpResult result = Run(c);
+      const OpResult result = Updated(c);
       ASSERT_EQ(result.error, "");
       const auto scalar = [&c](size_t i) { return static_cast<double>(*c.inputs[i].as<float>()); };
       std::vector<double> first, second;
@@ -60,7 +60,7 @@ TEST(QuantizedAdam, AgreesWithLoopsInDouble) {
 
 TEST(QuantizedAdam, IsTheSameOnSeveralThreads) {
   const OpCase c = QuantizedAdamCase(5000, 9);
-  const OpResult one = Run(c), three = Run(c, 3);
+  const OpResult one = Updated(c), three = Updated(c, 3);
   for (size_t i = 0; i < one.tensors.size(); ++i) EXPECT_EQ(one.tensors[i].bytes, three.tensors[i].bytes);
 }
 
@@ -69,7 +69,7 @@ TEST(QuantizedAdam, StartsFromZeroBytes) {
   OpCase c = QuantizedAdamCase(600, 4);
   for (const size_t i : {0, 10, 11, 12, 13})
     std::fill(c.inputs[i].bytes.begin(), c.inputs[i].bytes.end(), std::byte{});
-  const OpResult result = Run(c);
+  const OpResult result = Updated(c);
   for (int64_t i = 0; i < 600; ++i) {
     EXPECT_EQ(result.tensors[0].as<float>()[i], .999f * c.inputs[9].as<float>()[i]);
     EXPECT_EQ(kSignedMap[result.tensors[1].as<uint8_t>()[i]], 0);
@@ -81,7 +81,7 @@ TEST(QuantizedAdam, ANumberThatIsNotFiniteSpoilsItsBlockAlone) {
   for (const float bad : {INFINITY, -INFINITY, NAN}) {
     OpCase c = QuantizedAdamCase(600, 4);
     c.inputs[0].as<float>()[300] = bad;
-    const OpResult result = Run(c);
+    const OpResult result = Updated(c);
     for (const size_t maxima : {2u, 4u}) {
       EXPECT_TRUE(std::isnan(result.tensors[maxima].as<float>()[1]));
       EXPECT_TRUE(std::isfinite(result.tensors[maxima].as<float>()[0]));
