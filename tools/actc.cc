@@ -21,6 +21,7 @@
 #include "runtime/codec/plugin.h"
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
+#include "tools/compare.h"
 #include "tools/flags.h"
 #include "tools/prepare_plan.h"
 #include "tools/run_tool.h"
@@ -148,6 +149,12 @@ struct Flags {
                                    cl::value_desc("FILE"), cl::cat(reports)};
   cl::opt<std::string> report_html{"report-html", cl::desc("Write the report as a web page with pictures"),
                                    cl::value_desc("FILE"), cl::cat(reports)};
+  cl::opt<std::string> compare{
+      "compare", cl::desc("Instead of one plan's report: those of several levels, relative to L0"),
+      cl::value_desc("LEVEL,..."), cl::cat(reports)};
+  cl::opt<std::string> fit{
+      "fit", cl::value_desc("SIZE[:DIM]"), cl::cat(reports),
+      cl::desc("With --compare: each level's largest batch, or extent of --dim=DIM, whose peak fits SIZE")};
   cl::opt<std::string> explain{
       "explain", cl::ValueOptional, cl::value_desc("GLOB"), cl::cat(reports),
       cl::desc("For each saved activation: what reads it, why it is saved, how it is stored, and its bytes\n"
@@ -191,6 +198,7 @@ struct Request {
   CompileOptions compile;
   TargetChoice target;
   int64_t memory_limit = 0;  // bytes; 0: the level is given
+  std::optional<CompareRequest> compare = std::nullopt;
 };
 
 // What was chosen, and what the next better step would have needed.
@@ -241,9 +249,29 @@ llvm::Error CheckMemoryLimit(const Flags& f, int64_t limit) {
   return llvm::Error::success();
 }
 
+// --compare makes reports alone, and its list is the choice of levels.
+llvm::Error CheckCompare(const Flags& f) {
+  if (!f.compare.getNumOccurrences())
+    return f.fit.getNumOccurrences()
+               ? MakeError("--fit", "is a column of --compare", "give --compare=L0,L3,L4")
+               : llvm::Error::success();
+  const cl::Option* others[] = {&f.output,       &f.level,     &f.bits,        &f.saved_limit,
+                                &f.memory_limit, &f.plugin,    &f.aot,         &f.report_json,
+                                &f.explain,      &f.emit_onnx, &f.print_after, &f.time_passes};
+  for (const cl::Option* other : others)
+    if (other->getNumOccurrences())
+      return MakeError("--compare",
+                       "compares levels as they are, and -" +
+                           std::string(other->ArgStr.size() > 1 ? "-" : "") + other->ArgStr.str() +
+                           " is for one plan",
+                       "give one of them");
+  return llvm::Error::success();
+}
+
 // Turns the flags into options. Its errors are wrong usage.
 llvm::Expected<Request> MakeRequest(const Flags& f) {
   Request r;
+  ACT_CHECK_OK(CheckCompare(f));
   if (f.batch < 1) return MakeError("--batch", "a batch has at least one sample");
   r.compile.batch = f.batch;
   ACT_TRY(r.memory_limit, SizeOf("--memory-limit", f.memory_limit));
@@ -322,6 +350,12 @@ llvm::Expected<Request> MakeRequest(const Flags& f) {
   r.import.checkpoint = f.checkpoint;
   r.import.init_he = f.init == "he";
   r.import.report_only = f.output.empty();
+  if (f.compare.getNumOccurrences()) {
+    if (f.fit.getNumOccurrences() && f.fit.empty()) return MakeError("--fit", "expected SIZE or SIZE:DIM");
+    if (!r.target.IsOne())
+      return MakeError("--compare", "is for one target", "give --target=cpu or --target=cuda");
+    ACT_TRY(r.compare, ParseCompare(f.compare, f.fit, r.import));
+  }
   return r;
 }
 
@@ -329,6 +363,12 @@ llvm::Error Run(const Flags& f, Request request) {
   for (const auto* path : {&f.output, &f.report_json, &f.report_html, &f.emit_onnx})
     if (!path->empty())
       ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // fails before the work, not after it
+  if (request.compare) {
+    ACT_TRY(const Comparison comparison, Compare(f.model, request.import, request.compile, *request.compare));
+    if (!f.report_html.empty()) ACT_CHECK_OK(WriteFile(f.report_html, ComparisonHtml(comparison)));
+    if (f.report == "text") llvm::outs() << ComparisonText(comparison);
+    return llvm::Error::success();
+  }
   std::unique_ptr<cuda::Toolkit> card;
   if (f.aot) {
     ACT_TRY(card, cuda::LoadCard(request.target.card_name));  // fails before the work, not after it
@@ -346,7 +386,7 @@ llvm::Error Run(const Flags& f, Request request) {
   }
   std::optional<StepChoice> choice;
   if (request.memory_limit > 0) {
-    ACT_TRY(choice, ChooseStep(model, request.compile, request.memory_limit));
+    ACT_TRY(choice, RankedSteps(model, request.compile).Choose(request.memory_limit));
     request.compile.level = choice->chosen.level;
     request.compile.bits = choice->chosen.bits;
   }

@@ -1,6 +1,6 @@
 // actc --memory-limit: of a fixed list of steps, the one of least expected variance whose planned peak fits.
 //
-//   the list, best first -> ChooseStep -> the options of one Compile
+//   the list, best first -> RankedSteps::Choose -> the level and bits of one Compile
 //
 // The list does not depend on the limit: the exact step, then codes of fewer and fewer bits, each of them at L3 and,
 // slower but smaller, at L4. Compilation is deterministic, and the search is a bisection of each level's part. So more
@@ -10,11 +10,14 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "compiler/ir/imported_model.h"
 #include "passes/pipeline/pipeline.h"
+#include "runtime/memory/layout.h"
 
 namespace act {
 
@@ -36,9 +39,31 @@ struct StepChoice {
   std::optional<RankedStep> better;
 };
 
-// `options.level` and `options.bits` are not read. Errors: Compile's and LayOut's; if no step fits, the least possible
-// peak, what sets it, and the largest batch that fits.
-llvm::Expected<StepChoice> ChooseStep(const ImportResult& model, const CompileOptions& options,
-                                      int64_t limit_bytes);
+// The list of a model's steps. Each is compiled when its peak is first asked for.
+class RankedSteps {
+ public:
+  // `options.level` and `options.bits` are not read.
+  RankedSteps(const ImportResult& model, const CompileOptions& options);
+  ~RankedSteps();
+
+  // Errors: Compile's of the exact step, and LayOut's; if no step fits, the least possible peak, what sets it, and the
+  // largest batch that fits.
+  llvm::Expected<StepChoice> Choose(int64_t limit_bytes);
+
+ private:
+  struct Compiled;
+  enum class Outcome : uint8_t { kFits, kTooLarge, kTooFewBits };
+
+  llvm::Expected<Outcome> Try(int rank, int64_t limit);
+  llvm::Error Search(int level, int64_t limit);
+  llvm::Error Infeasible(int64_t limit) const;
+
+  const ImportResult& model_;
+  CompileOptions options_;
+  const Arenas arenas_;
+  std::map<int, RankedStep> measured_;     // by rank; a peak of 0: its codes cannot take so few bits
+  std::optional<RankedStep> chosen_;       // under the present limit
+  std::unique_ptr<const Compiled> least_;  // of those measured
+};
 
 }  // namespace act

@@ -121,32 +121,61 @@ class Solver {
     return state.variance + rest_cost_[e] - price_ * static_cast<double>(problem_.budget_bytes - state.bytes);
   }
 
-  std::vector<State> Extend(size_t e) const {
+  // Both by bytes. A state that has no less variance than one of at most its bytes is left out.
+  static std::vector<State> Merged(const std::vector<State>& a, const std::vector<State>& b) {
     std::vector<State> states;
-    const std::vector<State>& before = layers_.back();
-    for (size_t s = 0; s < before.size(); ++s) {
-      for (size_t o = 0; o < problem_.edges[e].size(); ++o) {
-        const BitOption& option = problem_.edges[e][o];
-        const State state{before[s].bytes + option.bytes, before[s].variance + option.variance, s, o};
-        if (state.bytes + rest_bytes_[e + 1] > problem_.budget_bytes) continue;
-        if (Bound(state, e + 1) < best_variance_) states.push_back(state);
-      }
-    }
-    std::stable_sort(states.begin(), states.end(), [](const State& a, const State& b) {
-      return a.bytes != b.bytes ? a.bytes < b.bytes : a.variance < b.variance;
-    });
+    states.reserve(a.size() + b.size());
     double least = kInfinite;
-    std::erase_if(states, [&least](const State& state) {
-      const bool dominated = state.variance >= least;
-      least = std::min(least, state.variance);
-      return dominated;
-    });
-    if (states.size() > most_states_) {
-      std::stable_sort(states.begin(), states.end(),
-                       [&](const State& a, const State& b) { return Bound(a, e + 1) < Bound(b, e + 1); });
-      states.resize(most_states_);
+    for (auto i = a.begin(), j = b.begin(); i != a.end() || j != b.end();) {
+      const bool first =
+          j == b.end() ||
+          (i != a.end() && (i->bytes != j->bytes ? i->bytes < j->bytes : i->variance <= j->variance));
+      const State& state = first ? *i++ : *j++;
+      if (state.variance >= least) continue;
+      least = state.variance;
+      states.push_back(state);
     }
     return states;
+  }
+
+  // The partial allocations up to edge `e`, by bytes. Those before it are in that order, too. So each option has
+  // its own in order, and they are merged, which takes less time than to sort them.
+  std::vector<State> Extend(size_t e) const {
+    const std::vector<State>& before = layers_.back();
+    std::vector<std::vector<State>> runs(problem_.edges[e].size());
+    for (size_t o = 0; o < runs.size(); ++o) {
+      const BitOption& option = problem_.edges[e][o];
+      for (size_t s = 0; s < before.size(); ++s) {
+        const State state{before[s].bytes + option.bytes, before[s].variance + option.variance, s, o};
+        if (state.bytes + rest_bytes_[e + 1] > problem_.budget_bytes) break;
+        if (Bound(state, e + 1) < best_variance_) runs[o].push_back(state);
+      }
+    }
+    for (; runs.size() > 1; runs.resize((runs.size() + 1) / 2))
+      for (size_t r = 0; r < runs.size(); r += 2)
+        runs[r / 2] = r + 1 < runs.size() ? Merged(runs[r], runs[r + 1]) : std::move(runs[r]);
+    std::vector<State> states = std::move(runs[0]);
+    if (states.size() > most_states_) KeepMostPromising(e + 1, states);
+    return states;
+  }
+
+  // Keeps as many states as there may be: those of the least bound, in their order.
+  void KeepMostPromising(size_t next_edge, std::vector<State>& states) const {
+    std::vector<double> bounds;
+    for (const State& state : states) bounds.push_back(Bound(state, next_edge));
+    std::vector<double> sorted = bounds;
+    const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(most_states_ - 1);
+    std::nth_element(sorted.begin(), last, sorted.end());
+    const double most = *last;
+    size_t equal = most_states_ - static_cast<size_t>(std::count_if(
+                                      sorted.begin(), last, [&](double bound) { return bound < most; }));
+    size_t kept = 0;
+    for (size_t s = 0; s < states.size(); ++s) {
+      if (bounds[s] > most || (bounds[s] == most && equal == 0)) continue;
+      if (bounds[s] == most) --equal;
+      states[kept++] = states[s];
+    }
+    states.resize(kept);
   }
 
   void Trace(State state) {

@@ -267,7 +267,8 @@ int64_t Bisect(int64_t low, int64_t high, int64_t first, Fits fits) {
 }  // namespace
 
 int64_t LargestBatchStep(int64_t batch) {
-  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, batch / 512))));
+  const int64_t share = batch < 1 << 16 ? batch / 512 : batch / 64;
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, share))));
 }
 
 llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas, TargetKind target) {

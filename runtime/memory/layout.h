@@ -79,7 +79,7 @@ inline int64_t BytesOf(const MemoryLayout& layout, Arenas arenas) {
 }
 
 // The largest batch whose arena, or arenas, take at most `bytes` on the target, while one step more takes more. 0 if
-// not even one sample fits. `batch` sets the step: 1 below 1024 samples, and at most a 512th of them above.
+// not even one sample fits. `batch` sets the step: 1 below 1024 samples, at most a 512th below 65,536, and at most a 64th above.
 int64_t LargestBatchStep(int64_t batch);
 llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas = Arenas::kDevice,
                                      TargetKind target = TargetKind::kCpu);

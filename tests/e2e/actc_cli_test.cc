@@ -162,6 +162,36 @@ TEST_F(Actc, RefusesALimitThatNothingCanKeep) {
   }
 }
 
+TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
+  const std::string model = std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx";
+  const auto with = [&](std::vector<std::string> flags) {
+    std::vector<std::string> command = {ToolPath("actc"), model, "--batch=64"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return RunTool(command);
+  };
+  EXPECT_NE(with({"--memory-limit=1GiB"}).out.find("memory limit: L0 takes "), std::string::npos);
+  const Outcome chosen = with({"-O", "auto", "--memory-limit=4.5MiB"});
+  EXPECT_NE(chosen.out.find("the next better step, "), std::string::npos) << chosen.out << chosen.err;
+  struct Case {
+    std::vector<std::string> flags;
+    const char* word;
+    int exit_code;
+  };
+  for (const Case& c : {Case{{"-O", "auto"}, "give --memory-limit=SIZE", 2},
+                        {{"--memory-limit=0"}, "not a size", 2},
+                        {{"--memory-limit=-1"}, "not a size", 2},
+                        {{"--memory-limit=2e18"}, "not a size", 2},
+                        {{"--memory-limit=8MB", "-O", "L3"}, "leave out -O", 2},
+                        {{"--memory-limit=8MB", "--bits=3"}, "leave out --bits", 2},
+                        {{"--memory-limit=8MB", "--saved-limit=1MB"}, "give one of them", 2},
+                        {{"--memory-limit=8MB", "--plugin=x.so"}, "give one of them", 2},
+                        {{"--memory-limit=1KiB"}, "alone take", 1}}) {
+    const Outcome outcome = with(c.flags);
+    EXPECT_EQ(outcome.exit_code, c.exit_code) << outcome.err;
+    EXPECT_NE(outcome.err.find(c.word), std::string::npos) << c.word << "\n" << outcome.err;
+  }
+}
+
 TEST_F(Actc, SaysWhatMayBeRoundedAndRefusesOtherArithmetic) {
   const auto args = [](const std::string& level, const std::vector<std::string>& flags) {
     std::vector<std::string> command = {

@@ -302,6 +302,16 @@ TEST(LargestBatch, IsThatOfTheTarget) {
   }
 }
 
+// A step is a part of every batch that it is for, and a smaller part of those below 65,536 samples.
+TEST(LargestBatch, StepsGrowWithTheBatch) {
+  EXPECT_EQ(LargestBatchStep(1), 1);
+  EXPECT_EQ(LargestBatchStep(1023), 1);
+  EXPECT_EQ(LargestBatchStep(1024), 2);
+  EXPECT_EQ(LargestBatchStep(65'535), 64);
+  EXPECT_EQ(LargestBatchStep(65'536), 1024);
+  EXPECT_EQ(LargestBatchStep(753'274), 8192);
+}
+
 TEST(LargestBatch, IsTheLastThatFits) {
   int above_bound = 0;
   for (uint32_t seed = 0; seed < 13; ++seed) {
