@@ -22,10 +22,10 @@ constexpr auto kCoded = static_cast<int>(std::size(kCodedLevels));
 constexpr int kBitSteps = 26;
 constexpr size_t kTensorsNamed = 3;
 
-// Average bits of codes (--bits): 8, then from 7.625 down to 1.625, which few models allow, in quarters of a bit. A
-// quarter changes the variance by about 1.4 times. With 8 bits nothing is left to distribute, and codes of small tensors
-// keep the bits that L3 and L4 give them. The others are fractions: with a whole number every code has the same bits,
-// and the variance is larger.
+// Average bits of codes (--bits): 8, then in quarters of a bit from 7.625 down to 1.625, which few models allow. A
+// quarter changes the variance by about 1.4 times. With 8 bits nothing is left to distribute, and codes of small
+// tensors keep the bits that L3 and L4 give them. The others are fractions: with a whole number every code has the
+// same bits, and the variance is larger.
 double BitsAt(int step) { return step == 0 ? 8 : 7.875 - .25 * step; }
 
 RankedStep StepOf(int rank) {
@@ -97,15 +97,20 @@ llvm::Expected<StepChoice> RankedSteps::Choose(int64_t limit_bytes) {
 
 // The first of a level's steps that fits, if it is better than what was found before.
 llvm::Error RankedSteps::Search(int level, int64_t limit) {
-  // Fewer bits may take a higher peak, so where the bisection ends depends on the steps that it tries. More memory must
-  // never lead to a worse step: every limit begins with the same range, and a step that was tried at a smaller limit and
-  // fitted is one that is passed over or fits at a larger one.
-  int low = 0, high = kBitSteps;
+  // Fewer bits may take a higher peak, so where the bisection ends depends on the steps that it tries. More memory
+  // must never lead to a worse step. So every limit begins with the same range, and what is worse than `chosen_`
+  // counts as fitting. A level's best step is tried before: it often fits, and where codes are small its peak may be
+  // lower than that of fewer bits.
+  const auto rank_of = [level](int step) { return 1 + step * kCoded + level; };
+  if (chosen_ && chosen_->rank < rank_of(0)) return llvm::Error::success();
+  ACT_TRY(const Outcome best, Try(rank_of(0), limit));
+  if (best == Outcome::kFits) return llvm::Error::success();
+  int low = 1, high = kBitSteps;
   while (low < high) {
-    const int middle = low + (high - low) / 2, rank = 1 + middle * kCoded + level;
+    const int middle = low + (high - low) / 2;
     Outcome outcome = Outcome::kFits;
-    if (!chosen_ || rank < chosen_->rank) {
-      ACT_TRY(outcome, Try(rank, limit));
+    if (!chosen_ || rank_of(middle) < chosen_->rank) {
+      ACT_TRY(outcome, Try(rank_of(middle), limit));
     }
     if (outcome == Outcome::kTooLarge)
       low = middle + 1;
