@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/math/dynamic_map.h"
 #include "runtime/base/error.h"
+#include "runtime/codec/dynamic_map.h"
 
 namespace act {
 namespace {

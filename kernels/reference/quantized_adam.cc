@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/math/dynamic_map.h"
 #include "kernels/math/random.h"
 #include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "runtime/codec/dynamic_map.h"
 
 namespace act {
 namespace {

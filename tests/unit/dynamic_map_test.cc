@@ -1,5 +1,5 @@
 // The map of 8-bit optimizer state, against its definition and by many draws.
-#include "kernels/math/dynamic_map.h"
+#include "runtime/codec/dynamic_map.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // An update of a parameter with moments of 8 bits.
 #pragma once
 
-#include "kernels/math/dynamic_map.h"
+#include "runtime/codec/dynamic_map.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {
