@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 #include "runtime/codec/dynamic_map.h"
 
@@ -144,7 +145,7 @@ bool UpdateAppender::Quantizes(ValueId parameter) const {
   if (!options_.quantize_moments || builder_.type(parameter).Elements().At(1) < kLeast) return false;
   const std::vector<Node>& nodes = builder_.graph().nodes;
   return std::none_of(nodes.begin(), nodes.end(), [parameter](const Node& node) {
-    return node.op == "Gather" && node.inputs[0] == parameter;
+    return OpOf(node).movement == Movement::kGather && node.inputs[0] == parameter;
   });
 }
 
@@ -165,7 +166,7 @@ llvm::Error UpdateAppender::QuantizedUpdate(ValueId parameter, ValueId gradient,
   }
   Attributes attrs;
   attrs.Set("gradients", std::vector<int64_t>{9, 0});
-  attrs.Set("decoupled", int64_t{rule_->op == "AdamWUpdate"});
+  attrs.Set("decoupled", int64_t{rule_->decoupled});
   // Streams of codes and of dropout count from 0.
   constexpr int64_t kFirstStream = int64_t{1} << 30;
   attrs.Set("stream", kFirstStream + quantized_++);

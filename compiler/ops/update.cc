@@ -72,7 +72,9 @@ const std::vector<Row>& Rows() {
       {"adamw",
        {"AdamWUpdate",
         {"exp_avg", "exp_avg_sq"},
-        {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps", "decay"}},
+        {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps", "decay"},
+        /*makes_direction=*/false,
+        /*decoupled=*/true},
        [](B& b, const Regs& r) -> Regs {
          const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
          return {AdamStep(b, b.Mul(r[10], r[0]), next, r[4], r[8], r[9]), next.first, next.second};
