@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
+#include "runtime/codec/dynamic_map.h"
 
 namespace act {
 namespace {
@@ -119,6 +121,7 @@ llvm::Expected<ValueId> UpdateAppender::Norm() {
 }
 
 llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId factor) {
+  if (Quantizes(parameter)) return QuantizedUpdate(parameter, gradient, factor);
   const std::string name = builder_.graph().value(parameter).name;
   builder_.SetPhase(Phase::kUpdate);
   std::vector<ValueId> operands = {parameter, gradient};
@@ -132,6 +135,42 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   ACT_TRY(const std::vector<ValueId> results, builder_.Add(rule_->op, operands, std::move(attrs),
                                                            name + ".update", rule_->makes_direction ? 1 : 0));
   if (rule_->makes_direction) ACT_CHECK_OK(LambStep(parameter, results[0]));
+  builder_.SetPhase(Phase::kBackward);
+  return llvm::Error::success();
+}
+
+// Small tensors, and tables whose rows are looked up, keep their moments in float32, as in the literature.
+bool UpdateAppender::Quantizes(ValueId parameter) const {
+  constexpr int64_t kLeast = 4096;
+  if (!options_.quantize_moments || builder_.type(parameter).Elements().At(1) < kLeast) return false;
+  const std::vector<Node>& nodes = builder_.graph().nodes;
+  return std::none_of(nodes.begin(), nodes.end(), [parameter](const Node& node) {
+    return OpOf(node).movement == Movement::kGather && node.inputs[0] == parameter;
+  });
+}
+
+llvm::Error UpdateAppender::QuantizedUpdate(ValueId parameter, ValueId gradient, ValueId factor) {
+  const std::string name = builder_.graph().value(parameter).name;
+  builder_.SetPhase(Phase::kUpdate);
+  std::vector<ValueId> operands = {gradient};
+  ACT_CHECK_OK(AppendScalars(*rule_, operands));
+  operands.push_back(factor != kNoValue ? factor : builder_.Scalar(1));
+  operands.push_back(parameter);
+  const Dims dims = builder_.type(parameter).dims;
+  const int64_t elements = builder_.type(parameter).Elements().At(1);
+  const TensorType codes = {DType::kUint8, dims};
+  const TensorType maxima = {DType::kFloat32, {Dim((elements + kMomentBlock - 1) / kMomentBlock)}};
+  for (const std::string& state : rule_->state) {
+    operands.push_back(builder_.Input(name + "." + state + ".codes", codes, ValueKind::kOptimizer));
+    operands.push_back(builder_.Input(name + "." + state + ".maxima", maxima, ValueKind::kOptimizer));
+  }
+  Attributes attrs;
+  attrs.Set("gradients", std::vector<int64_t>{9, 0});
+  attrs.Set("decoupled", int64_t{rule_->decoupled});
+  // Streams of codes and of dropout count from 0.
+  constexpr int64_t kFirstStream = int64_t{1} << 30;
+  attrs.Set("stream", kFirstStream + quantized_++);
+  ACT_CHECK_OK(builder_.Add("QuantizedAdam", operands, std::move(attrs), name + ".update", 0).takeError());
   builder_.SetPhase(Phase::kBackward);
   return llvm::Error::success();
 }

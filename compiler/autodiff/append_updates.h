@@ -23,6 +23,7 @@ struct UpdateOptions {
   // The norm of all gradients together becomes an output of the graph. Where gradients are clipped it is one
   // in any case.
   bool grad_norm = false;
+  bool quantize_moments = false;  // moments of Adam and AdamW take 8 bits an element
 };
 
 class UpdateAppender {
@@ -43,6 +44,8 @@ class UpdateAppender {
   llvm::Error AddToSum(ValueId gradient_squares);
   llvm::Expected<ValueId> Norm();
   llvm::Error Update(ValueId parameter, ValueId gradient, ValueId factor);
+  bool Quantizes(ValueId parameter) const;
+  llvm::Error QuantizedUpdate(ValueId parameter, ValueId gradient, ValueId factor);
   llvm::Error LambStep(ValueId parameter, ValueId direction);
   llvm::Expected<ValueId> SumOfSquares(ValueId x, const std::string& name);
   llvm::Expected<ValueId> Scalar(const std::string& name);
@@ -50,6 +53,7 @@ class UpdateAppender {
 
   GraphBuilder& builder_;
   const UpdateOptions options_;
+  int64_t quantized_ = 0;                             // parameters so far
   const UpdateRule* const rule_;                      // null: optimizer "none"
   std::vector<std::pair<ValueId, ValueId>> waiting_;  // parameter and gradient, to be clipped
   // Of the squares of gradients: how many gradients each sums up, and the sum.

@@ -72,7 +72,9 @@ const std::vector<Row>& Rows() {
       {"adamw",
        {"AdamWUpdate",
         {"exp_avg", "exp_avg_sq"},
-        {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps", "decay"}},
+        {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps", "decay"},
+        /*makes_direction=*/false,
+        /*decoupled=*/true},
        [](B& b, const Regs& r) -> Regs {
          const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
          return {AdamStep(b, b.Mul(r[10], r[0]), next, r[4], r[8], r[9]), next.first, next.second};
@@ -160,6 +162,22 @@ Regs UpdateExpr(ExprBuilder& b, const Node& node, const Regs& operands) {
   return row.expr(b, r);
 }
 
+// gradient, the scalars of AdamUpdate, clipping factor, parameter, then codes and maxima of each moment
+llvm::Error InferQuantizedAdam(InferContext& c) {
+  constexpr size_t kParameter = 9, kOperands = 14;
+  const TensorType &parameter = c.in(kParameter), &maxima = c.in(kOperands - 1);
+  const TensorType codes = {DType::kUint8, parameter.dims}, scalar = {DType::kFloat32, {}};
+  for (size_t i = 0; i < kOperands; ++i) {
+    const bool whole = i == 0 || i == kParameter;
+    const bool code = i > kParameter && i % 2 == 0;
+    const TensorType& expected = whole ? parameter : code ? codes : i > kParameter ? maxima : scalar;
+    if (c.in(i) != expected)
+      return c.Fail("operand " + std::to_string(i) + " must be " + ToString(expected) + ", is " +
+                    ToString(c.in(i)));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error InferScalar(InferContext& c) {
   const std::string name = c.node.attrs.String("name");
   if (!FindStepScalar(name)) return c.Fail("a step has no number '" + name + "'");
@@ -196,6 +214,10 @@ void AddUpdateOps(std::vector<OpDef>& ops) {
     ops.push_back(std::move(def));
   }
   ops.push_back({.name = "StepScalar", .infer = InferScalar});
+  ops.push_back({.name = "QuantizedAdam",
+                 .infer = InferQuantizedAdam,
+                 .flops = UpdateFlops,
+                 .mutates = {9, 10, 11, 12, 13}});
 }
 
 }  // namespace act

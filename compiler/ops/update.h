@@ -15,6 +15,7 @@ struct UpdateRule {
   // The node makes a direction and leaves the parameter alone. LambStep takes the step, with the
   // length that the trust ratio gives.
   bool makes_direction = false;
+  bool decoupled = false;  // shrinks the parameter by the decay, apart from the gradient (AdamW)
 };
 
 // The rule that --optimizer names; null if none has this name.

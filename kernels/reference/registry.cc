@@ -25,6 +25,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceLoss(list);
   RegisterReferenceBatchNorm(list);
   RegisterReferenceStepScalar(list);
+  RegisterReferenceQuantizedAdam(list);
   RegisterReferenceFusedKernel(list);
   for (const auto& [op, entries] : list.all())
     for (KernelEntry entry : entries) {

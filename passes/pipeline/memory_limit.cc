@@ -17,19 +17,21 @@
 namespace act {
 namespace {
 
-// Average bits of codes (--bits), from where more of them hardly lower the variance to the fewest that models allow.
-// All are fractions: with whole numbers every code has the same bits, and the variance is larger. A step of a quarter
-// bit changes the variance by about 1.4 times.
-constexpr double kBits[] = {7.5, 6.5, 5.5, 4.75, 4.25, 3.75, 3.5, 3.25, 2.75, 2.5, 2.25, 2.125, 1.875, 1.625};
 constexpr const char* kCodedLevels[] = {"L3", "L4"};
-constexpr auto kCoded = static_cast<int>(std::size(kCodedLevels)),
-               kBitSteps = static_cast<int>(std::size(kBits));
+constexpr auto kCoded = static_cast<int>(std::size(kCodedLevels));
+constexpr int kBitSteps = 26;
 constexpr size_t kTensorsNamed = 3;
+
+// Average bits of codes (--bits): 8, then in quarters of a bit from 7.625 down to 1.625, which few models allow. A
+// quarter changes the variance by about 1.4 times. With 8 bits nothing is left to distribute, and codes of small
+// tensors keep the bits that L3 and L4 give them. The others are fractions: with a whole number every code has the
+// same bits, and the variance is larger.
+double BitsAt(int step) { return step == 0 ? 8 : 7.875 - .25 * step; }
 
 RankedStep StepOf(int rank) {
   if (rank == 0) return {.rank = 0, .level = "L0"};
   const int coded = rank - 1;
-  return {.rank = rank, .level = kCodedLevels[coded % kCoded], .bits = kBits[coded / kCoded]};
+  return {.rank = rank, .level = kCodedLevels[coded % kCoded], .bits = BitsAt(coded / kCoded)};
 }
 
 // "Conv block1.conv 12 MiB, ...": the makers and bytes of the largest tensors that live at the peak.
@@ -95,12 +97,21 @@ llvm::Expected<StepChoice> RankedSteps::Choose(int64_t limit_bytes) {
 
 // The first of a level's steps that fits, if it is better than what was found before.
 llvm::Error RankedSteps::Search(int level, int64_t limit) {
-  int low = 0, high = kBitSteps;
-  const auto rank = [level](int i) { return 1 + i * kCoded + level; };
-  while (chosen_ && high > 0 && rank(high - 1) > chosen_->rank) --high;
+  // Fewer bits may take a higher peak, so where the bisection ends depends on the steps that it tries. More memory
+  // must never lead to a worse step. So every limit begins with the same range, and what is worse than `chosen_`
+  // counts as fitting. A level's best step is tried before: it often fits, and where codes are small its peak may be
+  // lower than that of fewer bits.
+  const auto rank_of = [level](int step) { return 1 + step * kCoded + level; };
+  if (chosen_ && chosen_->rank < rank_of(0)) return llvm::Error::success();
+  ACT_TRY(const Outcome best, Try(rank_of(0), limit));
+  if (best == Outcome::kFits) return llvm::Error::success();
+  int low = 1, high = kBitSteps;
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    ACT_TRY(const Outcome outcome, Try(rank(middle), limit));
+    Outcome outcome = Outcome::kFits;
+    if (!chosen_ || rank_of(middle) < chosen_->rank) {
+      ACT_TRY(outcome, Try(rank_of(middle), limit));
+    }
     if (outcome == Outcome::kTooLarge)
       low = middle + 1;
     else  // what lies beyond too few bits has fewer

@@ -19,6 +19,7 @@ struct CompileOptions {
   std::string optimizer = "sgd";        // one of runtime/plan/optimizer.h, or none
   std::map<std::string, double> hyper;  // by flag: its hyperparameters that are not the defaults
   double clip_norm = 0;                 // bound of the norm of all gradients together; 0: no bound
+  bool quantize_moments = false;        // of Adam and AdamW: 8 bits an element (docs/optimizers.md)
   bool grad_norm = false;  // the step computes that norm; where gradients are clipped it does anyway
   int64_t accumulate = 1;  // micro-batches of an update
   double bits = 0;         // --bits; 0: the level's own

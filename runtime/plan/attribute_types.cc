@@ -83,6 +83,7 @@ constexpr TypeOf kTypes[] = {
     {"to", kInt},
     {"name", kString},
     {"gradients", kInts},
+    {"decoupled", kInt},
 };
 
 bool IsTooLarge(const Attribute& value) {

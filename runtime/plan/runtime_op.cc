@@ -125,6 +125,7 @@ const RuntimeOp kOps[] = {
      .workspace = {nullptr, CudaLossWorkspace},
      .positions = PositionsOn::kLastAxis},
     {.name = "StepScalar", .operands = {0, 0}},
+    {.name = "QuantizedAdam", .operands = {14, 14}, .results = {0, 0}, .writes_from = 9},
 };
 
 // The recurrent operators have rows of their own, in recurrent_signature.h.

@@ -59,8 +59,9 @@ TEST(OpTraits, OperandsAreWrittenAsPlansAreChecked) {
         EXPECT_EQ(MayOverwrite(graph, node, result, operand), may) << op.name;
         in_place += may;
       }
-    node.inputs.resize(std::min<size_t>(4, op.mutates.empty() ? 4 : op.mutates.size() + 1));
     node.mutates.assign(op.mutates.begin(), op.mutates.end());
+    if (!op.mutates.empty())
+      node.inputs.assign(static_cast<size_t>(*std::max_element(op.mutates.begin(), op.mutates.end())) + 1, 0);
     EXPECT_EQ(WrongMutates(graph, node), std::nullopt) << op.name;
     mutating += !op.mutates.empty();
   }

@@ -1,0 +1,158 @@
+#include "tools/compile_flags.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/size.h"
+
+namespace act {
+namespace {
+
+// The bytes of a size; 0 if the flag is not given.
+llvm::Expected<int64_t> SizeOf(const char* flag, const std::string& text) {
+  if (text.empty()) return 0;
+  const std::optional<int64_t> bytes = ParseSize(text);
+  if (bytes && *bytes > 0) return *bytes;
+  return MakeError(flag, "'" + text + "' is not a size", "sizes are written as 64MiB, 1.5GB or 4096");
+}
+
+llvm::Error CheckSavedLimit(const Policy& policy, const CompileOptions& options) {
+  if (options.saved_limit == 0) return llvm::Error::success();
+  if (!policy.Lossy())
+    return MakeError("--saved-limit", policy.level + " has no codes whose levels could change",
+                     "use -O L1, L2, L3 or L4");
+  if (policy.rules.error_bound > 0)
+    return MakeError("--saved-limit", policy.level + " derives bits from a bound of the error",
+                     "use -O L1, L2, L3 or L4");
+  if (options.bits != 0)
+    return MakeError("--saved-limit", "bounds bytes, and --bits bits", "give one of them");
+  return llvm::Error::success();
+}
+
+// --memory-limit chooses what the flags in `others` would set.
+llvm::Error CheckMemoryLimit(const CompileFlags& f, int64_t limit) {
+  if (limit == 0 && f.level == "auto")
+    return MakeError("-O", "auto chooses by the memory there is", "give --memory-limit=SIZE");
+  if (limit == 0) return llvm::Error::success();
+  if (f.level.getNumOccurrences() && f.level != "auto")
+    return MakeError("--memory-limit", "chooses the level, and so does -O " + f.level, "leave out -O");
+  if (f.bits.getNumOccurrences())
+    return MakeError("--memory-limit", "chooses the bits of codes, and so does --bits", "leave out --bits");
+  if (!f.saved_limit.empty())
+    return MakeError("--memory-limit", "bounds all memory, and --saved-limit a part of it",
+                     "give one of them");
+  if (!f.plugin.empty())
+    return MakeError("--memory-limit", "chooses the codes, and so does --plugin", "give one of them");
+  return llvm::Error::success();
+}
+
+// --compare makes reports alone, and its list is the choice of levels.
+llvm::Error CheckCompare(const CompileFlags& f) {
+  if (!f.compare.getNumOccurrences())
+    return f.fit.getNumOccurrences()
+               ? MakeError("--fit", "is a column of --compare", "give --compare=L0,L3,L4")
+               : llvm::Error::success();
+  const llvm::cl::Option* others[] = {&f.output,       &f.level,     &f.bits,        &f.saved_limit,
+                                      &f.memory_limit, &f.plugin,    &f.aot,         &f.report_json,
+                                      &f.explain,      &f.emit_onnx, &f.print_after, &f.time_passes};
+  for (const llvm::cl::Option* other : others)
+    if (other->getNumOccurrences())
+      return MakeError("--compare",
+                       "compares levels as they are, and -" +
+                           std::string(other->ArgStr.size() > 1 ? "-" : "") + other->ArgStr.str() +
+                           " is for one plan",
+                       "give one of them");
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
+  CompileRequest r;
+  ACT_CHECK_OK(CheckCompare(f));
+  if (f.batch < 1) return MakeError("--batch", "a batch has at least one sample");
+  r.compile.batch = f.batch;
+  ACT_TRY(r.memory_limit, SizeOf("--memory-limit", f.memory_limit));
+  ACT_CHECK_OK(CheckMemoryLimit(f, r.memory_limit));
+  ACT_TRY(const Policy policy,
+          MakePolicy(r.memory_limit > 0 ? std::string("L3") : f.level.getValue(), f.bits, f.group_size));
+  r.compile.level = policy.level;
+  r.compile.bits = f.bits;
+  if (f.bits.getNumOccurrences() && f.bits == 0)
+    return MakeError("--bits", "must be 1 to 8 bits per element");
+  r.compile.group_size = f.group_size;
+  if (f.compute != "f32" && f.compute != "bf16")
+    return MakeError("--compute", "expected f32 or bf16, found '" + f.compute + "'");
+  r.compile.compute = f.compute == "bf16" ? Compute::kBFloat16 : Compute::kFloat32;
+  if (f.fpmath != "bf16" && f.fpmath != "f32")
+    return MakeError("--fpmath", "expected bf16 or f32, found '" + f.fpmath + "'");
+  r.compile.round_products = f.fpmath == "bf16";
+  if (f.fpmath.getNumOccurrences() && r.compile.compute == Compute::kBFloat16)
+    return MakeError("--fpmath", "has no meaning with --compute=bf16, where all products multiply bfloat16",
+                     "give one of them");
+  if (f.fpmath.getNumOccurrences() && r.compile.round_products && !policy.rounds_products)
+    return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3 or L4");
+  if (!f.plugin.empty() && !policy.Lossy())
+    return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");
+  r.compile.optimizer = f.optimizer;
+  r.compile.clip_norm = f.clip_norm;
+  r.compile.accumulate = f.accumulate;
+  r.compile.grad_norm = f.grad_norm;
+  ACT_CHECK_OK(CheckUpdates(f.optimizer, f.clip_norm, f.accumulate));
+  if (f.clip_norm.getNumOccurrences() && f.clip_norm == 0)
+    return MakeError("--clip-norm", "expected a number above 0");
+  if (f.grad_norm && f.optimizer == "none")
+    return MakeError("--grad-norm", "needs an optimizer: without one gradients are outputs");
+  ACT_TRY(r.target, ParseTarget(f.target));
+  if (f.optimizer_state != "f32" && f.optimizer_state != "8bit")
+    return MakeError("--optimizer-state", "expected f32 or 8bit, found '" + f.optimizer_state + "'");
+  r.compile.quantize_moments = f.optimizer_state == "8bit";
+  if (r.compile.quantize_moments && f.optimizer != "adam" && f.optimizer != "adamw")
+    return MakeError("--optimizer-state", f.optimizer + " has no moments of 8 bits",
+                     "use --optimizer=adam or adamw");
+  if (r.compile.quantize_moments && (!r.target.IsOne() || r.target.kinds.front() != TargetKind::kCpu))
+    return MakeError("--optimizer-state", "moments of 8 bits are updated on the CPU alone",
+                     "give --target=cpu or --optimizer-state=f32");
+  r.compile.target = r.target.kinds.front();
+  for (const auto* file : {&f.report_json, &f.report_html})
+    if (!file->empty() && !r.target.IsOne())
+      return MakeError("--" + file->ArgStr.str(), "holds the report of one target, not of all",
+                       "give --target=cpu or --target=cuda");
+  if (f.aot && !r.target.card)
+    return MakeError("--aot", "code and engines are made for one kind of card",
+                     "name it: --target=cuda:CARD, with one of " + CardNames());
+  if (f.aot && f.output.empty()) return MakeError("--aot", "fills a plan", "give -o PLAN");
+  ACT_TRY(r.compile.workspace_limit, SizeOf("--workspace", f.workspace));
+  ACT_TRY(r.compile.saved_limit, SizeOf("--saved-limit", f.saved_limit));
+  ACT_CHECK_OK(CheckSavedLimit(policy, r.compile));
+  if (f.report != "text" && f.report != "none")
+    return MakeError("--report", "expected text or none, found '" + f.report + "'");
+  if (!f.init.empty() && f.init != "he") return MakeError("--init", "expected he, found '" + f.init + "'");
+  for (const std::string& dim : f.dims) {
+    const auto [name, extent] = llvm::StringRef(dim).split('=');
+    int64_t value = 0;
+    if (name.empty() || extent.getAsInteger(10, value) || value < 1)
+      return MakeError("--dim", "expected NAME=EXTENT, found '" + dim + "'");
+    r.import.dims[name.str()] = value;
+  }
+  r.compile.seed = r.import.seed = f.seed;
+  r.compile.verify_each = f.verify_each;
+  r.import.loss = f.loss;
+  r.import.loss_output = f.loss_output;
+  r.import.freeze.assign(f.freeze.begin(), f.freeze.end());
+  r.import.freeze_bn = f.freeze_bn;
+  r.import.own_optimizer = f.optimizer.getNumOccurrences() == 0;
+  r.import.optimizer_model = f.optimizer_model;
+  if (!r.import.own_optimizer && !f.optimizer_model.empty())
+    return MakeError("--optimizer-model", "names an optimizer, and so does --optimizer", "give one of them");
+  r.import.checkpoint = f.checkpoint;
+  r.import.init_he = f.init == "he";
+  r.import.report_only = f.output.empty();
+  if (f.compare.getNumOccurrences()) {
+    if (f.fit.getNumOccurrences() && f.fit.empty()) return MakeError("--fit", "expected SIZE or SIZE:DIM");
+    if (!r.target.IsOne())
+      return MakeError("--compare", "is for one target", "give --target=cpu or --target=cuda");
+    ACT_TRY(r.compare, ParseCompare(f.compare, f.fit, r.import));
+  }
+  return r;
+}
+
+}  // namespace act
