@@ -89,7 +89,7 @@ void HandleExhaustedMemory(const char* tool) {
 // oneDNN takes memory from these two functions, and where they give none, some of its constructors write
 // through the null pointer. So the process ends before they can. Sanitizers have functions of their own,
 // which do not return without memory.
-#ifndef __SANITIZE_ADDRESS__
+#ifndef ACT_SANITIZER
 extern "C" int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {
   using Function = int (*)(void**, size_t, size_t);
   static const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "posix_memalign"));

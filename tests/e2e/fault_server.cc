@@ -18,7 +18,7 @@ constexpr const char* kKinds[] = {"open",   "stat",   "read",  "write",  "map", 
 }  // namespace
 
 bool CanInjectFaults() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ACT_SANITIZER
   return false;
 #else
   return true;

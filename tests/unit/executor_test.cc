@@ -21,7 +21,7 @@ namespace {
 std::atomic<int64_t> g_allocations = 0;
 }
 
-#ifndef __SANITIZE_ADDRESS__  // the sanitizer has its own operators, which do not mix with these
+#ifndef ACT_SANITIZER  // those of the sanitizer do not mix with these
 // Allocations are counted, so that a test can require that a step allocates nothing.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++g_allocations;
@@ -96,7 +96,7 @@ TEST(Executor, MeasuresThePeakThatWasPlanned) {
 }
 
 TEST(Executor, AStepAllocatesNothing) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ACT_SANITIZER
   GTEST_SKIP() << "allocations are not counted here";
 #endif
   Fixture f;

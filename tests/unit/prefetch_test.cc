@@ -20,7 +20,7 @@ namespace {
 std::atomic<int64_t> g_allocations = 0;
 }
 
-#ifndef __SANITIZE_ADDRESS__  // the sanitizer has its own operators, which do not mix with these
+#ifndef ACT_SANITIZER  // those of the sanitizer do not mix with these
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++g_allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -152,7 +152,7 @@ TEST_F(PrefetchTest, WarnsWithTheBatch) {
 }
 
 TEST_F(PrefetchTest, AllocatesNothing) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ACT_SANITIZER
   GTEST_SKIP() << "allocations are not counted here";
 #endif
   constexpr int64_t kBatch = 4;
