@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all cuda cuda-engines cuda-gate check-python setup configure tools build check test check-long demo accuracy docs-operators kills picture soak sweep asan fuzz debug tidy format bench speed clean help
+.PHONY: all cuda cuda-engines cuda-gate check-python setup configure tools build check test check-long demo accuracy docs-operators kills picture soak sweep asan tsan fuzz debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -30,6 +30,7 @@ help:
 	@echo 'make picture          draws docs/memory_over_step.svg'
 	@echo 'make docs-operators   writes docs/operators.md, after a change of operators'
 	@echo 'make asan             runs the tests under address and undefined behaviour sanitizers'
+	@echo 'make tsan             runs the tests of threads under the thread sanitizer; TARGET=NAME; needs clang and libomp-dev'
 	@echo 'make fuzz             runs the fuzz targets under libFuzzer; TIME=10m, TARGET=NAME; needs clang and libomp-dev'
 	@echo 'make debug            builds everything for debugging'
 	@echo 'make format           runs clang-format over all sources'
@@ -109,6 +110,9 @@ sweep: tools
 
 asan:
 	@$(MAKE) --no-print-directory check PRESET=asan
+
+tsan: setup
+	@scripts/tsan.sh $(JOBS) $(TARGET)
 
 # A time is seconds, or ends in s, m or h.
 TIME ?= 10m
