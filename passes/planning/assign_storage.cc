@@ -170,13 +170,17 @@ class Assigner {
 
 void AssignStorages(StepGraph& step) { Assigner(step).Run(); }
 
+void AssignWorkspace(const Graph& graph, Node& node, int64_t tokens, int64_t limit_bytes) {
+  const std::optional<Graph> alone = tokens == 1 ? std::nullopt : TokenGraph(graph, node, tokens);
+  for (const TargetKind target : kTargets)
+    node.workspace_bytes[target] = WorkspaceBound(alone ? alone->nodes[0] : node, alone ? *alone : graph,
+                                                  TargetOf(target), limit_bytes);
+}
+
 llvm::Error AssignStorage(StepGraph& step, PassContext& context) {
   DropUnusedValues(step.graph, context.marks);
   AssignStorages(step);
-  for (Node& node : step.graph.nodes)
-    for (const TargetKind target : kTargets)
-      node.workspace_bytes[target] =
-          WorkspaceBound(node, step.graph, TargetOf(target), context.workspace_limit);
+  for (Node& node : step.graph.nodes) AssignWorkspace(step.graph, node, 1, context.workspace_limit);
   return llvm::Error::success();
 }
 

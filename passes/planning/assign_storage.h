@@ -13,6 +13,9 @@ namespace act {
 // * A value that lives only inside a loop over samples shares no storage with values outside of it.
 StepGraph AssignStorage(Graph graph, int64_t workspace_limit);
 
+// Books a node's workspace. `tokens`: those of the loop that contains it (runtime/plan/token_loops.h), or 1.
+void AssignWorkspace(const Graph& graph, Node& node, int64_t tokens, int64_t limit_bytes);
+
 // Assigns storages anew, for a graph whose order or loops have changed since.
 void AssignStorages(StepGraph& step);
 

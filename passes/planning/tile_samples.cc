@@ -3,7 +3,7 @@
 // to its last reader. The largest of the tensors that live at the peak is tried first. A loop stays
 // if it lowers the largest number of bytes that live at its nodes. The pass ends when no loop does.
 // Nodes in between that cannot run in tiles (updates) move before the loop or after it. Storages
-// are then assigned anew.
+// are then assigned anew. Where a sample alone is a large tile, the loop is over its tokens if it can be.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -37,7 +37,11 @@ struct Parting {
 
 class Tiler {
  public:
-  Tiler(StepGraph& step, TargetKind target) : step_(step), graph_(step.graph), target_(target) {}
+  Tiler(StepGraph& step, const PassContext& context)
+      : step_(step),
+        graph_(step.graph),
+        target_(context.target),
+        workspace_limit_(context.workspace_limit) {}
 
   void Run() {
     if (graph_.nodes.empty()) return;
@@ -52,6 +56,7 @@ class Tiler {
   struct Span {
     size_t made = 0, last_read = 0;
     int64_t bytes = 0;
+    int64_t tokens = 1;      // of a sample that is larger than a tile may be
     std::set<size_t> nodes;  // makers and readers
   };
 
@@ -61,7 +66,7 @@ class Tiler {
     // themselves, then all of a storage together.
     for (const std::vector<ValueId>& root : {AliasRoots(graph_), StorageRoots()})
       for (const Span& span : SpansAt(peak, root))
-        if (TryLoop(span)) return true;
+        if ((span.tokens > 1 && TryLoop(span, span.tokens)) || TryLoop(span, 1)) return true;
     return false;
   }
 
@@ -97,7 +102,7 @@ class Tiler {
       };
       for (const ValueId id : node.outputs)
         if (root[static_cast<size_t>(id)] == id)
-          spans[static_cast<size_t>(id)] = Span{i, i, graph_.value(id).type.Bytes().At(kTiledPeakBatch), {}};
+          spans[static_cast<size_t>(id)] = SpanOf(graph_.value(id).type, i);
       for (const ValueId id : node.outputs) see(id);
       for (const ValueId id : node.inputs) see(id);
     }
@@ -117,21 +122,33 @@ class Tiler {
     return result;
   }
 
+  static Span SpanOf(const TensorType& type, size_t made) {
+    const int64_t bytes = type.Bytes().At(kTiledPeakBatch);
+    const bool large = bytes / kTiledPeakBatch > kLargeTileBytes && TileRoleOf(type) == TileRole::kSlice;
+    return {made, made, bytes, large ? std::min(TokensOf(type.dims), kMostTiles / kTiledPeakBatch) : 1, {}};
+  }
+  static int64_t TokensOf(const Dims& dims) {
+    if (dims[0] != Dim::Batch()) return dims[0].per_batch;
+    return dims.size() > 1 ? dims[1].fixed : 1;
+  }
+
   // The tiles of a loop for a tensor of so many bytes at kTiledPeakBatch.
-  static SampleLoop LoopFor(int64_t bytes) {
-    const int64_t samples = kLargeTileBytes * kTiledPeakBatch / std::max<int64_t>(bytes, 1);
+  static SampleLoop LoopFor(int64_t bytes, int64_t tokens) {
+    const int64_t all = kTiledPeakBatch * tokens;
+    const int64_t samples = std::max<int64_t>(kLargeTileBytes / std::max<int64_t>(bytes / all, 1), 1);
     return {.first = 0,
             .last = 0,
-            .tiles = std::clamp(bytes / kLargeTileBytes, kTiles, kTiledPeakBatch),
-            .least_samples = std::clamp<int64_t>(samples, 1, kLeastSamples)};
+            .tiles = std::clamp(bytes / kLargeTileBytes, kTiles, all),
+            .least_samples = tokens > 1 ? samples : std::min(samples, kLeastSamples),
+            .tokens = tokens};
   }
 
   // Tries a loop around the span and around the loops that it meets. Undoes it if it does not pay.
-  bool TryLoop(const Span& span) {
+  bool TryLoop(const Span& span, int64_t tokens) {
     size_t lo = span.made, hi = span.last_read;
     std::set<size_t> core = span.nodes;
     std::vector<SampleLoop> others;
-    SampleLoop made = LoopFor(span.bytes);
+    SampleLoop made = LoopFor(span.bytes, tokens);
     // In order, because taking in one loop may make it meet the next.
     for (const SampleLoop& loop : graph_.loops) {
       const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);
@@ -139,13 +156,14 @@ class Tiler {
         others.push_back(loop);
         continue;
       }
+      if (loop.tokens != tokens) return false;
       lo = std::min(lo, first);
       hi = std::max(hi, last - 1);
       for (size_t i = first; i < last; ++i) core.insert(i);
       made.tiles = std::max(made.tiles, loop.tiles);
       made.least_samples = std::min(made.least_samples, loop.least_samples);
     }
-    const std::optional<Parting> parting = Part(lo, hi, core);
+    const std::optional<Parting> parting = Part(lo, hi, core, tokens);
     if (!parting) return false;
 
     const std::vector<SampleLoop> loops_before = graph_.loops;
@@ -159,6 +177,7 @@ class Tiler {
     std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     graph_.loops = others;
     AssignStorages(step_);
+    if (tokens > 1) AssignWorkspaces(lo, hi);
     std::vector<int64_t> live = LiveBytes(step_, kTiledPeakBatch, target_);
     const double part = static_cast<double>(Most(live, lo, hi)) / static_cast<double>(Most(live_, lo, hi));
     if (part <= kGain) {
@@ -171,9 +190,19 @@ class Tiler {
     }
     Permute(lo, order, /*back=*/true);
     graph_.loops = loops_before;
+    if (tokens > 1) AssignWorkspaces(lo, hi);
     step_.storage_of = storage_before;
     step_.storages = storages_before;
     return false;
+  }
+
+  // Of the nodes lo .. hi, some of which have gone into or out of a loop over tokens.
+  void AssignWorkspaces(size_t lo, size_t hi) {
+    const std::vector<int32_t> loop_of = LoopOfNodes(graph_);
+    for (size_t i = lo; i <= hi; ++i) {
+      const int64_t tokens = loop_of[i] < 0 ? 1 : graph_.loops[static_cast<size_t>(loop_of[i])].tokens;
+      AssignWorkspace(graph_, graph_.nodes[i], tokens, workspace_limit_);
+    }
   }
 
   static int64_t Most(const std::vector<int64_t>& live) { return Most(live, 0, live.size() - 1); }
@@ -185,7 +214,7 @@ class Tiler {
   // Which of the nodes lo .. hi make something whole that `core` needs, for itself or by others. A node that cannot
   // run in tiles (LossDenominator) is one, and so is every node that it reads from, even if that one could run in
   // tiles (a Slice of the labels).
-  std::vector<bool> NeededWhole(size_t lo, size_t hi, const std::set<size_t>& core) const {
+  std::vector<bool> NeededWhole(size_t lo, size_t hi, const std::set<size_t>& core, int64_t tokens) const {
     std::vector<bool> in_tiles(graph_.values.size()), whole(graph_.values.size()), result(hi - lo + 1);
     const auto any = [](const std::vector<bool>& set, const std::vector<ValueId>& ids) {
       return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return set[static_cast<size_t>(id)]; });
@@ -193,7 +222,7 @@ class Tiler {
     for (size_t i = hi + 1; i-- > lo;) {
       const Node& node = graph_.nodes[i];
       const bool needed = core.count(i) || any(in_tiles, node.outputs);
-      result[i - lo] = any(whole, node.outputs) || (needed && WhyNotTileable(graph_, node));
+      result[i - lo] = any(whole, node.outputs) || (needed && WhyNotTileable(graph_, node, tokens));
       if (!needed && !result[i - lo]) continue;
       for (const ValueId id : node.inputs)
         if (id != kNoValue) (result[i - lo] ? whole : in_tiles)[static_cast<size_t>(id)] = true;
@@ -202,8 +231,8 @@ class Tiler {
   }
 
   // nullopt: a node of `core` cannot be in the loop.
-  std::optional<Parting> Part(size_t lo, size_t hi, const std::set<size_t>& core) const {
-    const std::vector<bool> needed_whole = NeededWhole(lo, hi, core);
+  std::optional<Parting> Part(size_t lo, size_t hi, const std::set<size_t>& core, int64_t tokens) const {
+    const std::vector<bool> needed_whole = NeededWhole(lo, hi, core, tokens);
     enum class Made : uint8_t { kElsewhere, kInLoop, kSumInLoop, kAfter };
     std::vector<Made> made(graph_.values.size(), Made::kElsewhere);
     Parting parting;
@@ -220,7 +249,7 @@ class Tiler {
       // Another shape of what is whole is whole: a node that cannot be in the loop may read it.
       const bool stays_whole =
           (IsAlias(node) || needed_whole[i - lo]) && !core.count(i) && !reads(Made::kInLoop);
-      const bool in_loop = !after && !stays_whole && !WhyNotTileable(graph_, node);
+      const bool in_loop = !after && !stays_whole && !WhyNotTileable(graph_, node, tokens);
       const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
       if (core.count(i) && !in_loop) return std::nullopt;
       (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(i);
@@ -254,6 +283,7 @@ class Tiler {
   StepGraph& step_;
   Graph& graph_;
   const TargetKind target_;
+  const int64_t workspace_limit_;
   std::vector<int64_t> live_;                        // at kTiledPeakBatch
   int64_t small_peak_ = 0, small_peak_without_ = 0;  // at kSmallPeakBatch: now, and without loops
 };
@@ -261,7 +291,7 @@ class Tiler {
 }  // namespace
 
 llvm::Error TileSamples(StepGraph& step, PassContext& context) {
-  Tiler(step, context.target).Run();
+  Tiler(step, context).Run();
   return llvm::Error::success();
 }
 

@@ -19,9 +19,24 @@ void AddMutated(const Node& node, const std::vector<TensorView>& inputs, std::ve
   for (int32_t m : node.mutates) outputs.push_back(inputs[static_cast<size_t>(m)]);
 }
 
-// The site by which a kernel is chosen that runs `samples` of the batch's samples at a time.
-KernelSite SiteOf(const Graph& graph, const Node& node, int64_t samples, int64_t batch,
+// The node as its kernel sees it.
+void SetTokens(const Graph& graph, int32_t loop, BoundNode& bound) {
+  const int64_t tokens = loop < 0 ? 1 : graph.loops[static_cast<size_t>(loop)].tokens;
+  if (tokens == 1) return;
+  if (std::optional<Graph> alone = TokenGraph(graph, *bound.node, tokens))  // CheckLoops has seen that it is there
+    bound.of_tokens = std::make_unique<const Graph>(std::move(*alone));
+}
+
+// The samples of a node's or value's whole batch, or their tokens in a loop over tokens.
+int64_t AllSamples(const Graph& graph, int32_t loop, int64_t batch) {
+  return loop < 0 ? batch : LoopSamples(graph.loops[static_cast<size_t>(loop)], batch);
+}
+
+// The site by which a kernel is chosen that runs `samples` of `batch` samples at a time.
+KernelSite SiteOf(const Graph& whole, const BoundNode& bound, int64_t samples, int64_t batch,
                   int64_t workspace_bytes, int threads) {
+  const Graph& graph = bound.of_tokens ? *bound.of_tokens : whole;
+  const Node& node = bound.of_tokens ? graph.nodes[0] : *bound.node;
   KernelSite site{.node = &node,
                   .inputs = {},
                   .outputs = {},
@@ -91,8 +106,8 @@ llvm::Expected<std::unique_ptr<BoundGraph>> BoundGraph::Place(const StepGraph& s
   const Graph& graph = step.graph;
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const int32_t loop = bound->loop_of_value_[v];
-    const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
-    TensorView& view = bound->views_.emplace_back(MakeView(graph.values[v].type, samples));
+    const TensorType type = TypeIn(graph, loop, graph.values[v].type);
+    TensorView& view = bound->views_.emplace_back(MakeView(type, SamplesAtATime(graph, loop, batch)));
     const StorageId storage = step.storage_of[v];
     if (storage < 0 || layout.offset[static_cast<size_t>(storage)] < 0) continue;
     const auto s = static_cast<size_t>(storage);
@@ -138,27 +153,30 @@ llvm::Error BoundGraph::PlaceTiles(size_t position, const StepLayout& layout) {
   const Node& node = *slot.node;
   if (IsAlias(node)) return llvm::Error::success();
   const SampleLoop& loop = graph.loops[static_cast<size_t>(loop_of_node_[position])];
+  SetTokens(graph, loop_of_node_[position], slot);
   slot.tiles = std::make_unique<BoundTiles>();
   BoundTiles& tiles = *slot.tiles;
   tiles.samples = TileSamples(loop, batch_);
+  tiles.last = LoopSamples(loop, batch_) % tiles.samples;
+  const int64_t all = LoopSamples(loop, batch_);
 
   // A value that only the loop uses has memory for one tile. A sum over samples is the same tensor
   // for all tiles.
   const auto sample_bytes = [&](ValueId id) {
     const bool moves =
         loop_of_value_[static_cast<size_t>(id)] < 0 && TileRoleOf(graph.value(id).type) == TileRole::kSlice;
-    return moves ? MakeView(graph.value(id).type, 1).bytes : 0;
+    return moves ? MakeView(TypeIn(graph, loop_of_node_[position], graph.value(id).type), 1).bytes : 0;
   };
   for (ValueId id : node.inputs)
     tiles.places.AddInput(ViewOrNone(views_, id).data, id == kNoValue ? 0 : sample_bytes(id));
   // Parts of sums lie at the end of the workspace.
   ACT_TRY(slot.scratch_bytes,
-          ScratchOf(graph, node, tiles.samples, batch_, slot.workspace.bytes, layout.alignment));
+          ScratchOf(graph, node, tiles.samples, all, slot.workspace.bytes, layout.alignment));
   int64_t part = slot.workspace.bytes;
   for (ValueId id : node.outputs) {
     const TensorView& view = ViewOrNone(views_, id);
     tiles.places.AddOutput(view.data, sample_bytes(id));
-    const int64_t bytes = PartBytes(graph.value(id).type, view, tiles.samples, batch_, layout.alignment);
+    const int64_t bytes = PartBytes(graph.value(id).type, view, tiles.samples, all, layout.alignment);
     if (bytes > 0) tiles.places.MakeSum(slot.workspace.data + (part -= bytes));
   }
 
@@ -166,18 +184,22 @@ llvm::Error BoundGraph::PlaceTiles(size_t position, const StepLayout& layout) {
   slot.inputs = std::move(site.inputs);
   slot.outputs = std::move(site.outputs);
   tiles.places.MoveTo(0, slot.inputs, slot.outputs);
-  if (const int64_t last = batch_ % tiles.samples; last > 0) {
-    KernelSite rest = SiteOf(graph, node, last, batch_, slot.scratch_bytes, threads_);
+  if (tiles.last > 0) {
+    KernelSite rest = SiteOfSamples(position, tiles.last);
     tiles.last_inputs = std::move(rest.inputs);
     tiles.last_outputs = std::move(rest.outputs);
   }
   return llvm::Error::success();
 }
 
-KernelSite BoundGraph::Site(size_t position) const {
+KernelSite BoundGraph::SiteOfSamples(size_t position, int64_t samples) const {
   const BoundNode& slot = nodes_[position];
-  const int64_t samples = slot.tiles ? slot.tiles->samples : batch_;
-  return SiteOf(step_->graph, *slot.node, samples, batch_, slot.scratch_bytes, threads_);
+  const int64_t all = AllSamples(step_->graph, loop_of_node_[position], batch_);
+  return SiteOf(step_->graph, slot, samples, all, slot.scratch_bytes, threads_);
+}
+
+KernelSite BoundGraph::Site(size_t position) const {
+  return SiteOfSamples(position, nodes_[position].tiles ? nodes_[position].tiles->samples : batch_);
 }
 
 llvm::Error BoundGraph::TakeKernels(const KernelRegistry& registry, std::span<const KernelChoice> choices) {
@@ -186,9 +208,8 @@ llvm::Error BoundGraph::TakeKernels(const KernelRegistry& registry, std::span<co
     if (IsAlias(*slot.node)) continue;
     if (i < choices.size()) slot.choice = choices[i];
     ACT_CHECK_OK(Take(registry, Site(i), slot));
-    const int64_t last = slot.tiles ? batch_ % slot.tiles->samples : 0;
-    if (last == 0) continue;
-    const KernelSite rest = SiteOf(step_->graph, *slot.node, last, batch_, slot.scratch_bytes, threads_);
+    if (!slot.tiles || slot.tiles->last == 0) continue;
+    const KernelSite rest = SiteOfSamples(i, slot.tiles->last);
     ACT_TRY(TakenKernel taken, TakeKernel(registry, rest, slot.choice.kernel));
     slot.tiles->last_kernel = std::move(taken.kernel);
   }
@@ -205,16 +226,18 @@ llvm::Expected<std::vector<BoundNode>> ChooseKernels(const StepGraph& step, cons
     const Node& node = *(nodes[i].node = &graph.nodes[i]);
     if (IsAlias(node)) continue;
     const int32_t loop = loop_of_node[i];
-    const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
+    const int64_t samples = SamplesAtATime(graph, loop, batch), all = AllSamples(graph, loop, batch);
+    SetTokens(graph, loop, nodes[i]);
     ACT_TRY(const int64_t scratch,
-            ScratchOf(graph, node, samples, batch, layout.workspace_bytes[i], layout.alignment));
-    ACT_CHECK_OK(Take(registry, SiteOf(graph, node, samples, batch, scratch, threads), nodes[i]));
-    const int64_t last = batch % samples;
+            ScratchOf(graph, node, samples, all, layout.workspace_bytes[i], layout.alignment));
+    ACT_CHECK_OK(Take(registry, SiteOf(graph, nodes[i], samples, all, scratch, threads), nodes[i]));
+    const int64_t last = all % samples;
     if (last == 0) continue;
     BoundNode rest;
-    ACT_CHECK_OK(Take(registry, SiteOf(graph, node, last, batch, scratch, threads), rest));
+    ACT_CHECK_OK(Take(registry, SiteOf(graph, nodes[i], last, all, scratch, threads), rest));
     nodes[i].tiles = std::make_unique<BoundTiles>();
     nodes[i].tiles->samples = samples;
+    nodes[i].tiles->last = last;
     nodes[i].tiles->last_kernel = std::move(rest.kernel);
   }
   return nodes;
@@ -257,9 +280,9 @@ llvm::Error BoundGraph::RunNodes(const StepState& state, std::span<NodeObserver*
 
 llvm::Error BoundGraph::RunLoop(const SampleLoop& loop, const StepState& state,
                                 std::span<NodeObserver* const> observers) {
-  const int64_t samples = TileSamples(loop, batch_);
-  for (first_sample_ = 0; first_sample_ < batch_; first_sample_ += samples) {
-    on_last_tile_ = first_sample_ + samples >= batch_;
+  const int64_t samples = TileSamples(loop, batch_), all = LoopSamples(loop, batch_);
+  for (first_sample_ = 0; first_sample_ < all; first_sample_ += samples) {
+    on_last_tile_ = first_sample_ + samples >= all;
     for (int64_t i = loop.first; i < loop.last; ++i)
       ACT_CHECK_OK(RunNode(static_cast<size_t>(i), state, observers));
   }
@@ -271,7 +294,7 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                                 std::span<NodeObserver* const> observers) {
   BoundNode& bound = nodes_[position];
   // A last tile of fewer samples has tensors of its own. The node shows them while that tile runs.
-  const bool is_short = bound.tiles && batch_ - first_sample_ < bound.tiles->samples;
+  const bool is_short = bound.tiles && bound.tiles->last > 0 && on_last_tile_;
   const auto swap_tensors = [&bound] {
     std::swap(bound.inputs, bound.tiles->last_inputs);
     std::swap(bound.outputs, bound.tiles->last_outputs);

@@ -33,6 +33,7 @@ struct Memories {
 // one tile.
 struct BoundTiles {
   int64_t samples = 0;  // in each tile but the last
+  int64_t last = 0;     // in the last tile, if it has fewer; else 0
   SamplePlaces places;
   // For the last tile, if it has fewer samples.
   std::unique_ptr<Kernel> last_kernel;
@@ -41,6 +42,7 @@ struct BoundTiles {
 
 struct BoundNode {
   const Node* node = nullptr;
+  std::unique_ptr<const Graph> of_tokens;  // in a loop over tokens: the node for its kernel (TokenGraph)
   std::string kernel_name;         // "dnnl.conv"; empty for Reshape, which has no kernel
   std::unique_ptr<Kernel> kernel;  // null for Reshape
   // of the faster kernels: "dnnl.conv: dilations are not supported"
@@ -107,6 +109,8 @@ class BoundGraph {
 
   llvm::Error PlaceNode(size_t position, const StepLayout& layout, Arena& arena);
   llvm::Error PlaceTiles(size_t position, const StepLayout& layout);
+  // The site of `samples` of the node's samples, or of its tokens in a loop over tokens.
+  KernelSite SiteOfSamples(size_t position, int64_t samples) const;
   llvm::Error RunNodes(const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunNode(size_t position, const StepState& state, std::span<NodeObserver* const> observers);
   llvm::Error RunLoop(const SampleLoop& loop, const StepState& state,

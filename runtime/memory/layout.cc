@@ -19,17 +19,16 @@ int64_t BytesAt(const TensorType& type, int64_t batch) {
   return std::max<int64_t>(0, SaturatingMul(ElementCount(DimsAt(type.dims, batch)), ByteSize(type.dtype)));
 }
 
-// Scratch space of a node that runs `samples` of the batch's samples at a time. After the kernel's
-// own scratch space comes room for each sum over samples: the part of one tile, before it is added
-// to the others.
+// Scratch space of a node that runs `samples` at a time. In tiles, after the kernel's own scratch space
+// comes room for each sum over samples: the part of one tile, before it is added to the others.
 int64_t WorkspaceBytes(const Graph& graph, const Node& node, TargetKind target, int64_t samples,
-                       int64_t batch) {
+                       bool in_tiles) {
   const int64_t alignment = AlignmentOf(target);
   int64_t bytes = RoundUp(node.workspace_bytes[target].At(samples), alignment);
-  if (samples == batch) return bytes;
+  if (!in_tiles) return bytes;
   for (const ValueId id : node.outputs)
     if (const TensorType& type = graph.value(id).type; TileRoleOf(type) == TileRole::kSame)
-      bytes = SaturatingAdd(bytes, RoundUp(BytesAt(type, batch), alignment));
+      bytes = SaturatingAdd(bytes, RoundUp(BytesAt(type, samples), alignment));
   return bytes;
 }
 
@@ -68,9 +67,9 @@ StepLayout Measure(const StepGraph& step, int64_t batch, TargetKind target) {
     if (step.storage_of[v] < 0) continue;
     const auto s = static_cast<size_t>(step.storage_of[v]);
     const int32_t loop = loop_of_storage[s];
-    const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
-    layout.bytes[s] =
-        std::max(layout.bytes[s], RoundUp(BytesAt(graph.values[v].type, samples), layout.alignment));
+    const int64_t bytes =
+        BytesAt(TypeIn(graph, loop, graph.values[v].type), SamplesAtATime(graph, loop, batch));
+    layout.bytes[s] = std::max(layout.bytes[s], RoundUp(bytes, layout.alignment));
     if (IsPersistent(graph.values[v].kind)) live(static_cast<ValueId>(v), 0, end);
   }
   // The user's inputs are written before the first node.
@@ -80,8 +79,9 @@ StepLayout Measure(const StepGraph& step, int64_t batch, TargetKind target) {
     for (const ValueId id : node.inputs) live(id, t, t + 1);
     for (const ValueId id : node.outputs) live(id, t, t + 1);
     const int32_t loop = loop_of_node[static_cast<size_t>(t)];
-    const int64_t samples = loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
-    layout.workspace_bytes.push_back(WorkspaceBytes(graph, node, target, samples, batch));
+    const bool in_tiles = loop >= 0 && HasTiles(graph.loops[static_cast<size_t>(loop)], batch);
+    layout.workspace_bytes.push_back(
+        WorkspaceBytes(graph, node, target, SamplesAtATime(graph, loop, batch), in_tiles));
   }
   for (const ValueId id : graph.outputs) live(id, end - 1, end);
   for (size_t s = 0; s < storages; ++s)

@@ -84,6 +84,10 @@ class StepChecker {
     return &step_.graph.loops[static_cast<size_t>(loop)];
   }
 
+  int64_t BytesOfTile(const TensorType& type, const SampleLoop& loop) const {
+    return type.Bytes().At(1) / loop.tokens * TileSamples(loop, whole_.batch);
+  }
+
   static llvm::Error WrongMemory(const Node& node) {
     return Wrong("node '" + node.name + "' (" + node.op + ") reads or writes in another memory than it may");
   }
@@ -96,7 +100,8 @@ class StepChecker {
     const size_t s = Storage(id);
     const SampleLoop* loop = LoopAt(node);
     const bool own = loop && loop_of_value_[static_cast<size_t>(id)] >= 0;
-    const int64_t bytes = value.type.Bytes().At(own ? TileSamples(*loop, whole_.batch) : whole_.batch);
+    // Of a loop over tokens, a tile has that part of a sample's bytes.
+    const int64_t bytes = own ? BytesOfTile(value.type, *loop) : value.type.Bytes().At(whole_.batch);
     if (bytes == 0) return llvm::Error::success();
     if (layout_.offset[s] < 0) return Wrong("value '" + value.name + "' has no place");
     if (bytes > layout_.bytes[s]) return Wrong("value '" + value.name + "' is larger than its storage");
@@ -127,7 +132,7 @@ class StepChecker {
       const int64_t samples = loop ? TileSamples(*loop, whole_.batch) : whole_.batch;
       int64_t workspace = node.workspace_bytes[whole_.target].At(samples);
       for (const ValueId id : node.outputs)
-        if (samples < whole_.batch && graph.value(id).type.Bytes().IsFixed())
+        if (loop && graph.value(id).type.Bytes().IsFixed())
           workspace += graph.value(id).type.Bytes().fixed;
       if (workspace > layout_.workspace_bytes[static_cast<size_t>(t)]) {
         return Wrong("node '" + node.name + "' has too little workspace");

@@ -60,8 +60,10 @@ std::vector<int64_t> BytesOfEdges(const Plan& plan, int64_t batch) {
   std::vector<int64_t> bytes;
   for (const SavedEdge& edge : plan.edges) {
     const int32_t loop = LoopOf(edge, loop_of);
-    bytes.push_back(
-        edge.bytes.At(loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch)));
+    // The part of a sample that a token has, of the loop's tile.
+    const int64_t tokens = loop < 0 ? 1 : graph.loops[static_cast<size_t>(loop)].tokens;
+    const int64_t samples = SamplesAtATime(graph, loop, batch);
+    bytes.push_back(tokens == 1 ? edge.bytes.At(samples) : edge.bytes.At(1) / tokens * samples);
   }
   return bytes;
 }

@@ -75,6 +75,7 @@ struct SampleLoop {
   int64_t first = 0, last = 0;  // positions in Graph::nodes
   int64_t tiles = 1;            // the batch is cut into at most this many tiles,
   int64_t least_samples = 1;    // each of at least this many samples
+  int64_t tokens = 1;           // of a sample, each of which counts as a sample here (token_loops.h)
   bool operator==(const SampleLoop&) const = default;
 };
 

@@ -136,7 +136,7 @@ Offset<fb::StepGraph> Writer::Write(const StepGraph& step) {
   for (const Node& node : step.graph.nodes) nodes.push_back(Write(node));
   std::vector<fb::SampleLoop> loops;
   for (const SampleLoop& loop : step.graph.loops)
-    loops.emplace_back(loop.first, loop.last, loop.tiles, loop.least_samples);
+    loops.emplace_back(loop.first, loop.last, loop.tiles, loop.least_samples, loop.tokens);
   return fb::CreateStepGraphDirect(builder_, &values, &nodes, &step.graph.inputs, &step.graph.outputs,
                                    step.storages, &loops);
 }

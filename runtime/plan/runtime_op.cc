@@ -6,6 +6,7 @@
 
 #include "runtime/plan/recurrent_signature.h"
 #include "runtime/plan/tile_rules.h"
+#include "runtime/plan/token_loops.h"
 #include "runtime/plan/workspace_rules.h"
 
 namespace act {
@@ -21,11 +22,13 @@ const RuntimeOp kOps[] = {
      .results = {0, kAny},
      .runs = Runs::kProgram,
      .why_not_tileable = WhyNotTileableLoop,
+     .why_not_of_tokens = WhyNotOfTokensLoop,
      .workspace = {LoopWorkspace, CudaLoopWorkspace},
      .bfloat16 = {"b", "b"}},
     {.name = kReshape,
      .runs = Runs::kAlias,
      .why_not_tileable = UnlessOfSamples,
+     .why_not_of_tokens = WhyNotOfTokensReshape,
      .moves_numbers = true,
      .bfloat16 = {"s", "s"}},
     {.name = kSwapOut, .runs = Runs::kSwapOut, .moves_numbers = true, .bfloat16 = {"s", "s"}},
@@ -49,6 +52,7 @@ const RuntimeOp kOps[] = {
     {.name = "MatMul",
      .operands = {2, 3},
      .why_not_tileable = WhyNotTileableProduct,
+     .why_not_of_tokens = WhyNotOfTokensProduct,
      .workspace = {MatMulWorkspace, CudaMatMulWorkspace},
      .bfloat16 = {"bb-", "r"}},
     {.name = "Attention",
@@ -112,16 +116,19 @@ const RuntimeOp kOps[] = {
      .operands = {2, 4},
      .results = {2, 2},
      .why_not_tileable = WhyNotTileableLoss,
+     .why_not_of_tokens = WhyNotOfTokensLoss,
      .workspace = {nullptr, CudaLossWorkspace},
      .positions = PositionsOn::kLastAxis},
     {.name = "SoftmaxCrossEntropyGrad",
      .operands = {3, 5},
      .why_not_tileable = WhyNotTileableLossGrad,
+     .why_not_of_tokens = WhyNotOfTokensLoss,
      .workspace = {nullptr, CudaLossWorkspace},
      .bfloat16 = {"-", "b"}},
     {.name = kCountCorrect,
      .operands = {2, 2},
      .why_not_tileable = WhyNotTileableCount,
+     .why_not_of_tokens = WhyNotOfTokensLoss,
      .workspace = {nullptr, CudaLossWorkspace},
      .positions = PositionsOn::kLastAxis},
     {.name = "StepScalar", .operands = {0, 0}},

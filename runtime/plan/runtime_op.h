@@ -66,6 +66,9 @@ struct RuntimeOp {
   // The reason why the node cannot run a tile of samples at a time; nullopt if it can
   // (tile_rules.h). Null: no node of the operator can.
   std::optional<std::string> (*why_not_tileable)(const Graph&, const Node&) = nullptr;
+  // The reason why a node that can do so cannot run for some of a sample's tokens; nullopt if it can
+  // (token_loops.h). Null: no node of the operator can.
+  std::optional<std::string> (*why_not_of_tokens)(const Graph&, const Node&) = nullptr;
   // Scratch bytes that each target's fast kernels need (workspace_rules.h). Null: none.
   ByTarget<WorkspaceRule> workspace = {};
   PositionsOn positions = PositionsOn::kNothing;

@@ -7,12 +7,25 @@
 
 namespace act {
 
+int64_t LoopSamples(const SampleLoop& loop, int64_t batch) { return SaturatingMul(batch, loop.tokens); }
+
 int64_t TileSamples(const SampleLoop& loop, int64_t batch) {
-  const int64_t samples = (batch + loop.tiles - 1) / loop.tiles;
-  return std::max<int64_t>(1, std::min(batch, std::max(samples, loop.least_samples)));
+  const int64_t all = LoopSamples(loop, batch), samples = (all + loop.tiles - 1) / loop.tiles;
+  return std::max<int64_t>(1, std::min(all, std::max(samples, loop.least_samples)));
 }
 
-bool HasTiles(const SampleLoop& loop, int64_t batch) { return TileSamples(loop, batch) < batch; }
+bool HasTiles(const SampleLoop& loop, int64_t batch) {
+  return TileSamples(loop, batch) < LoopSamples(loop, batch);
+}
+
+int64_t SamplesAtATime(const Graph& graph, int32_t loop, int64_t batch) {
+  return loop < 0 ? batch : TileSamples(graph.loops[static_cast<size_t>(loop)], batch);
+}
+
+TensorType TypeIn(const Graph& graph, int32_t loop, const TensorType& type) {
+  // CheckLoops has seen that there is one.
+  return loop < 0 ? type : TokenType(type, graph.loops[static_cast<size_t>(loop)].tokens).value_or(type);
+}
 
 std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node) {
   if (!node.mutates.empty()) return "writes in place";
@@ -32,6 +45,17 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node) 
   const RuntimeOp* op = FindRuntimeOp(node.op);
   if (!op || !op->why_not_tileable) return "an operator that does not run in tiles";
   return op->why_not_tileable(graph, node);
+}
+
+std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node, int64_t tokens) {
+  if (auto why = WhyNotTileable(graph, node)) return why;
+  if (tokens == 1) return std::nullopt;
+  const RuntimeOp* const op = FindRuntimeOp(node.op);
+  if (!op->why_not_of_tokens) return "an operator that does not run for some tokens of a sample";
+  if (auto why = op->why_not_of_tokens(graph, node)) return why;
+  const std::optional<Graph> alone = TokenGraph(graph, node, tokens);
+  if (!alone) return "an operand or result without " + std::to_string(tokens) + " tokens";
+  return WhyNotTileable(*alone, alone->nodes[0]);
 }
 
 std::vector<int32_t> LoopOfNodes(const Graph& graph) {
@@ -82,12 +106,12 @@ std::optional<std::string> CheckLoops(const StepGraph& step) {
         loop.last > static_cast<int64_t>(graph.nodes.size()))
       return "a loop over samples at impossible nodes";
     if (loop.tiles < 1 || loop.tiles > kMostTiles || loop.least_samples < 1 ||
-        loop.least_samples > kMostTiles)
+        loop.least_samples > kMostTiles || loop.tokens < 1 || loop.tokens > kMostTiles)
       return "a loop over samples of an impossible number of tiles";
     behind = loop.last;
     for (int64_t i = loop.first; i < loop.last; ++i) {
       const Node& node = graph.nodes[static_cast<size_t>(i)];
-      if (const auto why = WhyNotTileable(graph, node))
+      if (const auto why = WhyNotTileable(graph, node, loop.tokens))
         return "node '" + node.name + "' (" + node.op + ") is in a loop over samples, but " + *why;
     }
   }
