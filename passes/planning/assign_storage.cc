@@ -173,8 +173,8 @@ void AssignStorages(StepGraph& step) { Assigner(step).Run(); }
 void AssignWorkspace(const Graph& graph, Node& node, int64_t tokens, int64_t limit_bytes) {
   const std::optional<Graph> alone = tokens == 1 ? std::nullopt : TokenGraph(graph, node, tokens);
   for (const TargetKind target : kTargets)
-    node.workspace_bytes[target] = WorkspaceBound(alone ? alone->nodes[0] : node, alone ? *alone : graph,
-                                                  TargetOf(target), limit_bytes);
+    node.workspace_bytes[target] =
+        WorkspaceBound(alone ? alone->nodes[0] : node, alone ? *alone : graph, TargetOf(target), limit_bytes);
 }
 
 llvm::Error AssignStorage(StepGraph& step, PassContext& context) {

@@ -38,10 +38,7 @@ struct Parting {
 class Tiler {
  public:
   Tiler(StepGraph& step, const PassContext& context)
-      : step_(step),
-        graph_(step.graph),
-        target_(context.target),
-        workspace_limit_(context.workspace_limit) {}
+      : step_(step), graph_(step.graph), target_(context.target), workspace_limit_(context.workspace_limit) {}
 
   void Run() {
     if (graph_.nodes.empty()) return;

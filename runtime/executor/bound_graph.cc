@@ -23,7 +23,8 @@ void AddMutated(const Node& node, const std::vector<TensorView>& inputs, std::ve
 void SetTokens(const Graph& graph, int32_t loop, BoundNode& bound) {
   const int64_t tokens = loop < 0 ? 1 : graph.loops[static_cast<size_t>(loop)].tokens;
   if (tokens == 1) return;
-  if (std::optional<Graph> alone = TokenGraph(graph, *bound.node, tokens))  // CheckLoops has seen that it is there
+  if (std::optional<Graph> alone =
+          TokenGraph(graph, *bound.node, tokens))  // CheckLoops has seen that it is there
     bound.of_tokens = std::make_unique<const Graph>(std::move(*alone));
 }
 

@@ -43,8 +43,8 @@ struct BoundTiles {
 struct BoundNode {
   const Node* node = nullptr;
   std::unique_ptr<const Graph> of_tokens;  // in a loop over tokens: the node for its kernel (TokenGraph)
-  std::string kernel_name;         // "dnnl.conv"; empty for Reshape, which has no kernel
-  std::unique_ptr<Kernel> kernel;  // null for Reshape
+  std::string kernel_name;                 // "dnnl.conv"; empty for Reshape, which has no kernel
+  std::unique_ptr<Kernel> kernel;          // null for Reshape
   // of the faster kernels: "dnnl.conv: dilations are not supported"
   std::vector<std::string> refusals;
   KernelChoice choice;  // empty: the list's order decided

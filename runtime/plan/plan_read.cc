@@ -206,8 +206,7 @@ StepGraph Reader::ReadStep(const fb::StepGraph& from) {
   step.graph.outputs = Numbers(from.outputs());
   step.storages = from.storages();
   step.graph.loops = Each<SampleLoop>(from.loops(), [](const fb::SampleLoop& loop) {
-    return SampleLoop{loop.first(), loop.last(), loop.tiles(), loop.least_samples(),
-                      loop.tokens()};
+    return SampleLoop{loop.first(), loop.last(), loop.tiles(), loop.least_samples(), loop.tokens()};
   });
   return step;
 }

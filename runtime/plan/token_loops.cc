@@ -102,17 +102,23 @@ std::optional<std::string> WhyNotOfTokensReshape(const Graph& /*graph*/, const N
 
 // Tokens are rows of the first operand, with the same factor and bias for all. Or the product sums over them.
 std::optional<std::string> WhyNotOfTokensProduct(const Graph& graph, const Node& node) {
-  if (!HoldsSamples(graph, node.outputs[0])) return std::nullopt;  // both operands have two axes (tile_rules.h)
-  const bool same_bias = node.inputs.size() < 3 || node.inputs[2] == kNoValue || RankOf(graph, node.inputs[2]) < 2;
-  if (node.attrs.Int("trans_a") == 0 && !HoldsSamples(graph, node.inputs[1]) && same_bias) return std::nullopt;
+  if (!HoldsSamples(graph, node.outputs[0]))
+    return std::nullopt;  // both operands have two axes (tile_rules.h)
+  const bool same_bias =
+      node.inputs.size() < 3 || node.inputs[2] == kNoValue || RankOf(graph, node.inputs[2]) < 2;
+  if (node.attrs.Int("trans_a") == 0 && !HoldsSamples(graph, node.inputs[1]) && same_bias)
+    return std::nullopt;
   return "mixes tokens";
 }
 
-// Rows of scores, each with its label.
+// The last axis of scores are classes, so it must not be the one that is cut. Labels have no such axis.
 std::optional<std::string> WhyNotOfTokensLoss(const Graph& graph, const Node& node) {
   for (const std::vector<ValueId>* const ids : {&node.inputs, &node.outputs})
-    for (const ValueId id : *ids)
-      if (id != kNoValue && RankOf(graph, id) > 2) return "its classes are not the last of two axes";
+    for (const ValueId id : *ids) {
+      if (id == kNoValue || graph.value(id).type.dtype == DType::kInt64) continue;
+      const Dims& dims = graph.value(id).type.dims;
+      if (dims.size() == 2 && dims[0] == Dim::Batch()) return "has one row of scores a sample";
+    }
   return std::nullopt;
 }
 

@@ -77,7 +77,7 @@ std::string TextOf(const Graph& graph) {
   std::string text = Dump(graph);
   for (const SampleLoop& loop : graph.loops) {
     text += "// for " + std::to_string(loop.tiles) + " tiles of " + std::to_string(loop.least_samples) +
-            " samples or more:";
+            (loop.tokens > 1 ? " tokens or more:" : " samples or more:");
     for (int64_t i = loop.first; i < loop.last; ++i) text += " " + graph.nodes[static_cast<size_t>(i)].op;
     text += "\n";
   }

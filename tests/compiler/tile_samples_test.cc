@@ -207,7 +207,39 @@ TEST(TileSamples, ALossOverManyClassesIsThatOfTheWholeBatch) {
     // Nothing is stored with an error; sums over samples are added in another order.
     for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()})
       EXPECT_LE(Distance(run(tiled, *kernels), run(whole, *kernels)), 1e-11);
+
+    // Tiles of 5 tokens: some are of two samples, and the last one is shorter.
+    loop.tokens = static_cast<int64_t>(of_sample);
+    loop.tiles = loop.tokens * static_cast<int64_t>(kSamples);
+    loop.least_samples = 5;
+    for (int64_t i = loop.first; i < loop.last; ++i)
+      AssignWorkspace(tiled.train.graph, tiled.train.graph.nodes[static_cast<size_t>(i)], loop.tokens, 0);
+    if (c.shift == Shift::kSlicedScores) {
+      EXPECT_NE(testing_step::Text(CheckPlan(tiled)), "") << "a sample's last token has no loss";
+      continue;
+    }
+    ASSERT_EQ(testing_step::Text(CheckPlan(tiled)), "");
+    for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()})
+      EXPECT_LE(Distance(run(tiled, *kernels), run(whole, *kernels)), 1e-11) << "tiles of tokens";
   }
+}
+
+// A sample of 2,048 tokens has 512 MiB of scores, so a tile is less than a sample, also of the only one.
+TEST(TileSamples, ALargeSampleIsCutBetweenItsTokens) {
+  constexpr int64_t kTokens = 2048, kClasses = 65536;
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), kTokens, 8}}, ValueKind::kInput);
+  const ValueId label = b.Input("label", {DType::kInt64, {Dim::Batch(), kTokens}}, ValueKind::kInput);
+  const ValueId w = b.Input("w", {DType::kFloat32, {8, kClasses}}, ValueKind::kParameter,
+                            testing_step::HostFloats(std::vector<float>(8 * kClasses, .1f)));
+  const ValueId scores = Take(b.Add1("MatMul", {x, w}));
+  graph.outputs = {Take(b.Add("SoftmaxCrossEntropy", {scores, label}, {}, "loss", 2))[0]};
+  const Plan plan = Take(Compile(testing_step::ModelOf(graph), testing_step::Checked("L3", "none")));
+  ASSERT_EQ(plan.train.graph.loops.size(), 1u);
+  EXPECT_EQ(plan.train.graph.loops[0].tokens, kTokens);
+  // Scores and probabilities of half the tokens, and little else.
+  EXPECT_LT(Take(LayOut(plan, 1)).arena_bytes, 2 * kTokens / 2 * kClasses * 4 + (int64_t{32} << 20));
 }
 
 // Scores that no product makes exist whole, and so do their probabilities: these have a code.

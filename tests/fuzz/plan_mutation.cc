@@ -168,7 +168,9 @@ void MutateSchedule(Graph& graph, const Choice& choice) {
       break;
     case 2:
       if (SampleLoop* loop = At(graph.loops, choice.a))
-        (choice.b / 4 % 2 ? loop->tiles : loop->least_samples) = choice.Number();
+        (choice.b / 4 % 3 == 0   ? loop->tiles
+         : choice.b / 4 % 3 == 1 ? loop->least_samples
+                                 : loop->tokens) = choice.Number();
       break;
     case 3:
       if (SampleLoop* loop = At(graph.loops, choice.a))

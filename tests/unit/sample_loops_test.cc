@@ -127,5 +127,106 @@ TEST(CheckLoops, RefusesWhatDoesNot) {
             "");
 }
 
+TEST(TokenType, CutsTheFirstAxisOfASample) {
+  const auto dims = [](Dims d, int64_t tokens) {
+    const std::optional<TensorType> type = TokenType({DType::kFloat32, std::move(d)}, tokens);
+    return type ? type->dims : Dims{};
+  };
+  EXPECT_EQ(dims({Dim::Batch(), 6, 4}, 6), (Dims{Dim::Batch(), 1, 4}));
+  EXPECT_EQ(dims({Dim(0, 6), 4}, 6), (Dims{Dim::Batch(), 4}));
+  EXPECT_EQ(dims({Dim(0, 12), 4}, 6), (Dims{Dim(0, 2), 4}));
+  EXPECT_EQ(dims({6, 4}, 6), (Dims{6, 4})) << "the same for all samples";
+  EXPECT_EQ(dims({Dim::Batch(), 4, 6}, 6), Dims{}) << "the tokens are another axis";
+  EXPECT_EQ(dims({Dim::Batch()}, 6), Dims{});
+  EXPECT_EQ(dims({Dim(0, 9), 4}, 6), Dims{});
+  EXPECT_EQ(dims({Dim(6, 6), 4}, 6), Dims{});
+}
+
+TEST(TileSamples, OfTokensArePartsOfAllTokens) {
+  const SampleLoop loop{0, 1, 4, 3, 10};
+  EXPECT_EQ(LoopSamples(loop, 2), 20);
+  EXPECT_EQ(TileSamples(loop, 2), 5);
+  EXPECT_EQ(TileSamples(loop, 1), 3);
+  EXPECT_TRUE(HasTiles(loop, 1));
+}
+
+// y [N,6,5] = x [N,6,4] w, with one thing changed at a time.
+TEST(WhyNotTileable, SaysWhatMixesTokens) {
+  const auto why = [](const auto& change) {
+    Products products;
+    Graph& graph = products.step.graph;
+    graph.values[0].type.dims = {Dim::Batch(), 6, 4};
+    graph.values[2].type.dims = {Dim::Batch(), 6, 5};
+    change(graph, graph.nodes[0]);
+    EXPECT_EQ(WhyNotTileable(graph, graph.nodes[0]), std::nullopt) << "in tiles of samples";
+    return WhyNotTileable(graph, graph.nodes[0], 6).value_or("");
+  };
+  EXPECT_EQ(why([](Graph&, Node&) {}), "");
+  EXPECT_NE(why([](Graph& g, Node&) { g.values[2].type.dims = {Dim::Batch(), 7, 5}; }), "") << "other tokens";
+  EXPECT_NE(why([](Graph&, Node& n) { n.attrs.Set("trans_a", int64_t{1}); }), "") << "sums over tokens";
+  EXPECT_NE(why([](Graph& g, Node&) { g.values[1].type.dims = {Dim::Batch(), 4, 5}; }), "") << "own factors";
+  EXPECT_NE(why([](Graph& g, Node& n) {
+              g.values[3].type.dims = {6, 5};
+              n.inputs.push_back(3);
+            }),
+            "")
+      << "a bias of each token";
+  EXPECT_NE(why([](Graph& g, Node& n) {
+              n.op = "MaxPool";
+              n.inputs = {0};
+              g.values[2].type.dims = g.values[0].type.dims;
+            }),
+            "")
+      << "windows of tokens";
+
+  // The same of loops: space [N,6,4].
+  const auto why_loop = [&](const auto& change) {
+    return why([&](Graph& g, Node& n) {
+      n.op = "Fused";
+      n.inputs = {0};
+      g.values[2].type.dims = g.values[0].type.dims;
+      n.program.space = g.values[0].type.dims;
+      n.program.inputs.resize(1);
+      n.program.outputs = {{OutputKind::kStore, 0, {}, 0}};
+      change(g, n);
+    });
+  };
+  EXPECT_EQ(why_loop([](Graph&, Node&) {}), "");
+  const auto add_operand = [](const Dims& dims) {
+    return [dims](Graph& g, Node& n) {
+      g.values[3].type.dims = dims;
+      n.inputs.push_back(3);
+      n.program.inputs.resize(2);
+    };
+  };
+  EXPECT_EQ(why_loop(add_operand({4})), "");
+  EXPECT_EQ(why_loop(add_operand({1, 4})), "");
+  EXPECT_NE(why_loop(add_operand({6, 4})), "") << "positions";
+  EXPECT_NE(why_loop(add_operand({Dim::Batch(), 1, 4})), "") << "the same for a sample's tokens";
+  EXPECT_EQ(why_loop([](Graph&, Node& n) { n.program.row_axes = 1; }), "");
+  EXPECT_NE(why_loop([](Graph&, Node& n) { n.program.row_axes = 2; }), "") << "rows of a sample";
+  EXPECT_NE(why_loop([](Graph&, Node& n) {
+              n.program.instrs = {{Opcode::kDropout, 0, -1, -1, .5f, 1}};
+            }),
+            "");
+  EXPECT_NE(
+      why_loop([](Graph&, Node& n) { n.program.inputs[0].codec = Codec::Uniform(2, 64, Rounding::kDither); }),
+      "");
+  const auto sum_to = [](const Dims& dims) {
+    return [dims](Graph& g, Node& n) {
+      g.values[2].type.dims = dims;
+      n.program.outputs[0].kind = OutputKind::kSum;
+    };
+  };
+  EXPECT_EQ(why_loop(sum_to({4})), "");
+  EXPECT_NE(why_loop(sum_to({6, 4})), "") << "a sum for each token";
+  EXPECT_EQ(why_loop([](Graph&, Node& n) { n.program.constants = {{1, Dim(0, 6)}}; }), "");
+  EXPECT_NE(why_loop([](Graph&, Node& n) {
+              n.program.constants = {{1, Dim(0, 1)}};
+            }),
+            "")
+      << "counts samples";
+}
+
 }  // namespace
 }  // namespace act
