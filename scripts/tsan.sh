@@ -33,6 +33,8 @@ export OMP_TOOL_LIBRARIES="$(dirname "$libomp")/libarcher.so"
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:history_size=7
 # More threads than cores: their order changes more often.
 export OMP_NUM_THREADS=4 ACT_TUNE=off
+# Under the small limit of file sizes of this test, clang's OpenMP, which keeps a file in /dev/shm, ends by SIGBUS.
+export GTEST_FILTER=-Saving.AFullDiskIsAWarningOnTheWayAndAnErrorAtTheEnd
 failed=0
 for name in "${tests[@]}"; do
   log=$build/$name.log
