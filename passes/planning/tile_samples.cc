@@ -122,11 +122,12 @@ class Tiler {
   static Span SpanOf(const TensorType& type, size_t made) {
     const int64_t bytes = type.Bytes().At(kTiledPeakBatch);
     const bool large = bytes / kTiledPeakBatch > kLargeTileBytes && TileRoleOf(type) == TileRole::kSlice;
-    return {made, made, bytes, large ? std::min(TokensOf(type.dims), kMostTiles / kTiledPeakBatch) : 1, {}};
+    return {made, made, bytes, large ? TokensOf(type.dims) : 1, {}};
   }
+  // 1 if a loop cannot go over so many.
   static int64_t TokensOf(const Dims& dims) {
-    if (dims[0] != Dim::Batch()) return dims[0].per_batch;
-    return dims.size() > 1 ? dims[1].fixed : 1;
+    const int64_t tokens = dims[0] != Dim::Batch() ? dims[0].per_batch : dims.size() > 1 ? dims[1].fixed : 1;
+    return tokens <= kMostTiles ? tokens : 1;
   }
 
   // The tiles of a loop for a tensor of so many bytes at kTiledPeakBatch.
@@ -135,7 +136,7 @@ class Tiler {
     const int64_t samples = std::max<int64_t>(kLargeTileBytes / std::max<int64_t>(bytes / all, 1), 1);
     return {.first = 0,
             .last = 0,
-            .tiles = std::clamp(bytes / kLargeTileBytes, kTiles, all),
+            .tiles = std::clamp(bytes / kLargeTileBytes, kTiles, std::min(all, kMostTiles)),
             .least_samples = tokens > 1 ? samples : std::min(samples, kLeastSamples),
             .tokens = tokens};
   }

@@ -224,9 +224,9 @@ TEST(TileSamples, ALossOverManyClassesIsThatOfTheWholeBatch) {
   }
 }
 
-// A sample of 2,048 tokens has 512 MiB of scores, so a tile is less than a sample, also of the only one.
+// A sample of 8,192 tokens has 512 MiB of scores, so a tile is less than a sample, also of the only one.
 TEST(TileSamples, ALargeSampleIsCutBetweenItsTokens) {
-  constexpr int64_t kTokens = 2048, kClasses = 65536;
+  constexpr int64_t kTokens = 8192, kClasses = 16384;
   Graph graph;
   GraphBuilder b(graph);
   const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), kTokens, 8}}, ValueKind::kInput);

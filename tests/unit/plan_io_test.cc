@@ -283,7 +283,7 @@ TEST(PlanIo, LoopsThatAreNotAlignedAreDamage) {
   const SampleLoop loop{1, 2, 12345, 777};
   plan.train.graph.loops = {loop};
   std::string bytes = Written(plan);
-  static_assert(sizeof loop == 4 * sizeof(int64_t));
+  static_assert(sizeof loop == 5 * sizeof(int64_t));
   const size_t at = bytes.find(std::string_view(reinterpret_cast<const char*>(&loop), sizeof loop));
   ASSERT_NE(at, std::string::npos);
   // The vector's length is stored before the loop. If the offset to the vector grows by 4, the
