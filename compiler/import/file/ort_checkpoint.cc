@@ -1,5 +1,7 @@
 #include "compiler/import/file/ort_checkpoint.h"
 
+#include <cstdint>
+
 #include "onnx/onnx-ml.pb.h"
 #include "ort_checkpoint_generated.h"
 #include "runtime/base/error.h"
@@ -18,6 +20,9 @@ llvm::Error AddTensor(OrtCheckpoint& checkpoint, const ort::Tensor& tensor) {
     return MakeError(place,
                      "has element type " + std::to_string(tensor.data_type()) + "; training computes in f32");
   TensorType type{DType::kFloat32, {}};
+  // FlatBuffers' verifier accepts a vector of 8-byte numbers at any multiple of 4 bytes.
+  if (tensor.dims() && reinterpret_cast<uintptr_t>(tensor.dims()->Data()) % alignof(int64_t) != 0)
+    return MakeError(place, "is damaged: its extents are not aligned");
   if (tensor.dims())
     for (const int64_t extent : *tensor.dims()) {
       if (extent < 0 || extent >= kTooLarge)
