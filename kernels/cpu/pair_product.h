@@ -50,4 +50,37 @@ struct Ahead {
 void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
                    int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead);
 
+// These products as RoundedGradWeight (rounded_grad_weight.h) takes them.
+struct PairProduct {
+  static constexpr const char *kName = "bfloat16 pairs", *kInstructions = "AVX512_BF16";
+  static constexpr int64_t kRows = kPairRows, kColumns = kPairColumns, kFewestRows = kPairRows;
+  // Pairs of a block. The right operand's panel takes 24 KiB, so it stays in the first-level cache
+  // while all rows use it.
+  static constexpr int64_t kBlockPairs = 128;
+  // Pairs are added one after the other, wherever a block ends.
+  static constexpr bool kBlocksChangeBits = false;
+  struct Scope {};
+
+  static bool Available() { return MultipliesPairs(); }
+  // Pairs from one panel to the next, for `pairs` pairs. It is an odd number of cache lines:
+  // otherwise panels would compete for a few sets of the first-level cache.
+  static int64_t LeftDepth(int64_t pairs) { return (pairs + 3) / 4 * 4 + 2; }
+  static int64_t RightDepth(int64_t pairs) { return LeftDepth(pairs); }
+  // Lines that one product prefetches.
+  static int64_t Prefetches(int64_t depth) { return depth; }
+
+  // Packs neighbouring terms, `distance` elements apart, as pairs from number `pair` on. An odd last
+  // term's partner is zero.
+  template <class T>
+  static void PackLeft(const T* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
+                       int64_t pair, uint32_t* panels) {
+    for (int64_t i = 0; i < terms; i += 2, from += 2 * distance)
+      PackPair(from, i + 1 < terms ? from + distance : nullptr, count, kRows, depth, pair + i / 2, panels);
+  }
+  static void Multiply(const uint32_t* left, int64_t, const uint32_t* right, std::span<const PairRun> runs,
+                       float* c, int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead) {
+    MultiplyPairs(left, right, runs, c, c_row, rows, columns, add, ahead);
+  }
+};
+
 }  // namespace act

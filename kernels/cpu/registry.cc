@@ -15,6 +15,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   LimitHighway();
   const auto context = std::make_shared<DnnlContext>();
   RegisterCpuDepthwise(registry);  // before oneDNN's, which is slower
+  RegisterTileGradWeight(registry);
   if (MultipliesPairsFast()) RegisterRoundedGradWeight(registry);
   RegisterDnnlConv(registry, context);
   if (DnnlBFloat16IsFast()) RegisterDnnlBFloat16MatMul(registry, context);

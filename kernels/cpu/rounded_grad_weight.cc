@@ -1,257 +1,37 @@
-// The gradient of a weight, from operands that are bfloat16, or are rounded to it (pair_product.h) if
-// the node allows it. This covers dense convolutions with any window, and matrix products that read
-// both operands by rows of terms.
-//
-// Pixels are divided into blocks (pixel_blocks.h). For each block, a thread packs its part of dy
-// and x as pairs of neighbouring pixels of a row. It packs x once for each tap of the window's last
-// axis, with zeros as its border. The taps of the other axes read the same rows of x at other
-// places. Nothing else is copied, and no image is unrolled. While it multiplies a block, it
-// prefetches the next one.
-//
-// An element of dw is one sum in the order of the pixels, or as few sums as the shape requires.
-// Threads share these parts first, then the channels of dw's larger side. Neither changes a bit of
-// the result.
-#include <omp.h>
+// Which gradients of weights are made from rounded operands (rounded_grad_weight.h), and by which
+// instructions.
+#include "kernels/cpu/rounded_grad_weight.h"
 
-#include <algorithm>
-#include <array>
-
-#include "kernels/cpu/pixel_blocks.h"
+#include "kernels/cpu/pair_product.h"
 #include "kernels/cpu/special.h"
-#include "kernels/site/dereference.h"
+#include "kernels/cpu/tile_pairs.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/matmul_shape.h"
 
 namespace act {
 namespace {
 
-constexpr int64_t kFloat = sizeof(float);
-// Pairs of a block. The right operand's panel takes 24 KiB, so it stays in the first-level cache
-// while all rows use it.
-constexpr int64_t kBlockPairs = 128;
 constexpr int64_t kFewestPairs = 16;
 // The number of sums for each element of dw, each over a part of the pixels. Their copies of dw
 // stay in a cache together.
 constexpr int64_t kMostParts = 4;
 constexpr int64_t kCopyBytes = 1 << 20;
+// A block's size is chosen for this many threads, so that it does not depend on how many there are.
+constexpr int kBlockThreads = 16;
 
 // Bounds that keep sizes from overflowing. Blocks of such sizes fit into no workspace.
 constexpr int64_t kMostTaps = 1024, kMostChannels = 1 << 20;
 
-// Pairs from one panel to the next, for `pairs` pairs. It is an odd number of cache lines:
-// otherwise panels would compete for a few sets of the first-level cache.
-int64_t PanelDepth(int64_t pairs) { return RoundUp(pairs, 4) + 2; }
-
-// Walks over what the next block reads, while the current block is multiplied.
-class ReadAhead {
- public:
-  template <class T>
-  void Add(const T* operand, int64_t first, int64_t elements) {
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
-    regions_[count_++] = {reinterpret_cast<uintptr_t>(operand) + static_cast<uintptr_t>(first * kBytes),
-                          elements * kBytes};
-  }
-  // The address of the next `lines` cache lines to prefetch.
-  Ahead Next(int64_t lines) {
-    for (; at_ < count_; ++at_) {
-      auto& [from, bytes] = regions_[at_];
-      if (bytes <= 0) continue;
-      const Ahead ahead{from, kLine};
-      from += static_cast<uintptr_t>(lines * kLine);
-      bytes -= lines * kLine;
-      return ahead;
-    }
-    return {};
-  }
-
- private:
-  static constexpr int64_t kLine = 64;
-  std::array<std::pair<uintptr_t, int64_t>, 2> regions_;
-  size_t count_ = 0, at_ = 0;
-};
-
-class RoundedGradWeight final : public Kernel {
- public:
-  RoundedGradWeight(const GradWeightShape& shape, DType type, int64_t block_pairs, int64_t parts, int threads)
-      : s_(shape),
-        type_(type),
-        blocks_(shape, block_pairs),
-        parts_(parts),
-        slices_(std::max<int64_t>(1, threads / parts)),
-        threads_(threads) {
-    int64_t m = 0, c = 0;
-    for (int64_t slice = 0; slice < slices_; ++slice) {
-      m = std::max(m, SliceOfM(slice).size());
-      c = std::max(c, SliceOfC(slice).size());
-    }
-    const int64_t row_pairs = blocks_.MostRowPairs();
-    dy_words_ = RoundUp(RoundUp(m, kPairRows) * PanelDepth(blocks_.MostRows() * row_pairs), kPairLanes);
-    thread_words_ =
-        dy_words_ + s_.kernel[2] * RoundUp(c, kPairLanes) * PanelDepth(blocks_.MostXRows() * row_pairs);
-    // For a pointwise convolution, the first part is summed in dw itself.
-    copies_ = s_.KernelPixels() == 1 ? parts_ - 1 : parts_;
-    copy_floats_ = RoundUp(s_.out_channels * s_.channels * s_.KernelPixels(), kPairLanes);
-    for (int t = 0; t < threads_; ++t) scratch_.push_back(blocks_.Empty());
-  }
-
-  int64_t WorkspaceBytes() const override {
-    return (copies_ * copy_floats_ + threads_ * thread_words_) * kFloat;
-  }
-  std::string Describe() const override {
-    return "bfloat16 pairs, " + std::to_string(threads_) + " threads, " + std::to_string(parts_) + " x " +
-           std::to_string(slices_) + " parts, " + std::to_string((WorkspaceBytes() + 1023) / 1024) +
-           " KiB workspace";
-  }
-
-  std::string Run(const KernelArgs& args) override {
-    if (type_ == DType::kBFloat16) return RunOn<BFloat16>(args);
-    return RunOn<float>(args);
-  }
-
- private:
-  template <class T>
-  std::string RunOn(const KernelArgs& args) {
-    auto* copies = args.workspace.data.as<float>();
-    auto* packed = reinterpret_cast<uint32_t*>(copies + copies_ * copy_floats_);
-    float* dw = args.outputs[0].as<float>();
-    const auto *dy = args.inputs[0].as<T>(), *x = args.inputs[1].as<T>();
-#pragma omp parallel for schedule(static, 1) num_threads(threads_)
-    for (int64_t i = 0; i < parts_ * slices_; ++i) {
-      const int64_t part = i % parts_, copy = part - (parts_ - copies_);
-      const int t = omp_get_thread_num();
-      AddBlocks(dy, x, part, i / parts_, scratch_[static_cast<size_t>(t)], packed + t * thread_words_,
-                copy < 0 ? dw : copies + copy * copy_floats_);
-    }
-    if (copies_ == 0) return "";
-#pragma omp parallel for schedule(static, 1) num_threads(threads_)
-    for (int t = 0; t < threads_; ++t) AddCopies(copies, dw, Cut({0, s_.out_channels}, 1, t, threads_));
-    return "";
-  }
-
-  bool CutsM() const { return s_.out_channels > s_.channels; }
-  Range SliceOfM(int64_t slice) const {
-    const Range all{0, s_.out_channels};
-    return CutsM() ? Cut(all, kPairRows, slice, slices_) : all;
-  }
-  Range SliceOfC(int64_t slice) const {
-    const Range all{0, s_.channels};
-    return CutsM() ? all : Cut(all, kPairColumns, slice, slices_);
-  }
-
-  // Sums over a part's pixels, for the channels of a slice, to sums [taps, M, C].
-  template <class T>
-  void AddBlocks(const T* dy, const T* x, int64_t part, int64_t slice, Block& block, uint32_t* packed,
-                 float* sums) const {
-    const Range m = SliceOfM(slice), c = SliceOfC(slice);
-    if (m.size() == 0 || c.size() == 0) return;
-    const Pixels pixels = PartOf(s_, part, parts_);
-    const int64_t count = blocks_.Count(pixels);
-    for (int64_t i = 0; i < count; ++i) {
-      blocks_.Fill(pixels, i, block);
-      PackDy(dy + m.first, m.size(), block, packed);
-      PackX(x + c.first, c.size(), block, packed + dy_words_);
-      Multiply(block, m, c, packed, sums, i > 0, i + 1 < count ? Behind(block, m, c, dy, x) : ReadAhead());
-    }
-  }
-
-  template <class T>
-  void PackDy(const T* dy, int64_t channels, const Block& block, uint32_t* to) const {
-    const int64_t pairs = block.RowPairs(), depth = PanelDepth(block.DyRows() * pairs);
-    const auto [rows, columns] = block.pixels;
-    for (int64_t row = 0; row < rows.size(); ++row) {
-      const T* from = dy + ((rows.first + row) * s_.out[2] + columns.first) * s_.dy_pixel;
-      for (int64_t k = 0; k < pairs; ++k, from += 2 * s_.dy_pixel)
-        PackPair(from, 2 * k + 1 < columns.size() ? from + s_.dy_pixel : nullptr, channels, kPairRows, depth,
-                 row * pairs + k, to);
-    }
-  }
-
-  template <class T>
-  void PackX(const T* x, int64_t channels, const Block& block, uint32_t* to) const {
-    const int64_t pairs = block.RowPairs(), depth = PanelDepth(block.XRows() * pairs);
-    const Range columns = block.pixels.columns;
-    for (int64_t tap = 0; tap < s_.kernel[2]; ++tap, to += RoundUp(channels, kPairLanes) * depth)
-      for (int64_t row = 0; row < block.XRows(); ++row) {
-        const T* from = x + block.x_rows[static_cast<size_t>(row)] * s_.in[2] * s_.x_pixel;
-        // Zeros also take the place of an odd row's missing pixel: dy is 0 there, but x need not
-        // be finite.
-        const auto pixel = [&](int64_t column) -> const T* {
-          const int64_t i = s_.Input(2, columns.first + column, tap);
-          return column < columns.size() && s_.Inside(2, i) ? from + i * s_.x_pixel : nullptr;
-        };
-        for (int64_t k = 0; k < pairs; ++k)
-          PackPair(pixel(2 * k), pixel(2 * k + 1), channels, kPairColumns, depth, row * pairs + k, to);
-      }
-  }
-
-  // The pixels after this block, as many as it has. Leaves out an operand if the thread reads only
-  // some of its channels.
-  template <class T>
-  ReadAhead Behind(const Block& block, Range m, Range c, const T* dy, const T* x) const {
-    const auto [rows, columns] = block.pixels;
-    ReadAhead ahead;
-    if (m.size() == s_.out_channels) {
-      const int64_t pixels = (rows.size() - 1) * s_.out[2] + columns.size();
-      ahead.Add(dy, (rows.first * s_.out[2] + columns.first + pixels) * s_.dy_pixel, pixels * s_.dy_pixel);
-    }
-    if (c.size() == s_.channels && block.XRows() > 0) {
-      const bool part_of_row = columns.size() < s_.out[2];
-      const int64_t pixels = part_of_row ? columns.size() * s_.stride[2] : block.XRows() * s_.in[2];
-      const int64_t first = part_of_row ? block.x_rows.front() * s_.in[2] + columns.last * s_.stride[2]
-                                        : (block.x_rows.back() + 1) * s_.in[2];
-      ahead.Add(x, first * s_.x_pixel, pixels * s_.x_pixel);
-    }
-    return ahead;
-  }
-
-  void Multiply(const Block& block, Range m, Range c, const uint32_t* packed, float* sums, bool add,
-                ReadAhead ahead) const {
-    const int64_t dy_depth = PanelDepth(block.DyRows() * block.RowPairs());
-    const int64_t x_depth = PanelDepth(block.XRows() * block.RowPairs());
-    for (int64_t j = 0; j < c.size(); j += kPairColumns) {
-      const int64_t columns = std::min(kPairColumns, c.size() - j);
-      for (int64_t tap = 0; tap < s_.KernelPixels(); ++tap) {
-        const auto& runs = block.runs[static_cast<size_t>(tap / s_.kernel[2])];
-        const uint32_t* x_panel =
-            packed + dy_words_ + (tap % s_.kernel[2] * RoundUp(c.size(), kPairLanes) + j) * x_depth;
-        float* to = sums + (tap * s_.out_channels + m.first) * s_.channels + c.first + j;
-        for (int64_t i = 0; i < m.size(); i += kPairRows)
-          MultiplyPairs(packed + i * dy_depth, x_panel, runs, to + i * s_.channels, s_.channels,
-                        std::min(kPairRows, m.size() - i), columns, add, ahead.Next(dy_depth));
-      }
-    }
-  }
-
-  // Rows m of dw [M, C, taps]: the sum of the copies and, for pointwise convolutions, of dw itself.
-  void AddCopies(const float* copies, float* dw, Range m) const {
-    const int64_t channels = s_.channels, taps = s_.KernelPixels();
-    for (int64_t i = m.first * channels; i < m.last * channels; ++i)
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        const float* from = copies + tap * s_.out_channels * channels + i;
-        float sum = copies_ < parts_ ? dw[i] : 0;
-        for (int64_t copy = 0; copy < copies_; ++copy) sum += from[copy * copy_floats_];
-        dw[i * taps + tap] = sum;
-      }
-  }
-
-  const GradWeightShape s_;
-  const DType type_;  // of both operands
-  const PixelBlocks blocks_;
-  const int64_t parts_, slices_;
-  const int threads_;
-  int64_t dy_words_ = 0, thread_words_ = 0, copies_ = 0, copy_floats_ = 0;
-  std::vector<Block> scratch_;  // by thread
-};
-
+template <class Product>
 std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& site, std::string* why) {
   const DType type = site.inputs[0].dtype;
   if (site.inputs[1].dtype != type || site.outputs[0].dtype != DType::kFloat32)
     return Refuse(why, "operands of two types, or a result that is not float32");
   if (type == DType::kFloat32 && site.node->attrs.Int("may_round") == 0)
     return Refuse(why, "its operands may not be rounded");
-  if (!MultipliesPairs()) return Refuse(why, "the processor has no AVX512_BF16");
+  if (!Product::Available()) return Refuse(why, std::string("the processor has no ") + Product::kInstructions);
   if (shape.group != 1) return Refuse(why, "has groups");
-  if (shape.out_channels < kPairRows || shape.channels < kPairLanes) return Refuse(why, "has few channels");
+  if (shape.out_channels < Product::kFewestRows || shape.channels < kPairLanes) return Refuse(why, "has few channels");
   if (shape.KernelPixels() > kMostTaps) return Refuse(why, "has a large window");
   if (std::max(shape.out_channels, shape.channels) > kMostChannels) return Refuse(why, "has many channels");
   for (const TensorView& operand : site.inputs)
@@ -259,20 +39,31 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
   const int64_t pixels = shape.DyRows() * shape.out[2];
   const auto suits = [&](int64_t parts) {  // small copies, and each part has pixels
     const bool empty = shape.DyRows() > 1 && shape.DyRows() < parts;
-    return parts * site.outputs[0].bytes <= kCopyBytes && pixels >= parts * kBlockPairs && !empty;
+    return parts * site.outputs[0].bytes <= kCopyBytes && pixels >= parts * Product::kBlockPairs && !empty;
   };
   int64_t parts = kMostParts;
   while (parts > 1 && !suits(parts)) parts /= 2;
+  const auto kernel_of = [&](int64_t pairs, int threads) {
+    return std::make_unique<RoundedGradWeight<Product>>(shape, type, pairs, parts, threads);
+  };
+  const auto fits = [&](int64_t pairs, int threads) {
+    return kernel_of(pairs, threads)->WorkspaceBytes() <= site.workspace_bytes;
+  };
+  int64_t most = Product::kBlockPairs;
+  if constexpr (Product::kBlocksChangeBits)
+    while (most > kFewestPairs && !fits(most, kBlockThreads)) most /= 2;
+  const int64_t least = Product::kBlocksChangeBits ? most : kFewestPairs;
   int64_t needed = 0;
   for (int threads = site.threads; threads >= 1; threads /= 2)
-    for (int64_t pairs = kBlockPairs; pairs >= kFewestPairs; pairs /= 2) {
-      auto kernel = std::make_unique<RoundedGradWeight>(shape, type, pairs, parts, threads);
+    for (int64_t pairs = most; pairs >= least; pairs /= 2) {
+      auto kernel = kernel_of(pairs, threads);
       needed = kernel->WorkspaceBytes();
       if (needed <= site.workspace_bytes) return kernel;
     }
   return Refuse(why, TooLittleWorkspace(needed, site.workspace_bytes));
 }
 
+template <class Product>
 std::unique_ptr<Kernel> OfConvolution(const KernelSite& site, std::string* why) {
   const auto conv = MixedConvShapeOf(site.node->attrs, site.inputs[1], site.outputs[0], site.inputs[0], why);
   if (!conv) return nullptr;
@@ -283,10 +74,11 @@ std::unique_ptr<Kernel> OfConvolution(const KernelSite& site, std::string* why) 
     shape.in = shape.out = {1, 1, shape.batch * shape.OutPixels()};
     shape.batch = 1;
   }
-  return Create(shape, site, why);
+  return Create<Product>(shape, site, why);
 }
 
 // dw [M, C] = a^T b, a [terms, M], b [terms, C].
+template <class Product>
 std::unique_ptr<Kernel> OfProduct(const KernelSite& site, std::string* why) {
   const auto product = MatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
   if (!product) return nullptr;
@@ -299,14 +91,19 @@ std::unique_ptr<Kernel> OfProduct(const KernelSite& site, std::string* why) {
   shape.in = shape.out = {1, 1, product->k};
   shape.dy_pixel = product->a_k;
   shape.x_pixel = product->b_k;
-  return Create(shape, site, why);
+  return Create<Product>(shape, site, why);
 }
 
 }  // namespace
 
 void RegisterRoundedGradWeight(KernelRegistry& registry) {
-  registry.Add("ConvGradWeight", {"cpu.rounded_grad_weight", OfConvolution});
-  registry.Add("MatMul", {"cpu.rounded_grad_weight", OfProduct});
+  registry.Add("ConvGradWeight", {"cpu.rounded_grad_weight", OfConvolution<PairProduct>});
+  registry.Add("MatMul", {"cpu.rounded_grad_weight", OfProduct<PairProduct>});
+}
+
+void RegisterTileGradWeight(KernelRegistry& registry) {
+  registry.Add("ConvGradWeight", {"cpu.tile_grad_weight", OfConvolution<TileProduct>});
+  registry.Add("MatMul", {"cpu.tile_grad_weight", OfProduct<TileProduct>});
 }
 
 }  // namespace act

@@ -11,6 +11,8 @@ inline constexpr int64_t kParallelElements = int64_t{1} << 15;
 
 void RegisterCpuDepthwise(KernelRegistry& registry);
 void RegisterRoundedGradWeight(KernelRegistry& registry);
+// The same by AMX.
+void RegisterTileGradWeight(KernelRegistry& registry);
 // Of bfloat16 factors, and of those in float32 that oneDNN multiplies slowly; then all others.
 void RegisterCpuMatMul(KernelRegistry& registry);
 void RegisterCpuFloat32MatMul(KernelRegistry& registry);

@@ -1,5 +1,6 @@
 // Weight gradients of operands that may be rounded to bfloat16, compared with the reference kernel.
 #include "kernels/cpu/pair_product.h"
+#include "kernels/cpu/tile_pairs.h"
 #include "kernels/site/dereference.h"
 #include "tests/unit/conv_case.h"
 
@@ -33,29 +34,38 @@ OpCase ProductOf(int64_t terms, int64_t m, int64_t n) {
           {Empty({m, n})}, {},    {}};
 }
 
-const KernelEntry& Rounded(const std::string& op) {
-  for (const KernelEntry& entry : CpuRegistry().For(op))
-    if (entry.name == "cpu.rounded_grad_weight") return entry;
-  ADD_FAILURE() << "no such kernel for " << op;
-  return CpuRegistry().For(op).front();
-}
-
-// Runs the case in the workspace that a plan gives, and compares it with the reference in each
-// place where it runs.
-void Check(const OpCase& c, double tolerance) {
-  const OpResult ran = RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c));
-  EXPECT_FALSE(ran.refused) << ran.error;
-  CompareWithReference(c, tolerance);
-}
-
-class RoundedGradWeight : public testing::Test {
+// By the name of the kernel.
+class RoundedGradWeight : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (!MultipliesPairs()) GTEST_SKIP() << "the processor has no AVX512_BF16";
+    if (GetParam() == "cpu.tile_grad_weight") {
+      if (!TileProduct::Available()) GTEST_SKIP() << "the processor has no AMX-BF16";
+    } else if (!PairProduct::Available()) {
+      GTEST_SKIP() << "the processor has no AVX512_BF16";
+    }
+  }
+
+  static const KernelEntry& Rounded(const std::string& op) {
+    for (const KernelEntry& entry : CpuRegistry().For(op))
+      if (entry.name == GetParam()) return entry;
+    ADD_FAILURE() << "no such kernel for " << op;
+    return CpuRegistry().For(op).front();
+  }
+
+  // Runs the case in the workspace that a plan gives, and compares it with the reference in each
+  // place where it runs.
+  static void Check(const OpCase& c, double tolerance) {
+    const OpResult ran = RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c));
+    EXPECT_FALSE(ran.refused) << ran.error;
+    CompareWithReference(c, tolerance);
   }
 };
 
-TEST_F(RoundedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
+INSTANTIATE_TEST_SUITE_P(Kernels, RoundedGradWeight,
+                         testing::Values("cpu.rounded_grad_weight", "cpu.tile_grad_weight"),
+                         [](const auto& param) { return param.param.substr(4); });
+
+TEST_P(RoundedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
   const std::vector<std::pair<std::string, ConvCase>> cases = {
       {"plain 3x3", {{2, 9, 7, 16}, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
       {"pointwise", {{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
@@ -82,7 +92,7 @@ TEST_F(RoundedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
   }
 }
 
-TEST_F(RoundedGradWeight, RandomConvolutionsOfRoundedNumbersAreExact) {
+TEST_P(RoundedGradWeight, RandomConvolutionsOfRoundedNumbersAreExact) {
   std::mt19937 engine(7);
   const auto draw = [&engine](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(engine);
@@ -111,7 +121,7 @@ TEST_F(RoundedGradWeight, RandomConvolutionsOfRoundedNumbersAreExact) {
   }
 }
 
-TEST_F(RoundedGradWeight, MatrixProductsOfRoundedNumbersAreExact) {
+TEST_P(RoundedGradWeight, MatrixProductsOfRoundedNumbersAreExact) {
   for (const auto& [terms, m, n] : std::vector<std::array<int64_t, 3>>{
            {1, 8, 16}, {7, 9, 17}, {300, 64, 48}, {2000, 40, 33}, {513, 120, 300}, {64, 300, 130}}) {
     SCOPED_TRACE(std::to_string(terms) + " x " + std::to_string(m) + " x " + std::to_string(n));
@@ -121,7 +131,7 @@ TEST_F(RoundedGradWeight, MatrixProductsOfRoundedNumbersAreExact) {
 
 // Each of a product's two factors is wrong by at most 2^-8 of itself, and as often too
 // large as too small.
-TEST_F(RoundedGradWeight, OperandsAreRoundedToNearest) {
+TEST_P(RoundedGradWeight, OperandsAreRoundedToNearest) {
   OpCase c = CaseOf({{2, 9, 10, 32}, 24, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}});
   c.inputs[0] = Random(c.inputs[0].dims, 3);
   c.inputs[1] = Random(c.inputs[1].dims, 4);
@@ -147,7 +157,7 @@ TEST_F(RoundedGradWeight, OperandsAreRoundedToNearest) {
 
 // A value that no window reads must not spread, nor one beside a border or the odd
 // last pixel of a row.
-TEST_F(RoundedGradWeight, NotANumberStaysWhereItIsRead) {
+TEST_P(RoundedGradWeight, NotANumberStaysWhereItIsRead) {
   OpCase c = CaseOf({{1, 5, 6, 16}, 8, {2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}});
   for (int64_t column = 0; column < 6; ++column)
     c.inputs[1].as<float>()[(4 * 6 + column) * 16] = NAN;  // the last row, which no window reads
@@ -160,7 +170,7 @@ TEST_F(RoundedGradWeight, NotANumberStaysWhereItIsRead) {
   Check(odd, kTolerance);
 }
 
-TEST_F(RoundedGradWeight, OnlyWhereThePlanSaysSo) {
+TEST_P(RoundedGradWeight, OnlyWhereThePlanSaysSo) {
   for (OpCase c :
        {CaseOf({{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}), ProductOf(20, 16, 16)}) {
     c.attrs.Set("may_round", int64_t{0});
@@ -181,7 +191,27 @@ TEST_F(RoundedGradWeight, OnlyWhereThePlanSaysSo) {
   }
 }
 
-TEST_F(RoundedGradWeight, AnEmptyBatchIsRefused) {
+// The bits of a product by tiles depend on where a block of pixels begins, so its size must not follow
+// from the threads. 16 threads have the least room for each.
+TEST_P(RoundedGradWeight, BitsDoNotDependOnThreads) {
+  for (const OpCase& c : {CaseOf({{3, 13, 11, 80}, 96, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}),
+                          CaseOf({{2, 30, 31, 64}, 48, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}),
+                          ProductOf(1100, 200, 300)})
+    for (const int64_t workspace : {PlannedWorkspace(c), PlannedWorkspace(c) / 4}) {
+      const OpResult one = RunKernel(Rounded(c.op), c, 1, workspace);
+      for (const int threads : {2, 5, 16}) {
+        const OpResult other = RunKernel(Rounded(c.op), c, threads, workspace);
+        EXPECT_EQ(one.refused, other.refused) << one.error << other.error;
+        if (one.refused || other.refused) continue;
+        EXPECT_EQ(std::memcmp(one.tensors[0].as<float>(), other.tensors[0].as<float>(),
+                              static_cast<size_t>(one.tensors[0].elements()) * sizeof(float)),
+                  0)
+            << c.op << " on " << threads << " threads in " << workspace << " bytes";
+      }
+    }
+}
+
+TEST_P(RoundedGradWeight, AnEmptyBatchIsRefused) {
   const OpCase c = CaseOf({{0, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}});
   EXPECT_TRUE(RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c)).refused);
   CompareWithReference(c, 0);

@@ -1,0 +1,237 @@
+// The gradient of a weight, from operands that are bfloat16, or are rounded to it if the node allows
+// it. This covers dense convolutions with any window, and matrix products that read both operands by
+// rows of terms.
+//
+// Pixels are divided into blocks (pixel_blocks.h). For each block, a thread packs its part of dy
+// and x as pairs of neighbouring pixels of a row. It packs x once for each tap of the window's last
+// axis, with zeros as its border. The taps of the other axes read the same rows of x at other
+// places. Nothing else is copied, and no image is unrolled. While it multiplies a block, it
+// prefetches the next one.
+//
+// An element of dw is one sum in the order of the pixels, or as few sums as the shape requires.
+// Threads share these parts first, then the channels of dw's larger side. Neither changes a bit of
+// the result.
+//
+// Product makes the products of packed operands: PairProduct (pair_product.h) or TileProduct
+// (tile_pairs.h).
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/pixel_blocks.h"
+#include "kernels/site/dereference.h"
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+// Walks over what the next block reads, while the current block is multiplied.
+class ReadAhead {
+ public:
+  template <class T>
+  void Add(const T* operand, int64_t first, int64_t elements) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+    regions_[count_++] = {reinterpret_cast<uintptr_t>(operand) + static_cast<uintptr_t>(first * kBytes),
+                          elements * kBytes};
+  }
+  // The address of the next `lines` cache lines to prefetch.
+  Ahead Next(int64_t lines) {
+    for (; at_ < count_; ++at_) {
+      auto& [from, bytes] = regions_[at_];
+      if (bytes <= 0) continue;
+      const Ahead ahead{from, kLine};
+      from += static_cast<uintptr_t>(lines * kLine);
+      bytes -= lines * kLine;
+      return ahead;
+    }
+    return {};
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  std::array<std::pair<uintptr_t, int64_t>, 2> regions_;
+  size_t count_ = 0, at_ = 0;
+};
+
+template <class Product>
+class RoundedGradWeight final : public Kernel {
+ public:
+  RoundedGradWeight(const GradWeightShape& shape, DType type, int64_t block_pairs, int64_t parts, int threads)
+      : s_(shape),
+        type_(type),
+        blocks_(shape, block_pairs),
+        parts_(parts),
+        slices_(std::max<int64_t>(1, threads / parts)),
+        threads_(threads) {
+    int64_t m = 0, c = 0;
+    for (int64_t slice = 0; slice < slices_; ++slice) {
+      m = std::max(m, SliceOfM(slice).size());
+      c = std::max(c, SliceOfC(slice).size());
+    }
+    const int64_t row_pairs = blocks_.MostRowPairs();
+    dy_words_ = RoundUp(RoundUp(m, kRows) * Product::LeftDepth(blocks_.MostRows() * row_pairs), kLanes);
+    thread_words_ =
+        dy_words_ + s_.kernel[2] * RoundUp(c, kLanes) * Product::RightDepth(blocks_.MostXRows() * row_pairs);
+    // For a pointwise convolution, the first part is summed in dw itself.
+    copies_ = s_.KernelPixels() == 1 ? parts_ - 1 : parts_;
+    copy_floats_ = RoundUp(s_.out_channels * s_.channels * s_.KernelPixels(), kLanes);
+    for (int t = 0; t < threads_; ++t) scratch_.push_back(blocks_.Empty());
+  }
+
+  int64_t WorkspaceBytes() const override {
+    return (copies_ * copy_floats_ + threads_ * thread_words_) * kFloat;
+  }
+  std::string Describe() const override {
+    return std::string(Product::kName) + ", " + std::to_string(threads_) + " threads, " + std::to_string(parts_) + " x " +
+           std::to_string(slices_) + " parts, " + std::to_string((WorkspaceBytes() + 1023) / 1024) +
+           " KiB workspace";
+  }
+
+  std::string Run(const KernelArgs& args) override {
+    if (type_ == DType::kBFloat16) return RunOn<BFloat16>(args);
+    return RunOn<float>(args);
+  }
+
+ private:
+  static constexpr int64_t kRows = Product::kRows, kColumns = Product::kColumns, kLanes = kPairLanes;
+  static constexpr int64_t kFloat = sizeof(float);
+
+  template <class T>
+  std::string RunOn(const KernelArgs& args) {
+    auto* copies = args.workspace.data.as<float>();
+    auto* packed = reinterpret_cast<uint32_t*>(copies + copies_ * copy_floats_);
+    float* dw = args.outputs[0].as<float>();
+    const auto *dy = args.inputs[0].as<T>(), *x = args.inputs[1].as<T>();
+#pragma omp parallel for schedule(static, 1) num_threads(threads_)
+    for (int64_t i = 0; i < parts_ * slices_; ++i) {
+      const int64_t part = i % parts_, copy = part - (parts_ - copies_);
+      const int t = omp_get_thread_num();
+      AddBlocks(dy, x, part, i / parts_, scratch_[static_cast<size_t>(t)], packed + t * thread_words_,
+                copy < 0 ? dw : copies + copy * copy_floats_);
+    }
+    if (copies_ == 0) return "";
+#pragma omp parallel for schedule(static, 1) num_threads(threads_)
+    for (int t = 0; t < threads_; ++t) AddCopies(copies, dw, Cut({0, s_.out_channels}, 1, t, threads_));
+    return "";
+  }
+
+  bool CutsM() const { return s_.out_channels > s_.channels; }
+  Range SliceOfM(int64_t slice) const {
+    const Range all{0, s_.out_channels};
+    return CutsM() ? Cut(all, kRows, slice, slices_) : all;
+  }
+  Range SliceOfC(int64_t slice) const {
+    const Range all{0, s_.channels};
+    return CutsM() ? all : Cut(all, kColumns, slice, slices_);
+  }
+
+  // Sums over a part's pixels, for the channels of a slice, to sums [taps, M, C].
+  template <class T>
+  void AddBlocks(const T* dy, const T* x, int64_t part, int64_t slice, Block& block, uint32_t* packed,
+                 float* sums) const {
+    const Range m = SliceOfM(slice), c = SliceOfC(slice);
+    if (m.size() == 0 || c.size() == 0) return;
+    [[maybe_unused]] const typename Product::Scope scope;
+    const Pixels pixels = PartOf(s_, part, parts_);
+    const int64_t count = blocks_.Count(pixels);
+    for (int64_t i = 0; i < count; ++i) {
+      blocks_.Fill(pixels, i, block);
+      PackDy(dy + m.first, m.size(), block, packed);
+      PackX(x + c.first, c.size(), block, packed + dy_words_);
+      Multiply(block, m, c, packed, sums, i > 0, i + 1 < count ? Behind(block, m, c, dy, x) : ReadAhead());
+    }
+  }
+
+  template <class T>
+  void PackDy(const T* dy, int64_t channels, const Block& block, uint32_t* to) const {
+    const int64_t pairs = block.RowPairs(), depth = Product::LeftDepth(block.DyRows() * pairs);
+    const auto [rows, columns] = block.pixels;
+    for (int64_t row = 0; row < rows.size(); ++row) {
+      const T* from = dy + ((rows.first + row) * s_.out[2] + columns.first) * s_.dy_pixel;
+      Product::PackLeft(from, s_.dy_pixel, columns.size(), channels, depth, row * pairs, to);
+    }
+  }
+
+  template <class T>
+  void PackX(const T* x, int64_t channels, const Block& block, uint32_t* to) const {
+    const int64_t pairs = block.RowPairs(), depth = Product::RightDepth(block.XRows() * pairs);
+    const Range columns = block.pixels.columns;
+    for (int64_t tap = 0; tap < s_.kernel[2]; ++tap, to += RoundUp(channels, kLanes) * depth)
+      for (int64_t row = 0; row < block.XRows(); ++row) {
+        const T* from = x + block.x_rows[static_cast<size_t>(row)] * s_.in[2] * s_.x_pixel;
+        // Zeros also take the place of an odd row's missing pixel: dy is 0 there, but x need not
+        // be finite.
+        const auto pixel = [&](int64_t column) -> const T* {
+          const int64_t i = s_.Input(2, columns.first + column, tap);
+          return column < columns.size() && s_.Inside(2, i) ? from + i * s_.x_pixel : nullptr;
+        };
+        for (int64_t k = 0; k < pairs; ++k)
+          PackPair(pixel(2 * k), pixel(2 * k + 1), channels, kColumns, depth, row * pairs + k, to);
+      }
+  }
+
+  // The pixels after this block, as many as it has. Leaves out an operand if the thread reads only
+  // some of its channels.
+  template <class T>
+  ReadAhead Behind(const Block& block, Range m, Range c, const T* dy, const T* x) const {
+    const auto [rows, columns] = block.pixels;
+    ReadAhead ahead;
+    if (m.size() == s_.out_channels) {
+      const int64_t pixels = (rows.size() - 1) * s_.out[2] + columns.size();
+      ahead.Add(dy, (rows.first * s_.out[2] + columns.first + pixels) * s_.dy_pixel, pixels * s_.dy_pixel);
+    }
+    if (c.size() == s_.channels && block.XRows() > 0) {
+      const bool part_of_row = columns.size() < s_.out[2];
+      const int64_t pixels = part_of_row ? columns.size() * s_.stride[2] : block.XRows() * s_.in[2];
+      const int64_t first = part_of_row ? block.x_rows.front() * s_.in[2] + columns.last * s_.stride[2]
+                                        : (block.x_rows.back() + 1) * s_.in[2];
+      ahead.Add(x, first * s_.x_pixel, pixels * s_.x_pixel);
+    }
+    return ahead;
+  }
+
+  void Multiply(const Block& block, Range m, Range c, const uint32_t* packed, float* sums, bool add,
+                ReadAhead ahead) const {
+    const int64_t dy_depth = Product::LeftDepth(block.DyRows() * block.RowPairs());
+    const int64_t x_depth = Product::RightDepth(block.XRows() * block.RowPairs());
+    for (int64_t j = 0; j < c.size(); j += kColumns) {
+      const int64_t columns = std::min(kColumns, c.size() - j);
+      for (int64_t tap = 0; tap < s_.KernelPixels(); ++tap) {
+        const auto& runs = block.runs[static_cast<size_t>(tap / s_.kernel[2])];
+        const uint32_t* x_panel =
+            packed + dy_words_ + (tap % s_.kernel[2] * RoundUp(c.size(), kLanes) + j) * x_depth;
+        float* to = sums + (tap * s_.out_channels + m.first) * s_.channels + c.first + j;
+        for (int64_t i = 0; i < m.size(); i += kRows)
+          Product::Multiply(packed + i * dy_depth, dy_depth, x_panel, runs, to + i * s_.channels, s_.channels,
+                            std::min(kRows, m.size() - i), columns, add,
+                            ahead.Next(Product::Prefetches(dy_depth)));
+      }
+    }
+  }
+
+  // Rows m of dw [M, C, taps]: the sum of the copies and, for pointwise convolutions, of dw itself.
+  void AddCopies(const float* copies, float* dw, Range m) const {
+    const int64_t channels = s_.channels, taps = s_.KernelPixels();
+    for (int64_t i = m.first * channels; i < m.last * channels; ++i)
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const float* from = copies + tap * s_.out_channels * channels + i;
+        float sum = copies_ < parts_ ? dw[i] : 0;
+        for (int64_t copy = 0; copy < copies_; ++copy) sum += from[copy * copy_floats_];
+        dw[i * taps + tap] = sum;
+      }
+  }
+
+  const GradWeightShape s_;
+  const DType type_;  // of both operands
+  const PixelBlocks blocks_;
+  const int64_t parts_, slices_;
+  const int threads_;
+  int64_t dy_words_ = 0, thread_words_ = 0, copies_ = 0, copy_floats_ = 0;
+  std::vector<Block> scratch_;  // by thread
+};
+
+}  // namespace act

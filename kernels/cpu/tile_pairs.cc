@@ -1,0 +1,279 @@
+#include "kernels/cpu/tile_pairs.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "kernels/cpu/instructions.h"
+
+namespace act {
+
+#if defined(__x86_64__)
+namespace {
+
+#define ACT_TARGET_PACK __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#define ACT_TARGET_TILES __attribute__((target("avx512f,amx-tile,amx-bf16")))
+
+constexpr int64_t kSide = 16;  // rows of a tile, words of a row
+constexpr int64_t kTileWords = kSide * kSide, kRowBytes = kSide * 4;
+
+// Compilers do not know that the instructions for tiles read memory.
+inline void StoresAreDone() { __asm__ volatile("" ::: "memory"); }
+
+// ---- Packing
+
+ACT_TARGET_PACK inline __mmask16 First(int64_t count) {
+  return static_cast<__mmask16>(count >= kSide ? 0xFFFF : (1 << count) - 1);
+}
+
+// 16 elements of two terms, as pairs with element i's at 2 i and 2 i + 1, in the order of Unzipped.
+ACT_TARGET_PACK inline __m512i Pairs(const float* first, const float* second, __mmask16 lanes) {
+  alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512 low = _mm512_maskz_loadu_ps(lanes, first);
+  const __m512 high = second ? _mm512_maskz_loadu_ps(lanes, second) : _mm512_setzero_ps();
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+ACT_TARGET_PACK inline __m512i Pairs(const BFloat16* first, const BFloat16* second, __mmask16 lanes) {
+  constexpr __mmask16 kAll = 0xFFFF;
+  const __m512i low = _mm512_maskz_cvtepu16_epi32(kAll, _mm256_maskz_loadu_epi16(lanes, first));
+  if (!second) return low;
+  const __m512i high = _mm512_maskz_cvtepu16_epi32(kAll, _mm256_maskz_loadu_epi16(lanes, second));
+  return _mm512_or_si512(low, _mm512_maskz_slli_epi32(kAll, high, 16));
+}
+
+// Rows become columns, a power of two at a time: row i exchanges halves, quarters, ... with row i + step.
+ACT_TARGET_PACK inline void Transpose(__m512i (&v)[kSide]) {
+  constexpr __mmask16 kAll = 0xFFFF;
+  __m512i w[kSide];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    w[i] = _mm512_maskz_unpacklo_epi32(kAll, v[i], v[i + 1]);
+    w[i + 1] = _mm512_maskz_unpackhi_epi32(kAll, v[i], v[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    v[i] = _mm512_maskz_unpacklo_epi64(0xFF, w[i], w[i + 2]);
+    v[i + 1] = _mm512_maskz_unpackhi_epi64(0xFF, w[i], w[i + 2]);
+    v[i + 2] = _mm512_maskz_unpacklo_epi64(0xFF, w[i + 1], w[i + 3]);
+    v[i + 3] = _mm512_maskz_unpackhi_epi64(0xFF, w[i + 1], w[i + 3]);
+  }
+  // v[4 i + j], lane l of 128 bits: rows 4 i .. 4 i + 3 of column 4 l + j.
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512i a = _mm512_maskz_shuffle_i32x4(kAll, v[j], v[4 + j], 0x88);
+    const __m512i b = _mm512_maskz_shuffle_i32x4(kAll, v[j], v[4 + j], 0xDD);
+    const __m512i c = _mm512_maskz_shuffle_i32x4(kAll, v[8 + j], v[12 + j], 0x88);
+    const __m512i d = _mm512_maskz_shuffle_i32x4(kAll, v[8 + j], v[12 + j], 0xDD);
+    w[j] = _mm512_maskz_shuffle_i32x4(kAll, a, c, 0x88);
+    w[8 + j] = _mm512_maskz_shuffle_i32x4(kAll, a, c, 0xDD);
+    w[4 + j] = _mm512_maskz_shuffle_i32x4(kAll, b, d, 0x88);
+    w[12 + j] = _mm512_maskz_shuffle_i32x4(kAll, b, d, 0xDD);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) v[i] = w[i];
+}
+
+template <class T>
+ACT_TARGET_PACK void PackRows(const T* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
+                              int64_t pair, uint32_t* rows) {
+  const int64_t pairs = (terms + 1) / 2;
+  for (int64_t k = 0; k < pairs; k += kSide) {
+    const int64_t here = std::min(kSide, pairs - k);
+    for (int64_t at = 0; at < count; at += kSide) {
+      const __mmask16 lanes = First(count - at);
+      __m512i v[kSide];
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kSide; ++i) {
+        v[i] = _mm512_setzero_si512();
+        if (i >= here) continue;
+        const T* first = from + (k + i) * 2 * distance + at;
+        v[i] = Pairs(first, 2 * (k + i) + 1 < terms ? first + distance : nullptr, lanes);
+      }
+      Transpose(v);
+      uint32_t* to = rows + at * depth + pair + k;
+      const int64_t whole = std::min(kSide, count - at);
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kSide; ++i)
+        if (i < whole) _mm512_mask_storeu_epi32(to + i * depth, First(here), v[i]);
+    }
+  }
+}
+
+// ---- Multiplying
+
+// Tiles 0 to 3 are sums, 4 and 5 of the left operand, 6 and 7 of the right one.
+struct alignas(64) TileShapes {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {kRowBytes, kRowBytes, kRowBytes, kRowBytes,
+                            kRowBytes, kRowBytes, kRowBytes, kRowBytes};
+  uint8_t rows[16] = {kSide, kSide, kSide, kSide, kSide, kSide, kSide, kSide};
+};
+constexpr TileShapes kShapes;
+
+ACT_TARGET_TILES void ShapeTiles() {
+  StoresAreDone();
+  _tile_loadconfig(&kShapes);
+}
+ACT_TARGET_TILES void ReleaseTiles() { _tile_release(); }
+
+// What is not a whole tile in memory passes through these.
+struct alignas(64) Staging {
+  uint32_t tile[4][kTileWords];
+};
+
+// `rows` x `columns` words of a tile.
+ACT_TARGET_TILES void StageIn(const void* from, int64_t from_row, int64_t rows, int64_t columns,
+                              uint32_t* tile) {
+  const auto* words = static_cast<const uint32_t*>(from);
+  const auto lanes = static_cast<__mmask16>(columns >= kSide ? 0xFFFF : (1 << std::max<int64_t>(columns, 0)) - 1);
+  for (int64_t r = 0; r < kSide; ++r)
+    _mm512_store_si512(tile + r * kSide, r < rows ? _mm512_maskz_loadu_epi32(lanes, words + r * from_row)
+                                                  : _mm512_setzero_si512());
+}
+
+inline void AskFor(uintptr_t line) {
+  __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);  // NOLINT(performance-no-int-to-ptr)
+}
+
+// Adds 16 pairs to kRowTiles x kColumnTiles tiles of sums.
+template <int kRowTiles, int kColumnTiles>
+ACT_TARGET_TILES inline void AddTiles(const uint32_t* a, int64_t a_tile, int64_t a_row, const uint32_t* b,
+                                      int64_t b_tile, int64_t b_row, Ahead& ahead) {
+  const auto ask = [&ahead] {
+    AskFor(ahead.at);
+    ahead.at += static_cast<uintptr_t>(ahead.step);
+  };
+  _tile_loadd(4, a, a_row);
+  _tile_loadd(6, b, b_row);
+  ask();
+  _tile_dpbf16ps(0, 4, 6);
+  ask();
+  if constexpr (kColumnTiles > 1) {
+    _tile_loadd(7, b + b_tile, b_row);
+    _tile_dpbf16ps(1, 4, 7);
+  }
+  ask();
+  if constexpr (kRowTiles > 1) {
+    _tile_loadd(5, a + a_tile, a_row);
+    _tile_dpbf16ps(2, 5, 6);
+    if constexpr (kColumnTiles > 1) _tile_dpbf16ps(3, 5, 7);
+  }
+  ask();
+}
+
+template <int kRowTiles, int kColumnTiles>
+ACT_TARGET_TILES void MultiplyTiles(const uint32_t* left, int64_t depth, const uint32_t* right,
+                                    std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
+                                    int64_t columns, bool add, Ahead ahead) {
+  Staging staging;
+  const auto rows_of = [rows](int t) { return std::min(kSide, rows - t / 2 * kSide); };
+  const auto columns_of = [columns](int t) { return std::min(kSide, columns - t % 2 * kSide); };
+  const auto whole = [&](int t) { return rows_of(t) == kSide && columns_of(t) == kSide; };
+  const auto sums = [&](int t) { return c + t / 2 * kSide * c_row + t % 2 * kSide; };
+  const auto row_bytes = [&](int t) { return whole(t) ? c_row * 4 : kRowBytes; };
+  const auto begin = [&](int t) -> const void* {
+    if (whole(t)) return sums(t);
+    StageIn(sums(t), c_row, rows_of(t), columns_of(t), staging.tile[t]);
+    return staging.tile[t];
+  };
+  constexpr bool kFour = kRowTiles > 1 && kColumnTiles > 1;
+  const void *s0 = nullptr, *s1 = nullptr, *s2 = nullptr, *s3 = nullptr;
+  if (add) {
+    s0 = begin(0);
+    if constexpr (kColumnTiles > 1) s1 = begin(1);
+    if constexpr (kRowTiles > 1) s2 = begin(2);
+    if constexpr (kFour) s3 = begin(3);
+  }
+  StoresAreDone();
+  if (add) {
+    _tile_loadd(0, s0, row_bytes(0));
+    if constexpr (kColumnTiles > 1) _tile_loadd(1, s1, row_bytes(1));
+    if constexpr (kRowTiles > 1) _tile_loadd(2, s2, row_bytes(2));
+    if constexpr (kFour) _tile_loadd(3, s3, row_bytes(3));
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  constexpr int64_t kWidth = kColumnTiles * kSide;
+  for (const PairRun& run : runs) {
+    const uint32_t *a = left + run.a, *b = right + run.b * kWidth;
+    int64_t k = 0;
+    for (; k + kSide <= run.pairs; k += kSide, a += kSide, b += kSide * kWidth)
+      AddTiles<kRowTiles, kColumnTiles>(a, kSide * depth, depth * 4, b, kSide, kWidth * 4, ahead);
+    const int64_t rest = run.pairs - k;
+    if (rest == 0) continue;
+    // Zeros take the place of pairs that are not the run's. They are zero in both operands, because
+    // what lies there need not be finite.
+    StageIn(a, depth, kSide, rest, staging.tile[0]);
+    if constexpr (kRowTiles > 1) StageIn(a + kSide * depth, depth, kSide, rest, staging.tile[1]);
+    StageIn(b, kWidth, rest, kSide, staging.tile[2]);
+    if constexpr (kColumnTiles > 1) StageIn(b + kSide, kWidth, rest, kSide, staging.tile[3]);
+    StoresAreDone();
+    AddTiles<kRowTiles, kColumnTiles>(staging.tile[0], kTileWords, kRowBytes, staging.tile[2], kTileWords,
+                                      kRowBytes, ahead);
+  }
+  const auto end = [&](int t) -> void* { return whole(t) ? static_cast<void*>(sums(t)) : staging.tile[t]; };
+  _tile_stored(0, end(0), row_bytes(0));
+  if constexpr (kColumnTiles > 1) _tile_stored(1, end(1), row_bytes(1));
+  if constexpr (kRowTiles > 1) _tile_stored(2, end(2), row_bytes(2));
+  if constexpr (kFour) _tile_stored(3, end(3), row_bytes(3));
+  StoresAreDone();
+  for (int t = 0; t < 4; ++t) {
+    if (t / 2 >= kRowTiles || t % 2 >= kColumnTiles || whole(t)) continue;
+    for (int64_t r = 0; r < rows_of(t); ++r)
+      std::memcpy(sums(t) + r * c_row, staging.tile[t] + r * kSide, static_cast<size_t>(columns_of(t)) * 4);
+  }
+}
+
+}  // namespace
+
+bool TileProduct::Available() { return MultipliesPairs() && HasIsa(dnnl::cpu_isa::avx512_core_amx); }
+
+TileProduct::Scope::Scope() { ShapeTiles(); }
+TileProduct::Scope::~Scope() { ReleaseTiles(); }
+
+void TileProduct::PackLeft(const float* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
+                           int64_t pair, uint32_t* rows) {
+  PackRows(from, distance, terms, count, depth, pair, rows);
+}
+
+void TileProduct::PackLeft(const BFloat16* from, int64_t distance, int64_t terms, int64_t count,
+                           int64_t depth, int64_t pair, uint32_t* rows) {
+  PackRows(from, distance, terms, count, depth, pair, rows);
+}
+
+void TileProduct::Multiply(const uint32_t* left, int64_t depth, const uint32_t* right,
+                           std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
+                           int64_t columns, bool add, Ahead ahead) {
+  constexpr decltype(&MultiplyTiles<1, 1>) kBySize[2][2] = {{MultiplyTiles<1, 1>, MultiplyTiles<1, 2>},
+                                                            {MultiplyTiles<2, 1>, MultiplyTiles<2, 2>}};
+  kBySize[rows > kSide][columns > kSide](left, depth, right, runs, c, c_row, rows, columns, add, ahead);
+}
+
+#else
+
+bool TileProduct::Available() { return false; }
+TileProduct::Scope::Scope() { std::abort(); }
+TileProduct::Scope::~Scope() = default;
+void TileProduct::PackLeft(const float*, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t*) {
+  std::abort();
+}
+void TileProduct::PackLeft(const BFloat16*, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t*) {
+  std::abort();
+}
+void TileProduct::Multiply(const uint32_t*, int64_t, const uint32_t*, std::span<const PairRun>, float*,
+                           int64_t, int64_t, int64_t, bool, Ahead) {
+  std::abort();
+}
+
+#endif
+
+}  // namespace act
