@@ -29,9 +29,11 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
     return Refuse(why, "operands of two types, or a result that is not float32");
   if (type == DType::kFloat32 && site.node->attrs.Int("may_round") == 0)
     return Refuse(why, "its operands may not be rounded");
-  if (!Product::Available()) return Refuse(why, std::string("the processor has no ") + Product::kInstructions);
+  if (!Product::Available())
+    return Refuse(why, std::string("the processor has no ") + Product::kInstructions);
   if (shape.group != 1) return Refuse(why, "has groups");
-  if (shape.out_channels < Product::kFewestRows || shape.channels < kPairLanes) return Refuse(why, "has few channels");
+  if (shape.out_channels < Product::kFewestRows || shape.channels < kPairLanes)
+    return Refuse(why, "has few channels");
   if (shape.KernelPixels() > kMostTaps) return Refuse(why, "has a large window");
   if (std::max(shape.out_channels, shape.channels) > kMostChannels) return Refuse(why, "has many channels");
   for (const TensorView& operand : site.inputs)

@@ -86,9 +86,9 @@ class RoundedGradWeight final : public Kernel {
     return (copies_ * copy_floats_ + threads_ * thread_words_) * kFloat;
   }
   std::string Describe() const override {
-    return std::string(Product::kName) + ", " + std::to_string(threads_) + " threads, " + std::to_string(parts_) + " x " +
-           std::to_string(slices_) + " parts, " + std::to_string((WorkspaceBytes() + 1023) / 1024) +
-           " KiB workspace";
+    return std::string(Product::kName) + ", " + std::to_string(threads_) + " threads, " +
+           std::to_string(parts_) + " x " + std::to_string(slices_) + " parts, " +
+           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
   }
 
   std::string Run(const KernelArgs& args) override {

@@ -131,7 +131,8 @@ struct alignas(64) Staging {
 ACT_TARGET_TILES void StageIn(const void* from, int64_t from_row, int64_t rows, int64_t columns,
                               uint32_t* tile) {
   const auto* words = static_cast<const uint32_t*>(from);
-  const auto lanes = static_cast<__mmask16>(columns >= kSide ? 0xFFFF : (1 << std::max<int64_t>(columns, 0)) - 1);
+  const auto lanes =
+      static_cast<__mmask16>(columns >= kSide ? 0xFFFF : (1 << std::max<int64_t>(columns, 0)) - 1);
   for (int64_t r = 0; r < kSide; ++r)
     _mm512_store_si512(tile + r * kSide, r < rows ? _mm512_maskz_loadu_epi32(lanes, words + r * from_row)
                                                   : _mm512_setzero_si512());
@@ -172,6 +173,8 @@ ACT_TARGET_TILES void MultiplyTiles(const uint32_t* left, int64_t depth, const u
                                     std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
                                     int64_t columns, bool add, Ahead ahead) {
   Staging staging;
+  // A prefetch that the processor cannot translate costs it a walk of the page table.
+  if (ahead.step == 0) ahead.at = reinterpret_cast<uintptr_t>(left);
   const auto rows_of = [rows](int t) { return std::min(kSide, rows - t / 2 * kSide); };
   const auto columns_of = [columns](int t) { return std::min(kSide, columns - t % 2 * kSide); };
   const auto whole = [&](int t) { return rows_of(t) == kSide && columns_of(t) == kSide; };

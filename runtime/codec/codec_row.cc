@@ -1,6 +1,8 @@
 #include "runtime/codec/codec_row.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <string_view>
 
 #include "runtime/codec/error_model.h"
@@ -61,8 +63,31 @@ Wrong CheckCast(const Codec& codec) {
 }
 // A plain array.
 int64_t CastBytes(const Codec& codec, int64_t count) { return CeilDiv(count * codec.bits, 8); }
+// Of codes that are whole words. A block's count fits a word's 16 bits, so that compilers count as many
+// at once as a vector has.
+template <class Word>
+int64_t WordsNotFinite(const SmallFloat& format, const uint8_t* payload, int64_t elements) {
+  constexpr int64_t kBlock = 1 << 12;
+  const auto magnitude = static_cast<Word>((1u << (format.Bits() - 1)) - 1);
+  const auto largest = static_cast<Word>(format.Largest());
+  int64_t count = 0;
+  for (int64_t first = 0; first < elements; first += kBlock) {
+    std::array<Word, kBlock> words;
+    const int64_t size = std::min(kBlock, elements - first);
+    std::memcpy(words.data(), payload + first * static_cast<int64_t>(sizeof(Word)),
+                static_cast<size_t>(size) * sizeof(Word));
+    int16_t found = 0;
+    for (int64_t i = 0; i < size; ++i)
+      found = static_cast<int16_t>(found + ((words[static_cast<size_t>(i)] & magnitude) > largest ? 1 : 0));
+    count += found;
+  }
+  return count;
+}
+
 int64_t CastsNotFinite(const Codec& codec, const CodeLayout& layout, const uint8_t* code) {
   const uint8_t* payload = code + layout.payload_offset;
+  if (codec.cast.Bits() == 16) return WordsNotFinite<int16_t>(codec.cast, payload, layout.elements);
+  if (codec.cast.Bits() == 8) return WordsNotFinite<int8_t>(codec.cast, payload, layout.elements);
   int64_t count = 0;
   for (int64_t i = 0; i < layout.elements; ++i)
     count += IsNotFinite(codec.cast, SmallFloatAt(codec.cast, payload, i));

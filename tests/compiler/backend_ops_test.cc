@@ -8,6 +8,7 @@
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/large_loss.h"
 #include "kernels/cpu/pair_product.h"
+#include "kernels/cpu/tile_pairs.h"
 #include "runtime/plan/runtime_op.h"
 #include "tests/compiler/op_cases.h"
 #include "tests/compiler/small_networks.h"
@@ -163,7 +164,8 @@ TEST(BackendOps, EveryKernelTakesSomeRow) {
     for (const auto& [op, entries] : kernels->all())
       for (const KernelEntry& entry : entries) {
         // This processor does not run that kernel.
-        if (entry.name == "cpu.rounded_grad_weight" && !MultipliesPairs()) continue;
+        if (entry.name == "cpu.rounded_grad_weight" && !PairProduct::Available()) continue;
+        if (entry.name == "cpu.tile_grad_weight" && !TileProduct::Available()) continue;
         const auto it = AllSites().find(op);
         EXPECT_TRUE(it != AllSites().end() && it->second.count(entry.name))
             << entry.name << " for " << op << " takes no site of the rows";

@@ -169,5 +169,17 @@ TEST(Codes, WhatIsNotFiniteIsCounted) {
   }
 }
 
+// Casts are counted a block at a time: in whole blocks, in all of a block, and in a last one that is short.
+TEST(Codes, WhatIsNotFiniteIsCountedInManyBlocks) {
+  constexpr int64_t kElements = 3 * 4096 + 5;
+  for (const Codec& codec : Forms()) {
+    if (!codec.IsCast()) continue;
+    std::vector<float> x = Normal(kElements);
+    for (size_t i = 4096; i < 8192; ++i) x[i] = i % 2 == 0 ? kNaN : -std::numeric_limits<float>::infinity();
+    x.back() = kNaN;
+    EXPECT_EQ(CountNotFinite(codec, kElements, Encode(codec, x).data()), 4097) << ToString(codec);
+  }
+}
+
 }  // namespace
 }  // namespace act

@@ -194,9 +194,9 @@ TEST_P(RoundedGradWeight, OnlyWhereThePlanSaysSo) {
 // The bits of a product by tiles depend on where a block of pixels begins, so its size must not follow
 // from the threads. 16 threads have the least room for each.
 TEST_P(RoundedGradWeight, BitsDoNotDependOnThreads) {
-  for (const OpCase& c : {CaseOf({{3, 13, 11, 80}, 96, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}),
-                          CaseOf({{2, 30, 31, 64}, 48, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}),
-                          ProductOf(1100, 200, 300)})
+  for (const OpCase& c :
+       {CaseOf({{3, 13, 11, 80}, 96, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}),
+        CaseOf({{2, 30, 31, 64}, 48, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}), ProductOf(1100, 200, 300)})
     for (const int64_t workspace : {PlannedWorkspace(c), PlannedWorkspace(c) / 4}) {
       const OpResult one = RunKernel(Rounded(c.op), c, 1, workspace);
       for (const int threads : {2, 5, 16}) {
