@@ -139,13 +139,11 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   return llvm::Error::success();
 }
 
-// Small tensors keep their state in float32, as in the literature. So do tables whose rows are looked up where
-// a block of 8 bits would have one scale for rows that are as different as words are frequent.
+// Small tensors, and tables whose rows are looked up, keep their state in float32, as in the literature.
 bool UpdateAppender::Quantizes(ValueId parameter) const {
   constexpr int64_t kLeast = 4096;
   if (options_.state == StateFormat::kFloat32 || builder_.type(parameter).Elements().At(1) < kLeast)
     return false;
-  if (options_.state == StateFormat::kBFloat16) return true;
   const std::vector<Node>& nodes = builder_.graph().nodes;
   return std::none_of(nodes.begin(), nodes.end(), [parameter](const Node& node) {
     return OpOf(node).movement == Movement::kGather && node.inputs[0] == parameter;

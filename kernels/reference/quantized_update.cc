@@ -1,8 +1,11 @@
 // Updates whose optimizer state lives in bfloat16 or 8 bits: SGD with momentum, Adam, AdamW, and the direction
 // of LAMB. A block of 256 elements is decoded, updated in float32 and rounded again, so no state ever exists
 // whole in float32. The parameter takes its step with the state before it is rounded.
+#include "kernels/reference/quantized_update.h"
+
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "kernels/math/random.h"
 #include "kernels/reference/moment_block.h"
@@ -69,42 +72,49 @@ void LambDirection(const Scalars& s, Block& b) {
   }
 }
 
-struct Rule {
-  const char* op;
+}  // namespace
+
+// Operands: gradient, scalars, clipping factor, parameter, states.
+struct QuantizedRule {
+  std::string_view op;
   const char* kernel;
   size_t scalars, states;
   bool makes_direction;
   void (*update)(const Scalars&, Block&);
 
-  // Operands: gradient, scalars, clipping factor, parameter, states.
   size_t clip() const { return scalars + 1; }
   size_t parameter() const { return scalars + 2; }
   size_t state(size_t i, bool coded) const { return parameter() + 1 + (coded ? 2 * i : i); }
 };
-constexpr Rule kRules[] = {
+
+namespace {
+
+constexpr QuantizedRule kRules[] = {
     {"QuantizedMomentum", "reference.quantized_momentum", 5, 1, false, Momentum},
     {"QuantizedAdam", "reference.quantized_adam", 7, 2, false, Adam},
     {"QuantizedLamb", "reference.quantized_lamb", 7, 2, true, LambDirection},
 };
 
-void UpdateBlock(const KernelArgs& args, const Rule& rule, const Scalars& scalars, bool coded,
-                 const RandomStream& stream, int64_t at) {
+void UpdateBlock(const KernelArgs& args, const QuantizedShape& s, const Scalars& scalars,
+                 const float* gradient, int64_t at) {
+  const QuantizedRule& rule = *s.rule;
   const int64_t begin = at * kMomentBlock;
   Block block;
-  block.count = std::min(kMomentBlock, args.inputs[0].elements - begin);
-  block.gradient = args.inputs[0].as<float>() + begin;
+  block.count = std::min(kMomentBlock, s.elements - begin);
+  block.gradient = gradient;
   block.parameter = args.inputs[rule.parameter()].as<float>() + begin;
   if (rule.makes_direction) block.direction = args.outputs[0].as<float>() + begin;
   const auto moment = [&](size_t i, const DynamicMap& map) -> MomentBlock {
-    const TensorView& view = args.inputs[rule.state(i, coded)];
-    if (!coded) return {&map, block.count, view.as<BFloat16>() + begin, nullptr, nullptr};
-    float* const maxima = args.inputs[rule.state(i, coded) + 1].as<float>();
+    const TensorView& view = args.inputs[rule.state(i, s.coded)];
+    if (!s.coded) return {&map, block.count, view.as<BFloat16>() + begin, nullptr, nullptr};
+    float* const maxima = args.inputs[rule.state(i, true) + 1].as<float>();
     return {&map, block.count, nullptr, view.as<uint8_t>() + begin, maxima + at};
   };
   const MomentBlock first = moment(0, kSignedMap), second = moment(rule.states - 1, kUnsignedMap);
   first.Decode(block.first);
   if (rule.states == 2) second.Decode(block.second);
   rule.update(scalars, block);
+  const RandomStream stream = {args.state->seed, args.state->step, s.stream};
   uint32_t bits[kMomentBlock] = {};
   for (int64_t i = 0; i < kMomentBlock; i += 4) {
     const RandomWords words = RandomCall(stream, static_cast<uint64_t>((begin + i) / 4));
@@ -116,47 +126,68 @@ void UpdateBlock(const KernelArgs& args, const Rule& rule, const Scalars& scalar
   second.RaiseZeros(block.second);
 }
 
-std::unique_ptr<Kernel> QuantizedUpdate(const Rule& rule, const KernelSite& site, std::string* why) {
-  const auto is = [&site](size_t at, DType dtype, int64_t elements) {
-    const TensorView& view = site.inputs[at];
-    return view.dtype == dtype && view.elements == elements;
+std::unique_ptr<Kernel> Create(const QuantizedRule& rule, const KernelSite& site, std::string* why) {
+  const auto shape = QuantizedShapeOf(rule.op, site, why);
+  if (!shape) return nullptr;
+  if (site.inputs.size() != rule.state(rule.states, shape->coded))
+    return Refuse(why, "it has operands after those of its state");
+  const auto fits = [&shape](const TensorView& view) {
+    return view.dtype == DType::kFloat32 && view.elements == shape->elements;
   };
-  const size_t operands = site.inputs.size();
-  const bool coded = operands == rule.state(rule.states, true);
-  if (!coded && operands != rule.state(rule.states, false))
-    return Refuse(why, "the number of its operands is that of no form of state");
-  const int64_t elements = site.inputs[rule.parameter()].elements;
-  const int64_t blocks = (elements + kMomentBlock - 1) / kMomentBlock;
-  bool fits = is(0, DType::kFloat32, elements) && is(rule.parameter(), DType::kFloat32, elements);
-  for (size_t i = 1; i <= rule.clip(); ++i) fits &= is(i, DType::kFloat32, 1);
-  for (size_t i = 0; i < rule.states; ++i) {
-    const size_t at = rule.state(i, coded);
-    fits &= coded ? is(at, DType::kUint8, elements) && is(at + 1, DType::kFloat32, blocks)
-                  : is(at, DType::kBFloat16, elements);
-  }
-  if (rule.makes_direction)
-    fits &= site.outputs[0].dtype == DType::kFloat32 && site.outputs[0].elements == elements;
-  if (!fits) return Refuse(why, "its operands are not those of one parameter");
-  const bool decoupled = site.node->attrs.Int("decoupled", 0) != 0;
-  const auto stream = static_cast<uint32_t>(site.node->attrs.Int("stream", 0));
-  return MakeKernel([=, &rule, threads = site.threads](const KernelArgs& args) -> std::string {
-    const auto scalar = [&args](size_t i) { return *args.inputs[i].as<float>(); };
-    Scalars scalars{.clip = scalar(rule.clip()), .decoupled = decoupled};
-    for (size_t i = 0; i < rule.scalars; ++i) scalars.of[i] = scalar(i + 1);
-    const RandomStream random = {args.state->seed, args.state->step, stream};
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t block = 0; block < blocks; ++block) UpdateBlock(args, rule, scalars, coded, random, block);
+  if (!fits(site.inputs[0]) || (rule.makes_direction && !fits(site.outputs[0])))
+    return Refuse(why, "its gradient is not that of its parameter");
+  return MakeKernel([s = *shape, threads = site.threads](const KernelArgs& args) -> std::string {
+    UpdateQuantizedBlocks(args, s, args.inputs[0].as<float>(), 0, s.blocks, threads);
     return "";
   });
 }
 
 }  // namespace
 
+std::optional<QuantizedShape> QuantizedShapeOf(std::string_view op, const KernelSite& site,
+                                               std::string* why) {
+  QuantizedShape s;
+  for (const QuantizedRule& rule : kRules)
+    if (rule.op == op) s.rule = &rule;
+  const QuantizedRule& rule = *s.rule;
+  const auto is = [&site](size_t at, DType dtype, int64_t elements) {
+    return at < site.inputs.size() && site.inputs[at].dtype == dtype && site.inputs[at].elements == elements;
+  };
+  if (rule.parameter() < site.inputs.size()) s.elements = site.inputs[rule.parameter()].elements;
+  s.blocks = (s.elements + kMomentBlock - 1) / kMomentBlock;
+  s.coded = is(rule.state(0, true), DType::kUint8, s.elements);
+  bool fits = is(rule.parameter(), DType::kFloat32, s.elements);
+  for (size_t i = 1; i <= rule.clip(); ++i) fits &= is(i, DType::kFloat32, 1);
+  for (size_t i = 0; i < rule.states; ++i) {
+    const size_t at = rule.state(i, s.coded);
+    fits &= s.coded ? is(at, DType::kUint8, s.elements) && is(at + 1, DType::kFloat32, s.blocks)
+                    : is(at, DType::kBFloat16, s.elements);
+  }
+  if (!fits) {
+    if (why) *why = "its operands are not those of one parameter";
+    return std::nullopt;
+  }
+  s.decoupled = site.node->attrs.Int("decoupled", 0) != 0;
+  s.stream = static_cast<uint32_t>(site.node->attrs.Int("stream", 0));
+  return s;
+}
+
+void UpdateQuantizedBlocks(const KernelArgs& args, const QuantizedShape& shape, const float* gradient,
+                           int64_t first, int64_t last, int threads) {
+  const QuantizedRule& rule = *shape.rule;
+  const auto scalar = [&args](size_t i) { return *args.inputs[i].as<float>(); };
+  Scalars scalars{.clip = scalar(rule.clip()), .decoupled = shape.decoupled};
+  for (size_t i = 0; i < rule.scalars; ++i) scalars.of[i] = scalar(i + 1);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t block = first; block < last; ++block)
+    UpdateBlock(args, shape, scalars, gradient + (block - first) * kMomentBlock, block);
+}
+
 void RegisterReferenceQuantizedUpdates(KernelRegistry& registry) {
-  for (const Rule& rule : kRules)
-    registry.Add(rule.op, {rule.kernel, [&rule](const KernelSite& site, std::string* why) {
-                             return QuantizedUpdate(rule, site, why);
-                           }});
+  for (const QuantizedRule& rule : kRules)
+    registry.Add(std::string(rule.op), {rule.kernel, [&rule](const KernelSite& site, std::string* why) {
+                                          return Create(rule, site, why);
+                                        }});
 }
 
 }  // namespace act
