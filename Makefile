@@ -21,7 +21,7 @@ help:
 	@echo 'make check-long       as check, with the slow statistical tests over every golden case'
 	@echo 'make check-python     tests the export helper against autograd; PYTHON=... names a Python with torch and pytest'
 	@echo 'make demo             trains a ResNet with exact and with compressed activations, side by side'
-	@echo 'make accuracy         trains digits and text at several levels with many seeds (half an hour); SEEDS=N'
+	@echo 'make accuracy         trains digits and text at several levels with many seeds (an hour); SEEDS=N'
 	@echo 'make speed            times training steps beside PyTorch; PYTHON=..., MODELS=NAME:BATCH,..., FOLDER=...'
 	@echo 'make kills            kills runs at random moments and resumes them: same bytes; N=200 kills'
 	@echo 'make soak             a long run: memory stays, resumed losses are equal; STEPS=100000'

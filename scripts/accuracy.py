@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the same networks with exact and with compressed activations, with several seeds each,
-and compares where training ends.
+"""Trains the same networks with exact and with compressed activations, or with optimizer state in float32,
+bfloat16 and 8 bits, with several seeds each, and compares where training ends.
 
     accuracy.py [--bin build/bin] [--out build/accuracy] [--seeds N] [--first-seed K] [EXPERIMENT ...]
 
@@ -79,10 +79,39 @@ def char_gpt(folder, rate="1e-3"):
     )
 
 
-# What follows a level's name.
-FLAGS_OF = {"": [], "f32": ["--fpmath=f32"], "bf16": ["--compute=bf16"]}
+def of_state(experiment, optimizer, training):
+    """The same network at L0, with the optimizer's state in three forms."""
+    experiment.name += f"_{optimizer}_state"
+    experiment.title = experiment.title.rsplit(",", 1)[0] + f", {optimizer} {' '.join(training)}"
+    experiment.levels = ["L0", "L0/state-bf16", "L0/state-8bit"]
+    experiment.compiling = [f"--optimizer={optimizer}"]
+    experiment.training = training
+    return experiment
 
-EXPERIMENTS = {"digits": digits, "char_gpt": char_gpt, "char_gpt_slow": lambda folder: char_gpt(folder, "3e-4")}
+
+def digits_state(optimizer, rate):
+    training = ["--epochs=20", f"--lr={rate}", "--weight-decay=5e-4", "--lr-schedule=cosine"]
+    return lambda folder: of_state(digits(folder), optimizer, training)
+
+
+# What follows a level's name.
+FLAGS_OF = {
+    "": [],
+    "f32": ["--fpmath=f32"],
+    "bf16": ["--compute=bf16"],
+    "state-bf16": ["--optimizer-state=bf16"],
+    "state-8bit": ["--optimizer-state=8bit"],
+}
+
+EXPERIMENTS = {
+    "digits": digits,
+    "char_gpt": char_gpt,
+    "char_gpt_slow": lambda folder: char_gpt(folder, "3e-4"),
+    "digits_adam_state": digits_state("adam", "1e-3"),
+    "digits_sgd_state": digits_state("sgd", "0.1"),
+    "digits_lamb_state": digits_state("lamb", "0.01"),
+    "char_gpt_adam_state": lambda folder: of_state(char_gpt(folder), "adam", ["--epochs=1", "--lr=1e-3"]),
+}
 
 
 def run(command):
@@ -111,7 +140,7 @@ def draw_weights(stored, seed):
 
 
 def train(experiment, seeds, tools, folder):
-    """seeds: a range. LEVEL/f32 is compiled with --fpmath=f32, LEVEL/bf16 with --compute=bf16.
+    """seeds: a range. FLAGS_OF has what a name after a level adds to actc's flags.
     Returns {level: (actc's report, [actrun's report of each seed])}."""
     at, flags = f"{folder}/{experiment.name}", [f"--batch={experiment.batch}"]
     # The networks are small, and the last bits of a run depend on the number of threads.

@@ -102,14 +102,14 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   if (f.grad_norm && f.optimizer == "none")
     return MakeError("--grad-norm", "needs an optimizer: without one gradients are outputs");
   ACT_TRY(r.target, ParseTarget(f.target));
-  if (f.optimizer_state != "f32" && f.optimizer_state != "8bit")
-    return MakeError("--optimizer-state", "expected f32 or 8bit, found '" + f.optimizer_state + "'");
-  r.compile.quantize_moments = f.optimizer_state == "8bit";
-  if (r.compile.quantize_moments && f.optimizer != "adam" && f.optimizer != "adamw")
-    return MakeError("--optimizer-state", f.optimizer + " has no moments of 8 bits",
-                     "use --optimizer=adam or adamw");
-  if (r.compile.quantize_moments && (!r.target.IsOne() || r.target.kinds.front() != TargetKind::kCpu))
-    return MakeError("--optimizer-state", "moments of 8 bits are updated on the CPU alone",
+  if (f.optimizer_state != "f32" && f.optimizer_state != "bf16" && f.optimizer_state != "8bit")
+    return MakeError("--optimizer-state", "expected f32, bf16 or 8bit, found '" + f.optimizer_state + "'");
+  if (f.optimizer_state == "bf16") r.compile.state = StateFormat::kBFloat16;
+  if (f.optimizer_state == "8bit") r.compile.state = StateFormat::k8Bit;
+  ACT_CHECK_OK(CheckState(f.optimizer, r.compile.state));
+  const bool on_cpu = r.target.IsOne() && r.target.kinds.front() == TargetKind::kCpu;
+  if (r.compile.state != StateFormat::kFloat32 && !on_cpu)
+    return MakeError("--optimizer-state", "state of " + f.optimizer_state + " is updated on the CPU alone",
                      "give --target=cpu or --optimizer-state=f32");
   r.compile.target = r.target.kinds.front();
   for (const auto* file : {&f.report_json, &f.report_html})

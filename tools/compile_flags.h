@@ -51,9 +51,9 @@ struct CompileFlags {
   llvm::cl::opt<std::string> optimizer_state{
       "optimizer-state",
       llvm::cl::desc(
-          "f32 (default), or 8bit: adam and adamw keep the moments of large parameters in 8 bits an\n"
-          "element, in blocks of 256"),
-      llvm::cl::value_desc("f32|8bit"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
+          "f32 (default); bf16, 8bit: sgd, adam, adamw and lamb keep the state of large parameters in\n"
+          "bfloat16, or in 8 bits an element, in blocks of 256; both are rounded without bias"),
+      llvm::cl::value_desc("f32|bf16|8bit"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
   SwitchFlag grad_norm{
       "grad-norm", llvm::cl::cat(compile),
       llvm::cl::desc(

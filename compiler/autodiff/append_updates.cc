@@ -139,10 +139,11 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   return llvm::Error::success();
 }
 
-// Small tensors, and tables whose rows are looked up, keep their moments in float32, as in the literature.
+// Small tensors, and tables whose rows are looked up, keep their state in float32, as in the literature.
 bool UpdateAppender::Quantizes(ValueId parameter) const {
   constexpr int64_t kLeast = 4096;
-  if (!options_.quantize_moments || builder_.type(parameter).Elements().At(1) < kLeast) return false;
+  if (options_.state == StateFormat::kFloat32 || builder_.type(parameter).Elements().At(1) < kLeast)
+    return false;
   const std::vector<Node>& nodes = builder_.graph().nodes;
   return std::none_of(nodes.begin(), nodes.end(), [parameter](const Node& node) {
     return OpOf(node).movement == Movement::kGather && node.inputs[0] == parameter;
@@ -161,16 +162,23 @@ llvm::Error UpdateAppender::QuantizedUpdate(ValueId parameter, ValueId gradient,
   const TensorType codes = {DType::kUint8, dims};
   const TensorType maxima = {DType::kFloat32, {Dim((elements + kMomentBlock - 1) / kMomentBlock)}};
   for (const std::string& state : rule_->state) {
-    operands.push_back(builder_.Input(name + "." + state + ".codes", codes, ValueKind::kOptimizer));
-    operands.push_back(builder_.Input(name + "." + state + ".maxima", maxima, ValueKind::kOptimizer));
+    const std::string place = name + "." + state;
+    if (options_.state == StateFormat::kBFloat16) {
+      operands.push_back(builder_.Input(place, {DType::kBFloat16, dims}, ValueKind::kOptimizer));
+    } else {
+      operands.push_back(builder_.Input(place + ".codes", codes, ValueKind::kOptimizer));
+      operands.push_back(builder_.Input(place + ".maxima", maxima, ValueKind::kOptimizer));
+    }
   }
   Attributes attrs;
-  attrs.Set("gradients", std::vector<int64_t>{9, 0});
+  attrs.Set("gradients", std::vector<int64_t>{static_cast<int64_t>(rule_->scalars.size()) + 2, 0});
   attrs.Set("decoupled", int64_t{rule_->decoupled});
   // Streams of codes and of dropout count from 0.
   constexpr int64_t kFirstStream = int64_t{1} << 30;
   attrs.Set("stream", kFirstStream + quantized_++);
-  ACT_CHECK_OK(builder_.Add("QuantizedAdam", operands, std::move(attrs), name + ".update", 0).takeError());
+  ACT_TRY(const std::vector<ValueId> results, builder_.Add(rule_->quantized, operands, std::move(attrs),
+                                                           name + ".update", rule_->makes_direction ? 1 : 0));
+  if (rule_->makes_direction) ACT_CHECK_OK(LambStep(parameter, results[0]));
   builder_.SetPhase(Phase::kBackward);
   return llvm::Error::success();
 }

@@ -23,7 +23,7 @@ struct UpdateOptions {
   // The norm of all gradients together becomes an output of the graph. Where gradients are clipped it is one
   // in any case.
   bool grad_norm = false;
-  bool quantize_moments = false;  // moments of Adam and AdamW take 8 bits an element
+  StateFormat state = StateFormat::kFloat32;
 };
 
 class UpdateAppender {

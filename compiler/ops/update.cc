@@ -40,7 +40,10 @@ struct Row {
 const std::vector<Row>& Rows() {
   static const std::vector<Row> rows = {
       {"sgd",
-       {"SgdUpdate", {"velocity"}, {"lr", "momentum", "weight_decay", "velocity_part", "gradient_part"}},
+       {"SgdUpdate",
+        {"velocity"},
+        {"lr", "momentum", "weight_decay", "velocity_part", "gradient_part"},
+        "QuantizedMomentum"},
        [](B& b, const Regs& r) -> Regs {
          const auto [p, velocity, lr, momentum] = std::tuple(r[0], r[2], r[3], r[4]);
          const Reg g = Decayed(b, p, r[1], r[5]);
@@ -63,7 +66,8 @@ const std::vector<Row>& Rows() {
        {"AdamUpdate",
         {"exp_avg", "exp_avg_sq"},
         {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps",
-         "weight_decay"}},
+         "weight_decay"},
+        "QuantizedAdam"},
        [](B& b, const Regs& r) -> Regs {
          const Reg g = Decayed(b, r[0], r[1], r[10]);
          const Moments next = NextMoments(b, g, r[2], r[3], r[5], r[6], r[7]);
@@ -73,6 +77,7 @@ const std::vector<Row>& Rows() {
        {"AdamWUpdate",
         {"exp_avg", "exp_avg_sq"},
         {"lr_over_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps", "decay"},
+        "QuantizedAdam",
         /*makes_direction=*/false,
         /*decoupled=*/true},
        [](B& b, const Regs& r) -> Regs {
@@ -110,6 +115,7 @@ const std::vector<Row>& Rows() {
         {"exp_avg", "exp_avg_sq"},
         {"inverse_bias1", "one_minus_beta1", "beta2", "one_minus_beta2", "rsqrt_bias2", "eps",
          "weight_decay"},
+        "QuantizedLamb",
         /*makes_direction=*/true},
        [](B& b, const Regs& r) -> Regs {
          const Moments next = NextMoments(b, r[1], r[2], r[3], r[5], r[6], r[7]);
@@ -162,20 +168,54 @@ Regs UpdateExpr(ExprBuilder& b, const Node& node, const Regs& operands) {
   return row.expr(b, r);
 }
 
-// gradient, the scalars of AdamUpdate, clipping factor, parameter, then codes and maxima of each moment
-llvm::Error InferQuantizedAdam(InferContext& c) {
-  constexpr size_t kParameter = 9, kOperands = 14;
-  const TensorType &parameter = c.in(kParameter), &maxima = c.in(kOperands - 1);
-  const TensorType codes = {DType::kUint8, parameter.dims}, scalar = {DType::kFloat32, {}};
-  for (size_t i = 0; i < kOperands; ++i) {
-    const bool whole = i == 0 || i == kParameter;
-    const bool code = i > kParameter && i % 2 == 0;
-    const TensorType& expected = whole ? parameter : code ? codes : i > kParameter ? maxima : scalar;
+const UpdateRule& RuleOfQuantized(const std::string& op) {
+  for (const Row& row : Rows())
+    if (row.rule.quantized == op) return row.rule;
+  return Rows().front().rule;  // not reached: the operators below are made from the rows
+}
+
+// Gradient, the rule's scalars, clipping factor, parameter. Then each state: in bfloat16, or as codes and
+// maxima.
+llvm::Error InferQuantized(InferContext& c) {
+  const UpdateRule& rule = RuleOfQuantized(c.node.op);
+  const size_t parameter = rule.scalars.size() + 2, states = rule.state.size(), operands = c.inputs.size();
+  if (operands != parameter + 1 + states && operands != parameter + 1 + 2 * states)
+    return c.Fail("has " + std::to_string(operands) + " operands");
+  for (size_t i = 0; i < operands; ++i)
+    if (!c.Has(i)) return c.Fail("operand " + std::to_string(i) + " is left out");
+  const bool coded = operands > parameter + 1 + states;
+  const TensorType &whole = c.in(parameter), scalar = {DType::kFloat32, {}};
+  for (size_t i = 0; i < operands; ++i) {
+    const bool maximum = coded && i > parameter && (i - parameter) % 2 == 0;
+    TensorType expected = maximum ? c.in(operands - 1) : i == 0 || i >= parameter ? whole : scalar;
+    if (i > parameter && !maximum && coded) expected.dtype = DType::kUint8;
+    // A verifier's rules may see bfloat16 as float32.
+    if (i > parameter && !coded && c.in(i).dtype == DType::kBFloat16) expected.dtype = DType::kBFloat16;
     if (c.in(i) != expected)
       return c.Fail("operand " + std::to_string(i) + " must be " + ToString(expected) + ", is " +
                     ToString(c.in(i)));
   }
+  if (rule.makes_direction) c.outputs[0] = whole;
   return llvm::Error::success();
+}
+
+Dim UpdateFlops(const Node& node, const Graph& graph) {
+  constexpr int64_t kAboutAnElement = 10;
+  return graph.value(node.inputs[0]).type.Elements() * Dim(kAboutAnElement);
+}
+
+// One operator for all rules that name it.
+void AddQuantizedOps(std::vector<OpDef>& ops) {
+  for (const Row& row : Rows()) {
+    const UpdateRule& rule = row.rule;
+    if (rule.quantized.empty() || &RuleOfQuantized(rule.quantized) != &rule) continue;
+    OpDef def{.name = rule.quantized, .infer = InferQuantized, .flops = UpdateFlops};
+    const int parameter = static_cast<int>(rule.scalars.size()) + 2;
+    const int operands = parameter + 1 + 2 * static_cast<int>(rule.state.size());
+    for (int i = parameter + (rule.makes_direction ? 1 : 0); i < operands; ++i) def.mutates.push_back(i);
+    if (rule.makes_direction) def.in_place = {{0, 0}};
+    ops.push_back(std::move(def));
+  }
 }
 
 llvm::Error InferScalar(InferContext& c) {
@@ -185,17 +225,22 @@ llvm::Error InferScalar(InferContext& c) {
   return llvm::Error::success();
 }
 
-Dim UpdateFlops(const Node& node, const Graph& graph) {
-  constexpr int64_t kAboutAnElement = 10;
-  return graph.value(node.inputs[0]).type.Elements() * Dim(kAboutAnElement);
-}
-
 }  // namespace
 
 const UpdateRule* FindUpdateRule(const std::string& optimizer) {
   for (const Row& row : Rows())
     if (row.optimizer == optimizer && !optimizer.empty()) return &row.rule;
   return nullptr;
+}
+
+std::string OptimizersOfQuantizedState() {
+  std::vector<std::string> names;
+  for (const Row& row : Rows())
+    if (!row.rule.quantized.empty()) names.push_back(row.optimizer);
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  return text;
 }
 
 const UpdateRule& AccumulateRule() { return RowOf("AccumulateGradient").rule; }
@@ -214,10 +259,7 @@ void AddUpdateOps(std::vector<OpDef>& ops) {
     ops.push_back(std::move(def));
   }
   ops.push_back({.name = "StepScalar", .infer = InferScalar});
-  ops.push_back({.name = "QuantizedAdam",
-                 .infer = InferQuantizedAdam,
-                 .flops = UpdateFlops,
-                 .mutates = {9, 10, 11, 12, 13}});
+  AddQuantizedOps(ops);
 }
 
 }  // namespace act

@@ -25,7 +25,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceLoss(list);
   RegisterReferenceBatchNorm(list);
   RegisterReferenceStepScalar(list);
-  RegisterReferenceQuantizedAdam(list);
+  RegisterReferenceQuantizedUpdates(list);
   RegisterReferenceFusedKernel(list);
   for (const auto& [op, entries] : list.all())
     for (KernelEntry entry : entries) {

@@ -27,6 +27,6 @@ void RegisterReferenceGridSample(KernelRegistry& registry);
 void RegisterReferenceLoss(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);
 void RegisterReferenceStepScalar(KernelRegistry& registry);
-void RegisterReferenceQuantizedAdam(KernelRegistry& registry);
+void RegisterReferenceQuantizedUpdates(KernelRegistry& registry);
 
 }  // namespace act

@@ -111,9 +111,17 @@ llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t
   return llvm::Error::success();
 }
 
+llvm::Error CheckState(const std::string& optimizer, StateFormat state) {
+  const UpdateRule* rule = FindUpdateRule(optimizer);
+  if (state == StateFormat::kFloat32 || (rule && !rule->quantized.empty())) return llvm::Error::success();
+  return MakeError("--optimizer-state", "the optimizer " + optimizer + " has state in float32 alone",
+                   "use --optimizer=" + OptimizersOfQuantizedState() + ", or --optimizer-state=f32");
+}
+
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
                              std::vector<PassTime>* times) {
   ACT_CHECK_OK(CheckUpdates(options.optimizer, options.clip_norm, options.accumulate));
+  ACT_CHECK_OK(CheckState(options.optimizer, options.state));
   Plan plan;
   plan.model_name = model.model_name;
   plan.level = options.level;
@@ -131,7 +139,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
   PassContext context;
   context.own_backward = model.own_backward;
   context.updates = {options.optimizer, options.clip_norm, options.accumulate, options.grad_norm,
-                     options.quantize_moments};
+                     options.state};
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
   context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/imported_model.h"
+#include "compiler/ops/update.h"
 #include "include/act/codec_plugin.h"
 #include "runtime/plan/plan.h"
 
@@ -16,10 +17,10 @@ namespace act {
 
 struct CompileOptions {
   std::string level = "L0";
-  std::string optimizer = "sgd";        // one of runtime/plan/optimizer.h, or none
-  std::map<std::string, double> hyper;  // by flag: its hyperparameters that are not the defaults
-  double clip_norm = 0;                 // bound of the norm of all gradients together; 0: no bound
-  bool quantize_moments = false;        // of Adam and AdamW: 8 bits an element (docs/optimizers.md)
+  std::string optimizer = "sgd";              // one of runtime/plan/optimizer.h, or none
+  std::map<std::string, double> hyper;        // by flag: its hyperparameters that are not the defaults
+  double clip_norm = 0;                       // bound of the norm of all gradients together; 0: no bound
+  StateFormat state = StateFormat::kFloat32;  // --optimizer-state
   bool grad_norm = false;  // the step computes that norm; where gradients are clipped it does anyway
   int64_t accumulate = 1;  // micro-batches of an update
   double bits = 0;         // --bits; 0: the level's own
@@ -47,6 +48,7 @@ struct PassTime {
 
 // Fails if these options are wrong. The error names the flag.
 llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t accumulate);
+llvm::Error CheckState(const std::string& optimizer, StateFormat state);
 
 // An error names the pass whose result a verifier refuses, the node that cannot be differentiated,
 // or the option.

@@ -132,7 +132,22 @@ const RuntimeOp kOps[] = {
      .workspace = {nullptr, CudaLossWorkspace},
      .positions = PositionsOn::kLastAxis},
     {.name = "StepScalar", .operands = {0, 0}},
-    {.name = "QuantizedAdam", .operands = {14, 14}, .results = {0, 0}, .writes_from = 9},
+    // With state in bfloat16 they have fewer operands than with codes and maxima.
+    {.name = "QuantizedAdam",
+     .operands = {12, 14},
+     .results = {0, 0},
+     .writes_from = 9,
+     .bfloat16 = {"----------b"}},
+    {.name = "QuantizedMomentum",
+     .operands = {9, 10},
+     .results = {0, 0},
+     .writes_from = 7,
+     .bfloat16 = {"--------b"}},
+    {.name = "QuantizedLamb",
+     .operands = {12, 14},
+     .in_place = "00",
+     .writes_from = 10,
+     .bfloat16 = {"----------b"}},
 };
 
 // The recurrent operators have rows of their own, in recurrent_signature.h.

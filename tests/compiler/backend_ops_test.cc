@@ -64,9 +64,10 @@ void Count(const BoundGraph& bound, const KernelRegistry& kernels, Coverage& cov
 }
 
 void CountModel(const Graph& graph, int64_t batch, Coverage& coverage, const std::string& level = "L0",
-                Compute compute = Compute::kFloat32, const std::string& optimizer = "sgd") {
+                Compute compute = Compute::kFloat32, const std::string& optimizer = "sgd",
+                StateFormat state = StateFormat::kFloat32) {
   CompileOptions options = testing_step::Checked(level, optimizer);
-  options.quantize_moments = optimizer == "adamw";
+  options.state = state;
   options.compute = compute;
   const Plan plan = Take(Compile(testing_step::ModelOf(graph), options));
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()}) {
@@ -140,7 +141,9 @@ const Coverage& AllSites() {
     const Graph products = TwoLayers("MatMul", {}, {Dim::Batch(), 256}, {256, 256});
     CountModel(products, 3, coverage, "actnn-L4");
     CountModel(products, 3, coverage, "L2");
-    CountModel(products, 3, coverage, "L0", Compute::kFloat32, "adamw");  // moments of 8 bits
+    for (const char* optimizer : {"sgd", "adamw", "lamb"})
+      for (const StateFormat state : {StateFormat::kBFloat16, StateFormat::k8Bit})
+        CountModel(products, 3, coverage, "L0", Compute::kFloat32, optimizer, state);
     const Attributes window = small_networks::Window(3, 1, 1);
     const Graph convolutions = TwoLayers("Conv", window, {Dim::Batch(), 7, 5, 16}, {16, 16, 3, 3});
     CountModel(convolutions, 3, coverage, "L2");

@@ -173,27 +173,52 @@ TEST_F(Optimizers, ResumeBitIdentically) {
 }
 
 // Rounding is random, by the step and the element, and so must be the same after a stop.
-TEST_F(Optimizers, StateOfEightBitsIsSmallerExactlyPlannedAndResumesBitIdentically) {
+TEST_F(Optimizers, QuantizedStateIsSmallerExactlyPlannedAndResumesBitIdentically) {
   const std::string golden = std::string(ACT_GOLDEN_DIR) + "/vit/", plan = scratch_ / "plan";
-  const auto compile = [&](const char* state) {
-    const std::string report = scratch_ / "plan.json";
-    ExpectDone({ToolPath("actc"), golden + "model.onnx", "-o", plan, "--optimizer=adamw", state, "--batch=4",
-                "--report=none", "--report-json=" + report});
-    return Int(Take(ReadJson(report)), "peak_bytes");
+  const std::string report = scratch_ / "report.json";
+  const auto compile = [&](const std::string& optimizer, const std::string& state, const Args& more) {
+    ExpectDone(Joined({ToolPath("actc"), golden + "model.onnx", "-o", plan, "--optimizer=" + optimizer,
+                       "--optimizer-state=" + state, "--batch=4", "--report=none", "--report-json=" + report},
+                      more));
+    return Take(ReadJson(report));
   };
-  const int64_t exact = compile("--optimizer-state=f32"), peak = compile("--optimizer-state=8bit");
-  EXPECT_LT(peak, exact);
-  const std::string report = scratch_ / "run.json";
   const auto run = [&](const Args& more) {
     ExpectDone(Joined({ToolPath("actrun"), plan, "--batch=4", "--inputs=" + golden + "inputs.safetensors",
                        "--lr=0.001", "--report-json=" + report},
                       more));
+    return Int(Take(ReadJson(report)), "peak_bytes");
   };
-  run({"--steps=6", "--save=" + (scratch_ / "whole")});
-  EXPECT_EQ(Int(Take(ReadJson(report)), "peak_bytes"), peak);
-  run({"--steps=3", "--save=" + (scratch_ / "half")});
-  run({"--steps=3", "--load=" + (scratch_ / "half"), "--save=" + (scratch_ / "resumed")});
-  EXPECT_EQ(ReadFile(scratch_ / "whole"), ReadFile(scratch_ / "resumed"));
+  for (const std::string optimizer : {"sgd", "adam", "adamw", "lamb"})
+    for (const Args& flags : std::vector<Args>{{}, {"--clip-norm=1", "-O", "L3", "--compute=bf16"}}) {
+      const llvm::json::Object exact = compile(optimizer, "f32", flags);
+      int64_t larger = Int(exact, "optimizer_bytes");
+      for (const std::string state : {"bf16", "8bit"}) {
+        const std::string where = optimizer + " " + state + (flags.empty() ? "" : " " + flags[0]);
+        const llvm::json::Object planned = compile(optimizer, state, flags);
+        EXPECT_LT(Int(planned, "optimizer_bytes"), larger) << where;
+        larger = Int(planned, "optimizer_bytes");
+        EXPECT_LT(Int(planned, "peak_bytes"), Int(exact, "peak_bytes")) << where;
+        EXPECT_EQ(run({"--steps=4", "--check-memory", "--save=" + (scratch_ / "whole")}),
+                  Int(planned, "peak_bytes"))
+            << where;
+        run({"--steps=2", "--save=" + (scratch_ / "half")});
+        run({"--steps=2", "--load=" + (scratch_ / "half"), "--save=" + (scratch_ / "resumed")});
+        EXPECT_EQ(ReadFile(scratch_ / "whole"), ReadFile(scratch_ / "resumed")) << where;
+        EXPECT_NE(ReadFile(scratch_ / "whole"), ReadFile(scratch_ / "half")) << where;
+      }
+    }
+}
+
+TEST_F(Optimizers, RefuseFormsOfStateTheyDoNotHave) {
+  const Args compile = {ToolPath("actc"), Data("model.onnx")};
+  for (const std::string state : {"--optimizer-state=bf16", "--optimizer-state=8bit"}) {
+    for (const std::string optimizer : {"none", "adagrad", "ort-adamw", "onnx-adam", "onnx-momentum"})
+      ExpectWrongUsage(Joined(compile, {"--optimizer=" + optimizer, state}),
+                       {"--optimizer-state", optimizer, "sgd, adam, adamw or lamb"});
+    for (const char* target : {"--target=cuda", "--target=all"})
+      ExpectWrongUsage(Joined(compile, {state, target}), {"--optimizer-state", "CPU", "--target=cpu"});
+  }
+  ExpectWrongUsage(Joined(compile, {"--optimizer-state=4bit"}), {"--optimizer-state", "4bit", "bf16"});
 }
 
 TEST_F(Optimizers, FrozenParametersHaveNoState) {

@@ -15,7 +15,7 @@
 #include "tests/unit/matmul_case.h"
 #include "tests/unit/movement_case.h"
 #include "tests/unit/pool_case.h"
-#include "tests/unit/quantized_adam_case.h"
+#include "tests/unit/quantized_update_case.h"
 #include "tests/unit/reduce_cases.h"
 #include "tests/unit/resize_case.h"
 
@@ -127,7 +127,7 @@ inline OpCase SmallCase(const std::string& op) {
   }
   if (op.starts_with("Reduce")) return ReduceCase(op, {4, 9}, {1}, false);
   if (op == "BatchNormStats") return BatchNormCase(Random({4, 3, 3, 5}, 1));
-  if (op == "QuantizedAdam") return QuantizedAdamCase(300, 7);
+  if (op.starts_with("Quantized")) return QuantizedUpdate{op}.Case(300, 7);
   if (op == "Transpose") return Transpose({4, 9}, {1, 0}, DType::kFloat32);
   if (op == "Concat") return ConcatCases().front();
   if (op == "Slice") return SliceCases()[1];
