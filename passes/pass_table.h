@@ -36,6 +36,7 @@ llvm::Error RoundProducts(Graph& graph, PassContext& context);
 llvm::Error FoldBias(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);
+llvm::Error UpdateRows(Graph& graph, PassContext& context);
 llvm::Error SwapCodes(Graph& graph, PassContext& context);
 llvm::Error SplitDenominators(Graph& graph, PassContext& context);
 llvm::Error ScheduleNodes(Graph& graph, PassContext& context);
@@ -173,6 +174,11 @@ inline constexpr PassEntry kPasses[] = {
     {"narrow-values", Both(NarrowValues), kFused, kPerCandidate, kInBFloat16,
      "--compute=bf16: makes what products read and make bfloat16; runs after fuse-loops, whose loops convert "
      "what they read and store"},
+    {"update-rows", Training(UpdateRows), kFused, kPerCandidate,
+     // Cards have no kernel of it. It needs scratch space, which --workspace limits.
+     [](Context c) { return c.updates.by_rows && c.target == TargetKind::kCpu && c.workspace_limit == 0; },
+     "updates an embedding table some rows at a time, so that its gradient never exists whole; runs after "
+     "fuse-loops, which makes the update's program, and before schedule"},
     {"swap-codes", Training(SwapCodes), kFused, kPerCandidate, [](Context c) { return c.policy.rules.swaps; },
      "presets that swap: keeps codes in the host's memory until the backward pass; runs after fuse-loops, "
      "whose loops it leaves as they are, and before schedule, which counts the device's bytes"},

@@ -102,10 +102,15 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   if (f.grad_norm && f.optimizer == "none")
     return MakeError("--grad-norm", "needs an optimizer: without one gradients are outputs");
   ACT_TRY(r.target, ParseTarget(f.target));
-  if (f.optimizer_state != "f32" && f.optimizer_state != "bf16" && f.optimizer_state != "8bit")
-    return MakeError("--optimizer-state", "expected f32, bf16 or 8bit, found '" + f.optimizer_state + "'");
+  if (f.optimizer_state != "f32" && f.optimizer_state != "bf16" && f.optimizer_state != "8bit" &&
+      f.optimizer_state != "8bit-all")
+    return MakeError("--optimizer-state",
+                     "expected f32, bf16, 8bit or 8bit-all, found '" + f.optimizer_state + "'");
   if (f.optimizer_state == "bf16") r.compile.state = StateFormat::kBFloat16;
-  if (f.optimizer_state == "8bit") r.compile.state = StateFormat::k8Bit;
+  if (f.optimizer_state.starts_with("8bit")) r.compile.state = StateFormat::k8Bit;
+  r.compile.quantize_tables = f.optimizer_state == "8bit-all";
+  // A card hands an update by rows to the host.
+  r.compile.update_by_rows = r.target.IsOne();
   ACT_CHECK_OK(CheckState(f.optimizer, r.compile.state));
   const bool on_cpu = r.target.IsOne() && r.target.kinds.front() == TargetKind::kCpu;
   if (r.compile.state != StateFormat::kFloat32 && !on_cpu)

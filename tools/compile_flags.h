@@ -52,8 +52,9 @@ struct CompileFlags {
       "optimizer-state",
       llvm::cl::desc(
           "f32 (default); bf16, 8bit: sgd, adam, adamw and lamb keep the state of large parameters in\n"
-          "bfloat16, or in 8 bits an element, in blocks of 256; both are rounded without bias"),
-      llvm::cl::value_desc("f32|bf16|8bit"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
+          "bfloat16, or in 8 bits an element, in blocks of 256; both are rounded without bias;\n"
+          "8bit-all: also the state of embedding tables"),
+      llvm::cl::value_desc("f32|bf16|8bit|8bit-all"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
   SwitchFlag grad_norm{
       "grad-norm", llvm::cl::cat(compile),
       llvm::cl::desc(

@@ -139,11 +139,13 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   return llvm::Error::success();
 }
 
-// Small tensors, and tables whose rows are looked up, keep their state in float32, as in the literature.
+// Small tensors keep their state in float32, and so do tables whose rows are looked up, as in the literature,
+// unless these are asked for.
 bool UpdateAppender::Quantizes(ValueId parameter) const {
   constexpr int64_t kLeast = 4096;
   if (options_.state == StateFormat::kFloat32 || builder_.type(parameter).Elements().At(1) < kLeast)
     return false;
+  if (options_.quantize_tables) return true;
   const std::vector<Node>& nodes = builder_.graph().nodes;
   return std::none_of(nodes.begin(), nodes.end(), [parameter](const Node& node) {
     return OpOf(node).movement == Movement::kGather && node.inputs[0] == parameter;

@@ -24,6 +24,9 @@ struct UpdateOptions {
   // in any case.
   bool grad_norm = false;
   StateFormat state = StateFormat::kFloat32;
+  bool quantize_tables = false;  // also of tables that a Gather reads
+  // The gradient of a table that a Gather reads need not exist whole (passes/loops/update_rows.cc).
+  bool by_rows = true;
 };
 
 class UpdateAppender {

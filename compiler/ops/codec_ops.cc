@@ -62,6 +62,7 @@ void AddCodecOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = kSwapOut, .infer = InferSwap, .flops = NoFlops});
   ops.push_back({.name = kSwapIn, .infer = InferSwap, .flops = NoFlops});
   ops.push_back({.name = kFused, .infer = InferFused, .flops = FusedFlops});
+  ops.push_back({.name = "UpdateRows", .infer = InferFused, .flops = FusedFlops});
 }
 
 }  // namespace act

@@ -175,17 +175,16 @@ const UpdateRule& RuleOfQuantized(const std::string& op) {
 }
 
 // Gradient, the rule's scalars, clipping factor, parameter. Then each state: in bfloat16, or as codes and
-// maxima.
-llvm::Error InferQuantized(InferContext& c) {
-  const UpdateRule& rule = RuleOfQuantized(c.node.op);
-  const size_t parameter = rule.scalars.size() + 2, states = rule.state.size(), operands = c.inputs.size();
+// maxima. Checks operands `first` to `operands` - 1.
+llvm::Error InferQuantizedFrom(InferContext& c, const UpdateRule& rule, size_t first, size_t operands) {
+  const size_t parameter = rule.scalars.size() + 2, states = rule.state.size();
   if (operands != parameter + 1 + states && operands != parameter + 1 + 2 * states)
     return c.Fail("has " + std::to_string(operands) + " operands");
   for (size_t i = 0; i < operands; ++i)
     if (!c.Has(i)) return c.Fail("operand " + std::to_string(i) + " is left out");
   const bool coded = operands > parameter + 1 + states;
   const TensorType &whole = c.in(parameter), scalar = {DType::kFloat32, {}};
-  for (size_t i = 0; i < operands; ++i) {
+  for (size_t i = first; i < operands; ++i) {
     const bool maximum = coded && i > parameter && (i - parameter) % 2 == 0;
     TensorType expected = maximum ? c.in(operands - 1) : i == 0 || i >= parameter ? whole : scalar;
     if (i > parameter && !maximum && coded) expected.dtype = DType::kUint8;
@@ -199,9 +198,27 @@ llvm::Error InferQuantized(InferContext& c) {
   return llvm::Error::success();
 }
 
+llvm::Error InferQuantized(InferContext& c) {
+  return InferQuantizedFrom(c, RuleOfQuantized(c.node.op), 0, c.inputs.size());
+}
+
+// The parameter, then codes and maxima of two moments. CheckPlan knows the rules of the rows, whose gradients are
+// the first operand.
+constexpr size_t kAdamParameter = 9, kAdamOperands = 14;
+
+llvm::Error InferQuantizedAdamRows(InferContext& c) {
+  if (c.inputs.size() < kAdamOperands) return c.Fail("has " + std::to_string(c.inputs.size()) + " operands");
+  return InferQuantizedFrom(c, RuleOfQuantized("QuantizedAdam"), 1, kAdamOperands);
+}
+
 Dim UpdateFlops(const Node& node, const Graph& graph) {
   constexpr int64_t kAboutAnElement = 10;
   return graph.value(node.inputs[0]).type.Elements() * Dim(kAboutAnElement);
+}
+
+Dim RowUpdateFlops(const Node& node, const Graph& graph) {
+  constexpr int64_t kAboutAnElement = 10;
+  return graph.value(node.inputs[kAdamParameter]).type.Elements() * Dim(kAboutAnElement);
 }
 
 // One operator for all rules that name it.
@@ -216,6 +233,10 @@ void AddQuantizedOps(std::vector<OpDef>& ops) {
     if (rule.makes_direction) def.in_place = {{0, 0}};
     ops.push_back(std::move(def));
   }
+  ops.push_back({.name = "QuantizedAdamRows",
+                 .infer = InferQuantizedAdamRows,
+                 .flops = RowUpdateFlops,
+                 .mutates = {9, 10, 11, 12, 13}});
 }
 
 llvm::Error InferScalar(InferContext& c) {

@@ -7,6 +7,7 @@
 #include "kernels/cpu/pair_product.h"
 #include "kernels/cpu/recurrent.h"
 #include "kernels/cpu/special.h"
+#include "kernels/cpu/update_rows.h"
 #include "kernels/reference/registry.h"
 
 namespace act {
@@ -31,6 +32,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuTranspose(registry);
   RegisterCpuMovement(registry);
   RegisterCpuGather(registry);
+  RegisterCpuUpdateRows(registry);
   RegisterCpuSequences(registry);
   RegisterCpuResize(registry);
   RegisterCpuLoss(registry);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/reference/fused.h"
+#include "kernels/reference/update_rows.h"
 
 namespace act {
 
@@ -26,6 +27,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceBatchNorm(list);
   RegisterReferenceStepScalar(list);
   RegisterReferenceQuantizedUpdates(list);
+  RegisterReferenceUpdateRows(list);
   RegisterReferenceFusedKernel(list);
   for (const auto& [op, entries] : list.all())
     for (KernelEntry entry : entries) {

@@ -21,9 +21,11 @@ struct CompileOptions {
   std::map<std::string, double> hyper;        // by flag: its hyperparameters that are not the defaults
   double clip_norm = 0;                       // bound of the norm of all gradients together; 0: no bound
   StateFormat state = StateFormat::kFloat32;  // --optimizer-state
-  bool grad_norm = false;  // the step computes that norm; where gradients are clipped it does anyway
-  int64_t accumulate = 1;  // micro-batches of an update
-  double bits = 0;         // --bits; 0: the level's own
+  bool quantize_tables = false;               // also that of embedding tables
+  bool update_by_rows = true;  // their gradients need not exist whole (passes/loops/update_rows.cc)
+  bool grad_norm = false;      // the step computes that norm; where gradients are clipped it does anyway
+  int64_t accumulate = 1;      // micro-batches of an update
+  double bits = 0;             // --bits; 0: the level's own
   int64_t group_size = kDefaultGroupSize;
   // --saved-limit: the bytes of all saved activations at `batch`. 0: no limit.
   int64_t saved_limit = 0;

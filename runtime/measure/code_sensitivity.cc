@@ -1,9 +1,11 @@
 #include "runtime/measure/code_sensitivity.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/row_update.h"
 #include "runtime/train/evaluate.h"
 #include "runtime/train/gradient_capture.h"
 
@@ -18,7 +20,7 @@ class Comparison : public GradientWatch {
     size_t elements = 0;
     for (const Source& source : sources()) {
       begin_.push_back(elements);
-      elements += static_cast<size_t>(source.view->elements);
+      elements += static_cast<size_t>(source.bytes) / sizeof(float);
     }
     to_.resize(elements);
   }
@@ -28,7 +30,7 @@ class Comparison : public GradientWatch {
   }
   bool IsFloat() const {
     for (const Source& source : sources())
-      if (source.view->dtype != DType::kFloat32) return false;
+      if (source.dtype != DType::kFloat32) return false;
     return true;
   }
   // Sum of squares of the difference. If the run was kept: of its gradient.
@@ -36,11 +38,10 @@ class Comparison : public GradientWatch {
 
  private:
   llvm::Error See(size_t i) override {
-    const TensorView& view = *sources()[i].view;
-    ACT_TRY(const std::span<const std::byte> bytes, device().Read(view.data, view.bytes));
+    ACT_TRY(const std::span<const std::byte> bytes, Read(i));
     const auto* from = reinterpret_cast<const float*>(bytes.data());
     float* to = to_.data() + begin_[i];
-    for (int64_t k = 0; k < view.elements; ++k) {
+    for (size_t k = 0; k < bytes.size() / sizeof(float); ++k) {
       const double d = static_cast<double>(from[k]) - (keep_ ? 0 : static_cast<double>(to[k]));
       square_ += d * d;
       if (keep_) to[k] = from[k];
@@ -61,6 +62,15 @@ int64_t CodeSensitivityMeter::BytesOf(const Plan& plan, int64_t batch) {
   int64_t bytes = 0;
   for (const Updated& updated : UpdatesOf(graph))
     bytes += graph.value(graph.nodes[updated.node].inputs[updated.gradient]).type.Bytes().At(batch);
+  // Gradients of rows are made whole, one at a time, to be compared: the largest counts twice.
+  int64_t largest = 0;
+  for (const RowUpdateNode& update : RowUpdatesOf(graph)) {
+    const int64_t table =
+        graph.value(graph.nodes[update.node].inputs[update.at.table]).type.Bytes().At(batch);
+    bytes += table;
+    largest = std::max(largest, table);
+  }
+  bytes += largest;
   for (const Value& value : graph.values)
     if (value.kind == ValueKind::kBuffer) bytes += value.type.Bytes().At(batch);
   return bytes;

@@ -83,7 +83,8 @@ class Rewriter {
                              "reads a code itself: its exact values cannot be given to it");
           continue;
         }
-        if (DecodesLossily(node.program.inputs[i])) decoded_.insert(node.inputs[i]);
+        if (i < node.program.inputs.size() && DecodesLossily(node.program.inputs[i]))
+          decoded_.insert(node.inputs[i]);
       }
       for (size_t o = 0; o < node.program.outputs.size(); ++o) {
         const ProgramOutput& output = node.program.outputs[o];

@@ -83,6 +83,7 @@ constexpr TypeOf kTypes[] = {
     {"to", kInt},
     {"name", kString},
     {"gradients", kInts},
+    {"row_gradient", kInts},
     {"decoupled", kInt},
 };
 

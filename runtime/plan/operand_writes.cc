@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/plan/row_update.h"
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
@@ -9,7 +10,10 @@ namespace {
 
 bool Writes(const Node& node, size_t operand) {
   const RuntimeOp* op = FindRuntimeOp(node.op);
-  return op && op->writes_from != RuntimeOp::kNone && operand >= static_cast<size_t>(op->writes_from);
+  if (!op || op->writes_from == RuntimeOp::kNone || operand < static_cast<size_t>(op->writes_from))
+    return false;
+  const auto rows = RowUpdateOf(node);  // whose index and flags are behind what it writes
+  return !rows || operand < rows->index;
 }
 
 // Each tile of the operand is read before that tile of the result is written.

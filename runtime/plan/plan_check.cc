@@ -11,6 +11,7 @@
 #include "runtime/plan/loop_check.h"
 #include "runtime/plan/operand_writes.h"
 #include "runtime/plan/optimizer.h"
+#include "runtime/plan/row_update.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 #include "runtime/plan/swap.h"
@@ -81,7 +82,10 @@ llvm::Error CheckNode(const StepGraph& step, const Node& node, std::vector<bool>
   if (RunsProgram(node) == node.program.Empty()) {
     return fail(node.program.Empty() ? "no program" : "a program on an operator that runs none");
   }
-  if (const auto wrong = RunsProgram(node) ? WrongLoop(graph, node) : std::nullopt) return fail(*wrong);
+  const auto wrong = IsRowUpdate(node)   ? WrongRowUpdate(graph, node)
+                     : RunsProgram(node) ? WrongLoop(graph, node)
+                                         : std::nullopt;
+  if (wrong) return fail(*wrong);
   return llvm::Error::success();
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/plan/recurrent_signature.h"
+#include "runtime/plan/row_update.h"
 #include "runtime/plan/tile_rules.h"
 #include "runtime/plan/token_loops.h"
 #include "runtime/plan/workspace_rules.h"
@@ -148,6 +149,17 @@ const RuntimeOp kOps[] = {
      .in_place = "00",
      .writes_from = 10,
      .bfloat16 = {"----------b"}},
+    // Updates by rows (row_update.h), which their scratch space marks.
+    {.name = "UpdateRows",
+     .operands = {3, kAny},  // as its program says, and the rows' index
+     .results = {0, 0},
+     .runs = Runs::kProgram,
+     .workspace = {RowUpdateWorkspace, nullptr}},
+    {.name = "QuantizedAdamRows",
+     .operands = {15, 16},
+     .results = {0, 0},
+     .workspace = {RowUpdateWorkspace, nullptr},
+     .writes_from = 9},
 };
 
 // The recurrent operators have rows of their own, in recurrent_signature.h.

@@ -1,8 +1,10 @@
 #include "runtime/train/gradient_capture.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/base/error.h"
+#include "runtime/plan/row_update.h"
 
 namespace act {
 namespace {
@@ -16,18 +18,47 @@ GradientWatch::GradientWatch(const BoundGraph& bound)
   const Graph& graph = bound.step().graph;
   for (const Updated& updated : UpdatesOf(graph)) {
     const BoundNode& node = bound.nodes()[updated.node];
+    const TensorView& view = node.inputs[updated.gradient];
     sources_.push_back({.name = graph.value(node.node->inputs[updated.parameter]).name,
                         .dims = node.inputs[updated.parameter].dims,
                         .before = updated.node,
-                        .view = &node.inputs[updated.gradient]});
+                        .dtype = view.dtype,
+                        .bytes = view.bytes,
+                        .view = &view});
   }
+  for (const RowUpdateNode& update : RowUpdatesOf(graph)) {
+    const BoundNode& node = bound.nodes()[update.node];
+    const TensorView &table = node.inputs[update.at.table], &rows = node.inputs[update.at.rows],
+                     &index = node.inputs[update.at.index];
+    const TensorView* live = update.at.live ? &node.inputs[*update.at.live] : nullptr;
+    sources_.push_back({.name = graph.value(node.node->inputs[update.at.table]).name,
+                        .dims = table.dims,
+                        .before = update.node,
+                        .dtype = table.dtype,
+                        .bytes = table.bytes,
+                        .view = &rows,
+                        .index = &index,
+                        .live = live});
+    const auto make_room = [](std::vector<std::byte>& bytes, const TensorView& view) {
+      bytes.resize(std::max(bytes.size(), static_cast<size_t>(view.bytes)));
+    };
+    make_room(whole_, table);
+    make_room(rows_, rows);
+    make_room(index_, index);
+    if (live) make_room(live_, *live);
+  }
+  std::ranges::stable_sort(sources_, {}, &Source::before);
   // The loss is the first output.
   for (size_t i = 1; i < graph.outputs.size(); ++i) {
     const std::string& name = graph.value(graph.outputs[i]).name;
     if (!name.starts_with(kGradient)) continue;
     const TensorView& view = bound.view(graph.outputs[i]);
-    sources_.push_back(
-        {.name = name.substr(sizeof kGradient - 1), .dims = view.dims, .before = nodes_, .view = &view});
+    sources_.push_back({.name = name.substr(sizeof kGradient - 1),
+                        .dims = view.dims,
+                        .before = nodes_,
+                        .dtype = view.dtype,
+                        .bytes = view.bytes,
+                        .view = &view});
   }
 }
 
@@ -43,16 +74,56 @@ llvm::Error GradientWatch::AfterNode(size_t position) {
   return position + 1 == nodes_ ? BeforeNode(nodes_) : llvm::Error::success();
 }
 
+llvm::Expected<std::span<const std::byte>> GradientWatch::Read(size_t i) {
+  const Source& source = sources_[i];
+  if (!source.index) return device_.Read(source.view->data, source.bytes);
+  ACT_CHECK_OK(AddRows(source));
+  return std::span(whole_).first(static_cast<size_t>(source.bytes));
+}
+
+// In the order in which the update adds them. An index outside the table ends the step in its update.
+llvm::Error GradientWatch::AddRows(const Source& source) {
+  const auto copy = [this](const TensorView& view, std::vector<std::byte>& to) {
+    return device_.Download(std::span(to).first(static_cast<size_t>(view.bytes)), view.data);
+  };
+  ACT_CHECK_OK(copy(*source.view, rows_));
+  ACT_CHECK_OK(copy(*source.index, index_));
+  if (source.live) ACT_CHECK_OK(copy(*source.live, live_));
+  std::fill_n(whole_.begin(), source.bytes, std::byte{});
+  const int64_t table_rows = source.dims[0], count = source.index->elements;
+  const int64_t length = count > 0 ? source.view->elements / count : 0;
+  auto* const whole = reinterpret_cast<float*>(whole_.data());
+  const auto* const rows = reinterpret_cast<const float*>(rows_.data());
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = [i](const std::vector<std::byte>& bytes, auto type) {
+      std::memcpy(&type, bytes.data() + static_cast<size_t>(i) * sizeof type, sizeof type);
+      return type;
+    };
+    if (source.live &&
+        (source.live->dtype == DType::kFloat32 ? at(live_, 0.0f) == 0 : at(live_, uint8_t{}) == 0))
+      continue;
+    int64_t row =
+        source.index->dtype == DType::kInt64 ? at(index_, int64_t{}) : int64_t{at(index_, int32_t{})};
+    if (row < 0) row += table_rows;
+    if (row < 0 || row >= table_rows) continue;
+    for (int64_t k = 0; k < length; ++k) whole[row * length + k] += rows[i * length + k];
+  }
+  return llvm::Error::success();
+}
+
 GradientCapture::GradientCapture(const BoundGraph& bound) : GradientWatch(bound) {
   for (const Source& source : sources())
     gradients_.push_back({.name = source.name,
                           .dims = source.dims,
-                          .dtype = source.view->dtype,
-                          .bytes = std::vector<std::byte>(static_cast<size_t>(source.view->bytes))});
+                          .dtype = source.dtype,
+                          .bytes = std::vector<std::byte>(static_cast<size_t>(source.bytes))});
 }
 
 llvm::Error GradientCapture::See(size_t i) {
-  return device().Download(gradients_[i].bytes, sources()[i].view->data);
+  if (!sources()[i].index) return device().Download(gradients_[i].bytes, sources()[i].view->data);
+  ACT_TRY(const std::span<const std::byte> bytes, Read(i));
+  std::ranges::copy(bytes, gradients_[i].bytes.begin());
+  return llvm::Error::success();
 }
 
 }  // namespace act

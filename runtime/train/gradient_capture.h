@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,16 +29,26 @@ class GradientWatch : public NodeObserver {
     std::string name;           // of the parameter
     std::vector<int64_t> dims;  // the parameter's
     size_t before;              // node; the number of nodes stands for after the last one
-    const TensorView* view;
+    DType dtype;
+    int64_t bytes;                      // of the gradient, which has the parameter's dims
+    const TensorView* view;             // the gradient; or the gradients of rows of the parameter,
+    const TensorView* index = nullptr;  // their index,
+    const TensorView* live = nullptr;   // and a flag for each, if there are flags (runtime/plan/row_update.h)
   };
   // Gradient `i` now exists, in the tensor of its source.
   virtual llvm::Error See(size_t i) = 0;
   // In the order of the nodes that update the parameters.
   const std::vector<Source>& sources() const { return sources_; }
+  // The bytes of gradient `i`, which exists now. They are valid until the next call, and until the next use of
+  // the device. A gradient of rows is made whole.
+  llvm::Expected<std::span<const std::byte>> Read(size_t i);
   Device& device() const { return device_; }
 
  private:
+  llvm::Error AddRows(const Source& source);
+
   Device& device_;
+  std::vector<std::byte> whole_, rows_, index_, live_;  // of the gradient of rows that was read last
   size_t nodes_;
   std::vector<Source> sources_;
 };

@@ -68,6 +68,7 @@ void CountModel(const Graph& graph, int64_t batch, Coverage& coverage, const std
                 StateFormat state = StateFormat::kFloat32) {
   CompileOptions options = testing_step::Checked(level, optimizer);
   options.state = state;
+  options.quantize_tables = state == StateFormat::k8Bit;
   options.compute = compute;
   const Plan plan = Take(Compile(testing_step::ModelOf(graph), options));
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()}) {
@@ -125,6 +126,23 @@ Graph TwoLayers(const char* product, const Attributes& attrs, const Dims& x_dims
   return graph;
 }
 
+// An embedding that is updated by rows.
+Graph Embedding() {
+  Graph graph;
+  GraphBuilder b(graph);
+  const TensorType table{DType::kFloat32, {3000, 64}}, rows{DType::kFloat32, {Dim::Batch(), 64}};
+  const ValueId ids = b.Input("ids", {DType::kInt64, {Dim::Batch(), 1}}, ValueKind::kInput);
+  const std::vector<float> zeros(static_cast<size_t>(table.Elements().fixed));
+  const ValueId w = b.Input("table", table, ValueKind::kParameter, testing_step::HostFloats(zeros));
+  Attributes lookup, all;
+  lookup.Set("axis", int64_t{0});
+  all.Set("axes", std::vector<int64_t>{0, 1});
+  all.Set("keepdims", int64_t{0});
+  graph.outputs = {
+      Take(b.Add1("ReduceMean", {Take(b.AddTyped("Gather", {w, ids}, rows, lookup, "rows"))}, all))};
+  return graph;
+}
+
 const Coverage& AllSites() {
   static const Coverage all = [] {
     Coverage coverage;
@@ -144,6 +162,8 @@ const Coverage& AllSites() {
     for (const char* optimizer : {"sgd", "adamw", "lamb"})
       for (const StateFormat state : {StateFormat::kBFloat16, StateFormat::k8Bit})
         CountModel(products, 3, coverage, "L0", Compute::kFloat32, optimizer, state);
+    for (const char* optimizer : {"sgd", "adamw"})
+      CountModel(Embedding(), 3, coverage, "L0", Compute::kFloat32, optimizer, StateFormat::k8Bit);
     const Attributes window = small_networks::Window(3, 1, 1);
     const Graph convolutions = TwoLayers("Conv", window, {Dim::Batch(), 7, 5, 16}, {16, 16, 3, 3});
     CountModel(convolutions, 3, coverage, "L2");

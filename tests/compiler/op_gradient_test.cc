@@ -106,6 +106,7 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
                                           "Compress",
                                           "Decompress",
                                           "Fused",
+                                          "UpdateRows",
                                           "DivideByExtent",
                                           "SliceGrad",
                                           "AttentionGrad",

@@ -77,6 +77,7 @@ struct OpCase {
   std::vector<TestTensor> inputs, outputs;
   std::vector<int32_t> mutates;
   StepState state;
+  Program program = {};  // of an operator that runs one
 };
 
 struct OpResult {
@@ -108,9 +109,15 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   node.op = c.op;
   node.attrs = c.attrs;
   node.mutates = c.mutates;
+  node.program = c.program;
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    node.inputs.push_back(c.inputs[i].present ? static_cast<ValueId>(i) : kNoValue);
   KernelSite site{&node, {}, {}, 1, workspace, threads};
   for (TestTensor& t : c.inputs) site.inputs.push_back(t.View(false));
   for (TestTensor& t : c.outputs) site.outputs.push_back(t.View(false));
+  // A program stores into what it mutates as it stores results.
+  const std::vector<int32_t> stored = c.program.Empty() ? std::vector<int32_t>() : c.mutates;
+  for (const int32_t i : stored) site.outputs.push_back(site.inputs[static_cast<size_t>(i)]);
   if (!c.inputs.empty() && !c.inputs[0].dims.empty()) site.batch = site.whole_batch = c.inputs[0].dims[0];
   OpResult result;
   const int before = omp_get_max_threads();
@@ -131,6 +138,7 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   std::vector<TensorView> inputs, outputs;
   for (TestTensor& t : c.inputs) inputs.push_back(t.View(true));
   for (TestTensor& t : c.outputs) outputs.push_back(t.View(true));
+  for (const int32_t i : stored) outputs.push_back(inputs[static_cast<size_t>(i)]);
   result.error = kernel->Run({inputs, outputs, {DevicePointer(scratch), result.workspace_bytes}, &c.state});
   for (size_t i = 0; i < kGuard; ++i)
     if (scratch[used + i] != std::byte{0xcd}) {

@@ -18,6 +18,7 @@
 #include "tests/unit/quantized_update_case.h"
 #include "tests/unit/reduce_cases.h"
 #include "tests/unit/resize_case.h"
+#include "tests/unit/update_rows_case.h"
 
 namespace act {
 
@@ -127,6 +128,7 @@ inline OpCase SmallCase(const std::string& op) {
   }
   if (op.starts_with("Reduce")) return ReduceCase(op, {4, 9}, {1}, false);
   if (op == "BatchNormStats") return BatchNormCase(Random({4, 3, 3, 5}, 1));
+  if (op == "QuantizedAdamRows") return QuantizedAdamRowsCase({{30, 7}, 90}, 7);
   if (op.starts_with("Quantized")) return QuantizedUpdate{op}.Case(300, 7);
   if (op == "Transpose") return Transpose({4, 9}, {1, 0}, DType::kFloat32);
   if (op == "Concat") return ConcatCases().front();

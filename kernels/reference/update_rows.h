@@ -1,0 +1,10 @@
+// Updates of embedding tables by rows.
+#pragma once
+
+#include "runtime/executor/kernel.h"
+
+namespace act {
+
+void RegisterReferenceUpdateRows(KernelRegistry& registry);
+
+}  // namespace act

@@ -1,0 +1,136 @@
+// Kernels of updates by rows: against the reference kernel, which makes the gradient whole, and against plain loops.
+#include "tests/unit/update_rows_case.h"
+
+#include <algorithm>
+
+#include "runtime/plan/row_update.h"
+
+namespace act {
+namespace {
+
+// One chunk and several; a last chunk of few rows; one row; rows of one element and of odd lengths; no index; a
+// table without rows or without columns.
+const std::vector<TableRows> kTables = {{{4000, 70}, 900},
+                                        {{1, 5}, 6},
+                                        {{30, 7}, 90, DType::kInt32, true},
+                                        {{300000}, 1000, DType::kInt64, true},
+                                        {{700, 400}, 50},
+                                        {{512, 16, 33}, 20},
+                                        {{600, 769}, 0},
+                                        {{0, 4}, 0},
+                                        {{3, 0}, 2}};
+
+TEST(UpdateRowsKernels, AgreeWithTheReference) {
+  for (const TableRows& t : kTables)
+    for (const OpCase& c : {UpdateRowsCase(t, 3), QuantizedAdamRowsCase(t, 3)}) {
+      // 8 bits: the same arithmetic. Loops: the reference rounds once from double.
+      EXPECT_GT(CompareWithReference(c, c.program.Empty() ? 0 : 1e-6), 0)
+          << c.op << " " << t.table[0] << " rows";
+    }
+}
+
+TEST(UpdateRowsKernels, AgreeWithPlainLoops) {
+  for (const TableRows& t : kTables) {
+    const OpCase c = UpdateRowsCase(t, 8);
+    const OpResult result = RunReference(c);
+    ASSERT_EQ(result.error, "");
+    const int64_t length = t.table[0] > 0 ? ElementCount(t.table) / t.table[0] : 0;
+    std::vector<double> g(static_cast<size_t>(ElementCount(t.table)), 0);
+    for (int64_t i = 0; i < t.indices; ++i) {
+      if (t.live && i % 3 == 1) continue;
+      int64_t row = t.index == DType::kInt64 ? c.inputs[5].as<int64_t>()[i] : c.inputs[5].as<int32_t>()[i];
+      if (row < 0) row += t.table[0];
+      for (int64_t k = 0; k < length; ++k)
+        g[static_cast<size_t>(row * length + k)] +=
+            static_cast<double>(c.inputs[1].as<float>()[i * length + k]);
+    }
+    for (size_t i = 0; i < g.size(); ++i) {
+      const double v = .9 * static_cast<double>(c.inputs[2].as<float>()[i]) + g[i];
+      ASSERT_NEAR(result.tensors[1].as<float>()[i], v, 1e-4) << i;
+      ASSERT_NEAR(result.tensors[0].as<float>()[i], static_cast<double>(c.inputs[0].as<float>()[i]) - .1 * v,
+                  1e-4);
+    }
+  }
+}
+
+// The same bits on several threads are what CompareWithReference expects of them.
+TEST(UpdateRowsKernels, AddARowThatOccursOftenInOrder) {
+  TableRows t{{4000, 70}, 3};
+  OpCase c = UpdateRowsCase(t, 1);
+  std::fill_n(c.inputs[5].as<int64_t>(), 3, -1);
+  std::fill_n(c.inputs[0].as<float>(), 4000 * 70, 0.0f);
+  std::fill_n(c.inputs[2].as<float>(), 4000 * 70, 0.0f);
+  // (1e8 + 1) - 1e8 is 0 in this order, and 1 in others.
+  for (int64_t k = 0; k < 70; ++k) {
+    c.inputs[1].as<float>()[k] = 1e8f;
+    c.inputs[1].as<float>()[70 + k] = 1;
+    c.inputs[1].as<float>()[140 + k] = -1e8f;
+  }
+  for (const int threads : {1, 2, 5}) {
+    const OpResult result = RunKernel(CpuRegistry().For(c.op).front(), c, threads, PlannedWorkspace(c));
+    ASSERT_EQ(result.error, "");
+    EXPECT_EQ(result.tensors[1].as<float>()[3999 * 70 + 5], 0);
+  }
+}
+
+TEST(UpdateRowsKernels, RefuseAnIndexOutsideTheTableAndChangeNothing) {
+  const TableRows t{{4000, 70}, 900};
+  for (OpCase c : {UpdateRowsCase(t, 3), QuantizedAdamRowsCase(t, 3)})
+    for (const int64_t bad : {int64_t{4000}, int64_t{-4001}, INT64_MAX, INT64_MIN}) {
+      const size_t index = c.op == "UpdateRows" ? 5 : 14;
+      c.inputs[index].as<int64_t>()[899] = bad;
+      for (const KernelEntry& entry : CpuRegistry().For(c.op)) {
+        const OpResult result = RunKernel(entry, c, 2, PlannedWorkspace(c));
+        EXPECT_EQ(result.error,
+                  "index " + std::to_string(bad) + " at [899,0] is outside an axis of extent 4000");
+        for (size_t i = 0; i < c.mutates.size(); ++i)
+          EXPECT_EQ(result.tensors[i].bytes, c.inputs[static_cast<size_t>(c.mutates[i])].bytes) << entry.name;
+      }
+    }
+}
+
+// A hostile plan may give any shapes.
+TEST(UpdateRowsKernels, RefuseOperandsThatDoNotFit) {
+  const TableRows t{{40, 7}, 9};
+  for (const OpCase& c : {UpdateRowsCase(t, 3), QuantizedAdamRowsCase(t, 3)}) {
+    const size_t rows = c.op == "UpdateRows" ? 1 : 0, table = c.op == "UpdateRows" ? 0 : 9,
+                 index = c.op == "UpdateRows" ? 5 : 14;
+    const std::vector<std::pair<size_t, TestTensor>> others = {
+        {rows, Random({9, 6}, 1)},  {rows, Random({9}, 1)},
+        {rows, Random({8, 7}, 1)},  {rows, Empty({9, 7}, DType::kInt64)},
+        {index, Random({9, 1}, 1)}, {index, Labels({9}, std::vector<int64_t>(9))},
+        {table, Random({40}, 1)},   {table, Random({40, 8}, 1)},
+    };
+    for (const auto& [at, other] : others)
+      for (const KernelEntry& entry : CpuRegistry().For(c.op)) {
+        OpCase wrong = c;
+        wrong.inputs[at] = other;
+        EXPECT_TRUE(RunKernel(entry, wrong, 1, int64_t{1} << 24).refused) << entry.name << " " << at;
+      }
+    OpCase nameless = c;
+    nameless.attrs.Set("row_gradient", std::vector<int64_t>{0, 1});
+    for (const KernelEntry& entry : CpuRegistry().For(c.op))
+      EXPECT_TRUE(RunKernel(entry, nameless, 1, int64_t{1} << 24).refused) << entry.name;
+  }
+}
+
+TEST(RowChunks, HoldWholeBlocksOfMomentsAndAllRows) {
+  for (const int64_t row : {1, 3, 64, 70, 256, 768, 769, 200000})
+    for (const int64_t rows : {0, 1, 2, 100, 30522}) {
+      const RowChunks chunks = RowChunksOf(rows, row);
+      if (rows == 0) {
+        EXPECT_EQ(chunks.chunks, 0);
+        continue;
+      }
+      EXPECT_GE(chunks.chunks * chunks.rows, rows);
+      EXPECT_LT((chunks.chunks - 1) * chunks.rows, rows);
+      if (chunks.chunks > 1) {
+        EXPECT_EQ(chunks.rows * row % 256, 0) << rows << " x " << row;
+      }
+      EXPECT_TRUE(chunks.chunks == 1 || chunks.rows * row <= std::max(kRowChunkElements, 256 * row));
+    }
+  EXPECT_EQ(RowChunksOf(30522, 768).rows, 170);
+}
+
+}  // namespace
+}  // namespace act
