@@ -5,6 +5,7 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "compiler/autodiff/append_updates.h"
@@ -24,10 +25,11 @@ struct PassContext {
   bool own_backward = false;
 
   // --- What the user asked for.
-  UpdateOptions updates;        // the optimizer, and how gradients become updates
-  Policy policy;                // the level: what is stored, and in which form
+  UpdateOptions updates;  // the optimizer, and how gradients become updates
+  Policy policy;          // the level: what is stored, and in which form
   Compute compute = Compute::kFloat32;
   int64_t workspace_limit = 0;  // bytes of scratch space a node; 0: no limit
+  bool wants_variance = false;  // relative_variance is asked for
   // Whose peak planning lowers. The plan serves all of them.
   TargetKind target = TargetKind::kCpu;
 
@@ -48,6 +50,8 @@ struct PassContext {
   // The variance that all codes with levels add, by the prior of mix-levels. It can be compared
   // between steps of the same model.
   double expected_variance = 0;
+  // The same as a part of the gradient's squared norm (expect-variance). Nothing: the prior does not know.
+  std::optional<double> relative_variance;
   // Under Policy::saved_limit: the bytes if every code had its fewest levels.
   int64_t least_saved_bytes = 0;
 };

@@ -31,6 +31,7 @@ llvm::Error SplitFrequencies(Graph& graph, PassContext& context);
 llvm::Error FixRanges(Graph& graph, PassContext& context);
 llvm::Error Compress(Graph& graph, PassContext& context);
 llvm::Error MixLevels(Graph& graph, PassContext& context);
+llvm::Error ExpectVariance(Graph& graph, PassContext& context);
 llvm::Error RoundProducts(Graph& graph, PassContext& context);
 // These make loops, order nodes and assign memory.
 llvm::Error FoldBias(Graph& graph, PassContext& context);
@@ -156,6 +157,10 @@ inline constexpr PassEntry kPasses[] = {
     {"mix-levels", Training(MixLevels), kCompressed, kPerCandidate,
      [](Context c) { return c.policy.HasBudget() || c.policy.mixes_levels; },
      "chooses levels, and under a budget forms, by a prior of what each code does to the gradient"},
+    {"expect-variance", Training(ExpectVariance), kCompressed, kPerCandidate,
+     [](Context c) { return c.wants_variance; },
+     "actc --compare: adds up what all codes do to the gradient, by the same prior; runs after mix-levels, "
+     "which chooses them"},
     {"round-products", Training(RoundProducts), kCompressed, kPerCandidate,
      [](Context c) { return c.policy.rounds_products; },
      "lets products of gradients and decoded numbers round to bfloat16 where that is faster; runs after "

@@ -92,9 +92,8 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
   }
   std::optional<StepChoice> choice;
   if (request.memory_limit > 0) {
-    ACT_TRY(choice, RankedSteps(model, request.compile).Choose(request.memory_limit));
-    request.compile.level = choice->chosen.level;
-    request.compile.bits = choice->chosen.bits;
+    ACT_TRY(choice, RankedSteps(model, request.compile, request.choices).Choose(request.memory_limit));
+    choice->chosen.SetIn(request.compile);
   }
   const int onnx_nodes = model.onnx_nodes;
   const size_t imported_nodes = model.graph.nodes.size();

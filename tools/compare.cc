@@ -1,15 +1,13 @@
 #include "tools/compare.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
-#include <llvm/ADT/SmallVector.h>
-#include <llvm/ADT/StringRef.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "compiler/ops/op_table.h"
-#include "compiler/policy/policy.h"
+#include "passes/pipeline/memory_limit.h"
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 #include "runtime/memory/layout.h"
@@ -17,8 +15,6 @@
 namespace act {
 namespace {
 
-constexpr char kReference[] = "L0";
-constexpr size_t kMostPlans = 8;                      // as many as colours that can be told apart
 constexpr int64_t kLargestExtent = int64_t{1} << 30;  // no axis is longer
 
 using Fits = llvm::function_ref<llvm::Expected<bool>(int64_t)>;
@@ -63,20 +59,14 @@ class Comparer {
   llvm::Expected<Comparison> Run() {
     ACT_TRY(model_, ImportOnnx(path_, import_));
     TakeOptimizer(*model_);
+    if (model_->fixed_batch && !request_.micro_batches.empty())
+      return MakeError("--micro-batches", "the model's batch is fixed");
     Comparison comparison{.fit_bytes = request_.fit_bytes,
-                          .fit_of = request_.fit_dim.empty() ? "batch" : request_.fit_dim};
-    for (const std::string& level : request_.levels) {
-      compile_.level = level;
-      llvm::Expected<Plan> plan = Compile(*model_, compile_);
-      if (!plan) return WithPlace(plan.takeError(), path_ + ": " + level);
-      ComparedPlan compared;
-      ACT_TRY(compared.report, MakeMemoryReport(*plan, plan->default_batch, compile_.target));
-      ACT_CHECK_OK(ValidateLayout(*plan, compared.report.layout));
-      for (const Node& node : plan->train.graph.nodes)
-        compared.flops += static_cast<double>(CostOf(node, plan->train.graph).flops.At(plan->default_batch));
-      if (request_.fit_bytes > 0) {
-        ACT_TRY(compared.fits, Largest(*plan, compared.report.layout));
-      }
+                          .fit_of = request_.fit_dim.empty() ? "batch" : request_.fit_dim,
+                          .share_bytes = request_.share_bytes,
+                          .micro_batches = request_.micro_batches};
+    for (const ComparedEntry& entry : request_.entries) {
+      ACT_TRY(ComparedPlan compared, CompareEntry(entry));
       comparison.plans.push_back(std::move(compared));
     }
     return comparison;
@@ -90,10 +80,60 @@ class Comparer {
     if (compile_.clip_norm == 0) compile_.clip_norm = model.optimizer->clip_norm;
   }
 
+  llvm::Expected<ComparedPlan> CompareEntry(const ComparedEntry& entry) {
+    ComparedPlan compared{.name = entry.name};
+    options_ = compile_;
+    options_.level = entry.name;
+    options_.bits = 0;
+    if (entry.limit_bytes > 0) {
+      llvm::Expected<RankedStep> step = Choose(entry);
+      if (!step) return WithPlace(step.takeError(), path_ + ": " + entry.name);
+      step->SetIn(options_);
+      compared.step = step->Name();
+    }
+    llvm::Expected<Plan> compiled = Compile(*model_, options_, nullptr, &compared.variance);
+    if (!compiled) return WithPlace(compiled.takeError(), path_ + ": " + entry.name);
+    const Plan& plan = *compiled;
+    ACT_TRY(compared.report, MakeMemoryReport(plan, plan.default_batch, options_.target));
+    ACT_CHECK_OK(ValidateLayout(plan, compared.report.layout));
+    for (const Node& node : plan.train.graph.nodes)
+      compared.flops += static_cast<double>(CostOf(node, plan.train.graph).flops.At(plan.default_batch));
+    if (request_.rates) compared.seconds = ExpectedSeconds(plan, plan.default_batch, *request_.rates);
+    if (request_.fit_bytes > 0) {
+      ACT_TRY(compared.fits, Largest(plan, compared.report.layout));
+    }
+    for (const int64_t count : request_.micro_batches) {
+      ACT_TRY(const int64_t peak, PeakOfMicroBatches(count));
+      compared.micro_batch_peaks.push_back(peak);
+    }
+    return compared;
+  }
+
+  // The step that a memory limit leaves.
+  llvm::Expected<RankedStep> Choose(const ComparedEntry& entry) {
+    if (!model_->fixed_batch && !request_.has_batch)
+      return MakeError("--compare", "a step is chosen for a batch, and none is given", "give --batch=N");
+    if (!steps_) steps_.emplace(*model_, compile_, request_.choices);
+    ACT_TRY(const StepChoice choice, steps_->Choose(entry.limit_bytes - request_.share_bytes));
+    return choice.chosen;
+  }
+
+  // Of the whole batch as so many micro-batches.
+  llvm::Expected<int64_t> PeakOfMicroBatches(int64_t count) {
+    CompileOptions options = options_;
+    options.batch /= count;
+    options.accumulate = count;
+    ACT_TRY(const Plan plan, Compile(*model_, options));
+    ACT_TRY(const MemoryLayout layout, LayOut(plan, options.batch, options.target));
+    return layout.train.peak_bytes;
+  }
+
+  int64_t FitBytes() const { return request_.fit_bytes - request_.share_bytes; }
+
   llvm::Expected<int64_t> Largest(const Plan& plan, const MemoryLayout& layout) {
-    if (layout.persistent_bytes > request_.fit_bytes)
+    if (layout.persistent_bytes > FitBytes())
       return MakeError("--fit",
-                       FormatSize(request_.fit_bytes) +
+                       FormatSize(FitBytes()) + (request_.share_bytes > 0 ? " beside --gpu-share" : "") +
                            " are less than parameters and the optimizer's state alone take: " +
                            FormatSize(layout.persistent_bytes),
                        "give more, or use an optimizer with less state (--optimizer)");
@@ -106,9 +146,9 @@ class Comparer {
       return MakeError("--fit", "the model's batch is fixed",
                        "--fit=SIZE:DIM searches over another axis that has a name");
     // Plans may change with the batch, so those around this one's largest are compiled.
-    ACT_TRY(const int64_t near, LargestBatch(plan, request_.fit_bytes, arenas_, compile_.target));
+    ACT_TRY(const int64_t near, LargestBatch(plan, FitBytes(), arenas_, options_.target));
     return LargestExtent(std::max<int64_t>(1, near), 1, [this](int64_t batch) {
-      CompileOptions options = compile_;
+      CompileOptions options = options_;
       options.batch = batch;
       return FitsCompiled(*model_, options);
     });
@@ -123,7 +163,7 @@ class Comparer {
       llvm::consumeError(model.takeError());
       return false;
     }
-    return FitsCompiled(*model, compile_);
+    return FitsCompiled(*model, options_);
   }
 
   // A plan that cannot be laid out is too large.
@@ -138,7 +178,7 @@ class Comparer {
       llvm::consumeError(layout.takeError());
       return false;
     }
-    return BytesOf(*layout, arenas_) <= request_.fit_bytes;
+    return BytesOf(*layout, arenas_) <= FitBytes();
   }
 
   const std::string& path_;
@@ -147,42 +187,11 @@ class Comparer {
   const CompareRequest& request_;
   const Arenas arenas_;
   std::optional<ImportResult> model_;
+  CompileOptions options_;            // of the entry at hand
+  std::optional<RankedSteps> steps_;  // measured for all entries that are limits
 };
 
 }  // namespace
-
-llvm::Expected<CompareRequest> ParseCompare(const std::string& levels, const std::string& fit,
-                                            const ImportOptions& import) {
-  CompareRequest request{.levels = {kReference}};
-  llvm::SmallVector<llvm::StringRef> names;
-  llvm::StringRef(levels).split(names, ',');
-  std::vector<std::string> seen;
-  for (const llvm::StringRef name : names) {
-    if (name.empty())
-      return MakeError("--compare", "a level is missing", "name them as in --compare=L0,L3,L4");
-    if (std::find(seen.begin(), seen.end(), name) != seen.end())
-      return MakeError("--compare", name.str() + " is there twice", "name each level once");
-    seen.push_back(name.str());
-    if (llvm::Error error = MakePolicy(name.str(), 0, kDefaultGroupSize).takeError())
-      return WithPlace(std::move(error), "--compare");
-    if (name != kReference) request.levels.push_back(name.str());
-  }
-  if (request.levels.size() > kMostPlans)
-    return MakeError("--compare", "more than " + std::to_string(kMostPlans) + " plans, L0 included",
-                     "compare fewer at a time");
-  if (fit.empty()) return request;
-  const auto [size, dim] = llvm::StringRef(fit).split(':');
-  const std::optional<int64_t> bytes = ParseSize(size.str());
-  if (!bytes || *bytes <= 0 || fit.back() == ':')
-    return MakeError("--fit", "expected SIZE or SIZE:DIM, found '" + fit + "'",
-                     "sizes are written as 64MiB, 1.5GB or 4096");
-  request.fit_bytes = *bytes;
-  request.fit_dim = dim.str();
-  if (!dim.empty() && !import.dims.count(dim.str()))
-    return MakeError("--fit", "the search over '" + dim.str() + "' has no start",
-                     "give one: --dim=" + dim.str() + "=EXTENT");
-  return request;
-}
 
 llvm::Expected<Comparison> Compare(const std::string& model, const ImportOptions& import,
                                    const CompileOptions& compile, const CompareRequest& request) {

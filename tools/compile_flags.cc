@@ -1,5 +1,9 @@
 #include "tools/compile_flags.h"
 
+#include <algorithm>
+
+#include "llvm/ADT/STLExtras.h"
+
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 
@@ -46,10 +50,12 @@ llvm::Error CheckMemoryLimit(const CompileFlags& f, int64_t limit) {
 
 // --compare makes reports alone, and its list is the choice of levels.
 llvm::Error CheckCompare(const CompileFlags& f) {
-  if (!f.compare.getNumOccurrences())
-    return f.fit.getNumOccurrences()
-               ? MakeError("--fit", "is a column of --compare", "give --compare=L0,L3,L4")
-               : llvm::Error::success();
+  if (!f.compare.getNumOccurrences()) {
+    for (const auto* part : {&f.fit, &f.gpu_share, &f.micro_batches, &f.rates})
+      if (part->getNumOccurrences())
+        return MakeError("--" + part->ArgStr.str(), "is a part of --compare", "give --compare=L0,L3,L4");
+    return llvm::Error::success();
+  }
   const llvm::cl::Option* others[] = {&f.output,       &f.level,     &f.bits,        &f.saved_limit,
                                       &f.memory_limit, &f.plugin,    &f.aot,         &f.report_json,
                                       &f.explain,      &f.emit_onnx, &f.print_after, &f.time_passes};
@@ -61,6 +67,16 @@ llvm::Error CheckCompare(const CompileFlags& f) {
                            " is for one plan",
                        "give one of them");
   return llvm::Error::success();
+}
+
+// The value `auto` leaves a choice to a limit.
+llvm::Error CheckChoices(const CompileRequest& r) {
+  const bool chooses = r.memory_limit > 0 ||
+                       (r.compare && std::any_of(r.compare->entries.begin(), r.compare->entries.end(),
+                                                 [](const ComparedEntry& e) { return e.limit_bytes > 0; }));
+  if (chooses || !(r.choices.bfloat16 || r.choices.quantized_state)) return llvm::Error::success();
+  return MakeError(r.choices.bfloat16 ? "--compute" : "--optimizer-state",
+                   "auto chooses by the memory there is", "give --memory-limit=SIZE");
 }
 
 }  // namespace
@@ -79,8 +95,9 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   if (f.bits.getNumOccurrences() && f.bits == 0)
     return MakeError("--bits", "must be 1 to 8 bits per element");
   r.compile.group_size = f.group_size;
-  if (f.compute != "f32" && f.compute != "bf16")
-    return MakeError("--compute", "expected f32 or bf16, found '" + f.compute + "'");
+  if (f.compute != "f32" && f.compute != "bf16" && f.compute != "auto")
+    return MakeError("--compute", "expected f32, bf16 or auto, found '" + f.compute + "'");
+  r.choices.bfloat16 = f.compute == "auto";
   r.compile.compute = f.compute == "bf16" ? Compute::kBFloat16 : Compute::kFloat32;
   if (f.fpmath != "bf16" && f.fpmath != "f32")
     return MakeError("--fpmath", "expected bf16 or f32, found '" + f.fpmath + "'");
@@ -102,18 +119,19 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   if (f.grad_norm && f.optimizer == "none")
     return MakeError("--grad-norm", "needs an optimizer: without one gradients are outputs");
   ACT_TRY(r.target, ParseTarget(f.target));
-  if (f.optimizer_state != "f32" && f.optimizer_state != "bf16" && f.optimizer_state != "8bit" &&
-      f.optimizer_state != "8bit-all")
+  constexpr llvm::StringLiteral kForms[] = {"f32", "bf16", "8bit", "8bit-all", "auto"};
+  if (!llvm::is_contained(kForms, llvm::StringRef(f.optimizer_state)))
     return MakeError("--optimizer-state",
-                     "expected f32, bf16, 8bit or 8bit-all, found '" + f.optimizer_state + "'");
+                     "expected f32, bf16, 8bit, 8bit-all or auto, found '" + f.optimizer_state + "'");
   if (f.optimizer_state == "bf16") r.compile.state = StateFormat::kBFloat16;
   if (f.optimizer_state.starts_with("8bit")) r.compile.state = StateFormat::k8Bit;
   r.compile.quantize_tables = f.optimizer_state == "8bit-all";
+  r.choices.quantized_state = f.optimizer_state == "auto";
   // A card hands an update by rows to the host.
   r.compile.update_by_rows = r.target.IsOne();
-  ACT_CHECK_OK(CheckState(f.optimizer, r.compile.state));
+  ACT_CHECK_OK(CheckState(f.optimizer, r.choices.quantized_state ? StateFormat::k8Bit : r.compile.state));
   const bool on_cpu = r.target.IsOne() && r.target.kinds.front() == TargetKind::kCpu;
-  if (r.compile.state != StateFormat::kFloat32 && !on_cpu)
+  if ((r.compile.state != StateFormat::kFloat32 || r.choices.quantized_state) && !on_cpu)
     return MakeError("--optimizer-state", "state of " + f.optimizer_state + " is updated on the CPU alone",
                      "give --target=cpu or --optimizer-state=f32");
   r.compile.target = r.target.kinds.front();
@@ -153,10 +171,17 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   r.import.report_only = f.output.empty();
   if (f.compare.getNumOccurrences()) {
     if (f.fit.getNumOccurrences() && f.fit.empty()) return MakeError("--fit", "expected SIZE or SIZE:DIM");
+    for (const auto* part : {&f.gpu_share, &f.micro_batches, &f.rates})
+      if (part->getNumOccurrences() && part->empty())
+        return MakeError("--" + part->ArgStr.str(), "expected " + part->ValueStr.str());
     if (!r.target.IsOne())
       return MakeError("--compare", "is for one target", "give --target=cpu or --target=cuda");
-    ACT_TRY(r.compare, ParseCompare(f.compare, f.fit, r.import));
+    ACT_TRY(r.compare,
+            ParseCompare({f.compare, f.fit, f.gpu_share, f.micro_batches, f.rates}, r.import, r.compile));
+    r.compare->choices = r.choices;
+    r.compare->has_batch = f.batch.getNumOccurrences() > 0;
   }
+  ACT_CHECK_OK(CheckChoices(r));
   return r;
 }
 

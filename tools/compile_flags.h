@@ -53,8 +53,8 @@ struct CompileFlags {
       llvm::cl::desc(
           "f32 (default); bf16, 8bit: sgd, adam, adamw and lamb keep the state of large parameters in\n"
           "bfloat16, or in 8 bits an element, in blocks of 256; both are rounded without bias;\n"
-          "8bit-all: also the state of embedding tables"),
-      llvm::cl::value_desc("f32|bf16|8bit|8bit-all"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
+          "8bit-all: also the state of embedding tables; auto: --memory-limit may take 8bit"),
+      llvm::cl::value_desc("f32|bf16|8bit|8bit-all|auto"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
   SwitchFlag grad_norm{
       "grad-norm", llvm::cl::cat(compile),
       llvm::cl::desc(
@@ -81,10 +81,11 @@ struct CompileFlags {
       "group-size", llvm::cl::desc("Neighbouring elements that share a scale (default 256)"),
       llvm::cl::value_desc("G"), llvm::cl::init(kDefaultGroupSize), llvm::cl::cat(compile)};
   llvm::cl::opt<std::string> compute{
-      "compute", llvm::cl::value_desc("f32|bf16"), llvm::cl::init("f32"), llvm::cl::cat(compile),
+      "compute", llvm::cl::value_desc("f32|bf16|auto"), llvm::cl::init("f32"), llvm::cl::cat(compile),
       llvm::cl::desc(
           "bf16: activations and their gradients are bfloat16 in memory, and products multiply bfloat16.\n"
-          "Sums, statistics, losses, parameters and their gradients stay float32 (default: f32)")};
+          "Sums, statistics, losses, parameters and their gradients stay float32 (default: f32).\n"
+          "auto: --memory-limit chooses")};
   llvm::cl::opt<std::string> fpmath{
       "fpmath", llvm::cl::value_desc("bf16|f32"), llvm::cl::init("bf16"), llvm::cl::cat(compile),
       llvm::cl::desc("bf16 (default): kernels may round gradients and decoded numbers to bfloat16 before\n"
@@ -152,12 +153,28 @@ struct CompileFlags {
                                          llvm::cl::desc("Write the report as a web page with pictures"),
                                          llvm::cl::value_desc("FILE"), llvm::cl::cat(reports)};
   llvm::cl::opt<std::string> compare{
-      "compare", llvm::cl::desc("Instead of one plan's report: those of several levels, relative to L0"),
-      llvm::cl::value_desc("LEVEL,..."), llvm::cl::cat(reports)};
+      "compare", llvm::cl::value_desc("LEVEL,..."), llvm::cl::cat(reports),
+      llvm::cl::desc(
+          "Instead of one plan's report: those of several levels, relative to L0. auto:SIZE is the step\n"
+          "that --memory-limit=SIZE chooses")};
   llvm::cl::opt<std::string> fit{
       "fit", llvm::cl::value_desc("SIZE[:DIM]"), llvm::cl::cat(reports),
       llvm::cl::desc(
           "With --compare: each level's largest batch, or extent of --dim=DIM, whose peak fits SIZE")};
+  llvm::cl::opt<std::string> gpu_share{
+      "gpu-share", llvm::cl::value_desc("SIZE"), llvm::cl::cat(reports),
+      llvm::cl::desc(
+          "With --compare on a GPU: what its driver's context and libraries take beside the arena; counted\n"
+          "in every peak and in what is to fit")};
+  llvm::cl::opt<std::string> micro_batches{
+      "micro-batches", llvm::cl::value_desc("K,..."), llvm::cl::cat(reports),
+      llvm::cl::desc(
+          "With --compare: the peaks if --batch is cut into K micro-batches, summed for one update")};
+  llvm::cl::opt<std::string> rates{
+      "rates", llvm::cl::value_desc("GFLOPS,GBPS"), llvm::cl::cat(reports),
+      llvm::cl::desc(
+          "With --compare: the machine whose time is estimated, in 10^9 operations of products and 10^9\n"
+          "bytes a second (default: two cores with AVX-512; of a GPU: none)")};
   llvm::cl::opt<std::string> explain{
       "explain", llvm::cl::ValueOptional, llvm::cl::value_desc("GLOB"), llvm::cl::cat(reports),
       llvm::cl::desc(
@@ -181,6 +198,7 @@ struct CompileRequest {
   CompileOptions compile;
   TargetChoice target;
   int64_t memory_limit = 0;  // bytes; 0: the level is given
+  StepChoices choices = {};  // what the limit may change, too
   std::optional<CompareRequest> compare = std::nullopt;
 };
 

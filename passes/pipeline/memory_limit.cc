@@ -1,15 +1,12 @@
 #include "passes/pipeline/memory_limit.h"
 
-#include <llvm/Support/Format.h>
-#include <llvm/Support/raw_ostream.h>
-
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "compiler/ops/update.h"
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 #include "runtime/memory/layout.h"
@@ -17,21 +14,12 @@
 namespace act {
 namespace {
 
-constexpr const char* kCodedLevels[] = {"L3", "L4"};
-constexpr auto kCoded = static_cast<int>(std::size(kCodedLevels));
-constexpr int kBitSteps = 26;
 constexpr size_t kTensorsNamed = 3;
 
-// Average bits of codes (--bits): 8, then in quarters of a bit from 7.625 down to 1.625, which few models allow. A
-// quarter changes the variance by about 1.4 times. With 8 bits nothing is left to distribute, and codes of small
-// tensors keep the bits that L3 and L4 give them. The others are fractions: with a whole number every code has the
-// same bits, and the variance is larger.
-double BitsAt(int step) { return step == 0 ? 8 : 7.875 - .25 * step; }
-
-RankedStep StepOf(int rank) {
-  if (rank == 0) return {.rank = 0, .level = "L0"};
-  const int coded = rank - 1;
-  return {.rank = rank, .level = kCodedLevels[coded % kCoded], .bits = BitsAt(coded / kCoded)};
+// Whether --optimizer-state=8bit changes the step.
+bool HasSmallState(const CompileOptions& options) {
+  const UpdateRule* rule = FindUpdateRule(options.optimizer);
+  return options.target == TargetKind::kCpu && rule && !rule->quantized.empty();
 }
 
 // "Conv block1.conv 12 MiB, ...": the makers and bytes of the largest tensors that live at the peak.
@@ -64,16 +52,13 @@ struct RankedSteps::Compiled {
   MemoryLayout layout;
 };
 
-std::string RankedStep::Name() const {
-  std::string name = level;
-  if (bits > 0) llvm::raw_string_ostream(name) << llvm::format(" with --bits=%g", bits);
-  return name;
-}
-
-RankedSteps::RankedSteps(const ImportResult& model, const CompileOptions& options)
+RankedSteps::RankedSteps(const ImportResult& model, const CompileOptions& options, const StepChoices& choices)
     : model_(model),
       options_(options),
-      arenas_(options.target == TargetKind::kCpu ? Arenas::kBoth : Arenas::kDevice) {
+      choices_(choices),
+      arenas_(options.target == TargetKind::kCpu ? Arenas::kBoth : Arenas::kDevice),
+      steps_(ListSteps(choices)),
+      columns_(ColumnsOf(steps_)) {
   options_.after_pass = nullptr;  // these are attempts
 }
 
@@ -81,36 +66,31 @@ RankedSteps::~RankedSteps() = default;
 
 llvm::Expected<StepChoice> RankedSteps::Choose(int64_t limit_bytes) {
   chosen_.reset();
-  ACT_TRY(const Outcome exact, Try(0, limit_bytes));
-  if (exact != Outcome::kFits)
-    for (int level = 0; level < kCoded; ++level) ACT_CHECK_OK(Search(level, limit_bytes));
+  for (const std::vector<int>& column : columns_) ACT_CHECK_OK(Search(column, limit_bytes));
   if (!chosen_) return Infeasible(limit_bytes);
   // Fewer bits may take a higher peak, so what a bisection passed over may fit.
-  while (chosen_->rank > 0) {
-    const int before = chosen_->rank - 1;
-    ACT_TRY(const Outcome outcome, Try(before, limit_bytes));
-    if (outcome == Outcome::kTooLarge) return StepChoice{*chosen_, measured_.at(before)};
-    if (outcome == Outcome::kTooFewBits) break;
+  for (int rank = chosen_->rank; rank-- > 0;) {
+    ACT_TRY(const Outcome outcome, Try(rank, limit_bytes));
+    if (outcome == Outcome::kTooLarge) return StepChoice{*chosen_, measured_.at(rank)};
   }
   return StepChoice{*chosen_, std::nullopt};
 }
 
-// The first of a level's steps that fits, if it is better than what was found before.
-llvm::Error RankedSteps::Search(int level, int64_t limit) {
+// The first of a column's steps that fits, if it is better than what was found before.
+llvm::Error RankedSteps::Search(const std::vector<int>& column, int64_t limit) {
   // Fewer bits may take a higher peak, so where the bisection ends depends on the steps that it tries. More memory
   // must never lead to a worse step. So every limit begins with the same range, and what is worse than `chosen_`
-  // counts as fitting. A level's best step is tried before: it often fits, and where codes are small its peak may be
+  // counts as fitting. A column's best step is tried before: it often fits, and where codes are small its peak may be
   // lower than that of fewer bits.
-  const auto rank_of = [level](int step) { return 1 + step * kCoded + level; };
-  if (chosen_ && chosen_->rank < rank_of(0)) return llvm::Error::success();
-  ACT_TRY(const Outcome best, Try(rank_of(0), limit));
+  if (chosen_ && chosen_->rank < column.front()) return llvm::Error::success();
+  ACT_TRY(const Outcome best, Try(column.front(), limit));
   if (best == Outcome::kFits) return llvm::Error::success();
-  int low = 1, high = kBitSteps;
+  size_t low = 1, high = column.size();
   while (low < high) {
-    const int middle = low + (high - low) / 2;
+    const size_t middle = low + (high - low) / 2;
     Outcome outcome = Outcome::kFits;
-    if (!chosen_ || rank_of(middle) < chosen_->rank) {
-      ACT_TRY(outcome, Try(rank_of(middle), limit));
+    if (!chosen_ || column[middle] < chosen_->rank) {
+      ACT_TRY(outcome, Try(column[middle], limit));
     }
     if (outcome == Outcome::kTooLarge)
       low = middle + 1;
@@ -120,32 +100,65 @@ llvm::Error RankedSteps::Search(int level, int64_t limit) {
   return llvm::Error::success();
 }
 
+// A step and its peak.
+llvm::Expected<RankedSteps::Compiled> RankedSteps::CompileStep(const RankedStep& step) const {
+  CompileOptions options = options_;
+  step.SetIn(options);
+  ACT_TRY(Plan plan, Compile(model_, options));
+  ACT_TRY(MemoryLayout layout, LayOut(plan, plan.default_batch, options.target));
+  Compiled compiled{step, std::move(plan), std::move(layout)};
+  compiled.step.peak_bytes = BytesOf(compiled.layout, arenas_);
+  return compiled;
+}
+
 // Measures a step unless that is done, and keeps the best one that fits.
 llvm::Expected<RankedSteps::Outcome> RankedSteps::Try(int rank, int64_t limit) {
   auto known = measured_.find(rank);
   if (known == measured_.end()) {
-    RankedStep step = StepOf(rank);
-    CompileOptions options = options_;
-    options.level = step.level;
-    options.bits = step.bits;
-    llvm::Expected<Plan> plan = Compile(model_, options);
-    if (plan) {
-      ACT_TRY(MemoryLayout layout, LayOut(*plan, plan->default_batch, options.target));
-      step.peak_bytes = BytesOf(layout, arenas_);
-      if (!least_ || step.peak_bytes < least_->step.peak_bytes)
-        least_ = std::make_unique<Compiled>(Compiled{step, std::move(*plan), std::move(layout)});
-    } else if (step.bits == 0) {
-      return plan.takeError();
-    } else {
-      llvm::consumeError(plan.takeError());  // codes of the fewest levels take more
-    }
+    const RankedStep& step = steps_[static_cast<size_t>(rank)];
     known = measured_.emplace(rank, step).first;
+    llvm::Expected<Compiled> compiled = CompileStep(step);
+    if (compiled) {
+      known->second = compiled->step;
+      if (!least_ || compiled->step.peak_bytes < least_->step.peak_bytes)
+        least_ = std::make_unique<Compiled>(std::move(*compiled));
+    } else if (rank == 0) {
+      return compiled.takeError();
+    } else {
+      llvm::consumeError(compiled.takeError());  // codes of the fewest levels take more
+    }
   }
   const RankedStep& step = known->second;
   if (step.peak_bytes == 0) return Outcome::kTooFewBits;
   if (step.peak_bytes > limit) return Outcome::kTooLarge;
   if (!chosen_ || rank < chosen_->rank) chosen_ = step;
   return Outcome::kFits;
+}
+
+// What --optimizer-state=auto and --compute=auto would make of the least step, where they are not allowed: each alone,
+// and both if neither is enough.
+std::string RankedSteps::OtherChoices(int64_t limit) const {
+  const bool state =
+      !choices_.quantized_state && options_.state == StateFormat::kFloat32 && HasSmallState(options_);
+  const bool types = !choices_.bfloat16 && options_.compute == Compute::kFloat32;
+  std::string text;
+  bool fits = false;
+  const auto attempt = [&](const std::string& flags, bool quantized, bool bfloat16) {
+    RankedStep step = least_->step;
+    step.quantized_state |= quantized;
+    step.bfloat16 |= bfloat16;
+    llvm::Expected<Compiled> compiled = CompileStep(step);
+    if (!compiled) return llvm::consumeError(compiled.takeError());
+    const int64_t peak = compiled->step.peak_bytes;
+    if (peak >= least_->step.peak_bytes) return;
+    fits |= peak <= limit;
+    text +=
+        "; with " + flags + " there is a step of " + FormatSize(peak) + (peak <= limit ? ", which fits" : "");
+  };
+  if (state) attempt("--optimizer-state=auto", true, false);
+  if (types) attempt("--compute=auto", false, true);
+  if (state && types && !fits) attempt("both", true, true);
+  return text;
 }
 
 // Says what would help.
@@ -160,7 +173,7 @@ llvm::Error RankedSteps::Infeasible(int64_t limit) const {
     return MakeError("--memory-limit",
                      FormatSize(limit) + " are less than parameters and the optimizer's state alone take: " +
                          FormatSize(layout.persistent_bytes),
-                     "no batch fits; an optimizer with less state may (--optimizer)");
+                     "no batch fits; an optimizer with less state may (--optimizer)" + OtherChoices(limit));
   std::string hint = "the model's batch is fixed";
   if (!least_->plan.fixed_batch) {
     ACT_TRY(const int64_t fits, LargestBatch(least_->plan, limit, arenas_, options_.target));
@@ -172,7 +185,7 @@ llvm::Error RankedSteps::Infeasible(int64_t limit) const {
                    "no step fits " + FormatSize(limit) + " at batch " + batch + "; the least peak is " +
                        FormatSize(least_->step.peak_bytes) + " (" + least_->step.Name() + "), at " + node.op +
                        " " + node.name + ", where the largest are " + LargestTensors(step, at),
-                   std::move(hint));
+                   hint + OtherChoices(limit));
 }
 
 }  // namespace act

@@ -118,8 +118,8 @@ llvm::Error CheckState(const std::string& optimizer, StateFormat state) {
                    "use --optimizer=" + OptimizersOfQuantizedState() + ", or --optimizer-state=f32");
 }
 
-llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
-                             std::vector<PassTime>* times) {
+llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, std::vector<PassTime>* times,
+                             std::optional<double>* variance) {
   ACT_CHECK_OK(CheckUpdates(options.optimizer, options.clip_norm, options.accumulate));
   ACT_CHECK_OK(CheckState(options.optimizer, options.state));
   Plan plan;
@@ -165,7 +165,9 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
     };
     ACT_CHECK_OK(SearchReruns(step.graph, context, finish));
   }
+  context.wants_variance = variance != nullptr;
   ACT_CHECK_OK(FinishStep(std::move(step.graph), context, options, times, plan));
+  if (variance) *variance = context.relative_variance;
   ACT_CHECK_OK(AddCountCorrect(evaluation));
   ACT_TRY(plan.eval, CompileEvaluation(std::move(evaluation), options, times));
   return plan;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,9 +54,11 @@ llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t
 llvm::Error CheckState(const std::string& optimizer, StateFormat state);
 
 // An error names the pass whose result a verifier refuses, the node that cannot be differentiated,
-// or the option.
+// or the option. `variance`, if not null, becomes what codes are expected to add to the gradient, as
+// a part of its squared norm; nothing where that is not known.
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
-                             std::vector<PassTime>* times = nullptr);
+                             std::vector<PassTime>* times = nullptr,
+                             std::optional<double>* variance = nullptr);
 
 // Compiles the forward pass alone, with stored statistics and without dropout.
 // The outputs are the graph's.

@@ -42,6 +42,7 @@ class Tiler {
 
   void Run() {
     if (graph_.nodes.empty()) return;
+    FindRoles();
     live_ = LiveBytes(step_, kTiledPeakBatch, target_);
     small_peak_ = small_peak_without_ = Most(LiveBytes(step_, kSmallPeakBatch, target_));
     for (int i = 0; i < kMostLoops; ++i)
@@ -53,9 +54,24 @@ class Tiler {
   struct Span {
     size_t made = 0, last_read = 0;
     int64_t bytes = 0;
-    int64_t tokens = 1;      // of a sample that is larger than a tile may be
-    std::set<size_t> nodes;  // makers and readers
+    int64_t tokens = 1;         // of a sample that is larger than a tile may be
+    std::vector<size_t> nodes;  // makers and readers; some more than once
   };
+
+  // Nodes move and types stay, so what may run in tiles is asked once.
+  void FindRoles() {
+    for (const Value& value : graph_.values) roles_.push_back(TileRoleOf(value.type));
+    tileable_.resize(graph_.values.size());
+    for (const Node& node : graph_.nodes)
+      if (!node.outputs.empty())
+        tileable_[static_cast<size_t>(node.outputs[0])] = !WhyNotTileable(graph_, node);
+  }
+  TileRole RoleOf(ValueId id) const { return roles_[static_cast<size_t>(id)]; }
+  bool IsTileable(const Node& node, int64_t tokens = 1) const {
+    if (node.outputs.empty()) return !WhyNotTileable(graph_, node, tokens);
+    if (!tileable_[static_cast<size_t>(node.outputs[0])]) return false;
+    return tokens == 1 || !WhyNotTileable(graph_, node, tokens);
+  }
 
   bool LowerPeak() {
     const auto peak = static_cast<size_t>(std::max_element(live_.begin(), live_.end()) - live_.begin());
@@ -88,14 +104,14 @@ class Tiler {
     std::vector<bool> fits(graph_.values.size(), true);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      const bool tileable = !WhyNotTileable(graph_, node);
+      const bool tileable = IsTileable(node);
       const auto see = [&](ValueId id) {
         if (id == kNoValue) return;
         const auto r = static_cast<size_t>(root[static_cast<size_t>(id)]);
-        fits[r] = fits[r] && tileable && TileRoleOf(graph_.value(id).type) == TileRole::kSlice;
+        fits[r] = fits[r] && tileable && RoleOf(id) == TileRole::kSlice;
         if (!spans[r]) return;
         spans[r]->last_read = i;
-        spans[r]->nodes.insert(i);
+        spans[r]->nodes.push_back(i);
       };
       for (const ValueId id : node.outputs)
         if (root[static_cast<size_t>(id)] == id)
@@ -144,7 +160,7 @@ class Tiler {
   // Tries a loop around the span and around the loops that it meets. Undoes it if it does not pay.
   bool TryLoop(const Span& span, int64_t tokens) {
     size_t lo = span.made, hi = span.last_read;
-    std::set<size_t> core = span.nodes;
+    std::set<size_t> core(span.nodes.begin(), span.nodes.end());
     std::vector<SampleLoop> others;
     SampleLoop made = LoopFor(span.bytes, tokens);
     // In order, because taking in one loop may make it meet the next.
@@ -220,7 +236,7 @@ class Tiler {
     for (size_t i = hi + 1; i-- > lo;) {
       const Node& node = graph_.nodes[i];
       const bool needed = core.count(i) || any(in_tiles, node.outputs);
-      result[i - lo] = any(whole, node.outputs) || (needed && WhyNotTileable(graph_, node, tokens));
+      result[i - lo] = any(whole, node.outputs) || (needed && !IsTileable(node, tokens));
       if (!needed && !result[i - lo]) continue;
       for (const ValueId id : node.inputs)
         if (id != kNoValue) (result[i - lo] ? whole : in_tiles)[static_cast<size_t>(id)] = true;
@@ -247,12 +263,12 @@ class Tiler {
       // Another shape of what is whole is whole: a node that cannot be in the loop may read it.
       const bool stays_whole =
           (IsAlias(node) || needed_whole[i - lo]) && !core.count(i) && !reads(Made::kInLoop);
-      const bool in_loop = !after && !stays_whole && !WhyNotTileable(graph_, node, tokens);
+      const bool in_loop = !after && !stays_whole && IsTileable(node, tokens);
       const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
       if (core.count(i) && !in_loop) return std::nullopt;
       (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(i);
       for (const ValueId id : node.outputs) {
-        const bool sum = TileRoleOf(graph_.value(id).type) == TileRole::kSame;
+        const bool sum = RoleOf(id) == TileRole::kSame;
         made[static_cast<size_t>(id)] = in_loop  ? (sum ? Made::kSumInLoop : Made::kInLoop)
                                         : before ? Made::kElsewhere
                                                  : Made::kAfter;
@@ -282,6 +298,8 @@ class Tiler {
   Graph& graph_;
   const TargetKind target_;
   const int64_t workspace_limit_;
+  std::vector<TileRole> roles_;                      // of values
+  std::vector<bool> tileable_;                       // of nodes, by their first result
   std::vector<int64_t> live_;                        // at kTiledPeakBatch
   int64_t small_peak_ = 0, small_peak_without_ = 0;  // at kSmallPeakBatch: now, and without loops
 };

@@ -80,6 +80,7 @@ class Estimator {
       if (node->phase != Phase::kForward) Weigh(*node);
     return shares_;
   }
+  double gradient_square() const { return gradient_square_; }
 
  private:
   // The origin of a value of the backward pass that is no gradient: the errors of codes in it, each
@@ -238,6 +239,15 @@ class Estimator {
     return 1;
   }
 
+  // The same, also where no code is among what the factor is made from.
+  double FactorSquareOf(const Node& node) const {
+    for (const ValueId v : node.inputs)
+      if (v != kNoValue && made_.count(v)) return made_.at(v).square;
+    for (const ValueId v : node.inputs)
+      if (v != kNoValue && !IsGradient(v)) return square_[v];
+    return 1;
+  }
+
   // The weight of the node's results. All their readers have been visited before.
   double WeightOf(const Node& node) {
     double weight = 0;
@@ -245,10 +255,13 @@ class Estimator {
       weight += weight_[v];
       if (!of_parameter_[v]) continue;
       // The gradient of a parameter in another shape is that of the operand.
-      if (node.inputs.size() == 1 && Elements(node.inputs[0]) == Elements(v))
+      if (node.inputs.size() == 1 && Elements(node.inputs[0]) == Elements(v)) {
         of_parameter_[node.inputs[0]] = true;
-      else
-        weight += NormsRead(node, false) * SquareOf(node) * std::sqrt(FanOf(node, v));
+        continue;
+      }
+      const double of_square_1 = NormsRead(node, false) * std::sqrt(FanOf(node, v));
+      weight += of_square_1 * SquareOf(node);
+      gradient_square_ += of_square_1 * FactorSquareOf(node);
     }
     return weight;
   }
@@ -298,12 +311,16 @@ class Estimator {
   ValueMap<double> norm_;
   std::map<ValueId, Made> made_;
   std::map<ValueId, GradientShare> shares_;
+  double gradient_square_ = 0;
 };
 
 }  // namespace
 
-std::map<ValueId, GradientShare> EstimateShares(const Graph& graph, int64_t batch) {
-  return Estimator(graph, batch).Run();
+std::map<ValueId, GradientShare> EstimateShares(const Graph& graph, int64_t batch, double* gradient_square) {
+  Estimator estimator(graph, batch);
+  std::map<ValueId, GradientShare> shares = estimator.Run();
+  if (gradient_square) *gradient_square = estimator.gradient_square();
+  return shares;
 }
 
 }  // namespace act

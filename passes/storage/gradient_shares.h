@@ -19,7 +19,9 @@ struct GradientShare {
 
 // By the ids of the codes. They are the results of all Compress nodes with levels, including those
 // of the backward pass, whose results wait there for their readers. The graph is one after
-// `compress`. Sizes are taken at `batch`.
-std::map<ValueId, GradientShare> EstimateShares(const Graph& graph, int64_t batch);
+// `compress`. Sizes are taken at `batch`. `gradient_square`, if not null, becomes the squared norm of
+// the whole gradient in the same units.
+std::map<ValueId, GradientShare> EstimateShares(const Graph& graph, int64_t batch,
+                                                double* gradient_square = nullptr);
 
 }  // namespace act

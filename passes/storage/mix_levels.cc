@@ -3,13 +3,13 @@
 // bytes that the level's own bits would take, with --bits=AVG those of AVG bits an element, and
 // with --saved-limit at most the bytes of that limit. actrun --calibrate
 // distributes levels by measurement.
-#include <map>
+#include <algorithm>
 
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
-#include "passes/storage/gradient_shares.h"
+#include "passes/storage/expected_variance.h"
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 #include "runtime/levels/allocate_codecs.h"
@@ -26,13 +26,6 @@ constexpr int64_t kLargeElements = 1 << 14;
 // head that begins at 0, as many do, has all of it.
 constexpr double kVectorsPart = 1. / 8;
 
-// The range of a group of normal numbers of deviation 1, and of one side of it.
-constexpr double kRange = 5.6, kSide = 2.8;
-// Ranges relative to the root of the mean square: of values that are above 0 half of the time and
-// about 0 otherwise, of a slope between 0 and 1, and of a loss's probabilities. Those of the
-// probabilities are relative to their distance from the right ones.
-constexpr double kRectified = 4, kSlope = 2, kProbability = 1;
-
 // True if there is one position a sample: after a pooling, in a class token, in a gate.
 bool IsVector(const Dims& dims) {
   for (size_t i = 1; i + 1 < dims.size(); ++i)
@@ -40,85 +33,34 @@ bool IsVector(const Dims& dims) {
   return true;
 }
 
-double RangeOf(Values values) {
-  switch (values) {
-    case Values::kSlope:
-      return kSlope;
-    case Values::kProbability:
-      return kProbability;
-    case Values::kRectified:
-      return kRectified;
-    case Values::kNormal:
-      break;
-  }
-  return kRange;
-}
-
 class Mixer {
  public:
-  Mixer(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  Mixer(Graph& graph, PassContext& context) : graph_(graph), context_(context), expected_(graph, Batch()) {}
 
   llvm::Error Run() {
-    FindCodes();
-    shares_ = EstimateShares(graph_, Batch());
     std::vector<CodedEdge> edges;
     std::vector<SavedEdge*> saved;
     for (SavedEdge& edge : context_.edges) {
-      const auto it = codes_.find(edge.stored);
-      if (it == codes_.end()) continue;
-      const CodedEdge expected = Expected(edge.stored, it->second);
+      if (!expected_.codes().count(edge.stored)) continue;
+      const CodedEdge expected = expected_.Of(edge.stored);
       // Nothing is known of its readers, so it stays as it is.
       if (expected.variance == 0) continue;
       edges.push_back(expected);
       edges.back().least_bits = edge.least_bits;
-      edges.back().freedom = FreedomOf(it->second.dims);
+      edges.back().freedom = FreedomOf(expected.dims);
       saved.push_back(&edge);
     }
     if (context_.policy.average_bits == 0) KeepVectors(edges);
     ACT_TRY(const std::vector<Codec> codecs, Allocate(edges, saved));
     for (size_t e = 0; e < edges.size(); ++e) Set(*saved[e], codecs[e], edges[e].dims);
-    context_.expected_variance = 0;
-    for (const auto& [v, code] : codes_) context_.expected_variance += Expected(v, code).variance;
+    context_.expected_variance = expected_.Sum();
     return llvm::Error::success();
   }
 
  private:
-  struct Code {
-    Codec codec;
-    Dims dims;
-    double range;
-  };
-
-  // Finds the codes of the backward pass too, which keep their levels.
-  void FindCodes() {
-    std::map<ValueId, double> ranges;
-    for (const Node& node : graph_.nodes) {
-      const OpDef& op = OpOf(node);
-      if (op.coding == Coding::kEncode && CodecOf(node.attrs).HasLevels())
-        codes_[node.outputs[0]] = {CodecOf(node.attrs), graph_.value(node.inputs[0]).type.dims,
-                                   ranges[node.inputs[0]]};
-      for (const ValueId v : node.outputs) ranges[v] = RangeOf(op.values);
-    }
-  }
-
   // The number of samples at which sizes of codes are compared. A limit
   // holds at the report's batch.
   int64_t Batch() const { return context_.policy.saved_limit > 0 ? context_.policy.batch : kComparedBatch; }
-
-  CodedEdge Expected(ValueId v, const Code& code) const {
-    const auto& [codec, dims, range_if_uniform] = code;
-    const GradientShare& share = shares_.at(v);
-    CodedEdge edge{.codec = codec, .dims = dims};
-    double weight = share.value + share.mean, range = range_if_uniform;
-    if (codec.kind == CodecKind::kZero) range = kSide;
-    if (codec.kind == CodecKind::kSign) {
-      range = codec.metadata == Metadata::kSides ? kRange : kSide;
-      weight = share.value + share.mean * 3 / 4;
-      edge.share_below = weight > 0 ? share.mean / 4 / weight : 0;
-    }
-    edge.variance = weight * range * range * RelativeError(codec, edge.share_below);
-    return edge;
-  }
 
   // If there is no budget, time counts too: packed levels of large tensors take twice the time of
   // bit planes.
@@ -181,7 +123,7 @@ class Mixer {
       node.attrs = CodecAttributes(codec, old.Int("stream"));
       if (old.Has("as")) node.attrs.Set("as", old.String("as"));
     }
-    codes_.at(edge.stored).codec = codec;
+    expected_.SetCodec(edge.stored, codec);
     graph_.value(edge.stored).type = *CodeType(codec, dims);
     edge.form = ToString(codec);
     edge.bits = BitsPerElement(codec);
@@ -194,8 +136,7 @@ class Mixer {
 
   Graph& graph_;
   PassContext& context_;
-  std::map<ValueId, Code> codes_;
-  std::map<ValueId, GradientShare> shares_;
+  ExpectedVariance expected_;
 };
 
 }  // namespace

@@ -25,14 +25,13 @@ constexpr char kStyle[] =
     ".plot path{fill:none;vector-effect:non-scaling-stroke}.legend "
     "span{margin-right:1.4em;white-space:nowrap}"
     ".legend i{display:inline-block;width:.8em;height:.8em;margin-right:.4em}.wide{overflow-x:auto}"
-    ".wide td,.wide th{white-space:nowrap}</style>\n";
+    ".wide td{white-space:nowrap}</style>\n";
 
 class Page {
  public:
   explicit Page(const Comparison& comparison)
       : comparison_(comparison), first_(comparison.plans.front()), out_(text_) {
-    for (const ComparedPlan& plan : comparison_.plans)
-      top_ = std::max(top_, plan.report.layout.train.peak_bytes);
+    for (const ComparedPlan& plan : comparison_.plans) top_ = std::max(top_, comparison_.PeakOf(plan));
   }
 
   std::string Render() {
@@ -41,7 +40,8 @@ class Page {
     Legend();
     Picture();
     Table();
-    Batches();
+    MicroBatches();
+    if (comparison_.share_bytes == 0) Batches();
     out_ << "</body></html>\n";
     return out_.str();
   }
@@ -56,9 +56,9 @@ class Page {
   void Legend() {
     out_ << "<p class=\"legend\">";
     for (size_t p = 0; p < comparison_.plans.size(); ++p) {
-      const MemoryReport& report = comparison_.plans[p].report;
-      out_ << "<span><i style=\"background:" << ColorOfPlan(p) << "\"></i>" << HtmlEscaped(report.level)
-           << " <b>" << FormatSize(report.layout.train.peak_bytes) << "</b></span>\n";
+      const ComparedPlan& plan = comparison_.plans[p];
+      out_ << "<span><i style=\"background:" << ColorOfPlan(p) << "\"></i>" << HtmlEscaped(plan.name)
+           << " <b>" << FormatSize(comparison_.PeakOf(plan)) << "</b></span>\n";
     }
     out_ << "</p>\n";
   }
@@ -77,8 +77,8 @@ class Page {
     };
     out_ << "<path stroke=\"" << ColorOfPlan(p) << "\" stroke-width=\"2\" d=\"";
     for (size_t n = 0; n < live.size(); ++n)
-      out_ << llvm::format(n == 0 ? "M%.1f %.1f" : "H%.1fV%.1f", x(n), Y(live[n]));
-    out_ << "H" << kWidth << "\"><title>" << HtmlEscaped(report.level) << "</title></path>\n";
+      out_ << llvm::format(n == 0 ? "M%.1f %.1f" : "H%.1fV%.1f", x(n), Y(live[n] + comparison_.share_bytes));
+    out_ << "H" << kWidth << "\"><title>" << HtmlEscaped(comparison_.plans[p].name) << "</title></path>\n";
   }
 
   void Picture() {
@@ -112,9 +112,15 @@ class Page {
          << "</td>";
   }
 
+  void NameCell(size_t p) {
+    out_ << "<tr><td><span class=\"key\" style=\"background:" << ColorOfPlan(p) << "\"></span>"
+         << HtmlEscaped(comparison_.plans[p].name) << "</td>";
+  }
+
   void Table() {
     out_ << "<div class=\"wide\"><table><tr><th>plan</th><th colspan=\"2\">peak</th>"
-            "<th colspan=\"2\">saved activations</th><th colspan=\"2\">arithmetic of a step</th>";
+            "<th colspan=\"2\">saved activations</th><th>expected variance</th>"
+         << (first_.seconds ? "<th>expected time</th>" : "<th colspan=\"2\">arithmetic of a step</th>");
     if (comparison_.fit_bytes > 0)
       out_ << "<th colspan=\"2\">largest " << HtmlEscaped(comparison_.fit_of) << " in "
            << FormatSize(comparison_.fit_bytes) << "</th>";
@@ -124,29 +130,73 @@ class Page {
       const auto pair = [&](int64_t value, int64_t reference) {
         Pair(FormatSize(value), Relative(static_cast<double>(value), static_cast<double>(reference)), p == 0);
       };
-      out_ << "<tr><td><span class=\"key\" style=\"background:" << ColorOfPlan(p) << "\"></span>"
-           << HtmlEscaped(plan.report.level) << "</td>";
-      pair(plan.report.layout.train.peak_bytes, first_.report.layout.train.peak_bytes);
+      NameCell(p);
+      pair(comparison_.PeakOf(plan), comparison_.PeakOf(first_));
       pair(plan.report.saved_bytes, first_.report.saved_bytes);
-      std::string flops;
-      llvm::raw_string_ostream(flops) << llvm::format("%.4g GFLOP", plan.flops / 1e9);
-      Pair(flops, Relative(plan.flops, first_.flops), p == 0);
+      out_ << "<td class=\"n\">" << VarianceText(plan) << "</td>";
+      Work(plan, p == 0);
       if (plan.fits)
         Pair(*plan.fits > 0 ? std::to_string(*plan.fits) : "none",
              Relative(static_cast<double>(*plan.fits), static_cast<double>(first_.fits.value_or(0))), p == 0);
       out_ << "</tr>\n";
     }
-    out_ << "</table></div>\n<p class=\"muted\">Less and more are relative to "
-         << HtmlEscaped(first_.report.level) << ".</p>\n";
+    out_ << "</table></div>\n";
+    Notes();
+  }
+
+  // The expected time, relative to the first plan's; where there is none, the arithmetic.
+  void Work(const ComparedPlan& plan, bool is_first) {
+    if (plan.seconds) {
+      out_ << llvm::format("<td class=\"n\">%.2f</td>", *plan.seconds / first_.seconds.value_or(1));
+      return;
+    }
+    std::string flops;
+    llvm::raw_string_ostream(flops) << llvm::format("%.4g GFLOP", plan.flops / 1e9);
+    Pair(flops, Relative(plan.flops, first_.flops), is_first);
+  }
+
+  void Notes() {
+    out_ << "<p class=\"muted\">";
+    for (const ComparedPlan& plan : comparison_.plans)
+      if (!plan.step.empty())
+        out_ << HtmlEscaped(plan.name) << " is <b>" << HtmlEscaped(plan.step) << "</b>. ";
+    const std::string first = HtmlEscaped(first_.name);
+    out_ << "Less and more are relative to " << first
+         << ". Variance is what codes add to the gradient, as a part of its square";
+    if (first_.seconds) out_ << ", and time is relative to " << first;
+    out_ << (first_.seconds ? "; both are estimates." : "; it is an estimate.");
+    if (comparison_.share_bytes > 0)
+      out_ << " All peaks hold the GPU's share of " << FormatSize(comparison_.share_bytes) << ".";
+    out_ << "</p>\n";
+  }
+
+  void MicroBatches() {
+    if (comparison_.micro_batches.empty()) return;
+    out_ << "<h2>Peak in micro-batches</h2><div class=\"wide\"><table><tr><th>plan</th>";
+    for (const int64_t count : comparison_.micro_batches)
+      out_ << "<th colspan=\"2\">" << MicroBatchesText(comparison_, count) << "</th>";
+    out_ << "</tr>\n";
+    for (size_t p = 0; p < comparison_.plans.size(); ++p) {
+      NameCell(p);
+      for (const int64_t peak : comparison_.plans[p].micro_batch_peaks) {
+        const int64_t bytes = peak + comparison_.share_bytes;
+        Pair(FormatSize(bytes),
+             Relative(static_cast<double>(bytes), static_cast<double>(comparison_.PeakOf(first_))), false);
+      }
+      out_ << "</tr>\n";
+    }
+    out_ << "</table></div>\n<p class=\"muted\">The whole batch, cut into so many micro-batches of so many "
+            "samples, whose gradients are summed for one update. Relative to "
+         << HtmlEscaped(first_.name) << " in one piece.</p>\n";
   }
 
   void Batches() {
     out_ << "<h2>Largest batch</h2><div class=\"wide\"><table><tr><th>plan</th>";
     for (const BatchThatFits& fit : first_.report.max_batch) out_ << "<th>" << fit.card << "</th>";
     out_ << "</tr>\n";
-    for (const ComparedPlan& plan : comparison_.plans) {
-      out_ << "<tr><td>" << HtmlEscaped(plan.report.level) << "</td>";
-      for (const BatchThatFits& fit : plan.report.max_batch)
+    for (size_t p = 0; p < comparison_.plans.size(); ++p) {
+      NameCell(p);
+      for (const BatchThatFits& fit : comparison_.plans[p].report.max_batch)
         out_ << "<td class=\"n\">" << fit.batch << "</td>";
       out_ << "</tr>\n";
     }

@@ -177,19 +177,53 @@ TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
     const char* word;
     int exit_code;
   };
-  for (const Case& c : {Case{{"-O", "auto"}, "give --memory-limit=SIZE", 2},
-                        {{"--memory-limit=0"}, "not a size", 2},
-                        {{"--memory-limit=-1"}, "not a size", 2},
-                        {{"--memory-limit=2e18"}, "not a size", 2},
-                        {{"--memory-limit=8MB", "-O", "L3"}, "leave out -O", 2},
-                        {{"--memory-limit=8MB", "--bits=3"}, "leave out --bits", 2},
-                        {{"--memory-limit=8MB", "--saved-limit=1MB"}, "give one of them", 2},
-                        {{"--memory-limit=8MB", "--plugin=x.so"}, "give one of them", 2},
-                        {{"--memory-limit=1KiB"}, "alone take", 1}}) {
+  for (const Case& c :
+       {Case{{"-O", "auto"}, "give --memory-limit=SIZE", 2},
+        {{"--memory-limit=0"}, "not a size", 2},
+        {{"--memory-limit=-1"}, "not a size", 2},
+        {{"--memory-limit=2e18"}, "not a size", 2},
+        {{"--memory-limit=8MB", "-O", "L3"}, "leave out -O", 2},
+        {{"--memory-limit=8MB", "--bits=3"}, "leave out --bits", 2},
+        {{"--memory-limit=8MB", "--saved-limit=1MB"}, "give one of them", 2},
+        {{"--memory-limit=8MB", "--plugin=x.so"}, "give one of them", 2},
+        {{"--memory-limit=1KiB"}, "alone take", 1},
+        {{"--compute=auto"}, "give --memory-limit=SIZE", 2},
+        {{"--optimizer=adam", "--optimizer-state=auto"}, "give --memory-limit=SIZE", 2},
+        {{"--memory-limit=8MB", "--optimizer-state=auto"}, "sgd has no moments", 2},
+        {{"--memory-limit=8MB", "--optimizer=adam", "--optimizer-state=auto", "--target=cuda"},
+         "on the CPU alone",
+         2}}) {
     const Outcome outcome = with(c.flags);
     EXPECT_EQ(outcome.exit_code, c.exit_code) << outcome.err;
     EXPECT_NE(outcome.err.find(c.word), std::string::npos) << c.word << "\n" << outcome.err;
   }
+}
+
+// The plan that is written has the state and the type that were chosen.
+TEST_F(Actc, TakesSmallerStateAndTypesWhereItMay) {
+  const std::string model = std::string(ACT_GOLDEN_DIR) + "/vit/model.onnx";
+  const auto with = [&](std::vector<std::string> flags) {
+    std::vector<std::string> command = {ToolPath("actc"), model, "--batch=16", "--optimizer=adamw"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return RunTool(command);
+  };
+  const auto peak = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> all = flags;
+    const std::string report = scratch_ / "report.json";
+    all.push_back("--report-json=" + report);
+    EXPECT_EQ(with(all).exit_code, 0);
+    llvm::Expected<llvm::json::Value> json = llvm::json::parse(ReadFile(report));
+    EXPECT_TRUE(static_cast<bool>(json));
+    return json ? json->getAsObject()->getInteger("arena_bytes").value_or(-1) : -1;
+  };
+  const int64_t small = peak({"--optimizer-state=8bit"});
+  ASSERT_LT(small, peak({}));
+  const std::string limit = "--memory-limit=" + std::to_string(small);
+  EXPECT_EQ(with({limit}).out.find("8bit"), std::string::npos);
+  const Outcome chosen = with({limit, "--optimizer-state=auto", "--compute=auto"});
+  EXPECT_NE(chosen.out.find("memory limit: L0 with --optimizer-state=8bit takes"), std::string::npos)
+      << chosen.out << chosen.err;
+  EXPECT_EQ(peak({limit, "--optimizer-state=auto", "--compute=auto"}), small);
 }
 
 TEST_F(Actc, SaysWhatMayBeRoundedAndRefusesOtherArithmetic) {
@@ -220,7 +254,7 @@ TEST_F(Actc, ComputesInBFloat16AndRefusesOtherTypes) {
   EXPECT_NE(report.find("level L0, bfloat16"), std::string::npos) << report;
   EXPECT_NE(report.find("bf16"), std::string::npos) << report;
   EXPECT_EQ(RunTool(args({"--compute=f32", "--explain"})).out.find("bf16"), std::string::npos);
-  ExpectWrongUsage(args({"--compute=fp8"}), {"--compute: expected f32 or bf16, found 'fp8'"});
+  ExpectWrongUsage(args({"--compute=fp8"}), {"--compute: expected f32, bf16 or auto, found 'fp8'"});
   ExpectWrongUsage(args({"--compute=bf16", "--fpmath=bf16"}), {"--fpmath", "no meaning with --compute=bf16"});
 }
 

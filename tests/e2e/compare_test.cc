@@ -107,7 +107,111 @@ TEST_F(Compare, TheExtentFoundFitsAndTheNextDoesNot) {
   }
 }
 
+// The same choice as --memory-limit's, at the same peak.
+TEST_F(Compare, ALimitIsTheStepThatMemoryLimitChooses) {
+  const std::string page = scratch_ / "page.html";
+  const int64_t limit = Single("L3", 64, "arena_bytes") * 11 / 10;
+  const std::string entry = "auto:" + std::to_string(limit);
+  const std::string table =
+      ExpectDone(Command({"--compare=" + entry + ",L3", "--batch=64", "--report-html=" + page}));
+  const std::string single = ExpectDone(Command({"--memory-limit=" + std::to_string(limit), "--batch=64"}));
+  const std::string before = "memory limit: ";
+  const size_t at = single.find(before) + before.size();
+  const std::string step = single.substr(at, single.find(" takes ") - at);
+  EXPECT_NE(step, "L0");
+  EXPECT_NE(table.find(entry + " is " + step + "\n"), std::string::npos) << table;
+  EXPECT_NE(ReadFile(page).find("<b>" + step + "</b>"), std::string::npos);
+  auto rows = Rows(table);
+  EXPECT_NE(single.find(rows[entry][0] + " " + rows[entry][1]), std::string::npos) << table << single;
+}
+
+TEST_F(Compare, MicroBatchesHaveThePeaksOfTheirOwnReports) {
+  const std::string table = ExpectDone(Command({"--compare=L3", "--batch=64", "--micro-batches=4,1,2"}));
+  std::istringstream lines(table.substr(table.find("micro-batches, whose")));
+  std::string line;
+  std::getline(lines, line);
+  std::getline(lines, line);
+  EXPECT_NE(line.find("1 x 64"), std::string::npos);
+  EXPECT_LT(line.find("1 x 64"), line.find("2 x 32"));
+  EXPECT_LT(line.find("2 x 32"), line.find("4 x 16"));
+  for (const std::string level : {"L0", "L3"}) {
+    std::getline(lines, line);
+    EXPECT_NE(line.find(level), std::string::npos) << line;
+    for (const int count : {1, 2, 4}) {
+      const std::string single = ExpectDone(Command(
+          {"-O", level, "--batch=" + std::to_string(64 / count), "--accumulate=" + std::to_string(count)}));
+      std::istringstream words(single.substr(single.find("peak")));
+      std::string word, number, unit;
+      words >> word >> number >> unit;
+      EXPECT_NE(line.find(number + " " + unit), std::string::npos) << line << single;
+    }
+  }
+}
+
+TEST_F(Compare, AGpusShareIsInEveryPeakAndInWhatFits) {
+  constexpr int64_t kShare = 3 << 20, kLimit = 11 << 20;
+  const auto with = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> all = {"--compare=L3", "--target=cuda", "--batch=64"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return Rows(ExpectDone(Command(all)));
+  };
+  auto alone = with({"--fit=" + std::to_string(kLimit - kShare)});
+  auto shared = with({"--fit=" + std::to_string(kLimit), "--gpu-share=" + std::to_string(kShare)});
+  for (const std::string level : {"L0", "L3"}) {
+    EXPECT_EQ(alone[level].back(), shared[level].back()) << level;
+    EXPECT_NEAR(std::stod(shared[level][0]), std::stod(alone[level][0]) + 3, .02) << level;
+  }
+}
+
+// Exact steps add nothing; fewer bits add more. A re-run takes time.
+TEST_F(Compare, TellsVarianceAndTime) {
+  auto rows = Rows(ExpectDone(Command({"--compare=actnn-L3,actnn-L1,L4,blpa", "--batch=64"})));
+  const auto variance = [&](const std::string& level) { return rows[level].at(11); };
+  EXPECT_EQ(variance("L0"), "0") << rows["L0"].size();
+  EXPECT_GT(std::stod(variance("actnn-L3")), std::stod(variance("actnn-L1")));
+  EXPECT_GT(std::stod(variance("actnn-L1")), 0);
+  const std::string page = scratch_ / "page.html";
+  const std::string table = ExpectDone(Command({"--compare=L4,blpa", "--report-html=" + page}));
+  EXPECT_NE(table.find("not known"), std::string::npos) << table;
+  EXPECT_NE(table.find("time to L0"), std::string::npos) << table;
+  EXPECT_NE(ReadFile(page).find("expected time"), std::string::npos);
+  // Nothing is known of a GPU's speed unless it is said.
+  const std::string gpu = ExpectDone(Command({"--compare=L4", "--target=cuda"}));
+  EXPECT_EQ(gpu.find("time to L0"), std::string::npos) << gpu;
+  EXPECT_NE(ExpectDone(Command({"--compare=L4", "--target=cuda", "--rates=4e4,3e3"})).find("time to L0"),
+            std::string::npos);
+}
+
 TEST_F(Compare, WrongUsageIsExit2) {
+  for (const char* entry : {"auto", "auto:", "auto:0", "auto:-1", "auto:1EiB", "auto:nan", "auto:2e18"})
+    ExpectWrongUsage(Command({std::string("--compare=L0,") + entry, "--batch=4"}),
+                     {"--compare: expected auto:SIZE, found '" + std::string(entry) + "'"});
+  ExpectWrongUsage(Command({"--compare=L3", "--compute=auto"}), {"--compute: auto chooses by the memory"});
+  ExpectWrongUsage(Command({"--compare=L3", "--gpu-share=1GiB"}), {"--gpu-share", "give --target=cuda"});
+  const auto on_gpu = [this](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--target=cuda", "--batch=4"});
+    return Command(flags);
+  };
+  for (const char* share : {"--gpu-share=0", "--gpu-share=-1", "--gpu-share=much", "--gpu-share=1EiB"})
+    ExpectWrongUsage(on_gpu({"--compare=L3", share}), {"--gpu-share: '", "' is not a size"});
+  ExpectWrongUsage(on_gpu({"--compare=L3", "--gpu-share=2GiB", "--fit=1GiB"}),
+                   {"--gpu-share: 2.00 GiB leave nothing of --fit, 1.00 GiB"});
+  ExpectWrongUsage(on_gpu({"--compare=auto:1GiB", "--gpu-share=1GiB"}),
+                   {"--gpu-share: 1.00 GiB leave nothing of auto:1GiB"});
+  ExpectWrongUsage(Command({"--compare=L3", "--batch=64", "--micro-batches=2,3"}),
+                   {"--micro-batches: 3 do not divide the batch of 64"});
+  for (const char* counts : {"0", "-2", "two", "2,,4", "2.5"})
+    ExpectWrongUsage(Command({"--compare=L3", "--batch=64", std::string("--micro-batches=") + counts}),
+                     {"--micro-batches: expected numbers of micro-batches"});
+  ExpectWrongUsage(Command({"--compare=L3", "--batch=64", "--micro-batches=2", "--accumulate=2"}),
+                   {"--micro-batches", "give one of them"});
+  ExpectWrongUsage(Command({"--compare=L3", "--batch=64", "--micro-batches=2", "--optimizer=none"}),
+                   {"--micro-batches: needs an optimizer"});
+  for (const char* rates : {"140", "140,0", "-1,12", "nan,12", "140,12,1", "fast,12"})
+    ExpectWrongUsage(Command({"--compare=L3", std::string("--rates=") + rates}),
+                     {"--rates: expected GFLOPS,GBPS"});
+  for (const char* flag : {"--gpu-share=1GiB", "--micro-batches=2", "--rates=1,1"})
+    ExpectWrongUsage(Command({flag}), {"is a part of --compare"});
   ExpectWrongUsage(Command({"--compare="}), {"--compare: a level is missing", "--compare=L0,L3,L4"});
   ExpectWrongUsage(Command({"--compare=L0,,L3"}), {"--compare: a level is missing"});
   ExpectWrongUsage(Command({"--compare=L0,L9"}), {"--compare", "L9"});
@@ -116,7 +220,7 @@ TEST_F(Compare, WrongUsageIsExit2) {
   ExpectWrongUsage(Command({"--compare=L3", "-O", "L3"}), {"--compare", "-O is for one plan"});
   ExpectWrongUsage(Command({"--compare=L3", "--bits=3"}), {"--compare", "--bits is for one plan"});
   ExpectWrongUsage(Command({"--compare=L3", "--target=all"}), {"--compare: is for one target"});
-  ExpectWrongUsage(Command({"--fit=1GiB"}), {"--fit: is a column of --compare"});
+  ExpectWrongUsage(Command({"--fit=1GiB"}), {"--fit: is a part of --compare"});
   for (const char* fit : {"--fit=0", "--fit=", "--fit=lots", "--fit=-1", "--fit=1GiB:", "--fit=2e18"})
     ExpectWrongUsage(Command({"--compare=L3", fit}), {"--fit: expected SIZE or SIZE:DIM"});
   ExpectWrongUsage(Command({"--compare=L3", "--fit=1GiB:T"}),
@@ -125,6 +229,8 @@ TEST_F(Compare, WrongUsageIsExit2) {
 
 TEST_F(Compare, RefusesWhatCannotFit) {
   ExpectRefused(Command({"--compare=L3", "--fit=4KiB"}), {"--fit: 4.00 KiB", "less than parameters"});
+  ExpectRefused(Command({"--compare=auto:1GiB"}), {"auto:1GiB", "chosen for a batch, and none is given"});
+  ExpectRefused(Command({"--compare=auto:4KiB", "--batch=64"}), {"auto:4KiB", "alone take"});
   OnnxModel fixed;
   fixed.Input("x", onnx::TensorProto::FLOAT, {2, 4})
       .Weight("w", {4, 4})
@@ -134,6 +240,10 @@ TEST_F(Compare, RefusesWhatCannotFit) {
   WriteFile(scratch_ / "fixed.onnx", fixed.Bytes());
   ExpectRefused({ToolPath("actc"), scratch_ / "fixed.onnx", "--compare=L0", "--fit=1GiB"},
                 {"--fit: the model's batch is fixed"});
+  ExpectRefused({ToolPath("actc"), scratch_ / "fixed.onnx", "--compare=L0", "--batch=2", "--micro-batches=2"},
+                {"--micro-batches: the model's batch is fixed"});
+  // It is the batch that a limit needs.
+  ExpectDone({ToolPath("actc"), scratch_ / "fixed.onnx", "--compare=auto:1GiB"});
 }
 
 }  // namespace

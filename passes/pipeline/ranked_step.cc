@@ -1,0 +1,88 @@
+// The variance that a step is expected to have, in units of that of codes of 3 bits:
+// * A code of K levels has one in proportion to 1 / (K - 1)^2.
+// * A step in bfloat16 rounds each activation and gradient. Its squared error, measured at L0 in golden cases
+//   (docs/measurements/mixed_precision.md), is .1 to 3.5 times the variance of L3's codes of 3 bits there, which the
+//   initial weights of both share. The list takes the geometric mean.
+// * The optimizer's state has no part in the gradient.
+// Where variances are equal, the step that takes less time comes first: without 8-bit state, which is decoded and
+// encoded, and at L3, which runs nothing twice.
+#include "passes/pipeline/ranked_step.h"
+
+#include <llvm/Support/Format.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace act {
+namespace {
+
+constexpr const char* kCodedLevels[] = {"L3", "L4"};
+constexpr int kBitSteps = 26;
+constexpr double kVarianceOfBFloat16 = .6;
+
+// Average bits of codes (--bits): 8, then in quarters of a bit from 7.625 down to 1.625, which few models allow. A
+// quarter changes the variance by about 1.4 times. With 8 bits nothing is left to distribute, and codes of small
+// tensors keep the bits that L3 and L4 give them. The others are fractions: with a whole number every code has the
+// same bits, and the variance is larger.
+double BitsAt(int step) { return step == 0 ? 8 : 7.875 - .25 * step; }
+
+double VarianceOf(const RankedStep& step) {
+  const double codes = step.bits > 0 ? std::pow(7 / (std::exp2(step.bits) - 1), 2) : 0;
+  return codes + (step.bfloat16 ? kVarianceOfBFloat16 : 0);
+}
+
+}  // namespace
+
+std::string RankedStep::Name() const {
+  std::string flags;
+  llvm::raw_string_ostream out(flags);
+  if (bits > 0) out << llvm::format(" --bits=%g", bits);
+  if (bfloat16) out << " --compute=bf16";
+  if (quantized_state) out << " --optimizer-state=8bit";
+  return flags.empty() ? level : level + " with" + flags;
+}
+
+void RankedStep::SetIn(CompileOptions& options) const {
+  options.level = level;
+  options.bits = bits;
+  if (bfloat16) options.compute = Compute::kBFloat16;
+  if (quantized_state) options.state = StateFormat::k8Bit;
+}
+
+std::vector<RankedStep> ListSteps(const StepChoices& choices) {
+  std::vector<RankedStep> steps;
+  for (const bool bfloat16 : {false, true}) {
+    if (bfloat16 && !choices.bfloat16) continue;
+    const auto add = [&](const std::string& level, double bits) {
+      RankedStep step{.level = level, .bits = bits, .bfloat16 = bfloat16};
+      steps.push_back(step);
+      step.quantized_state = true;
+      if (choices.quantized_state) steps.push_back(step);
+    };
+    add("L0", 0);
+    for (int step = 0; step < kBitSteps; ++step)
+      for (const char* level : kCodedLevels) add(level, BitsAt(step));
+  }
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const RankedStep& a, const RankedStep& b) { return VarianceOf(a) < VarianceOf(b); });
+  for (size_t s = 0; s < steps.size(); ++s) steps[s].rank = static_cast<int>(s);
+  return steps;
+}
+
+std::vector<std::vector<int>> ColumnsOf(const std::vector<RankedStep>& steps) {
+  using Key = std::tuple<std::string, bool, bool>;
+  std::map<Key, size_t> known;
+  std::vector<std::vector<int>> columns;
+  for (const RankedStep& step : steps) {
+    const Key key{step.level, step.bfloat16, step.quantized_state};
+    const auto [it, fresh] = known.try_emplace(key, columns.size());
+    if (fresh) columns.emplace_back();
+    columns[it->second].push_back(step.rank);
+  }
+  return columns;
+}
+
+}  // namespace act

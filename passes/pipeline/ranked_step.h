@@ -1,0 +1,40 @@
+// The steps among which actc --memory-limit chooses, from the least expected variance of the gradient to the largest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "passes/pipeline/pipeline.h"
+
+namespace act {
+
+// What the choice may change beside the level and the bits of its codes.
+struct StepChoices {
+  bool bfloat16 = false;         // --compute=auto
+  bool quantized_state = false;  // --optimizer-state=auto
+};
+
+// A step of the list, and its peak at CompileOptions::batch: bytes of the device's arena, and on a machine without
+// other memory of the host's, too.
+struct RankedStep {
+  int rank = 0;  // 0: the best
+  std::string level;
+  double bits = 0;  // CompileOptions::bits; 0: the level stores exactly
+  // Set by a choice alone. What the user asked for is in no step's name.
+  bool bfloat16 = false, quantized_state = false;
+  int64_t peak_bytes = 0;
+
+  // "L3 with --bits=4.5 --compute=bf16".
+  std::string Name() const;
+  // Makes these the options of this step.
+  void SetIn(CompileOptions& options) const;
+};
+
+// Best first; ranks are positions. The list depends on nothing else.
+std::vector<RankedStep> ListSteps(const StepChoices& choices);
+
+// The ranks of steps that differ in the bits of codes alone, most bits first. Each rank is in one of them.
+std::vector<std::vector<int>> ColumnsOf(const std::vector<RankedStep>& steps);
+
+}  // namespace act
