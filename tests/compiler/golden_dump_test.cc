@@ -151,8 +151,8 @@ INSTANTIATE_TEST_SUITE_P(, GoldenDumps, ::testing::ValuesIn(Files()), [](const a
 });
 
 TEST(GoldenDumpFiles, ShowEachPass) {
-  // What this pass decides is in the step beside the graph.
-  std::set<std::string> shown = {"assign-storage"};
+  // What these passes find is beside the graph.
+  std::set<std::string> shown = {"assign-storage", "expect-variance"};
   for (const std::string& file : Files()) shown.insert(PassOf(file));
   for (const std::string& line : Lines(DescribePasses())) {
     std::string pass;
