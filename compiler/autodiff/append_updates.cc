@@ -164,7 +164,8 @@ llvm::Error UpdateAppender::QuantizedUpdate(ValueId parameter, ValueId gradient,
   const TensorType codes = {DType::kUint8, dims};
   const TensorType maxima = {DType::kFloat32, {Dim((elements + kMomentBlock - 1) / kMomentBlock)}};
   for (const std::string& state : rule_->state) {
-    const std::string place = name + "." + state;
+    std::string place = name;
+    place.append(".").append(state);
     if (options_.state == StateFormat::kBFloat16) {
       operands.push_back(builder_.Input(place, {DType::kBFloat16, dims}, ValueKind::kOptimizer));
     } else {

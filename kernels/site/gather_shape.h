@@ -58,6 +58,7 @@ std::optional<ScatterShape> ScatterShapeOf(const KernelSite& site, std::string* 
 template <class T>
 T Reduce(Reduction reduction, T a, T b) {
   using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+  // A NaN is told by b != b, for integers too: NOLINTBEGIN(misc-redundant-expression)
   switch (reduction) {
     case Reduction::kNone:
       return b;
@@ -70,6 +71,7 @@ T Reduce(Reduction reduction, T a, T b) {
     case Reduction::kMax:
       return b > a || b != b ? b : a;
   }
+  // NOLINTEND(misc-redundant-expression)
   return b;
 }
 

@@ -42,8 +42,10 @@ class DynamicMap {
   // x lies between the map's ends.
   constexpr uint8_t Round(float x, uint32_t bits) const {
     int low = 0;
-    for (int step = 128; step > 0; step /= 2)
-      if (low + step < size_ - 1 && values_[static_cast<size_t>(low + step)] <= x) low += step;
+    for (int step = 128; step > 0; step /= 2) {
+      const int next = low + step;
+      if (next < size_ - 1 && values_[static_cast<size_t>(next)] <= x) low = next;
+    }
     const float below = (*this)[low], gap = (*this)[low + 1] - below;
     const float u = (static_cast<float>(bits) + .5f) * 0x1p-16f;
     return static_cast<uint8_t>((x - below) > u * gap ? low + 1 : low);
