@@ -189,7 +189,9 @@ TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
         {{"--memory-limit=1KiB"}, "alone take", 1},
         {{"--compute=auto"}, "give --memory-limit=SIZE", 2},
         {{"--optimizer=adam", "--optimizer-state=auto"}, "give --memory-limit=SIZE", 2},
-        {{"--memory-limit=8MB", "--optimizer-state=auto"}, "sgd has no moments", 2},
+        {{"--memory-limit=8MB", "--optimizer=adagrad", "--optimizer-state=auto"},
+         "state in float32 alone",
+         2},
         {{"--memory-limit=8MB", "--optimizer=adam", "--optimizer-state=auto", "--target=cuda"},
          "on the CPU alone",
          2}}) {
