@@ -24,8 +24,8 @@ inline constexpr int64_t kPairRows = 8, kPairColumns = 48;
 inline constexpr int64_t kPairLanes = 16;
 
 // Packs pair number `pair` of `depth`: elements of two terms, rounded to nearest even, the first
-// term's in the lower half. Null means zeros. Panels of `width` elements (kPairRows or
-// kPairColumns) lie one after the other, `depth` pairs each. The last panel of the right operand is
+// term's in the lower half. Null means zeros. Panels of `width` elements (kPairRows, or a
+// multiple of kPairLanes) lie one after the other, `depth` pairs each. The last panel of the right operand is
 // as narrow as whole vectors allow, and its elements after `count` are 0.
 void PackPair(const float* first, const float* second, int64_t count, int64_t width, int64_t depth,
               int64_t pair, uint32_t* panels);

@@ -4,19 +4,15 @@
 #include <cstdlib>
 #include <cstring>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "kernels/cpu/instructions.h"
+#include "kernels/cpu/pair_terms-inl.h"
 
 namespace act {
 
 #if defined(__x86_64__)
 namespace {
 
-#define ACT_TARGET_PACK __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
-#define ACT_TARGET_TILES __attribute__((target("avx512f,amx-tile,amx-bf16")))
+#define ACT_TARGET_TILES __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 
 constexpr int64_t kSide = 16;  // rows of a tile, words of a row
 constexpr int64_t kTileWords = kSide * kSide, kRowBytes = kSide * 4;
@@ -26,29 +22,8 @@ inline void StoresAreDone() { __asm__ volatile("" ::: "memory"); }
 
 // ---- Packing
 
-ACT_TARGET_PACK inline __mmask16 First(int64_t count) {
-  return static_cast<__mmask16>(count >= kSide ? 0xFFFF : (1 << count) - 1);
-}
-
-// 16 elements of two terms, as pairs with element i's at 2 i and 2 i + 1, in the order of Unzipped.
-ACT_TARGET_PACK inline __m512i Pairs(const float* first, const float* second, __mmask16 lanes) {
-  alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  const __m512 low = _mm512_maskz_loadu_ps(lanes, first);
-  const __m512 high = second ? _mm512_maskz_loadu_ps(lanes, second) : _mm512_setzero_ps();
-  return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), (__m512i)_mm512_cvtne2ps_pbh(high, low));
-}
-ACT_TARGET_PACK inline __m512i Pairs(const BFloat16* first, const BFloat16* second, __mmask16 lanes) {
-  constexpr __mmask16 kAll = 0xFFFF;
-  const __m512i low = _mm512_maskz_cvtepu16_epi32(kAll, _mm256_maskz_loadu_epi16(lanes, first));
-  if (!second) return low;
-  const __m512i high = _mm512_maskz_cvtepu16_epi32(kAll, _mm256_maskz_loadu_epi16(lanes, second));
-  return _mm512_or_si512(low, _mm512_maskz_slli_epi32(kAll, high, 16));
-}
-
-// Rows become columns, a power of two at a time: row i exchanges halves, quarters, ... with row i + step.
-ACT_TARGET_PACK inline void Transpose(__m512i (&v)[kSide]) {
+// v[i] becomes column i of v: in words, in pairs of words, then in units of four.
+ACT_TARGET_BF16 inline void Transpose(__m512i (&v)[kSide]) {
   constexpr __mmask16 kAll = 0xFFFF;
   __m512i w[kSide];
 #pragma GCC unroll 8
@@ -80,27 +55,28 @@ ACT_TARGET_PACK inline void Transpose(__m512i (&v)[kSide]) {
 }
 
 template <class T>
-ACT_TARGET_PACK void PackRows(const T* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
+ACT_TARGET_BF16 void PackRows(const T* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
                               int64_t pair, uint32_t* rows) {
   const int64_t pairs = (terms + 1) / 2;
   for (int64_t k = 0; k < pairs; k += kSide) {
     const int64_t here = std::min(kSide, pairs - k);
     for (int64_t at = 0; at < count; at += kSide) {
-      const __mmask16 lanes = First(count - at);
+      const __mmask16 lanes = FirstLanes(count - at);
       __m512i v[kSide];
 #pragma GCC unroll 16
       for (int64_t i = 0; i < kSide; ++i) {
         v[i] = _mm512_setzero_si512();
         if (i >= here) continue;
         const T* first = from + (k + i) * 2 * distance + at;
-        v[i] = Pairs(first, 2 * (k + i) + 1 < terms ? first + distance : nullptr, lanes);
+        const T* second = 2 * (k + i) + 1 < terms ? first + distance : nullptr;
+        v[i] = Interleaved(LoadTerm(first, 0, lanes), LoadTerm(second, 0, lanes));
       }
       Transpose(v);
       uint32_t* to = rows + at * depth + pair + k;
       const int64_t whole = std::min(kSide, count - at);
 #pragma GCC unroll 16
       for (int64_t i = 0; i < kSide; ++i)
-        if (i < whole) _mm512_mask_storeu_epi32(to + i * depth, First(here), v[i]);
+        if (i < whole) _mm512_mask_storeu_epi32(to + i * depth, FirstLanes(here), v[i]);
     }
   }
 }
@@ -131,15 +107,10 @@ struct alignas(64) Staging {
 ACT_TARGET_TILES void StageIn(const void* from, int64_t from_row, int64_t rows, int64_t columns,
                               uint32_t* tile) {
   const auto* words = static_cast<const uint32_t*>(from);
-  const auto lanes =
-      static_cast<__mmask16>(columns >= kSide ? 0xFFFF : (1 << std::max<int64_t>(columns, 0)) - 1);
+  const __mmask16 lanes = FirstLanes(columns);
   for (int64_t r = 0; r < kSide; ++r)
     _mm512_store_si512(tile + r * kSide, r < rows ? _mm512_maskz_loadu_epi32(lanes, words + r * from_row)
                                                   : _mm512_setzero_si512());
-}
-
-inline void AskFor(uintptr_t line) {
-  __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);  // NOLINT(performance-no-int-to-ptr)
 }
 
 // Adds 16 pairs to kRowTiles x kColumnTiles tiles of sums.
@@ -173,8 +144,6 @@ ACT_TARGET_TILES void MultiplyTiles(const uint32_t* left, int64_t depth, const u
                                     std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
                                     int64_t columns, bool add, Ahead ahead) {
   Staging staging;
-  // A prefetch that the processor cannot translate costs it a walk of the page table.
-  if (ahead.step == 0) ahead.at = reinterpret_cast<uintptr_t>(left);
   const auto rows_of = [rows](int t) { return std::min(kSide, rows - t / 2 * kSide); };
   const auto columns_of = [columns](int t) { return std::min(kSide, columns - t % 2 * kSide); };
   const auto whole = [&](int t) { return rows_of(t) == kSide && columns_of(t) == kSide; };

@@ -9,7 +9,7 @@
 namespace act {
 namespace {
 
-// Loops do a part of the arithmetic that products do in the same time: an operation has no sum of its own to go into.
+// The arithmetic that a loop does, as a part of what a product does in the same time. Assumed, and not measured.
 constexpr double kLoopPart = .1;
 // An element that is encoded or decoded takes as long as so many bytes.
 constexpr double kBytesOfCodedElement = 2;
