@@ -2,8 +2,8 @@
 // so it is never made whole: the update gets the gradients of the rows and their places in the table. It makes
 // the gradient of some rows of the table at a time (a chunk), and updates these.
 //
-// The attribute `row_gradient` of such a node holds three positions among its operands: the table, the gradients of the rows, their index. An operand after the index is
-// a flag for each row; rows whose flag is 0 add nothing. All operands before the index are those of the update
+// The attribute `row_gradient` of such a node holds three positions among its operands: the table, the gradients
+// of the rows, their index. An operand after the index is a flag for each row; rows whose flag is 0 add nothing. All operands before the index are those of the update
 // with a whole gradient, in whose place the gradients of the rows are.
 #pragma once
 
@@ -27,7 +27,8 @@ struct RowUpdate {
   size_t table, rows, index;
   std::optional<size_t> live;  // none: every row counts
 };
-// Nullopt if the node is no such update, or its attribute is missing, names operands that the node does not have, or puts the index before them.
+// Nullopt if the node is no such update, or its attribute is missing, names operands that the node does not have,
+// or puts the index before them.
 std::optional<RowUpdate> RowUpdateOf(const Node& node);
 
 // All of a graph.
