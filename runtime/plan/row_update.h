@@ -3,8 +3,9 @@
 // the gradient of some rows of the table at a time (a chunk), and updates these.
 //
 // The attribute `row_gradient` of such a node holds three positions among its operands: the table, the gradients
-// of the rows, their index. An operand after the index is a flag for each row; rows whose flag is 0 add nothing. All operands before the index are those of the update
-// with a whole gradient, in whose place the gradients of the rows are.
+// of the rows, their index. An operand after the index is a flag for each row. Rows whose flag is 0 add nothing.
+// All operands before the index are those of the update with a whole gradient, in whose place the gradients of
+// the rows are.
 #pragma once
 
 #include <cstddef>
