@@ -50,6 +50,8 @@ class AttentionMatcher {
   // no attention.
   std::optional<AttentionMatch> Match(const Node& node) const;
 
+  const Value& ValueOf(ValueId v) const { return graph_.value(v); }
+  const TensorType& TypeOf(ValueId v) const { return graph_.value(v).type; }
   const Dims& DimsOf(ValueId v) const { return graph_.value(v).type.dims; }
   // The model's node that makes v. Null: v is no activation of the model.
   const Node* Maker(ValueId v) const { return uses_.ProducerNode(v); }

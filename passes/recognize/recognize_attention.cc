@@ -11,6 +11,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/recognize/match_attention.h"
+#include "passes/recognize/visible_keys.h"
 #include "runtime/base/error.h"
 
 namespace act {
@@ -112,23 +113,70 @@ class Recognizer {
     return builder_.Reshape(o, attention_.DimsOf(node.outputs[0]), name);
   }
 
-  // The pairs that take part, as a bool operand or as the attribute `causal`.
+  // The pairs that take part, as a bool operand or as the attribute `causal`, or as both.
   llvm::Expected<ValueId> Mask(AttentionMatch& m, Attributes& attrs, const std::string& name) {
     for (size_t i = 0; i < m.biases.size() && m.masks.empty(); ++i) TakeMask(m, i);
     if (m.masks.empty()) return kNoValue;
+    const ScoreTerm& term = m.masks[0];
+    const MaskTerm whole{term.value, m.mask_hides_where_true};
+    std::optional<int64_t> causal;
+    std::vector<MaskTerm> terms = TermsBesideCausal(m, whole, causal);
+    const auto fits = [&](const MaskTerm& t) {
+      return attention_.Fitted({t.value, term.scores}, m).has_value();
+    };
+    if (!std::all_of(terms.begin(), terms.end(), fits)) {
+      terms = {whole};
+      causal.reset();
+    }
+    if (terms.empty() && !causal) return kNoValue;  // every query sees all keys
     // A query that sees no key: if all its scores are equal and finite, its result is the mean of
     // the values. If they are -infinity, its result is NaN, which is the default.
     if (std::isfinite(m.hidden_score)) attrs.Set("empty_row", std::string("mean"));
     if (m.hidden_gradient) attrs.Set("hidden_gradient", int64_t{1});
-    const ScoreTerm term = m.masks[0];
-    if (const auto offset = CausalOffset(term.value, m.mask_hides_where_true)) {
+    if (causal) {
       attrs.Set("causal", int64_t{1});
-      attrs.Set("causal_offset", *offset);
-      return kNoValue;
+      attrs.Set("causal_offset", *causal);
     }
-    ACT_TRY(ValueId mask, builder_.Reshape(term.value, *attention_.Fitted(term, m), name));
-    if (!m.mask_hides_where_true) return mask;
-    return builder_.Add1("Equal", {mask, builder_.Scalar(0)}, {}, name);
+    ValueId mask = kNoValue;
+    for (const MaskTerm& t : terms) {
+      ACT_TRY(ValueId visible,
+              builder_.Reshape(t.value, *attention_.Fitted({t.value, term.scores}, m), name));
+      if (t.hides_where_true) {
+        ACT_TRY(visible, builder_.Add1("Equal", {visible, builder_.Scalar(0)}, {}, name));
+      }
+      if (mask != kNoValue) {
+        ACT_TRY(visible, And(mask, visible, name));
+      }
+      mask = visible;
+    }
+    return mask;
+  }
+
+  llvm::Expected<ValueId> And(ValueId a, ValueId b, const std::string& name) {
+    Attributes to_float;
+    to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
+    ACT_TRY(const ValueId x, builder_.Add1("Cast", {a}, to_float, name));
+    ACT_TRY(const ValueId y, builder_.Add1("Cast", {b}, to_float, name));
+    ACT_TRY(const ValueId both, builder_.Add1("Mul", {x, y}, {}, name));
+    return builder_.Add1("Greater", {both, builder_.Scalar(0)}, {}, name);
+  }
+
+  // The terms of a mask without those that hide nothing and those that hide later keys, which become `causal`.
+  std::vector<MaskTerm> TermsBesideCausal(const AttentionMatch& m, const MaskTerm& mask,
+                                          std::optional<int64_t>& causal) const {
+    const Dim queries = m.widest[m.widest.size() - 2], keys = m.widest.back();
+    if (!queries.IsFixed() || !keys.IsFixed()) return {mask};
+    const VisibleKeys visible(attention_, queries.fixed, keys.fixed);
+    std::vector<MaskTerm> others;
+    for (const MaskTerm& term : visible.TermsOf(mask)) {
+      const auto ranges = visible.Of(term);
+      if (ranges && AllVisible(*ranges, keys.fixed)) continue;
+      if (const auto offset = ranges ? CausalOffset(*ranges, keys.fixed) : std::nullopt)
+        causal = std::min(*offset, causal.value_or(*offset));
+      else
+        others.push_back(term);
+    }
+    return others;
   }
 
   // Takes bias i as a mask if it is 0 for some pairs and far below any score for the others:
@@ -184,28 +232,6 @@ class Recognizer {
     for (float x : numbers) takes_part.push_back(x == 0);
     return builder_.Constant("", {DType::kBool, attention_.DimsOf(v)},
                              HostTensor::Copy(takes_part.data(), static_cast<int64_t>(takes_part.size())));
-  }
-
-  // The offset if a constant mask [.., Tq, Tk] lets query i see keys 0..i +
-  // offset, in each of its slices.
-  std::optional<int64_t> CausalOffset(ValueId v, bool hides_where_true) const {
-    const Value& value = graph_.value(v);
-    const Dims& dims = value.type.dims;
-    if (value.kind != ValueKind::kConstant || !value.data.data || dims.size() < 2 ||
-        !value.type.Elements().IsFixed() || value.data.bytes != value.type.Elements().fixed ||
-        value.data.bytes == 0)
-      return std::nullopt;
-    const int64_t queries = dims[dims.size() - 2].fixed, keys = dims.back().fixed;
-    const auto sees = [&](int64_t row, int64_t j) {
-      return (std::to_integer<int>(value.data.data[row * keys + j]) != 0) != hides_where_true;
-    };
-    int64_t first = 0;  // keys that query 0 sees
-    while (first < keys && sees(0, first)) ++first;
-    if (first == 0) return std::nullopt;
-    for (int64_t row = 0; row < value.data.bytes / keys; ++row)
-      for (int64_t j = 0; j < keys; ++j)
-        if (sees(row, j) != (j < first + row % queries)) return std::nullopt;
-    return first - 1;
   }
 
   // The sum of the terms that are added to the scores.

@@ -35,6 +35,26 @@ inline ValueId CausalConstant(GraphBuilder& b, int64_t queries, int64_t keys, fl
   return b.Constant("", {DType::kFloat32, {1, 1, queries, keys}}, testing_step::HostFloats(mask));
 }
 
+// The positions of a sequence's elements, as an exporter spreads them over the batch.
+inline ValueId PositionsOf(GraphBuilder& b, Dim batch, Dims dims, int64_t first) {
+  std::vector<int64_t> positions(static_cast<size_t>(dims[1].fixed * dims[2].fixed));
+  std::iota(positions.begin(), positions.end(), first);
+  dims.insert(dims.begin(), Dim(1));
+  const HostTensor data =
+      HostTensor::Copy(positions.data(), static_cast<int64_t>(positions.size() * sizeof(int64_t)));
+  const ValueId once = b.Constant("", {DType::kInt64, dims}, data);
+  dims[0] = batch;
+  return Take(b.Expand(once, dims));
+}
+
+inline ValueId Flags(GraphBuilder& b, ValueId x) {
+  return Node1(b, "Cast", {x}, Attrs({{"to", static_cast<int64_t>(DType::kFloat32)}}));
+}
+// `a and b` with "Mul", `a or b` with "Max", as the importer writes them.
+inline ValueId Logic(GraphBuilder& b, const char* op, ValueId x, ValueId y) {
+  return Node1(b, "Greater", {Node1(b, op, {Flags(b, x), Flags(b, y)}), Number(b, 0)});
+}
+
 inline std::vector<ExportedForm> ExportedForms() {
   constexpr float kLowest = -3.4028234663852886e38f;
   const Ints in_heads{0, 2, 1, 3};
@@ -140,6 +160,66 @@ inline std::vector<ExportedForm> ExportedForms() {
                      ValueId s = Node1(b, "Mul", {Node1(b, "MatMul", {in[0], kt}), Number(b, .5f)});
                      s = Node1(b, "Add", {s, CausalConstant(b, 5, 5, kLowest)});
                      return b.Add1("MatMul", {Node1(b, "Softmax", {s}), repeated(in[2])});
+                   }});
+  // Two queries come after those of earlier calls.
+  forms.push_back({{.name = "causal by position",
+                    .q = {2, 2, 5, 3},
+                    .k = {2, 2, 7, 3},
+                    .v = {2, 2, 7, 3},
+                    .causal = true,
+                    .offset = 2,
+                    .empty_row = "mean",
+                    .batched = {0, 1, 2}},
+                   [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+                     const Dim batch = b.type(in[0]).dims[0];
+                     const ValueId query = PositionsOf(b, batch, {1, 5, 1}, 2);
+                     const ValueId key = PositionsOf(b, batch, {1, 1, 7}, 0);
+                     const ValueId sees =
+                         Logic(b, "Max", Node1(b, "Less", {key, query}), Node1(b, "Equal", {key, query}));
+                     const ValueId mask = Node1(b, "Where", {sees, Number(b, 0), Number(b, kLowest)});
+                     ValueId s = Node1(b, "MatMul", {in[0], in[1]}, Attrs({{"trans_b", int64_t{1}}}));
+                     s = Node1(b, "Add", {Node1(b, "Mul", {s, Number(b, .5f)}), mask});
+                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+                   }});
+  forms.push_back(
+      {{.name = "causal by position, and padding",
+        .q = {2, 2, 5, 3},
+        .k = {2, 2, 5, 3},
+        .v = {2, 2, 5, 3},
+        .mask = {2, 1, 1, 5},
+        .causal = true,
+        .empty_row = "mean",
+        .batched = {0, 1, 2, 3}},
+       [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+         const Dim batch = b.type(in[0]).dims[0];
+         const ValueId query = PositionsOf(b, batch, {1, 5, 1}, 0);
+         const ValueId key = PositionsOf(b, batch, {1, 1, 5}, 0);
+         const ValueId sees = Node1(b, "Equal", {Node1(b, "Greater", {key, query}), Number(b, 0)});
+         const ValueId all = Node1(b, "Equal", {query, query});  // hides nothing
+         const ValueId mask =
+             Node1(b, "Where",
+                   {Logic(b, "Mul", Logic(b, "Mul", all, sees), in[3]), Number(b, 0), Number(b, kLowest)});
+         ValueId s = Node1(b, "MatMul", {in[0], in[1]}, Attrs({{"trans_b", int64_t{1}}}));
+         s = Node1(b, "Add", {Node1(b, "Mul", {s, Number(b, .5f)}), mask});
+         return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+       }});
+  forms.push_back({{.name = "later keys or padding hidden in place",
+                    .q = {2, 2, 5, 3},
+                    .k = {2, 2, 5, 3},
+                    .v = {2, 2, 5, 3},
+                    .mask = {2, 1, 1, 5},
+                    .causal = true,
+                    .empty_row = "mean",
+                    .batched = {0, 1, 2, 3}},
+                   [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+                     const Dim batch = b.type(in[0]).dims[0];
+                     const ValueId query = PositionsOf(b, batch, {1, 5, 1}, 0);
+                     const ValueId key = PositionsOf(b, batch, {1, 1, 5}, 0);
+                     const ValueId hidden = Logic(b, "Max", Node1(b, "Less", {query, key}),
+                                                  Node1(b, "Equal", {in[3], Number(b, 0)}));
+                     ValueId s = Node1(b, "MatMul", {in[0], in[1]}, Attrs({{"trans_b", int64_t{1}}}));
+                     s = Node1(b, "Where", {hidden, Number(b, -1e9f), Node1(b, "Mul", {s, Number(b, .5f)})});
+                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
                    }});
   forms.push_back({{.name = "capped", .q = {2, 2, 5, 3}, .k = {2, 2, 5, 3}, .v = {2, 2, 5, 3}, .softcap = 2},
                    [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {

@@ -1,0 +1,65 @@
+// Which keys each query sees by a mask that a model computes from positions. The mask itself has an element for
+// each pair of query and key, so it is not made to find out: comparisons of positions are followed row by row, as
+// ranges of keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "passes/recognize/match_attention.h"
+
+namespace act {
+
+// Keys first .. last - 1. A query that sees none has 0, 0.
+struct KeyRange {
+  int64_t first = 0, last = 0;
+  bool operator==(const KeyRange&) const = default;
+};
+
+// A bool tensor that broadcasts to the scores, and which of its pairs take part.
+struct MaskTerm {
+  ValueId value = kNoValue;
+  bool hides_where_true = false;
+};
+
+// The offset if query i sees keys 0 .. i + offset, and the first one at least one key.
+std::optional<int64_t> CausalOffset(const std::vector<KeyRange>& of_queries, int64_t keys);
+bool AllVisible(const std::vector<KeyRange>& of_queries, int64_t keys);
+
+class VisibleKeys {
+ public:
+  // Of scores [.., queries, keys]. `nodes` must outlive this.
+  VisibleKeys(const AttentionMatcher& nodes, int64_t queries, int64_t keys)
+      : nodes_(nodes), queries_(queries), keys_(keys) {}
+
+  // The terms, all of which must let a pair take part: one, or those of a conjunction.
+  std::vector<MaskTerm> TermsOf(const MaskTerm& mask) const;
+  // For each query the keys that take part. Nullopt: this depends on more than positions, or a query's keys are not
+  // one range.
+  std::optional<std::vector<KeyRange>> Of(const MaskTerm& term) const;
+
+ private:
+  using Ranges = std::optional<std::vector<KeyRange>>;
+  // A number for each query, for each key, or one for all.
+  struct Positions {
+    std::vector<double> numbers;
+    bool of_keys = false;
+  };
+
+  Ranges WhereTrue(ValueId v, int depth) const;
+  // Of a tensor of 0 and 1, as the importer multiplies flags: where it is 1.
+  Ranges WhereOne(ValueId v, int depth) const;
+  Ranges Compared(const Node& node) const;
+  Ranges OfConstant(ValueId v) const;
+  std::optional<Positions> PositionsOf(ValueId v) const;
+  // What v repeats along leading axes, or v.
+  ValueId Inside(ValueId v) const;
+  void AddTerms(const MaskTerm& mask, int depth, std::vector<MaskTerm>& terms) const;
+  bool IsBool(ValueId v) const;
+
+  const AttentionMatcher& nodes_;
+  const int64_t queries_, keys_;
+};
+
+}  // namespace act
