@@ -16,21 +16,27 @@ namespace act {
 #if defined(__x86_64__)
 namespace {
 
+// A panel at a time: a division for each vector would cost more than the packing.
 template <class T>
 ACT_TARGET_BF16 void PackPairBf16(const T* first, const T* second, int64_t count, int64_t width,
                                   int64_t depth, int64_t pair, uint32_t* panels) {
-  for (int64_t at = 0; at < count; at += kPairLanes) {
+  const auto pairs = [&](int64_t at) ACT_TARGET_BF16 {
     const __mmask16 lanes = FirstLanes(count - at);
-    const __m512i pairs = Interleaved(LoadTerm(first, at, lanes), LoadTerm(second, at, lanes));
-    const int64_t panel = at / width * width;
-    if (width == kPairRows) {
-      uint32_t* to = panels + at * depth + pair * kPairRows;
-      _mm512_mask_storeu_epi32(to, 0x00FF, pairs);
-      if (count - at > kPairRows) _mm512_mask_storeu_epi32(to + (depth - 1) * kPairRows, 0xFF00, pairs);
-    } else {
-      const int64_t columns = std::min(width, (count - panel + kPairLanes - 1) / kPairLanes * kPairLanes);
-      _mm512_storeu_si512(panels + panel * depth + pair * columns + at - panel, pairs);
+    return Interleaved(LoadTerm(first, at, lanes), LoadTerm(second, at, lanes));
+  };
+  if (width == kPairRows) {  // a vector fills two panels
+    uint32_t* to = panels + pair * kPairRows;
+    for (int64_t at = 0; at < count; at += kPairLanes, to += kPairLanes * depth) {
+      const __m512i both = pairs(at);
+      _mm512_mask_storeu_epi32(to, 0x00FF, both);
+      if (count - at > kPairRows) _mm512_mask_storeu_epi32(to + (depth - 1) * kPairRows, 0xFF00, both);
     }
+    return;
+  }
+  for (int64_t panel = 0; panel < count; panel += width) {
+    const int64_t columns = std::min(width, (count - panel + kPairLanes - 1) / kPairLanes * kPairLanes);
+    uint32_t* to = panels + panel * depth + pair * columns;
+    for (int64_t j = 0; j < columns; j += kPairLanes) _mm512_storeu_si512(to + j, pairs(panel + j));
   }
 }
 

@@ -9,8 +9,8 @@
 // prefetches the next one.
 //
 // An element of dw is one sum in the order of the pixels, or as few sums as the shape requires.
-// Threads share these parts first, then the channels of dw's larger side. Neither changes a bit of
-// the result.
+// Threads share these parts first, then the channels of dw's larger side, in shares as equal as
+// vectors allow: a share's last panel is narrow. Neither changes a bit of the result.
 //
 // Product makes the products of packed operands: PairProduct (pair_product.h) or TileProduct
 // (tile_pairs.h).
@@ -126,7 +126,7 @@ class RoundedGradWeight final : public Kernel {
   }
   Range SliceOfC(int64_t slice) const {
     const Range all{0, s_.channels};
-    return CutsM() ? all : Cut(all, kColumns, slice, slices_);
+    return CutsM() ? all : Cut(all, kLanes, slice, slices_);
   }
 
   // Sums over a part's pixels, for the channels of a slice, to sums [taps, M, C].
