@@ -38,6 +38,9 @@ struct PassContext {
   // result of a re-run lies in memory at full size. 0: nothing is re-run. The search also sets
   // policy.rerun_spacing.
   int64_t rerun_elements = 0;
+  // L5: the fewest elements a sample of a product's result that is made twice, for batch statistics and
+  // after them (passes/planning/repeat_products.cc). 0: none is.
+  int64_t repeated_elements = 0;
 
   // --- What passes found.
   // The saved activations, which compress fills in. The value that is stored for edges[i] has i

@@ -40,6 +40,7 @@ llvm::Error FuseLoops(Graph& graph, PassContext& context);
 llvm::Error UpdateRows(Graph& graph, PassContext& context);
 llvm::Error SwapCodes(Graph& graph, PassContext& context);
 llvm::Error SplitDenominators(Graph& graph, PassContext& context);
+llvm::Error RepeatProducts(Graph& graph, PassContext& context);
 llvm::Error ScheduleNodes(Graph& graph, PassContext& context);
 llvm::Error AssignStorage(StepGraph& step, PassContext& context);
 llvm::Error TileSamples(StepGraph& step, PassContext& context);
@@ -192,6 +193,10 @@ inline constexpr PassEntry kPasses[] = {
      "counts the labels of a large loss in a node of its own, so that tile-samples may run the loss in "
      "tiles; "
      "runs before schedule, which orders that node"},
+    {"repeat-products", Training(RepeatProducts), kFused, kPerCandidate,
+     [](Context c) { return c.repeated_elements > 0; },
+     "L5: makes the product before a normalization twice, so that each of both can run in tiles; runs after "
+     "fuse-loops, which leaves the readers of its result in few nodes, and before schedule"},
     {"schedule", Both(ScheduleNodes), kFused, kPerCandidate, kAlways,
      "orders the remaining nodes for least memory"},
     {"assign-storage", Both(AssignStorage), kFused, kPerCandidate, kAlways,

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-LEVELS = ["L0", "L1", "L2", "L3", "L4"]
+LEVELS = ["L0", "L1", "L2", "L3", "L4", "L5"]
 PRESETS = [f"actnn-L{i}" for i in range(1, 6)] + [f"gact-L{i}" for i in range(1, 4)] + ["division", "acgc"]
 # Levels with the fewest bits, which bound the least peak from above.
 FEWEST = [("L3", "1.625"), ("L4", "1.625")]

@@ -22,10 +22,10 @@ llvm::Error CheckSavedLimit(const Policy& policy, const CompileOptions& options)
   if (options.saved_limit == 0) return llvm::Error::success();
   if (!policy.Lossy())
     return MakeError("--saved-limit", policy.level + " has no codes whose levels could change",
-                     "use -O L1, L2, L3 or L4");
+                     "use -O L1, L2, L3, L4 or L5");
   if (policy.rules.error_bound > 0)
     return MakeError("--saved-limit", policy.level + " derives bits from a bound of the error",
-                     "use -O L1, L2, L3 or L4");
+                     "use -O L1, L2, L3, L4 or L5");
   if (options.bits != 0)
     return MakeError("--saved-limit", "bounds bytes, and --bits bits", "give one of them");
   return llvm::Error::success();
@@ -106,7 +106,7 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
     return MakeError("--fpmath", "has no meaning with --compute=bf16, where all products multiply bfloat16",
                      "give one of them");
   if (f.fpmath.getNumOccurrences() && r.compile.round_products && !policy.rounds_products)
-    return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3 or L4");
+    return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3, L4 or L5");
   if (!f.plugin.empty() && !policy.Lossy())
     return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");
   r.compile.optimizer = f.optimizer;

@@ -34,6 +34,7 @@ struct CompileFlags {
                      "L2 4 bits for all\n"
                      "L3 about 3 bits, and cheap values are recomputed\n"
                      "L4 as L3, and expensive nodes are re-run where that lowers the peak\n"
+                     "L5 the least peak: as L4, some products are made twice, tiles as small as a sample\n"
                      "auto whatever fits --memory-limit with the least expected variance\n"
                      "Presets, for comparison: actnn-L1..L5, gact-L1..L3, division, blpa, acgc"),
       llvm::cl::value_desc("LEVEL"), llvm::cl::init("L0"), llvm::cl::cat(compile)};

@@ -46,6 +46,29 @@ llvm::Error InferStats(InferContext& c) {
   return CheckChannels(c, 1);
 }
 
+// rows, mean, sum of squared deviations, least and largest x, of a channel in double
+constexpr int64_t kMomentNumbers = 5;
+
+llvm::Error InferMoments(InferContext& c) {
+  c.outputs[0] = {DType::kFloat64, {c.in(0).dims.back(), Dim(kMomentNumbers)}};
+  return CheckChannels(c, 1);
+}
+
+// moments, running_mean?, running_var?
+llvm::Error InferFromMoments(InferContext& c) {
+  const TensorType& moments = c.in(0);
+  if (moments.dtype != DType::kFloat64 || moments.rank() != 2 || moments.dims[1] != Dim(kMomentNumbers))
+    return c.Fail("operand 0 is " + ToString(moments) + ", must be f64[C," + std::to_string(kMomentNumbers) +
+                  "]");
+  const TensorType channel{DType::kFloat32, {moments.dims[0]}};
+  for (size_t i = 1; i < c.inputs.size(); ++i)
+    if (c.Has(i) && c.in(i) != channel)
+      return c.Fail("operand " + std::to_string(i) + " is " + ToString(c.in(i)) + ", must be " +
+                    ToString(channel));
+  for (TensorType& out : c.outputs) out = channel;
+  return llvm::Error::success();
+}
+
 llvm::Error InferDistance(InferContext& c) {
   if (c.in(4) != c.in(0)) return c.Fail("operand 4, " + ToString(c.in(4)) + ", is not like the first");
   c.inputs.resize(4);
@@ -237,14 +260,15 @@ void AddNormalizationOps(std::vector<OpDef>& ops) {
   const std::vector<Need> of_gradient = {Need::kNumbers, Need::kNumbers, Need::kStatistics, Need::kNumbers};
   // x, gamma, beta, running_mean, running_var. Without the last two, statistics are the batch's
   // in evaluation too.
-  ops.push_back({.name = "BatchNorm",
-                 .operands = {3, 5},
-                 .infer = InferBatchNorm,
-                 .norm = {.role = Role::kWhole}});
+  ops.push_back(
+      {.name = "BatchNorm", .operands = {3, 5}, .infer = InferBatchNorm, .norm = {.role = Role::kWhole}});
   ops.push_back({.name = "BatchNormStats",
                  .infer = InferStats,
                  .mutates = {1, 2},
                  .norm = {.role = Role::kStatistics}});
+  // The same in two steps, the first of which may run for some samples at a time.
+  ops.push_back({.name = "BatchNormMoments", .infer = InferMoments});
+  ops.push_back({.name = "BatchNormFromMoments", .infer = InferFromMoments, .mutates = {1, 2}});
   ops.push_back({.name = "BatchNormApply",
                  .operands = {5, 5},
                  .infer = InferSame,

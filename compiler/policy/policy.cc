@@ -261,10 +261,11 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
   } else if (level == "L3") {
     policy.bits = 3;
     policy.rebuilds = policy.shares_codes = policy.tiles_samples = policy.codes_small = true;
-  } else if (level == "L4") {
+  } else if (level == "L4" || level == "L5") {
     policy.bits = 3;
     policy.rebuilds = policy.shares_codes = policy.tiles_samples = policy.codes_small = true;
     policy.rerun_spacing = kRerunSpacing;
+    policy.least_peak = level == "L5";
   } else if (const Preset* preset = FindPreset(level)) {
     policy.bits = preset->bits;
     policy.rules = preset->rules;
@@ -275,7 +276,7 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
       return MakeError("--bits", level + " has the same whole number of bits everywhere");
   } else if (level != "L0") {
     return MakeError("-O " + level, "no such level",
-                     "levels are L0, L1, L2, L3 and L4; presets of other systems " + PresetNames());
+                     "levels are L0, L1, L2, L3, L4 and L5; presets of other systems " + PresetNames());
   }
   policy.products_only |= level == "L1";
   // The systems that presets reproduce multiply in float32.

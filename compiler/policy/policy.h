@@ -91,6 +91,8 @@ struct Policy {
   bool tiles_samples = false;  // parts of the step at its peak run for some samples at a time
   // > 0: convolutions and products between anchors of this spacing are re-run.
   int64_t rerun_spacing = 0;
+  // Of all steps the one of least peak, in tiles as small as a sample, is taken, whatever its time.
+  bool least_peak = false;
   bool shares_codes = false;  // one code holds a number and its sign
   // Values of less than a group a sample take 8 bits; otherwise they are kept.
   bool codes_small = false;
@@ -133,7 +135,7 @@ struct Policy {
   Decision Decide(const EdgeFacts& facts) const;
 };
 
-// level: L0 to L4, or a preset's name. bits_override: --bits (0: the level's own; a fraction: an
+// level: L0 to L5, or a preset's name. bits_override: --bits (0: the level's own; a fraction: an
 // average). Errors: an unknown level, bits outside 1..8, a group size that CheckCodec refuses.
 llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size);
 

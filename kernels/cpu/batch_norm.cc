@@ -110,8 +110,9 @@ struct Cut {
   int64_t chunk = 8;  // rows that are read twice
 };
 
-template <class T>
-void Compute(const BatchNormShape& s, const Cut& cut, const KernelArgs& args) {
+// finish(args, c, moments) takes the moments of each channel.
+template <class T, class Finish>
+void Compute(const BatchNormShape& s, const Cut& cut, const KernelArgs& args, const Finish& finish) {
   const T* x = args.inputs[0].as<T>();
   const auto begin = [&](int64_t part) { return s.rows * part / cut.parts; };
   const auto part_at = [&](int64_t p) {
@@ -128,47 +129,60 @@ void Compute(const BatchNormShape& s, const Cut& cut, const KernelArgs& args) {
       const T* from = x + r * s.channels;
       ChunkMean(from, rows, s.channels, part.sum);
       MergeChunk(from, rows, s.channels, r - begin(p), part.sum, part.square, part.mean, part.m2);
-      if (s.wants_largest) WidenRange(from, rows, s.channels, part.low, part.high);
+      if (s.wants_range) WidenRange(from, rows, s.channels, part.low, part.high);
     }
   }
   for (int64_t c = 0; c < s.channels; ++c) {
-    double mean = 0, m2 = 0;
-    float low = std::numeric_limits<float>::infinity(), high = -low;
+    BatchMoments all{.low = std::numeric_limits<float>::infinity(),
+                     .high = -std::numeric_limits<float>::infinity()};
     for (int64_t p = 0; p < cut.parts; ++p) {
       const Part part = part_at(p);
-      low = std::min(low, part.low[c]);
-      high = std::max(high, part.high[c]);
-      const auto before = static_cast<double>(begin(p)), n = static_cast<double>(begin(p + 1)) - before;
-      if (n == 0) continue;
-      const double delta = part.mean[c] - mean;
-      mean += delta * n / (before + n);
-      m2 += part.m2[c] + delta * delta * before * n / (before + n);
+      all = Merge(all, {begin(p + 1) - begin(p), part.mean[c], part.m2[c], part.low[c], part.high[c]});
     }
-    s.Store(args, c, {s.rows, mean, m2, low, high});
+    finish(args, c, all);
   }
+}
+
+// A kernel of x that leaves the moments of each channel to `finish`.
+template <class Finish>
+std::unique_ptr<Kernel> OfEachChannel(const KernelSite& site, const BatchNormShape& shape, std::string* why,
+                                      Finish finish) {
+  const int64_t part_bytes = BatchNormPartBytes(shape.channels);
+  const int64_t most = CpuTarget().RowSumParts(shape.channels);
+  const int64_t parts = std::min(
+      {most, std::max<int64_t>(shape.rows, 1), part_bytes > 0 ? site.workspace_bytes / part_bytes : most});
+  if (parts < 1) return Refuse(why, "the workspace does not hold one part of the statistics");
+  const int64_t chunk = std::clamp<int64_t>(kChunkFloats / std::max<int64_t>(shape.channels, 1), 8, 256);
+  return MakeKernel(
+      [s = shape, cut = Cut{parts, part_bytes, chunk}, finish](const KernelArgs& args) -> std::string {
+        WithFloatType(args.inputs[0].dtype,
+                      [&](auto type) { Compute<decltype(type)>(s, cut, args, finish); });
+        return "";
+      },
+      parts* part_bytes);
 }
 
 std::unique_ptr<Kernel> BatchNormStats(const KernelSite& site, std::string* why) {
   const auto shape = BatchNormShapeOf(site, why);
   if (!shape) return nullptr;
-  const int64_t part_bytes = BatchNormPartBytes(shape->channels);
-  const int64_t most = CpuTarget().RowSumParts(shape->channels);
-  const int64_t parts = std::min(
-      {most, std::max<int64_t>(shape->rows, 1), part_bytes > 0 ? site.workspace_bytes / part_bytes : most});
-  if (parts < 1) return Refuse(why, "the workspace does not hold one part of the statistics");
-  const int64_t chunk = std::clamp<int64_t>(kChunkFloats / std::max<int64_t>(shape->channels, 1), 8, 256);
-  return MakeKernel(
-      [s = *shape, cut = Cut{parts, part_bytes, chunk}](const KernelArgs& args) -> std::string {
-        WithFloatType(args.inputs[0].dtype, [&](auto type) { Compute<decltype(type)>(s, cut, args); });
-        return "";
-      },
-      parts* part_bytes);
+  const auto results = BatchNormResultsOf(site, shape->channels, why);
+  if (!results) return nullptr;
+  return OfEachChannel(
+      site, {shape->rows, shape->channels, results->wants_largest}, why,
+      [r = *results](const KernelArgs& args, int64_t c, const BatchMoments& b) { r.Store(args, c, b); });
+}
+
+std::unique_ptr<Kernel> BatchNormMoments(const KernelSite& site, std::string* why) {
+  const auto shape = BatchNormShapeOf(site, why);
+  if (!shape || !HoldsMoments(site.outputs[0], shape->channels, why)) return nullptr;
+  return OfEachChannel(site, *shape, why, AddMoments);
 }
 
 }  // namespace
 
 void RegisterCpuBatchNorm(KernelRegistry& registry) {
   registry.Add("BatchNormStats", {"cpu.batch_norm_stats", BatchNormStats});
+  registry.Add("BatchNormMoments", {"cpu.batch_norm_moments", BatchNormMoments});
 }
 
 }  // namespace act

@@ -24,9 +24,12 @@ namespace {
 // a sample takes many bytes (a language model's scores), there are as many tiles as keep each small.
 constexpr int64_t kTiles = 16;
 constexpr int64_t kLeastSamples = 8;
+constexpr int64_t kMostSmallTiles = 64;  // in place of kTiles at L5, where a tile may be a sample
 constexpr int64_t kLargeTileBytes = int64_t{1} << 28;  // of one tensor, at kTiledPeakBatch
 constexpr int kMostLoops = 400;  // bounds the time of the search; known networks stay far below
-constexpr double kGain = .999;   // a loop must lower the bytes at its nodes to at most this part
+// L5: nodes at which at least this part of the peak lives are high, and values of this part of it are large.
+constexpr double kHigh = .8, kLarge = .02;
+constexpr double kGain = .999;  // a loop must lower the bytes at its nodes to at most this part
 // A loop that lowers them this far may take back what earlier loops saved at the small batch size.
 constexpr double kLargeGain = .75;
 
@@ -38,21 +41,31 @@ struct Parting {
 class Tiler {
  public:
   Tiler(StepGraph& step, const PassContext& context)
-      : step_(step), graph_(step.graph), target_(context.target), workspace_limit_(context.workspace_limit) {}
+      : step_(step),
+        graph_(step.graph),
+        target_(context.target),
+        workspace_limit_(context.workspace_limit),
+        least_peak_(context.policy.least_peak),
+        peak_batch_(least_peak_ ? std::max(context.policy.batch, kSmallPeakBatch) : kTiledPeakBatch),
+        tiles_(least_peak_ ? kMostSmallTiles : kTiles),
+        least_samples_(least_peak_ ? 1 : kLeastSamples) {}
 
   void Run() {
     if (graph_.nodes.empty()) return;
     FindRoles();
-    live_ = LiveBytes(step_, kTiledPeakBatch, target_);
+    live_ = LiveBytes(step_, peak_batch_, target_);
     small_peak_ = small_peak_without_ = Most(LiveBytes(step_, kSmallPeakBatch, target_));
-    for (int i = 0; i < kMostLoops; ++i)
-      if (!LowerPeak()) break;
+    LowerPeak();
+    if (!least_peak_) return;
+    LowerHighNodes();
+    LowerPeak();
   }
 
  private:
   // The nodes between which a value, or a Reshape of it, is made and last read.
   struct Span {
     size_t made = 0, last_read = 0;
+    ValueId value = kNoValue;
     int64_t bytes = 0;
     int64_t tokens = 1;         // of a sample that is larger than a tile may be
     std::vector<size_t> nodes;  // makers and readers; some more than once
@@ -73,12 +86,43 @@ class Tiler {
     return tokens == 1 || !WhyNotTileable(graph_, node, tokens);
   }
 
-  bool LowerPeak() {
-    const auto peak = static_cast<size_t>(std::max_element(live_.begin(), live_.end()) - live_.begin());
+  void LowerPeak() {
+    while (loops_made_ < kMostLoops && LowerAt(Highest())) ++loops_made_;
+  }
+  size_t Highest() const {
+    return static_cast<size_t>(std::max_element(live_.begin(), live_.end()) - live_.begin());
+  }
+
+  // Where no loop lowers the peak, loops at nodes that are nearly as high still make room for packing the step, and may
+  // meet the peak's own. Each large value is tried once.
+  void LowerHighNodes() {
+    std::set<ValueId> tried;
+    const auto lower_one = [&] {
+      const int64_t high = PartOfPeak(kHigh), large = PartOfPeak(kLarge);
+      for (const std::vector<ValueId>& root : {AliasRoots(graph_), StorageRoots()})
+        for (const Span& span : SpansIn(0, graph_.nodes.size() - 1, root)) {
+          const bool at_high = graph_.value(span.value).type.Bytes().At(peak_batch_) >= large &&
+                               Most(live_, span.made, span.last_read) >= high;
+          if (at_high && tried.insert(span.value).second && TryLoop(span, 1)) return true;
+        }
+      return false;
+    };
+    while (loops_made_ < kMostLoops && lower_one()) ++loops_made_;
+  }
+  int64_t PartOfPeak(double part) const {
+    return static_cast<int64_t>(part * static_cast<double>(Most(live_)));
+  }
+
+  bool LowerAt(size_t node) {
+    // What a loop shares with the rest of the step lives while any of its tiles runs.
+    size_t first = node, last = node;
+    for (const SampleLoop& loop : graph_.loops)
+      if (static_cast<size_t>(loop.first) <= node && node < static_cast<size_t>(loop.last))
+        first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last) - 1;
     // A result in its operand's memory takes no less in tiles if its operand does not. So values are tried by
     // themselves, then all of a storage together.
     for (const std::vector<ValueId>& root : {AliasRoots(graph_), StorageRoots()})
-      for (const Span& span : SpansAt(peak, root))
+      for (const Span& span : SpansIn(first, last, root))
         if ((span.tokens > 1 && TryLoop(span, span.tokens)) || TryLoop(span, 1)) return true;
     return false;
   }
@@ -97,9 +141,9 @@ class Tiler {
     return roots;
   }
 
-  // The spans of values that have a batch axis, live at node `at`, and are made and read only by
-  // nodes that may run in tiles. Values with the same root are one. The largest comes first.
-  std::vector<Span> SpansAt(size_t at, const std::vector<ValueId>& root) const {
+  // The spans of values that have a batch axis, live at one of the nodes first .. last, and are made and read only
+  // by nodes that may run in tiles. Values with the same root are one. The largest comes first.
+  std::vector<Span> SpansIn(size_t first, size_t last, const std::vector<ValueId>& root) const {
     std::vector<std::optional<Span>> spans(graph_.values.size());
     std::vector<bool> fits(graph_.values.size(), true);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -114,18 +158,12 @@ class Tiler {
         spans[r]->nodes.push_back(i);
       };
       for (const ValueId id : node.outputs)
-        if (root[static_cast<size_t>(id)] == id)
-          spans[static_cast<size_t>(id)] = SpanOf(graph_.value(id).type, i);
+        if (root[static_cast<size_t>(id)] == id) spans[static_cast<size_t>(id)] = SpanOf(id, i);
       for (const ValueId id : node.outputs) see(id);
       for (const ValueId id : node.inputs) see(id);
     }
     for (const ValueId id : graph_.outputs) fits[static_cast<size_t>(root[static_cast<size_t>(id)])] = false;
     const std::vector<int32_t> loop_of = LoopOfValues(graph_);
-    // What a loop shares with the rest of the step lives while any of its tiles runs.
-    size_t first = at, last = at;
-    for (const SampleLoop& loop : graph_.loops)
-      if (static_cast<size_t>(loop.first) <= at && at < static_cast<size_t>(loop.last))
-        first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last) - 1;
     std::vector<Span> result;
     for (size_t v = 0; v < spans.size(); ++v)
       if (spans[v] && fits[v] && loop_of[v] < 0 && spans[v]->made <= last && first <= spans[v]->last_read)
@@ -135,10 +173,11 @@ class Tiler {
     return result;
   }
 
-  static Span SpanOf(const TensorType& type, size_t made) {
+  Span SpanOf(ValueId value, size_t made) const {
+    const TensorType& type = graph_.value(value).type;
     const int64_t bytes = type.Bytes().At(kTiledPeakBatch);
     const bool large = bytes / kTiledPeakBatch > kLargeTileBytes && TileRoleOf(type) == TileRole::kSlice;
-    return {made, made, bytes, large ? TokensOf(type.dims) : 1, {}};
+    return {made, made, value, bytes, large ? TokensOf(type.dims) : 1, {}};
   }
   // 1 if a loop cannot go over so many.
   static int64_t TokensOf(const Dims& dims) {
@@ -147,13 +186,13 @@ class Tiler {
   }
 
   // The tiles of a loop for a tensor of so many bytes at kTiledPeakBatch.
-  static SampleLoop LoopFor(int64_t bytes, int64_t tokens) {
+  SampleLoop LoopFor(int64_t bytes, int64_t tokens) const {
     const int64_t all = kTiledPeakBatch * tokens;
     const int64_t samples = std::max<int64_t>(kLargeTileBytes / std::max<int64_t>(bytes / all, 1), 1);
     return {.first = 0,
             .last = 0,
-            .tiles = std::clamp(bytes / kLargeTileBytes, kTiles, std::min(all, kMostTiles)),
-            .least_samples = tokens > 1 ? samples : std::min(samples, kLeastSamples),
+            .tiles = std::clamp(bytes / kLargeTileBytes, tiles_, std::min(all, kMostTiles)),
+            .least_samples = tokens > 1 ? samples : std::min(samples, least_samples_),
             .tokens = tokens};
   }
 
@@ -192,11 +231,11 @@ class Tiler {
     graph_.loops = others;
     AssignStorages(step_);
     if (tokens > 1) AssignWorkspaces(lo, hi);
-    std::vector<int64_t> live = LiveBytes(step_, kTiledPeakBatch, target_);
+    std::vector<int64_t> live = LiveBytes(step_, peak_batch_, target_);
     const double part = static_cast<double>(Most(live, lo, hi)) / static_cast<double>(Most(live_, lo, hi));
     if (part <= kGain) {
       const int64_t small_peak = Most(LiveBytes(step_, kSmallPeakBatch, target_));
-      if (small_peak <= (part <= kLargeGain ? small_peak_without_ : small_peak_)) {
+      if (least_peak_ || small_peak <= (part <= kLargeGain ? small_peak_without_ : small_peak_)) {
         live_ = std::move(live);
         small_peak_ = small_peak;
         return true;
@@ -298,9 +337,13 @@ class Tiler {
   Graph& graph_;
   const TargetKind target_;
   const int64_t workspace_limit_;
-  std::vector<TileRole> roles_;                      // of values
-  std::vector<bool> tileable_;                       // of nodes, by their first result
-  std::vector<int64_t> live_;                        // at kTiledPeakBatch
+  const bool least_peak_;                // Policy::least_peak
+  const int64_t peak_batch_;             // whose peak is to be lowered
+  const int64_t tiles_, least_samples_;  // of a loop over samples
+  std::vector<TileRole> roles_;          // of values
+  std::vector<bool> tileable_;           // of nodes, by their first result
+  int loops_made_ = 0;
+  std::vector<int64_t> live_;                        // at peak_batch_
   int64_t small_peak_ = 0, small_peak_without_ = 0;  // at kSmallPeakBatch: now, and without loops
 };
 

@@ -1,9 +1,12 @@
 #include "passes/storage/choose_reruns.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <set>
 #include <utility>
 
+#include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
 #include "passes/storage/recipes.h"
 #include "runtime/base/error.h"
@@ -12,13 +15,14 @@
 namespace act {
 namespace {
 
-constexpr double kAlike = 1.15;  // peaks of at most this many times the least count as equal
+constexpr double kBarelyAlike = 1.01;  // L5's kAlike
 // Products between two anchors, which span one residual block, three, or six (docs/levels.md).
 constexpr int64_t kSpacings[] = {3, 9, 18};
 
 void SetReruns(PassContext& context, const RerunCandidate& choice) {
   context.policy.rerun_spacing = choice.spacing;
   context.rerun_elements = choice.elements;
+  context.repeated_elements = choice.repeated_elements;
 }
 
 // Compiles the candidate, lays out its plan, and fills in its figures. If it exceeds the limit of
@@ -32,14 +36,43 @@ llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassC
     candidate.saved_bytes = static_cast<double>(attempt.least_saved_bytes);
     return plan.takeError();
   }
-  const int64_t batch =
-      plan->fixed_batch ? plan->default_batch : std::max(plan->default_batch, kLeastPeakBatch);
+  const int64_t least = context.policy.least_peak ? kSmallPeakBatch : kLeastPeakBatch;
+  const int64_t batch = plan->fixed_batch ? plan->default_batch : std::max(plan->default_batch, least);
   ACT_TRY(const MemoryLayout layout, LayOut(*plan, batch, context.target));
   candidate.peak_bytes = static_cast<double>(layout.train.peak_bytes);
   for (const SavedEdge& edge : plan->edges)
     candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));
   candidate.variance = attempt.expected_variance;
   return llvm::Error::success();
+}
+
+double LeastPeak(const std::vector<RerunCandidate>& candidates) {
+  double least = candidates.front().peak_bytes;
+  for (const RerunCandidate& candidate : candidates) least = std::min(least, candidate.peak_bytes);
+  return least;
+}
+
+// The sizes of the results that repeat-products can make twice, the largest first.
+std::set<int64_t, std::greater<>> SizesBeforeStatistics(const Graph& graph) {
+  std::set<int64_t, std::greater<>> sizes;
+  for (const Node& node : graph.nodes)
+    if (OpOf(node).norm.role == Normalization::Role::kStatistics)
+      sizes.insert(graph.value(node.inputs[0]).type.Elements().At(1));
+  return sizes;
+}
+
+// A product that is made twice takes time. So of `best`, which makes all twice that it can, the variant that makes
+// the fewest twice and has a peak of at most `bytes`.
+llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, double bytes, const Graph& graph,
+                                                 const PassContext& context, FinishTraining finish) {
+  std::vector<int64_t> bounds{0};
+  for (const int64_t size : SizesBeforeStatistics(graph)) bounds.push_back(size);
+  for (const int64_t bound : bounds) {
+    RerunCandidate fewer{.spacing = best.spacing, .elements = best.elements, .repeated_elements = bound};
+    ACT_CHECK_OK(TryReruns(fewer, graph, context, finish));
+    if (fewer.peak_bytes <= bytes) return fewer;
+  }
+  return best;
 }
 
 }  // namespace
@@ -52,24 +85,25 @@ std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& 
     for (const int64_t elements : RerunBounds(graph, spaced))
       if (elements > 0 || choices.empty()) choices.push_back({.spacing = spacing, .elements = elements});
   };
-  if (context.policy.saved_limit == 0) {
+  if (context.policy.saved_limit == 0 && !context.policy.least_peak) {
     add(context.policy.rerun_spacing);
   } else {
     for (const int64_t spacing : kSpacings) add(spacing);
   }
+  if (context.policy.least_peak)
+    for (RerunCandidate& choice : choices) choice.repeated_elements = 1;
   return choices;
 }
 
-size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance) {
-  double least = candidates.front().peak_bytes;
-  for (const RerunCandidate& candidate : candidates) least = std::min(least, candidate.peak_bytes);
+size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance, double alike) {
+  const double least = LeastPeak(candidates);
   const auto cost = [by_variance](const RerunCandidate& candidate) {
     return by_variance ? std::pair(candidate.variance, candidate.saved_bytes)
                        : std::pair(candidate.saved_bytes, candidate.variance);
   };
   size_t best = candidates.size();
   for (size_t c = 0; c < candidates.size(); ++c)
-    if (candidates[c].peak_bytes <= kAlike * least &&
+    if (candidates[c].peak_bytes <= alike * least &&
         (best == candidates.size() || cost(candidates[c]) < cost(candidates[best])))
       best = c;
   return best;
@@ -94,7 +128,13 @@ llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTrainin
   }
   if (candidates.empty()) return refused;
   llvm::consumeError(std::move(refused));
-  SetReruns(context, candidates[ChooseReruns(candidates, limited)]);
+  const bool least_peak = context.policy.least_peak;
+  RerunCandidate best =
+      candidates[ChooseReruns(candidates, limited || least_peak, least_peak ? kBarelyAlike : kAlike)];
+  if (least_peak) {
+    ACT_TRY(best, WithFewestRepeats(best, kBarelyAlike * LeastPeak(candidates), graph, context, finish));
+  }
+  SetReruns(context, best);
   return llvm::Error::success();
 }
 

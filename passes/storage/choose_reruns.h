@@ -17,9 +17,13 @@ namespace act {
 // PassContext::rerun_elements a sample.
 struct RerunCandidate {
   int64_t spacing = 0, elements = 0;
+  int64_t repeated_elements = 0;  // PassContext::repeated_elements
   double peak_bytes = 0, saved_bytes = 0;
   double variance = 0;  // PassContext::expected_variance
 };
+
+// At L4, peaks of at most this many times the least count as equal.
+inline constexpr double kAlike = 1.15;
 
 // The candidates worth trying, one for each bound on the size of results that makes a difference.
 // If what is stored is limited, there are candidates with several distances between anchors: fewer,
@@ -27,10 +31,10 @@ struct RerunCandidate {
 // spacing and elements are set.
 std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& context);
 
-// Returns the candidate with the least peak. Among peaks that differ little, it returns the
-// candidate that stores least, or, if what is stored is limited (by_variance), the one with the
+// Returns the candidate with the least peak: among peaks of at most `alike` times the least, the candidate
+// that stores least, or, if what is stored is limited (by_variance), the one with the
 // least variance. There must be at least one candidate.
-size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance);
+size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance, double alike = kAlike);
 
 // Compiles the rest of a training step from `graph`, with the re-runs that the context asks for.
 using FinishTraining = llvm::function_ref<llvm::Expected<Plan>(const Graph& graph, PassContext& context)>;

@@ -63,7 +63,11 @@ void Recipes::Choose() {
     if (node.phase != Phase::kForward) break;
     for (ValueId v : node.outputs) {
       if (!saved_.Crosses(v) || IsAnchor(v)) continue;
-      if (ReordersInput(node)) rebuilt_[v] = *Of(node.inputs[0]);
+      if (ReordersInput(node)) {
+        // For the least peak the reordered input has a code, so that the input need not stay.
+        if (context_.policy.least_peak) continue;
+        rebuilt_[v] = *Of(node.inputs[0]);
+      }
       if (!context_.policy.rebuilds) continue;
       PromoteOperand(MakerOf(v));
       const std::optional<Recipe> recipe = OfProducer(v);

@@ -56,18 +56,17 @@ KernelSite SiteOf(const Graph& whole, const BoundNode& bound, int64_t samples, i
 
 // The bytes that one tile's part of a result takes in the node's workspace: 0 for a result that is no
 // sum over samples.
-int64_t PartBytes(const TensorType& type, const TensorView& view, int64_t samples, int64_t batch,
+int64_t PartBytes(const Graph& graph, const Node& node, ValueId result, int64_t samples, int64_t batch,
                   int64_t alignment) {
-  if (TileRoleOf(type) != TileRole::kSame || samples == batch) return 0;
-  return RoundUp(view.bytes, alignment);
+  if (samples == batch || !IsSumOfTiles(graph, node, result)) return 0;
+  return RoundUp(MakeView(graph.value(result).type, samples).bytes, alignment);
 }
 
 // What a node's sums over tiles leave of its workspace.
 llvm::Expected<int64_t> ScratchOf(const Graph& graph, const Node& node, int64_t samples, int64_t batch,
                                   int64_t workspace_bytes, int64_t alignment) {
   for (const ValueId id : node.outputs)
-    workspace_bytes -=
-        PartBytes(graph.value(id).type, MakeView(graph.value(id).type, samples), samples, batch, alignment);
+    workspace_bytes -= PartBytes(graph, node, id, samples, batch, alignment);
   if (workspace_bytes < 0)
     return MakeError(PlaceOf(node), "has no room for its sums", "compile the model again");
   return workspace_bytes;
@@ -175,9 +174,8 @@ llvm::Error BoundGraph::PlaceTiles(size_t position, const StepLayout& layout) {
           ScratchOf(graph, node, tiles.samples, all, slot.workspace.bytes, layout.alignment));
   int64_t part = slot.workspace.bytes;
   for (ValueId id : node.outputs) {
-    const TensorView& view = ViewOrNone(views_, id);
-    tiles.places.AddOutput(view.data, sample_bytes(id));
-    const int64_t bytes = PartBytes(graph.value(id).type, view, tiles.samples, all, layout.alignment);
+    tiles.places.AddOutput(ViewOrNone(views_, id).data, sample_bytes(id));
+    const int64_t bytes = PartBytes(graph, node, id, tiles.samples, all, layout.alignment);
     if (bytes > 0) tiles.places.MakeSum(slot.workspace.data + (part -= bytes));
   }
 

@@ -27,8 +27,8 @@ int64_t WorkspaceBytes(const Graph& graph, const Node& node, TargetKind target, 
   int64_t bytes = RoundUp(node.workspace_bytes[target].At(samples), alignment);
   if (!in_tiles) return bytes;
   for (const ValueId id : node.outputs)
-    if (const TensorType& type = graph.value(id).type; TileRoleOf(type) == TileRole::kSame)
-      bytes = SaturatingAdd(bytes, RoundUp(BytesAt(type, samples), alignment));
+    if (IsSumOfTiles(graph, node, id))
+      bytes = SaturatingAdd(bytes, RoundUp(BytesAt(graph.value(id).type, samples), alignment));
   return bytes;
 }
 

@@ -132,7 +132,7 @@ class StepChecker {
       const int64_t samples = loop ? TileSamples(*loop, whole_.batch) : whole_.batch;
       int64_t workspace = node.workspace_bytes[whole_.target].At(samples);
       for (const ValueId id : node.outputs)
-        if (loop && graph.value(id).type.Bytes().IsFixed()) workspace += graph.value(id).type.Bytes().fixed;
+        if (loop && IsSumOfTiles(graph, node, id)) workspace += graph.value(id).type.Bytes().At(samples);
       if (workspace > layout_.workspace_bytes[static_cast<size_t>(t)]) {
         return Wrong("node '" + node.name + "' has too little workspace");
       }

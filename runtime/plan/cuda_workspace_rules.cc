@@ -134,7 +134,7 @@ CappedDim CudaRowSumsWorkspace(const Graph& graph, const Node& node, const Targe
 }
 
 CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  return RowParts(TypeOf(graph, node.outputs[0]).Elements(), target, kCudaMomentsBytes);
+  return RowParts(TypeOf(graph, node.outputs[0]).dims[0], target, kCudaMomentsBytes);
 }
 
 CappedDim CudaLossWorkspace(const Graph&, const Node&, const Target& target) {

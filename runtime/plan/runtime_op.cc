@@ -88,6 +88,12 @@ const RuntimeOp kOps[] = {
      .workspace = {BatchNormWorkspace, CudaBatchNormWorkspace},
      .writes_from = 1,
      .bfloat16 = {"b-", "-"}},
+    {.name = "BatchNormMoments",
+     .why_not_tileable = UnlessStateOfSamples,
+     .workspace = {BatchNormWorkspace, CudaBatchNormWorkspace},
+     .goes_on = true,
+     .bfloat16 = {"b", "-"}},
+    {.name = "BatchNormFromMoments", .operands = {1, 3}, .results = {2, 3}, .writes_from = 1},
 
     {.name = "Transpose",
      .why_not_tileable = WhyNotTileableTranspose,

@@ -58,6 +58,11 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node, 
   return WhyNotTileable(*alone, alone->nodes[0]);
 }
 
+bool IsSumOfTiles(const Graph& graph, const Node& node, ValueId result) {
+  const RuntimeOp* const op = FindRuntimeOp(node.op);
+  return TileRoleOf(graph.value(result).type) == TileRole::kSame && !(op && op->goes_on);
+}
+
 std::vector<int32_t> LoopOfNodes(const Graph& graph) {
   std::vector<int32_t> loop_of(graph.nodes.size(), -1);
   for (size_t l = 0; l < graph.loops.size(); ++l)

@@ -33,6 +33,9 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node);
 // The same for a tile of tokens, where a sample has `tokens` of them. With 1 it is the function above.
 std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node, int64_t tokens);
 
+// Whether each tile makes a part of this result of the node, and the executor adds the parts.
+bool IsSumOfTiles(const Graph& graph, const Node& node, ValueId result);
+
 // The loop that contains each node; -1: none.
 std::vector<int32_t> LoopOfNodes(const Graph& graph);
 // The loop that alone makes and reads the value. -1: there is none, and the value exists whole. The

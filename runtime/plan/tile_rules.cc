@@ -48,6 +48,10 @@ std::optional<std::string> UnlessOfSamples(const Graph& graph, const Node& node)
   return Unless(OfSamples(graph, node), "mixes samples");
 }
 
+std::optional<std::string> UnlessStateOfSamples(const Graph& graph, const Node& node) {
+  return Unless(IsSlice(graph, node.inputs[0]) && !IsSlice(graph, node.outputs[0]), "reads no samples");
+}
+
 std::optional<std::string> UnlessSumOverSamples(const Graph& graph, const Node& node) {
   const bool sum = AreSlices(graph, node.inputs) && !IsSlice(graph, node.outputs[0]) &&
                    TypeOf(graph, node.outputs[0]).dtype == DType::kFloat32;
@@ -115,8 +119,8 @@ std::optional<std::string> WhyNotTileableLoss(const Graph& graph, const Node& no
 }
 
 std::optional<std::string> WhyNotTileableCount(const Graph& graph, const Node& node) {
-  const bool of_samples = IsSlice(graph, node.inputs[0]) && IsSlice(graph, node.inputs[1]) &&
-                          !IsSlice(graph, node.outputs[0]);
+  const bool of_samples =
+      IsSlice(graph, node.inputs[0]) && IsSlice(graph, node.inputs[1]) && !IsSlice(graph, node.outputs[0]);
   return Unless(of_samples, "mixes samples");
 }
 

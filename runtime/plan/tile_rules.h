@@ -24,6 +24,8 @@ TileRole TileRoleOf(const TensorType& type);
 // Operand 0 and the results must hold samples. Nothing else matters if each sample of a result is
 // computed from the same sample of the operands.
 std::optional<std::string> UnlessOfSamples(const Graph& graph, const Node& node);
+// The result is of all samples so far, and the kernel goes on from it (RuntimeOp::goes_on).
+std::optional<std::string> UnlessStateOfSamples(const Graph& graph, const Node& node);
 // The result is a sum over the samples of both operands.
 std::optional<std::string> UnlessSumOverSamples(const Graph& graph, const Node& node);
 

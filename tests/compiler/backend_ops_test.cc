@@ -9,6 +9,7 @@
 #include "compiler/policy/large_loss.h"
 #include "kernels/cpu/pair_product.h"
 #include "kernels/cpu/tile_pairs.h"
+#include "passes/pass_table.h"
 #include "runtime/plan/runtime_op.h"
 #include "tests/compiler/op_cases.h"
 #include "tests/compiler/small_networks.h"
@@ -63,6 +64,15 @@ void Count(const BoundGraph& bound, const KernelRegistry& kernels, Coverage& cov
   }
 }
 
+void CountPlan(const Plan& plan, int64_t batch, Coverage& coverage) {
+  for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()}) {
+    auto executor = Take(
+        Executor::Create(plan, Take(LayOut(plan, batch)), TestDevice(), *kernels, {.threads = kThreads}));
+    Count(*Take(executor->Train(batch)), *kernels, coverage);
+    Count(*Take(executor->Eval(batch)), *kernels, coverage);
+  }
+}
+
 void CountModel(const Graph& graph, int64_t batch, Coverage& coverage, const std::string& level = "L0",
                 Compute compute = Compute::kFloat32, const std::string& optimizer = "sgd",
                 StateFormat state = StateFormat::kFloat32) {
@@ -70,13 +80,17 @@ void CountModel(const Graph& graph, int64_t batch, Coverage& coverage, const std
   options.state = state;
   options.quantize_tables = state == StateFormat::k8Bit;
   options.compute = compute;
-  const Plan plan = Take(Compile(testing_step::ModelOf(graph), options));
-  for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()}) {
-    auto executor = Take(
-        Executor::Create(plan, Take(LayOut(plan, batch)), TestDevice(), *kernels, {.threads = kThreads}));
-    Count(*Take(executor->Train(batch)), *kernels, coverage);
-    Count(*Take(executor->Eval(batch)), *kernels, coverage);
-  }
+  CountPlan(Take(Compile(testing_step::ModelOf(graph), options)), batch, coverage);
+}
+
+// A step of a convolution that is made twice, once for the statistics of the normalization after it.
+Plan RepeatedConvolution() {
+  Plan plan = Take(Compile(small_networks::FrozenConvolution(), testing_step::Checked("L0", "sgd")));
+  PassContext context;
+  context.repeated_elements = 1;
+  EXPECT_EQ(testing_step::Text(RepeatProducts(plan.train.graph, context)), "");
+  EXPECT_EQ(testing_step::Text(AssignStorage(plan.train, context)), "");
+  return plan;
 }
 
 // A model whose loss is a cross entropy: its evaluation counts correct predictions.
@@ -153,6 +167,7 @@ const Coverage& AllSites() {
         CountModel(model.graph(), model.batch(), coverage);
       }
     CountModel(Classifier(), 1, coverage);
+    CountPlan(RepeatedConvolution(), 3, coverage);
     CountModel(LanguageModel(), 2, coverage, "L3");
     // Plans of presets that swap contain operators that no model asks for. Levels with codes add
     // weight gradients of rounded operands.

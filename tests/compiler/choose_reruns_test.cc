@@ -33,6 +33,12 @@ TEST(ChooseReruns, OfEqualVarianceWhatStoresLess) {
   EXPECT_EQ(ChooseReruns({Candidate(100, 50, 2), Candidate(100, 40, 2)}, true), 1u);
 }
 
+TEST(ChooseReruns, AtL5OnlyPeaksThatHardlyDiffer) {
+  const std::vector<RerunCandidate> candidates = {Candidate(100, 50, 3), Candidate(110, 20, 1),
+                                                  Candidate(100.1, 60, 2)};
+  EXPECT_EQ(ChooseReruns(candidates, true, 1.002), 2u);
+}
+
 // Ten convolutions with ReLUs in a row, three of which halve the image.
 ImportResult Chain() {
   Graph graph;

@@ -43,7 +43,7 @@ std::string TrainOn(FakeCudaCard& card, const Plan& plan) {
 }
 
 TEST(CudaStep, ARecordedStepHasTheBitsOfOneThatRunsNodeByNode) {
-  for (const char* level : {"L0", "L3", "L4"})
+  for (const char* level : {"L0", "L3", "L4", "L5"})
     for (const int64_t accumulate : {1, 3}) {
       SCOPED_TRACE(std::string(level) + ", micro-batches: " + std::to_string(accumulate));
       const Plan plan = CompileAt(level, 3, accumulate);

@@ -94,6 +94,8 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
                                           "GridSampleGradGrid",
                                           "SoftmaxCrossEntropyGrad",
                                           "BatchNormStats",
+                                          "BatchNormMoments",
+                                          "BatchNormFromMoments",
                                           "BatchNormApply",
                                           "Normalize",
                                           "BatchNormGradInput",

@@ -43,7 +43,7 @@ TEST(PassTable, HelpListsEveryRow) {
 TEST(PassTable, EachRowIsShownAndTimedOnce) {
   std::vector<std::string> expected = Column(&RunsIn::training, "");
   for (const std::string& name : Column(&RunsIn::evaluation, "eval.")) expected.push_back(name);
-  for (const char* level : {"L0", "L3", "L4"}) {
+  for (const char* level : {"L0", "L3", "L4", "L5"}) {
     small_networks::Network network(1);
     CompileOptions options = testing_step::Checked(level, "sgd");
     std::vector<std::string> shown, timed;

@@ -77,7 +77,7 @@ using Strings = std::vector<std::string>;
 // ---- Compress
 
 TEST(Compress, AMaskIsOneBitAtEveryLevel) {
-  for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) {
+  for (const char* level : {"L0", "L1", "L2", "L3", "L4", "L5"}) {
     Model m;
     const Plan plan = CompileAt(level, m.Finish(Take(m.b.Add1("Relu", {m.x}, {}, "relu"))));
     ASSERT_EQ(plan.edges.size(), 1u) << level;
@@ -235,7 +235,7 @@ void ExpectEdgesMatchTheGraph(const Plan& plan) {
 }
 
 TEST(Compress, EdgesAreWhatCrossesToTheBackwardPass) {
-  for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) {
+  for (const char* level : {"L0", "L1", "L2", "L3", "L4", "L5"}) {
     SCOPED_TRACE(level);
     Model m;
     ValueId y = m.Conv(m.x, "conv");

@@ -17,7 +17,7 @@ class RandomNetwork : public ::testing::TestWithParam<unsigned> {};
 
 // Gradients are outputs, so that an error anywhere in a step shows in them.
 TEST_P(RandomNetwork, RunsAtEveryLevelInItsPlannedMemory) {
-  for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) {
+  for (const char* level : {"L0", "L1", "L2", "L3", "L4", "L5"}) {
     SCOPED_TRACE(level);
     Network network(GetParam());
     const ImportResult model = network.Build();

@@ -136,4 +136,28 @@ class Network {
   ValueId x_ = kNoValue;
 };
 
+// A convolution of images [N, 5, 5, 3] and a normalization that do not train, then a product that does. The backward
+// pass reads nothing of the convolution.
+inline ImportResult FrozenConvolution() {
+  Graph graph;
+  GraphBuilder b(graph);
+  const auto input = [&b](const char* name, const Dims& dims, ValueKind kind) {
+    const TensorType type{DType::kFloat32, dims};
+    std::vector<float> numbers(static_cast<size_t>(type.Elements().fixed));
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 1 + static_cast<float>(i % 7) / 4;
+    return b.Input(name, type, kind, testing_step::HostFloats(numbers));
+  };
+  const ValueId x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 5, 5, 3}}, ValueKind::kInput);
+  const ValueId w = input("w", {8, 3, 3, 3}, ValueKind::kBuffer);
+  ValueId y = Take(b.Add1("Conv", {x, w}, Window(3, 1, 1), "conv"));
+  const ValueId gamma = input("gamma", {8}, ValueKind::kBuffer),
+                beta = input("beta", {8}, ValueKind::kBuffer);
+  const ValueId mean = input("mean", {8}, ValueKind::kBuffer), var = input("var", {8}, ValueKind::kBuffer);
+  y = Take(b.Add1("BatchNorm", {y, gamma, beta, mean, var}, {}, "bn"));
+  y = Take(b.Add1("ReduceMean", {Take(b.Add1("Relu", {y}))}, Over({1, 2}, false)));
+  y = Take(b.Add1("MatMul", {y, input("head", {8, 2}, ValueKind::kParameter)}));
+  graph.outputs = {Take(b.Add1("ReduceMean", {Take(b.Add1("Mul", {y, y}))}, Over({0, 1}, false), "loss"))};
+  return testing_step::ModelOf(graph);
+}
+
 }  // namespace act::small_networks

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "compiler/ops/op_table.h"
+#include "passes/pass_table.h"
 #include "passes/planning/assign_storage.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/sample_loops.h"
@@ -76,6 +77,56 @@ TEST(TileSamples, AllThatMayRunInTilesDoes) {
         EXPECT_LE(Distance(RunOn(seed, tiled, *kernels), RunOn(seed, whole, *kernels)), 1e-11);
     }
   }
+}
+
+// Makes products twice, and tiles all that may run in tiles. Returns how many products.
+int64_t MakeTwiceInTiles(Plan& plan) {
+  PassContext context;
+  context.repeated_elements = 1;
+  EXPECT_EQ(testing_step::Text(RepeatProducts(plan.train.graph, context)), "");
+  EXPECT_EQ(testing_step::Text(Verify(plan.train.graph, Stage::kFused)), "");
+  EXPECT_EQ(testing_step::Text(AssignStorage(plan.train, context)), "");
+  TileAll(plan.train);
+  EXPECT_EQ(testing_step::Text(CheckPlan(plan)), "");
+  const auto count = [&](const char* op) {
+    const auto& nodes = plan.train.graph.nodes;
+    return std::count_if(nodes.begin(), nodes.end(), [op](const Node& node) { return node.op == op; });
+  };
+  EXPECT_EQ(count("BatchNormMoments"), count("BatchNormFromMoments"));
+  return count("BatchNormMoments");
+}
+
+// Nothing has a code, so all that differs is rounding.
+TEST(RepeatProducts, MakesTheSameGradient) {
+  const Plan once = Take(Compile(small_networks::FrozenConvolution(), testing_step::Checked("L0", "none")));
+  Plan twice = once;
+  EXPECT_EQ(MakeTwiceInTiles(twice), 1);
+  for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()}) {
+    testing_step::StepOptions options;
+    options.batch = kBatch;
+    options.check_memory = true;
+    const auto run = [&](const Plan& plan) {
+      std::vector<float> image(static_cast<size_t>(kBatch * 5 * 5 * 3));
+      for (size_t i = 0; i < image.size(); ++i) image[i] = std::sin(static_cast<float>(i * i));
+      return Take(testing_step::RunStep(plan, *kernels, {{"image", testing_step::BytesOf(image)}}, options));
+    };
+    EXPECT_LE(Distance(run(twice), run(once)), 1e-12);
+  }
+}
+
+// Means that are rounded otherwise, by 1e-7 of a deviation, move one in 1e7 numbers across a threshold of its code. Its
+// error changes by a step, .9 of a deviation in 3 bits. So the gradient changes by some 1e-7, squared.
+TEST(RepeatProducts, MovesFewCodes) {
+  int64_t products = 0;
+  for (unsigned seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    const Plan once = CompileAt(seed, "L3");
+    Plan twice = once;
+    products += MakeTwiceInTiles(twice);
+    for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()})
+      EXPECT_LE(Distance(RunOn(seed, twice, *kernels), RunOn(seed, once, *kernels)), 1e-5);
+  }
+  EXPECT_GE(products, int64_t{kNetworks} / 2);  // otherwise nothing was tested
 }
 
 TEST(TileSamples, TheGradientIsThatOfTheWholeBatch) {

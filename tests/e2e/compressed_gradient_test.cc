@@ -159,7 +159,8 @@ std::string Name(const testing::TestParamInfo<Parameters>& info) {
 
 INSTANTIATE_TEST_SUITE_P(, CompressedGradient,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::Values("L1", "L2", "L3", "L4"), testing::Values(256)),
+                                          testing::Values("L1", "L2", "L3", "L4", "L5"),
+                                          testing::Values(256)),
                          Name);
 
 // Many tensors of these cases, and all of gpt2's, are smaller than a group of 256 and kept. In
@@ -174,7 +175,7 @@ std::vector<GoldenModel> WithSmallTensors() {
 
 INSTANTIATE_TEST_SUITE_P(SmallGroups, CompressedGradient,
                          testing::Combine(testing::ValuesIn(WithSmallTensors()),
-                                          testing::Values("L1", "L2", "L3", "L4"), testing::Values(64)),
+                                          testing::Values("L1", "L2", "L3", "L4", "L5"), testing::Values(64)),
                          Name);
 
 }  // namespace

@@ -90,13 +90,14 @@ std::string Name(const testing::TestParamInfo<Parameters>& info) {
 
 INSTANTIATE_TEST_SUITE_P(, Golden,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::Values("L0", "L1", "L2", "L3", "L4"),
+                                          testing::Values("L0", "L1", "L2", "L3", "L4", "L5"),
                                           testing::Values(kProcessor)),
                          Name);
 
 INSTANTIATE_TEST_SUITE_P(OnAFakeCard, Golden,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::Values("L0", "L3", "L4"), testing::Values(kFakeCard)),
+                                          testing::Values("L0", "L3", "L4", "L5"),
+                                          testing::Values(kFakeCard)),
                          Name);
 
 // The cases that have a batch axis, and gpt2.

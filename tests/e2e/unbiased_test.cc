@@ -98,7 +98,7 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
 
   // Values that L4 re-runs are stored in codes that do not pass from the forward to the backward
   // pass, so that no edge lists them.
-  const bool recodes = level == "L4" && noise > kFloatSquare * gradient;
+  const bool reruns = level == "L4" || level == "L5", recodes = reruns && noise > kFloatSquare * gradient;
   if (!CodesLossily(*compiled) && !recodes) {
     // Every tensor of the case is smaller than a group and kept. The only error is
     // float32's rounding.
@@ -112,7 +112,7 @@ TEST_P(Unbiased, MeanGradientOverSeedsIsTheExactOne) {
   // At L4 both factors of a weight's gradient are computed from one anchor, so that the anchor's
   // error is multiplied by itself. This is a bias of second order (resnext: 2e-7 of |g|^2; with two
   // bits more, 2e-8).
-  const double known_square = known_bias * known_bias + (level == "L4" ? kRerunBias : 0) + kFloatSquare;
+  const double known_square = known_bias * known_bias + (reruns ? kRerunBias : 0) + kFloatSquare;
   const double allowed = known_square * gradient;
   RecordProperty("relative_variance", std::to_string(noise / gradient));
   // Without noise there is nothing to average. Then the case says nothing, or the seed is not used.
@@ -162,7 +162,7 @@ const GoldenModel kConvolutional[] = {
     {"lenet", "model.onnx"}, {"odd_channels", "model.onnx"}, {"resnet_basic", "model.onnx"}};
 INSTANTIATE_TEST_SUITE_P(, Unbiased,
                          testing::Combine(testing::ValuesIn(kConvolutional),
-                                          testing::Values("L2", "L3", "L4"), testing::Values(256)),
+                                          testing::Values("L2", "L3", "L4", "L5"), testing::Values(256)),
                          Name);
 
 // In groups of 64, so that these cases' small tensors have codes. What gat and llama save has
@@ -179,7 +179,8 @@ INSTANTIATE_TEST_SUITE_P(Others, Unbiased,
 // `make check-long` runs every case.
 INSTANTIATE_TEST_SUITE_P(Long, Unbiased,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::Values("L1", "L2", "L3", "L4"), testing::Values(64, 256)),
+                                          testing::Values("L1", "L2", "L3", "L4", "L5"),
+                                          testing::Values(64, 256)),
                          Name);
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/math/batch_statistics.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {
@@ -19,6 +20,29 @@ inline OpCase BatchNormCase(TestTensor x, double momentum = 0.1) {
            {}};
   c.attrs.Set("epsilon", 1e-5);
   c.attrs.Set("momentum", momentum);
+  return c;
+}
+
+inline OpCase BatchNormMomentsCase(TestTensor x) {
+  const int64_t channels = x.dims.back();
+  return {"BatchNormMoments",
+          {},
+          {std::move(x)},
+          {Empty({channels, kBatchMomentNumbers}, DType::kFloat64)},
+          {},
+          {}};
+}
+
+// What follows from the moments of 30 rows.
+inline OpCase BatchNormFromMomentsCase(int64_t channels) {
+  OpCase c = BatchNormCase(Random({1, channels}, 1));
+  c.op = "BatchNormFromMoments";
+  std::vector<double> moments;
+  for (int64_t i = 0; i < channels; ++i) {
+    const auto mean = static_cast<double>(i) - 1;
+    moments.insert(moments.end(), {30, mean, 60, mean - 4, mean + 3});
+  }
+  c.inputs[0] = Of({channels, kBatchMomentNumbers}, moments, DType::kFloat64);
   return c;
 }
 

@@ -111,6 +111,8 @@ inline std::vector<OpCase> Float32Cases() {
     cases.push_back(c);
   ForReduceCases(add);
   ForBatchNormCases(add);
+  ForBatchNormCases(
+      [&cases](const OpCase& c, const std::string&) { cases.push_back(BatchNormMomentsCase(c.inputs[0])); });
   ForLossCases([&cases](const OpCase& c, const std::string&) {
     if (c.op == "SoftmaxCrossEntropyGrad") cases.push_back(c);
   });

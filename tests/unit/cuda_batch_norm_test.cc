@@ -35,6 +35,14 @@ TEST(CudaBatchNorm, AnEmptyBatchLeavesRunningStatisticsAlone) {
   EXPECT_GT(Compare(BatchNormCase(Empty({0, 4, 4, 3})), 0), 0);
 }
 
+TEST(CudaBatchNorm, MomentsAgreeWithTheReference) {
+  ForBatchNormCases([](const OpCase& c, const std::string& what) {
+    EXPECT_GT(Compare(BatchNormMomentsCase(c.inputs[0]), kBatchNormTolerance), 0) << what;
+  });
+  for (const int64_t channels : {1, 5, 300})
+    EXPECT_GT(Compare(BatchNormFromMomentsCase(channels), kBatchNormTolerance), 0) << channels;
+}
+
 TEST(CudaBatchNorm, WarpsReadNeighbours) {
   // Shifts are loaded channel by channel, once a block: 1.16 where a part has few rows.
   for (const int64_t channels : {64, 256, 24})

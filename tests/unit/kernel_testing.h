@@ -164,17 +164,22 @@ inline OpResult RunReference(const OpCase& c) { return RunKernel(CpuRegistry().F
 
 // The largest |a - b| / scale. scale is the largest |b| of the tensor, or 1 if that is 0. If one
 // element is NaN, the other must be NaN, too.
-inline double Distance(const TestTensor& a, const TestTensor& b) {
-  if (a.dtype != DType::kFloat32) return a.bytes == b.bytes ? 0 : 1e30;
+template <class T>
+double DistanceOfElements(const TestTensor& a, const TestTensor& b) {
   double scale = 0, worst = 0;
   for (int64_t i = 0; i < b.elements(); ++i)
-    if (std::isfinite(b.as<float>()[i])) scale = std::fmax(scale, std::fabs(b.as<float>()[i]));
+    if (std::isfinite(b.as<T>()[i])) scale = std::fmax(scale, std::fabs(b.as<T>()[i]));
   for (int64_t i = 0; i < b.elements(); ++i) {
-    const double x = a.as<float>()[i], y = b.as<float>()[i];
+    const double x = a.as<T>()[i], y = b.as<T>()[i];
     if (std::isnan(x) != std::isnan(y) || std::isinf(x) != std::isinf(y)) return 1e30;
     if (std::isfinite(x)) worst = std::fmax(worst, std::fabs(x - y));
   }
   return worst / (scale > 0 ? scale : 1);
+}
+inline double Distance(const TestTensor& a, const TestTensor& b) {
+  if (a.dtype == DType::kFloat32) return DistanceOfElements<float>(a, b);
+  if (a.dtype == DType::kFloat64) return DistanceOfElements<double>(a, b);
+  return a.bytes == b.bytes ? 0 : 1e30;
 }
 
 // Runs every kernel of the operator on 1, 2 and 5 threads, with the planned workspace and with

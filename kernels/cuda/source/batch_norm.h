@@ -1,4 +1,4 @@
-// Mean, deviation and range of each channel.
+// Mean, deviation and range of each channel, at once or by way of moments of some rows at a time.
 //
 // Moments are of x - x[row 0], in double, which loses nothing: where the mean is a million deviations away
 // from 0, the differences are exact, and where row 0 is a thousand deviations from the mean, the sum of
@@ -10,6 +10,34 @@
 #include "kernels/math/batch_statistics.h"
 
 namespace act::cuda {
+
+ACT_DEVICE void FollowStatistic(const BatchNormParameters& p, float* running, int64_t channel, double value) {
+  if (running) Store(running + channel, MovedTowards(Load(running + channel), value, p.momentum));
+}
+
+ACT_DEVICE void StoreStatistics(const BatchNormParameters& p, int64_t channel, const BatchMoments& b) {
+  const double deviation = BatchDeviation(b, p.epsilon);
+  Store(p.mean + channel, static_cast<float>(b.mean));
+  Store(p.rstd + channel, static_cast<float>(1 / deviation));
+  if (p.largest) Store(p.largest + channel, static_cast<float>(FurthestFromMean(b) / deviation));
+  if (b.rows == 0 || (p.updates_done > 0 && Load(&p.step->step) < p.updates_done)) return;
+  FollowStatistic(p, p.running_mean, channel, b.mean);
+  FollowStatistic(p, p.running_var, channel, RunningVariance(b, p.population != 0));
+}
+
+ACT_DEVICE BatchMoments MomentsAt(const BatchNormParameters& p, int64_t channel) {
+  double numbers[kBatchMomentNumbers];
+  for (int i = 0; i < kBatchMomentNumbers; ++i)
+    numbers[i] = Load(p.moments + channel * kBatchMomentNumbers + i);
+  return LoadMoments(numbers);
+}
+
+ACT_DEVICE void AddMoments(const BatchNormParameters& p, int64_t channel, const BatchMoments& b) {
+  double numbers[kBatchMomentNumbers];
+  StoreMoments(numbers, p.starts_anew ? b : Merge(MomentsAt(p, channel), b));
+  for (int i = 0; i < kBatchMomentNumbers; ++i)
+    Store(p.moments + channel * kBatchMomentNumbers + i, numbers[i]);
+}
 
 template <class T>
 struct MomentsOp {
@@ -58,24 +86,22 @@ struct MomentsOp {
       b.mean = Shift(channel) + missed;
       b.m2 = m2 < 0 ? 0 : m2;
     }
-    const double deviation = BatchDeviation(b, p.epsilon);
-    Store(p.mean + channel, static_cast<float>(b.mean));
-    Store(p.rstd + channel, static_cast<float>(1 / deviation));
-    if (p.largest) Store(p.largest + channel, static_cast<float>(FurthestFromMean(b) / deviation));
-    if (b.rows == 0 || (p.updates_done > 0 && Load(&p.step->step) < p.updates_done)) return;
-    Follow(p.running_mean, channel, b.mean);
-    Follow(p.running_var, channel, RunningVariance(b, p.population != 0));
-  }
-
- private:
-  ACT_DEVICE void Follow(float* running, int64_t channel, double value) const {
-    if (running) Store(running + channel, MovedTowards(Load(running + channel), value, p.momentum));
+    if (p.moments)
+      AddMoments(p, channel, b);
+    else
+      StoreStatistics(p, channel, b);
   }
 };
 
 template <class T, int kColumnLanes, int kVector>
 ACT_DEVICE void SumBatch(const BatchNormParameters& p) {
   ReduceColumns<T, kColumnLanes, kVector>(MomentsOp<T>{p}, p.columns);
+}
+
+// A thread for each channel.
+ACT_DEVICE void FinishMoments(const BatchNormParameters& p) {
+  const int64_t channel = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (channel < p.columns.length) StoreStatistics(p, channel, MomentsAt(p, channel));
 }
 
 template <class T>
