@@ -9,6 +9,7 @@
 
 #include "runtime/memory/packing_core.h"
 #include "runtime/memory/packing_placement.h"
+#include "runtime/memory/packing_repair.h"
 #include "runtime/memory/packing_search.h"
 
 namespace act {
@@ -58,7 +59,7 @@ constexpr Greedy kGreedy[] = {
     {PackingHeuristic::kBySize, "by-size", BySize, IntoLowestGap},
     {PackingHeuristic::kByStart, "by-start", ByStart, IntoTightestGap},
 };
-static_assert(std::size(kGreedy) + 2 == kPackingHeuristicCount, "all but the searches");
+static_assert(std::size(kGreedy) + 3 == kPackingHeuristicCount, "all but the searches");
 
 bool Allows(const PackingOptions& options, PackingHeuristic heuristic) {
   return (options.heuristics >> static_cast<uint32_t>(heuristic) & 1u) != 0;
@@ -71,6 +72,14 @@ Order OrderBy(const Instance& instance, Key (*key)(const Item&)) {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] > keys[b]; });
   return order;
+}
+
+// The repair search may take so many times max_steps: few problems need it, and there it gains a lot.
+constexpr int64_t kRepairSteps = 2;
+
+// Whether the height exceeds the lower bound by more than a 500th: closer packings are good enough.
+bool IsLoose(const Placement& placement, const Instance& instance) {
+  return placement.height - instance.lower_bound > instance.lower_bound / 500;
 }
 
 Placement Solve(const Instance& instance, const PackingOptions& options) {
@@ -103,6 +112,9 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
     packing_internal::SwapSearch(instance, OrderBy(instance, ByPressure), options.max_steps - steps,
                                  keep_lowest);
   }
+  if (IsLoose(*best, instance) && Allows(options, PackingHeuristic::kRepairSearch))
+    packing_internal::RepairSearch(
+        instance, std::min(options.max_steps, INT64_MAX / kRepairSteps) * kRepairSteps, *best);
   return *best;
 }
 
@@ -112,6 +124,7 @@ std::string_view PackingHeuristicName(PackingHeuristic heuristic) {
   for (const Greedy& greedy : kGreedy) {
     if (greedy.id == heuristic) return greedy.name;
   }
+  if (heuristic == PackingHeuristic::kRepairSearch) return "repair-search";
   return heuristic == PackingHeuristic::kCoreSearch ? "core-search" : "swap-search";
 }
 

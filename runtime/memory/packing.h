@@ -36,7 +36,7 @@ struct Packing {
 
 // The ways to find a packing, tried in this order. The best result counts. Each greedy one places
 // all buffers once. Of the steps that remain below the limit, the core search takes up to half,
-// where it applies, and the swap search takes the rest.
+// where it applies, and the swap search takes the rest. The repair search takes up to twice the limit on top.
 enum class PackingHeuristic : uint32_t {
   // Fill the lowest place first. Prefer buffers that live where the most bytes live, and among
   // these the long ones.
@@ -50,8 +50,11 @@ enum class PackingHeuristic : uint32_t {
   kByStart,     // program order, tightest gap: what an allocator does at run time
   kCoreSearch,  // a search over the buffers that matter most; the others go into gaps
   kSwapSearch,  // random orders for the skyline, hill climbing from the best of them
+  // Keeps below a height and throws out what is in the way. Runs only where the others end more than a 500th above
+  // the lower bound.
+  kRepairSearch,
 };
-inline constexpr uint32_t kPackingHeuristicCount = 9;
+inline constexpr uint32_t kPackingHeuristicCount = 10;
 
 // The name in dumps and benchmarks, for example "by-length".
 std::string_view PackingHeuristicName(PackingHeuristic heuristic);
@@ -60,7 +63,7 @@ struct PackingOptions {
   // Work limit in visited (buffer, neighbour) pairs, 1 to 4 ns each. It is a count and not a time,
   // so that the offsets, and with them the peak that a plan promises, are the same on every
   // machine. It is checked between placements: at least one greedy heuristic always runs to its
-  // end.
+  // end. The repair search has a limit of its own, a multiple of this one.
   int64_t max_steps = 40'000'000;
   // Bit i allows PackingHeuristic(i). With none, buffers are placed in program order.
   uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;
