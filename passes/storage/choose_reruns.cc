@@ -38,7 +38,9 @@ llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassC
   }
   const int64_t least = context.policy.least_peak ? kSmallPeakBatch : kLeastPeakBatch;
   const int64_t batch = plan->fixed_batch ? plan->default_batch : std::max(plan->default_batch, least);
-  ACT_TRY(const MemoryLayout layout, LayOut(*plan, batch, context.target));
+  // Candidates are many, and differ by more than the repair search, the slowest, mostly gains.
+  ACT_TRY(const MemoryLayout layout,
+          LayOut(*plan, batch, context.target, PackingOptions().Without(PackingHeuristic::kRepairSearch)));
   candidate.peak_bytes = static_cast<double>(layout.train.peak_bytes);
   for (const SavedEdge& edge : plan->edges)
     candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));

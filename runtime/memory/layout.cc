@@ -192,8 +192,8 @@ class Tenants {
     places_.push_back(&place);
   }
   // Packs them above the arena's first `from` bytes. Returns the end of the highest one.
-  int64_t PlaceFrom(int64_t from) const {
-    const Packing packing = SolvePacking(problem_);
+  int64_t PlaceFrom(int64_t from, const PackingOptions& options) const {
+    const Packing packing = SolvePacking(problem_, options);
     int64_t highest = from;
     for (size_t i = 0; i < places_.size(); ++i) {
       *places_[i] = from + packing.offsets[i];
@@ -209,7 +209,7 @@ class Tenants {
 };
 
 // Places everything that is not persistent. On the device it lies above what is persistent.
-void PlaceTransients(int64_t persistent_bytes, StepLayout& layout) {
+void PlaceTransients(int64_t persistent_bytes, const PackingOptions& options, StepLayout& layout) {
   Tenants device(layout.alignment), host(layout.alignment);
   for (size_t s = 0; s < layout.bytes.size(); ++s)
     if (layout.offset[s] < 0)
@@ -219,8 +219,8 @@ void PlaceTransients(int64_t persistent_bytes, StepLayout& layout) {
     const auto now = static_cast<int64_t>(t);
     device.Add(now, now + 1, layout.workspace_bytes[t], layout.workspace_offset[t]);
   }
-  layout.peak_bytes = device.PlaceFrom(persistent_bytes);
-  layout.host_peak_bytes = host.PlaceFrom(0);
+  layout.peak_bytes = device.PlaceFrom(persistent_bytes, options);
+  layout.host_peak_bytes = host.PlaceFrom(0, options);
 }
 
 void CountCategories(const StepGraph& step, int64_t persistent_bytes, StepLayout& layout) {
@@ -238,10 +238,11 @@ std::vector<int64_t> LiveBytes(const StepGraph& step, int64_t batch, TargetKind 
   return Timeline(Measure(step, batch, target), 0);
 }
 
-llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch, TargetKind target) {
+llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch, TargetKind target,
+                                    const PackingOptions& packing) {
   ACT_TRY(MemoryLayout result, MeasureBoth(plan, batch, target));
-  PlaceTransients(result.persistent_bytes, result.train);
-  PlaceTransients(result.persistent_bytes, result.eval);
+  PlaceTransients(result.persistent_bytes, packing, result.train);
+  PlaceTransients(result.persistent_bytes, packing, result.eval);
   CountCategories(plan.train, result.persistent_bytes, result.train);
   CountCategories(plan.eval, result.persistent_bytes, result.eval);
   result.arena_bytes = std::max(result.train.peak_bytes, result.eval.peak_bytes);
@@ -272,8 +273,10 @@ int64_t LargestBatchStep(int64_t batch) {
 }
 
 llvm::Expected<int64_t> LargestBatch(const Plan& plan, int64_t bytes, Arenas arenas, TargetKind target) {
-  const auto arena_at = [&plan, arenas, target](int64_t batch) -> int64_t {
-    llvm::Expected<MemoryLayout> layout = LayOut(plan, batch, target);
+  // The repair search is the slowest and only lowers a packing: what fits without it fits.
+  const PackingOptions quick = PackingOptions().Without(PackingHeuristic::kRepairSearch);
+  const auto arena_at = [&plan, arenas, target, quick](int64_t batch) -> int64_t {
+    llvm::Expected<MemoryLayout> layout = LayOut(plan, batch, target, quick);
     if (layout) return BytesOf(*layout, arenas);
     llvm::consumeError(layout.takeError());  // too large
     return kTooLarge;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/memory/packing.h"
 #include "runtime/plan/plan.h"
 
 namespace act {
@@ -58,8 +59,9 @@ struct MemoryLayout {
 
 // Lays out both step graphs at `batch`, for a run on `target`. A smaller batch fits at the same offsets,
 // since sizes grow with N, so a last partial batch runs in the layout of the full one. Errors: batch <
-// 1, a size over 2^60.
-llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch, TargetKind target = TargetKind::kCpu);
+// 1, a size over 2^60. A run lays its plan out with all of the packing search; fewer ways are for estimates.
+llvm::Expected<MemoryLayout> LayOut(const Plan& plan, int64_t batch, TargetKind target = TargetKind::kCpu,
+                                    const PackingOptions& packing = {});
 
 // Bytes that live on the device at each node at `batch`, parameters included. No layout for the
 // target can be smaller than the largest of them.

@@ -67,6 +67,12 @@ struct PackingOptions {
   int64_t max_steps = 40'000'000;
   // Bit i allows PackingHeuristic(i). With none, buffers are placed in program order.
   uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;
+
+  PackingOptions Without(PackingHeuristic heuristic) const {
+    PackingOptions options = *this;
+    options.heuristics &= ~(1u << static_cast<uint32_t>(heuristic));
+    return options;
+  }
 };
 
 // The largest sum of live bytes at any time, each size rounded up to its alignment. No packing is
