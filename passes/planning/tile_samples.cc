@@ -11,6 +11,7 @@
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
 #include "passes/planning/assign_storage.h"
+#include "passes/planning/loop_parts.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/alias.h"
 #include "runtime/plan/runtime_op.h"
@@ -37,11 +38,6 @@ constexpr double kGain = .999;  // a loop must lower the bytes at its nodes to a
 // A loop that lowers them this far may take back what earlier loops saved at the small batch size.
 constexpr double kLargeGain = .75;
 
-// The nodes lo .. hi, in order, split into those of a loop and those that move before or after it.
-struct Parting {
-  std::vector<size_t> before, loop, after;
-};
-
 class Tiler {
  public:
   Tiler(StepGraph& step, const PassContext& context)
@@ -53,11 +49,11 @@ class Tiler {
         least_peak_(context.policy.least_peak),
         peak_batch_(least_peak_ ? std::max(context.policy.batch, kSmallPeakBatch) : kTiledPeakBatch),
         tiles_(least_peak_ ? kMostSmallTiles : kTiles),
-        least_samples_(least_peak_ ? 1 : kLeastSamples) {}
+        least_samples_(least_peak_ ? 1 : kLeastSamples),
+        parts_(step.graph) {}
 
   void Run() {
     if (graph_.nodes.empty()) return;
-    FindRoles();
     live_ = LiveBytes(step_, peak_batch_, target_);
     small_peak_ = small_peak_without_ = Most(LiveBytes(step_, kSmallPeakBatch, target_));
     LowerPeak();
@@ -75,21 +71,6 @@ class Tiler {
     int64_t tokens = 1;         // of a sample that is larger than a tile may be
     std::vector<size_t> nodes;  // makers and readers; some more than once
   };
-
-  // Nodes move and types stay, so what may run in tiles is asked once.
-  void FindRoles() {
-    for (const Value& value : graph_.values) roles_.push_back(TileRoleOf(value.type));
-    tileable_.resize(graph_.values.size());
-    for (const Node& node : graph_.nodes)
-      if (!node.outputs.empty())
-        tileable_[static_cast<size_t>(node.outputs[0])] = !WhyNotTileable(graph_, node);
-  }
-  TileRole RoleOf(ValueId id) const { return roles_[static_cast<size_t>(id)]; }
-  bool IsTileable(const Node& node, int64_t tokens = 1) const {
-    if (node.outputs.empty()) return !WhyNotTileable(graph_, node, tokens);
-    if (!tileable_[static_cast<size_t>(node.outputs[0])]) return false;
-    return tokens == 1 || !WhyNotTileable(graph_, node, tokens);
-  }
 
   void LowerPeak() {
     while (loops_made_ < kMostLoops && LowerAt(Highest())) ++loops_made_;
@@ -153,11 +134,11 @@ class Tiler {
     std::vector<bool> fits(graph_.values.size(), true);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      const bool tileable = IsTileable(node);
+      const bool tileable = parts_.IsTileable(node);
       const auto see = [&](ValueId id) {
         if (id == kNoValue) return;
         const auto r = static_cast<size_t>(root[static_cast<size_t>(id)]);
-        fits[r] = fits[r] && tileable && RoleOf(id) == TileRole::kSlice;
+        fits[r] = fits[r] && tileable && parts_.RoleOf(id) == TileRole::kSlice;
         if (!spans[r]) return;
         spans[r]->last_read = i;
         spans[r]->nodes.push_back(i);
@@ -221,13 +202,13 @@ class Tiler {
       made.tiles = std::max(made.tiles, loop.tiles);
       made.least_samples = std::min(made.least_samples, loop.least_samples);
     }
-    const std::optional<Parting> parting = Part(lo, hi, core, tokens);
+    const std::optional<Parting> parting = parts_.Part(lo, hi, core, tokens);
     if (!parting) return false;
 
     const std::vector<SampleLoop> loops_before = graph_.loops;
     const std::vector<StorageId> storage_before = step_.storage_of;
     const int32_t storages_before = step_.storages;
-    const std::vector<size_t> order = Order(*parting);
+    const std::vector<size_t> order = parting->Order();
     Permute(lo, order, /*back=*/false);
     made.first = static_cast<int64_t>(lo + parting->before.size());
     made.last = made.first + static_cast<int64_t>(parting->loop.size());
@@ -269,67 +250,6 @@ class Tiler {
                              live.begin() + static_cast<std::ptrdiff_t>(hi) + 1);
   }
 
-  // Which of the nodes lo .. hi make something whole that `core` needs, for itself or by others. A node that cannot
-  // run in tiles (LossDenominator) is one, and so is every node that it reads from, even if that one could run in
-  // tiles (a Slice of the labels).
-  std::vector<bool> NeededWhole(size_t lo, size_t hi, const std::set<size_t>& core, int64_t tokens) const {
-    std::vector<bool> in_tiles(graph_.values.size()), whole(graph_.values.size()), result(hi - lo + 1);
-    const auto any = [](const std::vector<bool>& set, const std::vector<ValueId>& ids) {
-      return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return set[static_cast<size_t>(id)]; });
-    };
-    for (size_t i = hi + 1; i-- > lo;) {
-      const Node& node = graph_.nodes[i];
-      const bool needed = core.count(i) || any(in_tiles, node.outputs);
-      result[i - lo] = any(whole, node.outputs) || (needed && !IsTileable(node, tokens));
-      if (!needed && !result[i - lo]) continue;
-      for (const ValueId id : node.inputs)
-        if (id != kNoValue) (result[i - lo] ? whole : in_tiles)[static_cast<size_t>(id)] = true;
-    }
-    return result;
-  }
-
-  // nullopt: a node of `core` cannot be in the loop.
-  std::optional<Parting> Part(size_t lo, size_t hi, const std::set<size_t>& core, int64_t tokens) const {
-    const std::vector<bool> needed_whole = NeededWhole(lo, hi, core, tokens);
-    enum class Made : uint8_t { kElsewhere, kInLoop, kSumInLoop, kAfter };
-    std::vector<Made> made(graph_.values.size(), Made::kElsewhere);
-    Parting parting;
-    for (size_t i = lo; i <= hi; ++i) {
-      const Node& node = graph_.nodes[i];
-      const auto reads = [&](Made what) {
-        return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-          return id != kNoValue && made[static_cast<size_t>(id)] == what;
-        });
-      };
-      // A sum is complete only after the loop. What an update after the loop writes must not be
-      // read before it.
-      const bool after = reads(Made::kAfter) || reads(Made::kSumInLoop);
-      // Another shape of what is whole is whole: a node that cannot be in the loop may read it.
-      const bool stays_whole =
-          (IsAlias(node) || needed_whole[i - lo]) && !core.count(i) && !reads(Made::kInLoop);
-      const bool in_loop = !after && !stays_whole && IsTileable(node, tokens);
-      const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
-      if (core.count(i) && !in_loop) return std::nullopt;
-      (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(i);
-      for (const ValueId id : node.outputs) {
-        const bool sum = RoleOf(id) == TileRole::kSame;
-        made[static_cast<size_t>(id)] = in_loop  ? (sum ? Made::kSumInLoop : Made::kInLoop)
-                                        : before ? Made::kElsewhere
-                                                 : Made::kAfter;
-      }
-      for (const int32_t m : node.mutates)
-        made[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = Made::kAfter;
-    }
-    return parting;
-  }
-
-  static std::vector<size_t> Order(const Parting& parting) {
-    std::vector<size_t> order = parting.before;
-    order.insert(order.end(), parting.loop.begin(), parting.loop.end());
-    order.insert(order.end(), parting.after.begin(), parting.after.end());
-    return order;
-  }
-
   // Moves the node order[k] to lo + k, or with `back` the other way.
   void Permute(size_t lo, const std::vector<size_t>& order, bool back) {
     std::vector<Node> nodes(order.size());
@@ -346,8 +266,7 @@ class Tiler {
   const bool least_peak_;                // Policy::least_peak
   const int64_t peak_batch_;             // whose peak is to be lowered
   const int64_t tiles_, least_samples_;  // of a loop over samples
-  std::vector<TileRole> roles_;          // of values
-  std::vector<bool> tileable_;           // of nodes, by their first result
+  const LoopParts parts_;
   int loops_made_ = 0;
   std::vector<int64_t> live_;                        // at peak_batch_
   int64_t small_peak_ = 0, small_peak_without_ = 0;  // at kSmallPeakBatch: now, and without loops
