@@ -47,7 +47,7 @@ void Refused(llvm::Error error, const std::string& path) {
 
 CompileOptions OptionsOf(Choices& choices) {
   static constexpr const char* kLevels[] = {"L0",       "L1",       "L2",       "L3",      "L4",
-                                            "actnn-L2", "actnn-L3", "actnn-L5", "gact-L1", "gact-L2",
+                                            "L5",       "actnn-L3", "actnn-L5", "gact-L1", "gact-L2",
                                             "division", "blpa",     "acgc"};
   static constexpr const char* kOptimizers[] = {"sgd",     "adam",  "none",         "lamb",
                                                 "adagrad", "adamw", "onnx-momentum"};

@@ -19,7 +19,7 @@ constexpr const char* kGolden[] = {"mlp",   "mse",  "bce",  "lenet", "conv1d",  
                                    "rnn",   "gru",  "lstm", "sage",  "gcn",          "gat",
                                    "norms", "moco", "fcn",  "bert",  "odd_channels", "resnext"};
 // The first level is the one whose plans have the fewest nodes. Presets have codes of their own, and swap.
-constexpr const char* kLevels[] = {"L0", "L0", "L1", "L2", "L3", "L4", "actnn-L4", "L3"};
+constexpr const char* kLevels[] = {"L0", "L0", "L1", "L2", "L3", "L4", "actnn-L4", "L5"};
 constexpr const char* kOptimizers[] = {"none", "sgd", "adamw", "sgd"};
 constexpr size_t kMostKept = 600;
 
