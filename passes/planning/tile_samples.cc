@@ -26,8 +26,9 @@ namespace {
 constexpr int64_t kTiles = 16;
 constexpr int64_t kLeastSamples = 8;
 constexpr int64_t kMostSmallTiles = 64;  // in place of kTiles at L5, where a tile may be a sample
-// Of one tensor in a tile, at kTiledPeakBatch. A card multiplies a tile of 64 MiB faster than it adds the tile's part
-// to the gradient of the weight that makes scores.
+// Of one tensor in a tile, at kTiledPeakBatch. Each tile adds its part to the gradient of the weight that makes scores.
+// On a CPU that is little beside the product of a tile of 64 MiB (docs/measurements/memory.md). By the rates of a card,
+// of which none was measured, adding could take longer than the product, so its tiles are larger.
 constexpr int64_t LargeTileBytes(TargetKind target) {
   return int64_t{1} << (target == TargetKind::kCpu ? 26 : 28);
 }

@@ -46,6 +46,19 @@ Ranges Joined(const Ranges& a, const Ranges& b, const Join& join) {
   return result;
 }
 
+// Of each query, the keys that are not in its range.
+Ranges Complement(const Ranges& ranges, int64_t keys) {
+  if (!ranges) return std::nullopt;
+  std::vector<KeyRange> result;
+  result.reserve(ranges->size());
+  for (const KeyRange& range : *ranges) {
+    const std::optional<KeyRange> others = Others(range, keys);
+    if (!others) return std::nullopt;
+    result.push_back(*others);
+  }
+  return result;
+}
+
 // The last two axes, with axes of extent 1 in front of fewer. Nullopt: one depends on the batch.
 std::optional<std::pair<int64_t, int64_t>> MatrixOf(const Dims& dims) {
   const Dim columns = dims.empty() ? Dim(1) : dims.back();
@@ -136,9 +149,8 @@ void VisibleKeys::AddTerms(const MaskTerm& mask, int depth, std::vector<MaskTerm
 }
 
 Ranges VisibleKeys::Of(const MaskTerm& term) const {
-  Ranges ranges = WhereTrue(term.value, kDeepest);
-  if (!ranges || !term.hides_where_true) return ranges;
-  return Joined(ranges, ranges, [this](const KeyRange& a, const KeyRange&) { return Others(a, keys_); });
+  const Ranges ranges = WhereTrue(term.value, kDeepest);
+  return term.hides_where_true ? Complement(ranges, keys_) : ranges;
 }
 
 Ranges VisibleKeys::WhereTrue(ValueId v, int depth) const {
@@ -149,9 +161,7 @@ Ranges VisibleKeys::WhereTrue(ValueId v, int depth) const {
   if (node->op != "Less" && node->op != "Greater" && node->op != "Equal") return std::nullopt;
   if (node->op != "Less" && nodes_.Number(node->inputs[1]) == 0) {
     const Ranges ones = WhereOne(node->inputs[0], depth - 1);
-    if (ones && node->op == "Greater") return ones;
-    if (ones)
-      return Joined(ones, ones, [this](const KeyRange& a, const KeyRange&) { return Others(a, keys_); });
+    if (ones) return node->op == "Greater" ? ones : Complement(ones, keys_);
   }
   return Compared(*node);
 }

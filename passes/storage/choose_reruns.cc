@@ -38,7 +38,8 @@ llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassC
   }
   const int64_t least = context.policy.least_peak ? kSmallPeakBatch : kLeastPeakBatch;
   const int64_t batch = plan->fixed_batch ? plan->default_batch : std::max(plan->default_batch, least);
-  // Candidates are many, and differ by more than the repair search, the slowest, mostly gains.
+  // Each of many candidates is laid out, so the slowest search is left out. It may lower the peak of the plan that is
+  // taken by some percent more.
   ACT_TRY(const MemoryLayout layout,
           LayOut(*plan, batch, context.target, PackingOptions().Without(PackingHeuristic::kRepairSearch)));
   candidate.peak_bytes = static_cast<double>(layout.train.peak_bytes);

@@ -154,9 +154,9 @@ Placement Completed(const Instance& instance, const Order& by_size, std::vector<
 
 }  // namespace
 
-int64_t RepairSearch(const Instance& instance, int64_t max_steps, Placement& best) {
+void RepairSearch(const Instance& instance, int64_t max_steps, Placement& best) {
   // Sums of offsets must not overflow.
-  if (best.height > INT64_MAX / 4) return 0;
+  if (best.height > INT64_MAX / 4) return;
   Order by_size(instance.items.size());
   std::iota(by_size.begin(), by_size.end(), 0);
   std::stable_sort(by_size.begin(), by_size.end(), [&](int32_t a, int32_t b) {
@@ -179,7 +179,6 @@ int64_t RepairSearch(const Instance& instance, int64_t max_steps, Placement& bes
     if (found.height < best.height) best = std::move(found);
     if (failed >= best.height) failed = bound - 1;
   }
-  return steps;
 }
 
 }  // namespace act::packing_internal

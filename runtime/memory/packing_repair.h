@@ -7,11 +7,11 @@
 
 namespace act::packing_internal {
 
-// Replaces `best` by a lower packing if it finds one within about `max_steps` steps. Returns the steps taken.
+// Replaces `best` by a lower packing if it finds one within about `max_steps` steps.
 // Items are placed below a target height, large ones first. One that finds no gap goes where the items in its way
 // were the easiest to place so far; these wait for another place (guided ejection search: Nagata and Braysy, "A
 // powerful route minimization heuristic for the vehicle routing problem with time windows", 2009). A target that is
 // reached is followed by a lower one. Small items start only when all larger ones have a place. Deterministic.
-int64_t RepairSearch(const Instance& instance, int64_t max_steps, Placement& best);
+void RepairSearch(const Instance& instance, int64_t max_steps, Placement& best);
 
 }  // namespace act::packing_internal

@@ -55,6 +55,15 @@ inline ValueId Logic(GraphBuilder& b, const char* op, ValueId x, ValueId y) {
   return Node1(b, "Greater", {Node1(b, op, {Flags(b, x), Flags(b, y)}), Number(b, 0)});
 }
 
+// Attention with a mask that is added where `sees` is false.
+inline llvm::Expected<ValueId> MaskedAttention(GraphBuilder& b, const Values& in, ValueId sees,
+                                               float hidden) {
+  const ValueId mask = Node1(b, "Where", {sees, Number(b, 0), Number(b, hidden)});
+  ValueId s = Node1(b, "MatMul", {in[0], in[1]}, Attrs({{"trans_b", int64_t{1}}}));
+  s = Node1(b, "Add", {Node1(b, "Mul", {s, Number(b, .5f)}), mask});
+  return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+}
+
 inline std::vector<ExportedForm> ExportedForms() {
   constexpr float kLowest = -3.4028234663852886e38f;
   const Ints in_heads{0, 2, 1, 3};
@@ -176,10 +185,7 @@ inline std::vector<ExportedForm> ExportedForms() {
                      const ValueId key = PositionsOf(b, batch, {1, 1, 7}, 0);
                      const ValueId sees =
                          Logic(b, "Max", Node1(b, "Less", {key, query}), Node1(b, "Equal", {key, query}));
-                     const ValueId mask = Node1(b, "Where", {sees, Number(b, 0), Number(b, kLowest)});
-                     ValueId s = Node1(b, "MatMul", {in[0], in[1]}, Attrs({{"trans_b", int64_t{1}}}));
-                     s = Node1(b, "Add", {Node1(b, "Mul", {s, Number(b, .5f)}), mask});
-                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+                     return MaskedAttention(b, in, sees, kLowest);
                    }});
   forms.push_back(
       {{.name = "causal by position, and padding",
@@ -196,12 +202,7 @@ inline std::vector<ExportedForm> ExportedForms() {
          const ValueId key = PositionsOf(b, batch, {1, 1, 5}, 0);
          const ValueId sees = Node1(b, "Equal", {Node1(b, "Greater", {key, query}), Number(b, 0)});
          const ValueId all = Node1(b, "Equal", {query, query});  // hides nothing
-         const ValueId mask =
-             Node1(b, "Where",
-                   {Logic(b, "Mul", Logic(b, "Mul", all, sees), in[3]), Number(b, 0), Number(b, kLowest)});
-         ValueId s = Node1(b, "MatMul", {in[0], in[1]}, Attrs({{"trans_b", int64_t{1}}}));
-         s = Node1(b, "Add", {Node1(b, "Mul", {s, Number(b, .5f)}), mask});
-         return b.Add1("MatMul", {Node1(b, "Softmax", {s}), in[2]});
+         return MaskedAttention(b, in, Logic(b, "Mul", Logic(b, "Mul", all, sees), in[3]), kLowest);
        }});
   forms.push_back({{.name = "later keys or padding hidden in place",
                     .q = {2, 2, 5, 3},
