@@ -277,6 +277,9 @@ TEST(Packing, ResNet50StepAtALargeBatchIsPackedWithinHalfAPercent) {
   const Packing packing = SolvePacking(problem);
   ExpectValid(problem, packing);
   EXPECT_LE(Ratio(problem, packing), 1.005);
+  const PackingOptions without = PackingOptions().Without(PackingHeuristic::kRepairSearch);
+  EXPECT_GT(Ratio(problem, SolvePacking(problem, without)), 1.015)
+      << "the problem no longer needs the search";
 }
 
 class PackingFile : public testing::TestWithParam<const char*> {};
