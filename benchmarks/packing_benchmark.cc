@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/memory/packing.h"
+#include "tests/paths.h"
 
 namespace act {
 namespace {
@@ -19,7 +20,7 @@ constexpr const char* kFiles[] = {
 
 // Columns id,lower,upper,size; empty if there is no such file.
 PackingProblem ReadProblem(const std::string& name) {
-  std::ifstream file(std::string(ACT_TEST_DATA_DIR) + "/packing/" + name);
+  std::ifstream file(TestDataFolder() + "/packing/" + name);
   std::string header;
   std::getline(file, header);
   PackingProblem problem;

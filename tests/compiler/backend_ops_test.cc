@@ -13,6 +13,7 @@
 #include "runtime/plan/runtime_op.h"
 #include "tests/compiler/op_cases.h"
 #include "tests/compiler/small_networks.h"
+#include "tests/paths.h"
 #include "tests/unit/temporary_folder.h"
 #include "tests/unit/test_device.h"
 
@@ -211,7 +212,7 @@ TEST(BackendOps, EveryKernelTakesSomeRow) {
 }
 
 TEST(BackendOps, EveryRuntimeOperatorIsDocumented) {
-  const std::string document = testing::Contents(ACT_SOURCE_DIR "/docs/runtime_ops.md");
+  const std::string document = testing::Contents(SourceFolder() + "/docs/runtime_ops.md");
   for (const RuntimeOp& op : RuntimeOps())
     EXPECT_NE(document.find("`" + std::string(op.name) + "`"), std::string::npos)
         << op.name << " is not in docs/runtime_ops.md";

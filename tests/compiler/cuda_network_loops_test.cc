@@ -7,6 +7,7 @@
 #include "compiler/import/import_onnx.h"
 #include "kernels/cuda/fused_text.h"
 #include "passes/pipeline/pipeline.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 #include "tests/unit/cuda_fused_case.h"
 
@@ -62,7 +63,7 @@ TEST_P(CudaNetworkLoops, AccessesOfResNet50AreCoalesced) {
   options.target = TargetKind::kCuda;
   ImportOptions no_weights;
   no_weights.report_only = true;
-  const std::string model = std::string(ACT_SOURCE_DIR) + "/models/zoo/resnet50.onnx";
+  const std::string model = SourceFolder() + "/models/zoo/resnet50.onnx";
   const Plan plan = Take(Compile(Take(ImportOnnx(model, no_weights)), options));
   const Graph& graph = plan.train.graph;
   fake::Controls& controls = TheFakeCard().controls();

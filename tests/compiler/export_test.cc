@@ -15,13 +15,14 @@
 #include "passes/pipeline/pipeline.h"
 #include "runtime/base/error.h"
 #include "tests/compiler/onnx_model.h"
+#include "tests/paths.h"
 
 namespace act {
 namespace {
 
 using testing::TemporaryFolder;
 
-const std::string kGolden = std::string(ACT_SOURCE_DIR) + "/tests/golden/";
+const std::string kGolden = GoldenFolder() + "/";
 
 onnx::ModelProto Parse(const std::string& path) {
   onnx::ModelProto model;

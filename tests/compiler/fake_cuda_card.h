@@ -13,12 +13,13 @@
 #include "runtime/executor/executor.h"
 #include "runtime/memory/layout.h"
 #include "tests/fake_cuda/fake_cuda.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act {
 
 inline void* FakeCudaLibrary() {
-  void* library = dlopen(ACT_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(FakeCudaPath().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw std::runtime_error(dlerror());
   return library;
 }

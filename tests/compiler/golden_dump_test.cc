@@ -9,11 +9,12 @@
 
 #include "compiler/ir/dump.h"
 #include "tests/compiler/graph_text.h"
+#include "tests/paths.h"
 
 namespace act {
 namespace {
 
-const std::string kFolder = std::string(ACT_SOURCE_DIR) + "/tests/golden_dumps/";
+const std::string kFolder = SourceFolder() + "/tests/golden_dumps/";
 const std::string kBefore = "---- before\n", kAfter = "---- after\n";
 
 std::vector<std::string> Files() {

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/verify.h"
 #include "tests/compiler/hostile_model.h"
+#include "tests/paths.h"
 
 namespace act {
 namespace {
@@ -150,7 +151,7 @@ TEST(HostileFile, DamagedFilesDoNotCrash) {
   };
   for (const char* file :
        {"mlp/model.onnx", "mlp/model_dynamo.onnx", "lenet/model.onnx", "fcn/model_dynamo.onnx"}) {
-    const std::string good = testing::Contents(std::string(ACT_SOURCE_DIR) + "/tests/golden/" + file);
+    const std::string good = testing::Contents(GoldenFolder() + "/" + file);
     ASSERT_FALSE(good.empty()) << file;
     for (size_t i = 0; i < 64; ++i) import(good.substr(0, good.size() * i / 64));
     for (int i = 0; i < 400; ++i) {

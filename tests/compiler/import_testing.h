@@ -9,6 +9,7 @@
 #include "compiler/ir/verify.h"
 #include "runtime/base/error.h"
 #include "tests/compiler/onnx_model.h"
+#include "tests/paths.h"
 
 namespace act::import_testing {
 
@@ -17,7 +18,7 @@ using testing::Linear;
 using testing::OnnxModel;
 using testing::TemporaryFolder;
 
-inline const std::string kGolden = std::string(ACT_SOURCE_DIR) + "/tests/golden/";
+inline const std::string kGolden = GoldenFolder() + "/";
 
 inline ImportResult Import(const std::string& path, const ImportOptions& options = {}) {
   auto result = ImportOnnx(path, options);

@@ -9,6 +9,7 @@
 #include "runtime/data/safetensors.h"
 #include "tests/compiler/compiled_step.h"
 #include "tests/compiler/onnx_model.h"
+#include "tests/paths.h"
 
 namespace act {
 namespace {
@@ -18,7 +19,7 @@ using testing::OnnxModel;
 using testing::TemporaryFolder;
 using testing_step::Take;
 
-const std::string kFolder = std::string(ACT_TEST_DATA_DIR) + "/losses/";
+const std::string kFolder = TestDataFolder() + "/losses/";
 
 // A loss is a sum of up to a few hundred float32 terms, each with a few roundings of 6e-8. The
 // limit is relative to the largest element of the gradient, or to the loss. Wrong weights or counts

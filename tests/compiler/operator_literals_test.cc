@@ -8,6 +8,7 @@
 #include <set>
 
 #include "compiler/ops/op_table.h"
+#include "tests/paths.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace act {
@@ -22,8 +23,7 @@ struct Literal {
 std::vector<Literal> Literals(std::initializer_list<const char*> folders, const std::regex& pattern) {
   std::vector<Literal> found;
   for (const char* folder : folders)
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::string(ACT_SOURCE_DIR "/") + folder)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(SourceFolder() + "/" + folder)) {
       const std::string file = entry.path().string();
       if (!file.ends_with(".cc") && !file.ends_with(".h")) continue;
       const std::string text = testing::Contents(file);

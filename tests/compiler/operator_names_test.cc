@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "compiler/ops/op_table.h"
+#include "tests/paths.h"
 
 namespace act {
 namespace {
@@ -114,7 +115,7 @@ TEST(OperatorNames, AreFoundWhereTheyDecideAndNotWhereTheyMake) {
 }
 
 TEST(OperatorNames, StandInTheOpTableAlone) {
-  const fs::path root = ACT_SOURCE_DIR;
+  const fs::path root = SourceFolder();
   std::set<std::string> used;
   size_t files = 0;
   for (const char* folder : kFolders) {

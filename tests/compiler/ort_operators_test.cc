@@ -9,13 +9,14 @@
 #include "runtime/data/safetensors.h"
 #include "tests/compiler/compiled_step.h"
 #include "tests/compiler/onnx_model.h"
+#include "tests/paths.h"
 
 namespace act {
 namespace {
 
 using testing_step::Take;
 
-const std::string kFolder = std::string(ACT_TEST_DATA_DIR) + "/ort_operators/";
+const std::string kFolder = TestDataFolder() + "/ort_operators/";
 
 // Two float32 computations of a few hundred terms, relative to the largest element of the gradient.
 // A wrong factor, axis or index is off by 1e-1.

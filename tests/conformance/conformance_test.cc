@@ -10,12 +10,13 @@
 #include "tests/conformance/exceptions.h"
 #include "tests/conformance/node_test.h"
 #include "tests/conformance/operators_document.h"
+#include "tests/paths.h"
 
 namespace act::conformance {
 namespace {
 
 const std::string kFolder = ACT_ONNX_TESTDATA;
-const std::string kDocument = ACT_SOURCE_DIR "/docs/operators.md";
+const std::string kDocument = SourceFolder() + "/docs/operators.md";
 
 const std::vector<std::string>& Tests() {
   static const std::vector<std::string> tests = NodeTests(kFolder);

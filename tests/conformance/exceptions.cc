@@ -5,12 +5,14 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/paths.h"
+
 namespace act::conformance {
 
 const std::map<std::string, Exception>& Exceptions() {
   static const std::map<std::string, Exception> exceptions = [] {
     std::map<std::string, Exception> map;
-    std::ifstream file(ACT_SOURCE_DIR "/tests/conformance/exceptions.txt");
+    std::ifstream file(SourceFolder() + "/tests/conformance/exceptions.txt");
     for (std::string line; std::getline(file, line);) {
       if (line.empty() || line[0] == '#') continue;
       std::istringstream words(line);

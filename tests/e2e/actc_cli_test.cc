@@ -6,6 +6,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -56,8 +57,8 @@ TEST_F(Actc, WrongUsageIsExit2) {
 
 TEST_F(Actc, ReportsTheTargetThatIsAsked) {
   const auto report = [](const std::vector<std::string>& more, const std::string& batch = "64") {
-    std::vector<std::string> args = {ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx",
-                                     "-O", "L3", "--batch=" + batch};
+    std::vector<std::string> args = {ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", "L3",
+                                     "--batch=" + batch};
     args.insert(args.end(), more.begin(), more.end());
     return ExpectDone(args);
   };
@@ -92,12 +93,9 @@ TEST_F(Actc, NamesTheTargetsAndCardsThatThereAre) {
 
 TEST_F(Actc, RefusesBitsOutOfRange) {
   for (const char* bits : {"0", "0.5", "9", "300", "-2", "nan"}) {
-    const std::vector<std::string> command = {ToolPath("actc"),
-                                              std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx",
-                                              "-O",
-                                              "L2",
-                                              "--report=none",
-                                              std::string("--bits=") + bits};
+    const std::vector<std::string> command = {
+        ToolPath("actc"), GoldenFolder() + "/lenet/model.onnx", "-O", "L2",
+        "--report=none",  std::string("--bits=") + bits};
     const Outcome outcome = RunTool(command);
     EXPECT_NE(outcome.exit_code, 0) << Describe(command, outcome);
     EXPECT_NE(outcome.err.find("--bits: must be 1 to 8"), std::string::npos) << Describe(command, outcome);
@@ -108,7 +106,7 @@ TEST_F(Actc, RefusesBitsOutOfRange) {
 // budget that the error calls possible is possible.
 TEST_F(Actc, ABudgetBelowTheLeastNamesTheLeast) {
   for (const std::string level : {"L2", "L3", "L4"}) {
-    const std::string model = std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx";
+    const std::string model = ModelsFolder() + "/digits_resnet.onnx";
     const auto args = [&](const std::string& bits) {
       return std::vector<std::string>{ToolPath("actc"), model,          "-O", level,
                                       "--bits=" + bits, "--report=none"};
@@ -130,12 +128,9 @@ TEST_F(Actc, ABudgetBelowTheLeastNamesTheLeast) {
 TEST_F(Actc, ALimitBelowTheLeastNamesTheLeast) {
   for (const std::string level : {"L2", "L3", "L4"}) {
     const auto args = [&](const std::string& limit) {
-      return std::vector<std::string>{ToolPath("actc"),
-                                      std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx",
-                                      "-O",
-                                      level,
-                                      "--batch=7",
-                                      "--saved-limit=" + limit};
+      return std::vector<std::string>{
+          ToolPath("actc"),        ModelsFolder() + "/digits_resnet.onnx", "-O", level, "--batch=7",
+          "--saved-limit=" + limit};
     };
     const std::string error = ExpectRefused(args("1KiB"), {"--saved-limit", "at batch 7"});
     const std::string before = "the least possible is ";
@@ -148,7 +143,7 @@ TEST_F(Actc, ALimitBelowTheLeastNamesTheLeast) {
 }
 
 TEST_F(Actc, RefusesALimitThatNothingCanKeep) {
-  const std::string model = std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx";
+  const std::string model = GoldenFolder() + "/lenet/model.onnx";
   for (const auto& [level, flags, word] :
        {std::tuple{"L0", std::vector<std::string>{"--saved-limit=1MB"}, "no codes"},
         std::tuple{"acgc", std::vector<std::string>{"--saved-limit=1MB"}, "derives bits"},
@@ -163,7 +158,7 @@ TEST_F(Actc, RefusesALimitThatNothingCanKeep) {
 }
 
 TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
-  const std::string model = std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx";
+  const std::string model = GoldenFolder() + "/resnet_basic/model.onnx";
   const auto with = [&](std::vector<std::string> flags) {
     std::vector<std::string> command = {ToolPath("actc"), model, "--batch=64"};
     command.insert(command.end(), flags.begin(), flags.end());
@@ -203,7 +198,7 @@ TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
 
 // The plan that is written has the state and the type that were chosen.
 TEST_F(Actc, TakesSmallerStateAndTypesWhereItMay) {
-  const std::string model = std::string(ACT_GOLDEN_DIR) + "/vit/model.onnx";
+  const std::string model = GoldenFolder() + "/vit/model.onnx";
   const auto with = [&](std::vector<std::string> flags) {
     std::vector<std::string> command = {ToolPath("actc"), model, "--batch=16", "--optimizer=adamw"};
     command.insert(command.end(), flags.begin(), flags.end());
@@ -230,8 +225,8 @@ TEST_F(Actc, TakesSmallerStateAndTypesWhereItMay) {
 
 TEST_F(Actc, SaysWhatMayBeRoundedAndRefusesOtherArithmetic) {
   const auto args = [](const std::string& level, const std::vector<std::string>& flags) {
-    std::vector<std::string> command = {
-        ToolPath("actc"), std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx", "-O", level};
+    std::vector<std::string> command = {ToolPath("actc"), GoldenFolder() + "/resnet_basic/model.onnx", "-O",
+                                        level};
     command.insert(command.end(), flags.begin(), flags.end());
     return command;
   };
@@ -247,8 +242,8 @@ TEST_F(Actc, SaysWhatMayBeRoundedAndRefusesOtherArithmetic) {
 
 TEST_F(Actc, ComputesInBFloat16AndRefusesOtherTypes) {
   const auto args = [](const std::vector<std::string>& flags) {
-    std::vector<std::string> command = {ToolPath("actc"),
-                                        std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx", "-O", "L0"};
+    std::vector<std::string> command = {ToolPath("actc"), GoldenFolder() + "/resnet_basic/model.onnx", "-O",
+                                        "L0"};
     command.insert(command.end(), flags.begin(), flags.end());
     return command;
   };
@@ -280,7 +275,7 @@ TEST_F(Actc, NamesAPlanForWhatItIs) {
 }
 
 TEST_F(Actc, RefusesATruncatedModel) {
-  const std::string whole = ReadFile(std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx");
+  const std::string whole = ReadFile(GoldenFolder() + "/lenet/model.onnx");
   ASSERT_GT(whole.size(), 1000u);
   for (const size_t bytes : {whole.size() / 3, whole.size() - 1}) {
     ExpectRefused(Command(Write(whole.substr(0, bytes))), {"model.onnx"});
@@ -336,7 +331,7 @@ TEST_F(Actc, RefusesExtentsThatNoMemoryHolds) {
 }
 
 TEST_F(Actc, NamesTheMissingWeightsAndTheFlagThatMakesSome) {
-  const std::string model = std::string(ACT_MODELS_DIR) + "/zoo/resnet18.onnx";
+  const std::string model = ModelsFolder() + "/zoo/resnet18.onnx";
   const std::string error = ExpectRefused(Command(model), {"resnet18.onnx", "resnet18.onnx.data"});
   EXPECT_NE(error.find("--init=he"), std::string::npos) << error;
   EXPECT_FALSE(Exists(plan()));
@@ -370,7 +365,7 @@ TEST_F(Actc, NamesAnOutputThatItCannotWrite) {
 }
 
 TEST_F(Actc, KeepsTheOldPlanWhereTheDiskIsFull) {
-  const std::string model = std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx";
+  const std::string model = GoldenFolder() + "/lenet/model.onnx";
   ExpectDone(Command(model));
   const std::string before = ReadFile(plan());
   ExpectRefused({ToolPath("actc"), model, "-O", "L0", "-o", plan()}, {"plan.bin"},
@@ -387,7 +382,7 @@ TEST_F(Actc, ReportGoesToStandardOutput) {
 }
 
 TEST_F(Actc, SameInputGivesTheSamePlan) {
-  const std::string model = std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx";
+  const std::string model = GoldenFolder() + "/resnet_basic/model.onnx";
   ExpectDone(Command(model));
   const std::string first = ReadFile(plan());
   ExpectDone(Command(model));

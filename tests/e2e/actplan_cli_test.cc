@@ -3,6 +3,7 @@
 
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -14,7 +15,7 @@ class Actplan : public testing::Test {
     ExpectDone({ToolPath("actc"), Model(), "-O", level, "-o", plan, "--report=none"});
     return plan;
   }
-  static std::string Model() { return std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx"; }
+  static std::string Model() { return GoldenFolder() + "/resnet_basic/model.onnx"; }
 
   ScratchFolder scratch_;
 };

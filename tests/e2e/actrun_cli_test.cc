@@ -9,6 +9,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -23,9 +24,7 @@ class Actrun : public testing::Test {
     inputs_ = std::move(*inputs);
   }
 
-  static std::string Golden(const std::string& file) {
-    return std::string(ACT_GOLDEN_DIR) + "/lenet/" + file;
-  }
+  static std::string Golden(const std::string& file) { return GoldenFolder() + "/lenet/" + file; }
   std::string plan() const { return scratch_ / "plan.bin"; }
   std::vector<std::string> Command(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> args = {ToolPath("actrun"), plan(), "--batch=4", "--threads=1", "--steps=1"};
@@ -132,7 +131,7 @@ TEST_F(Actrun, WarnsOfNotANumberInTheData) {
 }
 
 TEST_F(Actrun, NamesADataSetFileThatIsNotOne) {
-  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string digits = ModelsFolder() + "/data/digits/";
   ExpectRefused(
       Command({"--data=image=" + (scratch_ / "absent.npy") + ",label=" + digits + "train_label.npy"}),
       {"absent.npy"});
@@ -196,10 +195,10 @@ TEST_F(Actrun, ResumesWhereItStopped) {
 // and L4 gradients are made from codes, so the codes are the same too. Without momentum, a velocity
 // is the last gradient.
 TEST_F(Actrun, TheStepBehindALoadHasTheGradientsOfTheUninterruptedRun) {
-  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string digits = ModelsFolder() + "/data/digits/";
   for (const std::string level : {"L3", "L4"}) {
     const std::string own = scratch_ / level;
-    ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", level, "-o", own,
+    ExpectDone({ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", level, "-o", own,
                 "--batch=32", "--report=none"});
     const auto run = [&](const std::vector<std::string>& more) {
       std::vector<std::string> args = {

@@ -6,6 +6,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act::e2e {
@@ -15,12 +16,12 @@ class Adapt : public testing::Test {
  protected:
   std::string CompileAt(const std::string& level) {
     const std::string plan = scratch_ / level;
-    ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", level, "-o",
-                plan, "--batch=32", "--report-json=" + (scratch_ / (level + ".json"))});
+    ExpectDone({ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", level, "-o", plan,
+                "--batch=32", "--report-json=" + (scratch_ / (level + ".json"))});
     return plan;
   }
   std::vector<std::string> Command(const std::string& plan, const std::vector<std::string>& more) {
-    const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+    const std::string digits = ModelsFolder() + "/data/digits/";
     std::vector<std::string> args = {
         ToolPath("actrun"), plan, "--threads=1",
         "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy"};

@@ -4,14 +4,15 @@
 #include <fstream>
 
 #include "tests/e2e/refusal.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kModel = std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx";
-const std::string kH200 = std::string(ACT_MODELS_DIR) + "/../kernels/nvidia/cards/h200.json";
+const std::string kModel = GoldenFolder() + "/lenet/model.onnx";
+const std::string kH200 = ModelsFolder() + "/../kernels/nvidia/cards/h200.json";
 
 class AotCli : public testing::Test {
  protected:

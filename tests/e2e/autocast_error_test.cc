@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/e2e/golden_case.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act::e2e {
@@ -35,7 +36,7 @@ void PrintTo(const Measured& measured, std::ostream* out) {
 }
 
 llvm::json::Object AutocastsErrors() {
-  return Take(ReadJson(std::string(ACT_GOLDEN_DIR) + "/../golden_autocast/errors.json"));
+  return Take(ReadJson(GoldenFolder() + "/../golden_autocast/errors.json"));
 }
 
 // All models and points of errors.json.

@@ -8,6 +8,7 @@
 #include "tests/e2e/onnx_models.h"
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 class Compare : public testing::Test {
  protected:
   std::vector<std::string> Command(const std::vector<std::string>& more) const {
-    std::vector<std::string> args = {ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx"};
+    std::vector<std::string> args = {ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx"};
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }

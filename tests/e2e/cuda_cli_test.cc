@@ -6,6 +6,7 @@
 
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -43,7 +44,7 @@ class CudaCli : public testing::Test {
     return std::move(*tensors);
   }
 
-  const std::string kGolden = std::string(ACT_GOLDEN_DIR) + "/lenet/";
+  const std::string kGolden = GoldenFolder() + "/lenet/";
   const ScratchFolder scratch_;
 
  private:

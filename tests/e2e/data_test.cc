@@ -7,6 +7,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act::e2e {
@@ -16,19 +17,19 @@ class Data : public testing::Test {
  protected:
   std::string CompileDigits(const std::vector<std::string>& more) {
     std::vector<std::string> args = {
-        ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-o", plan(), "--batch=32",
+        ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-o", plan(), "--batch=32",
         "--report=none"};
     args.insert(args.end(), more.begin(), more.end());
     ExpectDone(args);
     return plan();
   }
   void CompileLenet() {
-    ExpectDone({ToolPath("actc"), std::string(ACT_GOLDEN_DIR) + "/lenet/model.onnx", "-O", "L3", "-o", plan(),
-                "--report=none"});
+    ExpectDone(
+        {ToolPath("actc"), GoldenFolder() + "/lenet/model.onnx", "-O", "L3", "-o", plan(), "--report=none"});
   }
   std::string plan() const { return scratch_ / "plan.bin"; }
   static std::string Digits(const std::string& part) {
-    const std::string folder = std::string(ACT_MODELS_DIR) + "/data/digits/" + part;
+    const std::string folder = ModelsFolder() + "/data/digits/" + part;
     return "image=" + folder + "_image.npy,label=" + folder + "_label.npy";
   }
   // Samples `begin` to `end` of a data set for lenet. Its images are waves.

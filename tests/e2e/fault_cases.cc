@@ -12,11 +12,12 @@
 #include "onnx/onnx-ml.pb.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
 
-std::string Golden(const std::string& file) { return std::string(ACT_GOLDEN_DIR) + "/mlp/" + file; }
+std::string Golden(const std::string& file) { return GoldenFolder() + "/mlp/" + file; }
 
 // A .npy file of version 1.0, of `bytes` numbers of that type.
 void WriteNpy(const std::string& path, const std::string& type, const std::string& shape,

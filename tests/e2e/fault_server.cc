@@ -8,6 +8,8 @@
 #include <sstream>
 #include <utility>
 
+#include "tests/paths.h"
+
 namespace act::e2e {
 namespace {
 
@@ -35,12 +37,13 @@ FaultServer::FaultServer(std::vector<std::string> args, std::string folder) : fo
   argv.push_back(nullptr);
   int requests[2], answers[2];
   if (pipe(requests) != 0 || pipe(answers) != 0) return;
+  const std::string library = FailCallPath();
   process_ = fork();
   if (process_ == 0) {
     dup2(requests[0], STDIN_FILENO);
     dup2(answers[1], STDOUT_FILENO);
     for (const int fd : {requests[0], requests[1], answers[0], answers[1]}) close(fd);
-    setenv("LD_PRELOAD", ACT_FAIL_CALL, /*overwrite=*/1);
+    setenv("LD_PRELOAD", library.c_str(), /*overwrite=*/1);
     setenv("ACT_FAULT_TRACE", kTrace, 1);
     setenv("ACT_TUNE", "off", /*overwrite=*/0);  // so that all runs have the same kernels
     setenv("ACT_TUNE_CACHE", folder_.c_str(), 1);

@@ -7,6 +7,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act::e2e {
@@ -52,8 +53,8 @@ std::vector<Object> OfKind(const std::vector<Object>& lines, const std::string& 
 class FollowedRun : public testing::Test {
  protected:
   void Compile(const Args& flags = {}) {
-    ExpectDone(Joined({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "L3",
-                       "--batch=64", "--report=none", "-o", scratch_ / "plan"},
+    ExpectDone(Joined({ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", "L3", "--batch=64",
+                       "--report=none", "-o", scratch_ / "plan"},
                       flags));
   }
   Args Command(const Args& flags) const {
@@ -69,7 +70,7 @@ class FollowedRun : public testing::Test {
     return "--" + flag + "=" + (scratch_ / file);
   }
 
-  const std::string kDigits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string kDigits = ModelsFolder() + "/data/digits/";
   ScratchFolder scratch_;
 };
 
@@ -212,7 +213,7 @@ TEST_F(FollowedRun, PatienceEndsTheRunWithOneLine) {
 
 // PyTorch's gradients of the golden case, and on the card that a processor plays.
 TEST_F(FollowedRun, GradientNormIsPyTorchs) {
-  const std::string golden = std::string(ACT_GOLDEN_DIR) + "/lenet/";
+  const std::string golden = GoldenFolder() + "/lenet/";
   double squares = 0;
   for (const auto& [name, tensor] : Take(ReadTensors(golden + "expected.safetensors")))
     if (name.starts_with("grad.")) squares += Norm(tensor) * Norm(tensor);

@@ -6,15 +6,16 @@
 #include <set>
 
 #include "runtime/base/error.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 
 const std::vector<GoldenModel>& GoldenModels() {
   static const std::vector<GoldenModel> models = [] {
     std::vector<GoldenModel> found;
-    for (const std::string& name : List(ACT_GOLDEN_DIR))
+    for (const std::string& name : List(GoldenFolder()))
       for (const char* file : {"model.onnx", "model_dynamo.onnx"})
-        if (Exists(std::string(ACT_GOLDEN_DIR) + "/" + name + "/" + file)) found.push_back({name, file});
+        if (Exists(GoldenFolder() + "/" + name + "/" + file)) found.push_back({name, file});
     return found;
   }();
   return models;
@@ -53,7 +54,7 @@ double GoldenCase::Tolerance(const std::string& name) const {
 
 llvm::Expected<GoldenCase> LoadGoldenCase(const std::string& name) {
   GoldenCase golden;
-  golden.folder = std::string(ACT_GOLDEN_DIR) + "/" + name;
+  golden.folder = GoldenFolder() + "/" + name;
   ACT_TRY(llvm::json::Object info, ReadJson(golden.File("case.json")));
   golden.learning_rate = info.getNumber("lr").value_or(0);
   if (llvm::json::Object* errors = info.getObject("fp32_error")) golden.fp32_error = std::move(*errors);

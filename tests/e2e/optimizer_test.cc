@@ -9,6 +9,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act::e2e {
@@ -16,9 +17,7 @@ namespace {
 
 using Args = std::vector<std::string>;
 
-std::string Data(const std::string& file) {
-  return std::string(ACT_GOLDEN_DIR) + "/../golden_optimizers/" + file;
-}
+std::string Data(const std::string& file) { return GoldenFolder() + "/../golden_optimizers/" + file; }
 
 struct Case {
   std::string name;  // name in expected.safetensors
@@ -174,7 +173,7 @@ TEST_F(Optimizers, ResumeBitIdentically) {
 
 // Rounding is random, by the step and the element, and so must be the same after a stop.
 TEST_F(Optimizers, QuantizedStateIsSmallerExactlyPlannedAndResumesBitIdentically) {
-  const std::string golden = std::string(ACT_GOLDEN_DIR) + "/vit/", plan = scratch_ / "plan";
+  const std::string golden = GoldenFolder() + "/vit/", plan = scratch_ / "plan";
   const std::string report = scratch_ / "report.json";
   const auto compile = [&](const std::string& optimizer, const std::string& state, const Args& more) {
     ExpectDone(Joined({ToolPath("actc"), golden + "model.onnx", "-o", plan, "--optimizer=" + optimizer,

@@ -7,6 +7,7 @@
 
 #include "tests/e2e/golden_case.h"
 #include "tests/e2e/refusal.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 constexpr double kGradientLimit = 1e-6, kLossLimit = 5e-6, kEndLimit = 2e-5;
 
 std::string Data(const std::string& name, const std::string& file) {
-  return std::string(ACT_TEST_DATA_DIR) + "/ort_training/" + name + "/" + file;
+  return TestDataFolder() + "/ort_training/" + name + "/" + file;
 }
 
 // Empty, and a test failure, if the file cannot be read.
@@ -293,7 +294,7 @@ TEST(OrtTraining, DamagedCheckpointsAreRefused) {
   refuse(std::string(64, 'x'), {"is no checkpoint of ONNX Runtime"});
   for (size_t i = 1; i < 12; ++i) refuse(good.substr(0, good.size() * i / 12), {"c: is "});
   // Extents at 4 bytes past a multiple of 8, which the format's verifier accepts.
-  refuse(ReadFile(std::string(ACT_TEST_DATA_DIR) + "/../fuzz/corpus/ort_checkpoint/misaligned_extents"),
+  refuse(ReadFile(TestDataFolder() + "/../fuzz/corpus/ort_checkpoint/misaligned_extents"),
          {"extents are not aligned"});
   refuse(ReadFile(Data("lenet", "checkpoint")),
          {"parameter 'fc1.weight'", "is f32[32,256] in the checkpoint"});

@@ -8,17 +8,16 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
 
-std::string Faulty(const std::string& fault) {
-  return std::string(ACT_PLUGIN_DIR) + "/faulty_" + fault + ".so";
-}
+std::string Faulty(const std::string& fault) { return PluginFolder() + "/faulty_" + fault + ".so"; }
 
 class PluginCodec : public testing::Test {
  protected:
-  static std::string Model() { return std::string(ACT_GOLDEN_DIR) + "/resnet_basic/model.onnx"; }
+  static std::string Model() { return GoldenFolder() + "/resnet_basic/model.onnx"; }
   std::vector<std::string> Compile(const std::string& library,
                                    const std::vector<std::string>& more = {}) const {
     std::vector<std::string> args = {ToolPath("actc"),     Model(), "-O",   "L2",
@@ -37,8 +36,8 @@ class PluginCodec : public testing::Test {
   // examples/plugin_codec, built against what `cmake --install` installs.
   std::string BuildExample() const {
     const std::string prefix = scratch_ / "installed", build = scratch_ / "build";
-    ExpectDone({ACT_CMAKE, "--install", ACT_BUILD_DIR, "--prefix", prefix});
-    ExpectDone({ACT_CMAKE, "-S", ACT_EXAMPLES_DIR "/plugin_codec", "-B", build,
+    ExpectDone({ACT_CMAKE, "--install", BuildFolder(), "--prefix", prefix});
+    ExpectDone({ACT_CMAKE, "-S", SourceFolder() + "/examples/plugin_codec", "-B", build,
                 "-DCMAKE_PREFIX_PATH=" + prefix, "-DCMAKE_BUILD_TYPE=Release"});
     ExpectDone({ACT_CMAKE, "--build", build});
     return build + "/libblock_float.so";
@@ -51,7 +50,7 @@ TEST_F(PluginCodec, TheExampleIsBuiltOutOfTreeAndTrains) {
   const std::string library = BuildExample();
   const std::string explained = ExpectDone(Compile(library, {"--explain"}));
   EXPECT_NE(explained.find("plugin block-float4,g64"), std::string::npos) << explained;
-  const std::string inputs = std::string(ACT_GOLDEN_DIR) + "/resnet_basic/inputs.safetensors";
+  const std::string inputs = GoldenFolder() + "/resnet_basic/inputs.safetensors";
   const std::string report = ExpectDone(Run({"--plugin=" + library, "--inputs=" + inputs, "--check-memory",
                                              "--dump-step=" + (scratch_ / "step.safetensors")}));
   EXPECT_NE(report.find("planned"), std::string::npos);

@@ -14,6 +14,8 @@
 #include <iterator>
 #include <thread>
 
+#include "tests/paths.h"
+
 namespace act::e2e {
 namespace {
 
@@ -57,7 +59,7 @@ std::string Tail(const std::string& text, size_t bytes) {
 
 }  // namespace
 
-std::string ToolPath(const std::string& tool) { return std::string(ACT_BIN_DIR) + "/" + tool; }
+std::string ToolPath(const std::string& tool) { return BinFolder() + "/" + tool; }
 
 Outcome RunTool(const std::vector<std::string>& args, const Limits& limits) {
   const ScratchFolder logs;

@@ -13,7 +13,7 @@ struct Outcome {
   std::string out, err;
 };
 
-// ACT_BIN_DIR/NAME.
+// The path of actc, actrun or actplan.
 std::string ToolPath(const std::string& tool);
 
 struct Limits {

@@ -13,6 +13,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act::e2e {
@@ -358,7 +359,7 @@ TEST_F(Saving, RefusesWhatItCannotSave) {
   for (std::string& arg : command)
     if (arg.rfind("--save=", 0) == 0) arg = "--save=/dev/null";
   ExpectRefused(command, {"--save: /dev/null is not a file"});
-  WriteFile(scratch_ / "model.onnx", ReadFile(std::string(ACT_GOLDEN_DIR) + "/mse/model.onnx"));
+  WriteFile(scratch_ / "model.onnx", ReadFile(GoldenFolder() + "/mse/model.onnx"));
   Compile({"-O", "L0"});
   ExpectRefused({ToolPath("actrun"), scratch_ / "plan", "--data=x=y.npy", "--eval-data=x=y.npy",
                  "--save-best=accuracy", "--save=" + (scratch_ / "run/x.st")},

@@ -8,6 +8,7 @@
 #include "tests/e2e/fault_server.h"
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -22,7 +23,7 @@ class Streams : public testing::Test {
     std::filesystem::remove(Saved());
   }
 
-  static std::string Model() { return std::string(ACT_GOLDEN_DIR) + "/mlp/model.onnx"; }
+  static std::string Model() { return GoldenFolder() + "/mlp/model.onnx"; }
   std::string Plan() const { return folder_ / "plan"; }
   std::string Saved() const { return folder_ / "checkpoint"; }
   std::string Show() const { return ToolPath("actplan") + " show --nodes " + Plan(); }

@@ -5,6 +5,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -20,8 +21,8 @@ class Swap : public testing::Test {
  protected:
   std::string CompileAt(const std::string& level, int batch = 32) {
     const std::string plan = scratch_ / level;
-    text_ = ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", level,
-                        "-o", plan, "--batch=" + std::to_string(batch), "--report-json=" + plan + ".json"});
+    text_ = ExpectDone({ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", level, "-o", plan,
+                        "--batch=" + std::to_string(batch), "--report-json=" + plan + ".json"});
     return plan;
   }
   llvm::json::Object Promise(const std::string& plan) { return Json(plan + ".json"); }
@@ -32,7 +33,7 @@ class Swap : public testing::Test {
     return ExpectDone(args);
   }
   static std::string Digits() {
-    const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+    const std::string digits = ModelsFolder() + "/data/digits/";
     return "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy";
   }
 
@@ -116,8 +117,8 @@ TEST_F(Swap, IsShownInThePlan) {
                             "operator SwapIn: none -> "})
     EXPECT_NE(diff.find(words), std::string::npos) << diff;
   const std::string explained =
-      ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "actnn-L4",
-                  "--report=none", "--explain", "--emit-onnx=" + (scratch_ / "graph.onnx")});
+      ExpectDone({ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", "actnn-L4", "--report=none",
+                  "--explain", "--emit-onnx=" + (scratch_ / "graph.onnx")});
   EXPECT_NE(explained.find("until it is read its code waits in the host's memory"), std::string::npos);
   EXPECT_TRUE(Exists(scratch_ / "graph.onnx"));
 }

@@ -9,6 +9,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act::e2e {
@@ -21,9 +22,7 @@ using Args = std::vector<std::string>;
 // since the gradient of a bias before a BatchNormalization is 0 but for rounding.
 constexpr double kLimit = 2e-6;
 
-std::string Data(const std::string& file) {
-  return std::string(ACT_TEST_DATA_DIR) + "/training_info/" + file;
-}
+std::string Data(const std::string& file) { return TestDataFolder() + "/training_info/" + file; }
 
 Args Joined(Args args, const Args& more) {
   args.insert(args.end(), more.begin(), more.end());

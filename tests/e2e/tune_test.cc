@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/e2e/refusal.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
@@ -18,8 +19,8 @@ class Tune : public testing::Test {
  protected:
   void SetUp() override {
     setenv("ACT_TUNE_CACHE", folder().c_str(), 1);
-    ExpectDone({ToolPath("actc"), std::string(ACT_GOLDEN_DIR) + "/resnet_bottleneck/model.onnx", "-O", "L0",
-                "-o", plan(), "--report=none"});
+    ExpectDone({ToolPath("actc"), GoldenFolder() + "/resnet_bottleneck/model.onnx", "-O", "L0", "-o", plan(),
+                "--report=none"});
   }
   void TearDown() override {
     unsetenv("ACT_TUNE_CACHE");

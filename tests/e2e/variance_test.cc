@@ -8,13 +8,14 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 #include "tests/take.h"
 
 namespace act::e2e {
 namespace {
 
 std::string Golden(const std::string& name, const std::string& file) {
-  return std::string(ACT_GOLDEN_DIR) + "/" + name + "/" + file;
+  return GoldenFolder() + "/" + name + "/" + file;
 }
 
 class Variance : public testing::Test {
@@ -88,8 +89,8 @@ TEST_F(Variance, OfTheEdgesAddsUpToThatOfAll) {
 // What L4 re-runs and encodes is a part of v, but no edge of the report.
 TEST_F(Variance, ItsEdgesAreThoseOfTheReport) {
   const std::string plan = scratch_ / "L4", report = scratch_ / "report.json";
-  ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "L4", "-o", plan,
-              "--batch=32", "--report-json=" + report});
+  ExpectDone({ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", "L4", "-o", plan, "--batch=32",
+              "--report-json=" + report});
   std::set<std::string> names;
   const llvm::json::Object reported = Take(ReadJson(report));
   for (const llvm::json::Value& edge : *reported.getArray("edges"))
@@ -120,9 +121,9 @@ TEST_F(Variance, OfAnExactPlanIsZero) {
 // A data set, a checkpoint, and that repeated measurements give the same result.
 TEST_F(Variance, IsMeasuredOnSeveralMiniBatchesAtAPointOfTraining) {
   const std::string plan = scratch_ / "digits", saved = scratch_ / "saved.safetensors";
-  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string digits = ModelsFolder() + "/data/digits/";
   const std::string data = "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy";
-  ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "L3", "-o", plan,
+  ExpectDone({ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", "L3", "-o", plan,
               "--report=none", "--batch=32"});
   ExpectDone({ToolPath("actrun"), plan, "--threads=1", data, "--steps=10", "--lr=0.05", "--save=" + saved});
   const std::vector<std::string> request = {"--variance=3", "--variance-batches=3",
@@ -140,10 +141,10 @@ TEST_F(Variance, IsMeasuredOnSeveralMiniBatchesAtAPointOfTraining) {
 // Levels move to where they matter. This also holds on mini-batches to which they were not fitted,
 // and by the predicted amount.
 TEST_F(Variance, IsLessInTheSameBytesAfterCalibration) {
-  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string digits = ModelsFolder() + "/data/digits/";
   const std::string plan = scratch_ / "plan", calibrated = scratch_ / "calibrated";
   const std::string data = "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy";
-  ExpectDone({ToolPath("actc"), std::string(ACT_MODELS_DIR) + "/digits_resnet.onnx", "-O", "L2", "-o", plan,
+  ExpectDone({ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", "L2", "-o", plan,
               "--report=none", "--batch=32"});
   const llvm::json::Object report = Measure(plan, {data, "--calibrate=3", "--save-plan=" + calibrated});
   EXPECT_LE(Number(report, "bytes"), Number(report, "bytes_before"));
@@ -189,14 +190,14 @@ TEST_F(Variance, RefusesWhatItCannotMeasure) {
                 {"nothing in levels"});
   EXPECT_FALSE(Exists(scratch_ / "x"));
   ExpectRefused(command({"--variance=2", "--variance-edges=[a"}), {"--variance-edges"});
-  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string digits = ModelsFolder() + "/data/digits/";
   ExpectRefused(command({"--variance=2", "--inputs=" + Golden("resnet_basic", "inputs.safetensors")}),
                 {"image"});
 }
 
 // Data whose shape is not the model's gives an error that names the input, and no plan is written.
 TEST_F(Variance, CalibrationRefusesDataOfAnotherShape) {
-  const std::string digits = std::string(ACT_MODELS_DIR) + "/data/digits/";
+  const std::string digits = ModelsFolder() + "/data/digits/";
   ExpectRefused({ToolPath("actrun"), CompileCase("lenet", "L3"), "--batch=4", "--threads=1", "--calibrate=1",
                  "--save-plan=" + (scratch_ / "x"),
                  "--data=image=" + digits + "train_image.npy,label=" + digits + "train_label.npy"},

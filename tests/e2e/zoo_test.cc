@@ -8,13 +8,12 @@
 
 #include "tests/e2e/process.h"
 #include "tests/e2e/tensors.h"
+#include "tests/paths.h"
 
 namespace act::e2e {
 namespace {
 
-std::string ZooModel(const std::string& name) {
-  return std::string(ACT_MODELS_DIR) + "/zoo/" + name + ".onnx";
-}
+std::string ZooModel(const std::string& name) { return ModelsFolder() + "/zoo/" + name + ".onnx"; }
 
 int64_t Integer(const llvm::json::Object& report, const char* key) {
   return report.getInteger(key).value_or(-1);
@@ -113,7 +112,7 @@ TEST_P(LightRun, ComputedWeightsTrainInThePlannedMemory) {
   const ScratchFolder scratch;
   const std::string plan = scratch / "plan.bin", planned = scratch / "plan.json", used = scratch / "run.json";
   const std::vector<std::string> compile = {ToolPath("actc"),
-                                            std::string(ACT_MODELS_DIR) + "/light/light_" + model + ".onnx",
+                                            ModelsFolder() + "/light/light_" + model + ".onnx",
                                             "-O",
                                             level,
                                             "-o",
@@ -150,7 +149,7 @@ TEST_P(SmallRun, LearnsInThePlannedMemory) {
   const ScratchFolder scratch;
   const std::string plan = scratch / "plan.bin", planned = scratch / "plan.json", used = scratch / "run.json";
   const std::vector<std::string> compile = {ToolPath("actc"),
-                                            std::string(ACT_MODELS_DIR) + "/" + model + ".onnx",
+                                            ModelsFolder() + "/" + model + ".onnx",
                                             "-O",
                                             level,
                                             "-o",
@@ -182,8 +181,7 @@ TEST(SmallReport, QueriesKeysAndValuesShareNoGroup) {
   const ScratchFolder scratch;
   const std::string file = scratch / "report.json";
   const std::vector<std::string> args = {
-      ToolPath("actc"),       std::string(ACT_MODELS_DIR) + "/char_gpt.onnx", "-O", "L3", "--bits=3",
-      "--report-json=" + file};
+      ToolPath("actc"), ModelsFolder() + "/char_gpt.onnx", "-O", "L3", "--bits=3", "--report-json=" + file};
   const Outcome outcome = RunTool(args);
   ASSERT_EQ(outcome.exit_code, 0) << Describe(args, outcome);
   auto report = ReadJson(file);

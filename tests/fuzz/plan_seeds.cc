@@ -8,6 +8,7 @@
 #include "compiler/import/import_onnx.h"
 #include "passes/pipeline/pipeline.h"
 #include "tests/compiler/op_cases.h"
+#include "tests/paths.h"
 
 namespace act::fuzz {
 namespace {
@@ -25,7 +26,7 @@ constexpr size_t kMostKept = 600;
 
 llvm::Expected<ImportResult> ModelOf(size_t model, bool at_batch) {
   if (model < std::size(kGolden))
-    return ImportOnnx(std::string(ACT_SOURCE_DIR "/tests/golden/") + kGolden[model] + "/model.onnx", {});
+    return ImportOnnx(GoldenFolder() + "/" + kGolden[model] + "/model.onnx", {});
   const auto& c = AllCases()[model - std::size(kGolden)];
   return testing_step::ModelOf(CaseModel(c, at_batch && c.RunsAtBatch(), true).graph());
 }

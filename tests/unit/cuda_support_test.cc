@@ -7,12 +7,13 @@
 #include "kernels/cpu/registry.h"
 #include "kernels/cuda/registry.h"
 #include "runtime/plan/runtime_op.h"
+#include "tests/paths.h"
 #include "tests/unit/cuda_testing.h"
 
 namespace act {
 namespace {
 
-const std::string kDocument = std::string(ACT_SOURCE_DIR) + "/docs/cuda.md";
+const std::string kDocument = SourceFolder() + "/docs/cuda.md";
 constexpr char kBegin[] = "<!-- kernels by operator: cuda_support_test -->\n", kEnd[] = "<!-- end -->\n";
 
 std::string Table() {

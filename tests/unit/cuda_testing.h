@@ -14,6 +14,7 @@
 #include "kernels/cuda/host_work.h"
 #include "kernels/cuda/step_image.h"
 #include "tests/fake_cuda/fake_cuda.h"
+#include "tests/paths.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {
@@ -25,7 +26,7 @@ using CudaRegister = void (*)(KernelRegistry&, const cuda::CudaContext&);
 class FakeCard {
  public:
   FakeCard() {
-    void* library = dlopen(ACT_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    void* library = dlopen(FakeCudaPath().c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) throw std::runtime_error(dlerror());
     const auto open = reinterpret_cast<cuda::OpenToolkit>(dlsym(library, cuda::kOpenToolkit));
     std::string error, hint;

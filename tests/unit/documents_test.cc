@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace act {
@@ -15,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = ACT_SOURCE_DIR;
+const fs::path kRoot = SourceFolder();
 constexpr size_t kLongestLine = 120;
 
 // Files of the sources. Files of builds, of git and of what setup.sh installs are left out.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "tests/paths.h"
 #include "tests/unit/fake_cuda_source.h"
 #include "tests/unit/temporary_folder.h"
 
@@ -268,7 +269,7 @@ TEST(FakeCudaCompiler, KernelsOfOneUnitDoNotMeet) {
 // ---- Faults of a machine
 
 TEST(FakeCudaMachine, HasTheFaultsThatTheEnvironmentAsksFor) {
-  void* library = dlopen(ACT_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(FakeCudaPath().c_str(), RTLD_NOW | RTLD_LOCAL);
   const auto open = reinterpret_cast<cuda::OpenToolkit>(dlsym(library, cuda::kOpenToolkit));
   std::string error, hint;
   {

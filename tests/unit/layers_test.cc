@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
+
 namespace act {
 namespace {
 
@@ -208,7 +210,7 @@ Names MissingLinks(const std::vector<Row>& rows,
 
 class Layers : public testing::Test {
  protected:
-  Layers() : root_(ACT_SOURCE_DIR), tree_(ReadTree(root_)) {
+  Layers() : root_(SourceFolder()), tree_(ReadTree(root_)) {
     std::ifstream document(root_ / "docs" / "architecture.md");
     rows_ = RowsOf(document);
   }

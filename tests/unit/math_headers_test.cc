@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace act {
@@ -20,7 +21,7 @@ namespace {
 using testing::Contents;
 using testing::TemporaryFolder;
 
-const std::string kRoot = ACT_SOURCE_DIR;
+const std::string kRoot = SourceFolder();
 
 // "kernels/math/NAME.h", sorted.
 std::vector<std::string> Headers() {

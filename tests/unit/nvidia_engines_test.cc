@@ -4,6 +4,7 @@
 #include <fstream>
 #include <regex>
 
+#include "tests/paths.h"
 #include "tests/take.h"
 #include "tests/unit/card_compiler.h"
 #include "tests/unit/temporary_folder.h"
@@ -79,11 +80,11 @@ TEST_F(NvidiaEngines, TheKeyIsTheVersionAndTheKindOfCard) {
 // A card's clocks, memory and driver are not those of the description by which its plans were made.
 TEST_F(NvidiaEngines, ACardOfTheSameKindLoadsThem) {
   const testing::TemporaryFolder folder;
-  std::ifstream file(std::string(ACT_SOURCE_DIR) + "/kernels/nvidia/cards/h200.json");
+  std::ifstream file(SourceFolder() + "/kernels/nvidia/cards/h200.json");
   std::string json((std::istreambuf_iterator<char>(file)), {});
-  for (const auto& [name, value] : {std::pair("smClockRateKHz", "1500000"), std::pair("driverVer", "13010"),
-                                    std::pair("totalGlobalMem", "150000000000"),
-                                    std::pair("deviceName", "\"NVIDIA H200 NVL\"")})
+  for (const auto& [name, value] :
+       {std::pair("smClockRateKHz", "1500000"), std::pair("driverVer", "13010"),
+        std::pair("totalGlobalMem", "150000000000"), std::pair("deviceName", "\"NVIDIA H200 NVL\"")})
     json = std::regex_replace(json, std::regex(std::string("(\"") + name + "\": )[^,\n]*"),
                               std::string("$01") + value);
   std::ofstream(folder / "card.json") << json;
@@ -127,8 +128,17 @@ TEST_F(NvidiaEngines, DamagedTextIsRefusedWithAReason) {
   ASSERT_TRUE(chosen) << why;
   const std::string good = TextOf(chosen->Serialize());
   ASSERT_GT(good.size(), 8u) << good;
-  std::vector<std::string> bad = {"", "damaged", "-1", "9999999", "99999999999999999999", good + " ", good + "x",
-                                  good + " k1", good + " k-1=1", good + " k9999=1", good + " k2=999999"};
+  std::vector<std::string> bad = {"",
+                                  "damaged",
+                                  "-1",
+                                  "9999999",
+                                  "99999999999999999999",
+                                  good + " ",
+                                  good + "x",
+                                  good + " k1",
+                                  good + " k-1=1",
+                                  good + " k9999=1",
+                                  good + " k2=999999"};
   for (size_t size = good.find(' ') + 1; size < good.size(); ++size)
     if (good[size - 1] == '=' || good[size] == '=') bad.push_back(good.substr(0, size));
   for (const std::string& text : bad) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "runtime/base/error.h"
+#include "tests/paths.h"
 #include "tests/unit/card_compiler.h"
 
 namespace act::cuda {
@@ -70,8 +71,7 @@ TEST_F(Nvidia, SaysWhyADriverCannotBeUsed) {
     // In a process of its own, which ends at once: NVIDIA's libraries keep what they have found until
     // the end.
     const auto refuse = [&c] {
-      void* driver =
-          dlopen((std::string(ACT_PLUGIN_DIR) + "/unusable_driver_" + c.driver + ".so").c_str(), RTLD_NOW);
+      void* driver = dlopen((PluginFolder() + "/unusable_driver_" + c.driver + ".so").c_str(), RTLD_NOW);
       if (driver) ExpectRefusal(c.error, c.hint);
       std::_Exit(driver && !HasFailure() ? 0 : 1);
     };
@@ -157,7 +157,7 @@ TEST_F(Nvidia, AnErrorOfTheSourceIsNamedWithItsLine) {
 
 std::string TextOf(const std::string& path) {
   std::stringstream text;
-  text << std::ifstream(std::string(ACT_SOURCE_DIR) + "/" + path).rdbuf();
+  text << std::ifstream(SourceFolder() + "/" + path).rdbuf();
   return text.str();
 }
 

@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "runtime/memory/packing_validate.h"
+#include "tests/paths.h"
 
 namespace act {
 namespace {
 
 // Columns id,lower,upper,size (see tests/data/packing/README.md). Sizes are packed without padding.
 PackingProblem ReadProblem(const std::string& name) {
-  std::ifstream file(std::string(ACT_TEST_DATA_DIR) + "/packing/" + name);
+  std::ifstream file(TestDataFolder() + "/packing/" + name);
   EXPECT_TRUE(file) << name;
   std::string header;
   std::getline(file, header);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "runtime/plan/attribute_types.h"
+#include "tests/paths.h"
 #include "tests/unit/small_plan.h"
 #include "tests/unit/temporary_folder.h"
 
@@ -332,7 +333,7 @@ TEST(AttributeTypes, AreThoseThatTheRuntimeReads) {
   std::set<std::string> names;
   for (const char* folder : {"/kernels", "/runtime/plan", "/runtime/memory", "/runtime/executor"}) {
     for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(ACT_SOURCE_DIR + std::string(folder))) {
+         std::filesystem::recursive_directory_iterator(SourceFolder() + std::string(folder))) {
       // The attributes of codecs have their own check.
       if (!entry.is_regular_file() || entry.path().filename() == "plan_read.cc") continue;
       const std::string text = testing::Contents(entry.path().string());

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/unit/codec_testing.h"
 #include "tests/unit/fused_case.h"
 
@@ -12,9 +13,7 @@ namespace act {
 namespace {
 
 // tests/plugins/faulty_codec.c, built with this fault.
-std::string Library(const std::string& fault) {
-  return std::string(ACT_PLUGIN_DIR) + "/faulty_" + fault + ".so";
-}
+std::string Library(const std::string& fault) { return PluginFolder() + "/faulty_" + fault + ".so"; }
 
 std::string LoadError(const std::string& path) {
   llvm::Expected<const act_codec*> loaded = LoadCodecPlugin(path);
