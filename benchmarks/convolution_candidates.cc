@@ -106,6 +106,7 @@ struct Candidate {
 Times Median(const std::vector<Times>& times) {
   const auto median = [&times](double Times::*member) {
     std::vector<double> values;
+    values.reserve(times.size());
     for (const Times& t : times) values.push_back(t.*member);
     std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
     return values[values.size() / 2];

@@ -7,7 +7,7 @@ build=$1 jobs=${2:-$(nproc)}
 shift $(($# < 2 ? $# : 2))
 command -v clang-tidy >/dev/null || { echo "tidy: clang-tidy is missing: apt-get install clang-tidy" >&2; exit 1; }
 if [ $# -eq 0 ]; then
-  mapfile -t files < <(git ls-files 'compiler/*.cc' 'kernels/*.cc' 'passes/*.cc' 'runtime/*.cc' 'tools/*.cc')
+  mapfile -t files < <(git ls-files '*.cc')
 else
   files=("$@")
 fi
