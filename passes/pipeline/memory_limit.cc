@@ -134,13 +134,12 @@ int RankedSteps::RankOf(const RankedStep& step) const {
   return static_cast<int>(std::find_if(steps_.begin(), steps_.end(), same) - steps_.begin());
 }
 
-llvm::Expected<RerunCandidate> RankedSteps::LeastPeakReruns(bool bfloat16) {
-  auto known = least_peak_reruns_.find(bfloat16);
-  if (known == least_peak_reruns_.end()) {
-    ACT_TRY(const Compiled own, CompileStep({.level = "L5", .bfloat16 = bfloat16}));
-    known = least_peak_reruns_.emplace(bfloat16, *own.step.reruns).first;
+llvm::Expected<RerunCandidate> RankedSteps::LeastPeakReruns() {
+  if (!least_peak_reruns_) {
+    ACT_TRY(const Compiled own, CompileStep({.level = "L5"}));
+    least_peak_reruns_ = own.step.reruns;
   }
-  return known->second;
+  return *least_peak_reruns_;
 }
 
 // Compiles a step unless that is done.
@@ -154,7 +153,7 @@ llvm::Expected<RankedStep> RankedSteps::Measure(int rank) {
     ACT_TRY(keeping, Measure(RankOf(keeping)));
     step.reruns = keeping.reruns;
   } else if (step.level == "L5") {
-    ACT_TRY(step.reruns, LeastPeakReruns(step.bfloat16));
+    ACT_TRY(step.reruns, LeastPeakReruns());
   }
   llvm::Expected<Compiled> compiled = CompileStep(step);
   if (!compiled) {
@@ -251,12 +250,7 @@ std::string RankedSteps::OtherChoices(int64_t limit) {
     RankedStep step = steps_[static_cast<size_t>(least_->step.rank)];
     step.quantized_state |= quantized;
     step.bfloat16 |= bfloat16;
-    step.reruns.reset();
-    if (step.level == "L5") {
-      llvm::Expected<RerunCandidate> reruns = LeastPeakReruns(step.bfloat16);
-      if (!reruns) return llvm::consumeError(reruns.takeError());
-      step.reruns = *reruns;
-    }
+    if (step.level == "L5") step.reruns = least_peak_reruns_;
     attempt(flags, step);
   };
   if (host) {

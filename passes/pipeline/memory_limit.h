@@ -60,7 +60,7 @@ class RankedSteps {
   llvm::Expected<Outcome> Try(int rank, int64_t limit);
   llvm::Expected<RankedStep> Measure(int rank);
   int RankOf(const RankedStep& step) const;
-  llvm::Expected<RerunCandidate> LeastPeakReruns(bool bfloat16);
+  llvm::Expected<RerunCandidate> LeastPeakReruns();
   llvm::Expected<Compiled> CompileStep(const RankedStep& step) const;
   llvm::Expected<RankedStep> WithFewestSwaps(const RankedStep& all, int64_t limit) const;
   llvm::Error Search(const std::vector<int>& column, int64_t limit);
@@ -73,10 +73,10 @@ class RankedSteps {
   const Arenas arenas_;
   const std::vector<RankedStep> steps_;
   const std::vector<std::vector<int>> columns_;
-  std::map<int, RankedStep> measured_;                // by rank; a peak of 0: there is no such step
-  std::map<bool, RerunCandidate> least_peak_reruns_;  // L5's, by bfloat16
-  std::optional<RankedStep> chosen_;                  // under the present limit
-  std::unique_ptr<const Compiled> least_;             // of those measured
+  std::map<int, RankedStep> measured_;               // by rank; a peak of 0: there is no such step
+  std::optional<RerunCandidate> least_peak_reruns_;  // of all steps of L5
+  std::optional<RankedStep> chosen_;                 // under the present limit
+  std::unique_ptr<const Compiled> least_;            // of those measured
 };
 
 }  // namespace act
