@@ -5,6 +5,7 @@
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -32,11 +33,14 @@ struct PassContext {
   bool wants_variance = false;  // relative_variance is asked for
   // Whose peak planning lowers. The plan serves all of them.
   TargetKind target = TargetKind::kCpu;
+  // > 0: so many bytes of codes at policy.batch, and so many codes, may wait in the host's memory (swap_codes.cc).
+  int64_t host_limit = 0;
+  int64_t most_swapped = std::numeric_limits<int64_t>::max();
 
   // --- What the search for re-runs decided (passes/storage/choose_reruns.h).
   // The most elements a sample of a value that is re-run from anchors. It is bounded because the
   // result of a re-run lies in memory at full size. 0: nothing is re-run. The search also sets
-  // policy.rerun_spacing.
+  // policy.rerun_spacing and policy.least_peak.
   int64_t rerun_elements = 0;
   // L5: the fewest elements a sample of a product's result that is made twice, for batch statistics and
   // after them (passes/planning/repeat_products.cc). 0: none is.

@@ -65,6 +65,15 @@ std::string DescribeChoice(const StepChoice& choice, int64_t limit) {
   return text + "\n";
 }
 
+// What each part of the choice bought.
+std::string DescribeParts(const std::vector<StepPart>& parts) {
+  std::string text;
+  for (const StepPart& part : parts)
+    text += "  without " + part.name + ": " + FormatSize(part.without.peak_bytes) + " (" +
+            part.without.Name() + ")\n";
+  return text;
+}
+
 llvm::Error Run(const CompileFlags& f, CompileRequest request) {
   for (const auto* path : {&f.output, &f.report_json, &f.report_html, &f.emit_onnx})
     if (!path->empty())
@@ -91,8 +100,13 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
     if (f.clip_norm.getNumOccurrences() == 0) request.compile.clip_norm = model.optimizer->clip_norm;
   }
   std::optional<StepChoice> choice;
+  std::vector<StepPart> parts;
   if (request.memory_limit > 0) {
-    ACT_TRY(choice, RankedSteps(model, request.compile, request.choices).Choose(request.memory_limit));
+    RankedSteps steps(model, request.compile, request.choices);
+    ACT_TRY(choice, steps.Choose(request.memory_limit));
+    if (f.explain.getNumOccurrences()) {
+      ACT_TRY(parts, steps.PartsOf(choice->chosen));
+    }
     choice->chosen.SetIn(request.compile);
   }
   const int onnx_nodes = model.onnx_nodes;
@@ -139,7 +153,9 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
                  << DescribeWork(plan.train.graph, plan.default_batch);
     if (choice) llvm::outs() << DescribeChoice(*choice, request.memory_limit);
   }
-  if (f.explain.getNumOccurrences()) llvm::outs() << ExplainEdges(plan, plan.default_batch, f.explain);
+  if (f.explain.getNumOccurrences())
+    llvm::outs() << DescribeParts(parts) << ExplainEdges(plan, plan.default_batch, f.explain)
+                 << ExplainRepeats(plan, plan.default_batch, f.explain);
   if (f.time_passes)
     for (const PassTime& t : times)
       llvm::errs() << llvm::format("%10.3f ms  %6zu nodes  ", 1e3 * t.seconds, t.nodes) << t.pass << "\n";

@@ -163,7 +163,9 @@ class Comparer {
       llvm::consumeError(model.takeError());
       return false;
     }
-    return FitsCompiled(*model, options_);
+    CompileOptions options = options_;
+    options.reruns.reset();  // their bounds are extents of this model's tensors
+    return FitsCompiled(*model, options);
   }
 
   // A plan that cannot be laid out is too large.

@@ -69,12 +69,16 @@ llvm::Error CheckCompare(const CompileFlags& f) {
   return llvm::Error::success();
 }
 
-// The value `auto` leaves a choice to a limit.
+// What is left to a limit: the value `auto` of other flags, and what waits on the host.
 llvm::Error CheckChoices(const CompileRequest& r) {
   const bool chooses = r.memory_limit > 0 ||
                        (r.compare && std::any_of(r.compare->entries.begin(), r.compare->entries.end(),
                                                  [](const ComparedEntry& e) { return e.limit_bytes > 0; }));
-  if (chooses || !(r.choices.bfloat16 || r.choices.quantized_state)) return llvm::Error::success();
+  if (chooses) return llvm::Error::success();
+  if (r.choices.host_limit > 0)
+    return MakeError("--host-limit", "bounds what --memory-limit keeps on the host",
+                     "give --memory-limit=SIZE");
+  if (!(r.choices.bfloat16 || r.choices.quantized_state)) return llvm::Error::success();
   return MakeError(r.choices.bfloat16 ? "--compute" : "--optimizer-state",
                    "auto chooses by the memory there is", "give --memory-limit=SIZE");
 }
@@ -143,6 +147,11 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
     return MakeError("--aot", "code and engines are made for one kind of card",
                      "name it: --target=cuda:CARD, with one of " + CardNames());
   if (f.aot && f.output.empty()) return MakeError("--aot", "fills a plan", "give -o PLAN");
+  ACT_TRY(r.choices.host_limit, SizeOf("--host-limit", f.host_limit));
+  if (r.choices.host_limit > 0 && !(r.target.IsOne() && r.compile.target == TargetKind::kCuda))
+    return MakeError("--host-limit",
+                     "a CPU computes in the host's memory, so nothing is gained by waiting there",
+                     "give --target=cuda, or leave out --host-limit");
   ACT_TRY(r.compile.workspace_limit, SizeOf("--workspace", f.workspace));
   ACT_TRY(r.compile.saved_limit, SizeOf("--saved-limit", f.saved_limit));
   ACT_CHECK_OK(CheckSavedLimit(policy, r.compile));

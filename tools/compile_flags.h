@@ -78,6 +78,11 @@ struct CompileFlags {
       llvm::cl::desc(
           "Choose the level and the bits of codes: the step of least expected variance of the gradient\n"
           "whose whole peak at --batch is at most SIZE. If none is, say what stands in the way")};
+  llvm::cl::opt<std::string> host_limit{
+      "host-limit", llvm::cl::value_desc("SIZE"), llvm::cl::cat(compile),
+      llvm::cl::desc(
+          "With --target=cuda: --memory-limit may keep codes and masks of at most SIZE in the host's\n"
+          "memory until the backward pass")};
   WholeNumberFlag group_size{
       "group-size", llvm::cl::desc("Neighbouring elements that share a scale (default 256)"),
       llvm::cl::value_desc("G"), llvm::cl::init(kDefaultGroupSize), llvm::cl::cat(compile)};

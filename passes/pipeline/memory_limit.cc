@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 #include "runtime/memory/layout.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {
@@ -68,12 +71,17 @@ llvm::Expected<StepChoice> RankedSteps::Choose(int64_t limit_bytes) {
   chosen_.reset();
   for (const std::vector<int>& column : columns_) ACT_CHECK_OK(Search(column, limit_bytes));
   if (!chosen_) return Infeasible(limit_bytes);
+  StepChoice choice;
   // Fewer bits may take a higher peak, so what a bisection passed over may fit.
-  for (int rank = chosen_->rank; rank-- > 0;) {
+  for (int rank = chosen_->rank; rank-- > 0 && !choice.better;) {
     ACT_TRY(const Outcome outcome, Try(rank, limit_bytes));
-    if (outcome == Outcome::kTooLarge) return StepChoice{*chosen_, measured_.at(rank)};
+    if (outcome == Outcome::kTooLarge) choice.better = measured_.at(rank);
   }
-  return StepChoice{*chosen_, std::nullopt};
+  choice.chosen = *chosen_;
+  if (chosen_->host_limit > 0) {
+    ACT_TRY(choice.chosen, WithFewestSwaps(*chosen_, limit_bytes));
+  }
+  return choice;
 }
 
 // The first of a column's steps that fits, if it is better than what was found before.
@@ -100,69 +108,164 @@ llvm::Error RankedSteps::Search(const std::vector<int>& column, int64_t limit) {
   return llvm::Error::success();
 }
 
-// A step and its peak.
+// A step, and what it takes.
 llvm::Expected<RankedSteps::Compiled> RankedSteps::CompileStep(const RankedStep& step) const {
   CompileOptions options = options_;
   step.SetIn(options);
-  ACT_TRY(Plan plan, Compile(model_, options));
+  RerunCandidate reruns;
+  ACT_TRY(Plan plan, Compile(model_, options, nullptr, nullptr, &reruns));
   ACT_TRY(MemoryLayout layout, LayOut(plan, plan.default_batch, options.target));
   Compiled compiled{step, std::move(plan), std::move(layout)};
+  compiled.step.reruns = reruns;
   compiled.step.peak_bytes = BytesOf(compiled.layout, arenas_);
+  compiled.step.host_bytes = compiled.layout.host_bytes;
+  const std::vector<Node>& nodes = compiled.plan.train.graph.nodes;
+  compiled.step.swapped = std::count_if(nodes.begin(), nodes.end(),
+                                        [](const Node& node) { return RunsOf(node) == Runs::kSwapOut; });
   return compiled;
 }
 
-// Measures a step unless that is done, and keeps the best one that fits.
-llvm::Expected<RankedSteps::Outcome> RankedSteps::Try(int rank, int64_t limit) {
-  auto known = measured_.find(rank);
-  if (known == measured_.end()) {
-    const RankedStep& step = steps_[static_cast<size_t>(rank)];
-    known = measured_.emplace(rank, step).first;
-    llvm::Expected<Compiled> compiled = CompileStep(step);
-    if (compiled) {
-      known->second = compiled->step;
-      if (!least_ || compiled->step.peak_bytes < least_->step.peak_bytes)
-        least_ = std::make_unique<Compiled>(std::move(*compiled));
-    } else if (rank == 0) {
-      return compiled.takeError();
-    } else {
-      llvm::consumeError(compiled.takeError());  // codes of the fewest levels take more
-    }
+// The step of the list with the same parts.
+int RankedSteps::RankOf(const RankedStep& step) const {
+  const auto parts = [](const RankedStep& of) {
+    return std::tuple(of.level, of.bits, of.bfloat16, of.quantized_state, of.host_limit);
+  };
+  const auto same = [&](const RankedStep& other) { return parts(other) == parts(step); };
+  return static_cast<int>(std::find_if(steps_.begin(), steps_.end(), same) - steps_.begin());
+}
+
+llvm::Expected<RerunCandidate> RankedSteps::LeastPeakReruns() {
+  if (!least_peak_reruns_) {
+    ACT_TRY(const Compiled own, CompileStep({.level = "L5"}));
+    least_peak_reruns_ = own.step.reruns;
   }
-  const RankedStep& step = known->second;
-  if (step.peak_bytes == 0) return Outcome::kTooFewBits;
+  return *least_peak_reruns_;
+}
+
+// Compiles a step unless that is done.
+llvm::Expected<RankedStep> RankedSteps::Measure(int rank) {
+  if (const auto known = measured_.find(rank); known != measured_.end()) return known->second;
+  RankedStep step = steps_[static_cast<size_t>(rank)];
+  const bool swaps = step.host_limit > 0;
+  if (swaps) {
+    RankedStep keeping = step;
+    keeping.host_limit = 0;
+    ACT_TRY(keeping, Measure(RankOf(keeping)));
+    step.reruns = keeping.reruns;
+  } else if (step.level == "L5") {
+    ACT_TRY(step.reruns, LeastPeakReruns());
+  }
+  llvm::Expected<Compiled> compiled = CompileStep(step);
+  if (!compiled) {
+    if (rank == 0) return compiled.takeError();
+    llvm::consumeError(compiled.takeError());  // codes of the fewest levels take more
+  } else if (!swaps || compiled->step.swapped > 0) {
+    step = compiled->step;
+    if (!least_ || step.peak_bytes < least_->step.peak_bytes)
+      least_ = std::make_unique<Compiled>(std::move(*compiled));
+  }
+  return measured_.emplace(rank, step).first->second;
+}
+
+// Measures a step, and keeps the best one that fits.
+llvm::Expected<RankedSteps::Outcome> RankedSteps::Try(int rank, int64_t limit) {
+  ACT_TRY(const RankedStep step, Measure(rank));
+  if (step.peak_bytes == 0) return Outcome::kImpossible;
   if (step.peak_bytes > limit) return Outcome::kTooLarge;
   if (!chosen_ || rank < chosen_->rank) chosen_ = step;
   return Outcome::kFits;
 }
 
-// What --optimizer-state=auto and --compute=auto would make of the least step, where they are not allowed: each alone,
-// and both if neither is enough.
-std::string RankedSteps::OtherChoices(int64_t limit) const {
+// The step with as few copies to the host as fit the limit. As in Search, more memory never gives more of them.
+llvm::Expected<RankedStep> RankedSteps::WithFewestSwaps(const RankedStep& all, int64_t limit) const {
+  RankedStep best = all;
+  int64_t low = 1;
+  while (low < best.swapped) {
+    RankedStep fewer = all;
+    fewer.swapped = low + (best.swapped - low) / 2;
+    ACT_TRY(const Compiled compiled, CompileStep(fewer));
+    if (compiled.step.peak_bytes <= limit)
+      best = compiled.step;
+    else
+      low = fewer.swapped + 1;
+  }
+  return best;
+}
+
+llvm::Expected<std::vector<StepPart>> RankedSteps::PartsOf(const RankedStep& chosen) {
+  std::vector<StepPart> parts;
+  const RankedStep& of_list = steps_[static_cast<size_t>(chosen.rank)];
+  const auto add = [&](const char* name, int rank) -> llvm::Error {
+    ACT_TRY(const RankedStep without, Measure(rank));
+    if (without.peak_bytes > 0) parts.push_back({name, without});
+    return llvm::Error::success();
+  };
+  const auto at_level = [&](const char* level) {
+    RankedStep other = of_list;
+    other.level = level;
+    return RankOf(other);
+  };
+  if (chosen.bits > 0) {
+    RankedStep exact = of_list;
+    exact.level = "L0";
+    exact.bits = 0;
+    ACT_CHECK_OK(add("codes", RankOf(exact)));
+  }
+  for (const std::vector<int>& column : columns_)
+    if (const auto at = std::find(column.begin(), column.end(), chosen.rank);
+        at != column.end() && at != column.begin())
+      ACT_CHECK_OK(add("its fewer bits", *(at - 1)));
+  if (chosen.level == "L4") ACT_CHECK_OK(add("re-runs", at_level("L3")));
+  if (chosen.level == "L5") ACT_CHECK_OK(add("products made twice and small tiles", at_level("L4")));
+  const auto add_without = [&](bool has, const char* name, auto RankedStep::*part) -> llvm::Error {
+    if (!has) return llvm::Error::success();
+    RankedStep other = of_list;
+    other.*part = {};
+    return add(name, RankOf(other));
+  };
+  ACT_CHECK_OK(add_without(chosen.host_limit > 0, "codes on the host", &RankedStep::host_limit));
+  ACT_CHECK_OK(add_without(chosen.bfloat16, "bfloat16", &RankedStep::bfloat16));
+  ACT_CHECK_OK(add_without(chosen.quantized_state, "8-bit state", &RankedStep::quantized_state));
+  return parts;
+}
+
+// What the flags that are not given would make of the least step: each alone, and on a CPU both if neither is enough.
+std::string RankedSteps::OtherChoices(int64_t limit) {
   const bool state =
       !choices_.quantized_state && options_.state == StateFormat::kFloat32 && HasSmallState(options_);
   const bool types = !choices_.bfloat16 && options_.compute == Compute::kFloat32;
+  const bool host = choices_.host_limit == 0 && options_.target == TargetKind::kCuda;
   std::string text;
   bool fits = false;
-  const auto attempt = [&](const std::string& flags, bool quantized, bool bfloat16) {
-    RankedStep step = least_->step;
-    step.quantized_state |= quantized;
-    step.bfloat16 |= bfloat16;
+  const auto attempt = [&](const std::string& flags, RankedStep step) {
     llvm::Expected<Compiled> compiled = CompileStep(step);
     if (!compiled) return llvm::consumeError(compiled.takeError());
     const int64_t peak = compiled->step.peak_bytes;
     if (peak >= least_->step.peak_bytes) return;
     fits |= peak <= limit;
-    text +=
-        "; with " + flags + " there is a step of " + FormatSize(peak) + (peak <= limit ? ", which fits" : "");
+    text += "; with " + flags + (step.host_limit > 0 ? std::to_string(compiled->step.host_bytes) : "") +
+            " there is a step of " + FormatSize(peak) + (peak <= limit ? ", which fits" : "");
   };
-  if (state) attempt("--optimizer-state=auto", true, false);
-  if (types) attempt("--compute=auto", false, true);
-  if (state && types && !fits) attempt("both", true, true);
+  const auto attempt_types = [&](const char* flags, bool quantized, bool bfloat16) {
+    RankedStep step = steps_[static_cast<size_t>(least_->step.rank)];
+    step.quantized_state |= quantized;
+    step.bfloat16 |= bfloat16;
+    if (step.level == "L5") step.reruns = least_peak_reruns_;
+    attempt(flags, step);
+  };
+  if (host) {
+    RankedStep step = least_->step;
+    step.host_limit = std::numeric_limits<int64_t>::max();
+    attempt("--host-limit=", step);
+  }
+  if (state) attempt_types("--optimizer-state=auto", true, false);
+  if (types) attempt_types("--compute=auto", false, true);
+  if (state && types && !fits) attempt_types("both", true, true);
   return text;
 }
 
 // Says what would help.
-llvm::Error RankedSteps::Infeasible(int64_t limit) const {
+llvm::Error RankedSteps::Infeasible(int64_t limit) {
   const MemoryLayout& layout = least_->layout;
   const bool in_training = layout.train.peak_bytes >= layout.eval.peak_bytes;
   const StepLayout& at = in_training ? layout.train : layout.eval;

@@ -3,9 +3,13 @@
 //   the list, best first -> RankedSteps::Choose -> the options of one Compile
 //
 // The list does not depend on the limit: the exact step, then codes of fewer and fewer bits, each of them at L3 and,
-// slower but smaller, at L4; where they are allowed, each also in bfloat16 and with 8-bit state of the optimizer.
-// Compilation is deterministic, and the search is a bisection of each column of steps that differ in bits alone. So
-// more memory never gives a worse step, even where fewer bits take a higher peak.
+// slower but smaller, at L4 and L5; where they are allowed, each also in bfloat16, with 8-bit state of the optimizer,
+// and with codes in the host's memory. Compilation is deterministic, and the search is a bisection of each column of
+// steps that differ in bits alone. So more memory never gives a worse step, even where fewer bits take a higher peak.
+//
+// Finding the re-runs of L5 takes longer than all other compilations together. So they are found once, at L5's own
+// bits, and all of its steps have them. A step with codes on the host has the re-runs of the step without, and so
+// computes the same numbers.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -30,26 +34,38 @@ struct StepChoice {
   std::optional<RankedStep> better;
 };
 
+// What a part of a step bought: the step without it takes `without.peak_bytes`.
+struct StepPart {
+  std::string name;  // "re-runs"
+  RankedStep without;
+};
+
 // The list of a model's steps. Each is compiled when its peak is first asked for.
 class RankedSteps {
  public:
-  // `options.level` and `options.bits` are not read.
+  // `options.level` and `options.bits` are not read. The model must live as long.
   RankedSteps(const ImportResult& model, const CompileOptions& options, const StepChoices& choices = {});
   ~RankedSteps();
 
   // Errors: Compile's of the exact step, and LayOut's; if no step fits, the least possible peak, what sets it, and what
   // would help: the largest batch that fits, and choices that are not allowed.
   llvm::Expected<StepChoice> Choose(int64_t limit_bytes);
+  // The parts of a step that was chosen. Without each of them there is another step of the list.
+  llvm::Expected<std::vector<StepPart>> PartsOf(const RankedStep& chosen);
 
  private:
   struct Compiled;
-  enum class Outcome : uint8_t { kFits, kTooLarge, kTooFewBits };
+  enum class Outcome : uint8_t { kFits, kTooLarge, kImpossible };
 
   llvm::Expected<Outcome> Try(int rank, int64_t limit);
+  llvm::Expected<RankedStep> Measure(int rank);
+  int RankOf(const RankedStep& step) const;
+  llvm::Expected<RerunCandidate> LeastPeakReruns();
   llvm::Expected<Compiled> CompileStep(const RankedStep& step) const;
+  llvm::Expected<RankedStep> WithFewestSwaps(const RankedStep& all, int64_t limit) const;
   llvm::Error Search(const std::vector<int>& column, int64_t limit);
-  llvm::Error Infeasible(int64_t limit) const;
-  std::string OtherChoices(int64_t limit) const;
+  llvm::Error Infeasible(int64_t limit);
+  std::string OtherChoices(int64_t limit);
 
   const ImportResult& model_;
   CompileOptions options_;
@@ -57,9 +73,10 @@ class RankedSteps {
   const Arenas arenas_;
   const std::vector<RankedStep> steps_;
   const std::vector<std::vector<int>> columns_;
-  std::map<int, RankedStep> measured_;     // by rank; a peak of 0: its codes cannot take so few bits
-  std::optional<RankedStep> chosen_;       // under the present limit
-  std::unique_ptr<const Compiled> least_;  // of those measured
+  std::map<int, RankedStep> measured_;               // by rank; a peak of 0: there is no such step
+  std::optional<RerunCandidate> least_peak_reruns_;  // of all steps of L5
+  std::optional<RankedStep> chosen_;                 // under the present limit
+  std::unique_ptr<const Compiled> least_;            // of those measured
 };
 
 }  // namespace act

@@ -119,7 +119,7 @@ llvm::Error CheckState(const std::string& optimizer, StateFormat state) {
 }
 
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, std::vector<PassTime>* times,
-                             std::optional<double>* variance) {
+                             std::optional<double>* variance, RerunCandidate* reruns) {
   ACT_CHECK_OK(CheckUpdates(options.optimizer, options.clip_norm, options.accumulate));
   ACT_CHECK_OK(CheckState(options.optimizer, options.state));
   Plan plan;
@@ -144,6 +144,8 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
   context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;
   context.target = options.target;
+  context.host_limit = options.host_limit;
+  context.most_swapped = options.most_swapped;
   context.policy.plugin = options.plugin;
   context.policy.batch = plan.default_batch;
   context.policy.saved_limit = options.saved_limit;
@@ -155,7 +157,9 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
   step.graph = std::move(model.graph);
   MarkTrained(context.marks, model.trainable);
   ACT_CHECK_OK(RunPasses(kTrainingStep, Repeats::kOnce, step, context, options, times));
-  if (context.policy.rerun_spacing > 0) {
+  if (options.reruns) {
+    SetReruns(context, *options.reruns);
+  } else if (context.policy.rerun_spacing > 0) {
     CompileOptions quiet = options;
     quiet.after_pass = nullptr;
     const auto finish = [&](const Graph& graph, PassContext& attempt) -> llvm::Expected<Plan> {
@@ -165,6 +169,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
     };
     ACT_CHECK_OK(SearchReruns(step.graph, context, finish));
   }
+  if (reruns) *reruns = RerunsOf(context);
   context.wants_variance = variance != nullptr;
   ACT_CHECK_OK(FinishStep(std::move(step.graph), context, options, times, plan));
   if (variance) *variance = context.relative_variance;

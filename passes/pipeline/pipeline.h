@@ -4,6 +4,7 @@
 #include <llvm/Support/Error.h>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "compiler/ir/imported_model.h"
 #include "compiler/ops/update.h"
 #include "include/act/codec_plugin.h"
+#include "passes/storage/choose_reruns.h"
 #include "runtime/plan/plan.h"
 
 namespace act {
@@ -36,6 +38,11 @@ struct CompileOptions {
   int64_t batch = 1;
   int64_t workspace_limit = 0;           // bytes a node; 0: no limit
   TargetKind target = TargetKind::kCpu;  // whose peak decisions lower
+  // What an earlier search for re-runs chose at this level. Nothing: they are searched.
+  std::optional<RerunCandidate> reruns = std::nullopt;
+  // Bytes of codes at `batch`, and the number of codes, that may wait in the host's memory. 0 bytes: those of the
+  // level's rules.
+  int64_t host_limit = 0, most_swapped = std::numeric_limits<int64_t>::max();
   uint64_t seed = 0;
   bool verify_each = false;
   // Called after each pass with its name and the graph (--print-after). May be empty.
@@ -55,10 +62,11 @@ llvm::Error CheckState(const std::string& optimizer, StateFormat state);
 
 // An error names the pass whose result a verifier refuses, the node that cannot be differentiated,
 // or the option. `variance`, if not null, becomes what codes are expected to add to the gradient, as
-// a part of its squared norm; nothing where that is not known.
+// a part of its squared norm; nothing where that is not known. `reruns`, if not null, becomes the
+// re-runs of the plan.
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
                              std::vector<PassTime>* times = nullptr,
-                             std::optional<double>* variance = nullptr);
+                             std::optional<double>* variance = nullptr, RerunCandidate* reruns = nullptr);
 
 // Compiles the forward pass alone, with stored statistics and without dropout.
 // The outputs are the graph's.

@@ -4,8 +4,10 @@
 //   (docs/measurements/mixed_precision.md), is .1 to 3.5 times the variance of L3's codes of 3 bits there, which the
 //   initial weights of both share. The list takes the geometric mean.
 // * The optimizer's state has no part in the gradient.
+// * Codes that wait in the host's memory keep their bits.
 // Where variances are equal, the step that takes less time comes first: without 8-bit state, which is decoded and
-// encoded, and at L3, which runs nothing twice.
+// encoded, and without copies to the host; then at L3, which runs nothing twice, L4, and L5, which runs more nodes
+// twice, in smaller tiles.
 #include "passes/pipeline/ranked_step.h"
 
 #include <llvm/Support/Format.h>
@@ -16,10 +18,12 @@
 #include <map>
 #include <tuple>
 
+#include "runtime/base/size.h"
+
 namespace act {
 namespace {
 
-constexpr const char* kCodedLevels[] = {"L3", "L4"};
+constexpr const char* kCodedLevels[] = {"L3", "L4", "L5"};
 constexpr int kBitSteps = 26;
 constexpr double kVarianceOfBFloat16 = .6;
 
@@ -42,6 +46,11 @@ std::string RankedStep::Name() const {
   if (bits > 0) out << llvm::format(" --bits=%g", bits);
   if (bfloat16) out << " --compute=bf16";
   if (quantized_state) out << " --optimizer-state=8bit";
+  if (host_limit > 0) {
+    if (!flags.empty()) out << " and";
+    if (host_bytes > 0) out << " " << FormatSize(host_bytes) << " of";
+    out << " codes on the host";
+  }
   return flags.empty() ? level : level + " with" + flags;
 }
 
@@ -50,6 +59,9 @@ void RankedStep::SetIn(CompileOptions& options) const {
   options.bits = bits;
   if (bfloat16) options.compute = Compute::kBFloat16;
   if (quantized_state) options.state = StateFormat::k8Bit;
+  options.host_limit = host_limit;
+  if (swapped > 0) options.most_swapped = swapped;
+  options.reruns = reruns;
 }
 
 std::vector<RankedStep> ListSteps(const StepChoices& choices) {
@@ -61,6 +73,9 @@ std::vector<RankedStep> ListSteps(const StepChoices& choices) {
       steps.push_back(step);
       step.quantized_state = true;
       if (choices.quantized_state) steps.push_back(step);
+      step.quantized_state = false;
+      step.host_limit = choices.host_limit;
+      if (choices.host_limit > 0) steps.push_back(step);
     };
     add("L0", 0);
     for (int step = 0; step < kBitSteps; ++step)
@@ -73,11 +88,11 @@ std::vector<RankedStep> ListSteps(const StepChoices& choices) {
 }
 
 std::vector<std::vector<int>> ColumnsOf(const std::vector<RankedStep>& steps) {
-  using Key = std::tuple<std::string, bool, bool>;
+  using Key = std::tuple<std::string, bool, bool, bool>;
   std::map<Key, size_t> known;
   std::vector<std::vector<int>> columns;
   for (const RankedStep& step : steps) {
-    const Key key{step.level, step.bfloat16, step.quantized_state};
+    const Key key{step.level, step.bfloat16, step.quantized_state, step.host_limit > 0};
     const auto [it, fresh] = known.try_emplace(key, columns.size());
     if (fresh) columns.emplace_back();
     columns[it->second].push_back(step.rank);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace act {
 struct StepChoices {
   bool bfloat16 = false;         // --compute=auto
   bool quantized_state = false;  // --optimizer-state=auto
+  int64_t host_limit = 0;        // --host-limit: bytes of codes that may wait in the host's memory
 };
 
 // A step of the list, and its peak at CompileOptions::batch: bytes of the device's arena, and on a machine without
@@ -23,9 +25,13 @@ struct RankedStep {
   double bits = 0;  // CompileOptions::bits; 0: the level stores exactly
   // Set by a choice alone. What the user asked for is in no step's name.
   bool bfloat16 = false, quantized_state = false;
-  int64_t peak_bytes = 0;
+  int64_t host_limit = 0;  // > 0: codes wait in the host's memory, in at most so many bytes
+  int64_t swapped = 0;     // at most so many codes; 0: as many as there are
+  // Found when the step is compiled.
+  std::optional<RerunCandidate> reruns = std::nullopt;
+  int64_t peak_bytes = 0, host_bytes = 0;
 
-  // "L3 with --bits=4.5 --compute=bf16".
+  // "L3 with --bits=4.5 --compute=bf16", "L0 with 2.0 MiB of codes on the host".
   std::string Name() const;
   // Makes these the options of this step.
   void SetIn(CompileOptions& options) const;

@@ -19,10 +19,13 @@ constexpr double kBarelyAlike = 1.01;  // L5's kAlike
 // Products between two anchors, which span one residual block, three, or six (docs/levels.md).
 constexpr int64_t kSpacings[] = {3, 9, 18};
 
-void SetReruns(PassContext& context, const RerunCandidate& choice) {
-  context.policy.rerun_spacing = choice.spacing;
-  context.rerun_elements = choice.elements;
-  context.repeated_elements = choice.repeated_elements;
+// The batch size at which the peaks of a plan's candidates are compared. Without --batch it is 1, which says nothing of
+// the batch of a run.
+int64_t BatchOf(const Plan& plan, const Policy& policy) {
+  const int64_t batch = plan.default_batch;
+  if (plan.fixed_batch) return batch;
+  if (policy.least_peak) return batch > 1 ? batch : kSmallPeakBatch;
+  return std::max(batch, kLeastPeakBatch);
 }
 
 // Compiles the candidate, lays out its plan, and fills in its figures. If it exceeds the limit of
@@ -36,8 +39,7 @@ llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassC
     candidate.saved_bytes = static_cast<double>(attempt.least_saved_bytes);
     return plan.takeError();
   }
-  const int64_t least = context.policy.least_peak ? kSmallPeakBatch : kLeastPeakBatch;
-  const int64_t batch = plan->fixed_batch ? plan->default_batch : std::max(plan->default_batch, least);
+  const int64_t batch = BatchOf(*plan, context.policy);
   // Each of many candidates is laid out, so the slowest search is left out. It may lower the peak of the plan that is
   // taken by some percent more.
   ACT_TRY(const MemoryLayout layout,
@@ -71,7 +73,8 @@ llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, dou
   std::vector<int64_t> bounds{0};
   for (const int64_t size : SizesBeforeStatistics(graph)) bounds.push_back(size);
   for (const int64_t bound : bounds) {
-    RerunCandidate fewer{.spacing = best.spacing, .elements = best.elements, .repeated_elements = bound};
+    RerunCandidate fewer{
+        .spacing = best.spacing, .elements = best.elements, .repeated_elements = bound, .least_peak = true};
     ACT_CHECK_OK(TryReruns(fewer, graph, context, finish));
     if (fewer.peak_bytes <= bytes) return fewer;
   }
@@ -79,6 +82,20 @@ llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, dou
 }
 
 }  // namespace
+
+void SetReruns(PassContext& context, const RerunCandidate& choice) {
+  context.policy.rerun_spacing = choice.spacing;
+  context.policy.least_peak = choice.least_peak;
+  context.rerun_elements = choice.elements;
+  context.repeated_elements = choice.repeated_elements;
+}
+
+RerunCandidate RerunsOf(const PassContext& context) {
+  return {.spacing = context.policy.rerun_spacing,
+          .elements = context.rerun_elements,
+          .repeated_elements = context.repeated_elements,
+          .least_peak = context.policy.least_peak};
+}
 
 std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& context) {
   std::vector<RerunCandidate> choices;
@@ -93,8 +110,14 @@ std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& 
   } else {
     for (const int64_t spacing : kSpacings) add(spacing);
   }
-  if (context.policy.least_peak)
-    for (RerunCandidate& choice : choices) choice.repeated_elements = 1;
+  if (!context.policy.least_peak) return choices;
+  for (RerunCandidate& choice : choices) choice.repeated_elements = 1, choice.least_peak = true;
+  if (context.policy.batch < kSmallPeakBatch) {
+    PassContext other = context;
+    other.policy.least_peak = false;
+    for (const RerunCandidate& of_l4 : RerunChoices(graph, other)) choices.push_back(of_l4);
+    choices.push_back({});  // L3's
+  }
   return choices;
 }
 
@@ -134,7 +157,7 @@ llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTrainin
   const bool least_peak = context.policy.least_peak;
   RerunCandidate best =
       candidates[ChooseReruns(candidates, limited || least_peak, least_peak ? kBarelyAlike : kAlike)];
-  if (least_peak) {
+  if (best.least_peak) {
     ACT_TRY(best, WithFewestRepeats(best, kBarelyAlike * LeastPeak(candidates), graph, context, finish));
   }
   SetReruns(context, best);

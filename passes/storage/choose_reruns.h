@@ -18,6 +18,7 @@ namespace act {
 struct RerunCandidate {
   int64_t spacing = 0, elements = 0;
   int64_t repeated_elements = 0;  // PassContext::repeated_elements
+  bool least_peak = false;        // Policy::least_peak
   double peak_bytes = 0, saved_bytes = 0;
   double variance = 0;  // PassContext::expected_variance
 };
@@ -27,14 +28,18 @@ inline constexpr double kAlike = 1.15;
 
 // The candidates worth trying, one for each bound on the size of results that makes a difference.
 // If what is stored is limited, there are candidates with several distances between anchors: fewer,
-// finer anchors may meet the limit as well as closely spaced ones. Only
-// spacing and elements are set.
+// finer anchors may meet the limit as well as closely spaced ones. L5's loops are made for 16 samples or more, so for
+// a smaller batch the plans of L3 (spacing 0) and L4 are candidates, too. No figures are set.
 std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& context);
 
 // Returns the candidate with the least peak: among peaks of at most `alike` times the least, the candidate
 // that stores least, or, if what is stored is limited (by_variance), the one with the
 // least variance. There must be at least one candidate.
 size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_variance, double alike = kAlike);
+
+void SetReruns(PassContext& context, const RerunCandidate& choice);
+// What is set, without figures.
+RerunCandidate RerunsOf(const PassContext& context);
 
 // Compiles the rest of a training step from `graph`, with the re-runs that the context asks for.
 using FinishTraining = llvm::function_ref<llvm::Expected<Plan>(const Graph& graph, PassContext& context)>;

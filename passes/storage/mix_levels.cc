@@ -50,7 +50,7 @@ class Mixer {
       edges.back().freedom = FreedomOf(expected.dims);
       saved.push_back(&edge);
     }
-    if (context_.policy.average_bits == 0) KeepVectors(edges);
+    KeepVectors(edges);
     ACT_TRY(const std::vector<Codec> codecs, Allocate(edges, saved));
     for (size_t e = 0; e < edges.size(); ++e) Set(*saved[e], codecs[e], edges[e].dims);
     context_.expected_variance = expected_.Sum();

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
@@ -150,6 +152,34 @@ std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glo
   if (text.empty()) {
     return plan.edges.empty() ? "There are no saved-activation edges.\n"
                               : "No saved-activation edge matches '" + glob + "'.\n";
+  }
+  return text;
+}
+
+// A product is made twice where moments of a batch are taken from it, before the batch is normalized by them.
+std::string ExplainRepeats(const Plan& plan, int64_t batch, const std::string& glob) {
+  const Graph& graph = plan.train.graph;
+  std::map<ValueId, const Node*> maker;
+  std::map<std::pair<std::string, std::vector<ValueId>>, int> made;
+  for (const Node& node : graph.nodes) {
+    ++made[{node.op, node.inputs}];
+    for (const ValueId v : node.outputs) maker[v] = &node;
+  }
+  const std::vector<int32_t> loop_of = LoopOfValues(graph);
+  std::string text;
+  for (const Node& node : graph.nodes) {
+    const RuntimeOp* op = FindRuntimeOp(node.op);
+    if (!op || !op->goes_on || !maker.count(node.inputs[0])) continue;
+    const ValueId result = node.inputs[0];
+    const Node& product = *maker.at(result);
+    if (made.at({product.op, product.inputs}) < 2) continue;
+    if (!glob.empty() && fnmatch(glob.c_str(), product.name.c_str(), 0) != 0) continue;
+    const TensorType& type = graph.value(result).type;
+    const TensorType tile = TypeIn(graph, loop_of[static_cast<size_t>(result)], type);
+    const int64_t at_a_time = SamplesAtATime(graph, loop_of[static_cast<size_t>(result)], batch);
+    text += NodeLabel(product) + ": made twice, for the moments of the batch and for what they normalize; " +
+            FormatSize(type.Bytes().At(batch)) + ", of which " + FormatSize(tile.Bytes().At(at_a_time)) +
+            " exist at a time.\n";
   }
   return text;
 }

@@ -70,6 +70,10 @@ std::string ReportHtml(const MemoryReport& report);
 // after at `batch`.
 std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glob);
 
+// A line for each product that is made twice and whose name matches: the bytes of its result at `batch`, and how many of
+// them exist at a time. Empty if there is none.
+std::string ExplainRepeats(const Plan& plan, int64_t batch, const std::string& glob);
+
 // "Memory of model.onnx, level L3, batch 8". A target other than the CPU is named.
 std::string ReportTitle(const MemoryReport& report);
 // "Conv layer1.0.conv1": how reports name a node.

@@ -24,10 +24,13 @@ CompileOptions AtBatch() {
   return options;
 }
 
-int64_t PeakOf(const ImportResult& model, const RankedStep& step) {
-  CompileOptions options = AtBatch();
+MemoryLayout LayoutOf(const ImportResult& model, CompileOptions options, const RankedStep& step) {
   step.SetIn(options);
-  return Take(LayOut(Take(Compile(model, options)), kBatch)).arena_bytes;
+  return Take(LayOut(Take(Compile(model, options)), kBatch, options.target));
+}
+
+int64_t PeakOf(const ImportResult& model, const RankedStep& step) {
+  return LayoutOf(model, AtBatch(), step).arena_bytes;
 }
 
 // Its weights have thousands of elements, so that their state is smaller in 8 bits.
@@ -51,47 +54,54 @@ ImportResult Perceptron() {
 
 struct Allowed {
   bool bfloat16, quantized_state;
+  int64_t host_limit;
 };
 
 class Limits : public testing::TestWithParam<Allowed> {
  protected:
   StepChoices Choices() const {
-    return {.bfloat16 = GetParam().bfloat16, .quantized_state = GetParam().quantized_state};
+    return {.bfloat16 = GetParam().bfloat16,
+            .quantized_state = GetParam().quantized_state,
+            .host_limit = GetParam().host_limit};
   }
 
   static CompileOptions Options() {
     CompileOptions options = AtBatch();
     options.optimizer = "adam";
+    if (GetParam().host_limit > 0) options.target = TargetKind::kCuda;
     return options;
-  }
-
-  static int64_t PeakWithAdam(const ImportResult& model, const RankedStep& step) {
-    CompileOptions options = Options();
-    step.SetIn(options);
-    return Take(LayOut(Take(Compile(model, options)), kBatch)).arena_bytes;
   }
 
   // Tries growing limits. Returns the steps that were chosen, by rank.
   std::map<int, RankedStep> ChooseUnderGrowingLimits(const ImportResult& model) const {
     constexpr int kLimits = 40;
-    const int64_t exact = PeakWithAdam(model, {.level = "L0"});
+    const int64_t exact = LayoutOf(model, Options(), {.level = "L0"}).arena_bytes;
     RankedSteps steps(model, Options(), Choices());
     int last_rank = std::numeric_limits<int>::max();
+    int64_t last_swapped = 0;
     std::map<int, RankedStep> found;
     for (int i = 0; i <= kLimits; ++i) {
       const int64_t limit = exact / 4 + exact * 3 / 4 * i / kLimits;
       llvm::Expected<StepChoice> choice = steps.Choose(limit);
       if (!choice) {
         EXPECT_TRUE(found.empty()) << "a larger limit has no step";
-        EXPECT_NE(testing_step::Text(choice.takeError()).find("--memory-limit"), std::string::npos);
+        const std::string error = testing_step::Text(choice.takeError());
+        EXPECT_NE(error.find("--memory-limit"), std::string::npos) << error;
         continue;
       }
       const RankedStep& chosen = choice->chosen;
       EXPECT_LE(chosen.peak_bytes, limit);
+      EXPECT_LE(chosen.host_bytes, GetParam().host_limit);
       EXPECT_LE(chosen.rank, last_rank);
+      if (chosen.rank == last_rank) {
+        EXPECT_LE(chosen.swapped, last_swapped) << "more copies than with less memory";
+      }
       last_rank = chosen.rank;
+      last_swapped = chosen.swapped;
       if (found.emplace(chosen.rank, chosen).second) {
-        EXPECT_EQ(chosen.peak_bytes, PeakWithAdam(model, chosen)) << chosen.Name();
+        const MemoryLayout layout = LayoutOf(model, Options(), chosen);
+        EXPECT_EQ(chosen.peak_bytes, layout.arena_bytes) << chosen.Name();
+        EXPECT_EQ(chosen.host_bytes, layout.host_bytes) << chosen.Name();
       }
       EXPECT_TRUE(GetParam().bfloat16 || !chosen.bfloat16);
       EXPECT_TRUE(GetParam().quantized_state || !chosen.quantized_state);
@@ -116,32 +126,84 @@ TEST_P(Limits, WhatIsChosenFitsAndMoreMemoryIsNeverWorse) {
 }
 
 TEST_P(Limits, WhatIsAllowedIsTakenWhereItHelps) {
-  bool bfloat16 = false, quantized_state = false;
+  bool bfloat16 = false, quantized_state = false, swaps = false;
   for (const auto& [rank, step] : ChooseUnderGrowingLimits(Perceptron())) {
     bfloat16 |= step.bfloat16;
     quantized_state |= step.quantized_state;
+    swaps |= step.host_limit > 0;
   }
   EXPECT_EQ(quantized_state, GetParam().quantized_state);
+  EXPECT_EQ(swaps, GetParam().host_limit > 0);
   if (!GetParam().quantized_state) {
     EXPECT_EQ(bfloat16, GetParam().bfloat16);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(MemoryLimit, Limits,
-                         testing::Values(Allowed{false, false}, Allowed{true, false}, Allowed{false, true},
-                                         Allowed{true, true}),
+                         testing::Values(Allowed{false, false, 0}, Allowed{true, false, 0},
+                                         Allowed{false, true, 0}, Allowed{true, true, 0},
+                                         Allowed{false, false, 1 << 20}),
                          [](const auto& of) {
                            return std::string(of.param.bfloat16 ? "BFloat16" : "Float32") +
-                                  (of.param.quantized_state ? "SmallState" : "");
+                                  (of.param.quantized_state ? "SmallState" : "") +
+                                  (of.param.host_limit > 0 ? "Host" : "");
                          });
+
+// A limit that L5 alone reaches is none that nothing fits.
+TEST(MemoryLimit, TheLeastPeakOfAllLevelsIsReached) {
+  int by_l5 = 0;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    const ImportResult model = small_networks::Network(seed).Build();
+    RankedSteps steps(model, AtBatch());
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const char* level : {"L0", "L3", "L4", "L5"})
+      least = std::min(least, PeakOf(model, {.level = level}));
+    llvm::Expected<StepChoice> choice = steps.Choose(least);
+    ASSERT_TRUE(static_cast<bool>(choice)) << testing_step::Text(choice.takeError());
+    EXPECT_LE(choice->chosen.peak_bytes, least);
+    by_l5 += choice->chosen.level == "L5";
+  }
+  EXPECT_GE(by_l5, 1) << "L5 decides nothing";
+}
+
+// What is said of a part is the peak of the step without it.
+TEST(MemoryLimit, PartsAreToldByThePeakWithoutThem) {
+  const ImportResult model = small_networks::Network(2).Build();
+  RankedSteps steps(model, AtBatch());
+  std::map<std::string, int> seen;
+  const int64_t exact = PeakOf(model, {.level = "L0"});
+  EXPECT_TRUE(Take(steps.PartsOf(Take(steps.Choose(exact)).chosen)).empty());
+  for (int64_t limit = exact; limit > 0; limit -= exact / 40) {
+    llvm::Expected<StepChoice> choice = steps.Choose(limit);
+    if (!choice) {
+      llvm::consumeError(choice.takeError());
+      break;
+    }
+    for (const StepPart& part : Take(steps.PartsOf(choice->chosen))) {
+      if (++seen[part.name] > 1) continue;
+      EXPECT_LT(part.without.rank, choice->chosen.rank) << part.name;
+      EXPECT_EQ(part.without.peak_bytes, PeakOf(model, part.without)) << part.name;
+    }
+  }
+  for (const char* name : {"codes", "its fewer bits", "re-runs"}) EXPECT_GE(seen[name], 1) << name;
+}
 
 // What is allowed adds steps to the list and moves none of those that were there.
 TEST(MemoryLimit, TheListIsOrderedByVarianceAndThenByTime) {
-  const std::vector<RankedStep> plain = ListSteps({}), all = ListSteps({true, true});
+  const std::vector<RankedStep> plain = ListSteps({}), all = ListSteps({true, true, 0});
   ASSERT_EQ(all.size(), 4 * plain.size());
   EXPECT_EQ(plain[0].Name(), "L0");
   EXPECT_EQ(plain[1].Name(), "L3 with --bits=8");
   EXPECT_EQ(plain[2].Name(), "L4 with --bits=8");
+  EXPECT_EQ(plain[3].Name(), "L5 with --bits=8");
+  const std::vector<RankedStep> swapping = ListSteps({.host_limit = 1});
+  ASSERT_EQ(swapping.size(), 2 * plain.size());
+  for (size_t s = 0; s < plain.size(); ++s) {
+    EXPECT_EQ(swapping[2 * s].Name(), plain[s].Name());
+    EXPECT_NE(swapping[2 * s + 1].Name().find("codes on the host"), std::string::npos);
+    EXPECT_EQ(swapping[2 * s + 1].bits, plain[s].bits);
+  }
   EXPECT_EQ(all[1].Name(), "L0 with --optimizer-state=8bit");
   std::vector<std::string> kept;
   std::map<std::string, int> rank_of;
@@ -174,7 +236,7 @@ TEST(MemoryLimit, WhatIsNotAllowedIsNamedIfItHelps) {
   const std::string error = refusal(4096, {});
   for (const char* words : {"with --optimizer-state=auto there is a step of", "alone take"})
     EXPECT_NE(error.find(words), std::string::npos) << error;
-  EXPECT_EQ(refusal(4096, {true, true}).find("auto"), std::string::npos) << "it is allowed already";
+  EXPECT_EQ(refusal(4096, {true, true, 0}).find("auto"), std::string::npos) << "it is allowed already";
   // What is said to fit does.
   const MemoryLayout layout = Take(LayOut(Take(Compile(model, options)), kBatch));
   bool fitted = false;
@@ -184,7 +246,7 @@ TEST(MemoryLimit, WhatIsNotAllowedIsNamedIfItHelps) {
         text.find("which fits") == std::string::npos)
       continue;
     fitted = true;
-    EXPECT_EQ(refusal(limit, {true, true}), "") << limit;
+    EXPECT_EQ(refusal(limit, {true, true, 0}), "") << limit;
     break;
   }
   EXPECT_TRUE(fitted);

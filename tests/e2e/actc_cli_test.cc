@@ -183,6 +183,10 @@ TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
         {{"--memory-limit=8MB", "--plugin=x.so"}, "give one of them", 2},
         {{"--memory-limit=1KiB"}, "alone take", 1},
         {{"--compute=auto"}, "give --memory-limit=SIZE", 2},
+        {{"--host-limit=1GiB", "--target=cuda"}, "give --memory-limit=SIZE", 2},
+        {{"--host-limit=1GiB", "--memory-limit=8MB"}, "give --target=cuda", 2},
+        {{"--host-limit=1GiB", "--memory-limit=8MB", "--target=all"}, "give --target=cuda", 2},
+        {{"--host-limit=much", "--memory-limit=8MB", "--target=cuda"}, "not a size", 2},
         {{"--optimizer=adam", "--optimizer-state=auto"}, "give --memory-limit=SIZE", 2},
         {{"--memory-limit=8MB", "--optimizer=adagrad", "--optimizer-state=auto"},
          "state in float32 alone",
@@ -194,6 +198,26 @@ TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
     EXPECT_EQ(outcome.exit_code, c.exit_code) << outcome.err;
     EXPECT_NE(outcome.err.find(c.word), std::string::npos) << c.word << "\n" << outcome.err;
   }
+}
+
+TEST_F(Actc, ExplainsWhatAChoiceBoughtAndWhatIsMadeTwice) {
+  const std::string model = GoldenFolder() + "/resnet_bottleneck/model.onnx";
+  const auto with = [&](std::vector<std::string> flags) {
+    std::vector<std::string> command = {ToolPath("actc"), model, "--batch=32", "--explain"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return ExpectDone(command);
+  };
+  EXPECT_EQ(with({"-O", "L4"}).find("made twice"), std::string::npos);
+  const std::string least = with({"-O", "L5", "--report-json=" + (scratch_ / "least.json")});
+  EXPECT_NE(least.find(": made twice, for the moments of the batch"), std::string::npos) << least;
+  EXPECT_EQ(with({"--memory-limit=1GiB"}).find("without"), std::string::npos) << "L0 is no choice";
+  llvm::Expected<llvm::json::Value> report = llvm::json::parse(ReadFile(scratch_ / "least.json"));
+  ASSERT_TRUE(static_cast<bool>(report));
+  const int64_t peak = report->getAsObject()->getInteger("peak_bytes").value_or(0);
+  const std::string chosen = with({"--memory-limit=" + std::to_string(peak)});
+  for (const char* words : {"memory limit: L5 with --bits=", "  without codes: ", " (L0)",
+                            "  without products made twice and small tiles: ", " (L4 with --bits="})
+    EXPECT_NE(chosen.find(words), std::string::npos) << words << chosen;
 }
 
 // The plan that is written has the state and the type that were chosen.
