@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <functional>
 #include <numeric>
+#include <queue>
 #include <utility>
 
 namespace act::packing_internal {
@@ -60,25 +62,74 @@ struct Segment {
   int64_t top;
 };
 
-size_t LowestSegment(const std::vector<Segment>& skyline) {
-  const auto lower = [](const Segment& a, const Segment& b) { return a.top < b.top; };
-  return static_cast<size_t>(std::min_element(skyline.begin(), skyline.end(), lower) - skyline.begin());
-}
-
-// Merges neighbouring segments of equal height among [first, last).
-void MergeLevelNeighbours(std::vector<Segment>& skyline, size_t first, size_t last) {
-  const auto begin = skyline.begin() + static_cast<std::ptrdiff_t>(first),
-             end = skyline.begin() + static_cast<std::ptrdiff_t>(std::min(last, skyline.size()));
-  auto kept = begin;
-  for (auto next = begin + 1; next < end; ++next) {
-    if (kept->top == next->top) {
-      kept->upper = next->upper;
-    } else {
-      *++kept = *next;
-    }
+// Segments that follow one another, no two neighbours of equal height, and the lowest of them, the first if there are
+// several. Each is known by its start.
+class Skyline {
+ public:
+  explicit Skyline(int32_t time_count) : at_(static_cast<size_t>(time_count)) {
+    Insert({0, time_count, 0}, -1);
   }
-  skyline.erase(kept + 1, end);
-}
+
+  size_t size() const { return size_; }
+  Segment Lowest() {
+    while (At(lowest_.top().second).top != lowest_.top().first) lowest_.pop();  // it has risen since
+    const int32_t lower = lowest_.top().second;
+    return {lower, At(lower).upper, At(lower).top};
+  }
+  // Raises the segment at `lower` to the lower one of its neighbours.
+  void GiveUp(int32_t lower) {
+    const Entry& entry = At(lower);
+    const int64_t before = entry.before >= 0 ? At(entry.before).top : INT64_MAX;
+    const int64_t after = entry.upper < static_cast<int32_t>(at_.size()) ? At(entry.upper).top : INT64_MAX;
+    Raise(lower, std::min(before, after));
+  }
+  // Raises [lower, upper), a part of the segment, to `top`.
+  void Fill(const Segment& segment, int32_t lower, int32_t upper, int64_t top) {
+    if (upper < segment.upper) Split(segment.lower, upper);
+    if (segment.lower < lower) Split(segment.lower, lower);
+    Raise(lower, top);
+  }
+
+ private:
+  struct Entry {
+    int32_t upper = 0, before = -1;  // `before`: the start of the segment before it; -1: there is none
+    int64_t top = -1;                // -1: no segment starts here
+  };
+
+  Entry& At(int32_t lower) { return at_[static_cast<size_t>(lower)]; }
+  void Insert(const Segment& segment, int32_t before) {
+    At(segment.lower) = {segment.upper, before, segment.top};
+    if (segment.upper < static_cast<int32_t>(at_.size())) At(segment.upper).before = segment.lower;
+    lowest_.emplace(segment.top, segment.lower);
+    ++size_;
+  }
+  void Split(int32_t lower, int32_t middle) {
+    Entry& entry = At(lower);
+    const int32_t upper = std::exchange(entry.upper, middle);
+    Insert({middle, upper, entry.top}, lower);
+  }
+  void Raise(int32_t lower, int64_t top) {
+    At(lower).top = top;
+    if (const int32_t after = At(lower).upper;
+        after < static_cast<int32_t>(at_.size()) && At(after).top == top)
+      Join(lower, after);
+    if (const int32_t before = At(lower).before; before >= 0 && At(before).top == top)
+      Join(before, lower);
+    else
+      lowest_.emplace(top, lower);
+  }
+  void Join(int32_t lower, int32_t next) {
+    const int32_t upper = At(lower).upper = At(next).upper;
+    if (upper < static_cast<int32_t>(at_.size())) At(upper).before = lower;
+    At(next) = {};
+    --size_;
+  }
+
+  std::vector<Entry> at_;  // by start
+  size_t size_ = 0;
+  using Height = std::pair<int64_t, int32_t>;                                // top, start
+  std::priority_queue<Height, std::vector<Height>, std::greater<>> lowest_;  // and some that have risen
+};
 
 // The items not yet placed, by start, in a binary tree. Each tree node knows the least rank and the
 // least end of the items below it, so that a query skips most of what does not fit.
@@ -236,39 +287,23 @@ void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& pla
   placement.height = 0;
 
   WaitingItems waiting(instance, rank);
-  std::vector<Segment> skyline = {{0, instance.time_count, 0}};
+  Skyline skyline(instance.time_count);
   for (size_t left = count; left > 0;) {
-    const size_t lowest = LowestSegment(skyline);
-    const Segment space = skyline[lowest];
+    const Segment space = skyline.Lowest();
     const int32_t chosen = waiting.TakeFirstIn(space.lower, space.upper, steps);
     steps += static_cast<int64_t>(skyline.size());
-
     if (chosen < 0) {
-      // Nothing fits, so the space is given up. This ends: one segment over all times
-      // fits everything.
-      const int64_t before = lowest > 0 ? skyline[lowest - 1].top : INT64_MAX;
-      const int64_t after = lowest + 1 < skyline.size() ? skyline[lowest + 1].top : INT64_MAX;
-      skyline[lowest].top = std::min(before, after);
-    } else {
-      const Item& item = instance.items[chosen];
-      const int64_t offset = AlignUp(space.top, item.alignment);
-      const int64_t end = SaturatingAdd(offset, item.size);
-      placement.offsets[chosen] = offset;
-      placement.height = std::max(placement.height, end);
-      --left;
-
-      skyline[lowest] = {item.lower, item.upper, end};
-      const auto at = skyline.begin() + static_cast<std::ptrdiff_t>(lowest);
-      if (space.lower < item.lower) {
-        const auto middle = skyline.insert(at, {space.lower, item.lower, space.top}) + 1;
-        if (item.upper < space.upper) skyline.insert(middle + 1, {item.upper, space.upper, space.top});
-      } else if (item.upper < space.upper) {
-        skyline.insert(at + 1, {item.upper, space.upper, space.top});
-      }
+      // Nothing fits, so the space is given up. This ends: one segment over all times fits everything.
+      skyline.GiveUp(space.lower);
+      continue;
     }
-    // Only these segments can have changed: the one before, up to three in place of the lowest, and
-    // the one after.
-    MergeLevelNeighbours(skyline, lowest > 0 ? lowest - 1 : 0, lowest + 4);
+    const Item& item = instance.items[chosen];
+    const int64_t offset = AlignUp(space.top, item.alignment);
+    const int64_t end = SaturatingAdd(offset, item.size);
+    placement.offsets[chosen] = offset;
+    placement.height = std::max(placement.height, end);
+    skyline.Fill(space, item.lower, item.upper, end);
+    --left;
   }
 }
 
