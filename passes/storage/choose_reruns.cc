@@ -34,20 +34,14 @@ class Peak {
   double least() const { return least_; }
   double most() const { return most_; }
   bool Settled() const { return least_ == most_; }
-  void Estimate() {
-    PackingOptions quick = Searches();
-    for (const PackingHeuristic search : {PackingHeuristic::kCoreSearch, PackingHeuristic::kSwapSearch})
-      quick = quick.Without(search);
-    most_ = Pack(quick);
-  }
+  void Estimate() { most_ = Pack(QuickPacking()); }
+  // Each of many candidates may be packed, so the slowest search is left out. It may lower the peak of the plan that is
+  // taken by some percent more.
   void Settle() {
-    if (!Settled()) least_ = most_ = Pack(Searches());
+    if (!Settled()) least_ = most_ = Pack(PackingOptions().Without(PackingHeuristic::kRepairSearch));
   }
 
  private:
-  // Each of many candidates may be packed, so the slowest search is left out. It may lower the peak of the plan that is
-  // taken by some percent more.
-  static PackingOptions Searches() { return PackingOptions().Without(PackingHeuristic::kRepairSearch); }
   double Pack(const PackingOptions& options) const {
     StepLayout layout = sizes_.train;
     PlaceTransients(sizes_.persistent_bytes, options, layout);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <functional>
 #include <numeric>
-#include <queue>
 #include <utility>
+
+#include "runtime/memory/packing_skyline.h"
 
 namespace act::packing_internal {
 namespace {
@@ -54,81 +54,6 @@ class RangeMaximum {
 
  private:
   std::vector<std::vector<int64_t>> levels_;
-};
-
-// A piece of the skyline: during [lower, upper) the arena below `top` is used or given up.
-struct Segment {
-  int32_t lower, upper;
-  int64_t top;
-};
-
-// Segments that follow one another, no two neighbours of equal height, and the lowest of them, the first if there are
-// several. Each is known by its start.
-class Skyline {
- public:
-  explicit Skyline(int32_t time_count) : at_(static_cast<size_t>(time_count)) {
-    Insert({0, time_count, 0}, -1);
-  }
-
-  size_t size() const { return size_; }
-  Segment Lowest() {
-    while (At(lowest_.top().second).top != lowest_.top().first) lowest_.pop();  // it has risen since
-    const int32_t lower = lowest_.top().second;
-    return {lower, At(lower).upper, At(lower).top};
-  }
-  // Raises the segment at `lower` to the lower one of its neighbours.
-  void GiveUp(int32_t lower) {
-    const Entry& entry = At(lower);
-    const int64_t before = entry.before >= 0 ? At(entry.before).top : INT64_MAX;
-    const int64_t after = entry.upper < static_cast<int32_t>(at_.size()) ? At(entry.upper).top : INT64_MAX;
-    Raise(lower, std::min(before, after));
-  }
-  // Raises [lower, upper), a part of the segment, to `top`.
-  void Fill(const Segment& segment, int32_t lower, int32_t upper, int64_t top) {
-    if (upper < segment.upper) Split(segment.lower, upper);
-    if (segment.lower < lower) Split(segment.lower, lower);
-    Raise(lower, top);
-  }
-
- private:
-  struct Entry {
-    int32_t upper = 0, before = -1;  // `before`: the start of the segment before it; -1: there is none
-    int64_t top = -1;                // -1: no segment starts here
-  };
-
-  Entry& At(int32_t lower) { return at_[static_cast<size_t>(lower)]; }
-  void Insert(const Segment& segment, int32_t before) {
-    At(segment.lower) = {segment.upper, before, segment.top};
-    if (segment.upper < static_cast<int32_t>(at_.size())) At(segment.upper).before = segment.lower;
-    lowest_.emplace(segment.top, segment.lower);
-    ++size_;
-  }
-  void Split(int32_t lower, int32_t middle) {
-    Entry& entry = At(lower);
-    const int32_t upper = std::exchange(entry.upper, middle);
-    Insert({middle, upper, entry.top}, lower);
-  }
-  void Raise(int32_t lower, int64_t top) {
-    At(lower).top = top;
-    if (const int32_t after = At(lower).upper;
-        after < static_cast<int32_t>(at_.size()) && At(after).top == top)
-      Join(lower, after);
-    if (const int32_t before = At(lower).before; before >= 0 && At(before).top == top)
-      Join(before, lower);
-    else
-      lowest_.emplace(top, lower);
-  }
-  void Join(int32_t lower, int32_t next) {
-    const int32_t upper = At(lower).upper = At(next).upper;
-    if (upper < static_cast<int32_t>(at_.size())) At(upper).before = lower;
-    At(next) = {};
-    --size_;
-  }
-
-  std::vector<Entry> at_;  // by start
-  size_t size_ = 0;
-  using Height = std::pair<int64_t, int32_t>;                                // top, start
-  std::priority_queue<Height, std::vector<Height>, std::greater<>> lowest_;  // and some that have risen
 };
 
 // The items not yet placed, by start, in a binary tree. Each tree node knows the least rank and the
@@ -229,40 +154,57 @@ Instance::Instance(const PackingProblem& problem) {
   std::partial_sum(first_at.begin(), first_at.end(), first_at.begin());
 }
 
+void Gaps::ByOffset::Add(const Placed& added) {
+  constexpr size_t kMostInBlock = 256;
+  const auto before = [](int64_t offset, const Placed& other) { return offset < other.offset; };
+  // The last block that begins at or below it.
+  auto block =
+      std::upper_bound(blocks_.begin(), blocks_.end(), added.offset,
+                       [&](int64_t o, const std::vector<Placed>& b) { return before(o, b.front()); });
+  if (block != blocks_.begin()) --block;
+  if (block == blocks_.end()) block = blocks_.emplace(block);
+  block->insert(std::upper_bound(block->begin(), block->end(), added.offset, before), added);
+  if (block->size() < kMostInBlock) return;
+  const auto middle = block->begin() + kMostInBlock / 2;
+  std::vector<Placed> upper(middle, block->end());
+  block->erase(middle, block->end());
+  blocks_.insert(block + 1, std::move(upper));
+}
+
 int64_t Gaps::Find(const Item& item, Fit fit, int64_t& steps) const {
   int64_t best_offset = 0;
   int64_t best_gap = INT64_MAX;
   int64_t top = 0;  // end of the conflicting items seen so far
   const size_t first = PeriodOf(item.lower), last = PeriodOf(item.upper - 1);
-  const std::vector<Placed>& placed = placed_[first == last ? first : kPeriods];
-  size_t visited = 0;
-  for (; visited < placed.size(); ++visited) {
-    const Placed& other = placed[visited];
-    if (other.upper <= item.lower || item.upper <= other.lower) continue;
-    const int64_t gap = other.offset - top;
-    if (gap >= item.size && gap < best_gap) {
-      const int64_t offset = AlignUp(top, item.alignment);
-      if (other.offset - offset >= item.size) {
-        best_offset = offset;
-        best_gap = gap;
-        if (fit == Fit::kLowest) break;
+  ++steps;
+  for (const std::vector<Placed>& block : placed_[first == last ? first : kPeriods].blocks()) {
+    for (size_t i = 0; i < block.size(); ++i) {
+      const Placed& other = block[i];
+      if (other.upper <= item.lower || item.upper <= other.lower) continue;
+      const int64_t gap = other.offset - top;
+      if (gap >= item.size && gap < best_gap) {
+        const int64_t offset = AlignUp(top, item.alignment);
+        if (other.offset - offset >= item.size) {
+          best_offset = offset;
+          best_gap = gap;
+          if (fit == Fit::kLowest) {
+            steps += static_cast<int64_t>(i);
+            return best_offset;
+          }
+        }
       }
+      top = std::max(top, other.end);
     }
-    top = std::max(top, other.end);
+    steps += static_cast<int64_t>(block.size());
   }
-  steps += static_cast<int64_t>(visited) + 1;
   return best_gap == INT64_MAX ? AlignUp(top, item.alignment) : best_offset;
 }
 
 int64_t Gaps::Add(const Item& item, int64_t offset) {
   const int64_t end = SaturatingAdd(offset, item.size);
-  const auto insert = [&](std::vector<Placed>& placed) {
-    const auto position = std::upper_bound(placed.begin(), placed.end(), offset,
-                                           [](int64_t o, const Placed& other) { return o < other.offset; });
-    placed.insert(position, {item.lower, item.upper, offset, end});
-  };
-  for (size_t i = PeriodOf(item.lower); i <= PeriodOf(item.upper - 1); ++i) insert(placed_[i]);
-  insert(placed_[kPeriods]);
+  const Placed placed{item.lower, item.upper, offset, end};
+  for (size_t i = PeriodOf(item.lower); i <= PeriodOf(item.upper - 1); ++i) placed_[i].Add(placed);
+  placed_[kPeriods].Add(placed);
   return end;
 }
 

@@ -48,4 +48,11 @@ std::vector<int64_t> Timeline(const StepLayout& layout, int64_t persistent_bytes
 // Places everything that is not persistent, and sets both peaks. On the device it lies above what is persistent.
 void PlaceTransients(int64_t persistent_bytes, const PackingOptions& options, StepLayout& layout);
 
+// The few ways to pack that take the least time. All ways together find a packing that takes no more.
+inline PackingOptions QuickPacking() {
+  return {.heuristics = 1u << static_cast<uint32_t>(PackingHeuristic::kSkylineByPressure) |
+                        1u << static_cast<uint32_t>(PackingHeuristic::kSkylineByPressureAndSize) |
+                        1u << static_cast<uint32_t>(PackingHeuristic::kSkylineByLength)};
+}
+
 }  // namespace act
