@@ -28,12 +28,11 @@ int64_t BatchSearch::BoundAt(int64_t batch) {
   const auto [it, fresh] = bounds_.try_emplace(batch, kTooLarge);
   if (!fresh) return it->second;
   llvm::Expected<MemoryLayout> sizes = sizes_.At(batch);
-  if (!sizes) {
+  if (sizes)
+    it->second = std::max(sizes->train.lower_bound_bytes, sizes->eval.lower_bound_bytes);
+  else
     llvm::consumeError(sizes.takeError());
-    return it->second;
-  }
-  persistent_bytes_ = sizes->persistent_bytes;
-  return it->second = std::max(sizes->train.lower_bound_bytes, sizes->eval.lower_bound_bytes);
+  return it->second;
 }
 
 int64_t BatchSearch::Packed(const MemoryLayout& sizes, const PackingOptions& options) const {
@@ -75,27 +74,23 @@ bool BatchSearch::Fits(int64_t batch, int64_t bytes) {
 
 int64_t BatchSearch::Largest(int64_t bytes) {
   if (plan_.fixed_batch) return Fits(plan_.default_batch, bytes) ? plan_.default_batch : 0;
-  // The lower bound is cheap to compute. A packing mostly reaches it, or misses it by a ratio that hardly depends on the
-  // batch. So few packings need to be solved: one for the ratio, and those at the batch where the bound times that ratio
-  // reaches `bytes`.
+  // The lower bound is cheap to compute. A packing mostly reaches it, or misses it by a ratio that
+  // hardly depends on the batch. So few packings need to be solved: at the batch where the bound
+  // reaches `bytes`, and at the batch where the bound times that ratio does.
   int64_t beyond = 1;
   while (beyond < kMostSamples && BoundAt(beyond) <= bytes) beyond *= 2;
   const int64_t bound =
       Bisect(beyond / 2, beyond, beyond / 2, [&](int64_t n) { return BoundAt(n) <= bytes; });
   if (bound == 0) return 0;
-  if (excess_ < 0) {
-    if (Fits(bound, bytes)) return bound;
-    excess_ = static_cast<double>(ArenaAt(bound) - BoundAt(bound)) /
-              static_cast<double>(BoundAt(bound) - persistent_bytes_);
-  }
+  if (Fits(bound, bytes)) return bound;
+  const double ratio = static_cast<double>(ArenaAt(bound)) / static_cast<double>(BoundAt(bound));
   const auto likely = [&](int64_t n) {
-    const auto transient = static_cast<double>(BoundAt(n) - persistent_bytes_);
-    return static_cast<double>(BoundAt(n)) + excess_ * transient <= static_cast<double>(bytes);
+    return static_cast<double>(BoundAt(n)) * ratio <= static_cast<double>(bytes);
   };
   // Each try is a packing, and how far one misses the bound may change from batch to batch. So large batches are
   // searched in steps.
   const int64_t step = LargestBatchStep(bound);
-  int64_t low = Bisect(0, bound + 1, bound - bound / 64, likely) / step, high = bound / step + 1;
+  int64_t low = Bisect(0, bound, bound - bound / 64, likely) / step, high = (bound + step - 1) / step;
   const auto fits = [&](int64_t steps) { return Fits(steps * step, bytes); };
   for (int64_t stride = 1; low > 0 && !fits(low); stride *= 2) {
     high = low;

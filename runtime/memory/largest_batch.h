@@ -30,9 +30,6 @@ class BatchSearch {
   const Arenas arenas_;
   const PlanSizes sizes_;
   std::map<int64_t, int64_t> bounds_, arenas_at_;  // by batch
-  int64_t persistent_bytes_ = 0;                   // the same at any batch
-  // How far an arena misses its bound, in parts of what is not persistent. Negative: not known.
-  double excess_ = -1;
 };
 
 }  // namespace act

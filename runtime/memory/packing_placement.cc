@@ -6,8 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/memory/packing_skyline.h"
-
 namespace act::packing_internal {
 namespace {
 
@@ -55,6 +53,32 @@ class RangeMaximum {
  private:
   std::vector<std::vector<int64_t>> levels_;
 };
+
+// A piece of the skyline: during [lower, upper) the arena below `top` is used or given up.
+struct Segment {
+  int32_t lower, upper;
+  int64_t top;
+};
+
+size_t LowestSegment(const std::vector<Segment>& skyline) {
+  const auto lower = [](const Segment& a, const Segment& b) { return a.top < b.top; };
+  return static_cast<size_t>(std::min_element(skyline.begin(), skyline.end(), lower) - skyline.begin());
+}
+
+// Merges neighbouring segments of equal height among [first, last).
+void MergeLevelNeighbours(std::vector<Segment>& skyline, size_t first, size_t last) {
+  const auto begin = skyline.begin() + static_cast<std::ptrdiff_t>(first),
+             end = skyline.begin() + static_cast<std::ptrdiff_t>(std::min(last, skyline.size()));
+  auto kept = begin;
+  for (auto next = begin + 1; next < end; ++next) {
+    if (kept->top == next->top) {
+      kept->upper = next->upper;
+    } else {
+      *++kept = *next;
+    }
+  }
+  skyline.erase(kept + 1, end);
+}
 
 // The items not yet placed, by start, in a binary tree. Each tree node knows the least rank and the
 // least end of the items below it, so that a query skips most of what does not fit.
@@ -229,23 +253,39 @@ void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& pla
   placement.height = 0;
 
   WaitingItems waiting(instance, rank);
-  Skyline skyline(instance.time_count);
+  std::vector<Segment> skyline = {{0, instance.time_count, 0}};
   for (size_t left = count; left > 0;) {
-    const Segment space = skyline.Lowest();
+    const size_t lowest = LowestSegment(skyline);
+    const Segment space = skyline[lowest];
     const int32_t chosen = waiting.TakeFirstIn(space.lower, space.upper, steps);
     steps += static_cast<int64_t>(skyline.size());
+
     if (chosen < 0) {
-      // Nothing fits, so the space is given up. This ends: one segment over all times fits everything.
-      skyline.GiveUp(space.lower);
-      continue;
+      // Nothing fits, so the space is given up. This ends: one segment over all times
+      // fits everything.
+      const int64_t before = lowest > 0 ? skyline[lowest - 1].top : INT64_MAX;
+      const int64_t after = lowest + 1 < skyline.size() ? skyline[lowest + 1].top : INT64_MAX;
+      skyline[lowest].top = std::min(before, after);
+    } else {
+      const Item& item = instance.items[chosen];
+      const int64_t offset = AlignUp(space.top, item.alignment);
+      const int64_t end = SaturatingAdd(offset, item.size);
+      placement.offsets[chosen] = offset;
+      placement.height = std::max(placement.height, end);
+      --left;
+
+      skyline[lowest] = {item.lower, item.upper, end};
+      const auto at = skyline.begin() + static_cast<std::ptrdiff_t>(lowest);
+      if (space.lower < item.lower) {
+        const auto middle = skyline.insert(at, {space.lower, item.lower, space.top}) + 1;
+        if (item.upper < space.upper) skyline.insert(middle + 1, {item.upper, space.upper, space.top});
+      } else if (item.upper < space.upper) {
+        skyline.insert(at + 1, {item.upper, space.upper, space.top});
+      }
     }
-    const Item& item = instance.items[chosen];
-    const int64_t offset = AlignUp(space.top, item.alignment);
-    const int64_t end = SaturatingAdd(offset, item.size);
-    placement.offsets[chosen] = offset;
-    placement.height = std::max(placement.height, end);
-    skyline.Fill(space, item.lower, item.upper, end);
-    --left;
+    // Only these segments can have changed: the one before, up to three in place of the lowest, and
+    // the one after.
+    MergeLevelNeighbours(skyline, lowest > 0 ? lowest - 1 : 0, lowest + 4);
   }
 }
 
