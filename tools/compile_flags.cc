@@ -176,8 +176,9 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   if (!r.import.own_optimizer && !f.optimizer_model.empty())
     return MakeError("--optimizer-model", "names an optimizer, and so does --optimizer", "give one of them");
   r.import.checkpoint = f.checkpoint;
-  r.import.init_he = f.init == "he";
   r.import.report_only = f.output.empty();
+  r.import.init_he =
+      f.init == "he" && !(r.import.report_only && f.emit_onnx.empty());  // drawn where they are written
   if (f.compare.getNumOccurrences()) {
     if (f.fit.getNumOccurrences() && f.fit.empty()) return MakeError("--fit", "expected SIZE or SIZE:DIM");
     for (const auto* part : {&f.gpu_share, &f.micro_batches, &f.rates})

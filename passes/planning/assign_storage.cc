@@ -103,57 +103,33 @@ class Assigner {
   void Place(size_t i) {
     const Node& node = graph_.nodes[i];
     if (IsAlias(node)) return Share(node.outputs[0], storage(node.inputs[0]));
+    const std::vector<Overwrite> overwrites = OverwritesOf(graph_, node);
     std::vector<StorageId> taken;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
-      const StorageId reuse = RunsProgram(node) ? OfLoopOperand(i, o, taken) : OfOperand(i, o, taken);
-      if (reuse >= 0) {
-        taken.push_back(reuse);
-        Share(node.outputs[o], reuse);
-      } else {
+      const auto may = std::find_if(overwrites.begin(), overwrites.end(), [&](const Overwrite& overwrite) {
+        return overwrite.result == o && MayTake(i, overwrite, taken);
+      });
+      if (may == overwrites.end()) {
         NewStorage(node.outputs[o]);
+      } else {
+        taken.push_back(storage(node.inputs[may->operand]));
+        Share(node.outputs[o], taken.back());
       }
     }
   }
 
-  // The storage of operand `k`, if result `o` of node `i` may overwrite it. This node must be the
-  // last to read it, and must read it as one operand only. Else -1.
-  StorageId Overwritten(size_t i, size_t o, size_t k, const std::vector<StorageId>& taken) {
+  // Whether the result of node `i` may overwrite the operand's storage: this node must be the last to read it, and must
+  // read it as one operand only.
+  bool MayTake(size_t i, const Overwrite& overwrite, const std::vector<StorageId>& taken) {
     const Node& node = graph_.nodes[i];
-    const TensorType &operand = graph_.value(node.inputs[k]).type,
-                     &result = graph_.value(node.outputs[o]).type;
-    const StorageId s = storage(node.inputs[k]);
+    const ValueId operand = node.inputs[overwrite.operand], result = node.outputs[overwrite.result];
+    const StorageId s = storage(operand);
     const auto in_storage = [&](ValueId v) { return v != kNoValue && storage(v) == s; };
-    if (result.dtype != operand.dtype || !IsFloat(result.dtype) ||
-        loop_of_[static_cast<size_t>(node.inputs[k])] != loop_of_[static_cast<size_t>(node.outputs[o])] ||
-        operand.Elements() != result.Elements() || !overwritable_[static_cast<size_t>(s)] ||
-        last_reader_[static_cast<size_t>(s)] != static_cast<int64_t>(i) ||
-        std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) != 1 ||
-        std::find(taken.begin(), taken.end(), s) != taken.end())
-      return -1;
-    return s;
-  }
-
-  // The storage for result `o` of loop `i`. Each tile is read before it is written, so operand and
-  // result must have the same elements, at full size.
-  StorageId OfLoopOperand(size_t i, size_t o, const std::vector<StorageId>& taken) {
-    const Node& node = graph_.nodes[i];
-    if (node.program.outputs[o].kind != OutputKind::kStore) return -1;
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.program.inputs[k].codec.kind != CodecKind::kNone) continue;
-      if (const StorageId s = Overwritten(i, o, k, taken); s >= 0) return s;
-    }
-    return -1;
-  }
-
-  // The storage for result `o` of any other node. The op table says which operand's it may be.
-  StorageId OfOperand(size_t i, size_t o, const std::vector<StorageId>& taken) {
-    const OpDef* def = FindOp(graph_.nodes[i].op);
-    if (!def) return -1;
-    for (const auto& [result, operand] : def->in_place) {
-      if (static_cast<size_t>(result) != o) continue;
-      if (const StorageId s = Overwritten(i, o, static_cast<size_t>(operand), taken); s >= 0) return s;
-    }
-    return -1;
+    return loop_of_[static_cast<size_t>(operand)] == loop_of_[static_cast<size_t>(result)] &&
+           overwritable_[static_cast<size_t>(s)] &&
+           last_reader_[static_cast<size_t>(s)] == static_cast<int64_t>(i) &&
+           std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) == 1 &&
+           std::find(taken.begin(), taken.end(), s) == taken.end();
   }
 
   StepGraph& step_;
@@ -167,6 +143,28 @@ class Assigner {
 };
 
 }  // namespace
+
+std::vector<Overwrite> OverwritesOf(const Graph& graph, const Node& node) {
+  std::vector<Overwrite> overwrites;
+  const auto add = [&](size_t o, size_t k) {
+    const TensorType &operand = graph.value(node.inputs[k]).type, &result = graph.value(node.outputs[o]).type;
+    if (result.dtype == operand.dtype && IsFloat(result.dtype) && operand.Elements() == result.Elements())
+      overwrites.push_back({o, k});
+  };
+  // Each tile of a loop is read before it is written, so operand and result must have the same elements, at full size.
+  if (RunsProgram(node)) {
+    for (size_t o = 0; o < node.outputs.size(); ++o)
+      for (size_t k = 0; k < node.inputs.size() && node.program.outputs[o].kind == OutputKind::kStore; ++k)
+        if (node.program.inputs[k].codec.kind == CodecKind::kNone) add(o, k);
+    return overwrites;
+  }
+  // The op table says which operand's storage the result of any other node may take.
+  const OpDef* def = FindOp(node.op);
+  for (size_t o = 0; def && o < node.outputs.size(); ++o)
+    for (const auto& [result, operand] : def->in_place)
+      if (static_cast<size_t>(result) == o) add(o, static_cast<size_t>(operand));
+  return overwrites;
+}
 
 void AssignStorages(StepGraph& step) { Assigner(step).Run(); }
 

@@ -1,6 +1,10 @@
 // Turns a graph of runnable operators into one that can be placed in memory.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "runtime/plan/plan.h"
 
 namespace act {
@@ -12,6 +16,14 @@ namespace act {
 //   that nothing reads afterwards.
 // * A value that lives only inside a loop over samples shares no storage with values outside of it.
 StepGraph AssignStorage(Graph graph, int64_t workspace_limit);
+
+// A result of a node that may take the storage of an operand, if nothing else reads that then or later.
+struct Overwrite {
+  size_t result = 0, operand = 0;  // positions in the node's
+};
+
+// Those of a node that are of the same size and that its kernels allow: by result, then in the order to try them.
+std::vector<Overwrite> OverwritesOf(const Graph& graph, const Node& node);
 
 // Books a node's workspace. `tokens`: those of the loop that contains it (runtime/plan/token_loops.h), or 1.
 void AssignWorkspace(const Graph& graph, Node& node, int64_t tokens, int64_t limit_bytes);

@@ -27,36 +27,32 @@ bool LoopParts::IsTileable(const Node& node, int64_t tokens) const {
   return tokens == 1 || !WhyNotTileable(graph_, node, tokens);
 }
 
-// Which of the nodes lo .. hi make something whole that the core needs, for itself or by others. A node that cannot
-// run in tiles (LossDenominator) is one, and so is every node that it reads from, even if that one could run in
-// tiles (a Slice of the labels).
-std::vector<bool> LoopParts::NeededWhole(size_t lo, size_t hi, const std::vector<bool>& in_core,
-                                         int64_t tokens) const {
-  std::vector<bool> in_tiles(graph_.values.size()), whole(graph_.values.size()), result(hi - lo + 1);
+// Which of the nodes make something whole that the core needs, for itself or by others. A node that cannot run in tiles
+// (LossDenominator) is one, and so is every node that it reads from, even if that one could run in tiles (a Slice of
+// the labels).
+std::vector<bool> LoopParts::NeededWhole(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const {
+  std::vector<bool> in_tiles(graph_.values.size()), whole(graph_.values.size()), result(in_core.size());
   const auto any = [](const std::vector<bool>& set, const std::vector<ValueId>& ids) {
     return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return set[static_cast<size_t>(id)]; });
   };
-  for (size_t i = hi + 1; i-- > lo;) {
-    const Node& node = graph_.nodes[i];
-    const bool needed = in_core[i - lo] || any(in_tiles, node.outputs);
-    result[i - lo] = any(whole, node.outputs) || (needed && !IsTileable(node, tokens));
-    if (!needed && !result[i - lo]) continue;
+  for (size_t i = in_core.size(); i-- > 0;) {
+    const Node& node = graph_.nodes[lo + i];
+    const bool needed = in_core[i] || any(in_tiles, node.outputs);
+    result[i] = any(whole, node.outputs) || (needed && !IsTileable(node, tokens));
+    if (!needed && !result[i]) continue;
     for (const ValueId id : node.inputs)
-      if (id != kNoValue) (result[i - lo] ? whole : in_tiles)[static_cast<size_t>(id)] = true;
+      if (id != kNoValue) (result[i] ? whole : in_tiles)[static_cast<size_t>(id)] = true;
   }
   return result;
 }
 
-std::optional<Parting> LoopParts::Part(size_t lo, size_t hi, const std::set<size_t>& core,
-                                       int64_t tokens) const {
-  std::vector<bool> in_core(hi - lo + 1);
-  for (const size_t i : core) in_core[i - lo] = true;
-  const std::vector<bool> needed_whole = NeededWhole(lo, hi, in_core, tokens);
+std::optional<Parting> LoopParts::Part(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const {
+  const std::vector<bool> needed_whole = NeededWhole(lo, in_core, tokens);
   enum class Made : uint8_t { kElsewhere, kInLoop, kSumInLoop, kAfter };
   std::vector<Made> made(graph_.values.size(), Made::kElsewhere);
   Parting parting;
-  for (size_t i = lo; i <= hi; ++i) {
-    const Node& node = graph_.nodes[i];
+  for (size_t i = 0; i < in_core.size(); ++i) {
+    const Node& node = graph_.nodes[lo + i];
     const auto reads = [&](Made what) {
       return std::any_of(node.inputs.begin(), node.inputs.end(),
                          [&](ValueId id) { return id != kNoValue && made[static_cast<size_t>(id)] == what; });
@@ -65,12 +61,11 @@ std::optional<Parting> LoopParts::Part(size_t lo, size_t hi, const std::set<size
     // read before it.
     const bool after = reads(Made::kAfter) || reads(Made::kSumInLoop);
     // Another shape of what is whole is whole: a node that cannot be in the loop may read it.
-    const bool stays_whole =
-        (IsAlias(node) || needed_whole[i - lo]) && !in_core[i - lo] && !reads(Made::kInLoop);
+    const bool stays_whole = (IsAlias(node) || needed_whole[i]) && !in_core[i] && !reads(Made::kInLoop);
     const bool in_loop = !after && !stays_whole && IsTileable(node, tokens);
     const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
-    if (in_core[i - lo] && !in_loop) return std::nullopt;
-    (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(i);
+    if (in_core[i] && !in_loop) return std::nullopt;
+    (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(lo + i);
     for (const ValueId id : node.outputs) {
       const bool sum = RoleOf(id) == TileRole::kSame;
       made[static_cast<size_t>(id)] = in_loop  ? (sum ? Made::kSumInLoop : Made::kInLoop)
@@ -81,6 +76,26 @@ std::optional<Parting> LoopParts::Part(size_t lo, size_t hi, const std::set<size
       made[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = Made::kAfter;
   }
   return parting;
+}
+
+// Follows only what the core makes. Who reads of it must be in the loop or after it; Part may put more nodes there.
+bool LoopParts::MayHold(size_t lo, const std::vector<bool>& in_core) const {
+  std::vector<bool> in_loop(graph_.values.size()), later(graph_.values.size());
+  for (size_t i = 0; i < in_core.size(); ++i) {
+    const Node& node = graph_.nodes[lo + i];
+    const auto reads = [&](const std::vector<bool>& set) {
+      return std::any_of(node.inputs.begin(), node.inputs.end(),
+                         [&](ValueId id) { return id != kNoValue && set[static_cast<size_t>(id)]; });
+    };
+    const bool after = reads(later), inside = in_core[i] || reads(in_loop);
+    if (in_core[i] && (after || !IsTileable(node))) return false;
+    if (!after && !inside) continue;
+    for (const ValueId id : node.outputs) {
+      const bool waits = after || !IsTileable(node) || RoleOf(id) == TileRole::kSame;
+      (waits ? later : in_loop)[static_cast<size_t>(id)] = true;
+    }
+  }
+  return true;
 }
 
 }  // namespace act

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "runtime/plan/sample_loops.h"
@@ -27,11 +26,15 @@ class LoopParts {
   TileRole RoleOf(ValueId id) const { return roles_[static_cast<size_t>(id)]; }
   // Of samples, or of tokens where a sample has more than one.
   bool IsTileable(const Node& node, int64_t tokens = 1) const;
-  // Splits the nodes lo .. hi for a loop that holds those of `core`. Nullopt: one of these cannot be in the loop.
-  std::optional<Parting> Part(size_t lo, size_t hi, const std::set<size_t>& core, int64_t tokens) const;
+  // Splits the nodes lo, lo + 1, .. for a loop that holds those of the core (of each node: whether it is one). Nullopt:
+  // one of these cannot be in the loop.
+  std::optional<Parting> Part(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const;
+  // False if Part finds no loop for this core, in whatever order the nodes are and with whatever else in the core: one
+  // of it reads what is complete only after another one's loop.
+  bool MayHold(size_t lo, const std::vector<bool>& in_core) const;
 
  private:
-  std::vector<bool> NeededWhole(size_t lo, size_t hi, const std::vector<bool>& in_core, int64_t tokens) const;
+  std::vector<bool> NeededWhole(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const;
 
   const Graph& graph_;
   std::vector<TileRole> roles_;  // of values

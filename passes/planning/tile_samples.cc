@@ -5,16 +5,20 @@
 // Nodes in between that cannot run in tiles (updates) move before the loop or after it. Storages
 // are then assigned anew. Where a sample alone is a large tile, the loop is over its tokens if it can be.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
 #include "passes/planning/assign_storage.h"
+#include "passes/planning/live_window.h"
 #include "passes/planning/loop_parts.h"
+#include "passes/planning/loop_spans.h"
+#include "passes/planning/moving_step.h"
 #include "runtime/memory/layout.h"
-#include "runtime/plan/alias.h"
-#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {
@@ -51,28 +55,26 @@ class Tiler {
         peak_batch_(least_peak_ ? std::max(context.policy.batch, kSmallPeakBatch) : kTiledPeakBatch),
         tiles_(least_peak_ ? kMostSmallTiles : kTiles),
         least_samples_(least_peak_ ? 1 : kLeastSamples),
-        parts_(step.graph) {}
+        moving_(step),
+        parts_(step.graph),
+        bytes_(BytesOfValues(kTiledPeakBatch)),
+        spans_(moving_, parts_, bytes_),
+        at_peak_(moving_, peak_batch_, target_),
+        at_small_(moving_, kSmallPeakBatch, target_) {}
 
   void Run() {
-    if (graph_.nodes.empty()) return;
     live_ = LiveBytes(step_, peak_batch_, target_);
-    small_peak_ = small_peak_without_ = Most(LiveBytes(step_, kSmallPeakBatch, target_));
+    small_live_ = LiveBytes(step_, kSmallPeakBatch, target_);
+    small_peak_without_ = Most(small_live_);
     LowerPeak();
-    if (!least_peak_) return;
-    LowerHighNodes();
-    LowerPeak();
+    if (least_peak_) {
+      LowerHighNodes();
+      LowerPeak();
+    }
+    if (loops_made_ > 0) AssignStorages(step_);
   }
 
  private:
-  // The nodes between which a value, or a Reshape of it, is made and last read.
-  struct Span {
-    size_t made = 0, last_read = 0;
-    ValueId value = kNoValue;
-    int64_t bytes = 0;
-    int64_t tokens = 1;         // of a sample that is larger than a tile may be
-    std::vector<size_t> nodes;  // makers and readers; some more than once
-  };
-
   void LowerPeak() {
     while (loops_made_ < kMostLoops && LowerAt(Highest())) ++loops_made_;
   }
@@ -83,16 +85,18 @@ class Tiler {
   // Where no loop lowers the peak, loops at nodes that are nearly as high still make room for packing the step, and may
   // meet the peak's own. Each large value is tried once.
   void LowerHighNodes() {
+    const std::vector<int64_t> bytes = BytesOfValues(peak_batch_);
     std::set<ValueId> tried;
     const auto lower_one = [&] {
       const int64_t high = PartOfPeak(kHigh), large = PartOfPeak(kLarge);
-      for (const std::vector<ValueId>& root : {AliasRoots(graph_), StorageRoots()})
-        for (const Span& span : SpansIn(0, graph_.nodes.size() - 1, root)) {
-          const bool at_high = graph_.value(span.value).type.Bytes().At(peak_batch_) >= large &&
-                               Most(live_, span.made, span.last_read) >= high;
-          if (at_high && tried.insert(span.value).second && TryLoop(span, 1)) return true;
-        }
-      return false;
+      const auto lower = [&](const LoopSpan& span) {
+        if (bytes[static_cast<size_t>(span.value)] < large || tried.count(span.value) ||
+            Most(live_, span.made, span.last_read) < high)
+          return false;
+        tried.insert(span.value);
+        return TryLoop(span, 1);
+      };
+      return TryEach(0, graph_.nodes.size() - 1, lower);
     };
     while (loops_made_ < kMostLoops && lower_one()) ++loops_made_;
   }
@@ -106,68 +110,33 @@ class Tiler {
     for (const SampleLoop& loop : graph_.loops)
       if (static_cast<size_t>(loop.first) <= node && node < static_cast<size_t>(loop.last))
         first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last) - 1;
-    // A result in its operand's memory takes no less in tiles if its operand does not. So values are tried by
-    // themselves, then all of a storage together.
-    for (const std::vector<ValueId>& root : {AliasRoots(graph_), StorageRoots()})
-      for (const Span& span : SpansIn(first, last, root))
-        if ((span.tokens > 1 && TryLoop(span, span.tokens)) || TryLoop(span, 1)) return true;
+    return TryEach(first, last, [&](const LoopSpan& span) {
+      const int64_t tokens = TokensOf(span.value);
+      return (tokens > 1 && TryLoop(span, tokens)) || TryLoop(span, 1);
+    });
+  }
+
+  // Until one succeeds. A result in its operand's memory takes no less in tiles if its operand does not. So values are
+  // tried by themselves, then all of a storage together.
+  template <class Attempt>
+  bool TryEach(size_t first, size_t last, Attempt attempt) const {
+    for (const LoopSpan& span : spans_.OfValues(first, last))
+      if (attempt(span)) return true;
+    for (const LoopSpan& span : spans_.OfStorages(first, last))
+      if (attempt(span)) return true;
     return false;
   }
 
-  // For each value the first one of its storage.
-  std::vector<ValueId> StorageRoots() const {
-    std::vector<ValueId> roots = AliasRoots(graph_);
-    std::vector<ValueId> first(static_cast<size_t>(step_.storages), kNoValue);
-    for (const Node& node : graph_.nodes)
-      for (const ValueId id : node.outputs) {
-        if (step_.storage_of[static_cast<size_t>(id)] < 0) continue;
-        ValueId& of = first[static_cast<size_t>(step_.storage_of[static_cast<size_t>(id)])];
-        if (of == kNoValue) of = id;
-        roots[static_cast<size_t>(id)] = of;
-      }
-    return roots;
+  std::vector<int64_t> BytesOfValues(int64_t batch) const {
+    std::vector<int64_t> bytes;
+    for (const Value& value : graph_.values) bytes.push_back(value.type.Bytes().At(batch));
+    return bytes;
   }
 
-  // The spans of values that have a batch axis, live at one of the nodes first .. last, and are made and read only
-  // by nodes that may run in tiles. Values with the same root are one. The largest comes first.
-  std::vector<Span> SpansIn(size_t first, size_t last, const std::vector<ValueId>& root) const {
-    std::vector<std::optional<Span>> spans(graph_.values.size());
-    std::vector<bool> fits(graph_.values.size(), true);
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      const bool tileable = parts_.IsTileable(node);
-      const auto see = [&](ValueId id) {
-        if (id == kNoValue) return;
-        const auto r = static_cast<size_t>(root[static_cast<size_t>(id)]);
-        fits[r] = fits[r] && tileable && parts_.RoleOf(id) == TileRole::kSlice;
-        if (!spans[r]) return;
-        spans[r]->last_read = i;
-        spans[r]->nodes.push_back(i);
-      };
-      for (const ValueId id : node.outputs)
-        if (root[static_cast<size_t>(id)] == id) spans[static_cast<size_t>(id)] = SpanOf(id, i);
-      for (const ValueId id : node.outputs) see(id);
-      for (const ValueId id : node.inputs) see(id);
-    }
-    for (const ValueId id : graph_.outputs) fits[static_cast<size_t>(root[static_cast<size_t>(id)])] = false;
-    const std::vector<int32_t> loop_of = LoopOfValues(graph_);
-    std::vector<Span> result;
-    for (size_t v = 0; v < spans.size(); ++v)
-      if (spans[v] && fits[v] && loop_of[v] < 0 && spans[v]->made <= last && first <= spans[v]->last_read)
-        result.push_back(*spans[v]);
-    std::stable_sort(result.begin(), result.end(),
-                     [](const Span& a, const Span& b) { return a.bytes > b.bytes; });
-    return result;
-  }
-
-  Span SpanOf(ValueId value, size_t made) const {
-    const TensorType& type = graph_.value(value).type;
-    const int64_t bytes = type.Bytes().At(kTiledPeakBatch);
-    const bool large = bytes / kTiledPeakBatch > large_tile_bytes_ && TileRoleOf(type) == TileRole::kSlice;
-    return {made, made, value, bytes, large ? TokensOf(type.dims) : 1, {}};
-  }
-  // 1 if a loop cannot go over so many.
-  static int64_t TokensOf(const Dims& dims) {
+  // Of a sample that is larger than a tile may be. 1 if it is not, or a loop cannot go over so many.
+  int64_t TokensOf(ValueId value) const {
+    const Dims& dims = graph_.value(value).type.dims;
+    if (bytes_[static_cast<size_t>(value)] / kTiledPeakBatch <= large_tile_bytes_) return 1;
     const int64_t tokens = dims[0] != Dim::Batch() ? dims[0].per_batch : dims.size() > 1 ? dims[1].fixed : 1;
     return tokens <= kMostTiles ? tokens : 1;
   }
@@ -184,11 +153,13 @@ class Tiler {
   }
 
   // Tries a loop around the span and around the loops that it meets. Undoes it if it does not pay.
-  bool TryLoop(const Span& span, int64_t tokens) {
+  bool TryLoop(const LoopSpan& span, int64_t tokens) {
+    if (FailsAgain(span, tokens)) return false;
     size_t lo = span.made, hi = span.last_read;
-    std::set<size_t> core(span.nodes.begin(), span.nodes.end());
     std::vector<SampleLoop> others;
-    SampleLoop made = LoopFor(span.bytes, tokens);
+    SampleLoop made = LoopFor(bytes_[static_cast<size_t>(span.value)], tokens);
+    std::vector<const SampleLoop*> met;
+    bool alike = true;
     // In order, because taking in one loop may make it meet the next.
     for (const SampleLoop& loop : graph_.loops) {
       const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);
@@ -196,67 +167,102 @@ class Tiler {
         others.push_back(loop);
         continue;
       }
-      if (loop.tokens != tokens) return false;
       lo = std::min(lo, first);
       hi = std::max(hi, last - 1);
-      for (size_t i = first; i < last; ++i) core.insert(i);
+      met.push_back(&loop);
+      alike = alike && loop.tokens == tokens;
       made.tiles = std::max(made.tiles, loop.tiles);
       made.least_samples = std::min(made.least_samples, loop.least_samples);
     }
-    const std::optional<Parting> parting = parts_.Part(lo, hi, core, tokens);
-    if (!parting) return false;
+    const auto fails = [&] {
+      failed_[KeyOf(span, tokens)] = {span.made, span.last_read, lo, hi, changed_.size()};
+      return false;
+    };
+    if (!alike) return fails();
+    std::vector<bool> in_core = CoreOf(span, lo, hi);
+    for (const SampleLoop* loop : met)
+      std::fill(in_core.begin() + (loop->first - static_cast<int64_t>(lo)),
+                in_core.begin() + (loop->last - static_cast<int64_t>(lo)), true);
+    const std::optional<Parting> parting = parts_.Part(lo, in_core, tokens);
+    if (!parting) return fails();
 
-    const std::vector<SampleLoop> loops_before = graph_.loops;
-    const std::vector<StorageId> storage_before = step_.storage_of;
-    const int32_t storages_before = step_.storages;
     const std::vector<size_t> order = parting->Order();
-    Permute(lo, order, /*back=*/false);
+    std::vector<NodeNumber> nodes;
+    for (const size_t i : order) nodes.push_back(moving_.At(i));
     made.first = static_cast<int64_t>(lo + parting->before.size());
     made.last = made.first + static_cast<int64_t>(parting->loop.size());
     others.push_back(made);
     std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    graph_.loops = others;
-    AssignStorages(step_);
-    if (tokens > 1) AssignWorkspaces(lo, hi);
-    std::vector<int64_t> live = LiveBytes(step_, peak_batch_, target_);
-    const double part = static_cast<double>(Most(live, lo, hi)) / static_cast<double>(Most(live_, lo, hi));
-    if (part <= kGain) {
-      const int64_t small_peak = Most(LiveBytes(step_, kSmallPeakBatch, target_));
-      if (least_peak_ || small_peak <= (part <= kLargeGain ? small_peak_without_ : small_peak_)) {
-        live_ = std::move(live);
-        small_peak_ = small_peak;
+    const std::vector<int32_t> loop_of = LoopOfNodes(graph_);
+    graph_.loops.swap(others);
+    const auto assign_workspaces = [&](int64_t of_tokens) {
+      for (const size_t i : parting->loop)
+        if (tokens > 1 && loop_of[i] < 0)
+          AssignWorkspace(graph_, graph_.nodes[i], of_tokens, workspace_limit_);
+    };
+    assign_workspaces(tokens);
+    const std::vector<int64_t> live = at_peak_.BytesAt(lo, nodes);
+    const double part = static_cast<double>(Most(live)) / static_cast<double>(Most(live_, lo, hi));
+    const bool pays = part <= kGain;
+    if (pays) {
+      std::vector<int64_t> small_live = small_live_;
+      std::ranges::copy(at_small_.BytesAt(lo, nodes), small_live.begin() + static_cast<std::ptrdiff_t>(lo));
+      const int64_t bound = part <= kLargeGain ? small_peak_without_ : Most(small_live_);
+      if (least_peak_ || Most(small_live) <= bound) {
+        std::ranges::copy(live, live_.begin() + static_cast<std::ptrdiff_t>(lo));
+        small_live_ = std::move(small_live);
+        moving_.Move(lo, order);
+        changed_.emplace_back(lo, hi);
         return true;
       }
     }
-    Permute(lo, order, /*back=*/true);
-    graph_.loops = loops_before;
-    if (tokens > 1) AssignWorkspaces(lo, hi);
-    step_.storage_of = storage_before;
-    step_.storages = storages_before;
-    return false;
+    graph_.loops.swap(others);
+    assign_workspaces(1);
+    return pays ? false : fails();  // whether the small peak allows it depends on other loops
   }
 
-  // Of the nodes lo .. hi, some of which have gone into or out of a loop over tokens.
-  void AssignWorkspaces(size_t lo, size_t hi) {
-    const std::vector<int32_t> loop_of = LoopOfNodes(graph_);
-    for (size_t i = lo; i <= hi; ++i) {
-      const int64_t tokens = loop_of[i] < 0 ? 1 : graph_.loops[static_cast<size_t>(loop_of[i])].tokens;
-      AssignWorkspace(graph_, graph_.nodes[i], tokens, workspace_limit_);
+  // Of the nodes lo .. hi: those that make or read what the span is about.
+  std::vector<bool> CoreOf(const LoopSpan& span, size_t lo, size_t hi) const {
+    std::vector<bool> in_core(hi - lo + 1);
+    for (const FamilyId f : span.families)
+      for (const NodeNumber node : moving_.families()[static_cast<size_t>(f)].nodes)
+        in_core[moving_.PositionOf(node) - lo] = true;
+    return in_core;
+  }
+
+  // An attempt that failed for what is at certain nodes.
+  struct Failure {
+    size_t made = 0, last_read = 0;  // of the span
+    size_t lo = 0, hi = 0;           // of the nodes
+    size_t changes = 0;              // changed_.size() then
+  };
+  using Key = std::tuple<FamilyId, bool, bool>;
+  static Key KeyOf(const LoopSpan& span, int64_t tokens) {
+    return {span.families[0], span.families.size() > 1, tokens > 1};
+  }
+
+  // Whether an attempt is known to fail: no loop can hold its nodes, or it failed and nothing has changed there since.
+  bool FailsAgain(const LoopSpan& span, int64_t tokens) {
+    for (const FamilyId f : span.families) {
+      const Family& family = moving_.families()[static_cast<size_t>(f)];
+      auto [known, fresh] = may_be_in_loop_.try_emplace(f, true);
+      if (fresh)
+        known->second = parts_.MayHold(family.first, CoreOf({.families = {f}}, family.first, family.last));
+      if (!known->second) return true;
     }
+    const auto known = failed_.find(KeyOf(span, tokens));
+    if (known == failed_.end()) return false;
+    const Failure& failure = known->second;
+    return failure.made == span.made && failure.last_read == span.last_read &&
+           std::none_of(
+               changed_.begin() + static_cast<std::ptrdiff_t>(failure.changes), changed_.end(),
+               [&](const auto& window) { return window.first <= failure.hi && failure.lo <= window.second; });
   }
 
   static int64_t Most(const std::vector<int64_t>& live) { return Most(live, 0, live.size() - 1); }
   static int64_t Most(const std::vector<int64_t>& live, size_t lo, size_t hi) {
     return *std::max_element(live.begin() + static_cast<std::ptrdiff_t>(lo),
                              live.begin() + static_cast<std::ptrdiff_t>(hi) + 1);
-  }
-
-  // Moves the node order[k] to lo + k, or with `back` the other way.
-  void Permute(size_t lo, const std::vector<size_t>& order, bool back) {
-    std::vector<Node> nodes(order.size());
-    for (size_t k = 0; k < order.size(); ++k)
-      (back ? nodes[order[k] - lo] : nodes[k]) = std::move(graph_.nodes[back ? lo + k : order[k]]);
-    std::move(nodes.begin(), nodes.end(), graph_.nodes.begin() + static_cast<std::ptrdiff_t>(lo));
   }
 
   StepGraph& step_;
@@ -267,16 +273,24 @@ class Tiler {
   const bool least_peak_;                // Policy::least_peak
   const int64_t peak_batch_;             // whose peak is to be lowered
   const int64_t tiles_, least_samples_;  // of a loop over samples
+  MovingStep moving_;
   const LoopParts parts_;
+  const std::vector<int64_t> bytes_;  // of values at kTiledPeakBatch
+  const LoopSpans spans_;
+  const LiveWindow at_peak_, at_small_;
   int loops_made_ = 0;
-  std::vector<int64_t> live_;                        // at peak_batch_
-  int64_t small_peak_ = 0, small_peak_without_ = 0;  // at kSmallPeakBatch: now, and without loops
+  std::vector<int64_t> live_, small_live_;  // at peak_batch_, at kSmallPeakBatch
+  int64_t small_peak_without_ = 0;          // the largest of small_live_ without loops
+  std::map<FamilyId, bool> may_be_in_loop_;
+  std::map<Key, Failure> failed_;
+  std::vector<std::pair<size_t, size_t>>
+      changed_;  // the first and last of the nodes that each loop made has changed
 };
 
 }  // namespace
 
 llvm::Error TileSamples(StepGraph& step, PassContext& context) {
-  Tiler(step, context).Run();
+  if (!step.graph.nodes.empty()) Tiler(step, context).Run();
   return llvm::Error::success();
 }
 

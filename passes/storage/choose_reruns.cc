@@ -10,7 +10,7 @@
 #include "compiler/policy/compared_batches.h"
 #include "passes/storage/recipes.h"
 #include "runtime/base/error.h"
-#include "runtime/memory/layout.h"
+#include "runtime/memory/step_sizes.h"
 
 namespace act {
 namespace {
@@ -28,10 +28,42 @@ int64_t BatchOf(const Plan& plan, const Policy& policy) {
   return std::max(batch, kLeastPeakBatch);
 }
 
-// Compiles the candidate, lays out its plan, and fills in its figures. If it exceeds the limit of
+// A step's peak, as exactly as it was asked for: packing takes longer than measuring, and searching longer than both.
+class Peak {
+ public:
+  explicit Peak(MemoryLayout sizes)
+      : sizes_(std::move(sizes)), least_(static_cast<double>(sizes_.train.lower_bound_bytes)) {}
+
+  double least() const { return least_; }
+  double most() const { return most_; }
+  bool Settled() const { return least_ == most_; }
+  void Estimate() { most_ = Pack(QuickPacking()); }
+  // Each of many candidates may be packed, so the slowest search is left out. It may lower the peak of the plan that is
+  // taken by some percent more.
+  void Settle() {
+    if (!Settled()) least_ = most_ = Pack(PackingOptions().Without(PackingHeuristic::kRepairSearch));
+  }
+
+ private:
+  double Pack(const PackingOptions& options) const {
+    StepLayout layout = sizes_.train;
+    PlaceTransients(sizes_.persistent_bytes, options, layout);
+    return static_cast<double>(layout.peak_bytes);
+  }
+
+  MemoryLayout sizes_;
+  double least_, most_ = std::numeric_limits<double>::infinity();
+};
+
+struct Tried {
+  RerunCandidate candidate;
+  Peak peak;
+};
+
+// Compiles the candidate, measures its plan, and fills in its figures but for the peak. If it exceeds the limit of
 // what is stored, saved_bytes is the least possible.
-llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassContext& context,
-                      FinishTraining finish) {
+llvm::Expected<Peak> TryReruns(RerunCandidate& candidate, const Graph& graph, const PassContext& context,
+                               FinishTraining finish) {
   PassContext attempt = context;
   SetReruns(attempt, candidate);
   llvm::Expected<Plan> plan = finish(graph, attempt);
@@ -40,21 +72,51 @@ llvm::Error TryReruns(RerunCandidate& candidate, const Graph& graph, const PassC
     return plan.takeError();
   }
   const int64_t batch = BatchOf(*plan, context.policy);
-  // Each of many candidates is laid out, so the slowest search is left out. It may lower the peak of the plan that is
-  // taken by some percent more.
-  ACT_TRY(const MemoryLayout layout,
-          LayOut(*plan, batch, context.target, PackingOptions().Without(PackingHeuristic::kRepairSearch)));
-  candidate.peak_bytes = static_cast<double>(layout.train.peak_bytes);
+  ACT_TRY(MemoryLayout sizes, PlanSizes(*plan, context.target).At(batch));
   for (const SavedEdge& edge : plan->edges)
     candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));
   candidate.variance = attempt.expected_variance;
-  return llvm::Error::success();
+  return Peak(std::move(sizes));
 }
 
 double LeastPeak(const std::vector<RerunCandidate>& candidates) {
   double least = candidates.front().peak_bytes;
   for (const RerunCandidate& candidate : candidates) least = std::min(least, candidate.peak_bytes);
   return least;
+}
+
+// The unsettled candidate of the lowest least peak; null: all are settled.
+Tried* LowestUnsettled(std::vector<Tried>& tried) {
+  Tried* lowest = nullptr;
+  for (Tried& t : tried)
+    if (!t.peak.Settled() && (!lowest || t.peak.least() < lowest->peak.least())) lowest = &t;
+  return lowest;
+}
+
+double LeastOf(const std::vector<Tried>& tried, double (Peak::*bound)() const) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tried& t : tried) least = std::min(least, (t.peak.*bound)());
+  return least;
+}
+
+// Sets the peaks of the candidates just so exactly that ChooseReruns takes the one that it would take if all were exact.
+void SettlePeaks(std::vector<Tried>& tried, double alike) {
+  const auto undecided = [&] {
+    const double low = LeastOf(tried, &Peak::least), high = LeastOf(tried, &Peak::most);
+    return std::any_of(tried.begin(), tried.end(), [&](const Tried& t) {
+      return t.peak.most() > alike * low && t.peak.least() <= alike * high && !t.peak.Settled();
+    });
+  };
+  while (undecided()) LowestUnsettled(tried)->peak.Settle();
+  const double high = LeastOf(tried, &Peak::most);
+  for (Tried& t : tried)
+    t.candidate.peak_bytes = t.peak.least() > alike * high ? t.peak.least() : t.peak.most();
+}
+
+double SettledLeastPeak(std::vector<Tried>& tried) {
+  for (Tried* t; (t = LowestUnsettled(tried)) && t->peak.least() < LeastOf(tried, &Peak::most);)
+    t->peak.Settle();
+  return LeastOf(tried, &Peak::most);
 }
 
 // The sizes of the results that repeat-products can make twice, the largest first.
@@ -75,8 +137,11 @@ llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, dou
   for (const int64_t bound : bounds) {
     RerunCandidate fewer{
         .spacing = best.spacing, .elements = best.elements, .repeated_elements = bound, .least_peak = true};
-    ACT_CHECK_OK(TryReruns(fewer, graph, context, finish));
-    if (fewer.peak_bytes <= bytes) return fewer;
+    ACT_TRY(Peak peak, TryReruns(fewer, graph, context, finish));
+    if (peak.least() > bytes) continue;
+    peak.Estimate();
+    if (peak.most() > bytes) peak.Settle();
+    if (peak.most() <= bytes) return fewer;
   }
   return best;
 }
@@ -136,29 +201,33 @@ size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_varia
 }
 
 llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTraining finish) {
-  const bool limited = context.policy.saved_limit > 0;
-  std::vector<RerunCandidate> candidates;
-  double least = std::numeric_limits<double>::infinity();
+  const bool limited = context.policy.saved_limit > 0, least_peak = context.policy.least_peak;
+  const double alike = least_peak ? kBarelyAlike : kAlike;
+  std::vector<Tried> tried;
+  double least_saved = std::numeric_limits<double>::infinity();
   llvm::Error refused = llvm::Error::success();
   for (RerunCandidate& candidate : RerunChoices(graph, context)) {
-    llvm::Error error = TryReruns(candidate, graph, context, finish);
-    if (!error) {
-      candidates.push_back(candidate);
-    } else if (!limited || candidate.saved_bytes < least) {
-      llvm::consumeError(std::exchange(refused, std::move(error)));
-      least = candidate.saved_bytes;
+    llvm::Expected<Peak> peak = TryReruns(candidate, graph, context, finish);
+    if (peak) {
+      // What is too high however it is packed is not packed.
+      if (peak->least() <= alike * LeastOf(tried, &Peak::most)) peak->Estimate();
+      tried.push_back({candidate, std::move(*peak)});
+    } else if (!limited || candidate.saved_bytes < least_saved) {
+      llvm::consumeError(std::exchange(refused, peak.takeError()));
+      least_saved = candidate.saved_bytes;
       if (!limited) return refused;
     } else {
-      llvm::consumeError(std::move(error));
+      llvm::consumeError(peak.takeError());
     }
   }
-  if (candidates.empty()) return refused;
+  if (tried.empty()) return refused;
   llvm::consumeError(std::move(refused));
-  const bool least_peak = context.policy.least_peak;
-  RerunCandidate best =
-      candidates[ChooseReruns(candidates, limited || least_peak, least_peak ? kBarelyAlike : kAlike)];
+  SettlePeaks(tried, alike);
+  std::vector<RerunCandidate> candidates;
+  for (const Tried& t : tried) candidates.push_back(t.candidate);
+  RerunCandidate best = candidates[ChooseReruns(candidates, limited || least_peak, alike)];
   if (best.least_peak) {
-    ACT_TRY(best, WithFewestRepeats(best, kBarelyAlike * LeastPeak(candidates), graph, context, finish));
+    ACT_TRY(best, WithFewestRepeats(best, kBarelyAlike * SettledLeastPeak(tried), graph, context, finish));
   }
   SetReruns(context, best);
   return llvm::Error::success();

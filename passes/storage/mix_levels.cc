@@ -5,6 +5,7 @@
 // distributes levels by measurement.
 #include <algorithm>
 
+#include "compiler/ir/value_map.h"
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
@@ -35,7 +36,14 @@ bool IsVector(const Dims& dims) {
 
 class Mixer {
  public:
-  Mixer(Graph& graph, PassContext& context) : graph_(graph), context_(context), expected_(graph, Batch()) {}
+  Mixer(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), expected_(graph, Batch()), coders_(graph) {
+    for (Node& node : graph.nodes) {
+      const Coding coding = OpOf(node).coding;
+      if (coding == Coding::kEncode) coders_[node.outputs[0]].push_back(&node);
+      if (coding == Coding::kDecode) coders_[node.inputs[0]].push_back(&node);
+    }
+  }
 
   llvm::Error Run() {
     std::vector<CodedEdge> edges;
@@ -114,14 +122,10 @@ class Mixer {
   }
 
   void Set(SavedEdge& edge, const Codec& codec, const Dims& dims) {
-    for (Node& node : graph_.nodes) {
-      const Coding coding = OpOf(node).coding;
-      const bool made = coding == Coding::kEncode && node.outputs[0] == edge.stored;
-      const bool read = coding == Coding::kDecode && node.inputs[0] == edge.stored;
-      if (!made && !read) continue;
-      const Attributes old = node.attrs;
-      node.attrs = CodecAttributes(codec, old.Int("stream"));
-      if (old.Has("as")) node.attrs.Set("as", old.String("as"));
+    for (Node* const node : coders_[edge.stored]) {
+      const Attributes old = node->attrs;
+      node->attrs = CodecAttributes(codec, old.Int("stream"));
+      if (old.Has("as")) node->attrs.Set("as", old.String("as"));
     }
     expected_.SetCodec(edge.stored, codec);
     graph_.value(edge.stored).type = *CodeType(codec, dims);
@@ -137,6 +141,7 @@ class Mixer {
   Graph& graph_;
   PassContext& context_;
   ExpectedVariance expected_;
+  ValueMap<std::vector<Node*>> coders_;  // the nodes that make or read a code
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "runtime/levels/allocate_bits.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 namespace act {
@@ -25,20 +26,26 @@ class Solver {
     best_ = Improved(AtPrice(price_));
     best_variance_ = VarianceOf(problem_, best_);
     BoundRest();
-    layers_.push_back({State{}});
-    for (size_t e = 0; e < problem_.edges.size(); ++e) layers_.push_back(Extend(e));
-    const std::vector<State>& last = layers_.back();
+    std::vector<State> states{State{}};
+    for (size_t e = 0; e < problem_.edges.size(); ++e) {
+      states = Extend(e, states);
+      links_.emplace_back();
+      for (const State& state : states) links_.back().push_back(state.link);
+    }
     const auto less = [](const State& a, const State& b) { return a.variance < b.variance; };
-    const auto it = std::min_element(last.begin(), last.end(), less);
-    if (it != last.end() && it->variance < best_variance_) Trace(*it);
+    const auto it = std::min_element(states.begin(), states.end(), less);
+    if (it != states.end() && it->variance < best_variance_) Trace(it->link);
     return best_;
   }
 
  private:
+  struct Link {
+    uint32_t parent = 0, option = 0;  // the previous edge's state; this edge's option
+  };
   struct State {
     int64_t bytes = 0;
     double variance = 0;
-    size_t parent = 0, option = 0;  // the previous edge's state; this edge's option
+    Link link;
   };
 
   static size_t Smallest(const std::vector<BitOption>& options) {
@@ -138,17 +145,56 @@ class Solver {
     return states;
   }
 
+  // For equal parts of the range of bytes: the least variance among all extensions of `before` in the parts below, more
+  // or less. What has a larger one is left out before it is merged, as nearly all extensions are if a code may have
+  // many numbers of levels.
+  class Floor {
+   public:
+    Floor(const std::vector<State>& before, const std::vector<BitOption>& options, int64_t most_bytes) {
+      if (before.size() * options.size() < kParts) return;
+      const auto by_bytes = [](const BitOption& a, const BitOption& b) { return a.bytes < b.bytes; };
+      const auto [few, many] = std::minmax_element(options.begin(), options.end(), by_bytes);
+      base_ = before.front().bytes + few->bytes;
+      const int64_t end = std::min(before.back().bytes + many->bytes, most_bytes);
+      while ((end - base_) >> shift_ >= kParts) ++shift_;
+      least_.assign(kParts + 1, kInfinite);
+      for (const BitOption& option : options)
+        for (const State& state : before) {
+          const int64_t bytes = state.bytes + option.bytes;
+          if (bytes > end) break;
+          double& least = least_[static_cast<size_t>(((bytes - base_) >> shift_) + 1)];
+          least = std::min(least, state.variance + option.variance);
+        }
+      for (size_t part = 1; part < least_.size(); ++part)
+        least_[part] = std::min(least_[part], least_[part - 1]);
+    }
+    // For at most `most_bytes`.
+    bool LeavesOut(int64_t bytes, double variance) const {
+      return !least_.empty() && least_[static_cast<size_t>((bytes - base_) >> shift_)] < variance;
+    }
+
+   private:
+    static constexpr int64_t kParts = 1 << 14;
+    int64_t base_ = 0;
+    int shift_ = 0;
+    std::vector<double> least_;
+  };
+
   // The partial allocations up to edge `e`, by bytes. Those before it are in that order, too. So each option has
   // its own in order, and they are merged, which takes less time than to sort them.
-  std::vector<State> Extend(size_t e) const {
-    const std::vector<State>& before = layers_.back();
-    std::vector<std::vector<State>> runs(problem_.edges[e].size());
+  std::vector<State> Extend(size_t e, const std::vector<State>& before) const {
+    const std::vector<BitOption>& options = problem_.edges[e];
+    const int64_t most_bytes = problem_.budget_bytes - rest_bytes_[e + 1];
+    const Floor floor(before, options, most_bytes);
+    std::vector<std::vector<State>> runs(options.size());
     for (size_t o = 0; o < runs.size(); ++o) {
-      const BitOption& option = problem_.edges[e][o];
       for (size_t s = 0; s < before.size(); ++s) {
-        const State state{before[s].bytes + option.bytes, before[s].variance + option.variance, s, o};
-        if (state.bytes + rest_bytes_[e + 1] > problem_.budget_bytes) break;
-        if (Bound(state, e + 1) < best_variance_) runs[o].push_back(state);
+        const State state{before[s].bytes + options[o].bytes,
+                          before[s].variance + options[o].variance,
+                          {static_cast<uint32_t>(s), static_cast<uint32_t>(o)}};
+        if (state.bytes > most_bytes) break;
+        if (!floor.LeavesOut(state.bytes, state.variance) && Bound(state, e + 1) < best_variance_)
+          runs[o].push_back(state);
       }
     }
     for (; runs.size() > 1; runs.resize((runs.size() + 1) / 2))
@@ -178,10 +224,10 @@ class Solver {
     states.resize(kept);
   }
 
-  void Trace(State state) {
+  void Trace(Link link) {
     for (size_t e = problem_.edges.size(); e-- > 0;) {
-      best_[e] = state.option;
-      state = layers_[e][state.parent];
+      best_[e] = link.option;
+      if (e > 0) link = links_[e - 1][link.parent];
     }
   }
 
@@ -191,9 +237,9 @@ class Solver {
   double price_ = 0;  // variance per byte
   BitAllocation best_;
   double best_variance_ = kInfinite;
-  std::vector<double> rest_cost_;           // of the edges from e on, at price_
-  std::vector<int64_t> rest_bytes_;         // the fewest bytes of the edges from e on
-  std::vector<std::vector<State>> layers_;  // after each edge
+  std::vector<double> rest_cost_;         // of the edges from e on, at price_
+  std::vector<int64_t> rest_bytes_;       // the fewest bytes of the edges from e on
+  std::vector<std::vector<Link>> links_;  // of the states after each edge
 };
 
 }  // namespace

@@ -178,40 +178,57 @@ Instance::Instance(const PackingProblem& problem) {
   std::partial_sum(first_at.begin(), first_at.end(), first_at.begin());
 }
 
+void Gaps::ByOffset::Add(const Placed& added) {
+  constexpr size_t kMostInBlock = 256;
+  const auto before = [](int64_t offset, const Placed& other) { return offset < other.offset; };
+  // The last block that begins at or below it.
+  auto block =
+      std::upper_bound(blocks_.begin(), blocks_.end(), added.offset,
+                       [&](int64_t o, const std::vector<Placed>& b) { return before(o, b.front()); });
+  if (block != blocks_.begin()) --block;
+  if (block == blocks_.end()) block = blocks_.emplace(block);
+  block->insert(std::upper_bound(block->begin(), block->end(), added.offset, before), added);
+  if (block->size() < kMostInBlock) return;
+  const auto middle = block->begin() + kMostInBlock / 2;
+  std::vector<Placed> upper(middle, block->end());
+  block->erase(middle, block->end());
+  blocks_.insert(block + 1, std::move(upper));
+}
+
 int64_t Gaps::Find(const Item& item, Fit fit, int64_t& steps) const {
   int64_t best_offset = 0;
   int64_t best_gap = INT64_MAX;
   int64_t top = 0;  // end of the conflicting items seen so far
   const size_t first = PeriodOf(item.lower), last = PeriodOf(item.upper - 1);
-  const std::vector<Placed>& placed = placed_[first == last ? first : kPeriods];
-  size_t visited = 0;
-  for (; visited < placed.size(); ++visited) {
-    const Placed& other = placed[visited];
-    if (other.upper <= item.lower || item.upper <= other.lower) continue;
-    const int64_t gap = other.offset - top;
-    if (gap >= item.size && gap < best_gap) {
-      const int64_t offset = AlignUp(top, item.alignment);
-      if (other.offset - offset >= item.size) {
-        best_offset = offset;
-        best_gap = gap;
-        if (fit == Fit::kLowest) break;
+  ++steps;
+  for (const std::vector<Placed>& block : placed_[first == last ? first : kPeriods].blocks()) {
+    for (size_t i = 0; i < block.size(); ++i) {
+      const Placed& other = block[i];
+      if (other.upper <= item.lower || item.upper <= other.lower) continue;
+      const int64_t gap = other.offset - top;
+      if (gap >= item.size && gap < best_gap) {
+        const int64_t offset = AlignUp(top, item.alignment);
+        if (other.offset - offset >= item.size) {
+          best_offset = offset;
+          best_gap = gap;
+          if (fit == Fit::kLowest) {
+            steps += static_cast<int64_t>(i);
+            return best_offset;
+          }
+        }
       }
+      top = std::max(top, other.end);
     }
-    top = std::max(top, other.end);
+    steps += static_cast<int64_t>(block.size());
   }
-  steps += static_cast<int64_t>(visited) + 1;
   return best_gap == INT64_MAX ? AlignUp(top, item.alignment) : best_offset;
 }
 
 int64_t Gaps::Add(const Item& item, int64_t offset) {
   const int64_t end = SaturatingAdd(offset, item.size);
-  const auto insert = [&](std::vector<Placed>& placed) {
-    const auto position = std::upper_bound(placed.begin(), placed.end(), offset,
-                                           [](int64_t o, const Placed& other) { return o < other.offset; });
-    placed.insert(position, {item.lower, item.upper, offset, end});
-  };
-  for (size_t i = PeriodOf(item.lower); i <= PeriodOf(item.upper - 1); ++i) insert(placed_[i]);
-  insert(placed_[kPeriods]);
+  const Placed placed{item.lower, item.upper, offset, end};
+  for (size_t i = PeriodOf(item.lower); i <= PeriodOf(item.upper - 1); ++i) placed_[i].Add(placed);
+  placed_[kPeriods].Add(placed);
   return end;
 }
 

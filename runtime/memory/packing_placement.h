@@ -59,13 +59,21 @@ class Gaps {
     int32_t lower, upper;
     int64_t offset, end;
   };
+  // By offset, in blocks, so that few move where one is added.
+  class ByOffset {
+   public:
+    void Add(const Placed& added);
+    const std::vector<std::vector<Placed>>& blocks() const { return blocks_; }
+
+   private:
+    std::vector<std::vector<Placed>> blocks_;  // none is empty
+  };
   static constexpr size_t kPeriods = 64;
   size_t PeriodOf(int32_t time) const { return static_cast<size_t>(int64_t{time} * kPeriods / time_count_); }
 
   int32_t time_count_;
-  // By offset. The last list has all items. Each of the others has those that live in one period,
-  // for the many short items.
-  std::vector<Placed> placed_[kPeriods + 1];
+  // The last list has all items. Each of the others has those that live in one period, for the many short items.
+  ByOffset placed_[kPeriods + 1];
 };
 
 // Places the items one after the other into the gaps left by earlier ones. Adds the work done to

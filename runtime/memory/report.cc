@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
+#include "runtime/memory/largest_batch.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
@@ -123,14 +124,12 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch, T
     elements += 8.0 * static_cast<double>(bytes) / edge.bits;
   }
   if (elements > 0) report.saved_bits = coded_bits / elements;
-  for (const char* memory : kMemories) {
-    ACT_TRY(const int64_t largest, LargestBatch(plan, *ParseSize(memory), Arenas::kDevice, target));
-    report.max_batch.push_back({memory, largest});
-  }
+  BatchSearch search(plan, Arenas::kDevice, target);
+  for (const char* memory : kMemories)
+    report.max_batch.push_back({memory, search.Largest(*ParseSize(memory))});
   if (card) {
     report.card_bytes = card->ArenaBytes();
-    ACT_TRY(const int64_t largest, LargestBatch(plan, report.card_bytes, Arenas::kDevice, target));
-    report.card = {std::string(card->name), largest};
+    report.card = {std::string(card->name), search.Largest(report.card_bytes)};
   }
   return report;
 }

@@ -1,10 +1,14 @@
 // A step in tiles of samples is the step: the same codes, the same gradient, less memory.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "compiler/ops/op_table.h"
 #include "passes/pass_table.h"
 #include "passes/planning/assign_storage.h"
+#include "passes/planning/live_window.h"
+#include "passes/planning/moving_step.h"
+#include "runtime/memory/layout.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/sample_loops.h"
 #include "tests/compiler/small_networks.h"
@@ -127,6 +131,38 @@ TEST(RepeatProducts, MovesFewCodes) {
       EXPECT_LE(Distance(RunOn(seed, twice, *kernels), RunOn(seed, once, *kernels)), 1e-5);
   }
   EXPECT_GE(products, int64_t{kNetworks} / 2);  // otherwise nothing was tested
+}
+
+// LiveBytes measures the step with its storages. A window knows neither, but the same bytes, around each loop and for the
+// whole step.
+TEST(LiveWindow, HasTheBytesOfTheStorages) {
+  size_t loops = 0, shared = 0;
+  for (unsigned seed = 0; seed < kNetworks; ++seed) {
+    for (const char* level : {"L0", "L3", "L4"}) {
+      SCOPED_TRACE(std::to_string(seed) + " " + level);
+      StepGraph step = CompileAt(seed, level).train;
+      if (seed % 2 == 0) TileAll(step);
+      const MovingStep moving(step);
+      std::vector<NodeNumber> nodes;
+      for (size_t i = 0; i < step.graph.nodes.size(); ++i) {
+        nodes.push_back(moving.At(i));
+        shared += moving.OverwritesOf(nodes.back()).size();
+      }
+      for (const int64_t batch : {kBatch, int64_t{256}}) {
+        const std::vector<int64_t> live = LiveBytes(step, batch, TargetKind::kCpu);
+        const LiveWindow window(moving, batch, TargetKind::kCpu);
+        EXPECT_EQ(window.BytesAt(0, nodes), live);
+        for (const SampleLoop& loop : step.graph.loops) {
+          const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);
+          const std::vector<int64_t> here(live.begin() + loop.first, live.begin() + loop.last);
+          EXPECT_EQ(window.BytesAt(first, std::span(nodes).subspan(first, last - first)), here);
+          ++loops;
+        }
+      }
+    }
+  }
+  EXPECT_GE(loops, kNetworks);  // otherwise little was tested
+  EXPECT_GE(shared, kNetworks);
 }
 
 TEST(TileSamples, TheGradientIsThatOfTheWholeBatch) {

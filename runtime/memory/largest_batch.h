@@ -1,0 +1,35 @@
+// The largest batches of a plan that fit several memories (layout.h: LargestBatch).
+#pragma once
+
+#include <llvm/Support/Error.h>
+
+#include <cstdint>
+#include <map>
+
+#include "runtime/memory/layout.h"
+#include "runtime/memory/step_sizes.h"
+
+namespace act {
+
+// What is found out for one memory serves the next. The plan must outlive this.
+class BatchSearch {
+ public:
+  BatchSearch(const Plan& plan, Arenas arenas, TargetKind target)
+      : plan_(plan), arenas_(arenas), sizes_(plan, target) {}
+
+  // LargestBatch of `bytes`.
+  int64_t Largest(int64_t bytes);
+
+ private:
+  int64_t BoundAt(int64_t batch);
+  int64_t ArenaAt(int64_t batch);
+  bool Fits(int64_t batch, int64_t bytes);
+  int64_t Packed(const MemoryLayout& sizes, const PackingOptions& options) const;
+
+  const Plan& plan_;
+  const Arenas arenas_;
+  const PlanSizes sizes_;
+  std::map<int64_t, int64_t> bounds_, arenas_at_;  // by batch
+};
+
+}  // namespace act
