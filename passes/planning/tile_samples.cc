@@ -188,6 +188,7 @@ class Tiler {
     size_t lo = span.made, hi = span.last_read;
     std::set<size_t> core(span.nodes.begin(), span.nodes.end());
     std::vector<SampleLoop> others;
+    bool merges = false;
     SampleLoop made = LoopFor(span.bytes, tokens);
     // In order, because taking in one loop may make it meet the next.
     for (const SampleLoop& loop : graph_.loops) {
@@ -197,13 +198,15 @@ class Tiler {
         continue;
       }
       if (loop.tokens != tokens) return false;
+      merges = true;
       lo = std::min(lo, first);
       hi = std::max(hi, last - 1);
       for (size_t i = first; i < last; ++i) core.insert(i);
       made.tiles = std::max(made.tiles, loop.tiles);
       made.least_samples = std::min(made.least_samples, loop.least_samples);
     }
-    const std::optional<Parting> parting = parts_.Part(lo, hi, core, tokens);
+    std::optional<Parting> parting = parts_.Part(lo, hi, core, tokens);
+    if (!parting && merges) parting = parts_.Part(lo, hi, Bound(core, span), tokens);
     if (!parting) return false;
 
     const std::vector<SampleLoop> loops_before = graph_.loops;
@@ -234,6 +237,21 @@ class Tiler {
     step_.storage_of = storage_before;
     step_.storages = storages_before;
     return false;
+  }
+
+  // Of the nodes of loops those that share a tensor which exists in tiles alone, and those of the span. Others (a sum of
+  // labels that a later gradient divides by) may leave the loop.
+  std::set<size_t> Bound(const std::set<size_t>& nodes, const Span& span) const {
+    const std::vector<int32_t> loop_of = LoopOfValues(graph_);
+    const auto in_tiles = [&](ValueId id) { return id != kNoValue && loop_of[static_cast<size_t>(id)] >= 0; };
+    std::set<size_t> bound(span.nodes.begin(), span.nodes.end());
+    for (const size_t i : nodes) {
+      const Node& node = graph_.nodes[i];
+      if (std::any_of(node.inputs.begin(), node.inputs.end(), in_tiles) ||
+          std::any_of(node.outputs.begin(), node.outputs.end(), in_tiles))
+        bound.insert(i);
+    }
+    return bound;
   }
 
   // Of the nodes lo .. hi, some of which have gone into or out of a loop over tokens.
