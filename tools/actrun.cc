@@ -6,6 +6,7 @@
 #include <csignal>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -68,16 +69,15 @@ llvm::Error Export(const Executor& executor, const std::string& path) {
   return ExportTrainedOnnx(executor.plan(), values, path);
 }
 
-// Reads the plan and binds the codecs of its plugins.
-llvm::Expected<Plan> ReadRunnable(const RunFlags& f) {
+// Reads a plan and binds the codecs of its plugins.
+llvm::Expected<Plan> ReadRunnable(const RunFlags& f, const std::string& path) {
   std::vector<const act_codec*> loaded;
-  for (const std::string& path : f.plugins) {
-    ACT_TRY(const act_codec* codec, LoadCodecPlugin(path));
+  for (const std::string& plugin : f.plugins) {
+    ACT_TRY(const act_codec* codec, LoadCodecPlugin(plugin));
     loaded.push_back(codec);
   }
-  ACT_TRY(Plan plan, ReadPlan(f.plan));
-  if (llvm::Error error = BindPlugins(plan, loaded, f.check_memory))
-    return WithPlace(std::move(error), f.plan);
+  ACT_TRY(Plan plan, ReadPlan(path));
+  if (llvm::Error error = BindPlugins(plan, loaded, f.check_memory)) return WithPlace(std::move(error), path);
   return plan;
 }
 
@@ -117,14 +117,17 @@ TrainOptions OptionsOf(const RunFlags& f, const Hyperparameters& hyper, Learning
   return options;
 }
 
-// Whether the arenas fit into the device's memory. The gradients that --adapt-every compares are the host's.
-llvm::Error CheckRoom(const RunFlags& f, const Plan& plan, const MemoryLayout& layout, const Device& device) {
+// Whether the arenas fit into the device's memory. The gradients that --adapt-every compares are the host's, and so
+// are `beside_bytes`.
+llvm::Error CheckRoom(const RunFlags& f, const Plan& plan, const MemoryLayout& layout, const Device& device,
+                      int64_t beside_bytes) {
   ACT_TRY(const int64_t free_bytes, device.AvailableBytes());
   if (layout.target != TargetKind::kCpu)
     return CheckFits(
         plan, layout,
         {.free_bytes = free_bytes, .place = "the card (" + device.name() + ")", .arenas = Arenas::kDevice});
-  const int64_t beside = (f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0) +
+  const int64_t beside = beside_bytes +
+                         (f.adapt_every > 0 ? CodeSensitivityMeter::BytesOf(plan, layout.batch) : 0) +
                          (ReadsAhead(f) ? InputStagingBytes(plan, layout, !f.eval_data.empty()) : 0);
   return CheckFits(plan, layout, {.free_bytes = free_bytes - beside});
 }
@@ -138,10 +141,10 @@ struct Machine {
 };
 
 llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperparameters& hyper,
-                            const Machine& machine) {
+                            const Machine& machine, const OpenOptions& options = {}) {
   ACT_TRY(MemoryLayout layout, LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch,
                                       machine.device.target()));
-  ACT_CHECK_OK(CheckRoom(f, plan, layout, machine.device));
+  ACT_CHECK_OK(CheckRoom(f, plan, layout, machine.device, options.beside_bytes));
   Opened opened;
   ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), machine.device, machine.kernels,
                                             {.threads = machine.threads,
@@ -150,7 +153,8 @@ llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperpara
                                              .evaluates = !f.eval_data.empty()}));
   opened.position.seed = plan.seed;
   ACT_CHECK_OK(StartOptimizerState(*opened.executor, hyper));
-  if (!f.load.empty()) ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
+  if (options.load && !f.load.empty())
+    ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
   if (f.seed.getNumOccurrences()) opened.position.seed = f.seed;
   ACT_CHECK_OK(OpenSources(f, plan, opened));
   if (ReadsAhead(f))
@@ -184,9 +188,15 @@ llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hype
   const Machine machine{device, chosen.kernels, threads, tuner.get()};
   ACT_TRY(ResumedLevels resumed, ReadResumedLevels(f.load, plan));
   if (f.measurement.Requested()) {
-    const auto open = [&](const Plan& form) { return Open(f, form, hyper, machine); };
-    return f.measurement.Run(resumed.plan ? *resumed.plan : plan, open, !f.data.empty(), f.report_json,
-                             &g_stop);
+    const auto open = [&](const Plan& form, const OpenOptions& options) {
+      return Open(f, form, hyper, machine, options);
+    };
+    std::optional<Plan> reference;
+    if (const std::string& path = f.measurement.reference(); !path.empty()) {
+      ACT_TRY(reference, ReadRunnable(f, path));
+    }
+    return f.measurement.Run(resumed.plan ? *resumed.plan : plan, reference ? &*reference : nullptr, open,
+                             !f.data.empty(), f.report_json, &g_stop);
   }
   LevelAdapter adapter(plan, f.adapt_every, &g_stop);
   if (f.adapt_every > 0) ACT_CHECK_OK(adapter.CheckPlan());
@@ -268,7 +278,7 @@ int Main(int argc, char** argv) {
     PrintError(kTool, tuning.takeError());
     return kWrongUsage;
   }
-  llvm::Expected<Plan> plan = ReadRunnable(flags);
+  llvm::Expected<Plan> plan = ReadRunnable(flags, flags.plan);
   if (!plan) {
     PrintError(kTool, plan.takeError());
     return kFailed;

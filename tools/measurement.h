@@ -23,8 +23,12 @@ struct Opened {
   std::unique_ptr<BatchSource> data, eval_data;  // eval_data: null if there is none
   int64_t staging_bytes = 0;                     // in which the next batch is read; 0: it is not read ahead
 };
+struct OpenOptions {
+  int64_t beside_bytes = 0;  // of the host's memory, that other things will take
+  bool load = true;          // the checkpoint of the command line; if not, the plan's own start
+};
 // Opens a plan as the command line says. The plan must outlive the result.
-using OpenPlan = std::function<llvm::Expected<Opened>(const Plan& plan)>;
+using OpenPlan = std::function<llvm::Expected<Opened>(const Plan& plan, const OpenOptions& options)>;
 
 class MeasurementFlags {
  public:
@@ -32,16 +36,17 @@ class MeasurementFlags {
   bool Requested() const { return variance_ > 0 || calibrate_ > 0; }
   // What is wrong with the flags by themselves, or "".
   std::string CheckUsage() const;
-  // Measures, prints, and writes --save-plan and (if not empty) `report_json`. `data_set`: the data
-  // has several mini-batches. A signal sets `stop`.
-  llvm::Error Run(const Plan& plan, const OpenPlan& open, bool data_set, const std::string& report_json,
-                  const volatile std::sig_atomic_t* stop) const;
+  // Measures, prints, and writes --save-plan and (if not empty) `report_json`. `reference`: null, or the plan of
+  // --variance-reference. `data_set`: the data has several mini-batches. A signal sets `stop`.
+  llvm::Error Run(const Plan& plan, const Plan* reference, const OpenPlan& open, bool data_set,
+                  const std::string& report_json, const volatile std::sig_atomic_t* stop) const;
 
   llvm::cl::OptionCategory& category() { return category_; }
   const std::string& save_plan() const { return save_plan_; }
+  const std::string& reference() const { return reference_; }
 
  private:
-  llvm::Error MeasureVariance(const Plan& plan, const OpenPlan& open, bool data_set,
+  llvm::Error MeasureVariance(const Plan& plan, const Plan* reference, const OpenPlan& open, bool data_set,
                               const std::string& report_json, const volatile std::sig_atomic_t* stop) const;
   llvm::Error CalibratePlan(const Plan& plan, const OpenPlan& open, const std::string& report_json,
                             const volatile std::sig_atomic_t* stop) const;
@@ -57,6 +62,9 @@ class MeasurementFlags {
   llvm::cl::opt<std::string> edges_{
       "variance-edges", llvm::cl::value_desc("GLOB"), llvm::cl::init("*"), llvm::cl::cat(category_),
       llvm::cl::desc("Saved activations that are measured alone as well (default: all; none: '')")};
+  llvm::cl::opt<std::string> reference_{
+      "variance-reference", llvm::cl::value_desc("PLAN"), llvm::cl::cat(category_),
+      llvm::cl::desc("Tell variance and bias against the gradient of this plan, without its codes, as well")};
   WholeNumberFlag calibrate_{
       "calibrate", llvm::cl::value_desc("K"), llvm::cl::cat(category_),
       llvm::cl::desc(

@@ -18,7 +18,7 @@ struct EdgeFacts {
   int64_t index_bits = 0;   // > 0: unsigned integers of this many bits
   bool statistic = false;   // a mean or a deviation: small, and a factor of many other values
   bool of_loss = false;     // made by a loss: its error enters every gradient
-  // made by the loss with which the forward pass ends, from the many scores of a product
+  // made from the many scores of a product by the loss with which the forward pass ends, or by a penalty beside it
   bool large_loss = false;
   // Read by the gradient of a convolution, matrix product or attention.
   bool feeds_product = false;

@@ -183,7 +183,8 @@ class Tiler {
     for (const SampleLoop* loop : met)
       std::fill(in_core.begin() + (loop->first - static_cast<int64_t>(lo)),
                 in_core.begin() + (loop->last - static_cast<int64_t>(lo)), true);
-    const std::optional<Parting> parting = parts_.Part(lo, in_core, tokens);
+    std::optional<Parting> parting = parts_.Part(lo, in_core, tokens);
+    if (!parting && !met.empty()) parting = parts_.Part(lo, Bound(span, lo, in_core), tokens);
     if (!parting) return fails();
 
     const std::vector<size_t> order = parting->Order();
@@ -195,12 +196,17 @@ class Tiler {
     std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     const std::vector<int32_t> loop_of = LoopOfNodes(graph_);
     graph_.loops.swap(others);
-    const auto assign_workspaces = [&](int64_t of_tokens) {
-      for (const size_t i : parting->loop)
-        if (tokens > 1 && loop_of[i] < 0)
-          AssignWorkspace(graph_, graph_.nodes[i], of_tokens, workspace_limit_);
+    // Of a node that comes into a loop over tokens, or leaves one.
+    const auto assign_workspaces = [&](int64_t of_coming, int64_t of_leaving) {
+      if (tokens == 1) return;
+      for (size_t k = 0; k < order.size(); ++k) {
+        const auto at = static_cast<int64_t>(lo + k);
+        const bool in_loop = made.first <= at && at < made.last, was_in_loop = loop_of[order[k]] >= 0;
+        if (in_loop != was_in_loop)
+          AssignWorkspace(graph_, graph_.nodes[order[k]], in_loop ? of_coming : of_leaving, workspace_limit_);
+      }
     };
-    assign_workspaces(tokens);
+    assign_workspaces(tokens, 1);
     const std::vector<int64_t> live = at_peak_.BytesAt(lo, nodes);
     const double part = static_cast<double>(Most(live)) / static_cast<double>(Most(live_, lo, hi));
     const bool pays = part <= kGain;
@@ -217,8 +223,23 @@ class Tiler {
       }
     }
     graph_.loops.swap(others);
-    assign_workspaces(1);
+    assign_workspaces(1, tokens);
     return pays ? false : fails();  // whether the small peak allows it depends on other loops
+  }
+
+  // Of the nodes of the loops that an attempt takes in, those that share a tensor which exists in tiles alone, and those of
+  // the span. Others (a sum of labels that a later gradient divides by) may leave the loop.
+  std::vector<bool> Bound(const LoopSpan& span, size_t lo, const std::vector<bool>& in_core) const {
+    const std::vector<int32_t> loop_of = LoopOfValues(graph_);
+    const auto in_tiles = [&](ValueId id) { return id != kNoValue && loop_of[static_cast<size_t>(id)] >= 0; };
+    std::vector<bool> bound = CoreOf(span, lo, lo + in_core.size() - 1);
+    for (size_t i = 0; i < in_core.size(); ++i) {
+      const Node& node = graph_.nodes[lo + i];
+      if (in_core[i] && (std::any_of(node.inputs.begin(), node.inputs.end(), in_tiles) ||
+                         std::any_of(node.outputs.begin(), node.outputs.end(), in_tiles)))
+        bound[i] = true;
+    }
+    return bound;
   }
 
   // Of the nodes lo .. hi: those that make or read what the span is about.

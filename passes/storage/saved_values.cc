@@ -1,6 +1,8 @@
 #include "passes/storage/saved_values.h"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/large_loss.h"
@@ -36,22 +38,41 @@ bool SavedValues::BackwardReadsAs(ValueId v, Need need) const {
 }
 
 // Where scores are enlarged from a smaller image, say, they exist whole, and so do their probabilities.
-bool SavedValues::FollowsProduct(ValueId v) const {
+ValueId SavedValues::ProductBehind(ValueId v) const {
   while (MadeInForward(v)) {
     const Node& node = graph_.nodes[static_cast<size_t>(Producer(v))];
     const OpDef& op = OpOf(node);
-    if (op.product != Product::kNone) return true;
-    if (!op.expr && op.movement == Movement::kNone) return false;
+    if (op.product != Product::kNone) return v;
+    if (!op.expr && op.movement == Movement::kNone) return kNoValue;
     // Others are broadcast.
     const Dim elements = graph_.value(v).type.Elements();
     const auto from = std::find_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
       return id != kNoValue && MadeInForward(id) &&
              (!op.expr || graph_.value(id).type.Elements() == elements);
     });
-    if (from == node.inputs.end()) return false;
+    if (from == node.inputs.end()) return kNoValue;
     v = *from;
   }
-  return false;
+  return kNoValue;
+}
+
+bool SavedValues::OnlyLossReads(ValueId scores) const {
+  std::vector<ValueId> open{scores};
+  std::set<size_t> seen;
+  bool loss = false;
+  while (!open.empty()) {
+    const ValueId v = open.back();
+    open.pop_back();
+    for (const size_t r : Readers(v)) {
+      if (!InForward(r) || !seen.insert(r).second) continue;
+      const Node& node = graph_.nodes[r];
+      const OpDef& op = OpOf(node);
+      if (op.product != Product::kNone) return false;
+      loss |= op.loss;
+      open.insert(open.end(), node.outputs.begin(), node.outputs.end());
+    }
+  }
+  return loss;
 }
 
 bool SavedValues::IsStatistic(ValueId v) const {
@@ -107,8 +128,10 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.sided = op.norm.sided;
   facts.often_zero = op.rectifies;
   facts.of_loss = op.loss;
-  facts.large_loss = op.loss && from.outputs[0] == graph_.outputs[0] && IsLargeLoss(facts.type) &&
-                     FollowsProduct(from.inputs[0]);
+  if (IsLargeLoss(facts.type)) {
+    const ValueId scores = ProductBehind(op.loss ? from.inputs[0] : v);
+    facts.large_loss = scores != kNoValue && OnlyLossReads(scores);
+  }
   if (marks.range_code) {
     facts.fixed_range = true;
     facts.index_bits = context_.policy.range_bits;

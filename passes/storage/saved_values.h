@@ -52,8 +52,11 @@ class SavedValues {
   // of each. Else 0.
   int64_t PartOfAttention(ValueId v) const;
 
-  // Whether a product makes v, up to elementwise operators and to those that move its numbers.
-  bool FollowsProduct(ValueId v) const;
+  // The result of the product that makes v, up to elementwise operators and to those that move its numbers.
+  // kNoValue: there is none.
+  ValueId ProductBehind(ValueId v) const;
+  // Whether the forward pass makes only a loss from the scores: a cross entropy, with penalties beside it or not.
+  bool OnlyLossReads(ValueId scores) const;
 
   const Graph& graph_;
   const PassContext& context_;

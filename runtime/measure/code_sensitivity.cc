@@ -59,18 +59,13 @@ class Comparison : public GradientWatch {
 
 int64_t CodeSensitivityMeter::BytesOf(const Plan& plan, int64_t batch) {
   const Graph& graph = plan.train.graph;
-  int64_t bytes = 0;
-  for (const Updated& updated : UpdatesOf(graph))
-    bytes += graph.value(graph.nodes[updated.node].inputs[updated.gradient]).type.Bytes().At(batch);
   // Gradients of rows are made whole, one at a time, to be compared: the largest counts twice.
   int64_t largest = 0;
   for (const RowUpdateNode& update : RowUpdatesOf(graph)) {
-    const int64_t table =
-        graph.value(graph.nodes[update.node].inputs[update.at.table]).type.Bytes().At(batch);
-    bytes += table;
-    largest = std::max(largest, table);
+    const ValueId table = graph.nodes[update.node].inputs[update.at.table];
+    largest = std::max(largest, graph.value(table).type.Bytes().At(batch));
   }
-  bytes += largest;
+  int64_t bytes = GradientBytesOf(plan, batch) + largest;
   for (const Value& value : graph.values)
     if (value.kind == ValueKind::kBuffer) bytes += value.type.Bytes().At(batch);
   return bytes;

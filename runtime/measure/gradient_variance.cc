@@ -7,8 +7,7 @@
 #include <span>
 
 #include "runtime/base/error.h"
-#include "runtime/train/evaluate.h"
-#include "runtime/train/gradient_capture.h"
+#include "runtime/measure/gradient_pass.h"
 #include "runtime/train/progress.h"
 
 namespace act {
@@ -44,21 +43,30 @@ class Measurement {
     result.saved_edges = codes_.saved_edges;
     for (const SwitchableCode& code : codes_.codes)
       ++(code.edge < codes_.saved_edges ? result.codes : result.rerun_codes);
-    double square = 0;
     for (int64_t m = 0; m < options_.batches; ++m) {
       ACT_CHECK_OK(NextBatch());
       state_.step =
           position_.step * static_cast<uint64_t>(executor_.plan().accumulate) + static_cast<uint64_t>(m);
       ACT_TRY(const double gradient_square, RunExactly());
-      square += gradient_square;
       for (Set& set : sets_) {
         ACT_TRY(BatchErrors errors, RunRepeatedly(set));
         errors.gradient_square = gradient_square;
+        // errors_ are now those of all codes together.
+        if (&set == sets_.data() && reference_) CompareWithReference(errors);
         set.batches.push_back(std::move(errors));
       }
     }
-    result.gradient_norm = std::sqrt(square / static_cast<double>(options_.batches));
+    result.gradient_norm = NormOf(sets_[0].batches);
     result.total = EstimateGradient(sets_[0].batches, repeats_);
+    if (reference_) {
+      const Plan& plan = options_.reference.executor->plan();
+      result.reference = {.model = plan.model_name,
+                          .level = plan.level,
+                          .compute = plan.compute,
+                          .gradient_norm = NormOf(reference_->all),
+                          .without_codes = EstimateGradient(reference_->without_codes, 1),
+                          .total = EstimateGradient(reference_->all, repeats_)};
+    }
     for (size_t s = 1; s < sets_.size(); ++s)
       result.edges.push_back(
           {codes_.codes[*sets_[s].alone].edge, EstimateGradient(sets_[s].batches, repeats_)});
@@ -71,6 +79,19 @@ class Measurement {
     std::optional<size_t> alone;  // position in SwitchablePlan::codes
     std::vector<BatchErrors> batches;
   };
+  // The gradient of another plan, and what this plan's differ from it by.
+  struct Reference {
+    GradientPass pass;
+    Vector difference;  // of this plan's gradient without codes from the other's, of one mini-batch
+    double gradient_square = 0;
+    std::vector<BatchErrors> without_codes = {}, all = {};
+  };
+
+  double NormOf(const std::vector<BatchErrors>& batches) const {
+    double square = 0;
+    for (const BatchErrors& batch : batches) square += batch.gradient_square;
+    return std::sqrt(square / static_cast<double>(options_.batches));
+  }
 
   llvm::Error Prepare() {
     const int64_t batch = executor_.layout().batch, samples = data_.SamplesPerEpoch();
@@ -88,17 +109,11 @@ class Measurement {
             (options_.rerun || codes_.codes[c].edge < codes_.saved_edges))
           sets_.push_back({c, {}});
     }
-    ACT_TRY(graph_, executor_.Train(batch));
-    capture_.emplace(*graph_);
-    size_t elements = 0;
-    for (const auto& gradient : capture_->gradients()) {
-      if (gradient.dtype != DType::kFloat32)
-        return MakeError("gradient of '" + gradient.name + "'", "is not float32");
-      elements += gradient.bytes.size() / sizeof(float);
-    }
-    if (elements == 0) return MakeError("plan", "trains no parameter: there is no gradient");
-    exact_.resize(elements);
-    errors_.assign(repeats_, Vector(elements));
+    ACT_TRY(GradientPass pass, GradientPass::Create(executor_));
+    pass_.emplace(std::move(pass));
+    exact_.resize(pass_->elements());
+    errors_.assign(repeats_, exact_);
+    if (options_.reference.executor) ACT_CHECK_OK(PrepareReference());
     // Each pass begins a sum of gradients anew, so the sum holds one mini-batch's gradient.
     state_.seed = position_.seed;
     state_.update.keep_sum = 0;
@@ -106,7 +121,16 @@ class Measurement {
     state_.updates = false;
     if (samples > 0) data_.StartEpoch(position_.epoch, position_.position);
     epoch_ = position_.epoch;
-    progress_.emplace(options_.batches * (1 + static_cast<int64_t>(sets_.size()) * options_.repeats));
+    progress_.emplace(options_.batches *
+                      ((reference_ ? 2 : 1) + static_cast<int64_t>(sets_.size()) * options_.repeats));
+    return llvm::Error::success();
+  }
+
+  llvm::Error PrepareReference() {
+    ACT_TRY(GradientPass pass, GradientPass::Create(*options_.reference.executor));
+    ACT_CHECK_OK(pass_->ShareWith(pass));
+    for (const SwitchableCode& code : options_.reference.codes->codes) pass.graph().Enable(code.node, false);
+    reference_.emplace(Reference{.pass = std::move(pass), .difference = Vector(exact_.size())});
     return llvm::Error::success();
   }
 
@@ -118,33 +142,52 @@ class Measurement {
     return llvm::Error::success();
   }
 
-  llvm::Error RunPass(Vector& gradient) {
+  llvm::Error RunPass(GradientPass& pass, Vector& gradient) {
     if (options_.stop && *options_.stop) return MakeError("--variance", "interrupted");
-    ACT_CHECK_OK(executor_.BeginStep());
-    ACT_CHECK_OK(FillInputs(*graph_, data_));
-    NodeObserver* observer = &*capture_;
-    ACT_CHECK_OK(executor_.Run(*graph_, state_, {&observer, 1}));
-    auto to = reinterpret_cast<std::byte*>(gradient.data());
-    for (const auto& part : capture_->gradients()) to = std::copy(part.bytes.begin(), part.bytes.end(), to);
-    ACT_TRY(const double loss, LossOf(*graph_));
+    ACT_TRY(const double loss, pass.Run(data_, state_, gradient));
     progress_->Step(++passes_, loss, executor_.layout().batch);
     return llvm::Error::success();
   }
 
   void SwitchOn(const Set* set) {
     for (size_t c = 0; c < codes_.codes.size(); ++c)
-      graph_->Enable(codes_.codes[c].node, set && (!set->alone || *set->alone == c));
+      pass_->graph().Enable(codes_.codes[c].node, set && (!set->alone || *set->alone == c));
   }
 
   // Leaves the gradient in exact_ and returns its square.
   llvm::Expected<double> RunExactly() {
     SwitchOn(nullptr);
-    ACT_CHECK_OK(RunPass(exact_));
-    const double square = Dot(exact_, exact_);
+    ACT_CHECK_OK(RunPass(*pass_, exact_));
+    if (reference_) {
+      Vector& other = reference_->difference;
+      ACT_CHECK_OK(RunPass(reference_->pass, other));
+      ACT_TRY(reference_->gradient_square, SquareOf(other));
+      for (size_t k = 0; k < other.size(); ++k) other[k] = exact_[k] - other[k];
+    }
+    return SquareOf(exact_);
+  }
+
+  static llvm::Expected<double> SquareOf(const Vector& gradient) {
+    const double square = Dot(gradient, gradient);
     if (!std::isfinite(square))
       return MakeError("--variance", "the exact gradient is not finite",
                        "look for wrong numbers in the data");
     return square;
+  }
+
+  // With e = g - r, the difference of the two exact gradients: g_i - r = d_i + e, so
+  //   <g_i - r, g_j - r> = <d_i, d_j> + <d_i, e> + <d_j, e> + |e|^2.
+  void CompareWithReference(const BatchErrors& own) {
+    Reference& reference = *reference_;
+    const double square = Dot(reference.difference, reference.difference);
+    std::vector<double> with_difference;
+    for (const Vector& error : errors_) with_difference.push_back(Dot(error, reference.difference));
+    BatchErrors all{reference.gradient_square, own.products};
+    for (size_t i = 0; i < repeats_; ++i)
+      for (size_t j = 0; j < repeats_; ++j)
+        all.products[i * repeats_ + j] += with_difference[i] + with_difference[j] + square;
+    reference.all.push_back(std::move(all));
+    reference.without_codes.push_back({reference.gradient_square, {square}});
   }
 
   llvm::Expected<BatchErrors> RunRepeatedly(const Set& set) {
@@ -154,7 +197,7 @@ class Measurement {
     for (size_t i = 0; i < repeats_; ++i) {
       state_.rounding = i;
       Vector& error = errors_[i];
-      ACT_CHECK_OK(RunPass(error));
+      ACT_CHECK_OK(RunPass(*pass_, error));
       for (size_t k = 0; k < error.size(); ++k) error[k] -= exact_[k];
       for (size_t j = 0; j <= i; ++j) {
         const double product = Dot(error, errors_[j]);
@@ -174,8 +217,8 @@ class Measurement {
   const TrainPosition position_;
   const VarianceOptions& options_;
   const size_t repeats_;
-  BoundGraph* graph_ = nullptr;
-  std::optional<GradientCapture> capture_;
+  std::optional<GradientPass> pass_;
+  std::optional<Reference> reference_;
   std::optional<Progress> progress_;
   StepState state_;
   uint64_t epoch_ = 0;

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,17 +18,34 @@
 
 namespace act {
 
+// A plan of the same model, whose gradient without codes counts as exact. Its executor's batch is that of the
+// measured one. It is given the measured plan's parameters.
+struct ReferencePlan {
+  Executor* executor = nullptr;  // null: there is none
+  const SwitchablePlan* codes = nullptr;
+};
+
 struct VarianceOptions {
   int64_t repeats = 1;      // R: gradients per mini-batch, each with other rounding
   int64_t batches = 1;      // mini-batches
   std::string edges = "*";  // a glob over names: the edges to measure alone; empty: none
   bool rerun = true;        // also measure codes made within the backward pass, by the same glob
+  ReferencePlan reference = {};
   const volatile std::sig_atomic_t* stop = nullptr;  // set by a signal
 };
 
 struct EdgeVariance {
   size_t edge = 0;            // position in Plan::edges
   GradientEstimate estimate;  // with all other edges exact
+};
+
+// Against the gradient of a reference plan.
+struct ReferenceVariance {
+  std::string model, level;  // of the reference plan
+  Compute compute = Compute::kFloat32;
+  double gradient_norm = 0;        // the reference's, as GradientVariance::gradient_norm
+  GradientEstimate without_codes;  // of one gradient: it has a variance alone, and that is a squared bias
+  GradientEstimate total;
 };
 
 struct GradientVariance {
@@ -39,6 +57,7 @@ struct GradientVariance {
   size_t rerun_codes = 0;                       // codes with an error that the backward pass makes
   size_t rounded_products = 0;                  // in the plan; measured in float32
   GradientEstimate total;
+  std::optional<ReferenceVariance> reference;
   // In the order in which the step stores them. Positions from saved_edges on belong to re-runs.
   std::vector<EdgeVariance> edges;
 };
@@ -47,7 +66,8 @@ struct GradientVariance {
 // mini-batch runs once exactly, and R times for all codes together and for each edge, without
 // updates. Parameters stay as they are; running statistics do not. `position` is the point in
 // training of these passes (seed, step, and where the data set continues). Errors: a pass that
-// fails, a gradient that is not finite, a data set with less than one full batch.
+// fails, a gradient that is not finite, a data set with less than one full batch, a reference plan of
+// another model.
 llvm::Expected<GradientVariance> MeasureGradientVariance(Executor& executor, const SwitchablePlan& codes,
                                                          BatchSource& data, const TrainPosition& position,
                                                          const VarianceOptions& options);

@@ -44,6 +44,30 @@ void AddEstimate(llvm::json::Object& json, const GradientEstimate& estimate) {
   json["bias_error"] = Number(estimate.bias_error);
 }
 
+std::string Against(const ReferenceVariance& reference) {
+  const auto row = [](const char* name, double value, double error) {
+    return Format("  %-22s %s\n", name, WithError(value, error).c_str());
+  };
+  std::string text = "\nAgainst " + reference.model + ", level " + reference.level + ", " +
+                     ToString(reference.compute) + ", without its codes:\n";
+  text += Format("  %-22s %.4g\n", "norm, exact", reference.gradient_norm);
+  text += row("without codes", reference.without_codes.variance, reference.without_codes.variance_error);
+  text += row("variance v", reference.total.variance, reference.total.variance_error);
+  text += row("squared bias b", reference.total.bias, reference.total.bias_error);
+  return text;
+}
+
+llvm::json::Object AgainstJson(const ReferenceVariance& reference) {
+  llvm::json::Object json{{"model", reference.model},
+                          {"level", reference.level},
+                          {"compute", ToString(reference.compute)},
+                          {"gradient_norm", Number(reference.gradient_norm)},
+                          {"without_codes", Number(reference.without_codes.variance)},
+                          {"without_codes_error", Number(reference.without_codes.variance_error)}};
+  AddEstimate(json, reference.total);
+  return json;
+}
+
 std::string Table(const char* title, const Plan& plan, const GradientVariance& result,
                   const std::vector<EdgeVariance>& edges) {
   if (edges.empty()) return "";
@@ -80,14 +104,15 @@ std::string FormatGradientVariance(const Plan& plan, const GradientVariance& res
                  WithError(result.total.variance, result.total.variance_error).c_str());
   text +=
       Format("  %-22s %s\n", "squared bias b", WithError(result.total.bias, result.total.bias_error).c_str());
-  if (result.edges.empty()) return text;
+  if (!result.edges.empty())
+    text += Format("  %-22s %.3g\n", result.rerun_codes > 0 ? "sum of v, re-run too" : "sum of the edges' v",
+                   SumOfEdges(result));
+  if (result.reference) text += Against(*result.reference);
 
   std::vector<EdgeVariance> edges = result.edges;
   std::stable_sort(edges.begin(), edges.end(), [](const EdgeVariance& a, const EdgeVariance& b) {
     return a.estimate.variance > b.estimate.variance;
   });
-  text += Format("  %-22s %.3g\n", result.rerun_codes > 0 ? "sum of v, re-run too" : "sum of the edges' v",
-                 SumOfEdges(result));
   const auto split = std::stable_partition(
       edges.begin(), edges.end(), [&](const EdgeVariance& edge) { return edge.edge < result.saved_edges; });
   text += Table("Each edge alone, all others exact:", plan, result, {edges.begin(), split});
@@ -124,6 +149,7 @@ std::string GradientVarianceJson(const Plan& plan, const GradientVariance& resul
                           {"saved_bytes", saved_bytes},
                           {"saved_bytes_uncompressed", uncompressed}};
   AddEstimate(json, result.total);
+  if (result.reference) json["reference"] = AgainstJson(*result.reference);
   if (!result.edges.empty()) json["sum_of_edges"] = Number(SumOfEdges(result));
   json["edges"] = std::move(edges);
   json["rerun"] = std::move(rerun);

@@ -111,6 +111,18 @@ std::optional<std::string> WhyNotTileableConcat(const Graph& graph, const Node& 
   return Unless(within, "mixes samples");
 }
 
+std::optional<std::string> WhyNotTileableRows(const Graph& graph, const Node& node) {
+  const bool rows = OfSamples(graph, node) && AreSlices(graph, node.inputs) &&
+                    TypeOf(graph, node.inputs[0]).dims.size() > 1;
+  return Unless(rows, "mixes samples");
+}
+
+std::optional<std::string> WhyNotTileableReduction(const Graph& graph, const Node& node) {
+  if (auto why = WhyNotTileableRows(graph, node)) return why;
+  const auto last = static_cast<int64_t>(TypeOf(graph, node.inputs[0]).dims.size()) - 1;
+  return Unless(node.attrs.Ints("axes") == std::vector<int64_t>{last}, "is no reduction of rows");
+}
+
 std::optional<std::string> WhyNotTileableLoss(const Graph& graph, const Node& node) {
   if (!KnowsDenominator(node, 3)) return "its mean needs the labels of all samples";
   const bool of_samples = IsSlice(graph, node.inputs[0]) && IsSlice(graph, node.inputs[1]) &&

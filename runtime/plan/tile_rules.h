@@ -37,6 +37,9 @@ std::optional<std::string> WhyNotTileableProduct(const Graph& graph, const Node&
 std::optional<std::string> WhyNotTileableTranspose(const Graph& graph, const Node& node);
 std::optional<std::string> WhyNotTileableSlice(const Graph& graph, const Node& node);
 std::optional<std::string> WhyNotTileableConcat(const Graph& graph, const Node& node);
+// Each row of the last axis by itself: a softmax, and a reduction of rows.
+std::optional<std::string> WhyNotTileableRows(const Graph& graph, const Node& node);
+std::optional<std::string> WhyNotTileableReduction(const Graph& graph, const Node& node);
 // A cross entropy that sums, or whose mean has its denominator as an operand: a tile knows only the labels of its
 // own samples.
 std::optional<std::string> WhyNotTileableLoss(const Graph& graph, const Node& node);

@@ -111,6 +111,13 @@ std::optional<std::string> WhyNotOfTokensProduct(const Graph& graph, const Node&
   return "mixes tokens";
 }
 
+// A softmax or a reduction of rows. The rows of a sample are its tokens, or each token has some.
+std::optional<std::string> WhyNotOfTokensRows(const Graph& graph, const Node& node) {
+  const Dims& dims = graph.value(node.inputs[0]).type.dims;
+  if (dims.size() == 2 && dims[0] == Dim::Batch()) return "has one row a sample";
+  return std::nullopt;
+}
+
 // The last axis of scores are classes, so it must not be the one that is cut. Labels have no such axis.
 std::optional<std::string> WhyNotOfTokensLoss(const Graph& graph, const Node& node) {
   for (const std::vector<ValueId>* const ids : {&node.inputs, &node.outputs})

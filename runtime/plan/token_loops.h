@@ -25,6 +25,7 @@ std::optional<Graph> TokenGraph(const Graph& graph, const Node& node, int64_t to
 std::optional<std::string> WhyNotOfTokensLoop(const Graph& graph, const Node& node);
 std::optional<std::string> WhyNotOfTokensReshape(const Graph& graph, const Node& node);
 std::optional<std::string> WhyNotOfTokensProduct(const Graph& graph, const Node& node);
+std::optional<std::string> WhyNotOfTokensRows(const Graph& graph, const Node& node);
 std::optional<std::string> WhyNotOfTokensLoss(const Graph& graph, const Node& node);
 
 }  // namespace act

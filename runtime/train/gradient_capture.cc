@@ -13,6 +13,19 @@ constexpr char kGradient[] = "grad.";
 
 }  // namespace
 
+int64_t GradientBytesOf(const Plan& plan, int64_t batch) {
+  const Graph& graph = plan.train.graph;
+  const auto bytes_of = [&](ValueId id) { return graph.value(id).type.Bytes().At(batch); };
+  int64_t bytes = 0;
+  for (const Updated& updated : UpdatesOf(graph))
+    bytes += bytes_of(graph.nodes[updated.node].inputs[updated.gradient]);
+  for (const RowUpdateNode& update : RowUpdatesOf(graph))
+    bytes += bytes_of(graph.nodes[update.node].inputs[update.at.table]);
+  for (const ValueId output : graph.outputs)
+    if (graph.value(output).name.starts_with(kGradient)) bytes += bytes_of(output);
+  return bytes;
+}
+
 GradientWatch::GradientWatch(const BoundGraph& bound)
     : device_(bound.device()), nodes_(bound.nodes().size()) {
   const Graph& graph = bound.step().graph;

@@ -14,6 +14,9 @@
 
 namespace act {
 
+// Bytes of all gradients of a plan's training graph. Those of rows count as whole.
+int64_t GradientBytesOf(const Plan& plan, int64_t batch);
+
 // Watches a run. A gradient lives only until its update has run, so it is shown just before. Where
 // a step has several micro-batches, the sums that the update reads are shown. Gradients that are
 // outputs of the graph (a plan without an optimizer) are shown after the last node.

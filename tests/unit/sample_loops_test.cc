@@ -228,5 +228,43 @@ TEST(WhyNotTileable, SaysWhatMixesTokens) {
       << "counts samples";
 }
 
+// A node that reads x and makes y. What it needs to run for some samples, and for some of 6 tokens of a sample.
+TEST(WhyNotTileable, SaysWhichRowsHoldSeveralSamplesOrTokens) {
+  struct Answer {
+    bool samples, tokens;
+    bool operator==(const Answer&) const = default;
+  };
+  const auto may_run = [](const std::string& op, const Dims& x, const Dims& y, std::vector<int64_t> axes) {
+    Products products;
+    Graph& graph = products.step.graph;
+    graph.values[0].type.dims = x;
+    graph.values[2].type.dims = y;
+    Node& node = graph.nodes[0];
+    node.op = op;
+    node.inputs = {0};
+    if (!axes.empty()) node.attrs.Set("axes", std::move(axes));
+    return Answer{!WhyNotTileable(graph, node), !WhyNotTileable(graph, node, 6)};
+  };
+  const Dim n = Dim::Batch();
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax"}) {
+    SCOPED_TRACE(op);
+    EXPECT_EQ(may_run(op, {n, 6, 4}, {n, 6, 1}, {2}), (Answer{true, true}));
+    EXPECT_EQ(may_run(op, {n, 6, 4}, {n, 6}, {2}), (Answer{true, true}));
+    EXPECT_EQ(may_run(op, {Dim(0, 6), 4}, {Dim(0, 6)}, {1}), (Answer{true, true}));
+    EXPECT_EQ(may_run(op, {n, 6}, {n}, {1}), (Answer{true, false})) << "a row of all tokens";
+    EXPECT_EQ(may_run(op, {n, 6, 6}, {n, 6}, {1}), (Answer{false, false})) << "over tokens";
+    EXPECT_EQ(may_run(op, {n, 6, 4}, {6, 4}, {0}), (Answer{false, false})) << "over samples";
+    EXPECT_EQ(may_run(op, {n, 6, 4}, {n}, {1, 2}), (Answer{false, false}));
+    EXPECT_EQ(may_run(op, {n}, {}, {0}), (Answer{false, false}));
+  }
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    SCOPED_TRACE(op);
+    EXPECT_EQ(may_run(op, {n, 6, 4}, {n, 6, 4}, {}), (Answer{true, true}));
+    EXPECT_EQ(may_run(op, {Dim(0, 6), 4}, {Dim(0, 6), 4}, {}), (Answer{true, true}));
+    EXPECT_EQ(may_run(op, {n, 6}, {n, 6}, {}), (Answer{true, false})) << "a row of all tokens";
+    EXPECT_EQ(may_run(op, {n}, {n}, {}), (Answer{false, false})) << "a row of all samples";
+  }
+}
+
 }  // namespace
 }  // namespace act

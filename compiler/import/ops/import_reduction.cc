@@ -129,12 +129,14 @@ Dims Reduced(const Dims& from, const Axes& over) {
   return dims;
 }
 
-// ln(sum(e^x)) = ln(sum(e^(x - max))) + max
+// ln(sum(e^x)) = ln(sum(e^(x - max))) + max. What max passes on to x in the first term is minus what it passes on in
+// the second, so it has no gradient.
 llvm::Error ImportLogSumExp(NodeContext& c) {
   if (!IsFloat(c.Type(0).dtype)) return ImportIntegerReduction(c);
   ACT_TRY(const Axes over, AxesOf(c));
   ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId max, c.Emit("ReduceMax", {x}, Over(over.axes, true)));
+  ACT_TRY(const ValueId largest, c.Emit("ReduceMax", {x}, Over(over.axes, true)));
+  ACT_TRY(const ValueId max, c.Emit("StopGradient", {largest}));
   ACT_TRY(const ValueId shifted, c.Emit("Sub", {x, max}));
   ACT_TRY(const ValueId power, c.Emit("Exp", {shifted}));
   ACT_TRY(const ValueId sum, c.Emit("ReduceSum", {power}, Over(over.axes, true)));
