@@ -35,6 +35,8 @@ void TileWalker::Read(int32_t input, int64_t offset, int64_t count, float* x) co
   const size_t axes = pattern.extents.size();
   const int64_t run = axes == 0 ? 1 : pattern.extents.back();
   const int64_t stride = axes == 0 ? 0 : pattern.strides.back();
+  if (axes == 1 && stride == 1)
+    return ReadRun(view.dtype, view.as<const std::byte>() + offset * size, count, x);
   // Reads runs along the innermost axis. The outer coordinates take one division per run.
   while (count > 0) {
     const int64_t inner = offset % run;

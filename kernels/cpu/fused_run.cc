@@ -157,11 +157,9 @@ void TileWalker::Apply(const Step& step, int64_t count) const {
 template <class F>
 void ForPieces(const TilePlace& tile, int64_t samples_before, const F& f) {
   for (int64_t i = 0; i < tile.count; i += kTileElements) {
-    TilePlace piece = tile;
-    piece.sample += samples_before;
-    piece.first += i;
-    piece.count = std::min(kTileElements, tile.count - i);
-    f(piece, i);
+    f(TilePlace{tile.sample + samples_before, tile.elements, tile.first + i,
+                std::min(kTileElements, tile.count - i)},
+      i);
   }
 }
 

@@ -45,7 +45,8 @@ ACT_TARGET_BF16 void PackPairBf16(const T* first, const T* second, int64_t count
 template <int kVectors>
 ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* right,
                                        std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
-                                       int64_t columns, bool add, Ahead ahead) {
+                                       int64_t columns, bool add, Ahead& ahead) {
+  Ahead next = ahead;
   __m512 sum[kPairRows][kVectors];
   const auto lanes = [columns](int v) ACT_TARGET_BF16 { return FirstLanes(columns - v * kPairLanes); };
 #pragma GCC unroll 8
@@ -57,8 +58,7 @@ ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* rig
   for (const PairRun& run : runs) {
     const uint32_t *a = left + run.a * kPairRows, *b = right + run.b * kVectors * kPairLanes;
     for (int64_t k = 0; k < run.pairs; ++k, a += kPairRows, b += kVectors * kPairLanes) {
-      AskFor(ahead.at);
-      ahead.at += static_cast<uintptr_t>(ahead.step);
+      Prefetch(next);
       __m512bh x[kVectors];
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) x[v] = (__m512bh)_mm512_loadu_si512(b + v * kPairLanes);
@@ -70,6 +70,7 @@ ACT_TARGET_BF16 void MultiplyPairsBf16(const uint32_t* left, const uint32_t* rig
       }
     }
   }
+  ahead = next;
 #pragma GCC unroll 8
   for (int r = 0; r < kPairRows; ++r) {
     if (r >= rows) break;
@@ -102,7 +103,7 @@ void PackPair(const BFloat16* first, const BFloat16* second, int64_t count, int6
 }
 
 void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
-                   int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead) {
+                   int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead& ahead) {
   constexpr decltype(&MultiplyPairsBf16<1>) kByVectors[] = {MultiplyPairsBf16<1>, MultiplyPairsBf16<2>,
                                                             MultiplyPairsBf16<3>};
   kByVectors[(columns - 1) / kPairLanes](left, right, runs, c, c_row, rows, columns, add, ahead);
@@ -117,7 +118,7 @@ void PackPair(const BFloat16*, const BFloat16*, int64_t, int64_t, int64_t, int64
   std::abort();
 }
 void MultiplyPairs(const uint32_t*, const uint32_t*, std::span<const PairRun>, float*, int64_t, int64_t,
-                   int64_t, bool, Ahead) {
+                   int64_t, bool, Ahead&) {
   std::abort();
 }
 

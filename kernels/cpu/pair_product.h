@@ -37,18 +37,21 @@ struct PairRun {
   int64_t a = 0, b = 0, pairs = 0;
 };
 
-// Memory that a product prefetches while it multiplies, a cache line with each pair. A prefetch is
-// not an access, so the address need not be valid.
+// Memory that products prefetch while they multiply: a cache line with each pair, or with every so
+// many. A prefetch is not an access, so the address need not be valid.
 struct Ahead {
+  static constexpr int64_t kNever = int64_t{1} << 62;
   uintptr_t at = 0;
-  int64_t step = 0;  // bytes; 0: nothing is left to prefetch
+  int64_t step = 0;             // bytes
+  int64_t lines = 0;            // that are left; a product may prefetch more
+  int64_t every = 1, wait = 1;  // pairs from a line to the next, and to the first
 };
 
 // c[r * c_row + j] = sum over the runs. Pairs are added one after the other, to the present value
 // of c with `add`. r < rows <= kPairRows, j < columns <= kPairColumns. The right panel's width is
 // `columns` rounded up to kPairLanes.
 void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
-                   int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead);
+                   int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead& ahead);
 
 // These products as RoundedGradWeight (rounded_grad_weight.h) takes them.
 struct PairProduct {
@@ -66,7 +69,7 @@ struct PairProduct {
   // otherwise panels would compete for a few sets of the first-level cache.
   static int64_t LeftDepth(int64_t pairs) { return (pairs + 3) / 4 * 4 + 2; }
   static int64_t RightDepth(int64_t pairs) { return LeftDepth(pairs); }
-  // Lines that one product prefetches.
+  // How often one product may prefetch.
   static int64_t Prefetches(int64_t depth) { return depth; }
 
   // Packs neighbouring terms, `distance` elements apart, as pairs from number `pair` on. An odd last
@@ -78,7 +81,7 @@ struct PairProduct {
       PackPair(from, i + 1 < terms ? from + distance : nullptr, count, kRows, depth, pair + i / 2, panels);
   }
   static void Multiply(const uint32_t* left, int64_t, const uint32_t* right, std::span<const PairRun> runs,
-                       float* c, int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead ahead) {
+                       float* c, int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead& ahead) {
     MultiplyPairs(left, right, runs, c, c_row, rows, columns, add, ahead);
   }
 };

@@ -39,9 +39,13 @@ ACT_TARGET_BF16 inline __m512i Interleaved(__m256i first, __m256i second) {
   return _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(kAll, first), upper);
 }
 
-// Into the second-level cache: a block does not fit into the first.
-inline void AskFor(uintptr_t line) {
-  __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);  // NOLINT(performance-no-int-to-ptr)
+// Prefetches with a pair. Into the second-level cache: a block does not fit into the first.
+inline void Prefetch(Ahead& ahead) {
+  if (--ahead.wait > 0) return;
+  ahead.wait = ahead.every;
+  __builtin_prefetch(reinterpret_cast<const void*>(ahead.at), 0, 2);  // NOLINT(performance-no-int-to-ptr)
+  ahead.at += static_cast<uintptr_t>(ahead.step);
+  --ahead.lines;
 }
 
 }  // namespace act

@@ -32,29 +32,48 @@ namespace act {
 // Walks over what the next block reads, while the current block is multiplied.
 class ReadAhead {
  public:
+  // `channels` elements of each pixel, the first pixel's from `first` on, `distance` elements apart.
   template <class T>
-  void Add(const T* operand, int64_t first, int64_t elements) {
+  void Add(const T* operand, int64_t first, int64_t pixels, int64_t channels, int64_t distance) {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
-    regions_[count_++] = {reinterpret_cast<uintptr_t>(operand) + static_cast<uintptr_t>(first * kBytes),
-                          elements * kBytes};
+    const auto from = reinterpret_cast<uintptr_t>(operand) + static_cast<uintptr_t>(first * kBytes);
+    const int64_t bytes = channels * kBytes;
+    regions_[count_++] = channels == distance
+                             ? Region{from, kLine, pixels * bytes / kLine, 1}
+                             : Region{from, distance * kBytes, pixels, (bytes + kLine - 1) / kLine};
+    lines_ += regions_[count_ - 1].lines * regions_[count_ - 1].columns;
   }
-  // The address of the next `lines` cache lines to prefetch.
-  Ahead Next(int64_t lines) {
-    for (; at_ < count_; ++at_) {
-      auto& [from, bytes] = regions_[at_];
-      if (bytes <= 0) continue;
-      const Ahead ahead{from, kLine};
-      from += static_cast<uintptr_t>(lines * kLine);
-      bytes -= lines * kLine;
-      return ahead;
+  // Spreads the lines over this many chances to prefetch. All at once, they would keep memory busy while
+  // products wait for their operands.
+  void Spread(int64_t chances) {
+    ahead_.every = std::max<int64_t>(1, chances / std::max<int64_t>(1, lines_));
+  }
+  // For the next product.
+  Ahead& Next() {
+    for (; ahead_.lines <= 0 && at_ < count_; ++at_) {
+      Region& region = regions_[at_];
+      if (region.columns-- <= 0) continue;
+      ahead_.at = region.from;
+      ahead_.step = region.step;
+      ahead_.lines = region.lines;
+      region.from += kLine;
+      break;
     }
-    return {};
+    if (ahead_.lines <= 0) ahead_.wait = Ahead::kNever;
+    return ahead_;
   }
 
  private:
   static constexpr int64_t kLine = 64;
-  std::array<std::pair<uintptr_t, int64_t>, 2> regions_;
+  // A column has a line of each pixel, or all of them.
+  struct Region {
+    uintptr_t from;
+    int64_t step, lines, columns;
+  };
+  std::array<Region, 2> regions_;
   size_t count_ = 0, at_ = 0;
+  int64_t lines_ = 0;
+  Ahead ahead_;
 };
 
 template <class Product>
@@ -111,7 +130,7 @@ class RoundedGradWeight final : public Kernel {
       const int64_t part = i % parts_, copy = part - (parts_ - copies_);
       const int t = omp_get_thread_num();
       AddBlocks(dy, x, part, i / parts_, scratch_[static_cast<size_t>(t)], packed + t * thread_words_,
-                copy < 0 ? dw : copies + copy * copy_floats_);
+                copy < 0 ? Sums{dw, false} : Sums{copies + copy * copy_floats_, true});
     }
     if (copies_ == 0) return "";
 #pragma omp parallel for schedule(static, 1) num_threads(threads_)
@@ -129,10 +148,22 @@ class RoundedGradWeight final : public Kernel {
     return CutsM() ? all : Cut(all, kLanes, slice, slices_);
   }
 
-  // Sums over a part's pixels, for the channels of a slice, to sums [taps, M, C].
+  // Where a thread adds up a slice: in dw itself, or in a part's copy. A copy holds the slices one after
+  // the other, and of each its panels of columns, [taps, m, columns]. So the sums of a product lie
+  // together, products walk through them in order, and no two threads write near each other.
+  struct Sums {
+    float* first;
+    bool in_panels;
+  };
+  // Elements of a copy before this slice's.
+  int64_t SliceStart(Range m, Range c) const {
+    return s_.KernelPixels() * (CutsM() ? m.first * s_.channels : c.first * s_.out_channels);
+  }
+
+  // Sums over a part's pixels, for the channels of a slice.
   template <class T>
   void AddBlocks(const T* dy, const T* x, int64_t part, int64_t slice, Block& block, uint32_t* packed,
-                 float* sums) const {
+                 Sums sums) const {
     const Range m = SliceOfM(slice), c = SliceOfC(slice);
     if (m.size() == 0 || c.size() == 0) return;
     [[maybe_unused]] const typename Product::Scope scope;
@@ -174,55 +205,78 @@ class RoundedGradWeight final : public Kernel {
       }
   }
 
-  // The pixels after this block, as many as it has. Leaves out an operand if the thread reads only
-  // some of its channels.
+  // The slice's channels of the pixels after this block, of as many as it has.
   template <class T>
   ReadAhead Behind(const Block& block, Range m, Range c, const T* dy, const T* x) const {
     const auto [rows, columns] = block.pixels;
     ReadAhead ahead;
-    if (m.size() == s_.out_channels) {
-      const int64_t pixels = (rows.size() - 1) * s_.out[2] + columns.size();
-      ahead.Add(dy, (rows.first * s_.out[2] + columns.first + pixels) * s_.dy_pixel, pixels * s_.dy_pixel);
-    }
-    if (c.size() == s_.channels && block.XRows() > 0) {
+    const int64_t pixels = (rows.size() - 1) * s_.out[2] + columns.size();
+    ahead.Add(dy, (rows.first * s_.out[2] + columns.first + pixels) * s_.dy_pixel + m.first, pixels, m.size(),
+              s_.dy_pixel);
+    if (block.XRows() > 0) {
       const bool part_of_row = columns.size() < s_.out[2];
-      const int64_t pixels = part_of_row ? columns.size() * s_.stride[2] : block.XRows() * s_.in[2];
+      const int64_t x_pixels = part_of_row ? columns.size() * s_.stride[2] : block.XRows() * s_.in[2];
       const int64_t first = part_of_row ? block.x_rows.front() * s_.in[2] + columns.last * s_.stride[2]
                                         : (block.x_rows.back() + 1) * s_.in[2];
-      ahead.Add(x, first * s_.x_pixel, pixels * s_.x_pixel);
+      ahead.Add(x, first * s_.x_pixel + c.first, x_pixels, c.size(), s_.x_pixel);
     }
     return ahead;
   }
 
-  void Multiply(const Block& block, Range m, Range c, const uint32_t* packed, float* sums, bool add,
+  void Multiply(const Block& block, Range m, Range c, const uint32_t* packed, Sums sums, bool add,
                 ReadAhead ahead) const {
     const int64_t dy_depth = Product::LeftDepth(block.DyRows() * block.RowPairs());
     const int64_t x_depth = Product::RightDepth(block.XRows() * block.RowPairs());
+    const auto panels = [](int64_t size, int64_t width) { return (size + width - 1) / width; };
+    ahead.Spread(panels(c.size(), kColumns) * panels(m.size(), kRows) * s_.KernelPixels() *
+                 Product::Prefetches(dy_depth));
+    float* to = sums.first + (sums.in_panels ? SliceStart(m, c) : m.first * s_.channels + c.first);
     for (int64_t j = 0; j < c.size(); j += kColumns) {
       const int64_t columns = std::min(kColumns, c.size() - j);
+      const int64_t c_row = sums.in_panels ? columns : s_.channels;
       for (int64_t tap = 0; tap < s_.KernelPixels(); ++tap) {
         const auto& runs = block.runs[static_cast<size_t>(tap / s_.kernel[2])];
         const uint32_t* x_panel =
             packed + dy_words_ + (tap % s_.kernel[2] * RoundUp(c.size(), kLanes) + j) * x_depth;
-        float* to = sums + (tap * s_.out_channels + m.first) * s_.channels + c.first + j;
         for (int64_t i = 0; i < m.size(); i += kRows)
-          Product::Multiply(packed + i * dy_depth, dy_depth, x_panel, runs, to + i * s_.channels, s_.channels,
-                            std::min(kRows, m.size() - i), columns, add,
-                            ahead.Next(Product::Prefetches(dy_depth)));
+          Product::Multiply(packed + i * dy_depth, dy_depth, x_panel, runs, to + i * c_row, c_row,
+                            std::min(kRows, m.size() - i), columns, add, ahead.Next());
+        if (sums.in_panels) to += m.size() * columns;
       }
+      if (!sums.in_panels) to += columns;
     }
   }
 
-  // Rows m of dw [M, C, taps]: the sum of the copies and, for pointwise convolutions, of dw itself.
-  void AddCopies(const float* copies, float* dw, Range m) const {
-    const int64_t channels = s_.channels, taps = s_.KernelPixels();
-    for (int64_t i = m.first * channels; i < m.last * channels; ++i)
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        const float* from = copies + tap * s_.out_channels * channels + i;
-        float sum = copies_ < parts_ ? dw[i] : 0;
-        for (int64_t copy = 0; copy < copies_; ++copy) sum += from[copy * copy_floats_];
-        dw[i * taps + tap] = sum;
+  // Rows of dw [M, C, taps]: the sum of the copies and, for pointwise convolutions, of dw itself.
+  void AddCopies(const float* copies, float* dw, Range rows) const {
+    for (int64_t slice = 0; slice < slices_; ++slice) {
+      const Range m = SliceOfM(slice), c = SliceOfC(slice);
+      const Range here{std::max(rows.first, m.first), std::min(rows.last, m.last)};
+      for (int64_t row = here.first; row < here.last; ++row)
+        AddRow(copies + SliceStart(m, c), row - m.first, m.size(), c.size(),
+               dw + (row * s_.channels + c.first) * s_.KernelPixels());
+    }
+  }
+  // A row of a slice of m x c elements. Taps lie far apart, often in the same sets of the first-level
+  // cache. So some of each are added up here first.
+  void AddRow(const float* copies, int64_t row, int64_t m, int64_t c, float* dw) const {
+    constexpr int64_t kSome = 16;
+    const int64_t taps = s_.KernelPixels();
+    float sums[kSome][kColumns];
+    for (int64_t j = 0; j < c; j += kColumns) {
+      const int64_t columns = std::min(kColumns, c - j);
+      for (int64_t first = 0; first < taps; first += kSome) {
+        const int64_t some = std::min(kSome, taps - first);
+        for (int64_t t = 0; t < some; ++t) {
+          const float* from = copies + j * m * taps + ((first + t) * m + row) * columns;
+          for (int64_t i = 0; i < columns; ++i) sums[t][i] = copies_ < parts_ ? dw[j + i] : 0;
+          for (int64_t copy = 0; copy < copies_; ++copy, from += copy_floats_)
+            for (int64_t i = 0; i < columns; ++i) sums[t][i] += from[i];
+        }
+        for (int64_t t = 0; t < some; ++t)
+          for (int64_t i = 0; i < columns; ++i) dw[(j + i) * taps + first + t] = sums[t][i];
       }
+    }
   }
 
   const GradWeightShape s_;

@@ -117,10 +117,7 @@ ACT_TARGET_TILES void StageIn(const void* from, int64_t from_row, int64_t rows, 
 template <int kRowTiles, int kColumnTiles>
 ACT_TARGET_TILES inline void AddTiles(const uint32_t* a, int64_t a_tile, int64_t a_row, const uint32_t* b,
                                       int64_t b_tile, int64_t b_row, Ahead& ahead) {
-  const auto ask = [&ahead] {
-    AskFor(ahead.at);
-    ahead.at += static_cast<uintptr_t>(ahead.step);
-  };
+  const auto ask = [&ahead] { Prefetch(ahead); };
   _tile_loadd(4, a, a_row);
   _tile_loadd(6, b, b_row);
   ask();
@@ -142,7 +139,7 @@ ACT_TARGET_TILES inline void AddTiles(const uint32_t* a, int64_t a_tile, int64_t
 template <int kRowTiles, int kColumnTiles>
 ACT_TARGET_TILES void MultiplyTiles(const uint32_t* left, int64_t depth, const uint32_t* right,
                                     std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
-                                    int64_t columns, bool add, Ahead ahead) {
+                                    int64_t columns, bool add, Ahead& ahead) {
   Staging staging;
   const auto rows_of = [rows](int t) { return std::min(kSide, rows - t / 2 * kSide); };
   const auto columns_of = [columns](int t) { return std::min(kSide, columns - t % 2 * kSide); };
@@ -224,7 +221,7 @@ void TileProduct::PackLeft(const BFloat16* from, int64_t distance, int64_t terms
 
 void TileProduct::Multiply(const uint32_t* left, int64_t depth, const uint32_t* right,
                            std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
-                           int64_t columns, bool add, Ahead ahead) {
+                           int64_t columns, bool add, Ahead& ahead) {
   constexpr decltype(&MultiplyTiles<1, 1>) kBySize[2][2] = {{MultiplyTiles<1, 1>, MultiplyTiles<1, 2>},
                                                             {MultiplyTiles<2, 1>, MultiplyTiles<2, 2>}};
   kBySize[rows > kSide][columns > kSide](left, depth, right, runs, c, c_row, rows, columns, add, ahead);
@@ -242,7 +239,7 @@ void TileProduct::PackLeft(const BFloat16*, int64_t, int64_t, int64_t, int64_t, 
   std::abort();
 }
 void TileProduct::Multiply(const uint32_t*, int64_t, const uint32_t*, std::span<const PairRun>, float*,
-                           int64_t, int64_t, int64_t, bool, Ahead) {
+                           int64_t, int64_t, int64_t, bool, Ahead&) {
   std::abort();
 }
 

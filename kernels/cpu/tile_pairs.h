@@ -50,7 +50,7 @@ struct TileProduct {
   // Numbers that are denormal, and results that would be, count as zero.
   static void Multiply(const uint32_t* left, int64_t depth, const uint32_t* right,
                        std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows, int64_t columns,
-                       bool add, Ahead ahead);
+                       bool add, Ahead& ahead);
 
  private:
   // Lines that are prefetched with 16 pairs.

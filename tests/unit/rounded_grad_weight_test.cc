@@ -84,6 +84,7 @@ TEST_P(RoundedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
       {"single pixel", {{4, 1, 1, 30}, 13, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
       {"a window as large as the image", {{5, 3, 4, 16}, 16, {3, 4}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
       {"rows without a window", {{2, 2, 4, 16}, 8, {3, 3}, {1, 1}, {1, 1}, {3, 1, 3, 1}}},
+      {"a window of 35 taps", {{2, 9, 12, 50}, 17, {5, 7}, {1, 1}, {1, 1}, {2, 3, 2, 3}}},
       {"panels of every width", {{1, 6, 6, 100}, 104, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
   };
   for (const auto& [name, conv] : cases) {
