@@ -7,6 +7,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "runtime/base/dtype_kind.h"
+#include "runtime/plan/operand_writes.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 #include "runtime/plan/workspace.h"
@@ -116,18 +117,27 @@ class Assigner {
   }
 
   // The storage of operand `k`, if result `o` of node `i` may overwrite it. This node must be the
-  // last to read it, and must read it as one operand only. Else -1.
+  // last to read it. A loop must read it as one operand only, and another node as such that its kernels
+  // may overwrite. Else -1.
   StorageId Overwritten(size_t i, size_t o, size_t k, const std::vector<StorageId>& taken) {
     const Node& node = graph_.nodes[i];
     const TensorType &operand = graph_.value(node.inputs[k]).type,
                      &result = graph_.value(node.outputs[o]).type;
     const StorageId s = storage(node.inputs[k]);
     const auto in_storage = [&](ValueId v) { return v != kNoValue && storage(v) == s; };
+    const auto may_overwrite = [&] {
+      for (size_t other = 0; other < node.inputs.size(); ++other)
+        if (in_storage(node.inputs[other]) && !MayOverwrite(graph_, node, o, other)) return false;
+      return true;
+    };
+    const auto reads_once = [&] {
+      return std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) == 1;
+    };
     if (result.dtype != operand.dtype || !IsFloat(result.dtype) ||
         loop_of_[static_cast<size_t>(node.inputs[k])] != loop_of_[static_cast<size_t>(node.outputs[o])] ||
         operand.Elements() != result.Elements() || !overwritable_[static_cast<size_t>(s)] ||
         last_reader_[static_cast<size_t>(s)] != static_cast<int64_t>(i) ||
-        std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) != 1 ||
+        (RunsProgram(node) ? !reads_once() : !may_overwrite()) ||
         std::find(taken.begin(), taken.end(), s) != taken.end())
       return -1;
     return s;

@@ -12,6 +12,7 @@
 #include "passes/pass.h"
 #include "passes/planning/assign_storage.h"
 #include "passes/planning/loop_parts.h"
+#include "runtime/codec/code_samples.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/alias.h"
 #include "runtime/plan/runtime_op.h"
@@ -32,6 +33,9 @@ constexpr int64_t kMostSmallTiles = 64;  // in place of kTiles at L5, where a ti
 constexpr int64_t LargeTileBytes(TargetKind target) {
   return int64_t{1} << (target == TargetKind::kCpu ? 26 : 28);
 }
+// Of a tile of a long sample's tokens (runtime/codec/code_samples.h), unless they are large. With fewer, adding to the
+// gradients of weights would take longer beside the products (docs/measurements/memory.md).
+constexpr int64_t kTileTokens = 1024;
 constexpr int kMostLoops = 400;  // bounds the time of the search; known networks stay far below
 // L5: nodes at which at least this part of the peak lives are high, and values of this part of it are large.
 constexpr double kHigh = .8, kLarge = .02;
@@ -163,8 +167,9 @@ class Tiler {
   Span SpanOf(ValueId value, size_t made) const {
     const TensorType& type = graph_.value(value).type;
     const int64_t bytes = type.Bytes().At(kTiledPeakBatch);
-    const bool large = bytes / kTiledPeakBatch > large_tile_bytes_ && TileRoleOf(type) == TileRole::kSlice;
-    return {made, made, value, bytes, large ? TokensOf(type.dims) : 1, {}};
+    const int64_t tokens = TileRoleOf(type) == TileRole::kSlice ? TokensOf(type.dims) : 1;
+    const bool cut = bytes / kTiledPeakBatch > large_tile_bytes_ || IsLong(value, tokens);
+    return {made, made, value, bytes, cut ? tokens : 1, {}};
   }
   // 1 if a loop cannot go over so many.
   static int64_t TokensOf(const Dims& dims) {
@@ -172,13 +177,19 @@ class Tiler {
     return tokens <= kMostTiles ? tokens : 1;
   }
 
-  // The tiles of a loop for a tensor of so many bytes at kTiledPeakBatch.
-  SampleLoop LoopFor(int64_t bytes, int64_t tokens) const {
+  bool IsLong(ValueId value, int64_t tokens) const {
+    return tokens > 1 && AreLong(tokens, graph_.value(value).type.Elements().At(1) / tokens);
+  }
+
+  // The tiles of a loop for the span's tensor.
+  SampleLoop LoopFor(const Span& span, int64_t tokens) const {
     const int64_t all = kTiledPeakBatch * tokens;
-    const int64_t samples = std::max<int64_t>(large_tile_bytes_ / std::max<int64_t>(bytes / all, 1), 1);
+    const int64_t large = std::max<int64_t>(large_tile_bytes_ / std::max<int64_t>(span.bytes / all, 1), 1);
+    const int64_t samples = IsLong(span.value, tokens) ? std::min(large, kTileTokens) : large;
+    const int64_t tiles = samples < large ? all / samples : span.bytes / large_tile_bytes_;
     return {.first = 0,
             .last = 0,
-            .tiles = std::clamp(bytes / large_tile_bytes_, tiles_, std::min(all, kMostTiles)),
+            .tiles = std::clamp(tiles, tiles_, std::min(all, kMostTiles)),
             .least_samples = tokens > 1 ? samples : std::min(samples, least_samples_),
             .tokens = tokens};
   }
@@ -188,7 +199,7 @@ class Tiler {
     size_t lo = span.made, hi = span.last_read;
     std::set<size_t> core(span.nodes.begin(), span.nodes.end());
     std::vector<SampleLoop> others;
-    SampleLoop made = LoopFor(span.bytes, tokens);
+    SampleLoop made = LoopFor(span, tokens);
     // In order, because taking in one loop may make it meet the next.
     for (const SampleLoop& loop : graph_.loops) {
       const auto first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last);

@@ -64,6 +64,7 @@ const RuntimeOp kOps[] = {
      .operands = {4, 6},
      .results = {1, 4},
      .workspace = {AttentionGradWorkspace, CudaAttentionGradWorkspace},
+     .in_place = "011223",
      .bfloat16 = {"ssss-", "r"}},
     {.name = "Softmax"},
     {.name = "LogSoftmax"},
