@@ -33,9 +33,9 @@ constexpr int64_t kMostSmallTiles = 64;  // in place of kTiles at L5, where a ti
 constexpr int64_t LargeTileBytes(TargetKind target) {
   return int64_t{1} << (target == TargetKind::kCpu ? 26 : 28);
 }
-// Of a tile of a long sample's tokens (runtime/codec/code_samples.h), unless they are large. With fewer, adding to the
-// gradients of weights would take longer beside the products (docs/measurements/memory.md).
-constexpr int64_t kTileTokens = 1024;
+// Of a long sample (runtime/codec/code_samples.h), unless they take more bytes than that. Each tile adds its part to the
+// gradient of every weight, beside products whose time grows with the tokens. So a card has more tokens, too.
+constexpr int64_t TileTokens(TargetKind target) { return target == TargetKind::kCpu ? 1024 : 4096; }
 constexpr int kMostLoops = 400;  // bounds the time of the search; known networks stay far below
 // L5: nodes at which at least this part of the peak lives are high, and values of this part of it are large.
 constexpr double kHigh = .8, kLarge = .02;
@@ -51,6 +51,7 @@ class Tiler {
         target_(context.target),
         workspace_limit_(context.workspace_limit),
         large_tile_bytes_(LargeTileBytes(context.target)),
+        tile_tokens_(TileTokens(context.target)),
         least_peak_(context.policy.least_peak),
         peak_batch_(least_peak_ ? std::max(context.policy.batch, kSmallPeakBatch) : kTiledPeakBatch),
         tiles_(least_peak_ ? kMostSmallTiles : kTiles),
@@ -185,7 +186,7 @@ class Tiler {
   SampleLoop LoopFor(const Span& span, int64_t tokens) const {
     const int64_t all = kTiledPeakBatch * tokens;
     const int64_t large = std::max<int64_t>(large_tile_bytes_ / std::max<int64_t>(span.bytes / all, 1), 1);
-    const int64_t samples = IsLong(span.value, tokens) ? std::min(large, kTileTokens) : large;
+    const int64_t samples = IsLong(span.value, tokens) ? std::min(large, tile_tokens_) : large;
     const int64_t tiles = samples < large ? all / samples : span.bytes / large_tile_bytes_;
     return {.first = 0,
             .last = 0,
@@ -274,7 +275,7 @@ class Tiler {
   Graph& graph_;
   const TargetKind target_;
   const int64_t workspace_limit_;
-  const int64_t large_tile_bytes_;
+  const int64_t large_tile_bytes_, tile_tokens_;
   const bool least_peak_;                // Policy::least_peak
   const int64_t peak_batch_;             // whose peak is to be lowered
   const int64_t tiles_, least_samples_;  // of a loop over samples
