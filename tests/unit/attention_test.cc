@@ -246,7 +246,8 @@ TEST(Attention, GradientsMayLieWhereOperandsDo) {
     ExpectSameInPlace(WithBFloat16Results(InBFloat16(Gradient(f))), places);
   }
   // One product [N,T,3,H,D] makes all three.
-  const Form f{.name = "", .q = {2, 3, 130, 8}, .k = {2, 3, 130, 8}, .v = {2, 3, 130, 8}, .heads_second = true};
+  const Form f{
+      .name = "", .q = {2, 3, 130, 8}, .k = {2, 3, 130, 8}, .v = {2, 3, 130, 8}, .heads_second = true};
   OpCase packed = Gradient(f);
   packed.attrs.Set("packed", int64_t{2});
   const TestTensor qkv = Random({2, 130, 3, 3, 8}, 7);

@@ -72,7 +72,9 @@ TEST(CodecSizes, OfLongSamplesAreThoseOfTheirTokens) {
     const SampleShape shape = CodeSamplesOf(dims);
     return std::make_pair(shape.samples, shape.elements);
   };
-  const auto tokens = [](int64_t count, int64_t elements) { return std::make_pair(Dim(0, count), Dim(elements)); };
+  const auto tokens = [](int64_t count, int64_t elements) {
+    return std::make_pair(Dim(0, count), Dim(elements));
+  };
   EXPECT_EQ(of({Dim::Batch(), 2048, 512}), tokens(2048, 512));
   EXPECT_EQ(of({Dim::Batch(), 2048, 8, 64}), tokens(2048, 512));
   EXPECT_EQ(of({Dim(0, 2048), 512}), tokens(2048, 512)) << "as they are anyway";
@@ -82,7 +84,8 @@ TEST(CodecSizes, OfLongSamplesAreThoseOfTheirTokens) {
   EXPECT_EQ(of({Dim::Batch(), 2048 * 512}), tokens(1, 2048 * 512));
   EXPECT_EQ(of({2048, 2048, 512}), std::make_pair(Dim(1), Dim(int64_t{2048} * 2048 * 512))) << "no samples";
   // 3 groups of 3 bits, and their metadata.
-  EXPECT_EQ(CodeType(Codec::Uniform(3, 256), {Dim::Batch(), 4096, 768})->dims, Dims{Dim(0, 4096 * (16 + 288))});
+  EXPECT_EQ(CodeType(Codec::Uniform(3, 256), {Dim::Batch(), 4096, 768})->dims,
+            Dims{Dim(0, 4096 * (16 + 288))});
 }
 
 TEST(CodecSizes, NeedSamplesOfOneSize) {
