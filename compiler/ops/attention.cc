@@ -160,6 +160,7 @@ void AddAttentionOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "AttentionGrad",
                  .infer = InferGrad,
                  .flops = [](const Node& n, const Graph& g) { return ProductFlops(n, g, 1, 5); },
+                 .in_place = {{0, 1}, {1, 2}, {2, 3}},
                  .gradient = true,
                  .random = true,
                  .product = Product::kAttentionGradient,

@@ -1,5 +1,7 @@
 // The gradient of attention, a block of queries at a time. It recomputes the probabilities, because the
-// gradient of a query's scores needs the sum of p dp over its keys first.
+// gradient of a query's scores needs the sum of p dp over its keys first. Gradients may lie where q, k and v
+// do: a head's keys and values are copied before their gradients are begun, and a block of queries is read for
+// the last time before its gradient is written.
 #include <omp.h>
 
 #include <algorithm>
@@ -85,6 +87,15 @@ class BackwardKernel final : public Kernel {
     }
   }
 
+  // The head's keys, in `copy` unless they are there.
+  FloatTile CopyTile(const FloatTile& keys, float* copy) const {
+    if (keys.at == copy) return keys;
+    const FloatTile to{copy, ProductRowFloats(blocks_.s.depth)};
+    for (int64_t j = 0; j < blocks_.s.keys; ++j)
+      std::copy_n(keys.at + j * keys.row, blocks_.s.depth, to.at + j * to.row);
+    return to;
+  }
+
   // One head of keys, with all heads of queries that read it.
   void Slice(const KernelArgs& args, int64_t kv_slice, float* d_bias, float* scratch) const {
     const AttentionShape& s = blocks_.s;
@@ -92,7 +103,7 @@ class BackwardKernel final : public Kernel {
     float *keys_across = scratch, *values_across = keys_across + s.depth * row;
     float *scores = values_across + s.value_depth * row, *d_scores = scores + blocks_.rows * row;
     float *kept = d_scores + blocks_.rows * row, *slopes = s.softcap > 0 ? kept + row : nullptr;
-    // Tiles of k, dk, dv; of q, dq and the result's gradient.
+    // A copy of k. If operands are bfloat16, also tiles of dk, dv; of q, dq and the result's gradient.
     const int64_t depth_row = ProductRowFloats(s.depth), value_row = ProductRowFloats(s.value_depth);
     float *k_tile = kept + (slopes ? 2 : 1) * row, *dk_tile = k_tile + s.keys * depth_row;
     float *dv_tile = dk_tile + s.keys * depth_row, *q_tile = dv_tile + s.keys * value_row;
@@ -101,7 +112,8 @@ class BackwardKernel final : public Kernel {
     const TensorView &dq_all = Gradient(args, 0), &dk_all = Gradient(args, 1), &dv_all = Gradient(args, 2);
     const bool rounds = q_all.dtype == DType::kBFloat16;
     const int64_t at_k = s.k.At(kv_slice, 0, 0), at_v = s.v.At(kv_slice, 0, 0);
-    const FloatTile k = ReadTile(blocks_.Operand(args, 1), at_k, s.k.row, s.keys, s.depth, k_tile);
+    const FloatTile k =
+        CopyTile(ReadTile(blocks_.Operand(args, 1), at_k, s.k.row, s.keys, s.depth, k_tile), k_tile);
     blocks_.Transpose(k.at, k.row, s.depth, s.scale, keys_across);
     // v is not needed once it is transposed.
     const FloatTile v = ReadTile(blocks_.Operand(args, 2), at_v, s.v.row, s.keys, s.value_depth, dv_tile);
@@ -149,8 +161,8 @@ class BackwardKernel final : public Kernel {
           RoundRow(keys, g.d_weights, g.d_weights);
         }
         Multiply({scores, 1, row, d_out.at, d_out.row, dv.at, dv.row, keys, s.value_depth, rows, true});
-        Multiply({d_scores, row, 1, k.at, k.row, dq.at, dq.row, rows, s.depth, keys, false});
         Multiply({d_scores, 1, row, q.at, q.row, dk.at, dk.row, keys, s.depth, rows, true});
+        Multiply({d_scores, row, 1, k.at, k.row, dq.at, dq.row, rows, s.depth, keys, false});
         StoreTile(dq, dq_all, at_q, s.q.row, rows, s.depth, nullptr);
       }
     }

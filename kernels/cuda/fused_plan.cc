@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "runtime/base/target.h"
+#include "runtime/codec/code_samples.h"
 
 namespace act::cuda {
 namespace {
@@ -115,7 +116,7 @@ class Planner {
   void PlaceSamples() {
     bool needs_samples = HasCodes();
     for (const Instr& instr : program_.instrs) needs_samples |= instr.op == Opcode::kDropout;
-    const bool fixed = SamplesOf(program_.space).elements.IsFixed();
+    const bool fixed = CodeSamplesOf(program_.space).elements.IsFixed();
     loop_.by_sample = needs_samples || (fixed && loop_.shape.elements % loop_.unit == 0);
     loop_.samples = loop_.by_sample ? loop_.shape.samples : 1;
     loop_.elements = loop_.by_sample ? loop_.shape.elements : loop_.shape.count;

@@ -6,7 +6,7 @@
 //   key     = seed (low word, high word)
 //   counter = (call, low word; call, high word; step, low word; stream)
 // One call gives four words. Elements are numbered within their sample, and samples as in
-// SamplesOf. A row of 16 calls, one per SIMD lane, serves a block of consecutive elements. So a
+// CodeSamplesOf. A row of 16 calls, one per SIMD lane, serves a block of consecutive elements. So a
 // vector of 16 elements takes one word of each call:
 //   Random32: a block is  64 elements. call = 16 (sample B + e / 64) + e % 16,  word (e % 64) / 16
 //   Random16: a block is 256 elements. call = 16 (sample B + e / 256) + e % 16,

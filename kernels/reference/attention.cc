@@ -104,28 +104,21 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
 // p = softmax(score), o = (p kept) v. With dp = kept (do v^T), and c the slope of softcap:
 //   dscore = p (dp - sum_j p dp), dv = (p kept)^T do,
 //   dq = scale c dscore k, dk = scale c dscore^T q.
-// Gradients are added up in float32, row after row.
+// Gradients are added up in float32, row after row, apart from the results, which may lie where q, k and v do.
 std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) {
   const auto shape =
       AttentionShapeOf(site.node->attrs, std::span(site.inputs).subspan(1), site.inputs[0], why);
   if (!shape) return nullptr;
   if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "do and q must have one type");
   if (!GradientsFit(*shape, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
-  // Of results that are bfloat16.
-  auto sums = std::make_shared<std::vector<std::vector<float>>>(site.outputs.size());
-  for (size_t i = 0; i < site.outputs.size(); ++i)
-    if (site.outputs[i].dtype == DType::kBFloat16)
-      (*sums)[i].resize(static_cast<size_t>(site.outputs[i].elements));
+  auto sums = std::make_shared<std::vector<std::vector<float>>>();
+  for (const TensorView& result : site.outputs) sums->emplace_back(static_cast<size_t>(result.elements));
   return MakeKernel([s = *shape, sums](const KernelArgs& args) -> std::string {
     const std::span<const TensorView> in = args.inputs.subspan(1);
-    const auto added = [&](size_t i) {
-      const TensorView& result = args.outputs[i];
-      return result.dtype == DType::kBFloat16 ? (*sums)[i].data() : result.as<float>();
-    };
-    for (size_t i = 0; i < args.outputs.size(); ++i) std::fill_n(added(i), args.outputs[i].elements, 0.0f);
+    for (std::vector<float>& sum : *sums) std::fill(sum.begin(), sum.end(), 0.0f);
     const auto gradient = [&](size_t operand) {
       const size_t i = s.GradientOf(operand);
-      return i < args.outputs.size() ? added(i) : nullptr;
+      return i < sums->size() ? (*sums)[i].data() : nullptr;
     };
     float *dq = gradient(0), *dk = gradient(1), *dv = gradient(2), *d_bias = gradient(3);
     for (int64_t b = 0; b < s.batches; ++b)
@@ -163,9 +156,8 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
           }
         }
     for (size_t i = 0; i < args.outputs.size(); ++i)
-      if (args.outputs[i].dtype == DType::kBFloat16)
-        WriteFromFloat(DType::kBFloat16, (*sums)[i].data(), args.outputs[i].elements,
-                       args.outputs[i].as<void>());
+      WriteFromFloat(args.outputs[i].dtype, (*sums)[i].data(), args.outputs[i].elements,
+                     args.outputs[i].as<void>());
     return "";
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/codec/code_samples.h"
 #include "runtime/codec/plugin.h"
 
 namespace act {
@@ -104,15 +105,12 @@ std::optional<FusedShape> FusedShapeOf(const KernelSite& site, std::string* why)
 
   FusedShape shape;
   shape.dims = DimsAt(program.space, site.batch);
-  const SampleShape samples = SamplesOf(program.space);
+  if (std::any_of(shape.dims.begin(), shape.dims.end(), [](int64_t d) { return d < 0; }))
+    return refuse("the iteration space " + Text(shape.dims) + " has a negative extent");
+  const SampleShape samples = CodeSamplesOf(program.space);
   shape.samples = samples.samples.At(site.batch);
   shape.samples_each = site.batch > 0 ? shape.samples / site.batch : 1;
-  shape.elements = 1;
-  for (size_t i = 0; i < shape.dims.size(); ++i) {
-    if (shape.dims[i] < 0)
-      return refuse("the iteration space " + Text(shape.dims) + " has a negative extent");
-    if (i > 0 || program.space[0].IsFixed()) shape.elements = SaturatingMul(shape.elements, shape.dims[i]);
-  }
+  shape.elements = samples.elements.At(site.batch);
   shape.count = SaturatingMul(shape.samples, shape.elements);
   if (shape.count >= kTooLarge) return refuse("the iteration space is too large");
 

@@ -14,7 +14,7 @@ namespace act {
 struct FusedShape {
   std::vector<int64_t> dims;  // iteration space
   int64_t count = 0;          // elements of the space
-  int64_t samples = 0;        // SamplesOf(space): codes and random numbers are laid out per sample
+  int64_t samples = 0;        // CodeSamplesOf(space): codes and random numbers are laid out per sample
   int64_t elements = 0;       // of one sample
   // samples here for each sample of the batch: 12 if the first axis is 12N
   int64_t samples_each = 1;

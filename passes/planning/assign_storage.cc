@@ -7,6 +7,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "runtime/base/dtype_kind.h"
+#include "runtime/plan/operand_writes.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 #include "runtime/plan/workspace.h"
@@ -118,8 +119,7 @@ class Assigner {
     }
   }
 
-  // Whether the result of node `i` may overwrite the operand's storage: this node must be the last to read it, and must
-  // read it as one operand only.
+  // Whether the result of node `i` may overwrite the operand's storage: this node must be the last to read it.
   bool MayTake(size_t i, const Overwrite& overwrite, const std::vector<StorageId>& taken) {
     const Node& node = graph_.nodes[i];
     const ValueId operand = node.inputs[overwrite.operand], result = node.outputs[overwrite.result];
@@ -128,7 +128,7 @@ class Assigner {
     return loop_of_[static_cast<size_t>(operand)] == loop_of_[static_cast<size_t>(result)] &&
            overwritable_[static_cast<size_t>(s)] &&
            last_reader_[static_cast<size_t>(s)] == static_cast<int64_t>(i) &&
-           std::count_if(node.inputs.begin(), node.inputs.end(), in_storage) == 1 &&
+           MayOverwriteAll(graph_, node, overwrite.result, in_storage) &&
            std::find(taken.begin(), taken.end(), s) == taken.end();
   }
 
@@ -143,6 +143,14 @@ class Assigner {
 };
 
 }  // namespace
+
+bool MayOverwriteAll(const Graph& graph, const Node& node, size_t result,
+                     llvm::function_ref<bool(ValueId)> lies_there) {
+  if (RunsProgram(node)) return std::count_if(node.inputs.begin(), node.inputs.end(), lies_there) == 1;
+  for (size_t k = 0; k < node.inputs.size(); ++k)
+    if (lies_there(node.inputs[k]) && !MayOverwrite(graph, node, result, k)) return false;
+  return true;
+}
 
 std::vector<Overwrite> OverwritesOf(const Graph& graph, const Node& node) {
   std::vector<Overwrite> overwrites;

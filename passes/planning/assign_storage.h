@@ -1,6 +1,8 @@
 // Turns a graph of runnable operators into one that can be placed in memory.
 #pragma once
 
+#include <llvm/ADT/STLFunctionalExtras.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -22,8 +24,14 @@ struct Overwrite {
   size_t result = 0, operand = 0;  // positions in the node's
 };
 
-// Those of a node that are of the same size and that its kernels allow: by result, then in the order to try them.
+// Those of a node that are of the same size and that its kernels allow: by result, then in the order to try them. Other
+// operands may lie in the same memory, so ask MayOverwriteAll.
 std::vector<Overwrite> OverwritesOf(const Graph& graph, const Node& node);
+
+// Whether a result may lie over all operands for which `lies_there` holds. A loop must read them as one operand only, and
+// another node as such that its kernels may overwrite.
+bool MayOverwriteAll(const Graph& graph, const Node& node, size_t result,
+                     llvm::function_ref<bool(ValueId)> lies_there);
 
 // Books a node's workspace. `tokens`: those of the loop that contains it (runtime/plan/token_loops.h), or 1.
 void AssignWorkspace(const Graph& graph, Node& node, int64_t tokens, int64_t limit_bytes);

@@ -95,9 +95,9 @@ void MovingStep::FindOverwrites() {
     for (const Overwrite& overwrite : act::OverwritesOf(graph_, node)) {
       const FamilyId made = of(node.outputs[overwrite.result]), read = of(node.inputs[overwrite.operand]);
       const Family& family = families_[static_cast<size_t>(read)];
-      const bool once = std::count_if(node.inputs.begin(), node.inputs.end(),
-                                      [&](ValueId id) { return id != kNoValue && of(id) == read; }) == 1;
-      if (once && !family.is_output && graph_.value(family.root).kind == ValueKind::kActivation)
+      const bool may = MayOverwriteAll(graph_, node, overwrite.result,
+                                       [&](ValueId id) { return id != kNoValue && of(id) == read; });
+      if (may && !family.is_output && graph_.value(family.root).kind == ValueKind::kActivation)
         overwrites_of_[i].push_back({made, read});
     }
   }

@@ -18,6 +18,7 @@
 #include "passes/planning/loop_parts.h"
 #include "passes/planning/loop_spans.h"
 #include "passes/planning/moving_step.h"
+#include "runtime/codec/code_samples.h"
 #include "runtime/memory/layout.h"
 #include "runtime/plan/sample_loops.h"
 
@@ -36,6 +37,9 @@ constexpr int64_t kMostSmallTiles = 64;  // in place of kTiles at L5, where a ti
 constexpr int64_t LargeTileBytes(TargetKind target) {
   return int64_t{1} << (target == TargetKind::kCpu ? 26 : 28);
 }
+// Of a long sample (runtime/codec/code_samples.h), unless they take more bytes than that. Each tile adds its part to the
+// gradient of every weight, beside products whose time grows with the tokens. So a card has more tokens, too.
+constexpr int64_t TileTokens(TargetKind target) { return target == TargetKind::kCpu ? 1024 : 4096; }
 constexpr int kMostLoops = 400;  // bounds the time of the search; known networks stay far below
 // L5: nodes at which at least this part of the peak lives are high, and values of this part of it are large.
 constexpr double kHigh = .8, kLarge = .02;
@@ -51,6 +55,7 @@ class Tiler {
         target_(context.target),
         workspace_limit_(context.workspace_limit),
         large_tile_bytes_(LargeTileBytes(context.target)),
+        tile_tokens_(TileTokens(context.target)),
         least_peak_(context.policy.least_peak),
         peak_batch_(least_peak_ ? std::max(context.policy.batch, kSmallPeakBatch) : kTiledPeakBatch),
         tiles_(least_peak_ ? kMostSmallTiles : kTiles),
@@ -133,21 +138,30 @@ class Tiler {
     return bytes;
   }
 
-  // Of a sample that is larger than a tile may be. 1 if it is not, or a loop cannot go over so many.
+  // Of a sample that is cut into tokens. 1 if it is not, or a loop cannot go over so many.
   int64_t TokensOf(ValueId value) const {
     const Dims& dims = graph_.value(value).type.dims;
-    if (bytes_[static_cast<size_t>(value)] / kTiledPeakBatch <= large_tile_bytes_) return 1;
     const int64_t tokens = dims[0] != Dim::Batch() ? dims[0].per_batch : dims.size() > 1 ? dims[1].fixed : 1;
-    return tokens <= kMostTiles ? tokens : 1;
+    const bool cut =
+        bytes_[static_cast<size_t>(value)] / kTiledPeakBatch > large_tile_bytes_ || IsLong(value, tokens);
+    return cut && tokens <= kMostTiles ? tokens : 1;
   }
 
-  // The tiles of a loop for a tensor of so many bytes at kTiledPeakBatch.
-  SampleLoop LoopFor(int64_t bytes, int64_t tokens) const {
+  // Whether its samples are long (runtime/codec/code_samples.h).
+  bool IsLong(ValueId value, int64_t tokens) const {
+    return tokens > 1 && AreLong(tokens, graph_.value(value).type.Elements().At(1) / tokens);
+  }
+
+  // The tiles of a loop for the tensor.
+  SampleLoop LoopFor(ValueId value, int64_t tokens) const {
+    const int64_t bytes = bytes_[static_cast<size_t>(value)];
     const int64_t all = kTiledPeakBatch * tokens;
-    const int64_t samples = std::max<int64_t>(large_tile_bytes_ / std::max<int64_t>(bytes / all, 1), 1);
+    const int64_t large = std::max<int64_t>(large_tile_bytes_ / std::max<int64_t>(bytes / all, 1), 1);
+    const int64_t samples = IsLong(value, tokens) ? std::min(large, tile_tokens_) : large;
+    const int64_t tiles = samples < large ? all / samples : bytes / large_tile_bytes_;
     return {.first = 0,
             .last = 0,
-            .tiles = std::clamp(bytes / large_tile_bytes_, tiles_, std::min(all, kMostTiles)),
+            .tiles = std::clamp(tiles, tiles_, std::min(all, kMostTiles)),
             .least_samples = tokens > 1 ? samples : std::min(samples, least_samples_),
             .tokens = tokens};
   }
@@ -157,7 +171,7 @@ class Tiler {
     if (FailsAgain(span, tokens)) return false;
     size_t lo = span.made, hi = span.last_read;
     std::vector<SampleLoop> others;
-    SampleLoop made = LoopFor(bytes_[static_cast<size_t>(span.value)], tokens);
+    SampleLoop made = LoopFor(span.value, tokens);
     std::vector<const SampleLoop*> met;
     bool alike = true;
     // In order, because taking in one loop may make it meet the next.
@@ -290,7 +304,7 @@ class Tiler {
   Graph& graph_;
   const TargetKind target_;
   const int64_t workspace_limit_;
-  const int64_t large_tile_bytes_;
+  const int64_t large_tile_bytes_, tile_tokens_;
   const bool least_peak_;                // Policy::least_peak
   const int64_t peak_batch_;             // whose peak is to be lowered
   const int64_t tiles_, least_samples_;  // of a loop over samples

@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "runtime/codec/code_samples.h"
 #include "runtime/codec/codec_row.h"
 #include "runtime/codec/plugin.h"
 
@@ -50,7 +51,7 @@ SampleShape SamplesOf(const Dims& dims) {
 }
 
 std::optional<TensorType> CodeType(const Codec& codec, const Dims& dims) {
-  const SampleShape shape = SamplesOf(dims);
+  const SampleShape shape = CodeSamplesOf(dims);
   if (CheckCodec(codec) || !shape.elements.IsFixed() || shape.elements.fixed < 0) return std::nullopt;
   const Dim bytes = shape.samples * Dim(LayoutOf(codec, shape.elements.fixed).sample_bytes);
   return TensorType{DType::kUint8, {bytes}};
@@ -58,7 +59,7 @@ std::optional<TensorType> CodeType(const Codec& codec, const Dims& dims) {
 
 int64_t PackedBytes(const Codec& codec, const Dims& dims, int64_t n) {
   if (!CodeType(codec, dims)) return kTooLarge;
-  const SampleShape shape = SamplesOf(dims);
+  const SampleShape shape = CodeSamplesOf(dims);
   const CodeLayout layout = LayoutOf(codec, shape.elements.fixed);
   const int64_t metadata = SaturatingMul(layout.groups, layout.metadata_bytes);
   return SaturatingMul(shape.samples.At(n), RoundUp(SaturatingAdd(metadata, layout.payload_bytes), 4));

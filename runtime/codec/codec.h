@@ -76,8 +76,8 @@ struct Codec : CodecSpec {
   }
 };
 
-// The layout of one sample's code. A sample is everything after the batch axis, or the whole tensor
-// if it has no batch axis.
+// The layout of one sample's code. A sample (code_samples.h) is everything after the batch axis, a
+// token of it where samples are long, or the whole tensor if it has no batch axis.
 //   [metadata: groups x metadata_bytes][zeros][payload: group 0, group 1, ...][zeros]
 // The payload and the next sample begin at multiples of 16 bytes, so that kernels may access 16
 // bytes at a time: arenas give tensors at least that alignment. Payloads of groups follow one

@@ -33,6 +33,8 @@ bool MayOverwrite(const Graph& graph, const Node& node, size_t result, size_t op
   if (RunsProgram(node)) return LoopMayOverwrite(graph, node, result, operand);
   const RuntimeOp* op = FindRuntimeOp(node.op);
   if (!op) return false;
+  // Packed queries, keys and values are one operand in three places.
+  if (node.attrs.Has("packed") && operand >= 1 && operand <= 3) operand = 1;
   for (size_t i = 0; i + 1 < op->in_place.size(); i += 2)
     if (op->in_place[i] - '0' == static_cast<int>(result) &&
         op->in_place[i + 1] - '0' == static_cast<int>(operand))

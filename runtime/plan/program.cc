@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "runtime/codec/code_samples.h"
+
 namespace act {
 namespace {
 
@@ -109,7 +111,7 @@ std::optional<int64_t> TileElements(const Program& program) {
   const int64_t unit = std::lcm(*row, align);
   if (unit <= kMaxRowTile) return unit * std::max<int64_t>(1, kTileElements / unit);
   // If a tile is a whole sample, each tile begins at a place that every code allows.
-  const Dim sample = SamplesOf(program.space).elements;
+  const Dim sample = CodeSamplesOf(program.space).elements;
   if (sample.IsFixed() && sample.fixed >= 1 && sample.fixed <= kMaxRowTile) return sample.fixed;
   return std::nullopt;
 }

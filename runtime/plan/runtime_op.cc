@@ -64,6 +64,7 @@ const RuntimeOp kOps[] = {
      .operands = {4, 6},
      .results = {1, 4},
      .workspace = {AttentionGradWorkspace, CudaAttentionGradWorkspace},
+     .in_place = "011223",
      .bfloat16 = {"ssss-", "r"}},
     {.name = "Softmax", .why_not_tileable = WhyNotTileableRows, .why_not_of_tokens = WhyNotOfTokensRows},
     {.name = "LogSoftmax", .why_not_tileable = WhyNotTileableRows, .why_not_of_tokens = WhyNotOfTokensRows},

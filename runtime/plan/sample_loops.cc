@@ -54,7 +54,7 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node, 
   if (!op->why_not_of_tokens) return "an operator that does not run for some tokens of a sample";
   if (auto why = op->why_not_of_tokens(graph, node)) return why;
   const std::optional<Graph> alone = TokenGraph(graph, node, tokens);
-  if (!alone) return "an operand or result without " + std::to_string(tokens) + " tokens";
+  if (!alone) return "an operand, result, code or mask without " + std::to_string(tokens) + " tokens";
   return WhyNotTileable(*alone, alone->nodes[0]);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/codec/code_samples.h"
 #include "runtime/plan/tile_rules.h"
 
 namespace act {
@@ -36,7 +37,8 @@ bool TokenConstants(Program& program, int64_t tokens) {
   return true;
 }
 
-bool DrawsRandomNumbers(const Program& program) {
+// Whether it matters to which sample an element belongs.
+bool IsBySample(const Program& program) {
   const auto has_code = [](const auto& operand) { return operand.codec.kind != CodecKind::kNone; };
   return std::any_of(program.inputs.begin(), program.inputs.end(), has_code) ||
          std::any_of(program.outputs.begin(), program.outputs.end(), has_code) ||
@@ -71,6 +73,8 @@ std::optional<Graph> TokenGraph(const Graph& graph, const Node& node, int64_t to
       id = static_cast<ValueId>(alone.values.size()) - 1;
     }
   if (copy.program.Empty()) return alone;
+  const bool by_sample = tokens > 1 && IsBySample(copy.program);
+  if (by_sample && !TokenDim(CodeSamplesOf(copy.program.space).samples, tokens)) return std::nullopt;
   std::optional<Dims> space = TokenDims(copy.program.space, tokens);
   if (!space || !TokenConstants(copy.program, tokens)) return std::nullopt;
   copy.program.space = std::move(*space);
@@ -79,8 +83,6 @@ std::optional<Graph> TokenGraph(const Graph& graph, const Node& node, int64_t to
 
 std::optional<std::string> WhyNotOfTokensLoop(const Graph& graph, const Node& node) {
   const Program& program = node.program;
-  // They are drawn by sample, and codes begin anew with each sample.
-  if (DrawsRandomNumbers(program)) return "draws random numbers or has codes";
   if (program.space[0] != Dim::Batch()) return std::nullopt;  // tokens and samples are one axis
   const size_t rank = program.space.size();
   if (static_cast<size_t>(program.row_axes) + 2 > rank) return "its rows hold several tokens";

@@ -1,7 +1,8 @@
 // Loops over tokens: a loop over samples (sample_loops.h) in which each token of a sample counts as a
 // sample of its own, so that a tile may be less than one sample. A sample's tokens are the elements of
 // its first axis: [N,T,..] counts as [N,1,..] with T times as many samples. Where tokens and samples are
-// one axis already, [T N,..] counts as [N,..].
+// one axis already, [T N,..] counts as [N,..]. Codes and random numbers may be there too if they begin
+// anew with each token (runtime/codec/code_samples.h).
 #pragma once
 
 #include <cstdint>

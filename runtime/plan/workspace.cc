@@ -24,7 +24,8 @@ int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, i
   const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
   const int64_t rows = SaturatingAdd(SaturatingAdd(depth, value_depth),
                                      2 * std::min(queries, kAttentionQueries) + 1 + (capped ? 1 : 0));
-  return SaturatingMul(SaturatingMul(rows, row), kFloatBytes);
+  const int64_t copied = SaturatingMul(std::min(keys, kTooLarge / 1024), TileRowFloats(depth));
+  return SaturatingMul(SaturatingAdd(SaturatingMul(rows, row), copied), kFloatBytes);
 }
 
 int64_t AttentionTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth) {
@@ -34,9 +35,9 @@ int64_t AttentionTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t
 }
 
 int64_t AttentionGradTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth) {
-  const int64_t rows = SaturatingAdd(std::min(queries, kAttentionQueries), keys);
-  const int64_t row = SaturatingAdd(2 * TileRowFloats(depth), TileRowFloats(value_depth));
-  return SaturatingMul(SaturatingMul(rows, row), kFloatBytes);
+  const int64_t q = TileRowFloats(depth), v = TileRowFloats(value_depth);
+  const int64_t blocks = SaturatingMul(std::min(queries, kAttentionQueries), SaturatingAdd(2 * q, v));
+  return SaturatingMul(SaturatingAdd(SaturatingMul(keys, SaturatingAdd(q, v)), blocks), kFloatBytes);
 }
 
 CappedDim WorkspaceBound(const Node& node, const Graph& graph, const Target& target, int64_t limit_bytes) {

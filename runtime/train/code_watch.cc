@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/error.h"
+#include "runtime/codec/code_samples.h"
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
@@ -21,7 +22,7 @@ CodeWatch::CodeWatch(const Plan& plan, const BoundGraph& graph, bool values) : g
       if (output.kind != OutputKind::kEncode || output.codec.IsExact()) continue;
       const auto edge = std::find_if(plan.edges.begin(), plan.edges.end(),
                                      [&](const SavedEdge& e) { return e.stored == node.outputs[o]; });
-      const int64_t elements = SamplesOf(node.program.space).elements.At(graph.batch());
+      const int64_t elements = CodeSamplesOf(node.program.space).elements.At(graph.batch());
       codes_.push_back({.node = n,
                         .output = o,
                         .name = edge == plan.edges.end() ? node.name : edge->name,

@@ -1,6 +1,7 @@
 // A step in tiles of samples is the step: the same codes, the same gradient, less memory.
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <span>
 
 #include "compiler/ops/op_table.h"
@@ -329,6 +330,112 @@ TEST(TileSamples, ALargeSampleIsCutBetweenItsTokens) {
   EXPECT_LT(Take(LayOut(plan, 1)).arena_bytes, 2 * kTokens / 2 * kClasses * 4 + (int64_t{32} << 20));
 }
 
+// A block of a transformer on tokens [N,T,512]: a norm, a product to `hidden` numbers a token, GELU, dropout, a
+// product back, and the residual sum. The loss is the mean square of what a norm makes of that.
+class LongPerceptron {
+ public:
+  LongPerceptron(int64_t tokens, int64_t hidden) : b_(graph_) {
+    const ValueId x = b_.Input("x", {DType::kFloat32, {Dim::Batch(), tokens, kWidth}}, ValueKind::kInput);
+    const ValueId stream = Product(x, kWidth, kWidth);
+    const ValueId active = Take(b_.Add1("Gelu", {Product(Norm(stream), kWidth, hidden)}));
+    Attributes dropout;
+    dropout.Set("probability", .2);
+    dropout.Set("stream", int64_t{1000});
+    const ValueId kept = Take(b_.Add1("Dropout", {active}, dropout));
+    const ValueId sum = Take(b_.Add1("Add", {stream, Product(kept, hidden, kWidth)}));
+    Attributes all;
+    all.Set("axes", std::vector<int64_t>{0, 1, 2});
+    all.Set("keepdims", int64_t{0});
+    const ValueId squares = Take(b_.Add1("Square", {Product(Norm(sum), kWidth, 1)}));
+    graph_.outputs = {Take(b_.Add1("ReduceMean", {squares}, all, "loss"))};
+  }
+  Plan Compiled(const std::string& level, TargetKind target = TargetKind::kCpu) const {
+    CompileOptions options = testing_step::Checked(level, "none");
+    options.target = target;
+    return Take(Compile(testing_step::ModelOf(graph_), options));
+  }
+
+ private:
+  static constexpr int64_t kWidth = 512;
+
+  ValueId Weight(const Dims& dims, float mean, float deviation) {
+    const TensorType type{DType::kFloat32, dims};
+    std::vector<float> values(static_cast<size_t>(type.Elements().fixed));
+    for (float& v : values) v = std::normal_distribution<float>(mean, deviation)(engine_);
+    return b_.Input("w" + std::to_string(weights_++), type, ValueKind::kParameter,
+                    testing_step::HostFloats(values));
+  }
+  ValueId Product(ValueId x, int64_t from, int64_t to) {
+    const ValueId w = Weight({from, to}, 0, .04f);
+    return Take(b_.Add1("Add", {Take(b_.Add1("MatMul", {x, w})), Weight({to}, 0, .1f)}));
+  }
+  ValueId Norm(ValueId x) {
+    Attributes attrs;
+    attrs.Set("axes", std::vector<int64_t>{2});
+    attrs.Set("epsilon", 1e-5);
+    return Take(b_.Add1("LayerNorm", {x, Weight({kWidth}, 1, .1f), Weight({kWidth}, 0, .1f)}, attrs));
+  }
+
+  Graph graph_;
+  GraphBuilder b_;
+  std::mt19937 engine_{3};
+  int weights_ = 0;
+};
+
+// Tiles are of 1,024 tokens, so 2,049 tokens are cut within a sample, and a tile is of two samples at batch 3.
+TEST(TileSamples, PerceptronsOfLongSamplesRunForSomeTokens) {
+  constexpr int64_t kTokens = 2049;
+  for (const char* level : {"L3", "L4"}) {
+    const Plan plan = LongPerceptron(kTokens, 768).Compiled(level);
+    size_t with_codes = 0;
+    for (const SampleLoop& loop : plan.train.graph.loops)
+      for (int64_t i = loop.first; loop.tokens == kTokens && i < loop.last; ++i) {
+        const Program& program = plan.train.graph.nodes[static_cast<size_t>(i)].program;
+        with_codes +=
+            std::any_of(program.inputs.begin(), program.inputs.end(),
+                        [](const ProgramInput& input) { return input.codec.kind != CodecKind::kNone; });
+      }
+    EXPECT_GT(with_codes, 0u);
+    Plan whole = plan;
+    whole.train.graph.loops.clear();
+    AssignStorages(whole.train);
+    EXPECT_LT(Take(LayOut(plan, 1)).arena_bytes, Take(LayOut(whole, 1)).arena_bytes);
+    for (const int64_t batch : {1, 3}) {
+      SCOPED_TRACE(std::string(level) + " batch " + std::to_string(batch));
+      std::vector<float> x(static_cast<size_t>(batch * kTokens * 512));
+      for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i % 7919));
+      testing_step::StepOptions options;
+      options.batch = batch;
+      options.check_memory = true;
+      const auto run = [&](const Plan& p) {
+        return Take(
+            testing_step::RunStep(p, testing_step::CpuKernels(), {{"x", testing_step::BytesOf(x)}}, options));
+      };
+      // The codes and what is dropped are the same bits. Sums over tokens are added in another order.
+      EXPECT_LE(Distance(run(plan), run(whole)), 1e-11);
+    }
+  }
+}
+
+// What perceptrons need beside the stream and the codes does not grow with the context.
+TEST(TileSamples, NoHiddenTensorOfALongSampleExistsWhole) {
+  constexpr int64_t kTokens = 16392, kHidden = 4096;
+  for (const TargetKind target : kTargets)
+    for (const char* level : {"L3", "L4"}) {
+      const Plan plan = LongPerceptron(kTokens, kHidden).Compiled(level, target);
+      const Graph& graph = plan.train.graph;
+      const std::vector<int32_t> loop_of = LoopOfValues(graph);
+      size_t seen = 0;
+      for (size_t v = 0; v < graph.values.size(); ++v) {
+        const TensorType& type = graph.values[v].type;
+        if (type.dtype != DType::kFloat32 || type.Elements().At(1) != kTokens * kHidden) continue;
+        ++seen;
+        EXPECT_GE(loop_of[v], 0) << level << " on " << ToString(target) << ": " << graph.values[v].name;
+      }
+      EXPECT_GT(seen, 2u);
+    }
+}
+
 // Scores that no product makes exist whole, and so do their probabilities: these have a code.
 TEST(TileSamples, ProbabilitiesAreExactOnlyWhereTheirScoresAreAProducts) {
   for (const bool product : {true, false}) {
@@ -349,60 +456,87 @@ TEST(TileSamples, ProbabilitiesAreExactOnlyWhereTheirScoresAreAProducts) {
   }
 }
 
-// A dropout's mask and a code's rounding are drawn by the sample's index in the whole batch.
-TEST(TileSamples, RandomNumbersAreThoseOfTheSample) {
-  Graph graph;
-  GraphBuilder builder(graph);
-  const TensorType samples{DType::kFloat32, {Dim::Batch(), 300}};
-  const ValueId x = builder.Input("x", samples, ValueKind::kInput);
-  Node node;
-  node.op = "Fused";
-  node.name = "loop";
-  node.inputs = {x};
-  node.program.space = samples.dims;
-  node.program.inputs.resize(1);
-  node.program.instrs = {{Opcode::kDropout, 0, -1, -1, .25f, 5}};
-  node.program.outputs = {{OutputKind::kStore, 1, {}, 0}};
-  const Codec codec = Codec::Uniform(2, 64, Rounding::kDither);
-  node.program.outputs.push_back({OutputKind::kEncode, 0, codec, 6});
-  for (const TensorType& type : {samples, *CodeType(codec, samples.dims)}) {
+// Numbers x [..] that one loop drops, and stores in codes of several kinds, which a second loop decodes.
+struct RandomLoops {
+  explicit RandomLoops(const Dims& dims) : samples{DType::kFloat32, dims} {
+    GraphBuilder builder(graph);
+    Node encode, decode;
+    encode.op = decode.op = "Fused";
+    encode.name = "encode";
+    decode.name = "decode";
+    encode.inputs = {builder.Input("x", samples, ValueKind::kInput)};
+    encode.program.space = decode.program.space = dims;
+    encode.program.inputs.resize(1);
+    encode.program.instrs = {{Opcode::kDropout, 0, -1, -1, .25f, 5}};
+    Store(encode, 1);
+    const Codec codecs[] = {Codec::Uniform(2, 64, Rounding::kDither), Codec::Uniform(3, 256), Codec::Mask(),
+                            Codec::Sign(3, 2, 256), Codec::Uniform(3, 128, Rounding::kDither).OfLevels(5)};
+    for (const Codec& codec : codecs) {
+      const auto stream = static_cast<int32_t>(6 + decode.inputs.size());
+      encode.program.outputs.push_back({OutputKind::kEncode, 0, codec, stream});
+      decode.inputs.push_back(Add(*CodeType(codec, dims)));
+      encode.outputs.push_back(decode.inputs.back());
+      decode.program.inputs.push_back({codec, stream, codec.kind == CodecKind::kSign});
+      Store(decode, static_cast<int32_t>(decode.inputs.size()) - 1);
+    }
+    graph.nodes = {encode, decode};
+    graph.outputs = {encode.outputs[0]};
+    graph.outputs.insert(graph.outputs.end(), decode.outputs.begin(), decode.outputs.end());
+  }
+  ValueId Add(const TensorType& type) {
     Value value;
     value.type = type;
     graph.values.push_back(value);
-    node.outputs.push_back(static_cast<ValueId>(graph.values.size() - 1));
+    return static_cast<ValueId>(graph.values.size()) - 1;
   }
-  graph.nodes = {node};
-  Node decode = node;
-  decode.inputs = {node.outputs[1]};
-  decode.program.inputs[0] = {codec, 6, false};
-  decode.program.instrs.clear();
-  decode.program.outputs = {{OutputKind::kStore, 0, {}, 0}};
-  Value decoded;
-  decoded.type = samples;
-  graph.values.push_back(decoded);
-  decode.outputs = {static_cast<ValueId>(graph.values.size() - 1)};
-  graph.nodes.push_back(decode);
-  graph.outputs = {node.outputs[0], decode.outputs[0]};
+  void Store(Node& node, int32_t reg) {
+    node.program.outputs.push_back({OutputKind::kStore, reg, {}, 0});
+    node.outputs.push_back(Add(samples));
+  }
 
-  std::vector<float> numbers(static_cast<size_t>(kBatch * 300));
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<float>(i));
-  testing_step::StepOptions options;
-  options.batch = kBatch;
-  Plan plan;
-  plan.optimizer = "none";
-  plan.train.graph = graph;
-  for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()}) {
-    Gradients results[2];
-    for (const bool tiles : {false, true}) {
-      plan.train.graph.loops.clear();
-      if (tiles) plan.train.graph.loops = {{0, 1, 16, 4}, {1, 2, 3, 1}};
-      AssignStorages(plan.train);
-      ASSERT_EQ(testing_step::Text(CheckStepGraph(plan.train)), "");
-      results[tiles] =
-          Take(testing_step::RunStep(plan, *kernels, {{"x", testing_step::BytesOf(numbers)}}, options));
-    }
-    EXPECT_EQ(results[0], results[1]);
+  // What the loops make of a batch, whole or in tiles.
+  Gradients Run(const KernelRegistry& kernels, int64_t batch, const std::vector<SampleLoop>& loops) const {
+    Plan plan;
+    plan.optimizer = "none";
+    plan.train.graph = graph;
+    plan.train.graph.loops = loops;
+    AssignStorages(plan.train);
+    EXPECT_EQ(testing_step::Text(CheckStepGraph(plan.train)), "");
+    std::vector<float> numbers(static_cast<size_t>(samples.Elements().At(batch)));
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<float>(i));
+    testing_step::StepOptions options;
+    options.batch = batch;
+    return Take(testing_step::RunStep(plan, kernels, {{"x", testing_step::BytesOf(numbers)}}, options));
   }
+
+  Graph graph;
+  TensorType samples;
+};
+
+// A dropout's mask and a code's rounding are drawn by the sample's index in the whole batch.
+TEST(TileSamples, RandomNumbersAreThoseOfTheSample) {
+  const RandomLoops random({Dim::Batch(), 300});
+  for (const KernelRegistry* kernels : {&testing_step::CpuKernels(), &testing_step::ReferenceKernels()})
+    EXPECT_EQ(random.Run(*kernels, kBatch, {{0, 1, 16, 4}, {1, 2, 3, 1}}), random.Run(*kernels, kBatch, {}));
+}
+
+// A long sample's codes begin anew with each token. Tiles of 700 and 900 of its 2,049 tokens begin in one sample and
+// end in the next, and the last one is shorter. Tokens of 520 elements end within a group.
+TEST(TileSamples, RandomNumbersOfALongSampleAreThoseOfTheToken) {
+  const std::vector<SampleLoop> loops = {{0, 1, kMostTiles, 700, 2049}, {1, 2, kMostTiles, 900, 2049}};
+  const Dims flat{Dim(0, 2049), 520};
+  for (const Dims& dims : {Dims{Dim::Batch(), 2049, 520}, Dims{Dim::Batch(), 2049, 2, 260}, flat})
+    for (const int64_t batch : {1, 3}) {
+      SCOPED_TRACE(ToString(dims) + " batch " + std::to_string(batch));
+      const RandomLoops random(dims);
+      const Gradients whole = random.Run(testing_step::CpuKernels(), batch, {});
+      EXPECT_EQ(random.Run(testing_step::CpuKernels(), batch, loops), whole);
+      EXPECT_EQ(RandomLoops(flat).Run(testing_step::CpuKernels(), batch, {}), whole);
+    }
+  // The reference is slow.
+  const RandomLoops random({Dim::Batch(), 2049, 520});
+  EXPECT_EQ(random.Run(testing_step::ReferenceKernels(), 2, loops),
+            random.Run(testing_step::CpuKernels(), 2, {}));
 }
 
 }  // namespace

@@ -224,6 +224,39 @@ TEST(Attention, TheReferenceRoundsBFloat16ResultsOnce) {
   }
 }
 
+// Gradients that lie where q, k and v do are those that lie elsewhere.
+void ExpectSameInPlace(const OpCase& apart, const std::vector<std::pair<size_t, size_t>>& places) {
+  OpCase in_place = apart;
+  in_place.in_place = places;
+  for (const KernelEntry& entry : CpuRegistry().For(apart.op))
+    for (const int threads : {1, 5}) {
+      const OpResult a = RunKernel(entry, apart, threads, PlannedWorkspace(apart)),
+                     b = RunKernel(entry, in_place, threads, PlannedWorkspace(apart));
+      ASSERT_FALSE(a.refused || b.refused) << a.error << b.error;
+      for (size_t i = 0; i < a.tensors.size(); ++i)
+        EXPECT_EQ(a.tensors[i].bytes, b.tensors[i].bytes) << entry.name << ", result " << i;
+    }
+}
+
+TEST(Attention, GradientsMayLieWhereOperandsDo) {
+  for (const Form& f : kForms) {
+    SCOPED_TRACE(f.name);
+    const std::vector<std::pair<size_t, size_t>> places = {{0, 1}, {1, 2}, {2, 3}};
+    ExpectSameInPlace(Gradient(f), places);
+    ExpectSameInPlace(WithBFloat16Results(InBFloat16(Gradient(f))), places);
+  }
+  // One product [N,T,3,H,D] makes all three.
+  const Form f{
+      .name = "", .q = {2, 3, 130, 8}, .k = {2, 3, 130, 8}, .v = {2, 3, 130, 8}, .heads_second = true};
+  OpCase packed = Gradient(f);
+  packed.attrs.Set("packed", int64_t{2});
+  const TestTensor qkv = Random({2, 130, 3, 3, 8}, 7);
+  for (size_t i = 1; i < 4; ++i) packed.inputs[i] = qkv;
+  packed.outputs = {Empty(qkv.dims)};
+  ExpectSameInPlace(packed, {{0, 1}, {0, 2}, {0, 3}});
+  ExpectSameInPlace(WithBFloat16Results(InBFloat16(packed)), {{0, 1}, {0, 2}, {0, 3}});
+}
+
 // With equal scores of 64 keys, probabilities are exact, and with them all sums.
 TEST(Attention, BFloat16ProductsOfExactNumbersAreExact) {
   const Form f{.name = "", .q = {1, 2, 70, 8}, .k = {1, 2, 64, 8}, .v = {1, 2, 64, 24}};

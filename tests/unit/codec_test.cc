@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/math/level_code.h"
+#include "runtime/codec/code_samples.h"
 #include "tests/unit/codec_testing.h"
 
 namespace act {
@@ -64,6 +65,27 @@ TEST(CodecSizes, PayloadsAndSamplesBeginAtMultiplesOf16) {
       EXPECT_EQ(CodeType(codec, {N, Dim(elements)})->dims[0].At(1), layout.sample_bytes) << ToString(codec);
       EXPECT_EQ(CodeType(codec, {Dim(elements)})->dims[0], bytes) << ToString(codec);
     }
+}
+
+TEST(CodecSizes, OfLongSamplesAreThoseOfTheirTokens) {
+  const auto of = [](const Dims& dims) {
+    const SampleShape shape = CodeSamplesOf(dims);
+    return std::make_pair(shape.samples, shape.elements);
+  };
+  const auto tokens = [](int64_t count, int64_t elements) {
+    return std::make_pair(Dim(0, count), Dim(elements));
+  };
+  EXPECT_EQ(of({Dim::Batch(), 2048, 512}), tokens(2048, 512));
+  EXPECT_EQ(of({Dim::Batch(), 2048, 8, 64}), tokens(2048, 512));
+  EXPECT_EQ(of({Dim(0, 2048), 512}), tokens(2048, 512)) << "as they are anyway";
+  EXPECT_EQ(of({Dim(0, 3), 2048, 512}), tokens(3 * 2048, 512));
+  EXPECT_EQ(of({Dim::Batch(), 2047, 512}), tokens(1, 2047 * 512));
+  EXPECT_EQ(of({Dim::Batch(), 2048, 511}), tokens(1, 2048 * 511));
+  EXPECT_EQ(of({Dim::Batch(), 2048 * 512}), tokens(1, 2048 * 512));
+  EXPECT_EQ(of({2048, 2048, 512}), std::make_pair(Dim(1), Dim(int64_t{2048} * 2048 * 512))) << "no samples";
+  // 3 groups of 3 bits, and their metadata.
+  EXPECT_EQ(CodeType(Codec::Uniform(3, 256), {Dim::Batch(), 4096, 768})->dims,
+            Dims{Dim(0, 4096 * (16 + 288))});
 }
 
 TEST(CodecSizes, NeedSamplesOfOneSize) {

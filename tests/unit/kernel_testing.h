@@ -78,6 +78,8 @@ struct OpCase {
   std::vector<int32_t> mutates;
   StepState state;
   Program program = {};  // of an operator that runs one
+  // (result, operand): the result lies where the operand does. Several operands of one result are the same tensor.
+  std::vector<std::pair<size_t, size_t>> in_place = {};
 };
 
 struct OpResult {
@@ -139,7 +141,14 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   for (TestTensor& t : c.inputs) inputs.push_back(t.View(true));
   for (TestTensor& t : c.outputs) outputs.push_back(t.View(true));
   for (const int32_t i : stored) outputs.push_back(inputs[static_cast<size_t>(i)]);
+  std::vector<size_t> place(c.outputs.size(), c.inputs.size());  // the operand where each result lies
+  for (const auto& [output, input] : c.in_place) {
+    if (place[output] == c.inputs.size()) place[output] = input;
+    inputs[input].data = outputs[output].data = inputs[place[output]].data;
+  }
   result.error = kernel->Run({inputs, outputs, {DevicePointer(scratch), result.workspace_bytes}, &c.state});
+  for (size_t o = 0; o < place.size(); ++o)
+    if (place[o] < c.inputs.size()) c.outputs[o].bytes = c.inputs[place[o]].bytes;
   for (size_t i = 0; i < kGuard; ++i)
     if (scratch[used + i] != std::byte{0xcd}) {
       ADD_FAILURE() << entry.name << " writes " << i << " bytes past its workspace of " << used;

@@ -13,6 +13,7 @@
 #include "kernels/reference/codec.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/element_types.h"
+#include "runtime/codec/code_samples.h"
 #include "tests/unit/fused_case.h"
 #include "tests/unit/row_codecs.h"
 
@@ -209,7 +210,7 @@ inline void FillNormal(RandomNumbers& random, const TensorView& view) {
 
 inline void FillCode(RandomNumbers& random, const TensorView& view, const ProgramInput& input,
                      const Program& program, int64_t batch) {
-  const SampleShape shape = SamplesOf(program.space);
+  const SampleShape shape = CodeSamplesOf(program.space);
   const int64_t elements = shape.elements.fixed, samples = shape.samples.At(batch);
   const int64_t bytes = LayoutOf(input.codec, elements).sample_bytes;
   std::vector<float> x(static_cast<size_t>(elements));
@@ -258,7 +259,7 @@ inline bool IsClose(float x, float expected, double terms = 1) {
 
 inline void ExpectCode(const RandomCase& r, FusedCase& c, size_t i) {
   const Codec& codec = r.program.outputs[i].codec;
-  const SampleShape shape = SamplesOf(r.program.space);
+  const SampleShape shape = CodeSamplesOf(r.program.space);
   const int64_t elements = shape.elements.fixed, samples = shape.samples.At(r.batch);
   const int64_t bytes = LayoutOf(codec, elements).sample_bytes;
   std::vector<uint8_t> expected(static_cast<size_t>(bytes * samples));

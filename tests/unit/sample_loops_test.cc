@@ -150,6 +150,33 @@ TEST(TileSamples, OfTokensArePartsOfAllTokens) {
   EXPECT_TRUE(HasTiles(loop, 1));
 }
 
+// Codes and random numbers begin anew with each token of a long sample.
+TEST(WhyNotTileable, TakesCodesOfTokens) {
+  const auto why = [](const Dims& dims, int64_t tokens) {
+    const Codec codec = Codec::Uniform(3, 256, Rounding::kDither);
+    Graph graph;
+    graph.values.resize(2);
+    graph.values[0].type = {DType::kFloat32, dims};
+    graph.values[1].type = *CodeType(codec, dims);
+    Node node;
+    node.op = "Fused";
+    node.inputs = {0};
+    node.outputs = {1};
+    node.program.space = dims;
+    node.program.inputs.resize(1);
+    node.program.instrs = {{Opcode::kDropout, 0, -1, -1, .5f, 1}};
+    node.program.outputs = {{OutputKind::kEncode, 1, codec, 2}};
+    return WhyNotTileable(graph, node, tokens).value_or("");
+  };
+  EXPECT_EQ(why({Dim::Batch(), 2048, 512}, 2048), "");
+  EXPECT_EQ(why({Dim::Batch(), 2048, 2, 256}, 2048), "");
+  EXPECT_EQ(why({Dim(0, 6), 4}, 6), "") << "samples of the space are tokens";
+  EXPECT_EQ(why({Dim(0, 12), 4}, 6), "") << "a token has two of them";
+  EXPECT_NE(why({Dim::Batch(), 2047, 512}, 2047), "");
+  EXPECT_NE(why({Dim::Batch(), 2048, 511}, 2048), "");
+  EXPECT_NE(why({Dim(0, 6), 2048, 512}, 12 * 2048), "");
+}
+
 // y [N,6,5] = x [N,6,4] w, with one thing changed at a time.
 TEST(WhyNotTileable, SaysWhatMixesTokens) {
   const auto why = [](const auto& change) {
@@ -212,6 +239,12 @@ TEST(WhyNotTileable, SaysWhatMixesTokens) {
   EXPECT_NE(
       why_loop([](Graph&, Node& n) { n.program.inputs[0].codec = Codec::Uniform(2, 64, Rounding::kDither); }),
       "");
+  EXPECT_NE(why_loop([](Graph& g, Node& n) {
+              n.program.outputs[0] = {OutputKind::kEncode, 0, Codec::Mask(), 1};
+              g.values[2].type = *CodeType(Codec::Mask(), n.program.space);
+            }),
+            "")
+      << "a code of a sample of few tokens";
   const auto sum_to = [](const Dims& dims) {
     return [dims](Graph& g, Node& n) {
       g.values[2].type.dims = dims;
