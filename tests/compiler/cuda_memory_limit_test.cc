@@ -142,6 +142,22 @@ TEST(CudaMemoryLimit, OneCodeFewerDoesNotFit) {
   EXPECT_GE(seen, 2);
 }
 
+// A limit of the host's memory that not all codes meet.
+TEST(CudaMemoryLimit, TheHostHoldsNoMoreThanItsLimit) {
+  const ImportResult model = Stack();
+  const auto on_host = [&](int64_t host_limit) {
+    const RankedStep step{.level = "L3", .bits = 8, .host_limit = host_limit};
+    return Take(LayOut(CompileStep(model, step), kBatch, TargetKind::kCuda)).host_bytes;
+  };
+  const int64_t all = on_host(std::numeric_limits<int64_t>::max());
+  for (const int64_t limit : {all - 1, all / 2, all / 5}) {
+    const int64_t bytes = on_host(limit);
+    EXPECT_GT(bytes, 0);
+    EXPECT_LE(bytes, limit);
+  }
+  EXPECT_EQ(on_host(all), all);
+}
+
 TEST(CudaMemoryLimit, WhatTheHostCouldHoldIsNamed) {
   const ImportResult model = Stack();
   const auto refusal = [&](int64_t limit, int64_t host_limit) {

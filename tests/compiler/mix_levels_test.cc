@@ -255,17 +255,20 @@ TEST(MixLevels, SharesDivideTheGradientAmongTheParts) {
 // The head reads a vector of 48 elements, the first of 64 positions. Without the rule for vectors,
 // some of its bits would go to the layer of one channel.
 TEST(MixLevels, VectorsKeepTheirBits) {
-  Layers net;
-  ValueId x = net.x;
-  for (const int64_t channels : {48, 1, 48}) x = net.Relu(net.Conv(x, channels, 3));
-  const Plan plan = net.PlanOf(net.Product(net.First(x), 3), Averaging("L3", 0));
-  int vectors = 0;
-  for (const PlanCode& code : CodesWithLevels(plan)) {
-    if (code.coded.dims.size() != 2) continue;
-    ++vectors;
-    EXPECT_EQ(code.coded.codec.bits, 8) << plan.edges[code.edge].name;
+  for (const double average : {0., 2.5}) {
+    SCOPED_TRACE(average);
+    Layers net;
+    ValueId x = net.x;
+    for (const int64_t channels : {48, 1, 48}) x = net.Relu(net.Conv(x, channels, 3));
+    const Plan plan = net.PlanOf(net.Product(net.First(x), 3), Averaging("L3", average));
+    int vectors = 0;
+    for (const PlanCode& code : CodesWithLevels(plan)) {
+      if (code.coded.dims.size() != 2) continue;
+      ++vectors;
+      EXPECT_EQ(code.coded.codec.bits, 8) << plan.edges[code.edge].name;
+    }
+    EXPECT_EQ(vectors, 1);
   }
-  EXPECT_EQ(vectors, 1);
 }
 
 TEST(MixLevels, ABudgetThatNoCodeCanKeepIsRefused) {
