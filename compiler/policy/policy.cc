@@ -79,6 +79,11 @@ int Policy::AnchorBits() const {
   return Reruns() ? std::min(bits + kAnchorBits, kCarefulBits) : std::max(bits, kScoreBits);
 }
 
+// Unless all bytes that are saved have a limit: this value counts among them, tiles or not.
+bool Policy::KeepsInTiles(const EdgeFacts& facts) const {
+  return facts.large_loss && tiles_samples && saved_limit == 0;
+}
+
 bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
 
 // If a part is no multiple of the group size, some groups contain numbers of two parts and have
@@ -216,8 +221,7 @@ constexpr Form kForms[] = {
      }},
     {[](P p, F f) { return f.of_loss && p.rules.keeps_loss; }, nullptr,
      "keeps the values that the loss saves", true},
-    // Unless all bytes that are saved have a limit: this value counts among them, tiles or not.
-    {[](P p, F f) { return f.large_loss && p.tiles_samples && p.saved_limit == 0; }, nullptr,
+    {[](P p, F f) { return p.KeepsInTiles(f); }, nullptr,
      "its gradient follows at once, and both run for some samples at a time: kept exactly"},
     {[](P p, F f) { return f.read_exactly && p.rules.fuses_attention; }, nullptr,
      "its reader is not linear in it, or it is a mask with infinities: kept exactly"},

@@ -115,6 +115,8 @@ struct Policy {
   // May nonlinear functions be recomputed from an anchor? Their bias falls with the square of the
   // anchor's step: it is a tenth of the gradient at 2 bits, and .002 at 4.
   bool AnchorsAreFine() const;
+  // Is this value kept exactly because it exists in tiles of samples alone?
+  bool KeepsInTiles(const EdgeFacts& facts) const;
   // Is this value coded in 8 bits because it is smaller than a group?
   bool CodesSmall(const EdgeFacts& facts) const;
   // Would a value with these facts be stored with an error?

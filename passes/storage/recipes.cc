@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compiler/ops/op_table.h"
+#include "compiler/policy/large_loss.h"
 #include "passes/storage/cut_forward.h"
 
 namespace act {
@@ -300,6 +301,9 @@ std::optional<Recipe> Recipes::FromNormalized(const Node& node, ValueId v) {
     return recipe && recipe->from.empty() && recipe->products == 0 && !recipe->of_segment ? recipe
                                                                                           : std::nullopt;
   }
+  // Making it again takes the product of the scores once more, and no less memory.
+  if (IsLargeLoss(graph_.value(v).type) && context_.policy.KeepsInTiles(saved_.FactsOf(v)))
+    return std::nullopt;
   const bool loss = IsLoss(node, v), smooth = IsSmoothOrMul(op), product = IsRerunProduct(node);
   if (!loss && !smooth && !product && !Moves(op)) return std::nullopt;
   std::optional<Recipe> recipe = loss ? Of(node.inputs[0]) : OfAll(node.inputs);

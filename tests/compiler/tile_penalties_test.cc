@@ -1,9 +1,12 @@
 // Penalties that read a language model's scores beside its loss, as PyTorch exports them: z-loss and label smoothing.
 // The step runs in tiles, as it does without them.
 #include <cmath>
+#include <limits>
 
 #include "compiler/ops/op_table.h"
+#include "passes/pass.h"
 #include "passes/planning/assign_storage.h"
+#include "passes/storage/recipes.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/sample_loops.h"
 #include "tests/compiler/compiled_step.h"
@@ -164,6 +167,54 @@ TEST(TilePenalties, ALargeSampleIsCutBetweenItsTokens) {
     Plan plan = Take(Compile(LanguageModel(scores, penalty), testing_step::Checked("L3", "none")));
     EXPECT_EQ(LoopAroundTheScores(scores, plan).tokens, scores.tokens);
   }
+}
+
+// [N T, classes] scores of a normalized value, which could be made again from its code.
+ImportResult Normalized() {
+  OnnxModel model;
+  model.Input("tokens", {"N", 512, 64})
+      .Input("label", {"N", 512}, onnx::TensorProto::INT64)
+      .Integers("rows", {-1, 1024})
+      .Integers("all", {-1});
+  AddFloats(model, "gain", {64}, std::vector<float>(64, 1));
+  AddFloats(model, "inner", {64, 64}, std::vector<float>(64 * 64, .1F));
+  AddFloats(model, "weight", {64, 1024}, std::vector<float>(64 * 1024, .1F));
+  model.Node("MatMul", {"tokens", "inner"}, {"hidden"})
+      .Node("LayerNormalization", {"hidden", "gain"}, {"normalized"})
+      .Node("MatMul", {"normalized", "weight"}, {"product"})
+      .Node("Reshape", {"product", "rows"}, {"scores"})
+      .Node("Reshape", {"label", "all"}, {"labels"})
+      .Node("SoftmaxCrossEntropyLoss", {"scores", "labels"}, {"loss"})
+      .Output("loss");
+  return import_testing::Import(model);
+}
+
+// To make them again would take their product once more, and no less memory, since they exist in tiles alone. Where the
+// bytes of what is saved are limited, they count among these.
+TEST(TilePenalties, ScoresAreMadeOnce) {
+  CompileOptions options = testing_step::Checked("L4", "none");
+  for (const int64_t saved_limit : {int64_t{0}, int64_t{1} << 30}) {
+    int made_again = 0;
+    options.after_pass = [&](const std::string& pass, const Graph& graph) {
+      if (pass != "place-derived") return;  // where the search for re-runs starts
+      PassContext context;
+      context.policy = Take(MakePolicy("L4", 0, 64));
+      context.policy.saved_limit = saved_limit;
+      context.rerun_elements = std::numeric_limits<int64_t>::max();
+      const SavedValues saved(graph, context);
+      Recipes recipes(graph, context, saved);
+      recipes.Choose();
+      for (const auto& [v, recipe] : recipes.Rebuilt())
+        made_again += graph.value(v).type.Elements().per_batch == 512 * 1024;
+    };
+    Take(Compile(Normalized(), options));
+    EXPECT_EQ(made_again > 0, saved_limit > 0);
+  }
+}
+
+// The loss has no class weights, and no other node's result in their place.
+TEST(TilePenalties, AnAbsentOperandStaysAbsentWhereProductsAreMadeTwice) {
+  Take(Compile(Normalized(), testing_step::Checked("L5", "none")));
 }
 
 }  // namespace
