@@ -237,7 +237,7 @@ std::string RankedSteps::OtherChoices(int64_t limit) {
   const bool host = choices_.host_limit == 0 && options_.target == TargetKind::kCuda;
   std::string text;
   bool fits = false;
-  const auto attempt = [&](const std::string& flags, RankedStep step) {
+  const auto attempt = [&](const std::string& flags, const RankedStep& step) {
     llvm::Expected<Compiled> compiled = CompileStep(step);
     if (!compiled) return llvm::consumeError(compiled.takeError());
     const int64_t peak = compiled->step.peak_bytes;

@@ -203,6 +203,7 @@ class Tiler {
 
     const std::vector<size_t> order = parting->Order();
     std::vector<NodeNumber> nodes;
+    nodes.reserve(order.size());
     for (const size_t i : order) nodes.push_back(moving_.At(i));
     made.first = static_cast<int64_t>(lo + parting->before.size());
     made.last = made.first + static_cast<int64_t>(parting->loop.size());

@@ -224,6 +224,7 @@ llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTrainin
   llvm::consumeError(std::move(refused));
   SettlePeaks(tried, alike);
   std::vector<RerunCandidate> candidates;
+  candidates.reserve(tried.size());
   for (const Tried& t : tried) candidates.push_back(t.candidate);
   RerunCandidate best = candidates[ChooseReruns(candidates, limited || least_peak, alike)];
   if (best.least_peak) {

@@ -208,6 +208,7 @@ class Solver {
   // Keeps as many states as there may be: those of the least bound, in their order.
   void KeepMostPromising(size_t next_edge, std::vector<State>& states) const {
     std::vector<double> bounds;
+    bounds.reserve(states.size());
     for (const State& state : states) bounds.push_back(Bound(state, next_edge));
     std::vector<double> sorted = bounds;
     const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(most_states_ - 1);
