@@ -188,8 +188,8 @@ inline constexpr PassEntry kPasses[] = {
     {"swap-codes", Training(SwapCodes), kFused, kPerCandidate,
      [](Context c) { return c.policy.rules.swaps || c.host_limit > 0; },
      "presets that swap, and --host-limit: keeps codes in the host's memory until the backward pass; runs "
-     "after "
-     "fuse-loops, whose loops it leaves as they are, and before schedule, which counts the device's bytes"},
+     "after fuse-loops, whose loops it leaves as they are, and before schedule, which counts the device's "
+     "bytes"},
     {"split-denominators", Both(SplitDenominators), kFused, kPerCandidate,
      [](Context c) { return c.policy.tiles_samples; },
      "counts the labels of a large loss in a node of its own, so that tile-samples may run the loss in "

@@ -1,7 +1,6 @@
 // A table by value id, for what a pass knows about each value of a graph.
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -11,7 +10,8 @@
 namespace act {
 
 // Every id can be read. Ids that were never written, kNoValue, and values that the graph got later
-// read as `missing`. Writing to a value that the graph got later enlarges the table.
+// read as `missing`. Writing to a value that the graph got later enlarges the table. What is written
+// to kNoValue is lost: operands may be absent, and a table that can be written is mostly read.
 template <class T>
 class ValueMap {
  public:
@@ -24,9 +24,11 @@ class ValueMap {
   typename std::vector<T>::const_reference operator[](ValueId v) const {
     return Holds(v) ? entries_[static_cast<size_t>(v)] : missing_;
   }
-  // v must not be kNoValue.
   typename std::vector<T>::reference operator[](ValueId v) {
-    assert(v >= 0);
+    if (v < 0) {
+      absent_.assign(1, missing_);
+      return absent_[0];
+    }
     if (!Holds(v)) entries_.resize(static_cast<size_t>(v) + 1, missing_);
     return entries_[static_cast<size_t>(v)];
   }
@@ -51,6 +53,7 @@ class ValueMap {
 
   std::vector<T> entries_;
   T missing_ = T();
+  std::vector<T> absent_;  // one entry, for kNoValue
 };
 
 }  // namespace act

@@ -39,7 +39,7 @@ class Repeater {
         continue;
       }
       for (ValueId& in : node.inputs)
-        if (in != kNoValue && again_[in] != kNoValue) in = again_[in];
+        if (again_[in] != kNoValue) in = again_[in];
       graph_.nodes.push_back(node);
     }
     return llvm::Error::success();

@@ -97,6 +97,16 @@ TEST(ValueMap, ReadsAsMissingWhatWasNeverWritten) {
   EXPECT_EQ(read[100], 7);
 }
 
+TEST(ValueMap, AnAbsentOperandChangesNoEntry) {
+  const Diamond d;
+  ValueMap<int64_t> map(d.graph, 7);
+  map[d.y] = 1;
+  EXPECT_EQ(map[kNoValue], 7);
+  map[kNoValue] = 2;
+  EXPECT_EQ(map[kNoValue], 7);
+  EXPECT_EQ(map[d.y], 1);
+}
+
 TEST(ValueMap, GrowsWithTheGraph) {
   const Diamond d;
   ValueMap<bool> map(d.graph, true);
