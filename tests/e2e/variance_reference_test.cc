@@ -8,6 +8,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/e2e/variance_run.h"
 #include "tests/take.h"
 
 namespace act::e2e {
@@ -15,7 +16,7 @@ namespace {
 
 constexpr const char* kReference = "--variance-reference=";
 
-class VarianceReference : public testing::Test {
+class VarianceReference : public VarianceRun {
  protected:
   std::string CompileCase(const GoldenCase& golden, const std::string& level,
                           const std::vector<std::string>& flags = {}) {
@@ -23,19 +24,9 @@ class VarianceReference : public testing::Test {
     Take(Compile(golden, "model.onnx", level, plan, scratch_, flags));
     return plan;
   }
-  llvm::json::Object Measure(const std::string& plan, const std::vector<std::string>& more) {
-    const std::string report = scratch_ / "variance.json";
-    std::vector<std::string> args = {ToolPath("actrun"), plan, "--threads=1", "--report-json=" + report};
-    args.insert(args.end(), more.begin(), more.end());
-    ExpectDone(args);
-    return Take(ReadJson(report));
-  }
   static std::vector<std::string> On(const GoldenCase& golden, const std::string& reference, int repeats) {
     return {"--batch=" + std::to_string(golden.batch), "--inputs=" + golden.inputs,
             "--variance=" + std::to_string(repeats), "--variance-edges=", kReference + reference};
-  }
-  static double Number(const llvm::json::Object& json, const std::string& key) {
-    return json.getNumber(key).value_or(NAN);
   }
   static double Square(const Tensors& step) {
     double square = 0;
@@ -50,7 +41,6 @@ class VarianceReference : public testing::Test {
     return square;
   }
 
-  ScratchFolder scratch_;
   int plans_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "tests/e2e/process.h"
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
+#include "tests/e2e/variance_run.h"
 #include "tests/paths.h"
 #include "tests/take.h"
 
@@ -18,25 +19,13 @@ std::string Golden(const std::string& name, const std::string& file) {
   return GoldenFolder() + "/" + name + "/" + file;
 }
 
-class Variance : public testing::Test {
+class Variance : public VarianceRun {
  protected:
   std::string CompileCase(const std::string& name, const std::string& level) {
     const std::string plan = scratch_ / (name + level);
     ExpectDone({ToolPath("actc"), Golden(name, "model.onnx"), "-O", level, "-o", plan, "--report=none"});
     return plan;
   }
-  llvm::json::Object Measure(const std::string& plan, const std::vector<std::string>& more) {
-    const std::string report = scratch_ / "variance.json";
-    std::vector<std::string> args = {ToolPath("actrun"), plan, "--threads=1", "--report-json=" + report};
-    args.insert(args.end(), more.begin(), more.end());
-    ExpectDone(args);
-    return Take(ReadJson(report));
-  }
-  static double Number(const llvm::json::Object& json, const std::string& key) {
-    return json.getNumber(key).value_or(NAN);
-  }
-
-  ScratchFolder scratch_;
 };
 
 // The exact gradient is L0's, from a run of its own. The noise is that of training
