@@ -15,7 +15,9 @@ export OMP_WAIT_POLICY=passive
 export ACT_KERNEL_CACHE=$PWD/$build/kernels ACT_FAKE_CACHE=$PWD/$build/fake_kernels
 # Tests compare bits, so kernels are chosen in a fixed order and not by time.
 export ACT_TUNE=off
-# Read by tests and tools that were built with a sanitizer (make asan).
+# Read by tests and tools that were built with a sanitizer (make asan). SIGBUS, for which tests wait, ends a
+# process as it does without the sanitizer.
+export ASAN_OPTIONS=handle_sigbus=0
 export LSAN_OPTIONS=suppressions=$PWD/scripts/leaks_of_others.txt:print_suppressions=0
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error -R "$regex" -E "$skip" 2>&1 | tee "$log" | awk '
   # A line is " 12/340 Test  #12: Suite.Name ....   Passed    0.02 sec". A test that did not pass

@@ -46,6 +46,9 @@ class FakeCard {
     context_->fault_record = Allocate(sizeof(FaultRecord));
     SetStep({});
   }
+  ~FakeCard() { driver().Destroy(context_->stream); }
+  FakeCard(const FakeCard&) = delete;
+  FakeCard& operator=(const FakeCard&) = delete;
 
   cuda::Driver& driver() { return toolkit_->driver(); }
   cuda::Toolkit& toolkit() { return *toolkit_; }
