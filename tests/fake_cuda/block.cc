@@ -159,15 +159,18 @@ void BlockRunner::SetReady(uint32_t warp, uint32_t lanes) {
 void BlockRunner::SwitchTo(Worker& worker) {
   before_ = running_;
   running_ = &worker;
+  void* own = EnterStack(worker.stack);
   boost::context::fiber before = std::move(worker.fiber).resume();
+  before_->stack = LeftStack(own);
   before_->fiber = std::move(before);  // of whoever switched back
 }
 
 BlockRunner::Worker& BlockRunner::IdleWorker() {
   if (idle_.empty()) {
     Worker* worker = workers_.emplace_back(std::make_unique<Worker>()).get();
-    worker->fiber = boost::context::fiber(std::allocator_arg, FiberStacks(workers_.size()),
+    worker->fiber = boost::context::fiber(std::allocator_arg, FiberStacks(workers_.size(), &worker->stack),
                                           [this](boost::context::fiber&& before) {
+                                            before_->stack = LeftStack(nullptr);
                                             before_->fiber = std::move(before);
                                             WorkerLoop();
                                             return boost::context::fiber();

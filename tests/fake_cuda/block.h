@@ -69,6 +69,7 @@ class BlockRunner final : public Machine {
   // Runs threads, one at a time.
   struct Worker {
     boost::context::fiber fiber;  // where it waits
+    StackBounds stack;
   };
   struct Thread {
     Worker* worker = nullptr;  // null until it has begun

@@ -26,12 +26,16 @@ void Release(unsigned char* begin, size_t bytes) { munmap(begin - kGuardBytes, b
 boost::context::stack_context FiberStacks::allocate() {
   boost::context::stack_context stack;
   stack.size = kStackBytes - offset_;
-  stack.sp = Reserve(kStackBytes) + stack.size;
+  unsigned char* lowest = Reserve(kStackBytes);
+  stack.sp = lowest + stack.size;
+  *bounds_ = {lowest, stack.size};
   return stack;
 }
 
 void FiberStacks::deallocate(boost::context::stack_context& stack) {
-  Release(static_cast<unsigned char*>(stack.sp) - stack.size, kStackBytes);
+  unsigned char* lowest = static_cast<unsigned char*>(stack.sp) - stack.size;
+  ForgetStack(lowest, kStackBytes);
+  Release(lowest, kStackBytes);
 }
 
 SharedMemory::SharedMemory() : begin_(Reserve(kBytes)) {}

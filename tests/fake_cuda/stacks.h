@@ -4,19 +4,22 @@
 #include <boost/context/stack_context.hpp>
 #include <cstddef>
 
+#include "tests/fake_cuda/sanitized_stacks.h"
+
 namespace act::fake {
 
 // The stack of one of a block's fibers: a stack allocator as Boost.Context wants it.
 class FiberStacks {
  public:
   // The fiber's number spreads stacks over the lines of a cache: at the same place of their pages, all
-  // of them would compete for a few.
-  explicit FiberStacks(size_t number) : offset_(number % 16 * 192) {}
+  // of them would compete for a few. The bounds of the stack are written to `bounds`.
+  FiberStacks(size_t number, StackBounds* bounds) : offset_(number % 16 * 192), bounds_(bounds) {}
   boost::context::stack_context allocate();
   void deallocate(boost::context::stack_context& stack);
 
  private:
   size_t offset_;
+  StackBounds* bounds_;
 };
 
 // A block's dynamic shared memory.

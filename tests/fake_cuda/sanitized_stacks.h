@@ -1,0 +1,50 @@
+// What the address sanitizer must be told of fibers: on which stack the program runs, and which stacks are
+// gone. It keeps marks on the variables of each stack, and would find those of an earlier one. Other builds
+// tell nobody.
+#pragma once
+
+#include <cstddef>
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define ACT_SANITIZED_STACKS
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define ACT_SANITIZED_STACKS
+#endif
+#ifdef ACT_SANITIZED_STACKS
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace act::fake {
+
+struct StackBounds {
+  const void* lowest = nullptr;
+  size_t bytes = 0;
+};
+
+#ifdef ACT_SANITIZED_STACKS
+// Before a switch to another stack. Returns what belongs to the stack that is left, for LeftStack.
+inline void* EnterStack(const StackBounds& stack) {
+  void* left = nullptr;
+  __sanitizer_start_switch_fiber(&left, stack.lowest, stack.bytes);
+  return left;
+}
+// After a switch, on the stack that was entered. `own` is what EnterStack returned when this one was left, or
+// null if it is new. Returns the bounds of the stack from which the switch came.
+inline StackBounds LeftStack(void* own) {
+  StackBounds from;
+  __sanitizer_finish_switch_fiber(own, &from.lowest, &from.bytes);
+  return from;
+}
+// Memory that is no stack any more has no marks.
+inline void ForgetStack(const void* lowest, size_t bytes) { ASAN_UNPOISON_MEMORY_REGION(lowest, bytes); }
+#else
+inline void* EnterStack(const StackBounds&) { return nullptr; }
+inline StackBounds LeftStack(void*) { return {}; }
+inline void ForgetStack(const void*, size_t) {}
+#endif
+
+}  // namespace act::fake
