@@ -73,23 +73,49 @@ class Repeater {
  private:
   size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
 
+  bool IsRepeated(ValueId v, const std::vector<bool>& repeat) const {
+    const int64_t producer = uses_.Producer(v);
+    return producer >= 0 && repeat[static_cast<size_t>(producer)];
+  }
+
   // The value as one reader gets it: made anew before the reader, with all nodes that are repeated
-  // for it.
+  // for it. Chains of them are as long as a model makes them, so this function does not call itself.
   ValueId Copy(ValueId v, const std::vector<bool>& repeat, std::map<ValueId, ValueId>& copies,
                std::vector<Node>& nodes, Phase phase) {
-    const int64_t p = uses_.Producer(v);
-    if (p < 0 || !repeat[static_cast<size_t>(p)]) return v;
-    const auto it = copies.find(v);
-    if (it != copies.end()) return it->second;
-    Node node = graph_.nodes[static_cast<size_t>(p)];
-    for (ValueId& in : node.inputs) in = Copy(in, repeat, copies, nodes, phase);
-    const auto made = static_cast<ValueId>(graph_.values.size());
-    graph_.values.push_back(graph_.value(v));
-    marks_[made].precision = marks_[v].precision;
-    node.outputs = {made};
-    node.phase = phase;
-    nodes.push_back(std::move(node));
-    return copies[v] = made;
+    struct Pending {
+      ValueId value;
+      Node node;        // its producer's copy
+      size_t next = 0;  // operands before this one are those that the copy reads
+    };
+    if (!IsRepeated(v, repeat)) return v;
+    const auto begin = [this](ValueId value) -> Pending {
+      return {value, graph_.nodes[static_cast<size_t>(uses_.Producer(value))]};
+    };
+    std::vector<Pending> stack;
+    if (!copies.contains(v)) stack.push_back(begin(v));
+    while (!stack.empty()) {
+      auto& [value, node, next] = stack.back();
+      if (next < node.inputs.size()) {
+        ValueId& in = node.inputs[next];
+        const auto known = copies.find(in);
+        if (known == copies.end() && IsRepeated(in, repeat)) {
+          stack.push_back(begin(in));
+          continue;
+        }
+        if (known != copies.end()) in = known->second;
+        ++next;
+        continue;
+      }
+      const auto made = static_cast<ValueId>(graph_.values.size());
+      graph_.values.push_back(graph_.value(value));
+      marks_[made].precision = marks_[value].precision;
+      node.outputs = {made};
+      node.phase = phase;
+      copies[value] = made;
+      nodes.push_back(std::move(node));
+      stack.pop_back();
+    }
+    return copies.at(v);
   }
 
   Graph& graph_;
