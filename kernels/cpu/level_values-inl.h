@@ -17,8 +17,9 @@ namespace act::HWY_NAMESPACE {
 namespace {
 
 // Each of these is made for a group and then asked for the values of positions: 256 times the code,
-// with the rounding's offset of -127..127 added. Those of codes with a sign are also asked for the
-// sign (Positive).
+// with the rounding's offset of -127..127 added. Most codes have two kinds of levels. Their values have a
+// type Kinds, which tells the kinds apart while positions have 16 bits, because a vector then holds twice as
+// many. Those of codes with a sign have kHasSign, and the second kind is that of elements at or below 0.
 struct UniformValue {
   HWY_INLINE UniformValue(const LevelTables&, const GroupScale& s)
       : minimum(hn::Set(D(), s.minimum)), scale(hn::Set(D(), s.scale * 0x1p-8f)) {}
@@ -27,37 +28,62 @@ struct UniformValue {
   }
   V minimum, scale;
 };
-// Positions from this one on belong to codes of levels at or below 0. Positions are 256 apart, and
-// offsets are less than 128.
-HWY_INLINE VI LastAbove(int levels_above) { return hn::Set(DI(), levels_above * 256 - 128); }
-struct SignValue {
-  HWY_INLINE SignValue(const LevelTables& tables, const GroupScale& s)
-      : above(hn::Set(D(), s.scale * 0x1p-8f)),
-        below(hn::Set(D(), s.below * -0x1p-8f)),
-        last_above(LastAbove(tables.codec.LevelsAbove())),
-        first_below(hn::Set(DI(), tables.codec.LevelsAbove() * 256)) {}
-  HWY_INLINE V operator()(VI position) const {
-    const auto negative = hn::Gt(position, last_above);
-    const VI steps = hn::IfThenElse(negative, hn::Sub(position, first_below), position);
-    return hn::Mul(hn::ConvertTo(D(), steps), hn::IfThenElse(hn::RebindMask(D(), negative), below, above));
+// Split returns where a position belongs to the second kind, and may move positions. Positions are kFrom
+// more than what they stand for (Widen), 256 apart, and their offsets are less than 128. If kFrom is 0, they
+// may be negative.
+template <int kFrom>
+HWY_INLINE hn::Mask<DW> FromLevel(int level, VW position) {
+  const hn::RebindToSigned<DW> d;
+  if constexpr (kFrom == 0)
+    return hn::RebindMask(
+        DW(), hn::Gt(hn::BitCast(d, position), hn::Set(d, static_cast<int16_t>(level * 256 - 128))));
+  return hn::Gt(position, hn::Set(DW(), static_cast<uint16_t>(level * 256 - 128 + kFrom)));
+}
+// The levels at or below 0. kMoves: their positions count from the first of them.
+template <int kFrom, bool kMoves>
+struct Sides {
+  HWY_INLINE explicit Sides(const LevelTables& tables) : levels_above(tables.codec.LevelsAbove()) {}
+  HWY_INLINE hn::Mask<DW> Split(VW& position) const {
+    const auto below = FromLevel<kFrom>(levels_above, position);
+    if constexpr (kMoves) {
+      const VW first = hn::Set(DW(), static_cast<uint16_t>(levels_above * 256));
+      position = hn::IfThenElse(below, hn::Sub(position, first), position);
+    }
+    return below;
   }
-  HWY_INLINE Mask Positive(VI position) const {
-    return hn::Not(hn::RebindMask(D(), hn::Gt(position, last_above)));
+  int levels_above;
+};
+// All levels but that of 0, which is code 0. Positions count from the first of them.
+template <int kFrom>
+struct NotZero {
+  HWY_INLINE explicit NotZero(const LevelTables&) {}
+  HWY_INLINE hn::Mask<DW> Split(VW& position) const {
+    const auto others = FromLevel<kFrom>(1, position);
+    position = hn::Sub(position, hn::Set(DW(), uint16_t{256}));
+    return others;
+  }
+};
+struct SignValue {
+  template <int kFrom>
+  using Kinds = Sides<kFrom, true>;
+  static constexpr bool kHasSign = true;
+  HWY_INLINE SignValue(const LevelTables&, const GroupScale& s)
+      : above(hn::Set(D(), s.scale * 0x1p-8f)), below(hn::Set(D(), s.below * -0x1p-8f)) {}
+  HWY_INLINE V operator()(VI steps, Mask negative) const {
+    return hn::Mul(hn::ConvertTo(D(), steps), hn::IfThenElse(negative, below, above));
   }
   V above, below;
-  VI last_above, first_below;
 };
 struct SidesValue {
+  template <int kFrom>
+  using Kinds = Sides<kFrom, true>;
+  static constexpr bool kHasSign = true;
   HWY_INLINE SidesValue(const LevelTables& tables, const GroupScale& s)
       : sign(tables, s), minimum(hn::Set(D(), s.minimum)), minimum_below(hn::Set(D(), -s.minimum_below)) {}
-  HWY_INLINE V operator()(VI position) const {
-    const auto negative = hn::Gt(position, sign.last_above);
-    const VI steps = hn::IfThenElse(negative, hn::Sub(position, sign.first_below), position);
-    const Mask below = hn::RebindMask(D(), negative);
-    return hn::MulAdd(hn::ConvertTo(D(), steps), hn::IfThenElse(below, sign.below, sign.above),
-                      hn::IfThenElse(below, minimum_below, minimum));
+  HWY_INLINE V operator()(VI steps, Mask negative) const {
+    return hn::MulAdd(hn::ConvertTo(D(), steps), hn::IfThenElse(negative, sign.below, sign.above),
+                      hn::IfThenElse(negative, minimum_below, minimum));
   }
-  HWY_INLINE Mask Positive(VI position) const { return sign.Positive(position); }
   SignValue sign;
   V minimum, minimum_below;
 };
@@ -82,36 +108,33 @@ struct FittedUniformValue {
   V minimum, scale, dither;
 };
 struct FittedSignValue {
+  template <int kFrom>
+  using Kinds = Sides<kFrom, false>;
+  static constexpr bool kHasSign = true;
   HWY_INLINE FittedSignValue(const LevelTables& tables, const GroupScale& s)
       : fitted(tables.fitted),
         above(hn::Set(D(), s.scale * kFittedUnit)),
         below(hn::Set(D(), s.below * -kFittedUnit)),
         dither_above(hn::Set(D(), fitted.dither_above)),
-        dither_below(hn::Set(D(), fitted.dither_below)),
-        last_above(LastAbove(tables.codec.LevelsAbove())) {}
-  HWY_INLINE V operator()(VI position) const {
+        dither_below(hn::Set(D(), fitted.dither_below)) {}
+  HWY_INLINE V operator()(VI position, Mask negative) const {
     const VI q = CodeOf(position);
-    const Mask negative = hn::RebindMask(D(), hn::Gt(position, last_above));
     const V dither = hn::IfThenElse(negative, dither_below, dither_above);
     const V steps = hn::MulAdd(dither, OffsetOf(position, q), LookUp<2 * kMostFittedLevels>(fitted.value, q));
     return hn::Mul(steps, hn::IfThenElse(negative, below, above));
   }
-  HWY_INLINE Mask Positive(VI position) const {
-    return hn::Not(hn::RebindMask(D(), hn::Gt(position, last_above)));
-  }
   const FittedTable& fitted;
   V above, below, dither_above, dither_below;
-  VI last_above;
 };
 // 0 for code 0.
 template <class Value>
 struct ZeroOrValue {
+  template <int kFrom>
+  using Kinds = NotZero<kFrom>;
   HWY_INLINE ZeroOrValue(const LevelTables& tables, const GroupScale& s)
       : of_others(tables, s), zero(hn::Set(D(), s.minimum - s.minimum)) {}
-  HWY_INLINE V operator()(VI position) const {
-    const auto is_zero = hn::Lt(position, hn::Set(DI(), 128));
-    const V value = of_others(hn::Sub(position, hn::Set(DI(), 256)));
-    return hn::IfThenElse(hn::RebindMask(D(), is_zero), zero, value);
+  HWY_INLINE V operator()(VI position, Mask other) const {
+    return hn::IfThenElse(other, of_others(position), zero);
   }
   Value of_others;
   V zero;

@@ -162,23 +162,27 @@ struct NearestBits {
   HWY_INLINE NearestBits(uint32_t, const uint32_t*) {}
   HWY_INLINE VU Next() { return hn::Set(DU(), kNearestBits); }
 };
-// Adds what decode subtracts, 256 (1/2 - u) in 16 bits, to `from`, for the elements in order.
+// What decode adds, 256 (1/2 - u) in 16 bits, for the elements in order. It is 127 - 2 floor(w / 512), where
+// w is the lower half of the dither sequence. With t = 0x7FFF - w, which is negative where w is 2^15 or more,
+// it is t >> 8 with the lowest bit set.
 struct DitherOffsets {
   explicit HWY_INLINE DitherOffsets(uint32_t start)
-      : w(hn::Add(hn::Mul(hn::Iota(DW(), 0), hn::Set(DW(), uint16_t{kWeylStep})),
-                  hn::Set(DW(), static_cast<uint16_t>(start)))),
+      : turned(hn::Sub(hn::Set(DW(), uint16_t{0x7FFF}),
+                       hn::Add(hn::Mul(hn::Iota(DW(), 0), hn::Set(DW(), uint16_t{kWeylStep})),
+                               hn::Set(DW(), static_cast<uint16_t>(start))))),
         step(hn::Set(DW(), static_cast<uint16_t>(hn::Lanes(DW()) * kWeylStep))) {}
-  HWY_INLINE VW Next(VW from) {
-    const VW twice = hn::And(hn::ShiftRight<8>(w), hn::Set(DW(), uint16_t{0xFE}));
-    w = hn::Add(w, step);
-    return hn::Sub(hn::Add(from, hn::Set(DW(), uint16_t{127})), twice);
+  HWY_INLINE VW Next() {
+    const hn::RebindToSigned<DW> d;
+    const VW shifted = hn::BitCast(DW(), hn::ShiftRight<8>(hn::BitCast(d, turned)));
+    turned = hn::Sub(turned, step);
+    return hn::Or(shifted, hn::Set(DW(), uint16_t{1}));
   }
-  VW w, step;
+  VW turned, step;
 };
 // For roundings after which decode subtracts nothing.
 struct NoOffsets {
   explicit HWY_INLINE NoOffsets(uint32_t) {}
-  HWY_INLINE VW Next(VW from) { return from; }
+  HWY_INLINE VW Next() { return hn::Zero(DW()); }
 };
 
 }  // namespace
