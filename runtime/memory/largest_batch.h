@@ -24,7 +24,6 @@ class BatchSearch {
   int64_t BoundAt(int64_t batch);
   int64_t ArenaAt(int64_t batch);
   bool Fits(int64_t batch, int64_t bytes);
-  int64_t Packed(const MemoryLayout& sizes, const PackingOptions& options) const;
 
   const Plan& plan_;
   const Arenas arenas_;
