@@ -67,15 +67,18 @@ int64_t BatchSearch::Largest(int64_t bytes) {
   const int64_t bound =
       Bisect(beyond / 2, beyond, beyond / 2, [&](int64_t n) { return BoundAt(n) <= bytes; });
   if (bound == 0) return 0;
-  if (Fits(bound, bytes)) return bound;
-  const double ratio = static_cast<double>(ArenaAt(bound)) / static_cast<double>(BoundAt(bound));
+  // If packings of other batches missed it, so will this one, most likely.
+  if (ratio_ == 1) {
+    if (Fits(bound, bytes)) return bound;
+    ratio_ = static_cast<double>(ArenaAt(bound)) / static_cast<double>(BoundAt(bound));
+  }
   const auto likely = [&](int64_t n) {
-    return static_cast<double>(BoundAt(n)) * ratio <= static_cast<double>(bytes);
+    return static_cast<double>(BoundAt(n)) * ratio_ <= static_cast<double>(bytes);
   };
   // Each try is a packing, and how far one misses the bound may change from batch to batch. So large batches are
   // searched in steps.
   const int64_t step = LargestBatchStep(bound);
-  int64_t low = Bisect(0, bound, bound - bound / 64, likely) / step, high = (bound + step - 1) / step;
+  int64_t low = Bisect(0, bound + 1, bound - bound / 64, likely) / step, high = bound / step + 1;
   const auto fits = [&](int64_t steps) { return Fits(steps * step, bytes); };
   for (int64_t stride = 1; low > 0 && !fits(low); stride *= 2) {
     high = low;

@@ -29,6 +29,7 @@ class BatchSearch {
   const Arenas arenas_;
   const PlanSizes sizes_;
   std::map<int64_t, int64_t> bounds_, arenas_at_;  // by batch
+  double ratio_ = 1;  // of the arena to the bound, at the last batch that missed it
 };
 
 }  // namespace act
