@@ -164,7 +164,7 @@ class Comparer {
       return false;
     }
     CompileOptions options = options_;
-    options.reruns.reset();  // their bounds are extents of this model's tensors
+    options.reruns.clear();  // their bounds are extents of this model's tensors
     return FitsCompiled(*model, options);
   }
 

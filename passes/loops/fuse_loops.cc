@@ -49,8 +49,8 @@ class Fuser {
   struct Group {
     LoopNodes members;  // a node that is no loop is alone in its group
     bool loop = false;
-    std::set<ValueId> full_inputs;  // values that it reads element by element, as its own
-    std::set<int> before, behind;   // groups that must run earlier, and groups that must run later
+    std::vector<ValueId> full_inputs;  // values that it reads element by element, as its own; ascending
+    std::set<int> before, behind;      // groups that must run earlier, and groups that must run later
   };
 
   Group& group(size_t at) { return groups_[static_cast<size_t>(order_[at])]; }
@@ -62,13 +62,15 @@ class Fuser {
     return p < 0 ? -1 : group_of_[static_cast<size_t>(p)];
   }
 
-  std::set<ValueId> FullInputs(const LoopNodes& loop) const {
-    std::set<ValueId> inputs;
+  std::vector<ValueId> FullInputs(const LoopNodes& loop) const {
+    std::vector<ValueId> inputs;
     const Dim elements = TensorType{DType::kFloat32, loop.space}.Elements();
     for (size_t i : loop.nodes)
       for (ValueId v : graph_.nodes[i].inputs)
         if (v != kNoValue && elements_[static_cast<size_t>(v)] == elements && !elements.TooLarge())
-          inputs.insert(v);
+          inputs.push_back(v);
+    std::sort(inputs.begin(), inputs.end());
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
     return inputs;
   }
 
@@ -174,12 +176,23 @@ class Fuser {
   }
 
   // Whether group `b` reads what group `a` makes, or both read the same tensor.
-  bool Related(const Group& b, int a) const {
-    for (size_t i : b.members.nodes)
+  bool Related(const Group& b, const std::vector<int>& makers_of_b, int a) const {
+    if (std::find(makers_of_b.begin(), makers_of_b.end(), a) != makers_of_b.end()) return true;
+    const std::vector<ValueId>& read = groups_[static_cast<size_t>(a)].full_inputs;
+    for (auto x = read.begin(), y = b.full_inputs.begin(); x != read.end() && y != b.full_inputs.end();) {
+      if (*x == *y) return true;
+      *x < *y ? ++x : ++y;
+    }
+    return false;
+  }
+
+  // The groups that make what the group reads.
+  std::vector<int> MakersOf(const Group& group) const {
+    std::vector<int> makers;
+    for (size_t i : group.members.nodes)
       for (ValueId v : graph_.nodes[i].inputs)
-        if (MakerOf(v) == a) return true;
-    const std::set<ValueId>& read = groups_[static_cast<size_t>(a)].full_inputs;
-    return std::any_of(read.begin(), read.end(), [&b](ValueId v) { return b.full_inputs.count(v) != 0; });
+        if (const int maker = MakerOf(v); maker >= 0) makers.push_back(maker);
+    return makers;
   }
 
   // Merges the first pair that may be merged. Returns false if there is none.
@@ -187,6 +200,7 @@ class Fuser {
     for (size_t at = next_; at < order_.size(); ++at) {
       const Group& b = group(at);
       if (!b.loop) continue;
+      const std::vector<int> makers = MakersOf(b);
       // Tries the nearest earlier loops first. The window keeps tensors from living on for a
       // distant reader.
       size_t looked = 0;
@@ -196,7 +210,7 @@ class Fuser {
         if (!a.loop || x.nodes.size() + y.nodes.size() > kMaxNodesPerLoop) continue;
         if (x.row_axes == 0 && y.row_axes == 0 && x.space != y.space) continue;
         if (!InOnePass(x.phase, y.phase)) continue;
-        if (!Related(b, order_[back]) || ReadsSumOf(b, order_[back])) continue;
+        if (!Related(b, makers, order_[back]) || ReadsSumOf(b, order_[back])) continue;
         std::optional<LoopNodes> joined = Joined(x, y);
         if (!joined) continue;
         if (CanMoveUp(back, at)) {

@@ -1,6 +1,7 @@
 #include "passes/pipeline/memory_limit.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 #include <map>
@@ -12,6 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 #include "runtime/memory/layout.h"
+#include "runtime/memory/step_sizes.h"
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
@@ -23,6 +25,12 @@ constexpr size_t kTensorsNamed = 3;
 bool HasSmallState(const CompileOptions& options) {
   const UpdateRule* rule = FindUpdateRule(options.optimizer);
   return options.target == TargetKind::kCpu && rule && !rule->quantized.empty();
+}
+
+RankedStep Settled(RankedStep step, StepPeak& peak) {
+  step.peak_bytes = peak.Bytes();
+  step.host_bytes = peak.HostBytes();
+  return step;
 }
 
 // "Conv block1.conv 12 MiB, ...": the makers and bytes of the largest tensors that live at the peak.
@@ -52,7 +60,9 @@ std::string LargestTensors(const StepGraph& step, const StepLayout& at) {
 struct RankedSteps::Compiled {
   RankedStep step;
   Plan plan;
-  MemoryLayout layout;
+  StepPeak peak;
+
+  RankedStep WithPeak() { return Settled(step, peak); }
 };
 
 RankedSteps::RankedSteps(const ImportResult& model, const CompileOptions& options, const StepChoices& choices)
@@ -75,11 +85,14 @@ llvm::Expected<StepChoice> RankedSteps::Choose(int64_t limit_bytes) {
   // Fewer bits may take a higher peak, so what a bisection passed over may fit.
   for (int rank = chosen_->rank; rank-- > 0 && !choice.better;) {
     ACT_TRY(const Outcome outcome, Try(rank, limit_bytes));
-    if (outcome == Outcome::kTooLarge) choice.better = measured_.at(rank);
+    if (outcome == Outcome::kTooLarge) {
+      ACT_TRY(choice.better, WithPeak(rank));
+    }
   }
-  choice.chosen = *chosen_;
-  if (chosen_->host_limit > 0) {
-    ACT_TRY(choice.chosen, WithFewestSwaps(*chosen_, limit_bytes));
+  ACT_TRY(const std::optional<RankedStep> chosen, WithPeak(chosen_->rank));
+  choice.chosen = *chosen;
+  if (chosen->host_limit > 0) {
+    ACT_TRY(choice.chosen, WithFewestSwaps(*chosen, limit_bytes));
   }
   return choice;
 }
@@ -114,11 +127,9 @@ llvm::Expected<RankedSteps::Compiled> RankedSteps::CompileStep(const RankedStep&
   step.SetIn(options);
   RerunCandidate reruns;
   ACT_TRY(Plan plan, Compile(model_, options, nullptr, nullptr, &reruns));
-  ACT_TRY(MemoryLayout layout, LayOut(plan, plan.default_batch, options.target));
-  Compiled compiled{step, std::move(plan), std::move(layout)};
-  compiled.step.reruns = reruns;
-  compiled.step.peak_bytes = BytesOf(compiled.layout, arenas_);
-  compiled.step.host_bytes = compiled.layout.host_bytes;
+  ACT_TRY(MemoryLayout sizes, PlanSizes(plan, options.target).At(plan.default_batch));
+  Compiled compiled{step, std::move(plan), StepPeak(std::move(sizes), arenas_)};
+  compiled.step.reruns = {reruns};
   const std::vector<Node>& nodes = compiled.plan.train.graph.nodes;
   compiled.step.swapped = std::count_if(nodes.begin(), nodes.end(),
                                         [](const Node& node) { return RunsOf(node) == Runs::kSwapOut; });
@@ -134,26 +145,43 @@ int RankedSteps::RankOf(const RankedStep& step) const {
   return static_cast<int>(std::find_if(steps_.begin(), steps_.end(), same) - steps_.begin());
 }
 
-llvm::Expected<RerunCandidate> RankedSteps::LeastPeakReruns() {
-  if (!least_peak_reruns_) {
-    ACT_TRY(const Compiled own, CompileStep({.level = "L5"}));
-    least_peak_reruns_ = own.step.reruns;
+// Among which the step's are chosen; none: all that its level has.
+llvm::Expected<std::vector<RerunCandidate>> RankedSteps::RerunsFor(const RankedStep& step) {
+  std::vector<RerunCandidate> choices;
+  if (step.level == "L5") {
+    if (!least_peak_reruns_) {
+      ACT_TRY(const Compiled own, CompileStep({.level = step.level}));
+      least_peak_reruns_ = own.step.reruns;
+    }
+    choices = *least_peak_reruns_;
+  } else if (step.level == "L4") {
+    const auto column = std::find_if(columns_.begin(), columns_.end(), [&](const std::vector<int>& ranks) {
+      return std::find(ranks.begin(), ranks.end(), step.rank) != ranks.end();
+    });
+    const std::array<int, 2> searched{column->front(), (*column)[column->size() / 2]};
+    for (const int rank : searched) {
+      if (step.rank == rank) return std::vector<RerunCandidate>{};
+      ACT_TRY(const Measured* const of_rank, Measure(rank));
+      for (const RerunCandidate& choice : of_rank->step.reruns)
+        if (std::find(choices.begin(), choices.end(), choice) == choices.end()) choices.push_back(choice);
+    }
   }
-  return *least_peak_reruns_;
+  return choices;
 }
 
 // Compiles a step unless that is done.
-llvm::Expected<RankedStep> RankedSteps::Measure(int rank) {
-  if (const auto known = measured_.find(rank); known != measured_.end()) return known->second;
-  RankedStep step = steps_[static_cast<size_t>(rank)];
+llvm::Expected<RankedSteps::Measured*> RankedSteps::Measure(int rank) {
+  if (const auto known = measured_.find(rank); known != measured_.end()) return &known->second;
+  Measured measured{steps_[static_cast<size_t>(rank)], std::nullopt};
+  RankedStep& step = measured.step;
   const bool swaps = step.host_limit > 0;
   if (swaps) {
     RankedStep keeping = step;
     keeping.host_limit = 0;
-    ACT_TRY(keeping, Measure(RankOf(keeping)));
-    step.reruns = keeping.reruns;
-  } else if (step.level == "L5") {
-    ACT_TRY(step.reruns, LeastPeakReruns());
+    ACT_TRY(const Measured* kept, Measure(RankOf(keeping)));
+    step.reruns = kept->step.reruns;
+  } else {
+    ACT_TRY(step.reruns, RerunsFor(step));
   }
   llvm::Expected<Compiled> compiled = CompileStep(step);
   if (!compiled) {
@@ -161,18 +189,24 @@ llvm::Expected<RankedStep> RankedSteps::Measure(int rank) {
     llvm::consumeError(compiled.takeError());  // codes of the fewest levels take more
   } else if (!swaps || compiled->step.swapped > 0) {
     step = compiled->step;
-    if (!least_ || step.peak_bytes < least_->step.peak_bytes)
-      least_ = std::make_unique<Compiled>(std::move(*compiled));
+    measured.peak.emplace(std::move(compiled->peak));
   }
-  return measured_.emplace(rank, step).first->second;
+  return &measured_.emplace(rank, std::move(measured)).first->second;
+}
+
+// A step with its exact peak; nothing: there is no such step.
+llvm::Expected<std::optional<RankedStep>> RankedSteps::WithPeak(int rank) {
+  ACT_TRY(Measured* const measured, Measure(rank));
+  if (!measured->peak) return std::nullopt;
+  return Settled(measured->step, *measured->peak);
 }
 
 // Measures a step, and keeps the best one that fits.
 llvm::Expected<RankedSteps::Outcome> RankedSteps::Try(int rank, int64_t limit) {
-  ACT_TRY(const RankedStep step, Measure(rank));
-  if (step.peak_bytes == 0) return Outcome::kImpossible;
-  if (step.peak_bytes > limit) return Outcome::kTooLarge;
-  if (!chosen_ || rank < chosen_->rank) chosen_ = step;
+  ACT_TRY(Measured* const measured, Measure(rank));
+  if (!measured->peak) return Outcome::kImpossible;
+  if (!measured->peak->Fits(limit)) return Outcome::kTooLarge;
+  if (!chosen_ || rank < chosen_->rank) chosen_ = measured->step;
   return Outcome::kFits;
 }
 
@@ -183,9 +217,9 @@ llvm::Expected<RankedStep> RankedSteps::WithFewestSwaps(const RankedStep& all, i
   while (low < best.swapped) {
     RankedStep fewer = all;
     fewer.swapped = low + (best.swapped - low) / 2;
-    ACT_TRY(const Compiled compiled, CompileStep(fewer));
-    if (compiled.step.peak_bytes <= limit)
-      best = compiled.step;
+    ACT_TRY(Compiled compiled, CompileStep(fewer));
+    if (compiled.peak.Fits(limit))
+      best = compiled.WithPeak();
     else
       low = fewer.swapped + 1;
   }
@@ -196,8 +230,8 @@ llvm::Expected<std::vector<StepPart>> RankedSteps::PartsOf(const RankedStep& cho
   std::vector<StepPart> parts;
   const RankedStep& of_list = steps_[static_cast<size_t>(chosen.rank)];
   const auto add = [&](const char* name, int rank) -> llvm::Error {
-    ACT_TRY(const RankedStep without, Measure(rank));
-    if (without.peak_bytes > 0) parts.push_back({name, without});
+    ACT_TRY(const std::optional<RankedStep> without, WithPeak(rank));
+    if (without) parts.push_back({name, *without});
     return llvm::Error::success();
   };
   const auto at_level = [&](const char* level) {
@@ -229,8 +263,20 @@ llvm::Expected<std::vector<StepPart>> RankedSteps::PartsOf(const RankedStep& cho
   return parts;
 }
 
+// Of the steps that were measured, the one of the least peak, with that peak.
+llvm::Expected<RankedSteps::Compiled> RankedSteps::LeastStep() {
+  Measured* least = nullptr;
+  for (auto& [rank, measured] : measured_)
+    if (measured.peak && (!least || (measured.peak->Least() < least->peak->Bytes() &&
+                                     measured.peak->Bytes() < least->peak->Bytes())))
+      least = &measured;
+  ACT_TRY(Compiled compiled, CompileStep(least->step));
+  compiled.step = Settled(least->step, *least->peak);
+  return compiled;
+}
+
 // What the flags that are not given would make of the least step: each alone, and on a CPU both if neither is enough.
-std::string RankedSteps::OtherChoices(int64_t limit) {
+std::string RankedSteps::OtherChoices(const Compiled& least, int64_t limit) {
   const bool state =
       !choices_.quantized_state && options_.state == StateFormat::kFloat32 && HasSmallState(options_);
   const bool types = !choices_.bfloat16 && options_.compute == Compute::kFloat32;
@@ -240,21 +286,22 @@ std::string RankedSteps::OtherChoices(int64_t limit) {
   const auto attempt = [&](const std::string& flags, const RankedStep& step) {
     llvm::Expected<Compiled> compiled = CompileStep(step);
     if (!compiled) return llvm::consumeError(compiled.takeError());
-    const int64_t peak = compiled->step.peak_bytes;
-    if (peak >= least_->step.peak_bytes) return;
+    const RankedStep other = compiled->WithPeak();
+    const int64_t peak = other.peak_bytes;
+    if (peak >= least.step.peak_bytes) return;
     fits |= peak <= limit;
-    text += "; with " + flags + (step.host_limit > 0 ? std::to_string(compiled->step.host_bytes) : "") +
+    text += "; with " + flags + (step.host_limit > 0 ? std::to_string(other.host_bytes) : "") +
             " there is a step of " + FormatSize(peak) + (peak <= limit ? ", which fits" : "");
   };
   const auto attempt_types = [&](const char* flags, bool quantized, bool bfloat16) {
-    RankedStep step = steps_[static_cast<size_t>(least_->step.rank)];
+    RankedStep step = steps_[static_cast<size_t>(least.step.rank)];
     step.quantized_state |= quantized;
     step.bfloat16 |= bfloat16;
-    if (step.level == "L5") step.reruns = least_peak_reruns_;
+    step.reruns = least.step.reruns;
     attempt(flags, step);
   };
   if (host) {
-    RankedStep step = least_->step;
+    RankedStep step = least.step;
     step.host_limit = std::numeric_limits<int64_t>::max();
     attempt("--host-limit=", step);
   }
@@ -266,29 +313,31 @@ std::string RankedSteps::OtherChoices(int64_t limit) {
 
 // Says what would help.
 llvm::Error RankedSteps::Infeasible(int64_t limit) {
-  const MemoryLayout& layout = least_->layout;
+  ACT_TRY(const Compiled least, LeastStep());
+  ACT_TRY(const MemoryLayout layout, LayOut(least.plan, least.plan.default_batch, options_.target));
   const bool in_training = layout.train.peak_bytes >= layout.eval.peak_bytes;
   const StepLayout& at = in_training ? layout.train : layout.eval;
-  const StepGraph& step = in_training ? least_->plan.train : least_->plan.eval;
+  const StepGraph& step = in_training ? least.plan.train : least.plan.eval;
   const Node& node = step.graph.nodes[static_cast<size_t>(at.peak_node)];
   const std::string batch = std::to_string(layout.batch);
   if (layout.persistent_bytes > limit)
-    return MakeError("--memory-limit",
-                     FormatSize(limit) + " are less than parameters and the optimizer's state alone take: " +
-                         FormatSize(layout.persistent_bytes),
-                     "no batch fits; an optimizer with less state may (--optimizer)" + OtherChoices(limit));
+    return MakeError(
+        "--memory-limit",
+        FormatSize(limit) + " are less than parameters and the optimizer's state alone take: " +
+            FormatSize(layout.persistent_bytes),
+        "no batch fits; an optimizer with less state may (--optimizer)" + OtherChoices(least, limit));
   std::string hint = "the model's batch is fixed";
-  if (!least_->plan.fixed_batch) {
-    ACT_TRY(const int64_t fits, LargestBatch(least_->plan, limit, arenas_, options_.target));
+  if (!least.plan.fixed_batch) {
+    ACT_TRY(const int64_t fits, LargestBatch(least.plan, limit, arenas_, options_.target));
     hint = fits > 0 ? "a batch of " + std::to_string(fits) +
                           " fits; --accumulate=K adds up K such batches for one update"
                     : "not even a batch of 1 fits";
   }
   return MakeError("--memory-limit",
                    "no step fits " + FormatSize(limit) + " at batch " + batch + "; the least peak is " +
-                       FormatSize(least_->step.peak_bytes) + " (" + least_->step.Name() + "), at " + node.op +
+                       FormatSize(least.step.peak_bytes) + " (" + least.step.Name() + "), at " + node.op +
                        " " + node.name + ", where the largest are " + LargestTensors(step, at),
-                   hint + OtherChoices(limit));
+                   hint + OtherChoices(least, limit));
 }
 
 }  // namespace act

@@ -7,16 +7,19 @@
 // and with codes in the host's memory. Compilation is deterministic, and the search is a bisection of each column of
 // steps that differ in bits alone. So more memory never gives a worse step, even where fewer bits take a higher peak.
 //
-// Finding the re-runs of L5 takes longer than all other compilations together. So they are found once, at L5's own
-// bits, and all of its steps have them. A step with codes on the host has the re-runs of the step without, and so
+// Finding the re-runs of L4 and L5 takes longer than all other compilations together. So those of L5 are found once, at
+// the level's own bits, and all of its steps have them. Those of L4 are found at the most bits and at the middle of the
+// list, and its other steps choose between the two. A step with codes on the host has the re-runs of the step without, and so
 // computes the same numbers.
+//
+// Packing a step takes as long as compiling it. Bounds mostly tell whether it fits, and only what they leave open is
+// packed to the end.
 #pragma once
 
 #include <llvm/Support/Error.h>
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +27,7 @@
 #include "compiler/ir/imported_model.h"
 #include "passes/pipeline/pipeline.h"
 #include "passes/pipeline/ranked_step.h"
+#include "passes/pipeline/step_peak.h"
 #include "runtime/memory/layout.h"
 
 namespace act {
@@ -57,15 +61,23 @@ class RankedSteps {
   struct Compiled;
   enum class Outcome : uint8_t { kFits, kTooLarge, kImpossible };
 
+  // A step that was compiled.
+  struct Measured {
+    RankedStep step;
+    std::optional<StepPeak> peak;  // nothing: there is no such step
+  };
+
   llvm::Expected<Outcome> Try(int rank, int64_t limit);
-  llvm::Expected<RankedStep> Measure(int rank);
+  llvm::Expected<Measured*> Measure(int rank);
+  llvm::Expected<std::optional<RankedStep>> WithPeak(int rank);
   int RankOf(const RankedStep& step) const;
-  llvm::Expected<RerunCandidate> LeastPeakReruns();
+  llvm::Expected<std::vector<RerunCandidate>> RerunsFor(const RankedStep& step);
   llvm::Expected<Compiled> CompileStep(const RankedStep& step) const;
+  llvm::Expected<Compiled> LeastStep();
   llvm::Expected<RankedStep> WithFewestSwaps(const RankedStep& all, int64_t limit) const;
   llvm::Error Search(const std::vector<int>& column, int64_t limit);
   llvm::Error Infeasible(int64_t limit);
-  std::string OtherChoices(int64_t limit);
+  std::string OtherChoices(const Compiled& least, int64_t limit);
 
   const ImportResult& model_;
   CompileOptions options_;
@@ -73,10 +85,9 @@ class RankedSteps {
   const Arenas arenas_;
   const std::vector<RankedStep> steps_;
   const std::vector<std::vector<int>> columns_;
-  std::map<int, RankedStep> measured_;               // by rank; a peak of 0: there is no such step
-  std::optional<RerunCandidate> least_peak_reruns_;  // of all steps of L5
-  std::optional<RankedStep> chosen_;                 // under the present limit
-  std::unique_ptr<const Compiled> least_;            // of those measured
+  std::map<int, Measured> measured_;                              // by rank
+  std::optional<std::vector<RerunCandidate>> least_peak_reruns_;  // of all steps of L5
+  std::optional<RankedStep> chosen_;                              // under the present limit
 };
 
 }  // namespace act

@@ -157,8 +157,8 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
   step.graph = std::move(model.graph);
   MarkTrained(context.marks, model.trainable);
   ACT_CHECK_OK(RunPasses(kTrainingStep, Repeats::kOnce, step, context, options, times));
-  if (options.reruns) {
-    SetReruns(context, *options.reruns);
+  if (options.reruns.size() == 1) {
+    SetReruns(context, options.reruns[0]);
   } else if (context.policy.rerun_spacing > 0) {
     CompileOptions quiet = options;
     quiet.after_pass = nullptr;
@@ -167,7 +167,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
       ACT_CHECK_OK(FinishStep(graph, attempt, quiet, nullptr, tried));
       return tried;
     };
-    ACT_CHECK_OK(SearchReruns(step.graph, context, finish));
+    ACT_CHECK_OK(SearchReruns(step.graph, context, options.reruns, finish));
   }
   if (reruns) *reruns = RerunsOf(context);
   context.wants_variance = variance != nullptr;

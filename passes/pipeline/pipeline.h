@@ -39,7 +39,7 @@ struct CompileOptions {
   int64_t workspace_limit = 0;           // bytes a node; 0: no limit
   TargetKind target = TargetKind::kCpu;  // whose peak decisions lower
   // What an earlier search for re-runs chose at this level. Nothing: they are searched.
-  std::optional<RerunCandidate> reruns = std::nullopt;
+  std::vector<RerunCandidate> reruns = {};
   // Bytes of codes at `batch`, and the number of codes, that may wait in the host's memory. 0 bytes: those of the
   // level's rules.
   int64_t host_limit = 0, most_swapped = std::numeric_limits<int64_t>::max();

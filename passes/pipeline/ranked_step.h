@@ -28,7 +28,7 @@ struct RankedStep {
   int64_t host_limit = 0;  // > 0: codes wait in the host's memory, in at most so many bytes
   int64_t swapped = 0;     // at most so many codes; 0: as many as there are
   // Found when the step is compiled.
-  std::optional<RerunCandidate> reruns = std::nullopt;
+  std::vector<RerunCandidate> reruns = {};  // of several, one is chosen
   int64_t peak_bytes = 0, host_bytes = 0;
 
   // "L3 with --bits=4.5 --compute=bf16", "L0 with 2.0 MiB of codes on the host".

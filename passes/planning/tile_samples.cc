@@ -234,6 +234,7 @@ class Tiler {
         small_live_ = std::move(small_live);
         moving_.Move(lo, order);
         changed_.emplace_back(lo, hi);
+        loop_of_values_.clear();
         return true;
       }
     }
@@ -244,9 +245,11 @@ class Tiler {
 
   // Of the nodes of the loops that an attempt takes in, those that share a tensor which exists in tiles alone, and those of
   // the span. Others (a sum of labels that a later gradient divides by) may leave the loop.
-  std::vector<bool> Bound(const LoopSpan& span, size_t lo, const std::vector<bool>& in_core) const {
-    const std::vector<int32_t> loop_of = LoopOfValues(graph_);
-    const auto in_tiles = [&](ValueId id) { return id != kNoValue && loop_of[static_cast<size_t>(id)] >= 0; };
+  std::vector<bool> Bound(const LoopSpan& span, size_t lo, const std::vector<bool>& in_core) {
+    if (loop_of_values_.empty()) loop_of_values_ = LoopOfValues(graph_);
+    const auto in_tiles = [&](ValueId id) {
+      return id != kNoValue && loop_of_values_[static_cast<size_t>(id)] >= 0;
+    };
     std::vector<bool> bound = CoreOf(span, lo, lo + in_core.size() - 1);
     for (size_t i = 0; i < in_core.size(); ++i) {
       const Node& node = graph_.nodes[lo + i];
@@ -317,6 +320,8 @@ class Tiler {
   int loops_made_ = 0;
   std::vector<int64_t> live_, small_live_;  // at peak_batch_, at kSmallPeakBatch
   int64_t small_peak_without_ = 0;          // the largest of small_live_ without loops
+  std::vector<int32_t>
+      loop_of_values_;  // LoopOfValues(graph_); empty: not known since the last loop was made
   std::map<FamilyId, bool> may_be_in_loop_;
   std::map<Key, Failure> failed_;
   std::vector<std::pair<size_t, size_t>>

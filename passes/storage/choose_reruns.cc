@@ -200,13 +200,15 @@ size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_varia
   return best;
 }
 
-llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTraining finish) {
+llvm::Error SearchReruns(const Graph& graph, PassContext& context, std::vector<RerunCandidate> choices,
+                         FinishTraining finish) {
+  if (choices.empty()) choices = RerunChoices(graph, context);
   const bool limited = context.policy.saved_limit > 0, least_peak = context.policy.least_peak;
   const double alike = least_peak ? kBarelyAlike : kAlike;
   std::vector<Tried> tried;
   double least_saved = std::numeric_limits<double>::infinity();
   llvm::Error refused = llvm::Error::success();
-  for (RerunCandidate& candidate : RerunChoices(graph, context)) {
+  for (RerunCandidate& candidate : choices) {
     llvm::Expected<Peak> peak = TryReruns(candidate, graph, context, finish);
     if (peak) {
       // What is too high however it is packed is not packed.

@@ -21,6 +21,12 @@ struct RerunCandidate {
   bool least_peak = false;        // Policy::least_peak
   double peak_bytes = 0, saved_bytes = 0;
   double variance = 0;  // PassContext::expected_variance
+
+  // Whether both have the same re-runs, whatever their figures are.
+  bool operator==(const RerunCandidate& other) const {
+    return spacing == other.spacing && elements == other.elements &&
+           repeated_elements == other.repeated_elements && least_peak == other.least_peak;
+  }
 };
 
 // At L4, peaks of at most this many times the least count as equal.
@@ -46,7 +52,8 @@ using FinishTraining = llvm::function_ref<llvm::Expected<Plan>(const Graph& grap
 
 // Compiles the step to the end with each choice of re-runs and lays it out, since nothing else
 // tells where its peak lies. Then sets the best choice in the context. Fails if all choices exceed
-// Policy::saved_limit, with the error of the one that stores least.
-llvm::Error SearchReruns(const Graph& graph, PassContext& context, FinishTraining finish);
+// Policy::saved_limit, with the error of the one that stores least. Without `choices`, they are RerunChoices.
+llvm::Error SearchReruns(const Graph& graph, PassContext& context, std::vector<RerunCandidate> choices,
+                         FinishTraining finish);
 
 }  // namespace act

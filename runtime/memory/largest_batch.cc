@@ -35,28 +35,13 @@ int64_t BatchSearch::BoundAt(int64_t batch) {
   return it->second;
 }
 
-int64_t BatchSearch::Packed(const MemoryLayout& sizes, const PackingOptions& options) const {
-  MemoryLayout layout = sizes;
-  PlaceTransients(layout.persistent_bytes, options, layout.train);
-  // Evaluation mostly takes less than training however it is packed.
-  PlaceTransients(layout.persistent_bytes, QuickPacking(), layout.eval);
-  if (layout.eval.peak_bytes > layout.train.peak_bytes ||
-      layout.eval.host_peak_bytes > layout.train.host_peak_bytes) {
-    layout.eval = sizes.eval;
-    PlaceTransients(layout.persistent_bytes, options, layout.eval);
-  }
-  layout.arena_bytes = std::max(layout.train.peak_bytes, layout.eval.peak_bytes);
-  layout.host_bytes = std::max(layout.train.host_peak_bytes, layout.eval.host_peak_bytes);
-  return BytesOf(layout, arenas_);
-}
-
 // What it takes. kTooLarge: there is no such layout.
 int64_t BatchSearch::ArenaAt(int64_t batch) {
   const auto [it, fresh] = arenas_at_.try_emplace(batch, kTooLarge);
   if (!fresh) return it->second;
   llvm::Expected<MemoryLayout> sizes = sizes_.At(batch);
   if (sizes)
-    it->second = Packed(*sizes, WithoutRepair());
+    it->second = BytesOf(Packed(*sizes, WithoutRepair()), arenas_);
   else
     llvm::consumeError(sizes.takeError());
   return it->second;
@@ -66,7 +51,7 @@ bool BatchSearch::Fits(int64_t batch, int64_t bytes) {
   if (BoundAt(batch) > bytes) return false;
   if (!arenas_at_.count(batch)) {
     llvm::Expected<MemoryLayout> sizes = sizes_.At(batch);
-    if (sizes && Packed(*sizes, QuickPacking()) <= bytes) return true;
+    if (sizes && BytesOf(Packed(*sizes, QuickPacking()), arenas_) <= bytes) return true;
     if (!sizes) llvm::consumeError(sizes.takeError());
   }
   return ArenaAt(batch) <= bytes;
@@ -82,15 +67,18 @@ int64_t BatchSearch::Largest(int64_t bytes) {
   const int64_t bound =
       Bisect(beyond / 2, beyond, beyond / 2, [&](int64_t n) { return BoundAt(n) <= bytes; });
   if (bound == 0) return 0;
-  if (Fits(bound, bytes)) return bound;
-  const double ratio = static_cast<double>(ArenaAt(bound)) / static_cast<double>(BoundAt(bound));
+  // If packings of other batches missed it, so will this one, most likely.
+  if (ratio_ == 1) {
+    if (Fits(bound, bytes)) return bound;
+    ratio_ = static_cast<double>(ArenaAt(bound)) / static_cast<double>(BoundAt(bound));
+  }
   const auto likely = [&](int64_t n) {
-    return static_cast<double>(BoundAt(n)) * ratio <= static_cast<double>(bytes);
+    return static_cast<double>(BoundAt(n)) * ratio_ <= static_cast<double>(bytes);
   };
   // Each try is a packing, and how far one misses the bound may change from batch to batch. So large batches are
   // searched in steps.
   const int64_t step = LargestBatchStep(bound);
-  int64_t low = Bisect(0, bound, bound - bound / 64, likely) / step, high = (bound + step - 1) / step;
+  int64_t low = Bisect(0, bound + 1, bound - bound / 64, likely) / step, high = bound / step + 1;
   const auto fits = [&](int64_t steps) { return Fits(steps * step, bytes); };
   for (int64_t stride = 1; low > 0 && !fits(low); stride *= 2) {
     high = low;

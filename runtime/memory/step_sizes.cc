@@ -203,4 +203,19 @@ void PlaceTransients(int64_t persistent_bytes, const PackingOptions& options, St
   layout.host_peak_bytes = host.PlaceFrom(0, options);
 }
 
+MemoryLayout Packed(const MemoryLayout& sizes, const PackingOptions& options) {
+  MemoryLayout layout = sizes;
+  PlaceTransients(layout.persistent_bytes, options, layout.train);
+  // Evaluation mostly takes less than training however it is packed.
+  PlaceTransients(layout.persistent_bytes, QuickPacking(), layout.eval);
+  if (layout.eval.peak_bytes > layout.train.peak_bytes ||
+      layout.eval.host_peak_bytes > layout.train.host_peak_bytes) {
+    layout.eval = sizes.eval;
+    PlaceTransients(layout.persistent_bytes, options, layout.eval);
+  }
+  layout.arena_bytes = std::max(layout.train.peak_bytes, layout.eval.peak_bytes);
+  layout.host_bytes = std::max(layout.train.host_peak_bytes, layout.eval.host_peak_bytes);
+  return layout;
+}
+
 }  // namespace act

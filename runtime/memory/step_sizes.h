@@ -55,4 +55,8 @@ inline PackingOptions QuickPacking() {
                         1u << static_cast<uint32_t>(PackingHeuristic::kSkylineByLength)};
 }
 
+// The layout with all its places and arenas. What an arena takes is what LayOut makes of it with these options; but where
+// evaluation takes less than training, its places may be others.
+MemoryLayout Packed(const MemoryLayout& sizes, const PackingOptions& options);
+
 }  // namespace act

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "runtime/memory/layout.h"
+#include "runtime/memory/step_sizes.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {
@@ -148,6 +149,30 @@ INSTANTIATE_TEST_SUITE_P(MemoryLimit, Limits,
                                   (of.param.quantized_state ? "SmallState" : "") +
                                   (of.param.host_limit > 0 ? "Host" : "");
                          });
+
+// Bounds answer as the layout does, at limits around the least that any layout takes and around what this one takes.
+TEST(StepPeak, FitsAsTheLayoutDoes) {
+  int packed_above = 0;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    const Plan plan = [&] {
+      CompileOptions options = AtBatch();
+      options.level = seed % 2 == 0 ? "L3" : "L0";
+      return Take(Compile(small_networks::Network(seed).Build(), options));
+    }();
+    const int64_t taken = BytesOf(Take(LayOut(plan, kBatch)), Arenas::kBoth);
+    const MemoryLayout sizes = Take(PlanSizes(plan, TargetKind::kCpu).At(kBatch));
+    const int64_t least = StepPeak(sizes, Arenas::kBoth).Least();
+    packed_above += taken > least;
+    for (const int64_t limit :
+         {least - 1, least, (least + taken) / 2, taken - 1, taken, taken + 1, 2 * taken}) {
+      StepPeak peak(sizes, Arenas::kBoth);
+      EXPECT_EQ(peak.Fits(limit), taken <= limit) << "seed " << seed << ", limit " << limit;
+      EXPECT_EQ(peak.Bytes(), taken);
+      EXPECT_EQ(peak.Fits(limit), taken <= limit) << "seed " << seed << ", limit " << limit << ", again";
+    }
+  }
+  EXPECT_GE(packed_above, 1) << "every layout takes the least there is";
+}
 
 // A limit that L5 alone reaches is none that nothing fits.
 TEST(MemoryLimit, TheLeastPeakOfAllLevelsIsReached) {
