@@ -45,6 +45,9 @@ struct PassContext {
   // L5: the fewest elements a sample of a product's result that is made twice, for batch statistics and
   // after them (passes/planning/repeat_products.cc). 0: none is.
   int64_t repeated_elements = 0;
+  // L5: segments that re-run a result of so many elements a sample are re-run in parts (passes/storage/recipes.h).
+  // 0: none is.
+  int64_t parted_elements = 0;
 
   // --- What passes found.
   // The saved activations, which compress fills in. The value that is stored for edges[i] has i

@@ -15,6 +15,7 @@ llvm::Error RecognizeActivations(Graph& graph, PassContext& context);
 llvm::Error CancelTransposes(Graph& graph, PassContext& context);
 llvm::Error PackAttention(Graph& graph, PassContext& context);
 llvm::Error SinkRelu(Graph& graph, PassContext& context);
+llvm::Error SubsampleInputs(Graph& graph, PassContext& context);
 llvm::Error LowerForTraining(Graph& graph, PassContext& context);
 llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);
 llvm::Error LowerLayerNorm(Graph& graph, PassContext& context);
@@ -119,6 +120,11 @@ inline constexpr PassEntry kPasses[] = {
      // If a model has its own backward pass, its gradients belong to its own order of nodes.
      [](Context c) { return !c.own_backward; },
      "moves a ReLU after a max pooling, which is then all that stands between it and the convolution"},
+    {"subsample-inputs", Training(SubsampleInputs), kImported, kOnce,
+     [](Context c) { return c.policy.least_peak && !c.own_backward; },
+     "L5: lets strided convolutions of one element read a slice, so that neither it nor its gradient has the "
+     "positions "
+     "in between"},
     // Evaluation uses the stored statistics, and no dropout.
     {"lower-batch-norm",
      {LowerForTraining, LowerForEvaluation},

@@ -83,6 +83,8 @@ struct Policy {
   // Levels are distributed by a prior of how much each code adds to the gradient's variance
   // (mix-levels). The codes then take the bytes that `bits` would take.
   bool mixes_levels = false;
+  // The part of these bytes that they take (L5 may take fewer).
+  double bytes_part = 1;
   // > 0: the bytes of all saved activations at `batch`. Levels and forms are distributed in the
   // part of it that is left to codes.
   int64_t saved_limit = 0;

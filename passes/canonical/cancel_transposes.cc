@@ -91,9 +91,10 @@ class Canceller {
     return llvm::Error::success();
   }
 
-  // Operand `v` in the order of the base of the result. It broadcasts against
+  // Operand `v`, which may be absent, in the order of the base of the result. It broadcasts against
   // a result with view `result`.
   llvm::Expected<ValueId> Operand(ValueId v, const AxisView& result) {
+    if (v == kNoValue) return v;
     const AxisView view = ViewOf(v);
     const Dims& base = graph_.value(result.base).type.dims;
     if (view.SameOrder(result) && (!view.Grouped() || graph_.value(view.base).type.dims == base))

@@ -5,6 +5,7 @@
 // other's place breaks no dependency.
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -29,7 +30,8 @@ constexpr size_t kMaxNodesPerLoop = 24;
 
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), root_(AliasRoots(graph)) {
+  Fuser(Graph& graph, bool least_peak)
+      : graph_(graph), least_peak_(least_peak), uses_(graph), root_(AliasRoots(graph)) {
     for (const Value& value : graph_.values) elements_.push_back(value.type.Elements());
   }
 
@@ -261,9 +263,32 @@ class Fuser {
       made.insert(graph_.nodes[i].outputs.begin(), graph_.nodes[i].outputs.end());
       read.insert(graph_.nodes[i].inputs.begin(), graph_.nodes[i].inputs.end());
     }
+    // A result counts once, however many repetitions of its maker (repeat-cheap-nodes) are in the loop. One that is made of
+    // another result that lives on (a sum under a mask) does not count: whoever reads it can make it again.
+    std::set<ValueId> again;
+    if (least_peak_) {
+      const std::vector<size_t>& nodes = group(a).members.nodes;
+      std::map<ValueId, ValueId> equal_to;  // of equal results, the first
+      const auto same = [&](ValueId v) { return equal_to.count(v) ? equal_to.at(v) : v; };
+      std::set<ValueId> counted;
+      for (auto n = nodes.begin(); n != nodes.end(); ++n) {
+        const Node& node = graph_.nodes[*n];
+        const auto equal = std::find_if(nodes.begin(), n, [&](size_t i) {
+          const Node& other = graph_.nodes[i];
+          return other.op == node.op && other.attrs == node.attrs &&
+                 std::equal(node.inputs.begin(), node.inputs.end(), other.inputs.begin(), other.inputs.end(),
+                            [&](ValueId x, ValueId y) { return same(x) == same(y); });
+        });
+        const ValueId result = node.outputs[0];
+        if (equal != n) equal_to[result] = same(graph_.nodes[*equal].outputs[0]);
+        const bool of_living = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                           [&](ValueId v) { return made.count(v) && lives_on(v); });
+        if (of_living || (lives_on(result) && !counted.insert(same(result)).second)) again.insert(result);
+      }
+    }
     int64_t more = 0;
     for (ValueId v : made)
-      if (lives_on(v)) more -= type(v).Bytes().At(kComparedBatch);
+      if (lives_on(v) && !again.count(v)) more -= type(v).Bytes().At(kComparedBatch);
     for (ValueId v : read)
       if (v != kNoValue && !made.count(v) && !IsPersistent(graph_.value(v).kind) && !lives_on(v))
         more += type(v).Bytes().At(kComparedBatch);
@@ -311,6 +336,7 @@ class Fuser {
   }
 
   Graph& graph_;
+  const bool least_peak_;  // Policy::least_peak
   const Uses uses_;
   const std::vector<ValueId> root_;
   std::vector<Dim> elements_;  // of each value
@@ -346,7 +372,7 @@ void DropEqualResults(Graph& graph, Marks& marks) {
 }  // namespace
 
 llvm::Error FuseLoops(Graph& graph, PassContext& context) {
-  Fuser(graph).Run();
+  Fuser(graph, context.policy.least_peak).Run();
   DropEqualResults(graph, context.marks);
   return llvm::Error::success();
 }

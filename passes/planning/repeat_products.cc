@@ -5,6 +5,10 @@
 //
 // Both products are the same node with the same operands. So all that changes is the order in which the moments are
 // added up.
+//
+// The gradient of what was normalized is such a product, too, in the backward pass: the normalization's gradient needs two
+// sums over all samples before the first of them is known. One loop makes the product and the sums, another one the product
+// again.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -16,6 +20,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {
@@ -36,6 +41,10 @@ class Repeater {
       if (const Node* const product = ProductToRepeat(i)) {
         ACT_CHECK_OK(SplitStatistics(node));
         MakeAgain(*product);
+        continue;
+      }
+      if (const Node* const product = GradientToRepeat(node)) {
+        SplitSums(i, *product);
         continue;
       }
       for (ValueId& in : node.inputs)
@@ -72,8 +81,78 @@ class Repeater {
     return llvm::Error::success();
   }
 
+  // The gradient of a convolution's input that the loop alone reads, if the loop makes sums and one tensor of it, and of
+  // nothing else that is as large. Null: there is none.
+  const Node* GradientToRepeat(const Node& loop) const {
+    if (!RunsProgram(loop) || loop.phase != Phase::kBackward ||
+        loop.program.outputs.size() != loop.outputs.size())
+      return nullptr;
+    const auto count = [&](OutputKind kind) {
+      return std::count_if(loop.program.outputs.begin(), loop.program.outputs.end(),
+                           [kind](const ProgramOutput& output) { return output.kind == kind; });
+    };
+    if (count(OutputKind::kSum) == 0 || count(OutputKind::kStore) != 1 ||
+        count(OutputKind::kSum) + 1 != static_cast<std::ptrdiff_t>(loop.outputs.size()))
+      return nullptr;
+    ValueId large = kNoValue;
+    for (size_t k = 0; k < loop.inputs.size(); ++k) {
+      if (loop.program.inputs[k].codec.kind != CodecKind::kNone ||
+          !(graph_.value(loop.inputs[k]).type.dims == loop.program.space))
+        continue;
+      if (large != kNoValue) return nullptr;
+      large = loop.inputs[k];
+    }
+    const Node* const product = uses_.ProducerNode(large);
+    const bool repeats = product && product->phase == Phase::kBackward &&
+                         OpOf(*product).product == Product::kTransposedConvolution &&
+                         uses_.Reads(large) == 1 && !WhyNotTileable(graph_, *product) &&
+                         !WhyNotTileable(graph_, loop) &&
+                         graph_.value(large).type.Elements().At(1) >= least_elements_;
+    return repeats ? product : nullptr;
+  }
+
+  // The loop that makes a product's operand, if all tensors of which it makes that are read after node i, too. Then they
+  // live in any case, and the operand need not: it is made again. Null: there is no such loop.
+  const Node* MakerToRepeat(const Node& product, size_t i) const {
+    const Node* const maker = uses_.ProducerNode(product.inputs[0]);
+    if (!maker || !RunsProgram(*maker) || maker->outputs.size() != 1 || WhyNotTileable(graph_, *maker))
+      return nullptr;
+    for (const ValueId in : maker->inputs)
+      if (graph_.value(in).type.dims == maker->program.space &&
+          (uses_.Readers(in).empty() || uses_.Readers(in).back() <= i))
+        return nullptr;
+    return maker;
+  }
+
+  // The sums of the loop at i read the product as it is, and its tensor the one that is made again.
+  void SplitSums(size_t i, const Node& product) {
+    const Node& loop = nodes_[i];
+    Node sums = loop, rest = loop;
+    for (Node* part : {&sums, &rest}) {
+      part->outputs.clear();
+      part->program.outputs.clear();
+    }
+    for (size_t o = 0; o < loop.outputs.size(); ++o) {
+      Node& part = loop.program.outputs[o].kind == OutputKind::kSum ? sums : rest;
+      part.outputs.push_back(loop.outputs[o]);
+      part.program.outputs.push_back(loop.program.outputs[o]);
+    }
+    sums.name += ".sums";
+    graph_.nodes.push_back(std::move(sums));
+    const Node* const maker = MakerToRepeat(product, i);
+    if (maker) MakeAgain(*maker);
+    MakeAgain(product);
+    for (ValueId& in : rest.inputs)
+      if (again_[in] != kNoValue) in = again_[in];
+    graph_.nodes.push_back(std::move(rest));
+    // Later nodes read what was made first, or, of the forward pass, what was made again.
+    if (maker) again_[maker->outputs[0]] = kNoValue;
+  }
+
   void MakeAgain(const Node& product) {
     Node again = product;
+    for (ValueId& in : again.inputs)
+      if (in != kNoValue && again_[in] != kNoValue) in = again_[in];
     again.name += ".again";
     Value result = graph_.value(product.outputs[0]);
     result.name += ".again";

@@ -19,6 +19,10 @@ constexpr double kBarelyAlike = 1.01;  // L5's kAlike
 // Products between two anchors, which span one residual block, three, or six (docs/levels.md).
 constexpr int64_t kSpacings[] = {3, 9, 18};
 
+constexpr double kWorkOfParts = .1;  // of the step without re-runs: what each step to smaller parts may add
+// Codes may take this part of the level's bytes if the peak is lower by kWorthNoise: their variance about doubles.
+constexpr double kFewerBytes = .85, kWorthNoise = 1.04;
+
 // The batch size at which the peaks of a plan's candidates are compared. Without --batch it is 1, which says nothing of
 // the batch of a run.
 int64_t BatchOf(const Plan& plan, const Policy& policy) {
@@ -60,6 +64,15 @@ struct Tried {
   Peak peak;
 };
 
+// The operations of a step's products, at one batch size.
+double WorkOf(const Graph& graph) {
+  double work = 0;
+  for (const Node& node : graph.nodes)
+    if (const OpDef* const op = FindOp(node.op); op && op->product != Product::kNone && op->flops)
+      work += static_cast<double>(op->flops(node, graph).At(kComparedBatch));
+  return work;
+}
+
 // Compiles the candidate, measures its plan, and fills in its figures but for the peak. If it exceeds the limit of
 // what is stored, saved_bytes is the least possible.
 llvm::Expected<Peak> TryReruns(RerunCandidate& candidate, const Graph& graph, const PassContext& context,
@@ -76,6 +89,7 @@ llvm::Expected<Peak> TryReruns(RerunCandidate& candidate, const Graph& graph, co
   for (const SavedEdge& edge : plan->edges)
     candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));
   candidate.variance = attempt.expected_variance;
+  candidate.work = WorkOf(plan->train.graph);
   return Peak(std::move(sizes));
 }
 
@@ -135,8 +149,8 @@ llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, dou
   std::vector<int64_t> bounds{0};
   for (const int64_t size : SizesBeforeStatistics(graph)) bounds.push_back(size);
   for (const int64_t bound : bounds) {
-    RerunCandidate fewer{
-        .spacing = best.spacing, .elements = best.elements, .repeated_elements = bound, .least_peak = true};
+    RerunCandidate fewer = best;
+    fewer.repeated_elements = bound, fewer.peak_bytes = fewer.saved_bytes = 0;
     ACT_TRY(Peak peak, TryReruns(fewer, graph, context, finish));
     if (peak.least() > bytes) continue;
     peak.Estimate();
@@ -146,6 +160,34 @@ llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, dou
   return best;
 }
 
+// Lowers the peak of the best candidate further: segments are re-run in parts, those of the largest results first, as long
+// as that adds little work. Then codes take fewer bytes. A variant is taken if it lowers the peak by enough. Returns the peak.
+llvm::Expected<double> LowerFurther(RerunCandidate& best, double bytes, const Graph& graph,
+                                    const PassContext& context, FinishTraining finish) {
+  const double most_work = kWorkOfParts * WorkOf(graph);
+  const auto attempt = [&](RerunCandidate variant, double gain) -> llvm::Error {
+    variant.peak_bytes = variant.saved_bytes = 0;
+    ACT_TRY(Peak peak, TryReruns(variant, graph, context, finish));
+    if (gain * peak.least() >= bytes || variant.work > best.work + most_work) return llvm::Error::success();
+    peak.Settle();
+    if (gain * peak.most() >= bytes) return llvm::Error::success();
+    best = variant;
+    bytes = peak.most();
+    return llvm::Error::success();
+  };
+  for (const int64_t size : SizesBeforeStatistics(graph)) {
+    if (best.elements == 0 || size > best.elements) continue;
+    RerunCandidate parted = best;
+    parted.parted_elements = size;
+    ACT_CHECK_OK(attempt(parted, kBarelyAlike));
+    if (best.parted_elements != size) break;
+  }
+  RerunCandidate coarser = best;
+  coarser.bytes_part = kFewerBytes;
+  if (context.policy.mixes_levels && !context.policy.HasBudget()) ACT_CHECK_OK(attempt(coarser, kWorthNoise));
+  return bytes;
+}
+
 }  // namespace
 
 void SetReruns(PassContext& context, const RerunCandidate& choice) {
@@ -153,12 +195,16 @@ void SetReruns(PassContext& context, const RerunCandidate& choice) {
   context.policy.least_peak = choice.least_peak;
   context.rerun_elements = choice.elements;
   context.repeated_elements = choice.repeated_elements;
+  context.parted_elements = choice.parted_elements;
+  context.policy.bytes_part = choice.bytes_part;
 }
 
 RerunCandidate RerunsOf(const PassContext& context) {
   return {.spacing = context.policy.rerun_spacing,
           .elements = context.rerun_elements,
           .repeated_elements = context.repeated_elements,
+          .parted_elements = context.parted_elements,
+          .bytes_part = context.policy.bytes_part,
           .least_peak = context.policy.least_peak};
 }
 
@@ -230,7 +276,8 @@ llvm::Error SearchReruns(const Graph& graph, PassContext& context, std::vector<R
   for (const Tried& t : tried) candidates.push_back(t.candidate);
   RerunCandidate best = candidates[ChooseReruns(candidates, limited || least_peak, alike)];
   if (best.least_peak) {
-    ACT_TRY(best, WithFewestRepeats(best, kBarelyAlike * SettledLeastPeak(tried), graph, context, finish));
+    ACT_TRY(const double bytes, LowerFurther(best, SettledLeastPeak(tried), graph, context, finish));
+    ACT_TRY(best, WithFewestRepeats(best, kBarelyAlike * bytes, graph, context, finish));
   }
   SetReruns(context, best);
   return llvm::Error::success();

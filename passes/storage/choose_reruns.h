@@ -18,9 +18,12 @@ namespace act {
 struct RerunCandidate {
   int64_t spacing = 0, elements = 0;
   int64_t repeated_elements = 0;  // PassContext::repeated_elements
+  int64_t parted_elements = 0;    // PassContext::parted_elements
+  double bytes_part = 1;          // Policy::bytes_part
   bool least_peak = false;        // Policy::least_peak
   double peak_bytes = 0, saved_bytes = 0;
   double variance = 0;  // PassContext::expected_variance
+  double work = 0;      // operations of its products
 
   // Whether both have the same re-runs, whatever their figures are.
   bool operator==(const RerunCandidate& other) const {

@@ -10,6 +10,8 @@
 namespace act {
 namespace {
 
+constexpr int64_t kBlockProducts = 3;
+
 class Cutter {
  public:
   Cutter(const Graph& graph, const SavedValues& saved, int64_t spacing)
@@ -25,6 +27,23 @@ class Cutter {
     }
     Close(forward_);
     return std::move(segments_);
+  }
+
+  std::vector<int64_t> Blocks() {
+    while (forward_ < graph_.nodes.size() && saved_.InForward(forward_)) ++forward_;
+    std::vector<int64_t> blocks(forward_, 1);
+    size_t end = 0;  // of the block; 0: it goes on
+    for (size_t i = 0; i < forward_; ++i) {
+      if (IsHeavy(graph_.nodes[i]) && end > 0) {
+        std::fill(blocks.begin() + static_cast<std::ptrdiff_t>(end), blocks.end(), blocks[i] + 1);
+        end = 0;
+        heavy_ = 0;
+      }
+      heavy_ += IsHeavy(graph_.nodes[i]);
+      Pass(i);
+      if (heavy_ >= kBlockProducts && alive_.size() == 1) end = i + 1;
+    }
+    return blocks;
   }
 
  private:
@@ -93,6 +112,10 @@ bool IsHeavy(const Node& node) { return IsLinearProduct(OpOf(node)); }
 
 std::vector<Segment> CutForward(const Graph& graph, const SavedValues& saved, int64_t spacing) {
   return Cutter(graph, saved, spacing).Run();
+}
+
+std::vector<int64_t> BlocksOfForward(const Graph& graph, const SavedValues& saved) {
+  return Cutter(graph, saved, kBlockProducts).Blocks();
 }
 
 }  // namespace act

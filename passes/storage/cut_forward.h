@@ -25,4 +25,8 @@ struct Segment {
 // is after every few blocks. In a U-net the values of skip connections are alive too.
 std::vector<Segment> CutForward(const Graph& graph, const SavedValues& saved, int64_t spacing);
 
+// For each node of the forward pass the number of its block, from 1. A block ends where a single large value is alive,
+// and has three heavy nodes or more: a residual block, two small ones, or three layers of a chain.
+std::vector<int64_t> BlocksOfForward(const Graph& graph, const SavedValues& saved);
+
 }  // namespace act

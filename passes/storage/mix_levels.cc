@@ -100,7 +100,8 @@ class Mixer {
           policy.average_bits > 0
               ? policy.average_bits / 8 *
                     static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kComparedBatch))
-              : static_cast<double>(PackedBytes(edges[e].codec, edges[e].dims, kComparedBatch));
+              : policy.bytes_part *
+                    static_cast<double>(PackedBytes(edges[e].codec, edges[e].dims, kComparedBatch));
     return AllocateCodecs(edges, kComparedBatch,
                           static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))),
                           CodeBytes::kPacked);

@@ -96,9 +96,12 @@ class Rebuilder {
       ACT_TRY(const ValueId scaled, builder_.Add1("Mul", {xhat, node.inputs[3]}, {}, name));
       return builder_.Add1("Add", {scaled, node.inputs[4]}, {}, name);
     }
-    const bool in_segment = recipes_.InSegment(v), recode = IsNormalize(node) && in_segment;
+    // Of an earlier part of the segment only what the part needs is made, and made anew.
+    const bool passes = recipes_.PartOf(v) < part_, in_segment = recipes_.InSegment(v);
+    const bool recode = IsNormalize(node) && in_segment && !passes;
     if (const auto it = recoded_.find(v); recode && it != recoded_.end()) return Decode(it->second, v);
-    if (const auto it = rerun_.find(v); it != rerun_.end()) return it->second;
+    std::map<ValueId, ValueId>& rerun = passes ? passed_ : rerun_;
+    if (const auto it = rerun.find(v); it != rerun.end()) return it->second;
     making_segment_ += IsHeavy(node) && in_segment;
     ACT_TRY(const std::vector<ValueId> operands, Operands(node));
     making_segment_ -= IsHeavy(node) && in_segment;
@@ -109,7 +112,7 @@ class Rebuilder {
     const bool moves = op.movement == Movement::kTranspose || op.movement == Movement::kConcat ||
                        op.movement == Movement::kSlice;
     const bool once = !op.expr && op.movement != Movement::kReshape && !(moves && from_layer_to_layer_);
-    if (once || IsBiasedProduct(node)) rerun_[v] = made;
+    if (once || IsBiasedProduct(node)) rerun[v] = made;
     if (!recode) return made;
     Recoded recoded{kNoValue, CodecAttributes(context_.policy.RecodeCodec(), context_.next_stream++)};
     ACT_TRY(recoded.code, builder_.Add1("Compress", {made}, recoded.attrs, name + ".encode"));
@@ -173,6 +176,8 @@ class Rebuilder {
           const ValueId wanted = in;
           const Recipe& recipe = recipes_.Rebuilt().at(wanted);
           from_layer_to_layer_ = recipe.of_segment || recipe.products == 0;
+          part_ = recipes_.PartOf(wanted);
+          passed_.clear();
           ACT_TRY(in, Make(wanted));
           for (size_t same = k + 1; same < node.inputs.size(); ++same)
             if (node.inputs[same] == wanted) node.inputs[same] = in;
@@ -193,6 +198,9 @@ class Rebuilder {
   Recipes recipes_;
   GraphBuilder builder_;
   std::map<ValueId, ValueId> rerun_;  // what is re-run, and the result
+  // The part that is being made (Recipes::PartOf), and what of earlier parts has been re-run for it.
+  int64_t part_ = 0;
+  std::map<ValueId, ValueId> passed_;
   std::map<ValueId, Recoded> recoded_;
   // The value's readers may be far apart: it is an input, or a part of a segment.
   bool from_layer_to_layer_ = false;

@@ -6,7 +6,6 @@
 
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/large_loss.h"
-#include "passes/storage/cut_forward.h"
 
 namespace act {
 namespace {
@@ -35,6 +34,13 @@ bool IsSmoothOrMul(const OpDef& op) { return op.smooth || IsMul(op); }
 
 // Reads two values, each of which may have an error.
 bool Multiplies(const OpDef& op) { return IsMul(op) || IsLinearProduct(op); }
+
+// Whether it is what subsample-inputs made: every s-th position.
+bool LeavesOutPositions(const Node& node) {
+  const std::vector<int64_t> steps = node.attrs.Ints("steps");
+  return OpOf(node).movement == Movement::kSlice &&
+         std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step > 1; });
+}
 
 bool NormalizesRows(const Node& node) { return IsNormalize(node) && OpOf(node).norm.by_rows; }
 
@@ -114,11 +120,26 @@ void Recipes::ChooseSegments() {
                end = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.end);
     if (segment.largest > context_.rerun_elements || std::any_of(begin, end, NormalizesRows)) continue;
     for (const ValueId anchor : segment.anchors) MakeAnchor(anchor);
+    FindParts(segment);
     for (auto node = begin; node != end; ++node) {
       if (StartsAnew(*node)) MakeAnchor(node->outputs[0]);
       const bool linear =
           IsHeavy(*node) && (!saved_.CodesLossily(node->inputs[0]) || !saved_.CodesLossily(node->inputs[1]));
       if (linear || IsNormalize(*node)) in_segment_.insert(node->outputs[0]);
+    }
+  }
+}
+
+void Recipes::FindParts(const Segment& segment) {
+  if (context_.parted_elements == 0 || segment.largest < context_.parted_elements) return;
+  const std::vector<int64_t> blocks = BlocksOfForward(graph_, saved_);
+  for (size_t i = segment.begin; i < segment.end; ++i) {
+    for (const ValueId v : graph_.nodes[i].outputs) {
+      // What a block ends with is read for the next one alone.
+      const std::span<const size_t> readers = saved_.Readers(v);
+      const bool ends = std::any_of(readers.begin(), readers.end(),
+                                    [&](size_t r) { return r < blocks.size() && blocks[r] > blocks[i]; });
+      part_of_[v] = blocks[i] + ends;
     }
   }
 }
@@ -255,7 +276,8 @@ std::optional<Recipe> Recipes::OfProducer(ValueId v) {
   if (HasSegments() && IsApply(node)) return Of(node.inputs[0]);
   if (IsSum(op) || op.arithmetic == Arithmetic::kDifference) return OfSum(node);
   if (IsConcat(op)) return OfParts(node);
-  if (op.arithmetic == Arithmetic::kNegative || op.arithmetic == Arithmetic::kCopy || IsReshape(op))
+  if (op.arithmetic == Arithmetic::kNegative || op.arithmetic == Arithmetic::kCopy || IsReshape(op) ||
+      LeavesOutPositions(node))
     return Of(node.inputs[0]);
   if (IsMul(op) && (!saved_.MadeInForward(node.inputs[0]) || !saved_.MadeInForward(node.inputs[1])))
     return OfAll(node.inputs);  // affine

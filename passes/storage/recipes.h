@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "passes/pass.h"
+#include "passes/storage/cut_forward.h"
 #include "passes/storage/saved_values.h"
 
 namespace act {
@@ -41,6 +42,13 @@ class Recipes {
   bool IsRebuilt(ValueId v) const { return rebuilt_.count(v) != 0; }
   // Whether a product or normalization of a re-run segment makes v.
   bool InSegment(ValueId v) const { return in_segment_.count(v) != 0; }
+  // The part of a segment that makes v, if the segment is re-run in parts: when the backward pass comes to a part, it
+  // makes that part's normalized values, and keeps nothing of the parts before it, which it makes again later. Parts
+  // are numbered from 1 through the whole forward pass. 0: no such segment makes v.
+  int64_t PartOf(ValueId v) const {
+    const auto it = part_of_.find(v);
+    return it == part_of_.end() ? 0 : it->second;
+  }
   // The stored mask of a ReLU's result. kNoValue: there is none.
   ValueId MaskOf(ValueId relu) const;
   // The stored normalized form of the value that an IsApply node reads.
@@ -58,6 +66,7 @@ class Recipes {
   bool HasSegments() const { return context_.policy.rerun_spacing > 0 && context_.rerun_elements > 0; }
   void FindMasksAndNormalized();
   void ChooseSegments();
+  void FindParts(const Segment& segment);
   bool StartsAnew(const Node& node) const;
   bool IsCoded(ValueId v) const;
   void PromoteOperand(const Node& node);
@@ -77,6 +86,7 @@ class Recipes {
   std::map<ValueId, ValueId> mask_of_;  // a ReLU's result to its stored mask
   std::map<Key, ValueId> normalized_;   // (x, mean, rstd) to the stored (x - mean) rstd
   std::set<ValueId> in_segment_;
+  std::map<ValueId, int64_t> part_of_;
   std::map<ValueId, Recipe> rebuilt_;
   // Of values that do not cross to the backward pass.
   std::map<ValueId, std::optional<Recipe>> known_;
