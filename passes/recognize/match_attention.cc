@@ -11,18 +11,23 @@ namespace {
 // is added to a score must be larger in magnitude.
 constexpr double kHidesInPlace = -1e4;
 
+// A guard reads what it guards as both operands of a comparison, and as its result.
+constexpr size_t kReadsOfGuarded = 3;
+
+}  // namespace
+
 bool KeepsMatrices(const Dims& a, const Dims& b) {
   return a.size() >= 2 && b.size() >= 2 && std::equal(a.end() - 2, a.end(), b.end() - 2);
 }
-
-}  // namespace
 
 Dims LeadingAxes(const Dims& dims) { return {dims.begin(), dims.end() - 2}; }
 
 AttentionMatcher::AttentionMatcher(const Graph& graph, const std::vector<Node>& nodes)
     : graph_(graph), uses_(graph, nodes) {}
 
-const Node* AttentionMatcher::OnlyUse(ValueId v) const { return uses_.Reads(v) == 1 ? Maker(v) : nullptr; }
+const Node* AttentionMatcher::OnlyUse(ValueId v, size_t reads) const {
+  return uses_.Reads(v) == reads ? Maker(v) : nullptr;
+}
 
 std::optional<double> AttentionMatcher::Number(ValueId v) const {
   for (const Node* node = Maker(v); node; node = Maker(v)) {
@@ -30,6 +35,12 @@ std::optional<double> AttentionMatcher::Number(ValueId v) const {
     v = node->inputs[0];
   }
   return NumberIn(graph_.value(v));
+}
+
+ValueId AttentionMatcher::Unexpanded(ValueId v) const {
+  for (const Node* node = Maker(v); node && (node->op == "Expand" || node->op == "Identity"); node = Maker(v))
+    v = node->inputs[0];
+  return v;
 }
 
 std::optional<std::pair<ValueId, double>> AttentionMatcher::Scaled(const Node& node) const {
@@ -44,13 +55,25 @@ std::optional<std::pair<ValueId, double>> AttentionMatcher::Scaled(const Node& n
 }
 
 std::optional<AttentionMatch> AttentionMatcher::Match(const Node& node) const {
+  return node.op == "Attention" ? MatchOperator(node) : MatchProduct(node);
+}
+
+std::optional<AttentionMatch> AttentionMatcher::MatchProduct(const Node& node) const {
   if (node.op != "MatMul" || node.attrs.Int("trans_a") != 0 || node.attrs.Int("trans_b") != 0)
     return std::nullopt;
   AttentionMatch m;
   ValueId at = node.inputs[0];
   m.v = node.inputs[1];
+  size_t reads = 1;
   const Node* step = OnlyUse(at);
-  for (; step && step->op != "Softmax"; step = OnlyUse(at)) {
+  for (; step && step->op != "Softmax"; step = OnlyUse(at, reads)) {
+    reads = 1;
+    if (const auto guarded = WithoutNaN(*step)) {
+      m.zero_for_nan = true;
+      at = *guarded;
+      reads = kReadsOfGuarded;
+      continue;
+    }
     if (step->op == "Dropout" && m.dropout == 0) {
       m.dropout = step->attrs.Float("probability");
     } else if (step->op != "Identity" &&
@@ -63,7 +86,46 @@ std::optional<AttentionMatch> AttentionMatcher::Match(const Node& node) const {
   const Dims& p = DimsOf(node.inputs[0]);
   const bool found = FindScores(step->inputs[0], 1, kDeepest, m) && FitsBatch(m) && DimsOf(m.v).size() >= 2 &&
                      LeadingAxes(DimsOf(m.v)) == LeadingAxes(p);
-  return found ? std::optional<AttentionMatch>(std::move(m)) : std::nullopt;
+  if (!found) return std::nullopt;
+  m.kv_lead = LeadingAxes(m.widest);
+  return m;
+}
+
+std::optional<AttentionMatch> AttentionMatcher::MatchOperator(const Node& node) const {
+  for (const char* moved : {"packed", "perm_q", "perm_k", "perm_v", "perm_o"})
+    if (node.attrs.Has(moved)) return std::nullopt;
+  const auto operand = [&](size_t i) { return i < node.inputs.size() ? node.inputs[i] : kNoValue; };
+  AttentionMatch m;
+  m.q = operand(0);
+  m.k_transposed = operand(1);
+  m.v = operand(2);
+  m.trans_k = true;
+  m.scores = DimsOf(m.q);
+  m.scores.back() = DimsOf(m.k_transposed).end()[-2];
+  m.widest = m.scores;
+  m.kv_lead = LeadingAxes(DimsOf(m.k_transposed));
+  if (operand(3) != kNoValue) m.biases.push_back({.value = operand(3), .scores = m.scores});
+  if (operand(4) != kNoValue) m.masks.push_back({.value = operand(4), .scores = m.scores});
+  m.scale = node.attrs.Float("scale", 1);
+  m.attrs = node.attrs;
+  m.zero_for_nan = node.attrs.String("empty_row", "nan") == "zero";
+  return m;
+}
+
+// IsNaN(p) is imported as `not (p = p)`.
+std::optional<ValueId> AttentionMatcher::WithoutNaN(const Node& node) const {
+  if (node.op != "Where") return std::nullopt;
+  const Node* test = OnlyUse(node.inputs[0]);
+  bool true_for_nan = false;
+  for (; test && test->op == "Equal" && TypeOf(test->inputs[0]).dtype == DType::kBool &&
+         Number(test->inputs[1]) == 0;
+       test = OnlyUse(test->inputs[0]))
+    true_for_nan = !true_for_nan;
+  if (!test || test->op != "Equal" || test->inputs[0] != test->inputs[1]) return std::nullopt;
+  const ValueId p = test->inputs[0];
+  const ValueId for_nan = node.inputs[true_for_nan ? 1 : 2], for_number = node.inputs[true_for_nan ? 2 : 1];
+  const bool guards = for_number == p && Number(for_nan) == 0 && uses_.Reads(p) == kReadsOfGuarded;
+  return guards ? std::optional(p) : std::nullopt;
 }
 
 bool AttentionMatcher::FindScores(ValueId at, double factor, int depth, AttentionMatch& m) const {
@@ -96,7 +158,7 @@ bool AttentionMatcher::FindScores(ValueId at, double factor, int depth, Attentio
     for (size_t i : {size_t{0}, size_t{1}}) {
       if (DimsOf(in[i]) != DimsOf(at)) continue;
       AttentionMatch rest = m;
-      rest.biases.push_back({in[1 - i], DimsOf(at), factor});
+      rest.biases.push_back({.value = in[1 - i], .scores = DimsOf(at), .factor = factor});
       if (!FindScores(in[i], factor, depth - 1, rest)) continue;
       m = rest;
       return true;
@@ -109,8 +171,7 @@ bool AttentionMatcher::FindScores(ValueId at, double factor, int depth, Attentio
       if (!number || !(*number * factor <= kHidesInPlace) || !m.masks.empty() ||
           DimsOf(in[i]) != DimsOf(at) || graph_.value(in[0]).type.dtype != DType::kBool)
         continue;
-      m.masks.push_back({in[0], DimsOf(at)});
-      m.mask_hides_where_true = i == 2;
+      m.masks.push_back({.value = in[0], .scores = DimsOf(at), .hides_where_true = i == 2});
       m.hidden_score = *number * factor;
       return FindScores(in[i], factor, depth - 1, m);
     }

@@ -1,8 +1,9 @@
 // Finds attention as exporters write it:
 //   scores = MatMul(q, k^T), scaled on either operand or afterwards; a soft cap; masks and biases;
-//   Softmax; Dropout; MatMul with v.
+//   Softmax; 0 in place of NaN; Dropout; MatMul with v.
 // Reshapes of the axes before the last two may stand anywhere between. (Windowed attention adds its
-// mask after one.)
+// mask after one.) A model may also have the operator itself, with masks and repeated heads that are
+// spelled out.
 #pragma once
 
 #include <limits>
@@ -19,6 +20,9 @@ namespace act {
 // the stack.
 inline constexpr int kDeepest = 64;
 
+// Whether the last two axes are the same.
+bool KeepsMatrices(const Dims& a, const Dims& b);
+
 // All axes but the last two.
 Dims LeadingAxes(const Dims& dims);
 
@@ -26,7 +30,8 @@ Dims LeadingAxes(const Dims& dims);
 struct ScoreTerm {
   ValueId value;
   Dims scores;
-  double factor = 1;  // of an added term
+  double factor = 1;              // of an added term
+  bool hides_where_true = false;  // of a mask
 };
 
 struct AttentionMatch {
@@ -35,9 +40,12 @@ struct AttentionMatch {
   Dims scores;                            // dims of that product
   std::vector<ScoreTerm> biases, masks;
   Dims widest;  // the dims with the most axes that the scores have anywhere
+  Dims
+      kv_lead;  // the leading axes that k and v are to have: those of `widest`, or with heads for groups of queries
+  Attributes attrs;  // of the model's own operator; none if it is spelled out
   double scale = 1, softcap = 0, dropout = 0, hidden_score = -std::numeric_limits<double>::infinity();
   bool hidden_gradient = false;
-  bool mask_hides_where_true = false;
+  bool zero_for_nan = false;  // a query that sees no key gets 0
 };
 
 class AttentionMatcher {
@@ -46,8 +54,8 @@ class AttentionMatcher {
   // names. The graph may get new values, but none of `nodes` makes these.
   AttentionMatcher(const Graph& graph, const std::vector<Node>& nodes);
 
-  // Walks back from `node`, the product with v, to the product of q and k. nullopt: the nodes are
-  // no attention.
+  // `node` is the product with v, from which this walks back to the product of q and k, or it is the
+  // operator. nullopt: the nodes are no attention.
   std::optional<AttentionMatch> Match(const Node& node) const;
 
   const Value& ValueOf(ValueId v) const { return graph_.value(v); }
@@ -57,6 +65,8 @@ class AttentionMatcher {
   const Node* Maker(ValueId v) const { return uses_.ProducerNode(v); }
   // The number that all elements of a constant equal.
   std::optional<double> Number(ValueId v) const;
+  // What v repeats along axes, or v.
+  ValueId Unexpanded(ValueId v) const;
   // x and c if the node is x * c or x / c, with c a number.
   std::optional<std::pair<ValueId, double>> Scaled(const Node& node) const;
   // The term's dims after its leading axes of extent 1, if it broadcasts
@@ -66,8 +76,12 @@ class AttentionMatcher {
   std::optional<ValueId> Ungrouped(ValueId v, const Dims& lead) const;
 
  private:
-  // The node that makes v, if nothing else reads v. Only such nodes become part of the operator.
-  const Node* OnlyUse(ValueId v) const;
+  std::optional<AttentionMatch> MatchProduct(const Node& node) const;
+  std::optional<AttentionMatch> MatchOperator(const Node& node) const;
+  // The node that makes v, if v is read so often. Only nodes whose readers are known become part of the operator.
+  const Node* OnlyUse(ValueId v, size_t reads = 1) const;
+  // p if the node is p with 0 in place of NaN, and nothing else reads p.
+  std::optional<ValueId> WithoutNaN(const Node& node) const;
   // Finds the scores at `at`, which later nodes multiply by `factor`.
   bool FindScores(ValueId at, double factor, int depth, AttentionMatch& m) const;
   // Whether q and k have the scores' leading axes (a product that broadcasts is not that of

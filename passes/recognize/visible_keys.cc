@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 namespace act {
@@ -71,34 +70,24 @@ bool OnlyMatrix(const Dims& dims) {
   return dims.size() <= 2 || std::all_of(dims.begin(), dims.end() - 2, [](Dim d) { return d == Dim(1); });
 }
 
-const Value* ConstantAt(const Value& value) {
-  const bool has_data = value.kind == ValueKind::kConstant && value.data.data &&
-                        value.type.Elements().IsFixed() && value.data.bytes == value.type.Bytes().fixed;
-  return has_data ? &value : nullptr;
-}
-
-template <class T>
-std::vector<double> Numbers(const HostTensor& data) {
-  std::vector<T> stored(static_cast<size_t>(data.bytes) / sizeof(T));
-  if (!stored.empty()) std::memcpy(stored.data(), data.data, stored.size() * sizeof(T));
-  return {stored.begin(), stored.end()};
-}
-
 }  // namespace
 
-std::optional<int64_t> CausalOffset(const std::vector<KeyRange>& of_queries, int64_t keys) {
-  if (of_queries.empty() || IsEmpty(of_queries[0])) return std::nullopt;
-  const int64_t offset = of_queries[0].last - 1;
-  for (size_t i = 0; i < of_queries.size(); ++i)
-    if (of_queries[i] != KeyRange{0, std::min(static_cast<int64_t>(i) + 1 + offset, keys)})
-      return std::nullopt;
-  return offset;
-}
-
-bool AllVisible(const std::vector<KeyRange>& of_queries, int64_t keys) {
-  return std::all_of(of_queries.begin(), of_queries.end(), [keys](const KeyRange& range) {
-    return range == KeyRange{0, keys};
-  });
+KeyBounds BoundsOf(const std::vector<KeyRange>& of_queries, int64_t keys) {
+  KeyBounds bounds;
+  const int64_t offset = of_queries.empty() ? -1 : of_queries[0].last - 1;
+  bool causal = offset >= 0, from_start = true, to_end = true;
+  for (size_t i = 0; i < of_queries.size(); ++i) {
+    const auto& [first, last] = of_queries[i];
+    bounds.first.push_back(static_cast<float>(first));
+    bounds.last.push_back(static_cast<float>(last));
+    from_start = from_start && first == 0;
+    to_end = to_end && last == keys;
+    causal = causal && last == std::min(static_cast<int64_t>(i) + 1 + offset, keys);
+  }
+  if (from_start) bounds.first.clear();
+  if (to_end || causal) bounds.last.clear();
+  if (causal && !to_end) bounds.causal_offset = offset;
+  return bounds;
 }
 
 bool VisibleKeys::IsBool(ValueId v) const { return nodes_.TypeOf(v).dtype == DType::kBool; }
@@ -154,10 +143,17 @@ Ranges VisibleKeys::Of(const MaskTerm& term) const {
 }
 
 Ranges VisibleKeys::WhereTrue(ValueId v, int depth) const {
+  if (depth == 0 || !IsBool(v)) return std::nullopt;
+  if (Ranges ranges = OfConstant(v)) return ranges;
   v = Inside(v);
   const Node* const node = nodes_.Maker(v);
-  if (!node) return OfConstant(v);
-  if (depth == 0 || !IsBool(v)) return std::nullopt;
+  if (!node) return std::nullopt;
+  if (node->op == "Integer") {
+    const std::string computes = node->attrs.String("op");
+    if (computes == "select") return Selected(*node, depth);
+    return computes == "less" || computes == "greater" || computes == "equal" ? Compared(*node)
+                                                                              : std::nullopt;
+  }
   if (node->op != "Less" && node->op != "Greater" && node->op != "Equal") return std::nullopt;
   if (node->op != "Less" && nodes_.Number(node->inputs[1]) == 0) {
     const Ranges ones = WhereOne(node->inputs[0], depth - 1);
@@ -173,6 +169,7 @@ Ranges VisibleKeys::WhereOne(ValueId v, int depth) const {
   const Node* const node = nodes_.Maker(v);
   if (!node) return std::nullopt;
   if (node->op == "Cast" && IsBool(node->inputs[0])) return WhereTrue(node->inputs[0], depth - 1);
+  if (node->op == "Where") return Selected(*node, depth);
   if (node->op != "Mul" && node->op != "Max") return std::nullopt;
   const Ranges a = WhereOne(node->inputs[0], depth - 1);
   const Ranges b = a ? WhereOne(node->inputs[1], depth - 1) : std::nullopt;
@@ -180,32 +177,22 @@ Ranges VisibleKeys::WhereOne(ValueId v, int depth) const {
   return Joined(a, b, [](const KeyRange& x, const KeyRange& y) { return std::optional(Both(x, y)); });
 }
 
-std::optional<VisibleKeys::Positions> VisibleKeys::PositionsOf(ValueId v) const {
-  const Value* const constant = ConstantAt(nodes_.ValueOf(Inside(v)));
-  if (!constant || !OnlyMatrix(constant->type.dims)) return std::nullopt;
-  const auto matrix = MatrixOf(constant->type.dims);
-  if (!matrix) return std::nullopt;
-  const int64_t rows = matrix->first, columns = matrix->second;
-  const bool fits = (rows == 1 && (columns == 1 || columns == keys_)) || (rows == queries_ && columns == 1);
-  if (!fits) return std::nullopt;
-  Positions result{.numbers = {}, .of_keys = columns > 1};
-  if (constant->type.dtype == DType::kInt64)
-    result.numbers = Numbers<int64_t>(constant->data);
-  else if (constant->type.dtype == DType::kFloat32)
-    result.numbers = Numbers<float>(constant->data);
-  else
-    return std::nullopt;
-  // NaN has no place in an order.
-  if (std::any_of(result.numbers.begin(), result.numbers.end(), [](double x) { return std::isnan(x); }))
-    return std::nullopt;
-  return result;
+Ranges VisibleKeys::Selected(const Node& node, int depth) const {
+  const auto a = PositionsAt(node.inputs[1]), b = PositionsAt(node.inputs[2]);
+  if (!a || !b || a->numbers.size() != 1 || b->numbers.size() != 1) return std::nullopt;
+  const double if_true = a->numbers[0], if_false = b->numbers[0];
+  if (std::min(if_true, if_false) != 0 || std::max(if_true, if_false) != 1) return std::nullopt;
+  const Ranges ranges = WhereTrue(node.inputs[0], depth - 1);
+  return if_true == 1 ? ranges : Complement(ranges, keys_);
 }
 
 Ranges VisibleKeys::Compared(const Node& node) const {
-  std::optional<Positions> a = PositionsOf(node.inputs[0]), b = PositionsOf(node.inputs[1]);
+  std::optional<Positions> a = PositionsAt(node.inputs[0]), b = PositionsAt(node.inputs[1]);
   if (!a || !b || (a->of_keys && b->of_keys)) return std::nullopt;
   // Written as `key op query`.
-  bool less = node.op == "Less", greater = node.op == "Greater";
+  const std::string computes = node.attrs.String("op");  // of Integer
+  bool less = node.op == "Less" || computes == "less",
+       greater = node.op == "Greater" || computes == "greater";
   if (b->of_keys) {
     std::swap(a, b);
     std::swap(less, greater);
@@ -231,7 +218,8 @@ Ranges VisibleKeys::Compared(const Node& node) const {
 
 // A bool constant [.., Tq, Tk] whose slices are equal.
 Ranges VisibleKeys::OfConstant(ValueId v) const {
-  const Value* const constant = ConstantAt(nodes_.ValueOf(v));
+  // Axes that are moved are followed for positions alone.
+  const Value* const constant = StoredConstant(nodes_.ValueOf(Inside(v)));
   if (!constant || constant->type.dtype != DType::kBool || constant->data.bytes == 0) return std::nullopt;
   const auto matrix = MatrixOf(constant->type.dims);
   if (!matrix) return std::nullopt;

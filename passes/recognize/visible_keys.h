@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "passes/recognize/match_attention.h"
+#include "passes/recognize/positions.h"
 
 namespace act {
 
@@ -23,9 +24,13 @@ struct MaskTerm {
   bool hides_where_true = false;
 };
 
-// The offset if query i sees keys 0 .. i + offset, and the first one at least one key.
-std::optional<int64_t> CausalOffset(const std::vector<KeyRange>& of_queries, int64_t keys);
-bool AllVisible(const std::vector<KeyRange>& of_queries, int64_t keys);
+// The ranges as bounds on both sides, of which each hides something.
+struct KeyBounds {
+  std::optional<int64_t>
+      causal_offset;               // query i sees no key after i + offset, and the first one may see one
+  std::vector<float> first, last;  // a query sees no key before `first`, and none from `last` on
+};
+KeyBounds BoundsOf(const std::vector<KeyRange>& of_queries, int64_t keys);
 
 class VisibleKeys {
  public:
@@ -41,18 +46,14 @@ class VisibleKeys {
 
  private:
   using Ranges = std::optional<std::vector<KeyRange>>;
-  // A number for each query, for each key, or one for all.
-  struct Positions {
-    std::vector<double> numbers;
-    bool of_keys = false;
-  };
-
   Ranges WhereTrue(ValueId v, int depth) const;
   // Of a tensor of 0 and 1, as the importer multiplies flags: where it is 1.
   Ranges WhereOne(ValueId v, int depth) const;
+  // Of Where, or of Integer's select.
+  Ranges Selected(const Node& node, int depth) const;
   Ranges Compared(const Node& node) const;
   Ranges OfConstant(ValueId v) const;
-  std::optional<Positions> PositionsOf(ValueId v) const;
+  std::optional<Positions> PositionsAt(ValueId v) const { return PositionsOf(nodes_, v, queries_, keys_); }
   // What v repeats along leading axes, or v.
   ValueId Inside(ValueId v) const;
   void AddTerms(const MaskTerm& mask, int depth, std::vector<MaskTerm>& terms) const;

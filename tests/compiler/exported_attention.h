@@ -2,24 +2,9 @@
 // each form, and the node that it makes must compute the same.
 #pragma once
 
-#include "tests/compiler/op_cases_attention.h"
+#include "tests/compiler/exported_sdpa.h"
 
 namespace act::gradient_case {
-
-struct ExportedForm {
-  AttentionRow row;  // what the graph computes
-  std::function<llvm::Expected<ValueId>(GraphBuilder&, const Values&)> build;
-};
-
-inline ValueId Number(GraphBuilder& b, float value) { return b.Scalar(value); }
-inline ValueId Node1(GraphBuilder& b, const char* op, std::vector<ValueId> inputs, Attributes attrs = {}) {
-  return Take(b.Add1(op, std::move(inputs), std::move(attrs), "exported"));
-}
-inline Dims WithAxes(GraphBuilder& b, ValueId v, const Dims& rest) {
-  Dims dims{b.type(v).dims[0]};
-  dims.insert(dims.end(), rest.begin(), rest.end());
-  return dims;
-}
 
 // [2, T, H D] -> [2, H, T, D]
 inline ValueId SplitHeads(GraphBuilder& b, ValueId x, int64_t heads) {
@@ -160,15 +145,10 @@ inline std::vector<ExportedForm> ExportedForms() {
                     .empty_row = "mean",
                     .batched = {0, 1, 2}},
                    [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
-                     const auto repeated = [&](ValueId v) {
-                       const ValueId one = Take(b.Reshape(v, WithAxes(b, v, {2, 1, 5, 3})));
-                       const ValueId two = Take(b.Expand(one, WithAxes(b, v, {2, 2, 5, 3})));
-                       return Take(b.Reshape(two, WithAxes(b, v, {4, 5, 3})));
-                     };
-                     const ValueId kt = Take(b.Transpose(repeated(in[1]), {0, 1, 3, 2}));
+                     const ValueId kt = Take(b.Transpose(RepeatedHeads(b, in[1], 2), {0, 1, 3, 2}));
                      ValueId s = Node1(b, "Mul", {Node1(b, "MatMul", {in[0], kt}), Number(b, .5f)});
                      s = Node1(b, "Add", {s, CausalConstant(b, 5, 5, kLowest)});
-                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), repeated(in[2])});
+                     return b.Add1("MatMul", {Node1(b, "Softmax", {s}), RepeatedHeads(b, in[2], 2)});
                    }});
   // Two queries come after those of earlier calls.
   forms.push_back({{.name = "causal by position",
@@ -280,6 +260,7 @@ inline std::vector<ExportedForm> ExportedForms() {
          const ValueId s = Node1(b, "Mul", {Node1(b, "MatMul", {heads[0], kt}), Number(b, .5f)});
          return b.Transpose(Node1(b, "MatMul", {Node1(b, "Softmax", {s}), heads[2]}), {0, 2, 1, 3});
        }});
+  for (const ExportedForm& form : SdpaForms()) forms.push_back(form);
   return forms;
 }
 

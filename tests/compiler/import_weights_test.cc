@@ -149,6 +149,26 @@ TEST(Import, ExternalDataIsMapped) {
   EXPECT_EQ(reinterpret_cast<const float*>(value->data.data)[31], 0.5f);
 }
 
+// Weights can be made, constants cannot, also where a weight has missed the same file before.
+TEST(Import, AConstantInAMissingFileIsAnError) {
+  OnnxModel m = Linear();
+  m.Integers("shape", {-1, 2}).Node("Reshape", {"logits", "shape"}, {"y"}).MeanLoss("y");
+  for (onnx::TensorProto& tensor : *m.graph().mutable_initializer()) {
+    if (tensor.name() != "w" && tensor.name() != "shape") continue;
+    tensor.clear_raw_data();
+    tensor.clear_int64_data();
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    auto& entry = *tensor.add_external_data();
+    entry.set_key("location");
+    entry.set_value("absent.bin");
+  }
+  ImportOptions options;
+  options.init_he = true;
+  const std::string error = import_testing::ErrorOf(m, options);
+  EXPECT_NE(error.find("tensor 'shape'"), std::string::npos) << error;
+  EXPECT_NE(error.find("absent.bin"), std::string::npos) << error;
+}
+
 TEST(Import, TypedDataOfEveryType) {
   // f(x) = x + (float)constant for a constant of each type, stored in its typed field.
   struct Case {

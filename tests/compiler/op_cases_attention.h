@@ -12,6 +12,8 @@ struct AttentionRow {
   Ints perm_q = {}, perm_k = {}, perm_v = {}, perm_o = {};  // empty: axes stay as they are
   Ints bias = {}, mask = {};                                // empty: there is none
   double scale = .5;
+  int64_t window =
+      0;  // > 0: the model's mask shows a query so many keys, up to the last one that `causal` leaves
   bool causal = false;
   int64_t offset = 0;
   double softcap = 0;
@@ -61,12 +63,15 @@ inline Tensor AttentionTruth(const AttentionRow& row, const Tensors& t) {
       score *= row.scale;
       if (row.softcap > 0) score = row.softcap * std::tanh(score / row.softcap);
       if (has_bias) score += t[3].Broadcast(With(at, j));
-      const bool hidden =
-          (row.causal && j > at.back() + row.offset) || (has_mask && t.back().Broadcast(With(at, j)) == 0);
+      const bool hidden = (row.causal && j > at.back() + row.offset) ||
+                          (has_mask && t.back().Broadcast(With(at, j)) == 0) ||
+                          (row.window > 0 && j <= at.back() + row.offset - row.window);
       if (hidden) score = row.empty_row == "mean" ? -1e30 : -INFINITY;
       scores.push_back(score);
     }
-    const std::vector<double> p = SoftmaxOf(scores);
+    std::vector<double> p = SoftmaxOf(scores);
+    const bool empty = std::all_of(scores.begin(), scores.end(), [](double x) { return x == -INFINITY; });
+    if (empty && row.empty_row == "zero") std::fill(p.begin(), p.end(), 0);
     for (int64_t j = 0; j < keys; ++j)
       for (int64_t d = 0; d < result.back(); ++d)
         o.at(With(at, d)) += p[static_cast<size_t>(j)] * v.at(With(With(kv, j), d));

@@ -44,6 +44,40 @@ class Masks {
     return {Take(b_.Expand(once, {Dim::Batch(), 1, 1, kKeys})),
             [x](int64_t, int64_t j) { return static_cast<double>(x[static_cast<size_t>(j)]); }};
   }
+  // The same after a lookup by batch and position at once: [7] -> [N,7] -> [7N,1] -> [N,1,1,7] or [N,1,7,1].
+  Line LookedUp(const std::vector<int64_t>& x, bool of_keys) {
+    const auto count = static_cast<int64_t>(x.size());
+    const HostTensor data = HostTensor::Copy(x.data(), static_cast<int64_t>(x.size() * sizeof(int64_t)));
+    ValueId v = b_.Constant("", {DType::kInt64, {count}}, data);
+    v = Take(b_.Expand(v, {Dim::Batch(), count}));
+    v = Take(b_.Reshape(v, {Dim::Batch() * Dim(count), 1}));
+    v = Take(b_.Reshape(v, of_keys ? Dims{Dim::Batch(), 1, 1, count} : Dims{Dim::Batch(), 1, count, 1}));
+    return {v, [x, of_keys](int64_t i, int64_t j) {
+              return static_cast<double>(x[static_cast<size_t>(of_keys ? j : i)]);
+            }};
+  }
+  // With the axes of queries and keys swapped at first.
+  Line Turned(const std::vector<float>& x) {
+    const ValueId v = Floats({1, 1, 1, static_cast<int64_t>(x.size())}, x);
+    return {Take(b_.Transpose(v, {0, 1, 3, 2})),
+            [x](int64_t i, int64_t) { return x[static_cast<size_t>(i)]; }};
+  }
+  // Exact comparison of integers.
+  Mask IntegerGreater(const Line& a, const Line& b) {
+    return {Op("Integer", {a.value, b.value}, Attribute("op", std::string("greater"))),
+            [=](int64_t i, int64_t j) { return a.at(i, j) > b.at(i, j); }};
+  }
+  // ONNX's Trilu of ones, and where it is 0.
+  Mask Outside(const Mask& triangle) {
+    return {Op("Equal", {Op("Where", {triangle.value, b_.Scalar(1), b_.Scalar(0)}), b_.Scalar(0)}),
+            [=](int64_t i, int64_t j) { return !triangle.sees(i, j); }};
+  }
+  // The same of flags.
+  Mask Selected(const Mask& a, bool if_true, bool if_false) {
+    const auto flag = [&](bool x) { return b_.Constant("", {DType::kBool, {}}, HostTensor::Copy(&x, 1)); };
+    return {Op("Integer", {a.value, flag(if_true), flag(if_false)}, Attribute("op", std::string("select"))),
+            [=](int64_t i, int64_t j) { return a.sees(i, j) ? if_true : if_false; }};
+  }
   Mask Less(const Line& a, const Line& b) {
     return {Op("Less", {a.value, b.value}), [=](int64_t i, int64_t j) { return a.at(i, j) < b.at(i, j); }};
   }
@@ -99,6 +133,12 @@ class Masks {
   }
 
  private:
+  template <class T>
+  static Attributes Attribute(const char* name, T value) {
+    Attributes attrs;
+    attrs.Set(name, std::move(value));
+    return attrs;
+  }
   ValueId Op(const char* op, std::vector<ValueId> in, Attributes attrs = {}) {
     return Take(b_.Add1(op, std::move(in), std::move(attrs)));
   }
@@ -138,6 +178,29 @@ TEST(VisibleKeys, FollowsComparisonsOfPositions) {
   EXPECT_EQ(m.Found(m.Less(m.SpreadOfKeys({0, 0, 3, 3, 5, 8, 9}), q)), "0..2 0..2 0..4 0..4 0..5");
 }
 
+TEST(VisibleKeys, FollowsMovedPositions) {
+  Masks m;
+  const std::string causal = "0..3 0..4 0..5 0..6 0..7";
+  const std::vector<int64_t> query_at{2, 3, 4, 5, 6}, key_at{0, 1, 2, 3, 4, 5, 6};
+  const Line q = m.LookedUp(query_at, false), k = m.LookedUp(key_at, true);
+  EXPECT_EQ(m.Found(m.Not(m.IntegerGreater(k, q))), causal);
+  EXPECT_EQ(m.Found(m.IntegerGreater(q, k)), "0..2 0..3 0..4 0..5 0..6");
+  EXPECT_EQ(m.Found(m.Not(m.Greater(m.OfKeys(kKeyAt), m.Turned(kQueryAt)))), causal);
+  EXPECT_EQ(m.Found(m.Equal(m.LookedUp({1, 1, 1, 1, 1, 1, 1}, true), m.LookedUp({1, 1, 1, 1, 1}, false))),
+            "0..7 0..7 0..7 0..7 0..7");
+}
+
+TEST(VisibleKeys, FollowsTrianglesOfOnes) {
+  Masks m;
+  const Mask triangle = m.Less(m.OfKeys(kKeyAt), m.OfQueries({3, 4, 5, 6, 7}));
+  const std::string causal = "0..3 0..4 0..5 0..6 0..7";
+  EXPECT_EQ(m.Found(m.Outside(triangle), /*hides=*/true), causal);
+  EXPECT_EQ(m.Found(m.Not(m.Outside(triangle))), causal);
+  EXPECT_EQ(m.Found(m.Selected(triangle, true, false)), causal);
+  EXPECT_EQ(m.Found(m.Selected(triangle, false, true), /*hides=*/true), causal);
+  EXPECT_EQ(m.Found(m.Selected(triangle, true, true)), "unknown");
+}
+
 TEST(VisibleKeys, ReadsConstants) {
   Masks m;
   const auto band = [](int64_t i, int64_t j) { return i <= j && j < i + 2; };
@@ -173,14 +236,25 @@ TEST(VisibleKeys, PartsAConjunction) {
 }
 
 TEST(VisibleKeys, CausalMeansOneMoreKeyForEachQuery) {
-  EXPECT_EQ(CausalOffset({{0, 1}, {0, 2}, {0, 3}}, 3), 0);
-  EXPECT_EQ(CausalOffset({{0, 2}, {0, 3}, {0, 3}}, 3), 1);
-  EXPECT_EQ(CausalOffset({{0, 1}, {0, 3}, {0, 3}}, 3), std::nullopt);
-  EXPECT_EQ(CausalOffset({{0, 1}, {1, 2}, {0, 3}}, 3), std::nullopt);
-  EXPECT_EQ(CausalOffset({{0, 0}, {0, 1}, {0, 2}}, 3), std::nullopt) << "the first query sees nothing";
-  EXPECT_EQ(CausalOffset({}, 3), std::nullopt);
-  EXPECT_TRUE(AllVisible({{0, 3}, {0, 3}}, 3));
-  EXPECT_FALSE(AllVisible({{0, 3}, {0, 2}}, 3));
+  const auto offset = [](const std::vector<KeyRange>& ranges) { return BoundsOf(ranges, 3).causal_offset; };
+  EXPECT_EQ(offset({{0, 1}, {0, 2}, {0, 3}}), 0);
+  EXPECT_EQ(offset({{0, 2}, {0, 3}, {0, 3}}), 1);
+  EXPECT_EQ(offset({{0, 1}, {1, 2}, {0, 3}}), 0) << "of keys that come later";
+  EXPECT_EQ(offset({{0, 1}, {0, 3}, {0, 3}}), std::nullopt);
+  EXPECT_EQ(offset({{0, 0}, {0, 1}, {0, 2}}), std::nullopt) << "the first query sees nothing";
+  EXPECT_EQ(offset({{0, 3}, {0, 3}}), std::nullopt) << "nothing is hidden";
+  EXPECT_EQ(offset({}), std::nullopt);
+}
+
+TEST(VisibleKeys, ABoundIsThereIfItHidesSomething) {
+  using Limits = std::vector<float>;
+  const KeyBounds all = BoundsOf({{0, 3}, {0, 3}}, 3), window = BoundsOf({{0, 1}, {0, 2}, {1, 3}}, 3),
+                  ends = BoundsOf({{0, 2}, {0, 0}}, 3);
+  EXPECT_TRUE(all.first.empty() && all.last.empty());
+  EXPECT_EQ(window.first, (Limits{0, 0, 1}));
+  EXPECT_EQ(window.last, Limits()) << "causal";
+  EXPECT_EQ(ends.first, Limits());
+  EXPECT_EQ(ends.last, (Limits{2, 0}));
 }
 
 }  // namespace

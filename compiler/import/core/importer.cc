@@ -78,14 +78,17 @@ llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
 llvm::Error Importer::FoldOrImport(NodeContext& context) {
   const onnx::NodeProto& node = context.node;
   FoldArgs args{{}, context.attrs, context.outputs()};
-  bool all_known = IsStandard(node);
-  for (size_t i = 0; i < context.inputs(); ++i) {
-    const bool has = context.Has(i);
-    args.in.push_back(has && context.In(i).known ? &*context.In(i).known : nullptr);
-    all_known = all_known && (!has || args.in.back());
+  const FoldEntry* const fold = IsStandard(node) ? FindFold(node.op_type()) : nullptr;
+  bool all_known = fold != nullptr;
+  std::vector<Known> types;
+  types.reserve(context.inputs());
+  for (size_t i = 0; i < context.inputs() && all_known; ++i) {
+    const bool has = context.Has(i), known = has && context.In(i).known;
+    if (has && !known && i >= fold->types_from) types.push_back({context.Type(i), {}});
+    args.in.push_back(known ? &*context.In(i).known : has && i >= fold->types_from ? &types.back() : nullptr);
+    all_known = !has || args.in.back();
   }
-  const FoldEntry* fold = all_known ? FindFold(node.op_type()) : nullptr;
-  if (fold) {
+  if (all_known) {
     ACT_CHECK_OK(CheckInputCount(context, fold->min_inputs, fold->max_inputs));
     if (Folded results = fold->fold(args)) {
       for (size_t i = 0; i < results->size() && i < context.outputs(); ++i)

@@ -174,6 +174,7 @@ llvm::Expected<HostTensor> ExternalData::Read(const onnx::TensorProto& tensor, i
       file = {*mapped, (*mapped)->bytes().data(), static_cast<int64_t>((*mapped)->bytes().size())};
     } else if (allow_missing) {
       llvm::consumeError(mapped.takeError());
+      return HostTensor{};  // not remembered: the next tensor may not do without
     } else {
       return llvm::handleErrors(mapped.takeError(), [&place](const ActError& e) {
         return MakeError(place + ": external data " + e.place(), e.what(),
@@ -183,8 +184,6 @@ llvm::Expected<HostTensor> ExternalData::Read(const onnx::TensorProto& tensor, i
     files_[location] = file;
   }
   const HostTensor& file = files_[location];
-  if (!file.owner) return HostTensor{};
-
   const std::optional<int64_t> offset = ParseInteger(offset_text);
   const std::optional<int64_t> length = length_text.empty() ? bytes : ParseInteger(length_text);
   if (!offset || !length)

@@ -266,7 +266,7 @@ const std::vector<FoldEntry>& ElementwiseFolds() {
       {"Not", 1, 1, Not},
       {"Where", 3, 3, Where},
       {"Cast", 1, 1, Cast},
-      {"CastLike", 2, 2, CastLike},
+      {"CastLike", 2, 2, CastLike, /*types_from=*/1},
       {"Identity", 1, 1, Identity},
       {"Neg", 1, 1, Negate},
       {"Abs", 1, 1, Absolute},

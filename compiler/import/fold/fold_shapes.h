@@ -2,6 +2,7 @@
 // exporters compute shapes never reach the graph.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ struct FoldEntry {
   std::string_view op;
   int min_inputs, max_inputs;  // max -1: any number
   FoldFn fold;                 // is called with at least min_inputs, and none of these is left out
+  // Of inputs from this one on it reads the types alone. Such an input may be data; then it has no elements here.
+  size_t types_from = SIZE_MAX;
 };
 // The fold of ONNX's operator of this name; null where it has none.
 const FoldEntry* FindFold(std::string_view op);

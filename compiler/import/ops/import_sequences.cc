@@ -112,7 +112,7 @@ llvm::Expected<ValueId> Positions(const NodeContext& c, const Dim& extent, size_
   return c.importer.MaterializeToBroadcast(KnownOperand(std::move(known)));
 }
 
-// rows x columns flags: column - row >= k (upper) or <= k. A constant where the matrix is fixed.
+// rows x columns flags: column - row >= k (upper) or <= k. A constant where the matrix is fixed and not too large.
 llvm::Expected<ValueId> Triangle(const NodeContext& c, const Dim& rows, const Dim& columns, int64_t k,
                                  bool upper) {
   if (FixedDims({rows, columns})) {
@@ -133,11 +133,9 @@ llvm::Error ImportTrilu(NodeContext& c) {
   ACT_TRY(const auto k, c.Integers(1));
   if (k && k->size() != 1) return c.Fail("k must be one number");
   const Dim &rows = dims[dims.size() - 2], &columns = dims.back();
-  if (rows.IsFixed() && columns.IsFixed() && !FixedDims({rows, columns}))
-    return c.Fail("matrices of " + ToString(rows) + " x " + ToString(columns) + " are not supported");
-  ACT_TRY(const ValueId x, c.Value(0));
-  if (c.Type(0).Elements() == Dim(0)) return c.Set(0, x);
+  if (c.Type(0).Elements() == Dim(0)) return c.Return(c.Value(0));
   ACT_TRY(const ValueId inside, Triangle(c, rows, columns, k ? (*k)[0] : 0, c.attrs.Int("upper", 1) != 0));
+  ACT_TRY(const ValueId x, c.BroadcastValue(0, {rows, columns}));
   if (c.Type(0).dtype == DType::kFloat32)
     return c.Return(c.Emit("Where", {inside, x, c.builder().Scalar(0)}));
   ACT_TRY(const ValueId outside, IntegerConstant(c, c.Type(0).dtype, 0));
