@@ -92,11 +92,11 @@ class Canceller {
   }
 
   // Operand `v`, which may be absent, in the order of the base of the result. It broadcasts against
-  // a result with view `result`.
+  // a result with view `result`, which has a base if it is not the identity.
   llvm::Expected<ValueId> Operand(ValueId v, const AxisView& result) {
     if (v == kNoValue) return v;
     const AxisView view = ViewOf(v);
-    const Dims& base = graph_.value(result.base).type.dims;
+    const Dims base = result.base == kNoValue ? Dims{} : graph_.value(result.base).type.dims;
     if (view.SameOrder(result) && (!view.Grouped() || graph_.value(view.base).type.dims == base))
       return view.base;
     ACT_CHECK_OK(Materialise(v));
