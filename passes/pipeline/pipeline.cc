@@ -175,6 +175,10 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
   if (variance) *variance = context.relative_variance;
   ACT_CHECK_OK(AddCountCorrect(evaluation));
   ACT_TRY(plan.eval, CompileEvaluation(std::move(evaluation), options, times));
+  // A step that reads a parameter after its update trains, but wrongly: nobody would notice.
+  for (const StepGraph* made : {&plan.train, &plan.eval})
+    if (llvm::Error error = Verify(made->graph, Stage::kFused))
+      return WithPlace(std::move(error), "internal error");
   return plan;
 }
 
