@@ -10,6 +10,8 @@
 // sums over all samples before the first of them is known. One loop makes the product and the sums, another one the product
 // again.
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/alias.h"
 #include "runtime/plan/runtime_op.h"
 #include "runtime/plan/sample_loops.h"
 
@@ -31,6 +34,7 @@ class Repeater {
   Repeater(Graph& graph, int64_t least_elements)
       : graph_(graph),
         least_elements_(least_elements),
+        root_(AliasRoots(graph)),
         nodes_(std::exchange(graph.nodes, {})),
         uses_(graph, nodes_),
         again_(graph, kNoValue) {}
@@ -139,6 +143,7 @@ class Repeater {
     }
     sums.name += ".sums";
     graph_.nodes.push_back(std::move(sums));
+    const size_t first_again = graph_.nodes.size();
     const Node* const maker = MakerToRepeat(product, i);
     if (maker) MakeAgain(*maker);
     MakeAgain(product);
@@ -147,6 +152,39 @@ class Repeater {
     graph_.nodes.push_back(std::move(rest));
     // Later nodes read what was made first, or, of the forward pass, what was made again.
     if (maker) again_[maker->outputs[0]] = kNoValue;
+    PostponeUpdates(first_again);
+  }
+
+  // A parameter is updated after its last reader. Where nodes that are made again, from `first` on, read it, too, its
+  // update moves behind them, and with it what follows from the update.
+  void PostponeUpdates(size_t first) {
+    std::set<ValueId> kept;
+    for (size_t i = first; i < graph_.nodes.size(); ++i)
+      for (const ValueId in : graph_.nodes[i].inputs)
+        if (in != kNoValue && IsPersistent(graph_.value(RootOf(in)).kind)) kept.insert(RootOf(in));
+    std::set<ValueId> late;  // what postponed nodes write
+    std::vector<Node> earlier, postponed;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& node = graph_.nodes[i];
+      const bool writes = std::any_of(node.mutates.begin(), node.mutates.end(), [&](int32_t m) {
+        return kept.count(RootOf(node.inputs[static_cast<size_t>(m)])) != 0;
+      });
+      const bool follows = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                       [&](ValueId in) { return in != kNoValue && late.count(RootOf(in)); });
+      if (i >= first || node.phase != Phase::kUpdate || (!writes && !follows)) {
+        earlier.push_back(std::move(node));
+        continue;
+      }
+      late.insert(node.outputs.begin(), node.outputs.end());
+      for (const int32_t m : node.mutates) late.insert(RootOf(node.inputs[static_cast<size_t>(m)]));
+      postponed.push_back(std::move(node));
+    }
+    graph_.nodes = std::move(earlier);
+    std::move(postponed.begin(), postponed.end(), std::back_inserter(graph_.nodes));
+  }
+
+  ValueId RootOf(ValueId v) const {
+    return static_cast<size_t>(v) < root_.size() ? root_[static_cast<size_t>(v)] : v;
   }
 
   void MakeAgain(const Node& product) {
@@ -164,6 +202,7 @@ class Repeater {
 
   Graph& graph_;
   const int64_t least_elements_;
+  const std::vector<ValueId> root_;  // of what was there before
   std::vector<Node> nodes_;
   const Uses uses_;
   ValueMap<ValueId> again_;  // the second result, by the first

@@ -184,7 +184,9 @@ llvm::Expected<double> LowerFurther(RerunCandidate& best, double bytes, const Gr
   }
   RerunCandidate coarser = best;
   coarser.bytes_part = kFewerBytes;
-  if (context.policy.mixes_levels && !context.policy.HasBudget()) ACT_CHECK_OK(attempt(coarser, kWorthNoise));
+  // Codes that have the fewest levels already cannot take fewer bytes. mix-levels refuses that.
+  if (context.policy.mixes_levels && !context.policy.HasBudget())
+    llvm::consumeError(attempt(coarser, kWorthNoise));
   return bytes;
 }
 
