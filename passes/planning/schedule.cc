@@ -21,7 +21,8 @@ Footprint FootprintOf(const ScheduleProblem& problem, const Schedule& schedule) 
   std::vector<int32_t> position(static_cast<size_t>(problem.nodes));
   for (size_t i = 0; i < schedule.size(); ++i)
     position[static_cast<size_t>(schedule[i])] = static_cast<int32_t>(i);
-  std::vector<int64_t> change(static_cast<size_t>(problem.nodes) + 1, 0);
+  // Before each node, and after the last. A tensor lives for one node at least, even if there is no node.
+  std::vector<int64_t> change(static_cast<size_t>(std::max(problem.nodes, 1)) + 1, 0);
   for (const auto& t : problem.tensors) {
     int32_t first = t.maker < 0 ? 0 : position[static_cast<size_t>(t.maker)], last = first;
     for (int32_t r : t.readers) last = std::max(last, position[static_cast<size_t>(r)]);
