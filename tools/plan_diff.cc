@@ -34,7 +34,8 @@ class Differences {
       const auto it = map.find(name);
       return it == map.end() ? std::string("none") : it->second;
     };
-    for (const std::string& name : names) Compare(what + " " + name, find(a, name), find(b, name));
+    const std::string kind = what + " ";
+    for (const std::string& name : names) Compare(kind + name, find(a, name), find(b, name));
   }
   const std::string& text() const { return text_; }
 
