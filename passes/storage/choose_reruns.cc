@@ -160,8 +160,9 @@ llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, dou
   return best;
 }
 
-// Lowers the peak of the best candidate further: segments are re-run in parts, those of the largest results first, as long
-// as that adds little work. Then codes take fewer bytes. A variant is taken if it lowers the peak by enough. Returns the peak.
+// Lowers the peak of the best candidate further. Segments are re-run in parts, those of the largest results first, as
+// long as that adds little work. Then codes take fewer bytes. A variant is taken if it lowers the peak by enough.
+// Returns the peak.
 llvm::Expected<double> LowerFurther(RerunCandidate& best, double bytes, const Graph& graph,
                                     const PassContext& context, FinishTraining finish) {
   const double most_work = kWorkOfParts * WorkOf(graph);
@@ -184,9 +185,7 @@ llvm::Expected<double> LowerFurther(RerunCandidate& best, double bytes, const Gr
   }
   RerunCandidate coarser = best;
   coarser.bytes_part = kFewerBytes;
-  // Codes that have the fewest levels already cannot take fewer bytes. mix-levels refuses that.
-  if (context.policy.mixes_levels && !context.policy.HasBudget())
-    llvm::consumeError(attempt(coarser, kWorthNoise));
+  if (context.policy.mixes_levels && !context.policy.HasBudget()) ACT_CHECK_OK(attempt(coarser, kWorthNoise));
   return bytes;
 }
 

@@ -100,8 +100,10 @@ class Mixer {
           policy.average_bits > 0
               ? policy.average_bits / 8 *
                     static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kComparedBatch))
-              : policy.bytes_part *
-                    static_cast<double>(PackedBytes(edges[e].codec, edges[e].dims, kComparedBatch));
+              : static_cast<double>(PackedBytes(edges[e].codec, edges[e].dims, kComparedBatch));
+    if (policy.bytes_part < 1)
+      bytes = std::max(policy.bytes_part * bytes,
+                       static_cast<double>(LeastCodeBytes(edges, kComparedBatch, CodeBytes::kPacked)));
     return AllocateCodecs(edges, kComparedBatch,
                           static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))),
                           CodeBytes::kPacked);

@@ -90,10 +90,9 @@ llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& 
   return result;
 }
 
-int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch) {
+int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch, CodeBytes count) {
   BitProblem problem;
-  for (const CodedEdge& edge : edges)
-    problem.edges.push_back(ChoicesOf(edge, batch, CodeBytes::kStored).options);
+  for (const CodedEdge& edge : edges) problem.edges.push_back(ChoicesOf(edge, batch, count).options);
   return LeastBytes(problem);
 }
 

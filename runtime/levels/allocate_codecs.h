@@ -44,8 +44,9 @@ struct CodedEdge {
 llvm::Expected<std::vector<Codec>> AllocateCodecs(const std::vector<CodedEdge>& edges, int64_t batch,
                                                   int64_t budget_bytes, CodeBytes count = CodeBytes::kStored);
 
-// Stored bytes at batch size `batch` with the fewest levels that each edge may have.
-int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch);
+// Bytes at batch size `batch` with the fewest levels that each edge may have.
+int64_t LeastCodeBytes(const std::vector<CodedEdge>& edges, int64_t batch,
+                       CodeBytes count = CodeBytes::kStored);
 
 // The codes with levels in a finished plan. SavedEdge::variance says what each adds to the
 // gradient's variance.
