@@ -35,9 +35,8 @@ Codec CodecOf(const benchmark::State& state) {
                              : Codec::Uniform(static_cast<int>(state.range(0)), kDefaultGroupSize, rounding);
 }
 
-void Encode(benchmark::State& state) {
+void EncodeAs(const Codec& codec, benchmark::State& state) {
   DrawnStream random(kStream);
-  const Codec codec = CodecOf(state);
   const CodeLayout layout = LayoutOf(codec, kSample);
   const Tile values = Values();
   std::vector<uint8_t> code(static_cast<size_t>(layout.sample_bytes));
@@ -45,8 +44,10 @@ void Encode(benchmark::State& state) {
     EncodeTile(codec, layout, random, {0, kSample, 0, kTileElements}, values.x, code.data());
     benchmark::ClobberMemory();
   }
+  state.SetLabel(ToString(codec));
   state.SetItemsProcessed(state.iterations() * kTileElements);
 }
+void Encode(benchmark::State& state) { EncodeAs(CodecOf(state), state); }
 
 void Decode(benchmark::State& state) {
   DrawnStream random(kStream);
@@ -71,17 +72,7 @@ std::vector<Codec> UsedCodecs() {
 enum Use : int64_t { kRebuild, kValue, kMask, kUses };
 
 void EncodeUsed(benchmark::State& state) {
-  DrawnStream random(kStream);
-  const Codec codec = UsedCodecs()[static_cast<size_t>(state.range(0))];
-  const CodeLayout layout = LayoutOf(codec, kSample);
-  const Tile values = Values();
-  std::vector<uint8_t> code(static_cast<size_t>(layout.sample_bytes));
-  for (auto _ : state) {
-    EncodeTile(codec, layout, random, {0, kSample, 0, kTileElements}, values.x, code.data());
-    benchmark::ClobberMemory();
-  }
-  state.SetLabel(ToString(codec));
-  state.SetItemsProcessed(state.iterations() * kTileElements);
+  EncodeAs(UsedCodecs()[static_cast<size_t>(state.range(0))], state);
 }
 
 // kRebuild: the input of a convolution. kValue: a normalized number, scaled. kMask: a gradient, or 0 where the
