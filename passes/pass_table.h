@@ -122,9 +122,7 @@ inline constexpr PassEntry kPasses[] = {
      "moves a ReLU after a max pooling, which is then all that stands between it and the convolution"},
     {"subsample-inputs", Training(SubsampleInputs), kImported, kOnce,
      [](Context c) { return c.policy.least_peak && !c.own_backward; },
-     "L5: lets strided convolutions of one element read a slice, so that neither it nor its gradient has the "
-     "positions "
-     "in between"},
+     "L5: lets strided convolutions of one element read a slice, which has none of the positions in between"},
     // Evaluation uses the stored statistics, and no dropout.
     {"lower-batch-norm",
      {LowerForTraining, LowerForEvaluation},

@@ -9,8 +9,8 @@
 //
 // Finding the re-runs of L4 and L5 takes longer than all other compilations together. So those of L5 are found once, at
 // the level's own bits, and all of its steps have them. Those of L4 are found at the most bits and at the middle of the
-// list, and its other steps choose between the two. A step with codes on the host has the re-runs of the step without, and so
-// computes the same numbers.
+// list, and its other steps choose between the two. A step with codes on the host has the re-runs of the step
+// without, and so computes the same numbers.
 //
 // Packing a step takes as long as compiling it. Bounds mostly tell whether it fits, and only what they leave open is
 // packed to the end.

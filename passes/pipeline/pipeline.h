@@ -38,7 +38,8 @@ struct CompileOptions {
   int64_t batch = 1;
   int64_t workspace_limit = 0;           // bytes a node; 0: no limit
   TargetKind target = TargetKind::kCpu;  // whose peak decisions lower
-  // What an earlier search for re-runs chose at this level. Nothing: they are searched.
+  // What earlier searches for re-runs chose at this level. One: it is taken. Several: the search tries no
+  // others. None: it tries all.
   std::vector<RerunCandidate> reruns = {};
   // Bytes of codes at `batch`, and the number of codes, that may wait in the host's memory. 0 bytes: those of the
   // level's rules.

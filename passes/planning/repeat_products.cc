@@ -6,9 +6,8 @@
 // Both products are the same node with the same operands. So all that changes is the order in which the moments are
 // added up.
 //
-// The gradient of what was normalized is such a product, too, in the backward pass: the normalization's gradient needs two
-// sums over all samples before the first of them is known. One loop makes the product and the sums, another one the product
-// again.
+// In the backward pass, the gradient of what was normalized is such a product, too. The normalization's own gradient
+// needs two sums over all samples. One loop makes the product and the sums, another one makes the product again.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -155,8 +154,8 @@ class Repeater {
     PostponeUpdates(first_again);
   }
 
-  // A parameter is updated after its last reader. Where nodes that are made again, from `first` on, read it, too, its
-  // update moves behind them, and with it what follows from the update.
+  // A parameter is updated after its last reader. If nodes that are made again, from `first` on, read it, too, its
+  // update moves after them, and so does what depends on the update.
   void PostponeUpdates(size_t first) {
     std::set<ValueId> kept;
     for (size_t i = first; i < graph_.nodes.size(); ++i)

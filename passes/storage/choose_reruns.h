@@ -25,10 +25,11 @@ struct RerunCandidate {
   double variance = 0;  // PassContext::expected_variance
   double work = 0;      // operations of its products
 
-  // Whether both have the same re-runs, whatever their figures are.
+  // Whether both are the same choice, whatever their figures are.
   bool operator==(const RerunCandidate& other) const {
     return spacing == other.spacing && elements == other.elements &&
-           repeated_elements == other.repeated_elements && least_peak == other.least_peak;
+           repeated_elements == other.repeated_elements && parted_elements == other.parted_elements &&
+           bytes_part == other.bytes_part && least_peak == other.least_peak;
   }
 };
 
