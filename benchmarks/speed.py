@@ -67,8 +67,10 @@ def contenders_of(args, model, batch, folder):
     contenders = {}
     wanted = ("torch", "transformers") if model in SEQUENCES else ("torch", "torchvision")
     if all(importlib.util.find_spec(name) for name in wanted):
-        modes = ["eager", "compile"] if model in SEQUENCES else ["eager", "channels_last", "compile"]
-        if any(is_bfloat16(level) for level in args.levels.split(",")):
+        levels, modes = args.levels.split(","), []
+        if not all(is_bfloat16(level) for level in levels):
+            modes += ["eager", "compile"] if model in SEQUENCES else ["eager", "channels_last", "compile"]
+        if any(is_bfloat16(level) for level in levels):
             modes += ["amp", "compile_amp"]
         for mode in modes:
             contenders["PyTorch " + mode] = lambda mode=mode: pytorch(args, model, batch, mode)
