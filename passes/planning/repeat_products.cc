@@ -9,8 +9,6 @@
 // In the backward pass, the gradient of what was normalized is such a product, too. The normalization's own gradient
 // needs two sums over all samples. One loop makes the product and the sums, another one makes the product again.
 #include <algorithm>
-#include <iterator>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -36,9 +34,13 @@ class Repeater {
         root_(AliasRoots(graph)),
         nodes_(std::exchange(graph.nodes, {})),
         uses_(graph, nodes_),
-        again_(graph, kNoValue) {}
+        again_(graph, kNoValue),
+        late_reader_(graph),
+        written_at_(graph),
+        postponed_(nodes_.size()) {}
 
   llvm::Error Run() {
+    FindLateReaders();
     for (size_t i = 0; i < nodes_.size(); ++i) {
       Node& node = nodes_[i];
       if (const Node* const product = ProductToRepeat(i)) {
@@ -48,11 +50,15 @@ class Repeater {
       }
       if (const Node* const product = GradientToRepeat(node)) {
         SplitSums(i, *product);
+        for (const size_t update : postponed_[i]) graph_.nodes.push_back(nodes_[update]);
         continue;
       }
       for (ValueId& in : node.inputs)
         if (again_[in] != kNoValue) in = again_[in];
-      graph_.nodes.push_back(node);
+      if (const size_t place = PlaceOf(node, i); place > i)
+        Postpone(i, place);
+      else
+        graph_.nodes.push_back(node);
     }
     return llvm::Error::success();
   }
@@ -142,7 +148,6 @@ class Repeater {
     }
     sums.name += ".sums";
     graph_.nodes.push_back(std::move(sums));
-    const size_t first_again = graph_.nodes.size();
     const Node* const maker = MakerToRepeat(product, i);
     if (maker) MakeAgain(*maker);
     MakeAgain(product);
@@ -151,39 +156,37 @@ class Repeater {
     graph_.nodes.push_back(std::move(rest));
     // Later nodes read what was made first, or, of the forward pass, what was made again.
     if (maker) again_[maker->outputs[0]] = kNoValue;
-    PostponeUpdates(first_again);
   }
 
-  // A parameter is updated after its last reader. If nodes that are made again, from `first` on, read it, too, its
-  // update moves after them, and so does what depends on the update.
-  void PostponeUpdates(size_t first) {
-    std::set<ValueId> kept;
-    for (size_t i = first; i < graph_.nodes.size(); ++i)
-      for (const ValueId in : graph_.nodes[i].inputs)
-        if (in != kNoValue && IsPersistent(graph_.value(RootOf(in)).kind)) kept.insert(RootOf(in));
-    std::set<ValueId> late;  // what postponed nodes write
-    std::vector<Node> earlier, postponed;
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      Node& node = graph_.nodes[i];
-      const bool writes = std::any_of(node.mutates.begin(), node.mutates.end(), [&](int32_t m) {
-        return kept.count(RootOf(node.inputs[static_cast<size_t>(m)])) != 0;
-      });
-      const bool follows = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                       [&](ValueId in) { return in != kNoValue && late.count(RootOf(in)); });
-      if (i >= first || node.phase != Phase::kUpdate || (!writes && !follows)) {
-        earlier.push_back(std::move(node));
-        continue;
-      }
-      late.insert(node.outputs.begin(), node.outputs.end());
-      for (const int32_t m : node.mutates) late.insert(RootOf(node.inputs[static_cast<size_t>(m)]));
-      postponed.push_back(std::move(node));
-    }
-    graph_.nodes = std::move(earlier);
-    std::move(postponed.begin(), postponed.end(), std::back_inserter(graph_.nodes));
+  // A parameter is updated after its last reader. What is made again at a later node may read it, too. Then its update
+  // waits for that node, and so does what depends on the update.
+  void FindLateReaders() {
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (const Node* const product = GradientToRepeat(nodes_[i]))
+        for (const Node* again : {product, MakerToRepeat(*product, i)})
+          if (again)
+            for (const ValueId in : again->inputs) late_reader_[RootOf(in)] = i;
+  }
+
+  // The node after which the node at i stands: itself, or a later one.
+  size_t PlaceOf(const Node& node, size_t i) const {
+    if (node.phase != Phase::kUpdate) return i;
+    size_t place = i;
+    for (const ValueId in : node.inputs) place = std::max(place, written_at_[RootOf(in)]);
+    for (const int32_t m : node.mutates)
+      place = std::max(place, late_reader_[RootOf(node.inputs[static_cast<size_t>(m)])]);
+    return place;
+  }
+
+  void Postpone(size_t i, size_t place) {
+    const Node& node = nodes_[i];
+    for (const ValueId out : node.outputs) written_at_[RootOf(out)] = place;
+    for (const int32_t m : node.mutates) written_at_[RootOf(node.inputs[static_cast<size_t>(m)])] = place;
+    postponed_[place].push_back(i);
   }
 
   ValueId RootOf(ValueId v) const {
-    return static_cast<size_t>(v) < root_.size() ? root_[static_cast<size_t>(v)] : v;
+    return v != kNoValue && static_cast<size_t>(v) < root_.size() ? root_[static_cast<size_t>(v)] : v;
   }
 
   void MakeAgain(const Node& product) {
@@ -205,6 +208,11 @@ class Repeater {
   std::vector<Node> nodes_;
   const Uses uses_;
   ValueMap<ValueId> again_;  // the second result, by the first
+  ValueMap<size_t>
+      late_reader_;  // the last node at which what reads a value is made again, by the value's root
+  ValueMap<size_t>
+      written_at_;  // the node for which the update waits that writes a value, by the value's root
+  std::vector<std::vector<size_t>> postponed_;  // updates that wait for a node
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
 #include "passes/storage/recipes.h"
+#include "passes/storage/rerun_attempts.h"
 #include "runtime/base/error.h"
-#include "runtime/memory/step_sizes.h"
 
 namespace act {
 namespace {
@@ -23,75 +23,10 @@ constexpr double kWorkOfParts = .1;  // of the step without re-runs: what each s
 // Codes may take this part of the level's bytes if the peak is lower by kWorthNoise: their variance about doubles.
 constexpr double kFewerBytes = .85, kWorthNoise = 1.04;
 
-// The batch size at which the peaks of a plan's candidates are compared. Without --batch it is 1, which says nothing of
-// the batch of a run.
-int64_t BatchOf(const Plan& plan, const Policy& policy) {
-  const int64_t batch = plan.default_batch;
-  if (plan.fixed_batch) return batch;
-  if (policy.least_peak) return batch > 1 ? batch : kSmallPeakBatch;
-  return std::max(batch, kLeastPeakBatch);
-}
-
-// A step's peak, as exactly as it was asked for: packing takes longer than measuring, and searching longer than both.
-class Peak {
- public:
-  explicit Peak(MemoryLayout sizes)
-      : sizes_(std::move(sizes)), least_(static_cast<double>(sizes_.train.lower_bound_bytes)) {}
-
-  double least() const { return least_; }
-  double most() const { return most_; }
-  bool Settled() const { return least_ == most_; }
-  void Estimate() { most_ = Pack(QuickPacking()); }
-  // Each of many candidates may be packed, so the slowest search is left out. It may lower the peak of the plan that is
-  // taken by some percent more.
-  void Settle() {
-    if (!Settled()) least_ = most_ = Pack(PackingOptions().Without(PackingHeuristic::kRepairSearch));
-  }
-
- private:
-  double Pack(const PackingOptions& options) const {
-    StepLayout layout = sizes_.train;
-    PlaceTransients(sizes_.persistent_bytes, options, layout);
-    return static_cast<double>(layout.peak_bytes);
-  }
-
-  MemoryLayout sizes_;
-  double least_, most_ = std::numeric_limits<double>::infinity();
-};
-
 struct Tried {
   RerunCandidate candidate;
-  Peak peak;
+  CandidatePeak peak;
 };
-
-// The operations of a step's products, at one batch size.
-double WorkOf(const Graph& graph) {
-  double work = 0;
-  for (const Node& node : graph.nodes)
-    if (const OpDef* const op = FindOp(node.op); op && op->product != Product::kNone && op->flops)
-      work += static_cast<double>(op->flops(node, graph).At(kComparedBatch));
-  return work;
-}
-
-// Compiles the candidate, measures its plan, and fills in its figures but for the peak. If it exceeds the limit of
-// what is stored, saved_bytes is the least possible.
-llvm::Expected<Peak> TryReruns(RerunCandidate& candidate, const Graph& graph, const PassContext& context,
-                               FinishTraining finish) {
-  PassContext attempt = context;
-  SetReruns(attempt, candidate);
-  llvm::Expected<Plan> plan = finish(graph, attempt);
-  if (!plan) {
-    candidate.saved_bytes = static_cast<double>(attempt.least_saved_bytes);
-    return plan.takeError();
-  }
-  const int64_t batch = BatchOf(*plan, context.policy);
-  ACT_TRY(MemoryLayout sizes, PlanSizes(*plan, context.target).At(batch));
-  for (const SavedEdge& edge : plan->edges)
-    candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));
-  candidate.variance = attempt.expected_variance;
-  candidate.work = WorkOf(plan->train.graph);
-  return Peak(std::move(sizes));
-}
 
 double LeastPeak(const std::vector<RerunCandidate>& candidates) {
   double least = candidates.front().peak_bytes;
@@ -107,7 +42,7 @@ Tried* LowestUnsettled(std::vector<Tried>& tried) {
   return lowest;
 }
 
-double LeastOf(const std::vector<Tried>& tried, double (Peak::*bound)() const) {
+double LeastOf(const std::vector<Tried>& tried, double (CandidatePeak::*bound)() const) {
   double least = std::numeric_limits<double>::infinity();
   for (const Tried& t : tried) least = std::min(least, (t.peak.*bound)());
   return least;
@@ -116,21 +51,21 @@ double LeastOf(const std::vector<Tried>& tried, double (Peak::*bound)() const) {
 // Sets the peaks of the candidates just so exactly that ChooseReruns takes the one that it would take if all were exact.
 void SettlePeaks(std::vector<Tried>& tried, double alike) {
   const auto undecided = [&] {
-    const double low = LeastOf(tried, &Peak::least), high = LeastOf(tried, &Peak::most);
+    const double low = LeastOf(tried, &CandidatePeak::least), high = LeastOf(tried, &CandidatePeak::most);
     return std::any_of(tried.begin(), tried.end(), [&](const Tried& t) {
       return t.peak.most() > alike * low && t.peak.least() <= alike * high && !t.peak.Settled();
     });
   };
   while (undecided()) LowestUnsettled(tried)->peak.Settle();
-  const double high = LeastOf(tried, &Peak::most);
+  const double high = LeastOf(tried, &CandidatePeak::most);
   for (Tried& t : tried)
     t.candidate.peak_bytes = t.peak.least() > alike * high ? t.peak.least() : t.peak.most();
 }
 
 double SettledLeastPeak(std::vector<Tried>& tried) {
-  for (Tried* t; (t = LowestUnsettled(tried)) && t->peak.least() < LeastOf(tried, &Peak::most);)
+  for (Tried* t; (t = LowestUnsettled(tried)) && t->peak.least() < LeastOf(tried, &CandidatePeak::most);)
     t->peak.Settle();
-  return LeastOf(tried, &Peak::most);
+  return LeastOf(tried, &CandidatePeak::most);
 }
 
 // The sizes of the results that repeat-products can make twice, the largest first.
@@ -146,16 +81,19 @@ std::set<int64_t, std::greater<>> SizesBeforeStatistics(const Graph& graph) {
 // the fewest twice and has a peak of at most `bytes`.
 llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, double bytes, const Graph& graph,
                                                  const PassContext& context, FinishTraining finish) {
-  std::vector<int64_t> bounds{0};
-  for (const int64_t size : SizesBeforeStatistics(graph)) bounds.push_back(size);
-  for (const int64_t bound : bounds) {
-    RerunCandidate fewer = best;
-    fewer.repeated_elements = bound, fewer.peak_bytes = fewer.saved_bytes = 0;
-    ACT_TRY(Peak peak, TryReruns(fewer, graph, context, finish));
+  std::vector<RerunCandidate> variants(1, best);
+  variants[0].repeated_elements = 0;
+  for (const int64_t size : SizesBeforeStatistics(graph)) {
+    variants.push_back(best);
+    variants.back().repeated_elements = size;
+  }
+  RerunAttempts attempts(std::move(variants), graph, context, finish);
+  while (std::optional<RerunAttempt> fewer = attempts.Next()) {
+    ACT_TRY(CandidatePeak peak, std::move(fewer->peak));
     if (peak.least() > bytes) continue;
     peak.Estimate();
     if (peak.most() > bytes) peak.Settle();
-    if (peak.most() <= bytes) return fewer;
+    if (peak.most() <= bytes) return fewer->candidate;
   }
   return best;
 }
@@ -166,26 +104,33 @@ llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, dou
 llvm::Expected<double> LowerFurther(RerunCandidate& best, double bytes, const Graph& graph,
                                     const PassContext& context, FinishTraining finish) {
   const double most_work = kWorkOfParts * WorkOf(graph);
-  const auto attempt = [&](RerunCandidate variant, double gain) -> llvm::Error {
-    variant.peak_bytes = variant.saved_bytes = 0;
-    ACT_TRY(Peak peak, TryReruns(variant, graph, context, finish));
-    if (gain * peak.least() >= bytes || variant.work > best.work + most_work) return llvm::Error::success();
+  // Takes the variant if it lowers the peak by the factor `gain`.
+  const auto take = [&](RerunAttempt variant, double gain) -> llvm::Expected<bool> {
+    ACT_TRY(CandidatePeak peak, std::move(variant.peak));
+    if (gain * peak.least() >= bytes || variant.candidate.work > best.work + most_work) return false;
     peak.Settle();
-    if (gain * peak.most() >= bytes) return llvm::Error::success();
-    best = variant;
+    if (gain * peak.most() >= bytes) return false;
+    best = variant.candidate;
     bytes = peak.most();
-    return llvm::Error::success();
+    return true;
   };
+  std::vector<RerunCandidate> parted;
   for (const int64_t size : SizesBeforeStatistics(graph)) {
     if (best.elements == 0 || size > best.elements) continue;
-    RerunCandidate parted = best;
-    parted.parted_elements = size;
-    ACT_CHECK_OK(attempt(parted, kBarelyAlike));
-    if (best.parted_elements != size) break;
+    parted.push_back(best);
+    parted.back().parted_elements = size;
   }
+  RerunAttempts in_parts(std::move(parted), graph, context, finish);
+  for (bool taken = true; taken;) {
+    std::optional<RerunAttempt> next = in_parts.Next();
+    if (!next) break;
+    ACT_TRY(taken, take(std::move(*next), kBarelyAlike));
+  }
+  if (!context.policy.mixes_levels || context.policy.HasBudget()) return bytes;
   RerunCandidate coarser = best;
   coarser.bytes_part = kFewerBytes;
-  if (context.policy.mixes_levels && !context.policy.HasBudget()) ACT_CHECK_OK(attempt(coarser, kWorthNoise));
+  RerunAttempts coarse({coarser}, graph, context, finish);
+  ACT_CHECK_OK(take(*coarse.Next(), kWorthNoise).takeError());
   return bytes;
 }
 
@@ -255,11 +200,14 @@ llvm::Error SearchReruns(const Graph& graph, PassContext& context, std::vector<R
   std::vector<Tried> tried;
   double least_saved = std::numeric_limits<double>::infinity();
   llvm::Error refused = llvm::Error::success();
-  for (RerunCandidate& candidate : choices) {
-    llvm::Expected<Peak> peak = TryReruns(candidate, graph, context, finish);
+  RerunAttempts attempts(std::move(choices), graph, context, finish);
+  attempts.CompileAll();
+  while (std::optional<RerunAttempt> attempt = attempts.Next()) {
+    llvm::Expected<CandidatePeak>& peak = attempt->peak;
+    const RerunCandidate& candidate = attempt->candidate;
     if (peak) {
       // What is too high however it is packed is not packed.
-      if (peak->least() <= alike * LeastOf(tried, &Peak::most)) peak->Estimate();
+      if (peak->least() <= alike * LeastOf(tried, &CandidatePeak::most)) peak->Estimate();
       tried.push_back({candidate, std::move(*peak)});
     } else if (!limited || candidate.saved_bytes < least_saved) {
       llvm::consumeError(std::exchange(refused, peak.takeError()));
