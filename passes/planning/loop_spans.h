@@ -1,6 +1,8 @@
 // The values around which a loop over samples is worth a try.
 #pragma once
 
+#include <llvm/ADT/SmallVector.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,7 +16,7 @@ namespace act {
 struct LoopSpan {
   ValueId value = kNoValue;  // made first
   size_t made = 0, last_read = 0;
-  std::vector<FamilyId> families;  // made and read in between; the first is that of the value
+  llvm::SmallVector<FamilyId, 1> families;  // made and read in between; the first is that of the value
 };
 
 // What has a batch axis, is made and read only by nodes that may run in tiles, and is in no loop.
