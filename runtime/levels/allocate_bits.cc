@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 
 namespace act {
 namespace {
@@ -39,6 +41,9 @@ class Solver {
   }
 
  private:
+  static constexpr size_t kManyExtensions = 1 << 14;  // of so many, most are left out before they are merged
+  static constexpr size_t kFloorOptions = 8, kBlock = 16;
+
   struct Link {
     uint32_t parent = 0, option = 0;  // the previous edge's state; this edge's option
   };
@@ -118,18 +123,25 @@ class Solver {
     const BitAllocation priced = AtPrice(price_);
     for (size_t e = n; e-- > 0;) {
       const BitOption& option = problem_.edges[e][priced[e]];
-      rest_cost_[e] = rest_cost_[e + 1] + CostOf(option.bytes, option.variance);
+      rest_cost_[e] = rest_cost_[e + 1] + option.variance + price_ * static_cast<double>(option.bytes);
       rest_bytes_[e] = rest_bytes_[e + 1] + problem_.edges[e][Smallest(problem_.edges[e])].bytes;
     }
   }
 
-  double CostOf(int64_t bytes, double variance) const {
-    return variance + price_ * static_cast<double>(bytes);
+  // A lower bound on the variance of all completions of a state whose next edge is `e`.
+  double Bound(const State& state, size_t e) const {
+    return state.variance + rest_cost_[e] - price_ * static_cast<double>(problem_.budget_bytes - state.bytes);
   }
 
-  // A lower bound on the variance of all completions of a state of a cost whose next edge is `e`.
-  double Bound(double cost, size_t e) const {
-    return cost + rest_cost_[e] - price_ * static_cast<double>(problem_.budget_bytes);
+  // Those of the least variance + price bytes: what they lead to has less variance than most of what others lead to.
+  std::vector<BitOption> Cheapest(std::vector<BitOption> options) const {
+    const auto cost = [this](const BitOption& o) {
+      return o.variance + price_ * static_cast<double>(o.bytes);
+    };
+    std::stable_sort(options.begin(), options.end(),
+                     [&](const BitOption& a, const BitOption& b) { return cost(a) < cost(b); });
+    if (options.size() > kFloorOptions) options.resize(kFloorOptions);
+    return options;
   }
 
   // Both by bytes. A state that has no less variance than one of at most its bytes is left out.
@@ -149,38 +161,29 @@ class Solver {
     return states;
   }
 
-  // For equal parts of the range of bytes: the least variance among all states of the runs in the parts below. What has
-  // a larger one is left out before runs are merged, as nearly all are if a code may have many numbers of levels.
+  // For equal parts of the range of bytes: the least variance in the parts below, among the extensions of `before` by some
+  // of the options. What has a larger one is left out before it is merged, as nearly all extensions are if a code may have
+  // many numbers of levels.
   class Floor {
    public:
-    explicit Floor(const std::vector<std::vector<State>>& runs) {
-      size_t states = 0;
-      int64_t end = 0;
-      base_ = std::numeric_limits<int64_t>::max();
-      for (const std::vector<State>& run : runs) {
-        if (run.empty()) continue;
-        states += run.size();
-        base_ = std::min(base_, run.front().bytes);
-        end = std::max(end, run.back().bytes);
-      }
-      if (states < kParts) return;
-      while ((end - base_) >> shift_ >= kParts) ++shift_;
+    Floor(const std::vector<State>& before, std::span<const BitOption> options, int64_t most_bytes) {
+      const auto by_bytes = [](const BitOption& a, const BitOption& b) { return a.bytes < b.bytes; };
+      base_ = before.front().bytes + std::min_element(options.begin(), options.end(), by_bytes)->bytes;
+      while ((most_bytes - base_) >> shift_ >= kParts) ++shift_;
       least_.assign(kParts + 1, kInfinite);
-      for (const std::vector<State>& run : runs)
-        for (const State& state : run) {
-          double& least = least_[static_cast<size_t>(((state.bytes - base_) >> shift_) + 1)];
-          least = std::min(least, state.variance);
+      for (const BitOption& option : options)
+        for (const State& state : before) {
+          const int64_t bytes = state.bytes + option.bytes;
+          if (bytes > most_bytes) break;
+          double& least = least_[static_cast<size_t>(((bytes - base_) >> shift_) + 1)];
+          least = std::min(least, state.variance + option.variance);
         }
       for (size_t part = 1; part < least_.size(); ++part)
         least_[part] = std::min(least_[part], least_[part - 1]);
     }
-    bool LeavesOut(const State& state) const {
-      return least_[static_cast<size_t>((state.bytes - base_) >> shift_)] < state.variance;
-    }
-    void Filter(std::vector<std::vector<State>>& runs) const {
-      if (least_.empty()) return;
-      for (std::vector<State>& run : runs)
-        std::erase_if(run, [this](const State& state) { return LeavesOut(state); });
+    // For at most `most_bytes`.
+    bool LeavesOut(int64_t bytes, double variance) const {
+      return bytes >= base_ && least_[static_cast<size_t>((bytes - base_) >> shift_)] < variance;
     }
 
    private:
@@ -190,27 +193,35 @@ class Solver {
     std::vector<double> least_;
   };
 
-  // The partial allocations up to edge `e`, by bytes. Those before it are in that order, too. So each option has
-  // its own in order, and they are merged, which takes less time than to sort them.
+  // The partial allocations up to edge `e`, by bytes. Those before it are in that order, too, and the more bytes, the
+  // less variance. So each option has its own in order, and they are merged, which takes less time than to sort them.
   std::vector<State> Extend(size_t e, const std::vector<State>& before) const {
     const std::vector<BitOption>& options = problem_.edges[e];
     const int64_t most_bytes = problem_.budget_bytes - rest_bytes_[e + 1];
-    std::vector<double> bounds;  // of each state, with no option
-    bounds.reserve(before.size());
-    for (const State& state : before) bounds.push_back(Bound(CostOf(state.bytes, state.variance), e + 1));
+    std::optional<Floor> floor;
+    if (before.size() * options.size() >= kManyExtensions)
+      floor.emplace(before, Cheapest(options), most_bytes);
     std::vector<std::vector<State>> runs(options.size());
     for (size_t o = 0; o < runs.size(); ++o) {
-      const double cost = CostOf(options[o].bytes, options[o].variance);
-      for (size_t s = 0; s < before.size(); ++s) {
-        if (bounds[s] + cost >= best_variance_) continue;
-        const State state{before[s].bytes + options[o].bytes,
-                          before[s].variance + options[o].variance,
-                          {static_cast<uint32_t>(s), static_cast<uint32_t>(o)}};
-        if (state.bytes > most_bytes) break;
-        runs[o].push_back(state);
+      const BitOption& option = options[o];
+      for (size_t first = 0; first < before.size(); first += kBlock) {
+        const size_t end = std::min(first + kBlock, before.size());
+        if (before[first].bytes + option.bytes > most_bytes) break;
+        // No state of the block has fewer bytes than its first, or less variance than its last.
+        if (floor &&
+            floor->LeavesOut(before[first].bytes + option.bytes, before[end - 1].variance + option.variance))
+          continue;
+        for (size_t s = first; s < end; ++s) {
+          const State state{before[s].bytes + option.bytes,
+                            before[s].variance + option.variance,
+                            {static_cast<uint32_t>(s), static_cast<uint32_t>(o)}};
+          if (state.bytes > most_bytes) break;
+          if (Bound(state, e + 1) < best_variance_ &&
+              (!floor || !floor->LeavesOut(state.bytes, state.variance)))
+            runs[o].push_back(state);
+        }
       }
     }
-    Floor(runs).Filter(runs);
     for (; runs.size() > 1; runs.resize((runs.size() + 1) / 2))
       for (size_t r = 0; r < runs.size(); r += 2)
         runs[r / 2] = r + 1 < runs.size() ? Merged(runs[r], runs[r + 1]) : std::move(runs[r]);
@@ -223,7 +234,7 @@ class Solver {
   void KeepMostPromising(size_t next_edge, std::vector<State>& states) const {
     std::vector<double> bounds;
     bounds.reserve(states.size());
-    for (const State& state : states) bounds.push_back(Bound(CostOf(state.bytes, state.variance), next_edge));
+    for (const State& state : states) bounds.push_back(Bound(state, next_edge));
     std::vector<double> sorted = bounds;
     const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(most_states_ - 1);
     std::nth_element(sorted.begin(), last, sorted.end());
