@@ -19,6 +19,9 @@ constexpr double kBarelyAlike = 1.01;  // L5's kAlike
 // Products between two anchors, which span one residual block, three, or six (docs/levels.md).
 constexpr int64_t kSpacings[] = {3, 9, 18};
 
+// To re-run results of at most this part of the largest (those of squeeze-and-excitation blocks) saves next to nothing.
+constexpr int64_t kSmall = 64;
+
 constexpr double kWorkOfParts = .1;  // of the step without re-runs: what each step to smaller parts may add
 // Codes may take this part of the level's bytes if the peak is lower by kWorthNoise: their variance about doubles.
 constexpr double kFewerBytes = .85, kWorthNoise = 1.04;
@@ -159,8 +162,10 @@ std::vector<RerunCandidate> RerunChoices(const Graph& graph, const PassContext& 
   const auto add = [&](int64_t spacing) {
     PassContext spaced = context;
     spaced.policy.rerun_spacing = spacing;
-    for (const int64_t elements : RerunBounds(graph, spaced))
-      if (elements > 0 || choices.empty()) choices.push_back({.spacing = spacing, .elements = elements});
+    const std::set<int64_t> bounds = RerunBounds(graph, spaced);
+    const int64_t small = *bounds.rbegin() / kSmall;
+    for (const int64_t elements : bounds)
+      if (elements > small || choices.empty()) choices.push_back({.spacing = spacing, .elements = elements});
   };
   if (context.policy.saved_limit == 0 && !context.policy.least_peak) {
     add(context.policy.rerun_spacing);

@@ -2,6 +2,7 @@
 #include "passes/storage/choose_reruns.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <set>
@@ -41,14 +42,14 @@ TEST(ChooseReruns, AtL5OnlyPeaksThatHardlyDiffer) {
   EXPECT_EQ(ChooseReruns(candidates, true, 1.002), 2u);
 }
 
-// Ten convolutions with ReLUs in a row, three of which halve the image.
+// Ten convolutions with ReLUs in a row, two of which halve the image.
 ImportResult Chain() {
   Graph graph;
   GraphBuilder b(graph);
   ValueId x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 16, 16, 8}}, ValueKind::kInput);
   for (int i = 0; i < 10; ++i) {
     const std::string name = "conv" + std::to_string(i);
-    const Attributes attrs = small_networks::Window(3, i % 2 == 1 && i < 6 ? 2 : 1, 1);
+    const Attributes attrs = small_networks::Window(3, i % 2 == 1 && i < 4 ? 2 : 1, 1);
     const ValueId weight = b.Input(name + ".weight", {DType::kFloat32, {8, 8, 3, 3}}, ValueKind::kParameter,
                                    testing_step::HostFloats(std::vector<float>(8 * 8 * 9, .1F)));
     x = Take(b.Add1("Conv", {x, weight}, attrs, name));
@@ -89,6 +90,35 @@ TEST(RerunChoices, AreSizesAndUnderALimitDistancesToo) {
   EXPECT_EQ(free_spacings.size(), 1u);
   EXPECT_EQ(spacings.size(), 3u);
   EXPECT_EQ(without, 1) << "to run nothing again is one choice, whatever the distance";
+}
+
+// Candidates are compiled by several threads, some before it is known whether they are needed.
+TEST(SearchReruns, TakesTheSameWithAnyNumberOfThreads) {
+  const int threads = omp_get_max_threads();
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    const ImportResult model = small_networks::Network(seed).Build();
+    for (const auto& [level, saved_limit] :
+         {std::pair("L4", 0), {"L4", 1 << 16}, {"L5", 0}, {"L4", 1 << 8}}) {
+      SCOPED_TRACE(std::to_string(seed) + " " + level + " " + std::to_string(saved_limit));
+      CompileOptions options = testing_step::Checked(level, "sgd");
+      options.group_size = 64;
+      options.batch = 16;
+      options.saved_limit = saved_limit;
+      const auto made = [&](int count) -> std::string {
+        omp_set_num_threads(count);
+        RerunCandidate reruns;
+        llvm::Expected<Plan> plan = Compile(model, options, nullptr, nullptr, &reruns);
+        if (!plan) return llvm::toString(plan.takeError());
+        return std::to_string(reruns.spacing) + " " + std::to_string(reruns.elements) + " " +
+               std::to_string(reruns.repeated_elements) + " " + std::to_string(reruns.parted_elements) + " " +
+               std::to_string(reruns.bytes_part) + " " + std::to_string(plan->train.graph.nodes.size()) +
+               " " + std::to_string(Take(LayOut(*plan, 16)).train.peak_bytes);
+      };
+      const std::string alone = made(1);
+      for (const int count : {2, 3, 16}) EXPECT_EQ(made(count), alone) << count << " threads";
+    }
+  }
+  omp_set_num_threads(threads);
 }
 
 // L5's loops are made for 16 samples or more. In a smaller batch another level's plan may have the lower peak.
