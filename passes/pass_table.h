@@ -41,6 +41,7 @@ llvm::Error FuseLoops(Graph& graph, PassContext& context);
 llvm::Error UpdateRows(Graph& graph, PassContext& context);
 llvm::Error SwapCodes(Graph& graph, PassContext& context);
 llvm::Error SplitDenominators(Graph& graph, PassContext& context);
+llvm::Error SplitLabelLoops(Graph& graph, PassContext& context);
 llvm::Error RepeatProducts(Graph& graph, PassContext& context);
 llvm::Error ScheduleNodes(Graph& graph, PassContext& context);
 llvm::Error AssignStorage(StepGraph& step, PassContext& context);
@@ -199,6 +200,11 @@ inline constexpr PassEntry kPasses[] = {
      "counts the labels of a large loss in a node of its own, so that tile-samples may run the loss in "
      "tiles; "
      "runs before schedule, which orders that node"},
+    {"split-label-loops", Both(SplitLabelLoops), kFused, kPerCandidate,
+     [](Context c) { return c.policy.tiles_samples; },
+     "makes what labels alone determine before a large loss, which may then run in tiles; after fuse-loops, "
+     "which "
+     "puts it into loops with the loss"},
     {"repeat-products", Training(RepeatProducts), kFused, kPerCandidate,
      [](Context c) { return c.repeated_elements > 0; },
      "L5: makes the product before a normalization twice, so that each of both can run in tiles; runs after "

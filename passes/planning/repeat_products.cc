@@ -18,6 +18,7 @@
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
+#include "passes/planning/part_of_loop.h"
 #include "runtime/base/error.h"
 #include "runtime/plan/alias.h"
 #include "runtime/plan/runtime_op.h"
@@ -136,16 +137,10 @@ class Repeater {
   // The sums of the loop at i read the product as it is, and its tensor the one that is made again.
   void SplitSums(size_t i, const Node& product) {
     const Node& loop = nodes_[i];
-    Node sums = loop, rest = loop;
-    for (Node* part : {&sums, &rest}) {
-      part->outputs.clear();
-      part->program.outputs.clear();
-    }
-    for (size_t o = 0; o < loop.outputs.size(); ++o) {
-      Node& part = loop.program.outputs[o].kind == OutputKind::kSum ? sums : rest;
-      part.outputs.push_back(loop.outputs[o]);
-      part.program.outputs.push_back(loop.program.outputs[o]);
-    }
+    std::vector<size_t> of_sums, of_rest;
+    for (size_t o = 0; o < loop.outputs.size(); ++o)
+      (loop.program.outputs[o].kind == OutputKind::kSum ? of_sums : of_rest).push_back(o);
+    Node sums = PartOfLoop(loop, of_sums), rest = PartOfLoop(loop, of_rest);
     sums.name += ".sums";
     graph_.nodes.push_back(std::move(sums));
     const Node* const maker = MakerToRepeat(product, i);

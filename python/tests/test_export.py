@@ -17,8 +17,7 @@ from torch.nn import functional as F
 from tools import BIN, losses_at_rest, needs_tools, randomize
 
 import actc
-from actc._inputs import inputs_of
-from actc._losses import ModelWithLoss
+from actc._losses import smoothing_written_out
 
 # Float32 through up to fifty layers, summed in another order. A wrong gradient is off by 1e-2 and
 # more.
@@ -123,6 +122,22 @@ def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.GELU(), nn.Linear(16, 4))
 
 
+class Smoothed(nn.Module):
+    """Makes its loss itself, of classes that weigh and with labels that are ignored."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        self.head = nn.Linear(12, 5)
+        self.reduction = reduction
+        self.register_buffer("weight", torch.rand(5) + 0.5)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        loss = F.cross_entropy(
+            self.head(x), labels, self.weight, ignore_index=1, reduction=self.reduction, label_smoothing=0.2
+        )
+        return loss / (labels != 1).sum().clamp(min=1) if self.reduction == "sum" else loss
+
+
 def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
 
@@ -141,6 +156,13 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             mlp,
             (torch.randn(4, 12),),
             {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.tensor([0, 1, 2, 3])},
+        ),
+        ("smoothed", Smoothed, (torch.randn(4, 12), torch.tensor([0, 1, 2, 3])), {"loss": None}),
+        (
+            "smoothed sum",
+            lambda: Smoothed("sum"),
+            (torch.randn(4, 12), torch.tensor([0, 1, 2, 3])),
+            {"loss": None, "exporter": "dynamo"},
         ),
         ("cnn", Cnn, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
@@ -189,9 +211,12 @@ def test_label_smoothing_is_pytorchs() -> None:
     x, y = torch.randn(6, 5, 3), torch.randint(0, 5, (6, 3))
     y[0, 0] = -100
     for weight in (None, torch.rand(5)):
-        loss = nn.CrossEntropyLoss(weight, label_smoothing=0.2)
-        wrapped = ModelWithLoss(nn.Identity(), loss, inputs_of(nn.Identity(), x, None))
-        torch.testing.assert_close(wrapped(x, y), loss(x, y))
+        for reduction in ("mean", "sum", "none"):
+            loss = nn.CrossEntropyLoss(weight, label_smoothing=0.2, reduction=reduction)
+            expected = loss(x, y)
+            with smoothing_written_out():
+                torch.testing.assert_close(loss(x, y), expected)
+            assert torch.equal(loss(x, y), expected)
 
 
 def test_module_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-// Penalties that read a language model's scores beside its loss, as PyTorch exports them: z-loss and label smoothing.
-// The step runs in tiles, as it does without them.
+// Penalties that read a language model's scores beside its loss, as PyTorch exports them: z-loss and label smoothing;
+// and a loss that the model itself divides by its number of labels. The step runs in tiles, as it does without them.
 #include <cmath>
 #include <limits>
 
@@ -36,7 +36,17 @@ void AddFloats(OnnxModel& model, const std::string& name, const std::vector<int6
   t.set_raw_data(numbers.data(), numbers.size() * sizeof(float));
 }
 
-enum class Penalty : uint8_t { kNone, kLogSumExp, kSmoothing, kOfWeights };
+enum class Penalty : uint8_t { kNone, kLogSumExp, kLogSumExpOfLabels, kSmoothing, kPerLabel, kOfWeights };
+constexpr Penalty kPenalties[] = {Penalty::kLogSumExp, Penalty::kLogSumExpOfLabels, Penalty::kSmoothing,
+                                  Penalty::kPerLabel, Penalty::kOfWeights};
+
+// "valid": 1 for each label that is not ignored.
+void AddValid(OnnxModel& model) {
+  model.Integers("ignored", {-100}, /*scalar=*/true)
+      .Node("Equal", {"labels", "ignored"}, {"is_ignored"})
+      .Node("Not", {"is_ignored"}, {"counts"})
+      .Node("Cast", {"counts"}, {"valid"}, {Attr("to", int64_t{onnx::TensorProto::FLOAT})});
+}
 
 // Cross entropy of [N T, classes] scores; some labels are ignored.
 ImportResult LanguageModel(const Scores& s, Penalty penalty, const std::string& reduction = "mean") {
@@ -64,18 +74,35 @@ ImportResult LanguageModel(const Scores& s, Penalty penalty, const std::string& 
         .Node("Mul", {"mean", "factor"}, {"penalty"})
         .Node("Add", {"loss", "penalty"}, {"total"})
         .Output("total");
+  } else if (penalty == Penalty::kLogSumExpOfLabels) {
+    // loss + .01 (torch.logsumexp(scores, -1) ** 2 * valid).sum() / valid.sum()
+    AddValid(model);
+    model.Node("Constant", {}, {"factor"}, {Attr("value_float", .01)})
+        .Node("ReduceLogSumExp", {"scores"}, {"log_sum"}, {Attr("axes", std::vector<int64_t>{-1}), scalar})
+        .Node("Mul", {"log_sum", "log_sum"}, {"square"})
+        .Node("Mul", {"square", "valid"}, {"square_valid"})
+        .Node("ReduceSum", {"square_valid"}, {"sum"}, {scalar})
+        .Node("ReduceSum", {"valid"}, {"count"}, {scalar})
+        .Node("Mul", {"sum", "factor"}, {"weighted"})
+        .Node("Div", {"weighted", "count"}, {"penalty"})
+        .Node("Add", {"loss", "penalty"}, {"total"})
+        .Output("total");
+  } else if (penalty == Penalty::kPerLabel) {
+    AddValid(model);
+    model.Node("Constant", {}, {"one"}, {Attr("value_float", 1.)})
+        .Node("ReduceSum", {"valid"}, {"count"}, {scalar})
+        .Node("Max", {"count", "one"}, {"at_least_one"})
+        .Node("Div", {"loss", "at_least_one"}, {"total"})
+        .Output("total");
   } else if (penalty == Penalty::kSmoothing) {
     // As tests/data/losses/ce_smooth_ignore.onnx.
     constexpr double kSmoothed = .1;
-    model.Integers("ignored", {-100}, /*scalar=*/true)
-        .Integers("classes", {1})
+    AddValid(model);
+    model.Integers("classes", {1})
+        .Node("ReduceSum", {"valid"}, {"count"}, {scalar})
         .Node("Constant", {}, {"sharp"}, {Attr("value_float", 1 - kSmoothed)})
         .Node("Constant", {}, {"flat"}, {Attr("value_float", kSmoothed / static_cast<double>(s.classes))})
         .Node("LogSoftmax", {"scores"}, {"log_p"}, {Attr("axis", int64_t{1})})
-        .Node("Equal", {"labels", "ignored"}, {"is_ignored"})
-        .Node("Not", {"is_ignored"}, {"counts"})
-        .Node("Cast", {"counts"}, {"valid"}, {Attr("to", int64_t{onnx::TensorProto::FLOAT})})
-        .Node("ReduceSum", {"valid"}, {"count"}, {scalar})
         .Node("ReduceSum", {"log_p", "classes"}, {"sum_log_p"}, {scalar})
         .Node("Mul", {"loss", "sharp"}, {"of_labels"})
         .Node("Neg", {"sum_log_p"}, {"uniform"})
@@ -133,7 +160,7 @@ TEST(TilePenalties, TheStepIsThatOfTheWholeBatch) {
   };
   for (const char* reduction : {"mean", "sum"}) {
     const Gradients plain = run(compile(Penalty::kNone, reduction, "L0"));
-    for (const Penalty penalty : {Penalty::kLogSumExp, Penalty::kSmoothing, Penalty::kOfWeights}) {
+    for (const Penalty penalty : kPenalties) {
       SCOPED_TRACE(std::to_string(static_cast<int>(penalty)) + " " + reduction);
       Plan tiled = compile(penalty, reduction, "L3");
       SampleLoop& loop = LoopAroundTheScores(scores, tiled);
@@ -161,8 +188,7 @@ TEST(TilePenalties, TheStepIsThatOfTheWholeBatch) {
 // A sample of 8,192 tokens has 512 MiB of scores, so a tile is less than a sample.
 TEST(TilePenalties, ALargeSampleIsCutBetweenItsTokens) {
   const Scores scores{8192, 16384};
-  for (const Penalty penalty :
-       {Penalty::kNone, Penalty::kLogSumExp, Penalty::kSmoothing, Penalty::kOfWeights}) {
+  for (const Penalty penalty : kPenalties) {
     SCOPED_TRACE(static_cast<int>(penalty));
     Plan plan = Take(Compile(LanguageModel(scores, penalty), testing_step::Checked("L3", "none")));
     EXPECT_EQ(LoopAroundTheScores(scores, plan).tokens, scores.tokens);

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import nn
@@ -38,21 +38,49 @@ def _bce_with_logits(outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor
     return (F.softplus(outputs) - outputs * label).mean()
 
 
-def _smoothed_cross_entropy(loss: nn.CrossEntropyLoss, outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    """nn.CrossEntropyLoss with label smoothing e and classes as labels: (1 - e) nll + e / C sum over
-    the classes of -log p. Both are weighted and averaged as in PyTorch (its documentation of
+_cross_entropy = F.cross_entropy
+
+
+def _smoothed_cross_entropy(
+    outputs: torch.Tensor,
+    label: torch.Tensor,
+    weight: Optional[torch.Tensor] = None,
+    size_average: Optional[bool] = None,
+    ignore_index: int = -100,
+    reduce: Optional[bool] = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> torch.Tensor:
+    """F.cross_entropy with label smoothing e and classes as labels: (1 - e) nll + e / C sum over the
+    classes of -log p. Both are weighted and averaged as in PyTorch (its documentation of
     CrossEntropyLoss)."""
-    exact = F.cross_entropy(outputs, label, loss.weight, ignore_index=loss.ignore_index)
+    e = label_smoothing
+    if e == 0 or label.is_floating_point() or outputs.ndim < 2 or size_average is not None or reduce is not None:
+        return _cross_entropy(outputs, label, weight, size_average, ignore_index, reduce, reduction, e)
+    exact = _cross_entropy(outputs, label, weight, ignore_index=ignore_index, reduction=reduction)
     log_p = F.log_softmax(outputs, 1)
-    valid = (label != loss.ignore_index).to(outputs.dtype)
-    if loss.weight is None:
-        total, uniform = valid.sum(), -log_p.sum(1)
+    valid = (label != ignore_index).to(outputs.dtype)
+    if weight is None:
+        uniform = -log_p.sum(1) * valid
     else:
-        shape = (1, -1) + (1,) * (outputs.ndim - 2)
-        total = (loss.weight[label.clamp(min=0)] * valid).sum()
-        uniform = -(log_p * loss.weight.reshape(shape)).sum(1)
-    e = loss.label_smoothing
-    return (1 - e) * exact + e / outputs.shape[1] * (uniform * valid).sum() / total
+        uniform = -(log_p * weight.reshape((1, -1) + (1,) * (outputs.ndim - 2))).sum(1) * valid
+    if reduction == "sum":
+        uniform = uniform.sum()
+    elif reduction == "mean":
+        total = valid.sum() if weight is None else (weight[label.clamp(min=0)] * valid).sum()
+        uniform = uniform.sum() / total
+    return (1 - e) * exact + e / outputs.shape[1] * uniform
+
+
+@contextlib.contextmanager
+def smoothing_written_out() -> Iterator[None]:
+    """While it lasts, F.cross_entropy writes label smoothing out in operators that exporters know:
+    TorchScript's refuses it, and the dynamo exporter drops it."""
+    F.cross_entropy = _smoothed_cross_entropy
+    try:
+        yield
+    finally:
+        F.cross_entropy = _cross_entropy
 
 
 LOSSES: Dict[str, LossFunction] = {
@@ -121,8 +149,6 @@ class ModelWithLoss(nn.Module):
             if loss not in LOSSES:
                 raise ExportError(f"no loss is called {loss!r}", "one of " + ", ".join(LOSSES) + ", or a function")
             self.loss: Any = LOSSES[loss]
-        elif isinstance(loss, nn.CrossEntropyLoss) and loss.label_smoothing > 0 and loss.reduction == "mean":
-            self.loss = partial(_smoothed_cross_entropy, loss)
         else:
             self.loss = loss
 
@@ -138,6 +164,6 @@ class ModelWithLoss(nn.Module):
             return result.reshape(())
         if self.named:
             outputs, self.reads = predictions(outputs)
-        elif isinstance(self.loss, (nn.modules.loss._Loss, partial)) and not isinstance(outputs, torch.Tensor):
+        elif isinstance(self.loss, nn.modules.loss._Loss) and not isinstance(outputs, torch.Tensor):
             outputs, self.reads = predictions(outputs)
         return returned_loss(self.loss(outputs, *labels))[0].reshape(())
