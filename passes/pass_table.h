@@ -15,6 +15,7 @@ llvm::Error RecognizeActivations(Graph& graph, PassContext& context);
 llvm::Error CancelTransposes(Graph& graph, PassContext& context);
 llvm::Error PackAttention(Graph& graph, PassContext& context);
 llvm::Error SinkRelu(Graph& graph, PassContext& context);
+llvm::Error SliceOperands(Graph& graph, PassContext& context);
 llvm::Error SubsampleInputs(Graph& graph, PassContext& context);
 llvm::Error LowerForTraining(Graph& graph, PassContext& context);
 llvm::Error LowerForEvaluation(Graph& graph, PassContext& context);
@@ -121,6 +122,9 @@ inline constexpr PassEntry kPasses[] = {
      // If a model has its own backward pass, its gradients belong to its own order of nodes.
      [](Context c) { return !c.own_backward; },
      "moves a ReLU after a max pooling, which is then all that stands between it and the convolution"},
+    {"slice-operands", Both(SliceOperands), kImported, kOnce, [](Context c) { return !c.own_backward; },
+     "lets a product make only the rows that are read, as of a language model's scores without the last "
+     "token"},
     {"subsample-inputs", Training(SubsampleInputs), kImported, kOnce,
      [](Context c) { return c.policy.least_peak && !c.own_backward; },
      "L5: lets strided convolutions of one element read a slice, which has none of the positions in between"},

@@ -301,6 +301,56 @@ TEST(CancelTransposes, ProductsTakeMatricesEitherWayRound) {
   }
 }
 
+// A Slice of (x W + b), of every second row from the first or from the second on, of samples or of columns.
+TEST(SliceOperands, AProductMakesOnlyTheRowsThatAreRead) {
+  enum class Case : uint8_t {
+    kRows,
+    kLaterRows,
+    kTransposedWeight,
+    kNarrow,
+    kColumns,
+    kReadElsewhere,
+    kBatchOfWeights
+  };
+  for (const Case which : {Case::kRows, Case::kLaterRows, Case::kTransposedWeight, Case::kNarrow,
+                           Case::kColumns, Case::kReadElsewhere, Case::kBatchOfWeights}) {
+    SCOPED_TRACE(static_cast<int>(which));
+    const bool moves = which <= Case::kTransposedWeight;
+    const int64_t columns = which == Case::kNarrow ? 4 : 8;
+    Graph graph;
+    GraphBuilder b(graph);
+    const auto operand = [&](Dims dims) {
+      std::vector<float> values(512);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(3. * i + 1));
+      values.resize(static_cast<size_t>(TensorType{DType::kFloat32, dims}.Elements().fixed));
+      return b.Input("p" + std::to_string(graph.values.size()), {DType::kFloat32, std::move(dims)},
+                     ValueKind::kParameter, testing_step::HostFloats(values));
+    };
+    const ValueId x = operand({3, 7, 5});
+    const bool transposed = which == Case::kTransposedWeight;
+    const ValueId w = operand(which == Case::kBatchOfWeights ? Dims{3, 5, columns}
+                              : transposed                   ? Dims{columns, 5}
+                                                             : Dims{5, columns});
+    Attributes flags;
+    flags.Set("trans_b", int64_t{transposed});
+    const ValueId product = Take(b.Add1("MatMul", {x, w}, flags));
+    const ValueId sum = Take(b.Add1("Add", {operand({columns}), product}));
+    const bool of_columns = which == Case::kColumns;
+    const ValueId slice = Take(b.Slice(sum, {0, which == Case::kLaterRows ? 1 : 0, of_columns ? 1 : 0},
+                                       {3, 3, of_columns ? columns - 1 : columns}, {1, 2, 1}, "slice"));
+    graph.outputs = {slice};
+    if (which == Case::kReadElsewhere) graph.outputs.push_back(product);
+    Graph sliced = graph;
+    PassContext context;
+    ASSERT_EQ(Text(SliceOperands(sliced, context)), "");
+    EXPECT_EQ(Text(Verify(sliced, Stage::kImported)), "");
+    EXPECT_EQ(sliced.nodes.front().op == "Slice", moves) << Dump(sliced);
+    EXPECT_EQ(sliced.nodes.size(), graph.nodes.size());
+    for (Graph* made : {&graph, &sliced}) ASSERT_EQ(Text(FuseLoops(*made, context)), "");
+    EXPECT_LE(Difference(RunGraph(graph, {}, 1), RunGraph(sliced, {}, 1)), 1e-6) << Dump(sliced);
+  }
+}
+
 TEST(FoldBias, TakesWhatEveryRowIsGivenIntoTheProductThatNothingElseReads) {
   struct Row {
     const char* name;
