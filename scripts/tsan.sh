@@ -16,7 +16,7 @@ cmake --preset tsan >$build/configure.log 2>&1 || { cat $build/configure.log; ex
 tests=("$@")
 if [ ${#tests[@]} -eq 0 ]; then
   # Tests of documents and of the card that a processor plays have no threads of ours: that card runs on fibers.
-  for source in tests/unit/*_test.cc tests/e2e/data_test.cc tests/e2e/saving_test.cc; do
+  for source in tests/unit/*_test.cc tests/compiler/choose_reruns_test.cc tests/e2e/{data,saving}_test.cc; do
     name=$(basename "$source" .cc)
     [[ $name =~ cuda|nvidia|documents|layers|math_headers ]] || tests+=("$name")
   done
