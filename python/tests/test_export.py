@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from tools import BIN, losses_at_rest, needs_tools, randomize
 
 import actc
-from actc._losses import smoothing_written_out
+from actc._written_out import written_out
 
 # Float32 through up to fifty layers, summed in another order. A wrong gradient is off by 1e-2 and
 # more.
@@ -60,8 +60,9 @@ class Standardized(nn.Module):
 class Transformer(nn.Module):
     """A model with tied embeddings and fused attention, whose input is tokens."""
 
-    def __init__(self, vocabulary: int = 50, d: int = 32) -> None:
+    def __init__(self, vocabulary: int = 50, d: int = 32, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = dropout
         self.embed = nn.Embedding(vocabulary, d)
         self.norm = nn.LayerNorm(d)
         self.qkv = nn.Linear(d, 3 * d)
@@ -72,7 +73,7 @@ class Transformer(nn.Module):
         x = self.embed(tokens)
         q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
         heads = lambda t: t.unflatten(-1, (4, -1)).transpose(1, 2)
-        y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), is_causal=True)
+        y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), dropout_p=self.dropout, is_causal=True)
         return self.head(x + y.transpose(1, 2).flatten(2))
 
 
@@ -214,9 +215,35 @@ def test_label_smoothing_is_pytorchs() -> None:
         for reduction in ("mean", "sum", "none"):
             loss = nn.CrossEntropyLoss(weight, label_smoothing=0.2, reduction=reduction)
             expected = loss(x, y)
-            with smoothing_written_out():
+            with written_out():
                 torch.testing.assert_close(loss(x, y), expected)
             assert torch.equal(loss(x, y), expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"is_causal": True}, {"attn_mask": 0}, {"attn_mask": 1}])
+def test_attention_with_dropout_is_pytorchs(options) -> None:
+    q, k, v = (torch.randn(2, 4, n, 8) for n in (6, 5, 5))
+    if "attn_mask" in options:  # 0: true where a key is seen; 1: added to the scores
+        options = {"attn_mask": torch.randn(6, 5) if options["attn_mask"] else torch.rand(2, 1, 6, 5) < 0.8}
+    # So few are dropped that none is: what remains is divided by 1 - 1e-9.
+    expected = F.scaled_dot_product_attention(q, k, v, **options)
+    with written_out():
+        assert torch.equal(F.scaled_dot_product_attention(q, k, v, **options), expected)
+        found = F.scaled_dot_product_attention(q, k, v, dropout_p=1e-9, **options)
+        torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_attention_keeps_its_dropout(tmp_path: Path, exporter: str) -> None:
+    tokens = torch.randint(0, 50, (3, 7))
+    report = actc.export(
+        Transformer(dropout=0.25), tokens, tmp_path / "m.onnx", next_token, tokens, exporter=exporter, bin_dir=BIN
+    )
+    assert report.check is not None and report.check.random
+    command = [BIN + "/actc", str(tmp_path / "m.onnx"), "-O", "L0", "--print-after=recognize-attention"]
+    graph = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "probability=0.25" in graph[graph.index(" Attention(") :].splitlines()[0]
 
 
 def test_module_comes_back_as_it_was(tmp_path: Path) -> None:

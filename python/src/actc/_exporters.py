@@ -19,7 +19,7 @@ from torch import nn
 from torch.jit._trace import TracerWarning
 
 from ._errors import ExportError, WrongStep
-from ._losses import smoothing_written_out
+from ._written_out import written_out
 
 EXPORTERS = ("auto", "torchscript", "dynamo")
 DYNAMO_MIN_OPSET = 18
@@ -207,7 +207,7 @@ def run_exporter(
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         file = os.path.join(folder, "model.onnx")
-        with _silent(), smoothing_written_out():
+        with _silent(), written_out():
             (_dynamo if attempt.exporter == "dynamo" else _torchscript)(module, tensors, names, file, attempt)
         graph: onnx.ModelProto = onnx.load(file)
     _define_stop(graph)

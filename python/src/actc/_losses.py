@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import torch
 from torch import nn
@@ -36,51 +35,6 @@ def _smooth_l1(outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
 
 def _bce_with_logits(outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     return (F.softplus(outputs) - outputs * label).mean()
-
-
-_cross_entropy = F.cross_entropy
-
-
-def _smoothed_cross_entropy(
-    outputs: torch.Tensor,
-    label: torch.Tensor,
-    weight: Optional[torch.Tensor] = None,
-    size_average: Optional[bool] = None,
-    ignore_index: int = -100,
-    reduce: Optional[bool] = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> torch.Tensor:
-    """F.cross_entropy with label smoothing e and classes as labels: (1 - e) nll + e / C sum over the
-    classes of -log p. Both are weighted and averaged as in PyTorch (its documentation of
-    CrossEntropyLoss)."""
-    e = label_smoothing
-    if e == 0 or label.is_floating_point() or outputs.ndim < 2 or size_average is not None or reduce is not None:
-        return _cross_entropy(outputs, label, weight, size_average, ignore_index, reduce, reduction, e)
-    exact = _cross_entropy(outputs, label, weight, ignore_index=ignore_index, reduction=reduction)
-    log_p = F.log_softmax(outputs, 1)
-    valid = (label != ignore_index).to(outputs.dtype)
-    if weight is None:
-        uniform = -log_p.sum(1) * valid
-    else:
-        uniform = -(log_p * weight.reshape((1, -1) + (1,) * (outputs.ndim - 2))).sum(1) * valid
-    if reduction == "sum":
-        uniform = uniform.sum()
-    elif reduction == "mean":
-        total = valid.sum() if weight is None else (weight[label.clamp(min=0)] * valid).sum()
-        uniform = uniform.sum() / total
-    return (1 - e) * exact + e / outputs.shape[1] * uniform
-
-
-@contextlib.contextmanager
-def smoothing_written_out() -> Iterator[None]:
-    """While it lasts, F.cross_entropy writes label smoothing out in operators that exporters know:
-    TorchScript's refuses it, and the dynamo exporter drops it."""
-    F.cross_entropy = _smoothed_cross_entropy
-    try:
-        yield
-    finally:
-        F.cross_entropy = _cross_entropy
 
 
 LOSSES: Dict[str, LossFunction] = {
