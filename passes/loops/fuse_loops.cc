@@ -260,8 +260,8 @@ class Fuser {
       made.insert(graph_.nodes[i].outputs.begin(), graph_.nodes[i].outputs.end());
       read.insert(graph_.nodes[i].inputs.begin(), graph_.nodes[i].inputs.end());
     }
-    // A result counts once, however many repetitions of its maker (repeat-cheap-nodes) are in the loop. One that is made of
-    // another result that lives on (a sum under a mask) does not count: whoever reads it can make it again.
+    // A result counts once, however many repetitions of its maker (repeat-cheap-nodes) are in the loop. One that is
+    // made of another result that lives on (a sum under a mask) does not count: whoever reads it can make it again.
     std::set<ValueId> again;
     if (least_peak_) {
       const std::vector<size_t>& nodes = group(a).members.nodes;

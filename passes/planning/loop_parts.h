@@ -29,9 +29,9 @@ class LoopParts {
   // Splits the nodes lo, lo + 1, .. for a loop that holds those of the core (of each node: whether it is one). Nullopt:
   // one of these cannot be in the loop.
   std::optional<Parting> Part(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const;
-  // Of 64 cores, a bit each: whether Part may find a loop for it. If not, one of the core's nodes reads what is complete
-  // only after another one's loop, in whatever order the nodes are and with whatever else in the core. cores[i] are
-  // those that hold the node lo + i.
+  // Of 64 cores, a bit each: whether Part may find a loop for it. If not, one of its nodes reads what is complete only
+  // after another one's loop, in whatever order the nodes are and with whatever else in the core. cores[i] are those
+  // that hold the node lo + i.
   uint64_t MayHold(size_t lo, const std::vector<uint64_t>& cores) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMostReads = 4;      // full-size codes that a rebuilt value may read
 constexpr double kMaskRead = 1. / 8;  // a mask, compared with a code
-// Bounds that known networks stay far below. Without the first, each value of a long chain of elementwise nodes would be
+// Bounds that known networks stay below. Without the first, each value of a long chain of elementwise nodes would be
 // made from the chain's start, and plans would grow with the square of its length. The second bounds the stack.
 constexpr double kMostRepeated = 32;
 constexpr int kMostDepth = 1024;
