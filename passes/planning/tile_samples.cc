@@ -282,13 +282,13 @@ class Tiler {
 
   // Whether a loop can hold the nodes of the family. Of 64 families, one walk over the nodes tells.
   bool MayBeInLoop(FamilyId f) {
-    const FamilyId block = f / 64;
+    const size_t block = static_cast<size_t>(f) / 64;
     const auto [known, fresh] = may_be_in_loop_.try_emplace(block);
     if (fresh) {
-      std::vector<std::pair<size_t, int>> cores;  // nodes, each with the bit of a family that it touches
+      std::vector<std::pair<size_t, size_t>> cores;  // nodes, each with the bit of a family that it touches
       const std::vector<Family>& families = moving_.families();
-      for (int bit = 0; bit < 64 && static_cast<size_t>(64 * block + bit) < families.size(); ++bit)
-        for (const NodeNumber node : families[static_cast<size_t>(64 * block + bit)].nodes)
+      for (size_t bit = 0; bit < 64 && 64 * block + bit < families.size(); ++bit)
+        for (const NodeNumber node : families[64 * block + bit].nodes)
           cores.emplace_back(moving_.PositionOf(node), bit);
       const auto [first, last] = std::minmax_element(cores.begin(), cores.end());
       std::vector<uint64_t> cores_of(last->first - first->first + 1);
@@ -335,7 +335,7 @@ class Tiler {
   int64_t small_peak_without_ = 0;          // the largest of small_live_ without loops
   std::vector<int32_t>
       loop_of_values_;  // LoopOfValues(graph_); empty: not known since the last loop was made
-  std::map<FamilyId, uint64_t> may_be_in_loop_;  // of 64 families, by a 64th of the first one's number
+  std::map<size_t, uint64_t> may_be_in_loop_;  // of 64 families, by a 64th of the first one's number
   std::map<Key, Failure> failed_;
   std::vector<std::pair<size_t, size_t>>
       changed_;  // the first and last of the nodes that each loop made has changed
