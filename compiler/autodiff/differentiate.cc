@@ -18,7 +18,8 @@ class Differentiator {
         trainable_(trainable),
         uses_(graph),
         wanted_(graph),
-        grad_(graph, kNoValue) {
+        grad_(graph, kNoValue),
+        first_read_by_(graph.nodes.size()) {
     FindPaths();
   }
 
@@ -41,7 +42,10 @@ class Differentiator {
 
  private:
   void FindPaths() {
-    for (ValueId v : trainable_) wanted_[v] = true;
+    for (ValueId v : trainable_) {
+      wanted_[v] = true;
+      if (!uses_.Readers(v).empty()) first_read_by_[uses_.Readers(v).front()].push_back(v);
+    }
     for (const Node& node : graph_.nodes) {
       const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
                                    [this](ValueId v) { return v != kNoValue && wanted_[v]; });
@@ -91,11 +95,8 @@ class Differentiator {
   // The gradients of the parameters that node `index` is the first to read are complete once that
   // node's rule was applied.
   llvm::Error UpdateParametersFirstReadBy(size_t index) {
-    for (ValueId p : trainable_) {
-      const ValueId grad = grad_[p];
-      if (uses_.Readers(p).empty() || uses_.Readers(p).front() != index || grad == kNoValue) continue;
-      ACT_CHECK_OK(updates_.Add(p, grad));
-    }
+    for (const ValueId p : first_read_by_[index])
+      if (grad_[p] != kNoValue) ACT_CHECK_OK(updates_.Add(p, grad_[p]));
     return llvm::Error::success();
   }
 
@@ -106,6 +107,8 @@ class Differentiator {
   const Uses uses_;         // of the forward pass
   ValueMap<bool> wanted_;   // forward values that depend on a trainable parameter
   ValueMap<ValueId> grad_;  // of forward values only
+  // For each forward node the parameters that no node before it reads.
+  std::vector<std::vector<ValueId>> first_read_by_;
   Gradients result_;
 };
 

@@ -1,8 +1,8 @@
 #include "compiler/ops/graph_builder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <span>
 
 #include "compiler/ops/op_table.h"
 #include "runtime/base/dtype_kind.h"
@@ -24,14 +24,18 @@ ValueId GraphBuilder::Constant(std::string name, TensorType type, HostTensor dat
 }
 
 ValueId GraphBuilder::Scalar(float value) {
-  // Compares bytes, so that 0 differs from -0 and NaN equals itself.
-  const auto bytes = std::as_bytes(std::span(&value, 1));
-  for (size_t i = 0; i < graph_.values.size(); ++i) {
-    const Value& v = graph_.values[i];
-    if (v.kind == ValueKind::kConstant && v.type.dims.empty() && v.type.dtype == DType::kFloat32 &&
-        v.data.bytes == sizeof value && std::equal(bytes.begin(), bytes.end(), v.data.data))
-      return static_cast<ValueId>(i);
+  // By bits, so that 0 differs from -0 and NaN equals itself.
+  uint32_t bits = 0;
+  for (; indexed_ < graph_.values.size(); ++indexed_) {
+    const Value& v = graph_.values[indexed_];
+    if (v.kind != ValueKind::kConstant || !v.type.dims.empty() || v.type.dtype != DType::kFloat32 ||
+        v.data.bytes != sizeof bits)
+      continue;
+    std::memcpy(&bits, v.data.data, sizeof bits);
+    scalars_.try_emplace(bits, static_cast<ValueId>(indexed_));
   }
+  if (const auto known = scalars_.find(std::bit_cast<uint32_t>(value)); known != scalars_.end())
+    return known->second;
   return Constant("", {DType::kFloat32, {}}, HostTensor::Copy(&value, sizeof value));
 }
 

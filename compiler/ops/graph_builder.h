@@ -3,7 +3,10 @@
 
 #include <llvm/Support/Error.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -61,6 +64,9 @@ class GraphBuilder {
  private:
   Graph& graph_;
   Phase phase_ = Phase::kForward;
+  // The f32[] constants among the first `indexed_` values, by the bits of their numbers.
+  std::unordered_map<uint32_t, ValueId> scalars_;
+  size_t indexed_ = 0;
 };
 
 }  // namespace act

@@ -5,10 +5,12 @@
 // other's place breaks no dependency.
 #include <algorithm>
 #include <iterator>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "compiler/ir/replace.h"
 #include "compiler/ir/uses.h"
@@ -24,10 +26,6 @@
 namespace act {
 namespace {
 
-// Larger loops are not made: the tiles of a program (4 KiB a register) must
-// stay in the first-level cache.
-constexpr size_t kMaxNodesPerLoop = 24;
-
 class Fuser {
  public:
   Fuser(Graph& graph, bool least_peak)
@@ -37,6 +35,7 @@ class Fuser {
 
   void Run() {
     MakeGroups();
+    next_ = order_.begin();
     while (MergeOnce()) {
     }
     Emit();
@@ -47,16 +46,19 @@ class Fuser {
 
   size_t Root(ValueId v) const { return static_cast<size_t>(root_[static_cast<size_t>(v)]); }
 
-  // A group of nodes that becomes one node. order_ holds the groups in execution order.
+  // A group of nodes that becomes one node.
   struct Group {
     LoopNodes members;  // a node that is no loop is alone in its group
     bool loop = false;
+    size_t place = 0;                  // ascends along order_
     std::vector<ValueId> full_inputs;  // values that it reads element by element, as its own; ascending
     std::set<int> before, behind;      // groups that must run earlier, and groups that must run later
   };
 
-  Group& group(size_t at) { return groups_[static_cast<size_t>(order_[at])]; }
-  const Group& group(size_t at) const { return groups_[static_cast<size_t>(order_[at])]; }
+  // A place in order_.
+  using At = std::list<int>::iterator;
+
+  const Group& group(At at) const { return groups_[static_cast<size_t>(*at)]; }
 
   // The group that makes the value. -1: no group does.
   int MakerOf(ValueId v) const {
@@ -85,6 +87,7 @@ class Fuser {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       Group group;
+      group.place = i;
       group.loop = IsLoop(node, graph_);
       group.members.nodes = {i};
       group.members.phase = node.phase;
@@ -110,9 +113,12 @@ class Fuser {
       const Node& node = graph_.nodes[i];
       for (ValueId v : node.inputs)
         if (v != kNoValue && writer[Root(v)] >= 0) RunBefore(writer[Root(v)], i);
-      for (int32_t m : node.mutates) writer[Root(node.inputs[static_cast<size_t>(m)])] = static_cast<int>(i);
-      for (int32_t m : node.mutates)
-        for (size_t r : readers[Root(node.inputs[static_cast<size_t>(m)])]) RunBefore(static_cast<int>(r), i);
+      for (int32_t m : node.mutates) {
+        const size_t written = Root(node.inputs[static_cast<size_t>(m)]);
+        writer[written] = static_cast<int>(i);
+        // What writes it next runs after this node, and so after these readers.
+        for (const size_t r : std::exchange(readers[written], {})) RunBefore(static_cast<int>(r), i);
+      }
       for (ValueId v : node.inputs)
         if (v != kNoValue) readers[Root(v)].push_back(i);
     }
@@ -199,63 +205,54 @@ class Fuser {
 
   // Merges the first pair that may be merged. Returns false if there is none.
   bool MergeOnce() {
-    for (size_t at = next_; at < order_.size(); ++at) {
-      const Group& b = group(at);
-      if (!b.loop) continue;
-      const std::vector<int> makers = MakersOf(b);
+    for (At b = next_; b != order_.end(); ++b) {
+      const Group& y = group(b);
+      if (!y.loop) continue;
+      const std::vector<int> makers = MakersOf(y);
       // Tries the nearest earlier loops first. The window keeps tensors from living on for a
       // distant reader.
       size_t looked = 0;
-      for (size_t back = at; back-- > 0 && looked < 64; ++looked) {
-        const Group& a = group(back);
-        const LoopNodes &x = a.members, &y = b.members;
-        if (!a.loop || x.nodes.size() + y.nodes.size() > kMaxNodesPerLoop) continue;
-        if (x.row_axes == 0 && y.row_axes == 0 && x.space != y.space) continue;
-        if (!InOnePass(x.phase, y.phase)) continue;
-        if (!Related(b, makers, order_[back]) || ReadsSumOf(b, order_[back])) continue;
-        std::optional<LoopNodes> joined = Joined(x, y);
-        if (!joined) continue;
-        if (CanMoveUp(back, at)) {
-          Merge(back, at, back, *std::move(joined));
-        } else if (CanMoveDown(back, at) && !HoldsMore(back, at)) {
-          Merge(back, at, at, *std::move(joined));
-        } else {
+      for (At a = b; a != order_.begin() && looked < 64; ++looked) {
+        --a;
+        const Group& x = group(a);
+        if (!x.loop || x.members.nodes.size() + y.members.nodes.size() > kMostNodesPerLoop) continue;
+        if (x.members.row_axes == 0 && y.members.row_axes == 0 && x.members.space != y.members.space)
           continue;
-        }
-        next_ = back > 0 ? back - 1 : 0;
+        if (!InOnePass(x.members.phase, y.members.phase)) continue;
+        if (!Related(y, makers, *a) || ReadsSumOf(y, *a)) continue;
+        std::optional<LoopNodes> joined = Joined(x.members, y.members);
+        if (!joined) continue;
+        const bool up = CanMoveUp(a, b);
+        if (!up && (!CanMoveDown(a, b) || HoldsMore(a, b))) continue;
+        const bool first = a == order_.begin();
+        const At before = first ? a : std::prev(a);
+        Merge(a, b, up ? a : b, *std::move(joined));
+        next_ = first ? order_.begin() : before;
         return true;
       }
     }
     return false;
   }
 
-  bool CanMoveUp(size_t a, size_t b) const {  // whether b needs nothing in between
+  bool CanMoveUp(At a, At b) const {  // whether b needs nothing in between
     const std::set<int>& before = group(b).before;
-    for (size_t i = a + 1; i < b; ++i)
-      if (before.count(order_[i])) return false;
-    return true;
+    return std::none_of(std::next(a), b, [&](int g) { return before.count(g) != 0; });
   }
-  bool CanMoveDown(size_t a, size_t b) const {  // whether nothing in between needs a
+  bool CanMoveDown(At a, At b) const {  // whether nothing in between needs a
     const std::set<int>& behind = group(a).behind;
-    for (size_t i = a + 1; i < b; ++i)
-      if (behind.count(order_[i])) return false;
-    return true;
+    return std::none_of(std::next(a), b, [&](int g) { return behind.count(g) != 0; });
   }
 
   // Whether more bytes would live in between if loop a moved to the place of b. That happens if it
   // adds up gradients as they come: a sum of many would wait for the last one while all the others
   // stay alive.
-  bool HoldsMore(size_t a, size_t b) const {
-    const auto first = order_.begin() + static_cast<std::ptrdiff_t>(a),
-               last = order_.begin() + static_cast<std::ptrdiff_t>(b);
-    if (std::all_of(first, last, [this](int g) { return groups_[static_cast<size_t>(g)].loop; }))
-      return false;
-    std::vector<bool> early(groups_.size());  // groups up to the loop, and the loop
-    for (auto g = order_.begin(); g <= first; ++g) early[static_cast<size_t>(*g)] = true;
+  bool HoldsMore(At a, At b) const {
+    if (std::all_of(a, b, [this](int g) { return groups_[static_cast<size_t>(g)].loop; })) return false;
     const auto lives_on = [&](ValueId v) {
+      // The last readers are the likeliest to be later than the loop.
       const std::span<const size_t> readers = uses_.Readers(v);
-      return uses_.IsOutput(v) || std::any_of(readers.begin(), readers.end(), [&](size_t r) {
-               return !early[static_cast<size_t>(group_of_[r])];
+      return uses_.IsOutput(v) || std::any_of(readers.rbegin(), readers.rend(), [&](size_t r) {
+               return groups_[static_cast<size_t>(group_of_[r])].place > group(a).place;
              });
     };
     std::set<ValueId> made, read;
@@ -263,8 +260,8 @@ class Fuser {
       made.insert(graph_.nodes[i].outputs.begin(), graph_.nodes[i].outputs.end());
       read.insert(graph_.nodes[i].inputs.begin(), graph_.nodes[i].inputs.end());
     }
-    // A result counts once, however many repetitions of its maker (repeat-cheap-nodes) are in the loop. One that is made of
-    // another result that lives on (a sum under a mask) does not count: whoever reads it can make it again.
+    // A result counts once, however many repetitions of its maker (repeat-cheap-nodes) are in the loop. One that is
+    // made of another result that lives on (a sum under a mask) does not count: whoever reads it can make it again.
     std::set<ValueId> again;
     if (least_peak_) {
       const std::vector<size_t>& nodes = group(a).members.nodes;
@@ -273,6 +270,7 @@ class Fuser {
       std::set<ValueId> counted;
       for (auto n = nodes.begin(); n != nodes.end(); ++n) {
         const Node& node = graph_.nodes[*n];
+        if (node.outputs.empty()) continue;  // an update
         const auto equal = std::find_if(nodes.begin(), n, [&](size_t i) {
           const Node& other = graph_.nodes[i];
           return other.op == node.op && other.attrs == node.attrs &&
@@ -296,8 +294,8 @@ class Fuser {
   }
 
   // The two groups become the first of them, at `place`, the place of one of them.
-  void Merge(size_t a, size_t b, size_t place, LoopNodes joined) {
-    const int ga = order_[a], gb = order_[b];
+  void Merge(At a, At b, At place, LoopNodes joined) {
+    const int ga = *a, gb = *b;
     Group &x = groups_[static_cast<size_t>(ga)], &y = groups_[static_cast<size_t>(gb)];
     for (size_t i : y.members.nodes) group_of_[i] = ga;
     const auto take = [&](std::set<int> Group::*these, std::set<int> Group::*others) {
@@ -316,8 +314,9 @@ class Fuser {
     }
     x.members = std::move(joined);
     x.full_inputs = FullInputs(x.members);
-    order_[place] = ga;
-    order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(place == b ? a : b));
+    x.place = group(place).place;
+    *place = ga;
+    order_.erase(place == b ? a : b);
   }
 
   void Emit() {
@@ -342,8 +341,8 @@ class Fuser {
   std::vector<Dim> elements_;  // of each value
   std::vector<Group> groups_;
   std::vector<int> group_of_;  // of each node
-  std::vector<int> order_;
-  size_t next_ = 0;
+  std::list<int> order_;       // the groups in execution order
+  At next_;                    // the first that may be the later group of a pair
 };
 
 // Nodes that were repeated for each reader and then met in one loop make the same tensor twice.

@@ -2,9 +2,15 @@
 // of rows, encode and decode.
 #pragma once
 
+#include <cstddef>
+
 #include "runtime/plan/graph.h"
 
 namespace act {
+
+// Larger loops are not made: the tiles of a program (4 KiB a register) must
+// stay in the first-level cache.
+inline constexpr size_t kMostNodesPerLoop = 24;
 
 bool IsLoop(const Node& node, const Graph& graph);
 

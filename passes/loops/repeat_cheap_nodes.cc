@@ -1,6 +1,7 @@
 // Repeats cheap nodes that read at most one full-size tensor (a decode, a mask, a normalization) in
 // each of their readers, if all of these are loops over the same elements. The results of the cheap
-// nodes then never lie in memory.
+// nodes then never lie in memory. A chain of them ends where it would fill a loop, since copies that
+// are in no loop with their reader would lie in memory after all.
 #include <map>
 
 #include "compiler/ir/uses.h"
@@ -29,6 +30,7 @@ class Repeater {
     // The memory that repeating a node reads, in full-size f32 tensors. A node is repeated if that
     // is at most one.
     ValueMap<double> reads(graph_, -1);
+    ValueMap<size_t> nodes_of(graph_, 0);  // copies that repeating a node takes, its own among them
     std::vector<bool> repeat(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
@@ -38,7 +40,9 @@ class Repeater {
       const ValueId out = node.outputs[0];
       const auto full = static_cast<double>(graph_.value(out).type.Bytes().At(kComparedBatch));
       double sum = 0;
+      size_t taken = 1;
       for (ValueId v : node.inputs) {
+        taken += nodes_of[v];
         const double known = reads[v];
         sum += known >= 0 ? known
                : full > 0 ? static_cast<double>(graph_.value(v).type.Bytes().At(kComparedBatch)) / full
@@ -54,8 +58,9 @@ class Repeater {
                      InOnePass(reader.phase, node.phase);
       }
       for (ValueId v : node.inputs) all_loops &= !is_mutated_[Root(v)];
-      if (sum > 1.3 || !all_loops) continue;
+      if (sum > 1.3 || !all_loops || taken >= kMostNodesPerLoop) continue;
       reads[out] = sum;
+      nodes_of[out] = taken;
       repeat[i] = true;
     }
     // Each reader gets copies of its own, made right before it.

@@ -78,24 +78,28 @@ std::optional<Parting> LoopParts::Part(size_t lo, const std::vector<bool>& in_co
   return parting;
 }
 
-// Follows only what the core makes. Who reads of it must be in the loop or after it; Part may put more nodes there.
-bool LoopParts::MayHold(size_t lo, const std::vector<bool>& in_core) const {
-  std::vector<bool> in_loop(graph_.values.size()), later(graph_.values.size());
-  for (size_t i = 0; i < in_core.size(); ++i) {
+// Follows only what the cores make. Who reads of it must be in the loop or after it; Part may put more nodes there.
+uint64_t LoopParts::MayHold(size_t lo, const std::vector<uint64_t>& cores) const {
+  std::vector<uint64_t> in_loop(graph_.values.size()), later(graph_.values.size());
+  uint64_t held = ~uint64_t{0};
+  for (size_t i = 0; i < cores.size(); ++i) {
     const Node& node = graph_.nodes[lo + i];
-    const auto reads = [&](const std::vector<bool>& set) {
-      return std::any_of(node.inputs.begin(), node.inputs.end(),
-                         [&](ValueId id) { return id != kNoValue && set[static_cast<size_t>(id)]; });
-    };
-    const bool after = reads(later), inside = in_core[i] || reads(in_loop);
-    if (in_core[i] && (after || !IsTileable(node))) return false;
-    if (!after && !inside) continue;
+    uint64_t inside = cores[i], after = 0;
+    for (const ValueId id : node.inputs) {
+      if (id == kNoValue) continue;
+      inside |= in_loop[static_cast<size_t>(id)];
+      after |= later[static_cast<size_t>(id)];
+    }
+    if ((inside | after) == 0) continue;
+    const bool tileable = IsTileable(node);
+    held &= ~(cores[i] & (tileable ? after : ~uint64_t{0}));
     for (const ValueId id : node.outputs) {
-      const bool waits = after || !IsTileable(node) || RoleOf(id) == TileRole::kSame;
-      (waits ? later : in_loop)[static_cast<size_t>(id)] = true;
+      const bool waits = !tileable || RoleOf(id) == TileRole::kSame;
+      later[static_cast<size_t>(id)] = after | (waits ? inside : 0);
+      in_loop[static_cast<size_t>(id)] = waits ? 0 : inside & ~after;
     }
   }
-  return true;
+  return held;
 }
 
 }  // namespace act

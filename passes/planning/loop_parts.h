@@ -29,9 +29,10 @@ class LoopParts {
   // Splits the nodes lo, lo + 1, .. for a loop that holds those of the core (of each node: whether it is one). Nullopt:
   // one of these cannot be in the loop.
   std::optional<Parting> Part(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const;
-  // False if Part finds no loop for this core, in whatever order the nodes are and with whatever else in the core: one
-  // of it reads what is complete only after another one's loop.
-  bool MayHold(size_t lo, const std::vector<bool>& in_core) const;
+  // Of 64 cores, a bit each: whether Part may find a loop for it. If not, one of its nodes reads what is complete only
+  // after another one's loop, in whatever order the nodes are and with whatever else in the core. cores[i] are those
+  // that hold the node lo + i.
+  uint64_t MayHold(size_t lo, const std::vector<uint64_t>& cores) const;
 
  private:
   std::vector<bool> NeededWhole(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const;

@@ -280,15 +280,28 @@ class Tiler {
     return {span.families[0], span.families.size() > 1, tokens > 1};
   }
 
+  // Whether a loop can hold the nodes of the family. Of 64 families, one walk over the nodes tells.
+  bool MayBeInLoop(FamilyId f) {
+    const size_t block = static_cast<size_t>(f) / 64;
+    const auto [known, fresh] = may_be_in_loop_.try_emplace(block);
+    if (fresh) {
+      std::vector<std::pair<size_t, size_t>> cores;  // nodes, each with the bit of a family that it touches
+      const std::vector<Family>& families = moving_.families();
+      for (size_t bit = 0; bit < 64 && 64 * block + bit < families.size(); ++bit)
+        for (const NodeNumber node : families[64 * block + bit].nodes)
+          cores.emplace_back(moving_.PositionOf(node), bit);
+      const auto [first, last] = std::minmax_element(cores.begin(), cores.end());
+      std::vector<uint64_t> cores_of(last->first - first->first + 1);
+      for (const auto& [node, bit] : cores) cores_of[node - first->first] |= uint64_t{1} << bit;
+      known->second = parts_.MayHold(first->first, cores_of);
+    }
+    return known->second >> (f % 64) & 1;
+  }
+
   // Whether an attempt is known to fail: no loop can hold its nodes, or it failed and nothing has changed there since.
   bool FailsAgain(const LoopSpan& span, int64_t tokens) {
-    for (const FamilyId f : span.families) {
-      const Family& family = moving_.families()[static_cast<size_t>(f)];
-      auto [known, fresh] = may_be_in_loop_.try_emplace(f, true);
-      if (fresh)
-        known->second = parts_.MayHold(family.first, CoreOf({.families = {f}}, family.first, family.last));
-      if (!known->second) return true;
-    }
+    for (const FamilyId f : span.families)
+      if (!MayBeInLoop(f)) return true;
     const auto known = failed_.find(KeyOf(span, tokens));
     if (known == failed_.end()) return false;
     const Failure& failure = known->second;
@@ -322,7 +335,7 @@ class Tiler {
   int64_t small_peak_without_ = 0;          // the largest of small_live_ without loops
   std::vector<int32_t>
       loop_of_values_;  // LoopOfValues(graph_); empty: not known since the last loop was made
-  std::map<FamilyId, bool> may_be_in_loop_;
+  std::map<size_t, uint64_t> may_be_in_loop_;  // of 64 families, by a 64th of the first one's number
   std::map<Key, Failure> failed_;
   std::vector<std::pair<size_t, size_t>>
       changed_;  // the first and last of the nodes that each loop made has changed

@@ -12,6 +12,10 @@ namespace {
 
 constexpr double kMostReads = 4;      // full-size codes that a rebuilt value may read
 constexpr double kMaskRead = 1. / 8;  // a mask, compared with a code
+// Bounds that known networks stay below. Without the first, each value of a long chain of elementwise nodes would be
+// made from the chain's start, and plans would grow with the square of its length. The second bounds the stack.
+constexpr double kMostRepeated = 32;
+constexpr int kMostDepth = 1024;
 // Products in a row that are re-run from a normalized value: that of q, k and v, then attention.
 constexpr int kMostProducts = 2;
 constexpr int64_t kLeastElements = 64;  // of a sample; fewer are not worth the loop
@@ -63,6 +67,7 @@ bool IsRerunProduct(const Node& node) {
 }
 
 void Recipes::Choose() {
+  FindMakers();
   FindMasksAndNormalized();
   if (HasSegments()) ChooseSegments();
   // In forward order, so that what a value is rebuilt from is decided before it.
@@ -102,6 +107,23 @@ bool Recipes::ReordersInput(const Node& node) const {
   const Movement movement = OpOf(node).movement;
   return (movement == Movement::kTranspose || movement == Movement::kReshape) &&
          !saved_.MadeInForward(node.inputs[0]);
+}
+
+void Recipes::FindMakers() {
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    const OpDef& op = OpOf(node);
+    const auto by_product = [this](ValueId in) {
+      return saved_.MadeInForward(in) && IsRerunProduct(MakerOf(in));
+    };
+    size_t maker = i;
+    if (IsReshape(op) && saved_.MadeInForward(node.inputs[0])) maker = maker_[node.inputs[0]];
+    if (IsSum(op))
+      if (const auto in = std::find_if(node.inputs.begin(), node.inputs.end(), by_product);
+          in != node.inputs.end())
+        maker = maker_[*in];
+    for (const ValueId v : node.outputs) maker_[v] = maker;
+  }
 }
 
 void Recipes::FindMasksAndNormalized() {
@@ -188,7 +210,7 @@ void Recipes::PromoteOperand(const Node& node) {
 
 // Whether computing v again saves the bytes that storing it takes.
 bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
-  if (recipe.reads > kMostReads) return false;
+  if (recipe.reads > kMostReads || recipe.repeated > kMostRepeated || recipe.depth > kMostDepth) return false;
   if (saved_.CodesLossily(v)) return true;
   // If the policy re-runs, values that would be kept exactly are recomputed too: exactly from
   // parameters and inputs (a table of biases), or for readers that can use a fine code.
@@ -197,17 +219,6 @@ bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
       facts.index_bits > 0 || Elements(v) < kLeastElements)
     return false;
   return recipe.from.empty() || (OfSamples(facts) && !facts.statistic && !facts.read_exactly);
-}
-
-// The node that computes v, possibly in another shape and without a bias.
-const Node& Recipes::MakerOf(ValueId v) const {
-  const Node& node = ProducerOf(v);
-  const OpDef& op = OpOf(node);
-  if (IsReshape(op) && saved_.MadeInForward(node.inputs[0])) return MakerOf(node.inputs[0]);
-  if (IsSum(op))
-    for (ValueId in : node.inputs)
-      if (saved_.MadeInForward(in) && IsRerunProduct(MakerOf(in))) return MakerOf(in);
-  return node;
 }
 
 // A value from which products or functions are recomputed is stored finely, and is marked so. So is
@@ -237,8 +248,24 @@ std::optional<Recipe> Recipes::Of(ValueId v) {
   // Small, and kept exactly.
   if (saved_.Crosses(v) && !OfSamples(saved_.FactsOf(v))) return Recipe{};
   if (saved_.Crosses(v)) return Recipe{.reads = saved_.FactsOf(v).exact_bits ? kMaskRead : 1, .from = {v}};
-  if (const auto it = known_.find(v); it != known_.end()) return it->second;
-  return known_[v] = OfProducer(v);
+  // Chains of such values are as long as a model makes them. So this function does not call itself for one of them: it
+  // makes the recipes of operands first.
+  std::vector<ValueId> open{v};
+  while (!known_.count(v)) {
+    const ValueId last = open.back();
+    for (const ValueId in : ProducerOf(last).inputs)
+      if (IsOpen(in)) open.push_back(in);
+    if (open.back() != last) continue;
+    known_[last] = OfProducer(last);
+    open.pop_back();
+  }
+  return known_.at(v);
+}
+
+// Whether the recipe of v is that of its own operator, and is not known yet.
+bool Recipes::IsOpen(ValueId v) const {
+  return v != kNoValue && saved_.MadeInForward(v) && !IsRebuilt(v) && !IsAnchor(v) && !saved_.Crosses(v) &&
+         !known_.count(v);
 }
 
 std::optional<Recipe> Recipes::OfAll(const std::vector<ValueId>& values) {
@@ -247,6 +274,8 @@ std::optional<Recipe> Recipes::OfAll(const std::vector<ValueId>& values) {
     const std::optional<Recipe> one = Of(v);
     if (!one) return std::nullopt;
     all.reads += one->reads;
+    all.repeated += one->repeated;
+    all.depth = std::max(all.depth, one->depth);
     all.products = std::max(all.products, one->products);
     all.curved |= one->curved;
     all.of_segment |= one->of_segment;
@@ -255,9 +284,16 @@ std::optional<Recipe> Recipes::OfAll(const std::vector<ValueId>& values) {
   return all;
 }
 
-// The recipe of v by its own operator.
 std::optional<Recipe> Recipes::OfProducer(ValueId v) {
   const Node& node = ProducerOf(v);
+  std::optional<Recipe> recipe = ByOperator(node, v);
+  if (!recipe) return recipe;
+  ++recipe->depth;
+  recipe->repeated = InSegment(v) || IsRerunProduct(node) ? 0 : recipe->repeated + 1;
+  return recipe;
+}
+
+std::optional<Recipe> Recipes::ByOperator(const Node& node, ValueId v) {
   const OpDef& op = OpOf(node);
   if (op.rectifies) {
     const ValueId mask = MaskOf(v);

@@ -22,6 +22,9 @@ bool IsRerunProduct(const Node& node);
 struct Recipe {
   // Full-size codes that are read. A code that is read twice counts twice.
   double reads = 0;
+  // Nodes that each reader makes anew. One that is made along two ways counts twice.
+  double repeated = 0;
+  int depth = 0;  // nodes in the longest chain from what is read
   // Products in the longest chain that is re-run from normalized values.
   int products = 0;
   bool curved = false;          // not a linear function of what is read
@@ -32,7 +35,7 @@ struct Recipe {
 class Recipes {
  public:
   Recipes(const Graph& graph, PassContext& context, const SavedValues& saved)
-      : graph_(graph), context_(context), saved_(saved) {}
+      : graph_(graph), context_(context), saved_(saved), maker_(graph) {}
 
   // Decides which values that cross to the backward pass are recomputed, and marks the values from
   // which that starts as anchors.
@@ -58,12 +61,14 @@ class Recipes {
   using Key = std::vector<ValueId>;
 
   const Node& ProducerOf(ValueId v) const { return graph_.nodes[static_cast<size_t>(saved_.Producer(v))]; }
-  const Node& MakerOf(ValueId v) const;
+  // The node that computes v, possibly in another shape and without a bias.
+  const Node& MakerOf(ValueId v) const { return graph_.nodes[maker_[v]]; }
   int64_t Elements(ValueId v) const;
   bool ReordersInput(const Node& node) const;
   bool IsAnchor(ValueId v) const { return context_.marks[v].anchor; }
   void MakeAnchor(ValueId v) { context_.marks[v].anchor = true; }
   bool HasSegments() const { return context_.policy.rerun_spacing > 0 && context_.rerun_elements > 0; }
+  void FindMakers();
   void FindMasksAndNormalized();
   void ChooseSegments();
   void FindParts(const Segment& segment);
@@ -73,8 +78,11 @@ class Recipes {
   bool MayBeRebuilt(ValueId v, const Recipe& recipe) const;
   void EnterAnchors();
   std::optional<Recipe> Of(ValueId v);
+  bool IsOpen(ValueId v) const;
   std::optional<Recipe> OfAll(const std::vector<ValueId>& values);
+  // The recipe of v by its own operator.
   std::optional<Recipe> OfProducer(ValueId v);
+  std::optional<Recipe> ByOperator(const Node& node, ValueId v);
   bool IsInexact(ValueId v);
   std::optional<Recipe> OfSum(const Node& node);
   std::optional<Recipe> OfParts(const Node& concat);
@@ -83,6 +91,7 @@ class Recipes {
   const Graph& graph_;
   PassContext& context_;
   const SavedValues& saved_;
+  ValueMap<size_t> maker_;              // MakerOf, by its place
   std::map<ValueId, ValueId> mask_of_;  // a ReLU's result to its stored mask
   std::map<Key, ValueId> normalized_;   // (x, mean, rstd) to the stored (x - mean) rstd
   std::set<ValueId> in_segment_;

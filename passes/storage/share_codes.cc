@@ -17,6 +17,7 @@
 // * A ReLU's result that is stored itself is above 0 where its mask is 1.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -152,6 +153,7 @@ class Sharer {
       marks.anchor |= anchor;
       marks.rebuilt_from |= rebuilt_from;
       positive_[pair.mask] = shared.distance;
+      for (const ValueId parameter : shared.affine) needs_[parameter].insert(xhat);
       shared_[xhat] = std::move(shared);
       std::move(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(count), graph_.nodes.end(),
                 std::back_inserter(behind[std::max(pair.normalize, pair.relu)]));
@@ -182,9 +184,8 @@ class Sharer {
   // Computes, before an update, the thresholds that need the parameters that it will change.
   llvm::Error MakeThresholdsBefore(const Node& update) {
     for (const int32_t m : update.mutates)
-      for (auto& [xhat, shared] : shared_)
-        if (std::count(shared.affine.begin(), shared.affine.end(), update.inputs[static_cast<size_t>(m)]))
-          ACT_CHECK_OK(MakeThreshold(shared));
+      if (const auto it = needs_.find(update.inputs[static_cast<size_t>(m)]); it != needs_.end())
+        for (const ValueId xhat : it->second) ACT_CHECK_OK(MakeThreshold(shared_.at(xhat)));
     return llvm::Error::success();
   }
 
@@ -219,6 +220,8 @@ class Sharer {
   GraphBuilder builder_;
   std::vector<Pair> pairs_;
   std::map<ValueId, Shared> shared_;  // xhat that is no longer stored
+  // A parameter, and the xhat whose threshold is computed from it.
+  std::map<ValueId, std::set<ValueId>> needs_;
   // A mask, and the stored value that is above 0 where the mask is 1.
   std::map<ValueId, ValueId> positive_;
 };

@@ -87,8 +87,8 @@ class OnnxModel {
   }
   // The node has the name of its first output.
   OnnxModel& Node(const std::string& op, const std::vector<std::string>& inputs,
-                  const std::vector<std::string>& outputs, std::vector<onnx::AttributeProto> attrs = {},
-                  const std::string& domain = "") {
+                  const std::vector<std::string>& outputs,
+                  const std::vector<onnx::AttributeProto>& attrs = {}, const std::string& domain = "") {
     onnx::NodeProto& n = *graph().add_node();
     n.set_op_type(op);
     n.set_domain(domain);

@@ -82,7 +82,7 @@ void BlockRunner::RunBlock() {
     SetReady(w, warps_[w].lanes);
   }
   at_barrier_ = exited_ = 0;
-  next_ = Pick();
+  next_ = &Pick();
   SwitchTo(IdleWorker());
   current_ = nullptr;
   if (!fault_.empty()) AbandonWorkers();
@@ -105,7 +105,7 @@ void BlockRunner::WorkerLoop() {
   Worker& self = *running_;
   for (;;) {
     RunThread(*next_);
-    next_ = Pick();
+    next_ = exited_ == threads_.size() ? nullptr : &Pick();
     if (next_ && !next_->worker) continue;
     idle_.push_back(&self);
     SwitchTo(next_ ? *next_->worker : main_);
@@ -131,24 +131,21 @@ void BlockRunner::RunThread(Thread& t) {
 
 void BlockRunner::WaitForTurn() {
   Thread* self = current_;
-  next_ = Pick();
+  next_ = &Pick();
   if (next_ != self) SwitchTo(next_->worker ? *next_->worker : IdleWorker());
   current_ = self;
   thread = self->index;
 }
 
-BlockRunner::Thread* BlockRunner::Pick() {
-  if (runnable_ == 0) {
-    if (exited_ == threads_.size()) return nullptr;
-    Fail(Deadlock());
-  }
+BlockRunner::Thread& BlockRunner::Pick() {
+  if (runnable_ == 0) Fail(Deadlock());
   if (!(runnable_ >> last_warp_ & 1) || random_.Below(kTurnsInAWarp) == 0)
     last_warp_ = random_.BitOf(runnable_);
   Warp& warp = warps_[last_warp_];
   const uint32_t lane = random_.BitOf(warp.ready);
   warp.ready &= ~(1u << lane);
   if (warp.ready == 0) runnable_ &= ~(1u << last_warp_);
-  return &threads_[last_warp_ * kLanes + lane];
+  return threads_[last_warp_ * kLanes + lane];
 }
 
 void BlockRunner::SetReady(uint32_t warp, uint32_t lanes) {

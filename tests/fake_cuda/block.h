@@ -97,8 +97,8 @@ class BlockRunner final : public Machine {
   void AbandonWorkers();
   // Lets other threads run until this one may again.
   void WaitForTurn();
-  // The next one, no longer marked as ready. Null if all have exited.
-  Thread* Pick();
+  // One that is ready, no longer marked so. A fault if none is.
+  Thread& Pick();
   void SetReady(uint32_t warp, uint32_t lanes);
   void SwitchTo(Worker& worker);
   Worker& IdleWorker();
