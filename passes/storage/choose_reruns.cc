@@ -45,7 +45,7 @@ class Peak {
   // Each of many candidates may be packed, so the slowest search is left out. It may lower the peak of the plan that is
   // taken by some percent more.
   void Settle() {
-    if (!Settled()) least_ = most_ = Pack(PackingOptions().Without(PackingHeuristic::kRepairSearch));
+    if (!Settled()) least_ = most_ = Pack(PackingOptions().Without(PackingHeuristic::kEjectionSearch));
   }
 
  private:
