@@ -48,7 +48,7 @@ void CandidatePeak::Estimate() { most_ = Pack(QuickPacking()); }
 // Each of many candidates may be packed, so the slowest search is left out. It may lower the peak of the plan that is
 // taken by some percent more.
 void CandidatePeak::Settle() {
-  if (!Settled()) least_ = most_ = Pack(PackingOptions().Without(PackingHeuristic::kRepairSearch));
+  if (!Settled()) least_ = most_ = Pack(PackingOptions().Without(PackingHeuristic::kEjectionSearch));
 }
 
 double CandidatePeak::Pack(const PackingOptions& options) const {

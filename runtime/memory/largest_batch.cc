@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kMostSamples = int64_t{1} << 40;
 
-// The repair search is the slowest and only lowers a packing: what fits without it fits.
-PackingOptions WithoutRepair() { return PackingOptions().Without(PackingHeuristic::kRepairSearch); }
+// The ejection search is the slowest and only lowers a packing: what fits without it fits.
+PackingOptions WithoutEjection() { return PackingOptions().Without(PackingHeuristic::kEjectionSearch); }
 // The number in [low, high) for which `fits` holds, while it does not for the next. fits(low) must hold and
 // fits(high) must not. Tries `first` first.
 template <class Fits>
@@ -41,7 +41,7 @@ int64_t BatchSearch::ArenaAt(int64_t batch) {
   if (!fresh) return it->second;
   llvm::Expected<MemoryLayout> sizes = sizes_.At(batch);
   if (sizes)
-    it->second = BytesOf(Packed(*sizes, WithoutRepair()), arenas_);
+    it->second = BytesOf(Packed(*sizes, WithoutEjection()), arenas_);
   else
     llvm::consumeError(sizes.takeError());
   return it->second;

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "runtime/memory/packing_core.h"
+#include "runtime/memory/packing_ejection.h"
 #include "runtime/memory/packing_placement.h"
-#include "runtime/memory/packing_repair.h"
 #include "runtime/memory/packing_search.h"
 
 namespace act {
@@ -74,16 +74,12 @@ Order OrderBy(const Instance& instance, Key (*key)(const Item&)) {
   return order;
 }
 
-// The repair search may take so many times max_steps: few problems need it, and there it gains a lot.
-constexpr int64_t kRepairSteps = 2;
-
-// Whether the height exceeds the lower bound by more than a 500th: closer packings are good enough.
-bool IsLoose(const Placement& placement, const Instance& instance) {
-  return placement.height - instance.lower_bound > instance.lower_bound / 500;
-}
+// The ejection search may take so many times max_steps: few problems need it, and there it gains a lot.
+constexpr int64_t kEjectionSteps = 4;
 
 Placement Solve(const Instance& instance, const PackingOptions& options) {
   std::optional<Placement> best;
+  std::vector<Placement> starts;  // of the ejection search
   int64_t steps = 0;
   const auto finished = [&] {
     return best && (best->height == instance.lower_bound || steps >= options.max_steps);
@@ -94,7 +90,8 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
     if (!Allows(options, greedy.id)) continue;
     Placement placement;
     greedy.place(instance, OrderBy(instance, greedy.key), placement, steps);
-    if (!best || placement.height < best->height) best = std::move(placement);
+    if (!best || placement.height < best->height) best = placement;
+    starts.push_back(std::move(placement));
   }
   if (!best) {
     best.emplace();
@@ -112,9 +109,11 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
     packing_internal::SwapSearch(instance, OrderBy(instance, ByPressure), options.max_steps - steps,
                                  keep_lowest);
   }
-  if (IsLoose(*best, instance) && Allows(options, PackingHeuristic::kRepairSearch))
-    packing_internal::RepairSearch(
-        instance, std::min(options.max_steps, INT64_MAX / kRepairSteps) * kRepairSteps, *best);
+  if (Allows(options, PackingHeuristic::kEjectionSearch)) {
+    packing_internal::EjectionSearch(instance, std::move(starts),
+                                     std::min(options.max_steps, INT64_MAX / kEjectionSteps) * kEjectionSteps,
+                                     options.seed, *best);
+  }
   return *best;
 }
 
@@ -124,7 +123,7 @@ std::string_view PackingHeuristicName(PackingHeuristic heuristic) {
   for (const Greedy& greedy : kGreedy) {
     if (greedy.id == heuristic) return greedy.name;
   }
-  if (heuristic == PackingHeuristic::kRepairSearch) return "repair-search";
+  if (heuristic == PackingHeuristic::kEjectionSearch) return "ejection-search";
   return heuristic == PackingHeuristic::kCoreSearch ? "core-search" : "swap-search";
 }
 

@@ -36,7 +36,7 @@ struct Packing {
 
 // The ways to find a packing, tried in this order. The best result counts. Each greedy one places
 // all buffers once. Of the steps that remain below the limit, the core search takes up to half,
-// where it applies, and the swap search takes the rest. The repair search takes up to twice the limit on top.
+// where it applies, and the swap search takes the rest. The ejection search takes up to four times the limit on top.
 enum class PackingHeuristic : uint32_t {
   // Fill the lowest place first. Prefer buffers that live where the most bytes live, and among
   // these the long ones.
@@ -50,9 +50,9 @@ enum class PackingHeuristic : uint32_t {
   kByStart,     // program order, tightest gap: what an allocator does at run time
   kCoreSearch,  // a search over the buffers that matter most; the others go into gaps
   kSwapSearch,  // random orders for the skyline, hill climbing from the best of them
-  // Keeps below a height and throws out what is in the way. Runs only where the others end more than a 500th above
-  // the lower bound.
-  kRepairSearch,
+  // Keeps below a height, pushes buffers up and down, and takes out what is still in the way. Runs only where the
+  // others end more than a 500th above the lower bound.
+  kEjectionSearch,
 };
 inline constexpr uint32_t kPackingHeuristicCount = 10;
 
@@ -63,10 +63,12 @@ struct PackingOptions {
   // Work limit in visited (buffer, neighbour) pairs, 1 to 4 ns each. It is a count and not a time,
   // so that the offsets, and with them the peak that a plan promises, are the same on every
   // machine. It is checked between placements: at least one greedy heuristic always runs to its
-  // end. The repair search has a limit of its own, a multiple of this one.
+  // end. The ejection search has a limit of its own, a multiple of this one.
   int64_t max_steps = 40'000'000;
   // Bit i allows PackingHeuristic(i). With none, buffers are placed in program order.
   uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;
+  // Of the ejection search's random numbers. No result should hang on it: others find packings about as low.
+  uint32_t seed = 1;
 
   PackingOptions Without(PackingHeuristic heuristic) const {
     PackingOptions options = *this;

@@ -271,16 +271,32 @@ TEST(Packing, DenseNet121StepIsPackedWithinOneAndAFifthPercent) {
   EXPECT_LE(Ratio(problem, packing), 1.012);
 }
 
-// Few ops are near the peak, but large short-lived buffers need whole gaps between many codes there. Without the repair
-// search the solver ends at 1.0185.
-TEST(Packing, ResNet50StepAtALargeBatchIsPackedWithinHalfAPercent) {
-  const PackingProblem problem = ReadProblem("resnet50.csv");
-  const Packing packing = SolvePacking(problem);
-  ExpectValid(problem, packing);
-  EXPECT_LE(Ratio(problem, packing), 1.005);
-  const PackingOptions without = PackingOptions().Without(PackingHeuristic::kRepairSearch);
+class EjectionFile : public testing::TestWithParam<const char*> {};
+
+// Few ops are near the peak, but large short-lived buffers need whole gaps between many codes there. The other ways end
+// at 1.0185 and 1.073. Luck has no part in it: other random numbers do as well.
+TEST_P(EjectionFile, IsPackedWithinAThirdPercentFromAnySeed) {
+  const PackingProblem problem = ReadProblem(GetParam());
+  for (uint32_t seed = 1; seed <= 5; ++seed) {
+    const Packing packing = SolvePacking(problem, {.seed = seed});
+    ExpectValid(problem, packing);
+    EXPECT_LE(Ratio(problem, packing), 1.003) << "seed " << seed;
+  }
+  const PackingOptions without = PackingOptions().Without(PackingHeuristic::kEjectionSearch);
   EXPECT_GT(Ratio(problem, SolvePacking(problem, without)), 1.015)
       << "the problem no longer needs the search";
+}
+
+INSTANTIATE_TEST_SUITE_P(TrainingSteps, EjectionFile, testing::Values("resnet50.csv", "wide_resnet50_2.csv"));
+
+// What is pushed must stay aligned: the search packs in multiples of 48 bytes.
+TEST(Packing, EjectionLowersPackingsOfDifferentAlignments) {
+  PackingProblem problem = ReadProblem("F.1048576.csv");
+  for (size_t i = 0; i < problem.buffers.size(); ++i) problem.buffers[i].alignment = i % 2 == 0 ? 16 : 24;
+  const PackingOptions without = PackingOptions().Without(PackingHeuristic::kEjectionSearch);
+  const Packing packing = SolvePacking(problem);
+  ExpectValid(problem, packing);
+  EXPECT_LT(packing.height, SolvePacking(problem, without).height);
 }
 
 class PackingFile : public testing::TestWithParam<const char*> {};
