@@ -54,6 +54,91 @@ class RangeMaximum {
   std::vector<std::vector<int64_t>> levels_;
 };
 
+// A piece of the skyline: during [lower, upper) the arena below `top` is used or given up.
+struct Segment {
+  int32_t lower, upper;
+  int64_t top;
+};
+
+size_t LowestSegment(const std::vector<Segment>& skyline) {
+  const auto lower = [](const Segment& a, const Segment& b) { return a.top < b.top; };
+  return static_cast<size_t>(std::min_element(skyline.begin(), skyline.end(), lower) - skyline.begin());
+}
+
+// Merges neighbouring segments of equal height among [first, last).
+void MergeLevelNeighbours(std::vector<Segment>& skyline, size_t first, size_t last) {
+  const auto begin = skyline.begin() + static_cast<std::ptrdiff_t>(first),
+             end = skyline.begin() + static_cast<std::ptrdiff_t>(std::min(last, skyline.size()));
+  auto kept = begin;
+  for (auto next = begin + 1; next < end; ++next) {
+    if (kept->top == next->top) {
+      kept->upper = next->upper;
+    } else {
+      *++kept = *next;
+    }
+  }
+  skyline.erase(kept + 1, end);
+}
+
+// The items not yet placed, by start, in a binary tree. Each tree node knows the least rank and the
+// least end of the items below it, so that a query skips most of what does not fit.
+class WaitingItems {
+ public:
+  WaitingItems(const Instance& instance, const std::vector<int32_t>& rank)
+      : instance_(instance), leaves_(std::bit_ceil(rank.size())), nodes_(2 * leaves_) {
+    for (size_t i = 0; i < rank.size(); ++i) {
+      const int32_t index = instance.by_lower[i];
+      nodes_[leaves_ + i] = {rank[index], instance.items[index].upper};
+    }
+    for (size_t node = leaves_; --node > 0;) Update(node);
+  }
+
+  // Removes and returns the item of the least rank that lives within [lower, upper); -1 if there is
+  // none.
+  int32_t TakeFirstIn(int32_t lower, int32_t upper, int64_t& steps) {
+    best_ = 0;
+    size_t begin = leaves_ + static_cast<size_t>(instance_.first_at[lower]);
+    size_t end = leaves_ + static_cast<size_t>(instance_.first_at[upper]);
+    for (; begin < end; begin /= 2, end /= 2) {
+      if (begin % 2 == 1) Search(begin++, upper, steps);
+      if (end % 2 == 1) Search(--end, upper, steps);
+    }
+    if (best_ == 0) return -1;
+    const int32_t index = instance_.by_lower[best_ - leaves_];
+    nodes_[best_] = {};
+    for (size_t node = best_ / 2; node > 0; node /= 2) Update(node);
+    return index;
+  }
+
+ private:
+  struct Node {
+    int32_t rank = INT32_MAX, upper = INT32_MAX;
+  };
+
+  void Update(size_t node) {
+    const Node &a = nodes_[2 * node], &b = nodes_[2 * node + 1];
+    nodes_[node] = {std::min(a.rank, b.rank), std::min(a.upper, b.upper)};
+  }
+
+  void Search(size_t node, int32_t upper, int64_t& steps) {
+    ++steps;
+    const int32_t limit = best_ == 0 ? INT32_MAX : nodes_[best_].rank;
+    if (nodes_[node].upper > upper || nodes_[node].rank >= limit) return;
+    if (node >= leaves_) {
+      best_ = node;
+      return;
+    }
+    const size_t first = nodes_[2 * node].rank < nodes_[2 * node + 1].rank ? 2 * node : 2 * node + 1;
+    Search(first, upper, steps);
+    Search(first ^ 1, upper, steps);
+  }
+
+  const Instance& instance_;
+  size_t leaves_;
+  std::vector<Node> nodes_;  // the root is 1, the children of i are 2 i and 2 i + 1
+  size_t best_ = 0;          // the leaf that the query in progress has found, or 0
+};
+
 }  // namespace
 
 Instance::Instance(const PackingProblem& problem) {
@@ -157,6 +242,50 @@ void PlaceInGaps(const Instance& instance, const Order& order, Fit fit, Placemen
     const int64_t offset = gaps.Find(item, fit, steps);
     placement.offsets[index] = offset;
     placement.height = std::max(placement.height, gaps.Add(item, offset));
+  }
+}
+
+void PlaceOnSkyline(const Instance& instance, const Order& order, Placement& placement, int64_t& steps) {
+  const size_t count = instance.items.size();
+  std::vector<int32_t> rank(count);
+  for (size_t i = 0; i < count; ++i) rank[order[i]] = static_cast<int32_t>(i);
+  placement.offsets.assign(count, 0);
+  placement.height = 0;
+
+  WaitingItems waiting(instance, rank);
+  std::vector<Segment> skyline = {{0, instance.time_count, 0}};
+  for (size_t left = count; left > 0;) {
+    const size_t lowest = LowestSegment(skyline);
+    const Segment space = skyline[lowest];
+    const int32_t chosen = waiting.TakeFirstIn(space.lower, space.upper, steps);
+    steps += static_cast<int64_t>(skyline.size());
+
+    if (chosen < 0) {
+      // Nothing fits, so the space is given up. This ends: one segment over all times
+      // fits everything.
+      const int64_t before = lowest > 0 ? skyline[lowest - 1].top : INT64_MAX;
+      const int64_t after = lowest + 1 < skyline.size() ? skyline[lowest + 1].top : INT64_MAX;
+      skyline[lowest].top = std::min(before, after);
+    } else {
+      const Item& item = instance.items[chosen];
+      const int64_t offset = AlignUp(space.top, item.alignment);
+      const int64_t end = SaturatingAdd(offset, item.size);
+      placement.offsets[chosen] = offset;
+      placement.height = std::max(placement.height, end);
+      --left;
+
+      skyline[lowest] = {item.lower, item.upper, end};
+      const auto at = skyline.begin() + static_cast<std::ptrdiff_t>(lowest);
+      if (space.lower < item.lower) {
+        const auto middle = skyline.insert(at, {space.lower, item.lower, space.top}) + 1;
+        if (item.upper < space.upper) skyline.insert(middle + 1, {item.upper, space.upper, space.top});
+      } else if (item.upper < space.upper) {
+        skyline.insert(at + 1, {item.upper, space.upper, space.top});
+      }
+    }
+    // Only these segments can have changed: the one before, up to three in place of the lowest, and
+    // the one after.
+    MergeLevelNeighbours(skyline, lowest > 0 ? lowest - 1 : 0, lowest + 4);
   }
 }
 
