@@ -87,6 +87,15 @@ int64_t BatchSearch::Largest(int64_t bytes) {
   return Bisect(low, high, low + 1, fits) * step;
 }
 
+std::vector<int64_t> BatchSearch::Largest(const std::vector<int64_t>& memories) {
+  std::vector<int64_t> batches(memories.size());
+  if (!memories.empty()) batches[0] = Largest(memories[0]);
+  const BatchSearch& first = *this;
+#pragma omp parallel for schedule(dynamic, 1)
+  for (size_t m = 1; m < memories.size(); ++m) batches[m] = BatchSearch(first).Largest(memories[m]);
+  return batches;
+}
+
 int64_t LargestBatchStep(int64_t batch) {
   const int64_t share = batch < 1 << 16 ? batch / 512 : batch / 64;
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, share))));

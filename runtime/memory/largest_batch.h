@@ -5,13 +5,14 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "runtime/memory/layout.h"
 #include "runtime/memory/step_sizes.h"
 
 namespace act {
 
-// What is found out for one memory serves the next. The plan must outlive this.
+// What is found out for the first memory serves the others. The plan must outlive this.
 class BatchSearch {
  public:
   BatchSearch(const Plan& plan, Arenas arenas, TargetKind target)
@@ -19,6 +20,8 @@ class BatchSearch {
 
   // LargestBatch of `bytes`.
   int64_t Largest(int64_t bytes);
+  // That of each memory. Several threads search, and the result does not depend on their number.
+  std::vector<int64_t> Largest(const std::vector<int64_t>& memories);
 
  private:
   int64_t BoundAt(int64_t batch);

@@ -124,13 +124,12 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch, T
     elements += 8.0 * static_cast<double>(bytes) / edge.bits;
   }
   if (elements > 0) report.saved_bits = coded_bits / elements;
-  BatchSearch search(plan, Arenas::kDevice, target);
-  for (const char* memory : kMemories)
-    report.max_batch.push_back({memory, search.Largest(*ParseSize(memory))});
-  if (card) {
-    report.card_bytes = card->ArenaBytes();
-    report.card = {std::string(card->name), search.Largest(report.card_bytes)};
-  }
+  std::vector<int64_t> memories;
+  for (const char* memory : kMemories) memories.push_back(*ParseSize(memory));
+  if (card) memories.push_back(report.card_bytes = card->ArenaBytes());
+  const std::vector<int64_t> batches = BatchSearch(plan, Arenas::kDevice, target).Largest(memories);
+  for (const char* memory : kMemories) report.max_batch.push_back({memory, batches[report.max_batch.size()]});
+  if (card) report.card = {std::string(card->name), batches.back()};
   return report;
 }
 
