@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace act::fake {
@@ -27,15 +28,20 @@ class WarpAccesses {
   void CountInto(AccessCounts& counts);
 
  private:
-  struct Access {
-    uint64_t address;
-    uint32_t bytes;
+  static constexpr uint32_t kLanes = 32;
+
+  struct Request {
+    uint32_t lanes = 0;  // those that take part
+    uint64_t addresses[kLanes];
   };
   struct Place {
-    uint32_t done[32] = {};  // accesses of each lane
-    std::vector<std::vector<Access>> requests;
+    uint32_t bytes = 0;          // of an access
+    uint32_t done[kLanes] = {};  // accesses of each lane
+    std::vector<Request> requests;
   };
-  std::map<const void*, Place> places_;
+  static void Count(const Request& request, uint32_t bytes, AccessCounts& counts);
+
+  std::unordered_map<const void*, Place> places_;
 };
 
 }  // namespace act::fake
