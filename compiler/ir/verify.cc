@@ -1,5 +1,6 @@
 #include "compiler/ir/verify.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "compiler/ops/op_table.h"
@@ -66,15 +67,20 @@ class Verifier {
     const bool forward = node.phase == Phase::kForward;
     std::vector<TensorType> types;
     InferContext context{node, {}, types};
-    for (ValueId v : node.inputs) {
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId v = node.inputs[k];
       context.inputs.push_back(v == kNoValue ? nullptr : InRange(v) ? &graph_.value(v).type : nullptr);
       if (v == kNoValue) continue;
       const std::string value = "%" + std::to_string(v);
       if (!InRange(v)) return MakeError("", value + " does not exist");
       const auto i = static_cast<size_t>(v);
       if (!made_[i]) return MakeError("", "reads " + value + " before it is made");
-      // A sum of gradients is read once it is complete. Any other value would be read too late.
-      if (mutated_[Root(v)] && graph_.value(v).kind != ValueKind::kGradientSum)
+      // A sum of gradients is read once it is complete. Running statistics go on from one normalization to the next if
+      // both are of one layer. Any other value would be read too late.
+      const ValueKind kind = graph_.value(v).kind;
+      const bool goes_on = kind == ValueKind::kBuffer &&
+                           std::count(node.mutates.begin(), node.mutates.end(), static_cast<int32_t>(k)) > 0;
+      if (mutated_[Root(v)] && kind != ValueKind::kGradientSum && !goes_on)
         return MakeError("", "reads '" + graph_.value(v).name + "' after it was updated");
       if (forward && backward_[i])
         return MakeError("", "is a forward node and reads " + value + " of the backward pass");

@@ -3,8 +3,11 @@
 // that had moved after the update.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "runtime/plan/alias.h"
 #include "tests/compiler/compiled_step.h"
+#include "tests/compiler/small_networks.h"
 
 namespace act {
 namespace {
@@ -57,6 +60,63 @@ TEST(UpdateOrder, NothingReadsAnUpdatedParameterUnderAnyShape) {
         updated[static_cast<size_t>(root[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])])] = true;
     }
     EXPECT_EQ(updates, 4);
+  }
+}
+
+// Two images through one convolution and one BatchNorm, as siamese networks do, or with statistics of their own.
+ImportResult TwoImages(bool one_layer) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const auto vector = [&](const std::string& name, ValueKind kind, float value) {
+    return b.Input(name, {DType::kFloat32, {8}}, kind,
+                   testing_step::HostFloats(std::vector<float>(8, value)));
+  };
+  std::vector<float> numbers(8 * 3 * 9);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<float>(i));
+  const ValueId weight = b.Input("weight", {DType::kFloat32, {8, 3, 3, 3}}, ValueKind::kParameter,
+                                 testing_step::HostFloats(numbers));
+  const ValueId scale = vector("scale", ValueKind::kParameter, 1.5F),
+                shift = vector("shift", ValueKind::kParameter, .5F);
+  ValueId mean = vector("mean", ValueKind::kBuffer, 0), variance = vector("variance", ValueKind::kBuffer, 1);
+  std::vector<ValueId> sides;
+  for (const char* image : {"a", "b"}) {
+    const ValueId x = b.Input(image, {DType::kFloat32, {Dim::Batch(), 8, 8, 3}}, ValueKind::kInput);
+    const ValueId y = Take(b.Add1("Conv", {x, weight}, small_networks::Window(3, 1, 1), image));
+    sides.push_back(
+        Take(b.Add1("Relu", {Take(b.Add1("BatchNorm", {y, scale, shift, mean, variance}, {}, image))})));
+    if (!one_layer)
+      mean = vector("mean2", ValueKind::kBuffer, 0), variance = vector("variance2", ValueKind::kBuffer, 1);
+  }
+  Attributes all;
+  all.Set("axes", std::vector<int64_t>{0, 1, 2, 3});
+  all.Set("keepdims", int64_t{0});
+  const ValueId product = Take(b.Add1("Mul", sides));
+  graph.outputs = {Take(b.Add1("ReduceMean", {product}, all, "mean"))};
+  return testing_step::ModelOf(std::move(graph));
+}
+
+TEST(UpdateOrder, OneLayersStatisticsGoOnFromImageToImage) {
+  constexpr int64_t kBatch = 3;
+  std::vector<float> a(kBatch * 8 * 8 * 3), b(a.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    a[i] = std::cos(static_cast<float>(i)), b[i] = std::sin(2 * static_cast<float>(i));
+  const testing_step::StepInputs inputs{{"a", testing_step::BytesOf(a)}, {"b", testing_step::BytesOf(b)}};
+  for (const char* level : {"L0", "L3", "L4", "L5"}) {
+    SCOPED_TRACE(level);
+    const auto run = [&](bool one_layer) {
+      CompileOptions options = testing_step::Checked(level, "none");
+      options.group_size = 64;
+      options.batch = 16;
+      const Plan plan = Take(Compile(TwoImages(one_layer), options));
+      std::vector<std::string> order;
+      for (const Node& node : plan.train.graph.nodes)
+        if (!node.mutates.empty()) order.push_back(node.name.substr(0, 1));
+      EXPECT_EQ(order, (std::vector<std::string>{"a", "b"}));
+      return Take(testing_step::RunStep(plan, testing_step::CpuKernels(), inputs,
+                                        {.batch = kBatch, .check_memory = true}));
+    };
+    // A step does not read running statistics.
+    EXPECT_EQ(run(true), run(false));
   }
 }
 
