@@ -71,8 +71,7 @@ void Recipes::Choose() {
     for (ValueId v : node.outputs) {
       if (!saved_.Crosses(v) || IsAnchor(v)) continue;
       if (ReordersInput(node)) {
-        // For the least peak the reordered input has a code, so that the input need not stay.
-        if (context_.policy.least_peak) continue;
+        if (CodesReorderedInput(v)) continue;
         rebuilt_[v] = *Of(node.inputs[0]);
       }
       if (!context_.policy.rebuilds) continue;
@@ -97,11 +96,17 @@ ValueId Recipes::NormalizedOf(const Node& apply) const {
 // Elements of a sample. Rows of a flattened tensor belong to one.
 int64_t Recipes::Elements(ValueId v) const { return graph_.value(v).type.Elements().At(1); }
 
-// An input is in memory in any case. Its order of axes is made again at every level, exactly.
+// An input is in memory in any case, unless CodesReorderedInput. Its order of axes is made again, exactly.
 bool Recipes::ReordersInput(const Node& node) const {
   const Movement movement = OpOf(node).movement;
   return (movement == Movement::kTranspose || movement == Movement::kReshape) &&
          !saved_.MadeInForward(node.inputs[0]);
+}
+
+// For the least peak the input need not stay. In bfloat16 it does not stay in any case: what would stay is a rounded
+// copy (passes/precision/round_inputs.h), which takes more bytes than a code.
+bool Recipes::CodesReorderedInput(ValueId v) const {
+  return context_.policy.least_peak || (context_.compute == Compute::kBFloat16 && saved_.CodesLossily(v));
 }
 
 void Recipes::FindMasksAndNormalized() {

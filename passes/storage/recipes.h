@@ -61,6 +61,7 @@ class Recipes {
   const Node& MakerOf(ValueId v) const;
   int64_t Elements(ValueId v) const;
   bool ReordersInput(const Node& node) const;
+  bool CodesReorderedInput(ValueId v) const;
   bool IsAnchor(ValueId v) const { return context_.marks[v].anchor; }
   void MakeAnchor(ValueId v) { context_.marks[v].anchor = true; }
   bool HasSegments() const { return context_.policy.rerun_spacing > 0 && context_.rerun_elements > 0; }

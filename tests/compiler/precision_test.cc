@@ -135,6 +135,24 @@ TEST(Precision, ARoundedCopyIsStoredInPlaceOfAValueThatOnlyProductsRead) {
   EXPECT_EQ(plan.edges[1].bytes, Dim::Batch() * Dim(8 * 8 * 4 * 2));
 }
 
+// An input whose axes are reordered: its float32 is free after the forward pass has rounded it, so a level with codes
+// stores a code for the gradient of the weight, and not 16 bits.
+TEST(Precision, AReorderedInputTakesACodeWhereTheLevelHasCodes) {
+  const char* const images = R"(
+    x = input f32[N,4,16,16]
+    w = parameter f32[4,4,1,1]
+    t = Transpose(x) {perm=[0,2,3,1]}
+    a = Conv(t, w) {kernel_shape=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0]}
+    loss = ReduceMean(a) {axes=[0,1,2,3], keepdims=0}
+    return loss
+  )";
+  for (const auto& [level, form] : {std::pair("L0", "bf16"), {"L1", "uniform4"}, {"L3", "uniform3"}}) {
+    const Plan plan = Compiled(images, level);
+    ASSERT_EQ(plan.edges.size(), 1u) << level;
+    EXPECT_TRUE(plan.edges[0].form.starts_with(form)) << level << ": " << plan.edges[0].form;
+  }
+}
+
 // With a batch that is fixed, sizes do not tell samples from parameters.
 TEST(Precision, AFixedBatchHasTheSameTypes) {
   std::string fixed = kPerceptron;
