@@ -17,7 +17,8 @@ struct Footprint {
   }
 };
 
-Footprint FootprintOf(const ScheduleProblem& problem, const Schedule& schedule) {
+Footprint FootprintOf(const ScheduleProblem& problem, const Schedule& schedule,
+                      std::span<const ScheduleProblem::Overwrite> overwrites = {}) {
   std::vector<int32_t> position(static_cast<size_t>(problem.nodes));
   for (size_t i = 0; i < schedule.size(); ++i)
     position[static_cast<size_t>(schedule[i])] = static_cast<int32_t>(i);
@@ -31,9 +32,8 @@ Footprint FootprintOf(const ScheduleProblem& problem, const Schedule& schedule) 
     change[static_cast<size_t>(first)] += t.bytes;
     if (!t.to_end) change[static_cast<size_t>(last) + 1] -= t.bytes;
   }
-  for (auto of = problem.overwrites.begin(); of != problem.overwrites.end();) {
-    const auto next =
-        std::find_if(of, problem.overwrites.end(), [&](const auto& o) { return o.node != of->node; });
+  for (auto of = overwrites.begin(); of != overwrites.end();) {
+    const auto next = std::find_if(of, overwrites.end(), [&](const auto& o) { return o.node != of->node; });
     const int32_t at = position[static_cast<size_t>(of->node)];
     const int64_t in_place =
         BytesInPlace(problem, {of, next}, [&](int32_t t) { return ends[static_cast<size_t>(t)] == at; });
@@ -166,7 +166,7 @@ int64_t BytesInPlace(const ScheduleProblem& problem, std::span<const SchedulePro
 }
 
 int64_t PeakBytes(const ScheduleProblem& problem, const Schedule& schedule) {
-  return FootprintOf(problem, schedule).peak;
+  return FootprintOf(problem, schedule, problem.overwrites).peak;
 }
 
 Schedule SolveSchedule(const ScheduleProblem& problem) { return Solver(problem).Run(); }

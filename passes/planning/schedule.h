@@ -46,8 +46,8 @@ int64_t PeakBytes(const ScheduleProblem& problem, const Schedule& schedule);
 
 // Starts from the given order (ids 0, 1, ...). Moves each node that frees memory as early as its
 // operands allow, and each that takes memory as late as its readers allow, while the peak, and then
-// the mean of the live bytes, falls. It is deterministic. The result is
-// never worse than the given order.
+// the mean of the live bytes, falls. It is deterministic, and takes no notice of overwrites. Without
+// these the result is never worse than the given order.
 Schedule SolveSchedule(const ScheduleProblem& problem);
 
 // Independent of the solver. nullopt: every node stands once, after all nodes that it needs.
