@@ -227,20 +227,9 @@ class Tiler {
     const bool pays = part <= kGain;
     if (pays) {
       std::vector<int64_t> small_live = small_live_;
-      const auto raises_small_peak = [&] {
-        if (least_peak_) return false;
-        std::ranges::copy(at_small_.BytesAt(lo, nodes), small_live.begin() + static_cast<std::ptrdiff_t>(lo));
-        return Most(small_live) > (part <= kLargeGain ? small_peak_without_ : Most(small_live_));
-      };
-      // A tile's part of a weight's gradient may take more than the loop saves at the small batch, which then runs in
-      // one piece.
-      SampleLoop& loop = *std::ranges::find(graph_.loops, made.first, &SampleLoop::first);
-      bool raises = raises_small_peak();
-      if (raises && tokens == 1 && loop.least_samples < kSmallPeakBatch) {
-        loop.least_samples = kSmallPeakBatch;
-        raises = raises_small_peak();
-      }
-      if (!raises) {
+      std::ranges::copy(at_small_.BytesAt(lo, nodes), small_live.begin() + static_cast<std::ptrdiff_t>(lo));
+      const int64_t bound = part <= kLargeGain ? small_peak_without_ : Most(small_live_);
+      if (least_peak_ || Most(small_live) <= bound) {
         std::ranges::copy(live, live_.begin() + static_cast<std::ptrdiff_t>(lo));
         small_live_ = std::move(small_live);
         moving_.Move(lo, order);

@@ -4,7 +4,6 @@
 #include <span>
 
 #include "compiler/ops/op_table.h"
-#include "compiler/policy/compared_batches.h"
 #include "passes/pass_table.h"
 #include "passes/planning/assign_storage.h"
 #include "passes/planning/live_window.h"
@@ -12,7 +11,6 @@
 #include "runtime/memory/layout.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/sample_loops.h"
-#include "tests/compiler/graph_text.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {
@@ -202,33 +200,6 @@ TEST(TileSamples, LowersThePeakOfALargeBatchOnItsTarget) {
     }
     EXPECT_GE(lower, kNetworks / 2);
   }
-}
-
-// The tiles of a batch of 16 would make two parts of a weight's gradient, each larger than what the loop saves. So such a
-// batch runs in one piece, and a large one in tiles.
-TEST(TileSamples, ASmallBatchRunsInOnePieceWhereSumsOfTilesTakeMore) {
-  const Plan plan = Take(Compile(graph_text::Parse(R"(
-    x = input f32[N,4,4,64]
-    w1 = parameter f32[256,64,1,1]
-    w2 = parameter f32[512,256,1,1]
-    a = Conv(x, w1) {kernel_shape=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0]}
-    b = Relu(a)
-    c = Conv(b, w2) {kernel_shape=[1,1], strides=[1,1], dilations=[1,1], pads=[0,0,0,0]}
-    d = Relu(c)
-    loss = ReduceMean(d) {axes=[0,1,2,3], keepdims=0}
-    return loss
-  )"),
-                                 testing_step::Checked("L3", "sgd")));
-  Plan whole = plan;
-  whole.train.graph.loops.clear();
-  AssignStorages(whole.train);
-  const auto peak = [](const Plan& of, int64_t batch) {
-    return Take(LayOut(of, batch, TargetKind::kCpu)).train.lower_bound_bytes;
-  };
-  EXPECT_TRUE(std::ranges::any_of(
-      plan.train.graph.loops, [](const SampleLoop& loop) { return loop.least_samples == kSmallPeakBatch; }));
-  EXPECT_LE(peak(plan, kSmallPeakBatch), peak(whole, kSmallPeakBatch));
-  EXPECT_LT(peak(plan, kTiledPeakBatch), peak(whole, kTiledPeakBatch));
 }
 
 // A token's label is the next token. Models drop the scores of the last one, or give it a label that is ignored.
