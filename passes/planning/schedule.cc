@@ -17,17 +17,29 @@ struct Footprint {
   }
 };
 
-Footprint FootprintOf(const ScheduleProblem& problem, const Schedule& schedule) {
+Footprint FootprintOf(const ScheduleProblem& problem, const Schedule& schedule,
+                      std::span<const ScheduleProblem::Overwrite> overwrites = {}) {
   std::vector<int32_t> position(static_cast<size_t>(problem.nodes));
   for (size_t i = 0; i < schedule.size(); ++i)
     position[static_cast<size_t>(schedule[i])] = static_cast<int32_t>(i);
   // Before each node, and after the last. A tensor lives for one node at least, even if there is no node.
   std::vector<int64_t> change(static_cast<size_t>(std::max(problem.nodes, 1)) + 1, 0);
+  std::vector<int32_t> ends;  // the last node of each tensor, by its position
   for (const auto& t : problem.tensors) {
     int32_t first = t.maker < 0 ? 0 : position[static_cast<size_t>(t.maker)], last = first;
     for (int32_t r : t.readers) last = std::max(last, position[static_cast<size_t>(r)]);
+    ends.push_back(t.to_end ? problem.nodes : last);
     change[static_cast<size_t>(first)] += t.bytes;
     if (!t.to_end) change[static_cast<size_t>(last) + 1] -= t.bytes;
+  }
+  for (auto of = overwrites.begin(); of != overwrites.end();) {
+    const auto next = std::find_if(of, overwrites.end(), [&](const auto& o) { return o.node != of->node; });
+    const int32_t at = position[static_cast<size_t>(of->node)];
+    const int64_t in_place =
+        BytesInPlace(problem, {of, next}, [&](int32_t t) { return ends[static_cast<size_t>(t)] == at; });
+    change[static_cast<size_t>(at)] -= in_place;
+    change[static_cast<size_t>(at) + 1] += in_place;
+    of = next;
   }
   Footprint f;
   int64_t live = 0;
@@ -141,8 +153,20 @@ class Solver {
 
 }  // namespace
 
+int64_t BytesInPlace(const ScheduleProblem& problem, std::span<const ScheduleProblem::Overwrite> of_node,
+                     llvm::function_ref<bool(int32_t tensor)> ends) {
+  int64_t bytes = 0;
+  for (auto overwrite = of_node.begin(); overwrite != of_node.end(); ++overwrite) {
+    const bool taken = std::any_of(of_node.begin(), overwrite, [&](const auto& other) {
+      return ends(other.read) && (other.read == overwrite->read || other.made == overwrite->made);
+    });
+    if (!taken && ends(overwrite->read)) bytes += problem.tensors[static_cast<size_t>(overwrite->made)].bytes;
+  }
+  return bytes;
+}
+
 int64_t PeakBytes(const ScheduleProblem& problem, const Schedule& schedule) {
-  return FootprintOf(problem, schedule).peak;
+  return FootprintOf(problem, schedule, problem.overwrites).peak;
 }
 
 Schedule SolveSchedule(const ScheduleProblem& problem) { return Solver(problem).Run(); }

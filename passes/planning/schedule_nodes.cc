@@ -1,11 +1,15 @@
-// Orders the nodes of the fused graph for least memory.
-// passes/planning/schedule.h solves the problem.
+// Orders the nodes of the fused graph for least memory. passes/planning/schedule.h solves the problem, and
+// passes/planning/move_blocks.h improves the order.
 #include <algorithm>
 
 #include "compiler/ir/uses.h"
-#include "passes/pass.h"
+#include "compiler/policy/compared_batches.h"
+#include "passes/pass_table.h"
+#include "passes/planning/assign_storage.h"
+#include "passes/planning/move_blocks.h"
 #include "passes/planning/schedule.h"
 #include "runtime/base/error.h"
+#include "runtime/memory/layout.h"
 #include "runtime/plan/alias.h"
 #include "runtime/plan/runtime_op.h"
 
@@ -16,9 +20,7 @@ namespace {
 // batch, does not depend on the batch that a report was asked for.
 constexpr int64_t kScheduleBatch = 16;
 
-}  // namespace
-
-llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
+ScheduleProblem ProblemOf(const Graph& graph) {
   ScheduleProblem problem;
   problem.nodes = static_cast<int32_t>(graph.nodes.size());
   problem.tensors.resize(graph.values.size());
@@ -39,6 +41,18 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
       tensor(v).maker = i;
       // The host's memory does not count.
       if (RunsOf(node) != Runs::kSwapOut) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
+    }
+  }
+  // By the rules of assign-storage.
+  for (int32_t i = 0; i < problem.nodes; ++i) {
+    const Node& node = graph.nodes[static_cast<size_t>(i)];
+    for (const Overwrite& overwrite : OverwritesOf(graph, node)) {
+      const ValueId made = node.outputs[overwrite.result], read = node.inputs[overwrite.operand];
+      const bool may = graph.value(roots[static_cast<size_t>(read)]).kind == ValueKind::kActivation &&
+                       MayOverwriteAll(graph, node, overwrite.result,
+                                       [&](ValueId v) { return v != kNoValue && root(v) == root(read); });
+      if (may)
+        problem.overwrites.push_back({i, static_cast<int32_t>(root(made)), static_cast<int32_t>(root(read))});
     }
   }
   // Dependencies that tensors do not express: a reshape runs before its readers. A node that writes
@@ -64,13 +78,50 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext&) {
   }
   for (ValueId v : graph.inputs) tensor(v).bytes = graph.value(v).type.Bytes().At(kScheduleBatch);
   for (ValueId v : graph.outputs) tensor(v).to_end = true;
+  return problem;
+}
 
-  const Schedule schedule = SolveSchedule(problem);
-  if (const auto wrong = ValidateSchedule(problem, schedule))
-    return MakeError("internal error: schedule", *wrong);
+void Reorder(const Schedule& schedule, Graph& graph) {
   std::vector<Node> nodes;
-  for (int32_t n : schedule) nodes.push_back(std::move(graph.nodes[static_cast<size_t>(n)]));
+  for (const int32_t n : schedule) nodes.push_back(std::move(graph.nodes[static_cast<size_t>(n)]));
   graph.nodes = std::move(nodes);
+}
+
+// The most bytes that live at one node at each batch size for which loops over samples are made.
+llvm::Expected<std::vector<int64_t>> Peaks(Graph graph, const Schedule& schedule, PassContext context) {
+  Reorder(schedule, graph);
+  StepGraph step;
+  step.graph = std::move(graph);
+  ACT_CHECK_OK(AssignStorage(step, context));
+  if (context.policy.tiles_samples) ACT_CHECK_OK(TileSamples(step, context));
+  const int64_t large =
+      context.policy.least_peak ? std::max(context.policy.batch, kSmallPeakBatch) : kTiledPeakBatch;
+  std::vector<int64_t> peaks;
+  for (const int64_t batch : {kSmallPeakBatch, large}) {
+    const std::vector<int64_t> live = LiveBytes(step, batch, context.target);
+    peaks.push_back(live.empty() ? 0 : *std::max_element(live.begin(), live.end()));
+  }
+  return peaks;
+}
+
+}  // namespace
+
+llvm::Error ScheduleNodes(Graph& graph, PassContext& context) {
+  const ScheduleProblem problem = ProblemOf(graph);
+  Schedule schedule = SolveSchedule(problem);
+  // Where each of many candidates for re-runs is compiled, this would take longer than all else.
+  const bool one_candidate = context.policy.rerun_spacing == 0 && !context.policy.least_peak;
+  Schedule moved = one_candidate ? MoveBlocks(problem, schedule) : schedule;
+  for (const Schedule* order : {&schedule, &moved})
+    if (const auto wrong = ValidateSchedule(problem, *order))
+      return MakeError("internal error: schedule", *wrong);
+  if (moved != schedule) {
+    // The problem does not know which tensors will exist in tiles alone. So both orders are tried to the end.
+    ACT_TRY(const std::vector<int64_t> before, Peaks(graph, schedule, context));
+    ACT_TRY(const std::vector<int64_t> after, Peaks(graph, moved, context));
+    if (after != before && after[0] <= before[0] && after[1] <= before[1]) schedule = std::move(moved);
+  }
+  Reorder(schedule, graph);
   return llvm::Error::success();
 }
 
