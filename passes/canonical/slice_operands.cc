@@ -9,6 +9,7 @@
 
 #include "compiler/ir/uses.h"
 #include "compiler/ops/graph_builder.h"
+#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "runtime/base/error.h"
 
@@ -23,7 +24,7 @@ class Slicer {
   llvm::Error Run() {
     std::vector<bool> gone(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i].op != "Slice") continue;
+      if (OpOf(nodes_[i]).movement != Movement::kSlice) continue;
       std::vector<size_t> chain = ChainOf(nodes_[i]);
       if (chain.empty()) continue;
       ACT_CHECK_OK(Move(nodes_[i], chain));
@@ -50,16 +51,19 @@ class Slicer {
       if (maker < 0) return {};
       const Node& node = nodes_[static_cast<size_t>(maker)];
       chain.push_back(static_cast<size_t>(maker));
-      if (node.op == "MatMul" && IsProductOfRows(node)) return chain;
-      const std::optional<ValueId> summand = node.op == "Add" ? SummandOfRow(node) : std::nullopt;
+      if (IsProductOfRows(node)) return chain;
+      const std::optional<ValueId> summand = SummandOfRow(node);
       if (!summand) return {};
       v = *summand;
     }
     return {};
   }
 
-  // Whether each row of the first operand makes a row of the result, which is longer.
+  // Whether each row of the first operand makes a row of the result, which is longer. If that operand is an input, which
+  // stays for the backward pass in any case, a slice of it would stay beside it.
   bool IsProductOfRows(const Node& node) const {
+    if (OpOf(node).product != Product::kMatrix || graph_.value(node.inputs[0]).kind == ValueKind::kInput)
+      return false;
     const Dims &x = DimsOf(node.inputs[0]), &y = DimsOf(node.outputs[0]);
     return DimsOf(node.inputs[1]).size() == 2 && x.size() == y.size() && node.attrs.Int("trans_a", 0) == 0 &&
            node.inputs.size() == 2 && x.back().per_batch == 0 && x.back().fixed < y.back().fixed;
@@ -67,6 +71,7 @@ class Slicer {
 
   // The operand that is no row, if the other one is.
   std::optional<ValueId> SummandOfRow(const Node& add) const {
+    if (OpOf(add).arithmetic != Arithmetic::kSum || add.inputs.size() != 2) return std::nullopt;
     const size_t rank = DimsOf(add.outputs[0]).size();
     for (const size_t row : {0, 1})
       if (DimsOf(add.inputs[row]).size() == 1 && DimsOf(add.inputs[1 - row]).size() == rank && rank > 1)
