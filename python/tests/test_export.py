@@ -139,6 +139,19 @@ class Smoothed(nn.Module):
         return loss / (labels != 1).sum().clamp(min=1) if self.reduction == "sum" else loss
 
 
+class Siamese(nn.Module):
+    """Two images through the same layers, whose running statistics go on from one to the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a, b = (self.body(image).mean((2, 3)) for image in (a, b))
+        return self.head((a - b).abs())
+
+
 def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
 
@@ -166,6 +179,7 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             {"loss": None, "exporter": "dynamo"},
         ),
         ("cnn", Cnn, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
+        ("siamese", Siamese, (torch.randn(4, 3, 8, 8), torch.randn(4, 3, 8, 8)), {"loss": "cross-entropy"}),
         ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("places", Places, (torch.randn(4, 3, 1, 6),), {"loss": "cross-entropy", "exporter": "torchscript"}),
         ("sampling", SpatialTransformer, (torch.randn(4, 3, 8, 7),), {"loss": "cross-entropy"}),
