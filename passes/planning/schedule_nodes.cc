@@ -93,7 +93,7 @@ llvm::Expected<std::vector<int64_t>> Peaks(Graph graph, const Schedule& schedule
   StepGraph step;
   step.graph = std::move(graph);
   ACT_CHECK_OK(AssignStorage(step, context));
-  if (context.policy.tiles_samples) ACT_CHECK_OK(TileSamples(step, context));
+  ACT_CHECK_OK(TileSamples(step, context));
   const int64_t large =
       context.policy.least_peak ? std::max(context.policy.batch, kSmallPeakBatch) : kTiledPeakBatch;
   std::vector<int64_t> peaks;
@@ -109,9 +109,11 @@ llvm::Expected<std::vector<int64_t>> Peaks(Graph graph, const Schedule& schedule
 llvm::Error ScheduleNodes(Graph& graph, PassContext& context) {
   const ScheduleProblem problem = ProblemOf(graph);
   Schedule schedule = SolveSchedule(problem);
-  // Where each of many candidates for re-runs is compiled, this would take longer than all else.
-  const bool one_candidate = context.policy.rerun_spacing == 0 && !context.policy.least_peak;
-  Schedule moved = one_candidate ? MoveBlocks(problem, schedule) : schedule;
+  // Blocks pay together with loops over samples. Where each of many candidates for re-runs is compiled, moving them
+  // would take longer than all else.
+  const Policy& policy = context.policy;
+  const bool moves_blocks = policy.tiles_samples && policy.rerun_spacing == 0 && !policy.least_peak;
+  Schedule moved = moves_blocks ? MoveBlocks(problem, schedule) : schedule;
   for (const Schedule* order : {&schedule, &moved})
     if (const auto wrong = ValidateSchedule(problem, *order))
       return MakeError("internal error: schedule", *wrong);
