@@ -66,7 +66,7 @@ def _attention_with_dropout(
         rows, columns = (torch.arange(x.size(-2), device=x.device) for x in (query, key))
         attn_mask = columns <= rows[:, None]
     if attn_mask is not None and attn_mask.dtype == torch.bool:
-        attn_mask = torch.zeros((), dtype=query.dtype).masked_fill(~attn_mask, -math.inf)
+        attn_mask = query.new_zeros(()).masked_fill(~attn_mask, -math.inf)
     if attn_mask is not None:
         scores = scores + attn_mask
     return F.dropout(F.softmax(scores, -1), dropout_p, training=True) @ value
