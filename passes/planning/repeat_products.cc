@@ -43,28 +43,33 @@ class Repeater {
   llvm::Error Run() {
     FindLateReaders();
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      Node& node = nodes_[i];
-      if (const Node* const product = ProductToRepeat(i)) {
-        ACT_CHECK_OK(SplitStatistics(node));
-        MakeAgain(*product);
-        continue;
-      }
-      if (const Node* const product = GradientToRepeat(node)) {
-        SplitSums(i, *product);
-        for (const size_t update : postponed_[i]) graph_.nodes.push_back(nodes_[update]);
-        continue;
-      }
-      for (ValueId& in : node.inputs)
-        if (again_[in] != kNoValue) in = again_[in];
-      if (const size_t place = PlaceOf(node, i); place > i)
-        Postpone(i, place);
-      else
-        graph_.nodes.push_back(node);
+      ACT_CHECK_OK(Emit(i));
+      for (const size_t update : postponed_[i]) graph_.nodes.push_back(nodes_[update]);
     }
     return llvm::Error::success();
   }
 
  private:
+  llvm::Error Emit(size_t i) {
+    Node& node = nodes_[i];
+    if (const Node* const product = ProductToRepeat(i)) {
+      ACT_CHECK_OK(SplitStatistics(node));
+      MakeAgain(*product);
+      return llvm::Error::success();
+    }
+    if (const Node* const product = GradientToRepeat(node)) {
+      SplitSums(i, *product);
+      return llvm::Error::success();
+    }
+    for (ValueId& in : node.inputs)
+      if (again_[in] != kNoValue) in = again_[in];
+    if (const size_t place = PlaceOf(node, i); place > i)
+      Postpone(i, place);
+    else
+      graph_.nodes.push_back(node);
+    return llvm::Error::success();
+  }
+
   // The product whose statistics the node at i takes, if other nodes of the forward pass read the result after them.
   const Node* ProductToRepeat(size_t i) const {
     if (OpOf(nodes_[i]).norm.role != Normalization::Role::kStatistics) return nullptr;
