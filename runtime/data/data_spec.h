@@ -3,6 +3,7 @@
 
 #include <llvm/Support/Error.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,7 +27,9 @@ struct DataSpec {
 };
 
 // The files that a pattern (*, ?, [a-z]) names, in the order of their names' bytes. A path that exists is
-// no pattern. Errors: no file matches.
-llvm::Expected<std::vector<std::string>> FindFiles(const std::string& pattern);
+// no pattern. Errors: no file matches; more names than most_names were compared with the pattern (one such as
+// "/*/*/*/*" goes through the whole disk).
+llvm::Expected<std::vector<std::string>> FindFiles(const std::string& pattern,
+                                                   int64_t most_names = 1'000'000);
 
 }  // namespace act

@@ -93,17 +93,17 @@ std::vector<std::string> Files(const std::vector<std::string>& paths) {
 }
 
 Bytes Change(Bytes input, const std::vector<Bytes>& corpus, std::mt19937_64& random) {
+  // Room for the largest input, once: to clear a megabyte takes longer than most inputs run.
+  static Bytes room(kMostBytes);
   const Bytes& other = corpus[random() % corpus.size()];
   for (uint64_t changes = 1 + random() % 8; changes > 0; --changes) {
     if (random() % 4 != 0) {
-      Bytes changed = input;
-      changed.resize(kMostBytes);
+      std::copy(input.begin(), input.end(), room.begin());
       MutateGenerator().seed(random());
-      const size_t size = LLVMFuzzerCustomMutator(changed.data(), input.size(), kMostBytes,
-                                                  static_cast<unsigned int>(random()));
+      const size_t size =
+          LLVMFuzzerCustomMutator(room.data(), input.size(), kMostBytes, static_cast<unsigned int>(random()));
       if (size != SIZE_MAX) {
-        changed.resize(size);
-        input = std::move(changed);
+        input.assign(room.begin(), room.begin() + static_cast<ptrdiff_t>(size));
         continue;
       }
     }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "runtime/base/error.h"
+#include "runtime/data/data_spec.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/safetensors.h"
@@ -132,6 +133,18 @@ TEST_F(DataFiles, ANameWithSpecialCharactersIsAFile) {
   WriteImages("image1.npy", 0, 3);
   WriteLabels("label.npy", 0, 10);
   EXPECT_EQ(ErrorOf("image=%image[1].npy,label=%label.npy"), "");
+}
+
+TEST_F(DataFiles, APatternThatGoesThroughTheWholeDiskIsRefused) {
+  for (const char* name : {"a.npy", "b.npy", "c.txt"}) WriteLabels(name, 0, 2);
+  const std::string pattern = folder_ / "*.npy";
+  constexpr int64_t kNames = 5;  // with "." and ".."
+  EXPECT_EQ(Take(FindFiles(pattern, kNames + 1)).size(), 2u);
+  auto refused = FindFiles(pattern, kNames - 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(llvm::toString(refused.takeError()),
+            pattern + ": more than 4 names would be compared with it\nhint: name the folder, and use * for its "
+                      "files only");
 }
 
 TEST_F(DataFiles, ErrorsNameTheFileOrTheShard) {
