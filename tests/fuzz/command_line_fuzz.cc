@@ -107,7 +107,8 @@ void RunChoices(const std::string& text) {
 void RunDataSet(const std::string& text) {
   // Folders of folders of the whole disk: a million names take some seconds with the sanitizers.
   static constexpr std::string_view kWildcards = "*?[";
-  if (std::count_if(text.begin(), text.end(), [](char c) { return kWildcards.find(c) != kWildcards.npos; }) > 3)
+  if (std::count_if(text.begin(), text.end(), [](char c) { return kWildcards.find(c) != kWildcards.npos; }) >
+      3)
     return;
   static const std::string kArray = std::string("\x93NUMPY\x01\0\x36\0", 10) +
                                     "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}" +

@@ -143,8 +143,9 @@ TEST_F(DataFiles, APatternThatGoesThroughTheWholeDiskIsRefused) {
   auto refused = FindFiles(pattern, kNames - 1);
   ASSERT_FALSE(refused);
   EXPECT_EQ(llvm::toString(refused.takeError()),
-            pattern + ": more than 4 names would be compared with it\nhint: name the folder, and use * for its "
-                      "files only");
+            pattern +
+                ": more than 4 names would be compared with it\nhint: name the folder, and use * for its "
+                "files only");
 }
 
 TEST_F(DataFiles, ErrorsNameTheFileOrTheShard) {
