@@ -43,8 +43,8 @@ struct CompileFlags {
   llvm::cl::opt<std::string> optimizer{
       "optimizer",
       llvm::cl::desc(
-          "sgd (default, with momentum), adam, adamw, ort-adamw, onnx-adam, onnx-momentum, adagrad,\n"
-          "lamb, or none (the gradients are outputs)"),
+          "sgd (default, with momentum), plain-sgd (no state), adam, adamw, ort-adamw, onnx-adam,\n"
+          "onnx-momentum, adagrad, lamb, or none (the gradients are outputs)"),
       llvm::cl::value_desc("NAME"), llvm::cl::init("sgd"), llvm::cl::cat(compile)};
   NumberFlag clip_norm{
       "clip-norm", llvm::cl::value_desc("X"), llvm::cl::cat(compile),
