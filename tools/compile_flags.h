@@ -177,10 +177,10 @@ struct CompileFlags {
       llvm::cl::desc(
           "With --compare: the peaks if --batch is cut into K micro-batches, summed for one update")};
   llvm::cl::opt<std::string> rates{
-      "rates", llvm::cl::value_desc("GFLOPS,GBPS"), llvm::cl::cat(reports),
+      "rates", llvm::cl::value_desc("measured|GFLOPS,GBPS"), llvm::cl::cat(reports),
       llvm::cl::desc(
           "With --compare: the machine whose time is estimated, in 10^9 operations of products and 10^9\n"
-          "bytes a second (default: two cores with AVX-512; of a GPU: none)")};
+          "bytes a second; measured: this one (default: two cores with AVX-512; of a GPU: none)")};
   llvm::cl::opt<std::string> explain{
       "explain", llvm::cl::ValueOptional, llvm::cl::value_desc("GLOB"), llvm::cl::cat(reports),
       llvm::cl::desc(
