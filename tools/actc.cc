@@ -22,6 +22,7 @@
 #include "runtime/memory/report.h"
 #include "runtime/plan/plan_io.h"
 #include "tools/compile_flags.h"
+#include "tools/machine_rates.h"
 #include "tools/prepare_plan.h"
 #include "tools/run_tool.h"
 
@@ -79,6 +80,10 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
     if (!path->empty())
       ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // fails before the work, not after it
   if (request.compare) {
+    if (request.compare->measure_rates) {
+      ACT_TRY(request.compare->rates,
+              RatesOfThisMachine([](const std::string& line) { llvm::errs() << "actc: " << line << "\n"; }));
+    }
     ACT_TRY(const Comparison comparison, Compare(f.model, request.import, request.compile, *request.compare));
     if (!f.report_html.empty()) ACT_CHECK_OK(WriteFile(f.report_html, ComparisonHtml(comparison)));
     if (f.report == "text") llvm::outs() << ComparisonText(comparison);

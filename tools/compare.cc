@@ -1,6 +1,7 @@
 #include "tools/compare.h"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
+#include <llvm/Support/FormatVariadic.h>
 
 #include <algorithm>
 #include <optional>
@@ -64,7 +65,8 @@ class Comparer {
     Comparison comparison{.fit_bytes = request_.fit_bytes,
                           .fit_of = request_.fit_dim.empty() ? "batch" : request_.fit_dim,
                           .share_bytes = request_.share_bytes,
-                          .micro_batches = request_.micro_batches};
+                          .micro_batches = request_.micro_batches,
+                          .rates = RatesText()};
     for (const ComparedEntry& entry : request_.entries) {
       ACT_TRY(ComparedPlan compared, CompareEntry(entry));
       comparison.plans.push_back(std::move(compared));
@@ -73,6 +75,17 @@ class Comparer {
   }
 
  private:
+  std::string RatesText() const {
+    if (!request_.rates) return "";
+    const StepRates& rates = *request_.rates;
+    const auto number = [](double rate) { return llvm::formatv("{0:F0}", rate / 1e9).str(); };
+    return number(rates.product_flops) + " GFLOP/s of products" +
+           (rates.rounded_flops != rates.product_flops
+                ? ", " + number(rates.rounded_flops) + " of those that may be rounded"
+                : "") +
+           " and " + number(rates.bytes) + " GB/s, " + request_.rates_of;
+  }
+
   void TakeOptimizer(const ImportResult& model) {
     if (!model.optimizer) return;
     compile_.optimizer = model.optimizer->name;

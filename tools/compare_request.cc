@@ -117,16 +117,26 @@ llvm::Error ParseMicroBatches(const std::string& text, const CompileOptions& com
   return llvm::Error::success();
 }
 
-llvm::Expected<StepRates> ParseRates(const std::string& text) {
+llvm::Error ParseRates(const std::string& text, TargetKind target, CompareRequest& request) {
+  if (text == "measured") {
+    if (target != TargetKind::kCpu)
+      return MakeError("--rates", "measured are those of the processor",
+                       "give --rates=GFLOPS,GBPS of the card");
+    request.measure_rates = true;
+    request.rates_of = "measured on this machine";
+    return llvm::Error::success();
+  }
   const auto [products, bytes] = llvm::StringRef(text).split(',');
   double gflops = 0, gigabytes = 0;
   // Not NaN.
   const auto is_rate = [](double rate) { return rate > 0 && rate < 1e9; };
   if (products.getAsDouble(gflops) || bytes.getAsDouble(gigabytes) || !is_rate(gflops) || !is_rate(gigabytes))
-    return MakeError("--rates", "expected GFLOPS,GBPS, found '" + text + "'",
+    return MakeError("--rates", "expected measured or GFLOPS,GBPS, found '" + text + "'",
                      "two numbers above 0: 10^9 operations of products a second, and 10^9 bytes a second, as "
                      "140,12");
-  return StepRates{.product_flops = 1e9 * gflops, .bytes = 1e9 * gigabytes};
+  request.rates = {.product_flops = 1e9 * gflops, .rounded_flops = 1e9 * gflops, .bytes = 1e9 * gigabytes};
+  request.rates_of = "given";
+  return llvm::Error::success();
 }
 
 }  // namespace
@@ -139,9 +149,10 @@ llvm::Expected<CompareRequest> ParseCompare(const CompareTexts& texts, const Imp
   if (!texts.share.empty()) ACT_CHECK_OK(ParseShare(texts.share, compile.target, request));
   if (!texts.micro_batches.empty()) ACT_CHECK_OK(ParseMicroBatches(texts.micro_batches, compile, request));
   if (!texts.rates.empty()) {
-    ACT_TRY(request.rates, ParseRates(texts.rates));
+    ACT_CHECK_OK(ParseRates(texts.rates, compile.target, request));
   } else if (compile.target == TargetKind::kCpu) {
     request.rates = StepRates{};
+    request.rates_of = "of two cores with AVX-512";
   }
   return request;
 }

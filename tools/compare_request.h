@@ -29,6 +29,8 @@ struct CompareRequest {
   std::vector<int64_t> micro_batches{};  // into how many the batch is cut
   StepChoices choices = {};              // of auto:SIZE
   std::optional<StepRates> rates{};      // nothing: times are not estimated
+  std::string rates_of{};                // "this machine"
+  bool measure_rates = false;            // the caller sets `rates` to this machine's
   bool has_batch = false;                // --batch was given
 };
 

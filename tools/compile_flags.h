@@ -43,8 +43,8 @@ struct CompileFlags {
   llvm::cl::opt<std::string> optimizer{
       "optimizer",
       llvm::cl::desc(
-          "sgd (default, with momentum), adam, adamw, ort-adamw, onnx-adam, onnx-momentum, adagrad,\n"
-          "lamb, or none (the gradients are outputs)"),
+          "sgd (default, with momentum), plain-sgd (no state), adam, adamw, ort-adamw, onnx-adam,\n"
+          "onnx-momentum, adagrad, lamb, or none (the gradients are outputs)"),
       llvm::cl::value_desc("NAME"), llvm::cl::init("sgd"), llvm::cl::cat(compile)};
   NumberFlag clip_norm{
       "clip-norm", llvm::cl::value_desc("X"), llvm::cl::cat(compile),
@@ -177,10 +177,10 @@ struct CompileFlags {
       llvm::cl::desc(
           "With --compare: the peaks if --batch is cut into K micro-batches, summed for one update")};
   llvm::cl::opt<std::string> rates{
-      "rates", llvm::cl::value_desc("GFLOPS,GBPS"), llvm::cl::cat(reports),
+      "rates", llvm::cl::value_desc("measured|GFLOPS,GBPS"), llvm::cl::cat(reports),
       llvm::cl::desc(
           "With --compare: the machine whose time is estimated, in 10^9 operations of products and 10^9\n"
-          "bytes a second (default: two cores with AVX-512; of a GPU: none)")};
+          "bytes a second; measured: this one (default: two cores with AVX-512; of a GPU: none)")};
   llvm::cl::opt<std::string> explain{
       "explain", llvm::cl::ValueOptional, llvm::cl::value_desc("GLOB"), llvm::cl::cat(reports),
       llvm::cl::desc(

@@ -22,15 +22,17 @@ llvm::Expected<Tuning> ReadTuning(const std::string& flag) {
                    "off: kernels in a fixed order; on: the faster one, timed once on a machine");
 }
 
+TimedMachine ThisMachine(const KernelRegistry& registry, int threads) {
+  return {.processor = ProcessorName(),
+          .threads = threads,
+          .software = "actrun " ACT_VERSION ", " + CpuSoftware() + ", " + VersionOf(registry)};
+}
+
 std::unique_ptr<KernelTuner> MakeTuner(Tuning tuning, const KernelRegistry& registry, int threads,
                                        std::function<void(const std::string&)> say) {
   if (tuning == Tuning::kOff) return nullptr;
   KernelTunerOptions options{
-      .machine = {.processor = ProcessorName(),
-                  .threads = threads,
-                  .software = "actrun " ACT_VERSION ", " + CpuSoftware() + ", " + VersionOf(registry)},
-      .force = tuning == Tuning::kForce,
-      .say = std::move(say)};
+      .machine = ThisMachine(registry, threads), .force = tuning == Tuning::kForce, .say = std::move(say)};
   if (const std::string folder = CacheFolder("ACT_TUNE_CACHE"); !folder.empty())
     options.path = folder + "/" + options.machine.FileName();
   return std::make_unique<KernelTuner>(std::move(options));

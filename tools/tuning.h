@@ -20,6 +20,9 @@ enum class Tuning {
 // The value of --tune if it is given, else of $ACT_TUNE, else on. Any other value is an error.
 llvm::Expected<Tuning> ReadTuning(const std::string& flag);
 
+// This machine with so many threads, for files of what was timed on it.
+TimedMachine ThisMachine(const KernelRegistry& registry, int threads);
+
 // Null if it is off. The file of choices is in $ACT_TUNE_CACHE, or else where compiled kernels are kept.
 std::unique_ptr<KernelTuner> MakeTuner(Tuning tuning, const KernelRegistry& registry, int threads,
                                        std::function<void(const std::string&)> say);

@@ -132,6 +132,7 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   if (factor != kNoValue) operands.push_back(factor);
   Attributes attrs;
   attrs.Set("gradient", int64_t{1});
+  if (rule_->sparse) attrs.Set("sparse", int64_t{1});
   ACT_TRY(const std::vector<ValueId> results, builder_.Add(rule_->op, operands, std::move(attrs),
                                                            name + ".update", rule_->makes_direction ? 1 : 0));
   if (rule_->makes_direction) ACT_CHECK_OK(LambStep(parameter, results[0]));

@@ -51,6 +51,9 @@ const std::vector<Row>& Rows() {
          const Reg step = b.Fma(r[6], v, b.Mul(r[7], g));
          return {b.Sub(p, b.Mul(lr, step)), v};
        }},
+      {"plain-sgd",
+       {.op = "PlainSgdUpdate", .state = {}, .scalars = {"lr", "weight_decay"}, .sparse = true},
+       [](B& b, const Regs& r) -> Regs { return {b.Sub(r[0], b.Mul(r[2], Decayed(b, r[0], r[1], r[3])))}; }},
       // The velocity takes a fraction of the gradient. With the fraction 1 this is SgdUpdate.
       {"onnx-momentum",
        {"OnnxMomentumUpdate",

@@ -22,6 +22,8 @@ struct UpdateRule {
   // length that the trust ratio gives.
   bool makes_direction = false;
   bool decoupled = false;  // shrinks the parameter by the decay, apart from the gradient (AdamW)
+  // Without weight decay, an element whose gradient is 0 keeps its number. Only a rule without state can promise it.
+  bool sparse = false;
 };
 
 // The rule that --optimizer names; null if none has this name.

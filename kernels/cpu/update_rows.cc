@@ -1,46 +1,57 @@
 // Updates of a table of which rows have a gradient. The gradient of a chunk of the table's rows is made in the
 // scratch space, and the kernel of the whole update runs on that chunk. Rows are sorted by chunk first, in their
 // order, so each element receives its terms as in a scatter, and the bits are those of the whole update.
+//
+// A sparse update (compiler/ops/update.h) leaves rows without a gradient alone. Where few of a chunk's rows have one,
+// it is made and applied for each of these rows, so the time is that of the rows that were looked up.
 #include "kernels/cpu/update_rows.h"
 
+#include <omp.h>
+
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/fused.h"
-#include "kernels/reference/quantized_update.h"
+#include "kernels/cpu/chunk_update.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/row_update_shape.h"
-#include "runtime/codec/dynamic_map.h"
 
 namespace act {
 namespace {
 
 // Rows first .. first + count - 1 of the table.
 struct Chunk {
-  int64_t position, first, count;
-};
-
-// The update of a chunk.
-class ChunkUpdate {
- public:
-  virtual ~ChunkUpdate() = default;
-  // Returns an error, or an empty string.
-  virtual std::string Run(const KernelArgs& args, const Chunk& chunk, float* gradient) = 0;
+  int64_t first, count;
 };
 
 class UpdateRows final : public Kernel {
  public:
-  UpdateRows(const RowUpdateShape& shape, std::unique_ptr<ChunkUpdate> update, int threads)
+  // Makes the update of so many rows on so many threads.
+  using MakeUpdate = std::function<std::unique_ptr<ChunkUpdate>(int64_t rows, int threads)>;
+
+  UpdateRows(const RowUpdateShape& shape, bool sparse, int threads)
       : shape_(shape),
+        sparse_(sparse),
         chunks_(RowChunksOf(shape.table_rows, shape.row_elements)),
         scratch_(RowUpdateScratchOf(shape.table_rows, shape.row_elements, shape.indices)),
-        update_(std::move(update)),
         threads_(std::max(threads, 1)) {}
+
+  // False if there is no update.
+  bool Make(const MakeUpdate& make) {
+    if (chunks_.chunks == 0) return true;
+    update_ = make(chunks_.rows, threads_);
+    last_ = make(LastCount(), threads_);
+    // Each thread's row lies in the scratch space of a chunk.
+    const int64_t threads = sparse_ ? std::min<int64_t>(threads_, chunks_.rows) : 0;
+    for (int64_t t = 0; t < threads; ++t) of_row_.push_back(make(1, 1));
+    return update_ && last_ &&
+           std::ranges::all_of(of_row_, [](const auto& update) { return update != nullptr; });
+  }
 
   std::string Run(const KernelArgs& args) override {
     if (std::string wrong = shape_.lookup.CheckIndices(args.inputs[shape_.at.index]); !wrong.empty())
@@ -50,21 +61,77 @@ class UpdateRows final : public Kernel {
     auto* start = (args.workspace.data + scratch_.start_offset).as<int64_t>();
     auto* order = (args.workspace.data + scratch_.order_offset).as<int64_t>();
     Sort(args, start, order);
+    const bool keeps_rows = sparse_ && args.state->update.hyper.weight_decay == 0;
+    const auto rows_of = [&](int64_t c) { return std::span(order + start[c], order + start[c + 1]); };
+    if (keeps_rows) {
+      if (std::string wrong = UpdateFewRows(args, rows_of, gradient); !wrong.empty()) return wrong;
+    }
     for (int64_t c = 0; c < chunks_.chunks; ++c) {
-      const int64_t first = c * chunks_.rows;
-      const Chunk chunk{c, first, std::min(chunks_.rows, shape_.table_rows - first)};
-      AddRows(args, chunk, {order + start[c], order + start[c + 1]}, gradient);
-      if (std::string wrong = update_->Run(args, chunk, gradient); !wrong.empty()) return wrong;
+      const Chunk chunk = ChunkAt(c);
+      if (keeps_rows && AreFew(rows_of(c), chunk)) continue;
+      AddRows(args, chunk, rows_of(c), gradient);
+      ChunkUpdate& update = c + 1 < chunks_.chunks ? *update_ : *last_;
+      if (std::string wrong = update.Run(args, chunk.first, gradient); !wrong.empty()) return wrong;
     }
     return "";
   }
 
   int64_t WorkspaceBytes() const override { return scratch_.bytes; }
   std::string Describe() const override {
-    return std::to_string(chunks_.chunks) + " chunks of " + std::to_string(chunks_.rows) + " rows";
+    return std::to_string(chunks_.chunks) + " chunks of " + std::to_string(chunks_.rows) + " rows" +
+           (sparse_ ? ", or few rows alone" : "");
   }
 
  private:
+  int64_t LastCount() const { return shape_.table_rows - (chunks_.chunks - 1) * chunks_.rows; }
+  Chunk ChunkAt(int64_t c) const {
+    return {c * chunks_.rows, c + 1 < chunks_.chunks ? chunks_.rows : LastCount()};
+  }
+
+  // Whether updating these rows alone takes less time than updating the chunk.
+  bool AreFew(std::span<const int64_t> order, const Chunk& chunk) const {
+    constexpr int64_t kElementsOfCall = 2048;  // that a loop over a chunk updates while one over a row begins
+    return static_cast<int64_t>(order.size()) * (shape_.row_elements + kElementsOfCall) <=
+           chunk.count * shape_.row_elements;
+  }
+
+  // Chunks are independent, and threads take one after the other. `rows_of`: the rows of a chunk.
+  template <class F>
+  std::string UpdateFewRows(const KernelArgs& args, const F& rows_of, float* gradient) {
+    std::string fault;
+#pragma omp parallel for num_threads(static_cast <int>(of_row_.size())) \
+    schedule(dynamic, 1) if (of_row_.size() > 1)
+    for (int64_t c = 0; c < chunks_.chunks; ++c) {
+      const std::span<int64_t> order = rows_of(c);
+      if (order.empty() || !AreFew(order, ChunkAt(c))) continue;
+      const auto thread = static_cast<size_t>(omp_get_thread_num());
+      float* row = gradient + omp_get_thread_num() * shape_.row_elements;
+      std::string wrong = UpdateEachRow(args, order, *of_row_[thread], row);
+#pragma omp critical(act_update_few_rows)
+      if (fault.empty()) fault = std::move(wrong);
+    }
+    return fault;
+  }
+
+  // Equal rows come to lie side by side, in their order.
+  std::string UpdateEachRow(const KernelArgs& args, std::span<int64_t> order, ChunkUpdate& update,
+                            float* gradient) const {
+    const TensorView& index = args.inputs[shape_.at.index];
+    const float* rows = args.inputs[shape_.at.rows].as<float>();
+    const auto place = [&](int64_t i) { return std::pair(IndexAt(index, i, shape_.table_rows), i); };
+    std::ranges::sort(order, {}, place);
+    for (size_t i = 0; i < order.size();) {
+      const int64_t row = place(order[i]).first;
+      std::fill_n(gradient, shape_.row_elements, 0.0f);
+      for (; i < order.size() && place(order[i]).first == row; ++i) {
+        const float* from = rows + order[i] * shape_.row_elements;
+        for (int64_t k = 0; k < shape_.row_elements; ++k) gradient[k] += from[k];
+      }
+      if (std::string wrong = update.Run(args, row, gradient); !wrong.empty()) return wrong;
+    }
+    return "";
+  }
+
   // Rows of chunk c are order[start[c]] .. order[start[c + 1] - 1].
   void Sort(const KernelArgs& args, int64_t* start, int64_t* order) const {
     std::fill_n(start, chunks_.chunks + 1, 0);
@@ -107,106 +174,18 @@ class UpdateRows final : public Kernel {
   }
 
   const RowUpdateShape shape_;
+  const bool sparse_;
   const RowChunks chunks_;
   const RowUpdateScratch scratch_;
-  const std::unique_ptr<ChunkUpdate> update_;
   const int threads_;
+  std::unique_ptr<ChunkUpdate> update_, last_;        // of a chunk, of the last one
+  std::vector<std::unique_ptr<ChunkUpdate>> of_row_;  // for each thread
 };
 
-// A program's loop over a chunk: operands of the table's elements move from chunk to chunk.
-class FusedUpdate final : public ChunkUpdate {
- public:
-  static std::unique_ptr<ChunkUpdate> Create(const KernelSite& site, const RowUpdateShape& shape,
-                                             std::string* why) {
-    auto update = std::make_unique<FusedUpdate>();
-    const RowChunks chunks = RowChunksOf(shape.table_rows, shape.row_elements);
-    update->rows_ = shape.at.rows;
-    update->row_bytes_ = shape.row_elements * static_cast<int64_t>(sizeof(float));
-    update->last_chunk_ = chunks.chunks - 1;
-    if (chunks.chunks == 0) return update;
-    const int64_t last = shape.table_rows - update->last_chunk_ * chunks.rows;
-    for (const auto& [loop, rows] : {std::pair(&update->loop_, chunks.rows), std::pair(&update->last_, last)})
-      if (!loop->Make(site, shape, rows, why)) return nullptr;
-    return update;
-  }
-
-  std::string Run(const KernelArgs& args, const Chunk& chunk, float* gradient) override {
-    Loop& loop = chunk.position == last_chunk_ ? last_ : loop_;
-    const int64_t offset = chunk.first * row_bytes_;
-    for (size_t i = 0; i < loop.inputs.size(); ++i)
-      loop.inputs[i].data = args.inputs[i].data + (loop.moves[i] ? offset : 0);
-    loop.inputs[rows_].data = DevicePointer(gradient);
-    for (size_t i = 0; i < loop.outputs.size(); ++i) loop.outputs[i].data = args.outputs[i].data + offset;
-    KernelArgs part = args;
-    part.inputs = loop.inputs;
-    part.outputs = loop.outputs;
-    part.workspace = {};
-    return loop.kernel->Run(part);
-  }
-
- private:
-  struct Loop {
-    Node node;
-    std::vector<TensorView> inputs, outputs;
-    std::vector<bool> moves;  // of each input: whether it has the table's elements
-    std::unique_ptr<Kernel> kernel;
-
-    bool Make(const KernelSite& site, const RowUpdateShape& shape, int64_t rows, std::string* why) {
-      TensorView part = site.inputs[shape.at.table];
-      part.dims[0] = rows;
-      part.elements = rows * shape.row_elements;
-      part.bytes = part.elements * static_cast<int64_t>(sizeof(float));
-      const size_t operands = site.node->program.inputs.size();
-      if (operands != shape.at.index) {
-        if (why) *why = "its program has another number of inputs";
-        return false;
-      }
-      for (size_t i = 0; i < operands; ++i) {
-        moves.push_back(i != shape.at.rows && site.inputs[i].dims == site.inputs[shape.at.table].dims);
-        inputs.push_back(moves[i] || i == shape.at.rows ? part : site.inputs[i]);
-      }
-      outputs.assign(site.outputs.size(), part);
-      node = *site.node;
-      node.program.space[0] = Dim(rows);
-      KernelSite chunk = site;
-      chunk.node = &node;
-      chunk.inputs = inputs;
-      chunk.outputs = outputs;
-      chunk.workspace_bytes = 0;
-      KernelRegistry fused;
-      RegisterFusedKernels(fused);
-      kernel = fused.For("Fused").front().create(chunk, why);
-      return kernel != nullptr;
-    }
-  };
-
-  size_t rows_ = 0;
-  int64_t row_bytes_ = 0, last_chunk_ = 0;
-  Loop loop_, last_;
-};
-
-class QuantizedUpdate final : public ChunkUpdate {
- public:
-  QuantizedUpdate(const QuantizedShape& shape, int64_t row_elements, int threads)
-      : shape_(shape), row_elements_(row_elements), threads_(threads) {}
-
-  // A chunk has whole blocks (RowChunksOf).
-  std::string Run(const KernelArgs& args, const Chunk& chunk, float* gradient) override {
-    const int64_t begin = chunk.first * row_elements_, end = begin + chunk.count * row_elements_;
-    UpdateQuantizedBlocks(args, shape_, gradient, begin / kMomentBlock, CeilDiv(end, kMomentBlock), threads_);
-    return "";
-  }
-
- private:
-  const QuantizedShape shape_;
-  const int64_t row_elements_;
-  const int threads_;
-};
-
-std::unique_ptr<Kernel> Create(const KernelSite& site, const RowUpdateShape& shape,
-                               std::unique_ptr<ChunkUpdate> update, std::string* why) {
-  if (!update) return nullptr;
-  auto kernel = std::make_unique<UpdateRows>(shape, std::move(update), site.threads);
+std::unique_ptr<Kernel> Create(const KernelSite& site, const RowUpdateShape& shape, bool sparse,
+                               const UpdateRows::MakeUpdate& make, std::string* why) {
+  auto kernel = std::make_unique<UpdateRows>(shape, sparse, site.threads);
+  if (!kernel->Make(make)) return nullptr;
   if (kernel->WorkspaceBytes() > site.workspace_bytes)
     return Refuse(why, TooLittleWorkspace(kernel->WorkspaceBytes(), site.workspace_bytes));
   return kernel;
@@ -214,17 +193,18 @@ std::unique_ptr<Kernel> Create(const KernelSite& site, const RowUpdateShape& sha
 
 std::unique_ptr<Kernel> OfProgram(const KernelSite& site, std::string* why) {
   const auto shape = RowUpdateShapeOf(site, why);
-  return shape ? Create(site, *shape, FusedUpdate::Create(site, *shape, why), why) : nullptr;
+  if (!shape) return nullptr;
+  const auto make = [&](int64_t rows, int threads) {
+    return ProgramUpdate(site, *shape, rows, threads, why);
+  };
+  return Create(site, *shape, site.node->attrs.Int("sparse") != 0, make, why);
 }
 
 std::unique_ptr<Kernel> OfQuantizedAdam(const KernelSite& site, std::string* why) {
   const auto shape = RowUpdateShapeOf(site, why);
   if (!shape) return nullptr;
-  const auto adam = QuantizedShapeOf("QuantizedAdam", site, why);
-  if (!adam) return nullptr;
-  if (!adam->coded) return Refuse(why, "its state is not codes and maxima");
-  return Create(site, *shape, std::make_unique<QuantizedUpdate>(*adam, shape->row_elements, site.threads),
-                why);
+  const auto make = [&](int64_t rows, int) { return QuantizedAdamUpdate(site, *shape, rows, why); };
+  return Create(site, *shape, /*sparse=*/false, make, why);
 }
 
 }  // namespace

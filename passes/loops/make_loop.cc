@@ -62,6 +62,7 @@ Node MakeLoop(const Graph& graph, const LoopNodes& group, const std::function<bo
         writes.emplace_back(node.inputs[static_cast<size_t>(node.mutates[m])],
                             results[node.outputs.size() + m]);
       if (node.attrs.Has("gradient")) gradients.insert(gradients.end(), {node.inputs[0], node.inputs[1]});
+      if (node.attrs.Has("sparse")) loop.attrs.Set("sparse", node.attrs.Int("sparse"));
       continue;
     }
     const ValueId out = node.outputs[0];

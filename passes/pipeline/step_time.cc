@@ -4,6 +4,7 @@
 
 #include "compiler/ops/op_table.h"
 #include "runtime/plan/recurrent_signature.h"
+#include "runtime/plan/row_update.h"
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
@@ -32,6 +33,9 @@ double CodedElements(const Node& node, int64_t batch) {
 
 double BytesOf(const Node& node, const OpDef& op, const Graph& graph, int64_t batch) {
   double bytes = At(CostOf(node, graph).bytes, batch);
+  // A sparse update reads and writes rows (docs/optimizers.md). Without weight decay it leaves the table alone.
+  if (const auto update = RowUpdateOf(node); update && node.attrs.Int("sparse") != 0)
+    return 3 * At(graph.value(node.inputs[update->rows]).type.Bytes(), batch);
   for (const int32_t i : node.mutates)
     bytes += At(graph.value(node.inputs[static_cast<size_t>(i)]).type.Bytes(), batch);
   // Of what these read, the rest is left alone.
@@ -51,7 +55,9 @@ double ExpectedSeconds(const Plan& plan, int64_t batch, const StepRates& rates) 
     if (RunsOf(node) == Runs::kAlias) continue;
     const OpDef& op = OpOf(node);
     const double flops = At(CostOf(node, graph).flops, batch);
-    const double flops_a_second = rates.product_flops * (IsProduct(op, node) ? 1 : kLoopPart);
+    const double flops_a_second = !IsProduct(op, node)               ? rates.product_flops * kLoopPart
+                                  : node.attrs.Int("may_round") != 0 ? rates.rounded_flops
+                                                                     : rates.product_flops;
     const double bytes = BytesOf(node, op, graph, batch) + kBytesOfCodedElement * CodedElements(node, batch);
     seconds += std::max(flops / flops_a_second, bytes / rates.bytes);
   }

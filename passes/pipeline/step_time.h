@@ -11,6 +11,7 @@ namespace act {
 // AVX-512.
 struct StepRates {
   double product_flops = 1.4e11;  // of convolutions, matrix products and attention
+  double rounded_flops = 1.4e11;  // of products that may round their operands to bfloat16
   double bytes = 1.2e10;          // read and written
 };
 

@@ -64,8 +64,8 @@ std::string TimedMachine::Text() const {
   return processor + ", " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + software;
 }
 
-std::string TimedMachine::FileName() const {
-  std::string name = "kernels-";
+std::string TimedMachine::FileName(const std::string& of) const {
+  std::string name = of + "-";
   for (const char c : processor) {
     if (llvm::isAlnum(c)) {
       name += llvm::toLower(c);

@@ -24,7 +24,7 @@ struct TimedMachine {
 
   std::string Text() const;
   // "kernels-intel-r-xeon-r-platinum-8481c-cpu-2-70ghz-2-threads-1a2b3c4d.txt".
-  std::string FileName() const;
+  std::string FileName(const std::string& of = "kernels") const;
 };
 
 // A text for TimedMachine::software that changes when a list of kernels does.

@@ -30,6 +30,7 @@ struct Comparison {
   // What is in use beside every arena. It is part of the peaks that are told and of what is to fit.
   int64_t share_bytes = 0;
   std::vector<int64_t> micro_batches = {};  // into how many the batch may be cut
+  std::string rates = {};  // by which times are expected: "140 GFLOP/s of products and 12 GB/s, given"
 
   int64_t PeakOf(const ComparedPlan& plan) const { return plan.report.layout.train.peak_bytes + share_bytes; }
 };

@@ -165,6 +165,7 @@ class Page {
          << ". Variance is what codes add to the gradient, as a part of its square";
     if (first_.seconds) out_ << ", and time is relative to " << first;
     out_ << (first_.seconds ? "; both are estimates." : "; it is an estimate.");
+    if (!comparison_.rates.empty()) out_ << " Time is that at " << HtmlEscaped(comparison_.rates) << ".";
     if (comparison_.share_bytes > 0)
       out_ << " All peaks hold the GPU's share of " << FormatSize(comparison_.share_bytes) << ".";
     out_ << "</p>\n";

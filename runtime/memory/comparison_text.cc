@@ -106,6 +106,7 @@ std::string ComparisonText(const Comparison& comparison) {
   if (comparison.share_bytes > 0)
     out << "  peaks hold the GPU's share, " << FormatSize(comparison.share_bytes) << "\n";
   out << "  variance: what codes add to the gradient, as a part of its square; it and time are estimates\n";
+  if (!comparison.rates.empty()) out << "  time: at " << comparison.rates << "\n";
   if (!comparison.micro_batches.empty()) {
     out << "micro-batches, whose gradients are summed for one update\n";
     Print(out, MicroBatchRows(comparison));

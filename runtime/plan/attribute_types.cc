@@ -84,6 +84,7 @@ constexpr TypeOf kTypes[] = {
     {"name", kString},
     {"gradients", kInts},
     {"row_gradient", kInts},
+    {"sparse", kInt},
     {"decoupled", kInt},
 };
 

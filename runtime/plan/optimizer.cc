@@ -82,6 +82,7 @@ const std::vector<OptimizerInfo>& AllOptimizers() {
       {"sgd",
        "momentum, or Nesterov's",
        {{&H::lr, 0.01}, {&H::momentum, 0.9}, {&H::nesterov, 0}, {&H::weight_decay, 0}}},
+      {"plain-sgd", "no momentum, and so no state", {{&H::lr, 0.01}, {&H::weight_decay, 0}}},
       {"adam",
        "weight decay as part of the gradient",
        {{&H::lr, 1e-3}, {&H::beta1, 0.9}, {&H::beta2, 0.999}, {&H::eps, 1e-8}, {&H::weight_decay, 0}}},

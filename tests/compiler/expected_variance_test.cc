@@ -98,5 +98,45 @@ TEST(ExpectedTime, IsThatOfBytesWhereArithmeticIsFast) {
   EXPECT_DOUBLE_EQ(ExpectedSeconds(plan, 32, {.product_flops = 1e30, .bytes = 2e9}), seconds / 2);
 }
 
+TEST(ExpectedTime, OfProductsThatMayBeRoundedHasARateOfItsOwn) {
+  CompileOptions options = At("L0");
+  options.optimizer = "none";
+  Plan plan = Take(Compile(OneProduct(64, 128), options));
+  const auto seconds = [&plan](double product, double rounded) {
+    return ExpectedSeconds(plan, 32, {.product_flops = product, .rounded_flops = rounded, .bytes = 1e30});
+  };
+  EXPECT_EQ(seconds(1e9, 1e9), seconds(1e9, 4e9));
+  const double exact = seconds(1e9, 4e9), product = 2. * 32 * 64 * 128;
+  int products = 0;
+  for (Node& node : plan.train.graph.nodes)
+    if (node.op == "MatMul" && products++ == 0) node.attrs.Set("may_round", int64_t{1});
+  ASSERT_EQ(products, 2);
+  EXPECT_NEAR(exact - seconds(1e9, 4e9), product / 1e9 - product / 4e9, 1e-9);
+}
+
+// Of a sparse update, the rows count and not the table.
+TEST(ExpectedTime, OfASparseUpdateIsThatOfItsRows) {
+  const auto seconds = [](const std::string& optimizer, int64_t rows) {
+    Graph graph;
+    GraphBuilder b(graph);
+    const ValueId ids = b.Input("ids", {DType::kInt64, {Dim(0, 4), Dim(1)}}, ValueKind::kInput);
+    const std::vector<float> weights(static_cast<size_t>(rows * 64), 1);
+    const ValueId table = b.Input("table", {DType::kFloat32, {Dim(rows), Dim(64)}}, ValueKind::kParameter,
+                                  testing_step::HostFloats(weights));
+    Attributes attrs;
+    attrs.Set("axis", int64_t{0});
+    const ValueId x =
+        Take(b.AddTyped("Gather", {table, ids}, {DType::kFloat32, {Dim(0, 4), Dim(64)}}, attrs));
+    graph.outputs = {
+        Take(b.Add1("ReduceMean", {Take(b.Add1("Mul", {x, x}, {}, "square"))}, Over({0, 1}, false), "loss"))};
+    CompileOptions options = At("L0");
+    options.optimizer = optimizer;
+    const Plan plan = Take(Compile(testing_step::ModelOf(std::move(graph)), options));
+    return ExpectedSeconds(plan, 8, {.product_flops = 1e30, .bytes = 1e9});
+  };
+  EXPECT_EQ(seconds("plain-sgd", 5000), seconds("plain-sgd", 50000));
+  EXPECT_GT(seconds("sgd", 50000), 9 * seconds("sgd", 5000));
+}
+
 }  // namespace
 }  // namespace act

@@ -111,7 +111,7 @@ struct TableRun {
                           .step = step,
                           .update = {.hyper = {.lr = .1,
                                                .momentum = .9,
-                                               .weight_decay = .1,
+                                               .weight_decay = weight_decay,
                                                .beta1 = .9,
                                                .beta2 = .99,
                                                .eps = 1e-6,
@@ -133,6 +133,7 @@ struct TableRun {
 
   Plan plan;
   std::unique_ptr<Executor> executor;
+  double weight_decay = .1;
 };
 
 void ExpectSameBytes(const Tensors& a, const Tensors& b, const std::string& where) {
@@ -181,6 +182,30 @@ TEST(UpdateRows, GiveTheBytesOfAWholeGradient) {
           EXPECT_NE(start.at("table"), rows.Kept().at("table")) << where;
         }
       }
+}
+
+// Without weight decay, rows that a batch does not look up are left alone.
+TEST(UpdateRows, SparseOnesGiveTheBytesOfAWholeGradient) {
+  for (const Table& t : kTables)
+    for (const double decay : {0.0, .1}) {
+      const std::string where = ToString(t.dims) + ", decay " + std::to_string(decay);
+      TableRun whole(Lookup(t), Options("plain-sgd", false), testing_step::CpuKernels(), 2);
+      TableRun rows(Lookup(t), Options("plain-sgd", true), testing_step::CpuKernels(), 2);
+      whole.weight_decay = rows.weight_decay = decay;
+      ASSERT_EQ(rows.ByRows(), 1u) << where;
+      const Graph& graph = rows.plan.train.graph;
+      EXPECT_EQ(graph.nodes[RowUpdatesOf(graph)[0].node].attrs.Int("sparse"), 1) << where;
+      for (const Value& value : graph.values) EXPECT_NE(value.kind, ValueKind::kOptimizer) << where;
+      const Tensors start = rows.Kept();
+      for (const auto& [batch, spread] :
+           {std::pair<int64_t, int64_t>{kBatch, t.dims[0].fixed}, {kBatch, 2}, {1, 3}}) {
+        const uint64_t step = static_cast<uint64_t>(batch + spread) % 97;
+        ASSERT_EQ(whole.Step(t, batch, step, spread), "") << where;
+        ASSERT_EQ(rows.Step(t, batch, step, spread), "") << where;
+        ExpectSameBytes(whole.Kept(), rows.Kept(), where);
+      }
+      EXPECT_NE(start.at("table"), rows.Kept().at("table")) << where;
+    }
 }
 
 // The plain loops make the gradient whole, so their kernels agree with each other to the bit, too.

@@ -67,7 +67,9 @@ struct Truth {
       if (optimizer == "adamw") p[i] -= h.lr * h.weight_decay * p[i];
       const bool decoupled = optimizer == "adamw" || optimizer == "ort-adamw" || optimizer == "lamb";
       if (!decoupled) g[i] += h.weight_decay * p[i];
-      if (optimizer == "sgd") {
+      if (optimizer == "plain-sgd") {
+        direction[i] = g[i];
+      } else if (optimizer == "sgd") {
         m[i] = h.momentum * m[i] + g[i];
         direction[i] = h.nesterov != 0 ? g[i] + h.momentum * m[i] : m[i];
       } else if (optimizer == "onnx-momentum") {
@@ -144,6 +146,7 @@ struct Case {
 std::vector<Case> Cases() {
   return {{"sgd", {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1}},
           {"sgd", {.lr = 0.1, .momentum = 0.7, .nesterov = 1, .weight_decay = 0.1}},
+          {"plain-sgd", {.lr = 0.1, .weight_decay = 0.1}},
           {"adam", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
           {"adamw", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},
           {"ort-adamw", {.lr = 0.1, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3}},

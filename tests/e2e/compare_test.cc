@@ -183,6 +183,52 @@ TEST_F(Compare, TellsVarianceAndTime) {
             std::string::npos);
 }
 
+// A file as RatesOfThisMachine writes it makes the times. One that is damaged, or another machine's, is measured anew,
+// and no plan depends on it.
+TEST_F(Compare, TimesAreThoseOfTheMachinesFile) {
+  const std::string folder = scratch_ / "cache";
+  const auto run = [&](const std::string& rates) {
+    std::vector<std::string> command = Command({"--compare=L3", "--batch=64", "--rates=" + rates});
+    command.insert(command.begin(), {"/usr/bin/env", "ACT_TUNE_CACHE=" + folder});
+    Outcome outcome = RunTool(command);
+    EXPECT_EQ(outcome.exit_code, 0) << Describe(command, outcome);
+    return outcome;
+  };
+  const Outcome first = run("measured");
+  EXPECT_NE(first.err.find("measuring this machine's rates"), std::string::npos) << first.err;
+  EXPECT_NE(first.out.find("measured on this machine"), std::string::npos) << first.out;
+  const std::vector<std::string> files = List(folder);
+  ASSERT_EQ(files.size(), 1u);
+  const std::string path = folder + "/" + files[0], text = ReadFile(path);
+  const size_t rates = text.find("product_gflops"), machine = text.find("machine: ");
+  ASSERT_NE(rates, std::string::npos) << text;
+  // What the file says is what counts.
+  WriteFile(path, text.substr(0, rates) + "product_gflops: 77.0\nrounded_gflops: 88.0\ngbytes: 9.0\n");
+  const Outcome kept = run("measured");
+  EXPECT_NE(kept.err.find("rates of " + path), std::string::npos) << kept.err;
+  EXPECT_NE(
+      kept.out.find("time: at 77 GFLOP/s of products, 88 of those that may be rounded and 9 GB/s, measured"),
+      std::string::npos)
+      << kept.out;
+  EXPECT_NE(run("77,9").out.find("time: at 77 GFLOP/s of products and 9 GB/s, given"), std::string::npos);
+  const std::vector<std::pair<std::string, std::string>> damaged = {
+      {"", "line 1 is not 'machine: "},
+      {"machine: another one\n" + text.substr(rates), "line 1 is not 'machine: "},
+      {text.substr(machine, rates - machine) + "product_gflops: fast\n",
+       "line 2 is not 'product_gflops: NUMBER'"},
+      {text.substr(0, text.size() - 1), "is not 'gbytes: NUMBER'"},
+      {text.substr(0, rates) + "product_gflops: 0\nrounded_gflops: 1\ngbytes: 1\n", "product_gflops"}};
+  for (const auto& [content, wrong] : damaged) {
+    WriteFile(path, content);
+    const Outcome again = run("measured");
+    EXPECT_NE(again.err.find("warning: " + path + " does not count: "), std::string::npos) << again.err;
+    EXPECT_NE(again.err.find(wrong), std::string::npos) << again.err;
+    EXPECT_NE(ReadFile(path).find(text.substr(0, rates)), std::string::npos) << "the file is new";
+  }
+  ExpectWrongUsage(Command({"--compare=L3", "--target=cuda", "--rates=measured"}),
+                   {"--rates: measured are those of the processor"});
+}
+
 TEST_F(Compare, WrongUsageIsExit2) {
   for (const char* entry : {"auto", "auto:", "auto:0", "auto:-1", "auto:1EiB", "auto:nan", "auto:2e18"})
     ExpectWrongUsage(Command({std::string("--compare=L0,") + entry, "--batch=4"}),
@@ -210,7 +256,7 @@ TEST_F(Compare, WrongUsageIsExit2) {
                    {"--micro-batches: needs an optimizer"});
   for (const char* rates : {"140", "140,0", "-1,12", "nan,12", "140,12,1", "fast,12"})
     ExpectWrongUsage(Command({"--compare=L3", std::string("--rates=") + rates}),
-                     {"--rates: expected GFLOPS,GBPS"});
+                     {"--rates: expected measured or GFLOPS,GBPS"});
   for (const char* flag : {"--gpu-share=1GiB", "--micro-batches=2", "--rates=1,1"})
     ExpectWrongUsage(Command({flag}), {"is a part of --compare"});
   ExpectWrongUsage(Command({"--compare="}), {"--compare: a level is missing", "--compare=L0,L3,L4"});

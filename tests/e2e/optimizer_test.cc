@@ -32,6 +32,7 @@ const std::vector<Case> kCases = {
      {"--optimizer=sgd"},
      {"--lr=0.05", "--momentum=0.8", "--weight-decay=0.01", "--nesterov"},
      1},
+    {"plain_sgd", {"--optimizer=plain-sgd"}, {"--lr=0.05", "--weight-decay=0.01"}, 0},
     {"adam", {"--optimizer=adam"}, {"--lr=0.01", "--beta1=0.8", "--beta2=0.95", "--weight-decay=0.1"}, 2},
     {"adamw", {"--optimizer=adamw"}, {"--lr=0.01", "--eps=1e-4", "--weight-decay=0.1"}, 2},
     {"adagrad",
@@ -95,12 +96,12 @@ double ErrorOf(const Tensor& found, const Tensor& expected) {
 // roundings. A wrong formula or hyperparameter is off by more than 1e-3.
 constexpr double kLimit = 2e-6;
 
-void ExpectPyTorchsNumbers(const std::string& name, const Tensors& found) {
+void ExpectPyTorchsNumbers(const Case& c, const Tensors& found) {
   const Tensors expected = Take(ReadTensors(Data("expected.safetensors")));
   int compared = 0;
   for (const auto& [key, tensor] : expected) {
-    if (key.rfind(name + "/", 0) != 0 || key.ends_with("/losses")) continue;
-    const auto it = found.find(key.substr(name.size() + 1));
+    if (key.rfind(c.name + "/", 0) != 0 || key.ends_with("/losses")) continue;
+    const auto it = found.find(key.substr(c.name.size() + 1));
     if (it == found.end()) {
       ADD_FAILURE() << key << " is missing";
       continue;
@@ -108,7 +109,8 @@ void ExpectPyTorchsNumbers(const std::string& name, const Tensors& found) {
     EXPECT_LE(ErrorOf(it->second, tensor), kLimit) << key;
     ++compared;
   }
-  EXPECT_GE(compared, 15) << name;  // gradient, parameter and state of five parameters
+  EXPECT_EQ(compared, 5 * (2 + c.state_tensors))
+      << c.name;  // gradient, parameter and state of five parameters
 }
 
 int64_t Int(const llvm::json::Object& object, const char* key) { return object.getInteger(key).value_or(-1); }
@@ -119,7 +121,7 @@ TEST_F(Optimizers, AgreeWithPyTorch) {
     const llvm::json::Object plan = Compile(c.compile);
     EXPECT_EQ(Int(plan, "optimizer_bytes"), c.state_tensors * padded) << c.name;
     const Result run = Run(8, c.run);
-    ExpectPyTorchsNumbers(c.name, run.tensors);
+    ExpectPyTorchsNumbers(c, run.tensors);
     EXPECT_EQ(Int(run.report, "peak_bytes"), Int(plan, "peak_bytes")) << c.name;
   }
 }
@@ -130,7 +132,7 @@ TEST_F(Optimizers, AccumulateToTheWholeBatch) {
   for (const Case& c : kCases) {
     Compile(Joined(c.compile, {"--accumulate=3"}));
     const Result run = Run(3, c.run);
-    ExpectPyTorchsNumbers(c.name, run.tensors);
+    ExpectPyTorchsNumbers(c, run.tensors);
     EXPECT_EQ(Int(run.report, "peak_bytes"), Int(run.report, "planned_peak_bytes")) << c.name;
     EXPECT_EQ(run.report.getArray("losses")->size(), 5u);
     EXPECT_EQ(run.tensors.count("optimizer.w1.grad_sum"), 0u);  // has no meaning between steps
@@ -211,7 +213,8 @@ TEST_F(Optimizers, QuantizedStateIsSmallerExactlyPlannedAndResumesBitIdentically
 TEST_F(Optimizers, RefuseFormsOfStateTheyDoNotHave) {
   const Args compile = {ToolPath("actc"), Data("model.onnx")};
   for (const std::string state : {"--optimizer-state=bf16", "--optimizer-state=8bit"}) {
-    for (const std::string optimizer : {"none", "adagrad", "ort-adamw", "onnx-adam", "onnx-momentum"})
+    for (const std::string optimizer :
+         {"none", "plain-sgd", "adagrad", "ort-adamw", "onnx-adam", "onnx-momentum"})
       ExpectWrongUsage(Joined(compile, {"--optimizer=" + optimizer, state}),
                        {"--optimizer-state", optimizer, "sgd, adam, adamw or lamb"});
     for (const char* target : {"--target=cuda", "--target=all"})
@@ -248,6 +251,8 @@ TEST_F(Optimizers, RefuseFlagsTheyDoNotTake) {
   Compile({});
   ExpectWrongUsage(Command(8, {"--beta1=0.5"}), {"--beta1", "sgd", "--momentum"});
   ExpectWrongUsage(Command(8, {"--nesterov", "--momentum=0"}), {"--nesterov", "momentum"});
+  Compile({"--optimizer=plain-sgd"});
+  ExpectWrongUsage(Command(8, {"--momentum=0"}), {"--momentum", "plain-sgd", "--weight-decay"});
   Compile({"--optimizer=none"});
   ExpectWrongUsage(Command(8, {"--lr=1"}), {"--lr", "updates no parameters"});
   const Args compile = {ToolPath("actc"), Data("model.onnx")};

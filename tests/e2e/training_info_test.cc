@@ -106,6 +106,9 @@ TEST_F(TrainingInfo, StepsAreThoseOfTheAlgorithm) {
       ++compared;
     }
     EXPECT_GE(compared, name == "plain" ? 13 : 10) << name;
+    if (name == "plain") {
+      EXPECT_EQ(report.getObject("optimizer")->getString("name"), "plain-sgd");
+    }
     EXPECT_EQ(report.getInteger("peak_bytes"), report.getInteger("planned_peak_bytes")) << name;
   }
 }

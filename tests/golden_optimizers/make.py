@@ -19,6 +19,7 @@ SHAPES = {"w1": (6, 8), "b1": (8,), "w2": (8, 8), "w3": (8, 3), "scale": ()}
 CASES = {
     "sgd": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.01),
     "sgd_nesterov": lambda p: torch.optim.SGD(p, 0.05, momentum=0.8, weight_decay=0.01, nesterov=True),
+    "plain_sgd": lambda p: torch.optim.SGD(p, 0.05, weight_decay=0.01),
     "adam": lambda p: torch.optim.Adam(p, 0.01, betas=(0.8, 0.95), eps=1e-8, weight_decay=0.1),
     "adamw": lambda p: torch.optim.AdamW(p, 0.01, betas=(0.9, 0.999), eps=1e-4, weight_decay=0.1),
     "adagrad": lambda p: torch.optim.Adagrad(

@@ -49,6 +49,24 @@ inline OpCase UpdateRowsCase(const TableRows& t, unsigned seed) {
   return c;
 }
 
+// p -= lr (g + decay p); operands p, g, lr, decay.
+inline OpCase SparseRowsCase(const TableRows& t, unsigned seed, float decay) {
+  enum { kP, kG, kLr, kDecay, kDecayed, kStep, kNew };
+  OpCase c;
+  c.op = "UpdateRows";
+  c.attrs.Set("sparse", int64_t{1});
+  c.state.update.hyper.weight_decay = static_cast<double>(decay);
+  c.inputs = {Random(t.table, seed), RowsOf(t, seed + 1), Floats({}, {.1f}), Floats({}, {decay})};
+  c.mutates = {kP};
+  c.program.space = Dims(t.table.begin(), t.table.end());
+  c.program.inputs.resize(c.inputs.size());
+  c.program.instrs = {
+      {Opcode::kFma, kDecay, kP, kG}, {Opcode::kMul, kLr, kDecayed}, {Opcode::kSub, kP, kStep}};
+  c.program.outputs = {{OutputKind::kStore, kNew, {}, 0}};
+  AppendIndex(c, t, kP, kG, seed + 3);
+  return c;
+}
+
 // QuantizedAdam with rows in the gradient's place.
 inline OpCase QuantizedAdamRowsCase(const TableRows& t, unsigned seed) {
   OpCase c = QuantizedUpdate{}.Case(ElementCount(t.table), seed);

@@ -2,6 +2,7 @@
 #include "tests/unit/update_rows_case.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/plan/row_update.h"
 
@@ -49,6 +50,70 @@ TEST(UpdateRowsKernels, AgreeWithPlainLoops) {
       ASSERT_NEAR(result.tensors[1].as<float>()[i], v, 1e-4) << i;
       ASSERT_NEAR(result.tensors[0].as<float>()[i], static_cast<double>(c.inputs[0].as<float>()[i]) - .1 * v,
                   1e-4);
+    }
+  }
+}
+
+// Few rows, many, and both in one table; a row that occurs often; a last chunk of one row.
+const std::vector<TableRows> kSparseTables = {
+    {{4000, 70}, 20}, {{4000, 70}, 900},  {{30, 7}, 3},       {{300000}, 60, DType::kInt32, true},
+    {{700, 400}, 8},  {{16385, 64}, 300}, {{512, 16, 33}, 9}, {{600, 769}, 30, DType::kInt64, true},
+    {{600, 769}, 0},  {{0, 4}, 0},        {{3, 0}, 2},        {{9, 140000}, 2}};
+
+// Every third index is one of two rows, so that rows occur again, in several chunks.
+OpCase SparseCase(const TableRows& t, float decay) {
+  OpCase c = SparseRowsCase(t, 4, decay);
+  for (int64_t i = 0; i < t.indices; i += 3) {
+    const int64_t row = i % 2 == 0 ? t.table[0] - 1 : t.table[0] / 2;
+    if (t.index == DType::kInt64)
+      c.inputs[4].as<int64_t>()[i] = row;
+    else
+      c.inputs[4].as<int32_t>()[i] = static_cast<int32_t>(row);
+  }
+  return c;
+}
+
+TEST(UpdateRowsKernels, SparseUpdatesGiveTheBitsOfWholeOnes) {
+  const KernelEntry& entry = CpuRegistry().For("UpdateRows").front();
+  for (const TableRows& t : kSparseTables)
+    for (const float decay : {0.0f, .1f}) {
+      const OpCase sparse = SparseCase(t, decay);
+      OpCase whole = sparse;
+      whole.attrs.Set("sparse", int64_t{0});
+      EXPECT_GT(CompareWithReference(sparse, 1e-6), 0) << t.table[0] << " rows";
+      const OpResult expected = RunKernel(entry, whole, 2, PlannedWorkspace(whole));
+      ASSERT_EQ(expected.error, "");
+      for (const int threads : {1, 2, 5}) {
+        const OpResult result = RunKernel(entry, sparse, threads, PlannedWorkspace(sparse));
+        ASSERT_EQ(result.error, "");
+        EXPECT_EQ(result.tensors[0].bytes, expected.tensors[0].bytes)
+            << t.table[0] << " rows, decay " << decay << ", " << threads << " threads";
+      }
+    }
+}
+
+// An update of all rows makes NaN of infinity, which it multiplies by the decay.
+TEST(UpdateRowsKernels, SparseUpdatesLeaveRowsWithoutAGradientAlone) {
+  const TableRows t{{4000, 70}, 20};
+  for (const float decay : {0.0f, .1f}) {
+    OpCase c = SparseRowsCase(t, 5, decay);
+    std::vector<bool> has_gradient(4000, false);
+    for (int64_t i = 0; i < t.indices; ++i) {
+      const int64_t row = c.inputs[4].as<int64_t>()[i];
+      has_gradient[static_cast<size_t>(row < 0 ? row + 4000 : row)] = true;
+    }
+    float* table = c.inputs[0].as<float>();
+    for (size_t row = 0; row < 4000; ++row)
+      if (!has_gradient[row]) std::fill_n(table + row * 70, 70, INFINITY);
+    const OpResult result = RunKernel(CpuRegistry().For(c.op).front(), c, 2, PlannedWorkspace(c));
+    ASSERT_EQ(result.error, "");
+    for (size_t row = 0; row < 4000; ++row) {
+      const float number = result.tensors[0].as<float>()[row * 70 + row % 70];
+      if (has_gradient[row]) {
+        EXPECT_TRUE(std::isfinite(number));
+      } else {
+        EXPECT_EQ(std::isinf(number), decay == 0) << row;
+      }
     }
   }
 }

@@ -36,8 +36,7 @@ llvm::Expected<ModelOptimizer> Read(const ModelFile& file) {
       if (op == "AdamWOptimizer") {
         ACT_CHECK_OK(ReadAdamW(node, attrs, optimizer));
       } else {
-        optimizer.name = "sgd";
-        optimizer.hyper = {{"momentum", 0}, {"weight-decay", 0}};
+        optimizer.name = "plain-sgd";
       }
     } else {
       return MakeError(PlaceOf(node), "is not supported in an optimizer model",

@@ -228,7 +228,7 @@ class Reader {
       if (product == producers_.end() || !IsStandard(*product->second, "Mul", 2)) continue;
       const onnx::NodeProto& mul = *product->second;
       const int gradient = gradient_of_.count(mul.input(0)) ? 0 : 1;
-      ModelOptimizer optimizer{.name = "sgd", .hyper = {{"momentum", 0}, {"weight-decay", 0}}};
+      ModelOptimizer optimizer{.name = "plain-sgd", .hyper = {}};
       ACT_CHECK_OK(ReadRate(mul.input(1 - gradient), PlaceOf(mul), optimizer));
       ACT_CHECK_OK(Train(parameter, mul.input(gradient), result, PlaceOf(step)));
       ACT_CHECK_OK(Choose(std::move(optimizer), PlaceOf(step)));
