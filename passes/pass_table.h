@@ -2,6 +2,9 @@
 // documented in its own file (docs/adding_a_pass.md).
 #pragma once
 
+#include <cstddef>
+#include <iterator>
+
 #include "compiler/ir/verify.h"
 #include "passes/pass.h"
 
@@ -73,10 +76,10 @@ struct RunsIn {
 constexpr RunsIn Both(PassRun pass) { return {pass, pass}; }
 constexpr RunsIn Training(PassRun pass) { return {pass, {}}; }
 
-// At L4 each choice of re-runs is compiled to the end (passes/storage/choose_reruns.h). The first
-// pass that depends on this choice, and all after it, run once for each candidate and once more for
-// the best one.
-enum class Repeats { kOnce, kPerCandidate };
+// At L4 and L5 each choice of re-runs is compiled to the end (passes/storage/choose_reruns.h). The first pass that
+// depends on this choice, and all after it, run once for each candidate. L5 also chooses which products are made twice:
+// the passes from repeat-products on run once for each of these choices, with the re-runs of the best candidate.
+enum class Repeats { kOnce, kPerCandidate, kPerRepeats };
 
 struct PassEntry {
   // Used by --print-after, --time-passes and --verify-each. Those put "eval." before it in the
@@ -209,30 +212,26 @@ inline constexpr PassEntry kPasses[] = {
      "makes what labels alone determine before a large loss, which may then run in tiles; after fuse-loops, "
      "which "
      "puts it into loops with the loss"},
-    {"repeat-products", Training(RepeatProducts), kFused, kPerCandidate,
+    {"repeat-products", Training(RepeatProducts), kFused, kPerRepeats,
      [](Context c) { return c.repeated_elements > 0; },
      "L5: makes the product before a normalization twice, so that each of both can run in tiles; runs after "
      "fuse-loops, which leaves the readers of its result in few nodes, and before schedule"},
-    {"schedule", Both(ScheduleNodes), kFused, kPerCandidate, kAlways,
+    {"schedule", Both(ScheduleNodes), kFused, kPerRepeats, kAlways,
      "orders the remaining nodes for least memory"},
-    {"assign-storage", Both(AssignStorage), kFused, kPerCandidate, kAlways,
+    {"assign-storage", Both(AssignStorage), kFused, kPerRepeats, kAlways,
      "decides which values share memory, and bounds workspaces; runs after schedule, which says what is read "
      "last"},
-    {"tile-samples", Both(TileSamples), kFused, kPerCandidate,
-     [](Context c) { return c.policy.tiles_samples; },
+    {"tile-samples", Both(TileSamples), kFused, kPerRepeats, [](Context c) { return c.policy.tiles_samples; },
      "runs the nodes that make the peak for some samples at a time; runs after assign-storage, by which it "
      "measures the peak"},
 };
 
-consteval bool CandidatesEndTheTable() {
-  bool repeated = false;
-  for (const PassEntry& pass : kPasses) {
-    if (repeated && pass.repeats == kOnce) return false;
-    repeated |= pass.repeats == kPerCandidate;
-  }
-  return repeated;
+consteval bool RunsOftenerFromTopToBottom() {
+  for (size_t p = 1; p < std::size(kPasses); ++p)
+    if (kPasses[p].repeats < kPasses[p - 1].repeats) return false;
+  return true;
 }
-static_assert(CandidatesEndTheTable(), "a pass that runs once stands after one that runs once a candidate");
+static_assert(RunsOftenerFromTopToBottom(), "a pass depends on a choice on which one before it depends");
 
 }  // namespace pass_table
 

@@ -20,6 +20,7 @@
 #include "runtime/base/size.h"
 #include "runtime/codec/plugin.h"
 #include "runtime/memory/report.h"
+#include "runtime/memory/step_sizes.h"
 #include "runtime/plan/plan_io.h"
 #include "tools/compile_flags.h"
 #include "tools/machine_rates.h"
@@ -119,7 +120,7 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
   if (f.print_after == "import" || f.print_after == "all") llvm::outs() << "// import\n" << Dump(model.graph);
   bool known_pass = f.print_after.empty() || f.print_after == "import" || f.print_after == "all";
   llvm::Error emitted = llvm::Error::success();
-  request.compile.after_pass = [&](const std::string& pass, const Graph& graph) {
+  const auto after_pass = [&](const std::string& pass, const Graph& graph) {
     if (f.print_after == pass || f.print_after == "all") llvm::outs() << "// " << pass << "\n" << Dump(graph);
     known_pass |= f.print_after == pass;
     // The types of a bfloat16 step are those of its loops.
@@ -127,8 +128,10 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
     if (emits && !f.emit_onnx.empty())
       emitted = llvm::joinErrors(std::move(emitted), EmitOnnx(graph, f.emit_onnx));
   };
+  if (!f.print_after.empty() || !f.emit_onnx.empty()) request.compile.after_pass = after_pass;
   std::vector<PassTime> times;
-  llvm::Expected<Plan> compiled = Compile(std::move(model), request.compile, &times);
+  llvm::Expected<Plan> compiled =
+      Compile(std::move(model), request.compile, f.time_passes ? &times : nullptr);
   if (!compiled) return llvm::joinErrors(std::move(emitted), WithPlace(compiled.takeError(), f.model));
   ACT_CHECK_OK(std::move(emitted));
   Plan& plan = *compiled;
@@ -136,11 +139,17 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
     return MakeError("--print-after=" + f.print_after, "no such pass",
                      "the passes are:\n" + DescribePasses());
 
+  const bool wants_report = f.report != "none" || !f.report_json.empty() || !f.report_html.empty();
   std::vector<MemoryReport> reports;
   for (const TargetKind target : request.target.kinds) {
-    reports.emplace_back();
-    ACT_TRY(reports.back(), MakeMemoryReport(plan, plan.default_batch, target, request.target.card));
-    ACT_CHECK_OK(ValidateLayout(plan, reports.back().layout));
+    if (wants_report) {
+      reports.emplace_back();
+      ACT_TRY(reports.back(), MakeMemoryReport(plan, plan.default_batch, target, request.target.card));
+      ACT_CHECK_OK(ValidateLayout(plan, reports.back().layout));
+    } else {  // the plan is checked all the same, by a layout that takes little time
+      ACT_TRY(const MemoryLayout layout, LayOut(plan, plan.default_batch, target, QuickPacking()));
+      ACT_CHECK_OK(ValidateLayout(plan, layout));
+    }
   }
   if (card) {
     ACT_TRY(plan.prepared, PreparePlan(std::move(card), plan, [](const std::string& line) {

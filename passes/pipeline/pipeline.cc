@@ -85,14 +85,13 @@ void NameConstants(Graph& graph, const std::string& prefix) {
       value.name = prefix + std::to_string(unnamed++);
 }
 
-// Runs the passes that depend on the choice of re-runs, to the end of a step.
-llvm::Error FinishStep(Graph graph, PassContext& context, const CompileOptions& options,
-                       std::vector<PassTime>* times, Plan& plan) {
-  plan.train.graph = std::move(graph);
-  ACT_CHECK_OK(RunPasses(kTrainingStep, Repeats::kPerCandidate, plan.train, context, options, times));
-  plan.edges = std::move(context.edges);
-  NameConstants(plan.train.graph, "constant.train.");
-  return llvm::Error::success();
+// The plan that `plan` becomes with a step on which all passes have run.
+Plan WithStep(const Plan& plan, UnfinishedStep& finished) {
+  Plan result = plan;
+  result.train = std::move(finished.step);
+  result.edges = std::move(finished.context.edges);
+  NameConstants(result.train.graph, "constant.train.");
+  return result;
 }
 
 }  // namespace
@@ -153,26 +152,41 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
     context.policy.rounds_products = false;
   Graph evaluation = ForwardPart(model.graph);
   if (options.verify_each) ACT_CHECK_OK(Verify(model.graph, Stage::kImported));
-  StepGraph step;
-  step.graph = std::move(model.graph);
-  MarkTrained(context.marks, model.trainable);
-  ACT_CHECK_OK(RunPasses(kTrainingStep, Repeats::kOnce, step, context, options, times));
+  UnfinishedStep step;
+  step.step.graph = std::move(model.graph);
+  step.context = std::move(context);
+  MarkTrained(step.context.marks, model.trainable);
+  const auto run = [&](Repeats repeats, UnfinishedStep& on, const CompileOptions& with,
+                       std::vector<PassTime>* timed = nullptr) {
+    return RunPasses(kTrainingStep, repeats, on.step, on.context, with, timed);
+  };
+  ACT_CHECK_OK(run(Repeats::kOnce, step, options, times));
+  std::optional<Plan> found;
   if (options.reruns.size() == 1) {
-    SetReruns(context, options.reruns[0]);
-  } else if (context.policy.rerun_spacing > 0) {
+    SetReruns(step.context, options.reruns[0]);
+  } else if (step.context.policy.rerun_spacing > 0) {
     CompileOptions quiet = options;
     quiet.after_pass = nullptr;
-    const auto finish = [&](const Graph& graph, PassContext& attempt) -> llvm::Expected<Plan> {
-      Plan tried = plan;
-      ACT_CHECK_OK(FinishStep(graph, attempt, quiet, nullptr, tried));
-      return tried;
+    const auto to_repeats = [&](UnfinishedStep& attempt) {
+      return run(Repeats::kPerCandidate, attempt, quiet);
     };
-    ACT_CHECK_OK(SearchReruns(step.graph, context, options.reruns, finish));
+    const auto from_repeats = [&](UnfinishedStep& attempt) -> llvm::Expected<Plan> {
+      ACT_CHECK_OK(run(Repeats::kPerRepeats, attempt, quiet));
+      return WithStep(plan, attempt);
+    };
+    ACT_TRY(found, SearchReruns(step, options.reruns, {to_repeats, from_repeats}));
   }
-  if (reruns) *reruns = RerunsOf(context);
-  context.wants_variance = variance != nullptr;
-  ACT_CHECK_OK(FinishStep(std::move(step.graph), context, options, times, plan));
-  if (variance) *variance = context.relative_variance;
+  if (reruns) *reruns = RerunsOf(step.context);
+  step.context.wants_variance = variance != nullptr;
+  if (found && !times && !variance && !options.after_pass) {
+    plan = std::move(*found);
+  } else {  // nobody has seen the passes that made what was found
+    found.reset();
+    for (const Repeats repeats : {Repeats::kPerCandidate, Repeats::kPerRepeats})
+      ACT_CHECK_OK(run(repeats, step, options, times));
+    plan = WithStep(plan, step);
+  }
+  if (variance) *variance = step.context.relative_variance;
   ACT_CHECK_OK(AddCountCorrect(evaluation));
   ACT_TRY(plan.eval, CompileEvaluation(std::move(evaluation), options, times));
   // A step that reads a parameter after its update trains, but wrongly: nobody would notice.

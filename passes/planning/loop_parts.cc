@@ -1,6 +1,7 @@
 #include "passes/planning/loop_parts.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "runtime/plan/alias.h"
 #include "runtime/plan/runtime_op.h"
@@ -14,86 +15,93 @@ std::vector<size_t> Parting::Order() const {
   return order;
 }
 
-LoopParts::LoopParts(const Graph& graph) : graph_(graph), tileable_(graph.values.size()) {
-  for (const Value& value : graph_.values) roles_.push_back(TileRoleOf(value.type));
-  for (const Node& node : graph_.nodes)
-    if (!node.outputs.empty())
-      tileable_[static_cast<size_t>(node.outputs[0])] = !WhyNotTileable(graph_, node);
+LoopParts::LoopParts(const MovingStep& step) : step_(step) {
+  const Graph& graph = step.graph();
+  for (const Value& value : graph.values) roles_.push_back(TileRoleOf(value.type));
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = step.NodeOf(static_cast<NodeNumber>(n));
+    NodeFacts facts{.first_input = operands_.size()};
+    std::copy_if(node.inputs.begin(), node.inputs.end(), std::back_inserter(operands_),
+                 [](ValueId id) { return id != kNoValue; });
+    facts.first_output = operands_.size();
+    operands_.insert(operands_.end(), node.outputs.begin(), node.outputs.end());
+    facts.end = operands_.size();
+    facts.tileable = !WhyNotTileable(graph, node);
+    facts.reshapes = IsAlias(node);
+    facts.writes = !node.mutates.empty();
+    nodes_.push_back(facts);
+  }
 }
 
-bool LoopParts::IsTileable(const Node& node, int64_t tokens) const {
-  if (node.outputs.empty()) return !WhyNotTileable(graph_, node, tokens);
-  if (!tileable_[static_cast<size_t>(node.outputs[0])]) return false;
-  return tokens == 1 || !WhyNotTileable(graph_, node, tokens);
+bool LoopParts::IsTileable(NodeNumber node, int64_t tokens) const {
+  return FactsOf(node).tileable &&
+         (tokens == 1 || !WhyNotTileable(step_.graph(), step_.NodeOf(node), tokens));
 }
 
 // Which of the nodes make something whole that the core needs, for itself or by others. A node that cannot run in tiles
 // (LossDenominator) is one, and so is every node that it reads from, even if that one could run in tiles (a Slice of
 // the labels).
 std::vector<bool> LoopParts::NeededWhole(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const {
-  std::vector<bool> in_tiles(graph_.values.size()), whole(graph_.values.size()), result(in_core.size());
-  const auto any = [](const std::vector<bool>& set, const std::vector<ValueId>& ids) {
-    return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return set[static_cast<size_t>(id)]; });
-  };
+  enum Need : uint8_t { kNot = 0, kInTiles = 1, kWhole = 2 };
+  std::vector<uint8_t> needs(roles_.size());
+  std::vector<bool> result(in_core.size());
   for (size_t i = in_core.size(); i-- > 0;) {
-    const Node& node = graph_.nodes[lo + i];
-    const bool needed = in_core[i] || any(in_tiles, node.outputs);
-    result[i] = any(whole, node.outputs) || (needed && !IsTileable(node, tokens));
-    if (!needed && !result[i]) continue;
-    for (const ValueId id : node.inputs)
-      if (id != kNoValue) (result[i] ? whole : in_tiles)[static_cast<size_t>(id)] = true;
+    const NodeNumber node = step_.At(lo + i);
+    uint8_t need = in_core[i] ? kInTiles : kNot;
+    for (const ValueId id : OutputsOf(node)) need |= needs[static_cast<size_t>(id)];
+    if (need == kNot) continue;
+    result[i] = (need & kWhole) != 0 || !IsTileable(node, tokens);
+    for (const ValueId id : InputsOf(node)) needs[static_cast<size_t>(id)] |= result[i] ? kWhole : kInTiles;
   }
   return result;
 }
 
 std::optional<Parting> LoopParts::Part(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const {
   const std::vector<bool> needed_whole = NeededWhole(lo, in_core, tokens);
-  enum class Made : uint8_t { kElsewhere, kInLoop, kSumInLoop, kAfter };
-  std::vector<Made> made(graph_.values.size(), Made::kElsewhere);
+  enum Made : uint8_t { kElsewhere = 0, kInLoop = 1, kSumInLoop = 2, kAfter = 4 };
+  std::vector<uint8_t> made(roles_.size());
   Parting parting;
   for (size_t i = 0; i < in_core.size(); ++i) {
-    const Node& node = graph_.nodes[lo + i];
-    const auto reads = [&](Made what) {
-      return std::any_of(node.inputs.begin(), node.inputs.end(),
-                         [&](ValueId id) { return id != kNoValue && made[static_cast<size_t>(id)] == what; });
-    };
+    const NodeNumber node = step_.At(lo + i);
+    const NodeFacts& facts = FactsOf(node);
+    uint8_t reads = kElsewhere;
+    for (const ValueId id : InputsOf(node)) reads |= made[static_cast<size_t>(id)];
     // A sum is complete only after the loop. What an update after the loop writes must not be
     // read before it.
-    const bool after = reads(Made::kAfter) || reads(Made::kSumInLoop);
+    const bool after = (reads & (kAfter | kSumInLoop)) != 0;
     // Another shape of what is whole is whole: a node that cannot be in the loop may read it.
-    const bool stays_whole = (IsAlias(node) || needed_whole[i]) && !in_core[i] && !reads(Made::kInLoop);
+    const bool stays_whole = !in_core[i] && (reads & kInLoop) == 0 && (needed_whole[i] || facts.reshapes);
     const bool in_loop = !after && !stays_whole && IsTileable(node, tokens);
-    const bool before = !after && !in_loop && !reads(Made::kInLoop) && node.mutates.empty();
+    const bool before = !after && !in_loop && (reads & kInLoop) == 0 && !facts.writes;
     if (in_core[i] && !in_loop) return std::nullopt;
     (in_loop ? parting.loop : before ? parting.before : parting.after).push_back(lo + i);
-    for (const ValueId id : node.outputs) {
+    for (const ValueId id : OutputsOf(node)) {
       const bool sum = RoleOf(id) == TileRole::kSame;
-      made[static_cast<size_t>(id)] = in_loop  ? (sum ? Made::kSumInLoop : Made::kInLoop)
-                                      : before ? Made::kElsewhere
-                                               : Made::kAfter;
+      made[static_cast<size_t>(id)] = in_loop ? (sum ? kSumInLoop : kInLoop) : before ? kElsewhere : kAfter;
     }
-    for (const int32_t m : node.mutates)
-      made[static_cast<size_t>(node.inputs[static_cast<size_t>(m)])] = Made::kAfter;
+    if (!facts.writes) continue;
+    const Node& writer = step_.NodeOf(node);
+    for (const int32_t m : writer.mutates)
+      made[static_cast<size_t>(writer.inputs[static_cast<size_t>(m)])] = kAfter;
   }
   return parting;
 }
 
 // Follows only what the cores make. Who reads of it must be in the loop or after it; Part may put more nodes there.
 uint64_t LoopParts::MayHold(size_t lo, const std::vector<uint64_t>& cores) const {
-  std::vector<uint64_t> in_loop(graph_.values.size()), later(graph_.values.size());
+  std::vector<uint64_t> in_loop(roles_.size()), later(roles_.size());
   uint64_t held = ~uint64_t{0};
   for (size_t i = 0; i < cores.size(); ++i) {
-    const Node& node = graph_.nodes[lo + i];
+    const NodeNumber node = step_.At(lo + i);
     uint64_t inside = cores[i], after = 0;
-    for (const ValueId id : node.inputs) {
-      if (id == kNoValue) continue;
+    for (const ValueId id : InputsOf(node)) {
       inside |= in_loop[static_cast<size_t>(id)];
       after |= later[static_cast<size_t>(id)];
     }
     if ((inside | after) == 0) continue;
     const bool tileable = IsTileable(node);
     held &= ~(cores[i] & (tileable ? after : ~uint64_t{0}));
-    for (const ValueId id : node.outputs) {
+    for (const ValueId id : OutputsOf(node)) {
       const bool waits = !tileable || RoleOf(id) == TileRole::kSame;
       later[static_cast<size_t>(id)] = after | (waits ? inside : 0);
       in_loop[static_cast<size_t>(id)] = waits ? 0 : inside & ~after;

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "passes/planning/moving_step.h"
 #include "runtime/plan/sample_loops.h"
 
 namespace act {
@@ -18,14 +20,15 @@ struct Parting {
   std::vector<size_t> Order() const;
 };
 
-// Of a graph whose nodes may move, and whose values keep their types. What may run in tiles is asked once.
+// Of a step whose nodes may move, and whose values keep their types. What may run in tiles is asked once. Many attempts
+// walk over most nodes of a step, so what they read of each node lies side by side.
 class LoopParts {
  public:
-  explicit LoopParts(const Graph& graph);
+  explicit LoopParts(const MovingStep& step);
 
   TileRole RoleOf(ValueId id) const { return roles_[static_cast<size_t>(id)]; }
   // Of samples, or of tokens where a sample has more than one.
-  bool IsTileable(const Node& node, int64_t tokens = 1) const;
+  bool IsTileable(NodeNumber node, int64_t tokens = 1) const;
   // Splits the nodes lo, lo + 1, .. for a loop that holds those of the core (of each node: whether it is one). Nullopt:
   // one of these cannot be in the loop.
   std::optional<Parting> Part(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const;
@@ -36,10 +39,24 @@ class LoopParts {
 
  private:
   std::vector<bool> NeededWhole(size_t lo, const std::vector<bool>& in_core, int64_t tokens) const;
+  struct NodeFacts {
+    size_t first_input = 0, first_output = 0, end = 0;  // in operands_
+    bool tileable = false, reshapes = false, writes = false;
+  };
+  const NodeFacts& FactsOf(NodeNumber node) const { return nodes_[static_cast<size_t>(node)]; }
+  std::span<const ValueId> InputsOf(NodeNumber node) const {
+    const NodeFacts& facts = FactsOf(node);
+    return {operands_.data() + facts.first_input, facts.first_output - facts.first_input};
+  }
+  std::span<const ValueId> OutputsOf(NodeNumber node) const {
+    const NodeFacts& facts = FactsOf(node);
+    return {operands_.data() + facts.first_output, facts.end - facts.first_output};
+  }
 
-  const Graph& graph_;
-  std::vector<TileRole> roles_;  // of values
-  std::vector<bool> tileable_;   // of nodes, by their first result
+  const MovingStep& step_;
+  std::vector<TileRole> roles_;    // of values
+  std::vector<NodeFacts> nodes_;   // by number
+  std::vector<ValueId> operands_;  // of each node, then its results
 };
 
 }  // namespace act

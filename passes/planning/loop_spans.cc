@@ -6,15 +6,6 @@
 #include "runtime/plan/sample_loops.h"
 
 namespace act {
-namespace {
-
-// The loop whose nodes alone touch the family; -1: there is none.
-int32_t LoopOf(const Family& family, const std::vector<int32_t>& loop_of_node) {
-  const int32_t loop = loop_of_node[family.first];
-  return family.slices && loop_of_node[family.last] == loop ? loop : -1;
-}
-
-}  // namespace
 
 LoopSpans::LoopSpans(const MovingStep& step, const LoopParts& parts, std::vector<int64_t> bytes)
     : step_(step), bytes_(std::move(bytes)) {
@@ -35,18 +26,21 @@ bool LoopSpans::Fits(const Family& family, const LoopParts& parts) const {
          std::all_of(family.values.begin(), family.values.end(),
                      [&](ValueId v) { return parts.RoleOf(v) == TileRole::kSlice; }) &&
          std::all_of(family.nodes.begin(), family.nodes.end(),
-                     [&](NodeNumber node) { return parts.IsTileable(step_.NodeOf(node)); });
+                     [&](NodeNumber node) { return parts.IsTileable(node); });
 }
 
-std::vector<LoopSpan> LoopSpans::OfValues(size_t first, size_t last) const {
+// A result in its operand's memory takes no less in tiles if its operand does not. So values are tried by themselves, then
+// all of a storage together.
+bool LoopSpans::Visit(size_t first, size_t last, llvm::function_ref<bool(const LoopSpan&)> visit) const {
   const std::vector<int32_t> loop_of_node = LoopOfNodes(step_.graph());
-  std::vector<LoopSpan> spans;
   for (const FamilyId f : by_bytes_) {
     const Family& family = step_.families()[static_cast<size_t>(f)];
-    if (family.first <= last && first <= family.last && LoopOf(family, loop_of_node) < 0)
-      spans.push_back({family.root, family.first, family.last, {f}});
+    if (family.first <= last && first <= family.last && LoopOf(family, loop_of_node) < 0 &&
+        visit({family.root, family.first, family.last, {f}}))
+      return true;
   }
-  return spans;
+  const std::vector<LoopSpan> of_storages = OfStorages(first, last, loop_of_node);
+  return std::any_of(of_storages.begin(), of_storages.end(), visit);
 }
 
 // For each family the one that had its storage first, by the rules of AssignStorages.
@@ -71,9 +65,9 @@ std::vector<FamilyId> LoopSpans::StorageHeads(const std::vector<int32_t>& loop_o
   return head;
 }
 
-std::vector<LoopSpan> LoopSpans::OfStorages(size_t first, size_t last) const {
+std::vector<LoopSpan> LoopSpans::OfStorages(size_t first, size_t last,
+                                            const std::vector<int32_t>& loop_of_node) const {
   const std::vector<Family>& families = step_.families();
-  const std::vector<int32_t> loop_of_node = LoopOfNodes(step_.graph());
   const std::vector<FamilyId> head = StorageHeads(loop_of_node);
   std::vector<LoopSpan> all(families.size());
   std::vector<bool> fit = fits_;

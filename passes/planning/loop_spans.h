@@ -1,6 +1,7 @@
 // The values around which a loop over samples is worth a try.
 #pragma once
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/ADT/SmallVector.h>
 
 #include <cstddef>
@@ -25,14 +26,14 @@ class LoopSpans {
   // `bytes` of each value say which is the largest.
   LoopSpans(const MovingStep& step, const LoopParts& parts, std::vector<int64_t> bytes);
 
-  // Those that live at one of the nodes first .. last: of each value alone, or of all that share a storage. The largest
-  // comes first.
-  std::vector<LoopSpan> OfValues(size_t first, size_t last) const;
-  std::vector<LoopSpan> OfStorages(size_t first, size_t last) const;
+  // Hands over those that live at one of the nodes first .. last, the largest first, until `visit` accepts one. Returns
+  // whether it did. First of each value alone, then of all that share a storage.
+  bool Visit(size_t first, size_t last, llvm::function_ref<bool(const LoopSpan&)> visit) const;
 
  private:
   bool Fits(const Family& family, const LoopParts& parts) const;
   std::vector<FamilyId> StorageHeads(const std::vector<int32_t>& loop_of_node) const;
+  std::vector<LoopSpan> OfStorages(size_t first, size_t last, const std::vector<int32_t>& loop_of_node) const;
 
   const MovingStep& step_;
   const std::vector<int64_t> bytes_;

@@ -31,6 +31,13 @@ struct Family {
   bool without_root = false;
 };
 
+// The loop over samples whose nodes alone touch the family; -1: there is none.
+inline int32_t LoopOf(const Family& family, const std::vector<int32_t>& loop_of_node) {
+  if (!family.slices) return -1;
+  const int32_t loop = loop_of_node[family.first];
+  return loop_of_node[family.last] == loop ? loop : -1;
+}
+
 // If no node reads `read` afterwards, and both are in the same loop or in none, `made` takes its storage.
 struct FamilyOverwrite {
   FamilyId made = 0, read = 0;
@@ -42,6 +49,8 @@ class MovingStep {
 
   const Graph& graph() const { return graph_; }
   const std::vector<Family>& families() const { return families_; }
+  // Of the value's storage. -1: it has none.
+  FamilyId FamilyOf(ValueId value) const { return family_of_[static_cast<size_t>(value)]; }
   // Those of which the node makes or reads a value, but for persistent ones.
   std::span<const FamilyId> FamiliesOf(NodeNumber node) const {
     return families_of_[static_cast<size_t>(node)];

@@ -1,6 +1,8 @@
 // Orders the nodes of the fused graph for least memory. passes/planning/schedule.h solves the problem, and
 // passes/planning/move_blocks.h improves the order.
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "compiler/ir/uses.h"
 #include "compiler/policy/compared_batches.h"
@@ -119,8 +121,12 @@ llvm::Error ScheduleNodes(Graph& graph, PassContext& context) {
       return MakeError("internal error: schedule", *wrong);
   if (moved != schedule) {
     // The problem does not know which tensors will exist in tiles alone. So both orders are tried to the end.
-    ACT_TRY(const std::vector<int64_t> before, Peaks(graph, schedule, context));
-    ACT_TRY(const std::vector<int64_t> after, Peaks(graph, moved, context));
+    std::array<std::optional<llvm::Expected<std::vector<int64_t>>>, 2> peaks;
+#pragma omp parallel for schedule(static, 1)
+    for (size_t o = 0; o < peaks.size(); ++o) peaks[o] = Peaks(graph, o == 0 ? schedule : moved, context);
+    llvm::Error error = llvm::joinErrors(peaks[0]->takeError(), peaks[1]->takeError());
+    if (error) return error;
+    const std::vector<int64_t>&before = **peaks[0], &after = **peaks[1];
     if (after != before && after[0] <= before[0] && after[1] <= before[1]) schedule = std::move(moved);
   }
   Reorder(schedule, graph);

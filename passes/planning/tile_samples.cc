@@ -61,7 +61,7 @@ class Tiler {
         tiles_(least_peak_ ? kMostSmallTiles : kTiles),
         least_samples_(least_peak_ ? 1 : kLeastSamples),
         moving_(step),
-        parts_(step.graph),
+        parts_(moving_),
         bytes_(BytesOfValues(kTiledPeakBatch)),
         spans_(moving_, parts_, bytes_),
         at_peak_(moving_, peak_batch_, target_),
@@ -101,7 +101,7 @@ class Tiler {
         tried.insert(span.value);
         return TryLoop(span, 1);
       };
-      return TryEach(0, graph_.nodes.size() - 1, lower);
+      return spans_.Visit(0, graph_.nodes.size() - 1, lower);
     };
     while (loops_made_ < kMostLoops && lower_one()) ++loops_made_;
   }
@@ -115,21 +115,10 @@ class Tiler {
     for (const SampleLoop& loop : graph_.loops)
       if (static_cast<size_t>(loop.first) <= node && node < static_cast<size_t>(loop.last))
         first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last) - 1;
-    return TryEach(first, last, [&](const LoopSpan& span) {
+    return spans_.Visit(first, last, [&](const LoopSpan& span) {
       const int64_t tokens = TokensOf(span.value);
       return (tokens > 1 && TryLoop(span, tokens)) || TryLoop(span, 1);
     });
-  }
-
-  // Until one succeeds. A result in its operand's memory takes no less in tiles if its operand does not. So values are
-  // tried by themselves, then all of a storage together.
-  template <class Attempt>
-  bool TryEach(size_t first, size_t last, Attempt attempt) const {
-    for (const LoopSpan& span : spans_.OfValues(first, last))
-      if (attempt(span)) return true;
-    for (const LoopSpan& span : spans_.OfStorages(first, last))
-      if (attempt(span)) return true;
-    return false;
   }
 
   std::vector<int64_t> BytesOfValues(int64_t batch) const {
@@ -234,7 +223,6 @@ class Tiler {
         small_live_ = std::move(small_live);
         moving_.Move(lo, order);
         changed_.emplace_back(lo, hi);
-        loop_of_values_.clear();
         return true;
       }
     }
@@ -246,9 +234,10 @@ class Tiler {
   // Of the nodes of the loops that an attempt takes in, those that share a tensor which exists in tiles alone, and those of
   // the span. Others (a sum of labels that a later gradient divides by) may leave the loop.
   std::vector<bool> Bound(const LoopSpan& span, size_t lo, const std::vector<bool>& in_core) {
-    if (loop_of_values_.empty()) loop_of_values_ = LoopOfValues(graph_);
+    const std::vector<int32_t> loop_of_node = LoopOfNodes(graph_);
     const auto in_tiles = [&](ValueId id) {
-      return id != kNoValue && loop_of_values_[static_cast<size_t>(id)] >= 0;
+      return id != kNoValue &&
+             LoopOf(moving_.families()[static_cast<size_t>(moving_.FamilyOf(id))], loop_of_node) >= 0;
     };
     std::vector<bool> bound = CoreOf(span, lo, lo + in_core.size() - 1);
     for (size_t i = 0; i < in_core.size(); ++i) {
@@ -331,10 +320,8 @@ class Tiler {
   const LoopSpans spans_;
   const LiveWindow at_peak_, at_small_;
   int loops_made_ = 0;
-  std::vector<int64_t> live_, small_live_;  // at peak_batch_, at kSmallPeakBatch
-  int64_t small_peak_without_ = 0;          // the largest of small_live_ without loops
-  std::vector<int32_t>
-      loop_of_values_;  // LoopOfValues(graph_); empty: not known since the last loop was made
+  std::vector<int64_t> live_, small_live_;     // at peak_batch_, at kSmallPeakBatch
+  int64_t small_peak_without_ = 0;             // the largest of small_live_ without loops
   std::map<size_t, uint64_t> may_be_in_loop_;  // of 64 families, by a 64th of the first one's number
   std::map<Key, Failure> failed_;
   std::vector<std::pair<size_t, size_t>>

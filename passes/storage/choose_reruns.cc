@@ -1,9 +1,12 @@
 #include "passes/storage/choose_reruns.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <functional>
 #include <limits>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "compiler/ops/op_table.h"
@@ -28,7 +31,7 @@ constexpr double kFewerBytes = .85, kWorthNoise = 1.04;
 
 struct Tried {
   RerunCandidate candidate;
-  CandidatePeak peak;
+  CandidatePlan made;
 };
 
 double LeastPeak(const std::vector<RerunCandidate>& candidates) {
@@ -41,13 +44,13 @@ double LeastPeak(const std::vector<RerunCandidate>& candidates) {
 Tried* LowestUnsettled(std::vector<Tried>& tried) {
   Tried* lowest = nullptr;
   for (Tried& t : tried)
-    if (!t.peak.Settled() && (!lowest || t.peak.least() < lowest->peak.least())) lowest = &t;
+    if (!t.made.peak.Settled() && (!lowest || t.made.peak.least() < lowest->made.peak.least())) lowest = &t;
   return lowest;
 }
 
 double LeastOf(const std::vector<Tried>& tried, double (CandidatePeak::*bound)() const) {
   double least = std::numeric_limits<double>::infinity();
-  for (const Tried& t : tried) least = std::min(least, (t.peak.*bound)());
+  for (const Tried& t : tried) least = std::min(least, (t.made.peak.*bound)());
   return least;
 }
 
@@ -56,18 +59,19 @@ void SettlePeaks(std::vector<Tried>& tried, double alike) {
   const auto undecided = [&] {
     const double low = LeastOf(tried, &CandidatePeak::least), high = LeastOf(tried, &CandidatePeak::most);
     return std::any_of(tried.begin(), tried.end(), [&](const Tried& t) {
-      return t.peak.most() > alike * low && t.peak.least() <= alike * high && !t.peak.Settled();
+      return t.made.peak.most() > alike * low && t.made.peak.least() <= alike * high &&
+             !t.made.peak.Settled();
     });
   };
-  while (undecided()) LowestUnsettled(tried)->peak.Settle();
+  while (undecided()) LowestUnsettled(tried)->made.peak.Settle();
   const double high = LeastOf(tried, &CandidatePeak::most);
   for (Tried& t : tried)
-    t.candidate.peak_bytes = t.peak.least() > alike * high ? t.peak.least() : t.peak.most();
+    t.candidate.peak_bytes = t.made.peak.least() > alike * high ? t.made.peak.least() : t.made.peak.most();
 }
 
 double SettledLeastPeak(std::vector<Tried>& tried) {
-  for (Tried* t; (t = LowestUnsettled(tried)) && t->peak.least() < LeastOf(tried, &CandidatePeak::most);)
-    t->peak.Settle();
+  for (Tried* t; (t = LowestUnsettled(tried)) && t->made.peak.least() < LeastOf(tried, &CandidatePeak::most);)
+    t->made.peak.Settle();
   return LeastOf(tried, &CandidatePeak::most);
 }
 
@@ -80,61 +84,80 @@ std::set<int64_t, std::greater<>> SizesBeforeStatistics(const Graph& graph) {
   return sizes;
 }
 
-// A product that is made twice takes time. So of `best`, which makes all twice that it can, the variant that makes
-// the fewest twice and has a peak of at most `bytes`.
-llvm::Expected<RerunCandidate> WithFewestRepeats(const RerunCandidate& best, double bytes, const Graph& graph,
-                                                 const PassContext& context, FinishTraining finish) {
-  std::vector<RerunCandidate> variants(1, best);
-  variants[0].repeated_elements = 0;
-  for (const int64_t size : SizesBeforeStatistics(graph)) {
-    variants.push_back(best);
-    variants.back().repeated_elements = size;
-  }
-  RerunAttempts attempts(std::move(variants), graph, context, finish);
-  while (std::optional<RerunAttempt> fewer = attempts.Next()) {
-    ACT_TRY(CandidatePeak peak, std::move(fewer->peak));
-    if (peak.least() > bytes) continue;
-    peak.Estimate();
-    if (peak.most() > bytes) peak.Settle();
-    if (peak.most() <= bytes) return fewer->candidate;
-  }
-  return best;
-}
-
 // Lowers the peak of the best candidate further. Segments are re-run in parts, those of the largest results first, as
 // long as that adds little work. Then codes take fewer bytes. A variant is taken if it lowers the peak by enough.
 // Returns the peak.
-llvm::Expected<double> LowerFurther(RerunCandidate& best, double bytes, const Graph& graph,
-                                    const PassContext& context, FinishTraining finish) {
+llvm::Expected<double> LowerFurther(Tried& best, double bytes, const UnfinishedStep& step,
+                                    RerunAttempts& attempts) {
+  const Graph& graph = step.step.graph;
   const double most_work = kWorkOfParts * WorkOf(graph);
   // Takes the variant if it lowers the peak by the factor `gain`.
-  const auto take = [&](RerunAttempt variant, double gain) -> llvm::Expected<bool> {
-    ACT_TRY(CandidatePeak peak, std::move(variant.peak));
-    if (gain * peak.least() >= bytes || variant.candidate.work > best.work + most_work) return false;
+  const auto take = [&](const RerunCandidate& variant, double gain) -> llvm::Expected<bool> {
+    RerunAttempt attempt = attempts.Take(variant);
+    if (!attempt.made) return attempt.made.takeError();
+    CandidatePeak& peak = attempt.made->peak;
+    if (gain * peak.least() >= bytes || attempt.candidate.work > best.candidate.work + most_work)
+      return false;
     peak.Settle();
     if (gain * peak.most() >= bytes) return false;
-    best = variant.candidate;
     bytes = peak.most();
+    best = {attempt.candidate, std::move(*attempt.made)};
     return true;
   };
   std::vector<RerunCandidate> parted;
   for (const int64_t size : SizesBeforeStatistics(graph)) {
-    if (best.elements == 0 || size > best.elements) continue;
-    parted.push_back(best);
+    if (best.candidate.elements == 0 || size > best.candidate.elements) continue;
+    parted.push_back(best.candidate);
     parted.back().parted_elements = size;
   }
-  RerunAttempts in_parts(std::move(parted), graph, context, finish);
-  for (bool taken = true; taken;) {
-    std::optional<RerunAttempt> next = in_parts.Next();
-    if (!next) break;
-    ACT_TRY(taken, take(std::move(*next), kBarelyAlike));
+  const auto coarser = [&best] {
+    RerunCandidate candidate = best.candidate;
+    candidate.bytes_part = kFewerBytes;
+    return candidate;
+  };
+  const Policy& policy = step.context.policy;
+  const bool may_be_coarser = policy.mixes_levels && !policy.HasBudget();
+  // Mostly the first in parts is not taken, and the coarser one of the same candidate is tried next.
+  std::vector<RerunCandidate> likely(parted.begin(), parted.begin() + (parted.empty() ? 0 : 1));
+  if (may_be_coarser) likely.push_back(coarser());
+  attempts.CompileAhead(likely);
+  for (const RerunCandidate& variant : parted) {
+    ACT_TRY(const bool taken, take(variant, kBarelyAlike));
+    if (!taken) break;
   }
-  if (!context.policy.mixes_levels || context.policy.HasBudget()) return bytes;
-  RerunCandidate coarser = best;
-  coarser.bytes_part = kFewerBytes;
-  RerunAttempts coarse({coarser}, graph, context, finish);
-  ACT_CHECK_OK(take(*coarse.Next(), kWorthNoise).takeError());
+  if (may_be_coarser) ACT_CHECK_OK(take(coarser(), kWorthNoise).takeError());
   return bytes;
+}
+
+// A product that is made twice takes time. So of `best`, which makes all twice that it can, the variant that makes
+// the fewest twice and has a peak of at most `bytes`.
+llvm::Error TakeFewestRepeats(Tried& best, double bytes, const UnfinishedStep& step,
+                              const RerunPasses& passes) {
+  std::vector<RerunCandidate> variants(1, best.candidate);
+  variants[0].repeated_elements = 0;
+  for (const int64_t size : SizesBeforeStatistics(step.step.graph)) {
+    variants.push_back(best.candidate);
+    variants.back().repeated_elements = size;
+  }
+  UnfinishedStep before_repeats = step;
+  SetReruns(before_repeats.context, best.candidate);
+  ACT_CHECK_OK(passes.to_repeats(before_repeats));
+  RerunAttempts attempts(before_repeats, passes.from_repeats);
+  const auto threads = static_cast<size_t>(omp_get_max_threads());
+  for (size_t v = 0; v < variants.size(); ++v) {
+    if (v % threads == 0)
+      attempts.CompileAhead(std::span(variants).subspan(v, std::min(threads, variants.size() - v)));
+    RerunAttempt attempt = attempts.Take(variants[v]);
+    if (!attempt.made) return attempt.made.takeError();
+    CandidatePeak& peak = attempt.made->peak;
+    if (peak.least() > bytes) continue;
+    peak.Estimate();
+    if (peak.most() > bytes) peak.Settle();
+    if (peak.most() > bytes) continue;
+    best = {attempt.candidate, std::move(*attempt.made)};
+    break;
+  }
+  return llvm::Error::success();
 }
 
 }  // namespace
@@ -197,29 +220,34 @@ size_t ChooseReruns(const std::vector<RerunCandidate>& candidates, bool by_varia
   return best;
 }
 
-llvm::Error SearchReruns(const Graph& graph, PassContext& context, std::vector<RerunCandidate> choices,
-                         FinishTraining finish) {
-  if (choices.empty()) choices = RerunChoices(graph, context);
-  const bool limited = context.policy.saved_limit > 0, least_peak = context.policy.least_peak;
-  const double alike = least_peak ? kBarelyAlike : kAlike;
+llvm::Expected<Plan> SearchReruns(UnfinishedStep& step, std::vector<RerunCandidate> choices,
+                                  const RerunPasses& passes) {
+  const Policy& policy = step.context.policy;
+  if (choices.empty()) choices = RerunChoices(step.step.graph, step.context);
+  const bool limited = policy.saved_limit > 0;
+  const double alike = policy.least_peak ? kBarelyAlike : kAlike;
   std::vector<Tried> tried;
   double least_saved = std::numeric_limits<double>::infinity();
   llvm::Error refused = llvm::Error::success();
-  RerunAttempts attempts(std::move(choices), graph, context, finish);
-  attempts.CompileAll();
-  while (std::optional<RerunAttempt> attempt = attempts.Next()) {
-    llvm::Expected<CandidatePeak>& peak = attempt->peak;
-    const RerunCandidate& candidate = attempt->candidate;
-    if (peak) {
+  const auto finish = [&passes](UnfinishedStep& attempt) -> llvm::Expected<Plan> {
+    ACT_CHECK_OK(passes.to_repeats(attempt));
+    return passes.from_repeats(attempt);
+  };
+  RerunAttempts attempts(step, finish);
+  attempts.CompileAhead(choices);
+  for (const RerunCandidate& choice : choices) {
+    RerunAttempt attempt = attempts.Take(choice);
+    if (attempt.made) {
+      CandidatePeak& peak = attempt.made->peak;
       // What is too high however it is packed is not packed.
-      if (peak->least() <= alike * LeastOf(tried, &CandidatePeak::most)) peak->Estimate();
-      tried.push_back({candidate, std::move(*peak)});
-    } else if (!limited || candidate.saved_bytes < least_saved) {
-      llvm::consumeError(std::exchange(refused, peak.takeError()));
-      least_saved = candidate.saved_bytes;
+      if (peak.least() <= alike * LeastOf(tried, &CandidatePeak::most)) peak.Estimate();
+      tried.push_back({attempt.candidate, std::move(*attempt.made)});
+    } else if (!limited || attempt.candidate.saved_bytes < least_saved) {
+      llvm::consumeError(std::exchange(refused, attempt.made.takeError()));
+      least_saved = attempt.candidate.saved_bytes;
       if (!limited) return refused;
     } else {
-      llvm::consumeError(peak.takeError());
+      llvm::consumeError(attempt.made.takeError());
     }
   }
   if (tried.empty()) return refused;
@@ -228,13 +256,16 @@ llvm::Error SearchReruns(const Graph& graph, PassContext& context, std::vector<R
   std::vector<RerunCandidate> candidates;
   candidates.reserve(tried.size());
   for (const Tried& t : tried) candidates.push_back(t.candidate);
-  RerunCandidate best = candidates[ChooseReruns(candidates, limited || least_peak, alike)];
-  if (best.least_peak) {
-    ACT_TRY(const double bytes, LowerFurther(best, SettledLeastPeak(tried), graph, context, finish));
-    ACT_TRY(best, WithFewestRepeats(best, kBarelyAlike * bytes, graph, context, finish));
+  const size_t chosen = ChooseReruns(candidates, limited || policy.least_peak, alike);
+  const double least = candidates[chosen].least_peak ? SettledLeastPeak(tried) : 0;
+  Tried best = std::move(tried[chosen]);
+  tried.clear();
+  if (best.candidate.least_peak) {
+    ACT_TRY(const double bytes, LowerFurther(best, least, step, attempts));
+    ACT_CHECK_OK(TakeFewestRepeats(best, kBarelyAlike * bytes, step, passes));
   }
-  SetReruns(context, best);
-  return llvm::Error::success();
+  SetReruns(step.context, best.candidate);
+  return std::move(best.made.plan);
 }
 
 }  // namespace act

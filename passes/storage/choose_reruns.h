@@ -51,13 +51,24 @@ void SetReruns(PassContext& context, const RerunCandidate& choice);
 // What is set, without figures.
 RerunCandidate RerunsOf(const PassContext& context);
 
-// Compiles the rest of a training step from `graph`, with the re-runs that the context asks for.
-using FinishTraining = llvm::function_ref<llvm::Expected<Plan>(const Graph& graph, PassContext& context)>;
+// A training step on which some of the passes have run.
+struct UnfinishedStep {
+  StepGraph step;
+  PassContext context;
+};
+
+// Runs the passes that depend on the choice of re-runs, as it is set in the context (pass_table.h: Repeats).
+struct RerunPasses {
+  // Up to those that depend on which products are made twice.
+  llvm::function_ref<llvm::Error(UnfinishedStep&)> to_repeats;
+  // All others.
+  llvm::function_ref<llvm::Expected<Plan>(UnfinishedStep&)> from_repeats;
+};
 
 // Compiles the step to the end with each choice of re-runs and lays it out, since nothing else
-// tells where its peak lies. Then sets the best choice in the context. Fails if all choices exceed
-// Policy::saved_limit, with the error of the one that stores least. Without `choices`, they are RerunChoices.
-llvm::Error SearchReruns(const Graph& graph, PassContext& context, std::vector<RerunCandidate> choices,
-                         FinishTraining finish);
+// tells where its peak lies. Then sets the best choice in the context, and returns its plan. Fails if all choices
+// exceed Policy::saved_limit, with the error of the one that stores least. Without `choices`, they are RerunChoices.
+llvm::Expected<Plan> SearchReruns(UnfinishedStep& step, std::vector<RerunCandidate> choices,
+                                  const RerunPasses& passes);
 
 }  // namespace act

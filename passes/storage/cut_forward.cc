@@ -31,11 +31,13 @@ class Cutter {
 
   std::vector<int64_t> Blocks() {
     while (forward_ < graph_.nodes.size() && saved_.InForward(forward_)) ++forward_;
-    std::vector<int64_t> blocks(forward_, 1);
+    std::vector<int64_t> blocks;
+    int64_t block = 1;
     size_t end = 0;  // of the block; 0: it goes on
     for (size_t i = 0; i < forward_; ++i) {
+      blocks.push_back(block);
       if (IsHeavy(graph_.nodes[i]) && end > 0) {
-        std::fill(blocks.begin() + static_cast<std::ptrdiff_t>(end), blocks.end(), blocks[i] + 1);
+        std::fill(blocks.begin() + static_cast<std::ptrdiff_t>(end), blocks.end(), ++block);
         end = 0;
         heavy_ = 0;
       }
@@ -59,27 +61,47 @@ class Cutter {
     const Node& node = graph_.nodes[i];
     const auto at = static_cast<int64_t>(i);
     for (ValueId v : node.outputs)
-      if (LastForwardRead(v) > at && saved_.CodesLossily(v)) alive_.insert(v);
+      if (LastForwardRead(v) > at && saved_.CodesLossily(v) && alive_.insert(v).second) {
+        begun_.push_back(v);
+        new_bytes_ += NewBytesOf(v);
+      }
     for (ValueId v : node.inputs)
-      if (v != kNoValue && LastForwardRead(v) == at) alive_.erase(v);
+      if (v != kNoValue && LastForwardRead(v) == at && alive_.erase(v) > 0) {
+        ended_.push_back(v);
+        new_bytes_ -= NewBytesOf(v);
+      }
+  }
+
+  // 0 of an anchor, which is stored anyway. Sums of these are integers, and so exact.
+  double NewBytesOf(ValueId v) const {
+    return anchors_.count(v) ? 0 : static_cast<double>(graph_.value(v).type.Bytes().At(kComparedBatch));
+  }
+
+  // What was alive after best_. A copy at each node that is the best so far would be quadratic where much is alive.
+  std::set<ValueId> BestAlive() const {
+    std::set<ValueId> alive = alive_;
+    alive.insert(ended_.begin(), ended_.end());
+    for (ValueId v : begun_) alive.erase(v);
+    return alive;
   }
 
   void Consider(size_t i) {
     if (heavy_ == 0) return;
-    double bytes = 0;
-    for (ValueId v : alive_)
-      if (!anchors_.count(v)) bytes += static_cast<double>(graph_.value(v).type.Bytes().At(kComparedBatch));
-    const double price = bytes / static_cast<double>(heavy_);
+    const double price = new_bytes_ / static_cast<double>(heavy_);
     if (price > least_) return;  // of equal prices the last wins: after the ReLU
     least_ = price;
     best_ = i;
-    best_alive_ = alive_;
+    begun_.clear();
+    ended_.clear();
   }
 
   void Cut(size_t i) {
     Close(best_ + 1);
-    anchors_.insert(best_alive_.begin(), best_alive_.end());
-    segments_.push_back({best_ + 1, 0, best_alive_, 0});
+    std::set<ValueId> anchors = BestAlive();
+    anchors_.insert(anchors.begin(), anchors.end());
+    segments_.push_back({best_ + 1, 0, std::move(anchors), 0});
+    new_bytes_ = 0;
+    for (ValueId v : alive_) new_bytes_ += NewBytesOf(v);
     heavy_ = 0;
     for (size_t k = best_ + 1; k <= i; ++k) heavy_ += IsHeavy(graph_.nodes[k]);
     least_ = std::numeric_limits<double>::infinity();
@@ -100,8 +122,10 @@ class Cutter {
   const int64_t spacing_;
   size_t forward_ = 0;  // nodes of the forward pass, which come first
   std::vector<Segment> segments_;
-  std::set<ValueId> anchors_, alive_, best_alive_;
-  int64_t heavy_ = 0;  // heavy nodes after the last cut
+  std::set<ValueId> anchors_, alive_;
+  std::vector<ValueId> begun_, ended_;  // values whose life began or ended after best_
+  double new_bytes_ = 0;                // of what is alive and no anchor
+  int64_t heavy_ = 0;                   // heavy nodes after the last cut
   double least_ = std::numeric_limits<double>::infinity();
   size_t best_ = 0;
 };

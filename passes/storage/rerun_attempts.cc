@@ -1,8 +1,7 @@
 #include "passes/storage/rerun_attempts.h"
 
-#include <omp.h>
-
 #include <algorithm>
+#include <optional>
 
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
@@ -22,23 +21,23 @@ int64_t BatchOf(const Plan& plan, const Policy& policy) {
 }
 
 // Compiles the candidate, measures its plan, and fills in its figures but for the peak.
-llvm::Expected<CandidatePeak> Compile(RerunCandidate& candidate, const Graph& graph,
-                                      const PassContext& context, FinishTraining finish) {
-  PassContext attempt = context;
-  SetReruns(attempt, candidate);
-  llvm::Expected<Plan> plan = finish(graph, attempt);
+llvm::Expected<CandidatePlan> Compile(RerunCandidate& candidate, const UnfinishedStep& step,
+                                      RerunAttempts::Finish finish) {
+  UnfinishedStep attempt = step;
+  SetReruns(attempt.context, candidate);
+  llvm::Expected<Plan> plan = finish(attempt);
   if (!plan) {
-    candidate.saved_bytes = static_cast<double>(attempt.least_saved_bytes);
+    candidate.saved_bytes = static_cast<double>(attempt.context.least_saved_bytes);
     return plan.takeError();
   }
-  const int64_t batch = BatchOf(*plan, context.policy);
-  ACT_TRY(MemoryLayout sizes, PlanSizes(*plan, context.target).At(batch));
+  const int64_t batch = BatchOf(*plan, step.context.policy);
+  ACT_TRY(MemoryLayout sizes, PlanSizes(*plan, step.context.target).At(batch));
   candidate.saved_bytes = 0;
   for (const SavedEdge& edge : plan->edges)
     candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));
-  candidate.variance = attempt.expected_variance;
+  candidate.variance = attempt.context.expected_variance;
   candidate.work = WorkOf(plan->train.graph);
-  return CandidatePeak(std::move(sizes));
+  return CandidatePlan{std::move(*plan), CandidatePeak(std::move(sizes))};
 }
 
 }  // namespace
@@ -58,24 +57,27 @@ double CandidatePeak::Pack(const PackingOptions& options) const {
 }
 
 RerunAttempts::~RerunAttempts() {
-  for (; next_ < compiled_.size(); ++next_) llvm::consumeError(compiled_[next_]->peak.takeError());
+  for (RerunAttempt& attempt : ahead_) llvm::consumeError(attempt.made.takeError());
 }
 
-std::optional<RerunAttempt> RerunAttempts::Next() {
-  if (next_ == compiled_.size()) CompileMore(static_cast<size_t>(omp_get_max_threads()));
-  if (next_ == compiled_.size()) return std::nullopt;
-  return std::exchange(compiled_[next_++], std::nullopt);
-}
-
-void RerunAttempts::CompileMore(size_t most) {
-  const size_t begin = compiled_.size(), end = std::min(candidates_.size(), begin + most);
-  compiled_.resize(end);
+void RerunAttempts::CompileAhead(std::span<const RerunCandidate> candidates) {
+  std::vector<std::optional<RerunAttempt>> compiled(candidates.size());
 #pragma omp parallel for schedule(dynamic, 1)
-  for (size_t c = begin; c < end; ++c) {
-    RerunCandidate candidate = candidates_[c];
-    llvm::Expected<CandidatePeak> peak = Compile(candidate, graph_, context_, finish_);
-    compiled_[c].emplace(RerunAttempt{candidate, std::move(peak)});
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    RerunCandidate candidate = candidates[c];
+    llvm::Expected<CandidatePlan> made = Compile(candidate, step_, finish_);
+    compiled[c].emplace(RerunAttempt{candidate, std::move(made)});
   }
+  for (std::optional<RerunAttempt>& attempt : compiled) ahead_.push_back(std::move(*attempt));
+}
+
+RerunAttempt RerunAttempts::Take(const RerunCandidate& candidate) {
+  const auto is_it = [&](const RerunAttempt& attempt) { return attempt.candidate == candidate; };
+  if (std::none_of(ahead_.begin(), ahead_.end(), is_it)) CompileAhead({&candidate, 1});
+  const auto found = std::find_if(ahead_.begin(), ahead_.end(), is_it);
+  RerunAttempt attempt = std::move(*found);
+  ahead_.erase(found);
+  return attempt;
 }
 
 double WorkOf(const Graph& graph) {

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <limits>
-#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,38 +34,36 @@ class CandidatePeak {
   double least_, most_ = std::numeric_limits<double>::infinity();
 };
 
+struct CandidatePlan {
+  Plan plan;
+  CandidatePeak peak;
+};
+
 struct RerunAttempt {
   RerunCandidate candidate;  // with its figures but for the peak
   // The error of a candidate that exceeds Policy::saved_limit; its saved_bytes are then the least possible.
-  llvm::Expected<CandidatePeak> peak;
+  llvm::Expected<CandidatePlan> made;
 };
 
-// The attempts at a list of candidates, in its order. Each thread compiles one candidate, so some are compiled before
-// they are asked for. What Next returns does not depend on the number of threads.
+// Compiles candidates. Those that are expected to be asked for are compiled ahead, a thread each. What Take returns
+// does not depend on them, nor on the number of threads.
 class RerunAttempts {
  public:
-  // All but the list must outlive this.
-  RerunAttempts(std::vector<RerunCandidate> candidates, const Graph& graph, const PassContext& context,
-                FinishTraining finish)
-      : candidates_(std::move(candidates)), graph_(graph), context_(context), finish_(finish) {}
+  // Runs the rest of the passes over a step.
+  using Finish = llvm::function_ref<llvm::Expected<Plan>(UnfinishedStep&)>;
+  // Both must outlive this.
+  RerunAttempts(const UnfinishedStep& step, Finish finish) : step_(step), finish_(finish) {}
   ~RerunAttempts();
   RerunAttempts(const RerunAttempts&) = delete;
   RerunAttempts& operator=(const RerunAttempts&) = delete;
 
-  // Says that all will be asked for, so that no thread waits for another.
-  void CompileAll() { CompileMore(candidates_.size()); }
-  // Nothing: there are no more.
-  std::optional<RerunAttempt> Next();
+  void CompileAhead(std::span<const RerunCandidate> candidates);
+  RerunAttempt Take(const RerunCandidate& candidate);
 
  private:
-  void CompileMore(size_t most);
-
-  const std::vector<RerunCandidate> candidates_;
-  const Graph& graph_;
-  const PassContext& context_;
-  const FinishTraining finish_;
-  std::vector<std::optional<RerunAttempt>> compiled_;  // of the first candidates
-  size_t next_ = 0;
+  const UnfinishedStep& step_;
+  const Finish finish_;
+  std::vector<RerunAttempt> ahead_;  // not yet taken
 };
 
 // The operations of a step's products, at one batch size.

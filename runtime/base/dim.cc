@@ -39,6 +39,9 @@ Dim operator+(const Dim& a, const Dim& b) {
 Dim operator-(const Dim& a, const Dim& b) { return a + Dim(-1) * b; }
 
 Dim operator*(const Dim& a, const Dim& b) {
+  if (b.IsFixed())  // nearly always
+    return {SaturatingMul(a.fixed, b.fixed), SaturatingMul(a.per_batch, b.fixed),
+            SaturatingMul(a.per_batch2, b.fixed)};
   const bool cubic = (a.per_batch2 != 0 && (b.per_batch != 0 || b.per_batch2 != 0)) ||
                      (b.per_batch2 != 0 && (a.per_batch != 0 || a.per_batch2 != 0));
   Dim r;

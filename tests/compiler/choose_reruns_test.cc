@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/ir/dump.h"
 #include "compiler/ops/graph_builder.h"
 #include "runtime/memory/layout.h"
 #include "tests/compiler/small_networks.h"
@@ -119,6 +120,29 @@ TEST(SearchReruns, TakesTheSameWithAnyNumberOfThreads) {
     }
   }
   omp_set_num_threads(threads);
+}
+
+// The search keeps the plan of the best candidate. Where somebody looks on (--time-passes), it is compiled once more.
+TEST(SearchReruns, KeepsThePlanThatItsChoiceMakes) {
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    const ImportResult model = small_networks::Network(seed).Build();
+    for (const char* level : {"L4", "L5"}) {
+      SCOPED_TRACE(std::to_string(seed) + " " + level);
+      CompileOptions options = testing_step::Checked(level, "sgd");
+      options.group_size = 64;
+      options.batch = 16;
+      std::vector<PassTime> times;
+      const Plan kept = Take(Compile(model, options)), again = Take(Compile(model, options, &times));
+      EXPECT_EQ(Dump(kept.train.graph), Dump(again.train.graph));
+      EXPECT_EQ(kept.train.graph.loops, again.train.graph.loops);
+      EXPECT_EQ(kept.train.storage_of, again.train.storage_of);
+      ASSERT_EQ(kept.edges.size(), again.edges.size());
+      for (size_t e = 0; e < kept.edges.size(); ++e) {
+        EXPECT_EQ(kept.edges[e].stored, again.edges[e].stored);
+        EXPECT_EQ(kept.edges[e].form, again.edges[e].form);
+      }
+    }
+  }
 }
 
 // L5's loops are made for 16 samples or more. In a smaller batch another level's plan may have the lower peak.
