@@ -22,7 +22,7 @@ struct Product {
   MatMulShape s;                       // folded
   std::optional<size_t> rounded = {};  // the operand that is rounded
   DType y = DType::kFloat32;
-  bool has_bias = false;
+  bool has_bias = false, adds = false;
   int threads = 1;
   std::string name = {};
   int64_t rounded_bytes = 0, scratch_bytes = 0;
@@ -34,32 +34,36 @@ struct Product {
 
 class DnnlBFloat16MatMul final : public Kernel {
  public:
-  explicit DnnlBFloat16MatMul(Product product) : p_(std::move(product)) {}
-  int64_t WorkspaceBytes() const override { return p_.Bytes(); }
+  // `adding`: where tiles go on from a sum.
+  DnnlBFloat16MatMul(Product product, std::optional<Product> adding)
+      : p_(std::move(product)), adding_(std::move(adding)) {}
+  int64_t WorkspaceBytes() const override { return std::max(p_.Bytes(), adding_ ? adding_->Bytes() : 0); }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
     return p_.name + ", " + std::to_string(p_.threads) + " threads, " +
-           std::to_string((p_.Bytes() + 1023) / 1024) + " KiB workspace";
+           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
   }
 
   std::string Run(const KernelArgs& args) override {
-    const ThreadScope scope(p_.threads);
+    Product& p = args.goes_on ? *adding_ : p_;
+    const ThreadScope scope(p.threads);
     auto* scratch = args.workspace.data.as<std::byte>();
-    if (p_.rounded) {
-      p_.round.Set(p_.from, args.inputs[*p_.rounded].as<void>());
-      p_.round.Set(p_.to, scratch);
-      if (std::string error = p_.round.Run(); !error.empty()) return error;
+    if (p.rounded) {
+      p.round.Set(p.from, args.inputs[*p.rounded].as<void>());
+      p.round.Set(p.to, scratch);
+      if (std::string error = p.round.Run(); !error.empty()) return error;
     }
     for (const size_t i : {size_t{0}, size_t{1}})
-      p_.product.Set(p_.factors[i], p_.rounded == i ? scratch : args.inputs[i].as<void>());
-    p_.product.Set(p_.result, args.outputs[0].as<void>());
-    if (p_.has_bias) p_.product.Set(p_.bias, args.inputs[2].as<void>());
-    p_.product.Set(p_.scratch, scratch + p_.rounded_bytes);
-    return p_.product.Run();
+      p.product.Set(p.factors[i], p.rounded == i ? scratch : args.inputs[i].as<void>());
+    p.product.Set(p.result, args.outputs[0].as<void>());
+    if (p.has_bias) p.product.Set(p.bias, args.inputs[2].as<void>());
+    p.product.Set(p.scratch, scratch + p.rounded_bytes);
+    return p.product.Run();
   }
 
  private:
   Product p_;
+  std::optional<Product> adding_;
 };
 
 // Adds the primitives to `p`, for the current number of threads. False if oneDNN has none that need
@@ -74,9 +78,7 @@ bool AddPrimitives(const DnnlContext& context, int64_t limit, Product& p, std::s
   const memory::desc y =
       DnnlMatrix(p.y == DType::kBFloat16 ? kBF16 : kF32, DnnlResultBatch(s), s.m, s.n, s.n, 1);
   const memory::desc bias = p.has_bias ? DnnlMatrix(kF32, DnnlOneMatrix(s), 1, s.n, s.n, 1) : memory::desc();
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::matmul::primitive_desc desc(context.engine, wanted[0], wanted[1], bias, y, attr);
+  dnnl::matmul::primitive_desc desc(context.engine, wanted[0], wanted[1], bias, y, ProductAttributes(p.adds));
   do {
     p.name = desc.impl_info_str();
     if (p.name.rfind("ref", 0) == 0) break;
@@ -119,8 +121,13 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& sit
     for (const int threads : ThreadLadder(site.threads)) {
       const ThreadScope scope(threads);
       p.threads = threads;
-      if (AddPrimitives(context, site.workspace_bytes, p, &reason))
-        return std::make_unique<DnnlBFloat16MatMul>(std::move(p));
+      if (!AddPrimitives(context, site.workspace_bytes, p, &reason)) continue;
+      std::optional<Product> adding;
+      if (site.goes_on) {
+        adding.emplace(Product{.s = p.s, .rounded = p.rounded, .y = p.y, .adds = true, .threads = threads});
+        if (!AddPrimitives(context, site.workspace_bytes, *adding, &reason)) continue;
+      }
+      return std::make_unique<DnnlBFloat16MatMul>(std::move(p), std::move(adding));
     }
   } catch (const dnnl::error& error) {
     reason = error.what();

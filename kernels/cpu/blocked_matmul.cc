@@ -74,7 +74,11 @@ class BlockedMatMul final : public Kernel {
     b.data = args.inputs[1].as<void>();
     const TensorView* bias = OptionalInput(args.inputs, 2);
     const int thread = blocks_.threads == 1 ? 0 : omp_get_thread_num();
-    Work w{.a = a.At(at_a), .b = b.At(at_b), .bias = bias ? bias->as<float>() : nullptr, .packed = scratch};
+    Work w{.a = a.At(at_a),
+           .b = b.At(at_b),
+           .bias = bias ? bias->as<float>() : nullptr,
+           .goes_on = args.goes_on,
+           .packed = scratch};
     w.block = scratch + blocks_.BFloats() + thread * blocks_.ThreadFloats(sizes_);
     w.sums = blocks_.sums_of_a_thread
                  ? w.block + blocks_.AFloats(sizes_)
@@ -107,6 +111,7 @@ class BlockedMatMul final : public Kernel {
   struct Work {
     FloatRows a, b;
     const float* bias;
+    bool goes_on;            // from what y holds
     float* packed;           // b's block
     float* block = nullptr;  // a's, of this thread
     float* sums = nullptr;
@@ -171,7 +176,7 @@ class BlockedMatMul final : public Kernel {
       product.c_row = sums_row;
       product.rows = rows;
       product.depth = depth;
-      product.add = w.bias || w.term + k > 0;
+      product.add = w.bias || w.goes_on || w.term + k > 0;
       for (int64_t p = first_panel; p < last_panel; ++p) {
         product.b = w.packed + p * blocks_.PanelFloats() + k * panel;
         product.c = sums + p * panel;

@@ -25,15 +25,12 @@ Problem ProblemOf(const MatMulShape& shape, bool has_bias) {
           has_bias ? DnnlMatrix(f32, DnnlOneMatrix(s), 1, s.n, s.n, 1) : memory::desc()};
 }
 
-class DnnlMatMul final : public Kernel {
+// oneDNN's primitive for a product, with its operands.
+class BoundProduct {
  public:
-  DnnlMatMul(const DnnlContext& context, const Problem& p, ProductOperands operands,
-             const dnnl::matmul::primitive_desc& desc, int threads)
-      : call_(context, dnnl::matmul(desc)),
-        name_(desc.impl_info_str()),
-        operands_(operands),
-        threads_(threads),
-        workspace_bytes_(AlignedBytes(desc.scratchpad_desc())) {
+  BoundProduct(const DnnlContext& context, const Problem& p, ProductOperands operands,
+               const dnnl::matmul::primitive_desc& desc)
+      : call_(context, dnnl::matmul(desc)), operands_(operands) {
     a_ = call_.Bind(DNNL_ARG_SRC, p.a);
     b_ = call_.Bind(DNNL_ARG_WEIGHTS, p.b);
     y_ = call_.Bind(DNNL_ARG_DST, p.y);
@@ -41,14 +38,50 @@ class DnnlMatMul final : public Kernel {
     scratch_ = call_.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
   }
 
-  std::string Run(const KernelArgs& args) override {
-    const ThreadScope scope(threads_);
+  std::string Run(const KernelArgs& args) {
     call_.Set(a_, args.inputs[operands_.a].as<void>());
     call_.Set(b_, args.inputs[operands_.b].as<void>());
     call_.Set(y_, args.outputs[0].as<void>());
     if (operands_.bias) call_.Set(bias_, args.inputs[*operands_.bias].as<void>());
     call_.Set(scratch_, args.workspace.data.as<std::byte>());
     return call_.Run();
+  }
+
+ private:
+  DnnlCall call_;
+  ProductOperands operands_;
+  size_t a_ = 0, b_ = 0, y_ = 0, scratch_ = 0, bias_ = 0;
+};
+
+// oneDNN's first fast implementation that needs at most `limit` bytes, for the current number of threads. Otherwise
+// *reason says why there is none.
+std::optional<dnnl::matmul::primitive_desc> ChooseProduct(const DnnlContext& context, const Problem& p,
+                                                          bool adds, int64_t limit, std::string* reason) {
+  dnnl::matmul::primitive_desc desc(context.engine, p.a, p.b, p.bias, p.y, ProductAttributes(adds));
+  do {
+    const std::string name = desc.impl_info_str();
+    if (name.rfind("ref", 0) == 0) break;
+    const int64_t needed = AlignedBytes(desc.scratchpad_desc());
+    if (needed <= limit) return desc;
+    *reason = name + " " + TooLittleWorkspace(needed, limit);
+  } while (desc.next_impl());
+  return std::nullopt;
+}
+
+class DnnlMatMul final : public Kernel {
+ public:
+  // `adding`: where tiles go on from a sum.
+  DnnlMatMul(BoundProduct product, std::optional<BoundProduct> adding, std::string name, int threads,
+             int64_t workspace_bytes)
+      : product_(std::move(product)),
+        adding_(std::move(adding)),
+        name_(std::move(name)),
+        threads_(threads),
+        workspace_bytes_(workspace_bytes) {}
+
+  std::string Run(const KernelArgs& args) override {
+    const ThreadScope scope(threads_);
+    return args.goes_on ? adding_->Run(args) : product_.Run(args);
   }
   int64_t WorkspaceBytes() const override { return workspace_bytes_; }
   bool IsLibraryCall() const override { return true; }
@@ -58,12 +91,11 @@ class DnnlMatMul final : public Kernel {
   }
 
  private:
-  DnnlCall call_;
+  BoundProduct product_;
+  std::optional<BoundProduct> adding_;
   std::string name_;
-  ProductOperands operands_;
   int threads_;
   int64_t workspace_bytes_;
-  size_t a_ = 0, b_ = 0, y_ = 0, scratch_ = 0, bias_ = 0;
 };
 
 std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& site, std::string* why) {
@@ -100,6 +132,17 @@ Strided DnnlOneMatrix(const MatMulShape& s) {
   return {s.a_batch.dims, std::vector<int64_t>(s.a_batch.dims.size(), 0)};
 }
 
+dnnl::primitive_attr ProductAttributes(bool adds) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (adds) {
+    dnnl::post_ops sum;
+    sum.append_sum();
+    attr.set_post_ops(sum);
+  }
+  return attr;
+}
+
 std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const KernelSite& site,
                                           const MatMulShape& shape, ProductOperands operands,
                                           const std::vector<int>& thread_counts, std::string* why) {
@@ -108,19 +151,21 @@ std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const Kern
   std::string reason = "oneDNN has no fast implementation";
   try {
     const Problem problem = ProblemOf(shape, operands.bias.has_value());
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     for (int threads : thread_counts) {
       const ThreadScope scope(threads);
-      dnnl::matmul::primitive_desc desc(context.engine, problem.a, problem.b, problem.bias, problem.y, attr);
-      do {
-        const std::string name = desc.impl_info_str();
-        if (name.rfind("ref", 0) == 0) break;
-        const int64_t needed = AlignedBytes(desc.scratchpad_desc());
-        if (needed <= site.workspace_bytes)
-          return std::make_unique<DnnlMatMul>(context, problem, operands, desc, threads);
-        reason = name + " " + TooLittleWorkspace(needed, site.workspace_bytes);
-      } while (desc.next_impl());
+      const auto product = ChooseProduct(context, problem, false, site.workspace_bytes, &reason);
+      if (!product) continue;
+      int64_t workspace_bytes = AlignedBytes(product->scratchpad_desc());
+      std::optional<BoundProduct> adding;
+      if (site.goes_on) {
+        const auto desc = ChooseProduct(context, problem, true, site.workspace_bytes, &reason);
+        if (!desc) continue;
+        workspace_bytes = std::max(workspace_bytes, AlignedBytes(desc->scratchpad_desc()));
+        adding.emplace(context, problem, operands, *desc);
+      }
+      return std::make_unique<DnnlMatMul>(BoundProduct(context, problem, operands, *product),
+                                          std::move(adding), product->impl_info_str(), threads,
+                                          workspace_bytes);
     }
   } catch (const dnnl::error& error) {
     reason = error.what();

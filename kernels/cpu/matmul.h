@@ -14,6 +14,9 @@ std::unique_ptr<Kernel> CreateDnnlProduct(const DnnlContext& context, const Kern
                                           const MatMulShape& shape, ProductOperands operands,
                                           const std::vector<int>& thread_counts, std::string* why);
 
+// Of a product with scratch space of the caller's. `adds`: to what the result holds.
+dnnl::primitive_attr ProductAttributes(bool adds);
+
 // An operand of a product as oneDNN sees it: `batch` axes, with extent 1 where the operand
 // broadcasts, and a matrix given by its two strides.
 dnnl::memory::desc DnnlMatrix(dnnl::memory::data_type type, const Strided& batch, int64_t rows,

@@ -130,7 +130,7 @@ class RoundedGradWeight final : public Kernel {
       const int64_t part = i % parts_, copy = part - (parts_ - copies_);
       const int t = omp_get_thread_num();
       AddBlocks(dy, x, part, i / parts_, scratch_[static_cast<size_t>(t)], packed + t * thread_words_,
-                copy < 0 ? Sums{dw, false} : Sums{copies + copy * copy_floats_, true});
+                copy < 0 ? Sums{dw, false, args.goes_on} : Sums{copies + copy * copy_floats_, true, false});
     }
     if (copies_ == 0) return "";
 #pragma omp parallel for schedule(static, 1) num_threads(threads_)
@@ -154,6 +154,7 @@ class RoundedGradWeight final : public Kernel {
   struct Sums {
     float* first;
     bool in_panels;
+    bool goes_on;  // from what is there
   };
   // Elements of a copy before this slice's.
   int64_t SliceStart(Range m, Range c) const {
@@ -173,7 +174,8 @@ class RoundedGradWeight final : public Kernel {
       blocks_.Fill(pixels, i, block);
       PackDy(dy + m.first, m.size(), block, packed);
       PackX(x + c.first, c.size(), block, packed + dy_words_);
-      Multiply(block, m, c, packed, sums, i > 0, i + 1 < count ? Behind(block, m, c, dy, x) : ReadAhead());
+      Multiply(block, m, c, packed, sums, i > 0 || sums.goes_on,
+               i + 1 < count ? Behind(block, m, c, dy, x) : ReadAhead());
     }
   }
 

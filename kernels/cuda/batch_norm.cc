@@ -92,7 +92,7 @@ std::unique_ptr<Kernel> BatchNormMoments(const CudaContext& context, const Kerne
   if (!shape || !HoldsMoments(site.outputs[0], shape->channels, why)) return nullptr;
   return OfEachChannel(context, site, why, *shape, [](const KernelArgs& args) {
     return BatchNormParameters{
-        .columns = {}, .moments = args.outputs[0].as<double>(), .starts_anew = args.first_sample == 0};
+        .columns = {}, .moments = args.outputs[0].as<double>(), .goes_on = args.goes_on};
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "kernels/cuda/host_work.h"
@@ -58,8 +59,7 @@ class HostKernel final : public Kernel {
     // An output that is not written whole keeps what it held.
     for (size_t i = 0; i < outputs_.size() && status.empty(); ++i)
       status = ToHost(args.outputs[i], staging + outputs_[i].offset);
-    if (status.empty())
-      status = driver.HostCall(context_.stream, &Call::Run, CallFor(args.first_sample, staging));
+    if (status.empty()) status = driver.HostCall(context_.stream, &Call::Run, CallFor(args, staging));
     for (size_t i = 0; i < outputs_.size() && status.empty(); ++i)
       status = ToDevice(args.outputs[i], staging + outputs_[i].offset);
     for (size_t i = 0; i < mutated_.size() && status.empty(); ++i)
@@ -78,6 +78,7 @@ class HostKernel final : public Kernel {
     HostKernel* kernel = nullptr;
     const std::byte* state = nullptr;
     int64_t first_sample = 0;
+    bool goes_on = false;
     std::vector<TensorView> inputs, outputs;  // in staging memory
 
     static void Run(void* argument) {
@@ -88,7 +89,8 @@ class HostKernel final : public Kernel {
                                                            .outputs = call.outputs,
                                                            .workspace = {},
                                                            .state = &state,
-                                                           .first_sample = call.first_sample});
+                                                           .first_sample = call.first_sample,
+                                                           .goes_on = call.goes_on});
       if (!error.empty()) call.kernel->context_.host_work.Fail(call.kernel->place_ + ": " + error);
     }
   };
@@ -102,11 +104,15 @@ class HostKernel final : public Kernel {
     return context_.driver().CopyToDevice(context_.stream, view.data.as<std::byte>(), from, view.bytes);
   }
 
-  Call* CallFor(int64_t first_sample, std::byte* staging) {
-    std::unique_ptr<Call>& call = calls_[{first_sample, staging}];
+  Call* CallFor(const KernelArgs& args, std::byte* staging) {
+    std::unique_ptr<Call>& call = calls_[{args.first_sample, args.goes_on, staging}];
     if (call) return call.get();
-    call = std::make_unique<Call>(
-        Call{.kernel = this, .state = staging, .first_sample = first_sample, .inputs = {}, .outputs = {}});
+    call = std::make_unique<Call>(Call{.kernel = this,
+                                       .state = staging,
+                                       .first_sample = args.first_sample,
+                                       .goes_on = args.goes_on,
+                                       .inputs = {},
+                                       .outputs = {}});
     const auto views = [staging](const std::vector<Staged>& from) {
       std::vector<TensorView> result;
       for (const Staged& tensor : from) {
@@ -126,7 +132,7 @@ class HostKernel final : public Kernel {
   std::unique_ptr<Kernel> kernel_;
   std::vector<Staged> inputs_, outputs_;
   std::vector<size_t> mutated_;  // inputs that are written, where outputs do not repeat them
-  std::map<std::pair<int64_t, std::byte*>, std::unique_ptr<Call>> calls_;
+  std::map<std::tuple<int64_t, bool, std::byte*>, std::unique_ptr<Call>> calls_;
 };
 
 }  // namespace

@@ -76,6 +76,7 @@ struct ProductProblem {
   int64_t alignment = 16;  // of each operand's address, in bytes
   FloatMath math = FloatMath::kStrict;
   bool bfloat16_result = false;  // with kBFloat16, and without a bias; otherwise c is float32
+  bool accumulates = false;      // the result is added to what is there
   bool operator==(const ProductProblem&) const = default;
 };
 

@@ -35,8 +35,9 @@ std::string TextOf(const ProductProblem& p) {
   };
   return "product " + std::to_string(p.batch) + " of a " + matrix(p.trans_a, p.m, p.k, p.lead_a, p.stride_a) +
          " b " + matrix(p.trans_b, p.k, p.n, p.lead_b, p.stride_b) + " c " +
-         matrix(false, p.m, p.n, p.lead_c, p.stride_c) + (p.has_bias ? " bias " : " ") + NameOf(p.math) +
-         (p.bfloat16_result ? " to bfloat16" : "") + " aligned " + std::to_string(p.alignment);
+         matrix(false, p.m, p.n, p.lead_c, p.stride_c) + (p.has_bias ? " bias " : " ") +
+         (p.accumulates ? "added to, " : "") + NameOf(p.math) + (p.bfloat16_result ? " to bfloat16" : "") +
+         " aligned " + std::to_string(p.alignment);
 }
 
 }  // namespace act::cuda

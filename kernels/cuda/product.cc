@@ -102,6 +102,8 @@ struct ProductPlan {
   RoundedFactor factor = {};
   int64_t sums_at = 0, library_at = 0, library_bytes = 0;
   std::vector<std::shared_ptr<LibraryCall>> calls = {};
+  std::shared_ptr<LibraryCall> adding =
+      {};  // where tiles go on from a sum: the same product, added to the result
   std::vector<Piece> pieces = {};
   std::optional<BiasSum> bias = {};
 };
@@ -125,8 +127,8 @@ class LibraryProduct final : public Kernel {
     for (const Piece& at : plan_.pieces) {
       std::byte* const pointers[4] = {factors[0] + at.a, factors[1] + at.b, c + at.c,
                                       plan_.bias ? nullptr : bias};
-      if (Status s = plan_.calls[at.call]->Enqueue(context_.stream, pointers, workspace + plan_.library_at);
-          !s.empty())
+      LibraryCall& call = args.goes_on ? *plan_.adding : *plan_.calls[at.call];
+      if (Status s = call.Enqueue(context_.stream, pointers, workspace + plan_.library_at); !s.empty())
         return s;
       if (!plan_.bias || at.elements == 0) continue;
       if (Status s = plan_.bias->Run(c, reinterpret_cast<float*>(bias), y + at.y, at.elements); !s.empty())
@@ -181,6 +183,14 @@ std::string PlanPieces(const CudaContext& context, const MatMulShape& s, Product
   return "";
 }
 
+// For the tiles after the first, of a sum over samples: one product of two matrices, without a bias.
+void AddAccumulating(const CudaContext& context, ProductProblem problem, int64_t workspace_bytes,
+                     ProductPlan& plan, std::string* why) {
+  problem.accumulates = true;
+  plan.adding = context.toolkit.products().Choose(problem, workspace_bytes - plan.library_at, why);
+  if (plan.adding) plan.library_bytes = std::max(plan.library_bytes, plan.adding->workspace_bytes());
+}
+
 }  // namespace
 
 int64_t OperandAlignment(const KernelSite& site) {
@@ -229,6 +239,7 @@ std::unique_ptr<Kernel> CreateLibraryProduct(const CudaContext& context, const K
     for (const int64_t bytes : {at.a * factor_bytes, at.b * factor_bytes, at.y * ByteSize(y.dtype)})
       problem.alignment = std::gcd(problem.alignment, bytes);
   *why = PlanPieces(context, s, problem, starts, factor_bytes, ByteSize(y.dtype), site.workspace_bytes, plan);
+  if (why->empty() && site.goes_on) AddAccumulating(context, problem, site.workspace_bytes, plan, why);
   if (!why->empty()) return nullptr;
   return std::make_unique<LibraryProduct>(context, std::move(plan), operands);
 }
@@ -270,6 +281,7 @@ std::unique_ptr<Kernel> CreateProductTiles(const CudaContext& context, const Ker
     p.b = args.inputs[operands.b].as<void>();
     p.bias = operands.bias ? args.inputs[*operands.bias].as<float>() : nullptr;
     p.y = args.outputs[0].as<void>();
+    p.goes_on = args.goes_on;
     return kernel.Launch(blocks, p);
   });
 }

@@ -137,8 +137,12 @@ Status ChooseAlgorithm(cublasLtHandle_t handle, const ProductProblem& problem, i
 class Product : public LibraryCall {
  public:
   Product(cublasLtHandle_t handle, const CardContext& context, std::shared_ptr<Matmul> matmul,
-          int64_t alignment)
-      : handle_(handle), context_(context), matmul_(std::move(matmul)), alignment_(alignment) {}
+          const ProductProblem& problem)
+      : handle_(handle),
+        context_(context),
+        matmul_(std::move(matmul)),
+        alignment_(problem.alignment),
+        beta_(problem.accumulates ? 1 : 0) {}
   int64_t workspace_bytes() const override { return matmul_->workspace_bytes; }
   std::string engine() const override { return matmul_->name; }
 
@@ -153,9 +157,9 @@ class Product : public LibraryCall {
                                                     &bias, sizeof bias),
                      "CUBLASLT_MATMUL_DESC_BIAS_POINTER");
     if (!status.empty()) return status;
-    const float one = 1, zero = 0;
+    const float one = 1;
     return Check(cublasLtMatmul(handle_, matmul_->product, &one, operands[1], matmul_->b, operands[0],
-                                matmul_->a, &zero, operands[2], matmul_->c, operands[2], matmul_->c,
+                                matmul_->a, &beta_, operands[2], matmul_->c, operands[2], matmul_->c,
                                 &matmul_->algorithm, workspace, static_cast<size_t>(matmul_->workspace_bytes),
                                 reinterpret_cast<cudaStream_t>(StreamOf(stream))),
                  "cublasLtMatmul");
@@ -166,6 +170,7 @@ class Product : public LibraryCall {
   const CardContext& context_;
   const std::shared_ptr<Matmul> matmul_;
   const int64_t alignment_;
+  const float beta_;
 };
 
 class CublasLtLibrary : public ProductLibrary {
@@ -194,7 +199,7 @@ class CublasLtLibrary : public ProductLibrary {
       }
       known = std::move(matmul);
     }
-    return std::make_unique<Product>(handle_, context_, known, problem.alignment);
+    return std::make_unique<Product>(handle_, context_, known, problem);
   }
 
  private:

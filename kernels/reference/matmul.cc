@@ -26,7 +26,9 @@ std::unique_ptr<Kernel> MatMul(const KernelSite& site, std::string* why) {
           double sum = bias ? bias->as<float>()[col] : 0;
           for (int64_t p = 0; p < s.k; ++p)
             sum += double{a[at_a + p * s.a_k]} * b[at_b + p * s.b_k + col * s.b_n];
-          WriteMixed(y.dtype, y.as<void>(), (i * s.m + row) * s.n + col, static_cast<float>(sum));
+          const int64_t at = (i * s.m + row) * s.n + col;
+          if (args.goes_on) sum += y.as<float>()[at];
+          WriteMixed(y.dtype, y.as<void>(), at, static_cast<float>(sum));
         }
       }
     return "";

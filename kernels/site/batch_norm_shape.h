@@ -81,11 +81,10 @@ inline std::optional<BatchNormResults> BatchNormResultsOf(const KernelSite& site
   return r;
 }
 
-// The moments of some rows go into those that `moments` [C, 5] holds of the rows before them. With the first sample
-// they start anew.
+// The moments of some rows, or of these and the rows before them, of which `moments` [C, 5] holds them.
 inline void AddMoments(const KernelArgs& args, int64_t c, const BatchMoments& b) {
   double* const at = args.outputs[0].as<double>() + c * kBatchMomentNumbers;
-  StoreMoments(at, args.first_sample == 0 ? b : Merge(LoadMoments(at), b));
+  StoreMoments(at, args.goes_on ? Merge(LoadMoments(at), b) : b);
 }
 
 // Whether `moments` is a tensor [C, 5] of so many channels.

@@ -44,7 +44,8 @@ KernelSite SiteOf(const Graph& whole, const BoundNode& bound, int64_t samples, i
                   .batch = samples,
                   .workspace_bytes = workspace_bytes,
                   .threads = threads,
-                  .whole_batch = batch};
+                  .whole_batch = batch,
+                  .goes_on = samples < batch && GoesOn(graph, node)};
   const auto view = [&](ValueId id) {
     return id == kNoValue ? TensorView{} : MakeView(graph.value(id).type, samples);
   };
@@ -180,6 +181,7 @@ llvm::Error BoundGraph::PlaceTiles(size_t position, const StepLayout& layout) {
   }
 
   KernelSite site = Site(position);
+  tiles.goes_on = site.goes_on;
   slot.inputs = std::move(site.inputs);
   slot.outputs = std::move(site.outputs);
   tiles.places.MoveTo(0, slot.inputs, slot.outputs);
@@ -307,7 +309,8 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                           .outputs = bound.outputs,
                           .workspace = bound.workspace,
                           .state = &state,
-                          .first_sample = first_sample_};
+                          .first_sample = first_sample_,
+                          .goes_on = tiles && tiles->goes_on && first_sample_ > 0};
     const std::string failure =
         device_->Run(is_short ? *bound.tiles->last_kernel : *bound.kernel, args, &bound.seconds);
     if (tiles && first_sample_ > 0) ACT_CHECK_OK(tiles->places.AddSums(*device_, bound.outputs));

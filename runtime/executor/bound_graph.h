@@ -35,6 +35,7 @@ struct BoundTiles {
   int64_t samples = 0;  // in each tile but the last
   int64_t last = 0;     // in the last tile, if it has fewer; else 0
   SamplePlaces places;
+  bool goes_on = false;  // each tile but the first goes on from what the results hold
   // For the last tile, if it has fewer samples.
   std::unique_ptr<Kernel> last_kernel;
   std::vector<TensorView> last_inputs, last_outputs;

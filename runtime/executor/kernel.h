@@ -61,6 +61,8 @@ struct KernelSite {
   int threads = 1;
   // of the step; more than `batch` if a tile of samples runs at a time
   int64_t whole_batch = 1;
+  // Then: whether runs may be told to go on from what the results hold (KernelArgs).
+  bool goes_on = false;
 };
 
 // What a kernel receives at each run: the same tensors, with data. Kernels allocate nothing here.
@@ -70,6 +72,9 @@ struct KernelArgs {
   const StepState* state = nullptr;
   // The sample of the batch at which the operands begin. Random numbers are drawn by sample.
   int64_t first_sample = 0;
+  // The results hold what the tiles before made of their samples, and become that of these samples too: a sum is added
+  // to (RuntimeOp::goes_on).
+  bool goes_on = false;
 };
 
 class Kernel {

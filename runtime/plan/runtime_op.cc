@@ -55,6 +55,7 @@ const RuntimeOp kOps[] = {
      .why_not_tileable = WhyNotTileableProduct,
      .why_not_of_tokens = WhyNotOfTokensProduct,
      .workspace = {MatMulWorkspace, CudaMatMulWorkspace},
+     .goes_on = true,
      .bfloat16 = {"bb-", "r"}},
     {.name = "Attention",
      .operands = {3, 5},

@@ -75,8 +75,8 @@ struct RuntimeOp {
   // Pairs of digits, a result and an operand: the kernel reads each element of the operand for the last time
   // before it writes that element of the result, so both may use one storage. Loops: as their program says.
   std::string_view in_place = {};
-  // In a loop over samples its kernels go on from what the tiles before left in the results, which are no sums.
-  // With the first sample they start anew.
+  // In a loop over samples its kernels go on from what the tiles before left in a result without samples: they add to a
+  // sum in place. With the first sample they start anew.
   bool goes_on = false;
   // The first operand that kernels write; they write all that follow. kNone: none. Loops: Node::mutates.
   int writes_from = kNone;

@@ -58,9 +58,18 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node, 
   return WhyNotTileable(*alone, alone->nodes[0]);
 }
 
+static bool HoldsNoSamples(const Graph& graph, ValueId result) {
+  return TileRoleOf(graph.value(result).type) == TileRole::kSame;
+}
+
 bool IsSumOfTiles(const Graph& graph, const Node& node, ValueId result) {
   const RuntimeOp* const op = FindRuntimeOp(node.op);
-  return TileRoleOf(graph.value(result).type) == TileRole::kSame && !(op && op->goes_on);
+  return HoldsNoSamples(graph, result) && !(op && op->goes_on);
+}
+
+bool GoesOn(const Graph& graph, const Node& node) {
+  const RuntimeOp* const op = FindRuntimeOp(node.op);
+  return op && op->goes_on && HoldsNoSamples(graph, node.outputs[0]);
 }
 
 std::vector<int32_t> LoopOfNodes(const Graph& graph) {

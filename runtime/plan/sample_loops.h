@@ -35,6 +35,8 @@ std::optional<std::string> WhyNotTileable(const Graph& graph, const Node& node, 
 
 // Whether each tile makes a part of this result of the node, and the executor adds the parts.
 bool IsSumOfTiles(const Graph& graph, const Node& node, ValueId result);
+// Whether the node's kernels go on from what the tiles before left in its results (RuntimeOp::goes_on).
+bool GoesOn(const Graph& graph, const Node& node);
 
 // The loop that contains each node; -1: none.
 std::vector<int32_t> LoopOfNodes(const Graph& graph);

@@ -83,8 +83,8 @@ std::optional<std::string> WhyNotTileableProduct(const Graph& graph, const Node&
   const bool trans_a = node.attrs.Int("trans_a") != 0, trans_b = node.attrs.Int("trans_b") != 0;
   if (!IsSlice(graph, a)) return "its first operand is not of samples";
   if (!IsSlice(graph, node.outputs[0])) {
-    const bool sums =
-        rank_a == 2 && rank_b == 2 && trans_a && !trans_b && IsSlice(graph, b) && node.inputs.size() == 2;
+    const bool sums = rank_a == 2 && rank_b == 2 && trans_a && !trans_b && IsSlice(graph, b) &&
+                      node.inputs.size() == 2 && TypeOf(graph, node.outputs[0]).dtype == DType::kFloat32;
     return Unless(sums, "is no sum over samples");
   }
   const bool own_product =

@@ -60,6 +60,7 @@ std::unique_ptr<cuda::LibraryCall> Products::Choose(const ProductProblem& p, int
   call.floats[3] = p.has_bias ? p.n : 0;
   call.bfloat16[0] = call.bfloat16[1] = p.math == cuda::FloatMath::kBFloat16;
   call.bfloat16[2] = p.bfloat16_result;
+  call.accumulates = p.accumulates;
   call.compute = [p](float* const operands[4]) {
     Multiply(p, operands[0], operands[1], operands[2], operands[3]);
   };

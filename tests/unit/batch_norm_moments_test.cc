@@ -9,8 +9,7 @@ namespace {
 
 // Runs an entry of the operator on the tensors, which stay where they are.
 void Run(const KernelEntry& entry, const Node& node, std::vector<TensorView> inputs,
-         std::vector<TensorView> outputs, int64_t workspace_bytes, const StepState& state,
-         int64_t first_sample) {
+         std::vector<TensorView> outputs, int64_t workspace_bytes, const StepState& state, bool goes_on) {
   KernelSite site{&node, inputs, outputs, 1, workspace_bytes, 2};
   std::string why;
   const auto kernel = entry.create(site, &why);
@@ -20,7 +19,7 @@ void Run(const KernelEntry& entry, const Node& node, std::vector<TensorView> inp
                          .outputs = outputs,
                          .workspace = {DevicePointer(scratch.data()), kernel->WorkspaceBytes()},
                          .state = &state,
-                         .first_sample = first_sample}),
+                         .goes_on = goes_on}),
             "");
 }
 
@@ -37,13 +36,13 @@ std::vector<TestTensor> InTiles(const KernelEntry& moments_of, OpCase c, int64_t
     tile.elements = ElementCount(tile.dims);
     tile.bytes = tile.elements * ByteSize(tile.dtype);
     tile.data = tile.data + first * sample_bytes;
-    Run(moments_of, node, {tile}, {moments.View(true)}, PlannedWorkspace(c), c.state, first);
+    Run(moments_of, node, {tile}, {moments.View(true)}, PlannedWorkspace(c), c.state, first > 0);
   }
   node.attrs = c.attrs;
   std::vector<TensorView> inputs{moments.View(true)}, outputs;
   for (size_t i = 1; i < c.inputs.size(); ++i) inputs.push_back(c.inputs[i].View(true));
   for (TestTensor& y : c.outputs) outputs.push_back(y.View(true));
-  Run(CpuRegistry().For("BatchNormFromMoments").back(), node, inputs, outputs, 0, c.state, 0);
+  Run(CpuRegistry().For("BatchNormFromMoments").back(), node, inputs, outputs, 0, c.state, false);
   std::vector<TestTensor> results = c.outputs;
   for (const int32_t i : c.mutates) results.push_back(c.inputs[static_cast<size_t>(i)]);
   return results;

@@ -77,6 +77,17 @@ TEST(BFloat16MatMul, ProductsOfExactNumbersAreExact) {
     }
 }
 
+TEST(BFloat16MatMul, TilesGoOnFromASum) {
+  for (const Types& t : kTypes)
+    for (const OpCase& c : SumsOverSamples()) {
+      if (t.y != kF32) continue;
+      OpCase exact = Exact(c, t.a, t.b, t.y);
+      exact.outputs[0] = Integers(c.outputs[0].dims, 4);
+      SCOPED_TRACE(Name(t) + ", " + std::to_string(c.inputs[0].dims[0]) + " terms");
+      EXPECT_GT(CompareWithReference(exact, 0), 0);
+    }
+}
+
 // Blocks of sums that outlast several blocks of b.
 TEST(BFloat16MatMul, LongSumsOfExactNumbersAreExact) {
   const OpCase c = MatMul({300, 10001}, {10001, 70}, {300, 70}, false, false);

@@ -81,6 +81,15 @@ TEST(CudaBFloat16MatMul, TheLibraryAndOurTilesHaveTheBitsOfTheReference) {
     }
 }
 
+TEST(CudaBFloat16MatMul, TilesGoOnFromASum) {
+  for (const auto& [a, b] : {std::pair(kBF16, kBF16), {kBF16, kF32}, {kF32, kBF16}})
+    for (const OpCase& c : SumsOverSamples()) {
+      OpCase exact = Exact(c, a, b, kF32);
+      exact.outputs[0] = Integers(c.outputs[0].dims, 4);
+      EXPECT_EQ(Compare(exact), 2);
+    }
+}
+
 TEST(CudaBFloat16MatMul, ABiasIsAddedBeforeSumsOfAPartOfTheRowsAreRounded) {
   for (const bool ta : {false, true}) {
     OpCase c = MatMul(ta ? std::vector<int64_t>{40, 300} : std::vector<int64_t>{300, 40}, {40, 36}, {300, 36},

@@ -24,6 +24,10 @@ TEST(CudaMatMul, TheLibraryAndOurTilesAgreeWithTheReference) {
     }
 }
 
+TEST(CudaMatMul, TilesGoOnFromASum) {
+  for (const OpCase& c : SumsOverSamples()) EXPECT_EQ(Compare(c), 2);
+}
+
 TEST(CudaMatMul, EmptyExtents) {
   EXPECT_EQ(Compare(MatMul({0, 4}, {4, 3}, {0, 3}, false, false)), 1);
   OpCase c = MatMul({2, 0}, {0, 3}, {2, 3}, false, false);

@@ -129,7 +129,7 @@ struct CudaResult : OpResult {
 class CaseOnCard {
  public:
   CaseOnCard(FakeCard& card, OpCase& c, int64_t workspace_bytes)
-      : card_(card), workspace_bytes_(workspace_bytes) {
+      : card_(card), workspace_bytes_(workspace_bytes), goes_on_(c.goes_on) {
     for (std::vector<TestTensor>* tensors : {&c.inputs, &c.outputs})
       for (TestTensor& t : *tensors) {
         TensorView view = t.View(false);
@@ -148,7 +148,12 @@ class CaseOnCard {
   CaseOnCard& operator=(const CaseOnCard&) = delete;
 
   // Without the step's state: kernels read the step block, so that a recorded step follows what is in it.
-  KernelArgs Args() const { return {inputs_, outputs_, {workspace_, workspace_bytes_}, nullptr}; }
+  KernelArgs Args() const {
+    return {.inputs = inputs_,
+            .outputs = outputs_,
+            .workspace = {workspace_, workspace_bytes_},
+            .goes_on = goes_on_};
+  }
   void Upload(const OpCase& c) {
     for (size_t i = 0; i < inputs_.size(); ++i)
       card_.Upload(inputs_[i].data, c.inputs[i].bytes.data(), inputs_[i].bytes);
@@ -171,6 +176,7 @@ class CaseOnCard {
  private:
   FakeCard& card_;
   const int64_t workspace_bytes_;
+  const bool goes_on_;
   std::vector<TensorView> inputs_, outputs_;
   DevicePointer workspace_;
 };
@@ -188,6 +194,7 @@ inline CudaResult RunCuda(const KernelEntry& entry, OpCase c, int64_t workspace)
   for (TestTensor& t : c.inputs) site.inputs.push_back(t.View(false));
   for (TestTensor& t : c.outputs) site.outputs.push_back(t.View(false));
   if (!c.inputs.empty() && !c.inputs[0].dims.empty()) site.batch = site.whole_batch = c.inputs[0].dims[0];
+  site.goes_on = c.goes_on;
   CudaResult result;
   const auto kernel = entry.create(site, &result.error);
   if (!kernel) {

@@ -165,7 +165,7 @@ TEST(FakeCudaLibraries, ProductsFollowTheirDefinition) {
   FakeCard& card = TheFakeCard();
   for (const bool trans_a : {false, true})
     for (const bool trans_b : {false, true})
-      for (const bool bias : {false, true}) {
+      for (const auto& [bias, accumulates] : {std::pair(false, false), {true, false}, {false, true}}) {
         ProductProblem p{.batch = 3, .m = 4, .n = 5, .k = 6, .trans_a = trans_a, .trans_b = trans_b};
         p.lead_a = (trans_a ? p.m : p.k) + 1;
         p.lead_b = trans_b ? p.k : p.n;
@@ -174,24 +174,26 @@ TEST(FakeCudaLibraries, ProductsFollowTheirDefinition) {
         p.stride_b = 0;  // the same for all
         p.stride_c = 40;
         p.has_bias = bias;
+        p.accumulates = accumulates;
         std::vector<float> a = Integers(150, 1), b = Integers(30, 2), c(120, -99),
                            d = Integers(bias ? 5 : 0, 3);
         std::vector<float> expected = c;
         for (int64_t batch = 0; batch < 3; ++batch)
           for (int64_t i = 0; i < p.m; ++i)
             for (int64_t j = 0; j < p.n; ++j) {
-              float sum = bias ? d[static_cast<size_t>(j)] : 0;
+              float& y = expected[static_cast<size_t>(batch * 40 + i * p.lead_c + j)];
+              float sum = bias ? d[static_cast<size_t>(j)] : accumulates ? y : 0;
               for (int64_t k = 0; k < p.k; ++k)
                 sum += a[static_cast<size_t>(batch * 50 + (trans_a ? k * p.lead_a + i : i * p.lead_a + k))] *
                        b[static_cast<size_t>(trans_b ? j * p.lead_b + k : k * p.lead_b + j)];
-              expected[static_cast<size_t>(batch * 40 + i * p.lead_c + j)] = sum;
+              y = sum;
             }
         std::string why;
         const auto call = card.toolkit().products().Choose(p, 0, &why);
         ASSERT_TRUE(call) << why;
         std::vector<float>* const pointers[4] = {&a, &b, &c, &d};
         ASSERT_EQ(RunCall(card, *call, pointers), "");
-        EXPECT_EQ(c, expected) << trans_a << trans_b << bias;
+        EXPECT_EQ(c, expected) << trans_a << trans_b << bias << accumulates;
       }
 }
 

@@ -80,6 +80,7 @@ struct OpCase {
   Program program = {};  // of an operator that runs one
   // (result, operand): the result lies where the operand does. Several operands of one result are the same tensor.
   std::vector<std::pair<size_t, size_t>> in_place = {};
+  bool goes_on = false;  // a tile after the first: outputs hold what those before made
 };
 
 struct OpResult {
@@ -121,6 +122,7 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   const std::vector<int32_t> stored = c.program.Empty() ? std::vector<int32_t>() : c.mutates;
   for (const int32_t i : stored) site.outputs.push_back(site.inputs[static_cast<size_t>(i)]);
   if (!c.inputs.empty() && !c.inputs[0].dims.empty()) site.batch = site.whole_batch = c.inputs[0].dims[0];
+  site.goes_on = c.goes_on;
   OpResult result;
   const int before = omp_get_max_threads();
   omp_set_num_threads(threads);
@@ -146,7 +148,11 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
     if (place[output] == c.inputs.size()) place[output] = input;
     inputs[input].data = outputs[output].data = inputs[place[output]].data;
   }
-  result.error = kernel->Run({inputs, outputs, {DevicePointer(scratch), result.workspace_bytes}, &c.state});
+  result.error = kernel->Run({.inputs = inputs,
+                              .outputs = outputs,
+                              .workspace = {DevicePointer(scratch), result.workspace_bytes},
+                              .state = &c.state,
+                              .goes_on = c.goes_on});
   for (size_t o = 0; o < place.size(); ++o)
     if (place[o] < c.inputs.size()) c.outputs[o].bytes = c.inputs[place[o]].bytes;
   for (size_t i = 0; i < kGuard; ++i)

@@ -1,6 +1,8 @@
 // Matrix products as test cases.
 #pragma once
 
+#include <array>
+
 #include "tests/unit/kernel_testing.h"
 
 namespace act {
@@ -11,6 +13,23 @@ inline OpCase MatMul(std::vector<int64_t> a, std::vector<int64_t> b, std::vector
   c.attrs.Set("trans_a", int64_t{trans_a});
   c.attrs.Set("trans_b", int64_t{trans_b});
   return c;
+}
+
+// A tile after the first of a sum over samples: the product is added to what the result holds.
+inline OpCase GoingOn(OpCase c) {
+  c.outputs[0] = Random(c.outputs[0].dims, 4);
+  c.goes_on = true;
+  return c;
+}
+
+// Gradients of weights, which are such sums: [terms, m]^T [terms, n]. Several blocks each way, and edges that are no whole
+// vectors.
+inline std::vector<OpCase> SumsOverSamples() {
+  std::vector<OpCase> cases;
+  for (const auto& [terms, m, n] :
+       {std::array<int64_t, 3>{1, 8, 16}, {7, 9, 17}, {900, 205, 130}, {2000, 40, 33}, {70, 130, 1024}})
+    cases.push_back(GoingOn(MatMul({terms, m}, {terms, n}, {m, n}, true, false)));
+  return cases;
 }
 
 // All four orders of the operands, batches that broadcast, and short extents.

@@ -34,6 +34,17 @@ TEST(MatMul, ABiasIsAddedToEveryRow) {
   EXPECT_EQ(y.tensors[0].as<float>()[1], 2010.25f);
 }
 
+TEST(MatMul, TilesGoOnFromASum) {
+  OpCase c = GoingOn(MatMul({2, 1}, {2, 2}, {1, 2}, true, false));
+  c.inputs = {Floats({2, 1}, {1, 2}), Floats({2, 2}, {1, 10, 100, 1000})};
+  c.outputs = {Floats({1, 2}, {.5, .25})};
+  const OpResult y = RunReference(c);
+  EXPECT_EQ(y.tensors[0].as<float>()[0], 201.5f);
+  EXPECT_EQ(y.tensors[0].as<float>()[1], 2010.25f);
+  // Up to 2,000 products: 2^-24 * sqrt(2000), relative to the largest output.
+  for (const OpCase& sum : SumsOverSamples()) EXPECT_GT(CompareWithReference(sum, 3e-6), 0);
+}
+
 TEST(MatMul, EmptyExtents) {
   CompareWithReference(MatMul({0, 4}, {4, 3}, {0, 3}, false, false), 0);
   CompareWithReference(MatMul({2, 0}, {0, 3}, {2, 3}, false, false), 0);

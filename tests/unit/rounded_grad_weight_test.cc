@@ -130,6 +130,18 @@ TEST_P(RoundedGradWeight, MatrixProductsOfRoundedNumbersAreExact) {
   }
 }
 
+// From a sum over the tiles before.
+TEST_P(RoundedGradWeight, ProductsGoOnFromASum) {
+  for (const auto& [terms, m, n] :
+       std::vector<std::array<int64_t, 3>>{{7, 9, 17}, {300, 64, 48}, {2000, 40, 33}, {64, 300, 130}}) {
+    OpCase c = ProductOf(terms, m, n);
+    c.outputs[0] = Random({m, n}, 3);
+    c.goes_on = true;
+    SCOPED_TRACE(std::to_string(terms) + " x " + std::to_string(m) + " x " + std::to_string(n));
+    Check(c, kTolerance);
+  }
+}
+
 // Each of a product's two factors is wrong by at most 2^-8 of itself, and as often too
 // large as too small.
 TEST_P(RoundedGradWeight, OperandsAreRoundedToNearest) {

@@ -94,6 +94,18 @@ TEST(LoopOfValues, IsThatOfAllShapesOfAValue) {
   EXPECT_EQ(LoopOfValues(graph), (std::vector<int32_t>{-1, -1, -1, -1, -1}));
 }
 
+TEST(GoesOn, IsOfSumsThatKernelsAddTo) {
+  const Products products;
+  const Graph& graph = products.step.graph;
+  EXPECT_FALSE(GoesOn(graph, graph.nodes[0])) << "its result has samples";
+  EXPECT_TRUE(GoesOn(graph, graph.nodes[1]));
+  EXPECT_FALSE(IsSumOfTiles(graph, graph.nodes[1], 3)) << "no part of a tile exists";
+  Node convolution = graph.nodes[1];
+  convolution.op = "ConvGradWeight";
+  EXPECT_FALSE(GoesOn(graph, convolution));
+  EXPECT_TRUE(IsSumOfTiles(graph, convolution, 3));
+}
+
 TEST(CheckLoops, TakesWhatRunsInTiles) { EXPECT_EQ(CheckLoops(Products().step), std::nullopt); }
 
 TEST(CheckLoops, RefusesWhatDoesNot) {
@@ -113,6 +125,8 @@ TEST(CheckLoops, RefusesWhatDoesNot) {
   EXPECT_NE(wrong([](StepGraph& s) { s.graph.nodes[0].inputs = {1, 1}; }), "") << "no samples";
   EXPECT_NE(wrong([](StepGraph& s) { s.graph.nodes[1].attrs.Set("trans_a", int64_t{0}); }), "") << "no sum";
   EXPECT_NE(wrong([](StepGraph& s) { s.graph.nodes[1].inputs.push_back(3); }), "") << "a bias once a tile";
+  EXPECT_NE(wrong([](StepGraph& s) { s.graph.values[3].type.dtype = DType::kBFloat16; }), "")
+      << "a sum that is rounded once a tile";
   EXPECT_NE(wrong([](StepGraph& s) { s.storage_of[2] = s.storage_of[0]; }), "") << "a tile in a whole tensor";
   // A node of the same loop reads the sum.
   EXPECT_NE(wrong([](StepGraph& s) {

@@ -34,7 +34,7 @@ ACT_DEVICE BatchMoments MomentsAt(const BatchNormParameters& p, int64_t channel)
 
 ACT_DEVICE void AddMoments(const BatchNormParameters& p, int64_t channel, const BatchMoments& b) {
   double numbers[kBatchMomentNumbers];
-  StoreMoments(numbers, p.starts_anew ? b : Merge(MomentsAt(p, channel), b));
+  StoreMoments(numbers, p.goes_on ? Merge(MomentsAt(p, channel), b) : b);
   for (int i = 0; i < kBatchMomentNumbers; ++i)
     Store(p.moments + channel * kBatchMomentNumbers + i, numbers[i]);
 }

@@ -14,7 +14,7 @@ struct BatchNormParameters {
   float *mean = nullptr, *rstd = nullptr;
   float *largest = nullptr, *running_mean = nullptr, *running_var = nullptr;  // may be left out
   double* moments = nullptr;  // [channel][5]; if there are no other results, the columns' go into these
-  int32_t starts_anew = 0;    // what `moments` holds is not of this batch
+  int32_t goes_on = 0;        // from what `moments` holds of the samples before
   double epsilon = 0, momentum = 0;
   int32_t population = 0;
   uint64_t updates_done = 0;  // steps before this one leave the running statistics as they are

@@ -22,7 +22,8 @@ ACT_DEVICE void Product(const ProductParameters& p) {
       tile, [&](int32_t i, int32_t q) { return RoundedTo<B>(LoadFloat(a + i * p.a_m + q * p.a_k)); },
       [&](int32_t q, int32_t j) { return RoundedTo<A>(LoadFloat(b + q * p.b_k + j * p.b_n)); },
       [&](int32_t i, int32_t j, float sum) {
-        StoreFloat(y + int64_t{i} * p.n + j, p.bias ? sum + Load(p.bias + j) : sum);
+        Y* const to = y + int64_t{i} * p.n + j;
+        StoreFloat(to, p.bias ? sum + Load(p.bias + j) : p.goes_on ? sum + LoadFloat(to) : sum);
       });
 }
 
