@@ -74,6 +74,10 @@ llvm::Expected<std::vector<std::string>> FindFiles(const std::string& pattern, i
     return MakeError(pattern, "a folder, not a file", "name its files: " + pattern + "/*.npy");
   if (pattern.find_first_of("*?[") == std::string::npos || std::filesystem::exists(pattern, ignored))
     return std::vector<std::string>{pattern};
+  constexpr int kMostFolders = 100;  // glob() takes 4 KiB of stack for each
+  if (std::count(pattern.begin(), pattern.end(), '/') > kMostFolders)
+    return MakeError(pattern, "a pattern of more than " + std::to_string(kMostFolders) + " folders",
+                     "name the folder by a shorter path");
   glob_t found = {};
   const int result = Glob(pattern, most_names, found);
   std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);

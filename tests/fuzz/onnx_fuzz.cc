@@ -49,8 +49,8 @@ CompileOptions OptionsOf(Choices& choices) {
   static constexpr const char* kLevels[] = {"L0",       "L1",       "L2",       "L3",      "L4",
                                             "L5",       "actnn-L3", "actnn-L5", "gact-L1", "gact-L2",
                                             "division", "blpa",     "acgc"};
-  static constexpr const char* kOptimizers[] = {"sgd",     "adam",  "none",         "lamb",
-                                                "adagrad", "adamw", "onnx-momentum"};
+  static constexpr const char* kOptimizers[] = {"sgd",     "adam",  "none",          "lamb",
+                                                "adagrad", "adamw", "onnx-momentum", "plain-sgd"};
   static constexpr double kBits[] = {0, 0, 0, 2.5, 1, 8};
   CompileOptions options;
   options.verify_each = true;

@@ -148,6 +148,15 @@ TEST_F(DataFiles, APatternThatGoesThroughTheWholeDiskIsRefused) {
                 "files only");
 }
 
+// glob() calls itself for each folder.
+TEST_F(DataFiles, APatternOfThousandsOfFoldersIsRefused) {
+  std::string pattern = "*";
+  for (int folder = 0; folder < 100'000; ++folder) pattern += "/a";
+  auto refused = FindFiles(pattern);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(llvm::StringRef(llvm::toString(refused.takeError())).contains("more than 100 folders"));
+}
+
 TEST_F(DataFiles, ErrorsNameTheFileOrTheShard) {
   WriteAll();
   const std::string image = "image=%image.npy,", label = "label=%label.npy";
