@@ -29,8 +29,8 @@ bool LoopSpans::Fits(const Family& family, const LoopParts& parts) const {
                      [&](NodeNumber node) { return parts.IsTileable(node); });
 }
 
-// A result in its operand's memory takes no less in tiles if its operand does not. So values are tried by themselves, then
-// all of a storage together.
+// A result in its operand's memory takes no less in tiles if its operand does not. So values are tried by themselves,
+// then all of a storage together.
 bool LoopSpans::Visit(size_t first, size_t last, llvm::function_ref<bool(const LoopSpan&)> visit) const {
   const std::vector<int32_t> loop_of_node = LoopOfNodes(step_.graph());
   for (const FamilyId f : by_bytes_) {
