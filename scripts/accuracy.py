@@ -79,11 +79,11 @@ def char_gpt(folder, rate="1e-3"):
     )
 
 
-def of_state(experiment, optimizer, training):
-    """The same network at L0, with the optimizer's state in three forms."""
+def of_state(experiment, optimizer, training, forms=("bf16", "8bit")):
+    """The same network at L0, with the optimizer's state in float32 and in other forms."""
     experiment.name += f"_{optimizer}_state"
     experiment.title = experiment.title.rsplit(",", 1)[0] + f", {optimizer} {' '.join(training)}"
-    experiment.levels = ["L0", "L0/state-bf16", "L0/state-8bit"]
+    experiment.levels = ["L0"] + [f"L0/state-{form}" for form in forms]
     experiment.compiling = [f"--optimizer={optimizer}"]
     experiment.training = training
     return experiment
@@ -94,6 +94,11 @@ def digits_state(optimizer, rate):
     return lambda folder: of_state(digits(folder), optimizer, training)
 
 
+def char_gpt_state(folder):
+    forms = ("bf16", "8bit", "8bit-all")  # unlike the ResNet, it has embedding tables
+    return of_state(char_gpt(folder), "adam", ["--epochs=1", "--lr=1e-3"], forms)
+
+
 # What follows a level's name.
 FLAGS_OF = {
     "": [],
@@ -101,6 +106,7 @@ FLAGS_OF = {
     "bf16": ["--compute=bf16"],
     "state-bf16": ["--optimizer-state=bf16"],
     "state-8bit": ["--optimizer-state=8bit"],
+    "state-8bit-all": ["--optimizer-state=8bit-all"],
 }
 
 EXPERIMENTS = {
@@ -110,7 +116,7 @@ EXPERIMENTS = {
     "digits_adam_state": digits_state("adam", "1e-3"),
     "digits_sgd_state": digits_state("sgd", "0.1"),
     "digits_lamb_state": digits_state("lamb", "0.01"),
-    "char_gpt_adam_state": lambda folder: of_state(char_gpt(folder), "adam", ["--epochs=1", "--lr=1e-3"]),
+    "char_gpt_adam_state": char_gpt_state,
 }
 
 
