@@ -105,8 +105,8 @@ struct AttentionBlocks {
   void Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, int64_t keys,
             float* kept) const;
 
-  // Writes the keys begin..end-1 of x [keys, columns] as columns of y [columns, row], times a factor, with zeros after the
-  // last key.
+  // Writes the keys begin..end-1 of x [keys, columns] as columns of y [columns, row], times a factor, with zeros after
+  // the last key.
   void Transpose(const FloatTile& x, int64_t begin, int64_t end, int64_t columns, float factor,
                  float* y) const;
 };

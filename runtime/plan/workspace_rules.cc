@@ -115,8 +115,8 @@ int64_t BFloat16Buffers(const TensorType& x, const TensorType& y, const TensorTy
                   std::max(WidenedConvBytes(WindowTaps(w)), SaturatingMul(row, 4)));
 }
 
-// Heads of attention for all threads, if these take little. Otherwise as many as fit: all threads share one head if they
-// may.
+// Heads of attention for all threads, if these take little. Otherwise as many as fit: all threads share one head if
+// they may.
 int64_t ForHeads(const AttentionScratch& scratch, bool may_share) {
   constexpr int64_t kSmall = 8 * kMiB;
   const int64_t apart = SaturatingAdd(scratch.head, scratch.thread);
