@@ -60,34 +60,33 @@ void AttentionBlocks::Kept(const KernelArgs& args, int64_t batch, int64_t head, 
              keys, kept);
 }
 
-void AttentionBlocks::Transpose(const float* x, int64_t x_row, int64_t columns, float factor,
+void AttentionBlocks::Transpose(const FloatTile& x, int64_t begin, int64_t end, int64_t columns, float factor,
                                 float* y) const {
-  TransposeScaled(x, x_row, s.keys, columns, factor, y, row);
+  TransposeScaled(x.Row(begin), x.row, end - begin, columns, factor, y + begin, row);
+  if (end < s.keys) return;
   for (int64_t c = 0; c < columns; ++c) std::fill(y + c * row + s.keys, y + (c + 1) * row, 0.0f);
 }
 
-FloatTile ReadTile(const TensorView& tensor, int64_t at, int64_t row, int64_t rows, int64_t columns,
-                   float* scratch) {
-  if (tensor.dtype != DType::kBFloat16) return {tensor.as<float>() + at, row};
-  const int64_t scratch_row = ProductRowFloats(columns);
-  ReadRows({FloatSource::kBFloat16, tensor.as<BFloat16>() + at, row}, rows, columns, scratch, scratch_row);
-  return {scratch, scratch_row};
-}
-
-FloatTile SumTile(const TensorView& tensor, int64_t at, int64_t row, int64_t columns, float* scratch) {
+FloatTile TileOf(const TensorView& tensor, int64_t at, int64_t row, int64_t columns, float* scratch) {
   if (tensor.dtype != DType::kBFloat16) return {tensor.as<float>() + at, row};
   return {scratch, ProductRowFloats(columns)};
 }
 
-void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t rows,
-               int64_t columns, const float* factors) {
-  for (int64_t r = 0; r < rows; ++r) {
+void ReadTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t begin,
+              int64_t end, int64_t columns) {
+  if (tensor.dtype != DType::kBFloat16) return;
+  ReadRows({FloatSource::kBFloat16, tensor.as<BFloat16>() + at + begin * row, row}, end - begin, columns,
+           tile.Row(begin), tile.row);
+}
+
+void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t begin,
+               int64_t end, int64_t columns, const float* factors) {
+  for (int64_t r = begin; r < end; ++r) {
     const float factor = factors ? factors[r] : 1;
     if (tensor.dtype == DType::kBFloat16) {
-      WriteBFloat16Rows(tile.at + r * tile.row, 0, 1, columns, factor, tensor.as<BFloat16>() + at + r * row,
-                        0);
+      WriteBFloat16Rows(tile.Row(r), 0, 1, columns, factor, tensor.as<BFloat16>() + at + r * row, 0);
     } else if (factors) {
-      ScaleRow(factor, columns, tile.at + r * tile.row);
+      ScaleRow(factor, columns, tile.Row(r));
     }
   }
 }
@@ -107,8 +106,27 @@ std::optional<AttentionShape> BlockedShape(const KernelSite& site, size_t first,
   return shape;
 }
 
-int ThreadsThatFit(const KernelSite& site, int64_t bytes, int64_t thread_bytes) {
-  return static_cast<int>(std::min<int64_t>(site.threads, bytes / std::max<int64_t>(thread_bytes, 1)));
+AttentionThreads::AttentionThreads(int most, int64_t workspace_bytes, const AttentionScratch& scratch,
+                                   bool may_share) {
+  const auto that_fit = [most](int64_t bytes, int64_t of_each) {
+    return static_cast<int>(std::clamp<int64_t>(bytes / std::max<int64_t>(of_each, 1), 0, most));
+  };
+  count = that_fit(workspace_bytes, scratch.head + scratch.thread);
+  const int sharing = may_share ? that_fit(workspace_bytes - scratch.head, scratch.thread) : 0;
+  share = sharing > count;
+  if (share) count = sharing;
+}
+
+int64_t AttentionThreads::Bytes(const AttentionScratch& scratch) const {
+  return share ? scratch.head + count * scratch.thread : count * (scratch.head + scratch.thread);
+}
+
+AttentionThreads::Places AttentionThreads::PlacesIn(std::byte* workspace,
+                                                    const AttentionScratch& scratch) const {
+  const int thread = omp_get_thread_num();
+  std::byte* const head = workspace + (share ? 0 : thread * (scratch.head + scratch.thread));
+  std::byte* const own = head + scratch.head + (share ? thread * scratch.thread : 0);
+  return {reinterpret_cast<float*>(head), reinterpret_cast<float*>(own)};
 }
 
 }  // namespace act

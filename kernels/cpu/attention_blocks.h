@@ -3,6 +3,8 @@
 // cache. No other tensor of queries times keys exists.
 #pragma once
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -12,8 +14,68 @@
 #include "kernels/cpu/attention_rows.h"
 #include "kernels/site/attention_shape.h"
 #include "runtime/executor/kernel.h"
+#include "runtime/plan/workspace.h"
 
 namespace act {
+
+// Rows of a matrix in float32: in the tensor itself, or in scratch space if the tensor is bfloat16.
+struct FloatTile {
+  float* at = nullptr;
+  int64_t row = 0;
+  float* Row(int64_t r) const { return at + r * row; }
+};
+// The tile of rows from element `at` of `tensor` on.
+FloatTile TileOf(const TensorView& tensor, int64_t at, int64_t row, int64_t columns, float* scratch);
+// Widens its rows begin..end-1, if they are not in the tensor.
+void ReadTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t begin,
+              int64_t end, int64_t columns);
+// Rows begin..end-1, times their factors unless these are null, go to the tensor when they are complete.
+void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t begin,
+               int64_t end, int64_t columns, const float* factors);
+
+// The threads that work on a head: one, or all threads of a parallel region, which then call the same functions. What a
+// member computes depends on no other part, so results are the same bits.
+class AttentionTeam {
+ public:
+  explicit AttentionTeam(int threads) : threads_(threads) {}
+  bool shares() const { return threads_ > 1; }
+  int Member() const { return shares() ? omp_get_thread_num() : 0; }
+
+  // Calls f(begin, end) for parts of 0..count-1, which begin at multiples of `step`, and waits for all of them.
+  template <class F>
+  void ForParts(int64_t count, int64_t step, F&& f) const {
+    const int64_t steps = (count + step - 1) / step, parts = std::min<int64_t>(threads_, steps);
+    const auto begin = [&](int64_t part) { return std::min(count, steps * part / parts * step); };
+    if (!shares()) {
+      if (count > 0) f(int64_t{0}, count);
+      return;
+    }
+#pragma omp for schedule(static, 1)
+    for (int64_t part = 0; part < parts; ++part) f(begin(part), begin(part + 1));
+  }
+
+ private:
+  int threads_;
+};
+
+// Parts of keys are whole panels of a product, and parts of queries whole tiles (tile_product.h).
+inline constexpr int64_t kPartKeys = 64, kPartQueries = 6;
+
+// How a kernel's threads work in a workspace: each on a head of its own, or all on one head, if more can work then.
+struct AttentionThreads {
+  int count = 0;  // 0: not even one fits
+  bool share = false;
+
+  AttentionThreads(int most, int64_t workspace_bytes, const AttentionScratch& scratch, bool may_share);
+  AttentionTeam Team() const { return AttentionTeam(share ? count : 1); }
+  int64_t Bytes(const AttentionScratch& scratch) const;
+  // Where the calling thread, of the team or alone, has its head's scratch space and its own.
+  struct Places {
+    float *head, *own;
+  };
+  Places PlacesIn(std::byte* workspace, const AttentionScratch& scratch) const;
+  std::string Describe() const { return std::to_string(count) + (share ? " threads a head" : " threads"); }
+};
 
 // Blocks of queries, and what a row of scores depends on. The operands of Attention are the
 // kernel's inputs from `first` on.
@@ -43,23 +105,11 @@ struct AttentionBlocks {
   void Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, int64_t keys,
             float* kept) const;
 
-  // Writes [keys, columns] as [columns, row], times a factor, with zeros after the keys.
-  void Transpose(const float* x, int64_t x_row, int64_t columns, float factor, float* y) const;
+  // Writes the keys begin..end-1 of x [keys, columns] as columns of y [columns, row], times a factor, with zeros after
+  // the last key.
+  void Transpose(const FloatTile& x, int64_t begin, int64_t end, int64_t columns, float factor,
+                 float* y) const;
 };
-
-// Rows of a matrix in float32: in the tensor itself, or in scratch space if the tensor is bfloat16.
-struct FloatTile {
-  float* at = nullptr;
-  int64_t row = 0;
-};
-// What a product reads: rows from element `at` of `tensor` on, widened to `scratch` if need be.
-FloatTile ReadTile(const TensorView& tensor, int64_t at, int64_t row, int64_t rows, int64_t columns,
-                   float* scratch);
-// Where sums of a result's rows are made, and where they go when they are complete. Each row is
-// multiplied by its factor, unless that is null.
-FloatTile SumTile(const TensorView& tensor, int64_t at, int64_t row, int64_t columns, float* scratch);
-void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t rows,
-               int64_t columns, const float* factors);
 
 // Keys with padding: products make whole vectors of scores.
 inline int64_t PaddedKeys(int64_t count) { return (count + kRowPad - 1) / kRowPad * kRowPad; }
@@ -68,8 +118,5 @@ inline int64_t PaddedKeys(int64_t count) { return (count + kRowPad - 1) / kRowPa
 // of Attention, or its gradient.
 std::optional<AttentionShape> BlockedShape(const KernelSite& site, size_t first, const TensorView& o,
                                            std::string* why);
-
-// Threads of at most site.threads whose scratch space fits into `bytes`.
-int ThreadsThatFit(const KernelSite& site, int64_t bytes, int64_t thread_bytes);
 
 }  // namespace act

@@ -1,9 +1,8 @@
 // The gradient of attention, a block of queries at a time. It recomputes the probabilities, because the
 // gradient of a query's scores needs the sum of p dp over its keys first. Gradients may lie where q, k and v
 // do: a head's keys and values are copied before their gradients are begun, and a block of queries is read for
-// the last time before its gradient is written.
-#include <omp.h>
-
+// the last time before its gradient is written. A thread has a head of keys of its own, or all threads share one: then
+// each has some of the keys in one step, and some of a block's queries in the next.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -26,10 +25,11 @@ namespace {
 class BackwardKernel final : public Kernel {
  public:
   BackwardKernel(const AttentionShape& shape, int64_t bias_elements, int64_t parts, int64_t part_bytes,
-                 int threads, int64_t thread_bytes)
+                 const AttentionThreads& threads, const AttentionScratch& scratch)
       : blocks_(shape, 1),
         threads_(threads),
-        thread_bytes_(thread_bytes),
+        team_(threads.Team()),
+        scratch_(scratch),
         bias_elements_(bias_elements),
         parts_(parts),
         part_bytes_(part_bytes) {
@@ -47,8 +47,8 @@ class BackwardKernel final : public Kernel {
         work_.push_back({part, {heads.begin() + n * part / parts_, heads.begin() + n * (part + 1) / parts_}});
     }
   }
-  int64_t WorkspaceBytes() const override { return part_bytes_ + threads_ * thread_bytes_; }
-  std::string Describe() const override { return std::to_string(threads_) + " threads"; }
+  int64_t WorkspaceBytes() const override { return part_bytes_ + threads_.Bytes(scratch_); }
+  std::string Describe() const override { return threads_.Describe(); }
 
   std::string Run(const KernelArgs& args) override {
     float* bias_parts = nullptr;
@@ -56,15 +56,21 @@ class BackwardKernel final : public Kernel {
       bias_parts = part_bytes_ > 0 ? args.workspace.data.as<float>() : Gradient(args, 3).as<float>();
       std::fill_n(bias_parts, parts_ * bias_elements_, 0.0f);
     }
-    std::byte* scratch = args.workspace.data.as<std::byte>() + part_bytes_;
     const auto work = static_cast<int64_t>(work_.size());
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
-    for (int64_t i = 0; i < work; ++i) {
-      const Work& w = work_[static_cast<size_t>(i)];
+    const auto run = [&](const Work& w, AttentionThreads::Places at) {
       float* d_bias = bias_parts ? bias_parts + w.part * bias_elements_ : nullptr;
-      for (int64_t kv_slice : w.kv_slices)
-        Slice(args, kv_slice, d_bias,
-              reinterpret_cast<float*>(scratch + omp_get_thread_num() * thread_bytes_));
+      for (const int64_t kv_slice : w.kv_slices) Slice(args, kv_slice, d_bias, at);
+    };
+#pragma omp parallel num_threads(threads_.count)
+    {
+      const AttentionThreads::Places at =
+          threads_.PlacesIn(args.workspace.data.as<std::byte>() + part_bytes_, scratch_);
+      if (team_.shares()) {
+        for (const Work& w : work_) run(w, at);
+      } else {
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t i = 0; i < work; ++i) run(work_[static_cast<size_t>(i)], at);
+      }
     }
     if (part_bytes_ > 0) AddParts(bias_parts, Gradient(args, 3));
     return "";
@@ -87,92 +93,111 @@ class BackwardKernel final : public Kernel {
     }
   }
 
-  // The head's keys, in `copy` unless they are there.
-  FloatTile CopyTile(const FloatTile& keys, float* copy) const {
-    if (keys.at == copy) return keys;
-    const FloatTile to{copy, ProductRowFloats(blocks_.s.depth)};
-    for (int64_t j = 0; j < blocks_.s.keys; ++j)
-      std::copy_n(keys.at + j * keys.row, blocks_.s.depth, to.at + j * to.row);
-    return to;
-  }
-
   // One head of keys, with all heads of queries that read it.
-  void Slice(const KernelArgs& args, int64_t kv_slice, float* d_bias, float* scratch) const {
+  void Slice(const KernelArgs& args, int64_t kv_slice, float* d_bias,
+             AttentionThreads::Places scratch) const {
     const AttentionShape& s = blocks_.s;
     const int64_t row = blocks_.row, batch = kv_slice / s.kv_heads;
-    float *keys_across = scratch, *values_across = keys_across + s.depth * row;
+    float *keys_across = scratch.head, *values_across = keys_across + s.depth * row;
     float *scores = values_across + s.value_depth * row, *d_scores = scores + blocks_.rows * row;
-    float *kept = d_scores + blocks_.rows * row, *slopes = s.softcap > 0 ? kept + row : nullptr;
+    float *kept = scratch.own, *slopes = s.softcap > 0 ? kept + row : nullptr;
     // A copy of k. If operands are bfloat16, also tiles of dk, dv; of q, dq and the result's gradient.
     const int64_t depth_row = ProductRowFloats(s.depth), value_row = ProductRowFloats(s.value_depth);
-    float *k_tile = kept + (slopes ? 2 : 1) * row, *dk_tile = k_tile + s.keys * depth_row;
-    float *dv_tile = dk_tile + s.keys * depth_row, *q_tile = dv_tile + s.keys * value_row;
-    float *dq_tile = q_tile + blocks_.rows * depth_row, *d_out_tile = dq_tile + blocks_.rows * depth_row;
-    const TensorView &q_all = blocks_.Operand(args, 0), &d_out_all = args.inputs[0];
+    const FloatTile k{d_scores + blocks_.rows * row, depth_row};
+    float *dk_tile = k.Row(s.keys), *dv_tile = dk_tile + s.keys * depth_row;
+    float *q_tile = dv_tile + s.keys * value_row, *dq_tile = q_tile + blocks_.rows * depth_row;
+    float* d_out_tile = dq_tile + blocks_.rows * depth_row;
+    const TensorView &q_all = blocks_.Operand(args, 0), &k_all = blocks_.Operand(args, 1),
+                     &v_all = blocks_.Operand(args, 2), &d_out_all = args.inputs[0];
     const TensorView &dq_all = Gradient(args, 0), &dk_all = Gradient(args, 1), &dv_all = Gradient(args, 2);
     const bool rounds = q_all.dtype == DType::kBFloat16;
     const int64_t at_k = s.k.At(kv_slice, 0, 0), at_v = s.v.At(kv_slice, 0, 0);
-    const FloatTile k =
-        CopyTile(ReadTile(blocks_.Operand(args, 1), at_k, s.k.row, s.keys, s.depth, k_tile), k_tile);
-    blocks_.Transpose(k.at, k.row, s.depth, s.scale, keys_across);
     // v is not needed once it is transposed.
-    const FloatTile v = ReadTile(blocks_.Operand(args, 2), at_v, s.v.row, s.keys, s.value_depth, dv_tile);
-    blocks_.Transpose(v.at, v.row, s.value_depth, 1, values_across);
-    const FloatTile dk = SumTile(dk_all, at_k, s.k.row, s.depth, dk_tile);
-    const FloatTile dv = SumTile(dv_all, at_v, s.v.row, s.value_depth, dv_tile);
-    for (int64_t j = 0; j < s.keys; ++j) {
-      std::fill_n(dk.at + j * dk.row, s.depth, 0.0f);
-      std::fill_n(dv.at + j * dv.row, s.value_depth, 0.0f);
-    }
+    const FloatTile k_there = TileOf(k_all, at_k, s.k.row, s.depth, k.at),
+                    v = TileOf(v_all, at_v, s.v.row, s.value_depth, dv_tile),
+                    dk = TileOf(dk_all, at_k, s.k.row, s.depth, dk_tile),
+                    dv = TileOf(dv_all, at_v, s.v.row, s.value_depth, dv_tile);
+    team_.ForParts(s.keys, kPartKeys, [&](int64_t begin, int64_t end) {
+      ReadTile(k_there, k_all, at_k, s.k.row, begin, end, s.depth);
+      ReadTile(v, v_all, at_v, s.v.row, begin, end, s.value_depth);
+      if (k_there.at != k.at)
+        for (int64_t j = begin; j < end; ++j) std::copy_n(k_there.Row(j), s.depth, k.Row(j));
+      blocks_.Transpose(k, begin, end, s.depth, s.scale, keys_across);
+      blocks_.Transpose(v, begin, end, s.value_depth, 1, values_across);
+      for (int64_t j = begin; j < end; ++j) {
+        std::fill_n(dk.Row(j), s.depth, 0.0f);
+        std::fill_n(dv.Row(j), s.value_depth, 0.0f);
+      }
+    });
     for (int64_t h = 0; h < s.Group(); ++h) {
       const int64_t head = kv_slice % s.kv_heads * s.Group() + h, slice = batch * s.heads + head;
       for (int64_t b = 0; b < blocks_.count; ++b) {
-        const int64_t begin = blocks_.Begin(b), rows = blocks_.Rows(b), keys = blocks_.Keys(args, slice, b);
-        const int64_t at_q = s.q.At(slice, begin, 0);
-        const FloatTile q = ReadTile(q_all, at_q, s.q.row, rows, s.depth, q_tile);
-        const FloatTile d_out =
-            ReadTile(d_out_all, s.o.At(slice, begin, 0), s.o.row, rows, s.value_depth, d_out_tile);
-        const FloatTile dq = SumTile(dq_all, at_q, s.q.row, s.depth, dq_tile);
-        Multiply({q.at, q.row, 1, keys_across, row, scores, row, rows, PaddedKeys(keys), s.depth, false});
-        Multiply({d_out.at, d_out.row, 1, values_across, row, d_scores, row, rows, PaddedKeys(keys),
-                  s.value_depth, false});
-        for (int64_t r = 0; r < rows; ++r) {
-          GradientRow g;
-          bool sees_a_key;
-          g.keys = keys;
-          g.exponentials = scores + r * row;
-          g.d_weights = d_scores + r * row;
-          g.slope = slopes;
-          g.normalizer = blocks_.Weights(blocks_.RowOf(args, slice, begin + r, keys), g.exponentials, slopes,
-                                         &sees_a_key);
-          g.no_gradient = !sees_a_key && !s.hidden_gradient;
-          g.scale = s.scale;
-          if (s.dropout > 0) {
-            blocks_.Kept(args, batch, head, begin + r, keys, kept);
-            g.kept = kept;
+        const int64_t first = blocks_.Begin(b), rows = blocks_.Rows(b), keys = blocks_.Keys(args, slice, b);
+        const int64_t at_q = s.q.At(slice, first, 0), at_out = s.o.At(slice, first, 0);
+        const FloatTile q = TileOf(q_all, at_q, s.q.row, s.depth, q_tile),
+                        d_out = TileOf(d_out_all, at_out, s.o.row, s.value_depth, d_out_tile),
+                        dq = TileOf(dq_all, at_q, s.q.row, s.depth, dq_tile);
+        if (rounds)
+          team_.ForParts(rows, 1, [&](int64_t begin, int64_t end) {
+            ReadTile(q, q_all, at_q, s.q.row, begin, end, s.depth);
+            ReadTile(d_out, d_out_all, at_out, s.o.row, begin, end, s.value_depth);
+          });
+        team_.ForParts(PaddedKeys(keys), kPartKeys, [&](int64_t begin, int64_t end) {
+          Multiply({q.at, q.row, 1, keys_across + begin, row, scores + begin, row, rows, end - begin, s.depth,
+                    false});
+          Multiply({d_out.at, d_out.row, 1, values_across + begin, row, d_scores + begin, row, rows,
+                    end - begin, s.value_depth, false});
+        });
+        team_.ForParts(rows, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t r = begin; r < end; ++r) {
+            GradientRow g;
+            bool sees_a_key;
+            g.keys = keys;
+            g.exponentials = scores + r * row;
+            g.d_weights = d_scores + r * row;
+            g.slope = slopes;
+            g.normalizer = blocks_.Weights(blocks_.RowOf(args, slice, first + r, keys), g.exponentials,
+                                           slopes, &sees_a_key);
+            g.no_gradient = !sees_a_key && !s.hidden_gradient;
+            g.scale = s.scale;
+            if (s.dropout > 0) {
+              blocks_.Kept(args, batch, head, first + r, keys, kept);
+              g.kept = kept;
+            }
+            if (d_bias) {
+              g.d_bias = d_bias + s.bias->At(slice, first + r, 0);
+              g.d_bias_column = s.bias->column;
+            }
+            Backward(g);
+            if (!rounds) continue;
+            RoundRow(keys, g.exponentials, g.exponentials);
+            RoundRow(keys, g.d_weights, g.d_weights);
           }
-          if (d_bias) {
-            g.d_bias = d_bias + s.bias->At(slice, begin + r, 0);
-            g.d_bias_column = s.bias->column;
-          }
-          Backward(g);
-          if (!rounds) continue;
-          RoundRow(keys, g.exponentials, g.exponentials);
-          RoundRow(keys, g.d_weights, g.d_weights);
-        }
-        Multiply({scores, 1, row, d_out.at, d_out.row, dv.at, dv.row, keys, s.value_depth, rows, true});
-        Multiply({d_scores, 1, row, q.at, q.row, dk.at, dk.row, keys, s.depth, rows, true});
-        Multiply({d_scores, row, 1, k.at, k.row, dq.at, dq.row, rows, s.depth, keys, false});
-        StoreTile(dq, dq_all, at_q, s.q.row, rows, s.depth, nullptr);
+        });
+        team_.ForParts(keys, kPartKeys, [&](int64_t begin, int64_t end) {
+          Multiply({scores + begin, 1, row, d_out.at, d_out.row, dv.Row(begin), dv.row, end - begin,
+                    s.value_depth, rows, true});
+          Multiply({d_scores + begin, 1, row, q.at, q.row, dk.Row(begin), dk.row, end - begin, s.depth, rows,
+                    true});
+        });
+        team_.ForParts(rows, kPartQueries, [&](int64_t begin, int64_t end) {
+          Multiply({d_scores + begin * row, row, 1, k.at, k.row, dq.Row(begin), dq.row, end - begin, s.depth,
+                    keys, false});
+          StoreTile(dq, dq_all, at_q, s.q.row, begin, end, s.depth, nullptr);
+        });
       }
     }
-    StoreTile(dk, dk_all, at_k, s.k.row, s.keys, s.depth, nullptr);
-    StoreTile(dv, dv_all, at_v, s.v.row, s.keys, s.value_depth, nullptr);
+    if (rounds)
+      team_.ForParts(s.keys, kPartKeys, [&](int64_t begin, int64_t end) {
+        StoreTile(dk, dk_all, at_k, s.k.row, begin, end, s.depth, nullptr);
+        StoreTile(dv, dv_all, at_v, s.v.row, begin, end, s.value_depth, nullptr);
+      });
   }
 
   AttentionBlocks blocks_;
-  int threads_;
-  int64_t thread_bytes_;
+  AttentionThreads threads_;
+  AttentionTeam team_;
+  AttentionScratch scratch_;
   int64_t bias_elements_;  // 0: no gradient of the bias is needed
   int64_t parts_;
   int64_t part_bytes_;  // 0: the single part is the gradient itself
@@ -184,9 +209,9 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
   if (!s) return nullptr;
   if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "do and q must have one type");
   if (!GradientsFit(*s, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
-  int64_t bytes = AttentionGradThreadBytes(s->queries, s->keys, s->depth, s->value_depth, s->softcap > 0);
-  if (site.inputs[1].dtype == DType::kBFloat16)
-    bytes += AttentionGradTileBytes(s->queries, s->keys, s->depth, s->value_depth);
+  const AttentionScratch scratch =
+      AttentionScratch::Backward(s->queries, s->keys, s->depth, s->value_depth, s->softcap > 0,
+                                 site.inputs[1].dtype == DType::kBFloat16);
   const size_t of_bias = s->GradientOf(3);
   const bool has_d_bias = site.outputs.size() > of_bias;
   const int64_t bias_elements = has_d_bias ? site.outputs[of_bias].elements : 0;
@@ -195,13 +220,16 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
   const auto part_bytes = [&] {
     return parts > 1 || rounds ? parts * bias_elements * 4 / 64 * 64 + 64 : int64_t{0};
   };
+  // Queries that share a bias add to its gradient in order.
   const auto threads_that_fit = [&] {
-    return ThreadsThatFit(site, site.workspace_bytes - part_bytes(), bytes);
+    return AttentionThreads(site.threads, site.workspace_bytes - part_bytes(), scratch, !has_d_bias);
   };
-  if (threads_that_fit() < 1) parts = 1;
-  const int threads = threads_that_fit();
-  if (threads < 1) return Refuse(why, TooLittleWorkspace(bytes + part_bytes(), site.workspace_bytes));
-  return std::make_unique<BackwardKernel>(*s, bias_elements, parts, part_bytes(), threads, bytes);
+  if (threads_that_fit().count < 1) parts = 1;
+  const AttentionThreads threads = threads_that_fit();
+  if (threads.count < 1)
+    return Refuse(why,
+                  TooLittleWorkspace(scratch.head + scratch.thread + part_bytes(), site.workspace_bytes));
+  return std::make_unique<BackwardKernel>(*s, bias_elements, parts, part_bytes(), threads, scratch);
 }
 
 }  // namespace

@@ -13,31 +13,31 @@ int64_t TileRowFloats(int64_t columns) { return ProductRowFloats(std::min(column
 
 }  // namespace
 
-int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth) {
+AttentionScratch AttentionScratch::Forward(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
+                                           bool bfloat16) {
   const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
-  const int64_t rows = SaturatingAdd(depth, std::min(queries, kAttentionQueries) + 1);
-  return SaturatingMul(SaturatingMul(rows, row), kFloatBytes);
+  const int64_t block = std::min(queries, kAttentionQueries);
+  int64_t floats = SaturatingMul(SaturatingAdd(depth, block), row);
+  if (bfloat16) {
+    const int64_t q = TileRowFloats(depth), v = TileRowFloats(value_depth);
+    floats = SaturatingAdd(floats, SaturatingMul(keys, std::max(q, v)));
+    floats = SaturatingAdd(floats, SaturatingMul(block, SaturatingAdd(q, v)));
+  }
+  return {SaturatingMul(floats, kFloatBytes), SaturatingMul(row, kFloatBytes)};
 }
 
-int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
-                                 bool capped) {
+AttentionScratch AttentionScratch::Backward(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
+                                            bool capped, bool bfloat16) {
   const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
-  const int64_t rows = SaturatingAdd(SaturatingAdd(depth, value_depth),
-                                     2 * std::min(queries, kAttentionQueries) + 1 + (capped ? 1 : 0));
-  const int64_t copied = SaturatingMul(std::min(keys, kTooLarge / 1024), TileRowFloats(depth));
-  return SaturatingMul(SaturatingAdd(SaturatingMul(rows, row), copied), kFloatBytes);
-}
-
-int64_t AttentionTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth) {
+  const int64_t block = std::min(queries, kAttentionQueries);
   const int64_t q = TileRowFloats(depth), v = TileRowFloats(value_depth);
-  const int64_t blocks = SaturatingMul(std::min(queries, kAttentionQueries), SaturatingAdd(q, v));
-  return SaturatingMul(SaturatingAdd(SaturatingMul(keys, std::max(q, v)), blocks), kFloatBytes);
-}
-
-int64_t AttentionGradTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth) {
-  const int64_t q = TileRowFloats(depth), v = TileRowFloats(value_depth);
-  const int64_t blocks = SaturatingMul(std::min(queries, kAttentionQueries), SaturatingAdd(2 * q, v));
-  return SaturatingMul(SaturatingAdd(SaturatingMul(keys, SaturatingAdd(q, v)), blocks), kFloatBytes);
+  int64_t floats = SaturatingMul(SaturatingAdd(SaturatingAdd(depth, value_depth), 2 * block), row);
+  floats = SaturatingAdd(floats, SaturatingMul(keys, q));
+  if (bfloat16) {
+    floats = SaturatingAdd(floats, SaturatingMul(keys, SaturatingAdd(q, v)));
+    floats = SaturatingAdd(floats, SaturatingMul(block, SaturatingAdd(2 * q, v)));
+  }
+  return {SaturatingMul(floats, kFloatBytes), SaturatingMul(row, (capped ? 2 : 1) * kFloatBytes)};
 }
 
 CappedDim WorkspaceBound(const Node& node, const Graph& graph, const Target& target, int64_t limit_bytes) {

@@ -57,15 +57,20 @@ inline constexpr int64_t kProductRows = 96, kProductDepth = 384, kProductColumns
                          kProductBytes = 2 << 20;
 // A float32 factor beside one in bfloat16 gets room for a rounded copy of at most so many bytes.
 inline constexpr int64_t kRoundedFactorBytes = 16 << 20;
-// Scratch bytes of a thread. Forward: k transposed, a block of scores, a row of dropout. Backward:
-// also v transposed, the scores' gradients, and a row of slopes if scores are capped.
-int64_t AttentionThreadBytes(int64_t queries, int64_t keys, int64_t depth);
-int64_t AttentionGradThreadBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
-                                 bool capped);
-// What a thread needs in addition if operands are bfloat16: float32 copies of what it multiplies, and
-// sums that are rounded when they are complete. Forward: k, then v; a block of q and of the result.
-// Backward: k and its gradient, v's gradient; a block of q, its gradient and that of the result.
-int64_t AttentionTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth);
-int64_t AttentionGradTileBytes(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth);
+// Scratch bytes of attention.
+struct AttentionScratch {
+  // Of a head of keys. Forward: k transposed, a block of scores. Backward: k and v transposed, a copy of k, a block of
+  // scores and of their gradients. If operands are bfloat16, also float32 copies of what is multiplied, and sums that
+  // are rounded when they are complete. Forward: k, then v; a block of q and of the result. Backward: k and its
+  // gradient, v's gradient; a block of q, its gradient and that of the result.
+  int64_t head = 0;
+  // Of each thread that works on it: a row of dropout. Backward also one of slopes, if scores are capped.
+  int64_t thread = 0;
+
+  static AttentionScratch Forward(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
+                                  bool bfloat16);
+  static AttentionScratch Backward(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
+                                   bool capped, bool bfloat16);
+};
 
 }  // namespace act

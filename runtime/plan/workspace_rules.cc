@@ -115,6 +115,16 @@ int64_t BFloat16Buffers(const TensorType& x, const TensorType& y, const TensorTy
                   std::max(WidenedConvBytes(WindowTaps(w)), SaturatingMul(row, 4)));
 }
 
+// Heads of attention for all threads, if these take little. Otherwise as many as fit: all threads share one head if
+// they may.
+int64_t ForHeads(const AttentionScratch& scratch, bool may_share) {
+  constexpr int64_t kSmall = 8 * kMiB;
+  const int64_t apart = SaturatingAdd(scratch.head, scratch.thread);
+  if (!may_share) return PerThread(apart, 4, kSmall);
+  const int64_t shared = SaturatingAdd(scratch.head, SaturatingMul(scratch.thread, kThreads));
+  return std::min(SaturatingMul(apart, kThreads), std::max(shared, kSmall));
+}
+
 bool IsBFloat16(const Graph& graph, ValueId id) { return TypeOf(graph, id).dtype == DType::kBFloat16; }
 
 }  // namespace
@@ -178,21 +188,18 @@ CappedDim MatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
 
 CappedDim AttentionWorkspace(const Graph& graph, const Node& node, const Target&) {
   const AttentionExtents e = AttentionExtentsOf(graph, node, 0);
-  int64_t thread = AttentionThreadBytes(e.queries, e.keys, e.depth);
-  if (TypeOf(graph, node.inputs[0]).dtype == DType::kBFloat16)
-    thread = SaturatingAdd(thread, AttentionTileBytes(e.queries, e.keys, e.depth, e.value_depth));
-  return PerThread(thread, 4, 8 * kMiB);
+  const bool bfloat16 = IsBFloat16(graph, node.inputs[0]);
+  return ForHeads(AttentionScratch::Forward(e.queries, e.keys, e.depth, e.value_depth, bfloat16), true);
 }
 
 // If heads or samples share a bias, its gradient is computed in several partial sums. One that is
 // bfloat16 is summed in float32 first.
 CappedDim AttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target) {
   const AttentionExtents e = AttentionExtentsOf(graph, node, 1);
-  const bool capped = node.attrs.Float("softcap") > 0;
-  int64_t thread = AttentionGradThreadBytes(e.queries, e.keys, e.depth, e.value_depth, capped);
-  if (TypeOf(graph, node.inputs[1]).dtype == DType::kBFloat16)
-    thread = SaturatingAdd(thread, AttentionGradTileBytes(e.queries, e.keys, e.depth, e.value_depth));
-  const int64_t threads = PerThread(thread, 4, 8 * kMiB);
+  const bool capped = node.attrs.Float("softcap") > 0, bfloat16 = IsBFloat16(graph, node.inputs[1]);
+  const bool has_d_bias = node.outputs.size() > (node.attrs.Has("packed") ? 1 : 3);
+  const int64_t threads = ForHeads(
+      AttentionScratch::Backward(e.queries, e.keys, e.depth, e.value_depth, capped, bfloat16), !has_d_bias);
   const TensorType* d_bias = FixedBiasGradient(graph, node);
   if (!d_bias) return threads;
   const int64_t elements = d_bias->Elements().fixed, parts = target.SharedGradientParts(elements);

@@ -28,9 +28,9 @@ void Multiply(const ProductProblem& p, const float* a, const float* b, float* c,
         const double* row = right.data() + k * p.n;
         for (size_t j = 0; j < n; ++j) sums[j] += factor * row[j];
       }
+      float* const to = c + i * p.lead_c;
       for (size_t j = 0; j < n; ++j)
-        c[i * p.lead_c + static_cast<int64_t>(j)] =
-            static_cast<float>(sums[j] + (bias ? double{bias[j]} : 0.0));
+        to[j] = static_cast<float>(sums[j] + double{bias ? bias[j] : p.accumulates ? to[j] : 0.0f});
     }
   }
 }
@@ -60,7 +60,6 @@ std::unique_ptr<cuda::LibraryCall> Products::Choose(const ProductProblem& p, int
   call.floats[3] = p.has_bias ? p.n : 0;
   call.bfloat16[0] = call.bfloat16[1] = p.math == cuda::FloatMath::kBFloat16;
   call.bfloat16[2] = p.bfloat16_result;
-  call.accumulates = p.accumulates;
   call.compute = [p](float* const operands[4]) {
     Multiply(p, operands[0], operands[1], operands[2], operands[3]);
   };

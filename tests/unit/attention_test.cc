@@ -164,6 +164,29 @@ TEST(Attention, TheFastKernelsAgreeWithTheReference) {
   }
 }
 
+// Threads share a head where the scratch space does not hold one for each. Then they compute the same bits.
+void CompareShared(const OpCase& c, int64_t keys) {
+  const KernelEntry& entry = CpuRegistry().For(c.op).front();
+  const OpResult alone = RunKernel(entry, c, 1, PlannedWorkspace(c));
+  ASSERT_FALSE(alone.refused) << alone.error;
+  constexpr int kThreads = 5;
+  // One head, and up to two rows a thread.
+  const int64_t workspace = alone.workspace_bytes + kThreads * 2 * AttentionRowFloats(keys) * 4;
+  const OpResult shared = RunKernel(entry, c, kThreads, workspace);
+  ASSERT_FALSE(shared.refused) << shared.error;
+  for (size_t i = 0; i < alone.tensors.size(); ++i)
+    EXPECT_EQ(shared.tensors[i].bytes, alone.tensors[i].bytes) << c.op << ", result " << i;
+}
+
+TEST(Attention, ThreadsThatShareAHeadComputeTheSameBits) {
+  for (const Form& f : kForms) {
+    SCOPED_TRACE(f.name);
+    const int64_t keys = f.k[f.k.size() - 2];
+    CompareShared(Forward(f), keys);
+    if (f.bias.empty() || !f.bias_gradient) CompareShared(Gradient(f), keys);
+  }
+}
+
 // ---- bfloat16 ------------------------------------------------------------------------------------
 
 TestTensor Narrow(const TestTensor& wide) {

@@ -22,8 +22,8 @@ inline OpCase GoingOn(OpCase c) {
   return c;
 }
 
-// Gradients of weights, which are such sums: [terms, m]^T [terms, n]. Several blocks each way, and edges that are no whole
-// vectors.
+// Gradients of weights, which are such sums: [terms, m]^T [terms, n]. Several blocks each way, and edges that are no
+// whole vectors.
 inline std::vector<OpCase> SumsOverSamples() {
   std::vector<OpCase> cases;
   for (const auto& [terms, m, n] :
