@@ -19,7 +19,7 @@ constexpr int64_t kSmallest = 500;
 constexpr int64_t kNearPeak = 20;
 // A target lies 1 / kPart of the way from the highest that is given up to the best packing. It is given up after
 // kTries more tries that failed.
-constexpr int64_t kPart = 16, kTries = 2;
+constexpr int64_t kPart = 4, kTries = 2;
 // What a try may take at first; twice as much after as many failures as there are starts.
 constexpr int64_t kTrySteps = 6'000'000;
 // A packing at most a 200th above the lower bound is worth no more than this part of the steps.
