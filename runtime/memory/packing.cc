@@ -75,7 +75,12 @@ Order OrderBy(const Instance& instance, Key (*key)(const Item&)) {
 }
 
 // The ejection search may take so many times max_steps: few problems need it, and there it gains a lot.
-constexpr int64_t kEjectionSteps = 4;
+constexpr int64_t kEjectionSteps = 16;
+
+// Whether tries of the ejection search that begin with its packing often succeed.
+bool IsGoodStart(PackingHeuristic greedy) {
+  return greedy == PackingHeuristic::kSkylineByPressure || greedy == PackingHeuristic::kSkylineByLength;
+}
 
 Placement Solve(const Instance& instance, const PackingOptions& options) {
   std::optional<Placement> best;
@@ -91,7 +96,7 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
     Placement placement;
     greedy.place(instance, OrderBy(instance, greedy.key), placement, steps);
     if (!best || placement.height < best->height) best = placement;
-    starts.push_back(std::move(placement));
+    if (IsGoodStart(greedy.id)) starts.push_back(std::move(placement));
   }
   if (!best) {
     best.emplace();

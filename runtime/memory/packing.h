@@ -36,7 +36,8 @@ struct Packing {
 
 // The ways to find a packing, tried in this order. The best result counts. Each greedy one places
 // all buffers once. Of the steps that remain below the limit, the core search takes up to half,
-// where it applies, and the swap search takes the rest. The ejection search takes up to four times the limit on top.
+// where it applies, and the swap search takes the rest. The ejection search takes up to sixteen
+// times the limit on top.
 enum class PackingHeuristic : uint32_t {
   // Fill the lowest place first. Prefer buffers that live where the most bytes live, and among
   // these the long ones.

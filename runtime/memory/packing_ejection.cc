@@ -20,10 +20,10 @@ constexpr int64_t kNearPeak = 20;
 // A target lies 1 / kPart of the way from the highest that is given up to the best packing. It is given up after
 // kTries more tries that failed.
 constexpr int64_t kPart = 4, kTries = 2;
-// The greedy packings to start from.
-constexpr size_t kStarts = 5;
 // What a try may take at first; twice as much after as many failures as there are starts.
 constexpr int64_t kTrySteps = 6'000'000;
+// A packing at most a 200th above the lower bound is worth no more than this part of the steps.
+constexpr int64_t kPartIfClose = 4;
 // All tries together take at most so many steps times the square of the number of items: few items have few packings.
 constexpr int64_t kStepsOfPairs = 1000;
 // Steps of 1 to 4 ns: what a member of the stack costs when another is placed, and what one in its way does.
@@ -40,9 +40,9 @@ int64_t UnitOf(const Instance& instance) {
   return unit;
 }
 
-// Whether the height exceeds the lower bound by more than a 500th.
-bool IsLoose(const Placement& placement, const Instance& instance) {
-  return placement.height - instance.lower_bound > instance.lower_bound / 500;
+// Whether the height exceeds the lower bound by more than 1 / `share` of it.
+bool IsLoose(const Placement& placement, const Instance& instance, int64_t share) {
+  return placement.height - instance.lower_bound > instance.lower_bound / share;
 }
 
 class Search {
@@ -208,9 +208,6 @@ void EjectionSearch(const Instance& instance, std::vector<Placement> starts, int
   // Sums of offsets must not overflow.
   if (unit == 0 || best.height > INT64_MAX / 4) return;
   if (starts.empty()) starts.push_back(best);
-  std::stable_sort(starts.begin(), starts.end(),
-                   [](const Placement& a, const Placement& b) { return a.height < b.height; });
-  starts.resize(std::min(starts.size(), kStarts));
 
   const int64_t bound = instance.lower_bound;
   const auto items = static_cast<int64_t>(instance.items.size());
@@ -220,7 +217,8 @@ void EjectionSearch(const Instance& instance, std::vector<Placement> starts, int
   size_t failures = 0;
   bool reached = true;
   std::optional<Search> search;
-  for (; steps < limit && IsLoose(best, instance); ++seed) {
+  for (; IsLoose(best, instance, 500); ++seed) {
+    if (steps >= (IsLoose(best, instance, 200) ? limit : limit / kPartIfClose)) break;
     const int64_t target = given_up + 1 + (best.height - given_up - 1) / kPart;
     // Items that took part in a try that failed need not take part in one from another start.
     if (!reached || !search) search.emplace(instance, unit, steps);

@@ -289,6 +289,17 @@ TEST_P(EjectionFile, IsPackedWithinAThirdPercentFromAnySeed) {
 
 INSTANTIATE_TEST_SUITE_P(TrainingSteps, EjectionFile, testing::Values("resnet50.csv", "wide_resnet50_2.csv"));
 
+// Tries from the lowest packings, which are those by size, end at up to 1.018: skylines are the better starts.
+TEST(Packing, ResNet164StepIsPackedWithinHalfAPercentFromAnySeed) {
+  const PackingProblem problem = ReadProblem("resnet164_cifar.csv");
+  EXPECT_EQ(PackingLowerBound(problem), 516'577'024);
+  for (uint32_t seed = 1; seed <= 5; ++seed) {
+    const Packing packing = SolvePacking(problem, {.seed = 1000 * seed + 1});
+    ExpectValid(problem, packing);
+    EXPECT_LE(Ratio(problem, packing), 1.005) << "seed " << seed;
+  }
+}
+
 // What is pushed must stay aligned: the search packs in multiples of 48 bytes.
 TEST(Packing, EjectionLowersPackingsOfDifferentAlignments) {
   PackingProblem problem = ReadProblem("F.1048576.csv");
