@@ -14,6 +14,7 @@
 #include "compiler/import/core/needed_nodes.h"
 #include "compiler/import/core/prune.h"
 #include "compiler/import/core/refusals.h"
+#include "compiler/import/core/running_statistics.h"
 #include "compiler/import/core/subgraphs.h"
 #include "compiler/import/core/symbols.h"
 #include "compiler/import/training/inference_part.h"
@@ -289,6 +290,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   }
 
   const std::vector<ValueId> moved = Prune(result.graph);
+  ACT_CHECK_OK(CheckRunningStatistics(result.graph));
   const auto where = [&moved](ValueId id) {
     return id == kNoValue ? kNoValue : moved[static_cast<size_t>(id)];
   };

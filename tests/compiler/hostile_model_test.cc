@@ -244,6 +244,32 @@ const Hostile kHostile[] = {
        return m.MeanLoss("x");
      },
      "input 'x': has more than 16 axes"},
+    {"statistic_that_is_a_scale",
+     [] {
+       OnnxModel m;
+       m.Input("x", {"N", 3}).Weight("ones", {3}).Weight("zeros", {3});
+       m.Node("BatchNormalization", {"x", "ones", "zeros", "zeros", "ones"}, {"n"});
+       return m.MeanLoss("n");
+     },
+     "node 'n': reads 'ones', which is a running variance of a BatchNormalization, too\nhint: exporters that "
+     "merge equal tensors"},
+    {"mean_that_is_a_variance",
+     [] {
+       OnnxModel m;
+       m.Input("x", {"N", 3}).Weight("g", {3}).Weight("b", {3}).Weight("s", {3});
+       m.Node("BatchNormalization", {"x", "g", "b", "s", "s"}, {"n"});
+       return m.MeanLoss("n");
+     },
+     "node 'n': reads 's', which is a running mean of a BatchNormalization, too"},
+    {"statistic_that_is_a_factor",
+     [] {
+       OnnxModel m;
+       m.Input("x", {"N", 3}).Weight("g", {3}).Weight("b", {3}).Weight("mean", {3}).Weight("var", {3});
+       m.Node("BatchNormalization", {"x", "g", "b", "mean", "var"}, {"n"});
+       m.Node("Mul", {"n", "mean"}, {"y"});
+       return m.MeanLoss("y");
+     },
+     "node 'y': reads 'mean', which is a running mean of a BatchNormalization, too"},
     {"result_under_a_weights_name",
      [] {
        OnnxModel m = Linear();

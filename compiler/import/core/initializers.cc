@@ -4,6 +4,7 @@
 
 #include "compiler/import/core/computed_weights.h"
 #include "compiler/import/core/initial_numbers.h"
+#include "compiler/import/core/running_statistics.h"
 
 namespace act::onnx_import {
 namespace {
@@ -17,14 +18,6 @@ std::map<std::string, std::string> KindsInMetadata(const onnx::GraphProto& graph
     for (const auto& entry : info.metadata_props())
       if (entry.key() == kKindKey) kinds[info.name()] = entry.value();
   return kinds;
-}
-
-std::set<std::string> RunningStatistics(const std::vector<const onnx::NodeProto*>& nodes) {
-  std::set<std::string> names;
-  for (const onnx::NodeProto* node : nodes)
-    if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
-      names.insert({node->input(3), node->input(4)});
-  return names;
 }
 
 bool IsExportersName(const std::string& name) {
