@@ -244,6 +244,14 @@ const Hostile kHostile[] = {
        return m.MeanLoss("x");
      },
      "input 'x': has more than 16 axes"},
+    {"weight_without_a_name",
+     [] {
+       OnnxModel m = Linear();
+       m.Weight("", {});
+       m.proto.mutable_graph()->add_output()->set_name("");
+       return m;
+     },
+     "an initializer of the model has no name"},
     {"statistic_that_is_a_scale",
      [] {
        OnnxModel m;

@@ -42,6 +42,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
   for (onnx::TensorProto& tensor : *graph.mutable_initializer()) {
     const std::string& name = tensor.name();
     if (!read.count(name)) continue;
+    if (name.empty()) return MakeError("", "an initializer of the model has no name");
     ACT_TRY(const TensorType type, TypeOf(tensor));
     const auto it = kinds.find(name);
     const std::string kind = it == kinds.end() ? "" : it->second;
