@@ -252,6 +252,15 @@ const Hostile kHostile[] = {
        return m;
      },
      "an initializer of the model has no name"},
+    {"name_with_a_zero_byte",
+     [] {
+       OnnxModel m;
+       m.Input("x", {"N", 3})
+           .Weight(std::string("w\0w", 3), {3})
+           .Node("Mul", {"x", std::string("w\0w", 3)}, {"y"});
+       return m.MeanLoss("y");
+     },
+     "value 'w': its name goes on after a zero byte"},
     {"statistic_that_is_a_scale",
      [] {
        OnnxModel m;

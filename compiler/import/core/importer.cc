@@ -40,6 +40,9 @@ const Operand* Importer::Find(const std::string& name) const {
 }
 
 llvm::Error Importer::Define(const std::string& name, Operand operand) {
+  // A plan's file would cut it there.
+  if (name.find('\0') != std::string::npos)
+    return MakeError("value '" + std::string(name.c_str()) + "'", "its name goes on after a zero byte");
   operand.counted = operand.known && operand.known->IsCounted();
   if (operand.known) {
     const auto count = static_cast<int64_t>(operand.known->elements.size());

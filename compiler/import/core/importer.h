@@ -75,8 +75,8 @@ class Importer {
 
   // Null where nothing has this name yet.
   const Operand* Find(const std::string& name) const;
-  // Errors: the name is taken (values are assigned once), or the known tensors together exceed what
-  // folding may hold.
+  // Errors: the name is taken (values are assigned once) or holds a zero byte, or the known tensors together exceed
+  // what folding may hold.
   llvm::Error Define(const std::string& name, Operand operand);
 
   // Frees the known elements of this name, whose last reader has been imported.
