@@ -91,16 +91,17 @@ cuda::Status HostCompiler::Make(const Sources& sources) {
   const int status = RunCommand(
       Command({"-I", include_, "-include", "act_machine.h", "-shared", "-s", unit, "-o", work / "image"}),
       work / "log");
-  const std::string log = Contents(work / "log"), image = Contents(work / "image");
-  fs::remove_all(work);
-  if (status != 0 || (sources.size() > 1 && !log.empty())) return log.empty() ? "it ended early" : log;
-  const std::string first = EntryOf(*sources.front()).string() + ".so";
-  WriteAtOnce(first, image);
-  for (const KernelSource* source : sources) {
+  const std::string log = Contents(work / "log");
+  const bool made = status == 0 && (sources.size() == 1 || log.empty());
+  // All entries are links to this process's own image. An entry itself may be replaced at any time by another process,
+  // whose unit has other kernels beside that one.
+  for (const KernelSource* source : made ? sources : Sources()) {
     WriteAtOnce(EntryOf(*source).string() + ".log", log);
-    LinkAtOnce(first, EntryOf(*source).string() + ".so");
+    LinkAtOnce(work / "image", EntryOf(*source).string() + ".so");
   }
-  return "";
+  fs::remove_all(work);
+  if (made) return "";
+  return log.empty() ? "it ended early" : log;
 }
 
 void HostCompiler::Prepare(const Sources& sources, const DeviceHeaders& headers) {

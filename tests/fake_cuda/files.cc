@@ -38,7 +38,6 @@ void WriteAtOnce(const fs::path& path, const std::string& text) {
 }
 
 void LinkAtOnce(const fs::path& from, const fs::path& to) {
-  if (from == to) return;
   const fs::path part = OwnPath(to);
   fs::create_hard_link(from, part);
   fs::rename(part, to);
