@@ -226,12 +226,12 @@ inline constexpr PassEntry kPasses[] = {
      "measures the peak"},
 };
 
-consteval bool RunsOftenerFromTopToBottom() {
+consteval bool LaterPassesRunAtLeastAsOften() {
   for (size_t p = 1; p < std::size(kPasses); ++p)
     if (kPasses[p].repeats < kPasses[p - 1].repeats) return false;
   return true;
 }
-static_assert(RunsOftenerFromTopToBottom(), "a pass depends on a choice on which one before it depends");
+static_assert(LaterPassesRunAtLeastAsOften(), "a pass depends on a choice on which one before it depends");
 
 }  // namespace pass_table
 

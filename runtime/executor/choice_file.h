@@ -23,7 +23,7 @@ struct TimedMachine {
   std::string software;  // the program and its libraries, with their versions, and the list of kernels
 
   std::string Text() const;
-  // "kernels-intel-r-xeon-r-platinum-8481c-cpu-2-70ghz-2-threads-1a2b3c4d.txt".
+  // `of` and the machine: "kernels-intel-r-xeon-r-platinum-8481c-cpu-2-70ghz-2-threads-1a2b3c4d.txt".
   std::string FileName(const std::string& of = "kernels") const;
 };
 

@@ -154,6 +154,19 @@ const std::vector<Table> kTables = {
     {{2049, 64}, 300},
 };
 
+// Indices of the whole table, then some rows again and again; the last batch is smaller.
+void ExpectSameSteps(const Table& t, TableRun& whole, TableRun& rows, const std::string& where) {
+  const Tensors start = rows.Kept();
+  for (const auto& [batch, spread] :
+       {std::pair<int64_t, int64_t>{kBatch, t.dims[0].fixed}, {kBatch, 2}, {1, 3}}) {
+    const uint64_t step = static_cast<uint64_t>(batch + spread) % 97;
+    ASSERT_EQ(whole.Step(t, batch, step, spread), "") << where;
+    ASSERT_EQ(rows.Step(t, batch, step, spread), "") << where;
+    ExpectSameBytes(whole.Kept(), rows.Kept(), where);
+  }
+  EXPECT_NE(start.at("table"), rows.Kept().at("table")) << where;
+}
+
 TEST(UpdateRows, GiveTheBytesOfAWholeGradient) {
   for (const char* optimizer : {"sgd", "onnx-momentum", "adam", "adamw", "ort-adamw", "onnx-adam", "adagrad"})
     for (const bool quantize : {false, true})
@@ -170,16 +183,7 @@ TEST(UpdateRows, GiveTheBytesOfAWholeGradient) {
           TableRun rows(Lookup(t), Options(optimizer, true, quantize), testing_step::CpuKernels(), threads);
           EXPECT_EQ(whole.ByRows(), 0u) << where;
           ASSERT_EQ(rows.ByRows(), 1u) << where;
-          // Indices of the whole table, then some rows again and again; the last batch is smaller.
-          const Tensors start = rows.Kept();
-          for (const auto& [batch, spread] :
-               {std::pair<int64_t, int64_t>{kBatch, t.dims[0].fixed}, {kBatch, 2}, {1, 3}}) {
-            const uint64_t step = static_cast<uint64_t>(batch + spread) % 97;
-            ASSERT_EQ(whole.Step(t, batch, step, spread), "") << where;
-            ASSERT_EQ(rows.Step(t, batch, step, spread), "") << where;
-            ExpectSameBytes(whole.Kept(), rows.Kept(), where);
-          }
-          EXPECT_NE(start.at("table"), rows.Kept().at("table")) << where;
+          ExpectSameSteps(t, whole, rows, where);
         }
       }
 }
@@ -196,15 +200,7 @@ TEST(UpdateRows, SparseOnesGiveTheBytesOfAWholeGradient) {
       const Graph& graph = rows.plan.train.graph;
       EXPECT_EQ(graph.nodes[RowUpdatesOf(graph)[0].node].attrs.Int("sparse"), 1) << where;
       for (const Value& value : graph.values) EXPECT_NE(value.kind, ValueKind::kOptimizer) << where;
-      const Tensors start = rows.Kept();
-      for (const auto& [batch, spread] :
-           {std::pair<int64_t, int64_t>{kBatch, t.dims[0].fixed}, {kBatch, 2}, {1, 3}}) {
-        const uint64_t step = static_cast<uint64_t>(batch + spread) % 97;
-        ASSERT_EQ(whole.Step(t, batch, step, spread), "") << where;
-        ASSERT_EQ(rows.Step(t, batch, step, spread), "") << where;
-        ExpectSameBytes(whole.Kept(), rows.Kept(), where);
-      }
-      EXPECT_NE(start.at("table"), rows.Kept().at("table")) << where;
+      ExpectSameSteps(t, whole, rows, where);
     }
 }
 
