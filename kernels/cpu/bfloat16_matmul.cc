@@ -79,31 +79,27 @@ bool AddPrimitives(const DnnlContext& context, int64_t limit, Product& p, std::s
       DnnlMatrix(p.y == DType::kBFloat16 ? kBF16 : kF32, DnnlResultBatch(s), s.m, s.n, s.n, 1);
   const memory::desc bias = p.has_bias ? DnnlMatrix(kF32, DnnlOneMatrix(s), 1, s.n, s.n, 1) : memory::desc();
   dnnl::matmul::primitive_desc desc(context.engine, wanted[0], wanted[1], bias, y, ProductAttributes(p.adds));
-  do {
-    p.name = desc.impl_info_str();
-    if (p.name.rfind("ref", 0) == 0) break;
-    const memory::desc taken[] = {desc.src_desc(), desc.weights_desc()};
-    p.rounded_bytes = p.rounded ? AlignedBytes(taken[*p.rounded]) : 0;
-    p.scratch_bytes = AlignedBytes(desc.scratchpad_desc());
-    if (p.Bytes() > limit) {
-      *reason = p.name + " " + TooLittleWorkspace(p.Bytes(), limit);
-      continue;
-    }
-    p.product = DnnlCall(context, dnnl::matmul(desc));
-    p.factors[0] = p.product.Bind(DNNL_ARG_SRC, taken[0]);
-    p.factors[1] = p.product.Bind(DNNL_ARG_WEIGHTS, taken[1]);
-    p.result = p.product.Bind(DNNL_ARG_DST, y);
-    if (p.has_bias) p.bias = p.product.Bind(DNNL_ARG_BIAS, bias);
-    p.scratch = p.product.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
-    if (!p.rounded) return true;
-    const memory::desc &from = plain[*p.rounded], &to = taken[*p.rounded];
-    p.round = DnnlCall(
-        context, dnnl::reorder(dnnl::reorder::primitive_desc(context.engine, from, context.engine, to)));
-    p.from = p.round.Bind(DNNL_ARG_FROM, from);
-    p.to = p.round.Bind(DNNL_ARG_TO, to);
-    return true;
-  } while (desc.next_impl());
-  return false;
+  const auto bytes = [&p](const auto& d) {
+    p.rounded_bytes = p.rounded ? AlignedBytes(*p.rounded == 0 ? d.src_desc() : d.weights_desc()) : 0;
+    p.scratch_bytes = AlignedBytes(d.scratchpad_desc());
+    return p.Bytes();
+  };
+  if (!MoveToFirstThatFits(desc, bytes, limit, reason)) return false;
+  p.name = desc.impl_info_str();
+  const memory::desc taken[] = {desc.src_desc(), desc.weights_desc()};
+  p.product = DnnlCall(context, dnnl::matmul(desc));
+  p.factors[0] = p.product.Bind(DNNL_ARG_SRC, taken[0]);
+  p.factors[1] = p.product.Bind(DNNL_ARG_WEIGHTS, taken[1]);
+  p.result = p.product.Bind(DNNL_ARG_DST, y);
+  if (p.has_bias) p.bias = p.product.Bind(DNNL_ARG_BIAS, bias);
+  p.scratch = p.product.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
+  if (!p.rounded) return true;
+  const memory::desc &from = plain[*p.rounded], &to = taken[*p.rounded];
+  p.round = DnnlCall(context,
+                     dnnl::reorder(dnnl::reorder::primitive_desc(context.engine, from, context.engine, to)));
+  p.from = p.round.Bind(DNNL_ARG_FROM, from);
+  p.to = p.round.Bind(DNNL_ARG_TO, to);
+  return true;
 }
 
 std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& site, std::string* why) {

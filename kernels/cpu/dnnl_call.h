@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/site/lambda_kernel.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -66,6 +67,21 @@ class DnnlCall {
 // Bytes of a memory object in the workspace, rounded up so that the next one starts aligned.
 inline int64_t AlignedBytes(const dnnl::memory::desc& desc) {
   return (static_cast<int64_t>(desc.get_size()) + 63) / 64 * 64;
+}
+
+// Moves `desc` on to oneDNN's first fast implementation for which `bytes(desc)`, its workspace, is at most `limit`.
+// "ref" is none: it is slower than our reference kernels, and comes last. False: there is none, and *reason tells what
+// the last one lacked.
+template <class Desc, class Bytes>
+bool MoveToFirstThatFits(Desc& desc, Bytes bytes, int64_t limit, std::string* reason) {
+  do {
+    const std::string name = desc.impl_info_str();
+    if (name.rfind("ref", 0) == 0) return false;
+    const int64_t needed = bytes(desc);
+    if (needed <= limit) return true;
+    *reason = name + " " + TooLittleWorkspace(needed, limit);
+  } while (desc.next_impl());
+  return false;
 }
 
 // Thread counts to try for a primitive whose scratch must fit: all, then half, down to one.

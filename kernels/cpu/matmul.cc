@@ -58,14 +58,9 @@ class BoundProduct {
 std::optional<dnnl::matmul::primitive_desc> ChooseProduct(const DnnlContext& context, const Problem& p,
                                                           bool adds, int64_t limit, std::string* reason) {
   dnnl::matmul::primitive_desc desc(context.engine, p.a, p.b, p.bias, p.y, ProductAttributes(adds));
-  do {
-    const std::string name = desc.impl_info_str();
-    if (name.rfind("ref", 0) == 0) break;
-    const int64_t needed = AlignedBytes(desc.scratchpad_desc());
-    if (needed <= limit) return desc;
-    *reason = name + " " + TooLittleWorkspace(needed, limit);
-  } while (desc.next_impl());
-  return std::nullopt;
+  const auto bytes = [](const auto& d) { return AlignedBytes(d.scratchpad_desc()); };
+  if (!MoveToFirstThatFits(desc, bytes, limit, reason)) return std::nullopt;
+  return desc;
 }
 
 class DnnlMatMul final : public Kernel {

@@ -1,6 +1,6 @@
 #include "kernels/cpu/step_product.h"
 
-#include "kernels/site/lambda_kernel.h"
+#include "kernels/cpu/matmul.h"
 
 namespace act {
 
@@ -16,39 +16,29 @@ std::optional<StepProduct> StepProduct::Create(const DnnlContext& context, const
                              s.transposed ? memory::dims{1, s.depth} : memory::dims{s.columns, 1});
     const memory::desc any({s.depth, s.columns}, f32, memory::format_tag::any);
     const memory::desc result({s.rows, s.columns}, f32, memory::format_tag::ab);
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (s.accumulate) {
-      dnnl::post_ops sum;
-      sum.append_sum();
-      attr.set_post_ops(sum);
-    }
     for (int count : ThreadLadder(threads)) {
       const ThreadScope scope(count);
-      dnnl::matmul::primitive_desc desc(context.engine, left, any, result, attr);
-      do {
-        StepProduct p;
-        p.name_ = desc.impl_info_str();
-        if (p.name_.rfind("ref", 0) == 0) break;
-        const memory::desc packed = desc.weights_desc();
-        p.scratch_at_ = AlignedBytes(packed);
-        p.scratch_bytes_ = AlignedBytes(desc.scratchpad_desc());
-        p.threads_ = count;
-        if (p.WorkspaceBytes() > limit_bytes) {
-          reason = p.name_ + " " + TooLittleWorkspace(p.WorkspaceBytes(), limit_bytes);
-          continue;
-        }
-        p.product_ = DnnlCall(context, dnnl::matmul(desc));
-        p.left_ = p.product_.Bind(DNNL_ARG_SRC, left);
-        p.packed_ = p.product_.Bind(DNNL_ARG_WEIGHTS, packed);
-        p.result_ = p.product_.Bind(DNNL_ARG_DST, result);
-        p.scratch_ = p.product_.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
-        p.pack_ = DnnlCall(context, dnnl::reorder(dnnl::reorder::primitive_desc(context.engine, plain,
-                                                                                context.engine, packed)));
-        p.pack_from_ = p.pack_.Bind(DNNL_ARG_FROM, plain);
-        p.pack_to_ = p.pack_.Bind(DNNL_ARG_TO, packed);
-        return p;
-      } while (desc.next_impl());
+      dnnl::matmul::primitive_desc desc(context.engine, left, any, result, ProductAttributes(s.accumulate));
+      StepProduct p;
+      const auto bytes = [&p](const auto& d) {
+        p.scratch_at_ = AlignedBytes(d.weights_desc());
+        p.scratch_bytes_ = AlignedBytes(d.scratchpad_desc());
+        return p.WorkspaceBytes();
+      };
+      if (!MoveToFirstThatFits(desc, bytes, limit_bytes, &reason)) continue;
+      p.name_ = desc.impl_info_str();
+      p.threads_ = count;
+      const memory::desc packed = desc.weights_desc();
+      p.product_ = DnnlCall(context, dnnl::matmul(desc));
+      p.left_ = p.product_.Bind(DNNL_ARG_SRC, left);
+      p.packed_ = p.product_.Bind(DNNL_ARG_WEIGHTS, packed);
+      p.result_ = p.product_.Bind(DNNL_ARG_DST, result);
+      p.scratch_ = p.product_.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
+      p.pack_ = DnnlCall(context, dnnl::reorder(dnnl::reorder::primitive_desc(context.engine, plain,
+                                                                              context.engine, packed)));
+      p.pack_from_ = p.pack_.Bind(DNNL_ARG_FROM, plain);
+      p.pack_to_ = p.pack_.Bind(DNNL_ARG_TO, packed);
+      return p;
     }
   } catch (const dnnl::error& error) {
     reason = error.what();

@@ -8,8 +8,9 @@ namespace {
 
 constexpr int64_t kMostSamples = int64_t{1} << 40;
 
-// The ejection search is the slowest and only lowers a packing: what fits without it fits.
-PackingOptions WithoutEjection() { return PackingOptions().Without(PackingHeuristic::kEjectionSearch); }
+// A run packs with more steps, so what fits with these fits there.
+constexpr int64_t kEjectionRounds = 1;
+
 // The number in [low, high) for which `fits` holds, while it does not for the next. fits(low) must hold and
 // fits(high) must not. Tries `first` first.
 template <class Fits>
@@ -35,56 +36,41 @@ int64_t BatchSearch::BoundAt(int64_t batch) {
   return it->second;
 }
 
-// What it takes. kTooLarge: there is no such layout.
-int64_t BatchSearch::ArenaAt(int64_t batch) {
-  const auto [it, fresh] = arenas_at_.try_emplace(batch, kTooLarge);
-  if (!fresh) return it->second;
-  llvm::Expected<MemoryLayout> sizes = sizes_.At(batch);
-  if (sizes)
-    it->second = BytesOf(Packed(*sizes, WithoutEjection()), arenas_);
-  else
-    llvm::consumeError(sizes.takeError());
-  return it->second;
-}
-
 bool BatchSearch::Fits(int64_t batch, int64_t bytes) {
   if (BoundAt(batch) > bytes) return false;
-  if (!arenas_at_.count(batch)) {
-    llvm::Expected<MemoryLayout> sizes = sizes_.At(batch);
-    if (sizes && BytesOf(Packed(*sizes, QuickPacking()), arenas_) <= bytes) return true;
-    if (!sizes) llvm::consumeError(sizes.takeError());
+  PackingOptions options{.ejection_rounds = kEjectionRounds};
+  if (arenas_ == Arenas::kDevice) options.enough = bytes;
+  llvm::Expected<MemoryLayout> sizes = sizes_.At(batch);
+  if (!sizes) {
+    llvm::consumeError(sizes.takeError());
+    return false;
   }
-  return ArenaAt(batch) <= bytes;
+  const int64_t arenas = BytesOf(Packed(*sizes, options), arenas_);
+  ratio_ = static_cast<double>(arenas) / static_cast<double>(BoundAt(batch));
+  return arenas <= bytes;
 }
 
 int64_t BatchSearch::Largest(int64_t bytes) {
   if (plan_.fixed_batch) return Fits(plan_.default_batch, bytes) ? plan_.default_batch : 0;
-  // The lower bound is cheap to compute. A packing mostly reaches it, or misses it by a ratio that
-  // hardly depends on the batch. So few packings need to be solved: at the batch where the bound
-  // reaches `bytes`, and at the batch where the bound times that ratio does.
   int64_t beyond = 1;
   while (beyond < kMostSamples && BoundAt(beyond) <= bytes) beyond *= 2;
   const int64_t bound =
       Bisect(beyond / 2, beyond, beyond / 2, [&](int64_t n) { return BoundAt(n) <= bytes; });
   if (bound == 0) return 0;
-  // If packings of other batches missed it, so will this one, most likely.
-  if (ratio_ == 1) {
-    if (Fits(bound, bytes)) return bound;
-    ratio_ = static_cast<double>(ArenaAt(bound)) / static_cast<double>(BoundAt(bound));
-  }
+  // The lower bound is cheap to compute, and a packing is not. It reaches the bound, or misses it by a ratio that hardly
+  // depends on the batch. So each try is the largest batch that fits by the ratio of the last one.
+  const int64_t step = LargestBatchStep(bound);
   const auto likely = [&](int64_t n) {
     return static_cast<double>(BoundAt(n)) * ratio_ <= static_cast<double>(bytes);
   };
-  // Each try is a packing, and how far one misses the bound may change from batch to batch. So large batches are
-  // searched in steps.
-  const int64_t step = LargestBatchStep(bound);
-  int64_t low = Bisect(0, bound + 1, bound - bound / 64, likely) / step, high = bound / step + 1;
-  const auto fits = [&](int64_t steps) { return Fits(steps * step, bytes); };
-  for (int64_t stride = 1; low > 0 && !fits(low); stride *= 2) {
-    high = low;
-    low = std::max<int64_t>(0, low - stride);
+  int64_t low = 0, high = bound + 1;
+  while (true) {
+    int64_t next = std::min(high - 1, Bisect(0, bound + 1, bound - bound / 64, likely));
+    if (next < bound) next -= next % step;
+    next = std::max(next, low + step);
+    if (next >= high) return low;
+    (Fits(next, bytes) ? low : high) = next;
   }
-  return Bisect(low, high, low + 1, fits) * step;
 }
 
 std::vector<int64_t> BatchSearch::Largest(const std::vector<int64_t>& memories) {

@@ -25,14 +25,13 @@ class BatchSearch {
 
  private:
   int64_t BoundAt(int64_t batch);
-  int64_t ArenaAt(int64_t batch);
   bool Fits(int64_t batch, int64_t bytes);
 
   const Plan& plan_;
   const Arenas arenas_;
   const PlanSizes sizes_;
-  std::map<int64_t, int64_t> bounds_, arenas_at_;  // by batch
-  double ratio_ = 1;  // of the arena to the bound, at the last batch that missed it
+  std::map<int64_t, int64_t> bounds_;  // by batch
+  double ratio_ = 1;                   // of the arena to the bound, at the last batch that missed it
 };
 
 }  // namespace act

@@ -74,9 +74,6 @@ Order OrderBy(const Instance& instance, Key (*key)(const Item&)) {
   return order;
 }
 
-// The ejection search may take so many times max_steps: few problems need it, and there it gains a lot.
-constexpr int64_t kEjectionSteps = 16;
-
 // Whether tries of the ejection search that begin with its packing often succeed.
 bool IsGoodStart(PackingHeuristic greedy) {
   return greedy == PackingHeuristic::kSkylineByPressure || greedy == PackingHeuristic::kSkylineByLength;
@@ -86,9 +83,8 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
   std::optional<Placement> best;
   std::vector<Placement> starts;  // of the ejection search
   int64_t steps = 0;
-  const auto finished = [&] {
-    return best && (best->height == instance.lower_bound || steps >= options.max_steps);
-  };
+  const int64_t enough = std::max(instance.lower_bound, options.enough);
+  const auto finished = [&] { return best && (best->height <= enough || steps >= options.max_steps); };
 
   for (const Greedy& greedy : kGreedy) {
     if (finished()) break;
@@ -110,14 +106,16 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
   if (!finished() && Allows(options, PackingHeuristic::kSwapSearch)) {
     const auto keep_lowest = [&](const Placement& found) {
       if (found.height < best->height) best = found;
+      return best->height > enough;
     };
     packing_internal::SwapSearch(instance, OrderBy(instance, ByPressure), options.max_steps - steps,
                                  keep_lowest);
   }
-  if (Allows(options, PackingHeuristic::kEjectionSearch)) {
+  if (Allows(options, PackingHeuristic::kEjectionSearch) && options.ejection_rounds > 0) {
+    const int64_t rounds = options.ejection_rounds;
     packing_internal::EjectionSearch(instance, std::move(starts),
-                                     std::min(options.max_steps, INT64_MAX / kEjectionSteps) * kEjectionSteps,
-                                     options.seed, *best);
+                                     std::min(options.max_steps, INT64_MAX / rounds) * rounds, options.seed,
+                                     enough, *best);
   }
   return *best;
 }

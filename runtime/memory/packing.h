@@ -36,8 +36,7 @@ struct Packing {
 
 // The ways to find a packing, tried in this order. The best result counts. Each greedy one places
 // all buffers once. Of the steps that remain below the limit, the core search takes up to half,
-// where it applies, and the swap search takes the rest. The ejection search takes up to sixteen
-// times the limit on top.
+// where it applies, and the swap search takes the rest. The ejection search's steps are on top.
 enum class PackingHeuristic : uint32_t {
   // Fill the lowest place first. Prefer buffers that live where the most bytes live, and among
   // these the long ones.
@@ -64,12 +63,18 @@ struct PackingOptions {
   // Work limit in visited (buffer, neighbour) pairs, 1 to 4 ns each. It is a count and not a time,
   // so that the offsets, and with them the peak that a plan promises, are the same on every
   // machine. It is checked between placements: at least one greedy heuristic always runs to its
-  // end. The ejection search has a limit of its own, a multiple of this one.
+  // end.
   int64_t max_steps = 40'000'000;
+  // The ejection search takes up to so many times max_steps on top. Few problems need it, and there it gains a lot. A
+  // packing found with fewer steps is no lower.
+  int64_t ejection_rounds = 16;
   // Bit i allows PackingHeuristic(i). With none, buffers are placed in program order.
   uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;
   // Of the ejection search's random numbers. No result should hang on it: others find packings about as low.
   uint32_t seed = 1;
+  // A height in bytes that is low enough: the search ends at the first packing that takes no more. Whether there is one
+  // does not depend on it. For callers that only ask whether a size fits.
+  int64_t enough = 0;
 
   PackingOptions Without(PackingHeuristic heuristic) const {
     PackingOptions options = *this;
@@ -82,7 +87,7 @@ struct PackingOptions {
 // lower. Saturates at INT64_MAX.
 int64_t PackingLowerBound(const PackingProblem& problem);
 
-// Packs all buffers. Deterministic. Stops early at the lower bound. Always returns one offset per
+// Packs all buffers. Deterministic. Stops early at the lower bound, or at what is enough. Always returns one offset per
 // buffer. Sizes whose sum exceeds INT64_MAX give the height INT64_MAX. Negative sizes are placed as
 // 0, and alignments below 1 as 1; ValidatePacking rejects all of these.
 Packing SolvePacking(const PackingProblem& problem, const PackingOptions& options = {});

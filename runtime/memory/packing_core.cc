@@ -102,10 +102,11 @@ int64_t CoreSearch(const Instance& instance, int64_t max_steps, Placement& best)
   int64_t lowest = best.height - 1;
   const auto keep = [&](const Placement& found) {
     if (found.height > SaturatingAdd(lowest, instance.lower_bound / kMargin) || found.height >= best.height)
-      return;
+      return true;
     lowest = std::min(lowest, found.height);
     if (candidates.size() == kCandidates) candidates.erase(candidates.begin());
     candidates.push_back(found);
+    return true;
   };
   int64_t steps = SwapSearch(inner, std::move(order), max_steps / 5 * 4, keep);
   std::reverse(candidates.begin(), candidates.end());

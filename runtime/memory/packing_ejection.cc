@@ -203,7 +203,7 @@ class Search {
 }  // namespace
 
 void EjectionSearch(const Instance& instance, std::vector<Placement> starts, int64_t max_steps, uint32_t seed,
-                    Placement& best) {
+                    int64_t enough, Placement& best) {
   const int64_t unit = UnitOf(instance);
   // Sums of offsets must not overflow.
   if (unit == 0 || best.height > INT64_MAX / 4) return;
@@ -217,7 +217,7 @@ void EjectionSearch(const Instance& instance, std::vector<Placement> starts, int
   size_t failures = 0;
   bool reached = true;
   std::optional<Search> search;
-  for (; IsLoose(best, instance, 500); ++seed) {
+  for (; best.height > enough && IsLoose(best, instance, 500); ++seed) {
     if (steps >= (IsLoose(best, instance, 200) ? limit : limit / kPartIfClose)) break;
     const int64_t target = given_up + 1 + (best.height - given_up - 1) / kPart;
     // Items that took part in a try that failed need not take part in one from another start.

@@ -8,8 +8,8 @@
 
 namespace act::packing_internal {
 
-// Lowers `best` until it is at most a 500th above the lower bound, which is good enough, or about `max_steps` steps are
-// taken; a quarter of them where it is at most a 200th above. A try begins with the order of the items in `best`, and
+// Lowers `best` until it is at most `enough`, or a 500th above the lower bound, or about `max_steps` steps are taken; a
+// quarter of them where it is at most a 200th above. A try begins with the order of the items in `best`, and
 // with a lower height: those that end above it wait. A waiting item goes where no others are in the way once these are
 // pushed up and down as far as they can be, or else where those that still are were the easiest to place so far. These
 // are taken out and wait (guided ejection search: Nagata and Braysy, "A powerful route minimization heuristic for the
@@ -23,6 +23,6 @@ namespace act::packing_internal {
 //
 // Deterministic. A larger `max_steps` only continues the same search.
 void EjectionSearch(const Instance& instance, std::vector<Placement> starts, int64_t max_steps, uint32_t seed,
-                    Placement& best);
+                    int64_t enough, Placement& best);
 
 }  // namespace act::packing_internal

@@ -89,16 +89,16 @@ int64_t SwapSearch(const Instance& instance, Order order, int64_t max_steps, con
   PlaceOnSkyline(instance, order, placement, climbing);
   int64_t height = placement.height;
   Excess excess = ExcessOf(instance, placement);
-  visit(placement);
+  bool goes_on = visit(placement);
 
-  while (mixing + climbing < max_steps && !excess.items.empty()) {
+  while (goes_on && mixing + climbing < max_steps && !excess.items.empty()) {
     // The start decides how far the climb gets, so half of the steps are spent on finding one. The
     // two alternate, so that a larger budget only continues what a smaller one has done.
     if (mixing <= climbing) {
       Order start = orders.Next(random);
       PlaceOnSkyline(instance, start, placement, mixing);
       mixing += 12 * count;  // the sort
-      visit(placement);
+      goes_on = visit(placement);
       if (placement.height >= height) continue;
       height = placement.height;
       excess = ExcessOf(instance, placement);
@@ -114,7 +114,7 @@ int64_t SwapSearch(const Instance& instance, Order order, int64_t max_steps, con
     std::iter_swap(place_of_a, place_of_b);
 
     PlaceOnSkyline(instance, order, placement, climbing);
-    visit(placement);
+    goes_on = visit(placement);
     Excess next = ExcessOf(instance, placement);
     if (next.bytes <= excess.bytes) {  // equal ones too: walking along plateaus finds the way down
       excess = std::move(next);

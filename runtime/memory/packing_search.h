@@ -8,8 +8,8 @@
 
 namespace act::packing_internal {
 
-// Receives a packing that a search has found.
-using Visit = std::function<void(const Placement& found)>;
+// Receives a packing that a search has found. Returns whether the search goes on.
+using Visit = std::function<bool(const Placement& found)>;
 
 // Visits many packings within about `max_steps` steps. It fills the skyline in random orders, of
 // which `order` is the first, and climbs from the best of them. A move exchanges an item that ends

@@ -64,8 +64,10 @@ class Tenants {
     problem_.buffers.push_back({lower, upper, bytes, alignment_});
     places_.push_back(&place);
   }
-  // Packs them above the arena's first `from` bytes. Returns the end of the highest one.
-  int64_t PlaceFrom(int64_t from, const PackingOptions& options) const {
+  // Packs them above the arena's first `from` bytes. Returns the end of the highest one. options.enough is of the
+  // whole arena.
+  int64_t PlaceFrom(int64_t from, PackingOptions options) const {
+    options.enough -= from;
     const Packing packing = SolvePacking(problem_, options);
     int64_t highest = from;
     for (size_t i = 0; i < places_.size(); ++i) {

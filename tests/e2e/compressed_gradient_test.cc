@@ -28,6 +28,12 @@ namespace act::e2e {
 namespace {
 
 constexpr int kRuns = 16, kRounds = 8, kVarianceGradients = 24;
+// A sanitizer looks for wrong accesses, and one run makes them all. Statistics need 16, and belong to other builds.
+#ifdef ACT_SANITIZER
+constexpr bool kStatistics = false;
+#else
+constexpr bool kStatistics = true;
+#endif
 constexpr double kErrors = 9;  // standard errors that are allowed
 
 // Codes are unbiased, but a product of two values with the same error is biased by the square of
@@ -120,6 +126,7 @@ TEST_P(CompressedGradient, IsPyTorchsOnAverageWithTheNoiseThatIsMeasured) {
       difference += samples[name].variance.back();
     }
     variances.push_back(difference / square);
+    if (!kStatistics) return;
   }
 
   const Mean drawn = MeanOf(variances);

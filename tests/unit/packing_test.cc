@@ -240,6 +240,15 @@ TEST(Packing, MoreStepsAreNeverWorse) {
   }
 }
 
+TEST(Packing, ThePackingThatIsEnoughEndsTheSearch) {
+  const PackingProblem problem = ReadProblem("A.1048576.csv");
+  const Packing first = SolvePacking(problem, {.max_steps = 0}), lowest = SolvePacking(problem);
+  ASSERT_LT(lowest.height, first.height);
+  EXPECT_EQ(SolvePacking(problem, {.enough = first.height}).offsets, first.offsets);
+  EXPECT_LE(SolvePacking(problem, {.enough = first.height - 1}).height, first.height - 1);
+  EXPECT_EQ(SolvePacking(problem, {.enough = PackingLowerBound(problem) - 1}).offsets, lowest.offsets);
+}
+
 TEST(Packing, TrainingStepsArePackedWithinOnePercent) {
   for (int layers : {1, 2, 10, 75, 150, 300}) {
     for (uint32_t seed = 0; seed < 4; ++seed) {
