@@ -31,6 +31,11 @@ if(NOT ACT_HIGHWAY)
   act_missing("Highway" "apt-get install libhwy-dev")
 endif()
 
+find_library(ACT_MIMALLOC mimalloc)
+if(NOT ACT_MIMALLOC)
+  act_missing("mimalloc" "apt-get install libmimalloc-dev")
+endif()
+
 find_package(Protobuf QUIET)
 if(NOT Protobuf_FOUND)
   act_missing("protobuf" "apt-get install libprotobuf-dev protobuf-compiler")
