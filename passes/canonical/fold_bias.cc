@@ -15,7 +15,8 @@ class Folder {
   explicit Folder(Graph& graph) : graph_(graph), builder_(graph) {}
 
   llvm::Error Run() {
-    return RewriteNodes(graph_, builder_, [this](Node& node, const Uses& uses) { return Fold(node, uses); });
+    return RewriteNodes(graph_, builder_, "Add",
+                        [this](Node& node, const Uses& uses) { return Fold(node, uses); });
   }
 
  private:
@@ -24,8 +25,7 @@ class Folder {
   // The new product takes the place of the sum, since the bias may be made between the two. The old
   // product is dead code.
   llvm::Error Fold(Node& sum, const Uses& uses) {
-    if (sum.op != "Add" || (sum.phase != Phase::kForward && sum.phase != Phase::kBackward))
-      return llvm::Error::success();
+    if (sum.phase != Phase::kForward && sum.phase != Phase::kBackward) return llvm::Error::success();
     for (const size_t i : {size_t{0}, size_t{1}}) {
       const ValueId y = sum.inputs[i], bias = sum.inputs[1 - i];
       const Node* product = uses.ProducerNode(y);

@@ -23,7 +23,8 @@ class Packer {
   explicit Packer(Graph& graph) : graph_(graph), builder_(graph) {}
 
   llvm::Error Run() {
-    return RewriteNodes(graph_, builder_, [this](Node& node, const Uses& uses) { return Pack(node, uses); });
+    return RewriteNodes(graph_, builder_, "Attention",
+                        [this](Node& node, const Uses& uses) { return Pack(node, uses); });
   }
 
  private:
@@ -58,7 +59,6 @@ class Packer {
   }
 
   llvm::Error Pack(Node& node, const Uses& uses) {
-    if (node.op != "Attention") return llvm::Error::success();
     std::array<Third, 3> thirds;
     for (size_t i = 0; i < 3; ++i) {
       const auto third = ThirdOf(node.inputs[i], uses);
