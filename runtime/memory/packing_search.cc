@@ -36,8 +36,9 @@ std::vector<int32_t> ConflictsOf(const Instance& instance, int32_t index) {
 }
 
 // The base-2 logarithm in units of 2^-16, linear between powers of two. It is computed in integers:
-// the last bit of std::log differs between libraries, and an order must not.
+// the last bit of std::log differs between libraries, and an order must not. 0 below 1.
 int64_t Log2(int64_t value) {
+  if (value < 1) return 0;
   const int exponent = std::bit_width(static_cast<uint64_t>(value)) - 1;
   const auto rest = static_cast<uint64_t>(value) - (uint64_t{1} << exponent);
   const uint64_t fraction = exponent <= 16 ? rest << (16 - exponent) : rest >> (exponent - 16);
