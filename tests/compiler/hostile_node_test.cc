@@ -213,6 +213,15 @@ const Hostile kHostile[] = {
        return m;
      },
      "node 'loss' (SoftmaxCrossEntropyLoss): labels are i64[N,2]"},
+    {"loss_ignores_a_huge_label",
+     [] {
+       OnnxModel m = Linear();
+       m.Input("y", {"N"}, onnx::TensorProto::INT64)
+           .Node("SoftmaxCrossEntropyLoss", {"logits", "y"}, {"loss"}, {Attr("ignore_index", kSmallest)})
+           .Output("loss");
+       return m;
+     },
+     "node 'loss' (SoftmaxCrossEntropyLoss): ignore_index -9223372036854775808 is too large"},
     {"tile_huge", [] { return WithNode("Tile", {"huge"}); }, "node 'n' (Tile): result"},
     {"tile_negative", [] { return WithNode("Tile", {"minus2"}); }, "repeats an axis -5 times"},
     {"pad_huge", [] { return WithNode("Pad", {"largest4"}); }, "node 'n' (Pad): result"},
