@@ -31,7 +31,7 @@ class BatchSearch {
   const Arenas arenas_;
   const PlanSizes sizes_;
   std::map<int64_t, int64_t> bounds_;  // by batch
-  double ratio_ = 1;                   // of the arena to the bound, at the last batch that missed it
+  double ratio_ = 1;                   // of the arenas to the bound, at the batch that was packed last
 };
 
 }  // namespace act
