@@ -114,19 +114,20 @@ Times Median(const std::vector<Times>& times) {
   return {median(&Times::wall), median(&Times::processor)};
 }
 
-// All kernels but the reference for bfloat16, and the one that runs float32.
+// All kernels but the reference.
 std::vector<Candidate> CandidatesOf(const KernelRegistry& registry, Convolution& f32, Convolution& bf16,
                                     int64_t batch) {
   std::vector<Candidate> all;
   for (Convolution* of : {&f32, &bf16})
     for (const KernelEntry& entry : registry.For(of->node().op)) {
-      if (entry.name.rfind("reference", 0) == 0 || (of == &f32 && !all.empty())) continue;
+      if (entry.name.rfind("reference", 0) == 0) continue;
+      const std::string name = (of == &f32 ? "f32 " : "bf16 ") + entry.name;
       std::string why;
       auto kernel = entry.create(of->Site(batch), &why);
       if (kernel)
-        all.push_back({of == &f32 ? "float32" : entry.name, of, std::move(kernel)});
-      else if (of == &bf16)
-        std::printf("    %s refuses: %s\n", entry.name.c_str(), why.c_str());
+        all.push_back({name, of, std::move(kernel)});
+      else
+        std::printf("    %s refuses: %s\n", name.c_str(), why.c_str());
     }
   return all;
 }
@@ -154,14 +155,14 @@ void Run(const Options& options) {
         Times& total = totals[op][c.name];
         total.wall += time.wall * count;
         total.processor += time.processor * count;
-        std::printf("    %-28s %8.3f %8.3f  %s\n", c.name.c_str(), time.wall, time.processor,
+        std::printf("    %-34s %8.3f %8.3f  %s\n", c.name.c_str(), time.wall, time.processor,
                     c.kernel->Describe().c_str());
       }
       std::fflush(stdout);
     }
   for (const auto& [op, sums] : totals)
     for (const auto& [name, time] : sums)
-      std::printf("%-16s %-28s %9.1f %9.1f\n", op.c_str(), name.c_str(), time.wall, time.processor);
+      std::printf("%-16s %-34s %9.1f %9.1f\n", op.c_str(), name.c_str(), time.wall, time.processor);
 }
 
 }  // namespace

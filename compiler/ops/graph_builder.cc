@@ -7,6 +7,7 @@
 #include "compiler/ops/op_table.h"
 #include "runtime/base/dtype_kind.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/attribute_types.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/runtime_op.h"
 
@@ -65,6 +66,8 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
     if (type.Bytes().TooLarge() || type.rank() > kMostAxes)
       return MakeError(place, "result " + ToString(type) +
                                   (type.rank() > kMostAxes ? " has more than 16 axes" : " is too large"));
+  // A plan with such an attribute could not be read. The operator's own rule, which names what is wrong, comes first.
+  if (const auto wrong = WrongType(node.attrs)) return MakeError(place, *wrong);
   for (int i = 0; i < outputs; ++i) {
     const auto id = static_cast<ValueId>(graph_.values.size());
     graph_.values.push_back({"", std::move(wanted[static_cast<size_t>(i)]), ValueKind::kActivation, {}});

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/cpu/product_slots.h"
 #include "kernels/math/convert.h"
 
 namespace act {
@@ -20,46 +21,39 @@ bool MultipliesPairsFast();
 
 // Rows of the result in a panel of the left operand, and columns in a panel of the right one.
 inline constexpr int64_t kPairRows = 8, kPairColumns = 48;
-// The width of a right panel is a multiple of this.
-inline constexpr int64_t kPairLanes = 16;
 
 // Packs pair number `pair` of `depth`: elements of two terms, rounded to nearest even, the first
 // term's in the lower half. Null means zeros. Panels of `width` elements (kPairRows, or a
-// multiple of kPairLanes) lie one after the other, `depth` pairs each. The last panel of the right operand is
+// multiple of kSlotLanes) lie one after the other, `depth` pairs each. The last panel of the right operand is
 // as narrow as whole vectors allow, and its elements after `count` are 0.
 void PackPair(const float* first, const float* second, int64_t count, int64_t width, int64_t depth,
               int64_t pair, uint32_t* panels);
 void PackPair(const BFloat16* first, const BFloat16* second, int64_t count, int64_t width, int64_t depth,
               int64_t pair, uint32_t* panels);
 
-// Pairs a .. a + pairs - 1 of the left panel and b .. of the right one.
-struct PairRun {
-  int64_t a = 0, b = 0, pairs = 0;
-};
-
-// Memory that products prefetch while they multiply: a cache line with each pair, or with every so
-// many. A prefetch is not an access, so the address need not be valid.
-struct Ahead {
-  static constexpr int64_t kNever = int64_t{1} << 62;
-  uintptr_t at = 0;
-  int64_t step = 0;             // bytes
-  int64_t lines = 0;            // that are left; a product may prefetch more
-  int64_t every = 1, wait = 1;  // pairs from a line to the next, and to the first
-};
+// Packs a row of pixels. A missing pixel's partner is zero, and so is it.
+template <class T>
+void PackPairs(const PixelRow<T>& row, int64_t count, int64_t width, int64_t depth, int64_t pair,
+               uint32_t* panels) {
+  for (int64_t i = 0; i < row.pixels; i += 2)
+    PackPair(row.AtOrNull(i), row.AtOrNull(i + 1), count, width, depth, pair + i / 2, panels);
+}
 
 // c[r * c_row + j] = sum over the runs. Pairs are added one after the other, to the present value
 // of c with `add`. r < rows <= kPairRows, j < columns <= kPairColumns. The right panel's width is
-// `columns` rounded up to kPairLanes.
-void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const PairRun> runs, float* c,
+// `columns` rounded up to kSlotLanes.
+void MultiplyPairs(const uint32_t* left, const uint32_t* right, std::span<const SlotRun> runs, float* c,
                    int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead& ahead);
 
-// These products as RoundedGradWeight (rounded_grad_weight.h) takes them.
+// These products as PackedGradWeight (packed_grad_weight.h) takes them.
 struct PairProduct {
   static constexpr const char *kName = "bfloat16 pairs", *kInstructions = "AVX512_BF16";
+  static constexpr bool kRounds = true;
+  static constexpr int64_t kTerms = 2;  // of a slot
   static constexpr int64_t kRows = kPairRows, kColumns = kPairColumns, kFewestRows = kPairRows;
   // Pairs of a block. The right operand's panel takes 24 KiB, so it stays in the first-level cache
   // while all rows use it.
-  static constexpr int64_t kBlockPairs = 128;
+  static constexpr int64_t kBlockSlots = 128;
   // Pairs are added one after the other, wherever a block ends.
   static constexpr bool kBlocksChangeBits = false;
   struct Scope {};
@@ -80,7 +74,12 @@ struct PairProduct {
     for (int64_t i = 0; i < terms; i += 2, from += 2 * distance)
       PackPair(from, i + 1 < terms ? from + distance : nullptr, count, kRows, depth, pair + i / 2, panels);
   }
-  static void Multiply(const uint32_t* left, int64_t, const uint32_t* right, std::span<const PairRun> runs,
+  template <class T>
+  static void PackRight(const PixelRow<T>& row, int64_t count, int64_t depth, int64_t pair,
+                        uint32_t* panels) {
+    PackPairs(row, count, kColumns, depth, pair, panels);
+  }
+  static void Multiply(const uint32_t* left, int64_t, const uint32_t* right, std::span<const SlotRun> runs,
                        float* c, int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead& ahead) {
     MultiplyPairs(left, right, runs, c, c_row, rows, columns, add, ahead);
   }

@@ -1,4 +1,4 @@
-// Pairs of bfloat16 in registers, and prefetches: what the products of pair_product.cc and tile_pairs.cc share.
+// Pairs of bfloat16 in registers: what the products of pair_product.cc and tile_pairs.cc share.
 #pragma once
 
 #if defined(__x86_64__)
@@ -15,7 +15,7 @@ namespace act {
 #define ACT_TARGET_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
 ACT_TARGET_BF16 inline __mmask16 FirstLanes(int64_t count) {
-  return static_cast<__mmask16>(count >= kPairLanes ? 0xFFFF : (1 << count) - 1);
+  return static_cast<__mmask16>(count >= kSlotLanes ? 0xFFFF : (1 << count) - 1);
 }
 
 ACT_TARGET_BF16 inline __m512 LoadTerm(const float* from, int64_t offset, __mmask16 lanes) {
@@ -37,15 +37,6 @@ ACT_TARGET_BF16 inline __m512i Interleaved(__m256i first, __m256i second) {
   constexpr __mmask16 kAll = 0xFFFF;
   const __m512i upper = _mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, second), 16);
   return _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(kAll, first), upper);
-}
-
-// Prefetches with a pair. Into the second-level cache: a block does not fit into the first.
-inline void Prefetch(Ahead& ahead) {
-  if (--ahead.wait > 0) return;
-  ahead.wait = ahead.every;
-  __builtin_prefetch(reinterpret_cast<const void*>(ahead.at), 0, 2);  // NOLINT(performance-no-int-to-ptr)
-  ahead.at += static_cast<uintptr_t>(ahead.step);
-  --ahead.lines;
 }
 
 }  // namespace act

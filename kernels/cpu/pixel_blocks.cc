@@ -24,10 +24,11 @@ Pixels PartOf(const GradWeightShape& shape, int64_t i, int64_t parts) {
   return {rows, Cut(columns, 2, i, parts)};
 }
 
-PixelBlocks::PixelBlocks(const GradWeightShape& shape, int64_t pairs)
+PixelBlocks::PixelBlocks(const GradWeightShape& shape, int64_t slots, int64_t terms)
     : shape_(shape),
-      columns_(std::min(shape.out[2], 2 * pairs)),
-      rows_(std::clamp<int64_t>(pairs / MostRowPairs(), 1, shape.DyRows())) {}
+      terms_(terms),
+      columns_(std::min(shape.out[2], terms * slots)),
+      rows_(std::clamp<int64_t>(slots / MostRowSlots(), 1, shape.DyRows())) {}
 
 int64_t PixelBlocks::MostXRows() const {
   const GradWeightShape& s = shape_;
@@ -45,6 +46,7 @@ int64_t PixelBlocks::Count(const Pixels& pixels) const {
 
 Block PixelBlocks::Empty() const {
   Block block;
+  block.terms = terms_;
   block.x_rows.reserve(static_cast<size_t>(rows_ * shape_.RowTaps()));
   block.runs.resize(static_cast<size_t>(shape_.RowTaps()));
   for (auto& runs : block.runs) runs.reserve(static_cast<size_t>(rows_));
@@ -58,7 +60,7 @@ void PixelBlocks::Fill(const Pixels& pixels, int64_t number, Block& block) const
   block.pixels = {part(pixels.rows, rows_, number / InARow(pixels)),
                   part(pixels.columns, columns_, number % InARow(pixels))};
   block.x_rows.clear();
-  const int64_t pairs = block.RowPairs();
+  const int64_t slots = block.RowSlots();
   for (int64_t tap = 0; tap < shape_.RowTaps(); ++tap) {
     auto& runs = block.runs[static_cast<size_t>(tap)];
     runs.clear();
@@ -67,11 +69,11 @@ void PixelBlocks::Fill(const Pixels& pixels, int64_t number, Block& block) const
       if (x_row < 0) continue;
       auto at = std::find(block.x_rows.begin(), block.x_rows.end(), x_row);
       if (at == block.x_rows.end()) at = block.x_rows.insert(at, x_row);
-      const int64_t b = (at - block.x_rows.begin()) * pairs, a = row * pairs;
-      if (!runs.empty() && runs.back().a + runs.back().pairs == a && runs.back().b + runs.back().pairs == b)
-        runs.back().pairs += pairs;
+      const int64_t b = (at - block.x_rows.begin()) * slots, a = row * slots;
+      if (!runs.empty() && runs.back().a + runs.back().slots == a && runs.back().b + runs.back().slots == b)
+        runs.back().slots += slots;
       else
-        runs.push_back({a, b, pairs});
+        runs.push_back({a, b, slots});
     }
   }
 }

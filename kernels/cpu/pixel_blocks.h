@@ -1,12 +1,12 @@
 // How the pixels of a weight's gradient are divided. dw is [M, C, K..], from dy [pixels, M] and x
-// [pixels, C]. Each pixel of dy is multiplied by the pixels of x that its window reads, two
-// neighbours in a row at a time (pair_product.h).
+// [pixels, C]. Each pixel of dy is multiplied by the pixels of x that its window reads. A slot has as many
+// neighbours in a row as one multiplication adds (product_slots.h).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/pair_product.h"
+#include "kernels/cpu/product_slots.h"
 #include "kernels/site/window.h"
 
 namespace act {
@@ -42,20 +42,21 @@ Pixels PartOf(const GradWeightShape& shape, int64_t i, int64_t parts);
 struct Block {
   Pixels pixels;
   std::vector<int64_t> x_rows;             // numbered over all samples
-  std::vector<std::vector<PairRun>> runs;  // by tap of the leading axes
+  std::vector<std::vector<SlotRun>> runs;  // by tap of the leading axes
 
   int64_t DyRows() const { return pixels.rows.size(); }
   int64_t XRows() const { return std::ssize(x_rows); }
-  int64_t RowPairs() const { return (pixels.columns.size() + 1) / 2; }
+  int64_t RowSlots() const { return (pixels.columns.size() + terms - 1) / terms; }
+  int64_t terms = 1;  // of a slot
 };
 
-// Divides pixels into blocks of at most this many pairs, or of one row.
+// Divides pixels into blocks of at most this many slots of 1 or 2 terms, or of one row.
 class PixelBlocks {
  public:
-  PixelBlocks(const GradWeightShape& shape, int64_t pairs);
+  PixelBlocks(const GradWeightShape& shape, int64_t slots, int64_t terms);
 
   int64_t MostRows() const { return rows_; }
-  int64_t MostRowPairs() const { return (columns_ + 1) / 2; }
+  int64_t MostRowSlots() const { return (columns_ + terms_ - 1) / terms_; }
   // The most rows of x that a block reads.
   int64_t MostXRows() const;
 
@@ -69,7 +70,7 @@ class PixelBlocks {
   int64_t InARow(const Pixels& pixels) const { return (pixels.columns.size() + columns_ - 1) / columns_; }
 
   GradWeightShape shape_;
-  int64_t columns_, rows_;
+  int64_t terms_, columns_, rows_;
 };
 
 }  // namespace act

@@ -20,7 +20,7 @@ constexpr int64_t kUnitBlock = 256;  // units of a sample that one thread takes 
 // rows].
 struct Loop {
   RecurrentShape s;
-  StepProduct product;
+  std::unique_ptr<StepProduct> product;
   int64_t buffer_floats[2];  // of one sample
   static int64_t AlignedBytesOf(int64_t floats) { return (floats * 4 + 63) / 64 * 64; }
 
@@ -29,7 +29,7 @@ struct Loop {
   }
   float* Buffer(const KernelArgs& args, int i) const {
     const int64_t skipped = i == 0 ? 0 : AlignedBytesOf(s.batch * buffer_floats[0]);
-    return reinterpret_cast<float*>(args.workspace.data.as<std::byte>() + product.WorkspaceBytes() + skipped);
+    return reinterpret_cast<float*>(args.workspace.data.as<std::byte>() + product->WorkspaceBytes() + skipped);
   }
   // Where sample n at time t begins in [N,T,G H] and in [N,T,H].
   int64_t Gates(int64_t n, int64_t t) const { return (n * s.steps + t) * s.Width(); }
@@ -56,7 +56,7 @@ void SetState(float* state, const float* initial, int64_t count) {
 
 // Products of the state with the weights. Skips the product if the state is zero.
 std::string StepSums(Loop& loop, bool zero, const float* h, float* sums) {
-  if (!zero) return loop.product.Run(h, sums);
+  if (!zero) return loop.product->Run(h, sums);
   std::fill_n(sums, loop.s.batch * loop.s.Width(), 0.0f);
   return "";
 }
@@ -105,7 +105,7 @@ std::string LstmGrad(Loop& loop, const KernelArgs& args) {
                s.units, first, count);
       CopyGates(row, args.outputs[0].as<float>() + gates, 4, s.units, first, count);
     });
-    if (std::string error = loop.product.Run(dgates, dh); !error.empty()) return error;
+    if (std::string error = loop.product->Run(dgates, dh); !error.empty()) return error;
   }
   return "";
 }
@@ -147,7 +147,7 @@ std::string GruGrad(Loop& loop, const KernelArgs& args) {
       CopyGates(row + 2 * s.units, args.outputs[1].as<float>() + at, 1, s.units, first, count);
       CopyGates(row + 3 * s.units, dx + 2 * s.units, 1, s.units, first, count);
     });
-    if (std::string error = loop.product.Run(dgates, dh); !error.empty()) return error;
+    if (std::string error = loop.product->Run(dgates, dh); !error.empty()) return error;
   }
   return "";
 }
@@ -183,7 +183,7 @@ std::string RnnGrad(Loop& loop, const KernelArgs& args) {
                s.units, first, count);
       CopyGates(dgates + state, args.outputs[0].as<float>() + at, 1, s.units, first, count);
     });
-    if (std::string error = loop.product.Run(dgates, dh); !error.empty()) return error;
+    if (std::string error = loop.product->Run(dgates, dh); !error.empty()) return error;
   }
   return "";
 }
@@ -209,15 +209,15 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& sit
   auto made =
       StepProduct::Create(context, product, site.threads, site.workspace_bytes - loop.BufferBytes(), why);
   if (!made) return nullptr;
-  loop.product = std::move(*made);
-  const int64_t bytes = loop.product.WorkspaceBytes() + loop.BufferBytes();
-  const std::string describe = loop.product.name() + ", " + std::to_string(loop.product.threads()) +
+  loop.product = std::move(made);
+  const int64_t bytes = loop.product->WorkspaceBytes() + loop.BufferBytes();
+  const std::string describe = loop.product->name() + ", " + std::to_string(loop.product->threads()) +
                                " threads, " + std::to_string((bytes + 1023) / 1024) + " KiB workspace";
   return MakeKernel(
       [loop = std::move(loop), run, weights_input](const KernelArgs& args) mutable -> std::string {
-        const ThreadScope scope(loop.product.threads());
+        const ThreadScope scope(loop.product->threads());
         const float* weights = args.inputs[weights_input].as<float>();
-        if (std::string error = loop.product.Pack(weights, args.workspace.data.as<std::byte>());
+        if (std::string error = loop.product->Pack(weights, args.workspace.data.as<std::byte>());
             !error.empty())
           return error;
         return run(loop, args);

@@ -10,6 +10,7 @@ namespace act {
 inline constexpr int64_t kParallelElements = int64_t{1} << 15;
 
 void RegisterCpuDepthwise(KernelRegistry& registry);
+void RegisterFloatGradWeight(KernelRegistry& registry);
 void RegisterRoundedGradWeight(KernelRegistry& registry);
 // The same by AMX.
 void RegisterTileGradWeight(KernelRegistry& registry);

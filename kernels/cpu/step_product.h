@@ -2,7 +2,7 @@
 // per run.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "kernels/cpu/dnnl_call.h"
@@ -18,26 +18,21 @@ class StepProduct {
     bool accumulate = false;  // adds to the result
   };
 
-  // Uses the first number of threads for which packed weights and scratch fit `limit_bytes`.
-  // Nullopt if there is none, with the reason in *why.
-  static std::optional<StepProduct> Create(const DnnlContext& context, const Shape& shape, int threads,
-                                           int64_t limit_bytes, std::string* why);
+  // oneDNN's product where it packs weights, else tile_product.h's. Uses the first number of threads for which
+  // packed weights and scratch fit `limit_bytes`. Null if there is none, with the reason in *why. The bits of a
+  // result do not depend on the threads.
+  static std::unique_ptr<StepProduct> Create(const DnnlContext& context, const Shape& shape, int threads,
+                                             int64_t limit_bytes, std::string* why);
 
-  int threads() const { return threads_; }
-  int64_t WorkspaceBytes() const { return scratch_at_ + scratch_bytes_; }
-  const std::string& name() const { return name_; }
+  virtual ~StepProduct() = default;
+  virtual int threads() const = 0;
+  virtual int64_t WorkspaceBytes() const = 0;
+  virtual std::string name() const = 0;
 
   // Pack must be called before the steps of a run. Both return an error of the library, or an empty
   // string.
-  std::string Pack(const float* weights, std::byte* workspace);
-  std::string Run(const float* left, float* result);
-
- private:
-  DnnlCall product_, pack_;
-  std::string name_;
-  size_t left_ = 0, packed_ = 0, result_ = 0, scratch_ = 0, pack_from_ = 0, pack_to_ = 0;
-  int64_t scratch_at_ = 0, scratch_bytes_ = 0;
-  int threads_ = 1;
+  virtual std::string Pack(const float* weights, std::byte* workspace) = 0;
+  virtual std::string Run(const float* left, float* result) = 0;
 };
 
 }  // namespace act

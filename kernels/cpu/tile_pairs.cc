@@ -138,7 +138,7 @@ ACT_TARGET_TILES inline void AddTiles(const uint32_t* a, int64_t a_tile, int64_t
 
 template <int kRowTiles, int kColumnTiles>
 ACT_TARGET_TILES void MultiplyTiles(const uint32_t* left, int64_t depth, const uint32_t* right,
-                                    std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
+                                    std::span<const SlotRun> runs, float* c, int64_t c_row, int64_t rows,
                                     int64_t columns, bool add, Ahead& ahead) {
   Staging staging;
   const auto rows_of = [rows](int t) { return std::min(kSide, rows - t / 2 * kSide); };
@@ -172,12 +172,12 @@ ACT_TARGET_TILES void MultiplyTiles(const uint32_t* left, int64_t depth, const u
     _tile_zero(3);
   }
   constexpr int64_t kWidth = kColumnTiles * kSide;
-  for (const PairRun& run : runs) {
+  for (const SlotRun& run : runs) {
     const uint32_t *a = left + run.a, *b = right + run.b * kWidth;
     int64_t k = 0;
-    for (; k + kSide <= run.pairs; k += kSide, a += kSide, b += kSide * kWidth)
+    for (; k + kSide <= run.slots; k += kSide, a += kSide, b += kSide * kWidth)
       AddTiles<kRowTiles, kColumnTiles>(a, kSide * depth, depth * 4, b, kSide, kWidth * 4, ahead);
-    const int64_t rest = run.pairs - k;
+    const int64_t rest = run.slots - k;
     if (rest == 0) continue;
     // Zeros take the place of pairs that are not the run's. They are zero in both operands, because
     // what lies there need not be finite.
@@ -204,24 +204,24 @@ ACT_TARGET_TILES void MultiplyTiles(const uint32_t* left, int64_t depth, const u
 
 }  // namespace
 
-bool TileProduct::Available() { return MultipliesPairs() && HasIsa(dnnl::cpu_isa::avx512_core_amx); }
+bool AmxProduct::Available() { return MultipliesPairs() && HasIsa(dnnl::cpu_isa::avx512_core_amx); }
 
-TileProduct::Scope::Scope() { ShapeTiles(); }
-TileProduct::Scope::~Scope() { ReleaseTiles(); }
+AmxProduct::Scope::Scope() { ShapeTiles(); }
+AmxProduct::Scope::~Scope() { ReleaseTiles(); }
 
-void TileProduct::PackLeft(const float* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
-                           int64_t pair, uint32_t* rows) {
+void AmxProduct::PackLeft(const float* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
+                          int64_t pair, uint32_t* rows) {
   PackRows(from, distance, terms, count, depth, pair, rows);
 }
 
-void TileProduct::PackLeft(const BFloat16* from, int64_t distance, int64_t terms, int64_t count,
-                           int64_t depth, int64_t pair, uint32_t* rows) {
+void AmxProduct::PackLeft(const BFloat16* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
+                          int64_t pair, uint32_t* rows) {
   PackRows(from, distance, terms, count, depth, pair, rows);
 }
 
-void TileProduct::Multiply(const uint32_t* left, int64_t depth, const uint32_t* right,
-                           std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows,
-                           int64_t columns, bool add, Ahead& ahead) {
+void AmxProduct::Multiply(const uint32_t* left, int64_t depth, const uint32_t* right,
+                          std::span<const SlotRun> runs, float* c, int64_t c_row, int64_t rows,
+                          int64_t columns, bool add, Ahead& ahead) {
   constexpr decltype(&MultiplyTiles<1, 1>) kBySize[2][2] = {{MultiplyTiles<1, 1>, MultiplyTiles<1, 2>},
                                                             {MultiplyTiles<2, 1>, MultiplyTiles<2, 2>}};
   kBySize[rows > kSide][columns > kSide](left, depth, right, runs, c, c_row, rows, columns, add, ahead);
@@ -229,17 +229,17 @@ void TileProduct::Multiply(const uint32_t* left, int64_t depth, const uint32_t* 
 
 #else
 
-bool TileProduct::Available() { return false; }
-TileProduct::Scope::Scope() { std::abort(); }
-TileProduct::Scope::~Scope() = default;
-void TileProduct::PackLeft(const float*, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t*) {
+bool AmxProduct::Available() { return false; }
+AmxProduct::Scope::Scope() { std::abort(); }
+AmxProduct::Scope::~Scope() = default;
+void AmxProduct::PackLeft(const float*, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t*) {
   std::abort();
 }
-void TileProduct::PackLeft(const BFloat16*, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t*) {
+void AmxProduct::PackLeft(const BFloat16*, int64_t, int64_t, int64_t, int64_t, int64_t, uint32_t*) {
   std::abort();
 }
-void TileProduct::Multiply(const uint32_t*, int64_t, const uint32_t*, std::span<const PairRun>, float*,
-                           int64_t, int64_t, int64_t, bool, Ahead&) {
+void AmxProduct::Multiply(const uint32_t*, int64_t, const uint32_t*, std::span<const SlotRun>, float*,
+                          int64_t, int64_t, int64_t, bool, Ahead&) {
   std::abort();
 }
 

@@ -11,12 +11,14 @@
 
 namespace act {
 
-struct TileProduct {
+struct AmxProduct {
   static constexpr const char *kName = "bfloat16 tiles", *kInstructions = "AMX-BF16";
+  static constexpr bool kRounds = true;
+  static constexpr int64_t kTerms = 2;  // of a slot
   // Four tiles of sums, two of each operand.
   static constexpr int64_t kRows = 32, kColumns = 32, kFewestRows = 8;
   // The right operand's panel takes 32 KiB, so it stays in the first-level cache while all rows use it.
-  static constexpr int64_t kBlockPairs = 256;
+  static constexpr int64_t kBlockSlots = 256;
   // The pairs of a tile are added up first, and their sum to the others. So bits depend on where a tile
   // of pairs begins.
   static constexpr bool kBlocksChangeBits = true;
@@ -46,10 +48,15 @@ struct TileProduct {
                        int64_t pair, uint32_t* rows);
   static void PackLeft(const BFloat16* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
                        int64_t pair, uint32_t* rows);
+  template <class T>
+  static void PackRight(const PixelRow<T>& row, int64_t count, int64_t depth, int64_t pair,
+                        uint32_t* panels) {
+    PackPairs(row, count, kColumns, depth, pair, panels);
+  }
   // As MultiplyPairs: c[r * c_row + j] = sum over the runs. r < rows <= kRows, j < columns <= kColumns.
   // Numbers that are denormal, and results that would be, count as zero.
   static void Multiply(const uint32_t* left, int64_t depth, const uint32_t* right,
-                       std::span<const PairRun> runs, float* c, int64_t c_row, int64_t rows, int64_t columns,
+                       std::span<const SlotRun> runs, float* c, int64_t c_row, int64_t rows, int64_t columns,
                        bool add, Ahead& ahead);
 
  private:

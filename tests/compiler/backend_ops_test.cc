@@ -7,6 +7,8 @@
 
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/large_loss.h"
+#include "kernels/cpu/float_product.h"
+#include "kernels/cpu/instructions.h"
 #include "kernels/cpu/pair_product.h"
 #include "kernels/cpu/tile_pairs.h"
 #include "passes/pass_table.h"
@@ -198,13 +200,21 @@ TEST(BackendOps, EveryRuntimeOperatorHasARow) {
   }
 }
 
+// Whether this processor has the instructions of a kernel.
+bool RunsHere(const std::string& kernel) {
+  if (kernel == "cpu.rounded_grad_weight") return PairProduct::Available();
+  if (kernel == "cpu.tile_grad_weight") return AmxProduct::Available();
+  if (kernel == "cpu.float_grad_weight")
+    return FloatProduct<16>::Available() || FloatProduct<64>::Available();
+  if (kernel == "dnnl.bfloat16_matmul") return UsesBFloat16Instructions();
+  return true;
+}
+
 TEST(BackendOps, EveryKernelTakesSomeRow) {
   for (const KernelRegistry* kernels : {&ReferenceKernels(), &CpuKernels()})
     for (const auto& [op, entries] : kernels->all())
       for (const KernelEntry& entry : entries) {
-        // This processor does not run that kernel.
-        if (entry.name == "cpu.rounded_grad_weight" && !PairProduct::Available()) continue;
-        if (entry.name == "cpu.tile_grad_weight" && !TileProduct::Available()) continue;
+        if (!RunsHere(entry.name)) continue;
         const auto it = AllSites().find(op);
         EXPECT_TRUE(it != AllSites().end() && it->second.count(entry.name))
             << entry.name << " for " << op << " takes no site of the rows";

@@ -31,12 +31,12 @@ GradWeightShape RandomShape(std::mt19937& engine) {
 }
 
 // Pair number -> (row of dy, row of x) of a tap, as given by the runs of a block.
-std::map<int64_t, int64_t> RowsOf(const Block& block, const std::vector<PairRun>& runs) {
+std::map<int64_t, int64_t> RowsOf(const Block& block, const std::vector<SlotRun>& runs) {
   std::map<int64_t, int64_t> rows;
-  for (const PairRun& run : runs)
-    for (int64_t k = 0; k < run.pairs; ++k) {
-      EXPECT_EQ((run.a + k) % block.RowPairs(), (run.b + k) % block.RowPairs());
-      const auto x_row = static_cast<size_t>((run.b + k) / block.RowPairs());
+  for (const SlotRun& run : runs)
+    for (int64_t k = 0; k < run.slots; ++k) {
+      EXPECT_EQ((run.a + k) % block.RowSlots(), (run.b + k) % block.RowSlots());
+      const auto x_row = static_cast<size_t>((run.b + k) / block.RowSlots());
       EXPECT_LT(x_row, block.x_rows.size());
       rows[run.a + k] = block.x_rows[x_row];
     }
@@ -48,7 +48,7 @@ TEST(PixelBlocks, EachPixelOnceWithTheRowsItsWindowReads) {
   for (int i = 0; i < 300; ++i) {
     const GradWeightShape s = RandomShape(engine);
     const int64_t parts = 1 + i % 4;
-    const PixelBlocks blocks(s, int64_t{1} << (i % 6));
+    const PixelBlocks blocks(s, int64_t{1} << (i % 6), 1 + i % 2);
     SCOPED_TRACE(i);
     Block block = blocks.Empty();
     std::set<std::pair<int64_t, int64_t>> seen;
@@ -57,19 +57,19 @@ TEST(PixelBlocks, EachPixelOnceWithTheRowsItsWindowReads) {
       for (int64_t number = 0; number < blocks.Count(pixels); ++number) {
         blocks.Fill(pixels, number, block);
         EXPECT_LE(block.DyRows(), blocks.MostRows());
-        EXPECT_LE(block.RowPairs(), blocks.MostRowPairs());
+        EXPECT_LE(block.RowSlots(), blocks.MostRowSlots());
         EXPECT_LE(block.XRows(), blocks.MostXRows());
         const auto [rows, columns] = block.pixels;
-        EXPECT_EQ(columns.first % 2, 0) << "cuts a pair";
+        EXPECT_EQ(columns.first % block.terms, 0) << "cuts a slot";
         for (int64_t row = rows.first; row < rows.last; ++row)
           for (int64_t column = columns.first; column < columns.last; ++column)
             EXPECT_TRUE(seen.insert({row, column}).second) << row << ", " << column << " again";
         for (int64_t tap = 0; tap < s.RowTaps(); ++tap) {
           std::map<int64_t, int64_t> expected;
           for (int64_t row = rows.first; row < rows.last; ++row)
-            for (int64_t k = 0; k < block.RowPairs(); ++k)
+            for (int64_t k = 0; k < block.RowSlots(); ++k)
               if (s.XRow(row, tap) >= 0)
-                expected[(row - rows.first) * block.RowPairs() + k] = s.XRow(row, tap);
+                expected[(row - rows.first) * block.RowSlots() + k] = s.XRow(row, tap);
           EXPECT_EQ(RowsOf(block, block.runs[static_cast<size_t>(tap)]), expected) << "tap " << tap;
         }
       }

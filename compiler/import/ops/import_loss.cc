@@ -18,12 +18,7 @@ llvm::Error CrossEntropy(NodeContext& c, ValueId scores) {
   }
   Attributes attrs;
   attrs.Set("reduction", reduction);
-  if (c.attrs.Has("ignore_index")) {
-    const int64_t ignored = c.attrs.Int("ignore_index");
-    if (ignored >= kTooLarge || ignored <= -kTooLarge)  // no plan holds it
-      return c.Fail("ignore_index " + std::to_string(ignored) + " is too large");
-    attrs.Set("ignore_index", ignored);
-  }
+  if (c.attrs.Has("ignore_index")) attrs.Set("ignore_index", c.attrs.Int("ignore_index"));
   std::vector<ValueId> operands{scores, label};
   if (c.Has(2)) {
     ACT_TRY(const ValueId weight, c.Value(2));

@@ -1,7 +1,8 @@
-// Which gradients of weights are made from rounded operands (rounded_grad_weight.h), and by which
+// Which gradients of weights are made from rounded operands (packed_grad_weight.h), and by which
 // instructions.
-#include "kernels/cpu/rounded_grad_weight.h"
+#include "kernels/cpu/packed_grad_weight.h"
 
+#include "kernels/cpu/float_product.h"
 #include "kernels/cpu/pair_product.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/tile_pairs.h"
@@ -11,7 +12,7 @@
 namespace act {
 namespace {
 
-constexpr int64_t kFewestPairs = 16;
+constexpr int64_t kFewestSlots = 16;
 // The number of sums for each element of dw, each over a part of the pixels. Their copies of dw
 // stay in a cache together.
 constexpr int64_t kMostParts = 4;
@@ -27,12 +28,12 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
   const DType type = site.inputs[0].dtype;
   if (site.inputs[1].dtype != type || site.outputs[0].dtype != DType::kFloat32)
     return Refuse(why, "operands of two types, or a result that is not float32");
-  if (type == DType::kFloat32 && site.node->attrs.Int("may_round") == 0)
+  if (Product::kRounds && type == DType::kFloat32 && site.node->attrs.Int("may_round") == 0)
     return Refuse(why, "its operands may not be rounded");
   if (!Product::Available())
     return Refuse(why, std::string("the processor has no ") + Product::kInstructions);
   if (shape.group != 1) return Refuse(why, "has groups");
-  if (shape.out_channels < Product::kFewestRows || shape.channels < kPairLanes)
+  if (shape.out_channels < Product::kFewestRows || shape.channels < kSlotLanes)
     return Refuse(why, "has few channels");
   if (shape.KernelPixels() > kMostTaps) return Refuse(why, "has a large window");
   if (std::max(shape.out_channels, shape.channels) > kMostChannels) return Refuse(why, "has many channels");
@@ -41,24 +42,24 @@ std::unique_ptr<Kernel> Create(const GradWeightShape& shape, const KernelSite& s
   const int64_t pixels = shape.DyRows() * shape.out[2];
   const auto suits = [&](int64_t parts) {  // small copies, and each part has pixels
     const bool empty = shape.DyRows() > 1 && shape.DyRows() < parts;
-    return parts * site.outputs[0].bytes <= kCopyBytes && pixels >= parts * Product::kBlockPairs && !empty;
+    return parts * site.outputs[0].bytes <= kCopyBytes && pixels >= parts * Product::kBlockSlots && !empty;
   };
   int64_t parts = kMostParts;
   while (parts > 1 && !suits(parts)) parts /= 2;
-  const auto kernel_of = [&](int64_t pairs, int threads) {
-    return std::make_unique<RoundedGradWeight<Product>>(shape, type, pairs, parts, threads);
+  const auto kernel_of = [&](int64_t slots, int threads) {
+    return std::make_unique<PackedGradWeight<Product>>(shape, type, slots, parts, threads);
   };
-  const auto fits = [&](int64_t pairs, int threads) {
-    return kernel_of(pairs, threads)->WorkspaceBytes() <= site.workspace_bytes;
+  const auto fits = [&](int64_t slots, int threads) {
+    return kernel_of(slots, threads)->WorkspaceBytes() <= site.workspace_bytes;
   };
-  int64_t most = Product::kBlockPairs;
+  int64_t most = Product::kBlockSlots;
   if constexpr (Product::kBlocksChangeBits)
-    while (most > kFewestPairs && !fits(most, kBlockThreads)) most /= 2;
-  const int64_t least = Product::kBlocksChangeBits ? most : kFewestPairs;
+    while (most > kFewestSlots && !fits(most, kBlockThreads)) most /= 2;
+  const int64_t least = Product::kBlocksChangeBits ? most : kFewestSlots;
   int64_t needed = 0;
   for (int threads = site.threads; threads >= 1; threads /= 2)
-    for (int64_t pairs = most; pairs >= least; pairs /= 2) {
-      auto kernel = kernel_of(pairs, threads);
+    for (int64_t slots = most; slots >= least; slots /= 2) {
+      auto kernel = kernel_of(slots, threads);
       needed = kernel->WorkspaceBytes();
       if (needed <= site.workspace_bytes) return kernel;
     }
@@ -98,14 +99,21 @@ std::unique_ptr<Kernel> OfProduct(const KernelSite& site, std::string* why) {
 
 }  // namespace
 
+void RegisterFloatGradWeight(KernelRegistry& registry) {
+  using Narrow = FloatProduct<16>;
+  using Wide = FloatProduct<64>;
+  registry.Add("ConvGradWeight",
+               {"cpu.float_grad_weight", Narrow::Available() ? OfConvolution<Narrow> : OfConvolution<Wide>});
+}
+
 void RegisterRoundedGradWeight(KernelRegistry& registry) {
   registry.Add("ConvGradWeight", {"cpu.rounded_grad_weight", OfConvolution<PairProduct>});
   registry.Add("MatMul", {"cpu.rounded_grad_weight", OfProduct<PairProduct>});
 }
 
 void RegisterTileGradWeight(KernelRegistry& registry) {
-  registry.Add("ConvGradWeight", {"cpu.tile_grad_weight", OfConvolution<TileProduct>});
-  registry.Add("MatMul", {"cpu.tile_grad_weight", OfProduct<TileProduct>});
+  registry.Add("ConvGradWeight", {"cpu.tile_grad_weight", OfConvolution<AmxProduct>});
+  registry.Add("MatMul", {"cpu.tile_grad_weight", OfProduct<AmxProduct>});
 }
 
 }  // namespace act

@@ -12,7 +12,7 @@
 // Threads share these parts first, then the channels of dw's larger side, in shares as equal as
 // vectors allow: a share's last panel is narrow. Neither changes a bit of the result.
 //
-// Product makes the products of packed operands: PairProduct (pair_product.h) or TileProduct
+// Product makes the products of packed operands: PairProduct (pair_product.h) or AmxProduct
 // (tile_pairs.h).
 #pragma once
 
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "kernels/cpu/pixel_blocks.h"
+#include "kernels/math/convert.h"
 #include "kernels/site/dereference.h"
 #include "runtime/executor/kernel.h"
 
@@ -77,12 +78,12 @@ class ReadAhead {
 };
 
 template <class Product>
-class RoundedGradWeight final : public Kernel {
+class PackedGradWeight final : public Kernel {
  public:
-  RoundedGradWeight(const GradWeightShape& shape, DType type, int64_t block_pairs, int64_t parts, int threads)
+  PackedGradWeight(const GradWeightShape& shape, DType type, int64_t block_slots, int64_t parts, int threads)
       : s_(shape),
         type_(type),
-        blocks_(shape, block_pairs),
+        blocks_(shape, block_slots, Product::kTerms),
         parts_(parts),
         slices_(std::max<int64_t>(1, threads / parts)),
         threads_(threads) {
@@ -91,10 +92,10 @@ class RoundedGradWeight final : public Kernel {
       m = std::max(m, SliceOfM(slice).size());
       c = std::max(c, SliceOfC(slice).size());
     }
-    const int64_t row_pairs = blocks_.MostRowPairs();
-    dy_words_ = RoundUp(RoundUp(m, kRows) * Product::LeftDepth(blocks_.MostRows() * row_pairs), kLanes);
+    const int64_t row_slots = blocks_.MostRowSlots();
+    dy_words_ = RoundUp(RoundUp(m, kRows) * Product::LeftDepth(blocks_.MostRows() * row_slots), kLanes);
     thread_words_ =
-        dy_words_ + s_.kernel[2] * RoundUp(c, kLanes) * Product::RightDepth(blocks_.MostXRows() * row_pairs);
+        dy_words_ + s_.kernel[2] * RoundUp(c, kLanes) * Product::RightDepth(blocks_.MostXRows() * row_slots);
     // For a pointwise convolution, the first part is summed in dw itself.
     copies_ = s_.KernelPixels() == 1 ? parts_ - 1 : parts_;
     copy_floats_ = RoundUp(s_.out_channels * s_.channels * s_.KernelPixels(), kLanes);
@@ -116,7 +117,7 @@ class RoundedGradWeight final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kRows = Product::kRows, kColumns = Product::kColumns, kLanes = kPairLanes;
+  static constexpr int64_t kRows = Product::kRows, kColumns = Product::kColumns, kLanes = kSlotLanes;
   static constexpr int64_t kFloat = sizeof(float);
 
   template <class T>
@@ -181,30 +182,36 @@ class RoundedGradWeight final : public Kernel {
 
   template <class T>
   void PackDy(const T* dy, int64_t channels, const Block& block, uint32_t* to) const {
-    const int64_t pairs = block.RowPairs(), depth = Product::LeftDepth(block.DyRows() * pairs);
+    const int64_t slots = block.RowSlots(), depth = Product::LeftDepth(block.DyRows() * slots);
     const auto [rows, columns] = block.pixels;
     for (int64_t row = 0; row < rows.size(); ++row) {
       const T* from = dy + ((rows.first + row) * s_.out[2] + columns.first) * s_.dy_pixel;
-      Product::PackLeft(from, s_.dy_pixel, columns.size(), channels, depth, row * pairs, to);
+      Product::PackLeft(from, s_.dy_pixel, columns.size(), channels, depth, row * slots, to);
     }
   }
 
   template <class T>
   void PackX(const T* x, int64_t channels, const Block& block, uint32_t* to) const {
-    const int64_t pairs = block.RowPairs(), depth = Product::RightDepth(block.XRows() * pairs);
+    const int64_t slots = block.RowSlots(), depth = Product::RightDepth(block.XRows() * slots);
     const Range columns = block.pixels.columns;
-    for (int64_t tap = 0; tap < s_.kernel[2]; ++tap, to += RoundUp(channels, kLanes) * depth)
+    for (int64_t tap = 0; tap < s_.kernel[2]; ++tap, to += RoundUp(channels, kLanes) * depth) {
+      const auto inside = [&](int64_t column) {
+        return s_.Inside(2, s_.Input(2, columns.first + column, tap));
+      };
+      // Zeros also fill a row's last slot: dy is 0 there, but x need not be finite.
+      PixelRow<T> pixels;
+      pixels.x = x;
+      pixels.distance = s_.stride[2] * s_.x_pixel;
+      pixels.pixels = slots * Product::kTerms;
+      auto& [first, last] = pixels.inside;
+      for (last = columns.size(); last > 0 && !inside(last - 1);) --last;
+      while (first < last && !inside(first)) ++first;
       for (int64_t row = 0; row < block.XRows(); ++row) {
-        const T* from = x + block.x_rows[static_cast<size_t>(row)] * s_.in[2] * s_.x_pixel;
-        // Zeros also take the place of an odd row's missing pixel: dy is 0 there, but x need not
-        // be finite.
-        const auto pixel = [&](int64_t column) -> const T* {
-          const int64_t i = s_.Input(2, columns.first + column, tap);
-          return column < columns.size() && s_.Inside(2, i) ? from + i * s_.x_pixel : nullptr;
-        };
-        for (int64_t k = 0; k < pairs; ++k)
-          PackPair(pixel(2 * k), pixel(2 * k + 1), channels, kColumns, depth, row * pairs + k, to);
+        const int64_t x_row = block.x_rows[static_cast<size_t>(row)] * s_.in[2];
+        pixels.first = (x_row + s_.Input(2, columns.first, tap)) * s_.x_pixel;
+        Product::PackRight(pixels, channels, depth, row * slots, to);
       }
+    }
   }
 
   // The slice's channels of the pixels after this block, of as many as it has.
@@ -227,8 +234,8 @@ class RoundedGradWeight final : public Kernel {
 
   void Multiply(const Block& block, Range m, Range c, const uint32_t* packed, Sums sums, bool add,
                 ReadAhead ahead) const {
-    const int64_t dy_depth = Product::LeftDepth(block.DyRows() * block.RowPairs());
-    const int64_t x_depth = Product::RightDepth(block.XRows() * block.RowPairs());
+    const int64_t dy_depth = Product::LeftDepth(block.DyRows() * block.RowSlots());
+    const int64_t x_depth = Product::RightDepth(block.XRows() * block.RowSlots());
     const auto panels = [](int64_t size, int64_t width) { return (size + width - 1) / width; };
     ahead.Spread(panels(c.size(), kColumns) * panels(m.size(), kRows) * s_.KernelPixels() *
                  Product::Prefetches(dy_depth));

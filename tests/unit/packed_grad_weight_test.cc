@@ -1,4 +1,5 @@
-// Weight gradients of operands that may be rounded to bfloat16, compared with the reference kernel.
+// Weight gradients of packed operands, in float32 or rounded to bfloat16, compared with the reference kernel.
+#include "kernels/cpu/float_product.h"
 #include "kernels/cpu/pair_product.h"
 #include "kernels/cpu/tile_pairs.h"
 #include "kernels/site/dereference.h"
@@ -35,17 +36,20 @@ OpCase ProductOf(int64_t terms, int64_t m, int64_t n) {
 }
 
 // By the name of the kernel.
-class RoundedGradWeight : public testing::TestWithParam<std::string> {
+class PackedGradWeight : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (GetParam() == "cpu.tile_grad_weight") {
-      if (!TileProduct::Available()) GTEST_SKIP() << "the processor has no AMX-BF16";
+    if (GetParam() == "cpu.float_grad_weight") {
+      if (!FloatProduct<16>::Available() && !FloatProduct<64>::Available())
+        GTEST_SKIP() << "the processor has no AVX2";
+    } else if (GetParam() == "cpu.tile_grad_weight") {
+      if (!AmxProduct::Available()) GTEST_SKIP() << "the processor has no AMX-BF16";
     } else if (!PairProduct::Available()) {
       GTEST_SKIP() << "the processor has no AVX512_BF16";
     }
   }
 
-  static const KernelEntry& Rounded(const std::string& op) {
+  static const KernelEntry& Packed(const std::string& op) {
     for (const KernelEntry& entry : CpuRegistry().For(op))
       if (entry.name == GetParam()) return entry;
     ADD_FAILURE() << "no such kernel for " << op;
@@ -55,17 +59,24 @@ class RoundedGradWeight : public testing::TestWithParam<std::string> {
   // Runs the case in the workspace that a plan gives, and compares it with the reference in each
   // place where it runs.
   static void Check(const OpCase& c, double tolerance) {
-    const OpResult ran = RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c));
+    const OpResult ran = RunKernel(Packed(c.op), c, 2, PlannedWorkspace(c));
     EXPECT_FALSE(ran.refused) << ran.error;
     CompareWithReference(c, tolerance);
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, RoundedGradWeight,
-                         testing::Values("cpu.rounded_grad_weight", "cpu.tile_grad_weight"),
-                         [](const auto& param) { return param.param.substr(4); });
+// Those that round, which multiply matrices, too.
+using RoundedGradWeight = PackedGradWeight;
 
-TEST_P(RoundedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
+std::string NameOf(const testing::TestParamInfo<std::string>& param) { return param.param.substr(4); }
+INSTANTIATE_TEST_SUITE_P(Kernels, PackedGradWeight,
+                         testing::Values("cpu.float_grad_weight", "cpu.rounded_grad_weight",
+                                         "cpu.tile_grad_weight"),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Kernels, RoundedGradWeight,
+                         testing::Values("cpu.rounded_grad_weight", "cpu.tile_grad_weight"), NameOf);
+
+TEST_P(PackedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
   const std::vector<std::pair<std::string, ConvCase>> cases = {
       {"plain 3x3", {{2, 9, 7, 16}, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}},
       {"pointwise", {{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
@@ -93,7 +104,7 @@ TEST_P(RoundedGradWeight, ConvolutionsOfRoundedNumbersAreExact) {
   }
 }
 
-TEST_P(RoundedGradWeight, RandomConvolutionsOfRoundedNumbersAreExact) {
+TEST_P(PackedGradWeight, RandomConvolutionsOfRoundedNumbersAreExact) {
   std::mt19937 engine(7);
   const auto draw = [&engine](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(engine);
@@ -148,7 +159,7 @@ TEST_P(RoundedGradWeight, OperandsAreRoundedToNearest) {
   OpCase c = CaseOf({{2, 9, 10, 32}, 24, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}});
   c.inputs[0] = Random(c.inputs[0].dims, 3);
   c.inputs[1] = Random(c.inputs[1].dims, 4);
-  const OpResult got = RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c)), exact = RunReference(c);
+  const OpResult got = RunKernel(Packed(c.op), c, 2, PlannedWorkspace(c)), exact = RunReference(c);
   ASSERT_FALSE(got.refused) << got.error;
   for (TestTensor& operand : c.inputs)
     for (int64_t i = 0; i < operand.elements(); ++i)
@@ -164,13 +175,13 @@ TEST_P(RoundedGradWeight, OperandsAreRoundedToNearest) {
   EXPECT_GT(worst, .01) << "nothing was rounded";
   // Sums of 100 products and more of positive numbers. If they are truncated instead of rounded,
   // they are low by 2^-7.
-  const OpResult positive = RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c));
+  const OpResult positive = RunKernel(Packed(c.op), c, 2, PlannedWorkspace(c));
   EXPECT_LE(Distance(positive.tensors[0], bound.tensors[0]), std::ldexp(1, -10));
 }
 
 // A value that no window reads must not spread, nor one beside a border or the odd
 // last pixel of a row.
-TEST_P(RoundedGradWeight, NotANumberStaysWhereItIsRead) {
+TEST_P(PackedGradWeight, NotANumberStaysWhereItIsRead) {
   OpCase c = CaseOf({{1, 5, 6, 16}, 8, {2, 2}, {2, 2}, {1, 1}, {0, 0, 0, 0}});
   for (int64_t column = 0; column < 6; ++column)
     c.inputs[1].as<float>()[(4 * 6 + column) * 16] = NAN;  // the last row, which no window reads
@@ -183,37 +194,42 @@ TEST_P(RoundedGradWeight, NotANumberStaysWhereItIsRead) {
   Check(odd, kTolerance);
 }
 
+TEST_P(PackedGradWeight, GroupsAndLargeWindowsAreRefused) {
+  const OpCase grouped = CaseOf({{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 2});
+  EXPECT_TRUE(RunKernel(Packed(grouped.op), grouped, 2, PlannedWorkspace(grouped)).refused);
+  const OpCase large = CaseOf({{1, 1100, 16}, 8, {1025}, {1}, {1}, {0, 0}});
+  const OpResult refused = RunKernel(Packed(large.op), large, 2, PlannedWorkspace(large));
+  EXPECT_TRUE(refused.refused);
+  EXPECT_NE(refused.error.find("large window"), std::string::npos) << refused.error;
+}
+
 TEST_P(RoundedGradWeight, OnlyWhereThePlanSaysSo) {
   for (OpCase c :
        {CaseOf({{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}), ProductOf(20, 16, 16)}) {
     c.attrs.Set("may_round", int64_t{0});
-    EXPECT_TRUE(RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c)).refused);
+    EXPECT_TRUE(RunKernel(Packed(c.op), c, 2, PlannedWorkspace(c)).refused);
   }
-  const OpCase grouped = CaseOf({{2, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 2});
-  EXPECT_TRUE(RunKernel(Rounded(grouped.op), grouped, 2, PlannedWorkspace(grouped)).refused);
   OpCase straight = ProductOf(24, 24, 24);
   straight.attrs.Set("trans_a", int64_t{0});
-  EXPECT_TRUE(RunKernel(Rounded(straight.op), straight, 2, PlannedWorkspace(straight)).refused);
-  EXPECT_TRUE(RunKernel(Rounded("MatMul"), ProductOf(24, 24, 24), 2, 1000).refused) << "in 1,000 bytes";
-  for (const OpCase& large :
-       {CaseOf({{1, 1100, 16}, 8, {1025}, {1}, {1}, {0, 0}}), ProductOf(1, 8, (1 << 20) + 1)}) {
-    const OpResult refused = RunKernel(Rounded(large.op), large, 2, PlannedWorkspace(large));
-    EXPECT_TRUE(refused.refused);
-    EXPECT_NE(refused.error.find(large.op == "MatMul" ? "many channels" : "large window"), std::string::npos)
-        << refused.error;
-  }
+  EXPECT_TRUE(RunKernel(Packed(straight.op), straight, 2, PlannedWorkspace(straight)).refused);
+  EXPECT_TRUE(RunKernel(Packed("MatMul"), ProductOf(24, 24, 24), 2, 1000).refused) << "in 1,000 bytes";
+  const OpCase large = ProductOf(1, 8, (1 << 20) + 1);
+  const OpResult refused = RunKernel(Packed(large.op), large, 2, PlannedWorkspace(large));
+  EXPECT_TRUE(refused.refused);
+  EXPECT_NE(refused.error.find("many channels"), std::string::npos) << refused.error;
 }
 
 // The bits of a product by tiles depend on where a block of pixels begins, so its size must not follow
 // from the threads. 16 threads have the least room for each.
-TEST_P(RoundedGradWeight, BitsDoNotDependOnThreads) {
+TEST_P(PackedGradWeight, BitsDoNotDependOnThreads) {
   for (const OpCase& c :
        {CaseOf({{3, 13, 11, 80}, 96, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}),
-        CaseOf({{2, 30, 31, 64}, 48, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}), ProductOf(1100, 200, 300)})
+        CaseOf({{2, 30, 31, 64}, 48, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}), ProductOf(1100, 200, 300)}) {
+    if (c.op == "MatMul" && GetParam() == "cpu.float_grad_weight") continue;
     for (const int64_t workspace : {PlannedWorkspace(c), PlannedWorkspace(c) / 4}) {
-      const OpResult one = RunKernel(Rounded(c.op), c, 1, workspace);
+      const OpResult one = RunKernel(Packed(c.op), c, 1, workspace);
       for (const int threads : {2, 5, 16}) {
-        const OpResult other = RunKernel(Rounded(c.op), c, threads, workspace);
+        const OpResult other = RunKernel(Packed(c.op), c, threads, workspace);
         EXPECT_EQ(one.refused, other.refused) << one.error << other.error;
         if (one.refused || other.refused) continue;
         EXPECT_EQ(std::memcmp(one.tensors[0].as<float>(), other.tensors[0].as<float>(),
@@ -222,11 +238,12 @@ TEST_P(RoundedGradWeight, BitsDoNotDependOnThreads) {
             << c.op << " on " << threads << " threads in " << workspace << " bytes";
       }
     }
+  }
 }
 
-TEST_P(RoundedGradWeight, AnEmptyBatchIsRefused) {
+TEST_P(PackedGradWeight, AnEmptyBatchIsRefused) {
   const OpCase c = CaseOf({{0, 5, 5, 48}, 24, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}});
-  EXPECT_TRUE(RunKernel(Rounded(c.op), c, 2, PlannedWorkspace(c)).refused);
+  EXPECT_TRUE(RunKernel(Packed(c.op), c, 2, PlannedWorkspace(c)).refused);
   CompareWithReference(c, 0);
 }
 
