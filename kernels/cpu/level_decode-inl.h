@@ -35,82 +35,20 @@ struct CodedGroups {
 
 // ---- Bit planes
 
-// Adds 256 times the codes of a group's elements. Planes are plane_bytes apart and readable a vector at a time.
-#if HWY_TARGET == HWY_AVX2
-// AVX2 has no registers for masks: a bit becomes a lane. So it is spread to bytes, of which a register has twice as
-// many as of the lanes that follow.
-template <int kBits>
-class PlaneCodes {
- public:
-  HWY_INLINE PlaneCodes(const uint8_t* planes, size_t plane_bytes)
-      : planes_(planes), plane_bytes_(plane_bytes) {}
-  // To elements i .. i + 15. To be called in order.
-  HWY_INLINE VW AddTo(VW positions, size_t i) {
-    if (i % 32 != 0) return hn::Add(positions, upper_);
-    // The bytes of elements 0 to 7 and 16 to 23 are in the lower half of the register, so that the interleaving,
-    // which works in each half, leaves them in order.
-    alignas(32) static constexpr uint8_t kByte[32] = {0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2,
-                                                      1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3};
-    const hn::FixedTag<uint8_t, 32> d8;
-    const hn::FixedTag<uint32_t, 8> d32;
-    const auto byte = hn::Load(d8, kByte);
-    const auto bit = hn::BitCast(d8, hn::Set(hn::FixedTag<uint64_t, 4>(), uint64_t{0x8040201008040201}));
-    auto codes = hn::Zero(d8);
-    for (int b = 0; b < kBits; ++b) {
-      const auto spread = hn::TableLookupBytes(hn::BitCast(d8, hn::Set(d32, Bits(b, i / 8))), byte);
-      const auto ones = hn::VecFromMask(d8, hn::TestBit(spread, bit));
-      codes = hn::Or(codes, hn::And(ones, hn::Set(d8, static_cast<uint8_t>(1u << b))));
-    }
-    upper_ = hn::BitCast(DW(), hn::InterleaveUpper(d8, hn::Zero(d8), codes));
-    return hn::Add(positions, hn::BitCast(DW(), hn::InterleaveLower(hn::Zero(d8), codes)));
-  }
-
- private:
-  // 32 bits of a plane, or the last 16.
-  HWY_INLINE uint32_t Bits(int plane, size_t byte) const {
-    const uint8_t* from = planes_ + static_cast<size_t>(plane) * plane_bytes_ + byte;
-    uint32_t bits = 0;
-    if (byte + 4 <= plane_bytes_) {
-      std::memcpy(&bits, from, 4);
-    } else {
-      std::memcpy(&bits, from, 2);
-    }
-    return bits;
-  }
-
-  const uint8_t* planes_;
-  size_t plane_bytes_;
-  VW upper_ = hn::Zero(DW());
-};
-#else
-template <int kBits>
-class PlaneCodes {
- public:
-  HWY_INLINE PlaneCodes(const uint8_t* planes, size_t plane_bytes)
-      : planes_(planes), plane_bytes_(plane_bytes) {}
-  // To a vector of elements from i on.
-  HWY_INLINE VW AddTo(VW positions, size_t i) const {
-    for (int b = 0; b < kBits; ++b) {
-      const auto bit = LoadMask(planes_ + static_cast<size_t>(b) * plane_bytes_, i);
-      const VW more = hn::Add(positions, hn::Set(DW(), static_cast<uint16_t>(256u << b)));
-      positions = hn::IfThenElse(bit, more, positions);
-    }
-    return positions;
-  }
-
- private:
-  const uint8_t* planes_;
-  size_t plane_bytes_;
-};
-#endif
-
-// Decodes one group.
+// Decodes one group. Planes are plane_bytes apart and readable a vector at a time.
 template <int kBits, class Value, class Offsets>
 HWY_INLINE void DecodePlanes(const uint8_t* planes, size_t plane_bytes, size_t count,
                              const LevelTables& tables, const Value& value, Offsets offsets,
                              const Epilogue& epilogue, size_t first, float* x) {
-  PlaneCodes<kBits> codes(planes, plane_bytes);
-  const auto positions = [&](size_t i) HWY_ATTR { return codes.AddTo(FirstPositions<kBits>(offsets), i); };
+  const DW d;
+  const auto positions = [&](size_t i) HWY_ATTR {
+    VW p = FirstPositions<kBits>(offsets);
+    for (int b = 0; b < kBits; ++b) {
+      const auto bit = LoadMask(planes + static_cast<size_t>(b) * plane_bytes, i);
+      p = hn::IfThenElse(bit, hn::Add(p, hn::Set(d, static_cast<uint16_t>(256u << b))), p);
+    }
+    return p;
+  };
   DecodeRun<kBits>(positions, count, tables, value, epilogue, first, x + first);
 }
 
