@@ -1,4 +1,4 @@
-// Which gradients of weights are made from rounded operands (packed_grad_weight.h), and by which
+// Which gradients of weights are made from packed operands (packed_grad_weight.h), and by which
 // instructions.
 #include "kernels/cpu/packed_grad_weight.h"
 

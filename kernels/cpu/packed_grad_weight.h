@@ -1,9 +1,9 @@
-// The gradient of a weight, from operands that are bfloat16, or are rounded to it if the node allows
-// it. This covers dense convolutions with any window, and matrix products that read both operands by
-// rows of terms.
+// The gradient of a weight, from packed operands: in float32, or in bfloat16, to which float32 is rounded if
+// the node allows it. This covers dense convolutions with any window, and matrix products that read both
+// operands by rows of terms.
 //
-// Pixels are divided into blocks (pixel_blocks.h). For each block, a thread packs its part of dy
-// and x as pairs of neighbouring pixels of a row. It packs x once for each tap of the window's last
+// Pixels are divided into blocks (pixel_blocks.h). For each block, a thread packs its part of dy and x, one
+// pixel or a pair of neighbours to a slot (product_slots.h). It packs x once for each tap of the window's last
 // axis, with zeros as its border. The taps of the other axes read the same rows of x at other
 // places. Nothing else is copied, and no image is unrolled. While it multiplies a block, it
 // prefetches the next one.
@@ -12,8 +12,8 @@
 // Threads share these parts first, then the channels of dw's larger side, in shares as equal as
 // vectors allow: a share's last panel is narrow. Neither changes a bit of the result.
 //
-// Product makes the products of packed operands: PairProduct (pair_product.h) or AmxProduct
-// (tile_pairs.h).
+// Product makes the products of packed operands: FloatProduct (float_product.h), PairProduct
+// (pair_product.h) or AmxProduct (tile_pairs.h).
 #pragma once
 
 #include <omp.h>

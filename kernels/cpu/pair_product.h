@@ -31,7 +31,7 @@ void PackPair(const float* first, const float* second, int64_t count, int64_t wi
 void PackPair(const BFloat16* first, const BFloat16* second, int64_t count, int64_t width, int64_t depth,
               int64_t pair, uint32_t* panels);
 
-// Packs a row of pixels. A missing pixel's partner is zero, and so is it.
+// Packs a row of pixels. Those outside are zeros.
 template <class T>
 void PackPairs(const PixelRow<T>& row, int64_t count, int64_t width, int64_t depth, int64_t pair,
                uint32_t* panels) {
