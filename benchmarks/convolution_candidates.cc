@@ -2,7 +2,7 @@
 // turns in one process, since the machine's speed changes with what else runs on it.
 //   convolution_candidates [--batch=16] [--rounds=9] [--op=Conv] [--shape=TEXT] [--bound=BYTES]
 // Prints the median time of each convolution in milliseconds, and the median processor time of all
-// threads, then sums over the network, where each convolution counts as often as the network has it.
+// threads, then sums over the shapes that a kernel takes, each counted as often as the network has it.
 // Processor time says more on a busy machine. It needs OMP_WAIT_POLICY=passive, or threads that wait
 // count too. --shape leaves out shapes whose name lacks TEXT.
 // --bound gives kernels this workspace in place of the plan's.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/vector_clones.h"
+#include "runtime/base/dim.h"
 
 namespace act {
 namespace {
@@ -12,7 +13,7 @@ template <class T>
 ACT_IN_CLONES void Pack(const T* from, int64_t distance, int64_t terms, int64_t count, int64_t width,
                         int64_t depth, int64_t slot, float* panels) {
   for (int64_t panel = 0; panel < count; panel += width) {
-    const int64_t columns = std::min(width, (count - panel + kSlotLanes - 1) / kSlotLanes * kSlotLanes);
+    const int64_t columns = std::min(width, RoundUp(count - panel, kSlotLanes));
     const int64_t whole = std::min(columns, count - panel) / kSlotLanes * kSlotLanes;
     const T* row = from + panel;
     float* to = panels + panel * depth + slot * columns;
@@ -43,7 +44,7 @@ void PackFloats(const BFloat16* from, int64_t distance, int64_t terms, int64_t c
 
 void PackZeros(int64_t terms, int64_t count, int64_t width, int64_t depth, int64_t slot, float* panels) {
   for (int64_t panel = 0; panel < count; panel += width) {
-    const int64_t columns = std::min(width, (count - panel + kSlotLanes - 1) / kSlotLanes * kSlotLanes);
+    const int64_t columns = std::min(width, RoundUp(count - panel, kSlotLanes));
     std::fill_n(panels + panel * depth + slot * columns, terms * columns, 0.0f);
   }
 }

@@ -9,6 +9,7 @@
 #include "kernels/cpu/product_slots.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/math/convert.h"
+#include "runtime/base/dim.h"
 
 namespace act {
 
@@ -59,7 +60,7 @@ struct FloatProduct {
   }
   static void Multiply(const uint32_t* left, int64_t, const uint32_t* right, std::span<const SlotRun> runs,
                        float* c, int64_t c_row, int64_t rows, int64_t columns, bool add, Ahead& ahead) {
-    const int64_t right_row = (columns + kSlotLanes - 1) / kSlotLanes * kSlotLanes;
+    const int64_t right_row = RoundUp(columns, kSlotLanes);
     if (runs.empty() && !add)
       for (int64_t r = 0; r < rows; ++r) std::fill_n(c + r * c_row, columns, 0.0f);
     for (const SlotRun& run : runs) {
@@ -82,5 +83,10 @@ struct FloatProduct {
  private:
   static constexpr int64_t kSlotsOfPrefetch = 8;
 };
+
+using NarrowFloatProduct = FloatProduct<16>;  // AVX2
+using WideFloatProduct = FloatProduct<64>;    // AVX-512
+// Whether this processor runs one of them.
+inline bool MultipliesFloats() { return NarrowFloatProduct::Available() || WideFloatProduct::Available(); }
 
 }  // namespace act

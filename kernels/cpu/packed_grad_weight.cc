@@ -100,10 +100,9 @@ std::unique_ptr<Kernel> OfProduct(const KernelSite& site, std::string* why) {
 }  // namespace
 
 void RegisterFloatGradWeight(KernelRegistry& registry) {
-  using Narrow = FloatProduct<16>;
-  using Wide = FloatProduct<64>;
   registry.Add("ConvGradWeight",
-               {"cpu.float_grad_weight", Narrow::Available() ? OfConvolution<Narrow> : OfConvolution<Wide>});
+               {"cpu.float_grad_weight", NarrowFloatProduct::Available() ? OfConvolution<NarrowFloatProduct>
+                                                                         : OfConvolution<WideFloatProduct>});
 }
 
 void RegisterRoundedGradWeight(KernelRegistry& registry) {

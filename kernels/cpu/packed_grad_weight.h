@@ -199,10 +199,7 @@ class PackedGradWeight final : public Kernel {
         return s_.Inside(2, s_.Input(2, columns.first + column, tap));
       };
       // Zeros also fill a row's last slot: dy is 0 there, but x need not be finite.
-      PixelRow<T> pixels;
-      pixels.x = x;
-      pixels.distance = s_.stride[2] * s_.x_pixel;
-      pixels.pixels = slots * Product::kTerms;
+      PixelRow<T> pixels{.x = x, .distance = s_.stride[2] * s_.x_pixel, .pixels = slots * Product::kTerms};
       auto& [first, last] = pixels.inside;
       for (last = columns.size(); last > 0 && !inside(last - 1);) --last;
       while (first < last && !inside(first)) ++first;

@@ -11,11 +11,6 @@
 
 namespace act {
 
-struct Range {
-  int64_t first = 0, last = 0;
-  int64_t size() const { return last - first; }
-};
-
 // Part `i` of `parts` of the range, cut at multiples of `unit` from its start.
 Range Cut(Range range, int64_t unit, int64_t i, int64_t parts);
 
@@ -40,6 +35,7 @@ Pixels PartOf(const GradWeightShape& shape, int64_t i, int64_t parts);
 
 // Some pixels, and the rows of x that their windows read, as stored in packed panels.
 struct Block {
+  int64_t terms = 1;  // of a slot
   Pixels pixels;
   std::vector<int64_t> x_rows;             // numbered over all samples
   std::vector<std::vector<SlotRun>> runs;  // by tap of the leading axes
@@ -47,7 +43,6 @@ struct Block {
   int64_t DyRows() const { return pixels.rows.size(); }
   int64_t XRows() const { return std::ssize(x_rows); }
   int64_t RowSlots() const { return (pixels.columns.size() + terms - 1) / terms; }
-  int64_t terms = 1;  // of a slot
 };
 
 // Divides pixels into blocks of at most this many slots of 1 or 2 terms, or of one row.

@@ -61,11 +61,15 @@ int64_t ProductBlocks::AFloats(const ProductSizes& s) const {
   return s.stages_b ? std::max(block, panel * ProductRowFloats(kStagedDepth)) : block;
 }
 
-std::optional<ProductBlocks> FitProductBlocks(const ProductSizes& s, int64_t panel, int threads,
-                                              int64_t bytes) {
+int ThreadsOfProduct(const ProductSizes& s, int threads) {
   const double products = static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) *
                           static_cast<double>(s.batches);
-  if (products < static_cast<double>(kParallelProducts)) threads = 1;
+  return products < static_cast<double>(kParallelProducts) ? 1 : threads;
+}
+
+std::optional<ProductBlocks> FitProductBlocks(const ProductSizes& s, int64_t panel, int threads,
+                                              int64_t bytes) {
+  threads = ThreadsOfProduct(s, threads);
   ProductBlocks b;
   b.panel = panel;
   b.depth = std::min(s.k, kProductDepth);

@@ -42,6 +42,9 @@ struct ProductBlocks {
   int64_t Bytes(const ProductSizes& s) const { return teams * TeamFloats(s) * 4; }
 };
 
+// How many of `threads` a product of these sizes is worth.
+int ThreadsOfProduct(const ProductSizes& sizes, int threads);
+
 // Terms of k that are transposed at a time.
 inline constexpr int64_t kStagedDepth = 128;
 

@@ -10,6 +10,11 @@ namespace act {
 // The width of a right panel is a multiple of this.
 inline constexpr int64_t kSlotLanes = 16;
 
+struct Range {
+  int64_t first = 0, last = 0;
+  int64_t size() const { return last - first; }
+};
+
 // Slots a .. a + slots - 1 of the left panel and b .. of the right one.
 struct SlotRun {
   int64_t a = 0, b = 0, slots = 0;
@@ -21,9 +26,7 @@ struct PixelRow {
   const T* x = nullptr;
   int64_t first = 0, distance = 0;  // elements from x to pixel 0, and from a pixel to the next
   int64_t pixels = 0;
-  struct {
-    int64_t first = 0, last = 0;
-  } inside;
+  Range inside = {};
 
   const T* At(int64_t i) const { return x + (first + i * distance); }
   const T* AtOrNull(int64_t i) const { return i >= inside.first && i < inside.last ? At(i) : nullptr; }

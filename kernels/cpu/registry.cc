@@ -19,8 +19,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuDepthwise(registry);  // before oneDNN's, which is slower
   RegisterTileGradWeight(registry);
   if (MultipliesPairsFast()) RegisterRoundedGradWeight(registry);
-  // Without AVX-512, oneDNN's weight gradients take some 1.8 times as long as its other convolutions.
-  const bool floats_first = FloatProduct<16>::Available();
+  // Without AVX-512 they are faster than oneDNN's (docs/measurements/kernels.md).
+  const bool floats_first = NarrowFloatProduct::Available();
   if (floats_first) RegisterFloatGradWeight(registry);
   RegisterDnnlConv(registry, context);
   if (!floats_first) RegisterFloatGradWeight(registry);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/matmul.h"
-#include "kernels/cpu/special.h"
+#include "kernels/cpu/product_blocks.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/site/lambda_kernel.h"
 
@@ -14,7 +14,7 @@ using dnnl::memory;
 
 class DnnlStepProduct final : public StepProduct {
  public:
-  // Null if no implementation fits, with the reason in *why. Throws dnnl::error.
+  // Null if no implementation fits and packs weights, with the reason in *why. Throws dnnl::error.
   static std::unique_ptr<DnnlStepProduct> Choose(const DnnlContext& context, const Shape& s, int threads,
                                                  int64_t limit_bytes, std::string* why) {
     const auto f32 = memory::data_type::f32;
@@ -34,6 +34,11 @@ class DnnlStepProduct final : public StepProduct {
     };
     if (!MoveToFirstThatFits(desc, bytes, limit_bytes, why)) return nullptr;
     p.name_ = desc.impl_info_str();
+    // gemm packs nothing in advance, and may divide a sum among threads.
+    if (p.name_.starts_with("gemm")) {
+      *why = "oneDNN packs no weights";
+      return nullptr;
+    }
     p.threads_ = threads;
     const memory::desc packed = desc.weights_desc();
     p.product_ = DnnlCall(context, dnnl::matmul(desc));
@@ -41,8 +46,8 @@ class DnnlStepProduct final : public StepProduct {
     p.packed_ = p.product_.Bind(DNNL_ARG_WEIGHTS, packed);
     p.result_ = p.product_.Bind(DNNL_ARG_DST, result);
     p.scratch_ = p.product_.Bind(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
-    p.pack_ = DnnlCall(context, dnnl::reorder(dnnl::reorder::primitive_desc(context.engine, plain,
-                                                                            context.engine, packed)));
+    p.pack_ = DnnlCall(
+        context, dnnl::reorder(dnnl::reorder::primitive_desc(context.engine, plain, context.engine, packed)));
     p.pack_from_ = p.pack_.Bind(DNNL_ARG_FROM, plain);
     p.pack_to_ = p.pack_.Bind(DNNL_ARG_TO, packed);
     return made;
@@ -51,8 +56,6 @@ class DnnlStepProduct final : public StepProduct {
   int threads() const override { return threads_; }
   int64_t WorkspaceBytes() const override { return scratch_at_ + scratch_bytes_; }
   std::string name() const override { return name_; }
-  // oneDNN's gemm packs nothing in advance, and may divide a sum among threads.
-  bool PacksWeights() const { return !name_.starts_with("gemm"); }
 
   std::string Pack(const float* weights, std::byte* workspace) override {
     pack_.Set(pack_from_, weights);
@@ -82,7 +85,7 @@ class PanelStepProduct final : public StepProduct {
       : s_(shape),
         width_(TileColumns()),
         panels_((s_.columns + width_ - 1) / width_),
-        threads_(s_.rows * s_.depth * s_.columns < kParallelElements ? 1 : threads) {}
+        threads_(ThreadsOfProduct({.m = s_.rows, .n = s_.columns, .k = s_.depth}, threads)) {}
 
   int threads() const override { return threads_; }
   int64_t WorkspaceBytes() const override { return panels_ * s_.depth * width_ * int64_t{sizeof(float)}; }
@@ -140,9 +143,7 @@ std::unique_ptr<StepProduct> StepProduct::Create(const DnnlContext& context, con
   try {
     for (const int count : ThreadLadder(threads)) {
       auto product = DnnlStepProduct::Choose(context, shape, count, limit_bytes, &reason);
-      if (!product) continue;
-      if (product->PacksWeights()) return product;
-      break;
+      if (product) return product;
     }
   } catch (const dnnl::error& error) {
     reason = error.what();

@@ -221,7 +221,7 @@ const Hostile kHostile[] = {
            .Output("loss");
        return m;
      },
-     "attribute 'ignore_index' is too large"},
+     "node 'loss' (SoftmaxCrossEntropyLoss): attribute 'ignore_index' is too large"},
     {"tile_huge", [] { return WithNode("Tile", {"huge"}); }, "node 'n' (Tile): result"},
     {"tile_negative", [] { return WithNode("Tile", {"minus2"}); }, "repeats an axis -5 times"},
     {"pad_huge", [] { return WithNode("Pad", {"largest4"}); }, "node 'n' (Pad): result"},

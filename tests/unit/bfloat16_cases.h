@@ -87,7 +87,7 @@ inline std::vector<BothTypes> WithOneBFloat16(const OpCase& c) {
   return cases;
 }
 
-// Products, whose kernels round float32 factors too. conv_test, matmul_test, rounded_grad_weight_test and
+// Products, whose kernels round float32 factors too. conv_test, matmul_test, packed_grad_weight_test and
 // attention_test compare them.
 inline bool IsProduct(const RuntimeOp& op) {
   return BFloat16Letter(op.bfloat16.results, 0) == 'r' || op.name == "ConvGradWeight";

@@ -40,8 +40,7 @@ class PackedGradWeight : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam() == "cpu.float_grad_weight") {
-      if (!FloatProduct<16>::Available() && !FloatProduct<64>::Available())
-        GTEST_SKIP() << "the processor has no AVX2";
+      if (!MultipliesFloats()) GTEST_SKIP() << "the processor has no AVX2";
     } else if (GetParam() == "cpu.tile_grad_weight") {
       if (!AmxProduct::Available()) GTEST_SKIP() << "the processor has no AMX-BF16";
     } else if (!PairProduct::Available()) {

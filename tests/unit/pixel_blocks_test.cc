@@ -30,7 +30,7 @@ GradWeightShape RandomShape(std::mt19937& engine) {
   return s;
 }
 
-// Pair number -> (row of dy, row of x) of a tap, as given by the runs of a block.
+// Slot number -> (row of dy, row of x) of a tap, as given by the runs of a block.
 std::map<int64_t, int64_t> RowsOf(const Block& block, const std::vector<SlotRun>& runs) {
   std::map<int64_t, int64_t> rows;
   for (const SlotRun& run : runs)
@@ -48,7 +48,7 @@ TEST(PixelBlocks, EachPixelOnceWithTheRowsItsWindowReads) {
   for (int i = 0; i < 300; ++i) {
     const GradWeightShape s = RandomShape(engine);
     const int64_t parts = 1 + i % 4;
-    const PixelBlocks blocks(s, int64_t{1} << (i % 6), 1 + i % 2);
+    const PixelBlocks blocks(s, int64_t{1} << (i % 6), 1 + i / 6 % 2);
     SCOPED_TRACE(i);
     Block block = blocks.Empty();
     std::set<std::pair<int64_t, int64_t>> seen;
