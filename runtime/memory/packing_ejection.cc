@@ -24,6 +24,8 @@ constexpr int64_t kPart = 4, kTries = 2;
 constexpr int64_t kTrySteps = 6'000'000;
 // A packing at most a 200th above the lower bound is worth no more than this part of the steps.
 constexpr int64_t kPartIfClose = 4;
+// A search that gains nothing ends after this part of the steps, or after kLeastSteps if that is more.
+constexpr int64_t kPartWithoutGain = 4, kLeastSteps = 40'000'000;
 // All tries together take at most so many steps times the square of the number of items: few items have few packings.
 constexpr int64_t kStepsOfPairs = 1000;
 // Steps of 1 to 4 ns: what a member of the stack costs when another is placed, and what one in its way does.
@@ -212,6 +214,8 @@ void EjectionSearch(const Instance& instance, std::vector<Placement> starts, int
   const int64_t bound = instance.lower_bound;
   const auto items = static_cast<int64_t>(instance.items.size());
   const int64_t limit = std::min(max_steps, kStepsOfPairs * items * items);
+  const int64_t limit_without_gain = std::max(limit / kPartWithoutGain, kLeastSteps);
+  const int64_t first_height = best.height;
   int64_t steps = 0, try_steps = kTrySteps;
   int64_t given_up = bound - 1;  // the highest target that is
   size_t failures = 0;
@@ -219,6 +223,7 @@ void EjectionSearch(const Instance& instance, std::vector<Placement> starts, int
   std::optional<Search> search;
   for (; best.height > enough && IsLoose(best, instance, 500); ++seed) {
     if (steps >= (IsLoose(best, instance, 200) ? limit : limit / kPartIfClose)) break;
+    if (steps >= limit_without_gain && best.height == first_height) break;
     const int64_t target = given_up + 1 + (best.height - given_up - 1) / kPart;
     // Items that took part in a try that failed need not take part in one from another start.
     if (!reached || !search) search.emplace(instance, unit, steps);
