@@ -13,6 +13,7 @@
 
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
+#include "runtime/plan/operand_extents.h"
 
 namespace act {
 namespace {
@@ -125,12 +126,13 @@ llvm::Error InferGrad(InferContext& c) {
   return CheckBroadcast(c, 1, e);
 }
 
-// Flops of `products` matrix products of all queries with all keys.
+// Flops of `products` matrix products of all queries with the keys that a window leaves to each.
 Dim ProductFlops(const Node& node, const Graph& graph, size_t first, int64_t products) {
   const Dims q = OperandDims(node.attrs, graph.value(node.inputs[first]).type),
              k = OperandDims(node.attrs, graph.value(node.inputs[first + 1]).type);
   const std::vector<int64_t> perm = PermOf(node.attrs, "perm_k", q.size());
-  const Dim keys = k[static_cast<size_t>(perm[perm.size() - 2])];
+  Dim keys = k[static_cast<size_t>(perm[perm.size() - 2])];
+  if (keys.IsFixed()) keys = Dim(VisibleKeysAtMost(node.attrs, keys.fixed));
   return TensorType{DType::kFloat32, q}.Elements() * keys * Dim(2 * products);
 }
 

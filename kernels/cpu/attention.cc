@@ -72,7 +72,9 @@ class ForwardKernel final : public Kernel {
     for (int64_t h = 0; h < s.Group(); ++h) {
       const int64_t head = kv_slice % s.kv_heads * s.Group() + h, slice = batch * s.heads + head;
       for (int64_t b = blocks_.count * piece / pieces_; b < blocks_.count * (piece + 1) / pieces_; ++b) {
-        const int64_t first = blocks_.Begin(b), rows = blocks_.Rows(b), keys = blocks_.Keys(args, slice, b);
+        const int64_t first = blocks_.Begin(b), rows = blocks_.Rows(b);
+        const BlockKeys keys = blocks_.Keys(args, slice, b);
+        const float* const block_keys = keys_across + keys.first;
         const int64_t at_q = s.q.At(slice, first, 0), at_o = s.o.At(slice, first, 0);
         const FloatTile q = TileOf(q_all, at_q, s.q.row, s.depth, q_tile),
                         o = TileOf(o_all, at_o, s.o.row, s.value_depth, o_tile);
@@ -80,8 +82,8 @@ class ForwardKernel final : public Kernel {
           team_.ForParts(rows, 1, [&](int64_t begin, int64_t end) {
             ReadTile(q, q_all, at_q, s.q.row, begin, end, s.depth);
           });
-        team_.ForParts(PaddedKeys(keys), kPartKeys, [&](int64_t begin, int64_t end) {
-          Multiply({q.at, q.row, 1, keys_across + begin, row, scores + begin, row, rows, end - begin, s.depth,
+        team_.ForParts(PaddedKeys(keys.count), kPartKeys, [&](int64_t begin, int64_t end) {
+          Multiply({q.at, q.row, 1, block_keys + begin, row, scores + begin, row, rows, end - begin, s.depth,
                     false});
         });
         team_.ForParts(rows, kPartQueries, [&](int64_t begin, int64_t end) {
@@ -93,12 +95,12 @@ class ForwardKernel final : public Kernel {
                 blocks_.Weights(score_row, scores + r * row, nullptr, &sees_a_key);
             if (s.dropout > 0) {
               blocks_.Kept(args, batch, head, first + r, keys, kept);
-              MultiplyRow(kept, keys, scores + r * row);
+              MultiplyRow(kept, keys.count, scores + r * row);
             }
-            if (rounds) RoundRow(keys, scores + r * row, scores + r * row);
+            if (rounds) RoundRow(keys.count, scores + r * row, scores + r * row);
           }
-          Multiply({scores + begin * row, row, 1, v.at, v.row, o.Row(begin), o.row, end - begin,
-                    s.value_depth, keys, false});
+          Multiply({scores + begin * row, row, 1, v.Row(keys.first), v.row, o.Row(begin), o.row, end - begin,
+                    s.value_depth, keys.count, false});
           StoreTile(o, o_all, at_o, s.o.row, begin, end, s.value_depth, normalizers.data());
         });
       }

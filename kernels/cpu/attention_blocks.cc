@@ -18,28 +18,34 @@ AttentionBlocks::AttentionBlocks(const AttentionShape& shape, size_t first_opera
       row(AttentionRowFloats(s.keys)),
       first(first_operand) {}
 
-ScoreRow AttentionBlocks::RowOf(const KernelArgs& args, int64_t slice, int64_t query, int64_t keys) const {
+ScoreRow AttentionBlocks::RowOf(const KernelArgs& args, int64_t slice, int64_t query, BlockKeys keys) const {
+  const auto in_row = [keys](int64_t key) { return std::clamp<int64_t>(key - keys.first, 0, keys.count); };
   ScoreRow r;
-  r.keys = keys;
-  r.visible = std::min(s.VisibleKeys(query), keys);
+  r.keys = keys.count;
+  r.first = in_row(s.FirstKey(query));
+  r.end = in_row(s.EndKey(query));
   r.softcap = s.softcap;
   if (s.bias) {
-    r.bias = Operand(args, 3).as<float>() + s.bias->At(slice, query, 0);
+    r.bias = Operand(args, 3).as<float>() + s.bias->At(slice, query, keys.first);
     r.bias_column = s.bias->column;
   }
   if (s.mask) {
-    r.mask = Operand(args, 4).as<uint8_t>() + s.mask->At(slice, query, 0);
+    r.mask = Operand(args, 4).as<uint8_t>() + s.mask->At(slice, query, keys.first);
     r.mask_column = s.mask->column;
   }
   return r;
 }
 
-int64_t AttentionBlocks::Keys(const KernelArgs& args, int64_t slice, int64_t block) const {
-  const int64_t end = Begin(block) + Rows(block);
-  if (s.causal && s.empty_row == EmptyRow::kMean)
-    for (int64_t i = Begin(block); i < end; ++i)
-      if (!SeesAKey(RowOf(args, slice, i, s.keys))) return s.keys;
-  return s.VisibleKeys(end - 1);
+BlockKeys AttentionBlocks::Keys(const KernelArgs& args, int64_t slice, int64_t block) const {
+  const BlockKeys all{0, s.keys};
+  if (!s.causal && !s.window) return all;
+  const int64_t begin = Begin(block), end = begin + Rows(block);
+  if (s.empty_row == EmptyRow::kMean)
+    for (int64_t i = begin; i < end; ++i)
+      if (!SeesAKey(RowOf(args, slice, i, all))) return all;
+  const int64_t first = s.FirstKey(begin) / kPartKeys * kPartKeys, last = s.EndKey(end - 1);
+  if (first < last) return {first, last - first};
+  return s.empty_row == EmptyRow::kNaN ? all : BlockKeys{};
 }
 
 float AttentionBlocks::Weights(const ScoreRow& r, float* scores, float* slope, bool* sees_a_key) const {
@@ -53,11 +59,11 @@ float AttentionBlocks::Weights(const ScoreRow& r, float* scores, float* slope, b
   return s.empty_row == EmptyRow::kMean ? 1 / static_cast<float>(s.keys) : 1.0f;
 }
 
-void AttentionBlocks::Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, int64_t keys,
+void AttentionBlocks::Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, BlockKeys keys,
                            float* kept) const {
   const RandomStream random{args.state->seed, args.state->step, static_cast<uint32_t>(s.stream)};
-  DropoutRow(random, s.dropout, batch, s.heads * s.queries * s.keys, (head * s.queries + query) * s.keys,
-             keys, kept);
+  DropoutRow(random, s.dropout, batch, s.heads * s.queries * s.keys,
+             (head * s.queries + query) * s.keys + keys.first, keys.count, kept);
 }
 
 void AttentionBlocks::Transpose(const FloatTile& x, int64_t begin, int64_t end, int64_t columns, float factor,

@@ -77,6 +77,11 @@ struct AttentionThreads {
   std::string Describe() const { return std::to_string(count) + (share ? " threads a head" : " threads"); }
 };
 
+// The keys with which a block of queries computes. The first is a multiple of kPartKeys. Rows of scores begin with it.
+struct BlockKeys {
+  int64_t first = 0, count = 0;
+};
+
 // Blocks of queries, and what a row of scores depends on. The operands of Attention are the
 // kernel's inputs from `first` on.
 struct AttentionBlocks {
@@ -91,18 +96,18 @@ struct AttentionBlocks {
   int64_t Begin(int64_t block) const { return block * rows; }
   int64_t Rows(int64_t block) const { return std::min(rows, s.queries - Begin(block)); }
   const TensorView& Operand(const KernelArgs& args, size_t i) const { return args.inputs[first + i]; }
-  ScoreRow RowOf(const KernelArgs& args, int64_t slice, int64_t query, int64_t keys) const;
+  ScoreRow RowOf(const KernelArgs& args, int64_t slice, int64_t query, BlockKeys keys) const;
 
-  // The keys with which the block computes: those that its last query sees. All keys if a query
-  // that sees none takes their mean.
-  int64_t Keys(const KernelArgs& args, int64_t slice, int64_t block) const;
+  // The keys that `causal` and `window` leave to any of the block's queries. All keys if a query that sees none takes
+  // their mean.
+  BlockKeys Keys(const KernelArgs& args, int64_t slice, int64_t block) const;
 
   // Replaces scores by exponentials. Returns the factor that turns these into probabilities, and
   // whether the row sees a key.
   float Weights(const ScoreRow& r, float* scores, float* slope, bool* sees_a_key) const;
 
   // Writes the factors of dropout for a query's row of keys: 0, or 1 / (1 - probability).
-  void Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, int64_t keys,
+  void Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, BlockKeys keys,
             float* kept) const;
 
   // Writes the keys begin..end-1 of x [keys, columns] as columns of y [columns, row], times a factor, with zeros after

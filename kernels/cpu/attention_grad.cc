@@ -132,7 +132,10 @@ class BackwardKernel final : public Kernel {
     for (int64_t h = 0; h < s.Group(); ++h) {
       const int64_t head = kv_slice % s.kv_heads * s.Group() + h, slice = batch * s.heads + head;
       for (int64_t b = 0; b < blocks_.count; ++b) {
-        const int64_t first = blocks_.Begin(b), rows = blocks_.Rows(b), keys = blocks_.Keys(args, slice, b);
+        const int64_t first = blocks_.Begin(b), rows = blocks_.Rows(b);
+        const BlockKeys keys = blocks_.Keys(args, slice, b);
+        const float *const block_keys = keys_across + keys.first, *const block_values =
+                                                                      values_across + keys.first;
         const int64_t at_q = s.q.At(slice, first, 0), at_out = s.o.At(slice, first, 0);
         const FloatTile q = TileOf(q_all, at_q, s.q.row, s.depth, q_tile),
                         d_out = TileOf(d_out_all, at_out, s.o.row, s.value_depth, d_out_tile),
@@ -142,17 +145,17 @@ class BackwardKernel final : public Kernel {
             ReadTile(q, q_all, at_q, s.q.row, begin, end, s.depth);
             ReadTile(d_out, d_out_all, at_out, s.o.row, begin, end, s.value_depth);
           });
-        team_.ForParts(PaddedKeys(keys), kPartKeys, [&](int64_t begin, int64_t end) {
-          Multiply({q.at, q.row, 1, keys_across + begin, row, scores + begin, row, rows, end - begin, s.depth,
+        team_.ForParts(PaddedKeys(keys.count), kPartKeys, [&](int64_t begin, int64_t end) {
+          Multiply({q.at, q.row, 1, block_keys + begin, row, scores + begin, row, rows, end - begin, s.depth,
                     false});
-          Multiply({d_out.at, d_out.row, 1, values_across + begin, row, d_scores + begin, row, rows,
+          Multiply({d_out.at, d_out.row, 1, block_values + begin, row, d_scores + begin, row, rows,
                     end - begin, s.value_depth, false});
         });
         team_.ForParts(rows, 1, [&](int64_t begin, int64_t end) {
           for (int64_t r = begin; r < end; ++r) {
             GradientRow g;
             bool sees_a_key;
-            g.keys = keys;
+            g.keys = keys.count;
             g.exponentials = scores + r * row;
             g.d_weights = d_scores + r * row;
             g.slope = slopes;
@@ -165,24 +168,24 @@ class BackwardKernel final : public Kernel {
               g.kept = kept;
             }
             if (d_bias) {
-              g.d_bias = d_bias + s.bias->At(slice, first + r, 0);
+              g.d_bias = d_bias + s.bias->At(slice, first + r, keys.first);
               g.d_bias_column = s.bias->column;
             }
             Backward(g);
             if (!rounds) continue;
-            RoundRow(keys, g.exponentials, g.exponentials);
-            RoundRow(keys, g.d_weights, g.d_weights);
+            RoundRow(keys.count, g.exponentials, g.exponentials);
+            RoundRow(keys.count, g.d_weights, g.d_weights);
           }
         });
-        team_.ForParts(keys, kPartKeys, [&](int64_t begin, int64_t end) {
-          Multiply({scores + begin, 1, row, d_out.at, d_out.row, dv.Row(begin), dv.row, end - begin,
-                    s.value_depth, rows, true});
-          Multiply({d_scores + begin, 1, row, q.at, q.row, dk.Row(begin), dk.row, end - begin, s.depth, rows,
-                    true});
+        team_.ForParts(keys.count, kPartKeys, [&](int64_t begin, int64_t end) {
+          Multiply({scores + begin, 1, row, d_out.at, d_out.row, dv.Row(keys.first + begin), dv.row,
+                    end - begin, s.value_depth, rows, true});
+          Multiply({d_scores + begin, 1, row, q.at, q.row, dk.Row(keys.first + begin), dk.row, end - begin,
+                    s.depth, rows, true});
         });
         team_.ForParts(rows, kPartQueries, [&](int64_t begin, int64_t end) {
-          Multiply({d_scores + begin * row, row, 1, k.at, k.row, dq.Row(begin), dq.row, end - begin, s.depth,
-                    keys, false});
+          Multiply({d_scores + begin * row, row, 1, k.Row(keys.first), k.row, dq.Row(begin), dq.row,
+                    end - begin, s.depth, keys.count, false});
           StoreTile(dq, dq_all, at_q, s.q.row, begin, end, s.depth, nullptr);
         });
       }

@@ -56,17 +56,18 @@ void HideMasked(const uint8_t* mask, int64_t column, int64_t count, float* score
 
 float ExponentialsOnTarget(const ScoreRow& row, float* scores, float* slope) {
   const D d;
-  const int64_t count = Padded(row.visible);
+  const int64_t count = Padded(row.end);
   if (row.softcap > 0) Cap(row.softcap, count, scores, slope);
-  if (row.bias) AddBias(row.bias, row.bias_column, row.visible, scores);
-  if (row.mask) HideMasked(row.mask, row.mask_column, row.visible, scores);
-  std::fill(scores + row.visible, scores + count, -kInfinity);
+  if (row.bias) AddBias(row.bias, row.bias_column, row.end, scores);
+  if (row.mask) HideMasked(row.mask, row.mask_column, row.end, scores);
+  std::fill_n(scores, std::min(row.first, row.end), -kInfinity);
+  std::fill(scores + row.end, scores + count, -kInfinity);
   const float max = RowMax(d, scores, count);
   std::fill(scores + count, scores + std::max(count, Padded(row.keys)), 0.0f);
   if (std::isnan(max)) {
-    const bool none = std::all_of(scores, scores + row.visible, [](float x) { return x == -kInfinity; });
-    std::fill_n(scores, row.visible, max);
-    std::fill(scores + row.visible, scores + count, 0.0f);
+    const bool none = std::all_of(scores, scores + row.end, [](float x) { return x == -kInfinity; });
+    std::fill_n(scores, row.end, max);
+    std::fill(scores + row.end, scores + count, 0.0f);
     return none ? 0 : max;
   }
   return static_cast<float>(1 / ExpAndSum(d, scores, count, max, scores));
@@ -150,8 +151,8 @@ HWY_EXPORT(ScaleRowOnTarget);
 HWY_EXPORT(BackwardOnTarget);
 
 bool SeesAKey(const ScoreRow& row) {
-  if (!row.mask || row.visible == 0) return row.visible > 0;
-  for (int64_t j = 0; j < row.visible; ++j)
+  if (!row.mask) return row.first < row.end;
+  for (int64_t j = row.first; j < row.end; ++j)
     if (row.mask[j * row.mask_column] != 0) return true;
   return false;
 }

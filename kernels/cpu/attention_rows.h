@@ -11,8 +11,8 @@ namespace act {
 inline constexpr int64_t kRowPad = 16;
 
 struct ScoreRow {
-  int64_t keys = 0;  // of the row; those after `visible` are hidden
-  int64_t visible = 0;
+  int64_t keys = 0;  // of the row; those before `first` and from `end` on are hidden
+  int64_t first = 0, end = 0;
   const float* bias = nullptr;  // of key j: bias[j * bias_column]
   int64_t bias_column = 0;
   const uint8_t* mask = nullptr;  // key j is hidden where mask[j * mask_column] is 0
@@ -23,7 +23,7 @@ struct ScoreRow {
 // Whether the row sees any key.
 bool SeesAKey(const ScoreRow& row);
 
-// Replaces the scores of keys 0..visible-1, before cap, bias and mask, by e^(score - max), or 0
+// Replaces the scores of keys 0..keys-1, before cap, bias and mask, by e^(score - max), or 0
 // where hidden. Returns the factor that turns these into probabilities: NaN if a score is NaN, 0 if
 // no key is visible. `slope`, if not null, receives the cap's derivative for the backward pass.
 float Exponentials(const ScoreRow& row, float* scores, float* slope);

@@ -30,7 +30,8 @@ struct Row {
   int64_t At(const MatrixSlices& m, int64_t key) const { return m.At(slice(), query, key); }
 
   bool Hidden(int64_t key) const {
-    return key >= s.VisibleKeys(query) || (s.mask && !operands[4].as<uint8_t>()[At(*s.mask, key)]);
+    return key < s.FirstKey(query) || key >= s.EndKey(query) ||
+           (s.mask && !operands[4].as<uint8_t>()[At(*s.mask, key)]);
   }
   MixedFactor Operand(size_t i) const { return {factors, factors, operands[i].as<void>()}; }
   // A number that is computed, as a factor of a product.

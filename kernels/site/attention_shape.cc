@@ -71,9 +71,8 @@ std::optional<MatrixSlices> BroadcastTo(const std::vector<int64_t>& dims, const 
 
 }  // namespace
 
-std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs,
-                                                    std::span<const TensorView> operands, const TensorView& o,
-                                                    std::string* why) {
+std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
+                                               const TensorView& o, std::string* why) {
   const auto no = [why](std::string reason) {
     if (why) *why = std::move(reason);
     return std::nullopt;
@@ -135,6 +134,8 @@ std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs,
   s.softcap = static_cast<float>(attrs.Float("softcap", 0));
   s.causal = attrs.Int("causal") != 0;
   s.causal_offset = attrs.Int("causal_offset");
+  s.window = attrs.Int("window") != 0;
+  s.window_offset = attrs.Int("window_offset");
   s.hidden_gradient = attrs.Int("hidden_gradient") != 0;
   s.dropout = static_cast<float>(attrs.Float("probability"));
   s.stream = static_cast<int32_t>(attrs.Int("stream"));

@@ -35,8 +35,9 @@ struct AttentionShape {
   std::optional<MatrixSlices> bias, mask;  // [B.., H, Tq, Tk]
   float scale = 1;
   float softcap = 0;  // > 0: scores are softcap * tanh(score / softcap), before the bias
-  bool causal = false;
-  int64_t causal_offset = 0;  // query i sees keys 0..i + offset
+  bool causal = false, window = false;
+  int64_t causal_offset = 0;  // query i sees no key after i + causal_offset
+  int64_t window_offset = 0;  // and none before i + window_offset
   EmptyRow empty_row = EmptyRow::kNaN;
   // Masks were added to the scores, so queries that see no key have a gradient like others.
   bool hidden_gradient = false;
@@ -48,18 +49,19 @@ struct AttentionShape {
   size_t GradientOf(size_t operand) const { return !packed ? operand : operand == 3 ? 1 : 0; }
 
   int64_t Group() const { return heads / kv_heads; }
-  // Keys that `causal` leaves to query i: 0..VisibleKeys(i)-1.
-  int64_t VisibleKeys(int64_t i) const {
-    if (!causal) return keys;
-    return std::clamp<int64_t>(SaturatingAdd(i + 1, causal_offset), 0, keys);
+  // Keys that `causal` and `window` leave to query i: FirstKey(i)..EndKey(i)-1. Both grow with i.
+  int64_t FirstKey(int64_t i) const {
+    return window ? std::clamp<int64_t>(SaturatingAdd(i, window_offset), 0, keys) : 0;
+  }
+  int64_t EndKey(int64_t i) const {
+    return causal ? std::clamp<int64_t>(SaturatingAdd(i + 1, causal_offset), 0, keys) : keys;
   }
 };
 
 // operands: q, k, v, bias?, mask?. `o` has the dims of the result. q, k and v are all float32 or all
 // bfloat16; then `o` is either. Nullopt, with the reason in *why, if they do not fit together.
-std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs,
-                                                    std::span<const TensorView> operands, const TensorView& o,
-                                                    std::string* why);
+std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
+                                               const TensorView& o, std::string* why);
 
 // Whether the gradient's results have the dims of their operands (q, k, v, bias?, mask?), and are
 // float32, or bfloat16 if q is.

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "passes/recognize/visible_keys.h"
 #include "runtime/base/error.h"
 
 namespace act {
@@ -27,29 +26,35 @@ Dims WithoutLeadingOnes(Dims dims) {
 llvm::Expected<ValueId> AttentionMasks::Mask(AttentionMatch& m, Attributes& attrs, const std::string& name) {
   ACT_CHECK_OK(TakeMasks(m, name));
   if (m.masks.empty()) return kNoValue;
-  std::optional<int64_t> causal;
-  if (attrs.Int("causal") != 0) causal = attrs.Int("causal_offset");
+  KeyBand band;
+  if (attrs.Int("causal") != 0) band.causal_offset = attrs.Int("causal_offset");
+  if (attrs.Int("window") != 0) band.window_offset = attrs.Int("window_offset");
   std::vector<ScoreTerm> terms;
   for (const ScoreTerm& mask : m.masks) {
-    std::optional<int64_t> with_this = causal;
-    ACT_TRY(const std::vector<ScoreTerm> parts, TermsBesideCausal(m, mask, with_this, name));
+    KeyBand with_this = band;
+    ACT_TRY(const std::vector<ScoreTerm> parts, TermsBesideBand(m, mask, with_this, name));
     const bool fit = std::all_of(parts.begin(), parts.end(),
                                  [&](const ScoreTerm& t) { return nodes_.Fitted(t, m).has_value(); });
-    if (fit) causal = with_this;
+    if (fit) band = with_this;
     if (fit)
       terms.insert(terms.end(), parts.begin(), parts.end());
     else
       terms.push_back(mask);
   }
-  if (terms.empty() && !causal) return kNoValue;  // every query sees all keys
+  if (terms.empty() && !band.causal_offset && !band.window_offset)
+    return kNoValue;  // every query sees all keys
   // A query that sees no key: if all its scores are equal and finite, its result is the mean of
   // the values. If they are -infinity, its result is NaN, which is the default, or what stands in place of NaN.
   const bool finite = std::isfinite(m.hidden_score);
   if (finite) attrs.Set("empty_row", std::string("mean"));
   if (m.hidden_gradient && (finite || !m.zero_for_nan)) attrs.Set("hidden_gradient", int64_t{1});
-  if (causal) {
+  if (band.causal_offset) {
     attrs.Set("causal", int64_t{1});
-    attrs.Set("causal_offset", *causal);
+    attrs.Set("causal_offset", *band.causal_offset);
+  }
+  if (band.window_offset) {
+    attrs.Set("window", int64_t{1});
+    attrs.Set("window_offset", *band.window_offset);
   }
   ValueId mask = kNoValue;
   for (ScoreTerm& t : terms) {
@@ -75,10 +80,9 @@ llvm::Expected<ValueId> AttentionMasks::And(ValueId a, ValueId b, const std::str
   return builder_.Add1("Greater", {both, builder_.Scalar(0)}, {}, name);
 }
 
-llvm::Expected<std::vector<ScoreTerm>> AttentionMasks::TermsBesideCausal(const AttentionMatch& m,
-                                                                         const ScoreTerm& mask,
-                                                                         std::optional<int64_t>& causal,
-                                                                         const std::string& name) {
+llvm::Expected<std::vector<ScoreTerm>> AttentionMasks::TermsBesideBand(const AttentionMatch& m,
+                                                                       const ScoreTerm& mask, KeyBand& band,
+                                                                       const std::string& name) {
   const Dim queries = m.widest[m.widest.size() - 2], keys = m.widest.back();
   if (!queries.IsFixed() || !keys.IsFixed()) return std::vector{mask};
   const VisibleKeys visible(nodes_, queries.fixed, keys.fixed);
@@ -92,8 +96,7 @@ llvm::Expected<std::vector<ScoreTerm>> AttentionMasks::TermsBesideCausal(const A
       continue;
     }
     const KeyBounds bounds = BoundsOf(*ranges, keys.fixed);
-    if (bounds.causal_offset)
-      causal = std::min(*bounds.causal_offset, causal.value_or(*bounds.causal_offset));
+    band.Narrow(bounds.band);
     for (const bool hides : {true, false}) {
       const std::vector<float>& limits = hides ? bounds.first : bounds.last;
       if (limits.empty()) continue;
@@ -205,7 +208,7 @@ llvm::Expected<bool> AttentionMasks::TakeMask(AttentionMatch& m, const ScoreTerm
     hidden = *lowest * term.factor;
   }
   // Beside pairs that -infinity hides, others that a number hides may be all that a query sees.
-  const bool alone = m.masks.empty() && m.attrs.Int("causal") == 0;
+  const bool alone = m.masks.empty() && m.attrs.Int("causal") == 0 && m.attrs.Int("window") == 0;
   if (!(hidden <= kHides) || (!alone && (std::isfinite(hidden) || std::isfinite(m.hidden_score))))
     return false;
   if (mask.value == kNoValue) mask.value = BoolMask(at);

@@ -10,6 +10,7 @@
 #include "compiler/ops/graph_builder.h"
 #include "passes/recognize/attention_factors.h"
 #include "passes/recognize/match_attention.h"
+#include "passes/recognize/visible_keys.h"
 
 namespace act {
 
@@ -19,16 +20,16 @@ class AttentionMasks {
   AttentionMasks(GraphBuilder& builder, const AttentionMatcher& nodes, AttentionFactors& factors)
       : builder_(builder), nodes_(nodes), factors_(factors) {}
 
-  // The pairs that take part, as a bool operand or as the attribute `causal`, or as both. A bias that is a mask is
-  // taken out of m.biases.
+  // The pairs that take part, as a bool operand, as the attributes `causal` and `window`, or as both. A bias that is a
+  // mask is taken out of m.biases.
   llvm::Expected<ValueId> Mask(AttentionMatch& m, Attributes& attrs, const std::string& name);
 
  private:
   using Terms = std::vector<ScoreTerm>;
   llvm::Expected<ValueId> And(ValueId a, ValueId b, const std::string& name);
-  // The terms of a mask without those that hide nothing and those that hide later keys, which become `causal`.
-  llvm::Expected<Terms> TermsBesideCausal(const AttentionMatch& m, const ScoreTerm& mask,
-                                          std::optional<int64_t>& causal, const std::string& name);
+  // The terms of a mask without those that hide nothing and those that narrow the band.
+  llvm::Expected<Terms> TermsBesideBand(const AttentionMatch& m, const ScoreTerm& mask, KeyBand& band,
+                                        const std::string& name);
   // [queries, keys] flags: whether a key comes before its query's limit. The model's own mask may have been computed
   // for each sample.
   llvm::Expected<ValueId> KeysBelow(const std::vector<float>& limits, int64_t keys, const std::string& name);

@@ -67,8 +67,8 @@ class Recognizer {
     Attributes attrs = m.attrs;
     ACT_TRY(const ValueId mask, masks_.Mask(m, attrs, name));
     ACT_TRY(const ValueId bias, Bias(m, name));
-    if (m.zero_for_nan && (mask != kNoValue || bias != kNoValue || attrs.Has("causal")) &&
-        !attrs.Has("empty_row"))
+    const bool hides = mask != kNoValue || attrs.Has("causal") || attrs.Has("window");
+    if (m.zero_for_nan && (hides || bias != kNoValue) && !attrs.Has("empty_row"))
       attrs.Set("empty_row", std::string("zero"));
     attrs.Set("scale", m.scale);
     if (m.softcap > 0) attrs.Set("softcap", m.softcap);

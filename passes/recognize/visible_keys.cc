@@ -72,21 +72,32 @@ bool OnlyMatrix(const Dims& dims) {
 
 }  // namespace
 
+void KeyBand::Narrow(const KeyBand& other) {
+  if (other.causal_offset)
+    causal_offset = std::min(*other.causal_offset, causal_offset.value_or(*other.causal_offset));
+  if (other.window_offset)
+    window_offset = std::max(*other.window_offset, window_offset.value_or(*other.window_offset));
+}
+
 KeyBounds BoundsOf(const std::vector<KeyRange>& of_queries, int64_t keys) {
   KeyBounds bounds;
-  const int64_t offset = of_queries.empty() ? -1 : of_queries[0].last - 1;
-  bool causal = offset >= 0, from_start = true, to_end = true;
-  for (size_t i = 0; i < of_queries.size(); ++i) {
-    const auto& [first, last] = of_queries[i];
+  const auto queries = static_cast<int64_t>(of_queries.size());
+  const int64_t causal_offset = of_queries.empty() ? -1 : of_queries.front().last - 1;
+  const int64_t window_offset = of_queries.empty() ? 0 : of_queries.back().first - (queries - 1);
+  bool causal = causal_offset >= 0, window = true, from_start = true, to_end = true;
+  for (int64_t i = 0; i < queries; ++i) {
+    const auto& [first, last] = of_queries[static_cast<size_t>(i)];
     bounds.first.push_back(static_cast<float>(first));
     bounds.last.push_back(static_cast<float>(last));
     from_start = from_start && first == 0;
     to_end = to_end && last == keys;
-    causal = causal && last == std::min(static_cast<int64_t>(i) + 1 + offset, keys);
+    causal = causal && last == std::min(i + 1 + causal_offset, keys);
+    window = window && first == std::max(i + window_offset, int64_t{0});
   }
-  if (from_start) bounds.first.clear();
+  if (from_start || window) bounds.first.clear();
   if (to_end || causal) bounds.last.clear();
-  if (causal && !to_end) bounds.causal_offset = offset;
+  if (causal && !to_end) bounds.band.causal_offset = causal_offset;
+  if (window && !from_start) bounds.band.window_offset = window_offset;
   return bounds;
 }
 

@@ -24,10 +24,18 @@ struct MaskTerm {
   bool hides_where_true = false;
 };
 
+// Bounds that move by one key from each query to the next, as attention has them for attributes.
+struct KeyBand {
+  std::optional<int64_t> causal_offset;  // query i sees no key after i + offset
+  std::optional<int64_t> window_offset;  // query i sees no key before i + offset
+
+  void Narrow(const KeyBand& other);
+};
+
 // The ranges as bounds on both sides, of which each hides something.
 struct KeyBounds {
-  std::optional<int64_t>
-      causal_offset;               // query i sees no key after i + offset, and the first one may see one
+  // Its first query may see a key after the band's window, and its last one the last key.
+  KeyBand band;
   std::vector<float> first, last;  // a query sees no key before `first`, and none from `last` on
 };
 KeyBounds BoundsOf(const std::vector<KeyRange>& of_queries, int64_t keys);

@@ -40,6 +40,7 @@
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
 #include "passes/storage/gradient_values.h"
+#include "runtime/plan/operand_extents.h"
 
 namespace act {
 namespace {
@@ -169,7 +170,8 @@ class Estimator {
   double KeysOf(const Node& node) const {
     auto axis = static_cast<size_t>(node.attrs.Has("perm_k") ? node.attrs.Ints("perm_k")[2] : 2);
     if (axis >= static_cast<size_t>(node.attrs.Int("packed", std::numeric_limits<int64_t>::max()))) ++axis;
-    return static_cast<double>(graph_.value(node.inputs[2]).type.dims[axis].At(batch_));
+    const int64_t keys = graph_.value(node.inputs[2]).type.dims[axis].At(batch_);
+    return static_cast<double>(std::max<int64_t>(VisibleKeysAtMost(node.attrs, keys), 1));
   }
 
   // The squared norm of v, a gradient that the node makes. The loss's own gradient has 1.

@@ -35,6 +35,8 @@ constexpr TypeOf kTypes[] = {
     {"softcap", kFloat},
     {"causal", kInt},
     {"causal_offset", kInt},
+    {"window", kInt},
+    {"window_offset", kInt},
     {"packed", kInt},
     {"perm_q", kInts},
     {"perm_k", kInts},

@@ -50,6 +50,13 @@ AttentionExtents AttentionExtentsOf(const Graph& graph, const Node& node, size_t
   return e;
 }
 
+int64_t VisibleKeysAtMost(const Attributes& attrs, int64_t keys) {
+  if (attrs.Int("causal") == 0 || attrs.Int("window") == 0) return keys;
+  const int64_t before_last =
+      SaturatingAdd(attrs.Int("causal_offset"), SaturatingMul(attrs.Int("window_offset"), -1));
+  return std::clamp<int64_t>(SaturatingAdd(before_last, 1), 0, keys);
+}
+
 const TensorType* FixedBiasGradient(const Graph& graph, const Node& node) {
   const size_t of_bias = node.attrs.Has("packed") ? 1 : 3;
   if (node.outputs.size() <= of_bias) return nullptr;

@@ -26,6 +26,8 @@ struct AttentionExtents {
 };
 // q, k and v are the operands from `first` on: 0 of Attention, 1 of AttentionGrad.
 AttentionExtents AttentionExtentsOf(const Graph& graph, const Node& node, size_t first);
+// The most keys that `causal` and `window` of an attention leave to a query, of so many.
+int64_t VisibleKeysAtMost(const Attributes& attrs, int64_t keys);
 
 // The result of an AttentionGrad that is the gradient of a bias whose extents do not vary with N.
 // Null if there is none.

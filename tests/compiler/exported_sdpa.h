@@ -136,6 +136,38 @@ inline std::vector<ExportedForm> SdpaForms() {
                          Take(b.Expand(BoolConstant(b, {1, 1, 5, 7}, flags), WithAxes(b, in[0], {1, 5, 7})));
                      return Operator(b, {in[0], in[1], in[2], kNoValue, sees});
                    }});
+  // As of Mistral: comparisons of positions and the padding of each sample in one mask.
+  forms.push_back(
+      {{.name = "a window of keys and padding",
+        .q = q,
+        .k = k,
+        .v = k,
+        .mask = {2, 1, 1, 7},
+        .window = 2,
+        .causal = true,
+        .empty_row = "zero",
+        .batched = {0, 1, 2, 3}},
+       [](GraphBuilder& b, const Values& in) -> llvm::Expected<ValueId> {
+         const auto positions = [&b](Dims dims, int64_t count, float first) {
+           std::vector<float> x(static_cast<size_t>(count));
+           std::iota(x.begin(), x.end(), first);
+           return b.Constant("", {DType::kFloat32, std::move(dims)},
+                             HostTensor::Copy(x.data(), static_cast<int64_t>(x.size() * sizeof(float))));
+         };
+         const ValueId query = positions({5, 1}, 5, 0), before = positions({5, 1}, 5, -2),
+                       key = positions({7}, 7, 0);
+         const ValueId seen = Node1(b, "Equal", {Node1(b, "Greater", {key, query}), Number(b, 0)});
+         const ValueId near = Node1(b, "Greater", {key, before});
+         const auto both = [&b](ValueId x, ValueId y) {
+           const Attributes to = Attrs({{"to", static_cast<int64_t>(DType::kFloat32)}});
+           const ValueId product = Node1(b, "Mul", {Node1(b, "Cast", {x}, to), Node1(b, "Cast", {y}, to)});
+           return Node1(b, "Greater", {product, Number(b, 0)});
+         };
+         const ValueId sees = both(both(seen, near), in[3]);
+         const ValueId mask = Node1(b, "Where", {sees, Number(b, 0), Number(b, -INFINITY)});
+         const ValueId s = Node1(b, "Add", {SdpaScores(b, in[0], in[1], .5f), mask});
+         return b.Add1("MatMul", {WithoutNaN(b, Node1(b, "Softmax", {s})), in[2]});
+       }});
   // As PyTorch's MultiheadAttention adds its masks up, with batch and heads in one axis.
   forms.push_back(
       {{.name = "later keys and padding in one sum of merged axes",

@@ -12,8 +12,7 @@ struct AttentionRow {
   Ints perm_q = {}, perm_k = {}, perm_v = {}, perm_o = {};  // empty: axes stay as they are
   Ints bias = {}, mask = {};                                // empty: there is none
   double scale = .5;
-  int64_t window =
-      0;  // > 0: the model's mask shows a query so many keys, up to the last one that `causal` leaves
+  int64_t window = 0;  // > 0: a query sees so many keys, up to the last one that `causal` leaves
   bool causal = false;
   int64_t offset = 0;
   double softcap = 0;
@@ -108,6 +107,8 @@ inline OpCase AttentionCase(const AttentionRow& row) {
   if (!row.mask.empty()) c.operands.push_back({row.mask, -1, 2, Kind::kFlag});
   Attributes attrs = Attrs({{"scale", row.scale}, {"softcap", row.softcap}, {"causal_offset", row.offset}});
   attrs.Set("causal", int64_t{row.causal});
+  attrs.Set("window", int64_t{row.window > 0});
+  attrs.Set("window_offset", row.offset - row.window + 1);
   attrs.Set("empty_row", row.empty_row);
   for (const auto& [name, perm] : {std::pair{"perm_q", row.perm_q}, std::pair{"perm_k", row.perm_k},
                                    std::pair{"perm_v", row.perm_v}, std::pair{"perm_o", row.perm_o}})
@@ -174,6 +175,14 @@ inline std::vector<OpCase> AttentionCases() {
        .perm_k = {0, 1, 3, 2},
        .perm_o = time_first},
       {.name = "causal", .q = {2, 2, 6, 3}, .k = {2, 2, 6, 3}, .v = {2, 2, 6, 3}, .causal = true},
+      {.name = "window",
+       .q = {2, 2, 6, 3},
+       .k = {2, 1, 7, 3},
+       .v = {2, 1, 7, 3},
+       .bias = {2, 1, 7},
+       .window = 3,
+       .causal = true,
+       .offset = 1},
       {.name = "causal, keys of the past",
        .q = {1, 2, 4, 3},
        .k = {1, 2, 9, 3},

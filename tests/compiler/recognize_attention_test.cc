@@ -43,8 +43,11 @@ TEST(RecognizeAttention, FindsEveryExportedForm) {
       EXPECT_NEAR(node.attrs.Float("scale"), row.scale, 1e-7);  // a root of it may be squared
       EXPECT_EQ(node.attrs.Int("packed", -1), row.packed);
       EXPECT_EQ(node.attrs.Float("softcap"), row.softcap);
-      EXPECT_EQ(node.inputs.size(),
-                3 + (row.mask.empty() && row.window == 0 ? row.bias.empty() ? 0u : 1u : 2u));
+      EXPECT_EQ(node.attrs.Int("window") != 0, row.window > 0);
+      if (row.window > 0) {
+        EXPECT_EQ(node.attrs.Int("window_offset"), row.offset - row.window + 1);
+      }
+      EXPECT_EQ(node.inputs.size(), 3 + (row.mask.empty() ? row.bias.empty() ? 0u : 1u : 2u));
       // Neither heads nor masks are repeated.
       const auto elements = [&](size_t operand) {
         return plan.train.graph.value(node.inputs[operand]).type.Elements().At(row.q[0]);
@@ -58,9 +61,6 @@ TEST(RecognizeAttention, FindsEveryExportedForm) {
       }
       if (!row.mask.empty()) {
         EXPECT_EQ(elements(4), product(row.mask));
-      }
-      if (row.window > 0) {
-        EXPECT_EQ(elements(4), row.q.end()[-2] * row.k.end()[-2]);
       }
       // No tensor holds an element for each pair of query and key of each head.
       const Dims& q = plan.train.graph.value(node.inputs[0]).type.dims;

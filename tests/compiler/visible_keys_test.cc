@@ -236,7 +236,9 @@ TEST(VisibleKeys, PartsAConjunction) {
 }
 
 TEST(VisibleKeys, CausalMeansOneMoreKeyForEachQuery) {
-  const auto offset = [](const std::vector<KeyRange>& ranges) { return BoundsOf(ranges, 3).causal_offset; };
+  const auto offset = [](const std::vector<KeyRange>& ranges) {
+    return BoundsOf(ranges, 3).band.causal_offset;
+  };
   EXPECT_EQ(offset({{0, 1}, {0, 2}, {0, 3}}), 0);
   EXPECT_EQ(offset({{0, 2}, {0, 3}, {0, 3}}), 1);
   EXPECT_EQ(offset({{0, 1}, {1, 2}, {0, 3}}), 0) << "of keys that come later";
@@ -246,13 +248,37 @@ TEST(VisibleKeys, CausalMeansOneMoreKeyForEachQuery) {
   EXPECT_EQ(offset({}), std::nullopt);
 }
 
+TEST(VisibleKeys, AWindowBeginsOneKeyLaterForEachQuery) {
+  const auto offset = [](const std::vector<KeyRange>& ranges) {
+    return BoundsOf(ranges, 4).band.window_offset;
+  };
+  EXPECT_EQ(offset({{0, 1}, {0, 2}, {1, 3}}), -1);
+  EXPECT_EQ(offset({{1, 4}, {2, 4}, {3, 4}}), 1);
+  EXPECT_EQ(offset({{0, 4}, {0, 4}, {1, 4}}), -1) << "the same bound";
+  EXPECT_EQ(offset({{0, 1}, {1, 3}, {1, 3}}), std::nullopt);
+  EXPECT_EQ(offset({{1, 2}, {1, 2}, {1, 2}}), std::nullopt);
+  EXPECT_EQ(offset({{2, 4}, {3, 4}, {0, 0}}), std::nullopt) << "the last query sees nothing";
+  EXPECT_EQ(offset({{0, 4}, {0, 4}}), std::nullopt) << "nothing is hidden";
+  EXPECT_EQ(offset({{0, 1}, {0, 2}}), std::nullopt) << "later keys are";
+  EXPECT_EQ(offset({}), std::nullopt);
+}
+
+TEST(VisibleKeys, ABandNarrows) {
+  KeyBand band;
+  band.Narrow({.causal_offset = 2, .window_offset = {}});
+  band.Narrow({.causal_offset = 1, .window_offset = -4});
+  band.Narrow({.causal_offset = {}, .window_offset = -5});
+  EXPECT_EQ(band.causal_offset, 1);
+  EXPECT_EQ(band.window_offset, -4);
+}
+
 TEST(VisibleKeys, ABoundIsThereIfItHidesSomething) {
   using Limits = std::vector<float>;
-  const KeyBounds all = BoundsOf({{0, 3}, {0, 3}}, 3), window = BoundsOf({{0, 1}, {0, 2}, {1, 3}}, 3),
+  const KeyBounds all = BoundsOf({{0, 3}, {0, 3}}, 3), both = BoundsOf({{0, 1}, {1, 2}, {1, 3}}, 3),
                   ends = BoundsOf({{0, 2}, {0, 0}}, 3);
   EXPECT_TRUE(all.first.empty() && all.last.empty());
-  EXPECT_EQ(window.first, (Limits{0, 0, 1}));
-  EXPECT_EQ(window.last, Limits()) << "causal";
+  EXPECT_EQ(both.first, (Limits{0, 1, 1}));
+  EXPECT_EQ(both.last, Limits()) << "causal";
   EXPECT_EQ(ends.first, Limits());
   EXPECT_EQ(ends.last, (Limits{2, 0}));
 }
