@@ -117,9 +117,9 @@ struct CompileFlags {
 
   llvm::cl::opt<std::string> loss{
       "loss", llvm::cl::cat(model_group), llvm::cl::value_desc("KIND"),
-      llvm::cl::desc(
-          "Add a loss, and its input `label`, to a model that ends in predictions: cross-entropy, mse,\n"
-          "l1, smooth-l1, bce-with-logits")};
+      llvm::cl::desc("Add a loss, and its input `label`, to a model that ends in predictions: cross-entropy "
+                     "([N,C,..]),\n"
+                     "token-cross-entropy ([N,T,C]: a language model), mse, l1, smooth-l1, bce-with-logits")};
   llvm::cl::opt<std::string> loss_output{
       "loss-output", llvm::cl::cat(model_group), llvm::cl::value_desc("NAME"),
       llvm::cl::desc("The output that is the loss (default: the only scalar float output)")};

@@ -105,9 +105,10 @@ llvm::Expected<ValueId> FindLoss(Importer& importer, const std::vector<std::stri
     return importer.builder().Reshape(loss, {}, "loss");
   }
   if (scalars.empty())
-    return MakeError("", "no output is a loss (a scalar float); the outputs are: " + Join(all),
-                     "--loss=cross-entropy (or mse, l1, smooth-l1, bce-with-logits) adds a loss to a model "
-                     "that ends in predictions");
+    return MakeError(
+        "", "no output is a loss (a scalar float); the outputs are: " + Join(all),
+        "--loss=cross-entropy (or token-cross-entropy, mse, l1, smooth-l1, bce-with-logits) adds a "
+        "loss to a model that ends in predictions");
   return MakeError("", "several outputs may be the loss: " + Join(scalars),
                    "name it with --loss-output=NAME");
 }

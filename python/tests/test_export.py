@@ -220,6 +220,10 @@ def test_losses_are_pytorchs() -> None:
     for name, function in [("l1", F.l1_loss), ("mse", F.mse_loss), ("smooth-l1", F.smooth_l1_loss)]:
         torch.testing.assert_close(actc.LOSSES[name](x, y), function(x, y))
     torch.testing.assert_close(actc.LOSSES["bce-with-logits"](x, y), F.binary_cross_entropy_with_logits(x, y))
+    scores, labels = torch.randn(2, 5, 3), torch.randint(0, 3, (2, 5))
+    torch.testing.assert_close(
+        actc.LOSSES["token-cross-entropy"](scores, labels), F.cross_entropy(scores.transpose(1, 2), labels)
+    )
 
 
 def test_label_smoothing_is_pytorchs() -> None:

@@ -330,6 +330,25 @@ TEST(Import, LossesThatAreAdded) {
   EXPECT_EQ(ToString(FindValue(import("mse").graph, "label")->type), "f32[N,4]");
 }
 
+TEST(Import, CrossEntropyHasClassesSecondOrLast) {
+  const auto import = [](const char* loss) {
+    OnnxModel m;
+    m.Input("x", {"N", 3, 4})
+        .Node("Mul", {"x", "scale"}, {"logits"})
+        .Weight("scale", {4})
+        .Output("logits", {"N", 3, 4});
+    ImportOptions options;
+    options.loss = loss;
+    return Import(m, options);
+  };
+  const ImportResult second = import("cross-entropy"), last = import("token-cross-entropy");
+  EXPECT_EQ(Ops(second.graph), "Mul Transpose SoftmaxCrossEntropy");
+  EXPECT_EQ(ToString(FindValue(second.graph, "label")->type), "i64[N,4]");
+  EXPECT_EQ(Ops(last.graph), "Mul SoftmaxCrossEntropy");
+  EXPECT_EQ(ToString(FindValue(last.graph, "label")->type), "i64[N,3]");
+  EXPECT_NE(last.logits, kNoValue);
+}
+
 TEST(Import, DeadBranchesAreNotEvenLookedAt) {
   OnnxModel m = Linear();
   m.Node("Unique", {"logits"}, {"unused"}).MeanLoss("logits");

@@ -9,13 +9,15 @@ namespace {
 
 constexpr char kName[] = "loss";
 
-llvm::Expected<AppendedLoss> CrossEntropy(GraphBuilder& b, ValueId scores) {
+llvm::Expected<AppendedLoss> CrossEntropy(GraphBuilder& b, const std::string& kind, ValueId scores) {
   const TensorType type = b.type(scores);
+  const bool classes_last = kind == "token-cross-entropy";
   if (type.rank() < 2)
-    return MakeError("--loss", "cross-entropy needs scores [N, C, ...], the model ends in " + ToString(type));
+    return MakeError("--loss", kind + " needs scores " + (classes_last ? "[N, ..., C]" : "[N, C, ...]") +
+                                   ", the model ends in " + ToString(type));
   Dims labels = type.dims;
-  labels.erase(labels.begin() + 1);
-  if (type.rank() > 2) {
+  labels.erase(classes_last ? labels.end() - 1 : labels.begin() + 1);
+  if (type.rank() > 2 && !classes_last) {
     std::vector<int64_t> perm(type.dims.size());
     std::iota(perm.begin() + 1, perm.end() - 1, 2);
     perm.back() = 1;
@@ -55,10 +57,10 @@ llvm::Expected<ValueId> Elementwise(GraphBuilder& b, const std::string& kind, Va
 }  // namespace
 
 llvm::Expected<AppendedLoss> AppendLoss(GraphBuilder& b, const std::string& kind, ValueId predictions) {
-  if (kind == "cross-entropy") return CrossEntropy(b, predictions);
+  if (kind == "cross-entropy" || kind == "token-cross-entropy") return CrossEntropy(b, kind, predictions);
   if (kind != "mse" && kind != "l1" && kind != "smooth-l1" && kind != "bce-with-logits")
     return MakeError("--loss", "there is no loss '" + kind + "'",
-                     "cross-entropy, mse, l1, smooth-l1 or bce-with-logits");
+                     "cross-entropy, token-cross-entropy, mse, l1, smooth-l1 or bce-with-logits");
   const TensorType type = b.type(predictions);
   const ValueId label = b.Input("label", type, ValueKind::kInput);
   ACT_TRY(const ValueId errors, Elementwise(b, kind, predictions, label));

@@ -15,9 +15,10 @@ struct AppendedLoss {
   ValueId logits = kNoValue;  // cross-entropy: the scores with classes last
 };
 
-// kind: cross-entropy (predictions [N, C, D..], label i64 [N, D..]), or mse, l1, smooth-l1 with
-// beta 1, bce-with-logits (label f32, dims of the predictions). Each is the mean over all elements,
-// as PyTorch's defaults are. Errors: another kind, dims that do not fit.
+// kind: cross-entropy (predictions [N, C, D..], label i64 [N, D..]), token-cross-entropy (predictions
+// [N, T.., C], label i64 [N, T..]), or mse, l1, smooth-l1 with beta 1, bce-with-logits (label f32,
+// dims of the predictions). Each is the mean over all elements, as PyTorch's defaults are. Errors:
+// another kind, dims that do not fit.
 llvm::Expected<AppendedLoss> AppendLoss(GraphBuilder& builder, const std::string& kind, ValueId predictions);
 
 }  // namespace act::onnx_import

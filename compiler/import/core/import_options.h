@@ -10,7 +10,7 @@ namespace act {
 
 struct ImportOptions {
   std::map<std::string, int64_t> dims;  // --dim: extents of symbolic axes other than the batch
-  std::string loss;         // --loss: cross-entropy, mse, l1, smooth-l1, bce-with-logits; empty: in the model
+  std::string loss;         // --loss (append_loss.h); empty: in the model
   std::string loss_output;  // --loss-output; empty: the only scalar float output
   std::vector<std::string> freeze;  // --freeze: globs (* and ?) over parameter names
   bool freeze_bn = false;           // --freeze-bn: BatchNormalization keeps its stored statistics

@@ -58,9 +58,9 @@ def export(
         arguments, which are the names of the graph's inputs. Arguments may be tuples, lists and
         dicts of tensors. What is no tensor (bool, int, None) is a constant of the graph. The first
         axis of each tensor is the batch.
-    loss: a name ("cross-entropy", "mse", "l1", "smooth-l1", "bce-with-logits"), a module or
-        function (outputs, *labels) -> scalar, or None if the model itself returns its loss: alone,
-        as `.loss` or ["loss"], or first of several.
+    loss: a name ("cross-entropy", "token-cross-entropy", "mse", "l1", "smooth-l1", "bce-with-logits"), a
+        module or function (outputs, *labels) -> scalar, or None if the model itself returns its
+        loss: alone, as `.loss` or ["loss"], or first of several.
     labels: example labels. They are further inputs of the graph: `label`, or `label_0`,
         `label_1`... By default random classes, or zeros of the shape that a named loss takes.
     input_names: of the tensors in `inputs`, in order. By default the names of forward's parameters.

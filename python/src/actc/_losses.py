@@ -37,8 +37,13 @@ def _bce_with_logits(outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor
     return (F.softplus(outputs) - outputs * label).mean()
 
 
+def _token_cross_entropy(outputs: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), label.reshape(-1))
+
+
 LOSSES: Dict[str, LossFunction] = {
     "cross-entropy": F.cross_entropy,
+    "token-cross-entropy": _token_cross_entropy,
     "mse": _mse,
     "l1": _l1,
     "smooth-l1": _smooth_l1,

@@ -25,7 +25,7 @@ from safetensors.numpy import save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "python", "src"))
-from actc._losses import _smoothed_cross_entropy  # noqa: E402: the dynamo exporter drops label_smoothing without a word
+from actc._written_out import _smoothed_cross_entropy  # noqa: E402: the dynamo exporter drops label_smoothing without a word
 
 rng = np.random.default_rng(11)
 cases, numbers = [], {}
@@ -99,6 +99,15 @@ def elementwise():
         F.binary_cross_entropy_with_logits, kind="bce-with-logits")
 
 
+def tokens():
+    for shape in [(1, 2), (2, 5, 3), (3, 1, 7), (1, 4, 2, 3)]:
+        x = scores(shape)
+        y = labels(shape[:1] + shape[-1:] + shape[1:-1], ignore=-100)  # PyTorch's default
+        y.flat[0] = 0
+        add(f"flag_token-cross-entropy_{'x'.join(map(str, shape))}", "flag", x, y,
+            lambda t, label: F.cross_entropy(t.movedim(-1, 1), label), kind="token-cross-entropy")
+
+
 class Loss(torch.nn.Module):
     def __init__(self, x, loss):
         super().__init__()
@@ -115,7 +124,7 @@ def exported():
     def ce(**more):
         return lambda t, y: F.cross_entropy(t, y, **{k: v.to(t.dtype) if torch.is_tensor(v) else v for k, v in more.items()})
     def smoothed(**more):
-        return lambda t, y: _smoothed_cross_entropy(torch.nn.CrossEntropyLoss(**more), t, y)
+        return lambda t, y: _smoothed_cross_entropy(t, y, **more)
     # PyTorch's loss, the kind of labels, and the exported loss if it is another form.
     losses = {
         "ce_smooth": (ce(label_smoothing=0.1), "class", smoothed(label_smoothing=0.1)),
@@ -165,6 +174,7 @@ def main():
     cross_entropies()
     elementwise()
     exported()
+    tokens()
     with open(os.path.join(HERE, "cases.json"), "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
     save_file(numbers, os.path.join(HERE, "numbers.safetensors"))
