@@ -26,6 +26,7 @@ llvm::Error LowerLayerNorm(Graph& graph, PassContext& context);
 llvm::Error EliminateDeadCode(Graph& graph, PassContext& context);
 llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context);
 llvm::Error AddGradients(Graph& graph, PassContext& context);
+llvm::Error JoinSlices(Graph& graph, PassContext& context);
 // This says what is bfloat16.
 llvm::Error NarrowValues(Graph& graph, PassContext& context);
 // These decide what is stored.
@@ -150,6 +151,10 @@ inline constexpr PassEntry kPasses[] = {
      "merges derived values with equal forward values, so that none is stored twice"},
     {"dead-code", Training(EliminateDeadCode), kTraining, kOnce, kAlways,
      "removes gradients that nothing uses"},
+    {"join-slices", Training(JoinSlices), kTraining, kOnce, kAlways,
+     "makes one Concat of gradients of slices that together are the whole, which are else filled with zeros "
+     "and "
+     "added; runs after add-gradients, which adds gradients one by one"},
     {"place-derived", Training(PlaceDerived), kTraining, kOnce, kAlways,
      "runs masks and derivatives in the forward or the backward pass, so that what is saved is smaller and "
      "unbiased"},

@@ -256,7 +256,8 @@ void AddStructureOps(std::vector<OpDef>& ops) {
                  .infer = InferSliceGrad,
                  .grad = SliceGradGrad,
                  .flops = NoFlops,
-                 .gradient = true});
+                 .gradient = true,
+                 .movement = Movement::kPlace});
   ops.push_back(
       {.name = "Pad", .infer = InferPad, .grad = PadGrad, .flops = NoFlops, .movement = Movement::kPad});
 }

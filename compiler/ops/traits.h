@@ -25,6 +25,7 @@ enum class Movement : uint8_t {
   kSlice,      // some, each once
   kConcat,     // all of every operand, each once
   kPad,        // all, with constants or copies around them; a negative pad leaves numbers out
+  kPlace,      // all, at places of a tensor of zeros: the gradient of kSlice
   kRepeat,     // all, each as often as the result's shape requires
   kGather,     // those named by an index
   kDrop,       // all, but 0 in place of those that the random stream drops

@@ -99,7 +99,7 @@ class Tiler {
             Most(live_, span.made, span.last_read) < high)
           return false;
         tried.insert(span.value);
-        return TryLoop(span, 1);
+        return TryLoop(span);
       };
       return spans_.Visit(0, graph_.nodes.size() - 1, lower);
     };
@@ -115,10 +115,7 @@ class Tiler {
     for (const SampleLoop& loop : graph_.loops)
       if (static_cast<size_t>(loop.first) <= node && node < static_cast<size_t>(loop.last))
         first = static_cast<size_t>(loop.first), last = static_cast<size_t>(loop.last) - 1;
-    return spans_.Visit(first, last, [&](const LoopSpan& span) {
-      const int64_t tokens = TokensOf(span.value);
-      return (tokens > 1 && TryLoop(span, tokens)) || TryLoop(span, 1);
-    });
+    return spans_.Visit(first, last, [&](const LoopSpan& span) { return TryLoop(span); });
   }
 
   std::vector<int64_t> BytesOfValues(int64_t batch) const {
@@ -153,6 +150,12 @@ class Tiler {
             .tiles = std::clamp(tiles, tiles_, std::min(all, kMostTiles)),
             .least_samples = tokens > 1 ? samples : std::min(samples, least_samples_),
             .tokens = tokens};
+  }
+
+  // Tries a loop over the tokens of long samples, or else over samples.
+  bool TryLoop(const LoopSpan& span) {
+    const int64_t tokens = TokensOf(span.value);
+    return (tokens > 1 && TryLoop(span, tokens)) || TryLoop(span, 1);
   }
 
   // Tries a loop around the span and around the loops that it meets. Undoes it if it does not pay.

@@ -121,6 +121,35 @@ inline OpCase SliceCase(const Ints& from, const Ints& starts, const Ints& steps,
           std::move(batched)};
 }
 
+// x + 3 rotated(x), where the halves of the last axis change places and one its sign (rotary embeddings).
+inline OpCase RotatedHalvesCase(const Ints& dims, std::vector<size_t> batched = {}) {
+  const int64_t half = dims.back() / 2;
+  return {"Rotated halves",
+          {{dims}},
+          [=](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
+            Dims part = b.type(v[0]).dims;
+            part.back() = half;
+            Ints at(dims.size(), 0);
+            const Ints steps(dims.size(), 1);
+            const ValueId first = Take(b.Slice(v[0], at, part, steps, "first"));
+            at.back() = half;
+            const ValueId last = Take(b.Slice(v[0], at, part, steps, "last"));
+            const ValueId rotated =
+                Take(b.Add1("Concat", {Take(b.Add1("Neg", {last})), first},
+                            Attrs({{"axis", static_cast<int64_t>(dims.size()) - 1}}), "rotated"));
+            return b.Add1("Add", {v[0], Take(b.Add1("Mul", {rotated, b.Scalar(3)}))}, {}, "tested");
+          },
+          [=](const Tensors& t) {
+            return truth::Make(dims, [&](Ints i) {
+              const double x = t[0].at(i);
+              const bool is_first = i.back() < half;
+              i.back() += is_first ? half : -half;
+              return x + 3 * (is_first ? -t[0].at(i) : t[0].at(i));
+            });
+          },
+          std::move(batched)};
+}
+
 inline OpCase PadCase(const Ints& from, const Ints& pads, const std::string& mode,
                       std::vector<size_t> batched = {}) {
   return {"Pad " + mode,
@@ -146,6 +175,8 @@ inline OpCase PadCase(const Ints& from, const Ints& pads, const std::string& mod
 
 inline std::vector<OpCase> StructureCases() {
   std::vector<OpCase> cases = ReshapeAndTransposeCases();
+  cases.push_back(RotatedHalvesCase({3, 2, 4}, {0}));
+  cases.push_back(RotatedHalvesCase({1, 2}));
   cases.push_back(ConcatCase({{2, 3}, {4, 3}, {1, 3}}, 0, {}));
   cases.push_back(ConcatCase({{2, 3, 2}, {2, 1, 2}}, 1, {0, 1}));
   cases.push_back(ConcatCase({{2, 3, 2}, {2, 3, 1}, {2, 3, 4}}, 2, {0, 1, 2}));
