@@ -134,8 +134,8 @@ class BackwardKernel final : public Kernel {
       for (int64_t b = 0; b < blocks_.count; ++b) {
         const int64_t first = blocks_.Begin(b), rows = blocks_.Rows(b);
         const BlockKeys keys = blocks_.Keys(args, slice, b);
-        const float *const block_keys = keys_across + keys.first, *const block_values =
-                                                                      values_across + keys.first;
+        const float* const block_keys = keys_across + keys.first;
+        const float* const block_values = values_across + keys.first;
         const int64_t at_q = s.q.At(slice, first, 0), at_out = s.o.At(slice, first, 0);
         const FloatTile q = TileOf(q_all, at_q, s.q.row, s.depth, q_tile),
                         d_out = TileOf(d_out_all, at_out, s.o.row, s.value_depth, d_out_tile),

@@ -3,7 +3,7 @@
 // its gradient. As a sum, each part was filled with zeros to the size of the whole, and all of these were added. The
 // result has the same bits, but for the sign of a zero, where nothing else is added.
 #include <algorithm>
-#include <optional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -16,12 +16,12 @@
 namespace act {
 namespace {
 
-// A gradient of a slice as a summand: first .. last - 1 of one axis.
+// Gradients of slices along one axis, by the axis and the begin of its range.
 struct Part {
   size_t summand = 0;  // its position in the sum
-  size_t axis = 0;
-  int64_t first = 0, last = 0;
+  int64_t end = 0;     // of the range
 };
+using Parts = std::multimap<std::pair<size_t, int64_t>, Part>;
 
 // A value, and what it will be made of if that is not what made it so far.
 struct Summand {
@@ -91,39 +91,41 @@ class Joiner {
     return summands;
   }
 
-  // Nullopt: it is no gradient of a slice along one axis, or others read it.
-  std::optional<Part> PartOf(const std::vector<Summand>& summands, size_t i) const {
-    const Node* const maker = OwnMaker(summands[i].value);
-    if (!maker || !summands[i].parts.empty() || OpOf(*maker).movement != Movement::kPlace)
-      return std::nullopt;
-    const Dims &part = DimsOf(maker->inputs[0]), &whole = DimsOf(summands[i].value);
-    const std::vector<int64_t> starts = maker->attrs.Ints("starts"), steps = maker->attrs.Ints("steps");
-    std::optional<Part> found;
-    for (size_t axis = 0; axis < whole.size(); ++axis) {
-      if (part[axis] == whole[axis] && starts[axis] == 0 && steps[axis] == 1) continue;
-      if (found || steps[axis] != 1 || part[axis] == Dim(0)) return std::nullopt;
-      found = Part{i, axis, starts[axis], starts[axis] + part[axis].fixed};
+  // The gradients of slices that nothing else reads.
+  Parts PartsOf(const std::vector<Summand>& summands) const {
+    Parts parts;
+    for (size_t i = 0; i < summands.size(); ++i) {
+      const Node* const maker = OwnMaker(summands[i].value);
+      if (!maker || OpOf(*maker).movement != Movement::kPlace) continue;
+      const Dims &part = DimsOf(maker->inputs[0]), &whole = DimsOf(summands[i].value);
+      const std::vector<int64_t> starts = maker->attrs.Ints("starts"), steps = maker->attrs.Ints("steps");
+      std::vector<size_t> cut;  // axes
+      for (size_t axis = 0; axis < whole.size(); ++axis)
+        if (part[axis] != whole[axis] || starts[axis] != 0 || steps[axis] != 1) cut.push_back(axis);
+      if (cut.size() != 1 || steps[cut[0]] != 1 || part[cut[0]] == Dim(0)) continue;
+      const int64_t first = starts[cut[0]];
+      parts.insert({{cut[0], first}, {i, first + part[cut[0]].fixed}});
     }
-    return found;
+    return parts;
   }
 
-  // Parts that follow each other from the begin to the end of their axis. Empty: there are none.
-  std::vector<Part> Cover(const std::vector<Summand>& summands) const {
-    std::vector<Part> parts;
-    for (size_t i = 0; i < summands.size(); ++i)
-      if (const std::optional<Part> part = PartOf(summands, i)) parts.push_back(*part);
-    for (const Part& first : parts) {
-      if (first.first != 0) continue;
-      const Dim end = DimsOf(summands[first.summand].value)[first.axis];
-      std::vector<Part> cover{first};
-      while (Dim(cover.back().last) != end) {
-        const auto next = std::find_if(parts.begin(), parts.end(), [&](const Part& p) {
-          return p.axis == first.axis && p.first == cover.back().last;
-        });
-        if (next == parts.end()) break;
-        cover.push_back(*next);
+  // Takes parts that follow each other from the begin to the end of an axis. Empty: there are none. A part that begins
+  // none is dropped, so that many of them take no time again.
+  static std::vector<Part> TakeCover(Parts& parts, size_t axis, const Dim& end) {
+    for (auto start = parts.find({axis, 0}); start != parts.end(); start = parts.find({axis, 0})) {
+      std::vector<Parts::iterator> cover;
+      for (auto next = start; next != parts.end(); next = parts.find({axis, next->second.end})) {
+        cover.push_back(next);
+        if (Dim(next->second.end) == end) break;
       }
-      if (Dim(cover.back().last) == end) return cover;
+      const bool complete = Dim(cover.back()->second.end) == end;
+      if (!complete) cover.resize(1);
+      std::vector<Part> taken;
+      for (const auto& part : cover) {
+        taken.push_back(part->second);
+        parts.erase(part);
+      }
+      if (complete) return taken;
     }
     return {};
   }
@@ -132,20 +134,25 @@ class Joiner {
   std::vector<Summand> Joined(size_t sum) {
     std::vector<size_t> adds;
     std::vector<Summand> summands = SummandsOf(nodes_[sum], adds);
-    std::vector<Part> cover = Cover(summands);
-    if (cover.empty()) return {};
-    for (const size_t add : adds) gone_[add] = true;
-    for (; !cover.empty(); cover = Cover(summands)) {
-      Summand whole{.value = summands[cover[0].summand].value, .axis = cover[0].axis};
-      for (const Part& part : cover) {
-        const Node& place = *uses_.ProducerNode(summands[part.summand].value);
-        whole.parts.push_back(place.inputs[0]);
-        gone_[PositionOf(place)] = true;
-        summands[part.summand].value = kNoValue;
+    Parts parts = PartsOf(summands);
+    const Dims& dims = DimsOf(nodes_[sum].outputs[0]);
+    bool joined = false;
+    for (size_t axis = 0; axis < dims.size(); ++axis)
+      for (std::vector<Part> cover = TakeCover(parts, axis, dims[axis]); !cover.empty();
+           cover = TakeCover(parts, axis, dims[axis])) {
+        joined = true;
+        Summand whole{.value = summands[cover[0].summand].value, .axis = axis};
+        for (const Part& part : cover) {
+          const Node& place = *uses_.ProducerNode(summands[part.summand].value);
+          whole.parts.push_back(place.inputs[0]);
+          gone_[PositionOf(place)] = true;
+          summands[part.summand].value = kNoValue;
+        }
+        summands[cover[0].summand] = std::move(whole);
       }
-      summands[cover[0].summand] = std::move(whole);
-      std::erase_if(summands, [](const Summand& s) { return s.value == kNoValue; });
-    }
+    if (!joined) return {};
+    for (const size_t add : adds) gone_[add] = true;
+    std::erase_if(summands, [](const Summand& s) { return s.value == kNoValue; });
     return summands;
   }
 
