@@ -17,11 +17,12 @@
 //   These functions are not linear. Their error is small on average if the code that they start
 //   from is fine, so that code gets an anchor's bits.
 // The result of a re-run is computed once, before its first reader in the backward pass. It lies in
-// memory until its last reader.
+// memory until its last reader. So does a sum of several of them that nothing else needs.
 //
 // A chain of residual sums could be recomputed from its start, at the price of one decode for each
 // block. The pass does not follow a chain so far that a rebuilt value would read more than four
 // codes (kMostReads in recipes.cc).
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,6 +30,7 @@
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
+#include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
 #include "passes/storage/cut_forward.h"
 #include "passes/storage/recipes.h"
@@ -112,7 +114,12 @@ class Rebuilder {
     const bool moves = op.movement == Movement::kTranspose || op.movement == Movement::kConcat ||
                        op.movement == Movement::kSlice;
     const bool once = !op.expr && op.movement != Movement::kReshape && !(moves && from_layer_to_layer_);
-    if (once || IsBiasedProduct(node)) rerun[v] = made;
+    std::set<ValueId> behind = recode ? std::set<ValueId>() : TensorsBehind(node, v);
+    if (once || IsBiasedProduct(node) || StandsForSeveral(behind)) {
+      rerun[v] = made;
+      behind = {v};
+    }
+    behind_[v] = std::move(behind);
     if (!recode) return made;
     Recoded recoded{kNoValue, CodecAttributes(context_.policy.RecodeCodec(), context_.next_stream++)};
     ACT_TRY(recoded.code, builder_.Add1("Compress", {made}, recoded.attrs, name + ".encode"));
@@ -128,6 +135,24 @@ class Rebuilder {
       if (IsRerunProduct(ProducerOf(sum.inputs[i])) && !recipes_.InSegment(sum.inputs[i])) return true;
     }
     return false;
+  }
+
+  // The re-run tensors at least as large as v from which its node computes it.
+  std::set<ValueId> TensorsBehind(const Node& node, ValueId v) const {
+    const int64_t bytes = graph_.value(v).type.Bytes().At(kComparedBatch);
+    std::set<ValueId> tensors;
+    for (const ValueId in : node.inputs)
+      if (const auto it = behind_.find(in); it != behind_.end())
+        for (const ValueId tensor : it->second)
+          if (graph_.value(tensor).type.Bytes().At(kComparedBatch) >= bytes) tensors.insert(tensor);
+    return tensors;
+  }
+
+  // A value takes less memory than the tensors from which it would be made again, if nothing else needs these. Queries
+  // and keys with rotary embeddings are sums of two.
+  bool StandsForSeveral(const std::set<ValueId>& tensors) const {
+    return std::count_if(tensors.begin(), tensors.end(), [&](ValueId v) { return !recipes_.IsRebuilt(v); }) >
+           1;
   }
 
   llvm::Expected<std::vector<ValueId>> Operands(const Node& node) {
@@ -202,6 +227,7 @@ class Rebuilder {
   int64_t part_ = 0;
   std::map<ValueId, ValueId> passed_;
   std::map<ValueId, Recoded> recoded_;
+  std::map<ValueId, std::set<ValueId>> behind_;  // TensorsBehind of what was made; of a re-run result, itself
   // The value's readers may be far apart: it is an input, or a part of a segment.
   bool from_layer_to_layer_ = false;
   // How many re-run products of a segment are being made, one inside the other. Stored values that

@@ -1,6 +1,7 @@
 // A small transformer, as a model that was imported.
 #pragma once
 
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -10,7 +11,7 @@ namespace act::small_transformer {
 
 using testing_step::Take;
 
-// GELU with layer norms, or SiLU times a second product with RMS norms.
+// GELU with layer norms, or SiLU times a second product with RMS norms and rotary embeddings.
 enum class Kind { kGelu, kGated };
 
 // Blocks of attention and a perceptron on tokens [samples, kTokens, kWidth], with dropout on the
@@ -36,7 +37,12 @@ class Transformer {
     attrs.Set("scale", .35);
     attrs.Set("probability", .1);
     attrs.Set("stream", int64_t{1000 + stream_++});
-    const ValueId q = part(".q"), k = part(".k"), v = part(".v");
+    ValueId q = part(".q"), k = part(".k");
+    const ValueId v = part(".v");
+    if (kind_ == Kind::kGated) {
+      q = Rotated(q, name + ".rotated_q");
+      k = Rotated(k, name + ".rotated_k");
+    }
     const ValueId o = Take(builder_.Add1("Attention", {q, k, v}, attrs, name + ".attention"));
     const ValueId flat = Take(builder_.Reshape(o, {samples_, kTokens, kWidth}));
     x_ = Add(x_, Product(flat, kWidth, kWidth, name + ".out"));
@@ -83,6 +89,29 @@ class Transformer {
     return Take(builder_.Add1(
         "Add", {Take(builder_.Add1("MatMul", {x, w}, {}, name)), Weight(name + ".b", {to}, 0, .1f)}, {},
         name + ".bias"));
+  }
+
+  // x cos + (-x2, x1) sin, of heads [samples, kTokens, kHeads, 2 half] with halves x1, x2.
+  ValueId Rotated(ValueId x, const std::string& name) {
+    constexpr int64_t kHalf = kWidth / kHeads / 2;
+    const Dims part{samples_, kTokens, kHeads, kHalf};
+    const auto half = [&](int64_t first) {
+      return Take(builder_.Slice(x, {0, 0, 0, first}, part, {1, 1, 1, 1}, name));
+    };
+    const auto times = [&](ValueId v, float (*function)(float)) {
+      std::vector<float> numbers;
+      for (int64_t t = 0; t < kTokens; ++t)
+        for (int64_t i = 0; i < 2 * kHalf; ++i)
+          numbers.push_back(function(static_cast<float>(t) / static_cast<float>(1 + i % kHalf)));
+      const ValueId angles =
+          builder_.Constant("", Type({kTokens, 1, 2 * kHalf}), testing_step::HostFloats(numbers));
+      return Take(builder_.Add1("Mul", {v, angles}, {}, name));
+    };
+    Attributes last;
+    last.Set("axis", int64_t{3});
+    const ValueId swapped = Take(
+        builder_.Add1("Concat", {Take(builder_.Add1("Neg", {half(kHalf)}, {}, name)), half(0)}, last, name));
+    return Take(builder_.Add1("Add", {times(x, std::cos), times(swapped, std::sin)}, {}, name));
   }
 
   ValueId Norm(ValueId x, const std::string& name) {
