@@ -91,11 +91,14 @@ void BlockRunner::RunBlock() {
 }
 
 void BlockRunner::AbandonWorkers() {
-  // Their frames are those of kernels, and own nothing. Unwinding them might end in the very fault.
+  // Their frames are those of kernels, and own at most the texts of the fault. Unwinding them might end in the very
+  // fault.
   static auto* abandoned = new std::vector<boost::context::fiber>;
-  for (const auto& worker : workers_)
-    if (std::find(idle_.begin(), idle_.end(), worker.get()) == idle_.end())
-      abandoned->push_back(std::move(worker->fiber));
+  for (const auto& worker : workers_) {
+    if (std::find(idle_.begin(), idle_.end(), worker.get()) != idle_.end()) continue;
+    KeepStack(worker->stack);
+    abandoned->push_back(std::move(worker->fiber));
+  }
   std::erase_if(workers_, [this](const auto& worker) {
     return std::find(idle_.begin(), idle_.end(), worker.get()) == idle_.end();
   });

@@ -16,6 +16,7 @@
 #ifdef ACT_SANITIZED_STACKS
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
 #endif
 
 namespace act::fake {
@@ -41,10 +42,13 @@ inline StackBounds LeftStack(void* own) {
 }
 // Memory that is no stack any more has no marks.
 inline void ForgetStack(const void* lowest, size_t bytes) { ASAN_UNPOISON_MEMORY_REGION(lowest, bytes); }
+// Nobody comes back to this stack, and what its frames own is no leak.
+inline void KeepStack(const StackBounds& stack) { __lsan_register_root_region(stack.lowest, stack.bytes); }
 #else
 inline void* EnterStack(const StackBounds&) { return nullptr; }
 inline StackBounds LeftStack(void*) { return {}; }
 inline void ForgetStack(const void*, size_t) {}
+inline void KeepStack(const StackBounds&) {}
 #endif
 
 }  // namespace act::fake
