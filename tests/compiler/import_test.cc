@@ -229,14 +229,14 @@ TEST(Import, AttentionOfPackedHeadsIsOneOperator) {
 }
 
 TEST(Import, AttentionWithACacheOrAnOutputOfScoresIsRefused) {
-  const auto model = [](std::vector<std::string> inputs, std::vector<std::string> outputs, int64_t heads) {
+  const auto model = [](const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                        int64_t heads) {
     OnnxModel m(23);
     m.Input("q", {"N", 5, 24})
         .Input("k", {"N", 7, 24})
         .Input("v", {"N", 7, 24})
         .Input("past", {"N", 4, 2, 6});
-    m.Node("Attention", std::move(inputs), std::move(outputs),
-           {Attr("q_num_heads", heads), Attr("kv_num_heads", heads)});
+    m.Node("Attention", inputs, outputs, {Attr("q_num_heads", heads), Attr("kv_num_heads", heads)});
     m.MeanLoss("y");
     return ErrorOf(m);
   };
