@@ -22,7 +22,6 @@
 // A chain of residual sums could be recomputed from its start, at the price of one decode for each
 // block. The pass does not follow a chain so far that a rebuilt value would read more than four
 // codes (kMostReads in recipes.cc).
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -114,12 +113,13 @@ class Rebuilder {
     const bool moves = op.movement == Movement::kTranspose || op.movement == Movement::kConcat ||
                        op.movement == Movement::kSlice;
     const bool once = !op.expr && op.movement != Movement::kReshape && !(moves && from_layer_to_layer_);
-    std::set<ValueId> behind = recode ? std::set<ValueId>() : TensorsBehind(node, v);
-    if (once || IsBiasedProduct(node) || StandsForSeveral(behind)) {
+    const std::set<ValueId> tensors = recode ? std::set<ValueId>() : TensorsBehind(node, v);
+    ValueId behind = tensors.empty() ? kNoValue : *tensors.begin();
+    if (once || IsBiasedProduct(node) || tensors.size() > 1) {
       rerun[v] = made;
-      behind = {v};
+      behind = recipes_.IsRebuilt(v) ? kNoValue : v;
     }
-    behind_[v] = std::move(behind);
+    behind_[v] = behind;
     if (!recode) return made;
     Recoded recoded{kNoValue, CodecAttributes(context_.policy.RecodeCodec(), context_.next_stream++)};
     ACT_TRY(recoded.code, builder_.Add1("Compress", {made}, recoded.attrs, name + ".encode"));
@@ -137,22 +137,17 @@ class Rebuilder {
     return false;
   }
 
-  // The re-run tensors at least as large as v from which its node computes it.
+  // The re-run tensors, at least as large as v, that wait for this node alone. If there are several, v takes less memory
+  // than they do, and is made once: queries and keys with rotary embeddings are sums of two.
   std::set<ValueId> TensorsBehind(const Node& node, ValueId v) const {
-    const int64_t bytes = graph_.value(v).type.Bytes().At(kComparedBatch);
+    const auto bytes = [&](ValueId id) { return graph_.value(id).type.Bytes().At(kComparedBatch); };
     std::set<ValueId> tensors;
-    for (const ValueId in : node.inputs)
-      if (const auto it = behind_.find(in); it != behind_.end())
-        for (const ValueId tensor : it->second)
-          if (graph_.value(tensor).type.Bytes().At(kComparedBatch) >= bytes) tensors.insert(tensor);
+    for (const ValueId in : node.inputs) {
+      const auto it = behind_.find(in);
+      if (it != behind_.end() && it->second != kNoValue && bytes(it->second) >= bytes(v))
+        tensors.insert(it->second);
+    }
     return tensors;
-  }
-
-  // A value takes less memory than the tensors from which it would be made again, if nothing else needs these. Queries
-  // and keys with rotary embeddings are sums of two.
-  bool StandsForSeveral(const std::set<ValueId>& tensors) const {
-    return std::count_if(tensors.begin(), tensors.end(), [&](ValueId v) { return !recipes_.IsRebuilt(v); }) >
-           1;
   }
 
   llvm::Expected<std::vector<ValueId>> Operands(const Node& node) {
@@ -227,7 +222,9 @@ class Rebuilder {
   int64_t part_ = 0;
   std::map<ValueId, ValueId> passed_;
   std::map<ValueId, Recoded> recoded_;
-  std::map<ValueId, std::set<ValueId>> behind_;  // TensorsBehind of what was made; of a re-run result, itself
+  // The re-run tensor from which a value is made anew for each reader, or kNoValue if the backward pass reads that as
+  // well. Of a re-run result, itself.
+  std::map<ValueId, ValueId> behind_;
   // The value's readers may be far apart: it is an input, or a part of a segment.
   bool from_layer_to_layer_ = false;
   // How many re-run products of a segment are being made, one inside the other. Stored values that
