@@ -171,7 +171,8 @@ class Joiner {
         continue;
       }
       ACT_TRY(const ValueId added, builder_.Add1("Add", {total, summand.value}, {}, sum.name));
-      marks_[added] = marks_[sum.outputs[0]];
+      const ValueMarks marks = marks_[sum.outputs[0]];  // a copy, because the map grows
+      marks_[added] = marks;
       total = added;
     }
     Rename(total, sum.outputs[0]);
