@@ -17,7 +17,8 @@
 //   These functions are not linear. Their error is small on average if the code that they start
 //   from is fine, so that code gets an anchor's bits.
 // The result of a re-run is computed once, before its first reader in the backward pass. It lies in
-// memory until its last reader. So does a sum of several of them that nothing else needs.
+// memory until its last reader. So does an elementwise function of several of them that nothing
+// else reads.
 //
 // A chain of residual sums could be recomputed from its start, at the price of one decode for each
 // block. The pass does not follow a chain so far that a rebuilt value would read more than four
