@@ -60,9 +60,11 @@ class Standardized(nn.Module):
 class Transformer(nn.Module):
     """A model with tied embeddings and fused attention, whose input is tokens."""
 
-    def __init__(self, vocabulary: int = 50, d: int = 32, dropout: float = 0.0) -> None:
+    def __init__(self, vocabulary: int = 50, d: int = 32, dropout: float = 0.0, places: int = 0) -> None:
         super().__init__()
         self.dropout = dropout
+        # Added to the scores, as T5 and Swin do. A sequence has `places` tokens then.
+        self.bias = nn.Parameter(torch.randn(1, 4, places, places)) if places else None
         self.embed = nn.Embedding(vocabulary, d)
         self.norm = nn.LayerNorm(d)
         self.qkv = nn.Linear(d, 3 * d)
@@ -73,7 +75,9 @@ class Transformer(nn.Module):
         x = self.embed(tokens)
         q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
         heads = lambda t: t.unflatten(-1, (4, -1)).transpose(1, 2)
-        y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), dropout_p=self.dropout, is_causal=True)
+        y = F.scaled_dot_product_attention(
+            heads(q), heads(k), heads(v), self.bias, self.dropout, is_causal=self.bias is None
+        )
         return self.head(x + y.transpose(1, 2).flatten(2))
 
 
@@ -262,6 +266,16 @@ def test_attention_keeps_its_dropout(tmp_path: Path, exporter: str) -> None:
     command = [BIN + "/actc", str(tmp_path / "m.onnx"), "-O", "L0", "--print-after=recognize-attention"]
     graph = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "probability=0.25" in graph[graph.index(" Attention(") :].splitlines()[0]
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_attention_with_a_learned_bias_matches_autograd(tmp_path: Path, exporter: str) -> None:
+    tokens, labels = torch.randint(0, 50, (2, 3, 7))
+    model, file = randomize(Transformer(places=7)), tmp_path / "m.onnx"
+    report = actc.export(model, tokens, file, next_token, labels, exporter=exporter, bin_dir=BIN)
+    assert report.check is not None and not report.unreached
+    assert max(report.check.loss_error, report.check.gradient_error) <= LIMIT, str(report)
 
 
 def test_module_comes_back_as_it_was(tmp_path: Path) -> None:

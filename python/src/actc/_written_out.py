@@ -55,10 +55,15 @@ def _attention_with_dropout(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """F.scaled_dot_product_attention with dropout, as PyTorch documents it. Both exporters write its
-    dropout as one that is not active."""
+    dropout as one that is not active.
+
+    The result is copied. Kernels of PyTorch differ in the order of its axes in memory: the dynamo
+    exporter traces a view of it with the order of one kernel, and refuses that view when it
+    decomposes the operator into others (pytorch issue 136543). A copy has one order."""
     if dropout_p == 0:
         options = {"enable_gqa": True} if enable_gqa else {}  # versions before 2.5 lack it
-        return _attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options)
+        result = _attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options)
+        return result.clone(memory_format=torch.contiguous_format)
     if enable_gqa:
         key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
     scores = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.size(-1)) if scale is None else scale)
