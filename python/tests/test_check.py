@@ -113,7 +113,8 @@ def test_where_the_gradient_stops_is_told(tmp_path: Path) -> None:
 
 
 @needs_tools
-def test_detach_is_in_the_graph(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_detach_is_in_the_graph(tmp_path: Path, exporter: str) -> None:
     class Detaches(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -124,8 +125,11 @@ def test_detach_is_in_the_graph(tmp_path: Path) -> None:
             return self.b(x * x.detach().tanh())
 
     path = tmp_path / "m.onnx"
-    report = actc.export(Detaches(), torch.randn(4, 6), path, "cross-entropy", check=True, bin_dir=BIN)
-    assert report.exporter == "torchscript" and report.check is not None and report.check.conclusive
+    detach = torch.Tensor.detach
+    x = torch.randn(4, 6)
+    report = actc.export(Detaches(), x, path, "cross-entropy", check=True, bin_dir=BIN, exporter=exporter)
+    assert report.batch_axis and report.check is not None and report.check.conclusive
+    assert torch.Tensor.detach is detach
     # Readers that know nothing of it have its definition.
     onnx.checker.check_model(onnx.load(path), full_check=True)
     session = onnx.reference.ReferenceEvaluator(onnx.load(path))

@@ -4,34 +4,9 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/import/core/importer.h"
-#include "tests/compiler/onnx_model.h"
-#include "tests/compiler/op_cases_elementwise.h"
+#include "tests/compiler/op_cases_rotation.h"
 
 namespace act::gradient_case {
-
-// Imports one node. Its inputs are the operands, followed by these known integers.
-inline auto Imported(const std::string& op, const std::vector<onnx::AttributeProto>& attrs,
-                     const std::vector<Ints>& known = {}, int outputs = 1) {
-  return [=](GraphBuilder& b, const Values& v) -> llvm::Expected<ValueId> {
-    onnx_import::Importer importer(b.graph(), 18);
-    onnx::NodeProto node;
-    node.set_op_type(op);
-    node.set_name("tested");
-    for (int i = 0; i < outputs; ++i) node.add_output("y" + std::to_string(i));
-    for (const auto& a : attrs) *node.add_attribute() = a;
-    const auto define = [&](onnx_import::Operand operand) {
-      node.add_input("x" + std::to_string(node.input_size()));
-      return importer.Define(node.input(node.input_size() - 1), std::move(operand));
-    };
-    for (const ValueId x : v) ACT_CHECK_OK(define({.type = b.type(x), .value = x}));
-    for (const Ints& integers : known)
-      ACT_CHECK_OK(
-          define(onnx_import::KnownOperand(onnx_import::IntegerVector({integers.begin(), integers.end()}))));
-    ACT_CHECK_OK(importer.ImportNode(node));
-    return importer.Materialize(*importer.Find("y0"));
-  };
-}
 
 // The definition: for each combination of label values, the product of the operands is added to its
 // place in the result.
@@ -151,6 +126,7 @@ inline OpCase ReducedCase(const std::string& op, const Ints& dims, const Ints& a
 
 inline std::vector<OpCase> ImportedCases() {
   std::vector<OpCase> cases = EinsumCases();
+  for (const auto& more : {DftCases(), RotaryCases()}) cases.insert(cases.end(), more.begin(), more.end());
   const auto product = [](const std::vector<double>& row) {
     double y = 1;
     for (const double x : row) y *= x;

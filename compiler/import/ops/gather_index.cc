@@ -2,16 +2,41 @@
 
 #include <algorithm>
 
+#include "compiler/import/ops/strided_view.h"
+
 namespace act::onnx_import {
 
 Dims Range(const Dims& dims, size_t begin, size_t end) {
   return {dims.begin() + static_cast<std::ptrdiff_t>(begin), dims.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
+Dims Joined(Dims a, const Dims& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 Dim Product(const Dims& dims) {
   Dim product(1);
   for (const Dim& dim : dims) product = product * dim;
   return product;
+}
+
+llvm::Expected<ValueId> Gather(const NodeContext& c, ValueId x, size_t axis, const Operand& indices,
+                               Attributes attrs) {
+  if (indices.known) {
+    ACT_TRY(const std::optional<ValueId> view, StridedView(c, x, axis, *indices.known));
+    if (view) return *view;
+  }
+  ACT_TRY(const ValueId given, c.importer.Materialize(indices));
+  TensorType type = c.TypeOf(x);
+  const Dims from = type.dims;
+  type.dims[axis] = indices.type.Elements();
+  Dims index_dims(from.size(), Dim(1));
+  index_dims[axis] = type.dims[axis];
+  ACT_TRY(const ValueId index, c.Reshape(given, index_dims));
+  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, type, std::move(attrs), c.name()));
+  return c.Reshape(
+      y, Joined(Joined(Range(from, 0, axis), indices.type.dims), Range(from, axis + 1, from.size())));
 }
 
 llvm::Expected<ValueId> UnexpandedIndex(const NodeContext& c, size_t i, size_t axis) {

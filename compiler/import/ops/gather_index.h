@@ -7,7 +7,13 @@ namespace act::onnx_import {
 
 // Axes begin..end-1.
 Dims Range(const Dims& dims, size_t begin, size_t end);
+Dims Joined(Dims a, const Dims& b);
 Dim Product(const Dims& dims);
+
+// ONNX's Gather: the axes of the indices replace the axis of x that they select from. Our operator has
+// one axis of indices, which broadcasts over the others.
+llvm::Expected<ValueId> Gather(const NodeContext& c, ValueId x, size_t axis, const Operand& indices,
+                               Attributes attrs);
 
 // Input i as an index of ours. Exporters expand one index to all elements of a row. What the Expand
 // reads is then enough.

@@ -24,31 +24,6 @@ Attributes Along(size_t axis) {
   return attrs;
 }
 
-Dims Joined(Dims a, const Dims& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// Gather: the axes of the indices replace the axis of x that they select from. Our operator has one
-// axis of indices, which broadcasts over the others.
-llvm::Expected<ValueId> Gather(NodeContext& c, ValueId x, size_t axis, const Operand& indices,
-                               Attributes attrs) {
-  if (indices.known) {
-    ACT_TRY(const std::optional<ValueId> view, StridedView(c, x, axis, *indices.known));
-    if (view) return *view;
-  }
-  ACT_TRY(const ValueId given, c.importer.Materialize(indices));
-  TensorType type = c.TypeOf(x);
-  const Dims from = type.dims;
-  type.dims[axis] = indices.type.Elements();
-  Dims index_dims(from.size(), Dim(1));
-  index_dims[axis] = type.dims[axis];
-  ACT_TRY(const ValueId index, c.Reshape(given, index_dims));
-  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, type, std::move(attrs), c.name()));
-  return c.Reshape(
-      y, Joined(Joined(Range(from, 0, axis), indices.type.dims), Range(from, axis + 1, from.size())));
-}
-
 // The row of an embedding that stands for padding and does not train. The dynamo exporter notes it
 // ("aten.embedding.default](args = (%weight, %indices, 0)"). TorchScript's exporter loses it. In
 // its files the padding row is the only row that is all zeros: PyTorch sets it so.

@@ -24,7 +24,7 @@ from torch import nn
 from ._calm import calm, same_after
 from ._check import check_step
 from ._errors import ExportError, WrongStep, first_line
-from ._exporters import BATCH, Attempt, attempts, run_exporter, worth_trying
+from ._exporters import BATCH, DYNAMO_KEEPS_DETACH, Attempt, attempts, run_exporter, worth_trying
 from ._graph import mark_kinds, rename, restore_statistics, save, verify
 from ._inputs import inputs_of, label_names, labels_of
 from ._losses import Loss, ModelWithLoss, predictions
@@ -171,8 +171,8 @@ class _Job:
         hints = [e.hint for _, e in failed if isinstance(e, ExportError) and e.hint]
         hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
         wrong = {attempt.exporter for attempt, e in failed if isinstance(e, WrongStep)}
-        # TorchScript's files have detach(), see _exporters.py.
-        lost = [stop for stop in self.stops if "dynamo" in wrong or not stop.startswith("detach")]
+        no_detach = "dynamo" in wrong and not DYNAMO_KEEPS_DETACH
+        lost = [stop for stop in self.stops if no_detach or not stop.startswith("detach")]
         if lost and wrong:
             hint = f"a graph does not say where the gradient stops: {listed(lost)}"
         kind = WrongStep if all(isinstance(e, WrongStep) for _, e in failed) else ExportError

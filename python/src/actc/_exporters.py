@@ -143,6 +143,31 @@ def _define_stop(model: onnx.ModelProto) -> None:
         model.ir_version = max(model.ir_version, 8)  # the first that has functions
 
 
+DYNAMO_KEEPS_DETACH = hasattr(torch.onnx, "ops")  # from PyTorch 2.8 on
+_tensor_detach = torch.Tensor.detach
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+
+
+def _traced_detach(x: torch.Tensor) -> torch.Tensor:
+    """Tensor.detach() of the model's own code as a node that the dynamo exporter keeps."""
+    own = sys._getframe(1).f_code.co_filename.startswith(_TORCH)
+    if own or not x.is_floating_point():
+        return _tensor_detach(x)
+    stopped: torch.Tensor = torch.onnx.ops.symbolic("::".join(STOP), (x,), dtype=x.dtype, shape=x.shape, version=1)
+    return stopped
+
+
+@contextlib.contextmanager
+def _stops_in_dynamo() -> Iterator[None]:
+    """The dynamo exporter, too, drops Tensor.detach()."""
+    if DYNAMO_KEEPS_DETACH:
+        torch.Tensor.detach = _traced_detach  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.Tensor.detach = _tensor_detach  # type: ignore[method-assign]
+
+
 @contextlib.contextmanager
 def _more_operators(opset: int) -> Iterator[None]:
     ours = {"aten::diff": _diff, "aten::linspace": _linspace, "aten::detach": _detach}
@@ -183,17 +208,18 @@ def _dynamo(
         # forward(*tensors) has one parameter, a tuple.
         shapes = {"dynamic_shapes": {"tensors": tuple({0: batch} if t.ndim > 0 else None for t in tensors)}}
     # The optimizer of this exporter folds BatchNormalization into convolutions.
-    torch.onnx.export(
-        module,
-        tensors,
-        file,
-        dynamo=True,
-        optimize=False,
-        opset_version=attempt.opset,
-        input_names=names,
-        output_names=["loss"],
-        **shapes,
-    )
+    with _stops_in_dynamo():
+        torch.onnx.export(
+            module,
+            tensors,
+            file,
+            dynamo=True,
+            optimize=False,
+            opset_version=attempt.opset,
+            input_names=names,
+            output_names=["loss"],
+            **shapes,
+        )
 
 
 def run_exporter(

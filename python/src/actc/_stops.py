@@ -1,4 +1,4 @@
-"""Where forward stops the gradient, which no exported graph says."""
+"""Where forward stops the gradient. Of that, exported graphs say detach() alone."""
 
 from __future__ import annotations
 
