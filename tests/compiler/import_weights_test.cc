@@ -202,5 +202,39 @@ TEST(Import, TypedDataOfEveryType) {
   }
 }
 
+// RecurrentGemma keeps the factor of its embeddings so. The model casts it before it multiplies.
+TEST(Import, ABufferOfSixteenBitsIsAConstantOfFloat32) {
+  struct Case {
+    int type;
+    int bits;
+    const char* number;
+  };
+  const Case cases[] = {{onnx::TensorProto::BFLOAT16, 0x4234, "45)"},
+                        {onnx::TensorProto::BFLOAT16, 0xbf80, "-1)"},
+                        {onnx::TensorProto::FLOAT16, 0x51a0, "45)"},
+                        {onnx::TensorProto::FLOAT16, 0x0200, "3.05176e-05)"}};  // 2^-15, a denormal
+  for (const Case& c : cases) {
+    for (const bool raw : {false, true}) {
+      OnnxModel m = Linear();
+      onnx::TensorProto& t = *m.graph().add_initializer();
+      t.set_name("factor");
+      t.set_data_type(c.type);
+      if (raw)
+        t.set_raw_data(std::string{static_cast<char>(c.bits & 255), static_cast<char>(c.bits >> 8)});
+      else
+        t.add_int32_data(c.bits);
+      auto& info = *m.graph().add_value_info();
+      info.set_name("factor");
+      auto& kind = *info.add_metadata_props();
+      kind.set_key("pkg.torch.export.graph_signature.InputSpec.kind");
+      kind.set_value("BUFFER");
+      m.Node("Cast", {"factor"}, {"f"}, {Attr("to", int64_t{1})});
+      m.Node("Mul", {"logits", "f"}, {"y"}).MeanLoss("y");
+      const std::string dump = Dump(Import(m).graph);
+      EXPECT_NE(dump.find(", " + std::string(c.number)), std::string::npos) << c.bits << "\n" << dump;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace act
