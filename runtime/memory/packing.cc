@@ -111,8 +111,8 @@ Placement Solve(const Instance& instance, const PackingOptions& options) {
     packing_internal::SwapSearch(instance, OrderBy(instance, ByPressure), options.max_steps - steps,
                                  keep_lowest);
   }
-  if (Allows(options, PackingHeuristic::kEjectionSearch) && options.ejection_rounds > 0) {
-    const int64_t rounds = options.ejection_rounds;
+  if (Allows(options, PackingHeuristic::kEjectionSearch)) {
+    const int64_t rounds = std::max<int64_t>(1, options.ejection_rounds);
     packing_internal::EjectionSearch(instance, std::move(starts),
                                      std::min(options.max_steps, INT64_MAX / rounds) * rounds, options.seed,
                                      enough, *best);

@@ -65,8 +65,8 @@ struct PackingOptions {
   // machine. It is checked between placements: at least one greedy heuristic always runs to its
   // end.
   int64_t max_steps = 40'000'000;
-  // The ejection search takes up to so many times max_steps on top. Few problems need it, and there it gains a lot. A
-  // packing found with fewer steps is no lower.
+  // The ejection search takes up to so many times max_steps on top, at least 1. Few problems need it, and there it
+  // gains a lot. A packing found with fewer steps is no lower.
   int64_t ejection_rounds = 16;
   // Bit i allows PackingHeuristic(i). With none, buffers are placed in program order.
   uint32_t heuristics = (1u << kPackingHeuristicCount) - 1;

@@ -148,6 +148,16 @@ const Hostile kHostile[] = {
        return m;
      },
      "node 'n' (MaxPool)"},
+    {"pool_past_the_image",
+     [] {
+       OnnxModel m = Linear();
+       m.Input("x", {"N", 1, 4, 4});
+       const std::vector<int64_t> kernel{9, 9}, strides{5, 5};
+       m.Node("MaxPool", {"x"}, {"n"},
+              {Attr("kernel_shape", kernel), Attr("strides", strides), Attr("ceil_mode", int64_t{1})});
+       return m.MeanLoss("n");
+     },
+     "larger than the padded input"},
     {"conv_group_zero",
      [] {
        OnnxModel m;

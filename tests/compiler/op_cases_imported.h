@@ -213,6 +213,37 @@ inline std::vector<OpCase> ImportedCases() {
                      });
                    },
                    {0}});
+  // The window is larger than the padded image, 3 x 4 and a border of 1. What counts is inside.
+  for (const bool include_pad : {false, true})
+    cases.push_back(
+        {"AveragePool of more than the image",
+         {{{2, 3, 3, 4}}},
+         Imported(
+             "AveragePool",
+             {testing::Attr("kernel_shape", Ints{2560, 2560}), testing::Attr("strides", Ints{2560, 2560}),
+              testing::Attr("pads", Ints{1, 1, 1, 1}), testing::Attr("ceil_mode", int64_t{1}),
+              testing::Attr("count_include_pad", int64_t{include_pad})}),
+         [=](const Tensors& t) {
+           return truth::Make({2, 3, 1, 1}, [&](const Ints& i) {
+             double sum = 0;
+             truth::ForEach({3, 4}, [&](const Ints& at) { sum += t[0].at({i[0], i[1], at[0], at[1]}); });
+             return sum / (include_pad ? 5 * 6 : 3 * 4);
+           });
+         },
+         {0}});
+  cases.push_back(
+      {"MaxPool of more than the image",
+       {{{2, 3, 5}, -20, 20}},
+       Imported("MaxPool", {testing::Attr("kernel_shape", Ints{1000}), testing::Attr("strides", Ints{1000}),
+                            testing::Attr("ceil_mode", int64_t{1})}),
+       [](const Tensors& t) {
+         return truth::Make({2, 3, 1}, [&](const Ints& i) {
+           double most = t[0].at({i[0], i[1], 0});
+           for (int64_t k = 1; k < 5; ++k) most = std::max(most, t[0].at({i[0], i[1], k}));
+           return most;
+         });
+       },
+       {0}});
   return cases;
 }
 

@@ -79,12 +79,25 @@ llvm::Error ImportConvTranspose(NodeContext& c) {
   return ReturnChannelsFirst(c, c.builder().ConvTranspose(x, weight, bias, attrs, c.name()));
 }
 
+// In ceil mode a window may go past the padded image by less than a stride. Where it is larger than all of it, as in a
+// pool that asks for more than any image has, the part outside is cut off: it counts for nothing.
+void CutToImage(Window& window, const Dims& dims) {
+  const size_t axes = window.kernel.size();
+  for (size_t i = 0; i < axes; ++i) {
+    if (!dims[i + 2].IsFixed() || window.dilations[i] != 1) continue;
+    const int64_t whole = dims[i + 2].fixed + window.pads[i] + window.pads[i + axes];
+    const int64_t past = window.kernel[i] - whole;
+    if (whole > 0 && past > 0 && past < window.strides[i]) window.kernel[i] = whole;
+  }
+}
+
 llvm::Error ImportPool(NodeContext& c) {
-  const bool is_max = c.node.op_type() == "MaxPool";
-  ACT_TRY(const Window window, ReadWindow(c, c.attrs.Ints("kernel_shape"), c.DimsOf(0)));
+  const bool is_max = c.node.op_type() == "MaxPool", ceil_mode = c.attrs.Int("ceil_mode") != 0;
+  ACT_TRY(Window window, ReadWindow(c, c.attrs.Ints("kernel_shape"), c.DimsOf(0)));
+  if (ceil_mode) CutToImage(window, c.DimsOf(0));
   Attributes attrs = window.ToAttributes();
   attrs.Set("kernel_shape", window.kernel);
-  if (c.attrs.Int("ceil_mode") != 0) attrs.Set("ceil_mode", int64_t{1});
+  if (ceil_mode) attrs.Set("ceil_mode", int64_t{1});
   if (!is_max) attrs.Set("count_include_pad", c.attrs.Int("count_include_pad"));
   ACT_TRY(ValueId image, c.Value(0));
   const DType given = c.Type(0).dtype;
