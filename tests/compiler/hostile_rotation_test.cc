@@ -58,7 +58,7 @@ class HostileRotation : public ::testing::TestWithParam<Hostile> {};
 TEST_P(HostileRotation, IsOneClearError) { testing::ExpectOneClearError(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(All, HostileRotation, ::testing::ValuesIn(kHostile),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test_info) { return std::string(test_info.param.name); });
 
 }  // namespace
 }  // namespace act
