@@ -30,6 +30,34 @@ const Hostile kHostile[] = {
        return m.MeanLoss("n");
      },
      "the last axis holds the parts of a number"},
+    {"stft_by_data",
+     [] {
+       OnnxModel m;
+       m.Input("x", {"N", 9, 1}).Input("step", {1}, onnx::TensorProto::INT64);
+       return m.Node("STFT", {"x", "step"}, {"n"}).MeanLoss("n");
+     },
+     "input 1 must be known when compiling"},
+    {"stft_step",
+     [] {
+       OnnxModel m;
+       m.Input("x", {"N", 9, 1}).Integers("step", {0}).Node("STFT", {"x", "step"}, {"n"});
+       return m.MeanLoss("n");
+     },
+     "the step between frames must be known and positive"},
+    {"stft_long_frames",
+     [] {
+       OnnxModel m;
+       m.Input("x", {"N", 9, 1}).Integers("step", {2}).Weight("w", {12});
+       return m.Node("STFT", {"x", "step", "w"}, {"n"}).MeanLoss("n");
+     },
+     "frames of 12 are longer"},
+    {"stft_window",
+     [] {
+       OnnxModel m;
+       m.Input("x", {"N", 9, 1}).Integers("step", {2}).Integers("length", {5}).Weight("w", {4});
+       return m.Node("STFT", {"x", "step", "w", "length"}, {"n"}).MeanLoss("n");
+     },
+     "does not fit frames of 5"},
     {"rotary_odd",
      [] {
        OnnxModel m;

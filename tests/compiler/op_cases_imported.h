@@ -126,7 +126,8 @@ inline OpCase ReducedCase(const std::string& op, const Ints& dims, const Ints& a
 
 inline std::vector<OpCase> ImportedCases() {
   std::vector<OpCase> cases = EinsumCases();
-  for (const auto& more : {DftCases(), RotaryCases()}) cases.insert(cases.end(), more.begin(), more.end());
+  for (const auto& more : {DftCases(), StftCases(), RotaryCases()})
+    cases.insert(cases.end(), more.begin(), more.end());
   const auto product = [](const std::vector<double>& row) {
     double y = 1;
     for (const double x : row) y *= x;

@@ -93,6 +93,53 @@ inline std::vector<OpCase> DftCases() {
   return cases;
 }
 
+struct StftRow {
+  Ints dims;  // [N, numbers, 1 or 2], or [N, numbers]
+  int64_t step = 1, length = 0;
+  bool window = false, onesided = true;
+};
+
+// The transform of each frame by itself. Operands: the signal, the window.
+inline Tensor StftOf(const StftRow& row, const Tensors& t) {
+  const int64_t parts = row.dims.size() == 3 ? row.dims[2] : 1,
+                frames = (row.dims[1] - row.length) / row.step + 1;
+  const DftRow frame{{row.dims[0], row.length, parts}, 1, 0, false, row.onesided};
+  Ints dims = {row.dims[0], frames, row.onesided ? row.length / 2 + 1 : row.length, 2};
+  std::vector<Tensor> spectra;
+  for (int64_t f = 0; f < frames; ++f) {
+    const auto cut = truth::Make(frame.dims, [&](const Ints& at) {
+      Ints from = {at[0], f * row.step + at[1], at[2]};
+      from.resize(row.dims.size());
+      const double x = t[0].at(from);
+      return row.window ? x * t[1].at({at[1]}) : x;
+    });
+    spectra.push_back(DftOf(frame, cut));
+  }
+  return truth::Make(dims, [&](const Ints& at) {
+    return spectra[static_cast<size_t>(at[1])].at({at[0], at[2], at[3]});
+  });
+}
+
+inline std::vector<OpCase> StftCases() {
+  const std::vector<StftRow> rows = {
+      {{2, 11, 1}, 3, 4},    {{2, 11, 1}, 2, 5, true},       {{2, 9, 1}, 1, 9},
+      {{2, 11}, 3, 4, true}, {{2, 9, 2}, 4, 3, true, false}, {{2, 8, 1}, 2, 6, true, false},
+  };
+  std::vector<OpCase> cases;
+  for (const StftRow& row : rows) {
+    OpCase c{"STFT of " + ::testing::PrintToString(row.dims), {{row.dims}}, {}, {}, {0}};
+    if (row.window) c.operands.push_back({{row.length}});
+    c.build = [row](GraphBuilder& b, const Values& v) {
+      std::vector<NodeInput> inputs = {size_t{0}, Ints{row.step}, {}, Ints{row.length}};
+      if (row.window) inputs[2] = size_t{1};
+      return ImportOne(b, v, NodeOf("STFT", {testing::Attr("onesided", int64_t{row.onesided})}), inputs, 17);
+    };
+    c.truth = [row](const Tensors& t) { return StftOf(row, t); };
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
 struct RotaryRow {
   Ints dims;          // [N, heads, tokens, depth] or [N, tokens, heads depth]
   int64_t heads = 0;  // of three axes

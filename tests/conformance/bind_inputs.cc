@@ -18,7 +18,8 @@ const std::vector<ConstantOperands>& Table() {
       {"Resize", {1, 2, 3}}, {"Upsample", {1}},  {"Range", {0, 1, 2}}, {"ConstantOfShape", {0}},
       {"OneHot", {1}},       {"TopK", {1}},      {"CumSum", {1}},      {"Dropout", {1, 2}},
       {"Trilu", {1}},        {"NonZero", {0}},   {"Compress", {1}},    {"SplitToSequence", {1}},
-      {"SequenceAt", {1}},   {"ReduceSum", {1}}, {"If", {0}},
+      {"SequenceAt", {1}},   {"ReduceSum", {1}}, {"If", {0}},          {"DFT", {1, 2}},
+      {"STFT", {1, 3}},
   };
   return table;
 }

@@ -1,5 +1,5 @@
-// Discrete Fourier transforms. Each is a product with a matrix that is made when compiling: it has a
-// gradient, and takes n^2 multiplications where a fast transform takes n log n.
+// Discrete Fourier transforms. Each is a product with a matrix that is made when compiling, or a convolution
+// with its columns: it has a gradient, and takes n^2 multiplications where a fast transform takes n log n.
 #include <cmath>
 
 #include "compiler/import/ops/slices.h"
@@ -52,6 +52,19 @@ llvm::Expected<std::optional<int64_t>> Scalar(const NodeContext& c, size_t i) {
   return std::optional((*numbers)[0]);
 }
 
+// Whether the transform can be made; `halved`: the input or the result is half a spectrum.
+llvm::Error Check(const NodeContext& c, const Transform& t, bool halved) {
+  if (t.length < 1 || t.length > kMostCoefficients)
+    return c.Fail("a transform of " + std::to_string(t.length) + " numbers");
+  if (halved && t.parts_taken != (t.inverse ? 2 : 1))
+    return c.Fail(t.inverse ? "half a spectrum must be complex" : "onesided takes real numbers alone");
+  const int64_t coefficients = SaturatingMul(t.taken * t.parts_taken, t.made * t.parts_made);
+  if (coefficients > kMostCoefficients)
+    return c.Fail("is a product with a matrix of " + std::to_string(coefficients) +
+                  " numbers; the most are " + std::to_string(kMostCoefficients));
+  return llvm::Error::success();
+}
+
 llvm::Expected<Transform> TransformOf(NodeContext& c, size_t axis) {
   const Dims& dims = c.DimsOf(0);
   if (!dims[axis].IsFixed() || (dims.back() != Dim(1) && dims.back() != Dim(2)))
@@ -66,16 +79,9 @@ llvm::Expected<Transform> TransformOf(NodeContext& c, size_t axis) {
   t.parts_made = t.mirrored ? 1 : 2;
   ACT_TRY(const std::optional<int64_t> length, Scalar(c, 1));
   t.length = length.value_or(t.mirrored ? 2 * (extent - 1) : extent);
-  if (t.length < 1 || t.length > kMostCoefficients)
-    return c.Fail("a transform of " + std::to_string(t.length) + " numbers");
-  if (onesided && t.parts_taken != (t.inverse ? 2 : 1))
-    return c.Fail(t.inverse ? "half a spectrum must be complex" : "onesided takes real numbers alone");
   t.taken = std::min(extent, t.mirrored ? t.length / 2 + 1 : t.length);
   t.made = onesided && !t.inverse ? t.length / 2 + 1 : t.length;
-  const int64_t coefficients = SaturatingMul(t.taken * t.parts_taken, t.made * t.parts_made);
-  if (coefficients > kMostCoefficients)
-    return c.Fail("is a product with a matrix of " + std::to_string(coefficients) +
-                  " numbers; the most are " + std::to_string(kMostCoefficients));
+  ACT_CHECK_OK(Check(c, t, onesided));
   return t;
 }
 
@@ -116,10 +122,73 @@ llvm::Error ImportDft(NodeContext& c) {
   return c.Return(c.Transpose(y, perm));
 }
 
+// The transform of each frame: it has the length of the window, input 2, or of input 3, or of the signal.
+llvm::Expected<Transform> FrameTransform(const NodeContext& c, const Dims& dims) {
+  if (dims.size() != 3 || !dims[1].IsFixed() || (dims[2] != Dim(1) && dims[2] != Dim(2)))
+    return c.Fail("takes signals [N, numbers, 1 or 2], not " + ToString(c.Type(0)));
+  ACT_TRY(const std::optional<int64_t> length, Scalar(c, 3));
+  Transform t;
+  t.length = length.value_or(dims[1].fixed);
+  if (c.Has(2)) {
+    const Dims& window = c.DimsOf(2);
+    if (window.size() != 1 || !window[0].IsFixed() || (length && window[0] != Dim(*length)))
+      return c.Fail("the window " + ToString(c.Type(2)) + " does not fit frames of " +
+                    std::to_string(t.length));
+    t.length = window[0].fixed;
+  }
+  const bool onesided = c.attrs.Int("onesided", 1) != 0;
+  t.parts_taken = dims[2].fixed;
+  t.taken = t.length;
+  t.made = onesided ? t.length / 2 + 1 : t.length;
+  ACT_CHECK_OK(Check(c, t, onesided));
+  if (t.length > dims[1].fixed)
+    return c.Fail("frames of " + std::to_string(t.length) + " are longer than " + ToString(c.Type(0)));
+  return t;
+}
+
+// signal [N, numbers, 1 or 2] -> [N, frames, bins, 2]: a convolution whose filters are the columns of the matrix.
+// TorchScript's exporter leaves the last axis of the signal out.
+llvm::Error ImportStft(NodeContext& c) {
+  ACT_TRY(ValueId signal, c.Value(0));
+  Dims given = c.DimsOf(0);
+  if (given.size() == 2) {
+    given.emplace_back(1);
+    ACT_TRY(signal, c.Reshape(signal, given));
+  }
+  ACT_TRY(const std::optional<int64_t> step, Scalar(c, 1));
+  if (!step || *step < 1 || *step > INT32_MAX)
+    return c.Fail("the step between frames must be known and positive");
+  ACT_TRY(const Transform t, FrameTransform(c, given));
+  const std::vector<float> columns = Coefficients(t);
+  const auto filters = static_cast<size_t>(t.made * t.parts_made), parts = static_cast<size_t>(t.parts_taken),
+             taps = static_cast<size_t>(t.taken);
+  std::vector<float> numbers(columns.size());
+  for (size_t f = 0; f < filters; ++f)
+    for (size_t part = 0; part < parts; ++part)
+      for (size_t i = 0; i < taps; ++i)
+        numbers[(f * parts + part) * taps + i] = columns[(i * parts + part) * filters + f];
+  ValueId weight =
+      c.builder().Constant("", {DType::kFloat32, {t.made * t.parts_made, t.parts_taken, t.taken}},
+                           HostTensor::Copy(numbers.data(), numbers.size() * sizeof(float)));
+  if (c.Has(2)) {
+    ACT_TRY(ValueId window, c.Value(2));
+    ACT_TRY(window, c.Reshape(window, {1, 1, t.taken}));
+    ACT_TRY(weight, c.Emit("Mul", {weight, window}));
+  }
+  Attributes attrs;
+  attrs.Set("strides", std::vector<int64_t>{*step});
+  attrs.Set("dilations", std::vector<int64_t>{1});
+  attrs.Set("pads", std::vector<int64_t>{0, 0});
+  attrs.Set("group", int64_t{1});
+  ACT_TRY(const ValueId y, c.Emit("Conv", {signal, weight}, attrs));
+  const Dims dims = c.TypeOf(y).dims;
+  return c.Return(c.Reshape(y, {dims[0], dims[1], t.made, t.parts_made}));
+}
+
 }  // namespace
 
 const std::vector<ImportEntry>& FourierImports() {
-  static const std::vector<ImportEntry> entries = {{"DFT", 1, 3, ImportDft}};
+  static const std::vector<ImportEntry> entries = {{"DFT", 1, 3, ImportDft}, {"STFT", 2, 4, ImportStft}};
   return entries;
 }
 
