@@ -236,5 +236,16 @@ TEST(Import, ABufferOfSixteenBitsIsAConstantOfFloat32) {
   }
 }
 
+TEST(Import, TransformsOfTheSameLengthShareTheirMatrix) {
+  OnnxModel m;
+  m.Input("x", {"N", 8, 1}).Node("Neg", {"x"}, {"minus"});
+  m.Node("DFT", {"x"}, {"a"}).Node("DFT", {"minus"}, {"b"}).Node("Mul", {"a", "b"}, {"y"}).MeanLoss("y");
+  const ImportResult r = Import(m);
+  EXPECT_EQ(std::count_if(r.graph.values.begin(), r.graph.values.end(),
+                          [](const Value& v) { return v.data.bytes == 8 * 16 * 4; }),
+            1)
+      << Dump(r.graph);
+}
+
 }  // namespace
 }  // namespace act

@@ -89,6 +89,9 @@ class Importer {
   // positions have the same elements.
   llvm::Expected<ValueId> MaterializeToBroadcast(const Operand& operand);
 
+  // A constant with this data. Equal ones are one value.
+  ValueId SharedConstant(const TensorType& type, HostTensor data);
+
   // Imports one node, whose inputs must be defined: folds it where all inputs are known, else calls
   // the import function of its operator. A node that has neither is an error.
   llvm::Error ImportNode(const onnx::NodeProto& node);

@@ -105,7 +105,10 @@ llvm::Expected<ValueId> Importer::ConstantOf(const Known& known) {
   }
   if (known.IsSplat() && type.dtype == DType::kFloat32)
     return builder_.Scalar(static_cast<float>(known.elements[0].real));
-  HostTensor data = Bytes({type, {}}, known.elements);
+  return SharedConstant(type, Bytes({type, {}}, known.elements));
+}
+
+ValueId Importer::SharedConstant(const TensorType& type, HostTensor data) {
   const std::string_view bytes(reinterpret_cast<const char*>(data.data), static_cast<size_t>(data.bytes));
   const size_t hash = std::hash<std::string_view>()(bytes);
   const auto [first, last] = constants_.equal_range(hash);

@@ -44,6 +44,12 @@ std::vector<float> Coefficients(const Transform& t) {
   return numbers;
 }
 
+// Layers that transform as many numbers share it.
+ValueId Constant(const NodeContext& c, const Dims& dims, const std::vector<float>& numbers) {
+  const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(float));
+  return c.importer.SharedConstant({DType::kFloat32, dims}, HostTensor::Copy(numbers.data(), bytes));
+}
+
 // One number that newer opsets have as input `i`.
 llvm::Expected<std::optional<int64_t>> Scalar(const NodeContext& c, size_t i) {
   ACT_TRY(const auto numbers, c.Integers(i));
@@ -112,10 +118,7 @@ llvm::Error ImportDft(NodeContext& c) {
   Dims rows = dims;
   rows.emplace_back(t.taken * t.parts_taken);
   ACT_TRY(x, c.Reshape(x, rows));
-  const std::vector<float> numbers = Coefficients(t);
-  const ValueId matrix =
-      c.builder().Constant("", {DType::kFloat32, {t.taken * t.parts_taken, t.made * t.parts_made}},
-                           HostTensor::Copy(numbers.data(), numbers.size() * sizeof(float)));
+  const ValueId matrix = Constant(c, {t.taken * t.parts_taken, t.made * t.parts_made}, Coefficients(t));
   ACT_TRY(ValueId y, c.Emit("MatMul", {x, matrix}));
   dims.insert(dims.end(), {Dim(t.made), Dim(t.parts_made)});
   ACT_TRY(y, c.Reshape(y, dims));
@@ -167,9 +170,7 @@ llvm::Error ImportStft(NodeContext& c) {
     for (size_t part = 0; part < parts; ++part)
       for (size_t i = 0; i < taps; ++i)
         numbers[(f * parts + part) * taps + i] = columns[(i * parts + part) * filters + f];
-  ValueId weight =
-      c.builder().Constant("", {DType::kFloat32, {t.made * t.parts_made, t.parts_taken, t.taken}},
-                           HostTensor::Copy(numbers.data(), numbers.size() * sizeof(float)));
+  ValueId weight = Constant(c, {t.made * t.parts_made, t.parts_taken, t.taken}, numbers);
   if (c.Has(2)) {
     ACT_TRY(ValueId window, c.Value(2));
     ACT_TRY(window, c.Reshape(window, {1, 1, t.taken}));
