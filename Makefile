@@ -101,11 +101,11 @@ soak: tools
 picture: tools
 	@python3 scripts/memory_picture.py --bin $(BUILD)/bin
 
-# Goes on where it stopped: $(BUILD)/sweep.jsonl has a line for each result. ROWS: of library/family.
+# Goes on where it stopped: results.jsonl has a line for each result. ROWS: of library/family.
 sweep: SWEEP_PYTHON = $(if $(PYTHON),$(PYTHON),python3)
 sweep: tools
-	@$(SWEEP_PYTHON) scripts/sweep/sweep.py --bin $(BUILD)/bin --out $(BUILD)/sweep.jsonl --only '$(ROWS)' $(SWEEP)
-	@$(SWEEP_PYTHON) scripts/sweep/table.py $(BUILD)/sweep.jsonl >$(BUILD)/models.md
+	@$(SWEEP_PYTHON) scripts/sweep/sweep.py --bin $(BUILD)/bin --out scripts/sweep/results.jsonl --only '$(ROWS)' $(SWEEP)
+	@$(SWEEP_PYTHON) scripts/sweep/table.py scripts/sweep/results.jsonl >$(BUILD)/models.md
 	@mv $(BUILD)/models.md docs/models.md
 
 asan:

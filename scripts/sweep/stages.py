@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -93,7 +94,8 @@ def _run(
         result.update(stage="process", error=f"more than {limit_s} seconds")
     except Exception as error:  # whatever a library raises is this row's result
         text = str(error).strip() or repr(error)
-        result["error"] = f"{type(error).__name__}: {text}"[:2000]
+        text = re.sub(r"(/[\w.+-]+)+/", "", text)  # folders of this machine
+        result["error"] = f"{type(error).__name__}: {text}"[:600]
         result["seconds"][result["stage"]] = round(time.time() - start, 1)
         if keep and os.path.exists(path):
             shutil.copy(path, os.path.join(keep, f"{row.key}.{exporter}.onnx".replace("/", "_").replace(" ", "_")))

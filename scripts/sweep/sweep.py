@@ -6,6 +6,7 @@ and compares a step at L0 with autograd.
 
 Each row runs in a process of its own with a limit of time and memory. Rows that results.jsonl
 already has are left out, so a stopped sweep goes on; --again repeats those whose error matches.
+scripts/sweep/results.jsonl is what docs/models.md shows.
 Needs torch, torchvision, timm and transformers. docs/models.md has the tables."""
 
 from __future__ import annotations
@@ -35,6 +36,24 @@ import rows_torchvision  # noqa: E402
 import rows_transformers  # noqa: E402
 
 ROWS: List[Row] = rows_torchvision.ROWS + rows_timm.ROWS + rows_transformers.ROWS
+# What a line keeps of a result: what the table shows, and how long each stage took.
+KEPT = ("row", "exporter", "stage", "error", "batch", "any_batch", "attempts", "conclusive", "seconds", "tools")
+
+
+def read_results(path: str) -> Dict[Tuple[str, str], Dict[str, Any]]:
+    """The last result of each row and exporter, in the order of the lines; none if there is no file."""
+    found: Dict[Tuple[str, str], Dict[str, Any]] = {}
+    if os.path.exists(path):
+        with open(path) as file:
+            for line in file:
+                entry = json.loads(line)
+                found.pop((entry["row"], entry["exporter"]), None)  # so that the newest is last
+                found[entry["row"], entry["exporter"]] = entry
+    return found
+
+
+def _line(result: Dict[str, Any]) -> str:
+    return json.dumps({name: result[name] for name in KEPT if name in result}) + "\n"
 
 
 def _child(row: Row, exporter: str, tools: str, memory_bytes: int, limit_s: float, keep: str, pipe: Any) -> None:
@@ -75,12 +94,7 @@ def build_of(tools: str) -> str:
 
 def wanted(args: argparse.Namespace) -> Iterator[Tuple[Row, str]]:
     """The rows that are to run, in order of the table."""
-    known = {}
-    if os.path.exists(args.out):
-        with open(args.out) as file:
-            for line in file:
-                entry = json.loads(line)
-                known[entry["row"], entry["exporter"]] = entry
+    known = read_results(args.out)
     for exporter in EXPORTERS:
         for row in ROWS:
             if args.exporter not in ("", exporter) or not re.search(args.only, row.key):
@@ -117,11 +131,17 @@ def main() -> None:
         waiting = [pool.submit(run_limited, context, row, exporter, args) for row, exporter in todo]
         for done, future in enumerate(concurrent.futures.as_completed(waiting), 1):
             result = {**future.result(), "tools": tools}
-            out.write(json.dumps(result) + "\n")
+            if "check" in result:
+                result["conclusive"] = result["check"]["conclusive"]
+            out.write(_line(result))
             out.flush()
             name, seconds = f"{result['row']} {result['exporter']}", result["seconds"]["all"]
             said = f"{result['stage']} {result.get('error', '')[:150]}".replace("\n", " ")
             print(f"{done}/{len(todo)} {name} {seconds} s: {said}", file=sys.stderr)
+    whole = args.out + ".new"
+    with open(whole, "w") as out:
+        out.writelines(map(_line, read_results(args.out).values()))
+    os.replace(whole, args.out)  # without lines that a later one replaced
 
 
 if __name__ == "__main__":

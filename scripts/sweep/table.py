@@ -6,13 +6,12 @@ table.py results.jsonl >docs/models.md"""
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import re
 import sys
 import textwrap
 from typing import Any, Dict, List, Tuple
 
-from sweep import ROWS
+from sweep import ROWS, read_results
 
 EXPORTERS = ("torchscript", "dynamo")
 NAMES = {"torchscript": "TorchScript", "dynamo": "dynamo"}
@@ -56,12 +55,7 @@ CAUSES = (
 def read(path: str) -> Tuple[Results, Dict[str, List[str]]]:
     """The last result of each row and exporter, and the families of each library. Both without rows that
     PyTorch itself could not run."""
-    found = {}
-    with open(path) as file:
-        for line in file:
-            entry = json.loads(line)
-            found.pop((entry["row"], entry["exporter"]), None)  # so that the newest is last
-            found[entry["row"], entry["exporter"]] = entry
+    found = read_results(path)
     broken = {
         row
         for (row, _), entry in found.items()
@@ -111,7 +105,7 @@ def cell(entry: Dict[str, Any] | None, reasons: Reasons) -> str:
         return "not tried"
     if entry["stage"] != "done":
         return f"{KINDS[entry['stage']]} ({reasons.number(cause(entry.get('error', '')))})"
-    if not entry["check"]["conclusive"]:
+    if not entry["conclusive"]:
         return "not comparable"
     if entry["batch"] is None:
         why = entry.get("any_batch") or next(iter(entry.get("attempts", [])), "")
@@ -131,7 +125,7 @@ def numbers(results: Results, families: Dict[str, List[str]]) -> List[str]:
             finished = [e for e in entries if e["stage"] != "process"]
             passed = [STAGES.index(e["stage"]) for e in finished]
             counts = [len(finished), *(sum(stage > least for stage in passed) for least in (2, 3, 4))]
-            counts.append(sum(e["stage"] == "done" and e["check"]["conclusive"] for e in finished))
+            counts.append(sum(e["stage"] == "done" and e["conclusive"] for e in finished))
             rates = [f"{100 * counts[4] / part:.0f} %" if part else "" for part in counts[:2]]
             tried = f"{len(entries)} of {len(families[library])}"
             lines.append(f"| {library} | {NAMES[exporter]} | " + " | ".join([tried, *map(str, counts), *rates]) + " |")
@@ -147,6 +141,7 @@ def families(results: Results, library: str, names: List[str], reasons: Reasons)
     lists = {
         ("works", "works"): "Work with both exporters",
         ("works", "not tried"): "Work with TorchScript; dynamo was not tried",
+        ("not tried", "works"): "Work with dynamo; TorchScript was not tried",
         ("not tried", "not tried"): "Not tried",
     }
     lines = []
