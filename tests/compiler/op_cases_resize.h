@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 
 #include "tests/compiler/op_cases_elementwise.h"
 
@@ -183,7 +184,7 @@ inline std::vector<OpCase> ResizeCases() {
     rows.push_back({{2, 5, 3}, {2, 0, 3}, {1}, mode});
   }
   std::vector<OpCase> cases;
-  for (const ResizeRow& row : rows) cases.push_back(ResizeCase(row));
+  std::transform(rows.begin(), rows.end(), std::back_inserter(cases), ResizeCase);
   return cases;
 }
 
