@@ -19,6 +19,7 @@ from torch import nn
 from torch.jit._trace import TracerWarning
 
 from ._errors import ExportError, WrongStep
+from ._stops import LIBRARY
 from ._written_out import written_out
 
 EXPORTERS = ("auto", "torchscript", "dynamo")
@@ -145,13 +146,12 @@ def _define_stop(model: onnx.ModelProto) -> None:
 
 DYNAMO_KEEPS_DETACH = hasattr(torch.onnx, "ops")  # from PyTorch 2.8 on
 _tensor_detach = torch.Tensor.detach
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 def _traced_detach(x: torch.Tensor) -> torch.Tensor:
     """Tensor.detach() of the model's own code as a node that the dynamo exporter keeps."""
-    own = sys._getframe(1).f_code.co_filename.startswith(_TORCH)
-    if own or not x.is_floating_point():
+    of_model = not sys._getframe(1).f_code.co_filename.startswith(LIBRARY)
+    if not of_model or not x.is_floating_point():
         return _tensor_detach(x)
     stopped: torch.Tensor = torch.onnx.ops.symbolic("::".join(STOP), (x,), dtype=x.dtype, shape=x.shape, version=1)
     return stopped
@@ -241,12 +241,10 @@ def run_exporter(
 
 
 def _lines(caught: Sequence[warnings.WarningMessage]) -> List[str]:
-    # PyTorch's own modules and ours branch on shapes alone.
-    own = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, torch.__file__))
     lines: List[str] = []
     for warning in caught:
-        if not issubclass(warning.category, TracerWarning) or warning.filename.startswith(own):
-            continue
+        if not issubclass(warning.category, TracerWarning) or warning.filename.startswith(LIBRARY):
+            continue  # PyTorch's own modules and ours branch on shapes alone
         text = str(warning.message).strip().splitlines()[0]
         place = f"{os.path.basename(warning.filename)}:{warning.lineno}: " if warning.filename else ""
         if f"{place}{text}" not in lines:

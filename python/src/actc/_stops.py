@@ -1,4 +1,4 @@
-"""Where forward stops the gradient. Of that, exported graphs say detach() alone."""
+"""Where forward stops the gradient. An exported graph tells of detach(), and not of no_grad()."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Callable, List, Sequence
 import torch
 from torch.overrides import TorchFunctionMode
 
-_LIBRARY = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, torch.__file__))
+# Folders of code that is not the model's: PyTorch's and ours.
+LIBRARY = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, torch.__file__))
 
 
 def _place() -> str:
     """The file and line of the model's code that is running."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_LIBRARY):
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(LIBRARY):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 

@@ -1,4 +1,4 @@
-"""Functions of PyTorch that its exporters drop a part of, written out in functions that they keep."""
+"""Functions of PyTorch that its exporters drop a part of or refuse, in functions that they keep."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _smoothed_cross_entropy(
     return (1 - e) * exact + e / outputs.shape[1] * uniform
 
 
-def _attention_with_dropout(
+def _exported_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -54,12 +54,12 @@ def _attention_with_dropout(
     scale: Optional[float] = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """F.scaled_dot_product_attention with dropout, as PyTorch documents it. Both exporters write its
-    dropout as one that is not active.
+    """F.scaled_dot_product_attention. With dropout it is written out as PyTorch documents it: both
+    exporters write a dropout that is not active.
 
-    The result is copied. Kernels of PyTorch differ in the order of its axes in memory: the dynamo
-    exporter traces a view of it with the order of one kernel, and refuses that view when it
-    decomposes the operator into others (pytorch issue 136543). A copy has one order."""
+    Without dropout the result is copied. PyTorch's kernels differ in the order of its axes in memory.
+    The dynamo exporter traces a view of it with the order of one kernel, and refuses that view when it
+    decomposes the operator (pytorch issue 136543). A copy has one order."""
     if dropout_p == 0:
         options = {"enable_gqa": True} if enable_gqa else {}  # versions before 2.5 lack it
         result = _attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options)
@@ -80,7 +80,7 @@ def _attention_with_dropout(
 @contextlib.contextmanager
 def written_out() -> Iterator[None]:
     """While it lasts, F.cross_entropy and F.scaled_dot_product_attention export whole."""
-    F.cross_entropy, F.scaled_dot_product_attention = _smoothed_cross_entropy, _attention_with_dropout
+    F.cross_entropy, F.scaled_dot_product_attention = _smoothed_cross_entropy, _exported_attention
     try:
         yield
     finally:
