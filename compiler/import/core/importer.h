@@ -154,6 +154,8 @@ class NodeContext {
   llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i, const char* name) const;
   // The same of an operator that has no such attribute in any opset.
   llvm::Expected<std::optional<std::vector<int64_t>>> Integers(size_t i) const;
+  // The one integer of input i; an error where there are more.
+  llvm::Expected<std::optional<int64_t>> Integer(size_t i) const;
   // The elements of input i, which may vary with N, and those of a shape.
   llvm::Expected<Dims> Polynomials(size_t i) const;
   llvm::Expected<Dims> DimsFrom(size_t i) const;
@@ -193,6 +195,13 @@ class NodeContext {
  private:
   std::string name_;
 };
+
+// The attributes of an operator that has an axis alone, as Concat and Gather.
+inline Attributes Along(size_t axis) {
+  Attributes attrs;
+  attrs.Set("axis", static_cast<int64_t>(axis));
+  return attrs;
+}
 
 inline constexpr char kMicrosoft[] = "com.microsoft";
 inline constexpr char kPreviewTraining[] = "ai.onnx.preview.training";

@@ -68,15 +68,14 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     const auto fill = file.fills.find(name);
     const bool exporters =
         fill == file.fills.end() && kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
-    const bool is_half_buffer = kind == "BUFFER" && IsHalf(type.dtype);
     const bool is_constant =
-        !IsFloat(type.dtype) || is_half_buffer ||
+        !IsFloat(type.dtype) || (kind == "BUFFER" && IsHalf(type.dtype)) ||
         (!importer.parameters.count(name) && (kind == "CONSTANT_TENSOR" || exporters || all_constant));
 
     if (is_constant && !statistics.count(name)) {
       onnx::TensorProto copy = tensor;  // the skeleton keeps these
       ACT_TRY(HostTensor data, TakeData(copy, type, external, false));
-      if (is_half_buffer) {
+      if (IsHalf(type.dtype)) {
         data = Widened(type.dtype, data, type.Elements().fixed);
         type.dtype = DType::kFloat32;
       }

@@ -43,6 +43,13 @@ llvm::Expected<std::optional<std::vector<int64_t>>> NodeContext::Integers(size_t
               In(i).known || In(i).of_batch ? kFixTheBatch : "");
 }
 
+llvm::Expected<std::optional<int64_t>> NodeContext::Integer(size_t i) const {
+  ACT_TRY(const auto values, Integers(i));
+  if (!values) return std::optional<int64_t>();
+  if (values->size() != 1) return Fail("input " + std::to_string(i) + " must be one number");
+  return std::optional((*values)[0]);
+}
+
 llvm::Expected<Dims> NodeContext::Polynomials(size_t i) const {
   const auto values = In(i).known ? AsDims(*In(i).known) : std::nullopt;
   if (values) return *values;

@@ -1,6 +1,9 @@
 // Discrete Fourier transforms. Each is a product with a matrix that is made when compiling, or a convolution
 // with its columns: it has a gradient, and takes n^2 multiplications where a fast transform takes n log n.
+#include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <utility>
 
 #include "compiler/import/ops/slices.h"
 
@@ -22,7 +25,7 @@ struct Transform {
 std::vector<float> Coefficients(const Transform& t) {
   std::vector<double> cosine, sine;  // of a turn's parts, so that a large angle loses no digits
   for (int64_t i = 0; i < t.length; ++i) {
-    const double angle = 2 * M_PI * static_cast<double>(i) / static_cast<double>(t.length);
+    const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(t.length);
     cosine.push_back(std::cos(angle));
     sine.push_back(t.inverse ? std::sin(angle) : -std::sin(angle));
   }
@@ -50,15 +53,7 @@ ValueId Constant(const NodeContext& c, const Dims& dims, const std::vector<float
   return c.importer.SharedConstant({DType::kFloat32, dims}, HostTensor::Copy(numbers.data(), bytes));
 }
 
-// One number that newer opsets have as input `i`.
-llvm::Expected<std::optional<int64_t>> Scalar(const NodeContext& c, size_t i) {
-  ACT_TRY(const auto numbers, c.Integers(i));
-  if (!numbers) return std::optional<int64_t>();
-  if (numbers->size() != 1) return c.Fail("input " + std::to_string(i) + " must be one number");
-  return std::optional((*numbers)[0]);
-}
-
-// Whether the transform can be made; `halved`: the input or the result is half a spectrum.
+// An error where the transform cannot be made. halved: the input or the result is half a spectrum.
 llvm::Error Check(const NodeContext& c, const Transform& t, bool halved) {
   if (t.length < 1 || t.length > kMostCoefficients)
     return c.Fail("a transform of " + std::to_string(t.length) + " numbers");
@@ -83,8 +78,8 @@ llvm::Expected<Transform> TransformOf(NodeContext& c, size_t axis) {
   t.mirrored = onesided && t.inverse;
   t.parts_taken = dims.back().fixed;
   t.parts_made = t.mirrored ? 1 : 2;
-  ACT_TRY(const std::optional<int64_t> length, Scalar(c, 1));
-  t.length = length.value_or(t.mirrored ? 2 * (extent - 1) : extent);
+  ACT_TRY(const std::optional<int64_t> length, c.Integer(1));
+  t.length = length.value_or(t.mirrored ? SaturatingMul(2, extent - 1) : extent);
   t.taken = std::min(extent, t.mirrored ? t.length / 2 + 1 : t.length);
   t.made = onesided && !t.inverse ? t.length / 2 + 1 : t.length;
   ACT_CHECK_OK(Check(c, t, onesided));
@@ -95,7 +90,7 @@ llvm::Expected<Transform> TransformOf(NodeContext& c, size_t axis) {
 llvm::Expected<size_t> AxisOf(const NodeContext& c) {
   const size_t rank = c.DimsOf(0).size();
   if (rank < 2) return c.Fail("the signal must have two axes or more");
-  ACT_TRY(const std::optional<int64_t> given, Scalar(c, 2));
+  ACT_TRY(const std::optional<int64_t> given, c.Integer(2));
   ACT_TRY(const size_t axis, c.Axis(given.value_or(c.opset() < 20 ? c.attrs.Int("axis", 1) : -2), rank));
   if (axis + 1 == rank) return c.Fail("the last axis holds the parts of a number");
   return axis;
@@ -129,7 +124,7 @@ llvm::Error ImportDft(NodeContext& c) {
 llvm::Expected<Transform> FrameTransform(const NodeContext& c, const Dims& dims) {
   if (dims.size() != 3 || !dims[1].IsFixed() || (dims[2] != Dim(1) && dims[2] != Dim(2)))
     return c.Fail("takes signals [N, numbers, 1 or 2], not " + ToString(c.Type(0)));
-  ACT_TRY(const std::optional<int64_t> length, Scalar(c, 3));
+  ACT_TRY(const std::optional<int64_t> length, c.Integer(3));
   Transform t;
   t.length = length.value_or(dims[1].fixed);
   if (c.Has(2)) {
@@ -158,7 +153,7 @@ llvm::Error ImportStft(NodeContext& c) {
     given.emplace_back(1);
     ACT_TRY(signal, c.Reshape(signal, given));
   }
-  ACT_TRY(const std::optional<int64_t> step, Scalar(c, 1));
+  ACT_TRY(const std::optional<int64_t> step, c.Integer(1));
   if (!step || *step < 1 || *step > INT32_MAX)
     return c.Fail("the step between frames must be known and positive");
   ACT_TRY(const Transform t, FrameTransform(c, given));

@@ -18,12 +18,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-Attributes Along(size_t axis) {
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  return attrs;
-}
-
 // The row of an embedding that stands for padding and does not train. The dynamo exporter notes it
 // ("aten.embedding.default](args = (%weight, %indices, 0)"). TorchScript's exporter loses it. In
 // its files the padding row is the only row that is all zeros: PyTorch sets it so.

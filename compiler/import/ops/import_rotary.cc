@@ -13,12 +13,6 @@ struct Inputs {
 
 Inputs InputsOf(const NodeContext& c) { return c.node.domain() == kMicrosoft ? Inputs{2, 3, 1} : Inputs{}; }
 
-Attributes Along(size_t axis) {
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  return attrs;
-}
-
 // Input 0 by heads, and where its tokens lie.
 struct Heads {
   ValueId x = kNoValue;

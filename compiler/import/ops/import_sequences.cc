@@ -33,17 +33,15 @@ llvm::Expected<ValueId> TopK(const NodeContext& c, ValueId x, size_t axis, int64
 
 llvm::Error ImportTopK(NodeContext& c) {
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), c.DimsOf(0).size()));
-  ACT_TRY(auto k, c.Integers(1));
-  if (!k && c.attrs.Has("k")) k = {c.attrs.Int("k")};  // until opset 9
-  if (!k || k->size() != 1) return c.Fail("k must be one number");
+  ACT_TRY(auto k, c.Integer(1));
+  if (!k && c.attrs.Has("k")) k = c.attrs.Int("k");  // until opset 9
+  if (!k) return c.Fail("k is missing");
   ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId index, TopK(c, x, axis, (*k)[0], c.attrs.Int("largest", 1) != 0));
+  ACT_TRY(const ValueId index, TopK(c, x, axis, *k, c.attrs.Int("largest", 1) != 0));
   ACT_CHECK_OK(c.Set(1, index));
   if (!c.WantsOutput(0)) return llvm::Error::success();
-  Attributes along;
-  along.Set("axis", static_cast<int64_t>(axis));
   const TensorType type{c.Type(0).dtype, c.TypeOf(index).dims};
-  return c.Return(c.builder().AddTyped("Gather", {x, index}, type, along, c.name()));
+  return c.Return(c.builder().AddTyped("Gather", {x, index}, type, Along(axis), c.name()));
 }
 
 llvm::Error ImportArg(NodeContext& c) {
@@ -89,11 +87,10 @@ llvm::Error ImportCumSum(NodeContext& c) {
   if (c.Type(0).dtype == DType::kBool)
     return c.Fail("adds up bool, which ONNX does not define",
                   "cast the operand to int64 first (in PyTorch: mask.long().cumsum(dim))");
-  ACT_TRY(const auto given, c.Integers(1));
-  if (!given || given->size() != 1) return c.Fail("the axis must be one number");
-  ACT_TRY(const size_t axis, c.Axis((*given)[0], c.DimsOf(0).size()));
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
+  ACT_TRY(const auto given, c.Integer(1));
+  if (!given) return c.Fail("the axis is left out");
+  ACT_TRY(const size_t axis, c.Axis(*given, c.DimsOf(0).size()));
+  Attributes attrs = Along(axis);
   attrs.Set("exclusive", c.attrs.Int("exclusive"));
   attrs.Set("reverse", c.attrs.Int("reverse"));
   ACT_TRY(const ValueId x, c.Value(0));
@@ -130,11 +127,10 @@ llvm::Expected<ValueId> Triangle(const NodeContext& c, const Dim& rows, const Di
 llvm::Error ImportTrilu(NodeContext& c) {
   const Dims& dims = c.DimsOf(0);
   if (dims.size() < 2) return c.Fail("needs a matrix, its operand is " + ToString(c.Type(0)));
-  ACT_TRY(const auto k, c.Integers(1));
-  if (k && k->size() != 1) return c.Fail("k must be one number");
+  ACT_TRY(const auto k, c.Integer(1));
   const Dim &rows = dims[dims.size() - 2], &columns = dims.back();
   if (c.Type(0).Elements() == Dim(0)) return c.Return(c.Value(0));
-  ACT_TRY(const ValueId inside, Triangle(c, rows, columns, k ? (*k)[0] : 0, c.attrs.Int("upper", 1) != 0));
+  ACT_TRY(const ValueId inside, Triangle(c, rows, columns, k.value_or(0), c.attrs.Int("upper", 1) != 0));
   ACT_TRY(const ValueId x, c.BroadcastValue(0, {rows, columns}));
   if (c.Type(0).dtype == DType::kFloat32)
     return c.Return(c.Emit("Where", {inside, x, c.builder().Scalar(0)}));

@@ -22,9 +22,7 @@ llvm::Expected<ValueId> TakeAlong(const NodeContext& c, ValueId x, size_t axis, 
         {slice.start + at[axis].integer * Dim(slice.step), 0, SaturatingMul(at[axis].per_index, slice.step)});
   });
   ACT_TRY(const ValueId index, c.importer.Materialize(KnownOperand(std::move(places))));
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  return c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name());
+  return c.builder().AddTyped("Gather", {x, index}, type, Along(axis), c.name());
 }
 
 llvm::Error ImportSlice(NodeContext& c) {

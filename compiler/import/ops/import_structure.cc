@@ -86,9 +86,7 @@ llvm::Error ImportConcat(NodeContext& c) {
     parts.push_back(part);
   }
   if (parts.size() == 1) return c.Set(0, parts[0]);
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  return c.Return(c.Emit("Concat", std::move(parts), attrs));
+  return c.Return(c.Emit("Concat", std::move(parts), Along(axis)));
 }
 
 // ONNX Runtime writes it in place of every Concat of a training graph. Its second result is the

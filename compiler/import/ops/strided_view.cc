@@ -151,9 +151,7 @@ MaybeValue ViewOfRuns(const NodeContext& c, ValueId x, size_t axis, const Known&
     ACT_TRY(const ValueId part, SliceAxes(c, x, axis, {run}));
     parts.push_back(part);
   }
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  ACT_TRY(ValueId y, c.Emit("Concat", std::move(parts), attrs));
+  ACT_TRY(ValueId y, c.Emit("Concat", std::move(parts), Along(axis)));
   ACT_TRY(y, c.Reshape(y, Joined(from, axis, index.type.dims)));
   return std::optional(y);
 }
