@@ -47,9 +47,7 @@ llvm::Expected<ValueId> TakeAlong(const NodeContext& c, ValueId x, size_t axis, 
   TensorType type = c.TypeOf(x);
   ACT_TRY(const ValueId index, IndexAlong(c, type.dims.size(), axis, places.at));
   type.dims[axis] = static_cast<int64_t>(places.at.size());
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  return c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name());
+  return c.builder().AddTyped("Gather", {x, index}, type, Along(axis), c.name());
 }
 
 // x with `part` in the places of the axes from position `next` of `axes` on.
@@ -74,9 +72,7 @@ llvm::Expected<ValueId> PutInto(const NodeContext& c, ValueId x, ValueId part, c
     ACT_TRY(const ValueId after, SliceAlong(c, x, axis, at.at.back() + 1, end));
     parts.push_back(after);
   }
-  Attributes attrs;
-  attrs.Set("axis", static_cast<int64_t>(axis));
-  return c.Emit("Concat", std::move(parts), attrs);
+  return c.Emit("Concat", std::move(parts), Along(axis));
 }
 
 // The updates in a tensor of one number.
