@@ -12,9 +12,23 @@
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
+namespace {
+
+// A reference to a value or a node of the graph is good until the next one is added. Where the address sanitizer
+// watches, all of them move then, so that any test that keeps one for longer fails, not only the unlucky one.
+template <class T>
+void MoveIfWatched([[maybe_unused]] std::vector<T>& elements) {
+#ifdef __SANITIZE_ADDRESS__
+  constexpr size_t kMost = 4096;  // moving all of them each time takes the square of their number
+  if (elements.size() < kMost) elements.reserve(elements.capacity() + 1);
+#endif
+}
+
+}  // namespace
 
 ValueId GraphBuilder::Input(std::string name, TensorType type, ValueKind kind, HostTensor data) {
   const auto id = static_cast<ValueId>(graph_.values.size());
+  MoveIfWatched(graph_.values);
   graph_.values.push_back({std::move(name), std::move(type), kind, std::move(data)});
   if (kind == ValueKind::kInput) graph_.inputs.push_back(id);
   return id;
@@ -70,9 +84,11 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
   if (const auto wrong = WrongType(node.attrs)) return MakeError(place, *wrong);
   for (int i = 0; i < outputs; ++i) {
     const auto id = static_cast<ValueId>(graph_.values.size());
+    MoveIfWatched(graph_.values);
     graph_.values.push_back({"", std::move(wanted[static_cast<size_t>(i)]), ValueKind::kActivation, {}});
     node.outputs.push_back(id);
   }
+  MoveIfWatched(graph_.nodes);
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().outputs;
 }

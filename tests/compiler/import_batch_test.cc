@@ -207,6 +207,21 @@ const std::vector<Case>& Cases() {
          return ScatteredBy(n, {4, 1}, 6, 0);
        },
        "FlatIndex"},
+      {"ScatterElements by known columns into data",
+       [](OnnxModel& m) {  // columns 3 and 1 become -x's columns 0 and 1
+         m.Integers("columns", {3, 1})
+             .Node("Concat", {"n1", "v2"}, {"shape"}, {Attr("axis", int64_t{0})})
+             .Node("Expand", {"columns", "shape"}, {"index"})
+             .Node("Slice", {"x", "v0", "v2", "v1"}, {"part"})
+             .Node("Neg", {"part"}, {"less"})
+             .Node("ScatterElements", {"x", "index", "less"}, {"y"}, {Attr("axis", int64_t{1})});
+       },
+       [](int64_t n) {
+         return Each(n, kColumns, [](int64_t i, int64_t k) {
+           return k == 3 ? -X(i, 0) : k == 1 ? -X(i, 1) : X(i, k);
+         });
+       },
+       "FlatIndex"},
       {"Places that are no box",
        [](OnnxModel& m) {  // y[n, n % 3] = x[n, 0]
          m.Integers("three", {3}, true).Node("Mod", {"sample", "three"}, {"column"});

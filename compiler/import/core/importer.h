@@ -182,7 +182,8 @@ class NodeContext {
   llvm::Expected<ValueId> Reshape(ValueId x, Dims dims) const;
   llvm::Expected<ValueId> Cast(ValueId x, DType to) const;
   GraphBuilder& builder() const { return importer.builder(); }
-  const TensorType& TypeOf(ValueId id) const { return importer.builder().type(id); }
+  // A copy: what the graph holds moves when a node is added.
+  TensorType TypeOf(ValueId id) const { return importer.builder().type(id); }
 
   // Defines output i.
   llvm::Error Set(size_t i, ValueId value) const;
