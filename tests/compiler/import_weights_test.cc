@@ -186,6 +186,8 @@ TEST(Import, TypedDataOfEveryType) {
       {onnx::TensorProto::INT64,
        [](onnx::TensorProto& t) { t.set_raw_data(std::string("\3\0\0\0\0\0\0\0", 8)); }},
       {onnx::TensorProto::INT16, [](onnx::TensorProto& t) { t.set_raw_data(std::string("\3\0", 2)); }},
+      {onnx::TensorProto::BFLOAT16, [](onnx::TensorProto& t) { t.add_int32_data(0x4040); }},
+      {onnx::TensorProto::FLOAT16, [](onnx::TensorProto& t) { t.set_raw_data(std::string("\0\x42", 2)); }},
   };
   for (const Case& c : cases) {
     OnnxModel m = Linear();

@@ -1,8 +1,5 @@
 #include "compiler/import/core/initializers.h"
 
-#include <llvm/ADT/APFloat.h>
-
-#include <cstring>
 #include <map>
 
 #include "compiler/import/core/computed_weights.h"
@@ -31,19 +28,6 @@ bool IsExportersName(const std::string& name) {
 
 bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
-// Numbers of 16 bits as float32, which holds them exactly.
-HostTensor Widened(DType from, const HostTensor& halves, int64_t elements) {
-  const llvm::fltSemantics& format =
-      from == DType::kBFloat16 ? llvm::APFloat::BFloat() : llvm::APFloat::IEEEhalf();
-  std::vector<float> numbers;
-  for (int64_t i = 0; i < elements; ++i) {
-    uint16_t bits = 0;
-    std::memcpy(&bits, halves.data + i * 2, sizeof bits);
-    numbers.push_back(llvm::APFloat(format, llvm::APInt(16, bits)).convertToFloat());
-  }
-  return HostTensor::Copy(numbers.data(), elements * static_cast<int64_t>(sizeof(float)));
-}
-
 }  // namespace
 
 llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
@@ -61,7 +45,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     const std::string& name = tensor.name();
     if (!read.count(name)) continue;
     if (name.empty()) return MakeError("", "an initializer of the model has no name");
-    ACT_TRY(TensorType type, TypeOf(tensor));
+    ACT_TRY(const TensorType type, TypeOf(tensor));
     const auto it = kinds.find(name);
     const std::string kind = it == kinds.end() ? "" : it->second;
     const bool is_buffer = kind == "BUFFER" || statistics.count(name);
@@ -74,18 +58,14 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
 
     if (is_constant && !statistics.count(name)) {
       onnx::TensorProto copy = tensor;  // the skeleton keeps these
-      ACT_TRY(HostTensor data, TakeData(copy, type, external, false));
-      if (IsHalf(type.dtype)) {
-        data = Widened(type.dtype, data, type.Elements().fixed);
-        type.dtype = DType::kFloat32;
-      }
-      Operand operand{.type = type};
+      ACT_TRY(const ConstantTensor constant, TakeConstant(copy, external));
+      Operand operand{.type = constant.type};
       if (type.Elements().fixed <= kMaxKnownElements) {
-        llvm::Expected<Known> known = ToKnown(type, data);
+        llvm::Expected<Known> known = ToKnown(constant.type, constant.data);
         if (!known) return WithPlace(known.takeError(), "tensor '" + name + "'");
         operand.known = std::move(*known);
       } else {
-        operand.value = importer.builder().Constant(name, type, data);
+        operand.value = importer.builder().Constant(name, constant.type, constant.data);
       }
       ACT_CHECK_OK(importer.Define(name, std::move(operand)));
       continue;

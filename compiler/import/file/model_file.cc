@@ -1,5 +1,7 @@
 #include "compiler/import/file/model_file.h"
 
+#include <llvm/ADT/APFloat.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -115,6 +117,19 @@ T Load(const HostTensor& data, size_t i) {
   return value;
 }
 
+// Numbers of 16 bits as float32, which holds them exactly.
+HostTensor Widened(DType from, const HostTensor& halves, int64_t elements) {
+  const llvm::fltSemantics& format =
+      from == DType::kBFloat16 ? llvm::APFloat::BFloat() : llvm::APFloat::IEEEhalf();
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < elements; ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, halves.data + i * 2, sizeof bits);
+    numbers.push_back(llvm::APFloat(format, llvm::APInt(16, bits)).convertToFloat());
+  }
+  return HostTensor::Copy(numbers.data(), elements * static_cast<int64_t>(sizeof(float)));
+}
+
 }  // namespace
 
 llvm::Expected<ModelFile> ReadModel(const std::string& path) {
@@ -213,6 +228,17 @@ llvm::Expected<HostTensor> TakeData(onnx::TensorProto& tensor, const TensorType&
     return MakeError(place, "holds " + std::to_string(raw->size()) + " bytes, " + ToString(type) + " needs " +
                                 std::to_string(bytes));
   return Aligned(HostTensor{raw, reinterpret_cast<const std::byte*>(raw->data()), bytes}, type.dtype);
+}
+
+llvm::Expected<ConstantTensor> TakeConstant(onnx::TensorProto& tensor, ExternalData& external) {
+  ConstantTensor taken;
+  ACT_TRY(taken.type, TypeOf(tensor));
+  ACT_TRY(taken.data, TakeData(tensor, taken.type, external, false));
+  if (taken.type.dtype == DType::kFloat16 || taken.type.dtype == DType::kBFloat16) {
+    taken.data = Widened(taken.type.dtype, taken.data, taken.type.Elements().fixed);
+    taken.type.dtype = DType::kFloat32;
+  }
+  return taken;
 }
 
 llvm::Expected<Known> ToKnown(const TensorType& type, const HostTensor& data) {

@@ -47,6 +47,14 @@ class ExternalData {
 llvm::Expected<HostTensor> TakeData(onnx::TensorProto& tensor, const TensorType& type, ExternalData& external,
                                     bool allow_missing);
 
+struct ConstantTensor {
+  TensorType type;
+  HostTensor data;
+};
+
+// As TakeData, with the type that the tensor claims. Numbers of 16 bits become float32, which holds them exactly.
+llvm::Expected<ConstantTensor> TakeConstant(onnx::TensorProto& tensor, ExternalData& external);
+
 // The elements of a tensor of at most kMaxKnownElements.
 llvm::Expected<Known> ToKnown(const TensorType& type, const HostTensor& data);
 

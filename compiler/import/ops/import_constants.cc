@@ -11,16 +11,15 @@ llvm::Error SetKnown(NodeContext& c, Known known) { return c.Set(0, KnownOperand
 // Small tensors are known; large ones (tables) are constants of the graph.
 llvm::Error SetTensor(NodeContext& c, const onnx::TensorProto& source) {
   onnx::TensorProto tensor = source;
-  ACT_TRY(const TensorType type, TypeOf(tensor));
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
     return c.Fail("a constant with external data is not supported");
   ExternalData none("");
-  ACT_TRY(const HostTensor data, TakeData(tensor, type, none, false));
-  if (type.Elements().fixed <= kMaxKnownElements) {
-    ACT_TRY(Known known, ToKnown(type, data));
+  ACT_TRY(const ConstantTensor constant, TakeConstant(tensor, none));
+  if (constant.type.Elements().fixed <= kMaxKnownElements) {
+    ACT_TRY(Known known, ToKnown(constant.type, constant.data));
     return SetKnown(c, std::move(known));
   }
-  return c.Set(0, c.builder().Constant(c.node.output(0), type, data));
+  return c.Set(0, c.builder().Constant(c.node.output(0), constant.type, constant.data));
 }
 
 llvm::Error ImportConstant(NodeContext& c) {
@@ -51,11 +50,10 @@ llvm::Error ImportConstantOfShape(NodeContext& c) {
   Known known = RealScalar(DType::kFloat32, 0);
   if (const onnx::TensorProto* value = c.attrs.Tensor("value")) {
     onnx::TensorProto tensor = *value;
-    ACT_TRY(const TensorType type, TypeOf(tensor));
-    if (type.Elements() != Dim(1)) return c.Fail("value must have one element");
     ExternalData none("");
-    ACT_TRY(const HostTensor data, TakeData(tensor, type, none, false));
-    ACT_TRY(known, ToKnown(type, data));
+    ACT_TRY(const ConstantTensor constant, TakeConstant(tensor, none));
+    if (constant.type.Elements() != Dim(1)) return c.Fail("value must have one element");
+    ACT_TRY(known, ToKnown(constant.type, constant.data));
   }
   known.type.dims = dims;
   if (known.type.Bytes().TooLarge()) return c.Fail("the result is too large");
