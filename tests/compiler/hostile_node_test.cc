@@ -236,6 +236,10 @@ const Hostile kHostile[] = {
     {"tile_negative", [] { return WithNode("Tile", {"minus2"}); }, "repeats an axis -5 times"},
     {"pad_huge", [] { return WithNode("Pad", {"largest4"}); }, "node 'n' (Pad): result"},
     {"pad_crops_all", [] { return WithNode("Pad", {"smallest4"}); }, "crops more than there is"},
+    {"pad_wraps_often", [] { return WithNode("Pad", {"largest4"}, {Attr("mode", std::string("wrap"))}); },
+     "repeats an axis more than 1000 times"},
+    {"pad_wraps_nothing", [] { return WithNode("Pad", {"smallest4"}, {Attr("mode", std::string("wrap"))}); },
+     "crops more than there is"},
     {"constant_of_huge_shape",
      [] {
        OnnxModel m = Linear();

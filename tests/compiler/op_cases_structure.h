@@ -150,29 +150,6 @@ inline OpCase RotatedHalvesCase(const Ints& dims, std::vector<size_t> batched = 
           std::move(batched)};
 }
 
-inline OpCase PadCase(const Ints& from, const Ints& pads, const std::string& mode,
-                      std::vector<size_t> batched = {}) {
-  return {"Pad " + mode,
-          {{from}},
-          One("Pad", Attrs({{"pads", pads}, {"mode", mode}, {"value", 1.5}})),
-          [=](const Tensors& t) {
-            Ints dims = from;
-            for (size_t a = 0; a < dims.size(); ++a) dims[a] += pads[a] + pads[a + dims.size()];
-            return truth::Make(dims, [&](Ints i) {
-              for (size_t a = 0; a < i.size(); ++a) {
-                int64_t& at = i[a];
-                at -= pads[a];
-                const int64_t n = from[a];
-                if (mode == "edge") at = std::clamp<int64_t>(at, 0, n - 1);
-                if (mode == "reflect") at = at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
-                if (at < 0 || at >= n) return 1.5;
-              }
-              return t[0].at(i);
-            });
-          },
-          std::move(batched)};
-}
-
 inline std::vector<OpCase> StructureCases() {
   std::vector<OpCase> cases = ReshapeAndTransposeCases();
   cases.push_back(RotatedHalvesCase({3, 2, 4}, {0}));
@@ -196,12 +173,6 @@ inline std::vector<OpCase> StructureCases() {
   cases.push_back(SliceCase({3, 7}, {0, 1}, {1, 2}, {3, 3}, {0}));
   cases.push_back(SliceCase({3, 7, 2}, {0, 6, 1}, {1, -2, 1}, {3, 4, 1}, {0}));
   cases.push_back(SliceCase({4}, {1}, {1}, {0}));
-  cases.push_back(PadCase({3, 4}, {0, 1, 0, 2}, "constant", {0}));
-  cases.push_back(PadCase({3, 4}, {1, -1, 2, -2}, "constant"));
-  cases.push_back(PadCase({2, 4, 5}, {0, 2, 3, 0, 1, 0}, "reflect", {0}));
-  cases.push_back(PadCase({3, 4}, {2, 3, 1, 3}, "reflect"));
-  cases.push_back(PadCase({2, 4, 5}, {0, 2, 3, 0, 1, 0}, "edge", {0}));
-  cases.push_back(PadCase({3, 1}, {2, 3, 1, 4}, "edge"));
   return cases;
 }
 

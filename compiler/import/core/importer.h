@@ -220,6 +220,7 @@ const std::vector<ImportEntry>& LogicImports();
 const std::vector<ImportEntry>& IntegerImports();
 const std::vector<ImportEntry>& ConstantImports();
 const std::vector<ImportEntry>& StructureImports();
+const std::vector<ImportEntry>& PadImports();
 const std::vector<ImportEntry>& SliceImports();
 const std::vector<ImportEntry>& GatherImports();
 const std::vector<ImportEntry>& ControlImports();

@@ -154,51 +154,6 @@ llvm::Error ImportTile(NodeContext& c) {
   return c.Return(c.Reshape(copies, joined));
 }
 
-// Pads with a number that is computed, or an integer that float32 does not have: selects it where
-// the padding of a tensor of ones is 0.
-llvm::Error PadWithOperand(NodeContext& c, ValueId x, const Attributes& pads) {
-  if (c.Type(2).Elements() != Dim(1)) return c.Fail("the padding value must be one number");
-  Known ones = IntegerScalar(1);
-  ones.type = {DType::kBool, c.DimsOf(0)};
-  ACT_TRY(const ValueId whole, c.importer.Materialize(KnownOperand(std::move(ones))));
-  ACT_TRY(const ValueId inside, c.Emit("Pad", {whole}, pads));
-  ACT_TRY(const ValueId padded, c.Emit("Pad", {x}, pads));
-  ACT_TRY(const ValueId given, c.Value(2));
-  ACT_TRY(const ValueId value, c.Reshape(given, {}));
-  return c.Return(IsFloat(c.Type(0).dtype) ? c.Emit("Where", {inside, padded, value})
-                                           : Integer(c, "select", {inside, padded, value}));
-}
-
-llvm::Error ImportPad(NodeContext& c) {
-  const size_t rank = c.DimsOf(0).size();
-  ACT_TRY(const auto given, c.Integers(1, "pads"));
-  ACT_TRY(const auto axes_given, c.Integers(3, "axes"));
-  if (!given) return c.Fail("gives no pads");
-  Ints axes(rank);
-  for (size_t i = 0; i < rank; ++i) axes[i] = static_cast<int64_t>(i);
-  if (axes_given) axes = *axes_given;
-  if (given->size() != 2 * axes.size()) return c.Fail("pads must be two for each axis");
-  Ints pads(2 * rank, 0);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    ACT_TRY(const size_t axis, c.Axis(axes[i], rank));
-    pads[axis] = (*given)[i];
-    pads[axis + rank] = (*given)[i + axes.size()];
-  }
-  ACT_TRY(const ValueId x, c.Value(0));
-  if (std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p == 0; })) return c.Set(0, x);
-  const std::string mode = c.attrs.String("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge")
-    return c.Fail("mode " + mode + " is not supported");
-  Attributes attrs;
-  attrs.Set("pads", pads);
-  attrs.Set("mode", mode);
-  constexpr double kExact = 1 << 24;  // the attribute is kept as a float32
-  const bool exact = IsFloat(c.Type(0).dtype) || !c.Has(2) || std::abs(c.Number(2).value_or(0)) <= kExact;
-  if (mode == "constant" && (!exact || (c.Has(2) && !c.Number(2)))) return PadWithOperand(c, x, attrs);
-  attrs.Set("value", c.Has(2) ? c.Number(2).value_or(0) : c.attrs.Float("value", 0));
-  return c.Return(c.Emit("Pad", {x}, attrs));
-}
-
 // [N, C, H, W] <-> [N, C / b^2, H b, W b]. In the deep form the offset in a block comes before the
 // channel (DCR) or after it (CRD).
 llvm::Error ImportDepthSpace(NodeContext& c) {
@@ -239,7 +194,6 @@ const std::vector<ImportEntry>& StructureImports() {
       {"ConcatTraining", 1, -1, ImportConcatTraining, kMicrosoft},
       {"Expand", 2, 2, ImportExpand},
       {"Tile", 2, 2, ImportTile},
-      {"Pad", 1, 4, ImportPad},
       {"DepthToSpace", 1, 1, ImportDepthSpace},
       {"SpaceToDepth", 1, 1, ImportDepthSpace},
   };
