@@ -68,9 +68,10 @@ GridTaps TapsOf(const GridMode& mode, int64_t extent, float g) {
     return taps;
   }
   const auto size = static_cast<float>(extent);
-  const float place = mode.align_corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
-  const double scale =
-      (mode.align_corners ? static_cast<double>(extent) - 1 : static_cast<double>(extent)) / 2;
+  const float place = mode.pixels          ? g
+                      : mode.align_corners ? (g + 1) / 2 * (size - 1)
+                                           : ((g + 1) * size - 1) / 2;
+  const double scale = mode.pixels ? 1 : (static_cast<double>(extent) - (mode.align_corners ? 1 : 0)) / 2;
   if (mode.filter == GridMode::Filter::kCubic) {
     // Here each element is brought inside, not the coordinate.
     const double first = std::floor(static_cast<double>(place)), t = place - first;
@@ -118,7 +119,7 @@ std::optional<GridShape> GridShapeOf(const Attributes& attrs, const TensorView& 
             outside == "zeros"    ? Outside::kZeros
             : outside == "border" ? Outside::kBorder
                                   : Outside::kReflection,
-            attrs.Int("align_corners") != 0};
+            attrs.Int("align_corners") != 0, attrs.Int("pixels") != 0};
   if (x.dtype != DType::kFloat32 || grid.dtype != DType::kFloat32 || y.dtype != DType::kFloat32)
     return no("float32 only");
   const size_t rank = x.dims.size();

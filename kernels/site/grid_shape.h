@@ -18,6 +18,7 @@ struct GridMode {
   Filter filter = Filter::kLinear;
   Outside outside = Outside::kZeros;
   bool align_corners = false;  // -1 and 1 are the centres of the first and last element, not their edges
+  bool pixels = false;         // a coordinate is an element's number, and no part of the axis
 };
 
 // An element that a coordinate mixes.
@@ -34,7 +35,7 @@ struct GridTaps {
   std::span<const GridTap> All() const { return {taps, static_cast<size_t>(count)}; }
 };
 
-// What coordinate `g` mixes, where -1 to 1 is the whole axis. Elements outside that read as 0 are left out.
+// What coordinate `g` mixes, where -1 to 1 is the whole axis unless the mode is by pixels. Elements outside that read as 0 are left out.
 // As PyTorch's grid_sample: its coordinate in float32, so that ties fall alike; a = -3/4 for cubic; slopes
 // are 0 where the coordinate is clipped. extent: at least 1. A NaN makes a NaN.
 GridTaps TapsOf(const GridMode& mode, int64_t extent, float g);

@@ -76,6 +76,7 @@ constexpr TypeOf kTypes[] = {
     {"roi", kFloats},
     {"outside", kString},
     {"align_corners", kInt},
+    {"pixels", kInt},
     {"epsilon", kFloat},
     {"momentum", kFloat},
     {"population", kInt},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tests/compiler/op_cases_deform.h"
 #include "tests/compiler/op_cases_pad.h"
 #include "tests/compiler/op_cases_rotation.h"
 
@@ -127,7 +128,7 @@ inline OpCase ReducedCase(const std::string& op, const Ints& dims, const Ints& a
 
 inline std::vector<OpCase> ImportedCases() {
   std::vector<OpCase> cases = EinsumCases();
-  for (const auto& more : {PadCases(), DftCases(), StftCases(), RotaryCases()})
+  for (const auto& more : {PadCases(), DeformConvCases(), DftCases(), StftCases(), RotaryCases()})
     cases.insert(cases.end(), more.begin(), more.end());
   const auto product = [](const std::vector<double>& row) {
     double y = 1;

@@ -68,4 +68,13 @@ void BindInput(onnx::GraphProto& graph, const std::string& name, const onnx::Ten
   graph.mutable_node()->Swap(&nodes);
 }
 
+void NarrowInputs(onnx::GraphProto& graph) {
+  for (const auto& node : graph.node())
+    if (node.op_type().starts_with("Cast")) return;
+  for (auto& input : *graph.mutable_input()) {
+    auto& tensor = *input.mutable_type()->mutable_tensor_type();
+    if (tensor.elem_type() == onnx::TensorProto::DOUBLE) tensor.set_elem_type(onnx::TensorProto::FLOAT);
+  }
+}
+
 }  // namespace act::conformance

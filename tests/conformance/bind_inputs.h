@@ -17,4 +17,8 @@ std::set<std::string> ConstantInputs(const onnx::GraphProto& graph);
 // Turns the graph input into a Constant node with this value.
 void BindInput(onnx::GraphProto& graph, const std::string& name, const onnx::TensorProto& value);
 
+// Many operators are tested with f64 data alone, and training computes in f32: makes inputs of f64 f32. Where types are
+// converted, that is what is tested, and they stay.
+void NarrowInputs(onnx::GraphProto& graph);
+
 }  // namespace act::conformance

@@ -70,6 +70,16 @@ llvm::Expected<Array> ToArray(onnx::TensorProto tensor) {
   return Array{std::move(type), std::move(data)};
 }
 
+// As NarrowInputs.
+Array Narrowed(Array array) {
+  if (array.type.dtype != DType::kFloat64) return array;
+  const auto* numbers = reinterpret_cast<const double*>(array.data.data);
+  const std::vector<float> narrow(numbers, numbers + array.type.Elements().fixed);
+  array.data = HostTensor::Copy(narrow.data(), static_cast<int64_t>(narrow.size() * sizeof(float)));
+  array.type.dtype = DType::kFloat32;
+  return array;
+}
+
 template <class T>
 std::vector<double> Doubles(const void* data, int64_t n) {
   const auto* p = static_cast<const T*>(data);
@@ -230,6 +240,7 @@ Result RunDataSet(onnx::ModelProto model, const fs::path& folder) {
   for (size_t i = 0; i < names.size() && i < given.size(); ++i)
     if (constant.count(names[i])) BindInput(graph, names[i], given[i]);
 
+  NarrowInputs(graph);
   llvm::Expected<ImportResult> imported = Import(model);
   if (!imported) return Refused(imported.takeError());
   std::map<std::string, Array> inputs;
@@ -237,7 +248,7 @@ Result RunDataSet(onnx::ModelProto model, const fs::path& folder) {
     if (constant.count(names[i])) continue;
     llvm::Expected<Array> array = ToArray(given[i]);
     if (!array) return Differs("imports, but input " + names[i] + ": " + llvm::toString(array.takeError()));
-    inputs.emplace(names[i], std::move(*array));
+    inputs.emplace(names[i], Narrowed(std::move(*array)));
   }
   CompileOptions options;
   options.verify_each = true;

@@ -234,6 +234,7 @@ const std::vector<ImportEntry>& SpatialImports();
 const std::vector<ImportEntry>& ResizeImports();
 const std::vector<ImportEntry>& ImageImports();
 const std::vector<ImportEntry>& GridImports();
+const std::vector<ImportEntry>& DeformConvImports();
 const std::vector<ImportEntry>& RecurrentImports();
 const std::vector<ImportEntry>& NormalizationImports();
 const std::vector<ImportEntry>& ReductionImports();
