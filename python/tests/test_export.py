@@ -175,6 +175,12 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             (torch.randn(4, 12),),
             {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.tensor([0, 1, 2, 3])},
         ),
+        (
+            "probabilities",
+            mlp,
+            (torch.randn(4, 12),),
+            {"loss": nn.CrossEntropyLoss(label_smoothing=0.1), "labels": torch.randn(4, 4).softmax(1)},
+        ),
         ("smoothed", Smoothed, (torch.randn(4, 12), torch.tensor([0, 1, 2, 3])), {"loss": None}),
         (
             "smoothed sum",
@@ -231,15 +237,40 @@ def test_losses_are_pytorchs() -> None:
 
 
 def test_label_smoothing_is_pytorchs() -> None:
-    x, y = torch.randn(6, 5, 3), torch.randint(0, 5, (6, 3))
-    y[0, 0] = -100
-    for weight in (None, torch.rand(5)):
-        for reduction in ("mean", "sum", "none"):
-            loss = nn.CrossEntropyLoss(weight, label_smoothing=0.2, reduction=reduction)
-            expected = loss(x, y)
+    x, classes = torch.randn(6, 5, 3), torch.randint(0, 5, (6, 3))
+    classes[0, 0] = -100
+    probabilities = torch.randn(6, 5, 3).softmax(1)
+    for y, smoothing in ((classes, 0.2), (probabilities, 0.0), (probabilities, 0.2)):
+        for weight in (None, torch.rand(5)):
+            for reduction in ("mean", "sum", "none"):
+                loss = nn.CrossEntropyLoss(weight, label_smoothing=smoothing, reduction=reduction)
+                expected = loss(x, y)
+                with written_out():
+                    torch.testing.assert_close(loss(x, y), expected)
+                assert torch.equal(loss(x, y), expected)
+
+
+def test_bags_of_embeddings_are_pytorchs() -> None:
+    table, bags, weights = torch.randn(11, 4), torch.randint(0, 11, (5, 3)), torch.rand(5, 3)
+    bags[0] = 2  # of padding alone
+    rows = [{"mode": mode, "padding_idx": padding} for mode in ("sum", "mean") for padding in (None, 2, -9)]
+    for options in (*rows, {"mode": "max"}, {"mode": "sum", "per_sample_weights": weights}):
+        expected = F.embedding_bag(bags, table, **options)
+        with written_out():
+            torch.testing.assert_close(F.embedding_bag(bags, table, **options), expected)
+    flat, starts = bags.reshape(-1), torch.tensor([0, 4, 9])
+    expected = F.embedding_bag(flat, table, starts)
+    with written_out():
+        assert torch.equal(F.embedding_bag(flat, table, starts), expected)
+
+
+def test_pools_with_a_divisor_are_pytorchs() -> None:
+    x = torch.randn(2, 3, 7, 8)
+    for options in ({}, {"stride": 1, "padding": (1, 0)}, {"count_include_pad": False, "padding": 1}, {"ceil_mode": True}):
+        for kernel in (2, (2, 3)):
+            expected = F.avg_pool2d(x, kernel, divisor_override=3, **options)
             with written_out():
-                torch.testing.assert_close(loss(x, y), expected)
-            assert torch.equal(loss(x, y), expected)
+                torch.testing.assert_close(F.avg_pool2d(x, kernel, divisor_override=3, **options), expected)
 
 
 @pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"is_causal": True}, {"attn_mask": 0}, {"attn_mask": 1}])

@@ -21,18 +21,31 @@ namespace act::gradient_case {
 const std::vector<OpCase>& AllCases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
-    for (const auto& family : {UnaryCases(),     BinaryCases(),
-                               SelectionCases(), ReductionCases(),
-                               StructureCases(), GatherCases(),
-                               ScatterCases(),   SequenceCases(),
-                               IntegerCases(),   ImportedCases(),
-                               MatMulCases(),    SoftmaxCases(),
-                               AttentionCases(), ExportedAttentionCases(),
-                               RecurrentCases(), ConvCases(),
-                               PoolCases(),      ResizeCases(),
-                               ImageCases(),     GridCases(),
-                               BatchNormCases(), NormCases(),
-                               LossCases(),      ComputedStatisticsCases()})
+    for (const auto& family : {UnaryCases(),
+                               BinaryCases(),
+                               SelectionCases(),
+                               ReductionCases(),
+                               StructureCases(),
+                               GatherCases(),
+                               ScatterCases(),
+                               SequenceCases(),
+                               IntegerCases(),
+                               ImportedCases(),
+                               MatMulCases(),
+                               SoftmaxCases(),
+                               AttentionCases(),
+                               ExportedAttentionCases(),
+                               RecurrentCases(),
+                               ConvCases(),
+                               PoolCases(),
+                               ResizeCases(),
+                               ImageCases(),
+                               GridCases(),
+                               BatchNormCases(),
+                               NormCases(),
+                               LossCases(),
+                               ShareLossCases(),
+                               ComputedStatisticsCases()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -1,6 +1,7 @@
 // Rows of batch normalization and losses. Channels last.
 #pragma once
 
+#include "tests/compiler/imported_case.h"
 #include "tests/compiler/op_cases_conv.h"
 
 namespace act::gradient_case {
@@ -88,6 +89,51 @@ inline std::vector<OpCase> LossCases() {
         {0, 1}};
     if (row.weighted) c.operands.push_back({{classes}, .5, 2, Kind::kFixed});
     cases.push_back(c);
+  }
+  return cases;
+}
+
+// Labels that are a share of each class. Operands: scores [N, C, ..], labels of these dims, weights [C] or none.
+inline std::vector<OpCase> ShareLossCases() {
+  struct Row {
+    Ints scores;
+    std::string reduction;
+    bool weighted = false;
+  };
+  std::vector<OpCase> cases;
+  for (const Row& row : {Row{{4, 5}, "mean"}, Row{{3, 4, 2}, "mean", true}, Row{{2, 3, 2, 2}, "sum", true},
+                         Row{{3, 4}, "none"}}) {
+    Ints samples = row.scores;
+    samples.erase(samples.begin() + 1);
+    OpCase c{
+        "SoftmaxCrossEntropyLoss of shares, " + row.reduction,
+        {{row.scores}, {row.scores, 0, 1}},
+        Imported("SoftmaxCrossEntropyLoss",
+                 {testing::Attr("reduction", row.reduction), testing::Attr("ignore_index", int64_t{-100})}),
+        [row, samples](const Tensors& t) {
+          double sum = 0, count = 0;
+          const Tensor losses = truth::Make(samples, [&](Ints i) {
+            const auto at = [&i](int64_t k) {
+              Ints of_class = i;
+              of_class.insert(of_class.begin() + 1, k);
+              return of_class;
+            };
+            double total = 0, loss = 0;
+            for (int64_t k = 0; k < row.scores[1]; ++k) total += std::exp(t[0].at(at(k)));
+            for (int64_t k = 0; k < row.scores[1]; ++k)
+              loss += (row.weighted ? t[2].at({k}) : 1) * t[1].at(at(k)) * (std::log(total) - t[0].at(at(k)));
+            sum += loss;
+            ++count;
+            return loss;
+          });
+          if (row.reduction == "none") return losses;
+          Tensor one;
+          one.data = {row.reduction == "mean" ? sum / count : sum};
+          return one;
+        },
+        {0, 1}};
+    if (row.weighted) c.operands.push_back({{row.scores[1]}, .5, 2, Kind::kFixed});
+    cases.push_back(std::move(c));
   }
   return cases;
 }

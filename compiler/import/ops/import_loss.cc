@@ -117,9 +117,40 @@ llvm::Expected<ValueId> LogSoftmax(NodeContext& c, ValueId scores) {
   return c.Emit("Sub", {shifted, log_sum});
 }
 
+// Labels that are a share of each class, [N, C, D..]: -sum over C of w share log_prob, for each sample or reduced. Both
+// exporters of PyTorch write its cross entropy of probabilities so, although ONNX knows classes alone. As in PyTorch, a
+// mean is over the samples, whatever the weights, and no class is ignored.
+llvm::Error CrossEntropyOfShares(NodeContext& c, ValueId log_prob) {
+  const std::string reduction = c.attrs.String("reduction", "mean");
+  if (reduction != "none" && reduction != "mean" && reduction != "sum")
+    return c.Fail("there is no reduction " + reduction);
+  const Dims& scores = c.DimsOf(0);
+  ACT_TRY(const ValueId share, c.Value(1));
+  ACT_TRY(ValueId loss, c.Emit("Mul", {log_prob, share}));
+  if (c.Has(2)) {
+    if (c.DimsOf(2) != Dims{scores[1]}) return c.Fail("needs a weight for each class");
+    Dims along(scores.size(), Dim(1));
+    along[1] = scores[1];
+    ACT_TRY(ValueId weight, c.Value(2));
+    ACT_TRY(weight, c.Reshape(weight, along));
+    ACT_TRY(loss, c.Emit("Mul", {loss, weight}));
+  }
+  ACT_TRY(loss, c.Emit("ReduceSum", {loss}, Over({1}, false)));
+  ACT_TRY(loss, c.Emit("Neg", {loss}));
+  if (reduction == "none") return c.Set(0, loss);
+  std::vector<int64_t> axes(scores.size() - 1);
+  std::iota(axes.begin(), axes.end(), 0);
+  return c.Return(c.Emit(reduction == "mean" ? "ReduceMean" : "ReduceSum", {loss}, Over(axes, false)));
+}
+
 // One fused operator where only the reduced loss is wanted, else its parts.
 llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
   ACT_TRY(const ValueId scores, c.Value(0));
+  if (c.Type(0).rank() >= 2 && c.Type(1) == c.Type(0)) {
+    ACT_TRY(const ValueId log_prob, LogSoftmax(c, scores));
+    ACT_CHECK_OK(CrossEntropyOfShares(c, log_prob));
+    return c.Set(1, log_prob);
+  }
   // The log-probabilities of a training graph are there for the gradient.
   if ((!c.WantsOutput(1) || c.importer.own_backward) && c.attrs.String("reduction", "mean") != "none")
     return CrossEntropy(c, scores);

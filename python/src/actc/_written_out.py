@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence, Union
 
 import torch
 from torch.nn import functional as F
 
 _cross_entropy = F.cross_entropy
 _attention = F.scaled_dot_product_attention
+_embedding_bag = F.embedding_bag
+_avg_pool2d = F.avg_pool2d
 
 
-def _smoothed_cross_entropy(
+def _exported_cross_entropy(
     outputs: torch.Tensor,
     label: torch.Tensor,
     weight: Optional[torch.Tensor] = None,
@@ -25,9 +27,14 @@ def _smoothed_cross_entropy(
 ) -> torch.Tensor:
     """F.cross_entropy with label smoothing e and classes as labels: (1 - e) nll + e / C sum over the
     classes of -log p. Both are weighted and averaged as in PyTorch (its documentation of
-    CrossEntropyLoss). TorchScript's exporter refuses smoothing, and the dynamo exporter drops it."""
+    CrossEntropyLoss). TorchScript's exporter refuses smoothing, and the dynamo exporter drops it.
+
+    Labels that are a probability of each class are written out, too: ONNX's operator knows classes
+    alone, and both exporters give it the probabilities all the same."""
     e = label_smoothing
-    if e == 0 or label.is_floating_point() or outputs.ndim < 2 or size_average is not None or reduce is not None:
+    if outputs.ndim >= 2 and size_average is None and reduce is None and label.is_floating_point():
+        return _cross_entropy_of_probabilities(outputs, label, weight, reduction, e)
+    if e == 0 or outputs.ndim < 2 or size_average is not None or reduce is not None:
         return _cross_entropy(outputs, label, weight, size_average, ignore_index, reduce, reduction, e)
     exact = _cross_entropy(outputs, label, weight, ignore_index=ignore_index, reduction=reduction)
     log_p = F.log_softmax(outputs, 1)
@@ -42,6 +49,18 @@ def _smoothed_cross_entropy(
         total = valid.sum() if weight is None else (weight[label.clamp(min=0)] * valid).sum()
         uniform = uniform.sum() / total
     return (1 - e) * exact + e / outputs.shape[1] * uniform
+
+
+def _cross_entropy_of_probabilities(
+    outputs: torch.Tensor, share: torch.Tensor, weight: Optional[torch.Tensor], reduction: str, e: float
+) -> torch.Tensor:
+    if e > 0:
+        share = share * (1 - e) + e / outputs.shape[1]
+    weighted = share * F.log_softmax(outputs, 1)
+    if weight is not None:
+        weighted = weighted * weight.reshape((1, -1) + (1,) * (outputs.ndim - 2))
+    loss = -weighted.sum(1)
+    return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
 
 
 def _exported_attention(
@@ -77,11 +96,80 @@ def _exported_attention(
     return F.dropout(F.softmax(scores, -1), dropout_p, training=True) @ value
 
 
+def _exported_embedding_bag(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    offsets: Optional[torch.Tensor] = None,
+    max_norm: Optional[float] = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Optional[torch.Tensor] = None,
+    include_last_offset: bool = False,
+    padding_idx: Optional[int] = None,
+) -> torch.Tensor:
+    """F.embedding_bag of bags [N, L] of one length, as a lookup [N, L, D] and a reduction. Both exporters
+    write a loop over the bags. Bags of other forms are left to them."""
+    bags = input.ndim == 2 and offsets is None and max_norm is None and not scale_grad_by_freq
+    if not bags or (padding_idx is not None and mode == "max"):
+        return _embedding_bag(
+            input,
+            weight,
+            offsets,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            per_sample_weights,
+            include_last_offset,
+            padding_idx,
+        )
+    rows = F.embedding(input, weight)
+    if mode == "max":
+        return rows.max(1).values
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[..., None]
+    if padding_idx is None:
+        return rows.sum(1) if mode == "sum" else rows.mean(1)
+    counts = (input != padding_idx % weight.shape[0]).to(rows.dtype)[..., None]
+    total = (rows * counts).sum(1)
+    return total if mode == "sum" else total / counts.sum(1).clamp(min=1)
+
+
+def _exported_avg_pool2d(
+    input: torch.Tensor,
+    kernel_size: Union[int, Sequence[int]],
+    stride: Union[None, int, Sequence[int]] = None,
+    padding: Union[int, Sequence[int]] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: Optional[int] = None,
+) -> torch.Tensor:
+    """F.avg_pool2d with the divisor as a factor: both exporters drop it."""
+    if divisor_override is None or ceil_mode:  # in ceil mode windows differ in what they divide by
+        return _avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    window = kernel_size**2 if isinstance(kernel_size, int) else math.prod(kernel_size)
+    return _avg_pool2d(input, kernel_size, stride, padding) * (window / divisor_override)
+
+
+_WRITTEN_OUT = {
+    "cross_entropy": _exported_cross_entropy,
+    "scaled_dot_product_attention": _exported_attention,
+    "embedding_bag": _exported_embedding_bag,
+    "avg_pool2d": _exported_avg_pool2d,
+}
+
+
 @contextlib.contextmanager
 def written_out() -> Iterator[None]:
-    """While it lasts, F.cross_entropy and F.scaled_dot_product_attention export whole."""
-    F.cross_entropy, F.scaled_dot_product_attention = _smoothed_cross_entropy, _exported_attention
+    """While it lasts, these functions of torch.nn.functional export whole."""
+    originals = {name: getattr(F, name) for name in _WRITTEN_OUT}
+    for name, function in _WRITTEN_OUT.items():
+        setattr(F, name, function)
     try:
         yield
     finally:
-        F.cross_entropy, F.scaled_dot_product_attention = _cross_entropy, _attention
+        for name, function in originals.items():
+            setattr(F, name, function)
