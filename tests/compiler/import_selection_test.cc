@@ -144,11 +144,12 @@ TEST(Selection, WhatWouldCountPlacesThatAreNotThereIsRefused) {
     const char* expected;
   };
   const std::vector<Case> cases = {
-      {"ReduceMean",
+      {"ReduceProd",
        {"message"},
        {},
-       "node 'n' (ReduceMean): reads a tensor whose length depends on data (a NonZero), and reduces it"},
-      {"Softmax", {"message"}, {Attr("axis", int64_t{0})}, "does not support that"},
+       "node 'n' (ReduceProd): reads a tensor whose length depends on data (a NonZero), and reduces it"},
+      {"Hardmax", {"message"}, {}, "does not support that"},
+      {"Softmax", {"message"}, {Attr("axis", int64_t{0})}, "normalizes it"},
       {"Add", {"message", "fixed"}, {}, "another of a fixed length"},
       {"Gather", {"message", "axis_zero"}, {}, "looks up places in it"},
       {"Reshape", {"message", "flat"}, {}, "joins it with another axis"},

@@ -15,6 +15,7 @@
 #include "compiler/import/known/known.h"
 #include "compiler/import/known/node_attributes.h"
 #include "compiler/ops/graph_builder.h"
+#include "compiler/ops/value_numbers.h"
 #include "onnx/onnx-ml.pb.h"
 #include "runtime/base/error.h"
 
@@ -101,6 +102,8 @@ class Importer {
     const auto it = operands_.find(name);
     return it == operands_.end() ? nullptr : &it->second;
   }
+
+  ValueNumbers numbers;  // of the graph
 
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;

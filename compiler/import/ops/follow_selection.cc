@@ -197,6 +197,16 @@ Followed MultipliedRows(const NodeContext& c) {
   return result;
 }
 
+// Operators that normalize the axes from one on: each place by itself.
+Followed NormalizedRows(const NodeContext& c) {
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), c.DimsOf(0).size()));
+  for (size_t i = 1; i < c.inputs(); ++i)
+    if (SelectionOf(c, i)) return RefuseSelection(c, "scales by it");
+  const Selection result = *SelectionOf(c, 0);
+  if (result.axis >= axis) return RefuseSelection(c, "normalizes it");
+  return result;
+}
+
 Followed ScatteredInto(const NodeContext& c) {
   if (SelectionOf(c, 0)) return RefuseSelection(c, "scatters into it");
   if (!SelectionOf(c, 1) || SelectionOf(c, 1)->live == kNoValue)
@@ -231,6 +241,8 @@ Followed Measured(const NodeContext& c) {
 
 constexpr SelectionRule kRules[] = {
     {"Dropout", Elementwise},
+    {"Less", Elementwise},
+    {"Floor", Elementwise},
     {"Reshape", View, 1},
     {"Flatten", View},
     {"Squeeze", View},
@@ -242,6 +254,10 @@ constexpr SelectionRule kRules[] = {
     {"Expand", Expanded, 1},
     {"Slice", Sliced, 2},
     {"ConstantOfShape", Filled, 0},
+    {"Softmax", NormalizedRows},
+    {"LogSoftmax", NormalizedRows},
+    {"LayerNormalization", NormalizedRows},
+    {"RMSNormalization", NormalizedRows},
     {"MatMul", MultipliedRows},
     {"Gemm", MultipliedRows},
     {"Scatter", ScatteredInto},
@@ -268,7 +284,7 @@ llvm::Error RefuseSelection(const NodeContext& c, const std::string& why) {
 std::optional<SelectionRule> SelectionRuleOf(const std::string& op) {
   for (const SelectionRule& rule : kRules)
     if (op == rule.op) return rule;
-  for (const auto* family : {&ElementwiseImports(), &LogicImports()})
+  for (const auto* family : {&ElementwiseImports(), &LogicImports(), &IntegerImports()})
     for (const ImportEntry& entry : *family)
       if (op == entry.op) return SelectionRule{entry.op, Elementwise, -1};
   return std::nullopt;

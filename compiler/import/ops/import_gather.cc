@@ -200,14 +200,16 @@ llvm::Error ImportOneHot(NodeContext& c) {
 }
 
 // NonZero: the places where the data is not zero, in order. Their number is known only at run time,
-// so the result has room for all.
+// so the result has room for all. Data that is computed in the same way selects the same places: exporters write a
+// NonZero for each tensor that a mask indexes.
 llvm::Error ImportNonZero(NodeContext& c) {
   if (c.Type(0).rank() == 0 || c.Type(0).Elements() == Dim(1))
     return c.Fail("needs more than one element of data, has " + ToString(c.Type(0)));
   ACT_TRY(const ValueId x, c.Value(0));
   ACT_TRY(const std::vector<ValueId> results, c.builder().Add("NonZero", {x}, {}, c.name(), 2));
-  Operand found{.type = c.TypeOf(results[0]), .value = results[0]};
-  found.selection = Selection{1, results[1]};
+  const auto first = [&c](ValueId v) { return c.importer.numbers.FirstLike(c.builder().graph(), v); };
+  Operand found{.type = c.TypeOf(results[0]), .value = first(results[0])};
+  found.selection = Selection{1, first(results[1])};
   return c.Set(0, std::move(found));
 }
 

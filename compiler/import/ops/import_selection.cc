@@ -50,6 +50,60 @@ llvm::Expected<std::optional<ValueId>> NeutralOf(const NodeContext& c) {
   return std::optional(c.builder().Scalar(!extreme ? 0 : max ? -infinity : infinity));
 }
 
+// Operand `i` with a number instead in the places that do not exist.
+llvm::Expected<ValueId> Masked(const NodeContext& c, size_t i, const Selection& selection, ValueId instead) {
+  ACT_TRY(const ValueId x, c.Value(i));
+  Dims dims(c.DimsOf(i).size(), Dim(1));
+  dims[selection.axis] = c.DimsOf(i)[selection.axis];
+  ACT_TRY(const ValueId live, c.Reshape(selection.live, dims));
+  return IsFloat(c.Type(i).dtype) ? c.Emit("Where", {live, x, instead})
+                                  : Integer(c, "select", {live, x, instead});
+}
+
+// Imports the node with `value` for its input `i`.
+llvm::Error ImportWith(NodeContext& c, onnx::NodeProto node, int i, ValueId value) {
+  node.set_input(i, c.node.output(0) + "/live");
+  ACT_CHECK_OK(c.importer.Define(node.input(i), Operand{.type = c.TypeOf(value), .value = value}));
+  return c.importer.ImportNode(node);
+}
+
+// The mean of the places that exist: that of all, with zeros for the others, divided by the share of them that exist.
+llvm::Error ImportMean(NodeContext& c, const Selection& selection, const std::vector<bool>& reduced) {
+  ACT_TRY(const ValueId masked, Masked(c, 0, selection, c.builder().Scalar(0)));
+  Ints axes;
+  for (size_t i = 0; i < reduced.size(); ++i)
+    if (reduced[i]) axes.push_back(static_cast<int64_t>(i));
+  ACT_TRY(const ValueId mean, c.Emit("ReduceMean", {masked}, Over(axes, c.attrs.Int("keepdims", 1) != 0)));
+  ACT_TRY(const ValueId live, c.Cast(selection.live, DType::kFloat32));
+  ACT_TRY(const ValueId share, c.Emit("ReduceMean", {live}, Over({0}, false)));
+  return c.Return(c.Emit("Div", {mean, share}));
+}
+
+// The loss of selected rows: labels of rows that do not exist are ignored.
+llvm::Error ImportSelectedLoss(NodeContext& c) {
+  const auto &scores = SelectionOf(c, 0), &labels = SelectionOf(c, 1);
+  if (!scores || !labels || scores->axis != 0 || labels->axis != 0 || scores->live != labels->live ||
+      scores->live == kNoValue || IsFloat(c.Type(1).dtype))
+    return RefuseSelection(c, "another that data selects in another way");
+  if (c.WantsOutput(1) || SelectionOf(c, 2) || c.attrs.String("reduction", "mean") == "none")
+    return RefuseSelection(c, "makes a tensor of its places");
+  const int64_t ignored = c.attrs.Int("ignore_index", -100);
+  ACT_TRY(const ValueId instead, IntegerConstant(c, c.Type(1).dtype, ignored));
+  ACT_TRY(const ValueId masked, Masked(c, 1, *labels, instead));
+  onnx::NodeProto node = c.node;
+  node.set_input(0, c.node.output(0) + "/scores");
+  Operand all = c.In(0);
+  all.selection.reset();
+  ACT_CHECK_OK(c.importer.Define(node.input(0), std::move(all)));
+  if (!c.attrs.Has("ignore_index")) {
+    onnx::AttributeProto& attribute = *node.add_attribute();
+    attribute.set_name("ignore_index");
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(ignored);
+  }
+  return ImportWith(c, std::move(node), 1, masked);
+}
+
 // A reduction over the selected axis puts neutral numbers in the places that do not exist. A
 // reduction over other axes leaves the selection as it is.
 llvm::Error ImportReduction(NodeContext& c, const std::function<llvm::Error()>& plain) {
@@ -72,18 +126,12 @@ llvm::Error ImportReduction(NodeContext& c, const std::function<llvm::Error()>& 
     c.importer.Defined(c.node.output(0))->selection = left;
     return llvm::Error::success();
   }
+  if (selection.live == kNoValue) return RefuseSelection(c, "reduces it");
+  if (c.node.op_type() == "ReduceMean" && IsFloat(c.Type(0).dtype)) return ImportMean(c, selection, reduced);
   ACT_TRY(const auto neutral, NeutralOf(c));
-  if (!neutral || selection.live == kNoValue) return RefuseSelection(c, "reduces it");
-  ACT_TRY(const ValueId x, c.Value(0));
-  Dims dims(rank, Dim(1));
-  dims[selection.axis] = c.DimsOf(0)[selection.axis];
-  ACT_TRY(const ValueId live, c.Reshape(selection.live, dims));
-  ACT_TRY(const ValueId masked, IsFloat(c.Type(0).dtype) ? c.Emit("Where", {live, x, *neutral})
-                                                         : Integer(c, "select", {live, x, *neutral}));
-  onnx::NodeProto node = c.node;
-  node.set_input(0, c.node.output(0) + "/live");
-  ACT_CHECK_OK(c.importer.Define(node.input(0), Operand{.type = c.TypeOf(masked), .value = masked}));
-  return c.importer.ImportNode(node);
+  if (!neutral) return RefuseSelection(c, "reduces it");
+  ACT_TRY(const ValueId masked, Masked(c, 0, selection, *neutral));
+  return ImportWith(c, c.node, 0, masked);
 }
 
 // Operators on known tensors that may read a length: in any input, or only in the first.
@@ -113,6 +161,8 @@ llvm::Error ImportSelected(NodeContext& c, const std::function<llvm::Error()>& p
   if (MovesLengths(c)) return plain();
   if (c.node.op_type().rfind("Reduce", 0) == 0 && SelectionOf(c, 0) && (!c.Has(1) || !c.In(1).counted))
     return ImportReduction(c, plain);
+  if (c.node.op_type() == "SoftmaxCrossEntropyLoss" || c.node.op_type() == "NegativeLogLikelihoodLoss")
+    return ImportSelectedLoss(c);
   const auto rule = SelectionRuleOf(c.node.op_type());
   if (!rule || !c.WantsOutput(0)) return RefuseSelection(c, "does not support that");
   for (size_t i = 0; i < InputsRead(c); ++i)
