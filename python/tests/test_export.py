@@ -266,7 +266,8 @@ def test_bags_of_embeddings_are_pytorchs() -> None:
 
 def test_pools_with_a_divisor_are_pytorchs() -> None:
     x = torch.randn(2, 3, 7, 8)
-    for options in ({}, {"stride": 1, "padding": (1, 0)}, {"count_include_pad": False, "padding": 1}, {"ceil_mode": True}):
+    forms = ({}, {"stride": 1, "padding": (1, 0)}, {"count_include_pad": False, "padding": 1}, {"ceil_mode": True})
+    for options in forms:
         for kernel in (2, (2, 3)):
             expected = F.avg_pool2d(x, kernel, divisor_override=3, **options)
             with written_out():

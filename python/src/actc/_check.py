@@ -31,7 +31,7 @@ DRAWS = 3
 # by a part of 1 / batch; rounding is 1e-6.
 OTHER_BATCH_LIMIT = 1e-4
 
-HINT = "what depends on data in Python, and no_grad() inside forward, are not in an exported graph"
+HINT = "what depends on data in Python is not in an exported graph"
 
 
 def batch_of(graph: onnx.GraphProto, tensors: Sequence[torch.Tensor]) -> Optional[int]:

@@ -172,9 +172,8 @@ class _Job:
         hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
         wrong = {attempt.exporter for attempt, e in failed if isinstance(e, WrongStep)}
         no_detach = "dynamo" in wrong and not DYNAMO_KEEPS_DETACH
-        lost = [stop for stop in self.stops if no_detach or not stop.startswith("detach")]
-        if lost and wrong:
-            hint = f"a graph does not say where the gradient stops: {listed(lost)}"
+        if self.stops and no_detach:
+            hint = f"before PyTorch 2.8 the dynamo exporter drops where the gradient stops: {listed(self.stops)}"
         kind = WrongStep if all(isinstance(e, WrongStep) for _, e in failed) else ExportError
         raise kind("no attempt made a file that can be trained:", hint, said) from failed[-1][1]
 

@@ -19,7 +19,7 @@ from torch import nn
 from torch.jit._trace import TracerWarning
 
 from ._errors import ExportError, WrongStep
-from ._stops import LIBRARY
+from ._stops import LIBRARY, no_grad_stops
 from ._written_out import written_out
 
 EXPORTERS = ("auto", "torchscript", "dynamo")
@@ -151,19 +151,24 @@ _tensor_detach = torch.Tensor.detach
 def _traced_detach(x: torch.Tensor) -> torch.Tensor:
     """Tensor.detach() of the model's own code as a node that the dynamo exporter keeps."""
     of_model = not sys._getframe(1).f_code.co_filename.startswith(LIBRARY)
-    if not of_model or not x.is_floating_point():
-        return _tensor_detach(x)
+    return _stop_node(x) if of_model and x.is_floating_point() else _tensor_detach(x)
+
+
+def _stop_node(x: torch.Tensor) -> torch.Tensor:
     stopped: torch.Tensor = torch.onnx.ops.symbolic("::".join(STOP), (x,), dtype=x.dtype, shape=x.shape, version=1)
     return stopped
 
 
 @contextlib.contextmanager
-def _stops_in_dynamo() -> Iterator[None]:
-    """The dynamo exporter, too, drops Tensor.detach()."""
-    if DYNAMO_KEEPS_DETACH:
-        torch.Tensor.detach = _traced_detach  # type: ignore[method-assign]
-    try:
+def _stops_in_dynamo(module: nn.Module) -> Iterator[None]:
+    """The dynamo exporter, too, drops Tensor.detach() and no_grad()."""
+    if not DYNAMO_KEEPS_DETACH:
         yield
+        return
+    torch.Tensor.detach = _traced_detach  # type: ignore[method-assign]
+    try:
+        with no_grad_stops(module, _stop_node):
+            yield
     finally:
         torch.Tensor.detach = _tensor_detach  # type: ignore[method-assign]
 
@@ -184,7 +189,7 @@ def _torchscript(
     module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt
 ) -> None:
     axes = {name: {0: BATCH} for name, tensor in zip(names, tensors) if tensor.ndim > 0}
-    with _more_operators(attempt.opset):
+    with _more_operators(attempt.opset), no_grad_stops(module, torch.Tensor.detach):
         torch.onnx.export(
             module,
             tensors,
@@ -208,7 +213,7 @@ def _dynamo(
         # forward(*tensors) has one parameter, a tuple.
         shapes = {"dynamic_shapes": {"tensors": tuple({0: batch} if t.ndim > 0 else None for t in tensors)}}
     # The optimizer of this exporter folds BatchNormalization into convolutions.
-    with _stops_in_dynamo():
+    with _stops_in_dynamo(module):
         torch.onnx.export(
             module,
             tensors,

@@ -1,12 +1,15 @@
-"""Where forward stops the gradient. An exported graph tells of detach(), and not of no_grad()."""
+"""Where forward stops the gradient: detach() and no_grad()."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, Iterator, List, Sequence
 
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
 # Folders of code that is not the model's: PyTorch's and ours.
@@ -42,3 +45,75 @@ class GradientStops(TorchFunctionMode):
             if place not in self.places:
                 self.places.append(place)
         return result
+
+
+class _NoGradStops(TorchFunctionMode):
+    """What is calculated under no_grad() from tensors that have a gradient goes through `stop`."""
+
+    def __init__(self, stop: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.stop = stop
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        read: List[Any] = [*args, *(kwargs or {}).values()]
+        read += [x for group in read if isinstance(group, (list, tuple)) for x in group]
+        if torch.is_grad_enabled() or not any(isinstance(x, torch.Tensor) and x.requires_grad for x in read):
+            return result
+        if not isinstance(result, (tuple, list)):
+            return self._stopped(result)
+        return type(result)([self._stopped(x) for x in result])  # a named tuple of PyTorch keeps its names
+
+    def _stopped(self, x: Any) -> Any:
+        return self.stop(x) if isinstance(x, torch.Tensor) and x.is_floating_point() and not x.requires_grad else x
+
+
+@contextlib.contextmanager
+def no_grad_stops(module: nn.Module, stop: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """While it lasts, module.forward calls `stop` where no_grad() cuts a gradient off. Exporters trace
+    operators, and drop the mode in which they ran.
+
+    The mode that does it is entered with no_grad() alone: under it, warnings do not name the model's
+    lines."""
+    inner, running = module.forward, False
+    originals = {kind: (kind.__enter__, kind.__exit__) for kind in (torch.no_grad, torch.set_grad_enabled)}
+    entered: List[Any] = []  # a mode for each block that runs; None where gradients are on
+
+    @functools.wraps(inner)
+    def forward(*tensors: torch.Tensor) -> Any:
+        nonlocal running
+        running = True
+        try:
+            with torch.enable_grad():
+                return inner(*tensors)
+        finally:
+            running = False
+
+    def patch(kind: Any) -> None:
+        enter, leave = originals[kind]
+
+        def __enter__(block: Any) -> Any:
+            enter(block)
+            entered.append(_NoGradStops(stop) if running and not torch.is_grad_enabled() else None)
+            if entered[-1]:
+                entered[-1].__enter__()
+
+        def __exit__(block: Any, *error: Any) -> Any:
+            mode = entered.pop()
+            if mode:
+                mode.__exit__(*error)
+            return leave(block, *error)
+
+        kind.__enter__, kind.__exit__ = __enter__, __exit__
+
+    module.forward = forward  # type: ignore[method-assign]
+    for kind in originals:
+        patch(kind)
+    try:
+        yield
+    finally:
+        del module.forward
+        for kind, (enter, leave) in originals.items():
+            kind.__enter__, kind.__exit__ = enter, leave  # type: ignore[method-assign]
