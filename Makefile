@@ -25,7 +25,7 @@ help:
 	@echo 'make speed            times training steps beside PyTorch; PYTHON=..., MODELS=NAME:BATCH,..., FOLDER=...'
 	@echo 'make kills            kills runs at random moments and resumes them: same bytes; N=200 kills'
 	@echo 'make soak             a long run: memory stays, resumed losses are equal; STEPS=100000'
-	@echo 'make sweep            tries every family of torchvision, timm and transformers (hours); PYTHON=..., ROWS=REGEX'
+	@echo 'make sweep            tries what PyTorch and its libraries of models export (hours); PYTHON=..., ROWS=REGEX'
 	@echo 'make bench            times the kernels alone'
 	@echo 'make picture          draws docs/memory_over_step.svg'
 	@echo 'make docs-operators   writes docs/operators.md, after a change of operators'

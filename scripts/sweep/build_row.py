@@ -8,6 +8,7 @@ from typing import Any, Dict, Tuple
 import torch
 from torch import nn
 
+from build_torch import build_torch
 from rows import BATCH, Row, WithLoss, labels, randomize, without_randomness
 
 TOKENS = 7
@@ -95,6 +96,8 @@ CLASSES = (
 def build(row: Row) -> Tuple[nn.Module, Tuple[torch.Tensor, ...], Tuple[str, ...]]:
     """The module `(*inputs, *labels) -> loss` in training mode, example inputs, and their names."""
     torch.manual_seed(0)
+    if row.library in ("torch", "torch.nn"):
+        return build_torch(row)
     net, inputs, classes = {"torchvision": _torchvision, "timm": _timm, "transformers": _transformers}[row.library](row)
     without_randomness(net)
     randomize(net)

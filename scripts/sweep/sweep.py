@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Exports every architecture of the table with both exporters, compiles it, trains two steps at L3
-and compares a step at L0 with autograd.
+"""Exports every row of the table (an architecture, a layer, a function) with both exporters, compiles it,
+trains two steps at L3 and compares a step at L0 with autograd.
 
     sweep.py --bin build/bin --out results.jsonl [--only REGEX] [--exporter NAME] [--jobs N] [--again REGEX]
 
@@ -31,11 +31,19 @@ sys.path[:0] = OURS
 
 from stages import EXPORTERS, run  # noqa: E402
 from rows import Row  # noqa: E402
+import rows_functions  # noqa: E402
+import rows_layers  # noqa: E402
 import rows_timm  # noqa: E402
 import rows_torchvision  # noqa: E402
 import rows_transformers  # noqa: E402
 
-ROWS: List[Row] = rows_torchvision.ROWS + rows_timm.ROWS + rows_transformers.ROWS
+ROWS: List[Row] = [
+    *rows_functions.ROWS,
+    *rows_layers.ROWS,
+    *rows_torchvision.ROWS,
+    *rows_timm.ROWS,
+    *rows_transformers.ROWS,
+]
 # What a line keeps of a result: what the table shows, and how long each stage took.
 KEPT = ("row", "exporter", "stage", "error", "batch", "any_batch", "attempts", "conclusive", "seconds", "tools")
 

@@ -15,7 +15,7 @@ from sweep import ROWS, read_results
 
 EXPORTERS = ("torchscript", "dynamo")
 NAMES = {"torchscript": "TorchScript", "dynamo": "dynamo"}
-LIBRARIES = ("torchvision", "timm", "transformers")
+LIBRARIES = ("torchvision", "timm", "transformers", "torch.nn", "torch")
 Results = Dict[Tuple[str, str], Dict[str, Any]]  # by row and exporter
 
 STAGES = ("build", "process", "export", "compile L3", "train L3", "check L0", "done")
@@ -134,15 +134,25 @@ def numbers(results: Results, families: Dict[str, List[str]]) -> List[str]:
 
 def families(results: Results, library: str, names: List[str], reasons: Reasons) -> List[str]:
     """Families that work, and those that were not tried, as lists, all others as a table."""
-    cells = {
-        name: tuple(cell(results.get((f"{library}/{name}", exporter)), reasons) for exporter in EXPORTERS)
-        for name in names
-    }
     lists = {
         ("works", "works"): "Work with both exporters",
         ("works", "not tried"): "Work with TorchScript; dynamo was not tried",
         ("not tried", "works"): "Work with dynamo; TorchScript was not tried",
         ("not tried", "not tried"): "Not tried",
+    }
+    of_torch = library in ("torch", "torch.nn")  # there an exporter's reason is the row itself
+    if of_torch:
+        lists[("works", "not exported")] = "Work with TorchScript; dynamo does not export them"
+        lists[("not exported", "works")] = "Work with dynamo; TorchScript does not export them"
+        lists[("not exported", "not exported")] = "No exporter writes them"
+
+    def text(entry: Dict[str, Any] | None) -> str:
+        if of_torch and entry is not None and entry["stage"] == "export":
+            return KINDS["export"]
+        return cell(entry, reasons)
+
+    cells = {
+        name: tuple(text(results.get((f"{library}/{name}", exporter))) for exporter in EXPORTERS) for name in names
     }
     lines = []
     for texts, title in lists.items():
@@ -154,13 +164,15 @@ def families(results: Results, library: str, names: List[str], reasons: Reasons)
 
 
 INTRO = """\
-Which architectures the two exporters of PyTorch write in a form that `actc` trains. `make sweep` writes this page;
-`rows_*.py` in `scripts/sweep` say what each row is. `make sweep SWEEP='--again .'` repeats what failed.
+Which architectures, layers and functions the two exporters of PyTorch write in a form that `actc` trains. `make sweep`
+writes this page; `rows_*.py` in `scripts/sweep` say what each row is, and `make sweep SWEEP='--again .'` repeats what
+failed.
 
 Libraries: {versions}.
 
 A row is one family: its smallest variant, often with fewer layers, random weights that hide no term (no scale is 1, no
-bias 0), in training mode without Dropout and drop path, with a batch of 4. "Works" says four things:
+bias 0), in training mode without Dropout and drop path, with a batch of 4. A row of torch.nn or torch is a layer, a
+loss or a function behind a scale and a shift that train. "Works" says four things:
 
 * the helper (`python/README.md`) exports it with any batch;
 * `actc -O L3` compiles it;

@@ -32,7 +32,7 @@ void Print(const char* text) {
 const char* NameOf(int signal) {
   switch (signal) {
     case SIGPROF:
-      return "an input took more than 10 seconds of the processor";
+      return "an input took more seconds of the processor than it may";
     case SIGALRM:
       return "an input waited for 2 minutes";
     case SIGSEGV:
