@@ -17,6 +17,7 @@ llvm::Error InferTopK(InferContext& c) {
   for (size_t i = 0; i + 1 < x.dims.size(); ++i)
     if (x.dims[i] != y.dims[i]) return c.Fail("rows of " + ToString(x) + " and " + ToString(y) + " differ");
   const Dim &n = x.dims.back(), &k = y.dims.back();
+  if (k == n) return llvm::Error::success();  // sorts the row, however long
   if (!k.IsFixed() || k.fixed < 0 || n.per_batch < 0 || n.per_batch2 < 0 || n.At(1) < k.fixed)
     return c.Fail("asks for " + ToString(k) + " of " + ToString(n) + " elements");
   return llvm::Error::success();

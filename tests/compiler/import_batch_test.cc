@@ -222,6 +222,18 @@ const std::vector<Case>& Cases() {
          });
        },
        "FlatIndex"},
+      {"The batch in order",  // as for sequences that are packed by their lengths
+       [](OnnxModel& m) {
+         m.Node("TopK", {"x", "n1"}, {"y", "order"}, {Attr("axis", int64_t{0})});
+       },
+       [](int64_t n) {
+         return Each(n, kColumns, [n](int64_t i, int64_t k) {
+           std::vector<double> column;
+           for (int64_t row = 0; row < n; ++row) column.push_back(X(row, k));
+           std::sort(column.rbegin(), column.rend());
+           return column[static_cast<size_t>(i)];
+         });
+       }},
       {"Places that are no box",
        [](OnnxModel& m) {  // y[n, n % 3] = x[n, 0]
          m.Integers("three", {3}, true).Node("Mod", {"sample", "three"}, {"column"});

@@ -19,7 +19,7 @@ llvm::Expected<ValueId> SwapWithLast(const NodeContext& c, ValueId x, size_t axi
 
 // The positions of the k largest (smallest) elements along an axis, in order. They replace the
 // axis. Our TopK is over the last axis.
-llvm::Expected<ValueId> TopK(const NodeContext& c, ValueId x, size_t axis, int64_t k, bool largest,
+llvm::Expected<ValueId> TopK(const NodeContext& c, ValueId x, size_t axis, const Dim& k, bool largest,
                              bool last = false) {
   ACT_TRY(const ValueId rows, SwapWithLast(c, x, axis));
   Attributes attrs;
@@ -33,11 +33,15 @@ llvm::Expected<ValueId> TopK(const NodeContext& c, ValueId x, size_t axis, int64
 
 llvm::Error ImportTopK(NodeContext& c) {
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), c.DimsOf(0).size()));
-  ACT_TRY(auto k, c.Integer(1));
-  if (!k && c.attrs.Has("k")) k = c.attrs.Int("k");  // until opset 9
-  if (!k) return c.Fail("k is missing");
+  Dims k;  // one number
+  if (c.Has(1)) {
+    ACT_TRY(k, c.DimsFrom(1));
+  } else if (c.attrs.Has("k")) {
+    k = {c.attrs.Int("k")};  // until opset 9
+  }
+  if (k.size() != 1) return c.Fail("k must be one number");
   ACT_TRY(const ValueId x, c.Value(0));
-  ACT_TRY(const ValueId index, TopK(c, x, axis, *k, c.attrs.Int("largest", 1) != 0));
+  ACT_TRY(const ValueId index, TopK(c, x, axis, k[0], c.attrs.Int("largest", 1) != 0));
   ACT_CHECK_OK(c.Set(1, index));
   if (!c.WantsOutput(0)) return llvm::Error::success();
   const TensorType type{c.Type(0).dtype, c.TypeOf(index).dims};
