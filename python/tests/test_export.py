@@ -156,6 +156,28 @@ class Siamese(nn.Module):
         return self.head((a - b).abs())
 
 
+class Masked(nn.Module):
+    """The loss of tokens that a mask selects, of a prediction and of classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 9)
+
+    def forward(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        h, kept = self.a(x), classes > 1
+        return F.mse_loss(h[kept], x[kept]) + F.cross_entropy(self.b(h)[kept], classes[kept])
+
+
+class Packed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(6, 5, batch_first=True)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=7)[0]
+
+
 def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
 
@@ -204,6 +226,18 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             Transformer,
             (torch.randint(0, 50, (3, 7)),),
             {"loss": next_token, "labels": torch.randint(0, 50, (3, 7))},
+        ),
+        (
+            "masked",
+            Masked,
+            (torch.randn(4, 7, 6), torch.arange(28).reshape(4, 7) % 9),
+            {"loss": None, "exporter": "torchscript", "dynamic_batch": True},
+        ),
+        (
+            "packed",
+            Packed,
+            (torch.randn(4, 7, 6), torch.tensor([3, 7, 1, 5])),
+            {"loss": "mse", "labels": torch.randn(4, 7, 5), "dynamic_batch": True},
         ),
     ],
 )
