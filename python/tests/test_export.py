@@ -3,10 +3,11 @@ folder of the tools, see tools.py)."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Tuple
 
 import onnx
 import pytest
@@ -282,6 +283,32 @@ def test_label_smoothing_is_pytorchs() -> None:
                 with written_out():
                     torch.testing.assert_close(loss(x, y), expected)
                 assert torch.equal(loss(x, y), expected)
+
+
+def test_ctc_loss_is_pytorchs() -> None:
+    """Its gradient, too, behind the log-softmax that it is for."""
+    scores = torch.randn(9, 6, 5, dtype=torch.float64)
+    targets = torch.tensor([[1, 2, 3], [2, 2, 2], [1, 1, 0], [4, 0, 0], [0, 0, 0], [3, 4, 3]])
+    labels, steps = torch.tensor([3, 3, 2, 1, 0, 3]), torch.tensor([9, 9, 5, 7, 4, 3])
+
+    def step(blank: int, reduction: str, **options: bool) -> Tuple[torch.Tensor, torch.Tensor]:
+        x = scores.clone().requires_grad_()
+        y = targets if blank == 0 else (targets - 1) % 5
+        loss = F.ctc_loss(x.log_softmax(2), y, steps, labels, blank, reduction, **options)
+        loss.sum().backward()
+        return loss.detach(), x.grad
+
+    for blank in (0, 4):
+        for reduction in ("mean", "sum", "none"):
+            expected = step(blank, reduction)
+            with written_out():
+                torch.testing.assert_close(step(blank, reduction), expected)
+    steps[1] = 4  # three equal labels need five steps
+    assert step(0, "none")[0][1] == math.inf
+    expected = step(0, "sum", zero_infinity=True)
+    with written_out():
+        assert step(0, "none")[0][1] > 1e29
+        torch.testing.assert_close(step(0, "sum", zero_infinity=True), expected)
 
 
 def test_bags_of_embeddings_are_pytorchs() -> None:

@@ -9,6 +9,8 @@ from typing import Iterator, Optional, Sequence, Union
 import torch
 from torch.nn import functional as F
 
+from ._ctc import exported_ctc_loss
+
 _cross_entropy = F.cross_entropy
 _attention = F.scaled_dot_product_attention
 _embedding_bag = F.embedding_bag
@@ -155,6 +157,7 @@ def _exported_avg_pool2d(
 
 
 _WRITTEN_OUT = {
+    "ctc_loss": exported_ctc_loss,
     "cross_entropy": _exported_cross_entropy,
     "scaled_dot_product_attention": _exported_attention,
     "embedding_bag": _exported_embedding_bag,
