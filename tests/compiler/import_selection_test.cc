@@ -175,7 +175,8 @@ TEST(Selection, WhatWouldCountPlacesThatAreNotThereIsRefused) {
         .Node("Transpose", {"message"}, {"turned"})
         .Node("Shape", {"message"}, {"shape"})
         .Node("Gather", {"shape", "zero"}, {"count"})
-        .Node("Cast", {"count"}, {"length"}, {Attr("to", int64_t{onnx::TensorProto::FLOAT})})
+        .Node("Add", {"count", "one"}, {"more"})
+        .Node("Cast", {"more"}, {"length"}, {Attr("to", int64_t{onnx::TensorProto::FLOAT})})
         .Node(c.op, c.inputs, {"n"}, c.attrs)
         .MeanLoss("n");
     EXPECT_NE(ErrorOf(m).find(c.expected), std::string::npos) << c.op << ": " << ErrorOf(m);

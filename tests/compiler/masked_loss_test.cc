@@ -109,6 +109,16 @@ const MaskedLoss kLosses[] = {
        m.Node("ReduceMean", {"rows"}, {"mean"}, {Attr("axes", Ints{0})}).Node("Squeeze", {"mean"}, {"loss"});
      },
      MeanOfSquares},
+    {"SumOverTheLength",
+     [](OnnxModel& m) {
+       m.Node("Sub", {"h_kept", "x_kept"}, {"error"}).Node("Mul", {"error", "error"}, {"squares"});
+       m.Node("ReduceMean", {"squares"}, {"rows"}, {Attr("axes", Ints{1}), Attr("keepdims", int64_t{0})});
+       m.Node("ReduceSum", {"rows"}, {"sum"}, {Attr("keepdims", int64_t{0})});
+       m.Node("Shape", {"h_kept"}, {"shape"}).Node("Gather", {"shape", "zero"}, {"length"});
+       m.Node("Cast", {"length"}, {"count"}, {Attr("to", int64_t{onnx::TensorProto::FLOAT})});
+       m.Node("Div", {"sum", "count"}, {"loss"});
+     },
+     MeanOfSquares},
     {"CrossEntropy",
      [](OnnxModel& m) {
        m.Node("SoftmaxCrossEntropyLoss", {"h_kept", "y_kept"}, {"loss"});

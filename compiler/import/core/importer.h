@@ -120,6 +120,7 @@ class Importer {
   int64_t opset_;
   llvm::Expected<ValueId> ConstantOf(const Known& known);         // whose elements are fixed
   llvm::Expected<ValueId> ComputedFromBatch(const Known& known);  // whose elements vary with N
+  llvm::Expected<ValueId> CountOf(const Known& known);            // that is the length of a selection
   llvm::Expected<ValueId> Drawn(RandomDraw& draw, double shift);
   llvm::Error FoldOrImport(NodeContext& context);
   llvm::Error ImportUnfolded(NodeContext& context);

@@ -137,6 +137,23 @@ llvm::Expected<ValueId> Importer::Drawn(RandomDraw& draw, double shift) {
   return builder_.Add1("Add", {draw.value, builder_.Scalar(static_cast<float>(shift))});
 }
 
+// How many places of a selection exist, where one element is that number.
+llvm::Expected<ValueId> Importer::CountOf(const Known& known) {
+  const ValueId live = known.elements[0].live;
+  if (known.type.Elements() != Dim(1) || known.type.dtype != DType::kInt64 || live == kNoValue ||
+      builder_.type(live).Elements() != known.elements[0].integer)
+    return MakeError("", "a length that depends on data is used as data");
+  Attributes cast, sum;
+  cast.Set("op", std::string("cast"));
+  cast.Set("to", static_cast<int64_t>(DType::kInt64));
+  ACT_TRY(const ValueId flags, builder_.Add1("Integer", {live}, cast));
+  sum.Set("op", std::string("add"));
+  sum.Set("axes", std::vector<int64_t>{0});
+  sum.Set("keepdims", int64_t{0});
+  ACT_TRY(const ValueId count, builder_.Add1("IntegerReduce", {flags}, sum));
+  return builder_.Reshape(count, known.type.dims);
+}
+
 llvm::Expected<ValueId> Importer::Materialize(const Operand& operand) {
   ACT_TRY(const ValueId value, MaterializeToBroadcast(operand));
   return operand.value == kNoValue ? builder_.Expand(value, operand.type.dims) : value;
@@ -149,7 +166,7 @@ llvm::Expected<ValueId> Importer::MaterializeToBroadcast(const Operand& operand)
     return MakeError("", "only the gradient of the operator that makes this tensor may read it");
   if (!operand.known) return MakeError("", "a sequence of tensors is used as a tensor");
   const Known& known = *operand.known;
-  if (known.IsCounted()) return MakeError("", "a length that depends on data is used as data");
+  if (known.IsCounted()) return CountOf(known);
   const bool varies = std::any_of(known.elements.begin(), known.elements.end(),
                                   [](const Element& e) { return !e.integer.IsFixed() || e.per_index != 0; });
   return varies ? ComputedFromBatch(known) : ConstantOf(known);

@@ -62,6 +62,7 @@ Folded Arithmetic(const FoldArgs& args) {
     for (size_t i = 1; i < x.size() && result; ++i)
       result = IsFloat(dtype) ? RealElement(dtype, real(result->real, x[i].real)) : integer(*result, x[i]);
     for (size_t i = 0; i < x.size() && result; ++i) result->counted |= x[i].counted;
+    if (result && x.size() > 1) result->live = kNoValue;
     return result;
   });
 }

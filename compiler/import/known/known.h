@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/dtype_kind.h"
+#include "runtime/plan/graph.h"
 
 namespace act::onnx_import {
 
@@ -21,6 +22,8 @@ struct Element {
   int64_t per_index = 0;  // integer types: times the position along the axis that varies with N is added
   // The length of a selection (importer.h): not known, `integer` is the most that it can be.
   bool counted = false;
+  ValueId live =
+      kNoValue;  // which of the places that `integer` counts exist, where the element is that length itself
   bool operator==(const Element&) const = default;
 };
 

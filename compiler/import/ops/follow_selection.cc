@@ -236,6 +236,7 @@ Followed Measured(const NodeContext& c) {
   const size_t axis = c.node.op_type() == "Size" ? 0 : SelectionOf(c, 0)->axis;
   if (axis < first || axis - first >= elements.size()) return std::nullopt;
   elements[axis - first].counted = made.counted = true;
+  elements[axis - first].live = SelectionOf(c, 0)->live;
   return std::nullopt;
 }
 
