@@ -33,11 +33,11 @@ llvm::Expected<ValueId> WrapAxis(const NodeContext& c, ValueId x, size_t axis, i
   if (!dims[axis].IsFixed()) return c.Fail("wraps an axis whose extent depends on the batch size");
   const int64_t n = dims[axis].fixed;
   if (n == 0) return c.Fail("an empty axis cannot be wrapped");
-  if (before < -n || after < -n || n + before + after < 0) return c.Fail("crops more than there is");
+  int64_t left = SaturatingAdd(n, SaturatingAdd(before, after));
+  if (before < -n || after < -n || left < 0) return c.Fail("crops more than there is");
   if (before / n > kMostParts || after / n > kMostParts)
     return c.Fail("repeats an axis more than 1000 times");
   std::vector<ValueId> parts;
-  int64_t left = n + before + after;
   for (int64_t start = ((-before) % n + n) % n; left > 0 || parts.empty(); start = 0) {
     const int64_t length = std::min(n - start, left);
     std::vector<SliceRange> ranges = Whole(dims);
