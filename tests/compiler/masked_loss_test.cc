@@ -22,8 +22,8 @@ using Weights = std::vector<double>;  // of each column
 
 // h = x w, and what the mask m > 0 selects of x, h and the classes y: "x_kept", "h_kept", "y_kept" [K, ..]. Each mask is
 // computed by a node of its own.
-OnnxModel Selected() {
-  OnnxModel m;
+OnnxModel Selected(int64_t opset = 17) {
+  OnnxModel m(opset);
   m.Input("x", {"N", kColumns}).Input("m", {"N"}).Input("y", {"N"}, onnx::TensorProto::INT64);
   m.Weight("w", {1, kColumns}).Node("Mul", {"x", "w"}, {"h"});
   m.Integers("zero", {0}, true)
@@ -181,6 +181,19 @@ TEST_P(Masked, LossCountsWhatIsSelected) {
 
 INSTANTIATE_TEST_SUITE_P(All, Masked, ::testing::ValuesIn(kLosses),
                          [](const auto& test_info) { return std::string(test_info.param.name); });
+
+// Up to opset 12 a softmax is over all axes from its own on, which is the second if it names none.
+TEST(Masked, AnOldSoftmaxOverThePlacesIsRefused) {
+  OnnxModel m = Selected(12);
+  m.Node("Unsqueeze", {"h_kept"}, {"whole"}, {Attr("axes", Ints{0})}).Node("Softmax", {"whole"}, {"share"});
+  const TemporaryFolder folder;
+  auto result = ImportOnnx(m.MeanLoss("share").Write(folder), {});
+  const std::string error = result ? "none" : llvm::toString(result.takeError());
+  EXPECT_NE(
+      error.find("(Softmax): reads a tensor whose length depends on data (a NonZero), and normalizes it"),
+      std::string::npos)
+      << error;
+}
 
 // Two masks that differ select different places, even if they are as long.
 TEST(Masked, TensorsOfDifferentMasksDoNotMix) {

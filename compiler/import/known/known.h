@@ -22,8 +22,8 @@ struct Element {
   int64_t per_index = 0;  // integer types: times the position along the axis that varies with N is added
   // The length of a selection (importer.h): not known, `integer` is the most that it can be.
   bool counted = false;
-  ValueId live =
-      kNoValue;  // which of the places that `integer` counts exist, where the element is that length itself
+  // Where the element is that length itself: which of the `integer` places exist.
+  ValueId live = kNoValue;
   bool operator==(const Element&) const = default;
 };
 

@@ -199,7 +199,8 @@ Followed MultipliedRows(const NodeContext& c) {
 
 // Operators that normalize the axes from one on: each place by itself.
 Followed NormalizedRows(const NodeContext& c) {
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), c.DimsOf(0).size()));
+  const bool old_softmax = c.opset() < 13 && c.node.op_type().ends_with("Softmax");
+  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", old_softmax ? 1 : -1), c.DimsOf(0).size()));
   for (size_t i = 1; i < c.inputs(); ++i)
     if (SelectionOf(c, i)) return RefuseSelection(c, "scales by it");
   const Selection result = *SelectionOf(c, 0);
