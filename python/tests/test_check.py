@@ -113,9 +113,19 @@ class Targets(Stops):
         return self.b(self.a(x)) * target * part + again * frozen(self.a(x))[:, None]
 
 
+class Checkpointed(Stops):
+    """A reentrant checkpoint runs forward under PyTorch's own no_grad(). TorchScript's exporter fails."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(torch.utils.checkpoint.checkpoint(lambda y: self.a(y).tanh(), self.a(x), use_reentrant=True))
+
+
 @needs_tools
-@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
-@pytest.mark.parametrize("model", [Stops, Targets])
+@pytest.mark.parametrize(
+    "model, exporter",
+    [(model, exporter) for model in (Stops, Targets) for exporter in ("torchscript", "dynamo")]
+    + [(Checkpointed, "dynamo")],
+)
 def test_no_grad_is_in_the_graph(tmp_path: Path, model: type, exporter: str) -> None:
     before = [(kind.__enter__, kind.__exit__) for kind in (torch.no_grad, torch.set_grad_enabled)]
     x, path = torch.randn(4, 6), tmp_path / "m.onnx"

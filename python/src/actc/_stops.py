@@ -47,6 +47,14 @@ class GradientStops(TorchFunctionMode):
         return result
 
 
+def _of_model(frame: Any) -> bool:
+    """Whether the block that is entered is the model's: written in its code, or a decorator of what it
+    calls. PyTorch has blocks that end no gradient: reentrant checkpoints run forward in one."""
+    while frame.f_back is not None and frame.f_code.co_filename.endswith(os.path.join("utils", "_contextlib.py")):
+        frame = frame.f_back
+    return not os.path.abspath(frame.f_code.co_filename).startswith(LIBRARY)
+
+
 class _NoGradStops(TorchFunctionMode):
     """What is calculated under no_grad() from tensors that have a gradient goes through `stop`."""
 
@@ -96,7 +104,8 @@ def no_grad_stops(module: nn.Module, stop: Callable[[torch.Tensor], torch.Tensor
 
         def __enter__(block: Any) -> Any:
             enter(block)
-            entered.append(_NoGradStops(stop) if running and not torch.is_grad_enabled() else None)
+            stops = running and not torch.is_grad_enabled() and _of_model(sys._getframe(1))
+            entered.append(_NoGradStops(stop) if stops else None)
             if entered[-1]:
                 entered[-1].__enter__()
 
