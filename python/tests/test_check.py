@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import actc
-from actc import _exporters
+from actc import _export, _exporters
 
 
 def more(x: torch.Tensor) -> torch.Tensor:
@@ -132,6 +132,17 @@ def test_no_grad_is_in_the_graph(tmp_path: Path, model: type, exporter: str) -> 
     report = actc.export(model(), x, path, "cross-entropy", check=True, bin_dir=BIN, exporter=exporter)
     assert report.batch_axis and report.check is not None and report.check.conclusive
     assert before == [(kind.__enter__, kind.__exit__) for kind in (torch.no_grad, torch.set_grad_enabled)]
+
+
+@needs_tools
+def test_old_exporters_that_drop_a_stop_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (_export, _exporters):
+        monkeypatch.setattr(module, "DYNAMO_KEEPS_DETACH", False)
+    with pytest.raises(actc.ExportError, match="does not compute") as caught:
+        actc.export(
+            Stops(), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", check=True, bin_dir=BIN, exporter="dynamo"
+        )
+    assert "drops detach() and no_grad()" in caught.value.hint
 
 
 @needs_tools

@@ -24,7 +24,7 @@ LABELS = {  # from the extents of the predictions
 
 
 class Scaled(nn.Module):
-    """The layer behind x * scale + shift for each float input, so that its own gradient counts."""
+    """The layer after x * scale + shift of each float input, so that its own gradient counts."""
 
     def __init__(self, layer: nn.Module, sizes: Tuple[Tuple[int, ...], ...], loss: bool) -> None:
         super().__init__()

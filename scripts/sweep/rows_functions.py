@@ -1,8 +1,9 @@
-"""torch: a function a row, of a tensor of 5 x 6 numbers a sample behind a scale and a shift that train."""
+"""torch: a function a row, of 5 x 6 numbers a sample after a scale and a shift that train."""
 
 import torch
 
 from rows import Row
+
 
 def _assigned(x):
     y = x * 1

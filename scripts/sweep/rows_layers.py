@@ -1,8 +1,7 @@
-"""torch.nn: a layer, a function of torch.nn.functional or a loss a row, behind a scale and a shift that train.
+"""torch.nn: a layer, a function of torch.nn.functional or a loss a row, after a scale and a shift that train.
 
-LAYERS make a module, and name the extents of its inputs without the batch. LOSSES are of predictions and of labels;
-they name the extents of the predictions, and how the labels are drawn (build_torch.py). Where a lambda makes a
-module, the layer is what the module does."""
+A row of LAYERS makes a module, and has the extents of the module's inputs without the batch. A row of LOSSES has the
+extents of the predictions, and how the labels are drawn (build_torch.py)."""
 
 import torch
 import torchvision

@@ -172,7 +172,7 @@ Libraries: {versions}.
 
 A row is one family: its smallest variant, often with fewer layers, random weights that hide no term (no scale is 1, no
 bias 0), in training mode without Dropout and drop path, with a batch of 4. A row of torch.nn or torch is a layer, a
-loss or a function behind a scale and a shift that train. "Works" says four things:
+loss or a function after a scale and a shift that train. "Works" says four things:
 
 * the helper (`python/README.md`) exports it with any batch;
 * `actc -O L3` compiles it;

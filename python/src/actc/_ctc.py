@@ -32,13 +32,15 @@ def exported_ctc_loss(
     device = log_probs.device
     steps = torch.as_tensor(input_lengths, device=device)
     labels = torch.as_tensor(target_lengths, device=device)
-    # A blank before each label and one at the end.
+    # A blank before each label and one at the end. What pads the targets may be no label.
     blanks = torch.full_like(targets, blank)
+    targets = torch.where(torch.arange(targets.shape[1], device=device) < labels[:, None], targets, blanks)
     path = torch.cat([torch.stack([blanks, targets], 2).flatten(1), blanks[:, :1]], 1)
     emitted = log_probs.gather(2, path[None].expand(log_probs.shape[0], -1, -1))
     places = torch.arange(path.shape[1], device=device)
     # A path may leave out a blank between labels that differ.
-    skips = torch.cat([torch.zeros_like(path[:, :2], dtype=torch.bool), path[:, 2:] != path[:, :-2]], 1) & (path != blank)
+    differ = torch.cat([torch.zeros_like(path[:, :2], dtype=torch.bool), path[:, 2:] != path[:, :-2]], 1)
+    skips = differ & (path != blank)
     forward = torch.where(places < 2, emitted[0], NEVER)
     for t in range(1, log_probs.shape[0]):
         before = F.pad(forward, (2, 0), value=NEVER)

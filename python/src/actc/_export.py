@@ -29,8 +29,7 @@ from ._graph import mark_kinds, rename, restore_statistics, save, verify
 from ._inputs import inputs_of, label_names, labels_of
 from ._losses import Loss, ModelWithLoss, predictions
 from ._reference import public_names, step
-from ._report import ExportReport, listed
-from ._stops import GradientStops
+from ._report import ExportReport
 
 # Of one error. A model in another number format has them by the hundred.
 MOST_CAUSES = 8
@@ -123,7 +122,7 @@ class _Job:
         if several and dynamic_batch is True:
             raise ExportError(several, hint)
         try:
-            with calm(self.wrapped), GradientStops() as stops:
+            with calm(self.wrapped):
                 self.reached = step(self.wrapped, self.tensors).gradients
         except ExportError:
             raise
@@ -135,7 +134,6 @@ class _Job:
             raise ExportError(
                 "no parameter's gradient comes from the loss", "is requires_grad set, and forward without no_grad()?"
             )
-        self.stops = stops.places
         return not several and dynamic_batch is not False
 
     def run(
@@ -171,9 +169,8 @@ class _Job:
         hints = [e.hint for _, e in failed if isinstance(e, ExportError) and e.hint]
         hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
         wrong = {attempt.exporter for attempt, e in failed if isinstance(e, WrongStep)}
-        no_detach = "dynamo" in wrong and not DYNAMO_KEEPS_DETACH
-        if self.stops and no_detach:
-            hint = f"before PyTorch 2.8 the dynamo exporter drops where the gradient stops: {listed(self.stops)}"
+        if "dynamo" in wrong and not DYNAMO_KEEPS_DETACH:
+            hint = "before PyTorch 2.8 the dynamo exporter drops detach() and no_grad()"
         kind = WrongStep if all(isinstance(e, WrongStep) for _, e in failed) else ExportError
         raise kind("no attempt made a file that can be trained:", hint, said) from failed[-1][1]
 

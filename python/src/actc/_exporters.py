@@ -19,7 +19,7 @@ from torch import nn
 from torch.jit._trace import TracerWarning
 
 from ._errors import ExportError, WrongStep
-from ._stops import LIBRARY, no_grad_stops
+from ._stops import no_grad_stops, of_library
 from ._written_out import written_out
 
 EXPORTERS = ("auto", "torchscript", "dynamo")
@@ -150,8 +150,9 @@ _tensor_detach = torch.Tensor.detach
 
 def _traced_detach(x: torch.Tensor) -> torch.Tensor:
     """Tensor.detach() of the model's own code as a node that the dynamo exporter keeps."""
-    of_model = not sys._getframe(1).f_code.co_filename.startswith(LIBRARY)
-    return _stop_node(x) if of_model and x.is_floating_point() else _tensor_detach(x)
+    if of_library(sys._getframe(1).f_code.co_filename) or not x.is_floating_point():
+        return _tensor_detach(x)
+    return _stop_node(x)
 
 
 def _stop_node(x: torch.Tensor) -> torch.Tensor:
@@ -248,7 +249,7 @@ def run_exporter(
 def _lines(caught: Sequence[warnings.WarningMessage]) -> List[str]:
     lines: List[str] = []
     for warning in caught:
-        if not issubclass(warning.category, TracerWarning) or warning.filename.startswith(LIBRARY):
+        if not issubclass(warning.category, TracerWarning) or of_library(warning.filename):
             continue  # PyTorch's own modules and ours branch on shapes alone
         text = str(warning.message).strip().splitlines()[0]
         place = f"{os.path.basename(warning.filename)}:{warning.lineno}: " if warning.filename else ""
