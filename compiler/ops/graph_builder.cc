@@ -7,6 +7,7 @@
 #include "compiler/ops/op_table.h"
 #include "runtime/base/dtype_kind.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sanitizer.h"
 #include "runtime/plan/attribute_types.h"
 #include "runtime/plan/plan_check.h"
 #include "runtime/plan/runtime_op.h"
@@ -18,7 +19,7 @@ namespace {
 // watches, all of them move then, so that any test that keeps one for longer fails, not only the unlucky one.
 template <class T>
 void MoveIfWatched([[maybe_unused]] std::vector<T>& elements) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ACT_ADDRESS_SANITIZER
   constexpr size_t kMost = 4096;  // moving all of them each time takes the square of their number
   if (elements.size() < kMost) elements.reserve(elements.capacity() + 1);
 #endif

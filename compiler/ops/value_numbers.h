@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -10,9 +11,16 @@
 
 namespace act {
 
-// Global value numbering of a graph that grows: two results are the same if the same operator, which draws no random
-// numbers and writes nothing in place, makes them with the same attributes from the same operands. Inputs and
-// constants are the same as themselves alone. (A. Aho et al., Compilers, 2006, section 6.1.2.)
+// What a node computes: its operator, operands, attributes, and the types of its results. Nodes that agree in all of
+// these have the same results.
+using Computation =
+    std::tuple<std::string, std::vector<ValueId>, std::map<std::string, Attribute>, std::vector<std::string>>;
+
+// Of `node` with these operands; nullopt where it draws random numbers or writes in place.
+std::optional<Computation> ComputationOf(const Graph& graph, const Node& node, std::vector<ValueId> operands);
+
+// Global value numbering of a graph that grows: results of the same computation of the same operands are the same.
+// Inputs and constants are the same as themselves alone. (A. Aho et al., Compilers, 2006, section 6.1.2.)
 class ValueNumbers {
  public:
   // The first value of `graph` that is the same as `value`; `value` itself if there is none. The graph is always the
@@ -20,15 +28,11 @@ class ValueNumbers {
   ValueId FirstLike(const Graph& graph, ValueId value);
 
  private:
-  // The operator, the operands, attributes, the types of the results.
-  using Key = std::tuple<std::string, std::vector<ValueId>, std::map<std::string, Attribute>,
-                         std::vector<std::string>>;
-
   void Read(const Graph& graph);
 
   std::vector<ValueId> first_;  // by value
   size_t nodes_ = 0;            // that are read
-  std::map<Key, std::vector<ValueId>> results_;
+  std::map<Computation, std::vector<ValueId>> results_;
 };
 
 }  // namespace act

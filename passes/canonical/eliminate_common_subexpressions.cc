@@ -5,31 +5,23 @@
 #include <map>
 
 #include "compiler/ir/replace.h"
-#include "compiler/ops/op_table.h"
+#include "compiler/ops/value_numbers.h"
 #include "passes/pass.h"
 
 namespace act {
-namespace {
-
-using Key =
-    std::tuple<std::string, std::vector<ValueId>, std::map<std::string, Attribute>, std::vector<std::string>>;
-
-}  // namespace
 
 llvm::Error EliminateCommonSubexpressions(Graph& graph, PassContext& context) {
   Replacements replacements(graph, context.marks);
-  std::map<Key, std::vector<ValueId>> seen;
+  std::map<Computation, std::vector<ValueId>> seen;
   std::vector<Node> kept;
   for (Node& node : graph.nodes) {
     replacements.Update(node);
-    const OpDef* def = FindOp(node.op);
     // A named result is an output that is found by its name.
     const bool named = std::any_of(node.outputs.begin(), node.outputs.end(),
                                    [&graph](ValueId v) { return !graph.value(v).name.empty(); });
-    if (node.mutates.empty() && !named && !(def && def->random)) {
-      std::vector<std::string> types;
-      for (ValueId v : node.outputs) types.push_back(ToString(graph.value(v).type));
-      const auto [it, added] = seen.emplace(Key{node.op, node.inputs, node.attrs.map(), types}, node.outputs);
+    auto computation = named ? std::nullopt : ComputationOf(graph, node, node.inputs);
+    if (computation) {
+      const auto [it, added] = seen.emplace(std::move(*computation), node.outputs);
       if (!added) {
         for (size_t i = 0; i < node.outputs.size(); ++i) replacements.Replace(node.outputs[i], it->second[i]);
         continue;

@@ -5,9 +5,11 @@
 
 namespace act {
 
+// Floats of 16 bits, of either form.
+inline bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
 inline bool IsFloat(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kFloat16 ||
-         dtype == DType::kBFloat16;
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || IsHalf(dtype);
 }
 
 inline bool IsInteger(DType dtype) { return !IsFloat(dtype) && dtype != DType::kBool; }

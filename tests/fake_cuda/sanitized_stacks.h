@@ -5,15 +5,9 @@
 
 #include <cstddef>
 
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define ACT_SANITIZED_STACKS
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define ACT_SANITIZED_STACKS
-#endif
-#ifdef ACT_SANITIZED_STACKS
+#include "runtime/base/sanitizer.h"
+
+#ifdef ACT_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/lsan_interface.h>
@@ -26,7 +20,7 @@ struct StackBounds {
   size_t bytes = 0;
 };
 
-#ifdef ACT_SANITIZED_STACKS
+#ifdef ACT_ADDRESS_SANITIZER
 // Before a switch to another stack. Returns what belongs to the stack that is left, for LeftStack.
 inline void* EnterStack(const StackBounds& stack) {
   void* left = nullptr;

@@ -12,14 +12,6 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ACT_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ACT_SANITIZED 1
-#endif
-#endif
-
 namespace act::fuzz {
 namespace {
 
@@ -85,7 +77,7 @@ FaultWatch::FaultWatch(std::string path) : path_(std::move(path)) {
   Catch(SIGPROF);
   Catch(SIGALRM);
   Catch(SIGABRT);
-#ifndef ACT_SANITIZED          // a sanitizer has handlers of its own, which tell more
+#ifndef ACT_ADDRESS_SANITIZER  // a sanitizer has handlers of its own, which tell more
   static char stack[1 << 16];  // a recursion without end leaves none
   const stack_t alternative{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
   sigaltstack(&alternative, nullptr);

@@ -6,11 +6,13 @@
 #include <span>
 #include <string>
 
+#include "runtime/base/sanitizer.h"
+
 namespace act::fuzz {
 
-// Of one input: seconds of the processor, and seconds. The address sanitizer makes the largest of the models that are
-// compiled (2.5 s without it) four times as slow.
-#ifdef __SANITIZE_ADDRESS__
+// Of one input: seconds of the processor, and seconds. With the address sanitizer the compilation of a large model takes
+// four times as long.
+#ifdef ACT_ADDRESS_SANITIZER
 inline constexpr int kMostSeconds = 40;
 #else
 inline constexpr int kMostSeconds = 10;

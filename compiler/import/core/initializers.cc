@@ -26,8 +26,6 @@ bool IsExportersName(const std::string& name) {
   return false;
 }
 
-bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
-
 }  // namespace
 
 llvm::Error DefineInitializers(Importer& importer, ModelFile& file,

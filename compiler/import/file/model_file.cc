@@ -234,7 +234,7 @@ llvm::Expected<ConstantTensor> TakeConstant(onnx::TensorProto& tensor, ExternalD
   ConstantTensor taken;
   ACT_TRY(taken.type, TypeOf(tensor));
   ACT_TRY(taken.data, TakeData(tensor, taken.type, external, false));
-  if (taken.type.dtype == DType::kFloat16 || taken.type.dtype == DType::kBFloat16) {
+  if (IsHalf(taken.type.dtype)) {
     taken.data = Widened(taken.type.dtype, taken.data, taken.type.Elements().fixed);
     taken.type.dtype = DType::kFloat32;
   }

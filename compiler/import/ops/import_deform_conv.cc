@@ -57,7 +57,8 @@ llvm::Expected<Deformed> ReadDeformed(const NodeContext& c) {
 
 // The columns and rows of `rows` x `columns` places, of which the first is at `first` and the next ones `steps` apart.
 llvm::Expected<ValueId> PlacesOf(const NodeContext& c, int64_t rows, int64_t columns,
-                                 std::vector<int64_t> first, const std::vector<int64_t>& steps, Dims dims) {
+                                 const std::vector<int64_t>& first, const std::vector<int64_t>& steps,
+                                 Dims dims) {
   std::vector<float> numbers;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {

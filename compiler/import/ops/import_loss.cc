@@ -46,13 +46,32 @@ llvm::Expected<ValueId> Lookup(NodeContext& c, ValueId x, ValueId index, int64_t
   return c.builder().AddTyped("Gather", {x, index}, type, attrs, c.name());
 }
 
+// The reduction of a loss of each sample; "mean" is over all samples.
+llvm::Expected<std::string> ReductionOf(const NodeContext& c) {
+  std::string reduction = c.attrs.String("reduction", "mean");
+  if (reduction != "none" && reduction != "mean" && reduction != "sum")
+    return c.Fail("there is no reduction " + reduction);
+  return reduction;
+}
+
+llvm::Expected<ValueId> Reduced(const NodeContext& c, ValueId loss, const std::string& reduction) {
+  if (reduction == "none") return loss;
+  std::vector<int64_t> axes(c.TypeOf(loss).dims.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  return c.Emit(reduction == "mean" ? "ReduceMean" : "ReduceSum", {loss}, Over(axes, false));
+}
+
+// A weight for each class.
+llvm::Expected<ValueId> ClassWeight(const NodeContext& c) {
+  if (c.DimsOf(2) != Dims{c.DimsOf(0)[1]}) return c.Fail("needs a weight for each class");
+  return c.Value(2);
+}
+
 // The loss of log-probabilities [N, C, D..] of any origin: -w[label] log_prob[label], for each
 // sample or reduced. A label outside 0..C-1 that is not ignored is an error of the lookup when it
 // runs.
 llvm::Error NegativeLogLikelihood(NodeContext& c, ValueId log_prob) {
-  const std::string reduction = c.attrs.String("reduction", "mean");
-  if (reduction != "none" && reduction != "mean" && reduction != "sum")
-    return c.Fail("there is no reduction " + reduction);
+  ACT_TRY(const std::string reduction, ReductionOf(c));
   const Dims& scores = c.DimsOf(0);
   constexpr int64_t kExact = int64_t{1} << 24;  // labels are compared in f32
   if (scores.size() < 2 || !scores[1].IsFixed() || scores[1].fixed > kExact)
@@ -82,8 +101,7 @@ llvm::Error NegativeLogLikelihood(NodeContext& c, ValueId log_prob) {
 
   ValueId weight = kNoValue;  // of each sample; none: all 1
   if (c.Has(2)) {
-    ACT_TRY(const ValueId of_class, c.Value(2));
-    if (c.DimsOf(2) != Dims{scores[1]}) return c.Fail("needs a weight for each class");
+    ACT_TRY(const ValueId of_class, ClassWeight(c));
     ACT_TRY(const ValueId flat, c.Reshape(index, {c.Type(1).Elements()}));
     ACT_TRY(weight, Lookup(c, of_class, flat, 0));
     ACT_TRY(weight, c.Reshape(weight, samples));
@@ -97,14 +115,9 @@ llvm::Error NegativeLogLikelihood(NodeContext& c, ValueId log_prob) {
   if (weight != kNoValue) {
     ACT_TRY(loss, c.Emit("Mul", {loss, weight}));
   }
-  if (reduction == "none") return c.Set(0, loss);
-  std::vector<int64_t> axes(samples.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  if (reduction == "mean" && weight == kNoValue)
-    return c.Return(c.Emit("ReduceMean", {loss}, Over(axes, false)));
-  ACT_TRY(const ValueId sum, c.Emit("ReduceSum", {loss}, Over(axes, false)));
-  if (reduction == "sum") return c.Set(0, sum);
-  ACT_TRY(const ValueId weights, c.Emit("ReduceSum", {weight}, Over(axes, false)));
+  if (reduction != "mean" || weight == kNoValue) return c.Return(Reduced(c, loss, reduction));
+  ACT_TRY(const ValueId sum, Reduced(c, loss, "sum"));
+  ACT_TRY(const ValueId weights, Reduced(c, weight, "sum"));
   return c.Return(c.Emit("Div", {sum, weights}));
 }
 
@@ -121,26 +134,20 @@ llvm::Expected<ValueId> LogSoftmax(NodeContext& c, ValueId scores) {
 // exporters of PyTorch write its cross entropy of probabilities so, although ONNX knows classes alone. As in PyTorch, a
 // mean is over the samples, whatever the weights, and no class is ignored.
 llvm::Error CrossEntropyOfShares(NodeContext& c, ValueId log_prob) {
-  const std::string reduction = c.attrs.String("reduction", "mean");
-  if (reduction != "none" && reduction != "mean" && reduction != "sum")
-    return c.Fail("there is no reduction " + reduction);
+  ACT_TRY(const std::string reduction, ReductionOf(c));
   const Dims& scores = c.DimsOf(0);
   ACT_TRY(const ValueId share, c.Value(1));
   ACT_TRY(ValueId loss, c.Emit("Mul", {log_prob, share}));
   if (c.Has(2)) {
-    if (c.DimsOf(2) != Dims{scores[1]}) return c.Fail("needs a weight for each class");
     Dims along(scores.size(), Dim(1));
     along[1] = scores[1];
-    ACT_TRY(ValueId weight, c.Value(2));
+    ACT_TRY(ValueId weight, ClassWeight(c));
     ACT_TRY(weight, c.Reshape(weight, along));
     ACT_TRY(loss, c.Emit("Mul", {loss, weight}));
   }
   ACT_TRY(loss, c.Emit("ReduceSum", {loss}, Over({1}, false)));
   ACT_TRY(loss, c.Emit("Neg", {loss}));
-  if (reduction == "none") return c.Set(0, loss);
-  std::vector<int64_t> axes(scores.size() - 1);
-  std::iota(axes.begin(), axes.end(), 0);
-  return c.Return(c.Emit(reduction == "mean" ? "ReduceMean" : "ReduceSum", {loss}, Over(axes, false)));
+  return c.Return(Reduced(c, loss, reduction));
 }
 
 // One fused operator where only the reduced loss is wanted, else its parts.
