@@ -232,6 +232,7 @@ const Hostile kHostile[] = {
        return m;
      },
      "node 'loss' (SoftmaxCrossEntropyLoss): attribute 'ignore_index' is too large"},
+    {"topk_by_data", [] { return WithNode("TopK", {"logits"}); }, "input 1 must be known when compiling"},
     {"tile_huge", [] { return WithNode("Tile", {"huge"}); }, "node 'n' (Tile): result"},
     {"tile_negative", [] { return WithNode("Tile", {"minus2"}); }, "repeats an axis -5 times"},
     {"pad_huge", [] { return WithNode("Pad", {"largest4"}); }, "node 'n' (Pad): result"},

@@ -34,10 +34,11 @@ llvm::Expected<ValueId> TopK(const NodeContext& c, ValueId x, size_t axis, const
 llvm::Error ImportTopK(NodeContext& c) {
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), c.DimsOf(0).size()));
   Dims k;  // one number
-  if (c.Has(1)) {
+  if (c.Has(1) && c.In(1).known) {
     ACT_TRY(k, c.DimsFrom(1));
-  } else if (c.attrs.Has("k")) {
-    k = {c.attrs.Int("k")};  // until opset 9
+  } else {
+    ACT_TRY(const auto given, c.Integer(1));  // an error where the input is data
+    if (given || c.attrs.Has("k")) k = {given.value_or(c.attrs.Int("k"))};  // the attribute until opset 9
   }
   if (k.size() != 1) return c.Fail("k must be one number");
   ACT_TRY(const ValueId x, c.Value(0));
