@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "runtime/train/trainer.h"
-#include "tests/compiler/fake_cuda_card.h"
+#include "tests/compiler/cuda_card.h"
 #include "tests/compiler/random_epochs.h"
 #include "tests/compiler/small_networks.h"
 #include "tests/compiler/small_transformer.h"
@@ -44,7 +44,7 @@ int64_t CountBFloat16(const Plan& plan) {
 // Sums in another order round to another bfloat16 now and then, by 2^-8 of one number.
 void ExpectSameLosses(const Plan& plan) {
   EXPECT_GT(CountBFloat16(plan), 10);
-  FakeCudaCard card;
+  CudaCard card;
   const std::vector<double> losses = Losses(*card.Open(plan, kBatch)), expected = OnTheProcessor(plan);
   ASSERT_EQ(losses.size(), expected.size());
   for (size_t i = 0; i < losses.size(); ++i)

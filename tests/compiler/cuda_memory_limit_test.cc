@@ -7,7 +7,7 @@
 #include "runtime/data/safetensors.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/trainer.h"
-#include "tests/compiler/fake_cuda_card.h"
+#include "tests/compiler/cuda_card.h"
 #include "tests/compiler/random_epochs.h"
 #include "tests/compiler/small_networks.h"
 #include "tests/unit/temporary_folder.h"
@@ -68,7 +68,7 @@ Plan CompileStep(const ImportResult& model, const RankedStep& step) {
 
 // Every number after two epochs, by name, and the losses.
 std::map<std::string, std::string> Trained(const Plan& plan) {
-  FakeCudaCard card;
+  CudaCard card;
   const auto executor = card.Open(plan, kBatch);
   RandomEpochs data(InputSlots(plan.train.graph), kSamples);
   const TrainOptions options{.epochs = 2, .hyper = {.lr = .05, .beta1 = .9, .beta2 = .99, .eps = 1e-6}};

@@ -2,7 +2,7 @@
 // steps against steps that run node by node, and many orders in which a card may run one.
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/trainer.h"
-#include "tests/compiler/fake_cuda_card.h"
+#include "tests/compiler/cuda_card.h"
 #include "tests/compiler/random_epochs.h"
 #include "tests/compiler/small_networks.h"
 #include "tests/unit/temporary_folder.h"
@@ -27,7 +27,7 @@ Plan CompileAt(const std::string& level, unsigned seed, int64_t accumulate) {
 
 // Trains three epochs with a rate that changes each step. Returns the bytes of the checkpoint, and the
 // losses.
-std::string TrainOn(FakeCudaCard& card, const Plan& plan) {
+std::string TrainOn(CudaCard& card, const Plan& plan) {
   const TemporaryFolder folder;
   const auto executor = card.Open(plan, kBatch);
   RandomEpochs data(InputSlots(plan.train.graph), kSamples);
@@ -47,11 +47,11 @@ TEST(CudaStep, ARecordedStepHasTheBitsOfOneThatRunsNodeByNode) {
     for (const int64_t accumulate : {1, 3}) {
       SCOPED_TRACE(std::string(level) + ", micro-batches: " + std::to_string(accumulate));
       const Plan plan = CompileAt(level, 3, accumulate);
-      FakeCudaCard recorded, each({.profile = true});
+      CudaCard recorded, each({.profile = true});
       const std::string bytes = TrainOn(recorded, plan);
       EXPECT_TRUE(bytes == TrainOn(each, plan));
       // Another seed of the order in which the card runs what is ready.
-      FakeCudaCard other;
+      CudaCard other;
       other.controls().Seed(1234);
       EXPECT_TRUE(bytes == TrainOn(other, plan));
     }
@@ -66,7 +66,7 @@ std::vector<double> ThreeSteps(Executor& executor) {
 
 TEST(CudaStep, ARunAllocatesNothingAfterItsFirstSteps) {
   const Plan plan = CompileAt("L3", 3, 1);
-  FakeCudaCard card;
+  CudaCard card;
   const auto executor = card.Open(plan, kBatch);
   const auto data = RandomBatch(InputSlots(plan.train.graph), 5);
   TrainPosition position{.seed = 7};
@@ -82,7 +82,7 @@ TEST(CudaStep, ARunAllocatesNothingAfterItsFirstSteps) {
 
 TEST(CudaStep, AThousandOrdersGiveTheSameBits) {
   const Plan plan = CompileAt("L3", 1, 1);
-  FakeCudaCard card;
+  CudaCard card;
   const auto executor = card.Open(plan, 2);
   const std::vector<double> expected = ThreeSteps(*executor);
   for (uint64_t seed = 2; seed <= 1000; ++seed) {

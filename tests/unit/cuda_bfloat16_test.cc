@@ -15,7 +15,7 @@ const KernelRegistry& CardKernels() {
     KernelRegistry host;
     RegisterCpuKernels(host);
     auto* card = new KernelRegistry;
-    cuda::RegisterCudaKernels(*card, TheFakeCard().context(), host);
+    cuda::RegisterCudaKernels(*card, TheTestCard().context(), host);
     return card;
   }();
   return *registry;

@@ -16,7 +16,7 @@ namespace act {
 // A case whose kernel has been asked for, but not compiled: kernels of many cases are compiled together.
 class FusedOnCard {
  public:
-  FusedOnCard(FusedCase& c, FakeCard& card = TheFakeCard()) : case_(c), card_(card) {
+  FusedOnCard(FusedCase& c, TestCard& card = TheTestCard()) : case_(c), card_(card) {
     KernelRegistry registry;
     cuda::RegisterCudaFused(registry, card.context());
     KernelSite site = c.Site();
@@ -64,7 +64,7 @@ class FusedOnCard {
   }
 
   FusedCase& case_;
-  FakeCard& card_;
+  TestCard& card_;
   std::unique_ptr<Kernel> kernel_;
   std::string refusal_ = "no reason given";
 };

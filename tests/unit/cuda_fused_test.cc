@@ -247,19 +247,20 @@ void ExpectCoalesced(NetworkLoop loop) {
   RandomNumbers random(1);
   LoopCase c(random, std::move(loop.loop));
   c.Request();
-  TheFakeCard().controls().WatchAccesses(true);
+  TheTestCard().controls().WatchAccesses(true);
   c.kernel->Run();
   int64_t sectors = 0, ideal = 0;
-  for (const auto& [kernel, counts] : TheFakeCard().controls().Accesses()) {
+  for (const auto& [kernel, counts] : TheTestCard().controls().Accesses()) {
     sectors += counts.sectors;
     ideal += counts.ideal_sectors;
   }
   EXPECT_GT(ideal, 0);
   EXPECT_LE(static_cast<double>(sectors), 1.25 * static_cast<double>(ideal));
-  TheFakeCard().controls().WatchAccesses(false);
+  TheTestCard().controls().WatchAccesses(false);
 }
 
 TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
+  if (IsRealCard()) GTEST_SKIP() << "only the fake card counts accesses";
   for (const NetworkLoop& loop : NetworkLoops()) ExpectCoalesced(loop);
   for (const NetworkLoop& loop : NetworkLoopsInBFloat16()) ExpectCoalesced(loop);
 }

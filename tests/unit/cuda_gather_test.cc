@@ -82,7 +82,7 @@ TEST(CudaLookup, AnIndexOutsideIsReportedAndMovesNothing) {
       EXPECT_EQ(y.error, "");
       EXPECT_EQ(y.fault.kind, static_cast<uint32_t>(DataFault::kIndex));
       EXPECT_EQ(y.fault.value, wrong);
-      const std::string& place = TheFakeCard().context().fault_sites.Place(y.fault.node);
+      const std::string& place = TheTestCard().context().fault_sites.Place(y.fault.node);
       EXPECT_EQ(place, "node '' (" + c.op + "), an axis of extent 3");
       EXPECT_TRUE(std::isfinite(y.tensors[0].as<float>()[4]));
     }

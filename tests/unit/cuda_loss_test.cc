@@ -44,7 +44,7 @@ TEST(CudaLoss, ALabelOutOfRangeIsReported) {
       EXPECT_EQ(y.error, "");
       EXPECT_EQ(y.fault.kind, static_cast<uint32_t>(DataFault::kLabel));
       EXPECT_EQ(y.fault.value, wrong);
-      EXPECT_EQ(TheFakeCard().context().fault_sites.Place(y.fault.node),
+      EXPECT_EQ(TheTestCard().context().fault_sites.Place(y.fault.node),
                 "node '' (" + bad.op + "), classes 0..9");
       EXPECT_TRUE(std::isfinite(y.tensors[0].as<float>()[0]));
     }

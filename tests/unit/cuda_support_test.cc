@@ -19,7 +19,7 @@ constexpr char kBegin[] = "<!-- kernels by operator: cuda_support_test -->\n", k
 std::string Table() {
   KernelRegistry host, card;
   RegisterCpuKernels(host);
-  const cuda::CudaContext& context = TheFakeCard().context();
+  const cuda::CudaContext& context = TheTestCard().context();
   cuda::RegisterCudaKernels(card, context, host);
   std::string table = "| operator | its kernels |\n|---|---|\n", on_host = "On the host alone (`cuda.host`):";
   for (const auto& [op, entries] : card.all()) {

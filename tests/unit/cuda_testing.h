@@ -1,8 +1,7 @@
-// Runs one node by a kernel of the CUDA backend on the fake card (tests/fake_cuda), and all of them
-// against the reference.
+// Runs one node by a kernel of the CUDA backend on the card of tests/test_card.h, and all of them against
+// the reference.
 #pragma once
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,8 +12,7 @@
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/host_work.h"
 #include "kernels/cuda/step_image.h"
-#include "tests/fake_cuda/fake_cuda.h"
-#include "tests/paths.h"
+#include "tests/test_card.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {
@@ -23,17 +21,16 @@ namespace act {
 using CudaRegister = void (*)(KernelRegistry&, const cuda::CudaContext&);
 
 // A card with all that kernels need: a cache, a stream, the step's numbers in its memory.
-class FakeCard {
+class TestCard {
  public:
-  FakeCard() {
-    void* library = dlopen(FakeCudaPath().c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) throw std::runtime_error(dlerror());
-    const auto open = reinterpret_cast<cuda::OpenToolkit>(dlsym(library, cuda::kOpenToolkit));
-    std::string error, hint;
-    toolkit_.reset(open(0, &error, &hint));
-    if (!toolkit_) throw std::runtime_error(error);
-    controls_ = reinterpret_cast<fake::ControlsOf>(dlsym(library, fake::kControlsOf))(toolkit_.get());
-    cache_ = std::make_unique<cuda::KernelCache>(driver(), toolkit_->compiler());
+  TestCard() {
+    OpenedCard opened = OpenTestCard();
+    toolkit_ = std::move(opened.toolkit);
+    controls_ = opened.controls;
+    // The fake keeps its own.
+    const std::string folder = IsRealCard() ? cuda::DefaultKernelFolder() : "";
+    cache_ = std::make_unique<cuda::KernelCache>(driver(), toolkit_->compiler(),
+                                                 cuda::KernelCacheOptions{.folder = folder});
     engines_ = std::make_unique<cuda::EngineCache>(toolkit_->convolutions());
     host_work_ = std::make_unique<cuda::HostWork>(driver());
     context_ = std::make_unique<cuda::CudaContext>(cuda::CudaContext{.toolkit = *toolkit_,
@@ -46,9 +43,9 @@ class FakeCard {
     context_->fault_record = Allocate(sizeof(FaultRecord));
     SetStep({});
   }
-  ~FakeCard() { driver().Destroy(context_->stream); }
-  FakeCard(const FakeCard&) = delete;
-  FakeCard& operator=(const FakeCard&) = delete;
+  ~TestCard() { driver().Destroy(context_->stream); }
+  TestCard(const TestCard&) = delete;
+  TestCard& operator=(const TestCard&) = delete;
 
   cuda::Driver& driver() { return toolkit_->driver(); }
   cuda::Toolkit& toolkit() { return *toolkit_; }
@@ -57,7 +54,8 @@ class FakeCard {
   // Seeds, and counts of sectors.
   fake::Controls& controls() { return *controls_; }
 
-  // Device memory of exactly so many bytes, NaN at first: an access outside of it is an error.
+  // Device memory of exactly so many bytes. On the fake: NaN at first, and an access outside of it is an
+  // error.
   DevicePointer Allocate(int64_t bytes) {
     std::byte* address = nullptr;
     EXPECT_EQ(driver().Allocate(bytes, &address), "");
@@ -108,15 +106,15 @@ class FakeCard {
 };
 
 // The card of tests that need none of their own. Kernels stay compiled between cases.
-inline FakeCard& TheFakeCard() {
-  static auto* card = new FakeCard;
+inline TestCard& TheTestCard() {
+  static auto* card = new TestCard;
   return *card;
 }
 
-// The kernels of one part, on TheFakeCard.
+// The kernels of one part, on TheTestCard.
 inline KernelRegistry CudaKernels(CudaRegister add) {
   KernelRegistry registry;
-  add(registry, TheFakeCard().context());
+  add(registry, TheTestCard().context());
   return registry;
 }
 
@@ -128,7 +126,7 @@ struct CudaResult : OpResult {
 // the fake finds any access outside of them.
 class CaseOnCard {
  public:
-  CaseOnCard(FakeCard& card, OpCase& c, int64_t workspace_bytes)
+  CaseOnCard(TestCard& card, OpCase& c, int64_t workspace_bytes)
       : card_(card), workspace_bytes_(workspace_bytes), goes_on_(c.goes_on) {
     for (std::vector<TestTensor>* tensors : {&c.inputs, &c.outputs})
       for (TestTensor& t : *tensors) {
@@ -174,17 +172,17 @@ class CaseOnCard {
   }
 
  private:
-  FakeCard& card_;
+  TestCard& card_;
   const int64_t workspace_bytes_;
   const bool goes_on_;
   std::vector<TensorView> inputs_, outputs_;
   DevicePointer workspace_;
 };
 
-// Runs the node on TheFakeCard, on copies of the case's tensors: first as it comes, then recorded under
+// Runs the node on TheTestCard, on copies of the case's tensors: first as it comes, then recorded under
 // another state of the step and replayed twice in another order. All must give the same bits.
 inline CudaResult RunCuda(const KernelEntry& entry, OpCase c, int64_t workspace) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   cuda::Stream* stream = card.context().stream;
   Node node;
   node.op = c.op;
@@ -268,10 +266,12 @@ inline int CompareCudaWithReference(CudaRegister add, const OpCase& c, double to
   return ran;
 }
 
-// Sectors of memory that the case's first kernel touches, over the least that its requests could.
+// Sectors of memory that the case's first kernel touches, over the least that its requests could. 1 on a real
+// card, where nobody counts them.
 inline double SectorsOverIdeal(CudaRegister add, const OpCase& c) {
+  if (IsRealCard()) return 1;
   const KernelRegistry registry = CudaKernels(add);
-  fake::Controls& controls = TheFakeCard().controls();
+  fake::Controls& controls = TheTestCard().controls();
   controls.WatchAccesses(true);
   const CudaResult result = RunCuda(registry.For(c.op).front(), c, PlannedWorkspace(c, CudaTarget()));
   EXPECT_FALSE(result.refused) << result.error;

@@ -40,7 +40,7 @@ std::vector<float> Integers(int64_t count, unsigned seed) {
 
 // Runs a call on operands {a, b, c, d}, of which an empty one is left out. They are replaced by what is
 // there after it.
-std::string RunCall(FakeCard& card, cuda::LibraryCall& call, std::vector<float>* const operands[4]) {
+std::string RunCall(TestCard& card, cuda::LibraryCall& call, std::vector<float>* const operands[4]) {
   std::vector<std::unique_ptr<CardArray>> arrays(4);
   std::byte* addresses[4] = {};
   for (size_t i = 0; i < 4; ++i) {
@@ -114,7 +114,7 @@ ConvolutionProblem Problem(Dims x, const Dims& window, int64_t channels, int64_t
 }
 
 TEST(FakeCudaLibraries, ConvolutionsFollowTheirDefinition) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   const ConvolutionProblem problems[] = {
       Problem({2, 9, 3}, {4}, 5, 1, {2}, {1}, {1}, {3}),
       Problem({2, 6, 7, 4}, {3, 2}, 6, 2, {1, 2}, {2, 1}, {2, 0}, {1, 1}),
@@ -155,14 +155,14 @@ TEST(FakeCudaLibraries, ConvolutionsRefuseWhatDoesNotFit) {
   std::string why;
   ConvolutionProblem p = Problem({2, 9, 3}, {4}, 5, 1, {2}, {1}, {1}, {3});
   p.y[1] += 1;
-  EXPECT_FALSE(TheFakeCard().toolkit().convolutions().Choose(p, 0, &why));
+  EXPECT_FALSE(TheTestCard().toolkit().convolutions().Choose(p, 0, &why));
   EXPECT_EQ(why, "y has another size on spatial axis 0");
 }
 
 // ---- Products
 
 TEST(FakeCudaLibraries, ProductsFollowTheirDefinition) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   for (const bool trans_a : {false, true})
     for (const bool trans_b : {false, true})
       for (const auto& [bias, accumulates] : {std::pair(false, false), {true, false}, {false, true}}) {
@@ -198,7 +198,7 @@ TEST(FakeCudaLibraries, ProductsFollowTheirDefinition) {
 }
 
 TEST(FakeCudaLibraries, OperandsAreChecked) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   std::string why;
   const ProductProblem p{.m = 4, .n = 4, .k = 4, .lead_a = 4, .lead_b = 4, .lead_c = 4};
   const auto call = card.toolkit().products().Choose(p, 0, &why);
@@ -214,7 +214,7 @@ TEST(FakeCudaLibraries, OperandsAreChecked) {
 
 TEST(FakeCudaLibraries, AWorkspaceIsNeededWhereTheEnvironmentSaysSo) {
   const Variable workspace("ACT_FAKE_LIBRARY_WORKSPACE", "4096");
-  FakeCard card;
+  TestCard card;
   std::string why;
   const ProductProblem p{.m = 4, .n = 4, .k = 4, .lead_a = 4, .lead_b = 4, .lead_c = 4};
   EXPECT_FALSE(card.toolkit().products().Choose(p, 4095, &why));
@@ -235,7 +235,7 @@ TEST(FakeCudaLibraries, AWorkspaceIsNeededWhereTheEnvironmentSaysSo) {
 TEST(FakeCudaCompiler, KernelsOfOneUnitDoNotMeet) {
   const testing::TemporaryFolder folder;
   const Variable cache("ACT_FAKE_CACHE", folder / "cache");
-  FakeCard card;
+  TestCard card;
   CardArray y(card, 3);
   std::vector<const cuda::CompiledKernel*> kernels;
   const auto request = [&](const std::string& name, const std::string& factor) {
@@ -287,14 +287,14 @@ TEST(FakeCudaMachine, HasTheFaultsThatTheEnvironmentAsksFor) {
   EXPECT_EQ(open(1, &error, &hint), nullptr);
   EXPECT_EQ(error, "the fake has no device 1");
   const Variable no_convolutions("ACT_FAKE_NO_CONVOLUTIONS", "1"), no_products("ACT_FAKE_NO_PRODUCTS", "1");
-  FakeCard card;
+  TestCard card;
   EXPECT_FALSE(card.toolkit().products().Choose({}, 0, &error));
   EXPECT_FALSE(card.toolkit().convolutions().Choose({}, 0, &error));
 }
 
 TEST(FakeCudaMachine, HasSoMuchMemory) {
   const Variable bytes("ACT_FAKE_CARD_BYTES", "100000"), stolen("ACT_FAKE_STOLEN_BYTES", "30000");
-  FakeCard card;
+  TestCard card;
   cuda::Driver& driver = card.driver();
   EXPECT_EQ(driver.card().memory_bytes, 100000);
   int64_t free = 0;
@@ -310,7 +310,7 @@ TEST(FakeCudaMachine, HasSoMuchMemory) {
 
 TEST(FakeCudaMachine, FailsAtTheAllocationOrLaunchThatTheEnvironmentNames) {
   const Variable allocation("ACT_FAKE_FAIL_ALLOCATION", "5"), launch("ACT_FAKE_FAIL_LAUNCH", "2");
-  FakeCard card;  // which has made some allocations
+  TestCard card;  // which has made some allocations
   std::byte* memory = nullptr;
   int failures = 0;
   for (int i = 0; i < 5; ++i) failures += card.driver().Allocate(1, &memory) == "Allocate: out of memory";

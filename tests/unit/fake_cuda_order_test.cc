@@ -36,7 +36,7 @@ class FakeCudaOrder : public testing::Test {
   std::byte* device() { return device_.as<std::byte>(); }
   std::byte* other() { return other_.as<std::byte>(); }
 
-  FakeCard card_;
+  TestCard card_;
   CardArray device_, other_;
   cuda::Stream* side_ = nullptr;
   cuda::Event* event_ = nullptr;
@@ -116,7 +116,7 @@ TEST_F(FakeCudaOrder, ACopyOfMemoryThatIsFreedBeforeItRunsIsAnError) {
 
 // Counts what `enqueue` leaves in the first element, over all seeds.
 template <class F>
-std::map<uint32_t, int> Outcomes(FakeCard& card, CardArray& memory, F&& enqueue) {
+std::map<uint32_t, int> Outcomes(TestCard& card, CardArray& memory, F&& enqueue) {
   std::map<uint32_t, int> outcomes;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     card.controls().Seed(seed);

@@ -34,7 +34,7 @@ inline cuda::KernelSource SourceOf(const std::string& name, const std::string& b
 // Memory of a card for as long as a test needs it, with 4-byte elements.
 class CardArray {
  public:
-  CardArray(FakeCard& card, int64_t count) : card_(card), count_(count), memory_(card.Allocate(count * 4)) {}
+  CardArray(TestCard& card, int64_t count) : card_(card), count_(count), memory_(card.Allocate(count * 4)) {}
   ~CardArray() { card_.Free(memory_); }
   CardArray(const CardArray&) = delete;
   CardArray& operator=(const CardArray&) = delete;
@@ -56,20 +56,20 @@ class CardArray {
   }
 
  private:
-  FakeCard& card_;
+  TestCard& card_;
   const int64_t count_;
   const DevicePointer memory_;
 };
 
 // The function of a source, compiled now.
-inline const cuda::CompiledKernel& Compiled(FakeCard& card, const cuda::KernelSource& source) {
+inline const cuda::CompiledKernel& Compiled(TestCard& card, const cuda::KernelSource& source) {
   const cuda::CompiledKernel* kernel = card.cache().Request(source);
   EXPECT_EQ(card.cache().CompileAll(), "");
   return *kernel;
 }
 
 // Compiles and launches the kernel, and waits. Returns the error.
-inline std::string RunSource(FakeCard& card, const cuda::KernelSource& source, const Pieces& p,
+inline std::string RunSource(TestCard& card, const cuda::KernelSource& source, const Pieces& p,
                              int64_t blocks, int threads, int64_t shared_bytes = 0) {
   const std::string error =
       cuda::Launch(card.context(), Compiled(card, source), blocks, threads, p, shared_bytes);

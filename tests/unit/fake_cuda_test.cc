@@ -11,10 +11,10 @@ namespace {
 
 constexpr int kSeeds = 1000;
 
-// Runs the kernel on TheFakeCard with arrays of 256 elements: x = 0, 1, .., y and words are 0.
+// Runs the kernel on TheTestCard with arrays of 256 elements: x = 0, 1, .., y and words are 0.
 std::string Fault(const std::string& name, const std::string& body, int64_t blocks = 1, int threads = 64,
                   int64_t shared_bytes = 0) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   CardArray x(card, 256), y(card, 256), words(card, 256);
   std::vector<float> values(256);
   std::iota(values.begin(), values.end(), 0.0f);
@@ -26,7 +26,7 @@ std::string Fault(const std::string& name, const std::string& body, int64_t bloc
 }
 
 TEST(FakeCuda, RunsAKernelOnAnyGrid) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   const cuda::KernelSource source = SourceOf("scale", "if (i < p.count) Store(p.y + i, 2 * Load(p.x + i));");
   for (const int64_t count : {1, 31, 32, 1000, 70000}) {
     CardArray x(card, count), y(card, count);
@@ -73,7 +73,7 @@ TEST(FakeCuda, FindsMisalignedAccesses) {
 }
 
 TEST(FakeCuda, FindsFreedMemory) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   float* freed = nullptr;
   {
     CardArray gone(card, 256);
@@ -124,7 +124,7 @@ TEST(FakeCuda, FindsBarriersInDivergentCode) {
 }
 
 TEST(FakeCuda, CollectivesGiveWhatCudaGives) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   CardArray x(card, 64), y(card, 64 * 7);
   std::vector<float> values(64);
   for (size_t i = 0; i < 64; ++i) values[i] = static_cast<float>(i * 37 % 64);
@@ -165,7 +165,7 @@ TEST(FakeCuda, CollectivesGiveWhatCudaGives) {
 // How many of the seeds give words[0] = expected, from words of 0.
 int SeedsThatGive(uint32_t expected, const std::string& name, const std::string& body, int64_t blocks,
                   int threads) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   CardArray words(card, 1);
   int count = 0;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -202,7 +202,7 @@ TEST(FakeCuda, OrdersBlocksBySeed) {
 }
 
 TEST(FakeCuda, SharedMemoryBeginsAsNan) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   CardArray words(card, 4);
   // Each block reads what it has not written, then leaves something for the next one.
   const cuda::KernelSource source = SourceOf("uninitialised", R"(
@@ -218,7 +218,7 @@ TEST(FakeCuda, SharedMemoryBeginsAsNan) {
 // ---- Sectors
 
 fake::AccessCounts Counts(const std::string& name, const std::string& body) {
-  fake::Controls& controls = TheFakeCard().controls();
+  fake::Controls& controls = TheTestCard().controls();
   controls.WatchAccesses(true);
   EXPECT_EQ(Fault(name, body, 1, 64), "");
   const fake::AccessCounts counts = controls.Accesses().at(name);
@@ -250,7 +250,7 @@ TEST(FakeCuda, CountsSectorsOfEachRequest) {
 // ---- Launches
 
 TEST(FakeCuda, RefusesLaunchesThatACardRefuses) {
-  FakeCard& card = TheFakeCard();
+  TestCard& card = TheTestCard();
   const cuda::CompiledKernel& kernel = Compiled(card, SourceOf("nothing", ""));
   const Pieces p = {};
   EXPECT_SUBSTRING("a grid of 0 x 1 x 1 blocks", cuda::Launch(card.context(), kernel, 0, 32, p));
@@ -261,7 +261,7 @@ TEST(FakeCuda, RefusesLaunchesThatACardRefuses) {
 }
 
 TEST(FakeCuda, SaysWhatTheCompilerSays) {
-  FakeCard card;
+  TestCard card;
   card.cache().Request(SourceOf("typing_error", "Lod(p.x);"));
   EXPECT_SUBSTRING("Lod", card.cache().CompileAll());
 }
