@@ -178,6 +178,7 @@ llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hype
                                            .float_math = f.float_math,
                                            .profile = f.profile,
                                            .dump_kernels = f.dump_kernels,
+                                           .tuning = tuning,
                                            .say = say,
                                            .prepared = plan.prepared}));
   if (!chosen.note.empty()) say(chosen.note);

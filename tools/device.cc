@@ -30,7 +30,8 @@ llvm::Expected<ChosenDevice> Card(const std::string& name, const DeviceOptions& 
       .kernels = {.folder = cuda::DefaultKernelFolder(),
                   .dump_folder = options.dump_kernels,
                   .say = options.say,
-                  .prepared = options.prepared}};
+                  .prepared = options.prepared},
+      .timer = EngineTiming(options.tuning, *toolkit, options.say)};
   ACT_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::Open(std::move(toolkit), card));
   ChosenDevice chosen;
   RegisterCpuKernels(*chosen.host_kernels);

@@ -10,6 +10,7 @@
 #include "runtime/executor/device.h"
 #include "runtime/executor/kernel.h"
 #include "runtime/plan/prepared.h"
+#include "tools/tuning.h"
 
 namespace act {
 
@@ -33,6 +34,7 @@ struct DeviceOptions {
   std::string float_math = "f32";  // a value of --fpmath
   bool profile = false;
   std::string dump_kernels = {};                // a folder for the sources of a card's kernels; empty: none
+  Tuning tuning = Tuning::kOff;                 // of a card's engines
   std::function<void(const std::string&)> say;  // for what takes long
   std::shared_ptr<const Prepared> prepared = nullptr;  // what the plan brings for a card; may be null
 };

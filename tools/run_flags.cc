@@ -21,8 +21,6 @@ std::string CheckUsage(const RunFlags& f) {
     return "--dump-kernels: only a GPU's kernels are compiled";
   if (f.device == "cpu" && f.float_math != "f32")
     return "--fpmath: only a GPU has tf32; actc --fpmath chooses the processor's arithmetic";
-  if (f.device == "cuda" && f.tune.getNumOccurrences())
-    return "--tune: only the processor's kernels are chosen by time";
   if (f.steps.getNumOccurrences() && f.steps < 1) return "--steps: expected at least 1";
   if (f.epochs.getNumOccurrences() && f.epochs < 1) return "--epochs: expected at least 1";
   if (f.adapt_every.getNumOccurrences() && f.adapt_every < 1) return "--adapt-every: expected at least 1";

@@ -39,8 +39,8 @@ struct RunFlags {
   llvm::cl::opt<std::string> tune{
       "tune", llvm::cl::value_desc("off|on|force"), llvm::cl::cat(machine),
       llvm::cl::desc(
-          "Whether the processor's kernels are chosen by time: on (default; times once on a machine),\n"
-          "off (in a fixed order), or force (times again)")};
+          "Whether the processor's kernels, or a GPU's engines of convolutions, are chosen by time: on\n"
+          "(default; times once on a machine), off (in a fixed order), or force (times again)")};
   llvm::cl::list<std::string> plugins{
       "plugin", llvm::cl::value_desc("LIB.so"), llvm::cl::CommaSeparated, llvm::cl::cat(machine),
       llvm::cl::desc("The libraries with the codecs that the plan was compiled with")};

@@ -38,4 +38,18 @@ std::unique_ptr<KernelTuner> MakeTuner(Tuning tuning, const KernelRegistry& regi
   return std::make_unique<KernelTuner>(std::move(options));
 }
 
+std::optional<cuda::EngineTimerOptions> EngineTiming(Tuning tuning, cuda::Toolkit& toolkit,
+                                                     std::function<void(const std::string&)> say) {
+  if (tuning == Tuning::kOff) return std::nullopt;
+  cuda::EngineTimerOptions options{
+      .machine = {.processor = toolkit.driver().card().name,
+                  .threads = 0,
+                  .software = "actrun " ACT_VERSION ", " + toolkit.convolutions().Key()},
+      .force = tuning == Tuning::kForce,
+      .say = std::move(say)};
+  if (const std::string folder = CacheFolder("ACT_TUNE_CACHE"); !folder.empty())
+    options.path = folder + "/" + options.machine.FileName("engines");
+  return options;
+}
+
 }  // namespace act

@@ -1,6 +1,7 @@
 // Convolutions by the library, with plain channels-last activations. Its weights are [M,K..,C/group]: ours
 // are transposed into the workspace, and its gradient of them out of it.
 #include "kernels/cuda/bias_sum.h"
+#include "kernels/cuda/conv_parts.h"
 #include "kernels/cuda/conv_site.h"
 #include "kernels/cuda/conv_tiles.h"
 #include "kernels/cuda/convolution_problem.h"
@@ -32,14 +33,15 @@ bool CoversAllWindows(const ConvShape& s) {
 // Workspace: [the library's weights][its own].
 class LibraryConv final : public Kernel {
  public:
-  LibraryConv(const CudaContext& context, Direction direction, std::unique_ptr<LibraryCall> call,
-              const LibraryWeights& weights, int64_t weights_bytes, std::optional<BiasSum> bias)
+  LibraryConv(const CudaContext& context, Direction direction, std::vector<ConvPart> parts,
+              const LibraryWeights& weights, int64_t weights_bytes, std::optional<BiasSum> bias, bool swaps)
       : context_(context),
         direction_(direction),
-        call_(std::move(call)),
+        parts_(std::move(parts)),
         weights_(weights),
         weights_bytes_(weights_bytes),
-        bias_(std::move(bias)) {}
+        bias_(std::move(bias)),
+        swaps_(swaps) {}
 
   std::string Run(const KernelArgs& args) override {
     const ConvOperands at(direction_, args.inputs, args.outputs);
@@ -48,26 +50,34 @@ class LibraryConv final : public Kernel {
     const bool moves = !weights_.AreOurs(), gradient = direction_ == Direction::kWeightGradient;
     if (moves && !gradient)
       if (Status status = weights_.Run(at.w->as<void>(), w); !status.empty()) return status;
-    std::byte* const operands[4] = {at.x->as<std::byte>(), w, y, nullptr};
-    if (Status status = call_->Enqueue(context_.stream, operands, workspace + weights_bytes_);
-        !status.empty())
-      return status;
+    for (const ConvPart& part : parts_) {
+      const auto samples = [&](const TensorView& t) {
+        return t.as<std::byte>() + part.first * (t.bytes / t.dims[0]);
+      };
+      std::byte* const operands[4] = {samples(swaps_ ? *at.y : *at.x), w, samples(swaps_ ? *at.x : *at.y),
+                                      nullptr};
+      if (Status status = part.call->Enqueue(context_.stream, operands, workspace + weights_bytes_);
+          !status.empty())
+        return status;
+    }
     if (moves && gradient) return weights_.Run(w, at.w->as<void>());
     return bias_ ? bias_->Run(y, at.bias->as<float>(), y, at.y->elements) : "";
   }
-  int64_t WorkspaceBytes() const override { return weights_bytes_ + call_->workspace_bytes(); }
+  int64_t WorkspaceBytes() const override { return weights_bytes_ + cuda::WorkspaceBytes(parts_); }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
-    return call_->engine() + ", " + std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+    return parts_[0].call->engine() + PartsText(parts_) + ", " +
+           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
   }
 
  private:
   const CudaContext& context_;
   Direction direction_;
-  std::unique_ptr<LibraryCall> call_;
+  std::vector<ConvPart> parts_;
   LibraryWeights weights_;
   int64_t weights_bytes_;
   std::optional<BiasSum> bias_;
+  bool swaps_;  // the gradient of x is made by a forward pass
 };
 
 std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction direction,
@@ -86,22 +96,29 @@ std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction 
   // The library has engines for equal types alone, and a bias is added before the result is rounded.
   if (bfloat16 && (!makes_bfloat16 || at.bias))
     return CreateWidenedConv(context, direction, site, *shape, why);
-  const auto weights = LibraryWeights::Of(context, *shape, direction, bfloat16, why);
+  // cuDNN's engines for the gradient of x without tensor cores first bring the operands into another order, or
+  // are plain loops. Its forward engines do neither.
+  const FloatMath math = bfloat16 ? FloatMath::kBFloat16 : context.conv_math;
+  const auto forward = math == FloatMath::kStrict && direction == Direction::kInputGradient
+                           ? InputGradientAsForward(*shape)
+                           : std::nullopt;
+  const auto weights = forward ? LibraryWeights::ForInputGradient(context, *shape, why)
+                               : LibraryWeights::Of(context, *shape, direction, bfloat16, why);
   if (!weights) return nullptr;
   const int64_t weights_bytes =
       weights->AreOurs() ? 0 : RoundUp(bfloat16 ? at.w->bytes / 2 : at.w->bytes, kAlignment);
   if (weights_bytes > site.workspace_bytes)
     return Refuse(why, "its weights need " + std::to_string(weights_bytes) + " bytes of workspace, " +
                            std::to_string(site.workspace_bytes) + " are given");
-  ConvolutionProblem problem = ProblemOf(*shape, direction);
+  ConvolutionProblem problem = forward ? *forward : ProblemOf(*shape, direction);
   problem.alignment = OperandAlignment(site);
-  problem.math = bfloat16 ? FloatMath::kBFloat16 : context.conv_math;
-  auto call = context.engines.Choose(problem, site.workspace_bytes - weights_bytes, why);
-  if (!call) return nullptr;
+  problem.math = math;
+  auto parts = ChooseParts(context.engines, problem, site.workspace_bytes - weights_bytes, why);
+  if (parts.empty()) return nullptr;
   std::optional<BiasSum> bias;
   if (at.bias) bias.emplace(context, shape->out_channels, DType::kFloat32);
-  return std::make_unique<LibraryConv>(context, direction, std::move(call), *weights, weights_bytes,
-                                       std::move(bias));
+  return std::make_unique<LibraryConv>(context, direction, std::move(parts), *weights, weights_bytes,
+                                       std::move(bias), forward.has_value());
 }
 
 // A convolution by single pixels is a product: y [rows,M] = x [rows,C] w^T, dx = dy w, dw [M,C] = dy^T x.

@@ -49,7 +49,8 @@ CudaDevice::CudaDevice(std::unique_ptr<Toolkit> toolkit, const CudaOptions& opti
     : toolkit_(std::move(toolkit)),
       options_(options),
       cache_(toolkit_->driver(), toolkit_->compiler(), options.kernels),
-      engines_(toolkit_->convolutions(), options.kernels.prepared, options.kernels.say),
+      timer_(options.timer ? std::make_unique<EngineTimer>(toolkit_->driver(), *options.timer) : nullptr),
+      engines_(toolkit_->convolutions(), options.kernels.prepared, options.kernels.say, timer_.get()),
       host_work_(toolkit_->driver()),
       context_{.toolkit = *toolkit_,
                .cache = cache_,
@@ -132,6 +133,7 @@ llvm::Expected<Device::BytesBeside> CudaDevice::MeasureBeside() const {
 // ---- Steps
 
 llvm::Error CudaDevice::Prepare() {
+  if (timer_) timer_->Keep();
   ACT_CHECK_OK(Check(host_work_.Prepare()));
   return Check(cache_.CompileAll());
 }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct CudaOptions {
   FloatMath conv_math = FloatMath::kStrict, product_math = FloatMath::kStrict;
   bool profile = false;  // measure each kernel; steps are then not recorded
   KernelCacheOptions kernels = {};
+  std::optional<EngineTimerOptions> timer = {};  // without it, engines of convolutions are not timed
 };
 
 class CudaDevice : public Device {
@@ -102,6 +104,7 @@ class CudaDevice : public Device {
   std::unique_ptr<Toolkit> toolkit_;
   const CudaOptions options_;
   KernelCache cache_;
+  const std::unique_ptr<EngineTimer> timer_;  // null: nothing is timed
   EngineCache engines_;
   FaultSites fault_sites_;
   HostWork host_work_;

@@ -1,29 +1,62 @@
 #include "kernels/cuda/engine_cache.h"
 
+#include <functional>
+#include <numeric>
+
 #include "kernels/cuda/problem_text.h"
 
 namespace act::cuda {
+namespace {
+
+// Engines of one convolution that are timed at most. cuDNN names up to some 40.
+constexpr size_t kMostTimed = 16;
+
+int64_t CountOf(const std::vector<int64_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
 
 EngineCache::EngineCache(ConvolutionLibrary& library, std::shared_ptr<const Prepared> prepared,
-                         std::function<void(const std::string& line)> say)
+                         std::function<void(const std::string& line)> say, EngineTimer* timer)
     : library_(library),
       prepared_(prepared && prepared->library == library.Key() ? std::move(prepared) : nullptr),
-      say_(std::move(say)) {}
+      say_(std::move(say)),
+      timer_(timer) {}
 
 void EngineCache::SayOnce(bool& told, const std::string& line) {
   if (!std::exchange(told, true) && say_) say_(line);
+}
+
+std::unique_ptr<LibraryCall> EngineCache::ChooseTimed(const ConvolutionProblem& problem, int64_t limit,
+                                                      const std::string& text) {
+  const std::string known = timer_ ? timer_->Known(text) : "";
+  std::string ignored;  // an engine that this library no longer takes is chosen anew
+  return known.empty() ? nullptr : library_.Load(problem, limit, std::as_bytes(std::span(known)), &ignored);
+}
+
+std::unique_ptr<LibraryCall> EngineCache::ChooseAnew(const ConvolutionProblem& problem, int64_t limit,
+                                                     const std::string& text, std::string* why) {
+  if (!timer_) return library_.Choose(problem, limit, why);
+  auto engines = library_.Find(problem, limit, kMostTimed, why);
+  if (engines.empty()) return nullptr;
+  const int64_t element = problem.math == FloatMath::kBFloat16 ? 2 : 4;
+  const int64_t bytes[] = {element * CountOf(problem.x), element * CountOf(problem.w),
+                           element * CountOf(problem.y)};
+  return std::move(engines[timer_->Fastest(text, bytes, engines)]);
 }
 
 std::unique_ptr<LibraryCall> EngineCache::Choose(const ConvolutionProblem& problem, int64_t limit,
                                                  std::string* why) {
   const std::string text = TextOf(problem, limit);
   asked_.try_emplace(text, problem, limit);
-  if (!prepared_) return library_.Choose(problem, limit, why);
+  if (auto timed = ChooseTimed(problem, limit, text)) return timed;
+  if (!prepared_) return ChooseAnew(problem, limit, text, why);
   const PreparedEngine* engine = prepared_->FindEngine(text);
   if (!engine) {
     SayOnce(told_of_missing_, "the plan brings engines for batch " + std::to_string(prepared_->batch) +
                                   ", but not for all convolutions of this run: the library chooses those");
-    return library_.Choose(problem, limit, why);
+    return ChooseAnew(problem, limit, text, why);
   }
   if (engine->plan.bytes == 0) {
     *why = engine->engine;
@@ -39,7 +72,11 @@ std::unique_ptr<LibraryCall> EngineCache::Choose(const ConvolutionProblem& probl
   if (call) return call;
   SayOnce(told_of_damage_,
           "an engine that the plan brings does not load: the library chooses (" + *why + ")");
-  return library_.Choose(problem, limit, why);
+  return ChooseAnew(problem, limit, text, why);
+}
+
+double EngineCache::Seconds(const ConvolutionProblem& problem, int64_t limit) const {
+  return timer_ ? timer_->Seconds(TextOf(problem, limit)) : 0;
 }
 
 std::vector<PreparedEngine> EngineCache::Chosen() {

@@ -85,6 +85,7 @@ class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
   virtual int64_t workspace_bytes() const = 0;
+  virtual bool uses_tensor_cores() const { return false; }
   virtual std::string engine() const = 0;  // for --verbose=dispatch and `actplan show`
   // Enqueues it. Convolutions: {x, w, y}, of which the direction says which is written. Products: {a, b,
   // c, bias}.
@@ -96,15 +97,20 @@ class LibraryCall {
 class ConvolutionLibrary {
  public:
   virtual ~ConvolutionLibrary() = default;
-  // The fastest deterministic engine by the library's heuristics whose workspace is at most `limit` bytes.
-  // Null, with the reason, if there is none.
-  virtual std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
-                                              std::string* why) = 0;
+  // At most `most` deterministic engines whose workspace is at most `limit` bytes, the fastest first by the
+  // library's heuristics. None, with the reason, if there is none.
+  virtual std::vector<std::unique_ptr<LibraryCall>> Find(const ConvolutionProblem& problem, int64_t limit,
+                                                         size_t most, std::string* why) = 0;
+  // The first of them, or null.
+  std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit, std::string* why) {
+    auto found = Find(problem, limit, 1, why);
+    return found.empty() ? nullptr : std::move(found.front());
+  }
   // What engines depend on besides the problem, for people too: "cuDNN 9.19.0 on compute capability 9.0 with
   // 132 multiprocessors".
   virtual std::string Key() const = 0;
   // The engine that LibraryCall::Serialize wrote for this problem under the same Key(); nothing is searched.
-  // Null, with the reason, if the bytes are damaged, or Choose may not take such an engine.
+  // Null, with the reason, if the bytes are damaged, or Find may not name such an engine.
   virtual std::unique_ptr<LibraryCall> Load(const ConvolutionProblem& problem, int64_t limit,
                                             std::span<const std::byte> engine, std::string* why) = 0;
 };
@@ -132,7 +138,7 @@ class Toolkit {
 // null, with one line in *error and what to do in *hint.
 inline constexpr char kOpenToolkit[] = "act_cuda_open";
 inline constexpr char kToolkitVersion[] = "act_cuda_version";  // const int, equal to:
-inline constexpr int kCurrentToolkit = 2;
+inline constexpr int kCurrentToolkit = 3;
 using OpenToolkit = Toolkit* (*)(int device, std::string* error, std::string* hint);
 // NVIDIA's library exports this too: a toolkit for a card that need not be there, "h200" or the path of
 // a description. It compiles, chooses engines of convolutions, and has memory for the tables of kernels;

@@ -18,4 +18,23 @@ std::optional<LibraryWeights> LibraryWeights::Of(const CudaContext& context, con
   return weights;
 }
 
+std::optional<LibraryWeights> LibraryWeights::ForInputGradient(const CudaContext& context,
+                                                               const ConvShape& shape, std::string* why) {
+  LibraryWeights weights;
+  const int64_t taps = shape.KernelPixels(), c = shape.channels, m = shape.out_channels;
+  const Strided from{{c, taps, m}, {taps, -1, c * taps}, taps - 1};
+  const Strided to{from.dims, RowMajorStrides(from.dims)};
+  weights.turn_ = StridedCopy::Of(context, from, to, sizeof(float), sizeof(float), why);
+  return weights.turn_ ? std::optional(std::move(weights)) : std::nullopt;
+}
+
+Status LibraryWeights::Run(const void* from, void* to) const {
+  if (transpose_) return transpose_->Run(from, to);
+  if (round_) return round_->Run(from, to);
+  TensorView source, target;
+  source.data = DevicePointer(const_cast<void*>(from));
+  target.data = DevicePointer(to);
+  return turn_->Run(source, target);
+}
+
 }  // namespace act::cuda

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/conversion.h"
 #include "kernels/cuda/libraries.h"
+#include "kernels/cuda/strided_copy.h"
 #include "kernels/cuda/transpose.h"
 #include "kernels/site/window.h"
 
@@ -17,18 +18,21 @@ class LibraryWeights {
   // *why, if it cannot be done.
   static std::optional<LibraryWeights> Of(const CudaContext& context, const ConvShape& shape,
                                           ConvolutionDirection direction, bool rounds, std::string* why);
+  // Those of a dense convolution with float32 weights whose forward pass over dy makes dx: [C,taps,M], with the
+  // taps in opposite order.
+  static std::optional<LibraryWeights> ForInputGradient(const CudaContext& context, const ConvShape& shape,
+                                                        std::string* why);
   // The library takes ours as they are.
-  bool AreOurs() const { return !transpose_ && !round_; }
-  Status Run(const void* from, void* to) const {
-    return transpose_ ? transpose_->Run(from, to) : round_->Run(from, to);
-  }
+  bool AreOurs() const { return !transpose_ && !round_ && !turn_; }
+  Status Run(const void* from, void* to) const;
 
  private:
   LibraryWeights() = default;
 
-  // At most one: a transpose also rounds.
+  // One at most: a transpose also rounds.
   std::optional<TileTranspose> transpose_;  // if there is more than one tap, and channel
   std::optional<Conversion> round_;
+  std::optional<StridedCopy> turn_;
 };
 
 }  // namespace act::cuda

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/bias_sum.h"
+#include "kernels/cuda/conv_parts.h"
 #include "kernels/cuda/convolution_problem.h"
 #include "kernels/cuda/library_weights.h"
 #include "kernels/cuda/product.h"
@@ -32,18 +33,11 @@ struct Side {
   }
 };
 
-// Consecutive samples, and the engine for them.
-struct Part {
-  int64_t first = 0, samples = 0;
-  size_t call = 0;
-};
-
 // How the samples are cut, and where things lie: [weights][x][y][the library's].
 struct Layout {
   Side x, y;
   int64_t weights_bytes = 0, library_at = 0, library_bytes = 0;
-  std::vector<Part> parts;
-  std::vector<std::shared_ptr<LibraryCall>> calls;
+  std::vector<ConvPart> parts;
 };
 
 Side SideOf(const TensorView& t) {
@@ -61,24 +55,10 @@ bool Cut(const CudaContext& context, ConvolutionProblem problem, int64_t workspa
   layout.x.at = layout.weights_bytes;
   layout.y.at = layout.x.at + layout.x.WideBytes(samples);
   layout.library_at = layout.y.at + layout.y.WideBytes(samples);
-  layout.library_bytes = 0;
-  layout.parts.clear();
-  layout.calls.clear();
-  for (int64_t first = 0; first < batch; first += samples) {
-    const int64_t n = std::min(samples, batch - first);
-    const bool accumulates = problem.direction == Direction::kWeightGradient && first > 0;
-    if (layout.calls.empty() || n != problem.x[0] || accumulates != problem.accumulates) {
-      problem.x[0] = problem.y[0] = n;
-      problem.accumulates = accumulates;
-      std::shared_ptr<LibraryCall> call =
-          context.engines.Choose(problem, workspace_bytes - layout.library_at, why);
-      if (!call) return false;
-      layout.library_bytes = std::max(layout.library_bytes, call->workspace_bytes());
-      layout.calls.push_back(std::move(call));
-    }
-    layout.parts.push_back({first, n, layout.calls.size() - 1});
-  }
-  return true;
+  layout.parts =
+      CutSamples(context.engines, std::move(problem), samples, workspace_bytes - layout.library_at, why);
+  layout.library_bytes = cuda::WorkspaceBytes(layout.parts);
+  return !layout.parts.empty();
 }
 
 class WidenedConv final : public Kernel {
@@ -93,7 +73,7 @@ class WidenedConv final : public Kernel {
     const ConvOperands at(direction, site.inputs, site.outputs);
     if (rounded_)
       widen_weights_.emplace(context, DType::kBFloat16, DType::kFloat32, at.w->elements, /*vectors=*/true);
-    for (const Part& part : layout_.parts) {
+    for (const ConvPart& part : layout_.parts) {
       x_.push_back(ConversionOf(layout_.x, direction == Direction::kInputGradient, part));
       y_.push_back(ConversionOf(layout_.y, direction == Direction::kForward && !at.bias, part));
     }
@@ -113,12 +93,12 @@ class WidenedConv final : public Kernel {
   int64_t WorkspaceBytes() const override { return layout_.library_at + layout_.library_bytes; }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
-    return layout_.calls[0]->engine() + ", widened in " + std::to_string(layout_.parts.size()) +
-           " parts of the samples, " + std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+    return layout_.parts[0].call->engine() + ", widened" + PartsText(layout_.parts) + ", " +
+           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
   }
 
  private:
-  Conversion ConversionOf(const Side& side, bool is_result, const Part& part) const {
+  Conversion ConversionOf(const Side& side, bool is_result, const ConvPart& part) const {
     const DType wide = DType::kFloat32, narrow = DType::kBFloat16;
     return {context_, is_result ? wide : narrow, is_result ? narrow : wide,
             part.samples * side.sample_elements, side.sample_elements % 4 == 0};
@@ -132,7 +112,7 @@ class WidenedConv final : public Kernel {
   }
 
   Status RunPart(size_t i, const ConvOperands& at, std::byte* w, std::byte* workspace) const {
-    const Part& part = layout_.parts[i];
+    const ConvPart& part = layout_.parts[i];
     const auto samples = [&](const Side& side, const TensorView& t) {
       return t.as<std::byte>() + part.first * side.sample_bytes;
     };
@@ -146,7 +126,7 @@ class WidenedConv final : public Kernel {
     if (layout_.y.widens && !makes_y && status.empty()) status = y_[i].Run(samples(layout_.y, *at.y), y);
     std::byte* const operands[4] = {x, w, y, nullptr};
     if (status.empty())
-      status = layout_.calls[part.call]->Enqueue(context_.stream, operands, workspace + layout_.library_at);
+      status = part.call->Enqueue(context_.stream, operands, workspace + layout_.library_at);
     if (!status.empty()) return status;
     if (bias_)
       return bias_->Run(y, at.bias->as<float>(), samples(layout_.y, *at.y),

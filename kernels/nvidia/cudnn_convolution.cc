@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "kernels/cuda/problem_text.h"
 #include "kernels/nvidia/convolution_graph.h"
@@ -21,9 +22,11 @@ struct Place {
 // An engine with its settings, for one graph. Shared by equal convolutions.
 struct Plan {
   Descriptor plan{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
-  std::vector<Descriptor> keeps;  // what it was made of
+  std::vector<Descriptor> keeps;      // what it was made of
+  std::shared_ptr<Descriptor> graph;  // so too; plans that were found together share it
   EngineChoice choice;
   std::string name;
+  bool uses_tensor_cores = false;
   int64_t workspace_bytes = 0;
 };
 
@@ -73,18 +76,28 @@ std::string NameOf(const EngineChoice& choice, const Notes& notes) {
 
 // What the search has refused, for its message.
 struct Refusals {
-  int arithmetic = 0, unsupported = 0, workspace = 0;
+  int arithmetic = 0, loops = 0, unsupported = 0, workspace = 0;
   int64_t least_workspace = INT64_MAX;
 };
 
+// Engine 0 is a plain loop. For 59 GFLOP an H100 takes 118 ms by it for a forward pass or the gradient of x, and
+// 300 to 1,300 ms for that of w, where others take 3 ms. cuDNN names it first, or alone, where float32 is to use
+// no tensor cores. Our tiles are faster, too.
+constexpr int64_t kPlainLoop = 0;
+
 // The plan of a configuration if it is allowed, possible and small enough, otherwise null.
-std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath math, int64_t limit,
-                             Refusals* refusals) {
+std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, const ConvolutionProblem& problem,
+                             int64_t limit, Refusals* refusals) {
   std::vector<Descriptor> engines =
       config.GetParts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   const Notes notes = engines.empty() ? Notes() : NotesOf(engines[0]);
-  if (engines.empty() || !IsAllowed(notes, math)) {
+  if (engines.empty() || !IsAllowed(notes, problem.math)) {
     ++refusals->arithmetic;
+    return nullptr;
+  }
+  EngineChoice choice = EngineChoice::Of(engines[0], config);
+  if (choice.engine == kPlainLoop) {
+    ++refusals->loops;
     return nullptr;
   }
   auto plan = std::make_shared<Plan>();
@@ -104,7 +117,8 @@ std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath ma
     refusals->least_workspace = std::min(refusals->least_workspace, plan->workspace_bytes);
     return nullptr;
   }
-  plan->choice = EngineChoice::Of(engines[0], config);
+  plan->choice = std::move(choice);
+  plan->uses_tensor_cores = std::count(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE) > 0;
   plan->name = NameOf(plan->choice, notes);
   plan->keeps = std::move(engines);
   plan->keeps.push_back(std::move(config));
@@ -114,11 +128,11 @@ std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, FloatMath ma
 // The plan of a choice that has been made before, if Search might make it now.
 std::shared_ptr<Plan> Remake(const Place& place, const ConvolutionProblem& problem, int64_t limit,
                              const EngineChoice& choice, std::string* why) {
-  Descriptor graph = ConvolutionGraph(problem);
+  auto graph = std::make_shared<Descriptor>(ConvolutionGraph(problem));
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR), config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  *why = graph.error();
+  *why = graph->error();
   if (why->empty())
-    *why = engine.Reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph)
+    *why = engine.Reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, *graph)
                .Reference(CUDNN_ATTR_ENGINE_DEVICEPROP, place.properties)
                .Int64(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine)
                .Finalize();
@@ -129,46 +143,53 @@ std::shared_ptr<Plan> Remake(const Place& place, const ConvolutionProblem& probl
   }
   if (!why->empty()) return nullptr;
   Refusals refusals;
-  auto plan = PlanOf(place, std::move(config), problem.math, limit, &refusals);
+  auto plan = PlanOf(place, std::move(config), problem, limit, &refusals);
   if (plan) {
-    plan->keeps.push_back(std::move(graph));
+    plan->graph = std::move(graph);
     return plan;
   }
-  *why = refusals.arithmetic ? "it computes otherwise"
+  *why = refusals.arithmetic || refusals.loops ? "it computes otherwise"
          : refusals.unsupported
              ? "it does not take the shape"
              : "it needs " + std::to_string(refusals.least_workspace) + " bytes of workspace";
   return nullptr;
 }
 
-std::shared_ptr<Plan> Search(const Place& place, const ConvolutionProblem& problem, int64_t limit,
-                             std::string* why) {
-  Descriptor graph = ConvolutionGraph(problem);
-  if (!graph.error().empty()) {
-    *why = "cuDNN has no such convolution: " + graph.error();
-    return nullptr;
+// At most `most` plans, each engine with its settings once.
+std::vector<std::shared_ptr<Plan>> Search(const Place& place, const ConvolutionProblem& problem,
+                                          int64_t limit, size_t most, std::string* why) {
+  std::vector<std::shared_ptr<Plan>> plans;
+  auto graph = std::make_shared<Descriptor>(ConvolutionGraph(problem));
+  if (!graph->error().empty()) {
+    *why = "cuDNN has no such convolution: " + graph->error();
+    return plans;
   }
   Refusals refusals;
+  std::set<std::string> choices;
   // The fastest first by cuDNN's estimates: mode A's are quick to make, mode B's are better, and the
   // fallback's engines take any size, most without workspace.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    heuristics.Reference(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+    heuristics.Reference(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *graph)
         .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode)
         .Reference(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, place.properties);
     if (!heuristics.Finalize().empty()) continue;
     for (Descriptor& config :
-         heuristics.GetParts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR))
-      if (auto plan = PlanOf(place, std::move(config), problem.math, limit, &refusals)) {
-        plan->keeps.push_back(std::move(graph));
-        return plan;
-      }
+         heuristics.GetParts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
+      if (plans.size() == most) return plans;
+      auto plan = PlanOf(place, std::move(config), problem, limit, &refusals);
+      if (!plan || !choices.insert(plan->choice.Text()).second) continue;
+      plan->graph = graph;
+      plans.push_back(std::move(plan));
+    }
   }
-  *why = "cuDNN has no deterministic engine within " + std::to_string(limit) + " bytes of workspace (" +
-         std::to_string(refusals.arithmetic) + " compute otherwise, " + std::to_string(refusals.unsupported) +
-         " do not take the shape, " + std::to_string(refusals.workspace) + " need more workspace" +
-         (refusals.workspace ? ", the least " + std::to_string(refusals.least_workspace) : "") + ")";
-  return nullptr;
+  if (plans.empty())
+    *why = "cuDNN has no deterministic engine within " + std::to_string(limit) + " bytes of workspace (" +
+           std::to_string(refusals.arithmetic) + " compute otherwise, " + std::to_string(refusals.loops) +
+           " are plain loops, " + std::to_string(refusals.unsupported) + " do not take the shape, " +
+           std::to_string(refusals.workspace) + " need more workspace" +
+           (refusals.workspace ? ", the least " + std::to_string(refusals.least_workspace) : "") + ")";
+  return plans;
 }
 
 class Convolution : public LibraryCall {
@@ -176,6 +197,7 @@ class Convolution : public LibraryCall {
   Convolution(const Place& place, std::shared_ptr<Plan> plan, int64_t alignment)
       : place_(place), plan_(std::move(plan)), alignment_(alignment) {}
   int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
+  bool uses_tensor_cores() const override { return plan_->uses_tensor_cores; }
   std::string engine() const override { return plan_->name; }
   std::vector<std::byte> Serialize() const override {
     const std::string text = plan_->choice.Text();
@@ -217,13 +239,19 @@ class CudnnLibrary : public ConvolutionLibrary {
     if (place.handle) cudnnDestroy(place.handle);
   }
 
-  std::unique_ptr<LibraryCall> Choose(const ConvolutionProblem& problem, int64_t limit,
-                                      std::string* why) override {
+  std::vector<std::unique_ptr<LibraryCall>> Find(const ConvolutionProblem& problem, int64_t limit,
+                                                 size_t most, std::string* why) override {
     const std::lock_guard lock(mutex_);
     Found& found = found_[TextOf(problem, limit)];
-    if (!found.plan && found.why.empty()) found.plan = Search(place, problem, limit, &found.why);
-    *why = found.why;
-    return found.plan ? std::make_unique<Convolution>(place, found.plan, problem.alignment) : nullptr;
+    if (found.searched < most) {
+      found.plans = Search(place, problem, limit, most, &found.why);
+      found.searched = most;
+    }
+    if (found.plans.empty()) *why = found.why;
+    std::vector<std::unique_ptr<LibraryCall>> calls;
+    for (size_t i = 0; i < std::min(most, found.plans.size()); ++i)
+      calls.push_back(std::make_unique<Convolution>(place, found.plans[i], problem.alignment));
+    return calls;
   }
 
   std::string Key() const override { return key_; }
@@ -232,8 +260,8 @@ class CudnnLibrary : public ConvolutionLibrary {
                                     std::span<const std::byte> engine, std::string* why) override {
     const std::lock_guard lock(mutex_);
     const auto choice = EngineChoice::Parse({reinterpret_cast<const char*>(engine.data()), engine.size()});
-    std::shared_ptr<Plan>& plan = found_[TextOf(problem, limit)].plan;
     if (!choice) *why = "what is written is no engine of cuDNN";
+    std::shared_ptr<Plan>& plan = loaded_[TextOf(problem, limit) + (choice ? choice->Text() : "")];
     if (choice && !plan) plan = Remake(place, problem, limit, *choice, why);
     return choice && plan ? std::make_unique<Convolution>(place, plan, problem.alignment) : nullptr;
   }
@@ -251,12 +279,14 @@ class CudnnLibrary : public ConvolutionLibrary {
   }
 
   struct Found {
-    std::shared_ptr<Plan> plan;
-    std::string why;  // if there is none
+    std::vector<std::shared_ptr<Plan>> plans;
+    size_t searched = 0;  // so many were asked for
+    std::string why;      // if there is none
   };
   const std::string key_;
   std::mutex mutex_;
-  std::map<std::string, Found> found_;
+  std::map<std::string, Found> found_;                   // by problem and bound
+  std::map<std::string, std::shared_ptr<Plan>> loaded_;  // by these and the engine
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 using llvm::StringRef;
 
 constexpr char kHead[] =
-    "# Kernels that actrun has timed on this machine (docs/kernels.md). To choose anew, delete this file.\n";
+    "# What actrun has timed on this machine (docs/kernels.md). To choose anew, delete this file.\n";
 constexpr char kMachine[] = "machine: ";
 constexpr char kArrow[] = " -> ";
 constexpr char kTimes[] = " # ";
@@ -61,7 +61,8 @@ std::optional<std::pair<std::string, KernelChoice>> ParseLine(StringRef line) {
 }  // namespace
 
 std::string TimedMachine::Text() const {
-  return processor + ", " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + software;
+  const std::string count = std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ");
+  return processor + ", " + (threads > 0 ? count : "") + software;
 }
 
 std::string TimedMachine::FileName(const std::string& of) const {
@@ -74,7 +75,8 @@ std::string TimedMachine::FileName(const std::string& of) const {
     }
   }
   if (name.back() != '-') name += '-';
-  return name + std::to_string(threads) + "-threads-" + HexOf(HashOf(Text())).substr(8) + ".txt";
+  if (threads > 0) name += std::to_string(threads) + "-threads-";
+  return name + HexOf(HashOf(Text())).substr(8) + ".txt";
 }
 
 std::string VersionOf(const KernelRegistry& registry) {

@@ -1,4 +1,4 @@
-// The kernels that were chosen by time, as text in a file, so that the next run on the same machine chooses
+// The kernels, or a library's engines, that were chosen by time, as text in a file, so that the next run on the same machine chooses
 // the same.
 //
 //   # Kernels that actrun has timed on this machine (docs/kernels.md). ...
@@ -18,9 +18,9 @@ namespace act {
 
 // What times depend on beside the site.
 struct TimedMachine {
-  std::string processor;  // "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz"
-  int threads = 1;
-  std::string software;  // the program and its libraries, with their versions, and the list of kernels
+  std::string processor;  // "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", "NVIDIA H100 80GB HBM3"
+  int threads = 1;        // 0: of a card, whose threads nobody chooses
+  std::string software;   // the program and its libraries, with their versions, and the list of kernels
 
   std::string Text() const;
   // `of` and the machine: "kernels-intel-r-xeon-r-platinum-8481c-cpu-2-70ghz-2-threads-1a2b3c4d.txt".

@@ -15,7 +15,8 @@ namespace act {
 
 class CudaCard {
  public:
-  explicit CudaCard(const cuda::CudaOptions& options = {}) {
+  explicit CudaCard(cuda::CudaOptions options = {}) {
+    if (IsRealCard() && options.kernels.folder.empty()) options.kernels.folder = cuda::DefaultKernelFolder();
     OpenedCard opened = OpenTestCard();
     controls_ = opened.controls;
     device_ = Take(cuda::CudaDevice::Open(std::move(opened.toolkit), options));

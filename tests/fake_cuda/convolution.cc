@@ -178,11 +178,12 @@ void WeightGradient(const Geometry& g, const float* x, float* dw, const float* d
 }
 
 // What Serialize writes. Other problems than the one of the text have their numbers by chance alone.
-std::string TextOf(const ConvolutionProblem& p, const std::string& library, int64_t workspace_bytes) {
+std::string TextOf(const ConvolutionProblem& p, const std::string& library, int64_t workspace_bytes,
+                   int engine) {
   std::string text = library + " loops " + std::to_string(static_cast<int>(p.direction));
   for (const auto* list : {&p.x, &p.w, &p.y, &p.strides, &p.dilations, &p.pads_begin, &p.pads_end})
     for (const int64_t number : *list) text += " " + std::to_string(number);
-  return text + " workspace " + std::to_string(workspace_bytes);
+  return text + " workspace " + std::to_string(workspace_bytes) + " engine " + std::to_string(engine);
 }
 
 int64_t Elements(const std::vector<int64_t>& dims) {
@@ -193,19 +194,32 @@ int64_t Elements(const std::vector<int64_t>& dims) {
 
 }  // namespace
 
-std::unique_ptr<cuda::LibraryCall> Convolutions::Choose(const ConvolutionProblem& problem, int64_t limit,
-                                                        std::string* why) {
+std::vector<std::unique_ptr<cuda::LibraryCall>> Convolutions::Find(const ConvolutionProblem& problem,
+                                                                   int64_t limit, size_t most,
+                                                                   std::string* why) {
   ++searched_;
+  std::vector<std::unique_ptr<cuda::LibraryCall>> found;
   if (options_.no_convolutions) {
     *why = "the environment asks the fake to refuse convolutions";
-    return nullptr;
+    return found;
   }
   *why = Check(problem);
-  if (!why->empty()) return nullptr;
+  if (!why->empty()) return found;
+  for (int i = 0; i < options_.engines && found.size() < most; ++i) {
+    auto call = Engine(i, problem, limit, why);
+    if (!call) return {};
+    found.push_back(std::move(call));
+  }
+  return found;
+}
+
+std::unique_ptr<cuda::LibraryCall> Convolutions::Engine(int number, const ConvolutionProblem& problem,
+                                                        int64_t limit, std::string* why) {
   LoopCall call;
   call.name = "convolution";
   call.alignment = problem.alignment;
-  call.text = TextOf(problem, Key(), options_.library_workspace_bytes);
+  call.text = TextOf(problem, Key(), WorkspaceBytes(problem), number);
+  call.wait_ms = 20 * (options_.engines - 1 - number);
   call.floats[0] = Elements(problem.x);
   call.floats[1] = Elements(problem.w);
   call.floats[2] = Elements(problem.y);
@@ -224,20 +238,17 @@ std::unique_ptr<cuda::LibraryCall> Convolutions::Choose(const ConvolutionProblem
         return WeightGradient(g, x, w, y);
     }
   };
-  return MakeCall(driver_, std::move(call), options_.library_workspace_bytes, limit, why);
+  return MakeCall(driver_, std::move(call), WorkspaceBytes(problem), limit, why);
 }
 
 std::unique_ptr<cuda::LibraryCall> Convolutions::Load(const ConvolutionProblem& problem, int64_t limit,
                                                       std::span<const std::byte> engine, std::string* why) {
   ++loaded_;
   const std::string text(reinterpret_cast<const char*>(engine.data()), engine.size());
-  if (text != TextOf(problem, Key(), options_.library_workspace_bytes)) {
-    *why = "the fake's engine is damaged";
-    return nullptr;
-  }
-  auto call = Choose(problem, limit, why);
-  --searched_;
-  return call;
+  for (int i = 0; i < options_.engines; ++i)
+    if (text == TextOf(problem, Key(), WorkspaceBytes(problem), i)) return Engine(i, problem, limit, why);
+  *why = "the fake's engine is damaged";
+  return nullptr;
 }
 
 }  // namespace act::fake

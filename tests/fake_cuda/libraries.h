@@ -13,6 +13,7 @@ struct LoopCall {
   bool bfloat16[4] = {};     // which operands are: `compute` sees them as float32
   int result = 2;            // the operand that is written
   bool accumulates = false;  // the result is added to what is there
+  int wait_ms = 0;           // before it computes
   int64_t alignment = 16;    // of each operand's address, in bytes
   std::string text = {};     // what LibraryCall::Serialize writes
   std::function<void(float* const operands[4])> compute;
@@ -26,19 +27,25 @@ std::unique_ptr<cuda::LibraryCall> MakeCall(FakeDriver& driver, LoopCall call, i
 class Convolutions : public cuda::ConvolutionLibrary {
  public:
   Convolutions(FakeDriver& driver, const Options& options) : driver_(driver), options_(options) {}
-  std::unique_ptr<cuda::LibraryCall> Choose(const cuda::ConvolutionProblem& problem, int64_t limit,
-                                            std::string* why) override;
+  std::vector<std::unique_ptr<cuda::LibraryCall>> Find(const cuda::ConvolutionProblem& problem, int64_t limit,
+                                                       size_t most, std::string* why) override;
   std::string Key() const override {
     return "loops " + std::to_string(options_.library_version) + " with " +
            std::to_string(options_.multiprocessors) + " multiprocessors";
   }
   std::unique_ptr<cuda::LibraryCall> Load(const cuda::ConvolutionProblem& problem, int64_t limit,
                                           std::span<const std::byte> engine, std::string* why) override;
-  // Calls of Choose and of Load.
+  // Calls of Find and of Load.
   int64_t searched() const { return searched_; }
   int64_t loaded() const { return loaded_; }
 
  private:
+  int64_t WorkspaceBytes(const cuda::ConvolutionProblem& problem) const {
+    return options_.library_workspace_bytes + problem.x[0] * options_.sample_workspace_bytes;
+  }
+  std::unique_ptr<cuda::LibraryCall> Engine(int number, const cuda::ConvolutionProblem& problem,
+                                            int64_t limit, std::string* why);
+
   FakeDriver& driver_;
   const Options options_;
   int64_t searched_ = 0, loaded_ = 0;

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "kernels/math/convert.h"
@@ -48,6 +50,7 @@ class Call : public cuda::LibraryCall {
       if (!why.empty()) return call_.name + ", workspace: " + why;
       std::memset(memory.Alias(workspace), 0xff, static_cast<size_t>(workspace_bytes_));
     }
+    if (call_.wait_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(call_.wait_ms));
     Compute(seen);
     return "";
   }

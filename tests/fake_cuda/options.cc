@@ -24,7 +24,9 @@ Options OptionsOfEnvironment() {
   Read("ACT_FAKE_FAIL_LAUNCH", o.fail_launch);
   Read("ACT_FAKE_STOLEN_BYTES", o.stolen_bytes);
   Read("ACT_FAKE_LIBRARY_WORKSPACE", o.library_workspace_bytes);
+  Read("ACT_FAKE_SAMPLE_WORKSPACE", o.sample_workspace_bytes);
   Read("ACT_FAKE_LIBRARY_VERSION", o.library_version);
+  Read("ACT_FAKE_ENGINES", o.engines);
   Read("ACT_FAKE_NO_CONVOLUTIONS", o.no_convolutions);
   Read("ACT_FAKE_NO_PRODUCTS", o.no_products);
   const char* cache = std::getenv("ACT_FAKE_CACHE");

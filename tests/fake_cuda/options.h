@@ -16,7 +16,9 @@ struct Options {
   int64_t fail_launch = 0;      // the k-th run of a kernel, from 1; 0: none
   int64_t stolen_bytes = 0;     // taken by another process after the first question for free bytes
   int64_t library_workspace_bytes = 0;
+  int64_t sample_workspace_bytes = 0;  // of convolutions: beside these, for each sample
   int library_version = 1;
+  int engines = 1;  // of a convolution; each but the last waits
   bool no_convolutions = false, no_products = false;
   std::string cache_folder;
 };

@@ -141,7 +141,7 @@ TEST(CudaBFloat16Conv, WidenedOperandsAreTakenAPartOfTheSamplesAtATime) {
   const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   const int64_t w = aligned(12 * 8 * 9 * 4), x = aligned(5 * 6 * 8 * 4), y = aligned(5 * 6 * 12 * 4);
   const auto expect_parts = [](const OpCase& c, const std::string& name, int64_t workspace) {
-    EXPECT_NE(CompareWithin(c, name, workspace).find("widened in 4 parts"), std::string::npos) << c.op;
+    EXPECT_NE(CompareWithin(c, name, workspace).find("widened, in 4 parts"), std::string::npos) << c.op;
   };
   expect_parts(Exact(conv.GradWeight(), kBF16, kBF16, kF32), "cudnn.conv_grad_weight", w + 3 * (x + y));
   expect_parts(Exact(conv.Forward(true), kBF16, kF32, kBF16), "cudnn.conv", w + 3 * (x + y));

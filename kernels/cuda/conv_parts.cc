@@ -1,0 +1,91 @@
+#include "kernels/cuda/conv_parts.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace act::cuda {
+namespace {
+
+constexpr int64_t kCounts[] = {1, 2, 4, 8, 16, 32};
+// Fewer leave a card's multiprocessors without work.
+constexpr int64_t kLeastSamples = 8;
+// More parts have to gain this much: each is a launch more.
+constexpr double kWorthCutting = .95;
+
+int64_t SampleBytes(const std::vector<int64_t>& dims, FloatMath math) {
+  const int64_t element = math == FloatMath::kBFloat16 ? 2 : 4;
+  return element * std::accumulate(dims.begin() + 1, dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+double SecondsOf(const std::vector<ConvPart>& parts) {
+  double all = 0;
+  for (const ConvPart& part : parts) {
+    if (part.seconds == 0) return 0;
+    all += part.seconds;
+  }
+  return all;
+}
+
+bool UseTensorCores(const std::vector<ConvPart>& parts) {
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const ConvPart& part) { return part.call->uses_tensor_cores(); });
+}
+
+}  // namespace
+
+std::vector<ConvPart> CutSamples(EngineCache& engines, ConvolutionProblem problem, int64_t samples,
+                                 int64_t limit, std::string* why) {
+  const int64_t batch = problem.x[0];
+  std::vector<ConvPart> parts;
+  for (int64_t first = 0; first < batch; first += samples) {
+    ConvPart part{.first = first, .samples = std::min(samples, batch - first), .call = nullptr};
+    const bool adds = problem.direction == ConvolutionDirection::kWeightGradient && first > 0;
+    if (!parts.empty() && part.samples == problem.x[0] && adds == problem.accumulates) {
+      part.call = parts.back().call;
+      part.seconds = parts.back().seconds;
+    } else {
+      problem.x[0] = problem.y[0] = part.samples;
+      problem.accumulates = adds;
+      part.call = engines.Choose(problem, limit, why);
+      if (!part.call) return {};
+      part.seconds = engines.Seconds(problem, limit);
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::vector<ConvPart> ChooseParts(EngineCache& engines, ConvolutionProblem problem, int64_t limit,
+                                  std::string* why) {
+  const bool tensor_cores = problem.math != FloatMath::kStrict;
+  std::vector<ConvPart> best;
+  for (const int64_t count : kCounts) {
+    const int64_t samples = (problem.x[0] + count - 1) / count;
+    if (count > 1 && samples < kLeastSamples) break;
+    if (count > 1)
+      for (const auto* dims : {&problem.x, &problem.y})
+        problem.alignment = std::gcd(problem.alignment, SampleBytes(*dims, problem.math));
+    std::string refusal;
+    std::vector<ConvPart> parts = CutSamples(engines, problem, samples, limit, count == 1 ? why : &refusal);
+    if (parts.empty()) continue;
+    const double seconds = SecondsOf(parts), least = SecondsOf(best);
+    const bool faster = seconds > 0 && least > 0 && seconds < kWorthCutting * least,
+               first_with = tensor_cores && UseTensorCores(parts) && !best.empty() && least == 0;
+    if (best.empty() || faster || first_with) best = std::move(parts);
+    if (tensor_cores ? UseTensorCores(best) : SecondsOf(best) == 0) break;
+  }
+  return best;
+}
+
+int64_t WorkspaceBytes(const std::vector<ConvPart>& parts) {
+  int64_t most = 0;
+  for (const ConvPart& part : parts) most = std::max(most, part.call->workspace_bytes());
+  return most;
+}
+
+std::string PartsText(const std::vector<ConvPart>& parts) {
+  return parts.size() == 1 ? "" : ", in " + std::to_string(parts.size()) + " parts of the samples";
+}
+
+}  // namespace act::cuda
