@@ -9,7 +9,7 @@ BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 
 export NINJA_STATUS = [%f/%t] 
 
-.PHONY: all cuda cuda-engines cuda-gate check-python setup configure tools build check test check-long demo accuracy docs-operators kills picture soak sweep asan tsan fuzz debug tidy format bench speed clean help
+.PHONY: all cuda cuda-engines cuda-gate cuda-test check-python setup configure tools build check test check-long demo accuracy docs-operators kills picture soak sweep asan tsan fuzz debug tidy format bench speed clean help
 .DEFAULT_GOAL := all
 
 all: tools
@@ -37,6 +37,7 @@ help:
 	@echo 'make tidy             runs clang-tidy over all sources'
 	@echo 'make cuda             fetches CUDA (1 GB, from PyPI) if there is none, and builds $(BUILD)/bin/libact_cuda.so'
 	@echo 'make cuda-engines     writes docs/measurements/cuda_engines.md; FOLDER=... names more models'
+	@echo 'make cuda-test        runs the tests of the CUDA backend, golden cases among them, on the GPU of this machine'
 	@echo 'make cuda-gate        compiles the kernels of the golden cases, the demo and ResNet-50 and -152 for three cards;'
 	@echo '                      COMPUTE=bf16: those of plans in bfloat16'
 	@echo 'make clean            removes $(BUILD)'
@@ -73,6 +74,10 @@ cuda-engines: cuda tools
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target cuda_engines
 	@scripts/cuda_engines.sh $(BUILD) $(FOLDER) >$(BUILD)/cuda_engines.md
 	@mv $(BUILD)/cuda_engines.md docs/measurements/cuda_engines.md
+
+# On the card of this machine, with NVIDIA's driver and libraries.
+cuda-test: build
+	@ACT_TEST_CARD=$(CURDIR)/$(BUILD)/bin/libact_cuda.so scripts/run_tests.sh $(BUILD) $(JOBS) '^Cuda(C[^l]|[^C])|^OnACard/'
 
 cuda-gate: cuda tools
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target card_gate

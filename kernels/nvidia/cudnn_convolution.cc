@@ -85,6 +85,15 @@ struct Refusals {
 // no tensor cores. Our tiles are faster, too.
 constexpr int64_t kPlainLoop = 0;
 
+// Engine 1 of cuDNN 9.19 says that it takes unequal pads, and then computes another gradient of the weights (seen
+// on an H200 by CudaConv.GradWeightAgrees). So none is asked for that: our tiles take it.
+bool IsComputedWrongly(const ConvolutionProblem& problem, std::string* why) {
+  if (problem.direction != ConvolutionDirection::kWeightGradient || problem.pads_begin == problem.pads_end)
+    return false;
+  *why = "cuDNN's gradient of the weights is wrong where pads differ at the two ends";
+  return true;
+}
+
 // The plan of a configuration if it is allowed, possible and small enough, otherwise null.
 std::shared_ptr<Plan> PlanOf(const Place& place, Descriptor config, const ConvolutionProblem& problem,
                              int64_t limit, Refusals* refusals) {
@@ -241,6 +250,7 @@ class CudnnLibrary : public ConvolutionLibrary {
 
   std::vector<std::unique_ptr<LibraryCall>> Find(const ConvolutionProblem& problem, int64_t limit,
                                                  size_t most, std::string* why) override {
+    if (IsComputedWrongly(problem, why)) return {};
     const std::lock_guard lock(mutex_);
     Found& found = found_[TextOf(problem, limit)];
     if (found.searched < most) {
@@ -258,6 +268,7 @@ class CudnnLibrary : public ConvolutionLibrary {
 
   std::unique_ptr<LibraryCall> Load(const ConvolutionProblem& problem, int64_t limit,
                                     std::span<const std::byte> engine, std::string* why) override {
+    if (IsComputedWrongly(problem, why)) return nullptr;
     const std::lock_guard lock(mutex_);
     const auto choice = EngineChoice::Parse({reinterpret_cast<const char*>(engine.data()), engine.size()});
     if (!choice) *why = "what is written is no engine of cuDNN";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <tuple>
 
 #include "tests/e2e/golden_case.h"
@@ -44,14 +45,16 @@ void ExpectLossFalls(const RunResult& run) {
   EXPECT_LT(losses.back(), losses.front());
 }
 
-// Where a case runs: on the processor, or on the fake card, a processor that plays a GPU.
+// Where a case runs: on the processor, or on a card: one that the processor plays, or a real one
+// (tests/test_card.h).
 struct Place {
   const char* name;
   std::vector<std::string> compile, train;  // flags
 };
 void PrintTo(const Place& place, std::ostream* out) { *out << place.name; }
 const Place kProcessor = {"cpu", {}, {}};
-const Place kFakeCard = {"fake", {"--target=cuda"}, {"--device=fake"}};
+const Place kCard = {
+    "card", {"--target=cuda"}, {std::getenv("ACT_TEST_CARD") ? "--device=cuda" : "--device=fake"}};
 
 using Parameters = std::tuple<GoldenModel, std::string, Place>;  // model, level, place
 
@@ -94,10 +97,9 @@ INSTANTIATE_TEST_SUITE_P(, Golden,
                                           testing::Values(kProcessor)),
                          Name);
 
-INSTANTIATE_TEST_SUITE_P(OnAFakeCard, Golden,
+INSTANTIATE_TEST_SUITE_P(OnACard, Golden,
                          testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::Values("L0", "L3", "L4", "L5"),
-                                          testing::Values(kFakeCard)),
+                                          testing::Values("L0", "L3", "L4", "L5"), testing::Values(kCard)),
                          Name);
 
 // The cases that have a batch axis, and gpt2.

@@ -112,6 +112,9 @@ TEST(CudaBFloat16MatMul, Float32FactorsHaveNoBFloat16Result) {
 
 // ---- Convolutions
 
+// At least: the library's, which a real one may refuse, and our tiles.
+const int kKernels = IsRealCard() ? 1 : 2;
+
 std::vector<ConvCase> Cases() {
   std::vector<ConvCase> cases = {{{2, 9, 7, 36}, 36, {5, 5}, {1, 1}, {1, 1}, {2, 2, 2, 2}, 36},
                                  {{2, 9, 11, 8}, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 8},
@@ -123,16 +126,19 @@ std::vector<ConvCase> Cases() {
 TEST(CudaBFloat16Conv, ForwardHasTheBitsOfTheReference) {
   for (const ConvCase& conv : Cases())
     for (const bool bias : {false, true})
-      for (const DType y : {kF32, kBF16}) EXPECT_GE(Compare(Exact(conv.Forward(bias), kBF16, kF32, y)), 2);
+      for (const DType y : {kF32, kBF16})
+        EXPECT_GE(Compare(Exact(conv.Forward(bias), kBF16, kF32, y)), kKernels);
 }
 
 TEST(CudaBFloat16Conv, GradInputHasTheBitsOfTheReference) {
   for (const ConvCase& conv : Cases())
-    for (const DType dx : {kF32, kBF16}) EXPECT_GE(Compare(Exact(conv.GradInput(), kBF16, kF32, dx)), 2);
+    for (const DType dx : {kF32, kBF16})
+      EXPECT_GE(Compare(Exact(conv.GradInput(), kBF16, kF32, dx)), kKernels);
 }
 
 TEST(CudaBFloat16Conv, GradWeightHasTheBitsOfTheReference) {
-  for (const ConvCase& conv : Cases()) EXPECT_GE(Compare(Exact(conv.GradWeight(), kBF16, kBF16, kF32)), 2);
+  for (const ConvCase& conv : Cases())
+    EXPECT_GE(Compare(Exact(conv.GradWeight(), kBF16, kBF16, kF32)), kKernels);
 }
 
 // Seven samples, of which the workspace holds two, widened: parts of two, and one of one.

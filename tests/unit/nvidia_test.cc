@@ -385,6 +385,11 @@ TEST_F(Nvidia, ConvolutionsOfOneToThreeAxesGroupsDilationsAndUnequalPads) {
       problem.direction = direction;
       std::string why;
       const auto call = toolkit->convolutions().Choose(problem, kLimit, &why);
+      if (direction == ConvolutionDirection::kWeightGradient && problem.pads_begin != problem.pads_end) {
+        EXPECT_FALSE(call);  // computed wrongly
+        EXPECT_NE(why.find("is wrong where pads differ"), std::string::npos) << why;
+        continue;
+      }
       EXPECT_TRUE(call) << problem.x.size() - 2 << " axes, direction " << static_cast<int>(direction) << ": "
                         << why;
     }
