@@ -1,4 +1,4 @@
-// The card of tests/test_card.h with the kernels of the CUDA backend, for whole steps.
+// The card of tests/unit/test_card.h with the kernels of the CUDA backend, for whole steps.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/memory/layout.h"
 #include "tests/take.h"
-#include "tests/test_card.h"
+#include "tests/unit/test_card.h"
 
 namespace act {
 

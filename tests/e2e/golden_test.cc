@@ -46,7 +46,7 @@ void ExpectLossFalls(const RunResult& run) {
 }
 
 // Where a case runs: on the processor, or on a card: one that the processor plays, or a real one
-// (tests/test_card.h).
+// (tests/unit/test_card.h).
 struct Place {
   const char* name;
   std::vector<std::string> compile, train;  // flags

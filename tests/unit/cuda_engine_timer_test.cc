@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "kernels/cuda/engine_cache.h"
-#include "tests/test_card.h"
 #include "tests/unit/temporary_folder.h"
+#include "tests/unit/test_card.h"
 
 namespace act::cuda {
 namespace {

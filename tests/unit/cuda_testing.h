@@ -1,4 +1,4 @@
-// Runs one node by a kernel of the CUDA backend on the card of tests/test_card.h, and all of them against
+// Runs one node by a kernel of the CUDA backend on the card of tests/unit/test_card.h, and all of them against
 // the reference.
 #pragma once
 
@@ -12,8 +12,8 @@
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/host_work.h"
 #include "kernels/cuda/step_image.h"
-#include "tests/test_card.h"
 #include "tests/unit/kernel_testing.h"
+#include "tests/unit/test_card.h"
 
 namespace act {
 
