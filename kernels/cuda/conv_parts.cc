@@ -27,11 +27,6 @@ double SecondsOf(const std::vector<ConvPart>& parts) {
   return all;
 }
 
-bool UseTensorCores(const std::vector<ConvPart>& parts) {
-  return std::all_of(parts.begin(), parts.end(),
-                     [](const ConvPart& part) { return part.call->uses_tensor_cores(); });
-}
-
 }  // namespace
 
 std::vector<ConvPart> CutSamples(EngineCache& engines, ConvolutionProblem problem, int64_t samples,
@@ -76,6 +71,11 @@ std::vector<ConvPart> ChooseParts(EngineCache& engines, ConvolutionProblem probl
     if (tensor_cores ? UseTensorCores(best) : SecondsOf(best) == 0) break;
   }
   return best;
+}
+
+bool UseTensorCores(const std::vector<ConvPart>& parts) {
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const ConvPart& part) { return part.call->uses_tensor_cores(); });
 }
 
 int64_t WorkspaceBytes(const std::vector<ConvPart>& parts) {

@@ -28,6 +28,7 @@ std::vector<ConvPart> CutSamples(EngineCache& engines, ConvolutionProblem proble
 std::vector<ConvPart> ChooseParts(EngineCache& engines, ConvolutionProblem problem, int64_t limit,
                                   std::string* why);
 
+bool UseTensorCores(const std::vector<ConvPart>& parts);
 int64_t WorkspaceBytes(const std::vector<ConvPart>& parts);
 
 // ", in 4 parts of the samples", or nothing for one.

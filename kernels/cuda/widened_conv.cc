@@ -22,6 +22,8 @@ namespace {
 using Direction = ConvolutionDirection;
 
 constexpr int64_t kAlignment = 256;  // of what lies in the workspace
+// Of a part's samples, for the sake of tensor cores: smaller parts leave the card without work.
+constexpr int kMostHalvings = 3;
 
 // An activation, x or y.
 struct Side {
@@ -165,12 +167,18 @@ std::unique_ptr<Kernel> CreateWidenedConv(const CudaContext& context, Direction 
   problem.alignment = OperandAlignment(site);
   for (const Side* side : {&layout.x, &layout.y})
     if (!side->widens) problem.alignment = std::gcd(problem.alignment, side->sample_bytes);
-  // The library gets a quarter, and more if that does not suffice.
+  // The library gets a quarter, and more if that does not suffice for an engine, or for one with tensor cores.
+  std::optional<Layout> best;
   int64_t most = std::clamp<int64_t>(room / 4 * 3 / sample, 1, shape.batch);
-  while (!Cut(context, problem, site.workspace_bytes, most, layout, why)) {
-    if (most == 1) return nullptr;
-    most /= 2;
+  for (int halvings = 0; most > 0 && (!best || halvings <= kMostHalvings); most /= 2, ++halvings) {
+    Layout cut = layout;
+    if (!Cut(context, problem, site.workspace_bytes, most, cut, why)) continue;
+    const bool tensor_cores = UseTensorCores(cut.parts);
+    if (!best || tensor_cores) best = std::move(cut);
+    if (tensor_cores) break;
   }
+  if (!best) return nullptr;
+  layout = std::move(*best);
   // Where x and y will lie, weights are rounded first.
   if (!gradient)
     layout.library_bytes = std::max(layout.library_bytes,
