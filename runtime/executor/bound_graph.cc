@@ -311,8 +311,9 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
                           .state = &state,
                           .first_sample = first_sample_,
                           .goes_on = tiles && tiles->goes_on && first_sample_ > 0};
+    double* const seconds = bound.times.runs++ == 0 ? &bound.times.first : &bound.times.others;
     const std::string failure =
-        device_->Run(is_short ? *bound.tiles->last_kernel : *bound.kernel, args, &bound.seconds);
+        device_->Run(is_short ? *bound.tiles->last_kernel : *bound.kernel, args, seconds);
     if (tiles && first_sample_ > 0) ACT_CHECK_OK(tiles->places.AddSums(*device_, bound.outputs));
     if (!failure.empty()) return MakeError(PlaceOf(*bound.node), failure);
   }
@@ -321,18 +322,14 @@ llvm::Error BoundGraph::RunNode(size_t position, const StepState& state,
   return llvm::Error::success();
 }
 
-void BoundGraph::ResetTimes() {
-  for (BoundNode& bound : nodes_) bound.seconds = 0;
+std::vector<NodeTimes> BoundGraph::Times() const {
+  std::vector<NodeTimes> times;
+  for (const BoundNode& bound : nodes_) times.push_back(bound.times);
+  return times;
 }
 
-std::vector<double> BoundGraph::Times() const {
-  std::vector<double> seconds;
-  for (const BoundNode& bound : nodes_) seconds.push_back(bound.seconds);
-  return seconds;
-}
-
-void BoundGraph::SetTimes(std::span<const double> seconds) {
-  for (size_t i = 0; i < nodes_.size() && i < seconds.size(); ++i) nodes_[i].seconds = seconds[i];
+void BoundGraph::SetTimes(std::span<const NodeTimes> times) {
+  for (size_t i = 0; i < nodes_.size() && i < times.size(); ++i) nodes_[i].times = times[i];
 }
 
 }  // namespace act

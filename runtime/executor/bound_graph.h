@@ -41,6 +41,17 @@ struct BoundTiles {
   std::vector<TensorView> last_inputs, last_outputs;
 };
 
+// Seconds in a node's kernel. The first run may load its code and fill caches, so it is kept apart.
+struct NodeTimes {
+  int64_t runs = 0;
+  double first = 0, others = 0;
+
+  // Of all runs, as if the first had taken as long as the others.
+  double Total() const {
+    return runs > 1 ? others * static_cast<double>(runs) / static_cast<double>(runs - 1) : first;
+  }
+};
+
 struct BoundNode {
   const Node* node = nullptr;
   std::unique_ptr<const Graph> of_tokens;  // in a loop over tokens: the node for its kernel (TokenGraph)
@@ -54,7 +65,7 @@ struct BoundNode {
   int64_t scratch_bytes = 0;          // of the workspace: a kernel's part
   std::unique_ptr<BoundTiles> tiles;  // null outside of loops over samples
   bool enabled = true;                // a disabled node does not run
-  double seconds = 0;                 // in the kernel, over all runs
+  NodeTimes times;
 };
 
 // Observes a graph while it runs: for the dump of a step, or the memory check.
@@ -98,12 +109,10 @@ class BoundGraph {
   // Sets whether Run runs the node at `position`. If it does not, the node's outputs are whatever
   // their storage holds.
   void Enable(size_t position, bool enabled);
-  // Forgets the time measured so far (after warm-up runs).
-  void ResetTimes();
-  // Seconds of each node so far, by position. They can be saved while runs are made that shall not
+  // The times of each node so far, by position. They can be saved while runs are made that shall not
   // count, or passed on to a graph that replaces this one.
-  std::vector<double> Times() const;
-  void SetTimes(std::span<const double> seconds);
+  std::vector<NodeTimes> Times() const;
+  void SetTimes(std::span<const NodeTimes> times);
 
  private:
   BoundGraph(const StepGraph& step, int64_t batch, int threads, Device& device);

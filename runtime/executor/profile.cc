@@ -44,15 +44,16 @@ Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
     for (const BoundNode& bound : graph->nodes()) {
       if (!bound.kernel) continue;
       const bool library = bound.kernel->IsLibraryCall();
-      profile.seconds += bound.seconds;
-      if (library) profile.library_seconds += bound.seconds;
+      const double seconds = bound.times.Total();
+      profile.seconds += seconds;
+      if (library) profile.library_seconds += seconds;
       const auto add = [&](auto& rows, const std::string& what) {
         ProfileRow& row = rows[{what, bound.kernel_name}];
         row.what = what;
         row.op = bound.node->op;
         row.kernel = bound.kernel_name;
         row.library = library;
-        row.seconds += bound.seconds;
+        row.seconds += seconds;
         if (graph == graphs.front()) row.nodes += 1;  // not again at another batch
       };
       add(by_node, bound.node->op + " " + bound.node->name);

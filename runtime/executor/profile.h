@@ -15,7 +15,7 @@ struct ProfileRow {
   std::string op;
   std::string kernel;  // "dnnl.conv"; empty for a row of several kernels
   int64_t nodes = 0;   // counted in this row
-  double seconds = 0;  // in the kernels, over the whole run
+  double seconds = 0;  // in the kernels, over the whole run, without what a first run takes longer
   bool library = false;
 };
 

@@ -100,7 +100,7 @@ llvm::Expected<std::optional<CodeSensitivity>> CodeSensitivityMeter::Measure(
     return llvm::Error::success();
   };
   ACT_CHECK_OK(copy_buffers(false));
-  const std::vector<double> times = graph.Times();
+  const std::vector<NodeTimes> times = graph.Times();
   Comparison comparison(graph, gradient_);
   if (!comparison.IsFloat()) return MakeError("gradients", "are not float32: they cannot be compared");
   state.updates = false;

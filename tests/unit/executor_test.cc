@@ -230,6 +230,12 @@ TEST(Executor, ContinuesOnNoOtherTarget) {
   EXPECT_NE(Text(f.executor->Rebind(f.plan, std::move(other))), "");
 }
 
+TEST(NodeTimes, AreThoseOfLaterRunsForTheFirstToo) {
+  EXPECT_EQ(NodeTimes().Total(), 0);
+  EXPECT_EQ((NodeTimes{.runs = 1, .first = 10}).Total(), 10);
+  EXPECT_EQ((NodeTimes{.runs = 3, .first = 10, .others = 4}).Total(), 6);
+}
+
 TEST(MemoryCheck, PassesACleanRunWithTheSameNumbers) {
   Fixture f(3, true);
   ASSERT_EQ(Text(f.Step(3)), "");
