@@ -28,17 +28,18 @@ for model in models/digits_resnet.onnx models/zoo/*.onnx ${2:+"$2"/*.onnx}; do
   seen[$name]=1
 done
 for model in tests/golden/*/*.onnx; do
-  add "$model" "the golden cases" 8
+  add "$model" golden 8
 done
 
 cat <<'TEXT'
 # Engines of convolutions
 cuDNN's engines for every distinct convolution of a training step (forward and both gradients, at level L0), asked
 without a card: by the descriptions in kernels/nvidia/cards. An engine has to be deterministic, and float32 to use no
-tensor cores; its workspace is at most 64 MiB and at most twice the operands. The first that cuDNN's heuristics name is
-taken. A cell is the largest workspace that these take; in brackets, how many of those for tf32 use no tensor cores
-within the bound; in bold, how many convolutions have no engine: those run on kernels of our own. Depthwise convolutions
-always do, and are not counted. No card has run any of this. `make cuda-engines` writes this file.
+tensor cores; its workspace is at most 64 MiB and at most twice the operands. The first that cuDNN's heuristics name
+is taken, for all samples or for a part of them at a time (../cuda.md, "Engines of convolutions"). A cell is the
+largest workspace that these take; in brackets, how many of those for tf32 use no tensor cores within the bound; in
+bold, how many convolutions have no engine: those run on kernels of our own. Depthwise convolutions always do, and are
+not counted. `make cuda-engines` writes this file.
 
 TEXT
 "$bin/cuda_engines" "${arguments[@]}"

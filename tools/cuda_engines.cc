@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
+#include "kernels/cuda/conv_parts.h"
 #include "kernels/cuda/convolution_problem.h"
 #include "kernels/cuda/toolkit.h"
 #include "runtime/base/error.h"
@@ -54,10 +56,16 @@ int64_t BoundOf(const ConvolutionProblem& p) {
   return std::min<int64_t>(64 << 20, 2 * (Bytes(p.x) + Bytes(p.w) + Bytes(p.y)));
 }
 
+// As the backend asks for it.
+struct Asked {
+  ConvolutionProblem problem;
+  std::optional<ConvolutionProblem> as_forward;  // of the gradient of x, in float32
+};
+
 // The distinct convolutions of a plan, by their text. Depthwise ones are left out: they have kernels of our
 // own.
-std::map<std::string, ConvolutionProblem> ConvolutionsOf(const Plan& plan, int64_t batch) {
-  std::map<std::string, ConvolutionProblem> problems;
+std::map<std::string, Asked> ConvolutionsOf(const Plan& plan, int64_t batch) {
+  std::map<std::string, Asked> problems;
   const act::Graph& graph = plan.train.graph;
   const auto view = [&](ValueId id) {
     TensorView tensor;
@@ -77,7 +85,7 @@ std::map<std::string, ConvolutionProblem> ConvolutionsOf(const Plan& plan, int64
     const ConvolutionProblem problem = ProblemOf(*shape, forward ? ConvolutionDirection::kForward
                                                          : input ? ConvolutionDirection::kInputGradient
                                                                  : ConvolutionDirection::kWeightGradient);
-    problems[TextOf(problem)] = problem;
+    problems[TextOf(problem)] = {problem, input ? InputGradientAsForward(*shape) : std::nullopt};
   }
   return problems;
 }
@@ -86,7 +94,7 @@ std::map<std::string, ConvolutionProblem> ConvolutionsOf(const Plan& plan, int64
 struct Row {
   std::string name;
   std::string batch;
-  std::map<std::string, ConvolutionProblem> problems;
+  std::map<std::string, Asked> problems;
 };
 
 // Neighbouring arguments of one name make one row.
@@ -110,13 +118,16 @@ llvm::Expected<std::vector<Row>> ReadRows(const std::vector<std::string>& argume
 std::string Cell(const Row& row, ConvolutionLibrary& library, FloatMath math, const std::string& place,
                  std::map<std::string, std::string>& exceptions) {
   int64_t without = 0, without_tensor_cores = 0, largest_workspace = 0;
-  for (auto [text, problem] : row.problems) {
+  EngineCache engines(library);
+  for (const auto& [text, asked] : row.problems) {
+    ConvolutionProblem problem =
+        math == FloatMath::kStrict && asked.as_forward ? *asked.as_forward : asked.problem;
     problem.math = math;
     std::string why;
-    if (const auto call = library.Choose(problem, BoundOf(problem), &why)) {
-      largest_workspace = std::max(largest_workspace, call->workspace_bytes());
-      if (math == FloatMath::kTf32)
-        without_tensor_cores += call->engine().find("tensor cores") == std::string::npos;
+    const auto parts = ChooseParts(engines, problem, BoundOf(problem), &why);
+    if (!parts.empty()) {
+      largest_workspace = std::max(largest_workspace, WorkspaceBytes(parts));
+      if (math == FloatMath::kTf32) without_tensor_cores += !UseTensorCores(parts);
     } else {
       ++without;
       exceptions[row.name + ": " + text] += " " + place;
@@ -152,7 +163,7 @@ llvm::Error Run(const std::vector<std::string>& arguments) {
   }
   out << "\n## Convolutions without an engine\n";
   if (exceptions.empty()) out << "None.\n";
-  for (const auto& [text, where] : exceptions) out << "* " << text << ":" << where << "\n";
+  for (const auto& [text, where] : exceptions) out << "* " << text << ":\n " << where << "\n";
   return llvm::Error::success();
 }
 

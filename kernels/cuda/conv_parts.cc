@@ -7,15 +7,13 @@
 namespace act::cuda {
 namespace {
 
-constexpr int64_t kCounts[] = {1, 2, 4, 8, 16, 32};
-// Fewer leave a card's multiprocessors without work.
-constexpr int64_t kLeastSamples = 8;
+// A part has so many samples, or elements of x and y: less leaves a card's multiprocessors without work.
+constexpr int64_t kLeastSamples = 8, kLeastElements = 1 << 21;
 // More parts have to gain this much: each is a launch more.
 constexpr double kWorthCutting = .95;
 
-int64_t SampleBytes(const std::vector<int64_t>& dims, FloatMath math) {
-  const int64_t element = math == FloatMath::kBFloat16 ? 2 : 4;
-  return element * std::accumulate(dims.begin() + 1, dims.end(), int64_t{1}, std::multiplies<>());
+int64_t SampleElements(const std::vector<int64_t>& dims) {
+  return std::accumulate(dims.begin() + 1, dims.end(), int64_t{1}, std::multiplies<>());
 }
 
 double SecondsOf(const std::vector<ConvPart>& parts) {
@@ -54,13 +52,13 @@ std::vector<ConvPart> CutSamples(EngineCache& engines, ConvolutionProblem proble
 std::vector<ConvPart> ChooseParts(EngineCache& engines, ConvolutionProblem problem, int64_t limit,
                                   std::string* why) {
   const bool tensor_cores = problem.math != FloatMath::kStrict;
+  const int64_t x = SampleElements(problem.x), y = SampleElements(problem.y),
+                element_bytes = problem.math == FloatMath::kBFloat16 ? 2 : 4;
   std::vector<ConvPart> best;
-  for (const int64_t count : kCounts) {
+  for (int64_t count = 1; count <= problem.x[0]; count *= 2) {
     const int64_t samples = (problem.x[0] + count - 1) / count;
-    if (count > 1 && samples < kLeastSamples) break;
-    if (count > 1)
-      for (const auto* dims : {&problem.x, &problem.y})
-        problem.alignment = std::gcd(problem.alignment, SampleBytes(*dims, problem.math));
+    if (count > 1 && samples < kLeastSamples && samples * (x + y) < kLeastElements) break;
+    if (count > 1) problem.alignment = std::gcd(problem.alignment, element_bytes * std::gcd(x, y));
     std::string refusal;
     std::vector<ConvPart> parts = CutSamples(engines, problem, samples, limit, count == 1 ? why : &refusal);
     if (parts.empty()) continue;
