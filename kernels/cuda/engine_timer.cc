@@ -39,7 +39,8 @@ EngineTimer::EngineTimer(Driver& driver, EngineTimerOptions options)
   ReadChoices read = ReadChoiceFile(options_.path, options_.machine);
   if (!options_.force) known_ = std::move(read.choices);
   if (!read.fault.empty())
-    SayOnce(told_of_file_, options_.path + ": " + read.fault + "; what it lacks is timed again");
+    SayOnce(told_of_file_,
+            "warning: " + options_.path + ": " + read.fault + "; what it lacks is timed again");
 }
 
 EngineTimer::~EngineTimer() {
@@ -115,7 +116,7 @@ size_t EngineTimer::Fastest(const std::string& problem, std::span<const int64_t,
   if (status.empty()) status = Reserve(bytes + RoundUp(workspace_bytes, kAlignment));
   if (!status.empty()) {
     SayOnce(told_of_memory_,
-            "engines of some convolutions cannot be timed, and the library's order decides, "
+            "warning: engines of some convolutions cannot be timed, and the library's order decides, "
             "which may be far slower: " +
                 status + "; a run with a smaller --batch leaves more memory");
     return 0;
@@ -158,13 +159,14 @@ void EngineTimer::Keep() {
   std::snprintf(seconds, sizeof seconds, "%.1f s", seconds_);
   std::string line = "engines of " + std::to_string(unkept_.size()) + " convolutions timed in " + seconds +
                      ", " + std::to_string(differ) + " differ from the library's order";
-  if (!options_.path.empty()) {
-    if (llvm::Error error = MergeIntoChoiceFile(options_.path, options_.machine, unkept_))
-      line += "; they are not kept for the next run: " + llvm::toString(std::move(error));
-    else
-      line += "; " + options_.path;
-  }
+  llvm::Error error = options_.path.empty() ? llvm::Error::success()
+                                            : MergeIntoChoiceFile(options_.path, options_.machine, unkept_);
+  const std::string fault = llvm::toString(std::move(error));
+  if (!options_.path.empty() && fault.empty()) line += "; " + options_.path;
   if (options_.say) options_.say(line);
+  if (!fault.empty())
+    SayOnce(told_of_file_,
+            "warning: the choice of engines is not kept, and the next run may compute other bits: " + fault);
   unkept_.clear();
 }
 

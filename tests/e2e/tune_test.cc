@@ -120,9 +120,21 @@ TEST_F(Tune, ReportsInJson) {
 
 TEST_F(Tune, WrongValuesAreWrongUsage) {
   ExpectWrongUsage(Command({"--tune=sometimes"}), {"--tune", "off, on or force", "'sometimes'"});
-  ExpectWrongUsage(Command({"--tune=on", "--device=cuda"}), {"--tune", "processor"});
   setenv("ACT_TUNE", "never", 1);
   ExpectWrongUsage(Command({}), {"ACT_TUNE", "off, on or force", "'never'"});
+}
+
+// On the fake card, which has two engines for each convolution, of which the second is faster.
+TEST_F(Tune, TimesACardsEnginesOnce) {
+  setenv("ACT_FAKE_ENGINES", "2", 1);
+  const std::vector<std::string> on_card = {"--tune=on", "--device=fake", "--batch=2"};
+  const Outcome first = Run(on_card);
+  EXPECT_TRUE(Holds(first.err, "timing engines of convolutions, once on this card")) << first.err;
+  EXPECT_TRUE(Holds(first.err, "differ from the library's order; " + folder())) << first.err;
+  EXPECT_TRUE(Holds(ReadFile(File()), "engine_1")) << ReadFile(File());
+  const Outcome second = Run(on_card);
+  EXPECT_FALSE(Holds(second.err, "timing engines") || Holds(second.err, "timed in")) << second.err;
+  unsetenv("ACT_FAKE_ENGINES");
 }
 
 TEST_F(Tune, GoesOnWithADamagedFile) {

@@ -121,5 +121,14 @@ TEST_F(EngineTiming, ADamagedFileIsTold) {
   EXPECT_NE(lines_[0].find("line 2 is not 'site -> kernel # times'"), std::string::npos) << lines_[0];
 }
 
+TEST_F(EngineTiming, AFolderThatCannotBeWrittenIsTold) {
+  std::ofstream(folder_ / "file") << "no folder";
+  EngineTimerOptions options = Options();
+  options.path = folder_ / "file/engines.txt";
+  EXPECT_TRUE(Choose(options).ends_with("engine 2"));
+  ASSERT_EQ(lines_.size(), 3u);
+  EXPECT_TRUE(lines_[2].starts_with("warning: the choice of engines is not kept")) << lines_[2];
+}
+
 }  // namespace
 }  // namespace act::cuda
