@@ -76,7 +76,7 @@ cuda-engines: cuda tools
 	@mv $(BUILD)/cuda_engines.md docs/measurements/cuda_engines.md
 
 # On the card of this machine, with NVIDIA's driver and libraries.
-cuda-test: build
+cuda-test: cuda build
 	@ACT_TEST_CARD=$(CURDIR)/$(BUILD)/bin/libact_cuda.so scripts/run_tests.sh $(BUILD) $(JOBS) '^Cuda(C[^l]|[^C])|^OnACard/'
 
 cuda-gate: cuda tools

@@ -46,14 +46,9 @@ std::string TextOf(const ConvolutionProblem& p) {
   return p.groups > 1 ? text + ", groups " + std::to_string(p.groups) : text;
 }
 
-int64_t Bytes(const std::vector<int64_t>& dims) {
-  int64_t bytes = 4;
-  for (const int64_t dim : dims) bytes *= dim;
-  return bytes;
-}
 // What a convolution's engine may use beside the weights in its own order: at most twice the operands.
 int64_t BoundOf(const ConvolutionProblem& p) {
-  return std::min<int64_t>(64 << 20, 2 * (Bytes(p.x) + Bytes(p.w) + Bytes(p.y)));
+  return std::min<int64_t>(64 << 20, 2 * 4 * (ElementCount(p.x) + ElementCount(p.w) + ElementCount(p.y)));
 }
 
 // As the backend asks for it.

@@ -1,8 +1,9 @@
 #include "kernels/cuda/conv_parts.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
+
+#include "runtime/base/tensor_type.h"
 
 namespace act::cuda {
 namespace {
@@ -11,10 +12,6 @@ namespace {
 constexpr int64_t kLeastSamples = 8, kLeastElements = 1 << 21;
 // More parts have to gain this much: each is a launch more.
 constexpr double kWorthCutting = .95;
-
-int64_t SampleElements(const std::vector<int64_t>& dims) {
-  return std::accumulate(dims.begin() + 1, dims.end(), int64_t{1}, std::multiplies<>());
-}
 
 double SecondsOf(const std::vector<ConvPart>& parts) {
   double all = 0;
@@ -52,11 +49,12 @@ std::vector<ConvPart> CutSamples(EngineCache& engines, ConvolutionProblem proble
 std::vector<ConvPart> ChooseParts(EngineCache& engines, ConvolutionProblem problem, int64_t limit,
                                   std::string* why) {
   const bool tensor_cores = problem.math != FloatMath::kStrict;
-  const int64_t x = SampleElements(problem.x), y = SampleElements(problem.y),
+  const int64_t batch = problem.x[0], x = ElementCount(problem.x) / batch,
+                y = ElementCount(problem.y) / batch,
                 element_bytes = problem.math == FloatMath::kBFloat16 ? 2 : 4;
   std::vector<ConvPart> best;
-  for (int64_t count = 1; count <= problem.x[0]; count *= 2) {
-    const int64_t samples = (problem.x[0] + count - 1) / count;
+  for (int64_t count = 1; count <= batch; count *= 2) {
+    const int64_t samples = (batch + count - 1) / count;
     if (count > 1 && samples < kLeastSamples && samples * (x + y) < kLeastElements) break;
     if (count > 1) problem.alignment = std::gcd(problem.alignment, element_bytes * std::gcd(x, y));
     std::string refusal;

@@ -18,8 +18,9 @@ struct ConvPart {
   double seconds = 0;                 // 0: not timed
 };
 
-// Parts of `samples` samples, and perhaps a last one of fewer, each within `limit` bytes of workspace. The problem's
-// alignment is that of all parts. After the first part, a weight's gradient is added to what is there. None, with the reason, if a part has no engine.
+// Parts of `samples` samples, and perhaps a last one of fewer, each within `limit` bytes of workspace. The
+// problem's alignment is that of all parts. After the first part, a weight's gradient is added to what is there.
+// None, with the reason, if a part has no engine.
 std::vector<ConvPart> CutSamples(EngineCache& engines, ConvolutionProblem problem, int64_t samples,
                                  int64_t limit, std::string* why);
 

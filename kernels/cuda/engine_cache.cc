@@ -1,19 +1,13 @@
 #include "kernels/cuda/engine_cache.h"
 
-#include <functional>
-#include <numeric>
-
 #include "kernels/cuda/problem_text.h"
+#include "runtime/base/tensor_type.h"
 
 namespace act::cuda {
 namespace {
 
 // Engines of one convolution that are timed at most. cuDNN names up to some 40.
 constexpr size_t kMostTimed = 16;
-
-int64_t CountOf(const std::vector<int64_t>& dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
-}
 
 }  // namespace
 
@@ -41,8 +35,8 @@ std::unique_ptr<LibraryCall> EngineCache::ChooseAnew(const ConvolutionProblem& p
   auto engines = library_.Find(problem, limit, kMostTimed, why);
   if (engines.empty()) return nullptr;
   const int64_t element = problem.math == FloatMath::kBFloat16 ? 2 : 4;
-  const int64_t bytes[] = {element * CountOf(problem.x), element * CountOf(problem.w),
-                           element * CountOf(problem.y)};
+  const int64_t bytes[] = {element * ElementCount(problem.x), element * ElementCount(problem.w),
+                           element * ElementCount(problem.y)};
   return std::move(engines[timer_->Fastest(text, bytes, engines)]);
 }
 

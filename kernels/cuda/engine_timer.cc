@@ -94,13 +94,25 @@ double EngineTimer::TimeOnce(LibraryCall& engine, std::byte* const operands[4], 
   return status.empty() ? seconds : -1;
 }
 
+double EngineTimer::TimeEngine(LibraryCall& engine, std::byte* const operands[4], std::byte* workspace,
+                               double least) {
+  // The first run may bring code to the card, and does not count.
+  double seconds = TimeOnce(engine, operands, workspace);
+  for (int run = 0; run < kRuns && seconds >= 0; ++run) {
+    const double once = TimeOnce(engine, operands, workspace);
+    seconds = run == 0 || once < seconds ? once : seconds;
+    if (least > 0 && once > kClearlySlower * least) break;
+  }
+  return seconds;
+}
+
 size_t EngineTimer::Fastest(const std::string& problem, std::span<const int64_t, 3> operand_bytes,
                             const std::vector<std::unique_ptr<LibraryCall>>& engines) {
   if (engines.empty() || NameOf(*engines[0]).empty()) return 0;
   if (seconds_ > options_.most_seconds) {
     SayOnce(told_of_time_,
             "engines of the other convolutions are not timed in this run: the library's order "
-            "decides (--tune=force times all of them again)");
+            "decides, and the next run goes on with timing");
     return 0;
   }
   SayOnce(told_of_work_, "timing engines of convolutions, once on this card");
@@ -126,15 +138,7 @@ size_t EngineTimer::Fastest(const std::string& problem, std::span<const int64_t,
   size_t fastest = 0;
   double least = 0;
   for (size_t e = 0; e < engines.size(); ++e) {
-    double seconds = -1;
-    // The first run may bring code to the card.
-    if (engines.size() == 1 || TimeOnce(*engines[e], operands, memory_ + bytes) >= 0)
-      for (int run = 0; run < kRuns; ++run) {
-        const double once = TimeOnce(*engines[e], operands, memory_ + bytes);
-        if (once < 0) break;
-        seconds = seconds < 0 ? once : std::min(seconds, once);
-        if (engines.size() == 1 || (least > 0 && once > kClearlySlower * least)) break;
-      }
+    const double seconds = TimeEngine(*engines[e], operands, memory_ + bytes, least);
     if (seconds < 0) continue;  // it fails: no candidate
     choice.candidates.push_back({NameOf(*engines[e]), seconds});
     if (least == 0 || seconds < kHardlyFaster * least) {

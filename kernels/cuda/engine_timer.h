@@ -47,6 +47,8 @@ class EngineTimer {
  private:
   // The seconds of one run; less than 0 if it fails.
   double TimeOnce(LibraryCall& engine, std::byte* const operands[4], std::byte* workspace);
+  // Those of the shortest of several runs, or of one that takes clearly longer than `least` (0: none does).
+  double TimeEngine(LibraryCall& engine, std::byte* const operands[4], std::byte* workspace, double least);
   Status Open();
   // Memory of at least so many bytes.
   Status Reserve(int64_t bytes);

@@ -119,7 +119,8 @@ inline KernelRegistry CudaKernels(CudaRegister add) {
 }
 
 struct CudaResult : OpResult {
-  FaultRecord fault;  // in data
+  std::string description;  // the kernel's, of itself
+  FaultRecord fault;        // in data
 };
 
 // A case's tensors, and a workspace, in memory of the card. Each is an allocation of its own, so that
@@ -201,6 +202,7 @@ inline CudaResult RunCuda(const KernelEntry& entry, OpCase c, int64_t workspace)
     return result;
   }
   result.workspace_bytes = kernel->WorkspaceBytes();
+  result.description = kernel->Describe();
   EXPECT_LE(result.workspace_bytes, workspace) << entry.name;
   result.error = card.cache().CompileAll();
   if (!result.error.empty()) return result;
