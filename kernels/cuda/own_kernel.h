@@ -10,12 +10,16 @@
 namespace act::cuda {
 
 // The kernel `name` with a struct p of type `parameters`, and statements that use the header
-// source/`header`.h.
+// source/`header`.h. `resident_blocks`: on a multiprocessor, at most, for a kernel that needs more registers than
+// a full one leaves; 0 if it does not.
 inline KernelSource SourceWith(const std::string& name, int threads, const std::string& parameters,
-                               const std::string& header, const std::string& statements) {
-  return {name, "#include \"kernels/cuda/source/device.h\"\n#include \"kernels/cuda/source/" + header +
-                    ".h\"\nACT_KERNEL(" + name + ", " + std::to_string(threads) +
-                    ", act::cuda::" + parameters + ", p) {\n" + statements + "}\n"};
+                               const std::string& header, const std::string& statements,
+                               int resident_blocks = 0) {
+  const std::string limit = resident_blocks > 0 ? ", " + std::to_string(resident_blocks) : "";
+  return {name, "#include \"kernels/cuda/source/device.h\"\n#include \"kernels/cuda/source/" + header + ".h\"\n" +
+                    (resident_blocks > 0 ? "ACT_RESIDENT_KERNEL(" : "ACT_KERNEL(") + name + ", " +
+                    std::to_string(threads) + limit + ", act::cuda::" + parameters + ", p) {\n" + statements +
+                    "}\n"};
 }
 
 // Parameters: the struct that the kernel takes.

@@ -17,6 +17,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaMovement(registry, context);
   RegisterCudaGather(registry, context);
   RegisterCudaResize(registry, context);
+  RegisterCudaAttention(registry, context);
   RegisterCudaSwap(registry, context);
   RegisterCudaHost(registry, context, host);
 }

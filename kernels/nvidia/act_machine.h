@@ -89,5 +89,15 @@ ACT_DEVICE inline uint64_t AtomicMax(uint64_t* pointer, uint64_t value) {
 ACT_DEVICE inline float MulAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 ACT_DEVICE inline double MulAdd(double a, double b, double c) { return __fma_rn(a, b, c); }
 
+// d += a b on tensor cores, of a warp: a [16,8], b [8,8], d [16,8] (PTX ISA, mma.m16n8k8 with .tf32). README.md of
+// kernels/cuda/source says which elements a lane has.
+ACT_DEVICE inline void AddTensorProduct(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
+        "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
+}
+
 ACT_DEVICE inline uint32_t FloatBits(float value) { return __float_as_uint(value); }
 ACT_DEVICE inline float FromBits(uint32_t bits) { return __uint_as_float(bits); }

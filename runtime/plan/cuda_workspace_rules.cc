@@ -19,10 +19,10 @@ constexpr int64_t kMostOfConvolution = 64 * kMiB;
 // What cuBLAS's documentation (cublasSetWorkspace) recommends for Hopper and Blackwell, and for cards
 // before these.
 constexpr int64_t kMostOfProduct = 32 * kMiB, kMostOfSmallProduct = 4 * kMiB;
-// Scores of attention that are held at once, of as many heads as they suffice for.
-constexpr int64_t kMostScores = 64 * kMiB;
-// If the scores of one head take more: at least this many queries at a time.
-constexpr int64_t kLeastQueries = 16;
+// Gradients of q that attention holds at once, of as many heads as they suffice for: some 512 tiles of 64 queries.
+constexpr int64_t kMostOfAttention = 16 * kMiB;
+// A block of its gradient has so many columns of a key's gradients at most (kernels/cuda/attention_site.h).
+constexpr int64_t kAttentionColumns = 128;
 
 CappedDim operator+(const CappedDim& a, const CappedDim& b) {
   const auto most = [](const CappedDim& dim) { return dim.size.IsFixed() ? dim.At(0) : dim.most; };
@@ -64,13 +64,6 @@ CappedDim RowParts(const Dim& columns, const Target& target, int64_t bytes) {
   return columns.IsFixed() ? PartBytes(target.RowSumParts(columns.fixed), columns.fixed, bytes) : 0;
 }
 
-// `blocks` tensors of scores, of as many heads as fit, or of some queries of one head.
-CappedDim Scores(const AttentionExtents& e, int64_t blocks) {
-  const int64_t row = SaturatingMul(e.keys, kFloat);
-  const int64_t most = std::max(kMostScores, SaturatingMul(std::min(e.queries, kLeastQueries), row));
-  return {e.heads * Dim(SaturatingMul(SaturatingMul(e.queries, row), blocks)), SaturatingMul(most, blocks)};
-}
-
 }  // namespace
 
 // A part has at least four rows, so that its sums cost little beside what they are sums of. At least
@@ -106,18 +99,23 @@ CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target
          RoundedFactor(TypeOf(graph, node.inputs[0]), TypeOf(graph, node.inputs[1]));
 }
 
-CappedDim CudaAttentionWorkspace(const Graph& graph, const Node& node, const Target&) {
-  return Scores(AttentionExtentsOf(graph, node, 0), 1);
+int64_t CudaAttentionPartBytes(int64_t elements, bool is_float32) {
+  const int64_t parts = CudaTarget().SharedGradientParts(elements);
+  return parts > 1 || !is_float32 ? Aligned(SaturatingMul(elements, parts * kFloat)) : 0;
 }
 
-// Probabilities and their gradients; where scores are capped, also the slopes of the caps.
-CappedDim CudaAttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target) {
-  const int64_t blocks = node.attrs.Float("softcap") > 0 ? 3 : 2;
+// Statistics of queries and their gradients, and where several blocks share a key, its gradients.
+CappedDim CudaAttentionGradWorkspace(const Graph& graph, const Node& node, const Target&) {
+  const AttentionExtents e = AttentionExtentsOf(graph, node, 1);
+  const int64_t element = ByteSize(TypeOf(graph, node.outputs[0]).dtype);
+  const int64_t of_query = SaturatingAdd(kCudaQueryBytes, SaturatingMul(e.depth, element));
+  const bool share = std::max(e.depth, e.value_depth) > kAttentionColumns;
+  const int64_t of_key = share ? SaturatingMul(SaturatingAdd(e.depth, e.value_depth), element) : 0;
+  const int64_t head = SaturatingAdd(SaturatingMul(e.queries, of_query), SaturatingMul(e.keys, of_key));
   const TensorType* d_bias = FixedBiasGradient(graph, node);
-  const int64_t elements = d_bias ? d_bias->Elements().fixed : 0;
-  const int64_t parts = d_bias ? target.SharedGradientParts(elements) : 1;
-  return Scores(AttentionExtentsOf(graph, node, 1), blocks) +
-         (parts > 1 ? Aligned(SaturatingMul(elements, parts * kFloat)) : 0);
+  return CappedDim(e.heads * Dim(head), std::max(kMostOfAttention, SaturatingMul(head, e.group))) +
+         kCudaAttentionGaps +
+         (d_bias ? CudaAttentionPartBytes(d_bias->Elements().fixed, d_bias->dtype == DType::kFloat32) : 0);
 }
 
 // A product of each step, and (G + 1) H floats for each sample: the state and its products, or the

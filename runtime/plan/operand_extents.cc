@@ -42,7 +42,8 @@ AttentionExtents AttentionExtentsOf(const Graph& graph, const Node& node, size_t
   const Dims q = LogicalDims(TypeOf(graph, node.inputs[first]), node, "perm_q"),
              k = LogicalDims(TypeOf(graph, node.inputs[first + 1]), node, "perm_k"),
              v = LogicalDims(TypeOf(graph, node.inputs[first + 2]), node, "perm_v");
-  AttentionExtents e{.queries = FromLast(q, 2),
+  AttentionExtents e{.group = std::max<int64_t>(FromLast(q, 3) / FromLast(k, 3), 1),
+                     .queries = FromLast(q, 2),
                      .keys = FromLast(k, 2),
                      .depth = FromLast(q, 1),
                      .value_depth = FromLast(v, 1)};

@@ -21,7 +21,8 @@ int64_t WindowTaps(const TensorType& weights);
 
 // The extents over which the products of an attention run.
 struct AttentionExtents {
-  Dim heads = 1;  // of all samples
+  Dim heads = 1;      // of q, of all samples
+  int64_t group = 1;  // heads of q that read one of k
   int64_t queries = 1, keys = 1, depth = 1, value_depth = 1;
 };
 // q, k and v are the operands from `first` on: 0 of Attention, 1 of AttentionGrad.

@@ -26,6 +26,12 @@ constexpr int64_t ReducePartBytes(int64_t columns) { return (columns * 8 + 63) /
 // the moments and the range of a channel; a loss, with the weights of its rows.
 inline constexpr int64_t kCudaSumBytes = 8, kCudaMomentsBytes = 24, kCudaLossBytes = 16;
 
+// The gradient of attention on a card: bytes of the statistics of a query, and of the gaps between what lies in the
+// scratch space.
+inline constexpr int64_t kCudaQueryBytes = 12, kCudaAttentionGaps = 1024;
+// Bytes of the parts of the gradient of a bias with so many elements. One part of a result in float32 is the result.
+int64_t CudaAttentionPartBytes(int64_t elements, bool is_float32);
+
 // Of a scatter on a card: rows that one block sorts, rows that one thread combines, and the bytes of
 // rows of `row_bytes` bytes. These are the targets and the places of the rows, twice; counts by digit of
 // a target, for each block; and what two of the targets in each chunk of rows have received.

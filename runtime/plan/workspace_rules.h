@@ -27,7 +27,6 @@ CappedDim CudaLoopWorkspace(const Graph& graph, const Node& node, const Target& 
 CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target& target);
-CappedDim CudaAttentionWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaAttentionGradWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaRecurrentWorkspace(const Graph& graph, const Node& node, const Target& target);
 // Reductions to extents that do not vary with N.

@@ -183,5 +183,28 @@ inline uint64_t AtomicMax(uint64_t* pointer, uint64_t v) {
 
 inline float MulAdd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double MulAdd(double a, double b, double c) { return __builtin_fma(a, b, c); }
+// Lanes put their elements where the whole warp sees them. Factors lose what tensor cores ignore. The eight products
+// are added in double, so that their order does not matter.
+inline void AddTensorProduct(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
+  struct Elements {
+    float a[4], b[2];
+  };
+  static Elements of_warps[32][32];
+  const Elements(&lanes)[32] = of_warps[act_fake_machine->thread.x / 32];
+  const uint32_t lane = LaneOfThread();
+  Elements& mine = of_warps[act_fake_machine->thread.x / 32][lane];
+  const auto kept = [](float x) { return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, x) & ~0x1fffu); };
+  for (int i = 0; i < 4; ++i) mine.a[i] = kept(a[i]);
+  for (int i = 0; i < 2; ++i) mine.b[i] = kept(b[i]);
+  SyncWarp();
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t row = lane / 4, column = lane % 4 * 2 + i % 2;
+    double sum = d[i];
+    for (uint32_t k = 0; k < 8; ++k)
+      sum += double{lanes[row * 4 + k % 4].a[k / 4 * 2 + i / 2]} * lanes[column * 4 + k % 4].b[k / 4];
+    d[i] = static_cast<float>(sum);
+  }
+  SyncWarp();
+}
 inline uint32_t FloatBits(float f) { return __builtin_bit_cast(uint32_t, f); }
 inline float FromBits(uint32_t u) { return __builtin_bit_cast(float, u); }

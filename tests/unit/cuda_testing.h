@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,6 +80,8 @@ class TestCard {
     Download(&fault, context_->fault_record, sizeof fault);
     return fault;
   }
+  // Of products, for kernels that are made from now on.
+  void MultiplyIn(cuda::FloatMath math) { context_->product_math = math; }
   // The error of what has been enqueued, or an empty string.
   std::string Wait() { return driver().Synchronize(context_->stream); }
 
@@ -128,19 +131,27 @@ struct CudaResult : OpResult {
 class CaseOnCard {
  public:
   CaseOnCard(TestCard& card, OpCase& c, int64_t workspace_bytes)
-      : card_(card), workspace_bytes_(workspace_bytes), goes_on_(c.goes_on) {
+      : card_(card), workspace_bytes_(workspace_bytes), goes_on_(c.goes_on), is_operand_(c.outputs.size()) {
     for (std::vector<TestTensor>* tensors : {&c.inputs, &c.outputs})
       for (TestTensor& t : *tensors) {
         TensorView view = t.View(false);
         if (t.present) view.data = card.Allocate(view.bytes);
         (tensors == &c.inputs ? inputs_ : outputs_).push_back(view);
       }
+    for (const auto& [output, input] : c.in_place) {
+      // The first operand's memory, for the result and for further operands.
+      TensorView& from = is_operand_[output] ? inputs_[input] : outputs_[output];
+      card.Free(from.data);
+      from.data = is_operand_[output] ? outputs_[output].data : inputs_[input].data;
+      is_operand_[output] = true;
+    }
     if (workspace_bytes > 0) workspace_ = card.Allocate(workspace_bytes);
   }
   ~CaseOnCard() {
+    std::set<std::byte*> tensors;
     for (const std::vector<TensorView>* views : {&inputs_, &outputs_})
       for (const TensorView& view : *views)
-        if (view.data) card_.Free(view.data);
+        if (view.data && tensors.insert(view.as<std::byte>()).second) card_.Free(view.data);
     if (workspace_) card_.Free(workspace_);
   }
   CaseOnCard(const CaseOnCard&) = delete;
@@ -157,7 +168,7 @@ class CaseOnCard {
     for (size_t i = 0; i < inputs_.size(); ++i)
       card_.Upload(inputs_[i].data, c.inputs[i].bytes.data(), inputs_[i].bytes);
     for (size_t i = 0; i < outputs_.size(); ++i)
-      card_.Upload(outputs_[i].data, c.outputs[i].bytes.data(), outputs_[i].bytes);
+      if (!is_operand_[i]) card_.Upload(outputs_[i].data, c.outputs[i].bytes.data(), outputs_[i].bytes);
   }
   // The outputs, then the inputs that the node mutates.
   std::vector<TestTensor> Download(const OpCase& c) {
@@ -177,6 +188,7 @@ class CaseOnCard {
   const int64_t workspace_bytes_;
   const bool goes_on_;
   std::vector<TensorView> inputs_, outputs_;
+  std::vector<bool> is_operand_;  // of each output: it lies where an operand does
   DevicePointer workspace_;
 };
 

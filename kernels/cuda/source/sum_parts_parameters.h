@@ -7,7 +7,7 @@ namespace act::cuda {
 
 struct SumPartsParameters {
   const float* parts = nullptr;  // [count, elements]
-  float* to = nullptr;
+  void* to = nullptr;
   int64_t elements = 0;
   int32_t count = 0;
 };

@@ -1,0 +1,54 @@
+// What the kernels of attention and of its gradient share: the parameters of a site, and the form that device code is
+// compiled for.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/cuda/own_kernel.h"
+#include "kernels/cuda/source/attention_parameters.h"
+#include "kernels/site/attention_shape.h"
+
+namespace act::cuda {
+
+struct AttentionSite {
+  AttentionShape shape;
+  AttentionParameters parameters;  // but for addresses
+  std::string form;                // in device code
+  int threads = 0;
+  bool tensor = false;  // products on tensor cores
+
+  int64_t QueryTiles() const;
+  int64_t KeyTiles() const;
+};
+
+// `first`: the position of q. `o`: the result of attention, or its gradient. `result`: of what the kernel writes.
+// Nullopt, with the reason in *why, if the kernels do not take it.
+std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const KernelSite& site, size_t first,
+                                             const TensorView& o, DType result, std::string* why);
+
+// q, k, v, bias and mask.
+void FillAddresses(const CudaContext& context, const KernelArgs& args, size_t first, AttentionParameters& p);
+
+// How a result of so many columns is cut into columns of blocks, each a kernel's groups of 64.
+struct ResultColumns {
+  int groups = 1;  // 1 or 2
+  int64_t tiles = 0;
+  explicit ResultColumns(int64_t columns);
+};
+
+// A device function of `header`, for the form and, unless 0, groups of columns.
+template <class Parameters>
+OwnKernel<Parameters> AttentionKernel(const CudaContext& context, const AttentionSite& site,
+                                      const std::string& name, const std::string& parameters,
+                                      const std::string& header, const std::string& function, int groups,
+                                      int resident_blocks) {
+  const std::string arguments =
+      groups > 0 ? TemplateArguments(site.form, groups) : TemplateArguments(site.form);
+  return {context,
+          SourceWith(name, site.threads, parameters, header, "  act::cuda::" + function + arguments + "(p);\n",
+                     resident_blocks),
+          site.threads};
+}
+
+}  // namespace act::cuda

@@ -1,0 +1,61 @@
+// Attention (docs/runtime_ops.md): o = dropout(softmax(scores)) v. A block has a tile of queries of one head, and goes
+// through its keys, tile by tile. So no tensor of queries times keys exists. T. Dao et al., FlashAttention, 2022.
+#pragma once
+
+#include "kernels/cuda/source/attention_scores.h"
+
+namespace act::cuda {
+
+#define ACT_TILE_BUFFERS(tiles)                                    \
+  ACT_SHARED(float4, staged_a, kStagedPacks);                      \
+  ACT_SHARED(float4, staged_b, kStagedPacks);                      \
+  ACT_SHARED(float4, staged_scores, kAttentionTile* kScoresPitch); \
+  const TileBuffers tiles { staged_a, staged_b, staged_scores }
+
+// kGroups: a block's columns of the result, in multiples of 64.
+template <class Form, int kGroups>
+ACT_DEVICE void Attention(const AttentionParameters& p) {
+  using Tiles = typename Form::Tiles;
+  using T = typename Form::T;
+  ACT_TILE_BUFFERS(tiles);
+  auto slice = static_cast<int32_t>(blockIdx.x);
+  const int32_t column = Split(p.column_tiles, slice) * kGroups * kAttentionTile;
+  // With `causal`, the last queries see most: they begin first.
+  const int32_t query = (p.query_tiles.by - 1 - Split(p.query_tiles, slice)) * kAttentionTile;
+  const int32_t kv_slice = slice / p.group;
+  const auto q = MatrixOf<T>(p.q, p.at_q, slice, p.queries, p.depth);
+  const auto k = MatrixOf<T>(p.k, p.at_k, kv_slice, p.keys, p.depth);
+  const auto v = MatrixOf<T>(p.v, p.at_v, kv_slice, p.keys, p.value_depth);
+  const ScoreRows<Form> rows(p, slice, query);
+  RunningSoftmax<Tiles> softmax;
+  Results<Tiles, kGroups> o;
+  const auto sees_none = [&] { return softmax.SeesNone(p, query); };
+  ForKeyTiles(p, query, sees_none, [&](int32_t key) {
+    typename Tiles::Sums x;  // products, scores, weights
+    AddDots<Tiles, Form::kVector>(q, query, k, key, tiles, x);
+#pragma unroll
+    for (int r = 0; r < Tiles::kRows; ++r) {
+#pragma unroll
+      for (int c = 0; c < Tiles::kColumns; ++c) {
+        const int32_t j = key + Tiles::Column(c);
+        x.at[r][c] = rows.Score(r, j, rows.Hidden(r, j), x.at[r][c]);
+      }
+      o.ScaleRow(r, softmax.Raise(r, x.at[r]));
+#pragma unroll
+      for (int c = 0; c < Tiles::kColumns; ++c) {
+        const int32_t j = key + Tiles::Column(c);
+        const float weight = j < p.keys ? WeightOf(p, x.at[r][c], softmax.largest[r]) : 0;
+        softmax.sum[r] += weight;
+        x.at[r][c] = weight * rows.Kept(r, j);
+      }
+    }
+    StoreFactors<Form>(x, tiles);
+    AddScoresTimes<Tiles, Form::kVector, true>(v, key, column, tiles, o);
+  });
+#pragma unroll
+  for (int r = 0; r < Tiles::kRows; ++r) o.ScaleRow(r, softmax.Normalizer(p, r));
+  StoreResults<Tiles>(o, query, column, p.queries, p.value_depth,
+                      static_cast<typename Form::Result*>(p.o) + MatrixAt(p.at_o, slice), p.at_o.row);
+}
+
+}  // namespace act::cuda

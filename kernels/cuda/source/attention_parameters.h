@@ -1,0 +1,86 @@
+// The parameters of the kernels in attention.h and attention_grad.h, for the host and the device.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/source/axes_parameters.h"
+#include "kernels/math/step_block.h"
+
+namespace act::cuda {
+
+// A block computes the scores of so many queries with as many keys at a time. Results have a multiple of so many
+// columns in registers.
+inline constexpr int32_t kAttentionTile = 64;
+
+// The matrices of a tensor (kernels/site/attention_shape.h: MatrixSlices). Strides are in elements.
+struct MatrixPlaces {
+  Axes slices;
+  int64_t offset = 0, row = 0;
+  int32_t column = 1;  // 0 or 1
+};
+
+// Of a query of one head, from the forward pass: the largest score, 1 / sum of e^(score - largest), and the sum over
+// keys of probability times gradient. The first two make a probability of a score.
+struct QueryStatistics {
+  float largest, normalizer, shift;
+};
+
+// What a query gets that sees no key: EmptyRow of kernels/site/attention_shape.h.
+enum class EmptyQuery : int32_t { kNaN, kMean, kZero };
+
+struct AttentionParameters {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  const float* bias = nullptr;
+  const uint8_t* mask = nullptr;
+  void* o = nullptr;
+  Divisor column_tiles;  // of o, each of a block
+  MatrixPlaces at_q, at_k, at_v, at_o, at_bias, at_mask;
+
+  int32_t queries = 0, keys = 0, depth = 0, value_depth = 0;
+  int32_t group = 1;    // query heads of a head of keys
+  int32_t heads = 1;    // of a sample
+  Divisor query_tiles;
+  float scale = 1, softcap = 0;
+  // Query i sees the keys i + window_offset .. i + causal_offset, within -2^31..2^31.
+  int64_t causal_offset = 0, window_offset = 0;
+  EmptyQuery empty = EmptyQuery::kNaN;
+  bool hidden_gradient = false;
+
+  const StepBlock* step = nullptr;
+  int64_t random_elements = 0;  // of a sample: heads * queries * keys
+  float kept = 1;               // 1 / (1 - probability)
+  uint32_t threshold = 0;
+  int32_t stream = 0;
+};
+
+// The gradient, of some heads at a time.
+struct AttentionGradParameters {
+  AttentionParameters forward;
+  const void* d_o = nullptr;  // lies as o does
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  MatrixPlaces at_dq, at_dk, at_dv;
+  Divisor key_tiles, query_columns, key_columns;  // columns: of dq, and of dk and dv, each of a block
+  QueryStatistics* statistics = nullptr;  // [slices of the launch, queries]
+  int32_t first_kv_slice = 0;             // a slice of k, v; slices of q follow from it
+
+  // Parts of the bias's gradient [parts, bias_elements], each of a block. An item is a tile of scores that is
+  // added: of a slice of the launch, and of a tile of queries or keys if the bias has one for all.
+  float* d_bias = nullptr;
+  Axes bias_slices;  // those that differ
+  int64_t bias_elements = 0;
+  Divisor bias_matrices, bias_query_tiles, bias_key_tiles, item_query_tiles, item_key_tiles;
+  int32_t items = 0, part_items = 0;
+  bool goes_on = false;  // d_bias has the sums of earlier launches
+};
+
+// A gradient that was made in scratch space goes to its place.
+struct MoveMatricesParameters {
+  const void* from = nullptr;  // [slices, rows, columns]
+  void* to = nullptr;
+  MatrixPlaces at;
+  int32_t first_slice = 0;
+  Divisor rows, columns;
+  int32_t items = 0;  // elements
+};
+
+}  // namespace act::cuda

@@ -1,0 +1,198 @@
+// What becomes of the products of queries and keys: scores, and what hides them; weights and probabilities; dropout.
+#pragma once
+
+#include "kernels/cuda/source/axes.h"
+#include "kernels/cuda/source/code_piece.h"
+#include "kernels/cuda/source/fused_math.h"
+#include "kernels/cuda/source/team.h"
+#include "kernels/cuda/source/tensor_tiles.h"
+
+namespace act::cuda {
+
+// What a kernel is compiled for. T: of q, k, v and the gradient of o. Result: of o or the gradients. kVector: elements
+// of all tensors that may be loaded at once.
+template <class TilesOfBlock, class Operand, class ResultType, int kVectorElements, bool kBiased, bool kMasks,
+          bool kCaps, bool kDrops>
+struct AttentionForm {
+  using Tiles = TilesOfBlock;
+  using T = Operand;
+  using Result = ResultType;
+  static constexpr int kVector = kVectorElements;
+  static constexpr bool kHasBias = kBiased, kHasMask = kMasks, kIsCapped = kCaps, kHasDropout = kDrops;
+};
+
+// Where element (0, 0) of matrix `slice` lies.
+ACT_DEVICE int64_t MatrixAt(const MatrixPlaces& places, int32_t slice) {
+  return places.offset + PlaceOf(places.slices, slice);
+}
+template <class T>
+ACT_DEVICE MatrixRows<T> MatrixOf(const void* tensor, const MatrixPlaces& places, int32_t slice, int32_t rows,
+                                  int32_t columns) {
+  return {static_cast<const T*>(tensor) + MatrixAt(places, slice), places.row, rows, columns};
+}
+
+struct KeyRange {
+  int32_t first, end;
+};
+
+// The keys that `causal` and `window` leave to a query.
+ACT_DEVICE KeyRange KeysOf(const AttentionParameters& p, int32_t query) {
+  const auto within = [&](int64_t key) {
+    return static_cast<int32_t>(key < 0 ? 0 : key > p.keys ? p.keys : key);
+  };
+  return {within(query + p.window_offset), within(query + p.causal_offset + 1)};
+}
+// Of a tile of queries, from the start of a tile of keys on. All, if none of them sees a key and all results are NaN.
+ACT_DEVICE KeyRange KeysOfTile(const AttentionParameters& p, int32_t first_query) {
+  const int32_t after = first_query + kAttentionTile;
+  const int32_t last = (after < p.queries ? after : p.queries) - 1;
+  const KeyRange range = {KeysOf(p, first_query).first / kAttentionTile * kAttentionTile, KeysOf(p, last).end};
+  if (range.first < range.end) return range;
+  return {0, p.empty == EmptyQuery::kNaN ? p.keys : 0};
+}
+ACT_DEVICE bool HasTile(const KeyRange& range, int32_t key) {
+  return key >= range.first && key < range.end;
+}
+
+// Calls f(key) for the tiles of keys with which a tile of queries computes: those that its queries see; then all others,
+// if sees_none(), that one of them sees no key, and takes the mean of all. All threads of the block must call it.
+template <class F, class SeesNone>
+ACT_DEVICE void ForKeyTiles(const AttentionParameters& p, int32_t query, const SeesNone& sees_none, const F& f) {
+  const KeyRange range = KeysOfTile(p, query);
+  for (int32_t key = range.first; key < range.end; key += kAttentionTile) f(key);
+  if (p.empty != EmptyQuery::kMean || (range.first == 0 && range.end >= p.keys) || !sees_none()) return;
+  for (int32_t key = 0; key < p.keys; key += kAttentionTile)
+    if (!HasTile(range, key)) f(key);
+}
+
+// The share of a score: e^(score - largest). While no key has been seen, keys that are hidden count alike if the query
+// may take their mean: they are forgotten when it sees one.
+ACT_DEVICE float WeightOf(const AttentionParameters& p, float score, float largest) {
+  if (largest != -kInfinity) return expf(score - largest);
+  return score != score ? score : p.empty == EmptyQuery::kMean ? 1.0f : 0.0f;
+}
+// What makes a probability of a weight.
+ACT_DEVICE float NormalizerOf(const AttentionParameters& p, float largest, float sum) {
+  if (p.keys == 0) return 1;
+  if (largest != -kInfinity || sum != sum || p.empty == EmptyQuery::kMean) return 1 / sum;
+  return p.empty == EmptyQuery::kZero ? 0 : std::numeric_limits<float>::quiet_NaN();
+}
+
+// A thread's rows of a tile of scores: queries query.. of slice `slice` of q.
+template <class Form>
+class ScoreRows {
+  using Tiles = typename Form::Tiles;
+
+ public:
+  ACT_DEVICE ScoreRows(const AttentionParameters& p, int32_t slice, int32_t query) : p_(p) {
+    int64_t bias = 0, mask = 0;
+    if constexpr (Form::kHasBias) bias = MatrixAt(p.at_bias, slice);
+    if constexpr (Form::kHasMask) mask = MatrixAt(p.at_mask, slice);
+#pragma unroll
+    for (int r = 0; r < Tiles::kRows; ++r) {
+      const int32_t i = query + Tiles::Row(r);
+      // A row that does not exist sees no key.
+      seen_[r] = i < p.queries ? KeysOf(p, i) : KeyRange{0, 0};
+      if constexpr (Form::kHasBias) bias_[r] = p.bias + bias + i * p.at_bias.row;
+      if constexpr (Form::kHasMask) mask_[r] = p.mask + mask + i * p.at_mask.row;
+    }
+    if constexpr (Form::kHasDropout) {
+      random_ = DropoutStream(LoadStep(p.step), p.stream);
+      sample_ = slice / p.heads;
+      first_element_ = (int64_t{slice % p.heads} * p.queries + query) * p.keys;
+    }
+  }
+
+  ACT_DEVICE bool Hidden(int r, int32_t key) const {
+    if (key < seen_[r].first || key >= seen_[r].end) return true;
+    if constexpr (Form::kHasMask) return Load(mask_[r] + key * p_.at_mask.column) == 0;
+    return false;
+  }
+
+  // The score of a product of query and key: -infinity if the pair is hidden. *slope: of the score by the scaled
+  // product.
+  ACT_DEVICE float Score(int r, int32_t key, bool hidden, float product, float* slope = nullptr) const {
+    float score = p_.scale * product;
+    if (slope) *slope = 1;
+    if constexpr (Form::kIsCapped) {
+      const float t = HyperbolicTangent(score / p_.softcap);
+      score = p_.softcap * t;
+      if (slope) *slope = MulAdd(-t, t, 1.0f);
+    }
+    if (hidden) return -kInfinity;
+    if constexpr (Form::kHasBias) score += Load(bias_[r] + key * p_.at_bias.column);
+    return score;
+  }
+
+  // 0 where dropout drops the pair, otherwise 1 / (1 - probability).
+  ACT_DEVICE float Kept(int r, int32_t key) const {
+    if constexpr (!Form::kHasDropout) return 1;
+    const int64_t element = first_element_ + int64_t{Tiles::Row(r)} * p_.keys + key;
+    return Random32(random_, sample_, p_.random_elements, element) >= p_.threshold ? p_.kept : 0;
+  }
+
+ private:
+  const AttentionParameters& p_;
+  KeyRange seen_[Tiles::kRows];
+  const float* bias_[Tiles::kRows];
+  const uint8_t* mask_[Tiles::kRows];
+  RandomStream random_;
+  int32_t sample_ = 0;
+  int64_t first_element_ = 0;
+};
+
+template <class Tiles>
+ACT_DEVICE bool AnyOfBlock(bool bit) {
+  return OverTeam<Tiles::kThreads>(static_cast<uint32_t>(bit), [](uint32_t a, uint32_t b) { return a | b; }) != 0;
+}
+
+// The softmax of rows whose scores come tile by tile: the largest score so far, and the sum of weights, of which each
+// thread of a team has a part. M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018.
+template <class Tiles>
+struct RunningSoftmax {
+  float largest[Tiles::kRows], sum[Tiles::kRows] = {};
+
+  ACT_DEVICE RunningSoftmax() {
+#pragma unroll
+    for (int r = 0; r < Tiles::kRows; ++r) largest[r] = -kInfinity;
+  }
+  // With the scores of row r in a tile: what earlier weights must be multiplied by.
+  ACT_DEVICE float Raise(int r, const float (&scores)[Tiles::kColumns]) {
+    float most = largest[r];
+#pragma unroll
+    for (int c = 0; c < Tiles::kColumns; ++c) most = fmaxf(most, scores[c]);
+    most = OverTeam<Tiles::kTeam>(most, [](float a, float b) { return fmaxf(a, b); });
+    const float before = largest[r];
+    largest[r] = most;
+    const float factor = before != -kInfinity ? expf(before - most) : most == -kInfinity ? 1.0f : 0.0f;
+    sum[r] *= factor;
+    return factor;
+  }
+  // Whether a query of the tile has seen no key so far. All threads of the block must ask.
+  ACT_DEVICE bool SeesNone(const AttentionParameters& p, int32_t query) const {
+    bool none = false;
+#pragma unroll
+    for (int r = 0; r < Tiles::kRows; ++r)
+      none = none || (query + Tiles::Row(r) < p.queries && largest[r] == -kInfinity);
+    return AnyOfBlock<Tiles>(none);
+  }
+  ACT_DEVICE float Normalizer(const AttentionParameters& p, int r) const {
+    return NormalizerOf(p, largest[r], SumOverTeam<Tiles::kTeam>(sum[r]));
+  }
+};
+
+// Writes a thread's elements of a factor of the next product.
+template <class Form>
+ACT_DEVICE void StoreFactors(const typename Form::Tiles::Sums& factors, const TileBuffers& tiles) {
+  using Tiles = typename Form::Tiles;
+  auto* const floats = reinterpret_cast<float*>(tiles.scores);
+  SyncThreads();  // the last one may still be read
+#pragma unroll
+  for (int r = 0; r < Tiles::kRows; ++r)
+#pragma unroll
+    for (int c = 0; c < Tiles::kColumns; ++c)
+      floats[Tiles::Row(r) * kScoresPitch * 4 + Tiles::Column(c)] =
+          Tiles::template Factor<typename Form::T>(factors.at[r][c]);
+}
+
+}  // namespace act::cuda

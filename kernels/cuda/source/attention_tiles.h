@@ -1,0 +1,196 @@
+// Products of tiles of 64 by 64, for attention. Operands come to shared memory some columns or rows at a time, and sums
+// stay in registers. FloatTiles multiplies in float32.
+#pragma once
+
+#include "kernels/cuda/source/attention_parameters.h"
+#include "kernels/cuda/source/floats.h"
+
+namespace act::cuda {
+
+// Terms of a product that shared memory holds at a time.
+inline constexpr int32_t kStagedTerms = 32;
+// Of a row in shared memory, in packs of four floats. Rows begin in other banks than their neighbours.
+inline constexpr int32_t kTermsPitch = kStagedTerms / 4 + 1, kColumnsPitch = kAttentionTile / 4 + 2,
+                         kScoresPitch = kAttentionTile / 4 + 1;
+inline constexpr int32_t kStagedPacks = kAttentionTile * kTermsPitch;
+static_assert(kStagedTerms * kColumnsPitch <= kStagedPacks);
+
+// In shared memory.
+struct TileBuffers {
+  float4 *a, *b;   // operands: 64 rows of 32 terms, or 32 terms of 64 columns (b)
+  float4* scores;  // 64 by 64, a factor of the next product
+};
+
+// Rows of a matrix in memory. The columns of a row are neighbours.
+template <class T>
+struct MatrixRows {
+  const T* at;
+  int64_t row;
+  int32_t rows, columns;
+};
+
+// A block of 256 threads. Each has 4 by 4 elements of a tile.
+struct FloatTiles {
+  static constexpr int kThreads = 256, kRows = 4, kColumns = 4, kTeam = 16;
+  struct Sums {
+    float at[kRows][kColumns] = {};
+  };
+  // Of a thread's element (r, c) in a tile of scores. The threads of a team have the same rows.
+  ACT_DEVICE static int32_t Row(int r) { return static_cast<int32_t>(threadIdx.x) / 16 * 4 + r; }
+  ACT_DEVICE static int32_t Column(int c) { return static_cast<int32_t>(threadIdx.x) % 16 + 16 * c; }
+  // And of a result, whose rows are the same.
+  ACT_DEVICE static int32_t ResultColumn(int c) { return static_cast<int32_t>(threadIdx.x) % 16 * 4 + c; }
+
+  // An operand as these products take it.
+  template <class T>
+  ACT_DEVICE static float Factor(float x) {
+    return RoundedTo<T>(x);
+  }
+
+  // sums(i, j) += sum over staged terms t of a(i, t) b(j, t)
+  ACT_DEVICE static void AddDots(const TileBuffers& tiles, Sums& sums) {
+#pragma unroll 2
+    for (int32_t t = 0; t < kStagedTerms / 4; ++t) {
+      float4 x[kRows], w[kColumns];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) x[i] = tiles.a[Row(i) * kTermsPitch + t];
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) w[j] = tiles.b[Column(j) * kTermsPitch + t];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i)
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) {
+          float sum = sums.at[i][j];
+          sum = MulAdd(x[i].x, w[j].x, sum);
+          sum = MulAdd(x[i].y, w[j].y, sum);
+          sum = MulAdd(x[i].z, w[j].z, sum);
+          sums.at[i][j] = MulAdd(x[i].w, w[j].w, sum);
+        }
+    }
+  }
+
+  // sums(i, c) += sum over staged terms t of scores(i, first + t) b(t, c)
+  ACT_DEVICE static void AddRows(const TileBuffers& tiles, int32_t first, Sums& sums) {
+    const int32_t column = static_cast<int32_t>(threadIdx.x) % 16;
+#pragma unroll 2
+    for (int32_t t = 0; t < kStagedTerms / 4; ++t) {
+      float4 x[kRows];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) x[i] = tiles.scores[Row(i) * kScoresPitch + first / 4 + t];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float4 w = tiles.b[(4 * t + e) * kColumnsPitch + column];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i)
+          AddProduct(e == 0 ? x[i].x : e == 1 ? x[i].y : e == 2 ? x[i].z : x[i].w, w, sums.at[i]);
+      }
+    }
+  }
+
+  // sums(j, c) += sum over staged terms t of scores(first + t, j) b(t, c)
+  ACT_DEVICE static void AddColumns(const TileBuffers& tiles, int32_t first, Sums& sums) {
+    const auto thread = static_cast<int32_t>(threadIdx.x);
+#pragma unroll 4
+    for (int32_t t = 0; t < kStagedTerms; ++t) {
+      const float4 x = tiles.scores[(first + t) * kScoresPitch + thread / 16];
+      const float4 w = tiles.b[t * kColumnsPitch + thread % 16];
+      AddProduct(x.x, w, sums.at[0]);
+      AddProduct(x.y, w, sums.at[1]);
+      AddProduct(x.z, w, sums.at[2]);
+      AddProduct(x.w, w, sums.at[3]);
+    }
+  }
+
+ private:
+  ACT_DEVICE static void AddProduct(float x, const float4& w, float (&sums)[kColumns]) {
+    sums[0] = MulAdd(x, w.x, sums[0]);
+    sums[1] = MulAdd(x, w.y, sums[1]);
+    sums[2] = MulAdd(x, w.z, sums[2]);
+    sums[3] = MulAdd(x, w.w, sums[3]);
+  }
+};
+
+// A tile of kRows x kColumns from (row, column) on goes to shared memory, with zeros outside of the matrix. kVector:
+// elements that a thread may load at once.
+template <class Tiles, int kVector, int kRows, int kColumns, int kPitch, class T>
+ACT_DEVICE void Stage(const MatrixRows<T>& from, int32_t row, int32_t column, float4* to) {
+  constexpr int kPacks = kColumns / kVector;
+  auto* const floats = reinterpret_cast<float*>(to);
+#pragma unroll
+  for (int pack = 0; pack < kRows * kPacks; pack += Tiles::kThreads) {
+    const int e = pack + static_cast<int>(threadIdx.x), r = e / kPacks, c = e % kPacks * kVector;
+    Floats<kVector> x = {};
+    if (row + r < from.rows && column + c < from.columns)
+      LoadFloats(from.at + (row + r) * from.row + column + c, x);
+#pragma unroll
+    for (int v = 0; v < kVector; ++v)
+      floats[r * kPitch * 4 + c + v] = Tiles::template Factor<T>(x.at[v]);
+  }
+}
+
+// sums(i, j) += sum over all columns t of a(a_row + i, t) b(b_row + j, t)
+template <class Tiles, int kVector, class T>
+ACT_DEVICE void AddDots(const MatrixRows<T>& a, int32_t a_row, const MatrixRows<T>& b, int32_t b_row,
+                        const TileBuffers& tiles, typename Tiles::Sums& sums) {
+  for (int32_t t = 0; t < a.columns; t += kStagedTerms) {
+    SyncThreads();  // what was staged before may still be read
+    Stage<Tiles, kVector, kAttentionTile, kStagedTerms, kTermsPitch>(a, a_row, t, tiles.a);
+    Stage<Tiles, kVector, kAttentionTile, kStagedTerms, kTermsPitch>(b, b_row, t, tiles.b);
+    SyncThreads();
+    Tiles::AddDots(tiles, sums);
+  }
+}
+
+// A tile of results: kGroups times 64 columns.
+template <class Tiles, int kGroups>
+struct Results {
+  typename Tiles::Sums groups[kGroups];
+
+  ACT_DEVICE void ScaleRow(int r, float factor) {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int c = 0; c < Tiles::kColumns; ++c) groups[g].at[r][c] *= factor;
+  }
+};
+
+// For the tile of scores in shared memory, and rows b_row.. of b, which are its columns' (kByRows) or its rows':
+//   kByRows: results(i, c) += sum over j of scores(i, j) b(b_row + j, column + c)
+//   else:    results(j, c) += sum over i of scores(i, j) b(b_row + i, column + c)
+template <class Tiles, int kVector, bool kByRows, int kGroups, class T>
+ACT_DEVICE void AddScoresTimes(const MatrixRows<T>& b, int32_t b_row, int32_t column, const TileBuffers& tiles,
+                               Results<Tiles, kGroups>& results) {
+  for (int32_t first = 0; first < kAttentionTile && b_row + first < b.rows; first += kStagedTerms) {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      SyncThreads();  // also for the scores
+      Stage<Tiles, kVector, kStagedTerms, kAttentionTile, kColumnsPitch>(
+          b, b_row + first, column + g * kAttentionTile, tiles.b);
+      SyncThreads();
+      if constexpr (kByRows)
+        Tiles::AddRows(tiles, first, results.groups[g]);
+      else
+        Tiles::AddColumns(tiles, first, results.groups[g]);
+    }
+  }
+}
+
+// Writes what lies within the matrix, from (row, column) on.
+template <class Tiles, int kGroups, class T>
+ACT_DEVICE void StoreResults(const Results<Tiles, kGroups>& results, int32_t row, int32_t column, int32_t rows,
+                             int32_t columns, T* to, int64_t to_row) {
+#pragma unroll
+  for (int r = 0; r < Tiles::kRows; ++r) {
+    const int32_t i = row + Tiles::Row(r);
+    if (i >= rows) continue;
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int c = 0; c < Tiles::kColumns; ++c) {
+        const int32_t j = column + g * kAttentionTile + Tiles::ResultColumn(c);
+        if (j < columns) StoreFloat(to + i * to_row + j, results.groups[g].at[r][c]);
+      }
+  }
+}
+
+}  // namespace act::cuda
