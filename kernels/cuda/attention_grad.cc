@@ -1,7 +1,6 @@
 // The gradient of attention, of some heads at a time: first the statistics of their queries, then the gradients of the
-// bias, of q, and of k and v. These may lie where q, k and v do. So that of q, which is there before k and v have been
-// read for the last time, is made in the workspace; and those of k and v too, where several blocks have columns of
-// one key.
+// bias, of q, k and v. Gradients may lie where q, k and v do, and the kernels of all three read these. So they are made in
+// the workspace, and moved when all are there.
 #include "kernels/cuda/attention_grad.h"
 
 #include <algorithm>
@@ -44,37 +43,40 @@ struct Apart {
 // Where things lie in the workspace, and how many heads of keys it holds them of.
 struct GradientSpace {
   Apart dq, dk, dv;
-  bool keys_apart = false;  // also dk and dv
   int64_t slices = 0, parts_bytes = 0, statistics = 0, bytes = 0;
 
-  GradientSpace(const AttentionSite& site, bool keys_apart, int64_t element_bytes, int64_t parts,
-                int64_t workspace_bytes);
+  GradientSpace(const AttentionSite& site, int64_t element_bytes, int64_t parts, int64_t workspace_bytes);
 };
 
-GradientSpace::GradientSpace(const AttentionSite& site, bool are_apart, int64_t element_bytes, int64_t parts,
+GradientSpace::GradientSpace(const AttentionSite& site, int64_t element_bytes, int64_t parts,
                              int64_t workspace_bytes)
     : dq{site.parameters.at_q, site.shape.queries, site.shape.depth},
       dk{site.parameters.at_k, site.shape.keys, site.shape.depth},
       dv{site.parameters.at_v, site.shape.keys, site.shape.value_depth},
-      keys_apart(are_apart),
       parts_bytes(parts) {
   const AttentionShape& s = site.shape;
-  const int64_t group = site.parameters.group,
-                of_queries = group * (s.queries * kCudaQueryBytes + dq.SliceElements() * element_bytes),
-                of_keys = keys_apart ? (dk.SliceElements() + dv.SliceElements()) * element_bytes : 0;
-  const int64_t room = workspace_bytes - parts - kCudaAttentionGaps;
-  slices = std::clamp<int64_t>(room / std::max<int64_t>(of_queries + of_keys, 1), 0, s.batches * s.kv_heads);
+  const int64_t group = site.parameters.group, of_statistics = group * s.queries * kCudaQueryBytes,
+                of_dq = group * dq.SliceElements() * element_bytes, of_dk = dk.SliceElements() * element_bytes,
+                of_dv = dv.SliceElements() * element_bytes;
+  const int64_t head = std::max<int64_t>(of_statistics + of_dq + of_dk + of_dv, 1);
+  slices = std::clamp<int64_t>((workspace_bytes - parts - kCudaAttentionGaps) / head, 0, s.batches * s.kv_heads);
   bytes = parts;
   const auto place = [&](int64_t bytes_of_slice) {
     const int64_t at = RoundUp(bytes, AlignmentOf(TargetKind::kCuda));
     bytes = at + slices * bytes_of_slice;
     return at;
   };
-  statistics = place(group * s.queries * kCudaQueryBytes);
-  dq.offset = place(group * dq.SliceElements() * element_bytes);
-  if (!keys_apart) return;
-  dk.offset = place(dk.SliceElements() * element_bytes);
-  dv.offset = place(dv.SliceElements() * element_bytes);
+  statistics = place(of_statistics);
+  dq.offset = place(of_dq);
+  dk.offset = place(of_dk);
+  dv.offset = place(of_dv);
+}
+
+template <class... Arguments>
+GradKernel GradientKernel(const CudaContext& context, const AttentionSite& site, const std::string& name,
+                          const std::string& function, const Arguments&... arguments) {
+  return AttentionKernel<AttentionGradParameters>(context, site, name, "AttentionGradParameters", "attention_grad",
+                                                  function, 2, arguments...);
 }
 
 // The kernel of a bias's gradient. Its parts lie at the start of the workspace.
@@ -106,9 +108,7 @@ std::optional<BiasGradient> BiasGradientOf(const CudaContext& context, const Att
   const int64_t of_slice = int64_t{p.item_query_tiles.by} * p.item_key_tiles.by;
   const int64_t items = space.slices * p.forward.group * of_slice;
   const int64_t blocks = int64_t{p.bias_matrices.by} * p.bias_query_tiles.by * p.bias_key_tiles.by;
-  BiasGradient bias{AttentionKernel<AttentionGradParameters>(context, site, "attention_grad_bias",
-                                                             "AttentionGradParameters", "attention_grad",
-                                                             "AttentionGradBias", 0, 2),
+  BiasGradient bias{GradientKernel(context, site, "attention_grad_bias", "AttentionGradBias"),
                     PartSums(context, d_bias.elements, blocks, items, kLeastItems, space.parts_bytes, d_bias.dtype),
                     d_bias.elements > 0 ? blocks : 0};
   if (bias.parts.WorkspaceBytes() > space.parts_bytes || blocks * bias.parts.count() >= kMaxCount) return std::nullopt;
@@ -119,44 +119,46 @@ std::optional<BiasGradient> BiasGradientOf(const CudaContext& context, const Att
 class AttentionGradKernel final : public Kernel {
  public:
   AttentionGradKernel(const CudaContext& context, const AttentionSite& site, DType result,
-                      const GradientSpace& space, const AttentionGradParameters& parameters,
-                      std::optional<BiasGradient> bias)
+                      const GradientSpace& space, std::optional<BiasGradient> bias,
+                      const AttentionGradParameters& parameters)
       : context_(context),
-        s_(site.shape),
+        shape_(site.shape),
         parameters_(parameters),
         space_(space),
-        query_blocks_(site.QueryTiles()),
-        key_blocks_(site.KeyTiles()),
-        query_columns_(site.shape.depth),
-        key_columns_(std::max(site.shape.depth, site.shape.value_depth)),
-        statistics_(Of(site, "attention_statistics", "AttentionStatistics", 0, 2)),
-        queries_(Of(site, "attention_grad_queries", "AttentionGradQueries", query_columns_.groups, 2)),
-        keys_(Of(site, "attention_grad_keys", "AttentionGradKeys", key_columns_.groups, 1)),
+        query_tiles_(site.QueryTiles()),
+        key_tiles_(site.KeyTiles()),
+        dq_columns_(site.shape.depth),
+        dv_columns_(site.shape.value_depth),
+        statistics_(GradientKernel(context, site, "attention_statistics", "AttentionStatistics")),
+        dq_(GradientKernel(context, site, "attention_grad_queries", "AttentionGradQueries", dq_columns_.groups)),
+        dk_(GradientKernel(context, site, "attention_grad_keys", "AttentionGradKeys", dq_columns_.groups, "false")),
+        dv_(GradientKernel(context, site, "attention_grad_values", "AttentionGradKeys", dv_columns_.groups, "true")),
         move_(context, "move_matrices", "MoveMatricesParameters", "attention_grad",
               "MoveMatrices" + TemplateArguments(FloatType(result))),
-        bias_(std::move(bias)) {}
+        bias_(std::move(bias)) {
+    parameters_.forward = site.parameters;
+    parameters_.key_tiles = DivisorOf(key_tiles_);
+    parameters_.query_columns = parameters_.key_columns = DivisorOf(dq_columns_.tiles);
+    parameters_.value_columns = DivisorOf(dv_columns_.tiles);
+  }
 
   int64_t WorkspaceBytes() const override { return space_.bytes; }
   std::string Describe() const override { return std::to_string(space_.slices) + " heads of keys at a time"; }
   std::string Run(const KernelArgs& args) override;
 
  private:
-  GradKernel Of(const AttentionSite& site, const std::string& name, const std::string& function, int groups,
-                int resident_blocks) const {
-    return AttentionKernel<AttentionGradParameters>(context_, site, name, "AttentionGradParameters",
-                                                    "attention_grad", function, groups, resident_blocks);
-  }
   // Of `count` heads of keys.
   Status RunSlices(const KernelArgs& args, AttentionGradParameters p, int64_t first, int64_t count) const;
-  Status Move(const Apart& gradient, int64_t first, int64_t count, const std::byte* workspace, void* to) const;
+  // The gradients of `count` slices go from the workspace to their places.
+  Status Move(const Apart& gradient, const void* from, void* to, int64_t first, int64_t count) const;
 
   const CudaContext& context_;
-  AttentionShape s_;
+  AttentionShape shape_;
   AttentionGradParameters parameters_;
   GradientSpace space_;
-  int64_t query_blocks_, key_blocks_;
-  ResultColumns query_columns_, key_columns_;
-  GradKernel statistics_, queries_, keys_;
+  int64_t query_tiles_, key_tiles_;
+  ResultColumns dq_columns_, dv_columns_;  // those of dk are dq's
+  GradKernel statistics_, dq_, dk_, dv_;
   OwnKernel<MoveMatricesParameters> move_;
   std::optional<BiasGradient> bias_;
 };
@@ -164,57 +166,52 @@ class AttentionGradKernel final : public Kernel {
 std::string AttentionGradKernel::Run(const KernelArgs& args) {
   AttentionGradParameters p = parameters_;
   FillAddresses(context_, args, 1, p.forward);
-  p.d_o = args.inputs[0].as<void>();
   auto* const workspace = args.workspace.data.as<std::byte>();
+  p.d_o = args.inputs[0].as<void>();
   p.statistics = reinterpret_cast<QueryStatistics*>(workspace + space_.statistics);
-  void* const d_bias = bias_ ? args.outputs[s_.GradientOf(3)].as<void>() : nullptr;
-  if (bias_) p.d_bias = bias_->parts.Target(d_bias, reinterpret_cast<float*>(workspace));
-  const int64_t slices = s_.batches * s_.kv_heads;
+  p.dq = workspace + space_.dq.offset;
+  p.dk = workspace + space_.dk.offset;
+  p.dv = workspace + space_.dv.offset;
+  auto* const parts = reinterpret_cast<float*>(workspace);
+  void* const d_bias = bias_ ? args.outputs[shape_.GradientOf(3)].as<void>() : nullptr;
+  if (bias_) p.d_bias = bias_->parts.Target(d_bias, parts);
   // Without heads, too: the gradient of a bias is 0 then.
+  const int64_t slices = shape_.batches * shape_.kv_heads;
   int64_t first = 0;
   do {
     if (Status status = RunSlices(args, p, first, std::min(space_.slices, slices - first)); !status.empty())
       return status;
     first += space_.slices;
   } while (first < slices);
-  return bias_ ? bias_->parts.Add(reinterpret_cast<float*>(workspace), d_bias) : "";
+  return bias_ ? bias_->parts.Add(parts, d_bias) : "";
 }
 
 Status AttentionGradKernel::RunSlices(const KernelArgs& args, AttentionGradParameters p, int64_t first,
                                       int64_t count) const {
-  const int64_t q_slices = count * p.forward.group;
-  auto* const workspace = args.workspace.data.as<std::byte>();
+  const int64_t first_q = first * p.forward.group, q_count = count * p.forward.group;
   p.first_kv_slice = static_cast<int32_t>(first);
   p.goes_on = first > 0;
-  Status status = statistics_.Launch(q_slices * query_blocks_, p);
-  if (bias_ && status.empty()) {
-    p.items = static_cast<int32_t>(q_slices * p.item_query_tiles.by * p.item_key_tiles.by);
+  p.at_dq = space_.dq.Places(first_q);
+  p.at_dk = space_.dk.Places(first);
+  p.at_dv = space_.dv.Places(first);
+  Status status = statistics_.Launch(q_count * query_tiles_, p);
+  if (status.empty() && bias_) {
+    p.items = static_cast<int32_t>(q_count * p.item_query_tiles.by * p.item_key_tiles.by);
     status = bias_->kernel.Launch(bias_->blocks * bias_->parts.count(), p);
   }
-  if (!status.empty()) return status;
-
-  void *const dq = args.outputs[s_.GradientOf(0)].as<void>(), *const dk = args.outputs[s_.GradientOf(1)].as<void>(),
-             *const dv = args.outputs[s_.GradientOf(2)].as<void>();
-  p.dq = workspace + space_.dq.offset;
-  p.at_dq = space_.dq.Places(first * p.forward.group);
-  p.dk = dk, p.at_dk = p.forward.at_k;
-  p.dv = dv, p.at_dv = p.forward.at_v;
-  if (space_.keys_apart) {
-    p.dk = workspace + space_.dk.offset, p.at_dk = space_.dk.Places(first);
-    p.dv = workspace + space_.dv.offset, p.at_dv = space_.dv.Places(first);
-  }
-  status = queries_.Launch(q_slices * query_blocks_ * query_columns_.tiles, p);
-  if (status.empty()) status = keys_.Launch(count * key_blocks_ * key_columns_.tiles, p);
-  if (status.empty()) status = Move(space_.dq, first * p.forward.group, q_slices, workspace, dq);
-  if (!space_.keys_apart) return status;
-  if (status.empty()) status = Move(space_.dk, first, count, workspace, dk);
-  return status.empty() ? Move(space_.dv, first, count, workspace, dv) : status;
+  if (status.empty()) status = dq_.Launch(q_count * query_tiles_ * dq_columns_.tiles, p);
+  if (status.empty()) status = dk_.Launch(count * key_tiles_ * dq_columns_.tiles, p);
+  if (status.empty()) status = dv_.Launch(count * key_tiles_ * dv_columns_.tiles, p);
+  const auto result = [&](size_t operand) { return args.outputs[shape_.GradientOf(operand)].as<void>(); };
+  if (status.empty()) status = Move(space_.dq, p.dq, result(0), first_q, q_count);
+  if (status.empty()) status = Move(space_.dk, p.dk, result(1), first, count);
+  return status.empty() ? Move(space_.dv, p.dv, result(2), first, count) : status;
 }
 
-Status AttentionGradKernel::Move(const Apart& gradient, int64_t first, int64_t count, const std::byte* workspace,
-                                 void* to) const {
+Status AttentionGradKernel::Move(const Apart& gradient, const void* from, void* to, int64_t first,
+                                 int64_t count) const {
   const int64_t items = count * gradient.SliceElements();
-  return move_.LaunchItems(items, {.from = workspace + gradient.offset,
+  return move_.LaunchItems(items, {.from = from,
                                    .to = to,
                                    .at = gradient.at,
                                    .first_slice = static_cast<int32_t>(first),
@@ -226,11 +223,10 @@ Status AttentionGradKernel::Move(const Apart& gradient, int64_t first, int64_t c
 }  // namespace
 
 std::unique_ptr<Kernel> CreateAttentionGrad(const CudaContext& context, const KernelSite& site, std::string* why) {
-  const auto operands = std::span(site.inputs).subspan(1);
   if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "do and q must have one type");
   const DType result = site.outputs[0].dtype;
   const auto at = AttentionSiteOf(context, site, 1, site.inputs[0], result, why);
-  if (!at || !GradientsFit(at->shape, operands, site.outputs, why)) return nullptr;
+  if (!at || !GradientsFit(at->shape, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
   const AttentionShape& s = at->shape;
   const size_t of_bias = s.GradientOf(3);
   for (size_t i = 0; i < std::min(of_bias, site.outputs.size()); ++i)
@@ -238,28 +234,19 @@ std::unique_ptr<Kernel> CreateAttentionGrad(const CudaContext& context, const Ke
   const TensorView* d_bias = site.outputs.size() > of_bias ? &site.outputs[of_bias] : nullptr;
   if (d_bias && !s.bias) return Refuse(why, "there is no bias of which there could be a gradient");
 
-  const ResultColumns query_columns(s.depth), key_columns(std::max(s.depth, s.value_depth));
-  const int64_t parts =
-      d_bias ? CudaAttentionPartBytes(d_bias->elements, d_bias->dtype == DType::kFloat32) : 0;
-  const GradientSpace space(*at, key_columns.tiles > 1, ByteSize(result), std::min(parts, site.workspace_bytes),
-                            site.workspace_bytes);
-  const int64_t slices = s.batches * s.kv_heads;
-  if (space.slices == 0 && slices > 0) return Refuse(why, "the workspace does not hold what one head needs");
-  if (space.slices * std::max({at->parameters.group * space.dq.SliceElements(), space.dk.SliceElements(),
-                               space.dv.SliceElements()}) >= kMaxCount)
-    return Refuse(why, "2^31 elements of a gradient at a time");
-
+  const int64_t parts = d_bias ? CudaAttentionPartBytes(d_bias->elements, d_bias->dtype == DType::kFloat32) : 0;
+  const GradientSpace space(*at, ByteSize(result), std::min(parts, site.workspace_bytes), site.workspace_bytes);
+  if (space.slices == 0 && s.batches * s.kv_heads > 0)
+    return Refuse(why, "the workspace does not hold what one head needs");
+  if (space.bytes / ByteSize(result) >= kMaxCount) return Refuse(why, "2^31 elements of gradients at a time");
   AttentionGradParameters p;
   p.forward = at->parameters;
-  p.key_tiles = DivisorOf(at->KeyTiles());
-  p.query_columns = DivisorOf(query_columns.tiles);
-  p.key_columns = DivisorOf(key_columns.tiles);
   std::optional<BiasGradient> bias;
   if (d_bias) {
     bias = BiasGradientOf(context, *at, *d_bias, space, p);
     if (!bias) return Refuse(why, "the workspace does not hold the gradient of the bias");
   }
-  return std::make_unique<AttentionGradKernel>(context, *at, result, space, p, std::move(bias));
+  return std::make_unique<AttentionGradKernel>(context, *at, result, space, std::move(bias), p);
 }
 
 }  // namespace act::cuda

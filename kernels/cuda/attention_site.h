@@ -37,17 +37,17 @@ struct ResultColumns {
   explicit ResultColumns(int64_t columns);
 };
 
-// A device function of `header`, for the form and, unless 0, groups of columns.
-template <class Parameters>
+// The device function `function` of `header`. `arguments`: of its template, after the form. `resident_blocks`: of
+// FloatTiles on a multiprocessor; of TensorTiles, which are half as large and take more registers, one more.
+template <class Parameters, class... Arguments>
 OwnKernel<Parameters> AttentionKernel(const CudaContext& context, const AttentionSite& site,
                                       const std::string& name, const std::string& parameters,
-                                      const std::string& header, const std::string& function, int groups,
-                                      int resident_blocks) {
-  const std::string arguments =
-      groups > 0 ? TemplateArguments(site.form, groups) : TemplateArguments(site.form);
+                                      const std::string& header, const std::string& function, int resident_blocks,
+                                      const Arguments&... arguments) {
   return {context,
-          SourceWith(name, site.threads, parameters, header, "  act::cuda::" + function + arguments + "(p);\n",
-                     resident_blocks),
+          SourceWith(name, site.threads, parameters, header,
+                     "  act::cuda::" + function + TemplateArguments(site.form, arguments...) + "(p);\n",
+                     resident_blocks + site.tensor),
           site.threads};
 }
 

@@ -19,10 +19,9 @@ constexpr int64_t kMostOfConvolution = 64 * kMiB;
 // What cuBLAS's documentation (cublasSetWorkspace) recommends for Hopper and Blackwell, and for cards
 // before these.
 constexpr int64_t kMostOfProduct = 32 * kMiB, kMostOfSmallProduct = 4 * kMiB;
-// Gradients of q that attention holds at once, of as many heads as they suffice for: some 512 tiles of 64 queries.
-constexpr int64_t kMostOfAttention = 16 * kMiB;
-// A block of its gradient has so many columns of a key's gradients at most (kernels/cuda/attention_site.h).
-constexpr int64_t kAttentionColumns = 128;
+// Gradients of q, k and v that attention holds at once, of as many heads as they suffice for: some 700 tiles of 64
+// queries, if heads have 64 elements.
+constexpr int64_t kMostOfAttention = 32 * kMiB;
 
 CappedDim operator+(const CappedDim& a, const CappedDim& b) {
   const auto most = [](const CappedDim& dim) { return dim.size.IsFixed() ? dim.At(0) : dim.most; };
@@ -104,13 +103,12 @@ int64_t CudaAttentionPartBytes(int64_t elements, bool is_float32) {
   return parts > 1 || !is_float32 ? Aligned(SaturatingMul(elements, parts * kFloat)) : 0;
 }
 
-// Statistics of queries and their gradients, and where several blocks share a key, its gradients.
+// Statistics of queries, and the gradients of q, k and v.
 CappedDim CudaAttentionGradWorkspace(const Graph& graph, const Node& node, const Target&) {
   const AttentionExtents e = AttentionExtentsOf(graph, node, 1);
   const int64_t element = ByteSize(TypeOf(graph, node.outputs[0]).dtype);
-  const int64_t of_query = SaturatingAdd(kCudaQueryBytes, SaturatingMul(e.depth, element));
-  const bool share = std::max(e.depth, e.value_depth) > kAttentionColumns;
-  const int64_t of_key = share ? SaturatingMul(SaturatingAdd(e.depth, e.value_depth), element) : 0;
+  const int64_t of_query = SaturatingAdd(kCudaQueryBytes, SaturatingMul(e.depth, element)),
+                of_key = SaturatingMul(SaturatingAdd(e.depth, e.value_depth), element);
   const int64_t head = SaturatingAdd(SaturatingMul(e.queries, of_query), SaturatingMul(e.keys, of_key));
   const TensorType* d_bias = FixedBiasGradient(graph, node);
   return CappedDim(e.heads * Dim(head), std::max(kMostOfAttention, SaturatingMul(head, e.group))) +

@@ -66,34 +66,32 @@ TEST(CudaWorkspace, AProductHasWhatCublasRecommends) {
   EXPECT_EQ(small.Bytes(1 << 20, 4 * kMiB), 4 * kMiB);
 }
 
-TEST(CudaWorkspace, AttentionHoldsTheScoresOfAsManyHeadsAsFit) {
+TEST(CudaWorkspace, AttentionTakesNone) {
   const Dims heads = {n, 8, 128, 64};
-  const int64_t head = 128 * 128 * 4;
-  const Planned attention("Attention", {heads, heads, heads}, {heads});
-  EXPECT_EQ(attention.Bytes(1), 8 * head);
-  EXPECT_EQ(attention.Bytes(16), 128 * head);
-  EXPECT_EQ(attention.Bytes(1000), 64 * kMiB);
-  // Of time-major heads, [N,T,H,D].
-  const Dims stored = {n, 128, 8, 64};
-  Planned moved("Attention", {stored, stored, stored}, {stored});
-  for (const char* perm : {"perm_q", "perm_k", "perm_v", "perm_o"})
-    moved.With(perm, std::vector<int64_t>{0, 2, 1, 3});
-  EXPECT_EQ(moved.Bytes(16), attention.Bytes(16));
-  // So long that no head fits: 16 queries at a time.
-  const Dims few = {n, 1, 100, 64}, many = {n, 1, Dim(10 * kMiB), 64};
-  EXPECT_EQ(Planned("Attention", {few, many, many}, {few}).Bytes(1), 16 * 10 * kMiB * 4);
+  EXPECT_EQ(Planned("Attention", {heads, heads, heads}, {heads}).Bytes(16), 0);
 }
 
-TEST(CudaWorkspace, TheGradientOfAttentionHoldsProbabilitiesTheirGradientsAndPartsOfTheBias) {
+TEST(CudaWorkspace, TheGradientOfAttentionHoldsThoseOfAsManyHeadsAsFit) {
   const Dims heads = {n, 8, 128, 64};
-  const int64_t head = 128 * 128 * 4;
-  Planned grad("AttentionGrad", {heads, heads, heads, heads}, {heads, heads, heads});
-  EXPECT_EQ(grad.Bytes(2), 2 * 16 * head);
-  EXPECT_EQ(grad.Bytes(1000), 128 * kMiB);
-  Planned biased("AttentionGrad", {heads, heads, heads, heads, {128, 128}},
-                 {heads, heads, heads, {128, 128}});
-  EXPECT_EQ(biased.Bytes(2), 2 * 16 * head + 32 * head);  // 2^19 / 128^2 parts
-  EXPECT_EQ(grad.With("softcap", 30.0).Bytes(2), 3 * 16 * head);
+  const int64_t head = 128 * (12 + 3 * 64 * 4), gaps = 1024;
+  const Planned grad("AttentionGrad", {heads, heads, heads, heads}, {heads, heads, heads});
+  EXPECT_EQ(grad.Bytes(1), 8 * head + gaps);
+  EXPECT_EQ(grad.Bytes(16), 128 * head + gaps);
+  EXPECT_EQ(grad.Bytes(1000), 32 * kMiB + gaps);
+  // Of time-major heads, [N,T,H,D].
+  const Dims stored = {n, 128, 8, 64};
+  Planned moved("AttentionGrad", {stored, stored, stored, stored}, {stored, stored, stored});
+  for (const char* perm : {"perm_q", "perm_k", "perm_v", "perm_o"})
+    moved.With(perm, std::vector<int64_t>{0, 2, 1, 3});
+  EXPECT_EQ(moved.Bytes(16), grad.Bytes(16));
+  // At least one head of keys, with all heads of queries that read it.
+  const Dims q = {n, 8, 100, 64}, k = {n, 2, Dim(kMiB), 64};
+  EXPECT_EQ(Planned("AttentionGrad", {q, q, k, k}, {q, k, k}).Bytes(1),
+            4 * (100 * (12 + 64 * 4) + kMiB * 2 * 64 * 4) + gaps);
+  // And parts of the gradient of a bias.
+  const Dims bias = {128, 128};
+  EXPECT_EQ(Planned("AttentionGrad", {heads, heads, heads, heads, bias}, {heads, heads, heads, bias}).Bytes(2),
+            16 * head + gaps + 32 * 128 * 128 * 4);  // 2^19 / 128^2 parts
 }
 
 TEST(CudaWorkspace, StatisticsAndReductionsHaveTheirParts) {

@@ -35,10 +35,11 @@ ACT_DEVICE void Attention(const AttentionParameters& p) {
     AddDots<Tiles, Form::kVector>(q, query, k, key, tiles, x);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r) {
+      const KeyRange seen = rows.Seen(r);
 #pragma unroll
       for (int c = 0; c < Tiles::kColumns; ++c) {
         const int32_t j = key + Tiles::Column(c);
-        x.at[r][c] = rows.Score(r, j, rows.Hidden(r, j), x.at[r][c]);
+        x.at[r][c] = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
       }
       o.ScaleRow(r, softmax.Raise(r, x.at[r]));
 #pragma unroll

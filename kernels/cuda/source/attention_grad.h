@@ -2,7 +2,8 @@
 // softcap:
 //   dscore = p (dp - sum over keys of p dp), dv = dropout(p)^T do, dq = scale c dscore k, dk = scale c dscore^T q.
 // A first pass makes the largest score, the sum of weights and that of p dp of each query. Then blocks of queries make
-// dq, and blocks of keys dk and dv. So sums have an order that the shape fixes. T. Dao, FlashAttention-2, 2023.
+// dq, and blocks of keys dk and dv, apart: both at once would take more registers than let two blocks run. Sums have an
+// order that the shape fixes. T. Dao, FlashAttention-2, 2023.
 #pragma once
 
 #include "kernels/cuda/source/attention.h"
@@ -60,10 +61,11 @@ ACT_DEVICE void AttentionStatistics(const AttentionGradParameters& all) {
     AddDots<Tiles, Form::kVector>(of.d_o, query, of.v, key, tiles, dp);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r) {
+      const KeyRange seen = rows.Seen(r);
 #pragma unroll
       for (int c = 0; c < Tiles::kColumns; ++c) {
         const int32_t j = key + Tiles::Column(c);
-        x.at[r][c] = rows.Score(r, j, rows.Hidden(r, j), x.at[r][c]);
+        x.at[r][c] = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
       }
       shift[r] *= softmax.Raise(r, x.at[r]);
 #pragma unroll
@@ -87,57 +89,69 @@ ACT_DEVICE void AttentionStatistics(const AttentionGradParameters& all) {
   }
 }
 
-// A tile of scores in the backward pass: probabilities times what dropout keeps, and the gradients of the scores.
+// Query i's, which may not exist.
+ACT_DEVICE QueryStatistics StatisticsOf(const AttentionGradParameters& all, int32_t slice, int32_t i) {
+  if (i >= all.forward.queries) return {0, 0, 0};
+  const QueryStatistics* const from = StatisticsAt(all, slice) + i;
+  return {Load(&from->largest), Load(&from->normalizer), Load(&from->shift)};
+}
+
+// For queries query.. of a slice and keys key..: probabilities, times what dropout keeps.
 template <class Form>
-class GradientTile {
+ACT_DEVICE typename Form::Tiles::Sums KeptProbabilities(const AttentionGradParameters& all,
+                                                        const GradientOperands<Form>& of, int32_t slice,
+                                                        int32_t query, int32_t key, const TileBuffers& tiles) {
   using Tiles = typename Form::Tiles;
-
- public:
-  typename Tiles::Sums weights, gradients;
-
-  // Queries query.. of a slice, keys key...
-  ACT_DEVICE GradientTile(const AttentionGradParameters& all, const GradientOperands<Form>& of, int32_t slice,
-                          int32_t query, int32_t key, const TileBuffers& tiles) {
-    const AttentionParameters& p = all.forward;
-    AddDots<Tiles, Form::kVector>(of.q, query, of.k, key, tiles, weights);
-    AddDots<Tiles, Form::kVector>(of.d_o, query, of.v, key, tiles, gradients);
-    const ScoreRows<Form> rows(p, slice, query);
+  const AttentionParameters& p = all.forward;
+  typename Tiles::Sums x;
+  AddDots<Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
+  const ScoreRows<Form> rows(p, slice, query);
 #pragma unroll
-    for (int r = 0; r < Tiles::kRows; ++r) {
-      const int32_t i = query + Tiles::Row(r);
-      QueryStatistics row = {0, 0, 0};
-      if (i < p.queries) {
-        const QueryStatistics* const from = StatisticsAt(all, slice) + i;
-        row = {Load(&from->largest), Load(&from->normalizer), Load(&from->shift)};
-      }
+  for (int r = 0; r < Tiles::kRows; ++r) {
+    const int32_t i = query + Tiles::Row(r);
+    const KeyRange seen = rows.Seen(r);
+    const QueryStatistics row = StatisticsOf(all, slice, i);
 #pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c) {
-        const int32_t j = key + Tiles::Column(c);
-        const bool exists = i < p.queries && j < p.keys, hidden = rows.Hidden(r, j);
-        float slope;
-        const float score = rows.Score(r, j, hidden, weights.at[r][c], &slope);
-        const float probability = WeightOf(p, score, row.largest) * row.normalizer, kept = rows.Kept(r, j);
-        const bool passes = exists && (!hidden || p.hidden_gradient);
-        weights.at[r][c] = exists ? probability * kept : 0;
-        gradients.at[r][c] = passes ? probability * (gradients.at[r][c] * kept - row.shift) : 0;
-        slopes_.at[r][c] = slope * p.scale;
-      }
+    for (int c = 0; c < Tiles::kColumns; ++c) {
+      const int32_t j = key + Tiles::Column(c);
+      const float score = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
+      const float probability = WeightOf(p, score, row.largest) * row.normalizer;
+      x.at[r][c] = i < p.queries && j < p.keys ? probability * rows.Kept(r, j) : 0;
     }
   }
+  return x;
+}
 
-  // The gradients of the products.
-  ACT_DEVICE typename Tiles::Sums OfProducts() const {
-    typename Tiles::Sums result;
+// The gradients of the scores, or of the products that scores are made of.
+template <class Form, bool kOfProducts>
+ACT_DEVICE typename Form::Tiles::Sums ScoreGradients(const AttentionGradParameters& all,
+                                                     const GradientOperands<Form>& of, int32_t slice,
+                                                     int32_t query, int32_t key, const TileBuffers& tiles) {
+  using Tiles = typename Form::Tiles;
+  const AttentionParameters& p = all.forward;
+  typename Tiles::Sums x, dp;
+  AddDots<Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
+  AddDots<Tiles, Form::kVector>(of.d_o, query, of.v, key, tiles, dp);
+  const ScoreRows<Form> rows(p, slice, query);
 #pragma unroll
-    for (int r = 0; r < Tiles::kRows; ++r)
+  for (int r = 0; r < Tiles::kRows; ++r) {
+    const int32_t i = query + Tiles::Row(r);
+    const KeyRange seen = rows.Seen(r);
+    const QueryStatistics row = StatisticsOf(all, slice, i);
 #pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c) result.at[r][c] = gradients.at[r][c] * slopes_.at[r][c];
-    return result;
+    for (int c = 0; c < Tiles::kColumns; ++c) {
+      const int32_t j = key + Tiles::Column(c);
+      const bool hidden = rows.Hidden(r, seen, j), exists = i < p.queries && j < p.keys;
+      float slope;
+      const float score = rows.Score(r, j, hidden, x.at[r][c], &slope);
+      const float probability = WeightOf(p, score, row.largest) * row.normalizer;
+      const float gradient = probability * (dp.at[r][c] * rows.Kept(r, j) - row.shift);
+      const bool passes = exists && (!hidden || p.hidden_gradient);
+      x.at[r][c] = passes ? kOfProducts ? gradient * (slope * p.scale) : gradient : 0;
+    }
   }
-
- private:
-  typename Tiles::Sums slopes_;  // of the scores by the products
-};
+  return x;
+}
 
 template <class Form, int kGroups>
 ACT_DEVICE void AttentionGradQueries(const AttentionGradParameters& all) {
@@ -152,8 +166,7 @@ ACT_DEVICE void AttentionGradQueries(const AttentionGradParameters& all) {
   Results<Tiles, kGroups> dq;
   const auto sees_none = [&] { return SeesNone<Tiles>(all, slice, query); };
   ForKeyTiles(p, query, sees_none, [&](int32_t key) {
-    const GradientTile<Form> tile(all, of, slice, query, key, tiles);
-    StoreFactors<Form>(tile.OfProducts(), tiles);
+    StoreFactors<Form>(ScoreGradients<Form, true>(all, of, slice, query, key, tiles), tiles);
     AddScoresTimes<Tiles, Form::kVector, true>(of.k, key, column, tiles, dq);
   });
   StoreResults<Tiles>(dq, query, column, p.queries, p.depth,
@@ -161,32 +174,32 @@ ACT_DEVICE void AttentionGradQueries(const AttentionGradParameters& all) {
                       all.at_dq.row);
 }
 
-template <class Form, int kGroups>
+// The gradient of k, or of v. A block has a tile of keys, and goes through the queries of all heads that read it.
+template <class Form, int kGroups, bool kOfValues>
 ACT_DEVICE void AttentionGradKeys(const AttentionGradParameters& all) {
   using Tiles = typename Form::Tiles;
   using Result = typename Form::Result;
   const AttentionParameters& p = all.forward;
   ACT_TILE_BUFFERS(tiles);
   auto kv_slice = static_cast<int32_t>(blockIdx.x);
-  const int32_t column = Split(all.key_columns, kv_slice) * kGroups * kAttentionTile;
+  const int32_t column = Split(kOfValues ? all.value_columns : all.key_columns, kv_slice) * kGroups * kAttentionTile;
   const int32_t key = Split(all.key_tiles, kv_slice) * kAttentionTile;
   kv_slice += all.first_kv_slice;
-  Results<Tiles, kGroups> dk, dv;
+  Results<Tiles, kGroups> sums;
   for (int32_t slice = kv_slice * p.group; slice < (kv_slice + 1) * p.group; ++slice) {
     const GradientOperands<Form> of(all, slice, kv_slice);
     for (int32_t query = 0; query < p.queries; query += kAttentionTile) {
       if (!ComputesTile<Tiles>(all, slice, query, key)) continue;
-      const GradientTile<Form> tile(all, of, slice, query, key, tiles);
-      StoreFactors<Form>(tile.weights, tiles);
-      AddScoresTimes<Tiles, Form::kVector, false>(of.d_o, query, column, tiles, dv);
-      StoreFactors<Form>(tile.OfProducts(), tiles);
-      AddScoresTimes<Tiles, Form::kVector, false>(of.q, query, column, tiles, dk);
+      if constexpr (kOfValues)
+        StoreFactors<Form>(KeptProbabilities<Form>(all, of, slice, query, key, tiles), tiles);
+      else
+        StoreFactors<Form>(ScoreGradients<Form, true>(all, of, slice, query, key, tiles), tiles);
+      AddScoresTimes<Tiles, Form::kVector, false>(kOfValues ? of.d_o : of.q, query, column, tiles, sums);
     }
   }
-  StoreResults<Tiles>(dk, key, column, p.keys, p.depth,
-                      static_cast<Result*>(all.dk) + MatrixAt(all.at_dk, kv_slice), all.at_dk.row);
-  StoreResults<Tiles>(dv, key, column, p.keys, p.value_depth,
-                      static_cast<Result*>(all.dv) + MatrixAt(all.at_dv, kv_slice), all.at_dv.row);
+  const MatrixPlaces& places = kOfValues ? all.at_dv : all.at_dk;
+  StoreResults<Tiles>(sums, key, column, p.keys, kOfValues ? p.value_depth : p.depth,
+                      static_cast<Result*>(kOfValues ? all.dv : all.dk) + MatrixAt(places, kv_slice), places.row);
 }
 
 // A part of the gradient of a tile of the bias: of a whole row or column of tiles, where the bias has one number for all
@@ -207,12 +220,12 @@ ACT_DEVICE void AttentionGradBias(const AttentionGradParameters& all) {
     slice += all.first_kv_slice * p.group;
     if (PlaceOf(p.at_bias.slices, slice) != matrix) continue;
     if (!ComputesTile<Tiles>(all, slice, query, key)) continue;
-    const GradientTile<Form> tile(all, GradientOperands<Form>(all, slice, slice / p.group), slice, query, key,
-                                  tiles);
+    const auto gradients = ScoreGradients<Form, false>(
+        all, GradientOperands<Form>(all, slice, slice / p.group), slice, query, key, tiles);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r)
 #pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c) sums.at[r][c] += tile.gradients.at[r][c];
+      for (int c = 0; c < Tiles::kColumns; ++c) sums.at[r][c] += gradients.at[r][c];
   }
   auto* const floats = reinterpret_cast<float*>(tiles.scores);
   constexpr int32_t kPitch = kScoresPitch * 4;

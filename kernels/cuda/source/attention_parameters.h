@@ -59,7 +59,7 @@ struct AttentionGradParameters {
   const void* d_o = nullptr;  // lies as o does
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   MatrixPlaces at_dq, at_dk, at_dv;
-  Divisor key_tiles, query_columns, key_columns;  // columns: of dq, and of dk and dv, each of a block
+  Divisor key_tiles, query_columns, key_columns, value_columns;  // columns: of dq, dk and dv, each of a block
   QueryStatistics* statistics = nullptr;  // [slices of the launch, queries]
   int32_t first_kv_slice = 0;             // a slice of k, v; slices of q follow from it
 

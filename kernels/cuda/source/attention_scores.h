@@ -75,7 +75,7 @@ ACT_DEVICE float WeightOf(const AttentionParameters& p, float score, float large
 ACT_DEVICE float NormalizerOf(const AttentionParameters& p, float largest, float sum) {
   if (p.keys == 0) return 1;
   if (largest != -kInfinity || sum != sum || p.empty == EmptyQuery::kMean) return 1 / sum;
-  return p.empty == EmptyQuery::kZero ? 0 : std::numeric_limits<float>::quiet_NaN();
+  return p.empty == EmptyQuery::kZero ? 0 : FromBits(0x7fc00000u);
 }
 
 // A thread's rows of a tile of scores: queries query.. of slice `slice` of q.
@@ -84,15 +84,13 @@ class ScoreRows {
   using Tiles = typename Form::Tiles;
 
  public:
-  ACT_DEVICE ScoreRows(const AttentionParameters& p, int32_t slice, int32_t query) : p_(p) {
+  ACT_DEVICE ScoreRows(const AttentionParameters& p, int32_t slice, int32_t query) : p_(p), query_(query) {
     int64_t bias = 0, mask = 0;
     if constexpr (Form::kHasBias) bias = MatrixAt(p.at_bias, slice);
     if constexpr (Form::kHasMask) mask = MatrixAt(p.at_mask, slice);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r) {
       const int32_t i = query + Tiles::Row(r);
-      // A row that does not exist sees no key.
-      seen_[r] = i < p.queries ? KeysOf(p, i) : KeyRange{0, 0};
       if constexpr (Form::kHasBias) bias_[r] = p.bias + bias + i * p.at_bias.row;
       if constexpr (Form::kHasMask) mask_[r] = p.mask + mask + i * p.at_mask.row;
     }
@@ -103,8 +101,13 @@ class ScoreRows {
     }
   }
 
-  ACT_DEVICE bool Hidden(int r, int32_t key) const {
-    if (key < seen_[r].first || key >= seen_[r].end) return true;
+  // The keys that row r sees, but for a mask: none, if the row does not exist.
+  ACT_DEVICE KeyRange Seen(int r) const {
+    const int32_t i = query_ + Tiles::Row(r);
+    return i < p_.queries ? KeysOf(p_, i) : KeyRange{0, 0};
+  }
+  ACT_DEVICE bool Hidden(int r, const KeyRange& seen, int32_t key) const {
+    if (key < seen.first || key >= seen.end) return true;
     if constexpr (Form::kHasMask) return Load(mask_[r] + key * p_.at_mask.column) == 0;
     return false;
   }
@@ -133,7 +136,7 @@ class ScoreRows {
 
  private:
   const AttentionParameters& p_;
-  KeyRange seen_[Tiles::kRows];
+  const int32_t query_;
   const float* bias_[Tiles::kRows];
   const uint8_t* mask_[Tiles::kRows];
   RandomStream random_;

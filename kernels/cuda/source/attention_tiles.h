@@ -49,7 +49,7 @@ struct FloatTiles {
 
   // sums(i, j) += sum over staged terms t of a(i, t) b(j, t)
   ACT_DEVICE static void AddDots(const TileBuffers& tiles, Sums& sums) {
-#pragma unroll 2
+#pragma unroll 1
     for (int32_t t = 0; t < kStagedTerms / 4; ++t) {
       float4 x[kRows], w[kColumns];
 #pragma unroll
@@ -114,17 +114,19 @@ struct FloatTiles {
 // elements that a thread may load at once.
 template <class Tiles, int kVector, int kRows, int kColumns, int kPitch, class T>
 ACT_DEVICE void Stage(const MatrixRows<T>& from, int32_t row, int32_t column, float4* to) {
-  constexpr int kPacks = kColumns / kVector;
-  auto* const floats = reinterpret_cast<float*>(to);
+  constexpr int kPacks = kColumns / kVector, kStep = Tiles::kThreads / kPacks;  // rows at a time
+  static_assert(Tiles::kThreads % kPacks == 0);
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int first = thread / kPacks, c = thread % kPacks * kVector;
+  const T* at = from.at + (row + first) * from.row + column + c;
+  const int rows = column + c < from.columns ? from.rows - row - first : 0;
+  float* floats = reinterpret_cast<float*>(to) + first * kPitch * 4 + c;
 #pragma unroll
-  for (int pack = 0; pack < kRows * kPacks; pack += Tiles::kThreads) {
-    const int e = pack + static_cast<int>(threadIdx.x), r = e / kPacks, c = e % kPacks * kVector;
+  for (int r = 0; r < kRows; r += kStep) {
     Floats<kVector> x = {};
-    if (row + r < from.rows && column + c < from.columns)
-      LoadFloats(from.at + (row + r) * from.row + column + c, x);
+    if (r < rows) LoadFloats(at + r * from.row, x);
 #pragma unroll
-    for (int v = 0; v < kVector; ++v)
-      floats[r * kPitch * 4 + c + v] = Tiles::template Factor<T>(x.at[v]);
+    for (int v = 0; v < kVector; ++v) floats[r * kPitch * 4 + v] = Tiles::template Factor<T>(x.at[v]);
   }
 }
 
