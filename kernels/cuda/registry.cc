@@ -18,6 +18,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaGather(registry, context);
   RegisterCudaResize(registry, context);
   RegisterCudaAttention(registry, context);
+  RegisterCudaQuantizedUpdates(registry, context);
   RegisterCudaSwap(registry, context);
   RegisterCudaHost(registry, context, host);
 }

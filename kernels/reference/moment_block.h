@@ -1,6 +1,5 @@
 // A block of an optimizer's state (a moment, a velocity) that lives in bfloat16 or in 8 bits and is computed in
-// float32. Both forms are rounded without bias: where a running mean moves by less than half the gap between
-// two numbers of its form, rounding to nearest would hold it in place.
+// float32.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <limits>
 
 #include "kernels/math/convert.h"
+#include "kernels/math/moment_update.h"
 #include "runtime/codec/dynamic_map.h"
 
 namespace act {
@@ -46,11 +46,8 @@ struct MomentBlock {
   }
 
  private:
-  // A float32 lies between two bfloat16 whose bits are its upper half and that plus 1. The lower half is its
-  // distance from the first, as a part of 2^16.
-  static BFloat16 Rounded(float x, uint32_t random) {
-    if (!std::isfinite(x)) return FromFloat<BFloat16>(x);
-    return {static_cast<uint16_t>((BitsOf(x) + random) >> 16)};
+  static BFloat16 Rounded(float x, uint32_t bits) {
+    return std::isfinite(x) ? BFloat16{MomentInBFloat16(x, bits)} : FromFloat<BFloat16>(x);
   }
 
   // The largest magnitude; NaN where a number is not finite, so that the whole block becomes NaN.

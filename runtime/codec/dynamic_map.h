@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace act {
+#include "kernels/math/moment_update.h"
 
-inline constexpr int64_t kMomentBlock = 256;  // elements with one maximum
+namespace act {
 
 class DynamicMap {
  public:
@@ -41,15 +41,10 @@ class DynamicMap {
   // The code below x or the one above, with probabilities that make the expectation x; bits: 16 uniform ones.
   // x lies between the map's ends.
   constexpr uint8_t Round(float x, uint32_t bits) const {
-    int low = 0;
-    for (int step = 128; step > 0; step /= 2) {
-      const int next = low + step;
-      if (next < size_ - 1 && values_[static_cast<size_t>(next)] <= x) low = next;
-    }
-    const float below = (*this)[low], gap = (*this)[low + 1] - below;
-    const float u = (static_cast<float>(bits) + .5f) * 0x1p-16f;
-    return static_cast<uint8_t>((x - below) > u * gap ? low + 1 : low);
+    return static_cast<uint8_t>(MomentCode(values_.data(), size_, x, bits));
   }
+  // 256 numbers, of which `size` are the map's.
+  const std::array<float, 256>& values() const { return values_; }
 
  private:
   std::array<float, 256> values_ = {};
