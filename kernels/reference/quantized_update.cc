@@ -17,14 +17,18 @@
 namespace act {
 namespace {
 
-void Update(QuantizedRule::Kind kind, const MomentScalars& scalars, MomentElement& element) {
-  switch (kind) {
-    case QuantizedRule::Kind::kMomentum:
-      return UpdateByMomentum(scalars, element);
-    case QuantizedRule::Kind::kAdam:
-      return UpdateByAdam(scalars, element);
-    case QuantizedRule::Kind::kLamb:
-      return DirectionByLamb(scalars, element);
+// A block's elements; kUpdate is what moment_update.h has for the operator.
+template <void (*kUpdate)(const MomentScalars&, MomentElement&)>
+void UpdateElements(const MomentScalars& scalars, int64_t count, const float* gradient, float* parameter,
+                    float* direction, float* firsts, float* seconds) {
+  for (int64_t i = 0; i < count; ++i) {
+    MomentElement e{.gradient = gradient[i], .parameter = parameter[i], .first = firsts[i], .second = seconds[i]};
+    kUpdate(scalars, e);
+    firsts[i] = e.first, seconds[i] = e.second;
+    if constexpr (kUpdate == DirectionByLamb)
+      direction[i] = e.direction;
+    else
+      parameter[i] = e.parameter;
   }
 }
 
@@ -44,15 +48,10 @@ void UpdateBlock(const KernelArgs& args, const QuantizedShape& s, const MomentSc
   float firsts[kMomentBlock] = {}, seconds[kMomentBlock] = {};
   first.Decode(firsts);
   if (rule.states == 2) second.Decode(seconds);
-  for (int64_t i = 0; i < count; ++i) {
-    MomentElement e{.gradient = gradient[i], .parameter = parameter[i], .first = firsts[i], .second = seconds[i]};
-    Update(rule.kind, scalars, e);
-    firsts[i] = e.first, seconds[i] = e.second;
-    if (direction)
-      direction[i] = e.direction;
-    else
-      parameter[i] = e.parameter;
-  }
+  const auto update = rule.kind == QuantizedRule::Kind::kMomentum ? UpdateElements<UpdateByMomentum>
+                      : rule.kind == QuantizedRule::Kind::kAdam   ? UpdateElements<UpdateByAdam>
+                                                                  : UpdateElements<DirectionByLamb>;
+  update(scalars, count, gradient, parameter, direction, firsts, seconds);
   const RandomStream stream = {args.state->seed, args.state->step, s.stream};
   uint32_t bits[kMomentBlock] = {};
   for (int64_t i = 0; i < kMomentBlock; i += 4) {

@@ -136,7 +136,8 @@ ACT_DEVICE void QuantizedUpdate(const QuantizedUpdateParameters& p) {
                              static_cast<int32_t>(left < 0 ? 0 : left < kMomentBlock ? left : kMomentBlock),
                              static_cast<int32_t>(threadIdx.x % 32)};
   MomentScalars scalars;
-  for (int32_t i = 0; i < p.scalar_count; ++i) scalars.of[i] = Load(p.scalars[i]);
+#pragma unroll
+  for (int32_t i = 0; i < 7; ++i) scalars.of[i] = i < p.scalar_count ? Load(p.scalars[i]) : 0;
   scalars.clip = Load(p.clip);
   scalars.decoupled = p.decoupled;
 
