@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/cpu/fused.h"
-#include "kernels/reference/quantized_update.h"
+#include "kernels/cpu/quantized_update.h"
 #include "kernels/site/lambda_kernel.h"
 #include "runtime/codec/dynamic_map.h"
 

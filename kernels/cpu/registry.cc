@@ -38,6 +38,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCpuMovement(registry);
   RegisterCpuGather(registry);
   RegisterCpuUpdateRows(registry);
+  RegisterCpuQuantizedUpdates(registry);
   RegisterCpuSequences(registry);
   RegisterCpuResize(registry);
   RegisterCpuLoss(registry);

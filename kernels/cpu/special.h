@@ -28,6 +28,7 @@ void RegisterCpuResize(KernelRegistry& registry);
 void RegisterCpuLoss(KernelRegistry& registry);
 void RegisterCpuAttention(KernelRegistry& registry);
 void RegisterCpuAttentionGrad(KernelRegistry& registry);
+void RegisterCpuQuantizedUpdates(KernelRegistry& registry);
 void RegisterCpuSoftmax(KernelRegistry& registry);
 void RegisterCpuBatchNorm(KernelRegistry& registry);
 

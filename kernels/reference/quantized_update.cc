@@ -1,8 +1,6 @@
 // Updates whose optimizer state lives in bfloat16 or 8 bits (kernels/math/moment_update.h). A block of 256 elements is
 // decoded, updated in float32 and rounded again, so no state ever exists whole in float32. The parameter takes its step
 // with the state before it is rounded.
-#include "kernels/reference/quantized_update.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -13,6 +11,7 @@
 #include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/quantized_shape.h"
 
 namespace act {
 namespace {
@@ -67,26 +66,16 @@ void UpdateBlock(const KernelArgs& args, const QuantizedShape& s, const MomentSc
 std::unique_ptr<Kernel> Create(const QuantizedRule& rule, const KernelSite& site, std::string* why) {
   const auto shape = QuantizedUpdateShapeOf(rule.op, site, why);
   if (!shape) return nullptr;
-  return MakeKernel([s = *shape, threads = site.threads](const KernelArgs& args) -> std::string {
-    UpdateQuantizedBlocks(args, s, args.inputs[0].as<float>(), 0, s.blocks, threads);
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+    const MomentScalars scalars = MomentScalarsOf(args, s);
+    const auto* gradient = args.inputs[0].as<float>();
+    for (int64_t block = 0; block < s.blocks; ++block)
+      UpdateBlock(args, s, scalars, gradient + block * kMomentBlock, block);
     return "";
   });
 }
 
 }  // namespace
-
-void UpdateQuantizedBlocks(const KernelArgs& args, const QuantizedShape& shape, const float* gradient,
-                           int64_t first, int64_t last, int threads) {
-  const QuantizedRule& rule = *shape.rule;
-  const auto scalar = [&args](size_t i) { return *args.inputs[i].as<float>(); };
-  MomentScalars scalars;
-  scalars.clip = scalar(rule.clip());
-  scalars.decoupled = shape.decoupled;
-  for (size_t i = 0; i < rule.scalars; ++i) scalars.of[i] = scalar(i + 1);
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t block = first; block < last; ++block)
-    UpdateBlock(args, shape, scalars, gradient + (block - first) * kMomentBlock, block);
-}
 
 void RegisterReferenceQuantizedUpdates(KernelRegistry& registry) {
   for (const QuantizedRule& rule : QuantizedRules())

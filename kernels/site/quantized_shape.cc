@@ -1,6 +1,6 @@
 #include "kernels/site/quantized_shape.h"
 
-#include "kernels/math/moment_update.h"
+#include "kernels/site/dereference.h"
 
 namespace act {
 namespace {
@@ -60,6 +60,15 @@ std::optional<QuantizedShape> QuantizedUpdateShapeOf(std::string_view op, const 
   if (!fits(site.inputs[0]) || (rule.makes_direction && !fits(site.outputs[0])))
     return refuse("its gradient is not that of its parameter");
   return shape;
+}
+
+MomentScalars MomentScalarsOf(const KernelArgs& args, const QuantizedShape& shape) {
+  const auto scalar = [&args](size_t i) { return *args.inputs[i].as<float>(); };
+  MomentScalars scalars;
+  scalars.clip = scalar(shape.rule->clip());
+  scalars.decoupled = shape.decoupled;
+  for (size_t i = 0; i < shape.rule->scalars; ++i) scalars.of[i] = scalar(i + 1);
+  return scalars;
 }
 
 }  // namespace act

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/math/moment_update.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -39,5 +40,7 @@ std::optional<QuantizedShape> QuantizedShapeOf(std::string_view op, const Kernel
 // The same, with the gradient, and without operands after those of the state.
 std::optional<QuantizedShape> QuantizedUpdateShapeOf(std::string_view op, const KernelSite& site,
                                                      std::string* why);
+// The numbers of a step that its operands hold.
+MomentScalars MomentScalarsOf(const KernelArgs& args, const QuantizedShape& shape);
 
 }  // namespace act

@@ -95,12 +95,57 @@ TEST(QuantizedUpdates, AgreeWithLoopsInDouble) {
     }
 }
 
-TEST(QuantizedUpdates, AreTheSameOnSeveralThreads) {
-  for (const QuantizedUpdate& update : Updates()) {
-    const OpCase c = update.Case(5000, 9);
-    const OpResult one = Updated(c), three = Updated(c, 3);
-    for (size_t i = 0; i < one.tensors.size(); ++i) EXPECT_EQ(one.tensors[i].bytes, three.tensors[i].bytes);
+void ExpectTheReferencesBits(const OpCase& c) {
+  const OpResult reference = Updated(c);
+  for (const int threads : {1, 3}) {
+    const OpResult fast = RunKernel(CpuRegistry().For(c.op).front(), c, threads, 0);
+    ASSERT_FALSE(fast.refused) << fast.error;
+    for (size_t i = 0; i < reference.tensors.size(); ++i)
+      EXPECT_EQ(fast.tensors[i].bytes, reference.tensors[i].bytes) << "tensor " << i << ", " << threads << " threads";
   }
+}
+
+TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesBits) {
+  for (const QuantizedUpdate& update : Updates())
+    for (const int64_t elements : {0, 1, 255, 257, 5000}) {
+      SCOPED_TRACE(update.Name() + ", " + std::to_string(elements) + " elements");
+      ExpectTheReferencesBits(update.Case(elements, 9));
+    }
+}
+
+// Every part of the maps is met: numbers of all magnitudes beside one of 1; those of the maps, and their neighbours.
+TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesCodes) {
+  for (const QuantizedUpdate& update : Updates()) {
+    SCOPED_TRACE(update.Name());
+    OpCase c = update.Case(1 << 16, 9);
+    std::mt19937 engine(3);
+    std::uniform_real_distribution<float> exponent(-10, 0);
+    auto* const gradient = c.inputs[0].as<float>();
+    for (int64_t i = 0; i < c.inputs[0].elements(); ++i) {
+      const DynamicMap& map = i / 256 % 2 ? kSignedMap : kUnsignedMap;
+      const float number = map[static_cast<int>(engine() % static_cast<unsigned>(map.size()))];
+      const float neighbours[] = {number, std::nextafter(number, -1.0f), std::nextafter(number, 1.0f),
+                                  std::pow(10.0f, exponent(engine))};
+      gradient[i] = i % 256 == 0 ? 1.0f : (engine() % 2 ? 1.0f : -1.0f) * neighbours[engine() % 4];
+      // Second moments are squares.
+      if (engine() % 2) gradient[i] = std::sqrt(std::fabs(gradient[i]));
+    }
+    for (size_t i = 1; i <= update.clip(); ++i) *c.inputs[i].as<float>() = 1;  // first = gradient, second += its square
+    for (size_t i = update.parameter() + 1; i < c.inputs.size(); ++i)
+      std::fill(c.inputs[i].bytes.begin(), c.inputs[i].bytes.end(), std::byte{0});
+    ExpectTheReferencesBits(c);
+  }
+}
+
+TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesBitsOfWhatIsNotFinite) {
+  for (const QuantizedUpdate& update : Updates())
+    for (const float odd : {0.0f, -0.0f, 1e-30f, 1e-40f, 1e30f, INFINITY, -INFINITY, NAN}) {
+      SCOPED_TRACE(update.Name() + ", " + std::to_string(odd));
+      OpCase c = update.Case(1000, 3);
+      c.inputs[0].as<float>()[300] = odd;
+      std::fill_n(c.inputs[0].as<float>() + 512, 256, odd);
+      ExpectTheReferencesBits(c);
+    }
 }
 
 // A running mean that moves by a thousandth of itself a step moves by less than half a gap of its form. It
