@@ -19,6 +19,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaResize(registry, context);
   RegisterCudaAttention(registry, context);
   RegisterCudaQuantizedUpdates(registry, context);
+  RegisterCudaRecurrent(registry, context);
   RegisterCudaSwap(registry, context);
   RegisterCudaHost(registry, context, host);
 }

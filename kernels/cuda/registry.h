@@ -27,6 +27,7 @@ void RegisterCudaGather(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaResize(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaAttention(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaQuantizedUpdates(KernelRegistry& registry, const CudaContext& context);
+void RegisterCudaRecurrent(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaSwap(KernelRegistry& registry, const CudaContext& context);
 // For operators that have no kernel of their own: copies operands to the host, runs one of `host` there,
 // copies back.

@@ -1,0 +1,35 @@
+// A product of matrices that a kernel enqueues many times, of other addresses each time: by the library, or by our tiles
+// where it refuses. Float32.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "kernels/cuda/own_kernel.h"
+#include "kernels/cuda/source/product_parameters.h"
+
+namespace act::cuda {
+
+class StepProduct {
+ public:
+  // c [m,n] = a [m,k] b, b being [k,n], or [n,k] if `transposed`. Rows of a and b begin `lead` elements after one
+  // another; c is dense. `adds`: to what c holds. `workspace_bytes`: for the library, at most.
+  struct Shape {
+    int64_t m = 0, n = 0, k = 0, lead_a = 0, lead_b = 0;
+    bool transposed = false, adds = false;
+  };
+  StepProduct(const CudaContext& context, const Shape& shape, int64_t workspace_bytes);
+
+  int64_t workspace_bytes() const { return call_ ? call_->workspace_bytes() : 0; }
+  std::string engine() const { return call_ ? call_->engine() : "our tiles"; }
+  Status Enqueue(const float* a, const float* b, float* c, std::byte* workspace) const;
+
+ private:
+  const CudaContext* context_;
+  std::shared_ptr<LibraryCall> call_;
+  std::optional<OwnKernel<ProductParameters>> tiles_;  // without a call
+  ProductParameters parameters_;
+  int64_t blocks_ = 0;
+};
+
+}  // namespace act::cuda
